@@ -1,0 +1,147 @@
+//! Byte buffers that devices can use directly: aligned, shared, cut without copying.
+
+use std::fmt;
+use std::sync::Arc;
+
+/// What direct I/O may ask of an address in memory.
+const ALIGN: usize = 4096;
+
+/// A buffer being filled, owned by one holder. Its first byte lies at a multiple of 4,096.
+#[derive(Debug)]
+pub struct Buf {
+    storage: Vec<u8>,
+    start: usize,
+    len: usize,
+}
+
+impl Buf {
+    /// A buffer of `len` zero bytes.
+    pub fn zeroed(len: usize) -> Buf {
+        let storage = vec![0u8; len + ALIGN - 1];
+        // `align_offset` may give up (usize::MAX) only in const evaluation.
+        let start = storage.as_ptr().align_offset(ALIGN).min(ALIGN - 1);
+        Buf { storage, start, len }
+    }
+
+    /// A buffer with a copy of `bytes`.
+    pub fn copy_of(bytes: &[u8]) -> Buf {
+        let mut buf = Buf::zeroed(bytes.len());
+        buf.copy_from_slice(bytes);
+        buf
+    }
+
+    /// Cuts the buffer to its first `len` bytes; longer than it is means no change.
+    pub fn truncate(&mut self, len: usize) {
+        self.len = self.len.min(len);
+    }
+
+    /// Ends the filling: from here on the bytes are shared and fixed.
+    pub fn freeze(self) -> Bytes {
+        let len = self.len as u32;
+        Bytes { buf: Arc::new(self), off: 0, len }
+    }
+}
+
+impl std::ops::Deref for Buf {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        &self.storage[self.start..self.start + self.len]
+    }
+}
+
+impl std::ops::DerefMut for Buf {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        &mut self.storage[self.start..self.start + self.len]
+    }
+}
+
+/// A piece of a shared, fixed buffer. At most 4 GiB. Cloning and cutting copy nothing; a small
+/// piece keeps its whole buffer alive, so copy what is to be kept long.
+#[derive(Clone)]
+pub struct Bytes {
+    buf: Arc<Buf>,
+    off: u32,
+    len: u32,
+}
+
+impl Bytes {
+    /// A shared copy of `bytes`.
+    pub fn copy_of(bytes: &[u8]) -> Bytes {
+        Buf::copy_of(bytes).freeze()
+    }
+
+    /// The bytes `off..off + len` of this piece.
+    ///
+    /// # Panics
+    /// If they are not all there.
+    pub fn slice(&self, off: usize, len: usize) -> Bytes {
+        assert!(off + len <= self.len as usize, "slice {off}+{len} of {} bytes", self.len);
+        Bytes { buf: Arc::clone(&self.buf), off: self.off + off as u32, len: len as u32 }
+    }
+
+    /// The bytes for changing, without a copy if nobody else shares the buffer.
+    pub fn make_mut(&mut self) -> &mut [u8] {
+        if Arc::get_mut(&mut self.buf).is_none() {
+            *self = Bytes::copy_of(self);
+        }
+        let (off, len) = (self.off as usize, self.len as usize);
+        match Arc::get_mut(&mut self.buf) {
+            Some(buf) => &mut buf[off..off + len],
+            None => unreachable!("a fresh copy has one owner"),
+        }
+    }
+
+    /// How many bytes the whole underlying buffer has: what this piece keeps in memory.
+    pub fn buffer_len(&self) -> usize {
+        self.buf.len
+    }
+}
+
+impl std::ops::Deref for Bytes {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        &self.buf[self.off as usize..(self.off + self.len) as usize]
+    }
+}
+
+impl PartialEq for Bytes {
+    fn eq(&self, other: &Self) -> bool {
+        **self == **other
+    }
+}
+impl Eq for Bytes {}
+
+impl fmt::Debug for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Bytes({} bytes)", self.len)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buffers_are_aligned_for_direct_io() {
+        for len in [0, 1, 512, 4096, 100_000] {
+            assert_eq!(Buf::zeroed(len).as_ptr() as usize % ALIGN, 0);
+        }
+    }
+
+    #[test]
+    fn a_shared_piece_is_copied_before_it_changes() {
+        let mut a = Bytes::copy_of(b"hello");
+        let b = a.clone();
+        a.make_mut()[0] = b'j';
+        assert_eq!((&*a, &*b), (&b"jello"[..], &b"hello"[..]));
+    }
+
+    #[test]
+    fn an_owned_piece_changes_in_place() {
+        let mut a = Bytes::copy_of(b"hello").slice(1, 3);
+        let before = a.as_ptr();
+        a.make_mut()[0] = b'u';
+        assert_eq!(a.as_ptr(), before);
+        assert_eq!(&*a, b"ull");
+    }
+}

@@ -1,0 +1,243 @@
+//! The block-device seam.
+//!
+//! Contract of every device: addresses and lengths are in bytes and multiples of the sector size;
+//! requests may complete in any order; a write is durable only after a later [`IoKind::Flush`]
+//! completes, and until then any subset of its sectors may survive a power failure; a sector is
+//! written whole or not at all.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use twin_rt::{Receiver, Sender};
+
+use crate::Block;
+
+/// What a device is asked to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum IoKind {
+    /// Read `len` bytes at `at`.
+    Read,
+    /// Write `blocks` at `at`.
+    Write,
+    /// Make everything that completed before this request durable.
+    Flush,
+    /// Say that the content of `len` bytes at `at` is no longer needed.
+    Discard,
+}
+
+/// What the bytes are: decides how a recorder and a simulator treat them, nothing else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub enum Class {
+    /// The file system's own structures: always real bytes.
+    #[default]
+    Meta,
+    /// User data.
+    Data,
+    /// Both, as in a log segment.
+    Mixed,
+}
+
+/// On whose behalf a request is made, for statistics and for queue policies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub enum Origin {
+    /// A client waits for it.
+    #[default]
+    User,
+    /// Write-back of dirty blocks.
+    WriteBack,
+    /// Read-ahead.
+    ReadAhead,
+    /// The cleaner.
+    Cleaner,
+    /// A checkpoint.
+    Checkpoint,
+    /// Recovery and checks.
+    Recovery,
+}
+
+/// One request to a device. Plain data: it may cross threads.
+#[derive(Clone, Debug)]
+pub struct Io {
+    /// What to do.
+    pub kind: IoKind,
+    /// First byte on the device.
+    pub at: u64,
+    /// Number of bytes; zero for a flush.
+    pub len: u64,
+    /// What to write, in order; its lengths add up to `len`. Empty unless a write.
+    pub blocks: Vec<Block>,
+    /// What kind of bytes they are.
+    pub class: Class,
+    /// On whose behalf.
+    pub origin: Origin,
+}
+
+impl Io {
+    /// A read.
+    pub fn read(at: u64, len: u64, class: Class, origin: Origin) -> Io {
+        Io { kind: IoKind::Read, at, len, blocks: Vec::new(), class, origin }
+    }
+
+    /// A write.
+    pub fn write(at: u64, blocks: Vec<Block>, class: Class, origin: Origin) -> Io {
+        let len = blocks.iter().map(|b| b.len() as u64).sum();
+        Io { kind: IoKind::Write, at, len, blocks, class, origin }
+    }
+
+    /// A flush.
+    pub fn flush(origin: Origin) -> Io {
+        let (kind, class) = (IoKind::Flush, Class::Meta);
+        Io { kind, at: 0, len: 0, blocks: Vec::new(), class, origin }
+    }
+
+    /// A discard.
+    pub fn discard(at: u64, len: u64) -> Io {
+        let (kind, class) = (IoKind::Discard, Class::Meta);
+        Io { kind, at, len, blocks: Vec::new(), class, origin: Origin::WriteBack }
+    }
+}
+
+/// Why a device could not do it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum IoErrorKind {
+    /// The medium could not be read or written there.
+    Medium,
+    /// The device has no room for the write (a file on a full file system).
+    NoSpace,
+    /// The device is gone.
+    Gone,
+    /// Outside the device, or not a multiple of the sector size.
+    OutOfRange,
+    /// Anything else that the host said.
+    Other(String),
+}
+
+/// A failed request, with its place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IoError {
+    /// What was asked.
+    pub op: IoKind,
+    /// First byte on the device.
+    pub at: u64,
+    /// Number of bytes.
+    pub len: u64,
+    /// Why.
+    pub kind: IoErrorKind,
+}
+
+impl fmt::Display for IoError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let verb = match self.op {
+            IoKind::Read => "reading",
+            IoKind::Write => "writing",
+            IoKind::Flush => return write!(f, "flushing the device: {}", self.kind),
+            IoKind::Discard => "discarding",
+        };
+        write!(f, "{verb} {} bytes at byte {}: {}", self.len, self.at, self.kind)
+    }
+}
+
+impl fmt::Display for IoErrorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            IoErrorKind::Medium => f.write_str("the medium failed"),
+            IoErrorKind::NoSpace => f.write_str("the device has no room for it"),
+            IoErrorKind::Gone => f.write_str("the device is gone"),
+            IoErrorKind::OutOfRange => f.write_str("outside the device or not on a sector"),
+            IoErrorKind::Other(text) => f.write_str(text),
+        }
+    }
+}
+
+impl std::error::Error for IoError {}
+
+/// What a request gives: for a read the data, as blocks whose lengths add up to what was asked;
+/// otherwise nothing.
+pub type IoResult = Result<Vec<Block>, IoError>;
+
+/// A request under way. Await it for the result; dropping it does not stop the request.
+pub struct Pending(Receiver<IoResult>);
+
+/// The device's end of a [`Pending`]: completes it, once.
+pub struct Completion(Sender<IoResult>);
+
+/// A request and the two ends of its completion.
+pub fn pending() -> (Completion, Pending) {
+    let (sender, receiver) = twin_rt::oneshot();
+    (Completion(sender), Pending(receiver))
+}
+
+impl Completion {
+    /// Gives the result to whoever waits. Dropping a completion instead leaves its waiter
+    /// waiting, as a power failure does.
+    pub fn done(self, result: IoResult) {
+        self.0.send(result);
+    }
+}
+
+impl Pending {
+    /// A request that is complete already.
+    pub fn ready(result: IoResult) -> Pending {
+        Pending(Receiver::ready(result))
+    }
+}
+
+impl Future for Pending {
+    type Output = IoResult;
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<IoResult> {
+        Pin::new(&mut self.0).poll(cx)
+    }
+}
+
+/// What a file system needs to know of a device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeviceInfo {
+    /// Bytes on the device.
+    pub size: u64,
+    /// The unit of addresses, of lengths and of atomic writes, in bytes: a power of two.
+    pub sector: u32,
+    /// The largest request, in bytes.
+    pub max_io: u32,
+    /// What to call it in messages.
+    pub name: String,
+}
+
+impl DeviceInfo {
+    /// `OutOfRange` unless the request lies on sectors inside the device.
+    pub fn check(&self, io: &Io) -> Result<(), IoError> {
+        let sector = u64::from(self.sector);
+        let end = io.at.checked_add(io.len);
+        let inside = end.is_some_and(|end| end <= self.size);
+        if inside && io.at.is_multiple_of(sector) && io.len.is_multiple_of(sector) {
+            return Ok(());
+        }
+        let kind = IoErrorKind::OutOfRange;
+        Err(IoError { op: io.kind, at: io.at, len: io.len, kind })
+    }
+}
+
+/// A disk, modelled or real. Submitting never waits; the request is under way when it returns.
+pub trait BlockDevice: 'static {
+    /// Size and limits.
+    fn info(&self) -> DeviceInfo;
+
+    /// Starts a request.
+    fn submit(&self, io: Io) -> Pending;
+
+    /// Requests submitted and not yet complete.
+    fn in_flight(&self) -> usize;
+}
+
+impl<D: BlockDevice + ?Sized> BlockDevice for std::rc::Rc<D> {
+    fn info(&self) -> DeviceInfo {
+        (**self).info()
+    }
+    fn submit(&self, io: Io) -> Pending {
+        (**self).submit(io)
+    }
+    fn in_flight(&self) -> usize {
+        (**self).in_flight()
+    }
+}

@@ -1,0 +1,61 @@
+//! The device side of the digest: every request that the file system makes is an event.
+//!
+//! [`Recorded`] wraps a device and adds each request (kind, address, length, class) to the run's
+//! digest at the moment when it is submitted, and, if asked, tells a [`DeviceLog`] about
+//! requests and completions. The content is not part of the digest, so that a run with stamps
+//! and one with bytes can be compared.
+
+use std::rc::Rc;
+
+use twin_rt::Rt;
+
+use crate::{BlockDevice, DeviceInfo, Io, IoKind, Pending};
+
+/// Hears of every request, in the order of submission.
+pub trait DeviceLog {
+    /// A request is about to be submitted.
+    fn submitted(&self, io: &Io);
+}
+
+/// A device whose requests enter the run's digest.
+pub struct Recorded<D> {
+    inner: D,
+    rt: Rt,
+    log: Option<Rc<dyn DeviceLog>>,
+}
+
+impl<D: BlockDevice> Recorded<D> {
+    /// Wraps a device.
+    pub fn new(rt: Rt, inner: D) -> Self {
+        Recorded { inner, rt, log: None }
+    }
+
+    /// Wraps a device and tells `log` of every request.
+    pub fn with_log(rt: Rt, inner: D, log: Rc<dyn DeviceLog>) -> Self {
+        Recorded { inner, rt, log: Some(log) }
+    }
+}
+
+impl<D: BlockDevice> BlockDevice for Recorded<D> {
+    fn info(&self) -> DeviceInfo {
+        self.inner.info()
+    }
+
+    fn submit(&self, io: Io) -> Pending {
+        let kind = match io.kind {
+            IoKind::Read => 0,
+            IoKind::Write => 1,
+            IoKind::Flush => 2,
+            IoKind::Discard => 3,
+        };
+        self.rt.record(&[kind, io.at, io.len, io.class as u64]);
+        if let Some(log) = &self.log {
+            log.submitted(&io);
+        }
+        self.inner.submit(io)
+    }
+
+    fn in_flight(&self) -> usize {
+        self.inner.in_flight()
+    }
+}

@@ -1,0 +1,14 @@
+//! The file system above its layout: operations, names, inodes, permissions, file data.
+//!
+//! Main types: [`Op`], [`Request`] and [`Reply`] (what clients ask and get), [`FileSystem`]
+//! (what executes them), [`FsError`]. Start at [`Op`].
+
+#![allow(missing_docs)] // Fields of `Op`'s variants are documented on their variant.
+
+mod cpu;
+mod error;
+mod op;
+
+pub use cpu::{Cpu, CpuModel, OpKind, Work};
+pub use error::{FsError, Result};
+pub use op::*;

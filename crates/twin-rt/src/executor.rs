@@ -1,0 +1,459 @@
+//! The executor: tasks on one thread, run one at a time in a fixed order.
+//!
+//! Contract: `now()` is constant while tasks run and moves only in [`Rt::turn`], so that a run
+//! depends on nothing but the order of outside events. Ready tasks run first in, first out; with
+//! [`Order::Shuffled`] in a seeded random order, which explores interleavings in tests.
+
+use std::cell::{Cell, RefCell};
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, Wake, Waker};
+
+use crate::{Driver, EventDigest, Nanos, Rng, Time};
+
+/// In which order ready tasks run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// In the order in which they became ready.
+    Fifo,
+    /// In a random order drawn from the run's seed, with extra yields at [`Rt::maybe_yield`].
+    Shuffled,
+}
+
+/// No task can run and no outside event can come: a deadlock, or a device that lost power.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stalled {
+    /// The names of the tasks that wait.
+    pub waiting: Vec<&'static str>,
+}
+
+impl std::fmt::Display for Stalled {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "no task can run; waiting: {}", self.waiting.join(", "))
+    }
+}
+
+impl std::error::Error for Stalled {}
+
+type BoxFuture = Pin<Box<dyn Future<Output = ()>>>;
+
+struct Task {
+    name: &'static str,
+    /// Taken out while it is being polled.
+    future: Option<BoxFuture>,
+    wake: Arc<TaskWake>,
+}
+
+/// Wakers must be `Send` by the standard contract, hence atomics; on one thread they are cheap.
+struct TaskWake {
+    slot: usize,
+    queued: AtomicBool,
+    ready: Arc<Mutex<VecDeque<Arc<TaskWake>>>>,
+    finished: AtomicBool,
+}
+
+impl Wake for TaskWake {
+    fn wake(self: Arc<Self>) {
+        Self::wake_by_ref(&self);
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        if !self.queued.swap(true, Ordering::AcqRel) {
+            let mut ready = self.ready.lock().unwrap_or_else(PoisonError::into_inner);
+            ready.push_back(Arc::clone(self));
+        }
+    }
+}
+
+struct Timer {
+    at: Time,
+    seq: u64,
+    waker: Waker,
+}
+
+impl PartialEq for Timer {
+    fn eq(&self, other: &Self) -> bool {
+        (self.at, self.seq) == (other.at, other.seq)
+    }
+}
+impl Eq for Timer {}
+impl PartialOrd for Timer {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl Ord for Timer {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        (self.at, self.seq).cmp(&(other.at, other.seq))
+    }
+}
+
+struct Shared {
+    now: Cell<Time>,
+    seed: u64,
+    order: Order,
+    chaos: RefCell<Rng>,
+    tasks: RefCell<Vec<Option<Task>>>,
+    free: RefCell<Vec<usize>>,
+    ready: Arc<Mutex<VecDeque<Arc<TaskWake>>>>,
+    timers: RefCell<BinaryHeap<Reverse<Timer>>>,
+    timer_seq: Cell<u64>,
+    digest: RefCell<EventDigest>,
+    driver: RefCell<Box<dyn Driver>>,
+}
+
+/// A handle to the runtime: the clock, the task queue, the seed and the digest of one run.
+/// Cheap to clone. Dropping the last handle outside tasks does not stop them: [`Rt::crash`] does.
+#[derive(Clone)]
+pub struct Rt(Rc<Shared>);
+
+impl Rt {
+    /// A runtime that runs tasks first in, first out.
+    pub fn new(driver: impl Driver, seed: u64) -> Rt {
+        Rt::with_order(driver, seed, Order::Fifo)
+    }
+
+    /// A runtime with a given task order.
+    pub fn with_order(mut driver: impl Driver, seed: u64, order: Order) -> Rt {
+        Rt(Rc::new(Shared {
+            now: Cell::new(driver.start()),
+            seed,
+            order,
+            chaos: RefCell::new(Rng::stream(seed, "executor")),
+            tasks: RefCell::default(),
+            free: RefCell::default(),
+            ready: Arc::default(),
+            timers: RefCell::default(),
+            timer_seq: Cell::new(0),
+            digest: RefCell::default(),
+            driver: RefCell::new(Box::new(driver)),
+        }))
+    }
+
+    /// The current time. Constant until the running task waits.
+    pub fn now(&self) -> Time {
+        self.0.now.get()
+    }
+
+    /// The seed of the run.
+    pub fn seed(&self) -> u64 {
+        self.0.seed
+    }
+
+    /// The random stream called `name`: the same numbers in every run with this seed.
+    pub fn rng(&self, name: &str) -> Rng {
+        Rng::stream(self.0.seed, name)
+    }
+
+    /// Adds an event, with the current time, to the run's digest.
+    pub fn record(&self, words: &[u64]) {
+        let mut digest = self.0.digest.borrow_mut();
+        digest.add(&[self.now().0]);
+        digest.add(words);
+    }
+
+    /// The digest of all recorded events so far.
+    pub fn digest(&self) -> EventDigest {
+        *self.0.digest.borrow()
+    }
+
+    /// Starts a task. It first runs when the executor next turns.
+    pub fn spawn<T: 'static>(
+        &self,
+        name: &'static str,
+        future: impl Future<Output = T> + 'static,
+    ) -> JoinHandle<T> {
+        let (sender, receiver) = crate::oneshot();
+        let future: BoxFuture = Box::pin(async move { sender.send(future.await) });
+        let wake = self.new_task(name, Some(future));
+        wake.wake();
+        JoinHandle(receiver)
+    }
+
+    fn new_task(&self, name: &'static str, future: Option<BoxFuture>) -> Arc<TaskWake> {
+        let mut tasks = self.0.tasks.borrow_mut();
+        let slot = self.0.free.borrow_mut().pop().unwrap_or_else(|| {
+            tasks.push(None);
+            tasks.len() - 1
+        });
+        let wake = Arc::new(TaskWake {
+            slot,
+            queued: AtomicBool::new(false),
+            ready: Arc::clone(&self.0.ready),
+            finished: AtomicBool::new(false),
+        });
+        tasks[slot] = Some(Task { name, future, wake: Arc::clone(&wake) });
+        wake
+    }
+
+    /// Runs ready tasks until none is left. Time does not move.
+    pub fn run_ready(&self) {
+        while let Some(wake) = self.next_ready() {
+            self.poll_task(&wake);
+        }
+    }
+
+    fn next_ready(&self) -> Option<Arc<TaskWake>> {
+        let mut ready = self.0.ready.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.0.order == Order::Shuffled && ready.len() > 1 {
+            let i = self.0.chaos.borrow_mut().below(ready.len() as u64) as usize;
+            return ready.remove(i);
+        }
+        ready.pop_front()
+    }
+
+    fn poll_task(&self, wake: &Arc<TaskWake>) {
+        wake.queued.store(false, Ordering::Release);
+        if wake.finished.load(Ordering::Acquire) {
+            return;
+        }
+        let future = match &mut self.0.tasks.borrow_mut()[wake.slot] {
+            Some(task) => task.future.take(),
+            None => None,
+        };
+        // The root task of `block_on` has no boxed future: it is polled by its own loop.
+        let Some(mut future) = future else { return };
+        let waker = Waker::from(Arc::clone(wake));
+        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            Poll::Ready(()) => self.end_task(wake),
+            Poll::Pending => {
+                if let Some(task) = &mut self.0.tasks.borrow_mut()[wake.slot] {
+                    task.future = Some(future);
+                }
+            }
+        }
+    }
+
+    fn end_task(&self, wake: &TaskWake) {
+        wake.finished.store(true, Ordering::Release);
+        let ended = self.0.tasks.borrow_mut()[wake.slot].take();
+        self.0.free.borrow_mut().push(wake.slot);
+        drop(ended);
+    }
+
+    /// One turn: runs ready tasks, then waits in the driver for the next event and fires the
+    /// timers that are due. False if nothing can ever happen again.
+    pub fn turn(&self) -> bool {
+        self.run_ready();
+        self.wait_for_events()
+    }
+
+    fn wait_for_events(&self) -> bool {
+        let deadline = self.0.timers.borrow().peek().map(|t| t.0.at);
+        let parked = self.0.driver.borrow_mut().park(deadline);
+        match parked {
+            Some(now) => {
+                self.advance(now);
+                true
+            }
+            None => false,
+        }
+    }
+
+    fn advance(&self, now: Time) {
+        let now = now.max(self.now());
+        self.0.now.set(now);
+        loop {
+            let due = {
+                let mut timers = self.0.timers.borrow_mut();
+                match timers.peek() {
+                    Some(t) if t.0.at <= now => timers.pop(),
+                    _ => None,
+                }
+            };
+            match due {
+                Some(timer) => timer.0.waker.wake(),
+                None => return,
+            }
+        }
+    }
+
+    /// Runs a future to its end, and every other task beside it.
+    ///
+    /// # Errors
+    /// [`Stalled`] if nothing can ever happen again and the future has not ended.
+    pub fn block_on<T>(&self, future: impl Future<Output = T>) -> Result<T, Stalled> {
+        let mut future = pin!(future);
+        let wake = self.new_task("root", None);
+        let waker = Waker::from(Arc::clone(&wake));
+        let mut cx = Context::from_waker(&waker);
+        let mut ready = true;
+        loop {
+            if ready && let Poll::Ready(value) = future.as_mut().poll(&mut cx) {
+                self.end_task(&wake);
+                return Ok(value);
+            }
+            // The root shares the queue, so its turn comes in order with everybody else's.
+            ready = false;
+            while let Some(next) = self.next_ready() {
+                if Arc::ptr_eq(&next, &wake) {
+                    wake.queued.store(false, Ordering::Release);
+                    ready = true;
+                    break;
+                }
+                self.poll_task(&next);
+            }
+            if !ready && !self.wait_for_events() {
+                let waiting = self.waiting();
+                self.end_task(&wake);
+                return Err(Stalled { waiting });
+            }
+        }
+    }
+
+    /// The names of all tasks that have not ended.
+    pub fn waiting(&self) -> Vec<&'static str> {
+        self.0.tasks.borrow().iter().flatten().map(|t| t.name).collect()
+    }
+
+    /// Drops every task where it stands: a power failure. Devices keep what reached them.
+    pub fn crash(&self) {
+        loop {
+            // Dropping a future may drop senders and guards that look at the task table.
+            let task = {
+                let mut tasks = self.0.tasks.borrow_mut();
+                let Some(slot) = tasks.iter().position(Option::is_some) else { break };
+                let task = tasks[slot].take();
+                self.0.free.borrow_mut().push(slot);
+                task
+            };
+            if let Some(task) = task {
+                task.wake.finished.store(true, Ordering::Release);
+                drop(task);
+            }
+        }
+        self.0.timers.borrow_mut().clear();
+    }
+
+    /// Waits until `at`; returns at once if that has passed.
+    pub fn sleep_until(&self, at: Time) -> impl Future<Output = ()> + 'static {
+        let rt = self.clone();
+        let mut armed = false;
+        std::future::poll_fn(move |cx| {
+            if rt.now() >= at {
+                return Poll::Ready(());
+            }
+            if !armed {
+                armed = true;
+                let seq = rt.0.timer_seq.get();
+                rt.0.timer_seq.set(seq + 1);
+                let timer = Timer { at, seq, waker: cx.waker().clone() };
+                rt.0.timers.borrow_mut().push(Reverse(timer));
+            }
+            Poll::Pending
+        })
+    }
+
+    /// Waits for a span.
+    pub fn sleep(&self, span: Nanos) -> impl Future<Output = ()> + 'static {
+        self.sleep_until(self.now() + span)
+    }
+
+    /// Lets every other ready task run first.
+    pub fn yield_now(&self) -> impl Future<Output = ()> + 'static {
+        let mut yielded = false;
+        std::future::poll_fn(move |cx| {
+            if std::mem::replace(&mut yielded, true) {
+                return Poll::Ready(());
+            }
+            cx.waker().wake_by_ref();
+            Poll::Pending
+        })
+    }
+
+    /// In a run with [`Order::Shuffled`], yields now and then; otherwise does nothing. Stands
+    /// where an `.await` could wait but usually does not, so that tests see both.
+    pub async fn maybe_yield(&self) {
+        if self.0.order == Order::Shuffled && self.0.chaos.borrow_mut().chance(0.5) {
+            self.yield_now().await;
+        }
+    }
+}
+
+/// Waits for the end of a task and gives its value. Dropping it lets the task run on.
+pub struct JoinHandle<T>(crate::Receiver<T>);
+
+impl<T> Future for JoinHandle<T> {
+    type Output = T;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
+        Pin::new(&mut self.0).poll(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{ClockOnly, MILLIS};
+
+    #[test]
+    fn timers_fire_in_order_of_time_then_of_arming() {
+        let rt = Rt::new(ClockOnly::default(), 0);
+        let log = Rc::new(RefCell::new(Vec::new()));
+        for (name, span) in [(1, 20), (2, 10), (3, 20)] {
+            let (rt2, log) = (rt.clone(), Rc::clone(&log));
+            rt.spawn("sleeper", async move {
+                rt2.sleep(span * MILLIS).await;
+                log.borrow_mut().push((name, rt2.now()));
+            });
+        }
+        let rt2 = rt.clone();
+        rt.block_on(async move { rt2.sleep(30 * MILLIS).await }).unwrap();
+        let at = |ms| Time(ms * MILLIS);
+        assert_eq!(*log.borrow(), [(2, at(10)), (1, at(20)), (3, at(20))]);
+    }
+
+    #[test]
+    fn a_wait_that_nothing_can_end_is_reported() {
+        let rt = Rt::new(ClockOnly::default(), 0);
+        let (_sender, receiver) = crate::oneshot::<()>();
+        assert_eq!(rt.block_on(receiver), Err(Stalled { waiting: vec!["root"] }));
+    }
+
+    #[test]
+    fn join_gives_the_value() {
+        let rt = Rt::new(ClockOnly::default(), 0);
+        let handle = rt.spawn("answer", async { 42 });
+        assert_eq!(rt.block_on(handle), Ok(42));
+    }
+
+    #[test]
+    fn crash_drops_every_task() {
+        let rt = Rt::new(ClockOnly::default(), 0);
+        let alive = Rc::new(());
+        let held = Rc::clone(&alive);
+        let rt2 = rt.clone();
+        rt.spawn("holder", async move {
+            let _held = held;
+            rt2.sleep(MILLIS).await;
+        });
+        rt.run_ready();
+        rt.crash();
+        assert_eq!(Rc::strong_count(&alive), 1);
+        assert!(rt.waiting().is_empty());
+    }
+
+    #[test]
+    fn shuffled_order_is_a_function_of_the_seed() {
+        let run = |seed| {
+            let rt = Rt::with_order(ClockOnly::default(), seed, Order::Shuffled);
+            let log = Rc::new(RefCell::new(Vec::new()));
+            for i in 0..20 {
+                let (rt2, log) = (rt.clone(), Rc::clone(&log));
+                rt.spawn("t", async move {
+                    rt2.maybe_yield().await;
+                    log.borrow_mut().push(i);
+                });
+            }
+            rt.run_ready();
+            log.take()
+        };
+        assert_eq!(run(3), run(3));
+        assert_ne!(run(3), run(4));
+    }
+}

@@ -1,0 +1,41 @@
+//! The world-neutral runtime: everything above it runs unchanged on a mount and in a simulator.
+//!
+//! A file system needs time, tasks, locks and chance. This crate provides the four so that a run
+//! is a pure function of its inputs: tasks run one at a time in a fixed order, time moves only
+//! when the [`Driver`] says so, locks are first come first served, random numbers come from
+//! seeded streams, and an [`EventDigest`] fingerprints what happened.
+//!
+//! Start at [`Rt`]: create one with a driver, [`Rt::spawn`] tasks, [`Rt::block_on`] one of them.
+//! A crash is dropping the `Rt`: every task vanishes at its current `.await`.
+//!
+//! ```
+//! use twin_rt::{ClockOnly, Rt, Time, MILLIS};
+//! let rt = Rt::new(ClockOnly::default(), 1);
+//! let rt2 = rt.clone();
+//! let end = rt.block_on(async move {
+//!     rt2.sleep(5 * MILLIS).await;
+//!     rt2.now()
+//! });
+//! assert_eq!(end, Ok(Time(5 * MILLIS)));
+//! ```
+//!
+//! Rules for code that runs here: after an `.await`, look things up again; hold no `RefCell`
+//! borrow across an `.await`; never drop a core future except in a crash.
+
+mod digest;
+mod driver;
+mod executor;
+mod hash;
+mod oneshot;
+mod rng;
+mod sync;
+mod time;
+
+pub use digest::EventDigest;
+pub use driver::{ClockOnly, Driver};
+pub use executor::{JoinHandle, Order, Rt, Stalled};
+pub use hash::{FixedHasher, FixedMap, FixedSet};
+pub use oneshot::{Receiver, Sender, oneshot};
+pub use rng::Rng;
+pub use sync::{Budget, BudgetGuard, Event, LockGuard, RwLock};
+pub use time::{MICROS, MILLIS, Nanos, SECS, Time};

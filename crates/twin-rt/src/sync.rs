@@ -1,0 +1,309 @@
+//! Waiting for each other: events, first-come-first-served locks, and budgets.
+//!
+//! All of them are for one thread. Guards release on drop, in any order.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::future::Future;
+use std::rc::Rc;
+use std::task::{Poll, Waker};
+
+/// Something that tasks wait for and that may happen many times. A waiter sees only what happens
+/// after it began to wait, so check the condition, wait, and check again.
+#[derive(Default)]
+pub struct Event {
+    round: Cell<u64>,
+    waiters: RefCell<Vec<Waker>>,
+}
+
+impl Event {
+    /// An event that nobody waits for yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Wakes all that wait now.
+    pub fn notify(&self) {
+        self.round.set(self.round.get() + 1);
+        for waker in self.waiters.take() {
+            waker.wake();
+        }
+    }
+
+    /// Waits for the next [`notify`](Self::notify).
+    pub fn wait(&self) -> impl Future<Output = ()> + '_ {
+        let seen = self.round.get();
+        std::future::poll_fn(move |cx| {
+            if self.round.get() != seen {
+                return Poll::Ready(());
+            }
+            self.waiters.borrow_mut().push(cx.waker().clone());
+            Poll::Pending
+        })
+    }
+
+    /// Waits until `ready` holds, checking now and after every notification.
+    pub async fn wait_until(&self, mut ready: impl FnMut() -> bool) {
+        while !ready() {
+            self.wait().await;
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    Shared,
+    Exclusive,
+}
+
+struct Waiter {
+    mode: Mode,
+    granted: Cell<bool>,
+    waker: RefCell<Option<Waker>>,
+}
+
+#[derive(Default)]
+struct LockState {
+    /// Holders: -1 for one exclusive, else the number of shared ones.
+    held: Cell<isize>,
+    queue: RefCell<VecDeque<Rc<Waiter>>>,
+}
+
+/// A shared-or-exclusive lock, granted strictly in the order of asking. Holds no data: it guards
+/// what its owner says that it guards. Cloning gives another handle to the same lock.
+#[derive(Clone, Default)]
+pub struct RwLock(Rc<LockState>);
+
+impl RwLock {
+    /// A free lock.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Takes the lock together with other readers.
+    pub async fn read(&self) -> LockGuard {
+        self.acquire(Mode::Shared).await
+    }
+
+    /// Takes the lock alone.
+    pub async fn write(&self) -> LockGuard {
+        self.acquire(Mode::Exclusive).await
+    }
+
+    /// Takes the lock alone if nobody holds or awaits it.
+    pub fn try_write(&self) -> Option<LockGuard> {
+        let free = self.0.held.get() == 0 && self.0.queue.borrow().is_empty();
+        free.then(|| self.grant(Mode::Exclusive))
+    }
+
+    /// True if somebody holds or awaits the lock.
+    pub fn in_use(&self) -> bool {
+        self.0.held.get() != 0 || !self.0.queue.borrow().is_empty()
+    }
+
+    fn grant(&self, mode: Mode) -> LockGuard {
+        match mode {
+            Mode::Shared => self.0.held.set(self.0.held.get() + 1),
+            Mode::Exclusive => self.0.held.set(-1),
+        }
+        LockGuard(Rc::clone(&self.0))
+    }
+
+    async fn acquire(&self, mode: Mode) -> LockGuard {
+        let state = &self.0;
+        let grantable = match mode {
+            Mode::Shared => state.held.get() >= 0,
+            Mode::Exclusive => state.held.get() == 0,
+        };
+        if grantable && state.queue.borrow().is_empty() {
+            return self.grant(mode);
+        }
+        let waiter = Rc::new(Waiter { mode, granted: Cell::new(false), waker: RefCell::default() });
+        state.queue.borrow_mut().push_back(Rc::clone(&waiter));
+        std::future::poll_fn(|cx| {
+            if waiter.granted.get() {
+                return Poll::Ready(());
+            }
+            *waiter.waker.borrow_mut() = Some(cx.waker().clone());
+            Poll::Pending
+        })
+        .await;
+        // `release` has counted us in already.
+        LockGuard(Rc::clone(state))
+    }
+}
+
+/// Holds an [`RwLock`] until dropped.
+pub struct LockGuard(Rc<LockState>);
+
+impl Drop for LockGuard {
+    fn drop(&mut self) {
+        let state = &self.0;
+        let held = state.held.get();
+        state.held.set(if held < 0 { 0 } else { held - 1 });
+        let mut queue = state.queue.borrow_mut();
+        while let Some(first) = queue.front() {
+            let held = state.held.get();
+            match first.mode {
+                Mode::Shared if held >= 0 => state.held.set(held + 1),
+                Mode::Exclusive if held == 0 => state.held.set(-1),
+                _ => return,
+            }
+            first.granted.set(true);
+            if let Some(waker) = first.waker.borrow_mut().take() {
+                waker.wake();
+            }
+            queue.pop_front();
+        }
+    }
+}
+
+struct BudgetState {
+    free: Cell<u64>,
+    queue: RefCell<VecDeque<(u64, Rc<Waiter>)>>,
+}
+
+/// A number of units (bytes in flight, requests, ...) shared first come, first served.
+#[derive(Clone)]
+pub struct Budget {
+    total: u64,
+    state: Rc<BudgetState>,
+}
+
+impl Budget {
+    /// A budget of `total` units.
+    pub fn new(total: u64) -> Self {
+        let state = BudgetState { free: Cell::new(total), queue: RefCell::default() };
+        Budget { total, state: Rc::new(state) }
+    }
+
+    /// Units that nobody holds.
+    pub fn free(&self) -> u64 {
+        self.state.free.get()
+    }
+
+    /// All units.
+    pub fn total(&self) -> u64 {
+        self.total
+    }
+
+    /// Takes `units` (at most the total) and waits until they are free.
+    pub async fn take(&self, units: u64) -> BudgetGuard {
+        let units = units.min(self.total);
+        let state = &self.state;
+        if state.queue.borrow().is_empty() && state.free.get() >= units {
+            state.free.set(state.free.get() - units);
+        } else {
+            let waiter = Rc::new(Waiter {
+                mode: Mode::Exclusive,
+                granted: Cell::new(false),
+                waker: RefCell::default(),
+            });
+            state.queue.borrow_mut().push_back((units, Rc::clone(&waiter)));
+            std::future::poll_fn(|cx| {
+                if waiter.granted.get() {
+                    return Poll::Ready(());
+                }
+                *waiter.waker.borrow_mut() = Some(cx.waker().clone());
+                Poll::Pending
+            })
+            .await;
+        }
+        BudgetGuard { units, state: Rc::clone(state) }
+    }
+}
+
+/// Holds units of a [`Budget`] until dropped.
+pub struct BudgetGuard {
+    units: u64,
+    state: Rc<BudgetState>,
+}
+
+impl Drop for BudgetGuard {
+    fn drop(&mut self) {
+        self.state.free.set(self.state.free.get() + self.units);
+        let mut queue = self.state.queue.borrow_mut();
+        while let Some((units, waiter)) = queue.front() {
+            let free = self.state.free.get();
+            if free < *units {
+                return;
+            }
+            self.state.free.set(free - units);
+            waiter.granted.set(true);
+            if let Some(waker) = waiter.waker.borrow_mut().take() {
+                waker.wake();
+            }
+            queue.pop_front();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{ClockOnly, MILLIS, Rt};
+
+    fn rt() -> Rt {
+        Rt::new(ClockOnly::default(), 0)
+    }
+
+    #[test]
+    fn a_waiting_writer_holds_back_later_readers() {
+        let (rt, lock) = (rt(), RwLock::new());
+        let log = Rc::new(RefCell::new(Vec::new()));
+        for (name, exclusive) in [("r1", false), ("w", true), ("r2", false)] {
+            let (rt2, lock, log) = (rt.clone(), lock.clone(), Rc::clone(&log));
+            rt.spawn(name, async move {
+                let _guard = if exclusive { lock.write().await } else { lock.read().await };
+                log.borrow_mut().push(name);
+                rt2.sleep(MILLIS).await;
+            });
+        }
+        let rt2 = rt.clone();
+        rt.block_on(async move { rt2.sleep(10 * MILLIS).await }).unwrap();
+        assert_eq!(*log.borrow(), ["r1", "w", "r2"]);
+        assert!(!lock.in_use());
+    }
+
+    #[test]
+    fn readers_share() {
+        let (rt, lock) = (rt(), RwLock::new());
+        let both = rt.block_on(async {
+            let _a = lock.read().await;
+            let _b = lock.read().await;
+            true
+        });
+        assert_eq!(both, Ok(true));
+    }
+
+    #[test]
+    fn an_event_is_not_lost_between_check_and_wait() {
+        let (rt, event) = (rt(), Rc::new(Event::new()));
+        let flag = Rc::new(Cell::new(false));
+        let (e2, f2, rt2) = (Rc::clone(&event), Rc::clone(&flag), rt.clone());
+        rt.spawn("setter", async move {
+            rt2.sleep(MILLIS).await;
+            f2.set(true);
+            e2.notify();
+        });
+        rt.block_on(async { event.wait_until(|| flag.get()).await }).unwrap();
+    }
+
+    #[test]
+    fn a_large_taker_is_not_starved_by_small_ones() {
+        let (rt, budget) = (rt(), Budget::new(10));
+        let log = Rc::new(RefCell::new(Vec::new()));
+        for units in [6u64, 10, 1] {
+            let (rt2, budget, log) = (rt.clone(), budget.clone(), Rc::clone(&log));
+            rt.spawn("taker", async move {
+                let _held = budget.take(units).await;
+                log.borrow_mut().push(units);
+                rt2.sleep(MILLIS).await;
+            });
+        }
+        let rt2 = rt.clone();
+        rt.block_on(async move { rt2.sleep(10 * MILLIS).await }).unwrap();
+        assert_eq!(*log.borrow(), [6, 10, 1]);
+        assert_eq!(budget.free(), 10);
+    }
+}
