@@ -6,8 +6,10 @@
 #![allow(missing_docs)] // Fields of `Op`'s variants are documented on their variant.
 
 mod cpu;
+pub mod dinode;
 mod error;
 mod op;
+pub mod shape;
 
 pub use cpu::{Cpu, CpuModel, OpKind, Work};
 pub use error::{FsError, Result};
