@@ -8,6 +8,7 @@
 mod cpu;
 mod error;
 mod op;
+pub mod perm;
 
 pub use cpu::{Cpu, CpuModel, OpKind, Work};
 pub use error::{FsError, Result};
