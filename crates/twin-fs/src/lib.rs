@@ -6,6 +6,7 @@
 #![allow(missing_docs)] // Fields of `Op`'s variants are documented on their variant.
 
 mod cpu;
+pub mod dir;
 mod error;
 mod op;
 pub mod perm;
