@@ -15,7 +15,12 @@ use crate::{Data, FsError, Result, Volume, Work, mode};
 
 impl<L: Layout> Volume<L> {
     /// Reads `len` bytes at `off`, fewer at the end of the file.
-    pub(crate) async fn read(self: &Rc<Self>, inode: &Rc<Inode>, off: u64, len: u32) -> Result<Vec<Block>> {
+    pub(crate) async fn read(
+        self: &Rc<Self>,
+        inode: &Rc<Inode>,
+        off: u64,
+        len: u32,
+    ) -> Result<Vec<Block>> {
         let _shared = inode.lock.read().await;
         let (size, inline) = {
             let d = inode.d.borrow();
@@ -108,11 +113,9 @@ impl<L: Layout> Volume<L> {
             let (first, last) = (off / block, end.div_ceil(block));
             let _held = self.load_for_write(inode, off, end).await?;
             let size = inode.d.borrow().size.max(end);
-            let from = if inode.d.borrow().is_inline() { 0 } else { first };
-            let range = if from < first && first > 0 { 0..1 } else { first..last };
-            // An inline file that grows keeps its first block too.
             let mut need = self.space_for(inode, first..last, size);
-            if range.start < first {
+            if inode.d.borrow().is_inline() && first > 0 {
+                // The data that lies in the inode moves to the first block.
                 need += u64::from(shape.data_len(0, size));
             }
             self.layout.reserve(&self.core, need)?;

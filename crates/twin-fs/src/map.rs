@@ -225,7 +225,8 @@ impl Core {
     ) -> Result<Vec<Rc<Frame>>> {
         let (first, end) = (first as Lbn, end as Lbn);
         // Hold what is there, so that reading the rest does not push it out.
-        let mut frames: Vec<_> = (first..end).filter_map(|l| self.cache.get(&inode.frames, l)).collect();
+        let mut frames: Vec<_> =
+            (first..end).filter_map(|l| self.cache.get(&inode.frames, l)).collect();
         if frames.len() < (end - first) as usize {
             let mut pins = Vec::new();
             let mut lbn = first;

@@ -57,14 +57,14 @@ impl<L: Layout> Volume<L> {
     async fn shrink(&self, inode: &Rc<Inode>, size: u64, version: u64) -> Result<()> {
         let shape = &self.core.shape;
         let block = u64::from(shape.block_size);
-        let _permit = self.layout.admit(&self.core, 4 * block, Need::Shrink).await?;
+        let permit = self.layout.admit(&self.core, 4 * block, Need::Shrink).await?;
         if inode.d.borrow().is_inline() {
             {
                 let mut d = inode.d.borrow_mut();
                 d.inline.truncate(size as usize);
                 d.size = size;
                 // A stamped file's whole content changes with every change of its bytes.
-                if !self.core.settings.expand_stamps && self.is_stamped(inode.ino) {
+                if !self.core.settings.expand_stamps && self.stamped.get() {
                     let stamp = Stamp { ino: inode.ino, lbn: 0, version, off: 0, len: 0 };
                     stamp.expand(&mut d.inline);
                 }
@@ -80,6 +80,7 @@ impl<L: Layout> Volume<L> {
             held.extend(self.core.block(inode, cut as Lbn, Origin::User).await?);
         }
         self.cut_to(inode, size, cut, version);
+        drop(permit);
         self.free_tail(inode, keep).await
     }
 
@@ -140,11 +141,15 @@ impl<L: Layout> Volume<L> {
     async fn prune(&self, inode: &Rc<Inode>, lbn: Lbn, keep: u64) -> Result<()> {
         let shape = &self.core.shape;
         let block = u64::from(shape.block_size);
-        let _permit = self.layout.admit(&self.core, 4 * block, Need::Shrink).await?;
         let mut held = Vec::new();
         self.core.hold_parents(inode, lbn, &mut held).await?;
         let Some(frame) = self.core.block(inode, lbn, Origin::User).await? else { return Ok(()) };
         let lowest = shape.indirect(lbn).0 == 1;
+        let need = 4 * block;
+        let mut _permit = None;
+        if lowest {
+            _permit = Some(self.layout.admit(&self.core, need, Need::Shrink).await?);
+        }
         let whole = shape.first_data(lbn) >= keep;
         for index in (0..shape.per_block() as usize).rev() {
             let child = shape.child(lbn, index);
@@ -166,15 +171,12 @@ impl<L: Layout> Volume<L> {
             }
         }
         if whole {
+            if !lowest {
+                _permit = Some(self.layout.admit(&self.core, need, Need::Shrink).await?);
+            }
             self.free_block(inode, lbn, shape.block_size);
         }
         Ok(())
-    }
-
-    /// True if synthetic data is kept as stamps. Inline data is always bytes, so whether a file
-    /// was written synthetically is only known by this setting.
-    fn is_stamped(&self, _ino: crate::Ino) -> bool {
-        self.stamped.get()
     }
 
     /// `fallocate`. The caller holds the inode's lock exclusively and changes the times.
@@ -247,7 +249,7 @@ impl<L: Layout> Volume<L> {
         if inode.d.borrow().is_inline() {
             let mut d = inode.d.borrow_mut();
             d.inline[off as usize..end as usize].fill(0);
-            if !self.core.settings.expand_stamps && self.is_stamped(inode.ino) {
+            if !self.core.settings.expand_stamps && self.stamped.get() {
                 Stamp { ino: inode.ino, lbn: 0, version, off: 0, len: 0 }.expand(&mut d.inline);
             }
             drop(d);

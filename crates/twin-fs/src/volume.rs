@@ -13,7 +13,7 @@ use twin_cache::{FlushAdvice, FlushPolicy};
 use twin_rt::{Event, RwLock};
 
 use crate::core::{Core, Inode, Refs};
-use crate::dinode::HIDDEN;
+use crate::dinode::{Dinode, HIDDEN};
 use crate::layout::Layout;
 use crate::{Entry, FileSystem, FsError, Ino, Op, OpKind, ROOT_INO, Reply, Request, Result, Work};
 
@@ -89,18 +89,15 @@ impl<L: Layout> Volume<L> {
                         .await;
                 }
                 FlushAdvice::Wait => {
-                    self.wait_either(core.cache.wait_dirty_above(0), self.wake_flusher.wait()).await;
+                    self.wait_either(core.cache.wait_dirty_above(0), self.wake_flusher.wait())
+                        .await;
                 }
             }
         }
     }
 
     /// Waits for one of two futures.
-    async fn wait_either(
-        &self,
-        a: impl Future<Output = ()>,
-        b: impl Future<Output = ()>,
-    ) {
+    async fn wait_either(&self, a: impl Future<Output = ()>, b: impl Future<Output = ()>) {
         let mut a = std::pin::pin!(a);
         let mut b = std::pin::pin!(b);
         std::future::poll_fn(|cx| match a.as_mut().poll(cx) {
@@ -199,13 +196,14 @@ impl<L: Layout> Volume<L> {
     /// Frees an inode with all that it has. The caller holds its lock.
     pub(crate) async fn destroy(&self, inode: &Rc<Inode>) -> Result<()> {
         self.core.check_writable()?;
-        let (index, xattrs) = {
-            let d = inode.d.borrow();
-            (d.index_ino, d.xattr_ino)
-        };
-        for hidden in [index, xattrs] {
-            if hidden != 0 {
-                let hidden = self.any_inode(hidden).await?;
+        for which in [Hidden::Index, Hidden::Attributes] {
+            let ino = which.of(&inode.d.borrow());
+            if ino != 0 {
+                let hidden = self.any_inode(ino).await?;
+                // One step: whoever recovers from here must not follow the number again.
+                *which.of_mut(&mut inode.d.borrow_mut()) = 0;
+                self.core.mark_inode_dirty(inode);
+                self.orphan_hidden(&hidden);
                 Box::pin(self.destroy(&hidden)).await?;
             }
         }
@@ -217,6 +215,13 @@ impl<L: Layout> Volume<L> {
         self.layout.free_inode(&self.core, inode);
         self.layout.unreserve(&self.core, self.layout.inode_bytes());
         Ok(())
+    }
+
+    /// A hidden file lost the inode that it belonged to.
+    pub(crate) fn orphan_hidden(&self, hidden: &Rc<Inode>) {
+        hidden.d.borrow_mut().nlink = 0;
+        self.layout.set_orphan(&self.core, hidden, true);
+        self.core.mark_inode_dirty(hidden);
     }
 
     async fn run(&self, request: Request) -> Result<Reply> {
@@ -235,9 +240,7 @@ impl<L: Layout> Volume<L> {
                 self.op_make_node(dir, &name, mode, rdev, &cred).await
             }
             Op::MakeDir { dir, name, mode } => self.op_make_dir(dir, &name, mode, &cred).await,
-            Op::Symlink { dir, name, target } => {
-                self.op_symlink(dir, &name, &target, &cred).await
-            }
+            Op::Symlink { dir, name, target } => self.op_symlink(dir, &name, &target, &cred).await,
             Op::Create { dir, name, mode, exclusive } => {
                 self.op_create(dir, &name, mode, exclusive, &cred).await
             }
@@ -284,6 +287,29 @@ impl<L: Layout> FileSystem for Volume<L> {
             self.nudge_flusher();
         }
         result
+    }
+}
+
+/// The hidden files that an inode may have.
+#[derive(Clone, Copy)]
+enum Hidden {
+    Index,
+    Attributes,
+}
+
+impl Hidden {
+    fn of(self, d: &Dinode) -> Ino {
+        match self {
+            Hidden::Index => d.index_ino,
+            Hidden::Attributes => d.xattr_ino,
+        }
+    }
+
+    fn of_mut(self, d: &mut Dinode) -> &mut Ino {
+        match self {
+            Hidden::Index => &mut d.index_ino,
+            Hidden::Attributes => &mut d.xattr_ino,
+        }
     }
 }
 
