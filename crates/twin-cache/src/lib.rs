@@ -18,7 +18,7 @@ pub mod replacement;
 pub use cache::{Cache, CacheStats};
 pub use flush::{FlushAdvice, FlushPolicy, FlushState};
 pub use frame::{FileFrames, Frame, FrameError};
-pub use miss::{LoadError, Wanted, load};
+pub use miss::{LoadError, Wanted, load, whole};
 pub use replacement::Replacement;
 
 /// A logical block of a file: data from 0 up, metadata (indirect blocks) below 0.

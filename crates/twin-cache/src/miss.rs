@@ -85,7 +85,7 @@ fn fill(
 }
 
 /// The content as a whole frame: what a fragment lacks is zero (a stamp stands for its block).
-fn whole(block: Block, frame_bytes: usize) -> Block {
+pub fn whole(block: Block, frame_bytes: usize) -> Block {
     if block.len() >= frame_bytes {
         return block;
     }

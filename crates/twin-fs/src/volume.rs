@@ -29,6 +29,7 @@ pub struct Volume<L: Layout> {
     pub(crate) stamped: Cell<bool>,
     flush: RefCell<Box<dyn FlushPolicy>>,
     closing: Cell<bool>,
+    flusher_waits: Cell<bool>,
     wake_flusher: Event,
     /// Itself, for tasks that operations start.
     this: RefCell<std::rc::Weak<Volume<L>>>,
@@ -50,6 +51,7 @@ impl<L: Layout> Volume<L> {
             stamped: Cell::new(false),
             flush: RefCell::new(flush),
             closing: Cell::new(false),
+            flusher_waits: Cell::new(false),
             wake_flusher: Event::new(),
             this: RefCell::default(),
         });
@@ -59,6 +61,46 @@ impl<L: Layout> Volume<L> {
             volume.core.rt.spawn("flusher", async move { flusher.flush_loop().await });
         }
         Ok(volume)
+    }
+
+    /// Makes the root directory of a new volume, under the number that was picked for it.
+    ///
+    /// # Errors
+    /// If there is no space.
+    pub fn make_root(&self, picked: crate::Picked, mode: u32) -> Result<()> {
+        let shape = &self.core.shape;
+        let (ino, generation) = (picked.ino, picked.generation);
+        let mode = crate::mode::DIRECTORY | mode;
+        let d = Dinode::new(shape, ino, generation, mode, self.core.now());
+        let inode = Inode::new(Dinode { nlink: 2, ..d });
+        let unit = self.dir_unit() as u64;
+        let space = self.layout.inode_bytes() + self.space_for(&inode, 0..1, unit);
+        self.layout.reserve(&self.core, space)?;
+        let inode = self.core.add_inode(inode);
+        self.layout.born(&self.core, &inode);
+        let frame = self.frame_for_change(&inode, 0);
+        let format = self.dir_format();
+        frame.change(|b| format.init_first(&mut b.bytes_mut()[..unit as usize], ino, ino));
+        self.dirty_data(&inode, &frame, unit);
+        inode.d.borrow_mut().size = unit;
+        self.core.mark_inode_dirty(&inode);
+        Ok(())
+    }
+
+    /// Goes on with what a crash interrupted: frees inodes without names, cuts what is past the
+    /// end of files that were being cut.
+    ///
+    /// # Errors
+    /// The first inode that cannot be read or changed.
+    pub async fn finish_orphan(&self, ino: Ino) -> Result<()> {
+        let inode = self.any_inode(ino).await?;
+        let _alone = inode.lock.write().await;
+        let (nlink, size) = {
+            let d = inode.d.borrow();
+            (d.nlink, d.size)
+        };
+        self.free_tail(&inode, self.core.shape.blocks_for(size)).await?;
+        if nlink == 0 { self.destroy(&inode).await } else { Ok(()) }
     }
 
     /// Itself, counted.
@@ -83,14 +125,16 @@ impl<L: Layout> Volume<L> {
                     }
                 }
                 FlushAdvice::WaitUntil(at) => {
-                    // Two reasons to look again: the time, and much more dirty data.
-                    let more = core.cache.dirty_bytes() + state.unit_bytes / 2;
-                    self.wait_either(core.rt.sleep_until(at), core.cache.wait_dirty_above(more))
-                        .await;
+                    // Two reasons to look again: the time, and a whole unit of dirty data.
+                    let missing = state.unit_bytes.saturating_sub(state.dirty_bytes);
+                    let full = core.cache.dirty_bytes() + missing;
+                    let more = core.cache.wait_dirty_above(full);
+                    self.wait_either(core.rt.sleep_until(at), more).await;
                 }
                 FlushAdvice::Wait => {
-                    self.wait_either(core.cache.wait_dirty_above(0), self.wake_flusher.wait())
-                        .await;
+                    self.flusher_waits.set(true);
+                    self.wake_flusher.wait().await;
+                    self.flusher_waits.set(false);
                 }
             }
         }
@@ -105,11 +149,6 @@ impl<L: Layout> Volume<L> {
             std::task::Poll::Pending => b.as_mut().poll(cx),
         })
         .await;
-    }
-
-    /// Lets the flusher look again: something is dirty that has no blocks.
-    pub(crate) fn nudge_flusher(&self) {
-        self.wake_flusher.notify();
     }
 
     /// Takes the references of all clients back, makes everything durable and ends the tasks.
@@ -283,8 +322,9 @@ impl<L: Layout> Volume<L> {
 impl<L: Layout> FileSystem for Volume<L> {
     async fn execute(&self, request: Request) -> Result<Reply> {
         let result = self.run(request).await;
-        if self.core.dirty_inode_count() > 0 && self.core.cache.dirty_bytes() == 0 {
-            self.nudge_flusher();
+        // Whatever is dirty has a dirty inode.
+        if self.flusher_waits.get() && self.core.dirty_inode_count() > 0 {
+            self.wake_flusher.notify();
         }
         result
     }

@@ -106,28 +106,23 @@ impl<L: Layout> Volume<L> {
     /// The inode that a name leads to.
     pub(crate) async fn lookup(&self, dir: Ino, name: &Name, cred: &Cred) -> Result<Rc<Inode>> {
         check_name(name)?;
-        loop {
-            let dir = self.directory(dir).await?;
-            perm::access(&dir.attr(), cred, perm::EXECUTE)?;
-            let _shared = dir.lock.read().await;
-            let found = match &**name {
-                b"." => Some(dir.ino),
-                b".." if dir.ino == crate::ROOT_INO => Some(dir.ino),
-                _ => self.find(&dir, name).await?.map(|hit| hit.ino),
-            };
-            let ino = found.ok_or(FsError::NotFound)?;
-            match self.inode(ino).await {
-                // The directory is locked, so the name cannot have gone: the volume is damaged.
-                Err(FsError::NotFound) => {
-                    let what = format!(
-                        "an entry of directory {} leads to inode {ino}, which is free",
-                        dir.ino
-                    );
-                    return Err(FsError::inconsistent(what));
-                }
-                other => return other,
-            }
-        }
+        let dir = self.directory(dir).await?;
+        perm::access(&dir.attr(), cred, perm::EXECUTE)?;
+        let _shared = dir.lock.read().await;
+        let found = match &**name {
+            b"." => Some(dir.ino),
+            b".." if dir.ino == crate::ROOT_INO => Some(dir.ino),
+            _ => self.find(&dir, name).await?.map(|hit| hit.ino),
+        };
+        let ino = found.ok_or(FsError::NotFound)?;
+        self.inode(ino).await.map_err(|error| match error {
+            // The directory is locked, so the name cannot have gone: the volume is damaged.
+            FsError::NotFound => FsError::inconsistent(format!(
+                "an entry of directory {} leads to inode {ino}, which is free",
+                dir.ino
+            )),
+            other => other,
+        })
     }
 
     /// A block of a directory, checked when it comes from the disk.
@@ -243,8 +238,8 @@ impl<L: Layout> Volume<L> {
         let hash = name_hash(header.key, name);
         self.drive(&inode, &mut overlay, |o| step(o, hash)).await?;
         // Growing and shrinking change nothing when the table is as full as it should be.
-        self.drive(&inode, &mut overlay, |o| index::grow(o)).await?;
-        self.drive(&inode, &mut overlay, |o| index::shrink(o)).await?;
+        self.drive(&inode, &mut overlay, index::grow).await?;
+        self.drive(&inode, &mut overlay, index::shrink).await?;
         Ok(Some(self.hold_index(inode, overlay).await?))
     }
 
@@ -515,7 +510,7 @@ impl<L: Layout> Volume<L> {
             for name in names {
                 let hash = name_hash(key, &name);
                 self.drive(inode, overlay, |o| index::insert(o, hash, lbn as u32)).await?;
-                self.drive(inode, overlay, |o| index::grow(o)).await?;
+                self.drive(inode, overlay, index::grow).await?;
             }
         }
         Ok(())
