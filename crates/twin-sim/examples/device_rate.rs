@@ -6,7 +6,7 @@
 //! time target/release/examples/device_rate ssd-sata 10000000 1
 //! ```
 //!
-//! Arguments: model, requests, requests in flight.
+//! Arguments: model, requests, requests in flight, blocks among which they choose.
 
 use std::rc::Rc;
 
@@ -19,6 +19,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let name = args.next().unwrap_or_else(|| "ssd-sata".into());
     let count: u64 = args.next().map_or(Ok(1_000_000), |n| n.parse())?;
     let clients: u64 = args.next().map_or(Ok(1), |n| n.parse())?;
+    let blocks: u64 = args.next().map_or(Ok(250_000), |n| n.parse())?;
     let rt = Rt::new(ClockOnly::default(), 1);
     let model = model::by_name(&name)?.build(&model::Options::default())?;
     let disk = Rc::new(SimDisk::builder(&rt, model).start());
@@ -28,7 +29,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             rt.spawn("client", async move {
                 let mut rng = rt2.rng(&format!("client {client}"));
                 for version in 0..count / clients.max(1) {
-                    let lbn = rng.below(250_000);
+                    let lbn = rng.below(blocks.max(1));
                     let io = if rng.chance(0.5) {
                         Io::read(lbn * 4096, 4096, Class::Data, Origin::User)
                     } else {

@@ -46,7 +46,7 @@ struct Request {
     done: Time,
     /// For a flush: how many writes had completed when it was submitted.
     covered: u64,
-    /// Its number in the write log.
+    /// Its number in the write log, or else in the order of submission.
     logged: u64,
 }
 
@@ -167,7 +167,7 @@ impl Engine {
         let mut doubts: Vec<_> = durability.doubts().collect();
         let mut under_way: Vec<_> = self.requests.iter().flatten().collect();
         under_way.retain(|r| matches!(r.io.kind, IoKind::Write | IoKind::Discard));
-        under_way.sort_by_key(|r| (r.arrived, r.logged));
+        under_way.sort_by_key(|r| r.logged);
         doubts.extend(under_way.iter().map(|r| doubt(r.io.at, &r.io.blocks, false)));
         let sector = self.model.spec().sector;
         Some(CrashState { base: durability.stable().clone(), sector, doubts })

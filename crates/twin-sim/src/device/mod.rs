@@ -89,8 +89,9 @@ impl SimDisk {
         self.0.engine.borrow().truth().clone()
     }
 
-    /// What is certain and what is in doubt if the power fails now. `None` unless it was built to
-    /// be [crashable](Builder::crashable).
+    /// What is certain and what is in doubt if the power fails now: every write that was submitted
+    /// and is not certain counts, also one that still waits its turn, for a little earlier or
+    /// later it would not. `None` unless the disk was built to be [crashable](Builder::crashable).
     pub fn crash_state(&self) -> Option<CrashState> {
         self.0.engine.borrow().crash_state()
     }

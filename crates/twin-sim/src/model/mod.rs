@@ -5,8 +5,8 @@
 //! stores no data and knows no tasks. To add a model, write one file and one line of
 //! [`registry`].
 //!
-//! Mechanical disks are all one mechanism ([`disk`]) with different figures ([`drives`]); see
-//! `docs` of [`Drive`] for what it models.
+//! Mechanical disks are all one mechanism, [`Disk`], with the figures of different [`Drive`]s;
+//! `disk.rs` says what it models and what not, `drives/` where the figures come from.
 
 mod buffer;
 mod disk;

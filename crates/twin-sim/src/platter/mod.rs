@@ -86,6 +86,9 @@ impl Platter {
     pub fn read(&self, at: u64, len: u64) -> Vec<Block> {
         self.check(at, len);
         let mut out = Vec::new();
+        if len == 0 {
+            return out;
+        }
         let (mut pos, end) = (at, at + len);
         self.root.visit(at, end, &mut |extent| {
             let (from, to) = (extent.start.max(pos), extent.end().min(end));
@@ -124,13 +127,7 @@ impl Platter {
     /// are shared (with snapshots, with other blocks) are counted each time.
     pub fn heap_bytes(&self) -> usize {
         let mut bytes = 0;
-        self.root.visit_nodes(&mut |node| {
-            bytes += size_of::<Node>() + 2 * size_of::<usize>();
-            bytes += match node {
-                Node::Leaf(extents) => extents.capacity() * size_of::<Extent>(),
-                Node::Inner(children) => children.capacity() * size_of::<tree::Child>(),
-            };
-        });
+        self.root.visit_sizes(&mut |size| bytes += size);
         self.root.visit(0, u64::MAX, &mut |extent| bytes += extent.heap_bytes());
         bytes
     }

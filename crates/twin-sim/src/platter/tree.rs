@@ -1,89 +1,245 @@
 //! A persistent B+-tree of extents: cloning the root is a snapshot, and writing to one copy
 //! copies only the path to what changes.
 //!
-//! Invariants: extents are sorted and do not overlap; every entry of an inner node carries the
-//! exact start of the first extent below it; no node but the root is empty.
+//! Invariants: extents are sorted and do not overlap; a node's keys are the exact starts of its
+//! extents, or of the first extents below its children; no node but the root is empty.
+//!
+//! A node has its keys beside it, not in its entries: a search then touches a few cache lines of
+//! keys and one entry, which is most of what a simulated request costs on a large device.
 
 use std::sync::Arc;
 
 use super::extent::Extent;
 
-/// Most extents in a leaf and children in an inner node.
-const FULL: usize = 48;
-/// What a full node is divided into: above half, because logs are written in order.
-const PART: usize = 36;
+/// Most entries of a node.
+const FULL: usize = 64;
+/// What a node that is too full is divided into: above half, because logs are written in order.
+const PART: usize = 48;
 
+/// The keys of a node's entries. Unused places hold the largest number, which no key is.
 #[derive(Clone, Debug)]
-pub(super) enum Node {
-    Leaf(Vec<Extent>),
-    Inner(Vec<Child>),
+struct Keys([u64; FULL]);
+
+impl Keys {
+    fn of(keys: impl Iterator<Item = u64>) -> Keys {
+        let mut out = Keys([u64::MAX; FULL]);
+        out.0.iter_mut().zip(keys).for_each(|(place, key)| *place = key);
+        out
+    }
+
+    /// How many keys are at most `at`. Looks at the last key of each line of eight, then at the
+    /// eight of one line: the loads do not wait for each other, as those of halving do.
+    fn up_to(&self, at: u64) -> usize {
+        const LINE: usize = 8;
+        let count = |keys: &[u64]| keys.iter().map(|&key| usize::from(key <= at)).sum::<usize>();
+        let lines = (0..FULL / LINE).map(|i| self.0[i * LINE + LINE - 1]);
+        let line = lines.map(|key| usize::from(key <= at)).sum::<usize>();
+        // A full node whose keys are all at most `at` has no line left to look into: look into the
+        // last, which then counts whole.
+        let first = line.min(FULL / LINE - 1) * LINE;
+        first + count(&self.0[first..first + LINE])
+    }
+
+    /// Replaces places `from..to` of `len` by `new` ones, of which there is room for `count`.
+    fn splice(
+        &mut self,
+        len: usize,
+        (from, to): (usize, usize),
+        count: usize,
+        new: impl Iterator<Item = u64>,
+    ) {
+        if from + count != to {
+            self.0.copy_within(to..len, from + count);
+            let end = len - (to - from) + count;
+            self.0[end..len.max(end)].fill(u64::MAX);
+        }
+        self.0[from..from + count].iter_mut().zip(new).for_each(|(place, key)| *place = key);
+    }
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Child {
-    start: u64,
-    node: Arc<Node>,
+pub(super) struct Leaf {
+    keys: Keys,
+    extents: Vec<Extent>,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Inner {
+    keys: Keys,
+    children: Vec<Arc<Node>>,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum Node {
+    Leaf(Leaf),
+    Inner(Inner),
 }
 
 /// What became of an attempt to replace a range within one leaf.
 enum Replaced {
     /// Done; these nodes were split off to the right.
-    Here(Vec<Child>),
+    Here(Vec<Arc<Node>>),
     /// The range reaches into the next leaf: nothing was done.
     Spreads,
 }
 
 impl Node {
     pub(super) fn empty() -> Arc<Node> {
-        Arc::new(Node::Leaf(Vec::new()))
+        Node::leaf(Vec::new())
+    }
+
+    fn leaf(extents: Vec<Extent>) -> Arc<Node> {
+        let keys = Keys::of(extents.iter().map(|e| e.start));
+        Arc::new(Node::Leaf(Leaf { keys, extents }))
+    }
+
+    fn inner(children: Vec<Arc<Node>>) -> Arc<Node> {
+        let keys = Keys::of(children.iter().map(|c| c.start()));
+        Arc::new(Node::Inner(Inner { keys, children }))
     }
 
     fn start(&self) -> u64 {
         match self {
-            Node::Leaf(extents) => extents.first().map_or(0, |e| e.start),
-            Node::Inner(children) => children.first().map_or(0, |c| c.start),
+            Node::Leaf(leaf) => leaf.keys.0[0],
+            Node::Inner(inner) => inner.keys.0[0],
         }
     }
 
     fn is_empty(&self) -> bool {
         match self {
-            Node::Leaf(extents) => extents.is_empty(),
-            Node::Inner(children) => children.is_empty(),
+            Node::Leaf(leaf) => leaf.extents.is_empty(),
+            Node::Inner(inner) => inner.children.is_empty(),
         }
     }
 
     /// Calls `f` for every extent that has a byte in `from..to`, in order.
     pub(super) fn visit(&self, from: u64, to: u64, f: &mut impl FnMut(&Extent)) {
         match self {
-            Node::Leaf(extents) => {
-                let first = extents.partition_point(|e| e.end() <= from);
-                extents[first..].iter().take_while(|e| e.start < to).for_each(f);
+            Node::Leaf(leaf) => {
+                let first = leaf.first_behind(from);
+                let end = leaf.keys.up_to(to - 1);
+                leaf.extents[first..end.max(first)].iter().for_each(f);
             }
-            Node::Inner(children) => {
-                let first = child_of(children, from);
-                for child in children[first..].iter().take_while(|c| c.start < to) {
-                    child.node.visit(from, to, f);
+            Node::Inner(inner) => {
+                let (first, end) = (inner.child_of(from), inner.keys.up_to(to - 1));
+                for child in &inner.children[first..end.max(first)] {
+                    child.visit(from, to, f);
                 }
             }
         }
     }
 
-    /// Calls `f` for every node.
-    pub(super) fn visit_nodes(&self, f: &mut impl FnMut(&Node)) {
-        f(self);
-        if let Node::Inner(children) = self {
-            children.iter().for_each(|c| c.node.visit_nodes(f));
+    /// Calls `f` for every node with the bytes of memory that it uses.
+    pub(super) fn visit_sizes(&self, f: &mut impl FnMut(usize)) {
+        let counts = 2 * size_of::<usize>();
+        match self {
+            Node::Leaf(leaf) => {
+                let extents = leaf.extents.capacity() * size_of::<Extent>();
+                f(size_of::<Node>() + counts + extents);
+            }
+            Node::Inner(inner) => {
+                f(size_of::<Node>() + counts + inner.children.capacity() * size_of::<usize>());
+                inner.children.iter().for_each(|c| c.visit_sizes(f));
+            }
         }
     }
 }
 
-/// The child that an extent with a byte at `at` would be in.
-fn child_of(children: &[Child], at: u64) -> usize {
-    children.partition_point(|c| c.start <= at).saturating_sub(1)
+impl Leaf {
+    /// The first extent that ends behind `at`.
+    fn first_behind(&self, at: u64) -> usize {
+        let next = self.keys.up_to(at);
+        match next.checked_sub(1) {
+            Some(i) if self.extents[i].end() > at => i,
+            _ => next,
+        }
+    }
+
+    /// Replaces `from..to`, cutting extents that reach out of the range and joining neighbours
+    /// that continue each other. May become too full; then its keys are those before.
+    fn splice(&mut self, from: u64, to: u64, new: &mut Vec<Extent>) {
+        let low = self.first_behind(from);
+        let Leaf { keys, extents } = self;
+        let high = keys.up_to(to - 1).max(low);
+        let right = extents[low..high].last().filter(|e| e.end() > to).map(|e| e.cut(to, e.end()));
+        let mut keep = low;
+        if low < high && extents[low].start < from {
+            extents[low] = extents[low].cut(extents[low].start, from);
+            keep = low + 1;
+        }
+        if keep > 0 && new.first().is_some_and(|first| extents[keep - 1].join(first)) {
+            new.remove(0);
+        }
+        new.extend(right);
+        let (len, count) = (extents.len(), new.len());
+        if len - (high - keep) + count <= FULL {
+            keys.splice(len, (keep, high), count, new.iter().map(|e| e.start));
+        }
+        if count == 1 && high == keep + 1 {
+            // The common case of an overwritten block, without moving the others.
+            extents[keep] = new.swap_remove(0);
+        } else {
+            extents.splice(keep..high, new.drain(..));
+        }
+    }
+
+    /// If it is too full, keeps the first part and gives the others.
+    fn split(&mut self) -> Vec<Arc<Node>> {
+        if self.extents.len() <= FULL {
+            return Vec::new();
+        }
+        let parts = parts(&mut self.extents).into_iter().map(Node::leaf).collect();
+        self.keys = Keys::of(self.extents.iter().map(|e| e.start));
+        parts
+    }
 }
 
-/// Replaces whatever lies in `from..to` by `new`, which is sorted and lies inside it. Leaves
-/// `new` empty.
+impl Inner {
+    /// The child that an extent with a byte at `at` would be in.
+    fn child_of(&self, at: u64) -> usize {
+        self.keys.up_to(at).saturating_sub(1)
+    }
+
+    /// The start of what lies behind child `i`.
+    fn behind(&self, i: usize, next_start: u64) -> u64 {
+        if i + 1 < self.children.len() { self.keys.0[i + 1] } else { next_start }
+    }
+
+    /// Child `i` has changed, and `split` was split off it. Gives what is split off this node.
+    fn changed(&mut self, i: usize, split: Vec<Arc<Node>>) -> Vec<Arc<Node>> {
+        if split.is_empty() && !self.children[i].is_empty() {
+            self.keys.0[i] = self.children[i].start();
+            return Vec::new();
+        }
+        if self.children[i].is_empty() {
+            self.children.remove(i);
+        } else {
+            self.children.splice(i + 1..i + 1, split);
+        }
+        let parts = if self.children.len() > FULL {
+            parts(&mut self.children).into_iter().map(Node::inner).collect()
+        } else {
+            Vec::new()
+        };
+        self.keys = Keys::of(self.children.iter().map(|c| c.start()));
+        parts
+    }
+}
+
+/// Keeps the first part of too many entries and gives the others, cut to size.
+fn parts<T>(entries: &mut Vec<T>) -> Vec<Vec<T>> {
+    let mut out = Vec::new();
+    let mut rest = entries.split_off(PART);
+    while rest.len() > FULL {
+        let tail = rest.split_off(PART);
+        out.push(std::mem::replace(&mut rest, tail));
+    }
+    out.push(rest);
+    out
+}
+
+/// Replaces whatever lies in `from..to` (not empty) by `new`, which is sorted and lies inside it.
+/// Leaves `new` empty.
 pub(super) fn replace(root: &mut Arc<Node>, from: u64, to: u64, new: &mut Vec<Extent>) {
     let split = match replace_in_leaf(root, from, to, u64::MAX, new) {
         Replaced::Here(split) => split,
@@ -98,19 +254,30 @@ pub(super) fn replace(root: &mut Arc<Node>, from: u64, to: u64, new: &mut Vec<Ex
         }
     };
     if !split.is_empty() {
-        let mut children = vec![Child { start: root.start(), node: Arc::clone(root) }];
+        let mut children = vec![Arc::clone(root)];
         children.extend(split);
-        *root = Arc::new(Node::Inner(children));
+        // A write of very many pieces splits a leaf into more than one node's worth.
+        while children.len() > FULL {
+            let mut nodes = vec![Vec::new()];
+            for child in children {
+                match nodes.last_mut() {
+                    Some(last) if last.len() < PART => last.push(child),
+                    _ => nodes.push(vec![child]),
+                }
+            }
+            children = nodes.into_iter().map(Node::inner).collect();
+        }
+        *root = Node::inner(children);
     }
     collapse(root);
 }
 
-/// Takes away levels that have one child only, and children that have become empty.
+/// Takes away levels that have one child only, or none.
 fn collapse(root: &mut Arc<Node>) {
     loop {
         let only = match &**root {
-            Node::Inner(children) if children.is_empty() => Node::empty(),
-            Node::Inner(children) if children.len() == 1 => Arc::clone(&children[0].node),
+            Node::Inner(inner) if inner.children.is_empty() => Node::empty(),
+            Node::Inner(inner) if inner.children.len() == 1 => Arc::clone(&inner.children[0]),
             _ => return,
         };
         *root = only;
@@ -128,92 +295,42 @@ fn replace_in_leaf(
         return Replaced::Spreads;
     }
     match Arc::make_mut(node) {
-        Node::Leaf(extents) => {
-            splice(extents, from, to, new);
-            Replaced::Here(parts(extents, |e| e.start, Node::Leaf))
+        Node::Leaf(leaf) => {
+            leaf.splice(from, to, new);
+            Replaced::Here(leaf.split())
         }
-        Node::Inner(children) => {
-            let at = child_of(children, from);
-            let next_start = children.get(at + 1).map_or(next_start, |c| c.start);
-            let split = match replace_in_leaf(&mut children[at].node, from, to, next_start, new) {
-                Replaced::Here(split) => split,
-                Replaced::Spreads => return Replaced::Spreads,
-            };
-            if children[at].node.is_empty() {
-                children.remove(at);
-            } else {
-                children[at].start = children[at].node.start();
-                if !split.is_empty() {
-                    children.splice(at + 1..at + 1, split);
-                }
+        Node::Inner(inner) => {
+            let at = inner.child_of(from);
+            let next_start = inner.behind(at, next_start);
+            match replace_in_leaf(&mut inner.children[at], from, to, next_start, new) {
+                Replaced::Here(split) => Replaced::Here(inner.changed(at, split)),
+                Replaced::Spreads => Replaced::Spreads,
             }
-            Replaced::Here(parts(children, |c| c.start, Node::Inner))
         }
-    }
-}
-
-/// Cuts a node's entries, if too many, into nodes; keeps the first part and gives the others.
-fn parts<T>(
-    entries: &mut Vec<T>,
-    start: impl Fn(&T) -> u64,
-    node: impl Fn(Vec<T>) -> Node,
-) -> Vec<Child> {
-    let mut out = Vec::new();
-    if entries.len() > FULL {
-        let mut rest = entries.split_off(PART);
-        while rest.len() > FULL {
-            let tail = rest.split_off(PART);
-            out.push(Child { start: start(&rest[0]), node: Arc::new(node(rest)) });
-            rest = tail;
-        }
-        out.push(Child { start: start(&rest[0]), node: Arc::new(node(rest)) });
-    }
-    out
-}
-
-/// Replaces `from..to` in a sorted list of extents, cutting those that reach out of the range
-/// and joining neighbours that continue each other.
-fn splice(extents: &mut Vec<Extent>, from: u64, to: u64, new: &mut Vec<Extent>) {
-    let low = extents.partition_point(|e| e.end() <= from);
-    let high = low + extents[low..].partition_point(|e| e.start < to);
-    let right = extents[low..high].last().filter(|e| e.end() > to).map(|e| e.cut(to, e.end()));
-    let mut keep = low;
-    if low < high && extents[low].start < from {
-        extents[low] = extents[low].cut(extents[low].start, from);
-        keep = low + 1;
-    }
-    if keep > 0 && new.first().is_some_and(|first| extents[keep - 1].join(first)) {
-        new.remove(0);
-    }
-    if let Some(right) = right {
-        new.push(right);
-    }
-    if new.len() == 1 && high > keep {
-        // One for one: the common case of an overwritten block, without moving the others.
-        extents[keep] = new.swap_remove(0);
-        extents.drain(keep + 1..high);
-    } else {
-        extents.splice(keep..high.max(keep), new.drain(..));
     }
 }
 
 /// Removes `from..to` from a subtree; entries of it that become empty go.
 fn remove(node: &mut Arc<Node>, from: u64, to: u64, next_start: u64) {
     match Arc::make_mut(node) {
-        Node::Leaf(extents) => splice(extents, from, to, &mut Vec::new()),
-        Node::Inner(children) => {
-            let first = child_of(children, from);
-            let end = first + children[first..].partition_point(|c| c.start < to);
+        Node::Leaf(leaf) => {
+            // The range reaches out of this leaf on one side at least, so no extent is cut in two
+            // and the leaf cannot become too full.
+            leaf.splice(from, to, &mut Vec::new());
+        }
+        Node::Inner(inner) => {
+            let first = inner.child_of(from);
+            let end = inner.keys.up_to(to - 1).max(first);
             for i in first..end {
-                let next = children.get(i + 1).map_or(next_start, |c| c.start);
-                if children[i].start >= from && next <= to {
-                    children[i].node = Node::empty();
+                let next = inner.behind(i, next_start);
+                if inner.keys.0[i] >= from && next <= to {
+                    inner.children[i] = Node::empty();
                 } else {
-                    remove(&mut children[i].node, from, to, next);
-                    children[i].start = children[i].node.start();
+                    remove(&mut inner.children[i], from, to, next);
                 }
             }
-            children.retain(|c| !c.node.is_empty());
+            inner.children.retain(|c| !c.is_empty());
+            inner.keys = Keys::of(inner.children.iter().map(|c| c.start()));
         }
     }
 }
