@@ -24,13 +24,16 @@ mod codec;
 mod error;
 mod frame;
 pub mod generate;
+mod histogram;
 mod record;
+pub mod replay;
 mod settings;
 mod stream;
 mod varint;
 
 pub use error::{Place, Problem, TraceError};
 pub use frame::{Ending, Header, Kind, Traits, VERSION};
+pub use histogram::Histogram;
 pub use record::{DirOutcome, ErrorCode, Node, NodeAttr, Outcome, Record, Verb};
 pub use settings::{Param, Settings, SettingsError};
 pub use stream::{Reader, Source, Writer};

@@ -66,4 +66,3 @@ impl fmt::Debug for Spec {
         f.write_str(self.name)
     }
 }
-

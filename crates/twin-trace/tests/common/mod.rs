@@ -1,6 +1,8 @@
 //! Random records of every kind, for tests of the format.
 #![allow(dead_code, unreachable_pub)] // Each test binary uses its part.
 
+pub mod tiny;
+
 use twin_disk::Bytes;
 use twin_fs::{
     Cred, Data, Fallocate, Name, Op, RenameMode, Request, SeekFor, SetAttr, SetTime, Timestamp,
