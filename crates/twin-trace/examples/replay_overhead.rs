@@ -1,16 +1,16 @@
 //! The replayer's own cost: a workload against a file system that does nothing.
 //!
 //! `cargo build --release --example replay_overhead`, then time
-//! `replay_overhead WORKLOAD TIMES [read|generate|replay|memory]`: `memory` replays records that
-//! lie in memory, `replay` a trace in memory that is expanded and decoded, `read` decodes it
-//! only, `generate` only makes it up. The difference of two runs, divided by the number of
+//! `replay_overhead WORKLOAD TIMES [generate|read|memory-read|memory|replay]`: `memory` replays records that
+//! lie in memory, `replay` a trace in memory that is expanded and decoded, `memory-read` and
+//! `read` only go through the records, `generate` only makes them up. The difference of two runs, divided by the number of
 //! operations that is printed, is the cost of an operation.
 
 use std::cell::Cell;
 
 use twin_fs::{Attr, Entry, FileSystem, Ino, Op, Reply, Request, Result};
 use twin_rt::{ClockOnly, Rt};
-use twin_trace::replay::{Options, Replayer};
+use twin_trace::replay::{Options, Population, Replayer};
 use twin_trace::{Header, Reader, Record, Source, TraceError, Writer, generate};
 
 /// Answers at once, and always well.
@@ -59,14 +59,15 @@ fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
         records.push(record);
     }
     let bytes = writer.finish()?;
+    let population = Population::collect(&mut Memory(&header, records.iter()))?;
     let mut ops = 0u64;
     for _ in 0..times {
         match what {
             "generate" => ops += count(&mut generate::start(text, 1)?)?,
             "read" => ops += count(&mut Reader::new(&bytes[..])?)?,
             "memory-read" => ops += count(&mut Memory(&header, records.iter()))?,
-            "memory" => ops += replay(&mut Memory(&header, records.iter()))?,
-            _ => ops += replay(&mut Reader::new(&bytes[..])?)?,
+            "memory" => ops += replay(&population, &mut Memory(&header, records.iter()))?,
+            _ => ops += replay(&population, &mut Reader::new(&bytes[..])?)?,
         }
     }
     println!("{what}: {ops} operations, {} bytes of trace", bytes.len());
@@ -81,10 +82,15 @@ fn count(source: &mut impl Source) -> std::result::Result<u64, TraceError> {
     Ok(ops)
 }
 
-fn replay(source: &mut impl Source) -> std::result::Result<u64, Box<dyn std::error::Error>> {
+fn replay(
+    population: &Population,
+    source: &mut impl Source,
+) -> std::result::Result<u64, Box<dyn std::error::Error>> {
     let rt = Rt::new(ClockOnly::default(), 1);
     let fs = Null::default();
     let mut replayer = Replayer::new(&rt, &fs, Options::default());
+    rt.block_on(replayer.populate(population))??;
     let report = rt.block_on(replayer.run(source))??;
-    Ok(report.ops + report.skipped)
+    assert_eq!(report.skipped, 0);
+    Ok(report.ops)
 }

@@ -21,6 +21,17 @@ pub trait Source {
     /// The next record; none at the end.
     fn next_record(&mut self) -> Result<Option<Record>, TraceError>;
 
+    /// Puts the next record in the place of `record`; false, and nothing done, at the end. The
+    /// same as [`next_record`](Self::next_record) for who is in a hurry: records are large, and
+    /// moving them about is what costs.
+    fn next_into(&mut self, record: &mut Record) -> Result<bool, TraceError> {
+        match self.next_record()? {
+            Some(next) => *record = next,
+            None => return Ok(false),
+        }
+        Ok(true)
+    }
+
     /// The next record that is a node; none at the end. Skips what it can without reading it.
     fn next_node(&mut self) -> Result<Option<Node>, TraceError> {
         loop {
@@ -45,6 +56,9 @@ impl<S: Source + ?Sized> Source for Box<S> {
     }
     fn next_record(&mut self) -> Result<Option<Record>, TraceError> {
         (**self).next_record()
+    }
+    fn next_into(&mut self, record: &mut Record) -> Result<bool, TraceError> {
+        (**self).next_into(record)
     }
     fn next_node(&mut self) -> Result<Option<Node>, TraceError> {
         (**self).next_node()
@@ -219,45 +233,50 @@ impl<R: Read> Reader<R> {
         Ok(false)
     }
 
-    fn decode(&mut self) -> Result<Record, &'static str> {
+    #[inline]
+    fn decode(&mut self, out: &mut Record) -> Result<(), &'static str> {
         let (code, flags) = self.decoder.next_tag()?.ok_or("a frame with too few records")?;
-        let record = match code {
+        match code {
             tag::REPLY => {
                 let (at_ns, id, outcome) = self.decoder.reply(flags)?;
-                Record::Reply { at_ns, id, outcome }
+                *out = Record::Reply { at_ns, id, outcome };
             }
-            tag::NODE => Record::Node(self.decoder.node(flags)?),
+            tag::NODE => *out = Record::Node(self.decoder.node(flags)?),
             _ => {
                 let (at_ns, request) = self.decoder.request(code, flags)?;
-                Record::Request { at_ns, request }
+                *out = Record::Request { at_ns, request };
             }
-        };
+        }
         self.left -= 1;
         if self.left == 0 {
             self.decoder.finish()?;
         }
-        Ok(record)
+        Ok(())
     }
 
-    fn next(&mut self, nodes_only: bool) -> Result<Option<Record>, TraceError> {
+    fn next(&mut self, nodes_only: bool, out: &mut Record) -> Result<bool, TraceError> {
+        if self.failed {
+            return Ok(false);
+        }
         while self.left == 0 {
-            if !self.next_frame(nodes_only)? {
-                return Ok(None);
+            let more = self.next_frame(nodes_only);
+            self.failed = more.is_err();
+            if !more? {
+                return Ok(false);
             }
         }
         let record = self.records - self.left;
-        let decoded = self.decode();
-        decoded.map(Some).map_err(|why| self.frames.error(Some(record), Problem::Field(why)))
-    }
-
-    fn guarded(&mut self, nodes_only: bool) -> Result<Option<Record>, TraceError> {
-        if self.failed {
-            return Ok(None);
+        if let Err(why) = self.decode(out) {
+            self.failed = true;
+            return Err(self.frames.error(Some(record), Problem::Field(why)));
         }
-        let next = self.next(nodes_only);
-        self.failed = next.is_err();
-        next
+        Ok(true)
     }
+}
+
+/// A record to be replaced by another.
+pub(crate) fn blank() -> Record {
+    Record::Reply { at_ns: 0, id: 0, outcome: Outcome::Done }
 }
 
 impl<R: Read> Source for Reader<R> {
@@ -266,18 +285,24 @@ impl<R: Read> Source for Reader<R> {
     }
 
     fn next_record(&mut self) -> Result<Option<Record>, TraceError> {
-        self.guarded(false)
+        let mut record = blank();
+        Ok(self.next(false, &mut record)?.then_some(record))
+    }
+
+    fn next_into(&mut self, record: &mut Record) -> Result<bool, TraceError> {
+        self.next(false, record)
     }
 
     fn next_node(&mut self) -> Result<Option<Node>, TraceError> {
-        loop {
-            match self.guarded(true)? {
-                None => return Ok(None),
-                Some(Record::Node(node)) => return Ok(Some(node)),
-                Some(_) if self.header().traits.nodes_first => return Ok(None),
-                Some(_) => {}
+        let mut record = blank();
+        while self.next(true, &mut record)? {
+            match record {
+                Record::Node(node) => return Ok(Some(node)),
+                _ if self.header().traits.nodes_first => return Ok(None),
+                _ => {}
             }
         }
+        Ok(None)
     }
 
     fn ending(&self) -> Option<Ending> {

@@ -181,8 +181,7 @@ fn what_was_there_before_is_made_as_it_was() {
         let attr = NodeAttr { nlink, uid: 7, gid: 8, rdev: 0, size, allocated: size };
         Record::Node(Node { dir, name: name(text), ino, mode, attr: Some(attr) })
     };
-    let mut script = Script::default();
-    script.records = vec![
+    let records = vec![
         node(ROOT_INO, "d", 90, mode::DIRECTORY | 0o2750, 0, 2),
         node(90, "f", 91, mode::REGULAR | 0o4755, 3_000_000, 2),
         node(90, "l", 92, mode::SYMLINK | 0o777, 11, 1),
@@ -203,6 +202,7 @@ fn what_was_there_before_is_made_as_it_was() {
             attr: Some(NodeAttr { nlink: 1, size: 1 << 40, allocated: 8192, ..Default::default() }),
         }),
     ];
+    let mut script = Script { records, requests: 0 };
     let read = Op::Read { ino: 91, off: 2_999_000, len: 4096 };
     script.both(1, 0, read, Outcome::Data(1000));
     let run = run_given(&script, 0, Options::default());
@@ -299,7 +299,12 @@ fn what_ends_otherwise_is_reported_and_what_hangs_on_it_is_left_out() {
     script.both(2, 1, write(4, 0, 10), Outcome::Written(10));
     script.both(3, 1, Op::GetAttr { ino: 77 }, Outcome::Attr);
     script.both(4, 1, create(ROOT_INO, "b"), Outcome::Failed(ErrorCode::NoSpace));
-    script.both(5, 1, Op::Lookup { dir: ROOT_INO, name: name("c") }, Outcome::Failed(ErrorCode::NotFound));
+    script.both(
+        5,
+        1,
+        Op::Lookup { dir: ROOT_INO, name: name("c") },
+        Outcome::Failed(ErrorCode::NotFound),
+    );
     script.both(6, 1, Op::Unlink { dir: ROOT_INO, name: name("b") }, Outcome::Done);
     let run = run_given(&script, 0, Options::default());
     let report = &run.report;

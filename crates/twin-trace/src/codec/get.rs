@@ -132,6 +132,7 @@ impl Decoder {
     }
 
     /// The request whose tag was read, with its time.
+    #[inline]
     pub(crate) fn request(&mut self, code: u8, flags: u8) -> Result<(Nanos, Request)> {
         let verb = Verb::from_code(code).ok_or("a record of an unknown kind")?;
         self.context.request += 1;

@@ -26,7 +26,7 @@ use super::report::{Divergence, Report};
 use super::{Order, Pace, ReplayError, Replayer};
 use crate::frame::Ending;
 use crate::record::{ErrorCode, Outcome, Record, Verb};
-use crate::stream::Source;
+use crate::stream::{Source, blank};
 
 /// After so many records without waiting the task lets others run.
 const YIELD_EVERY: u32 = 128;
@@ -183,17 +183,17 @@ where
 {
     async fn play(&mut self, source: &mut impl Source) -> Result<(), ReplayError> {
         let limit = if self.merged { 1 } else { self.replayer.options.read_ahead.max(1) };
-        let mut since_yield = 0;
+        let (mut since_yield, mut record) = (0, blank());
         loop {
             self.make_progress();
             if self.queued >= limit || self.is_ahead() {
                 self.wait().await;
                 continue;
             }
-            match source.next_record()? {
-                None => return Ok(()),
-                Some(record) => self.accept(record),
+            if !source.next_into(&mut record)? {
+                return Ok(());
             }
+            self.accept(&mut record);
             since_yield += 1;
             if since_yield >= YIELD_EVERY {
                 since_yield = 0;
@@ -282,19 +282,24 @@ where
         *domain - 1
     }
 
-    /// Takes a record of the workload.
-    fn accept(&mut self, record: Record) {
-        let (domain, event) = match record {
-            Record::Node(_) => return,
+    /// Takes a record of the workload: handles it at once if it can be. Records are large, so
+    /// they are moved as little as possible on this path.
+    fn accept(&mut self, record: &mut Record) {
+        match record {
+            Record::Node(_) => {}
             Record::Request { at_ns, request } => {
+                let at_ns = *at_ns;
                 self.first_at_ns.get_or_insert(at_ns);
                 let domain = self.domain(request.client);
                 self.horizon = self.due(domain, at_ns).unwrap_or(self.horizon);
-                let track = self.new_track(domain, at_ns, &request);
-                (domain, Event::Request { track, at_ns, request })
+                let track = self.new_track(domain, at_ns, request);
+                if !self.is_free(domain) || !self.handle_request(domain, track, at_ns, request) {
+                    let request = take(request);
+                    self.enqueue(domain, Event::Request { track, at_ns, request });
+                }
             }
             Record::Reply { at_ns, id, outcome } => {
-                let Some(track) = self.find(id) else { return };
+                let Some(track) = self.find(*id) else { return };
                 let state = &mut self.tracks[track as usize];
                 if std::mem::replace(&mut state.answered, true) {
                     return;
@@ -303,53 +308,63 @@ where
                 if let (true, Outcome::Entry(id)) = (open, &outcome) {
                     self.replayer.inodes.expect(*id, track);
                 }
-                (domain, Event::Reply { track, at_ns, outcome })
+                if !self.is_free(domain) || !self.handle_reply(domain, track, *at_ns, outcome) {
+                    let (at_ns, outcome) = (*at_ns, std::mem::replace(outcome, Outcome::Done));
+                    self.enqueue(domain, Event::Reply { track, at_ns, outcome });
+                }
             }
-        };
-        let state = &self.domains[domain as usize];
-        let event = match state.blocked || !state.queue.is_empty() {
-            true => Some(event),
-            false => self.handle(domain, event).err(),
-        };
-        if let Some(event) = event {
-            self.domains[domain as usize].queue.push_back(event);
-            self.queued += 1;
         }
+    }
+
+    /// True if an event of the domain may be handled at once.
+    fn is_free(&self, domain: u32) -> bool {
+        let state = &self.domains[domain as usize];
+        !state.blocked && state.queue.is_empty()
+    }
+
+    fn enqueue(&mut self, domain: u32, event: Event) {
+        self.domains[domain as usize].queue.push_back(event);
+        self.queued += 1;
     }
 
     /// Handles the events of a domain until one blocks it.
     fn advance(&mut self, domain: u32) {
         while !self.domains[domain as usize].blocked {
-            let Some(event) = self.domains[domain as usize].queue.pop_front() else { return };
+            let Some(mut event) = self.domains[domain as usize].queue.pop_front() else { return };
             self.queued -= 1;
-            if let Err(event) = self.handle(domain, event) {
+            let done = match &mut event {
+                Event::Request { track, at_ns, request } => {
+                    self.handle_request(domain, *track, *at_ns, request)
+                }
+                Event::Reply { track, at_ns, outcome } => {
+                    self.handle_reply(domain, *track, *at_ns, outcome)
+                }
+            };
+            if !done {
                 self.domains[domain as usize].queue.push_front(event);
                 self.queued += 1;
             }
         }
     }
 
-    /// Handles an event, or blocks the domain and gives the event back.
-    fn handle(&mut self, domain: u32, event: Event) -> Result<(), Event> {
-        let at_ns = match event {
-            Event::Request { track, at_ns, request } => {
-                self.handle_request(domain, track, at_ns, request)?;
-                at_ns
-            }
-            Event::Reply { track, at_ns, outcome } => {
-                if self.tracks[track as usize].state == State::Open {
-                    self.block_on(domain, track);
-                    return Err(Event::Reply { track, at_ns, outcome });
-                }
-                self.settle(track, at_ns, &outcome);
-                at_ns
-            }
-        };
+    /// Takes note of an answer, or blocks the domain until there is something to compare it
+    /// with. False if it did that.
+    fn handle_reply(&mut self, domain: u32, track: u32, at_ns: Nanos, outcome: &Outcome) -> bool {
+        if self.tracks[track as usize].state == State::Open {
+            self.block_on(domain, track);
+            return false;
+        }
+        self.settle(track, at_ns, outcome);
+        self.handled(domain, at_ns);
+        true
+    }
+
+    /// Remembers when the last event of the domain was, for think times.
+    fn handled(&mut self, domain: u32, at_ns: Nanos) {
         if matches!(self.replayer.options.pace, Pace::Think { .. }) {
             let now = self.replayer.rt.now();
             self.domains[domain as usize].last = Some((at_ns, now));
         }
-        Ok(())
     }
 
     fn block_on(&mut self, domain: u32, track: u32) {
@@ -373,14 +388,15 @@ where
         Some(base + scaled)
     }
 
+    /// Takes a request and gives it to the file system, or blocks the domain and lets the request
+    /// be. False if it did that.
     fn handle_request(
         &mut self,
         domain: u32,
         track: u32,
         at_ns: Nanos,
-        mut request: Request,
-    ) -> Result<(), Event> {
-        let blocked = |request| Err(Event::Request { track, at_ns, request });
+        request: &mut Request,
+    ) -> bool {
         let due = self.due(domain, at_ns);
         if let Some(due) = due
             && due > self.replayer.rt.now()
@@ -388,18 +404,18 @@ where
             self.timer_seq += 1;
             self.timers.push(Reverse((due, self.timer_seq, domain)));
             self.domains[domain as usize].blocked = true;
-            return blocked(request);
+            return false;
         }
         if self.flights.len() >= self.replayer.options.max_in_flight.max(1) {
             self.throttled.push_back(domain);
             self.domains[domain as usize].blocked = true;
-            return blocked(request);
+            return false;
         }
         let id = named(&request.op);
         match self.replayer.inodes.translate(&mut request.op) {
             Translation::Wait(other) => {
                 self.block_on(domain, other);
-                return blocked(request);
+                return false;
             }
             Translation::Missing => {
                 self.report.skipped += 1;
@@ -413,7 +429,8 @@ where
             }
             Translation::Done => self.skip(track),
         }
-        Ok(())
+        self.handled(domain, at_ns);
+        true
     }
 
     /// Keeps references, opens and cookies in step. False if there is nothing to do on the
@@ -436,7 +453,7 @@ where
         }
     }
 
-    fn start(&mut self, track: u32, mut request: Request) {
+    fn start(&mut self, track: u32, request: &mut Request) {
         let replayer = &mut *self.replayer;
         request.id = replayer.next_id;
         replayer.next_id += 1;
@@ -453,7 +470,7 @@ where
         self.report.ops += 1;
         let in_flight = self.flights.len() + 1;
         self.report.max_in_flight = self.report.max_in_flight.max(in_flight);
-        if let Some(result) = self.flights.start(track, (self.issue)(request)) {
+        if let Some(result) = self.flights.start(track, || (self.issue)(take(request))) {
             self.complete(track, result);
         }
     }
@@ -463,7 +480,7 @@ where
         let id = self.replayer.next_id;
         self.replayer.next_id += 1;
         // Releasing and forgetting cannot fail, and nothing depends on when they end.
-        drop(self.flights.start(NOBODY, (self.issue)(Request::root(id, op))));
+        drop(self.flights.start(NOBODY, || (self.issue)(Request::root(id, op))));
     }
 
     fn skip(&mut self, track: u32) {
@@ -661,6 +678,12 @@ where
         old.into_iter().for_each(|track| self.retire(track));
         self.sweep_at = (self.tracks.len() - self.free.len()) * 2 + GIVEN_UP as usize;
     }
+}
+
+/// The request, moved out of its place.
+#[inline]
+fn take(request: &mut Request) -> Request {
+    std::mem::replace(request, Request::root(0, Op::Sync))
 }
 
 /// The inode that an operation names, or the directory.

@@ -74,11 +74,12 @@ impl<Fut: Future> Flights<Fut> {
     }
 
     /// Starts an operation; gives its result if that is there at once.
-    pub(super) fn start(&mut self, op: u32, future: Fut) -> Option<Fut::Output> {
+    #[inline]
+    pub(super) fn start(&mut self, op: u32, begin: impl FnOnce() -> Fut) -> Option<Fut::Output> {
         let index = self.free.pop().unwrap_or_else(|| self.new_slot());
         let slot = &mut self.slots[index as usize];
         slot.op = op;
-        slot.future.set(Some(future));
+        slot.future.set(Some(begin()));
         self.poll(index).map(|(_, output)| output)
     }
 

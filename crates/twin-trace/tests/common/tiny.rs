@@ -44,7 +44,8 @@ pub struct Tiny {
 
 impl Tiny {
     pub fn new(rt: &Rt, first_ino: Ino) -> Tiny {
-        let attr = Attr { ino: ROOT_INO, mode: mode::DIRECTORY | 0o755, nlink: 2, ..Attr::default() };
+        let attr =
+            Attr { ino: ROOT_INO, mode: mode::DIRECTORY | 0o755, nlink: 2, ..Attr::default() };
         let root = Inode { attr, parent: ROOT_INO, ..Inode::default() };
         Tiny {
             rt: rt.clone(),
@@ -179,13 +180,12 @@ impl Tiny {
                     let (off, len) = (within as u32, len as u32);
                     Block::Stamp(Stamp { ino, lbn, version: id, off, len })
                 }
-                Data::Bytes(bytes) => {
-                    Block::Bytes(bytes.slice((at - off) as usize, len as usize))
-                }
+                Data::Bytes(bytes) => Block::Bytes(bytes.slice((at - off) as usize, len as usize)),
             };
             let old = inode.blocks.entry(lbn).or_insert(Block::Zero(BLOCK as u32));
             let (end, rest) = (within + len, BLOCK - within - len);
-            let parts = [old.slice(0, within as usize), new, old.slice(end as usize, rest as usize)];
+            let parts =
+                [old.slice(0, within as usize), new, old.slice(end as usize, rest as usize)];
             *old = twin_disk::gather(&parts, 0, BLOCK as usize);
             at += len;
         }
@@ -277,7 +277,9 @@ impl Tiny {
             Op::MakeDir { dir, name, mode } => {
                 made(self.new_inode(request, *dir, name, mode | mode::DIRECTORY)?)
             }
-            Op::MakeNode { dir, name, mode, .. } => made(self.new_inode(request, *dir, name, *mode)?),
+            Op::MakeNode { dir, name, mode, .. } => {
+                made(self.new_inode(request, *dir, name, *mode)?)
+            }
             Op::Symlink { dir, name, target } => {
                 let ino = self.new_inode(request, *dir, name, mode::SYMLINK | 0o777)?;
                 let mut inodes = self.inodes.borrow_mut();
