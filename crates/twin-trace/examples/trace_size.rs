@@ -1,0 +1,32 @@
+//! How many bytes an operation takes in a trace: `cargo run --release --example trace_size`.
+
+use twin_trace::{Record, Source, Writer, generate};
+
+fn main() {
+    println!("{:>9} {:>10} {:>9}  workload", "ops", "bytes", "bytes/op");
+    for text in [
+        "build:files=2000,clients=4,service_us=30",
+        "build:files=2000,clients=1,service_us=30",
+        "small-files:files=20000,service_us=30",
+        "mail:messages=5000,clients=4,service_us=30",
+        "tpcb:transactions=20000,clients=4,service_us=30",
+        "large-file:service_us=30",
+        "zipf:service_us=30",
+    ] {
+        let (ops, bytes) = size(text);
+        println!("{ops:>9} {bytes:>10} {:>9.2}  {text}", bytes as f64 / ops as f64);
+    }
+}
+
+fn size(text: &str) -> (u64, u64) {
+    let mut source = generate::start(text, 1).expect("the workloads above exist");
+    let header = source.header().clone();
+    let mut writer = Writer::new(std::io::sink(), &header).expect("a sink takes everything");
+    let mut ops = 0;
+    while let Some(record) = source.next_record().expect("a generator cannot fail") {
+        ops += u64::from(matches!(record, Record::Request { .. }));
+        writer.record(&record).expect("a sink takes everything");
+    }
+    writer.flush().expect("a sink takes everything");
+    (ops, writer.written_bytes())
+}

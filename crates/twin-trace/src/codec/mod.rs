@@ -1,0 +1,134 @@
+//! Records to bytes and back. `put` and `get` mirror each other; docs/trace-format.md is the
+//! contract of both.
+//!
+//! The records of a frame are spread over columns: one for tags, one for times, one for inode
+//! numbers and so on. Like stands beside like, which is what makes a frame small when it is
+//! compressed. Numbers are coded against a [`Context`] that starts afresh with every frame, so
+//! that a frame can be read without those before it.
+
+mod get;
+mod put;
+
+pub(crate) use get::Decoder;
+pub(crate) use put::{Encoder, TooBig};
+
+use twin_fs::{Cred, Ino};
+
+/// The columns, in the order in which a frame holds them.
+pub(crate) mod column {
+    /// A byte a record: what it is (low five bits) and three flags.
+    pub(crate) const TAG: usize = 0;
+    /// Time since the record before, in nanoseconds.
+    pub(crate) const TIME: usize = 1;
+    /// Client and credentials.
+    pub(crate) const WHO: usize = 2;
+    /// Inode numbers.
+    pub(crate) const INO: usize = 3;
+    /// Offsets and cookies.
+    pub(crate) const OFFSET: usize = 4;
+    /// Lengths, modes and other small numbers.
+    pub(crate) const NUMBER: usize = 5;
+    /// Answers.
+    pub(crate) const REPLY: usize = 6;
+    /// Lengths of names, then their bytes.
+    pub(crate) const NAME: usize = 7;
+    /// Data, where it is kept.
+    pub(crate) const CONTENT: usize = 8;
+    /// How many there are.
+    pub(crate) const COUNT: usize = 9;
+}
+
+/// Tags of records that are not requests; those of requests are the codes of their verbs.
+pub(crate) mod tag {
+    /// An answer.
+    pub(crate) const REPLY: u8 = 0;
+    /// Something that existed before.
+    pub(crate) const NODE: u8 = 29;
+    /// Where the code of the record ends and its flags begin, in bits.
+    pub(crate) const FLAG_SHIFT: u32 = 5;
+}
+
+/// Codes of answers.
+mod outcome {
+    pub(super) const DONE: u8 = 0;
+    pub(super) const ENTRY: u8 = 1;
+    pub(super) const ATTR: u8 = 2;
+    pub(super) const DATA: u8 = 3;
+    pub(super) const BYTES: u8 = 4;
+    pub(super) const WRITTEN: u8 = 5;
+    pub(super) const DIR: u8 = 6;
+    pub(super) const OFFSET: u8 = 7;
+    /// Added to the code of an error.
+    pub(super) const FAILED: u8 = 32;
+}
+
+/// The longest name, link target or list of attribute names, in bytes.
+pub(crate) const MAX_NAME: u64 = 65_535;
+/// The longest value of an extended attribute, in bytes.
+pub(crate) const MAX_VALUE: u64 = 1 << 20;
+/// The most bytes that one write may have.
+pub(crate) const MAX_WRITE: u64 = 1 << 32;
+/// The most supplementary groups of a client; further ones are dropped when it is written.
+pub(crate) const MAX_GROUPS: u64 = 1024;
+/// The most different clients in a frame.
+pub(crate) const MAX_WHO: usize = 4096;
+/// Slots of the table that predicts offsets.
+const STREAMS: usize = 256;
+
+/// Client and credentials of a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Who {
+    pub(crate) client: u32,
+    pub(crate) cred: Cred,
+}
+
+/// What the numbers of the next record are coded against.
+pub(crate) struct Context {
+    /// Time of the last record, since the start of the trace.
+    at_ns: u64,
+    /// Number of the last request.
+    request: u64,
+    /// The inode that an operation or an answer named last.
+    ino: Ino,
+    /// The directory that an operation named last.
+    dir: Ino,
+    /// The inode that an answer or node introduced last.
+    entry: Ino,
+    /// The length that a read or write asked for last.
+    len: u64,
+    /// The cookie that a listing ended with last.
+    cookie: u64,
+    /// Who asked last: an index into the frame's table.
+    who: usize,
+    /// For inode numbers modulo the size: where the inode was read or written last, and where
+    /// the next sequential access would begin.
+    streams: Box<[(Ino, u64); STREAMS]>,
+}
+
+impl Context {
+    fn new() -> Context {
+        let streams = Box::new([(0, 0); STREAMS]);
+        let (at_ns, request) = (0, 0);
+        Context { at_ns, request, ino: 0, dir: 0, entry: 0, len: 0, cookie: 0, who: 0, streams }
+    }
+
+    /// Starts a frame whose first record comes after this time and this request.
+    fn start(&mut self, at_ns: u64, request: u64) {
+        (self.at_ns, self.request) = (at_ns, request);
+        (self.ino, self.dir, self.entry) = (twin_fs::ROOT_INO, twin_fs::ROOT_INO, 0);
+        (self.len, self.cookie, self.who) = (0, 0, 0);
+        self.streams.fill((0, 0));
+    }
+
+    /// The offset at which a sequential access of the inode goes on.
+    fn predicted(&self, ino: Ino) -> u64 {
+        let (known, next) = self.streams[ino as usize % STREAMS];
+        if known == ino { next } else { 0 }
+    }
+
+    /// Notes an access.
+    fn accessed(&mut self, ino: Ino, off: u64, len: u64) {
+        self.streams[ino as usize % STREAMS] = (ino, off.wrapping_add(len));
+        self.len = len;
+    }
+}

@@ -1,0 +1,297 @@
+//! The machinery behind every workload: clients with clocks, whose operations are merged by time.
+//!
+//! A [`Script`] writes down what one client does next, a handful of operations at a time, as
+//! straight code; [`Scripted`] turns the scripts of all clients into one stream of records.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+use twin_fs::{Cred, Data, Ino, Name, Op, ROOT_INO, Request, SetAttr, mode};
+use twin_rt::{MICROS, Nanos, Rng, Time};
+
+use crate::error::TraceError;
+use crate::frame::{Header, Kind, Traits};
+use crate::record::{ErrorCode, Node, NodeAttr, Outcome, Record};
+use crate::settings::Settings;
+use crate::stream::Source;
+
+/// The user whose files the workloads use.
+pub(super) const USER: u32 = 1000;
+/// The number of the first node; the `i`th has this plus `i`.
+pub(super) const FIRST_INO: Ino = ROOT_INO + 1;
+/// The most bytes of one read or write.
+pub(super) const TRANSFER: u64 = 128 << 10;
+
+/// What a workload does.
+pub(super) trait Script: 'static {
+    /// How many nodes there are at the start.
+    fn nodes(&self) -> u64;
+
+    /// The `index`th of them; parents come before children.
+    fn node(&mut self, index: u64) -> Node;
+
+    /// Writes down what this client does next: one or more operations. False, with none, says
+    /// that it has done all of its work.
+    fn burst(&mut self, client: usize, out: &mut Burst) -> bool;
+}
+
+enum Event {
+    Request(Op),
+    Reply(Outcome),
+}
+
+/// What one client does, being written down. The clock of the client goes on with every
+/// operation.
+pub(super) struct Burst {
+    events: VecDeque<(Nanos, Event)>,
+    clock: Nanos,
+    next_ino: Ino,
+    think_ns: f64,
+    service_ns: f64,
+    /// The client's own chance.
+    pub(super) rng: Rng,
+}
+
+impl Burst {
+    /// An operation and its answer.
+    pub(super) fn op(&mut self, op: Op, outcome: Outcome) {
+        if self.think_ns > 0.0 {
+            self.clock += self.rng.exponential(self.think_ns) as Nanos;
+        }
+        let has_reply = !matches!(op, Op::Forget { .. });
+        self.events.push_back((self.clock, Event::Request(op)));
+        if self.service_ns > 0.0 {
+            self.clock += self.rng.exponential(self.service_ns) as Nanos;
+        }
+        if has_reply {
+            self.events.push_back((self.clock, Event::Reply(outcome)));
+        }
+    }
+
+    /// The client does nothing for a while: exponentially distributed with this mean.
+    pub(super) fn pause(&mut self, mean_ns: Nanos) {
+        self.clock += self.rng.exponential(mean_ns as f64) as Nanos;
+    }
+
+    fn new_ino(&mut self) -> Ino {
+        self.next_ino += 1;
+        self.next_ino - 1
+    }
+
+    /// Finds a name that is there.
+    pub(super) fn lookup(&mut self, dir: Ino, name: &[u8], ino: Ino) {
+        self.op(Op::Lookup { dir, name: name.into() }, Outcome::Entry(ino));
+    }
+
+    /// Looks for a name that is not there.
+    pub(super) fn miss(&mut self, dir: Ino, name: &[u8]) {
+        self.op(Op::Lookup { dir, name: name.into() }, Outcome::Failed(ErrorCode::NotFound));
+    }
+
+    /// Makes and opens a file.
+    pub(super) fn create(&mut self, dir: Ino, name: &[u8]) -> Ino {
+        let ino = self.new_ino();
+        let op = Op::Create { dir, name: name.into(), mode: 0o644, exclusive: false };
+        self.op(op, Outcome::Entry(ino));
+        ino
+    }
+
+    /// Makes a directory.
+    pub(super) fn make_dir(&mut self, dir: Ino, name: &[u8]) -> Ino {
+        let ino = self.new_ino();
+        self.op(Op::MakeDir { dir, name: name.into(), mode: 0o755 }, Outcome::Entry(ino));
+        ino
+    }
+
+    pub(super) fn open(&mut self, ino: Ino, write: bool) {
+        self.op(Op::Open { ino, read: true, write, truncate: false }, Outcome::Done);
+    }
+
+    pub(super) fn release(&mut self, ino: Ino) {
+        self.op(Op::Release { ino }, Outcome::Done);
+    }
+
+    pub(super) fn getattr(&mut self, ino: Ino) {
+        self.op(Op::GetAttr { ino }, Outcome::Attr);
+    }
+
+    pub(super) fn setattr(&mut self, ino: Ino, set: SetAttr) {
+        self.op(Op::SetAttr { ino, set }, Outcome::Attr);
+    }
+
+    /// Reads bytes that are there.
+    pub(super) fn read(&mut self, ino: Ino, off: u64, len: u64) {
+        self.op(Op::Read { ino, off, len: len as u32 }, Outcome::Data(len));
+    }
+
+    /// Reads a whole file of `size` bytes, as a kernel that reads ahead would.
+    pub(super) fn read_whole(&mut self, ino: Ino, size: u64) {
+        let mut off = 0;
+        while off < size {
+            // Requests are whole pages; the last answer is shorter.
+            let len = (size - off).next_multiple_of(4096).min(TRANSFER);
+            let got = len.min(size - off);
+            self.op(Op::Read { ino, off, len: len as u32 }, Outcome::Data(got));
+            off += len;
+        }
+    }
+
+    pub(super) fn write(&mut self, ino: Ino, off: u64, len: u64) {
+        self.op(Op::Write { ino, off, data: Data::Synthetic(len) }, Outcome::Written(len));
+    }
+
+    /// Writes a whole file of `size` bytes in pieces of at most `piece`.
+    pub(super) fn write_whole(&mut self, ino: Ino, size: u64, piece: u64) {
+        let mut off = 0;
+        while off < size {
+            let len = piece.min(size - off);
+            self.write(ino, off, len);
+            off += len;
+        }
+    }
+
+    pub(super) fn fsync(&mut self, ino: Ino, data_only: bool) {
+        self.op(Op::Fsync { ino, data_only }, Outcome::Done);
+    }
+
+    pub(super) fn unlink(&mut self, dir: Ino, name: &[u8]) {
+        self.op(Op::Unlink { dir, name: name.into() }, Outcome::Done);
+    }
+
+    pub(super) fn rename(&mut self, dir: Ino, name: &[u8], to_dir: Ino, to_name: &[u8]) {
+        let (name, to_name) = (name.into(), to_name.into());
+        self.op(Op::Rename { dir, name, to_dir, to_name, mode: Default::default() }, Outcome::Done);
+    }
+
+    pub(super) fn forget(&mut self, ino: Ino, count: u64) {
+        self.op(Op::Forget { ino, count }, Outcome::Done);
+    }
+}
+
+/// A directory or file of [`USER`] that is there at the start.
+pub(super) fn node(index: u64, dir: Ino, name: impl Into<Name>, size: Option<u64>) -> Node {
+    let (kind, nlink) = match size {
+        None => (mode::DIRECTORY | 0o755, 2),
+        Some(_) => (mode::REGULAR | 0o644, 1),
+    };
+    let size = size.unwrap_or(0);
+    let attr = NodeAttr { nlink, uid: USER, gid: USER, rdev: 0, size, allocated: size };
+    Node { dir, name: name.into(), ino: FIRST_INO + index, mode: kind, attr: Some(attr) }
+}
+
+/// A length from a log-normal distribution with this median, between 1 and `max`.
+pub(super) fn log_normal(rng: &mut Rng, median: f64, sigma: f64, max: u64) -> u64 {
+    // Box and Muller (1958).
+    let radius = (-2.0 * (1.0 - rng.unit()).ln()).sqrt();
+    let normal = radius * (std::f64::consts::TAU * rng.unit()).cos();
+    ((median * (sigma * normal).exp()) as u64).clamp(1, max)
+}
+
+/// A fixed hash of two numbers, for sizes and names that must be the same whenever they are
+/// asked for.
+pub(super) fn mix(a: u64, b: u64) -> u64 {
+    Rng::new(a.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ b).next_u64()
+}
+
+/// Like the names that people give: two or three syllables from a number.
+pub(super) fn word(number: u64) -> String {
+    const SYLLABLES: [&str; 32] = [
+        "net", "buf", "io", "hash", "tab", "sym", "lex", "fs", "mem", "str", "vec", "arg", "opt",
+        "log", "err", "sig", "tim", "map", "par", "gen", "reg", "bit", "con", "dev", "ref", "obj",
+        "ctl", "cmp", "enc", "max", "util", "core",
+    ];
+    let pick = |shift: u32| SYLLABLES[(mix(number, 1) >> shift) as usize % 32];
+    match number % 3 {
+        0 => format!("{}{}", pick(0), pick(8)),
+        1 => format!("{}_{}", pick(0), pick(8)),
+        _ => format!("{}{}_{}", pick(0), pick(8), pick(16)),
+    }
+}
+
+struct Client {
+    burst: Burst,
+    /// The number of its last request: a client has one under way at a time.
+    last: u64,
+}
+
+/// A script being played: a stream of records.
+pub(super) struct Scripted<S> {
+    header: Header,
+    script: S,
+    node: u64,
+    clients: Vec<Client>,
+    /// The next event of every client that has one.
+    order: BinaryHeap<Reverse<(Nanos, usize)>>,
+    requests: u64,
+    next_ino: Ino,
+    started: bool,
+}
+
+impl<S: Script> Scripted<S> {
+    pub(super) fn start(name: &str, script: S, settings: &Settings, seed: u64) -> Box<dyn Source> {
+        let mean = |name| (settings.get(name) * MICROS) as f64;
+        let (think_ns, service_ns) = (mean("think_us"), mean("service_us"));
+        let clients = (0..settings.get("clients")).map(|i| {
+            let rng = Rng::stream(seed, &format!("{name} client {i}"));
+            let (events, clock, next_ino) = (VecDeque::new(), 0, 0);
+            Client { burst: Burst { events, clock, next_ino, think_ns, service_ns, rng }, last: 0 }
+        });
+        let traits = Traits { contents: false, timed: true, nodes_first: true, independent: true };
+        let text = format!("generated {name}:{}", settings.to_text());
+        let header = Header { kind: Kind::Operations, start: Time(0), seed, traits, text };
+        Box::new(Scripted {
+            header,
+            next_ino: FIRST_INO + script.nodes(),
+            script,
+            node: 0,
+            clients: clients.collect(),
+            order: BinaryHeap::new(),
+            requests: 0,
+            started: false,
+        })
+    }
+
+    /// Sees to it that the client has events, unless it is done.
+    fn refill(&mut self, client: usize) {
+        let burst = &mut self.clients[client].burst;
+        if burst.events.is_empty() {
+            burst.next_ino = self.next_ino;
+            while burst.events.is_empty() && self.script.burst(client, burst) {}
+            self.next_ino = burst.next_ino;
+        }
+        if let Some(&(at_ns, _)) = burst.events.front() {
+            self.order.push(Reverse((at_ns, client)));
+        }
+    }
+}
+
+impl<S: Script> Source for Scripted<S> {
+    fn header(&self) -> &Header {
+        &self.header
+    }
+
+    fn next_record(&mut self) -> Result<Option<Record>, TraceError> {
+        if self.node < self.script.nodes() {
+            self.node += 1;
+            return Ok(Some(Record::Node(self.script.node(self.node - 1))));
+        }
+        if !std::mem::replace(&mut self.started, true) {
+            (0..self.clients.len()).for_each(|client| self.refill(client));
+        }
+        let Some(Reverse((_, client))) = self.order.pop() else { return Ok(None) };
+        let state = &mut self.clients[client];
+        let Some((at_ns, event)) = state.burst.events.pop_front() else { return Ok(None) };
+        let record = match event {
+            Event::Request(op) => {
+                self.requests += 1;
+                state.last = self.requests;
+                let cred = Cred { checked: true, ..Cred::user(USER, USER) };
+                let request = Request { id: self.requests, client: client as u32 + 1, cred, op };
+                Record::Request { at_ns, request }
+            }
+            Event::Reply(outcome) => Record::Reply { at_ns, id: state.last, outcome },
+        };
+        self.refill(client);
+        Ok(Some(record))
+    }
+}

@@ -1,0 +1,39 @@
+//! Workloads: recorded, read, made up, replayed.
+//!
+//! A workload is a stream of [`Record`]s: what was there before ([`Node`]), requests with their
+//! times, and what was answered ([`Outcome`]). A [`Source`] gives them: a trace that a [`Reader`]
+//! reads, a workload that [`generate`] makes up. A [`Writer`] writes them down; the bytes are
+//! described in docs/trace-format.md.
+//!
+//! Nothing here opens files: readers and writers take what the caller has opened.
+//!
+//! ```
+//! use twin_trace::{Reader, Source, Writer, generate};
+//! let mut workload = generate::start("zipf:writes=100", 1).unwrap();
+//! let mut writer = Writer::new(Vec::new(), &workload.header().clone())?;
+//! while let Some(record) = workload.next_record()? {
+//!     writer.record(&record)?;
+//! }
+//! let bytes = writer.finish()?;
+//! let mut reader = Reader::new(&bytes[..])?;
+//! assert!(reader.next_record()?.is_some());
+//! # Ok::<(), twin_trace::TraceError>(())
+//! ```
+
+mod codec;
+mod error;
+mod frame;
+pub mod generate;
+mod histogram;
+mod record;
+pub mod replay;
+mod settings;
+mod stream;
+mod varint;
+
+pub use error::{Place, Problem, TraceError};
+pub use frame::{Ending, Header, Kind, Traits, VERSION};
+pub use histogram::Histogram;
+pub use record::{DirOutcome, ErrorCode, Node, NodeAttr, Outcome, Record, Verb};
+pub use settings::{Param, Settings, SettingsError};
+pub use stream::{Reader, Source, Writer};

@@ -1,0 +1,696 @@
+//! The replay itself.
+//!
+//! Requests and answers of the workload are events. Each belongs to a *domain*: the client, or
+//! the whole workload where the order of the trace is to be kept. A domain handles its events in
+//! order: a request is given to the file system and left to itself, an answer is waited for. So
+//! an operation overlaps with others of its domain exactly where it did in the workload. An event
+//! that cannot be handled yet blocks its domain, not the others.
+//!
+//! One task drives all of it. An operation that ends at its first poll costs no allocation and no
+//! turn of the executor; every so often the task yields, so that others get their turn.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use twin_fs::{Cred, FileSystem, FsError, Ino, Op, Reply, Request};
+use twin_rt::{FixedMap, Nanos, Time};
+
+use super::flights::Flights;
+use super::ids::IdMap;
+use super::inodes::Translation;
+use super::oracle::Ticket;
+use super::report::{Divergence, Report};
+use super::{Order, Pace, ReplayError, Replayer};
+use crate::frame::Ending;
+use crate::record::{ErrorCode, Outcome, Record, Verb};
+use crate::stream::{Source, blank};
+
+/// After so many records without waiting the task lets others run.
+const YIELD_EVERY: u32 = 128;
+/// The name of an operation that nobody waits for: one that evens out a divergence.
+const NOBODY: u32 = u32::MAX;
+/// Requests that the workload has left unanswered for so many later ones are given up on.
+const GIVEN_UP: u64 = 500_000;
+
+/// What an operation gave, as far as its answer in the trace is compared with it.
+#[derive(Clone, Copy, Default)]
+struct Got {
+    error: Option<ErrorCode>,
+    /// The inode of an entry; 0 if there is none.
+    entry: Ino,
+    /// Bytes of data.
+    len: u64,
+    /// Where a listing stopped.
+    next: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// Not given to the file system yet, or under way.
+    Open,
+    /// Left out.
+    Skipped,
+    Done,
+}
+
+/// An operation of the workload, from its request to its answer.
+struct Track {
+    number: u64,
+    verb: Verb,
+    state: State,
+    /// The answer was read (it may still wait for its turn).
+    answered: bool,
+    domain: u32,
+    at_ns: Nanos,
+    issued: Time,
+    /// The inode that it named first, on the volume.
+    ino: Ino,
+    got: Got,
+    ticket: Ticket,
+    /// Domains that wait for its end.
+    waiters: Vec<u32>,
+}
+
+enum Event {
+    Request { track: u32, at_ns: Nanos, request: Request },
+    Reply { track: u32, at_ns: Nanos, outcome: Outcome },
+}
+
+#[derive(Default)]
+struct Domain {
+    queue: VecDeque<Event>,
+    /// Waits for an operation, a time, or room.
+    blocked: bool,
+    /// The time in the trace and in the replay of the event handled last.
+    last: Option<(Nanos, Time)>,
+}
+
+type Sleep = Pin<Box<dyn Future<Output = ()>>>;
+
+struct Engine<'e, 'a, F, I, Fut> {
+    replayer: &'e mut Replayer<'a, F>,
+    issue: I,
+    flights: Flights<Fut>,
+    tracks: Vec<Track>,
+    free: Vec<u32>,
+    /// The track of the last request, while it waits for its answer.
+    latest: Option<(u64, u32)>,
+    /// Those of the requests before.
+    by_number: FixedMap<u64, u32>,
+    sweep_at: usize,
+    domains: Vec<Domain>,
+    /// For each client the number of its domain plus one.
+    domain_of: IdMap<u32>,
+    merged: bool,
+    /// Events that wait in domains.
+    queued: usize,
+    runnable: VecDeque<u32>,
+    throttled: VecDeque<u32>,
+    timers: BinaryHeap<Reverse<(Time, u64, u32)>>,
+    timer_seq: u64,
+    sleep: Option<(Time, Sleep)>,
+    begun: Time,
+    ended: Time,
+    first_at_ns: Option<Nanos>,
+    /// When the request read last is due, at a pace that follows the trace's times.
+    horizon: Time,
+    timed: bool,
+    report: Report,
+}
+
+pub(super) async fn run<F: FileSystem>(
+    replayer: &mut Replayer<'_, F>,
+    source: &mut impl Source,
+) -> Result<Report, ReplayError> {
+    let fs = replayer.fs;
+    let traits = source.header().traits;
+    let merged = match replayer.options.order {
+        Order::Trace => true,
+        Order::Client => false,
+        Order::Auto => !traits.independent,
+    };
+    let begun = replayer.now();
+    let mut engine = Engine {
+        issue: move |request| fs.execute(request),
+        replayer,
+        flights: Flights::new(),
+        tracks: Vec::new(),
+        free: Vec::new(),
+        latest: None,
+        by_number: FixedMap::default(),
+        sweep_at: GIVEN_UP as usize,
+        domains: Vec::new(),
+        domain_of: IdMap::default(),
+        merged,
+        queued: 0,
+        runnable: VecDeque::new(),
+        throttled: VecDeque::new(),
+        timers: BinaryHeap::new(),
+        timer_seq: 0,
+        sleep: None,
+        begun,
+        ended: begun,
+        first_at_ns: None,
+        horizon: begun,
+        timed: traits.timed,
+        report: Report::new(),
+    };
+    let played = engine.play(source).await;
+    engine.drain().await;
+    let Engine { mut report, ended, .. } = engine;
+    report.span_ns = ended.since(begun);
+    report.ending = source.ending().unwrap_or(Ending::Closed);
+    report.verdict = replayer.oracle.as_mut().map(|oracle| std::mem::take(&mut oracle.verdict));
+    played.map(|()| report)
+}
+
+impl<'a, F> Replayer<'a, F> {
+    fn now(&self) -> Time {
+        match &self.options.clock {
+            Some(clock) => clock(),
+            None => self.rt.now(),
+        }
+    }
+}
+
+impl<F, I, Fut> Engine<'_, '_, F, I, Fut>
+where
+    I: Fn(Request) -> Fut,
+    Fut: Future<Output = Result<Reply, FsError>>,
+{
+    async fn play(&mut self, source: &mut impl Source) -> Result<(), ReplayError> {
+        let limit = if self.merged { 1 } else { self.replayer.options.read_ahead.max(1) };
+        let (mut since_yield, mut record) = (0, blank());
+        loop {
+            self.make_progress();
+            if self.queued >= limit || self.is_ahead() {
+                self.wait().await;
+                continue;
+            }
+            if !source.next_into(&mut record)? {
+                return Ok(());
+            }
+            self.accept(&mut record);
+            since_yield += 1;
+            if since_yield >= YIELD_EVERY {
+                since_yield = 0;
+                self.replayer.rt.yield_now().await;
+            }
+        }
+    }
+
+    /// True if the request read last is not due yet and no later one can be due before it.
+    fn is_ahead(&self) -> bool {
+        let recorded = matches!(self.replayer.options.pace, Pace::Recorded { .. });
+        recorded && self.queued > 0 && self.horizon > self.replayer.rt.now()
+    }
+
+    /// Waits for all that was begun.
+    async fn drain(&mut self) {
+        loop {
+            self.make_progress();
+            if self.queued == 0 && self.flights.len() == 0 {
+                return;
+            }
+            self.wait().await;
+        }
+    }
+
+    /// Handles what can be handled without waiting.
+    fn make_progress(&mut self) {
+        if self.flights.len() > 0 {
+            while let Some((track, result)) = self.flights.next_done(None) {
+                self.complete(track, result);
+            }
+        }
+        while let Some(domain) = self.runnable.pop_front() {
+            self.advance(domain);
+        }
+    }
+
+    /// Waits until an operation ends or a time comes.
+    async fn wait(&mut self) {
+        std::future::poll_fn(|cx| {
+            let mut progress = self.poll_timers(cx);
+            while let Some((track, result)) = self.flights.next_done(Some(cx.waker())) {
+                self.complete(track, result);
+                progress = true;
+            }
+            if progress { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
+    }
+
+    /// Makes domains runnable whose time has come. True if there is one.
+    fn poll_timers(&mut self, cx: &mut Context<'_>) -> bool {
+        let mut fired = false;
+        while let Some(&Reverse((at, _, domain))) = self.timers.peek() {
+            if at <= self.replayer.rt.now() {
+                self.timers.pop();
+                self.unblock(domain);
+                fired = true;
+                continue;
+            }
+            if self.sleep.as_ref().is_none_or(|(armed, _)| *armed != at) {
+                self.sleep = Some((at, Box::pin(self.replayer.rt.sleep_until(at))));
+            }
+            if let Some((_, sleep)) = &mut self.sleep {
+                match sleep.as_mut().poll(cx) {
+                    Poll::Pending => return fired,
+                    Poll::Ready(()) => self.sleep = None,
+                }
+            }
+        }
+        fired
+    }
+
+    fn unblock(&mut self, domain: u32) {
+        self.domains[domain as usize].blocked = false;
+        self.runnable.push_back(domain);
+    }
+
+    fn domain(&mut self, client: u32) -> u32 {
+        let client = if self.merged { 0 } else { u64::from(client) };
+        let domain = self.domain_of.at(client);
+        if *domain == 0 {
+            self.domains.push(Domain::default());
+            *domain = self.domains.len() as u32;
+        }
+        *domain - 1
+    }
+
+    /// Takes a record of the workload: handles it at once if it can be. Records are large, so
+    /// they are moved as little as possible on this path.
+    fn accept(&mut self, record: &mut Record) {
+        match record {
+            Record::Node(_) => {}
+            Record::Request { at_ns, request } => {
+                let at_ns = *at_ns;
+                self.first_at_ns.get_or_insert(at_ns);
+                let domain = self.domain(request.client);
+                self.horizon = self.due(domain, at_ns).unwrap_or(self.horizon);
+                let track = self.new_track(domain, at_ns, request);
+                if !self.is_free(domain) || !self.handle_request(domain, track, at_ns, request) {
+                    let request = take(request);
+                    self.enqueue(domain, Event::Request { track, at_ns, request });
+                }
+            }
+            Record::Reply { at_ns, id, outcome } => {
+                let Some(track) = self.find(*id) else { return };
+                let state = &mut self.tracks[track as usize];
+                if std::mem::replace(&mut state.answered, true) {
+                    return;
+                }
+                let (domain, open) = (state.domain, state.state == State::Open);
+                if let (true, Outcome::Entry(id)) = (open, &outcome) {
+                    self.replayer.inodes.expect(*id, track);
+                }
+                if !self.is_free(domain) || !self.handle_reply(domain, track, *at_ns, outcome) {
+                    let (at_ns, outcome) = (*at_ns, std::mem::replace(outcome, Outcome::Done));
+                    self.enqueue(domain, Event::Reply { track, at_ns, outcome });
+                }
+            }
+        }
+    }
+
+    /// True if an event of the domain may be handled at once.
+    fn is_free(&self, domain: u32) -> bool {
+        let state = &self.domains[domain as usize];
+        !state.blocked && state.queue.is_empty()
+    }
+
+    fn enqueue(&mut self, domain: u32, event: Event) {
+        self.domains[domain as usize].queue.push_back(event);
+        self.queued += 1;
+    }
+
+    /// Handles the events of a domain until one blocks it.
+    fn advance(&mut self, domain: u32) {
+        while !self.domains[domain as usize].blocked {
+            let Some(mut event) = self.domains[domain as usize].queue.pop_front() else { return };
+            self.queued -= 1;
+            let done = match &mut event {
+                Event::Request { track, at_ns, request } => {
+                    self.handle_request(domain, *track, *at_ns, request)
+                }
+                Event::Reply { track, at_ns, outcome } => {
+                    self.handle_reply(domain, *track, *at_ns, outcome)
+                }
+            };
+            if !done {
+                self.domains[domain as usize].queue.push_front(event);
+                self.queued += 1;
+            }
+        }
+    }
+
+    /// Takes note of an answer, or blocks the domain until there is something to compare it
+    /// with. False if it did that.
+    fn handle_reply(&mut self, domain: u32, track: u32, at_ns: Nanos, outcome: &Outcome) -> bool {
+        if self.tracks[track as usize].state == State::Open {
+            self.block_on(domain, track);
+            return false;
+        }
+        self.settle(track, at_ns, outcome);
+        self.handled(domain, at_ns);
+        true
+    }
+
+    /// Remembers when the last event of the domain was, for think times.
+    fn handled(&mut self, domain: u32, at_ns: Nanos) {
+        if matches!(self.replayer.options.pace, Pace::Think { .. }) {
+            let now = self.replayer.rt.now();
+            self.domains[domain as usize].last = Some((at_ns, now));
+        }
+    }
+
+    fn block_on(&mut self, domain: u32, track: u32) {
+        self.tracks[track as usize].waiters.push(domain);
+        self.domains[domain as usize].blocked = true;
+    }
+
+    /// When a request is due, if not at once.
+    fn due(&self, domain: u32, at_ns: Nanos) -> Option<Time> {
+        let from_start = (self.first_at_ns.unwrap_or(at_ns), self.begun);
+        let ((base_ns, base), speed) = match self.replayer.options.pace {
+            Pace::Asap => return None,
+            Pace::Recorded { speed } => (from_start, speed),
+            Pace::Think { speed } => {
+                (self.domains[domain as usize].last.unwrap_or(from_start), speed)
+            }
+        };
+        let span = at_ns.saturating_sub(base_ns);
+        // A speed that makes no sense (zero, not a number) leaves the times as they are.
+        let scaled = if speed > 0.0 && speed != 1.0 { (span as f64 / speed) as u64 } else { span };
+        Some(base + scaled)
+    }
+
+    /// Takes a request and gives it to the file system, or blocks the domain and lets the request
+    /// be. False if it did that.
+    fn handle_request(
+        &mut self,
+        domain: u32,
+        track: u32,
+        at_ns: Nanos,
+        request: &mut Request,
+    ) -> bool {
+        let due = self.due(domain, at_ns);
+        if let Some(due) = due
+            && due > self.replayer.rt.now()
+        {
+            self.timer_seq += 1;
+            self.timers.push(Reverse((due, self.timer_seq, domain)));
+            self.domains[domain as usize].blocked = true;
+            return false;
+        }
+        if self.flights.len() >= self.replayer.options.max_in_flight.max(1) {
+            self.throttled.push_back(domain);
+            self.domains[domain as usize].blocked = true;
+            return false;
+        }
+        let id = named(&request.op);
+        match self.replayer.inodes.translate(&mut request.op) {
+            Translation::Wait(other) => {
+                self.block_on(domain, other);
+                return false;
+            }
+            Translation::Missing => {
+                self.report.skipped += 1;
+                self.skip(track);
+            }
+            Translation::Done if self.prepare(id, &mut request.op) => {
+                if let (Some(due), Pace::Recorded { .. }) = (due, self.replayer.options.pace) {
+                    self.report.late_ns.add(self.replayer.rt.now().since(due));
+                }
+                self.start(track, request);
+            }
+            Translation::Done => self.skip(track),
+        }
+        self.handled(domain, at_ns);
+        true
+    }
+
+    /// Keeps references, opens and cookies in step. False if there is nothing to do on the
+    /// volume.
+    fn prepare(&mut self, id: Ino, op: &mut Op) -> bool {
+        let inodes = &mut self.replayer.inodes;
+        match op {
+            Op::Forget { count, .. } => {
+                *count = inodes.forget(id, *count);
+                *count > 0
+            }
+            Op::Release { ino } => inodes.release(*ino),
+            Op::ReadDir { dir, cookie, .. } if *cookie != 0 => {
+                let known = inodes.cookie(*dir, *cookie);
+                self.report.cookies_lost += u64::from(known.is_none());
+                *cookie = known.unwrap_or(0);
+                true
+            }
+            _ => true,
+        }
+    }
+
+    fn start(&mut self, track: u32, request: &mut Request) {
+        let replayer = &mut *self.replayer;
+        request.id = replayer.next_id;
+        replayer.next_id += 1;
+        if replayer.options.as_root {
+            request.cred = Cred { checked: request.cred.checked, ..Cred::root() };
+        }
+        let issued = replayer.now();
+        let state = &mut self.tracks[track as usize];
+        state.ino = named(&request.op);
+        if let Some(oracle) = &mut replayer.oracle {
+            state.ticket = oracle.begin(request.id, &request.op);
+        }
+        state.issued = issued;
+        self.report.ops += 1;
+        let in_flight = self.flights.len() + 1;
+        self.report.max_in_flight = self.report.max_in_flight.max(in_flight);
+        if let Some(result) = self.flights.start(track, || (self.issue)(take(request))) {
+            self.complete(track, result);
+        }
+    }
+
+    /// Does something on the volume that the workload did not ask for, to even out a divergence.
+    fn even_out(&mut self, op: Op) {
+        let id = self.replayer.next_id;
+        self.replayer.next_id += 1;
+        // Releasing and forgetting cannot fail, and nothing depends on when they end.
+        drop(self.flights.start(NOBODY, || (self.issue)(Request::root(id, op))));
+    }
+
+    fn skip(&mut self, track: u32) {
+        self.tracks[track as usize].state = State::Skipped;
+        self.release(track);
+    }
+
+    /// An operation has ended.
+    fn complete(&mut self, track: u32, result: Result<Reply, FsError>) {
+        self.ended = self.replayer.now();
+        if track != NOBODY {
+            self.note(track, &result);
+            self.release(track);
+        }
+        if let Some(domain) = self.throttled.pop_front() {
+            self.unblock(domain);
+        }
+    }
+
+    /// Whoever waited for the operation may go on.
+    fn release(&mut self, track: u32) {
+        let state = &mut self.tracks[track as usize];
+        if !state.waiters.is_empty() {
+            let mut waiters = std::mem::take(&mut state.waiters);
+            waiters.drain(..).for_each(|domain| self.unblock(domain));
+            self.tracks[track as usize].waiters = waiters;
+        }
+        if self.tracks[track as usize].verb == Verb::Forget {
+            self.retire(track);
+        }
+    }
+
+    fn note(&mut self, track: u32, result: &Result<Reply, FsError>) {
+        let state = &mut self.tracks[track as usize];
+        let inodes = &mut self.replayer.inodes;
+        let stats = &mut self.report.verbs[state.verb as usize];
+        stats.latency_ns.add(self.ended.since(state.issued));
+        stats.done += 1;
+        state.state = State::Done;
+        let mut got = Got::default();
+        match result {
+            Err(error) => {
+                stats.errors += 1;
+                got.error = Some(ErrorCode::of(error));
+            }
+            Ok(Reply::Entry(entry)) => {
+                got.entry = entry.attr.ino;
+                inodes.hold(got.entry);
+                if state.verb == Verb::Create {
+                    inodes.opened(got.entry);
+                }
+            }
+            Ok(Reply::Data(blocks)) => {
+                got.len = blocks.iter().map(|block| block.len() as u64).sum();
+                self.report.read_bytes += got.len;
+            }
+            Ok(Reply::Written(len)) => {
+                got.len = *len;
+                self.report.written_bytes += len;
+            }
+            Ok(Reply::Dir(entries)) => {
+                got.next = entries.last().map_or(0, |entry| entry.next);
+                let referenced = entries.iter().filter_map(|entry| entry.entry.as_ref());
+                referenced.for_each(|entry| inodes.hold(entry.attr.ino));
+            }
+            Ok(_) if state.verb == Verb::Open => inodes.opened(state.ino),
+            Ok(_) => {}
+        }
+        state.got = got;
+        if let Some(oracle) = &mut self.replayer.oracle {
+            let ticket = std::mem::take(&mut state.ticket);
+            oracle.changed(ticket, result.is_ok());
+            match result {
+                Ok(Reply::Data(blocks)) => oracle.read(ticket, state.number, blocks),
+                Ok(Reply::Entry(entry)) if matches!(state.verb, Verb::Create | Verb::MakeNode) => {
+                    oracle.created(entry.attr.ino, entry.attr.size);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Compares an operation that has ended with its answer in the workload.
+    fn settle(&mut self, track: u32, at_ns: Nanos, outcome: &Outcome) {
+        let state = &self.tracks[track as usize];
+        let (got, verb, number, ino) = (state.got, state.verb, state.number, state.ino);
+        let done = state.state == State::Done;
+        if self.timed && done {
+            let recorded_ns = &mut self.report.verbs[verb as usize].recorded_ns;
+            recorded_ns.add(at_ns.saturating_sub(state.at_ns));
+        }
+        let recorded = outcome.error();
+        if done && recorded != got.error {
+            self.report.diverged(Divergence { number, verb, recorded, replayed: got.error });
+        }
+        let same = done && got.error.is_none();
+        let inodes = &mut self.replayer.inodes;
+        match outcome {
+            Outcome::Entry(id) => {
+                inodes.referenced(*id);
+                inodes.settled(*id, track);
+                if same && got.entry != 0 && !inodes.introduce(*id, got.entry) {
+                    self.report.inodes_differ += 1;
+                }
+            }
+            Outcome::Data(len) if same => self.report.lengths_differ += u64::from(*len != got.len),
+            Outcome::Dir(dir) => {
+                dir.referenced.iter().for_each(|&id| inodes.referenced(id));
+                if same && got.next != 0 && dir.next != 0 {
+                    inodes.stopped(ino, dir.next, got.next);
+                }
+            }
+            Outcome::Failed(_) if same => self.undo(verb, ino, got.entry),
+            _ => {}
+        }
+        self.retire(track);
+    }
+
+    /// An operation succeeded that failed in the workload: nobody will ever give back what it
+    /// gave.
+    fn undo(&mut self, verb: Verb, ino: Ino, entry: Ino) {
+        let opened = match verb {
+            Verb::Create => entry,
+            Verb::Open => ino,
+            _ => 0,
+        };
+        if opened != 0 && self.replayer.inodes.release(opened) {
+            self.even_out(Op::Release { ino: opened });
+        }
+        if entry != 0 && self.replayer.inodes.drop_ref(entry) {
+            self.even_out(Op::Forget { ino: entry, count: 1 });
+        }
+    }
+
+    fn new_track(&mut self, domain: u32, at_ns: Nanos, request: &Request) -> u32 {
+        let number = request.id;
+        if self.free.is_empty() && self.tracks.len() >= self.sweep_at {
+            self.give_up(number);
+        }
+        let fresh = |waiters| Track {
+            number,
+            verb: Verb::of(&request.op),
+            state: State::Open,
+            answered: false,
+            domain,
+            at_ns,
+            issued: Time(0),
+            ino: 0,
+            got: Got::default(),
+            ticket: Ticket::None,
+            waiters,
+        };
+        let track = match self.free.pop() {
+            Some(track) => {
+                let old = &mut self.tracks[track as usize];
+                *old = fresh(std::mem::take(&mut old.waiters));
+                track
+            }
+            None => {
+                self.tracks.push(fresh(Vec::new()));
+                self.tracks.len() as u32 - 1
+            }
+        };
+        if let Some((number, track)) = self.latest.replace((number, track)) {
+            self.by_number.insert(number, track);
+        }
+        track
+    }
+
+    fn find(&self, number: u64) -> Option<u32> {
+        match self.latest {
+            Some((latest, track)) if latest == number => Some(track),
+            _ => self.by_number.get(&number).copied(),
+        }
+    }
+
+    fn retire(&mut self, track: u32) {
+        let number = self.tracks[track as usize].number;
+        match self.latest {
+            Some((_, latest)) if latest == track => self.latest = None,
+            _ => drop(self.by_number.remove(&number)),
+        }
+        self.free.push(track);
+    }
+
+    /// Lets go of operations that ended long ago and that the workload never answered.
+    fn give_up(&mut self, number: u64) {
+        let old = self.by_number.values().copied().filter(|&track| {
+            let track = &self.tracks[track as usize];
+            let ended = track.state != State::Open && !track.answered;
+            ended && track.number + GIVEN_UP / 2 < number
+        });
+        let mut old: Vec<u32> = old.collect();
+        old.sort_unstable();
+        old.into_iter().for_each(|track| self.retire(track));
+        self.sweep_at = (self.tracks.len() - self.free.len()) * 2 + GIVEN_UP as usize;
+    }
+}
+
+/// The request, moved out of its place.
+#[inline]
+fn take(request: &mut Request) -> Request {
+    std::mem::replace(request, Request::root(0, Op::Sync))
+}
+
+/// The inode that an operation names, or the directory.
+fn named(op: &Op) -> Ino {
+    match op {
+        Op::Forget { ino, .. } | Op::Release { ino } | Op::Open { ino, .. } => *ino,
+        Op::ReadDir { dir, .. } => *dir,
+        _ => 0,
+    }
+}

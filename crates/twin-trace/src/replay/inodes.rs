@@ -1,0 +1,250 @@
+//! From a workload's inode numbers to the volume's, and what the replay holds of them.
+
+use std::collections::VecDeque;
+
+use twin_fs::{Ino, Op, ROOT_INO};
+
+use super::ids::IdMap;
+
+/// What is known of an inode of the workload.
+#[derive(Clone, Copy, Default)]
+struct Known {
+    /// Its number on the volume; 0 if it has none (yet).
+    actual: Ino,
+    /// References that the workload's client has by now.
+    refs: u32,
+    /// The operation whose end will tell `actual`, plus one; 0 if there is none.
+    pending: u32,
+}
+
+/// What the replay holds of an inode of the volume.
+#[derive(Clone, Copy, Default)]
+struct Held {
+    refs: u32,
+    opens: u32,
+}
+
+/// What became of the inode numbers of an operation.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Translation {
+    /// They are now the volume's.
+    Done,
+    /// They are not known before this operation has ended; nothing was changed.
+    Wait(u32),
+    /// One of them will never be known.
+    Missing,
+}
+
+/// How many listings may be under way at a time and still go on where they stopped.
+const COOKIES: usize = 1024;
+
+/// The tables.
+pub(super) struct Inodes {
+    known: IdMap<Known>,
+    held: IdMap<Held>,
+    /// Directory on the volume, cookie in the workload, cookie on the volume; newest last.
+    cookies: VecDeque<(Ino, u64, u64)>,
+}
+
+/// The inode numbers in an operation.
+fn inos(op: &mut Op) -> (Option<&mut Ino>, Option<&mut Ino>) {
+    match op {
+        Op::Lookup { dir, .. }
+        | Op::MakeNode { dir, .. }
+        | Op::MakeDir { dir, .. }
+        | Op::Symlink { dir, .. }
+        | Op::Create { dir, .. }
+        | Op::Unlink { dir, .. }
+        | Op::RemoveDir { dir, .. }
+        | Op::ReadDir { dir, .. } => (Some(dir), None),
+        Op::Rename { dir, to_dir, .. } => (Some(dir), Some(to_dir)),
+        Op::Link { ino, dir, .. } => (Some(ino), Some(dir)),
+        Op::Forget { ino, .. }
+        | Op::GetAttr { ino }
+        | Op::SetAttr { ino, .. }
+        | Op::ReadLink { ino }
+        | Op::Open { ino, .. }
+        | Op::Release { ino }
+        | Op::Read { ino, .. }
+        | Op::Write { ino, .. }
+        | Op::Fsync { ino, .. }
+        | Op::Access { ino, .. }
+        | Op::SetXattr { ino, .. }
+        | Op::GetXattr { ino, .. }
+        | Op::ListXattr { ino }
+        | Op::RemoveXattr { ino, .. }
+        | Op::Fallocate { ino, .. }
+        | Op::Seek { ino, .. } => (Some(ino), None),
+        Op::StatFs | Op::Sync => (None, None),
+    }
+}
+
+impl Inodes {
+    pub(super) fn new() -> Inodes {
+        let mut known: IdMap<Known> = IdMap::default();
+        known.at(ROOT_INO).actual = ROOT_INO;
+        Inodes { known, held: IdMap::default(), cookies: VecDeque::new() }
+    }
+
+    /// The volume's number of an inode.
+    pub(super) fn actual(&self, id: Ino) -> Option<Ino> {
+        Some(self.known.get(id).actual).filter(|&ino| ino != 0)
+    }
+
+    /// Says which inode of the volume it is. False if another one was known before.
+    pub(super) fn introduce(&mut self, id: Ino, actual: Ino) -> bool {
+        let known = self.known.at(id);
+        let before = std::mem::replace(&mut known.actual, actual);
+        before == 0 || before == actual
+    }
+
+    /// The inode, if it is not known, will be when this operation has ended.
+    pub(super) fn expect(&mut self, id: Ino, op: u32) {
+        let known = self.known.at(id);
+        if known.actual == 0 {
+            known.pending = op + 1;
+        }
+    }
+
+    /// The operation has ended and has told all that it will.
+    pub(super) fn settled(&mut self, id: Ino, op: u32) {
+        let known = self.known.at(id);
+        if known.pending == op + 1 {
+            known.pending = 0;
+        }
+    }
+
+    /// Puts the volume's numbers into an operation.
+    pub(super) fn translate(&self, op: &mut Op) -> Translation {
+        let (first, second) = inos(op);
+        let known = |ino: &Option<&mut Ino>| ino.as_ref().map(|ino| self.known.get(**ino));
+        let (a, b) = (known(&first), known(&second));
+        for known in [a, b].into_iter().flatten() {
+            if known.actual == 0 {
+                return match known.pending {
+                    0 => Translation::Missing,
+                    op => Translation::Wait(op - 1),
+                };
+            }
+        }
+        if let (Some(ino), Some(known)) = (first, a) {
+            *ino = known.actual;
+        }
+        if let (Some(ino), Some(known)) = (second, b) {
+            *ino = known.actual;
+        }
+        Translation::Done
+    }
+
+    /// The workload's client got a reference.
+    pub(super) fn referenced(&mut self, id: Ino) {
+        let known = self.known.at(id);
+        known.refs = known.refs.saturating_add(1);
+    }
+
+    /// The workload's client gives `count` references back. How many the replay is to give back:
+    /// all that it holds if the client has none left.
+    pub(super) fn forget(&mut self, id: Ino, count: u64) -> u64 {
+        let known = self.known.at(id);
+        known.refs = known.refs.saturating_sub(u32::try_from(count).unwrap_or(u32::MAX));
+        let (actual, all) = (known.actual, known.refs == 0);
+        let held = u64::from(self.held.get(actual).refs);
+        let back = if all { held } else { held.min(count) };
+        if back > 0 {
+            self.held.at(actual).refs -= back as u32;
+        }
+        back
+    }
+
+    /// The replay got a reference.
+    pub(super) fn hold(&mut self, actual: Ino) {
+        if actual != ROOT_INO {
+            self.held.at(actual).refs += 1;
+        }
+    }
+
+    /// The replay gives a reference back. False if it has none.
+    pub(super) fn drop_ref(&mut self, actual: Ino) -> bool {
+        let held = self.held.at(actual);
+        let had = held.refs > 0;
+        held.refs -= u32::from(had);
+        had
+    }
+
+    /// The replay has opened it.
+    pub(super) fn opened(&mut self, actual: Ino) {
+        self.held.at(actual).opens += 1;
+    }
+
+    /// The replay is to close it. False if it is not open.
+    pub(super) fn release(&mut self, actual: Ino) -> bool {
+        let held = self.held.at(actual);
+        let was_open = held.opens > 0;
+        held.opens -= u32::from(was_open);
+        was_open
+    }
+
+    /// Everything that the replay holds: inodes with their references and opens. Afterwards it
+    /// holds nothing.
+    pub(super) fn take_held(&mut self) -> Vec<(Ino, u32, u32)> {
+        let held = std::mem::take(&mut self.held);
+        let mut all: Vec<_> = held
+            .into_iter()
+            .map(|(ino, held)| (ino, held.refs, held.opens))
+            .filter(|&(_, refs, opens)| refs + opens > 0)
+            .collect();
+        all.sort_unstable();
+        all
+    }
+
+    /// A listing stopped at this cookie in the workload and at that one on the volume.
+    pub(super) fn stopped(&mut self, dir: Ino, recorded: u64, actual: u64) {
+        if self.cookies.len() == COOKIES {
+            self.cookies.pop_front();
+        }
+        self.cookies.push_back((dir, recorded, actual));
+    }
+
+    /// Where a listing is to go on.
+    pub(super) fn cookie(&self, dir: Ino, recorded: u64) -> Option<u64> {
+        let found = self.cookies.iter().rev().find(|&&(d, r, _)| (d, r) == (dir, recorded));
+        found.map(|&(_, _, actual)| actual)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_operation_is_changed_only_when_all_its_inodes_are_known() {
+        let mut inodes = Inodes::new();
+        inodes.introduce(3, 30);
+        let rename = Op::Rename {
+            dir: 3,
+            name: (*b"a").into(),
+            to_dir: 4,
+            to_name: (*b"b").into(),
+            mode: Default::default(),
+        };
+        let mut op = rename.clone();
+        assert_eq!(inodes.translate(&mut op), Translation::Missing);
+        inodes.expect(4, 17);
+        assert_eq!(inodes.translate(&mut op), Translation::Wait(17));
+        assert_eq!(op, rename);
+        inodes.introduce(4, 40);
+        assert_eq!(inodes.translate(&mut op), Translation::Done);
+        assert!(matches!(op, Op::Rename { dir: 30, to_dir: 40, .. }));
+    }
+
+    #[test]
+    fn the_last_forget_gives_back_all_that_is_held() {
+        let mut inodes = Inodes::new();
+        inodes.introduce(3, 30);
+        (0..2).for_each(|_| inodes.referenced(3));
+        (0..5).for_each(|_| inodes.hold(30));
+        assert_eq!(inodes.forget(3, 1), 1);
+        assert_eq!(inodes.forget(3, 1), 4);
+        assert_eq!(inodes.forget(3, 1), 0);
+    }
+}

@@ -1,0 +1,309 @@
+//! Replaying a workload on any file system, in virtual time and in real time alike.
+//!
+//! Start at [`Replayer`]. It first makes what was there before ([`Population`]), then gives the
+//! requests to the file system in an order and at a pace that can be chosen ([`Order`],
+//! [`Pace`]), with as many under way at a time as the workload had, and compares what comes back
+//! with what the trace says ([`Report`]).
+//!
+//! Inode numbers in a workload are its recorder's; the replayer keeps a table from them to those
+//! of the volume. References and opens are kept in step: a request to forget gives back what the
+//! replay was given, so that what is removed goes.
+
+mod engine;
+mod flights;
+mod ids;
+mod inodes;
+mod oracle;
+mod population;
+mod report;
+
+use std::fmt;
+use std::rc::Rc;
+
+use twin_fs::{
+    Cred, Data, FileSystem, FsError, Ino, Name, Op, ROOT_INO, Reply, Request, SetAttr, mode,
+};
+use twin_rt::{Rt, Time};
+
+pub use oracle::{Verdict, WrongRead};
+pub use population::Population;
+pub use report::{Divergence, Report, VerbStats};
+
+use crate::error::TraceError;
+use crate::stream::Source;
+use inodes::Inodes;
+use oracle::Oracle;
+use population::Item;
+
+/// What must have ended before a request is given to the file system.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// Everything that had been answered in the trace when the request came, whoever asked:
+    /// operations overlap only where they did in the trace. Right for what was recorded on one
+    /// machine, where clients wait for each other in ways that a trace does not show.
+    Trace,
+    /// Everything of the same client that had been answered, and whatever makes the inodes that
+    /// the request names. Clients run at their own speed; right where they are independent.
+    Client,
+    /// By client where the workload says that clients are independent, otherwise by trace.
+    Auto,
+}
+
+/// When a request is given to the file system, once it may be by [`Order`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Pace {
+    /// At once: closed loop, as fast as possible.
+    Asap,
+    /// At its time in the trace divided by `speed`, counted from the start, or at once if that
+    /// has passed: open loop.
+    Recorded {
+        /// 2.0 is twice as fast as recorded.
+        speed: f64,
+    },
+    /// After the same pause as in the trace, divided by `speed`, since the event before it: the
+    /// answer, or failing that the request, that came last (of its client, where clients are
+    /// independent). Closed loop with think times.
+    Think {
+        /// 2.0 makes pauses half as long as recorded.
+        speed: f64,
+    },
+}
+
+/// A clock finer than [`Rt::now`], which stands still while tasks run.
+pub type Clock = Rc<dyn Fn() -> Time>;
+
+/// How to replay.
+#[derive(Clone)]
+pub struct Options {
+    /// What must have ended before.
+    pub order: Order,
+    /// When to ask.
+    pub pace: Pace,
+    /// The most operations under way at a time.
+    pub max_in_flight: usize,
+    /// How many records may be read ahead of a client that waits ([`Order::Client`]).
+    pub read_ahead: usize,
+    /// All requests as root, whoever asked in the trace.
+    pub as_root: bool,
+    /// Check every read against what was written before; the volume's block size in bytes, or 0
+    /// if that is not known. Costs memory for each piece of a file and time for each operation.
+    pub verify: Option<u32>,
+    /// Measures latencies; without it the run's own time does, which is exact in a simulation
+    /// and coarse on a host.
+    pub clock: Option<Clock>,
+    /// The most bytes of a write that makes what was there before.
+    pub populate_bytes: u64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            order: Order::Auto,
+            pace: Pace::Asap,
+            max_in_flight: 1024,
+            read_ahead: 65_536,
+            as_root: false,
+            verify: None,
+            clock: None,
+            populate_bytes: 1 << 20,
+        }
+    }
+}
+
+/// Why a replay could not go on. Operations that fail are no reason: they are reported.
+#[derive(Debug)]
+pub enum ReplayError {
+    /// The workload could not be read.
+    Trace(TraceError),
+    /// What was there before could not be made.
+    Populate {
+        /// What was to be made.
+        name: Name,
+        /// Why it could not.
+        error: FsError,
+    },
+}
+
+impl From<TraceError> for ReplayError {
+    fn from(error: TraceError) -> Self {
+        ReplayError::Trace(error)
+    }
+}
+
+impl fmt::Display for ReplayError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ReplayError::Trace(error) => write!(f, "{error}"),
+            ReplayError::Populate { name, error } => {
+                let name = String::from_utf8_lossy(name);
+                write!(f, "making {name:?}, which was there before the trace: {error}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for ReplayError {}
+
+/// Drives a file system from workloads. Its table of inodes lives on from one to the next, so a
+/// long trace may come in parts.
+pub struct Replayer<'a, F> {
+    rt: &'a Rt,
+    fs: &'a F,
+    options: Options,
+    inodes: Inodes,
+    oracle: Option<Oracle>,
+    next_id: u64,
+}
+
+impl<'a, F: FileSystem> Replayer<'a, F> {
+    /// A replayer for a volume.
+    pub fn new(rt: &'a Rt, fs: &'a F, options: Options) -> Replayer<'a, F> {
+        let oracle = options.verify.map(Oracle::new);
+        Replayer { rt, fs, options, inodes: Inodes::new(), oracle, next_id: 1 }
+    }
+
+    /// Numbers requests from here on; 1 unless set. Each request that is given to the volume has
+    /// the next number, which is also the version of what it writes.
+    pub fn set_next_id(&mut self, id: u64) {
+        self.next_id = id;
+    }
+
+    /// The number that the next request will have.
+    pub fn next_id(&self) -> u64 {
+        self.next_id
+    }
+
+    /// Makes what was there before, one thing after the other, and makes it durable. Owners and
+    /// permissions are as they were, times are not, links lead to targets of the same length.
+    ///
+    /// # Errors
+    /// The first thing that cannot be made.
+    pub async fn populate(&mut self, population: &Population) -> Result<(), ReplayError> {
+        for item in population.items() {
+            let made = self.make(item).await;
+            made.map_err(|error| ReplayError::Populate { name: item.node.name.clone(), error })?;
+        }
+        let synced = self.ask(Cred::root(), Op::Sync).await;
+        synced.map_err(|error| ReplayError::Populate { name: (*b"everything").into(), error })?;
+        Ok(())
+    }
+
+    /// Replays a workload from its next record to its end. Nodes are passed over.
+    ///
+    /// # Errors
+    /// If the workload cannot be read; operations under way are waited for first.
+    pub async fn run(&mut self, source: &mut impl Source) -> Result<Report, ReplayError> {
+        engine::run(self, source).await
+    }
+
+    async fn ask(&mut self, cred: Cred, op: Op) -> Result<Reply, FsError> {
+        let request = Request { id: self.next_id, client: 0, cred, op };
+        self.next_id += 1;
+        self.fs.execute(request).await
+    }
+
+    async fn make(&mut self, item: &Item) -> Result<(), FsError> {
+        let node = &item.node;
+        let dir = self.inodes.actual(node.dir).ok_or(FsError::NotFound)?;
+        let name = node.name.clone();
+        if item.is_link {
+            let ino = self.inodes.actual(node.ino).ok_or(FsError::NotFound)?;
+            let reply = self.ask(Cred::root(), Op::Link { ino, dir, name }).await?;
+            return self.give_back(&reply).await;
+        }
+        let attr = population::attr(node);
+        let permissions = node.mode & mode::PERMISSIONS;
+        let cred = Cred { checked: true, ..Cred::user(attr.uid, attr.gid) };
+        let op = match node.mode & mode::TYPE {
+            mode::DIRECTORY => Op::MakeDir { dir, name, mode: permissions },
+            mode::SYMLINK => Op::Symlink { dir, name, target: population::link_target(node) },
+            mode::REGULAR => Op::Create { dir, name, mode: permissions, exclusive: true },
+            _ => Op::MakeNode { dir, name, mode: node.mode, rdev: attr.rdev },
+        };
+        let is_file = matches!(op, Op::Create { .. });
+        let reply = self.ask(cred.clone(), op).await?;
+        let Reply::Entry(entry) = &reply else {
+            return Err(FsError::inconsistent("an entry was expected"));
+        };
+        let ino = entry.attr.ino;
+        self.inodes.introduce(node.ino, ino);
+        if is_file {
+            if let Some(oracle) = &mut self.oracle {
+                oracle.created(ino, 0);
+            }
+            self.fill(cred, ino, attr.size, attr.allocated).await?;
+            self.ask(Cred::root(), Op::Release { ino }).await?;
+        }
+        // Set-id bits and the group of a set-group-id directory may have come out otherwise.
+        let owned = (entry.attr.uid, entry.attr.gid) == (attr.uid, attr.gid);
+        let fixed_mode = node.mode & mode::TYPE != mode::SYMLINK
+            && entry.attr.mode & mode::PERMISSIONS != permissions;
+        if node.attr.is_some() && (!owned || fixed_mode) {
+            let (uid, gid) = (Some(attr.uid), Some(attr.gid));
+            let set = SetAttr { uid, gid, ..SetAttr::default() };
+            self.ask(Cred::root(), Op::SetAttr { ino, set }).await?;
+            if fixed_mode {
+                let set = SetAttr { mode: Some(permissions), ..SetAttr::default() };
+                self.ask(Cred::root(), Op::SetAttr { ino, set }).await?;
+            }
+        }
+        self.give_back(&reply).await
+    }
+
+    /// Writes as many bytes as the file had storage for; the rest is a hole.
+    async fn fill(&mut self, cred: Cred, ino: Ino, size: u64, bytes: u64) -> Result<(), FsError> {
+        let bytes = bytes.min(size);
+        let mut off = 0;
+        while off < bytes {
+            let len = self.options.populate_bytes.max(1).min(bytes - off);
+            let op = Op::Write { ino, off, data: Data::Synthetic(len) };
+            self.watched(cred.clone(), op).await?;
+            off += len;
+        }
+        if size > bytes {
+            let set = SetAttr { size: Some(size), ..SetAttr::default() };
+            self.watched(cred, Op::SetAttr { ino, set }).await?;
+        }
+        Ok(())
+    }
+
+    /// Asks for a change that the oracle is to know of.
+    async fn watched(&mut self, cred: Cred, op: Op) -> Result<Reply, FsError> {
+        let id = self.next_id;
+        let ticket = self.oracle.as_mut().map(|oracle| oracle.begin(id, &op));
+        let result = self.ask(cred, op).await;
+        if let (Some(oracle), Some(ticket)) = (&mut self.oracle, ticket) {
+            oracle.changed(ticket, result.is_ok());
+        }
+        result
+    }
+
+    /// Gives back everything that the replay still holds open or referenced, as a client that
+    /// goes away does: what was removed but held is then gone from the volume.
+    ///
+    /// # Errors
+    /// The first failure; the rest is given back all the same.
+    pub async fn let_go(&mut self) -> Result<(), FsError> {
+        let mut outcome = Ok(());
+        for (ino, refs, opens) in self.inodes.take_held() {
+            let releases = (0..opens).map(|_| Op::Release { ino });
+            let forget = (refs > 0).then_some(Op::Forget { ino, count: u64::from(refs) });
+            for op in releases.chain(forget) {
+                let result = self.ask(Cred::root(), op).await;
+                outcome = outcome.and(result.map(|_| ()));
+            }
+        }
+        outcome
+    }
+
+    /// Gives back the reference that an entry holds.
+    async fn give_back(&mut self, reply: &Reply) -> Result<(), FsError> {
+        if let Reply::Entry(entry) = reply
+            && entry.attr.ino != ROOT_INO
+        {
+            let op = Op::Forget { ino: entry.attr.ino, count: 1 };
+            self.ask(Cred::root(), op).await?;
+        }
+        Ok(())
+    }
+}

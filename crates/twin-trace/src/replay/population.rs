@@ -1,0 +1,161 @@
+//! What was there before a workload began, collected from its nodes and made on a volume.
+
+use twin_fs::{Ino, Name, ROOT_INO, mode};
+use twin_rt::FixedMap;
+
+use crate::error::TraceError;
+use crate::record::{Node, NodeAttr};
+use crate::stream::Source;
+
+/// A tree to make: inodes in an order in which parents come before children.
+///
+/// The nodes of a workload may tell of an inode more than once (see [`Node`]); here each inode
+/// stands once with its final attributes, and each further name of it as a link.
+#[derive(Clone, Debug, Default)]
+pub struct Population {
+    items: Vec<Item>,
+    /// Where the inode of a number stands in `items`.
+    places: FixedMap<Ino, usize>,
+    /// Nodes whose directory was not known, or that named the root or a number twice in
+    /// contradiction: left out.
+    dropped: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Item {
+    pub(super) node: Node,
+    /// Another name of an inode that is made before.
+    pub(super) is_link: bool,
+}
+
+impl Population {
+    /// Reads a workload for its nodes alone, to its end or, where the workload says that nodes
+    /// come first, to its first request. Takes memory for each node.
+    ///
+    /// # Errors
+    /// Those of the source.
+    pub fn collect(source: &mut impl Source) -> Result<Population, TraceError> {
+        let mut population = Population::default();
+        while let Some(node) = source.next_node()? {
+            population.add(node);
+        }
+        Ok(population)
+    }
+
+    /// Adds a node.
+    pub fn add(&mut self, node: Node) {
+        let is_dir = |place: usize| self.items[place].node.is_dir();
+        let parent = self.places.get(&node.dir).copied();
+        if (node.dir != ROOT_INO && !parent.is_some_and(is_dir)) || node.ino == ROOT_INO {
+            self.dropped += 1;
+            return;
+        }
+        let Some(&place) = self.places.get(&node.ino) else {
+            self.places.insert(node.ino, self.items.len());
+            self.items.push(Item { node, is_link: false });
+            return;
+        };
+        let known = &mut self.items[place].node;
+        if known.mode & mode::TYPE != node.mode & mode::TYPE {
+            self.dropped += 1;
+            return;
+        }
+        let complete = known.attr.is_none() && node.attr.is_some();
+        if complete {
+            (known.mode, known.attr) = (node.mode, node.attr);
+        }
+        let same = known.dir == node.dir && known.name == node.name;
+        let several = known.attr.is_some_and(|attr| attr.nlink > 1) && !known.is_dir();
+        if !same && several {
+            self.items.push(Item { node, is_link: true });
+        }
+    }
+
+    /// The number of inodes and further names.
+    pub fn len(&self) -> usize {
+        self.items.len()
+    }
+
+    /// True if the workload begins with an empty volume.
+    pub fn is_empty(&self) -> bool {
+        self.items.is_empty()
+    }
+
+    /// Bytes that the files have together.
+    pub fn file_bytes(&self) -> u64 {
+        self.items
+            .iter()
+            .filter(|item| !item.is_link && item.node.mode & mode::TYPE == mode::REGULAR)
+            .map(|item| attr(&item.node).allocated)
+            .fold(0, u64::saturating_add)
+    }
+
+    /// Nodes that make no sense (a directory that was never told of, two kinds for one inode).
+    pub fn dropped(&self) -> u64 {
+        self.dropped
+    }
+
+    pub(super) fn items(&self) -> &[Item] {
+        &self.items
+    }
+}
+
+/// The attributes of a node; those of an empty file of root if they are not known.
+pub(super) fn attr(node: &Node) -> NodeAttr {
+    node.attr.unwrap_or(NodeAttr { nlink: 1, ..NodeAttr::default() })
+}
+
+/// A link target of a length; its content was not kept.
+pub(super) fn link_target(node: &Node) -> Name {
+    let len = attr(node).size.clamp(1, 4095) as usize;
+    vec![b'x'; len].into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(dir: Ino, name: &str, ino: Ino, nlink: u32) -> Node {
+        let attr = NodeAttr { nlink, size: 5, allocated: 5, ..NodeAttr::default() };
+        let mode = mode::REGULAR | 0o600;
+        Node { dir, name: name.as_bytes().into(), ino, mode, attr: Some(attr) }
+    }
+
+    fn directory(dir: Ino, name: &str, ino: Ino) -> Node {
+        Node { mode: mode::DIRECTORY | 0o700, ..file(dir, name, ino, 2) }
+    }
+
+    fn population(nodes: &[Node]) -> Population {
+        let mut population = Population::default();
+        nodes.iter().for_each(|node| population.add(node.clone()));
+        population
+    }
+
+    #[test]
+    fn a_second_name_is_a_link() {
+        let all = population(&[file(2, "a", 3, 2), file(2, "b", 3, 2), file(2, "a", 3, 2)]);
+        let links: Vec<_> = all.items.iter().map(|item| item.is_link).collect();
+        assert_eq!((links, all.file_bytes()), (vec![false, true], 5));
+    }
+
+    #[test]
+    fn a_listed_inode_is_completed_where_it_was_listed() {
+        let listed = Node { attr: None, mode: mode::REGULAR, ..file(2, "a", 3, 1) };
+        let all = population(&[listed, file(2, "renamed", 3, 1)]);
+        let expected = Node { name: (*b"a").into(), ..file(2, "renamed", 3, 1) };
+        assert_eq!(all.items, [Item { node: expected, is_link: false }]);
+    }
+
+    #[test]
+    fn what_has_no_directory_is_dropped() {
+        let nodes = [
+            file(9, "orphan", 3, 1),
+            file(2, "a", 4, 1),
+            file(4, "under a file", 5, 1),
+            directory(2, "root again", 2),
+            directory(2, "d", 4),
+        ];
+        let all = population(&nodes);
+        assert_eq!((all.len(), all.dropped()), (1, 4));
+    }
+}

@@ -1,0 +1,217 @@
+//! The format, from outside: what is written is read back, and what is cut off is whole up to
+//! the last frame.
+
+mod common;
+
+use common::{header, read_all, records, trace};
+use twin_disk::Bytes;
+use twin_fs::{Data, Op, Request};
+use twin_rt::{Rng, SECS};
+use twin_trace::{
+    Ending, Outcome, Place, Problem, Reader, Record, Source, TraceError, Traits, Writer, generate,
+};
+
+fn open(bytes: &[u8]) -> Reader<&[u8]> {
+    Reader::new(bytes).unwrap()
+}
+
+#[test]
+fn every_kind_of_record_comes_back_as_it_was() {
+    for seed in 0..20 {
+        let contents = seed % 2 == 0;
+        let expected = records(&mut Rng::new(seed), 2000, contents);
+        let bytes = trace(&expected, contents, 300);
+        let mut reader = open(&bytes);
+        assert_eq!(*reader.header(), header(contents), "seed {seed}");
+        let got = read_all(&mut reader).unwrap();
+        assert_eq!(got.len(), expected.len(), "seed {seed}");
+        for (i, (got, expected)) in got.iter().zip(&expected).enumerate() {
+            assert_eq!(got, expected, "seed {seed}, record {i}");
+        }
+        assert_eq!(reader.ending(), Some(Ending::Closed));
+    }
+}
+
+#[test]
+fn contents_are_dropped_unless_asked_for() {
+    let op = Op::Write { ino: 5, off: 3, data: Data::Bytes(Bytes::copy_of(b"secret")) };
+    let kept = Request::root(1, op);
+    let dropped = Op::Write { ino: 5, off: 3, data: Data::Synthetic(6) };
+    for (contents, expected) in [(true, kept.op.clone()), (false, dropped)] {
+        let record = Record::Request { at_ns: 0, request: kept.clone() };
+        let bytes = trace(&[record], contents, 1);
+        assert_eq!(bytes.windows(6).any(|w| w == b"secret"), contents);
+        let got = read_all(&mut open(&bytes)).unwrap();
+        let request = Request { op: expected, ..kept.clone() };
+        assert_eq!(got, [Record::Request { at_ns: 0, request }]);
+    }
+}
+
+#[test]
+fn a_trace_cut_anywhere_is_whole_up_to_its_last_frame() {
+    let expected = records(&mut Rng::new(3), 200, false);
+    let whole = trace(&expected, false, 50);
+    let mut whole_frames = Vec::new();
+    for len in 0..whole.len() {
+        let mut reader = match Reader::new(&whole[..len]) {
+            Ok(reader) => reader,
+            Err(TraceError { problem: Problem::NotATrace | Problem::HeaderCut, .. }) => continue,
+            Err(error) => panic!("cut at {len}: {error}"),
+        };
+        let got = read_all(&mut reader).unwrap();
+        assert_eq!(got, expected[..got.len()], "cut at {len}");
+        let Some(Ending::Cut { offset, lost_bytes }) = reader.ending() else {
+            panic!("cut at {len}: {:?}", reader.ending());
+        };
+        assert_eq!(offset + lost_bytes, len as u64);
+        if lost_bytes == 0 {
+            whole_frames.push(got.len());
+        }
+    }
+    assert_eq!(whole_frames, [0, 50, 100, 150, 200]);
+}
+
+#[test]
+fn a_tail_of_zeros_or_rubbish_is_a_cut_too() {
+    let expected = records(&mut Rng::new(4), 100, false);
+    let whole = trace(&expected, false, 50);
+    let last = whole.windows(4).enumerate().filter(|(_, w)| w == b"TWfr").nth(1).unwrap().0;
+    for byte in [0, 0xa5] {
+        for keep in [0, 20, 52, 100] {
+            let mut torn = whole[..last + keep].to_vec();
+            torn.resize(last + 200_000, byte);
+            let mut reader = open(&torn);
+            assert_eq!(read_all(&mut reader).unwrap(), expected[..50]);
+            let lost_bytes = (torn.len() - last) as u64;
+            assert_eq!(reader.ending(), Some(Ending::Cut { offset: last as u64, lost_bytes }));
+        }
+    }
+}
+
+#[test]
+fn damage_before_the_last_frame_is_an_error_with_its_place() {
+    let expected = records(&mut Rng::new(5), 100, false);
+    let whole = trace(&expected, false, 25);
+    let starts: Vec<_> =
+        whole.windows(4).enumerate().filter(|(_, w)| w == b"TWfr").map(|(at, _)| at).collect();
+    for (number, &start) in starts[..4].iter().enumerate() {
+        for at in [start + 9, start + 60] {
+            let mut damaged = whole.clone();
+            damaged[at] ^= 1;
+            let mut reader = open(&damaged);
+            let error = read_all(&mut reader).unwrap_err();
+            let frame = Some(number as u32);
+            let place = Place::Byte { offset: start as u64, frame, record: None };
+            assert_eq!(error.place, place);
+            assert!(matches!(error.problem, Problem::Checksum(_)), "{error}");
+            assert!(reader.next_record().unwrap().is_none());
+        }
+    }
+}
+
+#[test]
+fn a_missing_frame_is_noticed() {
+    let whole = trace(&records(&mut Rng::new(6), 100, false), false, 25);
+    let starts: Vec<_> =
+        whole.windows(4).enumerate().filter(|(_, w)| w == b"TWfr").map(|(at, _)| at).collect();
+    let spliced = [&whole[..starts[1]], &whole[starts[2]..]].concat();
+    let error = read_all(&mut open(&spliced)).unwrap_err();
+    assert!(matches!(error.problem, Problem::Sequence { expected: 1, found: 2 }), "{error}");
+}
+
+#[test]
+fn what_is_no_trace_is_refused_with_words() {
+    let message = |bytes: &[u8]| Reader::new(bytes).err().unwrap().to_string();
+    assert_eq!(message(b""), "trace, in the header: this is not a twinfs trace");
+    assert_eq!(message(&[0; 1000]), "trace, in the header: this is not a twinfs trace");
+    let good = trace(&[], false, 1);
+    let mut newer = good.clone();
+    newer[8] = 9;
+    assert!(message(&newer).contains("version 9"), "{}", message(&newer));
+    let mut damaged = good.clone();
+    damaged[41] ^= 4;
+    assert!(message(&damaged).contains("checksum of the header"), "{}", message(&damaged));
+}
+
+#[test]
+fn a_frame_is_written_at_least_every_second_of_the_trace() {
+    let mut writer = Writer::new(Vec::new(), &header(false)).unwrap();
+    let request = Request::root(1, Op::Sync);
+    writer.request(0, &request).unwrap();
+    let before = writer.written_bytes();
+    writer.request(SECS / 2, &request).unwrap();
+    assert_eq!(writer.written_bytes(), before);
+    writer.reply(SECS, 1, &Outcome::Done).unwrap();
+    assert!(writer.written_bytes() > before);
+}
+
+#[test]
+fn times_that_go_back_stand_still() {
+    let mut writer = Writer::new(Vec::new(), &header(false)).unwrap();
+    writer.request(10, &Request::root(1, Op::Sync)).unwrap();
+    writer.reply(5, 1, &Outcome::Done).unwrap();
+    let bytes = writer.finish().unwrap();
+    let got = read_all(&mut open(&bytes)).unwrap();
+    assert_eq!(got[1], Record::Reply { at_ns: 10, id: 1, outcome: Outcome::Done });
+}
+
+#[test]
+fn nodes_can_be_read_alone() {
+    for seed in 0..5 {
+        let all = records(&mut Rng::new(seed), 1000, false);
+        let bytes = trace(&all, false, 7);
+        let mut reader = open(&bytes);
+        let mut nodes = Vec::new();
+        while let Some(node) = reader.next_node().unwrap() {
+            nodes.push(Record::Node(node));
+        }
+        let expected: Vec<_> =
+            all.into_iter().filter(|record| matches!(record, Record::Node(_))).collect();
+        assert_eq!(nodes, expected, "seed {seed}");
+    }
+}
+
+#[test]
+fn many_clients_do_not_overfill_a_frame() {
+    let mut writer = Writer::new(Vec::new(), &header(false)).unwrap();
+    for client in 0..20_000 {
+        let request = Request { client, ..Request::root(1, Op::Sync) };
+        writer.request(0, &request).unwrap();
+    }
+    let bytes = writer.finish().unwrap();
+    let got = read_all(&mut open(&bytes)).unwrap();
+    let clients = got.iter().map(|record| match record {
+        Record::Request { request, .. } => request.client,
+        other => panic!("{other:?}"),
+    });
+    assert!(clients.eq(0..20_000));
+}
+
+#[test]
+fn a_record_that_no_frame_can_hold_is_refused() {
+    let header = twin_trace::Header {
+        traits: Traits { contents: true, ..Traits::default() },
+        ..header(true)
+    };
+    let mut writer = Writer::new(Vec::new(), &header).unwrap();
+    let big = Data::Bytes(Bytes::copy_of(&vec![1; 9 << 20]));
+    let error = writer.request(0, &Request::root(1, Op::Write { ino: 3, off: 0, data: big }));
+    assert!(matches!(error.unwrap_err().problem, Problem::TooBig(_)));
+    writer.request(0, &Request::root(1, Op::Sync)).unwrap();
+    let bytes = writer.finish().unwrap();
+    assert_eq!(read_all(&mut open(&bytes)).unwrap().len(), 1);
+}
+
+#[test]
+fn an_operation_of_a_build_takes_less_than_12_bytes() {
+    let mut source = generate::start("build:files=300,clients=2,service_us=30", 1).unwrap();
+    let mut writer = Writer::new(std::io::sink(), &source.header().clone()).unwrap();
+    let mut ops = 0;
+    while let Some(record) = source.next_record().unwrap() {
+        ops += u64::from(matches!(record, Record::Request { .. }));
+        writer.record(&record).unwrap();
+    }
+    writer.flush().unwrap();
+    let bytes_per_op = writer.written_bytes() as f64 / ops as f64;
+    assert!(ops > 20_000 && bytes_per_op < 12.0, "{ops} operations, {bytes_per_op} bytes each");
+}

@@ -1,0 +1,364 @@
+//! Replays of generated workloads on a small file system in memory, in virtual time.
+
+mod common;
+
+use common::tiny::{BLOCK, Tiny};
+use twin_fs::{Data, Op, ROOT_INO, Request, mode};
+use twin_rt::{ClockOnly, MICROS, MILLIS, Rt, SECS};
+use twin_trace::replay::{Options, Order, Pace, Population, Replayer, Report};
+use twin_trace::{
+    ErrorCode, Header, Kind, Node, NodeAttr, Outcome, Record, Source, TraceError, Traits, Verb,
+    generate,
+};
+
+/// A workload of given records.
+struct Given {
+    header: Header,
+    records: std::vec::IntoIter<Record>,
+}
+
+impl Given {
+    fn new(records: Vec<Record>) -> Given {
+        let traits = Traits { timed: true, ..Traits::default() };
+        let (start, text) = (twin_rt::Time(0), String::new());
+        let header = Header { kind: Kind::Operations, start, seed: 0, traits, text };
+        Given { header, records: records.into_iter() }
+    }
+}
+
+impl Source for Given {
+    fn header(&self) -> &Header {
+        &self.header
+    }
+    fn next_record(&mut self) -> Result<Option<Record>, TraceError> {
+        Ok(self.records.next())
+    }
+}
+
+/// Builds a workload: requests number themselves.
+#[derive(Default)]
+struct Script {
+    records: Vec<Record>,
+    requests: u64,
+}
+
+impl Script {
+    fn ask(&mut self, at_us: u64, client: u32, op: Op) -> u64 {
+        self.requests += 1;
+        let request = Request { client, ..Request::root(self.requests, op) };
+        self.records.push(Record::Request { at_ns: at_us * MICROS, request });
+        self.requests
+    }
+
+    fn answer(&mut self, at_us: u64, id: u64, outcome: Outcome) {
+        self.records.push(Record::Reply { at_ns: at_us * MICROS, id, outcome });
+    }
+
+    fn both(&mut self, at_us: u64, client: u32, op: Op, outcome: Outcome) {
+        let id = self.ask(at_us, client, op);
+        self.answer(at_us, id, outcome);
+    }
+
+    fn source(&self) -> Given {
+        Given::new(self.records.clone())
+    }
+}
+
+fn name(text: &str) -> Box<[u8]> {
+    text.as_bytes().into()
+}
+
+fn create(dir: u64, text: &str) -> Op {
+    Op::Create { dir, name: name(text), mode: 0o644, exclusive: true }
+}
+
+fn write(ino: u64, off: u64, len: u64) -> Op {
+    Op::Write { ino, off, data: Data::Synthetic(len) }
+}
+
+struct Run {
+    fs: Tiny,
+    report: Report,
+}
+
+/// Populates and replays; inode numbers of the volume differ from the workload's.
+fn run(mut open: impl FnMut() -> Box<dyn Source>, delay_ns: u64, options: Options) -> Run {
+    let rt = Rt::new(ClockOnly::default(), 1);
+    let fs = Tiny::new(&rt, 500);
+    let population = Population::collect(&mut open()).unwrap();
+    let mut replayer = Replayer::new(&rt, &fs, options);
+    let mut source = open();
+    let report = rt
+        .block_on(async {
+            replayer.populate(&population).await?;
+            fs.delay_ns.set(delay_ns);
+            let report = replayer.run(&mut source).await?;
+            replayer.let_go().await.unwrap();
+            Ok::<_, twin_trace::replay::ReplayError>(report)
+        })
+        .unwrap()
+        .unwrap();
+    drop(replayer);
+    Run { fs, report }
+}
+
+fn run_given(script: &Script, delay_ns: u64, options: Options) -> Run {
+    run(|| Box::new(script.source()), delay_ns, options)
+}
+
+const WORKLOADS: [&str; 8] = [
+    "build:files=60,clients=3,headers=40,service_us=20",
+    "small-files:files=300,per_dir=40,rounds=2",
+    "mail:messages=200,keep=50,clients=3,service_us=30",
+    "mail:messages=200,keep=50,clients=2,news_percent=100",
+    "tpcb:transactions=300,accounts_bytes=1m,checkpoint_every=100,clients=2",
+    "large-file:file_bytes=300k,clients=2",
+    "large-file:file_bytes=300k,write=0,random_write=0",
+    "zipf:writes=2000,file_bytes=1m,reads_percent=30,fsync_every=10,clients=2",
+];
+
+#[test]
+fn every_generated_workload_replays_without_a_divergence() {
+    for text in WORKLOADS {
+        for (order, delay_ns) in [
+            (Order::Auto, 0),
+            (Order::Auto, 50 * MICROS),
+            (Order::Trace, 50 * MICROS),
+            (Order::Client, 10 * MILLIS),
+        ] {
+            let options = Options { order, verify: Some(BLOCK as u32), ..Options::default() };
+            let run = run(|| generate::start(text, 3).unwrap(), delay_ns, options);
+            let report = &run.report;
+            let what = format!("{text}, {order:?}, {delay_ns} ns: {:?}", report.examples);
+            assert!(report.ops > 100, "{what}: {} operations", report.ops);
+            assert_eq!((report.diverged_ops(), report.skipped), (0, 0), "{what}");
+            assert_eq!(report.lengths_differ, 0, "{what}");
+            assert_eq!((report.inodes_differ, report.cookies_lost), (0, 0), "{what}");
+            let verdict = report.verdict.as_ref().unwrap();
+            assert_eq!((verdict.wrong, verdict.unjudged_bytes), (0, 0), "{what} {verdict:?}");
+            assert_eq!(verdict.right_bytes, report.read_bytes, "{what}");
+            assert_eq!(run.fs.orphans(), 0, "{what}");
+            let held: u64 = run.fs.inodes.borrow().values().map(|i| i.refs + i.opens).sum();
+            assert_eq!(held, 0, "{what}: let_go gives everything back");
+        }
+    }
+}
+
+#[test]
+fn the_same_replay_takes_the_same_time_again() {
+    let once = || {
+        let options = Options { order: Order::Client, ..Options::default() };
+        let text = "mail:messages=100,keep=50,clients=5,service_us=30";
+        let run = run(|| generate::start(text, 3).unwrap(), MILLIS, options);
+        (run.report.span_ns, run.report.latency_ns(), run.fs.seen.take())
+    };
+    assert_eq!(once(), once());
+}
+
+#[test]
+fn a_stale_read_is_found() {
+    let text = "zipf:writes=500,file_bytes=256k,reads_percent=50";
+    let rt = Rt::new(ClockOnly::default(), 1);
+    let fs = Tiny::new(&rt, 500);
+    let options = Options { verify: Some(BLOCK as u32), ..Options::default() };
+    let population = Population::collect(&mut generate::start(text, 1).unwrap()).unwrap();
+    let mut replayer = Replayer::new(&rt, &fs, options);
+    let report = rt
+        .block_on(async {
+            replayer.populate(&population).await.unwrap();
+            fs.stale_reads.set(true);
+            replayer.run(&mut generate::start(text, 1).unwrap()).await.unwrap()
+        })
+        .unwrap();
+    let verdict = report.verdict.unwrap();
+    assert!(verdict.wrong > 100, "{verdict:?}");
+    assert!(verdict.examples[0].expected.contains("request"), "{verdict:?}");
+}
+
+#[test]
+fn what_was_there_before_is_made_as_it_was() {
+    let node = |dir, text: &str, ino, mode, size, nlink| {
+        let attr = NodeAttr { nlink, uid: 7, gid: 8, rdev: 0, size, allocated: size };
+        Record::Node(Node { dir, name: name(text), ino, mode, attr: Some(attr) })
+    };
+    let records = vec![
+        node(ROOT_INO, "d", 90, mode::DIRECTORY | 0o2750, 0, 2),
+        node(90, "f", 91, mode::REGULAR | 0o4755, 3_000_000, 2),
+        node(90, "l", 92, mode::SYMLINK | 0o777, 11, 1),
+        node(ROOT_INO, "p", 93, mode::FIFO | 0o600, 0, 1),
+        node(ROOT_INO, "f2", 91, mode::REGULAR | 0o4755, 3_000_000, 2),
+        Record::Node(Node {
+            dir: ROOT_INO,
+            name: name("listed"),
+            ino: 94,
+            mode: mode::REGULAR,
+            attr: None,
+        }),
+        Record::Node(Node {
+            dir: ROOT_INO,
+            name: name("sparse"),
+            ino: 95,
+            mode: mode::REGULAR | 0o644,
+            attr: Some(NodeAttr { nlink: 1, size: 1 << 40, allocated: 8192, ..Default::default() }),
+        }),
+    ];
+    let mut script = Script { records, requests: 0 };
+    let read = Op::Read { ino: 91, off: 2_999_000, len: 4096 };
+    script.both(1, 0, read, Outcome::Data(1000));
+    let run = run_given(&script, 0, Options::default());
+    let expected = [
+        ("/d", mode::DIRECTORY | 0o2750, 7, 2, 0),
+        ("/d/f", mode::REGULAR | 0o4755, 7, 2, 3_000_000),
+        ("/d/l", mode::SYMLINK | 0o777, 7, 1, 11),
+        ("/f2", mode::REGULAR | 0o4755, 7, 2, 3_000_000),
+        ("/listed", mode::REGULAR, 0, 1, 0),
+        ("/p", mode::FIFO | 0o600, 7, 1, 0),
+        ("/sparse", mode::REGULAR | 0o644, 0, 1, 1 << 40),
+    ];
+    let expected: Vec<_> =
+        expected.into_iter().map(|(path, m, u, n, s)| (path.to_owned(), m, u, n, s)).collect();
+    assert_eq!(run.fs.tree(), expected);
+    assert_eq!((run.report.ops, run.report.lengths_differ), (1, 0));
+}
+
+#[test]
+fn operations_overlap_where_they_did_in_the_trace() {
+    let mut script = Script::default();
+    script.both(0, 1, create(ROOT_INO, "a"), Outcome::Entry(3));
+    let ids: Vec<u64> = (0..4).map(|i| script.ask(10 + i, 1, write(3, i * 4096, 4096))).collect();
+    ids.into_iter().for_each(|id| script.answer(100, id, Outcome::Written(4096)));
+    script.both(200, 1, Op::Fsync { ino: 3, data_only: false }, Outcome::Done);
+    for order in [Order::Trace, Order::Client] {
+        let run = run_given(&script, MILLIS, Options { order, ..Options::default() });
+        assert_eq!(run.fs.max_under_way.get(), 4);
+        assert_eq!((run.report.max_in_flight, run.report.diverged_ops()), (4, 0));
+        let one = Options { order, max_in_flight: 1, ..Options::default() };
+        assert_eq!(run_given(&script, MILLIS, one).fs.max_under_way.get(), 1);
+    }
+}
+
+#[test]
+fn an_operation_waits_for_the_inode_that_another_client_makes() {
+    let mut script = Script::default();
+    script.both(0, 1, create(ROOT_INO, "a"), Outcome::Entry(3));
+    script.both(1, 2, write(3, 0, 100), Outcome::Written(100));
+    script.both(2, 3, Op::GetAttr { ino: 3 }, Outcome::Attr);
+    let options = Options { order: Order::Client, ..Options::default() };
+    let run = run_given(&script, MILLIS, options);
+    assert_eq!((run.report.skipped, run.report.diverged_ops()), (0, 0));
+    assert_eq!(run.fs.max_under_way.get(), 2, "the two others run side by side");
+}
+
+#[test]
+fn the_recorded_pace_keeps_times_and_a_speed_divides_them() {
+    let mut script = Script::default();
+    for i in 0..10 {
+        script.both(500_000 * i, i as u32, Op::StatFs, Outcome::Done);
+    }
+    let span = |pace| run_given(&script, 0, Options { pace, ..Options::default() }).report.span_ns;
+    assert_eq!(span(Pace::Recorded { speed: 1.0 }), 9 * SECS / 2);
+    assert_eq!(span(Pace::Recorded { speed: 3.0 }), 3 * SECS / 2);
+    assert_eq!(span(Pace::Think { speed: 1.0 }), 9 * SECS / 2);
+    assert_eq!(span(Pace::Asap), 0);
+}
+
+#[test]
+fn an_open_loop_does_not_wait_for_slow_operations_of_other_clients() {
+    let mut script = Script::default();
+    for i in 0..100 {
+        script.both(i * 10, i as u32, Op::StatFs, Outcome::Done);
+    }
+    let pace = Pace::Recorded { speed: 1.0 };
+    let options = Options { pace, order: Order::Client, ..Options::default() };
+    let run = run_given(&script, 2 * SECS, options);
+    assert_eq!(run.fs.max_under_way.get(), 100);
+    assert_eq!((run.report.late_ns.count(), run.report.late_ns.max()), (100, 0));
+}
+
+#[test]
+fn think_times_follow_the_answer() {
+    let mut script = Script::default();
+    // Answered after 100 us, then 50 us of thought, ten times.
+    for i in 0..10 {
+        let id = script.ask(150 * i, 1, Op::StatFs);
+        script.answer(150 * i + 100, id, Outcome::Done);
+    }
+    let options = Options { pace: Pace::Think { speed: 1.0 }, ..Options::default() };
+    let instant = run_given(&script, 0, options.clone());
+    assert_eq!(instant.report.span_ns, 9 * 50 * MICROS);
+    let slow = run_given(&script, 10 * MILLIS, options);
+    let busy = slow.report.latency_ns().sum() as u64;
+    assert_eq!(slow.report.span_ns, 9 * 50 * MICROS + busy);
+}
+
+#[test]
+fn what_ends_otherwise_is_reported_and_what_hangs_on_it_is_left_out() {
+    let mut script = Script::default();
+    script.both(0, 1, create(ROOT_INO, "a"), Outcome::Entry(3));
+    script.both(1, 1, create(ROOT_INO, "a"), Outcome::Entry(4));
+    script.both(2, 1, write(4, 0, 10), Outcome::Written(10));
+    script.both(3, 1, Op::GetAttr { ino: 77 }, Outcome::Attr);
+    script.both(4, 1, create(ROOT_INO, "b"), Outcome::Failed(ErrorCode::NoSpace));
+    script.both(
+        5,
+        1,
+        Op::Lookup { dir: ROOT_INO, name: name("c") },
+        Outcome::Failed(ErrorCode::NotFound),
+    );
+    script.both(6, 1, Op::Unlink { dir: ROOT_INO, name: name("b") }, Outcome::Done);
+    let run = run_given(&script, 0, Options::default());
+    let report = &run.report;
+    assert_eq!(report.skipped, 2);
+    let expected = [
+        ((Verb::Create, None, Some(ErrorCode::Exists)), 1),
+        ((Verb::Create, Some(ErrorCode::NoSpace), None), 1),
+    ];
+    assert_eq!(report.divergences, expected.into());
+    assert_eq!(
+        report.examples[0].to_string(),
+        "request 2, create: success in the trace, exists in the replay"
+    );
+    assert_eq!(run.fs.orphans(), 0, "the file that should not have been made is let go");
+}
+
+#[test]
+fn listings_go_on_where_the_volume_stopped() {
+    let mut script = Script::default();
+    for i in 0..50u64 {
+        script.both(i, 1, create(ROOT_INO, &format!("file{i:02}")), Outcome::Entry(3 + i));
+        script.both(i, 1, Op::Release { ino: 3 + i }, Outcome::Done);
+    }
+    let list = |cookie| Op::ReadDir { dir: ROOT_INO, cookie, max_bytes: 32 * 20, plus: true };
+    let dir = |entries, next| {
+        Outcome::Dir(twin_trace::DirOutcome { entries, next, ..Default::default() })
+    };
+    script.both(100, 1, list(0), dir(20, 777));
+    script.both(101, 1, list(777), dir(20, 55));
+    script.both(102, 1, list(55), dir(10, 4));
+    script.both(103, 1, list(9999), dir(0, 0));
+    let run = run_given(&script, 0, Options::default());
+    let cookies: Vec<u64> = run
+        .fs
+        .seen
+        .borrow()
+        .iter()
+        .filter_map(|op| match op {
+            Op::ReadDir { cookie, .. } => Some(*cookie),
+            _ => None,
+        })
+        .collect();
+    // A listing with attributes has four entries in this room.
+    assert_eq!(cookies, [0, 500_004, 500_008, 0]);
+    assert_eq!(run.report.cookies_lost, 1);
+}
+
+#[test]
+fn unanswered_requests_do_not_pile_up() {
+    let mut script = Script::default();
+    for _ in 0..10_000 {
+        script.ask(0, 1, Op::StatFs);
+    }
+    let run = run_given(&script, MILLIS, Options::default());
+    assert_eq!((run.report.ops, run.report.max_in_flight), (10_000, 1024));
+    assert_eq!(run.report.verb(Verb::StatFs).done, 10_000);
+}
