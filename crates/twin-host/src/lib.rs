@@ -4,8 +4,8 @@
 //! enter: it is the only one with a clock, descriptors, threads and `unsafe` code.
 //!
 //! Main types: [`Host`] (the runtime in real time, and the one place where a thread waits),
-//! [`FileDevice`] (an image file or a raw device as a [`twin_disk::BlockDevice`]), `fuse` (a
-//! mounted front end over any [`twin_fs::FileSystem`]), `mirror` (an existing directory as a
+//! [`FileDevice`] (an image file or a raw device as a [`twin_disk::BlockDevice`]), [`fuse`] (a
+//! mounted front end over any [`twin_fs::FileSystem`]), [`mirror`] (an existing directory as a
 //! `FileSystem`), [`FlightLog`] (hears of everything that enters the core, in order).
 //!
 //! Start at [`Host::start`]:
@@ -29,13 +29,20 @@
 //! by the thread that executes them, since a hand-over between threads would cost a third of
 //! every operation.
 
-#![deny(unsafe_op_in_unsafe_fn)]
+#![deny(unsafe_op_in_unsafe_fn, clippy::undocumented_unsafe_blocks)]
 
 mod clock;
 mod device;
+pub mod fuse;
 mod host;
+pub mod mirror;
+mod offload;
+mod signals;
 mod slab;
 mod wait;
+mod zeros;
 
 pub use device::{FileDevice, ImageError, ImageOptions, create_image};
 pub use host::{FlightLog, Host, HostDriver, HostOptions, Source, Watch};
+pub use offload::offload;
+pub use signals::Signals;

@@ -3,17 +3,9 @@
 //! Direct I/O wants each piece at an aligned address and a whole number of sectors long. Blocks
 //! that are so go out as they are; runs of blocks that are not are copied together.
 
-use std::sync::OnceLock;
-
 use twin_disk::{Block, Buf, Bytes};
 
-/// Zeros to write, shared by all requests.
-const ZEROS: usize = 64 << 10;
-
-fn zeros() -> &'static Bytes {
-    static SHARED: OnceLock<Bytes> = OnceLock::new();
-    SHARED.get_or_init(|| Buf::zeroed(ZEROS).freeze())
-}
+use crate::zeros::push_zeros;
 
 /// What a device asks of the pieces of a write.
 #[derive(Clone, Copy)]
@@ -50,14 +42,6 @@ fn fits(block: &Block, shape: Shape) -> bool {
         Block::Stamp(_) => return false,
     };
     at.is_multiple_of(shape.memory_align) && block.len().is_multiple_of(shape.sector)
-}
-
-fn push_zeros(pieces: &mut Vec<Bytes>, mut len: usize) {
-    while len > 0 {
-        let n = len.min(ZEROS);
-        pieces.push(zeros().slice(0, n));
-        len -= n;
-    }
 }
 
 /// Blocks that wait to be copied together.
