@@ -8,6 +8,7 @@
 mod cpu;
 pub mod dir;
 mod error;
+pub mod generate;
 pub mod model;
 mod op;
 pub mod perm;

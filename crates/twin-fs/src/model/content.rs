@@ -150,3 +150,12 @@ impl Content {
         off.max((first + run.count() as u64) * block_size)
     }
 }
+
+#[cfg(test)]
+impl Content {
+    /// Each block changed, or left out.
+    pub(super) fn mapped(&self, f: impl Fn(u64, &Block) -> Option<Block>) -> Content {
+        let blocks = self.blocks.iter().filter_map(|(lbn, block)| Some((*lbn, f(*lbn, block)?)));
+        Content { blocks: blocks.collect() }
+    }
+}

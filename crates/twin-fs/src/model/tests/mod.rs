@@ -1,6 +1,7 @@
 //! Tests of the model: each says one thing that the oracle holds to be true.
 
 mod data;
+mod differential;
 mod holders;
 mod names;
 mod trees;

@@ -19,7 +19,7 @@ fn tree() -> Bench {
     b
 }
 
-fn walk(model: ModelFs) -> (Result<Dump, DumpError>, ModelFs) {
+pub(super) fn walk(model: ModelFs) -> (Result<Dump, DumpError>, ModelFs) {
     let rt = Rt::new(ClockOnly::default(), 1);
     let mounted = Mounted::new(rt.clone(), model);
     let dumped = rt.block_on(dump(&mounted, &mut 1)).unwrap();
