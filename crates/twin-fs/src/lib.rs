@@ -14,6 +14,8 @@ pub mod dir;
 mod error;
 mod layout;
 mod map;
+pub mod generate;
+pub mod model;
 mod op;
 mod ops;
 pub mod perm;
