@@ -42,6 +42,11 @@ fn random(seed: u64, from: u64, to: u64, len: u64, count: u64) -> impl Iterator<
     (0..count).map(move |_| (from + rng.below((to - from - len) / 512) * 512, len))
 }
 
+/// The promise is 5%. These bounds are tighter, just above the noise of the random draws, so that
+/// a skew or a piece of the seek curve that is a little wrong shows.
+const RANDOM: f64 = 0.01;
+const IN_ORDER: f64 = 0.002;
+
 fn close(what: &str, measured: f64, implied: f64, tolerance: f64) {
     let off = measured / implied - 1.0;
     println!("{what}: model {measured:.3}, implied {implied:.3}, off by {:+.2}%", off * 100.0);
@@ -104,13 +109,21 @@ fn the_hp97560_has_its_published_size() {
 }
 
 #[test]
+fn the_hp97560_seeks_as_published() {
+    let seek = drives::hp97560::figures().seek;
+    for (d, ms) in [(0, 0.0), (1, 3.64), (100, 7.24), (383, 11.07), (384, 11.07), (1961, 23.69)] {
+        assert!((seek.ns(d) as f64 / 1e6 - ms).abs() < 0.006, "{d} cylinders: {} ns", seek.ns(d));
+    }
+}
+
+#[test]
 fn the_hp97560_reads_at_random_as_its_parameters_imply() {
     let size = plain("hp97560").spec().size;
     for (seed, sectors) in [(1, 1), (2, 16), (3, 128)] {
         let requests = random(seed, 0, size, u64::from(sectors) * 512, 20_000);
         let measured = back_to_back(&mut *plain("hp97560"), IoKind::Read, requests);
         let implied = hp97560::random_read(hp97560::CYLINDERS, sectors);
-        close(&format!("random read of {sectors} sectors, ms"), measured, implied, 0.05);
+        close(&format!("random read of {sectors} sectors, ms"), measured, implied, RANDOM);
     }
 }
 
@@ -120,7 +133,7 @@ fn the_hp97560_writes_at_random_as_its_parameters_imply() {
     let requests = random(4, 0, size, 8 * KIB, 20_000);
     let measured = back_to_back(&mut *plain("hp97560"), IoKind::Write, requests);
     let implied = hp97560::random_read(hp97560::CYLINDERS, 16);
-    close("random write of 16 sectors, ms", measured, implied, 0.05);
+    close("random write of 16 sectors, ms", measured, implied, RANDOM);
 }
 
 #[test]
@@ -131,7 +144,7 @@ fn the_hp97560_reads_in_a_short_stroke_as_its_parameters_imply() {
         let requests = random(seed, from, to, 8 * KIB, 20_000);
         let measured = back_to_back(&mut *plain("hp97560"), IoKind::Read, requests);
         let implied = hp97560::random_read(cylinders, 16);
-        close(&format!("8 KB within {cylinders} cylinders, ms"), measured, implied, 0.05);
+        close(&format!("8 KB within {cylinders} cylinders, ms"), measured, implied, RANDOM);
     }
 }
 
@@ -141,7 +154,7 @@ fn the_hp97560_reads_in_order_at_its_media_rate() {
         let requests = sequential(0, sectors * 512, 100 * 19 * 72 / sectors);
         let measured = back_to_back(&mut *plain("hp97560"), IoKind::Read, requests);
         let implied = sectors as f64 * hp97560::streaming_sector();
-        close(&format!("{sectors} sectors read in order, ms"), measured, implied, 0.05);
+        close(&format!("{sectors} sectors read in order, ms"), measured, implied, IN_ORDER);
     }
 }
 
@@ -152,7 +165,7 @@ fn the_hp97560_loses_a_revolution_between_writes_in_order() {
     let requests = sequential(0, 8 * KIB, 8000);
     let measured = back_to_back(&mut *plain("hp97560"), IoKind::Write, requests);
     let implied = hp97560::REVOLUTION + 16.0 * hp97560::streaming_sector();
-    close("8 KB written in order, ms", measured, implied, 0.05);
+    close("8 KB written in order, ms", measured, implied, IN_ORDER);
 }
 
 #[test]
@@ -161,7 +174,7 @@ fn the_hp97560_writes_in_order_at_its_media_rate_if_it_reports_early() {
     let requests = sequential(0, 8 * KIB, 8000);
     let measured = back_to_back(&mut *device("hp97560", &options), IoKind::Write, requests);
     let implied = 16.0 * hp97560::streaming_sector();
-    close("8 KB written in order and reported early, ms", measured, implied, 0.05);
+    close("8 KB written in order and reported early, ms", measured, implied, IN_ORDER);
 }
 
 /// What is published of the HP C3323A (DiskSim), in ms and sectors.
@@ -227,7 +240,7 @@ fn the_hp_c3323a_reads_at_random_as_its_parameters_imply() {
     assert_eq!(size, hp_c3323a::BLOCKS * 512);
     let requests = random(8, 0, size, 8 * KIB, 20_000);
     let measured = back_to_back(&mut *plain("hp-c3323a"), IoKind::Read, requests);
-    close("C3323A, random read of 8 KB, ms", measured, implied, 0.05);
+    close("C3323A, random read of 8 KB, ms", measured, implied, RANDOM);
 }
 
 #[test]
@@ -237,10 +250,15 @@ fn the_hp_c3323a_reads_in_order_at_each_zones_rate() {
         let slots = f64::from(7 * sectors + 6 * track_skew + cylinder_skew);
         let cylinder_ms = hp_c3323a::REVOLUTION * slots / f64::from(*sectors);
         let cylinder_bytes = u64::from(7 * sectors) * 512;
-        let requests = sequential(first_sector * 512, 64 * KIB, 64);
+        let requests = sequential(first_sector * 512, 64 * KIB, 640);
         let measured = back_to_back(&mut *plain("hp-c3323a"), IoKind::Read, requests);
         let implied = cylinder_ms * 65_536.0 / cylinder_bytes as f64;
-        close(&format!("C3323A, 64 KB of {sectors}-sector tracks, ms"), measured, implied, 0.05);
+        close(
+            &format!("C3323A, 64 KB of {sectors}-sector tracks, ms"),
+            measured,
+            implied,
+            2.0 * IN_ORDER,
+        );
         first_sector += u64::from(last - first + 1) * u64::from(7 * sectors);
     }
 }
@@ -260,6 +278,22 @@ fn a_drive_reads_on_while_it_is_idle() {
     // What lies behind the end of the buffer has not been read.
     let beyond = read(hit.done, 400 * KIB);
     assert_eq!(beyond.parts.buffer_ns, 0);
+}
+
+#[test]
+fn a_buffer_holds_no_more_than_it_can() {
+    let mut disk = plain("hp97560");
+    let mut read = |now, at| {
+        disk.serve(now, &Access { kind: IoKind::Read, at, len: 8 * KIB }, Supply::at_once(now))
+    };
+    let mut now = Time(0);
+    for i in 0..24 {
+        now = read(now, i * 8 * KIB).done;
+    }
+    // 192 KB have passed through 128 KB: the latest is there, the first is not.
+    let latest = read(now, 23 * 8 * KIB);
+    assert!(latest.parts.buffer_ns > 0);
+    assert_eq!(read(latest.done, 0).parts.buffer_ns, 0);
 }
 
 #[test]
@@ -419,4 +453,22 @@ fn mean_seeks_are_those_published() {
         // Zoned drives have more of their data, and so of their requests, on the outside.
         close(&format!("{name} of {cylinders} cylinders, mean seek, ms"), measured, mean, 0.05);
     }
+}
+
+#[test]
+fn writes_settle_after_a_seek() {
+    // The C2249A settles 0.65 ms longer before it writes, wherever it goes.
+    let size = plain("hp-c2249a").spec().size;
+    let seek_ns = |kind| {
+        let mut disk = plain("hp-c2249a");
+        let (mut now, mut seek) = (Time(0), 0);
+        for (at, len) in random(12, 0, size, 512, 1000) {
+            let service = disk.serve(now, &Access { kind, at, len }, Supply::at_once(now));
+            (now, seek) = (service.done, seek + service.parts.seek_ns);
+        }
+        seek as f64 / 1000.0 / MICROS as f64
+    };
+    let longer_us = seek_ns(IoKind::Write) - seek_ns(IoKind::Read);
+    // A few of the thousand places are on the cylinder where the head is already.
+    assert!((640.0..=650.0).contains(&longer_us), "{longer_us} us");
 }
