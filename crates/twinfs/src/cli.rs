@@ -1,0 +1,129 @@
+//! The command line: names, arguments, and the help that teaches them.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::size::Size;
+
+/// A file system with a twin: the same code, mounted and simulated.
+#[derive(Parser)]
+#[command(name = "twinfs", version, about, max_term_width = 100)]
+#[command(after_help = "A first round:\n  \
+    twinfs mkfs --layout lfs --size 4G disk.img   make a volume in a file\n  \
+    mkdir -p mnt && twinfs mount disk.img mnt     use it\n  \
+    twinfs umount mnt                             write it out and stop\n  \
+    twinfs check disk.img                         see that it is sound")]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// What to do.
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    Mkfs(Mkfs),
+    Mount(Mount),
+    Umount(Umount),
+}
+
+/// Which layout a volume has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Layout {
+    /// Log-structured: everything is written to the end of a log.
+    Lfs,
+}
+
+/// Which structures a volume has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Profile {
+    /// 64-bit, nanosecond times, checksums throughout, inline data, indexed directories,
+    /// extended attributes.
+    Modern,
+    /// 4.4BSD's sizes: what the papers measured.
+    Classic,
+}
+
+/// Make a volume in an image file or on a block device.
+///
+/// The image is made if it does not exist (then --size is needed); it takes space on the host
+/// only as it fills up. A volume that is there already is only overwritten with --force.
+#[derive(Args)]
+pub(crate) struct Mkfs {
+    /// Which layout.
+    #[arg(long, value_enum, default_value = "lfs")]
+    pub(crate) layout: Layout,
+    /// Which structures.
+    #[arg(long, value_enum, default_value = "modern")]
+    pub(crate) profile: Profile,
+    /// Bytes of the image, as 512M or 4G. For an image or device that exists: all of it.
+    #[arg(long)]
+    pub(crate) size: Option<Size>,
+    /// Bytes of a block.
+    #[arg(long, default_value = "4K")]
+    pub(crate) block_size: Size,
+    /// Bytes of a fragment: the unit of space. Default: 512 (modern), 1K (classic).
+    #[arg(long)]
+    pub(crate) frag_size: Option<Size>,
+    /// Bytes of a segment of the log. Default: what suits the size of the volume, up to 1M.
+    #[arg(long)]
+    pub(crate) segment_size: Option<Size>,
+    /// Overwrite what is there.
+    #[arg(long)]
+    pub(crate) force: bool,
+    /// The image file or block device.
+    pub(crate) image: PathBuf,
+}
+
+/// Mount a volume. Returns once it is mounted; a process in the background serves it.
+///
+/// Stop it with `twinfs umount DIR` (or umount, or SIGTERM to that process): everything is on disk
+/// when the process has gone. After a crash the next mount recovers what had been fsynced.
+#[derive(Args)]
+pub(crate) struct Mount {
+    /// Stay in the foreground and print what happens.
+    #[arg(long, short)]
+    pub(crate) foreground: bool,
+    /// Allow no change.
+    #[arg(long, short)]
+    pub(crate) read_only: bool,
+    /// Memory for blocks.
+    #[arg(long, default_value = "64M")]
+    pub(crate) cache: Size,
+    /// Let the kernel collect writes before it passes them on: good for large sequential writes,
+    /// bad for many small files.
+    #[arg(long)]
+    pub(crate) writeback: bool,
+    /// Let other users in (an ordinary user needs user_allow_other in /etc/fuse.conf). Root's
+    /// mounts always do.
+    #[arg(long)]
+    pub(crate) allow_other: bool,
+    /// Use ordinary I/O through the host's page cache, not direct I/O.
+    #[arg(long)]
+    pub(crate) buffered: bool,
+    /// Do not use io_uring.
+    #[arg(long)]
+    pub(crate) no_io_uring: bool,
+    /// Which segment the cleaner takes first.
+    #[arg(long, default_value = "cost-benefit", value_parser = victims())]
+    pub(crate) victim: String,
+    /// The image file or block device.
+    pub(crate) image: PathBuf,
+    /// Where to mount it: an existing directory.
+    pub(crate) dir: PathBuf,
+}
+
+/// The victim policies, from their registry.
+fn victims() -> clap::builder::PossibleValuesParser {
+    let values = twin_lfs::cleaner::registry().iter();
+    clap::builder::PossibleValuesParser::new(
+        values.map(|e| clap::builder::PossibleValue::new(e.name).help(e.about)),
+    )
+}
+
+/// Unmount a directory. Returns once everything is on disk and the background process has gone.
+#[derive(Args)]
+pub(crate) struct Umount {
+    /// Where it is mounted.
+    pub(crate) dir: PathBuf,
+}
