@@ -5,6 +5,7 @@ use std::mem::discriminant;
 use twin_disk::{Block, gather};
 use twin_rt::Time;
 
+use super::words::readable;
 use super::{ModelFs, is_dot};
 use crate::{Attr, DirEntry, FsError, Ino, Op, Reply, Request, Result};
 
