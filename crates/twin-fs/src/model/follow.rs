@@ -50,7 +50,7 @@ impl ModelFs {
             }
         };
         same.map_err(|difference| {
-            format!("request {}, {:?}: {difference}", request.id, request.op)
+            readable(&format!("request {}, {:?}: {difference}", request.id, request.op))
         })?;
         Ok(Followed::Same)
     }

@@ -318,8 +318,8 @@ impl ModelFs {
         (to_dir, to_name): (Ino, &[u8]),
         how: RenameMode,
     ) -> Result<Reply> {
-        self.check_search(call, dir)?;
-        self.check_search(call, to_dir)?;
+        self.inode(dir).and(self.inode(to_dir))?;
+        self.check_search(call, dir).and(self.check_search(call, to_dir))?;
         match (is_dot(name), is_dot(to_name), how) {
             (false, false, _) => {}
             (false, true, RenameMode::NoReplace) => return Err(FsError::Exists),
