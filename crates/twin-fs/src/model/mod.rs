@@ -17,7 +17,7 @@
 //! * A setting of the size always sets both times, even if it is the size already.
 //! * Seeking and punching are exact to the block: a block that was written is data until all its
 //!   bytes within the file are punched or zeroed, which makes it a hole. Promised blocks
-//!   ([`Fallocate::Allocate`]) are holes.
+//!   ([`crate::Fallocate::Allocate`]) are holes.
 //! * A directory that has been removed is empty, even of `.` and `..`: everything asked of its
 //!   names is [`FsError::NotFound`].
 //!
