@@ -25,6 +25,7 @@ pub(crate) enum Command {
     Mkfs(Mkfs),
     Mount(Mount),
     Umount(Umount),
+    Compare(Compare),
 }
 
 /// Which layout a volume has.
@@ -126,4 +127,62 @@ fn victims() -> clap::builder::PossibleValuesParser {
 pub(crate) struct Umount {
     /// Where it is mounted.
     pub(crate) dir: PathBuf,
+}
+
+/// Simulate a workload on several configurations, side by side.
+///
+/// A configuration is a file system and the hardware under it, written `preset` or
+/// `preset:key=value,...`; --list shows them all. Without configurations, a set that shows the
+/// range is compared. The workload is the trace that comes with the program (a software build,
+/// recorded on a twinfs mount), a trace of your own, or a generator.
+#[derive(Args)]
+pub(crate) struct Compare {
+    /// Configurations, as `lfs lfs:disk=hp97560,cache=8M`.
+    pub(crate) configs: Vec<String>,
+    /// A trace to replay in place of the one that comes with the program.
+    #[arg(long, short)]
+    pub(crate) trace: Option<PathBuf>,
+    /// A generated workload in place of a trace, as `build:files=300`.
+    #[arg(long, short, conflicts_with = "trace")]
+    pub(crate) workload: Option<String>,
+    /// The seed of a generated workload.
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// When operations are issued.
+    #[arg(long, value_enum, default_value = "asap")]
+    pub(crate) pace: Pace,
+    /// With --pace recorded or think: how many times faster than recorded.
+    #[arg(long, default_value_t = 1.0)]
+    pub(crate) speed: f64,
+    /// Print JSON: an array with one object a configuration.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Print the configurations, keys and components that there are.
+    #[arg(long)]
+    pub(crate) list: bool,
+}
+
+/// When operations are issued.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Pace {
+    /// As soon as the operations before them have ended.
+    Asap,
+    /// At the times at which they were recorded.
+    Recorded,
+    /// With the pauses between them that were recorded.
+    Think,
+}
+
+impl Pace {
+    /// With its speed.
+    pub(crate) fn at(self, speed: f64) -> Result<twin_trace::replay::Pace, String> {
+        if !(speed.is_finite() && speed > 0.0) {
+            return Err(format!("--speed {speed}: must be more than 0"));
+        }
+        Ok(match self {
+            Pace::Asap => twin_trace::replay::Pace::Asap,
+            Pace::Recorded => twin_trace::replay::Pace::Recorded { speed },
+            Pace::Think => twin_trace::replay::Pace::Think { speed },
+        })
+    }
 }

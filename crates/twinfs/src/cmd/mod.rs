@@ -1,5 +1,6 @@
 //! The commands, a file each.
 
+mod compare;
 mod mkfs;
 mod mount;
 mod umount;
@@ -17,6 +18,7 @@ pub(crate) fn run(command: Command) -> Outcome {
         Command::Mkfs(args) => mkfs::run(&args),
         Command::Mount(args) => mount::run(args),
         Command::Umount(args) => umount::run(&args),
+        Command::Compare(args) => compare::run(&args),
     }
 }
 
