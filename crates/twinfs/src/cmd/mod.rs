@@ -3,6 +3,9 @@
 mod compare;
 mod mkfs;
 mod mount;
+mod record;
+mod replay;
+mod serving;
 mod umount;
 
 use std::process::ExitCode;
@@ -18,6 +21,8 @@ pub(crate) fn run(command: Command) -> Outcome {
         Command::Mkfs(args) => mkfs::run(&args),
         Command::Mount(args) => mount::run(args),
         Command::Umount(args) => umount::run(&args),
+        Command::Record(args) => record::run(args),
+        Command::Replay(args) => replay::run(&args),
         Command::Compare(args) => compare::run(&args),
     }
 }
@@ -31,4 +36,9 @@ pub(crate) fn random_bytes() -> Result<[u8; 16], String> {
         Ok(_) => Err("the host has no random numbers".into()),
         Err(error) => Err(format!("random numbers: {error}")),
     }
+}
+
+/// A path that still means the same in the root directory, where background processes work.
+pub(crate) fn absolute(path: &std::path::Path) -> Result<std::path::PathBuf, String> {
+    std::path::absolute(path).map_err(|e| format!("{}: {e}", path.display()))
 }

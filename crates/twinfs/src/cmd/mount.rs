@@ -1,31 +1,25 @@
 //! `twinfs mount`: opens a volume and serves it over FUSE until it is unmounted.
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::rc::Rc;
 
 use twin_disk::BlockDevice;
 use twin_fs::{Cpu, Settings, Volume};
-use twin_host::fuse::{
-    Mount as FuseMount, MountOptions, Ready, Session, SessionOptions, in_background, serve,
-};
+use twin_host::fuse::{Mount as FuseMount, MountOptions, Ready, SessionOptions, in_background};
 use twin_host::{FileDevice, Host, HostOptions, ImageOptions, Signals};
 use twin_lfs::{Lfs, LfsSettings, Recovered};
-use twin_rt::SECS;
 
-use super::{Outcome, random_bytes};
+use super::serving::{Place, finish, recorded, serve_until_unmounted};
+use super::{Outcome, absolute, random_bytes};
 use crate::cli::Mount;
 use crate::size::Size;
 
-/// How long clients may hold on to a mount that was told to end.
-const GRACE_NS: u64 = 5 * SECS;
-
 pub(crate) fn run(mut args: Mount) -> Outcome {
-    // The background process works in the root directory.
-    let absolute =
-        |path: &PathBuf| std::path::absolute(path).map_err(|e| format!("{}: {e}", path.display()));
     args.image = absolute(&args.image)?;
     args.dir = absolute(&args.dir)?;
+    if let Some(path) = &mut args.record {
+        *path = absolute(path)?;
+    }
     if args.foreground {
         serve_volume(&args, Ready::nobody())?;
     } else {
@@ -34,63 +28,80 @@ pub(crate) fn run(mut args: Mount) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-/// A volume that is open and mounted.
-struct Mounted {
-    host: Host,
-    volume: Rc<Volume<Lfs>>,
-    mount: FuseMount,
-    signals: Rc<Signals>,
-    recovered: Recovered,
-}
-
 fn serve_volume(args: &Mount, ready: Ready) -> Result<(), String> {
-    let m = match open(args) {
-        Ok(m) => m,
+    let (place, volume, recovered) = match open(args) {
+        Ok(opened) => opened,
         Err(why) => {
             ready.failed(&why);
             return Err(why);
         }
     };
-    if args.foreground && m.recovered.groups > 0 {
-        let log = Size(m.recovered.log_bytes);
-        eprintln!("recovered {} log writes ({log})", m.recovered.groups);
+    if args.foreground && recovered.groups > 0 {
+        eprintln!("recovered {} log writes ({})", recovered.groups, Size(recovered.log_bytes));
     }
     let options = SessionOptions { writeback_cache: args.writeback, ..SessionOptions::default() };
-    let session = Session::new(&m.host, m.mount.fd(), Rc::clone(&m.volume), options);
-    ready.mounted().map_err(|e| e.to_string())?;
-    let host = m.host.clone();
-    let volume = Rc::clone(&m.volume);
-    let served = m.host.rt().block_on(async move {
-        let served = serve(&host, m.mount, &session, Some(m.signals), GRACE_NS).await;
-        // Whatever ended it, what clients were told is made durable.
-        let closed = volume.close().await;
-        (served, closed)
-    });
-    let (served, closed) = served.map_err(|e| e.to_string())?;
-    closed.map_err(|e| format!("closing the volume: {e}; the next mount recovers it"))?;
-    served.map_err(|e| e.to_string())?;
-    Ok(())
+    let closing = Rc::clone(&volume);
+    let close = async move {
+        let closed = closing.close().await;
+        closed.map_err(|e| format!("closing the volume: {e}; the next mount recovers it"))
+    };
+    let Some(to) = &args.record else {
+        return serve_until_unmounted(place, volume, options, ready, close);
+    };
+    let text = format!("a twinfs mount of {}", args.image.display());
+    let recorder = match recorded(&place.host, volume, to, args.contents, &text) {
+        Ok(recorder) => recorder,
+        Err(why) => {
+            ready.failed(&why);
+            return Err(why);
+        }
+    };
+    let recording = Rc::clone(&recorder);
+    let close = async move {
+        let finished = finish(&recording, to);
+        close.await?;
+        let summary = finished?;
+        if args.foreground {
+            eprintln!("{summary}");
+        }
+        Ok(())
+    };
+    // A trace tells when files were opened.
+    let options = SessionOptions { count_opens: true, ..options };
+    serve_until_unmounted(place, recorder, options, ready, close)
 }
 
-fn open(args: &Mount) -> Result<Mounted, String> {
-    let text = |e: std::io::Error| e.to_string();
+/// Starts the host and opens the volume in an image.
+pub(super) fn open_volume(
+    image: &std::path::Path,
+    options: &ImageOptions,
+    io_uring: bool,
+    settings: Settings,
+    lfs: LfsSettings,
+) -> Result<(Host, Rc<Volume<Lfs>>, Recovered), String> {
     let seed = u64::from_le_bytes(random_bytes()?[..8].try_into().unwrap_or_default());
-    let options = HostOptions { seed, io_uring: !args.no_io_uring, ..HostOptions::default() };
-    let host = Host::start(options).map_err(text)?;
-    let signals = Rc::new(Signals::listen_for_stop(&host).map_err(text)?);
+    let host = Host::start(HostOptions { seed, io_uring, ..HostOptions::default() });
+    let host = host.map_err(|e| e.to_string())?;
+    let device = FileDevice::open(&host, image, options).map_err(|e| e.to_string())?;
+    let device: Rc<dyn BlockDevice> = Rc::new(device);
+    let open = Lfs::open(host.rt(), device, Cpu::none(), settings, lfs);
+    let opened = host.rt().block_on(open).map_err(|e| e.to_string())?;
+    let (volume, recovered) = opened.map_err(|e| format!("{}: {e}", image.display()))?;
+    Ok((host, volume, recovered))
+}
+
+fn open(args: &Mount) -> Result<(Place, Rc<Volume<Lfs>>, Recovered), String> {
     let image = ImageOptions {
         read_only: args.read_only,
         direct: !args.buffered,
         ..ImageOptions::default()
     };
-    let device = FileDevice::open(&host, &args.image, &image).map_err(|e| e.to_string())?;
-    let device: Rc<dyn BlockDevice> = Rc::new(device);
     let settings =
         Settings { cache_bytes: args.cache.0, read_only: args.read_only, ..Settings::default() };
     let lfs = LfsSettings { victim: args.victim.clone(), ..LfsSettings::default() };
-    let open = Lfs::open(host.rt(), device, Cpu::none(), settings, lfs);
-    let opened = host.rt().block_on(open).map_err(|e| e.to_string())?;
-    let (volume, recovered) = opened.map_err(|e| format!("{}: {e}", args.image.display()))?;
+    let (host, volume, recovered) =
+        open_volume(&args.image, &image, !args.no_io_uring, settings, lfs)?;
+    let signals = Rc::new(Signals::listen_for_stop(&host).map_err(|e| e.to_string())?);
     let mount_options = MountOptions {
         source: args.image.display().to_string(),
         read_only: args.read_only,
@@ -98,5 +109,5 @@ fn open(args: &Mount) -> Result<Mounted, String> {
         ..MountOptions::default()
     };
     let mount = FuseMount::new(&args.dir, &mount_options).map_err(|e| e.to_string())?;
-    Ok(Mounted { host, volume, mount, signals, recovered })
+    Ok((Place { host, mount, signals }, volume, recovered))
 }
