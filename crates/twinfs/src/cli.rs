@@ -28,6 +28,8 @@ pub(crate) enum Command {
     Record(Record),
     Replay(Replay),
     Compare(Compare),
+    Completions(Completions),
+    Man(Man),
 }
 
 /// Which layout a volume has.
@@ -237,4 +239,20 @@ pub(crate) struct Replay {
     /// Print JSON.
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// Print a completion script for a shell.
+///
+/// For bash: `twinfs completions bash > ~/.local/share/bash-completion/completions/twinfs`.
+#[derive(Args)]
+pub(crate) struct Completions {
+    /// Which shell.
+    pub(crate) shell: clap_complete::Shell,
+}
+
+/// Write the manual pages, one a command.
+#[derive(Args)]
+pub(crate) struct Man {
+    /// The directory to write them to, as ~/.local/share/man/man1; it is made if need be.
+    pub(crate) dir: PathBuf,
 }

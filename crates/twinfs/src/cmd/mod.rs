@@ -1,6 +1,7 @@
 //! The commands, a file each.
 
 mod compare;
+mod manual;
 mod mkfs;
 mod mount;
 mod record;
@@ -24,6 +25,8 @@ pub(crate) fn run(command: Command) -> Outcome {
         Command::Record(args) => record::run(args),
         Command::Replay(args) => replay::run(&args),
         Command::Compare(args) => compare::run(&args),
+        Command::Completions(args) => manual::completions(&args),
+        Command::Man(args) => manual::pages(&args),
     }
 }
 
@@ -41,4 +44,14 @@ pub(crate) fn random_bytes() -> Result<[u8; 16], String> {
 /// A path that still means the same in the root directory, where background processes work.
 pub(crate) fn absolute(path: &std::path::Path) -> Result<std::path::PathBuf, String> {
     std::path::absolute(path).map_err(|e| format!("{}: {e}", path.display()))
+}
+
+/// Prints a line. A reader that has gone (`| head`) is no error.
+pub(crate) fn say(text: impl std::fmt::Display) -> Result<(), String> {
+    use std::io::Write;
+    let mut out = std::io::stdout().lock();
+    match writeln!(out, "{text}").and_then(|()| out.flush()) {
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        other => other.map_err(|e| format!("standard output: {e}")),
+    }
 }

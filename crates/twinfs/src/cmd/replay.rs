@@ -11,9 +11,9 @@ use twin_lfs::LfsSettings;
 use twin_rt::Time;
 use twin_trace::replay::{Options, Replayer, Report};
 
-use super::Outcome;
 use super::compare::{real_clock, workload};
 use super::mount::open_volume;
+use super::{Outcome, say};
 use crate::cli::Replay;
 
 pub(crate) fn run(args: &Replay) -> Outcome {
@@ -32,9 +32,9 @@ pub(crate) fn run(args: &Replay) -> Outcome {
 fn print(args: &Replay, figures: &[Figures]) -> Outcome {
     if args.json {
         let text = serde_json::to_string_pretty(figures).map_err(|e| e.to_string())?;
-        println!("{text}");
+        say(text)?;
     } else {
-        println!("{}", table(figures));
+        say(table(figures))?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -73,19 +73,19 @@ fn for_real(args: &Replay, workload: &Workload, image: &Path) -> Outcome {
             "diverged": report.diverged_ops(),
             "latency": latency,
         }]);
-        println!("{text:#}");
+        say(format_args!("{text:#}"))?;
     } else {
-        println!(
+        say(format!(
             "{} operations in {span_s:.2} s, {:.0} a second",
             report.ops,
             report.ops as f64 / span_s
-        );
-        println!(
+        ))?;
+        say(format!(
             "latency: mean {:.1} us, median {:.1} us, 99 of 100 {:.1} us",
             latency.mean_us, latency.p50_us, latency.p99_us
-        );
+        ))?;
         if report.diverged_ops() > 0 {
-            println!("{} operations ended otherwise than in the trace", report.diverged_ops());
+            say(format!("{} operations ended otherwise than in the trace", report.diverged_ops()))?;
         }
     }
     Ok(ExitCode::SUCCESS)
