@@ -35,6 +35,8 @@ pub struct Settings {
     pub expand_stamps: bool,
     /// No change is allowed.
     pub read_only: bool,
+    /// What is read is checked against its checksum, where the format has one.
+    pub check_data: bool,
 }
 
 impl Default for Settings {
@@ -48,6 +50,7 @@ impl Default for Settings {
             read_ahead_bytes: 1 << 20,
             expand_stamps: false,
             read_only: false,
+            check_data: true,
         }
     }
 }

@@ -119,6 +119,10 @@ pub(crate) struct Mount {
     /// With --record: keep contents too.
     #[arg(long, requires = "record")]
     pub(crate) contents: bool,
+    /// Log everything that enters the core in this file, so that `twinfs replay --verify` can
+    /// repeat the run.
+    #[arg(long, value_name = "FILE", conflicts_with = "record")]
+    pub(crate) flight: Option<PathBuf>,
     /// The image file or block device.
     pub(crate) image: PathBuf,
     /// Where to mount it: an existing directory.
@@ -227,6 +231,10 @@ pub(crate) struct Replay {
     /// Simulate on this configuration (see `twinfs compare --list`).
     #[arg(long, short, default_value = "lfs", conflicts_with = "image")]
     pub(crate) config: String,
+    /// The file is a flight log (`twinfs mount --flight`): repeat that run in the simulator and
+    /// succeed only if its event digest is the same.
+    #[arg(long, conflicts_with_all = ["config", "image"])]
+    pub(crate) verify: bool,
     /// Replay for real on the volume in this image or device. It must not be mounted.
     #[arg(long)]
     pub(crate) image: Option<PathBuf>,

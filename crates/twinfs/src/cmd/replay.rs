@@ -4,19 +4,19 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::rc::Rc;
 
-use twin_fs::Settings;
-use twin_host::ImageOptions;
-use twin_lab::{Config, Figures, Latency, Workload, simulate, table};
-use twin_lfs::LfsSettings;
+use twin_lab::{Config, Figures, Latency, Workload, simulate, table, verify_flight};
 use twin_rt::Time;
 use twin_trace::replay::{Options, Replayer, Report};
 
 use super::compare::{real_clock, workload};
-use super::mount::open_volume;
+use super::mount::{OpenOptions, Opened, open_volume};
 use super::{Outcome, say};
 use crate::cli::Replay;
 
 pub(crate) fn run(args: &Replay) -> Outcome {
+    if args.verify {
+        return verify(args);
+    }
     let workload = workload(Some(&args.file), None, 0)?;
     if let Some(image) = &args.image {
         return for_real(args, &workload, image);
@@ -27,6 +27,28 @@ pub(crate) fn run(args: &Replay) -> Outcome {
     let mut figures = figures.map_err(|e| format!("{}: {e}", args.file.display()))?;
     figures.real_s = clock();
     print(args, &[figures])
+}
+
+/// Repeats a flight and compares the digests.
+fn verify(args: &Replay) -> Outcome {
+    let in_file = |e: &dyn std::fmt::Display| format!("{}: {e}", args.file.display());
+    let file = std::fs::File::open(&args.file).map_err(|e| in_file(&e))?;
+    let verified = verify_flight(std::io::BufReader::new(file)).map_err(|e| in_file(&e))?;
+    let (value, events) = verified.replayed;
+    match verified.recorded {
+        Some(_) if verified.is_same() => {
+            let operations = verified.operations;
+            say(format!(
+                "same digest {value:016x}: {operations} operations, {events} device requests"
+            ))?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Some((recorded, of)) => Err(in_file(&format!(
+            "the digests differ: {recorded:016x} after {of} device requests on the mount, \
+             {value:016x} after {events} in the replay"
+        ))),
+        None => Err(in_file(&"the log was cut off before the mount ended: no digest to compare")),
+    }
 }
 
 fn print(args: &Replay, figures: &[Figures]) -> Outcome {
@@ -41,9 +63,7 @@ fn print(args: &Replay, figures: &[Figures]) -> Outcome {
 
 /// Replays on the volume in an image, in real time and without FUSE.
 fn for_real(args: &Replay, workload: &Workload, image: &Path) -> Outcome {
-    let (settings, lfs) = (Settings::default(), LfsSettings::default());
-    let opened = open_volume(image, &ImageOptions::default(), true, settings, lfs)?;
-    let (host, volume, _) = opened;
+    let Opened { host, volume, .. } = open_volume(image, OpenOptions::default())?;
     let clock = real_clock();
     let now: Rc<dyn Fn() -> Time> = Rc::new(move || Time((clock() * 1e9) as u64));
     let pace = args.pace.at(args.speed)?;
