@@ -126,6 +126,8 @@ impl<L: Layout> Volume<L> {
         let ptr = self.layout.place(core, inode, up, Ptr::HOLE, block);
         core.set_ptr(inode, up, ptr);
         core.cache.mark_dirty(&inode.frames, &frame, core.rt.now());
+        // Its parent has changed too, and whoever finds this one dirty looks no further.
+        self.dirty_parents(inode, up);
         inode.d.borrow_mut().allocated += u64::from(block);
     }
 
