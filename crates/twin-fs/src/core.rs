@@ -202,6 +202,7 @@ pub struct Core {
     refs: RefCell<FixedMap<Ino, Refs>>,
     dirty: RefCell<BTreeMap<u64, Rc<Inode>>>,
     dirty_seq: Cell<u64>,
+    changes: Cell<u64>,
     poison: RefCell<Option<FsError>>,
 }
 
@@ -235,6 +236,7 @@ impl Core {
             refs: RefCell::default(),
             dirty: RefCell::default(),
             dirty_seq: Cell::new(1),
+            changes: Cell::new(0),
             poison: RefCell::default(),
         }))
     }
@@ -331,6 +333,17 @@ impl Core {
     /// How many inodes are dirty.
     pub fn dirty_inode_count(&self) -> usize {
         self.dirty.borrow().len()
+    }
+
+    /// Counts the steps in which operations changed what clients can see: whoever polls an
+    /// operation and finds the count higher than before knows that it has just taken effect.
+    pub fn changes(&self) -> u64 {
+        self.changes.get()
+    }
+
+    /// An operation takes effect, or a part of it does.
+    pub(crate) fn note_change(&self) {
+        self.changes.set(self.changes.get() + 1);
     }
 
     /// What clients hold of an inode.
