@@ -47,6 +47,10 @@ pub enum FsError {
     ReadOnly,
     /// The format or the front end cannot do it (EOPNOTSUPP).
     NotSupported(&'static str),
+    /// The two names are on different volumes (EXDEV).
+    CrossDevice,
+    /// Something uses it: a mount point, a program that runs (EBUSY).
+    Busy,
     /// The device failed (EIO).
     Io(IoError),
     /// What the disk says contradicts itself or its checksum (EIO). Names the place.
@@ -105,6 +109,8 @@ impl fmt::Display for FsError {
             FsError::NoSuchOffset => "no data or hole at or after the offset",
             FsError::Stale => "the inode has been removed",
             FsError::ReadOnly => "the volume is read-only",
+            FsError::CrossDevice => "the two names are on different volumes",
+            FsError::Busy => "it is in use",
             FsError::Invalid(why) => return write!(f, "invalid argument: {why}"),
             FsError::NotSupported(what) => return write!(f, "not supported: {what}"),
             FsError::Io(error) => return write!(f, "{error}"),

@@ -175,6 +175,24 @@ impl Rt {
         JoinHandle(receiver)
     }
 
+    /// Polls a future at once, in place. If it has to wait, the rest of it goes on as a task.
+    ///
+    /// For a front end whose requests mostly end without waiting: they skip the queue.
+    pub fn run_or_spawn(&self, name: &'static str, future: impl Future<Output = ()> + 'static) {
+        // Pinned and given its own waker before the first poll: timers keep the first they see.
+        let mut future: BoxFuture = Box::pin(future);
+        let wake = self.new_task(name, None);
+        let waker = Waker::from(Arc::clone(&wake));
+        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            Poll::Ready(()) => self.end_task(&wake),
+            Poll::Pending => {
+                if let Some(task) = &mut self.0.tasks.borrow_mut()[wake.slot] {
+                    task.future = Some(future);
+                }
+            }
+        }
+    }
+
     fn new_task(&self, name: &'static str, future: Option<BoxFuture>) -> Arc<TaskWake> {
         let mut tasks = self.0.tasks.borrow_mut();
         let slot = self.0.free.borrow_mut().pop().unwrap_or_else(|| {
@@ -420,6 +438,33 @@ mod tests {
         let rt = Rt::new(ClockOnly::default(), 0);
         let handle = rt.spawn("answer", async { 42 });
         assert_eq!(rt.block_on(handle), Ok(42));
+    }
+
+    #[test]
+    fn run_or_spawn_ends_in_place_what_does_not_wait() {
+        let rt = Rt::new(ClockOnly::default(), 0);
+        let done = Rc::new(Cell::new(false));
+        let done2 = Rc::clone(&done);
+        rt.run_or_spawn("quick", async move { done2.set(true) });
+        assert!(done.get());
+        assert!(rt.waiting().is_empty());
+    }
+
+    #[test]
+    fn run_or_spawn_goes_on_as_a_task_after_its_first_wait() {
+        let rt = Rt::new(ClockOnly::default(), 0);
+        let log = Rc::new(RefCell::new(Vec::new()));
+        let (rt2, log2) = (rt.clone(), Rc::clone(&log));
+        rt.run_or_spawn("slow", async move {
+            log2.borrow_mut().push("begun");
+            rt2.yield_now().await;
+            rt2.sleep(MILLIS).await;
+            log2.borrow_mut().push("ended");
+        });
+        assert_eq!((rt.waiting(), log.borrow().clone()), (vec!["slow"], vec!["begun"]));
+        let rt2 = rt.clone();
+        rt.block_on(async move { rt2.sleep(2 * MILLIS).await }).unwrap();
+        assert_eq!(*log.borrow(), ["begun", "ended"]);
     }
 
     #[test]

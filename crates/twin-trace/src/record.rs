@@ -198,6 +198,8 @@ codes! {
         NotSupported = 20 "not-supported",
         Io = 21 "io",
         Corrupt = 22 "corrupt",
+        CrossDevice = 23 "cross-device",
+        Busy = 24 "busy",
     }
 }
 
@@ -227,6 +229,8 @@ impl ErrorCode {
             FsError::NotSupported(_) => ErrorCode::NotSupported,
             FsError::Io(_) => ErrorCode::Io,
             FsError::Corrupt { .. } => ErrorCode::Corrupt,
+            FsError::CrossDevice => ErrorCode::CrossDevice,
+            FsError::Busy => ErrorCode::Busy,
         }
     }
 }

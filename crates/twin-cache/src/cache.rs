@@ -1,0 +1,315 @@
+//! The memory that all files of a volume share.
+//!
+//! Contract: every frame of every [`FileFrames`] is in the table here and counted; clean frames
+//! are known to the replacement policy, dirty ones are not. After an insertion, clean frames that
+//! nobody holds are evicted until the resident bytes fit the capacity; if there are none, the
+//! cache grows past it (dirty bytes are bounded by write-back, not here).
+
+use std::cell::{Cell, RefCell};
+use std::rc::{Rc, Weak};
+
+use twin_disk::Block;
+use twin_rt::{Event, Time};
+
+use crate::{FileFrames, Frame, Lbn, Replacement};
+
+/// What the cache counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CacheStats {
+    /// Lookups that found a frame.
+    pub hits: u64,
+    /// Lookups that did not.
+    pub misses: u64,
+    /// Frames evicted.
+    pub evictions: u64,
+    /// Bytes that became dirty.
+    pub dirtied_bytes: u64,
+    /// Of these, bytes in frames that were dropped before they were written.
+    pub absorbed_bytes: u64,
+}
+
+#[derive(Default)]
+struct Table {
+    slots: Vec<Option<(Rc<Frame>, Weak<FileFrames>)>>,
+    free: Vec<u32>,
+}
+
+/// The cache of one volume.
+pub struct Cache {
+    capacity_bytes: u64,
+    frame_bytes: u64,
+    table: RefCell<Table>,
+    policy: RefCell<Box<dyn Replacement>>,
+    resident: Cell<u64>,
+    dirty: Cell<u64>,
+    /// Notified when bytes become clean.
+    cleaned: Event,
+    /// Notified when dirty bytes pass `alarm_bytes`.
+    alarm: Event,
+    alarm_bytes: Cell<u64>,
+    stats: Cell<CacheStats>,
+}
+
+impl Cache {
+    /// A cache of `capacity_bytes` in frames of `frame_bytes`.
+    pub fn new(capacity_bytes: u64, frame_bytes: u64, policy: Box<dyn Replacement>) -> Cache {
+        Cache {
+            capacity_bytes,
+            frame_bytes,
+            table: RefCell::default(),
+            policy: RefCell::new(policy),
+            resident: Cell::new(0),
+            dirty: Cell::new(0),
+            cleaned: Event::new(),
+            alarm: Event::new(),
+            alarm_bytes: Cell::new(u64::MAX),
+            stats: Cell::default(),
+        }
+    }
+
+    /// Bytes that it may hold clean.
+    pub fn capacity_bytes(&self) -> u64 {
+        self.capacity_bytes
+    }
+
+    /// Bytes held, in whole frames.
+    pub fn resident_bytes(&self) -> u64 {
+        self.resident.get()
+    }
+
+    /// Bytes that wait to be written, in whole frames.
+    pub fn dirty_bytes(&self) -> u64 {
+        self.dirty.get()
+    }
+
+    /// Happens whenever dirty bytes become clean or go.
+    pub fn cleaned(&self) -> &Event {
+        &self.cleaned
+    }
+
+    /// Waits until the dirty bytes pass `bytes` on their way up. One waiter at a time.
+    pub async fn wait_dirty_above(&self, bytes: u64) {
+        self.alarm_bytes.set(bytes);
+        self.alarm.wait_until(|| self.dirty.get() > bytes).await;
+    }
+
+    /// What was counted so far.
+    pub fn stats(&self) -> CacheStats {
+        self.stats.get()
+    }
+
+    fn count(&self, f: impl FnOnce(&mut CacheStats)) {
+        let mut stats = self.stats.get();
+        f(&mut stats);
+        self.stats.set(stats);
+    }
+
+    /// The frame of a block, if it is there (perhaps loading), counted as a use.
+    pub fn get(&self, file: &FileFrames, lbn: Lbn) -> Option<Rc<Frame>> {
+        let frame = file.frames.borrow().get(&lbn).cloned();
+        match &frame {
+            Some(frame) => {
+                self.count(|s| s.hits += 1);
+                if !frame.dirty.get() {
+                    self.policy.borrow_mut().touched(frame.slot.get());
+                }
+            }
+            None => self.count(|s| s.misses += 1),
+        }
+        frame
+    }
+
+    /// The frame of a block, if it is there, not counted as a use.
+    pub fn peek(&self, file: &FileFrames, lbn: Lbn) -> Option<Rc<Frame>> {
+        file.frames.borrow().get(&lbn).cloned()
+    }
+
+    /// Adds a frame: with its content, or to be loaded. The block must not be there yet.
+    pub fn insert(&self, file: &Rc<FileFrames>, lbn: Lbn, block: Option<Block>) -> Rc<Frame> {
+        let frame = Frame::new(file.ino, lbn, block);
+        let old = file.frames.borrow_mut().insert(lbn, Rc::clone(&frame));
+        assert!(old.is_none(), "block {lbn} of inode {} is in the cache twice", file.ino);
+        let slot = {
+            let mut table = self.table.borrow_mut();
+            let entry = Some((Rc::clone(&frame), Rc::downgrade(file)));
+            match table.free.pop() {
+                Some(slot) => {
+                    table.slots[slot as usize] = entry;
+                    slot
+                }
+                None => {
+                    table.slots.push(entry);
+                    table.slots.len() as u32 - 1
+                }
+            }
+        };
+        frame.slot.set(slot);
+        self.policy.borrow_mut().inserted(slot, (file.ino, lbn));
+        self.resident.set(self.resident.get() + self.frame_bytes);
+        self.evict_to_fit();
+        frame
+    }
+
+    fn evict_to_fit(&self) {
+        while self.resident.get() > self.capacity_bytes {
+            let victim = {
+                let table = self.table.borrow();
+                // One count is the table's, one the file's.
+                let mut usable = |slot: u32| {
+                    table.slots[slot as usize].as_ref().is_some_and(|(frame, _)| {
+                        Rc::strong_count(frame) == 2 && !frame.is_loading()
+                    })
+                };
+                self.policy.borrow_mut().victim(&mut usable)
+            };
+            let Some(slot) = victim else { return };
+            self.count(|s| s.evictions += 1);
+            self.remove_slot(slot);
+        }
+    }
+
+    fn remove_slot(&self, slot: u32) {
+        let entry = {
+            let mut table = self.table.borrow_mut();
+            let entry = table.slots[slot as usize].take();
+            table.free.push(slot);
+            entry
+        };
+        let Some((frame, file)) = entry else { return };
+        frame.attached.set(false);
+        frame.slot.set(u32::MAX);
+        if frame.dirty.replace(false) {
+            self.dirty.set(self.dirty.get() - self.frame_bytes);
+            self.count(|s| s.absorbed_bytes += self.frame_bytes);
+            self.cleaned.notify();
+        } else {
+            self.policy.borrow_mut().removed(slot);
+        }
+        self.resident.set(self.resident.get() - self.frame_bytes);
+        if let Some(file) = file.upgrade() {
+            file.frames.borrow_mut().remove(&frame.lbn());
+            file.dirty.borrow_mut().remove(&frame.lbn());
+        }
+    }
+
+    /// Marks a frame dirty. True if it was clean.
+    pub fn mark_dirty(&self, file: &FileFrames, frame: &Rc<Frame>, now: Time) -> bool {
+        if !frame.is_attached() || frame.is_dirty() {
+            return false;
+        }
+        self.policy.borrow_mut().removed(frame.slot.get());
+        frame.set_dirty(now);
+        file.dirty.borrow_mut().insert(frame.lbn(), Rc::clone(frame));
+        self.dirty.set(self.dirty.get() + self.frame_bytes);
+        self.count(|s| s.dirtied_bytes += self.frame_bytes);
+        if self.dirty.get() > self.alarm_bytes.get() {
+            self.alarm_bytes.set(u64::MAX);
+            self.alarm.notify();
+        }
+        true
+    }
+
+    /// Marks a frame clean: its content is on its way to the device. Whoever sent it holds the
+    /// frame until it has arrived, so that it is not read back from there before.
+    pub fn mark_clean(&self, file: &FileFrames, frame: &Rc<Frame>) {
+        if !frame.is_attached() || !frame.dirty.replace(false) {
+            return;
+        }
+        file.dirty.borrow_mut().remove(&frame.lbn());
+        self.policy.borrow_mut().inserted(frame.slot.get(), (file.ino, frame.lbn()));
+        self.dirty.set(self.dirty.get() - self.frame_bytes);
+        self.cleaned.notify();
+    }
+
+    /// Drops a block's frame, dirty or not.
+    pub fn remove(&self, file: &FileFrames, lbn: Lbn) {
+        let slot = file.frames.borrow().get(&lbn).map(|f| f.slot.get());
+        if let Some(slot) = slot {
+            self.remove_slot(slot);
+        }
+    }
+
+    /// Drops all frames of a range of a file's blocks, dirty or not.
+    pub fn remove_range(&self, file: &FileFrames, range: std::ops::Range<Lbn>) {
+        let slots: Vec<u32> =
+            file.frames.borrow().range(range).map(|(_, f)| f.slot.get()).collect();
+        for slot in slots {
+            self.remove_slot(slot);
+        }
+    }
+
+    /// Drops all clean frames of a file that nobody holds (`drop_caches`, eviction of an inode).
+    /// True if no frame is left.
+    pub fn release(&self, file: &FileFrames) -> bool {
+        let slots: Vec<u32> = (file.frames.borrow().values())
+            .filter(|f| Rc::strong_count(f) == 2 && !f.is_dirty() && !f.is_loading())
+            .map(|f| f.slot.get())
+            .collect();
+        for slot in slots {
+            self.remove_slot(slot);
+        }
+        file.frames.borrow().is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::replacement;
+
+    fn cache(frames: u64) -> (Cache, Rc<FileFrames>) {
+        let policy = replacement::by_name("lru").unwrap();
+        (Cache::new(frames * 4096, 4096, policy), FileFrames::new(7))
+    }
+
+    fn put(cache: &Cache, file: &Rc<FileFrames>, lbn: Lbn) -> Rc<Frame> {
+        cache.insert(file, lbn, Some(Block::Zero(4096)))
+    }
+
+    #[test]
+    fn the_least_recently_used_frame_goes() {
+        let (cache, file) = cache(2);
+        put(&cache, &file, 0);
+        put(&cache, &file, 1);
+        cache.get(&file, 0);
+        put(&cache, &file, 2);
+        assert!(cache.peek(&file, 1).is_none());
+        assert!(cache.peek(&file, 0).is_some());
+    }
+
+    #[test]
+    fn a_held_frame_stays() {
+        let (cache, file) = cache(1);
+        let held = put(&cache, &file, 0);
+        put(&cache, &file, 1);
+        put(&cache, &file, 2);
+        assert!(held.is_attached());
+    }
+
+    #[test]
+    fn a_dirty_frame_stays_until_it_is_clean() {
+        let (cache, file) = cache(1);
+        let frame = put(&cache, &file, 0);
+        cache.mark_dirty(&file, &frame, Time(1));
+        drop(frame);
+        put(&cache, &file, 1);
+        let frame = cache.peek(&file, 0).unwrap();
+        assert_eq!(cache.dirty_bytes(), 4096);
+        cache.mark_clean(&file, &frame);
+        drop(frame);
+        put(&cache, &file, 2);
+        assert!(cache.peek(&file, 0).is_none());
+        assert_eq!(cache.dirty_bytes(), 0);
+    }
+
+    #[test]
+    fn a_removed_dirty_frame_counts_as_absorbed() {
+        let (cache, file) = cache(4);
+        let frame = put(&cache, &file, 0);
+        cache.mark_dirty(&file, &frame, Time(1));
+        cache.remove_range(&file, 0..10);
+        assert!(!frame.is_attached());
+        assert_eq!((cache.dirty_bytes(), cache.stats().absorbed_bytes), (0, 4096));
+        assert_eq!(cache.resident_bytes(), 0);
+    }
+}

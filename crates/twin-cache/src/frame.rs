@@ -1,0 +1,195 @@
+//! Frames: blocks of files in memory.
+//!
+//! Contract: a frame belongs to one file and one logical block for life. It is loading, valid,
+//! failed, or detached (removed from its file while somebody still held it). Whoever held a
+//! frame over an `.await` asks [`Frame::is_attached`] again.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use twin_disk::{Block, IoError};
+use twin_rt::{Event, Time};
+
+use crate::Lbn;
+
+/// Why a frame could not be filled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FrameError {
+    /// The device failed.
+    Io(IoError),
+    /// The content does not match its checksum; the place on the device, in bytes.
+    Checksum {
+        /// First byte on the device.
+        at: u64,
+    },
+}
+
+#[derive(Clone, Debug)]
+enum State {
+    Loading,
+    Valid,
+    Failed(FrameError),
+}
+
+/// One block of a file in memory.
+pub struct Frame {
+    ino: u64,
+    lbn: Lbn,
+    /// Index in the cache's table; how the replacement policy names it.
+    pub(crate) slot: Cell<u32>,
+    pub(crate) attached: Cell<bool>,
+    pub(crate) dirty: Cell<bool>,
+    dirtied: Cell<Time>,
+    state: RefCell<State>,
+    block: RefCell<Block>,
+    filled: Event,
+}
+
+impl Frame {
+    pub(crate) fn new(ino: u64, lbn: Lbn, block: Option<Block>) -> Rc<Frame> {
+        let state = if block.is_some() { State::Valid } else { State::Loading };
+        Rc::new(Frame {
+            ino,
+            lbn,
+            slot: Cell::new(u32::MAX),
+            attached: Cell::new(true),
+            dirty: Cell::new(false),
+            dirtied: Cell::default(),
+            state: RefCell::new(state),
+            block: RefCell::new(block.unwrap_or(Block::Zero(0))),
+            filled: Event::new(),
+        })
+    }
+
+    /// The file that it belongs to.
+    pub fn ino(&self) -> u64 {
+        self.ino
+    }
+
+    /// The logical block that it holds.
+    pub fn lbn(&self) -> Lbn {
+        self.lbn
+    }
+
+    /// False once it was removed from its file (truncation, eviction of the file).
+    pub fn is_attached(&self) -> bool {
+        self.attached.get()
+    }
+
+    /// True if it must be written before it may go.
+    pub fn is_dirty(&self) -> bool {
+        self.dirty.get()
+    }
+
+    /// When it last became dirty.
+    pub fn dirtied(&self) -> Time {
+        self.dirtied.get()
+    }
+
+    pub(crate) fn set_dirty(&self, now: Time) {
+        if !self.dirty.replace(true) {
+            self.dirtied.set(now);
+        }
+    }
+
+    /// True once its content is there.
+    pub fn is_valid(&self) -> bool {
+        matches!(*self.state.borrow(), State::Valid)
+    }
+
+    /// True while a device read is to fill it.
+    pub fn is_loading(&self) -> bool {
+        matches!(*self.state.borrow(), State::Loading)
+    }
+
+    /// Its content. Empty while loading.
+    pub fn block(&self) -> Block {
+        self.block.borrow().clone()
+    }
+
+    /// Looks at its content without copying the handle.
+    pub fn with<T>(&self, f: impl FnOnce(&Block) -> T) -> T {
+        f(&self.block.borrow())
+    }
+
+    /// Changes its content. The caller marks it dirty; a write under way keeps the old content,
+    /// because content is copied when shared.
+    pub fn change<T>(&self, f: impl FnOnce(&mut Block) -> T) -> T {
+        f(&mut self.block.borrow_mut())
+    }
+
+    /// Puts the content in and wakes whoever waits for it.
+    pub fn fill(&self, block: Block) {
+        *self.block.borrow_mut() = block;
+        *self.state.borrow_mut() = State::Valid;
+        self.filled.notify();
+    }
+
+    /// Says that the content cannot be had, and wakes whoever waits for it.
+    pub fn fail(&self, error: FrameError) {
+        *self.state.borrow_mut() = State::Failed(error);
+        self.filled.notify();
+    }
+
+    /// Waits until the frame is filled.
+    ///
+    /// # Errors
+    /// Why it could not be.
+    pub async fn wait(&self) -> Result<(), FrameError> {
+        loop {
+            match &*self.state.borrow() {
+                State::Valid => return Ok(()),
+                State::Failed(error) => return Err(error.clone()),
+                State::Loading => {}
+            }
+            self.filled.wait().await;
+        }
+    }
+}
+
+/// The frames of one file, by logical block. Owned by the file's in-core inode; filled and
+/// emptied only through [`Cache`](crate::Cache), which counts the memory.
+#[derive(Default)]
+pub struct FileFrames {
+    pub(crate) ino: u64,
+    pub(crate) frames: RefCell<BTreeMap<Lbn, Rc<Frame>>>,
+    pub(crate) dirty: RefCell<BTreeMap<Lbn, Rc<Frame>>>,
+}
+
+impl FileFrames {
+    /// No frames, for the file `ino`.
+    pub fn new(ino: u64) -> Rc<FileFrames> {
+        Rc::new(FileFrames { ino, ..FileFrames::default() })
+    }
+
+    /// The file.
+    pub fn ino(&self) -> u64 {
+        self.ino
+    }
+
+    /// True if it has frames that must be written.
+    pub fn has_dirty(&self) -> bool {
+        !self.dirty.borrow().is_empty()
+    }
+
+    /// Its dirty frames: indirect blocks first (they are below 0), then data, ascending.
+    pub fn dirty_frames(&self) -> Vec<Rc<Frame>> {
+        self.dirty.borrow().values().cloned().collect()
+    }
+
+    /// The number of frames, and of dirty ones.
+    pub fn counts(&self) -> (usize, usize) {
+        (self.frames.borrow().len(), self.dirty.borrow().len())
+    }
+
+    /// The first resident logical block at or after `lbn`.
+    pub fn next_resident(&self, lbn: Lbn) -> Option<Lbn> {
+        self.frames.borrow().range(lbn..).next().map(|(&l, _)| l)
+    }
+
+    /// The resident frames of a range, without counting as a use.
+    pub fn resident(&self, range: std::ops::Range<Lbn>) -> Vec<Rc<Frame>> {
+        self.frames.borrow().range(range).map(|(_, f)| Rc::clone(f)).collect()
+    }
+}

@@ -1,0 +1,23 @@
+//! First in, first out: use does not count.
+
+use super::{Replacement, list::List};
+use crate::Lbn;
+
+#[derive(Default)]
+pub(super) struct Fifo(List);
+
+impl Replacement for Fifo {
+    fn inserted(&mut self, slot: u32, _: (u64, Lbn)) {
+        self.0.push(slot);
+    }
+
+    fn touched(&mut self, _: u32) {}
+
+    fn removed(&mut self, slot: u32) {
+        self.0.remove(slot);
+    }
+
+    fn victim(&mut self, usable: &mut dyn FnMut(u32) -> bool) -> Option<u32> {
+        self.0.iter().find(|&slot| usable(slot))
+    }
+}

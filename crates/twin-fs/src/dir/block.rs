@@ -1,0 +1,520 @@
+//! Directory blocks: a linear list of entries, as in the fast file system.
+//!
+//! Contract: a directory is a sequence of bytes made of *chunks*; entries fill a chunk without
+//! gaps and never cross it. In the classic profile a chunk is 512 bytes, so that a sector either
+//! has a change or has not (McKusick, Joy, Leffler and Fabry 1984, section 3.4), and a directory
+//! grows by chunks; in the modern one a chunk is a whole block but for a tail with its checksum.
+//!
+//! An entry never moves once it is placed: removing one gives its space to the entry before it
+//! (to an entry without inode, if it is the first of its chunk), adding one takes the spare space
+//! after an entry. So the byte offset of an entry in its directory is a stable cookie for readers.
+//!
+//! | field   | classic | modern | |
+//! |---------|---------|--------|-|
+//! | ino     | u32     | u64    | 0: the space is free |
+//! | reclen  | u16     | u16    | bytes from here to the next entry; a multiple of 4 |
+//! | kind    | u8      | u8     | type bits of the mode, shifted right by 12 |
+//! | namlen  | u8      | u8     | bytes of the name |
+//! | name    | namlen + 1 | namlen | classic names end in a zero byte; padded with zeros to 4 |
+//!
+//! Numbers are little-endian. Functions that take bytes from a disk cope with any bytes; call
+//! [`Format::validate`] once after reading, and they do what they say.
+
+use std::fmt;
+
+use crate::{FsError, Ino, NAME_MAX, mode};
+
+/// Bytes of a chunk in the classic profile (4.4BSD's `DIRBLKSIZ`).
+pub const CLASSIC_CHUNK: usize = 512;
+/// Bytes at the end of a modern block: [`TAIL_MAGIC`] and a CRC-32C.
+pub const TAIL: usize = 8;
+/// First word of a modern block's tail: "tdir".
+pub const TAIL_MAGIC: u32 = u32::from_le_bytes(*b"tdir");
+/// The largest modern block: lengths of entries have 16 bits.
+pub const MODERN_BLOCK_MAX: usize = 65536;
+
+/// How entries are laid out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// 4.4BSD's: 32-bit inode numbers, chunks of 512 bytes. Works on any number of chunks.
+    Classic,
+    /// 64-bit inode numbers, a chunk a block, with a checksum. Works on one whole block.
+    Modern,
+}
+
+/// An entry, found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// Byte offset in the block.
+    pub offset: usize,
+    /// The inode.
+    pub ino: Ino,
+    /// Type bits of its mode.
+    pub kind: u32,
+}
+
+/// An entry with its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Item<'a> {
+    /// Byte offset in the block.
+    pub offset: usize,
+    /// The inode.
+    pub ino: Ino,
+    /// Type bits of its mode.
+    pub kind: u32,
+    /// The name.
+    pub name: &'a [u8],
+    /// Byte offset of what follows: the cookie from which to read on.
+    pub next: usize,
+}
+
+impl Item<'_> {
+    fn found(&self) -> Found {
+        Found { offset: self.offset, ino: self.ino, kind: self.kind }
+    }
+
+    fn is_dot(&self) -> bool {
+        matches!(self.name, b"." | b"..")
+    }
+}
+
+/// What is wrong with a directory block, and at which byte of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DirError {
+    /// Byte offset in the block.
+    pub offset: usize,
+    /// What is wrong.
+    pub what: &'static str,
+}
+
+impl fmt::Display for DirError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "directory block, byte {}: {}", self.offset, self.what)
+    }
+}
+
+impl std::error::Error for DirError {}
+
+impl From<DirError> for FsError {
+    fn from(error: DirError) -> FsError {
+        FsError::inconsistent(error.to_string())
+    }
+}
+
+/// The raw fields of an entry.
+#[derive(Clone, Copy)]
+struct Head {
+    ino: Ino,
+    reclen: usize,
+    kind: u8,
+    namlen: usize,
+}
+
+impl Format {
+    const fn ino_len(self) -> usize {
+        match self {
+            Format::Classic => 4,
+            Format::Modern => 8,
+        }
+    }
+
+    const fn head_len(self) -> usize {
+        self.ino_len() + 4
+    }
+
+    /// The largest inode number that an entry can hold.
+    pub const fn ino_max(self) -> Ino {
+        match self {
+            Format::Classic => u32::MAX as Ino,
+            Format::Modern => Ino::MAX,
+        }
+    }
+
+    /// The bytes that an entry with a name of this length takes.
+    pub const fn entry_len(self, name_len: usize) -> usize {
+        let terminator = match self {
+            Format::Classic => 1,
+            Format::Modern => 0,
+        };
+        (self.head_len() + name_len + terminator).next_multiple_of(4)
+    }
+
+    /// The end of the chunk that begins at `start`, or none if the block has no chunk there.
+    fn chunk_end(self, start: usize, block_len: usize) -> Option<usize> {
+        let (end, limit) = match self {
+            Format::Classic => (start.saturating_add(CLASSIC_CHUNK), block_len),
+            Format::Modern if start == 0 => (block_len.saturating_sub(TAIL), MODERN_BLOCK_MAX),
+            Format::Modern => return None,
+        };
+        (end <= limit && end >= start + self.entry_len(1)).then_some(end)
+    }
+
+    /// Where the chunk after the one that ends at `end` begins.
+    fn chunk_after(self, end: usize) -> usize {
+        match self {
+            Format::Classic => end,
+            Format::Modern => end + TAIL,
+        }
+    }
+
+    fn chunk_start(self, offset: usize) -> usize {
+        match self {
+            Format::Classic => offset - offset % CLASSIC_CHUNK,
+            Format::Modern => 0,
+        }
+    }
+
+    fn read_head(self, block: &[u8], offset: usize) -> Option<Head> {
+        let raw = block.get(offset..offset.checked_add(self.head_len())?)?;
+        let (ino, rest) = raw.split_at(self.ino_len());
+        let mut wide = [0u8; 8];
+        wide[..ino.len()].copy_from_slice(ino);
+        Some(Head {
+            ino: u64::from_le_bytes(wide),
+            reclen: usize::from(u16::from_le_bytes([rest[0], rest[1]])),
+            kind: rest[2],
+            namlen: usize::from(rest[3]),
+        })
+    }
+
+    fn write_head(self, block: &mut [u8], offset: usize, head: Head) {
+        let n = self.ino_len();
+        block[offset..offset + n].copy_from_slice(&head.ino.to_le_bytes()[..n]);
+        let reclen = (head.reclen as u16).to_le_bytes();
+        block[offset + n..offset + n + 2].copy_from_slice(&reclen);
+        block[offset + n + 2] = head.kind;
+        block[offset + n + 3] = head.namlen as u8;
+    }
+
+    fn write_reclen(self, block: &mut [u8], offset: usize, reclen: usize) {
+        let n = self.ino_len();
+        block[offset + n..offset + n + 2].copy_from_slice(&(reclen as u16).to_le_bytes());
+    }
+
+    /// The bytes that an entry really uses.
+    fn used(self, head: Head) -> usize {
+        if head.ino == 0 { 0 } else { self.entry_len(head.namlen) }
+    }
+
+    /// Walks all places of a block, free ones too; stops for good at the first impossible one.
+    fn places<'a>(self, block: &'a [u8], start: usize) -> impl Iterator<Item = (usize, Head)> + 'a {
+        let mut offset = start;
+        let mut end = self.chunk_end(start, block.len());
+        std::iter::from_fn(move || {
+            let chunk_end = end?;
+            let head = self.read_head(block, offset)?;
+            let here = offset;
+            offset += head.reclen;
+            let bad = head.reclen < self.head_len()
+                || head.reclen % 4 != 0
+                || offset > chunk_end
+                || self.used(head) > head.reclen;
+            if bad {
+                end = None;
+                return None;
+            }
+            if offset == chunk_end {
+                offset = self.chunk_after(chunk_end);
+                end = self.chunk_end(offset, block.len());
+            }
+            Some((here, head))
+        })
+    }
+
+    fn item<'a>(self, block: &'a [u8], offset: usize, head: Head) -> Item<'a> {
+        let at = offset + self.head_len();
+        Item {
+            offset,
+            ino: head.ino,
+            kind: u32::from(head.kind) << 12,
+            name: &block[at..at + head.namlen],
+            next: offset + head.reclen,
+        }
+    }
+
+    /// Makes a block (classic: any number of chunks) without entries.
+    ///
+    /// # Panics
+    /// If the length is none that the format can have.
+    pub fn init(self, block: &mut [u8]) {
+        let whole = match self {
+            Format::Classic => !block.is_empty() && block.len().is_multiple_of(CLASSIC_CHUNK),
+            Format::Modern => {
+                block.len().is_multiple_of(4)
+                    && (CLASSIC_CHUNK..=MODERN_BLOCK_MAX).contains(&block.len())
+            }
+        };
+        assert!(whole, "a directory block of {} bytes", block.len());
+        block.fill(0);
+        let mut start = 0;
+        while let Some(end) = self.chunk_end(start, block.len()) {
+            self.write_reclen(block, start, end - start);
+            start = self.chunk_after(end);
+        }
+    }
+
+    /// Makes the first block of a directory, with `.` and `..`.
+    ///
+    /// # Panics
+    /// As [`Format::init`], and if an inode number does not fit.
+    pub fn init_first(self, block: &mut [u8], own: Ino, parent: Ino) {
+        self.init(block);
+        for (name, ino) in [(&b"."[..], own), (b"..", parent)] {
+            let placed = self.insert(block, name, ino, mode::DIRECTORY);
+            assert!(placed.is_some(), "an empty chunk has room for the dots");
+        }
+    }
+
+    /// All entries from byte `offset` of the block on, in the order of their offsets. An offset
+    /// inside an entry, as a stale cookie may be, means the next entry.
+    pub fn items(self, block: &[u8], offset: usize) -> impl Iterator<Item = Item<'_>> {
+        self.places(block, self.chunk_start(offset))
+            .filter(move |(at, head)| *at >= offset && head.ino != 0)
+            .map(move |(at, head)| self.item(block, at, head))
+    }
+
+    /// Finds a name.
+    pub fn find(self, block: &[u8], name: &[u8]) -> Option<Found> {
+        let head_len = self.head_len();
+        self.places(block, 0)
+            .find(|(at, head)| {
+                head.namlen == name.len()
+                    && head.ino != 0
+                    && block[at + head_len..at + head_len + name.len()] == *name
+            })
+            .map(|(at, head)| self.item(block, at, head).found())
+    }
+
+    /// The entry that begins at byte `offset`, if one does.
+    pub fn entry_at(self, block: &[u8], offset: usize) -> Option<Item<'_>> {
+        self.items(block, offset).next().filter(|item| item.offset == offset)
+    }
+
+    /// Adds an entry where there is room, and says where: none if there is no room. That the name
+    /// is not there yet is the caller's to know.
+    ///
+    /// # Panics
+    /// If the name is empty or too long, or the inode number is zero or does not fit.
+    pub fn insert(self, block: &mut [u8], name: &[u8], ino: Ino, kind: u32) -> Option<usize> {
+        assert!((1..=NAME_MAX).contains(&name.len()), "a name of {} bytes", name.len());
+        assert!((1..=self.ino_max()).contains(&ino), "inode number {ino} in a directory");
+        let need = self.entry_len(name.len());
+        let (at, head) =
+            self.places(block, 0).find(|(_, head)| head.reclen - self.used(*head) >= need)?;
+        let used = self.used(head);
+        if used > 0 {
+            self.write_reclen(block, at, used);
+        }
+        let offset = at + used;
+        block[offset..offset + need].fill(0);
+        let kind = (kind >> 12) as u8;
+        let entry = Head { ino, reclen: head.reclen - used, kind, namlen: name.len() };
+        self.write_head(block, offset, entry);
+        let at = offset + self.head_len();
+        block[at..at + name.len()].copy_from_slice(name);
+        Some(offset)
+    }
+
+    /// Removes the entry at byte `offset`.
+    ///
+    /// # Errors
+    /// [`DirError`] if no entry begins there.
+    pub fn remove(self, block: &mut [u8], offset: usize) -> Result<(), DirError> {
+        let mut before = None;
+        let mut here = None;
+        for (at, head) in self.places(block, self.chunk_start(offset)) {
+            if at >= offset {
+                here = (at == offset && head.ino != 0).then_some(head);
+                break;
+            }
+            before = Some((at, head));
+        }
+        let head = here.ok_or(no_entry(offset))?;
+        block[offset..offset + self.used(head)].fill(0);
+        match before {
+            None => self.write_reclen(block, offset, head.reclen),
+            Some((at, first)) => self.write_reclen(block, at, first.reclen + head.reclen),
+        }
+        Ok(())
+    }
+
+    /// Makes the entry at byte `offset` lead to another inode.
+    ///
+    /// # Errors
+    /// [`DirError`] if no entry begins there.
+    ///
+    /// # Panics
+    /// If the inode number is zero or does not fit.
+    pub fn set_ino(
+        self,
+        block: &mut [u8],
+        offset: usize,
+        ino: Ino,
+        kind: u32,
+    ) -> Result<(), DirError> {
+        assert!((1..=self.ino_max()).contains(&ino), "inode number {ino} in a directory");
+        let places = self.places(block, self.chunk_start(offset));
+        let head = places
+            .skip_while(|(at, _)| *at < offset)
+            .map(|(at, head)| (at == offset && head.ino != 0).then_some(head))
+            .next()
+            .flatten()
+            .ok_or(no_entry(offset))?;
+        self.write_head(block, offset, Head { ino, kind: (kind >> 12) as u8, ..head });
+        Ok(())
+    }
+
+    /// The length in bytes of the largest entry that there is room for (see
+    /// [`Format::entry_len`]).
+    pub fn room(self, block: &[u8]) -> usize {
+        self.places(block, 0).map(|(_, head)| head.reclen - self.used(head)).max().unwrap_or(0)
+    }
+
+    /// True if there is no entry but `.` and `..`.
+    pub fn is_empty(self, block: &[u8]) -> bool {
+        self.items(block, 0).all(|item| item.is_dot())
+    }
+
+    /// Checks every field of a block. `first` is the directory's own inode number if it is the
+    /// first block, which begins with `.` and `..`; no other entry is called so. Checksums are
+    /// [`check_seal`]'s.
+    ///
+    /// # Errors
+    /// [`DirError`] names the first byte that is wrong.
+    pub fn validate(self, block: &[u8], first: Option<Ino>) -> Result<(), DirError> {
+        if self.chunk_end(0, block.len()).is_none() {
+            return Err(DirError { offset: 0, what: "too short to be one" });
+        }
+        let mut start = 0;
+        let mut entries = 0;
+        while start < block.len() {
+            let end = self.chunk_end(start, block.len());
+            let end = end.ok_or(DirError { offset: start, what: "the last chunk is cut off" })?;
+            let mut at = start;
+            while at < end {
+                let head = self.check_head(block, at, start, end)?;
+                if head.ino != 0 {
+                    self.check_dots(&self.item(block, at, head), first, entries)?;
+                }
+                entries += 1;
+                at += head.reclen;
+            }
+            start = self.chunk_after(end);
+        }
+        if first.is_some() && entries < 2 {
+            return Err(DirError { offset: 0, what: "the first block lacks its .." });
+        }
+        Ok(())
+    }
+
+    fn check_head(
+        self,
+        block: &[u8],
+        at: usize,
+        start: usize,
+        end: usize,
+    ) -> Result<Head, DirError> {
+        let err = |what| DirError { offset: at, what };
+        if end - at < self.head_len() {
+            return Err(err("an entry's head crosses the end of its chunk"));
+        }
+        let head = self.read_head(block, at).ok_or(err("an entry is cut off"))?;
+        if head.reclen < self.head_len() || head.reclen % 4 != 0 {
+            return Err(err("an entry's length is too short or no multiple of 4"));
+        }
+        if head.reclen > end - at {
+            return Err(err("an entry crosses the end of its chunk"));
+        }
+        if head.ino == 0 {
+            return if at != start {
+                Err(err("a free entry in the middle of its chunk"))
+            } else if head.namlen != 0 || head.kind != 0 {
+                Err(err("a free entry with a name or a kind"))
+            } else {
+                Ok(head)
+            };
+        }
+        if head.namlen == 0 || self.entry_len(head.namlen) > head.reclen {
+            return Err(err("a name is empty or longer than its entry"));
+        }
+        let name = self.item(block, at, head).name;
+        if name.iter().any(|b| matches!(b, 0 | b'/')) {
+            return Err(err("a name with a slash or a zero"));
+        }
+        let padding = at + self.head_len() + head.namlen..at + self.entry_len(head.namlen);
+        if block[padding].iter().any(|&b| b != 0) {
+            return Err(err("a name is not padded with zeros"));
+        }
+        let known = [
+            mode::FIFO,
+            mode::CHAR,
+            mode::DIRECTORY,
+            mode::BLOCK,
+            mode::REGULAR,
+            mode::SYMLINK,
+            mode::SOCKET,
+        ];
+        if !known.contains(&(u32::from(head.kind) << 12)) {
+            return Err(err("an entry of an unknown kind"));
+        }
+        Ok(head)
+    }
+
+    /// `.` and `..` are the first two entries of the first block, and nowhere else.
+    fn check_dots(self, item: &Item<'_>, first: Option<Ino>, nth: usize) -> Result<(), DirError> {
+        let err = |what| Err(DirError { offset: item.offset, what });
+        let expected: Option<&[u8]> = match (first, nth) {
+            (Some(_), 0) => Some(b"."),
+            (Some(_), 1) => Some(b".."),
+            _ => None,
+        };
+        match expected {
+            None if item.is_dot() => err("a . or .. out of its place"),
+            Some(name) if item.name != name => err("the first block does not begin with . and .."),
+            Some(_) if item.kind != mode::DIRECTORY => err("a . or .. that is no directory"),
+            Some(b".") if Some(item.ino) != first => err("a . that leads elsewhere"),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn no_entry(offset: usize) -> DirError {
+    DirError { offset, what: "no entry begins here" }
+}
+
+/// Writes the tail of a modern block: to be called after its last change, before it is written.
+/// The checksum covers the directory's inode number and the block's logical number, so that a
+/// block at the wrong place is found.
+pub fn seal(block: &mut [u8], ino: Ino, lbn: u64) {
+    let at = block.len() - TAIL;
+    block[at..at + 4].copy_from_slice(&TAIL_MAGIC.to_le_bytes());
+    let crc = checksum(&block[..at + 4], ino, lbn).to_le_bytes();
+    block[at + 4..].copy_from_slice(&crc);
+}
+
+/// Checks the tail of a modern block.
+///
+/// # Errors
+/// [`DirError`] if the checksum does not fit the bytes and the place.
+pub fn check_seal(block: &[u8], ino: Ino, lbn: u64) -> Result<(), DirError> {
+    let Some(at) = block.len().checked_sub(TAIL) else {
+        return Err(DirError { offset: 0, what: "too short to be one" });
+    };
+    if block[at..at + 4] != TAIL_MAGIC.to_le_bytes() {
+        return Err(DirError { offset: at, what: "not a directory block" });
+    }
+    if block[at + 4..] != checksum(&block[..at + 4], ino, lbn).to_le_bytes() {
+        return Err(DirError { offset: at + 4, what: "the checksum does not fit" });
+    }
+    Ok(())
+}
+
+pub(super) fn checksum(bytes: &[u8], ino: Ino, lbn: u64) -> u32 {
+    let crc = crc32c::crc32c(&ino.to_le_bytes());
+    let crc = crc32c::crc32c_append(crc, &lbn.to_le_bytes());
+    crc32c::crc32c_append(crc, bytes)
+}
+
+#[cfg(test)]
+#[path = "block_tests.rs"]
+mod tests;

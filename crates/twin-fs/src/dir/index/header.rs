@@ -1,0 +1,254 @@
+//! Block 0 of an index: the key, the figures of the table, and where its buckets lie.
+//!
+//! | byte | field | |
+//! |------|-------|-|
+//! | 0 | magic u32 | "tdhx" |
+//! | 4 | crc u32 | see [`super::seal`] |
+//! | 8 | version u32 | 1 |
+//! | 12 | block size u32 | |
+//! | 16 | key 2 × u64 | of the name hash |
+//! | 32 | entries u64 | |
+//! | 40 | buckets u32 | |
+//! | 44 | overflow u32 | overflow blocks ever taken |
+//! | 48 | free u32 | first free overflow block, 0 for none |
+//! | 52 | generation u32 | the last generation of buckets for which room was laid out |
+//! | 56 | spares 33 × u32 | overflow blocks that lie before each generation |
+
+use super::bucket::capacity;
+use super::{Frames, Stop, bad};
+
+const MAGIC: u32 = u32::from_le_bytes(*b"tdhx");
+const VERSION: u32 = 1;
+const GENERATIONS: usize = 33;
+const LEN: usize = 56 + 4 * GENERATIONS;
+/// A bucket is split when the table is fuller than this many eighths. A bucket that is not yet
+/// split in its round is up to twice as full as one that is; at 5/8 few of them overflow.
+const FULL_EIGHTHS: u64 = 5;
+/// Buckets are merged when it is emptier than this many.
+const EMPTY_EIGHTHS: u64 = 2;
+
+/// The figures of an index.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// Bytes of a block.
+    pub block_size: u32,
+    /// The key of the name hash.
+    pub key: [u64; 2],
+    /// The number of entries.
+    pub entries: u64,
+    /// The number of buckets; at least one.
+    pub buckets: u32,
+    /// Overflow blocks ever taken: in chains or free.
+    pub overflow: u32,
+    /// The first free overflow block; 0 for none.
+    pub free: u64,
+    generation: u32,
+    spares: [u32; GENERATIONS],
+}
+
+/// The generation of a bucket: 0 for bucket 0, g for buckets from 2^(g-1) to 2^g - 1, which is
+/// the round of splits that makes them.
+fn generation_of(bucket: u32) -> u32 {
+    u32::BITS - bucket.leading_zeros()
+}
+
+impl Header {
+    pub(super) fn new(block_size: u32, key: [u64; 2]) -> Header {
+        let spares = [0; GENERATIONS];
+        Header {
+            block_size,
+            key,
+            entries: 0,
+            buckets: 1,
+            overflow: 0,
+            free: 0,
+            generation: 0,
+            spares,
+        }
+    }
+
+    /// Entries that a block holds.
+    pub fn capacity(&self) -> usize {
+        capacity(self.block_size as usize)
+    }
+
+    /// The bucket of a hash: its low bits, as many as the round of splits has come to.
+    pub fn bucket_of(&self, hash: u32) -> u32 {
+        let wide = u64::from(self.buckets).next_power_of_two() - 1;
+        let bucket = hash & wide as u32;
+        if bucket < self.buckets { bucket } else { hash & (wide >> 1) as u32 }
+    }
+
+    /// The first block of a bucket. The blocks of a generation lie together; before them lie the
+    /// overflow blocks that were taken until its first bucket was made, so the number of these
+    /// is all that has to be remembered.
+    pub fn primary(&self, bucket: u32) -> u64 {
+        1 + u64::from(bucket) + u64::from(self.spares[generation_of(bucket) as usize])
+    }
+
+    /// The overflow block that comes after all blocks in use and the room of the generation.
+    pub(super) fn next_overflow(&self) -> u64 {
+        1 + (1u64 << self.generation) + u64::from(self.overflow)
+    }
+
+    /// The bucket that is split next, or that the last one was split from after
+    /// [`Header::drop_bucket`].
+    pub(super) fn split_bucket(&self) -> u32 {
+        self.buckets - (1 << (generation_of(self.buckets) - 1))
+    }
+
+    /// Counts one more bucket, begins its generation if it is the first of it, and names it.
+    pub(super) fn add_bucket(&mut self) -> u32 {
+        let new = self.buckets;
+        if generation_of(new) > self.generation {
+            self.generation = generation_of(new);
+            self.spares[self.generation as usize] = self.overflow;
+        }
+        self.buckets += 1;
+        new
+    }
+
+    /// Counts one bucket less. Its generation keeps its room.
+    pub(super) fn drop_bucket(&mut self) {
+        self.buckets -= 1;
+    }
+
+    /// True if [`super::grow`] would split a bucket.
+    pub fn wants_growth(&self) -> bool {
+        let room = u64::from(self.buckets) * self.capacity() as u64;
+        let last = 1 + (1u64 << generation_of(self.buckets)) + u64::from(self.overflow);
+        self.entries * 8 > room * FULL_EIGHTHS && last <= u64::from(u32::MAX)
+    }
+
+    /// True if [`super::shrink`] would merge buckets.
+    pub fn wants_shrinking(&self) -> bool {
+        let room = u64::from(self.buckets) * self.capacity() as u64;
+        self.buckets > 1 && self.entries * 8 < room * EMPTY_EIGHTHS
+    }
+
+    pub(super) fn parse(block: &[u8]) -> Result<Header, Stop> {
+        if block.len() < LEN.max(512) {
+            return bad(0, "too short to be a header");
+        }
+        let word = |at: usize| {
+            let mut raw = [0u8; 4];
+            raw.copy_from_slice(&block[at..at + 4]);
+            u32::from_le_bytes(raw)
+        };
+        let long = |at: usize| u64::from(word(at)) | u64::from(word(at + 4)) << 32;
+        if (word(0), word(8)) != (MAGIC, VERSION) {
+            return bad(0, "not a header of this version");
+        }
+        let header = Header {
+            block_size: word(12),
+            key: [long(16), long(24)],
+            entries: long(32),
+            buckets: word(40),
+            overflow: word(44),
+            free: u64::from(word(48)),
+            generation: word(52),
+            spares: std::array::from_fn(|g| word(56 + 4 * g)),
+        };
+        header.check(block.len())?;
+        Ok(header)
+    }
+
+    fn check(&self, block_len: usize) -> Result<(), Stop> {
+        if self.block_size as usize != block_len {
+            return bad(0, "made for blocks of another size");
+        }
+        let generations = self.generation as usize;
+        if self.buckets == 0 || generation_of(self.buckets - 1) > self.generation {
+            return bad(0, "more buckets than room was laid out for");
+        }
+        let end = (generations < GENERATIONS).then(|| self.next_overflow());
+        if end.is_none_or(|end| end > u64::from(u32::MAX) + 1) {
+            return bad(0, "more blocks than an index can have");
+        }
+        let begun = &self.spares[..=generations];
+        if !begun.is_sorted() || begun[generations] > self.overflow {
+            return bad(0, "generations of buckets that overlap");
+        }
+        // Bounds what the sums of other figures can come to.
+        if self.entries > u64::from(u32::MAX) * self.capacity() as u64 {
+            return bad(0, "more entries than an index can have");
+        }
+        Ok(())
+    }
+
+    pub(super) fn store(&self, frames: &mut impl Frames) {
+        let stored = frames.write(0, |block| {
+            let words = [MAGIC, 0, VERSION, self.block_size];
+            for (at, word) in words.iter().enumerate().filter(|(at, _)| *at != 1) {
+                block[at * 4..at * 4 + 4].copy_from_slice(&word.to_le_bytes());
+            }
+            block[16..24].copy_from_slice(&self.key[0].to_le_bytes());
+            block[24..32].copy_from_slice(&self.key[1].to_le_bytes());
+            block[32..40].copy_from_slice(&self.entries.to_le_bytes());
+            block[40..44].copy_from_slice(&self.buckets.to_le_bytes());
+            block[44..48].copy_from_slice(&self.overflow.to_le_bytes());
+            block[48..52].copy_from_slice(&(self.free as u32).to_le_bytes());
+            block[52..56].copy_from_slice(&self.generation.to_le_bytes());
+            for (g, spare) in self.spares.iter().enumerate() {
+                block[56 + 4 * g..60 + 4 * g].copy_from_slice(&spare.to_le_bytes());
+            }
+            block[LEN..].fill(0);
+        });
+        assert!(stored.is_some(), "the header left memory within a step");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with_buckets(buckets: u32) -> Header {
+        let mut header = Header::new(4096, [0, 0]);
+        while header.buckets < buckets {
+            header.add_bucket();
+        }
+        header
+    }
+
+    #[test]
+    fn every_hash_has_a_bucket_and_a_split_moves_only_to_the_new_one() {
+        for buckets in 1..70 {
+            let before = with_buckets(buckets);
+            let mut after = before.clone();
+            let (split, new) = (after.split_bucket(), after.add_bucket());
+            for hash in 0..512 {
+                let (old, now) = (before.bucket_of(hash), after.bucket_of(hash));
+                assert!(old < buckets);
+                assert!(now == old || (old == split && now == new), "{buckets} buckets");
+            }
+            assert!((0..512).any(|hash| after.bucket_of(hash) == new));
+        }
+    }
+
+    #[test]
+    fn the_blocks_of_buckets_and_overflow_never_overlap() {
+        let mut header = Header::new(4096, [0, 0]);
+        let mut used = std::collections::BTreeSet::from([0, header.primary(0)]);
+        for round in 0..1000u64 {
+            if round % 3 == 0 {
+                assert!(used.insert(header.next_overflow()));
+                header.overflow += 1;
+            } else {
+                let new = header.add_bucket();
+                assert!(used.insert(header.primary(new)), "bucket {new}");
+            }
+        }
+    }
+
+    #[test]
+    fn blocks_of_buckets_stay_where_they_are_over_shrinking_and_growing() {
+        let mut header = with_buckets(40);
+        header.overflow = 9;
+        let places: Vec<u64> = (0..40).map(|b| header.primary(b)).collect();
+        (0..39).for_each(|_| header.drop_bucket());
+        for bucket in 1..40 {
+            assert_eq!(header.add_bucket(), bucket);
+        }
+        assert_eq!((0..40).map(|b| header.primary(b)).collect::<Vec<_>>(), places);
+    }
+}

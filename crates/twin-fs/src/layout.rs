@@ -1,0 +1,97 @@
+//! The layout seam: where blocks and inodes live.
+//!
+//! The volume above decides what files contain; a layout decides where that goes and when it is
+//! durable. The two promises that make this work: space is promised ([`Layout::reserve`]) before
+//! a block may become dirty, so write-back never meets a full volume; and every method that is
+//! not `async` takes effect at once, so the volume can apply an operation as one step.
+
+use std::rc::Rc;
+
+use twin_cache::{FlushState, Lbn};
+
+use crate::core::{Core, Inode};
+use crate::shape::Ptr;
+use crate::{Ino, Result, VolumeStat};
+
+/// How much an operation presses on space.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Need {
+    /// It may add data: waits while the layout wants room to clean.
+    Grow,
+    /// It only removes or changes attributes: may use the last reserve, because it makes room.
+    Shrink,
+}
+
+/// An inode number that was picked for a new inode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Picked {
+    /// The number.
+    pub ino: Ino,
+    /// Its life's number.
+    pub generation: u32,
+}
+
+/// Where blocks and inodes live. See the module for the rules.
+#[allow(async_fn_in_trait)] // Volumes are driven on one thread: no `Send` bound is wanted.
+pub trait Layout: Sized + 'static {
+    /// Something held while an operation that was admitted runs.
+    type Permit;
+
+    /// Reads an inode that is not in memory. `NotFound` if the number is free or out of range.
+    async fn load_inode(&self, core: &Rc<Core>, ino: Ino) -> Result<Rc<Inode>>;
+
+    /// Picks a free inode number, near the directory `near`. It stays picked until
+    /// [`born`](Self::born) or [`unpick`](Self::unpick). Space for it is not reserved yet.
+    async fn pick_inode(&self, core: &Rc<Core>, near: Ino, mode: u32) -> Result<Picked>;
+
+    /// Takes back a pick.
+    fn unpick(&self, core: &Core, picked: Picked);
+
+    /// The picked number is in use from now on.
+    fn born(&self, core: &Core, inode: &Rc<Inode>);
+
+    /// The inode has no names and no users, its blocks are freed: frees its number.
+    fn free_inode(&self, core: &Core, inode: &Rc<Inode>);
+
+    /// Notes that an inode needs work after a crash: it has no names but is open, or its
+    /// truncation is under way. Or that it no longer does.
+    fn set_orphan(&self, core: &Core, inode: &Inode, orphan: bool);
+
+    /// Promises space for this many bytes of new blocks, all or nothing (`NoSpace`).
+    fn reserve(&self, core: &Core, bytes: u64) -> Result<()>;
+
+    /// Gives promised space back.
+    fn unreserve(&self, core: &Core, bytes: u64);
+
+    /// Bytes of promised space that a new inode takes.
+    fn inode_bytes(&self) -> u64;
+
+    /// The address for a block that is about to become dirty. `old` is its pointer; `len` its
+    /// length on disk from now on; the space has been reserved.
+    fn place(&self, core: &Core, inode: &Inode, lbn: Lbn, old: Ptr, len: u32) -> Ptr;
+
+    /// A block is no longer part of any file; `len` is its promised length. Its space becomes
+    /// free when that is safe.
+    fn free_block(&self, core: &Core, ptr: Ptr, len: u32);
+
+    /// Waits until an operation that makes up to `bytes` dirty may begin.
+    async fn admit(&self, core: &Rc<Core>, bytes: u64, need: Need) -> Result<Self::Permit>;
+
+    /// What the flush policy should look at.
+    fn flush_state(&self, core: &Core) -> FlushState;
+
+    /// Writes dirty blocks that became dirty at or before `until`, and perhaps more.
+    async fn write_back(&self, core: &Rc<Core>, until: twin_rt::Time) -> Result<()>;
+
+    /// Makes a file and the names that lead to it durable.
+    async fn fsync(&self, core: &Rc<Core>, inode: &Rc<Inode>, data_only: bool) -> Result<()>;
+
+    /// Makes everything durable.
+    async fn sync(&self, core: &Rc<Core>) -> Result<()>;
+
+    /// Makes everything durable and the next start quick: the last act before a volume is closed.
+    async fn close(&self, core: &Rc<Core>) -> Result<()>;
+
+    /// The volume's figures.
+    fn stat(&self, core: &Core) -> VolumeStat;
+}

@@ -1,0 +1,64 @@
+//! Operations on attributes and references: setattr, forget, readlink.
+
+use twin_disk::{Bytes, Origin};
+
+use crate::layout::{Layout, Need};
+use crate::{Cred, FsError, Ino, Reply, Result, SetAttr, Volume, mode, perm};
+
+impl<L: Layout> Volume<L> {
+    pub(crate) async fn op_forget(&self, ino: Ino, count: u64) -> Result<Reply> {
+        self.core.change_refs(ino, |refs| refs.entries = refs.entries.saturating_sub(count));
+        self.reap(ino).await?;
+        Ok(Reply::Done)
+    }
+
+    pub(crate) async fn op_set_attr(
+        &self,
+        ino: Ino,
+        set: &SetAttr,
+        cred: &Cred,
+        id: u64,
+    ) -> Result<Reply> {
+        let inode = self.inode(ino).await?;
+        let size = set.size.filter(|_| inode.d.borrow().kind() == mode::REGULAR);
+        let _alone = match size {
+            Some(_) => Some(inode.lock.write().await),
+            None => None,
+        };
+        perm::set_attr(&inode.attr(), cred, set, self.core.now())?;
+        let _permit = match size {
+            Some(size) => {
+                self.set_size(&inode, size, id).await?;
+                None
+            }
+            None => Some(self.admit_small(Need::Shrink).await?),
+        };
+        // Again, because waiting may have changed what the rules look at.
+        let attr = perm::set_attr(&inode.attr(), cred, set, self.core.now())?;
+        self.set_attr_fields(&inode, &attr);
+        Ok(Reply::Attr(self.attr(&inode)))
+    }
+
+    pub(crate) async fn op_read_link(&self, ino: Ino) -> Result<Reply> {
+        let inode = self.inode(ino).await?;
+        let (size, inline) = {
+            let d = inode.d.borrow();
+            if d.kind() != mode::SYMLINK {
+                return Err(FsError::Invalid("not a symbolic link"));
+            }
+            (d.size as usize, d.is_inline().then(|| d.inline.clone()))
+        };
+        if let Some(target) = inline {
+            return Ok(Reply::Bytes(target.into()));
+        }
+        let frame = self.core.block(&inode, 0, Origin::User).await?;
+        let bytes = match &frame {
+            Some(frame) => frame.block().to_bytes(),
+            None => Bytes::copy_of(&[]),
+        };
+        match bytes.get(..size) {
+            Some(target) => Ok(Reply::Bytes(target.into())),
+            None => Err(FsError::inconsistent(format!("symbolic link {ino} has no target"))),
+        }
+    }
+}

@@ -1,0 +1,258 @@
+//! Operations that make a name: create, mknod, mkdir, symlink, link.
+
+use std::rc::Rc;
+
+use twin_disk::{Block, Buf};
+
+use crate::core::Inode;
+use crate::dinode::{Dinode, INLINE};
+use crate::layout::{Layout, Need, Picked};
+use crate::{Cred, FsError, Ino, Name, Reply, Result, Volume, mode, perm};
+
+/// The longest target of a symbolic link, in bytes: Linux's `PATH_MAX` less one.
+const LINK_TARGET_MAX: usize = 4095;
+
+/// What a new inode is, apart from its owner.
+struct New<'a> {
+    mode: u32,
+    rdev: u64,
+    /// A symbolic link's target.
+    target: &'a [u8],
+}
+
+impl<L: Layout> Volume<L> {
+    pub(crate) async fn op_make_node(
+        &self,
+        dir: Ino,
+        name: &Name,
+        mode: u32,
+        rdev: u64,
+        cred: &Cred,
+    ) -> Result<Reply> {
+        let mode = perm::may_make_node(cred, mode, rdev)?;
+        let inode = self.make(dir, name, New { mode, rdev, target: &[] }, cred).await?;
+        Ok(Reply::Entry(self.entry(&inode)))
+    }
+
+    pub(crate) async fn op_make_dir(
+        &self,
+        dir: Ino,
+        name: &Name,
+        mode: u32,
+        cred: &Cred,
+    ) -> Result<Reply> {
+        let mode = mode::DIRECTORY | mode & mode::PERMISSIONS;
+        let inode = self.make(dir, name, New { mode, rdev: 0, target: &[] }, cred).await?;
+        Ok(Reply::Entry(self.entry(&inode)))
+    }
+
+    pub(crate) async fn op_symlink(
+        &self,
+        dir: Ino,
+        name: &Name,
+        target: &[u8],
+        cred: &Cred,
+    ) -> Result<Reply> {
+        let longest = LINK_TARGET_MAX.min(self.core.shape.block_size as usize);
+        if target.is_empty() || target.contains(&0) {
+            return Err(FsError::NotFound);
+        }
+        if target.len() > longest {
+            return Err(FsError::NameTooLong);
+        }
+        let new = New { mode: mode::SYMLINK | 0o777, rdev: 0, target };
+        let inode = self.make(dir, name, new, cred).await?;
+        Ok(Reply::Entry(self.entry(&inode)))
+    }
+
+    pub(crate) async fn op_create(
+        &self,
+        dir: Ino,
+        name: &Name,
+        mode: u32,
+        exclusive: bool,
+        cred: &Cred,
+    ) -> Result<Reply> {
+        let new = New { mode: mode::REGULAR | mode & mode::PERMISSIONS, rdev: 0, target: &[] };
+        let inode = match self.make(dir, name, new, cred).await {
+            Err(FsError::Exists) if !exclusive => {
+                let found = self.lookup(dir, name, cred).await?;
+                perm::may_open(&found.attr(), cred, true, true, false)?;
+                found
+            }
+            made => made?,
+        };
+        self.core.change_refs(inode.ino, |refs| refs.opens += 1);
+        Ok(Reply::Entry(self.entry(&inode)))
+    }
+
+    /// Makes an inode and its name.
+    async fn make(&self, dir: Ino, name: &Name, new: New<'_>, cred: &Cred) -> Result<Rc<Inode>> {
+        let dir = self.directory(dir).await?;
+        let _alone = dir.lock.write().await;
+        self.check_new_name(&dir, name, cred).await?;
+        if new.mode & mode::TYPE == mode::DIRECTORY && dir.d.borrow().nlink >= self.nlink_max() {
+            return Err(FsError::TooManyLinks);
+        }
+        let _permit = self.admit_small(Need::Grow).await?;
+        let picked = self.layout.pick_inode(&self.core, dir.ino, new.mode).await?;
+        let result = self.make_picked(&dir, name, &new, cred, picked).await;
+        if result.is_err() {
+            self.layout.unpick(&self.core, picked);
+        }
+        result
+    }
+
+    async fn make_picked(
+        &self,
+        dir: &Rc<Inode>,
+        name: &Name,
+        new: &New<'_>,
+        cred: &Cred,
+        picked: Picked,
+    ) -> Result<Rc<Inode>> {
+        let plan = self.plan_insert(dir, name).await?;
+        if dir.d.borrow().nlink == 0 {
+            return Err(FsError::NotFound);
+        }
+        // From here on nothing waits.
+        let now = self.core.now();
+        let is_dir = new.mode & mode::TYPE == mode::DIRECTORY;
+        let birth = perm::birth(&dir.attr(), cred, new.mode);
+        let shape = &self.core.shape;
+        let mut d = Dinode::new(shape, picked.ino, picked.generation, birth.mode, now);
+        (d.uid, d.gid, d.rdev) = (birth.uid, birth.gid, new.rdev);
+        d.nlink = if is_dir { 2 } else { 1 };
+        let inode = Inode::new(d);
+        let content = self.first_content(&inode, dir.ino, new.target);
+        let own = match &content {
+            Some(bytes) => self.space_for(&inode, 0..1, bytes.len() as u64),
+            None => 0,
+        };
+        let growth = self.insert_space(dir, &plan);
+        self.layout.reserve(&self.core, self.layout.inode_bytes() + own + growth)?;
+        let inode = self.core.add_inode(inode);
+        self.layout.born(&self.core, &inode);
+        if let Some(bytes) = content {
+            let size = bytes.len() as u64;
+            let frame = self.frame_for_change(&inode, 0);
+            frame.change(|b| b.bytes_mut()[..bytes.len()].copy_from_slice(&bytes));
+            self.dirty_data(&inode, &frame, size);
+            inode.d.borrow_mut().size = size;
+        }
+        self.core.mark_inode_dirty(&inode);
+        self.insert(dir, plan, name, inode.ino, new.mode & mode::TYPE);
+        self.touch_dir(dir, now, i64::from(is_dir));
+        Ok(inode)
+    }
+
+    /// The first block of a new directory or of a link whose target does not fit its inode. A
+    /// short target goes into the inode here.
+    fn first_content(&self, inode: &Inode, parent: Ino, target: &[u8]) -> Option<Vec<u8>> {
+        let shape = &self.core.shape;
+        let mut d = inode.d.borrow_mut();
+        match d.kind() {
+            mode::DIRECTORY => {
+                let mut bytes = vec![0; self.dir_unit()];
+                self.dir_format().init_first(&mut bytes, d.ino, parent);
+                Some(bytes)
+            }
+            mode::SYMLINK if target.len() <= shape.inline_link_max as usize => {
+                d.inline = target.to_vec();
+                d.size = target.len() as u64;
+                d.flags |= INLINE;
+                None
+            }
+            mode::SYMLINK => Some(target.to_vec()),
+            _ => None,
+        }
+    }
+
+    pub(crate) async fn op_link(
+        &self,
+        ino: Ino,
+        dir: Ino,
+        name: &Name,
+        cred: &Cred,
+    ) -> Result<Reply> {
+        let inode = self.inode(ino).await?;
+        let dir = self.directory(dir).await?;
+        let _alone = dir.lock.write().await;
+        self.check_new_name(&dir, name, cred).await?;
+        perm::may_link(&dir.attr(), &inode.attr(), cred)?;
+        let _permit = self.admit_small(Need::Grow).await?;
+        let plan = self.plan_insert(&dir, name).await?;
+        let (nlink, kind) = {
+            let d = inode.d.borrow();
+            (d.nlink, d.kind())
+        };
+        if nlink == 0 || dir.d.borrow().nlink == 0 {
+            return Err(FsError::NotFound);
+        }
+        if nlink >= self.nlink_max() {
+            return Err(FsError::TooManyLinks);
+        }
+        self.layout.reserve(&self.core, self.insert_space(&dir, &plan))?;
+        let now = self.core.now();
+        self.insert(&dir, plan, name, ino, kind);
+        self.touch_dir(&dir, now, 0);
+        {
+            let mut d = inode.d.borrow_mut();
+            d.nlink += 1;
+            d.ctime = now;
+        }
+        self.core.mark_inode_dirty(&inode);
+        Ok(Reply::Entry(self.entry(&inode)))
+    }
+
+    /// Errors that a name to be made may have, in the order that Linux gives them.
+    async fn check_new_name(&self, dir: &Rc<Inode>, name: &Name, cred: &Cred) -> Result<()> {
+        check_name(name)?;
+        perm::access(&dir.attr(), cred, perm::EXECUTE)?;
+        if matches!(&**name, b"." | b"..") || self.find(dir, name).await?.is_some() {
+            return Err(FsError::Exists);
+        }
+        if dir.d.borrow().nlink == 0 {
+            return Err(FsError::NotFound);
+        }
+        perm::may_create(&dir.attr(), cred)
+    }
+
+    /// The most names that an inode may have.
+    pub(crate) fn nlink_max(&self) -> u32 {
+        match self.core.shape.pointer {
+            crate::shape::PointerFormat::Narrow => 32_767,
+            crate::shape::PointerFormat::Wide => 65_000,
+        }
+    }
+
+    /// Bytes by which directories grow, and the size of an empty one.
+    pub(crate) fn dir_unit(&self) -> usize {
+        match self.dir_format() {
+            crate::dir::block::Format::Classic => crate::dir::block::CLASSIC_CHUNK,
+            crate::dir::block::Format::Modern => self.core.shape.block_size as usize,
+        }
+    }
+
+    /// A block of a directory as new: without entries.
+    pub(crate) fn empty_dir_block(&self) -> Block {
+        let mut buf = Buf::zeroed(self.core.shape.block_size as usize);
+        let unit = self.dir_unit();
+        self.dir_format().init(&mut buf[..unit]);
+        Block::Bytes(buf.freeze())
+    }
+}
+
+/// Errors of a name as such.
+pub(crate) fn check_name(name: &[u8]) -> Result<()> {
+    if name.len() > crate::NAME_MAX {
+        return Err(FsError::NameTooLong);
+    }
+    if name.is_empty() {
+        return Err(FsError::NotFound);
+    }
+    if name.contains(&b'/') || name.contains(&0) {
+        return Err(FsError::Invalid("a name cannot contain a slash or a zero byte"));
+    }
+    Ok(())
+}

@@ -1,0 +1,129 @@
+//! Operations on file content: open, read, write, fsync, fallocate, seek.
+
+use crate::layout::{Layout, Need};
+use crate::{Cred, Data, Fallocate, FsError, Ino, Reply, Result, SeekFor, Volume, mode, perm};
+
+impl<L: Layout> Volume<L> {
+    pub(crate) async fn op_open(
+        &self,
+        ino: Ino,
+        read: bool,
+        write: bool,
+        truncate: bool,
+        cred: &Cred,
+        id: u64,
+    ) -> Result<Reply> {
+        let inode = self.inode(ino).await?;
+        perm::may_open(&inode.attr(), cred, read, write, truncate)?;
+        // The open counts from here on, so that the inode stays while a truncation waits.
+        self.core.change_refs(ino, |refs| refs.opens += 1);
+        if truncate && inode.d.borrow().kind() == mode::REGULAR {
+            let result = self.truncate_on_open(&inode, cred, id).await;
+            if let Err(error) = result {
+                self.core.change_refs(ino, |refs| refs.opens -= 1);
+                return Err(error);
+            }
+        }
+        Ok(Reply::Done)
+    }
+
+    async fn truncate_on_open(
+        &self,
+        inode: &std::rc::Rc<crate::Inode>,
+        cred: &Cred,
+        id: u64,
+    ) -> Result<()> {
+        let _alone = inode.lock.write().await;
+        self.set_size(inode, 0, id).await?;
+        let mut attr = inode.attr();
+        perm::after_write(&mut attr, cred, self.core.now());
+        self.set_attr_fields(inode, &attr);
+        Ok(())
+    }
+
+    pub(crate) async fn op_release(&self, ino: Ino) -> Result<Reply> {
+        self.core.change_refs(ino, |refs| refs.opens = refs.opens.saturating_sub(1));
+        self.reap(ino).await?;
+        Ok(Reply::Done)
+    }
+
+    pub(crate) async fn op_read(&self, ino: Ino, off: u64, len: u32) -> Result<Reply> {
+        let inode = self.inode(ino).await?;
+        match inode.d.borrow().kind() {
+            mode::REGULAR => {}
+            mode::DIRECTORY => return Err(FsError::IsDirectory),
+            _ => return Err(FsError::Invalid("only a regular file has data")),
+        }
+        Ok(Reply::Data(self.this().read(&inode, off, len).await?))
+    }
+
+    pub(crate) async fn op_write(
+        &self,
+        ino: Ino,
+        off: u64,
+        data: &Data,
+        cred: &Cred,
+        id: u64,
+    ) -> Result<Reply> {
+        let inode = self.inode(ino).await?;
+        match inode.d.borrow().kind() {
+            mode::REGULAR => {}
+            mode::DIRECTORY => return Err(FsError::IsDirectory),
+            _ => return Err(FsError::Invalid("only a regular file has data")),
+        }
+        if matches!(data, Data::Synthetic(_)) && !self.core.settings.expand_stamps {
+            self.stamped.set(true);
+        }
+        Ok(Reply::Written(self.write(&inode, off, data, id, cred).await?))
+    }
+
+    pub(crate) async fn op_fsync(&self, ino: Ino, data_only: bool) -> Result<Reply> {
+        let inode = self.inode(ino).await?;
+        if self.core.settings.read_only {
+            return Ok(Reply::Done);
+        }
+        self.core.check_writable()?;
+        self.layout.fsync(&self.core, &inode, data_only).await?;
+        Ok(Reply::Done)
+    }
+
+    pub(crate) async fn op_fallocate(
+        &self,
+        ino: Ino,
+        off: u64,
+        len: u64,
+        what: Fallocate,
+        cred: &Cred,
+        id: u64,
+    ) -> Result<Reply> {
+        let inode = self.inode(ino).await?;
+        match inode.d.borrow().kind() {
+            mode::REGULAR => {}
+            mode::DIRECTORY => return Err(FsError::IsDirectory),
+            _ => return Err(FsError::NotSupported("fallocate on what is not a regular file")),
+        }
+        if len == 0 {
+            return Err(FsError::Invalid("fallocate of no bytes"));
+        }
+        let _alone = inode.lock.write().await;
+        self.fallocate(&inode, off, len, what, id).await?;
+        let mut attr = inode.attr();
+        perm::after_write(&mut attr, cred, self.core.now());
+        self.set_attr_fields(&inode, &attr);
+        Ok(Reply::Done)
+    }
+
+    pub(crate) async fn op_seek(&self, ino: Ino, off: u64, what: SeekFor) -> Result<Reply> {
+        let inode = self.inode(ino).await?;
+        if inode.d.borrow().kind() != mode::REGULAR {
+            return Err(FsError::Invalid("only a regular file has holes"));
+        }
+        Ok(Reply::Offset(self.seek(&inode, off, what).await?))
+    }
+
+    /// Changes nothing but keeps the rule that every change is admitted first.
+    pub(crate) async fn admit_small(&self, need: Need) -> Result<L::Permit> {
+        let block = u64::from(self.core.shape.block_size);
+        self.layout.admit(&self.core, 4 * block, need).await
+    }
+}

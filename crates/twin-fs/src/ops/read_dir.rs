@@ -1,0 +1,88 @@
+//! Reading directories.
+
+use twin_cache::Lbn;
+use twin_disk::Origin;
+
+use super::names::with_bytes;
+use crate::layout::Layout;
+use crate::{DirEntry, FsError, Ino, Reply, Result, Volume, Work, mode};
+
+/// What an entry costs of the space that a reader gives: see [`Op::ReadDir`](crate::Op).
+fn cost(name_len: usize, plus: bool) -> u64 {
+    let plain = (24 + name_len as u64).next_multiple_of(8);
+    if plus { plain + 128 } else { plain }
+}
+
+impl<L: Layout> Volume<L> {
+    pub(crate) async fn op_read_dir(
+        &self,
+        dir: Ino,
+        cookie: u64,
+        max_bytes: u32,
+        plus: bool,
+    ) -> Result<Reply> {
+        let dir = self.directory(dir).await?;
+        let _shared = dir.lock.read().await;
+        let block = u64::from(self.core.shape.block_size);
+        let mut left = u64::from(max_bytes);
+        let mut out: Vec<DirEntry> = Vec::new();
+        let mut lbn = cookie / block;
+        'blocks: while lbn < self.dir_blocks(&dir) && dir.d.borrow().nlink > 0 {
+            self.core.cpu.charge(Work::Block).await;
+            // Directories are read on: the next blocks come with one request.
+            let ahead = (lbn + 8).min(self.dir_blocks(&dir));
+            if self.core.cache.peek(&dir.frames, lbn as Lbn).is_none() {
+                self.core.blocks(&dir, lbn, ahead, Origin::User).await?;
+            }
+            let frame = self.dir_block(&dir, lbn).await?;
+            let len = self.dir_len(&dir, lbn);
+            let from = cookie.saturating_sub(lbn * block).min(block) as usize;
+            let items: Vec<DirEntry> = with_bytes(&frame, |bytes| {
+                let items = self.dir_format().items(&bytes[..len], from);
+                items
+                    .map(|item| DirEntry {
+                        name: item.name.into(),
+                        ino: item.ino,
+                        kind: item.kind,
+                        next: lbn * block + item.next as u64,
+                        entry: None,
+                    })
+                    .collect()
+            });
+            for mut item in items {
+                let cost = cost(item.name.len(), plus);
+                if cost > left {
+                    break 'blocks;
+                }
+                left -= cost;
+                if plus && !matches!(&*item.name, b"." | b"..") {
+                    item.entry = Some(match self.inode(item.ino).await {
+                        Ok(inode) => self.entry(&inode),
+                        Err(error) => {
+                            self.drop_entries(&out).await?;
+                            let what = format!("an entry of directory {}: {error}", dir.ino);
+                            return Err(FsError::inconsistent(what));
+                        }
+                    });
+                }
+                if &*item.name == b".." && dir.ino == crate::ROOT_INO {
+                    (item.ino, item.kind) = (dir.ino, mode::DIRECTORY);
+                }
+                out.push(item);
+            }
+            lbn += 1;
+        }
+        if out.is_empty() && left < 280 && lbn < self.dir_blocks(&dir) {
+            return Err(FsError::Invalid("no room for one directory entry"));
+        }
+        Ok(Reply::Dir(out))
+    }
+
+    /// Takes back the references of entries that will not be replied.
+    async fn drop_entries(&self, entries: &[DirEntry]) -> Result<()> {
+        for entry in entries.iter().filter_map(|e| e.entry.as_ref()) {
+            self.core.change_refs(entry.attr.ino, |refs| refs.entries -= 1);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,69 @@
+//! Operations that remove a name: unlink, rmdir.
+
+use std::rc::Rc;
+
+use super::create::check_name;
+use crate::core::Inode;
+use crate::layout::{Layout, Need};
+use crate::perm::Victim;
+use crate::{Cred, FsError, Ino, Name, Reply, Result, Timestamp, Volume, perm};
+
+impl<L: Layout> Volume<L> {
+    pub(crate) async fn op_remove(
+        &self,
+        dir: Ino,
+        name: &Name,
+        is_rmdir: bool,
+        cred: &Cred,
+    ) -> Result<Reply> {
+        check_name(name)?;
+        let dir = self.directory(dir).await?;
+        let gone = {
+            let _alone = dir.lock.write().await;
+            perm::access(&dir.attr(), cred, perm::EXECUTE)?;
+            check_dots(name, is_rmdir)?;
+            let hit = self.find(&dir, name).await?.ok_or(FsError::NotFound)?;
+            let inode = self.inode(hit.ino).await?;
+            let must_be = if is_rmdir { Victim::Directory } else { Victim::NotDirectory };
+            perm::may_delete(&dir.attr(), &inode.attr(), cred, must_be)?;
+            let _permit = self.admit_small(Need::Shrink).await?;
+            let plan = self.plan_remove(&dir, name, &hit).await?;
+            if is_rmdir && !self.is_empty_dir(&inode).await? {
+                return Err(FsError::NotEmpty);
+            }
+            self.layout.reserve(&self.core, self.remove_space(&plan))?;
+            // From here on nothing waits.
+            let now = self.core.now();
+            self.remove_name(&dir, &hit, plan)?;
+            self.touch_dir(&dir, now, if is_rmdir { -1 } else { 0 });
+            self.unlink_inode(&inode, now);
+            self.shrink_empty_dir(&dir).await?;
+            inode.ino
+        };
+        self.reap(gone).await?;
+        Ok(Reply::Done)
+    }
+
+    /// One name of an inode went; for a directory it was the only one.
+    pub(crate) fn unlink_inode(&self, inode: &Rc<Inode>, now: Timestamp) {
+        let orphan = {
+            let mut d = inode.d.borrow_mut();
+            d.ctime = now;
+            d.nlink = if d.is_dir() { 0 } else { d.nlink.saturating_sub(1) };
+            d.nlink == 0
+        };
+        if orphan {
+            self.layout.set_orphan(&self.core, inode, true);
+        }
+        self.core.mark_inode_dirty(inode);
+    }
+}
+
+fn check_dots(name: &[u8], is_rmdir: bool) -> Result<()> {
+    match name {
+        b"." if is_rmdir => Err(FsError::Invalid("the last part of the path is a dot")),
+        b".." if is_rmdir => Err(FsError::NotEmpty),
+        b"." | b".." => Err(FsError::IsDirectory),
+        _ => Ok(()),
+    }
+}

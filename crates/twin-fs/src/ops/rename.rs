@@ -1,0 +1,345 @@
+//! Rename, with all its flags.
+
+use std::rc::Rc;
+
+use super::create::check_name;
+use super::names::{Hit, InsertPlan, RemovePlan};
+use crate::core::Inode;
+use crate::dinode::Dinode;
+use crate::layout::{Layout, Need, Picked};
+use crate::{Cred, FsError, Ino, Name, ROOT_INO, RenameMode, Reply, Result, Volume, mode, perm};
+
+/// What a rename found and loaded; the change itself does not wait.
+struct Move<'a> {
+    from: &'a Rc<Inode>,
+    to: &'a Rc<Inode>,
+    source: Rc<Inode>,
+    source_hit: Hit,
+    target: Option<(Rc<Inode>, Hit)>,
+    to_name: &'a Name,
+    /// The moved directories' own entries for their parents.
+    source_parent: Option<Hit>,
+    target_parent: Option<Hit>,
+}
+
+impl<L: Layout> Volume<L> {
+    pub(crate) async fn op_rename(
+        &self,
+        from: (Ino, &Name),
+        to: (Ino, &Name),
+        how: RenameMode,
+        cred: &Cred,
+    ) -> Result<Reply> {
+        for name in [from.1, to.1] {
+            check_name(name)?;
+            if matches!(&**name, [b'.'] | [b'.', b'.']) {
+                return Err(FsError::Invalid("a dot cannot be renamed"));
+            }
+        }
+        let _tree = if from.0 == to.0 { None } else { Some(self.rename_lock.write().await) };
+        let from_dir = self.directory(from.0).await?;
+        let to_dir = self.directory(to.0).await?;
+        let gone = {
+            let (first, second) =
+                if from.0 < to.0 { (&from_dir, &to_dir) } else { (&to_dir, &from_dir) };
+            let _first = first.lock.write().await;
+            let _second = if from.0 == to.0 { None } else { Some(second.lock.write().await) };
+            self.rename_locked(&from_dir, from.1, &to_dir, to.1, how, cred).await?
+        };
+        if let Some(gone) = gone {
+            self.reap(gone).await?;
+        }
+        Ok(Reply::Done)
+    }
+
+    /// Gives the inode that lost its name, if one did.
+    async fn rename_locked(
+        &self,
+        from: &Rc<Inode>,
+        from_name: &Name,
+        to: &Rc<Inode>,
+        to_name: &Name,
+        how: RenameMode,
+        cred: &Cred,
+    ) -> Result<Option<Ino>> {
+        perm::access(&from.attr(), cred, perm::EXECUTE)?;
+        perm::access(&to.attr(), cred, perm::EXECUTE)?;
+        let source_hit = self.find(from, from_name).await?.ok_or(FsError::NotFound)?;
+        let source = self.inode(source_hit.ino).await?;
+        let target = match self.find(to, to_name).await? {
+            Some(hit) => Some((self.inode(hit.ino).await?, hit)),
+            None => None,
+        };
+        match (&target, how) {
+            (Some(_), RenameMode::NoReplace) => return Err(FsError::Exists),
+            (None, RenameMode::Exchange) => return Err(FsError::NotFound),
+            _ => {}
+        }
+        self.check_no_loop(&source, to).await?;
+        if let (Some((inode, _)), RenameMode::Exchange) = (&target, how) {
+            self.check_no_loop(inode, from).await?;
+        }
+        if let Some((inode, _)) = &target {
+            if inode.ino == source.ino {
+                return Ok(None);
+            }
+            // Replacing an ancestor of the source: it is not empty.
+            if how != RenameMode::Exchange && self.is_within(from, inode).await? {
+                return Err(FsError::NotEmpty);
+            }
+        }
+        let attrs = (from.attr(), source.attr(), to.attr());
+        let target_attr = target.as_ref().map(|(inode, _)| inode.attr());
+        let sides = perm::RenameSides {
+            from_dir: &attrs.0,
+            source: &attrs.1,
+            to_dir: &attrs.2,
+            target: target_attr.as_ref(),
+            exchange: how == RenameMode::Exchange,
+        };
+        perm::may_rename(&sides, cred)?;
+        let moves = from.ino != to.ino;
+        let target_moves = how == RenameMode::Exchange && moves;
+        let source_parent = self.parent_hit(&source, moves).await?;
+        let target_parent = match &target {
+            Some((inode, _)) => self.parent_hit(inode, target_moves).await?,
+            None => None,
+        };
+        let m =
+            Move { from, to, source, source_hit, target, to_name, source_parent, target_parent };
+        match how {
+            RenameMode::Exchange => self.exchange(m).await,
+            RenameMode::Whiteout => self.whiteout(m, from_name, cred).await,
+            _ => self.replace(m, from_name, None).await,
+        }
+    }
+
+    /// The entry for its parent of a directory that moves to another one.
+    async fn parent_hit(&self, inode: &Rc<Inode>, moves: bool) -> Result<Option<Hit>> {
+        if !moves || !inode.d.borrow().is_dir() {
+            return Ok(None);
+        }
+        match self.find(inode, b"..").await? {
+            Some(hit) => Ok(Some(hit)),
+            None => {
+                let what = format!("directory {} has no entry for its parent", inode.ino);
+                Err(FsError::inconsistent(what))
+            }
+        }
+    }
+
+    /// A directory must not become its own descendant.
+    async fn check_no_loop(&self, moved: &Rc<Inode>, into: &Rc<Inode>) -> Result<()> {
+        if moved.d.borrow().is_dir() && self.is_within(into, moved).await? {
+            return Err(FsError::Invalid("a directory cannot move into itself"));
+        }
+        Ok(())
+    }
+
+    /// True if `dir` is `ancestor` or below it.
+    async fn is_within(&self, dir: &Rc<Inode>, ancestor: &Rc<Inode>) -> Result<bool> {
+        if !ancestor.d.borrow().is_dir() {
+            return Ok(false);
+        }
+        let mut at = Rc::clone(dir);
+        loop {
+            if at.ino == ancestor.ino {
+                return Ok(true);
+            }
+            if at.ino == ROOT_INO {
+                return Ok(false);
+            }
+            let Some(up) = self.find(&at, b"..").await? else {
+                let what = format!("directory {} has no entry for its parent", at.ino);
+                return Err(FsError::inconsistent(what));
+            };
+            // A removed directory leads nowhere.
+            if at.d.borrow().nlink == 0 {
+                return Ok(false);
+            }
+            at = self.directory(up.ino).await?;
+        }
+    }
+
+    /// A plain rename, over an existing target or not. With a whiteout, the old name stays and
+    /// leads to it.
+    async fn replace(
+        &self,
+        m: Move<'_>,
+        from_name: &Name,
+        whiteout: Option<Rc<Inode>>,
+    ) -> Result<Option<Ino>> {
+        let dirs = m.source.d.borrow().is_dir();
+        let _permit = self.admit_small(Need::Shrink).await?;
+        if let Some((target, _)) = &m.target
+            && dirs
+            && !self.is_empty_dir(target).await?
+        {
+            return Err(FsError::NotEmpty);
+        }
+        let insert = match &m.target {
+            Some(_) => None,
+            None => Some(self.plan_insert(m.to, m.to_name).await?),
+        };
+        let _held = match &m.target {
+            Some((_, hit)) => self.hold_hit(m.to, hit).await?,
+            None => Vec::new(),
+        };
+        // Within one directory the index must see the new name before the old one is planned.
+        let same_dir = m.from.ino == m.to.ino && m.from.d.borrow().index_ino != 0;
+        let remove = match (&whiteout, same_dir && insert.is_some()) {
+            (Some(_), _) | (None, true) => None,
+            (None, false) => Some(self.plan_remove(m.from, from_name, &m.source_hit).await?),
+        };
+        if m.to.d.borrow().nlink == 0 {
+            return Err(FsError::NotFound);
+        }
+        let grows = dirs && m.from.ino != m.to.ino && m.target.is_none();
+        if grows && m.to.d.borrow().nlink >= self.nlink_max() {
+            return Err(FsError::TooManyLinks);
+        }
+        let space = insert.as_ref().map_or(0, |plan| self.insert_space(m.to, plan))
+            + remove.as_ref().map_or(0, |plan| self.remove_space(plan))
+            + if whiteout.is_some() { self.layout.inode_bytes() } else { 0 };
+        self.layout.reserve(&self.core, space)?;
+        if same_dir && insert.is_some() && whiteout.is_none() {
+            return self.replace_indexed(m, from_name, insert).await;
+        }
+        self.move_name(&m, insert, remove, whiteout)
+    }
+
+    /// A rename within an indexed directory: the two changes of the index meet in its blocks, so
+    /// they are planned one after the other. What the second plan needs is in memory, because
+    /// the first one and the search for the old name have loaded it: it does not wait, and the
+    /// two changes are one step.
+    async fn replace_indexed(
+        &self,
+        m: Move<'_>,
+        from_name: &Name,
+        insert: Option<InsertPlan>,
+    ) -> Result<Option<Ino>> {
+        // Load first, so that planning again after the insertion finds everything in memory.
+        let _warm = self.plan_remove(m.from, from_name, &m.source_hit).await?;
+        let now = self.core.now();
+        let (source, kind) = (m.source.ino, m.source_hit.kind);
+        if let Some(plan) = insert {
+            self.insert(m.to, plan, m.to_name, source, kind);
+        }
+        let plan = self.plan_remove(m.from, from_name, &m.source_hit).await?;
+        self.layout.reserve(&self.core, self.remove_space(&plan))?;
+        self.remove_name(m.from, &m.source_hit, plan)?;
+        self.finish(&m, None, now, 0, 0);
+        Ok(None)
+    }
+
+    /// The change of a plain rename.
+    fn move_name(
+        &self,
+        m: &Move<'_>,
+        insert: Option<InsertPlan>,
+        remove: Option<RemovePlan>,
+        whiteout: Option<Rc<Inode>>,
+    ) -> Result<Option<Ino>> {
+        let now = self.core.now();
+        let kind = m.source_hit.kind;
+        if let Some((_, hit)) = &m.target {
+            self.redirect(m.to, hit, m.source.ino, kind)?;
+        }
+        if let Some(plan) = insert {
+            self.insert(m.to, plan, m.to_name, m.source.ino, kind);
+        }
+        if let Some(plan) = remove {
+            self.remove_name(m.from, &m.source_hit, plan)?;
+        }
+        if let Some(inode) = &whiteout {
+            let inode = self.core.add_inode(Rc::clone(inode));
+            self.layout.born(&self.core, &inode);
+            self.core.mark_inode_dirty(&inode);
+            self.redirect(m.from, &m.source_hit, inode.ino, mode::CHAR)?;
+        }
+        let is_dir = m.source.d.borrow().is_dir();
+        let replaced_dir = is_dir && m.target.is_some();
+        let (mut from_links, mut to_links) = (0, 0);
+        if is_dir && m.from.ino != m.to.ino {
+            (from_links, to_links) = (-1, 1);
+        }
+        if replaced_dir {
+            to_links -= 1;
+        }
+        let gone = m.target.as_ref().map(|(inode, _)| {
+            self.unlink_inode(inode, now);
+            inode.ino
+        });
+        self.finish(m, None, now, from_links, to_links);
+        Ok(gone)
+    }
+
+    /// Times, link counts and parents after a rename.
+    fn finish(
+        &self,
+        m: &Move<'_>,
+        swapped: Option<&Rc<Inode>>,
+        now: crate::Timestamp,
+        from_links: i64,
+        to_links: i64,
+    ) {
+        let moved = [
+            Some((&m.source, &m.source_parent, m.to)),
+            swapped.map(|t| (t, &m.target_parent, m.from)),
+        ];
+        for (inode, parent, dir) in moved.into_iter().flatten() {
+            if let Some(hit) = parent {
+                // The entry was found in a checked block that is held: it is there.
+                let redirected = self.redirect(inode, hit, dir.ino, mode::DIRECTORY);
+                debug_assert!(redirected.is_ok());
+            }
+            inode.d.borrow_mut().ctime = now;
+            self.core.mark_inode_dirty(inode);
+        }
+        if m.from.ino == m.to.ino {
+            self.touch_dir(m.from, now, from_links + to_links);
+        } else {
+            self.touch_dir(m.from, now, from_links);
+            self.touch_dir(m.to, now, to_links);
+        }
+    }
+
+    /// The two names change places.
+    async fn exchange(&self, m: Move<'_>) -> Result<Option<Ino>> {
+        let Some((target, target_hit)) = &m.target else { return Err(FsError::NotFound) };
+        let _permit = self.admit_small(Need::Shrink).await?;
+        let _held =
+            (self.hold_hit(m.from, &m.source_hit).await?, self.hold_hit(m.to, target_hit).await?);
+        let now = self.core.now();
+        self.redirect(m.to, target_hit, m.source.ino, m.source_hit.kind)?;
+        self.redirect(m.from, &m.source_hit, target.ino, target_hit.kind)?;
+        let is_dir = |inode: &Rc<Inode>| i64::from(inode.d.borrow().is_dir());
+        let (mut from_links, mut to_links) = (0, 0);
+        if m.from.ino != m.to.ino {
+            from_links = is_dir(target) - is_dir(&m.source);
+            to_links = -from_links;
+        }
+        let target = Rc::clone(target);
+        self.finish(&m, Some(&target), now, from_links, to_links);
+        Ok(None)
+    }
+
+    /// A rename that leaves a whiteout (character device 0, 0) under the old name.
+    async fn whiteout(&self, m: Move<'_>, from_name: &Name, cred: &Cred) -> Result<Option<Ino>> {
+        let birth = perm::birth(&m.from.attr(), cred, mode::CHAR);
+        let picked: Picked = self.layout.pick_inode(&self.core, m.from.ino, mode::CHAR).await?;
+        let shape = &self.core.shape;
+        let now = self.core.now();
+        let d = Dinode::new(shape, picked.ino, picked.generation, birth.mode, now);
+        let d = Dinode { nlink: 1, uid: birth.uid, gid: birth.gid, ..d };
+        let _held = self.hold_hit(m.from, &m.source_hit).await;
+        let result = match _held {
+            Ok(_) => self.replace(m, from_name, Some(Inode::new(d))).await,
+            Err(ref error) => Err(error.clone()),
+        };
+        if result.is_err() {
+            self.layout.unpick(&self.core, picked);
+        }
+        result
+    }
+}

@@ -1,0 +1,245 @@
+//! Extended attributes: in the inode while they fit, in a hidden file when they do not.
+//!
+//! Both places hold the same list: for each attribute the length of its name (u16), the length of
+//! its value (u32), the name, the value. A hidden file begins with the length of the list (u32)
+//! and holds only what does not fit: all attributes are in one place.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use twin_cache::Lbn;
+use twin_disk::{Block, Bytes, Origin};
+
+use crate::core::Inode;
+use crate::dinode::{Dinode, HIDDEN, XATTR_INLINE_MAX};
+use crate::layout::{Layout, Need};
+use crate::shape::PointerFormat;
+use crate::{Cred, FsError, Ino, Name, Reply, Result, Volume, XattrMode, perm};
+
+/// The longest value, in bytes (Linux's `XATTR_SIZE_MAX`).
+const VALUE_MAX: usize = 65_536;
+/// The most that all attributes of an inode may take, in bytes.
+const TOTAL_MAX: usize = 256 * 1024;
+
+type Attributes = BTreeMap<Vec<u8>, Vec<u8>>;
+
+fn encode(attributes: &Attributes) -> Vec<u8> {
+    let mut out = Vec::new();
+    for (name, value) in attributes {
+        out.extend((name.len() as u16).to_le_bytes());
+        out.extend((value.len() as u32).to_le_bytes());
+        out.extend(name);
+        out.extend(value);
+    }
+    out
+}
+
+fn decode(mut raw: &[u8]) -> Option<Attributes> {
+    let mut out = Attributes::new();
+    while !raw.is_empty() {
+        let (head, rest) = raw.split_at_checked(6)?;
+        let name_len = usize::from(u16::from_le_bytes([head[0], head[1]]));
+        let value_len = u32::from_le_bytes([head[2], head[3], head[4], head[5]]) as usize;
+        let (name, rest) = rest.split_at_checked(name_len)?;
+        let (value, rest) = rest.split_at_checked(value_len)?;
+        out.insert(name.to_vec(), value.to_vec());
+        raw = rest;
+    }
+    Some(out)
+}
+
+impl<L: Layout> Volume<L> {
+    fn check_xattrs(&self) -> Result<()> {
+        match self.core.shape.pointer {
+            PointerFormat::Wide => Ok(()),
+            PointerFormat::Narrow => {
+                Err(FsError::NotSupported("the classic profile has no extended attributes"))
+            }
+        }
+    }
+
+    /// All attributes of an inode, whose lock is held.
+    async fn attributes(&self, inode: &Inode) -> Result<Attributes> {
+        let (inline, hidden) = {
+            let d = inode.d.borrow();
+            (d.xattrs.clone(), d.xattr_ino)
+        };
+        let raw = if hidden == 0 { inline } else { self.hidden_attributes(hidden).await? };
+        decode(&raw).ok_or_else(|| {
+            FsError::inconsistent(format!("the extended attributes of inode {}", inode.ino))
+        })
+    }
+
+    async fn hidden_attributes(&self, hidden: Ino) -> Result<Vec<u8>> {
+        let file = self.any_inode(hidden).await?;
+        let blocks = self.core.shape.blocks_for(file.d.borrow().size);
+        let mut raw = Vec::new();
+        for lbn in 0..blocks {
+            if let Some(frame) = self.core.block(&file, lbn as Lbn, Origin::User).await? {
+                raw.extend_from_slice(&frame.block().to_bytes());
+            }
+        }
+        let len = raw.first_chunk::<4>().map_or(0, |n| u32::from_le_bytes(*n) as usize);
+        match raw.get(4..4 + len) {
+            Some(list) => Ok(list.to_vec()),
+            None => Err(FsError::inconsistent(format!("attribute file {hidden} is too short"))),
+        }
+    }
+
+    pub(crate) async fn op_get_xattr(&self, ino: Ino, name: &Name, cred: &Cred) -> Result<Reply> {
+        self.check_xattrs()?;
+        let inode = self.inode(ino).await?;
+        perm::may_xattr(&inode.attr(), cred, name, false)?;
+        let _shared = inode.lock.read().await;
+        match self.attributes(&inode).await?.remove(&**name) {
+            Some(value) => Ok(Reply::Bytes(value.into())),
+            None => Err(FsError::NoAttribute),
+        }
+    }
+
+    pub(crate) async fn op_list_xattr(&self, ino: Ino, cred: &Cred) -> Result<Reply> {
+        self.check_xattrs()?;
+        let inode = self.inode(ino).await?;
+        let _shared = inode.lock.read().await;
+        let mut names = Vec::new();
+        for name in self.attributes(&inode).await?.into_keys() {
+            if perm::lists_xattr(cred, &name) {
+                names.extend(name);
+                names.push(0);
+            }
+        }
+        Ok(Reply::Bytes(names.into()))
+    }
+
+    pub(crate) async fn op_set_xattr(
+        &self,
+        ino: Ino,
+        name: &Name,
+        value: &[u8],
+        how: XattrMode,
+        cred: &Cred,
+    ) -> Result<Reply> {
+        self.check_xattrs()?;
+        let inode = self.inode(ino).await?;
+        perm::may_xattr(&inode.attr(), cred, name, true)?;
+        if value.len() > VALUE_MAX {
+            return Err(FsError::AttributesTooBig);
+        }
+        let _alone = inode.lock.write().await;
+        let mut attributes = self.attributes(&inode).await?;
+        match (attributes.contains_key(&**name), how) {
+            (true, XattrMode::Create) => return Err(FsError::Exists),
+            (false, XattrMode::Replace) => return Err(FsError::NoAttribute),
+            _ => {}
+        }
+        attributes.insert(name.to_vec(), value.to_vec());
+        self.store_attributes(&inode, &attributes).await?;
+        Ok(Reply::Done)
+    }
+
+    pub(crate) async fn op_remove_xattr(
+        &self,
+        ino: Ino,
+        name: &Name,
+        cred: &Cred,
+    ) -> Result<Reply> {
+        self.check_xattrs()?;
+        let inode = self.inode(ino).await?;
+        perm::may_xattr(&inode.attr(), cred, name, true)?;
+        let _alone = inode.lock.write().await;
+        let mut attributes = self.attributes(&inode).await?;
+        if attributes.remove(&**name).is_none() {
+            return Err(FsError::NoAttribute);
+        }
+        self.store_attributes(&inode, &attributes).await?;
+        Ok(Reply::Done)
+    }
+
+    /// Puts the attributes where they fit. A new hidden file replaces the old one as one step.
+    async fn store_attributes(&self, inode: &Rc<Inode>, attributes: &Attributes) -> Result<()> {
+        let raw = encode(attributes);
+        if raw.len() > TOTAL_MAX {
+            return Err(FsError::AttributesTooBig);
+        }
+        let old = match inode.d.borrow().xattr_ino {
+            0 => None,
+            old => Some(old),
+        };
+        let old = match old {
+            Some(old) => Some(self.any_inode(old).await?),
+            None => None,
+        };
+        if raw.len() <= XATTR_INLINE_MAX {
+            let _permit = self.admit_small(Need::Shrink).await?;
+            let mut d = inode.d.borrow_mut();
+            (d.xattrs, d.xattr_ino) = (raw, 0);
+        } else {
+            let hidden = self.new_hidden_file(inode.ino, &raw).await?;
+            let mut d = inode.d.borrow_mut();
+            (d.xattrs, d.xattr_ino) = (Vec::new(), hidden);
+        }
+        inode.d.borrow_mut().ctime = self.core.now();
+        self.core.mark_inode_dirty(inode);
+        if let Some(old) = old {
+            self.orphan_hidden(&old);
+            self.destroy(&old).await?;
+        }
+        Ok(())
+    }
+
+    /// A hidden file with this list. The last thing that it does, without waiting, is to come
+    /// into being, so the caller's step is one with it.
+    async fn new_hidden_file(&self, near: Ino, list: &[u8]) -> Result<Ino> {
+        let shape = &self.core.shape;
+        let block = shape.block_size as usize;
+        let mut content = (list.len() as u32).to_le_bytes().to_vec();
+        content.extend_from_slice(list);
+        let size = content.len() as u64;
+        let bytes = size + 4 * block as u64;
+        let _permit = self.layout.admit(&self.core, bytes, Need::Grow).await?;
+        let picked = self.layout.pick_inode(&self.core, near, 0).await?;
+        let now = self.core.now();
+        let d = Dinode::new(shape, picked.ino, picked.generation, 0, now);
+        let file = Inode::new(Dinode { flags: HIDDEN, nlink: 1, ..d });
+        let blocks = shape.blocks_for(size);
+        let space = self.layout.inode_bytes() + self.space_for(&file, 0..blocks, size);
+        if let Err(error) = self.layout.reserve(&self.core, space) {
+            self.layout.unpick(&self.core, picked);
+            return Err(error);
+        }
+        let file = self.core.add_inode(file);
+        self.layout.born(&self.core, &file);
+        content.resize((blocks as usize) * block, 0);
+        for (lbn, part) in content.chunks(block).enumerate() {
+            let frame = self.frame_for_change(&file, lbn as u64);
+            frame.change(|b| *b = Block::Bytes(Bytes::copy_of(part)));
+            self.dirty_data(&file, &frame, size);
+        }
+        file.d.borrow_mut().size = size;
+        self.core.mark_inode_dirty(&file);
+        Ok(file.ino)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_survives_its_encoding() {
+        let mut attributes = Attributes::new();
+        attributes.insert(b"user.a".to_vec(), b"1".to_vec());
+        attributes.insert(b"user.empty".to_vec(), Vec::new());
+        assert_eq!(decode(&encode(&attributes)), Some(attributes));
+    }
+
+    #[test]
+    fn a_cut_list_is_refused() {
+        let mut attributes = Attributes::new();
+        attributes.insert(b"user.a".to_vec(), b"value".to_vec());
+        let raw = encode(&attributes);
+        for len in 1..raw.len() {
+            assert_eq!(decode(&raw[..len]), None, "{len} bytes");
+        }
+    }
+}

@@ -1,0 +1,417 @@
+//! The shape of files on a layout: sizes of blocks and inodes, pointers, and the tree of indirect
+//! blocks.
+//!
+//! Contract: pure arithmetic. A file's data blocks are numbered from 0; its indirect blocks have
+//! negative numbers as in 4.4BSD (McKusick et al., "The Design and Implementation of the 4.4BSD
+//! Operating System", section 8.2 and `ufs_bmap.c`): the indirect block of level `k` whose first
+//! data block is `f` has the number `-f - (k - 1)`.
+
+use twin_cache::Lbn;
+
+use crate::FsError;
+
+/// How the pointers to blocks look on disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PointerFormat {
+    /// 4 bytes: the address. 4.4BSD's.
+    Narrow,
+    /// 16 bytes: address, length in bytes, CRC-32C of the content.
+    Wide,
+}
+
+impl PointerFormat {
+    /// Bytes of a pointer.
+    pub fn size(self) -> usize {
+        match self {
+            PointerFormat::Narrow => 4,
+            PointerFormat::Wide => 16,
+        }
+    }
+}
+
+/// Where a block is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Ptr {
+    /// Address in fragments from the start of the device; 0 for a hole.
+    pub addr: u64,
+    /// Bytes of it on the device.
+    pub len: u32,
+    /// CRC-32C of these bytes (wide pointers only, otherwise 0).
+    pub crc: u32,
+}
+
+/// The address of a block that has its space promised but has not been written yet.
+pub const UNWRITTEN: u64 = u64::MAX;
+
+impl Ptr {
+    /// No block.
+    pub const HOLE: Ptr = Ptr { addr: 0, len: 0, crc: 0 };
+
+    /// True if there is no block.
+    pub fn is_hole(&self) -> bool {
+        self.addr == 0
+    }
+
+    /// True if the block lies on the device.
+    pub fn is_on_disk(&self) -> bool {
+        self.addr != 0 && self.addr != UNWRITTEN
+    }
+}
+
+/// Who holds the pointer to a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Parent {
+    /// The inode: index into its pointers.
+    Inode(usize),
+    /// An indirect block: its number and the index within.
+    Indirect(Lbn, usize),
+}
+
+/// Sizes of a layout's files. All in bytes unless named otherwise.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// A block.
+    pub block_size: u32,
+    /// A fragment: the unit of addresses, and of the space of a small file's last block.
+    pub frag_size: u32,
+    /// An inode on disk.
+    pub inode_size: u32,
+    /// Pointers to data in the inode.
+    pub direct: usize,
+    /// Levels of indirect blocks.
+    pub levels: usize,
+    /// How pointers look.
+    pub pointer: PointerFormat,
+    /// The most data that an inode holds in place of pointers; 0 for none.
+    pub inline_max: u32,
+    /// The most symbolic-link target that an inode holds in place of pointers.
+    pub inline_link_max: u32,
+}
+
+impl Shape {
+    /// 4.4BSD's sizes: 128-byte inodes, twelve direct and three indirect 4-byte pointers.
+    pub fn classic(block_size: u32, frag_size: u32) -> Shape {
+        Shape {
+            block_size,
+            frag_size,
+            inode_size: 128,
+            direct: 12,
+            levels: 3,
+            pointer: PointerFormat::Narrow,
+            inline_max: 0,
+            inline_link_max: 60,
+        }
+    }
+
+    /// Today's sizes: 512-byte inodes, 16-byte checksummed pointers, four levels, inline data.
+    pub fn modern(block_size: u32, frag_size: u32) -> Shape {
+        Shape {
+            block_size,
+            frag_size,
+            inode_size: 512,
+            direct: 12,
+            levels: 4,
+            pointer: PointerFormat::Wide,
+            inline_max: 256,
+            inline_link_max: 256,
+        }
+    }
+
+    /// Pointers in an indirect block.
+    pub fn per_block(&self) -> u64 {
+        u64::from(self.block_size) / self.pointer.size() as u64
+    }
+
+    /// Pointers in an inode: direct ones, then one for each level.
+    pub fn inode_pointers(&self) -> usize {
+        self.direct + self.levels
+    }
+
+    /// The first data block that the tree of `level` maps.
+    fn tree_start(&self, level: usize) -> u64 {
+        let n = self.per_block();
+        (1..level as u32).map(|k| n.pow(k)).sum::<u64>() + self.direct as u64
+    }
+
+    /// Data blocks that a file can have.
+    pub fn max_blocks(&self) -> u64 {
+        // Wide indirect blocks of 64 KiB would overflow; no file needs more than 2^52 blocks.
+        let n = u128::from(self.per_block());
+        let blocks = (1..=self.levels as u32).map(|k| n.pow(k)).sum::<u128>() + self.direct as u128;
+        u64::try_from(blocks).unwrap_or(u64::MAX).min(1 << 52)
+    }
+
+    /// Bytes that a file can have.
+    pub fn max_file_size(&self) -> u64 {
+        let by_map = self.max_blocks().saturating_mul(u64::from(self.block_size));
+        by_map.min(i64::MAX as u64)
+    }
+
+    /// The number of the indirect block of `level` that starts at data block `first`.
+    pub fn indirect_lbn(&self, level: usize, first: u64) -> Lbn {
+        -(first as Lbn) - (level as Lbn - 1)
+    }
+
+    /// Level and first data block of an indirect block.
+    pub fn indirect(&self, lbn: Lbn) -> (usize, u64) {
+        let x = lbn.unsigned_abs();
+        // First blocks are `direct` modulo `per_block`, levels are fewer than that.
+        let level = ((x - self.direct as u64) % self.per_block()) as usize + 1;
+        (level, x - (level as u64 - 1))
+    }
+
+    /// True if `lbn` is a number that a block of a file can have.
+    pub fn is_valid_lbn(&self, lbn: Lbn) -> bool {
+        if lbn >= 0 {
+            return (lbn as u64) < self.max_blocks();
+        }
+        if lbn.unsigned_abs() < self.direct as u64 {
+            return false;
+        }
+        let (level, first) = self.indirect(lbn);
+        level <= self.levels && first < self.max_blocks() && {
+            let tree = self.tree_of(first);
+            let span = self.per_block().pow(level as u32);
+            level <= tree && (first - self.tree_start(tree)).is_multiple_of(span)
+        }
+    }
+
+    /// The tree (1: single indirect, ...) that maps data block `lbn`, which is not direct.
+    fn tree_of(&self, lbn: u64) -> usize {
+        (1..self.levels).find(|&k| lbn < self.tree_start(k + 1)).unwrap_or(self.levels)
+    }
+
+    /// Who points to a block, data or indirect.
+    pub fn parent(&self, lbn: Lbn) -> Parent {
+        if lbn >= 0 && (lbn as usize) < self.direct {
+            return Parent::Inode(lbn as usize);
+        }
+        let (level, first) = if lbn >= 0 { (0, lbn as u64) } else { self.indirect(lbn) };
+        let tree = self.tree_of(first);
+        if level == tree {
+            return Parent::Inode(self.direct + tree - 1);
+        }
+        let start = self.tree_start(tree);
+        let child_span = self.per_block().pow(level as u32);
+        let span = child_span * self.per_block();
+        let parent_first = first - (first - start) % span;
+        let index = (first - parent_first) / child_span;
+        Parent::Indirect(self.indirect_lbn(level + 1, parent_first), index as usize)
+    }
+
+    /// The number of the block that pointer `index` of the indirect block `lbn` points to.
+    pub fn child(&self, lbn: Lbn, index: usize) -> Lbn {
+        let (level, first) = self.indirect(lbn);
+        let child_first = first + index as u64 * self.per_block().pow(level as u32 - 1);
+        match level {
+            1 => child_first as Lbn,
+            _ => self.indirect_lbn(level - 1, child_first),
+        }
+    }
+
+    /// The number of the block that pointer `slot` of an inode points to.
+    pub fn inode_child(&self, slot: usize) -> Lbn {
+        if slot < self.direct {
+            return slot as Lbn;
+        }
+        let level = slot - self.direct + 1;
+        self.indirect_lbn(level, self.tree_start(level))
+    }
+
+    /// Data blocks that a block maps: 1 for data, more for an indirect block.
+    pub fn span(&self, lbn: Lbn) -> u64 {
+        if lbn >= 0 { 1 } else { self.per_block().pow(self.indirect(lbn).0 as u32) }
+    }
+
+    /// The first data block that a block maps.
+    pub fn first_data(&self, lbn: Lbn) -> u64 {
+        if lbn >= 0 { lbn as u64 } else { self.indirect(lbn).1 }
+    }
+
+    /// Bytes on disk of data block `lbn` of a file of `size` bytes: whole blocks, but the last
+    /// one of a file without indirect blocks in fragments.
+    pub fn data_len(&self, lbn: u64, size: u64) -> u32 {
+        let block = u64::from(self.block_size);
+        let direct_bytes = self.direct as u64 * block;
+        if size >= direct_bytes || lbn >= self.direct as u64 || (lbn + 1) * block <= size {
+            return self.block_size;
+        }
+        let used = size.saturating_sub(lbn * block).max(1);
+        used.next_multiple_of(u64::from(self.frag_size)) as u32
+    }
+
+    /// Bytes on disk of a block, data or indirect, of a file of `size` bytes.
+    pub fn len_on_disk(&self, lbn: Lbn, size: u64) -> u32 {
+        if lbn < 0 { self.block_size } else { self.data_len(lbn as u64, size) }
+    }
+
+    /// Data blocks of a file of `size` bytes.
+    pub fn blocks_for(&self, size: u64) -> u64 {
+        size.div_ceil(u64::from(self.block_size))
+    }
+
+    /// First byte on the device of an address.
+    pub fn byte_of(&self, addr: u64) -> u64 {
+        addr * u64::from(self.frag_size)
+    }
+
+    /// Reads pointer `index` of an indirect block's content.
+    pub fn get_ptr(&self, content: &[u8], index: usize) -> Ptr {
+        let size = self.pointer.size();
+        self.decode_ptr(&content[index * size..(index + 1) * size])
+    }
+
+    /// Writes pointer `index` of an indirect block's content.
+    pub fn set_ptr(&self, content: &mut [u8], index: usize, ptr: Ptr) {
+        let size = self.pointer.size();
+        self.encode_ptr(ptr, &mut content[index * size..(index + 1) * size]);
+    }
+
+    /// Reads a pointer. A narrow one gets the length of a whole block.
+    pub(crate) fn decode_ptr(&self, raw: &[u8]) -> Ptr {
+        let word = |at: usize| u32::from_le_bytes([raw[at], raw[at + 1], raw[at + 2], raw[at + 3]]);
+        match self.pointer {
+            PointerFormat::Narrow => match word(0) {
+                0 => Ptr::HOLE,
+                u32::MAX => Ptr { addr: UNWRITTEN, len: self.block_size, crc: 0 },
+                addr => Ptr { addr: addr.into(), len: self.block_size, crc: 0 },
+            },
+            PointerFormat::Wide => {
+                let addr = u64::from(word(0)) | u64::from(word(4)) << 32;
+                Ptr { addr, len: word(8), crc: word(12) }
+            }
+        }
+    }
+
+    /// Writes a pointer.
+    pub(crate) fn encode_ptr(&self, ptr: Ptr, raw: &mut [u8]) {
+        match self.pointer {
+            PointerFormat::Narrow => raw[..4].copy_from_slice(&(ptr.addr as u32).to_le_bytes()),
+            PointerFormat::Wide => {
+                raw[..8].copy_from_slice(&ptr.addr.to_le_bytes());
+                raw[8..12].copy_from_slice(&ptr.len.to_le_bytes());
+                raw[12..16].copy_from_slice(&ptr.crc.to_le_bytes());
+            }
+        }
+    }
+
+    /// Checks a pointer that came from the disk against a device of `frags` fragments.
+    pub fn check_ptr(&self, ptr: Ptr, frags: u64) -> Result<(), &'static str> {
+        if ptr.is_hole() {
+            return Ok(());
+        }
+        if ptr.len == 0 || ptr.len > self.block_size || !ptr.len.is_multiple_of(self.frag_size) {
+            return Err("a pointer has an impossible length");
+        }
+        match ptr.addr.checked_add(u64::from(ptr.len / self.frag_size)) {
+            Some(end) if end <= frags => Ok(()),
+            _ => Err("a pointer leads out of the volume"),
+        }
+    }
+
+    /// Checks that the sizes fit together.
+    pub fn check(&self) -> crate::Result<()> {
+        let bad = |what: &str| Err(FsError::inconsistent(format!("sizes: {what}")));
+        let power = |n: u32, low: u32, high: u32| n.is_power_of_two() && n >= low && n <= high;
+        if !power(self.block_size, 1024, 65536) {
+            return bad("the block size must be a power of two from 1024 to 65536");
+        }
+        if !power(self.frag_size, 512, self.block_size) {
+            return bad("the fragment size must be a power of two from 512 to the block size");
+        }
+        if self.block_size / self.frag_size > 8 {
+            return bad("a block may have at most eight fragments");
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shapes() -> [Shape; 3] {
+        [Shape::classic(4096, 1024), Shape::classic(8192, 1024), Shape::modern(4096, 512)]
+    }
+
+    fn samples(shape: &Shape) -> Vec<u64> {
+        let n = shape.per_block();
+        let mut all = vec![0, 11, 12, 13];
+        for level in 2..=shape.levels {
+            let start = shape.tree_start(level);
+            all.extend([start - 1, start, start + 1, start + n - 1, start + n, start + n * n / 2]);
+        }
+        all.push(shape.max_blocks() - 1);
+        all
+    }
+
+    #[test]
+    fn walking_up_and_down_again_gives_the_same_block() {
+        for shape in shapes() {
+            for lbn in samples(&shape) {
+                let mut at = lbn as Lbn;
+                loop {
+                    assert!(shape.is_valid_lbn(at));
+                    match shape.parent(at) {
+                        Parent::Inode(slot) => {
+                            assert_eq!(shape.inode_child(slot), at);
+                            break;
+                        }
+                        Parent::Indirect(up, index) => {
+                            assert_eq!(shape.child(up, index), at, "{lbn} through {up}");
+                            let (first, span) = (shape.first_data(up), shape.span(up));
+                            assert!((first..first + span).contains(&lbn));
+                            at = up;
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_classic_numbers_are_those_of_4_4bsd() {
+        let shape = Shape::classic(4096, 1024);
+        assert_eq!(shape.parent(12), Parent::Indirect(-12, 0));
+        assert_eq!(shape.parent(-12), Parent::Inode(12));
+        assert_eq!(shape.parent(12 + 1024), Parent::Indirect(-(12 + 1024), 0));
+        assert_eq!(shape.parent(-(12 + 1024)), Parent::Indirect(-(12 + 1024) - 1, 0));
+        assert_eq!(shape.parent(-(12 + 1024) - 1), Parent::Inode(13));
+    }
+
+    #[test]
+    fn numbers_between_indirect_blocks_are_not_valid() {
+        let shape = Shape::classic(4096, 1024);
+        assert!(!shape.is_valid_lbn(-1));
+        assert!(!shape.is_valid_lbn(-13)); // a double indirect block cannot start at 12
+        assert!(!shape.is_valid_lbn(-100));
+        assert!(!shape.is_valid_lbn(shape.max_blocks() as Lbn));
+    }
+
+    #[test]
+    fn modern_files_pass_four_tebibytes() {
+        assert!(Shape::modern(4096, 512).max_file_size() > 4 << 40);
+    }
+
+    #[test]
+    fn the_last_block_of_a_small_file_is_in_fragments() {
+        let shape = Shape::classic(4096, 1024);
+        assert_eq!(shape.data_len(0, 1), 1024);
+        assert_eq!(shape.data_len(0, 1025), 2048);
+        assert_eq!(shape.data_len(0, 5000), 4096);
+        assert_eq!(shape.data_len(1, 5000), 1024);
+        assert_eq!(shape.data_len(12, 12 * 4096 + 1), 4096);
+    }
+
+    #[test]
+    fn pointers_survive_the_disk() {
+        for shape in shapes() {
+            let mut raw = vec![0; shape.block_size as usize];
+            let crc = if shape.pointer == PointerFormat::Wide { 77 } else { 0 };
+            let ptr = Ptr { addr: 123_456, len: shape.block_size, crc };
+            shape.set_ptr(&mut raw, 3, ptr);
+            assert_eq!(shape.get_ptr(&raw, 3), ptr);
+            assert_eq!(shape.get_ptr(&raw, 2), Ptr::HOLE);
+        }
+    }
+}

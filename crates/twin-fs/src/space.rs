@@ -1,0 +1,157 @@
+//! Making blocks dirty: space, pointers and the dirty marks of everything above a block.
+//!
+//! Contract: all functions here take effect at once. Whoever calls them holds the indirect blocks
+//! on the way ([`Core::hold_parents`]) and has the space reserved ([`Volume::space_for`]).
+//! Invariant kept here: a dirty block's indirect blocks and inode are dirty too.
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+use std::rc::Rc;
+
+use twin_cache::{Frame, Lbn};
+use twin_disk::{Block, Buf};
+
+use crate::Volume;
+use crate::core::Inode;
+use crate::layout::Layout;
+use crate::shape::{Parent, Ptr};
+
+impl<L: Layout> Volume<L> {
+    /// Bytes of new space that a change takes that makes the data blocks `range` dirty and the
+    /// file `new_size` bytes long (not shorter than it is). Includes indirect blocks that do not
+    /// exist yet, and the growth of the file's last fragment.
+    pub(crate) fn space_for(&self, inode: &Inode, range: Range<u64>, new_size: u64) -> u64 {
+        let shape = &self.core.shape;
+        let (old_size, inline) = {
+            let d = inode.d.borrow();
+            (d.size, d.is_inline())
+        };
+        let mut bytes = 0;
+        let mut counted = BTreeSet::new();
+        for lbn in range.clone() {
+            if !self.is_hole(inode, lbn as Lbn) {
+                let old = shape.data_len(lbn, old_size);
+                bytes += u64::from(shape.data_len(lbn, new_size).saturating_sub(old));
+                continue;
+            }
+            bytes += u64::from(shape.data_len(lbn, new_size));
+            let mut at = lbn as Lbn;
+            while let Parent::Indirect(up, _) = shape.parent(at)
+                && self.is_hole(inode, up)
+                && counted.insert(up)
+            {
+                bytes += u64::from(shape.block_size);
+                at = up;
+            }
+        }
+        if let Some(tail) = self.growing_tail(inode, new_size)
+            && !range.contains(&tail)
+            && !inline
+        {
+            bytes += u64::from(shape.data_len(tail, new_size) - shape.data_len(tail, old_size));
+        }
+        bytes
+    }
+
+    /// The last block of the file, if it takes more space once the file has `new_size` bytes.
+    pub(crate) fn growing_tail(&self, inode: &Inode, new_size: u64) -> Option<u64> {
+        let shape = &self.core.shape;
+        let size = inode.d.borrow().size;
+        let tail = shape.blocks_for(size).checked_sub(1)?;
+        let grows = shape.data_len(tail, new_size) > shape.data_len(tail, size);
+        (new_size > size && grows && !self.is_hole(inode, tail as Lbn)).then_some(tail)
+    }
+
+    /// True if the file has no such block. Its indirect blocks are in memory.
+    pub(crate) fn is_hole(&self, inode: &Inode, lbn: Lbn) -> bool {
+        self.core.resident_ptr(inode, lbn).is_none_or(|ptr| ptr.is_hole())
+    }
+
+    /// The frame of data block `lbn` for changing: the one in memory, or a new one of zeros for a
+    /// block that is a hole or is about to be overwritten whole.
+    pub(crate) fn frame_for_change(&self, inode: &Inode, lbn: u64) -> Rc<Frame> {
+        self.core.cache.get(&inode.frames, lbn as Lbn).unwrap_or_else(|| {
+            let zero = Block::Zero(self.core.shape.block_size);
+            self.core.cache.insert(&inode.frames, lbn as Lbn, Some(zero))
+        })
+    }
+
+    /// Makes a data block dirty, in a file that will have `new_size` bytes. Call it before the
+    /// size changes.
+    pub(crate) fn dirty_data(&self, inode: &Rc<Inode>, frame: &Rc<Frame>, new_size: u64) {
+        let (core, lbn) = (&self.core, frame.lbn());
+        let new_len = core.shape.data_len(lbn as u64, new_size);
+        let old = core.resident_ptr(inode, lbn).unwrap_or(Ptr::HOLE);
+        let old_len = match old.is_hole() {
+            true => 0,
+            false => core.shape.data_len(lbn as u64, inode.d.borrow().size),
+        };
+        if old.is_hole() {
+            self.make_parents(inode, lbn);
+        }
+        if old.is_hole() || old_len != new_len {
+            let ptr = self.layout.place(core, inode, lbn, old, new_len);
+            core.set_ptr(inode, lbn, ptr);
+            let mut d = inode.d.borrow_mut();
+            d.allocated = d.allocated + u64::from(new_len) - u64::from(old_len);
+        }
+        core.cache.mark_dirty(&inode.frames, frame, core.rt.now());
+        self.dirty_parents(inode, lbn);
+    }
+
+    /// Makes the indirect blocks on the way to a block, as far as they are missing.
+    fn make_parents(&self, inode: &Rc<Inode>, lbn: Lbn) {
+        let core = &self.core;
+        let Parent::Indirect(up, _) = core.shape.parent(lbn) else { return };
+        if !self.is_hole(inode, up) {
+            return;
+        }
+        self.make_parents(inode, up);
+        let block = core.shape.block_size;
+        let zeros = Block::Bytes(Buf::zeroed(block as usize).freeze());
+        let frame = core.cache.insert(&inode.frames, up, Some(zeros));
+        let ptr = self.layout.place(core, inode, up, Ptr::HOLE, block);
+        core.set_ptr(inode, up, ptr);
+        core.cache.mark_dirty(&inode.frames, &frame, core.rt.now());
+        inode.d.borrow_mut().allocated += u64::from(block);
+    }
+
+    /// Marks everything above a block dirty.
+    pub(crate) fn dirty_parents(&self, inode: &Rc<Inode>, lbn: Lbn) {
+        dirty_parents(&self.core, inode, lbn);
+    }
+
+    /// Takes a block out of a file whose promised length was `len`: its frame, its pointer, its
+    /// space.
+    pub(crate) fn free_block(&self, inode: &Rc<Inode>, lbn: Lbn, len: u32) {
+        let core = &self.core;
+        let ptr = core.resident_ptr(inode, lbn).unwrap_or(Ptr::HOLE);
+        core.cache.remove(&inode.frames, lbn);
+        if ptr.is_hole() {
+            return;
+        }
+        self.layout.free_block(core, ptr, len);
+        core.set_ptr(inode, lbn, Ptr::HOLE);
+        inode.d.borrow_mut().allocated -= u64::from(len);
+        inode.cleared.borrow_mut().remove(&lbn);
+        if let Parent::Indirect(up, _) = core.shape.parent(lbn) {
+            inode.cleared.borrow_mut().insert(up);
+        }
+        self.dirty_parents(inode, lbn);
+    }
+}
+
+/// Marks the indirect blocks above a block, which are in memory, and the inode dirty.
+pub fn dirty_parents(core: &crate::core::Core, inode: &Rc<Inode>, lbn: Lbn) {
+    let mut at = lbn;
+    while let Parent::Indirect(up, _) = core.shape.parent(at) {
+        if let Some(frame) = core.cache.peek(&inode.frames, up)
+            && !core.cache.mark_dirty(&inode.frames, &frame, core.rt.now())
+        {
+            // It was dirty already, and so is everything above it.
+            break;
+        }
+        at = up;
+    }
+    core.mark_inode_dirty(inode);
+}

@@ -1,0 +1,242 @@
+//! Opening, locking, measuring and creating images.
+
+use std::fmt;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{
+    AtFlags, FileType, FlockOperation, Mode, OFlags, SeekFrom, StatxFlags, fcntl_getfl,
+    fcntl_setfl, flock, fstat, open as open_file, seek, statx,
+};
+use rustix::io::Errno;
+use twin_disk::Buf;
+
+/// The unit of addresses where the host asks for nothing larger, in bytes.
+const SMALLEST_SECTOR: u32 = 512;
+/// How long to wait for a process that was killed to let go of the image: the kernel may have to
+/// finish its requests first.
+const LOCK_TRIES: u32 = 50;
+const LOCK_PAUSE: std::time::Duration = std::time::Duration::from_millis(10);
+
+/// How to open an image.
+#[derive(Clone, Debug)]
+pub struct ImageOptions {
+    /// Open for reading only, and share an image file with other readers.
+    pub read_only: bool,
+    /// Bypass the host's page cache (O_DIRECT) if the host can.
+    pub direct: bool,
+    /// The largest sector that the caller can use, in bytes: direct I/O that asks for larger
+    /// units is not used. A volume gives the sector that it was made with.
+    pub max_sector: u32,
+}
+
+impl Default for ImageOptions {
+    fn default() -> Self {
+        ImageOptions { read_only: false, direct: true, max_sector: 4096 }
+    }
+}
+
+/// Why an image could not be opened or made.
+#[derive(Debug)]
+pub enum ImageError {
+    /// Another process has it.
+    InUse(PathBuf),
+    /// Neither a regular file nor a block device.
+    NotAnImage(PathBuf),
+    /// A file of that name exists already.
+    Exists(PathBuf),
+    /// The block device's sectors are larger than the caller can use.
+    SectorTooLarge {
+        /// The device.
+        path: PathBuf,
+        /// Its sector, in bytes.
+        sector: u32,
+        /// The largest that the caller can use, in bytes.
+        max: u32,
+    },
+    /// The host refused.
+    Host {
+        /// What was tried, as "opening".
+        what: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// What the host said.
+        error: io::Error,
+    },
+}
+
+impl fmt::Display for ImageError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ImageError::InUse(path) => {
+                let path = path.display();
+                write!(f, "{path} is in use by another process: unmount it, or wait for it to end")
+            }
+            ImageError::NotAnImage(path) => {
+                let path = path.display();
+                write!(f, "{path} is neither a regular file nor a block device")
+            }
+            ImageError::Exists(path) => {
+                write!(f, "{} exists already: remove it or choose another name", path.display())
+            }
+            ImageError::SectorTooLarge { path, sector, max } => {
+                let path = path.display();
+                write!(
+                    f,
+                    "{path} has sectors of {sector} bytes, the volume's are {max}: copy it "
+                )?;
+                f.write_str("to an image file, or to a device with small sectors")
+            }
+            ImageError::Host { what, path, error } => {
+                write!(f, "{what} {}: {error}", path.display())
+            }
+        }
+    }
+}
+
+impl std::error::Error for ImageError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            ImageError::Host { error, .. } => Some(error),
+            _ => None,
+        }
+    }
+}
+
+fn host(what: &'static str, path: &Path) -> impl FnOnce(Errno) -> ImageError {
+    let path = path.to_path_buf();
+    move |errno| ImageError::Host { what, path, error: errno.into() }
+}
+
+/// An opened image.
+pub(super) struct Image {
+    pub(super) fd: OwnedFd,
+    pub(super) size: u64,
+    pub(super) sector: u32,
+    /// 1 without direct I/O.
+    pub(super) memory_align: usize,
+}
+
+/// Makes a sparse image file of `size` bytes.
+///
+/// # Errors
+/// If a file of that name exists, or the host refuses.
+pub fn create_image(path: &Path, size: u64) -> Result<(), ImageError> {
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+    let fd = match open_file(path, flags, Mode::from_raw_mode(0o666)) {
+        Ok(fd) => fd,
+        Err(Errno::EXIST) => return Err(ImageError::Exists(path.into())),
+        Err(errno) => return Err(host("creating", path)(errno)),
+    };
+    rustix::fs::ftruncate(&fd, size).map_err(|errno| {
+        let _ = std::fs::remove_file(path);
+        host("giving its size to", path)(errno)
+    })
+}
+
+pub(super) fn open(path: &Path, options: &ImageOptions) -> Result<Image, ImageError> {
+    let stat = rustix::fs::stat(path).map_err(host("opening", path))?;
+    let is_device = match FileType::from_raw_mode(stat.st_mode) {
+        FileType::RegularFile => false,
+        FileType::BlockDevice => true,
+        _ => return Err(ImageError::NotAnImage(path.into())),
+    };
+    let access = if options.read_only { OFlags::RDONLY } else { OFlags::RDWR };
+    // On a block device, O_EXCL keeps out mounts and other exclusive users.
+    let exclusive = if is_device { OFlags::EXCL } else { OFlags::empty() };
+    let flags = access | exclusive | OFlags::CLOEXEC;
+    let fd = with_patience(|| open_file(path, flags, Mode::empty()), Errno::BUSY)
+        .map_err(|errno| refused(path, errno))?;
+    if !is_device {
+        lock(&fd, options.read_only).map_err(|errno| refused(path, errno))?;
+    }
+    let size = if is_device {
+        seek(&fd, SeekFrom::End(0)).map_err(host("measuring", path))?
+    } else {
+        fstat(&fd).map_err(host("measuring", path))?.st_size as u64
+    };
+    let direct = if options.direct { direct_align(&fd, is_device, size) } else { None };
+    let (sector, memory_align) = match direct {
+        Some((sector, memory_align)) if sector <= options.max_sector => (sector, memory_align),
+        _ => {
+            set_direct(&fd, false).map_err(host("opening", path))?;
+            (SMALLEST_SECTOR, 1)
+        }
+    };
+    if is_device {
+        // Buffered or not, a device writes its own sectors whole and no smaller unit.
+        let own = rustix::fs::ioctl_blksszget(&fd).map_err(host("measuring", path))?;
+        let sector = sector.max(own);
+        if sector > options.max_sector {
+            let max = options.max_sector;
+            return Err(ImageError::SectorTooLarge { path: path.into(), sector, max });
+        }
+        return Ok(Image { fd, size: whole(size, sector), sector, memory_align });
+    }
+    Ok(Image { fd, size: whole(size, sector), sector, memory_align })
+}
+
+fn whole(size: u64, sector: u32) -> u64 {
+    size - size % u64::from(sector)
+}
+
+fn refused(path: &Path, errno: Errno) -> ImageError {
+    match errno {
+        Errno::BUSY | Errno::WOULDBLOCK | Errno::TXTBSY => ImageError::InUse(path.into()),
+        errno => host("opening", path)(errno),
+    }
+}
+
+fn lock(fd: &OwnedFd, shared: bool) -> Result<(), Errno> {
+    let operation = if shared {
+        FlockOperation::NonBlockingLockShared
+    } else {
+        FlockOperation::NonBlockingLockExclusive
+    };
+    with_patience(|| flock(fd, operation), Errno::WOULDBLOCK)
+}
+
+#[allow(clippy::disallowed_methods)] // The runtime does not exist yet, or must not be held up.
+fn with_patience<T>(
+    mut try_it: impl FnMut() -> Result<T, Errno>,
+    again: Errno,
+) -> Result<T, Errno> {
+    for _ in 1..LOCK_TRIES {
+        match try_it() {
+            Err(errno) if errno == again => std::thread::sleep(LOCK_PAUSE),
+            result => return result,
+        }
+    }
+    try_it()
+}
+
+fn set_direct(fd: &OwnedFd, direct: bool) -> Result<(), Errno> {
+    let mut flags = fcntl_getfl(fd)?;
+    flags.set(OFlags::DIRECT, direct);
+    fcntl_setfl(fd, flags)
+}
+
+/// Turns on direct I/O, and gives the sector and the alignment of memory that it asks for.
+/// `None` if the host cannot do it on this file.
+fn direct_align(fd: &OwnedFd, is_device: bool, size: u64) -> Option<(u32, usize)> {
+    set_direct(fd, true).ok()?;
+    let stat = statx(fd, c"", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN).ok();
+    let told = stat
+        .filter(|stat| stat.stx_mask & StatxFlags::DIOALIGN.bits() != 0)
+        .map(|stat| (stat.stx_dio_offset_align, stat.stx_dio_mem_align));
+    let (offset, memory) = match told {
+        Some((0, _) | (_, 0)) => return None,
+        Some(told) => told,
+        None if is_device => (rustix::fs::ioctl_blksszget(fd).ok()?, 4096),
+        // Kernels before 6.1 do not tell: a page satisfies every one.
+        None => (4096, 4096),
+    };
+    let sector = offset.max(SMALLEST_SECTOR).next_power_of_two();
+    if size >= u64::from(sector) {
+        // Some file systems take the flag and then refuse the requests.
+        let mut probe = Buf::zeroed(sector as usize);
+        rustix::io::pread(fd, &mut probe[..], 0).ok()?;
+    }
+    Some((sector, memory.max(2) as usize))
+}

@@ -1,0 +1,248 @@
+//! One device request on its way: what is left of it after each step that the kernel took.
+//!
+//! The kernel may do less than it was asked (a signal, more pieces than one call takes): then
+//! another step follows.
+
+use std::io::{IoSlice, IoSliceMut};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use rustix::fs::FallocateFlags;
+use rustix::io::Errno;
+use twin_disk::{Block, Buf, Bytes, Completion, Io, IoError, IoErrorKind, IoKind, IoResult};
+
+use super::DeviceState;
+use super::gather::{Shape, gather};
+
+/// The most pieces that one system call takes (IOV_MAX).
+const MAX_PIECES: usize = 1024;
+
+/// The result of one step: how many bytes, or the error number.
+pub(crate) enum Step {
+    /// By the kernel itself.
+    Kernel(Result<u32, i32>),
+    /// By a helper thread, which gives the job back.
+    Helper(Job, Result<usize, Errno>),
+}
+
+/// What a step needs, as plain data that may cross threads.
+pub(crate) struct Job {
+    fd: Arc<OwnedFd>,
+    kind: IoKind,
+    at: u64,
+    len: u64,
+    done: u64,
+    /// What a write writes.
+    pieces: Vec<Bytes>,
+    /// What a read reads into.
+    buf: Option<Buf>,
+}
+
+pub(crate) struct Transfer {
+    device: Rc<DeviceState>,
+    id: u64,
+    completion: Completion,
+    op: IoKind,
+    at: u64,
+    len: u64,
+    /// With a helper thread while it works on it.
+    job: Option<Job>,
+    /// What the kernel was last given to read: in place until the step ends.
+    iovecs: Vec<libc::iovec>,
+}
+
+/// A request that has its result, for which somebody waits.
+pub(crate) struct Finished {
+    /// The number of its device.
+    pub(crate) device: u32,
+    /// Its own number within its device.
+    pub(crate) id: u64,
+    pub(crate) completion: Completion,
+    pub(crate) result: IoResult,
+}
+
+impl Transfer {
+    pub(super) fn new(
+        device: Rc<DeviceState>,
+        id: u64,
+        io: Io,
+        completion: Completion,
+    ) -> Transfer {
+        let (op, at, len) = (io.kind, io.at, io.len);
+        let shape = Shape { sector: device.sector as usize, memory_align: device.memory_align };
+        let job = Job {
+            fd: Arc::clone(&device.fd),
+            kind: op,
+            at,
+            len,
+            done: 0,
+            pieces: gather(io.blocks, shape),
+            buf: None,
+        };
+        Transfer { device, id, completion, op, at, len, job: Some(job), iovecs: Vec::new() }
+    }
+
+    fn job(&self) -> &Job {
+        match &self.job {
+            Some(job) => job,
+            None => unreachable!("a transfer is looked at only between its steps"),
+        }
+    }
+
+    pub(crate) fn kind(&self) -> IoKind {
+        self.op
+    }
+
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
+        self.job().fd.as_fd()
+    }
+
+    /// Where the next step begins on the device.
+    pub(crate) fn position(&self) -> u64 {
+        self.at + self.job().done
+    }
+
+    pub(crate) fn remaining(&self) -> u64 {
+        self.len - self.job().done
+    }
+
+    /// The memory of the next step, for the kernel. Valid until the transfer ends or is asked
+    /// again.
+    pub(crate) fn iovecs(&mut self) -> &[libc::iovec] {
+        let Some(job) = &mut self.job else { unreachable!("asked between steps") };
+        self.iovecs.clear();
+        match job.kind {
+            IoKind::Read => {
+                let rest = job.rest_of_buf();
+                let (base, len) = (rest.as_mut_ptr().cast(), rest.len());
+                self.iovecs.push(libc::iovec { iov_base: base, iov_len: len });
+            }
+            _ => {
+                for piece in job.rest_of_pieces() {
+                    let (base, len) = (piece.as_ptr().cast_mut().cast(), piece.len());
+                    let full = self.iovecs.len() == MAX_PIECES;
+                    match self.iovecs.last_mut() {
+                        // Blocks cut from one buffer lie behind each other.
+                        Some(last) if last.iov_base.wrapping_byte_add(last.iov_len) == base => {
+                            last.iov_len += len;
+                        }
+                        _ if full => break,
+                        _ => self.iovecs.push(libc::iovec { iov_base: base, iov_len: len }),
+                    }
+                }
+            }
+        }
+        &self.iovecs
+    }
+
+    /// Hands out the job, to be given back with the step's result.
+    pub(crate) fn take_job(&mut self) -> Job {
+        match self.job.take() {
+            Some(job) => job,
+            None => unreachable!("a transfer has one step at a time"),
+        }
+    }
+
+    /// Takes the result of a step. `None` says that there is more to do.
+    pub(crate) fn advance(&mut self, step: Step) -> Option<IoResult> {
+        let result = match step {
+            Step::Kernel(result) => result.map(|n| n as usize).map_err(Errno::from_raw_os_error),
+            Step::Helper(job, result) => {
+                self.job = Some(job);
+                result
+            }
+        };
+        match result {
+            Err(Errno::INTR | Errno::AGAIN) => None,
+            Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL | Errno::NODEV)
+                if self.op == IoKind::Discard =>
+            {
+                self.device.no_discard.set(true);
+                Some(Ok(Vec::new()))
+            }
+            Err(errno) => Some(self.error(error_kind(errno))),
+            Ok(_) if matches!(self.op, IoKind::Flush | IoKind::Discard) => Some(Ok(Vec::new())),
+            Ok(count) => self.moved(count as u64),
+        }
+    }
+
+    fn moved(&mut self, count: u64) -> Option<IoResult> {
+        let sector = u64::from(self.device.sector);
+        let (op, len) = (self.op, self.len);
+        let Some(job) = &mut self.job else { unreachable!("given back above") };
+        let whole =
+            if job.done + count >= len { len } else { (job.done + count) / sector * sector };
+        if whole <= job.done {
+            let what = match op {
+                IoKind::Read => "the file ends before its size: was it cut meanwhile?",
+                _ => "the host wrote nothing",
+            };
+            return Some(self.error(IoErrorKind::Other(what.into())));
+        }
+        job.done = whole;
+        if whole < len {
+            return None;
+        }
+        Some(Ok(job.buf.take().map(|buf| Block::Bytes(buf.freeze())).into_iter().collect()))
+    }
+
+    fn error(&self, kind: IoErrorKind) -> IoResult {
+        Err(IoError { op: self.op, at: self.at, len: self.len, kind })
+    }
+
+    /// Ends the transfer. No step may be under way.
+    pub(crate) fn end(self, result: IoResult) -> Finished {
+        let device = self.device.number;
+        self.device.in_flight.set(self.device.in_flight.get() - 1);
+        Finished { device, id: self.id, completion: self.completion, result }
+    }
+}
+
+impl Job {
+    fn rest_of_buf(&mut self) -> &mut [u8] {
+        let len = self.len as usize;
+        &mut self.buf.get_or_insert_with(|| Buf::zeroed(len))[self.done as usize..]
+    }
+
+    fn rest_of_pieces(&self) -> impl Iterator<Item = &[u8]> {
+        let mut skip = self.done as usize;
+        self.pieces.iter().filter_map(move |piece| {
+            let rest = piece.get(skip..).filter(|rest| !rest.is_empty());
+            skip = skip.saturating_sub(piece.len());
+            rest
+        })
+    }
+
+    /// Takes one step, blocking the thread.
+    pub(crate) fn run(mut self) -> Step {
+        let fd = Arc::clone(&self.fd);
+        let at = self.at + self.done;
+        let result = match self.kind {
+            IoKind::Read => {
+                let rest = self.rest_of_buf();
+                rustix::io::preadv(&fd, &mut [IoSliceMut::new(rest)], at)
+            }
+            IoKind::Write => {
+                let pieces: Vec<_> =
+                    self.rest_of_pieces().take(MAX_PIECES).map(IoSlice::new).collect();
+                rustix::io::pwritev(&fd, &pieces, at)
+            }
+            IoKind::Flush => rustix::fs::fdatasync(&fd).map(|()| 0),
+            IoKind::Discard => {
+                let mode = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+                rustix::fs::fallocate(&fd, mode, at, self.len).map(|()| 0)
+            }
+        };
+        Step::Helper(self, result)
+    }
+}
+
+fn error_kind(errno: Errno) -> IoErrorKind {
+    match errno {
+        Errno::NOSPC | Errno::DQUOT => IoErrorKind::NoSpace,
+        Errno::IO | Errno::NODATA | Errno::REMOTEIO | Errno::ILSEQ => IoErrorKind::Medium,
+        Errno::NODEV | Errno::NXIO | Errno::SHUTDOWN | Errno::NOMEDIUM => IoErrorKind::Gone,
+        other => IoErrorKind::Other(std::io::Error::from(other).to_string()),
+    }
+}

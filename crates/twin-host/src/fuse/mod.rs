@@ -1,0 +1,32 @@
+//! FUSE: a [`twin_fs::FileSystem`] as a mounted file system.
+//!
+//! From packet to packet: `parse` reads one, `translate` makes it an operation,
+//! [`Session`] executes it on the core, `reply` writes the answer. `abi` has the kernel's
+//! structures and `errno` is the only place where error numbers have a meaning. [`Mount`] puts a
+//! session in place, [`serve`] runs it until somebody ends it, [`unmount`] ends it from outside,
+//! and [`in_background`] makes a daemon of it.
+//!
+//! Start at [`serve`], or at `examples/mirror.rs`, which does it all.
+
+mod abi;
+mod client;
+mod daemon;
+mod errno;
+mod mount;
+mod mountinfo;
+mod negotiate;
+mod options;
+mod parse;
+mod reply;
+mod serve;
+mod session;
+mod translate;
+mod unmount;
+
+pub use daemon::{Ready, in_background};
+pub use errno::{errno, from_errno};
+pub use mount::{Mount, MountError, MountOptions};
+pub use options::SessionOptions;
+pub use serve::serve;
+pub use session::{End, Session, SessionStats};
+pub use unmount::{UnmountError, unmount};

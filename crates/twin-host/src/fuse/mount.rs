@@ -1,0 +1,312 @@
+//! Putting a file system in place: with mount(2) as the superuser, through fusermount3 as
+//! anybody else.
+
+use std::fmt;
+use std::fs;
+use std::io;
+use std::io::IoSliceMut;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::rc::Rc;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use rustix::fs::{Mode, OFlags, fcntl_setfl};
+use rustix::io::{Errno, FdFlags, fcntl_setfd};
+use rustix::mount::{MountFlags, UnmountFlags};
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SocketFlags, SocketType,
+    recvmsg, socketpair,
+};
+
+use super::mountinfo::mounted_at;
+
+/// The type under which mounts appear, after `fuse.`.
+const SUBTYPE: &str = "twinfs";
+/// The type by which `unmount` knows our mounts.
+pub(super) const MOUNT_TYPE: &str = "fuse.twinfs";
+const HELPER: &str = "fusermount3";
+/// How long a dropped mount waits to be out of the tree.
+const DROP_PATIENCE: Duration = Duration::from_secs(2);
+
+/// How to mount.
+#[derive(Clone, Debug)]
+pub struct MountOptions {
+    /// What to show as the mounted device: the image's path.
+    pub source: String,
+    /// Let other users in. An ordinary user may only if /etc/fuse.conf has `user_allow_other`.
+    pub allow_other: bool,
+    /// Let the kernel check permission bits.
+    pub kernel_checks: bool,
+    /// Mount read-only.
+    pub read_only: bool,
+    /// The largest read-ahead of the kernel, in bytes. Only the superuser may choose more than
+    /// the kernel's 128 KiB.
+    pub read_ahead: u32,
+}
+
+impl Default for MountOptions {
+    fn default() -> Self {
+        MountOptions {
+            source: SUBTYPE.into(),
+            allow_other: rustix::process::geteuid().is_root(),
+            kernel_checks: true,
+            read_only: false,
+            read_ahead: 1 << 20,
+        }
+    }
+}
+
+/// Why a mount failed.
+#[derive(Debug)]
+pub enum MountError {
+    /// `/dev/fuse` could not be opened.
+    NoFuse(io::Error),
+    /// The place to mount at cannot be used.
+    Place {
+        /// The directory.
+        dir: PathBuf,
+        /// What the host said.
+        error: io::Error,
+    },
+    /// The kernel or the helper refused.
+    Refused {
+        /// The directory.
+        dir: PathBuf,
+        /// What it said.
+        why: String,
+    },
+    /// There is no fusermount3, which an ordinary user needs.
+    NoHelper(io::Error),
+}
+
+impl fmt::Display for MountError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            MountError::NoFuse(error) => {
+                write!(f, "/dev/fuse: {error}: load the kernel's fuse module, or allow the device")
+            }
+            MountError::Place { dir, error } => {
+                write!(f, "{}: {error}: mount at an existing directory", dir.display())
+            }
+            MountError::Refused { dir, why } => {
+                write!(f, "cannot mount at {}: {why}", dir.display())
+            }
+            MountError::NoHelper(error) => {
+                write!(f, "{HELPER}: {error}: install fuse3, or mount as root")
+            }
+        }
+    }
+}
+
+impl std::error::Error for MountError {}
+
+/// A mounted file system whose requests can be read. Dropping it unmounts it lazily if nobody has
+/// unmounted it before.
+pub struct Mount {
+    pub(super) dir: PathBuf,
+    fd: Rc<OwnedFd>,
+    by_helper: bool,
+    pub(super) gone: bool,
+}
+
+impl Mount {
+    /// Mounts at a directory. Requests wait until a [`Session`](super::Session) answers them.
+    ///
+    /// # Errors
+    /// If the place is no directory, or the kernel or fusermount3 refuse.
+    pub fn new(dir: &Path, options: &MountOptions) -> Result<Mount, MountError> {
+        clear_dead_mount(dir);
+        let place = |error| MountError::Place { dir: dir.into(), error };
+        let dir = fs::canonicalize(dir).map_err(place)?;
+        let meta = fs::metadata(&dir).map_err(place)?;
+        if !meta.is_dir() {
+            return Err(place(io::Error::from(io::ErrorKind::NotADirectory)));
+        }
+        let by_helper = !rustix::process::geteuid().is_root();
+        let fd = if by_helper { ask_helper(&dir, options)? } else { mount_here(&dir, options)? };
+        let mount = Mount { dir, fd: Rc::new(fd), by_helper, gone: false };
+        if !by_helper {
+            mount.widen(options.read_ahead);
+        }
+        Ok(mount)
+    }
+
+    /// The descriptor to read requests from.
+    pub fn fd(&self) -> Rc<OwnedFd> {
+        Rc::clone(&self.fd)
+    }
+
+    /// Where it is mounted.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// How to unmount it, from another thread.
+    pub(super) fn unmounter(&self) -> Unmounter {
+        Unmounter { dir: self.dir.clone(), by_helper: self.by_helper }
+    }
+
+    /// Raises the kernel's limits for this mount: read-ahead, and how much of the page cache may
+    /// be dirty. Best effort: without it things are only slower.
+    fn widen(&self, read_ahead: u32) {
+        let Ok(Some(mounted)) = mounted_at(&self.dir) else { return };
+        let limits = PathBuf::from("/sys/class/bdi").join(mounted.device);
+        let _ = fs::write(limits.join("read_ahead_kb"), (read_ahead >> 10).to_string());
+        let _ = fs::write(limits.join("strict_limit"), "0");
+        let _ = fs::write(limits.join("max_ratio"), "100");
+    }
+}
+
+impl Drop for Mount {
+    fn drop(&mut self) {
+        if !self.gone {
+            // The kernel may want to write to us first, and this thread would not listen.
+            let (unmounter, (done, wait)) = (self.unmounter(), mpsc::channel());
+            let work = move || done.send(unmounter.detach());
+            let started = thread::Builder::new().spawn(work).is_ok();
+            let _ = started && wait.recv_timeout(DROP_PATIENCE).is_ok();
+        }
+    }
+}
+
+/// A daemon that was killed leaves its mount behind, on which every call fails. It is in the way
+/// of the next.
+fn clear_dead_mount(dir: &Path) {
+    let dead = fs::metadata(dir).is_err_and(|e| e.raw_os_error() == Some(libc::ENOTCONN));
+    if dead {
+        let by_helper = !rustix::process::geteuid().is_root();
+        let _ = Unmounter { dir: dir.into(), by_helper }.detach();
+    }
+}
+
+fn flags_of(options: &MountOptions) -> Vec<String> {
+    let mut flags = vec![format!("max_read={}", 1 << 20)];
+    if options.kernel_checks {
+        flags.push("default_permissions".into());
+    }
+    if options.allow_other {
+        flags.push("allow_other".into());
+    }
+    flags
+}
+
+fn mount_here(dir: &Path, options: &MountOptions) -> Result<OwnedFd, MountError> {
+    let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    let fd = rustix::fs::open("/dev/fuse", flags, Mode::empty())
+        .map_err(|errno| MountError::NoFuse(errno.into()))?;
+    let (uid, gid) = (rustix::process::geteuid(), rustix::process::getegid());
+    let mut data = vec![
+        format!("fd={}", fd.as_raw_fd()),
+        "rootmode=40000".into(),
+        format!("user_id={},group_id={}", uid.as_raw(), gid.as_raw()),
+    ];
+    data.extend(flags_of(options));
+    let data = std::ffi::CString::new(data.join(",")).unwrap_or_default();
+    let flags = if options.read_only { MountFlags::RDONLY } else { MountFlags::empty() };
+    rustix::mount::mount(options.source.as_str(), dir, MOUNT_TYPE, flags, Some(data.as_c_str()))
+        .map_err(|errno| MountError::Refused {
+            dir: dir.into(),
+            why: io::Error::from(errno).to_string(),
+        })?;
+    Ok(fd)
+}
+
+/// Lets fusermount3 mount; it hands `/dev/fuse` back over a socket.
+fn ask_helper(dir: &Path, options: &MountOptions) -> Result<OwnedFd, MountError> {
+    let refused = |why: String| MountError::Refused { dir: dir.into(), why };
+    let pair = socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::empty(), None);
+    let (ours, theirs) = pair.map_err(|errno| refused(io::Error::from(errno).to_string()))?;
+    let _ = fcntl_setfd(&ours, FdFlags::CLOEXEC);
+    let mut flags = flags_of(options);
+    flags.push(format!("fsname={}", options.source.replace('\\', "\\\\").replace(',', "\\,")));
+    flags.push(format!("subtype={SUBTYPE}"));
+    if options.read_only {
+        flags.push("ro".into());
+    }
+    let child = Command::new(HELPER)
+        .arg("-o")
+        .arg(flags.join(","))
+        .arg("--")
+        .arg(dir)
+        .env("_FUSE_COMMFD", theirs.as_raw_fd().to_string())
+        .stdin(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(MountError::NoHelper)?;
+    // Ours must be the only end left, or a helper that fails would keep us waiting.
+    drop(theirs);
+    let fd = receive_fd(&ours);
+    let output = child.wait_with_output().map_err(MountError::NoHelper)?;
+    match fd {
+        Ok(Some(fd)) => {
+            let flags = fcntl_setfd(&fd, FdFlags::CLOEXEC)
+                .and_then(|()| fcntl_setfl(&fd, OFlags::RDWR | OFlags::NONBLOCK));
+            flags.map_err(|errno| refused(io::Error::from(errno).to_string()))?;
+            Ok(fd)
+        }
+        _ => {
+            let said = String::from_utf8_lossy(&output.stderr).trim().to_string();
+            Err(refused(if said.is_empty() { format!("{HELPER} failed") } else { said }))
+        }
+    }
+}
+
+fn receive_fd(socket: &OwnedFd) -> Result<Option<OwnedFd>, Errno> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    let mut byte = [0u8; 1];
+    let mut pieces = [IoSliceMut::new(&mut byte)];
+    recvmsg(socket.as_fd(), &mut pieces, &mut ancillary, RecvFlags::CMSG_CLOEXEC)?;
+    Ok(ancillary.drain().find_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(mut fds) => fds.next(),
+        _ => None,
+    }))
+}
+
+/// Unmounts, from any thread. Not from the core's: the kernel may ask the file system first.
+#[derive(Clone, Debug)]
+pub(super) struct Unmounter {
+    pub(super) dir: PathBuf,
+    pub(super) by_helper: bool,
+}
+
+impl Unmounter {
+    /// Unmounts, unless somebody uses it.
+    pub(super) fn unmount(&self) -> Result<(), String> {
+        self.run(UnmountFlags::NOFOLLOW, &["-u"])
+    }
+
+    /// Takes it out of the tree; it ends when nobody uses it any more.
+    pub(super) fn detach(&self) -> Result<(), String> {
+        self.run(UnmountFlags::NOFOLLOW | UnmountFlags::DETACH, &["-u", "-z"])
+    }
+
+    /// Unmounts it; if somebody uses it, writes out what the kernel holds and detaches it.
+    pub(super) fn unmount_or_detach(&self) -> Result<(), String> {
+        if self.unmount().is_ok() {
+            return Ok(());
+        }
+        if let Ok(dir) = fs::File::open(&self.dir) {
+            let _ = rustix::fs::syncfs(&dir);
+        }
+        self.detach()
+    }
+
+    fn run(&self, flags: UnmountFlags, helper_flags: &[&str]) -> Result<(), String> {
+        if !self.by_helper {
+            return rustix::mount::unmount(&self.dir, flags)
+                .map_err(|errno| io::Error::from(errno).to_string());
+        }
+        let mut command = Command::new(HELPER);
+        command.args(helper_flags).arg("--").arg(&self.dir).stdin(Stdio::null());
+        let output = command.output().map_err(|error| format!("{HELPER}: {error}"))?;
+        if output.status.success() {
+            return Ok(());
+        }
+        Err(String::from_utf8_lossy(&output.stderr).trim().to_string())
+    }
+}

@@ -1,0 +1,90 @@
+//! How a mount serves its clients.
+
+use std::rc::Rc;
+
+use twin_rt::{Nanos, SECS};
+
+/// How the front end and the kernel share the work.
+#[derive(Clone)]
+pub struct SessionOptions {
+    /// How long the kernel may trust a name, in nanoseconds. Safe to be long where only this
+    /// mount changes the volume.
+    pub entry_timeout_ns: Nanos,
+    /// How long the kernel may trust attributes.
+    pub attr_timeout_ns: Nanos,
+    /// How long the kernel may trust that a name does not exist. Zero: not at all.
+    pub negative_timeout_ns: Nanos,
+    /// Let the kernel collect writes in its page cache. Good for large sequential writes, bad for
+    /// many small files.
+    pub writeback_cache: bool,
+    /// Execute opens and releases. Without, the kernel is told once that opens need no request,
+    /// which saves up to three requests a file; inodes then live by their references.
+    pub count_opens: bool,
+    /// Serve extended attributes. Without, the kernel is told once that there are none, which
+    /// saves it a question at the first write to each file.
+    pub xattrs: bool,
+    /// Only this mount changes the volume: the kernel may keep cached data between opens and
+    /// need not look for changes.
+    pub exclusive: bool,
+    /// The kernel checks permission bits (mount option `default_permissions`). If it does not,
+    /// opens are executed whatever [`count_opens`](Self::count_opens) says: the core checks there.
+    pub kernel_checks: bool,
+    /// The largest write and read, in bytes: a multiple of 4,096, at most 1 MiB.
+    pub max_write: u32,
+    /// Requests that the kernel may have under way by itself: read-ahead and write-back.
+    pub max_background: u16,
+    /// Told of damage, of malformed packets, and of anything else worth a line in a log.
+    pub report: Rc<dyn Fn(&str)>,
+}
+
+impl Default for SessionOptions {
+    fn default() -> Self {
+        SessionOptions {
+            entry_timeout_ns: 86_400 * SECS,
+            attr_timeout_ns: 86_400 * SECS,
+            negative_timeout_ns: 86_400 * SECS,
+            writeback_cache: false,
+            count_opens: false,
+            xattrs: true,
+            exclusive: true,
+            kernel_checks: true,
+            max_write: 1 << 20,
+            max_background: 64,
+            report: Rc::new(|line| eprintln!("{line}")),
+        }
+    }
+}
+
+impl SessionOptions {
+    /// For a file system that others change too, as a mirrored directory: the kernel asks again
+    /// after a second, and at every open.
+    pub fn shared() -> SessionOptions {
+        SessionOptions {
+            entry_timeout_ns: SECS,
+            attr_timeout_ns: SECS,
+            negative_timeout_ns: 0,
+            count_opens: true,
+            exclusive: false,
+            ..SessionOptions::default()
+        }
+    }
+}
+
+impl SessionOptions {
+    /// True if opens are requests.
+    pub(super) fn executes_opens(&self) -> bool {
+        self.count_opens || !self.kernel_checks
+    }
+}
+
+/// What was agreed with the kernel.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Agreed {
+    /// INIT has been answered.
+    pub(super) started: bool,
+    /// The kernel leaves set-id bits to us and says where they fall.
+    pub(super) kill_privileges: bool,
+    /// Opens need no request.
+    pub(super) no_open: bool,
+    pub(super) no_opendir: bool,
+}

@@ -1,0 +1,479 @@
+//! A mounted file system's conversation with the kernel.
+//!
+//! Contract: every request is read, executed and answered by the core's thread. One packet is one
+//! event of the run (see [`FlightLog`](crate::FlightLog)): its operations are polled in place, in
+//! order, and whatever has to wait goes on as a task. What the front end itself asks of the core
+//! (to give back an entry whose reply the kernel did not take) enters as an event too.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::io::{self, IoSlice};
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
+use std::task::{Poll, Waker};
+
+use rustix::io::Errno;
+use twin_disk::{Block, Buf, Bytes};
+use twin_fs::{Cred, Entry, FileSystem, FsError, Op, Reply, Request};
+
+use super::abi::{self, InHeader};
+use super::errno::errno;
+use super::negotiate::negotiate;
+use super::options::{Agreed, SessionOptions};
+use super::parse::parse;
+use super::reply::{Answer, encode, negative_entry, prime_entry};
+use super::translate::{Expect, Plan, plan, write_op};
+use crate::host::{Host, Source, Watch};
+use crate::zeros::push_zeros;
+
+/// Packets are read to here, so that a write's data begins at an aligned address.
+const PACKET_AT: usize = PAYLOAD_AT - abi::WRITE_HEAD;
+const PAYLOAD_AT: usize = 4096;
+/// Data of writes from this length on stays in the packet's buffer, in bytes; shorter data is
+/// copied, for a piece keeps its whole buffer in memory.
+const KEEP_FROM: usize = 128 << 10;
+/// The most pieces that one system call takes (IOV_MAX).
+const MAX_PIECES: usize = 1024;
+
+/// How a session ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// The file system was unmounted.
+    Unmounted,
+    /// It was told to stop while clients still held on to it.
+    Abandoned,
+}
+
+/// What a session has seen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SessionStats {
+    /// Packets of the kernel.
+    pub packets: u64,
+    /// Operations that the core executed.
+    pub operations: u64,
+    /// Operations that had to wait for something.
+    pub waited: u64,
+    /// Packets that made no sense.
+    pub malformed: u64,
+}
+
+/// Serves a file system to the kernel. Cheap to clone.
+pub struct Session<F>(Rc<Inner<F>>);
+
+impl<F> Clone for Session<F> {
+    fn clone(&self) -> Self {
+        Session(Rc::clone(&self.0))
+    }
+}
+
+struct Inner<F> {
+    host: Host,
+    fs: Rc<F>,
+    fd: Rc<OwnedFd>,
+    options: SessionOptions,
+    agreed: Cell<Agreed>,
+    prime_name: String,
+    link: Link,
+    watch: RefCell<Option<Watch>>,
+    next_id: Cell<u64>,
+    in_flight: Cell<usize>,
+    stats: Cell<SessionStats>,
+    /// A buffer for heads of answers.
+    spare: RefCell<Vec<u8>>,
+}
+
+/// What passes from the driver, which reads, to the session's task, which executes.
+struct Link {
+    fd: Rc<OwnedFd>,
+    buffer_len: usize,
+    packet: RefCell<Option<Buf>>,
+    /// Bytes of the packet that was read; zero if there is none.
+    filled: Cell<usize>,
+    /// References and opens to give back.
+    debts: RefCell<VecDeque<Op>>,
+    state: RefCell<State>,
+    waker: RefCell<Option<Waker>>,
+}
+
+enum State {
+    Open,
+    Ended(End),
+    Failed(io::Error),
+}
+
+impl Link {
+    fn wake(&self) {
+        if let Some(waker) = self.waker.borrow_mut().take() {
+            waker.wake();
+        }
+    }
+
+    /// Reads one packet. False if there is none.
+    fn read(&self) -> bool {
+        let mut slot = self.packet.borrow_mut();
+        let buf = slot.get_or_insert_with(|| Buf::zeroed(self.buffer_len));
+        loop {
+            match rustix::io::read(&self.fd, &mut buf[PACKET_AT..]) {
+                Ok(0) => {
+                    *self.state.borrow_mut() = State::Ended(End::Unmounted);
+                    return true;
+                }
+                Ok(len) => {
+                    self.filled.set(len);
+                    return true;
+                }
+                // The client gave up before its request was read: there may be another.
+                Err(Errno::NOENT | Errno::INTR) => {}
+                Err(Errno::AGAIN) => return false,
+                Err(Errno::NODEV | Errno::CONNABORTED) => {
+                    *self.state.borrow_mut() = State::Ended(End::Unmounted);
+                    return true;
+                }
+                Err(error) => {
+                    *self.state.borrow_mut() = State::Failed(error.into());
+                    return true;
+                }
+            }
+        }
+    }
+}
+
+impl<F: 'static> Source for Inner<F> {
+    fn take_event(&self) -> bool {
+        if !matches!(*self.link.state.borrow(), State::Open) {
+            return false;
+        }
+        let something = !self.link.debts.borrow().is_empty() || self.link.read();
+        if something {
+            self.link.wake();
+        }
+        something
+    }
+}
+
+impl<F: FileSystem> Session<F> {
+    /// A session over an open, non-blocking `/dev/fuse` that is mounted or about to be.
+    pub fn new(host: &Host, fd: Rc<OwnedFd>, fs: Rc<F>, options: SessionOptions) -> Session<F> {
+        let link = Link {
+            fd: Rc::clone(&fd),
+            buffer_len: PAYLOAD_AT + options.max_write as usize,
+            packet: RefCell::default(),
+            filled: Cell::new(0),
+            debts: RefCell::default(),
+            state: RefCell::new(State::Open),
+            waker: RefCell::default(),
+        };
+        // No client comes upon it by chance.
+        let prime_name = format!(".twinfs-{}-{}", std::process::id(), host.rt().now().0);
+        Session(Rc::new(Inner {
+            host: host.clone(),
+            fs,
+            fd,
+            options,
+            agreed: Cell::default(),
+            prime_name,
+            link,
+            watch: RefCell::default(),
+            next_id: Cell::new(1),
+            in_flight: Cell::new(0),
+            stats: Cell::default(),
+            spare: RefCell::default(),
+        }))
+    }
+
+    /// Serves until the file system is unmounted or the session is abandoned, and until every
+    /// operation has ended.
+    ///
+    /// # Errors
+    /// If `/dev/fuse` cannot be read.
+    pub async fn run(&self) -> io::Result<End> {
+        let inner = &self.0;
+        let source: Rc<dyn Source> = Rc::clone(inner) as Rc<dyn Source>;
+        let watch = inner.host.watch(Rc::clone(&inner.fd), source)?;
+        *inner.watch.borrow_mut() = Some(watch);
+        let end = poll_fn(|cx| {
+            if inner.link.filled.get() > 0 {
+                inner.handle_packet();
+            } else {
+                inner.pay_debt();
+            }
+            *inner.link.waker.borrow_mut() = Some(cx.waker().clone());
+            let ended = !matches!(*inner.link.state.borrow(), State::Open);
+            if ended {
+                // An ended connection would report itself readable for ever.
+                inner.watch.borrow_mut().take();
+            }
+            let idle = inner.in_flight.get() == 0;
+            if ended && idle { Poll::Ready(()) } else { Poll::Pending }
+        });
+        end.await;
+        match std::mem::replace(&mut *inner.link.state.borrow_mut(), State::Ended(End::Abandoned)) {
+            State::Failed(error) => Err(error),
+            State::Ended(end) => Ok(end),
+            State::Open => unreachable!("it ended"),
+        }
+    }
+
+    /// Ends the session although it is still mounted. Operations under way end first.
+    pub fn abandon(&self) {
+        let mut state = self.0.link.state.borrow_mut();
+        if matches!(*state, State::Open) {
+            *state = State::Ended(End::Abandoned);
+            self.0.link.wake();
+        }
+    }
+
+    /// The name, in the root, of a file that is not there: opening it once tells the kernel that
+    /// opens need no request, files that it creates included. `None` if they do.
+    pub(super) fn prime_name(&self) -> Option<&str> {
+        (!self.0.options.executes_opens()).then_some(self.0.prime_name.as_str())
+    }
+
+    /// What it has seen so far.
+    pub fn stats(&self) -> SessionStats {
+        self.0.stats.get()
+    }
+}
+
+impl<F: FileSystem> Inner<F> {
+    fn count(&self, change: impl FnOnce(&mut SessionStats)) {
+        let mut stats = self.stats.get();
+        change(&mut stats);
+        self.stats.set(stats);
+    }
+
+    fn handle_packet(self: &Rc<Self>) {
+        let len = self.link.filled.replace(0);
+        let Some(buf) = self.link.packet.borrow_mut().take() else { return };
+        self.count(|stats| stats.packets += 1);
+        let packet = &buf[PACKET_AT..PACKET_AT + len];
+        let (header, planned) = match parse(packet) {
+            Ok((header, call)) => {
+                let (options, agreed) = (&self.options, self.agreed.get());
+                let planned = plan(&header, call, options, &agreed, self.prime_name.as_bytes());
+                (header, planned)
+            }
+            Err(malformed) => {
+                self.count(|stats| stats.malformed += 1);
+                (self.options.report)(&malformed.to_string());
+                if let Some(unique) = malformed.unique {
+                    self.refuse(unique, Errno::INVAL);
+                }
+                *self.link.packet.borrow_mut() = Some(buf);
+                return;
+            }
+        };
+        if let Plan::Write { cred, ino, off, len } = planned {
+            let data = self.take_data(buf, len);
+            self.enter(&header, cred, write_op(ino, off, data), Expect::Written);
+            return;
+        }
+        // Nothing points into the packet any more.
+        *self.link.packet.borrow_mut() = Some(buf);
+        self.carry_out(&header, planned);
+    }
+
+    /// The data of a write, out of the buffer that it was read to.
+    fn take_data(&self, buf: Buf, len: usize) -> Bytes {
+        if len >= KEEP_FROM {
+            return buf.freeze().slice(PAYLOAD_AT, len);
+        }
+        let data = Bytes::copy_of(&buf[PAYLOAD_AT..PAYLOAD_AT + len]);
+        *self.link.packet.borrow_mut() = Some(buf);
+        data
+    }
+
+    fn carry_out(self: &Rc<Self>, header: &InHeader, plan: Plan) {
+        let unique = header.unique;
+        match plan {
+            Plan::Ask(cred, op, expect) => self.enter(header, cred, op, expect),
+            Plan::Forget(ops) => {
+                for op in ops {
+                    self.enter(header, Cred::root(), op, Expect::Silence);
+                }
+            }
+            Plan::Refuse(errno) => self.refuse(unique, errno),
+            Plan::Accept => {
+                let _ = self.send(unique, None, self.answer());
+            }
+            Plan::Prime => {
+                let mut answer = self.answer();
+                answer.push(&prime_entry());
+                let _ = self.send(unique, None, answer);
+            }
+            Plan::TellDaemon => {
+                let mut answer = self.answer();
+                answer.push(&abi::IoctlOut::default());
+                answer.push(&std::process::id());
+                let _ = self.send(unique, None, answer);
+            }
+            Plan::Init { init, flags2 } => match negotiate(&init, flags2, &self.options) {
+                Ok((out, agreed)) => {
+                    self.agreed.set(agreed);
+                    let mut answer = self.answer();
+                    answer.push(&out);
+                    let _ = self.send(unique, None, answer);
+                }
+                Err(errno) => {
+                    let (major, minor) = (init.major, init.minor);
+                    (self.options.report)(&format!(
+                        "the kernel speaks FUSE {major}.{minor}; 7.{} or newer is needed",
+                        abi::OLDEST_MINOR
+                    ));
+                    self.refuse(unique, errno);
+                }
+            },
+            Plan::Write { .. } => unreachable!("it took its data from the packet"),
+        }
+    }
+
+    /// Hands an operation to the core. Polls it in place; what has to wait goes on as a task.
+    fn enter(self: &Rc<Self>, header: &InHeader, cred: Cred, op: Op, expect: Expect) {
+        let id = self.next_id.get();
+        self.next_id.set(id + 1);
+        let request = Request { id, client: header.pid, cred, op };
+        if let Some(flight) = self.host.flight() {
+            flight.arrived(&request);
+        }
+        self.count(|stats| stats.operations += 1);
+        self.in_flight.set(self.in_flight.get() + 1);
+        let before = self.in_flight.get();
+        let (inner, unique) = (Rc::clone(self), header.unique);
+        self.host.rt().run_or_spawn(abi::opcode_name(header.opcode), async move {
+            let result = inner.fs.execute(request).await;
+            inner.done(unique, expect, result);
+            inner.in_flight.set(inner.in_flight.get() - 1);
+            if inner.in_flight.get() == 0 && !matches!(*inner.link.state.borrow(), State::Open) {
+                inner.link.wake();
+            }
+        });
+        if self.in_flight.get() == before {
+            self.count(|stats| stats.waited += 1);
+        }
+    }
+
+    /// Answers an operation.
+    fn done(&self, unique: u64, expect: Expect, result: Result<Reply, FsError>) {
+        let mut reply = match result {
+            Ok(reply) => reply,
+            Err(error) => return self.failed(unique, expect, &error),
+        };
+        if expect == Expect::Silence {
+            return;
+        }
+        let mut answer = self.answer();
+        let errno = match encode(&mut answer, expect, &mut reply, &self.options) {
+            Ok(fits) => fits.err(),
+            Err(_) => {
+                (self.options.report)(&format!(
+                    "the core gave a wrong kind of reply to {expect:?}"
+                ));
+                Some(Errno::IO)
+            }
+        };
+        let sent = self.send(unique, errno, answer);
+        if sent.is_err() || errno.is_some() {
+            // The kernel does not know of what it was given.
+            self.link.debts.borrow_mut().extend(debts(expect, &reply));
+            if let Some(watch) = &*self.watch.borrow() {
+                watch.nudge();
+            }
+        }
+    }
+
+    fn failed(&self, unique: u64, expect: Expect, error: &FsError) {
+        if error.is_damage() {
+            (self.options.report)(&error.to_string());
+        }
+        match (expect, error) {
+            (Expect::Silence, _) => {}
+            (Expect::Lookup, FsError::NotFound) if self.options.negative_timeout_ns > 0 => {
+                let mut answer = self.answer();
+                answer.push(&negative_entry(&self.options));
+                let _ = self.send(unique, None, answer);
+            }
+            // The kernel looks up again.
+            (Expect::Create { exclusive: false, .. }, FsError::Exists) => {
+                self.refuse(unique, Errno::STALE);
+            }
+            (_, error) => self.refuse(unique, errno(error)),
+        }
+    }
+
+    /// Gives back one reference or open that the kernel did not take.
+    fn pay_debt(self: &Rc<Self>) {
+        let debt = self.link.debts.borrow_mut().pop_front();
+        if let Some(op) = debt {
+            let header = InHeader { opcode: abi::opcode::FORGET, ..InHeader::default() };
+            self.enter(&header, Cred::root(), op, Expect::Silence);
+        }
+    }
+
+    fn answer(&self) -> Answer {
+        Answer::new(self.spare.take())
+    }
+
+    fn refuse(&self, unique: u64, errno: Errno) {
+        let _ = self.send(unique, Some(errno), self.answer());
+    }
+
+    /// Writes an answer. Fails if the kernel no longer wants it.
+    fn send(&self, unique: u64, errno: Option<Errno>, mut answer: Answer) -> Result<(), Errno> {
+        answer.finish(unique, errno);
+        let sent = if answer.data.is_empty() {
+            rustix::io::write(&self.fd, &answer.head)
+        } else {
+            self.send_data(&answer)
+        };
+        *self.spare.borrow_mut() = answer.head;
+        match sent {
+            Ok(_) => Ok(()),
+            Err(gone @ (Errno::NOENT | Errno::NODEV)) => Err(gone),
+            Err(errno) => {
+                // The request must not wait for ever for an answer that the kernel refuses.
+                (self.options.report)(&format!("the kernel refuses an answer: {errno}"));
+                if sent_error(&self.fd, unique).is_err() { Err(Errno::NODEV) } else { Err(errno) }
+            }
+        }
+    }
+
+    fn send_data(&self, answer: &Answer) -> Result<usize, Errno> {
+        let mut expanded: Vec<Bytes> = Vec::with_capacity(answer.data.len());
+        for block in &answer.data {
+            match block {
+                Block::Zero(len) => push_zeros(&mut expanded, *len as usize),
+                block => expanded.push(block.to_bytes()),
+            }
+        }
+        if expanded.len() >= MAX_PIECES {
+            let len = answer.data.iter().map(Block::len).sum();
+            expanded = vec![twin_disk::gather(&answer.data, 0, len).to_bytes()];
+        }
+        let mut pieces = Vec::with_capacity(1 + expanded.len());
+        pieces.push(IoSlice::new(&answer.head));
+        pieces.extend(expanded.iter().map(|bytes| IoSlice::new(bytes)));
+        rustix::io::writev(&self.fd, &pieces)
+    }
+}
+
+fn sent_error(fd: &OwnedFd, unique: u64) -> Result<(), Errno> {
+    let mut answer = Answer::new(Vec::new());
+    answer.finish(unique, Some(Errno::IO));
+    rustix::io::write(fd, &answer.head).map(|_| ())
+}
+
+/// What to give back if the kernel does not take this reply.
+fn debts(expect: Expect, reply: &Reply) -> Vec<Op> {
+    let forget = |entry: &Entry| Op::Forget { ino: entry.attr.ino, count: 1 };
+    match (expect, reply) {
+        (Expect::Create { opened: true, .. }, Reply::Entry(entry)) => {
+            vec![Op::Release { ino: entry.attr.ino }, forget(entry)]
+        }
+        (_, Reply::Entry(entry)) => vec![forget(entry)],
+        (_, Reply::Dir(entries)) => {
+            entries.iter().filter_map(|e| e.entry.as_ref()).map(forget).collect()
+        }
+        _ => Vec::new(),
+    }
+}

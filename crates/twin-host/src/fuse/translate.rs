@@ -1,0 +1,433 @@
+//! From a call of the kernel to an operation of the core, and what its reply is to look like.
+//!
+//! Everything that is the kernel's habit and not the core's concern ends here: node numbers,
+//! flag words, masks, which calls need no operation at all.
+
+use rustix::io::Errno;
+use twin_fs::{
+    Cred, Data, Fallocate, Ino, Op, ROOT_INO, RenameMode, SeekFor, SetAttr, SetTime, Timestamp,
+    XattrMode,
+};
+
+use super::abi::{self, InHeader, fattr};
+use super::options::{Agreed, SessionOptions};
+use super::parse::Call;
+
+/// What the kernel wants back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Expect {
+    /// No reply at all.
+    Silence,
+    /// Only success.
+    Done,
+    /// An entry. A missing name may be told as a negative entry.
+    Lookup,
+    /// An entry.
+    Entry,
+    /// An entry and an open.
+    Create {
+        /// The client insists that the file is new (O_EXCL).
+        exclusive: bool,
+        /// The core counts the open.
+        opened: bool,
+    },
+    Attr,
+    Statx,
+    Open {
+        dir: bool,
+    },
+    Data,
+    Written,
+    Bytes,
+    /// Bytes in a room of this size, or their length if it is zero.
+    Sized(u32),
+    Dir {
+        plus: bool,
+    },
+    Stat,
+    Offset,
+}
+
+/// What to do with a call.
+pub(super) enum Plan {
+    /// Execute this.
+    Ask(Cred, Op, Expect),
+    /// Execute a WRITE, whose data is still in the packet.
+    Write { cred: Cred, ino: Ino, off: u64, len: usize },
+    /// Execute these, without replies.
+    Forget(Vec<Op>),
+    /// Answer at once.
+    Refuse(Errno),
+    /// Answer success at once.
+    Accept,
+    /// Answer the file whose first open tells the kernel that opens need no request.
+    Prime,
+    /// Answer the number of this process.
+    TellDaemon,
+    /// Agree on the protocol.
+    Init { init: abi::InitIn, flags2: u32 },
+}
+
+/// The node of the file by which the kernel learns that opens need no request.
+pub(super) const PRIME_NODE: u64 = u64::MAX;
+
+/// The core's number of a node.
+fn ino(node: u64) -> Result<Ino, Errno> {
+    match node {
+        abi::ROOT_NODE => Ok(ROOT_INO),
+        // Our root's number as a node is what keeps the mapping one to one.
+        ROOT_INO => Ok(abi::ROOT_NODE),
+        0 | PRIME_NODE => Err(Errno::STALE),
+        node => Ok(node),
+    }
+}
+
+/// The kernel's number of an inode.
+pub(super) fn node(ino: Ino) -> u64 {
+    match ino {
+        ROOT_INO => abi::ROOT_NODE,
+        abi::ROOT_NODE => ROOT_INO,
+        ino => ino,
+    }
+}
+
+/// What a client is to the core. `groups` is called where the core may have to know them.
+fn cred(header: &InHeader, options: &SessionOptions, groups: bool) -> Cred {
+    let wanted = header.uid != 0 && (groups || !options.kernel_checks);
+    let groups = if wanted { super::client::groups_of(header.pid) } else { Box::default() };
+    Cred { uid: header.uid, gid: header.gid, groups, checked: options.kernel_checks }
+}
+
+/// Plans a call. `prime` is the name of the file of [`Plan::Prime`].
+pub(super) fn plan(
+    header: &InHeader,
+    call: Call<'_>,
+    options: &SessionOptions,
+    agreed: &Agreed,
+    prime: &[u8],
+) -> Plan {
+    match translate(header, call, options, agreed, prime) {
+        Ok(plan) => plan,
+        Err(errno) => Plan::Refuse(errno),
+    }
+}
+
+fn translate(
+    header: &InHeader,
+    call: Call<'_>,
+    options: &SessionOptions,
+    agreed: &Agreed,
+    prime: &[u8],
+) -> Result<Plan, Errno> {
+    match call {
+        Call::Init { init, flags2 } => return Ok(Plan::Init { init, flags2 }),
+        _ if !agreed.started => return Err(Errno::PROTO),
+        Call::Lookup { name } if header.nodeid == abi::ROOT_NODE && name == prime => {
+            return Ok(Plan::Prime);
+        }
+        Call::Forget { count } => return Ok(forget(&[(header.nodeid, count)])),
+        Call::BatchForget { forgets } => {
+            let forgets: Vec<_> = forgets.iter().map(|f| (f.nodeid, f.nlookup)).collect();
+            return Ok(forget(&forgets));
+        }
+        // No file carries a flush; the kernel then never asks again. Nor can operations be
+        // interrupted: they end by themselves.
+        Call::Flush | Call::Interrupt | Call::Other => return Err(Errno::NOSYS),
+        Call::Ioctl { ioctl } if ioctl.cmd == abi::IOCTL_DAEMON && ioctl.out_size == 4 => {
+            return Ok(Plan::TellDaemon);
+        }
+        Call::Ioctl { .. } => return Err(Errno::NOTTY),
+        Call::Destroy => return Ok(Plan::Accept),
+        Call::Open { .. } if agreed.no_open => return Err(Errno::NOSYS),
+        Call::OpenDir if agreed.no_opendir => return Err(Errno::NOSYS),
+        Call::Release if agreed.no_open => return Ok(Plan::Accept),
+        Call::ReleaseDir if agreed.no_opendir => return Ok(Plan::Accept),
+        Call::SetXattr { .. }
+        | Call::GetXattr { .. }
+        | Call::ListXattr { .. }
+        | Call::RemoveXattr { .. }
+            if !options.xattrs =>
+        {
+            return Err(Errno::NOSYS);
+        }
+        Call::SetXattr { name, .. } | Call::GetXattr { name, .. } | Call::RemoveXattr { name }
+            if name.starts_with(b"system.posix_acl_") =>
+        {
+            return Err(Errno::OPNOTSUPP);
+        }
+        Call::Write { write } => {
+            let cred = writer(header, write.write_flags, options, agreed);
+            let (ino, off, len) = (ino(header.nodeid)?, write.offset, write.size as usize);
+            return Ok(Plan::Write { cred, ino, off, len });
+        }
+        _ => {}
+    }
+    let valid = if let Call::SetAttr { set } = &call { set.valid } else { 0 };
+    // By ownership, and with it by group, only these decide.
+    let mut cred = cred(header, options, valid & (fattr::GID | fattr::MODE) != 0);
+    // Whoever has it open for writing was let in then.
+    cred.checked |= valid & fattr::FH != 0;
+    let (op, expect) = operation(ino(header.nodeid)?, call, agreed)?;
+    Ok(Plan::Ask(cred, op, expect))
+}
+
+fn forget(forgets: &[(u64, u64)]) -> Plan {
+    let op = |&(node, count): &(u64, u64)| Some(Op::Forget { ino: ino(node).ok()?, count });
+    // The root needs no reference, so it has none to give back.
+    let forgets = forgets.iter().filter(|(node, count)| *node != abi::ROOT_NODE && *count > 0);
+    Plan::Forget(forgets.filter_map(op).collect())
+}
+
+/// Whom a write is by. The kernel says in a flag whether set-id bits fall; the core decides by
+/// user. So a write without the flag is the superuser's, and one with it never is.
+fn writer(header: &InHeader, flags: u32, options: &SessionOptions, agreed: &Agreed) -> Cred {
+    const NOBODY: u32 = 65_534;
+    let mut cred = cred(header, options, false);
+    if agreed.kill_privileges && options.kernel_checks {
+        if flags & abi::write::KILL_SUIDGID == 0 {
+            cred.uid = 0;
+        } else if cred.uid == 0 {
+            cred.uid = NOBODY;
+        }
+    }
+    cred
+}
+
+fn operation(ino: Ino, call: Call<'_>, agreed: &Agreed) -> Result<(Op, Expect), Errno> {
+    let dir = ino;
+    Ok(match call {
+        Call::Lookup { name } => (Op::Lookup { dir, name: name.into() }, Expect::Lookup),
+        Call::GetAttr => (Op::GetAttr { ino }, Expect::Attr),
+        Call::Statx => (Op::GetAttr { ino }, Expect::Statx),
+        Call::SetAttr { set } => (Op::SetAttr { ino, set: set_attr(&set) }, Expect::Attr),
+        Call::ReadLink => (Op::ReadLink { ino }, Expect::Bytes),
+        Call::Open { open } => (open_file(ino, open.flags), Expect::Open { dir: false }),
+        Call::OpenDir => {
+            let op = Op::Open { ino, read: true, write: false, truncate: false };
+            (op, Expect::Open { dir: true })
+        }
+        Call::Release | Call::ReleaseDir => (Op::Release { ino }, Expect::Done),
+        Call::Read { read } => {
+            let len = read.size.min(MAX_READ);
+            (Op::Read { ino, off: read.offset, len }, Expect::Data)
+        }
+        Call::StatFs => (Op::StatFs, Expect::Stat),
+        Call::SyncFs => (Op::Sync, Expect::Done),
+        Call::Fsync { data_only } | Call::FsyncDir { data_only } => {
+            (Op::Fsync { ino, data_only }, Expect::Done)
+        }
+        Call::ReadDir { read, plus } => {
+            let max_bytes = read.size.min(MAX_READ);
+            (Op::ReadDir { dir, cookie: read.offset, max_bytes, plus }, Expect::Dir { plus })
+        }
+        Call::Access { mask } => (Op::Access { ino, mask: mask & 7 }, Expect::Done),
+        Call::GetXattr { name, room } => {
+            (Op::GetXattr { ino, name: name.into() }, Expect::Sized(room))
+        }
+        Call::ListXattr { room } => (Op::ListXattr { ino }, Expect::Sized(room)),
+        Call::RemoveXattr { name } => (Op::RemoveXattr { ino, name: name.into() }, Expect::Done),
+        Call::SetXattr { name, value, flags } => {
+            let mode = xattr_mode(flags)?;
+            (Op::SetXattr { ino, name: name.into(), value: value.into(), mode }, Expect::Done)
+        }
+        Call::Fallocate { range } => {
+            let (off, len, mode) = (range.offset, range.length, fallocate_mode(range.mode)?);
+            (Op::Fallocate { ino, off, len, mode }, Expect::Done)
+        }
+        Call::Seek { seek } => {
+            let what = seek_for(seek.whence)?;
+            (Op::Seek { ino, off: seek.offset, what }, Expect::Offset)
+        }
+        call => return naming(dir, call, agreed),
+    })
+}
+
+/// The calls that change names.
+fn naming(dir: Ino, call: Call<'_>, agreed: &Agreed) -> Result<(Op, Expect), Errno> {
+    Ok(match call {
+        Call::MakeNode { name, node } => {
+            let (mode, rdev) = (node.mode & !node.umask, u64::from(node.rdev));
+            (Op::MakeNode { dir, name: name.into(), mode, rdev }, Expect::Entry)
+        }
+        Call::MakeDir { name, dir: make } => {
+            let mode = make.mode & !make.umask;
+            (Op::MakeDir { dir, name: name.into(), mode }, Expect::Entry)
+        }
+        Call::Symlink { name, target } => {
+            (Op::Symlink { dir, name: name.into(), target: target.into() }, Expect::Entry)
+        }
+        Call::Create { name, create } => {
+            let exclusive = create.flags & libc::O_EXCL as u32 != 0;
+            let (name, mode) = (name.into(), create.mode & !create.umask);
+            // The kernel has looked and found nothing. If there is something after all, it is
+            // told to look again, for we could not truncate it as the open may ask.
+            if agreed.no_open {
+                let expect = Expect::Create { exclusive, opened: false };
+                (Op::MakeNode { dir, name, mode, rdev: 0 }, expect)
+            } else {
+                let expect = Expect::Create { exclusive, opened: true };
+                (Op::Create { dir, name, mode, exclusive: true }, expect)
+            }
+        }
+        Call::Unlink { name } => (Op::Unlink { dir, name: name.into() }, Expect::Done),
+        Call::RemoveDir { name } => (Op::RemoveDir { dir, name: name.into() }, Expect::Done),
+        Call::Rename { to_dir, name, to_name, flags } => {
+            let (to_dir, mode) = (ino(to_dir)?, rename_mode(flags)?);
+            let (name, to_name) = (name.into(), to_name.into());
+            (Op::Rename { dir, name, to_dir, to_name, mode }, Expect::Done)
+        }
+        Call::Link { old, name } => {
+            (Op::Link { ino: ino(old)?, dir, name: name.into() }, Expect::Entry)
+        }
+        _ => return Err(Errno::NOSYS),
+    })
+}
+
+/// More than any kernel asks at once: a bound against packets that are not the kernel's.
+const MAX_READ: u32 = 4 << 20;
+
+fn open_file(ino: Ino, flags: u32) -> Op {
+    let flags = flags as i32;
+    let access = flags & libc::O_ACCMODE;
+    let write = access != libc::O_RDONLY;
+    Op::Open { ino, read: access != libc::O_WRONLY, write, truncate: flags & libc::O_TRUNC != 0 }
+}
+
+fn set_attr(set: &abi::SetattrIn) -> SetAttr {
+    let has = |flag: u32| set.valid & flag != 0;
+    let at = |secs: u64, nanos: u32| Timestamp { secs: secs as i64, nanos: nanos.min(999_999_999) };
+    let time = |flag, now, secs, nanos| match (has(flag), has(now)) {
+        (false, _) => None,
+        (true, true) => Some(SetTime::Now),
+        (true, false) => Some(SetTime::At(at(secs, nanos))),
+    };
+    SetAttr {
+        mode: has(fattr::MODE).then_some(set.mode & twin_fs::mode::PERMISSIONS),
+        uid: has(fattr::UID).then_some(set.uid),
+        gid: has(fattr::GID).then_some(set.gid),
+        size: has(fattr::SIZE).then_some(set.size),
+        atime: time(fattr::ATIME, fattr::ATIME_NOW, set.atime, set.atimensec),
+        mtime: time(fattr::MTIME, fattr::MTIME_NOW, set.mtime, set.mtimensec),
+        ctime: has(fattr::CTIME).then(|| at(set.ctime, set.ctimensec)),
+    }
+}
+
+fn rename_mode(flags: u32) -> Result<RenameMode, Errno> {
+    match flags {
+        0 => Ok(RenameMode::Replace),
+        libc::RENAME_NOREPLACE => Ok(RenameMode::NoReplace),
+        libc::RENAME_EXCHANGE => Ok(RenameMode::Exchange),
+        libc::RENAME_WHITEOUT => Ok(RenameMode::Whiteout),
+        _ => Err(Errno::INVAL),
+    }
+}
+
+fn xattr_mode(flags: u32) -> Result<XattrMode, Errno> {
+    match flags as i32 {
+        0 => Ok(XattrMode::Any),
+        libc::XATTR_CREATE => Ok(XattrMode::Create),
+        libc::XATTR_REPLACE => Ok(XattrMode::Replace),
+        _ => Err(Errno::INVAL),
+    }
+}
+
+fn fallocate_mode(mode: u32) -> Result<Fallocate, Errno> {
+    let (keep, punch, zero) =
+        (libc::FALLOC_FL_KEEP_SIZE, libc::FALLOC_FL_PUNCH_HOLE, libc::FALLOC_FL_ZERO_RANGE);
+    let mode = mode as i32;
+    let keep_size = mode & keep != 0;
+    match mode & !keep {
+        0 => Ok(Fallocate::Allocate { keep_size }),
+        mode if mode == punch && keep_size => Ok(Fallocate::PunchHole),
+        mode if mode == zero => Ok(Fallocate::ZeroRange { keep_size }),
+        _ => Err(Errno::OPNOTSUPP),
+    }
+}
+
+fn seek_for(whence: u32) -> Result<SeekFor, Errno> {
+    match whence as i32 {
+        libc::SEEK_DATA => Ok(SeekFor::Data),
+        libc::SEEK_HOLE => Ok(SeekFor::Hole),
+        _ => Err(Errno::INVAL),
+    }
+}
+
+/// A write's operation, once its data is at hand.
+pub(super) fn write_op(ino: Ino, off: u64, data: twin_disk::Bytes) -> Op {
+    Op::Write { ino, off, data: Data::Bytes(data) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fuse::abi::opcode;
+    use crate::fuse::parse::{parse, tests::packet};
+    use zerocopy::IntoBytes;
+
+    fn plan_of(opcode: u32, node: u64, arguments: &[&[u8]], agreed: Agreed) -> Plan {
+        let packet = packet(opcode, node, arguments);
+        let (header, call) = parse(&packet).unwrap();
+        plan(&header, call, &SessionOptions::default(), &agreed, b"prime")
+    }
+
+    fn started() -> Agreed {
+        Agreed { started: true, kill_privileges: true, ..Agreed::default() }
+    }
+
+    #[test]
+    fn the_root_s_node_is_the_core_s_root_and_back() {
+        assert_eq!((ino(1), node(2), ino(node(1)), ino(0)), (Ok(2), 1, Ok(1), Err(Errno::STALE)));
+    }
+
+    #[test]
+    fn nothing_is_executed_before_init() {
+        let plan = plan_of(opcode::GETATTR, 1, &[], Agreed::default());
+        assert!(matches!(plan, Plan::Refuse(Errno::PROTO)));
+    }
+
+    #[test]
+    fn the_umask_is_taken_off_new_modes() {
+        let create = abi::CreateIn { mode: 0o100_666, umask: 0o022, ..Default::default() };
+        let plan = plan_of(opcode::CREATE, 1, &[create.as_bytes(), b"a\0"], started());
+        let Plan::Ask(_, Op::Create { dir, mode, .. }, expect) = plan else { panic!() };
+        assert_eq!((dir, mode), (ROOT_INO, 0o100_644));
+        assert_eq!(expect, Expect::Create { exclusive: false, opened: true });
+    }
+
+    #[test]
+    fn a_create_without_opens_makes_a_node() {
+        let create = abi::CreateIn { mode: 0o100_600, ..Default::default() };
+        let agreed = Agreed { no_open: true, ..started() };
+        let plan = plan_of(opcode::CREATE, 1, &[create.as_bytes(), b"a\0"], agreed);
+        assert!(matches!(plan, Plan::Ask(_, Op::MakeNode { mode: 0o100_600, .. }, _)));
+    }
+
+    #[test]
+    fn set_id_bits_fall_by_the_flag_of_the_write() {
+        for (flags, uid) in [(0, 0), (abi::write::KILL_SUIDGID, 65_534)] {
+            let write = abi::WriteIn { write_flags: flags, ..Default::default() };
+            let plan = plan_of(opcode::WRITE, 5, &[write.as_bytes()], started());
+            let Plan::Write { cred, .. } = plan else { panic!() };
+            assert_eq!(cred.uid, uid);
+        }
+    }
+
+    #[test]
+    fn the_root_is_not_forgotten() {
+        let one = |nodeid| abi::ForgetOne { nodeid, nlookup: 3 };
+        let head = abi::BatchForgetIn { count: 3, dummy: 0 };
+        let forgets = [one(1), one(9), one(0)];
+        let arguments = [head.as_bytes(), forgets.as_bytes()];
+        let Plan::Forget(ops) = plan_of(opcode::BATCH_FORGET, 0, &arguments, started()) else {
+            panic!()
+        };
+        assert_eq!(ops, [Op::Forget { ino: 9, count: 3 }]);
+    }
+
+    #[test]
+    fn unknown_flags_are_refused() {
+        assert!(rename_mode(8).is_err() && xattr_mode(3).is_err() && seek_for(0).is_err());
+        assert!(fallocate_mode(libc::FALLOC_FL_COLLAPSE_RANGE as u32).is_err());
+        assert!(fallocate_mode(libc::FALLOC_FL_PUNCH_HOLE as u32).is_err());
+    }
+}

@@ -1,0 +1,320 @@
+//! The runtime in real time: [`Host`], its driver, and what a flight recorder hears.
+//!
+//! Contract: at most one outside event enters the core in one [`Driver::park`]; the tasks that it
+//! woke run until none is ready; then the next event enters. Time moves only there. So the order
+//! of tasks follows from the order of events, and whoever gives the same events in the same order
+//! with the same times (see [`FlightLog`]) gets the same run.
+//!
+//! Events are: a device request completed, or a [`Source`] (requests of a mount, signals) has
+//! something. Completions go first: a request in the core holds memory and locks.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::rc::Rc;
+
+use twin_disk::IoResult;
+use twin_fs::Request;
+use twin_rt::{Driver, Nanos, Rt, Time};
+
+use crate::clock::Clock;
+use crate::device::{Finished, Transfer};
+use crate::slab::Slab;
+use crate::wait::{Engine, Patience, Wake};
+
+/// Hears everything that enters the core, in order: together with the seed and the image this
+/// determines the run.
+///
+/// One round of a run: [`parked`](Self::parked) gives the time; then either one
+/// [`completed`](Self::completed), whose waiter is woken before the timers that are due; or any
+/// number of [`arrived`](Self::arrived), each polled in place, in order, by the front end's task,
+/// which was woken before the timers that are due; or nothing, when only timers are due. Then the
+/// tasks run until none is ready.
+pub trait FlightLog {
+    /// The run starts at this time.
+    fn started(&self, now: Time);
+    /// Time has moved to `now`.
+    fn parked(&self, now: Time);
+    /// A request enters the core.
+    fn arrived(&self, request: &Request);
+    /// The device with this number (from 0, in the order of opening) completes its request with
+    /// this number (from 1, in the order of submission).
+    fn completed(&self, device: u32, id: u64, result: &IoResult);
+}
+
+/// How to run on this host.
+#[derive(Clone)]
+pub struct HostOptions {
+    /// The seed of the run.
+    pub seed: u64,
+    /// Use io_uring if the kernel has it; otherwise epoll and helper threads.
+    pub io_uring: bool,
+    /// How long to look for the next event before sleeping, in nanoseconds. Pays where clients
+    /// run on other processors; costs where they share this one.
+    pub spin_ns: Nanos,
+    /// Hears everything that enters the core.
+    pub flight: Option<Rc<dyn FlightLog>>,
+}
+
+impl Default for HostOptions {
+    fn default() -> Self {
+        HostOptions { seed: 0, io_uring: true, spin_ns: 0, flight: None }
+    }
+}
+
+/// Something outside that wakes tasks: a mount, signals.
+pub trait Source {
+    /// Takes one event, without waiting, and wakes the task that it is for. False if there is
+    /// none: then it is asked again when its descriptor has something to read, or after
+    /// [`Watch::nudge`].
+    fn take_event(&self) -> bool;
+}
+
+struct Watched {
+    source: Rc<dyn Source>,
+    fd: Rc<OwnedFd>,
+    /// May have an event: ask it before sleeping.
+    ready: bool,
+}
+
+/// What the host's parts share.
+pub(crate) struct Core {
+    clock: Clock,
+    flight: Option<Rc<dyn FlightLog>>,
+    spin_ns: Nanos,
+    engine: RefCell<Engine>,
+    found: RefCell<Vec<Wake>>,
+    transfers: RefCell<Slab<Transfer>>,
+    finished: RefCell<VecDeque<Finished>>,
+    sources: RefCell<Slab<Watched>>,
+    /// Keys of sources that may have an event, in the order in which to ask them.
+    ready: RefCell<VecDeque<u64>>,
+    next_device: Cell<u32>,
+}
+
+/// The runtime of a mounted volume: a clock, tasks, and the way to devices and clients. Cheap to
+/// clone. Made after any fork: neither io_uring nor threads survive one.
+#[derive(Clone)]
+pub struct Host {
+    rt: Rt,
+    core: Rc<Core>,
+}
+
+impl Host {
+    /// Starts a runtime on this thread.
+    ///
+    /// # Errors
+    /// If the host refuses the descriptors to wait with.
+    pub fn start(options: HostOptions) -> io::Result<Host> {
+        let core = Rc::new(Core {
+            clock: Clock::start(),
+            flight: options.flight,
+            spin_ns: options.spin_ns,
+            engine: RefCell::new(Engine::start(options.io_uring)?),
+            found: RefCell::default(),
+            transfers: RefCell::default(),
+            finished: RefCell::default(),
+            sources: RefCell::default(),
+            ready: RefCell::default(),
+            next_device: Cell::new(0),
+        });
+        let rt = Rt::new(HostDriver(Rc::clone(&core)), options.seed);
+        Ok(Host { rt, core })
+    }
+
+    /// The runtime: clock, tasks, seed, digest.
+    pub fn rt(&self) -> &Rt {
+        &self.rt
+    }
+
+    /// How device requests reach the kernel: `io_uring` or `threads`.
+    pub fn engine(&self) -> &'static str {
+        self.core.engine.borrow().name()
+    }
+
+    /// What hears of everything that enters the core. Front ends tell it of arrivals.
+    pub fn flight(&self) -> Option<&Rc<dyn FlightLog>> {
+        self.core.flight.as_ref()
+    }
+
+    /// Asks `source` for events whenever `fd` has something to read.
+    ///
+    /// # Errors
+    /// If the descriptor cannot be waited for.
+    pub fn watch(&self, fd: Rc<OwnedFd>, source: Rc<dyn Source>) -> io::Result<Watch> {
+        let watched = Watched { source, fd: Rc::clone(&fd), ready: true };
+        let key = self.core.sources.borrow_mut().insert(watched);
+        if let Err(error) = self.core.engine.borrow_mut().watch(key, fd.as_fd()) {
+            self.core.sources.borrow_mut().remove(key);
+            return Err(error);
+        }
+        self.core.ready.borrow_mut().push_back(key);
+        Ok(Watch { core: Rc::clone(&self.core), key })
+    }
+
+    pub(crate) fn core(&self) -> &Core {
+        &self.core
+    }
+
+    pub(crate) fn next_device(&self) -> u32 {
+        let number = self.core.next_device.get();
+        self.core.next_device.set(number + 1);
+        number
+    }
+}
+
+/// Ends the watching of a source when it is dropped.
+pub struct Watch {
+    core: Rc<Core>,
+    key: u64,
+}
+
+impl Watch {
+    /// Says that the source has an event of its own, which its descriptor does not show.
+    pub fn nudge(&self) {
+        self.core.set_ready(self.key);
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        if let Some(watched) = self.core.sources.borrow_mut().remove(self.key) {
+            self.core.engine.borrow_mut().unwatch(self.key, watched.fd.as_fd());
+        }
+    }
+}
+
+impl Core {
+    /// Starts a device request. It completes as an event of its own.
+    pub(crate) fn begin(&self, transfer: Transfer) {
+        let mut transfers = self.transfers.borrow_mut();
+        let key = transfers.insert(transfer);
+        if let Some(transfer) = transfers.get_mut(key) {
+            self.engine.borrow_mut().step(key, transfer);
+        }
+    }
+
+    /// Completes a request that never had to start.
+    pub(crate) fn finish(&self, finished: Finished) {
+        self.finished.borrow_mut().push_back(finished);
+    }
+
+    fn set_ready(&self, key: u64) {
+        if let Some(watched) = self.sources.borrow_mut().get_mut(key)
+            && !std::mem::replace(&mut watched.ready, true)
+        {
+            self.ready.borrow_mut().push_back(key);
+        }
+    }
+
+    /// Sleeps, or only looks, and notes what has become possible.
+    fn look(&self, patience: Patience) {
+        let mut found = self.found.borrow_mut();
+        let waited = self.engine.borrow_mut().wait(patience, &mut found);
+        if let Err(error) = waited {
+            // Every argument is ours: this is a bug or a kernel without the call.
+            panic!("the host refuses to wait: {error}");
+        }
+        for wake in found.drain(..) {
+            match wake {
+                Wake::Readable(key) => self.set_ready(key),
+                Wake::Stepped(key, step) => {
+                    let mut transfers = self.transfers.borrow_mut();
+                    let Some(transfer) = transfers.get_mut(key) else { continue };
+                    match transfer.advance(step) {
+                        None => self.engine.borrow_mut().step(key, transfer),
+                        Some(result) => {
+                            let ended = transfers.remove(key).map(|t| t.end(result));
+                            self.finished.borrow_mut().extend(ended);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    fn mark_time(&self) -> Time {
+        let now = self.clock.now();
+        if let Some(flight) = &self.flight {
+            flight.parked(now);
+        }
+        now
+    }
+
+    /// Delivers one event, if there is one, and gives the time at which it entered.
+    fn deliver(&self) -> Option<Time> {
+        let finished = self.finished.borrow_mut().pop_front();
+        if let Some(finished) = finished {
+            let now = self.mark_time();
+            if let Some(flight) = &self.flight {
+                flight.completed(finished.device, finished.id, &finished.result);
+            }
+            finished.completion.done(finished.result);
+            return Some(now);
+        }
+        while let Some(key) = self.next_ready() {
+            let source = self.sources.borrow_mut().get_mut(key).map(|w| Rc::clone(&w.source));
+            let Some(source) = source else { continue };
+            if source.take_event() {
+                self.ready.borrow_mut().push_back(key);
+                return Some(self.mark_time());
+            }
+            if let Some(watched) = self.sources.borrow_mut().get_mut(key) {
+                watched.ready = false;
+                self.engine.borrow_mut().arm(key, watched.fd.as_raw_fd());
+            }
+        }
+        None
+    }
+
+    fn next_ready(&self) -> Option<u64> {
+        self.ready.borrow_mut().pop_front()
+    }
+
+    /// True if something outside may still happen.
+    fn expects_events(&self) -> bool {
+        self.sources.borrow().len() > 0 || self.transfers.borrow().len() > 0
+    }
+
+    fn park(&self, deadline: Option<Time>) -> Option<Time> {
+        // Requests that were submitted must be under way before anything else is waited for.
+        self.look(Patience::None);
+        let mut spin_until = None;
+        loop {
+            if let Some(now) = self.deliver() {
+                return Some(now);
+            }
+            let now = self.clock.now();
+            if deadline.is_some_and(|deadline| deadline <= now) {
+                return Some(self.mark_time());
+            }
+            if deadline.is_none() && !self.expects_events() {
+                return None;
+            }
+            let spinning = now < *spin_until.get_or_insert(now + self.spin_ns);
+            self.look(match deadline {
+                _ if spinning => Patience::None,
+                Some(deadline) => Patience::For(deadline.since(now)),
+                None => Patience::Forever,
+            });
+        }
+    }
+}
+
+/// The time seam of a host. Made by [`Host::start`].
+pub struct HostDriver(Rc<Core>);
+
+impl Driver for HostDriver {
+    fn start(&mut self) -> Time {
+        let now = self.0.clock.now();
+        if let Some(flight) = &self.0.flight {
+            flight.started(now);
+        }
+        now
+    }
+
+    fn park(&mut self, deadline: Option<Time>) -> Option<Time> {
+        self.0.park(deadline)
+    }
+}

@@ -1,0 +1,48 @@
+//! The real world: real time, files and raw devices, FUSE mounts.
+//!
+//! Everything below this crate is a pure function of what enters it. This crate is where things
+//! enter: it is the only one with a clock, descriptors, threads and `unsafe` code.
+//!
+//! Main types: [`Host`] (the runtime in real time, and the one place where a thread waits),
+//! [`FileDevice`] (an image file or a raw device as a [`twin_disk::BlockDevice`]), [`fuse`] (a
+//! mounted front end over any [`twin_fs::FileSystem`]), [`mirror`] (an existing directory as a
+//! `FileSystem`), [`FlightLog`] (hears of everything that enters the core, in order).
+//!
+//! Start at [`Host::start`]:
+//!
+//! ```
+//! use twin_disk::{Block, BlockDevice, Class, Io, Origin};
+//! use twin_host::{FileDevice, Host, HostOptions, ImageOptions, create_image};
+//! # let path = std::env::temp_dir().join(format!("twin-host-doc-{}", std::process::id()));
+//! create_image(&path, 1 << 20)?;
+//! let host = Host::start(HostOptions::default())?;
+//! let disk = FileDevice::open(&host, &path, &ImageOptions::default())?;
+//! let block = Block::Zero(4096);
+//! let written = disk.submit(Io::write(0, vec![block], Class::Meta, Origin::User));
+//! host.rt().block_on(written)??;
+//! # std::fs::remove_file(&path)?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! One thread runs the core. Device requests go to the kernel through io_uring (or, where that
+//! is refused, through a few helper threads), and requests of clients are read from `/dev/fuse`
+//! by the thread that executes them, since a hand-over between threads would cost a third of
+//! every operation.
+
+#![deny(unsafe_op_in_unsafe_fn, clippy::undocumented_unsafe_blocks)]
+
+mod clock;
+mod device;
+pub mod fuse;
+mod host;
+pub mod mirror;
+mod offload;
+mod signals;
+mod slab;
+mod wait;
+mod zeros;
+
+pub use device::{FileDevice, ImageError, ImageOptions, create_image};
+pub use host::{FlightLog, Host, HostDriver, HostOptions, Source, Watch};
+pub use offload::offload;
+pub use signals::Signals;

@@ -1,0 +1,152 @@
+//! Operations on the data of files.
+
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
+
+use rustix::fs::{FallocateFlags, OFlags, SeekFrom};
+use rustix::io::Errno;
+use twin_disk::{Block, Buf, Stamp};
+use twin_fs::{Data, Fallocate, Ino, Reply, Result, SeekFor};
+
+use super::Mirror;
+
+impl Mirror {
+    pub(super) fn open_file(
+        &self,
+        ino: Ino,
+        read: bool,
+        write: bool,
+        truncate: bool,
+    ) -> Result<Reply, Errno> {
+        if self.nodes.borrow().is_dir(ino)? {
+            // For the check of permission; it is read through a stream of its own.
+            self.reopen(ino, OFlags::RDONLY | OFlags::DIRECTORY)?;
+        } else {
+            self.open_data(ino, read, write, truncate)?;
+        }
+        self.nodes.borrow_mut().count_open(ino);
+        Ok(Reply::Done)
+    }
+
+    fn open_data(&self, ino: Ino, read: bool, write: bool, truncate: bool) -> Result<(), Errno> {
+        let mut files = self.nodes.borrow().files(ino)?;
+        let extra = if truncate { OFlags::TRUNC } else { OFlags::empty() };
+        // Opened anew each time, since each client's permission counts.
+        match (read, write) {
+            (_, true) => match self.reopen(ino, OFlags::RDWR | extra) {
+                Ok(file) => {
+                    let file = Rc::new(file);
+                    (files.read, files.write) = (Some(Rc::clone(&file)), Some(file));
+                }
+                Err(Errno::ACCESS) if !read => {
+                    files.write = Some(Rc::new(self.reopen(ino, OFlags::WRONLY | extra)?));
+                }
+                Err(errno) => return Err(errno),
+            },
+            (_, false) => {
+                let file = Rc::new(self.reopen(ino, OFlags::RDONLY | extra)?);
+                files.read.get_or_insert(file);
+            }
+        }
+        self.nodes.borrow_mut().keep_files(ino, files);
+        Ok(())
+    }
+
+    fn reader(&self, ino: Ino) -> Result<Rc<OwnedFd>, Errno> {
+        let mut files = self.nodes.borrow().files(ino)?;
+        if let Some(file) = &files.read {
+            return Ok(Rc::clone(file));
+        }
+        let file = Rc::new(self.reopen(ino, OFlags::RDONLY)?);
+        files.read = Some(Rc::clone(&file));
+        self.nodes.borrow_mut().keep_files(ino, files);
+        Ok(file)
+    }
+
+    fn writer(&self, ino: Ino) -> Result<Rc<OwnedFd>, Errno> {
+        let mut files = self.nodes.borrow().files(ino)?;
+        if let Some(file) = &files.write {
+            return Ok(Rc::clone(file));
+        }
+        let file = Rc::new(self.reopen(ino, OFlags::WRONLY)?);
+        files.write = Some(Rc::clone(&file));
+        self.nodes.borrow_mut().keep_files(ino, files);
+        Ok(file)
+    }
+
+    pub(super) fn read(&self, ino: Ino, off: u64, len: usize) -> Result<Reply, Errno> {
+        let file = self.reader(ino)?;
+        let mut buf = Buf::zeroed(len);
+        let mut done = 0;
+        while done < len {
+            match rustix::io::pread(&*file, &mut buf[done..], off + done as u64) {
+                Ok(0) => break,
+                Ok(count) => done += count,
+                Err(Errno::INTR) => {}
+                Err(errno) => return Err(errno),
+            }
+        }
+        buf.truncate(done);
+        Ok(Reply::Data(vec![Block::Bytes(buf.freeze())]))
+    }
+
+    pub(super) fn write(&self, id: u64, ino: Ino, off: u64, data: &Data) -> Result<Reply, Errno> {
+        let file = self.writer(ino)?;
+        let bytes = match data {
+            Data::Bytes(bytes) => bytes.clone(),
+            // Whatever the trace's client wrote, it was not zeros.
+            Data::Synthetic(len) => {
+                let stamp = Stamp { ino, lbn: 0, version: id, off: 0, len: *len as u32 };
+                Block::Stamp(stamp).to_bytes()
+            }
+        };
+        let mut done = 0;
+        while done < bytes.len() {
+            match rustix::io::pwrite(&*file, &bytes[done..], off + done as u64) {
+                Ok(count) => done += count,
+                Err(Errno::INTR) => {}
+                // What could be written counts.
+                Err(_) if done > 0 => break,
+                Err(errno) => return Err(errno),
+            }
+        }
+        Ok(Reply::Written(done as u64))
+    }
+
+    pub(super) fn fsync(&self, ino: Ino, data_only: bool) -> Result<Reply, Errno> {
+        let files = self.nodes.borrow().files(ino)?;
+        let file = match (files.write, files.read) {
+            (Some(file), _) | (None, Some(file)) => file,
+            (None, None) => Rc::new(self.reopen(ino, OFlags::RDONLY)?),
+        };
+        if data_only { rustix::fs::fdatasync(&*file) } else { rustix::fs::fsync(&*file) }?;
+        Ok(Reply::Done)
+    }
+
+    pub(super) fn fallocate(
+        &self,
+        ino: Ino,
+        off: u64,
+        len: u64,
+        mode: Fallocate,
+    ) -> Result<Reply, Errno> {
+        let keep = |keep_size| {
+            if keep_size { FallocateFlags::KEEP_SIZE } else { FallocateFlags::empty() }
+        };
+        let flags = match mode {
+            Fallocate::Allocate { keep_size } => keep(keep_size),
+            Fallocate::PunchHole => FallocateFlags::PUNCH_HOLE | keep(true),
+            Fallocate::ZeroRange { keep_size } => FallocateFlags::ZERO_RANGE | keep(keep_size),
+        };
+        rustix::fs::fallocate(&*self.writer(ino)?, flags, off, len)?;
+        Ok(Reply::Done)
+    }
+
+    pub(super) fn seek(&self, ino: Ino, off: u64, what: SeekFor) -> Result<Reply, Errno> {
+        let from = match what {
+            SeekFor::Data => SeekFrom::Data(off),
+            SeekFor::Hole => SeekFrom::Hole(off),
+        };
+        Ok(Reply::Offset(rustix::fs::seek(&*self.reader(ino)?, from)?))
+    }
+}

@@ -1,0 +1,174 @@
+//! An existing directory of any file system as a [`FileSystem`]: what is done here is done there.
+//!
+//! It serves to record a workload where it runs today, and to try the front end on a file system
+//! that is known to work. Every inode that the kernel knows is held by an `O_PATH` descriptor, so
+//! that names may change under it, as libfuse's `passthrough_ll` does it. Every operation is a
+//! system call, executed in place: nothing here ever waits.
+//!
+//! The superuser's mirror may know any number of inodes, an ordinary user's as many as the limit of
+//! descriptors allows.
+//!
+//! Run by the superuser it acts as whoever asks (see `identity`). It clears the process's umask
+//! and raises its limit of descriptors, since both belong to the whole process.
+
+mod attrs;
+mod files;
+mod handle;
+mod identity;
+mod names;
+mod nodes;
+
+use std::cell::RefCell;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+use rustix::fs::{AtFlags, Mode, OFlags};
+use rustix::io::Errno;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit, umask};
+use twin_fs::{FileSystem, FsError, Ino, Op, Reply, Request, Result, VolumeStat};
+
+use crate::fuse::from_errno;
+use identity::Identity;
+use nodes::Nodes;
+
+/// A mirrored directory.
+pub struct Mirror {
+    nodes: RefCell<Nodes>,
+    /// `/proc/self/fd`, through which held inodes are opened.
+    held: OwnedFd,
+    identity: Identity,
+}
+
+impl Mirror {
+    /// Mirrors a directory.
+    ///
+    /// # Errors
+    /// If it is no directory or may not be read, or `/proc` is not mounted.
+    pub fn open(source: &Path) -> io::Result<Mirror> {
+        Mirror::with_fd_limit(source, raise_fd_limit())
+    }
+
+    /// As [`Mirror::open`], with about `most_fds` descriptors at most.
+    ///
+    /// # Errors
+    /// As [`Mirror::open`].
+    pub fn with_fd_limit(source: &Path, most_fds: usize) -> io::Result<Mirror> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let root = rustix::fs::open(source, flags, Mode::empty())?;
+        let held = rustix::fs::open("/proc/self/fd", flags, Mode::empty())?;
+        umask(Mode::empty());
+        let nodes = Nodes::new(root, most_fds)?;
+        Ok(Mirror { nodes: RefCell::new(nodes), held, identity: Identity::of_process() })
+    }
+
+    fn run(&self, request: Request) -> Result<Reply, Errno> {
+        let Request { id, cred, op, .. } = request;
+        let _as = if changes(&op) || !cred.checked { self.identity.assume(&cred) } else { None };
+        match op {
+            Op::Lookup { dir, name } => self.lookup(dir, &name),
+            Op::Forget { ino, count } => {
+                self.nodes.borrow_mut().forget(ino, count);
+                Ok(Reply::Done)
+            }
+            Op::GetAttr { ino } => self.get_attr(ino).map(Reply::Attr),
+            Op::SetAttr { ino, set } => self.set_attr(ino, &set).map(Reply::Attr),
+            Op::Access { ino, mask } => self.access(ino, mask),
+            Op::ReadLink { ino } => self.read_link(ino),
+            Op::MakeNode { dir, name, mode, rdev } => self.make_node(dir, &name, mode, rdev),
+            Op::MakeDir { dir, name, mode } => self.make_dir(dir, &name, mode),
+            Op::Symlink { dir, name, target } => self.symlink(dir, &name, &target),
+            Op::Create { dir, name, mode, exclusive } => self.create(dir, &name, mode, exclusive),
+            Op::Unlink { dir, name } => self.remove(dir, &name, AtFlags::empty()),
+            Op::RemoveDir { dir, name } => self.remove(dir, &name, AtFlags::REMOVEDIR),
+            Op::Rename { dir, name, to_dir, to_name, mode } => {
+                self.rename((dir, &name), (to_dir, &to_name), mode)
+            }
+            Op::Link { ino, dir, name } => self.link(ino, dir, &name),
+            Op::ReadDir { dir, cookie, max_bytes, plus } => {
+                self.read_dir(dir, cookie, max_bytes as usize, plus)
+            }
+            Op::Open { ino, read, write, truncate } => self.open_file(ino, read, write, truncate),
+            Op::Release { ino } => {
+                self.nodes.borrow_mut().release(ino);
+                Ok(Reply::Done)
+            }
+            Op::Read { ino, off, len } => self.read(ino, off, len as usize),
+            Op::Write { ino, off, data } => self.write(id, ino, off, &data),
+            Op::Fsync { ino, data_only } => self.fsync(ino, data_only),
+            Op::Fallocate { ino, off, len, mode } => self.fallocate(ino, off, len, mode),
+            Op::Seek { ino, off, what } => self.seek(ino, off, what),
+            Op::SetXattr { ino, name, value, mode } => self.set_xattr(ino, &name, &value, mode),
+            Op::GetXattr { ino, name } => self.get_xattr(ino, &name),
+            Op::ListXattr { ino } => self.list_xattr(ino),
+            Op::RemoveXattr { ino, name } => self.remove_xattr(ino, &name),
+            Op::StatFs => self.stat_fs(),
+            Op::Sync => {
+                let root = self.reopen(twin_fs::ROOT_INO, OFlags::RDONLY)?;
+                rustix::fs::syncfs(&root)?;
+                Ok(Reply::Done)
+            }
+        }
+    }
+
+    /// Opens a held inode for more than its path.
+    fn reopen(&self, ino: Ino, flags: OFlags) -> Result<OwnedFd, Errno> {
+        let fd = self.nodes.borrow_mut().path_fd(ino)?;
+        let name = rustix::path::DecInt::from_fd(&fd);
+        rustix::fs::openat(&self.held, name, flags | OFlags::CLOEXEC, Mode::empty())
+    }
+
+    fn stat_fs(&self) -> Result<Reply, Errno> {
+        let root = self.nodes.borrow_mut().path_fd(twin_fs::ROOT_INO)?;
+        let stat = rustix::fs::fstatvfs(&root)?;
+        Ok(Reply::Stat(VolumeStat {
+            block_size: stat.f_frsize as u32,
+            io_size: stat.f_bsize as u32,
+            blocks: stat.f_blocks,
+            free: stat.f_bavail,
+            inodes: stat.f_files,
+            free_inodes: stat.f_ffree,
+        }))
+    }
+}
+
+impl FileSystem for Mirror {
+    async fn execute(&self, request: Request) -> Result<Reply, FsError> {
+        self.run(request).map_err(|errno| from_errno(errno, "the mirrored directory"))
+    }
+}
+
+/// True for operations whose result depends on who asks even if the kernel has checked the
+/// permission bits: owners of new inodes, rules of ownership, set-id bits.
+fn changes(op: &Op) -> bool {
+    !matches!(
+        op,
+        Op::Lookup { .. }
+            | Op::Forget { .. }
+            | Op::GetAttr { .. }
+            | Op::ReadLink { .. }
+            | Op::Release { .. }
+            | Op::Read { .. }
+            | Op::Fsync { .. }
+            | Op::ReadDir { .. }
+            | Op::StatFs
+            | Op::GetXattr { .. }
+            | Op::ListXattr { .. }
+            | Op::Seek { .. }
+            | Op::Sync
+    )
+}
+
+/// Raises the limit of open descriptors as far as this process may, and gives it.
+fn raise_fd_limit() -> usize {
+    let kernel_s = std::fs::read_to_string("/proc/sys/fs/nr_open").ok();
+    let kernel_s = kernel_s.and_then(|text| text.trim().parse::<u64>().ok());
+    let old = getrlimit(Resource::Nofile);
+    let most = |limit: u64| Rlimit { current: Some(limit), maximum: Some(limit) };
+    for limit in [kernel_s, old.maximum].into_iter().flatten() {
+        if setrlimit(Resource::Nofile, most(limit)).is_ok() {
+            return limit as usize;
+        }
+    }
+    old.current.unwrap_or(1024) as usize
+}

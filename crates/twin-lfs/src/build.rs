@@ -1,0 +1,570 @@
+//! Building a log write: the step that turns dirty state into partial segments.
+//!
+//! A log write (a *group*) is a snapshot. It takes everything that is dirty at one instant, so
+//! that what recovery finds is the state of the volume at some instant: operations are applied in
+//! one step (see `twin_fs::Volume`), so no operation is ever half there. The cleaner's groups are
+//! the exception: they move blocks and change nothing.
+//!
+//! Building does not wait. It goes through its pieces three times: gives each its place, settles
+//! the accounts of segments, then, children before parents, takes the content, checksums it and
+//! puts place and checksum into the parent.
+
+use std::collections::BTreeSet;
+use std::rc::Rc;
+
+use twin_cache::{Frame, Lbn};
+use twin_disk::{Block, Buf, Class, Io, Origin};
+use twin_fs::shape::{PointerFormat, Ptr};
+use twin_fs::{Core, FsError, Ino, Inode, Result};
+
+use crate::format::{
+    BlockInfo, Draft, Entry, GROUP_LAST, HeadPos, Header, ImapEntry, InodeInfo, Summary,
+    inode_block_len,
+};
+use crate::lfs::{IFILE_INO, Lfs};
+
+/// An inode that moves unchanged: its bytes as they are on disk, and its map block.
+pub(crate) struct RawInode {
+    pub(crate) ino: Ino,
+    pub(crate) raw: Vec<u8>,
+    pub(crate) anchor: Rc<Frame>,
+}
+
+/// A part of a log write.
+pub(crate) enum Piece {
+    Block { inode: Rc<Inode>, frame: Rc<Frame>, len: u32 },
+    Inodes(Vec<Rc<Inode>>),
+    RawInodes(Vec<RawInode>),
+    Freed { ino: Ino, generation: u32 },
+}
+
+/// A piece with its place: the first byte on the device, and the partial segment.
+struct PlacedPiece {
+    piece: Piece,
+    at: u64,
+    /// Index into the drafts.
+    part: usize,
+}
+
+/// A partial segment before its blocks are taken.
+struct Part {
+    stream: usize,
+    start: u64,
+    next: u32,
+    summary_bytes: u32,
+    total_bytes: u32,
+}
+
+/// A log write, ready to go to the device.
+pub(crate) struct Group {
+    pub(crate) number: u64,
+    pub(crate) ios: Vec<Io>,
+    /// Frames that must stay in memory until the device has them.
+    pub(crate) held: Vec<Rc<Frame>>,
+    pub(crate) bytes: u64,
+}
+
+impl Lfs {
+    /// The pieces of a snapshot: everything that is dirty now, files in the order in which they
+    /// became dirty, each with its data, its indirect blocks and its inode. With `all`, deferred
+    /// indirect blocks too.
+    pub(crate) fn snapshot(&self, core: &Core, all: bool) -> Vec<Piece> {
+        if all {
+            let deferred = std::mem::take(&mut self.log.borrow_mut().deferred);
+            for inode in deferred.into_values() {
+                core.mark_inode_dirty(&inode);
+            }
+        }
+        let shape = &self.sb.shape;
+        let per_block = (shape.block_size / shape.inode_size) as usize;
+        let mut pieces = Vec::new();
+        let mut inodes: Vec<Rc<Inode>> = Vec::new();
+        for inode in core.dirty_inodes() {
+            self.collect_blocks(core, &inode, all || self.settings.eager_indirect, &mut pieces);
+            inodes.push(inode);
+            if inodes.len() == per_block {
+                pieces.push(Piece::Inodes(std::mem::take(&mut inodes)));
+            }
+        }
+        if !inodes.is_empty() {
+            pieces.push(Piece::Inodes(inodes));
+        }
+        let freed = std::mem::take(&mut self.log.borrow_mut().freed);
+        pieces.extend(freed.into_iter().map(|(ino, generation)| Piece::Freed { ino, generation }));
+        pieces
+    }
+
+    /// A file's dirty blocks: data, then indirect blocks from the lowest level up.
+    fn collect_blocks(&self, core: &Core, inode: &Rc<Inode>, all: bool, pieces: &mut Vec<Piece>) {
+        let shape = &self.sb.shape;
+        let size = inode.d.borrow().size;
+        let dirty = inode.frames.dirty_frames();
+        let first_data = dirty.partition_point(|frame| frame.lbn() < 0);
+        for frame in &dirty[first_data..] {
+            let len = shape.data_len(frame.lbn() as u64, size);
+            pieces.push(Piece::Block { inode: Rc::clone(inode), frame: Rc::clone(frame), len });
+        }
+        let mut indirect: Vec<_> = dirty[..first_data].iter().collect();
+        indirect.sort_by_key(|frame| (shape.indirect(frame.lbn()).0, -frame.lbn()));
+        for frame in indirect {
+            let lbn = frame.lbn();
+            let is_new = || core.resident_ptr(inode, lbn).is_some_and(|p| !p.is_on_disk());
+            if all || is_new() || inode.cleared.borrow().contains(&lbn) {
+                let (inode, frame) = (Rc::clone(inode), Rc::clone(frame));
+                pieces.push(Piece::Block { inode, frame, len: shape.block_size });
+            }
+        }
+    }
+
+    /// Adds the ifile to the pieces of a checkpoint. Writing the ifile changes the segment usage
+    /// table, which is in the ifile: all blocks of the table that this group will change are
+    /// found first.
+    pub(crate) fn add_ifile(&self, core: &Core, pieces: &mut Vec<Piece>) {
+        for piece in pieces.iter() {
+            if let Piece::Inodes(inodes) = piece {
+                for anchor in inodes.iter().filter_map(|i| i.anchor.borrow().clone()) {
+                    self.dirty_ifile_block(core, &anchor);
+                }
+            }
+        }
+        loop {
+            let mut table = self.log.borrow().segments.changed().clone();
+            self.touched_table_blocks(core, pieces, &mut table);
+            let mut grew = false;
+            for lbn in table {
+                if let Some(frame) = core.cache.peek(&self.ifile.frames, lbn as Lbn)
+                    && !frame.is_dirty()
+                {
+                    self.dirty_ifile_block(core, &frame);
+                    grew = true;
+                }
+            }
+            if !grew {
+                break;
+            }
+        }
+        self.collect_blocks(core, &self.ifile, true, pieces);
+    }
+
+    /// Blocks of the usage table that a group with these pieces and the dirty ifile changes.
+    fn touched_table_blocks(&self, core: &Core, pieces: &[Piece], table: &mut BTreeSet<u64>) {
+        let log = self.log.borrow();
+        let mut bytes = 0u64;
+        let mut old = |byte: u64| {
+            if let Some(segment) = self.sb.segment_of(byte) {
+                table.insert(log.segments.table_block(segment));
+            }
+        };
+        let mut old_block = |inode: &Inode, lbn: Lbn| {
+            if let Some(ptr) = core.resident_ptr(inode, lbn).filter(Ptr::is_on_disk) {
+                old(self.sb.shape.byte_of(ptr.addr));
+            }
+        };
+        for piece in pieces {
+            match piece {
+                Piece::Block { inode, frame, len } => {
+                    bytes += u64::from(*len);
+                    old_block(inode, frame.lbn());
+                }
+                Piece::Inodes(inodes) => {
+                    bytes += u64::from(inode_block_len(&self.sb, inodes.len()));
+                }
+                Piece::RawInodes(_) | Piece::Freed { .. } => {}
+            }
+        }
+        for frame in self.ifile.frames.dirty_frames() {
+            bytes += u64::from(self.sb.shape.block_size);
+            old_block(&self.ifile, frame.lbn());
+        }
+        for piece in pieces {
+            if let Piece::Inodes(inodes) = piece {
+                for inode in inodes {
+                    if let Some(ImapEntry::Used { at, .. }) = self.current_entry(inode)
+                        && at != 0
+                    {
+                        old(at * u64::from(self.sb.shape.inode_size));
+                    }
+                }
+            }
+        }
+        let most = bytes / u64::from(self.sb.segment_size) * 2 + 3;
+        for head in &log.heads {
+            let ahead = log.segments.next_clean(head.next).take(most as usize);
+            for segment in [head.segment, head.next].into_iter().chain(ahead) {
+                table.insert(log.segments.table_block(segment));
+            }
+        }
+    }
+
+    fn current_entry(&self, inode: &Inode) -> Option<ImapEntry> {
+        inode.anchor.borrow().as_ref().map(|anchor| self.entry_in(anchor, inode.ino))
+    }
+
+    /// Builds a group of the pieces in a stream of the log. The group is empty if there are none.
+    ///
+    /// # Errors
+    /// If the log has no clean segment left, which admission is there to prevent.
+    pub(crate) fn build(
+        &self,
+        core: &Core,
+        pieces: Vec<Piece>,
+        stream: usize,
+        flags: u32,
+        origin: Origin,
+    ) -> Result<Option<Group>> {
+        if pieces.is_empty() {
+            return Ok(None);
+        }
+        let (placed, parts) = self.lay_out(pieces, stream)?;
+        for p in &placed {
+            self.settle(core, p);
+        }
+        let number = self.log.borrow().serial;
+        let mut group = Group { number, ios: Vec::new(), held: Vec::new(), bytes: 0 };
+        let mut rest = placed.into_iter().peekable();
+        let last = parts.len() - 1;
+        for (index, part) in parts.into_iter().enumerate() {
+            let mut taken = Taken::default();
+            while let Some(p) = rest.next_if(|p| p.part == index) {
+                self.take(core, p, number, &mut taken);
+            }
+            let flags = if index == last { flags | GROUP_LAST } else { flags };
+            let io = self.seal(core, part, taken, number, flags, origin, &mut group);
+            group.bytes += io.len;
+            group.ios.push(io);
+        }
+        self.note_built(core, &group);
+        Ok(Some(group))
+    }
+
+    /// Gives every piece its place, filling partial segments one after the other.
+    fn lay_out(&self, pieces: Vec<Piece>, stream: usize) -> Result<(Vec<PlacedPiece>, Vec<Part>)> {
+        let segment_size = u64::from(self.sb.segment_size);
+        let align = u64::from(self.sb.align);
+        let mut placed: Vec<PlacedPiece> = Vec::with_capacity(pieces.len());
+        let mut parts = Vec::new();
+        let mut rest = pieces.into_iter().peekable();
+        while rest.peek().is_some() {
+            let head = self.log.borrow().heads[stream];
+            let room = segment_size - u64::from(head.offset);
+            let mut draft = Draft::new(&self.sb);
+            let mut blocks = 0u64;
+            let first = placed.len();
+            while let Some(piece) = rest.peek() {
+                let mut longer = draft.clone();
+                let len = self.piece_len(piece);
+                let fits = self.draft(&mut longer, piece)
+                    && (longer.len() as u64 + blocks + len).next_multiple_of(align) <= room;
+                if !fits {
+                    break;
+                }
+                draft = longer;
+                if let Some(piece) = rest.next() {
+                    placed.push(PlacedPiece { piece, at: blocks, part: parts.len() });
+                }
+                blocks += len;
+            }
+            if draft.is_empty() {
+                self.next_segment(stream)?;
+                continue;
+            }
+            let start = self.sb.segment_start(head.segment) + u64::from(head.offset);
+            let summary_bytes = draft.len() as u32;
+            let total = (u64::from(summary_bytes) + blocks).next_multiple_of(align);
+            for p in &mut placed[first..] {
+                p.at += start + u64::from(summary_bytes);
+            }
+            let total_bytes = total as u32;
+            parts.push(Part { stream, start, next: head.next, summary_bytes, total_bytes });
+            self.log.borrow_mut().heads[stream].offset += total_bytes;
+        }
+        Ok((placed, parts))
+    }
+
+    /// Moves a stream on to its next segment.
+    fn next_segment(&self, stream: usize) -> Result<()> {
+        let mut log = self.log.borrow_mut();
+        let head = log.heads[stream];
+        let Some(next) = log.segments.take_clean(head.next) else {
+            return Err(FsError::inconsistent("the log has no clean segment left"));
+        };
+        log.segments.set_used(head.segment);
+        log.heads[stream] = HeadPos { segment: head.next, offset: 0, next };
+        let start = self.sb.segment_start(head.next);
+        self.forget_inode_blocks(start, start + u64::from(self.sb.segment_size));
+        Ok(())
+    }
+
+    fn piece_len(&self, piece: &Piece) -> u64 {
+        match piece {
+            Piece::Block { len, .. } => u64::from(*len),
+            Piece::Inodes(inodes) => inode_block_len(&self.sb, inodes.len()).into(),
+            Piece::RawInodes(inodes) => inode_block_len(&self.sb, inodes.len()).into(),
+            Piece::Freed { .. } => 0,
+        }
+    }
+
+    fn draft(&self, draft: &mut Draft, piece: &Piece) -> bool {
+        match piece {
+            Piece::Block { inode, len, .. } => draft.add_block(inode.ino, *len),
+            Piece::Inodes(inodes) => draft.add_inodes(inodes.len()),
+            Piece::RawInodes(inodes) => draft.add_inodes(inodes.len()),
+            Piece::Freed { .. } => draft.add_freed(),
+        }
+    }
+
+    /// Settles the accounts for a piece: its old place dies, its new one lives.
+    fn settle(&self, core: &Core, placed: &PlacedPiece) {
+        let shape = &self.sb.shape;
+        let now = core.rt.now();
+        match &placed.piece {
+            Piece::Block { inode, frame, len } => {
+                let old = core.resident_ptr(inode, frame.lbn()).unwrap_or(Ptr::HOLE);
+                let mut log = self.log.borrow_mut();
+                if old.is_on_disk() {
+                    log.segments.sub_live(shape.byte_of(old.addr), old.len);
+                }
+                log.segments.add_live(placed.at, *len, now);
+                drop(log);
+                let addr = placed.at / u64::from(shape.frag_size);
+                core.set_ptr(inode, frame.lbn(), Ptr { addr, len: *len, crc: 0 });
+            }
+            Piece::Inodes(inodes) => {
+                for (i, inode) in inodes.iter().enumerate() {
+                    let anchor = inode.anchor.borrow().clone();
+                    self.settle_inode(core, inode.ino, anchor, placed.at, i);
+                }
+            }
+            Piece::RawInodes(inodes) => {
+                for (i, raw) in inodes.iter().enumerate() {
+                    self.settle_inode(core, raw.ino, Some(Rc::clone(&raw.anchor)), placed.at, i);
+                }
+            }
+            Piece::Freed { .. } => {}
+        }
+    }
+
+    fn settle_inode(&self, core: &Core, ino: Ino, anchor: Option<Rc<Frame>>, at: u64, i: usize) {
+        let Some(anchor) = anchor else { panic!("inode {ino} has no map block") };
+        let ImapEntry::Used { at: old, crc, generation, orphan } = self.entry_in(&anchor, ino)
+        else {
+            panic!("inode {ino} is written but free")
+        };
+        let size = u64::from(self.sb.shape.inode_size);
+        let byte = at + i as u64 * size;
+        {
+            let mut log = self.log.borrow_mut();
+            if old != 0 {
+                log.segments.sub_live(old * size, size as u32);
+            }
+            log.segments.add_live(byte, size as u32, core.rt.now());
+        }
+        let entry = ImapEntry::Used { at: byte / size, crc, generation, orphan };
+        self.set_entry(core, &anchor, ino, entry);
+    }
+
+    /// Takes a piece's content and puts its checksum into its parent.
+    fn take(&self, core: &Core, placed: PlacedPiece, number: u64, taken: &mut Taken) {
+        let wide = self.sb.shape.pointer == PointerFormat::Wide;
+        match placed.piece {
+            Piece::Block { inode, frame, len } => {
+                let lbn = frame.lbn();
+                self.refresh_table(&inode, &frame);
+                let block = frame.with(|b| b.slice(0, len as usize));
+                let crc = block.crc32c();
+                let addr = placed.at / u64::from(self.sb.shape.frag_size);
+                let kept = if wide { crc } else { 0 };
+                core.set_ptr(&inode, lbn, Ptr { addr, len, crc: kept });
+                let generation = inode.d.borrow().generation;
+                taken.add_block(inode.ino, generation, BlockInfo { lbn, len, crc: kept }, &self.sb);
+                taken.is_data |= inode.class(lbn) == Class::Data;
+                match lbn < 0 || inode.ino == IFILE_INO {
+                    true => taken.meta_bytes += u64::from(len),
+                    false => taken.data_bytes += u64::from(len),
+                }
+                taken.crcs.push(crc);
+                taken.blocks.push(block);
+                core.cache.mark_clean(&inode.frames, &frame);
+                inode.cleared.borrow_mut().remove(&lbn);
+                inode.written_in.set(number);
+                taken.held.push(frame);
+            }
+            Piece::Inodes(inodes) => {
+                let list = inodes.iter().map(|inode| {
+                    let mut raw = vec![0; self.sb.shape.inode_size as usize];
+                    inode.d.borrow().encode(&self.sb.shape, &mut raw);
+                    core.mark_inode_clean(inode);
+                    inode.written_in.set(number);
+                    (inode.ino, raw, inode.anchor.borrow().clone())
+                });
+                let list: Vec<_> = list.collect();
+                for inode in &inodes {
+                    self.defer(core, inode);
+                }
+                self.take_inodes(core, list, taken);
+            }
+            Piece::RawInodes(inodes) => {
+                let list = inodes.into_iter().map(|i| (i.ino, i.raw, Some(i.anchor))).collect();
+                self.take_inodes(core, list, taken);
+            }
+            Piece::Freed { ino, generation } => {
+                taken.entries.push(Entry::Freed { ino, generation });
+            }
+        }
+    }
+
+    /// The usage table's blocks get their content at the last moment, when the accounts of the
+    /// whole group are settled.
+    fn refresh_table(&self, inode: &Inode, frame: &Frame) {
+        let lbn = frame.lbn();
+        if inode.ino == IFILE_INO && lbn >= 0 && (lbn as u64) < self.sb.usage_blocks() {
+            let log = self.log.borrow();
+            frame.change(|block| log.segments.encode_block(lbn as u64, block.bytes_mut()));
+        }
+    }
+
+    fn take_inodes(
+        &self,
+        core: &Core,
+        list: Vec<(Ino, Vec<u8>, Option<Rc<Frame>>)>,
+        taken: &mut Taken,
+    ) {
+        let wide = self.sb.shape.pointer == PointerFormat::Wide;
+        let len = inode_block_len(&self.sb, list.len()) as usize;
+        let size = self.sb.shape.inode_size as usize;
+        let mut buf = Buf::zeroed(len);
+        let mut infos = Vec::with_capacity(list.len());
+        for (i, (ino, raw, anchor)) in list.into_iter().enumerate() {
+            buf[i * size..(i + 1) * size].copy_from_slice(&raw);
+            let crc = if wide { crc32c::crc32c(&raw) } else { 0 };
+            infos.push(InodeInfo { ino: if wide { ino } else { 0 }, crc });
+            if let Some(anchor) = anchor
+                && let ImapEntry::Used { at, generation, orphan, .. } = self.entry_in(&anchor, ino)
+            {
+                self.set_entry(core, &anchor, ino, ImapEntry::Used { at, crc, generation, orphan });
+            }
+        }
+        let block = Block::Bytes(buf.freeze());
+        taken.crcs.push(block.crc32c());
+        taken.meta_bytes += len as u64;
+        taken.entries.push(Entry::Inodes(infos));
+        taken.blocks.push(block);
+    }
+
+    /// Keeps an inode whose indirect blocks wait for a checkpoint, with everything above them
+    /// dirty.
+    fn defer(&self, core: &Core, inode: &Rc<Inode>) {
+        let mut any = false;
+        for frame in inode.frames.dirty_frames().iter().take_while(|f| f.lbn() < 0) {
+            any = true;
+            dirty_indirect(core, inode, frame.lbn());
+        }
+        if any {
+            self.log.borrow_mut().deferred.insert(inode.ino, Rc::clone(inode));
+        }
+    }
+
+    /// Turns what was taken into a partial segment and the request that writes it.
+    #[allow(clippy::too_many_arguments)] // All of it goes into one header.
+    fn seal(
+        &self,
+        core: &Core,
+        part: Part,
+        taken: Taken,
+        group: u64,
+        flags: u32,
+        origin: Origin,
+        out: &mut Group,
+    ) -> Io {
+        let serial = {
+            let mut log = self.log.borrow_mut();
+            log.serial += 1;
+            let stats = &mut log.stats;
+            stats.partial_segments += 1;
+            stats.data_bytes += taken.data_bytes;
+            stats.meta_bytes += taken.meta_bytes;
+            log.serial - 1
+        };
+        let header = Header {
+            serial,
+            group,
+            flags,
+            stream: part.stream as u32,
+            next_segment: part.next,
+            total_bytes: part.total_bytes,
+            summary_bytes: part.summary_bytes,
+            time: core.rt.now(),
+        };
+        let raw = Summary::new(header, taken.entries, &taken.crcs).encode(&self.sb);
+        debug_assert_eq!(raw.len(), part.summary_bytes as usize, "a draft was wrong");
+        let mut blocks = Vec::with_capacity(taken.blocks.len() + 2);
+        blocks.push(Block::Bytes(Buf::copy_of(&raw).freeze()));
+        blocks.extend(taken.blocks);
+        let used: usize = blocks.iter().map(Block::len).sum();
+        let padding = part.total_bytes as usize - used;
+        if padding > 0 {
+            blocks.push(Block::Zero(padding as u32));
+        }
+        out.held.extend(taken.held);
+        let class = if taken.is_data { Class::Mixed } else { Class::Meta };
+        Io::write(part.start, blocks, class, origin)
+    }
+
+    /// What is still dirty after a group was built waits for a checkpoint.
+    fn note_built(&self, core: &Core, group: &Group) {
+        self.deferred_bytes.set(core.cache.dirty_bytes());
+        self.oldest.set(None);
+        let mut log = self.log.borrow_mut();
+        log.stats.groups += 1;
+        log.stats.log_bytes += group.bytes;
+        log.since_checkpoint += group.bytes;
+        self.progress.last.set(group.number);
+        self.progress.under_way.borrow_mut().insert(group.number, group.ios.len());
+        drop(log);
+        self.consider_cleaning();
+    }
+}
+
+/// Marks the indirect blocks above a block dirty, but not the inode.
+pub(crate) fn dirty_indirect(core: &Core, inode: &Rc<Inode>, lbn: Lbn) {
+    let mut at = lbn;
+    while let twin_fs::shape::Parent::Indirect(up, _) = core.shape.parent(at) {
+        if let Some(frame) = core.cache.peek(&inode.frames, up) {
+            core.cache.mark_dirty(&inode.frames, &frame, core.rt.now());
+        }
+        at = up;
+    }
+}
+
+/// What goes into one partial segment.
+#[derive(Default)]
+struct Taken {
+    entries: Vec<Entry>,
+    blocks: Vec<Block>,
+    crcs: Vec<u32>,
+    held: Vec<Rc<Frame>>,
+    is_data: bool,
+    data_bytes: u64,
+    meta_bytes: u64,
+}
+
+impl Taken {
+    /// Adds a block to the entry of its file, or begins one. In step with `Draft::add_block`.
+    fn add_block(
+        &mut self,
+        ino: Ino,
+        generation: u32,
+        info: BlockInfo,
+        sb: &crate::format::Superblock,
+    ) {
+        let narrow = sb.shape.pointer == PointerFormat::Narrow;
+        if let Some(Entry::File { ino: open, blocks, .. }) = self.entries.last_mut()
+            && *open == ino
+            && (!narrow || blocks.last().is_some_and(|b| b.len == sb.shape.block_size))
+        {
+            blocks.push(info);
+            return;
+        }
+        self.entries.push(Entry::File { ino, generation, blocks: vec![info] });
+    }
+}

@@ -1,0 +1,228 @@
+//! The cleaner: moves what is live out of segments, so that they can be filled again.
+//!
+//! Contract: a policy ranks segments, this mechanism moves blocks. What it moves is written as
+//! groups of its own, which change nothing but places; parents that get new pointers are written
+//! by the next checkpoint, and with that checkpoint the emptied segments become clean. It takes
+//! no lock that an operation takes.
+
+mod policy;
+mod scan;
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use twin_disk::Origin;
+use twin_fs::shape::Parent;
+use twin_fs::{Core, Inode, Result, Volume};
+use twin_rt::Event;
+
+use crate::build::{Piece, dirty_indirect};
+use crate::format::{GROUP_CLEANER, ImapEntry};
+use crate::lfs::Lfs;
+use crate::segments::State;
+
+pub use policy::{Candidate, VictimPolicy, by_name, registry};
+pub(crate) use scan::summary_at;
+
+/// What the cleaner's task and those who wait for it share.
+pub(crate) struct CleanerState {
+    requested: Cell<bool>,
+    stopped: Cell<bool>,
+    wake: Event,
+    policy: RefCell<Box<dyn VictimPolicy>>,
+}
+
+impl CleanerState {
+    pub(crate) fn new(policy: Box<dyn VictimPolicy>) -> CleanerState {
+        CleanerState {
+            requested: Cell::new(false),
+            stopped: Cell::new(false),
+            wake: Event::new(),
+            policy: RefCell::new(policy),
+        }
+    }
+
+    /// Somebody waits for clean segments.
+    pub(crate) fn request(&self) {
+        self.requested.set(true);
+        self.wake.notify();
+    }
+
+    /// Ends the cleaner's task.
+    pub(crate) fn stop(&self) {
+        self.stopped.set(true);
+        self.wake.notify();
+    }
+}
+
+/// The cleaner's task: runs until the volume is closed.
+pub(crate) async fn run(volume: Rc<Volume<Lfs>>) {
+    let (core, lfs) = (Rc::clone(&volume.core), &volume.layout);
+    loop {
+        lfs.cleaner
+            .wake
+            .wait_until(|| lfs.cleaner.requested.get() || lfs.cleaner.stopped.get())
+            .await;
+        if lfs.cleaner.stopped.get() || core.poisoned().is_some() {
+            lfs.space.notify();
+            return;
+        }
+        lfs.cleaner.requested.set(false);
+        if let Err(error) = lfs.clean_round(&core).await {
+            core.poison(error);
+        }
+        lfs.space.notify();
+    }
+}
+
+impl Lfs {
+    /// Segments below which the cleaner works on its own.
+    pub(crate) fn low_water(&self) -> u32 {
+        Lfs::reserve_segments(&self.sb) + 4
+    }
+
+    /// Asks the cleaner to work if clean segments are getting few.
+    pub(crate) fn consider_cleaning(&self) {
+        let few = self.log.borrow().segments.clean_count() < self.low_water();
+        if few && self.settings.background_cleaning {
+            self.cleaner.request();
+        }
+    }
+
+    /// Cleans segments until enough are clean or nothing more is gained.
+    pub(crate) async fn clean_round(&self, core: &Rc<Core>) -> Result<()> {
+        // Segments that are empty already, and parents that wait, cost only a checkpoint.
+        let mut before = self.log.borrow().segments.clean_count();
+        let goal = before.max(self.low_water()) + 2;
+        let has_empty = !self.log.borrow().segments.empty().is_empty();
+        if has_empty || self.short_of_room(core, 0) {
+            self.checkpoint(core, false).await?;
+        }
+        let mut moved_since = false;
+        loop {
+            let clean = self.log.borrow().segments.clean_count();
+            if clean >= goal {
+                break;
+            }
+            let Some(victim) = self.choose_victim(core) else { break };
+            let live = u64::from(self.log.borrow().segments.entry(victim).live_bytes);
+            if moved_since && self.short_of_room(core, live) {
+                self.checkpoint(core, false).await?;
+                moved_since = false;
+                let clean = self.log.borrow().segments.clean_count();
+                // Moving must gain room, or it would go round in circles.
+                if clean <= before {
+                    break;
+                }
+                before = clean;
+                continue;
+            }
+            self.clean_segment(core, victim).await?;
+            moved_since = true;
+        }
+        if moved_since {
+            self.checkpoint(core, false).await?;
+        }
+        Ok(())
+    }
+
+    /// True if moving this many bytes could leave too little for the checkpoint that must follow.
+    fn short_of_room(&self, core: &Core, live: u64) -> bool {
+        let segment = u64::from(self.sb.segment_size);
+        self.log_room() < self.log_debt(core) + 2 * live + segment
+    }
+
+    fn choose_victim(&self, core: &Core) -> Option<u32> {
+        let now = core.rt.now();
+        let log = self.log.borrow();
+        let policy = self.cleaner.policy.borrow();
+        let size = self.sb.segment_size;
+        let mut best: Option<(f64, u32)> = None;
+        for segment in 0..log.segments.count() {
+            let entry = log.segments.entry(segment);
+            if log.segments.state(segment) != State::Used || entry.live_bytes == 0 {
+                continue;
+            }
+            let age_ns = now - entry.written;
+            let candidate = Candidate { live_bytes: entry.live_bytes, size, age_ns };
+            let priority = policy.priority(&candidate);
+            if best.is_none_or(|(most, _)| priority > most) {
+                best = Some((priority, segment));
+            }
+        }
+        best.map(|(_, segment)| segment)
+    }
+
+    /// Moves everything that is live out of a segment.
+    async fn clean_segment(&self, core: &Rc<Core>, segment: u32) -> Result<()> {
+        let live = self.log.borrow().segments.entry(segment).live_bytes;
+        let found = self.scan_segment(core, segment).await?;
+        let pieces = self.still_there(core, found);
+        {
+            let stats = &mut self.log.borrow_mut().stats;
+            stats.cleaned_segments += 1;
+            stats.cleaned_live_bytes += u64::from(live);
+            stats.cleaner_read_bytes += u64::from(self.sb.segment_size);
+        }
+        let parents: Vec<(Rc<Inode>, i64)> = pieces
+            .iter()
+            .filter_map(|piece| match piece {
+                Piece::Block { inode, frame, .. } => Some((Rc::clone(inode), frame.lbn())),
+                _ => None,
+            })
+            .collect();
+        let stream = self.cleaner_stream();
+        let group = self.build(core, pieces, stream, GROUP_CLEANER, Origin::Cleaner)?;
+        for (inode, lbn) in parents {
+            match self.sb.shape.parent(lbn) {
+                Parent::Inode(_) => core.mark_inode_dirty(&inode),
+                Parent::Indirect(..) => {
+                    dirty_indirect(core, &inode, lbn);
+                    self.log.borrow_mut().deferred.insert(inode.ino, inode);
+                }
+            }
+        }
+        self.deferred_bytes.set(core.cache.dirty_bytes().max(self.deferred_bytes.get()));
+        if let Some(group) = &group {
+            self.log.borrow_mut().stats.moved_bytes += group.bytes;
+        }
+        self.send(core, group, None);
+        Ok(())
+    }
+
+    /// The stream that the cleaner writes to: its own where the format has more than one.
+    fn cleaner_stream(&self) -> usize {
+        self.log.borrow().heads.len() - 1
+    }
+
+    /// Of what was found live, what still is: looked at in the same step as the write is built.
+    fn still_there(&self, core: &Core, found: Vec<scan::Found>) -> Vec<Piece> {
+        let mut pieces = Vec::new();
+        let mut inodes = Vec::new();
+        let per_block = (self.sb.shape.block_size / self.sb.shape.inode_size) as usize;
+        for item in found {
+            match item {
+                scan::Found::Block { inode, frame, addr, len } => {
+                    let ptr = core.resident_ptr(&inode, frame.lbn());
+                    let there = ptr.is_some_and(|p| p.addr == addr && p.len == len);
+                    if there && frame.is_attached() && frame.is_valid() && !frame.is_dirty() {
+                        pieces.push(Piece::Block { inode, frame, len });
+                    }
+                }
+                scan::Found::Inode { raw, at } => {
+                    let entry = self.entry_in(&raw.anchor, raw.ino);
+                    let there = matches!(entry, ImapEntry::Used { at: now, .. } if now == at);
+                    let dirty = core.cached_inode(raw.ino).is_some_and(|i| i.is_dirty());
+                    if there && !dirty {
+                        inodes.push(raw);
+                    }
+                }
+            }
+        }
+        while !inodes.is_empty() {
+            let rest = inodes.split_off(inodes.len().min(per_block));
+            pieces.push(Piece::RawInodes(std::mem::replace(&mut inodes, rest)));
+        }
+        pieces
+    }
+}

@@ -1,0 +1,195 @@
+//! Finding what is live in a segment.
+
+use std::rc::Rc;
+
+use twin_cache::{Frame, Lbn};
+use twin_disk::{Block, Class, Io, Origin, gather};
+use twin_fs::dinode::Dinode;
+use twin_fs::{Core, FsError, Ino, Inode, Result};
+
+use crate::build::RawInode;
+use crate::format::{ImapEntry, Placed, Summary, What};
+use crate::lfs::{IFILE_INO, Lfs};
+
+/// Something live.
+pub(super) enum Found {
+    Block { inode: Rc<Inode>, frame: Rc<Frame>, addr: u64, len: u32 },
+    Inode { raw: RawInode, at: u64 },
+}
+
+impl Lfs {
+    /// Reads a segment and finds what is live in it. Blocks of the ifile are marked dirty, since
+    /// the next checkpoint moves them anyway; blocks that are dirty are left to it too.
+    pub(super) async fn scan_segment(&self, core: &Rc<Core>, segment: u32) -> Result<Vec<Found>> {
+        let start = self.sb.segment_start(segment);
+        let len = u64::from(self.sb.segment_size);
+        let io = Io::read(start, len, Class::Mixed, Origin::Cleaner);
+        let blocks = {
+            let _pass = core.reads.enter();
+            core.device.submit(io).await?
+        };
+        let mut found = Vec::new();
+        let mut last_serial = None;
+        for (offset, summary) in partial_segments(&self.sb, &blocks) {
+            // What an earlier life of the segment left behind a shorter one is not part of it.
+            if last_serial.is_some_and(|last| summary.header.serial <= last) {
+                break;
+            }
+            last_serial = Some(summary.header.serial);
+            for placed in summary.blocks(&self.sb) {
+                let at = start + u64::from(offset + placed.at);
+                let content = gather(&blocks, (offset + placed.at) as usize, placed.len as usize);
+                self.find_live(core, &placed, at, content, &mut found).await?;
+            }
+        }
+        Ok(found)
+    }
+
+    async fn find_live(
+        &self,
+        core: &Rc<Core>,
+        placed: &Placed<'_>,
+        at: u64,
+        content: Block,
+        found: &mut Vec<Found>,
+    ) -> Result<()> {
+        match placed.what {
+            What::Block { ino: IFILE_INO, block, .. } => {
+                let addr = at / u64::from(self.sb.shape.frag_size);
+                let ptr = core.ptr(&self.ifile, block.lbn).await?;
+                if ptr.addr == addr
+                    && let Some(frame) = core.block(&self.ifile, block.lbn, Origin::Cleaner).await?
+                {
+                    self.dirty_ifile_block(core, &frame);
+                }
+                Ok(())
+            }
+            What::Block { ino, generation, block } => {
+                let Some(inode) = self.owner(core, ino, generation).await? else { return Ok(()) };
+                let addr = at / u64::from(self.sb.shape.frag_size);
+                let frame = self.live_frame(core, &inode, block.lbn, addr, content).await?;
+                if let Some(frame) = frame {
+                    found.push(Found::Block { inode, frame, addr, len: placed.len });
+                }
+                Ok(())
+            }
+            What::Inodes(list) => {
+                let size = self.sb.shape.inode_size as usize;
+                let raw = content.to_bytes();
+                for (i, info) in list.iter().enumerate() {
+                    let raw = raw[i * size..(i + 1) * size].to_vec();
+                    let decoded = Dinode::decode(&self.sb.shape, &raw, core.frags);
+                    let ino = match (info.ino, &decoded) {
+                        (0, Ok(d)) => d.ino,
+                        (0, Err(_)) => continue,
+                        (ino, _) => ino,
+                    };
+                    let place = (at + (i * size) as u64) / size as u64;
+                    let Some(anchor) = self.live_inode(core, ino, place).await? else { continue };
+                    if let Err(what) = decoded {
+                        return Err(FsError::corrupt(at + (i * size) as u64, what));
+                    }
+                    found.push(Found::Inode { raw: RawInode { ino, raw, anchor }, at: place });
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// The map block of an inode, if the inode lives at `place`.
+    async fn live_inode(&self, core: &Core, ino: Ino, place: u64) -> Result<Option<Rc<Frame>>> {
+        if ino <= IFILE_INO || ino >= self.imap_len() {
+            return Ok(None);
+        }
+        let anchor = self.imap_block(core, ino).await?;
+        match self.entry_in(&anchor, ino) {
+            ImapEntry::Used { at, .. } if at == place => Ok(Some(anchor)),
+            _ => Ok(None),
+        }
+    }
+
+    /// The file that a block belonged to, if it still lives.
+    async fn owner(&self, core: &Rc<Core>, ino: Ino, generation: u32) -> Result<Option<Rc<Inode>>> {
+        if ino <= IFILE_INO || ino >= self.imap_len() {
+            return Ok(None);
+        }
+        let anchor = self.imap_block(core, ino).await?;
+        match self.entry_in(&anchor, ino) {
+            ImapEntry::Used { generation: now, .. } if now == generation => {}
+            _ => return Ok(None),
+        }
+        if let Some(inode) = core.cached_inode(ino) {
+            return Ok(Some(inode));
+        }
+        match self.read_inode(core, ino).await {
+            Ok(inode) => Ok(Some(inode)),
+            Err(FsError::NotFound) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The frame of a block that lives at `addr`, filled from what was read; none if the block
+    /// does not live there or is dirty.
+    async fn live_frame(
+        &self,
+        core: &Core,
+        inode: &Rc<Inode>,
+        lbn: Lbn,
+        addr: u64,
+        content: Block,
+    ) -> Result<Option<Rc<Frame>>> {
+        // The parents are held by the next lines only while nothing waits: what is looked up here
+        // is looked up again when the group is built.
+        let ptr = core.ptr(inode, lbn).await?;
+        if ptr.addr != addr || ptr.len as usize != content.len() {
+            return Ok(None);
+        }
+        if let Some(frame) = core.cache.peek(&inode.frames, lbn) {
+            frame.wait().await?;
+            return Ok((!frame.is_dirty()).then_some(frame));
+        }
+        if self.sb.shape.pointer == twin_fs::shape::PointerFormat::Wide
+            && ptr.crc != content.crc32c()
+        {
+            let what = format!("block {lbn} of inode {} does not match its checksum", inode.ino);
+            return Err(FsError::corrupt(self.sb.shape.byte_of(addr), what));
+        }
+        let whole = twin_cache::whole(content, self.sb.shape.block_size as usize);
+        Ok(Some(core.cache.insert(&inode.frames, lbn, Some(whole))))
+    }
+}
+
+/// The sound partial segments at the start of a segment's content, with their offsets.
+pub(crate) fn partial_segments(
+    sb: &crate::format::Superblock,
+    blocks: &[Block],
+) -> Vec<(u32, Summary)> {
+    let size = sb.segment_size;
+    let mut out = Vec::new();
+    let mut offset = 0;
+    while offset < size {
+        let Some(summary) = summary_at(sb, blocks, offset) else { break };
+        let total = summary.header.total_bytes;
+        out.push((offset, summary));
+        offset += total;
+    }
+    out
+}
+
+/// The summary at an offset of a segment's content, if a sound one is there.
+pub(crate) fn summary_at(
+    sb: &crate::format::Superblock,
+    blocks: &[Block],
+    offset: u32,
+) -> Option<Summary> {
+    let left = blocks.iter().map(Block::len).sum::<usize>().checked_sub(offset as usize)?;
+    let first = left.min(512);
+    if first < 512 {
+        return None;
+    }
+    // The header says how long the summary is; everything else is not looked at here.
+    let head = gather(blocks, offset as usize, first).to_bytes();
+    let len = Summary::len_of(&head)?.min(left);
+    let raw = gather(blocks, offset as usize, len).to_bytes();
+    Summary::decode(sb, &raw, left as u32)
+}

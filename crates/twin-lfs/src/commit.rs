@@ -1,0 +1,191 @@
+//! Log writes on their way to the device: write-back, fsync, checkpoints.
+//!
+//! Contract: a group counts for recovery only if every group before it does, so several may be
+//! under way at once. A write that fails poisons the volume: what was acknowledged stays
+//! readable, nothing more is accepted.
+
+use std::rc::Rc;
+
+use twin_disk::{Block, Buf, Class, Io, Origin};
+use twin_fs::{Core, FsError, Result};
+use twin_rt::join_all;
+
+use crate::build::Group;
+use crate::format::{Checkpoint, GROUP_CHECKPOINT};
+use crate::lfs::{Lfs, Sabotage};
+
+/// The stream that takes clients' data and metadata.
+const USER_STREAM: usize = 0;
+
+impl Lfs {
+    /// Writes everything that is dirty to the log. Returns when the device has been asked.
+    pub(crate) async fn write_log(&self, core: &Rc<Core>) -> Result<()> {
+        core.check_writable()?;
+        let room = self.in_flight.take(u64::from(self.sb.segment_size)).await;
+        let pieces = self.snapshot(core, false);
+        let group = self.build(core, pieces, USER_STREAM, 0, Origin::WriteBack)?;
+        self.send(core, group, Some(room));
+        Ok(())
+    }
+
+    /// Sends a group to the device and keeps its frames until it is there.
+    pub(crate) fn send(
+        &self,
+        core: &Rc<Core>,
+        group: Option<Group>,
+        room: Option<twin_rt::BudgetGuard>,
+    ) {
+        let Some(group) = group else { return };
+        let Group { number, ios, held, .. } = group;
+        let ios = match self.settings.sabotage {
+            Sabotage::SummaryFirst => summaries_first(ios),
+            _ => ios,
+        };
+        let pending: Vec<_> = ios.into_iter().map(|io| core.device.submit(io)).collect();
+        let progress = Rc::clone(&self.progress);
+        let (core2, rt) = (Rc::clone(core), core.rt.clone());
+        rt.spawn("log write", async move {
+            let results = join_all(pending).await;
+            drop((held, room));
+            for result in results {
+                if let Err(error) = result {
+                    core2.poison(FsError::Io(error));
+                }
+            }
+            progress.under_way.borrow_mut().remove(&number);
+            progress.changed.notify();
+        });
+    }
+
+    /// Waits until the groups up to `number` are on the device, in what order they may.
+    pub(crate) async fn wait_written(&self, core: &Core, number: u64) -> Result<()> {
+        let written = || self.progress.written() >= number || core.poisoned().is_some();
+        self.progress.changed.wait_until(written).await;
+        core.check_writable()
+    }
+
+    /// Makes everything that is dirty now durable. Whoever comes while the device flushes shares
+    /// the next flush.
+    pub(crate) async fn commit(&self, core: &Rc<Core>) -> Result<()> {
+        core.check_writable()?;
+        let pieces = self.snapshot(core, false);
+        let group = self.build(core, pieces, USER_STREAM, 0, Origin::User)?;
+        self.send(core, group, None);
+        let target = self.progress.last.get();
+        self.wait_written(core, target).await?;
+        self.flush_up_to(core, target).await
+    }
+
+    /// Flushes the device unless the groups up to `target`, which it has, are durable already.
+    pub(crate) async fn flush_up_to(&self, core: &Core, target: u64) -> Result<()> {
+        let progress = &self.progress;
+        while progress.durable.get() < target {
+            core.check_writable()?;
+            if progress.flushing.get() {
+                progress.changed.wait().await;
+                continue;
+            }
+            progress.flushing.set(true);
+            let covers = progress.written();
+            let result = match self.settings.sabotage {
+                Sabotage::SkipFlush => Ok(Vec::new()),
+                _ => core.device.submit(Io::flush(Origin::User)).await,
+            };
+            progress.flushing.set(false);
+            match result {
+                Ok(_) => progress.durable.set(progress.durable.get().max(covers)),
+                Err(error) => core.poison(FsError::Io(error)),
+            }
+            progress.changed.notify();
+        }
+        core.check_writable()
+    }
+
+    /// True if it is time for a checkpoint.
+    pub(crate) fn checkpoint_due(&self, core: &Core) -> bool {
+        let log = self.log.borrow();
+        let most = u64::from(self.settings.checkpoint_segments) * u64::from(self.sb.segment_size);
+        log.since_checkpoint >= most
+            || self.deferred_bytes.get() > core.settings.cache_bytes / 4
+            || core.rt.now() - log.checkpoint_time >= self.settings.checkpoint_age_ns
+    }
+
+    /// Writes everything, the ifile included, and notes where it is. Segments that held nothing
+    /// live then become clean. `closing`: nothing will follow.
+    pub(crate) async fn checkpoint(&self, core: &Rc<Core>, closing: bool) -> Result<()> {
+        let _alone = self.checkpointing.write().await;
+        core.check_writable()?;
+        let mut pieces = self.snapshot(core, true);
+        self.add_ifile(core, &mut pieces);
+        let group = self.build(core, pieces, USER_STREAM, GROUP_CHECKPOINT, Origin::Checkpoint)?;
+        let (checkpoint, empty) = self.describe(core, closing);
+        self.send(core, group, None);
+        let target = self.progress.last.get();
+        self.wait_written(core, target).await?;
+        self.flush_up_to(core, target).await?;
+        self.write_checkpoint(core, &checkpoint).await?;
+        // Reads that began before may still be in segments that are about to be reused.
+        core.reads.drain().await;
+        {
+            let mut log = self.log.borrow_mut();
+            for segment in empty {
+                log.segments.set_clean(segment);
+            }
+        }
+        self.space.notify();
+        Ok(())
+    }
+
+    /// The checkpoint for the group just built, and the segments that it empties.
+    fn describe(&self, core: &Core, closed: bool) -> (Checkpoint, Vec<u32>) {
+        let mut log = self.log.borrow_mut();
+        log.segments.clear_changed();
+        log.since_checkpoint = 0;
+        log.checkpoint_time = core.rt.now();
+        log.checkpoint_number += 1;
+        log.stats.checkpoints += 1;
+        let checkpoint = Checkpoint {
+            number: log.checkpoint_number,
+            serial: log.serial,
+            time: core.rt.now(),
+            closed,
+            free_head: log.free_head,
+            free_inodes: log.free_inodes,
+            orphans: log.orphans.len() as u64,
+            heads: log.heads.clone(),
+            picked: log.picked.keys().copied().take(crate::format::PICKED_MAX).collect(),
+            ifile: self.ifile.d.borrow().clone(),
+        };
+        (checkpoint, log.segments.empty())
+    }
+
+    async fn write_checkpoint(&self, core: &Core, checkpoint: &Checkpoint) -> Result<()> {
+        let raw = Block::Bytes(Buf::copy_of(&checkpoint.encode(&self.sb)).freeze());
+        let places = self.sb.checkpoint_places(checkpoint.number % 2);
+        let writes = places.into_iter().map(|at| {
+            let io = Io::write(at, vec![raw.clone()], Class::Meta, Origin::Checkpoint);
+            core.device.submit(io)
+        });
+        let results = join_all(writes).await;
+        let flushed = core.device.submit(Io::flush(Origin::Checkpoint)).await;
+        for result in results.into_iter().chain([flushed]) {
+            if let Err(error) = result {
+                core.poison(FsError::Io(error.clone()));
+                return Err(FsError::Io(error));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// [`Sabotage::SummaryFirst`]: parts each log write in two.
+fn summaries_first(ios: Vec<Io>) -> Vec<Io> {
+    let split = |mut io: Io| {
+        let rest = io.blocks.split_off(1);
+        let at = io.at + io.blocks[0].len() as u64;
+        [Io::write(io.at, io.blocks, io.class, io.origin), Io::write(at, rest, io.class, io.origin)]
+    };
+    let (firsts, rests): (Vec<Io>, Vec<Io>) =
+        ios.into_iter().map(split).map(|[a, b]| (a, b)).unzip();
+    firsts.into_iter().chain(rests.into_iter().filter(|io| io.len > 0)).collect()
+}

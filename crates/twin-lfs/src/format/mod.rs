@@ -1,0 +1,18 @@
+//! The on-disk format, byte by byte; `docs/ondisk-lfs.md` says the same in words.
+//!
+//! Everything here is pure: it turns structures into bytes and bytes into structures or into a
+//! clear refusal. Numbers are little-endian.
+
+mod checkpoint;
+mod ifile;
+mod summary;
+mod superblock;
+
+pub use checkpoint::{CHECKPOINT_BYTES, Checkpoint, HeadPos, PICKED_MAX, STREAMS_MAX};
+pub use ifile::{IMAP_ENTRY_BYTES, ImapEntry, SEG_ENTRY_BYTES, SegEntry};
+pub(crate) use summary::inode_block_len;
+pub use summary::{
+    BlockInfo, Draft, Entry, GROUP_CHECKPOINT, GROUP_CLEANER, GROUP_LAST, Header, InodeInfo,
+    MOST_SUMMARY_BYTES, Placed, Summary, What,
+};
+pub use superblock::{Profile, SUPERBLOCK_BYTES, Superblock};

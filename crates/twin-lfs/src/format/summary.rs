@@ -1,0 +1,619 @@
+//! Partial segments: the summary in front of each, and what it says of the blocks behind it.
+//!
+//! This is the one place that builds and parses them; roll-forward, the cleaner, the checker and
+//! the dump all use it.
+//!
+//! A partial segment is a header, a list of entries, and the blocks in the order of the entries,
+//! without gaps, padded to the volume's alignment. Wide summaries (modern profile) are as long as
+//! they need to be and carry a checksum for each block; narrow ones (classic) have 512 bytes as in
+//! 4.4BSD and one checksum over those of all blocks.
+
+use twin_cache::Lbn;
+use twin_fs::Ino;
+use twin_fs::dinode::{Get, Put};
+use twin_rt::Time;
+
+use super::{Profile, Superblock};
+
+/// Flag: the last partial segment of its group; the group counts only with it.
+pub const GROUP_LAST: u32 = 1;
+/// Flag: the group contains the ifile; a checkpoint follows.
+pub const GROUP_CHECKPOINT: u32 = 2;
+/// Flag: the group moves blocks and changes nothing else.
+pub const GROUP_CLEANER: u32 = 4;
+
+const MAGIC: u32 = u32::from_le_bytes(*b"tseg");
+const HEADER_BYTES: usize = 80;
+const NARROW_BYTES: usize = 512;
+/// Where the header says how long the summary is.
+const SUMMARY_BYTES_AT: usize = 52;
+const KIND_FILE: u32 = 1;
+const KIND_INODES: u32 = 2;
+const KIND_FREED: u32 = 3;
+/// The longest summary that is read: a partial segment of 512-byte blocks in a segment of 16 MiB
+/// needs less.
+pub const MOST_SUMMARY_BYTES: usize = 1 << 20;
+
+/// A block of a file in a partial segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BlockInfo {
+    /// Its number in the file.
+    pub lbn: Lbn,
+    /// Its bytes.
+    pub len: u32,
+    /// CRC-32C of these bytes (wide only).
+    pub crc: u32,
+}
+
+/// An inode in a partial segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InodeInfo {
+    /// Its number (wide only: narrow summaries leave it to the inode).
+    pub ino: Ino,
+    /// CRC-32C of the inode (wide only).
+    pub crc: u32,
+}
+
+/// What a summary says of consecutive blocks, or of no block.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Entry {
+    /// Blocks of one file.
+    File {
+        /// The file.
+        ino: Ino,
+        /// Its life's number.
+        generation: u32,
+        /// Its blocks, in order.
+        blocks: Vec<BlockInfo>,
+    },
+    /// Inodes, one after the other, padded to a fragment.
+    Inodes(Vec<InodeInfo>),
+    /// An inode number became free. No block.
+    Freed {
+        /// The number.
+        ino: Ino,
+        /// The life that ended.
+        generation: u32,
+    },
+}
+
+/// The fixed part of a summary.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// Numbers partial segments in the order in which they were built.
+    pub serial: u64,
+    /// The serial number of the first partial segment of its group.
+    pub group: u64,
+    /// `GROUP_*`.
+    pub flags: u32,
+    /// The stream of the log that it belongs to.
+    pub stream: u32,
+    /// The segment that this stream fills after the present one.
+    pub next_segment: u32,
+    /// Bytes of the whole partial segment, padding included.
+    pub total_bytes: u32,
+    /// Bytes of the summary.
+    pub summary_bytes: u32,
+    /// When it was built.
+    pub time: Time,
+}
+
+/// A summary, read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Summary {
+    /// Its fixed part.
+    pub header: Header,
+    /// Its list.
+    pub entries: Vec<Entry>,
+    /// Narrow only: the checksum over the checksums of all blocks.
+    data_crc: u32,
+}
+
+/// A summary that is being put together: how long would it be with one more?
+#[derive(Clone, Debug)]
+pub struct Draft {
+    profile: Profile,
+    frag: usize,
+    bytes: usize,
+    /// The file whose blocks come last, and the length of its last block.
+    open: Option<(Ino, u32)>,
+    open_inodes: bool,
+    block: u32,
+}
+
+impl Draft {
+    /// Nothing yet.
+    pub fn new(sb: &Superblock) -> Draft {
+        Draft {
+            profile: sb.profile,
+            frag: sb.shape.frag_size as usize,
+            bytes: HEADER_BYTES,
+            open: None,
+            open_inodes: false,
+            block: sb.shape.block_size,
+        }
+    }
+
+    /// Bytes that the summary takes on disk.
+    pub fn len(&self) -> usize {
+        match self.profile {
+            Profile::Classic => NARROW_BYTES.max(self.frag.min(NARROW_BYTES)),
+            Profile::Modern => self.bytes,
+        }
+        .next_multiple_of(self.frag)
+    }
+
+    /// True if nothing was added yet.
+    pub fn is_empty(&self) -> bool {
+        self.bytes == HEADER_BYTES
+    }
+
+    /// Adds a block of a file, in the order of the blocks; false if the summary is full.
+    pub fn add_block(&mut self, ino: Ino, len: u32) -> bool {
+        // A narrow entry says the length of its last block only.
+        let goes_on = match (self.profile, self.open) {
+            (Profile::Modern, Some((open, _))) => open == ino,
+            (Profile::Classic, Some((open, last))) => open == ino && last == self.block,
+            (_, None) => false,
+        };
+        let (head, block) = match self.profile {
+            Profile::Modern => (24, 16),
+            Profile::Classic => (16, 4),
+        };
+        if !self.take(if goes_on { block } else { head + block }) {
+            return false;
+        }
+        (self.open, self.open_inodes) = (Some((ino, len)), false);
+        true
+    }
+
+    /// Adds an inode block with this many inodes; false if the summary is full.
+    pub fn add_inodes(&mut self, count: usize) -> bool {
+        let bytes = match self.profile {
+            Profile::Modern => 8 + 16 * count,
+            Profile::Classic => 8,
+        };
+        self.open = None;
+        self.take(bytes)
+    }
+
+    /// Adds a freed inode number; false if the summary is full.
+    pub fn add_freed(&mut self) -> bool {
+        self.open = None;
+        self.take(16)
+    }
+
+    fn take(&mut self, bytes: usize) -> bool {
+        let most = match self.profile {
+            Profile::Classic => NARROW_BYTES,
+            Profile::Modern => MOST_SUMMARY_BYTES,
+        };
+        if self.bytes + bytes > most {
+            return false;
+        }
+        self.bytes += bytes;
+        true
+    }
+}
+
+/// Appends little-endian numbers to a growing list.
+struct Out(Vec<u8>);
+
+impl Out {
+    fn u32(&mut self, n: u32) {
+        self.0.extend(n.to_le_bytes());
+    }
+    fn u64(&mut self, n: u64) {
+        self.0.extend(n.to_le_bytes());
+    }
+}
+
+impl Summary {
+    /// A summary to be written. `crcs` are the checksums of all blocks in order (an inode block
+    /// is one block).
+    pub fn new(header: Header, entries: Vec<Entry>, crcs: &[u32]) -> Summary {
+        Summary { header, entries, data_crc: crc_of_crcs(crcs) }
+    }
+
+    /// The summary as bytes.
+    pub fn encode(&self, sb: &Superblock) -> Vec<u8> {
+        let mut out = Out(Vec::with_capacity(self.header.summary_bytes as usize));
+        out.0.resize(HEADER_BYTES, 0);
+        for entry in &self.entries {
+            match sb.profile {
+                Profile::Modern => encode_wide(entry, &mut out),
+                Profile::Classic => encode_narrow(entry, &mut out),
+            }
+        }
+        let used = out.0.len() as u32;
+        assert!(used <= self.header.summary_bytes, "a draft said too little");
+        let mut raw = out.0;
+        raw.resize(self.header.summary_bytes as usize, 0);
+        let h = &self.header;
+        let mut w = Put { raw: &mut raw, at: 8 };
+        w.u32(sb.tag());
+        w.u32(h.flags);
+        w.u64(h.serial);
+        w.u64(h.group);
+        w.u64(h.time.0);
+        for n in [h.stream, h.next_segment, h.total_bytes, h.summary_bytes] {
+            w.u32(n);
+        }
+        w.u32(self.entries.len() as u32);
+        w.u32(used);
+        w.u32(self.data_crc);
+        let crc = crc32c::crc32c(&raw[8..]);
+        raw[..4].copy_from_slice(&MAGIC.to_le_bytes());
+        raw[4..8].copy_from_slice(&crc.to_le_bytes());
+        raw
+    }
+
+    /// The length of the summary that begins with these bytes, if one may.
+    pub fn len_of(raw: &[u8]) -> Option<usize> {
+        let mut r = Get { raw: raw.get(..HEADER_BYTES)?, at: 0 };
+        if r.u32() != MAGIC {
+            return None;
+        }
+        r.at = SUMMARY_BYTES_AT;
+        let len = r.u32() as usize;
+        (HEADER_BYTES..=MOST_SUMMARY_BYTES).contains(&len).then_some(len)
+    }
+
+    /// Reads the summary at the start of `raw`; `room` is what is left of the segment from there,
+    /// in bytes. None if there is no whole and sound summary of this volume.
+    pub fn decode(sb: &Superblock, raw: &[u8], room: u32) -> Option<Summary> {
+        if raw.len() < HEADER_BYTES {
+            return None;
+        }
+        let mut r = Get { raw, at: 0 };
+        let (magic, crc, tag) = (r.u32(), r.u32(), r.u32());
+        if magic != MAGIC || tag != sb.tag() {
+            return None;
+        }
+        let flags = r.u32();
+        let (serial, group, time) = (r.u64(), r.u64(), Time(r.u64()));
+        let [stream, next_segment, total_bytes, summary_bytes, count, used, data_crc] =
+            std::array::from_fn(|_| r.u32());
+        let len = summary_bytes as usize;
+        if len < HEADER_BYTES
+            || len > raw.len().min(MOST_SUMMARY_BYTES)
+            || used as usize > len
+            || (used as usize) < HEADER_BYTES
+            || total_bytes > room
+            || total_bytes < summary_bytes
+            || next_segment >= sb.segments
+            || crc != crc32c::crc32c(&raw[8..len])
+        {
+            return None;
+        }
+        let header =
+            Header { serial, group, flags, stream, next_segment, total_bytes, summary_bytes, time };
+        let entries = decode_entries(sb, &raw[HEADER_BYTES..used as usize], count)?;
+        let summary = Summary { header, entries, data_crc };
+        let blocks: u64 = summary.blocks(sb).iter().map(|b| u64::from(b.len)).sum();
+        (u64::from(summary_bytes) + blocks <= u64::from(total_bytes)).then_some(summary)
+    }
+
+    /// The blocks behind the summary, in order, with their place in the partial segment.
+    pub fn blocks(&self, sb: &Superblock) -> Vec<Placed<'_>> {
+        let mut out = Vec::new();
+        let mut at = self.header.summary_bytes;
+        for entry in &self.entries {
+            match entry {
+                Entry::File { ino, generation, blocks } => {
+                    for block in blocks {
+                        let what =
+                            What::Block { ino: *ino, generation: *generation, block: *block };
+                        out.push(Placed { at, len: block.len, what });
+                        at = at.saturating_add(block.len);
+                    }
+                }
+                Entry::Inodes(inodes) => {
+                    let len = inode_block_len(sb, inodes.len());
+                    out.push(Placed { at, len, what: What::Inodes(inodes) });
+                    at = at.saturating_add(len);
+                }
+                Entry::Freed { .. } => {}
+            }
+        }
+        out
+    }
+
+    /// Checks the blocks behind the summary: `raw` is the whole partial segment.
+    pub fn verify(&self, sb: &Superblock, mut crc_at: impl FnMut(u32, u32) -> u32) -> bool {
+        let mut crcs = Vec::new();
+        for placed in self.blocks(sb) {
+            match (&placed.what, sb.profile) {
+                (What::Block { block, .. }, Profile::Modern) => {
+                    if crc_at(placed.at, placed.len) != block.crc {
+                        return false;
+                    }
+                }
+                (What::Inodes(inodes), Profile::Modern) => {
+                    let size = sb.shape.inode_size;
+                    for (i, inode) in inodes.iter().enumerate() {
+                        if crc_at(placed.at + i as u32 * size, size) != inode.crc {
+                            return false;
+                        }
+                    }
+                }
+                (_, Profile::Classic) => crcs.push(crc_at(placed.at, placed.len)),
+            }
+        }
+        sb.profile == Profile::Modern || crc_of_crcs(&crcs) == self.data_crc
+    }
+}
+
+/// Bytes of a block with this many inodes: whole fragments.
+pub(crate) fn inode_block_len(sb: &Superblock, inodes: usize) -> u32 {
+    (inodes as u32 * sb.shape.inode_size).next_multiple_of(sb.shape.frag_size)
+}
+
+/// What a block of a partial segment is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum What<'a> {
+    /// A block of a file.
+    Block {
+        /// The file.
+        ino: Ino,
+        /// Its life's number.
+        generation: u32,
+        /// Which block.
+        block: BlockInfo,
+    },
+    /// Inodes.
+    Inodes(&'a [InodeInfo]),
+}
+
+/// A block of a partial segment and its place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Placed<'a> {
+    /// First byte, counted from the start of the partial segment.
+    pub at: u32,
+    /// Its bytes.
+    pub len: u32,
+    /// What it is.
+    pub what: What<'a>,
+}
+
+fn crc_of_crcs(crcs: &[u32]) -> u32 {
+    crcs.iter().fold(0, |sum, crc| crc32c::crc32c_append(sum, &crc.to_le_bytes()))
+}
+
+fn encode_wide(entry: &Entry, out: &mut Out) {
+    match entry {
+        Entry::File { ino, generation, blocks } => {
+            out.u32(KIND_FILE);
+            out.u32(blocks.len() as u32);
+            out.u64(*ino);
+            out.u32(*generation);
+            out.u32(0);
+            for block in blocks {
+                out.u64(block.lbn as u64);
+                out.u32(block.len);
+                out.u32(block.crc);
+            }
+        }
+        Entry::Inodes(inodes) => {
+            out.u32(KIND_INODES);
+            out.u32(inodes.len() as u32);
+            for inode in inodes {
+                out.u64(inode.ino);
+                out.u32(inode.crc);
+                out.u32(0);
+            }
+        }
+        Entry::Freed { ino, generation } => {
+            out.u32(KIND_FREED);
+            out.u32(*generation);
+            out.u64(*ino);
+        }
+    }
+}
+
+fn encode_narrow(entry: &Entry, out: &mut Out) {
+    match entry {
+        Entry::File { ino, generation, blocks } => {
+            out.u32(KIND_FILE << 24 | blocks.len() as u32);
+            out.u32(*ino as u32);
+            out.u32(*generation);
+            out.u32(blocks.last().map_or(0, |b| b.len));
+            for block in blocks {
+                out.u32(block.lbn as i32 as u32);
+            }
+        }
+        Entry::Inodes(inodes) => {
+            out.u32(KIND_INODES << 24 | inodes.len() as u32);
+            out.u32(0);
+        }
+        Entry::Freed { ino, generation } => {
+            out.u32(KIND_FREED << 24);
+            out.u32(*ino as u32);
+            out.u32(*generation);
+            out.u32(0);
+        }
+    }
+}
+
+fn decode_entries(sb: &Superblock, raw: &[u8], count: u32) -> Option<Vec<Entry>> {
+    let mut r = Get { raw, at: 0 };
+    let mut entries = Vec::new();
+    let left = |r: &Get<'_>| raw.len() - r.at;
+    let len_fits =
+        |len: u32| len > 0 && len <= sb.shape.block_size && len.is_multiple_of(sb.shape.frag_size);
+    for _ in 0..count {
+        if left(&r) < 8 {
+            return None;
+        }
+        let (kind, n) = match (sb.profile, r.u32()) {
+            (Profile::Modern, kind) => (kind, r.u32()),
+            (Profile::Classic, word) => (word >> 24, word & 0xff_ffff),
+        };
+        let count = n as usize;
+        let entry = match (kind, sb.profile) {
+            (KIND_FILE, Profile::Modern) => {
+                if left(&r) < 16 || (left(&r) - 16) / 16 < count {
+                    return None;
+                }
+                let (ino, generation, _) = (r.u64(), r.u32(), r.u32());
+                let block = |_| {
+                    let block = BlockInfo { lbn: r.u64() as Lbn, len: r.u32(), crc: r.u32() };
+                    (sb.shape.is_valid_lbn(block.lbn) && len_fits(block.len)).then_some(block)
+                };
+                let blocks = (0..count).map(block).collect::<Option<Vec<_>>>()?;
+                Entry::File { ino, generation, blocks }
+            }
+            (KIND_FILE, Profile::Classic) => {
+                if left(&r) < 12 || (left(&r) - 12) / 4 < count {
+                    return None;
+                }
+                let (ino, generation, last) = (Ino::from(r.u32()), r.u32(), r.u32());
+                let block = |i| {
+                    let len = if i + 1 == count { last } else { sb.shape.block_size };
+                    let block = BlockInfo { lbn: Lbn::from(r.u32() as i32), len, crc: 0 };
+                    (sb.shape.is_valid_lbn(block.lbn) && len_fits(len)).then_some(block)
+                };
+                let blocks = (0..count).map(block).collect::<Option<Vec<_>>>()?;
+                Entry::File { ino, generation, blocks }
+            }
+            (KIND_INODES, Profile::Modern) => {
+                if left(&r) / 16 < count {
+                    return None;
+                }
+                let inode = |_| {
+                    let info = InodeInfo { ino: r.u64(), crc: r.u32() };
+                    r.u32();
+                    info
+                };
+                Entry::Inodes((0..count).map(inode).collect())
+            }
+            (KIND_INODES, Profile::Classic) => {
+                r.u32();
+                if count > (sb.shape.block_size / sb.shape.inode_size) as usize {
+                    return None;
+                }
+                Entry::Inodes(vec![InodeInfo { ino: 0, crc: 0 }; count])
+            }
+            (KIND_FREED, Profile::Modern) => {
+                if left(&r) < 8 {
+                    return None;
+                }
+                Entry::Freed { generation: n, ino: r.u64() }
+            }
+            (KIND_FREED, Profile::Classic) => {
+                if left(&r) < 12 {
+                    return None;
+                }
+                let entry = Entry::Freed { ino: r.u32().into(), generation: r.u32() };
+                r.u32();
+                entry
+            }
+            _ => return None,
+        };
+        entries.push(entry);
+    }
+    Some(entries)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use twin_fs::shape::Shape;
+    use twin_rt::Rng;
+
+    fn volume(profile: Profile) -> Superblock {
+        let shape = match profile {
+            Profile::Classic => Shape::classic(4096, 1024),
+            Profile::Modern => Shape::modern(4096, 512),
+        };
+        Superblock::plan([3; 16], profile, shape, 1 << 20, 64 << 20, 2).unwrap()
+    }
+
+    fn sample(sb: &Superblock) -> Summary {
+        let wide = sb.profile == Profile::Modern;
+        let crc = |n| if wide { n } else { 0 };
+        let entries = vec![
+            Entry::File {
+                ino: 9,
+                generation: 2,
+                blocks: vec![
+                    BlockInfo { lbn: 0, len: 4096, crc: crc(11) },
+                    BlockInfo { lbn: -12, len: 4096, crc: crc(12) },
+                    BlockInfo { lbn: 1, len: 1024, crc: crc(13) },
+                ],
+            },
+            Entry::Freed { ino: 44, generation: 1 },
+            Entry::Inodes(vec![InodeInfo { ino: crc(9).into(), crc: crc(14) }; 3]),
+        ];
+        let mut draft = Draft::new(sb);
+        for len in [4096, 4096, 1024] {
+            assert!(draft.add_block(9, len));
+        }
+        assert!(draft.add_freed());
+        assert!(draft.add_inodes(3));
+        let header = Header {
+            serial: 5,
+            group: 4,
+            flags: GROUP_LAST,
+            stream: 0,
+            next_segment: 8,
+            total_bytes: 16384,
+            summary_bytes: draft.len() as u32,
+            time: Time(123),
+        };
+        Summary::new(header, entries, &[11, 12, 13, 14])
+    }
+
+    #[test]
+    fn a_summary_survives_the_disk() {
+        for profile in [Profile::Classic, Profile::Modern] {
+            let sb = volume(profile);
+            let summary = sample(&sb);
+            let mut raw = summary.encode(&sb);
+            raw.resize(1 << 20, 0);
+            assert_eq!(Summary::decode(&sb, &raw, 1 << 20), Some(summary));
+        }
+    }
+
+    #[test]
+    fn a_draft_knows_the_length() {
+        for profile in [Profile::Classic, Profile::Modern] {
+            let sb = volume(profile);
+            let raw = sample(&sb).encode(&sb);
+            assert_eq!(raw.len() % sb.shape.frag_size as usize, 0);
+        }
+    }
+
+    #[test]
+    fn a_narrow_summary_fills_up() {
+        let sb = volume(Profile::Classic);
+        let mut draft = Draft::new(&sb);
+        let files = (0..).take_while(|&ino| draft.add_block(ino, 1024)).count();
+        assert_eq!(files, (512 - HEADER_BYTES) / 20);
+    }
+
+    #[test]
+    fn mutations_are_refused_and_never_panic() {
+        let mut rng = Rng::new(1);
+        for profile in [Profile::Classic, Profile::Modern] {
+            let sb = volume(profile);
+            let mut raw = sample(&sb).encode(&sb);
+            raw.resize(65536, 0);
+            let len = sample(&sb).header.summary_bytes as usize;
+            for _ in 0..10_000 {
+                let mut bad = raw.clone();
+                for _ in 0..rng.range(1, 4) {
+                    bad[rng.below(len as u64) as usize] ^= 1 << rng.below(8);
+                }
+                if rng.chance(0.5) {
+                    // A forger who knows the checksum still cannot make it panic.
+                    let crc = crc32c::crc32c(&bad[8..len]).to_le_bytes();
+                    bad[4..8].copy_from_slice(&crc);
+                }
+                if let Some(summary) = Summary::decode(&sb, &bad, 65536) {
+                    summary.verify(&sb, |_, _| 0);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,249 @@
+//! The superblock: what the volume is. Written once by mkfs, at both ends of the device.
+
+use twin_fs::dinode::{Get, Put};
+use twin_fs::shape::{PointerFormat, Shape};
+use twin_fs::{FsError, Result};
+
+use super::CHECKPOINT_BYTES;
+
+/// Bytes of a superblock.
+pub const SUPERBLOCK_BYTES: u64 = 4096;
+const MAGIC: u64 = u64::from_le_bytes(*b"twinlfs1");
+const VERSION: u32 = 1;
+/// Where the first segment starts, in bytes: a round number past superblock and checkpoints.
+const FIRST_SEGMENT: u64 = 65_536;
+
+/// The two sets of sizes that a volume can have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Profile {
+    /// 4.4BSD's structures: narrow pointers, 512-byte summaries.
+    Classic,
+    /// 64-bit, nanoseconds, checksums throughout.
+    Modern,
+}
+
+/// What a volume is: fixed when it is made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Superblock {
+    /// Tells volumes, and two lives of one device, apart.
+    pub uuid: [u8; 16],
+    /// Which structures it has.
+    pub profile: Profile,
+    /// Sizes of blocks and inodes.
+    pub shape: Shape,
+    /// Bytes of a segment.
+    pub segment_size: u32,
+    /// Segments.
+    pub segments: u32,
+    /// Bytes that a log write is a multiple of.
+    pub align: u32,
+    /// Bytes on the device that belong to the volume.
+    pub size: u64,
+    /// Copies of the superblock and of each checkpoint: 1, or 2 with one at the end.
+    pub copies: u32,
+}
+
+impl Superblock {
+    /// Works out the geometry of a volume of `size` bytes.
+    ///
+    /// # Errors
+    /// If the sizes do not fit together or the device is too small.
+    pub fn plan(
+        uuid: [u8; 16],
+        profile: Profile,
+        shape: Shape,
+        segment_size: u32,
+        size: u64,
+        copies: u32,
+    ) -> Result<Superblock> {
+        shape.check()?;
+        if !segment_size.is_power_of_two()
+            || segment_size < 16 * shape.block_size
+            || segment_size > 1 << 30
+        {
+            return Err(FsError::Invalid(
+                "the segment size must be a power of two from 16 blocks to 1 GiB",
+            ));
+        }
+        let align = match profile {
+            Profile::Classic => shape.frag_size,
+            Profile::Modern => shape.block_size,
+        };
+        let tail = SUPERBLOCK_BYTES + 2 * CHECKPOINT_BYTES;
+        let room = size.saturating_sub(FIRST_SEGMENT + tail);
+        let segments = room / u64::from(segment_size);
+        if segments < u64::from(Superblock::MIN_SEGMENTS) {
+            return Err(FsError::Invalid("the device is too small: it needs at least 16 segments"));
+        }
+        let segments = segments.min(u64::from(u32::MAX - 1)) as u32;
+        let narrow = shape.pointer == PointerFormat::Narrow;
+        if narrow && size / u64::from(shape.frag_size) >= u64::from(u32::MAX) {
+            return Err(FsError::Invalid(
+                "the classic profile's addresses have 32 bits: make the volume smaller",
+            ));
+        }
+        Ok(Superblock { uuid, profile, shape, segment_size, segments, align, size, copies })
+    }
+
+    /// The fewest segments that a volume can have.
+    pub const MIN_SEGMENTS: u32 = 16;
+
+    /// First byte of a segment.
+    pub fn segment_start(&self, segment: u32) -> u64 {
+        FIRST_SEGMENT + u64::from(segment) * u64::from(self.segment_size)
+    }
+
+    /// The segment that a byte of the device lies in.
+    pub fn segment_of(&self, byte: u64) -> Option<u32> {
+        let segment = byte.checked_sub(FIRST_SEGMENT)? / u64::from(self.segment_size);
+        (segment < u64::from(self.segments)).then_some(segment as u32)
+    }
+
+    /// Where the superblocks lie.
+    pub fn places(size: u64, copies: u32) -> Vec<u64> {
+        let end = (size - SUPERBLOCK_BYTES) / SUPERBLOCK_BYTES * SUPERBLOCK_BYTES;
+        [0, end].into_iter().take(copies as usize).collect()
+    }
+
+    /// Where the copies of checkpoint slot 0 or 1 lie.
+    pub fn checkpoint_places(&self, slot: u64) -> Vec<u64> {
+        let end = Superblock::places(self.size, 2)[1];
+        let places =
+            [SUPERBLOCK_BYTES + slot * CHECKPOINT_BYTES, end - (slot + 1) * CHECKPOINT_BYTES];
+        places.into_iter().take(self.copies as usize).collect()
+    }
+
+    /// A number that every summary and checkpoint of this volume carries.
+    pub fn tag(&self) -> u32 {
+        crc32c::crc32c(&self.uuid)
+    }
+
+    /// Blocks of the segment usage table.
+    pub fn usage_blocks(&self) -> u64 {
+        let per_block = u64::from(self.shape.block_size) / super::SEG_ENTRY_BYTES as u64;
+        u64::from(self.segments).div_ceil(per_block)
+    }
+
+    /// The superblock as bytes.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut raw = vec![0; SUPERBLOCK_BYTES as usize];
+        let mut w = Put { raw: &mut raw, at: 0 };
+        w.u64(MAGIC);
+        w.u32(0);
+        w.u32(VERSION);
+        // Feature bits: those that a reader may ignore, those that a writer must know, those that
+        // everyone must know. None are defined yet.
+        for _ in 0..3 {
+            w.u64(0);
+        }
+        for half in self.uuid.as_chunks::<8>().0 {
+            w.u64(u64::from_le_bytes(*half));
+        }
+        w.u32(match self.profile {
+            Profile::Classic => 1,
+            Profile::Modern => 2,
+        });
+        for n in [
+            self.shape.block_size,
+            self.shape.frag_size,
+            self.segment_size,
+            self.segments,
+            self.align,
+            self.copies,
+        ] {
+            w.u32(n);
+        }
+        w.u64(self.size);
+        let crc = crc32c::crc32c(&raw[12..]);
+        raw[8..12].copy_from_slice(&crc.to_le_bytes());
+        raw
+    }
+
+    /// Reads a superblock from its bytes, found at byte `at` of a device of `device_size` bytes.
+    ///
+    /// # Errors
+    /// What is wrong, and where.
+    pub fn decode(raw: &[u8], at: u64, device_size: u64) -> Result<Superblock> {
+        if raw.len() < SUPERBLOCK_BYTES as usize {
+            return Err(FsError::corrupt(at, "too short for a superblock"));
+        }
+        let mut r = Get { raw, at: 0 };
+        if r.u64() != MAGIC {
+            return Err(FsError::corrupt(at, "no twinfs LFS superblock here (made by mkfs?)"));
+        }
+        if r.u32() != crc32c::crc32c(&raw[12..SUPERBLOCK_BYTES as usize]) {
+            return Err(FsError::corrupt(at, "the superblock's checksum does not match"));
+        }
+        let version = r.u32();
+        if version != VERSION {
+            let what = format!("format version {version}; this program knows version {VERSION}");
+            return Err(FsError::corrupt(at, what));
+        }
+        let (_may_ignore, must_write, must_know) = (r.u64(), r.u64(), r.u64());
+        if must_write | must_know != 0 {
+            return Err(FsError::corrupt(at, "the volume has features that this program lacks"));
+        }
+        let mut uuid = [0; 16];
+        uuid[..8].copy_from_slice(&r.u64().to_le_bytes());
+        uuid[8..].copy_from_slice(&r.u64().to_le_bytes());
+        let profile = r.u32();
+        let [block, frag, segment_size, segments, align, copies] = std::array::from_fn(|_| r.u32());
+        let size = r.u64();
+        let (profile, shape) = match profile {
+            1 => (Profile::Classic, Shape::classic(block, frag)),
+            2 => (Profile::Modern, Shape::modern(block, frag)),
+            _ => return Err(FsError::corrupt(at, "unknown profile")),
+        };
+        let plan = Superblock::plan(uuid, profile, shape, segment_size, size, copies);
+        let sb = plan.map_err(|e| FsError::corrupt(at, format!("impossible sizes: {e}")))?;
+        if (sb.segments, sb.align) != (segments, align) || !(1..=2).contains(&copies) {
+            return Err(FsError::corrupt(at, "the sizes contradict each other"));
+        }
+        if size > device_size {
+            let what = format!("the volume has {size} bytes but the device only {device_size}");
+            return Err(FsError::corrupt(at, what));
+        }
+        Ok(sb)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample() -> Superblock {
+        let shape = Shape::modern(4096, 512);
+        Superblock::plan([7; 16], Profile::Modern, shape, 1 << 20, 64 << 20, 2).unwrap()
+    }
+
+    #[test]
+    fn a_superblock_survives_the_disk() {
+        let sb = sample();
+        assert_eq!(Superblock::decode(&sb.encode(), 0, 64 << 20), Ok(sb));
+    }
+
+    #[test]
+    fn segments_and_copies_do_not_overlap() {
+        let sb = sample();
+        let last_end = sb.segment_start(sb.segments - 1) + u64::from(sb.segment_size);
+        assert!(sb.checkpoint_places(1)[1] >= last_end);
+        assert_eq!(sb.segment_of(sb.segment_start(3) - 1), Some(2));
+        assert_eq!(sb.segment_of(last_end), None);
+    }
+
+    #[test]
+    fn a_changed_bit_is_noticed() {
+        let raw = sample().encode();
+        for bit in 0..100 * 8 {
+            let mut bad = raw.clone();
+            bad[bit / 8] ^= 1 << (bit % 8);
+            assert!(Superblock::decode(&bad, 0, 64 << 20).is_err());
+        }
+    }
+
+    #[test]
+    fn a_small_device_is_refused() {
+        let shape = Shape::modern(4096, 512);
+        assert!(Superblock::plan([0; 16], Profile::Modern, shape, 1 << 20, 8 << 20, 2).is_err());
+    }
+}

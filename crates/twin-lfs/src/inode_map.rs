@@ -1,0 +1,254 @@
+//! The inode map: from inode numbers to inodes, and the list of free numbers.
+//!
+//! Map blocks are blocks of the ifile and go through the cache. An inode in memory holds its map
+//! block (its anchor), so that its entry can be changed without waiting.
+
+use std::rc::Rc;
+
+use twin_cache::{Frame, Lbn};
+use twin_disk::{Block, Buf, Class, Io, Origin, gather};
+use twin_fs::dinode::Dinode;
+use twin_fs::{Core, FsError, Ino, Inode, Picked, Result, dirty_parents};
+
+use crate::format::{IMAP_ENTRY_BYTES, ImapEntry};
+use crate::lfs::{IFILE_INO, Lfs};
+
+/// Inode blocks read lately that are kept.
+const KEPT_INODE_BLOCKS: usize = 32;
+/// The unit in which inode blocks are read, in bytes.
+const INODE_READ: u64 = 4096;
+
+impl Lfs {
+    fn per_block(&self) -> u64 {
+        u64::from(self.sb.shape.block_size) / IMAP_ENTRY_BYTES as u64
+    }
+
+    /// The ifile's block with the entry of an inode number.
+    pub(crate) fn imap_lbn(&self, ino: Ino) -> u64 {
+        self.sb.usage_blocks() + ino / self.per_block()
+    }
+
+    /// Inode numbers that the map has entries for.
+    pub(crate) fn imap_len(&self) -> u64 {
+        let blocks = self.sb.shape.blocks_for(self.ifile.d.borrow().size);
+        blocks.saturating_sub(self.sb.usage_blocks()) * self.per_block()
+    }
+
+    /// An entry, in its map block.
+    pub(crate) fn entry_in(&self, frame: &Frame, ino: Ino) -> ImapEntry {
+        let at = (ino % self.per_block()) as usize * IMAP_ENTRY_BYTES;
+        frame.with(|block| match block {
+            Block::Bytes(bytes) => ImapEntry::decode(&bytes[at..at + IMAP_ENTRY_BYTES]),
+            _ => ImapEntry::Free { next: 0, generation: 0 },
+        })
+    }
+
+    /// Changes an entry in its map block, which is in memory.
+    pub(crate) fn set_entry(&self, core: &Core, frame: &Rc<Frame>, ino: Ino, entry: ImapEntry) {
+        let at = (ino % self.per_block()) as usize * IMAP_ENTRY_BYTES;
+        frame.change(|block| entry.encode(&mut block.bytes_mut()[at..at + IMAP_ENTRY_BYTES]));
+        self.dirty_ifile_block(core, frame);
+    }
+
+    /// Marks a block of the ifile dirty, and its indirect blocks, which are always in memory.
+    pub(crate) fn dirty_ifile_block(&self, core: &Core, frame: &Rc<Frame>) {
+        if core.cache.mark_dirty(&self.ifile.frames, frame, core.rt.now()) {
+            dirty_parents(core, &self.ifile, frame.lbn());
+            // The ifile's inode is written with every checkpoint, and only then.
+            core.mark_inode_clean(&self.ifile);
+        }
+    }
+
+    /// The map block of an inode number.
+    pub(crate) async fn imap_block(&self, core: &Core, ino: Ino) -> Result<Rc<Frame>> {
+        let lbn = self.imap_lbn(ino);
+        if ino >= self.imap_len() {
+            return Err(FsError::NotFound);
+        }
+        let frame = core.block(&self.ifile, lbn as Lbn, Origin::User).await?;
+        frame.ok_or_else(|| {
+            FsError::inconsistent(format!("the inode map has a hole at block {lbn}"))
+        })
+    }
+
+    /// Reads an inode that is not in memory.
+    pub(crate) async fn read_inode(&self, core: &Rc<Core>, ino: Ino) -> Result<Rc<Inode>> {
+        if ino <= IFILE_INO {
+            return Err(FsError::NotFound);
+        }
+        loop {
+            let anchor = self.imap_block(core, ino).await?;
+            let entry = self.entry_in(&anchor, ino);
+            let ImapEntry::Used { at, generation, .. } = entry else {
+                return Err(FsError::NotFound);
+            };
+            if let Some(there) = core.cached_inode(ino) {
+                return Ok(there);
+            }
+            if at == 0 {
+                let what = format!("inode {ino} is in use but was never written");
+                return Err(FsError::inconsistent(what));
+            }
+            let byte = at * u64::from(self.sb.shape.inode_size);
+            let d = self.read_dinode(core, byte).await;
+            if self.entry_in(&anchor, ino) != entry {
+                // It moved while it was read; what was read may be anything.
+                continue;
+            }
+            if let Some(there) = core.cached_inode(ino) {
+                return Ok(there);
+            }
+            let d = d?;
+            if d.ino != ino || d.generation != generation {
+                let what = format!(
+                    "the inode map says inode {ino} (life {generation}), there is {} (life {})",
+                    d.ino, d.generation
+                );
+                return Err(FsError::corrupt(byte, what));
+            }
+            let inode = Inode::new(d);
+            *inode.anchor.borrow_mut() = Some(anchor);
+            return Ok(core.add_inode(inode));
+        }
+    }
+
+    /// Reads the inode at a byte of the device.
+    async fn read_dinode(&self, core: &Core, byte: u64) -> Result<Dinode> {
+        let shape = &self.sb.shape;
+        let size = shape.inode_size as usize;
+        let unit = INODE_READ.max(u64::from(core.info.sector));
+        let start = byte / unit * unit;
+        if byte + size as u64 > self.sb.size {
+            return Err(FsError::corrupt(byte, "an inode outside the volume"));
+        }
+        let kept = {
+            let kept = self.inode_blocks.borrow();
+            kept.iter().find(|(at, _)| *at == start).map(|(_, blocks)| blocks.clone())
+        };
+        let blocks = match kept {
+            Some(blocks) => blocks,
+            None => {
+                let _pass = core.reads.enter();
+                let len = unit.min(self.sb.size - start);
+                let io = Io::read(start, len, Class::Mixed, Origin::User);
+                let blocks = core.device.submit(io).await?;
+                let mut kept = self.inode_blocks.borrow_mut();
+                if kept.len() >= KEPT_INODE_BLOCKS {
+                    kept.pop_front();
+                }
+                kept.push_back((start, blocks.clone()));
+                blocks
+            }
+        };
+        let raw = gather(&blocks, (byte - start) as usize, size).to_bytes();
+        let decoded = Dinode::decode(shape, &raw, core.frags);
+        decoded.map_err(|what| FsError::corrupt(byte, what))
+    }
+
+    /// Forgets inode blocks read from byte `start` to `end`: something else may be there soon.
+    pub(crate) fn forget_inode_blocks(&self, start: u64, end: u64) {
+        self.inode_blocks.borrow_mut().retain(|(at, _)| *at + INODE_READ <= start || *at >= end);
+    }
+
+    /// Takes a number off the free list, making the map longer if it is empty.
+    pub(crate) async fn pick(&self, core: &Rc<Core>) -> Result<Picked> {
+        loop {
+            let head = self.log.borrow().free_head;
+            if head == 0 {
+                self.extend_imap(core)?;
+                continue;
+            }
+            let frame = self.imap_block(core, head).await?;
+            if self.log.borrow().free_head != head {
+                continue;
+            }
+            let ImapEntry::Free { next, generation } = self.entry_in(&frame, head) else {
+                let what = format!("inode {head} is on the free list but in use");
+                return Err(FsError::inconsistent(what));
+            };
+            if next >= self.imap_len() {
+                let what = format!("the free list leads from {head} to inode {next}, past the map");
+                return Err(FsError::inconsistent(what));
+            }
+            let mut log = self.log.borrow_mut();
+            log.free_head = next;
+            log.free_inodes -= 1;
+            log.picked.insert(head, frame);
+            return Ok(Picked { ino: head, generation });
+        }
+    }
+
+    /// Gives a picked number back to the free list.
+    pub(crate) fn unpick(&self, core: &Core, picked: Picked) {
+        let (frame, next) = {
+            let mut log = self.log.borrow_mut();
+            let Some(frame) = log.picked.remove(&picked.ino) else { return };
+            let next = log.free_head;
+            log.free_head = picked.ino;
+            log.free_inodes += 1;
+            (frame, next)
+        };
+        let entry = ImapEntry::Free { next, generation: picked.generation };
+        self.set_entry(core, &frame, picked.ino, entry);
+    }
+
+    /// Adds a block of free numbers to the map.
+    fn extend_imap(&self, core: &Rc<Core>) -> Result<()> {
+        let block = u64::from(self.sb.shape.block_size);
+        let lbn = self.sb.shape.blocks_for(self.ifile.d.borrow().size);
+        // The block, and as many indirect blocks as could be missing.
+        let most = block * (1 + self.sb.shape.levels as u64);
+        self.promise(most).map_err(|_| FsError::NoInodes)?;
+        let before = self.ifile.d.borrow().allocated;
+        let first = (lbn - self.sb.usage_blocks()) * self.per_block();
+        let mut buf = Buf::zeroed(block as usize);
+        // Numbers 0 to 2 are never free: none, the ifile, the root.
+        let numbers: Vec<Ino> = (first..first + self.per_block()).filter(|&i| i > 2).collect();
+        for (i, &ino) in numbers.iter().enumerate() {
+            let next = numbers.get(i + 1).copied().unwrap_or(0);
+            let at = (ino - first) as usize * IMAP_ENTRY_BYTES;
+            let entry = ImapEntry::Free { next, generation: 0 };
+            entry.encode(&mut buf[at..at + IMAP_ENTRY_BYTES]);
+        }
+        self.add_ifile_block(core, lbn, Block::Bytes(buf.freeze()));
+        let taken = self.ifile.d.borrow().allocated - before;
+        self.unpromise(most - taken);
+        let mut log = self.log.borrow_mut();
+        log.free_head = numbers[0];
+        log.free_inodes += numbers.len() as u64;
+        Ok(())
+    }
+
+    /// Appends a block to the ifile. The space is promised.
+    pub(crate) fn add_ifile_block(&self, core: &Core, lbn: u64, content: Block) -> Rc<Frame> {
+        let shape = &self.sb.shape;
+        self.make_ifile_parents(core, lbn as Lbn);
+        let frame = core.cache.insert(&self.ifile.frames, lbn as Lbn, Some(content));
+        let unwritten =
+            twin_fs::shape::Ptr { addr: twin_fs::shape::UNWRITTEN, len: shape.block_size, crc: 0 };
+        core.set_ptr(&self.ifile, lbn as Lbn, unwritten);
+        {
+            let mut d = self.ifile.d.borrow_mut();
+            d.allocated += u64::from(shape.block_size);
+            d.size = (lbn + 1) * u64::from(shape.block_size);
+        }
+        self.dirty_ifile_block(core, &frame);
+        frame
+    }
+
+    fn make_ifile_parents(&self, core: &Core, lbn: Lbn) {
+        let shape = &self.sb.shape;
+        let twin_fs::shape::Parent::Indirect(up, _) = shape.parent(lbn) else { return };
+        if core.resident_ptr(&self.ifile, up).is_some_and(|p| !p.is_hole()) {
+            return;
+        }
+        self.make_ifile_parents(core, up);
+        let zeros = Block::Bytes(Buf::zeroed(shape.block_size as usize).freeze());
+        let frame = core.cache.insert(&self.ifile.frames, up, Some(zeros));
+        let (addr, len) = (twin_fs::shape::UNWRITTEN, shape.block_size);
+        core.set_ptr(&self.ifile, up, twin_fs::shape::Ptr { addr, len, crc: 0 });
+        self.ifile.d.borrow_mut().allocated += u64::from(len);
+        self.dirty_ifile_block(core, &frame);
+        self.pinned.borrow_mut().push(frame);
+    }
+}

@@ -1,0 +1,252 @@
+//! The layout seam, implemented: see [`twin_fs::Layout`].
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use twin_cache::{FlushState, Lbn};
+use twin_fs::shape::{Ptr, UNWRITTEN};
+use twin_fs::{Core, FsError, Ino, Inode, Layout, Need, Picked, Result, VolumeStat};
+use twin_rt::Time;
+
+use crate::format::ImapEntry;
+use crate::lfs::Lfs;
+
+/// Held while an admitted operation runs: the bytes that it may make dirty.
+pub struct Permit {
+    bytes: u64,
+    permitted: Rc<Cell<u64>>,
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        self.permitted.set(self.permitted.get() - self.bytes);
+    }
+}
+
+impl Lfs {
+    /// Promises space: all or nothing.
+    pub(crate) fn promise(&self, bytes: u64) -> Result<()> {
+        let used = self.used.get() + bytes;
+        if bytes > 0 && used > self.limit {
+            return Err(FsError::NoSpace);
+        }
+        self.used.set(used);
+        Ok(())
+    }
+
+    /// Gives promised space back.
+    pub(crate) fn unpromise(&self, bytes: u64) {
+        debug_assert!(self.used.get() >= bytes, "more space given back than was promised");
+        self.used.set(self.used.get().saturating_sub(bytes));
+    }
+
+    /// Bytes that the log can take before the cleaner has to make more room.
+    pub(crate) fn log_room(&self) -> u64 {
+        let log = self.log.borrow();
+        let segment = u64::from(self.sb.segment_size);
+        // A stream loses the end of a segment that the next block does not fit, and summaries.
+        let payload = segment - segment / 32 - u64::from(self.sb.shape.block_size);
+        payload * u64::from(log.segments.clean_count())
+    }
+
+    /// Bytes that the log must take if everything that is dirty now were written with a
+    /// checkpoint.
+    pub(crate) fn log_debt(&self, core: &Core) -> u64 {
+        let inode = u64::from(self.sb.shape.inode_size.max(self.sb.shape.frag_size));
+        let table = self.sb.usage_blocks() * u64::from(self.sb.shape.block_size);
+        core.cache.dirty_bytes()
+            + core.dirty_inode_count() as u64 * inode
+            + self.log.borrow().deferred.len() as u64 * inode
+            + table
+    }
+
+    /// True if an operation that makes this much dirty may begin now.
+    fn may_begin(&self, core: &Core, bytes: u64, need: Need) -> bool {
+        let segment = u64::from(self.sb.segment_size);
+        // The cleaner must be able to move a victim, with all its parents, in any case.
+        let kept = match need {
+            Need::Grow => 4 * segment,
+            Need::Shrink => 3 * segment,
+        };
+        let debt = self.log_debt(core) + self.permitted.get();
+        self.log_room() >= debt + bytes + kept
+    }
+}
+
+impl Layout for Lfs {
+    type Permit = Permit;
+
+    async fn load_inode(&self, core: &Rc<Core>, ino: Ino) -> Result<Rc<Inode>> {
+        self.read_inode(core, ino).await
+    }
+
+    async fn pick_inode(&self, core: &Rc<Core>, _near: Ino, _mode: u32) -> Result<Picked> {
+        self.pick(core).await
+    }
+
+    fn unpick(&self, core: &Core, picked: Picked) {
+        Lfs::unpick(self, core, picked);
+    }
+
+    fn born(&self, core: &Core, inode: &Rc<Inode>) {
+        let frame = self.log.borrow_mut().picked.remove(&inode.ino);
+        let Some(frame) = frame else { panic!("inode {} was not picked", inode.ino) };
+        let generation = inode.d.borrow().generation;
+        let entry = ImapEntry::Used { at: 0, crc: 0, generation, orphan: false };
+        self.set_entry(core, &frame, inode.ino, entry);
+        *inode.anchor.borrow_mut() = Some(frame);
+    }
+
+    fn free_inode(&self, core: &Core, inode: &Rc<Inode>) {
+        let anchor = inode.anchor.borrow_mut().take();
+        let Some(anchor) = anchor else { panic!("inode {} has no map block", inode.ino) };
+        let size = self.sb.shape.inode_size;
+        let next = {
+            let mut log = self.log.borrow_mut();
+            if let ImapEntry::Used { at, generation, .. } = self.entry_in(&anchor, inode.ino) {
+                if at != 0 {
+                    log.segments.sub_live(at * u64::from(size), size);
+                }
+                log.freed.push((inode.ino, generation));
+            }
+            log.deferred.remove(&inode.ino);
+            log.free_inodes += 1;
+            std::mem::replace(&mut log.free_head, inode.ino)
+        };
+        let generation = inode.d.borrow().generation.wrapping_add(1);
+        self.set_entry(core, &anchor, inode.ino, ImapEntry::Free { next, generation });
+        core.drop_inode(inode);
+    }
+
+    fn set_orphan(&self, core: &Core, inode: &Inode, orphan: bool) {
+        let changed = {
+            let mut log = self.log.borrow_mut();
+            match orphan {
+                true => log.orphans.insert(inode.ino),
+                false => log.orphans.remove(&inode.ino),
+            }
+        };
+        let anchor = inode.anchor.borrow().clone();
+        if let (true, Some(anchor)) = (changed, anchor)
+            && let ImapEntry::Used { at, crc, generation, .. } = self.entry_in(&anchor, inode.ino)
+        {
+            let entry = ImapEntry::Used { at, crc, generation, orphan };
+            self.set_entry(core, &anchor, inode.ino, entry);
+        }
+    }
+
+    fn reserve(&self, _core: &Core, bytes: u64) -> Result<()> {
+        self.promise(bytes)
+    }
+
+    fn unreserve(&self, _core: &Core, bytes: u64) {
+        self.unpromise(bytes);
+    }
+
+    fn inode_bytes(&self) -> u64 {
+        self.sb.shape.inode_size.into()
+    }
+
+    fn place(&self, _core: &Core, _inode: &Inode, _lbn: Lbn, old: Ptr, len: u32) -> Ptr {
+        match old.is_on_disk() {
+            // It gets its new place when it is written; until then the old one counts.
+            true => old,
+            false => Ptr { addr: UNWRITTEN, len, crc: 0 },
+        }
+    }
+
+    fn free_block(&self, _core: &Core, ptr: Ptr, len: u32) {
+        self.unpromise(len.into());
+        if ptr.is_on_disk() {
+            let byte = self.sb.shape.byte_of(ptr.addr);
+            self.log.borrow_mut().segments.sub_live(byte, ptr.len);
+        }
+    }
+
+    async fn admit(&self, core: &Rc<Core>, bytes: u64, need: Need) -> Result<Permit> {
+        let limit = core.settings.cache_bytes / 2;
+        let mut waited = false;
+        loop {
+            core.check_writable()?;
+            if !self.may_begin(core, bytes, need) {
+                if !std::mem::replace(&mut waited, true) {
+                    self.log.borrow_mut().stats.space_waits += 1;
+                }
+                self.cleaner.request();
+                self.space.wait().await;
+            } else if core.cache.dirty_bytes() > limit {
+                // More is dirty than write-back keeps up with: the writer helps.
+                let deferred = self.deferred_bytes.get() > limit / 2;
+                if deferred {
+                    self.checkpoint(core, false).await?
+                } else {
+                    self.write_log(core).await?
+                }
+            } else {
+                self.permitted.set(self.permitted.get() + bytes);
+                return Ok(Permit { bytes, permitted: Rc::clone(&self.permitted) });
+            }
+        }
+    }
+
+    fn flush_state(&self, core: &Core) -> FlushState {
+        let inodes = core.dirty_inode_count() as u64 * u64::from(self.sb.shape.inode_size);
+        let blocks = core.cache.dirty_bytes().saturating_sub(self.deferred_bytes.get());
+        let dirty_bytes = blocks + inodes;
+        let oldest = if dirty_bytes == 0 && self.log.borrow().freed.is_empty() {
+            None
+        } else {
+            Some(self.oldest.get().unwrap_or(core.rt.now()))
+        };
+        self.oldest.set(oldest);
+        FlushState {
+            dirty_bytes,
+            oldest,
+            capacity_bytes: core.cache.capacity_bytes(),
+            unit_bytes: self.sb.segment_size.into(),
+        }
+    }
+
+    async fn write_back(&self, core: &Rc<Core>, _until: Time) -> Result<()> {
+        // A log write takes everything that is dirty: see `build`.
+        if self.checkpoint_due(core) {
+            self.checkpoint(core, false).await
+        } else {
+            self.write_log(core).await
+        }
+    }
+
+    async fn fsync(&self, core: &Rc<Core>, inode: &Rc<Inode>, _data_only: bool) -> Result<()> {
+        let written = inode.written_in.get();
+        if !inode.is_dirty() && written <= self.progress.durable.get() {
+            return Ok(());
+        }
+        self.commit(core).await
+    }
+
+    async fn sync(&self, core: &Rc<Core>) -> Result<()> {
+        self.commit(core).await
+    }
+
+    async fn close(&self, core: &Rc<Core>) -> Result<()> {
+        self.cleaner.stop();
+        self.checkpoint(core, true).await
+    }
+
+    fn stat(&self, _core: &Core) -> VolumeStat {
+        let unit = u64::from(self.sb.shape.frag_size);
+        let free = self.limit.saturating_sub(self.used.get());
+        let log = self.log.borrow();
+        let inodes = self.imap_len();
+        // Free numbers, and those that the map could grow by in the free space.
+        let room = free / u64::from(self.sb.shape.inode_size);
+        VolumeStat {
+            block_size: self.sb.shape.frag_size,
+            io_size: self.sb.shape.block_size,
+            blocks: self.limit / unit,
+            free: free / unit,
+            inodes: inodes.saturating_sub(log.free_inodes) + room,
+            free_inodes: room,
+        }
+    }
+}

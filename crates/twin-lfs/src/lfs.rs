@@ -1,0 +1,235 @@
+//! The state of an open log-structured layout.
+
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::rc::Rc;
+
+use twin_cache::Frame;
+use twin_disk::Block;
+use twin_fs::{Ino, Inode};
+use twin_rt::{Budget, Event, RwLock, Time};
+
+use crate::cleaner::CleanerState;
+use crate::format::{HeadPos, Superblock};
+use crate::segments::Segments;
+
+/// The ifile's inode number.
+pub const IFILE_INO: Ino = 1;
+
+/// Settings of this layout that may change from mount to mount.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LfsSettings {
+    /// Every log write takes all dirty indirect blocks along, as in 4.4BSD; otherwise they wait
+    /// for a checkpoint, and roll-forward works them out.
+    pub eager_indirect: bool,
+    /// Segments written between checkpoints.
+    pub checkpoint_segments: u32,
+    /// The longest time between checkpoints while there are changes.
+    pub checkpoint_age_ns: u64,
+    /// The victim policy, by name.
+    pub victim: String,
+    /// The cleaner runs on its own, not only when somebody waits for space.
+    pub background_cleaning: bool,
+    /// Bytes of log writes under way at the most.
+    pub in_flight_bytes: u64,
+    /// A fault built in on purpose, to show that tests find it.
+    pub sabotage: Sabotage,
+}
+
+/// Faults that can be built in on purpose: negative controls of the crash tests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Sabotage {
+    /// None.
+    #[default]
+    None,
+    /// fsync does not flush the device.
+    SkipFlush,
+    /// Roll-forward believes summaries without looking at the checksums of their blocks.
+    SkipChecksum,
+    /// A summary is written, and counts as the write, before its blocks.
+    SummaryFirst,
+}
+
+impl Default for LfsSettings {
+    fn default() -> Self {
+        LfsSettings {
+            eager_indirect: false,
+            checkpoint_segments: 64,
+            checkpoint_age_ns: 30 * twin_rt::SECS,
+            victim: "cost-benefit".into(),
+            background_cleaning: true,
+            in_flight_bytes: 8 << 20,
+            sabotage: Sabotage::None,
+        }
+    }
+}
+
+/// What was counted since the volume was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LfsStats {
+    /// Log writes.
+    pub groups: u64,
+    /// Partial segments.
+    pub partial_segments: u64,
+    /// Bytes written to the log, all together.
+    pub log_bytes: u64,
+    /// Of these, file data and directories.
+    pub data_bytes: u64,
+    /// Of these, indirect blocks, inodes and the ifile.
+    pub meta_bytes: u64,
+    /// Of these, blocks that the cleaner moved.
+    pub moved_bytes: u64,
+    /// Checkpoints.
+    pub checkpoints: u64,
+    /// Segments cleaned, and how many of their bytes were live.
+    pub cleaned_segments: u64,
+    /// Live bytes of the cleaned segments.
+    pub cleaned_live_bytes: u64,
+    /// Bytes that the cleaner read.
+    pub cleaner_read_bytes: u64,
+    /// Operations that waited for clean segments.
+    pub space_waits: u64,
+}
+
+impl LfsStats {
+    /// What was counted since `before`.
+    pub fn since(&self, before: &LfsStats) -> LfsStats {
+        LfsStats {
+            groups: self.groups - before.groups,
+            partial_segments: self.partial_segments - before.partial_segments,
+            log_bytes: self.log_bytes - before.log_bytes,
+            data_bytes: self.data_bytes - before.data_bytes,
+            meta_bytes: self.meta_bytes - before.meta_bytes,
+            moved_bytes: self.moved_bytes - before.moved_bytes,
+            checkpoints: self.checkpoints - before.checkpoints,
+            cleaned_segments: self.cleaned_segments - before.cleaned_segments,
+            cleaned_live_bytes: self.cleaned_live_bytes - before.cleaned_live_bytes,
+            cleaner_read_bytes: self.cleaner_read_bytes - before.cleaner_read_bytes,
+            space_waits: self.space_waits - before.space_waits,
+        }
+    }
+
+    /// Write cost (Rosenblum and Ousterhout 1991, section 3.4): bytes moved to and from the disk
+    /// for each byte of new data and metadata; 1 without cleaning.
+    pub fn write_cost(&self) -> f64 {
+        let new = self.log_bytes.saturating_sub(self.moved_bytes);
+        if new == 0 {
+            return 1.0;
+        }
+        (self.log_bytes + self.cleaner_read_bytes) as f64 / new as f64
+    }
+}
+
+/// Where the log stands, and the tables that go with it.
+pub(crate) struct Log {
+    pub(crate) heads: Vec<HeadPos>,
+    /// The serial number of the next partial segment.
+    pub(crate) serial: u64,
+    pub(crate) segments: Segments,
+    pub(crate) free_head: Ino,
+    pub(crate) free_inodes: u64,
+    /// Numbers off the free list but not in use, with their map blocks.
+    pub(crate) picked: BTreeMap<Ino, Rc<Frame>>,
+    /// Inodes in need of work after a crash.
+    pub(crate) orphans: BTreeSet<Ino>,
+    /// Numbers freed since the last log write.
+    pub(crate) freed: Vec<(Ino, u32)>,
+    /// Inodes with indirect blocks that wait for a checkpoint.
+    pub(crate) deferred: BTreeMap<Ino, Rc<Inode>>,
+    pub(crate) checkpoint_number: u64,
+    /// Bytes of the log written since the last checkpoint.
+    pub(crate) since_checkpoint: u64,
+    pub(crate) checkpoint_time: Time,
+    pub(crate) stats: LfsStats,
+}
+
+/// Which log writes have reached the device, and which are durable.
+#[derive(Default)]
+pub(crate) struct Progress {
+    /// Groups under way: number and requests that are not complete.
+    pub(crate) under_way: RefCell<BTreeMap<u64, usize>>,
+    /// The last group that was built.
+    pub(crate) last: Cell<u64>,
+    /// Every group up to this one is durable.
+    pub(crate) durable: Cell<u64>,
+    pub(crate) flushing: Cell<bool>,
+    pub(crate) changed: Event,
+}
+
+impl Progress {
+    /// Every group up to this one has reached the device.
+    pub(crate) fn written(&self) -> u64 {
+        self.under_way.borrow().keys().next().map_or(self.last.get(), |first| first - 1)
+    }
+}
+
+/// An open log-structured layout.
+pub struct Lfs {
+    pub(crate) sb: Superblock,
+    pub(crate) settings: LfsSettings,
+    pub(crate) ifile: Rc<Inode>,
+    /// The ifile's indirect blocks and its segment usage table, always in memory.
+    pub(crate) pinned: RefCell<Vec<Rc<Frame>>>,
+    pub(crate) log: RefCell<Log>,
+    /// Bytes promised or live: all blocks and inodes of all files, the ifile included.
+    pub(crate) used: Cell<u64>,
+    /// The most that `used` may become.
+    pub(crate) limit: u64,
+    /// Bytes that admitted operations may still make dirty.
+    pub(crate) permitted: Rc<Cell<u64>>,
+    pub(crate) progress: Rc<Progress>,
+    /// Bytes of log writes that may be under way.
+    pub(crate) in_flight: Budget,
+    pub(crate) checkpointing: RwLock,
+    /// Notified when segments become clean.
+    pub(crate) space: Event,
+    pub(crate) cleaner: CleanerState,
+    /// Dirty bytes of the cache that wait for a checkpoint, as of the last log write.
+    pub(crate) deferred_bytes: Cell<u64>,
+    /// When the oldest change since the last log write was made.
+    pub(crate) oldest: Cell<Option<Time>>,
+    /// Inode blocks read lately, by byte on the device.
+    pub(crate) inode_blocks: RefCell<VecDeque<(u64, Vec<Block>)>>,
+}
+
+impl Lfs {
+    /// What the volume is.
+    pub fn superblock(&self) -> &Superblock {
+        &self.sb
+    }
+
+    /// What was counted since the volume was opened.
+    pub fn stats(&self) -> LfsStats {
+        self.log.borrow().stats
+    }
+
+    /// Looks at the segment usage table.
+    pub fn with_segments<T>(&self, f: impl FnOnce(&Segments) -> T) -> T {
+        f(&self.log.borrow().segments)
+    }
+
+    /// Bytes promised or live, and the most that this may become.
+    pub fn space(&self) -> (u64, u64) {
+        (self.used.get(), self.limit)
+    }
+
+    /// The most bytes that files, their inodes and their maps may have on this volume, so that
+    /// the cleaner always finds room to work in: 95% of the log, or the log less a fixed reserve
+    /// if that is less.
+    pub(crate) fn capacity(sb: &Superblock) -> u64 {
+        let segment = u64::from(sb.segment_size);
+        // A segment loses its summaries and, at its end, less than a block.
+        let payload = segment - segment / 64 - u64::from(sb.shape.block_size);
+        let all = payload * u64::from(sb.segments);
+        let reserve = payload * u64::from(Lfs::reserve_segments(sb));
+        (all - all / 20).min(all - reserve)
+    }
+
+    /// Segments that are never counted on for data: for streams, the cleaner and checkpoints.
+    pub(crate) fn reserve_segments(sb: &Superblock) -> u32 {
+        // The usage table and the ifile's indirect blocks are written at every checkpoint.
+        let table = sb.usage_blocks() * u64::from(sb.shape.block_size);
+        let table_segments = (table / u64::from(sb.segment_size)) as u32 + 1;
+        (8 + 2 * table_segments).min(sb.segments / 2)
+    }
+}

@@ -1,0 +1,33 @@
+//! The log-structured layout: everything is written to the end of a log, in segments; a cleaner
+//! makes room.
+//!
+//! The tradition is Rosenblum and Ousterhout's Sprite LFS (1992) and Seltzer, Bostic, McKusick and
+//! Staelin's BSD-LFS (1993). Main types: [`Lfs`] (an open layout, implements
+//! [`twin_fs::Layout`]), [`MkfsOptions`], [`LfsSettings`], [`format`] (the bytes on disk). Start at
+//! [`Lfs::mkfs`] and [`Lfs::open`], then read `build` (how dirty state becomes a log write),
+//! `commit` (how it becomes durable), `recover` (how it is found again) and `cleaner`.
+//!
+//! What holds always:
+//! - A log write is a snapshot of the whole volume at an instant; recovery finds the last whole
+//!   one. So a crash never leaves half an operation, and what is found is no older than the last
+//!   fsync that was acknowledged.
+//! - A segment is filled again only after a checkpoint that does not need it is durable.
+//! - Space is promised before anything becomes dirty, and the log keeps room for all that is
+//!   dirty, for a checkpoint and for the cleaner.
+
+mod build;
+pub mod cleaner;
+mod commit;
+pub mod format;
+mod inode_map;
+mod layout;
+mod lfs;
+mod open;
+mod recover;
+mod segments;
+
+pub use layout::Permit;
+pub use lfs::{IFILE_INO, Lfs, LfsSettings, LfsStats, Sabotage};
+pub use open::{MkfsOptions, read_checkpoint, read_superblock};
+pub use recover::Recovered;
+pub use segments::{Segments, State};

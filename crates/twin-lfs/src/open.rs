@@ -1,0 +1,436 @@
+//! Making and opening a volume.
+
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+
+use twin_cache::Lbn;
+use twin_disk::{Block, BlockDevice, Buf, Class, Io, Origin};
+use twin_fs::dinode::{Dinode, HIDDEN};
+use twin_fs::shape::Shape;
+use twin_fs::{Core, Cpu, FsError, Ino, Inode, Picked, ROOT_INO, Result, Settings, Volume};
+use twin_rt::{Budget, Event, Rt, RwLock};
+
+use crate::cleaner::{self, CleanerState};
+use crate::format::{
+    CHECKPOINT_BYTES, Checkpoint, HeadPos, IMAP_ENTRY_BYTES, ImapEntry, Profile, SEG_ENTRY_BYTES,
+    SUPERBLOCK_BYTES, SegEntry, Superblock,
+};
+use crate::lfs::{IFILE_INO, Lfs, LfsSettings, Log};
+use crate::recover::Recovered;
+use crate::segments::Segments;
+
+/// What a new volume shall be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MkfsOptions {
+    /// Which structures.
+    pub profile: Profile,
+    /// Bytes of a block.
+    pub block_size: u32,
+    /// Bytes of a fragment.
+    pub frag_size: u32,
+    /// Bytes of a segment; `None` for what suits the size of the device.
+    pub segment_size: Option<u32>,
+    /// Copies of superblock and checkpoints, 1 or 2.
+    pub copies: u32,
+    /// Streams of the log: 1, or 2 with one for the cleaner.
+    pub streams: u32,
+    /// Identifies the volume.
+    pub uuid: [u8; 16],
+    /// Owner and permission bits of the root directory.
+    pub root: (u32, u32, u32),
+}
+
+impl MkfsOptions {
+    /// The modern profile: 4 KiB blocks in 512-byte fragments.
+    pub fn modern(uuid: [u8; 16]) -> MkfsOptions {
+        MkfsOptions {
+            profile: Profile::Modern,
+            block_size: 4096,
+            frag_size: 512,
+            segment_size: None,
+            copies: 2,
+            streams: 2,
+            uuid,
+            root: (0, 0, 0o755),
+        }
+    }
+
+    /// The classic profile: 4.4BSD's structures, 4 KiB blocks in 1 KiB fragments, one stream.
+    pub fn classic(uuid: [u8; 16]) -> MkfsOptions {
+        MkfsOptions {
+            profile: Profile::Classic,
+            frag_size: 1024,
+            segment_size: Some(1 << 20),
+            copies: 1,
+            streams: 1,
+            ..MkfsOptions::modern(uuid)
+        }
+    }
+
+    fn superblock(&self, size: u64) -> Result<Superblock> {
+        let shape = match self.profile {
+            Profile::Classic => Shape::classic(self.block_size, self.frag_size),
+            Profile::Modern => Shape::modern(self.block_size, self.frag_size),
+        };
+        // Small volumes get small segments, so that the reserve is a small part of them.
+        let suits = (size / 256).next_power_of_two().clamp(64 << 10, 1 << 20) as u32;
+        let segment = self.segment_size.unwrap_or(suits.max(16 * self.block_size));
+        if !(1..=2).contains(&self.copies) || !(1..=2).contains(&self.streams) {
+            return Err(FsError::Invalid("copies and streams are 1 or 2"));
+        }
+        Superblock::plan(self.uuid, self.profile, shape, segment, size, self.copies)
+    }
+}
+
+impl Lfs {
+    /// The layout's state around an ifile and a log position.
+    fn assemble(
+        sb: Superblock,
+        settings: LfsSettings,
+        ifile: Rc<Inode>,
+        checkpoint: &Checkpoint,
+        segments: Segments,
+        core: &Core,
+    ) -> Result<Lfs> {
+        let policy =
+            cleaner::by_name(&settings.victim).ok_or(FsError::Invalid("no such victim policy"))?;
+        let log = Log {
+            heads: checkpoint.heads.clone(),
+            serial: checkpoint.serial,
+            segments,
+            free_head: checkpoint.free_head,
+            free_inodes: checkpoint.free_inodes,
+            picked: BTreeMap::new(),
+            orphans: BTreeSet::new(),
+            freed: Vec::new(),
+            deferred: BTreeMap::new(),
+            checkpoint_number: checkpoint.number,
+            since_checkpoint: 0,
+            checkpoint_time: core.rt.now(),
+            stats: Default::default(),
+        };
+        let lfs = Lfs {
+            limit: Lfs::capacity(&sb),
+            in_flight: Budget::new(settings.in_flight_bytes.max(u64::from(sb.segment_size))),
+            sb,
+            settings,
+            ifile,
+            pinned: RefCell::default(),
+            log: RefCell::new(log),
+            used: Cell::new(0),
+            permitted: Rc::default(),
+            progress: Rc::default(),
+            checkpointing: RwLock::new(),
+            space: Event::new(),
+            cleaner: CleanerState::new(policy),
+            deferred_bytes: Cell::new(0),
+            oldest: Cell::new(None),
+            inode_blocks: RefCell::default(),
+        };
+        lfs.progress.last.set(checkpoint.serial - 1);
+        lfs.progress.durable.set(checkpoint.serial - 1);
+        Ok(lfs)
+    }
+
+    /// Makes a new volume on a device. The superblock is written last: until then the device
+    /// holds no volume.
+    ///
+    /// # Errors
+    /// If the sizes do not fit, or the device fails.
+    pub async fn mkfs(
+        rt: &Rt,
+        device: Rc<dyn BlockDevice>,
+        options: &MkfsOptions,
+    ) -> Result<Superblock> {
+        let info = device.info();
+        let sb = options.superblock(info.size)?;
+        if !sb.shape.frag_size.is_multiple_of(info.sector) && !info.sector.is_multiple_of(sb.align)
+        {
+            return Err(FsError::Invalid(
+                "the device's sectors are larger than the volume's blocks",
+            ));
+        }
+        erase(&*device, &sb).await?;
+        let settings = Settings::default();
+        let core =
+            Core::new(rt.clone(), Rc::clone(&device), Cpu::none(), sb.shape.clone(), settings)?;
+        let ifile = Dinode::new(&sb.shape, IFILE_INO, 0, 0, core.now());
+        let ifile = Inode::new(Dinode { flags: HIDDEN, nlink: 1, ..ifile });
+        let mut segments = Segments::new(&sb, vec![SegEntry::default(); sb.segments as usize]);
+        let mut heads = Vec::new();
+        for stream in 0..options.streams {
+            // Streams start apart, so that each runs forward for a while.
+            let from = (u64::from(sb.segments) * u64::from(stream) / 2) as u32;
+            let (Some(segment), Some(next)) =
+                (segments.take_clean(from), segments.take_clean(from))
+            else {
+                return Err(FsError::Invalid("the device is too small"));
+            };
+            heads.push(HeadPos { segment, offset: 0, next });
+        }
+        let first = Checkpoint {
+            number: 0,
+            serial: 1,
+            time: rt.now(),
+            closed: false,
+            free_head: 0,
+            free_inodes: 0,
+            orphans: 0,
+            heads,
+            picked: Vec::new(),
+            ifile: ifile.d.borrow().clone(),
+        };
+        let settings = LfsSettings { background_cleaning: false, ..LfsSettings::default() };
+        let lfs = Lfs::assemble(sb.clone(), settings, ifile, &first, segments, &core)?;
+        lfs.fill_ifile(&core)?;
+        let volume = Volume::new(Rc::clone(&core), lfs)?;
+        volume.make_root(Picked { ino: ROOT_INO, generation: 0 }, options.root.2)?;
+        if let Some(root) = core.cached_inode(ROOT_INO) {
+            let mut d = root.d.borrow_mut();
+            (d.uid, d.gid) = (options.root.0, options.root.1);
+        }
+        volume.close().await?;
+        let raw = Block::Bytes(Buf::copy_of(&sb.encode()).freeze());
+        for at in Superblock::places(sb.size, sb.copies) {
+            let io = Io::write(at, vec![raw.clone()], Class::Meta, Origin::Checkpoint);
+            device.submit(io).await?;
+        }
+        device.submit(Io::flush(Origin::Checkpoint)).await?;
+        Ok(sb)
+    }
+
+    /// The ifile of a new volume: a usage table and one block of the inode map.
+    fn fill_ifile(&self, core: &Core) -> Result<()> {
+        let block = self.sb.shape.block_size as usize;
+        for lbn in 0..self.sb.usage_blocks() {
+            let zeros = Block::Bytes(Buf::zeroed(block).freeze());
+            let frame = self.add_ifile_block(core, lbn, zeros);
+            self.pinned.borrow_mut().push(frame);
+        }
+        let mut buf = Buf::zeroed(block);
+        let numbers = (block / IMAP_ENTRY_BYTES) as Ino;
+        for ino in 0..numbers {
+            let next = if ino + 1 < numbers { ino + 1 } else { 0 };
+            let entry = ImapEntry::Free { next, generation: 0 };
+            let at = ino as usize * IMAP_ENTRY_BYTES;
+            entry.encode(&mut buf[at..at + IMAP_ENTRY_BYTES]);
+        }
+        let lbn = self.sb.usage_blocks();
+        let frame = self.add_ifile_block(core, lbn, Block::Bytes(buf.freeze()));
+        self.promise(self.ifile.d.borrow().allocated)?;
+        let mut log = self.log.borrow_mut();
+        log.free_head = 3;
+        log.free_inodes = numbers - 3;
+        log.picked.insert(ROOT_INO, frame);
+        Ok(())
+    }
+
+    /// Opens the volume on a device, recovering it if it was not closed.
+    ///
+    /// # Errors
+    /// If there is no volume, or it is damaged; the error names the place.
+    pub async fn open(
+        rt: &Rt,
+        device: Rc<dyn BlockDevice>,
+        cpu: Cpu,
+        settings: Settings,
+        lfs_settings: LfsSettings,
+    ) -> Result<(Rc<Volume<Lfs>>, Recovered)> {
+        let sb = read_superblock(&*device).await?;
+        let checkpoint = read_checkpoint(&*device, &sb).await?;
+        let read_only = settings.read_only;
+        let core = Core::new(rt.clone(), device, cpu, sb.shape.clone(), settings)?;
+        let ifile = Inode::new(checkpoint.ifile.clone());
+        let (segments, mut pinned) = load_table(&core, &sb, &ifile).await?;
+        let lfs = Lfs::assemble(sb, lfs_settings, ifile, &checkpoint, segments, &core)?;
+        for head in &checkpoint.heads {
+            let mut log = lfs.log.borrow_mut();
+            log.segments.set_open(head.segment);
+            log.segments.set_open(head.next);
+        }
+        lfs.pin_indirect(&core, &mut pinned).await?;
+        lfs.pinned.borrow_mut().extend(pinned);
+        lfs.check_ifile()?;
+        if checkpoint.orphans > 0 {
+            lfs.find_orphans(&core).await?;
+        }
+        lfs.used.set(lfs.log.borrow().segments.live_bytes());
+        let mut recovered = Recovered::default();
+        if !checkpoint.closed {
+            recovered = lfs.roll_forward(&core, &checkpoint).await?;
+            lfs.used.set(lfs.log.borrow().segments.live_bytes() + lfs.unwritten_ifile(&core));
+        }
+        let volume = Volume::new(core, lfs)?;
+        if !read_only {
+            recovered.orphans = finish_recovery(&volume, !checkpoint.closed).await?;
+            let task = cleaner::run(Rc::clone(&volume));
+            rt.spawn("cleaner", task);
+        }
+        Ok((volume, recovered))
+    }
+
+    /// Holds the ifile's indirect blocks for as long as the volume is open.
+    async fn pin_indirect(
+        &self,
+        core: &Core,
+        pinned: &mut Vec<Rc<twin_cache::Frame>>,
+    ) -> Result<()> {
+        let blocks = self.sb.shape.blocks_for(self.ifile.d.borrow().size);
+        let mut lbn = 0;
+        while lbn < blocks {
+            core.hold_parents(&self.ifile, lbn as Lbn, pinned).await?;
+            lbn += if lbn < self.sb.shape.direct as u64 { 1 } else { self.sb.shape.per_block() };
+        }
+        if blocks > 0 {
+            core.hold_parents(&self.ifile, blocks as Lbn - 1, pinned).await?;
+        }
+        Ok(())
+    }
+
+    /// The ifile must be long enough for what every volume has.
+    fn check_ifile(&self) -> Result<()> {
+        let log = self.log.borrow();
+        if self.imap_len() <= ROOT_INO {
+            return Err(FsError::inconsistent("the ifile is too short for its tables"));
+        }
+        if log.free_head >= self.imap_len() || (1..=ROOT_INO).contains(&log.free_head) {
+            return Err(FsError::inconsistent("the list of free inodes starts outside the map"));
+        }
+        Ok(())
+    }
+
+    /// Bytes of the ifile that have no place on the device yet.
+    fn unwritten_ifile(&self, core: &Core) -> u64 {
+        let frames = self.ifile.frames.dirty_frames();
+        let unwritten = frames
+            .iter()
+            .filter(|f| core.resident_ptr(&self.ifile, f.lbn()).is_some_and(|p| !p.is_on_disk()));
+        unwritten.count() as u64 * u64::from(self.sb.shape.block_size)
+    }
+
+    /// Finds the inodes that the map marks as in need of work.
+    async fn find_orphans(&self, core: &Core) -> Result<()> {
+        for ino in ROOT_INO..self.imap_len() {
+            let frame = self.imap_block(core, ino).await?;
+            if matches!(self.entry_in(&frame, ino), ImapEntry::Used { orphan: true, .. }) {
+                self.log.borrow_mut().orphans.insert(ino);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Overwrites what an earlier volume may have left where this one's superblocks and checkpoints
+/// will be.
+async fn erase(device: &dyn BlockDevice, sb: &Superblock) -> Result<()> {
+    let mut places = Superblock::places(sb.size, 2);
+    let both = Superblock { copies: 2, ..sb.clone() };
+    places.extend(both.checkpoint_places(0));
+    places.extend(both.checkpoint_places(1));
+    for at in places {
+        let zeros = vec![Block::Zero(SUPERBLOCK_BYTES as u32)];
+        device.submit(Io::write(at, zeros, Class::Meta, Origin::Checkpoint)).await?;
+    }
+    device.submit(Io::flush(Origin::Checkpoint)).await?;
+    Ok(())
+}
+
+async fn read(device: &dyn BlockDevice, at: u64, len: u64) -> Result<Vec<u8>> {
+    let blocks = device.submit(Io::read(at, len, Class::Meta, Origin::Recovery)).await?;
+    Ok(twin_disk::gather(&blocks, 0, len as usize).to_bytes().to_vec())
+}
+
+/// Reads the superblock, or its copy at the end of the device.
+///
+/// # Errors
+/// What is wrong with the first one, if neither is sound.
+pub async fn read_superblock(device: &dyn BlockDevice) -> Result<Superblock> {
+    let size = device.info().size;
+    if size < 4 * SUPERBLOCK_BYTES {
+        return Err(FsError::corrupt(0, "the device is too small to hold a volume"));
+    }
+    let mut first_error = None;
+    for at in Superblock::places(size, 2) {
+        let tried = match read(device, at, SUPERBLOCK_BYTES).await {
+            Ok(raw) => Superblock::decode(&raw, at, size),
+            Err(error) => Err(error),
+        };
+        match tried {
+            Ok(sb) => return Ok(sb),
+            Err(error) => {
+                first_error.get_or_insert(error);
+            }
+        }
+    }
+    Err(first_error.unwrap_or(FsError::corrupt(0, "no superblock")))
+}
+
+/// Reads the newest sound checkpoint.
+///
+/// # Errors
+/// What is wrong with the first one, if none is sound.
+pub async fn read_checkpoint(device: &dyn BlockDevice, sb: &Superblock) -> Result<Checkpoint> {
+    let mut best: Option<Checkpoint> = None;
+    let mut first_error = None;
+    for at in [0, 1].into_iter().flat_map(|slot| sb.checkpoint_places(slot)) {
+        let tried = match read(device, at, CHECKPOINT_BYTES).await {
+            Ok(raw) => Checkpoint::decode(sb, &raw, at),
+            Err(error) => Err(error),
+        };
+        match tried {
+            Ok(found) if best.as_ref().is_none_or(|b| found.number > b.number) => {
+                best = Some(found);
+            }
+            Ok(_) => {}
+            Err(error) => {
+                first_error.get_or_insert(error);
+            }
+        }
+    }
+    match (best, first_error) {
+        (Some(best), _) => Ok(best),
+        (None, Some(error)) => Err(error),
+        (None, None) => Err(FsError::inconsistent("the volume has no checkpoint")),
+    }
+}
+
+/// Reads the segment usage table and holds its blocks.
+async fn load_table(
+    core: &Core,
+    sb: &Superblock,
+    ifile: &Rc<Inode>,
+) -> Result<(Segments, Vec<Rc<twin_cache::Frame>>)> {
+    let mut entries = Vec::with_capacity(sb.segments as usize);
+    let frames = core.blocks(ifile, 0, sb.usage_blocks(), Origin::Recovery).await?;
+    if frames.len() as u64 != sb.usage_blocks() {
+        return Err(FsError::inconsistent("the segment usage table has holes"));
+    }
+    for frame in &frames {
+        let raw = frame.block().to_bytes();
+        entries.extend(raw.chunks_exact(SEG_ENTRY_BYTES).map(SegEntry::decode));
+    }
+    entries.truncate(sb.segments as usize);
+    if entries.iter().any(|e| e.live_bytes > sb.segment_size) {
+        return Err(FsError::inconsistent("the usage table has a segment with more than all live"));
+    }
+    Ok((Segments::new(sb, entries), frames))
+}
+
+/// Finishes what a crash interrupted and makes the result the new starting point.
+async fn finish_recovery(volume: &Rc<Volume<Lfs>>, crashed: bool) -> Result<u64> {
+    let lfs = &volume.layout;
+    let orphans: Vec<Ino> = lfs.log.borrow().orphans.iter().copied().collect();
+    if crashed {
+        lfs.checkpoint(&volume.core, false).await?;
+    }
+    let count = orphans.len() as u64;
+    for ino in orphans {
+        volume.finish_orphan(ino).await?;
+    }
+    if count > 0 || !crashed {
+        // From here on the volume is in use: the next start must look for what follows.
+        lfs.checkpoint(&volume.core, false).await?;
+    }
+    Ok(count)
+}

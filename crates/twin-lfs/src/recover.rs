@@ -1,0 +1,600 @@
+//! Roll-forward: from the last checkpoint to the last whole group of the log.
+//!
+//! The log after a checkpoint is a sequence of groups, each a snapshot. They are found by
+//! following each stream from where the checkpoint says it stood, and counted in the order of
+//! their serial numbers for as long as every partial segment is there and matches its checksums.
+//! Applying a group gives inodes their new place and content, and blocks behind indirect blocks
+//! that were deferred their new pointers; the accounts of segments follow from the difference.
+//! Nothing is written here.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+
+use twin_cache::Lbn;
+use twin_disk::{Block, Bytes, Class, Io, Origin, gather};
+use twin_fs::dinode::{Dinode, TRUNCATING};
+use twin_fs::shape::Ptr;
+use twin_fs::{Core, FsError, Ino, Inode, Result};
+
+use crate::build::dirty_indirect;
+use crate::cleaner::summary_at;
+use crate::format::{Checkpoint, Entry, GROUP_LAST, HeadPos, ImapEntry, Placed, Summary, What};
+use crate::lfs::{IFILE_INO, Lfs, Sabotage};
+
+/// Serial numbers skipped after a recovery: more than could be under way when the power failed,
+/// so that nothing written then can pass for what follows now.
+const SERIAL_GAP: u64 = 1 << 20;
+
+/// A partial segment that was found.
+struct Part {
+    summary: Summary,
+    /// First byte on the device.
+    start: u64,
+    segment: u32,
+    offset: u32,
+    /// Contents that applying needs: inode blocks and indirect blocks, by place in the part.
+    contents: BTreeMap<u32, Bytes>,
+}
+
+/// What a group says of one file.
+#[derive(Default)]
+struct FileLog {
+    generation: u32,
+    /// Blocks with their new places, data and indirect.
+    blocks: BTreeMap<Lbn, Ptr>,
+    /// The contents of indirect blocks among them.
+    indirect: BTreeMap<Lbn, Bytes>,
+    /// The inode, its place, its checksum.
+    inode: Option<(Dinode, u64, u32)>,
+}
+
+/// What happened to inode numbers since the checkpoint.
+#[derive(Default)]
+struct Numbers {
+    /// Numbers that were free then and have been used since, with the link that they had.
+    links: BTreeMap<Ino, Ino>,
+    /// Numbers that were in use then and are free now.
+    freed: BTreeSet<Ino>,
+}
+
+/// What roll-forward did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Recovered {
+    /// Groups applied.
+    pub groups: u64,
+    /// Bytes of log read.
+    pub log_bytes: u64,
+    /// Inodes that were open without names, or being cut: finished now.
+    pub orphans: u64,
+}
+
+impl Lfs {
+    /// Finds and applies what follows a checkpoint. Leaves the log after the last whole group.
+    pub(crate) async fn roll_forward(
+        &self,
+        core: &Rc<Core>,
+        from: &Checkpoint,
+    ) -> Result<Recovered> {
+        let mut done = Recovered::default();
+        let mut parts: BTreeMap<u64, Part> = BTreeMap::new();
+        for stream in 0..from.heads.len() {
+            self.follow(core, from, stream, &mut parts, &mut done).await?;
+        }
+        let mut expected = from.serial;
+        let mut numbers = Numbers::default();
+        let old_len = self.imap_len();
+        while let Some(group) = take_group(&mut parts, expected) {
+            expected += group.len() as u64;
+            done.groups += 1;
+            self.move_heads(&group);
+            self.apply_group(core, &group, &mut numbers).await?;
+        }
+        {
+            let mut log = self.log.borrow_mut();
+            log.serial = expected + SERIAL_GAP;
+            self.progress.last.set(log.serial - 1);
+            self.progress.durable.set(log.serial - 1);
+        }
+        self.mend_free_list(core, from, old_len, &numbers).await?;
+        Ok(done)
+    }
+
+    /// Reads a stream's partial segments from where it stood.
+    async fn follow(
+        &self,
+        core: &Core,
+        from: &Checkpoint,
+        stream: usize,
+        parts: &mut BTreeMap<u64, Part>,
+        done: &mut Recovered,
+    ) -> Result<()> {
+        let HeadPos { mut segment, mut offset, mut next } = from.heads[stream];
+        let mut last = None;
+        let mut visited = BTreeSet::new();
+        loop {
+            let start = self.sb.segment_start(segment);
+            let left = self.sb.segment_size - offset;
+            let mut found = false;
+            if left > 0 {
+                let at = start + u64::from(offset);
+                let io = Io::read(at, left.into(), Class::Mixed, Origin::Recovery);
+                let blocks = core.device.submit(io).await?;
+                let mut pos = 0;
+                while let Some(part) = self.sound_part(&blocks, pos, start, segment, offset) {
+                    let header = part.summary.header;
+                    let follows = header.stream as usize == stream
+                        && header.serial >= from.serial
+                        && last.is_none_or(|last| header.serial > last);
+                    if !follows {
+                        break;
+                    }
+                    (last, next, found) = (Some(header.serial), header.next_segment, true);
+                    pos += header.total_bytes;
+                    done.log_bytes += u64::from(header.total_bytes);
+                    parts.insert(header.serial, part);
+                }
+            }
+            // A stream leaves a segment when the next piece does not fit, so its end says nothing:
+            // look into the next one, until one has nothing to add.
+            let first_visit = visited.insert(segment);
+            if !first_visit || (!found && visited.len() > 1) {
+                return Ok(());
+            }
+            (segment, offset) = (next, 0);
+        }
+    }
+
+    /// The partial segment at `pos` of what was read from `offset` of a segment, if it matches
+    /// its checksums.
+    fn sound_part(
+        &self,
+        blocks: &[Block],
+        pos: u32,
+        segment_start: u64,
+        segment: u32,
+        offset: u32,
+    ) -> Option<Part> {
+        let summary = summary_at(&self.sb, blocks, pos)?;
+        let crc_at = |at: u32, len: u32| gather(blocks, (pos + at) as usize, len as usize).crc32c();
+        let checks = self.settings.sabotage != Sabotage::SkipChecksum;
+        if checks && !summary.verify(&self.sb, crc_at) {
+            return None;
+        }
+        let wanted = |p: &Placed<'_>| match p.what {
+            What::Block { block, .. } => block.lbn < 0,
+            What::Inodes(_) => true,
+        };
+        let contents = summary.blocks(&self.sb).into_iter().filter(wanted).map(|p| {
+            let content = gather(blocks, (pos + p.at) as usize, p.len as usize);
+            (p.at, content.to_bytes())
+        });
+        let contents = contents.collect();
+        let offset = offset + pos;
+        let start = segment_start + u64::from(offset);
+        Some(Part { summary, start, segment, offset, contents })
+    }
+
+    /// The streams stand behind this group now.
+    fn move_heads(&self, group: &[Part]) {
+        let mut log = self.log.borrow_mut();
+        for part in group {
+            let header = part.summary.header;
+            let stream = header.stream as usize;
+            let old = log.heads[stream];
+            let offset = part.offset + header.total_bytes;
+            let head = HeadPos { segment: part.segment, offset, next: header.next_segment };
+            if old.segment != head.segment {
+                log.segments.set_used(old.segment);
+            }
+            log.segments.set_open(head.segment);
+            log.segments.set_open(head.next);
+            log.heads[stream] = head;
+        }
+    }
+
+    async fn apply_group(
+        &self,
+        core: &Rc<Core>,
+        group: &[Part],
+        numbers: &mut Numbers,
+    ) -> Result<()> {
+        let mut files: BTreeMap<Ino, FileLog> = BTreeMap::new();
+        for part in group {
+            for entry in &part.summary.entries {
+                if let Entry::Freed { ino, generation } = entry {
+                    self.free_recovered(core, *ino, *generation, numbers).await?;
+                }
+            }
+            for placed in part.summary.blocks(&self.sb) {
+                self.note_block(core, part, &placed, &mut files)?;
+            }
+        }
+        for (ino, file) in files {
+            if ino != IFILE_INO {
+                self.apply_file(core, ino, file, numbers).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Notes what a block of a group says of its file.
+    fn note_block(
+        &self,
+        core: &Core,
+        part: &Part,
+        placed: &Placed<'_>,
+        files: &mut BTreeMap<Ino, FileLog>,
+    ) -> Result<()> {
+        let at = part.start + u64::from(placed.at);
+        match placed.what {
+            What::Block { ino, generation, block } => {
+                let file = files.entry(ino).or_default();
+                file.generation = generation;
+                let addr = at / u64::from(self.sb.shape.frag_size);
+                file.blocks.insert(block.lbn, Ptr { addr, len: block.len, crc: block.crc });
+                if let Some(content) = part.contents.get(&placed.at)
+                    && block.lbn < 0
+                {
+                    file.indirect.insert(block.lbn, content.clone());
+                }
+            }
+            What::Inodes(list) => {
+                let size = self.sb.shape.inode_size as usize;
+                let Some(raw) = part.contents.get(&placed.at) else { return Ok(()) };
+                for (i, info) in list.iter().enumerate() {
+                    let byte = at + (i * size) as u64;
+                    let decoded =
+                        Dinode::decode(&self.sb.shape, &raw[i * size..(i + 1) * size], core.frags);
+                    let d = decoded.map_err(|what| FsError::corrupt(byte, what))?;
+                    let file = files.entry(d.ino).or_default();
+                    file.generation = d.generation;
+                    file.inode = Some((d, byte / size as u64, info.crc));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// An inode as it stood before a group, or a new one.
+    async fn before(
+        &self,
+        core: &Rc<Core>,
+        ino: Ino,
+        generation: u32,
+        numbers: &mut Numbers,
+    ) -> Result<Rc<Inode>> {
+        while ino >= self.imap_len() {
+            self.extend_imap_unlisted(core)?;
+        }
+        if let Some(inode) = core.cached_inode(ino) {
+            return Ok(inode);
+        }
+        let anchor = self.imap_block(core, ino).await?;
+        match self.entry_in(&anchor, ino) {
+            ImapEntry::Used { generation: now, .. } if now != generation => {
+                let what =
+                    format!("the log has inode {ino} in life {generation}, the map in {now}");
+                return Err(FsError::inconsistent(what));
+            }
+            ImapEntry::Used { .. } => return self.read_inode(core, ino).await,
+            ImapEntry::Free { next, .. } => {
+                if !numbers.freed.remove(&ino) {
+                    numbers.links.entry(ino).or_insert(next);
+                }
+            }
+        }
+        let entry = ImapEntry::Used { at: 0, crc: 0, generation, orphan: false };
+        self.set_entry(core, &anchor, ino, entry);
+        let inode = Inode::new(Dinode::new(&self.sb.shape, ino, generation, 0, core.now()));
+        *inode.anchor.borrow_mut() = Some(anchor);
+        Ok(core.add_inode(inode))
+    }
+
+    async fn apply_file(
+        &self,
+        core: &Rc<Core>,
+        ino: Ino,
+        file: FileLog,
+        numbers: &mut Numbers,
+    ) -> Result<()> {
+        let inode = self.before(core, ino, file.generation, numbers).await?;
+        let shape = self.sb.shape.clone();
+        let old_ptrs = inode.d.borrow().ptrs.clone();
+        let mut new_ptrs = match &file.inode {
+            Some((d, ..)) => d.ptrs.clone(),
+            None => old_ptrs.clone(),
+        };
+        let mut deferred = Vec::new();
+        for (slot, old) in old_ptrs.iter().enumerate() {
+            let lbn = shape.inode_child(slot);
+            if file.inode.is_none()
+                && let Some(ptr) = file.blocks.get(&lbn)
+            {
+                new_ptrs[slot] = *ptr;
+            }
+            let new = new_ptrs[slot];
+            if lbn < 0 {
+                Box::pin(self.apply_indirect(core, &inode, lbn, *old, new, &file, &mut deferred))
+                    .await?;
+            } else {
+                self.change_block(core, &inode, lbn, *old, new);
+            }
+        }
+        match file.inode {
+            Some((d, at, crc)) => {
+                let orphan = d.nlink == 0 || d.flags & TRUNCATING != 0;
+                *inode.d.borrow_mut() = d;
+                self.move_inode(core, &inode, at, crc, orphan);
+            }
+            None => {
+                inode.d.borrow_mut().ptrs = new_ptrs;
+                core.mark_inode_dirty(&inode);
+            }
+        }
+        for lbn in deferred {
+            dirty_indirect(core, &inode, lbn);
+            self.log.borrow_mut().deferred.insert(ino, Rc::clone(&inode));
+        }
+        Ok(())
+    }
+
+    fn move_inode(&self, core: &Core, inode: &Rc<Inode>, at: u64, crc: u32, orphan: bool) {
+        let anchor = inode.anchor.borrow().clone();
+        let Some(anchor) = anchor else { panic!("inode {} has no map block", inode.ino) };
+        let size = self.sb.shape.inode_size;
+        if let ImapEntry::Used { at: old, generation, .. } = self.entry_in(&anchor, inode.ino) {
+            let mut log = self.log.borrow_mut();
+            if old != 0 {
+                log.segments.sub_live(old * u64::from(size), size);
+            }
+            log.segments.add_live(at * u64::from(size), size, core.rt.now());
+            match orphan {
+                true => log.orphans.insert(inode.ino),
+                false => log.orphans.remove(&inode.ino),
+            };
+            drop(log);
+            let entry = ImapEntry::Used { at, crc, generation, orphan };
+            self.set_entry(core, &anchor, inode.ino, entry);
+        }
+        core.mark_inode_clean(inode);
+    }
+
+    /// A block changes its place: settles the accounts and drops what memory has of the old one.
+    fn change_block(&self, core: &Core, inode: &Inode, lbn: Lbn, old: Ptr, new: Ptr) {
+        if old.addr == new.addr {
+            return;
+        }
+        let mut log = self.log.borrow_mut();
+        if old.is_on_disk() {
+            log.segments.sub_live(self.sb.shape.byte_of(old.addr), old.len);
+        }
+        if new.is_on_disk() {
+            log.segments.add_live(self.sb.shape.byte_of(new.addr), new.len, core.rt.now());
+        }
+        drop(log);
+        if lbn >= 0 {
+            core.cache.remove(&inode.frames, lbn);
+        }
+    }
+
+    /// Brings an indirect block and all below it to its state after a group. Children first,
+    /// because they are found through the old pointers.
+    #[allow(clippy::too_many_arguments)] // A recursion over two trees carries both.
+    async fn apply_indirect(
+        &self,
+        core: &Rc<Core>,
+        inode: &Rc<Inode>,
+        lbn: Lbn,
+        old: Ptr,
+        new: Ptr,
+        file: &FileLog,
+        deferred: &mut Vec<Lbn>,
+    ) -> Result<()> {
+        let shape = &self.sb.shape;
+        let (first, span) = (shape.first_data(lbn), shape.span(lbn));
+        let touched = |at: &Lbn| {
+            let data = shape.first_data(*at);
+            (first..first + span).contains(&data) && shape.span(*at) < span
+        };
+        let is_touched = file.blocks.keys().any(touched);
+        if old.addr == new.addr && !is_touched {
+            return Ok(());
+        }
+        let old_content = self.indirect_content(core, inode, lbn, old).await?;
+        let mut new_content = match file.indirect.get(&lbn) {
+            _ if new.is_hole() => vec![0; shape.block_size as usize],
+            Some(logged) if file.blocks.get(&lbn).is_some_and(|p| p.addr == new.addr) => {
+                logged.to_vec()
+            }
+            _ => old_content.clone(),
+        };
+        let is_logged = file.blocks.get(&lbn).is_some_and(|p| p.addr == new.addr);
+        for index in 0..shape.per_block() as usize {
+            let child = shape.child(lbn, index);
+            if !is_logged
+                && !new.is_hole()
+                && let Some(ptr) = file.blocks.get(&child)
+            {
+                shape.set_ptr(&mut new_content, index, *ptr);
+            }
+            let (from, to) =
+                (shape.get_ptr(&old_content, index), shape.get_ptr(&new_content, index));
+            shape.check_ptr(to, core.frags).map_err(|what| {
+                FsError::inconsistent(format!(
+                    "indirect block {lbn} of inode {}: {what}",
+                    inode.ino
+                ))
+            })?;
+            if child < 0 {
+                Box::pin(self.apply_indirect(core, inode, child, from, to, file, deferred)).await?;
+            } else {
+                self.change_block(core, inode, child, from, to);
+            }
+        }
+        self.change_block(core, inode, lbn, old, new);
+        if new.is_hole() {
+            core.cache.remove(&inode.frames, lbn);
+            return Ok(());
+        }
+        let content = Block::Bytes(Bytes::copy_of(&new_content));
+        let frame = match core.cache.peek(&inode.frames, lbn) {
+            Some(frame) => {
+                frame.change(|block| *block = content);
+                frame
+            }
+            None => core.cache.insert(&inode.frames, lbn, Some(content)),
+        };
+        if is_logged {
+            core.cache.mark_clean(&inode.frames, &frame);
+        } else {
+            core.cache.mark_dirty(&inode.frames, &frame, core.rt.now());
+            deferred.push(lbn);
+        }
+        Ok(())
+    }
+
+    async fn indirect_content(
+        &self,
+        core: &Core,
+        inode: &Inode,
+        lbn: Lbn,
+        ptr: Ptr,
+    ) -> Result<Vec<u8>> {
+        if ptr.is_hole() {
+            return Ok(vec![0; self.sb.shape.block_size as usize]);
+        }
+        match core.block(inode, lbn, Origin::Recovery).await? {
+            Some(frame) => Ok(frame.block().to_bytes().to_vec()),
+            None => Ok(vec![0; self.sb.shape.block_size as usize]),
+        }
+    }
+
+    /// An inode number became free: so do all blocks that its inode had.
+    async fn free_recovered(
+        &self,
+        core: &Rc<Core>,
+        ino: Ino,
+        generation: u32,
+        numbers: &mut Numbers,
+    ) -> Result<()> {
+        if ino <= IFILE_INO || ino >= self.imap_len() {
+            return Ok(());
+        }
+        let anchor = self.imap_block(core, ino).await?;
+        let ImapEntry::Used { generation: now, at, .. } = self.entry_in(&anchor, ino) else {
+            return Ok(());
+        };
+        if now != generation {
+            return Ok(());
+        }
+        let inode = match core.cached_inode(ino) {
+            Some(inode) => inode,
+            None => self.read_inode(core, ino).await?,
+        };
+        let none = FileLog::default();
+        let ptrs = inode.d.borrow().ptrs.clone();
+        for (slot, ptr) in ptrs.into_iter().enumerate() {
+            let lbn = self.sb.shape.inode_child(slot);
+            if lbn < 0 {
+                let gone = Ptr::HOLE;
+                let mut unused = Vec::new();
+                self.apply_indirect(core, &inode, lbn, ptr, gone, &none, &mut unused).await?;
+            } else {
+                self.change_block(core, &inode, lbn, ptr, Ptr::HOLE);
+            }
+        }
+        {
+            let mut log = self.log.borrow_mut();
+            let size = self.sb.shape.inode_size;
+            if at != 0 {
+                log.segments.sub_live(at * u64::from(size), size);
+            }
+            log.orphans.remove(&ino);
+            log.deferred.remove(&ino);
+        }
+        if !numbers.links.contains_key(&ino) {
+            numbers.freed.insert(ino);
+        }
+        let entry = ImapEntry::Free { next: 0, generation: generation.wrapping_add(1) };
+        self.set_entry(core, &anchor, ino, entry);
+        core.drop_inode(&inode);
+        Ok(())
+    }
+
+    /// Makes the map longer without putting the new numbers on the free list.
+    fn extend_imap_unlisted(&self, core: &Core) -> Result<()> {
+        let shape = &self.sb.shape;
+        let lbn = shape.blocks_for(self.ifile.d.borrow().size);
+        let mut content = vec![0; shape.block_size as usize];
+        for raw in content.chunks_exact_mut(crate::format::IMAP_ENTRY_BYTES) {
+            ImapEntry::Free { next: 0, generation: 0 }.encode(raw);
+        }
+        let frame = self.add_ifile_block(core, lbn, Block::Bytes(Bytes::copy_of(&content)));
+        // Nothing may push it out before the checkpoint that ends the recovery.
+        self.pinned.borrow_mut().push(frame);
+        Ok(())
+    }
+
+    /// Takes the numbers that came into use off the free list, and puts on it those that became
+    /// free, those that were picked and not used, and those that the map grew by.
+    async fn mend_free_list(
+        &self,
+        core: &Rc<Core>,
+        from: &Checkpoint,
+        old_len: u64,
+        numbers: &Numbers,
+    ) -> Result<()> {
+        let in_list = |ino: &Ino| *ino < old_len && !from.picked.contains(ino);
+        let mut missing = numbers.links.keys().filter(|ino| in_list(ino)).count();
+        let mut relist: BTreeSet<Ino> = numbers.freed.clone();
+        relist.extend(&from.picked);
+        relist.extend((old_len..self.imap_len()).filter(|&ino| ino > 2));
+        let (mut at, mut steps) = (from.free_head, 0);
+        while missing > 0 && at != 0 {
+            let anchor = self.imap_block(core, at).await?;
+            let next = match (numbers.links.get(&at), self.entry_in(&anchor, at)) {
+                (Some(&link), _) => {
+                    missing -= 1;
+                    link
+                }
+                (None, ImapEntry::Free { next, .. }) => next,
+                (None, ImapEntry::Used { .. }) => 0,
+            };
+            relist.insert(at);
+            at = next;
+            steps += 1;
+            if steps > old_len {
+                return Err(FsError::inconsistent("the list of free inodes runs in a circle"));
+            }
+        }
+        let (mut head, mut count) = (at, from.free_inodes.saturating_sub(steps));
+        for ino in relist.into_iter().rev() {
+            let anchor = self.imap_block(core, ino).await?;
+            if let ImapEntry::Free { generation, .. } = self.entry_in(&anchor, ino) {
+                self.set_entry(core, &anchor, ino, ImapEntry::Free { next: head, generation });
+                (head, count) = (ino, count + 1);
+            }
+        }
+        let mut log = self.log.borrow_mut();
+        log.free_head = head;
+        log.free_inodes = count;
+        Ok(())
+    }
+}
+
+/// The next whole group, if the log has it: the partial segments from `serial` on up to the one
+/// that says that it is the last.
+fn take_group(parts: &mut BTreeMap<u64, Part>, serial: u64) -> Option<Vec<Part>> {
+    let mut end = serial;
+    loop {
+        let header = parts.get(&end)?.summary.header;
+        if header.group != serial {
+            return None;
+        }
+        end += 1;
+        if header.flags & GROUP_LAST != 0 {
+            break;
+        }
+    }
+    (serial..end).map(|s| parts.remove(&s)).collect()
+}

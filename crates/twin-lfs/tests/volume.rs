@@ -1,0 +1,208 @@
+//! A volume in memory: operations, closing, opening again.
+
+use std::rc::Rc;
+
+use twin_disk::{Bytes, MemDisk};
+use twin_fs::{
+    Cpu, Data, FileSystem, FsError, Ino, Op, ROOT_INO, Reply, Request, Settings, Volume,
+};
+use twin_lfs::{Lfs, LfsSettings, MkfsOptions};
+use twin_rt::{ClockOnly, Rt};
+
+struct World {
+    rt: Rt,
+    disk: Rc<MemDisk>,
+    volume: Rc<Volume<Lfs>>,
+    next_id: u64,
+}
+
+impl World {
+    fn new(options: &MkfsOptions, size: u64) -> World {
+        let rt = Rt::new(ClockOnly::default(), 1);
+        let disk = Rc::new(MemDisk::new(size));
+        rt.block_on(Lfs::mkfs(&rt, Rc::clone(&disk) as _, options)).unwrap().unwrap();
+        let volume = World::open(&rt, &disk);
+        World { rt, disk, volume, next_id: 1 }
+    }
+
+    fn open(rt: &Rt, disk: &Rc<MemDisk>) -> Rc<Volume<Lfs>> {
+        let (settings, lfs) = (Settings::default(), LfsSettings::default());
+        let open = Lfs::open(rt, Rc::clone(disk) as _, Cpu::none(), settings, lfs);
+        rt.block_on(open).unwrap().unwrap().0
+    }
+
+    fn reopen(mut self) -> World {
+        self.rt.block_on(self.volume.close()).unwrap().unwrap();
+        self.rt.crash();
+        self.rt = Rt::new(ClockOnly::default(), 2);
+        self.volume = World::open(&self.rt, &self.disk);
+        self
+    }
+
+    fn crash(mut self) -> World {
+        self.rt.crash();
+        self.rt = Rt::new(ClockOnly::default(), 2);
+        self.volume = World::open(&self.rt, &self.disk);
+        self
+    }
+
+    fn try_op(&mut self, op: Op) -> Result<Reply, FsError> {
+        let request = Request::root(self.next_id, op);
+        self.next_id += 1;
+        self.rt.block_on(self.volume.execute(request)).unwrap()
+    }
+
+    fn op(&mut self, op: Op) -> Reply {
+        self.try_op(op.clone()).unwrap_or_else(|e| panic!("{op:?}: {e}"))
+    }
+
+    fn create(&mut self, dir: Ino, name: &str) -> Ino {
+        let op = Op::Create { dir, name: name.as_bytes().into(), mode: 0o644, exclusive: true };
+        match self.op(op) {
+            Reply::Entry(entry) => entry.attr.ino,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn lookup(&mut self, dir: Ino, name: &str) -> Ino {
+        match self.op(Op::Lookup { dir, name: name.as_bytes().into() }) {
+            Reply::Entry(entry) => entry.attr.ino,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn write(&mut self, ino: Ino, off: u64, bytes: &[u8]) {
+        self.op(Op::Write { ino, off, data: Data::Bytes(Bytes::copy_of(bytes)) });
+    }
+
+    fn read(&mut self, ino: Ino, off: u64, len: u32) -> Vec<u8> {
+        match self.op(Op::Read { ino, off, len }) {
+            Reply::Data(blocks) => blocks.iter().flat_map(|b| b.to_bytes().to_vec()).collect(),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+fn pattern(len: usize, seed: u64) -> Vec<u8> {
+    let mut rng = twin_rt::Rng::new(seed);
+    (0..len).map(|_| rng.next_u64() as u8).collect()
+}
+
+fn both_profiles(test: impl Fn(MkfsOptions)) {
+    test(MkfsOptions::modern([1; 16]));
+    test(MkfsOptions::classic([1; 16]));
+}
+
+#[test]
+fn files_survive_closing() {
+    both_profiles(|options| {
+        let mut w = World::new(&options, 64 << 20);
+        let sizes = [0usize, 1, 100, 255, 256, 257, 1000, 4096, 5000, 49_152, 50_000, 3_000_000];
+        for (i, &size) in sizes.iter().enumerate() {
+            let ino = w.create(ROOT_INO, &format!("f{i}"));
+            w.write(ino, 0, &pattern(size, i as u64));
+        }
+        let mut w = w.reopen();
+        for (i, &size) in sizes.iter().enumerate() {
+            let ino = w.lookup(ROOT_INO, &format!("f{i}"));
+            assert!(w.read(ino, 0, 4_000_000) == pattern(size, i as u64), "size {size}");
+        }
+    });
+}
+
+#[test]
+fn fsynced_files_survive_a_crash() {
+    both_profiles(|options| {
+        let mut w = World::new(&options, 64 << 20);
+        let sizes = [1usize, 300, 4096, 60_000, 3_000_000];
+        for (i, &size) in sizes.iter().enumerate() {
+            let ino = w.create(ROOT_INO, &format!("f{i}"));
+            w.write(ino, 0, &pattern(size, i as u64));
+            w.op(Op::Fsync { ino, data_only: false });
+            // A second write behind indirect blocks that are on disk already.
+            w.write(ino, size as u64 / 2, &pattern(10, 99));
+            w.op(Op::Fsync { ino, data_only: true });
+        }
+        let mut w = w.crash();
+        for (i, &size) in sizes.iter().enumerate() {
+            let ino = w.lookup(ROOT_INO, &format!("f{i}"));
+            let mut expected = pattern(size, i as u64);
+            expected.resize(size.max(size / 2 + 10), 0);
+            expected[size / 2..size / 2 + 10].copy_from_slice(&pattern(10, 99));
+            assert!(w.read(ino, 0, 4_000_000) == expected, "size {size}");
+        }
+    });
+}
+
+#[test]
+fn removed_files_give_their_space_back() {
+    both_profiles(|options| {
+        let mut w = World::new(&options, 64 << 20);
+        w.op(Op::Sync);
+        let before = w.volume.layout.space().0;
+        for round in 0..30 {
+            let ino = w.create(ROOT_INO, "big");
+            w.write(ino, 0, &pattern(4_000_000, round));
+            w.op(Op::Release { ino });
+            w.op(Op::Unlink { dir: ROOT_INO, name: (*b"big").into() });
+            w.op(Op::Forget { ino, count: 1 });
+        }
+        let after = w.volume.layout.space().0;
+        assert_eq!(before, after);
+        let w = w.reopen();
+        assert_eq!(w.volume.layout.space().0, w.volume.layout.with_segments(|s| s.live_bytes()));
+    });
+}
+
+#[test]
+fn a_thousand_names_in_one_directory() {
+    both_profiles(|options| {
+        let mut w = World::new(&options, 64 << 20);
+        for i in 0..3000 {
+            w.create(ROOT_INO, &format!("name-{i}"));
+        }
+        let mut w = w.reopen();
+        for i in (0..3000).step_by(7) {
+            w.lookup(ROOT_INO, &format!("name-{i}"));
+        }
+        for i in 0..3000 {
+            let name = format!("name-{i}").into_bytes().into();
+            w.op(Op::Unlink { dir: ROOT_INO, name });
+        }
+        let Reply::Dir(entries) =
+            w.op(Op::ReadDir { dir: ROOT_INO, cookie: 0, max_bytes: 4096, plus: false })
+        else {
+            panic!()
+        };
+        assert_eq!(entries.len(), 2);
+    });
+}
+
+#[test]
+fn a_full_volume_says_so_and_recovers() {
+    both_profiles(|options| {
+        let mut w = World::new(&options, 32 << 20);
+        let mut files = 0;
+        let full = loop {
+            let name = format!("f{files}").into_bytes().into();
+            let op = Op::Create { dir: ROOT_INO, name, mode: 0o644, exclusive: true };
+            let ino = match w.try_op(op) {
+                Ok(Reply::Entry(entry)) => entry.attr.ino,
+                Err(error) => break error,
+                other => panic!("{other:?}"),
+            };
+            files += 1;
+            let data = Data::Bytes(Bytes::copy_of(&pattern(100_000, files)));
+            if let Err(error) = w.try_op(Op::Write { ino, off: 0, data }) {
+                break error;
+            }
+        };
+        assert_eq!(full, FsError::NoSpace);
+        let (used, limit) = w.volume.layout.space();
+        assert!(used > limit * 95 / 100, "{used} of {limit}");
+        for i in 0..files - 1 {
+            let name = format!("f{i}").into_bytes().into();
+            w.op(Op::Unlink { dir: ROOT_INO, name });
+        }
+    });
+}

@@ -1,0 +1,488 @@
+//! The machine inside a [`SimDisk`](super::SimDisk): takes requests, moves them through queue,
+//! bus and model, and completes them.
+//!
+//! Submitting to an idle device starts the request then and there; the disk's task runs once a
+//! completion, when the request's time has come. [`Engine::turn`] is all that the task does.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::future::Future;
+use std::pin::pin;
+use std::rc::Rc;
+use std::task::{Context, Waker};
+
+use twin_disk::{
+    Block, Completion, DeviceInfo, Io, IoError, IoErrorKind, IoKind, IoResult, Pending, pending,
+};
+use twin_rt::{Event, Rt, Time};
+
+use super::durability::{Durability, doubt};
+use crate::bus::Bus;
+use crate::faults::{CrashState, FaultPlan, Faults, Verdict, WriteLog};
+use crate::model::{Access, DeviceModel, Service, Supply};
+use crate::queue::{Scheduler, View, Waiting};
+use crate::{DiskStats, Platter};
+
+/// What an engine is made of.
+pub(super) struct Parts {
+    pub(super) model: Box<dyn DeviceModel>,
+    pub(super) scheduler: Box<dyn Scheduler>,
+    pub(super) bus: Option<Bus>,
+    pub(super) platter: Platter,
+    pub(super) plan: FaultPlan,
+    pub(super) crashable: bool,
+    pub(super) log: Option<WriteLog>,
+    pub(super) power: Rc<Event>,
+}
+
+/// A request between submission and completion.
+struct Request {
+    io: Io,
+    completion: Completion,
+    arrived: Time,
+    parts: crate::Parts,
+    verdict: Verdict,
+    /// When the medium is done with it, once it is in service.
+    done: Time,
+    /// For a flush: how many writes had completed when it was submitted.
+    covered: u64,
+    /// Its number in the write log, or else in the order of submission.
+    logged: u64,
+}
+
+/// What happens to a request at a time.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Stage {
+    /// Something was planned for this time.
+    Fault,
+    /// A read wants the bus.
+    Bus,
+    /// It completes.
+    Finish,
+}
+
+pub(super) struct Engine {
+    model: Box<dyn DeviceModel>,
+    depth: usize,
+    scheduler: Box<dyn Scheduler>,
+    bus: Option<Bus>,
+    requests: Vec<Option<Request>>,
+    free: Vec<u32>,
+    /// Flushes and discards, which are not scheduled.
+    control: VecDeque<u32>,
+    /// Requests in service.
+    serving: usize,
+    seq: u64,
+    head_at: u64,
+    events: BinaryHeap<Reverse<(Time, u64, Stage, u32)>>,
+    event_seq: u64,
+    waker: Option<Waker>,
+    /// The earliest time at which the task will be woken.
+    armed: Option<Time>,
+    platter: Platter,
+    /// What the platter would be without faults.
+    truth: Option<Platter>,
+    faults: Option<Box<Faults>>,
+    durability: Option<Durability>,
+    /// Writes completed.
+    completions: u64,
+    log: Option<WriteLog>,
+    stats: DiskStats,
+    power: Rc<Event>,
+}
+
+impl Engine {
+    pub(super) fn new(parts: Parts) -> Engine {
+        let spec = parts.model.spec();
+        if let Some(log) = &parts.log {
+            log.begin(parts.platter.clone(), spec.sector, spec.write_cache);
+        }
+        let faults = (!parts.plan.0.is_empty()).then(|| Box::new(Faults::new(parts.plan)));
+        let mut events = BinaryHeap::new();
+        let mut event_seq = 0;
+        for at in faults.iter().flat_map(|f| f.times()) {
+            events.push(Reverse((at, event_seq, Stage::Fault, 0)));
+            event_seq += 1;
+        }
+        Engine {
+            depth: spec.depth as usize,
+            model: parts.model,
+            scheduler: parts.scheduler,
+            bus: parts.bus,
+            requests: Vec::new(),
+            free: Vec::new(),
+            control: VecDeque::new(),
+            serving: 0,
+            seq: 0,
+            head_at: 0,
+            events,
+            event_seq,
+            waker: None,
+            armed: None,
+            truth: faults.is_some().then(|| parts.platter.clone()),
+            faults,
+            durability: parts
+                .crashable
+                .then(|| Durability::new(parts.platter.clone(), spec.write_cache)),
+            platter: parts.platter,
+            completions: 0,
+            log: parts.log,
+            stats: DiskStats::default(),
+            power: parts.power,
+        }
+    }
+
+    pub(super) fn stats(&self, now: Time) -> DiskStats {
+        self.stats.until(now)
+    }
+
+    pub(super) fn reset_stats(&mut self, now: Time) {
+        self.stats.reset(now);
+    }
+
+    pub(super) fn platter(&self) -> &Platter {
+        &self.platter
+    }
+
+    pub(super) fn truth(&self) -> &Platter {
+        self.truth.as_ref().unwrap_or(&self.platter)
+    }
+
+    pub(super) fn in_flight(&self) -> usize {
+        self.stats.in_flight() as usize
+    }
+
+    pub(super) fn is_dark(&self) -> bool {
+        self.faults.as_ref().is_some_and(|f| f.dark)
+    }
+
+    pub(super) fn wake(&self) {
+        if let Some(waker) = &self.waker {
+            waker.wake_by_ref();
+        }
+    }
+
+    pub(super) fn crash_state(&self) -> Option<CrashState> {
+        let durability = self.durability.as_ref()?;
+        let mut doubts: Vec<_> = durability.doubts().collect();
+        let mut under_way: Vec<_> = self.requests.iter().flatten().collect();
+        under_way.retain(|r| matches!(r.io.kind, IoKind::Write | IoKind::Discard));
+        under_way.sort_by_key(|r| r.logged);
+        doubts.extend(under_way.iter().map(|r| doubt(r.io.at, &r.io.blocks, false)));
+        let sector = self.model.spec().sector;
+        Some(CrashState { base: durability.stable().clone(), sector, doubts })
+    }
+
+    pub(super) fn submit(&mut self, rt: &Rt, info: &DeviceInfo, mut io: Io) -> Pending {
+        if let Err(error) = accept(info, &io) {
+            return Pending::ready(Err(error));
+        }
+        if self.faults.as_ref().is_some_and(|f| f.gone && !f.dark) {
+            return Pending::ready(Err(error(&io, IoErrorKind::Gone)));
+        }
+        let (completion, pending) = pending();
+        if self.is_dark() {
+            return pending; // Its completion is dropped: it waits for ever.
+        }
+        let now = rt.now();
+        if io.kind == IoKind::Discard {
+            // From here on it is a write of zeros.
+            io.blocks = Platter::new(io.len).read(0, io.len);
+        }
+        self.seq += 1;
+        let (kind, at, len, origin, seq) = (io.kind, io.at, io.len, io.origin, self.seq);
+        self.stats.arrive(now, origin);
+        let logged = match (&self.log, kind) {
+            (Some(log), IoKind::Write | IoKind::Discard) => log.write(now, at, &io.blocks),
+            (Some(log), IoKind::Flush) => log.flush(now),
+            _ => seq,
+        };
+        let id = self.insert(Request {
+            io,
+            completion,
+            arrived: now,
+            parts: crate::Parts::default(),
+            verdict: Verdict::Serve,
+            done: now,
+            covered: self.completions,
+            logged,
+        });
+        match kind {
+            IoKind::Flush | IoKind::Discard => self.control.push_back(id),
+            _ if self.serving < self.depth && self.scheduler.is_empty() => {
+                self.start(now, id);
+            }
+            _ => self.scheduler.push(Waiting { id, seq, kind, at, len, origin, arrived: now }),
+        }
+        self.dispatch(now);
+        self.arm(rt);
+        pending
+    }
+
+    fn insert(&mut self, request: Request) -> u32 {
+        match self.free.pop() {
+            Some(id) => {
+                self.requests[id as usize] = Some(request);
+                id
+            }
+            None => {
+                self.requests.push(Some(request));
+                self.requests.len() as u32 - 1
+            }
+        }
+    }
+
+    /// Does all that is due, and asks to be woken for what comes next.
+    pub(super) fn turn(&mut self, rt: &Rt, waker: &Waker) {
+        if !self.waker.as_ref().is_some_and(|w| w.will_wake(waker)) {
+            self.waker = Some(waker.clone());
+        }
+        let now = rt.now();
+        self.armed = self.armed.filter(|&at| at > now);
+        while let Some(&Reverse((at, _, stage, id))) = self.events.peek()
+            && at <= now
+            && !self.is_dark()
+        {
+            self.events.pop();
+            match stage {
+                Stage::Fault => self.tick(now),
+                Stage::Bus => self.take_bus(now, id),
+                Stage::Finish => self.finish(now, id),
+            }
+        }
+        self.dispatch(now);
+        self.arm(rt);
+    }
+
+    /// Makes sure that the task is woken in time for the next event.
+    fn arm(&mut self, rt: &Rt) {
+        let (Some(Reverse((at, ..))), Some(waker)) = (self.events.peek(), &self.waker) else {
+            return;
+        };
+        if self.is_dark() || self.armed.is_some_and(|armed| armed <= *at) {
+            return;
+        }
+        if *at <= rt.now() {
+            waker.wake_by_ref();
+        } else {
+            // Polling a sleep arms a timer with this waker; the timer outlives the future.
+            let sleep = pin!(rt.sleep_until(*at));
+            let _ = sleep.poll(&mut Context::from_waker(waker));
+        }
+        self.armed = Some(*at);
+    }
+
+    fn schedule(&mut self, at: Time, stage: Stage, id: u32) {
+        self.events.push(Reverse((at, self.event_seq, stage, id)));
+        self.event_seq += 1;
+    }
+
+    /// Starts requests while the device has room for them.
+    fn dispatch(&mut self, now: Time) {
+        while self.serving < self.depth && !self.is_dark() {
+            let view = View { now, head_at: self.head_at, model: &*self.model };
+            let next = match self.control.pop_front() {
+                Some(id) => Some(id),
+                None => self.scheduler.pop(&view).map(|w| w.id),
+            };
+            let Some(id) = next else { return };
+            self.start(now, id);
+        }
+    }
+
+    /// A planned time has come.
+    fn tick(&mut self, now: Time) {
+        let Some(faults) = &mut self.faults else { return };
+        faults.tick(now);
+        let gone = faults.gone;
+        self.rot();
+        if self.is_dark() {
+            self.power.notify();
+        } else if gone {
+            self.fail_all(now);
+        }
+    }
+
+    /// Applies bits that have just rotted: on the medium, not in what the truth would be.
+    fn rot(&mut self) {
+        let Some(faults) = &mut self.faults else { return };
+        for (at, bit) in faults.rotten.drain(..) {
+            let flip = |platter: &mut Platter| {
+                if at < platter.size() {
+                    let mut byte = platter.read(at, 1);
+                    byte[0].bytes_mut()[0] ^= 1 << (bit % 8);
+                    platter.write(at, &byte);
+                }
+            };
+            flip(&mut self.platter);
+            if let Some(durability) = &mut self.durability {
+                flip(durability.stable_mut());
+            }
+        }
+    }
+
+    /// The device has gone: everything under way fails.
+    fn fail_all(&mut self, now: Time) {
+        while self.scheduler.pop(&View { now, head_at: 0, model: &*self.model }).is_some() {}
+        self.control.clear();
+        self.events.clear();
+        for id in 0..self.requests.len() as u32 {
+            if let Some(request) = &mut self.requests[id as usize] {
+                request.verdict = Verdict::Fail(IoErrorKind::Gone);
+                self.serving += 1; // `finish` takes it off.
+                self.finish(now, id);
+            }
+        }
+        self.serving = 0;
+    }
+
+    /// The request goes to the device.
+    fn start(&mut self, now: Time, id: u32) {
+        let Some(request) = &mut self.requests[id as usize] else { return };
+        self.serving += 1;
+        let io = &request.io;
+        if let Some(faults) = &mut self.faults {
+            request.verdict = faults.begin(now, io, self.platter.size());
+            let (dark, gone) = (faults.dark, faults.gone);
+            self.rot();
+            if dark {
+                return self.power.notify();
+            }
+            if gone {
+                return self.fail_all(now);
+            }
+        }
+        let Some(request) = &mut self.requests[id as usize] else { return };
+        let io = &request.io;
+        let supply = match &self.bus {
+            Some(bus) if io.kind == IoKind::Write => {
+                let span = bus.transfer(now, io.len);
+                let sector = bus.ns_for(u64::from(self.model.spec().sector).min(io.len));
+                Supply { first: span.start + sector, last: span.end }
+            }
+            _ => Supply::at_once(now),
+        };
+        let access = Access { kind: io.kind, at: io.at, len: io.len };
+        let service = self.model.serve(now, &access, supply);
+        request.done = service.done;
+        request.parts = service.parts;
+        request.parts.queue_ns += now - request.arrived;
+        match access.kind {
+            IoKind::Read => {
+                self.head_at = access.at + access.len;
+                let (at, stage) = self.after_read(&access, &service);
+                self.schedule(at, stage, id);
+            }
+            kind => {
+                if kind == IoKind::Write {
+                    self.head_at = access.at + access.len;
+                }
+                self.schedule(service.done, Stage::Finish, id);
+            }
+        }
+    }
+
+    /// What a read waits for when the medium serves it: with a bus, for the moment to begin the
+    /// transfer so that it ends just behind the medium, if the bus is faster.
+    fn after_read(&self, access: &Access, service: &Service) -> (Time, Stage) {
+        let Some(bus) = &self.bus else { return (service.done, Stage::Finish) };
+        let sector = u64::from(self.model.spec().sector).min(access.len);
+        let latest = service.done + bus.ns_for(sector);
+        let wanted = Time(latest.0.saturating_sub(bus.ns_for(access.len)));
+        (service.first.max(wanted), Stage::Bus)
+    }
+
+    fn take_bus(&mut self, now: Time, id: u32) {
+        let (Some(request), Some(bus)) = (&mut self.requests[id as usize], &self.bus) else {
+            return;
+        };
+        let end = bus.transfer(now, request.io.len).end.max(request.done);
+        request.parts.bus_ns += end - request.done;
+        self.schedule(end, Stage::Finish, id);
+    }
+
+    fn finish(&mut self, now: Time, id: u32) {
+        let Some(mut request) = self.requests[id as usize].take() else { return };
+        self.free.push(id);
+        self.serving -= 1;
+        let result = self.effect(now, &mut request);
+        let Request { io, parts, .. } = &request;
+        let done = result.is_ok().then_some((io.len, parts));
+        self.stats.leave(now, io.kind, io.origin, done);
+        request.completion.done(result);
+    }
+
+    /// What a completed request does to the content.
+    fn effect(&mut self, now: Time, request: &mut Request) -> IoResult {
+        let verdict = std::mem::replace(&mut request.verdict, Verdict::Serve);
+        let io = &mut request.io;
+        let stored = match &verdict {
+            Verdict::Serve => Some(io.at),
+            Verdict::Elsewhere(at) => Some(*at),
+            Verdict::Pretend | Verdict::Fail(_) => None,
+        };
+        let result = match (verdict, io.kind) {
+            (Verdict::Fail(kind), _) => Err(error(io, kind)),
+            (_, IoKind::Read) => Ok(self.platter.read(io.at, io.len)),
+            _ => Ok(Vec::new()),
+        };
+        match io.kind {
+            IoKind::Read => {}
+            IoKind::Write | IoKind::Discard => {
+                if let (Some(truth), Ok(_)) = (&mut self.truth, &result) {
+                    truth.write(io.at, &io.blocks);
+                }
+                let blocks = std::mem::take(&mut io.blocks);
+                self.store(now, request.logged, stored, blocks, request.io.len);
+            }
+            IoKind::Flush => {
+                if stored.is_some() {
+                    if let Some(durability) = &mut self.durability {
+                        durability.flushed(request.covered, &self.platter);
+                    }
+                    if let Some(log) = &self.log {
+                        log.flushed(now, request.logged);
+                    }
+                }
+            }
+        }
+        result
+    }
+
+    /// A write has completed; `stored` is where it went, if anywhere.
+    fn store(&mut self, now: Time, logged: u64, stored: Option<u64>, blocks: Vec<Block>, len: u64) {
+        if let Some(log) = &self.log {
+            log.written(now, logged, stored);
+        }
+        let number = self.completions;
+        self.completions += 1;
+        let Some(at) = stored else { return };
+        self.platter.write(at, &blocks);
+        if let Some(faults) = &mut self.faults {
+            faults.written(at, len);
+        }
+        if let Some(durability) = &mut self.durability {
+            durability.written(number, at, blocks);
+        }
+    }
+}
+
+/// Refuses what the device cannot do.
+fn accept(info: &DeviceInfo, io: &Io) -> Result<(), IoError> {
+    info.check(io)?;
+    let data = matches!(io.kind, IoKind::Read | IoKind::Write);
+    if data && io.len > u64::from(info.max_io) {
+        let text = format!("{} takes at most {} bytes in a request", info.name, info.max_io);
+        return Err(error(io, IoErrorKind::Other(text)));
+    }
+    let given: u64 = io.blocks.iter().map(|b| b.len() as u64).sum();
+    if io.kind == IoKind::Write && given != io.len {
+        let text = format!("the request's blocks have {given} bytes");
+        return Err(error(io, IoErrorKind::Other(text)));
+    }
+    Ok(())
+}
+
+fn error(io: &Io, kind: IoErrorKind) -> IoError {
+    IoError { op: io.kind, at: io.at, len: io.len, kind }
+}

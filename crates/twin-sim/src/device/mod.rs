@@ -1,0 +1,231 @@
+//! The simulated disk: a [`BlockDevice`] made of a model, a queue, a platter and faults.
+//!
+//! Contract: requests are served in virtual time, in the order that the scheduler chooses, as many
+//! at once as the model's depth. A write changes the platter when it completes, and a read gives
+//! what the platter holds when it completes. With a write cache, completed writes are in doubt at
+//! a power failure until a flush that was submitted after their completion has completed; without
+//! one, completed writes are durable. The same requests at the same times give the same
+//! completions at the same times.
+
+mod durability;
+mod engine;
+
+use std::cell::RefCell;
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::task::Poll;
+
+use twin_disk::{BlockDevice, DeviceInfo, Io, Pending};
+use twin_rt::{Event, Rng, Rt};
+
+use crate::bus::Bus;
+use crate::faults::{CrashState, FaultPlan, WriteLog};
+use crate::model::DeviceModel;
+use crate::queue::Scheduler;
+use crate::{DiskStats, Platter};
+use engine::{Engine, Parts as EngineParts};
+
+/// A disk under virtual time. Cloning gives another handle to the same disk; when the last one
+/// goes, requests under way never complete.
+#[derive(Clone)]
+pub struct SimDisk(Rc<Inner>);
+
+struct Inner {
+    rt: Rt,
+    info: DeviceInfo,
+    engine: RefCell<Engine>,
+    power: Rc<Event>,
+}
+
+/// Puts a [`SimDisk`] together. Everything has a default: an empty platter, a first-come queue,
+/// no bus, no faults.
+pub struct Builder {
+    rt: Rt,
+    name: Option<String>,
+    model: Box<dyn DeviceModel>,
+    scheduler: Option<Box<dyn Scheduler>>,
+    bus: Option<Bus>,
+    platter: Option<Platter>,
+    faults: FaultPlan,
+    crashable: bool,
+    log: Option<WriteLog>,
+}
+
+impl SimDisk {
+    /// Begins to put a disk together.
+    pub fn builder(rt: &Rt, model: Box<dyn DeviceModel>) -> Builder {
+        Builder {
+            rt: rt.clone(),
+            name: None,
+            model,
+            scheduler: None,
+            bus: None,
+            platter: None,
+            faults: FaultPlan::none(),
+            crashable: false,
+            log: None,
+        }
+    }
+
+    /// What it has done so far.
+    pub fn stats(&self) -> DiskStats {
+        self.0.engine.borrow().stats(self.0.rt.now())
+    }
+
+    /// Begins to count anew: after a warm-up, or between the phases of a benchmark.
+    pub fn reset_stats(&self) {
+        self.0.engine.borrow_mut().reset_stats(self.0.rt.now());
+    }
+
+    /// A snapshot of its content, completed writes included: what it would hold after a clean
+    /// stop.
+    pub fn platter(&self) -> Platter {
+        self.0.engine.borrow().platter().clone()
+    }
+
+    /// A snapshot of what it would hold if no fault had touched it. The same as the platter
+    /// unless a fault plan was given.
+    pub fn truth(&self) -> Platter {
+        self.0.engine.borrow().truth().clone()
+    }
+
+    /// What is certain and what is in doubt if the power fails now: every write that was submitted
+    /// and is not certain counts, also one that still waits its turn, for a little earlier or
+    /// later it would not. `None` unless the disk was built to be [crashable](Builder::crashable).
+    pub fn crash_state(&self) -> Option<CrashState> {
+        self.0.engine.borrow().crash_state()
+    }
+
+    /// A content that may be found after a power failure now, drawn from `rng`; then stop the
+    /// run with [`Rt::crash`]. `None` unless it was built to be [crashable](Builder::crashable).
+    pub fn power_failure(&self, rng: &mut Rng) -> Option<Platter> {
+        Some(self.crash_state()?.random(rng))
+    }
+
+    /// True once its fault plan has cut the power: no request completes any more.
+    pub fn is_dark(&self) -> bool {
+        self.0.engine.borrow().is_dark()
+    }
+
+    /// Waits until its fault plan cuts the power.
+    pub async fn power_cut(&self) {
+        self.0.power.wait_until(|| self.is_dark()).await;
+    }
+}
+
+impl Builder {
+    /// What to call it in messages; the model's name by default.
+    #[must_use]
+    pub fn name(mut self, name: &str) -> Builder {
+        self.name = Some(name.into());
+        self
+    }
+
+    /// In which order waiting requests are served.
+    #[must_use]
+    pub fn scheduler(mut self, scheduler: Box<dyn Scheduler>) -> Builder {
+        self.scheduler = Some(scheduler);
+        self
+    }
+
+    /// The bus to the host, shared with other disks that are given the same one. It limits the
+    /// largest request. Without one, data moves in no time.
+    #[must_use]
+    pub fn bus(mut self, bus: Bus) -> Builder {
+        self.bus = Some(bus);
+        self
+    }
+
+    /// What it holds at first: an image, or what another disk held at a crash.
+    #[must_use]
+    pub fn platter(mut self, platter: Platter) -> Builder {
+        self.platter = Some(platter);
+        self
+    }
+
+    /// What goes wrong.
+    #[must_use]
+    pub fn faults(mut self, plan: FaultPlan) -> Builder {
+        self.faults = plan;
+        self
+    }
+
+    /// Keeps track of what is durable, for [`SimDisk::crash_state`]. Costs memory for what has
+    /// not been flushed.
+    #[must_use]
+    pub fn crashable(mut self) -> Builder {
+        self.crashable = true;
+        self
+    }
+
+    /// Writes down every write and flush.
+    #[must_use]
+    pub fn log(mut self, log: &WriteLog) -> Builder {
+        self.log = Some(log.clone());
+        self
+    }
+
+    /// The disk, at work.
+    ///
+    /// # Panics
+    /// If the platter is not of the model's size, or the log has a disk already.
+    pub fn start(self) -> SimDisk {
+        let spec = self.model.spec();
+        let platter = self.platter.unwrap_or_else(|| Platter::new(spec.size));
+        assert_eq!(platter.size(), spec.size, "the platter must be of the model's size");
+        let bus_limit = self.bus.as_ref().map_or(u32::MAX, Bus::largest_transfer);
+        let info = DeviceInfo {
+            size: spec.size,
+            sector: spec.sector,
+            max_io: spec.max_io.min(bus_limit),
+            name: self.name.unwrap_or_else(|| spec.name.into()),
+        };
+        let power = Rc::new(Event::new());
+        let engine = Engine::new(EngineParts {
+            model: self.model,
+            scheduler: self.scheduler.unwrap_or_else(|| crate::queue::registry()[0].build()),
+            bus: self.bus,
+            platter,
+            plan: self.faults,
+            crashable: self.crashable,
+            log: self.log,
+            power: Rc::clone(&power),
+        });
+        let rt = self.rt;
+        let inner = Rc::new(Inner { rt: rt.clone(), info, engine: RefCell::new(engine), power });
+        let weak = Rc::downgrade(&inner);
+        rt.spawn(
+            "disk",
+            poll_fn(move |cx| {
+                let Some(inner) = weak.upgrade() else { return Poll::Ready(()) };
+                inner.engine.borrow_mut().turn(&inner.rt, cx.waker());
+                Poll::Pending
+            }),
+        );
+        SimDisk(inner)
+    }
+}
+
+impl BlockDevice for SimDisk {
+    fn info(&self) -> DeviceInfo {
+        self.0.info.clone()
+    }
+
+    fn submit(&self, io: Io) -> Pending {
+        self.0.engine.borrow_mut().submit(&self.0.rt, &self.0.info, io)
+    }
+
+    fn in_flight(&self) -> usize {
+        self.0.engine.borrow().in_flight()
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        // Lets the disk's task see that there is nothing left to do.
+        self.engine.borrow().wake();
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,200 @@
+//! What goes wrong with a device, and what a power failure leaves on it.
+//!
+//! Two halves:
+//!
+//! - A [`FaultPlan`] makes a running [`SimDisk`](crate::SimDisk) misbehave: writes that are lost or
+//!   land elsewhere, flushes that do nothing, bits that rot, errors, a device that vanishes, the
+//!   power that fails. The disk keeps the truth beside what it pretends
+//!   ([`SimDisk::truth`](crate::SimDisk::truth)), so that a checker knows what was damaged.
+//! - A [`CrashState`] is what is certain and what is in doubt at the moment of a power failure:
+//!   any subset of the sectors of the unflushed writes, in any order, may be on the medium. It
+//!   comes from a live disk ([`SimDisk::crash_state`](crate::SimDisk::crash_state)) or, for every
+//!   moment of a run without running again, from a [`WriteLog`]. It makes the [`Platter`]s that a
+//!   restart may find.
+//!
+//! [`Platter`]: crate::Platter
+
+mod crash;
+mod live;
+mod log;
+
+use twin_rt::{Rng, Time};
+
+pub use crash::{CrashState, Doubt, Exploration, Fate};
+pub use log::{CrashPoint, CrashPoints, WriteLog};
+
+pub(crate) use live::{Faults, Verdict};
+
+/// When a fault strikes. Requests are counted from 1, by kind, in the order in which the device
+/// begins to serve them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trigger {
+    /// At the k-th read.
+    Read(u64),
+    /// At the k-th write.
+    Write(u64),
+    /// At the k-th flush.
+    Flush(u64),
+    /// At this time. A fault that concerns a request strikes the first one after it.
+    Time(Time),
+}
+
+/// What goes wrong. A fault that concerns one kind of request waits, once triggered, for the
+/// next of that kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// The write is acknowledged and never stored.
+    LoseWrite,
+    /// The write is acknowledged and stored at byte `to` instead (moved to fit the device).
+    MisdirectWrite {
+        /// Where it goes.
+        to: u64,
+    },
+    /// The write fails; nothing is stored.
+    FailWrite,
+    /// The read fails, once.
+    FailRead,
+    /// The flush is acknowledged and makes nothing durable.
+    LoseFlush,
+    /// Sectors that touch these bytes cannot be read until they are written again.
+    BadSectors {
+        /// First byte.
+        at: u64,
+        /// Number of bytes.
+        len: u64,
+    },
+    /// One bit of what is stored changes.
+    BitRot {
+        /// The byte.
+        at: u64,
+        /// The bit, 0 to 7.
+        bit: u8,
+    },
+    /// This and every later write fails for want of room.
+    NoSpace,
+    /// This and every later request fails: the device is gone.
+    Gone,
+    /// The power fails: no request completes any more.
+    PowerCut,
+}
+
+/// A kind of [`Fault`], for settings and for drawing plans at random.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum FaultKind {
+    /// [`Fault::LoseWrite`].
+    LoseWrite,
+    /// [`Fault::MisdirectWrite`].
+    MisdirectWrite,
+    /// [`Fault::FailWrite`].
+    FailWrite,
+    /// [`Fault::FailRead`].
+    FailRead,
+    /// [`Fault::LoseFlush`].
+    LoseFlush,
+    /// [`Fault::BadSectors`].
+    BadSectors,
+    /// [`Fault::BitRot`].
+    BitRot,
+    /// [`Fault::NoSpace`].
+    NoSpace,
+    /// [`Fault::Gone`].
+    Gone,
+    /// [`Fault::PowerCut`].
+    PowerCut,
+}
+
+impl FaultKind {
+    /// All kinds.
+    pub const ALL: [FaultKind; 10] = [
+        FaultKind::LoseWrite,
+        FaultKind::MisdirectWrite,
+        FaultKind::FailWrite,
+        FaultKind::FailRead,
+        FaultKind::LoseFlush,
+        FaultKind::BadSectors,
+        FaultKind::BitRot,
+        FaultKind::NoSpace,
+        FaultKind::Gone,
+        FaultKind::PowerCut,
+    ];
+
+    /// Its name in settings.
+    pub fn name(self) -> &'static str {
+        match self {
+            FaultKind::LoseWrite => "lose-write",
+            FaultKind::MisdirectWrite => "misdirect-write",
+            FaultKind::FailWrite => "fail-write",
+            FaultKind::FailRead => "fail-read",
+            FaultKind::LoseFlush => "lose-flush",
+            FaultKind::BadSectors => "bad-sectors",
+            FaultKind::BitRot => "bit-rot",
+            FaultKind::NoSpace => "no-space",
+            FaultKind::Gone => "gone",
+            FaultKind::PowerCut => "power-cut",
+        }
+    }
+
+    /// A fault of this kind at a random place of a device of `size` bytes.
+    fn draw(self, rng: &mut Rng, size: u64) -> Fault {
+        match self {
+            FaultKind::LoseWrite => Fault::LoseWrite,
+            FaultKind::MisdirectWrite => {
+                Fault::MisdirectWrite { to: rng.below(size) / PLACE * PLACE }
+            }
+            FaultKind::FailWrite => Fault::FailWrite,
+            FaultKind::FailRead => Fault::FailRead,
+            FaultKind::LoseFlush => Fault::LoseFlush,
+            FaultKind::BadSectors => Fault::BadSectors {
+                at: rng.below(size) / PLACE * PLACE,
+                len: PLACE * rng.range(1, 4),
+            },
+            FaultKind::BitRot => Fault::BitRot { at: rng.below(size), bit: rng.below(8) as u8 },
+            FaultKind::NoSpace => Fault::NoSpace,
+            FaultKind::Gone => Fault::Gone,
+            FaultKind::PowerCut => Fault::PowerCut,
+        }
+    }
+}
+
+/// Random places are multiples of this, so that they are sector addresses of any device.
+const PLACE: u64 = 4096;
+
+/// What will go wrong, and when.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FaultPlan(pub Vec<(Trigger, Fault)>);
+
+impl FaultPlan {
+    /// Nothing goes wrong.
+    pub fn none() -> FaultPlan {
+        FaultPlan::default()
+    }
+
+    /// One fault more.
+    #[must_use]
+    pub fn and(mut self, trigger: Trigger, fault: Fault) -> FaultPlan {
+        self.0.push((trigger, fault));
+        self
+    }
+
+    /// `count` faults of these kinds within the first `writes` writes to a device of `size`
+    /// bytes, drawn from `rng`.
+    ///
+    /// # Panics
+    /// If `kinds` is empty or `writes` or `size` is zero.
+    pub fn random(
+        rng: &mut Rng,
+        kinds: &[FaultKind],
+        count: usize,
+        writes: u64,
+        size: u64,
+    ) -> FaultPlan {
+        let draw = |_| {
+            let fault = rng.pick(kinds).draw(rng, size);
+            (Trigger::Write(rng.range(1, writes + 1)), fault)
+        };
+        FaultPlan((0..count).map(draw).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,241 @@
+//! One stored run of a platter, and how runs are cut and joined.
+//!
+//! An extent is a byte range with one [`Piece`] of content: real bytes, or a run of stamps in
+//! arithmetic progression, so that a file written in order costs one extent however long it is.
+
+use twin_disk::{Block, Bytes, Stamp};
+
+/// Stamps of consecutive blocks of one file, seen through a window.
+///
+/// Block `i` of the sequence is the stamp `(ino, lbn + i, version + i * step)` of `unit` bytes.
+/// The window begins `off` bytes into block 0; how long it is, the extent knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Run {
+    ino: u64,
+    lbn: u64,
+    version: u64,
+    /// What is added to the version from one block to the next.
+    step: u32,
+    /// Bytes of a block. While the window shows one block only, no more than a lower bound.
+    unit: u32,
+    off: u32,
+}
+
+impl Run {
+    fn of(stamp: Stamp) -> Run {
+        let Stamp { ino, lbn, version, off, len } = stamp;
+        Run { ino, lbn, version, step: 0, unit: off + len, off }
+    }
+
+    fn stamp_at(&self, pos: u64, len: u64) -> Stamp {
+        let unit = u64::from(self.unit);
+        let (block, off) = (pos / unit, pos % unit);
+        Stamp {
+            ino: self.ino,
+            lbn: self.lbn + block,
+            version: self.version + block * u64::from(self.step),
+            off: off as u32,
+            len: (unit - off).min(len) as u32,
+        }
+    }
+
+    /// The same sequence with the window moved on by `by` bytes.
+    fn moved(&self, by: u64) -> Run {
+        let first = self.stamp_at(u64::from(self.off) + by, 1);
+        Run { lbn: first.lbn, version: first.version, off: first.off, ..*self }
+    }
+
+    /// The window of `len` bytes lengthened by a window `next` of another run, if the stamps that
+    /// it shows are those that this run would show next.
+    fn joined(&self, len: u64, next: &Run, next_len: u64) -> Option<Run> {
+        if self.ino != next.ino {
+            return None;
+        }
+        let end = u64::from(self.off) + len;
+        let one = end <= u64::from(self.unit);
+        let next_one = u64::from(next.off) + next_len <= u64::from(next.unit);
+        if one && next.lbn == self.lbn && next.version == self.version {
+            // Two cuts of one block; the second knows better how long the block is.
+            let follows = u64::from(next.off) == end && (next_one || next.unit >= self.unit);
+            let whole = Run { unit: self.unit.max(next.unit), step: next.step, ..*self };
+            return follows.then_some(whole);
+        }
+        let unit = u64::from(self.unit);
+        let fits = if next_one { next.unit <= self.unit } else { next.unit == self.unit };
+        if !end.is_multiple_of(unit) || next.off != 0 || !fits {
+            return None;
+        }
+        let blocks = end / unit;
+        if next.lbn != self.lbn + blocks {
+            return None;
+        }
+        let step = if one {
+            u32::try_from(next.version.checked_sub(self.version)?).ok()?
+        } else {
+            self.step
+        };
+        let follows = next.version == self.version + blocks * u64::from(step)
+            && (next_one || next.step == step);
+        follows.then_some(Run { step, ..*self })
+    }
+}
+
+/// The content of an extent.
+#[derive(Clone, Debug)]
+pub(super) enum Piece {
+    Bytes(Bytes),
+    Stamps(Run),
+}
+
+/// A byte range of a platter that is not zero, with its content.
+#[derive(Clone, Debug)]
+pub(super) struct Extent {
+    pub(super) start: u64,
+    pub(super) len: u64,
+    piece: Piece,
+}
+
+impl Extent {
+    /// The block as an extent at `start`; `None` for zeros, which are not stored.
+    pub(super) fn of(start: u64, block: &Block) -> Option<Extent> {
+        let piece = match block {
+            Block::Zero(_) => return None,
+            Block::Bytes(bytes) => Piece::Bytes(kept(bytes)),
+            Block::Stamp(stamp) => Piece::Stamps(Run::of(*stamp)),
+        };
+        Some(Extent { start, len: block.len() as u64, piece })
+    }
+
+    pub(super) fn end(&self) -> u64 {
+        self.start + self.len
+    }
+
+    /// The part of it from `from` to `to`, both inside it.
+    pub(super) fn cut(&self, from: u64, to: u64) -> Extent {
+        let by = from - self.start;
+        let piece = match &self.piece {
+            Piece::Bytes(bytes) => Piece::Bytes(bytes.slice(by as usize, (to - from) as usize)),
+            Piece::Stamps(run) => Piece::Stamps(run.moved(by)),
+        };
+        Extent { start: from, len: to - from, piece }
+    }
+
+    /// Lengthens it by `next`, if that lies right behind it and continues its stamps.
+    pub(super) fn join(&mut self, next: &Extent) -> bool {
+        if self.end() != next.start {
+            return false;
+        }
+        let (Piece::Stamps(a), Piece::Stamps(b)) = (&self.piece, &next.piece) else { return false };
+        let Some(run) = a.joined(self.len, b, next.len) else { return false };
+        self.piece = Piece::Stamps(run);
+        self.len += next.len;
+        true
+    }
+
+    /// Appends what it holds from `from` to `to` (both inside it) to `out`, one block a stamp.
+    pub(super) fn emit(&self, from: u64, to: u64, out: &mut Vec<Block>) {
+        match &self.piece {
+            Piece::Bytes(bytes) => {
+                let off = (from - self.start) as usize;
+                out.push(Block::Bytes(bytes.slice(off, (to - from) as usize)));
+            }
+            Piece::Stamps(run) => {
+                let (mut pos, mut left) = (u64::from(run.off) + from - self.start, to - from);
+                while left > 0 {
+                    let stamp = run.stamp_at(pos, left);
+                    out.push(Block::Stamp(stamp));
+                    pos += u64::from(stamp.len);
+                    left -= u64::from(stamp.len);
+                }
+            }
+        }
+    }
+
+    /// Bytes of memory that it holds beside itself.
+    pub(super) fn heap_bytes(&self) -> usize {
+        match &self.piece {
+            Piece::Bytes(bytes) => bytes.buffer_len(),
+            Piece::Stamps(_) => 0,
+        }
+    }
+}
+
+/// The bytes as they are worth keeping: a small piece of a large buffer is copied, because it
+/// would keep the whole buffer in memory.
+fn kept(bytes: &Bytes) -> Bytes {
+    if bytes.buffer_len() > 2 * bytes.len().max(4096) {
+        Bytes::copy_of(bytes)
+    } else {
+        bytes.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stamp(lbn: u64, version: u64, off: u32, len: u32) -> Block {
+        Block::Stamp(Stamp { ino: 7, lbn, version, off, len })
+    }
+
+    fn run_of(blocks: &[Block]) -> Vec<Extent> {
+        let (mut at, mut out) = (0, Vec::<Extent>::new());
+        for block in blocks {
+            let extent = Extent::of(at, block).unwrap();
+            at = extent.end();
+            if !out.last_mut().is_some_and(|last| last.join(&extent)) {
+                out.push(extent);
+            }
+        }
+        out
+    }
+
+    fn blocks_of(extents: &[Extent]) -> Vec<Block> {
+        let mut out = Vec::new();
+        extents.iter().for_each(|e| e.emit(e.start, e.end(), &mut out));
+        out
+    }
+
+    #[test]
+    fn a_file_written_in_order_is_one_run() {
+        let blocks: Vec<_> = (0..100).map(|i| stamp(i, 50 + 2 * i, 0, 4096)).collect();
+        let run = run_of(&blocks);
+        assert_eq!(run.len(), 1);
+        assert_eq!(blocks_of(&run), blocks);
+    }
+
+    #[test]
+    fn a_short_last_block_ends_a_run() {
+        let blocks = [stamp(0, 1, 0, 4096), stamp(1, 1, 0, 1024), stamp(2, 1, 0, 4096)];
+        let run = run_of(&blocks);
+        assert_eq!(run.len(), 2);
+        assert_eq!(blocks_of(&run), blocks);
+    }
+
+    #[test]
+    fn cuts_of_one_block_join_to_the_block() {
+        let run = run_of(&[stamp(3, 1, 0, 512), stamp(3, 1, 512, 3584), stamp(4, 1, 0, 4096)]);
+        assert_eq!(blocks_of(&run), [stamp(3, 1, 0, 4096), stamp(4, 1, 0, 4096)]);
+    }
+
+    #[test]
+    fn a_cut_inside_a_run_shows_the_right_stamps() {
+        let run = run_of(&(0..4).map(|i| stamp(i, 9, 0, 4096)).collect::<Vec<_>>());
+        let cut = run[0].cut(4096 + 512, 3 * 4096 + 512);
+        let expected = [stamp(1, 9, 512, 3584), stamp(2, 9, 0, 4096), stamp(3, 9, 0, 512)];
+        assert_eq!(blocks_of(&[cut]), expected);
+    }
+
+    #[test]
+    fn other_versions_do_not_join() {
+        let blocks = [stamp(0, 5, 0, 4096), stamp(1, 5, 0, 4096), stamp(2, 4, 0, 4096)];
+        assert_eq!(run_of(&blocks).len(), 2);
+    }
+
+    #[test]
+    fn a_small_piece_does_not_keep_its_buffer() {
+        let big = Bytes::copy_of(&[7; 1 << 20]).slice(512, 512);
+        let extent = Extent::of(0, &Block::Bytes(big)).unwrap();
+        assert!(extent.heap_bytes() < 8192);
+    }
+}

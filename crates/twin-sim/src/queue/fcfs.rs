@@ -1,0 +1,22 @@
+//! First come, first served.
+
+use std::collections::VecDeque;
+
+use super::{Scheduler, View, Waiting};
+
+#[derive(Default)]
+pub(super) struct Fcfs(VecDeque<Waiting>);
+
+impl Scheduler for Fcfs {
+    fn push(&mut self, request: Waiting) {
+        self.0.push_back(request);
+    }
+
+    fn pop(&mut self, _view: &View<'_>) -> Option<Waiting> {
+        self.0.pop_front()
+    }
+
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+}
