@@ -5,7 +5,8 @@ use std::rc::Rc;
 
 use twin_disk::{Bytes, MemDisk};
 use twin_fs::{
-    Attr, Cpu, Data, FileSystem, FsError, Ino, Op, ROOT_INO, Reply, Request, SetAttr, Settings, Volume,
+    Attr, Cpu, Data, FileSystem, FsError, Ino, Op, ROOT_INO, Reply, Request, SetAttr, Settings,
+    Volume,
 };
 use twin_lfs::{Lfs, LfsSettings, MkfsOptions};
 use twin_rt::{ClockOnly, Rt};
