@@ -19,6 +19,7 @@ mod build;
 pub mod cleaner;
 mod commit;
 pub mod format;
+mod inode_blocks;
 mod inode_map;
 mod layout;
 mod lfs;
