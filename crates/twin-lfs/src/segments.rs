@@ -48,7 +48,8 @@ impl Segments {
         }
     }
 
-    /// The number of segments.
+    /// The number of segments; never zero.
+    #[allow(clippy::len_without_is_empty)]
     pub fn len(&self) -> u32 {
         self.entries.len() as u32
     }
