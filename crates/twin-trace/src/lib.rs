@@ -22,18 +22,23 @@
 
 mod codec;
 mod error;
+mod flight;
 mod frame;
+mod framed;
 pub mod generate;
 mod histogram;
 mod record;
+mod recorder;
 pub mod replay;
 mod settings;
 mod stream;
 mod varint;
 
 pub use error::{Place, Problem, TraceError};
+pub use flight::{FlightReader, FlightRecord, FlightWriter, Piece};
 pub use frame::{Ending, Header, Kind, Traits, VERSION};
 pub use histogram::Histogram;
 pub use record::{DirOutcome, ErrorCode, Node, NodeAttr, Outcome, Record, Verb};
+pub use recorder::{Recorded, Recorder};
 pub use settings::{Param, Settings, SettingsError};
 pub use stream::{Reader, Source, Writer};

@@ -20,10 +20,14 @@ pub struct SessionOptions {
     /// Execute opens and releases. Without, the kernel is told once that opens need no request,
     /// which saves up to three requests a file; inodes then live by their references.
     pub count_opens: bool,
+    /// Serve extended attributes. Without, the kernel is told once that there are none, which
+    /// saves it a question at the first write to each file.
+    pub xattrs: bool,
     /// Only this mount changes the volume: the kernel may keep cached data between opens and
     /// need not look for changes.
     pub exclusive: bool,
-    /// The kernel checks permission bits (mount option `default_permissions`).
+    /// The kernel checks permission bits (mount option `default_permissions`). If it does not,
+    /// opens are executed whatever [`count_opens`](Self::count_opens) says: the core checks there.
     pub kernel_checks: bool,
     /// The largest write and read, in bytes: a multiple of 4,096, at most 1 MiB.
     pub max_write: u32,
@@ -41,6 +45,7 @@ impl Default for SessionOptions {
             negative_timeout_ns: 86_400 * SECS,
             writeback_cache: false,
             count_opens: false,
+            xattrs: true,
             exclusive: true,
             kernel_checks: true,
             max_write: 1 << 20,
@@ -62,6 +67,13 @@ impl SessionOptions {
             exclusive: false,
             ..SessionOptions::default()
         }
+    }
+}
+
+impl SessionOptions {
+    /// True if opens are requests.
+    pub(super) fn executes_opens(&self) -> bool {
+        self.count_opens || !self.kernel_checks
     }
 }
 
