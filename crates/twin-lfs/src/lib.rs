@@ -16,6 +16,7 @@
 //!   dirty, for a checkpoint and for the cleaner.
 
 mod build;
+pub mod check;
 pub mod cleaner;
 mod commit;
 pub mod format;
@@ -26,6 +27,7 @@ mod lfs;
 mod open;
 mod recover;
 mod segments;
+mod view;
 
 pub use layout::Permit;
 pub use lfs::{IFILE_INO, Lfs, LfsSettings, LfsStats, Sabotage};
