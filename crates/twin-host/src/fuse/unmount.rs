@@ -16,7 +16,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
-use super::abi::IOCTL_DAEMON;
+use super::abi::{IOCTL_DAEMON, IOCTL_SYNC};
 use super::mount::{MOUNT_TYPE, Unmounter};
 use super::mountinfo::mounted_at;
 
@@ -122,12 +122,13 @@ pub(super) fn find_server(place: &Path) -> io::Result<Server> {
     }
 }
 
-/// Writes out. What fails is told here, where somebody hears it.
+/// Writes everything out: what the kernel holds, then what the daemon holds. What fails is told
+/// here, where somebody hears it.
 fn sync(root: &File) -> io::Result<()> {
-    match root.sync_all() {
-        Err(error) if error.raw_os_error() == Some(libc::EROFS) => Ok(()),
-        result => result,
-    }
+    rustix::fs::syncfs(root)?;
+    // SAFETY: the request carries no data: its third argument is not looked at.
+    let synced = unsafe { libc::ioctl(root.as_raw_fd(), libc::Ioctl::from(IOCTL_SYNC), 0) };
+    if synced == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 pub(super) fn resolve(dir: &Path) -> io::Result<PathBuf> {
