@@ -337,13 +337,10 @@ pub fn may_xattr(attr: &Attr, cred: &Cred, name: &[u8], write: bool) -> Result<(
     if name.is_empty() || name.len() > crate::NAME_MAX || name.contains(&0) {
         return Err(FsError::Range);
     }
-    let split = name.iter().position(|&b| b == b'.').ok_or(NO_NAME_SPACE)?;
-    let (space, rest) = (&name[..split], &name[split + 1..]);
     let refused = if write { FsError::NotPermitted } else { FsError::NoAttribute };
-    match space {
-        b"user" | b"trusted" | b"security" if rest.is_empty() => {
-            Err(FsError::Invalid("an extended attribute needs a name after its name space"))
-        }
+    let follow_bits = || access(attr, cred, if write { WRITE } else { READ });
+    let dot = name.iter().position(|&b| b == b'.').unwrap_or(name.len());
+    match &name[..dot] {
         b"user" => {
             if !matches!(attr.kind(), mode::REGULAR | mode::DIRECTORY) {
                 return Err(refused);
@@ -352,12 +349,18 @@ pub fn may_xattr(attr: &Attr, cred: &Cred, name: &[u8], write: bool) -> Result<(
             if write && sticky && !is_owner(attr, cred) {
                 return Err(FsError::NotPermitted);
             }
-            access(attr, cred, if write { WRITE } else { READ })
+            follow_bits()?;
         }
-        b"trusted" if !is_root(cred) => Err(refused),
-        b"security" if write && !is_root(cred) => Err(FsError::NotPermitted),
-        b"trusted" | b"security" => Ok(()),
-        _ => Err(NO_NAME_SPACE),
+        b"trusted" if !is_root(cred) => return Err(refused),
+        b"security" if write && !is_root(cred) => return Err(FsError::NotPermitted),
+        b"trusted" | b"security" => {}
+        b"system" => return Err(NO_NAME_SPACE),
+        _ => return follow_bits().and(Err(NO_NAME_SPACE)),
+    }
+    if dot + 1 < name.len() {
+        Ok(())
+    } else {
+        Err(FsError::Invalid("an extended attribute needs a name after its name space"))
     }
 }
 

@@ -92,6 +92,23 @@ pub struct LfsStats {
 }
 
 impl LfsStats {
+    /// What was counted since `before`.
+    pub fn since(&self, before: &LfsStats) -> LfsStats {
+        LfsStats {
+            groups: self.groups - before.groups,
+            partial_segments: self.partial_segments - before.partial_segments,
+            log_bytes: self.log_bytes - before.log_bytes,
+            data_bytes: self.data_bytes - before.data_bytes,
+            meta_bytes: self.meta_bytes - before.meta_bytes,
+            moved_bytes: self.moved_bytes - before.moved_bytes,
+            checkpoints: self.checkpoints - before.checkpoints,
+            cleaned_segments: self.cleaned_segments - before.cleaned_segments,
+            cleaned_live_bytes: self.cleaned_live_bytes - before.cleaned_live_bytes,
+            cleaner_read_bytes: self.cleaner_read_bytes - before.cleaner_read_bytes,
+            space_waits: self.space_waits - before.space_waits,
+        }
+    }
+
     /// Write cost (Rosenblum and Ousterhout 1991, section 3.4): bytes moved to and from the disk
     /// for each byte of new data and metadata; 1 without cleaning.
     pub fn write_cost(&self) -> f64 {

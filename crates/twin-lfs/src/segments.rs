@@ -49,7 +49,7 @@ impl Segments {
     }
 
     /// The number of segments.
-    pub fn len(&self) -> u32 {
+    pub fn count(&self) -> u32 {
         self.entries.len() as u32
     }
 
@@ -106,7 +106,7 @@ impl Segments {
 
     /// Used segments without a live byte.
     pub fn empty(&self) -> Vec<u32> {
-        (0..self.len())
+        (0..self.count())
             .filter(|&s| self.state(s) == State::Used && self.entry(s).live_bytes == 0)
             .collect()
     }
@@ -182,7 +182,7 @@ mod tests {
     #[test]
     fn clean_segments_are_taken_forward_and_around() {
         let mut table = table();
-        let last = table.len() - 1;
+        let last = table.count() - 1;
         assert_eq!(table.take_clean(last), Some(last));
         assert_eq!(table.take_clean(last), Some(0));
         assert_eq!(table.state(0), State::Open);

@@ -61,10 +61,10 @@ impl ModelFs {
         how: XattrMode,
     ) -> Result<Reply> {
         let inode = self.inode(ino)?;
-        perm::may_xattr(&inode.attr, &call.request.cred, name, true)?;
         if value.len() > self.settings.xattr_value_max {
             return Err(FsError::AttributesTooBig);
         }
+        perm::may_xattr(&inode.attr, &call.request.cred, name, true)?;
         let old = inode.xattrs.get(name);
         match (how, old) {
             (XattrMode::Create, Some(_)) => return Err(FsError::Exists),

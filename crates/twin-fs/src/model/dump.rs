@@ -8,6 +8,7 @@ use twin_disk::{Block, gather};
 use twin_rt::EventDigest;
 
 use super::follow::is_zero;
+use super::words::readable;
 use super::{Body, Inode, ModelFs, is_dot};
 use crate::{
     Attr, DirEntry, FileSystem, FsError, Ino, Name, Op, ROOT_INO, Reply, Request, Result, SeekFor,
@@ -375,7 +376,7 @@ pub(super) fn node_diff(
     compare: &Compare,
 ) -> Option<String> {
     let differ = |what: &str, x: &dyn fmt::Debug, y: &dyn fmt::Debug| {
-        Some(format!("{what} is {x:?} in the {}, {y:?} in the {}", names[0], names[1]))
+        Some(readable(&format!("{what} is {x:?} in the {}, {y:?} in the {}", names[0], names[1])))
     };
     macro_rules! same {
         ($what:literal, $($field:tt)+) => {
@@ -399,7 +400,7 @@ pub(super) fn node_diff(
         same!("the digest of the content", content);
     }
     if compare.xattrs {
-        same!("the extended attributes", xattrs);
+        same!("the list of extended attributes", xattrs);
     }
     if compare.inos {
         same!("the inode number", attr.ino);

@@ -5,6 +5,7 @@ use std::mem::discriminant;
 use twin_disk::{Block, gather};
 use twin_rt::Time;
 
+use super::words::readable;
 use super::{ModelFs, is_dot};
 use crate::{Attr, DirEntry, FsError, Ino, Op, Reply, Request, Result};
 
@@ -49,7 +50,7 @@ impl ModelFs {
             }
         };
         same.map_err(|difference| {
-            format!("request {}, {:?}: {difference}", request.id, request.op)
+            readable(&format!("request {}, {:?}: {difference}", request.id, request.op))
         })?;
         Ok(Followed::Same)
     }

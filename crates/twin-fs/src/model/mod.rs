@@ -10,13 +10,14 @@
 //! Decisions of our own, which volumes follow:
 //! * Reading changes no access time: that is the mount's matter.
 //! * Reading, writing, listing, `fallocate` and seeking ask no permission: opening did.
-//! * Errors are looked for in this order: the inode exists and is of the right kind; the name is
-//!   possible; the directory may be searched; the name exists, or does not; the rules of
-//!   [`crate::perm`]; link counts; emptiness.
+//! * Errors are looked for in this order: the inode exists and is of the right kind; the directory
+//!   may be searched; it has not been removed; the name is possible; the name exists, or does
+//!   not; the rules of [`crate::perm`]; link counts; emptiness. A rename looks at both
+//!   directories, then at the old name, then at the new one.
 //! * A setting of the size always sets both times, even if it is the size already.
 //! * Seeking and punching are exact to the block: a block that was written is data until all its
 //!   bytes within the file are punched or zeroed, which makes it a hole. Promised blocks
-//!   ([`Fallocate::Allocate`]) are holes.
+//!   ([`crate::Fallocate::Allocate`]) are holes.
 //! * A directory that has been removed is empty, even of `.` and `..`: everything asked of its
 //!   names is [`FsError::NotFound`].
 //!
@@ -33,6 +34,7 @@ mod follow;
 mod history;
 mod mounted;
 mod names;
+mod words;
 
 use std::collections::BTreeMap;
 use std::rc::Rc;

@@ -30,21 +30,31 @@ impl ModelFs {
         }
     }
 
-    /// A directory in which a name is to be looked for: it has not been removed, the name is
-    /// possible, and it may be searched. Gives its attributes and what the name leads to.
-    fn search(&self, call: &Call<'_>, dir: Ino, name: &[u8]) -> Result<(&Attr, Option<Ino>)> {
+    /// Checks that a directory may be searched.
+    fn check_search(&self, call: &Call<'_>, dir: Ino) -> Result<()> {
+        let (attr, _) = self.dir(dir)?;
+        perm::access(attr, &call.request.cred, perm::EXECUTE)
+    }
+
+    /// Finds a name in a directory that may be searched: the directory has not been removed, and
+    /// the name is possible. Gives the directory's attributes and what the name leads to.
+    fn find(&self, dir: Ino, name: &[u8]) -> Result<(&Attr, Option<Ino>)> {
         let (attr, directory) = self.dir(dir)?;
         if attr.nlink == 0 {
             return Err(FsError::NotFound);
         }
         check_name(name)?;
-        perm::access(attr, &call.request.cred, perm::EXECUTE)?;
         let found = match name {
             b"." => Some(dir),
             b".." => Some(directory.parent),
             _ => directory.names.get(name).map(|slot| slot.ino),
         };
         Ok((attr, found))
+    }
+
+    fn search(&self, call: &Call<'_>, dir: Ino, name: &[u8]) -> Result<(&Attr, Option<Ino>)> {
+        self.check_search(call, dir)?;
+        self.find(dir, name)
     }
 
     pub(super) fn lookup(&mut self, call: &Call<'_>, dir: Ino, name: &[u8]) -> Result<Reply> {
@@ -308,12 +318,15 @@ impl ModelFs {
         (to_dir, to_name): (Ino, &[u8]),
         how: RenameMode,
     ) -> Result<Reply> {
-        let (_, found) = self.search(call, dir, name)?;
-        let (_, target) = self.search(call, to_dir, to_name)?;
-        if is_dot(name) || is_dot(to_name) {
-            return Err(FsError::Invalid("a dot cannot be renamed"));
+        self.inode(dir).and(self.inode(to_dir))?;
+        self.check_search(call, dir).and(self.check_search(call, to_dir))?;
+        match (is_dot(name), is_dot(to_name), how) {
+            (false, false, _) => {}
+            (false, true, RenameMode::NoReplace) => return Err(FsError::Exists),
+            _ => return Err(FsError::Invalid("a dot cannot be renamed")),
         }
-        let source = found.ok_or(FsError::NotFound)?;
+        let source = self.find(dir, name)?.1.ok_or(FsError::NotFound)?;
+        let (_, target) = self.find(to_dir, to_name)?;
         match (how, target) {
             (RenameMode::NoReplace, Some(_)) => return Err(FsError::Exists),
             (RenameMode::Exchange, None) => return Err(FsError::NotFound),

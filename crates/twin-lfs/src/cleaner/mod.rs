@@ -138,7 +138,7 @@ impl Lfs {
         let policy = self.cleaner.policy.borrow();
         let size = self.sb.segment_size;
         let mut best: Option<(f64, u32)> = None;
-        for segment in 0..log.segments.len() {
+        for segment in 0..log.segments.count() {
             let entry = log.segments.entry(segment);
             if log.segments.state(segment) != State::Used || entry.live_bytes == 0 {
                 continue;

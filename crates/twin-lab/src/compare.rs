@@ -1,0 +1,53 @@
+//! Many runs side by side: one a thread, the results as on one thread.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use twin_trace::replay::Pace;
+
+use crate::config::Config;
+use crate::figures::Figures;
+use crate::simulate::{SimulateError, simulate};
+use crate::workload::Workload;
+
+/// Told of each run that ends: how many have, of how many. Called from any thread.
+pub type Progress<'a> = &'a (dyn Fn(usize, usize) + Sync);
+
+/// Simulates a workload on each configuration, on up to `threads` threads. Results come in the
+/// order of the configurations.
+pub fn compare(
+    configs: &[Config],
+    workload: &Workload,
+    pace: Pace,
+    threads: usize,
+    clock: &(dyn Fn() -> f64 + Sync),
+    progress: Progress<'_>,
+) -> Vec<Result<Figures, SimulateError>> {
+    let next = AtomicUsize::new(0);
+    let ended = AtomicUsize::new(0);
+    let results: Mutex<Vec<Option<_>>> = Mutex::new(configs.iter().map(|_| None).collect());
+    let work = || {
+        while let Some(config) = configs.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let place = configs.iter().position(|c| std::ptr::eq(c, config));
+            let start = clock();
+            let mut result = simulate(config, workload, pace);
+            if let Ok(figures) = &mut result {
+                figures.real_s = clock() - start;
+            }
+            let mut results = results.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(place) = place {
+                results[place] = Some(result);
+            }
+            drop(results);
+            progress(ended.fetch_add(1, Ordering::Relaxed) + 1, configs.len());
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 1..threads.clamp(1, configs.len().max(1)) {
+            scope.spawn(work);
+        }
+        work();
+    });
+    let results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
+    results.into_iter().flatten().collect()
+}

@@ -1,0 +1,343 @@
+//! Configurations: a file system, its settings, and the hardware under it.
+//!
+//! A configuration is written `preset` or `preset:key=value,key=value`. The presets and keys are
+//! in the tables here; every value that names a component is looked up in that component's own
+//! registry.
+
+use std::fmt;
+
+use twin_fs::Settings;
+use twin_lfs::{LfsSettings, MkfsOptions};
+use twin_sim::{UnknownName, cpu, model, queue};
+
+/// A file system and the hardware under it.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// What to call it: the text that made it.
+    pub name: String,
+    /// How the volume is made.
+    pub mkfs: MkfsOptions,
+    /// Settings of the volume.
+    pub settings: Settings,
+    /// Settings of the log.
+    pub lfs: LfsSettings,
+    /// The disk, by name.
+    pub disk: String,
+    /// The order of requests, by name.
+    pub queue: String,
+    /// The host's processor, by name.
+    pub cpu: String,
+    /// How many of them.
+    pub cpus: u64,
+    /// Bytes of the volume; `None` for the whole disk.
+    pub size: Option<u64>,
+}
+
+/// What is wrong with the text of a configuration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigError(String);
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for ConfigError {}
+
+impl From<UnknownName> for ConfigError {
+    fn from(error: UnknownName) -> Self {
+        ConfigError(error.to_string())
+    }
+}
+
+struct Preset {
+    name: &'static str,
+    about: &'static str,
+    make: fn(Config) -> Config,
+}
+
+/// The starting points. All have 64 MiB of cache on a present-day hard disk unless they say
+/// otherwise.
+const PRESETS: &[Preset] = &[
+    Preset { name: "lfs", about: "LFS, modern profile: log writes as segments fill", make: |c| c },
+    Preset {
+        name: "lfs-delayed",
+        about: "the same, writing back after 30 seconds as UNIX did",
+        make: |c| Config { settings: Settings { flush: "delayed".into(), ..c.settings }, ..c },
+    },
+    Preset {
+        name: "lfs-classic",
+        about: "LFS with 4.4BSD's structures, indirect blocks with every log write, 30-second delay",
+        make: |c| Config {
+            mkfs: MkfsOptions::classic(c.mkfs.uuid),
+            settings: Settings { flush: "delayed".into(), ..c.settings },
+            lfs: LfsSettings { eager_indirect: true, ..c.lfs },
+            ..c
+        },
+    },
+    Preset {
+        name: "lfs-ssd",
+        about: "LFS, modern profile, on a SATA SSD",
+        make: |c| Config { disk: "ssd-sata".into(), ..c },
+    },
+];
+
+struct Key {
+    name: &'static str,
+    about: &'static str,
+    set: fn(&mut Config, &str) -> Result<(), ConfigError>,
+}
+
+/// What can be set.
+const KEYS: &[Key] = &[
+    Key {
+        name: "disk",
+        about: "disk model",
+        set: |c, v| {
+            c.disk = model::by_name(v)?.name.into();
+            Ok(())
+        },
+    },
+    Key {
+        name: "queue",
+        about: "order of disk requests",
+        set: |c, v| {
+            c.queue = queue::by_name(v)?.name.into();
+            Ok(())
+        },
+    },
+    Key {
+        name: "cpu",
+        about: "processor model",
+        set: |c, v| {
+            c.cpu = cpu::by_name(v)?.name.into();
+            Ok(())
+        },
+    },
+    Key { name: "cpus", about: "number of processors", set: |c, v| number(v).map(|n| c.cpus = n) },
+    Key {
+        name: "size",
+        about: "bytes of the volume",
+        set: |c, v| bytes(v).map(|n| c.size = Some(n)),
+    },
+    Key {
+        name: "cache",
+        about: "bytes of the block cache",
+        set: |c, v| bytes(v).map(|n| c.settings.cache_bytes = n),
+    },
+    Key {
+        name: "replacement",
+        about: "which clean block leaves the cache",
+        set: |c, v| {
+            named(
+                "replacement policy",
+                v,
+                twin_cache::replacement::registry().iter().map(|e| e.name),
+            )?;
+            c.settings.replacement = v.into();
+            Ok(())
+        },
+    },
+    Key {
+        name: "flush",
+        about: "when dirty blocks are written",
+        set: |c, v| {
+            named("flush policy", v, twin_cache::flush::registry().iter().map(|e| e.name))?;
+            c.settings.flush = v.into();
+            Ok(())
+        },
+    },
+    Key {
+        name: "flush-age",
+        about: "the age at which they are, in milliseconds",
+        set: |c, v| number(v).map(|n| c.settings.flush_age_ns = Some(n * twin_rt::MILLIS)),
+    },
+    Key {
+        name: "read-ahead",
+        about: "bytes read ahead of a sequential reader",
+        set: |c, v| small(v).map(|n| c.settings.read_ahead_bytes = n),
+    },
+    Key {
+        name: "block",
+        about: "bytes of a block",
+        set: |c, v| small(v).map(|n| c.mkfs.block_size = n),
+    },
+    Key {
+        name: "frag",
+        about: "bytes of a fragment",
+        set: |c, v| small(v).map(|n| c.mkfs.frag_size = n),
+    },
+    Key {
+        name: "segment",
+        about: "bytes of a segment",
+        set: |c, v| small(v).map(|n| c.mkfs.segment_size = Some(n)),
+    },
+    Key {
+        name: "victim",
+        about: "which segment the cleaner takes first",
+        set: |c, v| {
+            named("victim policy", v, twin_lfs::cleaner::registry().iter().map(|e| e.name))?;
+            c.lfs.victim = v.into();
+            Ok(())
+        },
+    },
+    Key {
+        name: "eager-indirect",
+        about: "indirect blocks go with every log write: yes or no",
+        set: |c, v| yes_no(v).map(|b| c.lfs.eager_indirect = b),
+    },
+];
+
+fn number(text: &str) -> Result<u64, ConfigError> {
+    text.parse().map_err(|_| ConfigError(format!("{text:?} is not a number")))
+}
+
+/// A number of bytes, as 4096, 64K, 16M or 2G.
+fn bytes(text: &str) -> Result<u64, ConfigError> {
+    let (digits, shift) = match text.char_indices().next_back() {
+        Some((at, 'k' | 'K')) => (&text[..at], 10),
+        Some((at, 'm' | 'M')) => (&text[..at], 20),
+        Some((at, 'g' | 'G')) => (&text[..at], 30),
+        Some((at, 't' | 'T')) => (&text[..at], 40),
+        _ => (text, 0),
+    };
+    let too_large = || ConfigError(format!("{text} is too large"));
+    number(digits)?.checked_mul(1 << shift).ok_or_else(too_large)
+}
+
+fn small(text: &str) -> Result<u32, ConfigError> {
+    u32::try_from(bytes(text)?).map_err(|_| ConfigError(format!("{text} is too large")))
+}
+
+fn yes_no(text: &str) -> Result<bool, ConfigError> {
+    match text {
+        "yes" => Ok(true),
+        "no" => Ok(false),
+        _ => Err(ConfigError(format!("{text:?} is neither yes nor no"))),
+    }
+}
+
+fn named<'a>(
+    what: &str,
+    name: &str,
+    known: impl Iterator<Item = &'a str>,
+) -> Result<(), ConfigError> {
+    let known: Vec<_> = known.collect();
+    match known.contains(&name) {
+        true => Ok(()),
+        false => Err(ConfigError(format!(
+            "there is no {what} called {name:?}; choose one of: {}",
+            known.join(", ")
+        ))),
+    }
+}
+
+impl Config {
+    fn base() -> Config {
+        Config {
+            name: String::new(),
+            // Simulated volumes need no identity, and equal runs must be equal.
+            mkfs: MkfsOptions::modern(*b"twinfs simulated"),
+            settings: Settings::default(),
+            lfs: LfsSettings::default(),
+            disk: "disk-7200".into(),
+            queue: "c-look".into(),
+            cpu: "modern".into(),
+            cpus: 1,
+            size: Some(4 << 30),
+        }
+    }
+
+    /// Reads a configuration from its text.
+    ///
+    /// # Errors
+    /// If a preset, a key or a value does not exist; the message lists those that do.
+    pub fn parse(text: &str) -> Result<Config, ConfigError> {
+        let (preset, rest) = text.split_once(':').unwrap_or((text, ""));
+        named("configuration", preset, PRESETS.iter().map(|p| p.name))?;
+        let mut config = Config::base();
+        for p in PRESETS.iter().filter(|p| p.name == preset) {
+            config = (p.make)(config);
+        }
+        for pair in rest.split(',').filter(|pair| !pair.is_empty()) {
+            let Some((key, value)) = pair.split_once('=') else {
+                return Err(ConfigError(format!("{pair:?} is not key=value")));
+            };
+            let Some(key) = KEYS.iter().find(|k| k.name == key) else {
+                let known: Vec<_> = KEYS.iter().map(|k| k.name).collect();
+                let known = known.join(", ");
+                return Err(ConfigError(format!("{key:?} cannot be set; these can: {known}")));
+            };
+            (key.set)(&mut config, value)
+                .map_err(|e| ConfigError(format!("{text}: {}: {e}", key.name)))?;
+        }
+        config.name = text.into();
+        Ok(config)
+    }
+}
+
+/// What is compared when nothing is said.
+pub fn defaults() -> Vec<Config> {
+    let all = PRESETS.iter().map(|p| Config::parse(p.name));
+    // Presets parse: a test holds them to it.
+    all.filter_map(Result::ok).collect()
+}
+
+/// The presets and keys, for people.
+pub fn settings_help() -> String {
+    let mut out = String::from("Configurations (preset, or preset:key=value,...):\n");
+    for p in PRESETS {
+        out += &format!("  {:<16} {}\n", p.name, p.about);
+    }
+    out += "\nKeys:\n";
+    for k in KEYS {
+        out += &format!("  {:<16} {}\n", k.name, k.about);
+    }
+    let list = |title: &str, names: Vec<(&str, &str)>| {
+        let lines = names.iter().map(|(name, about)| format!("  {name:<16} {about}\n"));
+        format!("\n{title}:\n{}", lines.collect::<String>())
+    };
+    out += &list("Disks", model::registry().iter().map(|e| (e.name, e.about)).collect());
+    out += &list("Queues", queue::registry().iter().map(|e| (e.name, e.about)).collect());
+    out += &list("Processors", cpu::registry().iter().map(|e| (e.name, e.about)).collect());
+    let flush = twin_cache::flush::registry();
+    out += &list("Flush policies", flush.iter().map(|e| (e.name, e.about)).collect());
+    let replacement = twin_cache::replacement::registry();
+    out += &list("Replacement policies", replacement.iter().map(|e| (e.name, e.about)).collect());
+    let victims = twin_lfs::cleaner::registry();
+    out += &list("Victim policies", victims.iter().map(|e| (e.name, e.about)).collect());
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_preset_parses() {
+        assert_eq!(defaults().len(), PRESETS.len());
+    }
+
+    #[test]
+    fn settings_are_applied() {
+        let config = Config::parse("lfs:disk=hp97560,cache=8M,segment=512K,victim=greedy").unwrap();
+        assert_eq!(config.disk, "hp97560");
+        assert_eq!(config.settings.cache_bytes, 8 << 20);
+        assert_eq!(config.mkfs.segment_size, Some(512 << 10));
+        assert_eq!(config.lfs.victim, "greedy");
+    }
+
+    #[test]
+    fn mistakes_are_told_with_what_there_is() {
+        for (text, word) in [
+            ("ext4", "lfs-classic"),
+            ("lfs:disk=floppy", "hp97560"),
+            ("lfs:colour=red", "cache"),
+            ("lfs:cache=lots", "not a number"),
+        ] {
+            let error = Config::parse(text).unwrap_err().to_string();
+            assert!(error.contains(word), "{text}: {error}");
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! What a run measured. The names of the fields are those of the JSON output.
+
+use serde::Serialize;
+use twin_trace::Histogram;
+
+/// Latencies in microseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Latency {
+    /// Operations.
+    pub count: u64,
+    /// The mean.
+    pub mean_us: f64,
+    /// Half are at most this.
+    pub p50_us: f64,
+    /// 90 of 100 are at most this.
+    pub p90_us: f64,
+    /// 99 of 100 are at most this.
+    pub p99_us: f64,
+    /// 999 of 1,000 are at most this.
+    pub p999_us: f64,
+    /// The longest.
+    pub max_us: f64,
+}
+
+impl Latency {
+    /// The figures of a histogram in nanoseconds.
+    pub fn of(histogram: &Histogram) -> Latency {
+        let us = |ns: u64| ns as f64 / 1e3;
+        let at = |q| us(histogram.quantile(q));
+        Latency {
+            count: histogram.count(),
+            mean_us: histogram.mean() / 1e3,
+            p50_us: at(0.5),
+            p90_us: at(0.9),
+            p99_us: at(0.99),
+            p999_us: at(0.999),
+            max_us: us(histogram.max()),
+        }
+    }
+}
+
+/// Operations of one kind.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct VerbFigures {
+    /// Which.
+    pub verb: &'static str,
+    /// How many failed.
+    pub errors: u64,
+    /// How long they took.
+    pub latency: Latency,
+}
+
+/// What the log did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct LogFigures {
+    /// Bytes moved to and from the disk for each byte of new data and metadata.
+    pub write_cost: f64,
+    /// Bytes written to the log.
+    pub log_bytes: u64,
+    /// Of these, file data and directories.
+    pub data_bytes: u64,
+    /// Of these, indirect blocks, inodes and the ifile.
+    pub meta_bytes: u64,
+    /// Of these, moved by the cleaner.
+    pub moved_bytes: u64,
+    /// Segments cleaned.
+    pub cleaned_segments: u64,
+    /// Checkpoints.
+    pub checkpoints: u64,
+}
+
+/// What the disk did.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct DiskFigures {
+    /// Requests to read.
+    pub reads: u64,
+    /// Bytes read.
+    pub read_bytes: u64,
+    /// Requests to write.
+    pub writes: u64,
+    /// Bytes written.
+    pub written_bytes: u64,
+    /// Flushes.
+    pub flushes: u64,
+    /// Seconds during which it had something to do.
+    pub busy_s: f64,
+    /// Where the time of its requests went: name and seconds, waiting included.
+    pub time_s: Vec<(&'static str, f64)>,
+}
+
+/// What a run measured.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Figures {
+    /// The configuration.
+    pub config: String,
+    /// The disk model.
+    pub disk: String,
+    /// Operations executed.
+    pub ops: u64,
+    /// Simulated seconds from the first operation to the end of the last.
+    pub span_s: f64,
+    /// Operations a simulated second.
+    pub ops_per_s: f64,
+    /// Bytes that clients read.
+    pub read_bytes: u64,
+    /// Bytes that clients wrote.
+    pub written_bytes: u64,
+    /// Operations that ended otherwise than in the trace.
+    pub diverged: u64,
+    /// Latency of all operations.
+    pub latency: Latency,
+    /// The same by kind.
+    pub verbs: Vec<VerbFigures>,
+    /// Share of block look-ups that the cache served.
+    pub cache_hit_share: f64,
+    /// Simulated seconds of processor time.
+    pub cpu_s: f64,
+    /// The log.
+    pub log: LogFigures,
+    /// The disk.
+    pub disk_use: DiskFigures,
+    /// Fingerprint of all disk requests: equal for equal runs.
+    pub digest: String,
+    /// Real seconds that the simulation took.
+    pub real_s: f64,
+}

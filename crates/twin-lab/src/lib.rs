@@ -1,0 +1,19 @@
+//! Experiments: a workload on configurations, side by side.
+//!
+//! Main types: [`Config`] (a file system and the hardware under it, by name), [`simulate`] (one
+//! run under virtual time), [`Figures`] (what a run measured), [`compare`] (many runs, one a
+//! thread, with the same results as on one thread). Start at [`compare`].
+
+mod compare;
+mod config;
+mod figures;
+mod simulate;
+mod table;
+mod workload;
+
+pub use compare::{Progress, compare};
+pub use config::{Config, ConfigError, defaults, settings_help};
+pub use figures::{DiskFigures, Figures, Latency, LogFigures, VerbFigures};
+pub use simulate::{SimulateError, simulate};
+pub use table::table;
+pub use workload::{Workload, WorkloadError};

@@ -1,0 +1,188 @@
+//! The command line: names, arguments, and the help that teaches them.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::size::Size;
+
+/// A file system with a twin: the same code, mounted and simulated.
+#[derive(Parser)]
+#[command(name = "twinfs", version, about, max_term_width = 100)]
+#[command(after_help = "A first round:\n  \
+    twinfs mkfs --layout lfs --size 4G disk.img   make a volume in a file\n  \
+    mkdir -p mnt && twinfs mount disk.img mnt     use it\n  \
+    twinfs umount mnt                             write it out and stop\n  \
+    twinfs check disk.img                         see that it is sound")]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// What to do.
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    Mkfs(Mkfs),
+    Mount(Mount),
+    Umount(Umount),
+    Compare(Compare),
+}
+
+/// Which layout a volume has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Layout {
+    /// Log-structured: everything is written to the end of a log.
+    Lfs,
+}
+
+/// Which structures a volume has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Profile {
+    /// 64-bit, nanosecond times, checksums throughout, inline data, indexed directories,
+    /// extended attributes.
+    Modern,
+    /// 4.4BSD's sizes: what the papers measured.
+    Classic,
+}
+
+/// Make a volume in an image file or on a block device.
+///
+/// The image is made if it does not exist (then --size is needed); it takes space on the host
+/// only as it fills up. A volume that is there already is only overwritten with --force.
+#[derive(Args)]
+pub(crate) struct Mkfs {
+    /// Which layout.
+    #[arg(long, value_enum, default_value = "lfs")]
+    pub(crate) layout: Layout,
+    /// Which structures.
+    #[arg(long, value_enum, default_value = "modern")]
+    pub(crate) profile: Profile,
+    /// Bytes of the image, as 512M or 4G. For an image or device that exists: all of it.
+    #[arg(long)]
+    pub(crate) size: Option<Size>,
+    /// Bytes of a block.
+    #[arg(long, default_value = "4K")]
+    pub(crate) block_size: Size,
+    /// Bytes of a fragment: the unit of space. Default: 512 (modern), 1K (classic).
+    #[arg(long)]
+    pub(crate) frag_size: Option<Size>,
+    /// Bytes of a segment of the log. Default: what suits the size of the volume, up to 1M.
+    #[arg(long)]
+    pub(crate) segment_size: Option<Size>,
+    /// Overwrite what is there.
+    #[arg(long)]
+    pub(crate) force: bool,
+    /// The image file or block device.
+    pub(crate) image: PathBuf,
+}
+
+/// Mount a volume. Returns once it is mounted; a process in the background serves it.
+///
+/// Stop it with `twinfs umount DIR` (or umount, or SIGTERM to that process): everything is on disk
+/// when the process has gone. After a crash the next mount recovers what had been fsynced.
+#[derive(Args)]
+pub(crate) struct Mount {
+    /// Stay in the foreground and print what happens.
+    #[arg(long, short)]
+    pub(crate) foreground: bool,
+    /// Allow no change.
+    #[arg(long, short)]
+    pub(crate) read_only: bool,
+    /// Memory for blocks.
+    #[arg(long, default_value = "64M")]
+    pub(crate) cache: Size,
+    /// Let the kernel collect writes before it passes them on: good for large sequential writes,
+    /// bad for many small files.
+    #[arg(long)]
+    pub(crate) writeback: bool,
+    /// Let other users in (an ordinary user needs user_allow_other in /etc/fuse.conf). Root's
+    /// mounts always do.
+    #[arg(long)]
+    pub(crate) allow_other: bool,
+    /// Use ordinary I/O through the host's page cache, not direct I/O.
+    #[arg(long)]
+    pub(crate) buffered: bool,
+    /// Do not use io_uring.
+    #[arg(long)]
+    pub(crate) no_io_uring: bool,
+    /// Which segment the cleaner takes first.
+    #[arg(long, default_value = "cost-benefit", value_parser = victims())]
+    pub(crate) victim: String,
+    /// The image file or block device.
+    pub(crate) image: PathBuf,
+    /// Where to mount it: an existing directory.
+    pub(crate) dir: PathBuf,
+}
+
+/// The victim policies, from their registry.
+fn victims() -> clap::builder::PossibleValuesParser {
+    let values = twin_lfs::cleaner::registry().iter();
+    clap::builder::PossibleValuesParser::new(
+        values.map(|e| clap::builder::PossibleValue::new(e.name).help(e.about)),
+    )
+}
+
+/// Unmount a directory. Returns once everything is on disk and the background process has gone.
+#[derive(Args)]
+pub(crate) struct Umount {
+    /// Where it is mounted.
+    pub(crate) dir: PathBuf,
+}
+
+/// Simulate a workload on several configurations, side by side.
+///
+/// A configuration is a file system and the hardware under it, written `preset` or
+/// `preset:key=value,...`; --list shows them all. Without configurations, a set that shows the
+/// range is compared. The workload is the trace that comes with the program (a software build,
+/// recorded on a twinfs mount), a trace of your own, or a generator.
+#[derive(Args)]
+pub(crate) struct Compare {
+    /// Configurations, as `lfs lfs:disk=hp97560,cache=8M`.
+    pub(crate) configs: Vec<String>,
+    /// A trace to replay in place of the one that comes with the program.
+    #[arg(long, short)]
+    pub(crate) trace: Option<PathBuf>,
+    /// A generated workload in place of a trace, as `build:files=300`.
+    #[arg(long, short, conflicts_with = "trace")]
+    pub(crate) workload: Option<String>,
+    /// The seed of a generated workload.
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// When operations are issued.
+    #[arg(long, value_enum, default_value = "asap")]
+    pub(crate) pace: Pace,
+    /// With --pace recorded or think: how many times faster than recorded.
+    #[arg(long, default_value_t = 1.0)]
+    pub(crate) speed: f64,
+    /// Print JSON: an array with one object a configuration.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Print the configurations, keys and components that there are.
+    #[arg(long)]
+    pub(crate) list: bool,
+}
+
+/// When operations are issued.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Pace {
+    /// As soon as the operations before them have ended.
+    Asap,
+    /// At the times at which they were recorded.
+    Recorded,
+    /// With the pauses between them that were recorded.
+    Think,
+}
+
+impl Pace {
+    /// With its speed.
+    pub(crate) fn at(self, speed: f64) -> Result<twin_trace::replay::Pace, String> {
+        if !(speed.is_finite() && speed > 0.0) {
+            return Err(format!("--speed {speed}: must be more than 0"));
+        }
+        Ok(match self {
+            Pace::Asap => twin_trace::replay::Pace::Asap,
+            Pace::Recorded => twin_trace::replay::Pace::Recorded { speed },
+            Pace::Think => twin_trace::replay::Pace::Think { speed },
+        })
+    }
+}

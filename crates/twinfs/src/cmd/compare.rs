@@ -1,0 +1,82 @@
+//! `twinfs compare`: a workload on several configurations, side by side.
+
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressStyle};
+use twin_lab::{Config, Workload, compare, defaults, settings_help, table};
+
+use super::Outcome;
+use crate::cli::Compare;
+
+/// The workload when none is named.
+const DEFAULT_WORKLOAD: &str = "build";
+
+pub(crate) fn run(args: &Compare) -> Outcome {
+    if args.list {
+        print!("{}", settings_help());
+        return Ok(ExitCode::SUCCESS);
+    }
+    let configs = match &args.configs[..] {
+        [] => defaults(),
+        texts => {
+            let parsed = texts.iter().map(|text| Config::parse(text));
+            parsed.collect::<Result<_, _>>().map_err(|e| e.to_string())?
+        }
+    };
+    let workload = workload(args.trace.as_deref(), args.workload.as_deref(), args.seed)?;
+    // A damaged trace is told once, before the runs.
+    workload.population().map_err(|e| e.to_string())?;
+    let pace = args.pace.at(args.speed)?;
+    let bar = progress_bar(configs.len() as u64);
+    let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
+    let progress = |ended: usize, _: usize| bar.set_position(ended as u64);
+    let clock = real_clock();
+    let results = compare(&configs, &workload, pace, threads, &clock, &progress);
+    bar.finish_and_clear();
+    let mut figures = Vec::new();
+    for (config, result) in configs.iter().zip(results) {
+        figures.push(result.map_err(|e| format!("{}: {e}", config.name))?);
+    }
+    if args.json {
+        let text = serde_json::to_string_pretty(&figures).map_err(|e| e.to_string())?;
+        println!("{text}");
+    } else {
+        println!("{}", table(&figures));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The workload that the arguments name.
+pub(crate) fn workload(
+    trace: Option<&Path>,
+    generator: Option<&str>,
+    seed: u64,
+) -> Result<Workload, String> {
+    if let Some(path) = trace {
+        let bytes = std::fs::read(path).map_err(|e| format!("{}: {e}", path.display()))?;
+        return Ok(Workload::Trace(Arc::from(bytes)));
+    }
+    Ok(Workload::Generated(generator.unwrap_or(DEFAULT_WORKLOAD).into(), seed))
+}
+
+/// Seconds since some instant.
+pub(crate) fn real_clock() -> impl Fn() -> f64 + Sync {
+    // A program may look at the clock; only the core may not.
+    #[allow(clippy::disallowed_types)]
+    let start = std::time::Instant::now();
+    move || start.elapsed().as_secs_f64()
+}
+
+/// A bar on standard error, hidden when that is no terminal.
+pub(crate) fn progress_bar(len: u64) -> ProgressBar {
+    let bar = ProgressBar::new(len);
+    let style = ProgressStyle::with_template("{spinner} {wide_bar} {pos} of {len} ({elapsed})");
+    if let Ok(style) = style {
+        bar.set_style(style);
+    }
+    bar.enable_steady_tick(Duration::from_millis(100));
+    bar
+}
