@@ -5,8 +5,9 @@
 //!
 //! Options: --foreground, --exclusive (nobody else changes SOURCE: the kernel may cache for long,
 //! opens need no request), --count-opens (with --exclusive: they do), --writeback, --own-checks
-//! (the mirror checks permissions, not the kernel), --no-io-uring, --spin MICROSECONDS, --stats
-//! (print at the end what was served; with --foreground).
+//! (the mirror checks permissions, not the kernel), --no-cache (the kernel asks every time),
+//! --no-xattrs, --no-io-uring, --spin MICROSECONDS, --stats (print at the end what was served;
+//! with --foreground).
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -88,7 +89,13 @@ fn mounted(args: &Args, source: &Path, dir: &Path) -> Result<Mounted, String> {
     let mount = Mount::new(dir, &mount_options).map_err(|e| e.to_string())?;
     let exclusive = args.has("--exclusive");
     let base = if exclusive { SessionOptions::default() } else { SessionOptions::shared() };
+    let base = if args.has("--no-cache") {
+        SessionOptions { entry_timeout_ns: 0, attr_timeout_ns: 0, negative_timeout_ns: 0, ..base }
+    } else {
+        base
+    };
     let session_options = SessionOptions {
+        xattrs: !args.has("--no-xattrs"),
         writeback_cache: args.has("--writeback"),
         count_opens: base.count_opens || args.has("--count-opens"),
         kernel_checks,
@@ -106,7 +113,9 @@ fn main() -> ExitCode {
     let done = match &args.paths[..] {
         [dir] if args.has("--unmount") => unmount(dir).map_err(|e| e.to_string()),
         [source, dir] if args.has("--foreground") => run(&args, source, dir, Ready::nobody()),
-        [source, dir] => in_background(|ready| i32::from(run(&args, source, dir, ready).is_err())),
+        [source, dir] => {
+            in_background(|ready| i32::from(run(&args, source, dir, ready).is_err())).map(drop)
+        }
         _ => Err("usage: mirror [OPTION]... SOURCE DIR, or mirror --unmount DIR".into()),
     };
     match done {

@@ -39,10 +39,11 @@ impl<T> Source for Waiting<T> {
 ///
 /// # Errors
 /// If the host refuses a thread or a descriptor.
-pub fn offload<T: Send + 'static>(
-    host: &Host,
-    work: impl FnOnce() -> T + Send + 'static,
-) -> io::Result<impl Future<Output = T>> {
+pub fn offload<T, W>(host: &Host, work: W) -> io::Result<impl Future<Output = T> + use<T, W>>
+where
+    T: Send + 'static,
+    W: FnOnce() -> T + Send + 'static,
+{
     let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
     let shared = Arc::new(Shared { value: Mutex::new(None), bell: Arc::new(bell) });
     let (sender, receiver) = oneshot();

@@ -162,6 +162,8 @@ structures! {
     struct GetxattrOut { size: u32, padding: u32 }
     struct AccessIn { mask: u32, padding: u32 }
     struct FallocateIn { fh: u64, offset: u64, length: u64, mode: u32, padding: u32 }
+    struct IoctlIn { fh: u64, flags: u32, cmd: u32, arg: u64, in_size: u32, out_size: u32 }
+    struct IoctlOut { result: i32, flags: u32, in_iovs: u32, out_iovs: u32 }
     struct LseekIn { fh: u64, offset: u64, whence: u32, padding: u32 }
     struct LseekOut { offset: u64 }
     struct Dirent { ino: u64, off: u64, namelen: u32, kind: u32 }
@@ -176,6 +178,10 @@ structures! {
         attr_valid: u64, attr_valid_nsec: u32, flags: u32, spare: [u64; 2], stat: Statx,
     }
 }
+
+/// An ioctl of our own on any file of a mount: gives the number of the process that serves it, as
+/// 32 bits. It is how `umount` finds whom to wait for. Encoded as `_IOR(0xf5, 1, u32)`.
+pub const IOCTL_DAEMON: u32 = 2 << 30 | 4 << 16 | 0xf5 << 8 | 1;
 
 /// What precedes the payload of a WRITE: its two structures.
 pub const WRITE_HEAD: usize = size_of::<InHeader>() + size_of::<WriteIn>();

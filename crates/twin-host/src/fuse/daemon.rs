@@ -42,15 +42,15 @@ impl Ready {
     }
 }
 
-/// Runs `child` in a new process, detached from the terminal, and returns once it says that it is
-/// [`Ready`]. The child ends with the status that `child` gives.
+/// Runs `child` in a new process, detached from the terminal, and returns its number once it says
+/// that it is [`Ready`]. The child ends with the status that `child` gives.
 ///
 /// Call it before anything is set up: io_uring, locks of images and threads do not pass to the
 /// child.
 ///
 /// # Errors
 /// What the child said; or that this process has more than one thread already, or may not fork.
-pub fn in_background(child: impl FnOnce(Ready) -> i32) -> Result<(), String> {
+pub fn in_background(child: impl FnOnce(Ready) -> i32) -> Result<i32, String> {
     let threads = std::fs::read_dir("/proc/self/task").map_or(1, Iterator::count);
     if threads != 1 {
         return Err(format!("cannot go into the background with {threads} threads running"));
@@ -64,9 +64,9 @@ pub fn in_background(child: impl FnOnce(Ready) -> i32) -> Result<(), String> {
             drop(ours);
             std::process::exit(run_child(child, theirs));
         }
-        _ => {
+        pid => {
             drop(theirs);
-            hear(File::from(ours))
+            hear(File::from(ours)).map(|()| pid)
         }
     }
 }

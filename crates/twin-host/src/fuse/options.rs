@@ -20,6 +20,9 @@ pub struct SessionOptions {
     /// Execute opens and releases. Without, the kernel is told once that opens need no request,
     /// which saves up to three requests a file; inodes then live by their references.
     pub count_opens: bool,
+    /// Serve extended attributes. Without, the kernel is told once that there are none, which
+    /// saves it a question at the first write to each file.
+    pub xattrs: bool,
     /// Only this mount changes the volume: the kernel may keep cached data between opens and
     /// need not look for changes.
     pub exclusive: bool,
@@ -41,6 +44,7 @@ impl Default for SessionOptions {
             negative_timeout_ns: 86_400 * SECS,
             writeback_cache: false,
             count_opens: false,
+            xattrs: true,
             exclusive: true,
             kernel_checks: true,
             max_write: 1 << 20,

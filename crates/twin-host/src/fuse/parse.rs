@@ -116,7 +116,9 @@ pub(super) enum Call<'a> {
     SyncFs,
     Destroy,
     Interrupt,
-    Ioctl,
+    Ioctl {
+        ioctl: abi::IoctlIn,
+    },
     /// Something that this front end does not do.
     Other,
 }
@@ -186,7 +188,7 @@ fn arguments(code: u32, mut args: Arguments<'_>) -> Result<Call<'_>, &'static st
         opcode::SYNCFS => Call::SyncFs,
         opcode::DESTROY => Call::Destroy,
         opcode::INTERRUPT => Call::Interrupt,
-        opcode::IOCTL => Call::Ioctl,
+        opcode::IOCTL => Call::Ioctl { ioctl: args.take()? },
         opcode::INIT => args.init()?,
         _ => return names(code, args),
     })

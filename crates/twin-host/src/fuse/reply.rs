@@ -11,7 +11,7 @@ use zerocopy::IntoBytes;
 
 use super::abi::{self, OutHeader, fopen};
 use super::options::SessionOptions;
-use super::translate::{Expect, node};
+use super::translate::{Expect, PRIME_NODE, node};
 
 /// A packet being made. Its header is filled in when it is sent.
 #[derive(Default)]
@@ -95,7 +95,7 @@ pub(super) fn encode(
 }
 
 /// Adds a value to an answer, or its length if the client's room is zero.
-pub(super) fn sized(answer: &mut Answer, room: u32, bytes: &[u8]) -> Result<(), Errno> {
+fn sized(answer: &mut Answer, room: u32, bytes: &[u8]) -> Result<(), Errno> {
     if room == 0 {
         answer.push(&abi::GetxattrOut { size: bytes.len() as u32, padding: 0 });
     } else if bytes.len() > room as usize {
@@ -110,6 +110,13 @@ pub(super) fn sized(answer: &mut Answer, room: u32, bytes: &[u8]) -> Result<(), 
 pub(super) fn negative_entry(options: &SessionOptions) -> abi::EntryOut {
     let (entry_valid, entry_valid_nsec) = span(options.negative_timeout_ns);
     abi::EntryOut { entry_valid, entry_valid_nsec, ..abi::EntryOut::default() }
+}
+
+/// The entry of the file whose first open tells the kernel that opens need no request: an empty
+/// file that everybody may read, under a name that is forgotten at once.
+pub(super) fn prime_entry() -> abi::EntryOut {
+    let attr = abi::Attr { ino: PRIME_NODE, mode: 0o100_444, nlink: 1, ..abi::Attr::default() };
+    abi::EntryOut { nodeid: PRIME_NODE, attr_valid: 60, attr, ..abi::EntryOut::default() }
 }
 
 fn span(span_ns: Nanos) -> (u64, u32) {

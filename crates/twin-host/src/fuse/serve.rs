@@ -45,6 +45,14 @@ pub async fn serve<F: FileSystem>(
             session2.abandon();
         });
     }
+    if let Some(name) = session.prime_name() {
+        // Best effort: only speed depends on it.
+        let file = mount.dir.join(name);
+        let work = offload(host, move || drop(std::fs::File::open(file)));
+        if let Ok(work) = work {
+            host.rt().spawn("prime", work);
+        }
+    }
     let end = session.run().await;
     mount.gone = matches!(end, Ok(End::Unmounted));
     end

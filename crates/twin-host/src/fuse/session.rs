@@ -22,7 +22,7 @@ use super::errno::errno;
 use super::negotiate::negotiate;
 use super::options::{Agreed, SessionOptions};
 use super::parse::parse;
-use super::reply::{Answer, encode, negative_entry, sized};
+use super::reply::{Answer, encode, negative_entry, prime_entry};
 use super::translate::{Expect, Plan, plan, write_op};
 use crate::host::{Host, Source, Watch};
 use crate::zeros::push_zeros;
@@ -73,6 +73,7 @@ struct Inner<F> {
     fd: Rc<OwnedFd>,
     options: SessionOptions,
     agreed: Cell<Agreed>,
+    prime_name: String,
     link: Link,
     watch: RefCell<Option<Watch>>,
     next_id: Cell<u64>,
@@ -114,9 +115,13 @@ impl Link {
         let buf = slot.get_or_insert_with(|| Buf::zeroed(self.buffer_len));
         loop {
             match rustix::io::read(&self.fd, &mut buf[PACKET_AT..]) {
+                Ok(0) => {
+                    *self.state.borrow_mut() = State::Ended(End::Unmounted);
+                    return true;
+                }
                 Ok(len) => {
                     self.filled.set(len);
-                    return len > 0;
+                    return true;
                 }
                 // The client gave up before its request was read: there may be another.
                 Err(Errno::NOENT | Errno::INTR) => {}
@@ -159,12 +164,15 @@ impl<F: FileSystem> Session<F> {
             state: RefCell::new(State::Open),
             waker: RefCell::default(),
         };
+        // No client comes upon it by chance.
+        let prime_name = format!(".twinfs-{}-{}", std::process::id(), host.rt().now().0);
         Session(Rc::new(Inner {
             host: host.clone(),
             fs,
             fd,
             options,
             agreed: Cell::default(),
+            prime_name,
             link,
             watch: RefCell::default(),
             next_id: Cell::new(1),
@@ -216,6 +224,12 @@ impl<F: FileSystem> Session<F> {
         }
     }
 
+    /// The name, in the root, of a file that is not there: opening it once tells the kernel that
+    /// opens need no request, files that it creates included. `None` if they do.
+    pub(super) fn prime_name(&self) -> Option<&str> {
+        (!self.0.options.count_opens).then_some(self.0.prime_name.as_str())
+    }
+
     /// What it has seen so far.
     pub fn stats(&self) -> SessionStats {
         self.0.stats.get()
@@ -236,7 +250,8 @@ impl<F: FileSystem> Inner<F> {
         let packet = &buf[PACKET_AT..PACKET_AT + len];
         let (header, planned) = match parse(packet) {
             Ok((header, call)) => {
-                let planned = plan(&header, call, &self.options, &self.agreed.get());
+                let (options, agreed) = (&self.options, self.agreed.get());
+                let planned = plan(&header, call, options, &agreed, self.prime_name.as_bytes());
                 (header, planned)
             }
             Err(malformed) => {
@@ -282,11 +297,16 @@ impl<F: FileSystem> Inner<F> {
             Plan::Accept => {
                 let _ = self.send(unique, None, self.answer());
             }
-            Plan::TellDaemon { room } => {
+            Plan::Prime => {
                 let mut answer = self.answer();
-                let pid = std::process::id().to_string();
-                let fits = sized(&mut answer, room, pid.as_bytes());
-                let _ = self.send(unique, fits.err(), answer);
+                answer.push(&prime_entry());
+                let _ = self.send(unique, None, answer);
+            }
+            Plan::TellDaemon => {
+                let mut answer = self.answer();
+                answer.push(&abi::IoctlOut::default());
+                answer.push(&std::process::id());
+                let _ = self.send(unique, None, answer);
             }
             Plan::Init { init, flags2 } => match negotiate(&init, flags2, &self.options) {
                 Ok((out, agreed)) => {

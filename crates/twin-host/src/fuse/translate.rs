@@ -60,15 +60,16 @@ pub(super) enum Plan {
     Refuse(Errno),
     /// Answer success at once.
     Accept,
+    /// Answer the file whose first open tells the kernel that opens need no request.
+    Prime,
     /// Answer the number of this process.
-    TellDaemon { room: u32 },
+    TellDaemon,
     /// Agree on the protocol.
     Init { init: abi::InitIn, flags2: u32 },
 }
 
-/// The extended attribute of the root that holds the daemon's process number. The front end
-/// itself answers it; it is how `umount` finds whom to wait for.
-pub(super) const DAEMON_XATTR: &str = "user.twinfs.daemon";
+/// The node of the file by which the kernel learns that opens need no request.
+pub(super) const PRIME_NODE: u64 = u64::MAX;
 
 /// The core's number of a node.
 fn ino(node: u64) -> Result<Ino, Errno> {
@@ -76,7 +77,7 @@ fn ino(node: u64) -> Result<Ino, Errno> {
         abi::ROOT_NODE => Ok(ROOT_INO),
         // Our root's number as a node is what keeps the mapping one to one.
         ROOT_INO => Ok(abi::ROOT_NODE),
-        0 => Err(Errno::STALE),
+        0 | PRIME_NODE => Err(Errno::STALE),
         node => Ok(node),
     }
 }
@@ -97,14 +98,15 @@ fn cred(header: &InHeader, options: &SessionOptions, groups: bool) -> Cred {
     Cred { uid: header.uid, gid: header.gid, groups, checked: options.kernel_checks }
 }
 
-/// Plans a call.
+/// Plans a call. `prime` is the name of the file of [`Plan::Prime`].
 pub(super) fn plan(
     header: &InHeader,
     call: Call<'_>,
     options: &SessionOptions,
     agreed: &Agreed,
+    prime: &[u8],
 ) -> Plan {
-    match translate(header, call, options, agreed) {
+    match translate(header, call, options, agreed, prime) {
         Ok(plan) => plan,
         Err(errno) => Plan::Refuse(errno),
     }
@@ -115,10 +117,14 @@ fn translate(
     call: Call<'_>,
     options: &SessionOptions,
     agreed: &Agreed,
+    prime: &[u8],
 ) -> Result<Plan, Errno> {
     match call {
         Call::Init { init, flags2 } => return Ok(Plan::Init { init, flags2 }),
         _ if !agreed.started => return Err(Errno::PROTO),
+        Call::Lookup { name } if header.nodeid == abi::ROOT_NODE && name == prime => {
+            return Ok(Plan::Prime);
+        }
         Call::Forget { count } => return Ok(forget(&[(header.nodeid, count)])),
         Call::BatchForget { forgets } => {
             let forgets: Vec<_> = forgets.iter().map(|f| (f.nodeid, f.nlookup)).collect();
@@ -127,21 +133,27 @@ fn translate(
         // No file carries a flush; the kernel then never asks again. Nor can operations be
         // interrupted: they end by themselves.
         Call::Flush | Call::Interrupt | Call::Other => return Err(Errno::NOSYS),
-        Call::Ioctl => return Err(Errno::NOTTY),
+        Call::Ioctl { ioctl } if ioctl.cmd == abi::IOCTL_DAEMON && ioctl.out_size == 4 => {
+            return Ok(Plan::TellDaemon);
+        }
+        Call::Ioctl { .. } => return Err(Errno::NOTTY),
         Call::Destroy => return Ok(Plan::Accept),
         Call::Open { .. } if agreed.no_open => return Err(Errno::NOSYS),
         Call::OpenDir if agreed.no_opendir => return Err(Errno::NOSYS),
         Call::Release if agreed.no_open => return Ok(Plan::Accept),
         Call::ReleaseDir if agreed.no_opendir => return Ok(Plan::Accept),
+        Call::SetXattr { .. }
+        | Call::GetXattr { .. }
+        | Call::ListXattr { .. }
+        | Call::RemoveXattr { .. }
+            if !options.xattrs =>
+        {
+            return Err(Errno::NOSYS);
+        }
         Call::SetXattr { name, .. } | Call::GetXattr { name, .. } | Call::RemoveXattr { name }
             if name.starts_with(b"system.posix_acl_") =>
         {
             return Err(Errno::OPNOTSUPP);
-        }
-        Call::GetXattr { name, room }
-            if header.nodeid == abi::ROOT_NODE && name == DAEMON_XATTR.as_bytes() =>
-        {
-            return Ok(Plan::TellDaemon { room });
         }
         Call::Write { write } => {
             let cred = writer(header, write.write_flags, options, agreed);
@@ -353,7 +365,7 @@ mod tests {
     fn plan_of(opcode: u32, node: u64, arguments: &[&[u8]], agreed: Agreed) -> Plan {
         let packet = packet(opcode, node, arguments);
         let (header, call) = parse(&packet).unwrap();
-        plan(&header, call, &SessionOptions::default(), &agreed)
+        plan(&header, call, &SessionOptions::default(), &agreed, b"prime")
     }
 
     fn started() -> Agreed {

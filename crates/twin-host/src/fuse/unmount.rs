@@ -1,23 +1,24 @@
 //! Unmounting from outside, and waiting for the daemon to go.
 //!
-//! How the daemon is found: its front end answers an extended attribute of the mounted root with
-//! its process number. The process is then held by a pidfd, and the attribute asked again: if it
-//! still names that process, the descriptor cannot mean another one that came later. A process
-//! that has ended has let go of its image and everything that it wrote is on disk.
+//! How the daemon is found: its front end answers an ioctl of our own on the mounted root with
+//! its process number. The process is then held by a pidfd, and the number asked again: if it is
+//! still the same, the descriptor cannot mean another process that came later. A process that has
+//! ended has let go of its image, and everything that it wrote is on disk.
+#![allow(unsafe_code)] // An ioctl has no safe wrapper.
 
 use std::fmt;
 use std::fs::{self, File};
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
+use super::abi::IOCTL_DAEMON;
 use super::mount::{MOUNT_TYPE, Unmounter};
 use super::mountinfo::mounted_at;
-use super::translate::DAEMON_XATTR;
 
 /// Why a directory could not be unmounted.
 #[derive(Debug)]
@@ -78,21 +79,30 @@ pub fn unmount(dir: &Path) -> Result<(), UnmountError> {
     }
     let unmounter = Unmounter { dir: place.clone(), by_helper };
     let refused = |why| UnmountError::Refused { dir: place.clone(), why };
-    let daemon = match daemon_of(&place) {
-        Err(Errno::NOTCONN) => return unmounter.detach().map_err(refused),
-        daemon => daemon.unwrap_or(None),
+    let daemon = match File::open(&place) {
+        Ok(root) => {
+            sync(&root).map_err(|error| UnmountError::Sync { dir: place.clone(), error })?;
+            daemon_of(&root)
+        }
+        Err(error) if error.raw_os_error() == Some(libc::ENOTCONN) => {
+            return unmounter.detach().map_err(refused);
+        }
+        // Somebody else's mount, which does not let even the superuser in.
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => None,
+        Err(error) => return Err(UnmountError::Host(error)),
     };
-    // What fails to be written is told here, where somebody hears it.
-    let synced = File::open(&place).and_then(|dir| dir.sync_all());
-    match synced {
-        Ok(()) => {}
-        Err(error) if error.raw_os_error() == Some(libc::EROFS) => {}
-        Err(error) => return Err(UnmountError::Sync { dir: place, error }),
-    }
     unmounter.unmount().map_err(refused)?;
     match daemon {
         Some(daemon) => wait_for_end(&daemon).map_err(UnmountError::Host),
         None => Ok(()),
+    }
+}
+
+/// Writes out. What fails is told here, where somebody hears it.
+fn sync(root: &File) -> io::Result<()> {
+    match root.sync_all() {
+        Err(error) if error.raw_os_error() == Some(libc::EROFS) => Ok(()),
+        result => result,
     }
 }
 
@@ -107,24 +117,21 @@ fn resolve(dir: &Path) -> io::Result<PathBuf> {
     }
 }
 
-fn named_daemon(dir: &Path) -> Result<Option<Pid>, Errno> {
-    let mut value = [0u8; 16];
-    match rustix::fs::getxattr(dir, DAEMON_XATTR, &mut value) {
-        Ok(len) => {
-            let text = std::str::from_utf8(&value[..len]).ok();
-            Ok(text.and_then(|text| text.parse().ok()).and_then(Pid::from_raw))
-        }
-        Err(Errno::NOTCONN) => Err(Errno::NOTCONN),
-        Err(_) => Ok(None),
-    }
+fn named_daemon(root: &File) -> Option<Pid> {
+    let mut pid = 0u32;
+    // SAFETY: the request has its size and direction in its number: it writes four bytes to where
+    // the pointer points, which is a number of that size that lives until the call ends.
+    let answered = unsafe {
+        libc::ioctl(root.as_raw_fd(), libc::Ioctl::from(IOCTL_DAEMON), &raw mut pid) == 0
+    };
+    if answered { Pid::from_raw(i32::try_from(pid).ok()?) } else { None }
 }
 
 /// The daemon that serves a mount; none if it cannot be seen from here (another pid namespace).
-fn daemon_of(dir: &Path) -> Result<Option<OwnedFd>, Errno> {
-    let Some(pid) = named_daemon(dir)? else { return Ok(None) };
-    let Ok(daemon) = pidfd_open(pid, PidfdFlags::empty()) else { return Ok(None) };
-    let same = named_daemon(dir)? == Some(pid);
-    Ok(same.then_some(daemon))
+fn daemon_of(root: &File) -> Option<OwnedFd> {
+    let pid = named_daemon(root)?;
+    let daemon = pidfd_open(pid, PidfdFlags::empty()).ok()?;
+    (named_daemon(root)? == pid).then_some(daemon)
 }
 
 fn wait_for_end(daemon: &OwnedFd) -> io::Result<()> {

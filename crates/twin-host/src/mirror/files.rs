@@ -6,7 +6,7 @@ use std::rc::Rc;
 use rustix::fs::{FallocateFlags, OFlags, SeekFrom};
 use rustix::io::Errno;
 use twin_disk::{Block, Buf, Stamp};
-use twin_fs::{Data, Fallocate, Ino, Reply, Result, SeekFor, mode};
+use twin_fs::{Data, Fallocate, Ino, Reply, Result, SeekFor};
 
 use super::Mirror;
 
@@ -18,7 +18,7 @@ impl Mirror {
         write: bool,
         truncate: bool,
     ) -> Result<Reply, Errno> {
-        if self.get_attr(ino)?.kind() == mode::DIRECTORY {
+        if self.nodes.borrow().is_dir(ino)? {
             // For the check of permission; it is read through a stream of its own.
             self.reopen(ino, OFlags::RDONLY | OFlags::DIRECTORY)?;
         } else {

@@ -22,6 +22,7 @@ struct Node {
     key: Key,
     /// Holds it; cannot read or write.
     path: Rc<OwnedFd>,
+    is_dir: bool,
     refs: u64,
     opens: u32,
     files: Files,
@@ -62,7 +63,7 @@ impl Nodes {
             most_fds,
         };
         let path = Rc::new(root);
-        let root = Node { key, path, refs: 1, opens: 0, files: Files::default() };
+        let root = Node { key, path, is_dir: true, refs: 1, opens: 0, files: Files::default() };
         nodes.by_ino.insert(ROOT_INO, root);
         nodes.by_key.insert(key, ROOT_INO);
         Ok(nodes)
@@ -74,6 +75,10 @@ impl Nodes {
 
     pub(super) fn path_fd(&self, ino: Ino) -> Result<Rc<OwnedFd>, Errno> {
         self.node(ino).map(|node| Rc::clone(&node.path))
+    }
+
+    pub(super) fn is_dir(&self, ino: Ino) -> Result<bool, Errno> {
+        self.node(ino).map(|node| node.is_dir)
     }
 
     /// True while there is room to hold more inodes than we must.
@@ -117,9 +122,12 @@ impl Nodes {
                 ino
             }
         };
-        let fresh = || Node { key, path: Rc::new(fd), refs: 0, opens: 0, files: Files::default() };
+        let attr = attr_of(ino, &stat);
+        let is_dir = attr.is_dir();
+        let fresh =
+            || Node { key, path: Rc::new(fd), is_dir, refs: 0, opens: 0, files: Files::default() };
         self.by_ino.entry(ino).or_insert_with(fresh).refs += 1;
-        Ok(Entry { attr: attr_of(ino, &stat), generation: 0 })
+        Ok(Entry { attr, generation: 0 })
     }
 
     pub(super) fn forget(&mut self, ino: Ino, count: u64) {

@@ -36,7 +36,7 @@ const NOBODY: u32 = u32::MAX;
 const GIVEN_UP: u64 = 500_000;
 
 /// What an operation gave, as far as its answer in the trace is compared with it.
-#[derive(Clone, Copy, Default)]
+#[derive(Default)]
 struct Got {
     error: Option<ErrorCode>,
     /// The inode of an entry; 0 if there is none.
@@ -45,6 +45,8 @@ struct Got {
     len: u64,
     /// Where a listing stopped.
     next: u64,
+    /// Inodes that a listing gave references of.
+    referenced: Vec<Ino>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -411,7 +413,6 @@ where
             self.domains[domain as usize].blocked = true;
             return false;
         }
-        let id = named(&request.op);
         match self.replayer.inodes.translate(&mut request.op) {
             Translation::Wait(other) => {
                 self.block_on(domain, other);
@@ -421,7 +422,7 @@ where
                 self.report.skipped += 1;
                 self.skip(track);
             }
-            Translation::Done if self.prepare(id, &mut request.op) => {
+            Translation::Done if self.prepare(&mut request.op) => {
                 if let (Some(due), Pace::Recorded { .. }) = (due, self.replayer.options.pace) {
                     self.report.late_ns.add(self.replayer.rt.now().since(due));
                 }
@@ -435,11 +436,11 @@ where
 
     /// Keeps references, opens and cookies in step. False if there is nothing to do on the
     /// volume.
-    fn prepare(&mut self, id: Ino, op: &mut Op) -> bool {
+    fn prepare(&mut self, op: &mut Op) -> bool {
         let inodes = &mut self.replayer.inodes;
         match op {
-            Op::Forget { count, .. } => {
-                *count = inodes.forget(id, *count);
+            Op::Forget { ino, count } => {
+                *count = inodes.forget(*ino, *count);
                 *count > 0
             }
             Op::Release { ino } => inodes.release(*ino),
@@ -544,7 +545,8 @@ where
             Ok(Reply::Dir(entries)) => {
                 got.next = entries.last().map_or(0, |entry| entry.next);
                 let referenced = entries.iter().filter_map(|entry| entry.entry.as_ref());
-                referenced.for_each(|entry| inodes.hold(entry.attr.ino));
+                got.referenced.extend(referenced.map(|entry| entry.attr.ino));
+                got.referenced.iter().for_each(|&ino| inodes.hold(ino));
             }
             Ok(_) if state.verb == Verb::Open => inodes.opened(state.ino),
             Ok(_) => {}
@@ -565,8 +567,9 @@ where
 
     /// Compares an operation that has ended with its answer in the workload.
     fn settle(&mut self, track: u32, at_ns: Nanos, outcome: &Outcome) {
-        let state = &self.tracks[track as usize];
-        let (got, verb, number, ino) = (state.got, state.verb, state.number, state.ino);
+        let state = &mut self.tracks[track as usize];
+        let got = std::mem::take(&mut state.got);
+        let (verb, number, ino) = (state.verb, state.number, state.ino);
         let done = state.state == State::Done;
         if self.timed && done {
             let recorded_ns = &mut self.report.verbs[verb as usize].recorded_ns;
@@ -580,7 +583,6 @@ where
         let inodes = &mut self.replayer.inodes;
         match outcome {
             Outcome::Entry(id) => {
-                inodes.referenced(*id);
                 inodes.settled(*id, track);
                 if same && got.entry != 0 && !inodes.introduce(*id, got.entry) {
                     self.report.inodes_differ += 1;
@@ -588,9 +590,11 @@ where
             }
             Outcome::Data(len) if same => self.report.lengths_differ += u64::from(*len != got.len),
             Outcome::Dir(dir) => {
-                dir.referenced.iter().for_each(|&id| inodes.referenced(id));
                 if same && got.next != 0 && dir.next != 0 {
                     inodes.stopped(ino, dir.next, got.next);
+                }
+                if !got.referenced.is_empty() {
+                    self.undo_listing(got.referenced, &dir.referenced);
                 }
             }
             Outcome::Failed(_) if same => self.undo(verb, ino, got.entry),
@@ -610,8 +614,30 @@ where
         if opened != 0 && self.replayer.inodes.release(opened) {
             self.even_out(Op::Release { ino: opened });
         }
-        if entry != 0 && self.replayer.inodes.drop_ref(entry) {
-            self.even_out(Op::Forget { ino: entry, count: 1 });
+        self.undo_reference(entry);
+    }
+
+    /// A listing gave references that it did not give in the workload.
+    fn undo_listing(&mut self, mut got: Vec<Ino>, recorded: &[Ino]) {
+        let inodes = &self.replayer.inodes;
+        let mut expected: Vec<Ino> = recorded.iter().filter_map(|&id| inodes.actual(id)).collect();
+        if got == expected {
+            return;
+        }
+        expected.sort_unstable();
+        got.sort_unstable();
+        let mut expected = expected.into_iter().peekable();
+        for ino in got {
+            while expected.next_if(|&other| other < ino).is_some() {}
+            if expected.next_if_eq(&ino).is_none() {
+                self.undo_reference(ino);
+            }
+        }
+    }
+
+    fn undo_reference(&mut self, ino: Ino) {
+        if ino != 0 && self.replayer.inodes.forget(ino, 1) == 1 {
+            self.even_out(Op::Forget { ino, count: 1 });
         }
     }
 

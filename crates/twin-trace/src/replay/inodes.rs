@@ -5,14 +5,13 @@ use std::collections::VecDeque;
 use twin_fs::{Ino, Op, ROOT_INO};
 
 use super::ids::IdMap;
+use crate::record::inos;
 
 /// What is known of an inode of the workload.
 #[derive(Clone, Copy, Default)]
 struct Known {
     /// Its number on the volume; 0 if it has none (yet).
     actual: Ino,
-    /// References that the workload's client has by now.
-    refs: u32,
     /// The operation whose end will tell `actual`, plus one; 0 if there is none.
     pending: u32,
 }
@@ -44,39 +43,6 @@ pub(super) struct Inodes {
     held: IdMap<Held>,
     /// Directory on the volume, cookie in the workload, cookie on the volume; newest last.
     cookies: VecDeque<(Ino, u64, u64)>,
-}
-
-/// The inode numbers in an operation.
-fn inos(op: &mut Op) -> (Option<&mut Ino>, Option<&mut Ino>) {
-    match op {
-        Op::Lookup { dir, .. }
-        | Op::MakeNode { dir, .. }
-        | Op::MakeDir { dir, .. }
-        | Op::Symlink { dir, .. }
-        | Op::Create { dir, .. }
-        | Op::Unlink { dir, .. }
-        | Op::RemoveDir { dir, .. }
-        | Op::ReadDir { dir, .. } => (Some(dir), None),
-        Op::Rename { dir, to_dir, .. } => (Some(dir), Some(to_dir)),
-        Op::Link { ino, dir, .. } => (Some(ino), Some(dir)),
-        Op::Forget { ino, .. }
-        | Op::GetAttr { ino }
-        | Op::SetAttr { ino, .. }
-        | Op::ReadLink { ino }
-        | Op::Open { ino, .. }
-        | Op::Release { ino }
-        | Op::Read { ino, .. }
-        | Op::Write { ino, .. }
-        | Op::Fsync { ino, .. }
-        | Op::Access { ino, .. }
-        | Op::SetXattr { ino, .. }
-        | Op::GetXattr { ino, .. }
-        | Op::ListXattr { ino }
-        | Op::RemoveXattr { ino, .. }
-        | Op::Fallocate { ino, .. }
-        | Op::Seek { ino, .. } => (Some(ino), None),
-        Op::StatFs | Op::Sync => (None, None),
-    }
 }
 
 impl Inodes {
@@ -136,23 +102,12 @@ impl Inodes {
         Translation::Done
     }
 
-    /// The workload's client got a reference.
-    pub(super) fn referenced(&mut self, id: Ino) {
-        let known = self.known.at(id);
-        known.refs = known.refs.saturating_add(1);
-    }
-
-    /// The workload's client gives `count` references back. How many the replay is to give back:
-    /// all that it holds if the client has none left.
-    pub(super) fn forget(&mut self, id: Ino, count: u64) -> u64 {
-        let known = self.known.at(id);
-        known.refs = known.refs.saturating_sub(u32::try_from(count).unwrap_or(u32::MAX));
-        let (actual, all) = (known.actual, known.refs == 0);
-        let held = u64::from(self.held.get(actual).refs);
-        let back = if all { held } else { held.min(count) };
-        if back > 0 {
-            self.held.at(actual).refs -= back as u32;
-        }
+    /// `count` references of an inode of the volume are to be given back. How many there are to
+    /// give.
+    pub(super) fn forget(&mut self, actual: Ino, count: u64) -> u64 {
+        let held = self.held.at(actual);
+        let back = u64::from(held.refs).min(count);
+        held.refs -= back as u32;
         back
     }
 
@@ -161,14 +116,6 @@ impl Inodes {
         if actual != ROOT_INO {
             self.held.at(actual).refs += 1;
         }
-    }
-
-    /// The replay gives a reference back. False if it has none.
-    pub(super) fn drop_ref(&mut self, actual: Ino) -> bool {
-        let held = self.held.at(actual);
-        let had = held.refs > 0;
-        held.refs -= u32::from(had);
-        had
     }
 
     /// The replay has opened it.
@@ -238,13 +185,11 @@ mod tests {
     }
 
     #[test]
-    fn the_last_forget_gives_back_all_that_is_held() {
+    fn no_more_is_given_back_than_is_held() {
         let mut inodes = Inodes::new();
-        inodes.introduce(3, 30);
-        (0..2).for_each(|_| inodes.referenced(3));
         (0..5).for_each(|_| inodes.hold(30));
-        assert_eq!(inodes.forget(3, 1), 1);
-        assert_eq!(inodes.forget(3, 1), 4);
-        assert_eq!(inodes.forget(3, 1), 0);
+        assert_eq!((inodes.forget(30, 3), inodes.forget(30, 3), inodes.forget(30, 3)), (3, 2, 0));
+        inodes.opened(30);
+        assert_eq!((inodes.release(30), inodes.release(30)), (true, false));
     }
 }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use twin_disk::{Block, Stamp};
 use twin_fs::{
     Attr, Data, DirEntry, Entry, FileSystem, FsError, Ino, Name, Op, ROOT_INO, Reply, Request,
-    Result, SetAttr, VolumeStat, mode,
+    Result, SetAttr, Timestamp, VolumeStat, mode,
 };
 use twin_rt::{Rng, Rt};
 
@@ -19,6 +19,7 @@ pub struct Inode {
     pub attr: Attr,
     pub names: BTreeMap<Name, Ino>,
     parent: Ino,
+    generation: u32,
     pub target: Name,
     /// Blocks of a file; where there is none it is a hole.
     blocks: BTreeMap<u64, Block>,
@@ -31,6 +32,7 @@ pub struct Tiny {
     pub inodes: RefCell<BTreeMap<Ino, Inode>>,
     free: RefCell<Vec<Ino>>,
     next: Cell<Ino>,
+    generation: Cell<u32>,
     /// The most nanoseconds that an operation takes; 0: it ends at once.
     pub delay_ns: Cell<u64>,
     rng: RefCell<Rng>,
@@ -38,6 +40,8 @@ pub struct Tiny {
     pub seen: RefCell<Vec<Op>>,
     pub under_way: Cell<usize>,
     pub max_under_way: Cell<usize>,
+    /// Entries have generations and times of birth, which tell the lives of a number apart.
+    pub births: Cell<bool>,
     /// A bug: reads return what was written before the last write.
     pub stale_reads: Cell<bool>,
 }
@@ -52,11 +56,13 @@ impl Tiny {
             inodes: RefCell::new([(ROOT_INO, root)].into()),
             free: RefCell::default(),
             next: Cell::new(first_ino),
+            generation: Cell::new(0),
             delay_ns: Cell::new(0),
             rng: RefCell::new(rt.rng("tiny")),
             seen: RefCell::default(),
             under_way: Cell::new(0),
             max_under_way: Cell::new(0),
+            births: Cell::new(true),
             stale_reads: Cell::new(false),
         }
     }
@@ -89,6 +95,7 @@ impl Tiny {
     }
 
     fn new_inode(&self, request: &Request, dir: Ino, name: &Name, mode: u32) -> Result<Ino> {
+        living(&self.inodes.borrow(), dir)?;
         if self.child(dir, name).is_ok() {
             return Err(FsError::Exists);
         }
@@ -98,9 +105,14 @@ impl Tiny {
         });
         let nlink = if mode & mode::TYPE == mode::DIRECTORY { 2 } else { 1 };
         let (uid, gid) = (request.cred.uid, request.cred.gid);
-        let attr = Attr { ino, mode, nlink, uid, gid, ..Attr::default() };
+        let now = Timestamp::from(self.rt.now());
+        let btime = if self.births.get() { now } else { Timestamp::default() };
+        let births = u32::from(self.births.get());
+        self.generation.set(self.generation.get() + births);
+        let attr = Attr { ino, mode, nlink, uid, gid, btime, ..Attr::default() };
         let mut inodes = self.inodes.borrow_mut();
-        inodes.insert(ino, Inode { attr, parent: dir, ..Inode::default() });
+        let generation = self.generation.get();
+        inodes.insert(ino, Inode { attr, parent: dir, generation, ..Inode::default() });
         dir_of(&mut inodes, dir)?.names.insert(name.clone(), ino);
         Ok(ino)
     }
@@ -122,7 +134,9 @@ impl Tiny {
         let mut inodes = self.inodes.borrow_mut();
         let inode = inodes.get_mut(&ino).expect("it was just found");
         inode.refs += u64::from(ino != ROOT_INO);
-        Reply::Entry(Entry { attr: inode.attr.clone(), generation: 0 })
+        let blocks = inode.blocks.len() as u64 * BLOCK / 512;
+        let generation = inode.generation;
+        Reply::Entry(Entry { attr: Attr { blocks, ..inode.attr.clone() }, generation })
     }
 
     fn unlink(&self, dir: Ino, name: &Name, want_dir: bool) -> Result<Reply> {
@@ -154,6 +168,14 @@ impl Tiny {
 
     fn rename(&self, dir: Ino, name: &Name, to_dir: Ino, to_name: &Name) -> Result<Reply> {
         let ino = self.child(dir, name)?;
+        living(&self.inodes.borrow(), to_dir)?;
+        let mut above = to_dir;
+        while above != ROOT_INO {
+            if above == ino {
+                return Err(FsError::Invalid("a directory cannot be moved into itself"));
+            }
+            above = self.inodes.borrow()[&above].parent;
+        }
         if let Ok(target) = self.child(to_dir, to_name) {
             if target == ino {
                 return Ok(Reply::Done);
@@ -295,6 +317,9 @@ impl Tiny {
             Op::Create { dir, name, mode, exclusive } => {
                 let ino = match self.child(*dir, name) {
                     Ok(_) if *exclusive => return Err(FsError::Exists),
+                    Ok(ino) if self.inodes.borrow()[&ino].attr.is_dir() => {
+                        return Err(FsError::IsDirectory);
+                    }
                     Ok(ino) => ino,
                     Err(_) => self.new_inode(request, *dir, name, mode | mode::REGULAR)?,
                 };
@@ -307,6 +332,7 @@ impl Tiny {
                 self.rename(*dir, name, *to_dir, to_name)
             }
             Op::Link { ino, dir, name } => {
+                living(&self.inodes.borrow(), *dir)?;
                 if self.child(*dir, name).is_ok() {
                     return Err(FsError::Exists);
                 }
@@ -335,6 +361,14 @@ impl Tiny {
             Op::Fsync { .. } | Op::Sync | Op::Access { .. } => Ok(Reply::Done),
             _ => Err(FsError::NotSupported("not in the tests' file system")),
         }
+    }
+}
+
+/// The directory, if a name may be made in it: not if it was removed.
+fn living(inodes: &BTreeMap<Ino, Inode>, dir: Ino) -> Result<()> {
+    match inodes.get(&dir) {
+        Some(inode) if inode.attr.nlink > 0 => Ok(()),
+        _ => Err(FsError::NotFound),
     }
 }
 

@@ -1,0 +1,419 @@
+//! A file system that writes down what is done on it.
+//!
+//! [`Recorder`] executes every request on the file system that it wraps and adds it, and what was
+//! answered, to a trace. It gives every life of an inode a number of its own, and tells of what
+//! was there before when it first hears of it, so that the trace can be replayed elsewhere (see
+//! "What the records mean" in docs/trace-format.md).
+//!
+//! Recording never disturbs the file system: when the trace cannot be written any more, recording
+//! stops, the error is kept, and operations go on.
+
+use std::cell::RefCell;
+use std::hash::Hasher;
+use std::io::Write;
+
+use twin_fs::{
+    Attr, DirEntry, Entry, FileSystem, FsError, Ino, Name, Op, ROOT_INO, Reply, Request, Timestamp,
+};
+use twin_rt::{FixedHasher, FixedMap, FixedSet, Rt, Time};
+
+use crate::error::{Problem, TraceError};
+use crate::frame::{Header, Kind, Traits};
+use crate::record::{Node, NodeAttr, Outcome, inos};
+use crate::replay::Clock;
+use crate::stream::Writer;
+
+/// A file system whose operations are recorded.
+pub struct Recorder<F, W: Write> {
+    inner: F,
+    rt: Rt,
+    clock: Option<Clock>,
+    log: RefCell<Log<W>>,
+}
+
+/// Figures of a recording.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Recorded {
+    /// Requests written down.
+    pub requests: u64,
+    /// Bytes of the trace so far, without the frame that is being filled.
+    pub bytes: u64,
+    /// Inodes heard of, each life of a number counted.
+    pub inodes: u64,
+    /// Requests left out because the format cannot hold them: names of more than 65,535 bytes,
+    /// writes of more than 4 GiB. No kernel sends such.
+    pub left_out: u64,
+}
+
+/// How the recorder came to know an inode.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Origin {
+    /// A request named it out of the blue.
+    Named,
+    /// A listing told of it, without its attributes.
+    Listed,
+    /// It was there before.
+    Found,
+    /// It was made while recording.
+    Made,
+    /// It is being made, and somebody has seen it before its maker was answered.
+    Early,
+}
+
+/// One life of an inode number.
+#[derive(Clone, Copy)]
+struct Life {
+    /// Its number in the trace.
+    id: Ino,
+    origin: Origin,
+    /// It had several names before the recording began.
+    several: bool,
+    generation: u32,
+    btime: Timestamp,
+}
+
+struct Log<W: Write> {
+    writer: Option<Writer<W>>,
+    error: Option<TraceError>,
+    start: Time,
+    recorded: Recorded,
+    lives: FixedMap<Ino, Life>,
+    next_id: Ino,
+    /// Names, by their hashes, that the trace has told of or that were made while recording, from
+    /// the moment on when an inode that had several names before is heard of.
+    names: FixedSet<u64>,
+    several: bool,
+    /// Names, by their hashes, that operations under way are making.
+    making: Vec<u64>,
+}
+
+/// What to do when an operation has ended.
+enum After {
+    Nothing,
+    Found { dir: Ino, name: Name },
+    Made { dir: Ino, name: Name, may_exist: bool },
+    Listed { dir: Ino },
+    Renamed { names: [u64; 2] },
+}
+
+impl After {
+    /// The hashes of the names that the operation may make.
+    fn names(&self) -> impl Iterator<Item = u64> + use<> {
+        let names = match self {
+            After::Made { dir, name, .. } => [Some(hash(*dir, name)), None],
+            After::Renamed { names } => names.map(Some),
+            _ => [None, None],
+        };
+        names.into_iter().flatten()
+    }
+}
+
+fn hash(dir: Ino, name: &[u8]) -> u64 {
+    let mut hasher = FixedHasher::default();
+    hasher.write_u64(dir);
+    hasher.write(name);
+    hasher.finish()
+}
+
+impl<F: FileSystem, W: Write> Recorder<F, W> {
+    /// Wraps a file system; `text` says what is recorded. File contents are kept only if
+    /// `contents` says so.
+    pub fn new(rt: &Rt, inner: F, out: W, contents: bool, text: &str) -> Result<Self, TraceError> {
+        let traits = Traits { contents, timed: true, ..Traits::default() };
+        let (start, seed, text) = (rt.now(), rt.seed(), text.to_owned());
+        let header = Header { kind: Kind::Operations, start, seed, traits, text };
+        let root = Life {
+            id: ROOT_INO,
+            origin: Origin::Made,
+            several: false,
+            generation: 0,
+            btime: Timestamp::default(),
+        };
+        let log = Log {
+            writer: Some(Writer::new(out, &header)?),
+            error: None,
+            start,
+            recorded: Recorded::default(),
+            lives: [(ROOT_INO, root)].into_iter().collect(),
+            next_id: ROOT_INO + 1,
+            names: FixedSet::default(),
+            several: false,
+            making: Vec::new(),
+        };
+        Ok(Recorder { inner, rt: rt.clone(), clock: None, log: RefCell::new(log) })
+    }
+
+    /// Takes times from a clock instead of from the run, whose time stands still while tasks run.
+    pub fn with_clock(mut self, clock: Clock) -> Self {
+        self.log.get_mut().start = clock();
+        self.clock = Some(clock);
+        self
+    }
+
+    /// The file system inside.
+    pub fn inner(&self) -> &F {
+        &self.inner
+    }
+
+    /// Figures so far.
+    pub fn recorded(&self) -> Recorded {
+        let log = self.log.borrow();
+        let bytes = log.writer.as_ref().map_or(log.recorded.bytes, Writer::written_bytes);
+        Recorded { bytes, ..log.recorded }
+    }
+
+    /// Writes out what was recorded so far. Once a second is enough; frames are also written
+    /// when operations come.
+    pub fn flush(&self) {
+        self.log.borrow_mut().write(|writer| writer.flush());
+    }
+
+    /// Closes the trace and gives its output back; later operations are not recorded.
+    ///
+    /// # Errors
+    /// The error at which recording stopped, if it did.
+    pub fn finish(&self) -> Result<Option<W>, TraceError> {
+        let mut log = self.log.borrow_mut();
+        if let Some(error) = log.error.take() {
+            return Err(error);
+        }
+        let Some(writer) = log.writer.take() else { return Ok(None) };
+        log.recorded.bytes = writer.written_bytes();
+        writer.finish().map(Some)
+    }
+
+    fn now(&self) -> Time {
+        match &self.clock {
+            Some(clock) => clock(),
+            None => self.rt.now(),
+        }
+    }
+}
+
+impl<F: FileSystem, W: Write + 'static> FileSystem for Recorder<F, W> {
+    async fn execute(&self, mut request: Request) -> Result<Reply, FsError> {
+        let (number, after) = self.log.borrow_mut().before(self.now(), &mut request);
+        let result = self.inner.execute(request).await;
+        if let Some(number) = number {
+            self.log.borrow_mut().after(self.now(), number, after, &result);
+        }
+        result
+    }
+}
+
+impl<W: Write> Log<W> {
+    /// Writes unless that has failed before.
+    fn write<T>(
+        &mut self,
+        write: impl FnOnce(&mut Writer<W>) -> Result<T, TraceError>,
+    ) -> Option<T> {
+        match write(self.writer.as_mut()?) {
+            Ok(written) => Some(written),
+            Err(TraceError { problem: Problem::TooBig(_), .. }) => {
+                self.recorded.left_out += 1;
+                None
+            }
+            Err(error) => {
+                self.recorded.bytes = self.writer.as_ref().map_or(0, Writer::written_bytes);
+                (self.writer, self.error) = (None, Some(error));
+                None
+            }
+        }
+    }
+
+    /// Writes a request down: its number, if there will be an answer to write, and what to do
+    /// then.
+    fn before(&mut self, now: Time, request: &mut Request) -> (Option<u64>, After) {
+        if self.writer.is_none() {
+            return (None, After::Nothing);
+        }
+        let after = after(&request.op);
+        self.making.extend(after.names());
+        let at_ns = now.since(self.start);
+        // The request is written with the trace's numbers and executed with its own.
+        let own = swap(&mut request.op, |ino| self.id(ino));
+        let number = self.write(|writer| writer.request(at_ns, request));
+        let mut own = own.into_iter();
+        swap(&mut request.op, |_| own.next().flatten().unwrap_or(0));
+        self.recorded.requests += u64::from(number.is_some());
+        let answered = !matches!(request.op, Op::Forget { .. });
+        (number.filter(|_| answered), after)
+    }
+
+    /// The trace's number of an inode that a request names.
+    fn id(&mut self, ino: Ino) -> Ino {
+        match self.lives.get(&ino) {
+            Some(life) => life.id,
+            None => self.live(ino, Origin::Named, 0, Timestamp::default()),
+        }
+    }
+
+    /// Begins a life.
+    fn live(&mut self, ino: Ino, origin: Origin, generation: u32, btime: Timestamp) -> Ino {
+        let id = self.next_id;
+        self.next_id += 1;
+        self.recorded.inodes += 1;
+        self.lives.insert(ino, Life { id, origin, several: false, generation, btime });
+        id
+    }
+
+    fn after(&mut self, now: Time, number: u64, after: After, result: &Result<Reply, FsError>) {
+        for made in after.names() {
+            if let Some(place) = self.making.iter().position(|&name| name == made) {
+                self.making.swap_remove(place);
+            }
+        }
+        match (after, result) {
+            (After::Found { dir, name }, Ok(Reply::Entry(entry))) => {
+                self.found(dir, &name, entry);
+            }
+            (After::Made { dir, name, may_exist }, Ok(Reply::Entry(entry))) => {
+                self.made(dir, &name, may_exist, entry);
+            }
+            (After::Listed { dir }, Ok(Reply::Dir(entries))) => {
+                entries.iter().for_each(|entry| self.listed(dir, entry));
+            }
+            (After::Renamed { names }, Ok(_)) if self.several => self.names.extend(names),
+            _ => {}
+        }
+        let mut outcome = Outcome::of(result);
+        match &mut outcome {
+            Outcome::Entry(ino) => *ino = self.id(*ino),
+            Outcome::Dir(dir) => dir.referenced.iter_mut().for_each(|ino| *ino = self.id(*ino)),
+            _ => {}
+        }
+        let at_ns = now.since(self.start);
+        self.write(|writer| writer.reply(at_ns, number, &outcome));
+    }
+
+    /// The life that an entry belongs to, if it is known.
+    fn life(&self, entry: &Entry) -> Option<Life> {
+        let life = self.lives.get(&entry.attr.ino)?;
+        let unseen = matches!(life.origin, Origin::Named | Origin::Listed);
+        let same = (life.generation, life.btime) == (entry.generation, entry.attr.btime);
+        (same || unseen || entry.attr.ino == ROOT_INO).then_some(*life)
+    }
+
+    fn origin(&mut self, entry: &Entry, origin: Origin, several: bool) {
+        let (generation, btime) = (entry.generation, entry.attr.btime);
+        if let Some(life) = self.lives.get_mut(&entry.attr.ino) {
+            *life = Life { origin, several, generation, btime, ..*life };
+        }
+    }
+
+    /// A name led to an inode that was not made by this operation.
+    fn found(&mut self, dir: Ino, name: &[u8], entry: &Entry) {
+        if matches!(name, b"." | b"..") {
+            return;
+        }
+        let attr = &entry.attr;
+        let name_hash = hash(dir, name);
+        let known = self.life(entry);
+        let is_new = match known {
+            Some(life) => match life.origin {
+                Origin::Named | Origin::Listed => true,
+                Origin::Found => life.several && !self.is_told(name_hash),
+                Origin::Made | Origin::Early => false,
+            },
+            None => {
+                // Somebody is making it, under this name or one that it was moved from since.
+                let young = attr.btime > Timestamp::from(self.start);
+                let early = young || self.making.contains(&name_hash);
+                let origin = if early { Origin::Early } else { Origin::Found };
+                self.live(attr.ino, origin, entry.generation, attr.btime);
+                !early
+            }
+        };
+        if !is_new {
+            return;
+        }
+        let several = known.is_some_and(|life| life.several) || (attr.nlink > 1 && !attr.is_dir());
+        self.origin(entry, Origin::Found, several);
+        if several {
+            self.several = true;
+            self.names.insert(name_hash);
+        }
+        let (mode, attr) = (attr.mode, Some(node_attr(attr)));
+        self.node(dir, name, entry.attr.ino, mode, attr);
+    }
+
+    /// An operation made an inode, or found one where it might have made one.
+    fn made(&mut self, dir: Ino, name: &[u8], may_exist: bool, entry: &Entry) {
+        let attr = &entry.attr;
+        match self.life(entry) {
+            Some(Life { origin: Origin::Early, .. }) => self.origin(entry, Origin::Made, false),
+            // Somebody else's file, opened. It is known, or it has bytes that nobody wrote.
+            Some(_) if may_exist => self.found(dir, name, entry),
+            None if may_exist && (attr.size > 0 || self.is_older(attr)) => {
+                self.found(dir, name, entry);
+            }
+            _ => drop(self.live(attr.ino, Origin::Made, entry.generation, attr.btime)),
+        }
+    }
+
+    /// True if the trace has told of the name, or tells how it is made.
+    fn is_told(&self, name: u64) -> bool {
+        self.names.contains(&name) || self.making.contains(&name)
+    }
+
+    /// True if it was certainly made before the recording began.
+    fn is_older(&self, attr: &Attr) -> bool {
+        attr.btime != Timestamp::default() && attr.btime < Timestamp::from(self.start)
+    }
+
+    fn listed(&mut self, dir: Ino, item: &DirEntry) {
+        if let Some(entry) = &item.entry {
+            return self.found(dir, &item.name, entry);
+        }
+        let dots = matches!(&*item.name, b"." | b"..");
+        if dots || self.lives.contains_key(&item.ino) {
+            return;
+        }
+        if self.making.contains(&hash(dir, &item.name)) {
+            self.live(item.ino, Origin::Early, 0, Timestamp::default());
+            return;
+        }
+        self.live(item.ino, Origin::Listed, 0, Timestamp::default());
+        self.node(dir, &item.name, item.ino, item.kind, None);
+    }
+
+    fn node(&mut self, dir: Ino, name: &[u8], ino: Ino, mode: u32, attr: Option<NodeAttr>) {
+        let (dir, ino) = (self.id(dir), self.id(ino));
+        self.write(|writer| writer.node(&Node { dir, name: name.into(), ino, mode, attr }));
+    }
+}
+
+fn node_attr(attr: &Attr) -> NodeAttr {
+    let Attr { nlink, uid, gid, rdev, size, .. } = *attr;
+    let allocated = attr.blocks.saturating_mul(512).min(size);
+    // A small file may lie in its inode: it has no blocks, and is not a hole for that.
+    let allocated = if size < 4096 { size } else { allocated };
+    NodeAttr { nlink, uid, gid, rdev, size, allocated }
+}
+
+fn after(op: &Op) -> After {
+    match op {
+        Op::Lookup { dir, name } => After::Found { dir: *dir, name: name.clone() },
+        Op::Create { dir, name, exclusive, .. } => {
+            After::Made { dir: *dir, name: name.clone(), may_exist: !exclusive }
+        }
+        Op::MakeNode { dir, name, .. }
+        | Op::MakeDir { dir, name, .. }
+        | Op::Symlink { dir, name, .. } => {
+            After::Made { dir: *dir, name: name.clone(), may_exist: false }
+        }
+        Op::ReadDir { dir, .. } => After::Listed { dir: *dir },
+        // An exchange moves both names.
+        Op::Rename { dir, name, to_dir, to_name, .. } => {
+            After::Renamed { names: [hash(*dir, name), hash(*to_dir, to_name)] }
+        }
+        Op::Link { dir, name, .. } => After::Renamed { names: [hash(*dir, name); 2] },
+        _ => After::Nothing,
+    }
+}
+
+/// Replaces the inode numbers of an operation; gives those that were there.
+fn swap(op: &mut Op, mut number: impl FnMut(Ino) -> Ino) -> [Option<Ino>; 2] {
+    let (first, second) = inos(op);
+    [first, second].map(|ino| ino.map(|ino| std::mem::replace(ino, number(*ino))))
+}
