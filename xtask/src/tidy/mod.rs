@@ -20,6 +20,7 @@ mod world;
 
 use std::fmt;
 
+use crate::totals::Totals;
 use crate::tree::Project;
 
 /// Something that a rule found.
@@ -60,8 +61,8 @@ pub(crate) const RULES: &[Rule] = &[
     links::RULE,
 ];
 
-/// Checks all rules, says what they found, and returns how many passed and failed.
-pub(crate) fn run(project: &Project) -> (usize, usize) {
+/// Checks all rules, says what they found, and returns the totals.
+pub(crate) fn run(project: &Project) -> Totals {
     let mut failed = 0;
     for rule in RULES {
         let mut findings = (rule.check)(project);
@@ -75,7 +76,7 @@ pub(crate) fn run(project: &Project) -> (usize, usize) {
             println!("  {finding}");
         }
     }
-    (RULES.len() - failed, failed)
+    Totals { passed: RULES.len() - failed, failed, skipped: 0 }
 }
 
 impl Finding {
