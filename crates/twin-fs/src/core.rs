@@ -35,6 +35,8 @@ pub struct Settings {
     pub expand_stamps: bool,
     /// No change is allowed.
     pub read_only: bool,
+    /// What is read is checked against its checksum, where the format has one.
+    pub check_data: bool,
 }
 
 impl Default for Settings {
@@ -48,6 +50,7 @@ impl Default for Settings {
             read_ahead_bytes: 1 << 20,
             expand_stamps: false,
             read_only: false,
+            check_data: true,
         }
     }
 }
@@ -199,6 +202,7 @@ pub struct Core {
     refs: RefCell<FixedMap<Ino, Refs>>,
     dirty: RefCell<BTreeMap<u64, Rc<Inode>>>,
     dirty_seq: Cell<u64>,
+    changes: Cell<u64>,
     poison: RefCell<Option<FsError>>,
 }
 
@@ -232,6 +236,7 @@ impl Core {
             refs: RefCell::default(),
             dirty: RefCell::default(),
             dirty_seq: Cell::new(1),
+            changes: Cell::new(0),
             poison: RefCell::default(),
         }))
     }
@@ -328,6 +333,17 @@ impl Core {
     /// How many inodes are dirty.
     pub fn dirty_inode_count(&self) -> usize {
         self.dirty.borrow().len()
+    }
+
+    /// Counts the steps in which operations changed what clients can see: whoever polls an
+    /// operation and finds the count higher than before knows that it has just taken effect.
+    pub fn changes(&self) -> u64 {
+        self.changes.get()
+    }
+
+    /// An operation takes effect, or a part of it does.
+    pub(crate) fn note_change(&self) {
+        self.changes.set(self.changes.get() + 1);
     }
 
     /// What clients hold of an inode.

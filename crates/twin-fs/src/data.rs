@@ -150,14 +150,14 @@ impl<L: Layout> Volume<L> {
             if d.inline.len() < end {
                 d.inline.resize(end, 0);
             }
-            let stamp = Stamp { ino: inode.ino, lbn: 0, version, off: 0, len: 0 };
             match data {
                 Data::Bytes(bytes) => d.inline[start..end].copy_from_slice(bytes),
-                Data::Synthetic(len) if self.core.settings.expand_stamps => {
-                    let stamp = Stamp { off: off as u32, len: *len as u32, ..stamp };
+                // An inode holds real bytes always.
+                Data::Synthetic(len) => {
+                    let (off, len) = (off as u32, *len as u32);
+                    let stamp = Stamp { ino: inode.ino, lbn: 0, version, off, len };
                     stamp.expand(&mut d.inline[start..end]);
                 }
-                Data::Synthetic(_) => stamp.expand(&mut d.inline),
             }
             d.size = d.inline.len() as u64;
             d.flags |= INLINE;

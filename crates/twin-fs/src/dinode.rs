@@ -81,7 +81,10 @@ impl Dinode {
             atime: now,
             mtime: now,
             ctime: now,
-            btime: now,
+            btime: match shape.pointer {
+                PointerFormat::Narrow => Timestamp::default(),
+                PointerFormat::Wide => now,
+            },
             index_ino: 0,
             xattr_ino: 0,
             ptrs: vec![Ptr::HOLE; shape.inode_pointers()],
@@ -121,6 +124,15 @@ impl Dinode {
     /// True if the data lies in the inode.
     pub fn is_inline(&self) -> bool {
         self.flags & INLINE != 0
+    }
+
+    /// The nearest time that an inode of this shape can have.
+    pub fn nearest_time(shape: &Shape, time: Timestamp) -> Timestamp {
+        let secs = match shape.pointer {
+            PointerFormat::Narrow => time.secs.clamp(i32::MIN.into(), i32::MAX.into()),
+            PointerFormat::Wide => time.secs,
+        };
+        Timestamp { secs, ..time }
     }
 
     /// Writes the inode into `raw`, of the shape's inode size.

@@ -151,7 +151,7 @@ impl Core {
         let _pass = self.reads.enter();
         let frag = u64::from(self.shape.frag_size);
         let block = self.shape.block_size as usize;
-        let checked = self.shape.pointer == PointerFormat::Wide;
+        let checked = self.settings.check_data && self.shape.pointer == PointerFormat::Wide;
         let mut runs: Vec<(u64, u64, Vec<Wanted>)> = Vec::new();
         for (frame, ptr) in wants {
             let want = Wanted { frame, len: ptr.len, crc: checked.then_some(ptr.crc) };

@@ -393,3 +393,9 @@ pub trait FileSystem: 'static {
     /// Executes one request.
     fn execute(&self, request: Request) -> impl Future<Output = Result<Reply>>;
 }
+
+impl<F: FileSystem> FileSystem for std::rc::Rc<F> {
+    fn execute(&self, request: Request) -> impl Future<Output = Result<Reply>> {
+        (**self).execute(request)
+    }
+}

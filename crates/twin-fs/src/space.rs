@@ -26,9 +26,28 @@ impl<L: Layout> Volume<L> {
             let d = inode.d.borrow();
             (d.size, d.is_inline())
         };
+        let mut bytes = self.space_for_blocks(inode, range.clone(), new_size, &mut BTreeSet::new());
+        if let Some(tail) = self.growing_tail(inode, new_size)
+            && !range.contains(&tail)
+            && !inline
+        {
+            bytes += u64::from(shape.data_len(tail, new_size) - shape.data_len(tail, old_size));
+        }
+        bytes
+    }
+
+    /// The same for the blocks of the range alone. Indirect blocks that were counted are noted.
+    pub(crate) fn space_for_blocks(
+        &self,
+        inode: &Inode,
+        range: Range<u64>,
+        new_size: u64,
+        counted: &mut BTreeSet<Lbn>,
+    ) -> u64 {
+        let shape = &self.core.shape;
+        let old_size = inode.d.borrow().size;
         let mut bytes = 0;
-        let mut counted = BTreeSet::new();
-        for lbn in range.clone() {
+        for lbn in range {
             if !self.is_hole(inode, lbn as Lbn) {
                 let old = shape.data_len(lbn, old_size);
                 bytes += u64::from(shape.data_len(lbn, new_size).saturating_sub(old));
@@ -43,12 +62,6 @@ impl<L: Layout> Volume<L> {
                 bytes += u64::from(shape.block_size);
                 at = up;
             }
-        }
-        if let Some(tail) = self.growing_tail(inode, new_size)
-            && !range.contains(&tail)
-            && !inline
-        {
-            bytes += u64::from(shape.data_len(tail, new_size) - shape.data_len(tail, old_size));
         }
         bytes
     }
@@ -113,6 +126,8 @@ impl<L: Layout> Volume<L> {
         let ptr = self.layout.place(core, inode, up, Ptr::HOLE, block);
         core.set_ptr(inode, up, ptr);
         core.cache.mark_dirty(&inode.frames, &frame, core.rt.now());
+        // Its parent has changed too, and whoever finds this one dirty looks no further.
+        self.dirty_parents(inode, up);
         inode.d.borrow_mut().allocated += u64::from(block);
     }
 

@@ -1,75 +1,109 @@
 //! Changing a file's length, punching holes, promising room.
 //!
-//! A truncation takes effect at once as far as clients can see: the size changes and the last
-//! block is cut as one step. Blocks past the end are then freed piece by piece; a crash in
-//! between leaves the flag [`TRUNCATING`], and recovery goes on from there.
+//! What clients see of such a change is one step: the size, the cut last block and the times
+//! change together. Long changes go on after it or before it, piece by piece: blocks past the
+//! end are freed (a crash in between leaves the flag [`TRUNCATING`], and recovery goes on from
+//! there), holes become blocks of zeros, and of a long range to be punched all but the last piece
+//! is punched before.
 
 use std::rc::Rc;
 
-use twin_cache::Lbn;
-use twin_disk::{Origin, Stamp};
+use twin_cache::{Frame, Lbn};
+use twin_disk::Origin;
 
 use crate::core::Inode;
-use crate::dinode::TRUNCATING;
+use crate::dinode::{INLINE, TRUNCATING};
 use crate::layout::{Layout, Need};
 use crate::{Fallocate, FsError, Result, SeekFor, Volume};
 
 /// Blocks that one step of a long change covers at the most.
 const STEP_BLOCKS: u64 = 256;
 
+/// What else changes in the step in which clients see a change of a file: its times and owner's
+/// bits. Called once, before that step; if it fails, the step does not take place.
+pub(crate) type Effect<'a> = &'a dyn Fn() -> Result<()>;
+
 impl<L: Layout> Volume<L> {
-    /// Sets the length. The caller holds the inode's lock exclusively and changes the times.
-    pub(crate) async fn set_size(&self, inode: &Rc<Inode>, size: u64, version: u64) -> Result<()> {
+    /// Sets the length. The caller holds the inode's lock exclusively.
+    pub(crate) async fn set_size(
+        &self,
+        inode: &Rc<Inode>,
+        size: u64,
+        version: u64,
+        effect: Effect<'_>,
+    ) -> Result<()> {
         if size > self.core.shape.max_file_size() {
             return Err(FsError::FileTooBig);
         }
         let old = inode.d.borrow().size;
         match size.cmp(&old) {
-            std::cmp::Ordering::Equal => Ok(()),
-            std::cmp::Ordering::Greater => self.extend(inode, size).await,
-            std::cmp::Ordering::Less => self.shrink(inode, size, version).await,
+            std::cmp::Ordering::Equal => {
+                let _permit = self.admit_small(Need::Shrink).await?;
+                effect()
+            }
+            std::cmp::Ordering::Greater => self.extend(inode, size, effect).await,
+            std::cmp::Ordering::Less => self.shrink(inode, size, version, effect).await,
         }
     }
 
-    async fn extend(&self, inode: &Rc<Inode>, size: u64) -> Result<()> {
-        let block = u64::from(self.core.shape.block_size);
-        let _permit = self.layout.admit(&self.core, 2 * block, Need::Grow).await?;
-        let inline = inode.d.borrow().is_inline();
+    async fn extend(&self, inode: &Rc<Inode>, size: u64, effect: Effect<'_>) -> Result<()> {
+        let _permit = self.admit_small(Need::Grow).await?;
+        let _held = self.hold_tail(inode, size).await?;
+        self.extend_now(inode, size, effect)
+    }
+
+    /// Holds the last block of a file that is to have `size` bytes, if it has to be rewritten.
+    async fn hold_tail(&self, inode: &Rc<Inode>, size: u64) -> Result<Option<Rc<Frame>>> {
+        match self.growing_tail(inode, size) {
+            Some(tail) => self.core.block(inode, tail as Lbn, Origin::User).await,
+            None => Ok(None),
+        }
+    }
+
+    /// The step of an extension that clients see. The last block is held.
+    fn extend_now(&self, inode: &Rc<Inode>, size: u64, effect: Effect<'_>) -> Result<()> {
+        let (inline, old) = {
+            let d = inode.d.borrow();
+            (d.is_inline(), d.size)
+        };
         if inline && size <= u64::from(self.core.shape.inline_max) {
+            effect()?;
             let mut d = inode.d.borrow_mut();
             d.inline.resize(size as usize, 0);
             d.size = size;
         } else {
-            let mut held = Vec::new();
-            if let Some(tail) = self.growing_tail(inode, size) {
-                held.extend(self.core.block(inode, tail as Lbn, Origin::User).await?);
-            }
-            let blocks = if inline && inode.d.borrow().size > 0 { 0..1 } else { 0..0 };
-            self.layout.reserve(&self.core, self.space_for(inode, blocks, size))?;
+            let blocks = if inline && old > 0 { 0..1 } else { 0..0 };
+            let space = self.space_for(inode, blocks, size);
+            self.layout.reserve(&self.core, space)?;
+            effect().inspect_err(|_| self.layout.unreserve(&self.core, space))?;
             self.leave_inline(inode, size);
             self.grow_tail(inode, size);
             inode.d.borrow_mut().size = size;
         }
         self.core.mark_inode_dirty(inode);
+        self.core.note_change();
         Ok(())
     }
 
-    async fn shrink(&self, inode: &Rc<Inode>, size: u64, version: u64) -> Result<()> {
+    async fn shrink(
+        &self,
+        inode: &Rc<Inode>,
+        size: u64,
+        version: u64,
+        effect: Effect<'_>,
+    ) -> Result<()> {
         let shape = &self.core.shape;
         let block = u64::from(shape.block_size);
         let permit = self.layout.admit(&self.core, 4 * block, Need::Shrink).await?;
         if inode.d.borrow().is_inline() {
+            effect()?;
             {
                 let mut d = inode.d.borrow_mut();
                 d.inline.truncate(size as usize);
                 d.size = size;
-                // A stamped file's whole content changes with every change of its bytes.
-                if !self.core.settings.expand_stamps && self.stamped.get() {
-                    let stamp = Stamp { ino: inode.ino, lbn: 0, version, off: 0, len: 0 };
-                    stamp.expand(&mut d.inline);
-                }
             }
             self.core.mark_inode_dirty(inode);
+            self.core.note_change();
             return Ok(());
         }
         let keep = shape.blocks_for(size);
@@ -79,6 +113,7 @@ impl<L: Layout> Volume<L> {
             self.core.hold_parents(inode, cut as Lbn, &mut held).await?;
             held.extend(self.core.block(inode, cut as Lbn, Origin::User).await?);
         }
+        effect()?;
         self.cut_to(inode, size, cut, version);
         drop(permit);
         self.free_tail(inode, keep).await
@@ -105,6 +140,7 @@ impl<L: Layout> Volume<L> {
         inode.d.borrow_mut().size = size;
         inode.ahead.set(Default::default());
         self.core.mark_inode_dirty(inode);
+        self.core.note_change();
     }
 
     /// Frees the blocks behind indirect blocks from data block `keep` on.
@@ -179,7 +215,7 @@ impl<L: Layout> Volume<L> {
         Ok(())
     }
 
-    /// `fallocate`. The caller holds the inode's lock exclusively and changes the times.
+    /// `fallocate`. The caller holds the inode's lock exclusively.
     pub(crate) async fn fallocate(
         &self,
         inode: &Rc<Inode>,
@@ -187,34 +223,99 @@ impl<L: Layout> Volume<L> {
         len: u64,
         what: Fallocate,
         version: u64,
+        effect: Effect<'_>,
     ) -> Result<()> {
         let end = off.checked_add(len).filter(|&e| e <= self.core.shape.max_file_size());
         let end = end.ok_or(FsError::FileTooBig)?;
         let size = inode.d.borrow().size;
-        match what {
-            Fallocate::PunchHole => self.punch(inode, off, end.min(size), version).await,
-            Fallocate::ZeroRange { keep_size } => {
-                self.punch(inode, off, end.min(size), version).await?;
-                if !keep_size && end > size { self.extend(inode, end).await } else { Ok(()) }
+        let longer = match what {
+            Fallocate::PunchHole => None,
+            Fallocate::Allocate { keep_size } | Fallocate::ZeroRange { keep_size } => {
+                (!keep_size && end > size).then_some(end)
             }
-            Fallocate::Allocate { keep_size } => {
-                let top = if keep_size { end.min(size) } else { end };
-                if end > size && !keep_size {
-                    self.extend(inode, end).await?;
-                }
-                self.allocate(inode, off, top).await
-            }
+        };
+        let tail = match longer {
+            Some(new_size) => self.hold_tail(inode, new_size).await?,
+            None => None,
+        };
+        let seen = || match longer {
+            Some(new_size) => self.extend_now(inode, new_size, effect),
+            None => effect(),
+        };
+        if let Fallocate::Allocate { .. } = what {
+            let new_size = longer.unwrap_or(size);
+            self.allocate(inode, off, end.min(new_size), new_size, &seen).await?;
+        } else {
+            self.punch(inode, off, end.min(size), version, &seen).await?;
         }
+        drop(tail);
+        Ok(())
     }
 
-    /// Makes every hole in `off..end` a block of zeros, so that later writes there find room.
-    async fn allocate(&self, inode: &Rc<Inode>, off: u64, end: u64) -> Result<()> {
-        if off >= end || inode.d.borrow().is_inline() {
-            return Ok(());
+    /// Makes every hole in `off..end` a block of zeros, so that later writes there find room, in
+    /// a file that will have `new_size` bytes. All the space is reserved first.
+    async fn allocate(
+        &self,
+        inode: &Rc<Inode>,
+        off: u64,
+        end: u64,
+        new_size: u64,
+        effect: Effect<'_>,
+    ) -> Result<()> {
+        let block = u64::from(self.core.shape.block_size);
+        let inline_max = u64::from(self.core.shape.inline_max);
+        if off >= end || (inode.d.borrow().is_inline() && new_size <= inline_max) {
+            let _permit = self.admit_small(Need::Grow).await?;
+            return effect();
         }
-        let shape = &self.core.shape;
-        let block = u64::from(shape.block_size);
-        let (mut first, last) = (off / block, end.div_ceil(block));
+        let (first, last) = (off / block, end.div_ceil(block));
+        let total = self.count_holes(inode, first, last, new_size).await?;
+        self.layout.reserve(&self.core, total)?;
+        let before = inode.d.borrow().allocated;
+        let mut result = match self.admit_small(Need::Grow).await {
+            Ok(_permit) => effect(),
+            Err(error) => Err(error),
+        };
+        // What the effect made grow, it has reserved itself.
+        let grown = inode.d.borrow().allocated - before;
+        if result.is_ok() {
+            result = self.fill_holes(inode, first, last).await;
+        }
+        let used = inode.d.borrow().allocated - before - grown;
+        // A little more may have been counted than was needed.
+        self.layout.unreserve(&self.core, total.saturating_sub(used));
+        result
+    }
+
+    /// Space that it takes to fill the holes of a range.
+    async fn count_holes(
+        &self,
+        inode: &Rc<Inode>,
+        mut first: u64,
+        last: u64,
+        new_size: u64,
+    ) -> Result<u64> {
+        let stat = self.layout.stat(&self.core);
+        let free = stat.free * u64::from(stat.block_size);
+        let (mut total, mut counted) = (0, Default::default());
+        while first < last {
+            let stop = last.min(first + STEP_BLOCKS);
+            let mut held = Vec::new();
+            for lbn in first..stop {
+                self.core.hold_parents(inode, lbn as Lbn, &mut held).await?;
+            }
+            total += self.space_for_blocks(inode, first..stop, new_size, &mut counted);
+            if total > free {
+                return Err(FsError::NoSpace);
+            }
+            first = stop;
+        }
+        Ok(total)
+    }
+
+    /// Makes holes blocks of zeros. The space is reserved.
+    async fn fill_holes(&self, inode: &Rc<Inode>, mut first: u64, last: u64) -> Result<()> {
+        let block = u64::from(self.core.shape.block_size);
         while first < last {
             let stop = last.min(first + STEP_BLOCKS);
             let bytes = (stop - first + 4) * block;
@@ -224,44 +325,40 @@ impl<L: Layout> Volume<L> {
                 self.core.hold_parents(inode, lbn as Lbn, &mut held).await?;
             }
             let size = inode.d.borrow().size;
-            let holes: Vec<u64> =
-                (first..stop).filter(|&lbn| self.is_hole(inode, lbn as Lbn)).collect();
-            let need = holes.iter().map(|&lbn| self.space_for(inode, lbn..lbn + 1, size)).sum();
-            self.layout.reserve(&self.core, need)?;
-            let mut used = 0;
-            for lbn in holes {
-                used += self.space_for(inode, lbn..lbn + 1, size);
-                let frame = self.frame_for_change(inode, lbn);
-                self.dirty_data(inode, &frame, size);
+            for lbn in first..stop {
+                if self.is_hole(inode, lbn as Lbn) {
+                    let frame = self.frame_for_change(inode, lbn);
+                    self.dirty_data(inode, &frame, size);
+                }
             }
-            // Blocks of one step share indirect blocks that were counted for each.
-            self.layout.unreserve(&self.core, need - used);
             first = stop;
         }
         Ok(())
     }
 
-    /// Makes `off..end` read as zeros: whole blocks become holes, cut ones are zeroed.
-    async fn punch(&self, inode: &Rc<Inode>, off: u64, end: u64, version: u64) -> Result<()> {
-        if off >= end {
-            return Ok(());
-        }
-        if inode.d.borrow().is_inline() {
-            let mut d = inode.d.borrow_mut();
-            d.inline[off as usize..end as usize].fill(0);
-            if !self.core.settings.expand_stamps && self.stamped.get() {
-                Stamp { ino: inode.ino, lbn: 0, version, off: 0, len: 0 }.expand(&mut d.inline);
+    /// Makes `off..end` read as zeros: whole blocks become holes, cut ones are zeroed. The effect
+    /// goes with the last step.
+    async fn punch(
+        &self,
+        inode: &Rc<Inode>,
+        off: u64,
+        end: u64,
+        version: u64,
+        effect: Effect<'_>,
+    ) -> Result<()> {
+        let block = u64::from(self.core.shape.block_size);
+        if off >= end || inode.d.borrow().is_inline() {
+            let _permit = self.admit_small(Need::Shrink).await?;
+            if off < end {
+                self.punch_inline(inode, off, end);
             }
-            drop(d);
+            effect()?;
             self.core.mark_inode_dirty(inode);
             return Ok(());
         }
-        let shape = self.core.shape.clone();
-        let block = u64::from(shape.block_size);
         let size = inode.d.borrow().size;
         let (mut first, last) = (off / block, end.div_ceil(block));
         while first < last {
-            // Whole indirect blocks that do not exist are passed over in one step.
             let stop = last.min(first + STEP_BLOCKS);
             let _permit = self.layout.admit(&self.core, 8 * block, Need::Shrink).await?;
             let mut held = Vec::new();
@@ -271,7 +368,8 @@ impl<L: Layout> Volume<L> {
                 let ptr = self.core.ptr(inode, lbn as Lbn).await?;
                 self.core.hold_parents(inode, lbn as Lbn, &mut held).await?;
                 if ptr.is_hole() {
-                    lbn = self.next_mapped(inode, lbn).min(stop.max(lbn + 1));
+                    // Indirect blocks that do not exist are passed over in one step.
+                    lbn = self.next_mapped(inode, lbn);
                     continue;
                 }
                 let is_cut = off > lbn * block || (end < (lbn + 1) * block && end < size);
@@ -281,20 +379,41 @@ impl<L: Layout> Volume<L> {
                 lbns.push((lbn, is_cut));
                 lbn += 1;
             }
-            for (lbn, is_cut) in lbns {
-                if is_cut {
-                    let frame = self.frame_for_change(inode, lbn);
-                    let from = off.max(lbn * block) - lbn * block;
-                    let to = end.min((lbn + 1) * block) - lbn * block;
-                    frame.change(|b| self.zero_data(inode, b, lbn, from..to, version));
-                    self.dirty_data(inode, &frame, size);
-                } else {
-                    self.free_block(inode, lbn as Lbn, shape.data_len(lbn, size));
-                }
-            }
             first = lbn;
+            if first >= last {
+                effect()?;
+            }
+            for (lbn, is_cut) in lbns {
+                self.punch_block(inode, lbn, is_cut.then_some((off, end)), version);
+            }
+            self.core.note_change();
         }
         Ok(())
+    }
+
+    /// Frees a block, or makes its part in the range zero.
+    fn punch_block(&self, inode: &Rc<Inode>, lbn: u64, range: Option<(u64, u64)>, version: u64) {
+        let block = u64::from(self.core.shape.block_size);
+        let size = inode.d.borrow().size;
+        let Some((off, end)) = range else {
+            return self.free_block(inode, lbn as Lbn, self.core.shape.data_len(lbn, size));
+        };
+        let frame = self.frame_for_change(inode, lbn);
+        let from = off.max(lbn * block) - lbn * block;
+        let to = end.min((lbn + 1) * block) - lbn * block;
+        frame.change(|b| self.zero_data(inode, b, lbn, from..to, version));
+        self.dirty_data(inode, &frame, size);
+    }
+
+    /// Data in the inode: all of it punched leaves a hole.
+    fn punch_inline(&self, inode: &Rc<Inode>, off: u64, end: u64) {
+        let mut d = inode.d.borrow_mut();
+        if off == 0 && end >= d.size {
+            d.inline.clear();
+            d.flags &= !INLINE;
+        } else {
+            d.inline[off as usize..end as usize].fill(0);
+        }
     }
 
     /// The first data block after the hole at `lbn` that may be mapped, by what is in memory.

@@ -25,8 +25,6 @@ pub struct Volume<L: Layout> {
     pub layout: L,
     /// Held while a name moves between directories, so that the tree stands still.
     pub(crate) rename_lock: RwLock,
-    /// True once synthetic data was written as stamps.
-    pub(crate) stamped: Cell<bool>,
     flush: RefCell<Box<dyn FlushPolicy>>,
     closing: Cell<bool>,
     flusher_waits: Cell<bool>,
@@ -48,7 +46,6 @@ impl<L: Layout> Volume<L> {
             core,
             layout,
             rename_lock: RwLock::new(),
-            stamped: Cell::new(false),
             flush: RefCell::new(flush),
             closing: Cell::new(false),
             flusher_waits: Cell::new(false),
@@ -208,6 +205,7 @@ impl<L: Layout> Volume<L> {
             (d.atime, d.mtime, d.ctime) = (attr.atime, attr.mtime, attr.ctime);
         }
         self.core.mark_inode_dirty(inode);
+        self.core.note_change();
     }
 
     /// Frees an inode if it has neither names nor users. Called whenever one of them ends.
@@ -248,7 +246,7 @@ impl<L: Layout> Volume<L> {
         }
         let is_file = inode.d.borrow().size > 0 || inode.d.borrow().allocated > 0;
         if is_file {
-            self.set_size(inode, 0, 0).await?;
+            self.set_size(inode, 0, 0, &|| Ok(())).await?;
         }
         self.layout.set_orphan(&self.core, inode, false);
         self.layout.free_inode(&self.core, inode);

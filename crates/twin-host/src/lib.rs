@@ -33,6 +33,7 @@
 
 mod clock;
 mod device;
+mod flight;
 pub mod fuse;
 mod host;
 pub mod mirror;
@@ -43,6 +44,7 @@ mod wait;
 mod zeros;
 
 pub use device::{FileDevice, ImageError, ImageOptions, create_image};
+pub use flight::FlightRecorder;
 pub use host::{FlightLog, Host, HostDriver, HostOptions, Source, Watch};
 pub use offload::offload;
 pub use signals::Signals;

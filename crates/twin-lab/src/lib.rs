@@ -7,6 +7,7 @@
 mod compare;
 mod config;
 mod figures;
+mod flight;
 mod simulate;
 mod table;
 mod workload;
@@ -14,6 +15,7 @@ mod workload;
 pub use compare::{Progress, compare};
 pub use config::{Config, ConfigError, defaults, settings_help};
 pub use figures::{DiskFigures, Figures, Latency, LogFigures, VerbFigures};
+pub use flight::{CLOSE, FlightError, FlightSettings, Verified, verify_flight};
 pub use simulate::{SimulateError, simulate};
 pub use table::table;
 pub use workload::{Workload, WorkloadError};

@@ -22,7 +22,9 @@
 
 mod codec;
 mod error;
+mod flight;
 mod frame;
+mod framed;
 pub mod generate;
 mod histogram;
 mod record;
@@ -33,6 +35,7 @@ mod stream;
 mod varint;
 
 pub use error::{Place, Problem, TraceError};
+pub use flight::{FlightReader, FlightRecord, FlightWriter, Piece};
 pub use frame::{Ending, Header, Kind, Traits, VERSION};
 pub use histogram::Histogram;
 pub use record::{DirOutcome, ErrorCode, Node, NodeAttr, Outcome, Record, Verb};

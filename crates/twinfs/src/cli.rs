@@ -25,7 +25,11 @@ pub(crate) enum Command {
     Mkfs(Mkfs),
     Mount(Mount),
     Umount(Umount),
+    Record(Record),
+    Replay(Replay),
     Compare(Compare),
+    Completions(Completions),
+    Man(Man),
 }
 
 /// Which layout a volume has.
@@ -108,6 +112,17 @@ pub(crate) struct Mount {
     /// Which segment the cleaner takes first.
     #[arg(long, default_value = "cost-benefit", value_parser = victims())]
     pub(crate) victim: String,
+    /// Write down every operation in this file, to be replayed later. Names and sizes are kept,
+    /// contents are not.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) record: Option<PathBuf>,
+    /// With --record: keep contents too.
+    #[arg(long, requires = "record")]
+    pub(crate) contents: bool,
+    /// Log everything that enters the core in this file, so that `twinfs replay --verify` can
+    /// repeat the run.
+    #[arg(long, value_name = "FILE", conflicts_with = "record")]
+    pub(crate) flight: Option<PathBuf>,
     /// The image file or block device.
     pub(crate) image: PathBuf,
     /// Where to mount it: an existing directory.
@@ -185,4 +200,67 @@ impl Pace {
             Pace::Think => twin_trace::replay::Pace::Think { speed },
         })
     }
+}
+
+/// Record what is done in a directory of any file system.
+///
+/// Mirrors SOURCE at DIR and writes down all that is done at DIR, which happens in SOURCE. Stop
+/// it with `twinfs umount DIR`. Names and sizes are kept, contents are not, unless asked.
+#[derive(Args)]
+pub(crate) struct Record {
+    /// The file to write, which must not exist.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) to: PathBuf,
+    /// Keep contents too.
+    #[arg(long)]
+    pub(crate) contents: bool,
+    /// Stay in the foreground and print what was recorded.
+    #[arg(long, short)]
+    pub(crate) foreground: bool,
+    /// The directory to mirror.
+    pub(crate) source: PathBuf,
+    /// Where to mirror it: an existing directory.
+    pub(crate) dir: PathBuf,
+}
+
+/// Replay a recorded trace: in the simulator, or for real on a volume in an image.
+#[derive(Args)]
+pub(crate) struct Replay {
+    /// The trace.
+    pub(crate) file: PathBuf,
+    /// Simulate on this configuration (see `twinfs compare --list`).
+    #[arg(long, short, default_value = "lfs", conflicts_with = "image")]
+    pub(crate) config: String,
+    /// The file is a flight log (`twinfs mount --flight`): repeat that run in the simulator and
+    /// succeed only if its event digest is the same.
+    #[arg(long, conflicts_with_all = ["config", "image"])]
+    pub(crate) verify: bool,
+    /// Replay for real on the volume in this image or device. It must not be mounted.
+    #[arg(long)]
+    pub(crate) image: Option<PathBuf>,
+    /// When operations are issued.
+    #[arg(long, value_enum, default_value = "asap")]
+    pub(crate) pace: Pace,
+    /// With --pace recorded or think: how many times faster than recorded.
+    #[arg(long, default_value_t = 1.0)]
+    pub(crate) speed: f64,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Print a completion script for a shell.
+///
+/// For bash: `twinfs completions bash > ~/.local/share/bash-completion/completions/twinfs`.
+#[derive(Args)]
+pub(crate) struct Completions {
+    /// Which shell.
+    pub(crate) shell: clap_complete::Shell,
+}
+
+/// Write the manual pages, one a command.
+#[derive(Args)]
+pub(crate) struct Man {
+    /// The directory to write them to, as ~/.local/share/man/man1; it is made if need be.
+    pub(crate) dir: PathBuf,
 }

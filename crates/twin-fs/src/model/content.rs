@@ -1,7 +1,8 @@
 //! What a regular file holds: a map from logical block to its content; what is missing is a hole.
 //!
 //! Contract: a block is held whole, `block_size` bytes of it, also the last one of the file. With
-//! bytes, all bytes behind the end of the file are zero, so that extending it shows zeros.
+//! bytes, all bytes behind the end of the file are zero, so that extending it shows zeros. What
+//! an inode holds itself (a file that has been small since it was empty) is bytes in any case.
 
 use std::collections::BTreeMap;
 
@@ -22,6 +23,8 @@ pub enum DataMode {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Grain {
     pub(super) block_size: u64,
+    /// The most that an inode holds itself.
+    pub(super) inline_max: u64,
     pub(super) data: DataMode,
     pub(super) ino: Ino,
     /// The request's number: the version of the stamps that it makes.
@@ -39,6 +42,8 @@ impl Grain {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Content {
     blocks: BTreeMap<u64, Block>,
+    /// The inode holds it.
+    inline: bool,
 }
 
 /// The part of a range that lies in a block, as offsets in the block.
@@ -75,12 +80,15 @@ impl Content {
         blocks_of(block_size, off, end).map(piece).collect()
     }
 
-    pub(super) fn write(&mut self, grain: &Grain, off: u64, data: &Data) {
+    /// Writes into a file of `size` bytes.
+    pub(super) fn write(&mut self, grain: &Grain, size: u64, off: u64, data: &Data) {
         let end = off + data.len();
+        let empty = size == 0 && self.blocks.is_empty();
+        self.inline = (self.inline || empty) && end.max(size) <= grain.inline_max;
         for lbn in blocks_of(grain.block_size, off, end) {
             let part = part_in(grain.block_size, lbn, off, end);
             let stamp = grain.stamp(lbn);
-            if grain.data == DataMode::Stamps {
+            if grain.data == DataMode::Stamps && !self.inline {
                 self.blocks.insert(lbn, Block::Stamp(stamp));
                 continue;
             }
@@ -101,16 +109,21 @@ impl Content {
 
     /// Makes the part of a block zero that lies in the range, or changes its stamp.
     fn zero_part(&mut self, grain: &Grain, lbn: u64, part: std::ops::Range<usize>) {
-        let Some(block) = self.blocks.get_mut(&lbn) else { return };
-        match grain.data {
-            DataMode::Bytes => block.bytes_mut()[part].fill(0),
-            DataMode::Stamps => *block = Block::Stamp(grain.stamp(lbn)),
+        match self.blocks.get_mut(&lbn) {
+            None | Some(Block::Zero(_)) => {}
+            Some(block @ Block::Bytes(_)) => block.bytes_mut()[part].fill(0),
+            Some(block @ Block::Stamp(_)) => *block = Block::Stamp(grain.stamp(lbn)),
         }
     }
 
     /// Cuts the content to a size, or makes ready to show more of it.
     pub(super) fn set_size(&mut self, grain: &Grain, old: u64, new: u64) {
         if new >= old {
+            self.inline &= new <= grain.inline_max;
+            if self.inline && new > 0 {
+                let zero = Block::Zero(grain.block_size as u32);
+                self.blocks.entry(0).or_insert(zero);
+            }
             return;
         }
         self.blocks.split_off(&new.div_ceil(grain.block_size));
@@ -131,8 +144,18 @@ impl Content {
             let part = part_in(grain.block_size, lbn, off, end);
             if part == part_in(grain.block_size, lbn, 0, size) {
                 self.blocks.remove(&lbn);
+                self.inline = false;
             } else {
                 self.zero_part(grain, lbn, part);
+            }
+        }
+    }
+
+    /// Makes the holes in a range blocks of zeros.
+    pub(super) fn fill(&mut self, grain: &Grain, off: u64, end: u64) {
+        if !self.inline {
+            for lbn in blocks_of(grain.block_size, off, end) {
+                self.blocks.entry(lbn).or_insert(Block::Zero(grain.block_size as u32));
             }
         }
     }
@@ -156,6 +179,6 @@ impl Content {
     /// Each block changed, or left out.
     pub(super) fn mapped(&self, f: impl Fn(u64, &Block) -> Option<Block>) -> Content {
         let blocks = self.blocks.iter().filter_map(|(lbn, block)| Some((*lbn, f(*lbn, block)?)));
-        Content { blocks: blocks.collect() }
+        Content { blocks: blocks.collect(), inline: self.inline }
     }
 }

@@ -183,7 +183,7 @@ pub async fn dump<F: FileSystem>(fs: &F, next_id: &mut u64) -> Result<Dump, Dump
     let root = Box::from(*b"/");
     let at_root = |error| DumpError { path: Box::from(*b"/"), error };
     walker.block_size = match walker.ask(Op::StatFs).await.map_err(at_root)? {
-        Reply::Stat(stat) if stat.block_size > 0 => u64::from(stat.block_size),
+        Reply::Stat(stat) if stat.io_size > 0 => u64::from(stat.io_size),
         _ => return Err(at_root(unexpected())),
     };
     let Reply::Attr(attr) = walker.ask(Op::GetAttr { ino: ROOT_INO }).await.map_err(at_root)?

@@ -9,6 +9,7 @@ impl ModelFs {
     pub(super) fn grain(&self, call: &Call<'_>, ino: Ino) -> Grain {
         Grain {
             block_size: u64::from(self.settings.block_size),
+            inline_max: self.settings.inline_max,
             data: self.settings.data,
             ino,
             version: call.request.id,
@@ -72,8 +73,8 @@ impl ModelFs {
             call,
             ino,
             |size| size.max(end),
-            |content, grain, _| {
-                content.write(grain, off, data);
+            |content, grain, size| {
+                content.write(grain, size, off, data);
             },
         );
         Ok(Reply::Written(data.len()))
@@ -97,10 +98,14 @@ impl ModelFs {
             Fallocate::PunchHole => true,
         };
         let new_size = |size: u64| if keep_size { size } else { size.max(end) };
-        self.change(call, ino, new_size, |content, grain, size| match how {
-            Fallocate::Allocate { .. } => {}
-            Fallocate::PunchHole | Fallocate::ZeroRange { .. } => {
+        let fill = self.settings.promised_is_data;
+        self.change(call, ino, new_size, |content, grain, size| {
+            if !matches!(how, Fallocate::Allocate { .. }) {
                 content.zero(grain, size, off, end);
+            }
+            content.set_size(grain, size, new_size(size));
+            if fill && matches!(how, Fallocate::Allocate { .. }) {
+                content.fill(grain, off, end.min(new_size(size)));
             }
         });
         Ok(Reply::Done)

@@ -17,14 +17,15 @@
 //! * A setting of the size always sets both times, even if it is the size already.
 //! * Seeking and punching are exact to the block: a block that was written is data until all its
 //!   bytes within the file are punched or zeroed, which makes it a hole. Promised blocks
-//!   ([`crate::Fallocate::Allocate`]) are holes.
+//!   ([`crate::Fallocate::Allocate`]) are holes, or data if the settings say so.
 //! * A directory that has been removed is empty, even of `.` and `..`: everything asked of its
 //!   names is [`FsError::NotFound`].
 //!
 //! **Stamps.** With [`DataMode::Stamps`] the model keeps, instead of bytes, which request changed
 //! a block last: any change of any byte within the file makes the whole block the stamp (inode,
 //! logical block, version: request id, offset 0, length: block size). So do a cut in the middle
-//! of a block, and punching or zeroing a part of one. Extending a file changes no block.
+//! of a block, and punching or zeroing a part of one. Extending a file changes no block. Data that
+//! an inode holds itself are bytes all the same, and stay so until their block is written again.
 
 mod attrs;
 mod content;
@@ -71,6 +72,14 @@ pub struct Settings {
     pub xattr_value_max: usize,
     /// The most bytes that an inode's extended attributes have in all, names and values.
     pub xattr_total_max: usize,
+    /// Whether there are extended attributes at all.
+    pub xattrs: bool,
+    /// Whether inodes have a time of birth; otherwise it is zero.
+    pub birth_times: bool,
+    /// The most data that an inode holds itself, in bytes. Such data are bytes, never stamps.
+    pub inline_max: u64,
+    /// Promised blocks are data from then on, not holes.
+    pub promised_is_data: bool,
 }
 
 impl Default for Settings {
@@ -83,6 +92,10 @@ impl Default for Settings {
             symlink_max: SYMLINK_MAX,
             xattr_value_max: XATTR_VALUE_MAX,
             xattr_total_max: usize::MAX,
+            xattrs: true,
+            birth_times: true,
+            inline_max: 0,
+            promised_is_data: false,
         }
     }
 }
@@ -241,6 +254,14 @@ impl ModelFs {
             }
             Op::StatFs => Ok(Reply::Stat(self.stat_fs())),
             Op::Access { ino, mask } => self.access(call, *ino, *mask),
+            Op::SetXattr { .. }
+            | Op::GetXattr { .. }
+            | Op::ListXattr { .. }
+            | Op::RemoveXattr { .. }
+                if !self.settings.xattrs =>
+            {
+                Err(FsError::NotSupported("extended attributes"))
+            }
             Op::SetXattr { ino, name, value, mode } => {
                 self.set_xattr(call, *ino, name, value, *mode)
             }
@@ -264,6 +285,16 @@ impl ModelFs {
                 (inode.refs, inode.opens) = (0, 0);
             }
             self.drop_if_dead(ino);
+        }
+    }
+
+    /// True if an inode is the same in another state of the model that this one came from, or
+    /// exists in neither. May say no of two that are equal.
+    pub fn shares_inode(&self, other: &ModelFs, ino: Ino) -> bool {
+        match (self.inodes.get(&ino), other.inodes.get(&ino)) {
+            (Some(a), Some(b)) => Rc::ptr_eq(a, b),
+            (None, None) => true,
+            _ => false,
         }
     }
 

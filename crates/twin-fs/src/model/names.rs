@@ -98,7 +98,7 @@ impl ModelFs {
             atime: call.now,
             mtime: call.now,
             ctime: call.now,
-            btime: call.now,
+            btime: if self.settings.birth_times { call.now } else { Timestamp::default() },
             ..Attr::default()
         };
         let inode = Inode { attr, body, xattrs: BTreeMap::new(), refs: 0, opens: 0 };

@@ -2,8 +2,9 @@
 
 use twin_disk::{Bytes, Origin};
 
+use crate::dinode::Dinode;
 use crate::layout::{Layout, Need};
-use crate::{Cred, FsError, Ino, Reply, Result, SetAttr, Volume, mode, perm};
+use crate::{Cred, FsError, Ino, Reply, Result, SetAttr, SetTime, Volume, mode, perm};
 
 impl<L: Layout> Volume<L> {
     pub(crate) async fn op_forget(&self, ino: Ino, count: u64) -> Result<Reply> {
@@ -20,22 +21,32 @@ impl<L: Layout> Volume<L> {
         id: u64,
     ) -> Result<Reply> {
         let inode = self.inode(ino).await?;
+        let nearest = |time| match time {
+            SetTime::Now => SetTime::Now,
+            SetTime::At(time) => SetTime::At(Dinode::nearest_time(&self.core.shape, time)),
+        };
+        let (atime, mtime) = (set.atime.map(nearest), set.mtime.map(nearest));
+        let ctime = set.ctime.map(|time| Dinode::nearest_time(&self.core.shape, time));
+        let set = &SetAttr { atime, mtime, ctime, ..set.clone() };
         let size = set.size.filter(|_| inode.d.borrow().kind() == mode::REGULAR);
         let _alone = match size {
             Some(_) => Some(inode.lock.write().await),
             None => None,
         };
         perm::set_attr(&inode.attr(), cred, set, self.core.now())?;
-        let _permit = match size {
-            Some(size) => {
-                self.set_size(&inode, size, id).await?;
-                None
-            }
-            None => Some(self.admit_small(Need::Shrink).await?),
+        // Again when it takes effect: waiting may have changed what the rules look at.
+        let effect = || {
+            let attr = perm::set_attr(&inode.attr(), cred, set, self.core.now())?;
+            self.set_attr_fields(&inode, &attr);
+            Ok(())
         };
-        // Again, because waiting may have changed what the rules look at.
-        let attr = perm::set_attr(&inode.attr(), cred, set, self.core.now())?;
-        self.set_attr_fields(&inode, &attr);
+        match size {
+            Some(size) => self.set_size(&inode, size, id, &effect).await?,
+            None => {
+                let _permit = self.admit_small(Need::Shrink).await?;
+                effect()?;
+            }
+        }
         Ok(Reply::Attr(self.attr(&inode)))
     }
 

@@ -14,7 +14,8 @@ const LINK_TARGET_MAX: usize = 4095;
 
 /// What a new inode is, apart from its owner.
 struct New<'a> {
-    mode: u32,
+    /// Or why it cannot be: an error that counts only if the name could be made.
+    mode: Result<u32>,
     rdev: u64,
     /// A symbolic link's target.
     target: &'a [u8],
@@ -29,8 +30,11 @@ impl<L: Layout> Volume<L> {
         rdev: u64,
         cred: &Cred,
     ) -> Result<Reply> {
-        let mode = perm::may_make_node(cred, mode, rdev)?;
-        let inode = self.make(dir, name, New { mode, rdev, target: &[] }, cred).await?;
+        // Only devices have a number.
+        let is_device = matches!(mode & mode::TYPE, mode::CHAR | mode::BLOCK);
+        let kind = perm::may_make_node(cred, mode, rdev);
+        let rdev = if is_device { rdev } else { 0 };
+        let inode = self.make(dir, name, New { mode: kind, rdev, target: &[] }, cred).await?;
         Ok(Reply::Entry(self.entry(&inode)))
     }
 
@@ -42,7 +46,8 @@ impl<L: Layout> Volume<L> {
         cred: &Cred,
     ) -> Result<Reply> {
         let mode = mode::DIRECTORY | mode & mode::PERMISSIONS;
-        let inode = self.make(dir, name, New { mode, rdev: 0, target: &[] }, cred).await?;
+        let inode =
+            self.make(dir, name, New { mode: Ok(mode), rdev: 0, target: &[] }, cred).await?;
         Ok(Reply::Entry(self.entry(&inode)))
     }
 
@@ -54,13 +59,16 @@ impl<L: Layout> Volume<L> {
         cred: &Cred,
     ) -> Result<Reply> {
         let longest = LINK_TARGET_MAX.min(self.core.shape.block_size as usize);
-        if target.is_empty() || target.contains(&0) {
+        if target.is_empty() {
             return Err(FsError::NotFound);
         }
         if target.len() > longest {
             return Err(FsError::NameTooLong);
         }
-        let new = New { mode: mode::SYMLINK | 0o777, rdev: 0, target };
+        if target.contains(&0) {
+            return Err(FsError::Invalid("a link's target has no zero byte"));
+        }
+        let new = New { mode: Ok(mode::SYMLINK | 0o777), rdev: 0, target };
         let inode = self.make(dir, name, new, cred).await?;
         Ok(Reply::Entry(self.entry(&inode)))
     }
@@ -73,11 +81,15 @@ impl<L: Layout> Volume<L> {
         exclusive: bool,
         cred: &Cred,
     ) -> Result<Reply> {
-        let new = New { mode: mode::REGULAR | mode & mode::PERMISSIONS, rdev: 0, target: &[] };
+        let mode = mode::REGULAR | mode & mode::PERMISSIONS;
+        let new = New { mode: Ok(mode), rdev: 0, target: &[] };
         let inode = match self.make(dir, name, new, cred).await {
             Err(FsError::Exists) if !exclusive => {
                 let found = self.lookup(dir, name, cred).await?;
-                perm::may_open(&found.attr(), cred, true, true, false)?;
+                if found.d.borrow().is_dir() {
+                    return Err(FsError::IsDirectory);
+                }
+                perm::may_open(&found.attr(), cred, false, false, false)?;
                 found
             }
             made => made?,
@@ -91,12 +103,13 @@ impl<L: Layout> Volume<L> {
         let dir = self.directory(dir).await?;
         let _alone = dir.lock.write().await;
         self.check_new_name(&dir, name, cred).await?;
-        if new.mode & mode::TYPE == mode::DIRECTORY && dir.d.borrow().nlink >= self.nlink_max() {
+        let mode = new.mode.clone()?;
+        if mode & mode::TYPE == mode::DIRECTORY && dir.d.borrow().nlink >= self.nlink_max() {
             return Err(FsError::TooManyLinks);
         }
         let _permit = self.admit_small(Need::Grow).await?;
-        let picked = self.layout.pick_inode(&self.core, dir.ino, new.mode).await?;
-        let result = self.make_picked(&dir, name, &new, cred, picked).await;
+        let picked = self.layout.pick_inode(&self.core, dir.ino, mode).await?;
+        let result = self.make_picked(&dir, name, &new, mode, cred, picked).await;
         if result.is_err() {
             self.layout.unpick(&self.core, picked);
         }
@@ -108,6 +121,7 @@ impl<L: Layout> Volume<L> {
         dir: &Rc<Inode>,
         name: &Name,
         new: &New<'_>,
+        mode: u32,
         cred: &Cred,
         picked: Picked,
     ) -> Result<Rc<Inode>> {
@@ -117,8 +131,8 @@ impl<L: Layout> Volume<L> {
         }
         // From here on nothing waits.
         let now = self.core.now();
-        let is_dir = new.mode & mode::TYPE == mode::DIRECTORY;
-        let birth = perm::birth(&dir.attr(), cred, new.mode);
+        let is_dir = mode & mode::TYPE == mode::DIRECTORY;
+        let birth = perm::birth(&dir.attr(), cred, mode);
         let shape = &self.core.shape;
         let mut d = Dinode::new(shape, picked.ino, picked.generation, birth.mode, now);
         (d.uid, d.gid, d.rdev) = (birth.uid, birth.gid, new.rdev);
@@ -141,7 +155,7 @@ impl<L: Layout> Volume<L> {
             inode.d.borrow_mut().size = size;
         }
         self.core.mark_inode_dirty(&inode);
-        self.insert(dir, plan, name, inode.ino, new.mode & mode::TYPE);
+        self.insert(dir, plan, name, inode.ino, mode & mode::TYPE);
         self.touch_dir(dir, now, i64::from(is_dir));
         Ok(inode)
     }
@@ -207,13 +221,8 @@ impl<L: Layout> Volume<L> {
 
     /// Errors that a name to be made may have, in the order that Linux gives them.
     async fn check_new_name(&self, dir: &Rc<Inode>, name: &Name, cred: &Cred) -> Result<()> {
-        check_name(name)?;
-        perm::access(&dir.attr(), cred, perm::EXECUTE)?;
-        if matches!(&**name, b"." | b"..") || self.find(dir, name).await?.is_some() {
+        if self.search(dir, name, cred).await?.is_some() {
             return Err(FsError::Exists);
-        }
-        if dir.d.borrow().nlink == 0 {
-            return Err(FsError::NotFound);
         }
         perm::may_create(&dir.attr(), cred)
     }
@@ -245,14 +254,8 @@ impl<L: Layout> Volume<L> {
 
 /// Errors of a name as such.
 pub(crate) fn check_name(name: &[u8]) -> Result<()> {
-    if name.len() > crate::NAME_MAX {
-        return Err(FsError::NameTooLong);
+    if name.is_empty() || name.contains(&b'/') || name.contains(&0) {
+        return Err(FsError::Invalid("a name is not empty and has no slash and no zero byte"));
     }
-    if name.is_empty() {
-        return Err(FsError::NotFound);
-    }
-    if name.contains(&b'/') || name.contains(&0) {
-        return Err(FsError::Invalid("a name cannot contain a slash or a zero byte"));
-    }
-    Ok(())
+    if name.len() > crate::NAME_MAX { Err(FsError::NameTooLong) } else { Ok(()) }
 }

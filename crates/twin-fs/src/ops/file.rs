@@ -34,7 +34,11 @@ impl<L: Layout> Volume<L> {
         id: u64,
     ) -> Result<()> {
         let _alone = inode.lock.write().await;
-        self.set_size(inode, 0, id).await?;
+        self.set_size(inode, 0, id, &|| self.note_write(inode, cred)).await
+    }
+
+    /// The times and set-id bits of a file whose content changes.
+    fn note_write(&self, inode: &std::rc::Rc<crate::Inode>, cred: &Cred) -> Result<()> {
         let mut attr = inode.attr();
         perm::after_write(&mut attr, cred, self.core.now());
         self.set_attr_fields(inode, &attr);
@@ -71,9 +75,6 @@ impl<L: Layout> Volume<L> {
             mode::DIRECTORY => return Err(FsError::IsDirectory),
             _ => return Err(FsError::Invalid("only a regular file has data")),
         }
-        if matches!(data, Data::Synthetic(_)) && !self.core.settings.expand_stamps {
-            self.stamped.set(true);
-        }
         Ok(Reply::Written(self.write(&inode, off, data, id, cred).await?))
     }
 
@@ -106,10 +107,7 @@ impl<L: Layout> Volume<L> {
             return Err(FsError::Invalid("fallocate of no bytes"));
         }
         let _alone = inode.lock.write().await;
-        self.fallocate(&inode, off, len, what, id).await?;
-        let mut attr = inode.attr();
-        perm::after_write(&mut attr, cred, self.core.now());
-        self.set_attr_fields(&inode, &attr);
+        self.fallocate(&inode, off, len, what, id, &|| self.note_write(&inode, cred)).await?;
         Ok(Reply::Done)
     }
 

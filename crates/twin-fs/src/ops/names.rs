@@ -105,16 +105,9 @@ impl<L: Layout> Volume<L> {
 
     /// The inode that a name leads to.
     pub(crate) async fn lookup(&self, dir: Ino, name: &Name, cred: &Cred) -> Result<Rc<Inode>> {
-        check_name(name)?;
         let dir = self.directory(dir).await?;
-        perm::access(&dir.attr(), cred, perm::EXECUTE)?;
         let _shared = dir.lock.read().await;
-        let found = match &**name {
-            b"." => Some(dir.ino),
-            b".." if dir.ino == crate::ROOT_INO => Some(dir.ino),
-            _ => self.find(&dir, name).await?.map(|hit| hit.ino),
-        };
-        let ino = found.ok_or(FsError::NotFound)?;
+        let ino = self.search(&dir, name, cred).await?.ok_or(FsError::NotFound)?.ino;
         self.inode(ino).await.map_err(|error| match error {
             // The directory is locked, so the name cannot have gone: the volume is damaged.
             FsError::NotFound => FsError::inconsistent(format!(
@@ -152,6 +145,22 @@ impl<L: Layout> Volume<L> {
 
     pub(crate) fn dir_blocks(&self, dir: &Inode) -> u64 {
         self.core.shape.blocks_for(dir.d.borrow().size)
+    }
+
+    /// Finds a name as a client may: if the directory may be searched, has not been removed, and
+    /// the name is possible.
+    pub(crate) async fn search(
+        &self,
+        dir: &Inode,
+        name: &[u8],
+        cred: &Cred,
+    ) -> Result<Option<Hit>> {
+        perm::access(&dir.attr(), cred, perm::EXECUTE)?;
+        if dir.d.borrow().nlink == 0 {
+            return Err(FsError::NotFound);
+        }
+        check_name(name)?;
+        self.find(dir, name).await
     }
 
     /// Finds a name.
@@ -451,6 +460,7 @@ impl<L: Layout> Volume<L> {
             d.nlink = d.nlink.saturating_add_signed(links as i32);
         }
         self.core.mark_inode_dirty(dir);
+        self.core.note_change();
     }
 
     fn wants_index(&self, dir: &Inode) -> bool {
@@ -550,7 +560,7 @@ impl<L: Layout> Volume<L> {
             self.destroy(&index).await?;
         }
         dir.room.borrow_mut().clear();
-        self.set_size(dir, unit, 0).await
+        self.set_size(dir, unit, 0, &|| Ok(())).await
     }
 }
 

@@ -4,6 +4,7 @@ use twin_cache::Lbn;
 use twin_disk::Origin;
 
 use super::names::with_bytes;
+use crate::core::Inode;
 use crate::layout::Layout;
 use crate::{DirEntry, FsError, Ino, Reply, Result, Volume, Work, mode};
 
@@ -23,48 +24,20 @@ impl<L: Layout> Volume<L> {
     ) -> Result<Reply> {
         let dir = self.directory(dir).await?;
         let _shared = dir.lock.read().await;
+        if dir.d.borrow().nlink == 0 {
+            return Err(FsError::NotFound);
+        }
         let block = u64::from(self.core.shape.block_size);
         let mut left = u64::from(max_bytes);
         let mut out: Vec<DirEntry> = Vec::new();
         let mut lbn = cookie / block;
-        'blocks: while lbn < self.dir_blocks(&dir) && dir.d.borrow().nlink > 0 {
-            self.core.cpu.charge(Work::Block).await;
-            // Directories are read on: the next blocks come with one request.
-            let ahead = (lbn + 8).min(self.dir_blocks(&dir));
-            if self.core.cache.peek(&dir.frames, lbn as Lbn).is_none() {
-                self.core.blocks(&dir, lbn, ahead, Origin::User).await?;
-            }
-            let frame = self.dir_block(&dir, lbn).await?;
-            let len = self.dir_len(&dir, lbn);
-            let from = cookie.saturating_sub(lbn * block).min(block) as usize;
-            let items: Vec<DirEntry> = with_bytes(&frame, |bytes| {
-                let items = self.dir_format().items(&bytes[..len], from);
-                items
-                    .map(|item| DirEntry {
-                        name: item.name.into(),
-                        ino: item.ino,
-                        kind: item.kind,
-                        next: lbn * block + item.next as u64,
-                        entry: None,
-                    })
-                    .collect()
-            });
-            for mut item in items {
+        'blocks: while lbn < self.dir_blocks(&dir) {
+            for mut item in self.block_items(&dir, lbn, cookie).await? {
                 let cost = cost(item.name.len(), plus);
                 if cost > left {
                     break 'blocks;
                 }
                 left -= cost;
-                if plus && !matches!(&*item.name, b"." | b"..") {
-                    item.entry = Some(match self.inode(item.ino).await {
-                        Ok(inode) => self.entry(&inode),
-                        Err(error) => {
-                            self.drop_entries(&out).await?;
-                            let what = format!("an entry of directory {}: {error}", dir.ino);
-                            return Err(FsError::inconsistent(what));
-                        }
-                    });
-                }
                 if &*item.name == b".." && dir.ino == crate::ROOT_INO {
                     (item.ino, item.kind) = (dir.ino, mode::DIRECTORY);
                 }
@@ -75,13 +48,56 @@ impl<L: Layout> Volume<L> {
         if out.is_empty() && left < 280 && lbn < self.dir_blocks(&dir) {
             return Err(FsError::Invalid("no room for one directory entry"));
         }
+        if plus {
+            self.add_entries(&dir, &mut out).await?;
+        }
         Ok(Reply::Dir(out))
     }
 
-    /// Takes back the references of entries that will not be replied.
-    async fn drop_entries(&self, entries: &[DirEntry]) -> Result<()> {
-        for entry in entries.iter().filter_map(|e| e.entry.as_ref()) {
-            self.core.change_refs(entry.attr.ino, |refs| refs.entries -= 1);
+    /// The entries of a directory's block, from a cookie on.
+    async fn block_items(&self, dir: &Inode, lbn: u64, cookie: u64) -> Result<Vec<DirEntry>> {
+        let block = u64::from(self.core.shape.block_size);
+        self.core.cpu.charge(Work::Block).await;
+        // Directories are read on: the next blocks come with one request.
+        let ahead = (lbn + 8).min(self.dir_blocks(dir));
+        if self.core.cache.peek(&dir.frames, lbn as Lbn).is_none() {
+            self.core.blocks(dir, lbn, ahead, Origin::User).await?;
+        }
+        let frame = self.dir_block(dir, lbn).await?;
+        let len = self.dir_len(dir, lbn);
+        let from = cookie.saturating_sub(lbn * block).min(block) as usize;
+        Ok(with_bytes(&frame, |bytes| {
+            let items = self.dir_format().items(&bytes[..len], from);
+            items
+                .map(|item| DirEntry {
+                    name: item.name.into(),
+                    ino: item.ino,
+                    kind: item.kind,
+                    next: lbn * block + item.next as u64,
+                    entry: None,
+                })
+                .collect()
+        }))
+    }
+
+    /// Adds what a listing with attributes has. All inodes are loaded first, so that what is told
+    /// of them is from one moment.
+    async fn add_entries(&self, dir: &Inode, items: &mut [DirEntry]) -> Result<()> {
+        let mut inodes = Vec::with_capacity(items.len());
+        for item in &*items {
+            inodes.push(match &*item.name {
+                b"." | b".." => None,
+                _ => Some(self.inode(item.ino).await.map_err(|error| match error {
+                    FsError::NotFound => FsError::inconsistent(format!(
+                        "an entry of directory {} leads to inode {}, which is free",
+                        dir.ino, item.ino
+                    )),
+                    other => other,
+                })?),
+            });
+        }
+        for (item, inode) in items.iter_mut().zip(inodes) {
+            item.entry = inode.map(|inode| self.entry(&inode));
         }
         Ok(())
     }

@@ -2,7 +2,6 @@
 
 use std::rc::Rc;
 
-use super::create::check_name;
 use crate::core::Inode;
 use crate::layout::{Layout, Need};
 use crate::perm::Victim;
@@ -16,13 +15,12 @@ impl<L: Layout> Volume<L> {
         is_rmdir: bool,
         cred: &Cred,
     ) -> Result<Reply> {
-        check_name(name)?;
         let dir = self.directory(dir).await?;
         let gone = {
             let _alone = dir.lock.write().await;
-            perm::access(&dir.attr(), cred, perm::EXECUTE)?;
+            let hit = self.search(&dir, name, cred).await?;
             check_dots(name, is_rmdir)?;
-            let hit = self.find(&dir, name).await?.ok_or(FsError::NotFound)?;
+            let hit = hit.ok_or(FsError::NotFound)?;
             let inode = self.inode(hit.ino).await?;
             let must_be = if is_rmdir { Victim::Directory } else { Victim::NotDirectory };
             perm::may_delete(&dir.attr(), &inode.attr(), cred, must_be)?;

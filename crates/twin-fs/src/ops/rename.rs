@@ -2,7 +2,6 @@
 
 use std::rc::Rc;
 
-use super::create::check_name;
 use super::names::{Hit, InsertPlan, RemovePlan};
 use crate::core::Inode;
 use crate::dinode::Dinode;
@@ -22,6 +21,16 @@ struct Move<'a> {
     target_parent: Option<Hit>,
 }
 
+/// Dots cannot be renamed.
+fn check_dots(from: &[u8], to: &[u8], how: RenameMode) -> Result<()> {
+    let is_dot = |name: &[u8]| matches!(name, b"." | b"..");
+    match (is_dot(from), is_dot(to), how) {
+        (false, false, _) => Ok(()),
+        (false, true, RenameMode::NoReplace) => Err(FsError::Exists),
+        _ => Err(FsError::Invalid("a dot cannot be renamed")),
+    }
+}
+
 impl<L: Layout> Volume<L> {
     pub(crate) async fn op_rename(
         &self,
@@ -30,12 +39,6 @@ impl<L: Layout> Volume<L> {
         how: RenameMode,
         cred: &Cred,
     ) -> Result<Reply> {
-        for name in [from.1, to.1] {
-            check_name(name)?;
-            if matches!(&**name, [b'.'] | [b'.', b'.']) {
-                return Err(FsError::Invalid("a dot cannot be renamed"));
-            }
-        }
         let _tree = if from.0 == to.0 { None } else { Some(self.rename_lock.write().await) };
         let from_dir = self.directory(from.0).await?;
         let to_dir = self.directory(to.0).await?;
@@ -64,9 +67,10 @@ impl<L: Layout> Volume<L> {
     ) -> Result<Option<Ino>> {
         perm::access(&from.attr(), cred, perm::EXECUTE)?;
         perm::access(&to.attr(), cred, perm::EXECUTE)?;
-        let source_hit = self.find(from, from_name).await?.ok_or(FsError::NotFound)?;
+        check_dots(from_name, to_name, how)?;
+        let source_hit = self.search(from, from_name, cred).await?.ok_or(FsError::NotFound)?;
         let source = self.inode(source_hit.ino).await?;
-        let target = match self.find(to, to_name).await? {
+        let target = match self.search(to, to_name, cred).await? {
             Some(hit) => Some((self.inode(hit.ino).await?, hit)),
             None => None,
         };
@@ -76,16 +80,15 @@ impl<L: Layout> Volume<L> {
             _ => {}
         }
         self.check_no_loop(&source, to).await?;
-        if let (Some((inode, _)), RenameMode::Exchange) = (&target, how) {
-            self.check_no_loop(inode, from).await?;
-        }
         if let Some((inode, _)) = &target {
+            if how == RenameMode::Exchange {
+                self.check_no_loop(inode, from).await?;
+            } else if self.is_within(from, inode).await? {
+                // Replacing an ancestor of the source: it is not empty.
+                return Err(FsError::NotEmpty);
+            }
             if inode.ino == source.ino {
                 return Ok(None);
-            }
-            // Replacing an ancestor of the source: it is not empty.
-            if how != RenameMode::Exchange && self.is_within(from, inode).await? {
-                return Err(FsError::NotEmpty);
             }
         }
         let attrs = (from.attr(), source.attr(), to.attr());

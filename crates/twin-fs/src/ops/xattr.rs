@@ -18,7 +18,7 @@ use crate::{Cred, FsError, Ino, Name, Reply, Result, Volume, XattrMode, perm};
 
 /// The longest value, in bytes (Linux's `XATTR_SIZE_MAX`).
 const VALUE_MAX: usize = 65_536;
-/// The most that all attributes of an inode may take, in bytes.
+/// The most that all attributes of an inode may have, names and values, in bytes.
 const TOTAL_MAX: usize = 256 * 1024;
 
 type Attributes = BTreeMap<Vec<u8>, Vec<u8>>;
@@ -121,10 +121,10 @@ impl<L: Layout> Volume<L> {
     ) -> Result<Reply> {
         self.check_xattrs()?;
         let inode = self.inode(ino).await?;
-        perm::may_xattr(&inode.attr(), cred, name, true)?;
         if value.len() > VALUE_MAX {
             return Err(FsError::AttributesTooBig);
         }
+        perm::may_xattr(&inode.attr(), cred, name, true)?;
         let _alone = inode.lock.write().await;
         let mut attributes = self.attributes(&inode).await?;
         match (attributes.contains_key(&**name), how) {
@@ -157,10 +157,11 @@ impl<L: Layout> Volume<L> {
 
     /// Puts the attributes where they fit. A new hidden file replaces the old one as one step.
     async fn store_attributes(&self, inode: &Rc<Inode>, attributes: &Attributes) -> Result<()> {
-        let raw = encode(attributes);
-        if raw.len() > TOTAL_MAX {
+        let total: usize = attributes.iter().map(|(name, value)| name.len() + value.len()).sum();
+        if total > TOTAL_MAX {
             return Err(FsError::AttributesTooBig);
         }
+        let raw = encode(attributes);
         let old = match inode.d.borrow().xattr_ino {
             0 => None,
             old => Some(old),
@@ -180,6 +181,7 @@ impl<L: Layout> Volume<L> {
         }
         inode.d.borrow_mut().ctime = self.core.now();
         self.core.mark_inode_dirty(inode);
+        self.core.note_change();
         if let Some(old) = old {
             self.orphan_hidden(&old);
             self.destroy(&old).await?;

@@ -63,7 +63,7 @@ fn wanted(options: &SessionOptions) -> u64 {
         | init::INIT_EXT;
     let or_none = |condition: bool, flags: u64| if condition { flags } else { 0 };
     // Without requests for opens nobody would tell us of a truncating one.
-    let opens = if options.count_opens {
+    let opens = if options.executes_opens() {
         init::ATOMIC_O_TRUNC
     } else {
         init::NO_OPEN_SUPPORT | init::NO_OPENDIR_SUPPORT

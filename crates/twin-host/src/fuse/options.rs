@@ -26,7 +26,8 @@ pub struct SessionOptions {
     /// Only this mount changes the volume: the kernel may keep cached data between opens and
     /// need not look for changes.
     pub exclusive: bool,
-    /// The kernel checks permission bits (mount option `default_permissions`).
+    /// The kernel checks permission bits (mount option `default_permissions`). If it does not,
+    /// opens are executed whatever [`count_opens`](Self::count_opens) says: the core checks there.
     pub kernel_checks: bool,
     /// The largest write and read, in bytes: a multiple of 4,096, at most 1 MiB.
     pub max_write: u32,
@@ -66,6 +67,13 @@ impl SessionOptions {
             exclusive: false,
             ..SessionOptions::default()
         }
+    }
+}
+
+impl SessionOptions {
+    /// True if opens are requests.
+    pub(super) fn executes_opens(&self) -> bool {
+        self.count_opens || !self.kernel_checks
     }
 }
 

@@ -227,7 +227,7 @@ impl<F: FileSystem> Session<F> {
     /// The name, in the root, of a file that is not there: opening it once tells the kernel that
     /// opens need no request, files that it creates included. `None` if they do.
     pub(super) fn prime_name(&self) -> Option<&str> {
-        (!self.0.options.count_opens).then_some(self.0.prime_name.as_str())
+        (!self.0.options.executes_opens()).then_some(self.0.prime_name.as_str())
     }
 
     /// What it has seen so far.

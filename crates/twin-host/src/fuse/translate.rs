@@ -162,11 +162,13 @@ fn translate(
         }
         _ => {}
     }
+    let valid = if let Call::SetAttr { set } = &call { set.valid } else { 0 };
     // By ownership, and with it by group, only these decide.
-    let by_group =
-        matches!(&call, Call::SetAttr { set } if set.valid & (fattr::GID | fattr::MODE) != 0);
+    let mut cred = cred(header, options, valid & (fattr::GID | fattr::MODE) != 0);
+    // Whoever has it open for writing was let in then.
+    cred.checked |= valid & fattr::FH != 0;
     let (op, expect) = operation(ino(header.nodeid)?, call, agreed)?;
-    Ok(Plan::Ask(cred(header, options, by_group), op, expect))
+    Ok(Plan::Ask(cred, op, expect))
 }
 
 fn forget(forgets: &[(u64, u64)]) -> Plan {

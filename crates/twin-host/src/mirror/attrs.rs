@@ -20,11 +20,11 @@ const XATTR_MAX: usize = 64 << 10;
 
 impl Mirror {
     pub(super) fn get_attr(&self, ino: Ino) -> Result<Attr, Errno> {
-        self.nodes.borrow().attr(ino)
+        self.nodes.borrow_mut().attr(ino)
     }
 
     pub(super) fn set_attr(&self, ino: Ino, set: &SetAttr) -> Result<Attr, Errno> {
-        let fd = self.nodes.borrow().path_fd(ino)?;
+        let fd = self.nodes.borrow_mut().path_fd(ino)?;
         if let Some(size) = set.size {
             self.set_size(ino, size)?;
         }
@@ -58,7 +58,7 @@ impl Mirror {
     }
 
     pub(super) fn access(&self, ino: Ino, mask: u32) -> Result<Reply, Errno> {
-        let fd = self.nodes.borrow().path_fd(ino)?;
+        let fd = self.nodes.borrow_mut().path_fd(ino)?;
         let mut access = Access::EXISTS;
         access.set(Access::READ_OK, mask & 4 != 0);
         access.set(Access::WRITE_OK, mask & 2 != 0);
@@ -71,7 +71,7 @@ impl Mirror {
 
     /// A path to a held inode, for calls that take no descriptor of a path.
     fn held_path(&self, ino: Ino) -> Result<(Rc<OwnedFd>, String), Errno> {
-        let fd = self.nodes.borrow().path_fd(ino)?;
+        let fd = self.nodes.borrow_mut().path_fd(ino)?;
         let path = format!("/proc/self/fd/{}", fd.as_raw_fd());
         Ok((fd, path))
     }

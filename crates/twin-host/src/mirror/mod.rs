@@ -5,11 +5,15 @@
 //! that names may change under it, as libfuse's `passthrough_ll` does it. Every operation is a
 //! system call, executed in place: nothing here ever waits.
 //!
+//! The superuser's mirror may know any number of inodes, an ordinary user's as many as the limit of
+//! descriptors allows.
+//!
 //! Run by the superuser it acts as whoever asks (see `identity`). It clears the process's umask
 //! and raises its limit of descriptors, since both belong to the whole process.
 
 mod attrs;
 mod files;
+mod handle;
 mod identity;
 mod names;
 mod nodes;
@@ -42,11 +46,18 @@ impl Mirror {
     /// # Errors
     /// If it is no directory or may not be read, or `/proc` is not mounted.
     pub fn open(source: &Path) -> io::Result<Mirror> {
+        Mirror::with_fd_limit(source, raise_fd_limit())
+    }
+
+    /// As [`Mirror::open`], with about `most_fds` descriptors at most.
+    ///
+    /// # Errors
+    /// As [`Mirror::open`].
+    pub fn with_fd_limit(source: &Path, most_fds: usize) -> io::Result<Mirror> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = rustix::fs::open(source, flags, Mode::empty())?;
         let held = rustix::fs::open("/proc/self/fd", flags, Mode::empty())?;
         umask(Mode::empty());
-        let most_fds = raise_fd_limit();
         let nodes = Nodes::new(root, most_fds)?;
         Ok(Mirror { nodes: RefCell::new(nodes), held, identity: Identity::of_process() })
     }
@@ -102,13 +113,13 @@ impl Mirror {
 
     /// Opens a held inode for more than its path.
     fn reopen(&self, ino: Ino, flags: OFlags) -> Result<OwnedFd, Errno> {
-        let fd = self.nodes.borrow().path_fd(ino)?;
+        let fd = self.nodes.borrow_mut().path_fd(ino)?;
         let name = rustix::path::DecInt::from_fd(&fd);
         rustix::fs::openat(&self.held, name, flags | OFlags::CLOEXEC, Mode::empty())
     }
 
     fn stat_fs(&self) -> Result<Reply, Errno> {
-        let root = self.nodes.borrow().path_fd(twin_fs::ROOT_INO)?;
+        let root = self.nodes.borrow_mut().path_fd(twin_fs::ROOT_INO)?;
         let stat = rustix::fs::fstatvfs(&root)?;
         Ok(Reply::Stat(VolumeStat {
             block_size: stat.f_frsize as u32,

@@ -20,7 +20,7 @@ const DIR_BUFFER: usize = 64 << 10;
 
 impl Mirror {
     fn dir_fd(&self, dir: Ino) -> Result<Rc<OwnedFd>, Errno> {
-        self.nodes.borrow().path_fd(dir)
+        self.nodes.borrow_mut().path_fd(dir)
     }
 
     fn enter(&self, dir: &OwnedFd, name: &[u8]) -> Result<Entry, Errno> {
@@ -88,7 +88,9 @@ impl Mirror {
     }
 
     pub(super) fn remove(&self, dir: Ino, name: &[u8], flags: AtFlags) -> Result<Reply, Errno> {
-        rustix::fs::unlinkat(&*self.dir_fd(dir)?, name, flags)?;
+        let dir = self.dir_fd(dir)?;
+        self.nodes.borrow_mut().hold_victim(&dir, name);
+        rustix::fs::unlinkat(&*dir, name, flags)?;
         Ok(Reply::Done)
     }
 
@@ -105,6 +107,7 @@ impl Mirror {
             RenameMode::Whiteout => RenameFlags::WHITEOUT,
         };
         let (dir, to_dir) = (self.dir_fd(dir)?, self.dir_fd(to_dir)?);
+        self.nodes.borrow_mut().hold_victim(&to_dir, to_name);
         rustix::fs::renameat_with(&*dir, name, &*to_dir, to_name, flags)?;
         Ok(Reply::Done)
     }

@@ -1,13 +1,19 @@
 //! The inodes that the kernel knows, and the descriptors that hold them.
+//!
+//! The kernel may know more inodes than a process may have descriptors. Then those that were
+//! entered first, and that nobody has open, are held by a handle instead, if the host lets us.
+//! What is removed meanwhile would be lost so: it gets its descriptor back before.
 
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 
-use rustix::fs::{AtFlags, Statx, StatxFlags, statx};
+use rustix::fs::{AtFlags, Mode, OFlags, Statx, StatxFlags, openat, statx};
 use rustix::io::Errno;
 use twin_fs::{Attr, Entry, Ino, ROOT_INO, Timestamp};
 use twin_rt::FixedMap;
+
+use super::handle::Handle;
 
 /// How many inodes that nobody has open may keep descriptors for data.
 const IDLE_FILES: usize = 256;
@@ -20,12 +26,28 @@ type Key = (u64, u64);
 /// An inode.
 struct Node {
     key: Key,
-    /// Holds it; cannot read or write.
-    path: Rc<OwnedFd>,
+    hold: Hold,
+    /// Must not be held by a handle: it has lost its name, or may.
+    pinned: bool,
     is_dir: bool,
     refs: u64,
     opens: u32,
     files: Files,
+}
+
+/// What keeps an inode.
+enum Hold {
+    /// A descriptor that cannot read or write.
+    Path(Rc<OwnedFd>),
+    /// Nothing, but it can be opened again while it has a name.
+    Handle(Handle),
+}
+
+impl Node {
+    fn new(key: Key, path: OwnedFd, is_dir: bool) -> Node {
+        let (hold, files) = (Hold::Path(Rc::new(path)), Files::default());
+        Node { key, hold, pinned: false, is_dir, refs: 0, opens: 0, files }
+    }
 }
 
 /// Descriptors for data, opened when they are needed.
@@ -46,13 +68,23 @@ pub(super) struct Nodes {
     next_own: Ino,
     /// Inodes that may have data descriptors without being open, the oldest first.
     idle: VecDeque<Ino>,
-    most_fds: usize,
+    /// A directory of the mirrored file system, to open handles by.
+    mount: OwnedFd,
+    /// How many inodes are held by descriptors, and how many may be.
+    held: usize,
+    most_held: usize,
+    /// Those inodes, the oldest first; some that have gone since.
+    order: VecDeque<Ino>,
+    /// The host lets us open handles.
+    handles_open: bool,
 }
 
 impl Nodes {
     pub(super) fn new(root: OwnedFd, most_fds: usize) -> Result<Nodes, Errno> {
         let stat = stat_of(&root)?;
         let key = key_of(&stat);
+        let mount = openat(&root, c".", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+        let handles_open = Handle::of(&root).and_then(|handle| handle.open(&mount)).is_ok();
         let mut nodes = Nodes {
             by_ino: FixedMap::default(),
             by_key: FixedMap::default(),
@@ -60,10 +92,14 @@ impl Nodes {
             root_number: key.1,
             next_own: OWN_NUMBERS,
             idle: VecDeque::new(),
-            most_fds,
+            mount,
+            handles_open,
+            held: 1,
+            // The rest is for data and for whatever else the process does.
+            most_held: most_fds / 4 * 3,
+            order: VecDeque::new(),
         };
-        let path = Rc::new(root);
-        let root = Node { key, path, is_dir: true, refs: 1, opens: 0, files: Files::default() };
+        let root = Node { refs: 1, pinned: true, ..Node::new(key, root, true) };
         nodes.by_ino.insert(ROOT_INO, root);
         nodes.by_key.insert(key, ROOT_INO);
         Ok(nodes)
@@ -73,8 +109,58 @@ impl Nodes {
         self.by_ino.get(&ino).ok_or(Errno::STALE)
     }
 
-    pub(super) fn path_fd(&self, ino: Ino) -> Result<Rc<OwnedFd>, Errno> {
-        self.node(ino).map(|node| Rc::clone(&node.path))
+    pub(super) fn path_fd(&mut self, ino: Ino) -> Result<Rc<OwnedFd>, Errno> {
+        let node = self.by_ino.get_mut(&ino).ok_or(Errno::STALE)?;
+        let handle = match &node.hold {
+            Hold::Path(path) => return Ok(Rc::clone(path)),
+            Hold::Handle(handle) => handle,
+        };
+        let path = Rc::new(handle.open(&self.mount)?);
+        node.hold = Hold::Path(Rc::clone(&path));
+        self.note_held(ino);
+        Ok(path)
+    }
+
+    fn note_held(&mut self, ino: Ino) {
+        self.held += 1;
+        self.order.push_back(ino);
+        if self.held > self.most_held && self.handles_open {
+            self.let_go();
+        }
+    }
+
+    /// Lets some inodes be held by their handles. A few at a time: it is called for each new one.
+    fn let_go(&mut self) {
+        for _ in 0..8 {
+            let Some(ino) = self.order.pop_front() else { return };
+            let Some(node) = self.by_ino.get_mut(&ino) else { continue };
+            let Hold::Path(path) = &node.hold else { continue };
+            // What has lost its name cannot be found again.
+            node.pinned |= stat_of(path).is_ok_and(|stat| stat.stx_nlink == 0);
+            let foreign = node.key.0 != self.root_device;
+            match Handle::of(path) {
+                Ok(handle) if !node.pinned && node.opens == 0 && !foreign => {
+                    node.hold = Hold::Handle(handle);
+                    node.files = Files::default();
+                    self.held -= 1;
+                }
+                _ => self.order.push_back(ino),
+            }
+        }
+    }
+
+    /// Called before a name is taken away: gives what it names its descriptor back.
+    pub(super) fn hold_victim(&mut self, dir: &OwnedFd, name: &[u8]) {
+        if self.held == self.by_ino.len() {
+            return;
+        }
+        let stat = statx(dir, name, AtFlags::SYMLINK_NOFOLLOW, StatxFlags::BASIC_STATS);
+        let Some(&ino) = stat.ok().and_then(|stat| self.by_key.get(&key_of(&stat))) else { return };
+        if self.path_fd(ino).is_ok()
+            && let Some(node) = self.by_ino.get_mut(&ino)
+        {
+            node.pinned = true;
+        }
     }
 
     pub(super) fn is_dir(&self, ino: Ino) -> Result<bool, Errno> {
@@ -83,7 +169,7 @@ impl Nodes {
 
     /// True while there is room to hold more inodes than we must.
     pub(super) fn has_room(&self) -> bool {
-        self.by_ino.len() < self.most_fds / 4 * 3
+        self.held < self.most_held
     }
 
     /// Our number of an inode that an entry of `dir` names, whether we hold it or not.
@@ -124,9 +210,23 @@ impl Nodes {
         };
         let attr = attr_of(ino, &stat);
         let is_dir = attr.is_dir();
-        let fresh =
-            || Node { key, path: Rc::new(fd), is_dir, refs: 0, opens: 0, files: Files::default() };
-        self.by_ino.entry(ino).or_insert_with(fresh).refs += 1;
+        let newly_held = match self.by_ino.get_mut(&ino) {
+            Some(node) => {
+                node.refs += 1;
+                let by_handle = matches!(node.hold, Hold::Handle(_));
+                if by_handle {
+                    node.hold = Hold::Path(Rc::new(fd));
+                }
+                by_handle
+            }
+            None => {
+                self.by_ino.insert(ino, Node { refs: 1, ..Node::new(key, fd, is_dir) });
+                true
+            }
+        };
+        if newly_held {
+            self.note_held(ino);
+        }
         Ok(Entry { attr, generation: 0 })
     }
 
@@ -144,12 +244,18 @@ impl Nodes {
         let unused = self.by_ino.get(&ino).filter(|node| node.refs == 0 && node.opens == 0);
         if let Some(key) = unused.map(|node| node.key) {
             self.by_key.remove(&key);
-            self.by_ino.remove(&ino);
+            let node = self.by_ino.remove(&ino);
+            if node.is_some_and(|node| matches!(node.hold, Hold::Path(_))) {
+                self.held -= 1;
+            }
+            if self.order.len() > 2 * self.by_ino.len() + 16 {
+                self.order.retain(|ino| self.by_ino.contains_key(ino));
+            }
         }
     }
 
-    pub(super) fn attr(&self, ino: Ino) -> Result<Attr, Errno> {
-        Ok(attr_of(ino, &stat_of(&self.node(ino)?.path)?))
+    pub(super) fn attr(&mut self, ino: Ino) -> Result<Attr, Errno> {
+        Ok(attr_of(ino, &stat_of(&*self.path_fd(ino)?)?))
     }
 
     pub(super) fn count_open(&mut self, ino: Ino) {

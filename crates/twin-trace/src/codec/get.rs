@@ -135,13 +135,38 @@ impl Decoder {
     #[inline]
     pub(crate) fn request(&mut self, code: u8, flags: u8) -> Result<(Nanos, Request)> {
         let verb = Verb::from_code(code).ok_or("a record of an unknown kind")?;
-        self.context.request += 1;
+        self.context.request = self.context.request.wrapping_add(1);
         let op = self.op(verb, flags)?;
         let at_ns = self.time()?;
         let index = self.who()?;
         let Who { client, cred } = &self.table[index];
         let (client, cred) = (*client, cred.clone());
         Ok((at_ns, Request { id: self.context.request, client, cred, op }))
+    }
+
+    /// The request whose tag was read, with its own number.
+    pub(crate) fn arrival(&mut self, code: u8, flags: u8) -> Result<Request> {
+        let before = self.context.request;
+        let (_, mut request) = self.request(code, flags)?;
+        request.id = self.get_delta(column::REPLY, before)?;
+        self.context.request = request.id;
+        Ok(request)
+    }
+
+    /// The number of a device request that was completed.
+    pub(crate) fn io(&mut self) -> Result<u64> {
+        self.context.io = self.get_delta(column::REPLY, self.context.io)?;
+        Ok(self.context.io)
+    }
+
+    /// A text.
+    pub(crate) fn text(&mut self) -> Result<String> {
+        String::from_utf8(self.name()?.into()).map_err(|_| "a text that is not UTF-8")
+    }
+
+    /// Bytes left of the numbers: nothing that takes a number each can be more.
+    pub(crate) fn numbers_left(&self) -> u64 {
+        self.columns[column::NUMBER].left() as u64
     }
 
     /// Who asks: a place in the table.

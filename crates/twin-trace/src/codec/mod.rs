@@ -98,6 +98,8 @@ pub(crate) struct Context {
     len: u64,
     /// The cookie that a listing ended with last.
     cookie: u64,
+    /// The device request that was completed last.
+    io: u64,
     /// Who asked last: an index into the frame's table.
     who: usize,
     /// For inode numbers modulo the size: where the inode was read or written last, and where
@@ -108,15 +110,15 @@ pub(crate) struct Context {
 impl Context {
     fn new() -> Context {
         let streams = Box::new([(0, 0); STREAMS]);
-        let (at_ns, request) = (0, 0);
-        Context { at_ns, request, ino: 0, dir: 0, entry: 0, len: 0, cookie: 0, who: 0, streams }
+        let (at_ns, request, ino, dir, entry) = (0, 0, 0, 0, 0);
+        Context { at_ns, request, ino, dir, entry, len: 0, cookie: 0, io: 0, who: 0, streams }
     }
 
     /// Starts a frame whose first record comes after this time and this request.
     fn start(&mut self, at_ns: u64, request: u64) {
         (self.at_ns, self.request) = (at_ns, request);
         (self.ino, self.dir, self.entry) = (twin_fs::ROOT_INO, twin_fs::ROOT_INO, 0);
-        (self.len, self.cookie, self.who) = (0, 0, 0);
+        (self.len, self.cookie, self.io, self.who) = (0, 0, 0, 0);
         self.streams.fill((0, 0));
     }
 

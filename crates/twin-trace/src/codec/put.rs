@@ -108,10 +108,34 @@ impl Encoder {
         (self.context.entry, self.context.ino) = (ino, ino);
     }
 
+    /// A request with its own number, at the time of the last record. Nothing is added if it is
+    /// too big.
+    pub(crate) fn arrival(&mut self, request: &Request) -> Result<(), TooBig> {
+        let before = self.context.request;
+        self.context.request = request.id.wrapping_sub(1);
+        let added = self.request(self.context.at_ns, request);
+        match added {
+            Ok(()) => put_delta(&mut self.columns[column::REPLY], request.id, before),
+            Err(_) => self.context.request = before,
+        }
+        added
+    }
+
+    /// The number of a device request that was completed.
+    pub(crate) fn io(&mut self, io: u64) {
+        put_delta(&mut self.columns[column::REPLY], io, self.context.io);
+        self.context.io = io;
+    }
+
+    /// A text.
+    pub(crate) fn text(&mut self, text: &str) {
+        self.name(text.as_bytes());
+    }
+
     /// A request with its time. Nothing is added if it is too big.
     pub(crate) fn request(&mut self, at_ns: Nanos, request: &Request) -> Result<(), TooBig> {
         check(&request.op, self.contents)?;
-        self.context.request += 1;
+        self.context.request = self.context.request.wrapping_add(1);
         self.op(&request.op);
         self.time(at_ns);
         self.who(request);

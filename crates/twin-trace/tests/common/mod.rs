@@ -26,11 +26,11 @@ pub fn any(rng: &mut Rng) -> u64 {
     if bits == 0 { 0 } else { rng.next_u64() >> (64 - bits) }
 }
 
-fn any32(rng: &mut Rng) -> u32 {
+pub fn any32(rng: &mut Rng) -> u32 {
     any(rng) as u32
 }
 
-fn name(rng: &mut Rng) -> Name {
+pub fn name(rng: &mut Rng) -> Name {
     let len = if rng.chance(0.02) { rng.below(2000) } else { rng.below(12) };
     (0..len).map(|_| rng.next_u64() as u8).collect()
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressStyle};
 use twin_lab::{Config, Workload, compare, defaults, settings_help, table};
 
-use super::Outcome;
+use super::{Outcome, say};
 use crate::cli::Compare;
 
 /// The workload when none is named.
@@ -16,7 +16,7 @@ const DEFAULT_WORKLOAD: &str = "build";
 
 pub(crate) fn run(args: &Compare) -> Outcome {
     if args.list {
-        print!("{}", settings_help());
+        say(settings_help().trim_end())?;
         return Ok(ExitCode::SUCCESS);
     }
     let configs = match &args.configs[..] {
@@ -42,9 +42,9 @@ pub(crate) fn run(args: &Compare) -> Outcome {
     }
     if args.json {
         let text = serde_json::to_string_pretty(&figures).map_err(|e| e.to_string())?;
-        println!("{text}");
+        say(text)?;
     } else {
-        println!("{}", table(&figures));
+        say(table(&figures))?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -7,7 +7,7 @@ use twin_disk::{BlockDevice, DeviceInfo, Io, Pending};
 use twin_host::{FileDevice, Host, HostOptions, ImageOptions, create_image};
 use twin_lfs::{Lfs, MkfsOptions, read_superblock};
 
-use super::{Outcome, random_bytes};
+use super::{Outcome, random_bytes, say};
 use crate::cli::{Mkfs, Profile};
 use crate::size::Size;
 
@@ -89,7 +89,7 @@ fn make(args: &Mkfs, options: &MkfsOptions, is_new: bool) -> Result<(), String> 
         Lfs::mkfs(&rt, Rc::clone(&device), options).await.map_err(|e| e.to_string())
     };
     let sb = host.rt().block_on(work).map_err(|e| e.to_string())??;
-    println!(
+    say(format!(
         "{}: LFS, {:?} profile, {} in {} segments of {}, blocks of {}",
         args.image.display(),
         sb.profile,
@@ -97,6 +97,6 @@ fn make(args: &Mkfs, options: &MkfsOptions, is_new: bool) -> Result<(), String> 
         sb.segments,
         Size(sb.segment_size.into()),
         Size(sb.shape.block_size.into()),
-    );
+    ))?;
     Ok(())
 }

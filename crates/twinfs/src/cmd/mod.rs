@@ -1,8 +1,12 @@
 //! The commands, a file each.
 
 mod compare;
+mod manual;
 mod mkfs;
 mod mount;
+mod record;
+mod replay;
+mod serving;
 mod umount;
 
 use std::process::ExitCode;
@@ -18,7 +22,11 @@ pub(crate) fn run(command: Command) -> Outcome {
         Command::Mkfs(args) => mkfs::run(&args),
         Command::Mount(args) => mount::run(args),
         Command::Umount(args) => umount::run(&args),
+        Command::Record(args) => record::run(args),
+        Command::Replay(args) => replay::run(&args),
         Command::Compare(args) => compare::run(&args),
+        Command::Completions(args) => manual::completions(&args),
+        Command::Man(args) => manual::pages(&args),
     }
 }
 
@@ -30,5 +38,20 @@ pub(crate) fn random_bytes() -> Result<[u8; 16], String> {
         Ok(16) => Ok(bytes),
         Ok(_) => Err("the host has no random numbers".into()),
         Err(error) => Err(format!("random numbers: {error}")),
+    }
+}
+
+/// A path that still means the same in the root directory, where background processes work.
+pub(crate) fn absolute(path: &std::path::Path) -> Result<std::path::PathBuf, String> {
+    std::path::absolute(path).map_err(|e| format!("{}: {e}", path.display()))
+}
+
+/// Prints a line. A reader that has gone (`| head`) is no error.
+pub(crate) fn say(text: impl std::fmt::Display) -> Result<(), String> {
+    use std::io::Write;
+    let mut out = std::io::stdout().lock();
+    match writeln!(out, "{text}").and_then(|()| out.flush()) {
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        other => other.map_err(|e| format!("standard output: {e}")),
     }
 }

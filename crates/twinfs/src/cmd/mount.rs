@@ -1,31 +1,28 @@
 //! `twinfs mount`: opens a volume and serves it over FUSE until it is unmounted.
 
-use std::path::PathBuf;
+use std::fs::File;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::rc::Rc;
 
-use twin_disk::BlockDevice;
+use twin_disk::{BlockDevice, DeviceLog, Recorded};
 use twin_fs::{Cpu, Settings, Volume};
-use twin_host::fuse::{
-    Mount as FuseMount, MountOptions, Ready, Session, SessionOptions, in_background, serve,
-};
-use twin_host::{FileDevice, Host, HostOptions, ImageOptions, Signals};
+use twin_host::fuse::{Mount as FuseMount, MountOptions, Ready, SessionOptions, in_background};
+use twin_host::{FileDevice, FlightLog, FlightRecorder, Host, HostOptions, ImageOptions, Signals};
+use twin_lab::{CLOSE, FlightSettings};
 use twin_lfs::{Lfs, LfsSettings, Recovered};
-use twin_rt::SECS;
 
-use super::{Outcome, random_bytes};
+use super::serving::{Place, finish, recorded, serve_until_unmounted};
+use super::{Outcome, absolute, random_bytes};
 use crate::cli::Mount;
 use crate::size::Size;
 
-/// How long clients may hold on to a mount that was told to end.
-const GRACE_NS: u64 = 5 * SECS;
-
 pub(crate) fn run(mut args: Mount) -> Outcome {
-    // The background process works in the root directory.
-    let absolute =
-        |path: &PathBuf| std::path::absolute(path).map_err(|e| format!("{}: {e}", path.display()));
     args.image = absolute(&args.image)?;
     args.dir = absolute(&args.dir)?;
+    for path in [&mut args.record, &mut args.flight].into_iter().flatten() {
+        *path = absolute(path)?;
+    }
     if args.foreground {
         serve_volume(&args, Ready::nobody())?;
     } else {
@@ -34,63 +31,150 @@ pub(crate) fn run(mut args: Mount) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-/// A volume that is open and mounted.
-struct Mounted {
-    host: Host,
-    volume: Rc<Volume<Lfs>>,
-    mount: FuseMount,
-    signals: Rc<Signals>,
-    recovered: Recovered,
-}
-
 fn serve_volume(args: &Mount, ready: Ready) -> Result<(), String> {
-    let m = match open(args) {
-        Ok(m) => m,
+    let (place, opened) = match open(args) {
+        Ok(opened) => opened,
         Err(why) => {
             ready.failed(&why);
             return Err(why);
         }
     };
-    if args.foreground && m.recovered.groups > 0 {
-        let log = Size(m.recovered.log_bytes);
-        eprintln!("recovered {} log writes ({log})", m.recovered.groups);
+    let Opened { volume, recovered, flight, .. } = opened;
+    if args.foreground && recovered.groups > 0 {
+        eprintln!("recovered {} log writes ({})", recovered.groups, Size(recovered.log_bytes));
     }
     let options = SessionOptions { writeback_cache: args.writeback, ..SessionOptions::default() };
-    let session = Session::new(&m.host, m.mount.fd(), Rc::clone(&m.volume), options);
-    ready.mounted().map_err(|e| e.to_string())?;
-    let host = m.host.clone();
-    let volume = Rc::clone(&m.volume);
-    let served = m.host.rt().block_on(async move {
-        let served = serve(&host, m.mount, &session, Some(m.signals), GRACE_NS).await;
-        // Whatever ended it, what clients were told is made durable.
-        let closed = volume.close().await;
-        (served, closed)
-    });
-    let (served, closed) = served.map_err(|e| e.to_string())?;
-    closed.map_err(|e| format!("closing the volume: {e}; the next mount recovers it"))?;
-    served.map_err(|e| e.to_string())?;
-    Ok(())
+    let closing = Rc::clone(&volume);
+    let close = async move {
+        if let Some(flight) = &flight {
+            flight.command(CLOSE);
+        }
+        let closed = closing.close().await;
+        let finished = match &flight {
+            Some(flight) => flight.finish(closing.core.rt.digest()).map(|_| ()),
+            None => Ok(()),
+        };
+        closed.map_err(|e| format!("closing the volume: {e}; the next mount recovers it"))?;
+        finished.map_err(|e| format!("the flight log: {e}"))
+    };
+    let Some(to) = &args.record else {
+        return serve_until_unmounted(place, volume, options, ready, close);
+    };
+    let text = format!("a twinfs mount of {}", args.image.display());
+    let recorder = match recorded(&place.host, volume, to, args.contents, &text) {
+        Ok(recorder) => recorder,
+        Err(why) => {
+            ready.failed(&why);
+            return Err(why);
+        }
+    };
+    let recording = Rc::clone(&recorder);
+    let close = async move {
+        let finished = finish(&recording, to);
+        close.await?;
+        let summary = finished?;
+        if args.foreground {
+            eprintln!("{summary}");
+        }
+        Ok(())
+    };
+    // A trace tells when files were opened.
+    let options = SessionOptions { count_opens: true, ..options };
+    serve_until_unmounted(place, recorder, options, ready, close)
 }
 
-fn open(args: &Mount) -> Result<Mounted, String> {
-    let text = |e: std::io::Error| e.to_string();
+/// A volume that is open on its host.
+pub(super) struct Opened {
+    pub(super) host: Host,
+    pub(super) volume: Rc<Volume<Lfs>>,
+    pub(super) recovered: Recovered,
+    pub(super) flight: Option<Rc<FlightRecorder<File>>>,
+}
+
+/// How to open a volume.
+pub(super) struct OpenOptions {
+    pub(super) image: ImageOptions,
+    pub(super) io_uring: bool,
+    pub(super) settings: Settings,
+    pub(super) lfs: LfsSettings,
+    /// Where to log everything that enters the core.
+    pub(super) flight: Option<PathBuf>,
+}
+
+impl Default for OpenOptions {
+    fn default() -> Self {
+        OpenOptions {
+            image: ImageOptions::default(),
+            io_uring: true,
+            settings: Settings::default(),
+            lfs: LfsSettings::default(),
+            flight: None,
+        }
+    }
+}
+
+/// Starts the host and opens the volume in an image.
+pub(super) fn open_volume(image: &Path, options: OpenOptions) -> Result<Opened, String> {
     let seed = u64::from_le_bytes(random_bytes()?[..8].try_into().unwrap_or_default());
-    let options = HostOptions { seed, io_uring: !args.no_io_uring, ..HostOptions::default() };
-    let host = Host::start(options).map_err(text)?;
-    let signals = Rc::new(Signals::listen_for_stop(&host).map_err(text)?);
-    let image = ImageOptions {
-        read_only: args.read_only,
-        direct: !args.buffered,
-        ..ImageOptions::default()
+    let flight = match &options.flight {
+        Some(path) => Some(flight_recorder(path, image, seed, &options)?),
+        None => None,
     };
-    let device = FileDevice::open(&host, &args.image, &image).map_err(|e| e.to_string())?;
-    let device: Rc<dyn BlockDevice> = Rc::new(device);
-    let settings =
-        Settings { cache_bytes: args.cache.0, read_only: args.read_only, ..Settings::default() };
-    let lfs = LfsSettings { victim: args.victim.clone(), ..LfsSettings::default() };
-    let open = Lfs::open(host.rt(), device, Cpu::none(), settings, lfs);
+    let log = flight.clone().map(|flight| flight as Rc<dyn FlightLog>);
+    let host_options =
+        HostOptions { seed, io_uring: options.io_uring, flight: log, ..HostOptions::default() };
+    let host = Host::start(host_options).map_err(|e| e.to_string())?;
+    let device = FileDevice::open(&host, image, &options.image).map_err(|e| e.to_string())?;
+    let device: Rc<dyn BlockDevice> = match &flight {
+        Some(flight) => {
+            let log = Rc::clone(flight) as Rc<dyn DeviceLog>;
+            Rc::new(Recorded::with_log(host.rt().clone(), device, log))
+        }
+        None => Rc::new(device),
+    };
+    let open = Lfs::open(host.rt(), device, Cpu::none(), options.settings, options.lfs);
     let opened = host.rt().block_on(open).map_err(|e| e.to_string())?;
-    let (volume, recovered) = opened.map_err(|e| format!("{}: {e}", args.image.display()))?;
+    let (volume, recovered) = opened.map_err(|e| format!("{}: {e}", image.display()))?;
+    Ok(Opened { host, volume, recovered, flight })
+}
+
+fn flight_recorder(
+    path: &Path,
+    image: &Path,
+    seed: u64,
+    options: &OpenOptions,
+) -> Result<Rc<FlightRecorder<File>>, String> {
+    // The device tells its figures once it is open; the log must have them before that.
+    let probe = Host::start(HostOptions::default()).map_err(|e| e.to_string())?;
+    let device = FileDevice::open(&probe, image, &options.image).map_err(|e| e.to_string())?;
+    let settings = FlightSettings {
+        device: device.info(),
+        settings: options.settings.clone(),
+        lfs: options.lfs.clone(),
+    };
+    let file = File::create_new(path).map_err(|e| format!("{}: {e}", path.display()))?;
+    Ok(Rc::new(FlightRecorder::new(file, seed, settings.to_text())))
+}
+
+fn open(args: &Mount) -> Result<(Place, Opened), String> {
+    let options = OpenOptions {
+        image: ImageOptions {
+            read_only: args.read_only,
+            direct: !args.buffered,
+            ..ImageOptions::default()
+        },
+        io_uring: !args.no_io_uring,
+        settings: Settings {
+            cache_bytes: args.cache.0,
+            read_only: args.read_only,
+            ..Settings::default()
+        },
+        lfs: LfsSettings { victim: args.victim.clone(), ..LfsSettings::default() },
+        flight: args.flight.clone(),
+    };
+    let opened = open_volume(&args.image, options)?;
+    let host = opened.host.clone();
+    let signals = Rc::new(Signals::listen_for_stop(&host).map_err(|e| e.to_string())?);
     let mount_options = MountOptions {
         source: args.image.display().to_string(),
         read_only: args.read_only,
@@ -98,5 +182,5 @@ fn open(args: &Mount) -> Result<Mounted, String> {
         ..MountOptions::default()
     };
     let mount = FuseMount::new(&args.dir, &mount_options).map_err(|e| e.to_string())?;
-    Ok(Mounted { host, volume, mount, signals, recovered })
+    Ok((Place { host, mount, signals }, opened))
 }

@@ -1,0 +1,107 @@
+//! Torture: seeded random operations on a log-structured volume over a simulated disk, beside the
+//! model that says what is right; then everything that may go wrong with a disk.
+//!
+//! - [`Scenario`]: what a run is, as one line of text; failures print it with the command that
+//!   repeats them.
+//! - [`World`]: a volume on a disk under virtual time.
+//! - [`drive`], [`oracle`]: clients at work, and the model that follows them.
+//!
+//! Start at [`run`]. The example `torture` runs scenarios from the command line.
+
+pub mod drive;
+pub mod oracle;
+mod scenario;
+mod world;
+
+use std::fmt;
+
+use twin_fs::generate::Generator;
+use twin_rt::{EventDigest, Time};
+
+pub use drive::{Ack, Applied, Journal, drive};
+pub use oracle::{History, Place};
+pub use scenario::Scenario;
+pub use world::{Timing, World, make};
+
+/// A run that went wrong.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    /// The kind of run: a subcommand of the example `torture`.
+    pub kind: &'static str,
+    /// What it was.
+    pub scenario: Scenario,
+    /// What went wrong.
+    pub what: String,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Failure { kind, scenario, what } = self;
+        writeln!(f, "{what}")?;
+        write!(f, "again: {}", command(kind, scenario))
+    }
+}
+
+impl std::error::Error for Failure {}
+
+/// The command that repeats a run.
+pub fn command(kind: &str, scenario: &Scenario) -> String {
+    format!("cargo run -p twin-sim --example torture -- {kind} {scenario}")
+}
+
+/// What a plain run came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// Of the device's requests.
+    pub digest: EventDigest,
+    /// Requests executed.
+    pub requests: usize,
+}
+
+/// Runs the scenario's clients beside the model, compares every reply, closes, opens, and
+/// compares the trees.
+///
+/// # Errors
+/// The first difference.
+pub fn run(scenario: &Scenario) -> Result<Outcome, Failure> {
+    plain(scenario).map_err(|what| Failure { kind: "run", scenario: scenario.clone(), what })
+}
+
+fn generator(scenario: &Scenario) -> Result<Generator, String> {
+    Generator::new(&scenario.workload, scenario.shape(), scenario.seed)
+        .ok_or_else(|| format!("there is no workload {:?}", scenario.workload))
+}
+
+fn plain(scenario: &Scenario) -> Result<Outcome, String> {
+    let platter = make(scenario)?;
+    let mut world = World::new(scenario, platter, Timing::Jitter, Time(1_000_000_000));
+    world.open()?;
+    let model = oracle::model_of(scenario, &mut world)?;
+    let mut history = History::new(&model);
+    let (journal, _) = drive(scenario, &world, generator(scenario)?, scenario.ops, None)?;
+    history.follow(&journal)?;
+    expect_last(&history, &mut world, "before closing")?;
+    let digest = world.rt.digest();
+    let end = world.rt.now();
+    let platter = world.close()?;
+    let mut world = World::new(scenario, platter, Timing::Instant, end);
+    let recovered = world.open()?;
+    if recovered.groups > 0 {
+        return Err("a closed volume was recovered".into());
+    }
+    expect_last(&history, &mut world, "after closing and opening")?;
+    world.close()?;
+    Ok(Outcome { digest, requests: journal.order.len() })
+}
+
+/// The tree must be that of the last state.
+fn expect_last(history: &History, world: &mut World, when: &str) -> Result<(), String> {
+    let tree = world.dump()?;
+    match history.find(&tree, history.len() - 1) {
+        Place::At(_) => Ok(()),
+        Place::Wrong(what) => {
+            let more = oracle::explain(history.last(), &tree, world).unwrap_or_default();
+            Err(format!("{when}: {what}; {more}"))
+        }
+    }
+}

@@ -1,0 +1,311 @@
+//! What a torture run is: a seed and sizes, as one line of text that repeats it.
+//!
+//! Contract: a [`Scenario`] determines its run wholly. Its text form, `key=value` pairs, is what
+//! failures print and what the `torture` example reads.
+
+use std::fmt;
+use std::str::FromStr;
+
+use twin_fs::generate::Shape;
+use twin_lfs::format::Profile;
+use twin_lfs::{LfsSettings, MkfsOptions, Sabotage};
+use twin_rt::{MILLIS, Nanos, Order, Rng};
+
+/// Everything that a run depends on.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Scenario {
+    /// Of all random streams.
+    pub seed: u64,
+    /// Which structures the volume has.
+    pub profile: Profile,
+    /// Bytes of the device.
+    pub size: u64,
+    /// Bytes of a segment.
+    pub segment: u32,
+    /// Streams of the log.
+    pub streams: u32,
+    /// A workload of [`twin_fs::generate`].
+    pub workload: String,
+    /// Requests that clients make.
+    pub ops: u64,
+    /// Clients at a time.
+    pub clients: u32,
+    /// Clients are users of their own; otherwise all are root.
+    pub users: bool,
+    /// In which order ready tasks run.
+    pub order: Order,
+    /// The longest time that a client thinks between requests.
+    pub think_ns: Nanos,
+    /// Bytes that the files of a workload have together, about.
+    pub space: u64,
+    /// Files that a workload keeps, about.
+    pub files: u64,
+    /// The longest write, in bytes.
+    pub write: u64,
+    /// Bytes of the block cache.
+    pub cache: u64,
+    /// Inodes kept in memory beyond those in use.
+    pub inodes: usize,
+    /// Stamps stand for user data; otherwise bytes.
+    pub stamps: bool,
+    /// Indirect blocks go with every log write.
+    pub eager: bool,
+    /// Segments between checkpoints.
+    pub checkpoint: u32,
+    /// The victim policy.
+    pub victim: String,
+    /// The age at which dirty data is written.
+    pub age_ns: Nanos,
+    /// A fault built in on purpose.
+    pub sabotage: Sabotage,
+}
+
+impl Scenario {
+    /// A plain small run.
+    pub fn new(seed: u64) -> Scenario {
+        Scenario {
+            seed,
+            profile: Profile::Modern,
+            size: 16 << 20,
+            segment: 64 << 10,
+            streams: 2,
+            workload: "mixed".into(),
+            ops: 300,
+            clients: 1,
+            users: true,
+            order: Order::Fifo,
+            think_ns: 20 * MILLIS,
+            space: 2 << 20,
+            files: 40,
+            write: 20_000,
+            cache: 4 << 20,
+            inodes: 1000,
+            stamps: true,
+            eager: false,
+            checkpoint: 8,
+            victim: "cost-benefit".into(),
+            age_ns: 200 * MILLIS,
+            sabotage: Sabotage::None,
+        }
+    }
+
+    /// A scenario drawn at random: every choice comes up.
+    pub fn draw(seed: u64) -> Scenario {
+        let mut rng = Rng::stream(seed, "scenario");
+        let profile = *rng.pick(&[Profile::Modern, Profile::Modern, Profile::Classic]);
+        let several = rng.chance(0.7);
+        let workload = *rng.pick(&["mixed", "mixed", "metadata", "small_files", "overwrite"]);
+        Scenario {
+            profile,
+            size: *rng.pick(&[8 << 20, 12 << 20, 24 << 20]),
+            segment: *rng.pick(&[64 << 10, 64 << 10, 128 << 10]),
+            streams: if profile == Profile::Classic { 1 } else { rng.range(1, 3) as u32 },
+            workload: workload.into(),
+            clients: if several { rng.range(2, 6) as u32 } else { 1 },
+            users: !several,
+            order: *rng.pick(&[Order::Fifo, Order::Shuffled]),
+            think_ns: *rng.pick(&[0, MILLIS, 20 * MILLIS]),
+            space: *rng.pick(&[1 << 20, 3 << 20]),
+            files: *rng.pick(&[15, 40]),
+            write: *rng.pick(&[6_000, 20_000, 70_000]),
+            cache: *rng.pick(&[256 << 10, 512 << 10, 4 << 20]),
+            inodes: *rng.pick(&[4, 30, 1000]),
+            stamps: rng.chance(0.7),
+            eager: rng.chance(0.4),
+            checkpoint: *rng.pick(&[1, 3, 8, 64]),
+            victim: (*rng.pick(&["cost-benefit", "greedy"])).into(),
+            age_ns: *rng.pick(&[5 * MILLIS, 200 * MILLIS, 5_000 * MILLIS]),
+            ..Scenario::new(seed)
+        }
+    }
+
+    /// How its volume is made.
+    pub fn mkfs(&self) -> MkfsOptions {
+        let uuid = std::array::from_fn(|i| (self.seed >> (i % 8 * 8)) as u8 ^ i as u8);
+        let options = match self.profile {
+            Profile::Modern => MkfsOptions::modern(uuid),
+            Profile::Classic => MkfsOptions::classic(uuid),
+        };
+        MkfsOptions { segment_size: Some(self.segment), streams: self.streams, ..options }
+    }
+
+    /// The layout's settings.
+    pub fn lfs(&self) -> LfsSettings {
+        LfsSettings {
+            eager_indirect: self.eager,
+            checkpoint_segments: self.checkpoint,
+            checkpoint_age_ns: 2_000 * MILLIS,
+            victim: self.victim.clone(),
+            background_cleaning: true,
+            in_flight_bytes: 4 * u64::from(self.segment),
+            sabotage: self.sabotage,
+        }
+    }
+
+    /// The settings of the volume above it.
+    pub fn settings(&self) -> twin_fs::Settings {
+        twin_fs::Settings {
+            cache_bytes: self.cache,
+            cached_inodes: self.inodes,
+            flush_age_ns: Some(self.age_ns),
+            read_ahead_bytes: 64 << 10,
+            expand_stamps: !self.stamps,
+            ..twin_fs::Settings::default()
+        }
+    }
+
+    /// What the workload goes by.
+    pub fn shape(&self) -> Shape {
+        Shape {
+            clients: self.clients,
+            users: self.users,
+            files: self.files,
+            dirs: self.files / 5 + 2,
+            file_size_max: (self.space / 4).max(300_000),
+            far_size_max: if self.profile == Profile::Classic { 1 << 31 } else { 1 << 40 },
+            write_max: self.write,
+            space_max: self.space,
+            names: self.files,
+            // Bytes that clients give cannot be told apart from stamps when stamps are kept.
+            bytes: if self.stamps { 0.0 } else { 0.2 },
+            ..Shape::default()
+        }
+    }
+
+    /// The fields with their names, in the order of the text form.
+    fn fields(&self) -> Vec<(&'static str, String)> {
+        let flag = |on: bool| u64::from(on).to_string();
+        vec![
+            ("seed", self.seed.to_string()),
+            ("profile", if self.profile == Profile::Classic { "classic" } else { "modern" }.into()),
+            ("size", self.size.to_string()),
+            ("segment", self.segment.to_string()),
+            ("streams", self.streams.to_string()),
+            ("workload", self.workload.clone()),
+            ("ops", self.ops.to_string()),
+            ("clients", self.clients.to_string()),
+            ("users", flag(self.users)),
+            ("shuffled", flag(self.order == Order::Shuffled)),
+            ("think-ns", self.think_ns.to_string()),
+            ("space", self.space.to_string()),
+            ("files", self.files.to_string()),
+            ("write", self.write.to_string()),
+            ("cache", self.cache.to_string()),
+            ("inodes", self.inodes.to_string()),
+            ("stamps", flag(self.stamps)),
+            ("eager", flag(self.eager)),
+            ("checkpoint", self.checkpoint.to_string()),
+            ("victim", self.victim.clone()),
+            ("age-ns", self.age_ns.to_string()),
+            ("sabotage", sabotage_name(self.sabotage).into()),
+        ]
+    }
+
+    /// Changes one field by its name.
+    ///
+    /// # Errors
+    /// If there is no such field, or the value is none of its values.
+    pub fn set(&mut self, key: &str, value: &str) -> Result<(), String> {
+        let bad = || format!("{value:?} is no value of {key:?}");
+        fn number<T: FromStr>(value: &str) -> Result<T, String> {
+            value.parse().map_err(|_| format!("{value:?} is not a number"))
+        }
+        let flag = || match value {
+            "0" => Ok(false),
+            "1" => Ok(true),
+            _ => Err(bad()),
+        };
+        match key {
+            "seed" => self.seed = number(value)?,
+            "profile" => {
+                self.profile = match value {
+                    "classic" => Profile::Classic,
+                    "modern" => Profile::Modern,
+                    _ => return Err(bad()),
+                }
+            }
+            "size" => self.size = number(value)?,
+            "segment" => self.segment = number(value)?,
+            "streams" => self.streams = number(value)?,
+            "workload" => self.workload = value.into(),
+            "ops" => self.ops = number(value)?,
+            "clients" => self.clients = number(value)?,
+            "users" => self.users = flag()?,
+            "shuffled" => self.order = if flag()? { Order::Shuffled } else { Order::Fifo },
+            "think-ns" => self.think_ns = number(value)?,
+            "space" => self.space = number(value)?,
+            "files" => self.files = number(value)?,
+            "write" => self.write = number(value)?,
+            "cache" => self.cache = number(value)?,
+            "inodes" => self.inodes = number(value)?,
+            "stamps" => self.stamps = flag()?,
+            "eager" => self.eager = flag()?,
+            "checkpoint" => self.checkpoint = number(value)?,
+            "victim" => self.victim = value.into(),
+            "age-ns" => self.age_ns = number(value)?,
+            "sabotage" => {
+                let all = [
+                    Sabotage::None,
+                    Sabotage::SkipFlush,
+                    Sabotage::SkipChecksum,
+                    Sabotage::SummaryFirst,
+                ];
+                let found = all.into_iter().find(|s| sabotage_name(*s) == value);
+                self.sabotage = found.ok_or_else(bad)?;
+            }
+            _ => return Err(format!("a scenario has no {key:?}")),
+        }
+        Ok(())
+    }
+}
+
+fn sabotage_name(sabotage: Sabotage) -> &'static str {
+    match sabotage {
+        Sabotage::None => "none",
+        Sabotage::SkipFlush => "skip-flush",
+        Sabotage::SkipChecksum => "skip-checksum",
+        Sabotage::SummaryFirst => "summary-first",
+    }
+}
+
+impl fmt::Display for Scenario {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let fields = self.fields();
+        let pairs: Vec<String> = fields.iter().map(|(k, v)| format!("{k}={v}")).collect();
+        f.write_str(&pairs.join(","))
+    }
+}
+
+impl FromStr for Scenario {
+    type Err = String;
+
+    /// Reads `key=value` pairs, parted by commas; what is missing is as in [`Scenario::new`].
+    fn from_str(text: &str) -> Result<Scenario, String> {
+        let mut scenario = Scenario::new(1);
+        for pair in text.split(',').filter(|pair| !pair.is_empty()) {
+            let (key, value) = pair.split_once('=').ok_or(format!("{pair:?} has no value"))?;
+            scenario.set(key, value)?;
+        }
+        Ok(scenario)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_scenario_survives_its_text() {
+        for seed in 0..200 {
+            let scenario = Scenario::draw(seed);
+            assert_eq!(scenario.to_string().parse(), Ok(scenario));
+        }
+    }
+
+    #[test]
+    fn a_misspelt_field_is_refused() {
+        assert!("sede=4".parse::<Scenario>().is_err());
+        assert!("seed=four".parse::<Scenario>().is_err());
+        assert!("seed".parse::<Scenario>().is_err());
+    }
+}

@@ -1,0 +1,193 @@
+//! A volume in a simulated world: made, opened, asked, closed, opened again.
+
+use std::future::Future;
+use std::pin::pin;
+use std::rc::Rc;
+use std::task::Poll;
+
+use twin_disk::{BlockDevice, Recorded};
+use twin_fs::{Cpu, FileSystem, Op, Reply, Request, Volume, model};
+use twin_lfs::{Lfs, Recovered};
+use twin_rt::{ClockOnly, Nanos, Order, Rt, SECS, Time};
+
+use super::Scenario;
+use crate::faults::{FaultPlan, WriteLog};
+use crate::{Platter, SimDisk, queue};
+
+/// A task that takes longer than this, in virtual time, runs in circles.
+const PATIENCE_NS: Nanos = 20_000 * SECS;
+
+/// How long requests to the device take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Timing {
+    /// Random times, any order of completion.
+    Jitter,
+    /// No time.
+    Instant,
+}
+
+/// A runtime with a disk, and perhaps a volume on it.
+pub struct World {
+    /// The runtime.
+    pub rt: Rt,
+    /// The disk.
+    pub disk: SimDisk,
+    /// The volume, once it is open.
+    pub volume: Option<Rc<Volume<Lfs>>>,
+    scenario: Scenario,
+    next_id: u64,
+}
+
+impl World {
+    /// A world around a disk that holds `platter`. It begins at time `start`.
+    pub fn new(scenario: &Scenario, platter: Platter, timing: Timing, start: Time) -> World {
+        World::build(scenario, platter, timing, start, FaultPlan::none(), None)
+    }
+
+    /// The same with faults, and with a log of writes.
+    pub fn build(
+        scenario: &Scenario,
+        platter: Platter,
+        timing: Timing,
+        start: Time,
+        faults: FaultPlan,
+        log: Option<&WriteLog>,
+    ) -> World {
+        let order = scenario.order;
+        let rt = Rt::with_order(ClockOnly { start }, scenario.seed ^ start.0, order);
+        let name = if timing == Timing::Jitter { "jitter" } else { "instant" };
+        let options = crate::model::Options {
+            size: Some(platter.size()),
+            write_cache: Some(true),
+            seed: scenario.seed ^ start.0,
+        };
+        let model = match crate::model::by_name(name).map(|entry| entry.build(&options)) {
+            Ok(Ok(model)) => model,
+            _ => unreachable!("the models for tests take any size"),
+        };
+        let scheduler = queue::registry()[0].build();
+        let mut builder = SimDisk::builder(&rt, model).scheduler(scheduler).platter(platter);
+        builder = builder.faults(faults);
+        if let Some(log) = log {
+            builder = builder.log(log);
+        }
+        let disk = builder.start();
+        World { rt, disk, volume: None, scenario: scenario.clone(), next_id: 1 }
+    }
+
+    /// The device as the volume sees it: with every request in the run's digest.
+    pub fn device(&self) -> Rc<dyn BlockDevice> {
+        Rc::new(Recorded::new(self.rt.clone(), self.disk.clone()))
+    }
+
+    /// Runs a future to its end, and everything else beside it.
+    ///
+    /// # Errors
+    /// If it never ends: nothing can happen any more, or it takes for ever.
+    pub fn wait<T>(&self, what: &str, future: impl Future<Output = T>) -> Result<T, String> {
+        let end = self.rt.now() + PATIENCE_NS;
+        let mut future = pin!(future);
+        let mut alarm = pin!(self.rt.sleep_until(end));
+        let either = std::future::poll_fn(|cx| {
+            if let Poll::Ready(value) = future.as_mut().poll(cx) {
+                return Poll::Ready(Some(value));
+            }
+            alarm.as_mut().poll(cx).map(|()| None)
+        });
+        match self.rt.block_on(either) {
+            Ok(Some(value)) => Ok(value),
+            Ok(None) => Err(format!("{what}: no end after {} s", PATIENCE_NS / SECS)),
+            Err(stalled) => Err(format!("{what}: {stalled}")),
+        }
+    }
+
+    /// Opens the volume.
+    ///
+    /// # Errors
+    /// If that fails.
+    pub fn open(&mut self) -> Result<Recovered, String> {
+        let (settings, lfs) = (self.scenario.settings(), self.scenario.lfs());
+        let opening = Lfs::open(&self.rt, self.device(), Cpu::none(), settings, lfs);
+        let opened = self.wait("opening", opening)?;
+        let (volume, recovered) = opened.map_err(|error| format!("opening: {error}"))?;
+        self.volume = Some(volume);
+        Ok(recovered)
+    }
+
+    /// The volume, which is open.
+    ///
+    /// # Panics
+    /// If it is not.
+    pub fn volume(&self) -> &Rc<Volume<Lfs>> {
+        match &self.volume {
+            Some(volume) => volume,
+            None => panic!("the volume is not open"),
+        }
+    }
+
+    /// Executes one operation as root.
+    ///
+    /// # Errors
+    /// In words if it never ends; inside, what the operation failed with.
+    pub fn ask(&mut self, op: Op) -> Result<twin_fs::Result<Reply>, String> {
+        self.next_id += 1;
+        let what = format!("{op:?}");
+        let request = Request::root(self.next_id, op);
+        let volume = Rc::clone(self.volume());
+        self.wait(&what, async move { volume.execute(request).await })
+    }
+
+    /// The tree.
+    ///
+    /// # Errors
+    /// The first operation that fails.
+    pub fn dump(&mut self) -> Result<model::Dump, String> {
+        let volume = Rc::clone(self.volume());
+        let mut id = 1 << 40;
+        let dump = self.wait("walking", model::dump(&*volume, &mut id))?;
+        dump.map_err(|error| format!("walking the tree: {error}"))
+    }
+
+    /// Closes the volume and stops everything. Gives what the disk holds then.
+    ///
+    /// # Errors
+    /// If closing fails.
+    pub fn close(&mut self) -> Result<Platter, String> {
+        let volume = self.volume.take();
+        if let Some(volume) = volume {
+            let closed = self.wait("closing", volume.close())?;
+            closed.map_err(|error| format!("closing: {error}"))?;
+        }
+        let platter = self.disk.platter();
+        self.rt.crash();
+        Ok(platter)
+    }
+
+    /// Drops everything where it stands.
+    pub fn crash(&mut self) {
+        self.volume = None;
+        self.rt.crash();
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        // Tasks hold the runtime that holds them.
+        self.crash();
+    }
+}
+
+/// A new volume of the scenario, closed.
+///
+/// # Errors
+/// If it cannot be made.
+pub fn make(scenario: &Scenario) -> Result<Platter, String> {
+    let fifo = Scenario { order: Order::Fifo, ..scenario.clone() };
+    let mut world = World::new(&fifo, Platter::new(scenario.size), Timing::Instant, Time(0));
+    let device = world.device();
+    let rt = world.rt.clone();
+    let options = scenario.mkfs();
+    let made = world.wait("mkfs", Lfs::mkfs(&rt, device, &options))?;
+    made.map_err(|error| format!("mkfs: {error}"))?;
+    world.close()
+}

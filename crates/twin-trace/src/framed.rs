@@ -1,0 +1,187 @@
+//! What traces of operations and flight logs have in common: records going into frames and
+//! coming out of them. One frame is in memory at a time.
+
+use std::io::{Read, Write};
+
+use twin_rt::{Nanos, SECS};
+
+use crate::codec::{Decoder, Encoder, TooBig};
+use crate::error::{Problem, TraceError};
+use crate::frame::{Ending, FrameReader, FrameSums, FrameWriter, Header, Kind, MAX_RAW};
+
+/// A frame is written when its records have this many bytes,
+const FRAME_BYTES: usize = 256 << 10;
+/// or when its first record is this old: what a crash may lose.
+const FRAME_NS: Nanos = SECS;
+
+/// Collects records into frames and writes them.
+pub(crate) struct Framed<W: Write> {
+    frames: FrameWriter<W>,
+    encoder: Encoder,
+    sums: FrameSums,
+    total: u64,
+}
+
+impl<W: Write> Framed<W> {
+    pub(crate) fn new(out: W, header: &Header, kind: Kind) -> Result<Framed<W>, TraceError> {
+        expect_kind(header, kind)?;
+        Ok(Framed {
+            frames: FrameWriter::new(out, header)?,
+            encoder: Encoder::new(header.traits.contents),
+            sums: FrameSums { records: 0, nodes: 0, at_ns: 0, request: 0 },
+            total: 0,
+        })
+    }
+
+    /// Adds a record of this time (if it has one): `put` encodes it, or refuses it and encodes
+    /// nothing.
+    pub(crate) fn add(
+        &mut self,
+        at_ns: Option<Nanos>,
+        put: impl FnOnce(&mut Encoder) -> Result<(), TooBig>,
+    ) -> Result<(), TraceError> {
+        let old = at_ns.is_some_and(|at_ns| at_ns.saturating_sub(self.sums.at_ns) >= FRAME_NS);
+        if self.encoder.len() >= FRAME_BYTES || self.encoder.is_full() || old {
+            self.end_frame()?;
+        }
+        put(&mut self.encoder).map_err(|big| TraceError::writing(Problem::TooBig(big.0)))?;
+        self.sums.records += 1;
+        self.total += 1;
+        Ok(())
+    }
+
+    /// The record added last was a node.
+    pub(crate) fn count_node(&mut self) {
+        self.sums.nodes += 1;
+    }
+
+    /// The number of the last request.
+    pub(crate) fn request_number(&self) -> u64 {
+        self.encoder.request_number()
+    }
+
+    fn end_frame(&mut self) -> Result<(), TraceError> {
+        if self.sums.records > 0 {
+            debug_assert!(self.encoder.len() <= MAX_RAW);
+            self.frames.frame(&self.sums, &self.encoder.columns)?;
+        }
+        let (at_ns, request) = (self.encoder.at_ns(), self.encoder.request_number());
+        self.encoder.start(at_ns, request);
+        self.sums = FrameSums { records: 0, nodes: 0, at_ns, request };
+        Ok(())
+    }
+
+    pub(crate) fn flush(&mut self) -> Result<(), TraceError> {
+        self.end_frame()?;
+        self.frames.flush()
+    }
+
+    /// Records added so far.
+    pub(crate) fn total(&self) -> u64 {
+        self.total
+    }
+
+    /// Bytes written so far, without the frame that is being filled.
+    pub(crate) fn written(&self) -> u64 {
+        self.frames.written()
+    }
+
+    pub(crate) fn finish(mut self) -> Result<W, TraceError> {
+        self.end_frame()?;
+        self.frames.end(self.encoder.at_ns(), self.encoder.request_number())
+    }
+}
+
+pub(crate) fn expect_kind(header: &Header, expected: Kind) -> Result<(), TraceError> {
+    if header.kind == expected {
+        return Ok(());
+    }
+    Err(TraceError::header(Problem::WrongKind { expected, found: header.kind }))
+}
+
+/// Reads frames and takes them apart, record by record.
+pub(crate) struct Unframed<R> {
+    frames: FrameReader<R>,
+    decoder: Decoder,
+    /// Records of the frame read last that have not been given, and its number of records.
+    left: u32,
+    records: u32,
+    /// After an error there is nothing more to read.
+    failed: bool,
+}
+
+impl<R: Read> Unframed<R> {
+    pub(crate) fn new(input: R, kind: Kind) -> Result<Unframed<R>, TraceError> {
+        let frames = FrameReader::new(input)?;
+        expect_kind(frames.header(), kind)?;
+        Ok(Unframed { frames, decoder: Decoder::new(), left: 0, records: 0, failed: false })
+    }
+
+    pub(crate) fn header(&self) -> &Header {
+        self.frames.header()
+    }
+
+    pub(crate) fn ending(&self) -> Option<Ending> {
+        self.frames.ending()
+    }
+
+    /// Goes to the next frame, past those without nodes if only these are wanted. False at the
+    /// end.
+    fn next_frame(&mut self, nodes_only: bool) -> Result<bool, TraceError> {
+        while let Some(head) = self.frames.next()? {
+            if self.decoder.request_number() != head.request && self.records > 0 && !nodes_only {
+                let problem = Problem::Field("the number of requests before the frame");
+                return Err(self.frames.error(None, problem));
+            }
+            if nodes_only && head.nodes == 0 {
+                continue;
+            }
+            let lens = self.frames.expand(self.decoder.payload_mut())?;
+            self.decoder.start(&lens, head.at_ns, head.request);
+            (self.left, self.records) = (head.records, head.records);
+            return Ok(true);
+        }
+        Ok(false)
+    }
+
+    /// Decodes the next record: `get` is given its code and flags. None at the end.
+    #[inline]
+    pub(crate) fn next<T>(
+        &mut self,
+        nodes_only: bool,
+        get: impl FnOnce(&mut Decoder, u8, u8) -> Result<T, &'static str>,
+    ) -> Result<Option<T>, TraceError> {
+        if self.failed {
+            return Ok(None);
+        }
+        while self.left == 0 {
+            let more = self.next_frame(nodes_only);
+            self.failed = more.is_err();
+            if !more? {
+                return Ok(None);
+            }
+        }
+        let record = self.records - self.left;
+        match self.decode(get) {
+            Ok(value) => Ok(Some(value)),
+            Err(why) => {
+                self.failed = true;
+                Err(self.frames.error(Some(record), Problem::Field(why)))
+            }
+        }
+    }
+
+    #[inline]
+    fn decode<T>(
+        &mut self,
+        get: impl FnOnce(&mut Decoder, u8, u8) -> Result<T, &'static str>,
+    ) -> Result<T, &'static str> {
+        let (code, flags) = self.decoder.next_tag()?.ok_or("a frame with too few records")?;
+        let value = get(&mut self.decoder, code, flags)?;
+        self.left -= 1;
+        if self.left == 0 {
+            self.decoder.finish()?;
+        }
+        Ok(value)
+    }
+}
