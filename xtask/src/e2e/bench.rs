@@ -1,0 +1,162 @@
+//! Where a scenario works: its folder, its commands, and the end of them.
+//!
+//! Contract: every command is started through here, in a process group of its own, so that
+//! [`Bench::end_everything`] reaches what it started.
+
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rustix::process::{Pid, Signal, kill_process_group};
+
+use super::daemon;
+use super::{Options, Stop};
+
+/// The place and the settings of one scenario.
+pub(crate) struct Bench {
+    /// A folder of its own, on the host's file system.
+    pub(crate) dir: PathBuf,
+    /// The program under test.
+    pub(crate) program: PathBuf,
+    /// The repository.
+    pub(crate) root: PathBuf,
+    /// The full sizes.
+    pub(crate) full: bool,
+    pub(crate) seed: u64,
+    groups: Mutex<Vec<Pid>>,
+    ended: AtomicBool,
+}
+
+/// How much of a failed command's output is told.
+const TAIL_LINES: usize = 12;
+
+impl Bench {
+    pub(crate) fn new(dir: PathBuf, program: PathBuf, root: &Path, options: &Options) -> Bench {
+        Bench {
+            dir,
+            program,
+            root: root.into(),
+            full: options.full,
+            seed: options.seed,
+            groups: Mutex::default(),
+            ended: AtomicBool::new(false),
+        }
+    }
+
+    /// The short form's size, or the full one's.
+    pub(crate) fn size(&self, short: usize, full: usize) -> usize {
+        if self.full { full } else { short }
+    }
+
+    /// Runs a command to its end and returns its standard output.
+    ///
+    /// # Errors
+    /// If it cannot be started or fails; with the end of what it said.
+    pub(crate) fn run(&self, command: &mut Command) -> Result<String, String> {
+        let name = describe(command);
+        command.process_group(0).stdin(Stdio::null());
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let child = command.spawn().map_err(|error| format!("{name}: {error}"))?;
+        let group = Pid::from_child(&child);
+        self.groups.lock().map_err(|_| "poisoned")?.push(group);
+        if self.has_ended() {
+            let _ = kill_process_group(group, Signal::KILL);
+        }
+        let output = child.wait_with_output();
+        self.groups.lock().map_err(|_| "poisoned")?.retain(|other| *other != group);
+        let output = output.map_err(|error| format!("{name}: {error}"))?;
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        if output.status.success() {
+            return Ok(said);
+        }
+        let complaint = format!("{said}\n{}", String::from_utf8_lossy(&output.stderr));
+        Err(format!("{name}: {}: {}", output.status, tail(&complaint)))
+    }
+
+    /// Runs a line of shell.
+    ///
+    /// # Errors
+    /// As for [`run`](Self::run).
+    pub(crate) fn shell(&self, dir: &Path, line: &str) -> Result<String, String> {
+        self.run(Command::new("sh").args(["-euc", line]).current_dir(dir))
+    }
+
+    /// Kills every command and every daemon of this scenario, and those that it starts from now.
+    pub(crate) fn end_everything(&self) {
+        self.ended.store(true, Ordering::SeqCst);
+        // Daemons first: what waits for one of them cannot die before.
+        daemon::kill_all(&self.dir);
+        if let Ok(groups) = self.groups.lock() {
+            for &group in groups.iter() {
+                let _ = kill_process_group(group, Signal::KILL);
+            }
+        }
+    }
+
+    /// Time has run out.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.ended.load(Ordering::SeqCst)
+    }
+
+    /// Skips the scenario unless it runs as root.
+    ///
+    /// # Errors
+    /// The reason.
+    pub(crate) fn needs_root(&self, what_for: &str) -> Result<(), Stop> {
+        if rustix::process::geteuid().is_root() {
+            return Ok(());
+        }
+        Err(Stop::Skipped(format!("{what_for} needs root")))
+    }
+}
+
+/// A command in short: its program's name and arguments.
+fn describe(command: &Command) -> String {
+    let program = Path::new(command.get_program()).file_name().unwrap_or_default();
+    let mut text = program.to_string_lossy().into_owned();
+    for argument in command.get_args() {
+        text.push(' ');
+        text.push_str(&argument.to_string_lossy());
+    }
+    text
+}
+
+/// The last lines of a text.
+fn tail(text: &str) -> String {
+    let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+    let from = lines.len().saturating_sub(TAIL_LINES);
+    lines[from..].join("\n    ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bench() -> Bench {
+        let dir = std::env::temp_dir();
+        Bench::new(dir, "/bin/false".into(), Path::new("."), &Options::default())
+    }
+
+    #[test]
+    fn output_is_returned_and_failures_tell_what_was_said() {
+        let bench = bench();
+        assert_eq!(bench.shell(Path::new("/"), "echo a; pwd").unwrap(), "a\n/\n");
+        let error = bench.shell(Path::new("/"), "echo because >&2; exit 3").unwrap_err();
+        assert!(error.contains("because") && error.contains('3'), "{error}");
+    }
+
+    #[test]
+    fn after_the_end_no_command_runs() {
+        let bench = bench();
+        bench.end_everything();
+        assert!(bench.shell(Path::new("/"), "sleep 100").is_err());
+    }
+
+    #[test]
+    fn the_tail_is_the_last_lines() {
+        let text: String = (0..50).map(|n| format!("{n}\n\n")).collect();
+        assert!(tail(&text).starts_with("38") && tail(&text).ends_with("49"));
+    }
+}

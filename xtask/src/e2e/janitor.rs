@@ -1,0 +1,136 @@
+//! Leaves nothing behind: daemons, mounts, loop devices and files of a run go, however it ends.
+//!
+//! All of a run lies in one folder. A second process, in a session of its own, holds the reading
+//! end of a pipe; when this process ends in any way, even by SIGKILL, that pipe closes and the
+//! other process cleans up.
+
+use std::fs;
+use std::io::Read;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use super::daemon;
+
+/// The word with which the second process is started.
+pub(crate) const COMMAND: &str = "e2e-janitor";
+
+/// The folder of a run. Dropping it cleans up.
+pub(crate) struct Janitor {
+    dir: PathBuf,
+    process: Child,
+    keep: bool,
+}
+
+impl Janitor {
+    /// Makes the folder and starts to watch.
+    pub(crate) fn start(keep: bool) -> Result<Janitor, String> {
+        let dir = base().join(format!("twinfs-e2e-{}", std::process::id()));
+        fs::create_dir_all(&dir).map_err(|error| format!("{}: {error}", dir.display()))?;
+        // Ordinary users work in here too.
+        let open = fs::Permissions::from_mode(0o755);
+        fs::set_permissions(&dir, open).map_err(|error| format!("{}: {error}", dir.display()))?;
+        let own = std::env::current_exe().map_err(|error| error.to_string())?;
+        let mut command = Command::new(own);
+        command.arg(COMMAND).arg(&dir).arg(if keep { "keep" } else { "remove" });
+        let process = command.stdin(Stdio::piped()).spawn();
+        let process = process.map_err(|error| format!("{COMMAND}: {error}"))?;
+        Ok(Janitor { dir, process, keep })
+    }
+
+    /// The folder of the run.
+    pub(crate) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Cleans up after one scenario.
+    pub(crate) fn clean(&self, name: &str) {
+        clean(&self.dir.join(name), self.keep);
+    }
+}
+
+impl Drop for Janitor {
+    fn drop(&mut self) {
+        drop(self.process.stdin.take());
+        let _ = self.process.wait();
+    }
+}
+
+/// What the second process does.
+pub(crate) fn watch(dir: &Path, keep: bool) {
+    // No terminal's interrupt reaches a session of its own.
+    let _ = rustix::process::setsid();
+    let _ = std::io::stdin().read_to_end(&mut Vec::new());
+    clean(dir, keep);
+}
+
+/// Where runs lie: on a disk rather than in memory, where there is one.
+fn base() -> PathBuf {
+    let disk = Path::new("/var/tmp");
+    match std::env::var_os("TMPDIR") {
+        Some(dir) => PathBuf::from(dir),
+        None if disk.is_dir() => disk.into(),
+        None => std::env::temp_dir(),
+    }
+}
+
+fn clean(dir: &Path, keep: bool) {
+    daemon::kill_all(dir);
+    let table = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    for place in mounts_below(&table, dir) {
+        let _ = Command::new("umount").arg("-l").arg(place).output();
+    }
+    for device in loops_below(dir) {
+        let _ = Command::new("losetup").arg("-d").arg(device).output();
+    }
+    if !keep {
+        let _ = fs::remove_dir_all(dir);
+    }
+}
+
+/// What is mounted below a folder, the latest first.
+pub(super) fn mounts_below(table: &str, dir: &Path) -> Vec<PathBuf> {
+    let places = table.lines().filter_map(|line| line.split(' ').nth(4)).map(PathBuf::from);
+    let mut below: Vec<PathBuf> = places.filter(|place| place.starts_with(dir)).collect();
+    below.reverse();
+    below
+}
+
+/// Loop devices on files below a folder.
+fn loops_below(dir: &Path) -> Vec<PathBuf> {
+    let Ok(devices) = fs::read_dir("/sys/block") else { return Vec::new() };
+    let mut found = Vec::new();
+    for device in devices.flatten() {
+        let file = fs::read_to_string(device.path().join("loop/backing_file")).unwrap_or_default();
+        if Path::new(file.trim()).starts_with(dir) {
+            found.push(Path::new("/dev").join(device.file_name()));
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mounts_below_the_folder_are_found_the_latest_first() {
+        let table = "1 0 8:1 / / rw - ext4 a rw\n\
+                     2 1 0:40 / /var/tmp/run/a rw - fuse.twinfs b rw\n\
+                     3 1 0:41 / /var/tmp/run/a/b rw - tmpfs c rw\n\
+                     4 1 0:42 / /var/tmp/runner rw - tmpfs d rw\n";
+        let found = mounts_below(table, Path::new("/var/tmp/run"));
+        let expected = ["/var/tmp/run/a/b", "/var/tmp/run/a"].map(PathBuf::from);
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn cleaning_removes_the_folder_unless_it_is_kept() {
+        let dir = std::env::temp_dir().join(format!("xtask-clean-{}", std::process::id()));
+        fs::create_dir_all(dir.join("a")).unwrap();
+        clean(&dir, true);
+        assert!(dir.join("a").is_dir());
+        clean(&dir, false);
+        assert!(!dir.exists());
+    }
+}

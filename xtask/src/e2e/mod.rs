@@ -1,0 +1,208 @@
+//! `cargo xtask e2e`: the program `twinfs` as its users meet it, mounted, under real work.
+//!
+//! A scenario is one file in `scenarios/` and one line in [`SCENARIOS`]. It runs in a folder of
+//! its own, on a thread of its own, under a time limit: when that has passed, its commands and
+//! its daemons are killed by process number, which ends every call that waits for them. Whatever
+//! happens, nothing stays mounted: see [`janitor`].
+
+mod bench;
+mod daemon;
+pub(crate) mod janitor;
+mod manifest;
+mod rng;
+mod scenarios;
+mod tools;
+mod volume;
+mod writer;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
+
+use bench::Bench;
+use janitor::Janitor;
+pub(crate) use scenarios::SCENARIOS;
+
+use crate::clock::Stopwatch;
+use crate::totals::Totals;
+
+/// Why a scenario did not pass.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Stop {
+    /// What went wrong.
+    Failed(String),
+    /// What is missing here.
+    Skipped(String),
+}
+
+impl From<String> for Stop {
+    fn from(why: String) -> Stop {
+        Stop::Failed(why)
+    }
+}
+
+/// What a scenario found: figures worth a line.
+pub(crate) type Outcome = Result<String, Stop>;
+
+/// A piece of real work.
+pub(crate) struct Scenario {
+    pub(crate) name: &'static str,
+    pub(crate) about: &'static str,
+    /// How long it may take, in seconds: in the short form and in the full one.
+    limit_s: (u64, u64),
+    run: fn(&Bench) -> Outcome,
+}
+
+/// What was asked for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Options {
+    /// Names of scenarios; none means all.
+    pub(crate) names: Vec<String>,
+    /// The sizes that the project's claims speak of.
+    pub(crate) full: bool,
+    /// Leave images and logs where they are.
+    pub(crate) keep: bool,
+    pub(crate) seed: u64,
+    /// A program in place of the one that is built.
+    pub(crate) program: Option<PathBuf>,
+}
+
+/// How long an ended scenario may take to notice.
+const GRACE: Duration = Duration::from_secs(30);
+
+/// Runs scenarios.
+///
+/// # Errors
+/// If there is no scenario of a name, or the program cannot be built.
+pub(crate) fn run(root: &Path, options: &Options) -> Result<Totals, String> {
+    let chosen = choose(&options.names)?;
+    let program = match &options.program {
+        Some(program) => program.clone(),
+        None => build(root)?,
+    };
+    let janitor = Janitor::start(options.keep)?;
+    let program = tools::place_program(&program, janitor.dir())?;
+    println!("e2e: seed {}, in {}", options.seed, janitor.dir().display());
+    let mut totals = Totals::default();
+    for scenario in chosen {
+        let dir = janitor.dir().join(scenario.name);
+        std::fs::create_dir_all(&dir).map_err(|error| format!("{}: {error}", dir.display()))?;
+        let bench = Bench::new(dir, program.clone(), root, options);
+        let watch = Stopwatch::start();
+        let outcome = supervise(scenario, bench, options.full);
+        janitor.clean(scenario.name);
+        let took = watch.seconds();
+        let name = scenario.name;
+        match outcome {
+            Ok(figures) => {
+                totals.passed += 1;
+                println!("e2e: {name}: ok, {took:.0} s: {figures}");
+            }
+            Err(Stop::Skipped(why)) => {
+                totals.skipped += 1;
+                println!("e2e: {name}: skipped: {why}");
+            }
+            Err(Stop::Failed(why)) => {
+                totals.failed += 1;
+                println!("e2e: {name}: FAILED after {took:.0} s: {why}");
+            }
+        }
+    }
+    Ok(totals)
+}
+
+fn choose(names: &[String]) -> Result<Vec<&'static Scenario>, String> {
+    if names.is_empty() {
+        return Ok(SCENARIOS.iter().collect());
+    }
+    let known = || SCENARIOS.iter().map(|s| s.name).collect::<Vec<_>>().join(", ");
+    let find = |name: &String| {
+        let scenario = SCENARIOS.iter().find(|scenario| scenario.name == *name);
+        scenario.ok_or_else(|| format!("no scenario is called {name:?}; there are {}", known()))
+    };
+    names.iter().map(find).collect()
+}
+
+/// Runs a scenario on a thread of its own and ends what it does when its time has passed.
+fn supervise(scenario: &'static Scenario, bench: Bench, full: bool) -> Outcome {
+    let limit_s = if full { scenario.limit_s.1 } else { scenario.limit_s.0 };
+    let bench = Arc::new(bench);
+    let (done, wait) = mpsc::channel();
+    let theirs = Arc::clone(&bench);
+    let work = move || {
+        // Nobody waits any more if the time has passed twice.
+        let _ = done.send((scenario.run)(&theirs));
+    };
+    if let Err(error) = thread::Builder::new().name(scenario.name.into()).spawn(work) {
+        return Err(Stop::Failed(format!("no thread: {error}")));
+    }
+    let late = match wait.recv_timeout(Duration::from_secs(limit_s)) {
+        Ok(outcome) => return outcome,
+        Err(RecvTimeoutError::Disconnected) => return Err(Stop::Failed("it panicked".into())),
+        Err(RecvTimeoutError::Timeout) => format!("no end within {limit_s} s"),
+    };
+    bench.end_everything();
+    let last = match wait.recv_timeout(GRACE) {
+        Ok(Err(Stop::Failed(why))) => format!("{late}; it was at: {why}"),
+        Ok(_) => late,
+        Err(_) => format!("{late}, and not after its daemon was killed"),
+    };
+    Err(Stop::Failed(last))
+}
+
+/// Builds the program as users do.
+fn build(root: &Path) -> Result<PathBuf, String> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(cargo);
+    command.args(["build", "--quiet", "--release", "--locked", "--package", "twinfs"]);
+    let status = command.current_dir(root).status().map_err(|error| format!("cargo: {error}"))?;
+    if !status.success() {
+        return Err("twinfs does not build".into());
+    }
+    Ok(tools::target_dir(root).join("release/twinfs"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bench() -> Bench {
+        let dir = std::env::temp_dir().join(format!("xtask-test-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        Bench::new(dir, "/bin/false".into(), Path::new("."), &Options::default())
+    }
+
+    fn hang(bench: &Bench) -> Outcome {
+        bench.run(Command::new("sleep").arg("100"))?;
+        Ok(String::new())
+    }
+
+    fn panic(_: &Bench) -> Outcome {
+        panic!("on purpose")
+    }
+
+    #[test]
+    fn what_hangs_is_ended_and_fails() {
+        static HANG: Scenario = Scenario { name: "hang", about: "", limit_s: (1, 1), run: hang };
+        let watch = Stopwatch::start();
+        let Err(Stop::Failed(why)) = supervise(&HANG, bench(), false) else { panic!("it passed") };
+        assert!(why.contains("no end within 1 s") && why.contains("sleep"), "{why}");
+        assert!(watch.seconds() < 20.0);
+    }
+
+    #[test]
+    fn what_panics_fails() {
+        static PANIC: Scenario = Scenario { name: "panic", about: "", limit_s: (9, 9), run: panic };
+        assert_eq!(supervise(&PANIC, bench(), false), Err(Stop::Failed("it panicked".into())));
+    }
+
+    #[test]
+    fn unknown_names_are_told_with_the_known_ones() {
+        let error = choose(&["nothing".into()]).err().unwrap();
+        assert!(error.contains("kill9"), "{error}");
+        assert_eq!(choose(&[]).unwrap().len(), SCENARIOS.len());
+    }
+}

@@ -1,0 +1,26 @@
+//! The scenarios, a file each.
+
+mod bigdir;
+mod build;
+mod fsx;
+mod git;
+mod kill9;
+mod loopdev;
+mod pjdfstest;
+mod sqlite;
+mod user;
+
+use super::Scenario;
+
+/// All scenarios, in the order in which they run.
+pub(crate) const SCENARIOS: &[Scenario] = &[
+    git::SCENARIO,
+    sqlite::SCENARIO,
+    bigdir::SCENARIO,
+    fsx::SCENARIO,
+    pjdfstest::SCENARIO,
+    user::SCENARIO,
+    kill9::SCENARIO,
+    build::SCENARIO,
+    loopdev::SCENARIO,
+];

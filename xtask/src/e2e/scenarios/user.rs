@@ -1,0 +1,57 @@
+//! A mount by an ordinary user, through fusermount3.
+
+use std::path::Path;
+use std::process::Command;
+
+use super::super::bench::Bench;
+use super::super::volume::Volume;
+use super::super::{Outcome, Scenario, tools};
+
+pub(super) const SCENARIO: Scenario = Scenario {
+    name: "user",
+    about: "an ordinary user makes, mounts, fills, unmounts and checks a volume",
+    limit_s: (120, 120),
+    run,
+};
+
+/// A user that every Debian has.
+const USER: &str = "nobody";
+
+/// Files, links and renames; then what there is, with checksums.
+const WORK: &str = "
+    mkdir -p a/b; for n in $(seq 200); do seq $n > a/b/$n; done
+    cp -r a c; ln a/b/7 hard; ln -s a/b/9 soft; mv c/b/11 c/twelve; rm c/b/1?
+    head -c 3000000 /dev/urandom > large; sync";
+const DESCRIBE: &str = "find . -printf '%p %y %m %u %n %s %T@ %l\\n' | sed 's/^\\(.* d .*\\)$/\\1/' | sort; \
+     find . -type f -print0 | sort -z | xargs -0 sha256sum";
+
+fn run(bench: &Bench) -> Outcome {
+    tools::need_fuse()?;
+    bench.needs_root("becoming another user")?;
+    tools::need(bench, &[("fusermount3", "fuse3"), ("runuser", "util-linux")])?;
+    bench.run(Command::new("chown").arg("-R").arg(USER).arg(&bench.dir))?;
+    let mut volume = Volume::make_as(bench, USER, "1G")?;
+    let dir = volume.dir().to_path_buf();
+    bench.run(Command::new("chown").arg(USER).arg(&dir))?;
+    volume.mount()?;
+    as_user(bench, &dir, WORK)?;
+    let before = as_user(bench, &dir, DESCRIBE)?;
+    if let Ok(seen) = std::fs::read_dir(&dir) {
+        Err(format!("root sees {} names without allow_other", seen.count()))?;
+    }
+    volume.umount_and_check()?;
+    volume.mount()?;
+    let after = as_user(bench, &dir, DESCRIBE)?;
+    if before != after {
+        let differ = before.lines().zip(after.lines()).find(|(a, b)| a != b);
+        Err(format!("after the remount: {differ:?}"))?;
+    }
+    volume.umount_and_check()?;
+    Ok(format!("{} names as {USER}", before.lines().count() / 2))
+}
+
+fn as_user(bench: &Bench, dir: &Path, line: &str) -> Result<String, String> {
+    let mut command = Command::new("runuser");
+    command.args(["-u", USER, "--", "sh", "-euc"]);
+    bench.run(command.arg(format!("cd '{}'; {line}", dir.display())))
+}

@@ -1,0 +1,163 @@
+//! A volume under test: made, mounted, unmounted and checked with the program.
+//!
+//! Contract: [`Volume::umount`] and [`Volume::mount`] hold the program to what it promises: a
+//! mount that returns is mounted, an unmount that returns has no daemon left. Dropping a volume
+//! that is mounted kills its daemon.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use super::bench::Bench;
+use super::daemon::{self, Daemon};
+use super::janitor::mounts_below;
+use crate::clock::Stopwatch;
+
+/// An image or device, and the directory where it is mounted.
+pub(crate) struct Volume<'a> {
+    bench: &'a Bench,
+    image: PathBuf,
+    dir: PathBuf,
+    user: Option<String>,
+    options: Vec<String>,
+    daemon: Option<Daemon>,
+}
+
+impl<'a> Volume<'a> {
+    /// Makes a volume in a new image file.
+    ///
+    /// # Errors
+    /// What `twinfs mkfs` said.
+    pub(crate) fn make(bench: &'a Bench, size: &str) -> Result<Volume<'a>, String> {
+        let volume = Volume::at(bench, bench.dir.join("disk.img"))?;
+        volume.twinfs(&["mkfs", "--layout", "lfs", "--size", size], &[&volume.image])?;
+        Ok(volume)
+    }
+
+    /// Makes a volume on a block device.
+    ///
+    /// # Errors
+    /// What `twinfs mkfs` said.
+    pub(crate) fn make_on(bench: &'a Bench, device: &Path) -> Result<Volume<'a>, String> {
+        let volume = Volume::at(bench, device.into())?;
+        volume.twinfs(&["mkfs", "--layout", "lfs"], &[&volume.image])?;
+        Ok(volume)
+    }
+
+    /// Makes a volume in a new image file that another user owns and mounts.
+    ///
+    /// # Errors
+    /// What `twinfs mkfs` said.
+    pub(crate) fn make_as(bench: &'a Bench, user: &str, size: &str) -> Result<Volume<'a>, String> {
+        let mut volume = Volume::at(bench, bench.dir.join("disk.img"))?;
+        volume.user = Some(user.into());
+        volume.twinfs(&["mkfs", "--layout", "lfs", "--size", size], &[&volume.image])?;
+        Ok(volume)
+    }
+
+    fn at(bench: &'a Bench, image: PathBuf) -> Result<Volume<'a>, String> {
+        let dir = bench.dir.join("mnt");
+        std::fs::create_dir_all(&dir).map_err(|error| format!("{}: {error}", dir.display()))?;
+        Ok(Volume { bench, image, dir, user: None, options: Vec::new(), daemon: None })
+    }
+
+    /// Mounts with these options from now on.
+    pub(crate) fn set_options(&mut self, options: &[&str]) {
+        self.options = options.iter().map(|&option| option.into()).collect();
+    }
+
+    /// The mounted root.
+    pub(crate) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Mounts it, and returns how long that took.
+    ///
+    /// # Errors
+    /// What `twinfs mount` said; or that it is not mounted although the command succeeded.
+    pub(crate) fn mount(&mut self) -> Result<Duration, String> {
+        let watch = Stopwatch::start();
+        let options: Vec<&str> = self.options.iter().map(String::as_str).collect();
+        self.twinfs(&[&["mount"], &options[..]].concat(), &[&self.image, &self.dir])?;
+        let took = watch.elapsed();
+        self.daemon = Daemon::of_mount(&self.dir);
+        if !self.is_mounted() || self.daemon.is_none() {
+            return Err("twinfs mount succeeded, but nothing is mounted".into());
+        }
+        Ok(took)
+    }
+
+    /// Unmounts it.
+    ///
+    /// # Errors
+    /// What `twinfs umount` said; or what was still there when it had succeeded.
+    pub(crate) fn umount(&mut self) -> Result<(), String> {
+        self.twinfs(&["umount"], &[&self.dir])?;
+        let left = self.daemon.take().is_some_and(|daemon| daemon.lives());
+        match (self.is_mounted(), left) {
+            (true, _) => Err("twinfs umount succeeded, but it is still mounted".into()),
+            (false, true) => Err("twinfs umount succeeded, but its daemon still runs".into()),
+            (false, false) => Ok(()),
+        }
+    }
+
+    /// Checks it; it must be unmounted.
+    ///
+    /// # Errors
+    /// What `twinfs check` found.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        self.twinfs(&["check"], &[&self.image]).map(drop)
+    }
+
+    /// Unmounts it and checks it.
+    ///
+    /// # Errors
+    /// As for the two.
+    pub(crate) fn umount_and_check(&mut self) -> Result<(), String> {
+        self.umount()?;
+        self.check()
+    }
+
+    /// Unmounts it, checks it and mounts it again: nothing that is read then comes from memory.
+    ///
+    /// # Errors
+    /// As for the three.
+    pub(crate) fn remount(&mut self) -> Result<(), String> {
+        self.umount_and_check()?;
+        self.mount().map(drop)
+    }
+
+    /// Kills the daemon where it stands. The dead mount stays until the next.
+    pub(crate) fn kill9(&mut self) {
+        if let Some(daemon) = self.daemon.take() {
+            daemon.kill();
+        }
+    }
+
+    fn is_mounted(&self) -> bool {
+        let table = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+        !mounts_below(&table, &self.dir).is_empty()
+    }
+
+    /// Runs the program, as the volume's user.
+    fn twinfs(&self, words: &[&str], paths: &[&Path]) -> Result<String, String> {
+        let mut command = match &self.user {
+            None => Command::new(&self.bench.program),
+            Some(user) => {
+                let mut command = Command::new("runuser");
+                command.args(["-u", user, "--"]).arg(&self.bench.program);
+                command
+            }
+        };
+        self.bench.run(command.args(words).args(paths))
+    }
+}
+
+impl Drop for Volume<'_> {
+    fn drop(&mut self) {
+        daemon::kill_all(&self.dir);
+        if self.is_mounted() {
+            let _ = Command::new("umount").arg("-l").arg(&self.dir).output();
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! The project's own chores: `cargo xtask tidy`, `cargo xtask test`, `cargo xtask e2e`.
+//!
+//! Uses no crate of the project, so that it builds in seconds and can judge a tree that does
+//! not build.
+
+mod clock;
+mod e2e;
+mod rust;
+mod suite;
+mod tidy;
+mod totals;
+mod tree;
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use totals::Totals;
+
+const USAGE: &str = "\
+usage: cargo xtask COMMAND
+
+  tidy                      check the invariants that can be seen in the source
+  test [OPTIONS]            run all tests: tidy, format, lints, docs, cargo test, end to end
+  e2e [OPTIONS] [NAME...]   run the mounted program under real work; all scenarios or those named
+  e2e --list                tell the scenarios
+
+options of test and e2e:
+  --full          the full sizes (half an hour or so)
+  --seed N        what random choices follow from (default 1)
+  --keep          leave images and logs where they are
+  --program PATH  test this twinfs, do not build it
+";
+
+/// What was asked for.
+#[derive(Debug, PartialEq, Eq)]
+enum Task {
+    Tidy,
+    Test(e2e::Options),
+    EndToEnd(e2e::Options),
+    List,
+}
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    // The second process of an end-to-end run, see `e2e::janitor`.
+    if let [command, dir, keep] = &words[..]
+        && command == e2e::janitor::COMMAND
+    {
+        e2e::janitor::watch(Path::new(dir), keep == "keep");
+        return ExitCode::SUCCESS;
+    }
+    let task = match parse(&words) {
+        Ok(task) => task,
+        Err(why) => {
+            eprint!("{why}\n\n{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    match perform(task) {
+        Ok(totals) => {
+            println!("\n{totals}");
+            ExitCode::from(u8::from(totals.failed > 0))
+        }
+        Err(error) => {
+            eprintln!("xtask: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn perform(task: Task) -> Result<Totals, String> {
+    let root = tree::root();
+    match task {
+        Task::Tidy => tree::Project::read(&root).map(|project| tidy::run(&project)),
+        Task::Test(options) => Ok(suite::run(&root, &options)),
+        Task::EndToEnd(options) => e2e::run(&root, &options),
+        Task::List => {
+            for scenario in e2e::SCENARIOS {
+                println!("{:<10} {}", scenario.name, scenario.about);
+            }
+            Ok(Totals::default())
+        }
+    }
+}
+
+fn parse(words: &[String]) -> Result<Task, String> {
+    let mut words = words.iter().map(String::as_str);
+    let task = words.next().ok_or("say what to do")?;
+    let mut options = e2e::Options { seed: 1, ..e2e::Options::default() };
+    let mut list = false;
+    while let Some(word) = words.next() {
+        let mut value = || words.next().ok_or(format!("{word} needs a value"));
+        match word {
+            "--full" => options.full = true,
+            "--keep" => options.keep = true,
+            "--list" => list = true,
+            "--seed" => {
+                let text = value()?;
+                let seed = text.parse();
+                options.seed = seed.map_err(|_| format!("--seed {text}: must be a number"))?;
+            }
+            "--program" => {
+                let path = std::path::absolute(value()?);
+                options.program = Some(path.map_err(|error| format!("--program: {error}"))?);
+            }
+            name if !name.starts_with('-') && task == "e2e" => options.names.push(name.into()),
+            other => return Err(format!("{other}: is not understood")),
+        }
+    }
+    match (task, list) {
+        ("tidy", false) if options == (e2e::Options { seed: 1, ..Default::default() }) => {
+            Ok(Task::Tidy)
+        }
+        ("test", false) => Ok(Task::Test(options)),
+        ("e2e", false) => Ok(Task::EndToEnd(options)),
+        ("e2e", true) => Ok(Task::List),
+        _ => Err(format!("{task}: there is no such command, or not with these options")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(line: &str) -> Result<Task, String> {
+        parse(&line.split_whitespace().map(String::from).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn commands_and_options_are_understood() {
+        assert_eq!(parsed("tidy"), Ok(Task::Tidy));
+        let options = e2e::Options {
+            names: vec!["git".into()],
+            full: true,
+            seed: 7,
+            ..e2e::Options::default()
+        };
+        assert_eq!(parsed("e2e --full git --seed 7"), Ok(Task::EndToEnd(options)));
+        assert_eq!(parsed("e2e --list"), Ok(Task::List));
+        assert!(matches!(parsed("test --keep"), Ok(Task::Test(options)) if options.keep));
+    }
+
+    #[test]
+    fn what_is_not_understood_is_named() {
+        for (line, word) in [
+            ("", "say what"),
+            ("fly", "fly"),
+            ("tidy --full", "tidy"),
+            ("test git", "git"),
+            ("e2e --seed x", "x"),
+            ("e2e --seed", "--seed"),
+            ("e2e --fast", "--fast"),
+        ] {
+            assert!(parsed(line).unwrap_err().contains(word), "{line}");
+        }
+    }
+}

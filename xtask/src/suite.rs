@@ -1,0 +1,112 @@
+//! `cargo xtask test`: all tests, one after the other, and one line with what came of them.
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use crate::clock::Stopwatch;
+use crate::totals::Totals;
+use crate::{e2e, tidy, tree};
+
+/// What one step came to.
+struct Done {
+    name: &'static str,
+    totals: Totals,
+    seconds: f64,
+}
+
+/// Runs everything, prints a summary, and returns the totals.
+pub(crate) fn run(root: &Path, options: &e2e::Options) -> Totals {
+    let mut done: Vec<Done> = Vec::new();
+    let mut step = |name: &'static str, work: &dyn Fn() -> Result<Totals, String>| {
+        println!("\n==== {name}");
+        let watch = Stopwatch::start();
+        let totals = work().unwrap_or_else(|error| {
+            println!("{name}: {error}");
+            Totals::one(false)
+        });
+        done.push(Done { name, totals, seconds: watch.seconds() });
+    };
+    step("tidy", &|| tree::Project::read(root).map(|project| tidy::run(&project)));
+    step("format", &|| passes(cargo(root, &["fmt", "--all", "--check"])));
+    step("lints", &|| {
+        let lints = ["clippy", "--release", "--workspace", "--all-targets", "--locked", "--quiet"];
+        passes(cargo(root, &[&lints[..], &["--", "-D", "warnings"]].concat()))
+    });
+    step("docs", &|| {
+        let docs = ["doc", "--release", "--workspace", "--no-deps", "--locked", "--quiet"];
+        passes(cargo(root, &docs).env("RUSTDOCFLAGS", "-D warnings"))
+    });
+    step("unit and integration tests", &|| {
+        counted(cargo(root, &["test", "--release", "--workspace", "--locked", "--no-fail-fast"]))
+    });
+    step("end to end", &|| e2e::run(root, options));
+
+    println!("\n==== summary");
+    let mut all = Totals::default();
+    for Done { name, totals, seconds } in &done {
+        println!("{name:<28} {totals}, {seconds:.0} s");
+        all += *totals;
+    }
+    all
+}
+
+fn cargo(root: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.args(arguments).current_dir(root);
+    command
+}
+
+/// A command whose status is the test.
+fn passes(mut command: impl std::borrow::BorrowMut<Command>) -> Result<Totals, String> {
+    let status = command.borrow_mut().status().map_err(|error| format!("cargo: {error}"))?;
+    Ok(Totals::one(status.success()))
+}
+
+/// A command that runs Rust's test harness any number of times; counts what it says.
+fn counted(mut command: Command) -> Result<Totals, String> {
+    let mut child =
+        command.stdout(Stdio::piped()).spawn().map_err(|error| format!("cargo: {error}"))?;
+    let mut totals = Totals::default();
+    let output = child.stdout.take().ok_or("cargo has no output")?;
+    for line in BufReader::new(output).lines() {
+        let line = line.map_err(|error| format!("cargo's output: {error}"))?;
+        println!("{line}");
+        if let Some(counted) = Totals::of_harness(&line) {
+            totals += counted;
+        }
+    }
+    let status = child.wait().map_err(|error| format!("cargo: {error}"))?;
+    // A test that does not build, or that ends its process, says no count.
+    if !status.success() && totals.failed == 0 {
+        totals.failed = 1;
+    }
+    Ok(totals)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(line: &str) -> Command {
+        let mut command = Command::new("sh");
+        command.args(["-c", line]);
+        command
+    }
+
+    const LINE: &str = "echo 'test result: ok. 2 passed; 0 failed; 1 ignored; 0 measured'";
+
+    #[test]
+    fn counts_of_several_harnesses_are_added() {
+        let totals = counted(shell(&format!("{LINE}; {LINE}"))).unwrap();
+        assert_eq!(totals, Totals { passed: 4, failed: 0, skipped: 2 });
+    }
+
+    #[test]
+    fn a_failure_without_a_count_is_one() {
+        let totals = counted(shell(&format!("{LINE}; exit 101"))).unwrap();
+        assert_eq!((totals.passed, totals.failed), (2, 1));
+        assert_eq!(passes(shell("exit 1")).unwrap().failed, 1);
+        assert_eq!(passes(shell("exit 0")).unwrap().passed, 1);
+    }
+}

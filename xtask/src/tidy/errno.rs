@@ -1,0 +1,76 @@
+//! Error numbers have a meaning only where the host's kernel or a client is spoken to.
+
+use super::{Finding, Rule};
+use crate::tree::Project;
+
+/// The crate of the front ends. It speaks to the host's kernel too, which answers in errno.
+const HOST: &str = "twin-host";
+
+/// Error numbers that file systems give.
+const NUMBERS: &str = " EPERM ENOENT EIO ENXIO E2BIG EBADF EAGAIN ENOMEM EACCES EFAULT EBUSY EEXIST EXDEV ENODEV \
+    ENOTDIR EISDIR EINVAL ENFILE EMFILE ENOTTY ETXTBSY EFBIG ENOSPC ESPIPE EROFS EMLINK EPIPE \
+    ERANGE ENAMETOOLONG ENOSYS ENOTEMPTY ELOOP ENODATA ENOTSUP EOPNOTSUPP EOVERFLOW ESTALE \
+    EDQUOT ENOTCONN EINTR EBADMSG EUCLEAN ETIMEDOUT ";
+
+/// Other ways to name one.
+const TYPES: &[&str] = &["Errno", "raw_os_error", "from_raw_os_error", "nfsstat3"];
+
+pub(super) const RULE: Rule = Rule {
+    name: "errno",
+    about: "errno and NFS status codes exist only in front ends: below, errors are FsError",
+    check,
+};
+
+fn check(project: &Project) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (file, rust) in project.rust() {
+        if matches!(file.krate(), Some(HOST | "xtask") | None) {
+            continue;
+        }
+        for token in &rust.tokens {
+            let name = token.ident().unwrap_or_default();
+            if is_number(name) || TYPES.contains(&name) || name.starts_with("NFS3ERR_") {
+                let what = format!("{name}: use twin_fs::FsError, front ends translate");
+                findings.push(Finding::new(&file.path, token.line, what));
+            }
+        }
+        for (text, token) in rust.strings() {
+            if is_number(text) {
+                let what = format!("{text:?}: say it in words, front ends translate");
+                findings.push(Finding::new(&file.path, token.line, what));
+            }
+        }
+    }
+    findings
+}
+
+fn is_number(name: &str) -> bool {
+    name.starts_with('E') && NUMBERS.contains(&format!(" {name} "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::lines;
+    use super::*;
+
+    #[test]
+    fn error_numbers_below_the_front_ends_are_found() {
+        for text in [
+            "const A: i32 = ENOENT;",
+            "fn f() -> Errno { g() }",
+            "fn f() { error.raw_os_error(); }",
+            "const A: &str = \"ENOSPC\";",
+            "const A: u32 = NFS3ERR_IO;",
+        ] {
+            assert_eq!(lines(&RULE, "crates/twin-lfs/src/a.rs", text), [1], "{text}");
+        }
+    }
+
+    #[test]
+    fn front_ends_comments_and_other_names_are_not() {
+        assert!(lines(&RULE, "crates/twin-host/src/a.rs", "const A: i32 = ENOENT;").is_empty());
+        for text in ["/// (ENOENT)\nstruct A;", "const E: u8 = 0;", "enum ELEMENT { E }"] {
+            assert!(lines(&RULE, "crates/twin-lfs/src/a.rs", text).is_empty(), "{text}");
+        }
+    }
+}

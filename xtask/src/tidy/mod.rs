@@ -1,0 +1,125 @@
+//! `cargo xtask tidy`: the invariants that can be seen in the source.
+//!
+//! A rule is one file here and one line in [`RULES`]. It is a pure function from a [`Project`] to
+//! [`Finding`]s, and has a test that shows it firing. What a rule forbids is spelt in pieces in
+//! its own source, so that it does not fire on itself.
+
+mod cfg;
+mod errno;
+mod globals;
+mod house;
+mod licences;
+mod links;
+mod openings;
+mod places;
+mod policies;
+mod size;
+mod unfinished;
+mod unsafety;
+mod world;
+
+use std::fmt;
+
+use crate::totals::Totals;
+use crate::tree::Project;
+
+/// Something that a rule found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Finding {
+    /// The file; for packages, their name.
+    pub(crate) path: String,
+    /// 0 if it is about the whole file.
+    pub(crate) line: usize,
+    /// What is wrong and what to do instead.
+    pub(crate) what: String,
+}
+
+/// A rule.
+pub(crate) struct Rule {
+    pub(crate) name: &'static str,
+    /// The rule in one sentence.
+    pub(crate) about: &'static str,
+    pub(crate) check: fn(&Project) -> Vec<Finding>,
+}
+
+/// All rules.
+pub(crate) const RULES: &[Rule] = &[
+    house::USES,
+    house::FIELDS,
+    licences::RULE,
+    world::RULE,
+    cfg::RULE,
+    globals::RULE,
+    unsafety::RULE,
+    errno::RULE,
+    policies::NAMES,
+    policies::PURE,
+    unfinished::RULE,
+    size::RULE,
+    openings::RULE,
+    places::RULE,
+    links::RULE,
+];
+
+/// Checks all rules, says what they found, and returns the totals.
+pub(crate) fn run(project: &Project) -> Totals {
+    let mut failed = 0;
+    for rule in RULES {
+        let mut findings = (rule.check)(project);
+        findings.sort_by(|a, b| (&a.path, a.line).cmp(&(&b.path, b.line)));
+        if findings.is_empty() {
+            continue;
+        }
+        failed += 1;
+        println!("\ntidy: {}: {}", rule.name, rule.about);
+        for finding in findings {
+            println!("  {finding}");
+        }
+    }
+    Totals { passed: RULES.len() - failed, failed, skipped: 0 }
+}
+
+impl Finding {
+    fn new(path: &str, line: usize, what: impl Into<String>) -> Finding {
+        Finding { path: path.into(), line, what: what.into() }
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.line {
+            0 => write!(f, "{}: {}", self.path, self.what),
+            line => write!(f, "{}:{line}: {}", self.path, self.what),
+        }
+    }
+}
+
+#[cfg(test)]
+mod testing {
+    use super::*;
+    use crate::tree::testing::files;
+
+    /// The lines on which a rule fires in a file.
+    pub(super) fn lines(rule: &Rule, path: &str, text: &str) -> Vec<usize> {
+        (rule.check)(&files(&[(path, text)])).iter().map(|finding| finding.line).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_rules_are_unique() {
+        let mut names: Vec<_> = RULES.iter().map(|rule| rule.name).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), RULES.len());
+    }
+
+    #[test]
+    fn a_finding_names_file_and_line() {
+        assert_eq!(Finding::new("a.rs", 3, "no").to_string(), "a.rs:3: no");
+        assert_eq!(Finding::new("a.rs", 0, "no").to_string(), "a.rs: no");
+    }
+}

@@ -1,0 +1,174 @@
+//! Policies: named in one place, and without waiting.
+//!
+//! A registry is where structs called `Entry` or `Spec` get a `name` from a string, or a macro
+//! called `entry!` begins with one. What they make (`Box<dyn Trait>`) is a policy.
+
+use super::{Finding, Rule};
+use crate::rust::{Kind, Rust};
+use crate::tree::{Project, SourceFile};
+
+pub(super) const NAMES: Rule = Rule {
+    name: "policy-names",
+    about: "a policy's name is a string in one place, its registry; all else iterates registries",
+    check: names,
+};
+
+pub(super) const PURE: Rule = Rule {
+    name: "policies",
+    about: "policies are synchronous: they rank and advise, the mechanism acts",
+    check: pure,
+};
+
+/// Strings that are the names of policies by coincidence: path, string, and what it is instead.
+const OTHER_MEANINGS: &[(&str, &str, &str)] = &[];
+
+struct Registered<'a> {
+    path: &'a str,
+    name: &'a str,
+}
+
+/// All names in the registries of a file.
+fn registered<'a>(file: &'a SourceFile, rust: &'a Rust) -> Vec<Registered<'a>> {
+    let mut found = Vec::new();
+    for (index, token) in rust.tokens.iter().enumerate() {
+        if token.in_test || file.is_test() {
+            continue;
+        }
+        let next = &rust.at(index + 1).kind;
+        let name = match token.ident() {
+            Some("Entry" | "Spec") if matches!(next, Kind::Open('{', _)) => {
+                let Kind::Open(_, close) = *next else { continue };
+                let inside = index + 2..close;
+                inside.clone().find(|&at| rust.at(at).is("name")).map(|at| at + 2)
+            }
+            Some("entry") if *next == Kind::Punct('!') => Some(index + 3),
+            _ => None,
+        };
+        if let Some(Kind::Str(name)) = name.map(|at| &rust.at(at).kind) {
+            found.push(Registered { path: &file.path, name });
+        }
+    }
+    found
+}
+
+fn names(project: &Project) -> Vec<Finding> {
+    let registered: Vec<_> =
+        project.rust().flat_map(|(file, rust)| registered(file, rust)).collect();
+    let mut findings = Vec::new();
+    for (file, rust) in project.rust() {
+        if file.is_test() || file.krate() == Some("xtask") {
+            continue;
+        }
+        for (text, token) in rust.strings().filter(|(_, token)| !token.in_test) {
+            let homes: Vec<_> = registered.iter().filter(|entry| entry.name == text).collect();
+            let here = homes.iter().filter(|entry| entry.path == file.path).count();
+            let uses = rust.strings().filter(|(t, token)| *t == text && !token.in_test).count();
+            let other =
+                OTHER_MEANINGS.iter().any(|(path, name, _)| *path == file.path && *name == text);
+            if let Some(home) = homes.first()
+                && uses > here
+                && !other
+            {
+                let what = format!("{text:?} is a policy of {}: iterate its registry", home.path);
+                findings.push(Finding::new(&file.path, token.line, what));
+            }
+        }
+    }
+    findings
+}
+
+fn pure(project: &Project) -> Vec<Finding> {
+    let mut traits: Vec<(&str, &str)> = Vec::new();
+    for (file, rust) in project.rust() {
+        if !registered(file, rust).is_empty() || makes_entries(rust) {
+            let krate = file.krate().unwrap_or_default();
+            traits.extend(made(rust).into_iter().map(|name| (krate, name)));
+        }
+    }
+    let mut findings = Vec::new();
+    for (file, rust) in project.rust() {
+        let ours = |name: &str| traits.contains(&(file.krate().unwrap_or_default(), name));
+        let implements =
+            |index: usize| rust.at(index).ident().is_some_and(ours) && rust.at(index + 1).is("for");
+        if file.is_test() || !(0..rust.tokens.len()).any(implements) {
+            continue;
+        }
+        for token in &rust.tokens {
+            if (token.is("async") || token.is("await")) && !token.in_test {
+                let what = "waits beside a policy: the mechanism waits, in a file of its own";
+                findings.push(Finding::new(&file.path, token.line, what));
+            }
+        }
+    }
+    findings
+}
+
+/// Whether a file declares what its registry consists of.
+fn makes_entries(rust: &Rust) -> bool {
+    rust.tokens
+        .windows(2)
+        .any(|pair| pair[0].is("struct") && (pair[1].is("Entry") || pair[1].is("Spec")))
+}
+
+/// The traits of which a file makes boxed values.
+fn made(rust: &Rust) -> Vec<&str> {
+    let at = |index: usize| rust.at(index);
+    (0..rust.tokens.len())
+        .filter(|&index| at(index).is("Box") && at(index + 1).punct('<') && at(index + 2).is("dyn"))
+        .filter_map(|index| at(index + 3).ident())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tree::testing::files;
+
+    const REGISTRY: &str =
+        "pub struct Entry { pub name: &'static str, make: fn() -> Box<dyn Policy> }
+        pub fn registry() -> &'static [Entry] {
+            &[Entry { name: \"lru\", about: \"least\", make: || Box::new(Lru) }]
+        }
+        #[test] fn f() { by_name(\"lru\"); }";
+    const MACRO: &str = "fn registry() { &[entry!(\"fcfs\", \"first come\", Fcfs)] }";
+
+    #[test]
+    fn a_name_outside_its_registry_is_found() {
+        let project = files(&[
+            ("crates/a/src/replacement/mod.rs", REGISTRY),
+            ("crates/b/src/queue/mod.rs", MACRO),
+            ("crates/c/src/main.rs", "fn f() {\n a(\"lru\");\n b(\"fcfs\");\n c(\"other\"); }"),
+        ]);
+        let found: Vec<_> = names(&project).into_iter().map(|f| (f.path, f.line)).collect();
+        let main = "crates/c/src/main.rs".to_string();
+        assert_eq!(found, [(main.clone(), 2), (main, 3)]);
+    }
+
+    #[test]
+    fn a_name_used_twice_in_its_own_registry_s_file_is_found() {
+        let twice = format!("{REGISTRY} fn default() -> &'static str {{ \"lru\" }}");
+        assert!(!names(&files(&[("crates/a/src/mod.rs", &twice)])).is_empty());
+    }
+
+    #[test]
+    fn tests_docs_and_the_registry_itself_may_name_it() {
+        let project = files(&[
+            ("crates/a/src/replacement/mod.rs", REGISTRY),
+            ("crates/a/src/lib.rs", "//! by_name(\"lru\")"),
+            ("crates/a/tests/a.rs", "fn f() { by_name(\"lru\"); }"),
+        ]);
+        assert_eq!(names(&project), []);
+    }
+
+    #[test]
+    fn a_policy_that_waits_is_found_and_a_mechanism_is_not() {
+        let project = files(&[
+            ("crates/a/src/replacement/mod.rs", REGISTRY),
+            ("crates/a/src/replacement/lru.rs", "impl Policy for Lru {}\nasync fn f() {}"),
+            ("crates/a/src/miss.rs", "async fn load() { a().await }"),
+        ]);
+        let found = pure(&project);
+        assert_eq!(found.len(), 1);
+        assert_eq!((found[0].path.as_str(), found[0].line), ("crates/a/src/replacement/lru.rs", 2));
+    }
+}

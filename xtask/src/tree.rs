@@ -1,0 +1,206 @@
+//! The repository as the rules see it: its files with their text, and its packages.
+//!
+//! A [`Project`] is a value: tests of the rules make small ones from strings.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::rust::Rust;
+
+/// Everything that is checked.
+pub(crate) struct Project {
+    /// The files that git knows, and those that it would add.
+    pub(crate) files: Vec<SourceFile>,
+    /// All packages, members of the workspace and dependencies.
+    pub(crate) packages: Vec<Package>,
+}
+
+/// One text file.
+pub(crate) struct SourceFile {
+    /// Relative to the repository's root, with `/` between parts.
+    pub(crate) path: String,
+    pub(crate) text: String,
+    /// Its tokens, if it is a Rust file; the error, if it cannot be read as one.
+    pub(crate) rust: Option<Result<Rust, String>>,
+}
+
+/// One Cargo package.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Package {
+    pub(crate) name: String,
+    pub(crate) version: String,
+    pub(crate) license: Option<String>,
+    pub(crate) description: Option<String>,
+    /// Belongs to this workspace.
+    pub(crate) member: bool,
+    /// Names of what it depends on, in any way.
+    pub(crate) dependencies: Vec<String>,
+    pub(crate) features: Vec<String>,
+}
+
+impl SourceFile {
+    pub(crate) fn new(path: &str, text: &str) -> SourceFile {
+        let rust = path.ends_with(".rs").then(|| Rust::parse(text));
+        SourceFile { path: path.into(), text: text.into(), rust }
+    }
+
+    /// Tokens, if it is a Rust file that can be read.
+    pub(crate) fn tokens(&self) -> Option<&Rust> {
+        self.rust.as_ref()?.as_ref().ok()
+    }
+
+    /// The crate it belongs to: `twin-rt` for `crates/twin-rt/src/lib.rs`.
+    pub(crate) fn krate(&self) -> Option<&str> {
+        let mut parts = self.path.split('/');
+        match parts.next()? {
+            "crates" => parts.next(),
+            "xtask" => Some("xtask"),
+            _ => None,
+        }
+    }
+
+    /// True for what is compiled for tests, examples and benchmarks only.
+    pub(crate) fn is_test(&self) -> bool {
+        let mut parts = self.path.rsplit('/');
+        let file = parts.next().unwrap_or_default();
+        file == "tests.rs"
+            || file.ends_with("_tests.rs")
+            || parts.any(|dir| matches!(dir, "tests" | "examples" | "benches"))
+    }
+}
+
+impl Project {
+    /// Reads the repository at `root`.
+    ///
+    /// # Errors
+    /// A text, if git or cargo do not answer.
+    pub(crate) fn read(root: &Path) -> Result<Project, String> {
+        let listed = output(
+            Command::new("git")
+                .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
+                .current_dir(root),
+        )?;
+        let mut files = Vec::new();
+        for path in listed.split('\0').filter(|path| !path.is_empty()) {
+            // A file that was removed but not yet from git's list, a link, or one of bytes.
+            let Ok(bytes) = std::fs::read(root.join(path)) else { continue };
+            if let Ok(text) = String::from_utf8(bytes)
+                && !text.contains('\0')
+            {
+                files.push(SourceFile::new(path, &text));
+            }
+        }
+        Ok(Project { files, packages: packages(root)? })
+    }
+
+    /// Rust files of crates, with their tokens.
+    pub(crate) fn rust(&self) -> impl Iterator<Item = (&SourceFile, &Rust)> {
+        self.files.iter().filter_map(|file| Some((file, file.tokens()?)))
+    }
+
+    /// Whether there is a file with this path, or a folder.
+    pub(crate) fn has(&self, path: &str) -> bool {
+        let folder = format!("{}/", path.trim_end_matches('/'));
+        path.is_empty() || self.files.iter().any(|f| f.path == path || f.path.starts_with(&folder))
+    }
+}
+
+/// The root of the repository that this program was built from.
+pub(crate) fn root() -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.parent().unwrap_or(here).to_path_buf()
+}
+
+/// What a command says; an error if it fails.
+pub(crate) fn output(command: &mut Command) -> Result<String, String> {
+    let name = format!("{command:?}");
+    let output = command.output().map_err(|error| format!("{name}: {error}"))?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        return Err(format!("{name}: {}: {}", output.status, said.trim()));
+    }
+    String::from_utf8(output.stdout).map_err(|_| format!("{name}: its output is not text"))
+}
+
+fn packages(root: &Path) -> Result<Vec<Package>, String> {
+    let version = output(Command::new("rustc").arg("-vV"))?;
+    let host = version.lines().find_map(|line| line.strip_prefix("host: ")).unwrap_or_default();
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let text = output(
+        Command::new(cargo)
+            .args(["metadata", "--locked", "--format-version=1", "--filter-platform", host])
+            .current_dir(root),
+    )?;
+    packages_of(&text)
+}
+
+/// Takes the answer of `cargo metadata` apart.
+fn packages_of(metadata: &str) -> Result<Vec<Package>, String> {
+    let json: serde_json::Value =
+        serde_json::from_str(metadata).map_err(|error| format!("cargo metadata: {error}"))?;
+    let list = |value: &serde_json::Value| value.as_array().cloned().unwrap_or_default();
+    let text = |value: &serde_json::Value| value.as_str().map(str::to_string);
+    let members = list(&json["workspace_members"]);
+    Ok(list(&json["packages"])
+        .iter()
+        .map(|package| Package {
+            name: text(&package["name"]).unwrap_or_default(),
+            version: text(&package["version"]).unwrap_or_default(),
+            license: text(&package["license"]),
+            description: text(&package["description"]),
+            member: members.contains(&package["id"]),
+            dependencies: list(&package["dependencies"])
+                .iter()
+                .filter_map(|dependency| text(&dependency["name"]))
+                .collect(),
+            features: package["features"]
+                .as_object()
+                .map(|features| features.keys().cloned().collect())
+                .unwrap_or_default(),
+        })
+        .collect())
+}
+
+#[cfg(test)]
+pub(crate) mod testing {
+    use super::*;
+
+    /// A project of these files, without packages.
+    pub(crate) fn files(files: &[(&str, &str)]) -> Project {
+        let files = files.iter().map(|(path, text)| SourceFile::new(path, text)).collect();
+        Project { files, packages: Vec::new() }
+    }
+
+    /// A project of these packages, without files.
+    pub(crate) fn packages(packages: &[Package]) -> Project {
+        Project { files: Vec::new(), packages: packages.to_vec() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_knows_its_crate_and_whether_it_is_a_test() {
+        let at = |path| SourceFile::new(path, "");
+        assert_eq!(at("crates/twin-rt/src/lib.rs").krate(), Some("twin-rt"));
+        assert_eq!(at("xtask/src/main.rs").krate(), Some("xtask"));
+        assert_eq!(at("docs/a.md").krate(), None);
+        assert!(at("crates/a/src/perm_tests.rs").is_test());
+        assert!(at("crates/a/src/model/tests/data.rs").is_test());
+        assert!(!at("crates/a/src/attests.rs").is_test());
+    }
+
+    #[test]
+    fn packages_are_taken_from_what_cargo_says() {
+        let said = r#"{"packages":[{"name":"a","version":"1.0.0","id":"a 1","license":"MIT",
+            "description":null,"dependencies":[{"name":"b","kind":"dev"}],"features":{"x":[]}}],
+            "workspace_members":["a 1"]}"#;
+        let packages = packages_of(said).unwrap();
+        assert_eq!(packages.len(), 1);
+        assert_eq!((packages[0].name.as_str(), packages[0].member), ("a", true));
+        assert_eq!(packages[0].dependencies, ["b"]);
+        assert_eq!(packages[0].features, ["x"]);
+    }
+}
