@@ -9,6 +9,7 @@ mod policy;
 mod scan;
 
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use twin_disk::Origin;
@@ -71,6 +72,9 @@ pub(crate) async fn run(volume: Rc<Volume<Lfs>>) {
         if let Err(error) = lfs.clean_round(&core).await {
             core.poison(error);
         }
+        // The round itself fills segments, and that asks for cleaning. Whoever still waits asks
+        // again.
+        lfs.cleaner.requested.set(false);
         lfs.space.notify();
     }
 }
@@ -99,12 +103,15 @@ impl Lfs {
             self.checkpoint(core, false).await?;
         }
         let mut moved_since = false;
+        // What is not moved now keeps a segment from becoming empty before the next checkpoint:
+        // blocks of the ifile, dirty blocks, and what a damaged summary does not name.
+        let mut tried = BTreeSet::new();
         loop {
             let clean = self.log.borrow().segments.clean_count();
             if clean >= goal {
                 break;
             }
-            let Some(victim) = self.choose_victim(core) else { break };
+            let Some(victim) = self.choose_victim(core, &tried) else { break };
             let live = u64::from(self.log.borrow().segments.entry(victim).live_bytes);
             if moved_since && self.short_of_room(core, live) {
                 self.checkpoint(core, false).await?;
@@ -115,8 +122,10 @@ impl Lfs {
                     break;
                 }
                 before = clean;
+                tried.clear();
                 continue;
             }
+            tried.insert(victim);
             self.clean_segment(core, victim).await?;
             moved_since = true;
         }
@@ -132,7 +141,8 @@ impl Lfs {
         self.log_room() < self.log_debt(core) + 2 * live + segment
     }
 
-    fn choose_victim(&self, core: &Core) -> Option<u32> {
+    /// The segment to clean next, but none of those that were tried.
+    fn choose_victim(&self, core: &Core, tried: &BTreeSet<u32>) -> Option<u32> {
         let now = core.rt.now();
         let log = self.log.borrow();
         let policy = self.cleaner.policy.borrow();
@@ -140,7 +150,8 @@ impl Lfs {
         let mut best: Option<(f64, u32)> = None;
         for segment in 0..log.segments.count() {
             let entry = log.segments.entry(segment);
-            if log.segments.state(segment) != State::Used || entry.live_bytes == 0 {
+            let is_used = log.segments.state(segment) == State::Used && entry.live_bytes > 0;
+            if !is_used || tried.contains(&segment) {
                 continue;
             }
             let age_ns = now - entry.written;
