@@ -99,7 +99,7 @@ impl Standing {
             heads: log.heads.clone(),
             serial: log.serial,
             picked: log.picked.keys().copied().collect(),
-            table: Some((0..log.segments.len()).map(|s| log.segments.entry(s)).collect()),
+            table: Some((0..log.segments.count()).map(|s| log.segments.entry(s)).collect()),
             blocks,
             inodes,
         }
@@ -279,7 +279,10 @@ impl View {
 }
 
 /// Reads the superblock at a place.
-pub(crate) async fn superblock_at(device: &dyn BlockDevice, at: u64) -> Result<(Superblock, Bytes)> {
+pub(crate) async fn superblock_at(
+    device: &dyn BlockDevice,
+    at: u64,
+) -> Result<(Superblock, Bytes)> {
     let raw = read_at(device, at, SUPERBLOCK_BYTES).await?;
     Ok((Superblock::decode(&raw, at, device.info().size)?, raw))
 }

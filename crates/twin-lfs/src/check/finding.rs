@@ -148,7 +148,9 @@ impl Kind {
             Kind::Usage => "do not mount for writing: a segment may count as empty that is not",
             Kind::Summary => "copy the files out: the cleaner cannot move what lies there",
             Kind::Data => "restore the file from a backup",
-            Kind::Device => "copy the device with a tool that skips bad places, then check the copy",
+            Kind::Device => {
+                "copy the device with a tool that skips bad places, then check the copy"
+            }
         }
     }
 }

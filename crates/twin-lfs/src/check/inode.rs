@@ -278,8 +278,7 @@ impl Checker<'_> {
             PointerFormat::Narrow => (d.allocated / 512) as u32 == (found / 512) as u32,
         };
         if !same {
-            let what =
-                format!("{} bytes of blocks are counted, there are {found}", d.allocated);
+            let what = format!("{} bytes of blocks are counted, there are {found}", d.allocated);
             self.add(Finding::new(Kind::Allocated, Severity::Minor, what).of(d.ino));
         }
     }

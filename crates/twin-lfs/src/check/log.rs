@@ -354,7 +354,9 @@ impl Checker<'_> {
                 Ok((_, ptr)) if self.view.sb.shape.byte_of(ptr.addr) != at => {
                     "the inode has it elsewhere".into()
                 }
-                Ok((_, ptr)) if ptr.len != block.len => format!("the pointer says {} bytes", ptr.len),
+                Ok((_, ptr)) if ptr.len != block.len => {
+                    format!("the pointer says {} bytes", ptr.len)
+                }
                 Ok((_, ptr)) if ptr.crc != block.crc => "the pointer has another checksum".into(),
                 Ok(_) => continue,
                 Err(error) => format!("{error}"),
@@ -368,7 +370,8 @@ impl Checker<'_> {
             self.add(Finding::new(Kind::Summary, Severity::Serious, what).at(at).of(ino));
         }
         if !said_something {
-            let what = format!("segment {segment}: an inode lives where its summaries name another");
+            let what =
+                format!("segment {segment}: an inode lives where its summaries name another");
             let at = self.view.sb.segment_start(segment);
             self.add(Finding::new(Kind::Summary, Severity::Serious, what).at(at));
         }

@@ -195,14 +195,7 @@ impl Checker<'_> {
     }
 
     /// Adds what an error says.
-    fn add_error(
-        &mut self,
-        kind: Kind,
-        severity: Severity,
-        ino: Ino,
-        error: FsError,
-        what: &str,
-    ) {
+    fn add_error(&mut self, kind: Kind, severity: Severity, ino: Ino, error: FsError, what: &str) {
         let finding = Finding::from_error(kind, severity, error, what);
         self.add(finding.of(ino));
     }

@@ -65,9 +65,7 @@ async fn superblocks(device: &dyn BlockDevice, report: &mut Report) -> Result<Su
                 let what = format!("{which} differs from the other");
                 Finding::new(Kind::Superblock, Severity::Serious, what)
             }
-            Err(error) => {
-                Finding::from_error(Kind::Superblock, Severity::Minor, error, &which)
-            }
+            Err(error) => Finding::from_error(Kind::Superblock, Severity::Minor, error, &which),
         };
         report.add(finding.at(at));
     }
@@ -83,12 +81,15 @@ async fn checkpoints(
     let mut read = Vec::new();
     for slot in 0..2 {
         for at in sb.checkpoint_places(slot) {
-            let found = checkpoint_at(device, sb, at).await.and_then(|(checkpoint, raw)| {
-                match *raw == *checkpoint.encode(sb) {
-                    true => Ok(checkpoint),
-                    false => Err(FsError::corrupt(at, "checkpoint: bytes set that mean nothing")),
-                }
-            });
+            let found =
+                checkpoint_at(device, sb, at).await.and_then(|(checkpoint, raw)| {
+                    match *raw == *checkpoint.encode(sb) {
+                        true => Ok(checkpoint),
+                        false => {
+                            Err(FsError::corrupt(at, "checkpoint: bytes set that mean nothing"))
+                        }
+                    }
+                });
             read.push((slot, at, found));
         }
     }
@@ -119,7 +120,8 @@ fn check_closed(newest: &Checkpoint, read: Vec<Copy>, report: &mut Report) {
         if !is_newest && newest.number == 1 {
             continue;
         }
-        let name = if is_newest { "the newest checkpoint" } else { "the checkpoint before the last" };
+        let name =
+            if is_newest { "the newest checkpoint" } else { "the checkpoint before the last" };
         let finding = match found {
             Err(error) => {
                 let what = format!("a copy of {name}");

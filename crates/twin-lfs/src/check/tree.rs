@@ -70,13 +70,7 @@ impl Checker<'_> {
             }
             if let Err(error) = tree.walk.descend(&self.view, step).await {
                 let what = format!("indirect block {} and all behind it", step.lbn);
-                self.add_error(
-                    Kind::IndirectBlock,
-                    Severity::Serious,
-                    tree.ino,
-                    error,
-                    &what,
-                );
+                self.add_error(Kind::IndirectBlock, Severity::Serious, tree.ino, error, &what);
             }
         }
     }
@@ -113,10 +107,8 @@ impl Checker<'_> {
             }
             tree.past_end += 1;
         } else if ptr.len != want {
-            let what = format!(
-                "{name} {lbn} has {} bytes; the file's length asks for {want}",
-                ptr.len
-            );
+            let what =
+                format!("{name} {lbn} has {} bytes; the file's length asks for {want}", ptr.len);
             self.add(Finding::new(Kind::Pointer, Severity::Serious, what).at(at).of(tree.ino));
         }
         tree.allocated += u64::from(ptr.len);
