@@ -119,14 +119,12 @@ impl<L: Layout> Volume<L> {
                 need += u64::from(shape.data_len(0, size));
             }
             self.layout.reserve(&self.core, need)?;
-            self.leave_inline(inode, size);
-            self.grow_tail(inode, size);
+            self.lengthen(inode, size);
             for lbn in first..last {
                 let frame = self.frame_for_change(inode, lbn);
                 frame.change(|b| self.put_data(inode, b, lbn, off, data, version));
                 self.dirty_data(inode, &frame, size);
             }
-            inode.d.borrow_mut().size = size;
         }
         let now = self.core.now();
         let mut attr = inode.attr();
@@ -165,12 +163,21 @@ impl<L: Layout> Volume<L> {
         self.core.mark_inode_dirty(inode);
     }
 
-    /// Moves inline data to the first block, of a file that will have `size` bytes. The space is
-    /// reserved.
-    pub(crate) fn leave_inline(&self, inode: &Rc<Inode>, size: u64) {
-        if !inode.d.borrow().is_inline() {
-            return;
+    /// Gives a file `size` bytes, not fewer than it has: moves inline data to the first block, or
+    /// rewrites the last fragment if it then takes more space. What that needs is held and the
+    /// space is reserved. From then on every block has the length that goes with the new size.
+    pub(crate) fn lengthen(&self, inode: &Rc<Inode>, size: u64) {
+        if inode.d.borrow().is_inline() {
+            self.leave_inline(inode, size);
+        } else if let Some(tail) = self.growing_tail(inode, size) {
+            let frame = self.frame_for_change(inode, tail);
+            self.dirty_data(inode, &frame, size);
         }
+        inode.d.borrow_mut().size = size;
+    }
+
+    /// Moves inline data to the first block, of a file that will have `size` bytes.
+    fn leave_inline(&self, inode: &Rc<Inode>, size: u64) {
         let inline = {
             let mut d = inode.d.borrow_mut();
             d.flags &= !INLINE;
@@ -182,14 +189,6 @@ impl<L: Layout> Volume<L> {
         let frame = self.frame_for_change(inode, 0);
         frame.change(|b| b.bytes_mut()[..inline.len()].copy_from_slice(&inline));
         self.dirty_data(inode, &frame, size);
-    }
-
-    /// Rewrites the last fragment of a file that grows to `size`, if it then takes more space.
-    pub(crate) fn grow_tail(&self, inode: &Rc<Inode>, size: u64) {
-        if let Some(tail) = self.growing_tail(inode, size) {
-            let frame = self.frame_for_change(inode, tail);
-            self.dirty_data(inode, &frame, size);
-        }
     }
 
     /// Loads and holds what a write of `off..end` changes only in part, and the indirect blocks

@@ -76,9 +76,7 @@ impl<L: Layout> Volume<L> {
             let space = self.space_for(inode, blocks, size);
             self.layout.reserve(&self.core, space)?;
             effect().inspect_err(|_| self.layout.unreserve(&self.core, space))?;
-            self.leave_inline(inode, size);
-            self.grow_tail(inode, size);
-            inode.d.borrow_mut().size = size;
+            self.lengthen(inode, size);
         }
         self.core.mark_inode_dirty(inode);
         self.core.note_change();

@@ -76,6 +76,8 @@ struct Watched {
     fd: Rc<OwnedFd>,
     /// May have an event: ask it before sleeping.
     ready: bool,
+    /// The engine will say when its descriptor has something to read.
+    armed: bool,
 }
 
 /// What the host's parts share.
@@ -143,7 +145,7 @@ impl Host {
     /// # Errors
     /// If the descriptor cannot be waited for.
     pub fn watch(&self, fd: Rc<OwnedFd>, source: Rc<dyn Source>) -> io::Result<Watch> {
-        let watched = Watched { source, fd: Rc::clone(&fd), ready: true };
+        let watched = Watched { source, fd: Rc::clone(&fd), ready: true, armed: false };
         let key = self.core.sources.borrow_mut().insert(watched);
         if let Err(error) = self.core.engine.borrow_mut().watch(key, fd.as_fd()) {
             self.core.sources.borrow_mut().remove(key);
@@ -218,7 +220,12 @@ impl Core {
         }
         for wake in found.drain(..) {
             match wake {
-                Wake::Readable(key) => self.set_ready(key),
+                Wake::Readable(key) => {
+                    if let Some(watched) = self.sources.borrow_mut().get_mut(key) {
+                        watched.armed = false;
+                    }
+                    self.set_ready(key);
+                }
                 Wake::Stepped(key, step) => {
                     let mut transfers = self.transfers.borrow_mut();
                     let Some(transfer) = transfers.get_mut(key) else { continue };
@@ -262,7 +269,9 @@ impl Core {
             }
             if let Some(watched) = self.sources.borrow_mut().get_mut(key) {
                 watched.ready = false;
-                self.engine.borrow_mut().arm(key, watched.fd.as_raw_fd());
+                if !std::mem::replace(&mut watched.armed, true) {
+                    self.engine.borrow_mut().arm(key, watched.fd.as_raw_fd());
+                }
             }
         }
         None

@@ -8,7 +8,7 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::rc::Rc;
-use std::task::{Poll, Waker};
+use std::task::{Context, Poll, Waker};
 
 use crate::host::{Host, Source, Watch};
 
@@ -66,14 +66,16 @@ impl Signals {
 
     /// Waits for the next one and gives its number.
     pub async fn next(&self) -> i32 {
-        poll_fn(|cx| match self.queue.came.borrow_mut().pop_front() {
-            Some(signal) => Poll::Ready(signal),
-            None => {
-                *self.queue.waker.borrow_mut() = Some(cx.waker().clone());
-                Poll::Pending
-            }
-        })
-        .await
+        poll_fn(|cx| self.poll_next(cx)).await
+    }
+
+    /// The number of the next one, if it has come; otherwise wakes this task when it does.
+    pub fn poll_next(&self, cx: &mut Context<'_>) -> Poll<i32> {
+        if let Some(signal) = self.queue.came.borrow_mut().pop_front() {
+            return Poll::Ready(signal);
+        }
+        *self.queue.waker.borrow_mut() = Some(cx.waker().clone());
+        Poll::Pending
     }
 }
 

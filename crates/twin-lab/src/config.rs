@@ -183,6 +183,15 @@ const KEYS: &[Key] = &[
         },
     },
     Key {
+        name: "content",
+        about: "what stands for user data: stamps, or the bytes that they stand for",
+        set: |c, v| {
+            named("content", v, ["stamps", "bytes"].into_iter())?;
+            c.settings.expand_stamps = v == "bytes";
+            Ok(())
+        },
+    },
+    Key {
         name: "eager-indirect",
         about: "indirect blocks go with every log write: yes or no",
         set: |c, v| yes_no(v).map(|b| c.lfs.eager_indirect = b),

@@ -291,7 +291,7 @@ impl Lfs {
         log.segments.set_used(head.segment);
         log.heads[stream] = HeadPos { segment: head.next, offset: 0, next };
         let start = self.sb.segment_start(head.next);
-        self.forget_inode_blocks(start, start + u64::from(self.sb.segment_size));
+        self.inode_blocks.written(start..start + u64::from(self.sb.segment_size));
         Ok(())
     }
 
@@ -401,11 +401,11 @@ impl Lfs {
                 for inode in &inodes {
                     self.defer(core, inode);
                 }
-                self.take_inodes(core, list, taken);
+                self.take_inodes(core, placed.at, list, taken);
             }
             Piece::RawInodes(inodes) => {
                 let list = inodes.into_iter().map(|i| (i.ino, i.raw, Some(i.anchor))).collect();
-                self.take_inodes(core, list, taken);
+                self.take_inodes(core, placed.at, list, taken);
             }
             Piece::Freed { ino, generation } => {
                 taken.entries.push(Entry::Freed { ino, generation });
@@ -426,6 +426,7 @@ impl Lfs {
     fn take_inodes(
         &self,
         core: &Core,
+        at: u64,
         list: Vec<(Ino, Vec<u8>, Option<Rc<Frame>>)>,
         taken: &mut Taken,
     ) {
@@ -445,6 +446,7 @@ impl Lfs {
             }
         }
         let block = Block::Bytes(buf.freeze());
+        self.inode_blocks.begin(at, block.clone());
         taken.crcs.push(block.crc32c());
         taken.meta_bytes += len as u64;
         taken.entries.push(Entry::Inodes(infos));

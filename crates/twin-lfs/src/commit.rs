@@ -41,15 +41,18 @@ impl Lfs {
             Sabotage::SummaryFirst => summaries_first(ios),
             _ => ios,
         };
+        let places: Vec<_> = ios.iter().map(|io| io.at..io.at + io.len).collect();
         let pending: Vec<_> = ios.into_iter().map(|io| core.device.submit(io)).collect();
         let progress = Rc::clone(&self.progress);
+        let inode_blocks = Rc::clone(&self.inode_blocks);
         let (core2, rt) = (Rc::clone(core), core.rt.clone());
         rt.spawn("log write", async move {
             let results = join_all(pending).await;
             drop((held, room));
-            for result in results {
-                if let Err(error) = result {
-                    core2.poison(FsError::Io(error));
+            for (result, place) in results.into_iter().zip(places) {
+                match result {
+                    Ok(_) => inode_blocks.written(place),
+                    Err(error) => core2.poison(FsError::Io(error)),
                 }
             }
             progress.under_way.borrow_mut().remove(&number);

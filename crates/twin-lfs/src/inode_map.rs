@@ -8,15 +8,12 @@ use std::rc::Rc;
 use twin_cache::{Frame, Lbn};
 use twin_disk::{Block, Buf, Class, Io, Origin, gather};
 use twin_fs::dinode::Dinode;
+use twin_fs::shape::PointerFormat;
 use twin_fs::{Core, FsError, Ino, Inode, Picked, Result, dirty_parents};
 
 use crate::format::{IMAP_ENTRY_BYTES, ImapEntry};
+use crate::inode_blocks::UNIT;
 use crate::lfs::{IFILE_INO, Lfs};
-
-/// Inode blocks read lately that are kept.
-const KEPT_INODE_BLOCKS: usize = 32;
-/// The unit in which inode blocks are read, in bytes.
-const INODE_READ: u64 = 4096;
 
 impl Lfs {
     fn per_block(&self) -> u64 {
@@ -79,7 +76,7 @@ impl Lfs {
         loop {
             let anchor = self.imap_block(core, ino).await?;
             let entry = self.entry_in(&anchor, ino);
-            let ImapEntry::Used { at, generation, .. } = entry else {
+            let ImapEntry::Used { at, crc, generation, .. } = entry else {
                 return Err(FsError::NotFound);
             };
             if let Some(there) = core.cached_inode(ino) {
@@ -90,7 +87,7 @@ impl Lfs {
                 return Err(FsError::inconsistent(what));
             }
             let byte = at * u64::from(self.sb.shape.inode_size);
-            let d = self.read_dinode(core, byte).await;
+            let d = self.read_dinode(core, byte, crc).await;
             if self.entry_in(&anchor, ino) != entry {
                 // It moved while it was read; what was read may be anything.
                 continue;
@@ -108,46 +105,38 @@ impl Lfs {
             }
             let inode = Inode::new(d);
             *inode.anchor.borrow_mut() = Some(anchor);
+            // Its last change may be in any log write so far.
+            inode.written_in.set(self.progress.last.get());
             return Ok(core.add_inode(inode));
         }
     }
 
-    /// Reads the inode at a byte of the device.
-    async fn read_dinode(&self, core: &Core, byte: u64) -> Result<Dinode> {
+    /// Reads the inode at a byte of the device; `crc` is its checksum (wide only).
+    async fn read_dinode(&self, core: &Core, byte: u64, crc: u32) -> Result<Dinode> {
         let shape = &self.sb.shape;
         let size = shape.inode_size as usize;
-        let unit = INODE_READ.max(u64::from(core.info.sector));
-        let start = byte / unit * unit;
         if byte + size as u64 > self.sb.size {
             return Err(FsError::corrupt(byte, "an inode outside the volume"));
         }
-        let kept = {
-            let kept = self.inode_blocks.borrow();
-            kept.iter().find(|(at, _)| *at == start).map(|(_, blocks)| blocks.clone())
-        };
-        let blocks = match kept {
-            Some(blocks) => blocks,
+        let raw = match self.inode_blocks.get(byte, size) {
+            Some(raw) => raw,
             None => {
+                let unit = UNIT.max(u64::from(core.info.sector));
+                let start = byte / unit * unit;
+                let ticket = self.inode_blocks.ticket();
                 let _pass = core.reads.enter();
                 let len = unit.min(self.sb.size - start);
                 let io = Io::read(start, len, Class::Mixed, Origin::User);
                 let blocks = core.device.submit(io).await?;
-                let mut kept = self.inode_blocks.borrow_mut();
-                if kept.len() >= KEPT_INODE_BLOCKS {
-                    kept.pop_front();
-                }
-                kept.push_back((start, blocks.clone()));
-                blocks
+                self.inode_blocks.keep(ticket, start, &blocks);
+                gather(&blocks, (byte - start) as usize, size).to_bytes()
             }
         };
-        let raw = gather(&blocks, (byte - start) as usize, size).to_bytes();
+        if shape.pointer == PointerFormat::Wide && crc32c::crc32c(&raw) != crc {
+            return Err(FsError::corrupt(byte, "the inode is not the one that the map means"));
+        }
         let decoded = Dinode::decode(shape, &raw, core.frags);
         decoded.map_err(|what| FsError::corrupt(byte, what))
-    }
-
-    /// Forgets inode blocks read from byte `start` to `end`: something else may be there soon.
-    pub(crate) fn forget_inode_blocks(&self, start: u64, end: u64) {
-        self.inode_blocks.borrow_mut().retain(|(at, _)| *at + INODE_READ <= start || *at >= end);
     }
 
     /// Takes a number off the free list, making the map longer if it is empty.

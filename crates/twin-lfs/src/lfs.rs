@@ -1,16 +1,16 @@
 //! The state of an open log-structured layout.
 
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use twin_cache::Frame;
-use twin_disk::Block;
 use twin_fs::{Ino, Inode};
 use twin_rt::{Budget, Event, RwLock, Time};
 
 use crate::cleaner::CleanerState;
 use crate::format::{HeadPos, Superblock};
+use crate::inode_blocks::InodeBlocks;
 use crate::segments::Segments;
 
 /// The ifile's inode number.
@@ -188,8 +188,8 @@ pub struct Lfs {
     pub(crate) deferred_bytes: Cell<u64>,
     /// When the oldest change since the last log write was made.
     pub(crate) oldest: Cell<Option<Time>>,
-    /// Inode blocks read lately, by byte on the device.
-    pub(crate) inode_blocks: RefCell<VecDeque<(u64, Vec<Block>)>>,
+    /// Blocks of inodes on their way to the device, and read lately.
+    pub(crate) inode_blocks: Rc<InodeBlocks>,
 }
 
 impl Lfs {

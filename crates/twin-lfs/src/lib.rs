@@ -16,15 +16,18 @@
 //!   dirty, for a checkpoint and for the cleaner.
 
 mod build;
+pub mod check;
 pub mod cleaner;
 mod commit;
 pub mod format;
+mod inode_blocks;
 mod inode_map;
 mod layout;
 mod lfs;
 mod open;
 mod recover;
 mod segments;
+mod view;
 
 pub use layout::Permit;
 pub use lfs::{IFILE_INO, Lfs, LfsSettings, LfsStats, Sabotage};

@@ -126,7 +126,7 @@ impl Lfs {
             cleaner: CleanerState::new(policy),
             deferred_bytes: Cell::new(0),
             oldest: Cell::new(None),
-            inode_blocks: RefCell::default(),
+            inode_blocks: Rc::default(),
         };
         lfs.progress.last.set(checkpoint.serial - 1);
         lfs.progress.durable.set(checkpoint.serial - 1);

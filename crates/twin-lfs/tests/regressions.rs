@@ -28,3 +28,21 @@ fn a_new_indirect_block_under_a_clean_one_is_not_forgotten() {
         assert_eq!(w.read(ino, other, 6), b"second");
     });
 }
+
+/// Appending counted the space of the block that it lengthened twice: once when the last fragment
+/// was made longer, once when the block was written, because the file's size was changed last. So
+/// did leaving the inode. `du` said too much, and a file that had been emptied never seemed empty.
+#[test]
+fn appending_counts_each_block_once() {
+    both_profiles(|options| {
+        let mut w = World::new(&options, 64 << 20);
+        let ino = w.create("f");
+        for (at, n) in [(0, 100), (100, 100), (200, 1000), (1200, 3000), (4200, 60_000)] {
+            w.write(ino, at, &vec![1; n]);
+        }
+        // 64,200 bytes: 16 blocks and an indirect one.
+        assert_eq!(w.blocks(ino), 17 * 8);
+        w.resize(ino, 0);
+        assert_eq!(w.blocks(ino), 0);
+    });
+}

@@ -1,9 +1,10 @@
 //! The replayer's own cost: a workload against a file system that does nothing.
 //!
 //! `cargo build --release --example replay_overhead`, then time
-//! `replay_overhead WORKLOAD TIMES [generate|read|memory-read|memory|replay]`: `memory` replays records that
+//! `replay_overhead WORKLOAD TIMES [generate|read|memory-read|memory|replay|record]`: `memory` replays records that
 //! lie in memory, `replay` a trace in memory that is expanded and decoded, `memory-read` and
-//! `read` only go through the records, `generate` only makes them up. The difference of two runs, divided by the number of
+//! `read` only go through the records, `generate` only makes them up, `record` is `memory` with a
+//! recorder around the file system. The difference of two runs, divided by the number of
 //! operations that is printed, is the cost of an operation.
 
 use std::cell::Cell;
@@ -11,7 +12,7 @@ use std::cell::Cell;
 use twin_fs::{Attr, Entry, FileSystem, Ino, Op, Reply, Request, Result};
 use twin_rt::{ClockOnly, Rt};
 use twin_trace::replay::{Options, Population, Replayer};
-use twin_trace::{Header, Reader, Record, Source, TraceError, Writer, generate};
+use twin_trace::{Header, Reader, Record, Recorder, Source, TraceError, Writer, generate};
 
 /// Answers at once, and always well.
 #[derive(Default)]
@@ -66,6 +67,7 @@ fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
             "generate" => ops += count(&mut generate::start(text, 1)?)?,
             "read" => ops += count(&mut Reader::new(&bytes[..])?)?,
             "memory-read" => ops += count(&mut Memory(&header, records.iter()))?,
+            "record" => ops += record(&population, &mut Memory(&header, records.iter()))?,
             "memory" => ops += replay(&population, &mut Memory(&header, records.iter()))?,
             _ => ops += replay(&population, &mut Reader::new(&bytes[..])?)?,
         }
@@ -86,9 +88,25 @@ fn replay(
     population: &Population,
     source: &mut impl Source,
 ) -> std::result::Result<u64, Box<dyn std::error::Error>> {
+    replay_on(&Rt::new(ClockOnly::default(), 1), &Null::default(), population, source)
+}
+
+fn record(
+    population: &Population,
+    source: &mut impl Source,
+) -> std::result::Result<u64, Box<dyn std::error::Error>> {
     let rt = Rt::new(ClockOnly::default(), 1);
-    let fs = Null::default();
-    let mut replayer = Replayer::new(&rt, &fs, Options::default());
+    let fs = Recorder::new(&rt, Null::default(), std::io::sink(), false, "")?;
+    replay_on(&rt, &fs, population, source)
+}
+
+fn replay_on<F: FileSystem>(
+    rt: &Rt,
+    fs: &F,
+    population: &Population,
+    source: &mut impl Source,
+) -> std::result::Result<u64, Box<dyn std::error::Error>> {
+    let mut replayer = Replayer::new(rt, fs, Options::default());
     rt.block_on(replayer.populate(population))??;
     let report = rt.block_on(replayer.run(source))??;
     assert_eq!(report.skipped, 0);

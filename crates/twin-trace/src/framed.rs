@@ -11,8 +11,10 @@ use crate::frame::{Ending, FrameReader, FrameSums, FrameWriter, Header, Kind, MA
 
 /// A frame is written when its records have this many bytes,
 const FRAME_BYTES: usize = 256 << 10;
-/// or when its first record is this old: what a crash may lose.
+/// or when its first record is this old (what a crash may lose)
 const FRAME_NS: Nanos = SECS;
+/// and it has so many records that it is worth its overhead.
+const FRAME_RECORDS: u32 = 256;
 
 /// Collects records into frames and writes them.
 pub(crate) struct Framed<W: Write> {
@@ -40,7 +42,8 @@ impl<W: Write> Framed<W> {
         at_ns: Option<Nanos>,
         put: impl FnOnce(&mut Encoder) -> Result<(), TooBig>,
     ) -> Result<(), TraceError> {
-        let old = at_ns.is_some_and(|at_ns| at_ns.saturating_sub(self.sums.at_ns) >= FRAME_NS);
+        let age_ns = at_ns.map_or(0, |at_ns| at_ns.saturating_sub(self.sums.at_ns));
+        let old = age_ns >= FRAME_NS && self.sums.records >= FRAME_RECORDS;
         if self.encoder.len() >= FRAME_BYTES || self.encoder.is_full() || old {
             self.end_frame()?;
         }

@@ -2,8 +2,15 @@
 //!
 //! A workload is a stream of [`Record`]s: what was there before ([`Node`]), requests with their
 //! times, and what was answered ([`Outcome`]). A [`Source`] gives them: a trace that a [`Reader`]
-//! reads, a workload that [`generate`] makes up. A [`Writer`] writes them down; the bytes are
-//! described in docs/trace-format.md.
+//! reads, a workload that [`generate`] makes up, a foreign trace that one of the [`readers`]
+//! understands. A [`Writer`] writes them down, a [`Recorder`] around a file system tells it what
+//! is done there, and a [`replay::Replayer`] does the same on another file system.
+//!
+//! A flight log ([`FlightWriter`], [`FlightReader`]) holds everything that entered the core of a
+//! run, so that the run itself can be repeated. The bytes of both are described in
+//! docs/trace-format.md.
+//!
+//! Start at [`Record`] and [`Source`].
 //!
 //! Nothing here opens files: readers and writers take what the caller has opened.
 //!
@@ -27,6 +34,7 @@ mod frame;
 mod framed;
 pub mod generate;
 mod histogram;
+pub mod readers;
 mod record;
 mod recorder;
 pub mod replay;

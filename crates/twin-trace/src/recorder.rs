@@ -162,8 +162,8 @@ impl<F: FileSystem, W: Write> Recorder<F, W> {
         Recorded { bytes, ..log.recorded }
     }
 
-    /// Writes out what was recorded so far. Once a second is enough; frames are also written
-    /// when operations come.
+    /// Writes out what was recorded so far; to be called about once a second, so that a crash
+    /// loses no more than that also when little is going on.
     pub fn flush(&self) {
         self.log.borrow_mut().write(|writer| writer.flush());
     }

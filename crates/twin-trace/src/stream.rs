@@ -112,7 +112,8 @@ impl<W: Write> Writer<W> {
     }
 
     /// Writes out what is there: nothing that was added so far can be lost by a crash of the
-    /// recorder. Costs compression if it is done too often; once a second is plenty.
+    /// recorder. Costs compression if it is done too often; once a second is plenty. Without it
+    /// frames are written when they have 256 KiB, or 256 records and an age of a second.
     pub fn flush(&mut self) -> Result<(), TraceError> {
         self.0.flush()
     }

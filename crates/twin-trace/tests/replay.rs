@@ -3,8 +3,9 @@
 mod common;
 
 use common::tiny::{BLOCK, Tiny};
-use twin_fs::{Data, Op, ROOT_INO, Request, mode};
-use twin_rt::{ClockOnly, MICROS, MILLIS, Rt, SECS};
+use twin_disk::Block;
+use twin_fs::{Attr, Data, Entry, FileSystem, FsError, Op, ROOT_INO, Reply, Request, mode};
+use twin_rt::{ClockOnly, MICROS, MILLIS, Rng, Rt, SECS};
 use twin_trace::replay::{Options, Order, Pace, Population, Replayer, Report};
 use twin_trace::{
     ErrorCode, Header, Kind, Node, NodeAttr, Outcome, Record, Source, TraceError, Traits, Verb,
@@ -250,6 +251,23 @@ fn an_operation_waits_for_the_inode_that_another_client_makes() {
 }
 
 #[test]
+fn an_inode_is_known_before_the_answer_of_its_maker_has_its_turn() {
+    let mut script = Script::default();
+    // The answer to `b` waits behind that to a slow fsync; the other client need not.
+    script.both(0, 1, create(ROOT_INO, "a"), Outcome::Entry(3));
+    let slow = script.ask(1, 1, Op::Fsync { ino: 3, data_only: false });
+    let made = script.ask(2, 1, create(ROOT_INO, "b"));
+    script.answer(3, slow, Outcome::Done);
+    script.answer(4, made, Outcome::Entry(4));
+    script.both(5, 2, write(4, 0, 10), Outcome::Written(10));
+    for seed in 0..20 {
+        let options = Options { order: Order::Client, ..Options::default() };
+        let run = run_given(&script, MILLIS + seed, options);
+        assert_eq!((run.report.skipped, run.report.diverged_ops(), run.report.ops), (0, 0, 4));
+    }
+}
+
+#[test]
 fn the_recorded_pace_keeps_times_and_a_speed_divides_them() {
     let mut script = Script::default();
     for i in 0..10 {
@@ -361,4 +379,54 @@ fn unanswered_requests_do_not_pile_up() {
     let run = run_given(&script, MILLIS, Options::default());
     assert_eq!((run.report.ops, run.report.max_in_flight), (10_000, 1024));
     assert_eq!(run.report.verb(Verb::StatFs).done, 10_000);
+}
+
+/// Answers anything with anything, after a while.
+struct Dice(Rt, std::cell::RefCell<Rng>);
+
+impl FileSystem for Dice {
+    async fn execute(&self, _: Request) -> Result<Reply, FsError> {
+        let (delay, reply) = {
+            let mut rng = self.1.borrow_mut();
+            let attr = Attr { ino: rng.below(50), size: rng.below(3), ..Attr::default() };
+            let reply = match rng.below(5) {
+                0 => Err(FsError::NotFound),
+                1 => Ok(Reply::Done),
+                2 => Ok(Reply::Entry(Entry { attr, generation: 0 })),
+                3 => Ok(Reply::Data(vec![Block::Zero(rng.below(5000) as u32)])),
+                _ => Ok(Reply::Written(5)),
+            };
+            (rng.below(3), reply)
+        };
+        if delay > 0 {
+            self.0.sleep(delay).await;
+        }
+        reply
+    }
+}
+
+#[test]
+fn nonsense_is_replayed_to_its_end() {
+    for seed in 0..300 {
+        let mut rng = Rng::new(seed);
+        let records = common::records(&mut rng, 500, false);
+        let requests = records.iter().filter(|r| matches!(r, Record::Request { .. })).count();
+        let order = *rng.pick(&[Order::Trace, Order::Client]);
+        let speeds = [1e-3, 0.0, f64::NAN, -1.0, f64::INFINITY, 1e6];
+        let speed = *rng.pick(&speeds);
+        let paces = [Pace::Asap, Pace::Recorded { speed }, Pace::Think { speed }];
+        let pace = *rng.pick(&paces);
+        let (max_in_flight, read_ahead) = (rng.below(5) as usize, rng.below(50) as usize);
+        let verify = Some(4096);
+        let options =
+            Options { order, pace, max_in_flight, read_ahead, verify, ..Options::default() };
+        let rt = Rt::new(ClockOnly::default(), seed);
+        let fs = Dice(rt.clone(), Rng::new(seed).into());
+        let mut replayer = Replayer::new(&rt, &fs, options);
+        let what = format!("seed {seed}: {order:?}, {pace:?}, {max_in_flight}, {read_ahead}");
+        let report = rt.block_on(replayer.run(&mut Given::new(records)));
+        let report = report.unwrap_or_else(|error| panic!("{what}: {error}")).unwrap();
+        let most = (report.ops + report.skipped) as usize;
+        assert!(most <= requests * 2 && most > requests / 4, "{what}: {most} of {requests}");
+    }
 }

@@ -25,6 +25,8 @@ pub(crate) enum Command {
     Mkfs(Mkfs),
     Mount(Mount),
     Umount(Umount),
+    Check(Check),
+    Stat(Stat),
     Record(Record),
     Replay(Replay),
     Compare(Compare),
@@ -263,4 +265,27 @@ pub(crate) struct Completions {
 pub(crate) struct Man {
     /// The directory to write them to, as ~/.local/share/man/man1; it is made if need be.
     pub(crate) dir: PathBuf,
+}
+
+/// Check a volume that is not mounted: nothing is written.
+///
+/// Exits with 0 only if the volume is clean. A volume that was not unmounted is checked as the
+/// next mount will recover it.
+#[derive(Args)]
+pub(crate) struct Check {
+    /// Read all file data too and compare its checksums.
+    #[arg(long)]
+    pub(crate) data: bool,
+    /// Print nothing but findings.
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+    /// The image file or block device.
+    pub(crate) image: PathBuf,
+}
+
+/// Show what a volume is and how full: of an image that is not mounted.
+#[derive(Args)]
+pub(crate) struct Stat {
+    /// The image file or block device.
+    pub(crate) image: PathBuf,
 }

@@ -1,10 +1,12 @@
 //! Operations on attributes and references: setattr, forget, readlink.
 
+use std::cell::RefCell;
+
 use twin_disk::{Bytes, Origin};
 
 use crate::dinode::Dinode;
 use crate::layout::{Layout, Need};
-use crate::{Cred, FsError, Ino, Reply, Result, SetAttr, SetTime, Volume, mode, perm};
+use crate::{Attr, Cred, FsError, Ino, Reply, Result, SetAttr, SetTime, Volume, mode, perm};
 
 impl<L: Layout> Volume<L> {
     pub(crate) async fn op_forget(&self, ino: Ino, count: u64) -> Result<Reply> {
@@ -34,10 +36,13 @@ impl<L: Layout> Volume<L> {
             None => None,
         };
         perm::set_attr(&inode.attr(), cred, set, self.core.now())?;
-        // Again when it takes effect: waiting may have changed what the rules look at.
+        // Again when it takes effect: waiting may have changed what the rules look at. The reply
+        // is from that moment too, though blocks may still be freed after it.
+        let replied = RefCell::new(None);
         let effect = || {
             let attr = perm::set_attr(&inode.attr(), cred, set, self.core.now())?;
             self.set_attr_fields(&inode, &attr);
+            *replied.borrow_mut() = Some(self.attr(&inode));
             Ok(())
         };
         match size {
@@ -47,7 +52,10 @@ impl<L: Layout> Volume<L> {
                 effect()?;
             }
         }
-        Ok(Reply::Attr(self.attr(&inode)))
+        let now = self.attr(&inode);
+        let attr = replied.into_inner().unwrap_or_else(|| now.clone());
+        let size = size.unwrap_or(attr.size);
+        Ok(Reply::Attr(Attr { size, blocks: now.blocks, ..attr }))
     }
 
     pub(crate) async fn op_read_link(&self, ino: Ino) -> Result<Reply> {

@@ -51,13 +51,19 @@ impl<L: Layout> Volume<L> {
         Ok(Reply::Done)
     }
 
-    pub(crate) async fn op_read(&self, ino: Ino, off: u64, len: u32) -> Result<Reply> {
+    /// An inode that must be a regular file.
+    async fn regular(&self, ino: Ino) -> Result<std::rc::Rc<crate::Inode>> {
         let inode = self.inode(ino).await?;
-        match inode.d.borrow().kind() {
-            mode::REGULAR => {}
-            mode::DIRECTORY => return Err(FsError::IsDirectory),
-            _ => return Err(FsError::Invalid("only a regular file has data")),
+        let kind = inode.d.borrow().kind();
+        match kind {
+            mode::REGULAR => Ok(inode),
+            mode::DIRECTORY => Err(FsError::IsDirectory),
+            _ => Err(FsError::Invalid("only a regular file has data")),
         }
+    }
+
+    pub(crate) async fn op_read(&self, ino: Ino, off: u64, len: u32) -> Result<Reply> {
+        let inode = self.regular(ino).await?;
         Ok(Reply::Data(self.this().read(&inode, off, len).await?))
     }
 
@@ -69,12 +75,7 @@ impl<L: Layout> Volume<L> {
         cred: &Cred,
         id: u64,
     ) -> Result<Reply> {
-        let inode = self.inode(ino).await?;
-        match inode.d.borrow().kind() {
-            mode::REGULAR => {}
-            mode::DIRECTORY => return Err(FsError::IsDirectory),
-            _ => return Err(FsError::Invalid("only a regular file has data")),
-        }
+        let inode = self.regular(ino).await?;
         Ok(Reply::Written(self.write(&inode, off, data, id, cred).await?))
     }
 
@@ -97,12 +98,7 @@ impl<L: Layout> Volume<L> {
         cred: &Cred,
         id: u64,
     ) -> Result<Reply> {
-        let inode = self.inode(ino).await?;
-        match inode.d.borrow().kind() {
-            mode::REGULAR => {}
-            mode::DIRECTORY => return Err(FsError::IsDirectory),
-            _ => return Err(FsError::NotSupported("fallocate on what is not a regular file")),
-        }
+        let inode = self.regular(ino).await?;
         if len == 0 {
             return Err(FsError::Invalid("fallocate of no bytes"));
         }
@@ -112,10 +108,7 @@ impl<L: Layout> Volume<L> {
     }
 
     pub(crate) async fn op_seek(&self, ino: Ino, off: u64, what: SeekFor) -> Result<Reply> {
-        let inode = self.inode(ino).await?;
-        if inode.d.borrow().kind() != mode::REGULAR {
-            return Err(FsError::Invalid("only a regular file has holes"));
-        }
+        let inode = self.regular(ino).await?;
         Ok(Reply::Offset(self.seek(&inode, off, what).await?))
     }
 

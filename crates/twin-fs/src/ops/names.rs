@@ -360,7 +360,7 @@ impl<L: Layout> Volume<L> {
         let block = u64::from(self.core.shape.block_size);
         let old_len = self.dir_len(dir, plan.lbn);
         let new_len = (plan.new_size - plan.lbn * block).min(block) as usize;
-        self.grow_tail(dir, plan.new_size);
+        self.lengthen(dir, plan.new_size);
         let frame = match old_len {
             0 => {
                 let frame = self.frame_for_change(dir, plan.lbn);
@@ -379,7 +379,6 @@ impl<L: Layout> Volume<L> {
             format.room(bytes)
         });
         self.dirty_data(dir, &frame, plan.new_size);
-        dir.d.borrow_mut().size = plan.new_size;
         self.note_room(dir, plan.lbn, room);
         self.count_entry(dir, 1);
         if let Some(index) = plan.index {

@@ -184,6 +184,10 @@ structures! {
 /// 32 bits. It is how `umount` finds whom to wait for. Encoded as `_IOR(0xf5, 1, u32)`.
 pub const IOCTL_DAEMON: u32 = 2 << 30 | 4 << 16 | 0xf5 << 8 | 1;
 
+/// Another: makes the whole volume durable and says whether that worked, which no system call does
+/// on a FUSE mount. Encoded as `_IO(0xf5, 2)`.
+pub const IOCTL_SYNC: u32 = 0xf5 << 8 | 2;
+
 /// What precedes the payload of a WRITE: its two structures.
 pub const WRITE_HEAD: usize = size_of::<InHeader>() + size_of::<WriteIn>();
 

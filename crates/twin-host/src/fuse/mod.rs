@@ -20,6 +20,8 @@ mod parse;
 mod reply;
 mod serve;
 mod session;
+#[cfg(test)]
+mod session_tests;
 mod translate;
 mod unmount;
 

@@ -23,12 +23,17 @@ use rustix::net::{
 };
 
 use super::mountinfo::mounted_at;
+use super::unmount::{Server, find_server, resolve};
 
 /// The type under which mounts appear, after `fuse.`.
 const SUBTYPE: &str = "twinfs";
 /// The type by which `unmount` knows our mounts.
 pub(super) const MOUNT_TYPE: &str = "fuse.twinfs";
 const HELPER: &str = "fusermount3";
+/// How often, and how long after each other, to try to unmount what is in use: desktops look at
+/// what has just been mounted, and so does our own front end.
+const BUSY_TRIES: u32 = 10;
+const BUSY_PAUSE: Duration = Duration::from_millis(20);
 /// How long a dropped mount waits to be out of the tree.
 const DROP_PATIENCE: Duration = Duration::from_secs(2);
 
@@ -119,7 +124,7 @@ impl Mount {
     /// # Errors
     /// If the place is no directory, or the kernel or fusermount3 refuse.
     pub fn new(dir: &Path, options: &MountOptions) -> Result<Mount, MountError> {
-        clear_dead_mount(dir);
+        make_way(dir)?;
         let place = |error| MountError::Place { dir: dir.into(), error };
         let dir = fs::canonicalize(dir).map_err(place)?;
         let meta = fs::metadata(&dir).map_err(place)?;
@@ -174,12 +179,20 @@ impl Drop for Mount {
 }
 
 /// A daemon that was killed leaves its mount behind, on which every call fails. It is in the way
-/// of the next.
-fn clear_dead_mount(dir: &Path) {
-    let dead = fs::metadata(dir).is_err_and(|e| e.raw_os_error() == Some(libc::ENOTCONN));
-    if dead {
-        let by_helper = !rustix::process::geteuid().is_root();
-        let _ = Unmounter { dir: dir.into(), by_helper }.detach();
+/// of the next. One that lives is not to be covered by another.
+fn make_way(dir: &Path) -> Result<(), MountError> {
+    let Ok(place) = resolve(dir) else { return Ok(()) };
+    match find_server(&place) {
+        Ok(Server::Dead) => {
+            let by_helper = !rustix::process::geteuid().is_root();
+            let _ = Unmounter { dir: place, by_helper }.detach();
+            Ok(())
+        }
+        Ok(Server::Alive(_) | Server::Unseen) => {
+            let why = "a twinfs is mounted there already: unmount it first".into();
+            Err(MountError::Refused { dir: place, why })
+        }
+        _ => Ok(()),
     }
 }
 
@@ -275,8 +288,15 @@ pub(super) struct Unmounter {
 }
 
 impl Unmounter {
-    /// Unmounts, unless somebody uses it.
+    /// Unmounts, unless somebody uses it for more than a moment.
+    #[allow(clippy::disallowed_methods)] // Never on the core's thread: see above.
     pub(super) fn unmount(&self) -> Result<(), String> {
+        for _ in 1..BUSY_TRIES {
+            match self.run(UnmountFlags::NOFOLLOW, &["-u"]) {
+                Err(why) if why.contains("busy") => thread::sleep(BUSY_PAUSE),
+                result => return result,
+            }
+        }
         self.run(UnmountFlags::NOFOLLOW, &["-u"])
     }
 

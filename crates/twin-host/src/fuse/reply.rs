@@ -68,6 +68,7 @@ pub(super) fn encode(
 ) -> Result<Result<(), Errno>, WrongKind> {
     match (expect, reply) {
         (Expect::Done | Expect::Silence, Reply::Done) => {}
+        (Expect::Ioctl, Reply::Done) => answer.push(&abi::IoctlOut::default()),
         (Expect::Lookup | Expect::Entry, Reply::Entry(entry)) => {
             answer.push(&entry_out(entry, options));
         }

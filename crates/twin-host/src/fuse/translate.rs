@@ -46,6 +46,7 @@ pub(super) enum Expect {
     },
     Stat,
     Offset,
+    Ioctl,
 }
 
 /// What to do with a call.
@@ -135,6 +136,9 @@ fn translate(
         Call::Flush | Call::Interrupt | Call::Other => return Err(Errno::NOSYS),
         Call::Ioctl { ioctl } if ioctl.cmd == abi::IOCTL_DAEMON && ioctl.out_size == 4 => {
             return Ok(Plan::TellDaemon);
+        }
+        Call::Ioctl { ioctl } if ioctl.cmd == abi::IOCTL_SYNC => {
+            return Ok(Plan::Ask(cred(header, options, false), Op::Sync, Expect::Ioctl));
         }
         Call::Ioctl { .. } => return Err(Errno::NOTTY),
         Call::Destroy => return Ok(Plan::Accept),

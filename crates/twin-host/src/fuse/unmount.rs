@@ -16,7 +16,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
-use super::abi::IOCTL_DAEMON;
+use super::abi::{IOCTL_DAEMON, IOCTL_SYNC};
 use super::mount::{MOUNT_TYPE, Unmounter};
 use super::mountinfo::mounted_at;
 
@@ -72,24 +72,16 @@ pub fn unmount(dir: &Path) -> Result<(), UnmountError> {
     let by_helper = !rustix::process::geteuid().is_root();
     // A dead mount cannot be resolved by asking it, so ask its parent.
     let place = resolve(dir).map_err(UnmountError::Host)?;
-    let ours =
-        mounted_at(&place).map_err(UnmountError::Host)?.is_some_and(|m| m.kind == MOUNT_TYPE);
-    if !ours {
-        return Err(UnmountError::NotMounted(place));
-    }
     let unmounter = Unmounter { dir: place.clone(), by_helper };
     let refused = |why| UnmountError::Refused { dir: place.clone(), why };
-    let daemon = match File::open(&place) {
-        Ok(root) => {
+    let daemon = match find_server(&place).map_err(UnmountError::Host)? {
+        Server::None => return Err(UnmountError::NotMounted(place)),
+        Server::Dead => return unmounter.detach().map_err(refused),
+        Server::Unseen => None,
+        Server::Alive(root) => {
             sync(&root).map_err(|error| UnmountError::Sync { dir: place.clone(), error })?;
             daemon_of(&root)
         }
-        Err(error) if error.raw_os_error() == Some(libc::ENOTCONN) => {
-            return unmounter.detach().map_err(refused);
-        }
-        // Somebody else's mount, which does not let even the superuser in.
-        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => None,
-        Err(error) => return Err(UnmountError::Host(error)),
     };
     unmounter.unmount().map_err(refused)?;
     match daemon {
@@ -98,15 +90,48 @@ pub fn unmount(dir: &Path) -> Result<(), UnmountError> {
     }
 }
 
-/// Writes out. What fails is told here, where somebody hears it.
-fn sync(root: &File) -> io::Result<()> {
-    match root.sync_all() {
-        Err(error) if error.raw_os_error() == Some(libc::EROFS) => Ok(()),
-        result => result,
+/// Who serves the mount at a directory.
+pub(super) enum Server {
+    /// None of ours is mounted there.
+    None,
+    /// A daemon that answers, at this open root.
+    Alive(File),
+    /// One that has died.
+    Dead,
+    /// Somebody else's, which does not let even the superuser in.
+    Unseen,
+}
+
+/// Finds out who serves a directory. Not by looking at it: the kernel may answer that from what
+/// it remembers of a daemon that has died.
+pub(super) fn find_server(place: &Path) -> io::Result<Server> {
+    if mounted_at(place)?.is_none_or(|mounted| mounted.kind != MOUNT_TYPE) {
+        return Ok(Server::None);
+    }
+    let dead = |error: &io::Error| {
+        matches!(error.raw_os_error(), Some(libc::ENOTCONN | libc::ECONNABORTED))
+    };
+    match File::open(place) {
+        Ok(root) => Ok(match ask_daemon(&root) {
+            Err(error) if dead(&error) => Server::Dead,
+            _ => Server::Alive(root),
+        }),
+        Err(error) if dead(&error) => Ok(Server::Dead),
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(Server::Unseen),
+        Err(error) => Err(error),
     }
 }
 
-fn resolve(dir: &Path) -> io::Result<PathBuf> {
+/// Writes everything out: what the kernel holds, then what the daemon holds. What fails is told
+/// here, where somebody hears it.
+fn sync(root: &File) -> io::Result<()> {
+    rustix::fs::syncfs(root)?;
+    // SAFETY: the request carries no data: its third argument is not looked at.
+    let synced = unsafe { libc::ioctl(root.as_raw_fd(), libc::Ioctl::from(IOCTL_SYNC), 0) };
+    if synced == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+pub(super) fn resolve(dir: &Path) -> io::Result<PathBuf> {
     match (fs::canonicalize(dir), dir.parent(), dir.file_name()) {
         (Ok(place), _, _) => Ok(place),
         (Err(_), Some(parent), Some(name)) => {
@@ -117,14 +142,17 @@ fn resolve(dir: &Path) -> io::Result<PathBuf> {
     }
 }
 
-fn named_daemon(root: &File) -> Option<Pid> {
+fn ask_daemon(root: &File) -> io::Result<u32> {
     let mut pid = 0u32;
     // SAFETY: the request has its size and direction in its number: it writes four bytes to where
     // the pointer points, which is a number of that size that lives until the call ends.
-    let answered = unsafe {
-        libc::ioctl(root.as_raw_fd(), libc::Ioctl::from(IOCTL_DAEMON), &raw mut pid) == 0
-    };
-    if answered { Pid::from_raw(i32::try_from(pid).ok()?) } else { None }
+    let answered =
+        unsafe { libc::ioctl(root.as_raw_fd(), libc::Ioctl::from(IOCTL_DAEMON), &raw mut pid) };
+    if answered == 0 { Ok(pid) } else { Err(io::Error::last_os_error()) }
+}
+
+fn named_daemon(root: &File) -> Option<Pid> {
+    Pid::from_raw(i32::try_from(ask_daemon(root).ok()?).ok()?)
 }
 
 /// The daemon that serves a mount; none if it cannot be seen from here (another pid namespace).

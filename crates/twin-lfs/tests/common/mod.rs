@@ -5,7 +5,8 @@ use std::rc::Rc;
 
 use twin_disk::{Bytes, MemDisk};
 use twin_fs::{
-    Cpu, Data, FileSystem, FsError, Ino, Op, ROOT_INO, Reply, Request, SetAttr, Settings, Volume,
+    Attr, Cpu, Data, FileSystem, FsError, Ino, Op, ROOT_INO, Reply, Request, SetAttr, Settings,
+    Volume,
 };
 use twin_lfs::{Lfs, LfsSettings, MkfsOptions};
 use twin_rt::{ClockOnly, Rt};
@@ -93,11 +94,16 @@ impl World {
         self.op(Op::SetAttr { ino, set });
     }
 
-    pub fn size(&mut self, ino: Ino) -> u64 {
+    pub fn attr(&mut self, ino: Ino) -> Attr {
         match self.op(Op::GetAttr { ino }) {
-            Reply::Attr(attr) => attr.size,
+            Reply::Attr(attr) => attr,
             other => panic!("{other:?}"),
         }
+    }
+
+    /// Space used, in units of 512 bytes.
+    pub fn blocks(&mut self, ino: Ino) -> u64 {
+        self.attr(ino).blocks
     }
 }
 

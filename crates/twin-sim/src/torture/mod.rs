@@ -77,7 +77,7 @@ fn plain(scenario: &Scenario) -> Result<Outcome, String> {
     let mut world = World::new(scenario, platter, Timing::Jitter, Time(1_000_000_000));
     world.open()?;
     let model = oracle::model_of(scenario, &mut world)?;
-    let mut history = History::new(&model);
+    let mut history = History::new(scenario, &model);
     let (journal, _) = drive(scenario, &world, generator(scenario)?, scenario.ops, None)?;
     history.follow(&journal)?;
     expect_last(&history, &mut world, "before closing")?;

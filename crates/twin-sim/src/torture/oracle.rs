@@ -52,6 +52,8 @@ pub struct History {
     stepping: Vec<(Ino, usize, usize)>,
     /// For the first `n` promises, the oldest state that keeps them.
     kept: Vec<usize>,
+    /// Print what is followed.
+    trace: bool,
 }
 
 /// Where in a history a tree belongs.
@@ -65,13 +67,14 @@ pub enum Place {
 
 impl History {
     /// A history that begins with the tree of a model.
-    pub fn new(model: &ModelFs) -> History {
+    pub fn new(scenario: &Scenario, model: &ModelFs) -> History {
         let mut history = History {
             states: Vec::new(),
             digests: Vec::new(),
             newest: BTreeMap::new(),
             stepping: Vec::new(),
             kept: vec![0],
+            trace: scenario.trace,
         };
         history.push(model);
         history
@@ -129,6 +132,9 @@ impl History {
         let Applied { request, reply: Some(reply), at, last_step } = applied else {
             return Err(format!("request {} was never answered", applied.request.id));
         };
+        if self.trace {
+            println!("{n}: {at:?} client {} {:?} -> {reply:?}", request.client, request.op);
+        }
         model
             .follow(*at, request, reply)
             .map_err(|what| format!("client {}, {:?}, in place {n}: {what}", request.client, at))?;

@@ -58,6 +58,8 @@ pub struct Scenario {
     pub age_ns: Nanos,
     /// A fault built in on purpose.
     pub sabotage: Sabotage,
+    /// Print every request with its reply.
+    pub trace: bool,
 }
 
 impl Scenario {
@@ -86,6 +88,7 @@ impl Scenario {
             victim: "cost-benefit".into(),
             age_ns: 200 * MILLIS,
             sabotage: Sabotage::None,
+            trace: false,
         }
     }
 
@@ -198,6 +201,7 @@ impl Scenario {
             ("victim", self.victim.clone()),
             ("age-ns", self.age_ns.to_string()),
             ("sabotage", sabotage_name(self.sabotage).into()),
+            ("trace", flag(self.trace)),
         ]
     }
 
@@ -253,6 +257,7 @@ impl Scenario {
                 let found = all.into_iter().find(|s| sabotage_name(*s) == value);
                 self.sabotage = found.ok_or_else(bad)?;
             }
+            "trace" => self.trace = flag()?,
             _ => return Err(format!("a scenario has no {key:?}")),
         }
         Ok(())

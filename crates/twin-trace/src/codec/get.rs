@@ -204,13 +204,8 @@ impl Decoder {
     }
 
     fn op(&mut self, verb: Verb, flags: u8) -> Result<Op> {
-        let flag = |bit: u32| flags >> bit & 1 == 1;
         Ok(match verb {
             Verb::Lookup => Op::Lookup { dir: self.dir()?, name: self.name()? },
-            Verb::Forget => Op::Forget { ino: self.ino()?, count: self.number()? },
-            Verb::GetAttr => Op::GetAttr { ino: self.ino()? },
-            Verb::SetAttr => Op::SetAttr { ino: self.ino()?, set: self.set_attr()? },
-            Verb::ReadLink => Op::ReadLink { ino: self.ino()? },
             Verb::MakeNode => {
                 let (dir, name, mode) = self.make()?;
                 Op::MakeNode { dir, name, mode, rdev: self.number()? }
@@ -224,7 +219,7 @@ impl Decoder {
             }
             Verb::Create => {
                 let (dir, name, mode) = self.make()?;
-                Op::Create { dir, name, mode, exclusive: flag(0) }
+                Op::Create { dir, name, mode, exclusive: flags & 1 == 1 }
             }
             Verb::Unlink => Op::Unlink { dir: self.dir()?, name: self.name()? },
             Verb::RemoveDir => Op::RemoveDir { dir: self.dir()?, name: self.name()? },
@@ -234,6 +229,18 @@ impl Decoder {
                 Op::Rename { dir, name, to_dir, to_name, mode: rename_mode(flags)? }
             }
             Verb::Link => Op::Link { ino: self.ino()?, dir: self.dir()?, name: self.name()? },
+            _ => return self.inode_op(verb, flags),
+        })
+    }
+
+    /// The operations that name an inode and no name in a directory, and those that name neither.
+    fn inode_op(&mut self, verb: Verb, flags: u8) -> Result<Op> {
+        let flag = |bit: u32| flags >> bit & 1 == 1;
+        Ok(match verb {
+            Verb::Forget => Op::Forget { ino: self.ino()?, count: self.number()? },
+            Verb::GetAttr => Op::GetAttr { ino: self.ino()? },
+            Verb::SetAttr => Op::SetAttr { ino: self.ino()?, set: self.set_attr()? },
+            Verb::ReadLink => Op::ReadLink { ino: self.ino()? },
             Verb::Open => {
                 let (read, write, truncate) = (flag(0), flag(1), flag(2));
                 Op::Open { ino: self.ino()?, read, write, truncate }
@@ -276,6 +283,15 @@ impl Decoder {
                 Op::Seek { ino: self.ino()?, off: self.get(column::OFFSET)?, what }
             }
             Verb::Sync => Op::Sync,
+            Verb::Lookup
+            | Verb::MakeNode
+            | Verb::MakeDir
+            | Verb::Symlink
+            | Verb::Create
+            | Verb::Unlink
+            | Verb::RemoveDir
+            | Verb::Rename
+            | Verb::Link => unreachable!("dealt with by the caller"),
         })
     }
 

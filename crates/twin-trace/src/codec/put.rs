@@ -1,6 +1,8 @@
 //! Records to bytes.
 
-use twin_fs::{Data, Fallocate, Ino, Op, Request, SeekFor, SetAttr, SetTime};
+use twin_fs::{
+    Data, Fallocate, Ino, Op, RenameMode, Request, SeekFor, SetAttr, SetTime, XattrMode,
+};
 use twin_rt::{FixedMap, Nanos};
 
 use super::{
@@ -175,15 +177,6 @@ impl Encoder {
                 self.dir(*dir);
                 self.name(name);
             }
-            Op::Forget { ino, count } => self.ino_and_number(code, 0, *ino, *count),
-            Op::GetAttr { ino }
-            | Op::ReadLink { ino }
-            | Op::Release { ino }
-            | Op::ListXattr { ino } => {
-                self.tag(code, 0);
-                self.ino(*ino);
-            }
-            Op::SetAttr { ino, set } => self.set_attr(code, *ino, set),
             Op::MakeNode { dir, name, mode, rdev } => {
                 self.make(code, 0, *dir, name, *mode);
                 self.number(*rdev);
@@ -199,7 +192,7 @@ impl Encoder {
                 self.make(code, u8::from(*exclusive), *dir, name, *mode);
             }
             Op::Rename { dir, name, to_dir, to_name, mode } => {
-                self.tag(code, *mode as u8);
+                self.tag(code, rename_code(*mode));
                 self.dir(*dir);
                 self.name(name);
                 self.dir(*to_dir);
@@ -211,6 +204,22 @@ impl Encoder {
                 self.dir(*dir);
                 self.name(name);
             }
+            _ => self.inode_op(code, op),
+        }
+    }
+
+    /// The operations that name an inode and no name in a directory, and those that name neither.
+    fn inode_op(&mut self, code: u8, op: &Op) {
+        match op {
+            Op::Forget { ino, count } => self.ino_and_number(code, 0, *ino, *count),
+            Op::GetAttr { ino }
+            | Op::ReadLink { ino }
+            | Op::Release { ino }
+            | Op::ListXattr { ino } => {
+                self.tag(code, 0);
+                self.ino(*ino);
+            }
+            Op::SetAttr { ino, set } => self.set_attr(code, *ino, set),
             Op::Open { ino, read, write, truncate } => {
                 let flags = u8::from(*read) | u8::from(*write) << 1 | u8::from(*truncate) << 2;
                 self.tag(code, flags);
@@ -234,7 +243,7 @@ impl Encoder {
             Op::StatFs | Op::Sync => self.tag(code, 0),
             Op::Access { ino, mask } => self.ino_and_number(code, 0, *ino, u64::from(*mask)),
             Op::SetXattr { ino, name, value, mode } => {
-                self.tag(code, *mode as u8 | u8::from(self.contents) << 2);
+                self.tag(code, xattr_code(*mode) | u8::from(self.contents) << 2);
                 self.ino(*ino);
                 self.name(name);
                 self.number(value.len() as u64);
@@ -263,6 +272,15 @@ impl Encoder {
                 self.ino(*ino);
                 put(&mut self.columns[column::OFFSET], *off);
             }
+            Op::Lookup { .. }
+            | Op::Unlink { .. }
+            | Op::RemoveDir { .. }
+            | Op::MakeNode { .. }
+            | Op::MakeDir { .. }
+            | Op::Symlink { .. }
+            | Op::Create { .. }
+            | Op::Rename { .. }
+            | Op::Link { .. } => unreachable!("dealt with by the caller"),
         }
     }
 
@@ -376,6 +394,23 @@ impl Encoder {
                 }
             }
         }
+    }
+}
+
+fn rename_code(mode: RenameMode) -> u8 {
+    match mode {
+        RenameMode::Replace => 0,
+        RenameMode::NoReplace => 1,
+        RenameMode::Exchange => 2,
+        RenameMode::Whiteout => 3,
+    }
+}
+
+fn xattr_code(mode: XattrMode) -> u8 {
+    match mode {
+        XattrMode::Any => 0,
+        XattrMode::Create => 1,
+        XattrMode::Replace => 2,
     }
 }
 

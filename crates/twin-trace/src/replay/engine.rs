@@ -16,13 +16,13 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use twin_fs::{Cred, FileSystem, FsError, Ino, Op, Reply, Request};
-use twin_rt::{FixedMap, Nanos, Time};
+use twin_rt::{Nanos, Time};
 
 use super::flights::Flights;
 use super::ids::IdMap;
 use super::inodes::Translation;
-use super::oracle::Ticket;
 use super::report::{Divergence, Report};
+use super::tracks::{Got, State, Tracks};
 use super::{Order, Pace, ReplayError, Replayer};
 use crate::frame::Ending;
 use crate::record::{ErrorCode, Outcome, Record, Verb};
@@ -32,49 +32,6 @@ use crate::stream::{Source, blank};
 const YIELD_EVERY: u32 = 128;
 /// The name of an operation that nobody waits for: one that evens out a divergence.
 const NOBODY: u32 = u32::MAX;
-/// Requests that the workload has left unanswered for so many later ones are given up on.
-const GIVEN_UP: u64 = 500_000;
-
-/// What an operation gave, as far as its answer in the trace is compared with it.
-#[derive(Default)]
-struct Got {
-    error: Option<ErrorCode>,
-    /// The inode of an entry; 0 if there is none.
-    entry: Ino,
-    /// Bytes of data.
-    len: u64,
-    /// Where a listing stopped.
-    next: u64,
-    /// Inodes that a listing gave references of.
-    referenced: Vec<Ino>,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
-    /// Not given to the file system yet, or under way.
-    Open,
-    /// Left out.
-    Skipped,
-    Done,
-}
-
-/// An operation of the workload, from its request to its answer.
-struct Track {
-    number: u64,
-    verb: Verb,
-    state: State,
-    /// The answer was read (it may still wait for its turn).
-    answered: bool,
-    domain: u32,
-    at_ns: Nanos,
-    issued: Time,
-    /// The inode that it named first, on the volume.
-    ino: Ino,
-    got: Got,
-    ticket: Ticket,
-    /// Domains that wait for its end.
-    waiters: Vec<u32>,
-}
 
 enum Event {
     Request { track: u32, at_ns: Nanos, request: Request },
@@ -96,13 +53,7 @@ struct Engine<'e, 'a, F, I, Fut> {
     replayer: &'e mut Replayer<'a, F>,
     issue: I,
     flights: Flights<Fut>,
-    tracks: Vec<Track>,
-    free: Vec<u32>,
-    /// The track of the last request, while it waits for its answer.
-    latest: Option<(u64, u32)>,
-    /// Those of the requests before.
-    by_number: FixedMap<u64, u32>,
-    sweep_at: usize,
+    tracks: Tracks,
     domains: Vec<Domain>,
     /// For each client the number of its domain plus one.
     domain_of: IdMap<u32>,
@@ -139,11 +90,7 @@ pub(super) async fn run<F: FileSystem>(
         issue: move |request| fs.execute(request),
         replayer,
         flights: Flights::new(),
-        tracks: Vec::new(),
-        free: Vec::new(),
-        latest: None,
-        by_number: FixedMap::default(),
-        sweep_at: GIVEN_UP as usize,
+        tracks: Tracks::default(),
         domains: Vec::new(),
         domain_of: IdMap::default(),
         merged,
@@ -228,8 +175,17 @@ where
                 self.complete(track, result);
             }
         }
-        while let Some(domain) = self.runnable.pop_front() {
-            self.advance(domain);
+        loop {
+            while let Some(domain) = self.runnable.pop_front() {
+                self.advance(domain);
+            }
+            // Whoever is woken may then wait for something else and not take the room.
+            let room = self.flights.len() < self.replayer.options.max_in_flight.max(1);
+            match self.throttled.pop_front() {
+                Some(domain) if room => self.unblock(domain),
+                Some(domain) => return self.throttled.push_front(domain),
+                None => return,
+            }
         }
     }
 
@@ -294,21 +250,25 @@ where
                 self.first_at_ns.get_or_insert(at_ns);
                 let domain = self.domain(request.client);
                 self.horizon = self.due(domain, at_ns).unwrap_or(self.horizon);
-                let track = self.new_track(domain, at_ns, request);
+                let track = self.tracks.begin(domain, at_ns, request);
                 if !self.is_free(domain) || !self.handle_request(domain, track, at_ns, request) {
                     let request = take(request);
                     self.enqueue(domain, Event::Request { track, at_ns, request });
                 }
             }
             Record::Reply { at_ns, id, outcome } => {
-                let Some(track) = self.find(*id) else { return };
-                let state = &mut self.tracks[track as usize];
+                let Some(track) = self.tracks.find(*id) else { return };
+                let state = &mut self.tracks[track];
                 if std::mem::replace(&mut state.answered, true) {
                     return;
                 }
-                let (domain, open) = (state.domain, state.state == State::Open);
-                if let (true, Outcome::Entry(id)) = (open, &outcome) {
-                    self.replayer.inodes.expect(*id, track);
+                let domain = state.domain;
+                if let Outcome::Entry(id) = outcome {
+                    state.introduces = *id;
+                    match state.state {
+                        State::Open => self.replayer.inodes.expect(*id, track),
+                        _ => self.introduce(track),
+                    }
                 }
                 if !self.is_free(domain) || !self.handle_reply(domain, track, *at_ns, outcome) {
                     let (at_ns, outcome) = (*at_ns, std::mem::replace(outcome, Outcome::Done));
@@ -352,7 +312,7 @@ where
     /// Takes note of an answer, or blocks the domain until there is something to compare it
     /// with. False if it did that.
     fn handle_reply(&mut self, domain: u32, track: u32, at_ns: Nanos, outcome: &Outcome) -> bool {
-        if self.tracks[track as usize].state == State::Open {
+        if self.tracks[track].state == State::Open {
             self.block_on(domain, track);
             return false;
         }
@@ -370,7 +330,7 @@ where
     }
 
     fn block_on(&mut self, domain: u32, track: u32) {
-        self.tracks[track as usize].waiters.push(domain);
+        self.tracks[track].waiters.push(domain);
         self.domains[domain as usize].blocked = true;
     }
 
@@ -414,11 +374,13 @@ where
             return false;
         }
         match self.replayer.inodes.translate(&mut request.op) {
-            Translation::Wait(other) => {
+            // Only ever for an earlier request, so that nobody waits in a circle: a trace that
+            // says otherwise is wrong.
+            Translation::Wait(other) if self.is_before(other, track) => {
                 self.block_on(domain, other);
                 return false;
             }
-            Translation::Missing => {
+            Translation::Wait(_) | Translation::Missing => {
                 self.report.skipped += 1;
                 self.skip(track);
             }
@@ -432,6 +394,10 @@ where
         }
         self.handled(domain, at_ns);
         true
+    }
+
+    fn is_before(&self, a: u32, b: u32) -> bool {
+        self.tracks[a].number < self.tracks[b].number
     }
 
     /// Keeps references, opens and cookies in step. False if there is nothing to do on the
@@ -462,7 +428,7 @@ where
             request.cred = Cred { checked: request.cred.checked, ..Cred::root() };
         }
         let issued = replayer.now();
-        let state = &mut self.tracks[track as usize];
+        let state = &mut self.tracks[track];
         state.ino = named(&request.op);
         if let Some(oracle) = &mut replayer.oracle {
             state.ticket = oracle.begin(request.id, &request.op);
@@ -485,7 +451,7 @@ where
     }
 
     fn skip(&mut self, track: u32) {
-        self.tracks[track as usize].state = State::Skipped;
+        self.tracks[track].state = State::Skipped;
         self.release(track);
     }
 
@@ -496,26 +462,39 @@ where
             self.note(track, &result);
             self.release(track);
         }
-        if let Some(domain) = self.throttled.pop_front() {
-            self.unblock(domain);
+    }
+
+    /// The operation has ended: the inode that it made is known from now on, whether its answer
+    /// has had its turn or not.
+    fn introduce(&mut self, track: u32) {
+        let state = &self.tracks[track];
+        let (id, entry) = (state.introduces, state.got.entry);
+        self.replayer.inodes.settled(id, track);
+        if entry != 0 && self.replayer.inodes.actual(id).is_none() {
+            self.replayer.inodes.introduce(id, entry);
         }
     }
 
     /// Whoever waited for the operation may go on.
     fn release(&mut self, track: u32) {
-        let state = &mut self.tracks[track as usize];
+        if self.tracks[track].introduces != 0 {
+            self.introduce(track);
+        }
+        let state = &mut self.tracks[track];
         if !state.waiters.is_empty() {
             let mut waiters = std::mem::take(&mut state.waiters);
             waiters.drain(..).for_each(|domain| self.unblock(domain));
-            self.tracks[track as usize].waiters = waiters;
+            self.tracks[track].waiters = waiters;
         }
-        if self.tracks[track as usize].verb == Verb::Forget {
-            self.retire(track);
+        // There is no answer to wait for, unless a strange trace has one.
+        let state = &self.tracks[track];
+        if state.verb == Verb::Forget && !state.answered {
+            self.tracks.retire(track);
         }
     }
 
     fn note(&mut self, track: u32, result: &Result<Reply, FsError>) {
-        let state = &mut self.tracks[track as usize];
+        let state = &mut self.tracks[track];
         let inodes = &mut self.replayer.inodes;
         let stats = &mut self.report.verbs[state.verb as usize];
         stats.latency_ns.add(self.ended.since(state.issued));
@@ -567,7 +546,7 @@ where
 
     /// Compares an operation that has ended with its answer in the workload.
     fn settle(&mut self, track: u32, at_ns: Nanos, outcome: &Outcome) {
-        let state = &mut self.tracks[track as usize];
+        let state = &mut self.tracks[track];
         let got = std::mem::take(&mut state.got);
         let (verb, number, ino) = (state.verb, state.number, state.ino);
         let done = state.state == State::Done;
@@ -582,11 +561,8 @@ where
         let same = done && got.error.is_none();
         let inodes = &mut self.replayer.inodes;
         match outcome {
-            Outcome::Entry(id) => {
-                inodes.settled(*id, track);
-                if same && got.entry != 0 && !inodes.introduce(*id, got.entry) {
-                    self.report.inodes_differ += 1;
-                }
+            Outcome::Entry(id) if same && got.entry != 0 => {
+                self.report.inodes_differ += u64::from(!inodes.introduce(*id, got.entry));
             }
             Outcome::Data(len) if same => self.report.lengths_differ += u64::from(*len != got.len),
             Outcome::Dir(dir) => {
@@ -600,7 +576,7 @@ where
             Outcome::Failed(_) if same => self.undo(verb, ino, got.entry),
             _ => {}
         }
-        self.retire(track);
+        self.tracks.retire(track);
     }
 
     /// An operation succeeded that failed in the workload: nobody will ever give back what it
@@ -639,70 +615,6 @@ where
         if ino != 0 && self.replayer.inodes.forget(ino, 1) == 1 {
             self.even_out(Op::Forget { ino, count: 1 });
         }
-    }
-
-    fn new_track(&mut self, domain: u32, at_ns: Nanos, request: &Request) -> u32 {
-        let number = request.id;
-        if self.free.is_empty() && self.tracks.len() >= self.sweep_at {
-            self.give_up(number);
-        }
-        let fresh = |waiters| Track {
-            number,
-            verb: Verb::of(&request.op),
-            state: State::Open,
-            answered: false,
-            domain,
-            at_ns,
-            issued: Time(0),
-            ino: 0,
-            got: Got::default(),
-            ticket: Ticket::None,
-            waiters,
-        };
-        let track = match self.free.pop() {
-            Some(track) => {
-                let old = &mut self.tracks[track as usize];
-                *old = fresh(std::mem::take(&mut old.waiters));
-                track
-            }
-            None => {
-                self.tracks.push(fresh(Vec::new()));
-                self.tracks.len() as u32 - 1
-            }
-        };
-        if let Some((number, track)) = self.latest.replace((number, track)) {
-            self.by_number.insert(number, track);
-        }
-        track
-    }
-
-    fn find(&self, number: u64) -> Option<u32> {
-        match self.latest {
-            Some((latest, track)) if latest == number => Some(track),
-            _ => self.by_number.get(&number).copied(),
-        }
-    }
-
-    fn retire(&mut self, track: u32) {
-        let number = self.tracks[track as usize].number;
-        match self.latest {
-            Some((_, latest)) if latest == track => self.latest = None,
-            _ => drop(self.by_number.remove(&number)),
-        }
-        self.free.push(track);
-    }
-
-    /// Lets go of operations that ended long ago and that the workload never answered.
-    fn give_up(&mut self, number: u64) {
-        let old = self.by_number.values().copied().filter(|&track| {
-            let track = &self.tracks[track as usize];
-            let ended = track.state != State::Open && !track.answered;
-            ended && track.number + GIVEN_UP / 2 < number
-        });
-        let mut old: Vec<u32> = old.collect();
-        old.sort_unstable();
-        old.into_iter().for_each(|track| self.retire(track));
-        self.sweep_at = (self.tracks.len() - self.free.len()) * 2 + GIVEN_UP as usize;
     }
 }
 

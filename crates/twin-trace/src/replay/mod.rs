@@ -16,6 +16,7 @@ mod inodes;
 mod oracle;
 mod population;
 mod report;
+mod tracks;
 
 use std::fmt;
 use std::rc::Rc;

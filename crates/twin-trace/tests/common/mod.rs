@@ -20,6 +20,10 @@ pub fn header(contents: bool) -> Header {
     Header { kind: Kind::Operations, start, seed: 7, traits, text }
 }
 
+/// What version 1 began with. Fixed, so that the file in `data` keeps its meaning.
+const VERBS: usize = 28;
+const ERRORS: usize = 22;
+
 /// Any number, small ones more often.
 pub fn any(rng: &mut Rng) -> u64 {
     let bits = rng.below(65) as u32;
@@ -78,7 +82,7 @@ fn value(rng: &mut Rng, contents: bool) -> Box<[u8]> {
 }
 
 pub fn op(rng: &mut Rng, contents: bool) -> Op {
-    let verb = *rng.pick(Verb::ALL);
+    let verb = *rng.pick(&Verb::ALL[..VERBS]);
     let (ino, dir, off) = (ino(rng), ino(rng), any(rng));
     let (name, other, mode) = (name(rng), name(rng), any32(rng));
     let (a, b, c) = (rng.chance(0.5), rng.chance(0.5), rng.chance(0.5));
@@ -142,7 +146,7 @@ pub fn cred(rng: &mut Rng) -> Cred {
 
 fn outcome(rng: &mut Rng) -> Outcome {
     match rng.below(9) {
-        0 => Outcome::Failed(*rng.pick(ErrorCode::ALL)),
+        0 => Outcome::Failed(*rng.pick(&ErrorCode::ALL[..ERRORS])),
         1 => Outcome::Done,
         2 => Outcome::Entry(ino(rng)),
         3 => Outcome::Attr,

@@ -11,8 +11,8 @@ use twin_lab::{Config, Workload, compare, defaults, settings_help, table};
 use super::{Outcome, say};
 use crate::cli::Compare;
 
-/// The workload when none is named.
-const DEFAULT_WORKLOAD: &str = "build";
+/// The trace that comes with the program: see traces/README.md.
+const SHIPPED_TRACE: &[u8] = include_bytes!("../../../../traces/libgit2-build.tw");
 
 pub(crate) fn run(args: &Compare) -> Outcome {
     if args.list {
@@ -59,7 +59,10 @@ pub(crate) fn workload(
         let bytes = std::fs::read(path).map_err(|e| format!("{}: {e}", path.display()))?;
         return Ok(Workload::Trace(Arc::from(bytes)));
     }
-    Ok(Workload::Generated(generator.unwrap_or(DEFAULT_WORKLOAD).into(), seed))
+    Ok(match generator {
+        Some(text) => Workload::Generated(text.into(), seed),
+        None => Workload::Trace(Arc::from(SHIPPED_TRACE)),
+    })
 }
 
 /// Seconds since some instant.

@@ -1,5 +1,6 @@
 //! The commands, a file each.
 
+mod check;
 mod compare;
 mod manual;
 mod mkfs;
@@ -7,6 +8,7 @@ mod mount;
 mod record;
 mod replay;
 mod serving;
+mod stat;
 mod umount;
 
 use std::process::ExitCode;
@@ -22,6 +24,8 @@ pub(crate) fn run(command: Command) -> Outcome {
         Command::Mkfs(args) => mkfs::run(&args),
         Command::Mount(args) => mount::run(args),
         Command::Umount(args) => umount::run(&args),
+        Command::Check(args) => check::run(&args),
+        Command::Stat(args) => stat::run(&args),
         Command::Record(args) => record::run(args),
         Command::Replay(args) => replay::run(&args),
         Command::Compare(args) => compare::run(&args),

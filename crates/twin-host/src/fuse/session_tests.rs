@@ -1,0 +1,327 @@
+//! The session against a kernel of our own: a socket that keeps packets apart.
+
+use std::cell::RefCell;
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
+
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, Shutdown, SocketFlags, SocketType, shutdown, socketpair};
+use twin_disk::{Block, IoResult, Stamp};
+use twin_fs::{Attr, Data, Entry, FileSystem, FsError, Op, Reply, Request, mode};
+use twin_rt::{Event, Rng, Time};
+use zerocopy::{FromBytes, IntoBytes};
+
+use super::abi::{self, OutHeader, init, opcode};
+use super::parse::tests::packet;
+use super::{End, Session, SessionOptions};
+use crate::{FlightLog, Host, HostOptions};
+
+/// Notes what it is asked and gives canned replies. An fsync waits until it is let go.
+#[derive(Default)]
+struct Fake {
+    seen: RefCell<Vec<Op>>,
+    go: Event,
+}
+
+fn entry(ino: u64) -> Entry {
+    let attr = Attr { ino, mode: mode::REGULAR | 0o644, nlink: 1, ..Attr::default() };
+    Entry { attr, generation: 0 }
+}
+
+impl FileSystem for Fake {
+    async fn execute(&self, request: Request) -> twin_fs::Result<Reply> {
+        self.seen.borrow_mut().push(request.op.clone());
+        Ok(match request.op {
+            Op::Lookup { name, .. } if *name == *b"none" => return Err(FsError::NotFound),
+            Op::Lookup { .. } | Op::Create { .. } | Op::Link { .. } => Reply::Entry(entry(9)),
+            Op::MakeNode { .. } => return Err(FsError::Exists),
+            Op::GetAttr { ino } => Reply::Attr(entry(ino).attr),
+            Op::Read { .. } => {
+                let stamp = Stamp { ino: 1, lbn: 2, version: 3, off: 0, len: 50 };
+                let bytes = twin_disk::Bytes::copy_of(b"bytes");
+                Reply::Data(vec![Block::Zero(70_000), Block::Stamp(stamp), Block::Bytes(bytes)])
+            }
+            Op::Write { data, .. } => Reply::Written(data.len()),
+            Op::Fsync { .. } => {
+                self.go.wait().await;
+                Reply::Done
+            }
+            _ => Reply::Done,
+        })
+    }
+}
+
+#[derive(Default)]
+struct Notes(RefCell<Vec<String>>);
+
+impl FlightLog for Notes {
+    fn started(&self, _: Time) {}
+    fn parked(&self, _: Time) {
+        self.0.borrow_mut().push("parked".into());
+    }
+    fn arrived(&self, request: &Request) {
+        self.0.borrow_mut().push(format!("arrived {}", request.id));
+    }
+    fn completed(&self, _: u32, _: u64, _: &IoResult) {}
+}
+
+struct Kernel {
+    host: Host,
+    session: Session<Fake>,
+    fs: Rc<Fake>,
+    socket: OwnedFd,
+    notes: Rc<Notes>,
+}
+
+impl Kernel {
+    /// A session that has agreed on everything it wants.
+    fn new(options: SessionOptions) -> Kernel {
+        let mut kernel = Kernel::silent(options);
+        let init = abi::InitIn { major: 7, minor: 40, max_readahead: 0, flags: u32::MAX };
+        kernel.ask(opcode::INIT, 1, &[init.as_bytes(), &[0xff; 48]]).unwrap();
+        kernel
+    }
+
+    fn silent(options: SessionOptions) -> Kernel {
+        let kind = SocketType::SEQPACKET;
+        let (socket, fd) =
+            socketpair(AddressFamily::UNIX, kind, SocketFlags::NONBLOCK, None).unwrap();
+        let notes = Rc::new(Notes::default());
+        let flight = Some(Rc::clone(&notes) as Rc<dyn FlightLog>);
+        let host = Host::start(HostOptions { flight, ..HostOptions::default() }).unwrap();
+        let options = SessionOptions { report: Rc::new(|_| {}), ..options };
+        let fs = Rc::new(Fake::default());
+        let session = Session::new(&host, Rc::new(fd), Rc::clone(&fs), options);
+        let session2 = session.clone();
+        host.rt().spawn("session", async move { session2.run().await });
+        Kernel { host, session, fs, socket, notes }
+    }
+
+    fn send(&self, packet: &[u8]) {
+        rustix::io::write(&self.socket, packet).unwrap();
+        let before = self.session.stats().packets;
+        self.turn_until(|| self.session.stats().packets > before);
+    }
+
+    /// Lets events in until `done`, and no longer: the next park would wait for ever.
+    fn turn_until(&self, done: impl Fn() -> bool) {
+        self.host.rt().run_ready();
+        while !done() {
+            self.host.rt().turn();
+            self.host.rt().run_ready();
+        }
+    }
+
+    fn answer(&self) -> Option<Vec<u8>> {
+        let mut packet = vec![0; 200_000];
+        let len = rustix::io::read(&self.socket, &mut packet[..]).ok()?;
+        packet.truncate(len);
+        Some(packet)
+    }
+
+    /// What the kernel gets for a call: the bytes after the header, or an error.
+    fn ask(&mut self, opcode: u32, node: u64, arguments: &[&[u8]]) -> Result<Vec<u8>, Errno> {
+        self.send(&packet(opcode, node, arguments));
+        let answer = self.answer().expect("an answer");
+        let (header, rest) = OutHeader::read_from_prefix(&answer).unwrap();
+        assert_eq!((header.len as usize, header.unique), (answer.len(), 77));
+        if header.error == 0 {
+            Ok(rest.to_vec())
+        } else {
+            Err(Errno::from_raw_os_error(-header.error))
+        }
+    }
+
+    fn seen(&self) -> Vec<Op> {
+        self.fs.seen.take()
+    }
+}
+
+fn counted() -> SessionOptions {
+    SessionOptions { count_opens: true, ..SessionOptions::default() }
+}
+
+#[test]
+fn a_call_before_init_is_refused() {
+    let mut kernel = Kernel::silent(counted());
+    assert_eq!(kernel.ask(opcode::GETATTR, 1, &[&[0; 16]]), Err(Errno::PROTO));
+    assert!(kernel.seen().is_empty());
+}
+
+#[test]
+fn init_agrees_on_requests_of_a_mebibyte() {
+    let mut kernel = Kernel::silent(counted());
+    let ask = abi::InitIn { major: 7, minor: 40, max_readahead: 0, flags: u32::MAX };
+    let out = kernel.ask(opcode::INIT, 1, &[ask.as_bytes(), &[0xff; 48]]).unwrap();
+    let out = abi::InitOut::read_from_bytes(&out).unwrap();
+    assert_eq!((out.max_write, out.minor), (1 << 20, 40));
+    assert_ne!(u64::from(out.flags) & init::PARALLEL_DIROPS, 0);
+}
+
+#[test]
+fn a_missing_name_is_a_negative_entry_if_that_may_be_remembered() {
+    let mut kernel = Kernel::new(counted());
+    let out = kernel.ask(opcode::LOOKUP, 1, &[b"none\0"]).unwrap();
+    let out = abi::EntryOut::read_from_bytes(&out).unwrap();
+    assert!(out.nodeid == 0 && out.entry_valid > 0);
+    let mut kernel = Kernel::new(SessionOptions { negative_timeout_ns: 0, ..counted() });
+    assert_eq!(kernel.ask(opcode::LOOKUP, 1, &[b"none\0"]), Err(Errno::NOENT));
+}
+
+#[test]
+fn data_of_a_read_arrives_expanded_and_in_order() {
+    let mut kernel = Kernel::new(counted());
+    let read = abi::ReadIn { size: 80_000, ..Default::default() };
+    let data = kernel.ask(opcode::READ, 9, &[read.as_bytes()]).unwrap();
+    let stamp = Block::Stamp(Stamp { ino: 1, lbn: 2, version: 3, off: 0, len: 50 }).to_bytes();
+    assert_eq!(data.len(), 70_055);
+    assert!(data[..70_000].iter().all(|&byte| byte == 0));
+    assert_eq!((&data[70_000..70_050], &data[70_050..]), (&stamp[..], &b"bytes"[..]));
+}
+
+#[test]
+fn data_of_a_large_write_is_not_copied_and_of_a_small_one_is() {
+    let mut kernel = Kernel::new(counted());
+    for (len, kept) in [(150_000u32, true), (1000, false)] {
+        let write = abi::WriteIn { size: len, ..Default::default() };
+        let data: Vec<u8> = (0..len).map(|i| i as u8).collect();
+        let out = kernel.ask(opcode::WRITE, 9, &[write.as_bytes(), &data]).unwrap();
+        assert_eq!(abi::WriteOut::read_from_bytes(&out).unwrap().size, len);
+        let seen = kernel.seen();
+        let [Op::Write { data: Data::Bytes(bytes), .. }] = &seen[..] else { panic!("{seen:?}") };
+        assert!(**bytes == data[..] && (bytes.as_ptr() as usize).is_multiple_of(4096));
+        assert_eq!(bytes.buffer_len() > len as usize, kept);
+    }
+}
+
+#[test]
+fn a_call_that_waits_holds_up_no_other() {
+    let mut kernel = Kernel::new(counted());
+    let fsync = abi::FsyncIn::default();
+    kernel.send(&packet(opcode::FSYNC, 9, &[fsync.as_bytes()]));
+    assert!(kernel.answer().is_none());
+    kernel.ask(opcode::GETATTR, 9, &[&[0; 16]]).unwrap();
+    kernel.fs.go.notify();
+    kernel.host.rt().run_ready();
+    assert_eq!(kernel.answer().map(|answer| answer.len()), Some(16));
+    assert_eq!(kernel.session.stats().waited, 1);
+}
+
+#[test]
+fn what_the_kernel_does_not_take_is_given_back() {
+    let kernel = Kernel::new(counted());
+    shutdown(&kernel.socket, Shutdown::Read).unwrap();
+    let create = abi::CreateIn { mode: 0o644, ..Default::default() };
+    kernel.send(&packet(opcode::CREATE, 1, &[create.as_bytes(), b"a\0"]));
+    kernel.turn_until(|| kernel.fs.seen.borrow().len() == 3);
+    let given_back = [Op::Release { ino: 9 }, Op::Forget { ino: 9, count: 1 }];
+    assert_eq!(kernel.seen()[1..], given_back);
+    // Each as an event of its own, for the flight log.
+    let notes = kernel.notes.0.take();
+    let entered: Vec<_> = notes.windows(2).filter(|w| w[1].starts_with("arrived")).collect();
+    assert!(entered.len() == 3 && entered.iter().all(|w| w[0] == "parked"), "{notes:?}");
+}
+
+#[test]
+fn a_create_that_finds_a_file_after_all_makes_the_kernel_look_again() {
+    let mut kernel = Kernel::new(SessionOptions::default());
+    for (flags, errno) in [(0, Errno::STALE), (libc::O_EXCL as u32, Errno::EXIST)] {
+        let create = abi::CreateIn { flags, mode: 0o644, ..Default::default() };
+        let refused = kernel.ask(opcode::CREATE, 1, &[create.as_bytes(), b"a\0"]);
+        assert_eq!(refused, Err(errno));
+    }
+}
+
+#[test]
+fn opens_need_no_request_where_nobody_counts_them() {
+    let mut kernel = Kernel::new(SessionOptions::default());
+    let refused = kernel.ask(opcode::OPEN, 9, &[abi::OpenIn::default().as_bytes()]);
+    assert_eq!(refused, Err(Errno::NOSYS));
+    assert_eq!(kernel.ask(opcode::RELEASE, 9, &[&[0; 24]]), Ok(vec![]));
+    let name = format!("{}\0", kernel.session.prime_name().unwrap());
+    kernel.ask(opcode::LOOKUP, 1, &[name.as_bytes()]).unwrap();
+    assert!(kernel.seen().is_empty());
+    // Where the core checks permissions, it has to see opens.
+    let mut kernel =
+        Kernel::new(SessionOptions { kernel_checks: false, ..SessionOptions::default() });
+    kernel.ask(opcode::OPEN, 9, &[abi::OpenIn::default().as_bytes()]).unwrap();
+    assert!(matches!(kernel.seen()[..], [Op::Open { .. }]));
+}
+
+#[test]
+fn ioctls_of_ours_name_the_daemon_and_sync_the_volume() {
+    let mut kernel = Kernel::new(counted());
+    let ask = abi::IoctlIn { cmd: abi::IOCTL_DAEMON, out_size: 4, ..Default::default() };
+    let out = kernel.ask(opcode::IOCTL, 1, &[ask.as_bytes()]).unwrap();
+    assert_eq!(out[16..], std::process::id().to_ne_bytes());
+    let ask = abi::IoctlIn { cmd: abi::IOCTL_SYNC, ..Default::default() };
+    kernel.ask(opcode::IOCTL, 1, &[ask.as_bytes()]).unwrap();
+    assert_eq!(kernel.seen(), [Op::Sync]);
+    let ask = abi::IoctlIn { cmd: 0x5401, ..Default::default() };
+    assert_eq!(kernel.ask(opcode::IOCTL, 1, &[ask.as_bytes()]), Err(Errno::NOTTY));
+}
+
+#[test]
+fn the_session_ends_when_the_connection_does_and_operations_have_ended() {
+    let kernel = Kernel::new(counted());
+    let session = kernel.session.clone();
+    kernel.send(&packet(opcode::FSYNC, 9, &[abi::FsyncIn::default().as_bytes()]));
+    let Kernel { host, fs, socket, .. } = kernel;
+    drop(socket);
+    host.rt().turn();
+    host.rt().run_ready();
+    assert!(host.rt().waiting().contains(&"session"), "an operation is under way");
+    fs.go.notify();
+    host.rt().run_ready();
+    assert!(!host.rt().waiting().contains(&"session"));
+    assert_eq!(session.stats().operations, 1);
+}
+
+#[test]
+fn an_abandoned_session_ends() {
+    let kernel = Kernel::silent(counted());
+    let Kernel { host, session, socket, .. } = kernel;
+    host.rt().crash();
+    let again = session.clone();
+    session.abandon();
+    assert_eq!(
+        host.rt().block_on(async move { again.run().await }).unwrap().unwrap(),
+        End::Abandoned
+    );
+    drop(socket);
+}
+
+#[test]
+fn no_mutated_packet_ends_the_session_and_each_answer_is_well_formed() {
+    let kernel = Kernel::new(counted());
+    let name: &[u8] = b"name\0";
+    for seed in 0..20_000u64 {
+        let mut rng = Rng::new(seed);
+        let opcode = rng.below(56) as u32;
+        let mut arguments = vec![0u8; rng.below(130) as usize];
+        arguments.iter_mut().for_each(|byte| {
+            *byte = if rng.chance(0.7) { 0 } else { rng.next_u64() as u8 };
+        });
+        if opcode == opcode::INIT || opcode == opcode::FSYNC || opcode == opcode::FSYNCDIR {
+            continue;
+        }
+        let mut packet = packet(opcode, rng.below(12), &[&arguments, name, name]);
+        for _ in 0..rng.below(4) {
+            let at = rng.below(packet.len() as u64) as usize;
+            packet[at] = rng.next_u64() as u8;
+        }
+        // A mutated opcode must not start what we then would have to let go.
+        let fsyncs = [opcode::FSYNC, opcode::FSYNCDIR, opcode::INIT];
+        if fsyncs.contains(&u32::from_ne_bytes([packet[4], packet[5], packet[6], packet[7]])) {
+            continue;
+        }
+        kernel.send(&packet);
+        while let Some(answer) = kernel.answer() {
+            let (header, _) = OutHeader::read_from_prefix(&answer).unwrap();
+            assert_eq!(header.len as usize, answer.len(), "seed {seed}");
+            assert!((-4095..=0).contains(&header.error), "seed {seed}");
+        }
+    }
+    let stats = kernel.session.stats();
+    assert!(stats.malformed > 1000 && stats.operations > 1000, "{stats:?}");
+}

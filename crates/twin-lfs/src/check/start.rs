@@ -1,0 +1,150 @@
+//! Superblocks and checkpoints, all copies, and the state that the rest of the check is about.
+//!
+//! A crash may leave the slot that was being written, or one of its copies, in any state. So
+//! copies and the older slot are only held against the newest checkpoint if that says that the
+//! volume was closed.
+
+use std::rc::Rc;
+
+use twin_disk::BlockDevice;
+use twin_fs::{FsError, Result};
+use twin_rt::Rt;
+
+use super::{Finding, Kind, Report, Severity};
+use crate::format::{Checkpoint, SUPERBLOCK_BYTES, Superblock};
+use crate::view::{Standing, View, checkpoint_at, superblock_at};
+
+/// Reads what the volume is and where it stands. None if the check cannot go on.
+pub(super) async fn open(
+    rt: &Rt,
+    device: Rc<dyn BlockDevice>,
+    report: &mut Report,
+) -> Result<Option<View>> {
+    let sb = superblocks(&*device, report).await?;
+    let Some(newest) = checkpoints(&*device, &sb, report).await else { return Ok(None) };
+    let standing = match newest.closed {
+        true => Standing::of(&newest),
+        false => match Standing::rolled_forward(rt, &device).await {
+            Ok((standing, done)) => {
+                report.recovered = Some(done);
+                standing
+            }
+            Err(error) => {
+                let what = "the volume was not closed, and opening it fails";
+                report.add(Finding::from_error(Kind::Recovery, Severity::Fatal, error, what));
+                Standing::of(&newest)
+            }
+        },
+    };
+    Ok(Some(View::new(device, sb, standing)))
+}
+
+async fn superblocks(device: &dyn BlockDevice, report: &mut Report) -> Result<Superblock> {
+    let size = device.info().size;
+    if size < 4 * SUPERBLOCK_BYTES {
+        return Err(FsError::corrupt(0, "the device is too small to hold a volume"));
+    }
+    let mut good: Option<Superblock> = None;
+    let mut bad = Vec::new();
+    for at in Superblock::places(size, 2) {
+        match superblock_at(device, at).await {
+            Ok((sb, _)) if good.is_none() => good = Some(sb),
+            Ok(_) => {}
+            Err(error) => bad.push((at, error)),
+        }
+    }
+    let Some(sb) = good else {
+        let first = bad.into_iter().next().map(|(_, error)| error);
+        return Err(first.unwrap_or(FsError::corrupt(0, "no superblock")));
+    };
+    for (nth, at) in Superblock::places(sb.size, sb.copies).into_iter().enumerate() {
+        let which = format!("copy {nth} of the superblock");
+        let finding = match superblock_at(device, at).await {
+            Ok((copy, raw)) if copy == sb && *raw == *sb.encode() => continue,
+            Ok(_) => {
+                let what = format!("{which} differs from the other");
+                Finding::new(Kind::Superblock, Severity::Serious, what)
+            }
+            Err(error) => Finding::from_error(Kind::Superblock, Severity::Minor, error, &which),
+        };
+        report.add(finding.at(at));
+    }
+    Ok(sb)
+}
+
+/// Reads all copies of both slots; gives the newest sound one.
+async fn checkpoints(
+    device: &dyn BlockDevice,
+    sb: &Superblock,
+    report: &mut Report,
+) -> Option<Checkpoint> {
+    let mut read = Vec::new();
+    for slot in 0..2 {
+        for at in sb.checkpoint_places(slot) {
+            let found =
+                checkpoint_at(device, sb, at).await.and_then(|(checkpoint, raw)| {
+                    match *raw == *checkpoint.encode(sb) {
+                        true => Ok(checkpoint),
+                        false => {
+                            Err(FsError::corrupt(at, "checkpoint: bytes set that mean nothing"))
+                        }
+                    }
+                });
+            read.push((slot, at, found));
+        }
+    }
+    let sound = read.iter().filter_map(|(_, _, found)| found.as_ref().ok());
+    let newest = sound.max_by_key(|checkpoint| checkpoint.number).cloned();
+    let Some(newest) = newest else {
+        for (_, at, found) in read {
+            let error = found.err().unwrap_or(FsError::NotFound);
+            let what = "no checkpoint is sound";
+            report.add(Finding::from_error(Kind::Checkpoint, Severity::Fatal, error, what).at(at));
+        }
+        return None;
+    };
+    if newest.closed {
+        check_closed(&newest, read, report);
+    }
+    Some(newest)
+}
+
+type Copy = (u64, u64, Result<Checkpoint>);
+
+/// The copies of a volume that was closed all hold its last two checkpoints.
+fn check_closed(newest: &Checkpoint, read: Vec<Copy>, report: &mut Report) {
+    let mut older: Option<Checkpoint> = None;
+    for (slot, at, found) in read {
+        let is_newest = slot == newest.number % 2;
+        // The first checkpoint of a volume has none before it.
+        if !is_newest && newest.number == 1 {
+            continue;
+        }
+        let name =
+            if is_newest { "the newest checkpoint" } else { "the checkpoint before the last" };
+        let finding = match found {
+            Err(error) => {
+                let what = format!("a copy of {name}");
+                Finding::from_error(Kind::Checkpoint, Severity::Minor, error, &what)
+            }
+            Ok(copy) if is_newest && copy == *newest => continue,
+            Ok(copy) if !is_newest && copy.number + 1 == newest.number => {
+                match older.get_or_insert_with(|| copy.clone()) == &copy {
+                    true => continue,
+                    false => {
+                        let what = format!("two copies of {name} differ");
+                        Finding::new(Kind::Checkpoint, Severity::Minor, what)
+                    }
+                }
+            }
+            Ok(copy) => {
+                let what = format!(
+                    "{name} has number {} where {} is the newest",
+                    copy.number, newest.number
+                );
+                Finding::new(Kind::Checkpoint, Severity::Minor, what)
+            }
+        };
+        report.add(finding.at(at));
+    }
+}

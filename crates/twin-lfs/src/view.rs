@@ -1,0 +1,365 @@
+//! A volume as it lies on a device, read past the volume's own code: for the checker and the dump.
+//!
+//! Contract: nothing is written. What a reader gets has passed the checksums that lead to it, or
+//! it gets an error with the place. If the volume was not closed, its state is that after
+//! roll-forward: what roll-forward changed in memory lies over what is on the device.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use twin_cache::Lbn;
+use twin_disk::{Block, BlockDevice, Bytes, Class, Io, Origin, gather};
+use twin_fs::dinode::Dinode;
+use twin_fs::shape::{PointerFormat, Ptr};
+use twin_fs::{Cpu, FsError, Ino, Inode, Result, Settings, Volume};
+use twin_rt::Rt;
+
+use crate::format::{
+    CHECKPOINT_BYTES, Checkpoint, HeadPos, IMAP_ENTRY_BYTES, SUPERBLOCK_BYTES, SegEntry, Superblock,
+};
+use crate::lfs::{IFILE_INO, Lfs, LfsSettings};
+use crate::recover::Recovered;
+
+/// How much is read at once when reads follow one another, in bytes.
+const SEQUENTIAL_READ: u64 = 128 << 10;
+
+/// Where the log and its tables stand: as a checkpoint says, or as roll-forward left it.
+pub(crate) struct Standing {
+    pub(crate) ifile: Dinode,
+    pub(crate) free_head: Ino,
+    pub(crate) free_inodes: u64,
+    pub(crate) orphans: u64,
+    pub(crate) heads: Vec<HeadPos>,
+    /// Partial segments of this state have smaller serial numbers.
+    pub(crate) serial: u64,
+    pub(crate) picked: Vec<Ino>,
+    /// The usage table, if it differs from what the ifile holds.
+    pub(crate) table: Option<Vec<SegEntry>>,
+    /// Blocks in place of what their pointers lead to.
+    blocks: BTreeMap<(Ino, Lbn), Bytes>,
+    /// Inodes in place of what the map leads to.
+    inodes: BTreeMap<Ino, Dinode>,
+}
+
+impl Standing {
+    /// The state that a checkpoint describes.
+    pub(crate) fn of(checkpoint: &Checkpoint) -> Standing {
+        Standing {
+            ifile: checkpoint.ifile.clone(),
+            free_head: checkpoint.free_head,
+            free_inodes: checkpoint.free_inodes,
+            orphans: checkpoint.orphans,
+            heads: checkpoint.heads.clone(),
+            serial: checkpoint.serial,
+            picked: checkpoint.picked.clone(),
+            table: None,
+            blocks: BTreeMap::new(),
+            inodes: BTreeMap::new(),
+        }
+    }
+
+    /// Rolls the log forward in memory.
+    ///
+    /// # Errors
+    /// What keeps the volume from being opened.
+    pub(crate) async fn rolled_forward(
+        rt: &Rt,
+        device: &Rc<dyn BlockDevice>,
+    ) -> Result<(Standing, Recovered)> {
+        let settings = Settings { read_only: true, ..Settings::default() };
+        let lfs_settings = LfsSettings { background_cleaning: false, ..LfsSettings::default() };
+        let opened = Lfs::open(rt, Rc::clone(device), Cpu::none(), settings, lfs_settings).await;
+        let (volume, recovered) = opened?;
+        Ok((Standing::in_memory(&volume), recovered))
+    }
+
+    /// What an open volume has in memory that is not on the device.
+    fn in_memory(volume: &Volume<Lfs>) -> Standing {
+        let (core, lfs) = (&volume.core, &volume.layout);
+        let log = lfs.log.borrow();
+        let mut blocks = BTreeMap::new();
+        let mut take = |inode: &Inode| {
+            for frame in inode.frames.dirty_frames() {
+                blocks.insert((inode.ino, frame.lbn()), frame.block().to_bytes());
+            }
+        };
+        take(&lfs.ifile);
+        log.deferred.values().for_each(|inode| take(inode));
+        let mut inodes = BTreeMap::new();
+        for inode in core.dirty_inodes() {
+            take(&inode);
+            inodes.insert(inode.ino, inode.d.borrow().clone());
+        }
+        Standing {
+            ifile: lfs.ifile.d.borrow().clone(),
+            free_head: log.free_head,
+            free_inodes: log.free_inodes,
+            orphans: log.orphans.len() as u64,
+            heads: log.heads.clone(),
+            serial: log.serial,
+            picked: log.picked.keys().copied().collect(),
+            table: Some((0..log.segments.count()).map(|s| log.segments.entry(s)).collect()),
+            blocks,
+            inodes,
+        }
+    }
+
+    /// The inode in place of the one on the device.
+    pub(crate) fn inode(&self, ino: Ino) -> Option<&Dinode> {
+        self.inodes.get(&ino)
+    }
+
+    /// True if a block's content is not what its pointer leads to.
+    pub(crate) fn overlays(&self, ino: Ino, lbn: Lbn) -> bool {
+        self.blocks.contains_key(&(ino, lbn))
+    }
+}
+
+/// What was read last, so that reads that follow one another are few.
+struct Chunk {
+    start: u64,
+    end: u64,
+    blocks: Vec<Block>,
+}
+
+/// A volume, for reading. See the module.
+pub(crate) struct View {
+    pub(crate) device: Rc<dyn BlockDevice>,
+    pub(crate) sb: Superblock,
+    pub(crate) standing: Standing,
+    /// Fragments of the volume.
+    pub(crate) frags: u64,
+    chunk: RefCell<Chunk>,
+}
+
+impl View {
+    pub(crate) fn new(device: Rc<dyn BlockDevice>, sb: Superblock, standing: Standing) -> View {
+        let frags = sb.size / u64::from(sb.shape.frag_size);
+        let chunk = RefCell::new(Chunk { start: 0, end: 0, blocks: Vec::new() });
+        View { device, sb, standing, frags, chunk }
+    }
+
+    /// Reads bytes of the device, whole sectors if need be.
+    ///
+    /// # Errors
+    /// If they lie outside the volume or the device fails.
+    pub(crate) async fn read(&self, at: u64, len: u64) -> Result<Block> {
+        if at.checked_add(len).is_none_or(|end| end > self.sb.size) {
+            return Err(FsError::corrupt(at, "a place outside the volume"));
+        }
+        let follows = {
+            let chunk = self.chunk.borrow();
+            if at >= chunk.start && at + len <= chunk.end {
+                return Ok(gather(&chunk.blocks, (at - chunk.start) as usize, len as usize));
+            }
+            (chunk.start..=chunk.end).contains(&at)
+        };
+        let sector = u64::from(self.device.info().sector);
+        let start = at / sector * sector;
+        let most = self.device.info().size / sector * sector;
+        let want = if follows { len.max(SEQUENTIAL_READ) } else { len };
+        let end = (at + want).next_multiple_of(sector).min(most);
+        if end < at + len {
+            return Err(FsError::corrupt(at, "a place behind the last whole sector"));
+        }
+        let io = Io::read(start, end - start, Class::Mixed, Origin::Recovery);
+        let blocks = self.device.submit(io).await?;
+        let block = gather(&blocks, (at - start) as usize, len as usize);
+        *self.chunk.borrow_mut() = Chunk { start, end, blocks };
+        Ok(block)
+    }
+
+    /// The content of a block of a file: as many bytes as its pointer says, or a whole block if
+    /// it is only in memory.
+    ///
+    /// # Errors
+    /// If it cannot be read or does not match its checksum.
+    pub(crate) async fn block(&self, ino: Ino, lbn: Lbn, ptr: Ptr) -> Result<Bytes> {
+        if let Some(bytes) = self.standing.blocks.get(&(ino, lbn)) {
+            return Ok(bytes.clone());
+        }
+        let at = self.byte_of(ptr)?;
+        let block = self.read(at, ptr.len.into()).await?;
+        if self.is_wide() && block.crc32c() != ptr.crc {
+            return Err(FsError::corrupt(at, "the content does not match its checksum"));
+        }
+        Ok(block.to_bytes())
+    }
+
+    /// The content of an indirect block, whole.
+    async fn indirect(&self, ino: Ino, lbn: Lbn, ptr: Ptr) -> Result<Bytes> {
+        let content = self.block(ino, lbn, ptr).await?;
+        if content.len() == self.sb.shape.block_size as usize {
+            return Ok(content);
+        }
+        Err(FsError::corrupt(self.byte_of(ptr)?, "an indirect block that is not a whole block"))
+    }
+
+    /// First byte of a block that lies on the device.
+    fn byte_of(&self, ptr: Ptr) -> Result<u64> {
+        if !ptr.is_on_disk() {
+            return Err(FsError::inconsistent("a block that is nowhere"));
+        }
+        let what = |what| FsError::inconsistent(format!("{what} (address {})", ptr.addr));
+        self.sb.shape.check_ptr(ptr, self.frags).map_err(what)?;
+        Ok(self.sb.shape.byte_of(ptr.addr))
+    }
+
+    /// The bytes of the inode at byte `at`.
+    ///
+    /// # Errors
+    /// If they cannot be read.
+    pub(crate) async fn raw_inode(&self, at: u64) -> Result<Bytes> {
+        Ok(self.read(at, self.sb.shape.inode_size.into()).await?.to_bytes())
+    }
+
+    /// Reads a volume's inode from its bytes, found at byte `at`.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub(crate) fn decode_inode(&self, raw: &[u8], at: u64) -> Result<Dinode> {
+        let decoded = Dinode::decode(&self.sb.shape, raw, self.frags);
+        decoded.map_err(|what| FsError::corrupt(at, what))
+    }
+
+    /// True if pointers carry checksums.
+    pub(crate) fn is_wide(&self) -> bool {
+        self.sb.shape.pointer == PointerFormat::Wide
+    }
+
+    /// Entries of a block of the inode map.
+    pub(crate) fn map_entries(&self) -> u64 {
+        u64::from(self.sb.shape.block_size) / IMAP_ENTRY_BYTES as u64
+    }
+
+    /// The block of the ifile with the map entry of an inode number.
+    pub(crate) fn map_lbn(&self, ino: Ino) -> u64 {
+        self.sb.usage_blocks() + ino / self.map_entries()
+    }
+
+    /// The pointer to a block of a file; a hole if there is none.
+    ///
+    /// # Errors
+    /// If an indirect block on the way cannot be read.
+    pub(crate) async fn ptr(&self, d: &Dinode, lbn: Lbn) -> Result<Ptr> {
+        use twin_fs::shape::Parent;
+        let mut way = Vec::new();
+        let mut at = lbn;
+        let mut ptr = loop {
+            match self.sb.shape.parent(at) {
+                Parent::Inode(slot) => break d.ptrs.get(slot).copied().unwrap_or(Ptr::HOLE),
+                Parent::Indirect(up, index) => {
+                    way.push((up, index));
+                    at = up;
+                }
+            }
+        };
+        for (up, index) in way.into_iter().rev() {
+            if ptr.is_hole() {
+                return Ok(Ptr::HOLE);
+            }
+            let content = self.indirect(d.ino, up, ptr).await?;
+            ptr = self.sb.shape.get_ptr(&content, index);
+        }
+        Ok(ptr)
+    }
+
+    /// A block of the ifile; none for a hole.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub(crate) async fn ifile_block(&self, lbn: u64) -> Result<Option<Bytes>> {
+        let ptr = self.ptr(&self.standing.ifile, lbn as Lbn).await?;
+        if ptr.is_hole() {
+            return Ok(None);
+        }
+        self.block(IFILE_INO, lbn as Lbn, ptr).await.map(Some)
+    }
+}
+
+/// Reads the superblock at a place.
+pub(crate) async fn superblock_at(
+    device: &dyn BlockDevice,
+    at: u64,
+) -> Result<(Superblock, Bytes)> {
+    let raw = read_at(device, at, SUPERBLOCK_BYTES).await?;
+    Ok((Superblock::decode(&raw, at, device.info().size)?, raw))
+}
+
+/// Reads the checkpoint at a place.
+pub(crate) async fn checkpoint_at(
+    device: &dyn BlockDevice,
+    sb: &Superblock,
+    at: u64,
+) -> Result<(Checkpoint, Bytes)> {
+    let raw = read_at(device, at, CHECKPOINT_BYTES).await?;
+    Ok((Checkpoint::decode(sb, &raw, at)?, raw))
+}
+
+async fn read_at(device: &dyn BlockDevice, at: u64, len: u64) -> Result<Bytes> {
+    let blocks = device.submit(Io::read(at, len, Class::Meta, Origin::Recovery)).await?;
+    Ok(gather(&blocks, 0, len as usize).to_bytes())
+}
+
+/// A mapped block of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Step {
+    pub(crate) lbn: Lbn,
+    pub(crate) ptr: Ptr,
+}
+
+/// Goes over the mapped blocks of a file: data blocks in ascending order, an indirect block before
+/// what it maps. Whoever walks decides which indirect blocks to go into.
+pub(crate) struct Walk {
+    ino: Ino,
+    ptrs: Vec<Ptr>,
+    slot: usize,
+    /// Indirect blocks on the way, their contents, and the next index in each.
+    stack: Vec<(Lbn, Bytes, usize)>,
+}
+
+impl Walk {
+    pub(crate) fn new(d: &Dinode) -> Walk {
+        Walk { ino: d.ino, ptrs: d.ptrs.clone(), slot: 0, stack: Vec::new() }
+    }
+
+    /// The next block that is not a hole.
+    pub(crate) fn next(&mut self, view: &View) -> Option<Step> {
+        let shape = &view.sb.shape;
+        loop {
+            let step = match self.stack.last_mut() {
+                Some((_, _, index)) if *index as u64 == shape.per_block() => {
+                    self.stack.pop();
+                    continue;
+                }
+                Some((lbn, content, index)) => {
+                    let step = Step {
+                        lbn: shape.child(*lbn, *index),
+                        ptr: shape.get_ptr(content, *index),
+                    };
+                    *index += 1;
+                    step
+                }
+                None => {
+                    let ptr = *self.ptrs.get(self.slot)?;
+                    self.slot += 1;
+                    Step { lbn: shape.inode_child(self.slot - 1), ptr }
+                }
+            };
+            if !step.ptr.is_hole() {
+                return Some(step);
+            }
+        }
+    }
+
+    /// Goes on with the blocks that an indirect block maps.
+    ///
+    /// # Errors
+    /// If it cannot be read: they are passed over.
+    pub(crate) async fn descend(&mut self, view: &View, step: Step) -> Result<()> {
+        let content = view.indirect(self.ino, step.lbn, step.ptr).await?;
+        self.stack.push((step.lbn, content, 0));
+        Ok(())
+    }
+}

@@ -1,0 +1,167 @@
+//! `rewrites` and `checkouts`: the history of a source tree, one line an event, as comma-separated
+//! values with the columns commit, author_time, commit_time (seconds), op (A, M or D), file, dir,
+//! depth, size_bytes, ext.
+//!
+//! `rewrites` takes a modified file as opened, cut to nothing and written anew, as an editor or
+//! RCS does; `checkouts` as removed and made again, as git does, so that replaying a history is
+//! the "git ageing" of Conway et al. (FAST 2017). Made up: names are numbers, all directories lie
+//! in the root, files are written in requests of at most a MiB, a size that is missing is the one
+//! before. A file that is modified though it was deleted (after a merge in the history) is made;
+//! one deleted twice stays deleted. Times are those of the commits, which stand still where they
+//! go back.
+
+use twin_fs::{Ino, ROOT_INO};
+use twin_rt::{FixedMap, Nanos, SECS, Time};
+
+use super::lines::Lines;
+use super::tree::Tree;
+use super::{Input, Spec};
+use crate::error::TraceError;
+use crate::frame::{Header, Kind, Traits};
+use crate::record::Record;
+use crate::stream::Source;
+
+pub(super) const REWRITES: Spec = Spec {
+    name: "rewrites",
+    about: "history of a source tree (CSV): modified files are rewritten in place",
+    open: |input| open(input, false),
+};
+
+pub(super) const CHECKOUTS: Spec = Spec {
+    name: "checkouts",
+    about: "history of a source tree (CSV): modified files are removed and made again",
+    open: |input| open(input, true),
+};
+
+const COLUMNS: &str = "commit,author_time,commit_time,op,file,dir,depth,size_bytes,ext";
+
+struct Checkins {
+    header: Header,
+    lines: Lines<Input>,
+    tree: Tree,
+    anew: bool,
+    start_secs: Option<u64>,
+    dirs: FixedMap<u64, Ino>,
+    /// By file: its inode, if it is there, and its last size.
+    files: FixedMap<u64, (Option<Ino>, u64)>,
+}
+
+/// A line, taken apart.
+struct Event<'a> {
+    secs: u64,
+    op: &'a str,
+    file: u64,
+    dir: u64,
+    size: Option<u64>,
+    ext: &'a str,
+}
+
+fn open(input: Input, anew: bool) -> Result<Box<dyn Source>, TraceError> {
+    let mut lines = Lines::new(input);
+    if !lines.advance()? || lines.text()? != COLUMNS {
+        return Err(lines.error(format!("the columns should be {COLUMNS}")));
+    }
+    let (text, start, seed) = ("history of a source tree".to_owned(), Time(0), 0);
+    let traits = Traits { timed: true, nodes_first: true, ..Traits::default() };
+    Ok(Box::new(Checkins {
+        header: Header { kind: Kind::Operations, start, seed, traits, text },
+        lines,
+        tree: Tree::new(),
+        anew,
+        start_secs: None,
+        dirs: FixedMap::default(),
+        files: FixedMap::default(),
+    }))
+}
+
+fn number(text: &str, what: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| format!("{what} should be a number, not {text:?}"))
+}
+
+fn parse(line: &str) -> Result<Event<'_>, String> {
+    let mut fields = line.split(',');
+    let mut next = || fields.next().ok_or_else(|| "the line has fewer than 9 columns".to_owned());
+    let (_commit, _author_time) = (number(next()?, "commit")?, number(next()?, "author_time")?);
+    let (secs, op) = (number(next()?, "commit_time")?, next()?);
+    let (file, dir) = (number(next()?, "file")?, number(next()?, "dir")?);
+    let (_depth, size, ext) = (number(next()?, "depth")?, next()?, next()?);
+    if fields.next().is_some() {
+        return Err("the line has more than 9 columns".to_owned());
+    }
+    let size = if size.is_empty() { None } else { Some(number(size, "size_bytes")?) };
+    // The largest file that a volume could take as one line; larger is a slip.
+    if size.is_some_and(|size| size > 1 << 40) {
+        return Err("size_bytes is above a TiB".to_owned());
+    }
+    if !ext.bytes().all(|byte| byte.is_ascii_alphanumeric()) || ext.len() > 100 {
+        return Err(format!("ext should be letters and digits, not {ext:?}"));
+    }
+    Ok(Event { secs, op, file, dir, size, ext })
+}
+
+impl Checkins {
+    fn event(&mut self) -> Result<(), TraceError> {
+        let event = parse(self.lines.text()?).map_err(|why| self.lines.error(why))?;
+        let start = *self.start_secs.get_or_insert(event.secs);
+        let at_ns: Nanos = event.secs.saturating_sub(start).saturating_mul(SECS);
+        self.tree.at_ns = self.tree.at_ns.max(at_ns);
+        let name = match event.ext {
+            "" => format!("f{}", event.file),
+            ext => format!("f{}.{ext}", event.file),
+        };
+        let name = name.as_bytes();
+        let (there, last_size) = self.files.get(&event.file).copied().unwrap_or((None, 0));
+        let size = event.size.unwrap_or(last_size);
+        let tree = &mut self.tree;
+        let dir = *self
+            .dirs
+            .entry(event.dir)
+            .or_insert_with(|| tree.make_dir(ROOT_INO, format!("d{}", event.dir).as_bytes()));
+        let there = there.filter(|_| tree.known(dir, name).is_some());
+        let ino = match (event.op, there) {
+            ("D", Some(_)) => {
+                tree.lookup(dir, name);
+                tree.remove(dir, name);
+                None
+            }
+            ("D", None) => None,
+            ("A" | "M", Some(ino)) if !self.anew => {
+                tree.lookup(dir, name);
+                tree.open(ino, true, true);
+                Some(ino)
+            }
+            ("A" | "M", there) => {
+                tree.lookup(dir, name);
+                if there.is_some() {
+                    tree.remove(dir, name);
+                }
+                Some(tree.create(dir, name))
+            }
+            (op, _) => return Err(self.lines.error(format!("op should be A, M or D, not {op:?}"))),
+        };
+        if let Some(ino) = ino {
+            tree.write_whole(ino, size);
+            tree.release(ino);
+        }
+        self.files.insert(event.file, (ino, size));
+        Ok(())
+    }
+}
+
+impl Source for Checkins {
+    fn header(&self) -> &Header {
+        &self.header
+    }
+
+    fn next_record(&mut self) -> Result<Option<Record>, TraceError> {
+        loop {
+            if let Some(record) = self.tree.pop() {
+                return Ok(Some(record));
+            }
+            if !self.lines.advance()? {
+                return Ok(None);
+            }
+            self.event()?;
+        }
+    }
+}

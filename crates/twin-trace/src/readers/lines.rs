@@ -1,0 +1,47 @@
+//! Lines of a text, numbered from 1. A line of more than 64 KiB is refused, so that no input can
+//! ask for much memory.
+
+use std::io::{BufRead, Read};
+
+use crate::error::{Place, Problem, TraceError};
+
+const MAX_LINE: u64 = 64 << 10;
+
+/// A text that is read line by line.
+pub(crate) struct Lines<R> {
+    input: R,
+    line: Vec<u8>,
+    number: u64,
+}
+
+impl<R: BufRead> Lines<R> {
+    pub(crate) fn new(input: R) -> Lines<R> {
+        Lines { input, line: Vec::new(), number: 0 }
+    }
+
+    /// An error in the line read last.
+    pub(crate) fn error(&self, why: impl Into<String>) -> TraceError {
+        TraceError::line(self.number, why)
+    }
+
+    /// Goes to the next line; false at the end.
+    pub(crate) fn advance(&mut self) -> Result<bool, TraceError> {
+        self.line.clear();
+        self.number += 1;
+        let place = Place::Line(self.number);
+        let got = (&mut self.input).take(MAX_LINE).read_until(b'\n', &mut self.line);
+        let got = got.map_err(|error| TraceError { place, problem: Problem::Io(error) })?;
+        if got as u64 == MAX_LINE && self.line.last() != Some(&b'\n') {
+            return Err(self.error("the line is longer than 65,536 bytes"));
+        }
+        while matches!(self.line.last(), Some(b'\n' | b'\r')) {
+            self.line.pop();
+        }
+        Ok(got > 0)
+    }
+
+    /// The line read last, without its end.
+    pub(crate) fn text(&self) -> Result<&str, TraceError> {
+        std::str::from_utf8(&self.line).map_err(|_| self.error("the line is not UTF-8"))
+    }
+}

@@ -1,0 +1,219 @@
+//! A tree that a reader keeps in mind: it turns paths into the operations by which a kernel would
+//! reach them, with numbers for inodes as a recorder would give them.
+
+use std::collections::VecDeque;
+
+use twin_fs::{Cred, Data, Ino, Name, Op, ROOT_INO, Request};
+use twin_rt::{FixedMap, Nanos};
+
+use crate::record::{ErrorCode, Outcome, Record};
+
+/// Inodes and names, and the records that are made from them.
+pub(super) struct Tree {
+    names: FixedMap<(Ino, Name), Ino>,
+    nodes: FixedMap<Ino, Inode>,
+    next_ino: Ino,
+    requests: u64,
+    records: VecDeque<Record>,
+    /// The time of the next operations.
+    pub(super) at_ns: Nanos,
+    /// The client that asks.
+    pub(super) client: u32,
+}
+
+/// What is known of an inode.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Inode {
+    /// Length in bytes.
+    pub(super) size: u64,
+    /// References that the client has.
+    refs: u64,
+    opens: u64,
+    is_dir: bool,
+    unlinked: bool,
+    /// Names in it, if it is a directory.
+    entries: u64,
+}
+
+impl Tree {
+    pub(super) fn new() -> Tree {
+        let root = Inode { is_dir: true, ..Inode::default() };
+        Tree {
+            names: FixedMap::default(),
+            nodes: [(ROOT_INO, root)].into_iter().collect(),
+            next_ino: ROOT_INO + 1,
+            requests: 0,
+            records: VecDeque::new(),
+            at_ns: 0,
+            client: 1,
+        }
+    }
+
+    /// The next record that was made.
+    pub(super) fn pop(&mut self) -> Option<Record> {
+        self.records.pop_front()
+    }
+
+    /// An operation and its answer.
+    pub(super) fn op(&mut self, op: Op, outcome: Outcome) {
+        self.requests += 1;
+        let (at_ns, id) = (self.at_ns, self.requests);
+        let answered = !matches!(op, Op::Forget { .. });
+        let request = Request { id, client: self.client, cred: Cred::root(), op };
+        self.records.push_back(Record::Request { at_ns, request });
+        if answered {
+            self.records.push_back(Record::Reply { at_ns, id, outcome });
+        }
+    }
+
+    pub(super) fn inode(&self, ino: Ino) -> Inode {
+        self.nodes.get(&ino).copied().unwrap_or_default()
+    }
+
+    fn inode_mut(&mut self, ino: Ino) -> &mut Inode {
+        self.nodes.entry(ino).or_default()
+    }
+
+    /// The inode behind a name, without asking for it.
+    pub(super) fn known(&self, dir: Ino, name: &[u8]) -> Option<Ino> {
+        self.names.get(&(dir, name.into())).copied()
+    }
+
+    pub(super) fn is_dir(&self, ino: Ino) -> bool {
+        self.inode(ino).is_dir
+    }
+
+    /// Looks a name up.
+    pub(super) fn lookup(&mut self, dir: Ino, name: &[u8]) -> Option<Ino> {
+        let found = self.known(dir, name);
+        let outcome = match found {
+            Some(ino) => Outcome::Entry(ino),
+            None => Outcome::Failed(ErrorCode::NotFound),
+        };
+        self.op(Op::Lookup { dir, name: name.into() }, outcome);
+        if let Some(ino) = found {
+            self.inode_mut(ino).refs += 1;
+        }
+        found
+    }
+
+    fn add(&mut self, dir: Ino, name: &[u8], inode: Inode) -> Ino {
+        let ino = self.next_ino;
+        self.next_ino += 1;
+        self.names.insert((dir, name.into()), ino);
+        self.inode_mut(dir).entries += 1;
+        self.nodes.insert(ino, inode);
+        ino
+    }
+
+    /// Makes a directory whose name is free.
+    pub(super) fn make_dir(&mut self, dir: Ino, name: &[u8]) -> Ino {
+        let ino = self.add(dir, name, Inode { refs: 1, is_dir: true, ..Inode::default() });
+        self.op(Op::MakeDir { dir, name: name.into(), mode: 0o755 }, Outcome::Entry(ino));
+        ino
+    }
+
+    /// Makes and opens a file whose name is free.
+    pub(super) fn create(&mut self, dir: Ino, name: &[u8]) -> Ino {
+        let ino = self.add(dir, name, Inode { refs: 1, opens: 1, ..Inode::default() });
+        let op = Op::Create { dir, name: name.into(), mode: 0o644, exclusive: true };
+        self.op(op, Outcome::Entry(ino));
+        ino
+    }
+
+    pub(super) fn open(&mut self, ino: Ino, write: bool, truncate: bool) {
+        let inode = self.inode_mut(ino);
+        inode.opens += 1;
+        if truncate {
+            inode.size = 0;
+        }
+        self.op(Op::Open { ino, read: true, write, truncate }, Outcome::Done);
+    }
+
+    pub(super) fn release(&mut self, ino: Ino) {
+        let inode = self.inode_mut(ino);
+        inode.opens = inode.opens.saturating_sub(1);
+        self.op(Op::Release { ino }, Outcome::Done);
+        self.reap(ino);
+    }
+
+    pub(super) fn write(&mut self, ino: Ino, off: u64, len: u64) {
+        let inode = self.inode_mut(ino);
+        inode.size = inode.size.max(off.saturating_add(len));
+        self.op(Op::Write { ino, off, data: Data::Synthetic(len) }, Outcome::Written(len));
+    }
+
+    /// Writes a file from its start in pieces of a MiB.
+    pub(super) fn write_whole(&mut self, ino: Ino, size: u64) {
+        const PIECE: u64 = 1 << 20;
+        for off in (0..size).step_by(PIECE as usize) {
+            self.write(ino, off, PIECE.min(size - off));
+        }
+    }
+
+    /// Reads; what is there comes back.
+    pub(super) fn read(&mut self, ino: Ino, off: u64, len: u32) {
+        let left = self.inode(ino).size.saturating_sub(off);
+        self.op(Op::Read { ino, off, len }, Outcome::Data(left.min(u64::from(len))));
+    }
+
+    /// Removes a name that is there.
+    pub(super) fn remove(&mut self, dir: Ino, name: &[u8]) {
+        let Some(ino) = self.names.remove(&(dir, name.into())) else { return };
+        self.inode_mut(dir).entries -= 1;
+        let name = name.into();
+        let op = match self.is_dir(ino) {
+            true => Op::RemoveDir { dir, name },
+            false => Op::Unlink { dir, name },
+        };
+        self.inode_mut(ino).unlinked = true;
+        self.op(op, Outcome::Done);
+        self.reap(ino);
+    }
+
+    /// Moves a name that is there; a target is replaced.
+    pub(super) fn rename(&mut self, dir: Ino, name: &[u8], to_dir: Ino, to_name: &[u8]) {
+        let Some(ino) = self.names.remove(&(dir, name.into())) else { return };
+        self.inode_mut(dir).entries -= 1;
+        let replaced = self.names.insert((to_dir, to_name.into()), ino);
+        self.inode_mut(to_dir).entries += u64::from(replaced.is_none());
+        let (name, to_name) = (name.into(), to_name.into());
+        let op = Op::Rename { dir, name, to_dir, to_name, mode: Default::default() };
+        self.op(op, Outcome::Done);
+        if let Some(old) = replaced.filter(|&old| old != ino) {
+            self.inode_mut(old).unlinked = true;
+            self.reap(old);
+        }
+    }
+
+    /// A kernel forgets an inode that has neither name nor opens.
+    fn reap(&mut self, ino: Ino) {
+        let Inode { unlinked, opens, refs, .. } = self.inode(ino);
+        if unlinked && opens == 0 {
+            self.nodes.remove(&ino);
+            self.op(Op::Forget { ino, count: refs }, Outcome::Done);
+        }
+    }
+
+    /// Removes everything below a directory. Takes time for every name of the tree.
+    pub(super) fn clear(&mut self, dir: Ino) {
+        let inside = self.names.iter().filter(|((parent, _), _)| *parent == dir);
+        let mut names: Vec<(Name, Ino)> =
+            inside.map(|((_, name), &ino)| (name.clone(), ino)).collect();
+        names.sort_unstable();
+        for (name, ino) in names {
+            if self.is_dir(ino) {
+                self.clear(ino);
+            }
+            self.remove(dir, &name);
+        }
+    }
+
+    /// Lists a directory from its start as far as an answer goes.
+    pub(super) fn list(&mut self, dir: Ino) {
+        let entries = u32::try_from(self.inode(dir).entries).unwrap_or(u32::MAX);
+        let outcome = crate::DirOutcome { entries, next: u64::from(entries), ..Default::default() };
+        let op = Op::ReadDir { dir, cookie: 0, max_bytes: 32 << 10, plus: false };
+        self.op(op, Outcome::Dir(outcome));
+    }
+}

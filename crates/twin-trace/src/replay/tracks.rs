@@ -1,0 +1,188 @@
+//! Operations of a workload from their requests to their answers.
+
+use std::ops::{Index, IndexMut};
+
+use twin_fs::{Ino, Request};
+use twin_rt::{FixedMap, Nanos, Time};
+
+use super::oracle::Ticket;
+use crate::record::{ErrorCode, Verb};
+
+/// Requests that the workload has left unanswered for so many later ones are given up on.
+const GIVEN_UP: u64 = 500_000;
+
+/// What an operation gave, as far as its answer in the trace is compared with it.
+#[derive(Default)]
+pub(super) struct Got {
+    pub(super) error: Option<ErrorCode>,
+    /// The inode of an entry; 0 if there is none.
+    pub(super) entry: Ino,
+    /// Bytes of data.
+    pub(super) len: u64,
+    /// Where a listing stopped.
+    pub(super) next: u64,
+    /// Inodes that a listing gave references of.
+    pub(super) referenced: Vec<Ino>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum State {
+    /// Not given to the file system yet, or under way.
+    Open,
+    /// Left out.
+    Skipped,
+    Done,
+}
+
+/// An operation of the workload, from its request to its answer.
+pub(super) struct Track {
+    pub(super) number: u64,
+    pub(super) verb: Verb,
+    pub(super) state: State,
+    /// The answer was read (it may still wait for its turn).
+    pub(super) answered: bool,
+    pub(super) domain: u32,
+    pub(super) at_ns: Nanos,
+    pub(super) issued: Time,
+    /// The inode that it named first, on the volume.
+    pub(super) ino: Ino,
+    pub(super) got: Got,
+    /// The inode that its answer in the trace introduces; 0 if there is none or it was not read
+    /// yet.
+    pub(super) introduces: Ino,
+    pub(super) ticket: Ticket,
+    /// Domains that wait for its end.
+    pub(super) waiters: Vec<u32>,
+}
+
+/// All operations that are followed. Their places are used again.
+#[derive(Default)]
+pub(super) struct Tracks {
+    all: Vec<Track>,
+    free: Vec<u32>,
+    /// The number and place of the last request, while it waits for its answer: most answers are
+    /// to it.
+    latest: Option<(u64, u32)>,
+    /// Those of the requests before.
+    by_number: FixedMap<u64, u32>,
+    /// How many there must be before old ones are given up on.
+    sweep_at: usize,
+}
+
+impl Index<u32> for Tracks {
+    type Output = Track;
+    #[inline]
+    fn index(&self, track: u32) -> &Track {
+        &self.all[track as usize]
+    }
+}
+
+impl IndexMut<u32> for Tracks {
+    #[inline]
+    fn index_mut(&mut self, track: u32) -> &mut Track {
+        &mut self.all[track as usize]
+    }
+}
+
+impl Tracks {
+    /// Follows a request; gives its place.
+    pub(super) fn begin(&mut self, domain: u32, at_ns: Nanos, request: &Request) -> u32 {
+        let number = request.id;
+        if self.free.is_empty() && self.all.len() >= self.sweep_at.max(GIVEN_UP as usize) {
+            self.give_up(number);
+        }
+        let fresh = |waiters| Track {
+            number,
+            verb: Verb::of(&request.op),
+            state: State::Open,
+            answered: false,
+            domain,
+            at_ns,
+            issued: Time(0),
+            ino: 0,
+            got: Got::default(),
+            introduces: 0,
+            ticket: Ticket::None,
+            waiters,
+        };
+        let track = match self.free.pop() {
+            Some(track) => {
+                let old = &mut self[track];
+                *old = fresh(std::mem::take(&mut old.waiters));
+                track
+            }
+            None => {
+                self.all.push(fresh(Vec::new()));
+                self.all.len() as u32 - 1
+            }
+        };
+        if let Some((number, track)) = self.latest.replace((number, track)) {
+            self.by_number.insert(number, track);
+        }
+        track
+    }
+
+    /// The place of the request with this number.
+    pub(super) fn find(&self, number: u64) -> Option<u32> {
+        match self.latest {
+            Some((latest, track)) if latest == number => Some(track),
+            _ => self.by_number.get(&number).copied(),
+        }
+    }
+
+    /// Follows it no longer: its place may be used again.
+    pub(super) fn retire(&mut self, track: u32) {
+        let number = self[track].number;
+        match self.latest {
+            Some((_, latest)) if latest == track => self.latest = None,
+            _ => drop(self.by_number.remove(&number)),
+        }
+        self.free.push(track);
+    }
+
+    /// Lets go of operations that ended long ago and that the workload never answered.
+    fn give_up(&mut self, number: u64) {
+        let old = self.by_number.values().copied().filter(|&track| {
+            let track = &self[track];
+            let ended = track.state != State::Open && !track.answered;
+            ended && track.number + GIVEN_UP / 2 < number
+        });
+        let mut old: Vec<u32> = old.collect();
+        old.sort_unstable();
+        old.into_iter().for_each(|track| self.retire(track));
+        self.sweep_at = (self.all.len() - self.free.len()) * 2;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use twin_fs::Op;
+
+    fn request(id: u64) -> Request {
+        Request::root(id, Op::Sync)
+    }
+
+    #[test]
+    fn a_request_is_found_until_it_is_retired() {
+        let mut tracks = Tracks::default();
+        let places: Vec<u32> = (1..=3).map(|id| tracks.begin(0, 0, &request(id))).collect();
+        assert_eq!([1, 2, 3, 4].map(|id| tracks.find(id)), [Some(0), Some(1), Some(2), None]);
+        tracks.retire(places[1]);
+        assert_eq!([1, 2, 3].map(|id| tracks.find(id)), [Some(0), None, Some(2)]);
+        assert_eq!(tracks.begin(0, 0, &request(4)), places[1]);
+        assert_eq!([3, 4].map(|id| tracks.find(id)), [Some(2), Some(1)]);
+    }
+
+    #[test]
+    fn requests_that_are_never_answered_do_not_pile_up() {
+        let mut tracks = Tracks::default();
+        for id in 1..=3_000_000 {
+            let track = tracks.begin(0, 0, &request(id));
+            tracks[track].state = State::Done;
+        }
+        assert!(tracks.all.len() < 1_100_000, "{}", tracks.all.len());
+        assert_eq!(tracks.find(1), None);
+        assert!(tracks.find(3_000_000).is_some());
+    }
+}

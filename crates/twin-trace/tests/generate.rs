@@ -1,0 +1,91 @@
+//! Generated workloads: the same from the same seed, in order of time, and true to themselves.
+
+use std::collections::BTreeSet;
+
+use twin_fs::{Op, ROOT_INO};
+use twin_trace::{Outcome, Record, Source, generate};
+
+fn records(text: &str, seed: u64) -> Vec<Record> {
+    let mut source = generate::start(text, seed).unwrap();
+    let mut records = Vec::new();
+    while let Some(record) = source.next_record().unwrap() {
+        records.push(record);
+    }
+    records
+}
+
+/// Small settings for each workload.
+fn small() -> Vec<String> {
+    let small = [
+        ("build", "files=50,headers=20,per_dir=10"),
+        ("small-files", "files=100,per_dir=30"),
+        ("mail", "messages=80,keep=20,news_percent=50"),
+        ("tpcb", "transactions=100,accounts_bytes=1m,checkpoint_every=30"),
+        ("large-file", "file_bytes=200k"),
+        ("zipf", "writes=500,file_bytes=1m,reads_percent=20"),
+    ];
+    assert_eq!(small.len(), generate::REGISTRY.len(), "a workload has no small settings here");
+    small
+        .iter()
+        .map(|(name, settings)| format!("{name}:{settings},clients=3,service_us=9"))
+        .collect()
+}
+
+#[test]
+fn the_same_seed_gives_the_same_records_and_another_gives_others() {
+    for text in small() {
+        let once = records(&text, 4);
+        assert_eq!(once, records(&text, 4), "{text}");
+        assert_ne!(once, records(&text, 5), "{text}");
+        assert!(once.len() > 600, "{text}: {} records", once.len());
+    }
+}
+
+#[test]
+fn records_come_in_order_and_name_only_what_is_known() {
+    for text in small() {
+        let (mut last_ns, mut requests, mut clients) = (0, 0, BTreeSet::new());
+        let mut known: BTreeSet<u64> = [ROOT_INO].into();
+        let mut asked = BTreeSet::new();
+        for record in records(&text, 9) {
+            match record {
+                Record::Node(node) => {
+                    assert_eq!(requests, 0, "{text}: nodes come first");
+                    assert!(known.contains(&node.dir), "{text}: {node:?}");
+                    known.insert(node.ino);
+                }
+                Record::Request { at_ns, request } => {
+                    requests += 1;
+                    assert!(at_ns >= last_ns && request.id == requests, "{text}");
+                    last_ns = at_ns;
+                    clients.insert(request.client);
+                    if let Op::Read { ino, .. } | Op::Write { ino, .. } | Op::Open { ino, .. } =
+                        request.op
+                    {
+                        assert!(known.contains(&ino), "{text}: {request:?}");
+                    }
+                    if !matches!(request.op, Op::Forget { .. }) {
+                        asked.insert(request.id);
+                    }
+                }
+                Record::Reply { at_ns, id, outcome } => {
+                    assert!(at_ns >= last_ns && asked.remove(&id), "{text}");
+                    last_ns = at_ns;
+                    if let Outcome::Entry(ino) = outcome {
+                        known.insert(ino);
+                    }
+                }
+            }
+        }
+        assert!(asked.is_empty(), "{text}: every request is answered");
+        assert_eq!(clients.len(), 3, "{text}: every client works");
+    }
+}
+
+#[test]
+fn a_wrong_name_or_setting_is_refused_with_what_would_do() {
+    let error = |text| generate::start(text, 0).err().unwrap().to_string();
+    assert!(error("bild").contains("build, small-files, mail"), "{}", error("bild"));
+    assert!(error("zipf:blocks=3").contains("block_bytes"), "{}", error("zipf:blocks=3"));
+    assert!(error("zipf:clients=0").contains("from 1 to"), "{}", error("zipf:clients=0"));
+}
