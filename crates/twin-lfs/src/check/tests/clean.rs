@@ -19,7 +19,7 @@ fn a_new_volume_is_clean() {
 fn a_closed_volume_is_clean_after_every_workload() {
     for options in profiles() {
         for (seed, spec) in (0..).zip(WORKLOADS) {
-            let mut w = World::new(&options, 64 << 20);
+            let mut w = World::new(&options, 32 << 20);
             w.run(spec.name, Shape::default(), seed, 3000);
             let what = format!("{} seed {seed} {:?}", spec.name, options.profile);
             assert_clean(w.close(), &what);
@@ -31,7 +31,7 @@ fn a_closed_volume_is_clean_after_every_workload() {
 fn a_crashed_volume_is_clean_before_and_after_recovery() {
     for options in profiles() {
         for (seed, spec) in (0..).zip(WORKLOADS) {
-            let mut w = World::new(&options, 64 << 20);
+            let mut w = World::new(&options, 32 << 20);
             for round in 0..4 {
                 w.run(spec.name, Shape::default(), seed, 700);
                 if round % 2 == 0 {
@@ -54,7 +54,7 @@ fn a_crashed_volume_is_clean_before_and_after_recovery() {
 #[test]
 fn every_kind_of_structure_is_counted() {
     for options in profiles() {
-        let mut w = World::new(&options, 64 << 20);
+        let mut w = World::new(&options, 32 << 20);
         let dir = w.mkdir(ROOT_INO, "dir");
         for i in 0..2000 {
             w.create(dir, &format!("a name that is long enough to fill blocks {i}"));
@@ -89,7 +89,7 @@ fn every_kind_of_structure_is_counted() {
 #[test]
 fn a_crash_with_open_removed_files_leaves_orphans_and_is_clean() {
     for options in profiles() {
-        let mut w = World::new(&options, 64 << 20);
+        let mut w = World::new(&options, 32 << 20);
         for i in 0..5 {
             let name: Box<[u8]> = format!("f{i}").into_bytes().into();
             let op = Op::Create { dir: ROOT_INO, name: name.clone(), mode: 0o644, exclusive: true };

@@ -2,6 +2,9 @@
 //! all makes it panic, run on, or call a volume clean that is not.
 
 mod clean;
+mod damage;
+mod mutations;
+mod rich;
 
 use std::rc::Rc;
 
