@@ -312,6 +312,8 @@ impl<L: Layout> Volume<L> {
                 self.op_fallocate(ino, off, len, mode, &cred, id).await
             }
             Op::Seek { ino, off, what } => self.op_seek(ino, off, what).await,
+            // Nothing changes, so nothing is to be written: an unmount asks all the same.
+            Op::Sync if self.core.settings.read_only => Ok(Reply::Done),
             Op::Sync => self.layout.sync(&self.core).await.map(|()| Reply::Done),
         }
     }

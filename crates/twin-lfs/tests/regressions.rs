@@ -6,6 +6,8 @@ use common::{World, both_profiles};
 use twin_disk::{Block, BlockDevice, Bytes, Class, Io, Origin};
 use twin_fs::{Data, Op, ROOT_INO, Reply};
 use twin_lfs::State;
+use twin_fs::{Op, Reply};
+use twin_lfs::MkfsOptions;
 
 /// A block far behind in a file needed a new lowest-level indirect block under one that existed
 /// and was clean. The new one was marked dirty when it was made; marking the data block's parents
@@ -110,4 +112,18 @@ fn the_cleaner_gives_up_on_a_segment_with_a_damaged_summary() {
             let _ = w.try_op(Op::Forget { ino, count: 1 });
         }
     });
+/// `umount` of a read-only mount asks for everything to be made durable. That was refused, as a
+/// change would be, so the mount stayed.
+fn a_read_only_volume_can_be_synced() {
+    let mut world = World::new(&MkfsOptions::modern([1; 16]), 64 << 20);
+    let ino = world.create("a");
+    world.write(ino, 0, b"content");
+    world.settings.read_only = true;
+    let mut world = world.reopen();
+    assert_eq!(world.try_op(Op::Sync), Ok(Reply::Done));
+    let ino = world.lookup("a");
+    assert_eq!(world.try_op(Op::Fsync { ino, data_only: false }), Ok(Reply::Done));
+    let set = twin_fs::SetAttr { size: Some(0), ..Default::default() };
+    assert!(world.try_op(Op::SetAttr { ino, set }).is_err());
+    assert_eq!(world.read(ino, 0, 7), b"content");
 }

@@ -1,5 +1,7 @@
 //! A repository cloned onto the mount, checked, repacked, and checked again after a remount.
 
+use std::fs;
+use std::io;
 use std::process::Command;
 
 use super::super::bench::Bench;
@@ -9,7 +11,7 @@ use super::super::{Outcome, Scenario, Stop, tools};
 
 pub(super) const SCENARIO: Scenario = Scenario {
     name: "git",
-    about: "clones this repository onto the mount; git fsck, repack, and again after a remount",
+    about: "clones this repository onto the mount; git fsck, repack, again after a remount, again read-only",
     limit_s: (180, 600),
     run,
 };
@@ -44,8 +46,29 @@ fn run(bench: &Bench) -> Outcome {
     volume.remount()?;
     before.expect_same(&Manifest::of(volume.dir())?, "after the remount")?;
     verify(bench, &clone, &head)?;
+    // git has refreshed its index.
+    let before = Manifest::of(volume.dir())?;
     volume.umount_and_check()?;
-    Ok(format!("{} names cloned, fsck clean twice", before.len()))
+    read_only(bench, &mut volume, &clone, &before)?;
+    Ok(format!("{} names cloned, fsck clean three times", before.len()))
+}
+
+/// Mounted read-only, everything can be read and nothing changed.
+fn read_only(
+    bench: &Bench,
+    volume: &mut Volume<'_>,
+    clone: &str,
+    before: &Manifest,
+) -> Result<(), String> {
+    volume.set_options(&["--read-only"]);
+    volume.mount()?;
+    before.expect_same(&Manifest::of(volume.dir())?, "mounted read-only")?;
+    bench.run(Command::new("git").args(["-C", clone, "fsck", "--full"]))?;
+    let refused = fs::write(volume.dir().join("new"), "new");
+    if refused.as_ref().map_err(io::Error::kind) != Err(io::ErrorKind::ReadOnlyFilesystem) {
+        return Err(format!("writing to a read-only mount: {refused:?}"));
+    }
+    volume.umount_and_check()
 }
 
 /// Nothing is damaged, missing or changed.

@@ -20,6 +20,9 @@ pub(super) const SCENARIO: Scenario = Scenario {
 const SETTINGS: &str = "\
 [features]
 posix_fallocate = {}
+rename_ctime = {}
+utime_now = {}
+utimensat = {}
 [settings]
 naptime = 0.01
 allow_remount = false
@@ -27,13 +30,19 @@ allow_remount = false
 entries = [[\"nobody\", \"nogroup\"], [\"daemon\", \"daemon\"]]
 ";
 
+/// Tests that no FUSE file system can pass, and why.
+const BEYOND_FUSE: &[(&str, &str)] = &[(
+    "link::link_count_max",
+    "the C library knows LINK_MAX by the type of a file system; FUSE cannot be asked for it",
+)];
+
 /// What became of each test.
 type Verdicts = BTreeMap<String, String>;
 
 fn run(bench: &Bench) -> Outcome {
     tools::need_fuse()?;
     bench.needs_root("changing users")?;
-    tools::need(bench, &[("mkfs.ext4", "e2fsprogs"), ("setfacl", "acl"), ("clang", "clang")])?;
+    tools::need(bench, &[("mkfs.ext4", "e2fsprogs"), ("setfacl", "acl")])?;
     tools::need_file(bench, "/usr/include/sys/acl.h", "libacl1-dev")?;
     let program = tools::installed(bench, "pjdfstest", "0.2.2")?;
     let settings = bench.dir.join("pjdfstest.toml");
@@ -55,6 +64,7 @@ fn run(bench: &Bench) -> Outcome {
     let worse: Vec<String> = reference
         .iter()
         .filter(|(name, verdict)| *verdict == "ok" && ours.get(*name) != Some(*verdict))
+        .filter(|(name, _)| BEYOND_FUSE.iter().all(|(beyond, _)| beyond != name))
         .map(|(name, _)| format!("{name}: {}", ours.get(name).map_or("not run", |v| v)))
         .collect();
     if !worse.is_empty() {
@@ -64,9 +74,10 @@ fn run(bench: &Bench) -> Outcome {
     Ok(format!("{} tests pass, {} on ext4", passing(&ours), passing(&reference)))
 }
 
-/// A fresh ext4 on a loop device.
+/// A fresh ext4 on a loop device. Its path is as long as that of the mount: a few tests fail or
+/// pass by the length of the path at which they run.
 fn mount_ext4(bench: &Bench) -> Result<std::path::PathBuf, String> {
-    let (image, dir) = (bench.dir.join("ext4.img"), bench.dir.join("ext4"));
+    let (image, dir) = (bench.dir.join("ext4.img"), bench.dir.join("ext"));
     fs::create_dir_all(&dir).map_err(|error| error.to_string())?;
     let file = fs::File::create(&image).and_then(|file| file.set_len(1 << 30));
     file.map_err(|error| format!("{}: {error}", image.display()))?;

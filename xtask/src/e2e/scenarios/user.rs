@@ -1,5 +1,7 @@
 //! A mount by an ordinary user, through fusermount3.
 
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
@@ -30,13 +32,14 @@ fn run(bench: &Bench) -> Outcome {
     bench.needs_root("becoming another user")?;
     tools::need(bench, &[("fusermount3", "fuse3"), ("runuser", "util-linux")])?;
     bench.run(Command::new("chown").arg("-R").arg(USER).arg(&bench.dir))?;
+    let _open = FuseForAll::open()?;
     let mut volume = Volume::make_as(bench, USER, "1G")?;
     let dir = volume.dir().to_path_buf();
     bench.run(Command::new("chown").arg(USER).arg(&dir))?;
     volume.mount()?;
     as_user(bench, &dir, WORK)?;
     let before = as_user(bench, &dir, DESCRIBE)?;
-    if let Ok(seen) = std::fs::read_dir(&dir) {
+    if let Ok(seen) = fs::read_dir(&dir) {
         Err(format!("root sees {} names without allow_other", seen.count()))?;
     }
     volume.umount_and_check()?;
@@ -48,6 +51,29 @@ fn run(bench: &Bench) -> Outcome {
     }
     volume.umount_and_check()?;
     Ok(format!("{} names as {USER}", before.lines().count() / 2))
+}
+
+/// `/dev/fuse` as udev makes it on every distribution: usable by all. Where it is not, it is for
+/// as long as this lives.
+struct FuseForAll {
+    mode_before: u32,
+}
+
+const FUSE: &str = "/dev/fuse";
+
+impl FuseForAll {
+    fn open() -> Result<FuseForAll, String> {
+        let text = |error: std::io::Error| format!("{FUSE}: {error}");
+        let mode_before = fs::metadata(FUSE).map_err(text)?.permissions().mode() & 0o777;
+        fs::set_permissions(FUSE, Permissions::from_mode(mode_before | 0o666)).map_err(text)?;
+        Ok(FuseForAll { mode_before })
+    }
+}
+
+impl Drop for FuseForAll {
+    fn drop(&mut self) {
+        let _ = fs::set_permissions(FUSE, Permissions::from_mode(self.mode_before));
+    }
 }
 
 fn as_user(bench: &Bench, dir: &Path, line: &str) -> Result<String, String> {
