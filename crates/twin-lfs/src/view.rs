@@ -18,7 +18,7 @@ use twin_rt::Rt;
 use crate::format::{
     CHECKPOINT_BYTES, Checkpoint, HeadPos, IMAP_ENTRY_BYTES, SUPERBLOCK_BYTES, SegEntry, Superblock,
 };
-use crate::lfs::{IFILE_INO, Lfs, LfsSettings};
+use crate::lfs::{Lfs, LfsSettings};
 use crate::recover::Recovered;
 
 /// How much is read at once when reads follow one another, in bytes.
