@@ -5,9 +5,7 @@ mod common;
 use common::{World, both_profiles};
 use twin_disk::{Block, BlockDevice, Bytes, Class, Io, Origin};
 use twin_fs::{Data, Op, ROOT_INO, Reply};
-use twin_lfs::State;
-use twin_fs::{Op, Reply};
-use twin_lfs::MkfsOptions;
+use twin_lfs::{MkfsOptions, State};
 
 /// A block far behind in a file needed a new lowest-level indirect block under one that existed
 /// and was clean. The new one was marked dirty when it was made; marking the data block's parents
@@ -112,8 +110,11 @@ fn the_cleaner_gives_up_on_a_segment_with_a_damaged_summary() {
             let _ = w.try_op(Op::Forget { ino, count: 1 });
         }
     });
+}
+
 /// `umount` of a read-only mount asks for everything to be made durable. That was refused, as a
 /// change would be, so the mount stayed.
+#[test]
 fn a_read_only_volume_can_be_synced() {
     let mut world = World::new(&MkfsOptions::modern([1; 16]), 64 << 20);
     let ino = world.create("a");

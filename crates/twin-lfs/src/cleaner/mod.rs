@@ -125,17 +125,6 @@ impl Lfs {
                     before = clean;
                 }
             }
-        let mut moved_since = false;
-        // What is not moved now keeps a segment from becoming empty before the next checkpoint:
-        // blocks of the ifile, dirty blocks, and what a damaged summary does not name.
-        loop {
-            if clean >= goal {
-            let Some(victim) = self.choose_victim(core, &tried) else { break };
-            let live = u64::from(self.log.borrow().segments.entry(victim).live_bytes);
-            if moved_since && self.short_of_room(core, live) {
-                moved_since = false;
-                continue;
-            moved_since = true;
         }
         if !tried.is_empty() || self.empty_count() > 0 {
             self.checkpoint(core, false).await?;
@@ -155,7 +144,6 @@ impl Lfs {
     }
 
     /// The best victim that was not tried yet.
-    /// The segment to clean next, but none of those that were tried.
     fn choose_victim(&self, core: &Core, tried: &BTreeSet<u32>) -> Option<u32> {
         let now = core.rt.now();
         let log = self.log.borrow();

@@ -110,7 +110,8 @@ impl World {
         let Some(volume) = &self.volume else { return "not open".into() };
         let (core, lfs) = (&volume.core, &volume.layout);
         let (used, limit) = lfs.space();
-        let (clean, all, live) = lfs.with_segments(|s| (s.clean_count(), s.len(), s.live_bytes()));
+        let (clean, all, live) =
+            lfs.with_segments(|s| (s.clean_count(), s.count(), s.live_bytes()));
         let (dirty, inodes) = (core.cache.dirty_bytes(), core.dirty_inode_count());
         format!(
             "{clean} of {all} segments clean, {used} of {limit} bytes used, {live} live, {dirty} \
