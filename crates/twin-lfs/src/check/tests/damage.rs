@@ -102,7 +102,7 @@ impl Rich {
 fn damaged(options: &MkfsOptions, damage: impl FnOnce(&Rich)) -> Report {
     let rich = Rich::new(options, SIZE);
     damage(&rich);
-    check_bytes(rich.w.close(), false)
+    check_disk(rich.w.close(), false).unwrap()
 }
 
 /// Finds a finding of a kind, about an inode.
@@ -126,7 +126,7 @@ fn a_rich_volume_is_clean() {
     for options in profiles() {
         let rich = Rich::new(&options, SIZE);
         assert_eq!(rich.index_of(rich.dir) != 0, options.profile == Profile::Modern);
-        let report = assert_clean(rich.w.close(), "rich");
+        let report = assert_clean(&rich.w.close(), "rich");
         assert_eq!(report.counts.hidden, if options.profile == Profile::Modern { 2 } else { 0 });
     }
 }
@@ -525,7 +525,7 @@ fn a_log_that_would_go_on_in_live_segments_is_found() {
     for options in profiles() {
         let rich = Rich::new(&options, SIZE);
         let addr = rich.inode(rich.big).d.borrow().ptrs[0].addr;
-        let mut bytes = rich.w.close();
+        let mut bytes = rich.w.close().to_bytes();
         edit_checkpoint(&mut bytes, |checkpoint, sb| {
             checkpoint.heads[0].next = sb.segment_of(sb.shape.byte_of(addr)).unwrap();
         });
@@ -541,7 +541,7 @@ fn a_log_that_would_go_on_in_live_segments_is_found() {
 #[test]
 fn an_ifile_that_is_too_short_is_found() {
     for options in profiles() {
-        let mut bytes = Rich::new(&options, SIZE).w.close();
+        let mut bytes = Rich::new(&options, SIZE).w.close().to_bytes();
         edit_checkpoint(&mut bytes, |checkpoint, _| checkpoint.ifile.size += 4096);
         expect(&check_bytes(bytes, false), Kind::Ifile, Some(1));
     }
@@ -550,7 +550,7 @@ fn an_ifile_that_is_too_short_is_found() {
 #[test]
 fn a_wrong_count_of_orphans_is_found() {
     for options in profiles() {
-        let mut bytes = Rich::new(&options, SIZE).w.close();
+        let mut bytes = Rich::new(&options, SIZE).w.close().to_bytes();
         edit_checkpoint(&mut bytes, |checkpoint, _| checkpoint.orphans = 1);
         expect(&check_bytes(bytes, false), Kind::OrphanMark, None);
     }
@@ -558,7 +558,7 @@ fn a_wrong_count_of_orphans_is_found() {
 
 #[test]
 fn each_copy_of_superblock_and_checkpoint_matters() {
-    let bytes = Rich::new(&MkfsOptions::modern([1; 16]), SIZE).w.close();
+    let bytes = Rich::new(&MkfsOptions::modern([1; 16]), SIZE).w.close().to_bytes();
     let sb = Superblock::decode(&bytes[..4096], 0, SIZE).unwrap();
     for at in Superblock::places(sb.size, 2) {
         let mut bad = bytes.clone();
@@ -580,7 +580,7 @@ fn each_copy_of_superblock_and_checkpoint_matters() {
 
 #[test]
 fn without_a_sound_checkpoint_the_check_says_so_and_ends() {
-    let mut bytes = Rich::new(&MkfsOptions::classic([1; 16]), SIZE).w.close();
+    let mut bytes = Rich::new(&MkfsOptions::classic([1; 16]), SIZE).w.close().to_bytes();
     bytes[4096..12288].fill(0);
     let report = check_bytes(bytes.clone(), false);
     assert_eq!(report.worst(), Some(Severity::Fatal));
@@ -596,7 +596,7 @@ fn swapped_and_changed_data_is_found_under_its_file() {
         let big = rich.big;
         let ptrs = rich.inode(big).d.borrow().ptrs.clone();
         let shape = rich.w.volume.core.shape.clone();
-        let bytes = rich.w.close();
+        let bytes = rich.w.close().to_bytes();
         let place = |nth: usize| shape.byte_of(ptrs[nth].addr) as usize;
         let mut swapped = bytes.clone();
         swapped[place(3)..place(3) + 4096].copy_from_slice(&bytes[place(4)..place(4) + 4096]);
@@ -622,7 +622,7 @@ fn damaged_metadata_is_found_at_its_place() {
     let names = rich.inode(rich.inner).d.borrow().ptrs[0];
     let table = rich.w.volume.layout.ifile.d.borrow().ptrs[0];
     let (big, inner) = (rich.big, rich.inner);
-    let bytes = rich.w.close();
+    let bytes = rich.w.close().to_bytes();
     for (ptr, kind, ino) in [(single, Kind::IndirectBlock, big), (names, Kind::DirBlock, inner)] {
         let at = shape.byte_of(ptr.addr);
         let mut bad = bytes.clone();
@@ -647,7 +647,7 @@ fn a_damaged_summary_is_found() {
         let rich = Rich::new(&options, SIZE);
         let sb = rich.w.volume.layout.sb.clone();
         let addr = rich.inode(rich.big).d.borrow().ptrs[0].addr;
-        let mut bytes = rich.w.close();
+        let mut bytes = rich.w.close().to_bytes();
         let segment = sb.segment_of(sb.shape.byte_of(addr)).unwrap();
         bytes[sb.segment_start(segment) as usize + 90] ^= 1;
         for data in [false, true] {
@@ -661,7 +661,7 @@ fn a_summary_that_names_other_blocks_is_found() {
     let rich = Rich::new(&MkfsOptions::modern([1; 16]), SIZE);
     let (sb, big) = (rich.w.volume.layout.sb.clone(), rich.big);
     let addr = rich.inode(big).d.borrow().ptrs[0].addr;
-    let mut bytes = rich.w.close();
+    let mut bytes = rich.w.close().to_bytes();
     let at = sb.segment_start(sb.segment_of(sb.shape.byte_of(addr)).unwrap()) as usize;
     let raw = DiskBytes::copy_of(&bytes[at..at + sb.segment_size as usize]);
     let mut offset = 0;
@@ -693,7 +693,7 @@ fn a_volume_that_cannot_be_recovered_is_found() {
     rich.w.op(Op::Sync);
     let table = rich.w.volume.layout.ifile.d.borrow().ptrs[0].addr;
     let at = rich.w.volume.layout.sb.shape.byte_of(table);
-    let mut bytes = rich.w.crash();
+    let mut bytes = rich.w.crash().to_bytes();
     bytes[at as usize] ^= 1;
     let report = check_bytes(bytes, false);
     assert_eq!(expect(&report, Kind::Recovery, None).severity, Severity::Fatal);

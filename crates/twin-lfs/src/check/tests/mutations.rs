@@ -128,7 +128,7 @@ fn is_hit(good: &[u8], bad: &[u8], live: &Live) -> bool {
 }
 
 fn mutations(options: &MkfsOptions, seed: u64, count: u64) {
-    let good = Rich::new(options, SIZE).w.close();
+    let good = Rich::new(options, SIZE).w.close().to_bytes();
     let live = Live::of(&good);
     let mut rng = Rng::stream(seed, "mutations");
     let (mut hits, mut misses) = (0, 0);
@@ -161,7 +161,7 @@ fn no_mutation_of_a_classic_volume_goes_unnoticed() {
 /// Without checksums every structure meets whatever the disk says.
 #[test]
 fn mutations_of_a_classic_volume_meet_no_panic_without_checksums() {
-    let good = Rich::new(&MkfsOptions::classic([1; 16]), SIZE).w.close();
+    let good = Rich::new(&MkfsOptions::classic([1; 16]), SIZE).w.close().to_bytes();
     let live = Live::of(&good);
     let mut rng = Rng::stream(3, "mutations");
     for _ in 0..5000 {
@@ -174,13 +174,13 @@ fn mutations_of_a_classic_volume_meet_no_panic_without_checksums() {
 #[test]
 fn mutations_of_crashed_volumes_meet_no_panic_and_clean_ones_mount() {
     for options in profiles() {
-        let closed = Rich::new(&options, SIZE).w.close();
+        let closed = Rich::new(&options, SIZE).w.close().to_bytes();
         let live = Live::of(&closed);
         let mut w = World::mount(Rc::new(MemDisk::from_bytes(closed)), LfsSettings::default());
         w.run("metadata", Shape { users: false, ..Shape::default() }, 4, 150);
         w.op(Op::Sync);
-        let good = w.crash();
-        assert_clean(good.clone(), "crashed");
+        let good = w.crash().to_bytes();
+        assert_clean(&Rc::new(MemDisk::from_bytes(good.clone())), "crashed");
         let mut rng = Rng::stream(4, "mutations");
         for round in 0..400 {
             let mut bad = good.clone();
@@ -188,7 +188,7 @@ fn mutations_of_crashed_volumes_meet_no_panic_and_clean_ones_mount() {
             let Ok(report) = try_check(bad.clone(), true) else { continue };
             if report.is_clean() {
                 let w = World::mount(Rc::new(MemDisk::from_bytes(bad)), LfsSettings::default());
-                assert_clean(w.close(), &format!("round {round} {:?}", options.profile));
+                assert_clean(&w.close(), &format!("round {round} {:?}", options.profile));
             }
         }
     }
@@ -427,7 +427,7 @@ fn scramble(raw: &mut [u8], rng: &mut Rng) {
 fn a_forger_changes_nothing_by_doing_nothing() {
     let rich = Rich::new(&MkfsOptions::modern([1; 16]), SIZE);
     let (dir, big) = (rich.dir, rich.big);
-    let good = rich.w.close();
+    let good = rich.w.close().to_bytes();
     let mut forger = Forger::new(good.clone());
     forger.forge_block(big, -12, |_| {});
     forger.forge_block(dir, 1, |_| {});
@@ -435,7 +435,7 @@ fn a_forger_changes_nothing_by_doing_nothing() {
     assert!(forger.bytes == good);
     // And a change of a time stays unnoticed.
     forger.forge_inode(big, |raw| raw[72] ^= 1);
-    assert_clean(forger.bytes.clone(), "forged");
+    assert_clean(&Rc::new(MemDisk::from_bytes(forger.bytes)), "forged");
 }
 
 #[test]
@@ -443,7 +443,7 @@ fn forged_structures_meet_no_panic() {
     let rich = Rich::new(&MkfsOptions::modern([1; 16]), SIZE);
     let meta = [rich.dir, rich.inner, rich.innermost, rich.big, IFILE_INO];
     let (dir, xattrs, big) = (rich.dir, rich.xattrs, rich.big);
-    let good = rich.w.close();
+    let good = rich.w.close().to_bytes();
     let forger = Forger::new(good.clone());
     let hidden = [forger.dinode(dir).index_ino, forger.dinode(xattrs).xattr_ino];
     let inos: Vec<Ino> =
@@ -478,7 +478,7 @@ fn the_state_of_a_crashed_volume_is_that_after_roll_forward() {
         let big = rich.big;
         rich.w.write(big, 12 << 20, 5000);
         rich.w.op(Op::Fsync { ino: big, data_only: false });
-        let bytes = rich.w.crash();
+        let bytes = rich.w.crash().to_bytes();
         let rt = Rt::new(ClockOnly::default(), 1);
         let device: Rc<dyn BlockDevice> = Rc::new(MemDisk::from_bytes(bytes));
         let state = rt.block_on(Standing::rolled_forward(&rt, &device)).unwrap().unwrap();
