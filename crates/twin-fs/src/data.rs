@@ -98,11 +98,11 @@ impl<L: Layout> Volume<L> {
     ) -> Result<u64> {
         let shape = &self.core.shape;
         let len = data.len();
-        let end = off.checked_add(len).filter(|&end| end <= shape.max_file_size());
-        let end = end.ok_or(FsError::FileTooBig)?;
         if len == 0 {
             return Ok(0);
         }
+        let end = off.checked_add(len).filter(|&end| end <= shape.max_file_size());
+        let end = end.ok_or(FsError::FileTooBig)?;
         let _alone = inode.lock.write().await;
         let block = u64::from(shape.block_size);
         let _permit = self.layout.admit(&self.core, len + 4 * block, Need::Grow).await?;

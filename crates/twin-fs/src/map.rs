@@ -75,31 +75,13 @@ impl Core {
         lbn: Lbn,
         pins: &mut Vec<Rc<Frame>>,
     ) -> Result<()> {
-        if matches!(self.shape.parent(lbn), Parent::Inode(_)) {
-            return Ok(());
+        let mut at = lbn;
+        while let Parent::Indirect(up, _) = self.shape.parent(at) {
+            // Upper ones may have left memory while lower ones stayed.
+            pins.extend(self.block(inode, up, Origin::User).await?);
+            at = up;
         }
-        'again: loop {
-            self.ptr(inode, lbn).await?;
-            let first_pin = pins.len();
-            let mut at = lbn;
-            while let Parent::Indirect(up, _) = self.shape.parent(at) {
-                match self.cache.get(&inode.frames, up) {
-                    Some(frame) if frame.is_valid() => pins.push(frame),
-                    Some(_) => {
-                        pins.truncate(first_pin);
-                        continue 'again;
-                    }
-                    // Not in memory: fine if it does not exist, else it was evicted meanwhile.
-                    None if self.resident_ptr(inode, up).is_some_and(|p| p.is_hole()) => {}
-                    None => {
-                        pins.truncate(first_pin);
-                        continue 'again;
-                    }
-                }
-                at = up;
-            }
-            return Ok(());
-        }
+        Ok(())
     }
 
     /// Changes the pointer to a block. Its parent must be in memory and marked dirty by the

@@ -3,8 +3,9 @@
 mod common;
 
 use common::{World, both_profiles};
-use twin_fs::{Op, Reply};
-use twin_lfs::MkfsOptions;
+use twin_disk::{Block, BlockDevice, Bytes, Class, Io, Origin};
+use twin_fs::{Data, Op, ROOT_INO, Reply};
+use twin_lfs::{MkfsOptions, State};
 
 /// A block far behind in a file needed a new lowest-level indirect block under one that existed
 /// and was clean. The new one was marked dirty when it was made; marking the data block's parents
@@ -45,6 +46,69 @@ fn appending_counts_each_block_once() {
         assert_eq!(w.blocks(ino), 17 * 8);
         w.resize(ino, 0);
         assert_eq!(w.blocks(ino), 0);
+    });
+}
+
+/// Cleaning fills segments too. When that made clean ones few, the cleaner asked itself for
+/// another round, and so on for ever, although nothing was gained.
+#[test]
+fn the_cleaner_does_not_ask_itself_for_more() {
+    both_profiles(|options| {
+        let mut w = World::new(&options, 32 << 20);
+        let limit = w.volume.layout.space().1;
+        let mut files = 0;
+        while w.volume.layout.space().0 < limit * 85 / 100 {
+            let ino = w.create(&format!("f{files}"));
+            w.write(ino, 0, &[7; 100_000]);
+            files += 1;
+        }
+        for i in (0..files).step_by(9) {
+            w.op(Op::Unlink { dir: ROOT_INO, name: format!("f{i}").into_bytes().into() });
+        }
+        w.op(Op::Sync);
+        w.reopen();
+    });
+}
+
+/// The cleaner finds what is live through summaries. Where one was damaged it moved nothing and
+/// chose the same segment again, for ever.
+#[test]
+fn the_cleaner_gives_up_on_a_segment_with_a_damaged_summary() {
+    both_profiles(|options| {
+        let mut w = World::new(&options, 32 << 20);
+        for i in 0..200 {
+            let ino = w.create(&format!("f{i}"));
+            w.write(ino, 0, &[7; 100_000]);
+            w.op(Op::Release { ino });
+            w.op(Op::Forget { ino, count: 1 });
+        }
+        for i in (0..200).step_by(2) {
+            w.op(Op::Unlink { dir: ROOT_INO, name: format!("f{i}").into_bytes().into() });
+        }
+        w.op(Op::Sync);
+        let sb = w.volume.layout.superblock().clone();
+        let used = w.volume.layout.with_segments(|segments| {
+            let is_used = |s: &u32| segments.state(*s) == State::Used;
+            (0..segments.count()).filter(is_used).collect::<Vec<_>>()
+        });
+        for segment in used {
+            let zeros = vec![Block::Zero(512)];
+            let io = Io::write(sb.segment_start(segment), zeros, Class::Meta, Origin::User);
+            w.rt.block_on(w.disk.submit(io)).unwrap().unwrap();
+        }
+        // Whether this succeeds is not the question.
+        for i in 0..600 {
+            let name: Box<[u8]> = format!("g{i}").into_bytes().into();
+            let op = Op::Create { dir: ROOT_INO, name: name.clone(), mode: 0o644, exclusive: true };
+            let Ok(Reply::Entry(entry)) = w.try_op(op) else { break };
+            let ino = entry.attr.ino;
+            let data = Data::Bytes(Bytes::copy_of(&[8; 50_000]));
+            let _ = w.try_op(Op::Write { ino, off: 0, data });
+            let _ = w.try_op(Op::Fsync { ino, data_only: false });
+            let _ = w.try_op(Op::Release { ino });
+            let _ = w.try_op(Op::Unlink { dir: ROOT_INO, name });
+            let _ = w.try_op(Op::Forget { ino, count: 1 });
+        }
     });
 }
 

@@ -108,14 +108,16 @@ impl<L: Layout> Volume<L> {
         let dir = self.directory(dir).await?;
         let _shared = dir.lock.read().await;
         let ino = self.search(&dir, name, cred).await?.ok_or(FsError::NotFound)?.ino;
-        self.inode(ino).await.map_err(|error| match error {
+        let inode = self.inode(ino).await.map_err(|error| match error {
             // The directory is locked, so the name cannot have gone: the volume is damaged.
             FsError::NotFound => FsError::inconsistent(format!(
                 "an entry of directory {} leads to inode {ino}, which is free",
                 dir.ino
             )),
             other => other,
-        })
+        })?;
+        // The directory itself may have been removed while this waited.
+        if dir.d.borrow().nlink == 0 { Err(FsError::NotFound) } else { Ok(inode) }
     }
 
     /// A block of a directory, checked when it comes from the disk.
@@ -160,7 +162,9 @@ impl<L: Layout> Volume<L> {
             return Err(FsError::NotFound);
         }
         check_name(name)?;
-        self.find(dir, name).await
+        let found = self.find(dir, name).await?;
+        // It may have been removed while this waited.
+        if dir.d.borrow().nlink == 0 { Err(FsError::NotFound) } else { Ok(found) }
     }
 
     /// Finds a name.
@@ -525,19 +529,32 @@ impl<L: Layout> Volume<L> {
         Ok(())
     }
 
-    /// True if a directory has no entries but the dots.
-    pub(crate) async fn is_empty_dir(&self, dir: &Inode) -> Result<bool> {
-        if self.core.shape.pointer == PointerFormat::Wide {
-            return Ok(dir.d.borrow().rdev == 0);
-        }
-        for lbn in 0..self.dir_blocks(dir) {
-            let frame = self.dir_block(dir, lbn).await?;
-            let len = self.dir_len(dir, lbn);
-            if !with_bytes(&frame, |bytes| self.dir_format().is_empty(&bytes[..len])) {
-                return Ok(false);
+    /// Loads and holds what tells whether a directory is empty.
+    pub(crate) async fn hold_entries(&self, dir: &Inode) -> Result<Vec<Rc<Frame>>> {
+        let mut held = Vec::new();
+        if self.core.shape.pointer == PointerFormat::Narrow && dir.d.borrow().is_dir() {
+            for lbn in 0..self.dir_blocks(dir) {
+                held.push(self.dir_block(dir, lbn).await?);
             }
         }
-        Ok(true)
+        Ok(held)
+    }
+
+    /// True if a directory has no entries but the dots. Does not wait, so that nobody can add one
+    /// between the answer and what is done about it: what it looks at is held.
+    pub(crate) fn is_empty_dir(&self, dir: &Inode) -> bool {
+        if self.core.shape.pointer == PointerFormat::Wide {
+            return dir.d.borrow().rdev == 0;
+        }
+        (0..self.dir_blocks(dir)).all(|lbn| {
+            let len = self.dir_len(dir, lbn);
+            let empty = |frame: Rc<Frame>| {
+                with_bytes(&frame, |bytes| self.dir_format().is_empty(&bytes[..len]))
+            };
+            // A block that is not in memory came after the others were held, for a new name.
+            let frame = self.core.cache.peek(&dir.frames, lbn as Lbn).filter(|f| f.is_valid());
+            frame.is_some_and(empty)
+        })
     }
 
     /// Gives the space of a large directory back once it is empty.

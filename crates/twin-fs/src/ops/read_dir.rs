@@ -24,14 +24,11 @@ impl<L: Layout> Volume<L> {
     ) -> Result<Reply> {
         let dir = self.directory(dir).await?;
         let _shared = dir.lock.read().await;
-        if dir.d.borrow().nlink == 0 {
-            return Err(FsError::NotFound);
-        }
         let block = u64::from(self.core.shape.block_size);
         let mut left = u64::from(max_bytes);
         let mut out: Vec<DirEntry> = Vec::new();
         let mut lbn = cookie / block;
-        'blocks: while lbn < self.dir_blocks(&dir) {
+        'blocks: while lbn < self.dir_blocks(&dir) && dir.d.borrow().nlink > 0 {
             for mut item in self.block_items(&dir, lbn, cookie).await? {
                 let cost = cost(item.name.len(), plus);
                 if cost > left {
@@ -45,11 +42,13 @@ impl<L: Layout> Volume<L> {
             }
             lbn += 1;
         }
-        if out.is_empty() && left < 280 && lbn < self.dir_blocks(&dir) {
+        if out.is_empty() && left < 280 && dir.d.borrow().nlink > 0 && lbn < self.dir_blocks(&dir) {
             return Err(FsError::Invalid("no room for one directory entry"));
         }
         if plus {
             self.add_entries(&dir, &mut out).await?;
+        } else if dir.d.borrow().nlink == 0 {
+            return Err(FsError::NotFound);
         }
         Ok(Reply::Dir(out))
     }
@@ -95,6 +94,9 @@ impl<L: Layout> Volume<L> {
                     other => other,
                 })?),
             });
+        }
+        if dir.d.borrow().nlink == 0 {
+            return Err(FsError::NotFound);
         }
         for (item, inode) in items.iter_mut().zip(inodes) {
             item.entry = inode.map(|inode| self.entry(&inode));

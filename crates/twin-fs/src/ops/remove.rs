@@ -26,7 +26,8 @@ impl<L: Layout> Volume<L> {
             perm::may_delete(&dir.attr(), &inode.attr(), cred, must_be)?;
             let _permit = self.admit_small(Need::Shrink).await?;
             let plan = self.plan_remove(&dir, name, &hit).await?;
-            if is_rmdir && !self.is_empty_dir(&inode).await? {
+            let _entries = self.hold_entries(&inode).await?;
+            if is_rmdir && !self.is_empty_dir(&inode) {
                 return Err(FsError::NotEmpty);
             }
             self.layout.reserve(&self.core, self.remove_space(&plan))?;

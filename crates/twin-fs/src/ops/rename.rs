@@ -6,7 +6,9 @@ use super::names::{Hit, InsertPlan, RemovePlan};
 use crate::core::Inode;
 use crate::dinode::Dinode;
 use crate::layout::{Layout, Need, Picked};
-use crate::{Cred, FsError, Ino, Name, ROOT_INO, RenameMode, Reply, Result, Volume, mode, perm};
+use crate::{
+    Cred, FsError, Ino, Name, ROOT_INO, RenameMode, Reply, Result, Timestamp, Volume, mode, perm,
+};
 
 /// What a rename found and loaded; the change itself does not wait.
 struct Move<'a> {
@@ -174,18 +176,16 @@ impl<L: Layout> Volume<L> {
     ) -> Result<Option<Ino>> {
         let dirs = m.source.d.borrow().is_dir();
         let _permit = self.admit_small(Need::Shrink).await?;
-        if let Some((target, _)) = &m.target
-            && dirs
-            && !self.is_empty_dir(target).await?
-        {
-            return Err(FsError::NotEmpty);
-        }
         let insert = match &m.target {
             Some(_) => None,
             None => Some(self.plan_insert(m.to, m.to_name).await?),
         };
         let _held = match &m.target {
-            Some((_, hit)) => self.hold_hit(m.to, hit).await?,
+            Some((target, hit)) => {
+                let mut held = self.hold_hit(m.to, hit).await?;
+                held.extend(self.hold_entries(target).await?);
+                held
+            }
             None => Vec::new(),
         };
         // Within one directory the index must see the new name before the old one is planned.
@@ -196,6 +196,12 @@ impl<L: Layout> Volume<L> {
         };
         if m.to.d.borrow().nlink == 0 {
             return Err(FsError::NotFound);
+        }
+        if let Some((target, _)) = &m.target
+            && dirs
+            && !self.is_empty_dir(target)
+        {
+            return Err(FsError::NotEmpty);
         }
         let grows = dirs && m.from.ino != m.to.ino && m.target.is_none();
         if grows && m.to.d.borrow().nlink >= self.nlink_max() {
@@ -256,6 +262,12 @@ impl<L: Layout> Volume<L> {
         }
         if let Some(inode) = &whiteout {
             let inode = self.core.add_inode(Rc::clone(inode));
+            {
+                // It was made ready before the waits.
+                let mut d = inode.d.borrow_mut();
+                (d.atime, d.mtime, d.ctime) = (now, now, now);
+                d.btime = if d.btime == Timestamp::default() { d.btime } else { now };
+            }
             self.layout.born(&self.core, &inode);
             self.core.mark_inode_dirty(&inode);
             self.redirect(m.from, &m.source_hit, inode.ino, mode::CHAR)?;
@@ -313,15 +325,20 @@ impl<L: Layout> Volume<L> {
         let _permit = self.admit_small(Need::Shrink).await?;
         let _held =
             (self.hold_hit(m.from, &m.source_hit).await?, self.hold_hit(m.to, target_hit).await?);
-        let now = self.core.now();
-        self.redirect(m.to, target_hit, m.source.ino, m.source_hit.kind)?;
-        self.redirect(m.from, &m.source_hit, target.ino, target_hit.kind)?;
         let is_dir = |inode: &Rc<Inode>| i64::from(inode.d.borrow().is_dir());
         let (mut from_links, mut to_links) = (0, 0);
         if m.from.ino != m.to.ino {
             from_links = is_dir(target) - is_dir(&m.source);
             to_links = -from_links;
         }
+        for (dir, links) in [(m.from, from_links), (m.to, to_links)] {
+            if links > 0 && dir.d.borrow().nlink >= self.nlink_max() {
+                return Err(FsError::TooManyLinks);
+            }
+        }
+        let now = self.core.now();
+        self.redirect(m.to, target_hit, m.source.ino, m.source_hit.kind)?;
+        self.redirect(m.from, &m.source_hit, target.ino, target_hit.kind)?;
         let target = Rc::clone(target);
         self.finish(&m, Some(&target), now, from_links, to_links);
         Ok(None)

@@ -9,6 +9,7 @@ mod policy;
 mod scan;
 
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use twin_disk::Origin;
@@ -71,6 +72,9 @@ pub(crate) async fn run(volume: Rc<Volume<Lfs>>) {
         if let Err(error) = lfs.clean_round(&core).await {
             core.poison(error);
         }
+        // The round itself fills segments, and that asks for cleaning. Whoever still waits asks
+        // again.
+        lfs.cleaner.requested.set(false);
         lfs.space.notify();
     }
 }
@@ -91,39 +95,46 @@ impl Lfs {
 
     /// Cleans segments until enough are clean or nothing more is gained.
     pub(crate) async fn clean_round(&self, core: &Rc<Core>) -> Result<()> {
+        let goal = self.log.borrow().segments.clean_count().max(self.low_water()) + 2;
         // Segments that are empty already, and parents that wait, cost only a checkpoint.
-        let mut before = self.log.borrow().segments.clean_count();
-        let goal = before.max(self.low_water()) + 2;
-        let has_empty = !self.log.borrow().segments.empty().is_empty();
-        if has_empty || self.short_of_room(core, 0) {
+        if self.empty_count() > 0 || self.short_of_room(core, 0) {
             self.checkpoint(core, false).await?;
         }
-        let mut moved_since = false;
-        loop {
-            let clean = self.log.borrow().segments.clean_count();
-            if clean >= goal {
-                break;
-            }
-            let Some(victim) = self.choose_victim(core) else { break };
-            let live = u64::from(self.log.borrow().segments.entry(victim).live_bytes);
-            if moved_since && self.short_of_room(core, live) {
-                self.checkpoint(core, false).await?;
-                moved_since = false;
-                let clean = self.log.borrow().segments.clean_count();
-                // Moving must gain room, or it would go round in circles.
-                if clean <= before {
-                    break;
+        let mut before = self.log.borrow().segments.clean_count();
+        // Victims since the last checkpoint. One that could not be emptied holds blocks that are
+        // dirty in memory: the checkpoint moves them, cleaning it again would not.
+        let mut tried = BTreeSet::new();
+        // Empty segments will be clean with the checkpoint at the end.
+        while self.log.borrow().segments.clean_count() + self.empty_count() < goal {
+            let victim = self.choose_victim(core, &tried);
+            let live = |victim| u64::from(self.log.borrow().segments.entry(victim).live_bytes);
+            match victim.filter(|&victim| !self.short_of_room(core, live(victim))) {
+                Some(victim) => {
+                    self.clean_segment(core, victim).await?;
+                    tried.insert(victim);
                 }
-                before = clean;
-                continue;
+                None if tried.is_empty() => break,
+                None => {
+                    self.checkpoint(core, false).await?;
+                    tried.clear();
+                    let clean = self.log.borrow().segments.clean_count();
+                    // Moving must gain room, or it would go round in circles.
+                    if clean <= before {
+                        break;
+                    }
+                    before = clean;
+                }
             }
-            self.clean_segment(core, victim).await?;
-            moved_since = true;
         }
-        if moved_since {
+        if !tried.is_empty() || self.empty_count() > 0 {
             self.checkpoint(core, false).await?;
         }
         Ok(())
+    }
+
+    /// Segments that the next checkpoint makes clean.
+    fn empty_count(&self) -> u32 {
+        self.log.borrow().segments.empty().len() as u32
     }
 
     /// True if moving this many bytes could leave too little for the checkpoint that must follow.
@@ -132,7 +143,8 @@ impl Lfs {
         self.log_room() < self.log_debt(core) + 2 * live + segment
     }
 
-    fn choose_victim(&self, core: &Core) -> Option<u32> {
+    /// The best victim that was not tried yet.
+    fn choose_victim(&self, core: &Core, tried: &BTreeSet<u32>) -> Option<u32> {
         let now = core.rt.now();
         let log = self.log.borrow();
         let policy = self.cleaner.policy.borrow();
@@ -140,7 +152,8 @@ impl Lfs {
         let mut best: Option<(f64, u32)> = None;
         for segment in 0..log.segments.count() {
             let entry = log.segments.entry(segment);
-            if log.segments.state(segment) != State::Used || entry.live_bytes == 0 {
+            let is_used = log.segments.state(segment) == State::Used && entry.live_bytes > 0;
+            if !is_used || tried.contains(&segment) {
                 continue;
             }
             let age_ns = now - entry.written;

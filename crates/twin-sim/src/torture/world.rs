@@ -15,7 +15,7 @@ use crate::faults::{FaultPlan, WriteLog};
 use crate::{Platter, SimDisk, queue};
 
 /// A task that takes longer than this, in virtual time, runs in circles.
-const PATIENCE_NS: Nanos = 20_000 * SECS;
+const PATIENCE_NS: Nanos = 1_000 * SECS;
 
 /// How long requests to the device take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,9 +96,28 @@ impl World {
         });
         match self.rt.block_on(either) {
             Ok(Some(value)) => Ok(value),
-            Ok(None) => Err(format!("{what}: no end after {} s", PATIENCE_NS / SECS)),
-            Err(stalled) => Err(format!("{what}: {stalled}")),
+            Ok(None) => {
+                let waiting = self.rt.waiting().join(", ");
+                let (s, state) = (PATIENCE_NS / SECS, self.state());
+                Err(format!("{what}: no end after {s} s; waiting: {waiting}; {state}"))
+            }
+            Err(stalled) => Err(format!("{what}: {stalled}; {}", self.state())),
         }
+    }
+
+    /// How the volume stands, in words.
+    fn state(&self) -> String {
+        let Some(volume) = &self.volume else { return "not open".into() };
+        let (core, lfs) = (&volume.core, &volume.layout);
+        let (used, limit) = lfs.space();
+        let (clean, all, live) =
+            lfs.with_segments(|s| (s.clean_count(), s.count(), s.live_bytes()));
+        let (dirty, inodes) = (core.cache.dirty_bytes(), core.dirty_inode_count());
+        format!(
+            "{clean} of {all} segments clean, {used} of {limit} bytes used, {live} live, {dirty} \
+             dirty in blocks and {inodes} inodes; {:?}",
+            lfs.stats()
+        )
     }
 
     /// Opens the volume.
