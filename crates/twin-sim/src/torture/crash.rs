@@ -220,7 +220,10 @@ fn describe(point: &CrashPoint, fates: &[Fate], what: &str) -> String {
     });
     let doubts: Vec<String> = doubts.collect();
     let (index, at) = (point.index, point.time);
-    format!("power failure before event {index}, at {at:?}: {what}; in doubt: {}", doubts.join(", "))
+    format!(
+        "power failure before event {index}, at {at:?}: {what}; in doubt: {}",
+        doubts.join(", ")
+    )
 }
 
 /// A restart after a power failure.
@@ -313,8 +316,7 @@ impl Restart<'_> {
         let log = WriteLog::new();
         let faults = crate::faults::FaultPlan::none();
         let timing = Timing::Jitter;
-        let mut world =
-            World::build(self.scenario, platter, timing, self.end, faults, Some(&log));
+        let mut world = World::build(self.scenario, platter, timing, self.end, faults, Some(&log));
         world.open()?;
         drop(world);
         let exploration = Exploration { exhaustive: 2, torn: true, random: 2 };
