@@ -265,6 +265,11 @@ impl Lfs {
         generation: u32,
         numbers: &mut Numbers,
     ) -> Result<Rc<Inode>> {
+        // The map has a block more than it needs at the most.
+        let most = self.sb.size / u64::from(self.sb.shape.inode_size) + self.imap_per_block();
+        if !(ROOT_INO..most).contains(&ino) {
+            return Err(FsError::inconsistent(format!("the log has an impossible inode {ino}")));
+        }
         while ino >= self.imap_len() {
             self.extend_imap_unlisted(core)?;
         }
