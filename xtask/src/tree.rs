@@ -59,13 +59,14 @@ impl SourceFile {
         }
     }
 
-    /// True for what is compiled for tests, examples and benchmarks only.
+    /// True for what serves tests, examples and benchmarks only. The torture of the simulator is
+    /// a part of its crate because examples and several tests share it.
     pub(crate) fn is_test(&self) -> bool {
         let mut parts = self.path.rsplit('/');
         let file = parts.next().unwrap_or_default();
         file == "tests.rs"
             || file.ends_with("_tests.rs")
-            || parts.any(|dir| matches!(dir, "tests" | "examples" | "benches"))
+            || parts.any(|dir| matches!(dir, "tests" | "examples" | "benches" | "torture"))
     }
 }
 
@@ -189,6 +190,7 @@ mod tests {
         assert_eq!(at("docs/a.md").krate(), None);
         assert!(at("crates/a/src/perm_tests.rs").is_test());
         assert!(at("crates/a/src/model/tests/data.rs").is_test());
+        assert!(at("crates/a/src/torture/mod.rs").is_test());
         assert!(!at("crates/a/src/attests.rs").is_test());
     }
 

@@ -10,7 +10,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use twin_cache::Lbn;
+use twin_cache::{Frame, Lbn};
 use twin_disk::{Block, Bytes, Class, Io, Origin, gather};
 use twin_fs::dinode::{Dinode, TRUNCATING};
 use twin_fs::shape::Ptr;
@@ -443,14 +443,7 @@ impl Lfs {
             core.cache.remove(&inode.frames, lbn);
             return Ok(());
         }
-        let content = Block::Bytes(Bytes::copy_of(&new_content));
-        let frame = match core.cache.peek(&inode.frames, lbn) {
-            Some(frame) => {
-                frame.change(|block| *block = content);
-                frame
-            }
-            None => core.cache.insert(&inode.frames, lbn, Some(content)),
-        };
+        let frame = put_block(core, inode, lbn, Block::Bytes(Bytes::copy_of(&new_content)));
         if is_logged {
             core.cache.mark_clean(&inode.frames, &frame);
         } else {
@@ -619,4 +612,15 @@ fn take_group(parts: &mut BTreeMap<u64, Part>, serial: u64) -> Option<Vec<Part>>
         }
     }
     (serial..end).map(|s| parts.remove(&s)).collect()
+}
+
+/// Puts content in the place of a block in memory.
+fn put_block(core: &Core, inode: &Inode, lbn: Lbn, content: Block) -> Rc<Frame> {
+    match core.cache.peek(&inode.frames, lbn) {
+        Some(frame) => {
+            frame.change(|block| *block = content);
+            frame
+        }
+        None => core.cache.insert(&inode.frames, lbn, Some(content)),
+    }
 }

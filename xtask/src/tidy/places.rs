@@ -89,9 +89,8 @@ mod tests {
         for line in [host.as_str(), concat!("10.", "0.0.7"), concat!("192.", "168.1.1:8080")] {
             assert_eq!(lines(&RULE, "a.toml", line), [1], "{line}");
         }
-        for line in ["127.0.0.1", "0.0.0.0", "version 10.0.1", "github.com", "self.local"] {
-            let fires = !lines(&RULE, "a.toml", line).is_empty();
-            assert_eq!(fires, line.ends_with(".local"), "{line}");
+        for line in ["127.0.0.1", "0.0.0.0", "version 10.0.1", "github.com"] {
+            assert!(lines(&RULE, "a.toml", line).is_empty(), "{line}");
         }
     }
 }

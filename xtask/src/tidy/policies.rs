@@ -1,7 +1,7 @@
 //! Policies: named in one place, and without waiting.
 //!
-//! A registry is where structs called `Entry` or `Spec` get a `name` from a string, or a macro
-//! called `entry!` begins with one. What they make (`Box<dyn Trait>`) is a policy.
+//! A registry is where structs called `Entry` or `Spec` get a `name` from a string, by themselves
+//! or through a macro. What they make (`Box<dyn Trait>`) is a policy.
 
 use super::{Finding, Rule};
 use crate::rust::{Kind, Rust};
@@ -20,7 +20,8 @@ pub(super) const PURE: Rule = Rule {
 };
 
 /// Strings that are the names of policies by coincidence: path, string, and what it is instead.
-const OTHER_MEANINGS: &[(&str, &str, &str)] = &[];
+const OTHER_MEANINGS: &[(&str, &str, &str)] =
+    &[("crates/twinfs/src/cli.rs", "modern", "the profile of a volume, not the processor")];
 
 struct Registered<'a> {
     path: &'a str,
@@ -30,18 +31,20 @@ struct Registered<'a> {
 /// All names in the registries of a file.
 fn registered<'a>(file: &'a SourceFile, rust: &'a Rust) -> Vec<Registered<'a>> {
     let mut found = Vec::new();
-    for (index, token) in rust.tokens.iter().enumerate() {
-        if token.in_test || file.is_test() {
-            continue;
-        }
+    if file.is_test() {
+        return found;
+    }
+    let macros = entry_macros(rust);
+    for (index, token) in rust.tokens.iter().enumerate().filter(|(_, token)| !token.in_test) {
         let next = &rust.at(index + 1).kind;
         let name = match token.ident() {
-            Some("Entry" | "Spec") if matches!(next, Kind::Open('{', _)) => {
-                let Kind::Open(_, close) = *next else { continue };
-                let inside = index + 2..close;
-                inside.clone().find(|&at| rust.at(at).is("name")).map(|at| at + 2)
-            }
-            Some("entry") if *next == Kind::Punct('!') => Some(index + 3),
+            Some("Entry" | "Spec") => match *next {
+                Kind::Open('{', close) => {
+                    (index + 2..close).find(|&at| rust.at(at).is("name")).map(|at| at + 2)
+                }
+                _ => None,
+            },
+            Some(word) if *next == Kind::Punct('!') && macros.contains(&word) => Some(index + 3),
             _ => None,
         };
         if let Some(Kind::Str(name)) = name.map(|at| &rust.at(at).kind) {
@@ -49,6 +52,22 @@ fn registered<'a>(file: &'a SourceFile, rust: &'a Rust) -> Vec<Registered<'a>> {
         }
     }
     found
+}
+
+/// Macros of a file that make entries from a name: `entry!("lru", ..)`.
+fn entry_macros(rust: &Rust) -> Vec<&str> {
+    let mut macros = Vec::new();
+    for index in 0..rust.tokens.len() {
+        let Kind::Open('{', close) = rust.at(index + 3).kind else { continue };
+        let body = rust.tokens.get(index + 4..close).unwrap_or_default();
+        let names = body
+            .windows(4)
+            .any(|t| t[0].is("name") && t[1].punct(':') && t[2].punct('$') && t[3].is("name"));
+        if rust.at(index).is("macro_rules") && names {
+            macros.extend(rust.at(index + 2).ident());
+        }
+    }
+    macros
 }
 
 fn names(project: &Project) -> Vec<Finding> {
@@ -59,22 +78,32 @@ fn names(project: &Project) -> Vec<Finding> {
         if file.is_test() || file.krate() == Some("xtask") {
             continue;
         }
-        for (text, token) in rust.strings().filter(|(_, token)| !token.in_test) {
-            let homes: Vec<_> = registered.iter().filter(|entry| entry.name == text).collect();
-            let here = homes.iter().filter(|entry| entry.path == file.path).count();
-            let uses = rust.strings().filter(|(t, token)| *t == text && !token.in_test).count();
+        for (index, token) in rust.tokens.iter().enumerate().filter(|(_, t)| !t.in_test) {
+            let Kind::Str(text) = &token.kind else { continue };
+            if names_itself(rust, index) {
+                continue;
+            }
+            let home = registered.iter().find(|entry| entry.name == text);
             let other =
                 OTHER_MEANINGS.iter().any(|(path, name, _)| *path == file.path && *name == text);
-            if let Some(home) = homes.first()
-                && uses > here
-                && !other
-            {
+            if let (Some(home), false) = (home, other) {
                 let what = format!("{text:?} is a policy of {}: iterate its registry", home.path);
                 findings.push(Finding::new(&file.path, token.line, what));
             }
         }
     }
     findings
+}
+
+/// Whether a string is the name of an entry, of this registry or of another one: `name: "lru"`,
+/// or the first argument of one of the file's macros.
+fn names_itself(rust: &Rust, index: usize) -> bool {
+    let before = |back: usize| rust.at(index.wrapping_sub(back));
+    let field = before(2).is("name") && before(1).punct(':');
+    let argument = matches!(before(1).kind, Kind::Open('(', _))
+        && before(2).punct('!')
+        && before(3).ident().is_some_and(|word| entry_macros(rust).contains(&word));
+    field || argument
 }
 
 fn pure(project: &Project) -> Vec<Finding> {
@@ -130,7 +159,8 @@ mod tests {
             &[Entry { name: \"lru\", about: \"least\", make: || Box::new(Lru) }]
         }
         #[test] fn f() { by_name(\"lru\"); }";
-    const MACRO: &str = "fn registry() { &[entry!(\"fcfs\", \"first come\", Fcfs)] }";
+    const MACRO: &str = "macro_rules! disk { ($name:literal) => { Entry { name: $name } } }
+        fn registry() { &[disk!(\"fcfs\")] }";
 
     #[test]
     fn a_name_outside_its_registry_is_found() {
@@ -151,11 +181,12 @@ mod tests {
     }
 
     #[test]
-    fn tests_docs_and_the_registry_itself_may_name_it() {
+    fn tests_docs_and_registries_may_name_it() {
         let project = files(&[
             ("crates/a/src/replacement/mod.rs", REGISTRY),
             ("crates/a/src/lib.rs", "//! by_name(\"lru\")"),
             ("crates/a/tests/a.rs", "fn f() { by_name(\"lru\"); }"),
+            ("crates/b/src/a.rs", "const A: Key = Key { name: \"lru\" };"),
         ]);
         assert_eq!(names(&project), []);
     }

@@ -36,8 +36,8 @@ pub enum FlushAdvice {
 pub trait FlushPolicy {
     /// The advice for this state.
     fn advise(&mut self, now: Time, state: FlushState) -> FlushAdvice;
-    /// Dirty bytes at which writers have to wait.
-    fn limit_bytes(&self, state: FlushState) -> u64;
+    /// Dirty bytes at which it advises to flush, however young they are.
+    fn start_bytes(&self, state: FlushState) -> u64;
 }
 
 /// A policy by name.
@@ -54,7 +54,7 @@ pub fn registry() -> &'static [Entry] {
     &[
         Entry {
             name: "segment",
-            about: "as soon as a unit of the layout (a segment) is dirty, or data is 5 s old",
+            about: "as soon as eight units of the layout (segments) are dirty, or data is 5 s old",
             make: |age_ns| Box::new(segment::Segment { age_ns }),
         },
         Entry {

@@ -437,82 +437,88 @@ fn encode_narrow(entry: &Entry, out: &mut Out) {
 
 fn decode_entries(sb: &Superblock, raw: &[u8], count: u32) -> Option<Vec<Entry>> {
     let mut r = Get { raw, at: 0 };
-    let mut entries = Vec::new();
-    let left = |r: &Get<'_>| raw.len() - r.at;
-    let len_fits =
-        |len: u32| len > 0 && len <= sb.shape.block_size && len.is_multiple_of(sb.shape.frag_size);
-    for _ in 0..count {
-        if left(&r) < 8 {
-            return None;
+    let decode = match sb.profile {
+        Profile::Modern => decode_modern,
+        Profile::Classic => decode_classic,
+    };
+    (0..count).map(|_| decode(sb, &mut r)).collect()
+}
+
+/// Whether so many bytes are left.
+fn has(r: &Get<'_>, bytes: usize) -> Option<()> {
+    (r.raw.len() - r.at >= bytes).then_some(())
+}
+
+/// Whether a block of a file can be what an entry says.
+fn is_possible(sb: &Superblock, block: &BlockInfo) -> bool {
+    let (shape, len) = (&sb.shape, block.len);
+    let len_fits = len > 0 && len <= shape.block_size && len.is_multiple_of(shape.frag_size);
+    len_fits && shape.is_valid_lbn(block.lbn)
+}
+
+fn decode_modern(sb: &Superblock, r: &mut Get<'_>) -> Option<Entry> {
+    has(r, 8)?;
+    let (kind, n) = (r.u32(), r.u32());
+    let count = n as usize;
+    match kind {
+        KIND_FILE => {
+            has(r, 16)?;
+            let (ino, generation, _) = (r.u64(), r.u32(), r.u32());
+            has(r, count.checked_mul(16)?)?;
+            let block = |_| {
+                let block = BlockInfo { lbn: r.u64() as Lbn, len: r.u32(), crc: r.u32() };
+                is_possible(sb, &block).then_some(block)
+            };
+            let blocks = (0..count).map(block).collect::<Option<Vec<_>>>()?;
+            Some(Entry::File { ino, generation, blocks })
         }
-        let (kind, n) = match (sb.profile, r.u32()) {
-            (Profile::Modern, kind) => (kind, r.u32()),
-            (Profile::Classic, word) => (word >> 24, word & 0xff_ffff),
-        };
-        let count = n as usize;
-        let entry = match (kind, sb.profile) {
-            (KIND_FILE, Profile::Modern) => {
-                if left(&r) < 16 || (left(&r) - 16) / 16 < count {
-                    return None;
-                }
-                let (ino, generation, _) = (r.u64(), r.u32(), r.u32());
-                let block = |_| {
-                    let block = BlockInfo { lbn: r.u64() as Lbn, len: r.u32(), crc: r.u32() };
-                    (sb.shape.is_valid_lbn(block.lbn) && len_fits(block.len)).then_some(block)
-                };
-                let blocks = (0..count).map(block).collect::<Option<Vec<_>>>()?;
-                Entry::File { ino, generation, blocks }
-            }
-            (KIND_FILE, Profile::Classic) => {
-                if left(&r) < 12 || (left(&r) - 12) / 4 < count {
-                    return None;
-                }
-                let (ino, generation, last) = (Ino::from(r.u32()), r.u32(), r.u32());
-                let block = |i| {
-                    let len = if i + 1 == count { last } else { sb.shape.block_size };
-                    let block = BlockInfo { lbn: Lbn::from(r.u32() as i32), len, crc: 0 };
-                    (sb.shape.is_valid_lbn(block.lbn) && len_fits(len)).then_some(block)
-                };
-                let blocks = (0..count).map(block).collect::<Option<Vec<_>>>()?;
-                Entry::File { ino, generation, blocks }
-            }
-            (KIND_INODES, Profile::Modern) => {
-                if left(&r) / 16 < count {
-                    return None;
-                }
-                let inode = |_| {
-                    let info = InodeInfo { ino: r.u64(), crc: r.u32() };
-                    r.u32();
-                    info
-                };
-                Entry::Inodes((0..count).map(inode).collect())
-            }
-            (KIND_INODES, Profile::Classic) => {
+        KIND_INODES => {
+            has(r, count.checked_mul(16)?)?;
+            let inode = |_| {
+                let info = InodeInfo { ino: r.u64(), crc: r.u32() };
                 r.u32();
-                if count > (sb.shape.block_size / sb.shape.inode_size) as usize {
-                    return None;
-                }
-                Entry::Inodes(vec![InodeInfo { ino: 0, crc: 0 }; count])
-            }
-            (KIND_FREED, Profile::Modern) => {
-                if left(&r) < 8 {
-                    return None;
-                }
-                Entry::Freed { generation: n, ino: r.u64() }
-            }
-            (KIND_FREED, Profile::Classic) => {
-                if left(&r) < 12 {
-                    return None;
-                }
-                let entry = Entry::Freed { ino: r.u32().into(), generation: r.u32() };
-                r.u32();
-                entry
-            }
-            _ => return None,
-        };
-        entries.push(entry);
+                info
+            };
+            Some(Entry::Inodes((0..count).map(inode).collect()))
+        }
+        KIND_FREED => {
+            has(r, 8)?;
+            Some(Entry::Freed { generation: n, ino: r.u64() })
+        }
+        _ => None,
     }
-    Some(entries)
+}
+
+fn decode_classic(sb: &Superblock, r: &mut Get<'_>) -> Option<Entry> {
+    has(r, 8)?;
+    let word = r.u32();
+    let (kind, count) = (word >> 24, (word & 0xff_ffff) as usize);
+    match kind {
+        KIND_FILE => {
+            has(r, 12)?;
+            let (ino, generation, last) = (Ino::from(r.u32()), r.u32(), r.u32());
+            has(r, count.checked_mul(4)?)?;
+            let block = |i| {
+                let len = if i + 1 == count { last } else { sb.shape.block_size };
+                let block = BlockInfo { lbn: Lbn::from(r.u32() as i32), len, crc: 0 };
+                is_possible(sb, &block).then_some(block)
+            };
+            let blocks = (0..count).map(block).collect::<Option<Vec<_>>>()?;
+            Some(Entry::File { ino, generation, blocks })
+        }
+        KIND_INODES => {
+            r.u32();
+            let fits = count <= (sb.shape.block_size / sb.shape.inode_size) as usize;
+            fits.then(|| Entry::Inodes(vec![InodeInfo { ino: 0, crc: 0 }; count]))
+        }
+        KIND_FREED => {
+            has(r, 12)?;
+            let entry = Entry::Freed { ino: r.u32().into(), generation: r.u32() };
+            r.u32();
+            Some(entry)
+        }
+        _ => None,
+    }
 }
 
 #[cfg(test)]

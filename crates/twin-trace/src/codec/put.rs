@@ -232,13 +232,7 @@ impl Encoder {
                 self.ino(*ino);
             }
             Op::ReadDir { dir, cookie, max_bytes, plus } => {
-                self.tag(code, u8::from(*plus) | u8::from(*cookie == 0) << 1);
-                self.dir(*dir);
-                if *cookie != 0 {
-                    let column = &mut self.columns[column::OFFSET];
-                    put_delta(column, *cookie, self.context.cookie);
-                }
-                self.number(u64::from(*max_bytes));
+                self.read_dir(code, *dir, *cookie, *max_bytes, *plus);
             }
             Op::StatFs | Op::Sync => self.tag(code, 0),
             Op::Access { ino, mask } => self.ino_and_number(code, 0, *ino, u64::from(*mask)),
@@ -282,6 +276,15 @@ impl Encoder {
             | Op::Rename { .. }
             | Op::Link { .. } => unreachable!("dealt with by the caller"),
         }
+    }
+
+    fn read_dir(&mut self, code: u8, dir: Ino, cookie: u64, max_bytes: u32, plus: bool) {
+        self.tag(code, u8::from(plus) | u8::from(cookie == 0) << 1);
+        self.dir(dir);
+        if cookie != 0 {
+            put_delta(&mut self.columns[column::OFFSET], cookie, self.context.cookie);
+        }
+        self.number(u64::from(max_bytes));
     }
 
     fn ino_and_number(&mut self, code: u8, flags: u8, ino: Ino, number: u64) {

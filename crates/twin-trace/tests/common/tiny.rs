@@ -279,6 +279,23 @@ impl Tiny {
         Ok(Reply::Dir(out))
     }
 
+    /// The file of a name, made if there is none.
+    fn create(
+        &self,
+        request: &Request,
+        dir: Ino,
+        name: &Name,
+        mode: u32,
+        exclusive: bool,
+    ) -> Result<Ino> {
+        match self.child(dir, name) {
+            Ok(_) if exclusive => Err(FsError::Exists),
+            Ok(ino) if self.inodes.borrow()[&ino].attr.is_dir() => Err(FsError::IsDirectory),
+            Ok(ino) => Ok(ino),
+            Err(_) => self.new_inode(request, dir, name, mode | mode::REGULAR),
+        }
+    }
+
     fn perform(&self, request: &Request) -> Result<Reply> {
         let held = |ino: &Ino, f: fn(&mut Inode)| {
             let mut inodes = self.inodes.borrow_mut();
@@ -315,14 +332,7 @@ impl Tiny {
                 inodes.get(ino).map(|i| Reply::Bytes(i.target.clone())).ok_or(FsError::Stale)
             }
             Op::Create { dir, name, mode, exclusive } => {
-                let ino = match self.child(*dir, name) {
-                    Ok(_) if *exclusive => return Err(FsError::Exists),
-                    Ok(ino) if self.inodes.borrow()[&ino].attr.is_dir() => {
-                        return Err(FsError::IsDirectory);
-                    }
-                    Ok(ino) => ino,
-                    Err(_) => self.new_inode(request, *dir, name, mode | mode::REGULAR)?,
-                };
+                let ino = self.create(request, *dir, name, *mode, *exclusive)?;
                 held(&ino, |inode| inode.opens += 1)?;
                 made(ino)
             }
