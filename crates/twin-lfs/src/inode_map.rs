@@ -86,7 +86,8 @@ impl Lfs {
                 let what = format!("inode {ino} is in use but was never written");
                 return Err(FsError::inconsistent(what));
             }
-            let byte = at * u64::from(self.sb.shape.inode_size);
+            // Whatever the map says becomes a place, which is looked at when it is read.
+            let byte = at.saturating_mul(self.sb.shape.inode_size.into());
             let d = self.read_dinode(core, byte, crc).await;
             if self.entry_in(&anchor, ino) != entry {
                 // It moved while it was read; what was read may be anything.
@@ -115,7 +116,7 @@ impl Lfs {
     async fn read_dinode(&self, core: &Core, byte: u64, crc: u32) -> Result<Dinode> {
         let shape = &self.sb.shape;
         let size = shape.inode_size as usize;
-        if byte + size as u64 > self.sb.size {
+        if byte.saturating_add(size as u64) > self.sb.size {
             return Err(FsError::corrupt(byte, "an inode outside the volume"));
         }
         let raw = match self.inode_blocks.get(byte, size) {
