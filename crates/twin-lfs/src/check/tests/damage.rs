@@ -10,7 +10,9 @@ use twin_fs::{Inode, Layout, ROOT_INO, dirty_parents, mode};
 
 use super::rich::{Rich, long_name};
 use super::*;
-use crate::format::{CHECKPOINT_BYTES, Checkpoint, ImapEntry, Profile, Superblock};
+use crate::format::{
+    CHECKPOINT_BYTES, Checkpoint, HeadPos, ImapEntry, Profile, Summary, Superblock, What,
+};
 
 const SIZE: u64 = 4 << 20;
 
@@ -666,7 +668,7 @@ fn a_summary_that_names_other_blocks_is_found() {
     let raw = DiskBytes::copy_of(&bytes[at..at + sb.segment_size as usize]);
     let mut offset = 0;
     loop {
-        let mut summary = crate::format::Summary::decode(&sb, &raw[offset..], 65536).unwrap();
+        let mut summary = Summary::decode(&sb, &raw[offset..], 65536).unwrap();
         let mut changed = false;
         for entry in &mut summary.entries {
             if let crate::format::Entry::File { ino, blocks, .. } = entry
@@ -698,4 +700,45 @@ fn a_volume_that_cannot_be_recovered_is_found() {
     let report = check_bytes(bytes, false);
     assert_eq!(expect(&report, Kind::Recovery, None).severity, Severity::Fatal);
     expect(&report, Kind::Ifile, Some(1));
+}
+
+/// An inode in the log may have any number; roll-forward must not make the map as long as it asks.
+#[test]
+fn an_impossible_inode_in_the_log_is_refused() {
+    let mut rich = Rich::new(&MkfsOptions::classic([1; 16]), SIZE);
+    rich.w.op(Op::Sync);
+    let head = rich.w.volume.layout.log.borrow().heads[0];
+    rich.w.create(ROOT_INO, "new");
+    rich.w.op(Op::Sync);
+    let after = rich.w.volume.layout.log.borrow().heads[0];
+    let sb = rich.w.volume.layout.sb.clone();
+    let mut bytes = rich.w.crash().to_bytes();
+    // The sync wrote one partial segment, perhaps in the next segment.
+    let place = if after.segment == head.segment { head } else { HeadPos { offset: 0, ..after } };
+    let at = (sb.segment_start(place.segment) + u64::from(place.offset)) as usize;
+    let old = Summary::decode(&sb, &bytes[at..], sb.segment_size - place.offset).unwrap();
+    let mut crcs = Vec::new();
+    for block in old.blocks(&sb) {
+        let range = at + block.at as usize..at + (block.at + block.len) as usize;
+        if let What::Inodes(_) = block.what {
+            bytes[range.start + 4..range.start + 8].copy_from_slice(&0x7fff_ffffu32.to_le_bytes());
+        }
+        crcs.push(crc32c::crc32c(&bytes[range]));
+    }
+    let raw = Summary::new(old.header, old.entries, &crcs).encode(&sb);
+    bytes[at..at + raw.len()].copy_from_slice(&raw);
+    let report = check_bytes(bytes, false);
+    let finding = expect(&report, Kind::Recovery, None);
+    assert!(finding.what.contains("impossible inode 2147483647"), "{report}");
+}
+
+#[test]
+fn an_ifile_longer_than_the_volume_is_refused() {
+    for options in profiles() {
+        let mut bytes = Rich::new(&options, SIZE).w.close().to_bytes();
+        edit_checkpoint(&mut bytes, |checkpoint, _| checkpoint.ifile.size = 1 << 41);
+        // The checkpoint before it counts, and the log is rolled forward from there.
+        let report = check_bytes(bytes, false);
+        assert!(report.recovered.is_some(), "{report}");
+    }
 }

@@ -3,6 +3,7 @@
 
 mod clean;
 mod damage;
+mod mounted;
 mod mutations;
 mod rich;
 

@@ -17,13 +17,13 @@ const SIZE: u64 = 3 << 20;
 
 /// The parts of a closed volume whose every byte matters, found by the checker on the sound
 /// volume: superblocks, checkpoints, everything claimed, and the summaries that lead to it.
-struct Live {
+pub(super) struct Live {
     /// First byte and end of each part.
     parts: BTreeMap<u64, u64>,
 }
 
 impl Live {
-    fn of(bytes: &[u8]) -> Live {
+    pub(super) fn of(bytes: &[u8]) -> Live {
         let rt = Rt::new(ClockOnly::default(), 1);
         let device: Rc<dyn BlockDevice> = Rc::new(MemDisk::from_bytes(bytes.to_vec()));
         let mut report = Report::default();
@@ -97,7 +97,7 @@ fn live_of_segment(
 }
 
 /// Changes some bytes: flips bits, overwrites, moves sectors about. Mostly of what is live.
-fn mutate(bytes: &mut [u8], live: &Live, rng: &mut Rng) {
+pub(super) fn mutate(bytes: &mut [u8], live: &Live, rng: &mut Rng) {
     let len = bytes.len() as u64;
     let place = |rng: &mut Rng| if rng.chance(0.7) { live.pick(rng) } else { rng.below(len) };
     for _ in 0..rng.range(1, 4) {
@@ -196,23 +196,23 @@ fn mutations_of_crashed_volumes_meet_no_panic_and_clean_ones_mount() {
 
 /// Changes a structure of a modern volume and makes all checksums above it right again, as a
 /// forger or a bug would.
-struct Forger {
-    bytes: Vec<u8>,
+pub(super) struct Forger {
+    pub(super) bytes: Vec<u8>,
     sb: Superblock,
     newest: Checkpoint,
 }
 
 /// A block of a file, where it is, and where its pointer is.
 #[derive(Clone, Copy)]
-struct Place {
-    ino: Ino,
-    lbn: i64,
+pub(super) struct Place {
+    pub(super) ino: Ino,
+    pub(super) lbn: i64,
     at: u64,
     len: u32,
 }
 
 impl Forger {
-    fn new(bytes: Vec<u8>) -> Forger {
+    pub(super) fn new(bytes: Vec<u8>) -> Forger {
         let sb = Superblock::decode(&bytes, 0, bytes.len() as u64).unwrap();
         let read = |at: u64| Checkpoint::decode(&sb, &bytes[at as usize..], at).unwrap();
         let slots = [0, 1].map(|slot| read(sb.checkpoint_places(slot)[0]));
@@ -348,7 +348,7 @@ impl Forger {
     }
 
     /// Changes bytes of a block and makes the checksums above it right.
-    fn forge_block(&mut self, ino: Ino, lbn: i64, change: impl FnOnce(&mut [u8])) {
+    pub(super) fn forge_block(&mut self, ino: Ino, lbn: i64, change: impl FnOnce(&mut [u8])) {
         let way = self.way_up(ino, lbn);
         let (at, len) = (way[0].at as usize, way[0].len as usize);
         let inode =
@@ -362,7 +362,7 @@ impl Forger {
     }
 
     /// Changes bytes of an inode and makes the checksums above it right.
-    fn forge_inode(&mut self, ino: Ino, change: impl FnOnce(&mut [u8])) {
+    pub(super) fn forge_inode(&mut self, ino: Ino, change: impl FnOnce(&mut [u8])) {
         let (at, (map, entry_at)) = (self.inode_at(ino), self.entry_at(ino));
         let map_way = self.way_up(IFILE_INO, map.lbn);
         change(&mut self.bytes[at as usize..at as usize + 512]);
@@ -409,7 +409,7 @@ impl Forger {
 }
 
 /// Changes one to four bytes, mostly by little.
-fn scramble(raw: &mut [u8], rng: &mut Rng) {
+pub(super) fn scramble(raw: &mut [u8], rng: &mut Rng) {
     for _ in 0..rng.range(1, 5) {
         // The beginning of a block says most.
         let near = if rng.chance(0.5) { raw.len().min(128) } else { raw.len() };
@@ -438,21 +438,27 @@ fn a_forger_changes_nothing_by_doing_nothing() {
     assert_clean(&Rc::new(MemDisk::from_bytes(forger.bytes)), "forged");
 }
 
-#[test]
-fn forged_structures_meet_no_panic() {
-    let rich = Rich::new(&MkfsOptions::modern([1; 16]), SIZE);
+/// A sound volume, and the inodes and blocks of metadata on it that can be forged.
+pub(super) fn forgeable(size: u64) -> (Vec<u8>, Vec<Ino>, Vec<Place>) {
+    let rich = Rich::new(&MkfsOptions::modern([1; 16]), size);
     let meta = [rich.dir, rich.inner, rich.innermost, rich.big, IFILE_INO];
     let (dir, xattrs, big) = (rich.dir, rich.xattrs, rich.big);
     let good = rich.w.close().to_bytes();
     let forger = Forger::new(good.clone());
     let hidden = [forger.dinode(dir).index_ino, forger.dinode(xattrs).xattr_ino];
-    let inos: Vec<Ino> =
-        (2..30).filter(|&i| matches!(forger.entry(i), ImapEntry::Used { .. })).collect();
+    let used = |ino: &Ino| matches!(forger.entry(*ino), ImapEntry::Used { .. });
+    let inos: Vec<Ino> = (2..30).filter(used).collect();
     let mut blocks: Vec<Place> = Vec::new();
     for ino in meta.into_iter().chain(hidden) {
         // File data is nobody's business.
         blocks.extend(forger.blocks(ino).into_iter().filter(|b| b.ino != big || b.lbn < 0));
     }
+    (good, inos, blocks)
+}
+
+#[test]
+fn forged_structures_meet_no_panic() {
+    let (good, inos, blocks) = forgeable(SIZE);
     let mut rng = Rng::stream(5, "forgeries");
     let mut noticed = 0;
     for round in 0..3000 {
