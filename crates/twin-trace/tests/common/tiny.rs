@@ -296,6 +296,14 @@ impl Tiny {
         }
     }
 
+    fn symlink(&self, request: &Request, dir: Ino, name: &Name, target: &[u8]) -> Result<Ino> {
+        let ino = self.new_inode(request, dir, name, mode::SYMLINK | 0o777)?;
+        let mut inodes = self.inodes.borrow_mut();
+        let inode = inodes.get_mut(&ino).expect("just made");
+        (inode.attr.size, inode.target) = (target.len() as u64, target.into());
+        Ok(ino)
+    }
+
     fn perform(&self, request: &Request) -> Result<Reply> {
         let held = |ino: &Ino, f: fn(&mut Inode)| {
             let mut inodes = self.inodes.borrow_mut();
@@ -319,14 +327,7 @@ impl Tiny {
             Op::MakeNode { dir, name, mode, .. } => {
                 made(self.new_inode(request, *dir, name, *mode)?)
             }
-            Op::Symlink { dir, name, target } => {
-                let ino = self.new_inode(request, *dir, name, mode::SYMLINK | 0o777)?;
-                let mut inodes = self.inodes.borrow_mut();
-                let inode = inodes.get_mut(&ino).expect("just made");
-                (inode.attr.size, inode.target) = (target.len() as u64, target.clone());
-                drop(inodes);
-                made(ino)
-            }
+            Op::Symlink { dir, name, target } => made(self.symlink(request, *dir, name, target)?),
             Op::ReadLink { ino } => {
                 let inodes = self.inodes.borrow();
                 inodes.get(ino).map(|i| Reply::Bytes(i.target.clone())).ok_or(FsError::Stale)
