@@ -64,7 +64,10 @@ pub fn recount(platter: &Platter) -> Result<Recount, String> {
         if let ImapEntry::Used { at, crc, generation, orphan } = *entry {
             let d = counter.inode(ino, at, crc)?;
             if d.ino != ino || d.generation != generation {
-                return Err(format!("inode {ino}, life {generation}, is {}, {}", d.ino, d.generation));
+                return Err(format!(
+                    "inode {ino}, life {generation}, is {}, {}",
+                    d.ino, d.generation
+                ));
             }
             if orphan != (d.nlink == 0) {
                 return Err(format!("inode {ino} has {} links; orphan: {orphan}", d.nlink));
@@ -171,7 +174,9 @@ impl Counter<'_> {
         for (segment, (counted, entry)) in live.iter().zip(segments).enumerate() {
             if *counted != u64::from(entry.live_bytes) {
                 let says = entry.live_bytes;
-                return Err(format!("segment {segment} has {counted} live bytes, the table says {says}"));
+                return Err(format!(
+                    "segment {segment} has {counted} live bytes, the table says {says}"
+                ));
             }
         }
         Ok(live.iter().sum())
