@@ -44,8 +44,8 @@ impl Default for Settings {
         Settings {
             cache_bytes: 64 << 20,
             cached_inodes: 16_384,
-            replacement: "lru".into(),
-            flush: "segment".into(),
+            replacement: twin_cache::replacement::registry()[0].name.into(),
+            flush: twin_cache::flush::registry()[0].name.into(),
             flush_age_ns: None,
             read_ahead_bytes: 1 << 20,
             expand_stamps: false,

@@ -56,7 +56,7 @@ impl Default for LfsSettings {
             eager_indirect: false,
             checkpoint_segments: 64,
             checkpoint_age_ns: 30 * twin_rt::SECS,
-            victim: "cost-benefit".into(),
+            victim: crate::cleaner::registry()[0].name.into(),
             background_cleaning: true,
             in_flight_bytes: 8 << 20,
             sabotage: Sabotage::None,

@@ -112,7 +112,7 @@ pub(crate) struct Mount {
     #[arg(long)]
     pub(crate) no_io_uring: bool,
     /// Which segment the cleaner takes first.
-    #[arg(long, default_value = "cost-benefit", value_parser = victims())]
+    #[arg(long, default_value = twin_lfs::cleaner::registry()[0].name, value_parser = victims())]
     pub(crate) victim: String,
     /// Write down every operation in this file, to be replayed later. Names and sizes are kept,
     /// contents are not.

@@ -6,7 +6,7 @@
 mod delayed;
 mod segment;
 
-use twin_rt::{Nanos, Time};
+use twin_rt::{Nanos, SECS, Time};
 
 /// What a flush policy may look at.
 #[derive(Clone, Copy, Debug)]
@@ -46,6 +46,8 @@ pub struct Entry {
     pub name: &'static str,
     /// One line for people.
     pub about: &'static str,
+    /// The oldest that data may become before it is written, unless settings say otherwise.
+    age_ns: Nanos,
     make: fn(Nanos) -> Box<dyn FlushPolicy>,
 }
 
@@ -55,11 +57,13 @@ pub fn registry() -> &'static [Entry] {
         Entry {
             name: "segment",
             about: "as soon as a unit of the layout (a segment) is dirty, or data is 5 s old",
+            age_ns: 5 * SECS,
             make: |age_ns| Box::new(segment::Segment { age_ns }),
         },
         Entry {
             name: "delayed",
             about: "what is 30 s old, or when a quarter of the cache is dirty (the UNIX update daemon)",
+            age_ns: 30 * SECS,
             make: |age_ns| Box::new(delayed::Delayed { age_ns }),
         },
     ]
@@ -67,7 +71,6 @@ pub fn registry() -> &'static [Entry] {
 
 /// The policy called `name`, with its age limit (`None`: the policy's own).
 pub fn by_name(name: &str, age_ns: Option<Nanos>) -> Option<Box<dyn FlushPolicy>> {
-    let default = if name == "delayed" { 30 } else { 5 } * twin_rt::SECS;
     let entry = registry().iter().find(|e| e.name == name)?;
-    Some((entry.make)(age_ns.unwrap_or(default)))
+    Some((entry.make)(age_ns.unwrap_or(entry.age_ns)))
 }

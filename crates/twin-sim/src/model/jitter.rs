@@ -23,7 +23,7 @@ pub(super) fn make(
     let size = chosen_size(name, options, SIZE, SECTOR)?;
     let write_cache = options.write_cache.unwrap_or(true);
     let spec = ModelSpec { name, size, sector: SECTOR, max_io: 1 << 20, depth: 32, write_cache };
-    Ok(Box::new(Jitter { spec, rng: Rng::stream(options.seed, "jitter") }))
+    Ok(Box::new(Jitter { spec, rng: Rng::stream(options.seed, name) }))
 }
 
 impl DeviceModel for Jitter {

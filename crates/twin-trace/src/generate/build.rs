@@ -66,7 +66,7 @@ fn start(settings: Settings, seed: u64) -> Box<dyn Source> {
         popularity: Zipf::new(headers, 0.8),
         clients: clients.collect(),
     };
-    Scripted::start("build", build, &settings, seed)
+    Scripted::start(SPEC.name, build, &settings, seed)
 }
 
 impl Build {

@@ -52,7 +52,7 @@ fn start(settings: Settings, seed: u64) -> Box<dyn Source> {
         phases: PHASES.map(|name| settings.get(name) == 1),
         clients: vec![Client { file: 0, phase: 0, next: 0 }; settings.get("clients") as usize],
     };
-    Scripted::start("large-file", script, &settings, seed)
+    Scripted::start(SPEC.name, script, &settings, seed)
 }
 
 impl Script for LargeFile {

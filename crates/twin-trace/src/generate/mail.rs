@@ -100,7 +100,7 @@ fn start(settings: Settings, seed: u64) -> Box<dyn Source> {
         let kept = kept.collect();
         mail.clients.push(Client { came: 0, kept, unread: VecDeque::new() });
     }
-    Scripted::start("mail", mail, &settings, seed)
+    Scripted::start(SPEC.name, mail, &settings, seed)
 }
 
 fn message_name(client: usize, number: u64) -> Vec<u8> {

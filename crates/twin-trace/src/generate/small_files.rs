@@ -61,7 +61,7 @@ fn start(settings: Settings, seed: u64) -> Box<dyn Source> {
         rounds: settings.get("rounds"),
         clients: vec![client; settings.get("clients") as usize],
     };
-    Scripted::start("small-files", script, &settings, seed)
+    Scripted::start(SPEC.name, script, &settings, seed)
 }
 
 impl SmallFiles {

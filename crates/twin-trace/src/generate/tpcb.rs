@@ -64,7 +64,7 @@ fn start(settings: Settings, seed: u64) -> Box<dyn Source> {
         checkpoint_every: settings.get("checkpoint_every"),
         clients: vec![Client::default(); settings.get("clients") as usize],
     };
-    Scripted::start("tpcb", script, &settings, seed)
+    Scripted::start(SPEC.name, script, &settings, seed)
 }
 
 impl Tpcb {

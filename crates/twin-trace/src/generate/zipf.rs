@@ -119,7 +119,7 @@ fn start(settings: Settings, seed: u64) -> Box<dyn Source> {
         left: vec![writes; settings.get("clients") as usize],
         writes,
     };
-    Scripted::start("zipf", script, &settings, seed)
+    Scripted::start(SPEC.name, script, &settings, seed)
 }
 
 impl Overwrite {

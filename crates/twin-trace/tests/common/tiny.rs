@@ -279,6 +279,16 @@ impl Tiny {
         Ok(Reply::Dir(out))
     }
 
+    fn may_name(&self, dir: Ino, name: &Name) -> Result<()> {
+        living(&self.inodes.borrow(), dir)?;
+        if self.child(dir, name).is_ok() { Err(FsError::Exists) } else { Ok(()) }
+    }
+
+    fn read_link(&self, ino: Ino) -> Result<Reply> {
+        let inodes = self.inodes.borrow();
+        inodes.get(&ino).map(|i| Reply::Bytes(i.target.clone())).ok_or(FsError::Stale)
+    }
+
     /// The file of a name, made if there is none.
     fn create(
         &self,
@@ -327,10 +337,7 @@ impl Tiny {
                 drop(inodes);
                 made(ino)
             }
-            Op::ReadLink { ino } => {
-                let inodes = self.inodes.borrow();
-                inodes.get(ino).map(|i| Reply::Bytes(i.target.clone())).ok_or(FsError::Stale)
-            }
+            Op::ReadLink { ino } => self.read_link(*ino),
             Op::Create { dir, name, mode, exclusive } => {
                 let ino = self.create(request, *dir, name, *mode, *exclusive)?;
                 held(&ino, |inode| inode.opens += 1)?;
@@ -342,10 +349,7 @@ impl Tiny {
                 self.rename(*dir, name, *to_dir, to_name)
             }
             Op::Link { ino, dir, name } => {
-                living(&self.inodes.borrow(), *dir)?;
-                if self.child(*dir, name).is_ok() {
-                    return Err(FsError::Exists);
-                }
+                self.may_name(*dir, name)?;
                 held(ino, |inode| inode.attr.nlink += 1)?;
                 dir_of(&mut self.inodes.borrow_mut(), *dir)?.names.insert(name.clone(), *ino);
                 made(*ino)
