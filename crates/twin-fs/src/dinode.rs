@@ -111,6 +111,12 @@ impl Dinode {
         }
     }
 
+    /// Counts a block that took `old` bytes and takes `new`. On a damaged volume the count may be
+    /// wrong; it stays so then.
+    pub(crate) fn count_space(&mut self, old: u64, new: u64) {
+        self.allocated = self.allocated.saturating_add(new).saturating_sub(old);
+    }
+
     /// Type bits of the mode.
     pub fn kind(&self) -> u32 {
         self.mode & mode::TYPE
@@ -226,6 +232,9 @@ impl Dinode {
         }
         if dinode.is_inline() && dinode.size != dinode.inline.len() as u64 {
             return Err("the size is not that of the inline data");
+        }
+        if dinode.allocated / u64::from(shape.frag_size) > frags {
+            return Err("the inode counts more space than the volume has");
         }
         for ptr in &dinode.ptrs {
             shape.check_ptr(*ptr, frags)?;

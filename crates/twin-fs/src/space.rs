@@ -106,7 +106,7 @@ impl<L: Layout> Volume<L> {
             let ptr = self.layout.place(core, inode, lbn, old, new_len);
             core.set_ptr(inode, lbn, ptr);
             let mut d = inode.d.borrow_mut();
-            d.allocated = d.allocated + u64::from(new_len) - u64::from(old_len);
+            d.count_space(old_len.into(), new_len.into());
         }
         core.cache.mark_dirty(&inode.frames, frame, core.rt.now());
         self.dirty_parents(inode, lbn);
@@ -128,7 +128,7 @@ impl<L: Layout> Volume<L> {
         core.cache.mark_dirty(&inode.frames, &frame, core.rt.now());
         // Its parent has changed too, and whoever finds this one dirty looks no further.
         self.dirty_parents(inode, up);
-        inode.d.borrow_mut().allocated += u64::from(block);
+        inode.d.borrow_mut().count_space(0, block.into());
     }
 
     /// Marks everything above a block dirty.
@@ -147,7 +147,7 @@ impl<L: Layout> Volume<L> {
         }
         self.layout.free_block(core, ptr, len);
         core.set_ptr(inode, lbn, Ptr::HOLE);
-        inode.d.borrow_mut().allocated -= u64::from(len);
+        inode.d.borrow_mut().count_space(len.into(), 0);
         inode.cleared.borrow_mut().remove(&lbn);
         if let Parent::Indirect(up, _) = core.shape.parent(lbn) {
             inode.cleared.borrow_mut().insert(up);

@@ -199,7 +199,7 @@ impl<L: Layout> Volume<L> {
             } else if whole {
                 // The pointers go with the block that holds them, below, in this same step.
                 self.layout.free_block(&self.core, ptr, shape.block_size);
-                inode.d.borrow_mut().allocated -= block;
+                inode.d.borrow_mut().count_space(block, 0);
             } else {
                 self.free_block(inode, child, shape.block_size);
             }

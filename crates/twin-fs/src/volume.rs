@@ -122,8 +122,9 @@ impl<L: Layout> Volume<L> {
                     }
                 }
                 FlushAdvice::WaitUntil(at) => {
-                    // Two reasons to look again: the time, and a whole unit of dirty data.
-                    let missing = state.unit_bytes.saturating_sub(state.dirty_bytes);
+                    // Two reasons to look again: the time, and enough dirty data.
+                    let start = self.flush.borrow().start_bytes(state);
+                    let missing = start.saturating_sub(state.dirty_bytes);
                     let full = core.cache.dirty_bytes() + missing;
                     let more = core.cache.wait_dirty_above(full);
                     self.wait_either(core.rt.sleep_until(at), more).await;

@@ -16,24 +16,24 @@ use crate::inode_blocks::UNIT;
 use crate::lfs::{IFILE_INO, Lfs};
 
 impl Lfs {
-    fn per_block(&self) -> u64 {
+    pub(crate) fn imap_per_block(&self) -> u64 {
         u64::from(self.sb.shape.block_size) / IMAP_ENTRY_BYTES as u64
     }
 
     /// The ifile's block with the entry of an inode number.
     pub(crate) fn imap_lbn(&self, ino: Ino) -> u64 {
-        self.sb.usage_blocks() + ino / self.per_block()
+        self.sb.usage_blocks() + ino / self.imap_per_block()
     }
 
     /// Inode numbers that the map has entries for.
     pub(crate) fn imap_len(&self) -> u64 {
         let blocks = self.sb.shape.blocks_for(self.ifile.d.borrow().size);
-        blocks.saturating_sub(self.sb.usage_blocks()) * self.per_block()
+        blocks.saturating_sub(self.sb.usage_blocks()) * self.imap_per_block()
     }
 
     /// An entry, in its map block.
     pub(crate) fn entry_in(&self, frame: &Frame, ino: Ino) -> ImapEntry {
-        let at = (ino % self.per_block()) as usize * IMAP_ENTRY_BYTES;
+        let at = (ino % self.imap_per_block()) as usize * IMAP_ENTRY_BYTES;
         frame.with(|block| match block {
             Block::Bytes(bytes) => ImapEntry::decode(&bytes[at..at + IMAP_ENTRY_BYTES]),
             _ => ImapEntry::Free { next: 0, generation: 0 },
@@ -42,7 +42,7 @@ impl Lfs {
 
     /// Changes an entry in its map block, which is in memory.
     pub(crate) fn set_entry(&self, core: &Core, frame: &Rc<Frame>, ino: Ino, entry: ImapEntry) {
-        let at = (ino % self.per_block()) as usize * IMAP_ENTRY_BYTES;
+        let at = (ino % self.imap_per_block()) as usize * IMAP_ENTRY_BYTES;
         frame.change(|block| entry.encode(&mut block.bytes_mut()[at..at + IMAP_ENTRY_BYTES]));
         self.dirty_ifile_block(core, frame);
     }
@@ -86,7 +86,8 @@ impl Lfs {
                 let what = format!("inode {ino} is in use but was never written");
                 return Err(FsError::inconsistent(what));
             }
-            let byte = at * u64::from(self.sb.shape.inode_size);
+            // Whatever the map says becomes a place, which is looked at when it is read.
+            let byte = at.saturating_mul(self.sb.shape.inode_size.into());
             let d = self.read_dinode(core, byte, crc).await;
             if self.entry_in(&anchor, ino) != entry {
                 // It moved while it was read; what was read may be anything.
@@ -115,7 +116,7 @@ impl Lfs {
     async fn read_dinode(&self, core: &Core, byte: u64, crc: u32) -> Result<Dinode> {
         let shape = &self.sb.shape;
         let size = shape.inode_size as usize;
-        if byte + size as u64 > self.sb.size {
+        if byte.saturating_add(size as u64) > self.sb.size {
             return Err(FsError::corrupt(byte, "an inode outside the volume"));
         }
         let raw = match self.inode_blocks.get(byte, size) {
@@ -189,10 +190,10 @@ impl Lfs {
         let most = block * (1 + self.sb.shape.levels as u64);
         self.promise(most).map_err(|_| FsError::NoInodes)?;
         let before = self.ifile.d.borrow().allocated;
-        let first = (lbn - self.sb.usage_blocks()) * self.per_block();
+        let first = (lbn - self.sb.usage_blocks()) * self.imap_per_block();
         let mut buf = Buf::zeroed(block as usize);
         // Numbers 0 to 2 are never free: none, the ifile, the root.
-        let numbers: Vec<Ino> = (first..first + self.per_block()).filter(|&i| i > 2).collect();
+        let numbers: Vec<Ino> = (first..first + self.imap_per_block()).filter(|&i| i > 2).collect();
         for (i, &ino) in numbers.iter().enumerate() {
             let next = numbers.get(i + 1).copied().unwrap_or(0);
             let at = (ino - first) as usize * IMAP_ENTRY_BYTES;

@@ -5,7 +5,8 @@
 //! Staelin's BSD-LFS (1993). Main types: [`Lfs`] (an open layout, implements
 //! [`twin_fs::Layout`]), [`MkfsOptions`], [`LfsSettings`], [`format`] (the bytes on disk). Start at
 //! [`Lfs::mkfs`] and [`Lfs::open`], then read `build` (how dirty state becomes a log write),
-//! `commit` (how it becomes durable), `recover` (how it is found again) and `cleaner`.
+//! `commit` (how it becomes durable), `recover` (how it is found again) and `cleaner`. [`check`]
+//! looks at all of it without the volume's code.
 //!
 //! What holds always:
 //! - A log write is a snapshot of the whole volume at an instant; recovery finds the last whole

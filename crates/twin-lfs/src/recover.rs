@@ -14,11 +14,13 @@ use twin_cache::{Frame, Lbn};
 use twin_disk::{Block, Bytes, Class, Io, Origin, gather};
 use twin_fs::dinode::{Dinode, TRUNCATING};
 use twin_fs::shape::Ptr;
-use twin_fs::{Core, FsError, Ino, Inode, Result};
+use twin_fs::{Core, FsError, Ino, Inode, ROOT_INO, Result};
 
 use crate::build::dirty_indirect;
 use crate::cleaner::summary_at;
-use crate::format::{Checkpoint, Entry, GROUP_LAST, HeadPos, ImapEntry, Placed, Summary, What};
+use crate::format::{
+    Checkpoint, Entry, GROUP_LAST, HeadPos, ImapEntry, PICKED_MAX, Placed, Summary, What,
+};
 use crate::lfs::{IFILE_INO, Lfs, Sabotage};
 
 /// Serial numbers skipped after a recovery: more than could be under way when the power failed,
@@ -263,6 +265,11 @@ impl Lfs {
         generation: u32,
         numbers: &mut Numbers,
     ) -> Result<Rc<Inode>> {
+        // The map has a block more than it needs at the most.
+        let most = self.sb.size / u64::from(self.sb.shape.inode_size) + self.imap_per_block();
+        if !(ROOT_INO..most).contains(&ino) {
+            return Err(FsError::inconsistent(format!("the log has an impossible inode {ino}")));
+        }
         while ino >= self.imap_len() {
             self.extend_imap_unlisted(core)?;
         }
@@ -537,11 +544,15 @@ impl Lfs {
         old_len: u64,
         numbers: &Numbers,
     ) -> Result<()> {
+        if from.picked.len() >= PICKED_MAX {
+            // It may not have noted all: put every free number on a new list.
+            return self.relist(core, (ROOT_INO + 1..self.imap_len()).collect(), 0, 0).await;
+        }
         let in_list = |ino: &Ino| *ino < old_len && !from.picked.contains(ino);
         let mut missing = numbers.links.keys().filter(|ino| in_list(ino)).count();
         let mut relist: BTreeSet<Ino> = numbers.freed.clone();
         relist.extend(&from.picked);
-        relist.extend((old_len..self.imap_len()).filter(|&ino| ino > 2));
+        relist.extend((old_len..self.imap_len()).filter(|&ino| ino > ROOT_INO));
         let (mut at, mut steps) = (from.free_head, 0);
         while missing > 0 && at != 0 {
             let anchor = self.imap_block(core, at).await?;
@@ -560,8 +571,19 @@ impl Lfs {
                 return Err(FsError::inconsistent("the list of free inodes runs in a circle"));
             }
         }
-        let (mut head, mut count) = (at, from.free_inodes.saturating_sub(steps));
-        for ino in relist.into_iter().rev() {
+        self.relist(core, relist, at, from.free_inodes.saturating_sub(steps)).await
+    }
+
+    /// Puts those of these numbers that are free before the list that begins at `head` and has
+    /// `count` numbers.
+    async fn relist(
+        &self,
+        core: &Rc<Core>,
+        numbers: BTreeSet<Ino>,
+        mut head: Ino,
+        mut count: u64,
+    ) -> Result<()> {
+        for ino in numbers.into_iter().rev() {
             let anchor = self.imap_block(core, ino).await?;
             if let ImapEntry::Free { generation, .. } = self.entry_in(&anchor, ino) {
                 self.set_entry(core, &anchor, ino, ImapEntry::Free { next: head, generation });

@@ -18,7 +18,7 @@ use twin_rt::Rt;
 use crate::format::{
     CHECKPOINT_BYTES, Checkpoint, HeadPos, IMAP_ENTRY_BYTES, SUPERBLOCK_BYTES, SegEntry, Superblock,
 };
-use crate::lfs::{IFILE_INO, Lfs, LfsSettings};
+use crate::lfs::{Lfs, LfsSettings};
 use crate::recover::Recovered;
 
 /// How much is read at once when reads follow one another, in bytes.
@@ -233,11 +233,6 @@ impl View {
         u64::from(self.sb.shape.block_size) / IMAP_ENTRY_BYTES as u64
     }
 
-    /// The block of the ifile with the map entry of an inode number.
-    pub(crate) fn map_lbn(&self, ino: Ino) -> u64 {
-        self.sb.usage_blocks() + ino / self.map_entries()
-    }
-
     /// The pointer to a block of a file; a hole if there is none.
     ///
     /// # Errors
@@ -263,18 +258,6 @@ impl View {
             ptr = self.sb.shape.get_ptr(&content, index);
         }
         Ok(ptr)
-    }
-
-    /// A block of the ifile; none for a hole.
-    ///
-    /// # Errors
-    /// If it cannot be read.
-    pub(crate) async fn ifile_block(&self, lbn: u64) -> Result<Option<Bytes>> {
-        let ptr = self.ptr(&self.standing.ifile, lbn as Lbn).await?;
-        if ptr.is_hole() {
-            return Ok(None);
-        }
-        self.block(IFILE_INO, lbn as Lbn, ptr).await.map(Some)
     }
 }
 

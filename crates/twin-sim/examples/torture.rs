@@ -11,25 +11,34 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use twin_sim::torture::{self, Failure, Scenario};
+use twin_sim::torture::{self, Depth, Explored, Failure, Scenario};
 
-type Run = fn(&Scenario) -> Result<String, Failure>;
+/// Gives what a run came to in words, and the power failures that it looked at.
+type Run = fn(&Scenario) -> Result<(String, Explored), Failure>;
 
 fn main() -> Result<(), String> {
     let mut args = std::env::args().skip(1);
     let kind = args.next().unwrap_or_default();
     let run: Run = match &*kind {
-        "show" => |s| Ok(format!("{s}")),
-        "run" => |s| torture::run(s).map(|o| format!("{} requests", o.requests)),
-        _ => return Err("the kinds of runs: run, show".into()),
+        "show" => |s| Ok((s.to_string(), Explored::default())),
+        "run" => |s| {
+            let outcome = torture::run(s)?;
+            Ok((format!("{} requests", outcome.requests), Explored::default()))
+        },
+        "crash" => |s| torture::crash(s, &Depth::default()).map(|e| (format!("{e:?}"), e)),
+        _ => return Err("the kinds of runs: run, crash, show".into()),
     };
-    let mut failed = 0;
+    let (mut failed, mut total) = (0, Explored::default());
     for arg in args {
         for scenario in scenarios(&arg)? {
             let result = catch_unwind(AssertUnwindSafe(|| run(&scenario)));
             match result {
-                Ok(Ok(words)) if kind == "show" || !arg.contains("..") => println!("{words}"),
-                Ok(Ok(_)) => {}
+                Ok(Ok((words, explored))) => {
+                    if kind == "show" || !arg.contains("..") {
+                        println!("{words}");
+                    }
+                    total += explored;
+                }
                 Ok(Err(failure)) => {
                     failed += 1;
                     println!("seed {}: {failure}\n", scenario.seed);
@@ -41,6 +50,9 @@ fn main() -> Result<(), String> {
                 }
             }
         }
+    }
+    if total != Explored::default() {
+        println!("{total:?}");
     }
     if failed == 0 { Ok(()) } else { Err(format!("{failed} runs failed")) }
 }

@@ -13,7 +13,7 @@ impl FlushPolicy for Delayed {
     fn advise(&mut self, now: Time, state: FlushState) -> FlushAdvice {
         match state.oldest {
             None => FlushAdvice::Wait,
-            Some(_) if state.dirty_bytes >= state.capacity_bytes / 4 => FlushAdvice::Flush(now),
+            Some(_) if state.dirty_bytes >= self.start_bytes(state) => FlushAdvice::Flush(now),
             Some(oldest) if now - oldest >= self.age_ns => {
                 FlushAdvice::Flush(Time(now.0 - self.age_ns))
             }
@@ -21,7 +21,7 @@ impl FlushPolicy for Delayed {
         }
     }
 
-    fn limit_bytes(&self, state: FlushState) -> u64 {
-        state.capacity_bytes / 2
+    fn start_bytes(&self, state: FlushState) -> u64 {
+        state.capacity_bytes / 4
     }
 }

@@ -6,7 +6,7 @@
 mod delayed;
 mod segment;
 
-use twin_rt::{Nanos, SECS, Time};
+use twin_rt::{Nanos, Time};
 
 /// What a flush policy may look at.
 #[derive(Clone, Copy, Debug)]
@@ -36,8 +36,8 @@ pub enum FlushAdvice {
 pub trait FlushPolicy {
     /// The advice for this state.
     fn advise(&mut self, now: Time, state: FlushState) -> FlushAdvice;
-    /// Dirty bytes at which writers have to wait.
-    fn limit_bytes(&self, state: FlushState) -> u64;
+    /// Dirty bytes at which it advises to flush, however young they are.
+    fn start_bytes(&self, state: FlushState) -> u64;
 }
 
 /// A policy by name.
@@ -46,8 +46,8 @@ pub struct Entry {
     pub name: &'static str,
     /// One line for people.
     pub about: &'static str,
-    /// The oldest that data may become before it is written, unless settings say otherwise.
-    age_ns: Nanos,
+    /// The age at which it flushes unless told otherwise.
+    pub age_ns: Nanos,
     make: fn(Nanos) -> Box<dyn FlushPolicy>,
 }
 
@@ -56,14 +56,14 @@ pub fn registry() -> &'static [Entry] {
     &[
         Entry {
             name: "segment",
-            about: "as soon as a unit of the layout (a segment) is dirty, or data is 5 s old",
-            age_ns: 5 * SECS,
+            about: "as soon as eight units of the layout (segments) are dirty, or data is 5 s old",
+            age_ns: 5 * twin_rt::SECS,
             make: |age_ns| Box::new(segment::Segment { age_ns }),
         },
         Entry {
             name: "delayed",
             about: "what is 30 s old, or when a quarter of the cache is dirty (the UNIX update daemon)",
-            age_ns: 30 * SECS,
+            age_ns: 30 * twin_rt::SECS,
             make: |age_ns| Box::new(delayed::Delayed { age_ns }),
         },
     ]

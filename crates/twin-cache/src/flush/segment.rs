@@ -1,4 +1,5 @@
-//! Write as soon as a unit is full: keeps little dirty and the device busy.
+//! Write as soon as some units are full: keeps little dirty and the device busy, yet gives
+//! blocks that change again and again (directories, maps) a chance to be written once.
 
 use twin_rt::{Nanos, Time};
 
@@ -12,13 +13,18 @@ impl FlushPolicy for Segment {
     fn advise(&mut self, now: Time, state: FlushState) -> FlushAdvice {
         match state.oldest {
             None => FlushAdvice::Wait,
-            Some(_) if state.dirty_bytes >= state.unit_bytes => FlushAdvice::Flush(now),
+            Some(_) if state.dirty_bytes >= start_bytes(state) => FlushAdvice::Flush(now),
             Some(oldest) if now - oldest >= self.age_ns => FlushAdvice::Flush(now),
             Some(oldest) => FlushAdvice::WaitUntil(oldest + self.age_ns),
         }
     }
 
-    fn limit_bytes(&self, state: FlushState) -> u64 {
-        (16 * state.unit_bytes).min(state.capacity_bytes / 2).max(2 * state.unit_bytes)
+    fn start_bytes(&self, state: FlushState) -> u64 {
+        start_bytes(state)
     }
+}
+
+/// Eight units, or an eighth of the cache if that is less, but one unit at least.
+fn start_bytes(state: FlushState) -> u64 {
+    (8 * state.unit_bytes).min(state.capacity_bytes / 8).max(state.unit_bytes)
 }

@@ -39,7 +39,7 @@ impl Grain {
 }
 
 /// A file's blocks.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Content {
     blocks: BTreeMap<u64, Block>,
     /// The inode holds it.

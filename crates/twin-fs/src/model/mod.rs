@@ -123,7 +123,7 @@ struct Inode {
     opens: u64,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 enum Body {
     File(Content),
     Dir(Directory),
@@ -131,7 +131,7 @@ enum Body {
     Special,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 struct Directory {
     parent: Ino,
     names: BTreeMap<Name, Slot>,
@@ -139,7 +139,7 @@ struct Directory {
 }
 
 /// A name's inode, and the name's place in listings, which it keeps.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 struct Slot {
     ino: Ino,
     place: u64,
@@ -288,11 +288,16 @@ impl ModelFs {
         }
     }
 
-    /// True if an inode is the same in another state of the model that this one came from, or
-    /// exists in neither. May say no of two that are equal.
-    pub fn shares_inode(&self, other: &ModelFs, ino: Ino) -> bool {
+    /// True if an inode is the same in both states, apart from what clients hold of it, or exists
+    /// in neither.
+    pub fn has_same(&self, other: &ModelFs, ino: Ino) -> bool {
         match (self.inodes.get(&ino), other.inodes.get(&ino)) {
-            (Some(a), Some(b)) => Rc::ptr_eq(a, b),
+            (Some(a), Some(b)) => {
+                let same = |a: &Inode, b: &Inode| {
+                    (&a.attr, &a.body, &a.xattrs) == (&b.attr, &b.body, &b.xattrs)
+                };
+                Rc::ptr_eq(a, b) || same(a, b)
+            }
             (None, None) => true,
             _ => false,
         }

@@ -47,7 +47,8 @@ impl Account {
     }
 
     /// Fragments claimed.
-    pub(super) fn claimed(&self) -> u32 {
+    #[cfg(test)]
+    fn claimed(&self) -> u32 {
         self.bits.as_deref().unwrap_or_default().iter().map(|word| word.count_ones()).sum()
     }
 }

@@ -124,6 +124,9 @@ impl Checkpoint {
         let inode = &raw[r.at..r.at + sb.shape.inode_size as usize];
         let frags = sb.size / u64::from(sb.shape.frag_size);
         let ifile = Dinode::decode(&sb.shape, inode, frags).map_err(&bad)?;
+        if ifile.size > sb.size {
+            return Err(bad("its ifile is longer than the volume"));
+        }
         let time = Time(time);
         Ok(Checkpoint {
             number,

@@ -5,21 +5,28 @@
 //!   repeats them.
 //! - [`World`]: a volume on a disk under virtual time.
 //! - [`drive`], [`oracle`]: clients at work, and the model that follows them.
+//! - [`recount`]: the volume's accounts, counted anew from its disk.
+//! - [`crash`]: power failures, and what a restart makes of them.
 //!
 //! Start at [`run`]. The example `torture` runs scenarios from the command line.
 
+mod crash;
 pub mod drive;
 pub mod oracle;
+mod recount;
 mod scenario;
 mod world;
 
 use std::fmt;
 
 use twin_fs::generate::Generator;
+use twin_fs::model::Dump;
 use twin_rt::{EventDigest, Time};
 
+pub use crash::{Depth, Explored, crash};
 pub use drive::{Ack, Applied, Journal, drive};
 pub use oracle::{History, Place};
+pub use recount::{Recount, recount};
 pub use scenario::Scenario;
 pub use world::{Timing, World, make};
 
@@ -84,21 +91,31 @@ fn plain(scenario: &Scenario) -> Result<Outcome, String> {
     let digest = world.rt.digest();
     let end = world.rt.now();
     let platter = world.close()?;
+    let used = world.used_bytes;
+    let counted = recount(&platter).map_err(|what| format!("after closing: {what}"))?;
+    if !counted.closed {
+        return Err("the volume says that it was not closed".into());
+    }
     let mut world = World::new(scenario, platter, Timing::Instant, end);
     let recovered = world.open()?;
     if recovered.groups > 0 {
         return Err("a closed volume was recovered".into());
     }
-    expect_last(&history, &mut world, "after closing and opening")?;
+    let counts = [used, world.volume().layout.space().0, counted.live_bytes];
+    let tree = expect_last(&history, &mut world, "after closing and opening")?;
+    counted.compare(&tree)?;
+    if counts != [counted.live_bytes; 3] {
+        return Err(format!("after closing, after opening, and counted: {counts:?} bytes"));
+    }
     world.close()?;
     Ok(Outcome { digest, requests: journal.order.len() })
 }
 
 /// The tree must be that of the last state.
-fn expect_last(history: &History, world: &mut World, when: &str) -> Result<(), String> {
+fn expect_last(history: &History, world: &mut World, when: &str) -> Result<Dump, String> {
     let tree = world.dump()?;
     match history.find(&tree, history.len() - 1) {
-        Place::At(_) => Ok(()),
+        Place::At(_) => Ok(tree),
         Place::Wrong(what) => {
             let more = oracle::explain(history.last(), &tree, world).unwrap_or_default();
             Err(format!("{when}: {what}; {more}"))

@@ -92,6 +92,14 @@ impl History {
         &self.states[self.states.len() - 1]
     }
 
+    /// A state.
+    ///
+    /// # Panics
+    /// If there is none of this number.
+    pub fn state(&self, n: usize) -> &ModelFs {
+        &self.states[n]
+    }
+
     /// The number of states.
     pub fn len(&self) -> usize {
         self.states.len()
@@ -149,7 +157,7 @@ impl History {
     /// it was asked.
     fn promised(&self, ack: &Ack) -> usize {
         let Some(ino) = ack.ino else { return ack.issued };
-        let changed = |&n: &usize| !self.states[n].shares_inode(&self.states[n - 1], ino);
+        let changed = |&n: &usize| !self.states[n].has_same(&self.states[n - 1], ino);
         (1..=ack.issued).rev().find(changed).unwrap_or(0)
     }
 

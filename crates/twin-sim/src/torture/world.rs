@@ -34,6 +34,8 @@ pub struct World {
     pub disk: SimDisk,
     /// The volume, once it is open.
     pub volume: Option<Rc<Volume<Lfs>>>,
+    /// Bytes used when the volume was closed.
+    pub used_bytes: u64,
     scenario: Scenario,
     next_id: u64,
 }
@@ -72,7 +74,7 @@ impl World {
             builder = builder.log(log);
         }
         let disk = builder.start();
-        World { rt, disk, volume: None, scenario: scenario.clone(), next_id: 1 }
+        World { rt, disk, volume: None, used_bytes: 0, scenario: scenario.clone(), next_id: 1 }
     }
 
     /// The device as the volume sees it: with every request in the run's digest.
@@ -176,6 +178,7 @@ impl World {
         if let Some(volume) = volume {
             let closed = self.wait("closing", volume.close())?;
             closed.map_err(|error| format!("closing: {error}"))?;
+            self.used_bytes = volume.layout.space().0;
         }
         let platter = self.disk.platter();
         self.rt.crash();

@@ -279,16 +279,6 @@ impl Tiny {
         Ok(Reply::Dir(out))
     }
 
-    fn may_name(&self, dir: Ino, name: &Name) -> Result<()> {
-        living(&self.inodes.borrow(), dir)?;
-        if self.child(dir, name).is_ok() { Err(FsError::Exists) } else { Ok(()) }
-    }
-
-    fn read_link(&self, ino: Ino) -> Result<Reply> {
-        let inodes = self.inodes.borrow();
-        inodes.get(&ino).map(|i| Reply::Bytes(i.target.clone())).ok_or(FsError::Stale)
-    }
-
     /// The file of a name, made if there is none.
     fn create(
         &self,
@@ -304,6 +294,14 @@ impl Tiny {
             Ok(ino) => Ok(ino),
             Err(_) => self.new_inode(request, dir, name, mode | mode::REGULAR),
         }
+    }
+
+    fn symlink(&self, request: &Request, dir: Ino, name: &Name, target: &[u8]) -> Result<Ino> {
+        let ino = self.new_inode(request, dir, name, mode::SYMLINK | 0o777)?;
+        let mut inodes = self.inodes.borrow_mut();
+        let inode = inodes.get_mut(&ino).expect("just made");
+        (inode.attr.size, inode.target) = (target.len() as u64, target.into());
+        Ok(ino)
     }
 
     fn perform(&self, request: &Request) -> Result<Reply> {
@@ -329,15 +327,11 @@ impl Tiny {
             Op::MakeNode { dir, name, mode, .. } => {
                 made(self.new_inode(request, *dir, name, *mode)?)
             }
-            Op::Symlink { dir, name, target } => {
-                let ino = self.new_inode(request, *dir, name, mode::SYMLINK | 0o777)?;
-                let mut inodes = self.inodes.borrow_mut();
-                let inode = inodes.get_mut(&ino).expect("just made");
-                (inode.attr.size, inode.target) = (target.len() as u64, target.clone());
-                drop(inodes);
-                made(ino)
+            Op::Symlink { dir, name, target } => made(self.symlink(request, *dir, name, target)?),
+            Op::ReadLink { ino } => {
+                let inodes = self.inodes.borrow();
+                inodes.get(ino).map(|i| Reply::Bytes(i.target.clone())).ok_or(FsError::Stale)
             }
-            Op::ReadLink { ino } => self.read_link(*ino),
             Op::Create { dir, name, mode, exclusive } => {
                 let ino = self.create(request, *dir, name, *mode, *exclusive)?;
                 held(&ino, |inode| inode.opens += 1)?;
@@ -349,7 +343,10 @@ impl Tiny {
                 self.rename(*dir, name, *to_dir, to_name)
             }
             Op::Link { ino, dir, name } => {
-                self.may_name(*dir, name)?;
+                living(&self.inodes.borrow(), *dir)?;
+                if self.child(*dir, name).is_ok() {
+                    return Err(FsError::Exists);
+                }
                 held(ino, |inode| inode.attr.nlink += 1)?;
                 dir_of(&mut self.inodes.borrow_mut(), *dir)?.names.insert(name.clone(), *ino);
                 made(*ino)

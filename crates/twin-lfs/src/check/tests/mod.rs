@@ -2,6 +2,10 @@
 //! all makes it panic, run on, or call a volume clean that is not.
 
 mod clean;
+mod damage;
+mod mounted;
+mod mutations;
+mod rich;
 
 use std::rc::Rc;
 
@@ -41,17 +45,17 @@ impl World {
         World { rt, disk, volume, next_id: 1 }
     }
 
-    /// Unmounts; gives the content of the disk.
-    fn close(self) -> Vec<u8> {
+    /// Unmounts; gives the disk.
+    fn close(self) -> Rc<MemDisk> {
         self.rt.block_on(self.volume.close()).unwrap().unwrap();
         self.rt.crash();
-        self.disk.to_bytes()
+        self.disk
     }
 
-    /// The power fails; gives the content of the disk.
-    fn crash(self) -> Vec<u8> {
+    /// The power fails; gives the disk.
+    fn crash(self) -> Rc<MemDisk> {
         self.rt.crash();
-        self.disk.to_bytes()
+        self.disk
     }
 
     fn request(&mut self, request: Request) -> Result<Reply, FsError> {
@@ -103,20 +107,23 @@ impl World {
     }
 }
 
-fn try_check(bytes: Vec<u8>, data: bool) -> Result<Report, FsError> {
+fn check_disk(disk: Rc<MemDisk>, data: bool) -> Result<Report, FsError> {
     let rt = Rt::new(ClockOnly::default(), 3);
-    let disk = Rc::new(MemDisk::from_bytes(bytes));
     rt.block_on(check(&rt, disk, &CheckOptions { data }, &mut |_| {})).unwrap()
+}
+
+fn try_check(bytes: Vec<u8>, data: bool) -> Result<Report, FsError> {
+    check_disk(Rc::new(MemDisk::from_bytes(bytes)), data)
 }
 
 fn check_bytes(bytes: Vec<u8>, data: bool) -> Report {
     try_check(bytes, data).unwrap()
 }
 
-fn assert_clean(bytes: Vec<u8>, what: &str) -> Report {
-    let without = check_bytes(bytes.clone(), false);
+fn assert_clean(disk: &Rc<MemDisk>, what: &str) -> Report {
+    let without = check_disk(Rc::clone(disk), false).unwrap();
     assert!(without.is_clean(), "{what}: {without}");
-    let report = check_bytes(bytes, true);
+    let report = check_disk(Rc::clone(disk), true).unwrap();
     assert!(report.is_clean(), "{what}, data: {report}");
     report
 }
