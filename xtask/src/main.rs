@@ -5,6 +5,7 @@
 
 mod clock;
 mod e2e;
+mod processes;
 mod rust;
 mod suite;
 mod tidy;

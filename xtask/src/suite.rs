@@ -3,10 +3,18 @@
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use rustix::process::Pid;
 
 use crate::clock::Stopwatch;
 use crate::totals::Totals;
-use crate::{e2e, tidy, tree};
+use crate::{e2e, processes, tidy, tree};
+
+/// How long the tests of all crates may take, compiling included. They take a tenth of it.
+const LIMIT: Duration = Duration::from_secs(40 * 60);
 
 /// What one step came to.
 struct Done {
@@ -38,7 +46,8 @@ pub(crate) fn run(root: &Path, options: &e2e::Options) -> Totals {
         passes(cargo(root, &docs).env("RUSTDOCFLAGS", "-D warnings"))
     });
     step("unit and integration tests", &|| {
-        counted(cargo(root, &["test", "--release", "--workspace", "--locked", "--no-fail-fast"]))
+        let test = ["test", "--release", "--workspace", "--locked", "--no-fail-fast"];
+        counted(cargo(root, &test), LIMIT)
     });
     step("end to end", &|| e2e::run(root, options));
 
@@ -63,10 +72,21 @@ fn passes(mut command: impl std::borrow::BorrowMut<Command>) -> Result<Totals, S
     Ok(Totals::one(status.success()))
 }
 
-/// A command that runs Rust's test harness any number of times; counts what it says.
-fn counted(mut command: Command) -> Result<Totals, String> {
+/// A command that runs Rust's test harness any number of times; counts what it says. When its
+/// time has passed it is ended, with all that it started.
+fn counted(mut command: Command, limit: Duration) -> Result<Totals, String> {
     let mut child =
         command.stdout(Stdio::piped()).spawn().map_err(|error| format!("cargo: {error}"))?;
+    let cargo = Pid::from_child(&child);
+    let (ended, wait) = mpsc::channel::<()>();
+    let watch = thread::Builder::new().name("limit".into()).spawn(move || {
+        let late = wait.recv_timeout(limit) == Err(mpsc::RecvTimeoutError::Timeout);
+        if late {
+            processes::kill_family(cargo);
+        }
+        late
+    });
+    let watch = watch.map_err(|error| format!("no thread: {error}"))?;
     let mut totals = Totals::default();
     let output = child.stdout.take().ok_or("cargo has no output")?;
     for line in BufReader::new(output).lines() {
@@ -77,9 +97,17 @@ fn counted(mut command: Command) -> Result<Totals, String> {
         }
     }
     let status = child.wait().map_err(|error| format!("cargo: {error}"))?;
+    drop(ended);
+    let late = watch.join().unwrap_or(false);
+    if late {
+        println!(
+            "ended after {} s: the test named last, or the next, did not end",
+            limit.as_secs()
+        );
+    }
     // A test that does not build, or that ends its process, says no count.
-    if !status.success() && totals.failed == 0 {
-        totals.failed = 1;
+    if late || (!status.success() && totals.failed == 0) {
+        totals.failed += 1;
     }
     Ok(totals)
 }
@@ -98,15 +126,21 @@ mod tests {
 
     #[test]
     fn counts_of_several_harnesses_are_added() {
-        let totals = counted(shell(&format!("{LINE}; {LINE}"))).unwrap();
+        let totals = counted(shell(&format!("{LINE}; {LINE}")), LIMIT).unwrap();
         assert_eq!(totals, Totals { passed: 4, failed: 0, skipped: 2 });
     }
 
     #[test]
     fn a_failure_without_a_count_is_one() {
-        let totals = counted(shell(&format!("{LINE}; exit 101"))).unwrap();
+        let totals = counted(shell(&format!("{LINE}; exit 101")), LIMIT).unwrap();
         assert_eq!((totals.passed, totals.failed), (2, 1));
         assert_eq!(passes(shell("exit 1")).unwrap().failed, 1);
         assert_eq!(passes(shell("exit 0")).unwrap().passed, 1);
+    }
+
+    #[test]
+    fn what_does_not_end_is_ended_and_fails() {
+        let totals = counted(shell(&format!("{LINE}; sleep 100")), Duration::from_secs(1)).unwrap();
+        assert_eq!((totals.passed, totals.failed), (2, 1));
     }
 }

@@ -14,6 +14,7 @@ use std::time::Duration;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use crate::clock::{Stopwatch, pause_ms};
+use crate::processes;
 
 /// How long a killed process may take to go.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -58,9 +59,7 @@ pub(crate) fn kill_all(below: &Path) {
 
 /// All processes of the program with an argument at or below a path.
 fn find(below: &Path) -> Vec<Daemon> {
-    let Ok(processes) = fs::read_dir("/proc") else { return Vec::new() };
-    let numbers = processes.flatten().filter_map(|p| p.file_name().to_str()?.parse::<i32>().ok());
-    numbers.filter_map(Pid::from_raw).filter_map(|pid| hold(pid, below)).collect()
+    processes::all().into_iter().filter_map(|pid| hold(pid, below)).collect()
 }
 
 /// Holds a process if it is one of those, and still is once it is held.

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use super::daemon;
+use crate::processes;
 
 /// The word with which the second process is started.
 pub(crate) const COMMAND: &str = "e2e-janitor";
@@ -76,6 +77,7 @@ fn base() -> PathBuf {
 
 fn clean(dir: &Path, keep: bool) {
     daemon::kill_all(dir);
+    processes::kill_at(dir);
     let table = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     for place in mounts_below(&table, dir) {
         let _ = Command::new("umount").arg("-l").arg(place).output();

@@ -19,9 +19,15 @@ pub(super) const PURE: Rule = Rule {
     check: pure,
 };
 
-/// Strings that are the names of policies by coincidence: path, string, and what it is instead.
-const OTHER_MEANINGS: &[(&str, &str, &str)] =
-    &[("crates/twinfs/src/cli.rs", "modern", "the profile of a volume, not the processor")];
+/// Where strings may be equal to names of policies: path, strings, and why.
+const EXCEPTIONS: &[(&str, &[&str], &str)] = &[
+    ("crates/twinfs/src/cli.rs", &["modern"], "the profile of a volume, not the processor"),
+    (
+        "crates/twin-lab/src/config.rs",
+        &["delayed", "ssd-sata", "disk-7200", "c-look", "modern"],
+        "presets are experiments, which choose by name as settings do; a test builds each",
+    ),
+];
 
 /// Files that put components together by name, and why that is not a second place for the names.
 const COMPOSITIONS: &[(&str, &str)] = &[(
@@ -91,9 +97,10 @@ fn names(project: &Project) -> Vec<Finding> {
                 continue;
             }
             let home = registered.iter().find(|entry| entry.name == text);
-            let other =
-                OTHER_MEANINGS.iter().any(|(path, name, _)| *path == file.path && *name == text);
-            if let (Some(home), false) = (home, other) {
+            let excepted = EXCEPTIONS
+                .iter()
+                .any(|(path, names, _)| *path == file.path && names.contains(&text.as_str()));
+            if let (Some(home), false) = (home, excepted) {
                 let what = format!("{text:?} is a policy of {}: iterate its registry", home.path);
                 findings.push(Finding::new(&file.path, token.line, what));
             }
