@@ -233,13 +233,60 @@ impl Dinode {
         if dinode.is_inline() && dinode.size != dinode.inline.len() as u64 {
             return Err("the size is not that of the inline data");
         }
-        if dinode.allocated / u64::from(shape.frag_size) > frags {
-            return Err("the inode counts more space than the volume has");
-        }
+        dinode.check(shape, frags)?;
         for ptr in &dinode.ptrs {
             shape.check_ptr(*ptr, frags)?;
         }
         Ok(dinode)
+    }
+
+    /// What the fields of every inode have in common, whatever it holds: code that works on an
+    /// inode takes this for granted.
+    fn check(&self, shape: &Shape, frags: u64) -> Result<(), &'static str> {
+        let hidden = self.flags & HIDDEN != 0;
+        let known = mode::KINDS.contains(&self.kind());
+        if self.flags & !(INLINE | HIDDEN | TRUNCATING) != 0 {
+            return Err("the inode has unknown flags");
+        }
+        if hidden && self.mode != 0 {
+            return Err("a hidden file has a mode");
+        }
+        if !hidden && (!known || self.mode & !(mode::TYPE | mode::PERMISSIONS) != 0) {
+            return Err("the mode is none that there is");
+        }
+        let volume = frags * u64::from(shape.frag_size);
+        if self.allocated > volume {
+            return Err("the inode counts more space than the volume has");
+        }
+        let kind = if hidden { 0 } else { self.kind() };
+        let inline_max = match kind {
+            mode::REGULAR => shape.inline_max,
+            mode::SYMLINK => shape.inline_link_max,
+            _ => 0,
+        };
+        if self.is_inline() && (inline_max == 0 || self.size > inline_max.into()) {
+            return Err("the inode has no room for data inside");
+        }
+        let unit = match shape.pointer {
+            PointerFormat::Narrow => crate::dir::block::CLASSIC_CHUNK as u64,
+            PointerFormat::Wide => shape.block_size.into(),
+        };
+        match kind {
+            mode::DIRECTORY if !self.size.is_multiple_of(unit) => {
+                Err("the size of a directory is no multiple of its unit")
+            }
+            // Neither is sparse but for an index, and that is at least half full.
+            mode::DIRECTORY | 0 if self.size / 4 > volume => {
+                Err("a directory or hidden file is longer than the volume")
+            }
+            mode::SYMLINK if self.size > shape.block_size.into() => {
+                Err("a symbolic link is longer than a block")
+            }
+            mode::CHAR | mode::BLOCK | mode::FIFO | mode::SOCKET if self.size > 0 => {
+                Err("a special file has a size")
+            }
+            _ => Ok(()),
+        }
     }
 
     fn decode_wide(shape: &Shape, raw: &[u8]) -> Result<Dinode, &'static str> {

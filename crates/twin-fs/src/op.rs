@@ -49,6 +49,8 @@ pub mod mode {
     pub const STICKY: u32 = 0o1000;
     /// Permission bits, with set-id and sticky.
     pub const PERMISSIONS: u32 = 0o7777;
+    /// All file types.
+    pub const KINDS: [u32; 7] = [SOCKET, SYMLINK, REGULAR, BLOCK, DIRECTORY, CHAR, FIFO];
 }
 
 /// Who asks.

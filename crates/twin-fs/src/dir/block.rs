@@ -445,16 +445,7 @@ impl Format {
         if block[padding].iter().any(|&b| b != 0) {
             return Err(err("a name is not padded with zeros"));
         }
-        let known = [
-            mode::FIFO,
-            mode::CHAR,
-            mode::DIRECTORY,
-            mode::BLOCK,
-            mode::REGULAR,
-            mode::SYMLINK,
-            mode::SOCKET,
-        ];
-        if !known.contains(&(u32::from(head.kind) << 12)) {
+        if !mode::KINDS.contains(&(u32::from(head.kind) << 12)) {
             return Err(err("an entry of an unknown kind"));
         }
         Ok(head)

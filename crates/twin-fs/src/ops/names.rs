@@ -182,7 +182,7 @@ impl<L: Layout> Volume<L> {
         }
         let index = self.any_inode(index_ino).await?;
         let mut overlay = Overlay::default();
-        let header = self.drive(&index, &mut overlay, |o| index::header(o)).await?;
+        let header = self.index_header(&index, &mut overlay).await?;
         let hash = name_hash(header.key, name);
         let places = self.drive(&index, &mut overlay, |o| index::lookup(o, hash)).await?;
         for lbn in places {
@@ -234,6 +234,22 @@ impl<L: Layout> Volume<L> {
         }
     }
 
+    /// The header of an index. Its figures must be possible for the file, so that no chain of
+    /// blocks is followed for longer than there are blocks.
+    async fn index_header(
+        &self,
+        index: &Rc<Inode>,
+        overlay: &mut Overlay,
+    ) -> Result<index::Header> {
+        let header = self.drive(index, overlay, |o| index::header(o)).await?;
+        let blocks = self.core.shape.blocks_for(index.d.borrow().size);
+        if u64::from(header.buckets.max(header.overflow)) >= blocks {
+            let what = format!("index {} counts more blocks than it has", index.ino);
+            return Err(FsError::inconsistent(what));
+        }
+        Ok(header)
+    }
+
     /// The changes that `step` makes to a directory's index, ready to be put in place.
     async fn plan_index(
         &self,
@@ -247,7 +263,7 @@ impl<L: Layout> Volume<L> {
         }
         let inode = self.any_inode(index_ino).await?;
         let mut overlay = Overlay::default();
-        let header = self.drive(&inode, &mut overlay, |o| index::header(o)).await?;
+        let header = self.index_header(&inode, &mut overlay).await?;
         let hash = name_hash(header.key, name);
         self.drive(&inode, &mut overlay, |o| step(o, hash)).await?;
         // Growing and shrinking change nothing when the table is as full as it should be.

@@ -72,7 +72,11 @@ impl<L: Layout> Volume<L> {
 
     async fn hidden_attributes(&self, hidden: Ino) -> Result<Vec<u8>> {
         let file = self.any_inode(hidden).await?;
-        let blocks = self.core.shape.blocks_for(file.d.borrow().size);
+        let size = file.d.borrow().size;
+        if size > TOTAL_MAX as u64 + 4 {
+            return Err(FsError::inconsistent(format!("attribute file {hidden} is too long")));
+        }
+        let blocks = self.core.shape.blocks_for(size);
         let mut raw = Vec::new();
         for lbn in 0..blocks {
             if let Some(frame) = self.core.block(&file, lbn as Lbn, Origin::User).await? {

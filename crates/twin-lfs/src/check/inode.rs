@@ -2,7 +2,7 @@
 //! of all but directories and hidden files, and their attributes.
 
 use twin_disk::Bytes;
-use twin_fs::dinode::{Dinode, HIDDEN, INLINE, TRUNCATING};
+use twin_fs::dinode::{Dinode, HIDDEN, TRUNCATING};
 use twin_fs::shape::PointerFormat;
 use twin_fs::{FsError, Ino, ROOT_INO, mode};
 
@@ -180,79 +180,28 @@ impl Checker<'_> {
         }
     }
 
-    /// Adds a field of an inode that cannot be.
-    fn add_field(&mut self, kind: Kind, at: u64, ino: Ino, what: impl Into<String>) {
-        self.add(Finding::new(kind, Severity::Serious, what).at(at).of(ino));
-    }
-
-    /// What an inode's own fields must have in common.
+    /// What an inode's own fields must have in common, beyond what is asked of every inode that is
+    /// read.
     fn check_fields(&mut self, at: u64, d: &Dinode) {
         let hidden = d.flags & HIDDEN != 0;
-        let known = [
-            mode::FIFO,
-            mode::CHAR,
-            mode::DIRECTORY,
-            mode::BLOCK,
-            mode::REGULAR,
-            mode::SYMLINK,
-            mode::SOCKET,
+        let has_blocks = d.ptrs.iter().any(|ptr| !ptr.is_hole());
+        let special = mode::KINDS.contains(&d.kind())
+            && !matches!(d.kind(), mode::REGULAR | mode::DIRECTORY | mode::SYMLINK);
+        let wrong = [
+            (hidden && d.nlink > 1, Kind::InodeField, "a hidden file with several names"),
+            (d.ino == ROOT_INO && !d.is_dir(), Kind::InodeField, "the root is not a directory"),
+            (
+                d.index_ino != 0 && !d.is_dir(),
+                Kind::InodeField,
+                "an index, but it is not a directory",
+            ),
+            (d.is_dir() && d.size == 0 && d.nlink > 0, Kind::Size, "a directory without a block"),
+            (d.kind() == mode::SYMLINK && d.size == 0, Kind::Size, "a link that leads nowhere"),
+            (special && has_blocks, Kind::InodeField, "a special file with data"),
         ];
-        let sound = match hidden {
-            true => d.mode == 0,
-            false => known.contains(&d.kind()) && d.mode & !(mode::TYPE | mode::PERMISSIONS) == 0,
-        };
-        let field = Kind::InodeField;
-        if !sound {
-            self.add_field(field, at, d.ino, format!("mode {:o} is none that there is", d.mode));
+        for (_, kind, what) in wrong.into_iter().filter(|(is_wrong, ..)| *is_wrong) {
+            self.add(Finding::new(kind, Severity::Serious, what).at(at).of(d.ino));
         }
-        if d.flags & !(INLINE | HIDDEN | TRUNCATING) != 0 {
-            self.add_field(field, at, d.ino, format!("flags {:#x} are unknown", d.flags));
-        }
-        if hidden && d.nlink > 1 {
-            self.add_field(field, at, d.ino, format!("a hidden file with {} names", d.nlink));
-        }
-        if d.ino == ROOT_INO && !d.is_dir() {
-            self.add_field(field, at, d.ino, "the root is not a directory");
-        }
-        if d.index_ino != 0 && !d.is_dir() {
-            self.add_field(field, at, d.ino, "an index, but it is not a directory");
-        }
-        self.check_size(at, d);
-    }
-
-    fn check_size(&mut self, at: u64, d: &Dinode) {
-        let shape = self.view.sb.shape.clone();
-        let hidden = d.flags & HIDDEN != 0;
-        let kind = if hidden { mode::REGULAR } else { d.kind() };
-        let inline_max = match kind {
-            mode::REGULAR if !hidden => shape.inline_max,
-            mode::SYMLINK => shape.inline_link_max,
-            _ => 0,
-        };
-        let wrong = match kind {
-            _ if d.is_inline() && d.size > inline_max.into() => "more than lies in an inode",
-            _ if d.is_inline() && inline_max == 0 => "data in the inode, for which it has no room",
-            mode::DIRECTORY => {
-                let unit = match shape.pointer {
-                    PointerFormat::Narrow => twin_fs::dir::block::CLASSIC_CHUNK as u64,
-                    PointerFormat::Wide => shape.block_size.into(),
-                };
-                match d.size >= unit && d.size.is_multiple_of(unit) {
-                    true => return,
-                    false => "a directory of no whole number of its units",
-                }
-            }
-            mode::SYMLINK if d.size == 0 || d.size > shape.block_size.into() => {
-                "a symbolic link of impossible length"
-            }
-            mode::CHAR | mode::BLOCK | mode::FIFO | mode::SOCKET
-                if d.size > 0 || d.ptrs.iter().any(|ptr| !ptr.is_hole()) =>
-            {
-                "a special file with data"
-            }
-            _ => return,
-        };
-        self.add_field(Kind::Size, at, d.ino, format!("{wrong}: {} bytes", d.size));
     }
 
     /// The map marks exactly those inodes that a crash would leave work for.

@@ -156,6 +156,7 @@ mod tests {
             (Profile::Modern, Shape::modern(4096, 512)),
         ] {
             let ifile = Dinode::new(&shape, 1, 0, 0, Default::default());
+            let ifile = Dinode { flags: twin_fs::dinode::HIDDEN, ..ifile };
             let sb = Superblock::plan([1; 16], profile, shape, 1 << 20, 64 << 20, 2).unwrap();
             let checkpoint = Checkpoint {
                 number: 5,

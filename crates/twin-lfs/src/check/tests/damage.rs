@@ -319,22 +319,32 @@ fn wrong_counts_of_bytes_and_entries_are_found() {
 
 #[test]
 fn impossible_fields_of_inodes_are_found() {
-    finds(Kind::InodeField, |rich| {
-        rich.edit(rich.small, |d| d.mode = 0o644);
-        rich.small
-    });
-    finds(Kind::InodeField, |rich| {
-        rich.edit(rich.small, |d| d.flags |= 64);
-        rich.small
-    });
+    let edits: [fn(&mut twin_fs::dinode::Dinode); 3] =
+        [|d| d.mode = 0o644, |d| d.flags |= 64, |d| d.mode = mode::DIRECTORY | 0o755];
+    for edit in edits {
+        finds(Kind::Inode, |rich| {
+            rich.edit(rich.small, edit);
+            rich.small
+        });
+    }
     finds(Kind::OrphanMark, |rich| {
         rich.edit(rich.small, |d| d.flags |= twin_fs::dinode::TRUNCATING);
         rich.small
     });
-    finds(Kind::Size, |rich| {
+    finds(Kind::Inode, |rich| {
         rich.edit(rich.inner, |d| d.size += 3);
         rich.inner
     });
+    finds(Kind::Size, |rich| {
+        rich.edit(rich.innermost, |d| d.size = 0);
+        rich.innermost
+    });
+    let mut small = 0;
+    let report = damaged(&MkfsOptions::modern([1; 16]), |rich| {
+        small = rich.small;
+        rich.edit(small, |d| d.index_ino = 9);
+    });
+    expect(&report, Kind::InodeField, Some(small));
 }
 
 #[test]
