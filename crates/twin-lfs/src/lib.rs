@@ -3,7 +3,7 @@
 //!
 //! The tradition is Rosenblum and Ousterhout's Sprite LFS (1992) and Seltzer, Bostic, McKusick and
 //! Staelin's BSD-LFS (1993). Main types: [`Lfs`] (an open layout, implements
-//! [`twin_fs::Layout`]), [`MkfsOptions`], [`LfsSettings`], [`format`] (the bytes on disk). Start at
+//! [`twin_fs::Layout`]), [`MkfsOptions`], [`LfsSettings`], [`mod@format`] (the bytes on disk). Start at
 //! [`Lfs::mkfs`] and [`Lfs::open`], then read `build` (how dirty state becomes a log write),
 //! `commit` (how it becomes durable), `recover` (how it is found again) and `cleaner`. [`check`]
 //! looks at all of it without the volume's code.

@@ -4,7 +4,7 @@
 //! - [`Scenario`]: what a run is, as one line of text; failures print it with the command that
 //!   repeats them.
 //! - [`World`]: a volume on a disk under virtual time.
-//! - [`drive`], [`oracle`]: clients at work, and the model that follows them.
+//! - [`mod@drive`], [`oracle`]: clients at work, and the model that follows them.
 //! - [`recount`]: the volume's accounts, counted anew from its disk.
 //! - [`crash`]: power failures, and what a restart makes of them.
 //!
