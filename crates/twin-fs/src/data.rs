@@ -114,7 +114,7 @@ impl<L: Layout> Volume<L> {
             let _held = self.load_for_write(inode, off, end).await?;
             let size = inode.d.borrow().size.max(end);
             let mut need = self.space_for(inode, first..last, size);
-            if inode.d.borrow().is_inline() && first > 0 {
+            if first > 0 && !inode.d.borrow().inline.is_empty() {
                 // The data that lies in the inode moves to the first block.
                 need += u64::from(shape.data_len(0, size));
             }

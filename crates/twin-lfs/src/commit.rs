@@ -37,12 +37,13 @@ impl Lfs {
     ) {
         let Some(group) = group else { return };
         let Group { number, ios, held, .. } = group;
-        let ios = match self.settings.sabotage {
+        let (ios, uncounted) = match self.settings.sabotage {
             Sabotage::SummaryFirst => summaries_first(ios),
-            _ => ios,
+            _ => (ios, Vec::new()),
         };
         let places: Vec<_> = ios.iter().map(|io| io.at..io.at + io.len).collect();
         let pending: Vec<_> = ios.into_iter().map(|io| core.device.submit(io)).collect();
+        uncounted.into_iter().for_each(|io| drop(core.device.submit(io)));
         let progress = Rc::clone(&self.progress);
         let inode_blocks = Rc::clone(&self.inode_blocks);
         let (core2, rt) = (Rc::clone(core), core.rt.clone());
@@ -181,14 +182,15 @@ impl Lfs {
     }
 }
 
-/// [`Sabotage::SummaryFirst`]: parts each log write in two.
-fn summaries_first(ios: Vec<Io>) -> Vec<Io> {
+/// [`Sabotage::SummaryFirst`]: parts each log write in its summary, which counts, and the rest.
+fn summaries_first(ios: Vec<Io>) -> (Vec<Io>, Vec<Io>) {
     let split = |mut io: Io| {
         let rest = io.blocks.split_off(1);
         let at = io.at + io.blocks[0].len() as u64;
-        [Io::write(io.at, io.blocks, io.class, io.origin), Io::write(at, rest, io.class, io.origin)]
+        let summary = Io::write(io.at, io.blocks, io.class, io.origin);
+        (summary, Io::write(at, rest, io.class, io.origin))
     };
-    let (firsts, rests): (Vec<Io>, Vec<Io>) =
-        ios.into_iter().map(split).map(|[a, b]| (a, b)).unzip();
-    firsts.into_iter().chain(rests.into_iter().filter(|io| io.len > 0)).collect()
+    let (firsts, mut rests): (Vec<Io>, Vec<Io>) = ios.into_iter().map(split).unzip();
+    rests.retain(|io| io.len > 0);
+    (firsts, rests)
 }

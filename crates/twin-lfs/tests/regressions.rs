@@ -128,3 +128,20 @@ fn a_read_only_volume_can_be_synced() {
     assert!(world.try_op(Op::SetAttr { ino, set }).is_err());
     assert_eq!(world.read(ino, 0, 7), b"content");
 }
+
+/// A file that had been emptied while its data lay in its inode was still marked so, without any
+/// data to move out. Writing far behind promised a block for it that was never written, and that
+/// space was gone until the volume was opened again.
+#[test]
+fn an_emptied_inline_file_promises_no_block() {
+    both_profiles(|options| {
+        let mut w = World::new(&options, 64 << 20);
+        let ino = w.create("f");
+        w.write(ino, 0, b"a few bytes");
+        w.resize(ino, 0);
+        w.write(ino, 100_000, b"far behind");
+        let live = |w: &World| w.volume.layout.with_segments(|s| s.live_bytes());
+        w.rt.block_on(w.volume.close()).unwrap().unwrap();
+        assert_eq!(w.volume.layout.space().0, live(&w));
+    });
+}

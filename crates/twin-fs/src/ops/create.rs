@@ -34,7 +34,7 @@ impl<L: Layout> Volume<L> {
         let is_device = matches!(mode & mode::TYPE, mode::CHAR | mode::BLOCK);
         let kind = perm::may_make_node(cred, mode, rdev);
         let rdev = if is_device { rdev } else { 0 };
-        let inode = self.make(dir, name, New { mode: kind, rdev, target: &[] }, cred).await?;
+        let inode = self.make(dir, name, &New { mode: kind, rdev, target: &[] }, cred).await?;
         Ok(Reply::Entry(self.entry(&inode)))
     }
 
@@ -47,7 +47,7 @@ impl<L: Layout> Volume<L> {
     ) -> Result<Reply> {
         let mode = mode::DIRECTORY | mode & mode::PERMISSIONS;
         let inode =
-            self.make(dir, name, New { mode: Ok(mode), rdev: 0, target: &[] }, cred).await?;
+            self.make(dir, name, &New { mode: Ok(mode), rdev: 0, target: &[] }, cred).await?;
         Ok(Reply::Entry(self.entry(&inode)))
     }
 
@@ -69,7 +69,7 @@ impl<L: Layout> Volume<L> {
             return Err(FsError::Invalid("a link's target has no zero byte"));
         }
         let new = New { mode: Ok(mode::SYMLINK | 0o777), rdev: 0, target };
-        let inode = self.make(dir, name, new, cred).await?;
+        let inode = self.make(dir, name, &new, cred).await?;
         Ok(Reply::Entry(self.entry(&inode)))
     }
 
@@ -83,23 +83,28 @@ impl<L: Layout> Volume<L> {
     ) -> Result<Reply> {
         let mode = mode::REGULAR | mode & mode::PERMISSIONS;
         let new = New { mode: Ok(mode), rdev: 0, target: &[] };
-        let inode = match self.make(dir, name, new, cred).await {
-            Err(FsError::Exists) if !exclusive => {
-                let found = self.lookup(dir, name, cred).await?;
-                if found.d.borrow().is_dir() {
-                    return Err(FsError::IsDirectory);
-                }
-                perm::may_open(&found.attr(), cred, false, false, false)?;
-                found
+        let inode = loop {
+            match self.make(dir, name, &new, cred).await {
+                Err(FsError::Exists) if !exclusive => {}
+                made => break made?,
             }
-            made => made?,
+            match self.lookup(dir, name, cred).await {
+                // It was removed meanwhile.
+                Err(FsError::NotFound) => continue,
+                Ok(found) if found.d.borrow().is_dir() => return Err(FsError::IsDirectory),
+                Ok(found) => {
+                    perm::may_open(&found.attr(), cred, false, false, false)?;
+                    break found;
+                }
+                Err(error) => return Err(error),
+            }
         };
         self.core.change_refs(inode.ino, |refs| refs.opens += 1);
         Ok(Reply::Entry(self.entry(&inode)))
     }
 
     /// Makes an inode and its name.
-    async fn make(&self, dir: Ino, name: &Name, new: New<'_>, cred: &Cred) -> Result<Rc<Inode>> {
+    async fn make(&self, dir: Ino, name: &Name, new: &New<'_>, cred: &Cred) -> Result<Rc<Inode>> {
         let dir = self.directory(dir).await?;
         let _alone = dir.lock.write().await;
         self.check_new_name(&dir, name, cred).await?;
@@ -109,7 +114,7 @@ impl<L: Layout> Volume<L> {
         }
         let _permit = self.admit_small(Need::Grow).await?;
         let picked = self.layout.pick_inode(&self.core, dir.ino, mode).await?;
-        let result = self.make_picked(&dir, name, &new, mode, cred, picked).await;
+        let result = self.make_picked(&dir, name, new, mode, cred, picked).await;
         if result.is_err() {
             self.layout.unpick(&self.core, picked);
         }

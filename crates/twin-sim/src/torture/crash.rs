@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use twin_fs::generate::Generator;
+use twin_lfs::LfsStats;
 use twin_rt::{FixedMap, Rng, SECS, Time};
 
 use super::drive::{Ack, drive};
@@ -59,6 +60,10 @@ pub struct Explored {
     pub worked: u64,
     /// States of the model that were found.
     pub states: u64,
+    /// Segments that were cleaned while the power failed.
+    pub cleaned: u64,
+    /// Checkpoints while the power failed.
+    pub checkpoints: u64,
 }
 
 impl std::ops::AddAssign for Explored {
@@ -69,6 +74,8 @@ impl std::ops::AddAssign for Explored {
         self.rolled += other.rolled;
         self.worked += other.worked;
         self.states += other.states;
+        self.cleaned += other.cleaned;
+        self.checkpoints += other.checkpoints;
     }
 }
 
@@ -86,6 +93,7 @@ struct Recorded {
     log: WriteLog,
     history: History,
     end: Time,
+    stats: LfsStats,
 }
 
 fn run(scenario: &Scenario) -> Result<Recorded, String> {
@@ -100,6 +108,7 @@ fn run(scenario: &Scenario) -> Result<Recorded, String> {
     let generator = super::generator(scenario)?;
     let (mut journal, _) = drive(scenario, &world, generator, scenario.ops, Some(&log))?;
     let end = world.rt.now();
+    let stats = world.volume().layout.stats();
     if scenario.seed.is_multiple_of(2) {
         world.close()?;
         journal.acks.push(Ack { issued: journal.order.len(), ino: None });
@@ -108,12 +117,13 @@ fn run(scenario: &Scenario) -> Result<Recorded, String> {
         world.crash();
     }
     history.follow(&journal)?;
-    Ok(Recorded { log, history, end })
+    Ok(Recorded { log, history, end, stats })
 }
 
 impl Recorded {
     fn explore(&self, scenario: &Scenario, depth: &Depth) -> Result<Explored, String> {
-        let mut explored = Explored::default();
+        let (cleaned, checkpoints) = (self.stats.cleaned_segments, self.stats.checkpoints);
+        let mut explored = Explored { cleaned, checkpoints, ..Explored::default() };
         let mut seen = Seen::default();
         let mut rng = Rng::stream(scenario.seed, "crash");
         let mut states = std::collections::BTreeSet::new();

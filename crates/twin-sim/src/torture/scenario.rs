@@ -98,17 +98,23 @@ impl Scenario {
         let profile = *rng.pick(&[Profile::Modern, Profile::Modern, Profile::Classic]);
         let several = rng.chance(0.7);
         let workload = *rng.pick(&["mixed", "mixed", "metadata", "small_files", "overwrite"]);
+        // On some volumes the cleaner has to work hard.
+        let pressed = rng.chance(0.3);
+        let (size, space) = match pressed {
+            true => (*rng.pick(&[3 << 20, 4 << 20]), *rng.pick(&[1 << 20, 3 << 19, 2 << 20])),
+            false => (*rng.pick(&[8 << 20, 12 << 20, 24 << 20]), *rng.pick(&[1 << 20, 3 << 20])),
+        };
         Scenario {
             profile,
-            size: *rng.pick(&[8 << 20, 12 << 20, 24 << 20]),
-            segment: *rng.pick(&[64 << 10, 64 << 10, 128 << 10]),
+            size,
+            segment: if pressed { 64 << 10 } else { *rng.pick(&[64 << 10, 64 << 10, 128 << 10]) },
             streams: if profile == Profile::Classic { 1 } else { rng.range(1, 3) as u32 },
             workload: workload.into(),
             clients: if several { rng.range(2, 6) as u32 } else { 1 },
             users: !several,
             order: *rng.pick(&[Order::Fifo, Order::Shuffled]),
             think_ns: *rng.pick(&[0, MILLIS, 20 * MILLIS]),
-            space: *rng.pick(&[1 << 20, 3 << 20]),
+            space,
             files: *rng.pick(&[15, 40]),
             write: *rng.pick(&[6_000, 20_000, 70_000]),
             cache: *rng.pick(&[256 << 10, 512 << 10, 4 << 20]),
