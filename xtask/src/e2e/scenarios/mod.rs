@@ -2,6 +2,7 @@
 
 mod bigdir;
 mod build;
+mod flight;
 mod fsx;
 mod git;
 mod kill9;
@@ -17,6 +18,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     git::SCENARIO,
     sqlite::SCENARIO,
     bigdir::SCENARIO,
+    flight::SCENARIO,
     fsx::SCENARIO,
     pjdfstest::SCENARIO,
     user::SCENARIO,
