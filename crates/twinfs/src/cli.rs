@@ -107,7 +107,7 @@ pub(crate) struct Mount {
     #[arg(long)]
     pub(crate) allow_other: bool,
     /// Microseconds to look for the next request before sleeping.
-    #[arg(long, value_name = "MICROSECONDS", default_value_t = 50)]
+    #[arg(long, value_name = "MICROSECONDS", default_value_t = 200)]
     pub(crate) spin: u32,
     /// Use ordinary I/O through the host's page cache, not direct I/O.
     #[arg(long)]
