@@ -13,12 +13,16 @@ use twin_lfs::format::Superblock;
 use twin_lfs::{MkfsOptions, read_checkpoint, read_superblock};
 use twin_rt::{ClockOnly, Rng, Rt};
 
+/// Room for the sixteen segments of the classic profile.
 const SIZE: u64 = 24 << 20;
+
+/// A table: its name, its columns, its rows.
+type Table = (String, Vec<&'static str>, Vec<Vec<Value>>);
 
 #[derive(Default)]
 struct Kept {
     structures: Vec<(String, Fields)>,
-    tables: Vec<(String, Vec<&'static str>, Vec<Vec<Value>>)>,
+    tables: Vec<Table>,
     problems: Vec<Problem>,
     open: bool,
 }
@@ -174,9 +178,6 @@ fn the_map_of_a_file_covers_it_without_overlap() {
             }
         }
         assert_eq!(next, 3_005_000_i64.div_euclid(4096) + 1);
-        let holes =
-            map.column("map", "kind").iter().filter(|k| **k == &Value::Text("hole".into())).count();
-        assert_eq!(holes, if options.profile == twin_lfs::format::Profile::Modern { 2 } else { 1 });
     });
 }
 
@@ -274,8 +275,8 @@ fn damage_is_told_with_its_place_and_the_rest_is_shown() {
     let at = block(0);
     let bad = change(&disk, |bytes| bytes[at as usize + 100] ^= 1);
     let kept = try_dump(&bad, &What::Directory(path("/dir")), As::Recovered).unwrap();
-    assert_eq!(kept.problems.len(), 1 + 1, "{:?}", kept.problems); // unreadable, and so missing
-    assert!(kept.problems.iter().any(|p| p.at == Some(at)), "{:?}", kept.problems);
+    let places: Vec<_> = kept.problems.iter().map(|problem| problem.at).collect();
+    assert_eq!(places, [Some(at)], "{:?}", kept.problems);
     assert!(kept.column("entries", "name").len() > 400);
 }
 
@@ -305,7 +306,6 @@ fn a_volume_without_a_first_superblock_or_checkpoint_shows_what_it_can() {
 fn damaged_volumes_never_make_it_panic() {
     let seed = 7;
     println!("seed {seed}");
-    let mut rng = Rng::new(seed);
     both_profiles(|options| {
         let mut w = world(&options);
         w.op(Op::Sync);
@@ -318,7 +318,7 @@ fn damaged_volumes_never_make_it_panic() {
         let checkpoint = rt.block_on(read_checkpoint(&*disk, &sb)).unwrap().unwrap();
         let slots = sb.checkpoint_places(checkpoint.number % 2);
         let all = everything();
-        let mut rng = rng.clone();
+        let mut rng = Rng::new(seed);
         for round in 0..150 {
             let origin = if round % 3 == 0 { &crashed } else { &disk };
             let bad = change(origin, |bytes| {
@@ -344,5 +344,4 @@ fn damaged_volumes_never_make_it_panic() {
             }
         }
     });
-    rng.next_u64();
 }
