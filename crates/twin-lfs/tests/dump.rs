@@ -280,6 +280,23 @@ fn damage_is_told_with_its_place_and_the_rest_is_shown() {
     assert!(kept.column("entries", "name").len() > 400);
 }
 
+/// What lies behind a lost indirect block is not called a hole.
+#[test]
+fn blocks_behind_a_lost_indirect_block_are_unknown() {
+    let disk = closed(&MkfsOptions::modern([1; 16]));
+    let map = sound(&disk, What::FileMap(path("/big")));
+    let lbns = map.column("map", "lbn");
+    let nth = lbns.iter().position(|lbn| **lbn == Value::Signed(-12)).unwrap();
+    let Value::Number(at) = *map.column("map", "at")[nth] else { panic!() };
+    let bad = change(&disk, |bytes| bytes[at as usize] ^= 1);
+    let kept = try_dump(&bad, &What::FileMap(path("/big")), As::Recovered).unwrap();
+    let rows = kept.column("map", "kind").into_iter().zip(kept.column("map", "lbn"));
+    let unknown = Value::Text("unknown".into());
+    let unknown: Vec<_> = rows.filter(|(kind, _)| **kind == unknown).map(|(_, lbn)| lbn).collect();
+    assert_eq!(unknown, [&Value::Signed(12)]);
+    assert_eq!(kept.problems.len(), 1);
+}
+
 #[test]
 fn a_volume_without_a_first_superblock_or_checkpoint_shows_what_it_can() {
     let disk = closed(&MkfsOptions::modern([1; 16]));

@@ -315,7 +315,8 @@ pub(crate) enum Structure {
 /// Works on damaged volumes: what cannot be read is told on standard error with its place (in
 /// JSON, in `problems`), the rest is shown. Exits with 0 only if all that was asked for could be
 /// read. A volume that was not unmounted is shown as the next mount will find it, unless
-/// --checkpointed is given. docs/ondisk-lfs.md describes every structure under the same names.
+/// --checkpointed is given. Places are bytes of the image, times are in UTC (in JSON seconds since
+/// 1970). docs/ondisk-lfs.md describes every structure under the same names.
 #[derive(Args)]
 #[command(after_help = "Examples, from the outside in:\n  \
     twinfs dump disk.img                          what it is and where it stands\n  \

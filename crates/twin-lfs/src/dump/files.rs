@@ -66,11 +66,13 @@ fn type_name(kind: u32) -> &'static str {
 struct Steps {
     walk: Walk,
     left: u64,
+    /// The data blocks behind the indirect block that came last, if it cannot be read.
+    lost: Option<std::ops::Range<i64>>,
 }
 
 impl Dumper<'_> {
     fn steps(&self, d: &Dinode) -> Steps {
-        Steps { walk: Walk::new(d), left: self.most_blocks() }
+        Steps { walk: Walk::new(d), left: self.most_blocks(), lost: None }
     }
 
     /// The next block of a file, an indirect block before what it maps. What cannot be read is
@@ -95,10 +97,11 @@ impl Dumper<'_> {
             if step.lbn < 0
                 && let Err(error) = steps.walk.descend(&self.view, step).await
             {
-                self.problem(
-                    &format!("inode {ino}, all behind indirect block {}", step.lbn),
-                    error,
-                );
+                let shape = &self.view.sb.shape;
+                let first = shape.first_data(step.lbn) as i64;
+                steps.lost = Some(first..first + shape.span(step.lbn) as i64);
+                let what = format!("inode {ino}, all behind indirect block {}", step.lbn);
+                self.problem(&what, error);
             }
             return Some(step);
         }
@@ -299,6 +302,11 @@ impl Dumper<'_> {
                 self.end_run(run.take());
                 let level = self.view.sb.shape.indirect(step.lbn).0;
                 self.map_row(step.lbn, 1, &format!("level {level}"), Some(step.ptr));
+                if let Some(lost) = steps.lost.take() {
+                    let end = lost.end.min(blocks as i64).max(next);
+                    self.map_row(next, (end - next) as u64, "unknown", None);
+                    next = end;
+                }
                 continue;
             }
             next = step.lbn + 1;
