@@ -10,6 +10,7 @@
 //!
 //! Start at [`run`]. The example `torture` runs scenarios from the command line.
 
+mod contents;
 mod crash;
 pub mod drive;
 pub mod oracle;
@@ -53,7 +54,7 @@ impl std::error::Error for Failure {}
 
 /// The command that repeats a run.
 pub fn command(kind: &str, scenario: &Scenario) -> String {
-    format!("cargo run -p twin-sim --example torture -- {kind} {scenario}")
+    format!("cargo run --release -p twin-sim --example torture -- {kind} {scenario}")
 }
 
 /// What a plain run came to.

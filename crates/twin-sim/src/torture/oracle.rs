@@ -186,9 +186,8 @@ impl History {
         fits
     }
 
-    /// How a tree that is none of the states differs from the one that comes nearest.
-    fn describe(&self, tree: &Dump, oldest: usize) -> String {
-        let compare = Compare::default();
+    /// The newest state that differs from a tree in the fewest paths, and in how many.
+    pub fn nearest(&self, tree: &Dump) -> (usize, usize) {
         let mut best: Option<(usize, usize)> = None;
         for n in 0..self.states.len() {
             let dump = self.states[n].dump();
@@ -199,11 +198,17 @@ impl History {
                 one(&dump) != one(tree)
             });
             let count = differ.count();
-            if best.is_none_or(|(least, _)| count <= least) {
-                best = Some((count, n));
+            if best.is_none_or(|(_, least)| count <= least) {
+                best = Some((n, count));
             }
         }
-        let Some((count, n)) = best else { return "there is no state".into() };
+        best.unwrap_or_default()
+    }
+
+    /// How a tree that is none of the states differs from the one that comes nearest.
+    fn describe(&self, tree: &Dump, oldest: usize) -> String {
+        let compare = Compare::default();
+        let (n, count) = self.nearest(tree);
         let names = ["model", "volume"];
         let what = diff(&self.states[n].dump(), tree, names, &compare).unwrap_or_default();
         let all = self.states.len() - 1;
