@@ -26,7 +26,8 @@ fn main() -> Result<(), String> {
             Ok((format!("{} requests", outcome.requests), Explored::default()))
         },
         "crash" => |s| torture::crash(s, &Depth::default()).map(|e| (format!("{e:?}"), e)),
-        _ => return Err("the kinds of runs: run, crash, show".into()),
+        "birth" => |s| torture::crash_birth(s, &Depth::default()).map(|e| (format!("{e:?}"), e)),
+        _ => return Err("the kinds of runs: run, crash, birth, show".into()),
     };
     let (mut failed, mut total) = (0, Explored::default());
     for arg in args {
@@ -62,7 +63,8 @@ fn scenarios(arg: &str) -> Result<Vec<Scenario>, String> {
     let (range, fields) = arg.split_once(',').unwrap_or((arg, ""));
     let Some((from, to)) = range.split_once("..") else { return Ok(vec![arg.parse()?]) };
     let number = |n: &str| n.parse::<u64>().map_err(|e| format!("{arg:?}: {e}"));
-    let mut scenarios: Vec<Scenario> = (number(from)?..number(to)?).map(Scenario::draw).collect();
+    let mut scenarios: Vec<Scenario> =
+        (number(from)?..number(to)?).map(Scenario::of_kind).collect();
     for pair in fields.split(',').filter(|pair| !pair.is_empty()) {
         let (key, value) = pair.split_once('=').ok_or(format!("{pair:?} has no value"))?;
         scenarios.iter_mut().try_for_each(|scenario| scenario.set(key, value))?;

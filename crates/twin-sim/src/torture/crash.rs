@@ -17,7 +17,7 @@ use super::contents::Contents;
 use super::drive::{Ack, drive};
 use super::oracle::{self, History, Place};
 use super::recount::recount;
-use super::{Failure, Scenario, Timing, World, make};
+use super::{Failure, Scenario, Timing, World, prepare};
 use crate::Platter;
 use crate::faults::{CrashPoint, Doubt, Exploration, Fate, WriteLog};
 
@@ -32,6 +32,8 @@ pub struct Depth {
     pub interrupt_every: u64,
     /// No more recoveries than this.
     pub most: u64,
+    /// About so many moments of the run, drawn at random, if it has more.
+    pub points: u64,
 }
 
 impl Default for Depth {
@@ -41,6 +43,7 @@ impl Default for Depth {
             work_every: 40,
             interrupt_every: 150,
             most: u64::MAX,
+            points: 1000,
         }
     }
 }
@@ -100,13 +103,12 @@ struct Recorded {
 }
 
 fn run(scenario: &Scenario) -> Result<Recorded, String> {
-    let platter = make(scenario)?;
+    let (platter, model) = prepare(scenario)?;
     let log = WriteLog::new();
     let faults = crate::faults::FaultPlan::none();
     let start = Time(SECS);
     let mut world = World::build(scenario, platter, Timing::Jitter, start, faults, Some(&log));
     world.open()?;
-    let model = oracle::model_of(scenario, &mut world)?;
     let mut history = History::new(scenario, &model);
     let generator = super::generator(scenario)?;
     let (mut journal, _) = drive(scenario, &world, generator, scenario.ops, Some(&log))?;
@@ -143,7 +145,7 @@ impl Recorded {
 }
 
 /// The fates to look at: those of the exploration, and random ones.
-fn fates(point: &CrashPoint, exploration: &Exploration, rng: &mut Rng) -> Vec<Vec<Fate>> {
+pub(super) fn fates(point: &CrashPoint, exploration: &Exploration, rng: &mut Rng) -> Vec<Vec<Fate>> {
     let mut all = point.state.fates(exploration);
     let sector = u64::from(point.state.sector);
     for _ in 0..exploration.random {
@@ -154,7 +156,7 @@ fn fates(point: &CrashPoint, exploration: &Exploration, rng: &mut Rng) -> Vec<Ve
     all
 }
 
-fn describe(point: &CrashPoint, fates: &[Fate], what: &str) -> String {
+pub(super) fn describe(point: &CrashPoint, fates: &[Fate], what: &str) -> String {
     let doubts = point.state.doubts().iter().enumerate().map(|(i, d)| {
         let fate = match fates.get(i).unwrap_or(&Fate::Lost) {
             Fate::Lost => "lost".into(),
@@ -186,9 +188,13 @@ struct Restart<'a> {
 impl Restart<'_> {
     fn explore(&mut self, log: &WriteLog) -> Result<(), String> {
         let mut contents = Contents::new(0);
+        let share = self.depth.points as f64 / log.crash_points().count() as f64;
         for point in log.crash_points() {
-            self.explored.points += 1;
             contents.advance(&point.state);
+            if !self.rng.chance(share) {
+                continue;
+            }
+            self.explored.points += 1;
             let oldest = self.history.kept(point.mark.unwrap_or(0));
             for fates in fates(&point, &self.depth.exploration, &mut self.rng) {
                 self.explored.outcomes += 1;
