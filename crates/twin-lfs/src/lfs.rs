@@ -48,6 +48,8 @@ pub enum Sabotage {
     SkipChecksum,
     /// A summary is written, and counts as the write, before its blocks.
     SummaryFirst,
+    /// A segment is filled again before the checkpoint that does not need it is durable.
+    ReuseEarly,
 }
 
 impl Default for LfsSettings {

@@ -43,7 +43,10 @@ impl Commits {
         let most = self.shape.space_max / self.shape.files.max(1);
         if size > most {
             // A log that is full begins anew.
-            return Op::SetAttr { ino, set: crate::SetAttr { size: Some(0), ..Default::default() } };
+            return Op::SetAttr {
+                ino,
+                set: crate::SetAttr { size: Some(0), ..Default::default() },
+            };
         }
         let off = if rng.chance(0.5) { size } else { rng.below(size + 1) };
         Op::Write { ino, off, data: Data::Synthetic(len) }

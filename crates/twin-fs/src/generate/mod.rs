@@ -105,14 +105,8 @@ pub struct Spec {
 }
 
 /// All workloads.
-pub const WORKLOADS: [Spec; 6] = [
-    mixed::SPEC,
-    metadata::SPEC,
-    fill::SPEC,
-    overwrite::SPEC,
-    small_files::SPEC,
-    commits::SPEC,
-];
+pub const WORKLOADS: [Spec; 6] =
+    [mixed::SPEC, metadata::SPEC, fill::SPEC, overwrite::SPEC, small_files::SPEC, commits::SPEC];
 
 /// Draws requests.
 pub struct Generator {

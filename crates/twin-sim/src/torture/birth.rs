@@ -47,8 +47,7 @@ fn explore(scenario: &Scenario, depth: &Depth) -> Result<Explored, String> {
     };
     let log = WriteLog::new();
     let faults = FaultPlan::none();
-    let mut world =
-        World::build(scenario, before, Timing::Jitter, Time(SECS), faults, Some(&log));
+    let mut world = World::build(scenario, before, Timing::Jitter, Time(SECS), faults, Some(&log));
     let (rt, device) = (world.rt.clone(), world.device());
     let made = world.wait("mkfs", Lfs::mkfs(&rt, device, &scenario.mkfs()))?;
     made.map_err(|error| format!("mkfs: {error}"))?;

@@ -145,7 +145,11 @@ impl Recorded {
 }
 
 /// The fates to look at: those of the exploration, and random ones.
-pub(super) fn fates(point: &CrashPoint, exploration: &Exploration, rng: &mut Rng) -> Vec<Vec<Fate>> {
+pub(super) fn fates(
+    point: &CrashPoint,
+    exploration: &Exploration,
+    rng: &mut Rng,
+) -> Vec<Vec<Fate>> {
     let mut all = point.state.fates(exploration);
     let sector = u64::from(point.state.sector);
     for _ in 0..exploration.random {
@@ -240,7 +244,9 @@ impl Restart<'_> {
         oldest: usize,
     ) -> Result<(usize, World), String> {
         self.explored.failures += 1;
-        let mut world = World::new(self.scenario, platter, Timing::Instant, self.end);
+        // No two starts have the same time, and with it the same seed.
+        let start = self.end + self.explored.failures;
+        let mut world = World::new(self.scenario, platter, Timing::Instant, start);
         let recovered = world.open()?;
         self.explored.rolled += u64::from(recovered.groups > 0);
         let counted = recount(&world.disk.platter())?;

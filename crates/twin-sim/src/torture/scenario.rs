@@ -302,6 +302,7 @@ impl Scenario {
                     Sabotage::SkipFlush,
                     Sabotage::SkipChecksum,
                     Sabotage::SummaryFirst,
+                    Sabotage::ReuseEarly,
                 ];
                 let found = all.into_iter().find(|s| sabotage_name(*s) == value);
                 self.sabotage = found.ok_or_else(bad)?;
@@ -319,6 +320,7 @@ fn sabotage_name(sabotage: Sabotage) -> &'static str {
         Sabotage::SkipFlush => "skip-flush",
         Sabotage::SkipChecksum => "skip-checksum",
         Sabotage::SummaryFirst => "summary-first",
+        Sabotage::ReuseEarly => "reuse-early",
     }
 }
 
