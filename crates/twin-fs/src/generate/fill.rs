@@ -12,13 +12,16 @@ pub(super) const SPEC: Spec = Spec {
     make: |shape| {
         let clients = shape.clients.max(1) as usize;
         let scripts = vec![Script::default(); clients];
-        Box::new(Fill { shape: shape.clone(), scripts, made: 0, full: false, to_remove: 0 })
+        let shape = shape.clone();
+        Box::new(Fill { shape, scripts, listed: false, made: 0, full: false, to_remove: 0 })
     },
 };
 
 struct Fill {
     shape: Shape,
     scripts: Vec<Script>,
+    /// What is there already is known.
+    listed: bool,
     made: u64,
     /// There was no room.
     full: bool,
@@ -46,6 +49,11 @@ impl Workload for Fill {
         let nth = client as usize % self.scripts.len();
         if let Some(op) = self.scripts[nth].next() {
             return op;
+        }
+        if !std::mem::replace(&mut self.listed, true) {
+            // Names that no earlier life of this workload used.
+            self.made = rng.below(1 << 40);
+            return Op::ReadDir { dir: ROOT_INO, cookie: 0, max_bytes: 1 << 20, plus: false };
         }
         if self.to_remove == 0 && world.written_bytes() > self.shape.space_max {
             self.to_remove = 1 + world.name_count() as u64 / 10;

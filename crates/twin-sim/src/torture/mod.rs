@@ -7,19 +7,26 @@
 //! - [`mod@drive`], [`oracle`]: clients at work, and the model that follows them.
 //! - [`recount`]: the volume's accounts, counted anew from its disk.
 //! - [`crash`], [`crash_birth`]: power failures, and what a restart makes of them.
+//! - [`full`]: a volume filled until there is no room, again and again.
+//! - [`failing`]: disks that fail under clients at work.
+//! - [`damage`]: damaged images, opened and used.
 //!
 //! Start at [`run`]. The example `torture` runs scenarios from the command line.
 
 mod birth;
 mod contents;
 mod crash;
+mod damage;
 pub mod drive;
+mod failing;
+mod full;
 pub mod oracle;
 mod recount;
 mod scenario;
 mod world;
 
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use twin_fs::generate::{Generator, Shape};
 use twin_fs::model::{Dump, ModelFs};
@@ -27,7 +34,10 @@ use twin_rt::{EventDigest, Order, SECS, Time};
 
 pub use birth::crash_birth;
 pub use crash::{Depth, Explored, crash};
+pub use damage::{Damaged, damage};
 pub use drive::{Ack, Applied, Journal, drive};
+pub use failing::{Failed, failing};
+pub use full::{Filled, full};
 pub use oracle::{History, Place};
 pub use recount::{Recount, recount};
 pub use scenario::Scenario;
@@ -55,6 +65,22 @@ impl fmt::Display for Failure {
 }
 
 impl std::error::Error for Failure {}
+
+/// Runs something that must not panic.
+///
+/// # Errors
+/// What it failed with, or that it panicked.
+pub fn guarded<T>(
+    kind: &'static str,
+    scenario: &Scenario,
+    run: impl FnOnce(&Scenario) -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    let run = AssertUnwindSafe(|| run(scenario));
+    catch_unwind(run).unwrap_or_else(|_| {
+        let what = "a panic: see above".into();
+        Err(Failure { kind, scenario: scenario.clone(), what })
+    })
+}
 
 /// The command that repeats a run.
 pub fn command(kind: &str, scenario: &Scenario) -> String {

@@ -115,18 +115,25 @@ impl History {
         self.kept[promises as usize]
     }
 
+    /// The oldest state that keeps all promises.
+    pub fn kept_by_all(&self) -> usize {
+        self.kept[self.kept.len() - 1]
+    }
+
     /// Gives the model all that a volume did, in the order of effect, and compares.
     ///
     /// # Errors
     /// The first difference, in words.
     pub fn follow(&mut self, journal: &Journal) -> Result<(), String> {
         let mut model = self.last().clone();
-        for (n, applied) in journal.order.iter().enumerate() {
-            self.follow_one(&mut model, n, applied)?;
+        // Journals may follow one another.
+        let before = self.len() - 1;
+        for (n, applied) in (before..).zip(&journal.order) {
+            self.follow_one(&mut model, n, before, applied)?;
         }
         for ack in &journal.acks {
-            let newest = self.kept[self.kept.len() - 1];
-            self.kept.push(newest.max(self.promised(ack)));
+            let ack = Ack { issued: before + ack.issued, ..*ack };
+            self.kept.push(self.kept_by_all().max(self.promised(&ack)));
         }
         Ok(())
     }
@@ -135,9 +142,10 @@ impl History {
         &mut self,
         model: &mut ModelFs,
         n: usize,
+        before: usize,
         applied: &Applied,
     ) -> Result<(), String> {
-        let Applied { request, reply: Some(reply), at, last_step } = applied else {
+        let Applied { request, reply: Some(reply), at, last_step, .. } = applied else {
             return Err(format!("request {} was never answered", applied.request.id));
         };
         if self.trace {
@@ -148,7 +156,7 @@ impl History {
             .map_err(|what| format!("client {}, {:?}, in place {n}: {what}", request.client, at))?;
         self.push(model);
         if let (Some(end), Some(ino)) = (last_step, target(&request.op)) {
-            self.stepping.push((ino, n, *end));
+            self.stepping.push((ino, n, before + *end));
         }
         Ok(())
     }

@@ -169,6 +169,29 @@ impl Scenario {
         }
     }
 
+    /// A scenario that fills its volume to the brim, again and again.
+    pub fn full(seed: u64) -> Scenario {
+        let mut rng = Rng::stream(seed, "full");
+        let profile = if seed.is_multiple_of(2) { Profile::Modern } else { Profile::Classic };
+        Scenario {
+            profile,
+            size: *rng.pick(&[4 << 20, 6 << 20, 10 << 20]),
+            segment: 64 << 10,
+            streams: if profile == Profile::Classic { 1 } else { rng.range(1, 3) as u32 },
+            ops: 100,
+            fill: rng.range(90, 96) as u32,
+            think_ns: *rng.pick(&[0, MILLIS]),
+            users: false,
+            stamps: true,
+            ..Scenario::draw(seed)
+        }
+    }
+
+    /// A scenario that leaves a small volume with something of everything, to be damaged.
+    pub fn image(seed: u64) -> Scenario {
+        Scenario { size: 3 << 20, segment: 64 << 10, fill: 10, ops: 150, ..Scenario::draw(seed) }
+    }
+
     /// How its volume is made.
     pub fn mkfs(&self) -> MkfsOptions {
         let uuid = std::array::from_fn(|i| (self.seed >> (i % 8 * 8)) as u8 ^ i as u8);

@@ -157,12 +157,20 @@ impl World {
     /// # Errors
     /// If that fails.
     pub fn open(&mut self) -> Result<Recovered, String> {
+        self.try_open()?.map_err(|error| format!("opening: {error}"))
+    }
+
+    /// Opens the volume, or finds that it cannot be opened.
+    ///
+    /// # Errors
+    /// In words if opening never ends; inside, why it failed.
+    pub fn try_open(&mut self) -> Result<twin_fs::Result<Recovered>, String> {
         let (settings, lfs) = (self.scenario.settings(), self.scenario.lfs());
         let opening = Lfs::open(&self.rt, self.device(), Cpu::none(), settings, lfs);
-        let opened = self.wait("opening", opening)?;
-        let (volume, recovered) = opened.map_err(|error| format!("opening: {error}"))?;
-        self.volume = Some(volume);
-        Ok(recovered)
+        Ok(self.wait("opening", opening)?.map(|(volume, recovered)| {
+            self.volume = Some(volume);
+            recovered
+        }))
     }
 
     /// The volume, which is open.
@@ -193,10 +201,18 @@ impl World {
     /// # Errors
     /// The first operation that fails.
     pub fn dump(&mut self) -> Result<model::Dump, String> {
+        self.try_dump()?.map_err(|error| format!("walking the tree: {error}"))
+    }
+
+    /// The tree, or the first error on the way.
+    ///
+    /// # Errors
+    /// In words if walking never ends; inside, why it failed.
+    pub fn try_dump(&mut self) -> Result<twin_fs::Result<model::Dump>, String> {
         let volume = Rc::clone(self.volume());
-        let mut id = 1 << 40;
+        let mut id = 1 << 56;
         let dump = self.wait("walking", model::dump(&*volume, &mut id))?;
-        dump.map_err(|error| format!("walking the tree: {error}"))
+        Ok(dump.map_err(|error| error.error))
     }
 
     /// Closes the volume and stops everything. Gives what the disk holds then.
