@@ -49,7 +49,11 @@ impl Lfs {
         let (core2, rt) = (Rc::clone(core), core.rt.clone());
         rt.spawn("log write", async move {
             let results = join_all(pending).await;
-            drop((held, room));
+            drop(room);
+            if results.iter().any(Result::is_err) {
+                // What is not on the device has its only copy here: it stays readable.
+                progress.lost.borrow_mut().extend(held);
+            }
             for (result, place) in results.into_iter().zip(places) {
                 match result {
                     Ok(_) => inode_blocks.written(place),

@@ -155,6 +155,8 @@ pub(crate) struct Progress {
     /// Every group up to this one is durable.
     pub(crate) durable: Cell<u64>,
     pub(crate) flushing: Cell<bool>,
+    /// Frames of log writes that failed.
+    pub(crate) lost: RefCell<Vec<Rc<Frame>>>,
     pub(crate) changed: Event,
 }
 

@@ -96,7 +96,7 @@ impl World {
         let mut builder = SimDisk::builder(&rt, model).scheduler(scheduler).platter(platter);
         builder = builder.faults(faults);
         if let Some(log) = log {
-            builder = builder.log(log);
+            builder = builder.log(log).crashable();
         }
         let disk = builder.start();
         let scenario = scenario.clone();
