@@ -50,7 +50,9 @@ impl Lfs {
         rt.spawn("log write", async move {
             let results = join_all(pending).await;
             drop(room);
-            if results.iter().any(Result::is_err) {
+            if results.iter().all(Result::is_ok) {
+                held.iter().for_each(|frame| core2.cache.mark_written(frame));
+            } else {
                 // What is not on the device has its only copy here: it stays readable.
                 progress.lost.borrow_mut().extend(held);
             }

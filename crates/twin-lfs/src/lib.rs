@@ -6,7 +6,7 @@
 //! [`twin_fs::Layout`]), [`MkfsOptions`], [`LfsSettings`], [`mod@format`] (the bytes on disk). Start at
 //! [`Lfs::mkfs`] and [`Lfs::open`], then read `build` (how dirty state becomes a log write),
 //! `commit` (how it becomes durable), `recover` (how it is found again) and `cleaner`. [`check`]
-//! looks at all of it without the volume's code.
+//! looks at all of it without the volume's code, and [`dump`] shows it.
 //!
 //! What holds always:
 //! - A log write is a snapshot of the whole volume at an instant; recovery finds the last whole
@@ -20,6 +20,7 @@ mod build;
 pub mod check;
 pub mod cleaner;
 mod commit;
+pub mod dump;
 pub mod format;
 mod inode_blocks;
 mod inode_map;

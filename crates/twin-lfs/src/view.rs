@@ -12,17 +12,20 @@ use twin_cache::Lbn;
 use twin_disk::{Block, BlockDevice, Bytes, Class, Io, Origin, gather};
 use twin_fs::dinode::Dinode;
 use twin_fs::shape::{PointerFormat, Ptr};
-use twin_fs::{Cpu, FsError, Ino, Inode, Result, Settings, Volume};
+use twin_fs::{Cpu, FsError, Ino, Inode, Result, Settings, Timestamp, Volume};
 use twin_rt::Rt;
 
 use crate::format::{
-    CHECKPOINT_BYTES, Checkpoint, HeadPos, IMAP_ENTRY_BYTES, SUPERBLOCK_BYTES, SegEntry, Superblock,
+    CHECKPOINT_BYTES, Checkpoint, HeadPos, IMAP_ENTRY_BYTES, SUPERBLOCK_BYTES, SegEntry, Summary,
+    Superblock,
 };
-use crate::lfs::{Lfs, LfsSettings};
+use crate::lfs::{IFILE_INO, Lfs, LfsSettings};
 use crate::recover::Recovered;
 
 /// How much is read at once when reads follow one another, in bytes.
 const SEQUENTIAL_READ: u64 = 128 << 10;
+/// The least that is read to look at a summary, in bytes.
+const SUMMARY_READ: u32 = 4096;
 
 /// Where the log and its tables stand: as a checkpoint says, or as roll-forward left it.
 pub(crate) struct Standing {
@@ -53,6 +56,23 @@ impl Standing {
             heads: checkpoint.heads.clone(),
             serial: checkpoint.serial,
             picked: checkpoint.picked.clone(),
+            table: None,
+            blocks: BTreeMap::new(),
+            inodes: BTreeMap::new(),
+        }
+    }
+
+    /// Nothing is known of the volume but its superblock.
+    pub(crate) fn unknown(sb: &Superblock) -> Standing {
+        let ifile = Dinode::new(&sb.shape, IFILE_INO, 0, 0, Timestamp::default());
+        Standing {
+            ifile,
+            free_head: 0,
+            free_inodes: 0,
+            orphans: 0,
+            heads: Vec::new(),
+            serial: u64::MAX,
+            picked: Vec::new(),
             table: None,
             blocks: BTreeMap::new(),
             inodes: BTreeMap::new(),
@@ -221,6 +241,52 @@ impl View {
     pub(crate) fn decode_inode(&self, raw: &[u8], at: u64) -> Result<Dinode> {
         let decoded = Dinode::decode(&self.sb.shape, raw, self.frags);
         decoded.map_err(|what| FsError::corrupt(at, what))
+    }
+
+    /// The inode in bytes found at byte `at`, if it is the one that the inode map leads to; or the
+    /// one that roll-forward made of it.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub(crate) fn inode_in(
+        &self,
+        raw: &[u8],
+        at: u64,
+        ino: Ino,
+        generation: u32,
+        crc: u32,
+    ) -> Result<Dinode> {
+        if self.is_wide() && crc32c::crc32c(raw) != crc {
+            return Err(FsError::corrupt(at, "it does not match the checksum in the inode map"));
+        }
+        let d = self.decode_inode(raw, at)?;
+        if (d.ino, d.generation) != (ino, generation) {
+            let what = format!(
+                "the inode map says life {generation}, there is inode {} in life {}",
+                d.ino, d.generation
+            );
+            return Err(FsError::corrupt(at, what));
+        }
+        Ok(self.standing.inode(ino).cloned().unwrap_or(d))
+    }
+
+    /// The sound summary at an offset of a segment, if there is one.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub(crate) async fn summary_at(&self, segment: u32, offset: u32) -> Result<Option<Summary>> {
+        let Some(left) = self.sb.segment_size.checked_sub(offset).filter(|&left| left > 0) else {
+            return Ok(None);
+        };
+        let at = self.sb.segment_start(segment) + u64::from(offset);
+        let head = self.read(at, SUMMARY_READ.min(left).into()).await?.to_bytes();
+        let Some(len) = Summary::len_of(&head) else { return Ok(None) };
+        let len = len.min(left as usize);
+        let raw = match len <= head.len() {
+            true => head,
+            false => self.read(at, len as u64).await?.to_bytes(),
+        };
+        Ok(Summary::decode(&self.sb, &raw, left))
     }
 
     /// True if pointers carry checksums.

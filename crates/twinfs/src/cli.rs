@@ -13,7 +13,8 @@ use crate::size::Size;
     twinfs mkfs --layout lfs --size 4G disk.img   make a volume in a file\n  \
     mkdir -p mnt && twinfs mount disk.img mnt     use it\n  \
     twinfs umount mnt                             write it out and stop\n  \
-    twinfs check disk.img                         see that it is sound")]
+    twinfs check disk.img                         see that it is sound\n  \
+    twinfs dump disk.img                          look inside")]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -26,6 +27,7 @@ pub(crate) enum Command {
     Mount(Mount),
     Umount(Umount),
     Check(Check),
+    Dump(Dump),
     Stat(Stat),
     Record(Record),
     Replay(Replay),
@@ -95,16 +97,20 @@ pub(crate) struct Mount {
     #[arg(long, short)]
     pub(crate) read_only: bool,
     /// Memory for blocks.
-    #[arg(long, default_value = "64M")]
+    #[arg(long, default_value = "256M")]
     pub(crate) cache: Size,
-    /// Let the kernel collect writes before it passes them on: good for large sequential writes,
-    /// bad for many small files.
+    /// Pass every write on at once: a full volume then says so in the write itself. Otherwise the
+    /// kernel collects writes, and fsync or close says it. Recording implies it, so that writes
+    /// are written down as they were made.
     #[arg(long)]
-    pub(crate) writeback: bool,
+    pub(crate) write_through: bool,
     /// Let other users in (an ordinary user needs user_allow_other in /etc/fuse.conf). Root's
     /// mounts always do.
     #[arg(long)]
     pub(crate) allow_other: bool,
+    /// Microseconds to look for the next request before sleeping.
+    #[arg(long, value_name = "MICROSECONDS", default_value_t = 200)]
+    pub(crate) spin: u32,
     /// Use ordinary I/O through the host's page cache, not direct I/O.
     #[arg(long)]
     pub(crate) buffered: bool,
@@ -281,6 +287,63 @@ pub(crate) struct Check {
     pub(crate) quiet: bool,
     /// The image file or block device.
     pub(crate) image: PathBuf,
+}
+
+/// What `twinfs dump` can show.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Structure {
+    /// What the volume is and where it stands, in short.
+    Overview,
+    /// Every field of the superblock, and its copies.
+    Superblock,
+    /// Every copy of both checkpoint slots.
+    Checkpoints,
+    /// The segment usage table: how much of each segment is live.
+    Segments,
+    /// The log: partial segments of all segments, or with a segment's number all blocks in it.
+    Summaries,
+    /// The ifile: its inode, and which of its blocks holds what.
+    Ifile,
+    /// All inodes in use.
+    Inodes,
+    /// An inode: its map entry, fields, pointers and attributes. Needs a number or a path.
+    Inode,
+    /// The entries of a directory. Needs a number or a path; the root is 2 or /.
+    Dir,
+    /// Where the blocks of a file are. Needs a number or a path.
+    FileMap,
+}
+
+/// Show what is on a volume that is not mounted, structure by structure; nothing is written.
+///
+/// Works on damaged volumes: what cannot be read is told on standard error with its place (in
+/// JSON, in `problems`), the rest is shown. Exits with 0 only if all that was asked for could be
+/// read. A volume that was not unmounted is shown as the next mount will find it, unless
+/// --checkpointed is given. Places are bytes of the image, times are in UTC (in JSON seconds since
+/// 1970). docs/ondisk-lfs.md describes every structure under the same names.
+#[derive(Args)]
+#[command(after_help = "Examples, from the outside in:\n  \
+    twinfs dump disk.img                          what it is and where it stands\n  \
+    twinfs dump disk.img segments                 how full each segment is\n  \
+    twinfs dump disk.img summaries 3              what was written to segment 3, what is live\n  \
+    twinfs dump disk.img dir /                    names and their inodes\n  \
+    twinfs dump disk.img inode /src/main.c        an inode by its path\n  \
+    twinfs dump disk.img file-map 17              where the blocks of inode 17 are\n  \
+    twinfs dump --json disk.img inode 17 | jq .inode.size")]
+pub(crate) struct Dump {
+    /// Print JSON: an object with a member for each structure or table, and `problems`.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Show the state of the newest checkpoint, without what the log has after it.
+    #[arg(long)]
+    pub(crate) checkpointed: bool,
+    /// The image file or block device.
+    pub(crate) image: PathBuf,
+    /// What to show.
+    #[arg(value_enum, default_value = "overview")]
+    pub(crate) what: Structure,
+    /// Which one: a segment's number; an inode's number, or a path on the volume as /src/main.c.
+    pub(crate) which: Option<String>,
 }
 
 /// Show what a volume is and how full: of an image that is not mounted.

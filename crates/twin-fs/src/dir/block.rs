@@ -3,7 +3,8 @@
 //! Contract: a directory is a sequence of bytes made of *chunks*; entries fill a chunk without
 //! gaps and never cross it. In the classic profile a chunk is 512 bytes, so that a sector either
 //! has a change or has not (McKusick, Joy, Leffler and Fabry 1984, section 3.4), and a directory
-//! grows by chunks; in the modern one a chunk is a whole block but for a tail with its checksum.
+//! grows by chunks; in the modern one a chunk is a whole block but for a tail that is kept for later
+//! (the pointer to the block has its checksum).
 //!
 //! An entry never moves once it is placed: removing one gives its space to the entry before it
 //! (to an entry without inode, if it is the first of its chunk), adding one takes the spare space
@@ -26,10 +27,8 @@ use crate::{FsError, Ino, NAME_MAX, mode};
 
 /// Bytes of a chunk in the classic profile (4.4BSD's `DIRBLKSIZ`).
 pub const CLASSIC_CHUNK: usize = 512;
-/// Bytes at the end of a modern block: [`TAIL_MAGIC`] and a CRC-32C.
+/// Bytes at the end of a modern block that are zero.
 pub const TAIL: usize = 8;
-/// First word of a modern block's tail: "tdir".
-pub const TAIL_MAGIC: u32 = u32::from_le_bytes(*b"tdir");
 /// The largest modern block: lengths of entries have 16 bits.
 pub const MODERN_BLOCK_MAX: usize = 65536;
 
@@ -38,7 +37,7 @@ pub const MODERN_BLOCK_MAX: usize = 65536;
 pub enum Format {
     /// 4.4BSD's: 32-bit inode numbers, chunks of 512 bytes. Works on any number of chunks.
     Classic,
-    /// 64-bit inode numbers, a chunk a block, with a checksum. Works on one whole block.
+    /// 64-bit inode numbers, a chunk a block. Works on one whole block.
     Modern,
 }
 
@@ -376,8 +375,7 @@ impl Format {
     }
 
     /// Checks every field of a block. `first` is the directory's own inode number if it is the
-    /// first block, which begins with `.` and `..`; no other entry is called so. Checksums are
-    /// [`check_seal`]'s.
+    /// first block, which begins with `.` and `..`; no other entry is called so.
     ///
     /// # Errors
     /// [`DirError`] names the first byte that is wrong.
@@ -471,39 +469,6 @@ impl Format {
 
 fn no_entry(offset: usize) -> DirError {
     DirError { offset, what: "no entry begins here" }
-}
-
-/// Writes the tail of a modern block: to be called after its last change, before it is written.
-/// The checksum covers the directory's inode number and the block's logical number, so that a
-/// block at the wrong place is found.
-pub fn seal(block: &mut [u8], ino: Ino, lbn: u64) {
-    let at = block.len() - TAIL;
-    block[at..at + 4].copy_from_slice(&TAIL_MAGIC.to_le_bytes());
-    let crc = checksum(&block[..at + 4], ino, lbn).to_le_bytes();
-    block[at + 4..].copy_from_slice(&crc);
-}
-
-/// Checks the tail of a modern block.
-///
-/// # Errors
-/// [`DirError`] if the checksum does not fit the bytes and the place.
-pub fn check_seal(block: &[u8], ino: Ino, lbn: u64) -> Result<(), DirError> {
-    let Some(at) = block.len().checked_sub(TAIL) else {
-        return Err(DirError { offset: 0, what: "too short to be one" });
-    };
-    if block[at..at + 4] != TAIL_MAGIC.to_le_bytes() {
-        return Err(DirError { offset: at, what: "not a directory block" });
-    }
-    if block[at + 4..] != checksum(&block[..at + 4], ino, lbn).to_le_bytes() {
-        return Err(DirError { offset: at + 4, what: "the checksum does not fit" });
-    }
-    Ok(())
-}
-
-pub(super) fn checksum(bytes: &[u8], ino: Ino, lbn: u64) -> u32 {
-    let crc = crc32c::crc32c(&ino.to_le_bytes());
-    let crc = crc32c::crc32c_append(crc, &lbn.to_le_bytes());
-    crc32c::crc32c_append(crc, bytes)
 }
 
 #[cfg(test)]

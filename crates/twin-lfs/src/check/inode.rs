@@ -121,18 +121,7 @@ impl Checker<'_> {
     /// roll-forward made of it.
     fn identify(&self, ino: Ino, at: u64, raw: &Bytes) -> Result<Dinode, FsError> {
         let node = &self.nodes[ino as usize];
-        if self.view.is_wide() && crc32c::crc32c(raw) != node.crc {
-            return Err(FsError::corrupt(at, "it does not match the checksum in the inode map"));
-        }
-        let d = self.view.decode_inode(raw, at)?;
-        if (d.ino, d.generation) != (ino, node.generation) {
-            let what = format!(
-                "the inode map says life {}, there is inode {} in life {}",
-                node.generation, d.ino, d.generation
-            );
-            return Err(FsError::corrupt(at, what));
-        }
-        Ok(self.view.standing.inode(ino).cloned().unwrap_or(d))
+        self.view.inode_in(raw, at, ino, node.generation, node.crc)
     }
 
     /// An inode, read for itself.

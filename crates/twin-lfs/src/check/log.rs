@@ -17,8 +17,6 @@ use super::{Checker, Finding, Kind, Phase, Severity, State};
 use crate::format::{BlockInfo, Placed, Profile, Summary, What};
 use crate::lfs::IFILE_INO;
 
-/// The least that is read to look at a summary, in bytes.
-const SUMMARY_READ: u32 = 4096;
 /// The most that one request reads of a segment, in bytes.
 const READ_MAX: u64 = 4 << 20;
 
@@ -211,19 +209,12 @@ impl Checker<'_> {
         offset: u32,
         whole: Option<&[Block]>,
     ) -> Option<Summary> {
-        let sb = &self.view.sb;
-        let left = sb.segment_size.checked_sub(offset).filter(|&left| left > 0)?;
-        if let Some(blocks) = whole {
-            return crate::cleaner::summary_at(sb, blocks, offset);
+        match whole {
+            Some(blocks) => crate::cleaner::summary_at(&self.view.sb, blocks, offset),
+            // A place that cannot be read has no summary; that something live is there unnamed
+            // will be told.
+            None => self.view.summary_at(segment, offset).await.ok().flatten(),
         }
-        let at = sb.segment_start(segment) + u64::from(offset);
-        let head = self.view.read(at, SUMMARY_READ.min(left).into()).await.ok()?.to_bytes();
-        let len = Summary::len_of(&head)?.min(left as usize);
-        let raw = match len <= head.len() {
-            true => head,
-            false => self.view.read(at, len as u64).await.ok()?.to_bytes(),
-        };
-        Summary::decode(sb, &raw, left)
     }
 
     /// Adds up what a partial segment names, and compares checksums.

@@ -31,7 +31,7 @@ mod inode;
 mod log;
 mod map;
 mod names;
-mod start;
+pub(crate) mod start;
 #[cfg(test)]
 mod tests;
 mod tree;

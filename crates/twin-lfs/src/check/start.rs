@@ -39,7 +39,10 @@ pub(super) async fn open(
     Ok(Some(View::new(device, sb, standing)))
 }
 
-async fn superblocks(device: &dyn BlockDevice, report: &mut Report) -> Result<Superblock> {
+pub(crate) async fn superblocks(
+    device: &dyn BlockDevice,
+    report: &mut Report,
+) -> Result<Superblock> {
     let size = device.info().size;
     if size < 4 * SUPERBLOCK_BYTES {
         return Err(FsError::corrupt(0, "the device is too small to hold a volume"));
@@ -73,7 +76,7 @@ async fn superblocks(device: &dyn BlockDevice, report: &mut Report) -> Result<Su
 }
 
 /// Reads all copies of both slots; gives the newest sound one.
-async fn checkpoints(
+pub(crate) async fn checkpoints(
     device: &dyn BlockDevice,
     sb: &Superblock,
     report: &mut Report,

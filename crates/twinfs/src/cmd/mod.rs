@@ -2,6 +2,7 @@
 
 mod check;
 mod compare;
+mod dump;
 mod manual;
 mod mkfs;
 mod mount;
@@ -25,6 +26,7 @@ pub(crate) fn run(command: Command) -> Outcome {
         Command::Mount(args) => mount::run(args),
         Command::Umount(args) => umount::run(&args),
         Command::Check(args) => check::run(&args),
+        Command::Dump(args) => dump::run(&args),
         Command::Stat(args) => stat::run(&args),
         Command::Record(args) => record::run(args),
         Command::Replay(args) => replay::run(&args),

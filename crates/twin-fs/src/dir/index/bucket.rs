@@ -3,7 +3,7 @@
 //! | byte | field | |
 //! |------|-------|-|
 //! | 0 | magic u32 | "tdhb" |
-//! | 4 | crc u32 | see [`super::seal`] |
+//! | 4 | zero u32 | the pointer to the block has its checksum |
 //! | 8 | bucket u32 | whose block it is; all ones: a free block |
 //! | 12 | count u32 | |
 //! | 16 | next u32 | the next block of the bucket, or the next free one; 0 for none |

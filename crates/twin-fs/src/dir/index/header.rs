@@ -3,7 +3,7 @@
 //! | byte | field | |
 //! |------|-------|-|
 //! | 0 | magic u32 | "tdhx" |
-//! | 4 | crc u32 | see [`super::seal`] |
+//! | 4 | zero u32 | the pointer to the block has its checksum |
 //! | 8 | version u32 | 1 |
 //! | 12 | block size u32 | |
 //! | 16 | key 2 × u64 | of the name hash |
@@ -179,7 +179,7 @@ impl Header {
     pub(super) fn store(&self, frames: &mut impl Frames) {
         let stored = frames.write(0, |block| {
             let words = [MAGIC, 0, VERSION, self.block_size];
-            for (at, word) in words.iter().enumerate().filter(|(at, _)| *at != 1) {
+            for (at, word) in words.iter().enumerate() {
                 block[at * 4..at * 4 + 4].copy_from_slice(&word.to_le_bytes());
             }
             block[16..24].copy_from_slice(&self.key[0].to_le_bytes());

@@ -385,23 +385,6 @@ fn give_block(frames: &mut impl Frames, header: &mut Header, lbn: u64) {
     header.free = lbn;
 }
 
-/// Writes the checksum of an index block: to be called after its last change, before it is
-/// written. It covers the index's inode number and the block's logical number.
-pub fn seal(block: &mut [u8], ino: crate::Ino, lbn: u64) {
-    let crc = super::block::checksum(&block[8..], ino, lbn);
-    block[4..8].copy_from_slice(&crc.to_le_bytes());
-}
-
-/// Checks the checksum of an index block.
-///
-/// # Errors
-/// [`IndexError`] if it does not fit the bytes and the place.
-pub fn check_seal(block: &[u8], ino: crate::Ino, lbn: u64) -> Result<(), IndexError> {
-    let fits = block.len() >= 8
-        && block[4..8] == super::block::checksum(&block[8..], ino, lbn).to_le_bytes();
-    if fits { Ok(()) } else { Err(IndexError { lbn, what: "the checksum does not fit" }) }
-}
-
 /// The plainest [`Frames`]: a map of blocks.
 #[derive(Clone, Debug, Default)]
 pub struct BlockMap(BTreeMap<u64, Vec<u8>>);

@@ -1,0 +1,186 @@
+//! `twinfs dump`.
+
+mod json;
+mod text;
+
+use std::io::Write;
+use std::path::Path;
+use std::process::ExitCode;
+use std::rc::Rc;
+
+use twin_disk::BlockDevice;
+use twin_host::{FileDevice, Host, HostOptions, ImageOptions};
+use twin_lfs::dump::{As, File, Sink, What, dump};
+
+use super::Outcome;
+use crate::cli::{Dump, Structure};
+
+pub(crate) fn run(args: &Dump) -> Outcome {
+    let what = what(args.what, args.which.as_deref())?;
+    let state = if args.checkpointed { As::Checkpointed } else { As::Recovered };
+    let out = std::io::BufWriter::new(std::io::stdout().lock());
+    let problems = if args.json {
+        let mut sink = json::Json::new(out);
+        run_into(&args.image, &what, state, &mut sink)?;
+        sink.finish().map(|()| sink.problems())
+    } else {
+        let mut sink = text::Text::new(out, std::io::stderr());
+        run_into(&args.image, &what, state, &mut sink)?;
+        sink.finish().map(|()| sink.problems())
+    };
+    match problems {
+        Ok(0) => Ok(ExitCode::SUCCESS),
+        Ok(_) => Ok(ExitCode::FAILURE),
+        // A reader that has gone (`| head`) is no error.
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
+        Err(error) => Err(format!("standard output: {error}")),
+    }
+}
+
+fn run_into(image: &Path, what: &What, state: As, sink: &mut dyn Sink) -> Result<(), String> {
+    let host = Host::start(HostOptions::default()).map_err(|e| e.to_string())?;
+    let options = ImageOptions { read_only: true, ..ImageOptions::default() };
+    let device = FileDevice::open(&host, image, &options).map_err(|e| e.to_string())?;
+    let device: Rc<dyn BlockDevice> = Rc::new(device);
+    let work = dump(host.rt(), device, what, state, sink);
+    let done = host.rt().block_on(work).map_err(|e| e.to_string())?;
+    done.map_err(|e| format!("{}: {e}", image.display()))
+}
+
+/// What the arguments name.
+fn what(structure: Structure, which: Option<&str>) -> Result<What, String> {
+    let segment = |text: &str| {
+        text.parse().map_err(|_| format!("{text:?} is no segment's number: see `segments`"))
+    };
+    let file = || match which {
+        Some(path) if path.starts_with('/') => Ok(File::Path(path.as_bytes().to_vec())),
+        Some(number) => number.parse().map(File::Ino).map_err(|_| {
+            format!("{number:?} is neither an inode's number nor a path that begins with /")
+        }),
+        None => Err("which one? Give an inode's number (see `inodes`), or a path as /".into()),
+    };
+    let what = match structure {
+        Structure::Overview => What::Overview,
+        Structure::Superblock => What::Superblock,
+        Structure::Checkpoints => What::Checkpoints,
+        Structure::Segments => What::Segments,
+        Structure::Summaries => What::Summaries(which.map(segment).transpose()?),
+        Structure::Ifile => What::Ifile,
+        Structure::Inodes => What::Inodes,
+        Structure::Inode => What::Inode(file()?),
+        Structure::Dir => What::Directory(file()?),
+        Structure::FileMap => What::FileMap(file()?),
+    };
+    let takes_which =
+        matches!(what, What::Summaries(_) | What::Inode(_) | What::Directory(_) | What::FileMap(_));
+    match which {
+        Some(which) if !takes_which => {
+            Err(format!("there is only one of these: what is {which:?}?"))
+        }
+        _ => Ok(what),
+    }
+}
+
+/// Remembers the first failure of a writer, so that sinks need not stop.
+struct Writer<W> {
+    out: W,
+    failed: Option<std::io::Error>,
+}
+
+impl<W: Write> Writer<W> {
+    fn new(out: W) -> Writer<W> {
+        Writer { out, failed: None }
+    }
+
+    fn put(&mut self, text: &str) {
+        if self.failed.is_none() {
+            self.failed = self.out.write_all(text.as_bytes()).err();
+        }
+    }
+
+    fn finish(&mut self) -> std::io::Result<()> {
+        match self.failed.take() {
+            Some(error) => Err(error),
+            None => self.out.flush(),
+        }
+    }
+}
+
+/// A name as text: bytes that are not printable are escaped as in C.
+fn printable(name: &[u8]) -> String {
+    let mut text = String::new();
+    for chunk in name.utf8_chunks() {
+        for c in chunk.valid().chars() {
+            match c {
+                '\\' => text.push_str("\\\\"),
+                c if c.is_control() => {
+                    let mut bytes = [0; 4];
+                    c.encode_utf8(&mut bytes)
+                        .bytes()
+                        .for_each(|b| text.push_str(&format!("\\x{b:02x}")));
+                }
+                c => text.push(c),
+            }
+        }
+        chunk.invalid().iter().for_each(|b| text.push_str(&format!("\\x{b:02x}")));
+    }
+    text
+}
+
+/// A time of day in UTC, and the nanoseconds.
+fn utc(secs: i64, nanos: u32) -> String {
+    let (day, second) = (secs.div_euclid(86_400), secs.rem_euclid(86_400));
+    // Days from 1 March of the year 0, in eras of 400 years of 146,097 days.
+    let shifted = i128::from(day) + 719_468;
+    let (era, day_of_era) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
+    let year_of_era =
+        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month + 2) / 5 + 1;
+    let (year, month) = match month < 10 {
+        true => (era * 400 + year_of_era, month + 3),
+        false => (era * 400 + year_of_era + 1, month - 9),
+    };
+    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}.{nanos:09}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn days_are_those_of_the_calendar() {
+        assert_eq!(utc(0, 5), "1970-01-01 00:00:00.000000005");
+        assert_eq!(utc(951_782_399, 0), "2000-02-28 23:59:59.000000000");
+        assert_eq!(utc(951_782_400, 0), "2000-02-29 00:00:00.000000000");
+        assert_eq!(utc(-1, 0), "1969-12-31 23:59:59.000000000");
+        assert_eq!(utc(4_107_542_399, 0), "2100-02-28 23:59:59.000000000");
+        assert_eq!(utc(4_107_542_400, 0), "2100-03-01 00:00:00.000000000");
+        utc(i64::MIN, u32::MAX);
+        utc(i64::MAX, 0);
+    }
+
+    #[test]
+    fn names_of_any_bytes_are_printable() {
+        assert_eq!(printable("für".as_bytes()), "für");
+        assert_eq!(printable(b"a\nb\xff\\\x1b"), "a\\x0ab\\xff\\\\\\x1b");
+    }
+
+    #[test]
+    fn what_is_missing_or_too_much_is_told() {
+        assert_eq!(what(Structure::Summaries, None), Ok(What::Summaries(None)));
+        assert_eq!(what(Structure::Inode, Some("7")), Ok(What::Inode(File::Ino(7))));
+        let path = Ok(What::Directory(File::Path(b"/a".to_vec())));
+        assert_eq!(what(Structure::Dir, Some("/a")), path);
+        for (structure, which) in [
+            (Structure::Inode, None),
+            (Structure::Inode, Some("a")),
+            (Structure::Summaries, Some("-1")),
+            (Structure::Segments, Some("3")),
+        ] {
+            assert!(what(structure, which).is_err(), "{structure:?} {which:?}");
+        }
+    }
+}
