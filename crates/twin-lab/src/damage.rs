@@ -84,8 +84,13 @@ fn twist(op: &mut Op, rng: &mut Rng) {
         Op::Forget { ino, count } => (*ino, *count) = (odd(rng), odd(rng)),
         other => {
             let (ino, off, len) = (3 + rng.below(9), odd(rng), odd(rng));
-            let all = [Fallocate::Allocate, Fallocate::PunchHole, Fallocate::ZeroRange];
-            *other = Op::Fallocate { ino, off, len, mode: *rng.pick(&all) };
+            let keep_size = rng.chance(0.5);
+            let mode = match rng.below(3) {
+                0 => Fallocate::Allocate { keep_size },
+                1 => Fallocate::PunchHole,
+                _ => Fallocate::ZeroRange { keep_size },
+            };
+            *other = Op::Fallocate { ino, off, len, mode };
         }
     }
 }
@@ -133,7 +138,7 @@ pub fn damaged_trace(seed: u64, damaged: &mut Damaged) -> Result<(), String> {
         while let Ok(Some(_)) = reader.next_record() {}
     }
     let config = Config::parse("lfs-ssd:size=32M,cache=4M").map_err(|error| error.to_string())?;
-    let pace = if rng.chance(0.5) { Pace::Asap } else { Pace::default() };
+    let pace = if rng.chance(0.5) { Pace::Asap } else { Pace::Recorded { speed: 10.0 } };
     match simulate(&config, &Workload::Trace(Arc::from(bytes)), pace) {
         Ok(_) => damaged.used += 1,
         Err(error) if error.to_string().is_empty() => return Err("an error without words".into()),

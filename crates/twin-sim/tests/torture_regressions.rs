@@ -112,3 +112,35 @@ fn what_could_not_be_written_stays_readable() {
         }
     }
 }
+
+/// A directory block that failed its check stayed in memory, and the next one to come took it for
+/// checked; blocks that the cleaner brought in were never checked. An insertion that was planned
+/// then found no room, which ended the program.
+#[test]
+fn a_damaged_directory_block_is_refused_each_time() {
+    let scenario: Scenario = "seed=11,profile=classic,size=3145728,streams=1,workload=small_files,\
+                              ops=150,shuffled=1,think-ns=1000000,fill=10,space=1048576,\
+                              write=6000,cache=524288,inodes=30,checkpoint=3,victim=greedy,\
+                              age-ns=5000000"
+        .parse()
+        .unwrap();
+    if let Err(failure) = torture::damage(&scenario, 200) {
+        panic!("{failure}");
+    }
+}
+
+/// A restart had to free what lost its name, on a volume so full that this waited for the cleaner,
+/// which was started only afterwards.
+#[test]
+fn a_restart_on_a_nearly_full_volume_has_its_cleaner() {
+    let scenario: Scenario =
+        "seed=1289,size=4194304,workload=fill,ops=150,clients=5,users=0,fill=80,\
+                              space=307200,files=10,cache=524288,inodes=4,victim=greedy,\
+                              age-ns=5000000"
+            .parse()
+            .unwrap();
+    let depth = Depth { points: 150, work_every: u64::MAX, ..Depth::default() };
+    if let Err(failure) = torture::crash(&scenario, &depth) {
+        panic!("{failure}");
+    }
+}

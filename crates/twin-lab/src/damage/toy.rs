@@ -147,7 +147,8 @@ fn requests(rng: &mut Rng) -> VecDeque<Request> {
 pub(super) fn flight(seed: u64) -> Result<Vec<u8>, String> {
     let mkfs = Rt::new(ClockOnly::default(), seed);
     let disk = Rc::new(MemDisk::new(SIZE));
-    let making = Lfs::mkfs(&mkfs, Rc::clone(&disk) as _, &MkfsOptions::modern([7; 16]));
+    let options = MkfsOptions::modern([7; 16]);
+    let making = Lfs::mkfs(&mkfs, Rc::clone(&disk) as _, &options);
     mkfs.block_on(making).map_err(|e| e.to_string())?.map_err(|e| e.to_string())?;
     mkfs.crash();
     let mut rng = Rng::stream(seed, "toy");
