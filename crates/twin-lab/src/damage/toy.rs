@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 
 use twin_disk::{
-    BlockDevice, Completion, DeviceInfo, Io, IoKind, MemDisk, Pending, Recorded, pending,
+    BlockDevice, Class, Completion, DeviceInfo, Io, IoKind, MemDisk, Pending, Recorded, pending,
 };
 use twin_fs::{Cpu, Data, Op, ROOT_INO, Request, Settings};
 use twin_lfs::{Lfs, LfsSettings, MkfsOptions};
@@ -83,7 +83,9 @@ impl ToyDriver {
             IoKind::Flush | IoKind::Discard => Ok(Vec::new()),
         };
         drop(platter);
-        self.write(|writer| writer.complete(id, io.class, false, &result));
+        // A read of both kinds steers the run as metadata does.
+        let class = if io.class == Class::Data { Class::Data } else { Class::Meta };
+        self.write(|writer| writer.complete(id, class, false, &result));
         completion.done(result);
     }
 
