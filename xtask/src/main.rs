@@ -1,4 +1,4 @@
-//! The project's own chores: `cargo xtask tidy`, `cargo xtask test`, `cargo xtask e2e`.
+//! The project's own chores: `cargo xtask tidy`, `test`, `e2e`, `soak`, `golden`.
 //!
 //! Uses no crate of the project, so that it builds in seconds and can judge a tree that does
 //! not build.
@@ -7,6 +7,7 @@ mod clock;
 mod e2e;
 mod processes;
 mod rust;
+mod soak;
 mod suite;
 mod tidy;
 mod totals;
@@ -24,6 +25,16 @@ usage: cargo xtask COMMAND
   test [OPTIONS]            run all tests: tidy, format, lints, docs, cargo test, end to end
   e2e [OPTIONS] [NAME...]   run the mounted program under real work; all scenarios or those named
   e2e --list                tell the scenarios
+  soak KIND [--seeds A..B] [--minutes N]
+                            go on where the seeded tests end, ten minutes if not told otherwise;
+                            a failure prints the command that repeats it. KIND is
+                              crash   power failures at every write of random runs
+                              full    volumes filled until there is no room, again and again
+                              faults  failing disks under clients at work
+                              images  damaged images, opened, walked and used
+                              traces  damaged traces and flight logs, replayed
+  golden                    accept what the simulator measures now: writes the golden tables anew
+                            (say why in the commit)
 
 options of test and e2e:
   --full          the full sizes (half an hour or so)
@@ -39,6 +50,8 @@ enum Task {
     Test(e2e::Options),
     EndToEnd(e2e::Options),
     List,
+    Soak(soak::Options),
+    Golden,
 }
 
 fn main() -> ExitCode {
@@ -75,6 +88,8 @@ fn perform(task: Task) -> Result<Totals, String> {
         Task::Tidy => tree::Project::read(&root).map(|project| tidy::run(&project)),
         Task::Test(options) => Ok(suite::run(&root, &options)),
         Task::EndToEnd(options) => e2e::run(&root, &options),
+        Task::Soak(options) => soak::run(&root, &options),
+        Task::Golden => suite::golden(&root),
         Task::List => {
             for scenario in e2e::SCENARIOS {
                 println!("{:<10} {}", scenario.name, scenario.about);
@@ -86,6 +101,10 @@ fn perform(task: Task) -> Result<Totals, String> {
 
 fn parse(words: &[String]) -> Result<Task, String> {
     let mut words = words.iter().map(String::as_str);
+    if words.clone().next() == Some("soak") {
+        let rest: Vec<&str> = words.skip(1).collect();
+        return soak::parse(&rest).map(Task::Soak);
+    }
     let task = words.next().ok_or("say what to do")?;
     let mut options = e2e::Options { seed: 1, ..e2e::Options::default() };
     let mut list = false;
@@ -109,8 +128,10 @@ fn parse(words: &[String]) -> Result<Task, String> {
         }
     }
     match (task, list) {
-        ("tidy", false) if options == (e2e::Options { seed: 1, ..Default::default() }) => {
-            Ok(Task::Tidy)
+        (plain @ ("tidy" | "golden"), false)
+            if options == (e2e::Options { seed: 1, ..Default::default() }) =>
+        {
+            Ok(if plain == "tidy" { Task::Tidy } else { Task::Golden })
         }
         ("test", false) => Ok(Task::Test(options)),
         ("e2e", false) => Ok(Task::EndToEnd(options)),
@@ -138,6 +159,8 @@ mod tests {
         };
         assert_eq!(parsed("e2e --full git --seed 7"), Ok(Task::EndToEnd(options)));
         assert_eq!(parsed("e2e --list"), Ok(Task::List));
+        assert_eq!(parsed("golden"), Ok(Task::Golden));
+        assert!(matches!(parsed("soak full --minutes 2"), Ok(Task::Soak(_))));
         assert!(matches!(parsed("test --keep"), Ok(Task::Test(options)) if options.keep));
     }
 
@@ -148,6 +171,8 @@ mod tests {
             ("fly", "fly"),
             ("tidy --full", "tidy"),
             ("test git", "git"),
+            ("golden --full", "golden"),
+            ("soak the car", "the"),
             ("e2e --seed x", "x"),
             ("e2e --seed", "--seed"),
             ("e2e --fast", "--fast"),

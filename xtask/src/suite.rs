@@ -60,6 +60,14 @@ pub(crate) fn run(root: &Path, options: &e2e::Options) -> Totals {
     all
 }
 
+/// Writes the golden tables anew: runs the tests that keep them, told to accept what they see.
+pub(crate) fn golden(root: &Path) -> Result<Totals, String> {
+    let test = ["test", "--release", "--locked", "-p", "twin-lab", "golden"];
+    let mut command = cargo(root, &test);
+    command.env("TWINFS_BLESS", "1");
+    counted(command, LIMIT)
+}
+
 fn cargo(root: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(arguments).current_dir(root);

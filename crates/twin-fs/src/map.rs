@@ -5,6 +5,7 @@
 //! hold a pass of the [`ReadGate`](crate::core::ReadGate), so an address does not change its
 //! meaning under a reader.
 
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use twin_cache::{Frame, Lbn, Wanted, load};
@@ -207,9 +208,10 @@ impl Core {
     ) -> Result<Vec<Rc<Frame>>> {
         let (first, end) = (first as Lbn, end as Lbn);
         // Hold what is there, so that reading the rest does not push it out.
-        let mut frames: Vec<_> =
-            (first..end).filter_map(|l| self.cache.get(&inode.frames, l)).collect();
-        if frames.len() < (end - first) as usize {
+        let mut held: BTreeMap<Lbn, Rc<Frame>> = (first..end)
+            .filter_map(|lbn| Some((lbn, self.cache.get(&inode.frames, lbn)?)))
+            .collect();
+        if held.len() < (end - first) as usize {
             let mut pins = Vec::new();
             let mut lbn = first;
             while lbn < end {
@@ -221,25 +223,27 @@ impl Core {
                     }
                 };
             }
+            // What others brought in meanwhile has to be held too, before room is made.
+            let missing = |lbn: &Lbn| !held.contains_key(lbn);
+            let missing: Vec<Lbn> = (first..end).filter(missing).collect();
+            held.extend(
+                missing.iter().filter_map(|&l| Some((l, self.cache.peek(&inode.frames, l)?))),
+            );
             let mut wants = Vec::new();
-            for lbn in first..end {
-                if self.cache.peek(&inode.frames, lbn).is_some() {
-                    continue;
-                }
+            for lbn in missing {
                 let ptr = self.resident_ptr(inode, lbn).unwrap_or(Ptr::HOLE);
-                if ptr.is_on_disk() {
+                if !held.contains_key(&lbn) && ptr.is_on_disk() {
                     let frame = self.cache.insert(&inode.frames, lbn, None);
-                    wants.push((Rc::clone(&frame), ptr));
+                    held.insert(lbn, Rc::clone(&frame));
+                    wants.push((frame, ptr));
                 }
             }
             if !wants.is_empty() {
-                let loading: Vec<_> = wants.iter().map(|(f, _)| Rc::clone(f)).collect();
-                let result = self.load_runs(inode, wants, origin).await;
-                frames.extend(loading);
-                result?;
+                self.load_runs(inode, wants, origin).await?;
             }
-            frames = inode.frames.resident(first..end);
         }
+        // One that somebody else failed to load has left the file, but is no hole.
+        let frames: Vec<_> = held.into_values().collect();
         for frame in &frames {
             frame.wait().await?;
         }

@@ -21,6 +21,9 @@ use twin_trace::{FlightReader, FlightRecord, Piece, TraceError};
 /// The word in a flight log for: serving ended, the volume is being closed.
 pub const CLOSE: &str = "close";
 
+/// No device has more bytes: file systems end there too.
+const MOST_BYTES: u64 = 1 << 60;
+
 /// What a mounted run was put together from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FlightSettings {
@@ -68,6 +71,11 @@ impl FlightSettings {
         for line in text.lines() {
             let (key, value) = line.split_once('=').ok_or(format!("{line:?} is not key=value"))?;
             all.set(key, value).map_err(|()| format!("{line:?} is not a setting"))?;
+        }
+        let d = &all.device;
+        let sectors = d.sector.is_power_of_two() && (512..=1 << 16).contains(&d.sector);
+        if !sectors || d.max_io < d.sector || d.size > MOST_BYTES {
+            return Err("no device has such sizes".into());
         }
         Ok(all)
     }
@@ -143,21 +151,23 @@ impl std::error::Error for FlightError {}
 
 /// What the log has to say next, and who waits for it.
 #[derive(Default)]
-struct Feed {
+pub(crate) struct Feed {
     /// Device requests under way, by number.
     under_way: RefCell<BTreeMap<u64, Completion>>,
     submitted: Cell<u64>,
-    arrivals: RefCell<VecDeque<Request>>,
-    closing: Cell<bool>,
+    pub(crate) arrivals: RefCell<VecDeque<Request>>,
+    pub(crate) closing: Cell<bool>,
     digest: Cell<Option<(u64, u64)>>,
     error: RefCell<Option<TraceError>>,
     front_end: RefCell<Option<Waker>>,
     operations: Cell<u64>,
     in_flight: Cell<u64>,
+    /// The front end runs.
+    pub(crate) ready: Cell<bool>,
 }
 
 impl Feed {
-    fn wake_front_end(&self) {
+    pub(crate) fn wake_front_end(&self) {
         if let Some(waker) = self.front_end.borrow_mut().take() {
             waker.wake();
         }
@@ -288,7 +298,7 @@ pub fn verify_flight(log: impl Read + 'static) -> Result<Verified, FlightError> 
 }
 
 /// The front end: hands arriving requests to the volume as the mount's did, until it closes.
-async fn run(rt: Rt, volume: Rc<Volume<Lfs>>, feed: Rc<Feed>) -> Result<(), FsError> {
+pub(crate) async fn run(rt: Rt, volume: Rc<Volume<Lfs>>, feed: Rc<Feed>) -> Result<(), FsError> {
     std::future::poll_fn(|cx| {
         while let Some(request) = feed.arrivals.borrow_mut().pop_front() {
             feed.operations.set(feed.operations.get() + 1);
@@ -317,7 +327,7 @@ mod tests {
     #[test]
     fn settings_survive_the_log() {
         let all = FlightSettings {
-            device: DeviceInfo { size: 99, sector: 4096, max_io: 7, name: "flight".into() },
+            device: DeviceInfo { size: 99, sector: 4096, max_io: 9999, name: "flight".into() },
             settings: Settings { flush_age_ns: Some(5), check_data: false, ..Settings::default() },
             lfs: LfsSettings { victim: "greedy".into(), ..LfsSettings::default() },
         };

@@ -6,6 +6,7 @@
 
 mod compare;
 mod config;
+mod damage;
 mod figures;
 mod flight;
 mod simulate;
@@ -14,6 +15,7 @@ mod workload;
 
 pub use compare::{Progress, compare};
 pub use config::{Config, ConfigError, defaults, settings_help};
+pub use damage::{Damaged, damaged_flight, damaged_trace};
 pub use figures::{DiskFigures, Figures, Latency, LogFigures, VerbFigures};
 pub use flight::{CLOSE, FlightError, FlightSettings, Verified, verify_flight};
 pub use simulate::{SimulateError, simulate};

@@ -49,8 +49,13 @@ impl Lfs {
         let (core2, rt) = (Rc::clone(core), core.rt.clone());
         rt.spawn("log write", async move {
             let results = join_all(pending).await;
-            held.iter().for_each(|frame| core2.cache.mark_written(frame));
-            drop((held, room));
+            drop(room);
+            if results.iter().all(Result::is_ok) {
+                held.iter().for_each(|frame| core2.cache.mark_written(frame));
+            } else {
+                // What is not on the device has its only copy here: it stays readable.
+                progress.lost.borrow_mut().extend(held);
+            }
             for (result, place) in results.into_iter().zip(places) {
                 match result {
                     Ok(_) => inode_blocks.written(place),
@@ -126,19 +131,25 @@ impl Lfs {
         let (checkpoint, empty) = self.describe(core, closing);
         self.send(core, group, None);
         let target = self.progress.last.get();
+        if self.settings.sabotage == Sabotage::ReuseEarly {
+            self.set_clean(&empty);
+        }
         self.wait_written(core, target).await?;
         self.flush_up_to(core, target).await?;
         self.write_checkpoint(core, &checkpoint).await?;
         // Reads that began before may still be in segments that are about to be reused.
         core.reads.drain().await;
-        {
-            let mut log = self.log.borrow_mut();
-            for segment in empty {
-                log.segments.set_clean(segment);
-            }
+        if self.settings.sabotage != Sabotage::ReuseEarly {
+            self.set_clean(&empty);
+        }
+        Ok(())
+    }
+
+    fn set_clean(&self, empty: &[u32]) {
+        for &segment in empty {
+            self.log.borrow_mut().segments.set_clean(segment);
         }
         self.space.notify();
-        Ok(())
     }
 
     /// The checkpoint for the group just built, and the segments that it empties.

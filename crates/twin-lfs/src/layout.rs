@@ -229,7 +229,8 @@ impl Layout for Lfs {
     }
 
     async fn close(&self, core: &Rc<Core>) -> Result<()> {
-        self.cleaner.stop();
+        // Whatever it wrote behind the last checkpoint would be found again at the next start.
+        self.cleaner.stop().await;
         self.checkpoint(core, true).await
     }
 

@@ -48,6 +48,8 @@ pub enum Sabotage {
     SkipChecksum,
     /// A summary is written, and counts as the write, before its blocks.
     SummaryFirst,
+    /// A segment is filled again before the checkpoint that does not need it is durable.
+    ReuseEarly,
 }
 
 impl Default for LfsSettings {
@@ -153,6 +155,8 @@ pub(crate) struct Progress {
     /// Every group up to this one is durable.
     pub(crate) durable: Cell<u64>,
     pub(crate) flushing: Cell<bool>,
+    /// Frames of log writes that failed.
+    pub(crate) lost: RefCell<Vec<Rc<Frame>>>,
     pub(crate) changed: Event,
 }
 

@@ -257,15 +257,21 @@ impl Lfs {
         }
         lfs.used.set(lfs.log.borrow().segments.live_bytes());
         let mut recovered = Recovered::default();
-        if !checkpoint.closed {
+        if checkpoint.closed {
+            lfs.skip_serials(&core, checkpoint.serial);
+        } else {
             recovered = lfs.roll_forward(&core, &checkpoint).await?;
             lfs.used.set(lfs.log.borrow().segments.live_bytes() + lfs.unwritten_ifile(&core));
         }
         let volume = Volume::new(core, lfs)?;
         if !read_only {
+            if !checkpoint.closed {
+                volume.layout.checkpoint(&volume.core, false).await?;
+            }
+            // Finishing what was interrupted may need clean segments.
+            volume.layout.cleaner.begin();
+            rt.spawn("cleaner", cleaner::run(Rc::clone(&volume)));
             recovered.orphans = finish_recovery(&volume, !checkpoint.closed).await?;
-            let task = cleaner::run(Rc::clone(&volume));
-            rt.spawn("cleaner", task);
         }
         Ok((volume, recovered))
     }
@@ -417,13 +423,11 @@ async fn load_table(
     Ok((Segments::new(sb, entries), frames))
 }
 
-/// Finishes what a crash interrupted and makes the result the new starting point.
+/// Frees what lost its name and cuts what was being cut, and makes the result the new starting
+/// point.
 async fn finish_recovery(volume: &Rc<Volume<Lfs>>, crashed: bool) -> Result<u64> {
     let lfs = &volume.layout;
     let orphans: Vec<Ino> = lfs.log.borrow().orphans.iter().copied().collect();
-    if crashed {
-        lfs.checkpoint(&volume.core, false).await?;
-    }
     let count = orphans.len() as u64;
     for ino in orphans {
         volume.finish_orphan(ino).await?;

@@ -23,9 +23,10 @@ use crate::format::{
 };
 use crate::lfs::{IFILE_INO, Lfs, Sabotage};
 
-/// Serial numbers skipped after a recovery: more than could be under way when the power failed,
-/// so that nothing written then can pass for what follows now.
-const SERIAL_GAP: u64 = 1 << 20;
+/// Serial numbers skipped at every start, at the least and in addition by chance: more than could
+/// be under way when the log ended before, so that nothing written then can pass for what follows
+/// now. By chance, because a start that is itself interrupted leaves something too.
+const SERIAL_GAP: (u64, u64) = (1 << 20, 1 << 32);
 
 /// A partial segment that was found.
 struct Part {
@@ -91,14 +92,18 @@ impl Lfs {
             self.move_heads(&group);
             self.apply_group(core, &group, &mut numbers).await?;
         }
-        {
-            let mut log = self.log.borrow_mut();
-            log.serial = expected + SERIAL_GAP;
-            self.progress.last.set(log.serial - 1);
-            self.progress.durable.set(log.serial - 1);
-        }
+        self.skip_serials(core, expected);
         self.mend_free_list(core, from, old_len, &numbers).await?;
         Ok(done)
+    }
+
+    /// The next partial segment gets a serial number that no earlier start can have used.
+    pub(crate) fn skip_serials(&self, core: &Core, from: u64) {
+        let (least, chance) = SERIAL_GAP;
+        let serial = from + least + core.rt.rng("serial").below(chance);
+        self.log.borrow_mut().serial = serial;
+        self.progress.last.set(serial - 1);
+        self.progress.durable.set(serial - 1);
     }
 
     /// Reads a stream's partial segments from where it stood.

@@ -1,7 +1,7 @@
 //! Runs torture scenarios: what a failed test printed, or many seeds.
 //!
 //! ```sh
-//! cargo run -p twin-sim --example torture -- run seed=7,workload=metadata
+//! cargo run -p twin-sim --example torture -- crash seed=7,workload=metadata
 //! cargo run -p twin-sim --example torture -- run 1..500
 //! ```
 //!
@@ -9,60 +9,57 @@
 //! range of seeds, for each of which a scenario is drawn, with fields to set behind it
 //! (`1..500,ops=2000`).
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-
 use twin_sim::torture::{self, Depth, Explored, Failure, Scenario};
 
-/// Gives what a run came to in words, and the power failures that it looked at.
-type Run = fn(&Scenario) -> Result<(String, Explored), Failure>;
+/// Says in words what a run came to.
+type Run = fn(&Scenario) -> Result<String, Failure>;
+
+/// The kinds of runs, with what they are drawn by from a seed.
+const KINDS: [(&str, fn(u64) -> Scenario, Run); 7] = [
+    ("show", Scenario::of_kind, |s| Ok(s.to_string())),
+    ("run", Scenario::of_kind, |s| {
+        torture::run(s).map(|outcome| format!("{} requests", outcome.requests))
+    }),
+    ("crash", Scenario::of_kind, |s| torture::crash(s, &Depth::default()).map(counted)),
+    ("birth", Scenario::draw, |s| torture::crash_birth(s, &Depth::default()).map(counted)),
+    ("full", Scenario::full, |s| torture::full(s, 20).map(|filled| format!("{filled:?}"))),
+    ("faults", Scenario::of_kind, |s| torture::failing(s).map(|failed| format!("{failed:?}"))),
+    ("images", Scenario::image, |s| torture::damage(s, 200).map(|damaged| format!("{damaged:?}"))),
+];
+
+fn counted(explored: Explored) -> String {
+    format!("{} power failures, {explored:?}", explored.failures)
+}
 
 fn main() -> Result<(), String> {
     let mut args = std::env::args().skip(1);
     let kind = args.next().unwrap_or_default();
-    let run: Run = match &*kind {
-        "show" => |s| Ok((s.to_string(), Explored::default())),
-        "run" => |s| {
-            let outcome = torture::run(s)?;
-            Ok((format!("{} requests", outcome.requests), Explored::default()))
-        },
-        "crash" => |s| torture::crash(s, &Depth::default()).map(|e| (format!("{e:?}"), e)),
-        _ => return Err("the kinds of runs: run, crash, show".into()),
+    let found = KINDS.iter().find(|(name, ..)| *name == kind);
+    let Some(&(kind, draw, run)) = found else {
+        let names: Vec<&str> = KINDS.iter().map(|(name, ..)| *name).collect();
+        return Err(format!("the kinds of runs: {}", names.join(", ")));
     };
-    let (mut failed, mut total) = (0, Explored::default());
+    let mut failed = 0;
     for arg in args {
-        for scenario in scenarios(&arg)? {
-            let result = catch_unwind(AssertUnwindSafe(|| run(&scenario)));
-            match result {
-                Ok(Ok((words, explored))) => {
-                    if kind == "show" || !arg.contains("..") {
-                        println!("{words}");
-                    }
-                    total += explored;
-                }
-                Ok(Err(failure)) => {
+        for scenario in scenarios(&arg, draw)? {
+            match torture::guarded(kind, &scenario, run) {
+                Ok(words) => println!("seed {}: {words}", scenario.seed),
+                Err(failure) => {
                     failed += 1;
-                    println!("seed {}: {failure}\n", scenario.seed);
-                }
-                Err(_) => {
-                    failed += 1;
-                    let command = torture::command(&kind, &scenario);
-                    println!("seed {}: a panic; again: {command}\n", scenario.seed);
+                    println!("seed {} FAILED: {failure}\n", scenario.seed);
                 }
             }
         }
-    }
-    if total != Explored::default() {
-        println!("{total:?}");
     }
     if failed == 0 { Ok(()) } else { Err(format!("{failed} runs failed")) }
 }
 
 /// One scenario from its text, or one for each seed of a range, with some fields set.
-fn scenarios(arg: &str) -> Result<Vec<Scenario>, String> {
+fn scenarios(arg: &str, draw: fn(u64) -> Scenario) -> Result<Vec<Scenario>, String> {
     let (range, fields) = arg.split_once(',').unwrap_or((arg, ""));
     let Some((from, to)) = range.split_once("..") else { return Ok(vec![arg.parse()?]) };
     let number = |n: &str| n.parse::<u64>().map_err(|e| format!("{arg:?}: {e}"));
-    let mut scenarios: Vec<Scenario> = (number(from)?..number(to)?).map(Scenario::draw).collect();
+    let mut scenarios: Vec<Scenario> = (number(from)?..number(to)?).map(draw).collect();
     for pair in fields.split(',').filter(|pair| !pair.is_empty()) {
         let (key, value) = pair.split_once('=').ok_or(format!("{pair:?} has no value"))?;
         scenarios.iter_mut().try_for_each(|scenario| scenario.set(key, value))?;

@@ -1,6 +1,6 @@
 //! Bugs that torture found and that need its load to show: the runs that showed them.
 
-use twin_sim::torture::{self, Scenario};
+use twin_sim::torture::{self, Depth, Scenario};
 
 fn run(text: &str) {
     let scenario: Scenario = text.parse().unwrap();
@@ -51,4 +51,96 @@ fn a_whiteout_is_as_old_as_its_rename() {
 fn the_reply_to_a_truncation_is_from_when_it_took_effect() {
     run("seed=134,size=25165824,clients=4,users=0,shuffled=1,think-ns=0,space=3145728,write=6000,\
          cache=524288,inodes=4,eager=1,checkpoint=64,victim=greedy,age-ns=5000000000");
+}
+
+fn crash(text: &str) {
+    let scenario: Scenario = text.parse().unwrap();
+    let depth = Depth { most: 2500, ..Depth::default() };
+    if let Err(failure) = torture::crash(&scenario, &depth) {
+        panic!("{failure}");
+    }
+}
+
+/// Reading held the blocks that it found, loaded those that it missed, and took what was there
+/// then. What a read-ahead had brought in between was not held, left memory again while the rest
+/// was loaded, and was taken for a hole: zeros were read.
+#[test]
+fn a_block_that_comes_while_others_are_loaded_is_no_hole() {
+    crash(
+        "seed=100606,size=3145728,streams=1,workload=overwrite,ops=300,clients=2,users=0,\
+           shuffled=1,think-ns=1000000,space=1572864,files=15,write=6000,cache=262144,inodes=30,\
+           eager=1,checkpoint=1,victim=greedy,age-ns=5000000",
+    );
+    crash(
+        "seed=100953,size=4194304,workload=overwrite,ops=300,clients=3,users=0,shuffled=1,\
+           think-ns=0,space=2097152,files=15,write=20000,cache=262144,inodes=4,age-ns=5000000",
+    );
+}
+
+/// Closing did not wait for the cleaner, which wrote groups behind the last checkpoint. The next
+/// mount began with the serial number of that checkpoint, used those numbers again, and after a
+/// power failure the old groups stood in for the new ones: acknowledged data was gone. Now closing
+/// waits, and every mount skips serial numbers.
+#[test]
+fn what_the_cleaner_wrote_while_the_volume_closed_does_not_come_back() {
+    crash(
+        "seed=1043,size=3145728,workload=commits,ops=150,clients=3,users=0,think-ns=0,fill=85,\
+           space=307200,files=10,write=6000,cache=262144,eager=1,checkpoint=1,age-ns=5000000000",
+    );
+    crash(
+        "seed=1052,size=3145728,workload=mixed,ops=150,clients=3,users=0,shuffled=1,think-ns=0,\
+           fill=91,space=102400,files=10,write=70000,cache=262144,inodes=30,stamps=0,eager=1,\
+           age-ns=5000000",
+    );
+}
+
+/// A write failed, the volume took no more changes, and what should have been written left memory.
+/// Reading it gave what was on the device in its place; the classic profile has no checksum to
+/// notice.
+#[test]
+fn what_could_not_be_written_stays_readable() {
+    for text in [
+        "seed=118,profile=classic,size=8388608,segment=131072,streams=1,workload=commits,ops=300,\
+         clients=2,users=0,think-ns=0,space=1048576,files=15,write=9000,cache=262144,inodes=4,\
+         eager=1,checkpoint=3",
+        "seed=14,profile=classic,size=5242880,streams=1,ops=150,clients=5,users=0,fill=91,\
+         space=307200,files=10,cache=262144,checkpoint=1,victim=greedy,age-ns=5000000000",
+    ] {
+        let scenario: Scenario = text.parse().unwrap();
+        if let Err(failure) = torture::failing(&scenario) {
+            panic!("{failure}");
+        }
+    }
+}
+
+/// A directory block that failed its check stayed in memory, and the next one to come took it for
+/// checked; blocks that the cleaner brought in were never checked. An insertion that was planned
+/// then found no room, which ended the program.
+#[test]
+fn a_damaged_directory_block_is_refused_each_time() {
+    let scenario: Scenario = "seed=11,profile=classic,size=3145728,streams=1,workload=small_files,\
+                              ops=150,shuffled=1,think-ns=1000000,fill=10,space=1048576,\
+                              write=6000,cache=524288,inodes=30,checkpoint=3,victim=greedy,\
+                              age-ns=5000000"
+        .parse()
+        .unwrap();
+    if let Err(failure) = torture::damage(&scenario, 200) {
+        panic!("{failure}");
+    }
+}
+
+/// A restart had to free what lost its name, on a volume so full that this waited for the cleaner,
+/// which was started only afterwards.
+#[test]
+fn a_restart_on_a_nearly_full_volume_has_its_cleaner() {
+    let scenario: Scenario =
+        "seed=1289,size=4194304,workload=fill,ops=150,clients=5,users=0,fill=80,\
+                              space=307200,files=10,cache=524288,inodes=4,victim=greedy,\
+                              age-ns=5000000"
+            .parse()
+            .unwrap();
+    let depth = Depth { points: 150, work_every: u64::MAX, ..Depth::default() };
+    if let Err(failure) = torture::crash(&scenario, &depth) {
+        panic!("{failure}");
+    }
 }

@@ -11,7 +11,7 @@ pub(crate) mod janitor;
 mod manifest;
 mod rng;
 mod scenarios;
-mod tools;
+pub(crate) mod tools;
 mod volume;
 mod writer;
 

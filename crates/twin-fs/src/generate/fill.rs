@@ -12,14 +12,19 @@ pub(super) const SPEC: Spec = Spec {
     make: |shape| {
         let clients = shape.clients.max(1) as usize;
         let scripts = vec![Script::default(); clients];
-        Box::new(Fill { shape: shape.clone(), scripts, made: 0, to_remove: 0 })
+        let shape = shape.clone();
+        Box::new(Fill { shape, scripts, listed: false, made: 0, full: false, to_remove: 0 })
     },
 };
 
 struct Fill {
     shape: Shape,
     scripts: Vec<Script>,
+    /// What is there already is known.
+    listed: bool,
     made: u64,
+    /// There was no room.
+    full: bool,
     /// Files still to be removed before filling goes on.
     to_remove: u64,
 }
@@ -45,8 +50,18 @@ impl Workload for Fill {
         if let Some(op) = self.scripts[nth].next() {
             return op;
         }
+        if !std::mem::replace(&mut self.listed, true) {
+            // Names that no earlier life of this workload used.
+            self.made = rng.below(1 << 40);
+            return Op::ReadDir { dir: ROOT_INO, cookie: 0, max_bytes: 1 << 20, plus: false };
+        }
         if self.to_remove == 0 && world.written_bytes() > self.shape.space_max {
             self.to_remove = 1 + world.name_count() as u64 / 10;
+        }
+        if std::mem::take(&mut self.full) && self.to_remove == 0 {
+            // Between a twentieth and a tenth: the volume stays nearly full.
+            let names = world.name_count() as u64;
+            self.to_remove = 1 + rng.range(names / 20, names / 10 + 1);
         }
         if self.to_remove > 0 && !world.names.is_empty() {
             self.to_remove -= 1;
@@ -61,8 +76,7 @@ impl Workload for Fill {
 
     fn learn(&mut self, client: u32, op: &Op, reply: &Result<Reply>) {
         if matches!(reply, Err(FsError::NoSpace | FsError::NoInodes)) && self.to_remove == 0 {
-            // Between a twentieth and a tenth: the volume stays nearly full.
-            self.to_remove = 1 + self.made / 16;
+            self.full = true;
         }
         let nth = client as usize % self.scripts.len();
         self.scripts[nth].learn(op, reply);

@@ -21,6 +21,7 @@
 //! }
 //! ```
 
+mod commits;
 mod fill;
 mod metadata;
 mod mixed;
@@ -104,8 +105,8 @@ pub struct Spec {
 }
 
 /// All workloads.
-pub const WORKLOADS: [Spec; 5] =
-    [mixed::SPEC, metadata::SPEC, fill::SPEC, overwrite::SPEC, small_files::SPEC];
+pub const WORKLOADS: [Spec; 6] =
+    [mixed::SPEC, metadata::SPEC, fill::SPEC, overwrite::SPEC, small_files::SPEC, commits::SPEC];
 
 /// Draws requests.
 pub struct Generator {

@@ -128,15 +128,21 @@ impl<L: Layout> Volume<L> {
             FsError::inconsistent(format!("directory {} has a hole at block {lbn}", dir.ino))
         })?;
         if fresh {
-            let first = (lbn == 0).then_some(dir.ino);
-            let len = self.dir_len(dir, lbn);
-            let checked =
-                with_bytes(&frame, |bytes| self.dir_format().validate(&bytes[..len], first));
-            checked.map_err(|e| {
-                FsError::inconsistent(format!("directory {}, block {lbn}: {e}", dir.ino))
+            self.check_dir_block(dir, &frame).inspect_err(|_| {
+                // The next one to come must not take it for checked.
+                self.core.cache.remove(&dir.frames, lbn as Lbn);
             })?;
         }
         Ok(frame)
+    }
+
+    fn check_dir_block(&self, dir: &Inode, frame: &Frame) -> Result<()> {
+        let lbn = frame.lbn() as u64;
+        let first = (lbn == 0).then_some(dir.ino);
+        let len = self.dir_len(dir, lbn);
+        let checked = with_bytes(frame, |bytes| self.dir_format().validate(&bytes[..len], first));
+        checked
+            .map_err(|e| FsError::inconsistent(format!("directory {}, block {lbn}: {e}", dir.ino)))
     }
 
     /// Bytes of a directory's block that are part of the directory.
@@ -330,6 +336,9 @@ impl<L: Layout> Volume<L> {
             hinted.into_iter().filter(|&l| l + 1 < blocks).take(2).chain(blocks.checked_sub(1))
         {
             let frame = self.dir_block(dir, lbn).await?;
+            // The cleaner brings blocks into memory too, and without checksums whatever they say.
+            // The step that inserts cannot fail.
+            self.check_dir_block(dir, &frame)?;
             let len = self.dir_len(dir, lbn);
             let room = with_bytes(&frame, |bytes| format.room(&bytes[..len]));
             self.note_room(dir, lbn, room);
@@ -346,7 +355,11 @@ impl<L: Layout> Volume<L> {
         let lbn = size / block;
         let held = match size.is_multiple_of(block) {
             true => Vec::new(),
-            false => vec![self.dir_block(dir, lbn).await?],
+            false => {
+                let frame = self.dir_block(dir, lbn).await?;
+                self.check_dir_block(dir, &frame)?;
+                vec![frame]
+            }
         };
         Ok((lbn, new_size, held))
     }

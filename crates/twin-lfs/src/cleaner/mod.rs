@@ -29,7 +29,10 @@ pub(crate) use scan::summary_at;
 pub(crate) struct CleanerState {
     requested: Cell<bool>,
     stopped: Cell<bool>,
+    /// Its task is there.
+    runs: Cell<bool>,
     wake: Event,
+    ended: Event,
     policy: RefCell<Box<dyn VictimPolicy>>,
 }
 
@@ -38,7 +41,9 @@ impl CleanerState {
         CleanerState {
             requested: Cell::new(false),
             stopped: Cell::new(false),
+            runs: Cell::new(false),
             wake: Event::new(),
+            ended: Event::new(),
             policy: RefCell::new(policy),
         }
     }
@@ -49,10 +54,21 @@ impl CleanerState {
         self.wake.notify();
     }
 
-    /// Ends the cleaner's task.
-    pub(crate) fn stop(&self) {
+    /// The cleaner's task is about to begin.
+    pub(crate) fn begin(&self) {
+        self.runs.set(true);
+    }
+
+    /// Ends the cleaner's task, and waits until it writes nothing more.
+    pub(crate) async fn stop(&self) {
         self.stopped.set(true);
         self.wake.notify();
+        self.ended.wait_until(|| !self.runs.get()).await;
+    }
+
+    fn end(&self) {
+        self.runs.set(false);
+        self.ended.notify();
     }
 }
 
@@ -66,6 +82,7 @@ pub(crate) async fn run(volume: Rc<Volume<Lfs>>) {
             .await;
         if lfs.cleaner.stopped.get() || core.poisoned().is_some() {
             lfs.space.notify();
+            lfs.cleaner.end();
             return;
         }
         lfs.cleaner.requested.set(false);
@@ -105,7 +122,9 @@ impl Lfs {
         // dirty in memory: the checkpoint moves them, cleaning it again would not.
         let mut tried = BTreeSet::new();
         // Empty segments will be clean with the checkpoint at the end.
-        while self.log.borrow().segments.clean_count() + self.empty_count() < goal {
+        while !self.cleaner.stopped.get()
+            && self.log.borrow().segments.clean_count() + self.empty_count() < goal
+        {
             let victim = self.choose_victim(core, &tried);
             let live = |victim| u64::from(self.log.borrow().segments.entry(victim).live_bytes);
             match victim.filter(|&victim| !self.short_of_room(core, live(victim))) {

@@ -7,17 +7,17 @@
 //! The accounts are those that a recount finds, nothing is lost or held by nobody, and the volume
 //! works from there on. A power failure during the recovery changes nothing of this.
 
-use std::collections::BTreeMap;
-use std::rc::Rc;
+use std::collections::BTreeSet;
 
 use twin_fs::generate::Generator;
 use twin_lfs::LfsStats;
 use twin_rt::{FixedMap, Rng, SECS, Time};
 
+use super::contents::Contents;
 use super::drive::{Ack, drive};
 use super::oracle::{self, History, Place};
 use super::recount::recount;
-use super::{Failure, Scenario, Timing, World, make};
+use super::{Failure, Scenario, Timing, World, prepare};
 use crate::Platter;
 use crate::faults::{CrashPoint, Doubt, Exploration, Fate, WriteLog};
 
@@ -32,6 +32,8 @@ pub struct Depth {
     pub interrupt_every: u64,
     /// No more recoveries than this.
     pub most: u64,
+    /// About so many moments of the run, drawn at random, if it has more.
+    pub points: u64,
 }
 
 impl Default for Depth {
@@ -41,6 +43,7 @@ impl Default for Depth {
             work_every: 40,
             interrupt_every: 150,
             most: u64::MAX,
+            points: 1000,
         }
     }
 }
@@ -50,7 +53,9 @@ impl Default for Depth {
 pub struct Explored {
     /// Moments at which the power failed.
     pub points: u64,
-    /// Different contents that it left, each recovered from.
+    /// Outcomes of power failures: what became of the writes in doubt.
+    pub outcomes: u64,
+    /// Of these, different contents of the medium, each recovered from.
     pub failures: u64,
     /// Of these, those that a failed recovery left.
     pub second: u64,
@@ -69,6 +74,7 @@ pub struct Explored {
 impl std::ops::AddAssign for Explored {
     fn add_assign(&mut self, other: Explored) {
         self.points += other.points;
+        self.outcomes += other.outcomes;
         self.failures += other.failures;
         self.second += other.second;
         self.rolled += other.rolled;
@@ -97,13 +103,12 @@ struct Recorded {
 }
 
 fn run(scenario: &Scenario) -> Result<Recorded, String> {
-    let platter = make(scenario)?;
+    let (platter, model) = prepare(scenario)?;
     let log = WriteLog::new();
     let faults = crate::faults::FaultPlan::none();
     let start = Time(SECS);
     let mut world = World::build(scenario, platter, Timing::Jitter, start, faults, Some(&log));
     world.open()?;
-    let model = oracle::model_of(scenario, &mut world)?;
     let mut history = History::new(scenario, &model);
     let generator = super::generator(scenario)?;
     let (mut journal, _) = drive(scenario, &world, generator, scenario.ops, Some(&log))?;
@@ -123,92 +128,28 @@ fn run(scenario: &Scenario) -> Result<Recorded, String> {
 impl Recorded {
     fn explore(&self, scenario: &Scenario, depth: &Depth) -> Result<Explored, String> {
         let (cleaned, checkpoints) = (self.stats.cleaned_segments, self.stats.checkpoints);
-        let mut explored = Explored { cleaned, checkpoints, ..Explored::default() };
-        let mut seen = Seen::default();
-        let mut rng = Rng::stream(scenario.seed, "crash");
-        let mut states = std::collections::BTreeSet::new();
-        for point in self.log.crash_points() {
-            explored.points += 1;
-            seen.sight(point.state.doubts());
-            let oldest = self.history.kept(point.mark.unwrap_or(0));
-            for fates in fates(&point, &depth.exploration, &mut rng) {
-                let key = seen.key(point.state.doubts(), &fates);
-                if let Some(found) = seen.found.get(&key) {
-                    // The same content as before, but perhaps more was promised since.
-                    if *found < oldest {
-                        let what = format!("state {found} is found, but {oldest} is promised");
-                        return Err(describe(&point, &fates, &what));
-                    }
-                    continue;
-                }
-                if explored.failures >= depth.most {
-                    explored.states = states.len() as u64;
-                    return Ok(explored);
-                }
-                let platter = point.state.with(&fates);
-                let mut restart = Restart { scenario, history: &self.history, end: self.end };
-                let found = restart
-                    .check(platter, oldest, depth, &mut explored, &mut rng)
-                    .map_err(|what| describe(&point, &fates, &what))?;
-                seen.found.insert(key, found);
-                states.insert(found);
-            }
-        }
-        explored.states = states.len() as u64;
-        Ok(explored)
+        let explored = Explored { cleaned, checkpoints, ..Explored::default() };
+        let mut restart = Restart {
+            scenario,
+            history: &self.history,
+            end: self.end,
+            depth,
+            explored,
+            rng: Rng::stream(scenario.seed, "crash"),
+            found: FixedMap::default(),
+        };
+        restart.explore(&self.log)?;
+        let states: BTreeSet<_> = restart.found.values().collect();
+        Ok(Explored { states: states.len() as u64, ..restart.explored })
     }
-}
-
-/// Which contents were looked at already. A content is known by the writes of the log that are in
-/// it: those that are certain, and those in doubt by their fates.
-#[derive(Default)]
-struct Seen {
-    numbers: BTreeMap<usize, u64>,
-    all: u64,
-    /// The state that was found in each.
-    found: FixedMap<u64, usize>,
-}
-
-impl Seen {
-    fn address(doubt: &Doubt) -> usize {
-        // The log keeps every write, so that no two have one address.
-        Rc::as_ptr(&doubt.blocks).cast::<u8>() as usize
-    }
-
-    fn sight(&mut self, doubts: &[Doubt]) {
-        for doubt in doubts {
-            let next = self.numbers.len() as u64 + 1;
-            self.numbers.entry(Seen::address(doubt)).or_insert_with(|| {
-                self.all ^= mix(next);
-                next
-            });
-        }
-    }
-
-    fn key(&self, doubts: &[Doubt], fates: &[Fate]) -> u64 {
-        let mut key = self.all;
-        for (i, doubt) in doubts.iter().enumerate() {
-            let number = self.numbers[&Seen::address(doubt)];
-            match fates.get(i).unwrap_or(&Fate::Lost) {
-                Fate::Whole => {}
-                Fate::Lost => key ^= mix(number),
-                Fate::Torn(mask) => {
-                    let sum = mask.iter().fold(number, |sum, word| mix(sum ^ word));
-                    key ^= mix(number) ^ mix(sum);
-                }
-            }
-        }
-        key
-    }
-}
-
-fn mix(n: u64) -> u64 {
-    let n = (n ^ (n >> 30)).wrapping_add(0x9e37_79b9_7f4a_7c15).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    (n ^ (n >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb) ^ (n >> 31)
 }
 
 /// The fates to look at: those of the exploration, and random ones.
-fn fates(point: &CrashPoint, exploration: &Exploration, rng: &mut Rng) -> Vec<Vec<Fate>> {
+pub(super) fn fates(
+    point: &CrashPoint,
+    exploration: &Exploration,
+    rng: &mut Rng,
+) -> Vec<Vec<Fate>> {
     let mut all = point.state.fates(exploration);
     let sector = u64::from(point.state.sector);
     for _ in 0..exploration.random {
@@ -219,7 +160,7 @@ fn fates(point: &CrashPoint, exploration: &Exploration, rng: &mut Rng) -> Vec<Ve
     all
 }
 
-fn describe(point: &CrashPoint, fates: &[Fate], what: &str) -> String {
+pub(super) fn describe(point: &CrashPoint, fates: &[Fate], what: &str) -> String {
     let doubts = point.state.doubts().iter().enumerate().map(|(i, d)| {
         let fate = match fates.get(i).unwrap_or(&Fate::Lost) {
             Fate::Lost => "lost".into(),
@@ -236,48 +177,78 @@ fn describe(point: &CrashPoint, fates: &[Fate], what: &str) -> String {
     )
 }
 
-/// A restart after a power failure.
+/// Restarts after power failures.
 struct Restart<'a> {
     scenario: &'a Scenario,
     history: &'a History,
     end: Time,
+    depth: &'a Depth,
+    explored: Explored,
+    rng: Rng,
+    /// The contents that were looked at, with the state that was found in each.
+    found: FixedMap<u64, usize>,
 }
 
 impl Restart<'_> {
-    /// Opens what a power failure left and checks it. Gives the state that was found.
-    fn check(
-        &mut self,
-        platter: Platter,
-        oldest: usize,
-        depth: &Depth,
-        explored: &mut Explored,
-        rng: &mut Rng,
-    ) -> Result<usize, String> {
-        explored.failures += 1;
-        let number = explored.failures;
-        let interrupt = number.is_multiple_of(depth.interrupt_every);
-        let (found, mut world) = self.open(platter.clone(), oldest, explored)?;
-        if number.is_multiple_of(depth.work_every) {
-            explored.worked += 1;
+    fn explore(&mut self, log: &WriteLog) -> Result<(), String> {
+        let mut contents = Contents::new(0);
+        let share = self.depth.points as f64 / log.crash_points().count() as f64;
+        for point in log.crash_points() {
+            contents.advance(&point.state);
+            if !self.rng.chance(share) {
+                continue;
+            }
+            self.explored.points += 1;
+            let oldest = self.history.kept(point.mark.unwrap_or(0));
+            for fates in fates(&point, &self.depth.exploration, &mut self.rng) {
+                self.explored.outcomes += 1;
+                let key = contents.fingerprint(&point.state, &fates);
+                if let Some(found) = self.found.get(&key) {
+                    // The same content as before, but perhaps more was promised since.
+                    if *found < oldest {
+                        let what = format!("state {found} is found, but {oldest} is promised");
+                        return Err(describe(&point, &fates, &what));
+                    }
+                    continue;
+                }
+                if self.explored.failures >= self.depth.most {
+                    return Ok(());
+                }
+                self.check(point.state.with(&fates), key, oldest)
+                    .map_err(|what| describe(&point, &fates, &what))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Opens what a power failure left and checks it.
+    fn check(&mut self, platter: Platter, key: u64, oldest: usize) -> Result<(), String> {
+        let number = self.explored.failures + 1;
+        let (found, mut world) = self.open(platter.clone(), key, oldest)?;
+        if number.is_multiple_of(self.depth.work_every) {
+            self.explored.worked += 1;
             self.work(found, &mut world, number).map_err(|what| format!("work: {what}"))?;
         }
         drop(world);
-        if interrupt {
-            self.interrupt(platter, found, explored, rng)
+        if number.is_multiple_of(self.depth.interrupt_every) {
+            self.interrupt(platter, key, found)
                 .map_err(|what| format!("a second power failure: {what}"))?;
         }
-        Ok(found)
+        Ok(())
     }
 
     fn open(
-        &self,
+        &mut self,
         platter: Platter,
+        key: u64,
         oldest: usize,
-        explored: &mut Explored,
     ) -> Result<(usize, World), String> {
-        let mut world = World::new(self.scenario, platter, Timing::Instant, self.end);
+        self.explored.failures += 1;
+        // No two starts have the same time, and with it the same seed.
+        let start = self.end + self.explored.failures;
+        let mut world = World::new(self.scenario, platter, Timing::Instant, start);
         let recovered = world.open()?;
-        explored.rolled += u64::from(recovered.groups > 0);
+        self.explored.rolled += u64::from(recovered.groups > 0);
         let counted = recount(&world.disk.platter())?;
         let used = world.volume().layout.space().0;
         if used != counted.live_bytes {
@@ -290,8 +261,15 @@ impl Restart<'_> {
         }
         counted.compare(&tree)?;
         match self.history.find(&tree, oldest) {
-            Place::At(n) => Ok((n, world)),
-            Place::Wrong(what) => Err(what),
+            Place::At(n) => {
+                self.found.insert(key, n);
+                Ok((n, world))
+            }
+            Place::Wrong(what) => {
+                let nearest = self.history.state(self.history.nearest(&tree).0);
+                let more = oracle::explain(nearest, &tree, &mut world).unwrap_or_default();
+                Err(format!("{what}; {more}"))
+            }
         }
     }
 
@@ -316,13 +294,7 @@ impl Restart<'_> {
     }
 
     /// The power fails again while the volume recovers: it must come to the same state.
-    fn interrupt(
-        &self,
-        platter: Platter,
-        found: usize,
-        explored: &mut Explored,
-        rng: &mut Rng,
-    ) -> Result<(), String> {
+    fn interrupt(&mut self, platter: Platter, key: u64, found: usize) -> Result<(), String> {
         let log = WriteLog::new();
         let faults = crate::faults::FaultPlan::none();
         let timing = Timing::Jitter;
@@ -330,20 +302,21 @@ impl Restart<'_> {
         world.open()?;
         drop(world);
         let exploration = Exploration { exhaustive: 2, torn: true, random: 2 };
-        let mut seen = Seen::default();
+        let mut contents = Contents::new(key);
         for point in log.crash_points() {
-            seen.sight(point.state.doubts());
-            for fates in fates(&point, &exploration, rng) {
-                let key = seen.key(point.state.doubts(), &fates);
-                if seen.found.insert(key, found).is_some() {
-                    continue;
-                }
-                explored.failures += 1;
-                explored.second += 1;
-                let platter = point.state.with(&fates);
-                let (again, _) = self
-                    .open(platter, found, explored)
-                    .map_err(|what| describe(&point, &fates, &what))?;
+            contents.advance(&point.state);
+            for fates in fates(&point, &exploration, &mut self.rng) {
+                self.explored.outcomes += 1;
+                let key = contents.fingerprint(&point.state, &fates);
+                let again = match self.found.get(&key) {
+                    Some(again) => *again,
+                    None => {
+                        self.explored.second += 1;
+                        self.open(point.state.with(&fates), key, found)
+                            .map_err(|what| describe(&point, &fates, &what))?
+                            .0
+                    }
+                };
                 if again != found {
                     let what = format!("state {found}, then state {again}");
                     return Err(describe(&point, &fates, &what));

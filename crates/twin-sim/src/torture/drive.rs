@@ -28,6 +28,8 @@ pub struct Applied {
     pub reply: Option<Result<Reply>>,
     /// When it took effect.
     pub at: Time,
+    /// It changed something then.
+    pub effect: bool,
     /// Requests that took effect before its last step did, if it had several.
     pub last_step: Option<usize>,
 }
@@ -192,7 +194,7 @@ impl Driver {
             if place.is_none() && (effect || polled.is_ready()) {
                 place = Some(order.len());
                 let (request, at) = (request.clone(), self.rt.now());
-                order.push(Applied { request, reply: None, at, last_step: None });
+                order.push(Applied { request, reply: None, at, effect, last_step: None });
             }
             if let Some(place) = place {
                 if begun && effect && several {

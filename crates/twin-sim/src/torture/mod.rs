@@ -6,29 +6,44 @@
 //! - [`World`]: a volume on a disk under virtual time.
 //! - [`mod@drive`], [`oracle`]: clients at work, and the model that follows them.
 //! - [`recount`]: the volume's accounts, counted anew from its disk.
-//! - [`crash`]: power failures, and what a restart makes of them.
+//! - [`crash`], [`crash_birth`]: power failures, and what a restart makes of them.
+//! - [`full`]: a volume filled until there is no room, again and again.
+//! - [`failing`]: disks that fail under clients at work.
+//! - [`damage`]: damaged images, opened and used.
 //!
 //! Start at [`run`]. The example `torture` runs scenarios from the command line.
 
+mod birth;
+mod contents;
 mod crash;
+mod damage;
 pub mod drive;
+mod failing;
+mod full;
 pub mod oracle;
 mod recount;
 mod scenario;
 mod world;
 
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use twin_fs::generate::Generator;
-use twin_fs::model::Dump;
-use twin_rt::{EventDigest, Time};
+use twin_fs::generate::{Generator, Shape};
+use twin_fs::model::{Dump, ModelFs};
+use twin_rt::{EventDigest, Order, SECS, Time};
 
+pub use birth::crash_birth;
 pub use crash::{Depth, Explored, crash};
+pub use damage::{Damaged, damage};
 pub use drive::{Ack, Applied, Journal, drive};
+pub use failing::{Failed, failing};
+pub use full::{Filled, full};
 pub use oracle::{History, Place};
 pub use recount::{Recount, recount};
 pub use scenario::Scenario;
 pub use world::{Timing, World, make};
+
+use crate::Platter;
 
 /// A run that went wrong.
 #[derive(Clone, Debug)]
@@ -51,9 +66,25 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
+/// Runs something that must not panic.
+///
+/// # Errors
+/// What it failed with, or that it panicked.
+pub fn guarded<T>(
+    kind: &'static str,
+    scenario: &Scenario,
+    run: impl FnOnce(&Scenario) -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    let run = AssertUnwindSafe(|| run(scenario));
+    catch_unwind(run).unwrap_or_else(|_| {
+        let what = "a panic: see above".into();
+        Err(Failure { kind, scenario: scenario.clone(), what })
+    })
+}
+
 /// The command that repeats a run.
 pub fn command(kind: &str, scenario: &Scenario) -> String {
-    format!("cargo run -p twin-sim --example torture -- {kind} {scenario}")
+    format!("cargo run --release -p twin-sim --example torture -- {kind} {scenario}")
 }
 
 /// What a plain run came to.
@@ -74,16 +105,46 @@ pub fn run(scenario: &Scenario) -> Result<Outcome, Failure> {
     plain(scenario).map_err(|what| Failure { kind: "run", scenario: scenario.clone(), what })
 }
 
+/// Where the numbers of the requests that fill a volume begin.
+const FILLER: u64 = 1 << 36;
+
 fn generator(scenario: &Scenario) -> Result<Generator, String> {
     Generator::new(&scenario.workload, scenario.shape(), scenario.seed)
         .ok_or_else(|| format!("there is no workload {:?}", scenario.workload))
 }
 
-fn plain(scenario: &Scenario) -> Result<Outcome, String> {
+/// A new volume, filled as the scenario wants it and closed, and its model.
+fn prepare(scenario: &Scenario) -> Result<(Platter, ModelFs), String> {
     let platter = make(scenario)?;
-    let mut world = World::new(scenario, platter, Timing::Jitter, Time(1_000_000_000));
+    let calm = Scenario { clients: 1, order: Order::Fifo, trace: false, ..scenario.clone() };
+    let mut world = World::new(&calm, platter, Timing::Instant, Time(SECS / 2));
     world.open()?;
-    let model = oracle::model_of(scenario, &mut world)?;
+    let model = oracle::model_of(&calm, &mut world)?;
+    let mut history = History::new(&calm, &model);
+    let shape = Shape { space_max: u64::MAX, file_size_max: scenario.size / 50, ..calm.shape() };
+    let filler = Generator::new("fill", shape, scenario.seed);
+    let mut filler = filler.ok_or("there is no workload \"fill\"")?;
+    filler.set_next_id(FILLER);
+    loop {
+        let (used, limit) = world.volume().layout.space();
+        if used * 100 >= limit * u64::from(scenario.fill) {
+            break;
+        }
+        let (journal, rest) = drive(&calm, &world, filler, 20, None)?;
+        history.follow(&journal)?;
+        filler = rest;
+    }
+    let platter = world.close()?;
+    let mut model = history.last().clone();
+    // Nobody holds anything any more.
+    model.crash();
+    Ok((platter, model))
+}
+
+fn plain(scenario: &Scenario) -> Result<Outcome, String> {
+    let (platter, model) = prepare(scenario)?;
+    let mut world = World::new(scenario, platter, Timing::Jitter, Time(SECS));
+    world.open()?;
     let mut history = History::new(scenario, &model);
     let (journal, _) = drive(scenario, &world, generator(scenario)?, scenario.ops, None)?;
     history.follow(&journal)?;

@@ -115,18 +115,25 @@ impl History {
         self.kept[promises as usize]
     }
 
+    /// The oldest state that keeps all promises.
+    pub fn kept_by_all(&self) -> usize {
+        self.kept[self.kept.len() - 1]
+    }
+
     /// Gives the model all that a volume did, in the order of effect, and compares.
     ///
     /// # Errors
     /// The first difference, in words.
     pub fn follow(&mut self, journal: &Journal) -> Result<(), String> {
         let mut model = self.last().clone();
-        for (n, applied) in journal.order.iter().enumerate() {
-            self.follow_one(&mut model, n, applied)?;
+        // Journals may follow one another.
+        let before = self.len() - 1;
+        for (n, applied) in (before..).zip(&journal.order) {
+            self.follow_one(&mut model, n, before, applied)?;
         }
         for ack in &journal.acks {
-            let newest = self.kept[self.kept.len() - 1];
-            self.kept.push(newest.max(self.promised(ack)));
+            let ack = Ack { issued: before + ack.issued, ..*ack };
+            self.kept.push(self.kept_by_all().max(self.promised(&ack)));
         }
         Ok(())
     }
@@ -135,9 +142,10 @@ impl History {
         &mut self,
         model: &mut ModelFs,
         n: usize,
+        before: usize,
         applied: &Applied,
     ) -> Result<(), String> {
-        let Applied { request, reply: Some(reply), at, last_step } = applied else {
+        let Applied { request, reply: Some(reply), at, last_step, .. } = applied else {
             return Err(format!("request {} was never answered", applied.request.id));
         };
         if self.trace {
@@ -148,7 +156,7 @@ impl History {
             .map_err(|what| format!("client {}, {:?}, in place {n}: {what}", request.client, at))?;
         self.push(model);
         if let (Some(end), Some(ino)) = (last_step, target(&request.op)) {
-            self.stepping.push((ino, n, *end));
+            self.stepping.push((ino, n, before + *end));
         }
         Ok(())
     }
@@ -186,9 +194,8 @@ impl History {
         fits
     }
 
-    /// How a tree that is none of the states differs from the one that comes nearest.
-    fn describe(&self, tree: &Dump, oldest: usize) -> String {
-        let compare = Compare::default();
+    /// The newest state that differs from a tree in the fewest paths, and in how many.
+    pub fn nearest(&self, tree: &Dump) -> (usize, usize) {
         let mut best: Option<(usize, usize)> = None;
         for n in 0..self.states.len() {
             let dump = self.states[n].dump();
@@ -199,11 +206,17 @@ impl History {
                 one(&dump) != one(tree)
             });
             let count = differ.count();
-            if best.is_none_or(|(least, _)| count <= least) {
-                best = Some((count, n));
+            if best.is_none_or(|(_, least)| count <= least) {
+                best = Some((n, count));
             }
         }
-        let Some((count, n)) = best else { return "there is no state".into() };
+        best.unwrap_or_default()
+    }
+
+    /// How a tree that is none of the states differs from the one that comes nearest.
+    fn describe(&self, tree: &Dump, oldest: usize) -> String {
+        let compare = Compare::default();
+        let (n, count) = self.nearest(tree);
         let names = ["model", "volume"];
         let what = diff(&self.states[n].dump(), tree, names, &compare).unwrap_or_default();
         let all = self.states.len() - 1;

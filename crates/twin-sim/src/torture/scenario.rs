@@ -36,6 +36,8 @@ pub struct Scenario {
     pub order: Order,
     /// The longest time that a client thinks between requests.
     pub think_ns: Nanos,
+    /// How full the volume is made before the clients begin, in percent of what it takes.
+    pub fill: u32,
     /// Bytes that the files of a workload have together, about.
     pub space: u64,
     /// Files that a workload keeps, about.
@@ -77,6 +79,7 @@ impl Scenario {
             users: true,
             order: Order::Fifo,
             think_ns: 20 * MILLIS,
+            fill: 0,
             space: 2 << 20,
             files: 40,
             write: 20_000,
@@ -126,6 +129,67 @@ impl Scenario {
             age_ns: *rng.pick(&[5 * MILLIS, 200 * MILLIS, 5_000 * MILLIS]),
             ..Scenario::new(seed)
         }
+    }
+
+    /// One of the three kinds, in turn: anything, small durable changes, a nearly full volume.
+    pub fn of_kind(seed: u64) -> Scenario {
+        match seed % 3 {
+            0 => Scenario::draw(seed),
+            1 => Scenario::commits(seed),
+            _ => Scenario::pressed(seed),
+        }
+    }
+
+    /// A scenario in which several clients make small changes and each change durable.
+    pub fn commits(seed: u64) -> Scenario {
+        let mut rng = Rng::stream(seed, "commits");
+        Scenario {
+            workload: "commits".into(),
+            clients: rng.range(1, 7) as u32,
+            write: *rng.pick(&[3_000, 9_000, 20_000]),
+            think_ns: *rng.pick(&[0, MILLIS, 20 * MILLIS]),
+            files: 15,
+            ..Scenario::draw(seed)
+        }
+    }
+
+    /// A scenario on a small volume that is nearly full, with the cleaner at work.
+    pub fn pressed(seed: u64) -> Scenario {
+        let mut rng = Rng::stream(seed, "pressed");
+        let workload = *rng.pick(&["overwrite", "small_files", "mixed", "commits", "fill"]);
+        Scenario {
+            size: *rng.pick(&[3 << 20, 4 << 20, 5 << 20]),
+            segment: 64 << 10,
+            workload: workload.into(),
+            ops: 150,
+            fill: rng.range(70, 96) as u32,
+            space: *rng.pick(&[100 << 10, 300 << 10]),
+            files: 10,
+            ..Scenario::draw(seed)
+        }
+    }
+
+    /// A scenario that fills its volume to the brim, again and again.
+    pub fn full(seed: u64) -> Scenario {
+        let mut rng = Rng::stream(seed, "full");
+        let profile = if seed.is_multiple_of(2) { Profile::Modern } else { Profile::Classic };
+        Scenario {
+            profile,
+            size: *rng.pick(&[4 << 20, 6 << 20, 10 << 20]),
+            segment: 64 << 10,
+            streams: if profile == Profile::Classic { 1 } else { rng.range(1, 3) as u32 },
+            ops: 100,
+            fill: rng.range(90, 96) as u32,
+            think_ns: *rng.pick(&[0, MILLIS]),
+            users: false,
+            stamps: true,
+            ..Scenario::draw(seed)
+        }
+    }
+
+    /// A scenario that leaves a small volume with something of everything, to be damaged.
+    pub fn image(seed: u64) -> Scenario {
+        Scenario { size: 3 << 20, segment: 64 << 10, fill: 10, ops: 150, ..Scenario::draw(seed) }
     }
 
     /// How its volume is made.
@@ -196,6 +260,7 @@ impl Scenario {
             ("users", flag(self.users)),
             ("shuffled", flag(self.order == Order::Shuffled)),
             ("think-ns", self.think_ns.to_string()),
+            ("fill", self.fill.to_string()),
             ("space", self.space.to_string()),
             ("files", self.files.to_string()),
             ("write", self.write.to_string()),
@@ -243,6 +308,7 @@ impl Scenario {
             "users" => self.users = flag()?,
             "shuffled" => self.order = if flag()? { Order::Shuffled } else { Order::Fifo },
             "think-ns" => self.think_ns = number(value)?,
+            "fill" => self.fill = number(value)?,
             "space" => self.space = number(value)?,
             "files" => self.files = number(value)?,
             "write" => self.write = number(value)?,
@@ -259,6 +325,7 @@ impl Scenario {
                     Sabotage::SkipFlush,
                     Sabotage::SkipChecksum,
                     Sabotage::SummaryFirst,
+                    Sabotage::ReuseEarly,
                 ];
                 let found = all.into_iter().find(|s| sabotage_name(*s) == value);
                 self.sabotage = found.ok_or_else(bad)?;
@@ -276,6 +343,7 @@ fn sabotage_name(sabotage: Sabotage) -> &'static str {
         Sabotage::SkipFlush => "skip-flush",
         Sabotage::SkipChecksum => "skip-checksum",
         Sabotage::SummaryFirst => "summary-first",
+        Sabotage::ReuseEarly => "reuse-early",
     }
 }
 

@@ -1,5 +1,6 @@
 //! A volume in a simulated world: made, opened, asked, closed, opened again.
 
+use std::cell::Cell;
 use std::future::Future;
 use std::pin::pin;
 use std::rc::Rc;
@@ -8,7 +9,7 @@ use std::task::Poll;
 use twin_disk::{BlockDevice, Recorded};
 use twin_fs::{Cpu, FileSystem, Op, Reply, Request, Volume, model};
 use twin_lfs::{Lfs, Recovered};
-use twin_rt::{ClockOnly, Nanos, Order, Rt, SECS, Time};
+use twin_rt::{Driver, Nanos, Order, Rt, SECS, Time};
 
 use super::Scenario;
 use crate::faults::{FaultPlan, WriteLog};
@@ -16,6 +17,27 @@ use crate::{Platter, SimDisk, queue};
 
 /// A task that takes longer than this, in virtual time, runs in circles.
 const PATIENCE_NS: Nanos = 1_000 * SECS;
+
+/// A task that makes the clock's driver wait more often than this runs in circles, perhaps without
+/// time passing.
+const STEPS: u64 = 300_000;
+
+/// A clock that stops when its steps are used up.
+struct Patient {
+    start: Time,
+    steps: Rc<Cell<u64>>,
+}
+
+impl Driver for Patient {
+    fn start(&mut self) -> Time {
+        self.start
+    }
+
+    fn park(&mut self, deadline: Option<Time>) -> Option<Time> {
+        self.steps.set(self.steps.get().checked_sub(1)?);
+        deadline
+    }
+}
 
 /// How long requests to the device take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +60,7 @@ pub struct World {
     pub used_bytes: u64,
     scenario: Scenario,
     next_id: u64,
+    steps: Rc<Cell<u64>>,
 }
 
 impl World {
@@ -56,7 +79,9 @@ impl World {
         log: Option<&WriteLog>,
     ) -> World {
         let order = scenario.order;
-        let rt = Rt::with_order(ClockOnly { start }, scenario.seed ^ start.0, order);
+        let steps = Rc::new(Cell::new(STEPS));
+        let clock = Patient { start, steps: Rc::clone(&steps) };
+        let rt = Rt::with_order(clock, scenario.seed ^ start.0, order);
         let name = if timing == Timing::Jitter { "jitter" } else { "instant" };
         let options = crate::model::Options {
             size: Some(platter.size()),
@@ -71,10 +96,11 @@ impl World {
         let mut builder = SimDisk::builder(&rt, model).scheduler(scheduler).platter(platter);
         builder = builder.faults(faults);
         if let Some(log) = log {
-            builder = builder.log(log);
+            builder = builder.log(log).crashable();
         }
         let disk = builder.start();
-        World { rt, disk, volume: None, used_bytes: 0, scenario: scenario.clone(), next_id: 1 }
+        let scenario = scenario.clone();
+        World { rt, disk, volume: None, used_bytes: 0, scenario, next_id: 1, steps }
     }
 
     /// The device as the volume sees it: with every request in the run's digest.
@@ -88,6 +114,7 @@ impl World {
     /// If it never ends: nothing can happen any more, or it takes for ever.
     pub fn wait<T>(&self, what: &str, future: impl Future<Output = T>) -> Result<T, String> {
         let end = self.rt.now() + PATIENCE_NS;
+        self.steps.set(STEPS);
         let mut future = pin!(future);
         let mut alarm = pin!(self.rt.sleep_until(end));
         let either = std::future::poll_fn(|cx| {
@@ -102,6 +129,9 @@ impl World {
                 let waiting = self.rt.waiting().join(", ");
                 let (s, state) = (PATIENCE_NS / SECS, self.state());
                 Err(format!("{what}: no end after {s} s; waiting: {waiting}; {state}"))
+            }
+            Err(_) if self.steps.get() == 0 => {
+                Err(format!("{what}: no end after {STEPS} steps; {}", self.state()))
             }
             Err(stalled) => Err(format!("{what}: {stalled}; {}", self.state())),
         }
@@ -127,12 +157,20 @@ impl World {
     /// # Errors
     /// If that fails.
     pub fn open(&mut self) -> Result<Recovered, String> {
+        self.try_open()?.map_err(|error| format!("opening: {error}"))
+    }
+
+    /// Opens the volume, or finds that it cannot be opened.
+    ///
+    /// # Errors
+    /// In words if opening never ends; inside, why it failed.
+    pub fn try_open(&mut self) -> Result<twin_fs::Result<Recovered>, String> {
         let (settings, lfs) = (self.scenario.settings(), self.scenario.lfs());
         let opening = Lfs::open(&self.rt, self.device(), Cpu::none(), settings, lfs);
-        let opened = self.wait("opening", opening)?;
-        let (volume, recovered) = opened.map_err(|error| format!("opening: {error}"))?;
-        self.volume = Some(volume);
-        Ok(recovered)
+        Ok(self.wait("opening", opening)?.map(|(volume, recovered)| {
+            self.volume = Some(volume);
+            recovered
+        }))
     }
 
     /// The volume, which is open.
@@ -163,10 +201,18 @@ impl World {
     /// # Errors
     /// The first operation that fails.
     pub fn dump(&mut self) -> Result<model::Dump, String> {
+        self.try_dump()?.map_err(|error| format!("walking the tree: {error}"))
+    }
+
+    /// The tree, or the first error on the way.
+    ///
+    /// # Errors
+    /// In words if walking never ends; inside, why it failed.
+    pub fn try_dump(&mut self) -> Result<twin_fs::Result<model::Dump>, String> {
         let volume = Rc::clone(self.volume());
-        let mut id = 1 << 40;
+        let mut id = 1 << 56;
         let dump = self.wait("walking", model::dump(&*volume, &mut id))?;
-        dump.map_err(|error| format!("walking the tree: {error}"))
+        Ok(dump.map_err(|error| error.error))
     }
 
     /// Closes the volume and stops everything. Gives what the disk holds then.

@@ -1,0 +1,213 @@
+//! `cargo xtask soak`: seeded campaigns that go on for as long as wanted, two processes at a time.
+//!
+//! Contract: every seed is a run of its own in the `torture` example of twin-sim (or `traces` of
+//! twin-lab), which prints one line for it. A run that fails, panics or does not end is reported
+//! with the command that repeats it, and the campaign goes on.
+
+use std::collections::VecDeque;
+use std::io::{BufRead, BufReader, Write as _};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use crate::clock::Stopwatch;
+use crate::e2e::tools;
+use crate::processes;
+use crate::totals::Totals;
+
+/// The campaigns: name, package and example that run them, and what they do.
+pub(crate) const KINDS: &[(&str, &str, &str, &str)] = &[
+    ("crash", "twin-sim", "torture", "power failures at every write of random runs"),
+    ("full", "twin-sim", "torture", "volumes filled until there is no room, again and again"),
+    ("faults", "twin-sim", "torture", "failing disks under clients at work"),
+    ("images", "twin-sim", "torture", "damaged images, opened, walked and used"),
+    ("traces", "twin-lab", "traces", "damaged traces and flight logs, replayed"),
+];
+
+/// One seed may take this long.
+const LIMIT: Duration = Duration::from_secs(15 * 60);
+/// Campaigns without `--seeds` begin here, past the seeds of the tests.
+const FIRST: u64 = 1_000_000;
+/// Processes at a time.
+const WORKERS: u64 = 2;
+
+/// What to run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Options {
+    pub(crate) kind: String,
+    pub(crate) seeds: Option<Range<u64>>,
+    pub(crate) minutes: Option<u64>,
+}
+
+/// Understands the words behind `soak`.
+pub(crate) fn parse(words: &[&str]) -> Result<Options, String> {
+    let mut words = words.iter();
+    let kind = words.next().ok_or("soak what?")?.to_string();
+    if !KINDS.iter().any(|(name, ..)| *name == kind) {
+        let names: Vec<&str> = KINDS.iter().map(|(name, ..)| *name).collect();
+        return Err(format!("soak {kind}: must be one of {}", names.join(", ")));
+    }
+    let mut options = Options { kind, seeds: None, minutes: None };
+    while let Some(word) = words.next() {
+        let value = words.next().ok_or(format!("{word} needs a value"))?;
+        let number = |text: &str| {
+            text.parse::<u64>().map_err(|_| format!("{word} {value}: must be made of numbers"))
+        };
+        match *word {
+            "--seeds" => {
+                let (from, to) = value.split_once("..").ok_or("--seeds A..B")?;
+                options.seeds = Some(number(from)?..number(to)?);
+            }
+            "--minutes" => options.minutes = Some(number(value)?),
+            other => return Err(format!("{other}: is not understood")),
+        }
+    }
+    Ok(options)
+}
+
+/// Runs a campaign and counts its seeds.
+pub(crate) fn run(root: &Path, options: &Options) -> Result<Totals, String> {
+    let program = build(root, &options.kind)?;
+    // Without a bound of any kind: ten minutes.
+    let minutes = match (&options.seeds, options.minutes) {
+        (None, None) => Some(10),
+        (_, minutes) => minutes,
+    };
+    let seeds = options.seeds.clone().unwrap_or(FIRST..u64::MAX);
+    let watch = Stopwatch::start();
+    let over = || minutes.is_some_and(|m| watch.seconds() >= m as f64 * 60.0);
+    let mut totals = Totals::default();
+    let mut failed: VecDeque<String> = VecDeque::new();
+    let mut left = seeds.clone();
+    let (done, results) = mpsc::channel();
+    let mut under_way = 0;
+    loop {
+        while under_way < WORKERS && !over() {
+            let Some(seed) = left.next() else { break };
+            start(&program, &options.kind, seed, done.clone())?;
+            under_way += 1;
+        }
+        if under_way == 0 {
+            break;
+        }
+        let Ok((seed, ended)) = results.recv() else { break };
+        under_way -= 1;
+        totals += Totals::one(ended.is_ok());
+        if let Err(what) = ended {
+            println!("\n{what}");
+            failed.push_back(seed_again(&options.kind, seed));
+        }
+        let all = if seeds.end == u64::MAX { String::new() } else { format!(" of {seeds:?}") };
+        print!(
+            "\rsoak {}: seed {seed}{all}, {} runs, {} failed, {:.0} s   ",
+            options.kind,
+            totals.passed + totals.failed,
+            totals.failed,
+            watch.seconds()
+        );
+        let _ = std::io::stdout().flush();
+    }
+    println!();
+    for again in failed {
+        println!("again: {again}");
+    }
+    Ok(totals)
+}
+
+fn seed_again(kind: &str, seed: u64) -> String {
+    format!("cargo xtask soak {kind} --seeds {seed}..{}", seed + 1)
+}
+
+/// Builds the program once and gives its path.
+fn build(root: &Path, kind: &str) -> Result<PathBuf, String> {
+    let found = KINDS.iter().find(|(name, ..)| *name == kind);
+    let (_, package, example, _) = found.ok_or("no such campaign")?;
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let words = ["build", "--release", "--locked", "--quiet", "-p", package, "--example", example];
+    let status = Command::new(cargo).args(words).current_dir(root).status();
+    match status {
+        Ok(status) if status.success() => {
+            Ok(tools::target_dir(root).join("release/examples").join(example))
+        }
+        Ok(_) => Err(format!("the example {example} of {package} does not build")),
+        Err(error) => Err(format!("cargo: {error}")),
+    }
+}
+
+type Ended = (u64, Result<(), String>);
+
+/// Starts one seed; its result comes through `done`.
+fn start(program: &Path, kind: &str, seed: u64, done: mpsc::Sender<Ended>) -> Result<(), String> {
+    let mut command = Command::new(program);
+    command.arg(kind).arg(format!("{seed}..{}", seed + 1));
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.spawn().map_err(|error| format!("{}: {error}", program.display()))?;
+    let work = move || {
+        let _ = done.send((seed, wait(child)));
+    };
+    thread::Builder::new().spawn(work).map_err(|error| format!("no thread: {error}"))?;
+    Ok(())
+}
+
+/// Waits for a run. What it says is its result if it fails.
+fn wait(mut child: Child) -> Result<(), String> {
+    let pid = rustix::process::Pid::from_child(&child);
+    let (ended, waits) = mpsc::channel::<()>();
+    let watch = thread::spawn(move || {
+        let late = waits.recv_timeout(LIMIT) == Err(mpsc::RecvTimeoutError::Timeout);
+        if late {
+            processes::kill_family(pid);
+        }
+        late
+    });
+    let errors = child.stderr.take().map(|pipe| thread::spawn(move || lines(pipe)));
+    let mut said = child.stdout.take().map(lines).unwrap_or_default();
+    said.extend(errors.and_then(|thread| thread.join().ok()).unwrap_or_default());
+    let status = child.wait();
+    drop(ended);
+    if watch.join().unwrap_or(false) {
+        said.push(format!("ended after {} s: it does not end", LIMIT.as_secs()));
+    }
+    match status {
+        Ok(status) if status.success() => Ok(()),
+        _ => Err(said.join("\n")),
+    }
+}
+
+fn lines(pipe: impl std::io::Read) -> Vec<String> {
+    BufReader::new(pipe).lines().map_while(Result::ok).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn campaigns_and_their_bounds_are_understood() {
+        let expected = Options { kind: "crash".into(), seeds: Some(5..9), minutes: Some(3) };
+        assert_eq!(parse(&["crash", "--seeds", "5..9", "--minutes", "3"]), Ok(expected));
+        for (words, what) in [
+            (&["sleep"][..], "sleep"),
+            (&[][..], "what"),
+            (&["full", "--seeds", "5"][..], "A..B"),
+            (&["full", "--minutes"][..], "--minutes"),
+            (&["full", "--hours", "1"][..], "--hours"),
+        ] {
+            assert!(parse(words).unwrap_err().contains(what), "{words:?}");
+        }
+    }
+
+    #[test]
+    fn a_run_that_fails_says_what_it_said() {
+        let shell = |line: &str| {
+            let mut command = Command::new("sh");
+            command.args(["-c", line]).stdout(Stdio::piped()).stderr(Stdio::piped());
+            wait(command.spawn().unwrap())
+        };
+        assert_eq!(shell("echo fine"), Ok(()));
+        assert_eq!(shell("echo one; echo two >&2; exit 3"), Err("one\ntwo".into()));
+    }
+}
