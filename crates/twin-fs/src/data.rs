@@ -67,7 +67,7 @@ impl<L: Layout> Volume<L> {
         }
         ahead.next = end;
         let block = u64::from(self.core.shape.block_size);
-        ahead.window = (ahead.window.max(end - off) * 2).clamp(block, max);
+        ahead.window = (ahead.window.max(end - off) * 2).clamp(block.min(max), max);
         let want = (end + ahead.window).min(size);
         if ahead.asked < end + ahead.window / 2 && ahead.asked < want {
             let first = ahead.asked.max(end) / block;

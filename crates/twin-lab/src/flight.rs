@@ -12,7 +12,10 @@ use std::io::Read;
 use std::rc::Rc;
 use std::task::{Poll, Waker};
 
-use twin_disk::{Block, BlockDevice, Completion, DeviceInfo, Io, Pending, Recorded, pending};
+use twin_disk::{
+    Block, BlockDevice, Completion, DeviceInfo, Io, IoError, IoErrorKind, IoKind, IoResult,
+    Pending, Recorded, pending,
+};
 use twin_fs::{Cpu, FileSystem, FsError, Request, Settings, Volume};
 use twin_lfs::{Lfs, LfsSettings};
 use twin_rt::{Driver, Rt, Time};
@@ -153,7 +156,7 @@ impl std::error::Error for FlightError {}
 #[derive(Default)]
 pub(crate) struct Feed {
     /// Device requests under way, by number.
-    under_way: RefCell<BTreeMap<u64, Completion>>,
+    under_way: RefCell<BTreeMap<u64, (Io, Completion)>>,
     submitted: Cell<u64>,
     pub(crate) arrivals: RefCell<VecDeque<Request>>,
     pub(crate) closing: Cell<bool>,
@@ -203,8 +206,9 @@ impl<R: Read + 'static> Driver for FlightDriver<R> {
                 FlightRecord::Complete { io, result, .. } => {
                     let waiting = self.feed.under_way.borrow_mut().remove(&io);
                     // A request that the replay did not make: the digest will tell.
-                    if let Some(completion) = waiting {
-                        completion.done(result.map(|pieces| pieces.iter().map(content).collect()));
+                    if let Some((io, completion)) = waiting {
+                        let result = result.map(|pieces| pieces.iter().map(content).collect());
+                        completion.done(result.and_then(|blocks| whole(&io, blocks)));
                     }
                 }
                 FlightRecord::Command(word) => {
@@ -220,6 +224,16 @@ impl<R: Read + 'static> Driver for FlightDriver<R> {
             }
         }
     }
+}
+
+/// A read gives as much as was asked for, or the log is not one of this run.
+fn whole(io: &Io, blocks: Vec<Block>) -> IoResult {
+    let len: u64 = blocks.iter().map(|block| block.len() as u64).sum();
+    if io.kind != IoKind::Read || len == io.len {
+        return Ok(blocks);
+    }
+    let kind = IoErrorKind::Other("the log gives another length than was asked for".into());
+    Err(IoError { op: io.kind, at: io.at, len: io.len, kind })
 }
 
 /// What a read gives in the replay. User data that was not kept reads as zeros: nothing looks.
@@ -241,11 +255,11 @@ impl BlockDevice for FlightDevice {
         self.info.clone()
     }
 
-    fn submit(&self, _io: Io) -> Pending {
+    fn submit(&self, io: Io) -> Pending {
         let id = self.feed.submitted.get() + 1;
         self.feed.submitted.set(id);
         let (completion, pending) = pending();
-        self.feed.under_way.borrow_mut().insert(id, completion);
+        self.feed.under_way.borrow_mut().insert(id, (io, completion));
         pending
     }
 

@@ -166,6 +166,10 @@ impl Layout for Lfs {
     }
 
     async fn admit(&self, core: &Rc<Core>, bytes: u64, need: Need) -> Result<Permit> {
+        if bytes > self.limit {
+            // No cleaning ever makes so much room.
+            return Err(FsError::NoSpace);
+        }
         let limit = core.settings.cache_bytes / 2;
         let mut waited = false;
         loop {
