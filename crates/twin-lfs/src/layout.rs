@@ -63,11 +63,9 @@ impl Lfs {
     /// True if an operation that makes this much dirty may begin now.
     fn may_begin(&self, core: &Core, bytes: u64, need: Need) -> bool {
         let segment = u64::from(self.sb.segment_size);
-        // The cleaner must be able to move a victim, with all its parents, in any case; and the
-        // more it moves between two checkpoints, the more parents go with their children.
-        let batch = u64::from(Lfs::reserve_segments(&self.sb)) / 2;
+        // The cleaner must be able to move a victim, with all its parents, in any case.
         let kept = match need {
-            Need::Grow => batch.max(4) * segment,
+            Need::Grow => 4 * segment,
             Need::Shrink => 3 * segment,
         };
         let debt = self.log_debt(core) + self.permitted.get();
@@ -177,8 +175,6 @@ impl Layout for Lfs {
             if !self.may_begin(core, bytes, need) {
                 if !std::mem::replace(&mut waited, true) {
                     self.log.borrow_mut().stats.space_waits += 1;
-                } else if need == Need::Grow && self.cleaner.is_futile() {
-                    return Err(FsError::NoSpace);
                 }
                 self.cleaner.request();
                 self.space.wait().await;

@@ -234,7 +234,6 @@ impl Lfs {
         // The usage table and the ifile's indirect blocks are written at every checkpoint.
         let table = sb.usage_blocks() * u64::from(sb.shape.block_size);
         let table_segments = (table / u64::from(sb.segment_size)) as u32 + 1;
-        let batch = (sb.segments / 16).clamp(8, 24);
-        (batch + 2 * table_segments).min(sb.segments / 2)
+        (8 + 2 * table_segments).min(sb.segments / 2)
     }
 }
