@@ -158,6 +158,8 @@ pub struct Needs {
     pub updates: bool,
     /// [`UserWrite::lifetime_writes`]: only a simulation can give it.
     pub future: bool,
+    /// Requests, before their blocks.
+    pub requests: bool,
 }
 
 impl Needs {
@@ -167,6 +169,7 @@ impl Needs {
             heat: self.heat || other.heat,
             updates: self.updates || other.updates,
             future: self.future || other.future,
+            requests: self.requests || other.requests,
         }
     }
 }

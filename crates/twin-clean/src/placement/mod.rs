@@ -4,12 +4,22 @@
 //! policy may keep up to 64 bits with each block (its word, zero at first); a log can hold that
 //! word in memory or in its summaries. How many of them a policy uses stands in its entry.
 
+mod age_sort;
+mod dac;
+mod eti;
+mod f2fs;
+mod fadac;
+mod fk;
+mod midas;
+mod multi_log;
+mod multi_queue;
 mod none;
 mod sep_gc;
-mod dac;
 mod sepbit;
-mod fk;
+mod sfr;
+mod sfs;
 pub mod twin;
+mod warcip;
 
 use crate::facts::{CleanerWrite, Needs, SegmentFacts, Setting, UserWrite, View};
 use crate::victim::Candidates;
@@ -50,10 +60,9 @@ pub trait Placement {
         1
     }
 
-    /// By what the live blocks of a batch are sorted before they are written, least first. None:
-    /// they are not.
-    fn age_key(&self, _word: u64) -> Option<u64> {
-        None
+    /// By what the live blocks of a batch are sorted before they are written, least first.
+    fn age_key(&self, _word: u64) -> u64 {
+        0
     }
 
     /// What it needs to be told.
@@ -129,6 +138,86 @@ pub fn registry() -> &'static [Entry] {
             bits_per_block: 32,
             online: true,
             make: |_| Box::new(sepbit::SepBit::new()),
+        },
+        Entry {
+            name: "sfs",
+            rule: "nearest of six centres of hotness (write count over age), k-means over segments",
+            source: "Min et al., FAST 2012",
+            bits_per_block: 64,
+            online: true,
+            make: |setting| Box::new(sfs::Sfs::new(setting)),
+        },
+        Entry {
+            name: "multi-log",
+            rule: "colder by a move; hotter, with a probability, if rewritten sooner than its log expects",
+            source: "Stoica and Ailamaki, VLDB 2013; as in SepBIT's code",
+            bits_per_block: 35,
+            online: true,
+            make: |setting| Box::new(multi_log::MultiLog::new(setting)),
+        },
+        Entry {
+            name: "eti",
+            rule: "extents with counters of 4 bits, halved every 4,096 requests, hot from 4; moves apart",
+            source: "Shafaei, Desnoyers and Fitzpatrick, HotStorage 2016",
+            bits_per_block: 0,
+            online: true,
+            make: |setting| Box::new(eti::Eti::new(setting)),
+        },
+        Entry {
+            name: "mq",
+            rule: "chunks of 256 blocks in queues by the logarithm of writes, with expiry; moves apart",
+            source: "Yang et al., AutoStream, SYSTOR 2017",
+            bits_per_block: 1,
+            online: true,
+            make: |setting| Box::new(multi_queue::MultiQueue::new(setting)),
+        },
+        Entry {
+            name: "sfr",
+            rule: "frequency of chunks of 512 blocks, decayed; sequential requests stay; moves apart",
+            source: "Yang et al., AutoStream, SYSTOR 2017",
+            bits_per_block: 1,
+            online: true,
+            make: |setting| Box::new(sfr::Sfr::new(setting)),
+        },
+        Entry {
+            name: "fadac",
+            rule: "a level for each factor of ten that a block's count is above a fading average",
+            source: "Kremer and Brinkmann, SYSTOR 2019; as in SepBIT's code",
+            bits_per_block: 16,
+            online: true,
+            make: |setting| Box::new(fadac::Fadac::new(setting)),
+        },
+        Entry {
+            name: "warcip",
+            rule: "on-line k-means over rewrite intervals, with split and merge; moves are class 0",
+            source: "Yang, Pei and Yang, SYSTOR 2019; as in SepBIT's code",
+            bits_per_block: 64,
+            online: true,
+            make: |setting| Box::new(warcip::Warcip::new(setting)),
+        },
+        Entry {
+            name: "midas",
+            rule: "a hot group and a chain of queues; a model chooses their number and sizes each epoch",
+            source: "Oh et al., FAST 2024",
+            bits_per_block: 3,
+            online: true,
+            make: |setting| Box::new(midas::Midas::new(setting)),
+        },
+        Entry {
+            name: "f2fs",
+            rule: "hot, warm and cold logs of nodes and data, by kind; data that is moved is cold",
+            source: "Lee et al., FAST 2015",
+            bits_per_block: 0,
+            online: true,
+            make: |_| Box::new(f2fs::F2fs),
+        },
+        Entry {
+            name: "age-sort",
+            rule: "users' blocks apart; live blocks of four victims at a time, oldest first",
+            source: "Rosenblum and Ousterhout, SOSP 1991 (Sprite LFS)",
+            bits_per_block: 32,
+            online: true,
+            make: |_| Box::new(age_sort::AgeSort),
         },
         Entry {
             name: "fk",

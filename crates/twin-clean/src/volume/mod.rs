@@ -188,8 +188,10 @@ impl Volume {
 
     /// Tells of a request, whose blocks are to be written next.
     pub fn request(&mut self, first_block: u32, blocks: u32) {
-        let view = self.log.view();
-        self.placement.request(first_block, blocks, &view);
+        if self.needs.requests {
+            let view = self.log.view();
+            self.placement.request(first_block, blocks, &view);
+        }
     }
 
     /// Deletes a block; nothing happens if it holds nothing.

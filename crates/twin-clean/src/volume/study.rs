@@ -49,7 +49,10 @@ impl Run {
         while left > 0 {
             let count = left.min(chunk.len() as u64) as usize;
             writes.fill(&mut chunk[..count]);
-            chunk[..count].iter().for_each(|&block| volume.write(block));
+            for &block in &chunk[..count] {
+                volume.request(block, 1);
+                volume.write(block);
+            }
             left -= count as u64;
         }
         volume.totals()

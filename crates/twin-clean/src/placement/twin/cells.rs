@@ -4,11 +4,13 @@
 const HALVES: usize = 32;
 const OCTAVES: usize = 17;
 /// Cell of a block that was never rewritten.
-pub(super) const FRESH: usize = 0;
 const FRESH_MOVED: usize = 1;
 const USER: usize = FRESH_MOVED + HALVES;
 const MOVED: usize = USER + OCTAVES * HALVES;
-pub(super) const COUNT: usize = MOVED + HALVES * HALVES;
+const HALF: usize = MOVED + HALVES * HALVES;
+pub(super) const COUNT: usize = 2 * HALF;
+pub(super) fn fresh(seq: bool) -> usize { usize::from(seq) * HALF }
+pub(super) fn is_seq(cell: usize) -> bool { cell >= HALF }
 
 fn octave(x: u64) -> usize {
     (x.max(1).ilog2() as usize).min(OCTAVES - 1)
@@ -21,13 +23,13 @@ fn half_octave(x: u64) -> usize {
     (2 * whole + half).min(HALVES - 1)
 }
 
-pub(super) fn user(interval: u64, mean: Option<u64>) -> usize {
+pub(super) fn user(interval: u64, mean: Option<u64>, seq: bool) -> usize {
     let mean = mean.map_or(0, half_octave);
-    USER + octave(interval) * HALVES + mean
+    fresh(seq) + USER + octave(interval) * HALVES + mean
 }
 
-pub(super) fn cleaner(age: u64, mean: Option<u64>) -> usize {
-    match mean {
+pub(super) fn cleaner(age: u64, mean: Option<u64>, seq: bool) -> usize {
+    fresh(seq) + match mean {
         None => FRESH_MOVED + half_octave(age),
         Some(mean) => MOVED + half_octave(age) * HALVES + half_octave(mean),
     }

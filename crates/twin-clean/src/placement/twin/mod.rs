@@ -27,23 +27,25 @@ pub(super) struct Twin {
     /// By class: when a block was last written to it.
     last_write_at: Vec<u64>,
     redirect: Vec<u8>,
+    recent: Vec<u32>,
     pub(super) params: [f64; 8],
 }
 
-/// Word: time 32 | mean (bf16) 16 | count 5 | cell 11
+/// Word: time 32 | mean (bf16) 16 | count 4 | cell 12
 fn get(word: u64) -> (u32, f32, u32, usize) {
     let mean = f32::from_bits((((word >> 32) & 0xffff) << 16) as u32);
-    (word as u32, mean, ((word >> 48) & 31) as u32, (word >> 53) as usize)
+    (word as u32, mean, ((word >> 48) & 15) as u32, (word >> 52) as usize)
 }
 fn put(time: u32, mean: f32, count: u32, cell: usize) -> u64 {
     let mean = u64::from((mean.to_bits() + 0x8000) >> 16);
-    u64::from(time) | (mean << 32) | (u64::from(count) << 48) | ((cell as u64) << 53)
+    u64::from(time) | (mean << 32) | (u64::from(count) << 48) | ((cell as u64) << 52)
 }
 
 pub(crate) fn env(name: &str, default: f64) -> f64 {
     std::env::var(name).ok().and_then(|v| v.parse().ok()).unwrap_or(default)
 }
 
+fn env_on(x: f64) -> bool { x > 0.0 }
 impl Twin {
     pub(super) fn new(setting: &Setting) -> Twin {
         let open_segments = usize::from(setting.open_segments.clamp(1, 16));
@@ -56,8 +58,9 @@ impl Twin {
             epoch_at: u64::from(setting.segment_blocks) * 4,
             epoch_from: 0,
             last_write_at: vec![0; open_segments],
+            recent: vec![u32::MAX; 64],
             redirect: (0..open_segments as u8).collect(),
-            params: [env("P0", 4.0), env("P1", 0.002), env("P2", 0.25), env("P3", 2.0), env("P4", 0.5), 0., 0., 0.],
+            params: [env("P0", 4.0), env("P1", 0.002), env("P2", 0.25), env("P3", 2.0), env("P4", 0.5), env("P5", 1.0), 0., 0.],
         }
     }
 
@@ -150,18 +153,21 @@ impl Placement for Twin {
         let unit = (view.live_blocks >> 10).max(1);
         let (time, mut mean, mut count, cell) = get(*word);
         let new_cell;
+        let seq = write.block > 0 && self.recent[(write.block - 1) as usize & 63] == write.block - 1;
+        self.recent[write.block as usize & 63] = write.block;
+        let seq = seq && env_on(self.params[5]);
         if write.old_segment == NO_SEGMENT {
-            new_cell = cells::FRESH;
+            new_cell = cells::fresh(seq);
             mean = 0.0;
             count = 0;
         } else {
             let interval = u64::from((now as u32).wrapping_sub(time));
             self.cells.leave(cell, now, true);
             if interval * BURST >= u64::from(view.segment_blocks) {
-                count = (count + 1).min(16);
+                count = (count + 1).min(15);
                 mean += (interval as f32 - mean) / count as f32;
             }
-            new_cell = cells::user(interval / unit, if count == 0 { None } else { Some(mean as u64 / unit) });
+            new_cell = cells::user(interval / unit, if count == 0 { None } else { Some(mean as u64 / unit) }, seq);
         }
         self.cells.enter(new_cell, now);
         *word = put(now as u32, mean, count, new_cell);
@@ -174,7 +180,7 @@ impl Placement for Twin {
         let (time, mean, count, cell) = get(*word);
         let age = u64::from((now as u32).wrapping_sub(time));
         self.cells.leave(cell, now, false);
-        let new_cell = cells::cleaner(age / unit, if count == 0 { None } else { Some(mean as u64 / unit) });
+        let new_cell = cells::cleaner(age / unit, if count == 0 { None } else { Some(mean as u64 / unit) }, cells::is_seq(cell));
         self.cells.enter(new_cell, now);
         *word = put(time, mean, count, new_cell);
         self.route(self.class_of[new_cell], view)
