@@ -72,6 +72,12 @@ pub struct Entry {
     make: fn(&Setting) -> Box<dyn VictimPolicy>,
 }
 
+impl std::fmt::Debug for Entry {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
 impl Entry {
     /// A policy of this kind.
     pub fn make(&self, setting: &Setting) -> Box<dyn VictimPolicy> {

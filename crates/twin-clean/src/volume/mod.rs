@@ -8,6 +8,7 @@
 
 mod log;
 pub mod study;
+pub mod trace;
 pub mod workload;
 
 use crate::facts::{CleanerWrite, NO_SEGMENT, Needs, Setting, UserWrite};

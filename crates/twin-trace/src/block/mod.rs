@@ -3,8 +3,8 @@
 //! A format is a file here and a line in [`REGISTRY`]. [`open`] reads one by its name,
 //! [`open_any`] finds out which it is. All formats give [`BlockRequest`]s in bytes, streaming; a
 //! line that makes no sense is an error with its number (of a binary format: the number of the
-//! record). Input that is compressed with zstd or gzip is expanded on the way. [`as_file`] makes
-//! operations on one file of a block trace.
+//! record). Input that is compressed with zstd or gzip is expanded on the way. The reader `blocks`
+//! of [`crate::readers`] makes operations on files of a block trace.
 
 mod alibaba;
 mod blkparse;
@@ -12,7 +12,6 @@ mod blkreplay;
 mod cloudphysics;
 mod disksim;
 mod fields;
-mod file;
 mod fio;
 mod hplajw;
 mod msr;
@@ -21,14 +20,12 @@ mod rocksdb;
 mod spc;
 mod tencent;
 
-use std::io::{BufRead, Cursor, Read};
+use std::io::{Cursor, Read};
 
 use twin_rt::Nanos;
 
 use crate::error::TraceError;
 use crate::readers::{Input, OpenError, expanded, unknown_format};
-
-pub use file::as_file;
 
 /// What is done to blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
