@@ -18,7 +18,7 @@ mod sep_gc;
 mod sepbit;
 mod sfr;
 mod sfs;
-pub mod twin;
+mod twin;
 mod warcip;
 
 use crate::facts::{CleanerWrite, Needs, SegmentFacts, Setting, UserWrite, View};

@@ -90,9 +90,9 @@ pub fn registry() -> &'static [Entry] {
     &[
         Entry {
             name: "twin",
-            rule: "least h*u / (g - u*ln(1/u)), h the measured death rate of the segment's blocks",
+            rule: "least h*u / (g - u*ln(1/u)), h the measured death rate of its blocks",
             source: "ours; optimal stopping for memoryless blocks, see docs/cleaning.md",
-            make: |setting| Box::new(twin::Twin::new(setting)),
+            make: |_| Box::new(twin::Twin::default()),
         },
         Entry {
             name: "greedy",
