@@ -247,7 +247,8 @@ pub fn list() -> String {
     }
     text += "\nVictim policies (--victim):\n";
     for entry in victim::registry() {
-        text += &format!("  {:18} {}\n                     {}\n", entry.name, entry.rule, entry.source);
+        text +=
+            &format!("  {:18} {}\n                     {}\n", entry.name, entry.rule, entry.source);
     }
     text += "\nWorkloads (--workload), written name or name:key=value,...:\n";
     for entry in twin_clean::volume::workload::registry() {

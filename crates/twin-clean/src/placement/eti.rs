@@ -38,9 +38,7 @@ impl Eti {
         for (&first, &(blocks, count)) in &self.extents {
             let count = count / 2;
             match merged.last_mut() {
-                Some((_, last_blocks, last))
-                    if *last == count || (*last < HOT && count < HOT) =>
-                {
+                Some((_, last_blocks, last)) if *last == count || (*last < HOT && count < HOT) => {
                     *last_blocks += blocks;
                 }
                 _ => merged.push((first, blocks, count)),

@@ -16,7 +16,10 @@ pub(super) struct RandomGreedy {
 
 impl RandomGreedy {
     pub(super) fn new(setting: &Setting) -> RandomGreedy {
-        RandomGreedy { rng: Rng::stream(setting.seed, "random greedy victims"), numbers: Vec::new() }
+        RandomGreedy {
+            rng: Rng::stream(setting.seed, "random greedy victims"),
+            numbers: Vec::new(),
+        }
     }
 }
 

@@ -101,7 +101,8 @@ impl Twin {
             let serial = segment.serial + 1;
             if segment.state != State::Sealed || seen.serial != serial {
                 let is_sealed = segment.state == State::Sealed;
-                let (serial, live_blocks) = (if is_sealed { serial } else { 0 }, segment.live_blocks);
+                let (serial, live_blocks) =
+                    (if is_sealed { serial } else { 0 }, segment.live_blocks);
                 self.seen[number] = Seen { serial, live_blocks, ..Seen::default() };
                 continue;
             }
@@ -182,15 +183,20 @@ mod tests {
         let mut twin = Twin::default();
         // Segments of class 0 lose nine blocks a round, those of class 1 one.
         for round in 0..5u32 {
-            let segments = [segment(0, 90 - 9 * round, 0), segment(1, 90 - round, 1)];
+            let segments = [segment(0, 90 - 9 * round, 0), segment(1, 60 - round, 1)];
             let now = 100 * u64::from(round);
             let (live_blocks, segment_blocks, open) = (1000, 100, &[][..]);
             let view = View { now, live_blocks, segment_blocks, segments: &segments, open };
             twin.look(&view);
         }
-        let segments = [segment(0, 54, 0), segment(1, 54, 1)];
-        let view =
-            View { now: 400, live_blocks: 1000, segment_blocks: 100, segments: &segments, open: &[] };
+        let segments = [segment(0, 54, 0), segment(1, 56, 1)];
+        let view = View {
+            now: 400,
+            live_blocks: 1000,
+            segment_blocks: 100,
+            segments: &segments,
+            open: &[],
+        };
         let candidates = Candidates { view, min_garbage_share: 0.15 };
         assert!(twin.rate(&segments[0], &view) > 2.0 * twin.rate(&segments[1], &view));
         assert_eq!(twin.choose(&candidates), Some(1));

@@ -228,6 +228,12 @@ impl Volume {
         &self.log.segments
     }
 
+    /// The segment in which a block lies; none if it holds nothing.
+    pub fn segment_of(&self, block: u32) -> Option<u32> {
+        let place = *self.log.place.get(block as usize)?;
+        (place != NOWHERE).then(|| self.log.segment_of(place))
+    }
+
     fn append(&mut self, class: u8, block: u32, youngest_at: u64, penultimate: f64) {
         if let Some(sealed) = self.log.append(class, block, youngest_at, penultimate) {
             let view = self.log.view();
@@ -273,3 +279,6 @@ impl Volume {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

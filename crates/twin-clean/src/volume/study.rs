@@ -71,7 +71,8 @@ impl Run {
         let mut source = workload.start(self.shape.blocks, self.seed);
         let mut future = needs.future.then(|| {
             let mut ahead = workload.start(self.shape.blocks, self.seed);
-            let all = std::iter::repeat_with(|| Event { block: ahead.next_block(), is_trim: false });
+            let all =
+                std::iter::repeat_with(|| Event { block: ahead.next_block(), is_trim: false });
             let all: Vec<Event> = all.take(writes as usize).collect();
             lifetimes(&all, self.shape.blocks).into_iter()
         });

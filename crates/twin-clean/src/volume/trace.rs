@@ -77,7 +77,8 @@ impl Builder {
     /// If it writes nothing, or more blocks than a volume can have.
     pub fn finish(self) -> Result<Trace, ShapeError> {
         let written = self.requests.iter().filter(|request| !request.3);
-        let mut runs: Vec<(u32, u64, u64)> = written.map(|&(d, from, to, _)| (d, from, to)).collect();
+        let mut runs: Vec<(u32, u64, u64)> =
+            written.map(|&(d, from, to, _)| (d, from, to)).collect();
         runs.sort_unstable();
         // Runs of blocks that are written, without overlap, and the number of each one's first.
         let mut merged: Vec<(u32, u64, u64, u64)> = Vec::new();
@@ -98,7 +99,9 @@ impl Builder {
             return Err(ShapeError("the trace writes nothing".into()));
         }
         if blocks > u64::from(BLOCKS_MAX) {
-            return Err(ShapeError(format!("the trace writes {blocks} different blocks: too many")));
+            return Err(ShapeError(format!(
+                "the trace writes {blocks} different blocks: too many"
+            )));
         }
         let mut trace = Trace { requests: Vec::new(), blocks: blocks as u32, writes: 0 };
         for (device, from, to, is_trim) in self.requests {
@@ -129,9 +132,13 @@ mod tests {
         builder.trim(3, 0, (1 << 40) + 4096);
         builder.trim(3, 1, 4096);
         let trace = builder.finish().unwrap();
-        let found: Vec<_> = trace.requests().iter().map(|r| (r.first_block, r.blocks, r.is_trim)).collect();
+        let found: Vec<_> =
+            trace.requests().iter().map(|r| (r.first_block, r.blocks, r.is_trim)).collect();
         let trims = [(0, 1, true), (1, 1, true)];
-        assert_eq!(found, [[(3, 1, false), (1, 2, false), (0, 1, false)].as_slice(), &trims].concat());
+        assert_eq!(
+            found,
+            [[(3, 1, false), (1, 2, false), (0, 1, false)].as_slice(), &trims].concat()
+        );
         assert_eq!((trace.blocks(), trace.writes()), (4, 4));
     }
 

@@ -11,12 +11,8 @@ use twin_rt::MILLIS;
 
 use super::{BlockOp, BlockRequest, PerLine, Spec, fields, lines};
 
-const OPS: &[(&str, BlockOp)] = &[
-    ("R", BlockOp::Read),
-    ("RA", BlockOp::Read),
-    ("W", BlockOp::Write),
-    ("D", BlockOp::Trim),
-];
+const OPS: &[(&str, BlockOp)] =
+    &[("R", BlockOp::Read), ("RA", BlockOp::Read), ("W", BlockOp::Write), ("D", BlockOp::Trim)];
 
 pub(super) const SPEC: Spec = Spec {
     name: "blkreplay",

@@ -9,9 +9,9 @@ pub(super) const SPEC: Spec = Spec {
     name: "disksim",
     about: "MQSim and DiskSim ASCII: time_ns device sector sectors type (0 write, 1 read)",
     is_like: |start| {
-        lines(start).next().is_some_and(|line| {
-            line.split_whitespace().count() == 5 && parse(line).is_ok()
-        })
+        lines(start)
+            .next()
+            .is_some_and(|line| line.split_whitespace().count() == 5 && parse(line).is_ok())
     },
     open: |input| Ok(PerLine::start(input, parse)),
 };

@@ -53,10 +53,8 @@ impl Blocks {
         self.tree.at_ns = self.tree.at_ns.max(at_ns);
         let (tree, device) = (&mut self.tree, request.device);
         let name = format!("device{device}");
-        let ino = *self
-            .devices
-            .entry(device)
-            .or_insert_with(|| tree.create(ROOT_INO, name.as_bytes()));
+        let ino =
+            *self.devices.entry(device).or_insert_with(|| tree.create(ROOT_INO, name.as_bytes()));
         let end = request.offset_bytes + request.bytes;
         let mut at = request.offset_bytes;
         if request.op == BlockOp::Trim {

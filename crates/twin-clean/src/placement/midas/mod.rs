@@ -19,9 +19,7 @@
 mod model;
 
 use super::Placement;
-use crate::facts::{
-    CleanerWrite, NO_SEGMENT, SegmentFacts, Setting, State, UserWrite, View,
-};
+use crate::facts::{CleanerWrite, NO_SEGMENT, SegmentFacts, Setting, State, UserWrite, View};
 use crate::victim::Candidates;
 use model::{Groups, Hot, Survival};
 
@@ -201,9 +199,8 @@ impl Placement for Midas {
     }
 
     fn victim(&mut self, candidates: &Candidates<'_>) -> Option<u32> {
-        let sealed = || {
-            (0u32..).zip(candidates.view.segments).filter(|(_, s)| s.state == State::Sealed)
-        };
+        let sealed =
+            || (0u32..).zip(candidates.view.segments).filter(|(_, s)| s.state == State::Sealed);
         for (group, &size) in (1u8..).zip(&self.groups.sizes) {
             let members = || sealed().filter(|(_, s)| self.group_of(s) == group);
             if members().count() as f64 > size {

@@ -105,9 +105,9 @@ impl Survival {
         if room <= 1.0 || live <= 0.0 || room <= live {
             return None;
         }
-        let mut last = 0.5;
+        let mut last = 0.5f64;
         for _ in 0..100 {
-            last = (-(room / live) * (1.0 - last) as f64).exp();
+            last = (-(room / live) * (1.0 - last)).exp();
         }
         valid.push(last);
         let predicted = cost + rate * last / (1.0 - last).max(1e-6);

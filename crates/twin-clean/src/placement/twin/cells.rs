@@ -115,7 +115,10 @@ impl Cells {
             let column = columns[column(at)].rate(mean, GUESS_DEATHS);
             let guess = rows[row(at)] * column / mean;
             let sum = Sum { deaths: cell.deaths, exposure: cell.exposure };
-            Rate { live: cell.exposure / self.weight.max(1.0), rate: sum.rate(guess, CELL_GUESS_DEATHS) }
+            Rate {
+                live: cell.exposure / self.weight.max(1.0),
+                rate: sum.rate(guess, CELL_GUESS_DEATHS),
+            }
         };
         self.cells.iter().enumerate().map(rate).collect()
     }

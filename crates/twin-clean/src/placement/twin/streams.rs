@@ -43,8 +43,7 @@ impl Streams {
         self.look_at = view.now + u64::from(view.segment_blocks) / LOOKS_PER_SEGMENT + 1;
         let silent_writes = view.live_blocks / SILENT_DIVISOR;
         let classes = 0..self.fills.len() as u8;
-        let is_silent =
-            |class: &u8| view.now - self.wanted_at[usize::from(*class)] > silent_writes;
+        let is_silent = |class: &u8| view.now - self.wanted_at[usize::from(*class)] > silent_writes;
         let mut fills: Vec<u8> = classes.clone().collect();
         for silent in classes.clone().filter(is_silent) {
             let active = classes.clone().filter(|class| !is_silent(class));

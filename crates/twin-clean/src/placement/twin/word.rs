@@ -115,7 +115,7 @@ impl Clock {
         let (mut mean, mut is_settled) = (old.mean, old.is_settled);
         if u64::from(interval) << self.tick_bits >= burst_writes {
             mean = mean_with(mean, is_settled, interval, noise);
-            is_settled |= old.mean > 0 && noise % SETTLES == 0;
+            is_settled |= old.mean > 0 && noise.is_multiple_of(SETTLES);
         }
         let distance = octave(interval);
         Word { tick, mean, is_settled, distance, goes_on, is_moved: false }
