@@ -38,7 +38,7 @@ impl MultiLog {
         MultiLog {
             levels: vec![Level::default(); usize::from(setting.open_segments.max(1))],
             coldest: 0,
-            rng: Rng::stream(setting.seed, "multi-log"),
+            rng: Rng::stream(setting.seed, "promotion and demotion"),
         }
     }
 

@@ -152,8 +152,8 @@ pub fn parse(text: &str) -> Result<Workload, WorkloadError> {
         };
         if !workload.set(key, number)? {
             let keys: Vec<_> = registry()[kind].params.iter().map(|param| param.name).collect();
-            let keys = if keys.is_empty() { "none".to_owned() } else { keys.join(", ") };
-            return Err(WorkloadError(format!("{name} has no {key:?}; its parameters: {keys}")));
+            let keys = keys.join(", ");
+            return Err(WorkloadError(format!("{name} has no {key:?}; its parameters: [{keys}]")));
         }
     }
     Ok(workload)
