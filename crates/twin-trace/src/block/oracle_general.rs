@@ -21,12 +21,12 @@ pub(super) const SPEC: Spec = Spec {
     about: "libCacheSim's oracleGeneral (binary); every access counts as a write of a block",
     is_like: |start| {
         // Next access: later than this record, or never.
-        let records = start.chunks_exact(RECORD_BYTES).enumerate();
-        let plausible = |(at, record): (usize, &[u8])| {
+        let mut records = start.chunks_exact(RECORD_BYTES).enumerate();
+        let is_plausible = |(at, record): (usize, &[u8])| {
             let next = i64::from_le_bytes(record[16..24].try_into().unwrap_or_default());
             next == -1 || next == i64::MAX || (next > at as i64 && next < 1 << 40)
         };
-        start.len() >= RECORD_BYTES && records.map(plausible).all(|is_plausible| is_plausible)
+        start.len() >= RECORD_BYTES && records.all(is_plausible)
     },
     open: |input| Ok(Box::new(OracleGeneral { input, record: 0, blocks: FixedMap::default() })),
 };
