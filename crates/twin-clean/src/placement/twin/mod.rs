@@ -12,7 +12,7 @@
 //! can be told apart. An open segment of a class that has fallen silent is filled by its
 //! neighbour, lest its space be stranded ([`streams`]).
 //!
-//! Memory: 32 bits a block, and tables of about 100 KiB whatever the volume.
+//! Memory: 32 bits a block, and tables of about 200 KiB whatever the volume.
 
 mod cells;
 mod classes;
