@@ -2,7 +2,8 @@
 //!
 //! Main types: [`Config`] (a file system and the hardware under it, by name), [`simulate`] (one
 //! run under virtual time), [`Figures`] (what a run measured), [`compare`] (many runs, one a
-//! thread, with the same results as on one thread). Start at [`compare`].
+//! thread, with the same results as on one thread). [`volume`] is the same for
+//! bare volumes. Start at [`compare`].
 
 mod compare;
 mod config;
@@ -11,6 +12,7 @@ mod figures;
 mod flight;
 mod simulate;
 mod table;
+pub mod volume;
 mod workload;
 
 pub use compare::{Progress, compare};

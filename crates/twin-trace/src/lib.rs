@@ -3,7 +3,7 @@
 //! A workload is a stream of [`Record`]s: what was there before ([`Node`]), requests with their
 //! times, and what was answered ([`Outcome`]). A [`Source`] gives them: a trace that a [`Reader`]
 //! reads, a workload that [`generate`] makes up, a foreign trace that one of the [`readers`]
-//! understands. A [`Writer`] writes them down, a [`Recorder`] around a file system tells it what
+//! understands ([`block`] has those of devices). A [`Writer`] writes them down, a [`Recorder`] around a file system tells it what
 //! is done there, and a [`replay::Replayer`] does the same on another file system.
 //!
 //! A flight log ([`FlightWriter`], [`FlightReader`]) holds everything that entered the core of a
@@ -27,6 +27,7 @@
 //! # Ok::<(), twin_trace::TraceError>(())
 //! ```
 
+pub mod block;
 mod codec;
 mod error;
 mod flight;

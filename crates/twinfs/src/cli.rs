@@ -32,6 +32,7 @@ pub(crate) enum Command {
     Record(Record),
     Replay(Replay),
     Compare(Compare),
+    Volume(Volume),
     Completions(Completions),
     Man(Man),
 }
@@ -183,6 +184,114 @@ pub(crate) struct Compare {
     /// Print the configurations, keys and components that there are.
     #[arg(long)]
     pub(crate) list: bool,
+}
+
+/// Study cleaning on a bare volume: block writes into a log, nothing else.
+///
+/// Every workload is run with every placement policy (which blocks are written together), every
+/// victim policy (which segment is cleaned next) and every seed. The figure is the write
+/// amplification: all blocks written over those that users wrote. The setting is SepBIT's (FAST
+/// 2022): a log that is cleaned when 15% of it is garbage, one victim a time, six open segments.
+/// docs/cleaning.md explains it and shows results; --list shows the policies and their rules.
+#[derive(Args)]
+#[command(after_help = "Examples:\n  \
+    twinfs volume --exponent 0,0.4,0.8,1.0 --placement none,dac,sepbit,twin --format table\n  \
+    twinfs volume --workload hot-cold --placement sepbit --victim cost-benefit-sqrt,mdc\n  \
+    twinfs volume --trace server.csv.zst --placement none,sepbit,twin --format table")]
+pub(crate) struct Volume {
+    /// Generated workloads, as zipf, mixed or hot-cold:hot_writes=0.8. Default: zipf.
+    #[arg(long, short, conflicts_with = "trace", num_args = 1..)]
+    pub(crate) workload: Vec<String>,
+    /// Exponents of the Zipf workload, as 0,0.5,1.0.
+    #[arg(long, value_delimiter = ',', conflicts_with = "trace")]
+    pub(crate) exponent: Vec<f64>,
+    /// Block traces in place of generated workloads; the volume is what they write.
+    #[arg(long, short, value_name = "FILE", num_args = 1..)]
+    pub(crate) trace: Vec<PathBuf>,
+    /// The format of the traces. Default: the one that each looks like.
+    #[arg(long, requires = "trace", value_parser = block_formats())]
+    pub(crate) trace_format: Option<String>,
+    /// Placement policies.
+    #[arg(long, value_delimiter = ',', value_parser = placements(), hide_possible_values = true,
+        default_value = twin_clean::placement::registry()[0].name)]
+    pub(crate) placement: Vec<String>,
+    /// Victim policies.
+    #[arg(long, value_delimiter = ',', value_parser = volume_victims(), hide_possible_values = true,
+        default_value = twin_clean::victim::registry()[0].name)]
+    pub(crate) victim: Vec<String>,
+    /// Seeds, as 1,2,3.
+    #[arg(long, value_delimiter = ',', default_value = "1")]
+    pub(crate) seed: Vec<u64>,
+    /// Blocks of a generated volume.
+    #[arg(long, default_value_t = 131_072, conflicts_with = "trace")]
+    pub(crate) blocks: u32,
+    /// How many times the volume is written.
+    #[arg(long, default_value_t = 60.0, conflicts_with = "trace",
+        value_parser = volumes_of_writes)]
+    pub(crate) volumes: f64,
+    /// Blocks of a segment. Default: 1% of the volume.
+    #[arg(long)]
+    pub(crate) segment: Option<u32>,
+    /// The percentage of garbage in the log from which on it is cleaned.
+    #[arg(long, default_value_t = 15.0)]
+    pub(crate) garbage: f64,
+    /// How many segments may be open at a time.
+    #[arg(long, default_value_t = 6)]
+    pub(crate) open_segments: u8,
+    /// How many runs go on at a time. Default: one a core. Results do not depend on it.
+    #[arg(long)]
+    pub(crate) threads: Option<usize>,
+    /// How to print the results. A table has medians over the seeds.
+    #[arg(long, value_enum, default_value = "table")]
+    pub(crate) format: VolumeFormat,
+    /// Say on standard error how fast it went.
+    #[arg(long)]
+    pub(crate) speed: bool,
+    /// Print the policies with their rules and sources, the workloads and the trace formats.
+    #[arg(long)]
+    pub(crate) list: bool,
+}
+
+/// How results of a volume study are printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum VolumeFormat {
+    /// Policies down, workloads across, medians over seeds.
+    Table,
+    /// A line a run.
+    Csv,
+    /// An object a run.
+    Json,
+}
+
+fn volumes_of_writes(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(volumes) if volumes > 0.0 && volumes <= 1e6 => Ok(volumes),
+        _ => Err("must be a number above 0 and at most a million".into()),
+    }
+}
+
+/// The placement policies, from their registry.
+fn placements() -> clap::builder::PossibleValuesParser {
+    let values = twin_clean::placement::registry().iter();
+    clap::builder::PossibleValuesParser::new(
+        values.map(|e| clap::builder::PossibleValue::new(e.name).help(e.rule)),
+    )
+}
+
+/// The victim policies of bare volumes, from their registry.
+fn volume_victims() -> clap::builder::PossibleValuesParser {
+    let values = twin_clean::victim::registry().iter();
+    clap::builder::PossibleValuesParser::new(
+        values.map(|e| clap::builder::PossibleValue::new(e.name).help(e.rule)),
+    )
+}
+
+/// The formats of block traces, from their registry.
+fn block_formats() -> clap::builder::PossibleValuesParser {
+    let values = twin_trace::block::REGISTRY.iter();
+    clap::builder::PossibleValuesParser::new(
+        values.map(|e| clap::builder::PossibleValue::new(e.name).help(e.about)),
+    )
 }
 
 /// When operations are issued.

@@ -10,9 +10,10 @@ use crate::tree::{Package, Project};
 const HOUSE: &[(&str, &[&str])] = &[
     ("twin-rt", &[]),
     ("twin-disk", &["twin-rt"]),
+    ("twin-clean", &["twin-rt"]),
     ("twin-cache", &["twin-disk"]),
     ("twin-fs", &["twin-cache"]),
-    ("twin-lfs", &["twin-fs"]),
+    ("twin-lfs", &["twin-fs", "twin-clean"]),
     ("twin-ffs", &["twin-fs"]),
     ("twin-trace", &["twin-fs"]),
     ("twin-sim", &["twin-lfs", "twin-ffs", "twin-trace"]),
@@ -27,6 +28,7 @@ const HOUSE: &[(&str, &[&str])] = &[
 pub(super) const BELOW_HOST: &[&str] = &[
     "twin-rt",
     "twin-disk",
+    "twin-clean",
     "twin-cache",
     "twin-fs",
     "twin-lfs",

@@ -2,8 +2,9 @@
 //! as a trace of our own does, streaming.
 //!
 //! What such a trace does not say is made up and said in the reader's file. A line that makes no
-//! sense is an error with its number. Input that is compressed with zstd is expanded on the way.
+//! sense is an error with its number. Input that is compressed with zstd or gzip is expanded on the way.
 
+mod blocks;
 mod checkins;
 mod lines;
 mod netbench;
@@ -16,6 +17,8 @@ use crate::error::TraceError;
 use crate::settings::SettingsError;
 use crate::stream::Source;
 
+pub(crate) use lines::Lines;
+
 /// A foreign format.
 pub struct Spec {
     /// Its name.
@@ -27,7 +30,8 @@ pub struct Spec {
 }
 
 /// All foreign formats.
-pub const REGISTRY: &[Spec] = &[netbench::SPEC, checkins::REWRITES, checkins::CHECKOUTS];
+pub const REGISTRY: &[Spec] =
+    &[netbench::SPEC, checkins::REWRITES, checkins::CHECKOUTS, blocks::SPEC];
 
 /// What readers read from.
 pub(crate) type Input = Box<dyn BufRead>;
@@ -37,14 +41,18 @@ pub(crate) type Input = Box<dyn BufRead>;
 /// # Errors
 /// If there is no such format, or the beginning of the input is not of it.
 pub fn open(name: &str, input: impl Read + 'static) -> Result<Box<dyn Source>, OpenError> {
-    let spec = REGISTRY.iter().find(|spec| spec.name == name).ok_or_else(|| {
-        let known: Vec<_> = REGISTRY.iter().map(|spec| spec.name).collect();
-        let known = known.join(", ");
-        SettingsError::new(format!("no trace format is called {name:?}; there are {known}"))
-    });
-    let spec = spec.map_err(OpenError::Name)?;
+    let known = || REGISTRY.iter().map(|spec| spec.name).collect::<Vec<_>>();
+    let spec = REGISTRY.iter().find(|spec| spec.name == name);
+    let spec = spec.ok_or_else(|| unknown_format(name, &known()))?;
     let input = expanded(input).map_err(|error| OpenError::Trace(error.into()))?;
     (spec.open)(input).map_err(OpenError::Trace)
+}
+
+/// There is no such format, but these.
+pub(crate) fn unknown_format(name: &str, known: &[&str]) -> OpenError {
+    let known = known.join(", ");
+    let why = format!("no trace format is called {name:?}; there are {known}");
+    OpenError::Name(SettingsError::new(why))
 }
 
 /// Why a foreign trace cannot be read at all.
@@ -67,13 +75,18 @@ impl fmt::Display for OpenError {
 
 impl std::error::Error for OpenError {}
 
-/// The input, expanded if it is compressed with zstd.
-fn expanded(input: impl Read + 'static) -> std::io::Result<Input> {
+/// The input, expanded if it is compressed with zstd or gzip.
+pub(crate) fn expanded(input: impl Read + 'static) -> std::io::Result<Input> {
     const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+    const GZIP: [u8; 3] = [0x1f, 0x8b, 8];
     let mut input = BufReader::with_capacity(64 << 10, input);
     let start = input.fill_buf()?;
-    if start.len() >= 4 && start[..4] == ZSTD {
+    if start.starts_with(&ZSTD) {
         let decoder = zstd::stream::read::Decoder::with_buffer(input)?;
+        return Ok(Box::new(BufReader::with_capacity(64 << 10, decoder)));
+    }
+    if start.starts_with(&GZIP) {
+        let decoder = flate2::bufread::MultiGzDecoder::new(input);
         return Ok(Box::new(BufReader::with_capacity(64 << 10, decoder)));
     }
     Ok(Box::new(input))

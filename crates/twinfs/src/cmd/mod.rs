@@ -11,6 +11,7 @@ mod replay;
 mod serving;
 mod stat;
 mod umount;
+mod volume;
 
 use std::process::ExitCode;
 
@@ -31,6 +32,7 @@ pub(crate) fn run(command: Command) -> Outcome {
         Command::Record(args) => record::run(args),
         Command::Replay(args) => replay::run(&args),
         Command::Compare(args) => compare::run(&args),
+        Command::Volume(args) => volume::run(&args),
         Command::Completions(args) => manual::completions(&args),
         Command::Man(args) => manual::pages(&args),
     }

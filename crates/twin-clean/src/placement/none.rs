@@ -1,0 +1,16 @@
+//! No separation: all blocks share one open segment.
+
+use super::Placement;
+use crate::facts::{CleanerWrite, UserWrite, View};
+
+pub(super) struct NoSeparation;
+
+impl Placement for NoSeparation {
+    fn user_write(&mut self, _: &UserWrite, _: &mut u64, _: &View<'_>) -> u8 {
+        0
+    }
+
+    fn cleaner_write(&mut self, _: &CleanerWrite, _: &mut u64, _: &View<'_>) -> u8 {
+        0
+    }
+}

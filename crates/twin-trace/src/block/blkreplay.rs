@@ -1,0 +1,66 @@
+//! `blkreplay`: the loads of blkreplay (Schoebel-Theuer), recorded at production servers.
+//!
+//! After a text: start (s); sector (512 bytes); sectors; op (R, W, RA: read-ahead, also D);
+//! delay and duration of a replay. Lines of text, whose second field is no number, are passed
+//! over as long as no request has been met. Recorded on stacked devices, a request may appear
+//! twice at once: the same sector, length and op within a millisecond counts once.
+
+use std::collections::VecDeque;
+
+use twin_rt::MILLIS;
+
+use super::{BlockOp, BlockRequest, PerLine, Spec, fields, lines};
+
+const OPS: &[(&str, BlockOp)] =
+    &[("R", BlockOp::Read), ("RA", BlockOp::Read), ("W", BlockOp::Write), ("D", BlockOp::Trim)];
+
+pub(super) const SPEC: Spec = Spec {
+    name: "blkreplay",
+    about: "blkreplay .load: start ; sector ; length ; op ; replay delay ; replay duration",
+    is_like: |start| {
+        let is_request = |line: &str| line.split(';').count() >= 4 && parse(line).is_ok();
+        lines(start).any(is_request)
+    },
+    open: |input| {
+        let (mut met, mut recent) = (false, VecDeque::new());
+        Ok(PerLine::start(input, move |line| {
+            let second = line.split(';').nth(1).unwrap_or_default().trim();
+            if !met && second.parse::<u64>().is_err() {
+                return Ok(None);
+            }
+            met = true;
+            let request = parse(line)?;
+            Ok((!is_repeat(&mut recent, request)).then_some(request))
+        }))
+    },
+};
+
+fn parse(line: &str) -> Result<BlockRequest, String> {
+    let mut fields = fields::separated(line, ';');
+    let at_ns = fields.seconds("the start")?;
+    let (offset_bytes, bytes) = (fields.sectors("the sector")?, fields.sectors("the length")?);
+    let op = fields.op("the op", OPS)?;
+    Ok(BlockRequest { at_ns, device: 0, op, offset_bytes, bytes })
+}
+
+/// True if the same was requested within the last millisecond; a repeat is not repeated itself.
+fn is_repeat(recent: &mut VecDeque<BlockRequest>, request: BlockRequest) -> bool {
+    let since = request.at_ns.saturating_sub(MILLIS);
+    while recent.front().is_some_and(|first| first.at_ns < since) {
+        recent.pop_front();
+    }
+    let same = |other: &BlockRequest| {
+        (other.offset_bytes, other.bytes, other.op)
+            == (request.offset_bytes, request.bytes, request.op)
+    };
+    match recent.iter().position(same) {
+        Some(at) => {
+            recent.remove(at);
+            true
+        }
+        None => {
+            recent.push_back(request);
+            false
+        }
+    }
+}

@@ -1,0 +1,25 @@
+//! `cloudphysics`: a virtual machine's disk (CloudPhysics, vSCSI) as comma-separated values:
+//! t_us, op (R or W), bytes, lbn512 (first block of 512 bytes).
+
+use super::{BlockOp, BlockRequest, BlockSource, PerLine, Spec, fields, header};
+
+const COLUMNS: &str = "t_us,op,bytes,lbn512";
+
+pub(super) const SPEC: Spec = Spec {
+    name: "cloudphysics",
+    about: "CloudPhysics VM CSV: t_us,op,bytes,lbn512",
+    is_like: |start| start.starts_with(COLUMNS.as_bytes()),
+    open: |input| {
+        let source: Box<dyn BlockSource> =
+            Box::new(PerLine { lines: header(input, COLUMNS)?, parse });
+        Ok(source)
+    },
+};
+
+fn parse(line: &str) -> Result<Option<BlockRequest>, String> {
+    let mut fields = fields::separated(line, ',');
+    let at_ns = fields.time("t_us", 1000)?;
+    let op = fields.op("op", &[("R", BlockOp::Read), ("W", BlockOp::Write)])?;
+    let (bytes, offset_bytes) = (fields.number("bytes")?, fields.sectors("lbn512")?);
+    Ok(Some(BlockRequest { at_ns, device: 0, op, offset_bytes, bytes }))
+}

@@ -1,0 +1,65 @@
+//! `oracle-general`: libCacheSim's binary oracleGeneral.
+//!
+//! Records of 24 bytes, little-endian, without padding: clock time in seconds (u32), object (u64),
+//! size in bytes (u32), when it is accessed next (i64, passed over). The format knows no reads
+//! and writes: every access counts as a write of one block of 4 KiB, number by number in the order
+//! in which objects first appear.
+
+use std::io::Read;
+
+use twin_rt::{FixedMap, SECS};
+
+use super::{BlockOp, BlockRequest, BlockSource, Spec};
+use crate::error::{Place, Problem, TraceError};
+use crate::readers::Input;
+
+const RECORD_BYTES: usize = 24;
+const BLOCK_BYTES: u64 = 4096;
+
+pub(super) const SPEC: Spec = Spec {
+    name: "oracle-general",
+    about: "libCacheSim's oracleGeneral (binary); every access counts as a write of a block",
+    is_like: |start| {
+        // Next access: later than this record, or never.
+        let mut records = start.chunks_exact(RECORD_BYTES).enumerate();
+        let is_plausible = |(at, record): (usize, &[u8])| {
+            let next = i64::from_le_bytes(record[16..24].try_into().unwrap_or_default());
+            next == -1 || next == i64::MAX || (next > at as i64 && next < 1 << 40)
+        };
+        start.len() >= RECORD_BYTES && records.all(is_plausible)
+    },
+    open: |input| Ok(Box::new(OracleGeneral { input, record: 0, blocks: FixedMap::default() })),
+};
+
+struct OracleGeneral {
+    input: Input,
+    record: u64,
+    blocks: FixedMap<u64, u64>,
+}
+
+impl BlockSource for OracleGeneral {
+    fn next_request(&mut self) -> Result<Option<BlockRequest>, TraceError> {
+        self.record += 1;
+        let place = Place::Line(self.record);
+        let io = |error| TraceError { place, problem: Problem::Io(error) };
+        let mut bytes = Vec::with_capacity(RECORD_BYTES);
+        let got = (&mut self.input).take(RECORD_BYTES as u64).read_to_end(&mut bytes);
+        match got.map_err(io)? {
+            0 => return Ok(None),
+            RECORD_BYTES => {}
+            got => {
+                let why = format!("the record ends after {got} of {RECORD_BYTES} bytes");
+                return Err(TraceError::line(self.record, why));
+            }
+        }
+        let number = |from: usize| {
+            let bytes = &bytes[from..from + 8];
+            u64::from_le_bytes(bytes.try_into().unwrap_or_default())
+        };
+        let at_ns = (number(0) & 0xffff_ffff) * SECS;
+        let next = self.blocks.len() as u64;
+        let block = *self.blocks.entry(number(4)).or_insert(next);
+        let (op, offset_bytes) = (BlockOp::Write, block * BLOCK_BYTES);
+        Ok(Some(BlockRequest { at_ns, device: 0, op, offset_bytes, bytes: BLOCK_BYTES }))
+    }
+}

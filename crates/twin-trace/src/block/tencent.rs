@@ -1,0 +1,33 @@
+//! `tencent`: Tencent Cloud's block traces (Zhang, Huang, Zhou and others, USENIX ATC 2020).
+//!
+//! Timestamp in seconds, offset and size in sectors of 512 bytes, type (0 read, 1 write), volume.
+
+use super::{BlockOp, BlockRequest, PerLine, Spec, fields, lines};
+
+pub(super) const SPEC: Spec = Spec {
+    name: "tencent",
+    about: "Tencent Cloud CSV: Timestamp,Offset,Size,IOType,VolumeID",
+    is_like: |start| {
+        lines(start).next().is_some_and(|line| {
+            line.split(',').count() == 5
+                && matches!(line.split(',').nth(3), Some("0" | "1" | "IOType"))
+        })
+    },
+    open: |input| {
+        let mut is_first = true;
+        Ok(PerLine::start(input, move |line| {
+            let names_columns = is_first && line.starts_with("Timestamp");
+            is_first = false;
+            if names_columns { Ok(None) } else { parse(line).map(Some) }
+        }))
+    },
+};
+
+fn parse(line: &str) -> Result<BlockRequest, String> {
+    let mut fields = fields::separated(line, ',');
+    let at_ns = fields.seconds("Timestamp")?;
+    let (offset_bytes, bytes) = (fields.sectors("Offset")?, fields.sectors("Size")?);
+    let op = fields.op("IOType", &[("0", BlockOp::Read), ("1", BlockOp::Write)])?;
+    let device = fields.device("VolumeID")?;
+    Ok(BlockRequest { at_ns, device, op, offset_bytes, bytes })
+}

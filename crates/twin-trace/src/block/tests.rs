@@ -1,0 +1,205 @@
+//! Each format understands an example of its kind, and names a line that is wrong.
+
+use super::*;
+
+/// A format, an example, the requests in it.
+type Example = (&'static str, &'static str, &'static [(u64, u32, BlockOp, u64, u64)]);
+
+use BlockOp::{Read as R, Trim as D, Write as W};
+
+const EXAMPLES: &[Example] = &[
+    (
+        "msr",
+        "128166372003061629,usr,0,Read,7014609920,24576,41286\n\
+             128166372016382155,usr,1,Write,1317441536,8192,1963\n",
+        &[(0, 0, R, 7_014_609_920, 24_576), (1_332_052_600, 1, W, 1_317_441_536, 8192)],
+    ),
+    (
+        "spc",
+        "0,303567,3584,w,0.000000\n1,55590,3072,R,0.026214\n",
+        &[(0, 0, W, 303_567 * 512, 3584), (26_214_000, 1, R, 55_590 * 512, 3072)],
+    ),
+    (
+        "alibaba",
+        "419,W,8792731648,16384,1577808000000046\n725,R,4096,512,1577808000000196\n",
+        &[
+            (1_577_808_000_000_046_000, 419, W, 8_792_731_648, 16_384),
+            (1_577_808_000_000_196_000, 725, R, 4096, 512),
+        ],
+    ),
+    (
+        "tencent",
+        "1538323200,12910952,128,0,1063\n1538323201,6338688,8,1,1627\n",
+        &[
+            (1_538_323_200_000_000_000, 1063, R, 12_910_952 * 512, 65_536),
+            (1_538_323_201_000_000_000, 1627, W, 6_338_688 * 512, 4096),
+        ],
+    ),
+    (
+        "fio",
+        "fio version 2 iolog\n/dev/a add\n/dev/a open\n/dev/a write 8192 4096\n\
+             /dev/a wait 250 0\n/dev/b trim 0 512\n/dev/a sync 0 0\n/dev/a close\n",
+        &[(0, 0, W, 8192, 4096), (250_000, 1, D, 0, 512)],
+    ),
+    (
+        "fio",
+        "fio version 3 iolog\n0 /dev/a add\n3 /dev/a read 4096 512\n",
+        &[(3_000_000, 0, R, 4096, 512)],
+    ),
+    (
+        "blkparse",
+        "  8,0    3        1     0.000000000   697  Q   W 223490 + 8 [kjournald]\n\
+                  \x20 8,0    3        2     0.000001829   697  G   W 223490 + 8 [kjournald]\n\
+                  \x20 8,0    3        3     0.000100000   697  D   W 223490 + 8 [kjournald]\n\
+                  \x20 8,0    3        4     0.500000000   697  Q  DS 16 + 24 [fstrim]\n\
+                  CPU3 (8,0):\n Reads Queued:           0,        0KiB\n",
+        &[(0, 8 << 20, W, 223_490 * 512, 4096), (500_000_000, 8 << 20, D, 8192, 12_288)],
+    ),
+    (
+        "blkreplay",
+        "Copyright; whoever\nstart ; sector; length ; op ; delay; duration\n\
+                   0.000000000 ; 8 ; 16 ; W ; 0.0 ; 0.0\n0.000016000 ; 8 ; 16 ; W ; 0.0 ; 0.0\n\
+                   0.002000000 ; 8 ; 16 ; W ; 0.0 ; 0.0\n0.003000000 ; 0 ; 8 ; RA ; 0.0 ; 0.0\n",
+        &[(0, 0, W, 4096, 8192), (2_000_000, 0, W, 4096, 8192), (3_000_000, 0, R, 0, 4096)],
+    ),
+    (
+        "cloudphysics",
+        "t_us,op,bytes,lbn512\n0,W,512,42932745\n",
+        &[(0, 0, W, 42_932_745 * 512, 512)],
+    ),
+    (
+        "hplajw",
+        "t_us,kind,start_us,stop_us,op,bytes,sector,dev,driver,cyl,flags_hex,info_hex,qlen\n\
+                22479,short,76,10038,R,4096,1040,0x8000107,4,1,1b,70000,1\n",
+        &[(22_479_000, 0x800_0107, R, 1040 * 256, 4096)],
+    ),
+    (
+        "rocksdb",
+        "t_ns,ev,op,lba,sectors,io_class,flags,io_id,file,file_off_sectors,\
+                 file_size_bytes,parent,name\n0,DEV,,,732585168,,,,,,,,nvme0n1\n\
+                 7,IO,D,384,8,0,,1,,,,,\n9,IO,W,16,8,0,,2,,,,,\n9,IO,W,0,0,0,F,2,,,,,\n",
+        &[(7, 0, D, 384 * 512, 4096), (9, 0, W, 8192, 4096)],
+    ),
+    (
+        "disksim",
+        "938513000 4 264719034 16 0\n938828000 3 197570570 8 1\n",
+        &[
+            (938_513_000, 4, W, 264_719_034 * 512, 8192),
+            (938_828_000, 3, R, 197_570_570 * 512, 4096),
+        ],
+    ),
+];
+
+fn all(mut source: Box<dyn BlockSource>) -> Result<Vec<BlockRequest>, TraceError> {
+    let mut requests = Vec::new();
+    while let Some(request) = source.next_request()? {
+        requests.push(request);
+    }
+    Ok(requests)
+}
+
+fn oracle_general() -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for (time, object, next) in [(5u32, 77u64, 3i64), (6, 12, -1), (7, 77, -1)] {
+        bytes.extend(time.to_le_bytes());
+        bytes.extend(object.to_le_bytes());
+        bytes.extend(4096u32.to_le_bytes());
+        bytes.extend(next.to_le_bytes());
+    }
+    bytes
+}
+
+#[test]
+fn each_text_format_is_told_and_read() {
+    for (name, text, expected) in EXAMPLES {
+        let (spec, source) = open_any(text.as_bytes()).unwrap();
+        assert_eq!(spec.name, *name, "{text}");
+        let found = all(source).unwrap();
+        let found: Vec<_> =
+            found.iter().map(|r| (r.at_ns, r.device, r.op, r.offset_bytes, r.bytes)).collect();
+        assert_eq!(found, *expected, "{name}");
+    }
+}
+
+#[test]
+fn every_format_has_an_example() {
+    for spec in REGISTRY {
+        let is_text = EXAMPLES.iter().any(|(name, ..)| *name == spec.name);
+        assert!(is_text || spec.name == "oracle-general", "{}", spec.name);
+    }
+}
+
+#[test]
+fn objects_of_oracle_general_are_numbered_as_they_come() {
+    let (spec, source) = open_any(std::io::Cursor::new(oracle_general())).unwrap();
+    assert_eq!(spec.name, "oracle-general");
+    let places: Vec<_> = all(source).unwrap().iter().map(|r| r.offset_bytes).collect();
+    assert_eq!(places, [0, 4096, 0]);
+}
+
+#[test]
+fn a_cut_record_of_oracle_general_is_named() {
+    let mut bytes = oracle_general();
+    bytes.pop();
+    let source = open("oracle-general", std::io::Cursor::new(bytes)).unwrap();
+    let error = all(source).unwrap_err().to_string();
+    assert!(error.contains("in line 3") && error.contains("23 of 24"), "{error}");
+}
+
+#[test]
+fn a_wrong_line_is_named_by_its_number_in_every_text_format() {
+    for (name, text, _) in EXAMPLES {
+        // Digits of the last line with a request become letters.
+        let lines: Vec<&str> = text.lines().collect();
+        for (at, line) in lines.iter().enumerate().rev() {
+            let mut broken: Vec<String> = lines.iter().map(|&line| line.to_owned()).collect();
+            broken[at] = line.replace(|c: char| c.is_ascii_digit(), "x");
+            let broken = broken.join("\n");
+            let Ok(source) = open(name, std::io::Cursor::new(broken)) else { continue };
+            let Err(error) = all(source) else { continue };
+            let place = format!("in line {}:", at + 1);
+            assert!(error.to_string().contains(&place), "{name}: {error}");
+        }
+        // blkparse's text is mixed with lines of other kinds: what names no device is one.
+        let last = match *name {
+            "blkparse" => "8,0 3 5 0.7 697 Q W 8 + many [x]",
+            "fio" => "4 /dev/a write 1 many",
+            "rocksdb" => "9,IO,W,many,8,0,,2,,,,,",
+            _ => "one,two;three four",
+        };
+        let source = open(name, std::io::Cursor::new(format!("{text}{last}\n"))).unwrap();
+        let error = all(source).expect_err(name).to_string();
+        let place = format!("in line {}:", text.lines().count() + 1);
+        assert!(error.contains(&place), "{name}: {error}");
+    }
+}
+
+#[test]
+fn absurd_requests_are_refused() {
+    for text in ["0,R,0,1099511627777,0\n", "0,R,18446744073709551615,512,0\n"] {
+        assert!(all(open("alibaba", text.as_bytes()).unwrap()).is_err(), "{text}");
+    }
+}
+
+#[test]
+fn what_looks_like_nothing_is_refused_with_the_formats_there_are() {
+    let error = open_any(&b"once upon a time\n"[..]).map(|_| ()).unwrap_err().to_string();
+    assert!(error.contains("msr") && error.contains("blkparse"), "{error}");
+}
+
+#[test]
+fn a_block_trace_becomes_operations_on_a_file() {
+    let text = "0,W,0,1048577,5\n0,R,4096,512,6\n1,W,0,512,7\n";
+    let mut source = crate::readers::open("blocks", text.as_bytes()).unwrap();
+    let (mut written, mut files) = (0, 0);
+    while let Some(record) = source.next_record().unwrap() {
+        if let crate::Record::Request { request, .. } = record {
+            match request.op {
+                twin_fs::Op::Write { data, .. } => written += data.len(),
+                twin_fs::Op::Create { .. } => files += 1,
+                _ => {}
+            }
+        }
+    }
+    assert_eq!((written, files), (1_048_577 + 512, 2));
+}

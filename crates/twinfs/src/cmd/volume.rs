@@ -1,0 +1,111 @@
+//! `twinfs volume`: what cleaning costs on a bare volume.
+
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressStyle};
+use twin_clean::volume::workload;
+use twin_clean::{placement, victim};
+use twin_lab::volume::{Input, Study, csv, list, read_trace, run_all, table};
+
+use super::compare::real_clock;
+use super::{Outcome, say};
+use crate::cli::{Volume, VolumeFormat};
+
+pub(crate) fn run(args: &Volume) -> Outcome {
+    if args.list {
+        say(list().trim_end())?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let study = Study {
+        workloads: inputs(args)?,
+        placements: args.placement.iter().filter_map(|name| placement::by_name(name)).collect(),
+        victims: args.victim.iter().filter_map(|name| victim::by_name(name)).collect(),
+        seeds: args.seed.clone(),
+        segment_blocks: args.segment,
+        garbage_share: args.garbage / 100.0,
+        open_segments: args.open_segments,
+    };
+    let runs = study.runs()?;
+    let writes = runs.iter().map(|(_, run)| run.writes()).sum();
+    let bar = progress_bar(writes);
+    let clock = real_clock();
+    let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
+    let threads = args.threads.unwrap_or(cores);
+    let rows = run_all(&runs, threads, &|written| bar.inc(written));
+    let seconds = clock();
+    bar.finish_and_clear();
+    match args.format {
+        VolumeFormat::Csv => say(csv(&rows).trim_end())?,
+        VolumeFormat::Table => say(table(&rows))?,
+        VolumeFormat::Json => {
+            let text = serde_json::to_string_pretty(&rows).map_err(|error| error.to_string())?;
+            say(text)?;
+        }
+    }
+    if args.speed {
+        let all: u64 = rows.iter().map(|row| row.user_writes + row.cleaner_writes).sum();
+        let millions = |blocks: u64| blocks as f64 / seconds / 1e6;
+        eprintln!(
+            "{} runs in {seconds:.2} s on {threads} threads: {:.1} million blocks a second written \
+             by users, {:.1} million in all",
+            rows.len(),
+            millions(writes),
+            millions(all)
+        );
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The workloads: traces, or generators with each exponent.
+fn inputs(args: &Volume) -> Result<Vec<(String, Input)>, String> {
+    let mut inputs = Vec::new();
+    for path in &args.trace {
+        let in_file = |why: String| format!("{}: {why}", path.display());
+        let file = std::fs::File::open(path).map_err(|error| in_file(error.to_string()))?;
+        let trace = read_trace(file, args.trace_format.as_deref()).map_err(in_file)?;
+        inputs.push((stem(path), Input::Trace(Arc::new(trace))));
+    }
+    if !inputs.is_empty() {
+        return Ok(inputs);
+    }
+    let writes = (f64::from(args.blocks) * args.volumes) as u64;
+    let blocks = args.blocks;
+    let default = [workload::registry()[0].name.to_owned()];
+    let texts = if args.workload.is_empty() { &default[..] } else { &args.workload };
+    for text in texts {
+        let plain = workload::parse(text).map_err(|error| error.to_string())?;
+        let mut with = |workload: workload::Workload| {
+            inputs.push((workload.to_string(), Input::Generated { workload, blocks, writes }));
+        };
+        // An exponent belongs to the workloads that have one.
+        if args.exponent.is_empty() || plain.get("exponent").is_none() {
+            with(plain);
+            continue;
+        }
+        for &exponent in &args.exponent {
+            let mut workload = plain.clone();
+            workload.set("exponent", exponent).map_err(|error| error.to_string())?;
+            with(workload);
+        }
+    }
+    Ok(inputs)
+}
+
+/// The name of a file without its extensions.
+fn stem(path: &Path) -> String {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    name.split('.').next().unwrap_or_default().to_owned()
+}
+
+fn progress_bar(blocks: u64) -> ProgressBar {
+    let bar = ProgressBar::new(blocks);
+    let template = "{spinner} {wide_bar} {human_pos} of {human_len} blocks, {per_sec} ({eta} left)";
+    if let Ok(style) = ProgressStyle::with_template(template) {
+        bar.set_style(style);
+    }
+    bar.enable_steady_tick(Duration::from_millis(100));
+    bar
+}
