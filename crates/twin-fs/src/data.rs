@@ -34,6 +34,9 @@ impl<L: Layout> Volume<L> {
         if let Some(bytes) = inline {
             return Ok(vec![Block::Bytes(bytes.slice(off as usize, len))]);
         }
+        if let Some(policy) = &self.core.reading {
+            return self.read_by_block(&**policy, inode, off, end).await;
+        }
         let block = u64::from(self.core.shape.block_size);
         let (first, last) = (off / block, end.div_ceil(block));
         self.read_ahead(inode, off, end, size);
@@ -62,7 +65,7 @@ impl<L: Layout> Volume<L> {
         let mut ahead = inode.ahead.get();
         if max == 0 || off != ahead.next {
             let asked = if max == 0 { 0 } else { end };
-            inode.ahead.set(ReadAhead { next: end, window: 0, asked });
+            inode.ahead.set(ReadAhead { next: end, window: 0, asked, ..ahead });
             return;
         }
         ahead.next = end;
@@ -219,6 +222,7 @@ impl<L: Layout> Volume<L> {
             core.hold_parents(inode, lbn as Lbn, &mut held).await?;
             held.extend(core.block(inode, lbn as Lbn, Origin::User).await?);
         }
+        self.read_before_overwrite(inode, off, end, &mut held).await?;
         // A block that is being read ahead must be there before it can be overwritten.
         for frame in inode.frames.resident(first as Lbn..last as Lbn) {
             if frame.wait().await.is_ok() {

@@ -6,6 +6,7 @@
 
 #![allow(missing_docs)] // Fields of `Op`'s variants are documented on their variant.
 
+mod by_block;
 mod core;
 mod cpu;
 mod data;
@@ -19,6 +20,7 @@ pub mod model;
 mod op;
 mod ops;
 pub mod perm;
+pub mod reading;
 pub mod shape;
 mod space;
 mod truncate;

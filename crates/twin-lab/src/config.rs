@@ -8,7 +8,7 @@ use std::fmt;
 
 use twin_fs::Settings;
 use twin_lfs::{LfsSettings, MkfsOptions};
-use twin_sim::{UnknownName, cpu, model, queue};
+use twin_sim::{UnknownName, bus, cpu, model, queue};
 
 /// A file system and the hardware under it.
 #[derive(Clone, Debug)]
@@ -29,6 +29,9 @@ pub struct Config {
     pub cpu: String,
     /// How many of them.
     pub cpus: u64,
+    /// The bus between host and disk, by name; with one the processor also spends time on each
+    /// transfer.
+    pub bus: Option<String>,
     /// Bytes of the volume; `None` for the whole disk.
     pub size: Option<u64>,
 }
@@ -117,6 +120,40 @@ const KEYS: &[Key] = &[
     },
     Key { name: "cpus", about: "number of processors", set: |c, v| number(v).map(|n| c.cpus = n) },
     Key {
+        name: "bus",
+        about: "bus between host and disk: limits transfers, each of which takes processor time",
+        set: |c, v| {
+            c.bus = Some(bus::by_name(v)?.name.into());
+            Ok(())
+        },
+    },
+    Key {
+        name: "reading",
+        about: "how files are read: at once, or block by block",
+        set: |c, v| {
+            named("read policy", v, twin_fs::reading::registry().iter().map(|e| e.name))?;
+            c.settings.reading = v.into();
+            Ok(())
+        },
+    },
+    Key {
+        name: "overwrite",
+        about: "which blocks are read before they are overwritten: needed, partial or direct",
+        set: |c, v| {
+            let all = twin_fs::reading::Overwrite::ALL;
+            named("rule", v, all.iter().map(|(name, _)| *name))?;
+            for (_, rule) in all.iter().filter(|(name, _)| *name == v) {
+                c.settings.overwrite = *rule;
+            }
+            Ok(())
+        },
+    },
+    Key {
+        name: "lazy-fsync",
+        about: "fsync waits for log writes under way and starts none: yes or no",
+        set: |c, v| yes_no(v).map(|b| c.lfs.lazy_fsync = b),
+    },
+    Key {
         name: "size",
         about: "bytes of the volume",
         set: |c, v| bytes(v).map(|n| c.size = Some(n)),
@@ -203,7 +240,7 @@ fn number(text: &str) -> Result<u64, ConfigError> {
 }
 
 /// A number of bytes, as 4096, 64K, 16M or 2G.
-fn bytes(text: &str) -> Result<u64, ConfigError> {
+pub(crate) fn bytes(text: &str) -> Result<u64, ConfigError> {
     let (digits, shift) = match text.char_indices().next_back() {
         Some((at, 'k' | 'K')) => (&text[..at], 10),
         Some((at, 'm' | 'M')) => (&text[..at], 20),
@@ -254,6 +291,7 @@ impl Config {
             queue: "c-look".into(),
             cpu: "modern".into(),
             cpus: 1,
+            bus: None,
             size: Some(4 << 30),
         }
     }

@@ -4,10 +4,12 @@
 //! run under virtual time), [`Figures`] (what a run measured), [`compare`] (many runs, one a
 //! thread, with the same results as on one thread). Start at [`compare`].
 
+pub mod bench;
 mod compare;
 mod config;
 mod figures;
 mod flight;
+mod machine;
 mod simulate;
 mod table;
 mod workload;

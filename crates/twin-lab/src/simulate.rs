@@ -3,16 +3,16 @@
 use std::fmt;
 use std::rc::Rc;
 
-use twin_disk::Recorded;
-use twin_fs::{Cpu, FsError, Volume};
+use twin_fs::{FsError, Volume};
 use twin_lfs::Lfs;
 use twin_rt::{ClockOnly, Rt, Stalled};
-use twin_sim::{DiskStats, SimDisk, cpu, model, queue};
+use twin_sim::DiskStats;
 use twin_trace::Verb;
 use twin_trace::replay::{Options, Pace, ReplayError, Replayer, Report};
 
 use crate::config::Config;
 use crate::figures::{DiskFigures, Figures, Latency, LogFigures, VerbFigures};
+use crate::machine::Machine;
 use crate::workload::{Workload, WorkloadError};
 
 /// Why a run could not be finished.
@@ -50,7 +50,7 @@ impl From<FsError> for SimulateError {
     }
 }
 
-fn model_error(error: impl fmt::Display) -> SimulateError {
+pub(crate) fn model_error(error: impl fmt::Display) -> SimulateError {
     SimulateError::Model(error.to_string())
 }
 
@@ -75,15 +75,8 @@ async fn run(
     workload: &Workload,
     pace: Pace,
 ) -> Result<Figures, SimulateError> {
-    let options = model::Options { size: config.size, ..model::Options::default() };
-    let disk_model = model::by_name(&config.disk).map_err(model_error)?;
-    let disk_model = disk_model.build(&options).map_err(model_error)?;
-    let scheduler = queue::by_name(&config.queue).map_err(model_error)?.build();
-    let disk = SimDisk::builder(rt, disk_model).name(&config.disk).scheduler(scheduler).start();
-    let device = Rc::new(Recorded::new(rt.clone(), disk.clone()));
-    Lfs::mkfs(rt, Rc::clone(&device) as _, &config.mkfs).await?;
-    let cpu_model = cpu::by_name(&config.cpu).map_err(model_error)?.build();
-    let cpu = Cpu::modelled(rt.clone(), cpu_model, config.cpus);
+    let Machine { disk, device, cpu } = Machine::build(rt, config)?;
+    Lfs::mkfs(rt, Rc::clone(&device), &config.mkfs).await?;
     let (settings, lfs) = (config.settings.clone(), config.lfs.clone());
     let (volume, _) = Lfs::open(rt, device, cpu, settings, lfs).await?;
     let mut replayer = Replayer::new(rt, &*volume, Options { pace, ..Options::default() });

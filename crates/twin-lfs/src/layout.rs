@@ -217,6 +217,9 @@ impl Layout for Lfs {
     }
 
     async fn fsync(&self, core: &Rc<Core>, inode: &Rc<Inode>, _data_only: bool) -> Result<()> {
+        if self.settings.lazy_fsync {
+            return self.wait_written(core, self.progress.last.get()).await;
+        }
         let written = inode.written_in.get();
         if !inode.is_dirty() && written <= self.progress.durable.get() {
             return Ok(());

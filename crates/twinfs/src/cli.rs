@@ -30,6 +30,7 @@ pub(crate) enum Command {
     Record(Record),
     Replay(Replay),
     Compare(Compare),
+    Bench(Bench),
     Completions(Completions),
     Man(Man),
 }
@@ -175,6 +176,38 @@ pub(crate) struct Compare {
     #[arg(long)]
     pub(crate) json: bool,
     /// Print the configurations, keys and components that there are.
+    #[arg(long)]
+    pub(crate) list: bool,
+}
+
+/// Run benchmarks on simulated volumes, mounts and any directories, side by side.
+///
+/// Targets take turns. A directory gets a directory of its own below it, which is removed at the
+/// end. Benchmarks are those of the papers on log-structured file systems; --list shows them and
+/// what can be set. The table shows medians and how far the farthest run lies from them.
+#[derive(Args)]
+pub(crate) struct Bench {
+    /// Benchmarks, as `small sizes:size=8K sweep:to=1M`.
+    pub(crate) benches: Vec<String>,
+    /// Simulate on this configuration (see `twinfs presets`); may be given several times.
+    #[arg(long, short, value_name = "CONFIG")]
+    pub(crate) sim: Vec<String>,
+    /// Run in this directory, of whatever file system; may be given several times.
+    #[arg(long, short, value_name = "DIR")]
+    pub(crate) dir: Vec<PathBuf>,
+    /// Runs of each benchmark on each directory.
+    #[arg(long, short, default_value_t = 1)]
+    pub(crate) runs: usize,
+    /// Empty the caches with this shell command, as a remount, in place of the kernel's drop_caches.
+    #[arg(long, value_name = "COMMAND", conflicts_with = "warm")]
+    pub(crate) cold: Option<String>,
+    /// Leave caches as they are.
+    #[arg(long)]
+    pub(crate) warm: bool,
+    /// Print JSON: an array with one object a phase.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Print the benchmarks and their settings.
     #[arg(long)]
     pub(crate) list: bool,
 }

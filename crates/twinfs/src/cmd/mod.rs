@@ -1,5 +1,6 @@
 //! The commands, a file each.
 
+mod bench;
 mod check;
 mod compare;
 mod manual;
@@ -29,6 +30,7 @@ pub(crate) fn run(command: Command) -> Outcome {
         Command::Record(args) => record::run(args),
         Command::Replay(args) => replay::run(&args),
         Command::Compare(args) => compare::run(&args),
+        Command::Bench(args) => bench::run(&args),
         Command::Completions(args) => manual::completions(&args),
         Command::Man(args) => manual::pages(&args),
     }

@@ -1,0 +1,68 @@
+//! The machine of a configuration: processor, driver, disk, and the volume on it.
+
+use std::rc::Rc;
+
+use twin_disk::{BlockDevice, Recorded};
+use twin_fs::{Cpu, Layout, Volume};
+use twin_lfs::Lfs;
+use twin_rt::Rt;
+use twin_sim::{HostAdapter, SimDisk, bus, cpu, model, queue};
+
+use crate::config::Config;
+use crate::simulate::{SimulateError, model_error};
+
+/// The parts under a volume.
+pub(crate) struct Machine {
+    pub(crate) disk: SimDisk,
+    pub(crate) device: Rc<dyn BlockDevice>,
+    pub(crate) cpu: Cpu,
+}
+
+impl Machine {
+    /// Builds what a configuration says.
+    pub(crate) fn build(rt: &Rt, config: &Config) -> Result<Machine, SimulateError> {
+        let options = model::Options { size: config.size, ..model::Options::default() };
+        let disk_model = model::by_name(&config.disk).map_err(model_error)?;
+        let disk_model = disk_model.build(&options).map_err(model_error)?;
+        let scheduler = queue::by_name(&config.queue).map_err(model_error)?.build();
+        let disk = SimDisk::builder(rt, disk_model).name(&config.disk).scheduler(scheduler);
+        let cpu_model = cpu::by_name(&config.cpu).map_err(model_error)?.build();
+        let cpu = Cpu::modelled(rt.clone(), cpu_model, config.cpus);
+        let Some(name) = &config.bus else {
+            let disk = disk.start();
+            let device = Rc::new(Recorded::new(rt.clone(), disk.clone()));
+            return Ok(Machine { disk, device, cpu });
+        };
+        let disk = disk.bus(bus::by_name(name).map_err(model_error)?.build()).start();
+        let adapter = HostAdapter::new(rt, disk.clone(), cpu.clone());
+        let device = Rc::new(Recorded::new(rt.clone(), adapter));
+        Ok(Machine { disk, device, cpu })
+    }
+}
+
+/// Something to do with a volume of whatever layout.
+pub(crate) trait OnVolume {
+    type Output;
+
+    async fn run<L: Layout>(
+        self,
+        rt: &Rt,
+        disk: &SimDisk,
+        volume: &Rc<Volume<L>>,
+    ) -> Result<Self::Output, SimulateError>;
+}
+
+/// Makes a new volume as the configuration says, does something with it, and closes it.
+pub(crate) async fn on_volume<T: OnVolume>(
+    rt: &Rt,
+    config: &Config,
+    what: T,
+) -> Result<T::Output, SimulateError> {
+    let Machine { disk, device, cpu } = Machine::build(rt, config)?;
+    Lfs::mkfs(rt, Rc::clone(&device), &config.mkfs).await?;
+    let (settings, lfs) = (config.settings.clone(), config.lfs.clone());
+    let (volume, _) = Lfs::open(rt, device, cpu, settings, lfs).await?;
+    let output = what.run(rt, &disk, &volume).await?;
+    volume.close().await?;
+    Ok(output)
+}
