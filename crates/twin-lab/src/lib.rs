@@ -10,12 +10,15 @@ mod config;
 mod figures;
 mod flight;
 mod machine;
+mod presets;
+pub mod reproduce;
 mod simulate;
 mod table;
 mod workload;
 
 pub use compare::{Progress, compare};
-pub use config::{Config, ConfigError, defaults, settings_help};
+pub use config::{Config, ConfigError, Costs, defaults, settings_help};
+pub use presets::{Preset, presets};
 pub use figures::{DiskFigures, Figures, Latency, LogFigures, VerbFigures};
 pub use flight::{CLOSE, FlightError, FlightSettings, Verified, verify_flight};
 pub use simulate::{SimulateError, simulate};

@@ -5,10 +5,11 @@ use std::rc::Rc;
 use twin_disk::{BlockDevice, Recorded};
 use twin_fs::{Cpu, Layout, Volume};
 use twin_lfs::Lfs;
-use twin_rt::Rt;
+use twin_rt::{MICROS, Rt};
+use twin_sim::bus::Bus;
 use twin_sim::{HostAdapter, SimDisk, bus, cpu, model, queue};
 
-use crate::config::Config;
+use crate::config::{Config, Costs};
 use crate::simulate::{SimulateError, model_error};
 
 /// The parts under a volume.
@@ -26,18 +27,34 @@ impl Machine {
         let disk_model = disk_model.build(&options).map_err(model_error)?;
         let scheduler = queue::by_name(&config.queue).map_err(model_error)?.build();
         let disk = SimDisk::builder(rt, disk_model).name(&config.disk).scheduler(scheduler);
-        let cpu_model = cpu::by_name(&config.cpu).map_err(model_error)?.build();
-        let cpu = Cpu::modelled(rt.clone(), cpu_model, config.cpus);
+        let cpu = Cpu::modelled(rt.clone(), Box::new(processor(config)?), config.cpus);
         let Some(name) = &config.bus else {
             let disk = disk.start();
             let device = Rc::new(Recorded::new(rt.clone(), disk.clone()));
             return Ok(Machine { disk, device, cpu });
         };
-        let disk = disk.bus(bus::by_name(name).map_err(model_error)?.build()).start();
+        let own = bus::by_name(name).map_err(model_error)?.build();
+        let bus = match config.bus_bytes_per_s {
+            Some(rate) => Bus::new(rate, own.largest_transfer()),
+            None => own,
+        };
+        let disk = disk.bus(bus).start();
         let adapter = HostAdapter::new(rt, disk.clone(), cpu.clone());
         let device = Rc::new(Recorded::new(rt.clone(), adapter));
         Ok(Machine { disk, device, cpu })
     }
+}
+
+/// The configuration's processor, with its own costs where it has them.
+fn processor(config: &Config) -> Result<cpu::Machine, SimulateError> {
+    let mut machine = cpu::by_name(&config.cpu).map_err(model_error)?.machine;
+    let Costs { request_us, block_us, copy_us } = config.costs;
+    let costs = &mut machine.costs;
+    costs.request_ns = request_us.map_or(costs.request_ns, |us| us * MICROS);
+    costs.block_ns = block_us.map_or(costs.block_ns, |us| us * MICROS);
+    let per_byte = |us: u64| us * MICROS * 1000 / 4096;
+    costs.copy_ps_per_byte = copy_us.map_or(costs.copy_ps_per_byte, per_byte);
+    Ok(machine)
 }
 
 /// Something to do with a volume of whatever layout.

@@ -10,6 +10,7 @@
 mod clusters;
 mod direct_singly;
 mod growing;
+mod one_by_one;
 
 /// What a read policy may look at. Counts are in blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,6 +77,11 @@ pub fn registry() -> &'static [Entry] {
             name: "growing",
             about: "block by block, in clusters that double as reading goes on (4.4BSD-Lite)",
             make: Some(|| Box::new(growing::Growing)),
+        },
+        Entry {
+            name: "one-by-one",
+            about: "block by block, nothing ahead (Sprite LFS)",
+            make: Some(|| Box::new(one_by_one::OneByOne)),
         },
         Entry {
             name: "direct-singly",

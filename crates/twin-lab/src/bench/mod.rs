@@ -20,6 +20,7 @@ mod tpcb;
 
 pub use parse::{BenchError, help, parse, sweep_sizes};
 pub use report::{json, table as bench_table};
+pub(crate) use run::median;
 pub use run::{Row, Target, run};
 
 /// What a file holds: a function of these two and the offset, so that readers can check it.

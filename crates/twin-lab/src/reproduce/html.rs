@@ -1,0 +1,3 @@
+//! html
+/// html
+pub fn html() {}
