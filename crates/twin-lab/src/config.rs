@@ -6,9 +6,9 @@
 
 use std::fmt;
 
+use crate::presets::presets;
 use twin_fs::Settings;
 use twin_lfs::{LfsSettings, MkfsOptions};
-use crate::presets::presets;
 use twin_sim::{UnknownName, bus, cpu, model, queue};
 
 /// A file system and the hardware under it.

@@ -18,9 +18,9 @@ mod workload;
 
 pub use compare::{Progress, compare};
 pub use config::{Config, ConfigError, Costs, defaults, settings_help};
-pub use presets::{Preset, presets};
 pub use figures::{DiskFigures, Figures, Latency, LogFigures, VerbFigures};
 pub use flight::{CLOSE, FlightError, FlightSettings, Verified, verify_flight};
+pub use presets::{Preset, presets};
 pub use simulate::{SimulateError, simulate};
 pub use table::table;
 pub use workload::{Workload, WorkloadError};
