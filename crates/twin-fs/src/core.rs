@@ -31,6 +31,8 @@ pub struct Settings {
     pub flush_age_ns: Option<u64>,
     /// The most that is read ahead of a sequential reader, in bytes; 0 for none.
     pub read_ahead_bytes: u32,
+    /// Neighbouring blocks are read with one request up to this many bytes; 0: the device's limit.
+    pub cluster_bytes: u32,
     /// Synthetic data is stored as real bytes, not as stamps.
     pub expand_stamps: bool,
     /// No change is allowed.
@@ -48,6 +50,7 @@ impl Default for Settings {
             flush: twin_cache::flush::registry()[0].name.into(),
             flush_age_ns: None,
             read_ahead_bytes: 1 << 20,
+            cluster_bytes: 0,
             expand_stamps: false,
             read_only: false,
             check_data: true,

@@ -133,6 +133,11 @@ impl Core {
         let _pass = self.reads.enter();
         let frag = u64::from(self.shape.frag_size);
         let block = self.shape.block_size as usize;
+        let most = match self.settings.cluster_bytes {
+            0 => self.info.max_io,
+            bytes => bytes.min(self.info.max_io),
+        };
+        let most = u64::from(most);
         let checked = self.settings.check_data && self.shape.pointer.has_checksum();
         let mut runs: Vec<(u64, u64, Vec<Wanted>)> = Vec::new();
         for (frame, ptr) in wants {
@@ -140,8 +145,7 @@ impl Core {
             let frags = u64::from(ptr.len) / frag;
             match runs.last_mut() {
                 Some((start, end, wanted))
-                    if *end == ptr.addr
-                        && (*end + frags - *start) * frag <= u64::from(self.info.max_io) =>
+                    if *end == ptr.addr && (*end + frags - *start) * frag <= most =>
                 {
                     *end += frags;
                     wanted.push(want);
