@@ -89,7 +89,7 @@ impl<L: Layout> Volume<L> {
         if !first.is_on_disk() {
             return Ok(1);
         }
-        let most = u64::from(core.info.max_io) / u64::from(shape.block_size);
+        let most = self.transfer_bytes() / u64::from(shape.block_size);
         let blocks = shape.blocks_for(inode.d.borrow().size);
         let mut next = first.addr + u64::from(first.len / shape.frag_size);
         let mut run = 1;
@@ -106,9 +106,18 @@ impl<L: Layout> Volume<L> {
         Ok(run)
     }
 
+    /// Bytes that are read with one request at the most.
+    fn transfer_bytes(&self) -> u64 {
+        let limit = match self.core.settings.cluster_bytes {
+            0 => u32::MAX,
+            bytes => bytes,
+        };
+        u64::from(self.core.info.max_io.min(limit))
+    }
+
     /// The first block behind this one that is not in memory, two transfers on at the most.
     fn next_missing(&self, inode: &Inode, lbn: u64) -> u64 {
-        let most = 2 * u64::from(self.core.info.max_io) / u64::from(self.core.shape.block_size);
+        let most = 2 * self.transfer_bytes() / u64::from(self.core.shape.block_size);
         let missing = |at: &u64| self.core.cache.peek(&inode.frames, *at as Lbn).is_none();
         (lbn + 1..lbn + 1 + most).find(missing).unwrap_or(lbn + 1 + most)
     }

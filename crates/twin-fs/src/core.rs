@@ -37,6 +37,8 @@ pub struct Settings {
     pub reading: String,
     /// When blocks that are overwritten are read first.
     pub overwrite: Overwrite,
+    /// Neighbouring blocks are read with one request up to this many bytes; 0: the device's limit.
+    pub cluster_bytes: u32,
     /// Synthetic data is stored as real bytes, not as stamps.
     pub expand_stamps: bool,
     /// No change is allowed.
@@ -56,6 +58,7 @@ impl Default for Settings {
             read_ahead_bytes: 1 << 20,
             reading: crate::reading::registry()[0].name.into(),
             overwrite: Overwrite::Needed,
+            cluster_bytes: 0,
             expand_stamps: false,
             read_only: false,
             check_data: true,

@@ -10,7 +10,7 @@ use twin_disk::{Block, Bytes, Origin, Stamp};
 
 use crate::core::{Inode, ReadAhead};
 use crate::dinode::INLINE;
-use crate::layout::{Layout, Need};
+use crate::layout::{Change, Layout, Need};
 use crate::{Data, FsError, Result, Volume, Work, mode};
 
 impl<L: Layout> Volume<L> {
@@ -133,6 +133,8 @@ impl<L: Layout> Volume<L> {
         let mut attr = inode.attr();
         crate::perm::after_write(&mut attr, cred, now);
         self.set_attr_fields(inode, &attr);
+        let change = Change::Written { inode, first: off / block, end: end.div_ceil(block) };
+        self.layout.settle(&self.core, change).await?;
         Ok(len)
     }
 

@@ -29,7 +29,7 @@ mod volume;
 pub use core::{Core, Inode, ReadGate, ReadPass, Refs, Settings};
 pub use cpu::{Cpu, CpuModel, OpKind, Work};
 pub use error::{FsError, Result};
-pub use layout::{Layout, Need, Picked};
+pub use layout::{Change, Layout, Need, Picked};
 pub use op::*;
 pub use space::dirty_parents;
 pub use volume::Volume;

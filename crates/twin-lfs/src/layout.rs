@@ -155,7 +155,7 @@ impl Layout for Lfs {
         }
     }
 
-    fn free_block(&self, _core: &Core, ptr: Ptr, len: u32) {
+    fn free_block(&self, _core: &Core, _inode: &Inode, ptr: Ptr, len: u32) {
         self.unpromise(len.into());
         if ptr.is_on_disk() {
             let byte = self.sb.shape.byte_of(ptr.addr);
