@@ -7,17 +7,34 @@
 use std::fmt;
 
 use crate::presets::presets;
+use twin_ffs::FfsSettings;
+use twin_ffs::format::Geometry;
 use twin_fs::Settings;
 use twin_lfs::{LfsSettings, MkfsOptions};
 use twin_sim::{UnknownName, bus, cpu, model, queue};
+
+/// Which layout a volume has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LayoutKind {
+    /// Log-structured.
+    Lfs,
+    /// Cylinder groups, written in place.
+    Ffs,
+}
 
 /// A file system and the hardware under it.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// What to call it: the text that made it.
     pub name: String,
-    /// How the volume is made.
+    /// The layout: decides which of the following settings count.
+    pub layout: LayoutKind,
+    /// How a log-structured volume is made.
     pub mkfs: MkfsOptions,
+    /// How a clustered volume is made.
+    pub ffs_mkfs: twin_ffs::MkfsOptions,
+    /// Settings of the clustered layout.
+    pub ffs: FfsSettings,
     /// Settings of the volume.
     pub settings: Settings,
     /// Settings of the log.
@@ -136,10 +153,95 @@ const KEYS: &[Key] = &[
         about: "structures of the log: classic or modern; sets the sizes that go with them",
         set: |c, v| {
             named("profile", v, ["classic", "modern"].into_iter())?;
-            c.mkfs = match v {
-                "classic" => MkfsOptions::classic(c.mkfs.uuid),
-                _ => MkfsOptions::modern(c.mkfs.uuid),
+            let uuid = c.mkfs.uuid;
+            (c.mkfs, c.ffs_mkfs) = match v {
+                "classic" => (MkfsOptions::classic(uuid), twin_ffs::MkfsOptions::classic(uuid)),
+                _ => (MkfsOptions::modern(uuid), twin_ffs::MkfsOptions::modern(uuid)),
             };
+            Ok(())
+        },
+    },
+    Key {
+        name: "layout",
+        about: "layout of the volume: lfs or ffs",
+        set: |c, v| {
+            named("layout", v, ["lfs", "ffs"].into_iter())?;
+            c.layout = if v == "ffs" { LayoutKind::Ffs } else { LayoutKind::Lfs };
+            Ok(())
+        },
+    },
+    Key {
+        name: "ordering",
+        about: "ffs: how metadata is ordered",
+        set: |c, v| {
+            named("ordering", v, twin_ffs::ordering::registry().iter().map(|e| e.name))?;
+            c.ffs_mkfs.ordering = v.into();
+            Ok(())
+        },
+    },
+    Key {
+        name: "write-behind",
+        about: "ffs: what is written as soon as it is there",
+        set: |c, v| {
+            named("write-behind", v, twin_ffs::write_behind::registry().iter().map(|e| e.name))?;
+            c.ffs.write_behind = v.into();
+            Ok(())
+        },
+    },
+    Key {
+        name: "dir-placement",
+        about: "ffs: where new directories go",
+        set: |c, v| {
+            named("placement", v, twin_ffs::dir_placement::registry().iter().map(|e| e.name))?;
+            c.ffs.dir_placement = v.into();
+            Ok(())
+        },
+    },
+    Key {
+        name: "reallocate",
+        about: "ffs: blocks of a growing file are moved together: yes or no",
+        set: |c, v| yes_no(v).map(|b| c.ffs.reallocate = b),
+    },
+    Key {
+        name: "maxcontig",
+        about: "ffs: blocks laid out, read and written at once",
+        set: |c, v| small(v).map(|n| c.ffs_mkfs.tuning.maxcontig = n.max(1)),
+    },
+    Key {
+        name: "rotdelay",
+        about: "ffs: milliseconds of the gap behind so many blocks",
+        set: |c, v| small(v).map(|n| c.ffs_mkfs.tuning.rotdelay_ms = n),
+    },
+    Key {
+        name: "maxbpg",
+        about: "ffs: blocks that a file may take from a group at a time",
+        set: |c, v| small(v).map(|n| c.ffs_mkfs.tuning.maxbpg = n.max(1)),
+    },
+    Key {
+        name: "cpc",
+        about: "ffs: cylinders after which rotational positions repeat; 0: not looked at",
+        set: |c, v| small(v).map(|n| c.ffs_mkfs.tuning.cpc = n),
+    },
+    Key {
+        name: "minfree",
+        about: "ffs: percent of the space that is kept free",
+        set: |c, v| small(v).map(|n| c.ffs_mkfs.tuning.minfree = n.min(99)),
+    },
+    Key {
+        name: "group",
+        about: "ffs: bytes of a cylinder group",
+        set: |c, v| bytes(v).map(|n| c.ffs_mkfs.group_bytes = Some(n)),
+    },
+    Key {
+        name: "geometry",
+        about: "ffs: the disk as the allocator imagines it: rpm/sectors/tracks",
+        set: |c, v| {
+            let parts: Vec<_> = v.split('/').map(small).collect::<Result<_, _>>()?;
+            let [rpm, sectors_per_track, tracks_per_cylinder] = parts[..] else {
+                return Err(ConfigError(format!("{v:?} is not rpm/sectors/tracks")));
+            };
+            let geometry = Geometry { rpm, sectors_per_track, tracks_per_cylinder };
+            c.ffs_mkfs.geometry = geometry;
             Ok(())
         },
     },
@@ -227,12 +329,12 @@ const KEYS: &[Key] = &[
     Key {
         name: "block",
         about: "bytes of a block",
-        set: |c, v| small(v).map(|n| c.mkfs.block_size = n),
+        set: |c, v| small(v).map(|n| (c.mkfs.block_size, c.ffs_mkfs.block_size) = (n, n)),
     },
     Key {
         name: "frag",
         about: "bytes of a fragment",
-        set: |c, v| small(v).map(|n| c.mkfs.frag_size = n),
+        set: |c, v| small(v).map(|n| (c.mkfs.frag_size, c.ffs_mkfs.frag_size) = (n, n)),
     },
     Key {
         name: "segment",
@@ -312,6 +414,9 @@ impl Config {
     fn base() -> Config {
         Config {
             name: String::new(),
+            layout: LayoutKind::Lfs,
+            ffs_mkfs: twin_ffs::MkfsOptions::modern(*b"twinfs simulated"),
+            ffs: FfsSettings::default(),
             // Simulated volumes need no identity, and equal runs must be equal.
             mkfs: MkfsOptions::modern(*b"twinfs simulated"),
             settings: Settings::default(),
@@ -396,6 +501,12 @@ pub fn settings_help() -> String {
     out += &list("Flush policies", flush.iter().map(|e| (e.name, e.about)).collect());
     let replacement = twin_cache::replacement::registry();
     out += &list("Replacement policies", replacement.iter().map(|e| (e.name, e.about)).collect());
+    let orderings = twin_ffs::ordering::registry();
+    out += &list("Orderings", orderings.iter().map(|e| (e.name, e.about)).collect());
+    let behind = twin_ffs::write_behind::registry();
+    out += &list("Write-behind policies", behind.iter().map(|e| (e.name, e.about)).collect());
+    let reading = twin_fs::reading::registry();
+    out += &list("Read policies", reading.iter().map(|e| (e.name, e.about)).collect());
     let victims = twin_lfs::cleaner::registry();
     out += &list("Victim policies", victims.iter().map(|e| (e.name, e.about)).collect());
     out

@@ -17,7 +17,7 @@ mod table;
 mod workload;
 
 pub use compare::{Progress, compare};
-pub use config::{Config, ConfigError, Costs, defaults, settings_help};
+pub use config::{Config, ConfigError, Costs, LayoutKind, defaults, settings_help};
 pub use figures::{DiskFigures, Figures, Latency, LogFigures, VerbFigures};
 pub use flight::{CLOSE, FlightError, FlightSettings, Verified, verify_flight};
 pub use presets::{Preset, presets};

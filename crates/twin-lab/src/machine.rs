@@ -4,12 +4,14 @@ use std::rc::Rc;
 
 use twin_disk::{BlockDevice, Recorded};
 use twin_fs::{Cpu, Layout, Volume};
+use twin_ffs::Ffs;
 use twin_lfs::Lfs;
 use twin_rt::{MICROS, Rt};
 use twin_sim::bus::Bus;
 use twin_sim::{HostAdapter, SimDisk, bus, cpu, model, queue};
 
-use crate::config::{Config, Costs};
+use crate::config::{Config, Costs, LayoutKind};
+use crate::figures::LogFigures;
 use crate::simulate::{SimulateError, model_error};
 
 /// The parts under a volume.
@@ -61,7 +63,7 @@ fn processor(config: &Config) -> Result<cpu::Machine, SimulateError> {
 pub(crate) trait OnVolume {
     type Output;
 
-    async fn run<L: Layout>(
+    async fn run<L: Counted>(
         self,
         rt: &Rt,
         disk: &SimDisk,
@@ -76,10 +78,64 @@ pub(crate) async fn on_volume<T: OnVolume>(
     what: T,
 ) -> Result<T::Output, SimulateError> {
     let Machine { disk, device, cpu } = Machine::build(rt, config)?;
-    Lfs::mkfs(rt, Rc::clone(&device), &config.mkfs).await?;
-    let (settings, lfs) = (config.settings.clone(), config.lfs.clone());
-    let (volume, _) = Lfs::open(rt, device, cpu, settings, lfs).await?;
-    let output = what.run(rt, &disk, &volume).await?;
+    let settings = config.settings.clone();
+    match config.layout {
+        LayoutKind::Lfs => {
+            Lfs::mkfs(rt, Rc::clone(&device), &config.mkfs).await?;
+            let (volume, _) = Lfs::open(rt, device, cpu, settings, config.lfs.clone()).await?;
+            on_open(rt, &disk, volume, what).await
+        }
+        LayoutKind::Ffs => {
+            Ffs::mkfs(rt, Rc::clone(&device), &config.ffs_mkfs).await?;
+            let (volume, _) = Ffs::open(rt, device, cpu, settings, config.ffs.clone()).await?;
+            on_open(rt, &disk, volume, what).await
+        }
+    }
+}
+
+async fn on_open<L: Counted, T: OnVolume>(
+    rt: &Rt,
+    disk: &SimDisk,
+    volume: Rc<Volume<L>>,
+    what: T,
+) -> Result<T::Output, SimulateError> {
+    let output = what.run(rt, disk, &volume).await?;
     volume.close().await?;
     Ok(output)
+}
+
+/// A layout that counts what it writes.
+pub(crate) trait Counted: Layout {
+    fn counts(&self) -> LogFigures;
+}
+
+impl Counted for Lfs {
+    fn counts(&self) -> LogFigures {
+        let stats = self.stats();
+        LogFigures {
+            write_cost: 0.0,
+            log_bytes: stats.log_bytes,
+            data_bytes: stats.data_bytes,
+            meta_bytes: stats.meta_bytes,
+            moved_bytes: stats.moved_bytes,
+            cleaned_segments: stats.cleaned_segments,
+            cleaner_read_bytes: stats.cleaner_read_bytes,
+            log_writes: stats.groups,
+            checkpoints: stats.checkpoints,
+        }
+    }
+}
+
+impl Counted for Ffs {
+    fn counts(&self) -> LogFigures {
+        let stats = self.stats();
+        LogFigures {
+            log_bytes: stats.data_bytes + stats.meta_bytes + stats.journal_bytes,
+            data_bytes: stats.data_bytes,
+            meta_bytes: stats.meta_bytes + stats.journal_bytes,
+            checkpoints: stats.checkpoints,
+            log_writes: stats.commits,
+            ..LogFigures::default()
+        }
+    }
 }

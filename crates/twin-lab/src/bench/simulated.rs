@@ -14,7 +14,7 @@ use twin_sim::SimDisk;
 
 use super::{Act, BenchFailure, Benchmark, How, Mark, Phase, Script, Spans};
 use crate::config::Config;
-use crate::machine::{self, OnVolume};
+use crate::machine::{self, Counted, OnVolume};
 use crate::simulate::SimulateError;
 
 /// Carries out a benchmark on a configuration.
@@ -34,7 +34,7 @@ struct Run<'a>(&'a dyn Benchmark);
 impl OnVolume for Run<'_> {
     type Output = Vec<Phase>;
 
-    async fn run<L: Layout>(
+    async fn run<L: Counted>(
         self,
         rt: &Rt,
         disk: &SimDisk,
