@@ -28,6 +28,9 @@ pub struct FfsSettings {
     /// Blocks of a file that is being written are moved together before they are written
     /// (4.4BSD's `doreallocblks`).
     pub reallocate: bool,
+    /// fsync sends a file's data and waits for nothing: not durable. One reading of the table of A
+    /// Comparison of Logging and Clustering (1994), in which fsync costs next to nothing.
+    pub lazy_fsync: bool,
     /// A fault built in on purpose, to show that tests find it.
     pub sabotage: Sabotage,
 }
@@ -56,6 +59,7 @@ impl Default for FfsSettings {
             dir_placement: crate::dir_placement::registry()[0].name.into(),
             write_behind: crate::write_behind::registry()[0].name.into(),
             reallocate: true,
+            lazy_fsync: false,
             sabotage: Sabotage::None,
         }
     }

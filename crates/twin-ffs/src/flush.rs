@@ -70,12 +70,7 @@ impl Ffs {
     }
 
     /// Takes a dirty block.
-    pub(crate) fn take_block(
-        &self,
-        core: &Core,
-        inode: &Inode,
-        frame: &Rc<Frame>,
-    ) -> Option<Run> {
+    pub(crate) fn take_block(&self, core: &Core, inode: &Inode, frame: &Rc<Frame>) -> Option<Run> {
         let ptr = core.resident_ptr(inode, frame.lbn()).filter(|p| p.is_on_disk())?;
         let block = frame.with(|b| b.slice(0, ptr.len as usize));
         core.cache.mark_clean(&inode.frames, frame);
@@ -277,6 +272,9 @@ impl Ffs {
         inode: &Rc<Inode>,
         data_only: bool,
     ) -> Result<()> {
+        if self.settings.lazy_fsync {
+            return self.send_data(core, inode, Origin::User).await.map(|_| ());
+        }
         if self.journal.is_some() {
             return self.fsync_journal(core, inode, data_only).await;
         }
@@ -340,7 +338,8 @@ impl Ffs {
         added: &[&Rc<Inode>],
         removed: &[&Rc<Inode>],
     ) -> Result<()> {
-        let among = |list: &[&Rc<Inode>], inode: &Rc<Inode>| list.iter().any(|i| i.ino == inode.ino);
+        let among =
+            |list: &[&Rc<Inode>], inode: &Rc<Inode>| list.iter().any(|i| i.ino == inode.ino);
         for inode in inodes {
             if inode.d.borrow().is_dir() && !among(added, inode) && !among(removed, inode) {
                 self.write_ordered(core, inode, true).await?;

@@ -52,6 +52,10 @@ pub struct Config {
     pub bus: Option<String>,
     /// Bytes a second of the bus, in place of its own.
     pub bus_bytes_per_s: Option<u64>,
+    /// Microseconds that each command takes before a mechanical disk begins to decode it.
+    pub command_us: u64,
+    /// Track and cylinder skew of a mechanical disk in sectors, in place of its own.
+    pub skews: Option<(u32, u32)>,
     /// Costs of the processor in place of its own.
     pub costs: Costs,
     /// Bytes of the volume; `None` for the whole disk.
@@ -132,6 +136,22 @@ const KEYS: &[Key] = &[
         name: "bus-rate",
         about: "bytes a second of the bus, in place of its own",
         set: |c, v| bytes(v).map(|n| c.bus_bytes_per_s = Some(n.max(1))),
+    },
+    Key {
+        name: "command-us",
+        about: "microseconds of driver and adapter before a disk begins to decode a command",
+        set: |c, v| number(v).map(|n| c.command_us = n),
+    },
+    Key {
+        name: "skews",
+        about: "track and cylinder skew of the disk in sectors, as 7/25, in place of its own",
+        set: |c, v| {
+            let Some((track, cylinder)) = v.split_once('/') else {
+                return Err(ConfigError(format!("{v:?} is not track/cylinder")));
+            };
+            c.skews = Some((small(track)?, small(cylinder)?));
+            Ok(())
+        },
     },
     Key {
         name: "request-us",
@@ -278,8 +298,8 @@ const KEYS: &[Key] = &[
     },
     Key {
         name: "lazy-fsync",
-        about: "fsync waits for log writes under way and starts none: yes or no",
-        set: |c, v| yes_no(v).map(|b| c.lfs.lazy_fsync = b),
+        about: "fsync does not wait for what it writes: yes or no",
+        set: |c, v| yes_no(v).map(|b| (c.lfs.lazy_fsync, c.ffs.lazy_fsync) = (b, b)),
     },
     Key {
         name: "size",
@@ -427,6 +447,8 @@ impl Config {
             cpus: 1,
             bus: None,
             bus_bytes_per_s: None,
+            command_us: 0,
+            skews: None,
             costs: Costs::default(),
             size: Some(4 << 30),
         }

@@ -3,8 +3,8 @@
 use std::rc::Rc;
 
 use twin_disk::{BlockDevice, Recorded};
-use twin_fs::{Cpu, Layout, Volume};
 use twin_ffs::Ffs;
+use twin_fs::{Cpu, Layout, Volume};
 use twin_lfs::Lfs;
 use twin_rt::{MICROS, Rt};
 use twin_sim::bus::Bus;
@@ -24,7 +24,12 @@ pub(crate) struct Machine {
 impl Machine {
     /// Builds what a configuration says.
     pub(crate) fn build(rt: &Rt, config: &Config) -> Result<Machine, SimulateError> {
-        let options = model::Options { size: config.size, ..model::Options::default() };
+        let options = model::Options {
+            size: config.size,
+            command_ns: config.command_us * MICROS,
+            skews: config.skews,
+            ..model::Options::default()
+        };
         let disk_model = model::by_name(&config.disk).map_err(model_error)?;
         let disk_model = disk_model.build(&options).map_err(model_error)?;
         let scheduler = queue::by_name(&config.queue).map_err(model_error)?.build();

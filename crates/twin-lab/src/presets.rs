@@ -197,7 +197,12 @@ const PRESETS: &[Preset] = &[
         about: "EFS: FFS with a gap of 8 KB between clusters of 64 KB, read in whole clusters",
         source: CLC,
         base: Some("bsd-ffs"),
-        sets: &[("maxcontig", "8"), ("rotdelay", "3"), ("reading", "clusters")],
+        sets: &[
+            ("maxcontig", "8"),
+            ("rotdelay", "3"),
+            ("reading", "clusters"),
+            ("lazy-fsync", "yes"),
+        ],
         compared: false,
     },
     Preset {
