@@ -134,8 +134,11 @@ const KEYS: &[Key] = &[
     },
     Key {
         name: "bus-rate",
-        about: "bytes a second of the bus, in place of its own",
-        set: |c, v| bytes(v).map(|n| c.bus_bytes_per_s = Some(n.max(1))),
+        about: "bytes a second of the bus, or own",
+        set: |c, v| {
+            c.bus_bytes_per_s = if v == "own" { None } else { Some(bytes(v)?.max(1)) };
+            Ok(())
+        },
     },
     Key {
         name: "command-us",
@@ -144,8 +147,12 @@ const KEYS: &[Key] = &[
     },
     Key {
         name: "skews",
-        about: "track and cylinder skew of the disk in sectors, as 7/25, in place of its own",
+        about: "track and cylinder skew of the disk in sectors, as 7/25, or own",
         set: |c, v| {
+            if v == "own" {
+                c.skews = None;
+                return Ok(());
+            }
             let Some((track, cylinder)) = v.split_once('/') else {
                 return Err(ConfigError(format!("{v:?} is not track/cylinder")));
             };

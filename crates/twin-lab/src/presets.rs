@@ -3,6 +3,8 @@
 //! A preset is a list of the settings that a user would write, so that `twinfs presets` can show it
 //! and nothing is hidden in code. A preset that builds on another begins with that one's settings.
 
+use crate::reproduce::fitted;
+
 /// A named configuration.
 pub struct Preset {
     /// Its name.
@@ -37,6 +39,10 @@ const BSD_MACHINE: &[(&str, &str)] = &[
     ("cache", "4M"),
     ("size", "full"),
     ("inodes", "1000"),
+    fitted::value(0),
+    fitted::value(1),
+    fitted::value(2),
+    fitted::value(3),
 ];
 
 const PRESETS: &[Preset] = &[
@@ -114,6 +120,8 @@ const PRESETS: &[Preset] = &[
         sets: &[
             ("disk", "wren-iv"),
             ("bus", "sun-4-260"),
+            ("bus-rate", "own"),
+            ("skews", "own"),
             ("cpu", "sun-4-260"),
             ("block", "4K"),
             ("frag", "4K"),
@@ -183,6 +191,8 @@ const PRESETS: &[Preset] = &[
         sets: &[
             ("disk", "wren-iv"),
             ("bus", "sun-4-260"),
+            ("bus-rate", "own"),
+            ("skews", "own"),
             ("cpu", "sun-4-260"),
             ("geometry", "3600/45/9"),
             ("group", "3240K"),
@@ -220,6 +230,7 @@ const PRESETS: &[Preset] = &[
         base: Some("bsd-ffs"),
         sets: &[
             ("disk", "m2694exa"),
+            ("skews", "own"),
             ("cpu", "sparcstation-1"),
             ("cache", "3276K"),
             ("geometry", "5400/89/15"),

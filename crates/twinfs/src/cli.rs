@@ -31,6 +31,8 @@ pub(crate) enum Command {
     Replay(Replay),
     Compare(Compare),
     Bench(Bench),
+    Presets(Presets),
+    Reproduce(Reproduce),
     Completions(Completions),
     Man(Man),
 }
@@ -178,6 +180,50 @@ pub(crate) struct Compare {
     /// Print the configurations, keys and components that there are.
     #[arg(long)]
     pub(crate) list: bool,
+}
+
+/// List the named configurations: what each sets and where it comes from.
+#[derive(Args)]
+pub(crate) struct Presets {
+    /// Only these.
+    pub(crate) names: Vec<String>,
+    /// Print all that can be set, and the components that there are.
+    #[arg(long)]
+    pub(crate) keys: bool,
+}
+
+/// Repeat the papers' measurements on models of the papers' hardware.
+///
+/// Prints for each claim what the paper says, what comes out here, and whether it holds. Without
+/// names, all claims; --list shows them. Takes some minutes.
+#[derive(Args)]
+pub(crate) struct Reproduce {
+    /// Claims, as `efs-table small-create`.
+    pub(crate) claims: Vec<String>,
+    /// How results are printed; csv is for efs-table.
+    #[arg(long, value_enum, default_value = "text")]
+    pub(crate) format: ReproduceFormat,
+    /// Write a page with all figures and tables, which needs nothing else.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
+    /// Results of `twinfs bench --json` on real directories to show on that page.
+    #[arg(long, value_name = "FILE", requires = "html")]
+    pub(crate) measured: Option<PathBuf>,
+    /// Say what 5% of each fitted constant does to efs-table.
+    #[arg(long)]
+    pub(crate) sensitivity: bool,
+    /// List the claims.
+    #[arg(long)]
+    pub(crate) list: bool,
+}
+
+/// How the results of a reproduction are printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ReproduceFormat {
+    /// For people.
+    Text,
+    /// The columns of the paper's table.
+    Csv,
 }
 
 /// Run benchmarks on simulated volumes, mounts and any directories, side by side.

@@ -106,6 +106,10 @@ pub struct Phase {
     pub cpu_share: Option<f64>,
     /// Share of the time that the disk was busy; simulated targets only.
     pub disk_share: Option<f64>,
+    /// Log writes, or commits of a journal; simulated targets only.
+    pub log_writes: Option<f64>,
+    /// Bytes that the layout wrote; simulated targets only.
+    pub written_bytes: Option<f64>,
 }
 
 impl Phase {
@@ -133,6 +137,8 @@ pub(crate) struct Mark {
     pub(crate) time_s: f64,
     pub(crate) cpu_s: Option<f64>,
     pub(crate) disk_s: Option<f64>,
+    pub(crate) log_writes: Option<f64>,
+    pub(crate) written_bytes: Option<f64>,
 }
 
 impl Spans {
@@ -171,6 +177,8 @@ impl Spans {
                         seconds: 0.0,
                         cpu_share: None,
                         disk_share: None,
+                        log_writes: None,
+                        written_bytes: None,
                     };
                     phases.push((phase, span.begin, end));
                 }
@@ -181,6 +189,9 @@ impl Spans {
             let share = |a: Option<f64>, b: Option<f64>| Some((b? - a?) / phase.seconds.max(1e-9));
             phase.cpu_share = share(first.cpu_s, last.cpu_s);
             phase.disk_share = share(first.disk_s, last.disk_s);
+            let count = |a: Option<f64>, b: Option<f64>| Some(b? - a?);
+            phase.log_writes = count(first.log_writes, last.log_writes);
+            phase.written_bytes = count(first.written_bytes, last.written_bytes);
             phase
         };
         phases.into_iter().map(finish).collect()

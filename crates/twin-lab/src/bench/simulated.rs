@@ -8,7 +8,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use twin_fs::{Cred, Data, FileSystem, FsError, Ino, Layout, Op, ROOT_INO, Reply, Request, Volume};
+use twin_fs::{Cred, Data, FileSystem, FsError, Ino, Op, ROOT_INO, Reply, Request, Volume};
 use twin_rt::{ClockOnly, Rt, join_all};
 use twin_sim::SimDisk;
 
@@ -52,7 +52,7 @@ impl OnVolume for Run<'_> {
     }
 }
 
-struct Shared<'a, L: Layout> {
+struct Shared<'a, L: Counted> {
     rt: &'a Rt,
     disk: &'a SimDisk,
     volume: &'a Rc<Volume<L>>,
@@ -60,14 +60,14 @@ struct Shared<'a, L: Layout> {
     next_id: std::cell::Cell<u64>,
 }
 
-struct User<'a, L: Layout> {
+struct User<'a, L: Counted> {
     shared: &'a Shared<'a, L>,
     user: usize,
     cred: Cred,
     open: Vec<Option<Ino>>,
 }
 
-impl<L: Layout> User<'_, L> {
+impl<L: Counted> User<'_, L> {
     async fn all(mut self, script: Script) -> Result<(), SimulateError> {
         for act in script {
             self.act(act).await?;
@@ -77,7 +77,10 @@ impl<L: Layout> User<'_, L> {
 
     fn mark(&self) -> Mark {
         let shared = self.shared;
+        let counts = shared.volume.layout.counts();
         Mark {
+            log_writes: Some(counts.log_writes as f64),
+            written_bytes: Some(counts.log_bytes as f64),
             time_s: shared.rt.now().0 as f64 / 1e9,
             cpu_s: Some(shared.volume.core.cpu.busy_ns() as f64 / 1e9),
             disk_s: Some(shared.disk.stats().busy_ns as f64 / 1e9),

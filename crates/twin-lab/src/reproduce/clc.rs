@@ -108,11 +108,16 @@ pub fn strict() -> Vec<Need> {
 
 /// All cells with our figures.
 pub fn cells(results: &Results) -> Vec<Cell> {
+    cells_of(results, |need| need)
+}
+
+/// All cells with the figures of other runs in place of the table's own.
+pub fn cells_of(results: &Results, run: impl Fn(Need) -> Need) -> Vec<Cell> {
     let mut cells = Vec::new();
     for (file_kb, row) in TABLE {
         for (i, paper) in row.into_iter().enumerate() {
             let system = if i % 2 == 0 { System::Efs } else { System::Lfs };
-            let (column, need) = (i / 2, need(config(system, false), file_kb));
+            let (column, need) = (i / 2, run(need(config(system, false), file_kb)));
             let ours = results.rate(&need, COLUMNS[column].1);
             cells.push(Cell { file_kb, column, system, paper, ours });
         }

@@ -8,6 +8,7 @@ mod claims;
 pub mod clc;
 pub mod fitted;
 mod html;
+mod runs;
 mod svg;
 
 use std::collections::BTreeMap;
@@ -18,7 +19,7 @@ use crate::bench::{self, BenchFailure, Phase};
 use crate::config::Config;
 
 pub use claims::claims;
-pub use html::html;
+pub use html::{html, page_needs};
 
 /// A run: a configuration and one benchmark, as texts.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

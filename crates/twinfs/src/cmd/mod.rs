@@ -6,8 +6,10 @@ mod compare;
 mod manual;
 mod mkfs;
 mod mount;
+mod presets;
 mod record;
 mod replay;
+mod reproduce;
 mod serving;
 mod stat;
 mod umount;
@@ -31,6 +33,8 @@ pub(crate) fn run(command: Command) -> Outcome {
         Command::Replay(args) => replay::run(&args),
         Command::Compare(args) => compare::run(&args),
         Command::Bench(args) => bench::run(&args),
+        Command::Presets(args) => presets::run(&args),
+        Command::Reproduce(args) => reproduce::run(&args),
         Command::Completions(args) => manual::completions(&args),
         Command::Man(args) => manual::pages(&args),
     }
