@@ -6,6 +6,7 @@
 
 mod compare;
 mod config;
+pub mod ffs;
 mod figures;
 mod flight;
 mod simulate;
