@@ -11,6 +11,7 @@ use twin_fs::{
 use twin_rt::Time;
 
 use crate::ffs::Ffs;
+use crate::ordering::Wait;
 use crate::space::Freed;
 
 /// Held while an admitted operation runs: the bytes that it may make dirty.
@@ -37,7 +38,7 @@ impl Ffs {
         let addr = space.take(&self.sb, &wanted, self.frags(len))?;
         space.note_fresh(inode.ino, addr);
         space.unwritten.insert(inode.ino);
-        if lbn < 0 {
+        if lbn < 0 && self.ordering.maps() == Wait::InOrder {
             self.new_maps.borrow_mut().insert(inode.ino);
         }
         Some(addr)
