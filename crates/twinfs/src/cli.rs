@@ -95,16 +95,20 @@ pub(crate) struct Mount {
     #[arg(long, short)]
     pub(crate) read_only: bool,
     /// Memory for blocks.
-    #[arg(long, default_value = "64M")]
+    #[arg(long, default_value = "256M")]
     pub(crate) cache: Size,
-    /// Let the kernel collect writes before it passes them on: good for large sequential writes,
-    /// bad for many small files.
+    /// Pass every write on at once: a full volume then says so in the write itself. Otherwise the
+    /// kernel collects writes, and fsync or close says it. Recording implies it, so that writes
+    /// are written down as they were made.
     #[arg(long)]
-    pub(crate) writeback: bool,
+    pub(crate) write_through: bool,
     /// Let other users in (an ordinary user needs user_allow_other in /etc/fuse.conf). Root's
     /// mounts always do.
     #[arg(long)]
     pub(crate) allow_other: bool,
+    /// Microseconds to look for the next request before sleeping.
+    #[arg(long, value_name = "MICROSECONDS", default_value_t = 200)]
+    pub(crate) spin: u32,
     /// Use ordinary I/O through the host's page cache, not direct I/O.
     #[arg(long)]
     pub(crate) buffered: bool,

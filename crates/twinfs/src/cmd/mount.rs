@@ -32,6 +32,7 @@ pub(crate) fn run(mut args: Mount) -> Outcome {
 }
 
 fn serve_volume(args: &Mount, ready: Ready) -> Result<(), String> {
+    twin_host::keep_freed_buffers();
     let (place, opened) = match open(args) {
         Ok(opened) => opened,
         Err(why) => {
@@ -43,7 +44,8 @@ fn serve_volume(args: &Mount, ready: Ready) -> Result<(), String> {
     if args.foreground && recovered.groups > 0 {
         eprintln!("recovered {} log writes ({})", recovered.groups, Size(recovered.log_bytes));
     }
-    let options = SessionOptions { writeback_cache: args.writeback, ..SessionOptions::default() };
+    let writeback_cache = !args.write_through && args.record.is_none();
+    let options = SessionOptions { writeback_cache, ..SessionOptions::default() };
     let closing = Rc::clone(&volume);
     let close = async move {
         if let Some(flight) = &flight {
@@ -95,6 +97,8 @@ pub(super) struct Opened {
 pub(super) struct OpenOptions {
     pub(super) image: ImageOptions,
     pub(super) io_uring: bool,
+    /// Nanoseconds to look for the next request before sleeping.
+    pub(super) spin_ns: u64,
     pub(super) settings: Settings,
     pub(super) lfs: LfsSettings,
     /// Where to log everything that enters the core.
@@ -106,6 +110,7 @@ impl Default for OpenOptions {
         OpenOptions {
             image: ImageOptions::default(),
             io_uring: true,
+            spin_ns: 0,
             settings: Settings::default(),
             lfs: LfsSettings::default(),
             flight: None,
@@ -122,7 +127,7 @@ pub(super) fn open_volume(image: &Path, options: OpenOptions) -> Result<Opened, 
     };
     let log = flight.clone().map(|flight| flight as Rc<dyn FlightLog>);
     let host_options =
-        HostOptions { seed, io_uring: options.io_uring, flight: log, ..HostOptions::default() };
+        HostOptions { seed, io_uring: options.io_uring, spin_ns: options.spin_ns, flight: log };
     let host = Host::start(host_options).map_err(|e| e.to_string())?;
     let device = FileDevice::open(&host, image, &options.image).map_err(|e| e.to_string())?;
     let device: Rc<dyn BlockDevice> = match &flight {
@@ -164,6 +169,7 @@ fn open(args: &Mount) -> Result<(Place, Opened), String> {
             ..ImageOptions::default()
         },
         io_uring: !args.no_io_uring,
+        spin_ns: u64::from(args.spin) * twin_rt::MICROS,
         settings: Settings {
             cache_bytes: args.cache.0,
             read_only: args.read_only,
