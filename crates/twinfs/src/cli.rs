@@ -39,6 +39,8 @@ pub(crate) enum Command {
 pub(crate) enum Layout {
     /// Log-structured: everything is written to the end of a log.
     Lfs,
+    /// The clustered fast file system: blocks and fragments in cylinder groups, written in place.
+    Ffs,
 }
 
 /// Which structures a volume has.
@@ -66,15 +68,22 @@ pub(crate) struct Mkfs {
     /// Bytes of the image, as 512M or 4G. For an image or device that exists: all of it.
     #[arg(long)]
     pub(crate) size: Option<Size>,
-    /// Bytes of a block.
-    #[arg(long, default_value = "4K")]
-    pub(crate) block_size: Size,
-    /// Bytes of a fragment: the unit of space. Default: 512 (modern), 1K (classic).
+    /// Bytes of a block. Default: 4K (lfs), 8K (ffs).
+    #[arg(long)]
+    pub(crate) block_size: Option<Size>,
+    /// Bytes of a fragment: the unit of space. Default: 512 (modern lfs), 1K (others).
     #[arg(long)]
     pub(crate) frag_size: Option<Size>,
     /// Bytes of a segment of the log. Default: what suits the size of the volume, up to 1M.
     #[arg(long)]
     pub(crate) segment_size: Option<Size>,
+    /// FFS: how metadata is ordered, and so what a crash leaves. Default: journal (modern), sync
+    /// (classic).
+    #[arg(long, value_parser = orderings())]
+    pub(crate) ordering: Option<String>,
+    /// FFS: bytes of space for each inode. Default: 8K (modern), 4K (classic).
+    #[arg(long)]
+    pub(crate) bytes_per_inode: Option<Size>,
     /// Overwrite what is there.
     #[arg(long)]
     pub(crate) force: bool,
@@ -133,6 +142,14 @@ pub(crate) struct Mount {
     pub(crate) image: PathBuf,
     /// Where to mount it: an existing directory.
     pub(crate) dir: PathBuf,
+}
+
+/// The metadata orderings, from their registry.
+fn orderings() -> clap::builder::PossibleValuesParser {
+    let values = twin_ffs::ordering::registry().iter();
+    clap::builder::PossibleValuesParser::new(
+        values.map(|e| clap::builder::PossibleValue::new(e.name).help(e.about)),
+    )
 }
 
 /// The victim policies, from their registry.
@@ -283,6 +300,9 @@ pub(crate) struct Check {
     /// Print nothing but findings.
     #[arg(long, short)]
     pub(crate) quiet: bool,
+    /// Repair what is wrong (FFS). Nothing may have it mounted.
+    #[arg(long)]
+    pub(crate) repair: bool,
     /// The image file or block device.
     pub(crate) image: PathBuf,
 }

@@ -2,6 +2,7 @@
 
 mod check;
 mod compare;
+mod ffs;
 mod manual;
 mod mkfs;
 mod mount;
