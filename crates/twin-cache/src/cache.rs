@@ -1,7 +1,7 @@
 //! The memory that all files of a volume share.
 //!
 //! Contract: every frame of every [`FileFrames`] is in the table here and counted; clean frames
-//! are known to the replacement policy, dirty ones are not. After an insertion, clean frames that
+//! are known to the replacement policy, those that are dirty or on their way to the device are not. After an insertion, clean frames that
 //! nobody holds are evicted until the resident bytes fit the capacity; if there are none, the
 //! cache grows past it (dirty bytes are bounded by write-back, not here).
 
@@ -110,7 +110,7 @@ impl Cache {
         match &frame {
             Some(frame) => {
                 self.count(|s| s.hits += 1);
-                if !frame.dirty.get() {
+                if !frame.dirty.get() && frame.sent.get() == 0 {
                     self.policy.borrow_mut().touched(frame.slot.get());
                 }
             }
@@ -176,14 +176,13 @@ impl Cache {
             entry
         };
         let Some((frame, file)) = entry else { return };
+        self.withdraw(&frame);
         frame.attached.set(false);
         frame.slot.set(u32::MAX);
         if frame.dirty.replace(false) {
             self.dirty.set(self.dirty.get() - self.frame_bytes);
             self.count(|s| s.absorbed_bytes += self.frame_bytes);
             self.cleaned.notify();
-        } else {
-            self.policy.borrow_mut().removed(slot);
         }
         self.resident.set(self.resident.get() - self.frame_bytes);
         if let Some(file) = file.upgrade() {
@@ -197,7 +196,7 @@ impl Cache {
         if !frame.is_attached() || frame.is_dirty() {
             return false;
         }
-        self.policy.borrow_mut().removed(frame.slot.get());
+        self.withdraw(frame);
         frame.set_dirty(now);
         file.dirty.borrow_mut().insert(frame.lbn(), Rc::clone(frame));
         self.dirty.set(self.dirty.get() + self.frame_bytes);
@@ -209,16 +208,38 @@ impl Cache {
         true
     }
 
-    /// Marks a frame clean: its content is on its way to the device. Whoever sent it holds the
-    /// frame until it has arrived, so that it is not read back from there before.
+    /// Marks a frame clean whose content the device need not be given.
     pub fn mark_clean(&self, file: &FileFrames, frame: &Rc<Frame>) {
+        self.mark_sent(file, frame);
+        self.mark_written(frame);
+    }
+
+    /// Marks a frame clean: its content is on its way to the device. It stays in memory until
+    /// [`mark_written`](Self::mark_written), so that it is not read back from there before.
+    pub fn mark_sent(&self, file: &FileFrames, frame: &Rc<Frame>) {
+        self.withdraw(frame);
+        frame.sent.set(frame.sent.get() + 1);
         if !frame.is_attached() || !frame.dirty.replace(false) {
             return;
         }
         file.dirty.borrow_mut().remove(&frame.lbn());
-        self.policy.borrow_mut().inserted(frame.slot.get(), (file.ino, frame.lbn()));
         self.dirty.set(self.dirty.get() - self.frame_bytes);
         self.cleaned.notify();
+    }
+
+    /// A frame that was sent has arrived: if it is clean it may be evicted again.
+    pub fn mark_written(&self, frame: &Rc<Frame>) {
+        frame.sent.set(frame.sent.get() - 1);
+        if frame.sent.get() == 0 && frame.is_attached() && !frame.is_dirty() {
+            self.policy.borrow_mut().inserted(frame.slot.get(), (frame.ino(), frame.lbn()));
+        }
+    }
+
+    /// Takes a frame from the replacement policy, if that knows it.
+    fn withdraw(&self, frame: &Frame) {
+        if frame.is_attached() && !frame.is_dirty() && frame.sent.get() == 0 {
+            self.policy.borrow_mut().removed(frame.slot.get());
+        }
     }
 
     /// Drops a block's frame, dirty or not.
@@ -300,6 +321,24 @@ mod tests {
         put(&cache, &file, 2);
         assert!(cache.peek(&file, 0).is_none());
         assert_eq!(cache.dirty_bytes(), 0);
+    }
+
+    #[test]
+    fn a_sent_frame_stays_until_it_is_written() {
+        let (cache, file) = cache(1);
+        let frame = put(&cache, &file, 0);
+        cache.mark_dirty(&file, &frame, Time(1));
+        cache.mark_sent(&file, &frame);
+        cache.mark_dirty(&file, &frame, Time(2));
+        cache.mark_sent(&file, &frame);
+        cache.mark_written(&frame);
+        drop(frame);
+        put(&cache, &file, 1);
+        let frame = cache.peek(&file, 0).unwrap();
+        cache.mark_written(&frame);
+        drop(frame);
+        put(&cache, &file, 2);
+        assert!(cache.peek(&file, 0).is_none());
     }
 
     #[test]

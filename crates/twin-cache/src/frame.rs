@@ -40,6 +40,8 @@ pub struct Frame {
     pub(crate) slot: Cell<u32>,
     pub(crate) attached: Cell<bool>,
     pub(crate) dirty: Cell<bool>,
+    /// Device writes of its content that are under way.
+    pub(crate) sent: Cell<u32>,
     dirtied: Cell<Time>,
     state: RefCell<State>,
     block: RefCell<Block>,
@@ -55,6 +57,7 @@ impl Frame {
             slot: Cell::new(u32::MAX),
             attached: Cell::new(true),
             dirty: Cell::new(false),
+            sent: Cell::new(0),
             dirtied: Cell::default(),
             state: RefCell::new(state),
             block: RefCell::new(block.unwrap_or(Block::Zero(0))),

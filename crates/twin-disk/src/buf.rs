@@ -6,7 +6,8 @@ use std::sync::Arc;
 /// What direct I/O may ask of an address in memory.
 const ALIGN: usize = 4096;
 
-/// A buffer being filled, owned by one holder. Its first byte lies at a multiple of 4,096.
+/// A buffer being filled, owned by one holder. Its first byte lies at a multiple of 4,096, unless
+/// it is a copy of fewer bytes than that.
 #[derive(Debug)]
 pub struct Buf {
     storage: Vec<u8>,
@@ -23,8 +24,12 @@ impl Buf {
         Buf { storage, start, len }
     }
 
-    /// A buffer with a copy of `bytes`.
+    /// A buffer with a copy of `bytes`. One of less than 4,096 lies anywhere, which saves what
+    /// alignment costs: a device copies it together with its neighbours.
     pub fn copy_of(bytes: &[u8]) -> Buf {
+        if bytes.len() < ALIGN {
+            return Buf { storage: bytes.to_vec(), start: 0, len: bytes.len() };
+        }
         let mut buf = Buf::zeroed(bytes.len());
         buf.copy_from_slice(bytes);
         buf

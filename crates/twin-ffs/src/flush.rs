@@ -179,14 +179,23 @@ impl Ffs {
         inodes: &[Rc<Inode>],
         directories: bool,
     ) -> Result<()> {
+        let in_order = self.ordering.maps() == Wait::InOrder;
         let mut pins = Vec::new();
         for inode in inodes {
+            if in_order && self.new_maps.borrow().contains(&inode.ino) {
+                self.write_maps(core, inode).await?;
+            }
             self.hold_parents(core, inode, &mut pins).await?;
         }
         let mut pieces = Vec::new();
         let mut freed = Vec::new();
         for inode in inodes {
-            if directories || !inode.d.borrow().is_dir() {
+            let is_dir = inode.d.borrow().is_dir();
+            if in_order && (self.has_new_maps(inode) || is_dir && inode.frames.has_dirty()) {
+                // It changed meanwhile: what it leads to is not on the disk. Its turn will come.
+                continue;
+            }
+            if directories || !is_dir {
                 pieces.extend(self.take_blocks(core, inode, Which::Meta));
             }
             if inode.is_dirty() {
@@ -240,13 +249,25 @@ impl Ffs {
         self.gather_fresh(core, inode);
         let most = self.flush_bytes(core);
         let runs = join_runs(self.take_blocks(core, inode, Which::All), most);
+        let ordered = self.ordering.maps() == Wait::InOrder
+            && (self.has_new_maps(inode) || inode.class(0) == Class::Meta && !runs.is_empty());
+        self.new_maps.borrow_mut().remove(&inode.ino);
         let numbers = self.writes.send(core, runs, Origin::User);
         self.writes.wait(&numbers).await;
         self.writes.wait_file(inode.ino).await;
         if with_inode {
+            if ordered {
+                // A pointer must never lead to what lay there before.
+                self.barrier(core, Origin::User).await?;
+            }
             self.write_inode(core, inode).await?;
         }
         self.barrier(core, Origin::User).await
+    }
+
+    /// True if a file has indirect blocks that the disk must have before its inode.
+    fn has_new_maps(&self, inode: &Inode) -> bool {
+        self.new_maps.borrow().contains(&inode.ino)
     }
 
     /// Writes an inode and waits until the device has it.
@@ -278,15 +299,27 @@ impl Ffs {
         if self.journal.is_some() {
             return self.fsync_journal(core, inode, data_only).await;
         }
-        // In the synchronous ordering a directory is written by those who change it.
-        let shared = match self.ordering.writes_directories_behind() {
-            true => None,
-            false => Some(inode.lock.read().await),
-        };
         let with_inode = !data_only || self.has_new_shape(core, inode);
-        let result = self.write_file(core, inode, with_inode).await;
-        drop(shared);
-        result
+        self.fsync_attributes(core, inode).await?;
+        if self.ordering.writes_directories_behind() {
+            // The names that lead to it may be in any directory.
+            let mut with_names = core.dirty_inodes();
+            with_names.retain(|i| i.d.borrow().is_dir());
+            self.write_metadata(core, &with_names, true).await?;
+            return self.write_file(core, inode, with_inode).await;
+        }
+        // A directory is written by those who change it: they are waited for.
+        let _shared = inode.lock.read().await;
+        self.write_file(core, inode, with_inode).await
+    }
+
+    /// Writes the hidden file with an inode's attributes, if it has one in memory.
+    async fn fsync_attributes(&self, core: &Rc<Core>, inode: &Rc<Inode>) -> Result<()> {
+        let hidden = inode.d.borrow().xattr_ino;
+        match core.cached_inode(hidden).filter(|h| hidden != 0 && h.is_dirty()) {
+            Some(hidden) => self.write_file(core, &hidden, true).await,
+            None => Ok(()),
+        }
     }
 
     /// Makes everything durable.
@@ -322,8 +355,7 @@ impl Ffs {
             }
             Change::Written { inode, first, end } => {
                 self.write_behind(core, inode, first, end).await?;
-                let is_new = self.new_maps.borrow_mut().remove(&inode.ino);
-                if is_new && self.ordering.maps() == Wait::InOrder {
+                if self.has_new_maps(inode) && self.ordering.maps() == Wait::InOrder {
                     self.write_maps(core, inode).await?;
                 }
                 Ok(())
@@ -341,7 +373,10 @@ impl Ffs {
         let among =
             |list: &[&Rc<Inode>], inode: &Rc<Inode>| list.iter().any(|i| i.ino == inode.ino);
         for inode in inodes {
-            if inode.d.borrow().is_dir() && !among(added, inode) && !among(removed, inode) {
+            let is_dir = inode.d.borrow().is_dir();
+            let own = !among(added, inode) && !among(removed, inode);
+            // A new directory, or a link whose target is in a block.
+            if inode.class(0) == Class::Meta && (own || !is_dir) {
                 self.write_ordered(core, inode, true).await?;
             } else {
                 self.count(|s| s.ordered_writes += 1);
@@ -393,12 +428,26 @@ impl Ffs {
         Ok(self.writes.send(core, pieces, Origin::User))
     }
 
-    /// A file has new indirect blocks: they must never be what lay there before.
+    /// A file has new indirect blocks: those that they lead to go first, so that no pointer ever
+    /// leads to what lay there before.
     async fn write_maps(&self, core: &Rc<Core>, inode: &Rc<Inode>) -> Result<()> {
-        let numbers = self.send_maps(core, inode).await?;
-        self.count(|s| s.ordered_writes += 1);
-        self.writes.wait(&numbers).await;
-        self.barrier(core, Origin::User).await
+        self.new_maps.borrow_mut().remove(&inode.ino);
+        for level in 1..=core.shape.levels {
+            let mut pins = Vec::new();
+            self.hold_parents(core, inode, &mut pins).await?;
+            let frames = inode.frames.dirty_frames();
+            let maps = frames.iter().take_while(|f| f.lbn() < 0);
+            let these = maps.filter(|f| core.shape.indirect(f.lbn()).0 == level);
+            let pieces: Vec<Run> = these.filter_map(|f| self.take_block(core, inode, f)).collect();
+            self.space.borrow_mut().forget_fresh(inode.ino);
+            if !pieces.is_empty() {
+                self.count(|s| s.ordered_writes += 1);
+                let numbers = self.writes.send(core, pieces, Origin::User);
+                self.writes.wait(&numbers).await;
+                self.barrier(core, Origin::User).await?;
+            }
+        }
+        Ok(())
     }
 
     /// Makes everything durable and marks the volume as closed.

@@ -30,8 +30,6 @@ pub(crate) enum Found {
 pub(crate) struct Group {
     pub(crate) index: u32,
     per_block: u32,
-    /// First fragment for data.
-    data_start: u32,
     /// 1: free.
     free: Bits,
     /// 1: all fragments of the block are free.
@@ -66,7 +64,6 @@ impl Group {
         let mut group = Group {
             index,
             per_block,
-            data_start,
             free_blocks: Bits::new(blocks),
             counts: CgCounts { free_inodes: inodes.len() - inodes.count(), ..CgCounts::default() },
             free,
@@ -89,13 +86,17 @@ impl Group {
         let free = Bits::from_bytes(&image.free, sb.frags_of(image.group));
         let inodes = Bits::from_bytes(&image.inodes, sb.group_inodes);
         let mut group = Group::from_maps(sb, image.group, free, inodes);
-        let blocks = group.free_blocks.len();
         group.counts.dirs = image.counts.dirs;
-        group.rotor = image.rotor.min(blocks - 1);
-        group.frag_rotor = image.frag_rotor.min(group.free.len() - 1);
-        group.inode_rotor = image.inode_rotor.min(sb.group_inodes - 1);
         group.inodes_written = image.inodes_written;
+        group.set_rotors(image);
         group
+    }
+
+    /// Takes over where allocations went last.
+    pub(crate) fn set_rotors(&mut self, image: &CgImage) {
+        self.rotor = image.rotor.min(self.free_blocks.len() - 1);
+        self.frag_rotor = image.frag_rotor.min(self.free.len() - 1);
+        self.inode_rotor = image.inode_rotor.min(self.inodes.len() - 1);
     }
 
     /// For its block on the disk, with fragments and inodes that are on it as they are here but
@@ -365,11 +366,6 @@ impl Group {
 
     pub(crate) fn inode_used(&self, index: u32) -> bool {
         self.inodes.get(index)
-    }
-
-    /// First fragment for data.
-    pub(crate) fn data_start(&self) -> u32 {
-        self.data_start
     }
 
     #[cfg(test)]

@@ -9,6 +9,7 @@ use twin_fs::{Change, Core, FsError, Ino, Inode, Layout, Need, Picked, Result, V
 use twin_rt::Time;
 
 use crate::ffs::Ffs;
+use crate::ordering::Wait;
 use crate::space::Freed;
 
 /// Held while an admitted operation runs: the bytes that it may make dirty.
@@ -35,7 +36,7 @@ impl Ffs {
         let addr = space.take(&self.sb, &wanted, self.frags(len))?;
         space.note_fresh(inode.ino, addr);
         space.unwritten.insert(inode.ino);
-        if lbn < 0 {
+        if lbn < 0 && self.ordering.maps() == Wait::InOrder {
             self.new_maps.borrow_mut().insert(inode.ino);
         }
         Some(addr)

@@ -179,6 +179,8 @@ pub struct Recovered {
     pub orphans: u64,
     /// What the repair found wrong, where there is no journal.
     pub repaired: u64,
+    /// Files that the repair gave a name in lost+found.
+    pub rescued: u64,
 }
 
 impl Ffs {
@@ -239,6 +241,11 @@ impl Ffs {
         let sb = options.superblock(info.size, info.sector)?;
         erase(&*device).await?;
         let mut groups: Vec<Group> = (0..sb.groups).map(|g| Group::empty(&sb, g)).collect();
+        if sb.journal_bytes == 0 {
+            // A journal writes a block of inodes whole or not at all. Without one, what lay there
+            // before must not show when a block is torn.
+            groups.iter_mut().for_each(|g| g.inodes_written = sb.group_inodes);
+        }
         write_groups(&*device, &sb, &groups).await?;
         let mut journal = None;
         if sb.journal_bytes > 0 {
@@ -310,8 +317,12 @@ impl Ffs {
             let none = Live { number, at: header.tail % blocks, len: 0 };
             journal = Some(Journal::new(&sb, header.number, none, std::iter::empty()));
         } else if !state.closed {
-            let report = crate::check::repair(rt, Rc::clone(&device), &mut |_| {}).await?;
+            // The future of repairing holds that of opening.
+            let mut nobody = |_| {};
+            let repair = crate::check::repair(rt, Rc::clone(&device), &mut nobody);
+            let report = Box::pin(repair).await?;
             recovered.repaired = report.findings.len() as u64 + report.more_findings;
+            recovered.rescued = report.rescued;
         }
         let groups = read_groups(&*device, &sb).await?;
         let cluster = sb.tuning.maxcontig.saturating_mul(sb.shape.block_size);
@@ -395,6 +406,8 @@ async fn write_groups(device: &dyn BlockDevice, sb: &Superblock, groups: &[Group
             }
             let raw = group.to_image(&[], &[]).encode(sb);
             blocks.push(Block::Bytes(Buf::copy_of(&raw).freeze()));
+            blocks.push(Block::Zero(group.inodes_written * sb.shape.inode_size));
+            blocks.retain(|b| !b.is_empty());
             device.submit(Io::write(at, blocks, Class::Meta, Origin::Checkpoint))
         });
         for result in join_all(writes.collect::<Vec<_>>()).await {

@@ -249,8 +249,9 @@ impl Core {
         now
     }
 
-    /// Delivers one event, if there is one, and gives the time at which it entered.
-    fn deliver(&self) -> Option<Time> {
+    /// Delivers one event, if there is one, and gives the time at which it entered. With `arm`,
+    /// sources that have none will wake the thread when they have; without, they are asked again.
+    fn deliver(&self, arm: bool) -> Option<Time> {
         let finished = self.finished.borrow_mut().pop_front();
         if let Some(finished) = finished {
             let now = self.mark_time();
@@ -260,12 +261,18 @@ impl Core {
             finished.completion.done(finished.result);
             return Some(now);
         }
-        while let Some(key) = self.next_ready() {
+        let ready = self.ready.borrow().len();
+        for _ in 0..ready {
+            let Some(key) = self.next_ready() else { break };
             let source = self.sources.borrow_mut().get_mut(key).map(|w| Rc::clone(&w.source));
             let Some(source) = source else { continue };
             if source.take_event() {
                 self.ready.borrow_mut().push_back(key);
                 return Some(self.mark_time());
+            }
+            if !arm {
+                self.ready.borrow_mut().push_back(key);
+                continue;
             }
             if let Some(watched) = self.sources.borrow_mut().get_mut(key) {
                 watched.ready = false;
@@ -291,19 +298,26 @@ impl Core {
         self.look(Patience::None);
         let mut spin_until = None;
         loop {
-            if let Some(now) = self.deliver() {
+            let now = self.clock.now();
+            let spinning = now < *spin_until.get_or_insert(now + self.spin_ns);
+            if let Some(now) = self.deliver(!spinning) {
                 return Some(now);
             }
-            let now = self.clock.now();
             if deadline.is_some_and(|deadline| deadline <= now) {
                 return Some(self.mark_time());
             }
             if deadline.is_none() && !self.expects_events() {
                 return None;
             }
-            let spinning = now < *spin_until.get_or_insert(now + self.spin_ns);
+            if spinning {
+                // A client that shares this processor must come to its next request.
+                rustix::thread::sched_yield();
+                if self.transfers.borrow().len() > 0 {
+                    self.look(Patience::None);
+                }
+                continue;
+            }
             self.look(match deadline {
-                _ if spinning => Patience::None,
                 Some(deadline) => Patience::For(deadline.since(now)),
                 None => Patience::Forever,
             });

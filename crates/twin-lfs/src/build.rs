@@ -384,7 +384,7 @@ impl Lfs {
                 }
                 taken.crcs.push(crc);
                 taken.blocks.push(block);
-                core.cache.mark_clean(&inode.frames, &frame);
+                core.cache.mark_sent(&inode.frames, &frame);
                 inode.cleared.borrow_mut().remove(&lbn);
                 inode.written_in.set(number);
                 taken.held.push(frame);

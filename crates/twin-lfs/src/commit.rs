@@ -49,6 +49,7 @@ impl Lfs {
         let (core2, rt) = (Rc::clone(core), core.rt.clone());
         rt.spawn("log write", async move {
             let results = join_all(pending).await;
+            held.iter().for_each(|frame| core2.cache.mark_written(frame));
             drop((held, room));
             for (result, place) in results.into_iter().zip(places) {
                 match result {

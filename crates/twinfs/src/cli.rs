@@ -42,6 +42,8 @@ pub(crate) enum Command {
 pub(crate) enum Layout {
     /// Log-structured: everything is written to the end of a log.
     Lfs,
+    /// The clustered fast file system: blocks and fragments in cylinder groups, written in place.
+    Ffs,
 }
 
 /// Which structures a volume has.
@@ -69,15 +71,22 @@ pub(crate) struct Mkfs {
     /// Bytes of the image, as 512M or 4G. For an image or device that exists: all of it.
     #[arg(long)]
     pub(crate) size: Option<Size>,
-    /// Bytes of a block.
-    #[arg(long, default_value = "4K")]
-    pub(crate) block_size: Size,
-    /// Bytes of a fragment: the unit of space. Default: 512 (modern), 1K (classic).
+    /// Bytes of a block. Default: 4K (lfs), 8K (ffs).
+    #[arg(long)]
+    pub(crate) block_size: Option<Size>,
+    /// Bytes of a fragment: the unit of space. Default: 512 (modern lfs), 1K (others).
     #[arg(long)]
     pub(crate) frag_size: Option<Size>,
     /// Bytes of a segment of the log. Default: what suits the size of the volume, up to 1M.
     #[arg(long)]
     pub(crate) segment_size: Option<Size>,
+    /// FFS: how metadata is ordered, and so what a crash leaves. Default: journal (modern), sync
+    /// (classic).
+    #[arg(long, value_parser = orderings())]
+    pub(crate) ordering: Option<String>,
+    /// FFS: bytes of space for each inode. Default: 8K (modern), 4K (classic).
+    #[arg(long)]
+    pub(crate) bytes_per_inode: Option<Size>,
     /// Overwrite what is there.
     #[arg(long)]
     pub(crate) force: bool,
@@ -98,16 +107,20 @@ pub(crate) struct Mount {
     #[arg(long, short)]
     pub(crate) read_only: bool,
     /// Memory for blocks.
-    #[arg(long, default_value = "64M")]
+    #[arg(long, default_value = "256M")]
     pub(crate) cache: Size,
-    /// Let the kernel collect writes before it passes them on: good for large sequential writes,
-    /// bad for many small files.
+    /// Pass every write on at once: a full volume then says so in the write itself. Otherwise the
+    /// kernel collects writes, and fsync or close says it. Recording implies it, so that writes
+    /// are written down as they were made.
     #[arg(long)]
-    pub(crate) writeback: bool,
+    pub(crate) write_through: bool,
     /// Let other users in (an ordinary user needs user_allow_other in /etc/fuse.conf). Root's
     /// mounts always do.
     #[arg(long)]
     pub(crate) allow_other: bool,
+    /// Microseconds to look for the next request before sleeping.
+    #[arg(long, value_name = "MICROSECONDS", default_value_t = 200)]
+    pub(crate) spin: u32,
     /// Use ordinary I/O through the host's page cache, not direct I/O.
     #[arg(long)]
     pub(crate) buffered: bool,
@@ -132,6 +145,14 @@ pub(crate) struct Mount {
     pub(crate) image: PathBuf,
     /// Where to mount it: an existing directory.
     pub(crate) dir: PathBuf,
+}
+
+/// The metadata orderings, from their registry.
+fn orderings() -> clap::builder::PossibleValuesParser {
+    let values = twin_ffs::ordering::registry().iter();
+    clap::builder::PossibleValuesParser::new(
+        values.map(|e| clap::builder::PossibleValue::new(e.name).help(e.about)),
+    )
 }
 
 /// The victim policies, from their registry.
@@ -358,6 +379,9 @@ pub(crate) struct Check {
     /// Print nothing but findings.
     #[arg(long, short)]
     pub(crate) quiet: bool,
+    /// Repair what is wrong (FFS). Nothing may have it mounted.
+    #[arg(long)]
+    pub(crate) repair: bool,
     /// The image file or block device.
     pub(crate) image: PathBuf,
 }

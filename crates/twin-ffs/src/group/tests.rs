@@ -14,7 +14,7 @@ fn sample(cpc: u32) -> (Superblock, Group) {
 #[test]
 fn a_preferred_block_is_taken_if_it_is_free() {
     let (sb, mut group) = sample(0);
-    let at = group.data_start() + 40;
+    let at = sb.group_data_start() + 40;
     assert_eq!(group.alloc_block(&sb, Some(at)), Some((at, Found::Preferred)));
     assert_eq!(group.alloc_block(&sb, Some(at)), Some((at + 8, Found::Next)));
     // Without a preference the search goes on where the last one ended.
@@ -24,7 +24,7 @@ fn a_preferred_block_is_taken_if_it_is_free() {
 #[test]
 fn with_positions_the_block_that_comes_under_the_head_next_is_taken() {
     let (sb, mut group) = sample(1);
-    let at = group.data_start() + 80;
+    let at = sb.group_data_start() + 80;
     group.alloc_block(&sb, Some(at)).unwrap();
     let (near, found) = group.alloc_block(&sb, Some(at)).unwrap();
     assert_eq!(found, Found::RotationallyNear);
@@ -57,7 +57,7 @@ fn a_piece_grows_where_it_is_if_what_follows_is_free() {
 #[test]
 fn a_cluster_is_found_past_the_holes() {
     let (sb, mut group) = sample(0);
-    let start = group.data_start();
+    let start = sb.group_data_start();
     for block in [1, 4, 9] {
         group.alloc_block(&sb, Some(start + block * 8)).unwrap();
     }

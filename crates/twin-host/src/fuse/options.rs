@@ -14,8 +14,8 @@ pub struct SessionOptions {
     pub attr_timeout_ns: Nanos,
     /// How long the kernel may trust that a name does not exist. Zero: not at all.
     pub negative_timeout_ns: Nanos,
-    /// Let the kernel collect writes in its page cache. Good for large sequential writes, bad for
-    /// many small files.
+    /// Let the kernel collect writes in its page cache. Good for large sequential writes; costs a
+    /// request more a small file; a full volume is then told of at fsync or close.
     pub writeback_cache: bool,
     /// Execute opens and releases. Without, the kernel is told once that opens need no request,
     /// which saves up to three requests a file; inodes then live by their references.

@@ -182,14 +182,16 @@ fn data_of_a_read_arrives_expanded_and_in_order() {
 #[test]
 fn data_of_a_large_write_is_not_copied_and_of_a_small_one_is() {
     let mut kernel = Kernel::new(counted());
-    for (len, kept) in [(150_000u32, true), (1000, false)] {
+    for (len, kept) in [(150_000u32, true), (5000, false), (1000, false)] {
         let write = abi::WriteIn { size: len, ..Default::default() };
         let data: Vec<u8> = (0..len).map(|i| i as u8).collect();
         let out = kernel.ask(opcode::WRITE, 9, &[write.as_bytes(), &data]).unwrap();
         assert_eq!(abi::WriteOut::read_from_bytes(&out).unwrap().size, len);
         let seen = kernel.seen();
         let [Op::Write { data: Data::Bytes(bytes), .. }] = &seen[..] else { panic!("{seen:?}") };
-        assert!(**bytes == data[..] && (bytes.as_ptr() as usize).is_multiple_of(4096));
+        assert_eq!(**bytes, data[..]);
+        // What is less than a block goes out together with its neighbours.
+        assert!(len < 4096 || (bytes.as_ptr() as usize).is_multiple_of(4096));
         assert_eq!(bytes.buffer_len() > len as usize, kept);
     }
 }

@@ -3,6 +3,7 @@
 mod bench;
 mod check;
 mod compare;
+mod ffs;
 mod manual;
 mod mkfs;
 mod mount;

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::rc::Rc;
 
 use twin_disk::{BlockDevice, DeviceLog, Recorded};
-use twin_fs::{Cpu, Settings, Volume};
+use twin_fs::{Cpu, Layout, Settings, Volume};
 use twin_host::fuse::{Mount as FuseMount, MountOptions, Ready, SessionOptions, in_background};
 use twin_host::{FileDevice, FlightLog, FlightRecorder, Host, HostOptions, ImageOptions, Signals};
 use twin_lab::{CLOSE, FlightSettings};
@@ -32,6 +32,16 @@ pub(crate) fn run(mut args: Mount) -> Outcome {
 }
 
 fn serve_volume(args: &Mount, ready: Ready) -> Result<(), String> {
+    twin_host::keep_freed_buffers();
+    if super::ffs::is_ffs(&args.image) {
+        return match super::ffs::open_mount(args) {
+            Ok((place, volume)) => serve_opened(args, ready, place, volume, None),
+            Err(why) => {
+                ready.failed(&why);
+                Err(why)
+            }
+        };
+    }
     let (place, opened) = match open(args) {
         Ok(opened) => opened,
         Err(why) => {
@@ -43,7 +53,19 @@ fn serve_volume(args: &Mount, ready: Ready) -> Result<(), String> {
     if args.foreground && recovered.groups > 0 {
         eprintln!("recovered {} log writes ({})", recovered.groups, Size(recovered.log_bytes));
     }
-    let options = SessionOptions { writeback_cache: args.writeback, ..SessionOptions::default() };
+    serve_opened(args, ready, place, volume, flight)
+}
+
+/// Serves an open volume of any layout until it is unmounted, then closes it.
+fn serve_opened<L: Layout>(
+    args: &Mount,
+    ready: Ready,
+    place: Place,
+    volume: Rc<Volume<L>>,
+    flight: Option<Rc<FlightRecorder<File>>>,
+) -> Result<(), String> {
+    let writeback_cache = !args.write_through && args.record.is_none();
+    let options = SessionOptions { writeback_cache, ..SessionOptions::default() };
     let closing = Rc::clone(&volume);
     let close = async move {
         if let Some(flight) = &flight {
@@ -95,6 +117,8 @@ pub(super) struct Opened {
 pub(super) struct OpenOptions {
     pub(super) image: ImageOptions,
     pub(super) io_uring: bool,
+    /// Nanoseconds to look for the next request before sleeping.
+    pub(super) spin_ns: u64,
     pub(super) settings: Settings,
     pub(super) lfs: LfsSettings,
     /// Where to log everything that enters the core.
@@ -106,6 +130,7 @@ impl Default for OpenOptions {
         OpenOptions {
             image: ImageOptions::default(),
             io_uring: true,
+            spin_ns: 0,
             settings: Settings::default(),
             lfs: LfsSettings::default(),
             flight: None,
@@ -122,7 +147,7 @@ pub(super) fn open_volume(image: &Path, options: OpenOptions) -> Result<Opened, 
     };
     let log = flight.clone().map(|flight| flight as Rc<dyn FlightLog>);
     let host_options =
-        HostOptions { seed, io_uring: options.io_uring, flight: log, ..HostOptions::default() };
+        HostOptions { seed, io_uring: options.io_uring, spin_ns: options.spin_ns, flight: log };
     let host = Host::start(host_options).map_err(|e| e.to_string())?;
     let device = FileDevice::open(&host, image, &options.image).map_err(|e| e.to_string())?;
     let device: Rc<dyn BlockDevice> = match &flight {
@@ -164,6 +189,7 @@ fn open(args: &Mount) -> Result<(Place, Opened), String> {
             ..ImageOptions::default()
         },
         io_uring: !args.no_io_uring,
+        spin_ns: u64::from(args.spin) * twin_rt::MICROS,
         settings: Settings {
             cache_bytes: args.cache.0,
             read_only: args.read_only,
@@ -173,7 +199,11 @@ fn open(args: &Mount) -> Result<(Place, Opened), String> {
         flight: args.flight.clone(),
     };
     let opened = open_volume(&args.image, options)?;
-    let host = opened.host.clone();
+    Ok((place(args, opened.host.clone())?, opened))
+}
+
+/// The place where a volume that is open on a host is to be mounted.
+pub(super) fn place(args: &Mount, host: Host) -> Result<Place, String> {
     let signals = Rc::new(Signals::listen_for_stop(&host).map_err(|e| e.to_string())?);
     let mount_options = MountOptions {
         source: args.image.display().to_string(),
@@ -182,5 +212,5 @@ fn open(args: &Mount) -> Result<(Place, Opened), String> {
         ..MountOptions::default()
     };
     let mount = FuseMount::new(&args.dir, &mount_options).map_err(|e| e.to_string())?;
-    Ok((Place { host, mount, signals }, opened))
+    Ok(Place { host, mount, signals })
 }
