@@ -7,7 +7,6 @@
 pub mod bench;
 mod compare;
 mod config;
-pub mod ffs;
 mod figures;
 mod flight;
 mod machine;

@@ -233,6 +233,9 @@ pub(crate) struct Reproduce {
     /// Say what 5% of each fitted constant does to efs-table.
     #[arg(long)]
     pub(crate) sensitivity: bool,
+    /// Fit the constants to half of efs-table's cells and score them on the other half.
+    #[arg(long)]
+    pub(crate) cross_validate: bool,
     /// List the claims.
     #[arg(long)]
     pub(crate) list: bool,

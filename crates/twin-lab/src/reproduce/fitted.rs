@@ -28,9 +28,9 @@ fn times(value: f64, factor: f64) -> String {
     format!("{:.0}", value * factor)
 }
 
-const BUS_RATE: f64 = 3_600_000.0;
+const BUS_RATE: f64 = 3_900_000.0;
 const COMMAND_US: f64 = 1200.0;
-const REQUEST_US: f64 = 400.0;
+const REQUEST_US: f64 = 250.0;
 
 /// All of them.
 pub const FITTED: &[Fitted] = &[
@@ -38,7 +38,7 @@ pub const FITTED: &[Fitted] = &[
         key: "bus-rate",
         what: "bytes a second that the bus moves from the drive's buffer",
         published: "2.3 MB/s",
-        value: "3600000",
+        value: "3900000",
         reason: "64 KB reads in the table take 28.9 ms; at 2.3 MB/s the bus alone would take 27.2, \
                  which leaves no time for commands and copies. 2.3 MB/s is what the medium sustains.",
         times: |f| times(BUS_RATE, f),
@@ -56,16 +56,16 @@ pub const FITTED: &[Fitted] = &[
         key: "skews",
         what: "track and cylinder skew in sectors",
         published: "not published; the DEC RZ26 has 7 and 25",
-        value: "5/18",
+        value: "6/21",
         reason: "files of 8 MB are read at 2.16 MB/s; with the RZ26's skews the medium gives 2.19 \
                  before anything is lost. The ratio of the two is kept.",
-        times: |f| if f > 1.0 { "6/21".into() } else { "4/14".into() },
+        times: |f| if f > 1.0 { "7/25".into() } else { "5/18".into() },
     },
     Fitted {
         key: "request-us",
         what: "microseconds of the processor for a request",
         published: "not published",
-        value: "400",
+        value: "250",
         reason: "preparing a request and taking its interrupt; the drive waits meanwhile where \
                  nothing overlaps.",
         times: |f| times(REQUEST_US, f),

@@ -6,6 +6,7 @@
 
 mod claims;
 pub mod clc;
+pub mod fit;
 pub mod fitted;
 mod html;
 mod runs;

@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use twin_lab::reproduce::fit::{self, Half};
 use twin_lab::reproduce::{self, Claim, clc, fitted};
 
 use super::compare::progress_bar;
@@ -46,6 +47,9 @@ pub(crate) fn run(args: &Reproduce) -> Outcome {
         };
         say(format!("{}: 5% less gives {}; 5% more {}", fitted.key, part(less), part(more)))?;
     }
+    if args.cross_validate {
+        cross_validate(threads)?;
+    }
     if let Some(path) = &args.html {
         let measured = args.measured.as_ref().map(|path| {
             let text = std::fs::read_to_string(path).map_err(|e| e.to_string());
@@ -56,6 +60,29 @@ pub(crate) fn run(args: &Reproduce) -> Outcome {
         std::fs::write(path, page).map_err(|e| format!("{}: {e}", path.display()))?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn cross_validate(threads: usize) -> Result<(), String> {
+    let halves = [
+        (Half::EvenSizes, "fitted on every second size, scored on the others"),
+        (Half::OddSizes, "the other way round"),
+        (Half::Efs, "fitted on EFS, scored on LFS"),
+        (Half::Lfs, "fitted on LFS, scored on EFS"),
+    ];
+    for (half, what) in halves {
+        let bar = progress_bar(0);
+        let progress = |ended: usize, all: usize| {
+            bar.set_length(all as u64);
+            bar.set_position(ended as u64);
+        };
+        let (settings, score) = fit::cross(half, threads, &progress).map_err(|e| e.to_string())?;
+        bar.finish_and_clear();
+        let clc::Score { cells, median, within_10, .. } = score;
+        let median = median * 100.0;
+        say(format!("{what}: median error {median:.1}%, {within_10} of {cells} within 10%"))?;
+        say(format!("    with {settings}"))?;
+    }
+    Ok(())
 }
 
 fn chosen(all: &'static [Claim], names: &[String]) -> Result<Vec<&'static Claim>, String> {
