@@ -81,6 +81,6 @@ pub(super) fn today(config: &str, kb: u64) -> Need {
 }
 
 /// Runs of today's part.
-pub fn present() -> Vec<Need> {
+pub(super) fn present() -> Vec<Need> {
     TODAY.iter().flat_map(|(_, c, _)| TODAY_KB.iter().map(|&kb| today(c, kb))).collect()
 }
