@@ -304,6 +304,11 @@ const KEYS: &[Key] = &[
         },
     },
     Key {
+        name: "writers-wait",
+        about: "lfs: writers wait while the log is being written: yes or no",
+        set: |c, v| yes_no(v).map(|b| c.lfs.writers_wait = b),
+    },
+    Key {
         name: "lazy-fsync",
         about: "fsync does not wait for what it writes: yes or no",
         set: |c, v| yes_no(v).map(|b| (c.lfs.lazy_fsync, c.ffs.lazy_fsync) = (b, b)),

@@ -164,6 +164,9 @@ impl Layout for Lfs {
     }
 
     async fn admit(&self, core: &Rc<Core>, bytes: u64, need: Need) -> Result<Permit> {
+        if self.settings.writers_wait && need == Need::Grow {
+            self.wait_written(core, self.progress.last.get()).await?;
+        }
         let limit = core.settings.cache_bytes / 2;
         let mut waited = false;
         loop {

@@ -51,7 +51,11 @@ const CLAIMS: &[Claim] = &[
         "large-read",
         "LvC 2, fig. 2",
         "BSD-LFS reads ahead: faster than Sprite-LFS in order, slower at random",
-        || each(&SYSTEMS, large),
+        || {
+            let mut all = each(&SYSTEMS, large);
+            all.push(large("bsd-lfs:block=4K"));
+            all
+        },
         large_read
     ),
     claim!(
@@ -148,8 +152,17 @@ fn share(results: &Results, need: &Need, phase: &str) -> f64 {
     results.phase(need, phase).and_then(|p| p.cpu_share).unwrap_or(f64::NAN)
 }
 
-/// Why figures that divide by FFS's rate of making and removing small files do not come out.
-const SMALL: &str = "our FFS waits for fewer and nearer synchronous writes than the measured one";
+/// Why ratios of small files to those of FFS are larger than the paper's.
+const SMALL: &str = "our FFS waits for its synchronous writes as long as the table of 1994 has it \
+    (26 files of 4 KB a second); the paper of 1995 gives no rates, only ratios";
+const TWO_PAPERS: &str = "the papers differ: for clusters with a gap the table of 1994 has a ratio \
+    of 3.8 at 32 KB and 1.4 at 512 KB, and FFS is reproduced as in that table";
+const TWO_KB: &str = "files of 1 and 2 KB take the same writes, in the same order, in both file \
+    systems: nothing in the paper explains why one block less should cost FFS half of its rate";
+const SEEKS: &str = "scaled by average accesses; but the file takes a third of the Wren IV's arm \
+    travel and a tenth of the DSP 3105's, which outweighs the read-ahead that the paper blames";
+const READ_AHEAD: &str = "read-ahead makes up for the additional request just at 128 KB";
+const IN_MEMORY: &str = "more files than inodes in memory: each block of inodes is read again";
 
 fn small_create(r: &Results) -> Vec<Check> {
     let rate = |c| r.rate(&small(c), "create");
@@ -252,8 +265,10 @@ fn large_read(r: &Results) -> Vec<Check> {
         Check::new(
             "random read with 4 KB blocks: BSD-LFS / Sprite-LFS (scaled)",
             Expect::AtMost(1.0),
-            rate("bsd-lfs", "rand_read") / (rate("sprite-lfs", "rand_read") * SCALE.2),
-        ),
+            r.rate(&large("bsd-lfs:block=4K"), "rand_read")
+                / (rate("sprite-lfs", "rand_read") * SCALE.2),
+        )
+        .because(SEEKS),
     ]
 }
 
@@ -266,8 +281,13 @@ fn create_by_size(r: &Results) -> Vec<Check> {
         .into_iter()
         .map(|(kb, paper)| {
             let ours = ratio(r, "create", "bsd-lfs", "ffs-m8r0", kb);
+            let reason = match kb {
+                1 => SMALL,
+                2 => TWO_KB,
+                _ => TWO_PAPERS,
+            };
             Check::new(format!("create {kb} KB: LFS / FFS-m8r0"), Expect::Ratio(paper), ours)
-                .because(SMALL)
+                .because(reason)
         })
         .collect();
     for (name, config, paper) in
@@ -298,11 +318,14 @@ fn read_by_size(r: &Results) -> Vec<Check> {
             Expect::AtMost(1.0),
             growth,
         ));
-        checks.push(Check::new(
-            format!("read: 128 KB / 64 KB, {name}"),
-            Expect::AtMost(1.0),
-            read(128) / read(64),
-        ));
+        checks.push(
+            Check::new(
+                format!("read: 128 KB / 64 KB, {name}"),
+                Expect::AtMost(1.0),
+                read(128) / read(64),
+            )
+            .because(READ_AHEAD),
+        );
     }
     let drop = |c| rate(r, c, 128, "read") / rate(r, c, 64, "read");
     checks.push(Check::new(
@@ -346,7 +369,8 @@ fn delete_by_size(r: &Results) -> Vec<Check> {
     for kb in [1, 16, 64] {
         let ours = ratio(r, "delete", "bsd-lfs", "ffs-m8r0", kb);
         let what = format!("delete {kb} KB: LFS / FFS-m8r0");
-        checks.push(Check::new(what, Expect::Ratio(10.0), ours).because(SMALL));
+        let reason = if kb == 1 { IN_MEMORY } else { SMALL };
+        checks.push(Check::new(what, Expect::Ratio(10.0), ours).because(reason));
     }
     for kb in [1024, 4096] {
         let ours = ratio(r, "delete", "bsd-lfs", "ffs-m8r0", kb);

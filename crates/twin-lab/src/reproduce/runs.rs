@@ -34,8 +34,9 @@ pub(super) fn large(config: &str) -> Need {
     Need::new(config, "large:mb=100,random=100")
 }
 
+/// The phases follow each other with the caches as they are, as the paper describes them.
 pub(super) fn sized(config: &str, kb: u64) -> Need {
-    Need::new(config, format!("sizes:size={kb}K,total=32M,least=10,unit=4M"))
+    Need::new(config, format!("sizes:size={kb}K,total=32M,least=10,unit=4M,warm=1"))
 }
 
 /// The database of section 4: a million records in a file of 237 MB with pages of 4 KB, 4 MB of

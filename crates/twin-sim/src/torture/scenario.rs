@@ -141,6 +141,7 @@ impl Scenario {
     /// The layout's settings.
     pub fn lfs(&self) -> LfsSettings {
         LfsSettings {
+            writers_wait: false,
             lazy_fsync: false,
             eager_indirect: self.eager,
             checkpoint_segments: self.checkpoint,
