@@ -121,7 +121,7 @@ struct Run {
 
 impl Run {
     fn new(spec: Tpcb) -> Run {
-        let rng = Rng::stream(spec.seed, "tpcb");
+        let rng = Rng::stream(spec.seed, "tpcb accounts");
         let on_disk = vec![0; spec.pages() as usize];
         Run { spec, rng, held: VecDeque::new(), on_disk, log_bytes: 0 }
     }
