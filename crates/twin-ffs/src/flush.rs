@@ -8,7 +8,7 @@ use std::rc::Rc;
 use twin_cache::{Frame, Lbn};
 use twin_disk::{Block, Buf, Class, Io, Origin};
 use twin_fs::shape::Parent;
-use twin_fs::{Change, Core, FsError, Inode, Result};
+use twin_fs::{Change, Core, FsError, Inode, Layout, Result};
 
 use crate::ffs::{Ffs, Sabotage};
 use crate::ordering::Wait;
@@ -70,12 +70,7 @@ impl Ffs {
     }
 
     /// Takes a dirty block.
-    pub(crate) fn take_block(
-        &self,
-        core: &Core,
-        inode: &Inode,
-        frame: &Rc<Frame>,
-    ) -> Option<Run> {
+    pub(crate) fn take_block(&self, core: &Core, inode: &Inode, frame: &Rc<Frame>) -> Option<Run> {
         let ptr = core.resident_ptr(inode, frame.lbn()).filter(|p| p.is_on_disk())?;
         let block = frame.with(|b| b.slice(0, ptr.len as usize));
         core.cache.mark_clean(&inode.frames, frame);
@@ -372,7 +367,8 @@ impl Ffs {
         added: &[&Rc<Inode>],
         removed: &[&Rc<Inode>],
     ) -> Result<()> {
-        let among = |list: &[&Rc<Inode>], inode: &Rc<Inode>| list.iter().any(|i| i.ino == inode.ino);
+        let among =
+            |list: &[&Rc<Inode>], inode: &Rc<Inode>| list.iter().any(|i| i.ino == inode.ino);
         for inode in inodes {
             let is_dir = inode.d.borrow().is_dir();
             let own = !among(added, inode) && !among(removed, inode);
@@ -456,6 +452,13 @@ impl Ffs {
         self.sync_all(core).await?;
         if self.journal.is_some() {
             self.empty_journal(core).await?;
+        }
+        if self.space.borrow().has_pending() {
+            self.write_pending_files(core).await?;
+        }
+        // Space that the first pass made safe to use is to be free on the disk too.
+        while self.has_dirty(core) {
+            self.sync_all(core).await?;
         }
         self.write_state(core, true).await
     }

@@ -200,7 +200,11 @@ impl Group {
 
     /// Takes a block: the one preferred, one that comes under the head soon after it, or the next
     /// one in the group. Without a preference, the next one from the rotor on.
-    pub(crate) fn alloc_block(&mut self, sb: &Superblock, pref: Option<u32>) -> Option<(u32, Found)> {
+    pub(crate) fn alloc_block(
+        &mut self,
+        sb: &Superblock,
+        pref: Option<u32>,
+    ) -> Option<(u32, Found)> {
         if self.counts.free_blocks == 0 {
             return None;
         }
@@ -238,8 +242,7 @@ impl Group {
         let per_cylinder = sb.geometry.sectors_per_cylinder();
         let per_track = u64::from(sb.geometry.sectors_per_track);
         let sector_of = |block: u32| group_sector + u64::from(block) * sectors;
-        let position =
-            |block: u32| sector_of(block) % per_track * ROTATIONAL_POSITIONS / per_track;
+        let position = |block: u32| sector_of(block) % per_track * ROTATIONAL_POSITIONS / per_track;
         let cylinder = sector_of(block) / per_cylinder;
         let first = (cylinder * per_cylinder).saturating_sub(group_sector).div_ceil(sectors);
         let end = ((cylinder + 1) * per_cylinder - group_sector).div_ceil(sectors);
@@ -259,7 +262,12 @@ impl Group {
 
     /// Takes `n` fragments, fewer than a block, in one piece: from a run of free fragments that
     /// fits best, or, if there is none that is long enough, from a whole block.
-    pub(crate) fn alloc_frags(&mut self, sb: &Superblock, pref: Option<u32>, n: u32) -> Option<u32> {
+    pub(crate) fn alloc_frags(
+        &mut self,
+        sb: &Superblock,
+        pref: Option<u32>,
+        n: u32,
+    ) -> Option<u32> {
         let fits = (n..self.per_block).find(|&len| self.frag_runs[len as usize] > 0);
         let Some(len) = fits else {
             let (at, _) = self.alloc_block(sb, pref)?;
@@ -362,8 +370,7 @@ impl Group {
 
     #[cfg(test)]
     fn recounted(&self, sb: &Superblock) -> Group {
-        let mut group =
-            Group::from_maps(sb, self.index, self.free.clone(), self.inodes.clone());
+        let mut group = Group::from_maps(sb, self.index, self.free.clone(), self.inodes.clone());
         group.counts.dirs = self.counts.dirs;
         group
     }

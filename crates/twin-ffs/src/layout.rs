@@ -5,9 +5,7 @@ use std::rc::Rc;
 
 use twin_cache::{FlushState, Lbn};
 use twin_fs::shape::{Ptr, UNWRITTEN};
-use twin_fs::{
-    Change, Core, FsError, Ino, Inode, Layout, Need, Picked, Result, VolumeStat,
-};
+use twin_fs::{Change, Core, FsError, Ino, Inode, Layout, Need, Picked, Result, VolumeStat};
 use twin_rt::Time;
 
 use crate::ffs::Ffs;

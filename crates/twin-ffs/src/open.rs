@@ -11,11 +11,11 @@ use twin_rt::{Rt, join_all};
 
 use crate::dir_placement;
 use crate::ffs::{Ffs, FfsSettings, Sabotage};
+use crate::format::Plan;
 use crate::format::{
     CgImage, Geometry, JOURNAL_HEADERS, JournalHeader, Profile, STATE_AT, STATE_BYTES,
     SUPERBLOCK_BYTES, State, Superblock, Tuning, read_superblock,
 };
-use crate::format::Plan;
 use crate::group::Group;
 use crate::journal::{Journal, Live, header_io};
 use crate::ordering::{self, Reuse};
@@ -400,8 +400,7 @@ async fn write_groups(device: &dyn BlockDevice, sb: &Superblock, groups: &[Group
     for some in groups.chunks(AT_ONCE) {
         let writes = some.iter().map(|group| {
             let at = sb.shape.byte_of(sb.group_start(group.index));
-            let mut blocks =
-                vec![Block::Bytes(Buf::copy_of(&sb.encode(group.index)).freeze())];
+            let mut blocks = vec![Block::Bytes(Buf::copy_of(&sb.encode(group.index)).freeze())];
             if u64::from(block) > SUPERBLOCK_BYTES {
                 blocks.push(Block::Zero(block - SUPERBLOCK_BYTES as u32));
             }

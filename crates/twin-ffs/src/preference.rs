@@ -62,10 +62,9 @@ pub(crate) fn preferred(
 fn gap_frags(sb: &Superblock) -> u64 {
     let g = &sb.geometry;
     let sectors_per_frag = u64::from(sb.shape.frag_size / 512);
-    let sectors = u64::from(sb.tuning.rotdelay_ms)
-        * u64::from(g.rpm)
-        * u64::from(g.sectors_per_track)
-        / 60_000;
+    let sectors =
+        u64::from(sb.tuning.rotdelay_ms) * u64::from(g.rpm) * u64::from(g.sectors_per_track)
+            / 60_000;
     (sectors / sectors_per_frag).next_multiple_of(sb.frags_per_block().into())
 }
 
@@ -134,8 +133,7 @@ mod tests {
         while groups[1].counts.free_blocks > 10 {
             groups[1].alloc_block(&sb, None);
         }
-        let wanted =
-            Wanted { home: 1, lbn: 12, index: 0, indirect: true, before: 0, cluster: 0 };
+        let wanted = Wanted { home: 1, lbn: 12, index: 0, indirect: true, before: 0, cluster: 0 };
         let at = preferred(&sb, &groups, &wanted, &mut 0).unwrap();
         assert_eq!(sb.locate(at).unwrap().0, 2);
     }

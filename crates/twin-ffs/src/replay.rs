@@ -10,8 +10,8 @@ use twin_disk::{Block, BlockDevice, Class, Io, Origin, gather};
 use twin_fs::{FsError, Ino, Result};
 use twin_rt::join_all;
 
-use crate::format::{EntryKind, JOURNAL_HEADERS, JournalHeader, Record, Superblock};
 use crate::ffs::Sabotage;
+use crate::format::{EntryKind, JOURNAL_HEADERS, JournalHeader, Record, Superblock};
 use crate::journal::Live;
 use crate::writes::{Run, join_runs};
 
@@ -101,14 +101,19 @@ pub(crate) async fn read_journal(
     let mut replay = Replay {
         blocks: BTreeMap::new(),
         orphans: Vec::new(),
-        last: Live { number: header.first_record.wrapping_sub(1), at: header.tail % blocks, len: 0 },
+        last: Live {
+            number: header.first_record.wrapping_sub(1),
+            at: header.tail % blocks,
+            len: 0,
+        },
         mentioned: Vec::new(),
         header: header.number,
         records: 0,
         bytes: 0,
     };
     let (mut at, mut number, mut seen) = (header.tail % blocks, header.first_record, 0);
-    while let Some((record, found)) = read_record(&ring, at, number, blocks - seen, sabotage).await?
+    while let Some((record, found)) =
+        read_record(&ring, at, number, blocks - seen, sabotage).await?
     {
         let len = record.list_blocks(sb) + record.block_count() as u64;
         replay.apply(&record, found, sabotage);
@@ -185,9 +190,9 @@ impl Replay {
             ino: 0,
         });
         let runs = join_runs(pieces.collect(), device.info().max_io.into());
-        let writes = runs.into_iter().map(|run| {
-            device.submit(Io::write(run.at, run.blocks, run.class, Origin::Recovery))
-        });
+        let writes = runs
+            .into_iter()
+            .map(|run| device.submit(Io::write(run.at, run.blocks, run.class, Origin::Recovery)));
         for result in join_all(writes.collect::<Vec<_>>()).await {
             result?;
         }

@@ -11,8 +11,8 @@ use twin_fs::shape::Ptr;
 use twin_fs::{FsError, Ino, Result};
 
 use crate::format::Superblock;
-use crate::ordering::Reuse;
 use crate::group::{Found, Group};
+use crate::ordering::Reuse;
 use crate::preference::{Wanted, preferred};
 use crate::search::{Reach, search};
 
@@ -312,8 +312,7 @@ impl Space {
 
     /// What all files gave up so far.
     pub(crate) fn take_all_pending(&mut self) -> Vec<Freed> {
-        let freed: Vec<Freed> =
-            std::mem::take(&mut self.pending).into_values().flatten().collect();
+        let freed: Vec<Freed> = std::mem::take(&mut self.pending).into_values().flatten().collect();
         self.note_taken(&freed);
         freed
     }

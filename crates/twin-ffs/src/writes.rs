@@ -133,17 +133,13 @@ impl Writes {
     pub(crate) async fn wait_file(&self, ino: Ino) {
         let before = self.next.get();
         let mine = |(_, place): (&u64, &Place)| place.ino == ino;
-        self.changed
-            .wait_until(|| !self.order.borrow().all.range(..before).any(mine))
-            .await;
+        self.changed.wait_until(|| !self.order.borrow().all.range(..before).any(mine)).await;
     }
 
     /// Waits until the device has everything that was sent so far.
     pub(crate) async fn wait_all(&self) {
         let before = self.next.get();
-        self.changed
-            .wait_until(|| self.order.borrow().all.range(..before).next().is_none())
-            .await;
+        self.changed.wait_until(|| self.order.borrow().all.range(..before).next().is_none()).await;
     }
 
     /// Bytes under way.

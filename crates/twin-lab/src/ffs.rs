@@ -239,8 +239,10 @@ mod tests {
     #[test]
     fn a_simulated_disk_takes_an_ffs_volume() {
         let rt = Rt::new(twin_rt::ClockOnly::default(), 1);
-        let options =
-            twin_sim::model::Options { size: Some(256 << 20), ..twin_sim::model::Options::default() };
+        let options = twin_sim::model::Options {
+            size: Some(256 << 20),
+            ..twin_sim::model::Options::default()
+        };
         let model = twin_sim::model::by_name("hp97560").unwrap().build(&options).unwrap();
         let disk = twin_sim::SimDisk::builder(&rt, model).start();
         let config = FfsConfig::default();

@@ -81,7 +81,8 @@ impl Checker<'_> {
         say(idle, Finding::minor, Kind::InodeMap, "inodes are free but marked as used");
         say(unmarked, Finding::serious, Kind::InodeMap, "inodes are used but marked as free");
         let maps_agree = lost + taken + idle + unmarked == 0;
-        if maps_agree && (right.counts, right.inodes_written) != (found.counts, found.inodes_written)
+        if maps_agree
+            && (right.counts, right.inodes_written) != (found.counts, found.inodes_written)
         {
             let what = format!("group {group}: the counts do not agree with the maps");
             self.report.add(Finding::minor(Kind::GroupMaps, what).at(at));

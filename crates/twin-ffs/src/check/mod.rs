@@ -218,8 +218,8 @@ async fn replay_journal(
         Ok(replay) => {
             replay.write(device, sb).await?;
             report.records = replay.records;
-            let blocks = sb.journal_bytes / u64::from(sb.shape.block_size)
-                - crate::format::JOURNAL_HEADERS;
+            let blocks =
+                sb.journal_bytes / u64::from(sb.shape.block_size) - crate::format::JOURNAL_HEADERS;
             let tail = (replay.last.at + replay.last.len) % blocks;
             let first_record = replay.last.number + 1;
             JournalHeader { number: replay.header + 1, first_record, tail }

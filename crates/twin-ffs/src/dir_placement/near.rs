@@ -13,8 +13,9 @@ impl DirPlacement for NearParent {
         }
         let inodes = average(groups, |g| g.free_inodes) * 3 / 4;
         let blocks = average(groups, |g| g.free_blocks) * 3 / 4;
-        let has_room =
-            |g: &GroupView| u64::from(g.free_inodes) >= inodes && u64::from(g.free_blocks) >= blocks;
+        let has_room = |g: &GroupView| {
+            u64::from(g.free_inodes) >= inodes && u64::from(g.free_blocks) >= blocks
+        };
         let n = groups.len() as u32;
         // Forward from the parent, then around.
         let mut order = (parent..n).chain(0..parent);

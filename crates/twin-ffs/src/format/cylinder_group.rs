@@ -111,8 +111,7 @@ impl CgImage {
         let [rotor, frag_rotor, inode_rotor, inodes_written] = std::array::from_fn(|_| r.u32());
         let frag_runs = std::array::from_fn(|_| r.u32());
         let clusters = std::array::from_fn(|_| r.u32());
-        if inodes_written > sb.group_inodes
-            || !inodes_written.is_multiple_of(sb.inodes_per_block())
+        if inodes_written > sb.group_inodes || !inodes_written.is_multiple_of(sb.inodes_per_block())
         {
             return bad(format!("{inodes_written} inodes cannot have been written"));
         }

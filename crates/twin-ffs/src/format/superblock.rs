@@ -347,8 +347,7 @@ impl Superblock {
         let [ordering, block, frag, _group, groups, group_frags, group_inodes] =
             std::array::from_fn(|_| r.u32());
         let [rpm, sectors_per_track, tracks_per_cylinder] = std::array::from_fn(|_| r.u32());
-        let [minfree, maxcontig, rotdelay_ms, cpc, maxbpg, time] =
-            std::array::from_fn(|_| r.u32());
+        let [minfree, maxcontig, rotdelay_ms, cpc, maxbpg, time] = std::array::from_fn(|_| r.u32());
         let [size, journal_start, journal_bytes, first_group] = std::array::from_fn(|_| r.u64());
         let (profile, shape) = match profile {
             1 => (Profile::Classic, Shape::classic(block, frag)),
@@ -371,8 +370,8 @@ impl Superblock {
         };
         let planned = Superblock::plan(plan);
         let sb = planned.map_err(|e| FsError::corrupt(at, format!("impossible sizes: {e}")))?;
-        let same = (sb.groups, sb.journal_start, sb.first_group)
-            == (groups, journal_start, first_group);
+        let same =
+            (sb.groups, sb.journal_start, sb.first_group) == (groups, journal_start, first_group);
         if !same {
             return Err(FsError::corrupt(at, "the sizes contradict each other"));
         }

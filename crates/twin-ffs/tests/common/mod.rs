@@ -4,11 +4,11 @@
 use std::rc::Rc;
 
 use twin_disk::{Bytes, MemDisk};
+use twin_ffs::{Ffs, FfsSettings, MkfsOptions};
 use twin_fs::{
     Attr, Cpu, Data, FileSystem, FsError, Ino, Op, ROOT_INO, Reply, Request, SetAttr, Settings,
     Volume,
 };
-use twin_ffs::{Ffs, FfsSettings, MkfsOptions};
 use twin_rt::{ClockOnly, Rt};
 
 pub struct World {

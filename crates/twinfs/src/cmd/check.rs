@@ -17,7 +17,9 @@ pub(crate) fn run(args: &Check) -> Outcome {
         return super::ffs::check(args);
     }
     if args.repair {
-        return Err("--repair is for FFS volumes: a log-structured one recovers at its next mount".into());
+        return Err(
+            "--repair is for FFS volumes: a log-structured one recovers at its next mount".into()
+        );
     }
     let host = Host::start(HostOptions::default()).map_err(|e| e.to_string())?;
     let image = ImageOptions { read_only: true, ..ImageOptions::default() };

@@ -41,9 +41,7 @@ pub(super) fn options(args: &Mkfs) -> Result<MkfsOptions, String> {
         Profile::Classic => MkfsOptions::classic(uuid),
     };
     let small = |size: Option<Size>, what: &str, default: u32| match size {
-        Some(size) => {
-            u32::try_from(size.0).map_err(|_| format!("--{what} {size} is too large"))
-        }
+        Some(size) => u32::try_from(size.0).map_err(|_| format!("--{what} {size} is too large")),
         None => Ok(default),
     };
     let me = (rustix::process::geteuid(), rustix::process::getegid());
@@ -131,11 +129,8 @@ pub(super) fn open_mount(args: &Mount) -> Result<(Place, Rc<Volume<Ffs>>), Strin
         direct: !args.buffered,
         ..ImageOptions::default()
     };
-    let settings = Settings {
-        cache_bytes: args.cache.0,
-        read_only: args.read_only,
-        ..Settings::default()
-    };
+    let settings =
+        Settings { cache_bytes: args.cache.0, read_only: args.read_only, ..Settings::default() };
     let opened = open(&args.image, &image, !args.no_io_uring, settings)?;
     if args.foreground && opened.recovered.was_open {
         let r = &opened.recovered;
