@@ -8,7 +8,7 @@ use std::rc::Rc;
 use twin_cache::{Frame, Lbn};
 use twin_disk::{Block, Buf, Class, Io, Origin};
 use twin_fs::shape::Parent;
-use twin_fs::{Change, Core, FsError, Inode, Result};
+use twin_fs::{Change, Core, FsError, Inode, Layout, Result};
 
 use crate::ffs::{Ffs, Sabotage};
 use crate::ordering::Wait;
@@ -455,6 +455,13 @@ impl Ffs {
         self.sync_all(core).await?;
         if self.journal.is_some() {
             self.empty_journal(core).await?;
+        }
+        if self.space.borrow().has_pending() {
+            self.write_pending_files(core).await?;
+        }
+        // Space that the first pass made safe to use is to be free on the disk too.
+        while self.has_dirty(core) {
+            self.sync_all(core).await?;
         }
         self.write_state(core, true).await
     }
