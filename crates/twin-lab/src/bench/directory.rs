@@ -227,10 +227,15 @@ impl User<'_> {
     fn sync_all(&self) -> Result<(), BenchFailure> {
         let top = File::open(self.top).map_err(|e| failure("open", self.top, e))?;
         rustix::fs::syncfs(&top).map_err(|e| failure("syncfs", self.top, e.into()))?;
-        match rustix::fs::fsync(&top) {
+        match rustix::fs::fsync(&top).map_err(io::Error::from) {
+            Ok(()) => Ok(()),
             // Some file systems cannot sync directories.
-            Ok(()) | Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS) => Ok(()),
-            Err(e) => Err(failure("fsync", self.top, e.into())),
+            Err(e)
+                if matches!(e.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported) =>
+            {
+                Ok(())
+            }
+            Err(e) => Err(failure("fsync", self.top, e)),
         }
     }
 
