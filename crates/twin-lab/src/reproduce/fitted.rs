@@ -1,6 +1,6 @@
 //! What had to be fitted: all of it, for all claims together.
 //!
-//! Fitted to the table of 1994 alone ([`clc`](super::clc)); the claims of 1995 are then judged with
+//! Fitted to the table of 1994 alone ([`clc`]); the claims of 1995 are then judged with
 //! the same values. The presets of the BSD machine set them, nothing else does.
 //! [`sensitivity`] says what 5% of each does.
 
