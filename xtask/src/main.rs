@@ -41,6 +41,7 @@ options of test and e2e:
   --seed N        what random choices follow from (default 1)
   --keep          leave images and logs where they are
   --program PATH  test this twinfs, do not build it
+  --mkfs WORDS    make volumes with these options, as --layout ffs
 ";
 
 /// What was asked for.
@@ -122,6 +123,9 @@ fn parse(words: &[String]) -> Result<Task, String> {
             "--program" => {
                 let path = std::path::absolute(value()?);
                 options.program = Some(path.map_err(|error| format!("--program: {error}"))?);
+            }
+            "--mkfs" => {
+                options.mkfs = value()?.split_whitespace().map(String::from).collect();
             }
             name if !name.starts_with('-') && task == "e2e" => options.names.push(name.into()),
             other => return Err(format!("{other}: is not understood")),

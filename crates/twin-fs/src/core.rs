@@ -13,6 +13,7 @@ use twin_disk::{BlockDevice, Class, DeviceInfo};
 use twin_rt::{Event, FixedMap, Rt, RwLock};
 
 use crate::dinode::{Dinode, HIDDEN};
+use crate::reading::{Overwrite, ReadPolicy};
 use crate::shape::Shape;
 use crate::{Attr, Cpu, FsError, Ino, Result, Timestamp};
 
@@ -31,6 +32,13 @@ pub struct Settings {
     pub flush_age_ns: Option<u64>,
     /// The most that is read ahead of a sequential reader, in bytes; 0 for none.
     pub read_ahead_bytes: u32,
+    /// How files are read, by name: see [`reading`](crate::reading). With any policy but the first,
+    /// reads and writes go block by block.
+    pub reading: String,
+    /// When blocks that are overwritten are read first.
+    pub overwrite: Overwrite,
+    /// Neighbouring blocks are read with one request up to this many bytes; 0: the device's limit.
+    pub cluster_bytes: u32,
     /// Synthetic data is stored as real bytes, not as stamps.
     pub expand_stamps: bool,
     /// No change is allowed.
@@ -48,6 +56,9 @@ impl Default for Settings {
             flush: twin_cache::flush::registry()[0].name.into(),
             flush_age_ns: None,
             read_ahead_bytes: 1 << 20,
+            reading: crate::reading::registry()[0].name.into(),
+            overwrite: Overwrite::Needed,
+            cluster_bytes: 0,
             expand_stamps: false,
             read_only: false,
             check_data: true,
@@ -64,6 +75,10 @@ pub(crate) struct ReadAhead {
     pub(crate) window: u64,
     /// Everything before this byte has been asked for.
     pub(crate) asked: u64,
+    /// The block that was read last, where files are read block by block.
+    pub(crate) last_block: Option<u64>,
+    /// What the read policy remembers.
+    pub(crate) memory: u64,
 }
 
 /// An inode in memory.
@@ -187,6 +202,8 @@ pub struct Core {
     pub info: DeviceInfo,
     /// Blocks in memory.
     pub cache: Cache,
+    /// How files are read block by block, if they are.
+    pub reading: Option<Rc<dyn ReadPolicy>>,
     /// The processor, if it is modelled.
     pub cpu: Cpu,
     /// Sizes.
@@ -220,6 +237,9 @@ impl Core {
     ) -> Result<Rc<Core>> {
         let policy = twin_cache::replacement::by_name(&settings.replacement)
             .ok_or(FsError::Invalid("no such replacement policy"))?;
+        let reading = crate::reading::by_name(&settings.reading)
+            .ok_or(FsError::Invalid("no such read policy"))?
+            .map(Rc::from);
         let info = device.info();
         Ok(Rc::new(Core {
             cache: Cache::new(settings.cache_bytes, shape.block_size.into(), policy),
@@ -227,6 +247,7 @@ impl Core {
             rt,
             device,
             info,
+            reading,
             cpu,
             shape,
             settings,

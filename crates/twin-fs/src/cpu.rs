@@ -81,8 +81,14 @@ impl Cpu {
 
     /// Occupies a processor for the work. Waits in a simulation, never on a host.
     pub async fn charge(&self, work: Work) {
+        if let Some(cpus) = &self.0 {
+            self.occupy(cpus.model.cost_ns(work)).await;
+        }
+    }
+
+    /// Occupies a processor for this long: what a program computes. Not at all on a host.
+    pub async fn occupy(&self, cost: Nanos) {
         let Some(cpus) = &self.0 else { return };
-        let cost = cpus.model.cost_ns(work);
         if cost > 0 {
             let _one = cpus.free.take(1).await;
             cpus.busy_ns.set(cpus.busy_ns.get() + cost);

@@ -10,7 +10,7 @@ use twin_disk::{Block, Bytes, Origin, Stamp};
 
 use crate::core::{Inode, ReadAhead};
 use crate::dinode::INLINE;
-use crate::layout::{Layout, Need};
+use crate::layout::{Change, Layout, Need};
 use crate::{Data, FsError, Result, Volume, Work, mode};
 
 impl<L: Layout> Volume<L> {
@@ -33,6 +33,9 @@ impl<L: Layout> Volume<L> {
         let len = (end - off) as usize;
         if let Some(bytes) = inline {
             return Ok(vec![Block::Bytes(bytes.slice(off as usize, len))]);
+        }
+        if let Some(policy) = &self.core.reading {
+            return self.read_by_block(&**policy, inode, off, end).await;
         }
         let block = u64::from(self.core.shape.block_size);
         let (first, last) = (off / block, end.div_ceil(block));
@@ -62,7 +65,7 @@ impl<L: Layout> Volume<L> {
         let mut ahead = inode.ahead.get();
         if max == 0 || off != ahead.next {
             let asked = if max == 0 { 0 } else { end };
-            inode.ahead.set(ReadAhead { next: end, window: 0, asked });
+            inode.ahead.set(ReadAhead { next: end, window: 0, asked, ..ahead });
             return;
         }
         ahead.next = end;
@@ -130,6 +133,8 @@ impl<L: Layout> Volume<L> {
         let mut attr = inode.attr();
         crate::perm::after_write(&mut attr, cred, now);
         self.set_attr_fields(inode, &attr);
+        let change = Change::Written { inode, first: off / block, end: end.div_ceil(block) };
+        self.layout.settle(&self.core, change).await?;
         Ok(len)
     }
 
@@ -219,6 +224,7 @@ impl<L: Layout> Volume<L> {
             core.hold_parents(inode, lbn as Lbn, &mut held).await?;
             held.extend(core.block(inode, lbn as Lbn, Origin::User).await?);
         }
+        self.read_before_overwrite(inode, off, end, &mut held).await?;
         // A block that is being read ahead must be there before it can be overwritten.
         for frame in inode.frames.resident(first as Lbn..last as Lbn) {
             if frame.wait().await.is_ok() {

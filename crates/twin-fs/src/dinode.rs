@@ -83,7 +83,7 @@ impl Dinode {
             ctime: now,
             btime: match shape.pointer {
                 PointerFormat::Narrow => Timestamp::default(),
-                PointerFormat::Wide => now,
+                PointerFormat::Long | PointerFormat::Wide => now,
             },
             index_ino: 0,
             xattr_ino: 0,
@@ -136,7 +136,7 @@ impl Dinode {
     pub fn nearest_time(shape: &Shape, time: Timestamp) -> Timestamp {
         let secs = match shape.pointer {
             PointerFormat::Narrow => time.secs.clamp(i32::MIN.into(), i32::MAX.into()),
-            PointerFormat::Wide => time.secs,
+            PointerFormat::Long | PointerFormat::Wide => time.secs,
         };
         Timestamp { secs, ..time }
     }
@@ -146,7 +146,7 @@ impl Dinode {
         raw.fill(0);
         match shape.pointer {
             PointerFormat::Narrow => self.encode_narrow(shape, raw),
-            PointerFormat::Wide => self.encode_wide(shape, raw),
+            PointerFormat::Long | PointerFormat::Wide => self.encode_wide(shape, raw),
         }
     }
 
@@ -225,7 +225,7 @@ impl Dinode {
     pub fn decode(shape: &Shape, raw: &[u8], frags: u64) -> Result<Dinode, &'static str> {
         let dinode = match shape.pointer {
             PointerFormat::Narrow => Self::decode_narrow(shape, raw)?,
-            PointerFormat::Wide => Self::decode_wide(shape, raw)?,
+            PointerFormat::Long | PointerFormat::Wide => Self::decode_wide(shape, raw)?,
         };
         if dinode.size > shape.max_file_size() {
             return Err("the size is past what the format can map");
@@ -269,7 +269,7 @@ impl Dinode {
         }
         let unit = match shape.pointer {
             PointerFormat::Narrow => crate::dir::block::CLASSIC_CHUNK as u64,
-            PointerFormat::Wide => shape.block_size.into(),
+            PointerFormat::Long | PointerFormat::Wide => shape.block_size.into(),
         };
         match kind {
             mode::DIRECTORY if !self.size.is_multiple_of(unit) => {
@@ -311,7 +311,7 @@ impl Dinode {
         }
         let inline_area = &raw[WIDE_POINTERS..WIDE_XATTRS];
         let is_inline = flags & INLINE != 0;
-        Ok(Dinode {
+        let mut dinode = Dinode {
             ino,
             generation,
             mode,
@@ -331,7 +331,11 @@ impl Dinode {
             ptrs: Self::decode_ptrs(shape, inline_area, is_inline),
             inline: if is_inline { inline_area[..inline_len].to_vec() } else { Vec::new() },
             xattrs: raw[WIDE_XATTRS..WIDE_XATTRS + xattr_len].to_vec(),
-        })
+        };
+        if shape.pointer == PointerFormat::Long {
+            dinode.find_lengths(shape, size);
+        }
+        Ok(dinode)
     }
 
     fn decode_narrow(shape: &Shape, raw: &[u8]) -> Result<Dinode, &'static str> {
@@ -354,12 +358,7 @@ impl Dinode {
         let device = || u64::from_le_bytes(std::array::from_fn(|i| area[i]));
         let mut dinode = Dinode::new(shape, ino, generation, mode, ctime);
         dinode.ptrs = Self::decode_ptrs(shape, area, is_inline || is_device);
-        // A narrow pointer has no length: that of the last block follows from the size.
-        for lbn in 0..shape.direct {
-            if dinode.ptrs[lbn].is_on_disk() {
-                dinode.ptrs[lbn].len = shape.data_len(lbn as u64, size);
-            }
-        }
+        dinode.find_lengths(shape, size);
         Ok(Dinode {
             nlink,
             uid,
@@ -373,6 +372,33 @@ impl Dinode {
             inline: if is_inline { area[..inline_len].to_vec() } else { Vec::new() },
             ..dinode
         })
+    }
+
+    /// A narrow or long pointer has no length: that of the last block follows from the size.
+    fn find_lengths(&mut self, shape: &Shape, size: u64) {
+        for lbn in 0..shape.direct {
+            if self.ptrs[lbn].is_on_disk() {
+                self.ptrs[lbn].len = shape.data_len(lbn as u64, size);
+            }
+        }
+    }
+
+    /// Writes a free inode into `raw`: nothing but the number of its last life.
+    pub fn encode_free(shape: &Shape, ino: Ino, generation: u32, raw: &mut [u8]) {
+        let mut d = Dinode::new(shape, ino, generation, 0, Timestamp::default());
+        d.btime = Timestamp::default();
+        d.encode(shape, raw);
+    }
+
+    /// The number of the last life of the inode in `raw` if it is free; 0 if it never lived.
+    pub fn free_generation(shape: &Shape, raw: &[u8]) -> Option<u32> {
+        let word = |at: usize| u32::from_le_bytes([raw[at], raw[at + 1], raw[at + 2], raw[at + 3]]);
+        if !shape.pointer.is_modern() {
+            return (raw[0] == 0 && raw[1] == 0 && word(100) == 0).then(|| word(108));
+        }
+        let is_new = raw.iter().all(|&b| b == 0);
+        let (flags, mode) = (u16::from_le_bytes([raw[6], raw[7]]), word(20));
+        (is_new || (mode == 0 && flags == 0)).then(|| word(16))
     }
 
     fn decode_ptrs(shape: &Shape, area: &[u8], none: bool) -> Vec<Ptr> {
@@ -463,7 +489,8 @@ mod tests {
 
     #[test]
     fn inodes_survive_the_disk() {
-        for shape in [Shape::classic(4096, 1024), Shape::modern(4096, 1024)] {
+        let long = Shape::modern_in_place(4096, 1024);
+        for shape in [Shape::classic(4096, 1024), Shape::modern(4096, 1024), long] {
             let d = sample(&shape);
             let mut raw = vec![0; shape.inode_size as usize];
             d.encode(&shape, &mut raw);
@@ -483,6 +510,18 @@ mod tests {
         let mut raw = vec![0; 512];
         d.encode(&shape, &mut raw);
         assert_eq!(Dinode::decode(&shape, &raw, 1000), Ok(d));
+    }
+
+    #[test]
+    fn a_free_inode_keeps_the_number_of_its_life() {
+        for shape in [Shape::classic(4096, 1024), Shape::modern_in_place(4096, 1024)] {
+            let mut raw = vec![0; shape.inode_size as usize];
+            assert_eq!(Dinode::free_generation(&shape, &raw), Some(0));
+            Dinode::encode_free(&shape, 5, 9, &mut raw);
+            assert_eq!(Dinode::free_generation(&shape, &raw), Some(9));
+            sample(&shape).encode(&shape, &mut raw);
+            assert_eq!(Dinode::free_generation(&shape, &raw), None);
+        }
     }
 
     #[test]
@@ -513,7 +552,7 @@ mod tests {
             for _ in 0..10_000 {
                 raw.fill_with(|| rng.next_u64() as u8);
                 let crc = crc32c(&raw[4..]).to_le_bytes();
-                if shape.pointer == PointerFormat::Wide {
+                if shape.pointer.is_modern() {
                     raw[..4].copy_from_slice(&crc);
                 }
                 let _ = Dinode::decode(&shape, &raw, 1000);

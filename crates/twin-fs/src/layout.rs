@@ -31,11 +31,43 @@ pub struct Picked {
     pub generation: u32,
 }
 
+/// What an operation has just changed, for layouts that promise something of it before the reply.
+#[derive(Clone, Copy)]
+pub enum Change<'a> {
+    /// Names were made or removed: these inodes should be on the device before these directories,
+    /// the directories with new names before those that only lost one.
+    Names {
+        /// New inodes, directories first whose own first block is new, and those whose count of
+        /// names grew.
+        inodes: &'a [&'a Rc<Inode>],
+        /// Directories with new names.
+        added: &'a [&'a Rc<Inode>],
+        /// Directories that lost names.
+        removed: &'a [&'a Rc<Inode>],
+    },
+    /// Data blocks `first..end` of a file were written.
+    Written {
+        /// The file.
+        inode: &'a Rc<Inode>,
+        /// First data block.
+        first: u64,
+        /// The one after the last.
+        end: u64,
+    },
+    /// Blocks were taken out of a file.
+    Cut(&'a Rc<Inode>),
+}
+
 /// Where blocks and inodes live. See the module for the rules.
 #[allow(async_fn_in_trait)] // Volumes are driven on one thread: no `Send` bound is wanted.
 pub trait Layout: Sized + 'static {
     /// Something held while an operation that was admitted runs.
     type Permit;
+
+    /// Blocks are overwritten where they are: a changed block changes no pointer, unless
+    /// [`place`](Self::place) gives another one. Otherwise every dirty block will move, and all
+    /// that leads to it is dirty with it.
+    const IN_PLACE: bool = false;
 
     /// Reads an inode that is not in memory. `NotFound` if the number is free or out of range.
     async fn load_inode(&self, core: &Rc<Core>, ino: Ino) -> Result<Rc<Inode>>;
@@ -70,9 +102,20 @@ pub trait Layout: Sized + 'static {
     /// length on disk from now on; the space has been reserved.
     fn place(&self, core: &Core, inode: &Inode, lbn: Lbn, old: Ptr, len: u32) -> Ptr;
 
-    /// A block is no longer part of any file; `len` is its promised length. Its space becomes
+    /// A block is no longer part of the file; `len` is its promised length. Its space becomes
     /// free when that is safe.
-    fn free_block(&self, core: &Core, ptr: Ptr, len: u32);
+    fn free_block(&self, core: &Core, inode: &Inode, ptr: Ptr, len: u32);
+
+    /// Does for a change what is promised of it before the reply. Called after the step, by the
+    /// operation that made the change, which holds the locks of what it changed.
+    async fn settle(&self, _core: &Rc<Core>, _change: Change<'_>) -> Result<()> {
+        Ok(())
+    }
+
+    /// True if there is something for the flusher.
+    fn has_dirty(&self, core: &Core) -> bool {
+        core.dirty_inode_count() > 0
+    }
 
     /// Waits until an operation that makes up to `bytes` dirty may begin.
     async fn admit(&self, core: &Rc<Core>, bytes: u64, need: Need) -> Result<Self::Permit>;

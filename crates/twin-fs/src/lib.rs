@@ -6,6 +6,7 @@
 
 #![allow(missing_docs)] // Fields of `Op`'s variants are documented on their variant.
 
+mod by_block;
 mod core;
 mod cpu;
 mod data;
@@ -19,6 +20,7 @@ pub mod model;
 mod op;
 mod ops;
 pub mod perm;
+pub mod reading;
 pub mod shape;
 mod space;
 mod truncate;
@@ -27,7 +29,7 @@ mod volume;
 pub use core::{Core, Inode, ReadGate, ReadPass, Refs, Settings};
 pub use cpu::{Cpu, CpuModel, OpKind, Work};
 pub use error::{FsError, Result};
-pub use layout::{Layout, Need, Picked};
+pub use layout::{Change, Layout, Need, Picked};
 pub use op::*;
 pub use space::dirty_parents;
 pub use volume::Volume;

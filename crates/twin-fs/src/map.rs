@@ -13,7 +13,7 @@ use twin_disk::Origin;
 use twin_rt::join_all;
 
 use crate::core::{Core, Inode};
-use crate::shape::{Parent, PointerFormat, Ptr};
+use crate::shape::{Parent, Ptr};
 use crate::{FsError, Result};
 
 /// What is known of a block's address without waiting.
@@ -134,15 +134,19 @@ impl Core {
         let _pass = self.reads.enter();
         let frag = u64::from(self.shape.frag_size);
         let block = self.shape.block_size as usize;
-        let checked = self.settings.check_data && self.shape.pointer == PointerFormat::Wide;
+        let most = match self.settings.cluster_bytes {
+            0 => self.info.max_io,
+            bytes => bytes.min(self.info.max_io),
+        };
+        let most = u64::from(most);
+        let checked = self.settings.check_data && self.shape.pointer.has_checksum();
         let mut runs: Vec<(u64, u64, Vec<Wanted>)> = Vec::new();
         for (frame, ptr) in wants {
             let want = Wanted { frame, len: ptr.len, crc: checked.then_some(ptr.crc) };
             let frags = u64::from(ptr.len) / frag;
             match runs.last_mut() {
                 Some((start, end, wanted))
-                    if *end == ptr.addr
-                        && (*end + frags - *start) * frag <= u64::from(self.info.max_io) =>
+                    if *end == ptr.addr && (*end + frags - *start) * frag <= most =>
                 {
                     *end += frags;
                     wanted.push(want);

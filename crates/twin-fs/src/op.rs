@@ -145,6 +145,14 @@ impl Data {
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
+
+    /// The `len` bytes from `off` on, which it must have.
+    pub fn part(&self, off: u64, len: u64) -> Data {
+        match self {
+            Data::Bytes(bytes) => Data::Bytes(bytes.slice(off as usize, len as usize)),
+            Data::Synthetic(_) => Data::Synthetic(len),
+        }
+    }
 }
 
 /// `renameat2`'s flags.

@@ -15,6 +15,9 @@ use crate::FsError;
 pub enum PointerFormat {
     /// 4 bytes: the address. 4.4BSD's.
     Narrow,
+    /// 8 bytes: the address. For layouts that write in place, where a pointer must not change
+    /// whenever what it points to does.
+    Long,
     /// 16 bytes: address, length in bytes, CRC-32C of the content.
     Wide,
 }
@@ -24,8 +27,20 @@ impl PointerFormat {
     pub fn size(self) -> usize {
         match self {
             PointerFormat::Narrow => 4,
+            PointerFormat::Long => 8,
             PointerFormat::Wide => 16,
         }
+    }
+
+    /// True for the modern profile's structures: wide inodes, 64-bit inode numbers, directories
+    /// with checksums and indexes, extended attributes.
+    pub fn is_modern(self) -> bool {
+        self != PointerFormat::Narrow
+    }
+
+    /// True if a pointer carries the checksum of what it points to.
+    pub fn has_checksum(self) -> bool {
+        self == PointerFormat::Wide
     }
 }
 
@@ -115,6 +130,12 @@ impl Shape {
             inline_max: 256,
             inline_link_max: 256,
         }
+    }
+
+    /// Today's sizes for a layout that writes in place: as [`modern`](Self::modern), with 8-byte
+    /// pointers.
+    pub fn modern_in_place(block_size: u32, frag_size: u32) -> Shape {
+        Shape { pointer: PointerFormat::Long, ..Shape::modern(block_size, frag_size) }
     }
 
     /// Pointers in an indirect block.
@@ -267,7 +288,7 @@ impl Shape {
         self.encode_ptr(ptr, &mut content[index * size..(index + 1) * size]);
     }
 
-    /// Reads a pointer. A narrow one gets the length of a whole block.
+    /// Reads a pointer. One that has no length gets that of a whole block.
     pub(crate) fn decode_ptr(&self, raw: &[u8]) -> Ptr {
         let word = |at: usize| u32::from_le_bytes([raw[at], raw[at + 1], raw[at + 2], raw[at + 3]]);
         match self.pointer {
@@ -275,6 +296,10 @@ impl Shape {
                 0 => Ptr::HOLE,
                 u32::MAX => Ptr { addr: UNWRITTEN, len: self.block_size, crc: 0 },
                 addr => Ptr { addr: addr.into(), len: self.block_size, crc: 0 },
+            },
+            PointerFormat::Long => match u64::from(word(0)) | u64::from(word(4)) << 32 {
+                0 => Ptr::HOLE,
+                addr => Ptr { addr, len: self.block_size, crc: 0 },
             },
             PointerFormat::Wide => {
                 let addr = u64::from(word(0)) | u64::from(word(4)) << 32;
@@ -287,6 +312,7 @@ impl Shape {
     pub(crate) fn encode_ptr(&self, ptr: Ptr, raw: &mut [u8]) {
         match self.pointer {
             PointerFormat::Narrow => raw[..4].copy_from_slice(&(ptr.addr as u32).to_le_bytes()),
+            PointerFormat::Long => raw[..8].copy_from_slice(&ptr.addr.to_le_bytes()),
             PointerFormat::Wide => {
                 raw[..8].copy_from_slice(&ptr.addr.to_le_bytes());
                 raw[8..12].copy_from_slice(&ptr.len.to_le_bytes());

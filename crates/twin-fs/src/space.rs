@@ -2,7 +2,8 @@
 //!
 //! Contract: all functions here take effect at once. Whoever calls them holds the indirect blocks
 //! on the way ([`Core::hold_parents`]) and has the space reserved ([`Volume::space_for`]).
-//! Invariant kept here: a dirty block's indirect blocks and inode are dirty too.
+//! Invariant kept here: a dirty block's inode is dirty too, and so are its indirect blocks unless
+//! the layout writes in place ([`Layout::IN_PLACE`]).
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -102,14 +103,20 @@ impl<L: Layout> Volume<L> {
         if old.is_hole() {
             self.make_parents(inode, lbn);
         }
+        let mut moved = !L::IN_PLACE;
         if old.is_hole() || old_len != new_len {
             let ptr = self.layout.place(core, inode, lbn, old, new_len);
             core.set_ptr(inode, lbn, ptr);
+            moved = true;
             let mut d = inode.d.borrow_mut();
             d.count_space(old_len.into(), new_len.into());
         }
         core.cache.mark_dirty(&inode.frames, frame, core.rt.now());
-        self.dirty_parents(inode, lbn);
+        if moved {
+            self.dirty_parents(inode, lbn);
+        } else {
+            core.mark_inode_dirty(inode);
+        }
     }
 
     /// Makes the indirect blocks on the way to a block, as far as they are missing.
@@ -131,9 +138,19 @@ impl<L: Layout> Volume<L> {
         inode.d.borrow_mut().count_space(0, block.into());
     }
 
-    /// Marks everything above a block dirty.
+    /// Marks what a changed pointer to a block makes dirty: everything above it, or, where blocks
+    /// stay in place, what holds the pointer and the inode.
     pub(crate) fn dirty_parents(&self, inode: &Rc<Inode>, lbn: Lbn) {
-        dirty_parents(&self.core, inode, lbn);
+        let core = &self.core;
+        if !L::IN_PLACE {
+            return dirty_parents(core, inode, lbn);
+        }
+        if let Parent::Indirect(up, _) = core.shape.parent(lbn)
+            && let Some(frame) = core.cache.peek(&inode.frames, up)
+        {
+            core.cache.mark_dirty(&inode.frames, &frame, core.rt.now());
+        }
+        core.mark_inode_dirty(inode);
     }
 
     /// Takes a block out of a file whose promised length was `len`: its frame, its pointer, its
@@ -145,7 +162,7 @@ impl<L: Layout> Volume<L> {
         if ptr.is_hole() {
             return;
         }
-        self.layout.free_block(core, ptr, len);
+        self.layout.free_block(core, inode, ptr, len);
         core.set_ptr(inode, lbn, Ptr::HOLE);
         inode.d.borrow_mut().count_space(len.into(), 0);
         inode.cleared.borrow_mut().remove(&lbn);

@@ -13,7 +13,7 @@ use twin_disk::Origin;
 
 use crate::core::Inode;
 use crate::dinode::{INLINE, TRUNCATING};
-use crate::layout::{Layout, Need};
+use crate::layout::{Change, Layout, Need};
 use crate::{Fallocate, FsError, Result, SeekFor, Volume};
 
 /// Blocks that one step of a long change covers at the most.
@@ -114,6 +114,7 @@ impl<L: Layout> Volume<L> {
         effect()?;
         self.cut_to(inode, size, cut, version);
         drop(permit);
+        self.layout.settle(&self.core, Change::Cut(inode)).await?;
         self.free_tail(inode, keep).await
     }
 
@@ -198,7 +199,7 @@ impl<L: Layout> Volume<L> {
                 Box::pin(self.prune(inode, child, keep)).await?;
             } else if whole {
                 // The pointers go with the block that holds them, below, in this same step.
-                self.layout.free_block(&self.core, ptr, shape.block_size);
+                self.layout.free_block(&self.core, inode, ptr, shape.block_size);
                 inode.d.borrow_mut().count_space(block, 0);
             } else {
                 self.free_block(inode, child, shape.block_size);
@@ -210,7 +211,8 @@ impl<L: Layout> Volume<L> {
             }
             self.free_block(inode, lbn, shape.block_size);
         }
-        Ok(())
+        drop(held);
+        self.layout.settle(&self.core, Change::Cut(inode)).await
     }
 
     /// `fallocate`. The caller holds the inode's lock exclusively.
@@ -385,6 +387,7 @@ impl<L: Layout> Volume<L> {
                 self.punch_block(inode, lbn, is_cut.then_some((off, end)), version);
             }
             self.core.note_change();
+            self.layout.settle(&self.core, Change::Cut(inode)).await?;
         }
         Ok(())
     }

@@ -323,8 +323,7 @@ impl<L: Layout> Volume<L> {
 impl<L: Layout> FileSystem for Volume<L> {
     async fn execute(&self, request: Request) -> Result<Reply> {
         let result = self.run(request).await;
-        // Whatever is dirty has a dirty inode.
-        if self.flusher_waits.get() && self.core.dirty_inode_count() > 0 {
+        if self.flusher_waits.get() && self.layout.has_dirty(&self.core) {
             self.wake_flusher.notify();
         }
         result

@@ -6,17 +6,35 @@
 
 use std::fmt;
 
+use crate::presets::presets;
+use twin_ffs::FfsSettings;
+use twin_ffs::format::Geometry;
 use twin_fs::Settings;
 use twin_lfs::{LfsSettings, MkfsOptions};
-use twin_sim::{UnknownName, cpu, model, queue};
+use twin_sim::{UnknownName, bus, cpu, model, queue};
+
+/// Which layout a volume has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LayoutKind {
+    /// Log-structured.
+    Lfs,
+    /// Cylinder groups, written in place.
+    Ffs,
+}
 
 /// A file system and the hardware under it.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// What to call it: the text that made it.
     pub name: String,
-    /// How the volume is made.
+    /// The layout: decides which of the following settings count.
+    pub layout: LayoutKind,
+    /// How a log-structured volume is made.
     pub mkfs: MkfsOptions,
+    /// How a clustered volume is made.
+    pub ffs_mkfs: twin_ffs::MkfsOptions,
+    /// Settings of the clustered layout.
+    pub ffs: FfsSettings,
     /// Settings of the volume.
     pub settings: Settings,
     /// Settings of the log.
@@ -29,8 +47,30 @@ pub struct Config {
     pub cpu: String,
     /// How many of them.
     pub cpus: u64,
+    /// The bus between host and disk, by name; with one the processor also spends time on each
+    /// transfer.
+    pub bus: Option<String>,
+    /// Bytes a second of the bus, in place of its own.
+    pub bus_bytes_per_s: Option<u64>,
+    /// Microseconds that each command takes before a mechanical disk begins to decode it.
+    pub command_us: u64,
+    /// Track and cylinder skew of a mechanical disk in sectors, in place of its own.
+    pub skews: Option<(u32, u32)>,
+    /// Costs of the processor in place of its own.
+    pub costs: Costs,
     /// Bytes of the volume; `None` for the whole disk.
     pub size: Option<u64>,
+}
+
+/// Costs of a processor that a configuration gives in place of the machine's own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Costs {
+    /// Preparing a device request, in microseconds.
+    pub request_us: Option<u64>,
+    /// Handling a block in the cache, in microseconds.
+    pub block_us: Option<u64>,
+    /// Copying 4 KB between client and cache, in microseconds.
+    pub copy_us: Option<u64>,
 }
 
 /// What is wrong with the text of a configuration.
@@ -50,38 +90,6 @@ impl From<UnknownName> for ConfigError {
         ConfigError(error.to_string())
     }
 }
-
-struct Preset {
-    name: &'static str,
-    about: &'static str,
-    make: fn(Config) -> Config,
-}
-
-/// The starting points. All have 64 MiB of cache on a present-day hard disk unless they say
-/// otherwise.
-const PRESETS: &[Preset] = &[
-    Preset { name: "lfs", about: "LFS, modern profile: log writes as segments fill", make: |c| c },
-    Preset {
-        name: "lfs-delayed",
-        about: "the same, writing back after 30 seconds as UNIX did",
-        make: |c| Config { settings: Settings { flush: "delayed".into(), ..c.settings }, ..c },
-    },
-    Preset {
-        name: "lfs-classic",
-        about: "LFS with 4.4BSD's structures, indirect blocks with every log write, 30-second delay",
-        make: |c| Config {
-            mkfs: MkfsOptions::classic(c.mkfs.uuid),
-            settings: Settings { flush: "delayed".into(), ..c.settings },
-            lfs: LfsSettings { eager_indirect: true, ..c.lfs },
-            ..c
-        },
-    },
-    Preset {
-        name: "lfs-ssd",
-        about: "LFS, modern profile, on a SATA SSD",
-        make: |c| Config { disk: "ssd-sata".into(), ..c },
-    },
-];
 
 struct Key {
     name: &'static str,
@@ -117,9 +125,201 @@ const KEYS: &[Key] = &[
     },
     Key { name: "cpus", about: "number of processors", set: |c, v| number(v).map(|n| c.cpus = n) },
     Key {
+        name: "bus",
+        about: "bus between host and disk: limits transfers, each of which takes processor time",
+        set: |c, v| {
+            c.bus = Some(bus::by_name(v)?.name.into());
+            Ok(())
+        },
+    },
+    Key {
+        name: "bus-rate",
+        about: "bytes a second of the bus, or own",
+        set: |c, v| {
+            c.bus_bytes_per_s = if v == "own" { None } else { Some(bytes(v)?.max(1)) };
+            Ok(())
+        },
+    },
+    Key {
+        name: "command-us",
+        about: "microseconds of driver and adapter before a disk begins to decode a command",
+        set: |c, v| number(v).map(|n| c.command_us = n),
+    },
+    Key {
+        name: "skews",
+        about: "track and cylinder skew of the disk in sectors, as 7/25, or own",
+        set: |c, v| {
+            if v == "own" {
+                c.skews = None;
+                return Ok(());
+            }
+            let Some((track, cylinder)) = v.split_once('/') else {
+                return Err(ConfigError(format!("{v:?} is not track/cylinder")));
+            };
+            c.skews = Some((small(track)?, small(cylinder)?));
+            Ok(())
+        },
+    },
+    Key {
+        name: "request-us",
+        about: "microseconds of the processor for a device request, in place of its own",
+        set: |c, v| number(v).map(|n| c.costs.request_us = Some(n)),
+    },
+    Key {
+        name: "block-us",
+        about: "microseconds of the processor for a block in the cache, in place of its own",
+        set: |c, v| number(v).map(|n| c.costs.block_us = Some(n)),
+    },
+    Key {
+        name: "copy-us",
+        about: "microseconds of the processor for copying 4 KB, in place of its own",
+        set: |c, v| number(v).map(|n| c.costs.copy_us = Some(n)),
+    },
+    Key {
+        name: "profile",
+        about: "structures of the log: classic or modern; sets the sizes that go with them",
+        set: |c, v| {
+            named("profile", v, ["classic", "modern"].into_iter())?;
+            let uuid = c.mkfs.uuid;
+            (c.mkfs, c.ffs_mkfs) = match v {
+                "classic" => (MkfsOptions::classic(uuid), twin_ffs::MkfsOptions::classic(uuid)),
+                _ => (MkfsOptions::modern(uuid), twin_ffs::MkfsOptions::modern(uuid)),
+            };
+            Ok(())
+        },
+    },
+    Key {
+        name: "layout",
+        about: "layout of the volume: lfs or ffs",
+        set: |c, v| {
+            named("layout", v, ["lfs", "ffs"].into_iter())?;
+            c.layout = if v == "ffs" { LayoutKind::Ffs } else { LayoutKind::Lfs };
+            Ok(())
+        },
+    },
+    Key {
+        name: "ordering",
+        about: "ffs: how metadata is ordered",
+        set: |c, v| {
+            named("ordering", v, twin_ffs::ordering::registry().iter().map(|e| e.name))?;
+            c.ffs_mkfs.ordering = v.into();
+            Ok(())
+        },
+    },
+    Key {
+        name: "write-behind",
+        about: "ffs: what is written as soon as it is there",
+        set: |c, v| {
+            named("write-behind", v, twin_ffs::write_behind::registry().iter().map(|e| e.name))?;
+            c.ffs.write_behind = v.into();
+            Ok(())
+        },
+    },
+    Key {
+        name: "dir-placement",
+        about: "ffs: where new directories go",
+        set: |c, v| {
+            named("placement", v, twin_ffs::dir_placement::registry().iter().map(|e| e.name))?;
+            c.ffs.dir_placement = v.into();
+            Ok(())
+        },
+    },
+    Key {
+        name: "reallocate",
+        about: "ffs: blocks of a growing file are moved together: yes or no",
+        set: |c, v| yes_no(v).map(|b| c.ffs.reallocate = b),
+    },
+    Key {
+        name: "maxcontig",
+        about: "ffs: blocks laid out, read and written at once",
+        set: |c, v| small(v).map(|n| c.ffs_mkfs.tuning.maxcontig = n.max(1)),
+    },
+    Key {
+        name: "rotdelay",
+        about: "ffs: milliseconds of the gap behind so many blocks",
+        set: |c, v| small(v).map(|n| c.ffs_mkfs.tuning.rotdelay_ms = n),
+    },
+    Key {
+        name: "maxbpg",
+        about: "ffs: blocks that a file may take from a group at a time",
+        set: |c, v| small(v).map(|n| c.ffs_mkfs.tuning.maxbpg = n.max(1)),
+    },
+    Key {
+        name: "cpc",
+        about: "ffs: cylinders after which rotational positions repeat; 0: not looked at",
+        set: |c, v| small(v).map(|n| c.ffs_mkfs.tuning.cpc = n),
+    },
+    Key {
+        name: "minfree",
+        about: "ffs: percent of the space that is kept free",
+        set: |c, v| small(v).map(|n| c.ffs_mkfs.tuning.minfree = n.min(99)),
+    },
+    Key {
+        name: "group",
+        about: "ffs: bytes of a cylinder group",
+        set: |c, v| bytes(v).map(|n| c.ffs_mkfs.group_bytes = Some(n)),
+    },
+    Key {
+        name: "geometry",
+        about: "ffs: the disk as the allocator imagines it: rpm/sectors/tracks",
+        set: |c, v| {
+            let parts: Vec<_> = v.split('/').map(small).collect::<Result<_, _>>()?;
+            let [rpm, sectors_per_track, tracks_per_cylinder] = parts[..] else {
+                return Err(ConfigError(format!("{v:?} is not rpm/sectors/tracks")));
+            };
+            let geometry = Geometry { rpm, sectors_per_track, tracks_per_cylinder };
+            c.ffs_mkfs.geometry = geometry;
+            Ok(())
+        },
+    },
+    Key {
+        name: "checkpoint-segments",
+        about: "segments written between checkpoints",
+        set: |c, v| small(v).map(|n| c.lfs.checkpoint_segments = n),
+    },
+    Key {
+        name: "inodes",
+        about: "inodes kept in memory beyond those in use",
+        set: |c, v| number(v).map(|n| c.settings.cached_inodes = n as usize),
+    },
+    Key {
+        name: "reading",
+        about: "how files are read: at once, or block by block",
+        set: |c, v| {
+            named("read policy", v, twin_fs::reading::registry().iter().map(|e| e.name))?;
+            c.settings.reading = v.into();
+            Ok(())
+        },
+    },
+    Key {
+        name: "overwrite",
+        about: "which blocks are read before they are overwritten: needed, partial or direct",
+        set: |c, v| {
+            let all = twin_fs::reading::Overwrite::ALL;
+            named("rule", v, all.iter().map(|(name, _)| *name))?;
+            for (_, rule) in all.iter().filter(|(name, _)| *name == v) {
+                c.settings.overwrite = *rule;
+            }
+            Ok(())
+        },
+    },
+    Key {
+        name: "writers-wait",
+        about: "lfs: writers wait while the log is being written: yes or no",
+        set: |c, v| yes_no(v).map(|b| c.lfs.writers_wait = b),
+    },
+    Key {
+        name: "lazy-fsync",
+        about: "fsync does not wait for what it writes: yes or no",
+        set: |c, v| yes_no(v).map(|b| (c.lfs.lazy_fsync, c.ffs.lazy_fsync) = (b, b)),
+    },
+    Key {
         name: "size",
-        about: "bytes of the volume",
-        set: |c, v| bytes(v).map(|n| c.size = Some(n)),
+        about: "bytes of the volume, or full for the whole disk",
+        set: |c, v| {
+            c.size = if v == "full" { None } else { Some(bytes(v)?) };
+            Ok(())
+        },
     },
     Key {
         name: "cache",
@@ -161,12 +361,12 @@ const KEYS: &[Key] = &[
     Key {
         name: "block",
         about: "bytes of a block",
-        set: |c, v| small(v).map(|n| c.mkfs.block_size = n),
+        set: |c, v| small(v).map(|n| (c.mkfs.block_size, c.ffs_mkfs.block_size) = (n, n)),
     },
     Key {
         name: "frag",
         about: "bytes of a fragment",
-        set: |c, v| small(v).map(|n| c.mkfs.frag_size = n),
+        set: |c, v| small(v).map(|n| (c.mkfs.frag_size, c.ffs_mkfs.frag_size) = (n, n)),
     },
     Key {
         name: "segment",
@@ -203,7 +403,7 @@ fn number(text: &str) -> Result<u64, ConfigError> {
 }
 
 /// A number of bytes, as 4096, 64K, 16M or 2G.
-fn bytes(text: &str) -> Result<u64, ConfigError> {
+pub(crate) fn bytes(text: &str) -> Result<u64, ConfigError> {
     let (digits, shift) = match text.char_indices().next_back() {
         Some((at, 'k' | 'K')) => (&text[..at], 10),
         Some((at, 'm' | 'M')) => (&text[..at], 20),
@@ -246,6 +446,9 @@ impl Config {
     fn base() -> Config {
         Config {
             name: String::new(),
+            layout: LayoutKind::Lfs,
+            ffs_mkfs: twin_ffs::MkfsOptions::modern(*b"twinfs simulated"),
+            ffs: FfsSettings::default(),
             // Simulated volumes need no identity, and equal runs must be equal.
             mkfs: MkfsOptions::modern(*b"twinfs simulated"),
             settings: Settings::default(),
@@ -254,6 +457,11 @@ impl Config {
             queue: "c-look".into(),
             cpu: "modern".into(),
             cpus: 1,
+            bus: None,
+            bus_bytes_per_s: None,
+            command_us: 0,
+            skews: None,
+            costs: Costs::default(),
             size: Some(4 << 30),
         }
     }
@@ -264,31 +472,44 @@ impl Config {
     /// If a preset, a key or a value does not exist; the message lists those that do.
     pub fn parse(text: &str) -> Result<Config, ConfigError> {
         let (preset, rest) = text.split_once(':').unwrap_or((text, ""));
-        named("configuration", preset, PRESETS.iter().map(|p| p.name))?;
+        named("configuration", preset, presets().iter().map(|p| p.name))?;
         let mut config = Config::base();
-        for p in PRESETS.iter().filter(|p| p.name == preset) {
-            config = (p.make)(config);
-        }
+        config.apply_preset(preset, text)?;
         for pair in rest.split(',').filter(|pair| !pair.is_empty()) {
             let Some((key, value)) = pair.split_once('=') else {
                 return Err(ConfigError(format!("{pair:?} is not key=value")));
             };
-            let Some(key) = KEYS.iter().find(|k| k.name == key) else {
-                let known: Vec<_> = KEYS.iter().map(|k| k.name).collect();
-                let known = known.join(", ");
-                return Err(ConfigError(format!("{key:?} cannot be set; these can: {known}")));
-            };
-            (key.set)(&mut config, value)
-                .map_err(|e| ConfigError(format!("{text}: {}: {e}", key.name)))?;
+            config.set(key, value, text)?;
         }
         config.name = text.into();
         Ok(config)
+    }
+
+    fn apply_preset(&mut self, name: &str, text: &str) -> Result<(), ConfigError> {
+        for preset in presets().iter().filter(|p| p.name == name) {
+            if let Some(base) = preset.base {
+                self.apply_preset(base, text)?;
+            }
+            for (key, value) in preset.sets {
+                self.set(key, value, text)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn set(&mut self, key: &str, value: &str, text: &str) -> Result<(), ConfigError> {
+        let Some(key) = KEYS.iter().find(|k| k.name == key) else {
+            let known: Vec<_> = KEYS.iter().map(|k| k.name).collect();
+            let known = known.join(", ");
+            return Err(ConfigError(format!("{key:?} cannot be set; these can: {known}")));
+        };
+        (key.set)(self, value).map_err(|e| ConfigError(format!("{text}: {}: {e}", key.name)))
     }
 }
 
 /// What is compared when nothing is said.
 pub fn defaults() -> Vec<Config> {
-    let all = PRESETS.iter().map(|p| Config::parse(p.name));
+    let all = presets().iter().filter(|p| p.compared).map(|p| Config::parse(p.name));
     // Presets parse: a test holds them to it.
     all.filter_map(Result::ok).collect()
 }
@@ -296,7 +517,7 @@ pub fn defaults() -> Vec<Config> {
 /// The presets and keys, for people.
 pub fn settings_help() -> String {
     let mut out = String::from("Configurations (preset, or preset:key=value,...):\n");
-    for p in PRESETS {
+    for p in presets() {
         out += &format!("  {:<16} {}\n", p.name, p.about);
     }
     out += "\nKeys:\n";
@@ -314,6 +535,12 @@ pub fn settings_help() -> String {
     out += &list("Flush policies", flush.iter().map(|e| (e.name, e.about)).collect());
     let replacement = twin_cache::replacement::registry();
     out += &list("Replacement policies", replacement.iter().map(|e| (e.name, e.about)).collect());
+    let orderings = twin_ffs::ordering::registry();
+    out += &list("Orderings", orderings.iter().map(|e| (e.name, e.about)).collect());
+    let behind = twin_ffs::write_behind::registry();
+    out += &list("Write-behind policies", behind.iter().map(|e| (e.name, e.about)).collect());
+    let reading = twin_fs::reading::registry();
+    out += &list("Read policies", reading.iter().map(|e| (e.name, e.about)).collect());
     let victims = twin_lfs::cleaner::registry();
     out += &list("Victim policies", victims.iter().map(|e| (e.name, e.about)).collect());
     out
@@ -325,7 +552,10 @@ mod tests {
 
     #[test]
     fn every_preset_parses() {
-        assert_eq!(defaults().len(), PRESETS.len());
+        for preset in presets() {
+            Config::parse(preset.name).unwrap();
+        }
+        assert_eq!(defaults().len(), presets().iter().filter(|p| p.compared).count());
     }
 
     #[test]

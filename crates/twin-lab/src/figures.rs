@@ -50,23 +50,50 @@ pub struct VerbFigures {
     pub latency: Latency,
 }
 
-/// What the log did.
+/// What the layout wrote. For a layout without a log, what it wrote in place.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct LogFigures {
     /// Bytes moved to and from the disk for each byte of new data and metadata.
     pub write_cost: f64,
-    /// Bytes written to the log.
+    /// Bytes written, to the log if there is one.
     pub log_bytes: u64,
     /// Of these, file data and directories.
     pub data_bytes: u64,
-    /// Of these, indirect blocks, inodes and the ifile.
+    /// Of these, indirect blocks, inodes, maps.
     pub meta_bytes: u64,
     /// Of these, moved by the cleaner.
     pub moved_bytes: u64,
     /// Segments cleaned.
     pub cleaned_segments: u64,
+    /// Bytes that the cleaner read.
+    pub cleaner_read_bytes: u64,
+    /// Log writes; commits of a journal.
+    pub log_writes: u64,
     /// Checkpoints.
     pub checkpoints: u64,
+}
+
+impl LogFigures {
+    /// What was written since `before`, with its write cost (Rosenblum and Ousterhout 1991, section
+    /// 3.4).
+    pub fn since(&self, before: &LogFigures) -> LogFigures {
+        let mut since = LogFigures {
+            write_cost: 1.0,
+            log_bytes: self.log_bytes - before.log_bytes,
+            data_bytes: self.data_bytes - before.data_bytes,
+            meta_bytes: self.meta_bytes - before.meta_bytes,
+            moved_bytes: self.moved_bytes - before.moved_bytes,
+            cleaned_segments: self.cleaned_segments - before.cleaned_segments,
+            cleaner_read_bytes: self.cleaner_read_bytes - before.cleaner_read_bytes,
+            log_writes: self.log_writes - before.log_writes,
+            checkpoints: self.checkpoints - before.checkpoints,
+        };
+        let new = since.log_bytes.saturating_sub(since.moved_bytes);
+        if new > 0 {
+            since.write_cost = (since.log_bytes + since.cleaner_read_bytes) as f64 / new as f64;
+        }
+        since
+    }
 }
 
 /// What the disk did.

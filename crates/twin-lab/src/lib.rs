@@ -5,21 +5,26 @@
 //! thread, with the same results as on one thread). [`volume`] is the same for
 //! bare volumes. Start at [`compare`].
 
+pub mod bench;
 mod compare;
 mod config;
 mod damage;
 mod figures;
 mod flight;
+mod machine;
+mod presets;
+pub mod reproduce;
 mod simulate;
 mod table;
 pub mod volume;
 mod workload;
 
 pub use compare::{Progress, compare};
-pub use config::{Config, ConfigError, defaults, settings_help};
+pub use config::{Config, ConfigError, Costs, LayoutKind, defaults, settings_help};
 pub use damage::{Damaged, damaged_flight, damaged_trace};
 pub use figures::{DiskFigures, Figures, Latency, LogFigures, VerbFigures};
 pub use flight::{CLOSE, FlightError, FlightSettings, Verified, verify_flight};
+pub use presets::{Preset, presets};
 pub use simulate::{SimulateError, simulate};
 pub use table::table;
 pub use workload::{Workload, WorkloadError};

@@ -3,16 +3,15 @@
 use std::fmt;
 use std::rc::Rc;
 
-use twin_disk::Recorded;
-use twin_fs::{Cpu, FsError, Volume};
-use twin_lfs::Lfs;
+use twin_fs::{FsError, Volume};
 use twin_rt::{ClockOnly, Rt, Stalled};
-use twin_sim::{DiskStats, SimDisk, cpu, model, queue};
+use twin_sim::{DiskStats, SimDisk};
 use twin_trace::Verb;
 use twin_trace::replay::{Options, Pace, ReplayError, Replayer, Report};
 
 use crate::config::Config;
 use crate::figures::{DiskFigures, Figures, Latency, LogFigures, VerbFigures};
+use crate::machine::{Counted, OnVolume, on_volume};
 use crate::workload::{Workload, WorkloadError};
 
 /// Why a run could not be finished.
@@ -50,7 +49,7 @@ impl From<FsError> for SimulateError {
     }
 }
 
-fn model_error(error: impl fmt::Display) -> SimulateError {
+pub(crate) fn model_error(error: impl fmt::Display) -> SimulateError {
     SimulateError::Model(error.to_string())
 }
 
@@ -64,64 +63,58 @@ pub fn simulate(
     pace: Pace,
 ) -> Result<Figures, SimulateError> {
     let rt = Rt::new(ClockOnly::default(), 1);
-    let result = rt.block_on(run(&rt, config, workload, pace));
+    let result = rt.block_on(on_volume(&rt, config, Replay { config, workload, pace }));
     rt.crash();
     result.map_err(SimulateError::Stalled)?
 }
 
-async fn run(
-    rt: &Rt,
-    config: &Config,
-    workload: &Workload,
+struct Replay<'a> {
+    config: &'a Config,
+    workload: &'a Workload,
     pace: Pace,
-) -> Result<Figures, SimulateError> {
-    let options = model::Options { size: config.size, ..model::Options::default() };
-    let disk_model = model::by_name(&config.disk).map_err(model_error)?;
-    let disk_model = disk_model.build(&options).map_err(model_error)?;
-    let scheduler = queue::by_name(&config.queue).map_err(model_error)?.build();
-    let disk = SimDisk::builder(rt, disk_model).name(&config.disk).scheduler(scheduler).start();
-    let device = Rc::new(Recorded::new(rt.clone(), disk.clone()));
-    Lfs::mkfs(rt, Rc::clone(&device) as _, &config.mkfs).await?;
-    let cpu_model = cpu::by_name(&config.cpu).map_err(model_error)?.build();
-    let cpu = Cpu::modelled(rt.clone(), cpu_model, config.cpus);
-    let (settings, lfs) = (config.settings.clone(), config.lfs.clone());
-    let (volume, _) = Lfs::open(rt, device, cpu, settings, lfs).await?;
-    let mut replayer = Replayer::new(rt, &*volume, Options { pace, ..Options::default() });
-    let population = workload.population().map_err(SimulateError::Workload)?;
-    replayer.populate(&population).await.map_err(SimulateError::Replay)?;
-    volume
-        .core
-        .device
-        .submit(twin_disk::Io::flush(twin_disk::Origin::User))
-        .await
-        .map_err(FsError::Io)?;
-    if !population.is_empty() {
-        twin_fs::FileSystem::execute(&*volume, sync_request()).await?;
-        volume.core.drop_caches();
+}
+
+impl OnVolume for Replay<'_> {
+    type Output = Figures;
+
+    async fn run<L: Counted>(
+        self,
+        rt: &Rt,
+        disk: &SimDisk,
+        volume: &Rc<Volume<L>>,
+    ) -> Result<Figures, SimulateError> {
+        let Replay { config, workload, pace } = self;
+        let mut replayer = Replayer::new(rt, &**volume, Options { pace, ..Options::default() });
+        let population = workload.population().map_err(SimulateError::Workload)?;
+        replayer.populate(&population).await.map_err(SimulateError::Replay)?;
+        let flush = twin_disk::Io::flush(twin_disk::Origin::User);
+        volume.core.device.submit(flush).await.map_err(FsError::Io)?;
+        if !population.is_empty() {
+            twin_fs::FileSystem::execute(&**volume, sync_request()).await?;
+            volume.core.drop_caches();
+        }
+        disk.reset_stats();
+        let before = volume.layout.counts();
+        let mut source = workload.start().map_err(SimulateError::Workload)?;
+        let report = replayer.run(&mut source).await.map_err(SimulateError::Replay)?;
+        let _ = replayer.let_go().await;
+        // What is still dirty is part of the work.
+        twin_fs::FileSystem::execute(&**volume, sync_request()).await?;
+        Ok(figures(rt, config, volume, &report, &disk.stats(), before))
     }
-    disk.reset_stats();
-    let before = volume.layout.stats();
-    let mut source = workload.start().map_err(SimulateError::Workload)?;
-    let report = replayer.run(&mut source).await.map_err(SimulateError::Replay)?;
-    let _ = replayer.let_go().await;
-    // What is still dirty is part of the work.
-    twin_fs::FileSystem::execute(&*volume, sync_request()).await?;
-    let figures = figures(rt, config, &volume, &report, &disk.stats(), before);
-    volume.close().await?;
-    Ok(figures)
 }
 
 fn sync_request() -> twin_fs::Request {
     twin_fs::Request::root(u64::MAX, twin_fs::Op::Sync)
 }
 
-fn figures(
+fn figures<L: Counted>(
     rt: &Rt,
     config: &Config,
-    volume: &Volume<Lfs>,
+    volume: &Volume<L>,
     report: &Report,
     disk: &DiskStats,
-    before: twin_lfs::LfsStats,
+    before: LogFigures,
 ) -> Figures {
     let span_s = report.span_ns as f64 / 1e9;
     let cache = volume.core.cache.stats();
@@ -143,23 +136,10 @@ fn figures(
         verbs: verbs.collect(),
         cache_hit_share: cache.hits as f64 / (cache.hits + cache.misses).max(1) as f64,
         cpu_s: volume.core.cpu.busy_ns() as f64 / 1e9,
-        log: log_figures(volume.layout.stats(), before),
+        log: volume.layout.counts().since(&before),
         disk_use: disk_figures(disk),
         digest: format!("{:016x}", rt.digest().value()),
         real_s: 0.0,
-    }
-}
-
-fn log_figures(after: twin_lfs::LfsStats, before: twin_lfs::LfsStats) -> LogFigures {
-    let since = after.since(&before);
-    LogFigures {
-        write_cost: since.write_cost(),
-        log_bytes: since.log_bytes,
-        data_bytes: since.data_bytes,
-        meta_bytes: since.meta_bytes,
-        moved_bytes: since.moved_bytes,
-        cleaned_segments: since.cleaned_segments,
-        checkpoints: since.checkpoints,
     }
 }
 

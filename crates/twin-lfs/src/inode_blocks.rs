@@ -12,12 +12,11 @@ use twin_disk::{Block, Bytes, gather};
 
 /// Units read lately that are kept.
 const KEPT: usize = 32;
-/// The unit in which inode blocks are read, in bytes.
-pub(crate) const UNIT: u64 = 4096;
 
 /// See the module.
-#[derive(Default)]
 pub(crate) struct InodeBlocks {
+    /// The unit in which inode blocks are read, in bytes: a block.
+    unit: u64,
     /// By first byte on the device.
     under_way: RefCell<BTreeMap<u64, Block>>,
     kept: RefCell<VecDeque<(u64, Vec<Block>)>>,
@@ -26,6 +25,17 @@ pub(crate) struct InodeBlocks {
 }
 
 impl InodeBlocks {
+    /// Nothing in memory; blocks of inodes will be read in units of so many bytes.
+    pub(crate) fn new(unit: u64) -> InodeBlocks {
+        let (under_way, kept) = (RefCell::default(), RefCell::default());
+        InodeBlocks { unit, under_way, kept, writes: Cell::new(0) }
+    }
+
+    /// The unit in which blocks of inodes are read, in bytes.
+    pub(crate) fn unit(&self) -> u64 {
+        self.unit
+    }
+
     /// A block is about to be written at byte `at`.
     pub(crate) fn begin(&self, at: u64, block: Block) {
         self.under_way.borrow_mut().insert(at, block);
@@ -34,7 +44,7 @@ impl InodeBlocks {
     /// Bytes of the device have been written, or are about to be reused.
     pub(crate) fn written(&self, range: Range<u64>) {
         self.under_way.borrow_mut().retain(|at, _| !range.contains(at));
-        self.kept.borrow_mut().retain(|(at, _)| *at + UNIT <= range.start || *at >= range.end);
+        self.kept.borrow_mut().retain(|(at, _)| *at + self.unit <= range.start || *at >= range.end);
         self.writes.set(self.writes.get() + 1);
     }
 
@@ -46,7 +56,7 @@ impl InodeBlocks {
         {
             return Some(block.slice((at - start) as usize, len).to_bytes());
         }
-        let start = at / UNIT * UNIT;
+        let start = at / self.unit * self.unit;
         let kept = self.kept.borrow();
         let (_, blocks) = kept.iter().find(|(unit, _)| *unit == start)?;
         Some(gather(blocks, (at - start) as usize, len).to_bytes())
@@ -80,7 +90,7 @@ mod tests {
 
     #[test]
     fn a_block_under_way_is_found_until_it_is_written() {
-        let blocks = InodeBlocks::default();
+        let blocks = InodeBlocks::new(4096);
         blocks.begin(8192 + 512, block(1, 1024));
         assert_eq!(blocks.get(8192 + 1024, 512).as_deref(), Some(&[1; 512][..]));
         assert_eq!(blocks.get(8192, 512), None);
@@ -91,7 +101,7 @@ mod tests {
 
     #[test]
     fn a_unit_is_forgotten_when_a_part_of_it_is_written() {
-        let blocks = InodeBlocks::default();
+        let blocks = InodeBlocks::new(4096);
         blocks.keep(blocks.ticket(), 4096, &[block(1, 4096)]);
         blocks.keep(blocks.ticket(), 8192, &[block(2, 4096)]);
         blocks.written(8191 - 1023..8192);
@@ -101,7 +111,7 @@ mod tests {
 
     #[test]
     fn what_was_read_across_a_write_is_not_kept() {
-        let blocks = InodeBlocks::default();
+        let blocks = InodeBlocks::new(4096);
         let ticket = blocks.ticket();
         blocks.written(4096..5120);
         blocks.keep(ticket, 4096, &[block(1, 4096)]);

@@ -12,7 +12,6 @@ use twin_fs::shape::PointerFormat;
 use twin_fs::{Core, FsError, Ino, Inode, Picked, Result, dirty_parents};
 
 use crate::format::{IMAP_ENTRY_BYTES, ImapEntry};
-use crate::inode_blocks::UNIT;
 use crate::lfs::{IFILE_INO, Lfs};
 
 impl Lfs {
@@ -122,7 +121,7 @@ impl Lfs {
         let raw = match self.inode_blocks.get(byte, size) {
             Some(raw) => raw,
             None => {
-                let unit = UNIT.max(u64::from(core.info.sector));
+                let unit = self.inode_blocks.unit().max(u64::from(core.info.sector));
                 let start = byte / unit * unit;
                 let ticket = self.inode_blocks.ticket();
                 let _pass = core.reads.enter();

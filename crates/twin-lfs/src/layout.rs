@@ -155,7 +155,7 @@ impl Layout for Lfs {
         }
     }
 
-    fn free_block(&self, _core: &Core, ptr: Ptr, len: u32) {
+    fn free_block(&self, _core: &Core, _inode: &Inode, ptr: Ptr, len: u32) {
         self.unpromise(len.into());
         if ptr.is_on_disk() {
             let byte = self.sb.shape.byte_of(ptr.addr);
@@ -167,6 +167,9 @@ impl Layout for Lfs {
         if bytes > self.limit {
             // No cleaning ever makes so much room.
             return Err(FsError::NoSpace);
+        }
+        if self.settings.writers_wait && need == Need::Grow {
+            self.wait_written(core, self.progress.last.get()).await?;
         }
         let limit = core.settings.cache_bytes / 2;
         let mut waited = false;
@@ -221,6 +224,9 @@ impl Layout for Lfs {
     }
 
     async fn fsync(&self, core: &Rc<Core>, inode: &Rc<Inode>, _data_only: bool) -> Result<()> {
+        if self.settings.lazy_fsync {
+            return self.wait_written(core, self.progress.last.get()).await;
+        }
         let written = inode.written_in.get();
         if !inode.is_dirty() && written <= self.progress.durable.get() {
             return Ok(());

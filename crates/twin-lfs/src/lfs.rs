@@ -32,6 +32,14 @@ pub struct LfsSettings {
     pub background_cleaning: bool,
     /// Bytes of log writes under way at the most.
     pub in_flight_bytes: u64,
+    /// Whoever makes data dirty waits first until no log write is under way, so that processor and
+    /// disk do not overlap: 4.4BSD-LFS as Seltzer et al. 1995 measured and analysed it (section 4:
+    /// the time of a log write adds to that of its transactions).
+    pub writers_wait: bool,
+    /// fsync waits for the log writes under way and starts none, so that files gather until the
+    /// flush policy writes them: not durable. One reading of how BSD-LFS of 1994 could fsync more
+    /// files in a second than its disk turned (A Comparison of Logging and Clustering, table).
+    pub lazy_fsync: bool,
     /// A fault built in on purpose, to show that tests find it.
     pub sabotage: Sabotage,
 }
@@ -61,6 +69,8 @@ impl Default for LfsSettings {
             victim: crate::cleaner::registry()[0].name.into(),
             background_cleaning: true,
             in_flight_bytes: 8 << 20,
+            writers_wait: false,
+            lazy_fsync: false,
             sabotage: Sabotage::None,
         }
     }

@@ -16,6 +16,7 @@ use crate::format::{
     CHECKPOINT_BYTES, Checkpoint, HeadPos, IMAP_ENTRY_BYTES, ImapEntry, Profile, SEG_ENTRY_BYTES,
     SUPERBLOCK_BYTES, SegEntry, Superblock,
 };
+use crate::inode_blocks::InodeBlocks;
 use crate::lfs::{IFILE_INO, Lfs, LfsSettings, Log};
 use crate::recover::Recovered;
 use crate::segments::Segments;
@@ -110,6 +111,7 @@ impl Lfs {
             checkpoint_time: core.rt.now(),
             stats: Default::default(),
         };
+        let unit = u64::from(sb.shape.block_size);
         let lfs = Lfs {
             limit: Lfs::capacity(&sb),
             in_flight: Budget::new(settings.in_flight_bytes.max(u64::from(sb.segment_size))),
@@ -126,7 +128,7 @@ impl Lfs {
             cleaner: CleanerState::new(policy),
             deferred_bytes: Cell::new(0),
             oldest: Cell::new(None),
-            inode_blocks: Rc::default(),
+            inode_blocks: Rc::new(InodeBlocks::new(unit)),
         };
         lfs.progress.last.set(checkpoint.serial - 1);
         lfs.progress.durable.set(checkpoint.serial - 1);

@@ -8,7 +8,7 @@
 //! - [`bus`]: a path to the host that several disks share;
 //! - [`platter`]: what is stored, with user data as stamps and with free snapshots;
 //! - [`faults`]: what goes wrong, and what a power failure leaves behind;
-//! - [`cpu`]: what the host's processor costs;
+//! - [`cpu`]: what the host's processor costs; [`HostAdapter`]: the driver that spends it on requests;
 //! - [`torture`]: random work on a file system over all of this, and a check of everything.
 //!
 //! Models, schedulers and processor models are pure objects that see time as an argument; each
@@ -31,6 +31,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod adapter;
 pub mod bus;
 pub mod cpu;
 mod device;
@@ -43,6 +44,7 @@ pub mod torture;
 
 use std::fmt;
 
+pub use adapter::HostAdapter;
 pub use device::{Builder, SimDisk};
 pub use platter::Platter;
 pub use stats::{DiskStats, Parts, Share};

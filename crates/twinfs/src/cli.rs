@@ -33,6 +33,9 @@ pub(crate) enum Command {
     Replay(Replay),
     Compare(Compare),
     Volume(Volume),
+    Bench(Bench),
+    Presets(Presets),
+    Reproduce(Reproduce),
     Completions(Completions),
     Man(Man),
 }
@@ -42,6 +45,8 @@ pub(crate) enum Command {
 pub(crate) enum Layout {
     /// Log-structured: everything is written to the end of a log.
     Lfs,
+    /// The clustered fast file system: blocks and fragments in cylinder groups, written in place.
+    Ffs,
 }
 
 /// Which structures a volume has.
@@ -69,15 +74,22 @@ pub(crate) struct Mkfs {
     /// Bytes of the image, as 512M or 4G. For an image or device that exists: all of it.
     #[arg(long)]
     pub(crate) size: Option<Size>,
-    /// Bytes of a block.
-    #[arg(long, default_value = "4K")]
-    pub(crate) block_size: Size,
-    /// Bytes of a fragment: the unit of space. Default: 512 (modern), 1K (classic).
+    /// Bytes of a block. Default: 4K (lfs), 8K (ffs).
+    #[arg(long)]
+    pub(crate) block_size: Option<Size>,
+    /// Bytes of a fragment: the unit of space. Default: 512 (modern lfs), 1K (others).
     #[arg(long)]
     pub(crate) frag_size: Option<Size>,
     /// Bytes of a segment of the log. Default: what suits the size of the volume, up to 1M.
     #[arg(long)]
     pub(crate) segment_size: Option<Size>,
+    /// FFS: how metadata is ordered, and so what a crash leaves. Default: journal (modern), sync
+    /// (classic).
+    #[arg(long, value_parser = orderings())]
+    pub(crate) ordering: Option<String>,
+    /// FFS: bytes of space for each inode. Default: 8K (modern), 4K (classic).
+    #[arg(long)]
+    pub(crate) bytes_per_inode: Option<Size>,
     /// Overwrite what is there.
     #[arg(long)]
     pub(crate) force: bool,
@@ -136,6 +148,14 @@ pub(crate) struct Mount {
     pub(crate) image: PathBuf,
     /// Where to mount it: an existing directory.
     pub(crate) dir: PathBuf,
+}
+
+/// The metadata orderings, from their registry.
+fn orderings() -> clap::builder::PossibleValuesParser {
+    let values = twin_ffs::ordering::registry().iter();
+    clap::builder::PossibleValuesParser::new(
+        values.map(|e| clap::builder::PossibleValue::new(e.name).help(e.about)),
+    )
 }
 
 /// The victim policies, from their registry.
@@ -252,6 +272,44 @@ pub(crate) struct Volume {
     pub(crate) list: bool,
 }
 
+/// List the named configurations: what each sets and where it comes from.
+#[derive(Args)]
+pub(crate) struct Presets {
+    /// Only these.
+    pub(crate) names: Vec<String>,
+    /// Print all that can be set, and the components that there are.
+    #[arg(long)]
+    pub(crate) keys: bool,
+}
+
+/// Repeat the papers' measurements on models of the papers' hardware.
+///
+/// Prints for each claim what the paper says, what comes out here, and whether it holds. Without
+/// names, all claims; --list shows them. Takes some minutes.
+#[derive(Args)]
+pub(crate) struct Reproduce {
+    /// Claims, as `efs-table small-create`.
+    pub(crate) claims: Vec<String>,
+    /// How results are printed; csv is for efs-table.
+    #[arg(long, value_enum, default_value = "text")]
+    pub(crate) format: ReproduceFormat,
+    /// Write a page with all figures and tables, which needs nothing else.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
+    /// Results of `twinfs bench --json` on real directories to show on that page.
+    #[arg(long, value_name = "FILE", requires = "html")]
+    pub(crate) measured: Option<PathBuf>,
+    /// Say what 5% of each fitted constant does to efs-table.
+    #[arg(long)]
+    pub(crate) sensitivity: bool,
+    /// Fit the constants to half of efs-table's cells and score them on the other half.
+    #[arg(long)]
+    pub(crate) cross_validate: bool,
+    /// List the claims.
+    #[arg(long)]
+    pub(crate) list: bool,
+}
+
 /// How results of a volume study are printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum VolumeFormat {
@@ -292,6 +350,47 @@ fn block_formats() -> clap::builder::PossibleValuesParser {
     clap::builder::PossibleValuesParser::new(
         values.map(|e| clap::builder::PossibleValue::new(e.name).help(e.about)),
     )
+}
+
+/// How the results of a reproduction are printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ReproduceFormat {
+    /// For people.
+    Text,
+    /// The columns of the paper's table.
+    Csv,
+}
+
+/// Run benchmarks on simulated volumes, mounts and any directories, side by side.
+///
+/// Targets take turns. A directory gets a directory of its own below it, which is removed at the
+/// end. Benchmarks are those of the papers on log-structured file systems; --list shows them and
+/// what can be set. The table shows medians and how far the farthest run lies from them.
+#[derive(Args)]
+pub(crate) struct Bench {
+    /// Benchmarks, as `small sizes:size=8K sweep:to=1M`.
+    pub(crate) benches: Vec<String>,
+    /// Simulate on this configuration (see `twinfs presets`); may be given several times.
+    #[arg(long, short, value_name = "CONFIG")]
+    pub(crate) sim: Vec<String>,
+    /// Run in this directory, of whatever file system; may be given several times.
+    #[arg(long, short, value_name = "DIR")]
+    pub(crate) dir: Vec<PathBuf>,
+    /// Runs of each benchmark on each directory.
+    #[arg(long, short, default_value_t = 1)]
+    pub(crate) runs: usize,
+    /// Empty the caches with this shell command, as a remount, in place of the kernel's drop_caches.
+    #[arg(long, value_name = "COMMAND", conflicts_with = "warm")]
+    pub(crate) cold: Option<String>,
+    /// Leave caches as they are.
+    #[arg(long)]
+    pub(crate) warm: bool,
+    /// Print JSON: an array with one object a phase.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Print the benchmarks and their settings.
+    #[arg(long)]
+    pub(crate) list: bool,
 }
 
 /// When operations are issued.
@@ -394,6 +493,9 @@ pub(crate) struct Check {
     /// Print nothing but findings.
     #[arg(long, short)]
     pub(crate) quiet: bool,
+    /// Repair what is wrong (FFS). Nothing may have it mounted.
+    #[arg(long)]
+    pub(crate) repair: bool,
     /// The image file or block device.
     pub(crate) image: PathBuf,
 }

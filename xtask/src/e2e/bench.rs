@@ -20,6 +20,8 @@ pub(crate) struct Bench {
     pub(crate) dir: PathBuf,
     /// The program under test.
     pub(crate) program: PathBuf,
+    /// What volumes are made with; nothing for the log-structured layout.
+    pub(crate) mkfs: Vec<String>,
     /// The repository.
     pub(crate) root: PathBuf,
     /// The full sizes.
@@ -37,6 +39,7 @@ impl Bench {
         Bench {
             dir,
             program,
+            mkfs: options.mkfs.clone(),
             root: root.into(),
             full: options.full,
             seed: options.seed,

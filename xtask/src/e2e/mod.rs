@@ -68,6 +68,8 @@ pub(crate) struct Options {
     pub(crate) seed: u64,
     /// A program in place of the one that is built.
     pub(crate) program: Option<PathBuf>,
+    /// What volumes are made with; nothing for the log-structured layout.
+    pub(crate) mkfs: Vec<String>,
 }
 
 /// How long an ended scenario may take to notice.

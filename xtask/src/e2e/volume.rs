@@ -30,7 +30,7 @@ impl<'a> Volume<'a> {
     /// What `twinfs mkfs` said.
     pub(crate) fn make(bench: &'a Bench, size: &str) -> Result<Volume<'a>, String> {
         let volume = Volume::at(bench, bench.dir.join("disk.img"))?;
-        volume.twinfs(&["mkfs", "--layout", "lfs", "--size", size], &[&volume.image])?;
+        volume.mkfs(&["--size", size])?;
         Ok(volume)
     }
 
@@ -40,7 +40,7 @@ impl<'a> Volume<'a> {
     /// What `twinfs mkfs` said.
     pub(crate) fn make_on(bench: &'a Bench, device: &Path) -> Result<Volume<'a>, String> {
         let volume = Volume::at(bench, device.into())?;
-        volume.twinfs(&["mkfs", "--layout", "lfs"], &[&volume.image])?;
+        volume.mkfs(&[])?;
         Ok(volume)
     }
 
@@ -51,8 +51,16 @@ impl<'a> Volume<'a> {
     pub(crate) fn make_as(bench: &'a Bench, user: &str, size: &str) -> Result<Volume<'a>, String> {
         let mut volume = Volume::at(bench, bench.dir.join("disk.img"))?;
         volume.user = Some(user.into());
-        volume.twinfs(&["mkfs", "--layout", "lfs", "--size", size], &[&volume.image])?;
+        volume.mkfs(&["--size", size])?;
         Ok(volume)
+    }
+
+    fn mkfs(&self, words: &[&str]) -> Result<(), String> {
+        let layout: Vec<&str> = match &self.bench.mkfs[..] {
+            [] => vec!["--layout", "lfs"],
+            chosen => chosen.iter().map(String::as_str).collect(),
+        };
+        self.twinfs(&[&["mkfs"], &layout[..], words].concat(), &[&self.image]).map(drop)
     }
 
     fn at(bench: &'a Bench, image: PathBuf) -> Result<Volume<'a>, String> {

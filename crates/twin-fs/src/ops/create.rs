@@ -6,7 +6,7 @@ use twin_disk::{Block, Buf};
 
 use crate::core::Inode;
 use crate::dinode::{Dinode, INLINE};
-use crate::layout::{Layout, Need, Picked};
+use crate::layout::{Change, Layout, Need, Picked};
 use crate::{Cred, FsError, Ino, Name, Reply, Result, Volume, mode, perm};
 
 /// The longest target of a symbolic link, in bytes: Linux's `PATH_MAX` less one.
@@ -115,10 +115,13 @@ impl<L: Layout> Volume<L> {
         let _permit = self.admit_small(Need::Grow).await?;
         let picked = self.layout.pick_inode(&self.core, dir.ino, mode).await?;
         let result = self.make_picked(&dir, name, new, mode, cred, picked).await;
-        if result.is_err() {
-            self.layout.unpick(&self.core, picked);
-        }
-        result
+        let inode = result.inspect_err(|_| self.layout.unpick(&self.core, picked))?;
+        let both = [&inode, &dir];
+        // A new directory is a name for its parent.
+        let inodes = if mode & mode::TYPE == mode::DIRECTORY { &both[..] } else { &both[..1] };
+        let change = Change::Names { inodes, added: &[&dir], removed: &[] };
+        self.layout.settle(&self.core, change).await?;
+        Ok(inode)
     }
 
     async fn make_picked(
@@ -221,6 +224,8 @@ impl<L: Layout> Volume<L> {
             d.ctime = now;
         }
         self.core.mark_inode_dirty(&inode);
+        let change = Change::Names { inodes: &[&inode], added: &[&dir], removed: &[] };
+        self.layout.settle(&self.core, change).await?;
         Ok(Reply::Entry(self.entry(&inode)))
     }
 
@@ -236,7 +241,7 @@ impl<L: Layout> Volume<L> {
     pub(crate) fn nlink_max(&self) -> u32 {
         match self.core.shape.pointer {
             crate::shape::PointerFormat::Narrow => 32_767,
-            crate::shape::PointerFormat::Wide => 65_000,
+            crate::shape::PointerFormat::Long | crate::shape::PointerFormat::Wide => 65_000,
         }
     }
 

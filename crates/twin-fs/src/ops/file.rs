@@ -76,7 +76,11 @@ impl<L: Layout> Volume<L> {
         id: u64,
     ) -> Result<Reply> {
         let inode = self.regular(ino).await?;
-        Ok(Reply::Written(self.write(&inode, off, data, id, cred).await?))
+        let written = match self.core.reading.is_some() {
+            true => self.write_by_block(&inode, off, data, id, cred).await?,
+            false => self.write(&inode, off, data, id, cred).await?,
+        };
+        Ok(Reply::Written(written))
     }
 
     pub(crate) async fn op_fsync(&self, ino: Ino, data_only: bool) -> Result<Reply> {

@@ -1,5 +1,6 @@
 //! The operations, by what they are about. Each file adds methods to [`Volume`](crate::Volume).
 
+mod adopt;
 mod attr;
 mod create;
 mod file;

@@ -87,7 +87,7 @@ impl<L: Layout> Volume<L> {
     pub(crate) fn dir_format(&self) -> Format {
         match self.core.shape.pointer {
             PointerFormat::Narrow => Format::Classic,
-            PointerFormat::Wide => Format::Modern,
+            PointerFormat::Long | PointerFormat::Wide => Format::Modern,
         }
     }
 
@@ -421,7 +421,7 @@ impl<L: Layout> Volume<L> {
 
     /// Keeps the number of entries, which the wide format has in place of a device number.
     fn count_entry(&self, dir: &Inode, change: i64) {
-        if self.core.shape.pointer == PointerFormat::Wide {
+        if self.core.shape.pointer.is_modern() {
             let mut d = dir.d.borrow_mut();
             d.rdev = d.rdev.saturating_add_signed(change);
         }
@@ -496,7 +496,7 @@ impl<L: Layout> Volume<L> {
     }
 
     fn wants_index(&self, dir: &Inode) -> bool {
-        let wide = self.core.shape.pointer == PointerFormat::Wide;
+        let wide = self.core.shape.pointer.is_modern();
         wide && dir.d.borrow().index_ino == 0 && self.dir_blocks(dir) >= INDEX_FROM_BLOCKS
     }
 
@@ -561,7 +561,7 @@ impl<L: Layout> Volume<L> {
     /// Loads and holds what tells whether a directory is empty.
     pub(crate) async fn hold_entries(&self, dir: &Inode) -> Result<Vec<Rc<Frame>>> {
         let mut held = Vec::new();
-        if self.core.shape.pointer == PointerFormat::Narrow && dir.d.borrow().is_dir() {
+        if !self.core.shape.pointer.is_modern() && dir.d.borrow().is_dir() {
             for lbn in 0..self.dir_blocks(dir) {
                 held.push(self.dir_block(dir, lbn).await?);
             }
@@ -572,7 +572,7 @@ impl<L: Layout> Volume<L> {
     /// True if a directory has no entries but the dots. Does not wait, so that nobody can add one
     /// between the answer and what is done about it: what it looks at is held.
     pub(crate) fn is_empty_dir(&self, dir: &Inode) -> bool {
-        if self.core.shape.pointer == PointerFormat::Wide {
+        if self.core.shape.pointer.is_modern() {
             return dir.d.borrow().rdev == 0;
         }
         (0..self.dir_blocks(dir)).all(|lbn| {
@@ -591,7 +591,7 @@ impl<L: Layout> Volume<L> {
         let unit = self.dir_unit() as u64;
         let index_ino = {
             let d = dir.d.borrow();
-            let wide = self.core.shape.pointer == PointerFormat::Wide;
+            let wide = self.core.shape.pointer.is_modern();
             if !wide || d.rdev != 0 || d.size <= INDEX_FROM_BLOCKS * unit {
                 return Ok(());
             }

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use crate::core::Inode;
-use crate::layout::{Layout, Need};
+use crate::layout::{Change, Layout, Need};
 use crate::perm::Victim;
 use crate::{Cred, FsError, Ino, Name, Reply, Result, Timestamp, Volume, perm};
 
@@ -36,6 +36,8 @@ impl<L: Layout> Volume<L> {
             self.remove_name(&dir, &hit, plan)?;
             self.touch_dir(&dir, now, if is_rmdir { -1 } else { 0 });
             self.unlink_inode(&inode, now);
+            let change = Change::Names { inodes: &[], added: &[], removed: &[&dir] };
+            self.layout.settle(&self.core, change).await?;
             self.shrink_empty_dir(&dir).await?;
             inode.ino
         };

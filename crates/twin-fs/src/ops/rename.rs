@@ -5,7 +5,7 @@ use std::rc::Rc;
 use super::names::{Hit, InsertPlan, RemovePlan};
 use crate::core::Inode;
 use crate::dinode::Dinode;
-use crate::layout::{Layout, Need, Picked};
+use crate::layout::{Change, Layout, Need, Picked};
 use crate::{
     Cred, FsError, Ino, Name, ROOT_INO, RenameMode, Reply, Result, Timestamp, Volume, mode, perm,
 };
@@ -21,6 +21,15 @@ struct Move<'a> {
     /// The moved directories' own entries for their parents.
     source_parent: Option<Hit>,
     target_parent: Option<Hit>,
+}
+
+/// What a rename did.
+struct Renamed {
+    source: Rc<Inode>,
+    /// What the new name led to.
+    target: Option<Rc<Inode>>,
+    /// The inode that lost its name, if one did.
+    gone: Option<Ino>,
 }
 
 /// Dots cannot be renamed.
@@ -49,7 +58,11 @@ impl<L: Layout> Volume<L> {
                 if from.0 < to.0 { (&from_dir, &to_dir) } else { (&to_dir, &from_dir) };
             let _first = first.lock.write().await;
             let _second = if from.0 == to.0 { None } else { Some(second.lock.write().await) };
-            self.rename_locked(&from_dir, from.1, &to_dir, to.1, how, cred).await?
+            let done = self.rename_locked(&from_dir, from.1, &to_dir, to.1, how, cred).await?;
+            if let Some(done) = &done {
+                self.settle_rename(&from_dir, &to_dir, done, how).await?;
+            }
+            done.and_then(|done| done.gone)
         };
         if let Some(gone) = gone {
             self.reap(gone).await?;
@@ -57,7 +70,29 @@ impl<L: Layout> Volume<L> {
         Ok(Reply::Done)
     }
 
-    /// Gives the inode that lost its name, if one did.
+    /// Does what the layout promises of a rename before its reply.
+    async fn settle_rename(
+        &self,
+        from: &Rc<Inode>,
+        to: &Rc<Inode>,
+        done: &Renamed,
+        how: RenameMode,
+    ) -> Result<()> {
+        let mut inodes = vec![&done.source];
+        let moves = |inode: &Rc<Inode>| from.ino != to.ino && inode.d.borrow().is_dir();
+        // The entry for the parent of a directory that moves is in its own first block.
+        let mut added = Vec::new();
+        added.extend(moves(&done.source).then_some(&done.source));
+        if let (RenameMode::Exchange, Some(target)) = (how, &done.target) {
+            inodes.push(target);
+            added.extend(moves(target).then_some(target));
+        }
+        added.push(to);
+        let change = Change::Names { inodes: &inodes, added: &added, removed: &[from] };
+        self.layout.settle(&self.core, change).await
+    }
+
+    /// `None` if both names lead to one inode, and nothing was to be done.
     async fn rename_locked(
         &self,
         from: &Rc<Inode>,
@@ -66,7 +101,7 @@ impl<L: Layout> Volume<L> {
         to_name: &Name,
         how: RenameMode,
         cred: &Cred,
-    ) -> Result<Option<Ino>> {
+    ) -> Result<Option<Renamed>> {
         perm::access(&from.attr(), cred, perm::EXECUTE)?;
         perm::access(&to.attr(), cred, perm::EXECUTE)?;
         check_dots(from_name, to_name, how)?;
@@ -110,13 +145,16 @@ impl<L: Layout> Volume<L> {
             Some((inode, _)) => self.parent_hit(inode, target_moves).await?,
             None => None,
         };
+        let mut renamed = Renamed { source: Rc::clone(&source), target: None, gone: None };
+        renamed.target = target.as_ref().map(|(inode, _)| Rc::clone(inode));
         let m =
             Move { from, to, source, source_hit, target, to_name, source_parent, target_parent };
-        match how {
+        renamed.gone = match how {
             RenameMode::Exchange => self.exchange(m).await,
             RenameMode::Whiteout => self.whiteout(m, from_name, cred).await,
             _ => self.replace(m, from_name, None).await,
-        }
+        }?;
+        Ok(Some(renamed))
     }
 
     /// The entry for its parent of a directory that moves to another one.

@@ -51,7 +51,7 @@ fn decode(mut raw: &[u8]) -> Option<Attributes> {
 impl<L: Layout> Volume<L> {
     fn check_xattrs(&self) -> Result<()> {
         match self.core.shape.pointer {
-            PointerFormat::Wide => Ok(()),
+            PointerFormat::Long | PointerFormat::Wide => Ok(()),
             PointerFormat::Narrow => {
                 Err(FsError::NotSupported("the classic profile has no extended attributes"))
             }

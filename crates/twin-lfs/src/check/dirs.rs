@@ -110,7 +110,7 @@ impl Checker<'_> {
     fn dir_format(&self) -> Format {
         match self.view.sb.shape.pointer {
             PointerFormat::Narrow => Format::Classic,
-            PointerFormat::Wide => Format::Modern,
+            PointerFormat::Long | PointerFormat::Wide => Format::Modern,
         }
     }
 

@@ -212,7 +212,7 @@ impl Checker<'_> {
     pub(super) fn compare_allocated(&mut self, d: &Dinode, found: u64) {
         // The narrow form counts in 32 bits of 512 bytes.
         let same = match self.view.sb.shape.pointer {
-            PointerFormat::Wide => d.allocated == found,
+            PointerFormat::Long | PointerFormat::Wide => d.allocated == found,
             PointerFormat::Narrow => (d.allocated / 512) as u32 == (found / 512) as u32,
         };
         if !same {

@@ -11,8 +11,12 @@ fn rt() -> Rt {
 }
 
 fn disk(rt: &Rt, model: &str, write_cache: bool) -> Builder {
-    let options =
-        model::Options { size: Some(SIZE), write_cache: Some(write_cache), seed: rt.seed() };
+    let options = model::Options {
+        size: Some(SIZE),
+        write_cache: Some(write_cache),
+        seed: rt.seed(),
+        ..Default::default()
+    };
     SimDisk::builder(rt, model::by_name(model).unwrap().build(&options).unwrap())
 }
 

@@ -69,7 +69,13 @@ impl Disk {
     /// # Errors
     /// If the drive cannot have these options.
     pub fn new(name: &'static str, drive: &Drive, options: &Options) -> Result<Disk, ModelError> {
-        let media = Media::new(drive);
+        let mut drive = drive.clone();
+        if let Some((track, cylinder)) = options.skews {
+            for zone in &mut drive.zones {
+                (zone.track_skew, zone.cylinder_skew) = (track, cylinder);
+            }
+        }
+        let media = Media::new(&drive);
         let own = media.sectors().min(drive.blocks.unwrap_or(u64::MAX)) * u64::from(SECTOR);
         let size = chosen_size(name, options, own, SECTOR)?;
         if size > own {
@@ -81,10 +87,10 @@ impl Disk {
         }
         let o = &drive.overhead;
         let overhead = Overhead {
-            read_hit: ms_to_ns(o.read_hit_ms),
-            read_miss: ms_to_ns(o.read_miss_ms),
-            write_after_read: ms_to_ns(o.write_after_read_ms),
-            write_after_write: ms_to_ns(o.write_after_write_ms),
+            read_hit: options.command_ns + ms_to_ns(o.read_hit_ms),
+            read_miss: options.command_ns + ms_to_ns(o.read_miss_ms),
+            write_after_read: options.command_ns + ms_to_ns(o.write_after_read_ms),
+            write_after_write: options.command_ns + ms_to_ns(o.write_after_write_ms),
             read_done: ms_to_ns(o.read_done_ms),
             write_done: ms_to_ns(o.write_done_ms),
         };

@@ -112,6 +112,11 @@ pub struct Options {
     pub write_cache: Option<bool>,
     /// For models that draw random numbers.
     pub seed: u64,
+    /// Mechanical disks: time that each command takes before the drive begins to decode it, in
+    /// nanoseconds: the host's driver and adapter, selection, the command's own bytes.
+    pub command_ns: Nanos,
+    /// Mechanical disks without zones: track and cylinder skew in sectors, in place of the drive's.
+    pub skews: Option<(u32, u32)>,
 }
 
 /// A model cannot be made like this.

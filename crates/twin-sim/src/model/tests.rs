@@ -408,7 +408,7 @@ fn mixed(model: &mut dyn DeviceModel, seed: u64) -> Vec<Time> {
 fn every_model_accounts_for_all_its_time_and_repeats_itself() {
     for entry in registry() {
         for write_cache in [false, true] {
-            let options = Options { write_cache: Some(write_cache), seed: 3, size: None };
+            let options = Options { write_cache: Some(write_cache), seed: 3, ..Default::default() };
             let Ok(mut model) = entry.build(&options) else {
                 assert_eq!(entry.name, "wren-iv");
                 continue;

@@ -125,7 +125,12 @@ mod tests {
     fn log(seed: u64) -> WriteLog {
         let rt = Rt::new(ClockOnly::default(), seed);
         let log = WriteLog::new();
-        let options = crate::model::Options { size: Some(SIZE), write_cache: Some(true), seed };
+        let options = crate::model::Options {
+            size: Some(SIZE),
+            write_cache: Some(true),
+            seed,
+            ..Default::default()
+        };
         let model = crate::model::by_name("jitter").unwrap().build(&options).unwrap();
         let disk = SimDisk::builder(&rt, model).log(&log).start();
         let mut rng = Rng::new(seed);

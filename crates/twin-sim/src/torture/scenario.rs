@@ -205,6 +205,8 @@ impl Scenario {
     /// The layout's settings.
     pub fn lfs(&self) -> LfsSettings {
         LfsSettings {
+            writers_wait: false,
+            lazy_fsync: false,
             eager_indirect: self.eager,
             checkpoint_segments: self.checkpoint,
             checkpoint_age_ns: 2_000 * MILLIS,

@@ -87,6 +87,7 @@ impl World {
             size: Some(platter.size()),
             write_cache: Some(true),
             seed: scenario.seed ^ start.0,
+            ..crate::model::Options::default()
         };
         let model = match crate::model::by_name(name).map(|entry| entry.build(&options)) {
             Ok(Ok(model)) => model,

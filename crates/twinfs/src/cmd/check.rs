@@ -13,6 +13,14 @@ use crate::cli::Check;
 use crate::size::Size;
 
 pub(crate) fn run(args: &Check) -> Outcome {
+    if super::ffs::is_ffs(&args.image) {
+        return super::ffs::check(args);
+    }
+    if args.repair {
+        return Err(
+            "--repair is for FFS volumes: a log-structured one recovers at its next mount".into()
+        );
+    }
     let host = Host::start(HostOptions::default()).map_err(|e| e.to_string())?;
     let image = ImageOptions { read_only: true, ..ImageOptions::default() };
     let device = FileDevice::open(&host, &args.image, &image).map_err(|e| e.to_string())?;

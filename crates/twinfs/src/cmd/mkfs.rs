@@ -8,7 +8,7 @@ use twin_host::{FileDevice, Host, HostOptions, ImageOptions, create_image};
 use twin_lfs::{Lfs, MkfsOptions, read_superblock};
 
 use super::{Outcome, random_bytes, say};
-use crate::cli::{Mkfs, Profile};
+use crate::cli::{Layout, Mkfs, Profile};
 use crate::size::Size;
 
 /// The first bytes of a device, as a device.
@@ -30,13 +30,30 @@ impl BlockDevice for Front {
 }
 
 pub(crate) fn run(args: &Mkfs) -> Outcome {
-    let options = options(args)?;
+    match args.layout {
+        Layout::Lfs => {
+            if args.ordering.is_some() || args.bytes_per_inode.is_some() {
+                return Err("--ordering and --bytes-per-inode are for --layout ffs".into());
+            }
+            let options = options(args)?;
+            with_image(args, |is_new| make(args, &options, is_new))
+        }
+        Layout::Ffs => {
+            let options = super::ffs::options(args)?;
+            with_image(args, |is_new| super::ffs::make(args, &options, is_new))
+        }
+    }
+}
+
+/// Makes the image if it does not exist, then the volume in it; takes back an image of its own if
+/// that fails.
+fn with_image(args: &Mkfs, make: impl FnOnce(bool) -> Result<(), String>) -> Outcome {
     let is_new = !args.image.exists();
     if is_new {
         let size = args.size.ok_or("say how large the new image shall be: --size 4G")?;
         create_image(&args.image, size.0).map_err(|e| e.to_string())?;
     }
-    let made = make(args, &options, is_new);
+    let made = make(is_new);
     if made.is_err() && is_new {
         let _ = std::fs::remove_file(&args.image);
     }
@@ -55,7 +72,10 @@ fn options(args: &Mkfs) -> Result<MkfsOptions, String> {
     };
     let me = (rustix::process::geteuid(), rustix::process::getegid());
     Ok(MkfsOptions {
-        block_size: small(args.block_size, "block-size")?,
+        block_size: match args.block_size {
+            Some(size) => small(size, "block-size")?,
+            None => base.block_size,
+        },
         frag_size: match args.frag_size {
             Some(size) => small(size, "frag-size")?,
             None => base.frag_size,
@@ -70,22 +90,10 @@ fn options(args: &Mkfs) -> Result<MkfsOptions, String> {
 }
 
 fn make(args: &Mkfs, options: &MkfsOptions, is_new: bool) -> Result<(), String> {
-    let host = Host::start(HostOptions::default()).map_err(|e| e.to_string())?;
-    let inner = FileDevice::open(&host, &args.image, &ImageOptions::default());
-    let inner = inner.map_err(|e| e.to_string())?;
-    let whole = inner.info().size;
-    let size = args.size.map_or(whole, |size| size.0);
-    if size > whole {
-        let (size, whole) = (Size(size), Size(whole));
-        return Err(format!("--size {size} is more than {} has: {whole}", args.image.display()));
-    }
-    let device: Rc<dyn BlockDevice> = Rc::new(Front { inner, size });
+    let (host, device) = device(args)?;
     let rt = host.rt().clone();
     let work = async {
-        if !is_new && !args.force && read_superblock(&*device).await.is_ok() {
-            let image = args.image.display();
-            return Err(format!("{image} holds a twinfs volume already: --force overwrites it"));
-        }
+        check_empty(args, &*device, is_new).await?;
         Lfs::mkfs(&rt, Rc::clone(&device), options).await.map_err(|e| e.to_string())
     };
     let sb = host.rt().block_on(work).map_err(|e| e.to_string())??;
@@ -99,4 +107,39 @@ fn make(args: &Mkfs, options: &MkfsOptions, is_new: bool) -> Result<(), String> 
         Size(sb.shape.block_size.into()),
     ))?;
     Ok(())
+}
+
+/// The image or device as large as it was asked for.
+pub(super) fn device(args: &Mkfs) -> Result<(Host, Rc<dyn BlockDevice>), String> {
+    let host = Host::start(HostOptions::default()).map_err(|e| e.to_string())?;
+    let inner = FileDevice::open(&host, &args.image, &ImageOptions::default());
+    let inner = inner.map_err(|e| e.to_string())?;
+    let whole = inner.info().size;
+    let size = args.size.map_or(whole, |size| size.0);
+    if size > whole {
+        let (size, whole) = (Size(size), Size(whole));
+        return Err(format!("--size {size} is more than {} has: {whole}", args.image.display()));
+    }
+    let device: Rc<dyn BlockDevice> = Rc::new(Front { inner, size });
+    Ok((host, device))
+}
+
+/// Refuses an image that holds a volume of any layout, unless that is to be overwritten.
+pub(super) async fn check_empty(
+    args: &Mkfs,
+    device: &dyn BlockDevice,
+    is_new: bool,
+) -> Result<(), String> {
+    if is_new || args.force {
+        return Ok(());
+    }
+    let any = read_superblock(device).await.is_ok()
+        || twin_ffs::format::read_superblock(device).await.is_ok();
+    match any {
+        true => {
+            let image = args.image.display();
+            Err(format!("{image} holds a twinfs volume already: --force overwrites it"))
+        }
+        false => Ok(()),
+    }
 }

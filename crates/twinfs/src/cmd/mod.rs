@@ -1,13 +1,17 @@
 //! The commands, a file each.
 
+mod bench;
 mod check;
 mod compare;
 mod dump;
+mod ffs;
 mod manual;
 mod mkfs;
 mod mount;
+mod presets;
 mod record;
 mod replay;
+mod reproduce;
 mod serving;
 mod stat;
 mod umount;
@@ -33,6 +37,9 @@ pub(crate) fn run(command: Command) -> Outcome {
         Command::Replay(args) => replay::run(&args),
         Command::Compare(args) => compare::run(&args),
         Command::Volume(args) => volume::run(&args),
+        Command::Bench(args) => bench::run(&args),
+        Command::Presets(args) => presets::run(&args),
+        Command::Reproduce(args) => reproduce::run(&args),
         Command::Completions(args) => manual::completions(&args),
         Command::Man(args) => manual::pages(&args),
     }

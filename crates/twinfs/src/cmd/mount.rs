@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::rc::Rc;
 
 use twin_disk::{BlockDevice, DeviceLog, Recorded};
-use twin_fs::{Cpu, Settings, Volume};
+use twin_fs::{Cpu, Layout, Settings, Volume};
 use twin_host::fuse::{Mount as FuseMount, MountOptions, Ready, SessionOptions, in_background};
 use twin_host::{FileDevice, FlightLog, FlightRecorder, Host, HostOptions, ImageOptions, Signals};
 use twin_lab::{CLOSE, FlightSettings};
@@ -33,6 +33,15 @@ pub(crate) fn run(mut args: Mount) -> Outcome {
 
 fn serve_volume(args: &Mount, ready: Ready) -> Result<(), String> {
     twin_host::keep_freed_buffers();
+    if super::ffs::is_ffs(&args.image) {
+        return match super::ffs::open_mount(args) {
+            Ok((place, volume)) => serve_opened(args, ready, place, volume, None),
+            Err(why) => {
+                ready.failed(&why);
+                Err(why)
+            }
+        };
+    }
     let (place, opened) = match open(args) {
         Ok(opened) => opened,
         Err(why) => {
@@ -44,6 +53,17 @@ fn serve_volume(args: &Mount, ready: Ready) -> Result<(), String> {
     if args.foreground && recovered.groups > 0 {
         eprintln!("recovered {} log writes ({})", recovered.groups, Size(recovered.log_bytes));
     }
+    serve_opened(args, ready, place, volume, flight)
+}
+
+/// Serves an open volume of any layout until it is unmounted, then closes it.
+fn serve_opened<L: Layout>(
+    args: &Mount,
+    ready: Ready,
+    place: Place,
+    volume: Rc<Volume<L>>,
+    flight: Option<Rc<FlightRecorder<File>>>,
+) -> Result<(), String> {
     let writeback_cache = !args.write_through && args.record.is_none();
     let options = SessionOptions { writeback_cache, ..SessionOptions::default() };
     let closing = Rc::clone(&volume);
@@ -179,7 +199,11 @@ fn open(args: &Mount) -> Result<(Place, Opened), String> {
         flight: args.flight.clone(),
     };
     let opened = open_volume(&args.image, options)?;
-    let host = opened.host.clone();
+    Ok((place(args, opened.host.clone())?, opened))
+}
+
+/// The place where a volume that is open on a host is to be mounted.
+pub(super) fn place(args: &Mount, host: Host) -> Result<Place, String> {
     let signals = Rc::new(Signals::listen_for_stop(&host).map_err(|e| e.to_string())?);
     let mount_options = MountOptions {
         source: args.image.display().to_string(),
@@ -188,5 +212,5 @@ fn open(args: &Mount) -> Result<(Place, Opened), String> {
         ..MountOptions::default()
     };
     let mount = FuseMount::new(&args.dir, &mount_options).map_err(|e| e.to_string())?;
-    Ok((Place { host, mount, signals }, opened))
+    Ok(Place { host, mount, signals })
 }

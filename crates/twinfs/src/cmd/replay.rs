@@ -63,14 +63,28 @@ fn print(args: &Replay, figures: &[Figures]) -> Outcome {
 
 /// Replays on the volume in an image, in real time and without FUSE.
 fn for_real(args: &Replay, workload: &Workload, image: &Path) -> Outcome {
+    if super::ffs::is_ffs(image) {
+        let (host, volume) = super::ffs::open_plain(image)?;
+        return replay_on(args, workload, image, &host, &volume);
+    }
     let Opened { host, volume, .. } = open_volume(image, OpenOptions::default())?;
+    replay_on(args, workload, image, &host, &volume)
+}
+
+fn replay_on<L: twin_fs::Layout>(
+    args: &Replay,
+    workload: &Workload,
+    image: &Path,
+    host: &twin_host::Host,
+    volume: &Rc<twin_fs::Volume<L>>,
+) -> Outcome {
     let clock = real_clock();
     let now: Rc<dyn Fn() -> Time> = Rc::new(move || Time((clock() * 1e9) as u64));
     let pace = args.pace.at(args.speed)?;
     let rt = host.rt().clone();
     let work = async {
         let options = Options { pace, clock: Some(now), ..Options::default() };
-        let mut replayer = Replayer::new(&rt, &*volume, options);
+        let mut replayer = Replayer::new(&rt, &**volume, options);
         let population = workload.population().map_err(|e| e.to_string())?;
         replayer.populate(&population).await.map_err(|e| e.to_string())?;
         let mut source = workload.start().map_err(|e| e.to_string())?;

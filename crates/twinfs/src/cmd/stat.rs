@@ -11,6 +11,9 @@ use crate::cli::Stat;
 use crate::size::Size;
 
 pub(crate) fn run(args: &Stat) -> Outcome {
+    if super::ffs::is_ffs(&args.image) {
+        return super::ffs::stat(args);
+    }
     let options = OpenOptions {
         image: ImageOptions { read_only: true, ..ImageOptions::default() },
         settings: Settings { read_only: true, ..Settings::default() },

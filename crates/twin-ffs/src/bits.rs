@@ -1,0 +1,117 @@
+//! Bitmaps in words: the few operations that maps of free space need.
+
+/// A bitmap of a fixed length.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub(crate) struct Bits {
+    words: Vec<u64>,
+    len: u32,
+}
+
+impl Bits {
+    /// All zero.
+    pub(crate) fn new(len: u32) -> Bits {
+        Bits { words: vec![0; (len as usize).div_ceil(64)], len }
+    }
+
+    /// From bytes, the lowest bit of the first byte first. What lies past the end is ignored.
+    pub(crate) fn from_bytes(raw: &[u8], len: u32) -> Bits {
+        let mut bits = Bits::new(len);
+        for (i, &byte) in raw.iter().enumerate().take((len as usize).div_ceil(8)) {
+            bits.words[i / 8] |= u64::from(byte) << (i % 8 * 8);
+        }
+        let rest = len % 64;
+        if rest > 0
+            && let Some(last) = bits.words.last_mut()
+        {
+            *last &= (1 << rest) - 1;
+        }
+        bits
+    }
+
+    /// As bytes.
+    pub(crate) fn to_bytes(&self) -> Vec<u8> {
+        let bytes = self.words.iter().flat_map(|w| w.to_le_bytes());
+        bytes.take((self.len as usize).div_ceil(8)).collect()
+    }
+
+    pub(crate) fn len(&self) -> u32 {
+        self.len
+    }
+
+    pub(crate) fn get(&self, at: u32) -> bool {
+        self.words[at as usize / 64] >> (at % 64) & 1 != 0
+    }
+
+    pub(crate) fn set(&mut self, at: u32, on: bool) {
+        let word = &mut self.words[at as usize / 64];
+        let bit = 1 << (at % 64);
+        *word = if on { *word | bit } else { *word & !bit };
+    }
+
+    /// The `n` (at most 8) bits from `at` on, which do not cross a byte's worth of them.
+    pub(crate) fn group(&self, at: u32, n: u32) -> u8 {
+        (self.words[at as usize / 64] >> (at % 64)) as u8 & mask(n)
+    }
+
+    pub(crate) fn set_group(&mut self, at: u32, n: u32, bits: u8) {
+        let word = &mut self.words[at as usize / 64];
+        *word = *word & !(u64::from(mask(n)) << (at % 64)) | u64::from(bits) << (at % 64);
+    }
+
+    /// The first bit in `from..to` that is set.
+    pub(crate) fn next_set(&self, from: u32, to: u32) -> Option<u32> {
+        self.find(from, to, 0)
+    }
+
+    /// The first bit in `from..to` that is not set.
+    pub(crate) fn next_clear(&self, from: u32, to: u32) -> Option<u32> {
+        self.find(from, to, u64::MAX)
+    }
+
+    fn find(&self, from: u32, to: u32, flip: u64) -> Option<u32> {
+        let to = to.min(self.len);
+        let mut at = from;
+        while at < to {
+            let word = (self.words[at as usize / 64] ^ flip) >> (at % 64);
+            if word != 0 {
+                let found = at + word.trailing_zeros();
+                return (found < to).then_some(found);
+            }
+            at = (at / 64 + 1) * 64;
+        }
+        None
+    }
+
+    pub(crate) fn count(&self) -> u32 {
+        self.words.iter().map(|w| w.count_ones()).sum()
+    }
+}
+
+/// `n` ones, at most 8.
+pub(crate) fn mask(n: u32) -> u8 {
+    ((1u16 << n) - 1) as u8
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bits_are_found_across_words() {
+        let mut bits = Bits::new(200);
+        for at in [3, 64, 130, 199] {
+            bits.set(at, true);
+        }
+        assert_eq!(bits.next_set(4, 200), Some(64));
+        assert_eq!(bits.next_set(65, 130), None);
+        assert_eq!(bits.next_set(131, 1000), Some(199));
+        assert_eq!(bits.next_clear(3, 200), Some(4));
+        assert_eq!(bits.count(), 4);
+        assert_eq!(Bits::from_bytes(&bits.to_bytes(), 200), bits);
+    }
+
+    #[test]
+    fn what_lies_past_the_end_is_ignored() {
+        assert_eq!(Bits::from_bytes(&[255, 255], 9).count(), 9);
+    }
+}

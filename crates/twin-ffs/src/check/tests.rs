@@ -1,0 +1,1 @@
+//! Damage of each kind is found, and a repair leaves nothing to find.

@@ -1,0 +1,134 @@
+//! A cylinder group's maps: one block with counts, rotors and the bitmaps of inodes and fragments.
+//!
+//! Contract: [`CgImage`] is the block as data; what it means in memory is
+//! [`Group`](crate::group::Group). In the modern profile the block has a checksum. Counts and
+//! summaries follow from the bitmaps: they are there for those who read the disk, and a reader
+//! that needs them works them out.
+
+use twin_fs::dinode::{Get, Put};
+use twin_fs::{FsError, Result};
+
+use super::Superblock;
+
+const MAGIC: u32 = u32::from_le_bytes(*b"ffcg");
+/// Clusters up to this many blocks are counted by their length.
+const CLUSTERS: usize = 16;
+/// Bytes before the bitmaps.
+pub const CG_FIXED_BYTES: usize = 192;
+
+/// What is free and used in a group.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CgCounts {
+    /// Directories.
+    pub dirs: u32,
+    /// Whole blocks free.
+    pub free_blocks: u32,
+    /// Inodes free.
+    pub free_inodes: u32,
+    /// Fragments free in blocks that are partly used.
+    pub free_frags: u32,
+}
+
+/// The maps of a cylinder group as they are on disk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CgImage {
+    /// Which group.
+    pub group: u32,
+    /// What is free.
+    pub counts: CgCounts,
+    /// Block of the last allocation, within the group.
+    pub rotor: u32,
+    /// Fragment of the last allocation of fragments.
+    pub frag_rotor: u32,
+    /// Inode of the last allocation.
+    pub inode_rotor: u32,
+    /// Inodes whose blocks have been written: those from here on were never used.
+    pub inodes_written: u32,
+    /// Runs of 1 to 7 free fragments in blocks that are partly used; index 0 is not used.
+    pub frag_runs: [u32; 8],
+    /// Runs of 1, 2, ... free blocks; the last counts all that are longer.
+    pub clusters: [u32; CLUSTERS],
+    /// One bit an inode: 1 if it is used.
+    pub inodes: Vec<u8>,
+    /// One bit a fragment: 1 if it is free.
+    pub free: Vec<u8>,
+}
+
+impl CgImage {
+    /// The block that holds it.
+    pub fn encode(&self, sb: &Superblock) -> Vec<u8> {
+        let mut raw = vec![0; sb.shape.block_size as usize];
+        let mut w = Put { raw: &mut raw, at: 0 };
+        w.u32(MAGIC);
+        w.u32(0);
+        let c = &self.counts;
+        for n in [sb.tag(), self.group, sb.frags_of(self.group), sb.group_inodes] {
+            w.u32(n);
+        }
+        for n in [c.dirs, c.free_blocks, c.free_inodes, c.free_frags] {
+            w.u32(n);
+        }
+        for n in [self.rotor, self.frag_rotor, self.inode_rotor, self.inodes_written] {
+            w.u32(n);
+        }
+        for n in self.frag_runs.iter().chain(&self.clusters) {
+            w.u32(*n);
+        }
+        debug_assert!(w.at <= CG_FIXED_BYTES);
+        let (inodes, free) = (CG_FIXED_BYTES, CG_FIXED_BYTES + self.inodes.len());
+        raw[inodes..free].copy_from_slice(&self.inodes);
+        raw[free..free + self.free.len()].copy_from_slice(&self.free);
+        if sb.shape.pointer.is_modern() {
+            let crc = crc32c::crc32c(&raw[8..]);
+            raw[4..8].copy_from_slice(&crc.to_le_bytes());
+        }
+        raw
+    }
+
+    /// Reads the maps of `group` from their block.
+    ///
+    /// # Errors
+    /// What is wrong with them, and where.
+    pub fn decode(sb: &Superblock, group: u32, raw: &[u8]) -> Result<CgImage> {
+        let at = sb.shape.byte_of(sb.cg_addr(group));
+        let bad = |what: String| Err(FsError::corrupt(at, format!("group {group}: {what}")));
+        if raw.len() < sb.shape.block_size as usize {
+            return bad("too short for its maps".into());
+        }
+        let mut r = Get { raw, at: 0 };
+        if r.u32() != MAGIC {
+            return bad("no maps of a cylinder group here".into());
+        }
+        let crc = r.u32();
+        if sb.shape.pointer.is_modern() && crc != crc32c::crc32c(&raw[8..]) {
+            return bad("the checksum of its maps does not match".into());
+        }
+        let own = [r.u32(), r.u32(), r.u32(), r.u32()];
+        if own != [sb.tag(), group, sb.frags_of(group), sb.group_inodes] {
+            return bad("its maps are those of another group or volume".into());
+        }
+        let [dirs, free_blocks, free_inodes, free_frags] = std::array::from_fn(|_| r.u32());
+        let [rotor, frag_rotor, inode_rotor, inodes_written] = std::array::from_fn(|_| r.u32());
+        let frag_runs = std::array::from_fn(|_| r.u32());
+        let clusters = std::array::from_fn(|_| r.u32());
+        if inodes_written > sb.group_inodes || !inodes_written.is_multiple_of(sb.inodes_per_block())
+        {
+            return bad(format!("{inodes_written} inodes cannot have been written"));
+        }
+        let inodes_len = (sb.group_inodes as usize).div_ceil(8);
+        let free_len = (sb.frags_of(group) as usize).div_ceil(8);
+        let free_at = CG_FIXED_BYTES + inodes_len;
+        Ok(CgImage {
+            group,
+            counts: CgCounts { dirs, free_blocks, free_inodes, free_frags },
+            rotor,
+            frag_rotor,
+            inode_rotor,
+            inodes_written,
+            frag_runs,
+            clusters,
+            inodes: raw[CG_FIXED_BYTES..free_at].to_vec(),
+            free: raw[free_at..free_at + free_len].to_vec(),
+        })
+    }
+}

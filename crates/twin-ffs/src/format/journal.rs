@@ -1,0 +1,218 @@
+//! Journal records: a transaction's blocks, in one piece.
+//!
+//! Contract: the journal is a ring of blocks after two headers. A record is a list of entries and
+//! the blocks that they announce; it counts if the checksums of the list and of every block
+//! match and its number is the one that must follow. So one write and one flush commit it, and a
+//! torn record does not count.
+
+use twin_fs::dinode::{Get, Put};
+use twin_fs::{FsError, Ino, Result};
+
+use super::Superblock;
+
+const HEADER_MAGIC: u64 = u64::from_le_bytes(*b"ffsjhead");
+const RECORD_MAGIC: u64 = u64::from_le_bytes(*b"ffsjrec1");
+/// Blocks at the start of the journal that hold its headers, written in turn.
+pub const JOURNAL_HEADERS: u64 = 2;
+/// Bytes of a record before its entries.
+pub const RECORD_FIXED_BYTES: usize = 48;
+const ENTRY_BYTES: usize = 16;
+
+/// Where replay starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct JournalHeader {
+    /// Counts headers: the higher of the two counts.
+    pub number: u64,
+    /// The number of the first record that may be needed.
+    pub first_record: u64,
+    /// Its block within the ring.
+    pub tail: u64,
+}
+
+impl JournalHeader {
+    /// As bytes: a sector.
+    pub fn encode(&self, sb: &Superblock) -> Vec<u8> {
+        let mut raw = vec![0; 512];
+        let mut w = Put { raw: &mut raw, at: 0 };
+        w.u64(HEADER_MAGIC);
+        w.u32(0);
+        w.u32(sb.tag());
+        for n in [self.number, self.first_record, self.tail] {
+            w.u64(n);
+        }
+        let crc = crc32c::crc32c(&raw[12..]);
+        raw[8..12].copy_from_slice(&crc.to_le_bytes());
+        raw
+    }
+
+    /// Reads a header found at byte `at`.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn decode(sb: &Superblock, raw: &[u8], at: u64) -> Result<JournalHeader> {
+        let raw = raw.get(..512).ok_or(FsError::corrupt(at, "too short for a header"))?;
+        let mut r = Get { raw, at: 0 };
+        if r.u64() != HEADER_MAGIC || r.u32() != crc32c::crc32c(&raw[12..]) || r.u32() != sb.tag() {
+            return Err(FsError::corrupt(at, "the journal's header is not readable"));
+        }
+        Ok(JournalHeader { number: r.u64(), first_record: r.u64(), tail: r.u64() })
+    }
+}
+
+/// What an entry of a record says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EntryKind {
+    /// A block follows: `len` bytes for the address, and their CRC-32C.
+    Block {
+        /// Bytes, whole fragments.
+        len: u32,
+        /// Their checksum.
+        crc: u32,
+    },
+    /// What earlier records say of this address is void: it was freed.
+    Revoked,
+    /// An inode, its number in place of an address, needs work after a crash.
+    Orphan,
+}
+
+/// An entry of a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Address in fragments, or an inode number.
+    pub addr: u64,
+    /// What is said of it.
+    pub kind: EntryKind,
+}
+
+/// A transaction without its blocks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// Its number: one more than that of the record before.
+    pub number: u64,
+    /// What it says, in the order in which the blocks follow.
+    pub entries: Vec<Entry>,
+}
+
+/// Blocks of `block_size` that a record takes with this many entries, of which `blocks` announce
+/// a block each.
+pub fn record_blocks(sb: &Superblock, entries: usize, blocks: usize) -> u64 {
+    list_blocks(sb, entries) + blocks as u64
+}
+
+fn list_blocks(sb: &Superblock, entries: usize) -> u64 {
+    let bytes = RECORD_FIXED_BYTES + entries * ENTRY_BYTES;
+    bytes.div_ceil(sb.shape.block_size as usize) as u64
+}
+
+impl Record {
+    /// Blocks of the list at the start of the record.
+    pub fn list_blocks(&self, sb: &Superblock) -> u64 {
+        list_blocks(sb, self.entries.len())
+    }
+
+    /// Blocks that follow the list.
+    pub fn block_count(&self) -> usize {
+        self.entries.iter().filter(|e| matches!(e.kind, EntryKind::Block { .. })).count()
+    }
+
+    /// Orphans.
+    pub fn orphans(&self) -> impl Iterator<Item = Ino> + '_ {
+        self.entries.iter().filter(|e| e.kind == EntryKind::Orphan).map(|e| e.addr)
+    }
+
+    /// The list as bytes: whole blocks.
+    pub fn encode(&self, sb: &Superblock) -> Vec<u8> {
+        let len = self.list_blocks(sb) as usize * sb.shape.block_size as usize;
+        let mut raw = vec![0; len];
+        let mut w = Put { raw: &mut raw, at: 0 };
+        w.u64(RECORD_MAGIC);
+        w.u32(0);
+        w.u32(sb.tag());
+        w.u64(self.number);
+        w.u32(self.entries.len() as u32);
+        w.u32(0);
+        w.u64(0);
+        w.u64(0);
+        for entry in &self.entries {
+            // Lengths are multiples of 512: the two kinds without a block have other small ones.
+            let (len, crc) = match entry.kind {
+                EntryKind::Block { len, crc } => (len, crc),
+                EntryKind::Revoked => (1, 0),
+                EntryKind::Orphan => (2, 0),
+            };
+            w.u64(entry.addr);
+            w.u32(len);
+            w.u32(crc);
+        }
+        let crc = crc32c::crc32c(&raw[12..]);
+        raw[8..12].copy_from_slice(&crc.to_le_bytes());
+        raw
+    }
+
+    /// The blocks of the list of the record whose first block is `raw`, if it is record `number`
+    /// of this volume.
+    pub fn peek(sb: &Superblock, raw: &[u8], number: u64) -> Option<u64> {
+        let mut r = Get { raw: raw.get(..RECORD_FIXED_BYTES)?, at: 0 };
+        let magic = r.u64();
+        let _crc = r.u32();
+        let same = magic == RECORD_MAGIC && r.u32() == sb.tag() && r.u64() == number;
+        let entries = r.u32() as usize;
+        let most = sb.journal_bytes / ENTRY_BYTES as u64;
+        (same && (entries as u64) < most).then(|| list_blocks(sb, entries))
+    }
+
+    /// Reads a list that [`peek`](Self::peek) has found, whole. `None` if it is torn.
+    pub fn decode(sb: &Superblock, raw: &[u8]) -> Option<Record> {
+        let mut r = Get { raw, at: 8 };
+        if r.u32() != crc32c::crc32c(&raw[12..]) {
+            return None;
+        }
+        let _tag = r.u32();
+        let number = r.u64();
+        let count = r.u32() as usize;
+        r.at = RECORD_FIXED_BYTES;
+        let mut entries = Vec::with_capacity(count);
+        for _ in 0..count {
+            let addr = r.u64();
+            let (len, crc) = (r.u32(), r.u32());
+            let kind = match len {
+                1 => EntryKind::Revoked,
+                2 => EntryKind::Orphan,
+                _ => {
+                    let frags = u64::from(len / sb.shape.frag_size);
+                    let whole = len > 0 && len.is_multiple_of(sb.shape.frag_size);
+                    let end = addr.checked_add(frags)?;
+                    let inside = sb.shape.byte_of(end) <= sb.size && len <= sb.shape.block_size;
+                    if !whole || !inside {
+                        return None;
+                    }
+                    EntryKind::Block { len, crc }
+                }
+            };
+            entries.push(Entry { addr, kind });
+        }
+        Some(Record { number, entries })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_survive_the_disk_and_torn_ones_do_not_count() {
+        let sb = crate::format::superblock::tests::sample(64 << 20);
+        let block = |addr| Entry { addr, kind: EntryKind::Block { len: 4096, crc: 9 } };
+        let mut entries: Vec<_> = (0..700).map(|i| block(1000 + i)).collect();
+        entries.push(Entry { addr: 77, kind: EntryKind::Revoked });
+        entries.push(Entry { addr: 5, kind: EntryKind::Orphan });
+        let record = Record { number: 12, entries };
+        let raw = record.encode(&sb);
+        assert_eq!(Record::peek(&sb, &raw, 12), Some(record.list_blocks(&sb)));
+        assert_eq!(Record::peek(&sb, &raw, 13), None);
+        assert_eq!(Record::decode(&sb, &raw), Some(record));
+        let mut torn = raw.clone();
+        torn[raw.len() / 2..].fill(0);
+        assert_eq!(Record::decode(&sb, &torn), None);
+    }
+}

@@ -1,0 +1,18 @@
+//! The bytes on disk: superblock, state, cylinder groups, journal records. `docs/ondisk-ffs.md`
+//! describes them byte by byte; inodes, pointers and directories are those of `twin_fs`.
+
+mod cylinder_group;
+mod journal;
+mod state;
+mod superblock;
+
+pub(crate) use superblock::Plan;
+
+pub use cylinder_group::{CG_FIXED_BYTES, CgCounts, CgImage};
+pub use journal::{
+    Entry, EntryKind, JOURNAL_HEADERS, JournalHeader, RECORD_FIXED_BYTES, Record, record_blocks,
+};
+pub use state::{STATE_AT, STATE_BYTES, State};
+pub use superblock::{
+    Geometry, Profile, SUPERBLOCK_BYTES, Superblock, Tuning, find_replica, read_superblock,
+};

@@ -1,0 +1,76 @@
+//! What changes of a volume as a whole: whether it was closed. One sector, so that it is written
+//! whole or not at all.
+
+use twin_fs::dinode::{Get, Put};
+use twin_fs::{FsError, Result};
+
+use super::Superblock;
+
+/// First byte of the state on the device.
+pub const STATE_AT: u64 = super::SUPERBLOCK_BYTES;
+/// Bytes of the state.
+pub const STATE_BYTES: usize = 512;
+const MAGIC: u64 = u64::from_le_bytes(*b"ffsstate");
+
+/// Whether the volume may be used as it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct State {
+    /// Nobody uses it, and everything is in its place.
+    pub closed: bool,
+    /// How often it was opened for writing.
+    pub opened: u64,
+}
+
+impl State {
+    /// As bytes.
+    pub fn encode(&self, sb: &Superblock) -> Vec<u8> {
+        let mut raw = vec![0; STATE_BYTES];
+        let mut w = Put { raw: &mut raw, at: 0 };
+        w.u64(MAGIC);
+        w.u32(0);
+        w.u32(sb.tag());
+        w.u32(u32::from(self.closed));
+        w.u32(0);
+        w.u64(self.opened);
+        let crc = crc32c::crc32c(&raw[12..]);
+        raw[8..12].copy_from_slice(&crc.to_le_bytes());
+        raw
+    }
+
+    /// Reads it.
+    ///
+    /// # Errors
+    /// What is wrong with it: such a volume counts as not closed.
+    pub fn decode(sb: &Superblock, raw: &[u8]) -> Result<State> {
+        let bad = |what: &str| Err(FsError::corrupt(STATE_AT, what));
+        if raw.len() < STATE_BYTES {
+            return bad("too short for the volume's state");
+        }
+        let raw = &raw[..STATE_BYTES];
+        let mut r = Get { raw, at: 0 };
+        if r.u64() != MAGIC || r.u32() != crc32c::crc32c(&raw[12..]) || r.u32() != sb.tag() {
+            return bad("the volume's state is not readable");
+        }
+        let closed = r.u32();
+        let _ = r.u32();
+        Ok(State { closed: closed == 1, opened: r.u64() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_state_survives_the_disk_and_no_change_of_it_passes() {
+        let sb = crate::format::superblock::tests::sample(64 << 20);
+        let state = State { closed: true, opened: 3 };
+        let raw = state.encode(&sb);
+        assert_eq!(State::decode(&sb, &raw), Ok(state));
+        for bit in 0..STATE_BYTES * 8 {
+            let mut bad = raw.clone();
+            bad[bit / 8] ^= 1 << (bit % 8);
+            assert!(State::decode(&sb, &bad).is_err());
+        }
+    }
+}

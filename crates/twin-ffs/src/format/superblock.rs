@@ -1,0 +1,516 @@
+//! The superblock: what the volume is. Written once by mkfs, at byte 0 and at the start of every
+//! cylinder group.
+//!
+//! Contract: [`Superblock::plan`] is the one place where sizes are worked out and refused, for
+//! mkfs and for what comes from a disk alike. Nothing in it changes while the volume lives; what
+//! changes is in [`State`](super::State).
+
+use twin_disk::{BlockDevice, Class, Io, Origin, gather};
+use twin_fs::dinode::{Get, Put};
+use twin_fs::shape::Shape;
+use twin_fs::{FsError, Ino, Result};
+
+use super::CG_FIXED_BYTES;
+use crate::ordering;
+
+/// Bytes of a superblock.
+pub const SUPERBLOCK_BYTES: u64 = 4096;
+const MAGIC: u64 = u64::from_le_bytes(*b"twinffs1");
+const VERSION: u32 = 1;
+/// Where the journal or the first group starts, in bytes.
+const FRONT_BYTES: u64 = 65_536;
+/// Replicas are looked for in this many first bytes of a device.
+const REPLICA_SEARCH_BYTES: u64 = 1 << 30;
+
+/// The two sets of sizes that a volume can have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Profile {
+    /// 4.4BSD's structures: 128-byte inodes, 4-byte pointers.
+    Classic,
+    /// 64-bit, nanoseconds, checksums over the file system's own structures, indexed directories,
+    /// extended attributes.
+    Modern,
+}
+
+/// The disk as the allocator imagines it, for rotational placement (McKusick, Joy, Leffler and
+/// Fabry 1984, section 3.3). Real ones have hidden theirs for long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Geometry {
+    /// Rotations a minute.
+    pub rpm: u32,
+    /// Sectors of 512 bytes on a track.
+    pub sectors_per_track: u32,
+    /// Tracks of a cylinder.
+    pub tracks_per_cylinder: u32,
+}
+
+impl Geometry {
+    /// Sectors of a cylinder.
+    pub fn sectors_per_cylinder(&self) -> u64 {
+        u64::from(self.sectors_per_track) * u64::from(self.tracks_per_cylinder)
+    }
+}
+
+/// Where the allocator puts things: `tunefs`'s parameters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tuning {
+    /// Percent of the space that is kept free.
+    pub minfree: u32,
+    /// Blocks laid out one after the other before a gap; also the cluster that is read and
+    /// written at once.
+    pub maxcontig: u32,
+    /// The gap, as time in milliseconds.
+    pub rotdelay_ms: u32,
+    /// Cylinders after which rotational positions repeat; 0: positions are not looked at.
+    pub cpc: u32,
+    /// Blocks that a file may take from a group before it has to go on in another one.
+    pub maxbpg: u32,
+    /// Growing fragments take whole blocks and give the rest back, to save copies (4.4BSD's
+    /// "time"); otherwise they take what they need ("space").
+    pub optimize_time: bool,
+}
+
+/// What a volume is: fixed when it is made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Superblock {
+    /// Tells volumes, and two lives of one device, apart.
+    pub uuid: [u8; 16],
+    /// Which structures it has.
+    pub profile: Profile,
+    /// Sizes of blocks and inodes.
+    pub shape: Shape,
+    /// How metadata is ordered: the number on disk of one of [`ordering::registry`].
+    pub ordering: u32,
+    /// Bytes on the device that belong to the volume.
+    pub size: u64,
+    /// First byte of the journal.
+    pub journal_start: u64,
+    /// Bytes of the journal; 0 for none.
+    pub journal_bytes: u64,
+    /// First byte of the first group.
+    pub first_group: u64,
+    /// Fragments of a group; the last one may have fewer.
+    pub group_frags: u32,
+    /// Inodes of a group.
+    pub group_inodes: u32,
+    /// Groups.
+    pub groups: u32,
+    /// The imagined disk.
+    pub geometry: Geometry,
+    /// The allocator's parameters.
+    pub tuning: Tuning,
+}
+
+/// What [`Superblock::plan`] works from.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    pub(crate) uuid: [u8; 16],
+    pub(crate) profile: Profile,
+    pub(crate) shape: Shape,
+    pub(crate) ordering: u32,
+    pub(crate) size: u64,
+    pub(crate) journal_bytes: u64,
+    pub(crate) group_frags: u32,
+    pub(crate) group_inodes: u32,
+    pub(crate) geometry: Geometry,
+    pub(crate) tuning: Tuning,
+}
+
+impl Superblock {
+    /// Works out the places of a volume.
+    ///
+    /// # Errors
+    /// If the sizes do not fit together or the device is too small.
+    pub(crate) fn plan(plan: Plan) -> Result<Superblock> {
+        plan.shape.check()?;
+        check_tuning(&plan)?;
+        let block = u64::from(plan.shape.block_size);
+        if plan.shape.block_size < 4096 {
+            return Err(FsError::Invalid("the block size must be at least 4096 bytes"));
+        }
+        if !plan.journal_bytes.is_multiple_of(block) || plan.journal_bytes > plan.size / 2 {
+            return Err(FsError::Invalid("the journal must be whole blocks and half the volume"));
+        }
+        let first_group = FRONT_BYTES.next_multiple_of(block) + plan.journal_bytes;
+        let frag = u64::from(plan.shape.frag_size);
+        let narrow = !plan.shape.pointer.is_modern();
+        if narrow && plan.size / frag >= u64::from(u32::MAX) {
+            return Err(FsError::Invalid(
+                "the classic profile's addresses have 32 bits: make the volume smaller",
+            ));
+        }
+        let mut sb = Superblock {
+            uuid: plan.uuid,
+            profile: plan.profile,
+            shape: plan.shape,
+            ordering: plan.ordering,
+            size: plan.size,
+            journal_start: FRONT_BYTES.next_multiple_of(block),
+            journal_bytes: plan.journal_bytes,
+            first_group,
+            group_frags: plan.group_frags,
+            group_inodes: plan.group_inodes,
+            groups: 0,
+            geometry: plan.geometry,
+            tuning: plan.tuning,
+        };
+        sb.check_group()?;
+        let frags = plan.size.saturating_sub(first_group) / block * block / frag;
+        let least = sb.group_data_start() + 8 * sb.frags_per_block();
+        let whole = frags / u64::from(sb.group_frags);
+        let rest = frags % u64::from(sb.group_frags);
+        let groups = whole + u64::from(rest >= u64::from(least));
+        if groups == 0 {
+            return Err(FsError::Invalid("the device is too small for a cylinder group"));
+        }
+        sb.groups = u32::try_from(groups).map_err(|_| FsError::Invalid("too many groups"))?;
+        Ok(sb)
+    }
+
+    fn check_group(&self) -> Result<()> {
+        let per_block = self.frags_per_block();
+        if !self.group_frags.is_multiple_of(per_block) {
+            return Err(FsError::Invalid("a group is a whole number of blocks"));
+        }
+        let per = self.inodes_per_block();
+        if self.group_inodes == 0 || !self.group_inodes.is_multiple_of(per) {
+            return Err(FsError::Invalid("a group's inodes fill whole blocks"));
+        }
+        if CgImageLen::of(self) > self.shape.block_size as usize {
+            return Err(FsError::Invalid("a group's maps must fit one block: make groups smaller"));
+        }
+        let least = u64::from(self.group_data_start()) + 8 * u64::from(per_block);
+        if u64::from(self.group_frags) < least {
+            return Err(FsError::Invalid("a group has no room for data beside its inodes"));
+        }
+        Ok(())
+    }
+
+    /// Fragments of a block.
+    pub fn frags_per_block(&self) -> u32 {
+        self.shape.block_size / self.shape.frag_size
+    }
+
+    /// Inodes of a block of the inode table.
+    pub fn inodes_per_block(&self) -> u32 {
+        self.shape.block_size / self.shape.inode_size
+    }
+
+    /// First fragment of a group, from the start of the device.
+    pub fn group_start(&self, group: u32) -> u64 {
+        let first = self.first_group / u64::from(self.shape.frag_size);
+        first + u64::from(group) * u64::from(self.group_frags)
+    }
+
+    /// Fragments of a group: the last one may be short.
+    pub fn frags_of(&self, group: u32) -> u32 {
+        let end = self.size / u64::from(self.shape.block_size) * u64::from(self.frags_per_block());
+        let rest = end.saturating_sub(self.group_start(group));
+        rest.min(self.group_frags.into()) as u32
+    }
+
+    /// The first fragment for data within a group: after a replica of the superblock, the maps
+    /// and the inodes.
+    pub fn group_data_start(&self) -> u32 {
+        (2 + self.group_inodes / self.inodes_per_block()) * self.frags_per_block()
+    }
+
+    /// The group and the fragment within that an address means, if a group has it.
+    pub fn locate(&self, addr: u64) -> Option<(u32, u32)> {
+        let off = addr.checked_sub(self.group_start(0))?;
+        let group = u32::try_from(off / u64::from(self.group_frags)).ok()?;
+        let within = (off % u64::from(self.group_frags)) as u32;
+        (group < self.groups && within < self.frags_of(group)).then_some((group, within))
+    }
+
+    /// The address of a group's maps.
+    pub fn cg_addr(&self, group: u32) -> u64 {
+        self.group_start(group) + u64::from(self.frags_per_block())
+    }
+
+    /// The group that has an inode.
+    pub fn inode_group(&self, ino: Ino) -> u32 {
+        (ino / u64::from(self.group_inodes)) as u32
+    }
+
+    /// Inode numbers of the volume: all below.
+    pub fn inodes(&self) -> u64 {
+        u64::from(self.groups) * u64::from(self.group_inodes)
+    }
+
+    /// Address of the block of the inode table that holds an inode, and its first byte there.
+    pub fn inode_place(&self, ino: Ino) -> (u64, usize) {
+        let index = (ino % u64::from(self.group_inodes)) as u32;
+        let per = self.inodes_per_block();
+        let block = self.group_start(self.inode_group(ino))
+            + u64::from((2 + index / per) * self.frags_per_block());
+        (block, (index % per) as usize * self.shape.inode_size as usize)
+    }
+
+    /// A number that every structure of this volume carries.
+    pub fn tag(&self) -> u32 {
+        crc32c::crc32c(&self.uuid)
+    }
+
+    /// Fragments for data, all groups together.
+    pub fn data_frags(&self) -> u64 {
+        let data = u64::from(self.group_data_start());
+        (0..self.groups).map(|g| u64::from(self.frags_of(g)) - data).sum()
+    }
+
+    /// The superblock as bytes; `group` is whose replica it is, 0 also for the first one.
+    pub fn encode(&self, group: u32) -> Vec<u8> {
+        let mut raw = vec![0; SUPERBLOCK_BYTES as usize];
+        let mut w = Put { raw: &mut raw, at: 0 };
+        w.u64(MAGIC);
+        w.u32(0);
+        w.u32(VERSION);
+        // Feature bits: those that a reader may ignore, those that a writer must know, those that
+        // everyone must know. None are defined yet.
+        for _ in 0..3 {
+            w.u64(0);
+        }
+        for half in self.uuid.as_chunks::<8>().0 {
+            w.u64(u64::from_le_bytes(*half));
+        }
+        w.u32(match self.profile {
+            Profile::Classic => 1,
+            Profile::Modern => 2,
+        });
+        let (g, t) = (&self.geometry, &self.tuning);
+        for n in [
+            self.ordering,
+            self.shape.block_size,
+            self.shape.frag_size,
+            group,
+            self.groups,
+            self.group_frags,
+            self.group_inodes,
+            g.rpm,
+            g.sectors_per_track,
+            g.tracks_per_cylinder,
+            t.minfree,
+            t.maxcontig,
+            t.rotdelay_ms,
+            t.cpc,
+            t.maxbpg,
+            u32::from(t.optimize_time),
+        ] {
+            w.u32(n);
+        }
+        for n in [self.size, self.journal_start, self.journal_bytes, self.first_group] {
+            w.u64(n);
+        }
+        let crc = crc32c::crc32c(&raw[12..]);
+        raw[8..12].copy_from_slice(&crc.to_le_bytes());
+        raw
+    }
+
+    /// Reads a superblock from its bytes, found at byte `at` of a device of `device_size` bytes.
+    ///
+    /// # Errors
+    /// What is wrong, and where.
+    pub fn decode(raw: &[u8], at: u64, device_size: u64) -> Result<Superblock> {
+        if raw.len() < SUPERBLOCK_BYTES as usize {
+            return Err(FsError::corrupt(at, "too short for a superblock"));
+        }
+        let mut r = Get { raw, at: 0 };
+        if r.u64() != MAGIC {
+            return Err(FsError::corrupt(at, "no twinfs FFS superblock here (made by mkfs?)"));
+        }
+        if r.u32() != crc32c::crc32c(&raw[12..SUPERBLOCK_BYTES as usize]) {
+            return Err(FsError::corrupt(at, "the superblock's checksum does not match"));
+        }
+        let version = r.u32();
+        if version != VERSION {
+            let what = format!("format version {version}; this program knows version {VERSION}");
+            return Err(FsError::corrupt(at, what));
+        }
+        let (_may_ignore, must_write, must_know) = (r.u64(), r.u64(), r.u64());
+        if must_write | must_know != 0 {
+            return Err(FsError::corrupt(at, "the volume has features that this program lacks"));
+        }
+        let sb = Superblock::decode_sizes(r, at)?;
+        if sb.size > device_size {
+            let what =
+                format!("the volume has {} bytes but the device only {device_size}", sb.size);
+            return Err(FsError::corrupt(at, what));
+        }
+        Ok(sb)
+    }
+
+    fn decode_sizes(mut r: Get<'_>, at: u64) -> Result<Superblock> {
+        let mut uuid = [0; 16];
+        uuid[..8].copy_from_slice(&r.u64().to_le_bytes());
+        uuid[8..].copy_from_slice(&r.u64().to_le_bytes());
+        let profile = r.u32();
+        let [ordering, block, frag, _group, groups, group_frags, group_inodes] =
+            std::array::from_fn(|_| r.u32());
+        let [rpm, sectors_per_track, tracks_per_cylinder] = std::array::from_fn(|_| r.u32());
+        let [minfree, maxcontig, rotdelay_ms, cpc, maxbpg, time] = std::array::from_fn(|_| r.u32());
+        let [size, journal_start, journal_bytes, first_group] = std::array::from_fn(|_| r.u64());
+        let (profile, shape) = match profile {
+            1 => (Profile::Classic, Shape::classic(block, frag)),
+            2 => (Profile::Modern, Shape::modern_in_place(block, frag)),
+            _ => return Err(FsError::corrupt(at, "unknown profile")),
+        };
+        shape.check()?;
+        let optimize_time = time != 0;
+        let plan = Plan {
+            uuid,
+            profile,
+            shape,
+            ordering,
+            size,
+            journal_bytes,
+            group_frags,
+            group_inodes,
+            geometry: Geometry { rpm, sectors_per_track, tracks_per_cylinder },
+            tuning: Tuning { minfree, maxcontig, rotdelay_ms, cpc, maxbpg, optimize_time },
+        };
+        let planned = Superblock::plan(plan);
+        let sb = planned.map_err(|e| FsError::corrupt(at, format!("impossible sizes: {e}")))?;
+        let same =
+            (sb.groups, sb.journal_start, sb.first_group) == (groups, journal_start, first_group);
+        if !same {
+            return Err(FsError::corrupt(at, "the sizes contradict each other"));
+        }
+        Ok(sb)
+    }
+}
+
+fn check_tuning(plan: &Plan) -> Result<()> {
+    let (g, t) = (&plan.geometry, &plan.tuning);
+    let within = |n: u32, low: u32, high: u32| (low..=high).contains(&n);
+    if !within(g.rpm, 60, 100_000)
+        || !within(g.sectors_per_track, 1, 100_000)
+        || !within(g.tracks_per_cylinder, 1, 1000)
+    {
+        return Err(FsError::Invalid("the imagined disk's geometry is impossible"));
+    }
+    if !within(t.minfree, 0, 50) || !within(t.maxcontig, 1, 4096) || !within(t.maxbpg, 1, 1 << 20) {
+        return Err(FsError::Invalid(
+            "minfree is 0 to 50 percent, maxcontig 1 to 4096 blocks, maxbpg at least 1",
+        ));
+    }
+    if t.rotdelay_ms > 1000 || t.cpc > 1024 {
+        return Err(FsError::Invalid("rotdelay is at most 1000 ms, cpc at most 1024 cylinders"));
+    }
+    match (ordering::by_number(plan.ordering), plan.journal_bytes) {
+        (None, _) => Err(FsError::Invalid("no such ordering")),
+        (Some(entry), 0) if entry.journals() => {
+            Err(FsError::Invalid("this ordering needs a journal"))
+        }
+        (Some(entry), 1..) if !entry.journals() => {
+            Err(FsError::Invalid("this ordering has no journal"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Bytes of a group's maps.
+struct CgImageLen;
+
+impl CgImageLen {
+    fn of(sb: &Superblock) -> usize {
+        CG_FIXED_BYTES
+            + (sb.group_inodes as usize).div_ceil(8)
+            + (sb.group_frags as usize).div_ceil(8)
+    }
+}
+
+async fn read(device: &dyn BlockDevice, at: u64, len: u64) -> Result<Vec<u8>> {
+    let blocks = device.submit(Io::read(at, len, Class::Meta, Origin::Recovery)).await?;
+    Ok(gather(&blocks, 0, len as usize).to_bytes().to_vec())
+}
+
+/// Reads the superblock at the start of the device.
+///
+/// # Errors
+/// What is wrong with it. A replica may help: [`find_replica`].
+pub async fn read_superblock(device: &dyn BlockDevice) -> Result<Superblock> {
+    let size = device.info().size;
+    if size < 2 * FRONT_BYTES {
+        return Err(FsError::corrupt(0, "the device is too small to hold a volume"));
+    }
+    let raw = read(device, 0, SUPERBLOCK_BYTES).await?;
+    Superblock::decode(&raw, 0, size)
+}
+
+/// Looks for a replica of the superblock in the cylinder groups, for when the first one is
+/// damaged.
+///
+/// # Errors
+/// If there is none in the first GiB of the device.
+pub async fn find_replica(device: &dyn BlockDevice) -> Result<Superblock> {
+    const STRIDE: u64 = 1 << 20;
+    let size = device.info().size;
+    let end = size.min(REPLICA_SEARCH_BYTES) / SUPERBLOCK_BYTES * SUPERBLOCK_BYTES;
+    let mut at = 0;
+    while at < end {
+        let len = STRIDE.min(end - at);
+        // A part that cannot be read may lie before the replica.
+        let raw = read(device, at, len).await.unwrap_or_default();
+        for (i, chunk) in raw.chunks_exact(SUPERBLOCK_BYTES as usize).enumerate() {
+            let place = at + i as u64 * SUPERBLOCK_BYTES;
+            if chunk.starts_with(&MAGIC.to_le_bytes())
+                && let Ok(sb) = Superblock::decode(chunk, place, size)
+            {
+                return Ok(sb);
+            }
+        }
+        at += len;
+    }
+    Err(FsError::corrupt(0, "no replica of a superblock found"))
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    pub(crate) fn sample(size: u64) -> Superblock {
+        crate::MkfsOptions::modern([7; 16]).superblock(size, 512).unwrap()
+    }
+
+    #[test]
+    fn a_superblock_survives_the_disk() {
+        let sb = sample(64 << 20);
+        assert_eq!(Superblock::decode(&sb.encode(0), 0, 64 << 20), Ok(sb));
+    }
+
+    #[test]
+    fn a_changed_bit_is_noticed() {
+        let raw = sample(64 << 20).encode(0);
+        for bit in 0..200 * 8 {
+            let mut bad = raw.clone();
+            bad[bit / 8] ^= 1 << (bit % 8);
+            assert!(Superblock::decode(&bad, 0, 64 << 20).is_err());
+        }
+    }
+
+    #[test]
+    fn every_address_belongs_to_one_group() {
+        let sb = sample(70 << 20);
+        for group in 0..sb.groups {
+            let start = sb.group_start(group);
+            assert_eq!(sb.locate(start), Some((group, 0)));
+            let last = start + u64::from(sb.frags_of(group)) - 1;
+            assert_eq!(sb.locate(last), Some((group, sb.frags_of(group) - 1)));
+        }
+        let end = sb.group_start(sb.groups - 1) + u64::from(sb.frags_of(sb.groups - 1));
+        assert_eq!(sb.locate(end), None);
+        assert!(end * u64::from(sb.shape.frag_size) <= sb.size);
+    }
+
+    #[test]
+    fn inodes_lie_before_the_data_of_their_group() {
+        let sb = sample(64 << 20);
+        for ino in [0, 1, 2, sb.inodes() - 1] {
+            let (addr, off) = sb.inode_place(ino);
+            let (group, within) = sb.locate(addr).unwrap();
+            assert_eq!(group, sb.inode_group(ino));
+            assert!(within < sb.group_data_start());
+            assert!(off + sb.shape.inode_size as usize <= sb.shape.block_size as usize);
+        }
+    }
+}

@@ -1,0 +1,380 @@
+//! A cylinder group in memory: its maps, and how a place is found within it.
+//!
+//! Contract: nothing waits. The map of free fragments is the truth; the map of free blocks and all
+//! counts follow from it and are kept with every change. Fragments and blocks are numbered within
+//! the group.
+//!
+//! Sources: `ffs_alloccg`, `ffs_alloccgblk`, `ffs_mapsearch`, `ffs_fragextend`, `ffs_clusteralloc`
+//! and `ffs_nodealloccg` of 4.4BSD, as described in McKusick, Joy, Leffler and Fabry 1984 (section
+//! 3.3) and in "The Design and Implementation of the 4.4BSD Operating System", section 8.2.
+
+use crate::bits::{Bits, mask};
+use crate::format::{CgCounts, CgImage, Superblock};
+
+/// Rotational positions that a track is divided in (4.4BSD's `NRPOS`).
+const ROTATIONAL_POSITIONS: u64 = 8;
+
+/// How a block was found in its group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Found {
+    /// The one that was preferred.
+    Preferred,
+    /// In the same cylinder, soon after it as the disk turns.
+    RotationallyNear,
+    /// The next free one.
+    Next,
+}
+
+/// A cylinder group. See the module.
+#[derive(Clone, Debug)]
+pub(crate) struct Group {
+    pub(crate) index: u32,
+    per_block: u32,
+    /// 1: free.
+    free: Bits,
+    /// 1: all fragments of the block are free.
+    free_blocks: Bits,
+    /// 1: used.
+    inodes: Bits,
+    pub(crate) counts: CgCounts,
+    /// Runs of free fragments in partly used blocks, by length.
+    frag_runs: [u32; 8],
+    pub(crate) rotor: u32,
+    frag_rotor: u32,
+    inode_rotor: u32,
+    pub(crate) inodes_written: u32,
+    /// Differs from what was last written.
+    pub(crate) is_dirty: bool,
+}
+
+impl Group {
+    /// A group in which nothing but its own structures is used.
+    pub(crate) fn empty(sb: &Superblock, index: u32) -> Group {
+        let frags = sb.frags_of(index);
+        let mut free = Bits::new(frags);
+        (sb.group_data_start()..frags).for_each(|at| free.set(at, true));
+        Group::from_maps(sb, index, free, Bits::new(sb.group_inodes))
+    }
+
+    /// A group with these maps. What is said to be free of the group's own structures is not.
+    pub(crate) fn from_maps(sb: &Superblock, index: u32, mut free: Bits, inodes: Bits) -> Group {
+        let (per_block, data_start) = (sb.frags_per_block(), sb.group_data_start());
+        (0..data_start).for_each(|at| free.set(at, false));
+        let blocks = free.len() / per_block;
+        let mut group = Group {
+            index,
+            per_block,
+            free_blocks: Bits::new(blocks),
+            counts: CgCounts { free_inodes: inodes.len() - inodes.count(), ..CgCounts::default() },
+            free,
+            inodes,
+            frag_runs: [0; 8],
+            rotor: data_start / per_block,
+            frag_rotor: data_start,
+            inode_rotor: 0,
+            inodes_written: 0,
+            is_dirty: false,
+        };
+        for block in 0..blocks {
+            group.account(block, 1);
+        }
+        group
+    }
+
+    /// From its block on the disk. The counts are worked out; directories are as it says.
+    pub(crate) fn from_image(sb: &Superblock, image: &CgImage) -> Group {
+        let free = Bits::from_bytes(&image.free, sb.frags_of(image.group));
+        let inodes = Bits::from_bytes(&image.inodes, sb.group_inodes);
+        let mut group = Group::from_maps(sb, image.group, free, inodes);
+        group.counts.dirs = image.counts.dirs;
+        group.inodes_written = image.inodes_written;
+        group.set_rotors(image);
+        group
+    }
+
+    /// Takes over where allocations went last.
+    pub(crate) fn set_rotors(&mut self, image: &CgImage) {
+        self.rotor = image.rotor.min(self.free_blocks.len() - 1);
+        self.frag_rotor = image.frag_rotor.min(self.free.len() - 1);
+        self.inode_rotor = image.inode_rotor.min(self.inodes.len() - 1);
+    }
+
+    /// For its block on the disk, with fragments and inodes that are on it as they are here but
+    /// for those given: fragments that are free there already, inodes that are not used yet.
+    pub(crate) fn to_image(&self, also_free: &[(u32, u32)], not_used: &[u32]) -> CgImage {
+        let mut as_on_disk = self.clone();
+        also_free.iter().for_each(|&(at, n)| as_on_disk.give(at, n));
+        for &index in not_used {
+            as_on_disk.free_inode(index, false);
+        }
+        let g = &as_on_disk;
+        CgImage {
+            group: g.index,
+            counts: g.counts,
+            rotor: g.rotor,
+            frag_rotor: g.frag_rotor,
+            inode_rotor: g.inode_rotor,
+            inodes_written: g.inodes_written,
+            frag_runs: g.frag_runs,
+            clusters: g.clusters(),
+            inodes: g.inodes.to_bytes(),
+            free: g.free.to_bytes(),
+        }
+    }
+
+    /// Runs of free blocks, by length.
+    fn clusters(&self) -> [u32; 16] {
+        let mut counts = [0; 16];
+        let mut at = 0;
+        while let Some(start) = self.free_blocks.next_set(at, u32::MAX) {
+            at = self.free_blocks.next_clear(start, u32::MAX).unwrap_or(self.free_blocks.len());
+            counts[(at - start).min(16) as usize - 1] += 1;
+        }
+        counts
+    }
+
+    /// Adds what a block counts for (`sign` 1) or takes it off (`sign` -1).
+    fn account(&mut self, block: u32, sign: i32) {
+        let bits = self.free.group(block * self.per_block, self.per_block);
+        let add = |n: &mut u32, k: u32| *n = n.wrapping_add_signed(sign * k as i32);
+        if bits == mask(self.per_block) {
+            add(&mut self.counts.free_blocks, 1);
+            self.free_blocks.set(block, sign > 0);
+            return;
+        }
+        add(&mut self.counts.free_frags, bits.count_ones());
+        let mut at = 0;
+        while at < self.per_block {
+            let run = (bits >> at).trailing_ones().min(self.per_block - at);
+            if run > 0 {
+                add(&mut self.frag_runs[run as usize], 1);
+            }
+            at += run + 1;
+        }
+    }
+
+    fn change(&mut self, at: u32, n: u32, free: bool) {
+        let mut at = at;
+        let end = at + n;
+        while at < end {
+            let block = at / self.per_block;
+            let first = at % self.per_block;
+            let count = (self.per_block - first).min(end - at);
+            let bits = self.free.group(block * self.per_block, self.per_block);
+            let these = mask(count) << first;
+            debug_assert!(
+                if free { bits & these == 0 } else { bits & these == these },
+                "group {}: fragments {at}+{count} are {}",
+                self.index,
+                if free { "free already" } else { "not free" }
+            );
+            self.account(block, -1);
+            let bits = if free { bits | these } else { bits & !these };
+            self.free.set_group(block * self.per_block, self.per_block, bits);
+            self.account(block, 1);
+            at += count;
+        }
+        self.is_dirty = true;
+    }
+
+    /// Marks fragments used, which are free.
+    pub(crate) fn take(&mut self, at: u32, n: u32) {
+        self.change(at, n, false);
+    }
+
+    /// Marks fragments free, which are used.
+    pub(crate) fn give(&mut self, at: u32, n: u32) {
+        self.change(at, n, true);
+    }
+
+    /// True if all `n` fragments from `at` on are free.
+    pub(crate) fn is_free(&self, at: u32, n: u32) -> bool {
+        at + n <= self.free.len() && (at..at + n).all(|f| self.free.get(f))
+    }
+
+    /// Free fragments in all.
+    pub(crate) fn free_frags(&self) -> u64 {
+        u64::from(self.counts.free_blocks) * u64::from(self.per_block)
+            + u64::from(self.counts.free_frags)
+    }
+
+    /// Takes a block: the one preferred, one that comes under the head soon after it, or the next
+    /// one in the group. Without a preference, the next one from the rotor on.
+    pub(crate) fn alloc_block(
+        &mut self,
+        sb: &Superblock,
+        pref: Option<u32>,
+    ) -> Option<(u32, Found)> {
+        if self.counts.free_blocks == 0 {
+            return None;
+        }
+        let pref = pref.map(|frag| frag / self.per_block);
+        let (block, found) = match pref {
+            Some(block) if self.free_blocks.get(block) => (block, Found::Preferred),
+            Some(block) => match self.rotationally_near(sb, block) {
+                Some(near) => (near, Found::RotationallyNear),
+                None => (self.next_block(block)?, Found::Next),
+            },
+            None => (self.next_block(self.rotor)?, Found::Next),
+        };
+        if found == Found::Next {
+            self.rotor = block;
+        }
+        self.take(block * self.per_block, self.per_block);
+        Some((block * self.per_block, found))
+    }
+
+    /// The first free block from `from` on, around the end.
+    fn next_block(&self, from: u32) -> Option<u32> {
+        let next = self.free_blocks.next_set(from, u32::MAX);
+        next.or_else(|| self.free_blocks.next_set(0, from))
+    }
+
+    /// A free block in the cylinder of `block`, at its rotational position or as soon as possible
+    /// after it. In place of 4.4BSD's tables of positions, which describe the same order, the
+    /// positions of a cylinder's blocks are worked out.
+    fn rotationally_near(&self, sb: &Superblock, block: u32) -> Option<u32> {
+        if sb.tuning.cpc == 0 {
+            return None;
+        }
+        let sectors = u64::from(sb.shape.block_size / 512);
+        let group_sector = sb.group_start(self.index) * u64::from(sb.shape.frag_size) / 512;
+        let per_cylinder = sb.geometry.sectors_per_cylinder();
+        let per_track = u64::from(sb.geometry.sectors_per_track);
+        let sector_of = |block: u32| group_sector + u64::from(block) * sectors;
+        let position = |block: u32| sector_of(block) % per_track * ROTATIONAL_POSITIONS / per_track;
+        let cylinder = sector_of(block) / per_cylinder;
+        let first = (cylinder * per_cylinder).saturating_sub(group_sector).div_ceil(sectors);
+        let end = ((cylinder + 1) * per_cylinder - group_sector).div_ceil(sectors);
+        let end = end.min(self.free_blocks.len().into()) as u32;
+        let wanted = position(block);
+        let mut best: Option<(u64, u32)> = None;
+        let mut at = first as u32;
+        while let Some(free) = self.free_blocks.next_set(at, end) {
+            let wait = (position(free) + ROTATIONAL_POSITIONS - wanted) % ROTATIONAL_POSITIONS;
+            if best.is_none_or(|(least, _)| wait < least) {
+                best = Some((wait, free));
+            }
+            at = free + 1;
+        }
+        best.map(|(_, block)| block)
+    }
+
+    /// Takes `n` fragments, fewer than a block, in one piece: from a run of free fragments that
+    /// fits best, or, if there is none that is long enough, from a whole block.
+    pub(crate) fn alloc_frags(
+        &mut self,
+        sb: &Superblock,
+        pref: Option<u32>,
+        n: u32,
+    ) -> Option<u32> {
+        let fits = (n..self.per_block).find(|&len| self.frag_runs[len as usize] > 0);
+        let Some(len) = fits else {
+            let (at, _) = self.alloc_block(sb, pref)?;
+            self.give(at + n, self.per_block - n);
+            return Some(at);
+        };
+        let from = pref.unwrap_or(self.frag_rotor) / self.per_block;
+        let at = self.find_run(from, len)?;
+        self.frag_rotor = at;
+        self.take(at, n);
+        Some(at)
+    }
+
+    /// A run of exactly `len` free fragments in a partly used block, from `block` on, around the
+    /// end.
+    fn find_run(&self, block: u32, len: u32) -> Option<u32> {
+        let blocks = self.free_blocks.len();
+        (block..blocks).chain(0..block).find_map(|b| {
+            let bits = self.free.group(b * self.per_block, self.per_block);
+            let mut at = 0;
+            while at < self.per_block {
+                let run = (bits >> at).trailing_ones().min(self.per_block - at);
+                if run == len {
+                    return Some(b * self.per_block + at);
+                }
+                at += run + 1;
+            }
+            None
+        })
+    }
+
+    /// Makes a piece of `old` fragments at `at` one of `new`, where it is. False if what follows
+    /// is used or in another block.
+    pub(crate) fn extend(&mut self, at: u32, old: u32, new: u32) -> bool {
+        let fits = at % self.per_block + new <= self.per_block;
+        let can = fits && self.is_free(at + old, new - old);
+        if can {
+            self.take(at + old, new - old);
+        }
+        can
+    }
+
+    /// The start of `len` free blocks one after the other, the preferred ones if they are free,
+    /// else the next ones. They stay free.
+    pub(crate) fn find_cluster(&self, pref: Option<u32>, len: u32) -> Option<u32> {
+        let from = pref.unwrap_or(self.rotor * self.per_block) / self.per_block;
+        let found = self.cluster_in(from, self.free_blocks.len(), len);
+        found.or_else(|| self.cluster_in(0, from, len)).map(|block| block * self.per_block)
+    }
+
+    fn cluster_in(&self, from: u32, to: u32, len: u32) -> Option<u32> {
+        let mut at = from;
+        while let Some(start) = self.free_blocks.next_set(at, to) {
+            let end = self.free_blocks.next_clear(start, start + len);
+            match end {
+                None if start + len <= self.free_blocks.len() => return Some(start),
+                None => return None,
+                Some(end) => at = end,
+            }
+        }
+        None
+    }
+
+    /// Takes an inode number, as an index: the preferred one or the next one.
+    pub(crate) fn alloc_inode(&mut self, pref: Option<u32>) -> Option<u32> {
+        if self.counts.free_inodes == 0 {
+            return None;
+        }
+        let preferred = pref.filter(|&index| !self.inodes.get(index));
+        let next = || {
+            let after = self.inodes.next_clear(self.inode_rotor, u32::MAX);
+            after.or_else(|| self.inodes.next_clear(0, self.inode_rotor))
+        };
+        let index = preferred.or_else(next)?;
+        self.inode_rotor = index;
+        self.use_inode(index);
+        Some(index)
+    }
+
+    /// Marks an inode used, which is free.
+    pub(crate) fn use_inode(&mut self, index: u32) {
+        debug_assert!(!self.inodes.get(index));
+        self.inodes.set(index, true);
+        self.counts.free_inodes -= 1;
+        self.is_dirty = true;
+    }
+
+    /// Marks an inode free, which is used.
+    pub(crate) fn free_inode(&mut self, index: u32, is_dir: bool) {
+        debug_assert!(self.inodes.get(index));
+        self.inodes.set(index, false);
+        self.counts.free_inodes += 1;
+        self.counts.dirs -= u32::from(is_dir);
+        self.is_dirty = true;
+    }
+
+    pub(crate) fn inode_used(&self, index: u32) -> bool {
+        self.inodes.get(index)
+    }
+
+    #[cfg(test)]
+    fn recounted(&self, sb: &Superblock) -> Group {
+        let mut group = Group::from_maps(sb, self.index, self.free.clone(), self.inodes.clone());
+        group.counts.dirs = self.counts.dirs;
+        group
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,437 @@
+//! Making and opening a volume.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use twin_cache::FileFrames;
+use twin_disk::{Block, BlockDevice, Buf, Class, Io, Origin, gather};
+use twin_fs::shape::Shape;
+use twin_fs::{Core, Cpu, FsError, Picked, ROOT_INO, Result, Settings, Volume};
+use twin_rt::{Rt, join_all};
+
+use crate::dir_placement;
+use crate::ffs::{Ffs, FfsSettings, Sabotage};
+use crate::format::Plan;
+use crate::format::{
+    CgImage, Geometry, JOURNAL_HEADERS, JournalHeader, Profile, STATE_AT, STATE_BYTES,
+    SUPERBLOCK_BYTES, State, Superblock, Tuning, read_superblock,
+};
+use crate::group::Group;
+use crate::journal::{Journal, Live, header_io};
+use crate::ordering::{self, Reuse};
+use crate::replay::{read_header, read_journal};
+use crate::space::Space;
+use crate::write_behind;
+
+/// Requests that are under way at once while groups are read or written.
+const AT_ONCE: usize = 64;
+/// The largest journal that is made unless more is asked for, in bytes.
+const JOURNAL_MOST: u64 = 64 << 20;
+
+/// What a new volume shall be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MkfsOptions {
+    /// Which structures.
+    pub profile: Profile,
+    /// The metadata ordering, by name: one of [`ordering::registry`].
+    pub ordering: String,
+    /// Bytes of a block.
+    pub block_size: u32,
+    /// Bytes of a fragment.
+    pub frag_size: u32,
+    /// Bytes of a cylinder group; `None` for what suits the size of the device.
+    pub group_bytes: Option<u64>,
+    /// Bytes of space for each inode.
+    pub bytes_per_inode: u32,
+    /// Bytes of the journal, if the ordering has one; `None` for what suits.
+    pub journal_bytes: Option<u64>,
+    /// The imagined disk.
+    pub geometry: Geometry,
+    /// The allocator's parameters.
+    pub tuning: Tuning,
+    /// Identifies the volume.
+    pub uuid: [u8; 16],
+    /// Owner and permission bits of the root directory.
+    pub root: (u32, u32, u32),
+}
+
+impl MkfsOptions {
+    /// The modern profile with a journal: 8 KiB blocks in 1 KiB fragments.
+    pub fn modern(uuid: [u8; 16]) -> MkfsOptions {
+        MkfsOptions {
+            profile: Profile::Modern,
+            ordering: ordering::registry()[0].name.into(),
+            block_size: 8192,
+            frag_size: 1024,
+            group_bytes: None,
+            bytes_per_inode: 8192,
+            journal_bytes: None,
+            geometry: Geometry { rpm: 7200, sectors_per_track: 64, tracks_per_cylinder: 16 },
+            tuning: Tuning {
+                minfree: 5,
+                maxcontig: 128,
+                rotdelay_ms: 0,
+                cpc: 0,
+                maxbpg: 2048,
+                optimize_time: true,
+            },
+            uuid,
+            root: (0, 0, 0o755),
+        }
+    }
+
+    /// The classic profile: 4.4BSD's structures with clusters of 64 KiB and no rotational delay,
+    /// written in 4.4BSD's order.
+    pub fn classic(uuid: [u8; 16]) -> MkfsOptions {
+        MkfsOptions {
+            profile: Profile::Classic,
+            ordering: ordering::by_number(2).map_or_else(String::new, |e| e.name.into()),
+            bytes_per_inode: 4096,
+            geometry: Geometry { rpm: 5400, sectors_per_track: 57, tracks_per_cylinder: 14 },
+            tuning: Tuning {
+                minfree: 10,
+                maxcontig: 8,
+                rotdelay_ms: 0,
+                cpc: 0,
+                maxbpg: 2048,
+                optimize_time: true,
+            },
+            ..MkfsOptions::modern(uuid)
+        }
+    }
+
+    /// Works out a volume of `size` bytes on a device with sectors of `sector` bytes.
+    ///
+    /// # Errors
+    /// If the sizes do not fit together.
+    pub fn superblock(&self, size: u64, sector: u32) -> Result<Superblock> {
+        let ordering = ordering::by_name(&self.ordering)
+            .ok_or(FsError::Invalid("no such metadata ordering"))?;
+        let frag_size = self.frag_size.max(sector);
+        let shape = match self.profile {
+            Profile::Classic => Shape::classic(self.block_size, frag_size),
+            Profile::Modern => Shape::modern_in_place(self.block_size, frag_size),
+        };
+        shape.check()?;
+        let block = u64::from(shape.block_size);
+        let group_bytes = self.group_size(&shape, size);
+        let per_block = u64::from(shape.block_size / shape.inode_size);
+        let density = u64::from(self.bytes_per_inode.max(shape.frag_size));
+        let inodes = (group_bytes / density).max(1).next_multiple_of(per_block);
+        let groups = size.div_ceil(group_bytes.max(block));
+        let journal_bytes = match (ordering.journals(), self.journal_bytes) {
+            (false, _) => 0,
+            (true, Some(bytes)) => bytes / block * block,
+            (true, None) => {
+                // A transaction may change the maps of all groups.
+                let least = (4 * groups + 96) * block;
+                (size / 64).min(JOURNAL_MOST).max(least) / block * block
+            }
+        };
+        let plan = Plan {
+            uuid: self.uuid,
+            profile: self.profile,
+            ordering: ordering.number,
+            size,
+            journal_bytes,
+            group_frags: small(group_bytes / u64::from(shape.frag_size))?,
+            group_inodes: small(inodes)?,
+            geometry: self.geometry,
+            tuning: self.tuning,
+            shape,
+        };
+        let sb = Superblock::plan(plan)?;
+        let journal_blocks = sb.journal_bytes / block;
+        if ordering.journals() && journal_blocks < 4 * u64::from(sb.groups) + 64 {
+            return Err(FsError::Invalid("the journal is too small for this many groups"));
+        }
+        Ok(sb)
+    }
+
+    /// Bytes of a group: sixteen of the imagined disk's cylinders in the classic profile, as many
+    /// fragments as its maps have room for in the modern one, but several groups in any case.
+    fn group_size(&self, shape: &Shape, size: u64) -> u64 {
+        let block = u64::from(shape.block_size);
+        let cylinders = 16 * self.geometry.sectors_per_cylinder() * 512;
+        let most = block * 4 * u64::from(shape.frag_size);
+        let default = match self.profile {
+            Profile::Classic => cylinders.min(most),
+            Profile::Modern => most.min(size / 4),
+        };
+        self.group_bytes.unwrap_or(default.max(256 * block)) / block * block
+    }
+}
+
+fn small(n: u64) -> Result<u32> {
+    u32::try_from(n).map_err(|_| FsError::Invalid("a cylinder group is too large"))
+}
+
+/// What opening had to do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Recovered {
+    /// The volume had not been closed.
+    pub was_open: bool,
+    /// Records of the journal that were replayed.
+    pub records: u64,
+    /// Their bytes.
+    pub journal_bytes: u64,
+    /// Files whose removal or truncation was finished.
+    pub orphans: u64,
+    /// What the repair found wrong, where there is no journal.
+    pub repaired: u64,
+    /// Files that the repair gave a name in lost+found.
+    pub rescued: u64,
+}
+
+impl Ffs {
+    /// The layout's state around groups and a journal.
+    fn assemble(
+        sb: Superblock,
+        state: State,
+        settings: FfsSettings,
+        groups: Vec<Group>,
+        journal: Option<Journal>,
+    ) -> Result<Ffs> {
+        let ordering = ordering::by_number(sb.ordering)
+            .ok_or(FsError::Invalid("no such metadata ordering"))?
+            .build();
+        let dir_placement = dir_placement::by_name(&settings.dir_placement)
+            .ok_or(FsError::Invalid("no such directory placement"))?
+            .build();
+        let write_behind = write_behind::by_name(&settings.write_behind)
+            .ok_or(FsError::Invalid("no such write-behind policy"))?
+            .build();
+        let reuse = match settings.sabotage {
+            Sabotage::ReuseAtOnce => Reuse::AtOnce,
+            _ => ordering.reuse(),
+        };
+        Ok(Ffs {
+            space: RefCell::new(Space::new(&sb, groups, reuse)),
+            sb,
+            settings,
+            state: Cell::new(state),
+            ordering,
+            dir_placement,
+            write_behind,
+            tables: FileFrames::new(0),
+            picked: RefCell::default(),
+            orphans: RefCell::default(),
+            writes: Rc::default(),
+            journal,
+            new_maps: RefCell::default(),
+            file_states: RefCell::default(),
+            permitted: Rc::default(),
+            oldest: Cell::new(None),
+            unflushed: Cell::new(false),
+            stats: Cell::default(),
+        })
+    }
+
+    /// Makes a new volume on a device. The superblock is written last: until then the device
+    /// holds no volume.
+    ///
+    /// # Errors
+    /// If the sizes do not fit, or the device fails.
+    pub async fn mkfs(
+        rt: &Rt,
+        device: Rc<dyn BlockDevice>,
+        options: &MkfsOptions,
+    ) -> Result<Superblock> {
+        let info = device.info();
+        let sb = options.superblock(info.size, info.sector)?;
+        erase(&*device).await?;
+        let mut groups: Vec<Group> = (0..sb.groups).map(|g| Group::empty(&sb, g)).collect();
+        if sb.journal_bytes == 0 {
+            // A journal writes a block of inodes whole or not at all. Without one, what lay there
+            // before must not show when a block is torn.
+            groups.iter_mut().for_each(|g| g.inodes_written = sb.group_inodes);
+        }
+        write_groups(&*device, &sb, &groups).await?;
+        let mut journal = None;
+        if sb.journal_bytes > 0 {
+            let header = JournalHeader { number: 1, first_record: 1, tail: 0 };
+            device.submit(header_io(&sb, &header, info.sector)).await?;
+            let none = Live { number: 0, at: 0, len: 0 };
+            journal = Some(Journal::new(&sb, 1, none, std::iter::empty()));
+        }
+        // Numbers 0 and 1 are never given out; the root's is.
+        (0..=ROOT_INO as u32).for_each(|index| groups[0].use_inode(index));
+        let core = Core::new(
+            rt.clone(),
+            Rc::clone(&device),
+            Cpu::none(),
+            sb.shape.clone(),
+            Settings::default(),
+        )?;
+        let state = State { closed: false, opened: 0 };
+        let ffs = Ffs::assemble(sb.clone(), state, FfsSettings::default(), groups, journal)?;
+        let frame = ffs.inode_block(&core, ROOT_INO).await?;
+        ffs.picked.borrow_mut().insert(ROOT_INO, frame);
+        let volume = Volume::new(Rc::clone(&core), ffs)?;
+        volume.make_root(Picked { ino: ROOT_INO, generation: 1 }, options.root.2)?;
+        if let Some(root) = core.cached_inode(ROOT_INO) {
+            let mut d = root.d.borrow_mut();
+            (d.uid, d.gid) = (options.root.0, options.root.1);
+        }
+        volume.close().await?;
+        let raw = Block::Bytes(Buf::copy_of(&sb.encode(0)).freeze());
+        device.submit(Io::write(0, vec![raw], Class::Meta, Origin::Checkpoint)).await?;
+        device.submit(Io::flush(Origin::Checkpoint)).await?;
+        Ok(sb)
+    }
+
+    /// Opens the volume on a device. If it was not closed, a journal is replayed; without one the
+    /// volume is repaired first, as `check` does.
+    ///
+    /// # Errors
+    /// If there is no volume, it is damaged (the error names the place), or it was not closed and
+    /// may not be written.
+    pub async fn open(
+        rt: &Rt,
+        device: Rc<dyn BlockDevice>,
+        cpu: Cpu,
+        settings: Settings,
+        ffs_settings: FfsSettings,
+    ) -> Result<(Rc<Volume<Ffs>>, Recovered)> {
+        let sb = read_superblock(&*device).await?;
+        let state = read_state(&*device, &sb).await?;
+        let mut recovered = Recovered { was_open: !state.closed, ..Recovered::default() };
+        if !state.closed && settings.read_only {
+            return Err(FsError::Invalid(
+                "the volume was not closed: mount it for writing once, or run check --repair",
+            ));
+        }
+        let mut orphans = Vec::new();
+        let mut journal = None;
+        if sb.journal_bytes > 0 && !state.closed {
+            let replay = read_journal(&*device, &sb, ffs_settings.sabotage).await?;
+            replay.write(&*device, &sb).await?;
+            (recovered.records, recovered.journal_bytes) = (replay.records, replay.bytes);
+            let mentioned = replay.mentioned.iter().copied();
+            journal = Some(Journal::new(&sb, replay.header, replay.last, mentioned));
+            orphans = replay.orphans;
+        } else if sb.journal_bytes > 0 {
+            let header = read_header(&*device, &sb).await?;
+            let blocks = sb.journal_bytes / u64::from(sb.shape.block_size) - JOURNAL_HEADERS;
+            let number = header.first_record.wrapping_sub(1);
+            let none = Live { number, at: header.tail % blocks, len: 0 };
+            journal = Some(Journal::new(&sb, header.number, none, std::iter::empty()));
+        } else if !state.closed {
+            // The future of repairing holds that of opening.
+            let mut nobody = |_| {};
+            let repair = crate::check::repair(rt, Rc::clone(&device), &mut nobody);
+            let report = Box::pin(repair).await?;
+            recovered.repaired = report.findings.len() as u64 + report.more_findings;
+            recovered.rescued = report.rescued;
+        }
+        let groups = read_groups(&*device, &sb).await?;
+        let cluster = sb.tuning.maxcontig.saturating_mul(sb.shape.block_size);
+        let read_only = settings.read_only;
+        let settings = Settings { cluster_bytes: cluster, ..settings };
+        let core = Core::new(rt.clone(), device, cpu, sb.shape.clone(), settings)?;
+        let state = State { opened: state.opened + 1, ..state };
+        let ffs = Ffs::assemble(sb, state, ffs_settings, groups, journal)?;
+        ffs.orphans.borrow_mut().extend(&orphans);
+        let volume = Volume::new(core, ffs)?;
+        if !read_only {
+            volume.layout.write_state(&volume.core, false).await?;
+            for ino in orphans {
+                match volume.finish_orphan(ino).await {
+                    Ok(()) => recovered.orphans += 1,
+                    Err(FsError::NotFound) => {
+                        volume.layout.orphans.borrow_mut().remove(&ino);
+                    }
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        Ok((volume, recovered))
+    }
+
+    /// Notes on the device whether the volume is in use.
+    pub(crate) async fn write_state(&self, core: &Core, closed: bool) -> Result<()> {
+        let state = State { closed, ..self.state.get() };
+        self.state.set(state);
+        for io in [state_io(&self.sb, &state, core.info.sector), Io::flush(Origin::Checkpoint)] {
+            if let Err(error) = core.device.submit(io).await {
+                core.poison(FsError::Io(error));
+            }
+        }
+        core.check_writable()
+    }
+}
+
+/// The volume's state as a request.
+pub(crate) fn state_io(sb: &Superblock, state: &State, sector: u32) -> Io {
+    let mut blocks = vec![Block::Bytes(Buf::copy_of(&state.encode(sb)).freeze())];
+    let padding = (sector as usize).saturating_sub(STATE_BYTES);
+    if padding > 0 {
+        blocks.push(Block::Zero(padding as u32));
+    }
+    Io::write(STATE_AT, blocks, Class::Meta, Origin::Checkpoint)
+}
+
+/// Reads the volume's state. One that cannot be read is that of a volume that was not closed.
+///
+/// # Errors
+/// If the device fails.
+pub async fn read_state(device: &dyn BlockDevice, sb: &Superblock) -> Result<State> {
+    let len = (STATE_BYTES as u64).max(device.info().sector.into());
+    let blocks = device.submit(Io::read(STATE_AT, len, Class::Meta, Origin::Recovery)).await?;
+    let raw = gather(&blocks, 0, STATE_BYTES).to_bytes();
+    Ok(State::decode(sb, &raw).unwrap_or(State { closed: false, opened: 0 }))
+}
+
+/// Overwrites what earlier volumes have left where they would be looked for.
+async fn erase(device: &dyn BlockDevice) -> Result<()> {
+    let size = device.info().size;
+    let end = (size - SUPERBLOCK_BYTES) / SUPERBLOCK_BYTES * SUPERBLOCK_BYTES;
+    for (at, len) in [(0, 2 * SUPERBLOCK_BYTES), (end, SUPERBLOCK_BYTES)] {
+        let zeros = vec![Block::Zero(len as u32)];
+        device.submit(Io::write(at, zeros, Class::Meta, Origin::Checkpoint)).await?;
+    }
+    device.submit(Io::flush(Origin::Checkpoint)).await?;
+    Ok(())
+}
+
+/// Writes a replica of the superblock and the maps of every group.
+async fn write_groups(device: &dyn BlockDevice, sb: &Superblock, groups: &[Group]) -> Result<()> {
+    let block = sb.shape.block_size;
+    for some in groups.chunks(AT_ONCE) {
+        let writes = some.iter().map(|group| {
+            let at = sb.shape.byte_of(sb.group_start(group.index));
+            let mut blocks = vec![Block::Bytes(Buf::copy_of(&sb.encode(group.index)).freeze())];
+            if u64::from(block) > SUPERBLOCK_BYTES {
+                blocks.push(Block::Zero(block - SUPERBLOCK_BYTES as u32));
+            }
+            let raw = group.to_image(&[], &[]).encode(sb);
+            blocks.push(Block::Bytes(Buf::copy_of(&raw).freeze()));
+            blocks.push(Block::Zero(group.inodes_written * sb.shape.inode_size));
+            blocks.retain(|b| !b.is_empty());
+            device.submit(Io::write(at, blocks, Class::Meta, Origin::Checkpoint))
+        });
+        for result in join_all(writes.collect::<Vec<_>>()).await {
+            result?;
+        }
+    }
+    Ok(())
+}
+
+/// Reads the maps of all groups.
+async fn read_groups(device: &dyn BlockDevice, sb: &Superblock) -> Result<Vec<Group>> {
+    let block = sb.shape.block_size as usize;
+    let all: Vec<u32> = (0..sb.groups).collect();
+    let mut groups = Vec::with_capacity(all.len());
+    for some in all.chunks(AT_ONCE) {
+        let reads = some.iter().map(|&group| {
+            let at = sb.shape.byte_of(sb.cg_addr(group));
+            device.submit(Io::read(at, block as u64, Class::Meta, Origin::Recovery))
+        });
+        let results = join_all(reads.collect::<Vec<_>>()).await;
+        for (&group, result) in some.iter().zip(results) {
+            let raw = gather(&result?, 0, block).to_bytes();
+            groups.push(Group::from_image(sb, &CgImage::decode(sb, group, &raw)?));
+        }
+    }
+    Ok(groups)
+}

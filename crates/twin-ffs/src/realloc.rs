@@ -1,0 +1,160 @@
+//! Reallocation: blocks of a file that are about to be written for the first time are moved
+//! together; and what is written as soon as it is there.
+//!
+//! Contract: only blocks that no pointer on the disk leads to are moved, and only in one step.
+//! Source: `ffs_reallocblks` of 4.4BSD; Seltzer et al. 1995, section 3.3; Smith and Seltzer, "A
+//! Comparison of FFS Disk Allocation Policies", USENIX 1996.
+
+use std::ops::Range;
+use std::rc::Rc;
+
+use twin_cache::{Frame, Lbn};
+use twin_disk::Origin;
+use twin_fs::{Core, Inode, Result};
+
+use crate::ffs::Ffs;
+use crate::space::Freed;
+use crate::write_behind::{Block, Push};
+use crate::writes::join_runs;
+
+impl Ffs {
+    /// Moves a file's new blocks together, as far as they form clusters and do not lie so.
+    pub(crate) fn gather_fresh(&self, core: &Core, inode: &Rc<Inode>) {
+        let wants = self.settings.reallocate && self.write_behind.clusters_at_flush();
+        if !wants || !self.space.borrow().has_fresh(inode.ino) {
+            return;
+        }
+        let most = u64::from(self.sb.tuning.maxcontig);
+        let mut run: Range<u64> = 0..0;
+        for frame in inode.frames.dirty_frames().iter().filter(|f| f.lbn() >= 0) {
+            let lbn = frame.lbn() as u64;
+            let movable = self.movable(core, inode, frame).is_some();
+            if movable && lbn == run.end && run.end - run.start < most && !run.is_empty() {
+                run.end += 1;
+                continue;
+            }
+            self.gather(core, inode, run.clone());
+            run = if movable { lbn..lbn + 1 } else { 0..0 };
+        }
+        self.gather(core, inode, run);
+    }
+
+    /// The address of a whole block that may be moved.
+    fn movable(&self, core: &Core, inode: &Inode, frame: &Frame) -> Option<u64> {
+        let ptr = core.resident_ptr(inode, frame.lbn())?;
+        let whole = ptr.len == self.sb.shape.block_size && frame.is_dirty();
+        (whole && self.space.borrow().is_fresh(inode.ino, ptr.addr)).then_some(ptr.addr)
+    }
+
+    /// Moves blocks together. False if that cannot be.
+    pub(crate) fn gather(&self, core: &Core, inode: &Rc<Inode>, range: Range<u64>) -> bool {
+        if range.end < range.start + 2 {
+            return false;
+        }
+        let frames = self.dirty_range(inode, range.start, range.end);
+        let old: Option<Vec<u64>> =
+            frames.iter().map(|frame| self.movable(core, inode, frame)).collect();
+        let Some(old) = old.filter(|old| old.len() as u64 == range.end - range.start) else {
+            return false;
+        };
+        let per_block = self.sb.frags_per_block();
+        if old.windows(2).all(|w| w[1] == w[0] + u64::from(per_block)) {
+            return true;
+        }
+        let wanted = self.wanted(core, inode, range.start as Lbn);
+        let mut space = self.space.borrow_mut();
+        let Some(first) = space.take_cluster(&self.sb, &wanted, old.len() as u32) else {
+            return false;
+        };
+        for (i, (frame, old)) in frames.iter().zip(old).enumerate() {
+            let addr = first + i as u64 * u64::from(per_block);
+            let len = self.sb.shape.block_size;
+            core.set_ptr(inode, frame.lbn(), twin_fs::shape::Ptr { addr, len, crc: 0 });
+            space.free(&self.sb, inode.ino, Freed { addr: old, frags: per_block });
+            space.note_fresh(inode.ino, addr);
+        }
+        true
+    }
+
+    /// Writes what the write-behind policy wants of the blocks that were just written.
+    pub(crate) async fn write_behind(
+        &self,
+        core: &Rc<Core>,
+        inode: &Rc<Inode>,
+        first: u64,
+        end: u64,
+    ) -> Result<()> {
+        let shape = &core.shape;
+        let block = u64::from(shape.block_size);
+        let size = inode.d.borrow().size;
+        for lbn in first..end {
+            // Only blocks that are full go before the flush.
+            let full = (lbn + 1) * block <= size;
+            let ptr = core.resident_ptr(inode, lbn as Lbn).filter(|p| p.is_on_disk());
+            let (true, Some(ptr)) = (full, ptr) else { continue };
+            let written = Block {
+                lbn,
+                addr: ptr.addr,
+                frags: self.sb.frags_per_block().into(),
+                at_end: (lbn + 1) * block == size || lbn + 1 < end,
+                following: self.following(core, inode, lbn, ptr.addr),
+                most: u64::from(self.sb.tuning.maxcontig),
+            };
+            let push = self.ask_write_behind(inode, written);
+            self.push(core, inode, written, push).await?;
+        }
+        Ok(())
+    }
+
+    fn ask_write_behind(&self, inode: &Inode, written: Block) -> Push {
+        let mut states = self.file_states.borrow_mut();
+        self.write_behind.wrote(states.entry(inode.ino).or_default(), written)
+    }
+
+    /// Blocks of the file after this one that follow it on the disk, as far as is in memory.
+    fn following(&self, core: &Core, inode: &Inode, lbn: u64, addr: u64) -> u64 {
+        let per_block = u64::from(self.sb.frags_per_block());
+        let most = u64::from(self.sb.tuning.maxcontig);
+        let follows = |i: &u64| {
+            let next = core.resident_ptr(inode, (lbn + i) as Lbn);
+            next.is_some_and(|p| p.addr == addr + i * per_block)
+        };
+        (1..most).take_while(follows).count() as u64
+    }
+
+    async fn push(
+        &self,
+        core: &Rc<Core>,
+        inode: &Rc<Inode>,
+        written: Block,
+        mut push: Push,
+    ) -> Result<()> {
+        if let Some(range) = push.gather.take() {
+            let moved = self.settings.reallocate && self.gather(core, inode, range.clone());
+            if moved {
+                let addr = core.resident_ptr(inode, written.lbn as Lbn).map_or(0, |p| p.addr);
+                if let Some(state) = self.file_states.borrow_mut().get_mut(&inode.ino) {
+                    state.last_addr = addr;
+                }
+                return Ok(());
+            }
+            // It cannot be: what is there goes as it lies, and a new cluster begins.
+            push.now.push(range.start..range.end - 1);
+            if let Some(state) = self.file_states.borrow_mut().get_mut(&inode.ino) {
+                state.len = 0;
+            }
+            push.now.extend(self.ask_write_behind(inode, written).now);
+        }
+        for range in push.now {
+            let mut pins = Vec::new();
+            for lbn in range.clone() {
+                core.hold_parents(inode, lbn as Lbn, &mut pins).await?;
+            }
+            let frames = self.dirty_range(inode, range.start, range.end);
+            let pieces = frames.iter().filter_map(|f| self.take_block(core, inode, f)).collect();
+            let runs = join_runs(pieces, self.cluster_bytes(core));
+            self.writes.send(core, runs, Origin::WriteBack);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,454 @@
+//! Space: which fragments are whose, what is promised, and what may not be used again yet.
+//!
+//! Contract: nothing waits. `used` counts bytes promised or held by files, as the volume above
+//! does; the groups' maps say what can be taken now. A block that was given up lies in neither
+//! until its space may be used again ([`Reuse`]). Promises are for whole blocks in the worst case,
+//! so that a block that was promised is found, whatever the fragments look like.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use twin_fs::shape::Ptr;
+use twin_fs::{FsError, Ino, Result};
+
+use crate::format::Superblock;
+use crate::group::{Found, Group};
+use crate::ordering::Reuse;
+use crate::preference::{Wanted, preferred};
+use crate::search::{Reach, search};
+
+/// How blocks were found since the volume was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SearchStats {
+    /// Blocks found where they were preferred.
+    pub preferred: u64,
+    /// Blocks found rotationally near.
+    pub rotational: u64,
+    /// Blocks found elsewhere in the preferred group.
+    pub same_group: u64,
+    /// Blocks found by the quadratic rehash.
+    pub quadratic: u64,
+    /// Blocks found by the exhaustive search.
+    pub exhaustive: u64,
+    /// Last blocks that grew where they were.
+    pub extended: u64,
+    /// Last blocks that had to move to grow.
+    pub moved_to_grow: u64,
+    /// Clusters that were moved together before they were written.
+    pub gathered: u64,
+}
+
+/// Fragments that were given up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Freed {
+    pub(crate) addr: u64,
+    pub(crate) frags: u32,
+}
+
+/// See the module.
+pub(crate) struct Space {
+    pub(crate) groups: Vec<Group>,
+    /// Bytes promised or held by files.
+    pub(crate) used: u64,
+    /// The most that `used` may become.
+    pub(crate) limit: u64,
+    /// Blocks beyond promises that are kept free, for pieces that break a block.
+    pub(crate) slack_blocks: u64,
+    rotor: u32,
+    reuse: Reuse,
+    /// Given up but not to be used yet, by the file that had them.
+    pending: BTreeMap<Ino, Vec<Freed>>,
+    /// Taken out of `pending` and on the way to be released.
+    releasing_frags: u64,
+    pending_frags: u64,
+    /// Whole blocks among `pending`.
+    pending_blocks: u64,
+    /// Blocks that no pointer on the disk leads to, by file.
+    fresh: BTreeMap<Ino, BTreeSet<u64>>,
+    /// Files with new data that must be on the disk before what leads to it.
+    pub(crate) unwritten: BTreeSet<Ino>,
+    /// Some group's maps differ from what was last written.
+    pub(crate) maps_dirty: bool,
+    pub(crate) stats: SearchStats,
+    frag_size: u64,
+    per_block: u32,
+    all_frags: u64,
+}
+
+impl Space {
+    pub(crate) fn new(sb: &Superblock, groups: Vec<Group>, reuse: Reuse) -> Space {
+        let frag_size = u64::from(sb.shape.frag_size);
+        let all_frags = sb.data_frags();
+        let blocks = all_frags / u64::from(sb.frags_per_block());
+        let slack_blocks = (blocks / 100).clamp(8, 64).min(blocks / 4);
+        let bytes = all_frags * frag_size;
+        let slack = slack_blocks * u64::from(sb.shape.block_size);
+        let limit = (bytes - bytes * u64::from(sb.tuning.minfree) / 100).min(bytes - slack);
+        let mut space = Space {
+            groups,
+            used: 0,
+            limit,
+            slack_blocks,
+            rotor: 0,
+            reuse,
+            pending: BTreeMap::new(),
+            releasing_frags: 0,
+            pending_frags: 0,
+            pending_blocks: 0,
+            fresh: BTreeMap::new(),
+            unwritten: BTreeSet::new(),
+            maps_dirty: false,
+            stats: SearchStats::default(),
+            frag_size,
+            per_block: sb.frags_per_block(),
+            all_frags,
+        };
+        space.used = space.held_bytes();
+        space
+    }
+
+    fn free_frags(&self) -> u64 {
+        self.groups.iter().map(Group::free_frags).sum()
+    }
+
+    /// Whole blocks that can be taken now.
+    pub(crate) fn free_blocks(&self) -> u64 {
+        self.groups.iter().map(|g| u64::from(g.counts.free_blocks)).sum()
+    }
+
+    /// Bytes that files hold.
+    fn held_bytes(&self) -> u64 {
+        let free = self.free_frags() + self.pending_frags + self.releasing_frags;
+        (self.all_frags - free) * self.frag_size
+    }
+
+    fn block_bytes(&self) -> u64 {
+        self.frag_size * u64::from(self.per_block)
+    }
+
+    /// Promises space: all or nothing.
+    pub(crate) fn promise(&mut self, bytes: u64) -> Result<()> {
+        if bytes == 0 {
+            return Ok(());
+        }
+        if self.used + bytes > self.limit {
+            return Err(FsError::NoSpace);
+        }
+        // Looking at blocks costs more: only where they may be short.
+        let promised = (self.used + bytes).saturating_sub(self.held_bytes());
+        let blocks = promised.div_ceil(self.block_bytes()) + self.slack_blocks / 2;
+        if self.free_blocks() + self.pending_blocks < blocks {
+            return Err(FsError::NoSpace);
+        }
+        self.used += bytes;
+        Ok(())
+    }
+
+    pub(crate) fn unpromise(&mut self, bytes: u64) {
+        debug_assert!(self.used >= bytes, "more space given back than was promised");
+        self.used = self.used.saturating_sub(bytes);
+    }
+
+    /// True if operations that take up to `bytes` find their blocks now.
+    pub(crate) fn has_room(&self, bytes: u64) -> bool {
+        self.free_blocks() >= bytes.div_ceil(self.block_bytes()) + self.slack_blocks
+    }
+
+    /// True if something that was given up waits to be used again.
+    pub(crate) fn has_pending(&self) -> bool {
+        self.pending_frags > 0
+    }
+
+    /// Takes a block or a piece of one near where it should be.
+    pub(crate) fn take(&mut self, sb: &Superblock, wanted: &Wanted, frags: u32) -> Option<u64> {
+        let pref = preferred(sb, &self.groups, wanted, &mut self.rotor);
+        let pref = pref.and_then(|addr| sb.locate(addr));
+        let group = pref.map_or(wanted.home, |(group, _)| group);
+        self.take_near(sb, group, pref.map(|(_, within)| within), frags)
+    }
+
+    /// Takes a block or a piece in a group, at a fragment within if that is given, or else where
+    /// the search leads.
+    fn take_near(
+        &mut self,
+        sb: &Superblock,
+        group: u32,
+        pref: Option<u32>,
+        frags: u32,
+    ) -> Option<u64> {
+        let groups = &mut self.groups;
+        let count = groups.len() as u32;
+        let found = search(count, group, |g, is_preferred| {
+            let group = &mut groups[g as usize];
+            let pref = pref.filter(|_| is_preferred);
+            let (at, how) = if frags == sb.frags_per_block() {
+                group.alloc_block(sb, pref)?
+            } else {
+                (group.alloc_frags(sb, pref, frags)?, Found::Next)
+            };
+            Some((sb.group_start(g) + u64::from(at), how))
+        });
+        let ((addr, how), reach) = found?;
+        self.maps_dirty = true;
+        let stats = &mut self.stats;
+        match (reach, how) {
+            (Reach::Group, Found::Preferred) => stats.preferred += 1,
+            (Reach::Group, Found::RotationallyNear) => stats.rotational += 1,
+            (Reach::Group, Found::Next) => stats.same_group += 1,
+            (Reach::Quadratic, _) => stats.quadratic += 1,
+            (Reach::Exhaustive, _) => stats.exhaustive += 1,
+        }
+        Some(addr)
+    }
+
+    /// Makes a piece of a block larger, where it is or elsewhere.
+    pub(crate) fn grow(
+        &mut self,
+        sb: &Superblock,
+        ino: Ino,
+        old: Ptr,
+        wanted: &Wanted,
+        frags: u32,
+    ) -> Option<u64> {
+        let old_frags = old.len / sb.shape.frag_size;
+        let (group, within) = sb.locate(old.addr)?;
+        if self.groups[group as usize].extend(within, old_frags, frags) {
+            self.maps_dirty = true;
+            self.stats.extended += 1;
+            return Some(old.addr);
+        }
+        let pref = preferred(sb, &self.groups, wanted, &mut self.rotor)
+            .and_then(|addr| sb.locate(addr))
+            .filter(|(g, _)| *g == group)
+            .map(|(_, within)| within);
+        // A file that grows is likely to grow on: a whole block saves it the next move.
+        let whole = self.grows_into_blocks(sb) && frags < self.per_block;
+        let request = if whole { self.per_block } else { frags };
+        let mut addr = self.take_near(sb, group, pref, request);
+        if let (Some(at), true) = (addr, whole) {
+            self.give_now(sb, Freed { addr: at + u64::from(frags), frags: request - frags });
+        } else if whole {
+            addr = self.take_near(sb, group, pref, frags);
+        }
+        let addr = addr?;
+        self.stats.moved_to_grow += 1;
+        self.free(sb, ino, Freed { addr: old.addr, frags: old_frags });
+        self.note_fresh(ino, addr);
+        Some(addr)
+    }
+
+    /// 4.4BSD's `FS_OPTTIME`, unless fragments use up the reserve.
+    fn grows_into_blocks(&self, sb: &Superblock) -> bool {
+        let loose: u64 = self.groups.iter().map(|g| u64::from(g.counts.free_frags)).sum();
+        let minfree = u64::from(sb.tuning.minfree.saturating_sub(2));
+        sb.tuning.optimize_time && loose < self.all_frags * minfree / 100
+    }
+
+    /// Notes that no pointer on the disk leads to a block.
+    pub(crate) fn note_fresh(&mut self, ino: Ino, addr: u64) {
+        self.fresh.entry(ino).or_default().insert(addr);
+    }
+
+    /// True if no pointer on the disk leads to a block.
+    pub(crate) fn is_fresh(&self, ino: Ino, addr: u64) -> bool {
+        self.fresh.get(&ino).is_some_and(|addrs| addrs.contains(&addr))
+    }
+
+    /// True if a file has blocks that no pointer on the disk leads to.
+    pub(crate) fn has_fresh(&self, ino: Ino) -> bool {
+        self.fresh.contains_key(&ino)
+    }
+
+    /// The pointers of a file are on their way to the disk.
+    pub(crate) fn forget_fresh(&mut self, ino: Ino) {
+        self.fresh.remove(&ino);
+    }
+
+    /// All pointers are on their way to the disk.
+    pub(crate) fn forget_all_fresh(&mut self) {
+        self.fresh.clear();
+    }
+
+    /// Gives up fragments of a file. They can be used again when that is safe.
+    pub(crate) fn free(&mut self, sb: &Superblock, ino: Ino, freed: Freed) {
+        let fresh = match self.fresh.get_mut(&ino) {
+            Some(addrs) => {
+                let was = addrs.remove(&freed.addr);
+                if addrs.is_empty() {
+                    self.fresh.remove(&ino);
+                }
+                was
+            }
+            None => false,
+        };
+        self.free_part(sb, ino, freed, fresh);
+    }
+
+    /// The same for the end of a piece that stays, which is `fresh` or not.
+    pub(crate) fn free_part(&mut self, sb: &Superblock, ino: Ino, freed: Freed, fresh: bool) {
+        if fresh || self.reuse == Reuse::AtOnce {
+            return self.give_now(sb, freed);
+        }
+        let Some((group, _)) = sb.locate(freed.addr) else { return };
+        // The maps on the disk change although those here do not.
+        self.groups[group as usize].is_dirty |= self.reuse == Reuse::AfterCommit;
+        self.maps_dirty |= self.reuse == Reuse::AfterCommit;
+        self.pending_frags += u64::from(freed.frags);
+        self.pending_blocks += u64::from(freed.frags == self.per_block);
+        self.pending.entry(ino).or_default().push(freed);
+    }
+
+    fn give_now(&mut self, sb: &Superblock, freed: Freed) {
+        let Some((group, within)) = sb.locate(freed.addr) else { return };
+        self.groups[group as usize].give(within, freed.frags);
+        self.maps_dirty = true;
+    }
+
+    /// What a file gave up so far; whoever takes it releases it.
+    pub(crate) fn take_pending(&mut self, ino: Ino) -> Vec<Freed> {
+        let freed = self.pending.remove(&ino).unwrap_or_default();
+        self.note_taken(&freed);
+        freed
+    }
+
+    /// What all files gave up so far.
+    pub(crate) fn take_all_pending(&mut self) -> Vec<Freed> {
+        let freed: Vec<Freed> = std::mem::take(&mut self.pending).into_values().flatten().collect();
+        self.note_taken(&freed);
+        freed
+    }
+
+    fn note_taken(&mut self, freed: &[Freed]) {
+        for f in freed {
+            self.pending_frags -= u64::from(f.frags);
+            self.pending_blocks -= u64::from(f.frags == self.per_block);
+            self.releasing_frags += u64::from(f.frags);
+        }
+    }
+
+    /// Files that gave something up that may not be used again yet.
+    pub(crate) fn pending_files(&self) -> Vec<Ino> {
+        self.pending.keys().copied().collect()
+    }
+
+    /// What was taken out of `pending` may be used again.
+    pub(crate) fn release(&mut self, sb: &Superblock, freed: Vec<Freed>) {
+        for f in freed {
+            let Some((group, within)) = sb.locate(f.addr) else { continue };
+            self.releasing_frags -= u64::from(f.frags);
+            let group = &mut self.groups[group as usize];
+            let was_dirty = group.is_dirty;
+            group.give(within, f.frags);
+            if self.reuse == Reuse::AfterCommit {
+                // The maps on the disk say so already.
+                group.is_dirty = was_dirty;
+            } else {
+                self.maps_dirty = true;
+            }
+        }
+    }
+
+    /// What has been given up, in a group, by fragment within it.
+    pub(crate) fn pending_by_group(&self, sb: &Superblock) -> BTreeMap<u32, Vec<(u32, u32)>> {
+        let mut all: BTreeMap<u32, Vec<(u32, u32)>> = BTreeMap::new();
+        for f in self.pending.values().flatten() {
+            if let Some((group, within)) = sb.locate(f.addr) {
+                all.entry(group).or_default().push((within, f.frags));
+            }
+        }
+        all
+    }
+
+    /// Takes `len` whole blocks that lie together, near where the first of them should be.
+    pub(crate) fn take_cluster(
+        &mut self,
+        sb: &Superblock,
+        wanted: &Wanted,
+        len: u32,
+    ) -> Option<u64> {
+        let pref = preferred(sb, &self.groups, wanted, &mut self.rotor);
+        let pref = pref.and_then(|addr| sb.locate(addr));
+        let group = pref.map_or(wanted.home, |(group, _)| group);
+        let groups = &mut self.groups;
+        let (addr, _) = search(groups.len() as u32, group, |g, is_preferred| {
+            let group = &mut groups[g as usize];
+            let near = pref.filter(|_| is_preferred).map(|(_, within)| within);
+            let at = group.find_cluster(near, len)?;
+            group.take(at, len * sb.frags_per_block());
+            Some(sb.group_start(g) + u64::from(at))
+        })?;
+        self.maps_dirty = true;
+        self.stats.gathered += 1;
+        Some(addr)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(reuse: Reuse) -> (Superblock, Space) {
+        let sb = crate::MkfsOptions::classic([7; 16]).superblock(64 << 20, 512).unwrap();
+        let groups = (0..sb.groups).map(|g| Group::empty(&sb, g)).collect();
+        let space = Space::new(&sb, groups, reuse);
+        (sb, space)
+    }
+
+    fn first(home: u32) -> Wanted {
+        Wanted { home, lbn: 0, index: 0, indirect: false, before: 0, cluster: 0 }
+    }
+
+    #[test]
+    fn freed_blocks_wait_until_they_may_be_used_again() {
+        let (sb, mut space) = sample(Reuse::AfterCommit);
+        let free = space.free_blocks();
+        let addr = space.take(&sb, &first(0), 8).unwrap();
+        space.free(&sb, 5, Freed { addr, frags: 8 });
+        assert_eq!(space.free_blocks(), free - 1);
+        let freed = space.take_all_pending();
+        space.release(&sb, freed);
+        assert_eq!(space.free_blocks(), free);
+    }
+
+    #[test]
+    fn fresh_blocks_can_be_used_again_at_once() {
+        let (sb, mut space) = sample(Reuse::AfterPointer);
+        let free = space.free_blocks();
+        let addr = space.take(&sb, &first(0), 8).unwrap();
+        space.note_fresh(5, addr);
+        space.free(&sb, 5, Freed { addr, frags: 8 });
+        assert_eq!(space.free_blocks(), free);
+        assert!(!space.has_fresh(5));
+    }
+
+    #[test]
+    fn what_is_promised_is_found_whatever_the_fragments_look_like() {
+        let (sb, mut space) = sample(Reuse::AtOnce);
+        // Single fragments with gaps of seven break every block that is not promised.
+        let mut pieces = Vec::new();
+        while space.promise(1024).is_ok() {
+            let addr = space.take(&sb, &first(0), 1).unwrap();
+            pieces.push(addr);
+            if pieces.len() % 8 != 1 {
+                space.free(&sb, 5, Freed { addr, frags: 1 });
+                space.unpromise(1024);
+                // A neighbour of the one that stays, so that the rest of its block is of no use.
+                let other = space.take(&sb, &first(pieces.len() as u32 % sb.groups), 7).unwrap();
+                pieces.push(other);
+                space.used += 7 * 1024;
+            }
+        }
+        assert!(space.free_blocks() >= space.slack_blocks / 2, "{}", space.free_blocks());
+    }
+
+    #[test]
+    fn a_piece_that_cannot_grow_moves_and_leaves_room_to_grow_on() {
+        let (sb, mut space) = sample(Reuse::AtOnce);
+        let addr = space.take(&sb, &first(0), 2).unwrap();
+        let _neighbour = space.take(&sb, &first(0), 6).unwrap();
+        let old = Ptr { addr, len: 2048, crc: 0 };
+        let moved = space.grow(&sb, 5, old, &first(0), 3).unwrap();
+        assert_ne!(moved, addr);
+        let old = Ptr { addr: moved, len: 3072, crc: 0 };
+        assert_eq!(space.grow(&sb, 5, old, &first(0), 8), Some(moved));
+    }
+}

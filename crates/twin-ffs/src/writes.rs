@@ -1,0 +1,207 @@
+//! Writes under way: blocks are overwritten in place, so two writes of one place must reach the
+//! device in the order in which they were asked.
+//!
+//! Contract: a write has its place in the order from [`Writes::send`] on, which does not wait and
+//! takes the content as it is then. It goes to the device when no earlier write that overlaps it
+//! is under way. The frames that it was taken from stay in memory until the device has it.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use twin_cache::Frame;
+use twin_disk::{Block, Class, Io, Origin};
+use twin_fs::{Core, FsError, Ino};
+use twin_rt::Event;
+
+/// A write: blocks that lie one after the other on the device.
+pub(crate) struct Run {
+    /// First byte.
+    pub(crate) at: u64,
+    pub(crate) blocks: Vec<Block>,
+    pub(crate) held: Vec<Rc<Frame>>,
+    pub(crate) class: Class,
+    /// The file, or 0 for the volume's own structures.
+    pub(crate) ino: Ino,
+}
+
+impl Run {
+    fn len(&self) -> u64 {
+        self.blocks.iter().map(|b| b.len() as u64).sum()
+    }
+
+    /// The first byte after it.
+    pub(crate) fn end(&self) -> u64 {
+        self.at + self.len()
+    }
+}
+
+struct Place {
+    start: u64,
+    end: u64,
+    ino: Ino,
+}
+
+#[derive(Default)]
+struct Order {
+    /// By number, in the order of asking.
+    all: BTreeMap<u64, Place>,
+    /// First byte and number to the end.
+    by_start: BTreeMap<(u64, u64), u64>,
+    /// The longest write so far.
+    longest: u64,
+}
+
+impl Order {
+    /// True if an earlier write overlaps this one.
+    fn is_blocked(&self, number: u64, start: u64, end: u64) -> bool {
+        let from = start.saturating_sub(self.longest);
+        let mut near = self.by_start.range((from, 0)..(end, 0));
+        near.any(|(&(_, other), &other_end)| other < number && other_end > start)
+    }
+}
+
+/// See the module.
+#[derive(Default)]
+pub(crate) struct Writes {
+    order: RefCell<Order>,
+    next: Cell<u64>,
+    changed: Event,
+}
+
+impl Writes {
+    /// Sends writes to the device, each as soon as its place is free. Gives their numbers.
+    pub(crate) fn send(
+        self: &Rc<Self>,
+        core: &Rc<Core>,
+        runs: Vec<Run>,
+        origin: Origin,
+    ) -> Vec<u64> {
+        runs.into_iter().map(|run| self.send_one(core, run, origin)).collect()
+    }
+
+    fn send_one(self: &Rc<Self>, core: &Rc<Core>, run: Run, origin: Origin) -> u64 {
+        let number = self.next.get();
+        self.next.set(number + 1);
+        let (start, end) = (run.at, run.end());
+        let blocked = {
+            let mut order = self.order.borrow_mut();
+            order.longest = order.longest.max(end - start);
+            let blocked = order.is_blocked(number, start, end);
+            order.all.insert(number, Place { start, end, ino: run.ino });
+            order.by_start.insert((start, number), end);
+            blocked
+        };
+        let held = run.held;
+        let io = Io::write(run.at, run.blocks, run.class, origin);
+        let (writes, core2) = (Rc::clone(self), Rc::clone(core));
+        let ready = (!blocked).then(|| core.device.submit(io.clone()));
+        core.rt.spawn("write", async move {
+            let pending = match ready {
+                Some(pending) => pending,
+                None => {
+                    let free = || !writes.order.borrow().is_blocked(number, start, end);
+                    writes.changed.wait_until(free).await;
+                    core2.device.submit(io)
+                }
+            };
+            let result = pending.await;
+            drop(held);
+            if let Err(error) = result {
+                core2.poison(FsError::Io(error));
+            }
+            {
+                let mut order = writes.order.borrow_mut();
+                order.all.remove(&number);
+                order.by_start.remove(&(start, number));
+            }
+            writes.changed.notify();
+        });
+        number
+    }
+
+    /// Waits until the device has these writes.
+    pub(crate) async fn wait(&self, numbers: &[u64]) {
+        let done = || {
+            let order = self.order.borrow();
+            numbers.iter().all(|n| !order.all.contains_key(n))
+        };
+        self.changed.wait_until(done).await;
+    }
+
+    /// Waits until the device has all writes of a file that were sent so far.
+    pub(crate) async fn wait_file(&self, ino: Ino) {
+        let before = self.next.get();
+        let mine = |(_, place): (&u64, &Place)| place.ino == ino;
+        self.changed.wait_until(|| !self.order.borrow().all.range(..before).any(mine)).await;
+    }
+
+    /// Waits until the device has everything that was sent so far.
+    pub(crate) async fn wait_all(&self) {
+        let before = self.next.get();
+        self.changed.wait_until(|| self.order.borrow().all.range(..before).next().is_none()).await;
+    }
+
+    /// Bytes under way.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.order.borrow().all.values().map(|p| p.end - p.start).sum()
+    }
+
+    /// Waits until fewer than `bytes` are under way.
+    pub(crate) async fn wait_below(&self, bytes: u64) {
+        self.changed.wait_until(|| self.bytes() < bytes).await;
+    }
+}
+
+/// Joins pieces to runs where they lie one after the other, up to `most` bytes each. Pieces are
+/// sorted by place.
+pub(crate) fn join_runs(mut pieces: Vec<Run>, most: u64) -> Vec<Run> {
+    pieces.sort_by_key(|p| p.at);
+    let mut runs: Vec<Run> = Vec::with_capacity(pieces.len());
+    for piece in pieces {
+        match runs.last_mut() {
+            Some(run)
+                if run.end() == piece.at
+                    && run.ino == piece.ino
+                    && run.len() + piece.len() <= most =>
+            {
+                run.blocks.extend(piece.blocks);
+                run.held.extend(piece.held);
+                if run.class != piece.class {
+                    run.class = Class::Mixed;
+                }
+            }
+            _ => runs.push(piece),
+        }
+    }
+    runs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn piece(at: u64, len: u32, ino: Ino) -> Run {
+        let blocks = vec![Block::Zero(len)];
+        Run { at, blocks, held: Vec::new(), class: Class::Data, ino }
+    }
+
+    #[test]
+    fn neighbours_go_with_one_request_up_to_the_limit() {
+        let pieces = vec![piece(8192, 4096, 1), piece(0, 4096, 1), piece(4096, 4096, 1)];
+        let runs = join_runs(pieces, 8192);
+        let places: Vec<_> = runs.iter().map(|r| (r.at, r.len())).collect();
+        assert_eq!(places, [(0, 8192), (8192, 4096)]);
+    }
+
+    #[test]
+    fn a_write_waits_for_earlier_ones_of_its_place_only() {
+        let mut order = Order { longest: 4096, ..Order::default() };
+        for (number, start) in [(1, 0), (3, 8192)] {
+            order.by_start.insert((start, number), start + 4096);
+        }
+        assert!(order.is_blocked(2, 2048, 6144));
+        assert!(!order.is_blocked(2, 4096, 12_288), "a later one is in nobody's way");
+        assert!(order.is_blocked(4, 4096, 12_288));
+    }
+}

@@ -1,0 +1,45 @@
+//! 4.4BSD-Lite's `cluster_read` (vfs_cluster.c): nothing is read ahead of a file's first block;
+//! from the second one on a window of blocks behind the one that is read is fetched with it. The
+//! window starts at one block and doubles each time that the reader has used it up, as far as the
+//! blocks follow each other on disk.
+
+use super::{ReadAdvice, ReadPolicy, ReadView};
+
+pub(super) struct Growing;
+
+impl ReadPolicy for Growing {
+    fn advise(&self, view: ReadView) -> ReadAdvice {
+        // `ISSEQREAD`: block 0 never is.
+        let sequential =
+            view.lbn > 0 && view.last.is_some_and(|l| l == view.lbn || l + 1 == view.lbn);
+        if !sequential {
+            return ReadAdvice { now: 1, memory: 0, ..ReadAdvice::default() };
+        }
+        let again = view.last == Some(view.lbn);
+        let window = match view.memory {
+            window if again => window,
+            0 => 1,
+            window => window * 2,
+        };
+        if view.cached {
+            let used_up = view.next_missing <= view.lbn + view.memory.max(1);
+            return match used_up {
+                true => ReadAdvice {
+                    now: 1,
+                    ahead_from: view.next_missing,
+                    ahead: window + 1,
+                    memory: window,
+                },
+                false => ReadAdvice { now: 1, memory: view.memory, ..ReadAdvice::default() },
+            };
+        }
+        match view.run {
+            // Nothing follows on disk: this block, and the next run in the background.
+            1 => ReadAdvice { now: 1, ahead_from: view.lbn + 1, ahead: window, memory: window },
+            run => {
+                let grown = window.min(run - 1);
+                ReadAdvice { now: grown + 1, memory: grown, ..ReadAdvice::default() }
+            }
+        }
+    }
+}

@@ -1,0 +1,312 @@
+//! A benchmark on a directory of the host: real system calls, real time.
+//!
+//! Contract: all work happens in a new directory below the given one, which is removed at the end,
+//! also after an error. What is written is a function of file, generation and offset and does not
+//! compress; whatever is read is compared with it. A phase that writes ends with everything on
+//! disk: `syncfs` and `fsync` of the top directory (on FUSE only the latter reaches the server).
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Barrier, Mutex, PoisonError};
+
+use super::{Act, BenchFailure, Benchmark, Content, How, Mark, Phase, Script, Spans};
+
+/// How caches are emptied.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Cold {
+    /// By the kernel, as root; otherwise they stay warm.
+    #[default]
+    DropCaches,
+    /// By this shell command, as a remount.
+    Command(String),
+    /// Not at all.
+    Never,
+}
+
+/// A directory as a target.
+#[derive(Clone, Debug)]
+pub struct Directory {
+    /// Where.
+    pub path: PathBuf,
+    /// How caches are emptied.
+    pub cold: Cold,
+}
+
+/// Seconds since some instant.
+pub type Clock<'a> = &'a (dyn Fn() -> f64 + Sync);
+
+const DROP_CACHES: &str = "/proc/sys/vm/drop_caches";
+
+impl Directory {
+    /// True if phases begin with cold caches here.
+    pub fn can_be_cold(&self) -> bool {
+        match &self.cold {
+            Cold::DropCaches => OpenOptions::new().write(true).open(DROP_CACHES).is_ok(),
+            Cold::Command(_) => true,
+            Cold::Never => false,
+        }
+    }
+
+    /// Carries out a benchmark.
+    ///
+    /// # Errors
+    /// The first system call that fails, or the first byte that is not what was written.
+    pub fn run(&self, bench: &dyn Benchmark, clock: Clock<'_>) -> Result<Vec<Phase>, BenchFailure> {
+        let top = Top::make(&self.path)?;
+        let spans = Mutex::new(Spans::default());
+        let scripts = bench.users();
+        let start = Barrier::new(scripts.len());
+        let one = |user: usize, script: Script| {
+            let cold = &self.cold;
+            let mut user = User { user, top: &top.0, cold, spans: &spans, clock, open: Vec::new() };
+            start.wait();
+            user.all(script)
+        };
+        let results: Vec<_> = std::thread::scope(|scope| {
+            let handles: Vec<_> = (scripts.into_iter().enumerate())
+                .map(|(user, script)| scope.spawn(move || one(user, script)))
+                .collect();
+            handles.into_iter().map(|h| h.join()).collect()
+        });
+        for result in results {
+            result.unwrap_or_else(|_| Err(BenchFailure("a user's thread ended".into())))?;
+        }
+        Ok(spans.into_inner().unwrap_or_else(PoisonError::into_inner).phases())
+    }
+}
+
+/// The directory of one run.
+struct Top(PathBuf);
+
+impl Top {
+    fn make(parent: &Path) -> Result<Top, BenchFailure> {
+        for number in 0..1000 {
+            let path = parent.join(format!("twinfs-bench-{}-{number}", std::process::id()));
+            match fs::create_dir(&path) {
+                Ok(()) => return Ok(Top(path)),
+                Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(e) => return Err(failure("mkdir", &path, e)),
+            }
+        }
+        Err(BenchFailure(format!("{}: no free name for a directory", parent.display())))
+    }
+}
+
+impl Drop for Top {
+    fn drop(&mut self) {
+        // What a finished run leaves is empty; a failed one may leave files.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn failure(what: &str, path: &Path, error: io::Error) -> BenchFailure {
+    BenchFailure(format!("{what} {}: {error}", path.display()))
+}
+
+struct User<'a> {
+    user: usize,
+    top: &'a Path,
+    cold: &'a Cold,
+    spans: &'a Mutex<Spans>,
+    clock: Clock<'a>,
+    open: Vec<Option<(File, PathBuf)>>,
+}
+
+impl User<'_> {
+    fn all(&mut self, script: Script) -> Result<(), BenchFailure> {
+        let mut buf = Vec::new();
+        script.into_iter().try_for_each(|act| self.act(act, &mut buf))
+    }
+
+    fn mark(&self) -> Mark {
+        Mark { time_s: (self.clock)(), ..Mark::default() }
+    }
+
+    fn spans(&self) -> std::sync::MutexGuard<'_, Spans> {
+        self.spans.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn act(&mut self, act: Act, buf: &mut Vec<u8>) -> Result<(), BenchFailure> {
+        let at = |path: &str| self.top.join(path);
+        match act {
+            Act::Begin(phase) => {
+                let mark = self.mark();
+                self.spans().begin(self.user, phase, mark);
+                Ok(())
+            }
+            Act::End { amount, unit } => {
+                let mark = self.mark();
+                self.spans().end(self.user, mark, amount, unit);
+                Ok(())
+            }
+            Act::MakeDir(path) => {
+                fs::create_dir(at(&path)).map_err(|e| failure("mkdir", &at(&path), e))
+            }
+            Act::RemoveDir(path) => {
+                fs::remove_dir(at(&path)).map_err(|e| failure("rmdir", &at(&path), e))
+            }
+            Act::Unlink(path) => {
+                fs::remove_file(at(&path)).map_err(|e| failure("unlink", &at(&path), e))
+            }
+            Act::Stat { path, size } => match fs::metadata(at(&path)) {
+                Ok(meta) if meta.len() == size => Ok(()),
+                Ok(meta) => Err(BenchFailure(format!("{path} has {} bytes", meta.len()))),
+                Err(e) => Err(failure("stat", &at(&path), e)),
+            },
+            Act::Open { slot, path, how } => self.open(slot, &path, how),
+            Act::Write { slot, off, len, content } => {
+                fill(buf, off, len, content);
+                self.with(slot, "write", |file| file.write_all_at(buf, off))
+            }
+            Act::Read { slot, off, len, content } => {
+                buf.resize(len as usize, 0);
+                self.with(slot, "read", |file| file.read_exact_at(buf, off))?;
+                self.check(slot, buf, off, content)
+            }
+            Act::Fsync { slot } => self.with(slot, "fsync", File::sync_all),
+            Act::Close { slot } => {
+                if let Some(place) = self.open.get_mut(slot) {
+                    *place = None;
+                }
+                Ok(())
+            }
+            Act::SyncAll => self.sync_all(),
+            Act::Cold => self.go_cold(),
+            Act::Compute { .. } => Ok(()),
+        }
+    }
+
+    fn open(&mut self, slot: usize, path: &str, how: How) -> Result<(), BenchFailure> {
+        let path = self.top.join(path);
+        let mut options = OpenOptions::new();
+        match how {
+            How::Read => options.read(true),
+            How::Write => options.read(true).write(true),
+            How::Create => options.read(true).write(true).create_new(true),
+        };
+        let file = options.open(&path).map_err(|e| failure("open", &path, e))?;
+        if self.open.len() <= slot {
+            self.open.resize_with(slot + 1, || None);
+        }
+        self.open[slot] = Some((file, path));
+        Ok(())
+    }
+
+    fn with(
+        &self,
+        slot: usize,
+        what: &str,
+        f: impl FnOnce(&File) -> io::Result<()>,
+    ) -> Result<(), BenchFailure> {
+        match self.open.get(slot) {
+            Some(Some((file, path))) => f(file).map_err(|e| failure(what, path, e)),
+            _ => Err(BenchFailure(format!("{what}: slot {slot} is not open"))),
+        }
+    }
+
+    fn check(
+        &self,
+        slot: usize,
+        got: &[u8],
+        off: u64,
+        content: Content,
+    ) -> Result<(), BenchFailure> {
+        let mut want = Vec::new();
+        fill(&mut want, off, got.len() as u64, content);
+        match got.iter().zip(&want).position(|(a, b)| a != b) {
+            None => Ok(()),
+            Some(i) => self.with(slot, "read", |_| {
+                let what = format!("byte {} is not what was written", off + i as u64);
+                Err(io::Error::other(what))
+            }),
+        }
+    }
+
+    fn sync_all(&self) -> Result<(), BenchFailure> {
+        let top = File::open(self.top).map_err(|e| failure("open", self.top, e))?;
+        rustix::fs::syncfs(&top).map_err(|e| failure("syncfs", self.top, e.into()))?;
+        match rustix::fs::fsync(&top).map_err(io::Error::from) {
+            Ok(()) => Ok(()),
+            // Some file systems cannot sync directories.
+            Err(e)
+                if matches!(e.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported) =>
+            {
+                Ok(())
+            }
+            Err(e) => Err(failure("fsync", self.top, e)),
+        }
+    }
+
+    fn go_cold(&self) -> Result<(), BenchFailure> {
+        match self.cold {
+            Cold::Never => Ok(()),
+            Cold::DropCaches => {
+                self.sync_all()?;
+                let Ok(file) = OpenOptions::new().write(true).open(DROP_CACHES) else {
+                    return Ok(()); // Not root: they stay warm, and the report says so.
+                };
+                file.write_all_at(b"3", 0).map_err(|e| failure("write", DROP_CACHES.as_ref(), e))
+            }
+            Cold::Command(command) => {
+                self.sync_all()?;
+                let status = std::process::Command::new("sh").arg("-c").arg(command).status();
+                match status {
+                    Ok(status) if status.success() => Ok(()),
+                    Ok(status) => Err(BenchFailure(format!("{command}: {status}"))),
+                    Err(e) => Err(BenchFailure(format!("{command}: {e}"))),
+                }
+            }
+        }
+    }
+}
+
+fn mix(mut z: u64) -> u64 {
+    z = z.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+/// The bytes `off..off + len` of a content: in lines of 64 bytes, each from a mixed number.
+fn fill(buf: &mut Vec<u8>, off: u64, len: u64, content: Content) {
+    let base = mix(content.file << 20 ^ content.generation << 56);
+    buf.clear();
+    let (mut line, end) = (off / 64, off + len);
+    while line * 64 < end {
+        let mut word = mix(base ^ line);
+        let from = (off.max(line * 64) - line * 64) as usize;
+        let to = (end.min(line * 64 + 64) - line * 64) as usize;
+        let mut bytes = [0; 64];
+        for piece in bytes.as_chunks_mut::<8>().0 {
+            *piece = word.to_le_bytes();
+            word = word.wrapping_add(0xd134_2543_de82_ef95);
+        }
+        buf.extend_from_slice(&bytes[from..to]);
+        line += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CONTENT: Content = Content { file: 3, generation: 1 };
+
+    #[test]
+    fn a_part_of_a_content_is_cut_from_the_whole() {
+        let (mut whole, mut part) = (Vec::new(), Vec::new());
+        fill(&mut whole, 0, 1000, CONTENT);
+        fill(&mut part, 130, 300, CONTENT);
+        assert_eq!(part, whole[130..430]);
+    }
+
+    #[test]
+    fn generations_differ() {
+        let (mut a, mut b) = (Vec::new(), Vec::new());
+        fill(&mut a, 0, 64, CONTENT);
+        fill(&mut b, 0, 64, Content { generation: 2, ..CONTENT });
+        assert_ne!(a, b);
+    }
+}

@@ -1,0 +1,176 @@
+//! Many files of one size: `small` (Rosenblum and Ousterhout's small-file benchmark) and `sizes`
+//! (Seltzer et al. 1995, section 3: the same amount of data in files of one size after another).
+
+use super::{Act, Benchmark, Content, How, Script};
+
+/// Files in a directory.
+const PER_DIR: u64 = 100;
+const MIB: f64 = (1 << 20) as f64;
+
+/// Creates, reads, rewrites and deletes files of one size.
+#[derive(Clone, Debug)]
+pub(super) struct Files {
+    /// Files.
+    pub(super) count: u64,
+    /// Bytes of each.
+    pub(super) size: u64,
+    /// Bytes of a system call at the most.
+    pub(super) unit: u64,
+    /// Counts bytes and rewrites (`sizes`); otherwise files and attributes (`small`).
+    pub(super) sizes: bool,
+    /// fsync each file that is written in the first two phases too.
+    pub(super) fsync: bool,
+    /// Caches are left alone between phases.
+    pub(super) warm: bool,
+    pub(super) label: String,
+}
+
+/// Files that hold `total` bytes between them, but `least` at least: Seltzer et al. 1995 have
+/// "either 32 MB or ten files, whichever generates more data".
+pub(super) fn count_for(total: u64, size: u64, least: u64) -> u64 {
+    (total / size).max(least).max(1)
+}
+
+fn dir(i: u64) -> String {
+    format!("d{:06}", i / PER_DIR)
+}
+
+fn path(i: u64) -> String {
+    format!("d{:06}/f{:02}", i / PER_DIR, i % PER_DIR)
+}
+
+impl Files {
+    fn pieces(&self) -> impl Iterator<Item = (u64, u64)> + use<> {
+        let (size, unit) = (self.size, self.unit);
+        (0..size.div_ceil(unit)).map(move |k| (k * unit, unit.min(size - k * unit)))
+    }
+
+    fn write(&self, i: u64, generation: u64, how: How, fsync: bool) -> Vec<Act> {
+        let content = Content { file: i, generation };
+        let mut acts = vec![Act::Open { slot: 0, path: path(i), how }];
+        acts.extend(self.pieces().map(|(off, len)| Act::Write { slot: 0, off, len, content }));
+        if fsync {
+            acts.push(Act::Fsync { slot: 0 });
+        }
+        acts.push(Act::Close { slot: 0 });
+        acts
+    }
+
+    fn read(&self, i: u64, generation: u64) -> Vec<Act> {
+        let content = Content { file: i, generation };
+        let mut acts = vec![Act::Open { slot: 0, path: path(i), how: How::Read }];
+        acts.extend(self.pieces().map(|(off, len)| Act::Read { slot: 0, off, len, content }));
+        acts.push(Act::Close { slot: 0 });
+        acts
+    }
+
+    fn amount(&self) -> (f64, &'static str) {
+        match self.sizes {
+            true => (self.count as f64 * self.size as f64 / MIB, "MiB/s"),
+            false => (self.count as f64, "files/s"),
+        }
+    }
+
+    /// A phase: what is done with each file, between its beginning and its end.
+    fn phase(
+        &self,
+        name: &'static str,
+        (amount, unit): (f64, &'static str),
+        sync: bool,
+        each: impl Fn(&Files, u64) -> Vec<Act> + Send + 'static,
+    ) -> Script {
+        let me = self.clone();
+        let end = sync.then_some(Act::SyncAll).into_iter().chain([Act::End { amount, unit }]);
+        let body = (0..self.count).flat_map(move |i| each(&me, i));
+        Box::new([Act::Begin(name)].into_iter().chain(body).chain(end))
+    }
+
+    fn cold(&self) -> Script {
+        Box::new((!self.warm).then_some(Act::Cold).into_iter())
+    }
+
+    fn create(&self) -> Script {
+        self.phase("create", self.amount(), true, |f, i| {
+            let new_dir = i.is_multiple_of(PER_DIR).then(|| Act::MakeDir(dir(i)));
+            let write = f.write(i, 0, How::Create, f.fsync);
+            new_dir.into_iter().chain(write).collect()
+        })
+    }
+
+    fn stat(&self, name: &'static str) -> Script {
+        self.phase(name, self.amount(), false, |f, i| {
+            vec![Act::Stat { path: path(i), size: f.size }]
+        })
+    }
+
+    fn rewrite(&self, name: &'static str, generation: u64, fsync: bool) -> Script {
+        self.phase(name, self.amount(), true, move |f, i| f.write(i, generation, How::Write, fsync))
+    }
+
+    /// Reads some files to see that a rewrite is there; no phase.
+    fn spot_check(&self, generation: u64) -> Script {
+        let me = self.clone();
+        let step = self.count / 16 + 1;
+        let some = (0..self.count).step_by(step as usize);
+        Box::new(some.flat_map(move |i| me.read(i, generation)))
+    }
+
+    fn delete(&self) -> Script {
+        let count = self.count;
+        let dirs = (0..count).step_by(PER_DIR as usize).map(|i| Act::RemoveDir(dir(i)));
+        let unlinks = (0..count).map(|i| Act::Unlink(path(i)));
+        let end = [Act::SyncAll, Act::End { amount: count as f64, unit: "files/s" }];
+        Box::new([Act::Begin("delete")].into_iter().chain(unlinks).chain(dirs).chain(end))
+    }
+}
+
+impl Benchmark for Files {
+    fn label(&self) -> String {
+        self.label.clone()
+    }
+
+    fn users(&self) -> Vec<Script> {
+        let read = self.phase("read", self.amount(), false, |f, i| f.read(i, 0));
+        let mut parts = vec![self.create(), self.cold(), read];
+        if self.sizes {
+            parts.extend([self.cold(), self.rewrite("overwrite", 1, self.fsync)]);
+            parts.extend([self.cold(), self.spot_check(1)]);
+            parts.extend([self.cold(), self.rewrite("overwrite_fsync", 2, true), self.cold()]);
+        } else {
+            parts.extend([self.stat("stat_warm"), self.cold(), self.stat("stat_cold")]);
+        }
+        parts.push(self.delete());
+        vec![Box::new(parts.into_iter().flatten())]
+    }
+
+    fn bytes(&self) -> u64 {
+        self.count * self.size
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_amount_of_data_is_the_papers_for_every_size() {
+        assert_eq!(count_for(32 << 20, 1 << 10, 10), 32_768);
+        assert_eq!(count_for(32 << 20, 4 << 20, 10), 10);
+        assert_eq!(count_for(32 << 20, 32 << 20, 10), 10);
+        assert_eq!(count_for(32 << 20, 8 << 20, 1), 4);
+    }
+
+    #[test]
+    fn a_file_is_written_in_units_and_its_rest() {
+        let files = Files {
+            count: 1,
+            size: 100_000,
+            unit: 65_536,
+            sizes: true,
+            fsync: false,
+            warm: false,
+            label: String::new(),
+        };
+        assert_eq!(files.pieces().collect::<Vec<_>>(), [(0, 65_536), (65_536, 34_464)]);
+    }
+}

@@ -1,0 +1,232 @@
+//! Benchmarks: what they do, as streams of operations, and what drives them.
+//!
+//! A [`Benchmark`] is a description: for each of its users a [`Script`], a stream of [`Act`]s with
+//! phases. Three things can carry it out: a simulated volume under virtual time
+//! ([`simulated`]), and any directory of the host with real system calls ([`directory`]), which
+//! is a mount of ours or of any other file system. [`run`] lets several targets take turns.
+//!
+//! The phases are those of the papers: Rosenblum and Ousterhout 1992 (small and large files),
+//! Seltzer et al. 1995 (files by size, TPC-B), Howard et al. 1988 (Andrew).
+
+mod andrew;
+pub mod directory;
+mod files;
+mod large;
+mod parse;
+mod report;
+mod run;
+pub mod simulated;
+mod tpcb;
+
+pub use parse::{BenchError, help, parse, sweep_sizes};
+pub use report::{json, table as bench_table};
+pub(crate) use run::median;
+pub use run::{Row, Target, run};
+
+/// What a file holds: a function of these two and the offset, so that readers can check it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Content {
+    /// The file.
+    pub file: u64,
+    /// How often it was rewritten.
+    pub generation: u64,
+}
+
+/// How a file is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum How {
+    /// It is there.
+    Read,
+    /// It is there and will be written, without being cut.
+    Write,
+    /// It must not be there.
+    Create,
+}
+
+/// One thing to do. Paths are relative to the top directory, with `/` between their parts; an open
+/// file is known by its slot.
+#[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs)] // The fields are named by what the variants say.
+pub enum Act {
+    /// A phase begins: its time counts from here.
+    Begin(&'static str),
+    /// It ends, having moved so much.
+    End { amount: f64, unit: &'static str },
+    /// Makes a directory.
+    MakeDir(String),
+    /// Removes an empty directory.
+    RemoveDir(String),
+    /// Looks at a file, which has this many bytes.
+    Stat { path: String, size: u64 },
+    /// Removes a file.
+    Unlink(String),
+    /// Opens a file.
+    Open { slot: usize, path: String, how: How },
+    /// Writes. `content`: what, from offset `off` of that content on.
+    Write { slot: usize, off: u64, len: u64, content: Content },
+    /// Reads, and checks.
+    Read { slot: usize, off: u64, len: u64, content: Content },
+    /// Makes a file durable.
+    Fsync { slot: usize },
+    /// Closes a file.
+    Close { slot: usize },
+    /// Makes everything durable.
+    SyncAll,
+    /// Empties the caches, after making everything durable.
+    Cold,
+    /// The program computes: this long on a SparcStation II. Directories leave it out.
+    Compute { ns: u64 },
+}
+
+/// What one user does.
+pub type Script = Box<dyn Iterator<Item = Act> + Send>;
+
+/// A description of a benchmark.
+pub trait Benchmark: Sync + Send {
+    /// What to call it and its settings: `sizes:size=8K`.
+    fn label(&self) -> String;
+    /// What each user does. Users run side by side.
+    fn users(&self) -> Vec<Script>;
+    /// Bytes of data that it has on disk at a time, at the most.
+    fn bytes(&self) -> u64;
+}
+
+/// What a phase took.
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+pub struct Phase {
+    /// Its name.
+    pub phase: &'static str,
+    /// What it moved.
+    pub amount: f64,
+    /// In which unit a second.
+    pub unit: &'static str,
+    /// Seconds from its beginning to its end, of all users.
+    pub seconds: f64,
+    /// Share of the time that the processor was busy; simulated targets only.
+    pub cpu_share: Option<f64>,
+    /// Share of the time that the disk was busy; simulated targets only.
+    pub disk_share: Option<f64>,
+    /// Log writes, or commits of a journal; simulated targets only.
+    pub log_writes: Option<f64>,
+    /// Bytes that the layout wrote; simulated targets only.
+    pub written_bytes: Option<f64>,
+}
+
+impl Phase {
+    /// What it moved in a second.
+    pub fn rate(&self) -> f64 {
+        if self.seconds > 0.0 { self.amount / self.seconds } else { 0.0 }
+    }
+}
+
+/// Begins and ends of phases of all users, as they happen.
+#[derive(Default)]
+pub(crate) struct Spans(Vec<Span>);
+
+#[derive(Clone, Debug)]
+struct Span {
+    user: usize,
+    phase: &'static str,
+    begin: Mark,
+    end: Option<(Mark, f64, &'static str)>,
+}
+
+/// Where the clocks stand, in seconds.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Mark {
+    pub(crate) time_s: f64,
+    pub(crate) cpu_s: Option<f64>,
+    pub(crate) disk_s: Option<f64>,
+    pub(crate) log_writes: Option<f64>,
+    pub(crate) written_bytes: Option<f64>,
+}
+
+impl Spans {
+    pub(crate) fn begin(&mut self, user: usize, phase: &'static str, begin: Mark) {
+        self.0.push(Span { user, phase, begin, end: None });
+    }
+
+    pub(crate) fn end(&mut self, user: usize, mark: Mark, amount: f64, unit: &'static str) {
+        let open = self.0.iter_mut().rev().find(|s| s.user == user && s.end.is_none());
+        if let Some(span) = open {
+            span.end = Some((mark, amount, unit));
+        }
+    }
+
+    /// The phases in the order in which they first began: each from the first user's beginning to
+    /// the last one's end.
+    pub(crate) fn phases(self) -> Vec<Phase> {
+        let mut phases: Vec<(Phase, Mark, Mark)> = Vec::new();
+        for span in self.0 {
+            let Some((end, amount, unit)) = span.end else { continue };
+            match phases.iter_mut().find(|(p, ..)| p.phase == span.phase) {
+                Some((phase, first, last)) => {
+                    phase.amount += amount;
+                    if span.begin.time_s < first.time_s {
+                        *first = span.begin;
+                    }
+                    if end.time_s > last.time_s {
+                        *last = end;
+                    }
+                }
+                None => {
+                    let phase = Phase {
+                        phase: span.phase,
+                        amount,
+                        unit,
+                        seconds: 0.0,
+                        cpu_share: None,
+                        disk_share: None,
+                        log_writes: None,
+                        written_bytes: None,
+                    };
+                    phases.push((phase, span.begin, end));
+                }
+            }
+        }
+        let finish = |(mut phase, first, last): (Phase, Mark, Mark)| {
+            phase.seconds = last.time_s - first.time_s;
+            let share = |a: Option<f64>, b: Option<f64>| Some((b? - a?) / phase.seconds.max(1e-9));
+            phase.cpu_share = share(first.cpu_s, last.cpu_s);
+            phase.disk_share = share(first.disk_s, last.disk_s);
+            let count = |a: Option<f64>, b: Option<f64>| Some(b? - a?);
+            phase.log_writes = count(first.log_writes, last.log_writes);
+            phase.written_bytes = count(first.written_bytes, last.written_bytes);
+            phase
+        };
+        phases.into_iter().map(finish).collect()
+    }
+}
+
+/// Why a benchmark ended early.
+#[derive(Debug)]
+pub struct BenchFailure(pub String);
+
+impl std::fmt::Display for BenchFailure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for BenchFailure {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(time_s: f64) -> Mark {
+        Mark { time_s, ..Mark::default() }
+    }
+
+    #[test]
+    fn a_phase_of_several_users_lasts_from_the_first_beginning_to_the_last_end() {
+        let mut spans = Spans::default();
+        spans.begin(0, "copy", at(1.0));
+        spans.begin(1, "copy", at(2.0));
+        spans.end(0, at(4.0), 5.0, "files/s");
+        spans.end(1, at(6.0), 5.0, "files/s");
+        let phases = spans.phases();
+        assert_eq!(phases.len(), 1);
+        assert_eq!((phases[0].seconds, phases[0].rate()), (5.0, 2.0));
+    }
+}

@@ -1,0 +1,210 @@
+//! A benchmark on a simulated volume under virtual time.
+//!
+//! Contract: what the directory does with system calls happens here with the operations of a
+//! volume: a path is looked up part by part, an open file is an inode that is held. Data is
+//! synthetic. The processor and the disk are those of the configuration, and what the program
+//! computes occupies the processor too.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use twin_fs::{Cred, Data, FileSystem, FsError, Ino, Op, ROOT_INO, Reply, Request, Volume};
+use twin_rt::{ClockOnly, Rt, join_all};
+use twin_sim::SimDisk;
+
+use super::{Act, BenchFailure, Benchmark, How, Mark, Phase, Script, Spans};
+use crate::config::Config;
+use crate::machine::{self, Counted, OnVolume};
+use crate::simulate::SimulateError;
+
+/// Carries out a benchmark on a configuration.
+///
+/// # Errors
+/// If the configuration is impossible or an operation fails.
+pub fn run(config: &Config, bench: &dyn Benchmark) -> Result<Vec<Phase>, BenchFailure> {
+    let rt = Rt::new(ClockOnly::default(), 1);
+    let result = rt.block_on(machine::on_volume(&rt, config, Run(bench)));
+    rt.crash();
+    let failure = |e: &dyn std::fmt::Display| BenchFailure(format!("{}: {e}", config.name));
+    result.map_err(|e| failure(&e))?.map_err(|e| failure(&e))
+}
+
+struct Run<'a>(&'a dyn Benchmark);
+
+impl OnVolume for Run<'_> {
+    type Output = Vec<Phase>;
+
+    async fn run<L: Counted>(
+        self,
+        rt: &Rt,
+        disk: &SimDisk,
+        volume: &Rc<Volume<L>>,
+    ) -> Result<Vec<Phase>, SimulateError> {
+        let shared = Shared { rt, disk, volume, spans: RefCell::default(), next_id: 1.into() };
+        let users = self.0.users().into_iter().enumerate().map(|(user, script)| {
+            let user = User { shared: &shared, user, cred: Cred::root(), open: Vec::new() };
+            user.all(script)
+        });
+        for result in join_all(users).await {
+            result?;
+        }
+        Ok(shared.spans.into_inner().phases())
+    }
+}
+
+struct Shared<'a, L: Counted> {
+    rt: &'a Rt,
+    disk: &'a SimDisk,
+    volume: &'a Rc<Volume<L>>,
+    spans: RefCell<Spans>,
+    next_id: std::cell::Cell<u64>,
+}
+
+struct User<'a, L: Counted> {
+    shared: &'a Shared<'a, L>,
+    user: usize,
+    cred: Cred,
+    open: Vec<Option<Ino>>,
+}
+
+impl<L: Counted> User<'_, L> {
+    async fn all(mut self, script: Script) -> Result<(), SimulateError> {
+        for act in script {
+            self.act(act).await?;
+        }
+        Ok(())
+    }
+
+    fn mark(&self) -> Mark {
+        let shared = self.shared;
+        let counts = shared.volume.layout.counts();
+        Mark {
+            log_writes: Some(counts.log_writes as f64),
+            written_bytes: Some(counts.log_bytes as f64),
+            time_s: shared.rt.now().0 as f64 / 1e9,
+            cpu_s: Some(shared.volume.core.cpu.busy_ns() as f64 / 1e9),
+            disk_s: Some(shared.disk.stats().busy_ns as f64 / 1e9),
+        }
+    }
+
+    async fn op(&self, op: Op) -> Result<Reply, SimulateError> {
+        let id = self.shared.next_id.get();
+        self.shared.next_id.set(id + 1);
+        let request = Request { id, client: self.user as u32, cred: self.cred.clone(), op };
+        Ok(self.shared.volume.execute(request).await?)
+    }
+
+    async fn act(&mut self, act: Act) -> Result<(), SimulateError> {
+        match act {
+            Act::Begin(phase) => {
+                let mark = self.mark();
+                self.shared.spans.borrow_mut().begin(self.user, phase, mark);
+            }
+            Act::End { amount, unit } => {
+                let mark = self.mark();
+                self.shared.spans.borrow_mut().end(self.user, mark, amount, unit);
+            }
+            Act::MakeDir(path) => {
+                let (dir, name) = self.parent(&path).await?;
+                let made = self.op(Op::MakeDir { dir, name: name.into(), mode: 0o755 }).await?;
+                self.forget(&made);
+            }
+            Act::RemoveDir(path) => {
+                let (dir, name) = self.parent(&path).await?;
+                self.op(Op::RemoveDir { dir, name: name.into() }).await?;
+            }
+            Act::Unlink(path) => {
+                let (dir, name) = self.parent(&path).await?;
+                self.op(Op::Unlink { dir, name: name.into() }).await?;
+            }
+            Act::Stat { path, .. } => {
+                let ino = self.look_up(&path).await?;
+                self.op(Op::GetAttr { ino }).await?;
+            }
+            Act::Open { slot, path, how } => self.open(slot, &path, how).await?,
+            Act::Write { slot, off, len, .. } => {
+                let ino = self.ino(slot)?;
+                self.op(Op::Write { ino, off, data: Data::Synthetic(len) }).await?;
+            }
+            Act::Read { slot, off, len, .. } => {
+                let ino = self.ino(slot)?;
+                let len = u32::try_from(len).unwrap_or(u32::MAX);
+                self.op(Op::Read { ino, off, len }).await?;
+            }
+            Act::Fsync { slot } => {
+                let ino = self.ino(slot)?;
+                self.op(Op::Fsync { ino, data_only: false }).await?;
+            }
+            Act::Close { slot } => {
+                let ino = self.ino(slot)?;
+                self.open[slot] = None;
+                self.op(Op::Release { ino }).await?;
+            }
+            Act::SyncAll => {
+                self.op(Op::Sync).await?;
+            }
+            Act::Cold => {
+                self.op(Op::Sync).await?;
+                self.shared.volume.core.drop_caches();
+            }
+            Act::Compute { ns } => self.shared.volume.core.cpu.occupy(ns).await,
+        }
+        Ok(())
+    }
+
+    async fn open(&mut self, slot: usize, path: &str, how: How) -> Result<(), SimulateError> {
+        let ino = match how {
+            How::Create => {
+                let (dir, name) = self.parent(path).await?;
+                let name = name.into();
+                let op =
+                    Op::Create { dir, name, mode: twin_fs::mode::REGULAR | 0o644, exclusive: true };
+                let made = self.op(op).await?;
+                self.forget(&made)
+            }
+            _ => {
+                let ino = self.look_up(path).await?;
+                let write = how == How::Write;
+                self.op(Op::Open { ino, read: true, write, truncate: false }).await?;
+                Some(ino)
+            }
+        };
+        if self.open.len() <= slot {
+            self.open.resize(slot + 1, None);
+        }
+        self.open[slot] = ino;
+        Ok(())
+    }
+
+    fn ino(&self, slot: usize) -> Result<Ino, SimulateError> {
+        let ino = self.open.get(slot).copied().flatten();
+        Ok(ino.ok_or(FsError::Invalid("the benchmark's slot is not open"))?)
+    }
+
+    /// The directory and the last name of a path.
+    async fn parent<'p>(&self, path: &'p str) -> Result<(Ino, &'p [u8]), SimulateError> {
+        match path.rsplit_once('/') {
+            Some((dir, name)) => Ok((self.look_up(dir).await?, name.as_bytes())),
+            None => Ok((ROOT_INO, path.as_bytes())),
+        }
+    }
+
+    async fn look_up(&self, path: &str) -> Result<Ino, SimulateError> {
+        let mut dir = ROOT_INO;
+        for name in path.split('/') {
+            let found = self.op(Op::Lookup { dir, name: name.as_bytes().into() }).await?;
+            let missing = FsError::Invalid("a look-up gave no entry");
+            dir = self.forget(&found).ok_or(missing)?;
+        }
+        Ok(dir)
+    }
+
+    /// Gives back the reference that a reply carries: like a kernel that keeps no inode that is
+    /// not open. An inode without names is held by its open.
+    fn forget(&self, reply: &Reply) -> Option<Ino> {
+        let Reply::Entry(entry) = reply else { return None };
+        let ino = entry.attr.ino;
+        self.shared.volume.core.change_refs(ino, |refs| refs.entries -= 1);
+        Some(ino)
+    }
+}

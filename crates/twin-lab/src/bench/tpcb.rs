@@ -1,0 +1,235 @@
+//! `tpcb`: transactions in the manner of TPC-B on plain files (Seltzer et al. 1995, section 4).
+//!
+//! The account file is read and rewritten page by page at random; a history file grows by 50 bytes
+//! a transaction. The database's own cache holds the pages that it read last, so a page is written
+//! when it leaves that cache: `cached` pages after it was read. The paper's log is on a disk of its
+//! own; with `log=yes` it is a file beside the others, made durable every `group` transactions, as
+//! a directory on one disk must have it.
+
+use std::collections::VecDeque;
+
+use twin_rt::Rng;
+
+use super::{Act, Benchmark, Content, How, Script};
+
+const RECORD: u64 = 100;
+const HISTORY: u64 = 50;
+const LOG: u64 = 120;
+
+#[derive(Clone, Debug)]
+pub(super) struct Tpcb {
+    pub(super) transactions: u64,
+    /// Account records.
+    pub(super) accounts: u64,
+    /// Records on a page of 4 KB: 40 if pages are full.
+    pub(super) per_page: u64,
+    /// Pages of the database's cache: 0 writes each page at once.
+    pub(super) cached: u64,
+    /// The log is a file beside the others.
+    pub(super) log: bool,
+    /// Transactions made durable at once.
+    pub(super) group: u64,
+    /// Ends with a sequential scan.
+    pub(super) scan: bool,
+    pub(super) seed: u64,
+    pub(super) label: String,
+}
+
+const PAGE: u64 = 4096;
+const ACCOUNT: usize = 0;
+const HISTORY_SLOT: usize = 1;
+const LOG_SLOT: usize = 2;
+
+impl Tpcb {
+    fn pages(&self) -> u64 {
+        self.accounts.div_ceil(self.per_page)
+    }
+
+    fn load(&self) -> Script {
+        let pages = self.pages();
+        let write = |g: u64| Act::Write {
+            slot: ACCOUNT,
+            off: g * PAGE,
+            len: PAGE,
+            content: Content { file: 1, generation: 0 },
+        };
+        let open = |path: &str, slot| Act::Open { slot, path: path.into(), how: How::Create };
+        let amount = (pages * self.per_page) as f64;
+        let begin = [Act::Begin("load"), open("account", ACCOUNT)];
+        let end = [
+            Act::SyncAll,
+            Act::End { amount, unit: "accounts/s" },
+            Act::Close { slot: ACCOUNT },
+            Act::Cold,
+            Act::Open { slot: ACCOUNT, path: "account".into(), how: How::Write },
+            open("history", HISTORY_SLOT),
+        ];
+        let log = self.log.then(|| open("log", LOG_SLOT));
+        Box::new(begin.into_iter().chain((0..pages).map(write)).chain(end).chain(log))
+    }
+
+    fn run(&self) -> Script {
+        let mut state = Run::new(self.clone());
+        // The database's cache fills before the clock starts.
+        let warm = self.cached;
+        let before: Vec<Act> = (0..warm).flat_map(|i| state.transaction(i)).collect();
+        let all = warm..warm + self.transactions;
+        let body = all.flat_map(move |i| state.transaction(i));
+        let begin = before.into_iter().chain([Act::Begin("tx")]);
+        let end = Act::End { amount: self.transactions as f64, unit: "tx/s" };
+        let mut after = vec![end, Act::Begin("checkpoint")];
+        let slots = if self.log { 3 } else { 2 };
+        after.extend((0..slots).map(|slot| Act::Fsync { slot }));
+        after.push(Act::End { amount: 1.0, unit: "per s" });
+        after.extend((0..slots).map(|slot| Act::Close { slot }));
+        Box::new(begin.into_iter().chain(body).chain(after))
+    }
+
+    fn scan(&self) -> Script {
+        if !self.scan {
+            return Box::new(std::iter::empty());
+        }
+        let pages = self.pages();
+        let mut state = Run::new(self.clone());
+        // The pages that transactions wrote have another content: replay the draws.
+        for i in 0..self.cached + self.transactions {
+            state.transaction(i);
+        }
+        let read = move |g: u64| Act::Read {
+            slot: ACCOUNT,
+            off: g * PAGE,
+            len: PAGE,
+            content: Content { file: 1, generation: state.written(g) },
+        };
+        let mib = pages as f64 * PAGE as f64 / (1 << 20) as f64;
+        let open = Act::Open { slot: ACCOUNT, path: "account".into(), how: How::Read };
+        let begin = [Act::Cold, Act::Begin("scan"), open];
+        let end = [Act::Close { slot: ACCOUNT }, Act::End { amount: mib, unit: "MiB/s" }];
+        Box::new(begin.into_iter().chain((0..pages).map(read)).chain(end))
+    }
+}
+
+/// The database's state: which pages its cache holds, and how often each page was changed.
+struct Run {
+    spec: Tpcb,
+    rng: Rng,
+    /// Pages read and not written back yet, oldest first.
+    held: VecDeque<u64>,
+    on_disk: Vec<u32>,
+    log_bytes: u64,
+}
+
+impl Run {
+    fn new(spec: Tpcb) -> Run {
+        let rng = Rng::stream(spec.seed, "tpcb accounts");
+        let on_disk = vec![0; spec.pages() as usize];
+        Run { spec, rng, held: VecDeque::new(), on_disk, log_bytes: 0 }
+    }
+
+    fn written(&self, page: u64) -> u64 {
+        u64::from(self.on_disk[page as usize])
+    }
+
+    fn io(&self, page: u64, write: bool) -> Act {
+        let content = Content { file: 1, generation: self.written(page) };
+        let (slot, off, len) = (ACCOUNT, page * PAGE, PAGE);
+        match write {
+            true => Act::Write { slot, off, len, content },
+            false => Act::Read { slot, off, len, content },
+        }
+    }
+
+    fn transaction(&mut self, i: u64) -> Vec<Act> {
+        let page = self.rng.below(self.spec.accounts) / self.spec.per_page;
+        let mut acts = Vec::new();
+        if self.spec.log {
+            let (off, content) = (self.log_bytes, Content { file: 3, generation: i });
+            acts.push(Act::Write { slot: LOG_SLOT, off, len: LOG, content });
+            self.log_bytes += LOG;
+            if (i + 1).is_multiple_of(self.spec.group.max(1)) {
+                acts.push(Act::Fsync { slot: LOG_SLOT });
+            }
+        }
+        if !self.held.contains(&page) {
+            // Room first, as a database does: the page that leaves is written.
+            if self.held.len() as u64 >= self.spec.cached.max(1) {
+                acts.extend(self.write_back());
+            }
+            acts.push(self.io(page, false));
+            self.held.push_back(page);
+        }
+        if self.spec.cached == 0 {
+            acts.extend(self.write_back());
+        }
+        let content = Content { file: 2, generation: i };
+        let off = i * HISTORY;
+        acts.push(Act::Write { slot: HISTORY_SLOT, off, len: HISTORY, content });
+        acts
+    }
+
+    fn write_back(&mut self) -> Option<Act> {
+        let page = self.held.pop_front()?;
+        self.on_disk[page as usize] += 1;
+        Some(self.io(page, true))
+    }
+}
+
+impl Benchmark for Tpcb {
+    fn label(&self) -> String {
+        self.label.clone()
+    }
+
+    fn users(&self) -> Vec<Script> {
+        let mut names = vec!["account", "history"];
+        names.extend(self.log.then_some("log"));
+        let unlink = names.into_iter().map(|n| Act::Unlink(n.into()));
+        let parts: Vec<Script> = vec![self.load(), self.run(), self.scan(), Box::new(unlink)];
+        vec![Box::new(parts.into_iter().flatten())]
+    }
+
+    fn bytes(&self) -> u64 {
+        self.pages() * PAGE + self.transactions * (HISTORY + LOG) + self.accounts * RECORD / 100
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spec(cached: u64) -> Tpcb {
+        Tpcb {
+            transactions: 50,
+            accounts: 4000,
+            per_page: 40,
+            cached,
+            log: true,
+            group: 5,
+            scan: true,
+            seed: 1,
+            label: String::new(),
+        }
+    }
+
+    fn count(spec: &Tpcb, pick: impl Fn(&Act) -> bool) -> usize {
+        let acts = spec.run().skip_while(|a| !matches!(a, Act::Begin("tx")));
+        acts.take_while(|a| !matches!(a, Act::End { .. })).filter(|a| pick(a)).count()
+    }
+
+    #[test]
+    fn a_transaction_reads_a_page_and_writes_one() {
+        let tpcb = spec(0);
+        let write = |a: &Act| matches!(a, Act::Write { slot: ACCOUNT, .. });
+        assert_eq!(count(&tpcb, write), 50);
+        assert_eq!(count(&tpcb, |a| matches!(a, Act::Read { .. })), 50);
+        assert_eq!(count(&tpcb, |a| matches!(a, Act::Fsync { .. })), 10);
+    }
+
+    #[test]
+    fn a_page_in_the_databases_cache_is_written_when_it_leaves() {
+        let tpcb = spec(10);
+        let reads = count(&tpcb, |a| matches!(a, Act::Read { .. }));
+        let writes = count(&tpcb, |a| matches!(a, Act::Write { slot: ACCOUNT, .. }));
+        // The cache is nearly full when the clock starts: a page may have come twice.
+        assert!(reads >= writes && reads - writes <= 2, "{reads} reads, {writes} writes");
+    }
+}

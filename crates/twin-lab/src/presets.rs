@@ -1,0 +1,255 @@
+//! The named configurations: what each sets and where it comes from.
+//!
+//! A preset is a list of the settings that a user would write, so that `twinfs presets` can show it
+//! and nothing is hidden in code. A preset that builds on another begins with that one's settings.
+
+use crate::reproduce::fitted;
+
+/// A named configuration.
+pub struct Preset {
+    /// Its name.
+    pub name: &'static str,
+    /// What it is, in a line.
+    pub about: &'static str,
+    /// Where it comes from.
+    pub source: &'static str,
+    /// The preset that it begins with, if any.
+    pub base: Option<&'static str>,
+    /// What it sets: key and value.
+    pub sets: &'static [(&'static str, &'static str)],
+    /// It is among those that are compared when nothing is said.
+    pub compared: bool,
+}
+
+const LVC: &str = "Logging versus Clustering 1995";
+const CLC: &str = "A Comparison of Logging and Clustering 1994";
+
+/// All presets: today's first, then those of the papers.
+pub fn presets() -> &'static [Preset] {
+    PRESETS
+}
+
+/// The machine that Seltzer et al. measured BSD on: a tenth of its memory are buffers, as
+/// 4.4BSD had it (40 MB are from the paper of 1994).
+const BSD_MACHINE: &[(&str, &str)] = &[
+    ("disk", "dsp3105"),
+    ("bus", "sparcstation-2"),
+    ("cpu", "sparcstation-2"),
+    ("queue", "look"),
+    ("cache", "4M"),
+    ("size", "full"),
+    ("inodes", "1000"),
+    fitted::value(0),
+    fitted::value(1),
+    fitted::value(2),
+    fitted::value(3),
+];
+
+const PRESETS: &[Preset] = &[
+    Preset {
+        name: "lfs",
+        about: "LFS, modern profile: log writes as segments fill",
+        source: "this project's default, on a present-day hard disk with 64 MiB of cache",
+        base: None,
+        sets: &[],
+        compared: true,
+    },
+    Preset {
+        name: "lfs-delayed",
+        about: "the same, writing back after 30 seconds as UNIX did",
+        source: "Cut-and-Paste File Systems 1996, section 5.1: the 30-second delay",
+        base: None,
+        sets: &[("flush", "delayed")],
+        compared: true,
+    },
+    Preset {
+        name: "lfs-classic",
+        about: "LFS with 4.4BSD's structures, indirect blocks with every log write, 30-second delay",
+        source: "4.4BSD's on-disk structures on a present-day hard disk",
+        base: None,
+        sets: &[("profile", "classic"), ("flush", "delayed"), ("eager-indirect", "yes")],
+        compared: true,
+    },
+    Preset {
+        name: "lfs-ssd",
+        about: "LFS, modern profile, on a SATA SSD",
+        source: "this project's default on a present-day SSD",
+        base: None,
+        sets: &[("disk", "ssd-sata")],
+        compared: true,
+    },
+    Preset {
+        name: "bsd-machine",
+        about: "the BSD machine of the papers, with an LFS: the base of the presets below",
+        source: LVC,
+        base: None,
+        sets: BSD_MACHINE,
+        compared: false,
+    },
+    Preset {
+        name: "bsd-lfs",
+        about: "4.4BSD-LFS on the BSD machine: 8 KB blocks in 1 KB fragments, 1 MB segments",
+        source: LVC,
+        base: Some("bsd-machine"),
+        sets: &[
+            ("profile", "classic"),
+            ("block", "8K"),
+            ("frag", "1K"),
+            ("flush", "delayed"),
+            ("eager-indirect", "yes"),
+            ("checkpoint-segments", "10"),
+            ("reading", "growing"),
+            ("overwrite", "partial"),
+            // Section 4: a log write begins at 700 KB, and is not overlapped with what makes it.
+            ("cache", "2800K"),
+            ("writers-wait", "yes"),
+        ],
+        compared: false,
+    },
+    Preset {
+        name: "bsd-lfs-1994",
+        about: "BSD-LFS before it had fragments; direct blocks are read one by one, fsync does not \
+                wait for the medium",
+        source: CLC,
+        base: Some("bsd-lfs"),
+        sets: &[
+            ("cache", "4M"),
+            ("frag", "8K"),
+            ("reading", "direct-singly"),
+            ("lazy-fsync", "yes"),
+            ("writers-wait", "no"),
+        ],
+        compared: false,
+    },
+    Preset {
+        name: "sprite-lfs",
+        about: "Sprite LFS on the Sprite machine: 4 KB blocks, 1 MB segments, no read-ahead",
+        source: "Rosenblum and Ousterhout 1992, as Logging versus Clustering 1995 quotes it",
+        base: Some("bsd-lfs"),
+        sets: &[
+            ("disk", "wren-iv"),
+            ("bus", "sun-4-260"),
+            ("bus-rate", "own"),
+            ("skews", "own"),
+            ("cpu", "sun-4-260"),
+            ("block", "4K"),
+            ("frag", "4K"),
+            ("reading", "one-by-one"),
+            ("writers-wait", "no"),
+        ],
+        compared: false,
+    },
+    Preset {
+        name: "ffs",
+        about: "FFS, modern profile with a journal, in clusters of 1 MB",
+        source: "this project's default, on a present-day hard disk with 64 MiB of cache",
+        base: None,
+        sets: &[("layout", "ffs")],
+        compared: false,
+    },
+    Preset {
+        name: "bsd-ffs",
+        about: "4.4BSD's FFS on the BSD machine: 8 KB blocks, synchronous metadata; base of those below",
+        source: LVC,
+        base: Some("bsd-machine"),
+        sets: &[
+            ("layout", "ffs"),
+            ("profile", "classic"),
+            ("ordering", "sync"),
+            ("block", "8K"),
+            ("frag", "1K"),
+            // 16 cylinders, newfs's default.
+            ("group", "6512K"),
+            ("geometry", "5400/57/14"),
+            ("flush", "delayed"),
+            ("write-behind", "cluster"),
+            ("reallocate", "no"),
+            ("reading", "growing"),
+            ("overwrite", "direct"),
+            ("cache", "2800K"),
+        ],
+        compared: false,
+    },
+    Preset {
+        name: "ffs-m1r2",
+        about: "FFS without clustering: maxcontig 1, rotdelay 2 blocks",
+        source: LVC,
+        base: Some("bsd-ffs"),
+        sets: &[("maxcontig", "1"), ("rotdelay", "4")],
+        compared: false,
+    },
+    Preset {
+        name: "ffs-m8r2",
+        about: "FFS tuned for writing: maxcontig 8, rotdelay 2 blocks",
+        source: LVC,
+        base: Some("bsd-ffs"),
+        sets: &[("maxcontig", "8"), ("rotdelay", "4")],
+        compared: false,
+    },
+    Preset {
+        name: "ffs-m8r0",
+        about: "FFS tuned for reading: maxcontig 8, rotdelay 0",
+        source: LVC,
+        base: Some("bsd-ffs"),
+        sets: &[("maxcontig", "8"), ("rotdelay", "0")],
+        compared: false,
+    },
+    Preset {
+        name: "sun-ffs",
+        about: "Sun's FFS on the Sprite machine: no clustering, rotdelay 1 block",
+        source: LVC,
+        base: Some("bsd-ffs"),
+        sets: &[
+            ("disk", "wren-iv"),
+            ("bus", "sun-4-260"),
+            ("bus-rate", "own"),
+            ("skews", "own"),
+            ("cpu", "sun-4-260"),
+            ("geometry", "3600/45/9"),
+            ("group", "3240K"),
+            ("maxcontig", "1"),
+            ("rotdelay", "4"),
+            ("write-behind", "block"),
+        ],
+        compared: false,
+    },
+    Preset {
+        name: "efs",
+        about: "EFS: FFS with a gap of 8 KB between clusters of 64 KB, read in whole clusters",
+        source: CLC,
+        base: Some("bsd-ffs"),
+        sets: &[
+            ("maxcontig", "8"),
+            ("rotdelay", "3"),
+            ("reading", "clusters"),
+            ("lazy-fsync", "yes"),
+            ("cache", "4M"),
+        ],
+        compared: false,
+    },
+    Preset {
+        name: "efs-async",
+        about: "the same without synchronous writes of metadata: scenario d",
+        source: CLC,
+        base: Some("efs"),
+        sets: &[("ordering", "async")],
+        compared: false,
+    },
+    Preset {
+        name: "sunos-ffs",
+        about: "SunOS's FFS on the ageing study's machine: maxcontig 7, rotdelay 0",
+        source: "File Layout and File System Performance, TR-35-94",
+        base: Some("bsd-ffs"),
+        sets: &[
+            ("disk", "m2694exa"),
+            ("skews", "own"),
+            ("cpu", "sparcstation-1"),
+            ("cache", "3276K"),
+            ("geometry", "5400/89/15"),
+            ("group", "8M"),
+            ("maxcontig", "7"),
+            ("rotdelay", "0"),
+        ],
+        compared: false,
+    },
+];

@@ -1,0 +1,298 @@
+//! The report as one page that needs nothing else: figures, the table, the claims, the present.
+
+use super::clc::{self, COLUMNS, System};
+use super::fitted::FITTED;
+use super::runs::{BY_SIZE, SIZES_KB, SYSTEMS, TODAY, TODAY_KB, large, rate, small, today, tpcb};
+use super::svg::{COLOURS, Chart, Line, bars, lines};
+use super::{Judged, Need, Results, claims, figure};
+
+const STYLE: &str = "\
+body{font:16px/1.5 system-ui,sans-serif;color:#1c2430;background:#fff;margin:0}\
+main{max-width:1320px;margin:0 auto;padding:28px 24px}\
+h1{font-size:30px;margin:0 0 4px}h2{font-size:22px;margin:44px 0 8px;border-top:2px solid #1c2430;\
+padding-top:14px}p{max-width:76ch;margin:6px 0 12px}\
+.grid2{display:grid;grid-template-columns:repeat(auto-fit,minmax(520px,1fr));gap:18px}\
+svg{width:100%;height:auto;background:#fff;border:1px solid #dde2ea;border-radius:6px}\
+svg text{font-family:system-ui,sans-serif;fill:#1c2430}\
+.title{font-size:15px;font-weight:600}.tick{font-size:11px}.small{font-size:9px}.axis{font-size:12px}\
+.grid{stroke:#e6eaf0}\
+table{border-collapse:collapse;font-size:14px;margin:10px 0}\
+th,td{padding:3px 9px;text-align:right;border-bottom:1px solid #e6eaf0;white-space:nowrap}\
+th{font-weight:600;border-bottom:2px solid #8a94a6}td.l,th.l{text-align:left;white-space:normal}\
+.near{background:#e3f3ea}.mid{background:#fff3d6}.far{background:#fbdfd9}.out{color:#8a94a6}\
+.yes{color:#00734f;font-weight:600}.no{color:#b03a1a;font-weight:600}small{color:#5b6676}";
+
+fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+}
+
+/// The runs that the page shows beside those of the claims.
+pub fn page_needs() -> Vec<Need> {
+    let mut all = claims::figure_needs();
+    all.extend(clc::needs());
+    all.extend(clc::strict());
+    all.extend(clc::sizes_kb().into_iter().map(|kb| clc::need("efs-async".into(), kb)));
+    all.extend(super::runs::present());
+    all
+}
+
+/// The page. `measured`: rows of `twinfs bench --json` on real directories, if there are any.
+pub fn html(judged: &[Judged], results: &Results, measured: Option<&serde_json::Value>) -> String {
+    let held: usize = judged.iter().flat_map(|j| &j.checks).filter(|c| c.holds()).count();
+    let all: usize = judged.iter().map(|j| j.checks.len()).sum();
+    let mut page = format!(
+        "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\">\
+         <meta name=\"viewport\" content=\"width=device-width\">\
+         <title>Logging versus clustering, again</title><style>{STYLE}</style><main>\
+         <h1>Logging versus clustering, again</h1>\
+         <p>The measurements of <i>A Comparison of Logging and Clustering in File Systems</i> \
+         (Ousterhout et al., 1994) and <i>File System Logging Versus Clustering</i> (Seltzer et al., \
+         USENIX 1995), repeated by twinfs: its file-system code under virtual time on models of the \
+         papers' disk, bus and processor. {held} of {all} statements hold.</p>"
+    );
+    page += "<h2>The table of 1994</h2>";
+    page += &clc_section(results);
+    page += "<h2>The figures of 1995</h2><div class=\"grid2\">";
+    page += &figures_1995(results);
+    page += "</div><h2>The present</h2>";
+    page += &present(results);
+    page += &measured.map(real).unwrap_or_default();
+    page += "<h2>Statement by statement</h2>";
+    page += &claims_table(judged);
+    page += "<h2>What was fitted</h2>";
+    page += &fitted_table();
+    page + "</main></html>\n"
+}
+
+fn clc_section(r: &Results) -> String {
+    let cells = clc::cells(r);
+    let score = clc::score(cells.iter());
+    let mut out = format!(
+        "<p>MB/s by file size, 32 MB in files of one size, blocks of 8 KB, SPARCstation 2. Solid: \
+         ours; dots: the paper's. Over {} cells: median error {:.1}%, {} within 10%, {} within 20%.\
+         </p><div class=\"grid2\">",
+        score.cells,
+        score.median * 100.0,
+        score.within_10,
+        score.within_20
+    );
+    let titles = ["Read", "Write (a): create", "Write (b): overwrite", "Write (c): with fsync"];
+    for (column, title) in titles.into_iter().enumerate() {
+        let mut all = Vec::new();
+        for (i, system) in [System::Efs, System::Lfs].into_iter().enumerate() {
+            let of = || cells.iter().filter(|c| c.column == column && c.system == system);
+            let name = if system == System::Efs { "EFS" } else { "LFS" };
+            let line = |suffix: &str, paper, points| Line {
+                name: format!("{name}{suffix}"),
+                colour: COLOURS[i],
+                paper,
+                points,
+            };
+            all.push(line("", false, of().map(|c| (c.file_kb as f64, c.ours)).collect()));
+            all.push(line(", paper", true, of().map(|c| (c.file_kb as f64, c.paper)).collect()));
+        }
+        let chart = Chart { title, y_label: "MB/s", log_y: false };
+        out += &lines(&chart, &all, "file size", true);
+    }
+    out += "</div><table><tr><th>KB</th>";
+    for (name, _) in COLUMNS {
+        out += &format!("<th>{name} EFS</th><th>{name} LFS</th>");
+    }
+    out += "</tr>";
+    for row in cells.chunks(8) {
+        out += &format!("<tr><th>{}</th>", row[0].file_kb);
+        for c in row {
+            let class = match c.error() {
+                _ if c.is_suspect() => "out",
+                e if e <= 0.10 => "near",
+                e if e <= 0.20 => "mid",
+                _ => "far",
+            };
+            out +=
+                &format!("<td class=\"{class}\">{:.2} <small>{:.2}</small></td>", c.ours, c.paper);
+        }
+        out += "</tr>";
+    }
+    out += "</table><p><small>Ours, and small the paper's. Green: within 10%; yellow: within 20%. \
+            Grey: a cell that looks like a misprint, not scored.</small></p>";
+    out + &strict_table(r)
+}
+
+fn strict_table(r: &Results) -> String {
+    let mut out = String::from(
+        "<p>LFS's (c) at 4 and 8 KB makes more files durable in a second than the disk turns. The \
+         table above takes it that fsync did not wait for the medium. If it does, and scenario (d), \
+         EFS without synchronous metadata:</p><table><tr><th>KB</th><th>(c) LFS, lazy</th>\
+         <th>(c) LFS, strict</th><th>(a) EFS</th><th>(d) EFS, asynchronous</th><th>(a) LFS</th></tr>",
+    );
+    for kb in clc::sizes_kb() {
+        let rate = |config: String, phase| r.rate(&clc::need(config, kb), phase);
+        let (lfs, efs) = (clc::config(System::Lfs, false), clc::config(System::Efs, false));
+        let cells = [
+            rate(lfs.clone(), "overwrite_fsync"),
+            rate(clc::config(System::Lfs, true), "overwrite_fsync"),
+            rate(efs, "create"),
+            rate("efs-async".into(), "create"),
+            rate(lfs, "create"),
+        ];
+        out += &format!("<tr><th>{kb}</th>");
+        cells.iter().for_each(|c| out += &format!("<td>{c:.2}</td>"));
+        out += "</tr>";
+    }
+    out + "</table>"
+}
+
+fn by_size(r: &Results, title: &str, y: &str, phase: &str, log_y: bool) -> String {
+    let line = |(i, (name, config)): (usize, &(&str, &str))| Line {
+        name: name.to_string(),
+        colour: COLOURS[i],
+        paper: false,
+        points: SIZES_KB.iter().map(|&kb| (kb as f64, rate(r, config, kb, phase))).collect(),
+    };
+    let all: Vec<Line> = BY_SIZE.iter().enumerate().map(line).collect();
+    lines(&Chart { title, y_label: y, log_y }, &all, "file size", true)
+}
+
+fn figures_1995(r: &Results) -> String {
+    let names: Vec<&str> = SYSTEMS.iter().map(|(n, _)| *n).collect();
+    let values = |run: fn(&str) -> Need, phases: &[&str]| -> Vec<Vec<f64>> {
+        let row = |c: &str| phases.iter().map(|p| r.rate(&run(c), p)).collect();
+        SYSTEMS.iter().map(|(_, c)| row(c)).collect()
+    };
+    let chart = |title, y_label| Chart { title, y_label, log_y: false };
+    let mut out = bars(
+        &chart("Figure 1. 10,000 files of 1 KB (not scaled)", "files/s"),
+        &["create", "read", "delete"],
+        &names,
+        &values(small, &["create", "read", "delete"]),
+    );
+    out += &bars(
+        &chart("Figure 2. One file of 100 MB in units of 8 KB (not scaled)", "MB/s"),
+        &["seq. write", "seq. read", "random write", "random read", "re-read"],
+        &names,
+        &values(large, &["seq_write", "seq_read", "rand_write", "rand_read", "seq_reread"]),
+    );
+    out += &by_size(r, "Figure 3. Create", "MB/s", "create", false);
+    out += &by_size(r, "Figure 4. Read", "MB/s", "read", false);
+    out += &by_size(r, "Figure 5. Overwrite", "MB/s", "overwrite", false);
+    out += &by_size(r, "Figure 6. Delete", "files/s", "delete", true);
+    let tx = |config: &str| r.rate(&tpcb(config), "tx");
+    out + &bars(
+        &chart("Figure 7. TPC-B without a cleaner", "transactions/s"),
+        &["ours", "paper"],
+        &["LFS", "FFS"],
+        &[vec![tx("bsd-lfs"), 41.0], vec![tx("ffs-m8r2"), 27.0]],
+    )
+}
+
+fn present(r: &Results) -> String {
+    let mut out = String::from(
+        "<p>The same files on a modelled disk of 7200 rpm and a modelled SATA SSD: our LFS and our \
+         FFS with a journal, both as they are mounted today.</p><div class=\"grid2\">",
+    );
+    for (phase, title) in [("create", "Create, today"), ("read", "Read, today")] {
+        let line = |(i, (name, config, _)): (usize, &(&str, &str, &str))| Line {
+            name: name.to_string(),
+            colour: COLOURS[i],
+            paper: false,
+            points: TODAY_KB
+                .iter()
+                .map(|&kb| (kb as f64, r.rate(&today(config, kb), phase)))
+                .collect(),
+        };
+        let all: Vec<Line> = TODAY.iter().enumerate().map(line).collect();
+        out += &lines(&Chart { title, y_label: "MB/s", log_y: true }, &all, "file size", true);
+    }
+    out += "</div><table><tr><th class=\"l\">LFS over FFS</th><th>1995</th><th>today's disk</th>\
+            <th>today's SSD</th></tr>";
+    let rows = [
+        ("create, 1 KB", "create", 1),
+        ("create, 4 MB", "create", 4096),
+        ("read, 1 KB", "read", 1),
+        ("read, 4 MB", "read", 4096),
+        ("overwrite, 4 MB", "overwrite", 4096),
+        ("overwrite with fsync, 4 KB", "overwrite_fsync", 4),
+        ("delete, 1 KB", "delete", 1),
+    ];
+    for (what, phase, kb) in rows {
+        let then = rate(r, "bsd-lfs", kb, phase) / rate(r, "ffs-m8r0", kb, phase);
+        let of = |i: usize| r.rate(&today(TODAY[i].1, kb), phase);
+        let (disk, ssd) = (of(0) / of(1), of(2) / of(3));
+        out += &format!("<tr><td class=\"l\">{what}</td>");
+        [then, disk, ssd].iter().for_each(|x| out += &format!("<td>{}</td>", figure(*x)));
+        out += "</tr>";
+    }
+    out + "</table>"
+}
+
+/// Real directories, from `twinfs bench --json`.
+fn real(rows: &serde_json::Value) -> String {
+    let rows = rows.as_array().map(Vec::as_slice).unwrap_or_default();
+    let targets = |row: &serde_json::Value| row["targets"].as_array().cloned().unwrap_or_default();
+    let Some(first) = rows.first() else { return String::new() };
+    let mut out = String::from("<p>Measured on real file systems:</p><table><tr>");
+    out += "<th class=\"l\">benchmark</th><th class=\"l\">phase</th><th>in</th>";
+    for target in targets(first) {
+        out += &format!("<th>{}</th>", escape(target["target"].as_str().unwrap_or_default()));
+    }
+    out += "</tr>";
+    for row in rows {
+        let text = |key: &str| escape(row[key].as_str().unwrap_or_default());
+        let (bench, phase, unit) = (text("bench"), text("phase"), text("unit"));
+        out +=
+            &format!("<tr><td class=\"l\">{bench}</td><td class=\"l\">{phase}</td><td>{unit}</td>");
+        for target in targets(row) {
+            let rate = target["median"].as_f64().unwrap_or(f64::NAN);
+            out += &format!("<td>{}</td>", figure(rate));
+        }
+        out += "</tr>";
+    }
+    out + "</table>"
+}
+
+fn claims_table(judged: &[Judged]) -> String {
+    let mut out = String::from(
+        "<table><tr><th class=\"l\">claim</th><th class=\"l\">statement</th><th>paper</th>\
+         <th>ours</th><th></th></tr>",
+    );
+    for Judged { claim, checks } in judged {
+        for (i, check) in checks.iter().enumerate() {
+            let (id, source) = if i == 0 { (claim.id, claim.source) } else { ("", "") };
+            let mark = match check.holds() {
+                true => "<td class=\"yes\">holds</td>",
+                false => "<td class=\"no\">does not</td>",
+            };
+            let reason = match (check.holds(), check.reason) {
+                (false, Some(reason)) => format!("<br><small>{}</small>", escape(reason)),
+                _ => String::new(),
+            };
+            out += &format!(
+                "<tr><td class=\"l\">{id}<br><small>{source}</small></td>\
+                 <td class=\"l\">{}{reason}</td><td>{}</td><td>{}</td>{mark}</tr>",
+                escape(&check.what),
+                check.paper,
+                figure(check.ours)
+            );
+        }
+    }
+    out + "</table>"
+}
+
+fn fitted_table() -> String {
+    let mut out = String::from(
+        "<table><tr><th class=\"l\">constant</th><th>published</th><th>fitted</th>\
+         <th class=\"l\">why</th></tr>",
+    );
+    for f in FITTED {
+        out += &format!(
+            "<tr><td class=\"l\">{} <small>{}</small></td><td>{}</td><td>{}</td><td class=\"l\">{}\
+             </td></tr>",
+            f.what,
+            f.key,
+            f.published,
+            f.value,
+            escape(f.reason)
+        );
+    }
+    out + "</table>"
+}

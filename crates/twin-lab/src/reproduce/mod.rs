@@ -1,0 +1,271 @@
+//! The papers' measurements as claims, and their reproduction on modelled hardware.
+//!
+//! A [`Claim`] is data: who said what, which runs show it, and how their figures are judged. A
+//! [`Need`] is a run: a configuration and a benchmark. Claims share runs; [`reproduce`] carries
+//! each out once, one a thread. What was fitted stands in [`fitted`], nowhere else.
+
+mod claims;
+pub mod clc;
+pub mod fit;
+pub mod fitted;
+mod html;
+mod runs;
+mod svg;
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use crate::bench::{self, BenchFailure, Phase};
+use crate::config::Config;
+
+pub use claims::claims;
+pub use html::{html, page_needs};
+
+/// A run: a configuration and one benchmark, as texts.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Need {
+    /// See [`Config::parse`].
+    pub config: String,
+    /// See [`bench::parse`].
+    pub bench: String,
+}
+
+impl Need {
+    /// A run.
+    pub fn new(config: impl Into<String>, bench: impl Into<String>) -> Need {
+        Need { config: config.into(), bench: bench.into() }
+    }
+}
+
+/// What runs gave.
+#[derive(Debug, Default)]
+pub struct Results(BTreeMap<Need, Vec<Phase>>);
+
+impl Results {
+    /// A phase of a run.
+    pub fn phase(&self, need: &Need, phase: &str) -> Option<&Phase> {
+        self.0.get(need)?.iter().find(|p| p.phase == phase)
+    }
+
+    /// What a phase of a run moved in a second; not a number if it was not run.
+    pub fn rate(&self, need: &Need, phase: &str) -> f64 {
+        self.phase(need, phase).map_or(f64::NAN, Phase::rate)
+    }
+}
+
+/// How a figure is held against the paper's.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Expect {
+    /// The paper's figure: ours within 15%.
+    Figure(f64),
+    /// The paper's ratio: ours within 20%.
+    Ratio(f64),
+    /// The paper gives a range: ours in it, or within 15% of its ends.
+    Between(f64, f64),
+    /// Ours is at least this (an ordering).
+    AtLeast(f64),
+    /// Ours is at most this.
+    AtMost(f64),
+}
+
+impl Expect {
+    /// True if our figure is what the paper says.
+    pub fn holds(self, ours: f64) -> bool {
+        let within = |paper: f64, part: f64| (ours / paper - 1.0).abs() <= part;
+        match self {
+            Expect::Figure(paper) => within(paper, 0.15),
+            Expect::Ratio(paper) => within(paper, 0.20),
+            Expect::Between(low, high) => ours >= low * 0.85 && ours <= high * 1.15,
+            Expect::AtLeast(low) => ours >= low,
+            Expect::AtMost(high) => ours <= high,
+        }
+    }
+}
+
+impl std::fmt::Display for Expect {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Expect::Figure(paper) | Expect::Ratio(paper) => write!(f, "{}", figure(*paper)),
+            Expect::Between(low, high) => write!(f, "{} to {}", figure(*low), figure(*high)),
+            Expect::AtLeast(low) => write!(f, "at least {}", figure(*low)),
+            Expect::AtMost(high) => write!(f, "at most {}", figure(*high)),
+        }
+    }
+}
+
+/// A figure with three significant digits.
+pub fn figure(x: f64) -> String {
+    match x.abs() {
+        a if a >= 100.0 => format!("{x:.0}"),
+        a if a >= 10.0 => format!("{x:.1}"),
+        _ => format!("{x:.2}"),
+    }
+}
+
+/// One thing that a claim says.
+#[derive(Clone, Debug)]
+pub struct Check {
+    /// What is looked at.
+    pub what: String,
+    /// What the paper has.
+    pub paper: Expect,
+    /// What we have.
+    pub ours: f64,
+    /// If it does not hold: the reason that was found.
+    pub reason: Option<&'static str>,
+}
+
+impl Check {
+    /// A check without a known reason to fail.
+    pub fn new(what: impl Into<String>, paper: Expect, ours: f64) -> Check {
+        Check { what: what.into(), paper, ours, reason: None }
+    }
+
+    /// Says why it does not hold.
+    #[must_use]
+    pub fn because(mut self, reason: &'static str) -> Check {
+        self.reason = Some(reason);
+        self
+    }
+
+    /// True if our figure is what the paper says.
+    pub fn holds(&self) -> bool {
+        self.paper.holds(self.ours)
+    }
+}
+
+/// A claim of a paper.
+pub struct Claim {
+    /// Its name.
+    pub id: &'static str,
+    /// Where it stands.
+    pub source: &'static str,
+    /// What it says.
+    pub says: &'static str,
+    /// The runs that show it.
+    pub needs: fn() -> Vec<Need>,
+    /// What they show.
+    pub judge: fn(&Results) -> Vec<Check>,
+}
+
+/// Carries out the runs that claims need, each once, on up to `threads` threads.
+///
+/// # Errors
+/// The first run that fails.
+pub fn run_all(
+    mut needs: Vec<Need>,
+    threads: usize,
+    progress: &(dyn Fn(usize, usize) + Sync),
+) -> Result<Results, BenchFailure> {
+    needs.sort();
+    needs.dedup();
+    // The longest first would be best; configurations take turns, which is nearly as good.
+    let next = AtomicUsize::new(0);
+    let ended = AtomicUsize::new(0);
+    let results = Mutex::new(Ok(Results::default()));
+    let work = || {
+        while let Some(need) = needs.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let outcome = run_one(need);
+            let mut all = results.lock().unwrap_or_else(PoisonError::into_inner);
+            match (outcome, &mut *all) {
+                (Ok(phases), Ok(done)) => drop(done.0.insert(need.clone(), phases)),
+                (Err(error), Ok(_)) => *all = Err(error),
+                (_, Err(_)) => return,
+            }
+            drop(all);
+            progress(ended.fetch_add(1, Ordering::Relaxed) + 1, needs.len());
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 1..threads.clamp(1, needs.len().max(1)) {
+            scope.spawn(work);
+        }
+        work();
+    });
+    results.into_inner().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn run_one(need: &Need) -> Result<Vec<Phase>, BenchFailure> {
+    let failure = |e: &dyn std::fmt::Display| BenchFailure(format!("{}: {e}", need.config));
+    let config = Config::parse(&need.config).map_err(|e| failure(&e))?;
+    let benches = bench::parse(&need.bench).map_err(|e| failure(&e))?;
+    let mut phases = Vec::new();
+    for bench in benches {
+        phases.extend(bench::simulated::run(&config, &*bench)?);
+    }
+    Ok(phases)
+}
+
+/// A claim with what came out.
+pub struct Judged {
+    /// The claim.
+    pub claim: &'static Claim,
+    /// Its checks.
+    pub checks: Vec<Check>,
+}
+
+/// Carries out and judges claims.
+///
+/// # Errors
+/// The first run that fails.
+pub fn reproduce(
+    claims: &[&'static Claim],
+    extra: Vec<Need>,
+    threads: usize,
+    progress: &(dyn Fn(usize, usize) + Sync),
+) -> Result<(Vec<Judged>, Results), BenchFailure> {
+    let needs = claims.iter().flat_map(|c| (c.needs)()).chain(extra).collect();
+    let results = run_all(needs, threads, progress)?;
+    let judged =
+        claims.iter().map(|&claim| Judged { claim, checks: (claim.judge)(&results) }).collect();
+    Ok((judged, results))
+}
+
+/// The claims and what came out, for the terminal.
+pub fn text(judged: &[Judged]) -> String {
+    let mut out = String::new();
+    let (mut held, mut all) = (0, 0);
+    for Judged { claim, checks } in judged {
+        let good = checks.iter().filter(|c| c.holds()).count();
+        (held, all) = (held + good, all + checks.len());
+        out += &format!("{}: {} of {} hold\n", claim.id, good, checks.len());
+        out += &format!("  {} [{}]\n", claim.says, claim.source);
+        for check in checks {
+            let mark = if check.holds() { "holds" } else { "DOES NOT HOLD" };
+            let (paper, ours) = (check.paper.to_string(), figure(check.ours));
+            out += &format!("    {:<58} paper {paper:>14}  ours {ours:>8}  {mark}\n", check.what);
+            if let (false, Some(reason)) = (check.holds(), check.reason) {
+                out += &format!("      because {reason}\n");
+            }
+        }
+    }
+    out += &format!("{held} of {all} checks hold\n");
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_ratios_and_ranges_are_judged_by_their_own_tolerance() {
+        assert!(Expect::Figure(10.0).holds(11.4) && !Expect::Figure(10.0).holds(11.6));
+        assert!(Expect::Ratio(10.0).holds(8.1) && !Expect::Ratio(10.0).holds(7.9));
+        assert!(Expect::Between(3.0, 4.0).holds(4.5) && !Expect::Between(3.0, 4.0).holds(2.5));
+        assert!(!Expect::Figure(10.0).holds(f64::NAN), "what was not run does not hold");
+        assert!(!Expect::AtLeast(1.0).holds(f64::NAN));
+    }
+
+    #[test]
+    fn every_claim_has_a_name_of_its_own_and_runs_that_parse() {
+        let mut names: Vec<_> = claims().iter().map(|c| c.id).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), claims().len());
+        for need in claims().iter().flat_map(|c| (c.needs)()) {
+            Config::parse(&need.config).unwrap();
+            assert_eq!(bench::parse(&need.bench).map(|b| b.len()).unwrap_or(0), 1, "{need:?}");
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! The reproduction of the papers: the table of 1994 reaches its target, the runs behind the
+//! figures stay what the golden table says, and pages stand alone.
+
+use std::fmt::Write as _;
+
+use twin_lab::bench::{self, simulated};
+use twin_lab::reproduce::{self, Need, clc};
+use twin_lab::{Config, presets};
+
+fn phases(config: &str, text: &str) -> Vec<bench::Phase> {
+    let config = Config::parse(config).unwrap();
+    let benches = bench::parse(text).unwrap();
+    let run = |b: &Box<dyn bench::Benchmark>| simulated::run(&config, &**b).unwrap();
+    benches.iter().flat_map(run).collect()
+}
+
+#[test]
+fn the_table_of_1994_comes_out() {
+    let results = reproduce::run_all(clc::needs(), 2, &|_, _| {}).unwrap();
+    let score = clc::score(clc::cells(&results).iter());
+    assert_eq!(score.cells, 94);
+    assert!(score.median <= 0.04, "{score:?}");
+    assert!(score.within_10 >= 85, "{score:?}");
+    assert_eq!(score.within_20, 94, "{score:?}");
+    let csv = clc::csv(&results);
+    assert_eq!(csv.lines().count(), 13);
+    assert!(csv.starts_with("file_kb,read_efs,read_lfs,write_a_efs,write_a_lfs"));
+}
+
+#[test]
+fn a_run_gives_the_same_figures_on_any_number_of_threads() {
+    let needs =
+        || ["efs", "bsd-lfs-1994"].map(|c| Need::new(c, "sizes:size=24K,total=480K")).to_vec();
+    let (one, two) = (
+        reproduce::run_all(needs(), 1, &|_, _| {}).unwrap(),
+        reproduce::run_all(needs(), 2, &|_, _| {}).unwrap(),
+    );
+    for need in needs() {
+        for phase in ["create", "read", "overwrite", "delete"] {
+            assert_eq!(one.rate(&need, phase), two.rate(&need, phase), "{phase}");
+        }
+    }
+}
+
+/// What a change of the code must not change unnoticed: the runs behind the figures, made small. To
+/// accept a change run the tests with TWINFS_BLESS=1 and explain it in the commit.
+#[test]
+fn the_runs_behind_the_figures_are_those_of_the_golden_table() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/golden/reproduce.txt");
+    let mut table = String::from("config benchmark phase rate\n");
+    let benches = [
+        "small:files=300",
+        "large:mb=2,random=50",
+        "sizes:size=8K,total=1M,unit=4M",
+        "sizes:size=256K,total=2M,unit=4M",
+        "tpcb:transactions=100,accounts=20000,cached=20,log=0,scan=0",
+    ];
+    for preset in presets().iter().filter(|p| p.name != "bsd-machine") {
+        for text in benches {
+            for phase in phases(preset.name, text) {
+                let line = format!("{} {text} {} {:.4}", preset.name, phase.phase, phase.rate());
+                writeln!(table, "{line}").unwrap();
+            }
+        }
+    }
+    if std::env::var_os("TWINFS_BLESS").is_some() {
+        std::fs::write(path, &table).unwrap();
+    }
+    let golden = std::fs::read_to_string(path).unwrap_or_default();
+    for (is, was) in table.lines().zip(golden.lines()) {
+        assert_eq!(is, was, "a simulated result changed: see the comment at this test");
+    }
+    assert_eq!(table.lines().count(), golden.lines().count());
+}
+
+#[test]
+fn a_page_stands_alone() {
+    let page = reproduce::html(&[], &reproduce::Results::default(), None);
+    assert!(page.starts_with("<!doctype html>") && page.ends_with("</html>\n"));
+    for outside in ["http://", "https://", "src=", "@import", "url("] {
+        assert!(!page.contains(outside), "{outside}");
+    }
+}

@@ -1,0 +1,68 @@
+//! `twinfs bench`: benchmarks on simulated volumes, mounts and any directories, side by side.
+
+use std::process::ExitCode;
+
+use twin_lab::Config;
+use twin_lab::bench::{self, Target, bench_table, directory};
+
+use super::compare::{progress_bar, real_clock};
+use super::{Outcome, say};
+use crate::cli::Bench;
+
+/// What runs unless told otherwise: a minute or so on a disk.
+const DEFAULT: &[&str] = &["small:files=2000", "large:mb=32", "sizes:size=64K,total=16M", "andrew"];
+
+pub(crate) fn run(args: &Bench) -> Outcome {
+    if args.list {
+        say(bench::help().trim_end())?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let targets = targets(args)?;
+    if targets.is_empty() {
+        return Err("nothing to run on: name targets with --sim CONFIG or --dir DIR".into());
+    }
+    let texts: Vec<&str> = match &args.benches[..] {
+        [] => DEFAULT.to_vec(),
+        texts => texts.iter().map(String::as_str).collect(),
+    };
+    let mut benches = Vec::new();
+    for text in texts {
+        benches.extend(bench::parse(text).map_err(|e| e.to_string())?);
+    }
+    let bar = progress_bar(0);
+    let progress = |ended: usize, all: usize| {
+        bar.set_length(all as u64);
+        bar.set_position(ended as u64);
+    };
+    let result = bench::run(&benches, &targets, args.runs.max(1), &real_clock(), &progress);
+    bar.finish_and_clear();
+    let rows = result.map_err(|e| e.to_string())?;
+    let names: Vec<String> = targets.iter().map(Target::name).collect();
+    if args.json {
+        say(format!("{:#}", bench::json(&rows, &names)))?;
+    } else {
+        say(bench_table(&rows, &names))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn targets(args: &Bench) -> Result<Vec<Target>, String> {
+    let mut targets = Vec::new();
+    for text in &args.sim {
+        let config = Config::parse(text).map_err(|e| e.to_string())?;
+        targets.push(Target::Simulated(Box::new(config)));
+    }
+    for path in &args.dir {
+        let cold = match (&args.cold, args.warm) {
+            (_, true) => directory::Cold::Never,
+            (Some(command), _) => directory::Cold::Command(command.clone()),
+            (None, _) => directory::Cold::DropCaches,
+        };
+        let dir = directory::Directory { path: super::absolute(path)?, cold };
+        if !args.warm && !dir.can_be_cold() {
+            eprintln!("twinfs: not root: caches stay warm in {}", path.display());
+        }
+        targets.push(Target::Directory(dir));
+    }
+    Ok(targets)
+}

@@ -1,0 +1,237 @@
+//! FFS volumes: what `mkfs`, `mount`, `check`, `stat` and `replay` do with them.
+
+use std::io::Read;
+use std::path::Path;
+use std::process::ExitCode;
+use std::rc::Rc;
+
+use twin_disk::BlockDevice;
+use twin_ffs::format::read_superblock;
+use twin_ffs::{Ffs, FfsSettings, MkfsOptions, Recovered, check as checker, ordering};
+use twin_fs::{Cpu, Layout, Settings, Volume};
+use twin_host::{FileDevice, Host, HostOptions, ImageOptions};
+
+use super::compare::progress_bar;
+use super::mkfs::{check_empty, device};
+use super::mount::place;
+use super::serving::Place;
+use super::{Outcome, random_bytes, say};
+use crate::cli::{Check, Mkfs, Mount, Profile, Stat};
+use crate::size::Size;
+
+/// What an FFS superblock begins with.
+const MAGIC: &[u8; 8] = b"twinffs1";
+
+/// True if an image or device holds an FFS volume, by its first bytes. What cannot be read is left
+/// to whoever opens it, whose error says more.
+pub(super) fn is_ffs(image: &Path) -> bool {
+    let mut first = [0; 8];
+    let read = std::fs::File::open(image).and_then(|mut file| file.read_exact(&mut first));
+    read.is_ok() && &first == MAGIC
+}
+
+/// What a new volume shall be.
+pub(super) fn options(args: &Mkfs) -> Result<MkfsOptions, String> {
+    if args.segment_size.is_some() {
+        return Err("--segment-size is for --layout lfs".into());
+    }
+    let uuid = random_bytes()?;
+    let base = match args.profile {
+        Profile::Modern => MkfsOptions::modern(uuid),
+        Profile::Classic => MkfsOptions::classic(uuid),
+    };
+    let small = |size: Option<Size>, what: &str, default: u32| match size {
+        Some(size) => u32::try_from(size.0).map_err(|_| format!("--{what} {size} is too large")),
+        None => Ok(default),
+    };
+    let me = (rustix::process::geteuid(), rustix::process::getegid());
+    Ok(MkfsOptions {
+        block_size: small(args.block_size, "block-size", base.block_size)?,
+        frag_size: small(args.frag_size, "frag-size", base.frag_size)?,
+        bytes_per_inode: small(args.bytes_per_inode, "bytes-per-inode", base.bytes_per_inode)?,
+        ordering: args.ordering.clone().unwrap_or(base.ordering),
+        root: (me.0.as_raw(), me.1.as_raw(), 0o755),
+        ..base
+    })
+}
+
+/// Makes a volume.
+pub(super) fn make(args: &Mkfs, options: &MkfsOptions, is_new: bool) -> Result<(), String> {
+    let (host, device) = device(args)?;
+    let rt = host.rt().clone();
+    let work = async {
+        check_empty(args, &*device, is_new).await?;
+        Ffs::mkfs(&rt, Rc::clone(&device), options).await.map_err(|e| e.to_string())
+    };
+    let sb = host.rt().block_on(work).map_err(|e| e.to_string())??;
+    say(format!(
+        "{}: FFS, {:?} profile, {} ordering, {} in {} groups, blocks of {}, {} inodes",
+        args.image.display(),
+        sb.profile,
+        options.ordering,
+        Size(sb.size),
+        sb.groups,
+        Size(sb.shape.block_size.into()),
+        sb.inodes(),
+    ))
+}
+
+/// A volume that is open on its host.
+struct Opened {
+    host: Host,
+    volume: Rc<Volume<Ffs>>,
+    recovered: Recovered,
+}
+
+fn open(
+    image: &Path,
+    image_options: &ImageOptions,
+    io_uring: bool,
+    settings: Settings,
+) -> Result<Opened, String> {
+    let seed = u64::from_le_bytes(random_bytes()?[..8].try_into().unwrap_or_default());
+    let options = HostOptions { seed, io_uring, ..HostOptions::default() };
+    let host = Host::start(options).map_err(|e| e.to_string())?;
+    let device = open_device(&host, image, image_options)?;
+    let open = Ffs::open(host.rt(), device, Cpu::none(), settings, FfsSettings::default());
+    let opened = host.rt().block_on(open).map_err(|e| e.to_string())?;
+    let (volume, recovered) = opened.map_err(|e| format!("{}: {e}", image.display()))?;
+    Ok(Opened { host, volume, recovered })
+}
+
+/// The image as a device whose sectors are no larger than the volume's fragments.
+fn open_device(
+    host: &Host,
+    image: &Path,
+    options: &ImageOptions,
+) -> Result<Rc<dyn BlockDevice>, String> {
+    let device = FileDevice::open(host, image, options).map_err(|e| e.to_string())?;
+    let sb = host.rt().block_on(read_superblock(&device)).map_err(|e| e.to_string())?;
+    let frag = match sb {
+        Ok(sb) => sb.shape.frag_size,
+        Err(_) => return Ok(Rc::new(device)),
+    };
+    if device.info().sector <= frag {
+        return Ok(Rc::new(device));
+    }
+    drop(device);
+    let options = ImageOptions { max_sector: frag, ..*options };
+    FileDevice::open(host, image, &options).map(|d| Rc::new(d) as _).map_err(|e| e.to_string())
+}
+
+/// Opens a volume and the place where it is to be mounted.
+pub(super) fn open_mount(args: &Mount) -> Result<(Place, Rc<Volume<Ffs>>), String> {
+    if args.flight.is_some() {
+        return Err("--flight is for LFS volumes".into());
+    }
+    let image = ImageOptions {
+        read_only: args.read_only,
+        direct: !args.buffered,
+        ..ImageOptions::default()
+    };
+    let settings =
+        Settings { cache_bytes: args.cache.0, read_only: args.read_only, ..Settings::default() };
+    let opened = open(&args.image, &image, !args.no_io_uring, settings)?;
+    if args.foreground && opened.recovered.was_open {
+        let r = &opened.recovered;
+        eprintln!(
+            "was not unmounted: {} records replayed ({}), {} things repaired, {} files put into \
+             lost+found",
+            r.records,
+            Size(r.journal_bytes),
+            r.repaired,
+            r.rescued
+        );
+    }
+    Ok((place(args, opened.host)?, opened.volume))
+}
+
+/// Opens a volume for `replay`.
+pub(super) fn open_plain(image: &Path) -> Result<(Host, Rc<Volume<Ffs>>), String> {
+    let opened = open(image, &ImageOptions::default(), true, Settings::default())?;
+    Ok((opened.host, opened.volume))
+}
+
+/// `twinfs check`.
+pub(super) fn check(args: &Check) -> Outcome {
+    let host = Host::start(HostOptions::default()).map_err(|e| e.to_string())?;
+    let image = ImageOptions { read_only: !args.repair, ..ImageOptions::default() };
+    let device = open_device(&host, &args.image, &image)?;
+    let bar = progress_bar(1);
+    let mut progress = |p: checker::Progress| {
+        bar.set_length(p.total);
+        bar.set_position(p.done);
+    };
+    let report = if args.repair {
+        host.rt().block_on(checker::repair(host.rt(), device, &mut progress))
+    } else {
+        host.rt().block_on(checker::check(device, &mut progress))
+    };
+    bar.finish_and_clear();
+    let report = report.map_err(|e| e.to_string())?;
+    let report = report.map_err(|e| format!("{}: {e}", args.image.display()))?;
+    for finding in &report.findings {
+        say(finding)?;
+    }
+    if report.more_findings > 0 {
+        say(format!("and {} more findings", report.more_findings))?;
+    }
+    let c = &report.counts;
+    if !args.quiet {
+        if report.was_open {
+            say(format!("not unmounted: {} records in the journal", report.records))?;
+        }
+        say(format!(
+            "{} files, {} directories, {} links and special files; {} used, {} free",
+            c.files,
+            c.dirs,
+            c.symlinks + c.special,
+            Size(c.used_bytes),
+            Size(c.free_bytes)
+        ))?;
+    }
+    match (report.is_clean(), args.repair) {
+        (true, _) => {
+            if !args.quiet {
+                say("clean")?;
+            }
+            Ok(ExitCode::SUCCESS)
+        }
+        (false, true) => {
+            say(format!("repaired; {} files are in lost+found", report.rescued))?;
+            Ok(ExitCode::SUCCESS)
+        }
+        (false, false) => Ok(ExitCode::FAILURE),
+    }
+}
+
+/// `twinfs stat`.
+pub(super) fn stat(args: &Stat) -> Outcome {
+    let image = ImageOptions { read_only: true, ..ImageOptions::default() };
+    let settings = Settings { read_only: true, ..Settings::default() };
+    let Opened { volume, .. } = open(&args.image, &image, true, settings)?;
+    let ffs = &volume.layout;
+    let sb = ffs.superblock();
+    let hex: String = sb.uuid.iter().map(|b| format!("{b:02x}")).collect();
+    let (used, limit) = ffs.space();
+    let (blocks, free) = ffs.free_space();
+    let stat = ffs.stat(&volume.core);
+    let percent = used as f64 * 100.0 / limit as f64;
+    let block = u64::from(sb.shape.block_size);
+    let name = ordering::by_number(sb.ordering).map_or("unknown", |e| e.name);
+    say(format!("uuid             {hex}"))?;
+    say(format!("layout           FFS, {:?} profile, {name} ordering", sb.profile))?;
+    say(format!("size             {}", Size(sb.size)))?;
+    say(format!("block, fragment  {}, {}", Size(block), Size(sb.shape.frag_size.into())))?;
+    let group = u64::from(sb.group_frags) * u64::from(sb.shape.frag_size);
+    say(format!("groups           {} of {}", sb.groups, Size(group)))?;
+    if sb.journal_bytes > 0 {
+        say(format!("journal          {}", Size(sb.journal_bytes)))?;
+    }
+    say(format!("used             {} of {} ({percent:.1}%)", Size(used), Size(limit)))?;
+    let loose = free.saturating_sub(blocks * block);
+    say(format!("free             {}, of this {} in fragments", Size(free), Size(loose)))?;
+    say(format!("inodes           {} used of {}", stat.inodes - stat.free_inodes, stat.inodes))?;
+    say("state            unmounted properly")?;
+    Ok(ExitCode::SUCCESS)
+}
