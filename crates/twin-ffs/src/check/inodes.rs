@@ -243,7 +243,7 @@ impl Checker<'_> {
                 }
             }
         }
-        claims.sort_unstable_by(|a, b| (b.0, b.1).cmp(&(a.0, a.1)));
+        claims.sort_unstable_by_key(|c| std::cmp::Reverse((c.0, c.1)));
         let mut owned: BTreeMap<u64, Ino> = BTreeMap::new();
         let mut cuts: BTreeMap<Ino, Vec<Lbn>> = BTreeMap::new();
         for (_, ino, lbn, start, end) in claims {
