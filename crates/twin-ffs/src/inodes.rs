@@ -112,23 +112,21 @@ impl Ffs {
     /// Takes a free number: for a directory in the group that its policy says, otherwise near the
     /// directory that will have the name.
     pub(crate) async fn pick(&self, core: &Rc<Core>, near: Ino, file_mode: u32) -> Result<Picked> {
-        loop {
-            let ino = self.take_number(near, file_mode & mode::TYPE == mode::DIRECTORY)?;
-            let frame = match self.inode_block(core, ino).await {
-                Ok(frame) => frame,
-                Err(error) => {
-                    self.free_number(ino, false);
-                    return Err(error);
-                }
-            };
-            let raw = |raw: &[u8]| Dinode::free_generation(&self.sb.shape, raw);
-            let Some(last) = self.with_raw(&frame, ino, raw) else {
-                let what = format!("inode {ino} is free by its group's map but in use");
-                return Err(FsError::inconsistent(what));
-            };
-            self.picked.borrow_mut().insert(ino, frame);
-            return Ok(Picked { ino, generation: last.wrapping_add(1) });
-        }
+        let ino = self.take_number(near, file_mode & mode::TYPE == mode::DIRECTORY)?;
+        let frame = match self.inode_block(core, ino).await {
+            Ok(frame) => frame,
+            Err(error) => {
+                self.free_number(ino, false);
+                return Err(error);
+            }
+        };
+        let raw = |raw: &[u8]| Dinode::free_generation(&self.sb.shape, raw);
+        let Some(last) = self.with_raw(&frame, ino, raw) else {
+            let what = format!("inode {ino} is free by its group's map but in use");
+            return Err(FsError::inconsistent(what));
+        };
+        self.picked.borrow_mut().insert(ino, frame);
+        Ok(Picked { ino, generation: last.wrapping_add(1) })
     }
 
     /// `ffs_valloc` of 4.4BSD.

@@ -144,6 +144,23 @@ impl Layout for Ffs {
         }
     }
 
+    fn recast(&self, core: &Core, inode: &Inode, lbn: Lbn, ptr: Ptr) -> Ptr {
+        // In place, the cut content could be on the disk before the journal has the new length.
+        let wanted = self.wanted(core, inode, lbn);
+        let mut space = self.space.borrow_mut();
+        if self.journal.is_none() || space.is_fresh(inode.ino, ptr.addr) {
+            return ptr;
+        }
+        // On a full volume there may be no other place: cutting must go on all the same.
+        let Some(addr) = space.take(&self.sb, &wanted, self.frags(ptr.len)) else { return ptr };
+        space.free(&self.sb, inode.ino, Freed { addr: ptr.addr, frags: self.frags(ptr.len) });
+        space.note_fresh(inode.ino, addr);
+        space.unwritten.insert(inode.ino);
+        drop(space);
+        self.note_freed(ptr.addr);
+        Ptr { addr, ..ptr }
+    }
+
     fn free_block(&self, _core: &Core, inode: &Inode, ptr: Ptr, len: u32) {
         let mut space = self.space.borrow_mut();
         space.unpromise(len.into());

@@ -102,6 +102,12 @@ pub trait Layout: Sized + 'static {
     /// length on disk from now on; the space has been reserved.
     fn place(&self, core: &Core, inode: &Inode, lbn: Lbn, old: Ptr, len: u32) -> Ptr;
 
+    /// The end of a block is cut off together with the file's length: another place for it, of the
+    /// same length, if the layout can make the two one change only so; otherwise its own.
+    fn recast(&self, _core: &Core, _inode: &Inode, _lbn: Lbn, ptr: Ptr) -> Ptr {
+        ptr
+    }
+
     /// A block is no longer part of the file; `len` is its promised length. Its space becomes
     /// free when that is safe.
     fn free_block(&self, core: &Core, inode: &Inode, ptr: Ptr, len: u32);

@@ -131,6 +131,14 @@ impl<L: Layout> Volume<L> {
             let freed = shape.data_len(lbn, old_size) - shape.data_len(lbn, size);
             self.layout.unreserve(&self.core, freed.into());
             self.dirty_data(inode, &frame, size);
+            if let Some(ptr) = self.core.resident_ptr(inode, lbn as Lbn).filter(|p| p.is_on_disk())
+            {
+                let other = self.layout.recast(&self.core, inode, lbn as Lbn, ptr);
+                if other != ptr {
+                    self.core.set_ptr(inode, lbn as Lbn, other);
+                    self.dirty_parents(inode, lbn as Lbn);
+                }
+            }
         }
         for lbn in keep..(shape.direct as u64).min(shape.blocks_for(old_size)) {
             self.free_block(inode, lbn as Lbn, shape.data_len(lbn, old_size));

@@ -54,10 +54,11 @@ impl View {
         let io = Io::read(at, len.into(), Class::Meta, Origin::Recovery);
         let blocks = self.device.submit(io).await?;
         let mut bytes = gather(&blocks, 0, len as usize).to_bytes().to_vec();
+        let frags = u64::from(len) / u64::from(self.sb.shape.frag_size);
         let frag = u64::from(self.sb.shape.frag_size);
         let block = u64::from(self.sb.frags_per_block());
         let over = self.over.borrow();
-        for (&start, change) in over.range(addr.saturating_sub(block)..addr + block) {
+        for (&start, change) in over.range(addr.saturating_sub(block)..addr + frags.max(1)) {
             let from = (start.max(addr) - addr) * frag;
             let skip = (start.max(addr) - start) * frag;
             let rest = change.get(skip as usize..).unwrap_or_default();

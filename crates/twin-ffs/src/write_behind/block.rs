@@ -7,7 +7,9 @@ pub(super) struct EachBlock;
 
 impl WriteBehind for EachBlock {
     fn wrote(&self, _file: &mut FileState, block: Block) -> Push {
-        Push { now: vec![block.lbn..block.lbn + 1], gather: None }
+        let mut push = Push::default();
+        push.now.push(block.lbn..block.lbn + 1);
+        push
     }
 
     fn clusters_at_flush(&self) -> bool {
