@@ -32,7 +32,8 @@ struct Run {
 }
 
 fn disk(rt: &Rt, platter: Platter, jitter: bool, seed: u64, log: Option<&WriteLog>) -> SimDisk {
-    let options = model::Options { size: Some(SIZE), write_cache: Some(true), seed };
+    let options =
+        model::Options { size: Some(SIZE), write_cache: Some(true), seed, ..Default::default() };
     let name = if jitter { "jitter" } else { "instant" };
     let model = model::by_name(name).unwrap().build(&options).unwrap();
     let scheduler = queue::registry()[0].build();
@@ -90,6 +91,23 @@ impl Client<'_> {
 }
 
 impl Script {
+    fn create(&mut self, client: &mut Client<'_>) {
+        let name = format!("f{}", self.next);
+        self.next += 1;
+        let op = Op::Create {
+            dir: ROOT_INO,
+            name: name.as_bytes().into(),
+            mode: 0o644,
+            exclusive: true,
+        };
+        let ino = client.entry(op);
+        client.ask(Op::Release { ino });
+        self.contents.insert(ino, Vec::new());
+        self.changed.insert(ino, self.now);
+        self.state.synced.remove(&ino);
+        self.state.names.insert(name, ino);
+    }
+
     /// Does one step. Gives the step up to which everything is durable now, if it was an fsync:
     /// one of a file that nobody changed since has nothing to do.
     fn step(&mut self, client: &mut Client<'_>) -> Option<usize> {
@@ -97,22 +115,7 @@ impl Script {
         let names: Vec<String> = self.state.names.keys().cloned().collect();
         let some = |rng: &mut Rng| names[rng.below(names.len() as u64) as usize].clone();
         match self.rng.below(10) {
-            0..=2 => {
-                let name = format!("f{}", self.next);
-                self.next += 1;
-                let op = Op::Create {
-                    dir: ROOT_INO,
-                    name: name.as_bytes().into(),
-                    mode: 0o644,
-                    exclusive: true,
-                };
-                let ino = client.entry(op);
-                client.ask(Op::Release { ino });
-                self.contents.insert(ino, Vec::new());
-                self.changed.insert(ino, self.now);
-                self.state.synced.remove(&ino);
-                self.state.names.insert(name, ino);
-            }
+            0..=2 => self.create(client),
             3..=4 if !names.is_empty() => {
                 let ino = self.state.names[&some(&mut self.rng)];
                 let max = if self.rng.chance(0.2) { 200_000 } else { 20_000 };

@@ -13,6 +13,7 @@ const ALLOWED: &[&str] = &[
     "all",
     "unix",
     "target_os",
+    "target_env",
     "target_arch",
     "target_pointer_width",
     "target_endian",

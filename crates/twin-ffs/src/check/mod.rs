@@ -29,8 +29,6 @@ mod finding;
 mod index;
 mod inodes;
 mod maps;
-#[cfg(test)]
-mod tests;
 mod view;
 
 use std::collections::BTreeSet;

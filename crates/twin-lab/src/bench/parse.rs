@@ -23,11 +23,14 @@ impl std::error::Error for BenchError {}
 /// A setting: its name, its value unless told otherwise, and what it is.
 type Param = (&'static str, u64, &'static str);
 
+/// Makes a benchmark from its settings and its label.
+type Make = fn(&dyn Fn(&str) -> u64, String) -> Vec<Box<dyn Benchmark>>;
+
 struct Kind {
     name: &'static str,
     about: &'static str,
     params: &'static [Param],
-    make: fn(&dyn Fn(&str) -> u64, String) -> Vec<Box<dyn Benchmark>>,
+    make: Make,
 }
 
 const KIB: u64 = 1 << 10;
