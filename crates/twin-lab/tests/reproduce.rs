@@ -10,8 +10,7 @@ use twin_lab::{Config, presets};
 fn phases(config: &str, text: &str) -> Vec<bench::Phase> {
     let config = Config::parse(config).unwrap();
     let benches = bench::parse(text).unwrap();
-    let run = |b: &Box<dyn bench::Benchmark>| simulated::run(&config, &**b).unwrap();
-    benches.iter().flat_map(run).collect()
+    benches.iter().flat_map(|b| simulated::run(&config, b.as_ref()).unwrap()).collect()
 }
 
 #[test]
