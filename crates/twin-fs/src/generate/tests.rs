@@ -117,7 +117,11 @@ fn trees_stay_near_their_shape() {
         let names = world.name_count() as u64;
         // Commits are to a few files of each client, on purpose.
         let fewest = if spec.name == "commits" { u64::from(shape.clients) } else { 10 };
-        assert!((fewest..=4 * (shape.files + shape.dirs)).contains(&names), "{}: {names}", spec.name);
+        assert!(
+            (fewest..=4 * (shape.files + shape.dirs)).contains(&names),
+            "{}: {names}",
+            spec.name
+        );
         let written = world.written_bytes();
         assert!(written < 2 * shape.space_max, "{}: {written} bytes", spec.name);
     }
