@@ -112,11 +112,12 @@ pub(crate) struct Mount {
     /// Memory for blocks.
     #[arg(long, default_value = "256M")]
     pub(crate) cache: Size,
-    /// Pass every write on at once: a full volume then says so in the write itself. Otherwise the
-    /// kernel collects writes, and fsync or close says it. Recording implies it, so that writes
-    /// are written down as they were made.
-    #[arg(long)]
-    pub(crate) write_through: bool,
+    /// Let the kernel collect writes before it passes them on: large sequential writes are several
+    /// times as fast, small files slower; a full volume is told of at fsync or close, and after a
+    /// remount modification times may be some milliseconds later than they were seen. Not with
+    /// --record, which writes down what was done.
+    #[arg(long, conflicts_with = "record")]
+    pub(crate) writeback: bool,
     /// Let other users in (an ordinary user needs user_allow_other in /etc/fuse.conf). Root's
     /// mounts always do.
     #[arg(long)]

@@ -64,8 +64,7 @@ fn serve_opened<L: Layout>(
     volume: Rc<Volume<L>>,
     flight: Option<Rc<FlightRecorder<File>>>,
 ) -> Result<(), String> {
-    let writeback_cache = !args.write_through && args.record.is_none();
-    let options = SessionOptions { writeback_cache, ..SessionOptions::default() };
+    let options = SessionOptions { writeback_cache: args.writeback, ..SessionOptions::default() };
     let closing = Rc::clone(&volume);
     let close = async move {
         if let Some(flight) = &flight {
