@@ -172,7 +172,7 @@ mod tests {
         }
         let fs = allowed("twin-fs").unwrap();
         assert_eq!(fs, BTreeSet::from(["twin-rt", "twin-disk", "twin-cache"]));
-        assert_eq!(allowed("twin-py").unwrap().len(), 10);
+        assert_eq!(allowed("twin-py").unwrap().len(), 11);
     }
 
     #[test]
