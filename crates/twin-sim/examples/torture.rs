@@ -14,8 +14,11 @@ use twin_sim::torture::{self, Depth, Explored, Failure, Scenario};
 /// Says in words what a run came to.
 type Run = fn(&Scenario) -> Result<String, Failure>;
 
+/// A kind of run: its name, the scenario of a seed, and what is done with it.
+type Kind = (&'static str, fn(u64) -> Scenario, Run);
+
 /// The kinds of runs, with what they are drawn by from a seed.
-const KINDS: [(&str, fn(u64) -> Scenario, Run); 7] = [
+const KINDS: [Kind; 7] = [
     ("show", Scenario::of_kind, |s| Ok(s.to_string())),
     ("run", Scenario::of_kind, |s| {
         torture::run(s).map(|outcome| format!("{} requests", outcome.requests))

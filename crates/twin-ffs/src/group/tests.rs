@@ -103,5 +103,5 @@ fn a_group_survives_the_disk() {
     let image = CgImage::decode(&sb, 1, &raw).unwrap();
     let back = Group::from_image(&sb, &image);
     assert_eq!((back.counts, back.free, back.inodes), (group.counts, group.free, group.inodes));
-    assert_eq!(CgImage::decode(&sb, 0, &raw).is_err(), true);
+    assert!(CgImage::decode(&sb, 0, &raw).is_err());
 }
