@@ -12,7 +12,7 @@ use std::rc::Rc;
 use twin_cache::{Frame, Lbn};
 use twin_disk::{Block, Buf};
 
-use crate::Volume;
+use crate::{Holder, Volume};
 use crate::core::Inode;
 use crate::layout::Layout;
 use crate::shape::{Parent, Ptr};
@@ -162,6 +162,7 @@ impl<L: Layout> Volume<L> {
         if ptr.is_hole() {
             return;
         }
+        core.forwards.drop_holder(inode.ino, Holder::Indirect(lbn));
         self.layout.free_block(core, inode, ptr, len);
         core.set_ptr(inode, lbn, Ptr::HOLE);
         inode.d.borrow_mut().count_space(len.into(), 0);

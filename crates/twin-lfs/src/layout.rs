@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use twin_cache::{FlushState, Lbn};
 use twin_fs::shape::{Ptr, UNWRITTEN};
-use twin_fs::{Core, FsError, Ino, Inode, Layout, Need, Picked, Result, VolumeStat};
+use twin_fs::{Core, FsError, Holder, Ino, Inode, Layout, Need, Picked, Result, VolumeStat};
 use twin_rt::Time;
 
 use crate::format::ImapEntry;
@@ -110,6 +110,7 @@ impl Layout for Lfs {
                 log.freed.push((inode.ino, generation));
             }
             log.deferred.remove(&inode.ino);
+            core.forwards.drop_holder(inode.ino, Holder::Inode);
             log.free_inodes += 1;
             std::mem::replace(&mut log.free_head, inode.ino)
         };

@@ -11,6 +11,7 @@ use twin_fs::shape::Shape;
 use twin_fs::{Core, Cpu, FsError, Ino, Inode, Picked, ROOT_INO, Result, Settings, Volume};
 use twin_rt::{Budget, Event, Rt, RwLock};
 
+use crate::forwarded::load_forwards;
 use crate::cleaner::{self, CleanerState};
 use crate::format::{
     CHECKPOINT_BYTES, Checkpoint, HeadPos, IMAP_ENTRY_BYTES, ImapEntry, Profile, SEG_ENTRY_BYTES,
@@ -250,6 +251,13 @@ impl Lfs {
             let mut log = lfs.log.borrow_mut();
             log.segments.set_open(head.segment);
             log.segments.set_open(head.next);
+        }
+        {
+            let table: Vec<SegEntry> =
+                lfs.with_segments(|s| (0..s.count()).map(|n| s.entry(n)).collect());
+            let device = &*core.device;
+            let serial = checkpoint.serial;
+            load_forwards(device, &lfs.sb, table.into_iter(), serial, &core.forwards).await?;
         }
         lfs.pin_indirect(&core, &mut pinned).await?;
         lfs.pinned.borrow_mut().extend(pinned);

@@ -227,7 +227,7 @@ fn encoded(sb: &Superblock, entries: Vec<Entry>) -> (Vec<u8>, Vec<u8>) {
 }
 
 fn file_entry() -> Entry {
-    let block = |lbn, len, crc| BlockInfo { lbn, len, crc };
+    let block = |lbn, len, crc| BlockInfo { lbn, len, crc, holder: None };
     let blocks = vec![block(5, 8192, 0x1111), block(-12, 8192, 0x2222), block(7, 1024, 0x3333)];
     Entry::File { ino: 0x7788, generation: 0x99, blocks }
 }
@@ -310,7 +310,7 @@ fn entries_of_narrow_summaries_are_as_described() {
 #[test]
 fn the_tables_of_the_ifile_are_as_described() {
     let mut raw = [9; SEG_ENTRY_BYTES];
-    SegEntry { live_bytes: 0x1234, written: Time(0x5678) }.encode(&mut raw);
+    SegEntry { live_bytes: 0x1234, forwards: true, written: Time(0x5678) }.encode(&mut raw);
     let values = [("live_bytes", b4(0x1234)), ("written", b8(0x5678))];
     hold("segment entry", &raw, &[], &values);
     let used = ImapEntry::Used { at: 0x1234, crc: 0x55, generation: 0x66, orphan: false };
