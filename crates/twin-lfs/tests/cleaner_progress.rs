@@ -117,15 +117,15 @@ fn story(size: u64, offset: u64) {
 
 #[test]
 fn each_block_directly_in_an_inode_of_its_own() {
-    story(64 << 20, 0);
+    story(12 << 20, 0);
 }
 
 #[test]
 fn each_block_behind_an_indirect_block_of_its_own() {
-    story(64 << 20, 12 * 4096);
+    story(12 << 20, 12 * 4096);
 }
 
 #[test]
 fn each_block_behind_two_indirect_blocks_of_its_own() {
-    story(64 << 20, (12 + 256) * 4096);
+    story(12 << 20, (12 + 256) * 4096);
 }
