@@ -293,6 +293,19 @@ impl Ffs {
         settings: Settings,
         ffs_settings: FfsSettings,
     ) -> Result<(Rc<Volume<Ffs>>, Recovered)> {
+        Ffs::open_repaired(rt, device, cpu, settings, ffs_settings, false).await
+    }
+
+    /// The same; `repaired`: a volume that was not closed was repaired but for files without a
+    /// name, and is not to be repaired once more.
+    pub(crate) async fn open_repaired(
+        rt: &Rt,
+        device: Rc<dyn BlockDevice>,
+        cpu: Cpu,
+        settings: Settings,
+        ffs_settings: FfsSettings,
+        repaired: bool,
+    ) -> Result<(Rc<Volume<Ffs>>, Recovered)> {
         let sb = read_superblock(&*device).await?;
         let state = read_state(&*device, &sb).await?;
         let mut recovered = Recovered { was_open: !state.closed, ..Recovered::default() };
@@ -316,7 +329,7 @@ impl Ffs {
             let number = header.first_record.wrapping_sub(1);
             let none = Live { number, at: header.tail % blocks, len: 0 };
             journal = Some(Journal::new(&sb, header.number, none, std::iter::empty()));
-        } else if !state.closed {
+        } else if !state.closed && !repaired {
             // The future of repairing holds that of opening.
             let mut nobody = |_| {};
             let repair = crate::check::repair(rt, Rc::clone(&device), &mut nobody);

@@ -18,12 +18,13 @@ type Run = fn(&Scenario) -> Result<String, Failure>;
 type Kind = (&'static str, fn(u64) -> Scenario, Run);
 
 /// The kinds of runs, with what they are drawn by from a seed.
-const KINDS: [Kind; 7] = [
+const KINDS: [Kind; 8] = [
     ("show", Scenario::of_kind, |s| Ok(s.to_string())),
     ("run", Scenario::of_kind, |s| {
         torture::run(s).map(|outcome| format!("{} requests", outcome.requests))
     }),
     ("crash", Scenario::of_kind, |s| torture::crash(s, &Depth::default()).map(counted)),
+    ("ffs", Scenario::clustered, |s| torture::ffs_crash(s, &Depth::default()).map(counted)),
     ("birth", Scenario::draw, |s| torture::crash_birth(s, &Depth::default()).map(counted)),
     ("full", Scenario::full, |s| torture::full(s, 20).map(|filled| format!("{filled:?}"))),
     ("faults", Scenario::of_kind, |s| torture::failing(s).map(|failed| format!("{failed:?}"))),

@@ -175,10 +175,14 @@ pub async fn repair(
     if left {
         return Err(FsError::inconsistent("the repair does not come to an end"));
     }
-    let closed = VolumeState { closed: true, ..state };
-    device.submit(state_io(&sb, &closed, device.info().sector)).await?;
+    // While files are given names the volume counts as left open, and so does one that was closed.
+    let lost = report.findings.iter().any(|f| f.kind == Kind::LostInode);
+    let state = VolumeState { closed: !lost, ..state };
+    device.submit(state_io(&sb, &state, device.info().sector)).await?;
     device.submit(Io::flush(Origin::Recovery)).await?;
-    report.rescued = rescue(rt, device, &report).await?;
+    if lost {
+        report.rescued = rescue(rt, device, &report).await?;
+    }
     Ok(report)
 }
 
@@ -186,11 +190,8 @@ pub async fn repair(
 async fn rescue(rt: &Rt, device: Rc<dyn BlockDevice>, report: &Report) -> Result<u64> {
     let lost = report.findings.iter().filter(|f| f.kind == Kind::LostInode);
     let lost: BTreeSet<Ino> = lost.filter_map(|f| f.ino).collect();
-    if lost.is_empty() {
-        return Ok(0);
-    }
-    let settings = FfsSettings::default();
-    let opening = Ffs::open(rt, device, Cpu::none(), Settings::default(), settings);
+    let (all, settings) = (Settings::default(), FfsSettings::default());
+    let opening = Ffs::open_repaired(rt, device, Cpu::none(), all, settings, true);
     // The future of opening holds that of repairing.
     let (volume, _) = Box::pin(opening).await?;
     let mut rescued = 0;

@@ -6,9 +6,11 @@ use twin_rt::Rng;
 
 use super::*;
 
-const FORMATS: [(Format, usize); 4] = [
+const FORMATS: [(Format, usize); 6] = [
     (Format::Classic, 512),
     (Format::Classic, 8192),
+    (Format::Sectored, 512),
+    (Format::Sectored, 8192),
     (Format::Modern, 4096),
     (Format::Modern, 65536),
 ];

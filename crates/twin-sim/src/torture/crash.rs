@@ -116,7 +116,8 @@ fn run(scenario: &Scenario) -> Result<Recorded, String> {
     let stats = world.volume().layout.stats();
     if scenario.seed.is_multiple_of(2) {
         world.close()?;
-        journal.acks.push(Ack { issued: journal.order.len(), ino: None });
+        let replied = journal.replies.len();
+        journal.acks.push(Ack { issued: journal.order.len(), ino: None, replied, data_only: false });
         log.mark(journal.acks.len() as u64);
     } else {
         world.crash();
