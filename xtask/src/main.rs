@@ -32,6 +32,8 @@ usage: cargo xtask COMMAND
                               full    volumes filled until there is no room, again and again
                               faults  failing disks under clients at work
                               images  damaged images, opened, walked and used
+                              ffs     power failures of clustered volumes
+                              ffs-images  damaged clustered volumes, used and repaired
                               traces  damaged traces and flight logs, replayed
   golden                    accept what the simulator measures now: writes the golden tables anew
                             (say why in the commit)

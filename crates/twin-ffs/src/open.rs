@@ -266,7 +266,7 @@ impl Ffs {
         let state = State { closed: false, opened: 0 };
         let ffs = Ffs::assemble(sb.clone(), state, FfsSettings::default(), groups, journal)?;
         let frame = ffs.inode_block(&core, ROOT_INO).await?;
-        ffs.picked.borrow_mut().insert(ROOT_INO, frame);
+        ffs.picked.borrow_mut().insert(ROOT_INO, Some(frame));
         let volume = Volume::new(Rc::clone(&core), ffs)?;
         volume.make_root(Picked { ino: ROOT_INO, generation: 1 }, options.root.2)?;
         if let Some(root) = core.cached_inode(ROOT_INO) {

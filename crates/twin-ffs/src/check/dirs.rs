@@ -41,7 +41,7 @@ impl Checker<'_> {
             let node = self.nodes[ino as usize];
             let is_dir = node.life == Life::Used && u32::from(node.kind) << 12 == mode::DIRECTORY;
             if is_dir
-                && node.nlink > 0
+                && (node.nlink > 0 || ino == ROOT_INO || self.fixes && self.may_revive())
                 && let Some(d) = self.read_inode(ino).await?
             {
                 self.check_dir(d).await?;

@@ -155,7 +155,7 @@ pub async fn repair(
     if sb.journal_bytes > 0 && !state.closed {
         replay_journal(&*device, &sb, &mut report).await?;
     }
-    let mut left = false;
+    let (mut left, mut lost) = (false, BTreeSet::new());
     for _ in 0..ROUNDS {
         let view = View::new(Rc::clone(&device), sb.clone());
         let mut checker = Checker::new(view, true, progress);
@@ -166,6 +166,9 @@ pub async fn repair(
         }
         report.counts = checker.report.counts;
         report.more_findings += checker.report.more_findings;
+        // What had no name in an earlier round may be free by now.
+        let nameless = checker.report.findings.iter().filter(|f| f.kind == Kind::LostInode);
+        lost = nameless.filter_map(|f| f.ino).collect();
         checker.report.findings.into_iter().for_each(|finding| report.add(finding));
         left = checker.changed;
         if !left {
@@ -176,20 +179,17 @@ pub async fn repair(
         return Err(FsError::inconsistent("the repair does not come to an end"));
     }
     // While files are given names the volume counts as left open, and so does one that was closed.
-    let lost = report.findings.iter().any(|f| f.kind == Kind::LostInode);
-    let state = VolumeState { closed: !lost, ..state };
+    let state = VolumeState { closed: lost.is_empty(), ..state };
     device.submit(state_io(&sb, &state, device.info().sector)).await?;
     device.submit(Io::flush(Origin::Recovery)).await?;
-    if lost {
-        report.rescued = rescue(rt, device, &report).await?;
+    if !lost.is_empty() {
+        report.rescued = rescue(rt, device, lost).await?;
     }
     Ok(report)
 }
 
 /// Gives inodes without a name one in lost+found, through the volume's own code.
-async fn rescue(rt: &Rt, device: Rc<dyn BlockDevice>, report: &Report) -> Result<u64> {
-    let lost = report.findings.iter().filter(|f| f.kind == Kind::LostInode);
-    let lost: BTreeSet<Ino> = lost.filter_map(|f| f.ino).collect();
+async fn rescue(rt: &Rt, device: Rc<dyn BlockDevice>, lost: BTreeSet<Ino>) -> Result<u64> {
     let (all, settings) = (Settings::default(), FfsSettings::default());
     let opening = Ffs::open_repaired(rt, device, Cpu::none(), all, settings, true);
     // The future of opening holds that of repairing.

@@ -245,8 +245,7 @@ impl Format {
                 !block.is_empty() && block.len().is_multiple_of(CHUNK)
             }
             Format::Modern => {
-                block.len().is_multiple_of(4)
-                    && (CHUNK..=MODERN_BLOCK_MAX).contains(&block.len())
+                block.len().is_multiple_of(4) && (CHUNK..=MODERN_BLOCK_MAX).contains(&block.len())
             }
         };
         assert!(whole, "a directory block of {} bytes", block.len());

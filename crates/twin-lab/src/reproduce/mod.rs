@@ -9,6 +9,7 @@ pub mod clc;
 pub mod fit;
 pub mod fitted;
 mod html;
+pub mod present;
 mod runs;
 mod svg;
 

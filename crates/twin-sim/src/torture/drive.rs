@@ -141,7 +141,9 @@ impl<L: Subject> Driver<L> {
             let seen = state.journal.order.len();
             state.journal.replies.push(Replied { place, seen });
             let replied = state.journal.replies.len();
-            if L::MARKS_REPLIES && let Some(log) = &state.log {
+            if L::MARKS_REPLIES
+                && let Some(log) = &state.log
+            {
                 log.mark(replied as u64);
             }
             if reply.is_ok() {
@@ -152,7 +154,9 @@ impl<L: Subject> Driver<L> {
                 };
                 if let Some((ino, data_only)) = ino {
                     state.journal.acks.push(Ack { issued, ino, replied, data_only });
-                    if !L::MARKS_REPLIES && let Some(log) = &state.log {
+                    if !L::MARKS_REPLIES
+                        && let Some(log) = &state.log
+                    {
                         log.mark(state.journal.acks.len() as u64);
                     }
                 }

@@ -8,7 +8,7 @@
 //! - [`recount`]: the volume's accounts, counted anew from its disk.
 //! - [`crash`], [`crash_birth`]: power failures, and what a restart makes of them.
 //! - [`ffs_crash`]: power failures under the clustered layout, by what its orderings promise
-//!   (`promise`).
+//!   (`promise`); [`ffs_damage`]: damaged images of it, used and repaired.
 //! - [`full`]: a volume filled until there is no room, again and again.
 //! - [`failing`]: disks that fail under clients at work.
 //! - [`damage`]: damaged images, opened and used.
@@ -22,10 +22,11 @@ mod damage;
 pub mod drive;
 mod failing;
 mod ffs_crash;
+mod ffs_damage;
 mod full;
 pub mod oracle;
-mod recount;
 mod promise;
+mod recount;
 mod scenario;
 mod subject;
 mod world;
@@ -44,6 +45,7 @@ pub use damage::{Damaged, damage};
 pub use drive::{Ack, Applied, Journal, Replied, drive};
 pub use failing::{Failed, failing};
 pub use ffs_crash::ffs_crash;
+pub use ffs_damage::ffs_damage;
 pub use full::{Filled, full};
 pub use oracle::{History, Place};
 pub use recount::{Recount, recount};

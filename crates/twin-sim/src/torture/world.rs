@@ -248,7 +248,8 @@ impl<L: Subject> Drop for AnyWorld<L> {
 /// If it cannot be made.
 pub fn make<L: Subject>(scenario: &Scenario) -> Result<Platter, String> {
     let fifo = Scenario { order: Order::Fifo, ..scenario.clone() };
-    let mut world = AnyWorld::<L>::new(&fifo, Platter::new(scenario.size), Timing::Instant, Time(0));
+    let mut world =
+        AnyWorld::<L>::new(&fifo, Platter::new(scenario.size), Timing::Instant, Time(0));
     let device = world.device();
     let rt = world.rt.clone();
     let made = world.wait("mkfs", L::make(&rt, device, &fifo))?;

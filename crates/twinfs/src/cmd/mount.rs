@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::rc::Rc;
 
-use twin_disk::{BlockDevice, DeviceLog, Recorded};
+use twin_disk::{BlockDevice, DeviceInfo, DeviceLog, Recorded};
 use twin_fs::{Cpu, Layout, Settings, Volume};
 use twin_host::fuse::{Mount as FuseMount, MountOptions, Ready, SessionOptions, in_background};
 use twin_host::{FileDevice, FlightLog, FlightRecorder, Host, HostOptions, ImageOptions, Signals};
@@ -35,7 +35,7 @@ fn serve_volume(args: &Mount, ready: Ready) -> Result<(), String> {
     twin_host::keep_freed_buffers();
     if super::ffs::is_ffs(&args.image) {
         return match super::ffs::open_mount(args) {
-            Ok((place, volume)) => serve_opened(args, ready, place, volume, None),
+            Ok((place, volume, flight)) => serve_opened(args, ready, place, volume, flight),
             Err(why) => {
                 ready.failed(&why);
                 Err(why)
@@ -141,7 +141,15 @@ impl Default for OpenOptions {
 pub(super) fn open_volume(image: &Path, options: OpenOptions) -> Result<Opened, String> {
     let seed = u64::from_le_bytes(random_bytes()?[..8].try_into().unwrap_or_default());
     let flight = match &options.flight {
-        Some(path) => Some(flight_recorder(path, image, seed, &options)?),
+        Some(path) => {
+            let settings = FlightSettings {
+                device: probe(image, &options.image)?,
+                settings: options.settings.clone(),
+                lfs: options.lfs.clone(),
+                ffs: None,
+            };
+            Some(flight_recorder(path, seed, &settings)?)
+        }
         None => None,
     };
     let log = flight.clone().map(|flight| flight as Rc<dyn FlightLog>);
@@ -162,20 +170,19 @@ pub(super) fn open_volume(image: &Path, options: OpenOptions) -> Result<Opened, 
     Ok(Opened { host, volume, recovered, flight })
 }
 
-fn flight_recorder(
-    path: &Path,
-    image: &Path,
-    seed: u64,
-    options: &OpenOptions,
-) -> Result<Rc<FlightRecorder<File>>, String> {
-    // The device tells its figures once it is open; the log must have them before that.
+/// What a device says of itself once it is open: a flight log must have it before that.
+fn probe(image: &Path, options: &ImageOptions) -> Result<DeviceInfo, String> {
     let probe = Host::start(HostOptions::default()).map_err(|e| e.to_string())?;
-    let device = FileDevice::open(&probe, image, &options.image).map_err(|e| e.to_string())?;
-    let settings = FlightSettings {
-        device: device.info(),
-        settings: options.settings.clone(),
-        lfs: options.lfs.clone(),
-    };
+    let device = FileDevice::open(&probe, image, options).map_err(|e| e.to_string())?;
+    Ok(device.info())
+}
+
+/// A new flight log.
+pub(super) fn flight_recorder(
+    path: &Path,
+    seed: u64,
+    settings: &FlightSettings,
+) -> Result<Rc<FlightRecorder<File>>, String> {
     let file = File::create_new(path).map_err(|e| format!("{}: {e}", path.display()))?;
     Ok(Rc::new(FlightRecorder::new(file, seed, settings.to_text())))
 }
