@@ -237,10 +237,16 @@ pub(crate) struct Volume {
     pub(crate) placement: Vec<String>,
     /// Victim policies.
     #[arg(long, value_delimiter = ',', value_parser = volume_victims(), hide_possible_values = true,
-        default_value = twin_clean::victim::registry()[0].name)]
+        default_value = twin_clean::victim::registry()[0].name,
+        default_value_if("table", "true", "greedy,cost-benefit-sqrt"))]
     pub(crate) victim: Vec<String>,
     /// Seeds, as 1,2,3.
-    #[arg(long, value_delimiter = ',', default_value = "1")]
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "1",
+        default_value_if("table", "true", "1,2,3,4,5")
+    )]
     pub(crate) seed: Vec<u64>,
     /// Blocks of a generated volume.
     #[arg(long, default_value_t = 131_072, conflicts_with = "trace")]
@@ -267,6 +273,11 @@ pub(crate) struct Volume {
     /// Say on standard error how fast it went.
     #[arg(long)]
     pub(crate) speed: bool,
+    /// The full table: our own pair, and all other placement policies with the victim policies
+    /// greedy and cost-benefit-sqrt (or those given), exponents 0 to 1.0 (or those given, or
+    /// traces), seeds 1 to 5 (or those given). Over generated workloads it takes hours.
+    #[arg(long, conflicts_with = "placement")]
+    pub(crate) table: bool,
     /// Print the policies with their rules and sources, the workloads and the trace formats.
     #[arg(long)]
     pub(crate) list: bool,
@@ -315,6 +326,8 @@ pub(crate) struct Reproduce {
 pub(crate) enum VolumeFormat {
     /// Policies down, workloads across, medians over seeds.
     Table,
+    /// The same for a document, with the geometric mean over the workloads.
+    Markdown,
     /// A line a run.
     Csv,
     /// An object a run.
