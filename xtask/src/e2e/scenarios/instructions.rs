@@ -19,8 +19,8 @@ pub(super) const SCENARIO: Scenario = Scenario {
 /// further one may take through the whole stack: file system, cache, layout, simulated device. A
 /// tenth above what was measured; when one becomes cheaper by more than that, lower it.
 const BUDGETS: &[(&str, &str, [u64; 2], u64)] = &[
-    ("a small file made, read, looked at and deleted", "small:warm=1,files=", [500, 1500], 181_000),
-    ("a name made, renamed, linked, looked up and removed", "meta:names=", [500, 1500], 1_577_000),
+    ("a small file made, read, looked at and deleted", "small:warm=1,files=", [100, 300], 175_000),
+    ("a name made, renamed, linked, looked up and removed", "meta:names=", [50, 150], 1_021_000),
     (
         "a transaction with an fsync",
         "tpcb:scan=0,accounts=10000,transactions=",
