@@ -90,16 +90,13 @@ struct Opened {
 /// How to open a volume.
 struct OpenOptions<'a> {
     image: ImageOptions,
-    io_uring: bool,
-    /// Nanoseconds to look for the next request before sleeping.
-    spin_ns: u64,
+    host: HostOptions,
     settings: Settings,
     /// Where to log everything that enters the core.
     flight: Option<&'a Path>,
 }
 
 fn open(image: &Path, options: OpenOptions<'_>) -> Result<Opened, String> {
-    let seed = u64::from_le_bytes(random_bytes()?[..8].try_into().unwrap_or_default());
     // Looked at on a host of its own: a flight begins when the volume is opened.
     let probe = Host::start(HostOptions::default()).map_err(|e| e.to_string())?;
     let (found, image_options) = open_device(&probe, image, &options.image)?;
@@ -114,13 +111,12 @@ fn open(image: &Path, options: OpenOptions<'_>) -> Result<Opened, String> {
                 lfs: LfsSettings::default(),
                 ffs: Some(ffs.clone()),
             };
-            Some(flight_recorder(path, seed, &settings)?)
+            Some(flight_recorder(path, options.host.seed, &settings)?)
         }
         None => None,
     };
     let log = flight.clone().map(|flight| flight as Rc<dyn FlightLog>);
-    let (io_uring, spin_ns) = (options.io_uring, options.spin_ns);
-    let host = Host::start(HostOptions { seed, io_uring, spin_ns, flight: log });
+    let host = Host::start(HostOptions { flight: log, ..options.host });
     let host = host.map_err(|e| e.to_string())?;
     let device = FileDevice::open(&host, image, &image_options).map_err(|e| e.to_string())?;
     let device: Rc<dyn BlockDevice> = match &flight {
@@ -171,8 +167,7 @@ pub(super) fn open_mount(args: &Mount) -> Result<OpenMount, String> {
         Settings { cache_bytes: args.cache.0, read_only: args.read_only, ..Settings::default() };
     let options = OpenOptions {
         image,
-        io_uring: !args.no_io_uring,
-        spin_ns: u64::from(args.spin) * twin_rt::MICROS,
+        host: super::mount::host_options(args)?,
         settings,
         flight: args.flight.as_deref(),
     };
@@ -192,7 +187,7 @@ pub(super) fn open_mount(args: &Mount) -> Result<OpenMount, String> {
 }
 
 fn plain(image: ImageOptions, settings: Settings) -> OpenOptions<'static> {
-    OpenOptions { image, io_uring: true, spin_ns: 0, settings, flight: None }
+    OpenOptions { image, host: HostOptions::default(), settings, flight: None }
 }
 
 /// Opens a volume for `replay`.
