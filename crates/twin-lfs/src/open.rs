@@ -260,6 +260,11 @@ impl Lfs {
         let sb = read_superblock(&*device).await?;
         let checkpoint = read_checkpoint(&*device, &sb).await?;
         let read_only = settings.read_only;
+        if sb.must_write != 0 && !read_only {
+            return Err(FsError::Invalid(
+                "the volume has features that this program cannot write: mount it read-only",
+            ));
+        }
         let core = Core::new(rt.clone(), device, cpu, sb.shape.clone(), settings)?;
         let ifile = Inode::new(checkpoint.ifile.clone());
         let (segments, mut pinned) = load_table(&core, &sb, &ifile).await?;
