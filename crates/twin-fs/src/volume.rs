@@ -293,7 +293,8 @@ impl<L: Layout> Volume<L> {
             }
             Op::Release { ino } => self.op_release(ino).await,
             Op::Read { ino, off, len } => self.op_read(ino, off, len).await,
-            Op::Write { ino, off, data } => self.op_write(ino, off, &data, &cred, id).await,
+            Op::Write { ino, off, data } => self.op_write(ino, off, &data, Some(&cred), id).await,
+            Op::WriteBack { ino, off, data } => self.op_write(ino, off, &data, None, id).await,
             Op::Fsync { ino, data_only } => self.op_fsync(ino, data_only).await,
             Op::ReadDir { dir, cookie, max_bytes, plus } => {
                 self.op_read_dir(dir, cookie, max_bytes, plus).await
@@ -366,6 +367,7 @@ fn changes(op: &Op) -> bool {
         | Op::Rename { .. }
         | Op::Link { .. }
         | Op::Write { .. }
+        | Op::WriteBack { .. }
         | Op::SetXattr { .. }
         | Op::RemoveXattr { .. }
         | Op::Fallocate { .. } => true,
@@ -385,7 +387,7 @@ fn kind_of(op: &Op) -> OpKind {
         Op::Rename { .. } | Op::Link { .. } => OpKind::Rename,
         Op::Open { .. } | Op::Release { .. } => OpKind::Open,
         Op::Read { .. } => OpKind::Read,
-        Op::Write { .. } => OpKind::Write,
+        Op::Write { .. } | Op::WriteBack { .. } => OpKind::Write,
         Op::GetAttr { .. } | Op::SetAttr { .. } | Op::Access { .. } => OpKind::Attr,
         Op::ReadDir { .. } => OpKind::ReadDir,
         Op::Fsync { .. } | Op::Sync => OpKind::Sync,

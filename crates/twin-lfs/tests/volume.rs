@@ -4,7 +4,8 @@ use std::rc::Rc;
 
 use twin_disk::{Bytes, MemDisk};
 use twin_fs::{
-    Cpu, Data, FileSystem, FsError, Ino, Op, ROOT_INO, Reply, Request, Settings, Volume,
+    Cpu, Data, FileSystem, FsError, Ino, Op, ROOT_INO, Reply, Request, SetAttr, SetTime, Settings,
+    Timestamp, Volume,
 };
 use twin_lfs::{Lfs, LfsSettings, MkfsOptions};
 use twin_rt::{ClockOnly, Rt};
@@ -204,5 +205,33 @@ fn a_full_volume_says_so_and_recovers() {
             let name = format!("f{i}").into_bytes().into();
             w.op(Op::Unlink { dir: ROOT_INO, name });
         }
+    });
+}
+
+#[test]
+fn data_that_is_written_back_leaves_times_and_set_id_bits() {
+    both_profiles(|options| {
+        let mut w = World::new(&options, 64 << 20);
+        let ino = w.create(ROOT_INO, "late");
+        let at = |secs| SetTime::At(Timestamp { secs, nanos: 7 });
+        let set = SetAttr {
+            mode: Some(0o6777),
+            mtime: Some(at(1_000)),
+            ctime: Some(Timestamp { secs: 2_000, nanos: 7 }),
+            ..SetAttr::default()
+        };
+        let Reply::Attr(before) = w.op(Op::SetAttr { ino, set }) else { panic!() };
+        let bytes = pattern(100_000, 5);
+        let data = Data::Bytes(Bytes::copy_of(&bytes));
+        w.op(Op::WriteBack { ino, off: 0, data });
+        let mut w = w.reopen();
+        let ino = w.lookup(ROOT_INO, "late");
+        let Reply::Attr(after) = w.op(Op::GetAttr { ino }) else { panic!() };
+        let kept = |a: &twin_fs::Attr| (a.mode, a.mtime, a.ctime);
+        assert_eq!((kept(&after), after.size), (kept(&before), 100_000));
+        assert!(w.read(ino, 0, 200_000) == bytes);
+        w.write(ino, 0, b"now");
+        let Reply::Attr(changed) = w.op(Op::GetAttr { ino }) else { panic!() };
+        assert!(changed.mtime != after.mtime && changed.ctime != after.ctime);
     });
 }

@@ -113,12 +113,11 @@ pub(crate) struct Mount {
     /// Memory for blocks.
     #[arg(long, default_value = "256M")]
     pub(crate) cache: Size,
-    /// Let the kernel collect writes before it passes them on: large sequential writes are several
-    /// times as fast, small files slower; a full volume is told of at fsync or close, and after a
-    /// remount modification times may be some milliseconds later than they were seen. Not with
-    /// --record, which writes down what was done.
-    #[arg(long, conflicts_with = "record")]
-    pub(crate) writeback: bool,
+    /// Pass every write on at once: a full volume then says so in the write itself. Otherwise the
+    /// kernel collects writes until the file is closed or fsynced, or for some seconds, and a full
+    /// volume is told of there. --record implies it, to write down what was done.
+    #[arg(long)]
+    pub(crate) write_through: bool,
     /// Let other users in (an ordinary user needs user_allow_other in /etc/fuse.conf). Root's
     /// mounts always do.
     #[arg(long)]
@@ -437,6 +436,23 @@ pub(crate) struct Bench {
     /// Run in this directory, of whatever file system; may be given several times.
     #[arg(long, short, value_name = "DIR")]
     pub(crate) dir: Vec<PathBuf>,
+    /// Run on our layouts and on the file systems that this machine has (ext4, xfs, btrfs, fuse2fs,
+    /// ntfs-3g, bindfs over tmpfs), each mounted in its turn on a loop device with direct I/O. Needs
+    /// root.
+    #[arg(long, conflicts_with_all = ["sim", "dir", "cold", "warm"])]
+    pub(crate) peers: bool,
+    /// With --peers: only these, as `lfs,ext4`. Ratios are those of the first.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', requires = "peers")]
+    pub(crate) only: Vec<String>,
+    /// With --peers: where the device's file is made. Default: /var/tmp.
+    #[arg(long, value_name = "DIR", requires = "peers")]
+    pub(crate) at: Option<PathBuf>,
+    /// With --peers: bytes of the device.
+    #[arg(long, default_value = "2G", requires = "peers")]
+    pub(crate) size: Size,
+    /// With --peers: write a page with a chart to this file.
+    #[arg(long, value_name = "FILE", requires = "peers")]
+    pub(crate) html: Option<PathBuf>,
     /// Runs of each benchmark on each directory.
     #[arg(long, short, default_value_t = 1)]
     pub(crate) runs: usize,

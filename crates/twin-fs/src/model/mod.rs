@@ -247,7 +247,8 @@ impl ModelFs {
             }
             Op::Release { ino } => self.release(*ino),
             Op::Read { ino, off, len } => self.read(*ino, *off, *len),
-            Op::Write { ino, off, data } => self.write(call, *ino, *off, data),
+            Op::Write { ino, off, data } => self.write(call, *ino, *off, data, true),
+            Op::WriteBack { ino, off, data } => self.write(call, *ino, *off, data, false),
             Op::Fsync { ino, .. } => self.inode(*ino).map(|_| Reply::Done),
             Op::ReadDir { dir, cookie, max_bytes, plus } => {
                 self.read_dir(*dir, *cookie, *max_bytes, *plus)

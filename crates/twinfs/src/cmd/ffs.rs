@@ -86,11 +86,9 @@ struct Opened {
 fn open(
     image: &Path,
     image_options: &ImageOptions,
-    io_uring: bool,
+    options: HostOptions,
     settings: Settings,
 ) -> Result<Opened, String> {
-    let seed = u64::from_le_bytes(random_bytes()?[..8].try_into().unwrap_or_default());
-    let options = HostOptions { seed, io_uring, ..HostOptions::default() };
     let host = Host::start(options).map_err(|e| e.to_string())?;
     let device = open_device(&host, image, image_options)?;
     let open = Ffs::open(host.rt(), device, Cpu::none(), settings, FfsSettings::default());
@@ -131,7 +129,7 @@ pub(super) fn open_mount(args: &Mount) -> Result<(Place, Rc<Volume<Ffs>>), Strin
     };
     let settings =
         Settings { cache_bytes: args.cache.0, read_only: args.read_only, ..Settings::default() };
-    let opened = open(&args.image, &image, !args.no_io_uring, settings)?;
+    let opened = open(&args.image, &image, super::mount::host_options(args)?, settings)?;
     if args.foreground && opened.recovered.was_open {
         let r = &opened.recovered;
         eprintln!(
@@ -148,7 +146,8 @@ pub(super) fn open_mount(args: &Mount) -> Result<(Place, Rc<Volume<Ffs>>), Strin
 
 /// Opens a volume for `replay`.
 pub(super) fn open_plain(image: &Path) -> Result<(Host, Rc<Volume<Ffs>>), String> {
-    let opened = open(image, &ImageOptions::default(), true, Settings::default())?;
+    let opened =
+        open(image, &ImageOptions::default(), HostOptions::default(), Settings::default())?;
     Ok((opened.host, opened.volume))
 }
 
@@ -209,7 +208,7 @@ pub(super) fn check(args: &Check) -> Outcome {
 pub(super) fn stat(args: &Stat) -> Outcome {
     let image = ImageOptions { read_only: true, ..ImageOptions::default() };
     let settings = Settings { read_only: true, ..Settings::default() };
-    let Opened { volume, .. } = open(&args.image, &image, true, settings)?;
+    let Opened { volume, .. } = open(&args.image, &image, HostOptions::default(), settings)?;
     let ffs = &volume.layout;
     let sb = ffs.superblock();
     let hex: String = sb.uuid.iter().map(|b| format!("{b:02x}")).collect();

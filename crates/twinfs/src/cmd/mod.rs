@@ -8,6 +8,7 @@ mod ffs;
 mod manual;
 mod mkfs;
 mod mount;
+mod peers;
 mod presets;
 mod record;
 mod replay;
