@@ -33,6 +33,7 @@ pub(crate) enum Command {
     Replay(Replay),
     Compare(Compare),
     Volume(Volume),
+    Top(Top),
     Bench(Bench),
     Presets(Presets),
     Reproduce(Reproduce),
@@ -283,6 +284,45 @@ pub(crate) struct Volume {
     pub(crate) list: bool,
 }
 
+/// Watch a log while it is written and cleaned, on a bare volume.
+///
+/// Shows a map of the segments: how full each is, its age by colour (red young, blue old), which are
+/// being written, and a histogram of how full they are. On a terminal it is drawn in place; elsewhere
+/// pictures follow each other as text. --rate slows it down until every write is seen. Mounts cannot
+/// be watched yet.
+#[derive(Args)]
+pub(crate) struct Top {
+    /// The workload, as zipf, mixed or hot-cold:hot_writes=0.8.
+    #[arg(long, short, default_value = twin_clean::volume::workload::registry()[0].name)]
+    pub(crate) workload: String,
+    /// The placement policy.
+    #[arg(long, value_parser = placements(), hide_possible_values = true,
+        default_value = twin_clean::placement::registry()[0].name)]
+    pub(crate) placement: String,
+    /// The victim policy.
+    #[arg(long, value_parser = volume_victims(), hide_possible_values = true,
+        default_value = twin_clean::victim::registry()[0].name)]
+    pub(crate) victim: String,
+    /// The seed of the workload.
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Blocks of the volume.
+    #[arg(long, default_value_t = 131_072)]
+    pub(crate) blocks: u32,
+    /// How many times it is written.
+    #[arg(long, default_value_t = 60.0, value_parser = volumes_of_writes)]
+    pub(crate) volumes: f64,
+    /// Blocks that are written between two pictures.
+    #[arg(long, default_value_t = 20_000, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) step: u64,
+    /// Blocks that are written in a second; as many as can be if not given.
+    #[arg(long, value_parser = rate)]
+    pub(crate) rate: Option<f64>,
+    /// Pictures as text one below the other, on a terminal too.
+    #[arg(long)]
+    pub(crate) plain: bool,
+}
+
 /// List the named configurations: what each sets and where it comes from.
 #[derive(Args)]
 pub(crate) struct Presets {
@@ -332,6 +372,13 @@ pub(crate) enum VolumeFormat {
     Csv,
     /// An object a run.
     Json,
+}
+
+fn rate(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(rate) if (0.01..=1e9).contains(&rate) => Ok(rate),
+        _ => Err("must be a number from 0.01 to a thousand million".into()),
+    }
 }
 
 fn volumes_of_writes(text: &str) -> Result<f64, String> {

@@ -110,3 +110,18 @@ fn every_policy_is_listed_with_its_source() {
         assert!(list.contains(name), "{name}");
     }
 }
+
+#[test]
+fn top_draws_pictures_as_text_where_there_is_no_terminal() {
+    let twinfs = |args: &[&str]| {
+        Command::new(env!("CARGO_BIN_EXE_twinfs")).arg("top").args(args).output().unwrap()
+    };
+    let args = ["--blocks", "2000", "--volumes", "4", "--step", "1000", "--rate", "100000"];
+    let output = twinfs(&args);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let shown = text(&output.stdout);
+    assert_eq!(shown.matches("blocks written, amplification").count(), 8);
+    assert!(shown.contains("8000 blocks written") && !shown.contains('\x1b'), "{shown}");
+    let refused = twinfs(&["--rate", "0"]);
+    assert!(!refused.status.success() && text(&refused.stderr).contains("--rate"));
+}

@@ -34,12 +34,14 @@ impl Raw {
         let host = host.map_err(|e| e.to_string())?;
         let device = FileDevice::open(&host, self.disk.device(), &ImageOptions::default());
         let device = device.map_err(|e| e.to_string())?;
+        // Behind each other, and from the beginning again on a small device.
+        let places = (device.info().size / bytes).max(1);
         let content = Buf::copy_of(&vec![0x5a; bytes as usize]).freeze();
         let work = async {
             let start = clock();
             for i in 0..count {
                 let block = Block::Bytes(content.clone());
-                let at = (1 << 20) + i * bytes;
+                let at = i % places * bytes;
                 device.submit(Io::write(at, vec![block], Class::Data, Origin::User)).await?;
                 if flush || i + 1 == count {
                     device.submit(Io::flush(Origin::User)).await?;
