@@ -41,6 +41,7 @@ options of test and e2e:
   --seed N        what random choices follow from (default 1)
   --keep          leave images and logs where they are
   --program PATH  test this twinfs, do not build it
+  --loop          make volumes on loop devices in place of image files (as root)
   --mkfs WORDS    make volumes with these options, as --layout ffs
 ";
 
@@ -114,6 +115,7 @@ fn parse(words: &[String]) -> Result<Task, String> {
         match word {
             "--full" => options.full = true,
             "--keep" => options.keep = true,
+            "--loop" => options.on_loop = true,
             "--list" => list = true,
             "--seed" => {
                 let text = value()?;

@@ -7,7 +7,7 @@ use twin_cache::FileFrames;
 use twin_disk::{Block, BlockDevice, Buf, Class, Io, Origin, gather};
 use twin_fs::shape::Shape;
 use twin_fs::{Core, Cpu, FsError, Picked, ROOT_INO, Result, Settings, Volume};
-use twin_rt::{Rt, join_all};
+use twin_rt::{BoxFuture, Rt, join_all};
 
 use crate::dir_placement;
 use crate::ffs::{Ffs, FfsSettings, Sabotage};
@@ -232,7 +232,15 @@ impl Ffs {
     ///
     /// # Errors
     /// If the sizes do not fit, or the device fails.
-    pub async fn mkfs(
+    pub fn mkfs<'a>(
+        rt: &'a Rt,
+        device: Rc<dyn BlockDevice>,
+        options: &'a MkfsOptions,
+    ) -> BoxFuture<'a, Result<Superblock>> {
+        Box::pin(Ffs::make(rt, device, options))
+    }
+
+    async fn make(
         rt: &Rt,
         device: Rc<dyn BlockDevice>,
         options: &MkfsOptions,
@@ -286,7 +294,17 @@ impl Ffs {
     /// # Errors
     /// If there is no volume, it is damaged (the error names the place), or it was not closed and
     /// may not be written.
-    pub async fn open(
+    pub fn open(
+        rt: &Rt,
+        device: Rc<dyn BlockDevice>,
+        cpu: Cpu,
+        settings: Settings,
+        ffs_settings: FfsSettings,
+    ) -> BoxFuture<'_, Result<(Rc<Volume<Ffs>>, Recovered)>> {
+        Box::pin(Ffs::start(rt, device, cpu, settings, ffs_settings))
+    }
+
+    async fn start(
         rt: &Rt,
         device: Rc<dyn BlockDevice>,
         cpu: Cpu,
@@ -317,10 +335,8 @@ impl Ffs {
             let none = Live { number, at: header.tail % blocks, len: 0 };
             journal = Some(Journal::new(&sb, header.number, none, std::iter::empty()));
         } else if !state.closed {
-            // The future of repairing holds that of opening.
             let mut nobody = |_| {};
-            let repair = crate::check::repair(rt, Rc::clone(&device), &mut nobody);
-            let report = Box::pin(repair).await?;
+            let report = crate::check::repair(rt, Rc::clone(&device), &mut nobody).await?;
             recovered.repaired = report.findings.len() as u64 + report.more_findings;
             recovered.rescued = report.rescued;
         }

@@ -2,11 +2,12 @@
 
 use std::rc::Rc;
 
-use twin_disk::{Bytes, MemDisk};
+use twin_disk::{Block, BlockDevice, Buf, Bytes, Class, Io, MemDisk, Origin};
 use twin_fs::{
     Cpu, Data, FileSystem, FsError, Ino, Op, ROOT_INO, Reply, Request, SetAttr, SetTime, Settings,
     Timestamp, Volume,
 };
+use twin_lfs::format::Superblock;
 use twin_lfs::{Lfs, LfsSettings, MkfsOptions};
 use twin_rt::{ClockOnly, Rt};
 
@@ -206,6 +207,28 @@ fn a_full_volume_says_so_and_recovers() {
             w.op(Op::Unlink { dir: ROOT_INO, name });
         }
     });
+}
+
+#[test]
+fn a_feature_for_writers_refuses_writers_alone() {
+    let disk = Rc::new(MemDisk::new(16 << 20));
+    let rt = Rt::new(ClockOnly::default(), 1);
+    let options = MkfsOptions::modern([7; 16]);
+    let sb = rt.block_on(Lfs::mkfs(&rt, Rc::clone(&disk) as _, &options)).unwrap().unwrap();
+    let sb = Superblock { must_write: 4, ..sb };
+    for at in Superblock::places(sb.size, sb.copies) {
+        let raw = Block::Bytes(Buf::copy_of(&sb.encode()).freeze());
+        let io = Io::write(at, vec![raw], Class::Meta, Origin::Checkpoint);
+        rt.block_on(disk.submit(io)).unwrap().unwrap();
+    }
+    let open = |read_only| {
+        let settings = Settings { read_only, ..Settings::default() };
+        let lfs = LfsSettings::default();
+        rt.block_on(Lfs::open(&rt, Rc::clone(&disk) as _, Cpu::none(), settings, lfs)).unwrap()
+    };
+    let refused = open(false).err().map(|error| error.to_string()).unwrap();
+    assert!(refused.contains("read-only"), "{refused}");
+    open(true).unwrap();
 }
 
 #[test]

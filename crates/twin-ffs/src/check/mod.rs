@@ -36,7 +36,7 @@ use std::rc::Rc;
 
 use twin_disk::{Block, BlockDevice, Buf, Class, Io, Origin};
 use twin_fs::{Cpu, FsError, Ino, Result, Settings};
-use twin_rt::Rt;
+use twin_rt::{BoxFuture, Rt};
 
 use crate::bits::Bits;
 use crate::ffs::{Ffs, FfsSettings, Sabotage};
@@ -106,10 +106,14 @@ struct Checker<'a> {
 ///
 /// # Errors
 /// If there is no volume on the device that could be checked.
-pub async fn check(
+pub fn check(
     device: Rc<dyn BlockDevice>,
     progress: &mut dyn FnMut(Progress),
-) -> Result<Report> {
+) -> BoxFuture<'_, Result<Report>> {
+    Box::pin(look(device, progress))
+}
+
+async fn look(device: Rc<dyn BlockDevice>, progress: &mut dyn FnMut(Progress)) -> Result<Report> {
     let (sb, found) = superblock(&*device).await?;
     let state = read_state(&*device, &sb).await?;
     let mut checker = Checker::new(View::new(Rc::clone(&device), sb), false, progress);
@@ -139,7 +143,15 @@ pub async fn check(
 ///
 /// # Errors
 /// If there is no volume on the device that could be repaired, or the device fails.
-pub async fn repair(
+pub fn repair<'a>(
+    rt: &'a Rt,
+    device: Rc<dyn BlockDevice>,
+    progress: &'a mut dyn FnMut(Progress),
+) -> BoxFuture<'a, Result<Report>> {
+    Box::pin(mend(rt, device, progress))
+}
+
+async fn mend(
     rt: &Rt,
     device: Rc<dyn BlockDevice>,
     progress: &mut dyn FnMut(Progress),

@@ -10,7 +10,7 @@ use super::super::{Outcome, Scenario, tools};
 pub(super) const SCENARIO: Scenario = Scenario {
     name: "fsx",
     about: "fsx, 100,000 operations (20,000 in the short form), and with the write-back cache",
-    limit_s: (300, 1200),
+    limit_s: (300, 3600),
     run,
 };
 
