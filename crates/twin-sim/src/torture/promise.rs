@@ -464,10 +464,8 @@ fn names_of(tree: &Dump) -> BTreeMap<Key, &DumpNode> {
 
 /// A directory that a repair put into lost+found, or lost+found.
 fn in_lost_and_found(tree: &Dump, dir: Ino) -> bool {
-    let is_it = |(path, node): (&Box<[u8]>, &DumpNode)| {
-        node.attr.ino == dir && path.starts_with(b"/lost+found")
-    };
-    tree.nodes.iter().any(is_it)
+    let mut below = tree.nodes.iter().filter(|(path, _)| path.starts_with(b"/lost+found"));
+    below.any(|(_, node)| node.attr.ino == dir)
 }
 
 /// The directories above a path, the root among them.
