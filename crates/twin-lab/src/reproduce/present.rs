@@ -1,6 +1,6 @@
 //! The present: the old conclusions, asked again of today's devices and of real mounts.
 //!
-//! Contract: a [`Conclusion`] is a sentence of the papers as a ratio of LFS to FFS with a bound. It
+//! Contract: a `Conclusion` is a sentence of the papers as a ratio of LFS to FFS with a bound. It
 //! is judged on the papers' machine, on a modelled disk and a modelled SSD of today, and, where the
 //! rows of a `twinfs bench` are given, on mounts of both layouts.
 
