@@ -32,6 +32,8 @@ usage: cargo xtask COMMAND
                               full    volumes filled until there is no room, again and again
                               faults  failing disks under clients at work
                               images  damaged images, opened, walked and used
+                              ffs     power failures of clustered volumes
+                              ffs-images  damaged clustered volumes, used and repaired
                               traces  damaged traces and flight logs, replayed
   golden                    accept what the simulator measures now: writes the golden tables anew
                             (say why in the commit)
@@ -41,6 +43,7 @@ options of test and e2e:
   --seed N        what random choices follow from (default 1)
   --keep          leave images and logs where they are
   --program PATH  test this twinfs, do not build it
+  --loop          make volumes on loop devices in place of image files (as root)
   --mkfs WORDS    make volumes with these options, as --layout ffs
 ";
 
@@ -114,6 +117,7 @@ fn parse(words: &[String]) -> Result<Task, String> {
         match word {
             "--full" => options.full = true,
             "--keep" => options.keep = true,
+            "--loop" => options.on_loop = true,
             "--list" => list = true,
             "--seed" => {
                 let text = value()?;

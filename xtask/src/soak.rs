@@ -24,6 +24,8 @@ pub(crate) const KINDS: &[(&str, &str, &str, &str)] = &[
     ("full", "twin-sim", "torture", "volumes filled until there is no room, again and again"),
     ("faults", "twin-sim", "torture", "failing disks under clients at work"),
     ("images", "twin-sim", "torture", "damaged images, opened, walked and used"),
+    ("ffs", "twin-sim", "torture", "power failures of clustered volumes"),
+    ("ffs-images", "twin-sim", "torture", "damaged clustered volumes, used and repaired"),
     ("traces", "twin-lab", "traces", "damaged traces and flight logs, replayed"),
 ];
 

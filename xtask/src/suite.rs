@@ -16,6 +16,24 @@ use crate::{e2e, processes, tidy, tree};
 /// How long the tests of all crates may take, compiling included. They take a tenth of it.
 const LIMIT: Duration = Duration::from_secs(40 * 60);
 
+/// End-to-end steps on the clustered layout: name, metadata ordering, scenarios. What depends on
+/// the ordering is done with each; the rest once.
+const CLUSTERED: [(&str, &str, &[&str]); 3] = [
+    (
+        "end to end, FFS",
+        "journal",
+        &["git", "sqlite", "flight", "fsx", "pjdfstest", "user", "kill9", "build"],
+    ),
+    ("end to end, FFS, sync", "sync", &["git", "sqlite", "kill9"]),
+    ("end to end, FFS, async", "async", &["git", "sqlite"]),
+];
+
+fn clustered(options: &e2e::Options, ordering: &str, scenarios: &[&str]) -> e2e::Options {
+    let words = ["--layout", "ffs", "--ordering", ordering];
+    let names = scenarios.iter().map(|&name| name.into()).collect();
+    e2e::Options { names, mkfs: words.map(String::from).into(), ..options.clone() }
+}
+
 /// What one step came to.
 struct Done {
     name: &'static str,
@@ -50,6 +68,12 @@ pub(crate) fn run(root: &Path, options: &e2e::Options) -> Totals {
         counted(cargo(root, &test), LIMIT)
     });
     step("end to end", &|| e2e::run(root, options));
+    // The same work on the other layout, unless another volume was asked for.
+    if options.mkfs.is_empty() {
+        for (name, ordering, scenarios) in CLUSTERED {
+            step(name, &|| e2e::run(root, &clustered(options, ordering, scenarios)));
+        }
+    }
 
     println!("\n==== summary");
     let mut all = Totals::default();

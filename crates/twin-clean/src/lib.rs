@@ -4,9 +4,10 @@
 //! A log that is full is cleaned: live blocks of a victim segment are written again, and the
 //! segment is free. What that costs is decided by two choices. A [`victim`] policy says which
 //! segment is cleaned next; a [`placement`] policy says which class of segment a block is written
-//! to, so that blocks that die together lie together. Policies are pure objects: they are told
-//! [`facts`], answer at once, and know neither devices nor file systems. Time is the number of
-//! blocks that users have written so far.
+//! to, so that blocks that die together lie together. A third, [`when`] the cleaner works, decides
+//! who notices. Policies are pure objects: they are told [`facts`], answer at once, and know neither
+//! devices nor file systems. To the first two, time is the number of blocks that users have
+//! written so far.
 //!
 //! The [`volume`] is the smallest log that can be cleaned: block writes only, exact accounting,
 //! millions of writes a second, so that results can be held against published ones.
@@ -31,3 +32,4 @@ pub mod facts;
 pub mod placement;
 pub mod victim;
 pub mod volume;
+pub mod when;

@@ -123,8 +123,8 @@ pub struct Ffs {
     pub(crate) space: RefCell<Space>,
     /// Blocks of the inode tables in memory, by block from the start of the device.
     pub(crate) tables: Rc<FileFrames>,
-    /// Inode numbers taken but not in use, with the blocks of their table.
-    pub(crate) picked: RefCell<BTreeMap<Ino, Rc<Frame>>>,
+    /// Inode numbers taken but not in use, with the blocks of their table, once these are in memory.
+    pub(crate) picked: RefCell<BTreeMap<Ino, Option<Rc<Frame>>>>,
     /// Inodes in need of work after a crash.
     pub(crate) orphans: RefCell<BTreeSet<Ino>>,
     pub(crate) writes: Rc<Writes>,

@@ -113,19 +113,22 @@ impl Ffs {
     /// directory that will have the name.
     pub(crate) async fn pick(&self, core: &Rc<Core>, near: Ino, file_mode: u32) -> Result<Picked> {
         let ino = self.take_number(near, file_mode & mode::TYPE == mode::DIRECTORY)?;
+        // A snapshot that is taken while the block is read must not see the number in use.
+        self.picked.borrow_mut().insert(ino, None);
         let frame = match self.inode_block(core, ino).await {
             Ok(frame) => frame,
             Err(error) => {
-                self.free_number(ino, false);
+                self.unpick_number(ino);
                 return Err(error);
             }
         };
         let raw = |raw: &[u8]| Dinode::free_generation(&self.sb.shape, raw);
         let Some(last) = self.with_raw(&frame, ino, raw) else {
+            // It stays taken, but not in the maps that are written.
             let what = format!("inode {ino} is free by its group's map but in use");
             return Err(FsError::inconsistent(what));
         };
-        self.picked.borrow_mut().insert(ino, frame);
+        self.picked.borrow_mut().insert(ino, Some(frame));
         Ok(Picked { ino, generation: last.wrapping_add(1) })
     }
 
@@ -169,7 +172,7 @@ impl Ffs {
     /// A picked number is in use from now on.
     pub(crate) fn bear(&self, core: &Core, inode: &Rc<Inode>) {
         let frame = self.picked.borrow_mut().remove(&inode.ino);
-        let Some(frame) = frame else { panic!("inode {} was not picked", inode.ino) };
+        let Some(frame) = frame.flatten() else { panic!("inode {} was not picked", inode.ino) };
         *inode.anchor.borrow_mut() = Some(frame);
         let (group, index) = self.group_index(inode.ino);
         let per = self.sb.inodes_per_block();

@@ -7,7 +7,7 @@ use twin_cache::FileFrames;
 use twin_disk::{Block, BlockDevice, Buf, Class, Io, Origin, gather};
 use twin_fs::shape::Shape;
 use twin_fs::{Core, Cpu, FsError, Picked, ROOT_INO, Result, Settings, Volume};
-use twin_rt::{Rt, join_all};
+use twin_rt::{BoxFuture, Rt, join_all};
 
 use crate::dir_placement;
 use crate::ffs::{Ffs, FfsSettings, Sabotage};
@@ -232,7 +232,15 @@ impl Ffs {
     ///
     /// # Errors
     /// If the sizes do not fit, or the device fails.
-    pub async fn mkfs(
+    pub fn mkfs<'a>(
+        rt: &'a Rt,
+        device: Rc<dyn BlockDevice>,
+        options: &'a MkfsOptions,
+    ) -> BoxFuture<'a, Result<Superblock>> {
+        Box::pin(Ffs::make(rt, device, options))
+    }
+
+    async fn make(
         rt: &Rt,
         device: Rc<dyn BlockDevice>,
         options: &MkfsOptions,
@@ -266,7 +274,7 @@ impl Ffs {
         let state = State { closed: false, opened: 0 };
         let ffs = Ffs::assemble(sb.clone(), state, FfsSettings::default(), groups, journal)?;
         let frame = ffs.inode_block(&core, ROOT_INO).await?;
-        ffs.picked.borrow_mut().insert(ROOT_INO, frame);
+        ffs.picked.borrow_mut().insert(ROOT_INO, Some(frame));
         let volume = Volume::new(Rc::clone(&core), ffs)?;
         volume.make_root(Picked { ino: ROOT_INO, generation: 1 }, options.root.2)?;
         if let Some(root) = core.cached_inode(ROOT_INO) {
@@ -286,12 +294,35 @@ impl Ffs {
     /// # Errors
     /// If there is no volume, it is damaged (the error names the place), or it was not closed and
     /// may not be written.
-    pub async fn open(
+    pub fn open(
         rt: &Rt,
         device: Rc<dyn BlockDevice>,
         cpu: Cpu,
         settings: Settings,
         ffs_settings: FfsSettings,
+    ) -> BoxFuture<'_, Result<(Rc<Volume<Ffs>>, Recovered)>> {
+        Box::pin(Ffs::start(rt, device, cpu, settings, ffs_settings))
+    }
+
+    async fn start(
+        rt: &Rt,
+        device: Rc<dyn BlockDevice>,
+        cpu: Cpu,
+        settings: Settings,
+        ffs_settings: FfsSettings,
+    ) -> Result<(Rc<Volume<Ffs>>, Recovered)> {
+        Ffs::open_repaired(rt, device, cpu, settings, ffs_settings, false).await
+    }
+
+    /// The same; `repaired`: a volume that was not closed was repaired but for files without a
+    /// name, and is not to be repaired once more.
+    pub(crate) async fn open_repaired(
+        rt: &Rt,
+        device: Rc<dyn BlockDevice>,
+        cpu: Cpu,
+        settings: Settings,
+        ffs_settings: FfsSettings,
+        repaired: bool,
     ) -> Result<(Rc<Volume<Ffs>>, Recovered)> {
         let sb = read_superblock(&*device).await?;
         let state = read_state(&*device, &sb).await?;
@@ -316,11 +347,9 @@ impl Ffs {
             let number = header.first_record.wrapping_sub(1);
             let none = Live { number, at: header.tail % blocks, len: 0 };
             journal = Some(Journal::new(&sb, header.number, none, std::iter::empty()));
-        } else if !state.closed {
-            // The future of repairing holds that of opening.
+        } else if !state.closed && !repaired {
             let mut nobody = |_| {};
-            let repair = crate::check::repair(rt, Rc::clone(&device), &mut nobody);
-            let report = Box::pin(repair).await?;
+            let report = crate::check::repair(rt, Rc::clone(&device), &mut nobody).await?;
             recovered.repaired = report.findings.len() as u64 + report.more_findings;
             recovered.rescued = report.rescued;
         }

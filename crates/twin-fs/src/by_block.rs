@@ -149,7 +149,7 @@ impl<L: Layout> Volume<L> {
         off: u64,
         data: &Data,
         version: u64,
-        cred: &crate::Cred,
+        by: Option<&crate::Cred>,
     ) -> Result<u64> {
         let block = u64::from(self.core.shape.block_size);
         let mut done = 0;
@@ -157,7 +157,7 @@ impl<L: Layout> Volume<L> {
             let at = off + done;
             let n = (block - at % block).min(data.len() - done);
             self.core.cpu.charge(Work::Block).await;
-            self.write(inode, at, &data.part(done, n), version, cred).await?;
+            self.write(inode, at, &data.part(done, n), version, by).await?;
             done += n;
         }
         Ok(done)

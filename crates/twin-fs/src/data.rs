@@ -90,14 +90,15 @@ impl<L: Layout> Volume<L> {
         inode.ahead.set(ahead);
     }
 
-    /// Writes all of `data` at `off`. `version` becomes that of the stamps of synthetic data.
+    /// Writes all of `data` at `off`. `version` becomes that of the stamps of synthetic data. With
+    /// nobody whom the write is `by`, times and set-id bits stay.
     pub(crate) async fn write(
         &self,
         inode: &Rc<Inode>,
         off: u64,
         data: &Data,
         version: u64,
-        cred: &crate::Cred,
+        by: Option<&crate::Cred>,
     ) -> Result<u64> {
         let shape = &self.core.shape;
         let len = data.len();
@@ -129,9 +130,10 @@ impl<L: Layout> Volume<L> {
                 self.dirty_data(inode, &frame, size);
             }
         }
-        let now = self.core.now();
         let mut attr = inode.attr();
-        crate::perm::after_write(&mut attr, cred, now);
+        if let Some(cred) = by {
+            crate::perm::after_write(&mut attr, cred, self.core.now());
+        }
         self.set_attr_fields(inode, &attr);
         let change = Change::Written { inode, first: off / block, end: end.div_ceil(block) };
         self.layout.settle(&self.core, change).await?;

@@ -275,7 +275,7 @@ impl Dinode {
             return Err("the inode has no room for data inside");
         }
         let unit = match shape.pointer {
-            PointerFormat::Narrow => crate::dir::block::CLASSIC_CHUNK as u64,
+            PointerFormat::Narrow => crate::dir::block::CHUNK as u64,
             PointerFormat::Long | PointerFormat::Wide => shape.block_size.into(),
         };
         match kind {

@@ -22,6 +22,7 @@ mod op;
 mod ops;
 pub mod perm;
 pub mod reading;
+mod running;
 pub mod shape;
 mod space;
 mod truncate;

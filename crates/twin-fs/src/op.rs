@@ -246,6 +246,10 @@ pub enum Op {
     Read { ino: Ino, off: u64, len: u32 },
     /// Writes; gives the number of bytes written, which is all of them.
     Write { ino: Ino, off: u64, data: Data },
+    /// Takes over data that the front end's own cache collected from earlier writes; gives the
+    /// number of bytes. Times and set-id bits stay: the front end has changed them when the
+    /// writes were made, and tells them with [`Op::SetAttr`].
+    WriteBack { ino: Ino, off: u64, data: Data },
     /// Makes a file, and the names that lead to it, durable. `data_only`: its times need not be.
     Fsync { ino: Ino, data_only: bool },
     /// Reads a directory from a cookie (0: the start). Entries stop before their cost, 24 bytes

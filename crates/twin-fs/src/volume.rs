@@ -7,14 +7,15 @@
 //! state.
 
 use std::cell::{Cell, RefCell};
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 
 use twin_cache::{FlushAdvice, FlushPolicy};
-use twin_rt::{Event, RwLock};
+use twin_rt::{BoxFuture, Event, RwLock};
 
 use crate::core::{Core, Inode, Refs};
 use crate::dinode::{Dinode, HIDDEN};
 use crate::layout::Layout;
+use crate::running::{Execution, Runners};
 use crate::{Entry, FileSystem, FsError, Ino, Op, OpKind, ROOT_INO, Reply, Request, Result, Work};
 
 /// A file system: names and files, over a layout. Made by the layout's `open`.
@@ -29,8 +30,9 @@ pub struct Volume<L: Layout> {
     closing: Cell<bool>,
     flusher_waits: Cell<bool>,
     wake_flusher: Event,
+    runners: Runners,
     /// Itself, for tasks that operations start.
-    this: RefCell<std::rc::Weak<Volume<L>>>,
+    this: Weak<Volume<L>>,
 }
 
 impl<L: Layout> Volume<L> {
@@ -42,7 +44,7 @@ impl<L: Layout> Volume<L> {
         let settings = &core.settings;
         let flush = twin_cache::flush::by_name(&settings.flush, settings.flush_age_ns)
             .ok_or(FsError::Invalid("no such flush policy"))?;
-        let volume = Rc::new(Volume {
+        let volume = Rc::new_cyclic(|this| Volume {
             core,
             layout,
             rename_lock: RwLock::new(),
@@ -50,9 +52,9 @@ impl<L: Layout> Volume<L> {
             closing: Cell::new(false),
             flusher_waits: Cell::new(false),
             wake_flusher: Event::new(),
-            this: RefCell::default(),
+            runners: Runners::new(this),
+            this: Weak::clone(this),
         });
-        *volume.this.borrow_mut() = Rc::downgrade(&volume);
         if !volume.core.settings.read_only {
             let flusher = Rc::clone(&volume);
             volume.core.rt.spawn("flusher", async move { flusher.flush_loop().await });
@@ -102,7 +104,7 @@ impl<L: Layout> Volume<L> {
 
     /// Itself, counted.
     pub(crate) fn this(&self) -> Rc<Volume<L>> {
-        match self.this.borrow().upgrade() {
+        match self.this.upgrade() {
             Some(this) => this,
             None => unreachable!("a volume exists while its methods run"),
         }
@@ -153,7 +155,11 @@ impl<L: Layout> Volume<L> {
     ///
     /// # Errors
     /// If something could not be written: the volume needs recovery.
-    pub async fn close(&self) -> Result<()> {
+    pub fn close(&self) -> BoxFuture<'static, Result<()>> {
+        self.runners.close()
+    }
+
+    pub(crate) async fn close_whole(&self) -> Result<()> {
         for ino in self.core.drop_refs() {
             self.reap(ino).await?;
         }
@@ -262,6 +268,15 @@ impl<L: Layout> Volume<L> {
         self.core.mark_inode_dirty(hidden);
     }
 
+    /// An operation with all that belongs to it: what [`Execution`] runs.
+    pub(crate) async fn whole(&self, request: Request) -> Result<Reply> {
+        let result = self.run(request).await;
+        if self.flusher_waits.get() && self.layout.has_dirty(&self.core) {
+            self.wake_flusher.notify();
+        }
+        result
+    }
+
     async fn run(&self, request: Request) -> Result<Reply> {
         let Request { id, cred, op, .. } = request;
         self.core.cpu.charge(Work::Op(kind_of(&op))).await;
@@ -293,7 +308,8 @@ impl<L: Layout> Volume<L> {
             }
             Op::Release { ino } => self.op_release(ino).await,
             Op::Read { ino, off, len } => self.op_read(ino, off, len).await,
-            Op::Write { ino, off, data } => self.op_write(ino, off, &data, &cred, id).await,
+            Op::Write { ino, off, data } => self.op_write(ino, off, &data, Some(&cred), id).await,
+            Op::WriteBack { ino, off, data } => self.op_write(ino, off, &data, None, id).await,
             Op::Fsync { ino, data_only } => self.op_fsync(ino, data_only).await,
             Op::ReadDir { dir, cookie, max_bytes, plus } => {
                 self.op_read_dir(dir, cookie, max_bytes, plus).await
@@ -321,12 +337,8 @@ impl<L: Layout> Volume<L> {
 }
 
 impl<L: Layout> FileSystem for Volume<L> {
-    async fn execute(&self, request: Request) -> Result<Reply> {
-        let result = self.run(request).await;
-        if self.flusher_waits.get() && self.layout.has_dirty(&self.core) {
-            self.wake_flusher.notify();
-        }
-        result
+    fn execute(&self, request: Request) -> impl Future<Output = Result<Reply>> {
+        Execution::new(&self.runners, request)
     }
 }
 
@@ -366,6 +378,7 @@ fn changes(op: &Op) -> bool {
         | Op::Rename { .. }
         | Op::Link { .. }
         | Op::Write { .. }
+        | Op::WriteBack { .. }
         | Op::SetXattr { .. }
         | Op::RemoveXattr { .. }
         | Op::Fallocate { .. } => true,
@@ -385,7 +398,7 @@ fn kind_of(op: &Op) -> OpKind {
         Op::Rename { .. } | Op::Link { .. } => OpKind::Rename,
         Op::Open { .. } | Op::Release { .. } => OpKind::Open,
         Op::Read { .. } => OpKind::Read,
-        Op::Write { .. } => OpKind::Write,
+        Op::Write { .. } | Op::WriteBack { .. } => OpKind::Write,
         Op::GetAttr { .. } | Op::SetAttr { .. } | Op::Access { .. } => OpKind::Attr,
         Op::ReadDir { .. } => OpKind::ReadDir,
         Op::Fsync { .. } | Op::Sync => OpKind::Sync,

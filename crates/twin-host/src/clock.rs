@@ -2,22 +2,37 @@
 //!
 //! Civil time may be set back while a volume is mounted; [`Time`] must not go back. So it is
 //! asked once.
+//!
+//! A kernel that keeps the times of files itself reads them from a coarse clock, which stands
+//! still for a few milliseconds at a time. [`Clock::coarse`] gives the same numbers.
 
 use rustix::time::{ClockId, clock_gettime};
 use twin_rt::{Nanos, SECS, Time};
 
 pub(crate) struct Clock {
-    civil_ns: Nanos,
-    monotonic_ns: Nanos,
+    /// Civil less monotonic time, to the nanosecond as the kernel has it.
+    offset_ns: Nanos,
 }
 
 impl Clock {
     pub(crate) fn start() -> Clock {
-        Clock { civil_ns: read(ClockId::Realtime), monotonic_ns: read(ClockId::Monotonic) }
+        loop {
+            let before = read(ClockId::MonotonicCoarse);
+            let civil = read(ClockId::RealtimeCoarse);
+            // Within one of its steps the coarse clock stands still, so both are of one instant.
+            if read(ClockId::MonotonicCoarse) == before {
+                return Clock { offset_ns: civil.saturating_sub(before) };
+            }
+        }
     }
 
     pub(crate) fn now(&self) -> Time {
-        Time(self.civil_ns + (read(ClockId::Monotonic) - self.monotonic_ns))
+        Time(self.offset_ns + read(ClockId::Monotonic))
+    }
+
+    /// The time of the last tick: what the kernel gives to files that it changes now.
+    pub(crate) fn coarse(&self) -> Time {
+        Time(self.offset_ns + read(ClockId::MonotonicCoarse))
     }
 }
 
@@ -39,5 +54,14 @@ mod tests {
         assert!(a <= b);
         let civil = read(ClockId::Realtime);
         assert!(civil.abs_diff(b.0) < 10 * SECS, "{civil} {b:?}");
+    }
+
+    #[test]
+    fn the_coarse_clock_is_the_kernel_s() {
+        let clock = Clock::start();
+        // A tick may fall between two readings, hardly between all of them.
+        let same = |_: &u32| read(ClockId::RealtimeCoarse) == clock.coarse().0;
+        assert!((0..100).filter(same).count() > 50);
+        assert!(clock.coarse() <= clock.now());
     }
 }

@@ -19,7 +19,7 @@ use twin_fs::Request;
 use twin_rt::{Driver, Nanos, Rt, Time};
 
 use crate::clock::Clock;
-use crate::device::{Finished, Transfer};
+use crate::device::{Ending, Finished, Transfer};
 use crate::slab::Slab;
 use crate::wait::{Engine, Patience, Wake};
 
@@ -53,13 +53,17 @@ pub struct HostOptions {
     /// How long to look for the next event before sleeping, in nanoseconds. Pays where clients
     /// run on other processors; costs where they share this one.
     pub spin_ns: Nanos,
+    /// Time moves in the steps of the kernel's coarse clock, so that files changed by the core
+    /// and by a kernel that collects writes have the same times. What is measured in such time
+    /// is good to some milliseconds.
+    pub coarse_time: bool,
     /// Hears everything that enters the core.
     pub flight: Option<Rc<dyn FlightLog>>,
 }
 
 impl Default for HostOptions {
     fn default() -> Self {
-        HostOptions { seed: 0, io_uring: true, spin_ns: 0, flight: None }
+        HostOptions { seed: 0, io_uring: true, spin_ns: 0, coarse_time: false, flight: None }
     }
 }
 
@@ -85,6 +89,9 @@ pub(crate) struct Core {
     clock: Clock,
     flight: Option<Rc<dyn FlightLog>>,
     spin_ns: Nanos,
+    coarse_time: bool,
+    /// The time that was marked last.
+    marked: Cell<Time>,
     engine: RefCell<Engine>,
     found: RefCell<Vec<Wake>>,
     transfers: RefCell<Slab<Transfer>>,
@@ -113,6 +120,8 @@ impl Host {
             clock: Clock::start(),
             flight: options.flight,
             spin_ns: options.spin_ns,
+            coarse_time: options.coarse_time,
+            marked: Cell::new(Time::default()),
             engine: RefCell::new(Engine::start(options.io_uring)?),
             found: RefCell::default(),
             transfers: RefCell::default(),
@@ -202,6 +211,16 @@ impl Core {
         self.finished.borrow_mut().push_back(finished);
     }
 
+    fn ended(&self, ending: Ending) {
+        match ending {
+            Ending::One(finished) => self.finish(finished),
+            Ending::Many(all, again) => {
+                all.into_iter().for_each(|finished| self.finish(finished));
+                again.into_iter().for_each(|transfer| self.begin(transfer));
+            }
+        }
+    }
+
     fn set_ready(&self, key: u64) {
         if let Some(watched) = self.sources.borrow_mut().get_mut(key)
             && !std::mem::replace(&mut watched.ready, true)
@@ -232,8 +251,9 @@ impl Core {
                     match transfer.advance(step) {
                         None => self.engine.borrow_mut().step(key, transfer),
                         Some(result) => {
-                            let ended = transfers.remove(key).map(|t| t.end(result));
-                            self.finished.borrow_mut().extend(ended);
+                            let Some(ended) = transfers.remove(key) else { continue };
+                            drop(transfers);
+                            self.ended(ended.end(result));
                         }
                     }
                 }
@@ -241,8 +261,11 @@ impl Core {
         }
     }
 
-    fn mark_time(&self) -> Time {
-        let now = self.clock.now();
+    /// Moves time to now, or to `due` if the clock's steps have not come to it.
+    fn mark_time(&self, due: Time) -> Time {
+        let now = if self.coarse_time { self.clock.coarse() } else { self.clock.now() };
+        let now = now.max(due).max(self.marked.get());
+        self.marked.set(now);
         if let Some(flight) = &self.flight {
             flight.parked(now);
         }
@@ -254,7 +277,7 @@ impl Core {
     fn deliver(&self, arm: bool) -> Option<Time> {
         let finished = self.finished.borrow_mut().pop_front();
         if let Some(finished) = finished {
-            let now = self.mark_time();
+            let now = self.mark_time(Time::default());
             if let Some(flight) = &self.flight {
                 flight.completed(finished.device, finished.id, &finished.result);
             }
@@ -268,7 +291,7 @@ impl Core {
             let Some(source) = source else { continue };
             if source.take_event() {
                 self.ready.borrow_mut().push_back(key);
-                return Some(self.mark_time());
+                return Some(self.mark_time(Time::default()));
             }
             if !arm {
                 self.ready.borrow_mut().push_back(key);
@@ -303,8 +326,8 @@ impl Core {
             if let Some(now) = self.deliver(!spinning) {
                 return Some(now);
             }
-            if deadline.is_some_and(|deadline| deadline <= now) {
-                return Some(self.mark_time());
+            if let Some(due) = deadline.filter(|&deadline| deadline <= now) {
+                return Some(self.mark_time(due));
             }
             if deadline.is_none() && !self.expects_events() {
                 return None;
@@ -330,7 +353,9 @@ pub struct HostDriver(Rc<Core>);
 
 impl Driver for HostDriver {
     fn start(&mut self) -> Time {
-        let now = self.0.clock.now();
+        let clock = &self.0.clock;
+        let now = if self.0.coarse_time { clock.coarse() } else { clock.now() };
+        self.0.marked.set(now);
         if let Some(flight) = &self.0.flight {
             flight.started(now);
         }

@@ -79,7 +79,7 @@ impl Signals {
     }
 }
 
-fn block_and_open(signals: &[i32]) -> io::Result<OwnedFd> {
+pub(crate) fn block_and_open(signals: &[i32]) -> io::Result<OwnedFd> {
     let mut set = MaybeUninit::<libc::sigset_t>::uninit();
     // SAFETY: sigemptyset initializes the set; the other calls get it initialized and live, and
     // accept a null pointer for the mask that is not asked for.

@@ -123,7 +123,11 @@ const KEYS: &[Key] = &[
             Ok(())
         },
     },
-    Key { name: "cpus", about: "number of processors", set: |c, v| number(v).map(|n| c.cpus = n) },
+    Key {
+        name: "cpus",
+        about: "number of processors",
+        set: |c, v| up_to(v, 4096).map(|n| c.cpus = n.max(1)),
+    },
     Key {
         name: "bus",
         about: "bus between host and disk: limits transfers, each of which takes processor time",
@@ -143,7 +147,7 @@ const KEYS: &[Key] = &[
     Key {
         name: "command-us",
         about: "microseconds of driver and adapter before a disk begins to decode a command",
-        set: |c, v| number(v).map(|n| c.command_us = n),
+        set: |c, v| micros(v).map(|n| c.command_us = n),
     },
     Key {
         name: "skews",
@@ -163,17 +167,17 @@ const KEYS: &[Key] = &[
     Key {
         name: "request-us",
         about: "microseconds of the processor for a device request, in place of its own",
-        set: |c, v| number(v).map(|n| c.costs.request_us = Some(n)),
+        set: |c, v| micros(v).map(|n| c.costs.request_us = Some(n)),
     },
     Key {
         name: "block-us",
         about: "microseconds of the processor for a block in the cache, in place of its own",
-        set: |c, v| number(v).map(|n| c.costs.block_us = Some(n)),
+        set: |c, v| micros(v).map(|n| c.costs.block_us = Some(n)),
     },
     Key {
         name: "copy-us",
         about: "microseconds of the processor for copying 4 KB, in place of its own",
-        set: |c, v| number(v).map(|n| c.costs.copy_us = Some(n)),
+        set: |c, v| micros(v).map(|n| c.costs.copy_us = Some(n)),
     },
     Key {
         name: "profile",
@@ -351,7 +355,9 @@ const KEYS: &[Key] = &[
     Key {
         name: "flush-age",
         about: "the age at which they are, in milliseconds",
-        set: |c, v| number(v).map(|n| c.settings.flush_age_ns = Some(n * twin_rt::MILLIS)),
+        set: |c, v| {
+            up_to(v, 1_000_000_000).map(|n| c.settings.flush_age_ns = Some(n * twin_rt::MILLIS))
+        },
     },
     Key {
         name: "read-ahead",
@@ -400,6 +406,18 @@ const KEYS: &[Key] = &[
 
 fn number(text: &str) -> Result<u64, ConfigError> {
     text.parse().map_err(|_| ConfigError(format!("{text:?} is not a number")))
+}
+
+fn up_to(text: &str, most: u64) -> Result<u64, ConfigError> {
+    match number(text)? {
+        n if n <= most => Ok(n),
+        _ => Err(ConfigError(format!("{text} is more than {most}"))),
+    }
+}
+
+/// Microseconds, up to a quarter of an hour: sums of them stay far below the end of time.
+fn micros(text: &str) -> Result<u64, ConfigError> {
+    up_to(text, 1_000_000_000)
 }
 
 /// A number of bytes, as 4096, 64K, 16M or 2G.

@@ -7,7 +7,9 @@
 
 mod toy;
 
+use std::collections::BTreeMap;
 use std::io::Cursor;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use twin_fs::{Data, Fallocate, Op};
@@ -20,7 +22,7 @@ use twin_trace::{
 use crate::{Config, Workload, simulate, verify_flight};
 
 /// What became of damaged inputs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default)]
 pub struct Damaged {
     /// Inputs.
     pub inputs: u64,
@@ -28,6 +30,29 @@ pub struct Damaged {
     pub used: u64,
     /// Refused.
     pub refused: u64,
+    /// What is damaged, again and again.
+    flights: Flights,
+}
+
+/// Flight logs as they were made, by seed.
+#[derive(Default)]
+struct Flights(BTreeMap<u64, Rc<Vec<u8>>>);
+
+impl Flights {
+    fn of(&mut self, seed: u64) -> Result<Rc<Vec<u8>>, String> {
+        if let Some(made) = self.0.get(&seed) {
+            return Ok(Rc::clone(made));
+        }
+        let made = Rc::new(toy::flight(seed)?);
+        self.0.insert(seed, Rc::clone(&made));
+        Ok(made)
+    }
+}
+
+impl std::fmt::Debug for Flights {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}", self.0.len())
+    }
 }
 
 /// Flips, overwrites, cuts, removes or repeats some bytes.
@@ -61,7 +86,7 @@ fn odd(rng: &mut Rng) -> u64 {
 /// Changes a field of an operation to an odd number.
 fn twist(op: &mut Op, rng: &mut Rng) {
     match op {
-        Op::Write { ino, off, data } => match rng.below(3) {
+        Op::Write { ino, off, data } | Op::WriteBack { ino, off, data } => match rng.below(3) {
             0 => *ino = odd(rng),
             1 => *off = odd(rng),
             _ => *data = Data::Synthetic(odd(rng)),
@@ -153,12 +178,12 @@ pub fn damaged_trace(seed: u64, damaged: &mut Damaged) -> Result<(), String> {
 /// If the log could not be made, or the damage got past the comparison of digests.
 pub fn damaged_flight(seed: u64, damaged: &mut Damaged) -> Result<(), String> {
     let mut rng = Rng::stream(seed, "damaged flight");
-    let good = toy::flight(seed % 16)?;
+    let good = damaged.flights.of(seed % 16)?;
     let mut bytes = match rng.chance(0.5) {
         true => twisted_flight(&good, &mut rng)?,
-        false => good.clone(),
+        false => good.to_vec(),
     };
-    if bytes == good {
+    if bytes == *good {
         mutate(&mut bytes, &mut rng);
     }
     damaged.inputs += 1;

@@ -8,6 +8,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
+use std::future::Future;
 use std::io::Read;
 use std::rc::Rc;
 use std::task::{Poll, Waker};
@@ -16,7 +17,8 @@ use twin_disk::{
     Block, BlockDevice, Completion, DeviceInfo, Io, IoError, IoErrorKind, IoKind, IoResult,
     Pending, Recorded, pending,
 };
-use twin_fs::{Cpu, FileSystem, FsError, Request, Settings, Volume};
+use twin_ffs::{Ffs, FfsSettings};
+use twin_fs::{Cpu, FileSystem, FsError, Layout, Request, Settings, Volume};
 use twin_lfs::{Lfs, LfsSettings};
 use twin_rt::{Driver, Rt, Time};
 use twin_trace::{FlightReader, FlightRecord, Piece, TraceError};
@@ -34,8 +36,10 @@ pub struct FlightSettings {
     pub device: DeviceInfo,
     /// The volume's settings.
     pub settings: Settings,
-    /// The log's settings.
+    /// The log's settings, if the volume is log-structured.
     pub lfs: LfsSettings,
+    /// The clustered layout's settings, if the volume is such a one.
+    pub ffs: Option<FfsSettings>,
 }
 
 impl FlightSettings {
@@ -56,6 +60,12 @@ impl FlightSettings {
         }
         line("read_ahead_bytes", &s.read_ahead_bytes);
         line("read_only", &s.read_only);
+        if let Some(f) = &self.ffs {
+            line("dir_placement", &f.dir_placement);
+            line("write_behind", &f.write_behind);
+            line("reallocate", &f.reallocate);
+            return out;
+        }
         line("eager_indirect", &l.eager_indirect);
         line("checkpoint_segments", &l.checkpoint_segments);
         line("checkpoint_age_ns", &l.checkpoint_age_ns);
@@ -70,6 +80,7 @@ impl FlightSettings {
             device: DeviceInfo { size: 0, sector: 512, max_io: 1 << 20, name: "flight".into() },
             settings: Settings { check_data: false, ..Settings::default() },
             lfs: LfsSettings::default(),
+            ffs: None,
         };
         for line in text.lines() {
             let (key, value) = line.split_once('=').ok_or(format!("{line:?} is not key=value"))?;
@@ -88,7 +99,12 @@ impl FlightSettings {
             value.parse().map_err(|_| ())
         }
         let (d, s, l) = (&mut self.device, &mut self.settings, &mut self.lfs);
+        let f = &mut self.ffs;
         match key {
+            // Only a clustered volume has these.
+            "dir_placement" => f.get_or_insert_default().dir_placement = value.into(),
+            "write_behind" => f.get_or_insert_default().write_behind = value.into(),
+            "reallocate" => f.get_or_insert_default().reallocate = to(value)?,
             "size" => d.size = to(value)?,
             "sector" => d.sector = to(value)?,
             "max_io" => d.max_io = to(value)?,
@@ -281,18 +297,11 @@ pub fn verify_flight(log: impl Read + 'static) -> Result<Verified, FlightError> 
     let rt = Rt::new(driver, header.seed);
     let device = FlightDevice { info: all.device.clone(), feed: Rc::clone(&feed) };
     let device = Rc::new(Recorded::new(rt.clone(), device));
-    let open = Lfs::open(&rt, device, Cpu::none(), all.settings, all.lfs);
-    let mut failed = None;
-    // A stall is the end of the log: everything that it has was fed.
-    if let Ok(opened) = rt.block_on(open) {
-        match opened {
-            Ok((volume, _)) => {
-                let run = run(rt.clone(), volume, Rc::clone(&feed));
-                failed = rt.block_on(run).ok().and_then(Result::err);
-            }
-            Err(error) => failed = Some(error),
-        }
-    }
+    let (cpu, settings) = (Cpu::none(), all.settings);
+    let failed = match all.ffs {
+        None => open_and_run(&rt, &feed, Lfs::open(&rt, device, cpu, settings, all.lfs)),
+        Some(ffs) => open_and_run(&rt, &feed, Ffs::open(&rt, device, cpu, settings, ffs)),
+    };
     let digest = rt.digest();
     let replayed = (digest.value(), digest.events());
     // The digest may be the last thing in the log.
@@ -311,8 +320,28 @@ pub fn verify_flight(log: impl Read + 'static) -> Result<Verified, FlightError> 
     Ok(Verified { recorded: feed.digest.get(), replayed, operations: feed.operations.get() })
 }
 
+/// Opens a volume and hands it what arrives. Gives the error that ended it.
+fn open_and_run<L: Layout, R>(
+    rt: &Rt,
+    feed: &Rc<Feed>,
+    open: impl Future<Output = twin_fs::Result<(Rc<Volume<L>>, R)>>,
+) -> Option<FsError> {
+    // A stall is the end of the log: everything that it has was fed.
+    match rt.block_on(open).ok()? {
+        Ok((volume, _)) => {
+            let run = run(rt.clone(), volume, Rc::clone(feed));
+            rt.block_on(run).ok().and_then(Result::err)
+        }
+        Err(error) => Some(error),
+    }
+}
+
 /// The front end: hands arriving requests to the volume as the mount's did, until it closes.
-pub(crate) async fn run(rt: Rt, volume: Rc<Volume<Lfs>>, feed: Rc<Feed>) -> Result<(), FsError> {
+pub(crate) async fn run<L: Layout>(
+    rt: Rt,
+    volume: Rc<Volume<L>>,
+    feed: Rc<Feed>,
+) -> Result<(), FsError> {
     std::future::poll_fn(|cx| {
         while let Some(request) = feed.arrivals.borrow_mut().pop_front() {
             feed.operations.set(feed.operations.get() + 1);
@@ -344,7 +373,11 @@ mod tests {
             device: DeviceInfo { size: 99, sector: 4096, max_io: 9999, name: "flight".into() },
             settings: Settings { flush_age_ns: Some(5), check_data: false, ..Settings::default() },
             lfs: LfsSettings { victim: "greedy".into(), ..LfsSettings::default() },
+            ffs: None,
         };
+        assert_eq!(FlightSettings::parse(&all.to_text()), Ok(all.clone()));
+        let ffs = FfsSettings { reallocate: false, ..FfsSettings::default() };
+        let all = FlightSettings { lfs: LfsSettings::default(), ffs: Some(ffs), ..all };
         assert_eq!(FlightSettings::parse(&all.to_text()), Ok(all));
     }
 

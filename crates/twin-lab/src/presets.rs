@@ -145,7 +145,7 @@ const PRESETS: &[Preset] = &[
         source: "this project's default, on a present-day hard disk with 64 MiB of cache",
         base: None,
         sets: &[("layout", "ffs")],
-        compared: false,
+        compared: true,
     },
     Preset {
         name: "bsd-ffs",

@@ -50,7 +50,7 @@ pub fn table(all: &[Figures]) -> String {
     row("  99 of 100", &latency(|l| l.p99_us));
     row("  longest", &latency(|l| l.max_us));
     row("write cost", &|f| format!("{:.2}", f.log.write_cost));
-    row("log written", &|f| mib(f.log.log_bytes));
+    row("layout wrote", &|f| mib(f.log.log_bytes));
     row("segments cleaned", &|f| f.log.cleaned_segments.to_string());
     row("cache hits", &|f| format!("{:.1}%", f.cache_hit_share * 100.0));
     row("disk busy", &|f| format!("{:.2} s", f.disk_use.busy_s));

@@ -19,10 +19,8 @@ use twin_trace::block::{self, BlockOp};
 pub struct Study {
     /// Workloads, with the name under which they are reported.
     pub workloads: Vec<(String, Input)>,
-    /// Placement policies.
-    pub placements: Vec<&'static placement::Entry>,
-    /// Victim policies.
-    pub victims: Vec<&'static victim::Entry>,
+    /// Placement policies, each with a victim policy.
+    pub policies: Vec<Policies>,
     /// Seeds.
     pub seeds: Vec<u64>,
     /// Blocks of a segment; if not given, 1% of the volume.
@@ -31,6 +29,26 @@ pub struct Study {
     pub garbage_share: f64,
     /// Open segments at most.
     pub open_segments: u8,
+}
+
+/// A placement and a victim policy.
+pub type Policies = (&'static placement::Entry, &'static victim::Entry);
+
+/// Every placement policy with every victim policy.
+pub fn every(
+    placements: &[&'static placement::Entry],
+    victims: &[&'static victim::Entry],
+) -> Vec<Policies> {
+    let with = |&placement| victims.iter().map(move |&victim| (placement, victim));
+    placements.iter().flat_map(with).collect()
+}
+
+/// The policies of the full table: our own pair, then every other placement policy with these
+/// victim policies.
+pub fn full_table(victims: &[&'static victim::Entry]) -> Vec<Policies> {
+    let ours = (&placement::registry()[0], &victim::registry()[0]);
+    let others: Vec<_> = placement::registry()[1..].iter().collect();
+    std::iter::once(ours).chain(every(&others, victims)).collect()
 }
 
 /// What is written to a volume.
@@ -77,7 +95,7 @@ pub struct Row {
 }
 
 impl Study {
-    /// The runs: workloads outermost, then placements, victims, seeds.
+    /// The runs: workloads outermost, then policies, then seeds.
     ///
     /// # Errors
     /// If there can be no volume of that shape.
@@ -93,14 +111,11 @@ impl Study {
             let segment_blocks = self.segment_blocks.unwrap_or((blocks / 100).max(2));
             let (garbage_share, open_segments) = (self.garbage_share, self.open_segments);
             let shape = Shape { blocks, segment_blocks, garbage_share, open_segments };
-            let shape = shape.check().map_err(|error| error.to_string())?;
-            for &placement in &self.placements {
-                for &victim in &self.victims {
-                    for &seed in &self.seeds {
-                        let source = source.clone();
-                        let run = Run { shape, source, placement, victim, seed };
-                        runs.push((name.clone(), run));
-                    }
+            for &(placement, victim) in &self.policies {
+                let shape = shape.check_for(placement).map_err(|error| error.to_string())?;
+                for &seed in &self.seeds {
+                    let source = source.clone();
+                    runs.push((name.clone(), Run { shape, source, placement, victim, seed }));
                 }
             }
         }
@@ -204,37 +219,82 @@ pub fn csv(rows: &[Row]) -> String {
     text
 }
 
+/// Names of a placement and a victim policy.
+type Names<'a> = (&'a str, &'a str);
+
+/// Medians over seeds: for each pair of policies, in order, one for each workload, in order.
+struct Medians<'a> {
+    workloads: Vec<&'a str>,
+    rows: Vec<(Names<'a>, Vec<Option<f64>>)>,
+}
+
+impl<'a> Medians<'a> {
+    fn of(rows: &'a [Row]) -> Medians<'a> {
+        let mut workloads: Vec<&str> = Vec::new();
+        let mut found: Vec<(Names<'_>, Vec<Vec<f64>>)> = Vec::new();
+        for row in rows {
+            let policies = (row.placement, row.victim);
+            let at = workloads.iter().position(|name| *name == row.workload);
+            let at = at.unwrap_or_else(|| {
+                workloads.push(&row.workload);
+                workloads.len() - 1
+            });
+            let of = found.iter().position(|(pair, _)| *pair == policies).unwrap_or_else(|| {
+                found.push((policies, Vec::new()));
+                found.len() - 1
+            });
+            let cells = &mut found[of].1;
+            cells.resize(cells.len().max(at + 1), Vec::new());
+            cells[at].push(row.write_amplification);
+        }
+        let median = |mut found: Vec<f64>| {
+            found.sort_by(f64::total_cmp);
+            found.get(found.len() / 2).copied()
+        };
+        let rows = found.into_iter().map(|(pair, mut cells)| {
+            cells.resize(workloads.len(), Vec::new());
+            (pair, cells.into_iter().map(median).collect())
+        });
+        Medians { rows: rows.collect(), workloads }
+    }
+}
+
 /// Median over seeds: a row for each placement and victim policy, a column a workload.
 pub fn table(rows: &[Row]) -> String {
-    let mut workloads: Vec<&str> = Vec::new();
-    let mut policies: Vec<(&str, &str)> = Vec::new();
-    for row in rows {
-        if !workloads.contains(&row.workload.as_str()) {
-            workloads.push(&row.workload);
-        }
-        if !policies.contains(&(row.placement, row.victim)) {
-            policies.push((row.placement, row.victim));
-        }
-    }
-    let cell = |policy: (&str, &str), workload: &str| {
-        let of = |row: &&Row| (row.placement, row.victim) == policy && row.workload == workload;
-        let mut found: Vec<f64> =
-            rows.iter().filter(of).map(|row| row.write_amplification).collect();
-        found.sort_by(f64::total_cmp);
-        found.get(found.len() / 2).copied()
-    };
+    let medians = Medians::of(rows);
     let mut table = Table::new();
     table.load_style(presets::UTF8_FULL_CONDENSED);
-    table.set_header(["placement", "victim"].iter().chain(&workloads));
-    for &policy in &policies {
-        let cells = workloads.iter().map(|workload| cell(policy, workload));
-        let cells = cells.map(|wa| wa.map_or_else(String::new, |wa| format!("{wa:.3}")));
-        table.add_row([policy.0, policy.1].map(String::from).into_iter().chain(cells));
+    table.set_header(["placement", "victim"].iter().chain(&medians.workloads));
+    for ((placement, victim), cells) in medians.rows {
+        let cells =
+            cells.into_iter().map(|wa| wa.map_or_else(String::new, |wa| format!("{wa:.3}")));
+        table.add_row([placement, victim].map(String::from).into_iter().chain(cells));
     }
     for column in table.column_iter_mut().skip(2) {
         column.set_cell_alignment(CellAlignment::Right);
     }
     table.to_string()
+}
+
+/// The same in Markdown, as documents show it, with the geometric mean over the workloads.
+pub fn markdown(rows: &[Row]) -> String {
+    let medians = Medians::of(rows);
+    let mut text = String::from("| placement | victim |");
+    for workload in &medians.workloads {
+        text += &format!(" {workload} |");
+    }
+    text += " geometric mean |\n|---|---|";
+    text += &"---|".repeat(medians.workloads.len() + 1);
+    for ((placement, victim), cells) in medians.rows {
+        text += &format!("\n| {placement} | {victim} |");
+        let known: Vec<f64> = cells.iter().copied().flatten().collect();
+        for cell in &cells {
+            text += &cell.map_or_else(|| " |".to_owned(), |wa| format!(" {wa:.3} |"));
+        }
+        let mean = known.iter().map(|wa| wa.ln()).sum::<f64>() / known.len().max(1) as f64;
+        text += &format!(" {:.3} |", mean.exp());
+    }
+    text
 }
 
 /// All policies, workloads and trace formats, each with its rule.

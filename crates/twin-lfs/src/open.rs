@@ -9,7 +9,7 @@ use twin_disk::{Block, BlockDevice, Buf, Class, Io, Origin};
 use twin_fs::dinode::{Dinode, HIDDEN};
 use twin_fs::shape::Shape;
 use twin_fs::{Core, Cpu, FsError, Ino, Inode, Picked, ROOT_INO, Result, Settings, Volume};
-use twin_rt::{Budget, Event, Rt, RwLock};
+use twin_rt::{BoxFuture, Budget, Event, Rt, RwLock};
 
 use crate::forwarded::load_forwards;
 use crate::cleaner::{self, CleanerState};
@@ -141,7 +141,15 @@ impl Lfs {
     ///
     /// # Errors
     /// If the sizes do not fit, or the device fails.
-    pub async fn mkfs(
+    pub fn mkfs<'a>(
+        rt: &'a Rt,
+        device: Rc<dyn BlockDevice>,
+        options: &'a MkfsOptions,
+    ) -> BoxFuture<'a, Result<Superblock>> {
+        Box::pin(Lfs::make(rt, device, options))
+    }
+
+    async fn make(
         rt: &Rt,
         device: Rc<dyn BlockDevice>,
         options: &MkfsOptions,
@@ -233,7 +241,17 @@ impl Lfs {
     ///
     /// # Errors
     /// If there is no volume, or it is damaged; the error names the place.
-    pub async fn open(
+    pub fn open(
+        rt: &Rt,
+        device: Rc<dyn BlockDevice>,
+        cpu: Cpu,
+        settings: Settings,
+        lfs_settings: LfsSettings,
+    ) -> BoxFuture<'_, Result<(Rc<Volume<Lfs>>, Recovered)>> {
+        Box::pin(Lfs::start(rt, device, cpu, settings, lfs_settings))
+    }
+
+    async fn start(
         rt: &Rt,
         device: Rc<dyn BlockDevice>,
         cpu: Cpu,
@@ -243,6 +261,11 @@ impl Lfs {
         let sb = read_superblock(&*device).await?;
         let checkpoint = read_checkpoint(&*device, &sb).await?;
         let read_only = settings.read_only;
+        if sb.must_write != 0 && !read_only {
+            return Err(FsError::Invalid(
+                "the volume has features that this program cannot write: mount it read-only",
+            ));
+        }
         let core = Core::new(rt.clone(), device, cpu, sb.shape.clone(), settings)?;
         let ifile = Inode::new(checkpoint.ifile.clone());
         let (segments, mut pinned) = load_table(&core, &sb, &ifile).await?;

@@ -132,12 +132,16 @@ fn superblocks_are_as_described() {
 #[test]
 fn a_reader_does_with_unknown_features_what_the_document_says() {
     let sb = superblock(Profile::Modern);
-    for (at, opens) in [(16, true), (24, false), (32, false), (12, false)] {
+    let table = [(16, true, 0), (24, true, 1 << 8), (32, false, 0), (12, false, 0)];
+    for (at, opens, must_write) in table {
         let mut raw = sb.encode();
         raw[at + 1] = 1;
         let crc = crc32c::crc32c(&raw[12..]);
         raw[8..12].copy_from_slice(&crc.to_le_bytes());
-        assert_eq!(Superblock::decode(&raw, 0, 1 << 30).is_ok(), opens, "byte {at}");
+        let decoded = Superblock::decode(&raw, 0, 1 << 30);
+        assert_eq!(decoded.is_ok(), opens, "byte {at}");
+        // Opening for writing refuses these: see the tests of volumes.
+        assert_eq!(decoded.map_or(0, |sb| sb.must_write), must_write, "byte {at}");
     }
 }
 

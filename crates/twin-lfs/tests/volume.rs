@@ -2,10 +2,12 @@
 
 use std::rc::Rc;
 
-use twin_disk::{Bytes, MemDisk};
+use twin_disk::{Block, BlockDevice, Buf, Bytes, Class, Io, MemDisk, Origin};
 use twin_fs::{
-    Cpu, Data, FileSystem, FsError, Ino, Op, ROOT_INO, Reply, Request, Settings, Volume,
+    Cpu, Data, FileSystem, FsError, Ino, Op, ROOT_INO, Reply, Request, SetAttr, SetTime, Settings,
+    Timestamp, Volume,
 };
+use twin_lfs::format::Superblock;
 use twin_lfs::{Lfs, LfsSettings, MkfsOptions};
 use twin_rt::{ClockOnly, Rt};
 
@@ -204,5 +206,55 @@ fn a_full_volume_says_so_and_recovers() {
             let name = format!("f{i}").into_bytes().into();
             w.op(Op::Unlink { dir: ROOT_INO, name });
         }
+    });
+}
+
+#[test]
+fn a_feature_for_writers_refuses_writers_alone() {
+    let disk = Rc::new(MemDisk::new(16 << 20));
+    let rt = Rt::new(ClockOnly::default(), 1);
+    let options = MkfsOptions::modern([7; 16]);
+    let sb = rt.block_on(Lfs::mkfs(&rt, Rc::clone(&disk) as _, &options)).unwrap().unwrap();
+    let sb = Superblock { must_write: 4, ..sb };
+    for at in Superblock::places(sb.size, sb.copies) {
+        let raw = Block::Bytes(Buf::copy_of(&sb.encode()).freeze());
+        let io = Io::write(at, vec![raw], Class::Meta, Origin::Checkpoint);
+        rt.block_on(disk.submit(io)).unwrap().unwrap();
+    }
+    let open = |read_only| {
+        let settings = Settings { read_only, ..Settings::default() };
+        let lfs = LfsSettings::default();
+        rt.block_on(Lfs::open(&rt, Rc::clone(&disk) as _, Cpu::none(), settings, lfs)).unwrap()
+    };
+    let refused = open(false).err().map(|error| error.to_string()).unwrap();
+    assert!(refused.contains("read-only"), "{refused}");
+    open(true).unwrap();
+}
+
+#[test]
+fn data_that_is_written_back_leaves_times_and_set_id_bits() {
+    both_profiles(|options| {
+        let mut w = World::new(&options, 64 << 20);
+        let ino = w.create(ROOT_INO, "late");
+        let at = |secs| SetTime::At(Timestamp { secs, nanos: 7 });
+        let set = SetAttr {
+            mode: Some(0o6777),
+            mtime: Some(at(1_000)),
+            ctime: Some(Timestamp { secs: 2_000, nanos: 7 }),
+            ..SetAttr::default()
+        };
+        let Reply::Attr(before) = w.op(Op::SetAttr { ino, set }) else { panic!() };
+        let bytes = pattern(100_000, 5);
+        let data = Data::Bytes(Bytes::copy_of(&bytes));
+        w.op(Op::WriteBack { ino, off: 0, data });
+        let mut w = w.reopen();
+        let ino = w.lookup(ROOT_INO, "late");
+        let Reply::Attr(after) = w.op(Op::GetAttr { ino }) else { panic!() };
+        let kept = |a: &twin_fs::Attr| (a.mode, a.mtime, a.ctime);
+        assert_eq!((kept(&after), after.size), (kept(&before), 100_000));
+        assert!(w.read(ino, 0, 200_000) == bytes);
+        w.write(ino, 0, b"now");
+        let Reply::Attr(changed) = w.op(Op::GetAttr { ino }) else { panic!() };
+        assert!(changed.mtime != after.mtime && changed.ctime != after.ctime);
     });
 }

@@ -40,12 +40,14 @@ impl std::fmt::Display for Stalled {
 
 impl std::error::Error for Stalled {}
 
-type BoxFuture = Pin<Box<dyn Future<Output = ()>>>;
+/// A future in memory of its own, of whatever type. A function that gives one has its code compiled
+/// in its own crate; that of an `async fn` is compiled again wherever it is awaited.
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
 
 struct Task {
     name: &'static str,
     /// Taken out while it is being polled.
-    future: Option<BoxFuture>,
+    future: Option<BoxFuture<'static, ()>>,
     wake: Arc<TaskWake>,
 }
 
@@ -169,7 +171,7 @@ impl Rt {
         future: impl Future<Output = T> + 'static,
     ) -> JoinHandle<T> {
         let (sender, receiver) = crate::oneshot();
-        let future: BoxFuture = Box::pin(async move { sender.send(future.await) });
+        let future: BoxFuture<'static, ()> = Box::pin(async move { sender.send(future.await) });
         let wake = self.new_task(name, Some(future));
         wake.wake();
         JoinHandle(receiver)
@@ -180,7 +182,7 @@ impl Rt {
     /// For a front end whose requests mostly end without waiting: they skip the queue.
     pub fn run_or_spawn(&self, name: &'static str, future: impl Future<Output = ()> + 'static) {
         // Pinned and given its own waker before the first poll: timers keep the first they see.
-        let mut future: BoxFuture = Box::pin(future);
+        let mut future: BoxFuture<'static, ()> = Box::pin(future);
         let wake = self.new_task(name, None);
         let waker = Waker::from(Arc::clone(&wake));
         match future.as_mut().poll(&mut Context::from_waker(&waker)) {
@@ -193,7 +195,11 @@ impl Rt {
         }
     }
 
-    fn new_task(&self, name: &'static str, future: Option<BoxFuture>) -> Arc<TaskWake> {
+    fn new_task(
+        &self,
+        name: &'static str,
+        future: Option<BoxFuture<'static, ()>>,
+    ) -> Arc<TaskWake> {
         let mut tasks = self.0.tasks.borrow_mut();
         let slot = self.0.free.borrow_mut().pop().unwrap_or_else(|| {
             tasks.push(None);

@@ -34,7 +34,7 @@ mod time;
 
 pub use digest::EventDigest;
 pub use driver::{ClockOnly, Driver};
-pub use executor::{JoinHandle, Order, Rt, Stalled};
+pub use executor::{BoxFuture, JoinHandle, Order, Rt, Stalled};
 pub use hash::{FixedHasher, FixedMap, FixedSet};
 pub use join::join_all;
 pub use oneshot::{Receiver, Sender, oneshot};

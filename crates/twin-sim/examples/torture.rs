@@ -17,13 +17,21 @@ type Run = fn(&Scenario) -> Result<String, Failure>;
 /// A kind of run: its name, the scenario of a seed, and what is done with it.
 type Kind = (&'static str, fn(u64) -> Scenario, Run);
 
+/// A restart of a clustered volume is a repair, a check and more: fewer of each run.
+const FFS: Depth =
+    Depth { most: 300, points: 60, work_every: 20, interrupt_every: 60, ..Depth::DEFAULT };
+
 /// The kinds of runs, with what they are drawn by from a seed.
-const KINDS: [Kind; 7] = [
+const KINDS: [Kind; 9] = [
     ("show", Scenario::of_kind, |s| Ok(s.to_string())),
     ("run", Scenario::of_kind, |s| {
         torture::run(s).map(|outcome| format!("{} requests", outcome.requests))
     }),
     ("crash", Scenario::of_kind, |s| torture::crash(s, &Depth::default()).map(counted)),
+    ("ffs", Scenario::clustered, |s| torture::ffs_crash(s, &FFS).map(counted)),
+    ("ffs-images", Scenario::clustered, |s| {
+        torture::ffs_damage(s, 200).map(|damaged| format!("{damaged:?}"))
+    }),
     ("birth", Scenario::draw, |s| torture::crash_birth(s, &Depth::default()).map(counted)),
     ("full", Scenario::full, |s| torture::full(s, 20).map(|filled| format!("{filled:?}"))),
     ("faults", Scenario::of_kind, |s| torture::failing(s).map(|failed| format!("{failed:?}"))),

@@ -35,6 +35,7 @@ mod frame;
 mod framed;
 pub mod generate;
 mod histogram;
+pub mod nfs;
 pub mod readers;
 mod record;
 mod recorder;

@@ -289,7 +289,7 @@ impl Verb {
             Op::Open { .. } => Verb::Open,
             Op::Release { .. } => Verb::Release,
             Op::Read { .. } => Verb::Read,
-            Op::Write { .. } => Verb::Write,
+            Op::Write { .. } | Op::WriteBack { .. } => Verb::Write,
             Op::Fsync { .. } => Verb::Fsync,
             Op::ReadDir { .. } => Verb::ReadDir,
             Op::StatFs => Verb::StatFs,
@@ -326,6 +326,7 @@ pub(crate) fn inos(op: &mut Op) -> (Option<&mut Ino>, Option<&mut Ino>) {
         | Op::Release { ino }
         | Op::Read { ino, .. }
         | Op::Write { ino, .. }
+        | Op::WriteBack { ino, .. }
         | Op::Fsync { ino, .. }
         | Op::Access { ino, .. }
         | Op::SetXattr { ino, .. }

@@ -33,6 +33,7 @@ pub(crate) enum Command {
     Replay(Replay),
     Compare(Compare),
     Volume(Volume),
+    Top(Top),
     Bench(Bench),
     Presets(Presets),
     Reproduce(Reproduce),
@@ -112,12 +113,11 @@ pub(crate) struct Mount {
     /// Memory for blocks.
     #[arg(long, default_value = "256M")]
     pub(crate) cache: Size,
-    /// Let the kernel collect writes before it passes them on: large sequential writes are several
-    /// times as fast, small files slower; a full volume is told of at fsync or close, and after a
-    /// remount modification times may be some milliseconds later than they were seen. Not with
-    /// --record, which writes down what was done.
-    #[arg(long, conflicts_with = "record")]
-    pub(crate) writeback: bool,
+    /// Pass every write on at once: a full volume then says so in the write itself. Otherwise the
+    /// kernel collects writes until the file is closed or fsynced, or for some seconds, and a full
+    /// volume is told of there. --record implies it, to write down what was done.
+    #[arg(long)]
+    pub(crate) write_through: bool,
     /// Let other users in (an ordinary user needs user_allow_other in /etc/fuse.conf). Root's
     /// mounts always do.
     #[arg(long)]
@@ -238,10 +238,16 @@ pub(crate) struct Volume {
     pub(crate) placement: Vec<String>,
     /// Victim policies.
     #[arg(long, value_delimiter = ',', value_parser = volume_victims(), hide_possible_values = true,
-        default_value = twin_clean::victim::registry()[0].name)]
+        default_value = twin_clean::victim::registry()[0].name,
+        default_value_if("table", "true", "greedy,cost-benefit-sqrt"))]
     pub(crate) victim: Vec<String>,
     /// Seeds, as 1,2,3.
-    #[arg(long, value_delimiter = ',', default_value = "1")]
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "1",
+        default_value_if("table", "true", "1,2,3,4,5")
+    )]
     pub(crate) seed: Vec<u64>,
     /// Blocks of a generated volume.
     #[arg(long, default_value_t = 131_072, conflicts_with = "trace")]
@@ -268,9 +274,53 @@ pub(crate) struct Volume {
     /// Say on standard error how fast it went.
     #[arg(long)]
     pub(crate) speed: bool,
+    /// The full table: our own pair, and all other placement policies with the victim policies
+    /// greedy and cost-benefit-sqrt (or those given), exponents 0 to 1.0 (or those given, or
+    /// traces), seeds 1 to 5 (or those given). Over generated workloads it takes hours.
+    #[arg(long, conflicts_with = "placement")]
+    pub(crate) table: bool,
     /// Print the policies with their rules and sources, the workloads and the trace formats.
     #[arg(long)]
     pub(crate) list: bool,
+}
+
+/// Watch a log while it is written and cleaned, on a bare volume.
+///
+/// Shows a map of the segments: how full each is, its age by colour (red young, blue old), which are
+/// being written, and a histogram of how full they are. On a terminal it is drawn in place; elsewhere
+/// pictures follow each other as text. --rate slows it down until every write is seen. Mounts cannot
+/// be watched yet.
+#[derive(Args)]
+pub(crate) struct Top {
+    /// The workload, as zipf, mixed or hot-cold:hot_writes=0.8.
+    #[arg(long, short, default_value = twin_clean::volume::workload::registry()[0].name)]
+    pub(crate) workload: String,
+    /// The placement policy.
+    #[arg(long, value_parser = placements(), hide_possible_values = true,
+        default_value = twin_clean::placement::registry()[0].name)]
+    pub(crate) placement: String,
+    /// The victim policy.
+    #[arg(long, value_parser = volume_victims(), hide_possible_values = true,
+        default_value = twin_clean::victim::registry()[0].name)]
+    pub(crate) victim: String,
+    /// The seed of the workload.
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Blocks of the volume.
+    #[arg(long, default_value_t = 131_072)]
+    pub(crate) blocks: u32,
+    /// How many times it is written.
+    #[arg(long, default_value_t = 60.0, value_parser = volumes_of_writes)]
+    pub(crate) volumes: f64,
+    /// Blocks that are written between two pictures.
+    #[arg(long, default_value_t = 20_000, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) step: u64,
+    /// Blocks that are written in a second; as many as can be if not given.
+    #[arg(long, value_parser = rate)]
+    pub(crate) rate: Option<f64>,
+    /// Pictures as text one below the other, on a terminal too.
+    #[arg(long)]
+    pub(crate) plain: bool,
 }
 
 /// List the named configurations: what each sets and where it comes from.
@@ -316,10 +366,19 @@ pub(crate) struct Reproduce {
 pub(crate) enum VolumeFormat {
     /// Policies down, workloads across, medians over seeds.
     Table,
+    /// The same for a document, with the geometric mean over the workloads.
+    Markdown,
     /// A line a run.
     Csv,
     /// An object a run.
     Json,
+}
+
+fn rate(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(rate) if (0.01..=1e9).contains(&rate) => Ok(rate),
+        _ => Err("must be a number from 0.01 to a thousand million".into()),
+    }
 }
 
 fn volumes_of_writes(text: &str) -> Result<f64, String> {
@@ -377,6 +436,23 @@ pub(crate) struct Bench {
     /// Run in this directory, of whatever file system; may be given several times.
     #[arg(long, short, value_name = "DIR")]
     pub(crate) dir: Vec<PathBuf>,
+    /// Run on our layouts and on the file systems that this machine has (ext4, xfs, btrfs, fuse2fs,
+    /// ntfs-3g, bindfs over tmpfs), each mounted in its turn on a loop device with direct I/O. Needs
+    /// root.
+    #[arg(long, conflicts_with_all = ["sim", "dir", "cold", "warm"])]
+    pub(crate) peers: bool,
+    /// With --peers: only these, as `lfs,ext4`. Ratios are those of the first.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', requires = "peers")]
+    pub(crate) only: Vec<String>,
+    /// With --peers: where the device's file is made. Default: /var/tmp.
+    #[arg(long, value_name = "DIR", requires = "peers")]
+    pub(crate) at: Option<PathBuf>,
+    /// With --peers: bytes of the device.
+    #[arg(long, default_value = "2G", requires = "peers")]
+    pub(crate) size: Size,
+    /// With --peers: write a page with a chart to this file.
+    #[arg(long, value_name = "FILE", requires = "peers")]
+    pub(crate) html: Option<PathBuf>,
     /// Runs of each benchmark on each directory.
     #[arg(long, short, default_value_t = 1)]
     pub(crate) runs: usize,

@@ -26,6 +26,8 @@ pub(crate) struct Bench {
     pub(crate) root: PathBuf,
     /// The full sizes.
     pub(crate) full: bool,
+    /// Volumes lie on loop devices in place of image files.
+    pub(crate) on_loop: bool,
     pub(crate) seed: u64,
     groups: Mutex<Vec<Pid>>,
     ended: AtomicBool,
@@ -42,6 +44,7 @@ impl Bench {
             mkfs: options.mkfs.clone(),
             root: root.into(),
             full: options.full,
+            on_loop: options.on_loop,
             seed: options.seed,
             groups: Mutex::default(),
             ended: AtomicBool::new(false),

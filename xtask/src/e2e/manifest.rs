@@ -23,6 +23,7 @@ struct Entry {
     gid: u32,
     links: u64,
     mtime: (i64, i64),
+    ctime: (i64, i64),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -130,6 +131,7 @@ fn read(path: &Path) -> std::io::Result<Entry> {
         gid: meta.gid(),
         links: meta.nlink(),
         mtime: (meta.mtime(), meta.mtime_nsec()),
+        ctime: (meta.ctime(), meta.ctime_nsec()),
     })
 }
 

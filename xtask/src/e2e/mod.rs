@@ -63,6 +63,8 @@ pub(crate) struct Options {
     pub(crate) names: Vec<String>,
     /// The sizes that the project's claims speak of.
     pub(crate) full: bool,
+    /// Make volumes on loop devices in place of image files (only root can).
+    pub(crate) on_loop: bool,
     /// Leave images and logs where they are.
     pub(crate) keep: bool,
     pub(crate) seed: u64,

@@ -21,25 +21,34 @@ pub(crate) struct Volume<'a> {
     user: Option<String>,
     options: Vec<String>,
     daemon: Option<Daemon>,
+    /// The image is a loop device that was attached here.
+    attached: bool,
 }
 
 impl<'a> Volume<'a> {
-    /// Makes a volume in a new image file.
+    /// Makes a volume in a new image file; with `--loop`, on a loop device over one.
     ///
     /// # Errors
-    /// What `twinfs mkfs` said.
+    /// What `twinfs mkfs` said, or `losetup`.
     pub(crate) fn make(bench: &'a Bench, size: &str) -> Result<Volume<'a>, String> {
+        if bench.on_loop {
+            return Volume::make_on_loop(bench, size);
+        }
         let volume = Volume::at(bench, bench.dir.join("disk.img"))?;
         volume.mkfs(&["--size", size])?;
         Ok(volume)
     }
 
-    /// Makes a volume on a block device.
+    /// Makes a volume on a loop device over a new file.
     ///
     /// # Errors
-    /// What `twinfs mkfs` said.
-    pub(crate) fn make_on(bench: &'a Bench, device: &Path) -> Result<Volume<'a>, String> {
-        let volume = Volume::at(bench, device.into())?;
+    /// What `twinfs mkfs` said, or `losetup`.
+    pub(crate) fn make_on_loop(bench: &'a Bench, size: &str) -> Result<Volume<'a>, String> {
+        let file = bench.dir.join("disk.img");
+        bench.run(Command::new("truncate").args(["-s", size]).arg(&file))?;
+        let device = bench.run(Command::new("losetup").args(["--find", "--show"]).arg(&file))?;
+        let mut volume = Volume::at(bench, device.trim().into())?;
+        volume.attached = true;
         volume.mkfs(&[])?;
         Ok(volume)
     }
@@ -66,7 +75,15 @@ impl<'a> Volume<'a> {
     fn at(bench: &'a Bench, image: PathBuf) -> Result<Volume<'a>, String> {
         let dir = bench.dir.join("mnt");
         std::fs::create_dir_all(&dir).map_err(|error| format!("{}: {error}", dir.display()))?;
-        Ok(Volume { bench, image, dir, user: None, options: Vec::new(), daemon: None })
+        Ok(Volume {
+            bench,
+            image,
+            dir,
+            user: None,
+            options: Vec::new(),
+            daemon: None,
+            attached: false,
+        })
     }
 
     /// Mounts with these options from now on.
@@ -166,6 +183,9 @@ impl Drop for Volume<'_> {
         daemon::kill_all(&self.dir);
         if self.is_mounted() {
             let _ = Command::new("umount").arg("-l").arg(&self.dir).output();
+        }
+        if self.attached {
+            let _ = Command::new("losetup").arg("-d").arg(&self.image).output();
         }
     }
 }

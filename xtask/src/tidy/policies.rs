@@ -43,6 +43,7 @@ const EXCEPTIONS: &[(&str, &[&str], &str)] = &[
     ("crates/twin-lab/src/reproduce/claims.rs", &["overwrite"], "a phase of a benchmark"),
     ("crates/twin-lab/src/reproduce/clc.rs", &["overwrite"], "a phase of a benchmark"),
     ("crates/twin-lab/src/reproduce/html.rs", &["overwrite"], "a phase of a benchmark"),
+    ("crates/twin-lab/src/reproduce/present.rs", &["overwrite"], "a phase of a benchmark"),
     (
         "crates/twin-lab/src/config.rs",
         &["delayed", "ssd-sata", "disk-7200", "c-look", "modern"],

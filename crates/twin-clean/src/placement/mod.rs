@@ -84,6 +84,8 @@ pub struct Entry {
     pub bits_per_block: u32,
     /// True if it works on what is known at the time: not an oracle.
     pub online: bool,
+    /// Open segments that it needs at least: classes that its rule names.
+    pub classes: u8,
     make: fn(&Setting) -> Box<dyn Placement>,
 }
 
@@ -109,6 +111,7 @@ const REGISTRY: &[Entry] = &[
         source: "ours, see docs/cleaning.md",
         bits_per_block: 32,
         online: true,
+        classes: 1,
         make: |setting| Box::new(twin::Twin::new(setting)),
     },
     Entry {
@@ -117,6 +120,7 @@ const REGISTRY: &[Entry] = &[
         source: "the plain log",
         bits_per_block: 0,
         online: true,
+        classes: 1,
         make: |_| Box::new(none::NoSeparation),
     },
     Entry {
@@ -125,6 +129,7 @@ const REGISTRY: &[Entry] = &[
         source: "Van Houdt, Performance Evaluation 2013; SepGC in SepBIT's comparison",
         bits_per_block: 0,
         online: true,
+        classes: 2,
         make: |_| Box::new(sep_gc::SepGc),
     },
     Entry {
@@ -133,6 +138,7 @@ const REGISTRY: &[Entry] = &[
         source: "Chiang, Lee and Chang, Software Practice and Experience 1999",
         bits_per_block: 3,
         online: true,
+        classes: 1,
         make: |setting| Box::new(dac::Dac::new(setting)),
     },
     Entry {
@@ -142,6 +148,7 @@ const REGISTRY: &[Entry] = &[
         source: "Wang, Li, Lee, Lyu, Lee, Pang and Yang, FAST 2022",
         bits_per_block: 32,
         online: true,
+        classes: 6,
         make: |_| Box::new(sepbit::SepBit::new()),
     },
     Entry {
@@ -150,6 +157,7 @@ const REGISTRY: &[Entry] = &[
         source: "Min et al., FAST 2012",
         bits_per_block: 64,
         online: true,
+        classes: 1,
         make: |setting| Box::new(sfs::Sfs::new(setting)),
     },
     Entry {
@@ -158,6 +166,7 @@ const REGISTRY: &[Entry] = &[
         source: "Stoica and Ailamaki, VLDB 2013; as in SepBIT's code",
         bits_per_block: 35,
         online: true,
+        classes: 1,
         make: |setting| Box::new(multi_log::MultiLog::new(setting)),
     },
     Entry {
@@ -166,6 +175,7 @@ const REGISTRY: &[Entry] = &[
         source: "Shafaei, Desnoyers and Fitzpatrick, HotStorage 2016",
         bits_per_block: 0,
         online: true,
+        classes: 3,
         make: |setting| Box::new(eti::Eti::new(setting)),
     },
     Entry {
@@ -174,6 +184,7 @@ const REGISTRY: &[Entry] = &[
         source: "Yang et al., AutoStream, SYSTOR 2017",
         bits_per_block: 1,
         online: true,
+        classes: 2,
         make: |setting| Box::new(multi_queue::MultiQueue::new(setting)),
     },
     Entry {
@@ -182,6 +193,7 @@ const REGISTRY: &[Entry] = &[
         source: "Yang et al., AutoStream, SYSTOR 2017",
         bits_per_block: 1,
         online: true,
+        classes: 2,
         make: |setting| Box::new(sfr::Sfr::new(setting)),
     },
     Entry {
@@ -190,6 +202,7 @@ const REGISTRY: &[Entry] = &[
         source: "Kremer and Brinkmann, SYSTOR 2019; as in SepBIT's code",
         bits_per_block: 16,
         online: true,
+        classes: 1,
         make: |setting| Box::new(fadac::Fadac::new(setting)),
     },
     Entry {
@@ -198,6 +211,7 @@ const REGISTRY: &[Entry] = &[
         source: "Yang, Pei and Yang, SYSTOR 2019; as in SepBIT's code",
         bits_per_block: 64,
         online: true,
+        classes: 2,
         make: |setting| Box::new(warcip::Warcip::new(setting)),
     },
     Entry {
@@ -206,6 +220,7 @@ const REGISTRY: &[Entry] = &[
         source: "Oh et al., FAST 2024",
         bits_per_block: 3,
         online: true,
+        classes: 2,
         make: |setting| Box::new(midas::Midas::new(setting)),
     },
     Entry {
@@ -214,6 +229,7 @@ const REGISTRY: &[Entry] = &[
         source: "Lee et al., FAST 2015",
         bits_per_block: 0,
         online: true,
+        classes: 6,
         make: |_| Box::new(f2fs::F2fs),
     },
     Entry {
@@ -222,6 +238,7 @@ const REGISTRY: &[Entry] = &[
         source: "Rosenblum and Ousterhout, SOSP 1991 (Sprite LFS)",
         bits_per_block: 32,
         online: true,
+        classes: 2,
         make: |_| Box::new(age_sort::AgeSort),
     },
     Entry {
@@ -230,6 +247,7 @@ const REGISTRY: &[Entry] = &[
         source: "the oracle of SepBIT's comparison, FAST 2022; simulation only",
         bits_per_block: 32,
         online: false,
+        classes: 1,
         make: |setting| Box::new(fk::Fk::new(setting)),
     },
 ];

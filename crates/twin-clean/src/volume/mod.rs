@@ -80,6 +80,20 @@ impl Shape {
         Ok(self)
     }
 
+    /// The shape, if a placement policy has the open segments that it needs.
+    ///
+    /// # Errors
+    /// Names the policy and what it needs.
+    pub fn check_for(self, placement: &crate::placement::Entry) -> Result<Shape, ShapeError> {
+        if placement.classes > self.open_segments {
+            return Err(ShapeError(format!(
+                "placement {} needs {} open segments, not {}",
+                placement.name, placement.classes, self.open_segments
+            )));
+        }
+        self.check()
+    }
+
     /// What policies are made for.
     pub fn setting(&self, seed: u64) -> Setting {
         Setting {

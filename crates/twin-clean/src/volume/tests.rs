@@ -60,6 +60,20 @@ fn accounts_are_exact_under_every_placement_policy() {
 }
 
 #[test]
+fn every_placement_policy_makes_do_with_the_open_segments_that_it_names() {
+    for entry in placement::registry() {
+        let open_segments = entry.classes;
+        let shape = Shape { open_segments, ..Shape::of_working_set(BLOCKS).unwrap() };
+        let source = Source::Generated(workload::parse("zipf").unwrap(), 20 * u64::from(BLOCKS));
+        let victim = victim::by_name("greedy").unwrap();
+        let run = Run { shape, source, placement: entry, victim, seed: 1 };
+        assert!(run.run(&|_| {}).cleaner_writes > 0, "{}", entry.name);
+        let fewer = Shape { open_segments: open_segments - 1, ..shape };
+        assert!(fewer.check_for(entry).is_err(), "{}", entry.name);
+    }
+}
+
+#[test]
 fn the_share_of_garbage_is_kept() {
     let shape = Shape::of_working_set(BLOCKS).unwrap();
     let setting = shape.setting(1);

@@ -16,7 +16,8 @@ impl Checker<'_> {
         for ino in ROOT_INO..self.nodes.len() as Ino {
             let node = self.nodes[ino as usize];
             let is_dir = u32::from(node.kind) << 12 == mode::DIRECTORY;
-            if node.life == Life::Used && node.nlink > 0 && node.kind != 0 && !is_dir {
+            let counts = node.nlink > 0 || self.fixes && self.may_revive();
+            if node.life == Life::Used && counts && node.kind != 0 && !is_dir {
                 self.check_file_count(ino).await?;
             }
         }
@@ -26,6 +27,10 @@ impl Checker<'_> {
 
     async fn check_dir_counts(&mut self, ino: Ino, names: u64, subdirs: u32) -> Result<()> {
         let Some(mut d) = self.read_inode(ino).await? else { return Ok(()) };
+        if d.nlink == 0 && ino != ROOT_INO && self.nodes[ino as usize].owner == 0 {
+            self.changed = true;
+            return self.view.free_inode(ino, d.generation).await;
+        }
         let mut wrong = false;
         if d.nlink != 2 + subdirs {
             let what = format!("{} links are counted, there are {}", d.nlink, 2 + subdirs);
@@ -52,7 +57,7 @@ impl Checker<'_> {
 
     async fn check_file_count(&mut self, ino: Ino) -> Result<()> {
         let node = self.nodes[ino as usize];
-        if node.names == node.nlink {
+        if node.names == node.nlink && node.nlink > 0 {
             return Ok(());
         }
         let Some(mut d) = self.read_inode(ino).await? else { return Ok(()) };
@@ -64,6 +69,10 @@ impl Checker<'_> {
                 self.view.put_inode(&d).await?;
             }
             return Ok(());
+        }
+        if node.nlink == 0 {
+            self.changed = true;
+            return self.view.free_inode(ino, d.generation).await;
         }
         if d.size == 0 && d.kind() == mode::REGULAR {
             // Nothing is lost with it.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use twin_fs::dinode::Dinode;
-use twin_fs::dir::block::Format;
+use twin_fs::dir::block::{CHUNK, Format};
 use twin_fs::{Ino, ROOT_INO, Result, mode};
 
 use super::{Checker, Finding, Kind, Life};
@@ -30,7 +30,7 @@ enum Fix {
 impl Checker<'_> {
     pub(super) fn dir_format(&self) -> Format {
         match self.view.sb.shape.pointer.is_modern() {
-            true => Format::Modern,
+            true => Format::Sectored,
             false => Format::Classic,
         }
     }
@@ -41,7 +41,7 @@ impl Checker<'_> {
             let node = self.nodes[ino as usize];
             let is_dir = node.life == Life::Used && u32::from(node.kind) << 12 == mode::DIRECTORY;
             if is_dir
-                && node.nlink > 0
+                && (node.nlink > 0 || ino == ROOT_INO || self.fixes && self.may_revive())
                 && let Some(d) = self.read_inode(ino).await?
             {
                 self.check_dir(d).await?;
@@ -155,12 +155,8 @@ impl Checker<'_> {
     /// A directory's block as new, with the dots if it is the first one.
     fn empty_block(&self, d: &Dinode, lbn: u64, bytes: &mut [u8]) {
         let format = self.dir_format();
-        let unit = match format {
-            Format::Classic => twin_fs::dir::block::CLASSIC_CHUNK,
-            Format::Modern => bytes.len(),
-        };
         bytes.fill(0);
-        for (i, chunk) in bytes.chunks_exact_mut(unit).enumerate() {
+        for (i, chunk) in bytes.chunks_exact_mut(CHUNK).enumerate() {
             match lbn == 0 && i == 0 {
                 true => format.init_first(chunk, d.ino, ROOT_INO),
                 false => format.init(chunk),

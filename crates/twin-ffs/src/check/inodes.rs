@@ -5,10 +5,14 @@ use std::collections::BTreeMap;
 use twin_cache::Lbn;
 use twin_fs::dinode::{Dinode, HIDDEN, TRUNCATING};
 use twin_fs::{FsError, Ino, ROOT_INO, Result, mode};
+use twin_rt::join_all;
 
 use super::view::Step;
 use super::{Checker, Finding, Kind, Life, Progress};
 use crate::format::CgImage;
+
+/// Reads of inode tables that are under way at once.
+const READS_AT_ONCE: usize = 16;
 
 impl Checker<'_> {
     /// Looks at all inodes and claims their blocks.
@@ -20,8 +24,15 @@ impl Checker<'_> {
             let block = self.view.sb.shape.block_size;
             let at_once = (self.view.device.info().max_io / block).max(1);
             let per = self.view.sb.inodes_per_block() * at_once;
-            for first in (0..written).step_by(per as usize) {
-                self.check_table(group, first, per.min(written - first)).await?;
+            let pieces: Vec<u32> = (0..written).step_by(per as usize).collect();
+            for some in pieces.chunks(READS_AT_ONCE) {
+                let piece = |&first: &u32| (first, per.min(written - first));
+                let reads =
+                    some.iter().map(piece).map(|(first, n)| self.read_table(group, first, n));
+                let read = join_all(reads.collect::<Vec<_>>()).await;
+                for (&first, raw) in some.iter().zip(read) {
+                    self.check_table(group, first, raw).await?;
+                }
             }
         }
         let total = u64::from(self.view.sb.groups);
@@ -48,12 +59,18 @@ impl Checker<'_> {
         }
     }
 
-    async fn check_table(&mut self, group: u32, first: u32, count: u32) -> Result<()> {
+    async fn read_table(&self, group: u32, first: u32, count: u32) -> Result<Vec<u8>> {
         let sb = &self.view.sb;
         let base = u64::from(group) * u64::from(sb.group_inodes);
         let (addr, _) = sb.inode_place(base + u64::from(first));
+        self.view.get(addr, count * sb.shape.inode_size).await
+    }
+
+    async fn check_table(&mut self, group: u32, first: u32, raw: Result<Vec<u8>>) -> Result<()> {
+        let sb = &self.view.sb;
+        let base = u64::from(group) * u64::from(sb.group_inodes);
         let size = sb.shape.inode_size as usize;
-        let raw = match self.view.get(addr, count * sb.shape.inode_size).await {
+        let raw = match raw {
             Ok(raw) => raw,
             Err(error) => {
                 self.add(Finding::from_error(Kind::Inode, &error, "a block of inodes"));
@@ -151,6 +168,12 @@ impl Checker<'_> {
         Ok(())
     }
 
+    /// An inode that says that it has no names may have one all the same: without a journal it can
+    /// be written before the directory that it was removed from, or replaced in.
+    pub(super) fn may_revive(&self) -> bool {
+        self.was_open && self.view.sb.journal_bytes == 0
+    }
+
     /// An inode without names: a crash left it, and it is freed.
     async fn check_removed(&mut self, at: u64, d: &Dinode) -> Result<()> {
         self.report.counts.orphans += 1;
@@ -158,11 +181,13 @@ impl Checker<'_> {
             let what = "the inode has no names but is in use";
             self.wrong(Finding::minor(Kind::LostInode, what).at(at).of(d.ino));
         }
-        if self.fixes {
+        let hidden = d.flags & HIDDEN != 0;
+        if self.fixes && (hidden || !self.may_revive()) {
             self.changed = true;
             return self.view.free_inode(d.ino, d.generation).await;
         }
-        // The next start frees it: until then its blocks are in use.
+        // The next start frees it, or repair does if no name leads to it: until then its blocks are
+        // in use.
         for step in self.view.steps(d).await?.iter().filter(|s| s.wrong.is_none()) {
             self.claim(step);
         }

@@ -71,9 +71,20 @@ impl Checker<'_> {
         let taken = differing(&right.free, &found.free, |r, f| f & !r);
         let idle = differing(&right.inodes, &found.inodes, |r, f| f & !r);
         let unmarked = differing(&right.inodes, &found.inodes, |r, f| r & !f);
+        let first = |a: &[u8], b: &[u8]| {
+            let byte = a.iter().zip(b).position(|(a, b)| a != b)?;
+            let bit = (a[byte] ^ b[byte]).trailing_zeros() as usize;
+            Some(byte * 8 + bit)
+        };
+        let ino = first(&right.inodes, &found.inodes)
+            .map(|index| Ino::from(group) * Ino::from(self.view.sb.group_inodes) + index as Ino);
         let mut say = |count: u32, finding: fn(Kind, String) -> Finding, kind, what: &str| {
             if count > 0 {
-                self.report.add(finding(kind, format!("group {group}: {count} {what}")).at(at));
+                let finding = finding(kind, format!("group {group}: {count} {what}")).at(at);
+                self.report.add(match ino.filter(|_| kind == Kind::InodeMap) {
+                    Some(ino) => finding.of(ino),
+                    None => finding,
+                });
             }
         };
         say(lost, Finding::minor, Kind::FragmentMap, "fragments are free but marked as used");

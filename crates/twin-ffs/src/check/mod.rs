@@ -36,7 +36,7 @@ use std::rc::Rc;
 
 use twin_disk::{Block, BlockDevice, Buf, Class, Io, Origin};
 use twin_fs::{Cpu, FsError, Ino, Result, Settings};
-use twin_rt::Rt;
+use twin_rt::{BoxFuture, Rt};
 
 use crate::bits::Bits;
 use crate::ffs::{Ffs, FfsSettings, Sabotage};
@@ -106,10 +106,14 @@ struct Checker<'a> {
 ///
 /// # Errors
 /// If there is no volume on the device that could be checked.
-pub async fn check(
+pub fn check(
     device: Rc<dyn BlockDevice>,
     progress: &mut dyn FnMut(Progress),
-) -> Result<Report> {
+) -> BoxFuture<'_, Result<Report>> {
+    Box::pin(look(device, progress))
+}
+
+async fn look(device: Rc<dyn BlockDevice>, progress: &mut dyn FnMut(Progress)) -> Result<Report> {
     let (sb, found) = superblock(&*device).await?;
     let state = read_state(&*device, &sb).await?;
     let mut checker = Checker::new(View::new(Rc::clone(&device), sb), false, progress);
@@ -139,7 +143,15 @@ pub async fn check(
 ///
 /// # Errors
 /// If there is no volume on the device that could be repaired, or the device fails.
-pub async fn repair(
+pub fn repair<'a>(
+    rt: &'a Rt,
+    device: Rc<dyn BlockDevice>,
+    progress: &'a mut dyn FnMut(Progress),
+) -> BoxFuture<'a, Result<Report>> {
+    Box::pin(mend(rt, device, progress))
+}
+
+async fn mend(
     rt: &Rt,
     device: Rc<dyn BlockDevice>,
     progress: &mut dyn FnMut(Progress),
@@ -155,7 +167,7 @@ pub async fn repair(
     if sb.journal_bytes > 0 && !state.closed {
         replay_journal(&*device, &sb, &mut report).await?;
     }
-    let mut left = false;
+    let (mut left, mut lost) = (false, BTreeSet::new());
     for _ in 0..ROUNDS {
         let view = View::new(Rc::clone(&device), sb.clone());
         let mut checker = Checker::new(view, true, progress);
@@ -166,6 +178,9 @@ pub async fn repair(
         }
         report.counts = checker.report.counts;
         report.more_findings += checker.report.more_findings;
+        // What had no name in an earlier round may be free by now.
+        let nameless = checker.report.findings.iter().filter(|f| f.kind == Kind::LostInode);
+        lost = nameless.filter_map(|f| f.ino).collect();
         checker.report.findings.into_iter().for_each(|finding| report.add(finding));
         left = checker.changed;
         if !left {
@@ -175,22 +190,20 @@ pub async fn repair(
     if left {
         return Err(FsError::inconsistent("the repair does not come to an end"));
     }
-    let closed = VolumeState { closed: true, ..state };
-    device.submit(state_io(&sb, &closed, device.info().sector)).await?;
+    // While files are given names the volume counts as left open, and so does one that was closed.
+    let state = VolumeState { closed: lost.is_empty(), ..state };
+    device.submit(state_io(&sb, &state, device.info().sector)).await?;
     device.submit(Io::flush(Origin::Recovery)).await?;
-    report.rescued = rescue(rt, device, &report).await?;
+    if !lost.is_empty() {
+        report.rescued = rescue(rt, device, lost).await?;
+    }
     Ok(report)
 }
 
 /// Gives inodes without a name one in lost+found, through the volume's own code.
-async fn rescue(rt: &Rt, device: Rc<dyn BlockDevice>, report: &Report) -> Result<u64> {
-    let lost = report.findings.iter().filter(|f| f.kind == Kind::LostInode);
-    let lost: BTreeSet<Ino> = lost.filter_map(|f| f.ino).collect();
-    if lost.is_empty() {
-        return Ok(0);
-    }
-    let settings = FfsSettings::default();
-    let opening = Ffs::open(rt, device, Cpu::none(), Settings::default(), settings);
+async fn rescue(rt: &Rt, device: Rc<dyn BlockDevice>, lost: BTreeSet<Ino>) -> Result<u64> {
+    let (all, settings) = (Settings::default(), FfsSettings::default());
+    let opening = Ffs::open_repaired(rt, device, Cpu::none(), all, settings, true);
     // The future of opening holds that of repairing.
     let (volume, _) = Box::pin(opening).await?;
     let mut rescued = 0;

@@ -16,7 +16,7 @@ use crate::ordering;
 /// Bytes of a superblock.
 pub const SUPERBLOCK_BYTES: u64 = 4096;
 const MAGIC: u64 = u64::from_le_bytes(*b"twinffs1");
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// Where the journal or the first group starts, in bytes.
 const FRONT_BYTES: u64 = 65_536;
 /// Replicas are looked for in this many first bytes of a device.

@@ -3,8 +3,9 @@
 //! Contract: a directory is a sequence of bytes made of *chunks*; entries fill a chunk without
 //! gaps and never cross it. In the classic profile a chunk is 512 bytes, so that a sector either
 //! has a change or has not (McKusick, Joy, Leffler and Fabry 1984, section 3.4), and a directory
-//! grows by chunks; in the modern one a chunk is a whole block but for a tail that is kept for later
-//! (the pointer to the block has its checksum).
+//! grows by chunks; so it is in the modern profile where blocks are overwritten in place. In a log a
+//! modern chunk is a whole block but for a tail that is kept for later (the pointer to the block has
+//! its checksum).
 //!
 //! An entry never moves once it is placed: removing one gives its space to the entry before it
 //! (to an entry without inode, if it is the first of its chunk), adding one takes the spare space
@@ -25,8 +26,8 @@ use std::fmt;
 
 use crate::{FsError, Ino, NAME_MAX, mode};
 
-/// Bytes of a chunk in the classic profile (4.4BSD's `DIRBLKSIZ`).
-pub const CLASSIC_CHUNK: usize = 512;
+/// Bytes of a chunk where a block has several (4.4BSD's `DIRBLKSIZ`).
+pub const CHUNK: usize = 512;
 /// Bytes at the end of a modern block that are zero.
 pub const TAIL: usize = 8;
 /// The largest modern block: lengths of entries have 16 bits.
@@ -37,6 +38,9 @@ pub const MODERN_BLOCK_MAX: usize = 65536;
 pub enum Format {
     /// 4.4BSD's: 32-bit inode numbers, chunks of 512 bytes. Works on any number of chunks.
     Classic,
+    /// 64-bit inode numbers, chunks of 512 bytes: for blocks that are overwritten in place, where
+    /// a crash may leave some sectors old and others new. Works on any number of chunks.
+    Sectored,
     /// 64-bit inode numbers, a chunk a block. Works on one whole block.
     Modern,
 }
@@ -113,7 +117,7 @@ impl Format {
     const fn ino_len(self) -> usize {
         match self {
             Format::Classic => 4,
-            Format::Modern => 8,
+            Format::Sectored | Format::Modern => 8,
         }
     }
 
@@ -125,7 +129,7 @@ impl Format {
     pub const fn ino_max(self) -> Ino {
         match self {
             Format::Classic => u32::MAX as Ino,
-            Format::Modern => Ino::MAX,
+            Format::Sectored | Format::Modern => Ino::MAX,
         }
     }
 
@@ -133,7 +137,7 @@ impl Format {
     pub const fn entry_len(self, name_len: usize) -> usize {
         let terminator = match self {
             Format::Classic => 1,
-            Format::Modern => 0,
+            Format::Sectored | Format::Modern => 0,
         };
         (self.head_len() + name_len + terminator).next_multiple_of(4)
     }
@@ -141,7 +145,7 @@ impl Format {
     /// The end of the chunk that begins at `start`, or none if the block has no chunk there.
     fn chunk_end(self, start: usize, block_len: usize) -> Option<usize> {
         let (end, limit) = match self {
-            Format::Classic => (start.saturating_add(CLASSIC_CHUNK), block_len),
+            Format::Classic | Format::Sectored => (start.saturating_add(CHUNK), block_len),
             Format::Modern if start == 0 => (block_len.saturating_sub(TAIL), MODERN_BLOCK_MAX),
             Format::Modern => return None,
         };
@@ -151,14 +155,14 @@ impl Format {
     /// Where the chunk after the one that ends at `end` begins.
     fn chunk_after(self, end: usize) -> usize {
         match self {
-            Format::Classic => end,
+            Format::Classic | Format::Sectored => end,
             Format::Modern => end + TAIL,
         }
     }
 
     fn chunk_start(self, offset: usize) -> usize {
         match self {
-            Format::Classic => offset - offset % CLASSIC_CHUNK,
+            Format::Classic | Format::Sectored => offset - offset % CHUNK,
             Format::Modern => 0,
         }
     }
@@ -237,10 +241,11 @@ impl Format {
     /// If the length is none that the format can have.
     pub fn init(self, block: &mut [u8]) {
         let whole = match self {
-            Format::Classic => !block.is_empty() && block.len().is_multiple_of(CLASSIC_CHUNK),
+            Format::Classic | Format::Sectored => {
+                !block.is_empty() && block.len().is_multiple_of(CHUNK)
+            }
             Format::Modern => {
-                block.len().is_multiple_of(4)
-                    && (CLASSIC_CHUNK..=MODERN_BLOCK_MAX).contains(&block.len())
+                block.len().is_multiple_of(4) && (CHUNK..=MODERN_BLOCK_MAX).contains(&block.len())
             }
         };
         assert!(whole, "a directory block of {} bytes", block.len());

@@ -6,9 +6,11 @@ use twin_rt::Rng;
 
 use super::*;
 
-const FORMATS: [(Format, usize); 4] = [
+const FORMATS: [(Format, usize); 6] = [
     (Format::Classic, 512),
     (Format::Classic, 8192),
+    (Format::Sectored, 512),
+    (Format::Sectored, 8192),
     (Format::Modern, 4096),
     (Format::Modern, 65536),
 ];
@@ -114,7 +116,7 @@ fn a_full_block_refuses_and_says_its_room() {
         assert_eq!(format.insert(&mut block, b"name12345678", 1, mode::REGULAR), None);
         let per_chunk = |chunk: usize| chunk / format.entry_len(12);
         let expected = match format {
-            Format::Classic => per_chunk(512) * (len / 512),
+            Format::Classic | Format::Sectored => per_chunk(512) * (len / 512),
             Format::Modern => per_chunk(len - TAIL),
         };
         assert_eq!(format.items(&block, 0).count(), expected);
@@ -123,18 +125,20 @@ fn a_full_block_refuses_and_says_its_room() {
 }
 
 #[test]
-fn classic_entries_never_cross_a_sector() {
-    let mut block = first_block(Format::Classic, 8192);
-    let mut rng = Rng::new(3);
-    loop {
-        let name = vec![b'a' + rng.below(26) as u8; rng.range(1, 256) as usize];
-        if Format::Classic.insert(&mut block, &name, 9, mode::REGULAR).is_none() {
-            break;
+fn entries_of_chunks_never_cross_a_sector() {
+    for format in [Format::Classic, Format::Sectored] {
+        let mut block = first_block(format, 8192);
+        let mut rng = Rng::new(3);
+        loop {
+            let name = vec![b'a' + rng.below(26) as u8; rng.range(1, 256) as usize];
+            if format.insert(&mut block, &name, 9, mode::REGULAR).is_none() {
+                break;
+            }
         }
-    }
-    for item in Format::Classic.items(&block, 0) {
-        let end = item.offset + Format::Classic.entry_len(item.name.len());
-        assert_eq!(item.offset / 512, (end - 1) / 512);
+        for item in format.items(&block, 0) {
+            let end = item.offset + format.entry_len(item.name.len());
+            assert_eq!(item.offset / 512, (end - 1) / 512);
+        }
     }
 }
 

@@ -255,10 +255,12 @@ impl World {
             (Op::Release { ino }, _) => {
                 self.change(*ino, |known| known.opens = known.opens.saturating_sub(1));
             }
-            (Op::Write { ino, off, data }, _) => self.change(*ino, |known| {
-                known.size = known.size.max(off + data.len());
-                known.written += data.len();
-            }),
+            (Op::Write { ino, off, data } | Op::WriteBack { ino, off, data }, _) => {
+                self.change(*ino, |known| {
+                    known.size = known.size.max(off + data.len());
+                    known.written += data.len();
+                })
+            }
             (Op::Unlink { dir, name } | Op::RemoveDir { dir, name }, _) => self.unlink(*dir, name),
             (Op::Rename { dir, name, to_dir, to_name, mode }, _) => {
                 self.learn_rename((*dir, name), (*to_dir, to_name), *mode);
@@ -325,7 +327,8 @@ impl World {
                 Op::GetAttr { ino }
                 | Op::Open { ino, .. }
                 | Op::Read { ino, .. }
-                | Op::Write { ino, .. },
+                | Op::Write { ino, .. }
+                | Op::WriteBack { ino, .. },
                 FsError::Stale,
             ) => self.drop_inode(*ino),
             _ => {}

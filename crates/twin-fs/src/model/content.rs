@@ -68,6 +68,11 @@ impl Content {
         self.blocks.iter().map(|(lbn, block)| (*lbn, block))
     }
 
+    /// A block, unless it is a hole.
+    pub(super) fn block(&self, lbn: u64) -> Option<&Block> {
+        self.blocks.get(&lbn)
+    }
+
     /// The bytes `off..end`, in pieces of at most a block.
     pub(super) fn read(&self, block_size: u64, off: u64, end: u64) -> Vec<Block> {
         let piece = |lbn| {

@@ -150,7 +150,7 @@ impl ModelFs {
         dump.link_up()
     }
 
-    fn dump_node(&self, inode: &Inode) -> DumpNode {
+    pub(super) fn dump_node(&self, inode: &Inode) -> DumpNode {
         let block_size = u64::from(self.settings.block_size);
         let mut digest = EventDigest::default();
         if let Body::File(content) = &inode.body {

@@ -38,11 +38,13 @@ impl ModelFs {
         Ok(Reply::Data(content.read(block_size, off, end)))
     }
 
-    /// Changes a file's content, then its size, space, times and set-id bits.
+    /// Changes a file's content, then its size and space, and if the change is made `now`, its
+    /// times and set-id bits.
     fn change(
         &mut self,
         call: &Call<'_>,
         ino: Ino,
+        now: bool,
         size: impl FnOnce(u64) -> u64,
         f: impl FnOnce(&mut Content, &Grain, u64),
     ) {
@@ -54,7 +56,9 @@ impl ModelFs {
         f(content, &grain, inode.attr.size);
         inode.attr.size = size(inode.attr.size);
         inode.attr.blocks = content.sectors(&grain);
-        perm::after_write(&mut inode.attr, &call.request.cred, call.now);
+        if now {
+            perm::after_write(&mut inode.attr, &call.request.cred, call.now);
+        }
     }
 
     pub(super) fn write(
@@ -63,6 +67,7 @@ impl ModelFs {
         ino: Ino,
         off: u64,
         data: &Data,
+        now: bool,
     ) -> Result<Reply> {
         self.file(ino)?;
         if data.is_empty() {
@@ -72,6 +77,7 @@ impl ModelFs {
         self.change(
             call,
             ino,
+            now,
             |size| size.max(end),
             |content, grain, size| {
                 content.write(grain, size, off, data);
@@ -99,7 +105,7 @@ impl ModelFs {
         };
         let new_size = |size: u64| if keep_size { size } else { size.max(end) };
         let fill = self.settings.promised_is_data;
-        self.change(call, ino, new_size, |content, grain, size| {
+        self.change(call, ino, true, new_size, |content, grain, size| {
             if !matches!(how, Fallocate::Allocate { .. }) {
                 content.zero(grain, size, off, end);
             }

@@ -40,6 +40,7 @@ mod words;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
+use twin_disk::Block;
 use twin_rt::Time;
 
 pub use content::DataMode;
@@ -247,7 +248,8 @@ impl ModelFs {
             }
             Op::Release { ino } => self.release(*ino),
             Op::Read { ino, off, len } => self.read(*ino, *off, *len),
-            Op::Write { ino, off, data } => self.write(call, *ino, *off, data),
+            Op::Write { ino, off, data } => self.write(call, *ino, *off, data, true),
+            Op::WriteBack { ino, off, data } => self.write(call, *ino, *off, data, false),
             Op::Fsync { ino, .. } => self.inode(*ino).map(|_| Reply::Done),
             Op::ReadDir { dir, cookie, max_bytes, plus } => {
                 self.read_dir(*dir, *cookie, *max_bytes, *plus)
@@ -301,6 +303,44 @@ impl ModelFs {
             (None, None) => true,
             _ => false,
         }
+    }
+
+    /// What an inode is, if it exists.
+    pub fn node(&self, ino: Ino) -> Option<DumpNode> {
+        self.inodes.get(&ino).map(|inode| self.dump_node(inode))
+    }
+
+    /// The attributes of an inode, if it exists.
+    pub fn attr(&self, ino: Ino) -> Option<&Attr> {
+        self.inodes.get(&ino).map(|inode| &inode.attr)
+    }
+
+    /// The inode that a name leads to, if there is the directory and it has the name.
+    pub fn leads_to(&self, dir: Ino, name: &[u8]) -> Option<Ino> {
+        match &self.inodes.get(&dir)?.body {
+            Body::Dir(directory) => directory.names.get(name).map(|slot| slot.ino),
+            _ => None,
+        }
+    }
+
+    /// A block of a regular file, whole; none if it is a hole, or there is no such file.
+    pub fn block(&self, ino: Ino, lbn: u64) -> Option<&Block> {
+        match &self.inodes.get(&ino)?.body {
+            Body::File(content) => content.block(lbn),
+            _ => None,
+        }
+    }
+
+    /// Inodes that are not the same in the two states, or exist in one alone.
+    pub fn changed_since(&self, before: &ModelFs) -> Vec<Ino> {
+        let all: std::collections::BTreeSet<Ino> =
+            self.inodes.keys().chain(before.inodes.keys()).copied().collect();
+        all.into_iter().filter(|ino| !self.has_same(before, *ino)).collect()
+    }
+
+    /// True if a number stands in for one that no reply has told yet.
+    pub fn is_stand_in(ino: Ino) -> bool {
+        ino >= PROVISIONAL
     }
 
     /// The number of inodes alive, with or without names.

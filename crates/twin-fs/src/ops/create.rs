@@ -248,8 +248,10 @@ impl<L: Layout> Volume<L> {
     /// Bytes by which directories grow, and the size of an empty one.
     pub(crate) fn dir_unit(&self) -> usize {
         match self.dir_format() {
-            crate::dir::block::Format::Classic => crate::dir::block::CLASSIC_CHUNK,
-            crate::dir::block::Format::Modern => self.core.shape.block_size as usize,
+            crate::dir::block::Format::Classic => crate::dir::block::CHUNK,
+            crate::dir::block::Format::Sectored | crate::dir::block::Format::Modern => {
+                self.core.shape.block_size as usize
+            }
         }
     }
 

@@ -72,13 +72,13 @@ impl<L: Layout> Volume<L> {
         ino: Ino,
         off: u64,
         data: &Data,
-        cred: &Cred,
+        by: Option<&Cred>,
         id: u64,
     ) -> Result<Reply> {
         let inode = self.regular(ino).await?;
         let written = match self.core.reading.is_some() {
-            true => self.write_by_block(&inode, off, data, id, cred).await?,
-            false => self.write(&inode, off, data, id, cred).await?,
+            true => self.write_by_block(&inode, off, data, id, by).await?,
+            false => self.write(&inode, off, data, id, by).await?,
         };
         Ok(Reply::Written(written))
     }

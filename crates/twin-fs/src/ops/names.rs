@@ -87,7 +87,8 @@ impl<L: Layout> Volume<L> {
     pub(crate) fn dir_format(&self) -> Format {
         match self.core.shape.pointer {
             PointerFormat::Narrow => Format::Classic,
-            PointerFormat::Long | PointerFormat::Wide => Format::Modern,
+            PointerFormat::Long => Format::Sectored,
+            PointerFormat::Wide => Format::Modern,
         }
     }
 

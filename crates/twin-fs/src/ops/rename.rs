@@ -60,7 +60,15 @@ impl<L: Layout> Volume<L> {
             let _second = if from.0 == to.0 { None } else { Some(second.lock.write().await) };
             let done = self.rename_locked(&from_dir, from.1, &to_dir, to.1, how, cred).await?;
             if let Some(done) = &done {
-                self.settle_rename(&from_dir, &to_dir, done, how).await?;
+                let whiteout = match how {
+                    RenameMode::Whiteout => self.find(&from_dir, from.1).await?,
+                    _ => None,
+                };
+                let whiteout = match whiteout {
+                    Some(hit) => Some(self.inode(hit.ino).await?),
+                    None => None,
+                };
+                self.settle_rename(&from_dir, &to_dir, done, (how, whiteout.as_ref())).await?;
             }
             done.and_then(|done| done.gone)
         };
@@ -76,9 +84,10 @@ impl<L: Layout> Volume<L> {
         from: &Rc<Inode>,
         to: &Rc<Inode>,
         done: &Renamed,
-        how: RenameMode,
+        (how, whiteout): (RenameMode, Option<&Rc<Inode>>),
     ) -> Result<()> {
         let mut inodes = vec![&done.source];
+        inodes.extend(whiteout);
         let moves = |inode: &Rc<Inode>| from.ino != to.ino && inode.d.borrow().is_dir();
         // The entry for the parent of a directory that moves is in its own first block.
         let mut added = Vec::new();

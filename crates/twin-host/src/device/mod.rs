@@ -4,22 +4,29 @@
 //! and nothing completes inside it: every request, the malformed ones included, completes as an
 //! event of its own, so that a flight log names them all.
 
+mod ahead;
 mod gather;
 mod open;
 mod transfer;
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use twin_disk::{BlockDevice, DeviceInfo, Io, IoKind, Pending, pending};
+use twin_disk::{
+    Block, BlockDevice, Class, Completion, DeviceInfo, Io, IoKind, IoResult, Origin, Pending,
+    pending,
+};
 
 use crate::Host;
 
+use self::ahead::{Advice, Ahead, Waiter};
+use self::transfer::Whose;
+
 pub use open::{ImageError, ImageOptions, create_image};
-pub(crate) use transfer::{Finished, Job, Step, Transfer};
+pub(crate) use transfer::{Ending, Finished, Job, Step, Transfer};
 
 /// The largest request, in bytes. A bound on memory, not on the kernel, which splits by itself.
 const MAX_IO: u32 = 64 << 20;
@@ -46,6 +53,16 @@ pub(crate) struct DeviceState {
     in_flight: Cell<usize>,
     next_id: Cell<u64>,
     no_discard: Cell<bool>,
+    /// What was read ahead of small reads.
+    ahead: RefCell<Ahead>,
+}
+
+impl DeviceState {
+    /// A request of this device has its result.
+    fn finished(&self, id: u64, completion: Completion, result: IoResult) -> Finished {
+        self.in_flight.set(self.in_flight.get() - 1);
+        Finished { device: self.number, id, completion, result }
+    }
 }
 
 impl FileDevice {
@@ -64,6 +81,7 @@ impl FileDevice {
             in_flight: Cell::new(0),
             next_id: Cell::new(1),
             no_discard: Cell::new(false),
+            ahead: RefCell::new(Ahead::new(image.size, image.sector.into())),
         };
         let name = path.display().to_string();
         let info = DeviceInfo { size: image.size, sector: image.sector, max_io: MAX_IO, name };
@@ -73,6 +91,26 @@ impl FileDevice {
     /// True if requests bypass the host's page cache (O_DIRECT).
     pub fn is_direct(&self) -> bool {
         self.state.memory_align > 1
+    }
+}
+
+impl FileDevice {
+    fn read(&self, waiter: Waiter, class: Class) {
+        let core = self.host.core();
+        let (id, advice) = (waiter.id, self.state.ahead.borrow_mut().read(waiter));
+        match advice {
+            Advice::Here(bytes, completion) => {
+                let result = Ok(vec![Block::Bytes(bytes)]);
+                core.finish(self.state.finished(id, completion, result));
+            }
+            Advice::Waits => {}
+            Advice::Window(number, at, len) => {
+                let io = Io::read(at, len, class, Origin::ReadAhead);
+                let whose = Whose::Window(number);
+                core.begin(Transfer::new(Rc::clone(&self.state), whose, io));
+            }
+            Advice::Alone(waiter) => core.begin(Transfer::read(&self.state, waiter)),
+        }
     }
 }
 
@@ -91,11 +129,21 @@ impl BlockDevice for FileDevice {
         // What was discarded may read as before.
         let pointless = op == IoKind::Discard && self.state.no_discard.get();
         let nothing = len == 0 && op != IoKind::Flush;
-        let transfer = Transfer::new(Rc::clone(&self.state), id, io, completion);
-        match refused {
-            Some(error) => self.host.core().finish(transfer.end(Err(error))),
-            None if pointless || nothing => self.host.core().finish(transfer.end(Ok(Vec::new()))),
-            None => self.host.core().begin(transfer),
+        let done = match refused {
+            Some(error) => Some(Err(error)),
+            None => (pointless || nothing).then(|| Ok(Vec::new())),
+        };
+        let core = self.host.core();
+        match done {
+            Some(result) => core.finish(self.state.finished(id, completion, result)),
+            None if op == IoKind::Read => {
+                self.read(Waiter { id, at: io.at, len, completion }, io.class);
+            }
+            None => {
+                self.state.ahead.borrow_mut().forget(io.at, len);
+                let whose = Whose::One(id, completion);
+                core.begin(Transfer::new(Rc::clone(&self.state), whose, io));
+            }
         }
         pending
     }

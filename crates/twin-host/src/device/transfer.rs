@@ -10,9 +10,12 @@ use std::sync::Arc;
 
 use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
-use twin_disk::{Block, Buf, Bytes, Completion, Io, IoError, IoErrorKind, IoKind, IoResult};
+use twin_disk::{
+    Block, Buf, Bytes, Class, Completion, Io, IoError, IoErrorKind, IoKind, IoResult, Origin,
+};
 
 use super::DeviceState;
+use super::ahead::Waiter;
 use super::gather::{Shape, gather};
 
 /// The most pieces that one system call takes (IOV_MAX).
@@ -41,8 +44,7 @@ pub(crate) struct Job {
 
 pub(crate) struct Transfer {
     device: Rc<DeviceState>,
-    id: u64,
-    completion: Completion,
+    whose: Whose,
     op: IoKind,
     at: u64,
     len: u64,
@@ -50,6 +52,21 @@ pub(crate) struct Transfer {
     job: Option<Job>,
     /// What the kernel was last given to read: in place until the step ends.
     iovecs: Vec<libc::iovec>,
+}
+
+/// Whose result it is.
+pub(super) enum Whose {
+    /// The request of this number.
+    One(u64, Completion),
+    /// All that wait for the window of this number.
+    Window(u64),
+}
+
+/// What the end of a transfer means.
+pub(crate) enum Ending {
+    One(Finished),
+    /// Some requests have their results, others have to be made.
+    Many(Vec<Finished>, Vec<Transfer>),
 }
 
 /// A request that has its result, for which somebody waits.
@@ -63,12 +80,7 @@ pub(crate) struct Finished {
 }
 
 impl Transfer {
-    pub(super) fn new(
-        device: Rc<DeviceState>,
-        id: u64,
-        io: Io,
-        completion: Completion,
-    ) -> Transfer {
+    pub(super) fn new(device: Rc<DeviceState>, whose: Whose, io: Io) -> Transfer {
         let (op, at, len) = (io.kind, io.at, io.len);
         let shape = Shape { sector: device.sector as usize, memory_align: device.memory_align };
         let job = Job {
@@ -80,7 +92,7 @@ impl Transfer {
             pieces: gather(io.blocks, shape),
             buf: None,
         };
-        Transfer { device, id, completion, op, at, len, job: Some(job), iovecs: Vec::new() }
+        Transfer { device, whose, op, at, len, job: Some(job), iovecs: Vec::new() }
     }
 
     fn job(&self) -> &Job {
@@ -192,10 +204,36 @@ impl Transfer {
     }
 
     /// Ends the transfer. No step may be under way.
-    pub(crate) fn end(self, result: IoResult) -> Finished {
-        let device = self.device.number;
-        self.device.in_flight.set(self.device.in_flight.get() - 1);
-        Finished { device, id: self.id, completion: self.completion, result }
+    pub(crate) fn end(self, result: IoResult) -> Ending {
+        if self.op != IoKind::Read {
+            // A window that was read meanwhile may have either content.
+            self.device.ahead.borrow_mut().forget(self.at, self.len);
+        }
+        let number = match self.whose {
+            Whose::One(id, completion) => {
+                return Ending::One(self.device.finished(id, completion, result));
+            }
+            Whose::Window(number) => number,
+        };
+        let blocks = result.as_deref().ok();
+        let ended = self.device.ahead.borrow_mut().done(number, blocks);
+        let (mut finished, mut again) = (Vec::new(), Vec::new());
+        for (bytes, waiter) in ended {
+            match bytes {
+                Some(bytes) => {
+                    let result = Ok(vec![Block::Bytes(bytes)]);
+                    finished.push(self.device.finished(waiter.id, waiter.completion, result));
+                }
+                None => again.push(Transfer::read(&self.device, waiter)),
+            }
+        }
+        Ending::Many(finished, again)
+    }
+
+    /// A read for somebody who waits.
+    pub(super) fn read(device: &Rc<DeviceState>, waiter: Waiter) -> Transfer {
+        let io = Io::read(waiter.at, waiter.len, Class::Data, Origin::User);
+        Transfer::new(Rc::clone(device), Whose::One(waiter.id, waiter.completion), io)
     }
 }
 

@@ -85,8 +85,14 @@ pub mod fopen {
 
 /// Flags of WRITE.
 pub mod write {
+    /// From the page cache: written earlier, by whom is not known.
+    pub const CACHE: u32 = 1 << 0;
     pub const KILL_SUIDGID: u32 = 1 << 2;
 }
+
+/// In the place of an error, with no request's number: the attributes of an inode that the kernel
+/// holds, and its pages from an offset on (negative: none), are out of date.
+pub const NOTIFY_INVAL_INODE: i32 = 2;
 
 /// Flag of FSYNC and FSYNCDIR.
 pub const FSYNC_FDATASYNC: u32 = 1;
@@ -153,6 +159,7 @@ structures! {
         padding: u32,
     }
     struct WriteOut { size: u32, padding: u32 }
+    struct NotifyInvalInodeOut { ino: u64, off: i64, len: i64 }
     struct StatfsOut {
         blocks: u64, bfree: u64, bavail: u64, files: u64, ffree: u64, bsize: u32, namelen: u32,
         frsize: u32, padding: u32, spare: [u32; 6],

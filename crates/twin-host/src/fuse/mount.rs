@@ -34,6 +34,8 @@ const HELPER: &str = "fusermount3";
 /// what has just been mounted, and so does our own front end.
 const BUSY_TRIES: u32 = 10;
 const BUSY_PAUSE: Duration = Duration::from_millis(20);
+/// How much of the kernel's page cache may be dirty for one mount, in bytes.
+const DIRTY_BYTES: u64 = 128 << 20;
 /// How long a dropped mount waits to be out of the tree.
 const DROP_PATIENCE: Duration = Duration::from_secs(2);
 
@@ -155,14 +157,20 @@ impl Mount {
         Unmounter { dir: self.dir.clone(), by_helper: self.by_helper }
     }
 
-    /// Raises the kernel's limits for this mount: read-ahead, and how much of the page cache may
-    /// be dirty. Best effort: without it things are only slower.
+    /// Sets the kernel's limits for this mount: read-ahead, and how much of the page cache may be
+    /// dirty. Above half of that the kernel begins to write, so that a large file is on its way
+    /// to the device while it is still being made; at all of it whoever writes waits. Best effort:
+    /// without it things are only slower.
     fn widen(&self, read_ahead: u32) {
         let Ok(Some(mounted)) = mounted_at(&self.dir) else { return };
         let limits = PathBuf::from("/sys/class/bdi").join(mounted.device);
         let _ = fs::write(limits.join("read_ahead_kb"), (read_ahead >> 10).to_string());
-        let _ = fs::write(limits.join("strict_limit"), "0");
-        let _ = fs::write(limits.join("max_ratio"), "100");
+        let set = |what: &str, value: u64| fs::write(limits.join(what), value.to_string());
+        if set("max_bytes", DIRTY_BYTES).and_then(|()| set("strict_limit", 1)).is_err() {
+            // A kernel before 6.2: no limit is better than its one percent.
+            let _ = set("strict_limit", 0);
+            let _ = set("max_ratio", 100);
+        }
     }
 }
 

@@ -45,6 +45,7 @@ pub(super) fn negotiate(
         kill_privileges: has(init::HANDLE_KILLPRIV_V2),
         no_open: has(init::NO_OPEN_SUPPORT),
         no_opendir: has(init::NO_OPENDIR_SUPPORT),
+        writeback: has(init::WRITEBACK_CACHE),
     };
     Ok((out, agreed))
 }

@@ -14,8 +14,10 @@ pub struct SessionOptions {
     pub attr_timeout_ns: Nanos,
     /// How long the kernel may trust that a name does not exist. Zero: not at all.
     pub negative_timeout_ns: Nanos,
-    /// Let the kernel collect writes in its page cache. Good for large sequential writes; costs a
-    /// request more a small file; a full volume is then told of at fsync or close.
+    /// Let the kernel collect writes in its page cache, until a file is closed or fsynced or for
+    /// some seconds, and keep times and sizes meanwhile. A full volume is then told of there. Pays
+    /// only with [`coarse_time`](crate::HostOptions::coarse_time): otherwise small files cost a
+    /// request more.
     pub writeback_cache: bool,
     /// Execute opens and releases. Without, the kernel is told once that opens need no request,
     /// which saves up to three requests a file; inodes then live by their references.
@@ -87,4 +89,6 @@ pub(super) struct Agreed {
     /// Opens need no request.
     pub(super) no_open: bool,
     pub(super) no_opendir: bool,
+    /// The kernel collects writes, and keeps times and sizes of files meanwhile.
+    pub(super) writeback: bool,
 }

@@ -51,6 +51,14 @@ impl Answer {
     }
 }
 
+impl Answer {
+    /// Writes the header of a packet that answers nothing.
+    pub(super) fn finish_notice(&mut self, code: i32) {
+        let header = OutHeader { len: self.head.len() as u32, error: code, unique: 0 };
+        self.head[..size_of::<OutHeader>()].copy_from_slice(header.as_bytes());
+    }
+}
+
 /// A reply of the wrong kind, which is a bug of the core.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct WrongKind;
@@ -80,7 +88,7 @@ pub(super) fn encode(
         (Expect::Attr, Reply::Attr(attr)) => answer.push(&attr_out(attr, options)),
         (Expect::Statx, Reply::Attr(attr)) => answer.push(&statx_out(attr, options)),
         (Expect::Data, Reply::Data(blocks)) => answer.data = std::mem::take(blocks),
-        (Expect::Written, Reply::Written(bytes)) => {
+        (Expect::Written { .. }, Reply::Written(bytes)) => {
             answer.push(&abi::WriteOut { size: *bytes as u32, padding: 0 });
         }
         (Expect::Bytes, Reply::Bytes(bytes)) => answer.bytes(bytes),

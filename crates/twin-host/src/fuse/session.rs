@@ -264,9 +264,9 @@ impl<F: FileSystem> Inner<F> {
                 return;
             }
         };
-        if let Plan::Write { cred, ino, off, len } = planned {
+        if let Plan::Write { cred, ino, off, len, late, stale } = planned {
             let data = self.take_data(buf, len);
-            self.enter(&header, cred, write_op(ino, off, data), Expect::Written);
+            self.enter(&header, cred, write_op(ino, off, data, late), Expect::Written { stale });
             return;
         }
         // Nothing points into the packet any more.
@@ -372,6 +372,9 @@ impl<F: FileSystem> Inner<F> {
                 Some(Errno::IO)
             }
         };
+        if let Expect::Written { stale: Some(node) } = expect {
+            self.tell_stale(node);
+        }
         let sent = self.send(unique, errno, answer);
         if sent.is_err() || errno.is_some() {
             // The kernel does not know of what it was given.
@@ -416,6 +419,15 @@ impl<F: FileSystem> Inner<F> {
 
     fn refuse(&self, unique: u64, errno: Errno) {
         let _ = self.send(unique, Some(errno), self.answer());
+    }
+
+    /// Has the kernel ask for an inode's attributes again. If it does not know the inode there is
+    /// nothing to ask for.
+    fn tell_stale(&self, node: u64) {
+        let mut notice = Answer::new(Vec::new());
+        notice.push(&abi::NotifyInvalInodeOut { ino: node, off: -1, len: 0 });
+        notice.finish_notice(abi::NOTIFY_INVAL_INODE);
+        let _ = rustix::io::write(&self.fd, &notice.head);
     }
 
     /// Writes an answer. Fails if the kernel no longer wants it.

@@ -37,7 +37,10 @@ pub(super) enum Expect {
         dir: bool,
     },
     Data,
-    Written,
+    Written {
+        /// The file of this number may have lost set-id bits of which the kernel does not know.
+        stale: Option<u64>,
+    },
     Bytes,
     /// Bytes in a room of this size, or their length if it is zero.
     Sized(u32),
@@ -54,7 +57,7 @@ pub(super) enum Plan {
     /// Execute this.
     Ask(Cred, Op, Expect),
     /// Execute a WRITE, whose data is still in the packet.
-    Write { cred: Cred, ino: Ino, off: u64, len: usize },
+    Write { cred: Cred, ino: Ino, off: u64, len: usize, late: bool, stale: Option<u64> },
     /// Execute these, without replies.
     Forget(Vec<Op>),
     /// Answer at once.
@@ -160,9 +163,7 @@ fn translate(
             return Err(Errno::OPNOTSUPP);
         }
         Call::Write { write } => {
-            let cred = writer(header, write.write_flags, options, agreed);
-            let (ino, off, len) = (ino(header.nodeid)?, write.offset, write.size as usize);
-            return Ok(Plan::Write { cred, ino, off, len });
+            return write_plan(header, &write, options, agreed);
         }
         _ => {}
     }
@@ -171,8 +172,30 @@ fn translate(
     let mut cred = cred(header, options, valid & (fattr::GID | fattr::MODE) != 0);
     // Whoever has it open for writing was let in then.
     cred.checked |= valid & fattr::FH != 0;
+    // What a program may do falls with a change of its file, whoever makes that. The kernel asks
+    // in his name, having refused it to whoever wants no more than that.
+    if matches!(&call, Call::RemoveXattr { name } if *name == b"security.capability") {
+        cred.uid = 0;
+    }
     let (op, expect) = operation(ino(header.nodeid)?, call, agreed)?;
     Ok(Plan::Ask(cred, op, expect))
+}
+
+fn write_plan(
+    header: &InHeader,
+    write: &abi::WriteIn,
+    options: &SessionOptions,
+    agreed: &Agreed,
+) -> Result<Plan, Errno> {
+    let cred = writer(header, write.write_flags, options, agreed);
+    let (ino, off, len) = (ino(header.nodeid)?, write.offset, write.size as usize);
+    // Pages that the kernel's write-back cache held: it tells their times itself.
+    let late = agreed.writeback && write.write_flags & abi::write::CACHE != 0;
+    // Such a kernel passes a write on only if the file has set-id bits, and then believes in them
+    // until it asks for something else.
+    let falls = agreed.writeback && write.write_flags & abi::write::KILL_SUIDGID != 0;
+    let stale = falls.then_some(header.nodeid);
+    Ok(Plan::Write { cred, ino, off, len, late, stale })
 }
 
 fn forget(forgets: &[(u64, u64)]) -> Plan {
@@ -357,8 +380,9 @@ fn seek_for(whence: u32) -> Result<SeekFor, Errno> {
 }
 
 /// A write's operation, once its data is at hand.
-pub(super) fn write_op(ino: Ino, off: u64, data: twin_disk::Bytes) -> Op {
-    Op::Write { ino, off, data: Data::Bytes(data) }
+pub(super) fn write_op(ino: Ino, off: u64, data: twin_disk::Bytes, late: bool) -> Op {
+    let data = Data::Bytes(data);
+    if late { Op::WriteBack { ino, off, data } } else { Op::Write { ino, off, data } }
 }
 
 #[cfg(test)]
@@ -412,6 +436,36 @@ mod tests {
             let write = abi::WriteIn { write_flags: flags, ..Default::default() };
             let plan = plan_of(opcode::WRITE, 5, &[write.as_bytes()], started());
             let Plan::Write { cred, .. } = plan else { panic!() };
+            assert_eq!(cred.uid, uid);
+        }
+    }
+
+    #[test]
+    fn what_the_kernel_collected_is_written_back_and_what_it_passes_on_is_written() {
+        let collects = Agreed { writeback: true, ..started() };
+        for (agreed, flags, is_late, is_stale) in [
+            (started(), abi::write::CACHE, false, false),
+            (started(), abi::write::KILL_SUIDGID, false, false),
+            (collects, abi::write::CACHE, true, false),
+            (collects, 0, false, false),
+            (collects, abi::write::KILL_SUIDGID, false, true),
+        ] {
+            let write = abi::WriteIn { write_flags: flags, ..Default::default() };
+            let plan = plan_of(opcode::WRITE, 5, &[write.as_bytes()], agreed);
+            let Plan::Write { late, stale, .. } = plan else { panic!() };
+            assert_eq!((late, stale), (is_late, is_stale.then_some(5)));
+        }
+    }
+
+    #[test]
+    fn anybody_s_change_takes_a_capability() {
+        for (name, uid) in [(&b"security.capability\0"[..], 0), (b"security.other\0", 77)] {
+            let packet = packet(opcode::REMOVEXATTR, 5, &[name]);
+            let (mut header, call) = parse(&packet).unwrap();
+            header.uid = 77;
+            let options = SessionOptions::default();
+            let plan = plan(&header, call, &options, &started(), b"prime");
+            let Plan::Ask(cred, Op::RemoveXattr { .. }, _) = plan else { panic!() };
             assert_eq!(cred.uid, uid);
         }
     }

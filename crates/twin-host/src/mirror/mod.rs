@@ -94,7 +94,10 @@ impl Mirror {
                 Ok(Reply::Done)
             }
             Op::Read { ino, off, len } => self.read(ino, off, len as usize),
-            Op::Write { ino, off, data } => self.write(id, ino, off, &data),
+            // What is mirrored keeps its times itself.
+            Op::Write { ino, off, data } | Op::WriteBack { ino, off, data } => {
+                self.write(id, ino, off, &data)
+            }
             Op::Fsync { ino, data_only } => self.fsync(ino, data_only),
             Op::Fallocate { ino, off, len, mode } => self.fallocate(ino, off, len, mode),
             Op::Seek { ino, off, what } => self.seek(ino, off, what),

@@ -9,7 +9,8 @@ use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Barrier, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Barrier, Mutex, PoisonError};
 
 use super::{Act, BenchFailure, Benchmark, Content, How, Mark, Phase, Script, Spans};
 
@@ -21,9 +22,29 @@ pub enum Cold {
     DropCaches,
     /// By this shell command, as a remount.
     Command(String),
+    /// By what a place says, as a remount that it knows how to do.
+    Call(Call),
     /// Not at all.
     Never,
 }
+
+/// What empties caches, or why it could not.
+#[derive(Clone)]
+pub struct Call(pub Arc<dyn Fn() -> Result<(), String> + Send + Sync>);
+
+impl std::fmt::Debug for Call {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Call")
+    }
+}
+
+impl PartialEq for Call {
+    fn eq(&self, other: &Call) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for Call {}
 
 /// A directory as a target.
 #[derive(Clone, Debug)]
@@ -32,6 +53,8 @@ pub struct Directory {
     pub path: PathBuf,
     /// How caches are emptied.
     pub cold: Cold,
+    /// Once this is set a run ends with an error, having cleaned up.
+    pub stop: Arc<AtomicBool>,
 }
 
 /// Seconds since some instant.
@@ -44,7 +67,7 @@ impl Directory {
     pub fn can_be_cold(&self) -> bool {
         match &self.cold {
             Cold::DropCaches => OpenOptions::new().write(true).open(DROP_CACHES).is_ok(),
-            Cold::Command(_) => true,
+            Cold::Command(_) | Cold::Call(_) => true,
             Cold::Never => false,
         }
     }
@@ -59,8 +82,8 @@ impl Directory {
         let scripts = bench.users();
         let start = Barrier::new(scripts.len());
         let one = |user: usize, script: Script| {
-            let cold = &self.cold;
-            let mut user = User { user, top: &top.0, cold, spans: &spans, clock, open: Vec::new() };
+            let (cold, stop, top) = (&self.cold, &*self.stop, &*top.0);
+            let mut user = User { user, top, cold, stop, spans: &spans, clock, open: Vec::new() };
             start.wait();
             user.all(script)
         };
@@ -109,6 +132,7 @@ struct User<'a> {
     user: usize,
     top: &'a Path,
     cold: &'a Cold,
+    stop: &'a AtomicBool,
     spans: &'a Mutex<Spans>,
     clock: Clock<'a>,
     open: Vec<Option<(File, PathBuf)>>,
@@ -130,6 +154,9 @@ impl User<'_> {
 
     fn act(&mut self, act: Act, buf: &mut Vec<u8>) -> Result<(), BenchFailure> {
         let at = |path: &str| self.top.join(path);
+        if self.stop.load(Ordering::Relaxed) {
+            return Err(BenchFailure::interrupted());
+        }
         match act {
             Act::Begin(phase) => {
                 let mark = self.mark();
@@ -150,7 +177,20 @@ impl User<'_> {
             Act::Unlink(path) => {
                 fs::remove_file(at(&path)).map_err(|e| failure("unlink", &at(&path), e))
             }
-            Act::Stat { path, size } => match fs::metadata(at(&path)) {
+            Act::Rename { from, to } => {
+                fs::rename(at(&from), at(&to)).map_err(|e| failure("rename", &at(&from), e))
+            }
+            Act::Link { from, to } => {
+                fs::hard_link(at(&from), at(&to)).map_err(|e| failure("link", &at(&from), e))
+            }
+            Act::Symlink { path, target } => std::os::unix::fs::symlink(target, at(&path))
+                .map_err(|e| failure("symlink", &at(&path), e)),
+            Act::List { path, names } => match fs::read_dir(at(&path)).map(Iterator::count) {
+                Ok(seen) if seen as u64 == names => Ok(()),
+                Ok(seen) => Err(BenchFailure(format!("{path} lists {seen} names, not {names}"))),
+                Err(e) => Err(failure("readdir", &at(&path), e)),
+            },
+            Act::Stat { path, size } => match fs::symlink_metadata(at(&path)) {
                 Ok(meta) if meta.len() == size => Ok(()),
                 Ok(meta) => Err(BenchFailure(format!("{path} has {} bytes", meta.len()))),
                 Err(e) => Err(failure("stat", &at(&path), e)),
@@ -165,7 +205,8 @@ impl User<'_> {
                 self.with(slot, "read", |file| file.read_exact_at(buf, off))?;
                 self.check(slot, buf, off, content)
             }
-            Act::Fsync { slot } => self.with(slot, "fsync", File::sync_all),
+            Act::Fsync { slot, data_only: false } => self.with(slot, "fsync", File::sync_all),
+            Act::Fsync { slot, .. } => self.with(slot, "fdatasync", File::sync_data),
             Act::Close { slot } => {
                 if let Some(place) = self.open.get_mut(slot) {
                     *place = None;
@@ -173,7 +214,9 @@ impl User<'_> {
                 Ok(())
             }
             Act::SyncAll => self.sync_all(),
-            Act::Cold => self.go_cold(),
+            Act::Cold => self.go_cold(self.cold),
+            Act::ColdKernel if *self.cold == Cold::Never => Ok(()),
+            Act::ColdKernel => self.go_cold(&Cold::DropCaches),
             Act::Compute { .. } => Ok(()),
         }
     }
@@ -239,8 +282,8 @@ impl User<'_> {
         }
     }
 
-    fn go_cold(&self) -> Result<(), BenchFailure> {
-        match self.cold {
+    fn go_cold(&self, how: &Cold) -> Result<(), BenchFailure> {
+        match how {
             Cold::Never => Ok(()),
             Cold::DropCaches => {
                 self.sync_all()?;
@@ -248,6 +291,10 @@ impl User<'_> {
                     return Ok(()); // Not root: they stay warm, and the report says so.
                 };
                 file.write_all_at(b"3", 0).map_err(|e| failure("write", DROP_CACHES.as_ref(), e))
+            }
+            Cold::Call(call) => {
+                self.sync_all()?;
+                (call.0)().map_err(BenchFailure)
             }
             Cold::Command(command) => {
                 self.sync_all()?;

@@ -22,6 +22,12 @@ pub(super) struct Files {
     pub(super) fsync: bool,
     /// Caches are left alone between phases.
     pub(super) warm: bool,
+    /// Only the kernel's caches are emptied between phases.
+    pub(super) kernel: bool,
+    /// Users at a time, each with as many files.
+    pub(super) users: u64,
+    /// The number of the first file.
+    pub(super) first: u64,
     pub(super) label: String,
 }
 
@@ -30,6 +36,9 @@ pub(super) struct Files {
 pub(super) fn count_for(total: u64, size: u64, least: u64) -> u64 {
     (total / size).max(least).max(1)
 }
+
+/// Each user's directories have numbers of their own.
+const PER_USER: u64 = 1 << 32;
 
 fn dir(i: u64) -> String {
     format!("d{:06}", i / PER_DIR)
@@ -40,6 +49,11 @@ fn path(i: u64) -> String {
 }
 
 impl Files {
+    /// The numbers of one user's files.
+    fn numbers(&self) -> std::ops::Range<u64> {
+        self.first..self.first + self.count
+    }
+
     fn pieces(&self) -> impl Iterator<Item = (u64, u64)> + use<> {
         let (size, unit) = (self.size, self.unit);
         (0..size.div_ceil(unit)).map(move |k| (k * unit, unit.min(size - k * unit)))
@@ -50,7 +64,7 @@ impl Files {
         let mut acts = vec![Act::Open { slot: 0, path: path(i), how }];
         acts.extend(self.pieces().map(|(off, len)| Act::Write { slot: 0, off, len, content }));
         if fsync {
-            acts.push(Act::Fsync { slot: 0 });
+            acts.push(Act::Fsync { slot: 0, data_only: false });
         }
         acts.push(Act::Close { slot: 0 });
         acts
@@ -81,12 +95,13 @@ impl Files {
     ) -> Script {
         let me = self.clone();
         let end = sync.then_some(Act::SyncAll).into_iter().chain([Act::End { amount, unit }]);
-        let body = (0..self.count).flat_map(move |i| each(&me, i));
+        let body = self.numbers().flat_map(move |i| each(&me, i));
         Box::new([Act::Begin(name)].into_iter().chain(body).chain(end))
     }
 
     fn cold(&self) -> Script {
-        Box::new((!self.warm).then_some(Act::Cold).into_iter())
+        let how = if self.kernel { Act::ColdKernel } else { Act::Cold };
+        Box::new((!self.warm).then_some(how).into_iter())
     }
 
     fn create(&self) -> Script {
@@ -111,14 +126,14 @@ impl Files {
     fn spot_check(&self, generation: u64) -> Script {
         let me = self.clone();
         let step = self.count / 16 + 1;
-        let some = (0..self.count).step_by(step as usize);
+        let some = self.numbers().step_by(step as usize);
         Box::new(some.flat_map(move |i| me.read(i, generation)))
     }
 
     fn delete(&self) -> Script {
         let count = self.count;
-        let dirs = (0..count).step_by(PER_DIR as usize).map(|i| Act::RemoveDir(dir(i)));
-        let unlinks = (0..count).map(|i| Act::Unlink(path(i)));
+        let dirs = self.numbers().step_by(PER_DIR as usize).map(|i| Act::RemoveDir(dir(i)));
+        let unlinks = self.numbers().map(|i| Act::Unlink(path(i)));
         let end = [Act::SyncAll, Act::End { amount: count as f64, unit: "files/s" }];
         Box::new([Act::Begin("delete")].into_iter().chain(unlinks).chain(dirs).chain(end))
     }
@@ -130,6 +145,18 @@ impl Benchmark for Files {
     }
 
     fn users(&self) -> Vec<Script> {
+        // Numbers begin at a directory's first, for that is when it is made.
+        let first = |user| user * PER_USER.next_multiple_of(PER_DIR);
+        (0..self.users).map(|user| Files { first: first(user), ..self.clone() }.one()).collect()
+    }
+
+    fn bytes(&self) -> u64 {
+        self.users * self.count * self.size
+    }
+}
+
+impl Files {
+    fn one(&self) -> Script {
         let read = self.phase("read", self.amount(), false, |f, i| f.read(i, 0));
         let mut parts = vec![self.create(), self.cold(), read];
         if self.sizes {
@@ -140,11 +167,7 @@ impl Benchmark for Files {
             parts.extend([self.stat("stat_warm"), self.cold(), self.stat("stat_cold")]);
         }
         parts.push(self.delete());
-        vec![Box::new(parts.into_iter().flatten())]
-    }
-
-    fn bytes(&self) -> u64 {
-        self.count * self.size
+        Box::new(parts.into_iter().flatten())
     }
 }
 
@@ -169,6 +192,9 @@ mod tests {
             sizes: true,
             fsync: false,
             warm: false,
+            kernel: false,
+            users: 1,
+            first: 0,
             label: String::new(),
         };
         assert_eq!(files.pieces().collect::<Vec<_>>(), [(0, 65_536), (65_536, 34_464)]);

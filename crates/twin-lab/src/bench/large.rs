@@ -15,6 +15,8 @@ pub(super) struct Large {
     /// Percent of its units that each random pass touches.
     pub(super) random_percent: u64,
     pub(super) seed: u64,
+    /// Only the kernel's caches are emptied between passes.
+    pub(super) kernel: bool,
     pub(super) label: String,
 }
 
@@ -38,7 +40,7 @@ fn pass(
     body: impl Iterator<Item = Act> + Send + 'static,
     sync: bool,
 ) -> Script {
-    let fsync = sync.then_some(Act::Fsync { slot: 0 });
+    let fsync = sync.then_some(Act::Fsync { slot: 0, data_only: false });
     let end = fsync.into_iter().chain([Act::End { amount, unit: "MiB/s" }, Act::Close { slot: 0 }]);
     Box::new([Act::Begin(name), open(how)].into_iter().chain(body).chain(end))
 }
@@ -64,11 +66,15 @@ impl Benchmark for Large {
             move |u: u64, g| Act::Read { slot: 0, off: u * UNIT, len: UNIT, content: content(g) };
         let (mib, random_mib) = (self.mib as f64, random as f64 * UNIT as f64 / MIB);
         let last = generation.clone();
+        let kernel = self.kernel;
+        let cold = move || -> Script {
+            Box::new(std::iter::once(if kernel { Act::ColdKernel } else { Act::Cold }))
+        };
         let parts: Vec<Script> = vec![
             pass("seq_write", mib, How::Create, (0..n).map(move |u| write(u, 0)), true),
-            Box::new([Act::Cold].into_iter()),
+            cold(),
             pass("seq_read", mib, How::Read, (0..n).map(move |u| read(u, 0)), false),
-            Box::new([Act::Cold].into_iter()),
+            cold(),
             pass(
                 "rand_write",
                 random_mib,
@@ -76,7 +82,7 @@ impl Benchmark for Large {
                 written.into_iter().map(move |u| write(u, 1)),
                 true,
             ),
-            Box::new([Act::Cold].into_iter()),
+            cold(),
             pass(
                 "rand_read",
                 random_mib,
@@ -84,7 +90,7 @@ impl Benchmark for Large {
                 read_at.into_iter().map(move |u| read(u, generation[u as usize])),
                 false,
             ),
-            Box::new([Act::Cold].into_iter()),
+            cold(),
             pass(
                 "seq_reread",
                 mib,

@@ -12,6 +12,7 @@ mod andrew;
 pub mod directory;
 mod files;
 mod large;
+mod meta;
 mod parse;
 mod report;
 mod run;
@@ -19,9 +20,10 @@ pub mod simulated;
 mod tpcb;
 
 pub use parse::{BenchError, help, parse, sweep_sizes};
+pub use report::{bars, ratios};
 pub use report::{json, table as bench_table};
 pub(crate) use run::median;
-pub use run::{Row, Target, run};
+pub use run::{Place, Row, Target, run};
 
 /// What a file holds: a function of these two and the offset, so that readers can check it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,20 +62,30 @@ pub enum Act {
     Stat { path: String, size: u64 },
     /// Removes a file.
     Unlink(String),
+    /// Gives a file another name.
+    Rename { from: String, to: String },
+    /// Gives a file one more name.
+    Link { from: String, to: String },
+    /// Makes a symbolic link.
+    Symlink { path: String, target: String },
+    /// Lists a directory, which has this many names.
+    List { path: String, names: u64 },
     /// Opens a file.
     Open { slot: usize, path: String, how: How },
     /// Writes. `content`: what, from offset `off` of that content on.
     Write { slot: usize, off: u64, len: u64, content: Content },
     /// Reads, and checks.
     Read { slot: usize, off: u64, len: u64, content: Content },
-    /// Makes a file durable.
-    Fsync { slot: usize },
+    /// Makes a file durable; `data_only`: fdatasync, where there is one.
+    Fsync { slot: usize, data_only: bool },
     /// Closes a file.
     Close { slot: usize },
     /// Makes everything durable.
     SyncAll,
     /// Empties the caches, after making everything durable.
     Cold,
+    /// Empties the caches of the kernel alone, not those of a file system's daemon.
+    ColdKernel,
     /// The program computes: this long on a SparcStation II. Directories leave it out.
     Compute { ns: u64 },
 }
@@ -113,6 +125,12 @@ pub struct Phase {
 }
 
 impl Phase {
+    /// A phase of which nothing else is known.
+    pub fn of(phase: &'static str, amount: f64, unit: &'static str, seconds: f64) -> Phase {
+        let (cpu_share, disk_share, log_writes, written_bytes) = (None, None, None, None);
+        Phase { phase, amount, unit, seconds, cpu_share, disk_share, log_writes, written_bytes }
+    }
+
     /// What it moved in a second.
     pub fn rate(&self) -> f64 {
         if self.seconds > 0.0 { self.amount / self.seconds } else { 0.0 }
@@ -170,16 +188,7 @@ impl Spans {
                     }
                 }
                 None => {
-                    let phase = Phase {
-                        phase: span.phase,
-                        amount,
-                        unit,
-                        seconds: 0.0,
-                        cpu_share: None,
-                        disk_share: None,
-                        log_writes: None,
-                        written_bytes: None,
-                    };
+                    let phase = Phase::of(span.phase, amount, unit, 0.0);
                     phases.push((phase, span.begin, end));
                 }
             }
@@ -201,6 +210,13 @@ impl Spans {
 /// Why a benchmark ended early.
 #[derive(Debug)]
 pub struct BenchFailure(pub String);
+
+impl BenchFailure {
+    /// Somebody wants no more of it.
+    pub(crate) fn interrupted() -> BenchFailure {
+        BenchFailure("interrupted".into())
+    }
+}
 
 impl std::fmt::Display for BenchFailure {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

@@ -6,6 +6,7 @@ use super::Benchmark;
 use super::andrew::Andrew;
 use super::files::{Files, count_for};
 use super::large::Large;
+use super::meta::Meta;
 use super::tpcb::Tpcb;
 
 /// What is wrong with the text of a benchmark.
@@ -45,6 +46,8 @@ const KINDS: &[Kind] = &[
             ("size", KIB, "bytes of each"),
             ("fsync", 0, "1: fsync each"),
             ("warm", 0, "1: leave caches alone"),
+            ("kernel", 0, "1: empty the kernel's caches only, not a daemon's"),
+            ("users", 1, "users at a time, each with as many files"),
         ],
         make: |get, label| {
             vec![Box::new(Files {
@@ -54,6 +57,9 @@ const KINDS: &[Kind] = &[
                 sizes: false,
                 fsync: get("fsync") != 0,
                 warm: get("warm") != 0,
+                kernel: get("kernel") != 0,
+                users: get("users").clamp(1, 1000),
+                first: 0,
                 label,
             })]
         },
@@ -65,12 +71,14 @@ const KINDS: &[Kind] = &[
             ("mb", 100, "MiB of the file"),
             ("random", 25, "percent of it that random passes touch"),
             ("seed", 1, "of the random order"),
+            ("kernel", 0, "1: empty the kernel's caches only, not a daemon's"),
         ],
         make: |get, label| {
             vec![Box::new(Large {
                 mib: get("mb").max(1),
                 random_percent: get("random").min(100),
                 seed: get("seed"),
+                kernel: get("kernel") != 0,
                 label,
             })]
         },
@@ -126,6 +134,12 @@ const KINDS: &[Kind] = &[
         },
     },
     Kind {
+        name: "meta",
+        about: "make, rename, link, list, look up and remove names in one directory",
+        params: &[("names", 10_000, "names of each kind")],
+        make: |get, label| vec![Box::new(Meta { names: get("names").max(1), label })],
+    },
+    Kind {
         name: "tpcb",
         about: "random pages read and rewritten, with a history and a log",
         params: &[
@@ -163,6 +177,9 @@ fn sizes(get: &dyn Fn(&str) -> u64, size: u64, label: String) -> Files {
         sizes: true,
         fsync: get("fsync") != 0,
         warm: get("warm") != 0,
+        kernel: false,
+        users: 1,
+        first: 0,
         label,
     }
 }

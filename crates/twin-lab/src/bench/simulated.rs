@@ -8,7 +8,9 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use twin_fs::{Cred, Data, FileSystem, FsError, Ino, Op, ROOT_INO, Reply, Request, Volume};
+use twin_fs::{
+    Cred, Data, FileSystem, FsError, Ino, Op, ROOT_INO, RenameMode, Reply, Request, Volume,
+};
 use twin_rt::{ClockOnly, Rt, join_all};
 use twin_sim::SimDisk;
 
@@ -121,6 +123,8 @@ impl<L: Counted> User<'_, L> {
                 let ino = self.look_up(&path).await?;
                 self.op(Op::GetAttr { ino }).await?;
             }
+            Act::Rename { .. } | Act::Link { .. } | Act::Symlink { .. } => self.name(act).await?,
+            Act::List { path, names } => self.list(&path, names).await?,
             Act::Open { slot, path, how } => self.open(slot, &path, how).await?,
             Act::Write { slot, off, len, .. } => {
                 let ino = self.ino(slot)?;
@@ -131,7 +135,8 @@ impl<L: Counted> User<'_, L> {
                 let len = u32::try_from(len).unwrap_or(u32::MAX);
                 self.op(Op::Read { ino, off, len }).await?;
             }
-            Act::Fsync { slot } => {
+            // The papers' systems have no fdatasync.
+            Act::Fsync { slot, .. } => {
                 let ino = self.ino(slot)?;
                 self.op(Op::Fsync { ino, data_only: false }).await?;
             }
@@ -143,7 +148,7 @@ impl<L: Counted> User<'_, L> {
             Act::SyncAll => {
                 self.op(Op::Sync).await?;
             }
-            Act::Cold => {
+            Act::Cold | Act::ColdKernel => {
                 self.op(Op::Sync).await?;
                 self.shared.volume.core.drop_caches();
             }
@@ -174,6 +179,48 @@ impl<L: Counted> User<'_, L> {
         }
         self.open[slot] = ino;
         Ok(())
+    }
+
+    /// The acts that give names to what is there, and symbolic links.
+    async fn name(&self, act: Act) -> Result<(), SimulateError> {
+        match act {
+            Act::Rename { from, to } => {
+                let ((dir, name), (to_dir, to_name)) =
+                    (self.parent(&from).await?, self.parent(&to).await?);
+                let (name, to_name, mode) = (name.into(), to_name.into(), RenameMode::Replace);
+                self.op(Op::Rename { dir, name, to_dir, to_name, mode }).await?;
+            }
+            Act::Link { from, to } => {
+                let ino = self.look_up(&from).await?;
+                let (dir, name) = self.parent(&to).await?;
+                let made = self.op(Op::Link { ino, dir, name: name.into() }).await?;
+                self.forget(&made);
+            }
+            Act::Symlink { path, target } => {
+                let (dir, name) = self.parent(&path).await?;
+                let target = target.as_bytes().into();
+                let made = self.op(Op::Symlink { dir, name: name.into(), target }).await?;
+                self.forget(&made);
+            }
+            _ => unreachable!("the caller chooses"),
+        }
+        Ok(())
+    }
+
+    async fn list(&self, path: &str, names: u64) -> Result<(), SimulateError> {
+        let dir = self.look_up(path).await?;
+        let (mut cookie, mut seen) = (0, 0);
+        loop {
+            let op = Op::ReadDir { dir, cookie, max_bytes: 32 << 10, plus: false };
+            let Reply::Dir(entries) = self.op(op).await? else { break };
+            let Some(last) = entries.last() else { break };
+            cookie = last.next;
+            seen += entries.iter().filter(|e| *e.name != *b"." && *e.name != *b"..").count() as u64;
+        }
+        if seen == names {
+            return Ok(());
+        }
+        Err(FsError::Invalid("a directory does not list what was put into it"))?
     }
 
     fn ino(&self, slot: usize) -> Result<Ino, SimulateError> {

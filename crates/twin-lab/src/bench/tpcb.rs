@@ -79,7 +79,7 @@ impl Tpcb {
         let end = Act::End { amount: self.transactions as f64, unit: "tx/s" };
         let mut after = vec![end, Act::Begin("checkpoint")];
         let slots = if self.log { 3 } else { 2 };
-        after.extend((0..slots).map(|slot| Act::Fsync { slot }));
+        after.extend((0..slots).map(|slot| Act::Fsync { slot, data_only: false }));
         after.push(Act::End { amount: 1.0, unit: "per s" });
         after.extend((0..slots).map(|slot| Act::Close { slot }));
         Box::new(begin.into_iter().chain(body).chain(after))
@@ -147,7 +147,7 @@ impl Run {
             acts.push(Act::Write { slot: LOG_SLOT, off, len: LOG, content });
             self.log_bytes += LOG;
             if (i + 1).is_multiple_of(self.spec.group.max(1)) {
-                acts.push(Act::Fsync { slot: LOG_SLOT });
+                acts.push(Act::Fsync { slot: LOG_SLOT, data_only: true });
             }
         }
         if !self.held.contains(&page) {

@@ -158,6 +158,7 @@ pub(super) fn flight(seed: u64) -> Result<Vec<u8>, String> {
         device: info(),
         settings: Settings { check_data: false, cache_bytes: 1 << 20, ..Settings::default() },
         lfs: LfsSettings::default(),
+        ffs: None,
     };
     let start = Time(1_000_000_000);
     let writer = FlightWriter::new(Vec::new(), start, seed, &settings.to_text(), false);

@@ -1,4 +1,4 @@
-//! The claims, as data: the rows of the two papers that are neither of the cleaner nor of ageing.
+//! The claims, as data: the rows of the two papers that are not of ageing.
 
 use super::clc::{self, System};
 use super::runs::{
@@ -19,6 +19,8 @@ macro_rules! claim {
 }
 
 const CLAIMS: &[Claim] = &[
+    super::heuristic::CLAIM,
+    super::tpcb_cleaner::CLAIM,
     claim!(
         "small-create",
         "LvC 2, fig. 1",

@@ -78,7 +78,8 @@ impl Cell {
 /// The configuration of a system; `strict`: fsync waits for the medium.
 pub fn config(system: System, strict: bool) -> String {
     match (system, strict) {
-        (System::Efs, _) => "efs".into(),
+        (System::Efs, false) => "efs".into(),
+        (System::Efs, true) => "efs:lazy-fsync=no".into(),
         (System::Lfs, false) => "bsd-lfs-1994".into(),
         (System::Lfs, true) => "bsd-lfs-1994:lazy-fsync=no".into(),
     }
@@ -101,9 +102,11 @@ pub fn needs() -> Vec<Need> {
     all.map(|(s, kb)| need(config(s, false), kb)).collect()
 }
 
-/// The runs in which LFS's fsync waits for the medium.
+/// The runs in which fsync waits for the medium.
 pub fn strict() -> Vec<Need> {
-    sizes_kb().into_iter().map(|kb| need(config(System::Lfs, true), kb)).collect()
+    let both = [System::Efs, System::Lfs];
+    let all = both.into_iter().flat_map(|s| sizes_kb().into_iter().map(move |kb| (s, kb)));
+    all.map(|(s, kb)| need(config(s, true), kb)).collect()
 }
 
 /// All cells with our figures.

@@ -2,9 +2,9 @@
 
 use super::clc::{self, COLUMNS, System};
 use super::fitted::FITTED;
-use super::runs::{BY_SIZE, SIZES_KB, SYSTEMS, TODAY, TODAY_KB, large, rate, small, today, tpcb};
+use super::runs::{BY_SIZE, SIZES_KB, SYSTEMS, large, rate, small, tpcb};
 use super::svg::{COLOURS, Chart, Line, bars, lines};
-use super::{Judged, Need, Results, claims, figure};
+use super::{Judged, Need, Results, claims, figure, present};
 
 const STYLE: &str = "\
 body{font:16px/1.5 system-ui,sans-serif;color:#1c2430;background:#fff;margin:0}\
@@ -22,7 +22,7 @@ th{font-weight:600;border-bottom:2px solid #8a94a6}td.l,th.l{text-align:left;whi
 .near{background:#e3f3ea}.mid{background:#fff3d6}.far{background:#fbdfd9}.out{color:#8a94a6}\
 .yes{color:#00734f;font-weight:600}.no{color:#b03a1a;font-weight:600}small{color:#5b6676}";
 
-fn escape(text: &str) -> String {
+pub(super) fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
@@ -55,8 +55,8 @@ pub fn html(judged: &[Judged], results: &Results, measured: Option<&serde_json::
     page += "<h2>The figures of 1995</h2><div class=\"grid2\">";
     page += &figures_1995(results);
     page += "</div><h2>The present</h2>";
-    page += &present(results);
-    page += &measured.map(real).unwrap_or_default();
+    page += &present::section(results);
+    page += &measured.map(present::measured).unwrap_or_default();
     page += "<h2>Statement by statement</h2>";
     page += &claims_table(judged);
     page += "<h2>What was fitted</h2>";
@@ -122,13 +122,15 @@ fn strict_table(r: &Results) -> String {
     let mut out = String::from(
         "<p>LFS's (c) at 4 and 8 KB makes more files durable in a second than the disk turns. The \
          table above takes it that fsync did not wait for the medium. If it does, and scenario (d), \
-         EFS without synchronous metadata:</p><table><tr><th>KB</th><th>(c) LFS, lazy</th>\
-         <th>(c) LFS, strict</th><th>(a) EFS</th><th>(d) EFS, asynchronous</th><th>(a) LFS</th></tr>",
+         EFS without synchronous metadata:</p><table><tr><th>KB</th><th>(c) EFS, lazy</th>\
+         <th>(c) EFS, strict</th><th>(c) LFS, lazy</th><th>(c) LFS, strict</th><th>(a) EFS</th><th>(d) EFS, asynchronous</th><th>(a) LFS</th></tr>",
     );
     for kb in clc::sizes_kb() {
         let rate = |config: String, phase| r.rate(&clc::need(config, kb), phase);
         let (lfs, efs) = (clc::config(System::Lfs, false), clc::config(System::Efs, false));
         let cells = [
+            rate(efs.clone(), "overwrite_fsync"),
+            rate(clc::config(System::Efs, true), "overwrite_fsync"),
             rate(lfs.clone(), "overwrite_fsync"),
             rate(clc::config(System::Lfs, true), "overwrite_fsync"),
             rate(efs, "create"),
@@ -185,71 +187,6 @@ fn figures_1995(r: &Results) -> String {
     )
 }
 
-fn present(r: &Results) -> String {
-    let mut out = String::from(
-        "<p>The same files on a modelled disk of 7200 rpm and a modelled SATA SSD: our LFS and our \
-         FFS with a journal, both as they are mounted today.</p><div class=\"grid2\">",
-    );
-    for (phase, title) in [("create", "Create, today"), ("read", "Read, today")] {
-        let line = |(i, (name, config, _)): (usize, &(&str, &str, &str))| Line {
-            name: name.to_string(),
-            colour: COLOURS[i],
-            paper: false,
-            points: TODAY_KB
-                .iter()
-                .map(|&kb| (kb as f64, r.rate(&today(config, kb), phase)))
-                .collect(),
-        };
-        let all: Vec<Line> = TODAY.iter().enumerate().map(line).collect();
-        out += &lines(&Chart { title, y_label: "MB/s", log_y: true }, &all, "file size", true);
-    }
-    out += "</div><table><tr><th class=\"l\">LFS over FFS</th><th>1995</th><th>today's disk</th>\
-            <th>today's SSD</th></tr>";
-    let rows = [
-        ("create, 1 KB", "create", 1),
-        ("create, 4 MB", "create", 4096),
-        ("read, 1 KB", "read", 1),
-        ("read, 4 MB", "read", 4096),
-        ("overwrite, 4 MB", "overwrite", 4096),
-        ("overwrite with fsync, 4 KB", "overwrite_fsync", 4),
-        ("delete, 1 KB", "delete", 1),
-    ];
-    for (what, phase, kb) in rows {
-        let then = rate(r, "bsd-lfs", kb, phase) / rate(r, "ffs-m8r0", kb, phase);
-        let of = |i: usize| r.rate(&today(TODAY[i].1, kb), phase);
-        let (disk, ssd) = (of(0) / of(1), of(2) / of(3));
-        out += &format!("<tr><td class=\"l\">{what}</td>");
-        [then, disk, ssd].iter().for_each(|x| out += &format!("<td>{}</td>", figure(*x)));
-        out += "</tr>";
-    }
-    out + "</table>"
-}
-
-/// Real directories, from `twinfs bench --json`.
-fn real(rows: &serde_json::Value) -> String {
-    let rows = rows.as_array().map(Vec::as_slice).unwrap_or_default();
-    let targets = |row: &serde_json::Value| row["targets"].as_array().cloned().unwrap_or_default();
-    let Some(first) = rows.first() else { return String::new() };
-    let mut out = String::from("<p>Measured on real file systems:</p><table><tr>");
-    out += "<th class=\"l\">benchmark</th><th class=\"l\">phase</th><th>in</th>";
-    for target in targets(first) {
-        out += &format!("<th>{}</th>", escape(target["target"].as_str().unwrap_or_default()));
-    }
-    out += "</tr>";
-    for row in rows {
-        let text = |key: &str| escape(row[key].as_str().unwrap_or_default());
-        let (bench, phase, unit) = (text("bench"), text("phase"), text("unit"));
-        out +=
-            &format!("<tr><td class=\"l\">{bench}</td><td class=\"l\">{phase}</td><td>{unit}</td>");
-        for target in targets(row) {
-            let rate = target["median"].as_f64().unwrap_or(f64::NAN);
-            out += &format!("<td>{}</td>", figure(rate));
-        }
-        out += "</tr>";
-    }
-    out + "</table>"
-}
-
 fn claims_table(judged: &[Judged]) -> String {
     let mut out = String::from(
         "<table><tr><th class=\"l\">claim</th><th class=\"l\">statement</th><th>paper</th>\
@@ -281,17 +218,18 @@ fn claims_table(judged: &[Judged]) -> String {
 fn fitted_table() -> String {
     let mut out = String::from(
         "<table><tr><th class=\"l\">constant</th><th>published</th><th>fitted</th>\
-         <th class=\"l\">why</th></tr>",
+         <th class=\"l\">why</th><th class=\"l\">what 5% of it does to the table's median error</th></tr>",
     );
     for f in FITTED {
         out += &format!(
             "<tr><td class=\"l\">{} <small>{}</small></td><td>{}</td><td>{}</td><td class=\"l\">{}\
-             </td></tr>",
+             </td><td class=\"l\">{}</td></tr>",
             f.what,
             f.key,
             f.published,
             f.value,
-            escape(f.reason)
+            escape(f.reason),
+            f.effect
         );
     }
     out + "</table>"

@@ -8,9 +8,12 @@ mod claims;
 pub mod clc;
 pub mod fit;
 pub mod fitted;
+mod heuristic;
 mod html;
+pub mod present;
 mod runs;
 mod svg;
+mod tpcb_cleaner;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -41,7 +41,7 @@ use std::rc::Rc;
 
 use twin_disk::BlockDevice;
 use twin_fs::{FsError, Ino, Result};
-use twin_rt::Rt;
+use twin_rt::{BoxFuture, Rt};
 
 use crate::format::SegEntry;
 use crate::view::View;
@@ -84,7 +84,16 @@ pub struct Progress {
 ///
 /// # Errors
 /// If there is no volume on the device that could be checked.
-pub async fn check(
+pub fn check<'a>(
+    rt: &'a Rt,
+    device: Rc<dyn BlockDevice>,
+    options: &'a CheckOptions,
+    progress: &'a mut dyn FnMut(Progress),
+) -> BoxFuture<'a, Result<Report>> {
+    Box::pin(whole(rt, device, options, progress))
+}
+
+async fn whole(
     rt: &Rt,
     device: Rc<dyn BlockDevice>,
     options: &CheckOptions,

@@ -48,7 +48,7 @@ use std::rc::Rc;
 use twin_disk::BlockDevice;
 use twin_fs::dinode::Dinode;
 use twin_fs::{FsError, Ino, Result, Timestamp};
-use twin_rt::{Rt, Time};
+use twin_rt::{BoxFuture, Rt, Time};
 
 use crate::check::{Finding, Report, start};
 use crate::format::Checkpoint;
@@ -219,7 +219,17 @@ pub trait Sink {
 ///
 /// # Errors
 /// If there is no volume, or not the segment or file that is asked for. Damage goes to the sink.
-pub async fn dump(
+pub fn dump<'a>(
+    rt: &'a Rt,
+    device: Rc<dyn BlockDevice>,
+    what: &'a What,
+    state: As,
+    sink: &'a mut dyn Sink,
+) -> BoxFuture<'a, Result<(), DumpError>> {
+    Box::pin(show(rt, device, what, state, sink))
+}
+
+async fn show(
     rt: &Rt,
     device: Rc<dyn BlockDevice>,
     what: &What,

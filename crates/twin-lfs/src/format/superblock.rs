@@ -41,6 +41,9 @@ pub struct Superblock {
     pub size: u64,
     /// Copies of the superblock and of each checkpoint: 1, or 2 with one at the end.
     pub copies: u32,
+    /// Feature bits that a writer must know. None are defined yet: a volume with any of them can
+    /// only be read.
+    pub must_write: u64,
 }
 
 impl Superblock {
@@ -82,7 +85,18 @@ impl Superblock {
                 "the classic profile's addresses have 32 bits: make the volume smaller",
             ));
         }
-        Ok(Superblock { uuid, profile, shape, segment_size, segments, align, size, copies })
+        let must_write = 0;
+        Ok(Superblock {
+            uuid,
+            profile,
+            shape,
+            segment_size,
+            segments,
+            align,
+            size,
+            copies,
+            must_write,
+        })
     }
 
     /// The fewest segments that a volume can have.
@@ -133,8 +147,8 @@ impl Superblock {
         w.u32(VERSION);
         // Feature bits: those that a reader may ignore, those that a writer must know, those that
         // everyone must know. None are defined yet.
-        for _ in 0..3 {
-            w.u64(0);
+        for bits in [0, self.must_write, 0] {
+            w.u64(bits);
         }
         for half in self.uuid.as_chunks::<8>().0 {
             w.u64(u64::from_le_bytes(*half));
@@ -180,7 +194,7 @@ impl Superblock {
             return Err(FsError::corrupt(at, what));
         }
         let (_may_ignore, must_write, must_know) = (r.u64(), r.u64(), r.u64());
-        if must_write | must_know != 0 {
+        if must_know != 0 {
             return Err(FsError::corrupt(at, "the volume has features that this program lacks"));
         }
         let mut uuid = [0; 16];
@@ -195,6 +209,7 @@ impl Superblock {
             _ => return Err(FsError::corrupt(at, "unknown profile")),
         };
         let plan = Superblock::plan(uuid, profile, shape, segment_size, size, copies);
+        let plan = plan.map(|sb| Superblock { must_write, ..sb });
         let sb = plan.map_err(|e| FsError::corrupt(at, format!("impossible sizes: {e}")))?;
         if (sb.segments, sb.align) != (segments, align) || !(1..=2).contains(&copies) {
             return Err(FsError::corrupt(at, "the sizes contradict each other"));

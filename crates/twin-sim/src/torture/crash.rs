@@ -36,15 +36,20 @@ pub struct Depth {
     pub points: u64,
 }
 
+impl Depth {
+    /// What the tests of the log look at.
+    pub const DEFAULT: Depth = Depth {
+        exploration: Exploration { exhaustive: 3, torn: true, random: 6 },
+        work_every: 40,
+        interrupt_every: 150,
+        most: u64::MAX,
+        points: 1000,
+    };
+}
+
 impl Default for Depth {
     fn default() -> Depth {
-        Depth {
-            exploration: Exploration { exhaustive: 3, torn: true, random: 6 },
-            work_every: 40,
-            interrupt_every: 150,
-            most: u64::MAX,
-            points: 1000,
-        }
+        Depth::DEFAULT
     }
 }
 
@@ -116,7 +121,13 @@ fn run(scenario: &Scenario) -> Result<Recorded, String> {
     let stats = world.volume().layout.stats();
     if scenario.seed.is_multiple_of(2) {
         world.close()?;
-        journal.acks.push(Ack { issued: journal.order.len(), ino: None });
+        let replied = journal.replies.len();
+        journal.acks.push(Ack {
+            issued: journal.order.len(),
+            ino: None,
+            replied,
+            data_only: false,
+        });
         log.mark(journal.acks.len() as u64);
     } else {
         world.crash();

@@ -35,7 +35,7 @@ impl std::ops::AddAssign for Damaged {
     }
 }
 
-const SECTOR: u64 = 512;
+pub(super) const SECTOR: u64 = 512;
 
 /// Runs the scenario, damages what it left so many times, and uses each result.
 ///
@@ -85,7 +85,7 @@ fn leave(scenario: &Scenario, rng: &mut Rng) -> Result<(Platter, History), Strin
 }
 
 /// Changes one sector, mostly one that is used: a bit, a byte, all of it, or another's in its place.
-fn mutate(bad: &mut Platter, used: &[u64], rng: &mut Rng) {
+pub(super) fn mutate(bad: &mut Platter, used: &[u64], rng: &mut Rng) {
     let place = |rng: &mut Rng| match rng.chance(0.9) {
         true => *rng.pick(used),
         false => rng.below(used.len() as u64),

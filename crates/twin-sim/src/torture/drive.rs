@@ -12,11 +12,10 @@ use std::rc::Rc;
 
 use twin_fs::generate::Generator;
 use twin_fs::{FileSystem, Ino, Op, Reply, Request, Result, Volume};
-use twin_lfs::Lfs;
 use twin_rt::{Event, Rng, Time, join_all};
 
 use super::oracle::tame;
-use super::{Scenario, World};
+use super::{AnyWorld, Scenario, Subject};
 use crate::faults::WriteLog;
 
 /// A request with its reply, in the order of effect.
@@ -41,6 +40,19 @@ pub struct Ack {
     pub issued: usize,
     /// The file; none for all.
     pub ino: Option<Ino>,
+    /// Replies that had been given then, its own among them.
+    pub replied: usize,
+    /// Times are not promised (fdatasync).
+    pub data_only: bool,
+}
+
+/// A reply, to whatever request.
+#[derive(Clone, Copy, Debug)]
+pub struct Replied {
+    /// The request's place in the order of effect.
+    pub place: usize,
+    /// Requests that had taken effect when it was answered.
+    pub seen: usize,
 }
 
 /// What happened in a run.
@@ -48,8 +60,11 @@ pub struct Ack {
 pub struct Journal {
     /// Requests in the order of effect.
     pub order: Vec<Applied>,
-    /// What was promised. Mark `n` of a write log stands for the first `n`.
+    /// What was promised. Mark `n` of a write log stands for the first `n`, or of the replies:
+    /// see [`Subject::MARKS_REPLIES`].
     pub acks: Vec<Ack>,
+    /// Replies in the order in which they were given.
+    pub replies: Vec<Replied>,
 }
 
 struct State {
@@ -63,8 +78,8 @@ struct State {
     log: Option<WriteLog>,
 }
 
-struct Driver {
-    volume: Rc<Volume<Lfs>>,
+struct Driver<L: Subject> {
+    volume: Rc<Volume<L>>,
     rt: twin_rt::Rt,
     think_ns: u64,
     state: RefCell<State>,
@@ -75,9 +90,9 @@ struct Driver {
 ///
 /// # Errors
 /// If they never end.
-pub fn drive(
+pub fn drive<L: Subject>(
     scenario: &Scenario,
-    world: &World,
+    world: &AnyWorld<L>,
     generator: Generator,
     ops: u64,
     log: Option<&WriteLog>,
@@ -109,29 +124,39 @@ pub fn drive(
     Ok((state.journal, state.generator))
 }
 
-impl Driver {
+impl<L: Subject> Driver<L> {
     async fn client(&self, client: u32) {
         loop {
             self.think().await;
             let Some(request) = self.next(client).await else { return };
             let issued = self.state.borrow().journal.order.len();
             let alone = needs_to_be_alone(&request.op);
-            let reply = self.execute(&request).await;
+            let (place, reply) = self.execute(&request).await;
             let mut state = self.state.borrow_mut();
             state.generator.learn(&request, &reply);
             state.in_flight -= 1;
             if alone {
                 state.alone = false;
             }
+            let seen = state.journal.order.len();
+            state.journal.replies.push(Replied { place, seen });
+            let replied = state.journal.replies.len();
+            if L::MARKS_REPLIES
+                && let Some(log) = &state.log
+            {
+                log.mark(replied as u64);
+            }
             if reply.is_ok() {
                 let ino = match request.op {
-                    Op::Fsync { ino, .. } => Some(Some(ino)),
-                    Op::Sync => Some(None),
+                    Op::Fsync { ino, data_only } => Some((Some(ino), data_only)),
+                    Op::Sync => Some((None, false)),
                     _ => None,
                 };
-                if let Some(ino) = ino {
-                    state.journal.acks.push(Ack { issued, ino });
-                    if let Some(log) = &state.log {
+                if let Some((ino, data_only)) = ino {
+                    state.journal.acks.push(Ack { issued, ino, replied, data_only });
+                    if !L::MARKS_REPLIES
+                        && let Some(log) = &state.log
+                    {
                         log.mark(state.journal.acks.len() as u64);
                     }
                 }
@@ -177,14 +202,14 @@ impl Driver {
         Some(request)
     }
 
-    /// Executes a request and notes where it took effect.
-    async fn execute(&self, request: &Request) -> Result<Reply> {
+    /// Executes a request and notes where it took effect: its place and its reply.
+    async fn execute(&self, request: &Request) -> (usize, Result<Reply>) {
         let mut future = pin!(self.volume.execute(request.clone()));
         let core = &self.volume.core;
         let by_effect = !needs_to_be_alone(&request.op);
         let several = takes_steps(&request.op);
         let mut place = None;
-        std::future::poll_fn(|cx| {
+        let reply = std::future::poll_fn(|cx| {
             let before = core.changes();
             let polled = future.as_mut().poll(cx);
             let effect = by_effect && core.changes() != before;
@@ -206,7 +231,9 @@ impl Driver {
             }
             polled
         })
-        .await
+        .await;
+        // It has a place: that of its reply, if it changed nothing.
+        (place.unwrap_or_default(), reply)
     }
 }
 

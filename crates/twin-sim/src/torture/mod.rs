@@ -1,4 +1,4 @@
-//! Torture: seeded random operations on a log-structured volume over a simulated disk, beside the
+//! Torture: seeded random operations on a volume over a simulated disk, beside the
 //! model that says what is right; then everything that may go wrong with a disk.
 //!
 //! - [`Scenario`]: what a run is, as one line of text; failures print it with the command that
@@ -7,6 +7,8 @@
 //! - [`mod@drive`], [`oracle`]: clients at work, and the model that follows them.
 //! - [`recount`]: the volume's accounts, counted anew from its disk.
 //! - [`crash`], [`crash_birth`]: power failures, and what a restart makes of them.
+//! - [`ffs_crash`]: power failures under the clustered layout, by what its orderings promise
+//!   (`promise`); [`ffs_damage`]: damaged images of it, used and repaired.
 //! - [`full`]: a volume filled until there is no room, again and again.
 //! - [`failing`]: disks that fail under clients at work.
 //! - [`damage`]: damaged images, opened and used.
@@ -19,10 +21,14 @@ mod crash;
 mod damage;
 pub mod drive;
 mod failing;
+mod ffs_crash;
+mod ffs_damage;
 mod full;
 pub mod oracle;
+mod promise;
 mod recount;
 mod scenario;
+mod subject;
 mod world;
 
 use std::fmt;
@@ -30,18 +36,22 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use twin_fs::generate::{Generator, Shape};
 use twin_fs::model::{Dump, ModelFs};
+use twin_lfs::Lfs;
 use twin_rt::{EventDigest, Order, SECS, Time};
 
 pub use birth::crash_birth;
 pub use crash::{Depth, Explored, crash};
 pub use damage::{Damaged, damage};
-pub use drive::{Ack, Applied, Journal, drive};
+pub use drive::{Ack, Applied, Journal, Replied, drive};
 pub use failing::{Failed, failing};
+pub use ffs_crash::ffs_crash;
+pub use ffs_damage::ffs_damage;
 pub use full::{Filled, full};
 pub use oracle::{History, Place};
 pub use recount::{Recount, recount};
 pub use scenario::Scenario;
-pub use world::{Timing, World, make};
+pub use subject::Subject;
+pub use world::{AnyWorld, Timing, World, make};
 
 use crate::Platter;
 
@@ -115,9 +125,14 @@ fn generator(scenario: &Scenario) -> Result<Generator, String> {
 
 /// A new volume, filled as the scenario wants it and closed, and its model.
 fn prepare(scenario: &Scenario) -> Result<(Platter, ModelFs), String> {
-    let platter = make(scenario)?;
+    prepare_any::<Lfs>(scenario)
+}
+
+/// The same for any layout.
+fn prepare_any<L: Subject>(scenario: &Scenario) -> Result<(Platter, ModelFs), String> {
+    let platter = make::<L>(scenario)?;
     let calm = Scenario { clients: 1, order: Order::Fifo, trace: false, ..scenario.clone() };
-    let mut world = World::new(&calm, platter, Timing::Instant, Time(SECS / 2));
+    let mut world = AnyWorld::<L>::new(&calm, platter, Timing::Instant, Time(SECS / 2));
     world.open()?;
     let model = oracle::model_of(&calm, &mut world)?;
     let mut history = History::new(&calm, &model);
@@ -126,7 +141,7 @@ fn prepare(scenario: &Scenario) -> Result<(Platter, ModelFs), String> {
     let mut filler = filler.ok_or("there is no workload \"fill\"")?;
     filler.set_next_id(FILLER);
     loop {
-        let (used, limit) = world.volume().layout.space();
+        let (used, limit) = world.volume().layout.used();
         if used * 100 >= limit * u64::from(scenario.fill) {
             break;
         }

@@ -10,13 +10,12 @@ use std::hash::{Hash, Hasher};
 use twin_fs::dinode::Dinode;
 use twin_fs::model::{Compare, DataMode, Dump, DumpNode, ModelFs, Settings, diff};
 use twin_fs::shape::Shape;
-use twin_fs::{Ino, Op, ROOT_INO, Reply, Request, SeekFor, SetTime, Volume};
-use twin_lfs::Lfs;
+use twin_fs::{Ino, Op, ROOT_INO, Reply, Request, SeekFor, SetTime};
 use twin_lfs::format::Profile;
 use twin_rt::{FixedHasher, Time};
 
 use super::drive::{Ack, Applied, Journal};
-use super::{Scenario, World};
+use super::{AnyWorld, Scenario, Subject};
 
 /// A digest of a tree: the sum of those of its paths, so that parts can be taken out.
 pub fn digest(dump: &Dump, without: impl Fn(&DumpNode) -> bool) -> u64 {
@@ -110,6 +109,11 @@ impl History {
         self.states.is_empty()
     }
 
+    /// True if a file was being changed in several steps in some state from `from` on.
+    pub fn is_stepping(&self, ino: Ino, from: usize) -> bool {
+        self.stepping.iter().any(|(stepping, _, to)| *stepping == ino && *to >= from)
+    }
+
     /// The oldest state that keeps the first `promises` promises.
     pub fn kept(&self, promises: u64) -> usize {
         self.kept[promises as usize]
@@ -163,7 +167,7 @@ impl History {
 
     /// The state that an fsync promises: for a file, the newest one that changed it, as of when
     /// it was asked.
-    fn promised(&self, ack: &Ack) -> usize {
+    pub(super) fn promised(&self, ack: &Ack) -> usize {
         let Some(ino) = ack.ino else { return ack.issued };
         let changed = |&n: &usize| !self.states[n].has_same(&self.states[n - 1], ino);
         (1..=ack.issued).rev().find(changed).unwrap_or(0)
@@ -238,9 +242,11 @@ fn target(op: &Op) -> Option<Ino> {
 ///
 /// # Errors
 /// If the volume has no root.
-pub fn model_of(scenario: &Scenario, world: &mut World) -> Result<ModelFs, String> {
-    let volume: &Volume<Lfs> = world.volume();
-    let shape = volume.core.shape.clone();
+pub fn model_of<L: Subject>(
+    scenario: &Scenario,
+    world: &mut AnyWorld<L>,
+) -> Result<ModelFs, String> {
+    let shape = world.volume().core.shape.clone();
     let settings = Settings {
         block_size: shape.block_size,
         data: if scenario.stamps { DataMode::Stamps } else { DataMode::Bytes },
@@ -275,7 +281,11 @@ pub fn tame(shape: &Shape, mut request: Request) -> Request {
 }
 
 /// Reads every file of the last state from model and volume, to say in words where they differ.
-pub fn explain(model: &ModelFs, tree: &Dump, world: &mut World) -> Option<String> {
+pub fn explain<L: Subject>(
+    model: &ModelFs,
+    tree: &Dump,
+    world: &mut AnyWorld<L>,
+) -> Option<String> {
     let expected = model.dump();
     let mut model = model.clone();
     for (path, node) in &expected.nodes {

@@ -60,6 +60,10 @@ pub struct Scenario {
     pub age_ns: Nanos,
     /// A fault built in on purpose.
     pub sabotage: Sabotage,
+    /// The metadata ordering of the clustered layout.
+    pub ordering: String,
+    /// A fault built into the clustered layout on purpose.
+    pub ffs_sabotage: twin_ffs::Sabotage,
     /// Print every request with its reply.
     pub trace: bool,
 }
@@ -91,6 +95,8 @@ impl Scenario {
             victim: "cost-benefit".into(),
             age_ns: 200 * MILLIS,
             sabotage: Sabotage::None,
+            ordering: "journal".into(),
+            ffs_sabotage: twin_ffs::Sabotage::None,
             trace: false,
         }
     }
@@ -187,6 +193,27 @@ impl Scenario {
         }
     }
 
+    /// A scenario for a clustered volume: any workload, any number of clients, every ordering in
+    /// turn.
+    pub fn clustered(seed: u64) -> Scenario {
+        let mut rng = Rng::stream(seed, "ffs");
+        let orderings = twin_ffs::ordering::registry();
+        let workload = *rng.pick(&["mixed", "metadata", "small_files", "overwrite", "commits"]);
+        let base = match workload {
+            "commits" => Scenario::commits(seed),
+            _ => Scenario { workload: workload.into(), ..Scenario::draw(seed) },
+        };
+        Scenario {
+            size: *rng.pick(&[8 << 20, 16 << 20]),
+            ordering: orderings[(seed % orderings.len() as u64) as usize].name.into(),
+            // Maps and groups are small, so that clients meet in them.
+            space: *rng.pick(&[1 << 20, 3 << 20]),
+            cache: *rng.pick(&[512 << 10, 4 << 20]),
+            fill: *rng.pick(&[0, 0, 10, 60]),
+            ..base
+        }
+    }
+
     /// A scenario that leaves a small volume with something of everything, to be damaged.
     pub fn image(seed: u64) -> Scenario {
         Scenario { size: 3 << 20, segment: 64 << 10, fill: 10, ops: 150, ..Scenario::draw(seed) }
@@ -215,6 +242,21 @@ impl Scenario {
             in_flight_bytes: 4 * u64::from(self.segment),
             sabotage: self.sabotage,
         }
+    }
+
+    /// How its volume is made, if it is a clustered one.
+    pub fn ffs_mkfs(&self) -> twin_ffs::MkfsOptions {
+        let uuid = self.mkfs().uuid;
+        let options = match self.profile {
+            Profile::Modern => twin_ffs::MkfsOptions::modern(uuid),
+            Profile::Classic => twin_ffs::MkfsOptions::classic(uuid),
+        };
+        twin_ffs::MkfsOptions { ordering: self.ordering.clone(), ..options }
+    }
+
+    /// The clustered layout's settings.
+    pub fn ffs(&self) -> twin_ffs::FfsSettings {
+        twin_ffs::FfsSettings { sabotage: self.ffs_sabotage, ..twin_ffs::FfsSettings::default() }
     }
 
     /// The settings of the volume above it.
@@ -274,6 +316,8 @@ impl Scenario {
             ("victim", self.victim.clone()),
             ("age-ns", self.age_ns.to_string()),
             ("sabotage", sabotage_name(self.sabotage).into()),
+            ("ordering", self.ordering.clone()),
+            ("ffs-sabotage", ffs_sabotage_name(self.ffs_sabotage).into()),
             ("trace", flag(self.trace)),
         ]
     }
@@ -332,6 +376,14 @@ impl Scenario {
                 let found = all.into_iter().find(|s| sabotage_name(*s) == value);
                 self.sabotage = found.ok_or_else(bad)?;
             }
+            "ordering" => {
+                let entry = twin_ffs::ordering::by_name(value).ok_or_else(bad)?;
+                self.ordering = entry.name.into();
+            }
+            "ffs-sabotage" => {
+                let found = FFS_SABOTAGE.into_iter().find(|s| ffs_sabotage_name(*s) == value);
+                self.ffs_sabotage = found.ok_or_else(bad)?;
+            }
             "trace" => self.trace = flag()?,
             _ => return Err(format!("a scenario has no {key:?}")),
         }
@@ -346,6 +398,26 @@ fn sabotage_name(sabotage: Sabotage) -> &'static str {
         Sabotage::SkipChecksum => "skip-checksum",
         Sabotage::SummaryFirst => "summary-first",
         Sabotage::ReuseEarly => "reuse-early",
+    }
+}
+
+const FFS_SABOTAGE: [twin_ffs::Sabotage; 6] = [
+    twin_ffs::Sabotage::None,
+    twin_ffs::Sabotage::SkipFlush,
+    twin_ffs::Sabotage::ReuseAtOnce,
+    twin_ffs::Sabotage::DataLate,
+    twin_ffs::Sabotage::SkipChecksum,
+    twin_ffs::Sabotage::SkipRevoked,
+];
+
+fn ffs_sabotage_name(sabotage: twin_ffs::Sabotage) -> &'static str {
+    match sabotage {
+        twin_ffs::Sabotage::None => "none",
+        twin_ffs::Sabotage::SkipFlush => "skip-flush",
+        twin_ffs::Sabotage::ReuseAtOnce => "reuse-at-once",
+        twin_ffs::Sabotage::DataLate => "data-late",
+        twin_ffs::Sabotage::SkipChecksum => "skip-checksum",
+        twin_ffs::Sabotage::SkipRevoked => "skip-revoked",
     }
 }
 

@@ -7,11 +7,11 @@ use std::rc::Rc;
 use std::task::Poll;
 
 use twin_disk::{BlockDevice, Recorded};
-use twin_fs::{Cpu, FileSystem, Op, Reply, Request, Volume, model};
-use twin_lfs::{Lfs, Recovered};
+use twin_fs::{FileSystem, Op, Reply, Request, Volume, model};
+use twin_lfs::Lfs;
 use twin_rt::{Driver, Nanos, Order, Rt, SECS, Time};
 
-use super::Scenario;
+use super::{Scenario, Subject};
 use crate::faults::{FaultPlan, WriteLog};
 use crate::{Platter, SimDisk, queue};
 
@@ -48,14 +48,17 @@ pub enum Timing {
     Instant,
 }
 
+/// A world with a log-structured volume.
+pub type World = AnyWorld<Lfs>;
+
 /// A runtime with a disk, and perhaps a volume on it.
-pub struct World {
+pub struct AnyWorld<L: Subject> {
     /// The runtime.
     pub rt: Rt,
     /// The disk.
     pub disk: SimDisk,
     /// The volume, once it is open.
-    pub volume: Option<Rc<Volume<Lfs>>>,
+    pub volume: Option<Rc<Volume<L>>>,
     /// Bytes used when the volume was closed.
     pub used_bytes: u64,
     scenario: Scenario,
@@ -63,10 +66,10 @@ pub struct World {
     steps: Rc<Cell<u64>>,
 }
 
-impl World {
+impl<L: Subject> AnyWorld<L> {
     /// A world around a disk that holds `platter`. It begins at time `start`.
-    pub fn new(scenario: &Scenario, platter: Platter, timing: Timing, start: Time) -> World {
-        World::build(scenario, platter, timing, start, FaultPlan::none(), None)
+    pub fn new(scenario: &Scenario, platter: Platter, timing: Timing, start: Time) -> AnyWorld<L> {
+        AnyWorld::build(scenario, platter, timing, start, FaultPlan::none(), None)
     }
 
     /// The same with faults, and with a log of writes.
@@ -77,7 +80,7 @@ impl World {
         start: Time,
         faults: FaultPlan,
         log: Option<&WriteLog>,
-    ) -> World {
+    ) -> AnyWorld<L> {
         let order = scenario.order;
         let steps = Rc::new(Cell::new(STEPS));
         let clock = Patient { start, steps: Rc::clone(&steps) };
@@ -101,7 +104,7 @@ impl World {
         }
         let disk = builder.start();
         let scenario = scenario.clone();
-        World { rt, disk, volume: None, used_bytes: 0, scenario, next_id: 1, steps }
+        AnyWorld { rt, disk, volume: None, used_bytes: 0, scenario, next_id: 1, steps }
     }
 
     /// The device as the volume sees it: with every request in the run's digest.
@@ -141,23 +144,14 @@ impl World {
     /// How the volume stands, in words.
     fn state(&self) -> String {
         let Some(volume) = &self.volume else { return "not open".into() };
-        let (core, lfs) = (&volume.core, &volume.layout);
-        let (used, limit) = lfs.space();
-        let (clean, all, live) =
-            lfs.with_segments(|s| (s.clean_count(), s.count(), s.live_bytes()));
-        let (dirty, inodes) = (core.cache.dirty_bytes(), core.dirty_inode_count());
-        format!(
-            "{clean} of {all} segments clean, {used} of {limit} bytes used, {live} live, {dirty} \
-             dirty in blocks and {inodes} inodes; {:?}",
-            lfs.stats()
-        )
+        volume.layout.describe(&volume.core)
     }
 
     /// Opens the volume.
     ///
     /// # Errors
     /// If that fails.
-    pub fn open(&mut self) -> Result<Recovered, String> {
+    pub fn open(&mut self) -> Result<L::Recovered, String> {
         self.try_open()?.map_err(|error| format!("opening: {error}"))
     }
 
@@ -165,9 +159,8 @@ impl World {
     ///
     /// # Errors
     /// In words if opening never ends; inside, why it failed.
-    pub fn try_open(&mut self) -> Result<twin_fs::Result<Recovered>, String> {
-        let (settings, lfs) = (self.scenario.settings(), self.scenario.lfs());
-        let opening = Lfs::open(&self.rt, self.device(), Cpu::none(), settings, lfs);
+    pub fn try_open(&mut self) -> Result<twin_fs::Result<L::Recovered>, String> {
+        let opening = L::start(&self.rt, self.device(), &self.scenario);
         Ok(self.wait("opening", opening)?.map(|(volume, recovered)| {
             self.volume = Some(volume);
             recovered
@@ -178,7 +171,7 @@ impl World {
     ///
     /// # Panics
     /// If it is not.
-    pub fn volume(&self) -> &Rc<Volume<Lfs>> {
+    pub fn volume(&self) -> &Rc<Volume<L>> {
         match &self.volume {
             Some(volume) => volume,
             None => panic!("the volume is not open"),
@@ -202,7 +195,7 @@ impl World {
     /// # Errors
     /// The first operation that fails.
     pub fn dump(&mut self) -> Result<model::Dump, String> {
-        self.try_dump()?.map_err(|error| format!("walking the tree: {error}"))
+        self.walk()?.map_err(|error| format!("walking the tree: {error}"))
     }
 
     /// The tree, or the first error on the way.
@@ -210,10 +203,13 @@ impl World {
     /// # Errors
     /// In words if walking never ends; inside, why it failed.
     pub fn try_dump(&mut self) -> Result<twin_fs::Result<model::Dump>, String> {
+        Ok(self.walk()?.map_err(|error| error.error))
+    }
+
+    fn walk(&mut self) -> Result<Result<model::Dump, model::DumpError>, String> {
         let volume = Rc::clone(self.volume());
         let mut id = 1 << 56;
-        let dump = self.wait("walking", model::dump(&*volume, &mut id))?;
-        Ok(dump.map_err(|error| error.error))
+        self.wait("walking", model::dump(&*volume, &mut id))
     }
 
     /// Closes the volume and stops everything. Gives what the disk holds then.
@@ -225,7 +221,7 @@ impl World {
         if let Some(volume) = volume {
             let closed = self.wait("closing", volume.close())?;
             closed.map_err(|error| format!("closing: {error}"))?;
-            self.used_bytes = volume.layout.space().0;
+            self.used_bytes = volume.layout.used().0;
         }
         let platter = self.disk.platter();
         self.rt.crash();
@@ -239,7 +235,7 @@ impl World {
     }
 }
 
-impl Drop for World {
+impl<L: Subject> Drop for AnyWorld<L> {
     fn drop(&mut self) {
         // Tasks hold the runtime that holds them.
         self.crash();
@@ -250,13 +246,13 @@ impl Drop for World {
 ///
 /// # Errors
 /// If it cannot be made.
-pub fn make(scenario: &Scenario) -> Result<Platter, String> {
+pub fn make<L: Subject>(scenario: &Scenario) -> Result<Platter, String> {
     let fifo = Scenario { order: Order::Fifo, ..scenario.clone() };
-    let mut world = World::new(&fifo, Platter::new(scenario.size), Timing::Instant, Time(0));
+    let mut world =
+        AnyWorld::<L>::new(&fifo, Platter::new(scenario.size), Timing::Instant, Time(0));
     let device = world.device();
     let rt = world.rt.clone();
-    let options = scenario.mkfs();
-    let made = world.wait("mkfs", Lfs::mkfs(&rt, device, &options))?;
+    let made = world.wait("mkfs", L::make(&rt, device, &fifo))?;
     made.map_err(|error| format!("mkfs: {error}"))?;
     world.close()
 }

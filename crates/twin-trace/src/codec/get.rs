@@ -253,7 +253,11 @@ impl Decoder {
             }
             Verb::Write => {
                 let (ino, off, len) = self.access(flag(0))?;
-                Op::Write { ino, off, data: self.data(len, flag(1))? }
+                let data = self.data(len, flag(1))?;
+                match flag(2) {
+                    false => Op::Write { ino, off, data },
+                    true => Op::WriteBack { ino, off, data },
+                }
             }
             Verb::Fsync => Op::Fsync { ino: self.ino()?, data_only: flag(0) },
             Verb::ReadDir => {

@@ -25,6 +25,9 @@ pub(crate) struct Encoder {
 /// Why a record cannot be written: a field is longer than the format allows, in bytes.
 pub(crate) struct TooBig(pub(crate) u64);
 
+/// The flag of data that was written back.
+const LATE: u8 = 4;
+
 impl Encoder {
     /// An encoder that keeps file contents or drops them.
     pub(crate) fn new(contents: bool) -> Encoder {
@@ -226,7 +229,8 @@ impl Encoder {
                 self.ino(*ino);
             }
             Op::Read { ino, off, len } => self.access(code, 0, *ino, *off, u64::from(*len)),
-            Op::Write { ino, off, data } => self.write(code, *ino, *off, data),
+            Op::Write { ino, off, data } => self.write(code, 0, *ino, *off, data),
+            Op::WriteBack { ino, off, data } => self.write(code, LATE, *ino, *off, data),
             Op::Fsync { ino, data_only } => {
                 self.tag(code, u8::from(*data_only));
                 self.ino(*ino);
@@ -311,13 +315,13 @@ impl Encoder {
         self.context.accessed(ino, off, len);
     }
 
-    fn write(&mut self, code: u8, ino: Ino, off: u64, data: &Data) {
+    fn write(&mut self, code: u8, late: u8, ino: Ino, off: u64, data: &Data) {
         match data {
             Data::Bytes(bytes) if self.contents => {
-                self.access(code, 2, ino, off, bytes.len() as u64);
+                self.access(code, late | 2, ino, off, bytes.len() as u64);
                 self.content(bytes);
             }
-            _ => self.access(code, 0, ino, off, data.len()),
+            _ => self.access(code, late, ino, off, data.len()),
         }
     }
 
@@ -454,10 +458,13 @@ fn check(op: &Op, contents: bool) -> Result<(), TooBig> {
             limit(name.len() as u64, MAX_NAME)?;
             limit(value.len() as u64, MAX_VALUE)
         }
-        Op::Write { data: Data::Bytes(bytes), .. } if contents => {
+        Op::Write { data: Data::Bytes(bytes), .. }
+        | Op::WriteBack { data: Data::Bytes(bytes), .. }
+            if contents =>
+        {
             limit(bytes.len() as u64, crate::frame::MAX_RAW as u64 / 2)
         }
-        Op::Write { data, .. } => limit(data.len(), MAX_WRITE),
+        Op::Write { data, .. } | Op::WriteBack { data, .. } => limit(data.len(), MAX_WRITE),
         _ => Ok(()),
     }
 }

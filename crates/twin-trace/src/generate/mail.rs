@@ -20,7 +20,7 @@ pub(super) const SPEC: Spec = Spec {
     about: "mailboxes and news groups: small files made durable, renamed, read, expired",
     params: &[
         Param::new("messages", 10_000, 1, u64::MAX, "messages that come for each client"),
-        Param::new("keep", 500, 1, 1 << 32, "messages that each client has at the start"),
+        Param::new("keep", 500, 1, 1 << 20, "messages that each client has at the start"),
         Param::new("bytes", 4_000, 1, 1 << 26, "median size of a message"),
         Param::new("news_percent", 0, 0, 100, "how many of the clients are news groups"),
         Param::new("read_percent", 70, 0, 100, "messages that are read after they came"),

@@ -298,7 +298,7 @@ fn judge(ino: Ino, off: u64, version: u64, piece: &Block, block_bytes: u64) -> O
 
 fn change(id: u64, op: &Op) -> Option<(Ino, Change)> {
     Some(match op {
-        Op::Write { ino, off, data } => {
+        Op::Write { ino, off, data } | Op::WriteBack { ino, off, data } => {
             let version = if matches!(data, Data::Synthetic(_)) { id } else { UNKNOWN };
             (*ino, Change::Put { off: *off, len: data.len(), version, extends: true })
         }

@@ -1,6 +1,8 @@
 //! `twinfs bench`: benchmarks on simulated volumes, mounts and any directories, side by side.
 
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use twin_lab::Config;
 use twin_lab::bench::{self, Target, bench_table, directory};
@@ -17,9 +19,19 @@ pub(crate) fn run(args: &Bench) -> Outcome {
         say(bench::help().trim_end())?;
         return Ok(ExitCode::SUCCESS);
     }
-    let targets = targets(args)?;
+    // Simulated runs leave nothing behind: they may end at once.
+    let stop = match args.peers || !args.dir.is_empty() {
+        true => twin_host::note_interrupts().map_err(|e| format!("signals: {e}"))?,
+        false => Arc::default(),
+    };
+    if args.peers {
+        return super::peers::run(args, stop);
+    }
+    let targets = targets(args, &stop)?;
     if targets.is_empty() {
-        return Err("nothing to run on: name targets with --sim CONFIG or --dir DIR".into());
+        return Err(
+            "nothing to run on: name targets with --sim CONFIG, --dir DIR or --peers".into()
+        );
     }
     let texts: Vec<&str> = match &args.benches[..] {
         [] => DEFAULT.to_vec(),
@@ -46,7 +58,7 @@ pub(crate) fn run(args: &Bench) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-fn targets(args: &Bench) -> Result<Vec<Target>, String> {
+fn targets(args: &Bench, stop: &Arc<AtomicBool>) -> Result<Vec<Target>, String> {
     let mut targets = Vec::new();
     for text in &args.sim {
         let config = Config::parse(text).map_err(|e| e.to_string())?;
@@ -58,7 +70,8 @@ fn targets(args: &Bench) -> Result<Vec<Target>, String> {
             (Some(command), _) => directory::Cold::Command(command.clone()),
             (None, _) => directory::Cold::DropCaches,
         };
-        let dir = directory::Directory { path: super::absolute(path)?, cold };
+        let dir =
+            directory::Directory { path: super::absolute(path)?, cold, stop: Arc::clone(stop) };
         if !args.warm && !dir.can_be_cold() {
             eprintln!("twinfs: not root: caches stay warm in {}", path.display());
         }

@@ -1,19 +1,22 @@
 //! FFS volumes: what `mkfs`, `mount`, `check`, `stat` and `replay` do with them.
 
+use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 use std::process::ExitCode;
 use std::rc::Rc;
 
-use twin_disk::BlockDevice;
+use twin_disk::{BlockDevice, DeviceLog, Recorded};
 use twin_ffs::format::read_superblock;
 use twin_ffs::{Ffs, FfsSettings, MkfsOptions, Recovered, check as checker, ordering};
 use twin_fs::{Cpu, Layout, Settings, Volume};
-use twin_host::{FileDevice, Host, HostOptions, ImageOptions};
+use twin_host::{FileDevice, FlightLog, FlightRecorder, Host, HostOptions, ImageOptions};
+use twin_lab::FlightSettings;
+use twin_lfs::LfsSettings;
 
 use super::compare::progress_bar;
 use super::mkfs::{check_empty, device};
-use super::mount::place;
+use super::mount::{flight_recorder, place};
 use super::serving::Place;
 use super::{Outcome, random_bytes, say};
 use crate::cli::{Check, Mkfs, Mount, Profile, Stat};
@@ -81,22 +84,52 @@ struct Opened {
     host: Host,
     volume: Rc<Volume<Ffs>>,
     recovered: Recovered,
+    flight: Option<Rc<FlightRecorder<File>>>,
 }
 
-fn open(
-    image: &Path,
-    image_options: &ImageOptions,
-    io_uring: bool,
+/// How to open a volume.
+struct OpenOptions<'a> {
+    image: ImageOptions,
+    host: HostOptions,
     settings: Settings,
-) -> Result<Opened, String> {
-    let seed = u64::from_le_bytes(random_bytes()?[..8].try_into().unwrap_or_default());
-    let options = HostOptions { seed, io_uring, ..HostOptions::default() };
-    let host = Host::start(options).map_err(|e| e.to_string())?;
-    let device = open_device(&host, image, image_options)?;
-    let open = Ffs::open(host.rt(), device, Cpu::none(), settings, FfsSettings::default());
+    /// Where to log everything that enters the core.
+    flight: Option<&'a Path>,
+}
+
+fn open(image: &Path, options: OpenOptions<'_>) -> Result<Opened, String> {
+    // Looked at on a host of its own: a flight begins when the volume is opened.
+    let probe = Host::start(HostOptions::default()).map_err(|e| e.to_string())?;
+    let (found, image_options) = open_device(&probe, image, &options.image)?;
+    let info = found.info();
+    drop((found, probe));
+    let ffs = FfsSettings::default();
+    let flight = match options.flight {
+        Some(path) => {
+            let settings = FlightSettings {
+                device: info,
+                settings: options.settings.clone(),
+                lfs: LfsSettings::default(),
+                ffs: Some(ffs.clone()),
+            };
+            Some(flight_recorder(path, options.host.seed, &settings)?)
+        }
+        None => None,
+    };
+    let log = flight.clone().map(|flight| flight as Rc<dyn FlightLog>);
+    let host = Host::start(HostOptions { flight: log, ..options.host });
+    let host = host.map_err(|e| e.to_string())?;
+    let device = FileDevice::open(&host, image, &image_options).map_err(|e| e.to_string())?;
+    let device: Rc<dyn BlockDevice> = match &flight {
+        Some(flight) => {
+            let log = Rc::clone(flight) as Rc<dyn DeviceLog>;
+            Rc::new(Recorded::with_log(host.rt().clone(), device, log))
+        }
+        None => Rc::new(device),
+    };
+    let open = Ffs::open(host.rt(), device, Cpu::none(), options.settings, ffs);
     let opened = host.rt().block_on(open).map_err(|e| e.to_string())?;
     let (volume, recovered) = opened.map_err(|e| format!("{}: {e}", image.display()))?;
-    Ok(Opened { host, volume, recovered })
+    Ok(Opened { host, volume, recovered, flight })
 }
 
 /// The image as a device whose sectors are no larger than the volume's fragments.
@@ -104,26 +137,27 @@ fn open_device(
     host: &Host,
     image: &Path,
     options: &ImageOptions,
-) -> Result<Rc<dyn BlockDevice>, String> {
+) -> Result<(Rc<dyn BlockDevice>, ImageOptions), String> {
     let device = FileDevice::open(host, image, options).map_err(|e| e.to_string())?;
     let sb = host.rt().block_on(read_superblock(&device)).map_err(|e| e.to_string())?;
     let frag = match sb {
         Ok(sb) => sb.shape.frag_size,
-        Err(_) => return Ok(Rc::new(device)),
+        Err(_) => return Ok((Rc::new(device), options.clone())),
     };
     if device.info().sector <= frag {
-        return Ok(Rc::new(device));
+        return Ok((Rc::new(device), options.clone()));
     }
     drop(device);
     let options = ImageOptions { max_sector: frag, ..*options };
-    FileDevice::open(host, image, &options).map(|d| Rc::new(d) as _).map_err(|e| e.to_string())
+    let device = FileDevice::open(host, image, &options).map_err(|e| e.to_string())?;
+    Ok((Rc::new(device), options))
 }
 
+/// A volume, the place where it is to be mounted, and the log of what enters its core.
+type OpenMount = (Place, Rc<Volume<Ffs>>, Option<Rc<FlightRecorder<File>>>);
+
 /// Opens a volume and the place where it is to be mounted.
-pub(super) fn open_mount(args: &Mount) -> Result<(Place, Rc<Volume<Ffs>>), String> {
-    if args.flight.is_some() {
-        return Err("--flight is for LFS volumes".into());
-    }
+pub(super) fn open_mount(args: &Mount) -> Result<OpenMount, String> {
     let image = ImageOptions {
         read_only: args.read_only,
         direct: !args.buffered,
@@ -131,7 +165,13 @@ pub(super) fn open_mount(args: &Mount) -> Result<(Place, Rc<Volume<Ffs>>), Strin
     };
     let settings =
         Settings { cache_bytes: args.cache.0, read_only: args.read_only, ..Settings::default() };
-    let opened = open(&args.image, &image, !args.no_io_uring, settings)?;
+    let options = OpenOptions {
+        image,
+        host: super::mount::host_options(args)?,
+        settings,
+        flight: args.flight.as_deref(),
+    };
+    let opened = open(&args.image, options)?;
     if args.foreground && opened.recovered.was_open {
         let r = &opened.recovered;
         eprintln!(
@@ -143,12 +183,16 @@ pub(super) fn open_mount(args: &Mount) -> Result<(Place, Rc<Volume<Ffs>>), Strin
             r.rescued
         );
     }
-    Ok((place(args, opened.host)?, opened.volume))
+    Ok((place(args, opened.host)?, opened.volume, opened.flight))
+}
+
+fn plain(image: ImageOptions, settings: Settings) -> OpenOptions<'static> {
+    OpenOptions { image, host: HostOptions::default(), settings, flight: None }
 }
 
 /// Opens a volume for `replay`.
 pub(super) fn open_plain(image: &Path) -> Result<(Host, Rc<Volume<Ffs>>), String> {
-    let opened = open(image, &ImageOptions::default(), true, Settings::default())?;
+    let opened = open(image, plain(ImageOptions::default(), Settings::default()))?;
     Ok((opened.host, opened.volume))
 }
 
@@ -156,7 +200,7 @@ pub(super) fn open_plain(image: &Path) -> Result<(Host, Rc<Volume<Ffs>>), String
 pub(super) fn check(args: &Check) -> Outcome {
     let host = Host::start(HostOptions::default()).map_err(|e| e.to_string())?;
     let image = ImageOptions { read_only: !args.repair, ..ImageOptions::default() };
-    let device = open_device(&host, &args.image, &image)?;
+    let (device, _) = open_device(&host, &args.image, &image)?;
     let bar = progress_bar(1);
     let mut progress = |p: checker::Progress| {
         bar.set_length(p.total);
@@ -209,7 +253,7 @@ pub(super) fn check(args: &Check) -> Outcome {
 pub(super) fn stat(args: &Stat) -> Outcome {
     let image = ImageOptions { read_only: true, ..ImageOptions::default() };
     let settings = Settings { read_only: true, ..Settings::default() };
-    let Opened { volume, .. } = open(&args.image, &image, true, settings)?;
+    let Opened { volume, .. } = open(&args.image, plain(image, settings))?;
     let ffs = &volume.layout;
     let sb = ffs.superblock();
     let hex: String = sb.uuid.iter().map(|b| format!("{b:02x}")).collect();

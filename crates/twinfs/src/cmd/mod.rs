@@ -8,12 +8,14 @@ mod ffs;
 mod manual;
 mod mkfs;
 mod mount;
+mod peers;
 mod presets;
 mod record;
 mod replay;
 mod reproduce;
 mod serving;
 mod stat;
+mod top;
 mod umount;
 mod volume;
 
@@ -37,6 +39,7 @@ pub(crate) fn run(command: Command) -> Outcome {
         Command::Replay(args) => replay::run(&args),
         Command::Compare(args) => compare::run(&args),
         Command::Volume(args) => volume::run(&args),
+        Command::Top(args) => top::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Presets(args) => presets::run(&args),
         Command::Reproduce(args) => reproduce::run(&args),

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::rc::Rc;
 
-use twin_disk::{BlockDevice, DeviceLog, Recorded};
+use twin_disk::{BlockDevice, DeviceInfo, DeviceLog, Recorded};
 use twin_fs::{Cpu, Layout, Settings, Volume};
 use twin_host::fuse::{Mount as FuseMount, MountOptions, Ready, SessionOptions, in_background};
 use twin_host::{FileDevice, FlightLog, FlightRecorder, Host, HostOptions, ImageOptions, Signals};
@@ -35,7 +35,7 @@ fn serve_volume(args: &Mount, ready: Ready) -> Result<(), String> {
     twin_host::keep_freed_buffers();
     if super::ffs::is_ffs(&args.image) {
         return match super::ffs::open_mount(args) {
-            Ok((place, volume)) => serve_opened(args, ready, place, volume, None),
+            Ok((place, volume, flight)) => serve_opened(args, ready, place, volume, flight),
             Err(why) => {
                 ready.failed(&why);
                 Err(why)
@@ -64,7 +64,8 @@ fn serve_opened<L: Layout>(
     volume: Rc<Volume<L>>,
     flight: Option<Rc<FlightRecorder<File>>>,
 ) -> Result<(), String> {
-    let options = SessionOptions { writeback_cache: args.writeback, ..SessionOptions::default() };
+    let options =
+        SessionOptions { writeback_cache: collects_writes(args), ..SessionOptions::default() };
     let closing = Rc::clone(&volume);
     let close = async move {
         if let Some(flight) = &flight {
@@ -104,6 +105,28 @@ fn serve_opened<L: Layout>(
     serve_until_unmounted(place, recorder, options, ready, close)
 }
 
+/// True if the kernel may collect writes. A recording is to have them as they were made.
+fn collects_writes(args: &Mount) -> bool {
+    !args.write_through && args.record.is_none()
+}
+
+fn random_seed() -> Result<u64, String> {
+    Ok(u64::from_le_bytes(random_bytes()?[..8].try_into().unwrap_or_default()))
+}
+
+/// How to run the host of a mount.
+pub(super) fn host_options(args: &Mount) -> Result<HostOptions, String> {
+    Ok(HostOptions {
+        seed: random_seed()?,
+        io_uring: !args.no_io_uring,
+        spin_ns: u64::from(args.spin) * twin_rt::MICROS,
+        // The kernel then has the times of files that it writes to: with clocks that agree it
+        // need not send them for a file that was made and written within one tick.
+        coarse_time: collects_writes(args),
+        flight: None,
+    })
+}
+
 /// A volume that is open on its host.
 pub(super) struct Opened {
     pub(super) host: Host,
@@ -113,40 +136,33 @@ pub(super) struct Opened {
 }
 
 /// How to open a volume.
+#[derive(Default)]
 pub(super) struct OpenOptions {
     pub(super) image: ImageOptions,
-    pub(super) io_uring: bool,
-    /// Nanoseconds to look for the next request before sleeping.
-    pub(super) spin_ns: u64,
+    pub(super) host: HostOptions,
     pub(super) settings: Settings,
     pub(super) lfs: LfsSettings,
     /// Where to log everything that enters the core.
     pub(super) flight: Option<PathBuf>,
 }
 
-impl Default for OpenOptions {
-    fn default() -> Self {
-        OpenOptions {
-            image: ImageOptions::default(),
-            io_uring: true,
-            spin_ns: 0,
-            settings: Settings::default(),
-            lfs: LfsSettings::default(),
-            flight: None,
-        }
-    }
-}
-
 /// Starts the host and opens the volume in an image.
 pub(super) fn open_volume(image: &Path, options: OpenOptions) -> Result<Opened, String> {
-    let seed = u64::from_le_bytes(random_bytes()?[..8].try_into().unwrap_or_default());
+    let seed = random_seed()?;
     let flight = match &options.flight {
-        Some(path) => Some(flight_recorder(path, image, seed, &options)?),
+        Some(path) => {
+            let settings = FlightSettings {
+                device: probe(image, &options.image)?,
+                settings: options.settings.clone(),
+                lfs: options.lfs.clone(),
+                ffs: None,
+            };
+            Some(flight_recorder(path, seed, &settings)?)
+        }
         None => None,
     };
     let log = flight.clone().map(|flight| flight as Rc<dyn FlightLog>);
-    let host_options =
-        HostOptions { seed, io_uring: options.io_uring, spin_ns: options.spin_ns, flight: log };
+    let host_options = HostOptions { seed, flight: log, ..options.host };
     let host = Host::start(host_options).map_err(|e| e.to_string())?;
     let device = FileDevice::open(&host, image, &options.image).map_err(|e| e.to_string())?;
     let device: Rc<dyn BlockDevice> = match &flight {
@@ -162,20 +178,19 @@ pub(super) fn open_volume(image: &Path, options: OpenOptions) -> Result<Opened, 
     Ok(Opened { host, volume, recovered, flight })
 }
 
-fn flight_recorder(
-    path: &Path,
-    image: &Path,
-    seed: u64,
-    options: &OpenOptions,
-) -> Result<Rc<FlightRecorder<File>>, String> {
-    // The device tells its figures once it is open; the log must have them before that.
+/// What a device says of itself once it is open: a flight log must have it before that.
+fn probe(image: &Path, options: &ImageOptions) -> Result<DeviceInfo, String> {
     let probe = Host::start(HostOptions::default()).map_err(|e| e.to_string())?;
-    let device = FileDevice::open(&probe, image, &options.image).map_err(|e| e.to_string())?;
-    let settings = FlightSettings {
-        device: device.info(),
-        settings: options.settings.clone(),
-        lfs: options.lfs.clone(),
-    };
+    let device = FileDevice::open(&probe, image, options).map_err(|e| e.to_string())?;
+    Ok(device.info())
+}
+
+/// A new flight log.
+pub(super) fn flight_recorder(
+    path: &Path,
+    seed: u64,
+    settings: &FlightSettings,
+) -> Result<Rc<FlightRecorder<File>>, String> {
     let file = File::create_new(path).map_err(|e| format!("{}: {e}", path.display()))?;
     Ok(Rc::new(FlightRecorder::new(file, seed, settings.to_text())))
 }
@@ -187,8 +202,7 @@ fn open(args: &Mount) -> Result<(Place, Opened), String> {
             direct: !args.buffered,
             ..ImageOptions::default()
         },
-        io_uring: !args.no_io_uring,
-        spin_ns: u64::from(args.spin) * twin_rt::MICROS,
+        host: host_options(args)?,
         settings: Settings {
             cache_bytes: args.cache.0,
             read_only: args.read_only,

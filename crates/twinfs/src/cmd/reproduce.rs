@@ -41,6 +41,9 @@ pub(crate) fn run(args: &Reproduce) -> Outcome {
         ReproduceFormat::Csv => say(clc::csv(&results).trim_end())?,
         ReproduceFormat::Text => say(reproduce::text(&judged).trim_end())?,
     }
+    if args.html.is_some() && args.format == ReproduceFormat::Text {
+        say(reproduce::present::text(&results).trim_end())?;
+    }
     for (fitted, [less, more]) in sensitivity.iter().flatten() {
         let part = |score: &clc::Score| {
             format!("{:.1}% median, {} within 10%", score.median * 100.0, score.within_10)

@@ -8,7 +8,9 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressStyle};
 use twin_clean::volume::workload;
 use twin_clean::{placement, victim};
-use twin_lab::volume::{Input, Study, csv, list, read_trace, run_all, table};
+use twin_lab::volume::{
+    Input, Study, csv, every, full_table, list, markdown, read_trace, run_all, table,
+};
 
 use super::compare::real_clock;
 use super::{Outcome, say};
@@ -19,10 +21,12 @@ pub(crate) fn run(args: &Volume) -> Outcome {
         say(list().trim_end())?;
         return Ok(ExitCode::SUCCESS);
     }
+    let placements: Vec<_> =
+        args.placement.iter().filter_map(|name| placement::by_name(name)).collect();
+    let victims: Vec<_> = args.victim.iter().filter_map(|name| victim::by_name(name)).collect();
     let study = Study {
         workloads: inputs(args)?,
-        placements: args.placement.iter().filter_map(|name| placement::by_name(name)).collect(),
-        victims: args.victim.iter().filter_map(|name| victim::by_name(name)).collect(),
+        policies: if args.table { full_table(&victims) } else { every(&placements, &victims) },
         seeds: args.seed.clone(),
         segment_blocks: args.segment,
         garbage_share: args.garbage / 100.0,
@@ -40,6 +44,7 @@ pub(crate) fn run(args: &Volume) -> Outcome {
     match args.format {
         VolumeFormat::Csv => say(csv(&rows).trim_end())?,
         VolumeFormat::Table => say(table(&rows))?,
+        VolumeFormat::Markdown => say(markdown(&rows))?,
         VolumeFormat::Json => {
             let text = serde_json::to_string_pretty(&rows).map_err(|error| error.to_string())?;
             say(text)?;
@@ -58,6 +63,9 @@ pub(crate) fn run(args: &Volume) -> Outcome {
     }
     Ok(ExitCode::SUCCESS)
 }
+
+/// The exponents of the full table: those of SepBIT's experiments.
+const TABLE_EXPONENTS: [f64; 6] = [0.0, 0.2, 0.4, 0.6, 0.8, 1.0];
 
 /// The workloads: traces, or generators with each exponent.
 fn inputs(args: &Volume) -> Result<Vec<(String, Input)>, String> {
@@ -81,11 +89,16 @@ fn inputs(args: &Volume) -> Result<Vec<(String, Input)>, String> {
             inputs.push((workload.to_string(), Input::Generated { workload, blocks, writes }));
         };
         // An exponent belongs to the workloads that have one.
-        if args.exponent.is_empty() || plain.get("exponent").is_none() {
+        let exponents = if args.table && args.exponent.is_empty() {
+            &TABLE_EXPONENTS[..]
+        } else {
+            &args.exponent[..]
+        };
+        if exponents.is_empty() || plain.get("exponent").is_none() {
             with(plain);
             continue;
         }
-        for &exponent in &args.exponent {
+        for &exponent in exponents {
             let mut workload = plain.clone();
             workload.set("exponent", exponent).map_err(|error| error.to_string())?;
             with(workload);

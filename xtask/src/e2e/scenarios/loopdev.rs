@@ -1,7 +1,5 @@
 //! The build on a block device in place of an image file.
 
-use std::fs::File;
-use std::path::PathBuf;
 use std::process::Command;
 
 use super::super::bench::Bench;
@@ -20,23 +18,11 @@ fn run(bench: &Bench) -> Outcome {
     bench.needs_root("a loop device")?;
     tools::need(bench, &[("losetup", "util-linux")])?;
     let tarball = build::prepare(bench)?;
-    let device = attach(bench)?;
-    let mut volume = Volume::make_on(bench, &device)?;
+    if let Err(why) = bench.run(Command::new("losetup").arg("--find")) {
+        return Err(Stop::Skipped(format!("no loop device: {why}")));
+    }
+    let mut volume = Volume::make_on_loop(bench, "4G")?;
     volume.mount()?;
     let target = if bench.full { "build_libs" } else { "libssl.a" };
-    let figures = build::unpack_and_build(bench, &mut volume, &tarball, target);
-    drop(volume);
-    bench.run(Command::new("losetup").arg("-d").arg(&device))?;
-    Ok(format!("{}: {}", device.display(), figures?))
-}
-
-/// A loop device over a file of 4 GiB.
-fn attach(bench: &Bench) -> Result<PathBuf, Stop> {
-    let file = bench.dir.join("disk.img");
-    let made = File::create(&file).and_then(|file| file.set_len(4 << 30));
-    made.map_err(|error| format!("{}: {error}", file.display()))?;
-    let mut command = Command::new("losetup");
-    let device = bench.run(command.args(["--find", "--show"]).arg(&file));
-    let device = device.map_err(|why| Stop::Skipped(format!("no loop device: {why}")))?;
-    Ok(PathBuf::from(device.trim()))
+    build::unpack_and_build(bench, &mut volume, &tarball, target)
 }

@@ -5,10 +5,12 @@ mod build;
 mod flight;
 mod fsx;
 mod git;
+mod instructions;
 mod kill9;
 mod loopdev;
 mod pjdfstest;
 mod sqlite;
+mod times;
 mod user;
 
 use super::Scenario;
@@ -19,8 +21,10 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     sqlite::SCENARIO,
     bigdir::SCENARIO,
     flight::SCENARIO,
+    instructions::SCENARIO,
     fsx::SCENARIO,
     pjdfstest::SCENARIO,
+    times::SCENARIO,
     user::SCENARIO,
     kill9::SCENARIO,
     build::SCENARIO,

@@ -10,6 +10,8 @@ use super::word::{DISTANCES, FIRST, MEANS};
 
 /// Number of cells: kinds (moved or not, going on or not), distances, means.
 pub(super) const CELLS: usize = 4 * DISTANCES * MEANS;
+/// Cells from here on are of blocks that the cleaner placed.
+pub(super) const MOVED_FROM: usize = CELLS / 2;
 /// What is kept of deaths and exposure each epoch.
 const KEEP: f64 = 0.5;
 /// How many deaths the first guess counts for: of a row or column, and of a cell.

@@ -5,6 +5,11 @@
 //! partition is a sum over classes, so that dynamic programming finds the best cut; the price is
 //! the one at which all classes together hold as much garbage as there is. Each class after the
 //! first has to earn its open segment.
+//!
+//! The model takes deaths for independent. They are not: what is written together is often
+//! overwritten together, and what the cleaner writes in between tears it apart. So blocks that
+//! users wrote and blocks that were moved are cut into classes of their own, unless the model
+//! says that sharing saves more than [`APART`].
 
 use super::cells::Rate;
 use super::model::Model;
@@ -14,6 +19,8 @@ const BINS_PER_OCTAVE: f64 = 4.0;
 const BINS_MAX: usize = 96;
 /// What each further class must save, in moves a user write.
 const EARNINGS: f64 = 0.002;
+/// What classes shared by user writes and moves must save, in moves a user write.
+const APART: f64 = 0.05;
 /// Halvings in the search for the price.
 const HALVINGS: usize = 40;
 /// Rounds of cutting and pricing.
@@ -51,9 +58,10 @@ impl Planner {
         Planner { model: Model::new(), garbage_share }
     }
 
-    /// Gives each cell its class, the hottest being 0, of at most `most`. Nothing changes if there
-    /// are no live blocks.
-    pub(super) fn plan(&self, rates: &[Rate], most: usize, class_of: &mut [u8]) {
+    /// Gives each cell its class, of at most `most`; cells from `moved_from` on are those of blocks
+    /// that the cleaner placed. Classes are numbered hottest first, those of users' blocks before
+    /// those of moved ones. Nothing changes if there are no live blocks.
+    pub(super) fn plan(&self, rates: &[Rate], moved_from: usize, most: usize, class_of: &mut [u8]) {
         let seen = rates.iter().filter(|rate| rate.live > 0.0);
         let highest = seen.map(|rate| rate.rate).fold(0.0, f64::max);
         if highest <= 0.0 {
@@ -63,41 +71,74 @@ impl Planner {
             let below = (highest / rate.max(1e-300)).log2() * BINS_PER_OCTAVE;
             (below.max(0.0) as usize).min(BINS_MAX - 1)
         };
-        let mut bins = vec![Bin::default(); BINS_MAX];
-        for rate in rates.iter().filter(|rate| rate.live > 0.0) {
-            let bin = &mut bins[bin_of(rate.rate)];
-            *bin = bin.and(Bin { live: rate.live, deaths: rate.live * rate.rate });
+        let binned = |rates: &[Rate]| {
+            let mut bins = vec![Bin::default(); BINS_MAX];
+            for rate in rates.iter().filter(|rate| rate.live > 0.0) {
+                let bin = &mut bins[bin_of(rate.rate)];
+                *bin = bin.and(Bin { live: rate.live, deaths: rate.live * rate.rate });
+            }
+            bins
+        };
+        let (written, moved) = rates.split_at(moved_from);
+        let (written_bins, moved_bins) = (binned(written), binned(moved));
+        let all: Vec<Bin> = written_bins.iter().zip(&moved_bins).map(|(a, b)| a.and(*b)).collect();
+        let shared = self.classes(&[&all], most);
+        let is_empty = |bins: &[Bin]| bins.iter().all(|bin| bin.live <= 0.0);
+        let apart = if most < 2 || is_empty(&written_bins) || is_empty(&moved_bins) {
+            None
+        } else {
+            Some(self.classes(&[&written_bins, &moved_bins], most))
+        };
+        let apart = apart.filter(|apart| apart.cost < shared.cost + APART);
+        let (of_written, of_moved) = match &apart {
+            Some(apart) => (&apart.class_of[0], &apart.class_of[1]),
+            None => (&shared.class_of[0], &shared.class_of[0]),
+        };
+        let (to_written, to_moved) = class_of.split_at_mut(moved_from);
+        for (class, rate) in to_written.iter_mut().zip(written) {
+            *class = of_written[bin_of(rate.rate)];
         }
-        let class_of_bin = self.classes(&bins, most);
-        for (class, rate) in class_of.iter_mut().zip(rates) {
-            *class = class_of_bin[bin_of(rate.rate)];
+        for (class, rate) in to_moved.iter_mut().zip(moved) {
+            *class = of_moved[bin_of(rate.rate)];
         }
     }
 
-    /// By bin, hottest first: its class.
-    fn classes(&self, bins: &[Bin], most: usize) -> Vec<u8> {
-        let all = bins.iter().fold(Bin::default(), |sum, &bin| sum.and(bin));
+    /// The best classes for kinds of blocks that share none, each given as bins, hottest first.
+    /// A kind has one class at least; there are as many as that, or up to `most`.
+    fn classes(&self, kinds: &[&[Bin]], most: usize) -> Plan {
+        let bins = kinds.iter().flat_map(|bins| bins.iter());
+        let all = bins.fold(Bin::default(), |sum, &bin| sum.and(bin));
         let garbage = all.live * self.garbage_share / (1.0 - self.garbage_share);
-        let mut best = vec![0; bins.len()];
-        let (mut price, moves) = self.price(&[all], garbage);
-        let mut least = moves / all.deaths;
-        for count in 2..=most {
-            let mut cut = Vec::new();
+        let (mut price, _) = self.price(&[all], garbage);
+        let mut best = Plan { class_of: Vec::new(), cost: f64::INFINITY };
+        for count in kinds.len()..=most.max(kinds.len()) {
+            let mut class_of = Vec::new();
             let mut moves = 0.0;
             for _ in 0..ROUNDS {
-                cut = self.cut(bins, count, price);
+                class_of = self.divide(kinds, count, price);
                 let mut classes = vec![Bin::default(); count];
-                for (&class, &bin) in cut.iter().zip(bins) {
-                    classes[usize::from(class)] = classes[usize::from(class)].and(bin);
+                for (class_of, bins) in class_of.iter().zip(kinds) {
+                    for (&class, &bin) in class_of.iter().zip(bins.iter()) {
+                        classes[usize::from(class)] = classes[usize::from(class)].and(bin);
+                    }
                 }
                 (price, moves) = self.price(&classes, garbage);
             }
             let cost = moves / all.deaths + EARNINGS * (count - 1) as f64;
-            if cost < least {
-                (least, best) = (cost, cut);
+            if cost < best.cost {
+                best = Plan { class_of, cost };
             }
         }
         best
+    }
+
+    /// `count` classes of least cost at this price, divided among the kinds: class by kind and bin.
+    fn divide(&self, kinds: &[&[Bin]], count: usize, price: f64) -> Vec<Vec<u8>> {
+        let cuts: Vec<Cuts> = kinds.iter().map(|bins| self.cut(bins, count, price)).collect();
+        let [first, second] = cuts.as_slice() else { return vec![cuts[0].classes(count, 0)] };
+        let cost = |of_first: usize| first.cost(of_first) + second.cost(count - of_first);
+        let of_first = (1..count).min_by(|&a, &b| cost(a).total_cmp(&cost(b))).unwrap_or(1);
+        vec![first.classes(of_first, 0), second.classes(count - of_first, of_first)]
     }
 
     /// The price at which the classes hold this much garbage, and the moves a user write then.
@@ -123,8 +164,8 @@ impl Planner {
         (price, moves.sum())
     }
 
-    /// The bins, cut into at most `count` classes of least cost at this price.
-    fn cut(&self, bins: &[Bin], count: usize, price: f64) -> Vec<u8> {
+    /// How the bins are best cut into 1 to `most` classes at this price.
+    fn cut(&self, bins: &[Bin], most: usize, price: f64) -> Cuts {
         let mut sums = vec![Bin::default()];
         for &bin in bins {
             sums.push(sums[sums.len() - 1].and(bin));
@@ -136,10 +177,9 @@ impl Planner {
         };
         let costs: Vec<Vec<f64>> =
             (0..end).map(|from| (from + 1..=end).map(|to| cost(from, to)).collect()).collect();
-        // By classes and end: least cost of what is before, and where the last class begins.
-        let mut best = vec![vec![(f64::INFINITY, 0); end + 1]; count + 1];
+        let mut best = vec![vec![(f64::INFINITY, 0); end + 1]; most + 1];
         best[0][0].0 = 0.0;
-        for classes in 1..=count {
+        for classes in 1..=most {
             for to in 1..=end {
                 for from in 0..to {
                     let cost = best[classes - 1][from].0 + costs[from][to - from - 1];
@@ -149,11 +189,34 @@ impl Planner {
                 }
             }
         }
+        Cuts { best }
+    }
+}
+
+/// Classes by kind of block and bin, and what they cost in moves a user write.
+struct Plan {
+    class_of: Vec<Vec<u8>>,
+    cost: f64,
+}
+
+/// By number of classes and end: least cost of the bins before it, and where the last class begins.
+struct Cuts {
+    best: Vec<Vec<(f64, usize)>>,
+}
+
+impl Cuts {
+    fn cost(&self, count: usize) -> f64 {
+        self.best[count].last().map_or(f64::INFINITY, |end| end.0)
+    }
+
+    /// By bin: its class, `first` being the hottest.
+    fn classes(&self, count: usize, first: usize) -> Vec<u8> {
+        let end = self.best[count].len() - 1;
         let mut cut = vec![0; end];
         let mut to = end;
         for class in (0..count).rev() {
-            let from = best[class + 1][to].1;
-            cut[from..to].fill(class as u8);
+            let from = self.best[class + 1][to].1;
+            cut[from..to].fill((first + class) as u8);
             to = from;
         }
         cut
@@ -167,8 +230,18 @@ mod tests {
     fn classes(rates: &[(f64, f64)], most: usize) -> Vec<u8> {
         let rates: Vec<Rate> = rates.iter().map(|&(live, rate)| Rate { live, rate }).collect();
         let mut classes = vec![9; rates.len()];
-        Planner::new(0.15).plan(&rates, most, &mut classes);
+        Planner::new(0.15).plan(&rates, rates.len(), most, &mut classes);
         classes
+    }
+
+    #[test]
+    fn what_was_moved_has_classes_of_its_own_if_that_costs_little() {
+        let rate = |live| Rate { live, rate: 0.001 };
+        let mut classes = [9; 3];
+        Planner::new(0.15).plan(&[rate(500.0), rate(500.0), rate(900.0)], 2, 6, &mut classes);
+        assert_eq!(classes, [0, 0, 1]);
+        Planner::new(0.15).plan(&[rate(500.0), rate(500.0), rate(900.0)], 2, 1, &mut classes);
+        assert_eq!(classes, [0, 0, 0]);
     }
 
     #[test]

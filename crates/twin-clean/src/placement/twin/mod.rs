@@ -8,8 +8,8 @@
 //! it ended. Deaths over exposure of a cell are its death rate, drawn to what rows and columns of
 //! like cells and a scale-free guess say as long as it has seen little. Four times a volume of
 //! writes the cells are sorted by rate and cut into classes of least predicted cost ([`classes`],
-//! [`model`]); a class that gains nothing is not made, so that there is one class where nothing
-//! can be told apart. An open segment of a class that has fallen silent is filled by its
+//! [`model`]), blocks that were moved apart from those that users wrote; a class that gains nothing
+//! is not made. An open segment of a class that has fallen silent is filled by its
 //! neighbour, lest its space be stranded ([`streams`]).
 //!
 //! Memory: 32 bits a block, and tables of about 200 KiB whatever the volume.
@@ -22,7 +22,7 @@ mod word;
 
 use super::Placement;
 use crate::facts::{CleanerWrite, NO_SEGMENT, Setting, UserWrite, View};
-use cells::{CELLS, Cells};
+use cells::{CELLS, Cells, MOVED_FROM};
 use classes::Planner;
 use streams::Streams;
 use word::{Clock, Word};
@@ -78,7 +78,7 @@ impl Twin {
         self.epoch_at = view.now + next.max(u64::from(view.segment_blocks));
         self.cells.end_epoch(view.now);
         let rates = self.cells.rates(self.clock.tick_writes());
-        self.planner.plan(&rates, self.open_segments, &mut self.class_of);
+        self.planner.plan(&rates, MOVED_FROM, self.open_segments, &mut self.class_of);
     }
 }
 

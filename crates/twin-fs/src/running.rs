@@ -1,0 +1,148 @@
+//! Operations under way: one future, whatever the layout, whose memory is used again.
+//!
+//! Contract: [`Execution`] runs a request on a volume. Its code is reached through a pointer made
+//! where the volume is made ([`Runners::new`], in the crate of the layout), so that this code, the
+//! largest of the project, is compiled once and not in every program that uses a volume. The
+//! future of an operation lies in a slot that the next operation takes over: an operation
+//! allocates nothing here once as many slots exist as operations were ever under way at a time.
+
+use std::cell::RefCell;
+use std::pin::Pin;
+use std::rc::Weak;
+use std::task::{Context, Poll};
+
+use twin_rt::BoxFuture;
+
+use crate::layout::Layout;
+use crate::volume::Volume;
+use crate::{Reply, Request, Result};
+
+/// Slots kept when nobody uses them; a slot takes a few kilobytes.
+const KEPT: usize = 64;
+
+/// A place for one operation.
+trait Slot {
+    /// Takes a request over. The slot must be empty.
+    fn begin(&mut self, request: Request);
+    /// Goes on with it.
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<Reply>>;
+    /// Drops what is left of it.
+    fn clear(&mut self);
+}
+
+/// A slot for the futures that `make` makes.
+struct Place<M, F> {
+    make: M,
+    future: Pin<Box<Option<F>>>,
+}
+
+impl<M: Fn(Request) -> F, F: Future<Output = Result<Reply>>> Slot for Place<M, F> {
+    fn begin(&mut self, request: Request) {
+        let future = (self.make)(request);
+        self.future.set(Some(future));
+    }
+
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<Reply>> {
+        match self.future.as_mut().as_pin_mut() {
+            Some(future) => future.poll(context),
+            None => unreachable!("a slot is polled between its begin and its clear"),
+        }
+    }
+
+    fn clear(&mut self) {
+        self.future.set(None);
+    }
+}
+
+/// The slots of a volume, and how to make more.
+pub(crate) struct Runners {
+    idle: RefCell<Vec<Box<dyn Slot>>>,
+    more: Box<dyn Fn() -> Box<dyn Slot>>,
+    close: Box<dyn Fn() -> BoxFuture<'static, Result<()>>>,
+}
+
+impl Runners {
+    /// For the volume that `volume` leads to once it is made.
+    pub(crate) fn new<L: Layout>(volume: &Weak<Volume<L>>) -> Runners {
+        let closed = Weak::clone(volume);
+        let close = move || -> BoxFuture<'static, Result<()>> {
+            let volume = closed.upgrade();
+            Box::pin(async move {
+                match volume {
+                    Some(volume) => volume.close_whole().await,
+                    None => unreachable!("whoever closes a volume holds it"),
+                }
+            })
+        };
+        let volume = Weak::clone(volume);
+        let more = move || -> Box<dyn Slot> {
+            let volume = Weak::clone(&volume);
+            let make = move |request| {
+                let volume = volume.upgrade();
+                async move {
+                    match volume {
+                        Some(volume) => volume.whole(request).await,
+                        None => unreachable!("whoever began this holds the volume"),
+                    }
+                }
+            };
+            Box::new(Place { make, future: Box::pin(None) })
+        };
+        Runners { idle: RefCell::default(), more: Box::new(more), close: Box::new(close) }
+    }
+
+    /// Closes the volume.
+    pub(crate) fn close(&self) -> BoxFuture<'static, Result<()>> {
+        (self.close)()
+    }
+
+    fn take(&self, request: Request) -> Box<dyn Slot> {
+        let idle = self.idle.borrow_mut().pop();
+        let mut slot = idle.unwrap_or_else(|| (self.more)());
+        slot.begin(request);
+        slot
+    }
+
+    fn give_back(&self, mut slot: Box<dyn Slot>) {
+        slot.clear();
+        let mut idle = self.idle.borrow_mut();
+        if idle.len() < KEPT {
+            idle.push(slot);
+        }
+    }
+}
+
+/// A request being executed. Nothing happens before the first poll.
+pub(crate) struct Execution<'a> {
+    runners: &'a Runners,
+    request: Option<Request>,
+    slot: Option<Box<dyn Slot>>,
+}
+
+impl<'a> Execution<'a> {
+    pub(crate) fn new(runners: &'a Runners, request: Request) -> Execution<'a> {
+        Execution { runners, request: Some(request), slot: None }
+    }
+}
+
+impl Future for Execution<'_> {
+    type Output = Result<Reply>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<Reply>> {
+        if let Some(request) = self.request.take() {
+            self.slot = Some(self.runners.take(request));
+        }
+        match &mut self.slot {
+            Some(slot) => slot.poll(context),
+            None => unreachable!("polled after it was ready"),
+        }
+    }
+}
+
+impl Drop for Execution<'_> {
+    fn drop(&mut self) {
+        if let Some(slot) = self.slot.take() {
+            self.runners.give_back(slot);
+        }
+    }
+}

@@ -1,0 +1,308 @@
+//! The server: requests one after the other, and the cleaner in between.
+
+use twin_clean::facts::Setting;
+use twin_clean::victim::{Candidates, VictimPolicy};
+use twin_clean::when::{Answer, Moment, WhenPolicy};
+use twin_disk::IoKind;
+use twin_sim::model;
+use twin_trace::nfs::{Kind, NfsOp, Stream};
+
+use super::cache::Cache;
+use super::device::{Device, Who};
+use super::log::{Head, INODE, Log, Piece, SECTOR, SEGMENT_SECTORS, SUMMARY_SECTORS};
+use super::{
+    BLOCK_SECTORS, Cleaning, DIRECTORY_SECTORS, INODE_SECTORS, Outcome, Study, WORTH, WriteModel,
+    data_piece,
+};
+
+const CACHE_BYTES: u64 = 10 << 20;
+const DRIVE: &str = "DSP 3105";
+/// Clean segments that are kept for the cleaner; below, it cleans on demand.
+const RESERVE: u32 = 2;
+/// What cleaning a segment is thought to take: the paper's worst case, a read and a write.
+const STEP_NS: u64 = 1_250_000_000;
+const SECOND: u64 = 1_000_000_000;
+
+/// A victim that has been read and not written yet.
+struct Pending {
+    segment: u32,
+    read_at: u64,
+}
+
+pub(super) struct Server {
+    pub(super) log: Log,
+    cache: Cache,
+    device: Device,
+    model: WriteModel,
+    victims: Box<dyn VictimPolicy>,
+    when: Option<Box<dyn WhenPolicy>>,
+    pending: Option<Pending>,
+    /// Nothing was worth cleaning when it was last looked at, and nothing has been written since.
+    is_clean: bool,
+    /// When users' last request to the disk was done.
+    user_free_at: u64,
+    /// Written by users since the last moment of cleaning.
+    written: u64,
+    /// First sector of what is not on disk yet, if the model buffers.
+    buffered_from: u32,
+    outcome: Outcome,
+    /// There is no clean segment, and cleaning gave none.
+    is_full: bool,
+}
+
+impl Server {
+    pub(super) fn new(study: &Study, segments: u32) -> Result<Server, String> {
+        let entry = model::registry().iter().find(|entry| entry.about.contains(DRIVE));
+        let entry = entry.ok_or("the drive of the study is not there")?;
+        let bytes = u64::from(segments) * u64::from(SEGMENT_SECTORS) * SECTOR;
+        let setting = Setting {
+            blocks: segments * SEGMENT_SECTORS,
+            segment_blocks: SEGMENT_SECTORS,
+            garbage_share: 1.0 - study.totals.utilization,
+            open_segments: 2,
+            seed: study.seed,
+        };
+        let when = match study.cleaning {
+            Cleaning::When(entry) => Some(entry.make()),
+            Cleaning::Never => None,
+        };
+        // Without a cleaner: room for all that is written, inodes and directories included.
+        let room = match study.cleaning {
+            Cleaning::When(_) => 0,
+            Cleaning::Never => {
+                let totals = &study.totals;
+                let writes = totals.data_writes + totals.directory_changes + totals.inode_updates;
+                (writes * 20 / u64::from(SEGMENT_SECTORS)) as u32
+            }
+        };
+        Ok(Server {
+            log: Log::new(segments + room),
+            cache: Cache::new(CACHE_BYTES),
+            device: Device::new(entry, bytes)?,
+            model: study.model,
+            victims: study.victim.make(&setting),
+            when,
+            pending: None,
+            is_clean: false,
+            user_free_at: 0,
+            written: 0,
+            buffered_from: 0,
+            outcome: Outcome { disk_bytes: bytes, ..Outcome::default() },
+            is_full: false,
+        })
+    }
+
+    pub(super) fn run(mut self, stream: Stream) -> Result<Outcome, String> {
+        for op in stream {
+            self.clean_until(op.at);
+            self.serve(&op);
+            if self.is_full {
+                return Err("the log is full, and cleaning gains nothing".into());
+            }
+        }
+        let queue = self.device.queue;
+        let mut outcome = self.outcome;
+        (outcome.arrivals, outcome.empty) = (queue.arrivals, queue.empty);
+        outcome.cleaner_met = queue.cleaner_met;
+        outcome.waits_ns.sort_unstable();
+        let sectors = outcome.disk_bytes / SECTOR;
+        outcome.utilization = self.log.live_sectors() as f64 / sectors as f64;
+        Ok(outcome)
+    }
+
+    fn serve(&mut self, op: &NfsOp) {
+        let now = op.at;
+        match op.kind {
+            Kind::GetAttr(node) => self.read(now, node, INODE, INODE_SECTORS),
+            Kind::ReadDir(node) => self.read(now, node, 0, DIRECTORY_SECTORS),
+            Kind::Read(node, block) => self.read(now, node, block, BLOCK_SECTORS),
+            Kind::Write(node, block) => self.write(now, &[data_piece(node, block), inode(node)]),
+            Kind::SetAttr(node) => self.write(now, &[inode(node)]),
+            Kind::Truncate(node) => {
+                self.log.cut(node, false);
+                self.write(now, &[inode(node)]);
+            }
+            Kind::Create { dir, node } => self.write(now, &[directory(dir), inode(node)]),
+            Kind::Remove { dir, node } => {
+                self.log.cut(node, true);
+                self.write(now, &[directory(dir)]);
+            }
+            Kind::Rename(dir) => self.write(now, &[directory(dir)]),
+        }
+    }
+
+    /// A user's request to the disk, for what lies at this sector of a segment.
+    fn ask(&mut self, now: u64, kind: IoKind, segment: u32, sector: u32, sectors: u32) {
+        let idle = now.saturating_sub(self.user_free_at);
+        for (count, seconds) in self.outcome.idle.iter_mut().zip([1, 2, 4]) {
+            *count += u64::from(idle >= seconds * SECOND);
+        }
+        if let Some(when) = &mut self.when
+            && idle > 0
+        {
+            when.idle_ended(idle);
+        }
+        let at = (u64::from(segment) * u64::from(SEGMENT_SECTORS) + u64::from(sector)) * SECTOR;
+        let bytes = u64::from(sectors) * SECTOR;
+        let done = self.device.ask(now, kind, at % self.outcome.disk_bytes, bytes, Who::User);
+        self.user_free_at = done;
+        self.outcome.waits_ns.push(u32::try_from(done - now).unwrap_or(u32::MAX));
+    }
+
+    fn read(&mut self, now: u64, node: u32, block: u32, sectors: u32) {
+        let is_there = self.cache.touch((node, block), u64::from(sectors) * SECTOR);
+        let Some(segment) = self.log.find(node, block).filter(|_| !is_there) else { return };
+        // Somewhere in its segment: files lie in order, so where does not matter much.
+        let sector =
+            (block.wrapping_mul(BLOCK_SECTORS)).wrapping_add(node) % (SEGMENT_SECTORS - 16);
+        self.ask(now, IoKind::Read, segment, sector, sectors);
+        self.outcome.read_bytes += u64::from(sectors) * SECTOR;
+    }
+
+    fn write(&mut self, now: u64, pieces: &[Piece]) {
+        if self.is_full {
+            return;
+        }
+        let sectors: u32 = pieces.iter().map(|piece| piece.sectors).sum();
+        for piece in pieces {
+            self.cache.touch((piece.node, piece.block), u64::from(piece.sectors) * SECTOR);
+        }
+        if self.log.room(Head::User) < sectors + SUMMARY_SECTORS {
+            if self.model == WriteModel::Async {
+                self.flush(now);
+            }
+            self.next_segment(now);
+            if self.is_full {
+                return;
+            }
+        }
+        let (segment, from) = self.log.position(Head::User);
+        if self.model == WriteModel::Sync || from == 0 {
+            self.log.pad(Head::User, SUMMARY_SECTORS);
+        }
+        for &piece in pieces {
+            let at = self.log.now;
+            self.log.append(Head::User, piece, at);
+            self.log.now += u64::from(piece.sectors);
+        }
+        self.written += u64::from(sectors) * SECTOR;
+        self.outcome.user_bytes += u64::from(sectors) * SECTOR;
+        self.is_clean = false;
+        if self.model == WriteModel::Sync {
+            self.ask(now, IoKind::Write, segment, from, sectors + SUMMARY_SECTORS);
+        }
+    }
+
+    /// Writes what the model holds back.
+    fn flush(&mut self, now: u64) {
+        let (segment, to) = self.log.position(Head::User);
+        let from = std::mem::take(&mut self.buffered_from);
+        if to > from {
+            self.ask(now, IoKind::Write, segment, from, to - from);
+        }
+    }
+
+    /// Goes on in a clean segment; cleans on demand if there are too few.
+    fn next_segment(&mut self, now: u64) {
+        if self.when.is_some() && self.log.clean_segments() <= RESERVE {
+            self.log.free_empty();
+            self.finish(now);
+            // A log without room would be cleaned for ever: each segment once at most.
+            let mut tries = self.log.segments.len();
+            while self.log.clean_segments() <= RESERVE + 1 && tries > 0 {
+                tries -= 1;
+                if !self.begin(now, 0.0) {
+                    break;
+                }
+                self.finish(now);
+                self.outcome.on_demand += 1;
+            }
+        }
+        self.is_full = !self.log.advance(Head::User);
+    }
+
+    /// The cleaner works until a user's request comes at `until`.
+    fn clean_until(&mut self, until: u64) {
+        let Some(mut when) = self.when.take() else { return };
+        let mut now = self.user_free_at.max(self.device.free_at());
+        while now < until && (!self.is_clean || self.pending.is_some()) {
+            let moment = Moment {
+                now_ns: now,
+                idle_since_ns: Some(self.user_free_at),
+                clean_segments: self.log.clean_segments(),
+                segments: self.log.segments.len() as u32,
+                reserve_segments: RESERVE,
+                step_ns: STEP_NS,
+            };
+            match when.ask(&moment) {
+                Answer::Wait => break,
+                Answer::At(at) => now = at.max(now + 1),
+                Answer::Now => {
+                    if self.pending.is_some() {
+                        self.finish(now);
+                        self.outcome.background += 1;
+                    } else {
+                        // A moment at which it could be cleaned ends what accumulated.
+                        self.outcome.accumulated.push(std::mem::take(&mut self.written));
+                        self.log.free_empty();
+                        self.is_clean = !self.begin(now, WORTH);
+                    }
+                    now = self.device.free_at().max(now);
+                }
+            }
+        }
+        self.when = Some(when);
+    }
+
+    /// Reads a victim with at least this share of garbage; false if there is none.
+    fn begin(&mut self, now: u64, worth: f64) -> bool {
+        let candidates = Candidates { view: self.log.view(), min_garbage_share: worth };
+        let Some(segment) = self.victims.choose(&candidates) else { return false };
+        let live = self.log.segments[segment as usize].live_blocks;
+        let at = u64::from(segment) * u64::from(SEGMENT_SECTORS) * SECTOR;
+        let bytes = u64::from(live.max(1)) * SECTOR;
+        // Live blocks lie in order, with gaps that are read over: at most the whole segment.
+        let bytes = (bytes * 2).min(u64::from(SEGMENT_SECTORS) * SECTOR);
+        let at = at % self.outcome.disk_bytes;
+        let read_at = self.device.ask(now, IoKind::Read, at, bytes, Who::Cleaner);
+        self.pending = Some(Pending { segment, read_at });
+        true
+    }
+
+    /// Writes what is live of the victim that was read.
+    fn finish(&mut self, now: u64) {
+        let Some(Pending { segment, read_at }) = self.pending.take() else { return };
+        let youngest_at = self.log.segments[segment as usize].youngest_at;
+        let mut now = now.max(read_at);
+        let mut live = self.log.live(segment).into_iter().peekable();
+        while live.peek().is_some() {
+            let least = SUMMARY_SECTORS + BLOCK_SECTORS;
+            if self.log.room(Head::Cleaner) < least && !self.log.advance(Head::Cleaner) {
+                break;
+            }
+            let (to, from) = self.log.position(Head::Cleaner);
+            self.log.pad(Head::Cleaner, SUMMARY_SECTORS);
+            let room = |log: &Log, piece: &Piece| log.room(Head::Cleaner) >= piece.sectors;
+            while let Some(piece) = live.next_if(|piece| room(&self.log, piece)) {
+                self.log.append(Head::Cleaner, piece, youngest_at);
+                self.outcome.moved_bytes += u64::from(piece.sectors) * SECTOR;
+            }
+            let (_, end) = self.log.position(Head::Cleaner);
+            let at = (u64::from(to) * u64::from(SEGMENT_SECTORS) + u64::from(from)) * SECTOR;
+            let bytes = u64::from(end - from) * SECTOR;
+            let at = at % self.outcome.disk_bytes;
+            now = self.device.ask(now, IoKind::Write, at, bytes, Who::Cleaner);
+        }
+        if self.log.segments[segment as usize].live_blocks == 0 {
+            self.log.free(segment);
+        }
+    }
+}
+
+fn inode(node: u32) -> Piece {
+    Piece { node, block: INODE, sectors: INODE_SECTORS }
+}
+
+fn directory(node: u32) -> Piece {
+    Piece { node, block: 0, sectors: DIRECTORY_SECTORS }
+}

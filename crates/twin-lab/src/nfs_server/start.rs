@@ -1,0 +1,113 @@
+//! The log as it is before the first request (Heuristic Cleaning, section 4).
+//!
+//! Files are grouped by the octave of their blocks. A pass over the requests, with nothing else
+//! simulated, tells how many segments a file of each group gets written to; each file that is there
+//! at the start is spread evenly over as many segments, in each of them contiguous.
+
+use twin_trace::nfs::{Kind, Stream};
+
+use super::log::{Head, INODE, Log, Piece, SEGMENT_SECTORS};
+use super::{DIRECTORY_SECTORS, INODE_SECTORS, data_piece};
+
+const GROUPS: usize = 32;
+
+/// Mean number of segments by octave of blocks.
+pub(super) type Spans = [f64; GROUPS];
+
+fn group(blocks: u32) -> usize {
+    blocks.max(1).ilog2() as usize
+}
+
+/// What the requests say of interleaving: how many segments' worth of other writes lie between the
+/// first and the last block of a file that is written in one go.
+pub(super) fn spans(requests: Stream) -> Spans {
+    let mut written = 0u64;
+    // By node: when it was begun, blocks since, segments met.
+    let mut open: std::collections::BTreeMap<u32, (u32, u64, u32)> = Default::default();
+    let (mut sums, mut counts) = ([0.0; GROUPS], [0.0; GROUPS]);
+    let mut close = |(blocks, _, segments): (u32, u64, u32)| {
+        sums[group(blocks)] += f64::from(segments);
+        counts[group(blocks)] += 1.0;
+    };
+    for op in requests {
+        match op.kind {
+            Kind::Write(node, _) => {
+                let segment = written / u64::from(SEGMENT_SECTORS);
+                written += 16;
+                let file = open.entry(node).or_insert((0, u64::MAX, 0));
+                file.0 += 1;
+                file.2 += u32::from(file.1 != segment);
+                file.1 = segment;
+            }
+            Kind::Truncate(node) | Kind::Remove { node, .. } => {
+                open.remove(&node).into_iter().for_each(&mut close);
+            }
+            Kind::SetAttr(_) => written += u64::from(INODE_SECTORS),
+            Kind::Create { .. } | Kind::Rename(_) => written += u64::from(DIRECTORY_SECTORS),
+            Kind::GetAttr(_) | Kind::ReadDir(_) | Kind::Read(..) => {}
+        }
+    }
+    open.into_values().for_each(&mut close);
+    std::array::from_fn(|at| if counts[at] > 0.0 { sums[at] / counts[at] } else { 1.0 })
+}
+
+/// Lays the files of a stream out in `segments` segments, about equally full.
+///
+/// Returns false if they do not fit.
+pub(super) fn lay_out(log: &mut Log, stream: &Stream, spans: &Spans, segments: u32) -> bool {
+    let mut bins: Vec<Vec<Piece>> = vec![Vec::new(); segments as usize];
+    let mut at = 0usize;
+    for (node, blocks) in (0u32..).zip(stream.sizes()) {
+        let Some(blocks) = *blocks else { continue };
+        if node < stream.directories() {
+            bins[at % segments as usize].push(Piece { node, block: 0, sectors: DIRECTORY_SECTORS });
+        }
+        let blocks = if node < stream.directories() { 0 } else { blocks };
+        bins[at % segments as usize].push(Piece { node, block: INODE, sectors: INODE_SECTORS });
+        let span = (spans[group(blocks)].round() as u32).clamp(1, segments);
+        let each = blocks.div_ceil(span).max(1);
+        for block in 0..blocks {
+            bins[(at + (block / each) as usize) % segments as usize].push(data_piece(node, block));
+        }
+        at += span as usize;
+    }
+    even_out(&mut bins);
+    for bin in bins {
+        if !log.advance(Head::User) {
+            return false;
+        }
+        for piece in bin {
+            if log.room(Head::User) < piece.sectors {
+                return false;
+            }
+            log.append(Head::User, piece, 0);
+        }
+    }
+    log.advance(Head::User)
+}
+
+/// Moves pieces from bins that are too full to their neighbours.
+fn even_out(bins: &mut [Vec<Piece>]) {
+    let size = |bin: &[Piece]| bin.iter().map(|piece| u64::from(piece.sectors)).sum::<u64>();
+    let all: u64 = bins.iter().map(|bin| size(bin)).sum();
+    let most = (all / bins.len().max(1) as u64 + 40).min(u64::from(SEGMENT_SECTORS));
+    let mut rest: Vec<Piece> = Vec::new();
+    for _ in 0..2 {
+        for bin in bins.iter_mut() {
+            let mut full = size(bin);
+            while full > most {
+                let Some(piece) = bin.pop() else { break };
+                full -= u64::from(piece.sectors);
+                rest.push(piece);
+            }
+            while let Some(piece) = rest.pop_if(|piece| full + u64::from(piece.sectors) <= most) {
+                full += u64::from(piece.sectors);
+                bin.push(piece);
+            }
+        }
+    }
+    // Nothing is lost: what found no place goes where it does not fit, and that is noticed.
+    if let Some(bin) = bins.last_mut() {
+        bin.append(&mut rest);
+    }
+}

@@ -1,0 +1,53 @@
+//! The study on small servers.
+
+use twin_clean::{victim, when};
+use twin_trace::nfs::{SERVERS, server};
+
+use super::*;
+
+/// How much of each server.
+const PART: f64 = 0.2;
+
+fn study(name: &str, model: WriteModel, policy: &str) -> Outcome {
+    let totals = server(name).unwrap().scaled(PART);
+    let cleaning = when::by_name(policy).map_or(Cleaning::Never, Cleaning::When);
+    let victim = victim::by_name("greedy").unwrap();
+    Study { totals, model, cleaning, victim, seed: 1 }.run().unwrap()
+}
+
+#[test]
+fn idle_cleaning_leaves_less_to_be_done_on_demand_than_none() {
+    let idle = study("maytag", WriteModel::Async, "idle");
+    let demand = study("maytag", WriteModel::Async, "on-demand");
+    assert!(demand.on_demand > 0 && demand.background == 0, "{demand:?}");
+    assert!(idle.on_demand * 10 <= demand.on_demand, "{} {}", idle.on_demand, demand.on_demand);
+    assert!(idle.background > 0);
+}
+
+#[test]
+fn synchronous_writes_ask_the_disk_more_often() {
+    for server in &SERVERS {
+        let sync = study(server.name, WriteModel::Sync, "idle");
+        let buffered = study(server.name, WriteModel::Async, "idle");
+        // Each change is a write of its own, in place of a few that fill segments.
+        let totals = server.scaled(PART);
+        let changes = totals.data_writes + totals.directory_changes + totals.inode_updates;
+        let more = sync.arrivals as f64 - buffered.arrivals as f64;
+        assert!(more > 0.9 * changes as f64, "{}: {more} of {changes}", server.name);
+        assert!(sync.user_bytes == buffered.user_bytes);
+        assert!((0.8..0.95).contains(&sync.utilization), "{}", sync.utilization);
+    }
+}
+
+#[test]
+fn a_server_without_a_cleaner_moves_nothing() {
+    let never = study("cellar", WriteModel::Async, "never");
+    assert_eq!((never.moved_bytes, never.cleaner_met, never.on_demand), (0, 0, 0));
+    assert!(never.wait(0.99) >= never.wait(0.5));
+}
+
+#[test]
+fn the_same_seed_gives_the_same_outcome() {
+    let run = || study("cellar", WriteModel::Sync, "adaptive");
+    assert_eq!(run(), run());
+}

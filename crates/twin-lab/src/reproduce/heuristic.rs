@@ -1,0 +1,129 @@
+//! The claims of Heuristic Cleaning 1995, on requests fitted to the totals of its traces.
+//!
+//! The traces are not to be had, so every check says "-like": what is measured is a server under a
+//! stream with the published totals and an assumed structure ([`twin_trace::nfs`]).
+
+use twin_clean::{victim, when};
+use twin_trace::nfs::SERVERS;
+
+use super::{Check, Claim, Expect, Results};
+use crate::nfs_server::{Cleaning, Outcome, Study, WriteModel};
+
+/// The claim; its checks are those of sections 5.1 to 5.3, and what our own policies make of it.
+pub(super) const CLAIM: Claim = Claim {
+    id: "heuristic-cleaning",
+    source: "HC 5",
+    says: "cleaning after two idle seconds is done in the background (requests fitted to the \
+           published totals of Attic, Cellar and Maytag)",
+    needs: Vec::new,
+    judge,
+};
+
+/// Table 3: requests of the cleaner in the queue when a user's came, by server, sync and async.
+const INTERFERENCE: [[f64; 2]; 3] = [[0.069, 0.067], [0.057, 0.072], [0.039, 0.022]];
+const MODELS: [(WriteModel, &str); 2] =
+    [(WriteModel::Sync, "NFS-sync"), (WriteModel::Async, "NFS-async")];
+const SESSIONS: &str = "the pauses of the traces are not published: the stream's sessions have short \
+                        pauses that the traces had not";
+const NO_RUN: &str = "the study failed: its log was too full";
+
+/// The policies of the paper (two idle seconds; it does not say which victims: the emptiest), ours,
+/// and none. The registries have ours first among victims, the paper's first among moments.
+#[derive(Clone, Copy)]
+enum Policies {
+    Paper,
+    Ours,
+    Never,
+}
+
+fn run(at: usize, model: WriteModel, policies: Policies) -> Option<Outcome> {
+    let (when, victim) = match policies {
+        Policies::Paper => (when::registry().first(), victim::registry().get(1)),
+        Policies::Ours => (when::registry().get(1), victim::registry().first()),
+        Policies::Never => (None, victim::registry().get(1)),
+    };
+    let cleaning = when.map_or(Cleaning::Never, Cleaning::When);
+    Study { totals: SERVERS[at], model, cleaning, victim: victim?, seed: 1 }.run().ok()
+}
+
+fn judge(_: &Results) -> Vec<Check> {
+    let all: Vec<(usize, usize, Policies)> = (0..SERVERS.len())
+        .flat_map(|server| {
+            let paper = (0..2).map(move |model| (server, model, Policies::Paper));
+            paper.chain([(server, 1, Policies::Ours), (server, 1, Policies::Never)])
+        })
+        .collect();
+    let found =
+        in_parallel(&all, |&(server, model, policies)| run(server, MODELS[model].0, policies));
+    let mut checks = Vec::new();
+    for (server, outcomes) in found.chunks(4).enumerate() {
+        let name = SERVERS[server].name;
+        let [Some(sync), Some(buffered), Some(ours), Some(never)] = outcomes else {
+            checks.push(Check::new(name, Expect::AtLeast(1.0), f64::NAN).because(NO_RUN));
+            continue;
+        };
+        for (model, outcome) in [sync, buffered].into_iter().enumerate() {
+            checks.extend(of_paper(server, model, outcome));
+        }
+        let check =
+            |what: &str, expect, ours| Check::new(format!("{name}-like, {what}"), expect, ours);
+        checks.push(check(
+            "ours (adaptive, twin): share cleaned in the background",
+            Expect::AtLeast(0.99),
+            ours.background_share(),
+        ));
+        checks.push(check(
+            "ours: 99th percentile of waits over that without a cleaner",
+            Expect::AtMost(1.10),
+            ours.wait(0.99) / never.wait(0.99),
+        ));
+    }
+    checks
+}
+
+/// What the paper says of a server under a write model.
+fn of_paper(server: usize, model: usize, outcome: &Outcome) -> Vec<Check> {
+    let name = SERVERS[server].name;
+    let check = |what: &str, expect, ours| {
+        Check::new(format!("{name}-like, {}: {what}", MODELS[model].1), expect, ours)
+    };
+    let is_sync = model == 0;
+    let predicts = if is_sync { Expect::AtLeast(0.86) } else { Expect::AtLeast(0.95) };
+    let background = if name == SERVERS[2].name { 0.967 } else { 1.0 };
+    vec![
+        check("idle 2 s goes on past 4 s", predicts, outcome.predicts()).because(SESSIONS),
+        check(
+            "share cleaned in the background",
+            Expect::AtLeast(background),
+            outcome.background_share(),
+        ),
+        check("written between cleanings below 1 MB", Expect::AtLeast(0.96), below(outcome, 1)),
+        check("written between cleanings below 4 MB", Expect::AtLeast(0.99), below(outcome, 4)),
+        check(
+            "most written between cleanings, of the disk",
+            Expect::AtMost(if is_sync { 0.053 } else { 0.045 }),
+            outcome.accumulated_most(),
+        ),
+        check("requests that find an empty queue", Expect::AtLeast(0.7), outcome.empty_share()),
+        check(
+            "cleaner's requests that a user's finds queued",
+            Expect::AtMost(INTERFERENCE[server][model]),
+            outcome.interference(),
+        ),
+    ]
+}
+
+fn below(outcome: &Outcome, megabytes: u64) -> f64 {
+    outcome.accumulated_below(megabytes << 20)
+}
+
+/// The results of `run`, in order, two at a time.
+fn in_parallel<T: Sync, R: Send>(all: &[T], run: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    let (even, odd) = std::thread::scope(|scope| {
+        let odd = scope.spawn(|| all.iter().skip(1).step_by(2).map(&run).collect::<Vec<R>>());
+        let even: Vec<R> = all.iter().step_by(2).map(&run).collect();
+        (even, odd.join().unwrap_or_default())
+    });
+    let mut odd = odd.into_iter();
+    even.into_iter().flat_map(|result| std::iter::once(result).chain(odd.next())).collect()
+}

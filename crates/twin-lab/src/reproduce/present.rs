@@ -1,0 +1,249 @@
+//! The present: the old conclusions, asked again of today's devices and of real mounts.
+//!
+//! Contract: a `Conclusion` is a sentence of the papers as a ratio of LFS to FFS with a bound. It
+//! is judged on the papers' machine, on a modelled disk and a modelled SSD of today, and, where the
+//! rows of a `twinfs bench` are given, on mounts of both layouts.
+
+use std::fmt::Write as _;
+
+use super::html::escape;
+use super::runs::{TODAY, TODAY_KB, rate, today, today_tpcb, tpcb};
+use super::svg::{COLOURS, Chart, Line, lines};
+use super::{Results, figure};
+
+/// What a ratio of LFS to FFS must be for a conclusion to hold.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Bound {
+    AtLeast(f64),
+    AtMost(f64),
+    Near(f64, f64),
+}
+
+impl Bound {
+    fn holds(self, ratio: f64) -> bool {
+        match self {
+            Bound::AtLeast(low) => ratio >= low,
+            Bound::AtMost(high) => ratio <= high,
+            Bound::Near(low, high) => (low..=high).contains(&ratio),
+        }
+    }
+}
+
+impl std::fmt::Display for Bound {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Bound::AtLeast(low) => write!(f, "at least {low}"),
+            Bound::AtMost(high) => write!(f, "at most {high}"),
+            Bound::Near(low, high) => write!(f, "{low} to {high}"),
+        }
+    }
+}
+
+/// What is compared.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Measure {
+    /// A phase of the sweep for a size in KB.
+    Size(&'static str, u64),
+    /// TPC-B.
+    Tpcb,
+}
+
+/// A conclusion of 1994 and 1995.
+struct Conclusion {
+    says: &'static str,
+    measure: Measure,
+    bound: Bound,
+}
+
+const CONCLUSIONS: &[Conclusion] = &[
+    Conclusion {
+        says: "LFS creates small files several times as fast (1 KB)",
+        measure: Measure::Size("create", 1),
+        bound: Bound::AtLeast(2.0),
+    },
+    Conclusion {
+        says: "for large files creating is alike (4 MB)",
+        measure: Measure::Size("create", 4096),
+        bound: Bound::Near(0.8, 1.25),
+    },
+    Conclusion {
+        says: "small files are read alike (4 KB)",
+        measure: Measure::Size("read", 4),
+        bound: Bound::Near(0.8, 1.25),
+    },
+    Conclusion {
+        says: "large files are read alike (4 MB)",
+        measure: Measure::Size("read", 4096),
+        bound: Bound::Near(0.8, 1.25),
+    },
+    Conclusion {
+        says: "LFS overwrites small files faster (4 KB)",
+        measure: Measure::Size("overwrite", 4),
+        bound: Bound::AtLeast(1.1),
+    },
+    Conclusion {
+        says: "FFS overwrites large files at least as fast (4 MB)",
+        measure: Measure::Size("overwrite", 4096),
+        bound: Bound::AtMost(1.0),
+    },
+    Conclusion {
+        says: "LFS is ahead where each small change is made durable (4 KB, fsync)",
+        measure: Measure::Size("overwrite_fsync", 4),
+        bound: Bound::AtLeast(1.1),
+    },
+    Conclusion {
+        says: "LFS deletes small files several times as fast (1 KB)",
+        measure: Measure::Size("delete", 1),
+        bound: Bound::AtLeast(2.0),
+    },
+    Conclusion {
+        says: "without a cleaner LFS is half as fast again at TPC-B",
+        measure: Measure::Tpcb,
+        bound: Bound::AtLeast(1.2),
+    },
+];
+
+/// The ratio on the papers' machine, and on today's disk and SSD.
+fn ratios(r: &Results, measure: Measure) -> [f64; 3] {
+    let then = match measure {
+        Measure::Size(phase, kb) => rate(r, "bsd-lfs", kb, phase) / rate(r, "ffs-m8r0", kb, phase),
+        Measure::Tpcb => r.rate(&tpcb("bsd-lfs"), "tx") / r.rate(&tpcb("ffs-m8r2"), "tx"),
+    };
+    let of = |i: usize| match measure {
+        Measure::Size(phase, kb) => r.rate(&today(TODAY[i].1, kb), phase),
+        Measure::Tpcb => r.rate(&today_tpcb(TODAY[i].1), "tx"),
+    };
+    [then, of(0) / of(1), of(2) / of(3)]
+}
+
+/// The conclusions for the terminal.
+pub fn text(r: &Results) -> String {
+    let mut out = String::from(
+        "the old conclusions on today's devices (LFS over FFS: then; disk of 7200 rpm; SATA SSD)\n",
+    );
+    for c in CONCLUSIONS {
+        let [then, disk, ssd] = ratios(r, c.measure);
+        let mark = |ratio: f64| if c.bound.holds(ratio) { "holds" } else { "no longer" };
+        let _ = writeln!(
+            out,
+            "    {:<68} {:>5};  {:>5} {:<9};  {:>5} {}",
+            c.says,
+            figure(then),
+            figure(disk),
+            mark(disk),
+            figure(ssd),
+            mark(ssd)
+        );
+    }
+    out
+}
+
+/// The section of the page: charts of today's sweep, then the conclusions.
+pub(super) fn section(r: &Results) -> String {
+    let mut out = String::from(
+        "<p>The same files on a modelled disk of 7200 rpm and a modelled SATA SSD: our LFS and our \
+         FFS with a journal, both as they are mounted today.</p><div class=\"grid2\">",
+    );
+    let charts = [
+        ("create", "Create, today"),
+        ("read", "Read, today"),
+        ("overwrite", "Overwrite, today"),
+        ("overwrite_fsync", "Overwrite with fsync, today"),
+    ];
+    for (phase, title) in charts {
+        let line = |(i, (name, config, _)): (usize, &(&str, &str, &str))| Line {
+            name: name.to_string(),
+            colour: COLOURS[i],
+            paper: false,
+            points: TODAY_KB
+                .iter()
+                .map(|&kb| (kb as f64, r.rate(&today(config, kb), phase)))
+                .collect(),
+        };
+        let all: Vec<Line> = TODAY.iter().enumerate().map(line).collect();
+        out += &lines(&Chart { title, y_label: "MB/s", log_y: true }, &all, "file size", true);
+    }
+    out += "</div><h3>Which of the old conclusions still hold</h3><table><tr>\
+            <th class=\"l\">LFS over FFS</th><th>holds if</th><th>the papers' machine</th>\
+            <th>today's disk</th><th>today's SSD</th></tr>";
+    for c in CONCLUSIONS {
+        out += &format!("<tr><td class=\"l\">{}</td><td>{}</td>", escape(c.says), c.bound);
+        ratios(r, c.measure).iter().for_each(|&ratio| out += &verdict(c.bound, ratio));
+        out += "</tr>";
+    }
+    out + "</table>"
+}
+
+fn verdict(bound: Bound, ratio: f64) -> String {
+    match bound.holds(ratio) {
+        _ if !ratio.is_finite() => "<td></td>".into(),
+        true => format!("<td class=\"yes\">{}</td>", figure(ratio)),
+        false => format!("<td class=\"no\">{}</td>", figure(ratio)),
+    }
+}
+
+/// What a path of a target is called on the page: its last part.
+fn short(target: &str) -> &str {
+    target.rsplit('/').find(|part| !part.is_empty()).unwrap_or(target)
+}
+
+/// Real directories, from `twinfs bench --json`. Where one target's name has `lfs` in it and
+/// another's `ffs`, the ratio of the two stands beside them.
+pub(super) fn measured(rows: &serde_json::Value) -> String {
+    let rows = rows.as_array().map(Vec::as_slice).unwrap_or_default();
+    let targets = |row: &serde_json::Value| row["targets"].as_array().cloned().unwrap_or_default();
+    let Some(first) = rows.first() else { return String::new() };
+    let names: Vec<String> = targets(first)
+        .iter()
+        .map(|t| short(t["target"].as_str().unwrap_or_default()).to_string())
+        .collect();
+    let place = |what: &str| names.iter().position(|name| name.contains(what));
+    let both = place("lfs").zip(place("ffs"));
+    let mut out = String::from(
+        "<h3>On real mounts</h3><p>Measured by <code>twinfs bench</code> on real file systems, the \
+         targets taking turns; medians.</p><table><tr>\
+         <th class=\"l\">benchmark</th><th class=\"l\">phase</th><th>in</th>",
+    );
+    names.iter().for_each(|name| out += &format!("<th>{}</th>", escape(name)));
+    out += if both.is_some() { "<th>LFS over FFS</th></tr>" } else { "</tr>" };
+    for row in rows {
+        let text = |key: &str| escape(row[key].as_str().unwrap_or_default());
+        let (bench, phase, unit) = (text("bench"), text("phase"), text("unit"));
+        out +=
+            &format!("<tr><td class=\"l\">{bench}</td><td class=\"l\">{phase}</td><td>{unit}</td>");
+        let rates: Vec<f64> =
+            targets(row).iter().map(|t| t["median"].as_f64().unwrap_or(f64::NAN)).collect();
+        rates.iter().for_each(|rate| out += &format!("<td>{}</td>", figure(*rate)));
+        if let Some((lfs, ffs)) = both {
+            let rate = |at: usize| rates.get(at).copied().unwrap_or(f64::NAN);
+            out += &format!("<td>{}</td>", figure(rate(lfs) / rate(ffs)));
+        }
+        out += "</tr>";
+    }
+    out + "</table>"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ratio_that_was_not_measured_holds_nothing() {
+        for c in CONCLUSIONS {
+            assert!(!c.bound.holds(f64::NAN), "{}", c.says);
+        }
+        assert!(Bound::Near(0.8, 1.25).holds(1.0) && !Bound::Near(0.8, 1.25).holds(1.3));
+    }
+
+    #[test]
+    fn rows_of_a_bench_give_the_ratio_of_the_two_layouts() {
+        let target =
+            |name: &str, median: f64| serde_json::json!({"target": name, "median": median});
+        let rows = serde_json::json!([{
+            "bench": "small", "phase": "create", "unit": "files/s",
+            "targets": [target("/a/lfs", 3.0), target("/a/ffs/", 2.0)],
+        }]);
+        let page = measured(&rows);
+        assert!(page.contains("LFS over FFS") && page.contains("<td>1.50</td>"), "{page}");
+    }
+}

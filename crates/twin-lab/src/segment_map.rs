@@ -1,0 +1,140 @@
+//! A picture of a log in characters: a map of its segments and how full they are.
+//!
+//! [`frame`] draws what a bare volume is at a moment; who calls it again and again sees it live.
+
+use twin_clean::facts::{SegmentFacts, State};
+use twin_clean::volume::{Totals, Volume};
+
+/// How a frame looks.
+#[derive(Clone, Copy, Debug)]
+pub struct Look {
+    /// Characters of a line.
+    pub columns: usize,
+    /// Colours for ages, by the escape sequences of terminals.
+    pub colours: bool,
+}
+
+const LEGEND: &str = "tenths live: . 1 to 9 #  being written: a to f by class  free: _";
+/// Rows of the histogram, one for each tenth.
+const TENTHS: usize = 10;
+const BAR: usize = 40;
+
+/// The volume now. `before` are the totals at the last frame.
+pub fn frame(volume: &Volume, before: &Totals, look: Look) -> String {
+    let (totals, segments) = (volume.totals(), volume.segments());
+    let count = |state| segments.iter().filter(|segment| segment.state == state).count();
+    let used: u64 = segments.iter().map(|segment| u64::from(segment.written_blocks)).sum();
+    let garbage = 1.0 - volume.live_blocks() as f64 / used.max(1) as f64;
+    let mut text = format!(
+        "{} blocks written, amplification {:.3}, lately {:.3}; {:.1}% garbage\n\
+         {} segments: {} being written, {} full, {} free; {} cleaned\n",
+        totals.user_writes,
+        totals.write_amplification(),
+        totals.since(before).write_amplification(),
+        garbage * 100.0,
+        segments.len(),
+        count(State::Open),
+        count(State::Sealed),
+        count(State::Free),
+        totals.victims,
+    );
+    for row in segments.chunks(look.columns.max(1)) {
+        for segment in row {
+            match (look.colours, age(segment, totals.user_writes, volume.live_blocks())) {
+                (true, Some(colour)) => {
+                    text += &format!("\x1b[{colour}m{}\x1b[0m", mark(segment));
+                }
+                _ => text.push(mark(segment)),
+            }
+        }
+        text.push('\n');
+    }
+    text += LEGEND;
+    text.push('\n');
+    text + &histogram(segments)
+}
+
+/// One character for a segment.
+fn mark(segment: &SegmentFacts) -> char {
+    match segment.state {
+        State::Free => '_',
+        State::Open => char::from(b'a' + segment.class.min(25)),
+        State::Cleaning => '*',
+        State::Sealed => match tenth(segment) {
+            0 => '.',
+            TENTHS => '#',
+            tenth => char::from(b'0' + tenth as u8),
+        },
+    }
+}
+
+/// Tenths of a segment that are live, rounded down; ten if all of it is.
+fn tenth(segment: &SegmentFacts) -> usize {
+    (segment.utilization() * TENTHS as f64) as usize
+}
+
+/// The colour of its age: red for less than a tenth of a volume of writes, then yellow up to one
+/// volume, then blue.
+fn age(segment: &SegmentFacts, now: u64, live_blocks: u64) -> Option<u8> {
+    let sealed = (segment.state == State::Sealed).then(|| now.saturating_sub(segment.sealed_at))?;
+    Some(match sealed {
+        age if age < live_blocks / 10 => 31,
+        age if age < live_blocks => 33,
+        _ => 34,
+    })
+}
+
+/// How many full segments have how much live.
+fn histogram(segments: &[SegmentFacts]) -> String {
+    let mut counts = [0usize; TENTHS];
+    for segment in segments.iter().filter(|segment| segment.state == State::Sealed) {
+        counts[tenth(segment).min(TENTHS - 1)] += 1;
+    }
+    let most = counts.iter().copied().max().unwrap_or(0).max(1);
+    let mut text = String::new();
+    for (at, &count) in counts.iter().enumerate() {
+        let bar = "=".repeat((count * BAR).div_ceil(most));
+        text += &format!("{:3} to {:3}% {count:6} {bar}\n", at * 10, at * 10 + 10);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use twin_clean::volume::{Shape, workload};
+    use twin_clean::{placement, victim};
+
+    fn volume(writes: u32) -> Volume {
+        let shape = Shape::of_working_set(1000).unwrap();
+        let setting = shape.setting(1);
+        let placement = placement::registry()[1].make(&setting);
+        let mut volume = Volume::new(&shape, placement, victim::registry()[1].make(&setting));
+        let mut source = workload::parse("uniform").unwrap().start(1000, 1);
+        (0..writes).for_each(|_| volume.write(source.next_block()));
+        volume
+    }
+
+    #[test]
+    fn a_frame_has_every_segment_once_and_the_counts_add_up() {
+        let volume = volume(5000);
+        let look = Look { columns: 50, colours: false };
+        let frame = frame(&volume, &Totals::default(), look);
+        let rows = volume.segments().len().div_ceil(50);
+        let map: String = frame.lines().skip(2).take(rows).collect();
+        assert_eq!(map.chars().count(), volume.segments().len());
+        assert_eq!(map.matches('a').count(), 1, "one is being written: {map}");
+        let sealed = map.chars().filter(|c| ".123456789#".contains(*c)).count();
+        let bars = frame.lines().skip(3 + rows);
+        let counts = bars.map(|line| line.split_whitespace().nth(3).unwrap());
+        let all: usize = counts.map(|count| count.parse::<usize>().unwrap()).sum();
+        assert_eq!(all, sealed, "{frame}");
+        assert!(frame.contains("5000 blocks written") && !frame.contains('\x1b'));
+    }
+
+    #[test]
+    fn an_empty_volume_can_be_drawn() {
+        let look = Look { columns: 80, colours: true };
+        assert!(frame(&volume(0), &Totals::default(), look).contains("0 segments"));
+    }
+}

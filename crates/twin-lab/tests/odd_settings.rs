@@ -1,0 +1,77 @@
+//! Settings that make no sense, as a user may type them: a configuration, workload or benchmark is
+//! refused with words, or it runs to its end; never a panic, a hang or a huge allocation.
+
+use twin_lab::{Config, Workload, presets, settings_help, simulate};
+use twin_rt::Rng;
+use twin_trace::replay::Pace;
+
+/// The keys that take numbers, from under "Keys:" of the help, which is made of their table.
+fn keys() -> Vec<String> {
+    let help = settings_help();
+    let lines = help.lines().skip_while(|line| *line != "Keys:").skip(1);
+    let named = lines.take_while(|line| !line.is_empty());
+    let keys = named.filter_map(|line| line.split_whitespace().next()).map(String::from);
+    let takes = |key: &String, value| Config::parse(&format!("lfs:{key}={value}")).is_ok();
+    keys.filter(|key| ["7", "7/7", "7/7/7"].iter().any(|value| takes(key, value))).collect()
+}
+
+/// A number that programs stumble over.
+fn odd(rng: &mut Rng) -> u64 {
+    let near = *rng.pick(&[
+        0,
+        1,
+        2,
+        7,
+        100,
+        512,
+        4096,
+        65536,
+        1 << 20,
+        1 << 31,
+        1 << 32,
+        1 << 40,
+        1 << 63,
+        u64::MAX,
+    ]);
+    near.wrapping_add(rng.below(3)).wrapping_sub(1)
+}
+
+fn value(rng: &mut Rng) -> String {
+    match rng.below(12) {
+        0 => (*rng.pick(&["yes", "no", "full", "own", "", "-1", "0x10", "K", "é", "1e9"])).into(),
+        1 => format!("{}/{}", odd(rng), odd(rng)),
+        2 => format!("{}/{}/{}", odd(rng), odd(rng), odd(rng)),
+        3 => format!("{}{}", rng.below(5), rng.pick(&["K", "M", "G", "T"])),
+        _ => odd(rng).to_string(),
+    }
+}
+
+#[test]
+fn odd_settings_are_refused_or_work() {
+    let keys = keys();
+    assert!(keys.len() > 20, "{keys:?}");
+    let (mut refused, mut impossible, mut ran) = (0, 0, 0);
+    for seed in 0..6000 {
+        let mut rng = Rng::stream(seed, "odd settings");
+        let preset = rng.pick(presets()).name;
+        let mut text = format!("{preset}:size=16M,cache=1M");
+        for _ in 0..rng.range(1, 4) {
+            text += &format!(",{}={}", rng.pick(&keys), value(&mut rng));
+        }
+        let Ok(config) = Config::parse(&text) else {
+            refused += 1;
+            continue;
+        };
+        // Named before, so that a run that hangs or panics is known.
+        println!("{seed}: {text}");
+        let workload = Workload::Generated("small-files:files=12".into(), 1);
+        match simulate(&config, &workload, Pace::Asap) {
+            Ok(_) => ran += 1,
+            Err(error) => {
+                assert!(!error.to_string().is_empty(), "{text}");
+                impossible += 1;
+            }
+        }
+    }
+    assert!(refused > 500 && impossible > 500 && ran > 500, "{refused} {impossible} {ran}");
+}

@@ -1,0 +1,460 @@
+//! A stream of requests with given totals.
+//!
+//! Fitted: how many requests of each kind there are, in how much time, on how much data (the
+//! published totals). Assumed, as nothing is published of it:
+//!
+//! - Requests come in activities, one user's doing with one file or directory; activities come in
+//!   sessions of [`SESSION`] on average, [`THINK_NS`] apart. In an activity a client waits for
+//!   answers, so requests that a disk must answer come slower than others ([`STEPS_NS`]). Between
+//!   sessions there is as much quiet as the totals leave, half as much again at night.
+//! - Sizes of files are lognormal with median 4 KB and mean 30 KB, up to 4 MB.
+//! - Most of what is used was used lately ([`LATELY`], [`WRITE_LATELY`]), but for data that is read:
+//!   clients keep that, and nearly all data reads of the traces went to disk.
+//! - A quarter to a half of the written files are new, as far as there are directory changes for that; the others
+//!   are cut and written again, or longer. For each new file one is removed, half of the time a
+//!   young one.
+
+use std::collections::VecDeque;
+
+use twin_rt::{MILLIS, Nanos, Rng, SECS};
+
+use super::{BLOCK_BYTES, Kind, NfsOp, NodeId, Totals};
+
+/// Mean time between requests of an activity.
+const STEP_NS: Nanos = MILLIS;
+/// The same of what changes something: a client waits for the answer.
+const CHANGE_STEP_NS: Nanos = 20 * MILLIS;
+/// The same for data that is read.
+const READ_STEP_NS: Nanos = 50 * MILLIS;
+/// Mean time between activities of a session.
+const THINK_NS: Nanos = 10 * MILLIS;
+/// Activities of a session, on average.
+const SESSION: f64 = 600.0;
+/// Files that were used lately, of which most that is used is drawn.
+const RECENT: usize = 2000;
+const MEDIAN_BYTES: f64 = 4096.0;
+const MEAN_BYTES: f64 = 30_720.0;
+const MAX_BYTES: f64 = 4_194_304.0;
+/// Files of a directory, on average.
+const FILES_PER_DIRECTORY: u32 = 20;
+/// What a file takes beside its blocks: an inode, and its part of a directory.
+const FILE_OVERHEAD_BYTES: f64 = 512.0 + 4096.0 / FILES_PER_DIRECTORY as f64;
+/// How strongly classes that lag behind are preferred.
+const EVEN: i32 = 16;
+/// How often an activity without data is with what was used lately; with data: [`WRITE_LATELY`].
+const LATELY: f64 = 0.98;
+/// The same for files that are written, and that are read: clients keep what they have read.
+const WRITE_LATELY: f64 = 0.5;
+const READ_LATELY: f64 = 0.05;
+/// Blocks that an activity reads or writes at most.
+const ACTIVITY_BLOCKS: u32 = 64;
+
+/// Kinds of requests that have a total.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Class {
+    DataRead,
+    DataWrite,
+    DirRead,
+    DirChange,
+    Inode,
+    Other,
+}
+
+const CLASSES: [Class; 6] = [
+    Class::DataRead,
+    Class::DataWrite,
+    Class::DirRead,
+    Class::DirChange,
+    Class::Inode,
+    Class::Other,
+];
+/// By class: the mean time before a request.
+const STEPS_NS: [Nanos; 6] =
+    [READ_STEP_NS, CHANGE_STEP_NS, STEP_NS, CHANGE_STEP_NS, CHANGE_STEP_NS, STEP_NS];
+/// Requests of an activity of each class, about: for the number of activities that are left.
+const ACTIVITY_REQUESTS: [f64; 6] = [6.0, 6.0, 8.0, 2.0, 2.0, 8.0];
+
+/// The requests of a server, in order of time.
+pub struct Stream {
+    rng: Rng,
+    /// By node: blocks; none if there is no such file.
+    sizes: Vec<Option<u32>>,
+    dirs: u32,
+    /// Numbers of removed files, to be used again.
+    removed: Vec<NodeId>,
+    recent: VecDeque<NodeId>,
+    /// Requests that are left, by class.
+    left: [u64; 6],
+    /// The same at the start.
+    totals: [u64; 6],
+    live_blocks: u64,
+    most_blocks: u64,
+    seconds: u64,
+    at: Nanos,
+    ahead: VecDeque<NfsOp>,
+}
+
+impl Stream {
+    /// A stream with these totals.
+    pub fn new(totals: &Totals, seed: u64) -> Stream {
+        let mut rng = Rng::stream(seed, "nfs files");
+        let mut left_bytes = totals.file_system_bytes as f64 * totals.utilization;
+        let mut files = Vec::new();
+        let mut live_blocks = 0;
+        while left_bytes > 0.0 {
+            let blocks = file_blocks(&mut rng);
+            left_bytes -= f64::from(blocks * BLOCK_BYTES) + FILE_OVERHEAD_BYTES;
+            live_blocks += u64::from(blocks);
+            files.push(Some(blocks));
+        }
+        let dirs = (files.len() as u32 / FILES_PER_DIRECTORY).max(1);
+        let sizes = std::iter::repeat_n(Some(1), dirs as usize).chain(files).collect();
+        let counted = totals.data_reads
+            + totals.data_writes
+            + totals.directory_reads
+            + totals.directory_changes
+            + totals.inode_updates;
+        let left = [
+            totals.data_reads,
+            totals.data_writes,
+            totals.directory_reads,
+            totals.directory_changes,
+            totals.inode_updates,
+            totals.requests.saturating_sub(counted),
+        ];
+        let rng = Rng::stream(seed, "nfs requests");
+        let (removed, recent, ahead) = (Vec::new(), VecDeque::new(), VecDeque::new());
+        let seconds = totals.seconds;
+        Stream {
+            rng,
+            sizes,
+            dirs,
+            removed,
+            recent,
+            left,
+            totals: left,
+            live_blocks,
+            most_blocks: live_blocks,
+            seconds,
+            at: 0,
+            ahead,
+        }
+    }
+
+    /// By node, at the moment: how many data blocks it has; none if it does not exist. Before the
+    /// first request these are the files that are there at the start.
+    pub fn sizes(&self) -> &[Option<u32>] {
+        &self.sizes
+    }
+
+    /// The first so many nodes are directories.
+    pub fn directories(&self) -> u32 {
+        self.dirs
+    }
+
+    /// Requests of the class that is counted `at`, to be sent: none left, none sent.
+    fn send(&mut self, class: Class, kind: Kind) {
+        let left = &mut self.left[class as usize];
+        if *left == 0 {
+            return;
+        }
+        *left -= 1;
+        let step = STEPS_NS[class as usize];
+        // Half of it is what a client cannot do without.
+        self.at += step / 2 + self.rng.exponential(step as f64 / 2.0) as Nanos;
+        self.ahead.push_back(NfsOp { at: self.at, kind });
+        match kind {
+            Kind::Write(node, block) => self.resize(node, |blocks| blocks.max(block + 1)),
+            Kind::Truncate(node) => self.resize(node, |_| 0),
+            _ => {}
+        }
+    }
+
+    fn resize(&mut self, node: NodeId, to: impl Fn(u32) -> u32) {
+        if let Some(blocks) = &mut self.sizes[node as usize] {
+            let new = to(*blocks);
+            self.live_blocks = self.live_blocks + u64::from(new) - u64::from(*blocks);
+            *blocks = new;
+        }
+    }
+
+    /// The time until the next activity: in a session, or between two.
+    fn pause(&mut self) {
+        let activities: f64 =
+            self.left.iter().zip(ACTIVITY_REQUESTS).map(|(&left, each)| left as f64 / each).sum();
+        if !self.rng.chance(1.0 / SESSION) {
+            self.at += self.rng.exponential(THINK_NS as f64) as Nanos;
+            return;
+        }
+        let end = self.seconds * SECS;
+        let steps = self.left.iter().zip(STEPS_NS).map(|(&left, step)| left as f64 * step as f64);
+        let busy = activities * THINK_NS as f64 + steps.sum::<f64>();
+        let quiet = (end.saturating_sub(self.at)) as f64 - busy;
+        let mean = quiet / (activities / SESSION).max(1.0);
+        let hour = self.at / SECS / 3600 % 24;
+        let factor = if (9..19).contains(&hour) { 0.8 } else { 1.25 };
+        self.at += self.rng.exponential((mean * factor).max(THINK_NS as f64)) as Nanos;
+    }
+
+    /// A file that is there, most likely one that was used lately.
+    fn some_file(&mut self, lately: f64) -> NodeId {
+        for _ in 0..64 {
+            let node = if !self.recent.is_empty() && self.rng.chance(lately) {
+                let part = self.rng.unit().powi(3);
+                self.recent[(part * self.recent.len() as f64) as usize]
+            } else {
+                self.rng.range(u64::from(self.dirs), self.sizes.len() as u64) as NodeId
+            };
+            if self.sizes[node as usize].is_some() {
+                return self.used(node);
+            }
+        }
+        let found =
+            (self.dirs..self.sizes.len() as u32).find(|&n| self.sizes[n as usize].is_some());
+        found.unwrap_or(self.dirs)
+    }
+
+    fn used(&mut self, node: NodeId) -> NodeId {
+        self.recent.push_front(node);
+        self.recent.truncate(RECENT);
+        node
+    }
+
+    fn dir_of(&self, node: NodeId) -> NodeId {
+        node.wrapping_mul(0x9e37_79b1) % self.dirs
+    }
+
+    fn create(&mut self) -> NodeId {
+        let node = self.removed.pop().unwrap_or(self.sizes.len() as NodeId);
+        if node as usize == self.sizes.len() {
+            self.sizes.push(None);
+        }
+        let dir = self.dir_of(node);
+        if self.left[Class::DirChange as usize] == 0 {
+            self.removed.push(node);
+            return self.some_file(LATELY);
+        }
+        self.sizes[node as usize] = Some(0);
+        self.send(Class::DirChange, Kind::Create { dir, node });
+        self.used(node)
+    }
+
+    fn remove(&mut self, node: NodeId) {
+        if self.left[Class::DirChange as usize] == 0 {
+            return;
+        }
+        let dir = self.dir_of(node);
+        self.send(Class::DirChange, Kind::Remove { dir, node });
+        self.resize(node, |_| 0);
+        self.sizes[node as usize] = None;
+        self.removed.push(node);
+    }
+
+    /// Removes files while there is more than there was at the start.
+    fn make_room(&mut self) {
+        let young = self.rng.chance(0.5);
+        while self.live_blocks > self.most_blocks {
+            let node = if young {
+                self.some_file(LATELY)
+            } else {
+                self.rng.range(u64::from(self.dirs), self.sizes.len() as u64) as NodeId
+            };
+            let Some(blocks) = self.sizes[node as usize] else { continue };
+            if self.left[Class::DirChange as usize] > 0 {
+                self.remove(node);
+            } else if self.left[Class::Inode as usize] > 0 {
+                if blocks > 0 {
+                    self.send(Class::Inode, Kind::Truncate(node));
+                }
+            } else {
+                break;
+            }
+        }
+    }
+
+    fn write_file(&mut self) {
+        let changes = self.left[Class::DirChange as usize] as f64;
+        let writes = self.left[Class::DataWrite as usize] as f64 / ACTIVITY_REQUESTS[1];
+        let is_new = self.rng.chance((changes / 4.0 / writes.max(1.0)).min(0.5));
+        let node = if is_new { self.create() } else { self.some_file(WRITE_LATELY) };
+        let had = self.sizes[node as usize].unwrap_or(0);
+        let mut blocks = file_blocks(&mut self.rng).min(ACTIVITY_BLOCKS);
+        self.send(Class::DirRead, Kind::ReadDir(self.dir_of(node)));
+        let is_full = self.live_blocks > self.most_blocks;
+        let from = if is_full && had > 0 {
+            // Nothing can be removed any more: written over.
+            blocks = blocks.min(had);
+            0
+        } else if had > 0 && self.rng.chance(0.3) {
+            had
+        } else {
+            if had > 0 {
+                self.send(Class::Inode, Kind::Truncate(node));
+            }
+            0
+        };
+        for block in from..from + blocks {
+            self.send(Class::DataWrite, Kind::Write(node, block));
+        }
+        self.send(Class::Inode, Kind::SetAttr(node));
+        self.make_room();
+    }
+
+    fn read_file(&mut self) {
+        let node = self.some_file(READ_LATELY);
+        self.send(Class::DirRead, Kind::ReadDir(self.dir_of(node)));
+        let blocks = self.sizes[node as usize].unwrap_or(0).min(ACTIVITY_BLOCKS);
+        for block in 0..blocks {
+            self.send(Class::DataRead, Kind::Read(node, block));
+        }
+    }
+
+    /// What one user does with one thing.
+    fn activity(&mut self) {
+        let part = |left: u64, total: u64| left as f64 / total.max(1) as f64;
+        let all = part(self.left.iter().sum(), self.totals.iter().sum());
+        let weights = std::array::from_fn::<f64, 6, _>(|class| {
+            // All classes are to come to their end together.
+            let behind = (part(self.left[class], self.totals[class]) / all).powi(EVEN);
+            self.left[class] as f64 / ACTIVITY_REQUESTS[class] * behind
+        });
+        let mut draw = self.rng.unit() * weights.iter().sum::<f64>();
+        let mut class = CLASSES[0];
+        for (at, weight) in weights.into_iter().enumerate().filter(|&(_, weight)| weight > 0.0) {
+            class = CLASSES[at];
+            draw -= weight;
+            if draw < 0.0 {
+                break;
+            }
+        }
+        let times = 1 + self.rng.exponential(ACTIVITY_REQUESTS[class as usize] - 1.0) as u32;
+        match class {
+            Class::DataRead => self.read_file(),
+            Class::DataWrite => self.write_file(),
+            Class::DirRead => {
+                for _ in 0..times {
+                    let node = self.some_file(LATELY);
+                    self.send(class, Kind::ReadDir(self.dir_of(node)));
+                }
+            }
+            Class::DirChange => {
+                // A lock file, or a new name.
+                if self.rng.chance(0.5) {
+                    let node = self.create();
+                    self.remove(node);
+                } else {
+                    let node = self.some_file(LATELY);
+                    self.send(class, Kind::Rename(self.dir_of(node)));
+                }
+            }
+            Class::Inode => {
+                for _ in 0..times {
+                    let node = self.some_file(LATELY);
+                    self.send(class, Kind::SetAttr(node));
+                }
+            }
+            Class::Other => {
+                for _ in 0..times {
+                    let node = self.some_file(LATELY);
+                    self.send(class, Kind::GetAttr(node));
+                }
+            }
+        }
+    }
+}
+
+impl Iterator for Stream {
+    type Item = NfsOp;
+
+    fn next(&mut self) -> Option<NfsOp> {
+        while self.ahead.is_empty() {
+            if self.left.iter().all(|&left| left == 0) {
+                return None;
+            }
+            self.activity();
+            self.pause();
+        }
+        self.ahead.pop_front()
+    }
+}
+
+/// Blocks of a file, lognormal.
+fn file_blocks(rng: &mut Rng) -> u32 {
+    let sigma = (2.0 * (MEAN_BYTES / MEDIAN_BYTES).ln()).sqrt();
+    // Box and Muller.
+    let radius = (-2.0 * (1.0 - rng.unit()).ln()).sqrt();
+    let normal = radius * (std::f64::consts::TAU * rng.unit()).cos();
+    let bytes = (MEDIAN_BYTES * (sigma * normal).exp()).min(MAX_BYTES);
+    (bytes / f64::from(BLOCK_BYTES)).ceil().max(1.0) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::SERVERS;
+    use super::*;
+
+    #[test]
+    fn a_stream_has_the_published_totals() {
+        for server in &SERVERS {
+            let totals = server.scaled(0.02);
+            let mut stream = Stream::new(&totals, 1);
+            let (mut counts, mut last) = ([0u64; 5], 0);
+            for op in stream.by_ref() {
+                assert!(op.at >= last);
+                last = op.at;
+                let class = match op.kind {
+                    Kind::Read(..) => 0,
+                    Kind::Write(..) => 1,
+                    Kind::ReadDir(_) => 2,
+                    Kind::Create { .. } | Kind::Remove { .. } | Kind::Rename(_) => 3,
+                    Kind::SetAttr(_) | Kind::Truncate(_) => 4,
+                    Kind::GetAttr(_) => continue,
+                };
+                counts[class] += 1;
+            }
+            let wanted = [
+                totals.data_reads,
+                totals.data_writes,
+                totals.directory_reads,
+                totals.directory_changes,
+                totals.inode_updates,
+            ];
+            assert_eq!(counts, wanted, "{}", server.name);
+            let seconds = last as f64 / SECS as f64;
+            let part = seconds / totals.seconds as f64;
+            assert!((0.8..1.25).contains(&part), "{}: {part} of the time", server.name);
+            let full = stream.live_blocks as f64 / stream.most_blocks as f64;
+            assert!((0.9..1.05).contains(&full), "{}: {full} of the data", server.name);
+        }
+    }
+
+    #[test]
+    fn the_same_seed_gives_the_same_requests_and_no_request_is_for_what_is_not_there() {
+        let totals = SERVERS[2].scaled(0.005);
+        let first: Vec<NfsOp> = Stream::new(&totals, 7).collect();
+        assert_eq!(first, Stream::new(&totals, 7).collect::<Vec<_>>());
+        let start = Stream::new(&totals, 7);
+        let mut there: Vec<bool> = start.sizes().iter().map(Option::is_some).collect();
+        for op in first {
+            let is_there = |node: NodeId| there.get(node as usize).is_some_and(|&is| is);
+            match op.kind {
+                Kind::Create { node, .. } => {
+                    assert!(!is_there(node));
+                    there.resize(there.len().max(node as usize + 1), false);
+                    there[node as usize] = true;
+                }
+                Kind::Remove { node, .. } => {
+                    assert!(is_there(node));
+                    there[node as usize] = false;
+                }
+                Kind::Read(node, _)
+                | Kind::Write(node, _)
+                | Kind::SetAttr(node)
+                | Kind::Truncate(node)
+                | Kind::GetAttr(node)
+                | Kind::ReadDir(node)
+                | Kind::Rename(node) => assert!(is_there(node), "{op:?}"),
+            }
+        }
+    }
+}

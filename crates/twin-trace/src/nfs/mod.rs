@@ -1,0 +1,156 @@
+//! Operations of an NFS server, and streams of them like those of Blackwell, Harris and Seltzer
+//! ("Heuristic Cleaning Algorithms in Log-Structured File Systems", USENIX 1995).
+//!
+//! The traces of that paper (Attic, Cellar, Maytag) are not to be had. What is published of them
+//! is a table of totals, [`SERVERS`]. A [`Stream`] is fitted to these totals: its counts of reads,
+//! writes and so on are the published ones, over the published time. Nothing is published of which
+//! files were used when; that part is assumed, and said in [`generate`]. Whoever shows a result of
+//! it says so.
+
+mod generate;
+
+pub use generate::Stream;
+
+use twin_rt::Nanos;
+
+/// Bytes of a data block: what an NFS (version 2) request moves at most.
+pub const BLOCK_BYTES: u32 = 8192;
+
+/// A file or directory, by number. Directories come first.
+pub type NodeId = u32;
+
+/// What a request does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Looks at the inode.
+    GetAttr(NodeId),
+    /// Reads a directory, or looks for a name in it.
+    ReadDir(NodeId),
+    /// Reads a data block, by number.
+    Read(NodeId, u32),
+    /// Writes a data block; the file ends there if it was shorter.
+    Write(NodeId, u32),
+    /// Changes the inode.
+    SetAttr(NodeId),
+    /// Cuts the file to no blocks: an inode update too.
+    Truncate(NodeId),
+    /// Makes a file in a directory.
+    Create {
+        /// The directory.
+        dir: NodeId,
+        /// The file: a new number, or that of a file that was removed.
+        node: NodeId,
+    },
+    /// Removes a file from a directory.
+    Remove {
+        /// The directory.
+        dir: NodeId,
+        /// The file.
+        node: NodeId,
+    },
+    /// Changes a name in a directory.
+    Rename(NodeId),
+}
+
+/// A request and when it came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NfsOp {
+    /// Since the beginning.
+    pub at: Nanos,
+    /// What it does.
+    pub kind: Kind,
+}
+
+/// The published totals of a server's trace (Heuristic Cleaning, table 2).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Totals {
+    /// The server.
+    pub name: &'static str,
+    /// All requests.
+    pub requests: u64,
+    /// Data read requests.
+    pub data_reads: u64,
+    /// Data write requests.
+    pub data_writes: u64,
+    /// Directory reads: lookup, readdir.
+    pub directory_reads: u64,
+    /// Directory modifications: create, mkdir, rm, rename, rmdir.
+    pub directory_changes: u64,
+    /// Inode updates.
+    pub inode_updates: u64,
+    /// Length of the trace.
+    pub seconds: u64,
+    /// Size of the file system.
+    pub file_system_bytes: u64,
+    /// How much of it holds data.
+    pub utilization: f64,
+}
+
+const DAY: u64 = 86_400;
+const GB: u64 = 1 << 30;
+
+/// The three servers. The decimal points of the scanned table are read as in "4.0M" where it has
+/// "40M": the parts would not add up otherwise. Cellar's length is the table's; the text has 12
+/// days.
+pub const SERVERS: [Totals; 3] = [
+    Totals {
+        name: "attic",
+        requests: 4_000_000,
+        data_reads: 835_000,
+        data_writes: 349_000,
+        directory_reads: 1_900_000,
+        directory_changes: 43_000,
+        inode_updates: 427_000,
+        seconds: 9 * DAY,
+        file_system_bytes: 4 * GB,
+        utilization: 0.9,
+    },
+    Totals {
+        name: "cellar",
+        requests: 1_500_000,
+        data_reads: 177_000,
+        data_writes: 194_000,
+        directory_reads: 900_000,
+        directory_changes: 13_000,
+        inode_updates: 215_000,
+        seconds: 16 * DAY,
+        file_system_bytes: GB,
+        utilization: 0.9,
+    },
+    Totals {
+        name: "maytag",
+        requests: 7_500_000,
+        data_reads: 495_000,
+        data_writes: 330_000,
+        directory_reads: 2_300_000,
+        directory_changes: 410_000,
+        inode_updates: 764_000,
+        seconds: 5 * DAY / 2,
+        file_system_bytes: 8 * GB,
+        utilization: 0.9,
+    },
+];
+
+/// The totals of the server called `name`.
+pub fn server(name: &str) -> Option<&'static Totals> {
+    SERVERS.iter().find(|server| server.name == name)
+}
+
+impl Totals {
+    /// The same rates for a shorter time on a smaller file system: for tests.
+    #[must_use]
+    pub fn scaled(&self, part: f64) -> Totals {
+        let scale = |count: u64| ((count as f64 * part) as u64).max(1);
+        Totals {
+            requests: scale(self.requests),
+            data_reads: scale(self.data_reads),
+            data_writes: scale(self.data_writes),
+            directory_reads: scale(self.directory_reads),
+            directory_changes: scale(self.directory_changes),
+            inode_updates: scale(self.inode_updates),
+            seconds: scale(self.seconds),
+            file_system_bytes: scale(self.file_system_bytes),
+            ..*self
+        }
+    }
+}

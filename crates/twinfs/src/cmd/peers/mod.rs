@@ -1,0 +1,95 @@
+//! `twinfs bench --peers`: our layouts, mounted, beside other file systems on one loop device.
+//!
+//! Contract: all systems take turns on one device with direct I/O over one fully written file, each
+//! run on a file system made for it. Whatever ends the program but SIGKILL unmounts, detaches and
+//! removes what was set up. Nothing is set up before it is known that all of it can be.
+
+mod place;
+mod raw;
+mod system;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use twin_lab::bench::{self, Target, bars, bench_table, ratios};
+
+use self::place::{Disk, System};
+use self::raw::Raw;
+use super::compare::{progress_bar, real_clock};
+use super::{Outcome, say};
+use crate::cli::Bench;
+
+/// What runs unless told otherwise: some minutes a round.
+const DEFAULT: &[&str] = &[
+    "small:files=5000",
+    "small:files=5000,kernel=1",
+    "small:files=1500,size=4K,fsync=1,warm=1",
+    "small:files=1500,users=4,warm=1",
+    "large:mb=256",
+    "tpcb:transactions=1500",
+    "tpcb:transactions=6000,group=10",
+    "meta:names=4000",
+];
+
+pub(super) fn run(args: &Bench, stop: Arc<AtomicBool>) -> Outcome {
+    let texts: Vec<&str> = match &args.benches[..] {
+        [] => DEFAULT.to_vec(),
+        texts => texts.iter().map(String::as_str).collect(),
+    };
+    let mut benches = Vec::new();
+    for text in texts {
+        benches.extend(bench::parse(text).map_err(|e| e.to_string())?);
+    }
+    let (systems, missing) = system::choose(&args.only)?;
+    if !rustix::process::geteuid().is_root() {
+        return Err("--peers makes loop devices and mounts file systems: run it as root".into());
+    }
+    let base = match &args.at {
+        Some(dir) => super::absolute(dir)?,
+        None => PathBuf::from("/var/tmp"),
+    };
+    let bytes = benches.iter().map(|b| b.bytes()).max().unwrap_or(0);
+    if args.size.0 < 4 * bytes {
+        let size = crate::size::Size(4 * bytes);
+        return Err(format!("the benchmarks need a device of {size} at least: give --size"));
+    }
+    for (name, tool) in &missing {
+        eprintln!("twinfs: without {name}: {tool} is not installed");
+    }
+    let disk = Arc::new(Disk::make(&base, args.size.0, Arc::clone(&stop))?);
+    let mut targets: Vec<Target> = Vec::new();
+    let mut tried = Vec::new();
+    for kind in systems {
+        let system = Arc::new(System::new(kind, Arc::clone(&disk))?);
+        tried.push(Arc::clone(&system));
+        targets.push(Target::Place(system));
+    }
+    targets.push(Target::Place(Arc::new(Raw::new(Arc::clone(&disk)))));
+    let bar = progress_bar(0);
+    let progress = |ended: usize, all: usize| {
+        bar.set_length(all as u64);
+        bar.set_position(ended as u64);
+    };
+    let result = bench::run(&benches, &targets, args.runs.max(1), &real_clock(), &progress);
+    bar.finish_and_clear();
+    let rows = result.map_err(|e| e.to_string())?;
+    let names: Vec<String> = targets.iter().map(Target::name).collect();
+    if let Some(path) = &args.html {
+        std::fs::write(path, bars(&rows, &names))
+            .map_err(|e| format!("{}: {e}", path.display()))?;
+    }
+    if args.json {
+        say(format!("{:#}", bench::json(&rows, &names)))?;
+    } else {
+        say(bench_table(&rows, &names))?;
+        say(ratios(&rows, &names, 0))?;
+    }
+    for system in &tried {
+        for failure in system.failures() {
+            eprintln!("twinfs: {failure}");
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,137 @@
+//! The file systems that take part: how each is made and mounted.
+
+use std::path::Path;
+
+/// How a file system gets into place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mount {
+    /// By the kernel: type and options.
+    Kernel(&'static str, &'static str),
+    /// By a daemon that stays in the foreground. `DEVICE` and `DIR` stand for the two.
+    Daemon(&'static [&'static str]),
+    /// By a daemon, over a tmpfs in place of the device, which then stands for `DEVICE`.
+    OverMemory(&'static [&'static str]),
+}
+
+/// A file system.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Kind {
+    pub(super) name: &'static str,
+    /// The command that makes one, the device at its end. `twinfs` is this program.
+    pub(super) mkfs: &'static [&'static str],
+    pub(super) mount: Mount,
+}
+
+/// Ours first. What is written is kept on the device: none may discard, which would make holes in
+/// the file below, and none may leave work for later.
+const KINDS: &[Kind] = &[
+    Kind {
+        name: "lfs",
+        mkfs: &["twinfs", "mkfs", "--force", "--layout", "lfs"],
+        mount: Mount::Daemon(&["twinfs", "mount", "--foreground", "DEVICE", "DIR"]),
+    },
+    Kind {
+        name: "ffs",
+        mkfs: &["twinfs", "mkfs", "--force", "--layout", "ffs"],
+        mount: Mount::Daemon(&["twinfs", "mount", "--foreground", "DEVICE", "DIR"]),
+    },
+    Kind {
+        name: "ext4",
+        mkfs: &["mkfs.ext4", "-q", "-F", "-E", EXT4],
+        mount: Mount::Kernel("ext4", "rw"),
+    },
+    Kind { name: "xfs", mkfs: &["mkfs.xfs", "-q", "-f", "-K"], mount: Mount::Kernel("xfs", "rw") },
+    Kind {
+        name: "btrfs",
+        mkfs: &["mkfs.btrfs", "-q", "-f", "-K"],
+        mount: Mount::Kernel("btrfs", "nodiscard"),
+    },
+    Kind {
+        name: "fuse2fs",
+        mkfs: &["mkfs.ext4", "-q", "-F", "-E", EXT4],
+        mount: Mount::Daemon(&["fuse2fs", "-f", "DEVICE", "DIR"]),
+    },
+    Kind {
+        name: "ntfs-3g",
+        mkfs: &["mkntfs", "-q", "-Q", "-F"],
+        mount: Mount::Daemon(&["ntfs-3g", "-o", "no_detach", "DEVICE", "DIR"]),
+    },
+    Kind {
+        name: "bindfs",
+        mkfs: &[],
+        mount: Mount::OverMemory(&["bindfs", "-f", "DEVICE", "DIR"]),
+    },
+];
+
+const EXT4: &str = "nodiscard,lazy_itable_init=0,lazy_journal_init=0";
+
+impl Kind {
+    /// The programs that it takes, this one apart.
+    fn tools(&self) -> impl Iterator<Item = &'static str> {
+        let daemon = match self.mount {
+            Mount::Kernel(..) => None,
+            Mount::Daemon(words) | Mount::OverMemory(words) => words.first(),
+        };
+        self.mkfs.first().into_iter().chain(daemon).copied().filter(|&tool| tool != "twinfs")
+    }
+}
+
+/// True if a program is installed.
+fn installed(tool: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let usual = ["/usr/sbin", "/sbin"].map(std::path::PathBuf::from);
+    let dirs: Vec<_> = std::env::split_paths(&path).chain(usual).collect();
+    dirs.iter().any(|dir| Path::new(dir).join(tool).is_file())
+}
+
+/// A file system that cannot take part, and the tool that it lacks.
+pub(super) type Missing = (&'static str, &'static str);
+
+/// The systems of these names, or all; and those that lack a tool. A system that was named must be
+/// there.
+///
+/// # Errors
+/// If a name stands for none, or for one that cannot take part; or if loop devices cannot be had.
+pub(super) fn choose(names: &[String]) -> Result<(Vec<Kind>, Vec<Missing>), String> {
+    if !installed("losetup") {
+        return Err("losetup is not installed: install util-linux".into());
+    }
+    let known = || KINDS.iter().map(|k| k.name).collect::<Vec<_>>().join(", ");
+    if let Some(name) = names.iter().find(|n| KINDS.iter().all(|k| k.name != **n)) {
+        return Err(format!("there is no peer {name:?}; choose of: {}", known()));
+    }
+    let (mut there, mut missing) = (Vec::new(), Vec::new());
+    for kind in KINDS {
+        let named = names.iter().any(|n| n == kind.name);
+        if !named && !names.is_empty() {
+            continue;
+        }
+        match kind.tools().find(|tool| !installed(tool)) {
+            None => there.push(*kind),
+            Some(tool) if named => return Err(format!("{}: {tool} is not installed", kind.name)),
+            Some(tool) => missing.push((kind.name, tool)),
+        }
+    }
+    Ok((there, missing))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_choose_and_mistakes_are_told() {
+        let Ok((kinds, _)) = choose(&["ffs".into(), "lfs".into()]) else {
+            return; // A machine without losetup.
+        };
+        assert_eq!(kinds.iter().map(|k| k.name).collect::<Vec<_>>(), ["lfs", "ffs"]);
+        let error = choose(&["zfs".into()]).unwrap_err();
+        assert!(error.contains("zfs") && error.contains("ext4"), "{error}");
+    }
+
+    #[test]
+    fn ours_need_no_tools_and_no_system_discards() {
+        assert!(KINDS[..2].iter().all(|kind| kind.tools().next().is_none()));
+        assert!(KINDS.iter().all(|kind| !kind.mkfs.contains(&"discard")));
+    }
+}

@@ -1,0 +1,67 @@
+//! `twinfs top`: a log while it is written and cleaned.
+
+use std::io::IsTerminal;
+use std::process::ExitCode;
+
+use twin_clean::volume::{Shape, Volume, workload};
+use twin_clean::{placement, victim};
+use twin_lab::segment_map::{Look, frame};
+
+use super::compare::real_clock;
+use super::{Outcome, say};
+use crate::cli::Top;
+
+/// Where frames go.
+enum Screen {
+    Terminal,
+    Lines,
+}
+
+pub(crate) fn run(args: &Top) -> Outcome {
+    let unknown = |what: &str, name: &str| format!("no {what} policy is called {name}");
+    let placement =
+        placement::by_name(&args.placement).ok_or_else(|| unknown("placement", &args.placement))?;
+    let victim = victim::by_name(&args.victim).ok_or_else(|| unknown("victim", &args.victim))?;
+    let workload = workload::parse(&args.workload).map_err(|error| error.to_string())?;
+    let shape = Shape::of_working_set(args.blocks).map_err(|error| error.to_string())?;
+    let shape = shape.check_for(placement).map_err(|error| error.to_string())?;
+    let setting = shape.setting(args.seed);
+    let mut volume = Volume::new(&shape, placement.make(&setting), victim.make(&setting));
+    let mut writes = workload.start(args.blocks, args.seed);
+    let screen = match std::io::stdout().is_terminal() && !args.plain {
+        true => Screen::Terminal,
+        false => Screen::Lines,
+    };
+    let columns = terminal_size::terminal_size().map_or(80, |(width, _)| usize::from(width.0));
+    let look = Look { columns, colours: matches!(screen, Screen::Terminal) };
+    let clock = real_clock();
+    let (mut before, end) = (volume.totals(), (f64::from(args.blocks) * args.volumes) as u64);
+    while volume.totals().user_writes < end {
+        let left = end - volume.totals().user_writes;
+        for _ in 0..args.step.min(left) {
+            let block = writes.next_block();
+            volume.request(block, 1);
+            volume.write(block);
+        }
+        let picture = frame(&volume, &before, look);
+        before = volume.totals();
+        match screen {
+            // Home, the picture, and what was below the last one goes.
+            Screen::Terminal => say(format_args!("\x1b[H{picture}\x1b[J"))?,
+            Screen::Lines => say(&picture)?,
+        }
+        if let Some(rate) = args.rate {
+            wait_until(&clock, before.user_writes as f64 / rate);
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn wait_until(clock: &impl Fn() -> f64, seconds: f64) {
+    let left = seconds - clock();
+    if left > 0.0 {
+        // A program may wait; only the core may not.
+        #[allow(clippy::disallowed_methods)]
+        std::thread::sleep(std::time::Duration::from_secs_f64(left.min(3600.0)));
+    }
+}
