@@ -60,7 +60,8 @@ pub(crate) fn run(root: &Path, options: &e2e::Options) -> Totals {
         passes(cargo(root, &[&lints[..], &["--", "-D", "warnings"]].concat()))
     });
     step("docs", &|| {
-        let docs = ["doc", "--release", "--workspace", "--no-deps", "--locked", "--quiet"];
+        let docs =
+            ["doc", "--release", "--workspace", "--no-deps", "--keep-going", "--locked", "--quiet"];
         passes(cargo(root, &docs).env("RUSTDOCFLAGS", "-D warnings"))
     });
     step("unit and integration tests", &|| {

@@ -4,7 +4,7 @@
 //! The traces of that paper (Attic, Cellar, Maytag) are not to be had. What is published of them
 //! is a table of totals, [`SERVERS`]. A [`Stream`] is fitted to these totals: its counts of reads,
 //! writes and so on are the published ones, over the published time. Nothing is published of which
-//! files were used when; that part is assumed, and said in [`generate`]. Whoever shows a result of
+//! files were used when; that part is assumed, and said in `generate`. Whoever shows a result of
 //! it says so.
 
 mod generate;
