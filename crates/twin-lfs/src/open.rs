@@ -123,6 +123,7 @@ impl Lfs {
             log: RefCell::new(log),
             used: Cell::new(0),
             permitted: Rc::default(),
+            begun: Cell::new(0),
             progress: Rc::default(),
             checkpointing: RwLock::new(),
             space: Event::new(),

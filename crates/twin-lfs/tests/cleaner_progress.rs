@@ -4,7 +4,6 @@
 mod common;
 
 use common::World;
-use twin_disk::BlockDevice;
 use twin_fs::{Data, FsError, Ino, Op, ROOT_INO, Reply};
 use twin_lfs::{MkfsOptions, check};
 use twin_rt::Rng;
@@ -112,7 +111,6 @@ fn story(size: u64, offset: u64) {
         let name = format!("f{nth}").into_bytes().into();
         c.w.op(Op::Unlink { dir: ROOT_INO, name });
     }
-    let _ = c.w.disk.info();
 }
 
 #[test]

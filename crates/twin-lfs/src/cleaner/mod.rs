@@ -31,6 +31,7 @@ pub(crate) struct CleanerState {
     stopped: Cell<bool>,
     /// Its task is there.
     runs: Cell<bool>,
+    rounds: Cell<u64>,
     wake: Event,
     ended: Event,
     policy: RefCell<Box<dyn VictimPolicy>>,
@@ -42,6 +43,7 @@ impl CleanerState {
             requested: Cell::new(false),
             stopped: Cell::new(false),
             runs: Cell::new(false),
+            rounds: Cell::new(0),
             wake: Event::new(),
             ended: Event::new(),
             policy: RefCell::new(policy),
@@ -52,6 +54,11 @@ impl CleanerState {
     pub(crate) fn request(&self) {
         self.requested.set(true);
         self.wake.notify();
+    }
+
+    /// Rounds that ended.
+    pub(crate) fn rounds(&self) -> u64 {
+        self.rounds.get()
     }
 
     /// The cleaner's task is about to begin.
@@ -89,6 +96,7 @@ pub(crate) async fn run(volume: Rc<Volume<Lfs>>) {
         if let Err(error) = lfs.clean_round(&core).await {
             core.poison(error);
         }
+        lfs.cleaner.rounds.set(lfs.cleaner.rounds.get() + 1);
         // The round itself fills segments, and that asks for cleaning. Whoever still waits asks
         // again.
         lfs.cleaner.requested.set(false);
