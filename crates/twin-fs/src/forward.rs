@@ -68,10 +68,8 @@ impl Forwards {
     /// What was noted of other forms of it is forgotten.
     pub fn add(&self, ino: Ino, holder: Holder, form: Form, index: usize, ptr: Ptr) {
         let table = &mut *self.0.borrow_mut();
-        let noted = table
-            .holders
-            .entry((ino, holder))
-            .or_insert_with(|| Noted { form, ptrs: Vec::new() });
+        let noted =
+            table.holders.entry((ino, holder)).or_insert_with(|| Noted { form, ptrs: Vec::new() });
         if noted.form != form {
             table.count -= noted.ptrs.len();
             *noted = Noted { form, ptrs: Vec::new() };

@@ -121,8 +121,7 @@ impl Core {
     /// Brings an indirect block up to date that has just been read from where `ptr` leads. Data
     /// blocks hold no pointers.
     pub fn apply_forwards(&self, inode: &Inode, frame: &Frame, ptr: Ptr) {
-        let (holder, form) =
-            (Holder::Indirect(frame.lbn()), Form { at: ptr.addr, crc: ptr.crc });
+        let (holder, form) = (Holder::Indirect(frame.lbn()), Form { at: ptr.addr, crc: ptr.crc });
         if self.forwards.has(inode.ino, holder) {
             self.forwards.apply(inode.ino, holder, form, |index, ptr| {
                 frame.change(|block| self.shape.set_ptr(block.bytes_mut(), index, ptr));

@@ -12,10 +12,10 @@ use std::rc::Rc;
 use twin_cache::{Frame, Lbn};
 use twin_disk::{Block, Buf};
 
-use crate::{Holder, Volume};
 use crate::core::Inode;
 use crate::layout::Layout;
 use crate::shape::{Parent, Ptr};
+use crate::{Holder, Volume};
 
 impl<L: Layout> Volume<L> {
     /// Bytes of new space that a change takes that makes the data blocks `range` dirty and the

@@ -33,10 +33,18 @@ pub(crate) struct RawInode {
 /// A part of a log write.
 pub(crate) enum Piece {
     /// `holder`: the cleaner moves the block and leaves what points to it in this form.
-    Block { inode: Rc<Inode>, frame: Rc<Frame>, len: u32, holder: Option<Form> },
+    Block {
+        inode: Rc<Inode>,
+        frame: Rc<Frame>,
+        len: u32,
+        holder: Option<Form>,
+    },
     Inodes(Vec<Rc<Inode>>),
     RawInodes(Vec<RawInode>),
-    Freed { ino: Ino, generation: u32 },
+    Freed {
+        ino: Ino,
+        generation: u32,
+    },
 }
 
 /// A piece with its place: the first byte on the device, and the partial segment.

@@ -11,12 +11,12 @@ use twin_fs::shape::Shape;
 use twin_fs::{Core, Cpu, FsError, Ino, Inode, Picked, ROOT_INO, Result, Settings, Volume};
 use twin_rt::{BoxFuture, Budget, Event, Rt, RwLock};
 
-use crate::forwarded::load_forwards;
 use crate::cleaner::{self, CleanerState};
 use crate::format::{
     CHECKPOINT_BYTES, Checkpoint, HeadPos, IMAP_ENTRY_BYTES, ImapEntry, Profile, SEG_ENTRY_BYTES,
     SUPERBLOCK_BYTES, SegEntry, Superblock,
 };
+use crate::forwarded::load_forwards;
 use crate::inode_blocks::InodeBlocks;
 use crate::lfs::{IFILE_INO, Lfs, LfsSettings, Log};
 use crate::recover::Recovered;
@@ -276,13 +276,10 @@ impl Lfs {
             log.segments.set_open(head.segment);
             log.segments.set_open(head.next);
         }
-        {
-            let table: Vec<SegEntry> =
-                lfs.with_segments(|s| (0..s.count()).map(|n| s.entry(n)).collect());
-            let device = &*core.device;
-            let serial = checkpoint.serial;
-            load_forwards(device, &lfs.sb, table.into_iter(), serial, &core.forwards).await?;
-        }
+        let table: Vec<SegEntry> =
+            lfs.with_segments(|s| (0..s.count()).map(|n| s.entry(n)).collect());
+        let (device, serial) = (&*core.device, checkpoint.serial);
+        load_forwards(device, &lfs.sb, table.into_iter(), serial, &core.forwards).await?;
         lfs.pin_indirect(&core, &mut pinned).await?;
         lfs.pinned.borrow_mut().extend(pinned);
         lfs.check_ifile()?;

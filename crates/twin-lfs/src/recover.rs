@@ -362,13 +362,7 @@ impl Lfs {
 
     /// Forwards the blocks that moved, all children of one holder, if the log says so of each;
     /// otherwise the holder has to be written.
-    fn forward_recovered(
-        &self,
-        core: &Core,
-        inode: &Inode,
-        moved: &[Lbn],
-        file: &FileLog,
-    ) -> bool {
+    fn forward_recovered(&self, core: &Core, inode: &Inode, moved: &[Lbn], file: &FileLog) -> bool {
         let stays = |lbn: &Lbn| {
             let form = file.forwarded.get(lbn);
             form.is_some() && self.clean_holder(core, inode, *lbn).as_ref() == form

@@ -17,11 +17,11 @@ use twin_fs::{
 };
 use twin_rt::Rt;
 
-use crate::forwarded::load_forwards;
 use crate::format::{
     CHECKPOINT_BYTES, Checkpoint, HeadPos, IMAP_ENTRY_BYTES, SEG_ENTRY_BYTES, SUPERBLOCK_BYTES,
     SegEntry, Summary, Superblock,
 };
+use crate::forwarded::load_forwards;
 use crate::lfs::{IFILE_INO, Lfs, LfsSettings};
 use crate::recover::Recovered;
 

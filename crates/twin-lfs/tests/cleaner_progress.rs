@@ -28,8 +28,7 @@ impl Crowded {
         let mut crowded = Crowded { w, offset, files: Vec::new(), rng: Rng::new(7) };
         loop {
             let name = format!("f{}", crowded.files.len()).into_bytes();
-            let op =
-                Op::Create { dir: ROOT_INO, name: name.into(), mode: 0o644, exclusive: true };
+            let op = Op::Create { dir: ROOT_INO, name: name.into(), mode: 0o644, exclusive: true };
             let ino = match crowded.w.try_op(op) {
                 Ok(Reply::Entry(entry)) => entry.attr.ino,
                 Err(FsError::NoSpace | FsError::NoInodes) => return crowded,

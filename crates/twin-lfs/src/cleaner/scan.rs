@@ -13,9 +13,18 @@ use crate::lfs::{IFILE_INO, Lfs};
 
 /// Something live.
 pub(super) enum Found {
-    Block { inode: Rc<Inode>, frame: Rc<Frame>, addr: u64, len: u32 },
+    Block {
+        inode: Rc<Inode>,
+        frame: Rc<Frame>,
+        addr: u64,
+        len: u32,
+    },
     /// `_loaded`: its raw form is out of date; this one counts, and is kept in memory.
-    Inode { raw: RawInode, at: u64, _loaded: Option<Rc<Inode>> },
+    Inode {
+        raw: RawInode,
+        at: u64,
+        _loaded: Option<Rc<Inode>>,
+    },
 }
 
 impl Lfs {

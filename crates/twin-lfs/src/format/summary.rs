@@ -9,8 +9,8 @@
 //! 4.4BSD and one checksum over those of all blocks.
 
 use twin_cache::Lbn;
-use twin_fs::{Form, Ino};
 use twin_fs::dinode::{Get, Put};
+use twin_fs::{Form, Ino};
 use twin_rt::Time;
 
 use super::{Profile, Superblock};
@@ -518,8 +518,7 @@ fn decode_classic(sb: &Superblock, r: &mut Get<'_>) -> Option<Entry> {
             has(r, count.checked_mul(4)?)?;
             let block = |i| {
                 let len = if i + 1 == count { last } else { sb.shape.block_size };
-                let block =
-                    BlockInfo { lbn: Lbn::from(r.u32() as i32), len, crc: 0, holder: None };
+                let block = BlockInfo { lbn: Lbn::from(r.u32() as i32), len, crc: 0, holder: None };
                 is_possible(sb, &block).then_some(block)
             };
             let blocks = (0..count).map(block).collect::<Option<Vec<_>>>()?;
