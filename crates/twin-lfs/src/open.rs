@@ -297,6 +297,7 @@ impl Lfs {
         let volume = Volume::new(core, lfs)?;
         if !read_only {
             if !checkpoint.closed {
+                volume.layout.bury(&volume.core).await?;
                 volume.layout.checkpoint(&volume.core, false).await?;
             }
             // Finishing what was interrupted may need clean segments.

@@ -99,6 +99,22 @@ impl Lfs {
         Ok(done)
     }
 
+    /// Makes what lies where the streams go on unreadable: partial segments of a group that does
+    /// not count. Their serial numbers are higher than those before them, and lower than that of
+    /// the next checkpoint, so without this they would pass for a part of the log, should the
+    /// stream go on elsewhere.
+    pub(crate) async fn bury(&self, core: &Core) -> Result<()> {
+        let heads = self.log.borrow().heads.clone();
+        for head in heads.iter().filter(|head| head.offset < self.sb.segment_size) {
+            let at = self.sb.segment_start(head.segment) + u64::from(head.offset);
+            let len = self.sb.align;
+            let zeros = vec![Block::Zero(len)];
+            let io = Io::write(at, zeros, Class::Meta, Origin::Recovery);
+            core.device.submit(io).await?;
+        }
+        Ok(())
+    }
+
     /// The next partial segment gets a serial number that no earlier start can have used.
     pub(crate) fn skip_serials(&self, core: &Core, from: u64) {
         let (least, chance) = SERIAL_GAP;
