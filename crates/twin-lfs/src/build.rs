@@ -18,8 +18,8 @@ use twin_fs::shape::{PointerFormat, Ptr};
 use twin_fs::{Core, Form, FsError, Holder, Ino, Inode, Result};
 
 use crate::format::{
-    BlockInfo, Draft, Entry, GROUP_LAST, HeadPos, Header, ImapEntry, InodeInfo, Summary,
-    inode_block_len,
+    BlockInfo, Draft, Entry, GROUP_CLEANER, GROUP_LAST, HeadPos, Header, ImapEntry, InodeInfo,
+    Summary, inode_block_len,
 };
 use crate::lfs::{IFILE_INO, Lfs};
 
@@ -224,6 +224,9 @@ impl Lfs {
         origin: Origin,
     ) -> Result<Option<Group>> {
         if pieces.is_empty() {
+            if flags & GROUP_CLEANER == 0 {
+                self.note_taken(core);
+            }
             return Ok(None);
         }
         let (placed, parts) = self.lay_out(pieces, stream)?;
@@ -244,7 +247,10 @@ impl Lfs {
             group.bytes += io.len;
             group.ios.push(io);
         }
-        self.note_built(core, &group);
+        if flags & GROUP_CLEANER == 0 {
+            self.note_taken(core);
+        }
+        self.note_built(&group);
         Ok(Some(group))
     }
 
@@ -528,10 +534,13 @@ impl Lfs {
         Io::write(part.start, blocks, class, origin)
     }
 
-    /// What is still dirty after a group was built waits for a checkpoint.
-    fn note_built(&self, core: &Core, group: &Group) {
+    /// What is still dirty after a snapshot was taken waits for a checkpoint.
+    fn note_taken(&self, core: &Core) {
         self.deferred_bytes.set(core.cache.dirty_bytes());
         self.oldest.set(None);
+    }
+
+    fn note_built(&self, group: &Group) {
         let mut log = self.log.borrow_mut();
         log.stats.groups += 1;
         log.stats.log_bytes += group.bytes;

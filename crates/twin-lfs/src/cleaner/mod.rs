@@ -208,6 +208,7 @@ impl Lfs {
         let moved = self.settle_holders(core, &mut pieces);
         let stream = self.cleaner_stream();
         let group = self.build(core, pieces, stream, GROUP_CLEANER, Origin::Cleaner)?;
+        let dirty = core.cache.dirty_bytes();
         for (inode, lbn, holder) in moved {
             match (holder, self.sb.shape.parent(lbn)) {
                 (Some(form), _) => {
@@ -222,7 +223,9 @@ impl Lfs {
                 }
             }
         }
-        self.deferred_bytes.set(core.cache.dirty_bytes().max(self.deferred_bytes.get()));
+        // The holders that became dirty wait for the next checkpoint.
+        let deferred = core.cache.dirty_bytes() - dirty;
+        self.deferred_bytes.set(self.deferred_bytes.get() + deferred);
         if let Some(group) = &group {
             self.log.borrow_mut().stats.moved_bytes += group.bytes;
         }
