@@ -30,7 +30,7 @@ impl<'a> Candidates<'a> {
     pub fn iter(&self) -> impl Iterator<Item = (u32, &'a SegmentFacts)> + use<'a> {
         let share = self.min_garbage_share;
         (0u32..).zip(self.view.segments).filter(move |(_, segment)| {
-            let garbage = segment.written_blocks - segment.live_blocks;
+            let garbage = segment.written_blocks.saturating_sub(segment.live_blocks);
             segment.state == State::Sealed
                 && garbage > 0
                 && f64::from(garbage) >= share * f64::from(segment.written_blocks)
