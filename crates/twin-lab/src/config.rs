@@ -221,11 +221,13 @@ const KEYS: &[Key] = &[
     },
     Key {
         name: "dir-placement",
-        about: "ffs: where new directories go",
+        about: "ffs: where new directories go; lfs: which blocks are written together",
         set: |c, v| {
-            named("placement", v, twin_ffs::dir_placement::registry().iter().map(|e| e.name))?;
-            c.ffs.dir_placement = v.into();
-            Ok(())
+            if twin_ffs::dir_placement::registry().iter().any(|e| e.name == v) {
+                c.ffs.dir_placement = v.into();
+                return Ok(());
+            }
+            c.lfs.set_cleaner("placement", v).map_err(ConfigError)
         },
     },
     Key {
@@ -382,11 +384,17 @@ const KEYS: &[Key] = &[
     Key {
         name: "victim",
         about: "which segment the cleaner takes first",
-        set: |c, v| {
-            named("victim policy", v, twin_lfs::cleaner::registry().iter().map(|e| e.name))?;
-            c.lfs.victim = v.into();
-            Ok(())
-        },
+        set: |c, v| c.lfs.set_cleaner("victim", v).map_err(ConfigError),
+    },
+    Key {
+        name: "when",
+        about: "when the log's cleaner works though nobody waits for it",
+        set: |c, v| c.lfs.set_cleaner("when", v).map_err(ConfigError),
+    },
+    Key {
+        name: "clean-step",
+        about: "bytes of its requests then",
+        set: |c, v| c.lfs.set_cleaner("clean-step", v).map_err(ConfigError),
     },
     Key {
         name: "content",
@@ -559,8 +567,12 @@ pub fn settings_help() -> String {
     out += &list("Write-behind policies", behind.iter().map(|e| (e.name, e.about)).collect());
     let reading = twin_fs::reading::registry();
     out += &list("Read policies", reading.iter().map(|e| (e.name, e.about)).collect());
-    let victims = twin_lfs::cleaner::registry();
-    out += &list("Victim policies", victims.iter().map(|e| (e.name, e.about)).collect());
+    let victims = twin_clean::victim::registry();
+    out += &list("Victim policies", victims.iter().map(|e| (e.name, e.rule)).collect());
+    let placements = twin_clean::placement::registry().iter().filter(|e| e.is_mountable());
+    out += &list("Placement policies", placements.map(|e| (e.name, e.rule)).collect());
+    let when = twin_clean::when::registry();
+    out += &list("When the cleaner works", when.iter().map(|e| (e.name, e.rule)).collect());
     out
 }
 

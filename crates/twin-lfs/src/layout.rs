@@ -54,7 +54,7 @@ impl Lfs {
     /// Promises space: all or nothing.
     pub(crate) fn promise(&self, bytes: u64) -> Result<()> {
         let used = self.used.get() + bytes;
-        if bytes > 0 && used > self.limit {
+        if bytes > 0 && used > self.limit.get() {
             return Err(FsError::NoSpace);
         }
         self.used.set(used);
@@ -90,10 +90,11 @@ impl Lfs {
     /// True if an operation that makes this much dirty may begin now.
     fn may_begin(&self, core: &Core, bytes: u64, need: Need) -> bool {
         let segment = u64::from(self.sb.segment_size);
-        // The cleaner must be able to move a victim, with all its parents, in any case.
+        // The cleaner must be able to move a victim, with all its parents, in any case; and each
+        // stream may leave a segment that is not full.
         let kept = match need {
-            Need::Grow => 4 * segment,
-            Need::Shrink => 3 * segment,
+            Need::Grow => (4 + self.more_streams()) * segment,
+            Need::Shrink => (3 + self.more_streams()) * segment,
         };
         let debt = self.log_debt(core) + self.permitted.get();
         self.log_room() >= debt + bytes + kept
@@ -132,6 +133,11 @@ impl Layout for Lfs {
             let mut log = self.log.borrow_mut();
             if let ImapEntry::Used { at, generation, .. } = self.entry_in(&anchor, inode.ino) {
                 if at != 0 {
+                    self.placing.borrow_mut().trimmed(
+                        &mut log.segments,
+                        at * u64::from(size),
+                        size,
+                    );
                     log.segments.sub_live(at * u64::from(size), size);
                 }
                 log.freed.push((inode.ino, generation));
@@ -187,12 +193,14 @@ impl Layout for Lfs {
         self.unpromise(len.into());
         if ptr.is_on_disk() {
             let byte = self.sb.shape.byte_of(ptr.addr);
-            self.log.borrow_mut().segments.sub_live(byte, ptr.len);
+            let segments = &mut self.log.borrow_mut().segments;
+            self.placing.borrow_mut().trimmed(segments, byte, ptr.len);
+            segments.sub_live(byte, ptr.len);
         }
     }
 
     async fn admit(&self, core: &Rc<Core>, bytes: u64, need: Need) -> Result<Permit> {
-        if bytes > self.limit {
+        if bytes > self.limit.get() {
             // No cleaning ever makes so much room.
             return Err(FsError::NoSpace);
         }
@@ -201,18 +209,22 @@ impl Layout for Lfs {
         }
         let limit = core.settings.cache_bytes / 2;
         let mut hope: Option<Hope> = None;
+        let mut waits_since = None;
         loop {
             core.check_writable()?;
             if !self.may_begin(core, bytes, need) {
-                if hope.is_none() {
+                if waits_since.is_none() {
+                    waits_since = Some(core.rt.now());
                     self.log.borrow_mut().stats.space_waits += 1;
                 }
                 let hope = hope.get_or_insert_default();
                 if !hope.lasts(self.cleaner.rounds(), self.begun.get(), self.log_room()) {
                     return Err(FsError::NoSpace);
                 }
+                self.waiting.set(self.waiting.get() + 1);
                 self.cleaner.request();
                 self.space.wait().await;
+                self.waiting.set(self.waiting.get() - 1);
             } else if core.cache.dirty_bytes() > limit {
                 // More is dirty than write-back keeps up with: the writer helps.
                 let deferred = self.deferred_bytes.get() > limit / 2;
@@ -222,6 +234,12 @@ impl Layout for Lfs {
                     self.write_log(core).await?
                 }
             } else {
+                if let Some(since) = waits_since {
+                    let waited = core.rt.now() - since;
+                    let stats = &mut self.log.borrow_mut().stats;
+                    stats.space_wait_ns += waited;
+                    stats.longest_space_wait_ns = stats.longest_space_wait_ns.max(waited);
+                }
                 self.begun.set(self.begun.get() + 1);
                 self.permitted.set(self.permitted.get() + bytes);
                 return Ok(Permit { bytes, permitted: Rc::clone(&self.permitted) });
@@ -279,7 +297,7 @@ impl Layout for Lfs {
 
     fn stat(&self, _core: &Core) -> VolumeStat {
         let unit = u64::from(self.sb.shape.frag_size);
-        let free = self.limit.saturating_sub(self.used.get());
+        let free = self.limit.get().saturating_sub(self.used.get());
         let log = self.log.borrow();
         let inodes = self.imap_len();
         // Free numbers, and those that the map could grow by in the free space.
@@ -287,7 +305,7 @@ impl Layout for Lfs {
         VolumeStat {
             block_size: self.sb.shape.frag_size,
             io_size: self.sb.shape.block_size,
-            blocks: self.limit / unit,
+            blocks: self.limit.get() / unit,
             free: free / unit,
             inodes: inodes.saturating_sub(log.free_inodes) + room,
             free_inodes: room,
