@@ -304,13 +304,16 @@ impl Lfs {
             recovered = lfs.roll_forward(&core, &checkpoint).await?;
             lfs.used.set(lfs.log.borrow().segments.live_bytes() + lfs.unwritten_ifile(&core));
         }
+        // Before anything else writes: the streams go on at these places.
+        if !read_only && !checkpoint.closed {
+            lfs.bury(&core).await?;
+        }
         if !read_only {
             lfs.set_streams(&core)?;
         }
         let volume = Volume::new(core, lfs)?;
         if !read_only {
             if !checkpoint.closed {
-                volume.layout.bury(&volume.core).await?;
                 volume.layout.checkpoint(&volume.core, false).await?;
             }
             // Finishing what was interrupted may need clean segments.

@@ -55,8 +55,10 @@ impl Lfs {
     /// Cleans segments until enough are clean or nothing more is gained.
     pub(crate) async fn clean_round(&self, core: &Rc<Core>) -> Result<()> {
         let goal = self.log.borrow().segments.clean_count().max(self.low_water()) + 2;
-        // Segments that are empty already, and parents that wait, cost only a checkpoint.
-        if self.empty_count() > 0 || self.short_of_room(core, 0) {
+        // Segments that are empty already, and what is dirty, cost only a checkpoint. Where there is
+        // neither, a checkpoint would use up room and give none back.
+        let waits = core.cache.dirty_bytes() > 0 || core.dirty_inode_count() > 0;
+        if self.empty_count() > 0 || (waits && self.short_of_room(core, 0)) {
             self.checkpoint(core, false).await?;
         }
         let mut before = self.log.borrow().segments.clean_count();

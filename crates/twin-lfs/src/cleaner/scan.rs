@@ -138,13 +138,15 @@ impl Lfs {
                     };
                     let place = (at + (i * size) as u64) / size as u64;
                     let Some(anchor) = self.live_inode(core, ino, place).await? else { continue };
-                    if let Err(what) = decoded {
-                        return Err(FsError::corrupt(at + (i * size) as u64, what));
+                    if let Err(what) = &decoded {
+                        return Err(FsError::corrupt(at + (i * size) as u64, *what));
                     }
-                    let loaded = match core.forwards.has(ino, Holder::Inode) {
-                        true => Some(self.read_inode(core, ino).await?),
-                        false => None,
-                    };
+                    let mut loaded = None;
+                    if core.forwards.has(ino, Holder::Inode) {
+                        // Gone meanwhile?
+                        let generation = decoded.map_or(0, |d| d.generation);
+                        loaded = self.owner(core, ino, generation).await?;
+                    }
                     let raw = RawInode { ino, raw, anchor };
                     found.push(Found::Inode { raw, at: place, _loaded: loaded });
                 }
