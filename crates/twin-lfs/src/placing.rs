@@ -468,8 +468,9 @@ impl Lfs {
         let mut log = self.log.borrow_mut();
         while log.heads.len() > streams {
             if let Some(head) = log.heads.pop() {
-                log.segments.give_back(head.segment);
-                log.segments.give_back(head.next);
+                // The log since the last checkpoint may be there, though nothing of it lives.
+                log.segments.set_used(head.segment);
+                log.segments.set_clean(head.next);
             }
         }
         while log.heads.len() < streams {

@@ -217,14 +217,6 @@ impl Segments {
         self.facts[segment as usize] = SegmentFacts::default();
     }
 
-    /// Gives back a segment that was kept for a stream which will not fill it.
-    pub(crate) fn give_back(&mut self, segment: u32) {
-        match self.entry(segment).live_bytes {
-            0 => self.set_clean(segment),
-            _ => self.set_used(segment),
-        }
-    }
-
     /// Used segments without a live byte.
     pub fn empty(&self) -> Vec<u32> {
         (0..self.count())
