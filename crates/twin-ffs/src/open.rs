@@ -348,8 +348,7 @@ impl Ffs {
             let none = Live { number, at: header.tail % blocks, len: 0 };
             journal = Some(Journal::new(&sb, header.number, none, std::iter::empty()));
         } else if !state.closed && !repaired {
-            let mut nobody = |_| {};
-            let report = crate::check::repair(rt, Rc::clone(&device), &mut nobody).await?;
+            let report = crate::check::repair_unattended(rt, Rc::clone(&device)).await?;
             recovered.repaired = report.findings.len() as u64 + report.more_findings;
             recovered.rescued = report.rescued;
         }

@@ -29,8 +29,8 @@ const KINDS: [Kind; 9] = [
     }),
     ("crash", Scenario::of_kind, |s| torture::crash(s, &Depth::default()).map(counted)),
     ("ffs", Scenario::clustered, |s| torture::ffs_crash(s, &FFS).map(counted)),
-    ("ffs-images", Scenario::clustered, |s| {
-        torture::ffs_damage(s, 200).map(|damaged| format!("{damaged:?}"))
+    ("ffs-images", Scenario::clustered_image, |s| {
+        torture::ffs_damage(s, 250).map(|damaged| format!("{damaged:?}"))
     }),
     ("birth", Scenario::draw, |s| torture::crash_birth(s, &Depth::default()).map(counted)),
     ("full", Scenario::full, |s| torture::full(s, 20).map(|filled| format!("{filled:?}"))),

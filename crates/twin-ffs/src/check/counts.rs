@@ -51,6 +51,7 @@ impl Checker<'_> {
         if ino != ROOT_INO && self.nodes[ino as usize].owner == 0 {
             let what = "a directory without a name";
             self.add(Finding::serious(Kind::LostInode, what).of(ino));
+            self.lost.insert(ino);
         }
         Ok(())
     }
@@ -83,6 +84,7 @@ impl Checker<'_> {
             return Ok(());
         }
         self.add(Finding::serious(Kind::LostInode, "a file without a name").of(ino));
+        self.lost.insert(ino);
         Ok(())
     }
 

@@ -72,7 +72,7 @@ impl Checker<'_> {
     async fn cut_dir(&mut self, d: &mut Dinode, lbn: u64, dir: Dir) -> Result<()> {
         let what = format!("the directory lacks its block {lbn}");
         self.wrong(Finding::serious(Kind::DirBlock, what).of(d.ino));
-        if self.fixes && (lbn > 0 || d.ino == ROOT_INO) {
+        if self.fixes && lbn > 0 {
             d.size = lbn * u64::from(self.view.sb.shape.block_size);
             let shape = &self.view.sb.shape;
             let steps = self.view.steps(d).await?;
@@ -153,7 +153,7 @@ impl Checker<'_> {
     }
 
     /// A directory's block as new, with the dots if it is the first one.
-    fn empty_block(&self, d: &Dinode, lbn: u64, bytes: &mut [u8]) {
+    pub(super) fn empty_block(&self, d: &Dinode, lbn: u64, bytes: &mut [u8]) {
         let format = self.dir_format();
         bytes.fill(0);
         for (i, chunk) in bytes.chunks_exact_mut(CHUNK).enumerate() {

@@ -26,6 +26,8 @@ pub enum Kind {
     InodeMap,
     /// The map of free fragments.
     FragmentMap,
+    /// The root directory.
+    Root,
     /// An inode that cannot be what it is.
     Inode,
     /// The count of bytes that an inode takes, or blocks past the end of its file.
@@ -61,6 +63,7 @@ impl Kind {
             Kind::GroupMaps => "group-maps",
             Kind::InodeMap => "inode-map",
             Kind::FragmentMap => "fragment-map",
+            Kind::Root => "root",
             Kind::Inode => "inode",
             Kind::Size => "size",
             Kind::Pointer => "pointer",
@@ -84,6 +87,7 @@ impl Kind {
             Kind::GroupMaps | Kind::InodeMap | Kind::FragmentMap => {
                 "repair makes the maps anew from the inodes"
             }
+            Kind::Root => "repair makes an empty one; files without a name go to lost+found",
             Kind::Inode => "repair frees the inode",
             Kind::Size => "repair cuts what is too much and counts again",
             Kind::Pointer => "repair removes the pointer: the file has a hole there",

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use twin_cache::Lbn;
 use twin_fs::dinode::{Dinode, HIDDEN, TRUNCATING};
-use twin_fs::{FsError, Ino, ROOT_INO, Result, mode};
+use twin_fs::{Ino, ROOT_INO, Result, mode};
 use twin_rt::join_all;
 
 use super::view::Step;
@@ -78,6 +78,7 @@ impl Checker<'_> {
             }
         };
         for (i, raw) in raw.chunks_exact(size).enumerate() {
+            // Blocks of a table are zero before they are first used. The root's, too, if it was lost.
             if raw.iter().all(|&b| b == 0) {
                 continue;
             }
@@ -110,9 +111,6 @@ impl Checker<'_> {
             Err(_) if !known && ino != ROOT_INO => Ok(()),
             Err(what) => {
                 self.wrong(Finding::serious(Kind::Inode, what).at(at).of(ino));
-                if ino == ROOT_INO {
-                    return Err(FsError::corrupt(at, "the root directory's inode is damaged"));
-                }
                 if self.fixes {
                     self.view.free_inode(ino, 0).await?;
                 }
@@ -124,7 +122,12 @@ impl Checker<'_> {
     async fn check_inode(&mut self, at: u64, mut d: Dinode) -> Result<()> {
         let hidden = d.flags & HIDDEN != 0;
         if d.ino == ROOT_INO && !d.is_dir() {
-            return Err(FsError::corrupt(at, "the root is not a directory"));
+            let what = "the root is not a directory";
+            self.wrong(Finding::serious(Kind::Inode, what).at(at).of(ROOT_INO));
+            if self.fixes {
+                self.view.free_inode(ROOT_INO, d.generation).await?;
+            }
+            return Ok(());
         }
         if d.nlink == 0 && d.ino != ROOT_INO {
             return self.check_removed(at, &d).await;

@@ -29,6 +29,7 @@ mod finding;
 mod index;
 mod inodes;
 mod maps;
+mod root;
 mod view;
 
 use std::collections::BTreeSet;
@@ -85,6 +86,8 @@ struct Checker<'a> {
     view: View,
     /// Changes what is wrong.
     fixes: bool,
+    /// May make a new root directory.
+    makes_root: bool,
     /// The volume was left open: what that leaves is no damage.
     was_open: bool,
     /// Inodes that the journal says are in need of work.
@@ -93,6 +96,8 @@ struct Checker<'a> {
     nodes: Vec<Node>,
     /// Fragments in use, by group.
     used: Vec<Bits>,
+    /// Inodes that need a name in lost+found.
+    lost: BTreeSet<Ino>,
     /// Addresses of fragments that are used twice.
     twice: BTreeSet<u64>,
     dirs: Vec<dirs::Dir>,
@@ -148,13 +153,26 @@ pub fn repair<'a>(
     device: Rc<dyn BlockDevice>,
     progress: &'a mut dyn FnMut(Progress),
 ) -> BoxFuture<'a, Result<Report>> {
-    Box::pin(mend(rt, device, progress))
+    Box::pin(mend(rt, device, progress, true))
+}
+
+/// The same for a volume that is about to be mounted: what must not be decided by itself, a new
+/// root directory, is refused.
+///
+/// # Errors
+/// As above, and if there is no root directory.
+pub(crate) fn repair_unattended(
+    rt: &Rt,
+    device: Rc<dyn BlockDevice>,
+) -> BoxFuture<'_, Result<Report>> {
+    Box::pin(async move { mend(rt, device, &mut |_| {}, false).await })
 }
 
 async fn mend(
     rt: &Rt,
     device: Rc<dyn BlockDevice>,
     progress: &mut dyn FnMut(Progress),
+    attended: bool,
 ) -> Result<Report> {
     let (sb, found) = superblock(&*device).await?;
     if found.is_some() {
@@ -172,6 +190,7 @@ async fn mend(
         let view = View::new(Rc::clone(&device), sb.clone());
         let mut checker = Checker::new(view, true, progress);
         checker.was_open = !state.closed;
+        checker.makes_root = attended;
         checker.round().await?;
         if checker.view.is_changed() {
             checker.view.write().await?;
@@ -179,8 +198,7 @@ async fn mend(
         report.counts = checker.report.counts;
         report.more_findings += checker.report.more_findings;
         // What had no name in an earlier round may be free by now.
-        let nameless = checker.report.findings.iter().filter(|f| f.kind == Kind::LostInode);
-        lost = nameless.filter_map(|f| f.ino).collect();
+        lost = std::mem::take(&mut checker.lost);
         checker.report.findings.into_iter().for_each(|finding| report.add(finding));
         left = checker.changed;
         if !left {
@@ -265,11 +283,13 @@ impl<'a> Checker<'a> {
         let free = Node { life: Life::Free, kind: 0, nlink: 0, names: 0, owner: 0 };
         Checker {
             fixes,
+            makes_root: false,
             was_open: false,
             orphans: BTreeSet::new(),
             maps: Vec::new(),
             nodes: vec![free; sb.inodes() as usize],
             used: (0..sb.groups).map(|g| Bits::new(sb.frags_of(g))).collect(),
+            lost: BTreeSet::new(),
             twice: BTreeSet::new(),
             dirs: Vec::new(),
             changed: false,
@@ -283,6 +303,7 @@ impl<'a> Checker<'a> {
     async fn round(&mut self) -> Result<()> {
         self.check_inodes().await?;
         self.settle_doubles().await?;
+        self.check_root().await?;
         self.check_dirs().await?;
         self.check_counts().await?;
         self.check_maps();

@@ -8,25 +8,41 @@ use crate::layout::{Change, Layout, Need};
 use crate::{Cred, FsError, Ino, Op, ROOT_INO, Reply, Result, Volume, mode};
 
 /// Where repairs put what has lost its name.
-const LOST_AND_FOUND: &[u8] = b"lost+found";
+const LOST_AND_FOUND: &str = "lost+found";
+/// If a name is taken, it is tried with so many numbers behind it.
+const TRIES: u32 = 1000;
+
+/// A name, then the name with a number behind it, and so on.
+fn names(first: &str) -> impl Iterator<Item = crate::Name> {
+    let with = move |n: u32| if n == 0 { first.to_string() } else { format!("{first}.{n}") };
+    (0..TRIES).map(move |n| with(n).into_bytes().into())
+}
 
 impl<L: Layout> Volume<L> {
     /// Gives an inode without names one, its number with a hash sign, in the directory
-    /// `lost+found` of the root, which is made if need be.
+    /// `lost+found` of the root, which is made if need be. A name that is taken, by an earlier
+    /// repair or by a file `lost+found`, gets a number behind it.
     ///
     /// # Errors
-    /// `NotFound` if the inode is free or hidden; otherwise if there is no space.
+    /// `NotFound` if the inode is free or hidden; otherwise if there is no space, or no root.
     pub async fn adopt(&self, ino: Ino) -> Result<()> {
         let inode = self.inode(ino).await?;
         if inode.d.borrow().flags & HIDDEN != 0 {
             return Err(FsError::NotFound);
         }
-        let dir = self.lost_and_found().await?;
-        let name: crate::Name = format!("#{ino}").into_bytes().into();
+        let dir = self.lost_and_found().await.map_err(|error| match error {
+            FsError::NotFound => FsError::inconsistent("lost+found cannot be reached"),
+            error => error,
+        })?;
         let _alone = dir.lock.write().await;
-        if self.search(&dir, &name, &Cred::root()).await?.is_some() {
-            return Err(FsError::Exists);
+        let mut free = None;
+        for name in names(&format!("#{ino}")) {
+            if self.search(&dir, &name, &Cred::root()).await?.is_none() {
+                free = Some(name);
+                break;
+            }
         }
+        let name = free.ok_or(FsError::Exists)?;
         let _permit = self.admit_small(Need::Grow).await?;
         let kind = inode.d.borrow().kind();
         let is_dir = kind == mode::DIRECTORY;
@@ -55,11 +71,21 @@ impl<L: Layout> Volume<L> {
     }
 
     async fn lost_and_found(&self) -> Result<Rc<Inode>> {
-        let name: crate::Name = LOST_AND_FOUND.into();
         let root = self.directory(ROOT_INO).await?;
-        if let Some(hit) = self.find(&root, &name).await? {
-            return self.directory(hit.ino).await;
+        let mut free = None;
+        for name in names(LOST_AND_FOUND) {
+            match self.find(&root, &name).await? {
+                None => {
+                    free = Some(name);
+                    break;
+                }
+                Some(hit) => match self.directory(hit.ino).await {
+                    Err(FsError::NotDirectory) => {}
+                    found => return found,
+                },
+            }
         }
+        let name = free.ok_or(FsError::Exists)?;
         match self.op_make_dir(ROOT_INO, &name, 0o700, &Cred::root()).await? {
             Reply::Entry(entry) => {
                 let ino = entry.attr.ino;

@@ -219,6 +219,13 @@ impl Scenario {
         Scenario { size: 3 << 20, segment: 64 << 10, fill: 10, ops: 150, ..Scenario::draw(seed) }
     }
 
+    /// The same for a small clustered volume, every ordering in turn.
+    pub fn clustered_image(seed: u64) -> Scenario {
+        let orderings = twin_ffs::ordering::registry();
+        let ordering = orderings[(seed % orderings.len() as u64) as usize].name.into();
+        Scenario { ordering, size: 4 << 20, ..Scenario::image(seed) }
+    }
+
     /// How its volume is made.
     pub fn mkfs(&self) -> MkfsOptions {
         let uuid = std::array::from_fn(|i| (self.seed >> (i % 8 * 8)) as u8 ^ i as u8);

@@ -1,0 +1,117 @@
+//! Repairs of one thing at a time: what is lost with it, and what is not.
+
+mod common;
+
+use std::rc::Rc;
+
+use common::{World, all_kinds};
+use twin_disk::{Block, BlockDevice, Buf, Class, Io, MemDisk, Origin};
+use twin_ffs::check::{self, Kind};
+use twin_ffs::{Ffs, FfsSettings};
+use twin_fs::{Cpu, FileSystem, FsError, Op, ROOT_INO, Settings};
+use twin_rt::{ClockOnly, Rt};
+
+/// Overwrites the root's inode with one byte.
+fn overwrite_root(disk: &Rc<MemDisk>, byte: u8) {
+    let rt = Rt::new(ClockOnly::default(), 1);
+    let sb = rt.block_on(twin_ffs::format::read_superblock(&**disk)).unwrap().unwrap();
+    let (addr, off) = sb.inode_place(ROOT_INO);
+    let at = sb.shape.byte_of(addr);
+    let len = sb.shape.block_size;
+    let read = Io::read(at, len.into(), Class::Meta, Origin::User);
+    let blocks = rt.block_on(disk.submit(read)).unwrap().unwrap();
+    let mut bytes = twin_disk::gather(&blocks, 0, len as usize).to_bytes().to_vec();
+    bytes[off..off + sb.shape.inode_size as usize].fill(byte);
+    let block = Block::Bytes(Buf::copy_of(&bytes).freeze());
+    let write = Io::write(at, vec![block], Class::Meta, Origin::User);
+    rt.block_on(disk.submit(write)).unwrap().unwrap();
+}
+
+/// A closed volume with a file, a directory, and a file in that.
+fn some_volume(options: &twin_ffs::MkfsOptions) -> Rc<MemDisk> {
+    let mut w = World::new(options, 32 << 20);
+    let file = w.create("file");
+    w.write(file, 0, b"content");
+    let name = "dir".as_bytes().into();
+    w.op(Op::MakeDir { dir: ROOT_INO, name, mode: 0o755 });
+    let dir = w.lookup("dir");
+    let name = "below".as_bytes().into();
+    w.op(Op::Create { dir, name, mode: 0o644, exclusive: true });
+    w.rt.block_on(w.volume.close()).unwrap().unwrap();
+    Rc::clone(&w.disk)
+}
+
+#[test]
+fn a_lost_root_is_made_anew_and_its_files_go_to_lost_and_found() {
+    all_kinds(|options| {
+        // An inode of zeros is a free one, one of 0xff none at all.
+        for byte in [0, 0xff] {
+            let disk = some_volume(&options);
+            overwrite_root(&disk, byte);
+            let rt = Rt::new(ClockOnly::default(), 2);
+            let found = rt.block_on(check::check(Rc::clone(&disk) as _, &mut |_| {}));
+            assert!(found.unwrap().unwrap().has(Kind::Root));
+            let mut nobody = |_| {};
+            let repair = check::repair(&rt, Rc::clone(&disk) as _, &mut nobody);
+            let repaired = rt.block_on(repair).unwrap().unwrap();
+            assert_eq!(repaired.rescued, 2, "{repaired}");
+            let again = rt.block_on(check::check(Rc::clone(&disk) as _, &mut |_| {}));
+            let again = again.unwrap().unwrap();
+            assert!(again.is_clean(), "{again}");
+            // lost+found, the directory and the two files.
+            assert_eq!((again.counts.files, again.counts.dirs, again.counts.names), (2, 3, 4));
+        }
+    });
+}
+
+#[test]
+fn a_mount_does_not_make_a_root_by_itself() {
+    all_kinds(|options| {
+        let disk = some_volume(&options);
+        overwrite_root(&disk, 0);
+        // As a power failure leaves it.
+        let rt = Rt::new(ClockOnly::default(), 2);
+        let sb = rt.block_on(twin_ffs::format::read_superblock(&*disk)).unwrap().unwrap();
+        let open = twin_ffs::format::State { closed: false, opened: 1 };
+        let mut raw = open.encode(&sb);
+        raw.resize(512, 0);
+        let blocks = vec![Block::Bytes(Buf::copy_of(&raw).freeze())];
+        let write = Io::write(twin_ffs::format::STATE_AT, blocks, Class::Meta, Origin::Checkpoint);
+        rt.block_on(disk.submit(write)).unwrap().unwrap();
+        let opening = Ffs::open(
+            &rt,
+            Rc::clone(&disk) as _,
+            Cpu::none(),
+            Settings::default(),
+            FfsSettings::default(),
+        );
+        match rt.block_on(opening).unwrap() {
+            Err(FsError::Corrupt { what, .. }) => assert!(what.contains("--repair"), "{what}"),
+            // With a journal nothing is looked at before it is used.
+            Ok((volume, _)) => {
+                assert!(sb.journal_bytes > 0);
+                let root = twin_fs::Request::root(1, Op::GetAttr { ino: ROOT_INO });
+                assert!(rt.block_on(volume.execute(root)).unwrap().is_err());
+            }
+            Err(other) => panic!("{other}"),
+        }
+    });
+}
+
+#[test]
+fn names_that_are_taken_get_a_number() {
+    all_kinds(|options| {
+        let mut w = World::new(&options, 32 << 20);
+        let (a, b) = (w.create("a"), w.create("b"));
+        w.write(a, 0, b"a");
+        // A file has the name of the directory.
+        w.create("lost+found");
+        for ino in [a, a, b] {
+            w.rt.block_on(w.volume.adopt(ino)).unwrap().unwrap();
+        }
+        let dir = w.lookup("lost+found.1");
+        for name in [format!("#{a}"), format!("#{a}.1"), format!("#{b}")] {
+            w.op(Op::Lookup { dir, name: name.into_bytes().into() });
+        }
+    });
+}
