@@ -13,7 +13,7 @@ use crate::clock::Stopwatch;
 pub(super) const SCENARIO: Scenario = Scenario {
     name: "build",
     about: "unpacks and compiles OpenSSL's libraries on the mount; every hash after a remount",
-    limit_s: (600, 1200),
+    limit_s: (900, 2400),
     run,
 };
 
