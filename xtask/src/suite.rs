@@ -26,7 +26,7 @@ const CLUSTERED: [(&str, &str, &[&str]); 3] = [
     (
         "end to end, FFS",
         "journal",
-        &["git", "sqlite", "flight", "fsx", "pjdfstest", "user", "kill9", "loopdev"],
+        &["git", "sqlite", "flight", "fsx", "pjdfstest", "user", "kill9", "build"],
     ),
     ("end to end, FFS, sync", "sync", &["git", "sqlite", "kill9"]),
     ("end to end, FFS, async", "async", &["git", "sqlite"]),
