@@ -2,16 +2,16 @@
 //! without a file system: no names, no metadata, no disk, no time.
 //!
 //! ```sh
-//! cargo run --release -p twin-lab --example caches -- zipf:writes=10000000,file_bytes=1G
+//! cargo run --release -p twin-lab --example caches -- zipf:writes=10000000,file_bytes=1073741824
 //! cargo run --release -p twin-lab --example caches -- traces/libgit2-build.tw
 //! ```
 //!
 //! Prints the share of accesses to blocks of 4 KiB that find their block, and how many accesses
 //! a second one processor went through.
+#![allow(clippy::disallowed_types)] // A program may look at the clock; only the core may not.
 
 use std::path::Path;
 use std::sync::Arc;
-#[allow(clippy::disallowed_types)] // A program may look at the clock; only the core may not.
 use std::time::Instant;
 
 use twin_cache::{replacement, study};
