@@ -8,8 +8,8 @@ use std::fmt::Write as _;
 
 use super::html::escape;
 use super::runs::{TODAY, TODAY_KB, rate, today, today_tpcb, tpcb};
-use super::svg::{COLOURS, Chart, Line, lines};
-use super::{Results, figure};
+use super::svg::{BLUE, Chart, Line, RED, SKY, YELLOW, lines};
+use super::{Results, clc, figure};
 
 /// What a ratio of LFS to FFS must be for a conclusion to hold.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -106,6 +106,11 @@ const CONCLUSIONS: &[Conclusion] = &[
 /// The ratio on the papers' machine, and on today's disk and SSD.
 fn ratios(r: &Results, measure: Measure) -> [f64; 3] {
     let then = match measure {
+        // The paper of 1995 has none with fsync.
+        Measure::Size(phase @ "overwrite_fsync", kb) => {
+            let of = |system| r.rate(&clc::need(clc::config(system, false), kb), phase);
+            of(clc::System::Lfs) / of(clc::System::Efs)
+        }
         Measure::Size(phase, kb) => rate(r, "bsd-lfs", kb, phase) / rate(r, "ffs-m8r0", kb, phase),
         Measure::Tpcb => r.rate(&tpcb("bsd-lfs"), "tx") / r.rate(&tpcb("ffs-m8r2"), "tx"),
     };
@@ -153,7 +158,7 @@ pub(super) fn section(r: &Results) -> String {
     for (phase, title) in charts {
         let line = |(i, (name, config, _)): (usize, &(&str, &str, &str))| Line {
             name: name.to_string(),
-            colour: COLOURS[i],
+            colour: [BLUE, RED, SKY, YELLOW][i],
             paper: false,
             points: TODAY_KB
                 .iter()
@@ -161,7 +166,12 @@ pub(super) fn section(r: &Results) -> String {
                 .collect(),
         };
         let all: Vec<Line> = TODAY.iter().enumerate().map(line).collect();
-        out += &lines(&Chart { title, y_label: "MB/s", log_y: true }, &all, "file size", true);
+        out += &lines(
+            &Chart { title, y_label: "MB/s", log_y: true, marks: &[] },
+            &all,
+            "file size",
+            true,
+        );
     }
     out += "</div><h3>Which of the old conclusions still hold</h3><table><tr>\
             <th class=\"l\">LFS over FFS</th><th>holds if</th><th>the papers' machine</th>\
