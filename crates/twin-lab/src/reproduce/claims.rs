@@ -170,8 +170,8 @@ const NO_OVERLAP: &str = "writers wait for the log, so the processor's time adds
     of 1994, it is 52 to 61%, and for large files 60%";
 const LOG_WRITES: &str = "a log write of section 2 has 115 blocks, section 4 says, of 4 KB: 460 KB, and \
     writers wait for it, while the Sprite machine has nothing to wait for";
-const CUT: &str = "LFS waits for the indirect block alone, 14 ms; FFS for it and for two synchronous \
-    writes, with the arm going to the file's cylinder group and back";
+const CUT: &str = "LFS waits for the indirect block alone, 14 ms; FFS for it and for three \
+    synchronous writes (4.4BSD's two, and the inode once more), with the arm going to the file's cylinder group and back";
 const READ_AHEAD: &str = "the table of 1994 has a rise there too, from 1.35 to 1.50 MB/s; ours drops \
     where the indirect block begins, from 96 to 104 KB, and at 256 KB";
 

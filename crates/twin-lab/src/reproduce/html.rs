@@ -57,7 +57,7 @@ pub fn html(judged: &[Judged], results: &Results, measured: Option<&serde_json::
     page += "<h2>The figures of 1995</h2><div class=\"grid2\">";
     page += &figures_1995(results);
     page += "</div><h2>The present</h2>";
-    page += &present::section(results);
+    page += &present::section(results, measured);
     page += &measured.map(present::measured).unwrap_or_default();
     page += "<h2>Statement by statement</h2>";
     page += &claims_table(judged);
