@@ -15,7 +15,7 @@ use twin_rt::{Event, FixedMap, Rt, RwLock};
 use crate::dinode::{Dinode, HIDDEN};
 use crate::reading::{Overwrite, ReadPolicy};
 use crate::shape::Shape;
-use crate::{Attr, Cpu, FsError, Ino, Result, Timestamp};
+use crate::{Attr, Cpu, Forwards, FsError, Ino, Result, Timestamp};
 
 /// What is set when a volume is opened and stays.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -214,6 +214,8 @@ pub struct Core {
     pub frags: u64,
     /// Device reads under way.
     pub reads: Rc<ReadGate>,
+    /// Pointers that are newer than what holds them on the device.
+    pub forwards: Forwards,
     table: RefCell<FixedMap<Ino, Rc<Inode>>>,
     clock: RefCell<VecDeque<Ino>>,
     refs: RefCell<FixedMap<Ino, Refs>>,
@@ -252,6 +254,7 @@ impl Core {
             shape,
             settings,
             reads: Rc::default(),
+            forwards: Forwards::default(),
             table: RefCell::default(),
             clock: RefCell::default(),
             refs: RefCell::default(),

@@ -211,6 +211,13 @@ impl Dinode {
         w.u16(self.inline.len() as u16);
     }
 
+    /// Changes the pointer in a slot. Slots that the inode does not have are passed over.
+    pub fn set_ptr(&mut self, slot: usize, ptr: Ptr) {
+        if let Some(there) = self.ptrs.get_mut(slot) {
+            *there = ptr;
+        }
+    }
+
     fn encode_ptrs(&self, shape: &Shape, raw: &mut [u8]) {
         let size = shape.pointer.size();
         for (ptr, raw) in self.ptrs.iter().zip(raw.chunks_exact_mut(size)) {

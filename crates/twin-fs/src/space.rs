@@ -12,10 +12,10 @@ use std::rc::Rc;
 use twin_cache::{Frame, Lbn};
 use twin_disk::{Block, Buf};
 
-use crate::Volume;
 use crate::core::Inode;
 use crate::layout::Layout;
 use crate::shape::{Parent, Ptr};
+use crate::{Holder, Volume};
 
 impl<L: Layout> Volume<L> {
     /// Bytes of new space that a change takes that makes the data blocks `range` dirty and the
@@ -162,6 +162,7 @@ impl<L: Layout> Volume<L> {
         if ptr.is_hole() {
             return;
         }
+        core.forwards.drop_holder(inode.ino, Holder::Indirect(lbn));
         self.layout.free_block(core, inode, ptr, len);
         core.set_ptr(inode, lbn, Ptr::HOLE);
         inode.d.borrow_mut().count_space(len.into(), 0);

@@ -15,11 +15,11 @@ use std::rc::Rc;
 use twin_cache::{Frame, Lbn};
 use twin_disk::{Block, Buf, Class, Io, Origin};
 use twin_fs::shape::{PointerFormat, Ptr};
-use twin_fs::{Core, FsError, Ino, Inode, Result};
+use twin_fs::{Core, Form, FsError, Holder, Ino, Inode, Result};
 
 use crate::format::{
-    BlockInfo, Draft, Entry, GROUP_LAST, HeadPos, Header, ImapEntry, InodeInfo, Summary,
-    inode_block_len,
+    BlockInfo, Draft, Entry, GROUP_CLEANER, GROUP_LAST, HeadPos, Header, ImapEntry, InodeInfo,
+    Summary, inode_block_len,
 };
 use crate::lfs::{IFILE_INO, Lfs};
 
@@ -32,10 +32,19 @@ pub(crate) struct RawInode {
 
 /// A part of a log write.
 pub(crate) enum Piece {
-    Block { inode: Rc<Inode>, frame: Rc<Frame>, len: u32 },
+    /// `holder`: the cleaner moves the block and leaves what points to it in this form.
+    Block {
+        inode: Rc<Inode>,
+        frame: Rc<Frame>,
+        len: u32,
+        holder: Option<Form>,
+    },
     Inodes(Vec<Rc<Inode>>),
     RawInodes(Vec<RawInode>),
-    Freed { ino: Ino, generation: u32 },
+    Freed {
+        ino: Ino,
+        generation: u32,
+    },
 }
 
 /// A piece with its place: the first byte on the device, and the partial segment.
@@ -102,7 +111,8 @@ impl Lfs {
         let first_data = dirty.partition_point(|frame| frame.lbn() < 0);
         for frame in &dirty[first_data..] {
             let len = shape.data_len(frame.lbn() as u64, size);
-            pieces.push(Piece::Block { inode: Rc::clone(inode), frame: Rc::clone(frame), len });
+            let (inode, frame) = (Rc::clone(inode), Rc::clone(frame));
+            pieces.push(Piece::Block { inode, frame, len, holder: None });
         }
         let mut indirect: Vec<_> = dirty[..first_data].iter().collect();
         indirect.sort_by_key(|frame| (shape.indirect(frame.lbn()).0, -frame.lbn()));
@@ -111,7 +121,8 @@ impl Lfs {
             let is_new = || core.resident_ptr(inode, lbn).is_some_and(|p| !p.is_on_disk());
             if all || is_new() || inode.cleared.borrow().contains(&lbn) {
                 let (inode, frame) = (Rc::clone(inode), Rc::clone(frame));
-                pieces.push(Piece::Block { inode, frame, len: shape.block_size });
+                let len = shape.block_size;
+                pieces.push(Piece::Block { inode, frame, len, holder: None });
             }
         }
     }
@@ -162,7 +173,7 @@ impl Lfs {
         };
         for piece in pieces {
             match piece {
-                Piece::Block { inode, frame, len } => {
+                Piece::Block { inode, frame, len, .. } => {
                     bytes += u64::from(*len);
                     old_block(inode, frame.lbn());
                 }
@@ -213,6 +224,9 @@ impl Lfs {
         origin: Origin,
     ) -> Result<Option<Group>> {
         if pieces.is_empty() {
+            if flags & GROUP_CLEANER == 0 {
+                self.note_taken(core);
+            }
             return Ok(None);
         }
         let (placed, parts) = self.lay_out(pieces, stream)?;
@@ -233,7 +247,10 @@ impl Lfs {
             group.bytes += io.len;
             group.ios.push(io);
         }
-        self.note_built(core, &group);
+        if flags & GROUP_CLEANER == 0 {
+            self.note_taken(core);
+        }
+        self.note_built(&group);
         Ok(Some(group))
     }
 
@@ -306,7 +323,9 @@ impl Lfs {
 
     fn draft(&self, draft: &mut Draft, piece: &Piece) -> bool {
         match piece {
-            Piece::Block { inode, len, .. } => draft.add_block(inode.ino, *len),
+            Piece::Block { inode, len, holder, .. } => {
+                draft.add_block(inode.ino, *len, holder.is_some())
+            }
             Piece::Inodes(inodes) => draft.add_inodes(inodes.len()),
             Piece::RawInodes(inodes) => draft.add_inodes(inodes.len()),
             Piece::Freed { .. } => draft.add_freed(),
@@ -318,7 +337,7 @@ impl Lfs {
         let shape = &self.sb.shape;
         let now = core.rt.now();
         match &placed.piece {
-            Piece::Block { inode, frame, len } => {
+            Piece::Block { inode, frame, len, .. } => {
                 let old = core.resident_ptr(inode, frame.lbn()).unwrap_or(Ptr::HOLE);
                 let mut log = self.log.borrow_mut();
                 if old.is_on_disk() {
@@ -367,7 +386,7 @@ impl Lfs {
     fn take(&self, core: &Core, placed: PlacedPiece, number: u64, taken: &mut Taken) {
         let wide = self.sb.shape.pointer == PointerFormat::Wide;
         match placed.piece {
-            Piece::Block { inode, frame, len } => {
+            Piece::Block { inode, frame, len, holder } => {
                 let lbn = frame.lbn();
                 self.refresh_table(&inode, &frame);
                 let block = frame.with(|b| b.slice(0, len as usize));
@@ -376,7 +395,9 @@ impl Lfs {
                 let kept = if wide { crc } else { 0 };
                 core.set_ptr(&inode, lbn, Ptr { addr, len, crc: kept });
                 let generation = inode.d.borrow().generation;
-                taken.add_block(inode.ino, generation, BlockInfo { lbn, len, crc: kept }, &self.sb);
+                let info = BlockInfo { lbn, len, crc: kept, holder };
+                taken.add_block(inode.ino, generation, info, &self.sb);
+                core.forwards.drop_holder(inode.ino, Holder::Indirect(lbn));
                 taken.is_data |= inode.class(lbn) == Class::Data;
                 match lbn < 0 || inode.ino == IFILE_INO {
                     true => taken.meta_bytes += u64::from(len),
@@ -395,6 +416,7 @@ impl Lfs {
                     inode.d.borrow().encode(&self.sb.shape, &mut raw);
                     core.mark_inode_clean(inode);
                     inode.written_in.set(number);
+                    core.forwards.drop_holder(inode.ino, Holder::Inode);
                     (inode.ino, raw, inode.anchor.borrow().clone())
                 });
                 let list: Vec<_> = list.collect();
@@ -512,10 +534,13 @@ impl Lfs {
         Io::write(part.start, blocks, class, origin)
     }
 
-    /// What is still dirty after a group was built waits for a checkpoint.
-    fn note_built(&self, core: &Core, group: &Group) {
+    /// What is still dirty after a snapshot was taken waits for a checkpoint.
+    fn note_taken(&self, core: &Core) {
         self.deferred_bytes.set(core.cache.dirty_bytes());
         self.oldest.set(None);
+    }
+
+    fn note_built(&self, group: &Group) {
         let mut log = self.log.borrow_mut();
         log.stats.groups += 1;
         log.stats.log_bytes += group.bytes;
@@ -562,6 +587,7 @@ impl Taken {
         let narrow = sb.shape.pointer == PointerFormat::Narrow;
         if let Some(Entry::File { ino: open, blocks, .. }) = self.entries.last_mut()
             && *open == ino
+            && blocks.last().is_some_and(|b| b.holder.is_some() == info.holder.is_some())
             && (!narrow || blocks.last().is_some_and(|b| b.len == sb.shape.block_size))
         {
             blocks.push(info);

@@ -125,6 +125,9 @@ impl Lfs {
     pub(crate) async fn checkpoint(&self, core: &Rc<Core>, closing: bool) -> Result<()> {
         let _alone = self.checkpointing.write().await;
         core.check_writable()?;
+        if core.forwards.is_empty() {
+            self.log.borrow_mut().segments.clear_forwards();
+        }
         let mut pieces = self.snapshot(core, true);
         self.add_ifile(core, &mut pieces);
         let group = self.build(core, pieces, USER_STREAM, GROUP_CHECKPOINT, Origin::Checkpoint)?;

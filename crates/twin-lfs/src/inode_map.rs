@@ -9,7 +9,7 @@ use twin_cache::{Frame, Lbn};
 use twin_disk::{Block, Buf, Class, Io, Origin, gather};
 use twin_fs::dinode::Dinode;
 use twin_fs::shape::PointerFormat;
-use twin_fs::{Core, FsError, Ino, Inode, Picked, Result, dirty_parents};
+use twin_fs::{Core, Form, FsError, Holder, Ino, Inode, Picked, Result, dirty_parents};
 
 use crate::format::{IMAP_ENTRY_BYTES, ImapEntry};
 use crate::lfs::{IFILE_INO, Lfs};
@@ -95,7 +95,7 @@ impl Lfs {
             if let Some(there) = core.cached_inode(ino) {
                 return Ok(there);
             }
-            let d = d?;
+            let mut d = d?;
             if d.ino != ino || d.generation != generation {
                 let what = format!(
                     "the inode map says inode {ino} (life {generation}), there is {} (life {})",
@@ -103,6 +103,8 @@ impl Lfs {
                 );
                 return Err(FsError::corrupt(byte, what));
             }
+            let form = Form { at, crc };
+            core.forwards.apply(ino, Holder::Inode, form, |slot, ptr| d.set_ptr(slot, ptr));
             let inode = Inode::new(d);
             *inode.anchor.borrow_mut() = Some(anchor);
             // Its last change may be in any log write so far.

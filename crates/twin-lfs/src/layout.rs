@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use twin_cache::{FlushState, Lbn};
 use twin_fs::shape::{Ptr, UNWRITTEN};
-use twin_fs::{Core, FsError, Ino, Inode, Layout, Need, Picked, Result, VolumeStat};
+use twin_fs::{Core, FsError, Holder, Ino, Inode, Layout, Need, Picked, Result, VolumeStat};
 use twin_rt::Time;
 
 use crate::format::ImapEntry;
@@ -20,6 +20,33 @@ pub struct Permit {
 impl Drop for Permit {
     fn drop(&mut self) {
         self.permitted.set(self.permitted.get() - self.bytes);
+    }
+}
+
+/// Rounds of the cleaner that may gain nothing before one who waits for room is told that there is
+/// none. A round that gains less than a segment looks like one that gains nothing.
+const BARREN_ROUNDS: u32 = 64;
+
+/// What one who waits for room has seen of the cleaner's work.
+#[derive(Default)]
+struct Hope {
+    /// Rounds, and operations that began, when it last looked.
+    seen: (u64, u64),
+    /// The most room that there was.
+    most: u64,
+    barren: u32,
+}
+
+impl Hope {
+    /// Looks again: true while it makes sense to wait on.
+    fn lasts(&mut self, rounds: u64, begun: u64, room: u64) -> bool {
+        if begun != self.seen.1 || room > self.most {
+            *self = Hope { seen: (rounds, begun), most: room, barren: 0 };
+        } else if rounds != self.seen.0 {
+            self.seen.0 = rounds;
+            self.barren += 1;
+        }
+        self.barren < BARREN_ROUNDS
     }
 }
 
@@ -110,6 +137,7 @@ impl Layout for Lfs {
                 log.freed.push((inode.ino, generation));
             }
             log.deferred.remove(&inode.ino);
+            core.forwards.drop_holder(inode.ino, Holder::Inode);
             log.free_inodes += 1;
             std::mem::replace(&mut log.free_head, inode.ino)
         };
@@ -172,12 +200,16 @@ impl Layout for Lfs {
             self.wait_written(core, self.progress.last.get()).await?;
         }
         let limit = core.settings.cache_bytes / 2;
-        let mut waited = false;
+        let mut hope: Option<Hope> = None;
         loop {
             core.check_writable()?;
             if !self.may_begin(core, bytes, need) {
-                if !std::mem::replace(&mut waited, true) {
+                if hope.is_none() {
                     self.log.borrow_mut().stats.space_waits += 1;
+                }
+                let hope = hope.get_or_insert_default();
+                if !hope.lasts(self.cleaner.rounds(), self.begun.get(), self.log_room()) {
+                    return Err(FsError::NoSpace);
                 }
                 self.cleaner.request();
                 self.space.wait().await;
@@ -190,6 +222,7 @@ impl Layout for Lfs {
                     self.write_log(core).await?
                 }
             } else {
+                self.begun.set(self.begun.get() + 1);
                 self.permitted.set(self.permitted.get() + bytes);
                 return Ok(Permit { bytes, permitted: Rc::clone(&self.permitted) });
             }
@@ -258,6 +291,32 @@ impl Layout for Lfs {
             free: free / unit,
             inodes: inodes.saturating_sub(log.free_inodes) + room,
             free_inodes: room,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hope_ends_after_rounds_that_gain_nothing() {
+        let mut hope = Hope::default();
+        for round in 0..u64::from(BARREN_ROUNDS) {
+            assert!(hope.lasts(round, 5, 100) && hope.lasts(round, 5, 100));
+        }
+        assert!(!hope.lasts(u64::from(BARREN_ROUNDS), 5, 100));
+    }
+
+    #[test]
+    fn room_and_operations_that_begin_keep_hope() {
+        let mut hope = Hope::default();
+        for round in 0..10 * u64::from(BARREN_ROUNDS) {
+            assert!(hope.lasts(round, round / 50, 100));
+        }
+        let mut hope = Hope::default();
+        for round in 0..10 * u64::from(BARREN_ROUNDS) {
+            assert!(hope.lasts(round, 5, 100 + round / 50));
         }
     }
 }

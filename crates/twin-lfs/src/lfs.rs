@@ -191,6 +191,8 @@ pub struct Lfs {
     pub(crate) limit: u64,
     /// Bytes that admitted operations may still make dirty.
     pub(crate) permitted: Rc<Cell<u64>>,
+    /// Operations admitted so far.
+    pub(crate) begun: Cell<u64>,
     pub(crate) progress: Rc<Progress>,
     /// Bytes of log writes that may be under way.
     pub(crate) in_flight: Budget,
@@ -232,8 +234,9 @@ impl Lfs {
     /// if that is less.
     pub(crate) fn capacity(sb: &Superblock) -> u64 {
         let segment = u64::from(sb.segment_size);
-        // A segment loses its summaries and, at its end, less than a block.
-        let payload = segment - segment / 64 - u64::from(sb.shape.block_size);
+        // A segment loses its summaries, a block or more, and at its end less than a block.
+        let block = u64::from(sb.shape.block_size);
+        let payload = segment - (segment / 64).max(block) - block;
         let all = payload * u64::from(sb.segments);
         let reserve = payload * u64::from(Lfs::reserve_segments(sb));
         (all - all / 20).min(all - reserve)

@@ -22,6 +22,7 @@ pub mod cleaner;
 mod commit;
 pub mod dump;
 pub mod format;
+mod forwarded;
 mod inode_blocks;
 mod inode_map;
 mod layout;

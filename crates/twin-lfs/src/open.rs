@@ -16,6 +16,7 @@ use crate::format::{
     CHECKPOINT_BYTES, Checkpoint, HeadPos, IMAP_ENTRY_BYTES, ImapEntry, Profile, SEG_ENTRY_BYTES,
     SUPERBLOCK_BYTES, SegEntry, Superblock,
 };
+use crate::forwarded::load_forwards;
 use crate::inode_blocks::InodeBlocks;
 use crate::lfs::{IFILE_INO, Lfs, LfsSettings, Log};
 use crate::recover::Recovered;
@@ -122,6 +123,7 @@ impl Lfs {
             log: RefCell::new(log),
             used: Cell::new(0),
             permitted: Rc::default(),
+            begun: Cell::new(0),
             progress: Rc::default(),
             checkpointing: RwLock::new(),
             space: Event::new(),
@@ -274,6 +276,10 @@ impl Lfs {
             log.segments.set_open(head.segment);
             log.segments.set_open(head.next);
         }
+        let table: Vec<SegEntry> =
+            lfs.with_segments(|s| (0..s.count()).map(|n| s.entry(n)).collect());
+        let (device, serial) = (&*core.device, checkpoint.serial);
+        load_forwards(device, &lfs.sb, table.into_iter(), serial, &core.forwards).await?;
         lfs.pin_indirect(&core, &mut pinned).await?;
         lfs.pinned.borrow_mut().extend(pinned);
         lfs.check_ifile()?;
@@ -287,6 +293,10 @@ impl Lfs {
         } else {
             recovered = lfs.roll_forward(&core, &checkpoint).await?;
             lfs.used.set(lfs.log.borrow().segments.live_bytes() + lfs.unwritten_ifile(&core));
+        }
+        // Before anything else writes: the streams go on at these places.
+        if !read_only && !checkpoint.closed {
+            lfs.bury(&core).await?;
         }
         let volume = Volume::new(core, lfs)?;
         if !read_only {

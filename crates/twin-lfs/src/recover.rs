@@ -14,7 +14,7 @@ use twin_cache::{Frame, Lbn};
 use twin_disk::{Block, Bytes, Class, Io, Origin, gather};
 use twin_fs::dinode::{Dinode, TRUNCATING};
 use twin_fs::shape::Ptr;
-use twin_fs::{Core, FsError, Ino, Inode, ROOT_INO, Result};
+use twin_fs::{Core, Form, FsError, Holder, Ino, Inode, ROOT_INO, Result};
 
 use crate::build::dirty_indirect;
 use crate::cleaner::summary_at;
@@ -45,6 +45,8 @@ struct FileLog {
     generation: u32,
     /// Blocks with their new places, data and indirect.
     blocks: BTreeMap<Lbn, Ptr>,
+    /// Of these, the forwarded ones, with the form in which their holder stays.
+    forwarded: BTreeMap<Lbn, Form>,
     /// The contents of indirect blocks among them.
     indirect: BTreeMap<Lbn, Bytes>,
     /// The inode, its place, its checksum.
@@ -95,6 +97,22 @@ impl Lfs {
         self.skip_serials(core, expected);
         self.mend_free_list(core, from, old_len, &numbers).await?;
         Ok(done)
+    }
+
+    /// Makes what lies where the streams go on unreadable: partial segments of a group that does
+    /// not count. Their serial numbers are higher than those before them, and lower than that of
+    /// the next checkpoint, so without this they would pass for a part of the log, should the
+    /// stream go on elsewhere.
+    pub(crate) async fn bury(&self, core: &Core) -> Result<()> {
+        let heads = self.log.borrow().heads.clone();
+        for head in heads.iter().filter(|head| head.offset < self.sb.segment_size) {
+            let at = self.sb.segment_start(head.segment) + u64::from(head.offset);
+            let len = self.sb.align;
+            let zeros = vec![Block::Zero(len)];
+            let io = Io::write(at, zeros, Class::Meta, Origin::Recovery);
+            core.device.submit(io).await?;
+        }
+        Ok(())
     }
 
     /// The next partial segment gets a serial number that no earlier start can have used.
@@ -239,6 +257,9 @@ impl Lfs {
                 file.generation = generation;
                 let addr = at / u64::from(self.sb.shape.frag_size);
                 file.blocks.insert(block.lbn, Ptr { addr, len: block.len, crc: block.crc });
+                if let Some(form) = block.holder {
+                    file.forwarded.insert(block.lbn, form);
+                }
                 if let Some(content) = part.contents.get(&placed.at)
                     && block.lbn < 0
                 {
@@ -339,8 +360,13 @@ impl Lfs {
                 self.move_inode(core, &inode, at, crc, orphan);
             }
             None => {
+                let slots = old_ptrs.iter().zip(&new_ptrs).enumerate();
+                let moved = slots.filter(|(_, (old, new))| old.addr != new.addr);
+                let moved: Vec<Lbn> = moved.map(|(slot, _)| shape.inode_child(slot)).collect();
                 inode.d.borrow_mut().ptrs = new_ptrs;
-                core.mark_inode_dirty(&inode);
+                if !self.forward_recovered(core, &inode, &moved, &file) {
+                    core.mark_inode_dirty(&inode);
+                }
             }
         }
         for lbn in deferred {
@@ -348,6 +374,24 @@ impl Lfs {
             self.log.borrow_mut().deferred.insert(ino, Rc::clone(&inode));
         }
         Ok(())
+    }
+
+    /// Forwards the blocks that moved, all children of one holder, if the log says so of each;
+    /// otherwise the holder has to be written.
+    fn forward_recovered(&self, core: &Core, inode: &Inode, moved: &[Lbn], file: &FileLog) -> bool {
+        let stays = |lbn: &Lbn| {
+            let form = file.forwarded.get(lbn);
+            form.is_some() && self.clean_holder(core, inode, *lbn).as_ref() == form
+        };
+        if !moved.iter().all(stays) {
+            return false;
+        }
+        for lbn in moved {
+            if let (Some(form), Some(ptr)) = (file.forwarded.get(lbn), file.blocks.get(lbn)) {
+                self.forward(core, inode.ino, *lbn, *form, *ptr);
+            }
+        }
+        true
     }
 
     fn move_inode(&self, core: &Core, inode: &Rc<Inode>, at: u64, crc: u32, orphan: bool) {
@@ -369,6 +413,7 @@ impl Lfs {
             self.set_entry(core, &anchor, inode.ino, entry);
         }
         core.mark_inode_clean(inode);
+        core.forwards.drop_holder(inode.ino, Holder::Inode);
     }
 
     /// A block changes its place: settles the accounts and drops what memory has of the old one.
@@ -413,14 +458,13 @@ impl Lfs {
             return Ok(());
         }
         let old_content = self.indirect_content(core, inode, lbn, old).await?;
+        let is_logged = file.blocks.get(&lbn).is_some_and(|p| p.addr == new.addr);
         let mut new_content = match file.indirect.get(&lbn) {
             _ if new.is_hole() => vec![0; shape.block_size as usize],
-            Some(logged) if file.blocks.get(&lbn).is_some_and(|p| p.addr == new.addr) => {
-                logged.to_vec()
-            }
+            Some(logged) if is_logged => logged.to_vec(),
             _ => old_content.clone(),
         };
-        let is_logged = file.blocks.get(&lbn).is_some_and(|p| p.addr == new.addr);
+        let mut moved = Vec::new();
         for index in 0..shape.per_block() as usize {
             let child = shape.child(lbn, index);
             if !is_logged
@@ -437,6 +481,9 @@ impl Lfs {
                     inode.ino
                 ))
             })?;
+            if from.addr != to.addr {
+                moved.push(child);
+            }
             if child < 0 {
                 Box::pin(self.apply_indirect(core, inode, child, from, to, file, deferred)).await?;
             } else {
@@ -444,6 +491,9 @@ impl Lfs {
             }
         }
         self.change_block(core, inode, lbn, old, new);
+        if old.addr != new.addr {
+            core.forwards.drop_holder(inode.ino, Holder::Indirect(lbn));
+        }
         if new.is_hole() {
             core.cache.remove(&inode.frames, lbn);
             return Ok(());
@@ -451,7 +501,7 @@ impl Lfs {
         let frame = put_block(core, inode, lbn, Block::Bytes(Bytes::copy_of(&new_content)));
         if is_logged {
             core.cache.mark_clean(&inode.frames, &frame);
-        } else {
+        } else if old.addr != new.addr || !self.forward_recovered(core, inode, &moved, file) {
             core.cache.mark_dirty(&inode.frames, &frame, core.rt.now());
             deferred.push(lbn);
         }
@@ -517,6 +567,7 @@ impl Lfs {
             log.orphans.remove(&ino);
             log.deferred.remove(&ino);
         }
+        core.forwards.drop_holder(ino, Holder::Inode);
         if !numbers.links.contains_key(&ino) {
             numbers.freed.insert(ino);
         }

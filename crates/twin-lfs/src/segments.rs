@@ -83,6 +83,10 @@ impl Segments {
         let segment = self.next_clean(after).next()?;
         self.clean.remove(&segment);
         self.states[segment as usize] = State::Open;
+        if std::mem::take(&mut self.entries[segment as usize].forwards) {
+            let block = self.table_block(segment);
+            self.changed.insert(block);
+        }
         Some(segment)
     }
 
@@ -143,6 +147,21 @@ impl Segments {
             e.live_bytes -= taken;
         });
         self.live_bytes -= u64::from(taken);
+    }
+
+    /// Notes that a summary in the segment with byte `at` says of a block that it is forwarded.
+    pub fn note_forwards(&mut self, at: u64) {
+        self.change(at, |e| e.forwards = true);
+    }
+
+    /// No block is forwarded any more.
+    pub fn clear_forwards(&mut self) {
+        for segment in 0..self.count() {
+            if std::mem::take(&mut self.entries[segment as usize].forwards) {
+                let block = self.table_block(segment);
+                self.changed.insert(block);
+            }
+        }
     }
 
     /// Blocks of the table on disk that are out of date.

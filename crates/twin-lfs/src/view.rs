@@ -12,13 +12,16 @@ use twin_cache::Lbn;
 use twin_disk::{Block, BlockDevice, Bytes, Class, Io, Origin, gather};
 use twin_fs::dinode::Dinode;
 use twin_fs::shape::{PointerFormat, Ptr};
-use twin_fs::{Cpu, FsError, Ino, Inode, Result, Settings, Timestamp, Volume};
+use twin_fs::{
+    Cpu, Form, Forwards, FsError, Holder, Ino, Inode, Result, Settings, Timestamp, Volume,
+};
 use twin_rt::Rt;
 
 use crate::format::{
-    CHECKPOINT_BYTES, Checkpoint, HeadPos, IMAP_ENTRY_BYTES, SUPERBLOCK_BYTES, SegEntry, Summary,
-    Superblock,
+    CHECKPOINT_BYTES, Checkpoint, HeadPos, IMAP_ENTRY_BYTES, SEG_ENTRY_BYTES, SUPERBLOCK_BYTES,
+    SegEntry, Summary, Superblock,
 };
+use crate::forwarded::load_forwards;
 use crate::lfs::{IFILE_INO, Lfs, LfsSettings};
 use crate::recover::Recovered;
 
@@ -43,6 +46,8 @@ pub(crate) struct Standing {
     blocks: BTreeMap<(Ino, Lbn), Bytes>,
     /// Inodes in place of what the map leads to.
     inodes: BTreeMap<Ino, Dinode>,
+    /// Pointers in place of those in their holders.
+    forwards: Forwards,
 }
 
 impl Standing {
@@ -59,6 +64,7 @@ impl Standing {
             table: None,
             blocks: BTreeMap::new(),
             inodes: BTreeMap::new(),
+            forwards: Forwards::default(),
         }
     }
 
@@ -76,6 +82,7 @@ impl Standing {
             table: None,
             blocks: BTreeMap::new(),
             inodes: BTreeMap::new(),
+            forwards: Forwards::default(),
         }
     }
 
@@ -122,6 +129,7 @@ impl Standing {
             table: Some((0..log.segments.count()).map(|s| log.segments.entry(s)).collect()),
             blocks,
             inodes,
+            forwards: core.forwards.clone(),
         }
     }
 
@@ -158,6 +166,31 @@ impl View {
         let frags = sb.size / u64::from(sb.shape.frag_size);
         let chunk = RefCell::new(Chunk { start: 0, end: 0, blocks: Vec::new() });
         View { device, sb, standing, frags, chunk }
+    }
+
+    /// Finds the forwarded blocks of a volume whose state is that of a checkpoint. What of the
+    /// usage table cannot be read is passed over: others tell of it.
+    ///
+    /// # Errors
+    /// If a summary cannot be read.
+    pub(crate) async fn load_forwards(&self) -> Result<()> {
+        if self.standing.table.is_some() || !self.is_wide() {
+            return Ok(());
+        }
+        let mut table = Vec::new();
+        let per_block = self.sb.shape.block_size as usize / SEG_ENTRY_BYTES;
+        for lbn in 0..self.sb.usage_blocks() as Lbn {
+            let raw = match self.ptr(&self.standing.ifile, lbn).await {
+                Ok(ptr) => self.block(IFILE_INO, lbn, ptr).await,
+                Err(error) => Err(error),
+            };
+            match raw {
+                Ok(raw) => table.extend(raw.chunks_exact(SEG_ENTRY_BYTES).map(SegEntry::decode)),
+                Err(_) => table.resize(table.len() + per_block, SegEntry::default()),
+            }
+        }
+        let (serial, forwards) = (self.standing.serial, &self.standing.forwards);
+        load_forwards(&*self.device, &self.sb, table.into_iter(), serial, forwards).await
     }
 
     /// Reads bytes of the device, whole sectors if need be.
@@ -210,10 +243,18 @@ impl View {
     /// The content of an indirect block, whole.
     async fn indirect(&self, ino: Ino, lbn: Lbn, ptr: Ptr) -> Result<Bytes> {
         let content = self.block(ino, lbn, ptr).await?;
-        if content.len() == self.sb.shape.block_size as usize {
+        if content.len() != self.sb.shape.block_size as usize {
+            let what = "an indirect block that is not a whole block";
+            return Err(FsError::corrupt(self.byte_of(ptr)?, what));
+        }
+        let (holder, form) = (Holder::Indirect(lbn), Form { at: ptr.addr, crc: ptr.crc });
+        if self.standing.overlays(ino, lbn) || !self.standing.forwards.has(ino, holder) {
             return Ok(content);
         }
-        Err(FsError::corrupt(self.byte_of(ptr)?, "an indirect block that is not a whole block"))
+        let mut raw = content.to_vec();
+        let set = |index, ptr| self.sb.shape.set_ptr(&mut raw, index, ptr);
+        self.standing.forwards.apply(ino, holder, form, set);
+        Ok(Bytes::copy_of(&raw))
     }
 
     /// First byte of a block that lies on the device.
@@ -259,7 +300,7 @@ impl View {
         if self.is_wide() && crc32c::crc32c(raw) != crc {
             return Err(FsError::corrupt(at, "it does not match the checksum in the inode map"));
         }
-        let d = self.decode_inode(raw, at)?;
+        let mut d = self.decode_inode(raw, at)?;
         if (d.ino, d.generation) != (ino, generation) {
             let what = format!(
                 "the inode map says life {generation}, there is inode {} in life {}",
@@ -267,6 +308,9 @@ impl View {
             );
             return Err(FsError::corrupt(at, what));
         }
+        let form = Form { at: at / u64::from(self.sb.shape.inode_size), crc };
+        let set = |slot, ptr| d.set_ptr(slot, ptr);
+        self.standing.forwards.apply(ino, Holder::Inode, form, set);
         Ok(self.standing.inode(ino).cloned().unwrap_or(d))
     }
 

@@ -14,7 +14,7 @@ use twin_fs::dinode::{Dinode, HIDDEN, INLINE, TRUNCATING};
 use twin_fs::dir::block::Format;
 use twin_fs::dir::index::{self, BlockMap, Frames, Stop};
 use twin_fs::shape::{Ptr, Shape};
-use twin_fs::{Op, Timestamp, XattrMode, mode};
+use twin_fs::{Form, Op, Timestamp, XattrMode, mode};
 use twin_lfs::MkfsOptions;
 use twin_lfs::format::{
     BlockInfo, CHECKPOINT_BYTES, Checkpoint, Entry, GROUP_CHECKPOINT, GROUP_CLEANER, GROUP_LAST,
@@ -110,7 +110,7 @@ fn superblocks_are_as_described() {
         let sb = superblock(profile);
         let values = [
             ("magic", b"twinlfs1".to_vec()),
-            ("version", b4(1)),
+            ("version", b4(2)),
             ("may_ignore", b8(0)),
             ("must_write", b8(0)),
             ("must_know", b8(0)),
@@ -231,7 +231,7 @@ fn encoded(sb: &Superblock, entries: Vec<Entry>) -> (Vec<u8>, Vec<u8>) {
 }
 
 fn file_entry() -> Entry {
-    let block = |lbn, len, crc| BlockInfo { lbn, len, crc };
+    let block = |lbn, len, crc| BlockInfo { lbn, len, crc, holder: None };
     let blocks = vec![block(5, 8192, 0x1111), block(-12, 8192, 0x2222), block(7, 1024, 0x3333)];
     Entry::File { ino: 0x7788, generation: 0x99, blocks }
 }
@@ -279,6 +279,27 @@ fn entries_of_wide_summaries_are_as_described() {
     hold("wide file entry", &body, &[("N", 3)], &values);
     let values = [("lbn", b8(-12i64 as u64)), ("len", b4(8192)), ("crc", b4(0x2222))];
     hold("wide block", &blocks[16..32], &[], &values);
+    let holder = Some(Form { at: 0x4444, crc: 0x5555 });
+    let blocks = [5, -12].map(|lbn| BlockInfo { lbn, len: 8192, crc: 0x3333, holder });
+    let entry = Entry::File { ino: 0x7788, generation: 0x99, blocks: blocks.into() };
+    let (_, body) = encoded(&sb, vec![entry]);
+    let blocks = body[24..].to_vec();
+    let values = [
+        ("kind", b4(4)),
+        ("count", b4(2)),
+        ("ino", b8(0x7788)),
+        ("generation", b4(0x99)),
+        ("blocks", blocks.clone()),
+    ];
+    hold("wide forwarded entry", &body, &[("N", 2)], &values);
+    let values = [
+        ("lbn", b8(-12i64 as u64)),
+        ("len", b4(8192)),
+        ("crc", b4(0x3333)),
+        ("holder", b8(0x4444)),
+        ("holder_crc", b4(0x5555)),
+    ];
+    hold("wide forwarded block", &blocks[32..], &[], &values);
     let infos = vec![InodeInfo { ino: 3, crc: 4 }, InodeInfo { ino: 0x55, crc: 0x66 }];
     let (_, body) = encoded(&sb, vec![Entry::Inodes(infos)]);
     let inodes = body[8..].to_vec();
@@ -314,8 +335,8 @@ fn entries_of_narrow_summaries_are_as_described() {
 #[test]
 fn the_tables_of_the_ifile_are_as_described() {
     let mut raw = [9; SEG_ENTRY_BYTES];
-    SegEntry { live_bytes: 0x1234, written: Time(0x5678) }.encode(&mut raw);
-    let values = [("live_bytes", b4(0x1234)), ("written", b8(0x5678))];
+    SegEntry { live_bytes: 0x1234, forwards: true, written: Time(0x5678) }.encode(&mut raw);
+    let values = [("live_bytes", b4(0x1234)), ("flags", b4(1)), ("written", b8(0x5678))];
     hold("segment entry", &raw, &[], &values);
     let used = ImapEntry::Used { at: 0x1234, crc: 0x55, generation: 0x66, orphan: false };
     let orphan = ImapEntry::Used { at: 0x1234, crc: 0x55, generation: 0x66, orphan: true };

@@ -19,15 +19,16 @@ fn passed<T>(
     torture::guarded(kind, scenario, run).unwrap_or_else(|failure| panic!("{failure}"))
 }
 
-/// Twenty rounds each: two classic volumes and a modern one.
+/// Twenty rounds each: two classic volumes and two modern ones. With seed 2 the cleaner once went
+/// round without gain.
 #[test]
 fn a_volume_that_is_filled_again_and_again_neither_stops_nor_loses_a_block() {
     let mut all = Filled::default();
-    for seed in [1, 3, 4] {
+    for seed in [1, 2, 3, 4] {
         all += passed("full", &Scenario::full(seed), |s| torture::full(s, 20));
     }
-    say(&format!("full volumes, seeds 1, 3, 4: {all:?}\n"));
-    assert!(all.rounds == 60 && all.refusals >= 180 && all.cut_off >= 15, "{all:?}");
+    say(&format!("full volumes, seeds 1 to 4: {all:?}\n"));
+    assert!(all.rounds == 80 && all.refusals >= 180 && all.cut_off >= 15, "{all:?}");
     assert!(all.least_percent >= 80 && all.cleaned > 500, "{all:?}");
 }
 

@@ -144,3 +144,14 @@ fn a_restart_on_a_nearly_full_volume_has_its_cleaner() {
         panic!("{failure}");
     }
 }
+
+/// A group of the cleaner was cut off by a power failure, so what it forwarded did not count. It lay
+/// where the stream went on after the recovery, but the stream went on elsewhere, and at the next
+/// opening its serial number was lower than the checkpoint's: it counted.
+#[test]
+fn what_a_power_failure_cut_off_forwards_nothing() {
+    let scenario: Scenario = "seed=8".parse().unwrap();
+    if let Err(failure) = torture::full(&scenario, 20) {
+        panic!("{failure}");
+    }
+}

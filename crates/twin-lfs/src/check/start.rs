@@ -36,7 +36,12 @@ pub(super) async fn open(
             }
         },
     };
-    Ok(Some(View::new(device, sb, standing)))
+    let view = View::new(device, sb, standing);
+    if let Err(error) = view.load_forwards().await {
+        let what = "the summaries of forwarded blocks";
+        report.add(Finding::from_error(Kind::Summary, Severity::Serious, error, what));
+    }
+    Ok(Some(view))
 }
 
 pub(crate) async fn superblocks(

@@ -14,7 +14,7 @@ use std::rc::Rc;
 
 use twin_disk::Origin;
 use twin_fs::shape::Parent;
-use twin_fs::{Core, Inode, Result, Volume};
+use twin_fs::{Core, Form, Holder, Inode, Result, Volume};
 use twin_rt::Event;
 
 use crate::build::{Piece, dirty_indirect};
@@ -31,6 +31,7 @@ pub(crate) struct CleanerState {
     stopped: Cell<bool>,
     /// Its task is there.
     runs: Cell<bool>,
+    rounds: Cell<u64>,
     wake: Event,
     ended: Event,
     policy: RefCell<Box<dyn VictimPolicy>>,
@@ -42,6 +43,7 @@ impl CleanerState {
             requested: Cell::new(false),
             stopped: Cell::new(false),
             runs: Cell::new(false),
+            rounds: Cell::new(0),
             wake: Event::new(),
             ended: Event::new(),
             policy: RefCell::new(policy),
@@ -52,6 +54,11 @@ impl CleanerState {
     pub(crate) fn request(&self) {
         self.requested.set(true);
         self.wake.notify();
+    }
+
+    /// Rounds that ended.
+    pub(crate) fn rounds(&self) -> u64 {
+        self.rounds.get()
     }
 
     /// The cleaner's task is about to begin.
@@ -89,6 +96,7 @@ pub(crate) async fn run(volume: Rc<Volume<Lfs>>) {
         if let Err(error) = lfs.clean_round(&core).await {
             core.poison(error);
         }
+        lfs.cleaner.rounds.set(lfs.cleaner.rounds.get() + 1);
         // The round itself fills segments, and that asks for cleaning. Whoever still waits asks
         // again.
         lfs.cleaner.requested.set(false);
@@ -113,8 +121,10 @@ impl Lfs {
     /// Cleans segments until enough are clean or nothing more is gained.
     pub(crate) async fn clean_round(&self, core: &Rc<Core>) -> Result<()> {
         let goal = self.log.borrow().segments.clean_count().max(self.low_water()) + 2;
-        // Segments that are empty already, and parents that wait, cost only a checkpoint.
-        if self.empty_count() > 0 || self.short_of_room(core, 0) {
+        // Segments that are empty already, and what is dirty, cost only a checkpoint. Where there is
+        // neither, a checkpoint would use up room and give none back.
+        let waits = core.cache.dirty_bytes() > 0 || core.dirty_inode_count() > 0;
+        if self.empty_count() > 0 || (waits && self.short_of_room(core, 0)) {
             self.checkpoint(core, false).await?;
         }
         let mut before = self.log.borrow().segments.clean_count();
@@ -196,25 +206,28 @@ impl Lfs {
             stats.cleaned_live_bytes += u64::from(live);
             stats.cleaner_read_bytes += u64::from(self.sb.segment_size);
         }
-        let parents: Vec<(Rc<Inode>, i64)> = pieces
-            .iter()
-            .filter_map(|piece| match piece {
-                Piece::Block { inode, frame, .. } => Some((Rc::clone(inode), frame.lbn())),
-                _ => None,
-            })
-            .collect();
+        let mut pieces = pieces;
+        let moved = self.settle_holders(core, &mut pieces);
         let stream = self.cleaner_stream();
         let group = self.build(core, pieces, stream, GROUP_CLEANER, Origin::Cleaner)?;
-        for (inode, lbn) in parents {
-            match self.sb.shape.parent(lbn) {
-                Parent::Inode(_) => core.mark_inode_dirty(&inode),
-                Parent::Indirect(..) => {
+        let dirty = core.cache.dirty_bytes();
+        for (inode, lbn, holder) in moved {
+            match (holder, self.sb.shape.parent(lbn)) {
+                (Some(form), _) => {
+                    if let Some(ptr) = core.resident_ptr(&inode, lbn) {
+                        self.forward(core, inode.ino, lbn, form, ptr);
+                    }
+                }
+                (None, Parent::Inode(_)) => core.mark_inode_dirty(&inode),
+                (None, Parent::Indirect(..)) => {
                     dirty_indirect(core, &inode, lbn);
                     self.log.borrow_mut().deferred.insert(inode.ino, inode);
                 }
             }
         }
-        self.deferred_bytes.set(core.cache.dirty_bytes().max(self.deferred_bytes.get()));
+        // The holders that became dirty wait for the next checkpoint.
+        let deferred = core.cache.dirty_bytes() - dirty;
+        self.deferred_bytes.set(self.deferred_bytes.get() + deferred);
         if let Some(group) = &group {
             self.log.borrow_mut().stats.moved_bytes += group.bytes;
         }
@@ -229,32 +242,100 @@ impl Lfs {
 
     /// Of what was found live, what still is: looked at in the same step as the write is built.
     fn still_there(&self, core: &Core, found: Vec<scan::Found>) -> Vec<Piece> {
-        let mut pieces = Vec::new();
-        let mut inodes = Vec::new();
-        let per_block = (self.sb.shape.block_size / self.sb.shape.inode_size) as usize;
+        let mut blocks = Vec::new();
+        let (mut inodes, mut raws) = (Vec::new(), Vec::new());
         for item in found {
             match item {
                 scan::Found::Block { inode, frame, addr, len } => {
                     let ptr = core.resident_ptr(&inode, frame.lbn());
                     let there = ptr.is_some_and(|p| p.addr == addr && p.len == len);
                     if there && frame.is_attached() && frame.is_valid() && !frame.is_dirty() {
-                        pieces.push(Piece::Block { inode, frame, len });
+                        blocks.push((inode, frame, len));
                     }
                 }
-                scan::Found::Inode { raw, at } => {
+                scan::Found::Inode { raw, at, .. } => {
                     let entry = self.entry_in(&raw.anchor, raw.ino);
-                    let there = matches!(entry, ImapEntry::Used { at: now, .. } if now == at);
-                    let dirty = core.cached_inode(raw.ino).is_some_and(|i| i.is_dirty());
-                    if there && !dirty {
-                        inodes.push(raw);
+                    if !matches!(entry, ImapEntry::Used { at: now, .. } if now == at) {
+                        continue;
+                    }
+                    // What is in memory is up to date, the raw form need not be.
+                    match core.cached_inode(raw.ino) {
+                        Some(inode) if inode.is_dirty() => {}
+                        Some(inode) => inodes.push(inode),
+                        None if core.forwards.has(raw.ino, Holder::Inode) => {}
+                        None => raws.push(raw),
                     }
                 }
             }
         }
-        while !inodes.is_empty() {
-            let rest = inodes.split_off(inodes.len().min(per_block));
-            pieces.push(Piece::RawInodes(std::mem::replace(&mut inodes, rest)));
-        }
+        // A holder is written behind what it points to, for it takes places and checksums along.
+        blocks.sort_by_key(|(_, frame, _)| match frame.lbn() {
+            lbn if lbn < 0 => self.sb.shape.indirect(lbn).0,
+            _ => 0,
+        });
+        let block = |(inode, frame, len)| Piece::Block { inode, frame, len, holder: None };
+        let mut pieces: Vec<Piece> = blocks.into_iter().map(block).collect();
+        let per_block = (self.sb.shape.block_size / self.sb.shape.inode_size) as usize;
+        pieces.extend(in_chunks(inodes, per_block).map(Piece::Inodes));
+        pieces.extend(in_chunks(raws, per_block).map(Piece::RawInodes));
         pieces
     }
+
+    /// Says of each block that is about to move what becomes of its holder: nothing, if it moves
+    /// in the same log write; it stays as it is and the block is forwarded, if writing all such
+    /// holders would be a burden; or (`None` in the result) it becomes dirty.
+    fn settle_holders(&self, core: &Core, pieces: &mut [Piece]) -> Vec<Moved> {
+        let mut moving = BTreeSet::new();
+        for piece in pieces.iter() {
+            match piece {
+                Piece::Block { inode, frame, .. } if frame.lbn() < 0 => {
+                    moving.insert((inode.ino, Holder::Indirect(frame.lbn())));
+                }
+                Piece::Inodes(list) => moving.extend(list.iter().map(|i| (i.ino, Holder::Inode))),
+                _ => {}
+            }
+        }
+        let shape = &self.sb.shape;
+        let (mut stay, mut burden, mut all) = (BTreeSet::new(), 0u64, 0u64);
+        let mut moved = Vec::new();
+        for (nth, piece) in pieces.iter().enumerate() {
+            let Piece::Block { inode, frame, len, .. } = piece else { continue };
+            all += u64::from(*len);
+            let holder = Holder::of(shape, frame.lbn()).0;
+            if moving.contains(&(inode.ino, holder)) {
+                continue;
+            }
+            let form = self.clean_holder(core, inode, frame.lbn());
+            if form.is_some() && stay.insert((inode.ino, holder)) {
+                burden += u64::from(match holder {
+                    Holder::Inode => shape.inode_size,
+                    Holder::Indirect(_) => shape.block_size,
+                });
+            }
+            moved.push((nth, (Rc::clone(inode), frame.lbn(), form)));
+        }
+        let forward = burden * BURDEN_SHARE > all && self.may_forward(core, moved.len());
+        for (nth, (_, _, form)) in &mut moved {
+            match &mut pieces[*nth] {
+                Piece::Block { holder, .. } if forward => *holder = *form,
+                _ => *form = None,
+            }
+        }
+        moved.into_iter().map(|(_, moved)| moved).collect()
+    }
+}
+
+/// A block that moves, and the form in which its holder stays, if it does.
+type Moved = (Rc<Inode>, i64, Option<Form>);
+
+/// Blocks are forwarded if writing their holders would add more than one part in so many.
+const BURDEN_SHARE: u64 = 16;
+
+/// The list in pieces of `len`.
+fn in_chunks<T>(list: Vec<T>, len: usize) -> impl Iterator<Item = Vec<T>> {
+    let mut rest = list.into_iter();
+    std::iter::from_fn(move || {
+        let chunk: Vec<T> = rest.by_ref().take(len).collect();
+        (!chunk.is_empty()).then_some(chunk)
+    })
 }

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use twin_cache::{Frame, Lbn};
 use twin_disk::{Block, Class, Io, Origin, gather};
 use twin_fs::dinode::Dinode;
-use twin_fs::{Core, FsError, Ino, Inode, Result};
+use twin_fs::{Core, FsError, Holder, Ino, Inode, Result};
 
 use crate::build::RawInode;
 use crate::format::{ImapEntry, Placed, Summary, What};
@@ -13,8 +13,18 @@ use crate::lfs::{IFILE_INO, Lfs};
 
 /// Something live.
 pub(super) enum Found {
-    Block { inode: Rc<Inode>, frame: Rc<Frame>, addr: u64, len: u32 },
-    Inode { raw: RawInode, at: u64 },
+    Block {
+        inode: Rc<Inode>,
+        frame: Rc<Frame>,
+        addr: u64,
+        len: u32,
+    },
+    /// `_loaded`: its raw form is out of date; this one counts, and is kept in memory.
+    Inode {
+        raw: RawInode,
+        at: u64,
+        _loaded: Option<Rc<Inode>>,
+    },
 }
 
 impl Lfs {
@@ -86,10 +96,17 @@ impl Lfs {
                     };
                     let place = (at + (i * size) as u64) / size as u64;
                     let Some(anchor) = self.live_inode(core, ino, place).await? else { continue };
-                    if let Err(what) = decoded {
-                        return Err(FsError::corrupt(at + (i * size) as u64, what));
+                    if let Err(what) = &decoded {
+                        return Err(FsError::corrupt(at + (i * size) as u64, *what));
                     }
-                    found.push(Found::Inode { raw: RawInode { ino, raw, anchor }, at: place });
+                    let mut loaded = None;
+                    if core.forwards.has(ino, Holder::Inode) {
+                        // Gone meanwhile?
+                        let generation = decoded.map_or(0, |d| d.generation);
+                        loaded = self.owner(core, ino, generation).await?;
+                    }
+                    let raw = RawInode { ino, raw, anchor };
+                    found.push(Found::Inode { raw, at: place, _loaded: loaded });
                 }
                 Ok(())
             }
@@ -154,7 +171,9 @@ impl Lfs {
             return Err(FsError::corrupt(self.sb.shape.byte_of(addr), what));
         }
         let whole = twin_cache::whole(content, self.sb.shape.block_size as usize);
-        Ok(Some(core.cache.insert(&inode.frames, lbn, Some(whole))))
+        let frame = core.cache.insert(&inode.frames, lbn, Some(whole));
+        core.apply_forwards(inode, &frame, ptr);
+        Ok(Some(frame))
     }
 }
 

@@ -259,6 +259,12 @@ async fn show(
         sink.problem(finding.into());
     }
     let view = View::new(device, sb, standing);
+    if checkpoint.is_some()
+        && tells_state
+        && let Err(error) = view.load_forwards().await
+    {
+        sink.problem(problem("the summaries of forwarded blocks", error));
+    }
     let mut dumper = Dumper { view, checkpoint, sink };
     match what {
         What::Overview => dumper.overview(recovered).await,

@@ -71,23 +71,30 @@ impl ImapEntry {
 pub struct SegEntry {
     /// Bytes of blocks and inodes in it that belong to files now.
     pub live_bytes: u32,
+    /// Its summaries may say of blocks that they are forwarded.
+    pub forwards: bool,
     /// When its youngest block was written.
     pub written: Time,
 }
+
+/// Flag of a segment: [`SegEntry::forwards`].
+const FORWARDS: u32 = 1;
 
 impl SegEntry {
     /// Writes the entry into its 16 bytes.
     pub fn encode(&self, raw: &mut [u8]) {
         raw[..4].copy_from_slice(&self.live_bytes.to_le_bytes());
-        raw[4..8].fill(0);
+        let flags = if self.forwards { FORWARDS } else { 0 };
+        raw[4..8].copy_from_slice(&flags.to_le_bytes());
         raw[8..16].copy_from_slice(&self.written.0.to_le_bytes());
     }
 
     /// Reads an entry from its 16 bytes.
     pub fn decode(raw: &[u8]) -> SegEntry {
         let live_bytes = u32::from_le_bytes(std::array::from_fn(|i| raw[i]));
+        let flags = u32::from_le_bytes(std::array::from_fn(|i| raw[4 + i]));
         let written = Time(u64::from_le_bytes(std::array::from_fn(|i| raw[8 + i])));
-        SegEntry { live_bytes, written }
+        SegEntry { live_bytes, forwards: flags & FORWARDS != 0, written }
     }
 }
 
@@ -112,7 +119,7 @@ mod tests {
 
     #[test]
     fn segment_entries_survive_the_disk() {
-        let entry = SegEntry { live_bytes: 77, written: Time(1 << 60) };
+        let entry = SegEntry { live_bytes: 77, forwards: true, written: Time(1 << 60) };
         let mut raw = [0; SEG_ENTRY_BYTES];
         entry.encode(&mut raw);
         assert_eq!(SegEntry::decode(&raw), entry);

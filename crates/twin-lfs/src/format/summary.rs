@@ -9,8 +9,8 @@
 //! 4.4BSD and one checksum over those of all blocks.
 
 use twin_cache::Lbn;
-use twin_fs::Ino;
 use twin_fs::dinode::{Get, Put};
+use twin_fs::{Form, Ino};
 use twin_rt::Time;
 
 use super::{Profile, Superblock};
@@ -30,6 +30,7 @@ const SUMMARY_BYTES_AT: usize = 52;
 const KIND_FILE: u32 = 1;
 const KIND_INODES: u32 = 2;
 const KIND_FREED: u32 = 3;
+const KIND_FORWARDED: u32 = 4;
 /// The longest summary that is read: a partial segment of 512-byte blocks in a segment of 16 MiB
 /// needs less.
 pub const MOST_SUMMARY_BYTES: usize = 1 << 20;
@@ -43,6 +44,9 @@ pub struct BlockInfo {
     pub len: u32,
     /// CRC-32C of these bytes (wide only).
     pub crc: u32,
+    /// The block was moved, and what holds the pointer to it stayed as it is: in this form
+    /// (wide only).
+    pub holder: Option<Form>,
 }
 
 /// An inode in a partial segment.
@@ -57,7 +61,7 @@ pub struct InodeInfo {
 /// What a summary says of consecutive blocks, or of no block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Entry {
-    /// Blocks of one file.
+    /// Blocks of one file; all are forwarded, or none.
     File {
         /// The file.
         ino: Ino,
@@ -115,8 +119,9 @@ pub struct Draft {
     profile: Profile,
     frag: usize,
     bytes: usize,
-    /// The file whose blocks come last, and the length of its last block.
-    open: Option<(Ino, u32)>,
+    /// The file whose blocks come last, the length of its last block, and whether they are
+    /// forwarded.
+    open: Option<(Ino, u32, bool)>,
     open_inodes: bool,
     block: u32,
 }
@@ -149,21 +154,21 @@ impl Draft {
     }
 
     /// Adds a block of a file, in the order of the blocks; false if the summary is full.
-    pub fn add_block(&mut self, ino: Ino, len: u32) -> bool {
+    pub fn add_block(&mut self, ino: Ino, len: u32, is_forwarded: bool) -> bool {
         // A narrow entry says the length of its last block only.
         let goes_on = match (self.profile, self.open) {
-            (Profile::Modern, Some((open, _))) => open == ino,
-            (Profile::Classic, Some((open, last))) => open == ino && last == self.block,
+            (Profile::Modern, Some((open, _, kind))) => (open, kind) == (ino, is_forwarded),
+            (Profile::Classic, Some((open, last, _))) => open == ino && last == self.block,
             (_, None) => false,
         };
         let (head, block) = match self.profile {
-            Profile::Modern => (24, 16),
+            Profile::Modern => (24, if is_forwarded { 32 } else { 16 }),
             Profile::Classic => (16, 4),
         };
         if !self.take(if goes_on { block } else { head + block }) {
             return false;
         }
-        (self.open, self.open_inodes) = (Some((ino, len)), false);
+        (self.open, self.open_inodes) = (Some((ino, len, is_forwarded)), false);
         true
     }
 
@@ -383,7 +388,8 @@ fn crc_of_crcs(crcs: &[u32]) -> u32 {
 fn encode_wide(entry: &Entry, out: &mut Out) {
     match entry {
         Entry::File { ino, generation, blocks } => {
-            out.u32(KIND_FILE);
+            let is_forwarded = blocks.first().is_some_and(|b| b.holder.is_some());
+            out.u32(if is_forwarded { KIND_FORWARDED } else { KIND_FILE });
             out.u32(blocks.len() as u32);
             out.u64(*ino);
             out.u32(*generation);
@@ -392,6 +398,11 @@ fn encode_wide(entry: &Entry, out: &mut Out) {
                 out.u64(block.lbn as u64);
                 out.u32(block.len);
                 out.u32(block.crc);
+                if let Some(holder) = block.holder {
+                    out.u64(holder.at);
+                    out.u32(holder.crc);
+                    out.u32(0);
+                }
             }
         }
         Entry::Inodes(inodes) => {
@@ -461,12 +472,19 @@ fn decode_modern(sb: &Superblock, r: &mut Get<'_>) -> Option<Entry> {
     let (kind, n) = (r.u32(), r.u32());
     let count = n as usize;
     match kind {
-        KIND_FILE => {
+        KIND_FILE | KIND_FORWARDED => {
             has(r, 16)?;
             let (ino, generation, _) = (r.u64(), r.u32(), r.u32());
-            has(r, count.checked_mul(16)?)?;
+            let is_forwarded = kind == KIND_FORWARDED;
+            has(r, count.checked_mul(if is_forwarded { 32 } else { 16 })?)?;
             let block = |_| {
-                let block = BlockInfo { lbn: r.u64() as Lbn, len: r.u32(), crc: r.u32() };
+                let (lbn, len, crc) = (r.u64() as Lbn, r.u32(), r.u32());
+                let holder = is_forwarded.then(|| {
+                    let form = Form { at: r.u64(), crc: r.u32() };
+                    r.u32();
+                    form
+                });
+                let block = BlockInfo { lbn, len, crc, holder };
                 is_possible(sb, &block).then_some(block)
             };
             let blocks = (0..count).map(block).collect::<Option<Vec<_>>>()?;
@@ -500,7 +518,7 @@ fn decode_classic(sb: &Superblock, r: &mut Get<'_>) -> Option<Entry> {
             has(r, count.checked_mul(4)?)?;
             let block = |i| {
                 let len = if i + 1 == count { last } else { sb.shape.block_size };
-                let block = BlockInfo { lbn: Lbn::from(r.u32() as i32), len, crc: 0 };
+                let block = BlockInfo { lbn: Lbn::from(r.u32() as i32), len, crc: 0, holder: None };
                 is_possible(sb, &block).then_some(block)
             };
             let blocks = (0..count).map(block).collect::<Option<Vec<_>>>()?;
@@ -538,36 +556,41 @@ mod tests {
     fn sample(sb: &Superblock) -> Summary {
         let wide = sb.profile == Profile::Modern;
         let crc = |n| if wide { n } else { 0 };
-        let entries = vec![
+        let block = |lbn, len, n| BlockInfo { lbn, len, crc: crc(n), holder: None };
+        let mut entries = vec![
             Entry::File {
                 ino: 9,
                 generation: 2,
-                blocks: vec![
-                    BlockInfo { lbn: 0, len: 4096, crc: crc(11) },
-                    BlockInfo { lbn: -12, len: 4096, crc: crc(12) },
-                    BlockInfo { lbn: 1, len: 1024, crc: crc(13) },
-                ],
+                blocks: vec![block(0, 4096, 11), block(-12, 4096, 12), block(1, 1024, 13)],
             },
             Entry::Freed { ino: 44, generation: 1 },
             Entry::Inodes(vec![InodeInfo { ino: crc(9).into(), crc: crc(14) }; 3]),
         ];
         let mut draft = Draft::new(sb);
         for len in [4096, 4096, 1024] {
-            assert!(draft.add_block(9, len));
+            assert!(draft.add_block(9, len, false));
         }
         assert!(draft.add_freed());
         assert!(draft.add_inodes(3));
+        let mut crcs = vec![11, 12, 13, 14];
+        if wide {
+            let holder = Some(Form { at: 77, crc: 15 });
+            let blocks = vec![BlockInfo { holder, ..block(-12, 4096, 16) }];
+            entries.push(Entry::File { ino: 9, generation: 2, blocks });
+            assert!(draft.add_block(9, 4096, true));
+            crcs.push(16);
+        }
         let header = Header {
             serial: 5,
             group: 4,
             flags: GROUP_LAST,
             stream: 0,
             next_segment: 8,
-            total_bytes: 16384,
+            total_bytes: 20480,
             summary_bytes: draft.len() as u32,
             time: Time(123),
         };
-        Summary::new(header, entries, &[11, 12, 13, 14])
+        Summary::new(header, entries, &crcs)
     }
 
     #[test]
@@ -594,7 +617,7 @@ mod tests {
     fn a_narrow_summary_fills_up() {
         let sb = volume(Profile::Classic);
         let mut draft = Draft::new(&sb);
-        let files = (0..).take_while(|&ino| draft.add_block(ino, 1024)).count();
+        let files = (0..).take_while(|&ino| draft.add_block(ino, 1024, false)).count();
         assert_eq!(files, (512 - HEADER_BYTES) / 20);
     }
 

@@ -9,7 +9,7 @@ use super::CHECKPOINT_BYTES;
 /// Bytes of a superblock.
 pub const SUPERBLOCK_BYTES: u64 = 4096;
 const MAGIC: u64 = u64::from_le_bytes(*b"twinlfs1");
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// Where the first segment starts, in bytes: a round number past superblock and checkpoints.
 const FIRST_SEGMENT: u64 = 65_536;
 

@@ -2,19 +2,20 @@
 //!
 //! Contract: reads a platter that was left by a checkpoint with nothing behind it (a closed
 //! volume, or one that was just opened), and nothing of the layout's own state. Every block of
-//! every file must lie in a segment, no two in one place; what is live in each segment must be
+//! every file must lie in a segment, no two in one place (forwarded blocks are found by the
+//! document's rules, with code of its own); what is live in each segment must be
 //! what the usage table says; the free numbers must all be on the free list.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use twin_disk::gather;
-use twin_fs::Ino;
 use twin_fs::dinode::{Dinode, HIDDEN};
 use twin_fs::shape::{PointerFormat, Ptr};
+use twin_fs::{Form, Ino};
 use twin_lfs::IFILE_INO;
 use twin_lfs::format::{
     CHECKPOINT_BYTES, Checkpoint, IMAP_ENTRY_BYTES, ImapEntry, SEG_ENTRY_BYTES, SUPERBLOCK_BYTES,
-    SegEntry, Superblock,
+    SegEntry, Summary, Superblock, What,
 };
 
 use crate::Platter;
@@ -30,9 +31,14 @@ pub struct Recount {
     pub closed: bool,
 }
 
+/// Where blocks are that their holders on the platter do not know of: by file, block, and the
+/// holder's place and checksum.
+type Moved = BTreeMap<(Ino, i64, u64, u32), Ptr>;
+
 struct Counter<'a> {
     platter: &'a Platter,
     sb: Superblock,
+    moved: Moved,
     /// First byte and length of everything that is live.
     places: Vec<(u64, u32, String)>,
 }
@@ -44,8 +50,8 @@ struct Counter<'a> {
 pub fn recount(platter: &Platter) -> Result<Recount, String> {
     let sb = superblock(platter)?;
     let checkpoint = checkpoint(platter, &sb)?;
-    let mut counter = Counter { platter, sb, places: Vec::new() };
-    let ifile = counter.file(&checkpoint.ifile)?;
+    let mut counter = Counter { platter, sb, moved: Moved::new(), places: Vec::new() };
+    let ifile = counter.file(&checkpoint.ifile, None)?;
     let table = counter.sb.usage_blocks();
     let mut segments = Vec::new();
     let mut map = Vec::new();
@@ -59,6 +65,7 @@ pub fn recount(platter: &Platter) -> Result<Recount, String> {
         }
     }
     segments.truncate(counter.sb.segments as usize);
+    counter.find_moved(&segments, checkpoint.serial);
     let mut inodes = BTreeMap::new();
     for (ino, entry) in (0..).zip(&map) {
         if let ImapEntry::Used { at, crc, generation, orphan } = *entry {
@@ -72,7 +79,7 @@ pub fn recount(platter: &Platter) -> Result<Recount, String> {
             if orphan != (d.nlink == 0) {
                 return Err(format!("inode {ino} has {} links; orphan: {orphan}", d.nlink));
             }
-            counter.file(&d)?;
+            counter.file(&d, Some((at, crc)))?;
             inodes.insert(ino, d);
         }
     }
@@ -113,12 +120,47 @@ impl Counter<'_> {
         Dinode::decode(&self.sb.shape, &raw, frags).map_err(|e| format!("inode {ino}: {e}"))
     }
 
-    /// A file's blocks, which are counted with its indirect blocks.
-    fn file(&mut self, d: &Dinode) -> Result<BTreeMap<u64, Ptr>, String> {
+    /// What the summaries of marked segments say of forwarded blocks. Later ones replace earlier
+    /// ones.
+    fn find_moved(&mut self, segments: &[SegEntry], serial: u64) {
+        let mut found = BTreeMap::new();
+        for (segment, entry) in (0..).zip(segments) {
+            if !entry.forwards || entry.live_bytes == 0 {
+                continue;
+            }
+            let start = self.sb.segment_start(segment);
+            let (mut offset, mut last) = (0, 0);
+            while offset < self.sb.segment_size {
+                let left = self.sb.segment_size - offset;
+                let raw = self.platter.read_bytes(start + u64::from(offset), left.into());
+                let Some(summary) = Summary::decode(&self.sb, &raw, left) else { break };
+                if summary.header.serial <= last || summary.header.serial >= serial {
+                    break;
+                }
+                last = summary.header.serial;
+                for placed in summary.blocks(&self.sb) {
+                    let What::Block { ino, block, .. } = placed.what else { continue };
+                    let Some(Form { at, crc }) = block.holder else { continue };
+                    let byte = start + u64::from(offset + placed.at);
+                    let addr = byte / u64::from(self.sb.shape.frag_size);
+                    let ptr = Ptr { addr, len: block.len, crc: block.crc };
+                    found.insert((last, byte), ((ino, block.lbn, at, crc), ptr));
+                }
+                offset += summary.header.total_bytes;
+            }
+        }
+        self.moved.extend(found.into_values());
+    }
+
+    /// A file's blocks, which are counted with its indirect blocks. `form` is the place and
+    /// checksum of the inode, which the ifile's has not.
+    fn file(&mut self, d: &Dinode, form: Option<(u64, u32)>) -> Result<BTreeMap<u64, Ptr>, String> {
         let mut data = BTreeMap::new();
         let mut left: Vec<(i64, Ptr)> = Vec::new();
         for (slot, ptr) in d.ptrs.iter().enumerate() {
-            left.push((self.sb.shape.inode_child(slot), *ptr));
+            let lbn = self.sb.shape.inode_child(slot);
+            let moved = form.and_then(|(at, crc)| self.moved.get(&(d.ino, lbn, at, crc)));
+            left.push((lbn, *moved.unwrap_or(ptr)));
         }
         let mut bytes = 0;
         while let Some((lbn, ptr)) = left.pop() {
@@ -145,7 +187,8 @@ impl Counter<'_> {
             let raw = content.to_bytes();
             for index in 0..self.sb.shape.per_block() as usize {
                 let child = self.sb.shape.child(lbn, index);
-                left.push((child, self.sb.shape.get_ptr(&raw, index)));
+                let moved = self.moved.get(&(d.ino, child, ptr.addr, ptr.crc)).copied();
+                left.push((child, moved.unwrap_or(self.sb.shape.get_ptr(&raw, index))));
             }
         }
         if bytes != d.allocated {
