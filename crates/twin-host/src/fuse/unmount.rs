@@ -147,7 +147,7 @@ pub(super) fn resolve(dir: &Path) -> io::Result<PathBuf> {
     }
 }
 
-fn ask_daemon(root: &File) -> io::Result<u32> {
+pub(super) fn ask_daemon(root: &File) -> io::Result<u32> {
     let mut pid = 0u32;
     // SAFETY: the request has its size and direction in its number: it writes four bytes to where
     // the pointer points, which is a number of that size that lives until the call ends.
