@@ -3,7 +3,7 @@
 //! Main types: [`Frame`] (one block in memory), [`FileFrames`] (the frames of one file, by
 //! logical block), [`Cache`] (the memory that all files share), [`Replacement`] and
 //! [`FlushPolicy`] (the policies, by name in [`replacement::registry`] and [`flush::registry`]).
-//! Start at [`Cache`].
+//! Start at [`Cache`]. To compare replacement policies on accesses alone: [`study`].
 //!
 //! A frame is pinned by holding its `Rc`: only frames that nobody holds are evicted. A frame that
 //! is dirty stays until it is written. The cache knows no addresses: a layout says where a block
@@ -14,6 +14,7 @@ pub mod flush;
 mod frame;
 mod miss;
 pub mod replacement;
+pub mod study;
 
 pub use cache::{Cache, CacheStats};
 pub use flush::{FlushAdvice, FlushPolicy, FlushState};

@@ -5,9 +5,12 @@ use std::sync::Arc;
 
 /// What direct I/O may ask of an address in memory.
 const ALIGN: usize = 4096;
+/// From this length on buffers are aligned: what that costs is an eighth at the most.
+const ALIGNED_FROM: usize = 8 * ALIGN;
 
-/// A buffer being filled, owned by one holder. Its first byte lies at a multiple of 4,096, unless
-/// it is a copy of fewer bytes than that.
+/// A buffer being filled, owned by one holder. One of 32 KiB or more begins at a multiple of
+/// 4,096. A smaller one may lie anywhere, for alignment would double what a block takes: a device
+/// copies it together with its neighbours.
 #[derive(Debug)]
 pub struct Buf {
     storage: Vec<u8>,
@@ -18,21 +21,38 @@ pub struct Buf {
 impl Buf {
     /// A buffer of `len` zero bytes.
     pub fn zeroed(len: usize) -> Buf {
+        if len < ALIGNED_FROM {
+            return Buf { storage: vec![0u8; len], start: 0, len };
+        }
+        Buf::aligned(len)
+    }
+
+    /// A buffer of `len` zero bytes whose first byte lies at a multiple of 4,096: for devices. A
+    /// small one is not for keeping.
+    pub fn aligned(len: usize) -> Buf {
         let storage = vec![0u8; len + ALIGN - 1];
         // `align_offset` may give up (usize::MAX) only in const evaluation.
         let start = storage.as_ptr().align_offset(ALIGN).min(ALIGN - 1);
         Buf { storage, start, len }
     }
 
-    /// A buffer with a copy of `bytes`. One of less than 4,096 lies anywhere, which saves what
-    /// alignment costs: a device copies it together with its neighbours.
+    /// A buffer with a copy of `bytes`.
     pub fn copy_of(bytes: &[u8]) -> Buf {
-        if bytes.len() < ALIGN {
+        if bytes.len() < ALIGNED_FROM {
             return Buf { storage: bytes.to_vec(), start: 0, len: bytes.len() };
         }
-        let mut buf = Buf::zeroed(bytes.len());
+        let mut buf = Buf::aligned(bytes.len());
         buf.copy_from_slice(bytes);
         buf
+    }
+
+    /// The same bytes in memory that is worth keeping: moved if they are few and lie aligned.
+    pub fn compact(self) -> Buf {
+        if self.len < ALIGNED_FROM && self.storage.len() > self.len {
+            Buf::copy_of(&self)
+        } else {
+            self
+        }
     }
 
     /// Cuts the buffer to its first `len` bytes; longer than it is means no change.
@@ -127,9 +147,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn buffers_are_aligned_for_direct_io() {
-        for len in [0, 1, 512, 4096, 100_000] {
-            assert_eq!(Buf::zeroed(len).as_ptr() as usize % ALIGN, 0);
+    fn buffers_are_aligned_for_direct_io_or_take_no_more_than_they_hold() {
+        for len in [0, 1, 512, 4096, ALIGNED_FROM, 100_000] {
+            assert_eq!(Buf::aligned(len).as_ptr() as usize % ALIGN, 0);
+            for buf in [Buf::zeroed(len), Buf::copy_of(&vec![1; len]), Buf::aligned(len).compact()]
+            {
+                assert!(buf.storage.len() <= len + len / 8, "{len} bytes");
+                assert!(len < ALIGNED_FROM || (buf.as_ptr() as usize).is_multiple_of(ALIGN));
+            }
         }
     }
 

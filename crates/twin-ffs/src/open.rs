@@ -325,6 +325,9 @@ impl Ffs {
         repaired: bool,
     ) -> Result<(Rc<Volume<Ffs>>, Recovered)> {
         let sb = read_superblock(&*device).await?;
+        if !settings.read_only {
+            sb.check_writable()?;
+        }
         let state = read_state(&*device, &sb).await?;
         let mut recovered = Recovered { was_open: !state.closed, ..Recovered::default() };
         if !state.closed && settings.read_only {

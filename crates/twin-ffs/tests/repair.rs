@@ -115,3 +115,32 @@ fn names_that_are_taken_get_a_number() {
         }
     });
 }
+
+#[test]
+fn a_feature_for_writers_refuses_writers_alone() {
+    all_kinds(|options| {
+        let disk = some_volume(&options);
+        let rt = Rt::new(ClockOnly::default(), 2);
+        let sb = rt.block_on(twin_ffs::format::read_superblock(&*disk)).unwrap().unwrap();
+        let sb = twin_ffs::format::Superblock { must_write: 4, ..sb };
+        let raw = vec![Block::Bytes(Buf::copy_of(&sb.encode(0)).freeze())];
+        let write = Io::write(0, raw, Class::Meta, Origin::Checkpoint);
+        rt.block_on(disk.submit(write)).unwrap().unwrap();
+        let open = |read_only| {
+            let (ffs, settings) =
+                (FfsSettings::default(), Settings { read_only, ..Settings::default() });
+            rt.block_on(Ffs::open(&rt, Rc::clone(&disk) as _, Cpu::none(), settings, ffs)).unwrap()
+        };
+        let mut nobody = |_| {};
+        let repair = check::repair(&rt, Rc::clone(&disk) as _, &mut nobody);
+        for refused in [open(false).err(), rt.block_on(repair).unwrap().err()] {
+            let refused = refused.map(|error| error.to_string()).unwrap();
+            assert!(refused.contains("read-only"), "{refused}");
+        }
+        let report = rt.block_on(check::check(Rc::clone(&disk) as _, &mut |_| {}));
+        assert!(report.unwrap().unwrap().is_clean());
+        let (volume, _) = open(true).unwrap();
+        let root = twin_fs::Request::root(1, Op::GetAttr { ino: ROOT_INO });
+        rt.block_on(volume.execute(root)).unwrap().unwrap();
+    });
+}

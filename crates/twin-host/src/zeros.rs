@@ -10,7 +10,7 @@ const LEN: usize = 64 << 10;
 pub(crate) fn push_zeros(pieces: &mut Vec<Bytes>, mut len: usize) {
     // Constant, so it is no state of a run.
     static ZEROS: OnceLock<Bytes> = OnceLock::new();
-    let zeros = ZEROS.get_or_init(|| Buf::zeroed(LEN).freeze());
+    let zeros = ZEROS.get_or_init(|| Buf::aligned(LEN).freeze());
     while len > 0 {
         let n = len.min(LEN);
         pieces.push(zeros.slice(0, n));

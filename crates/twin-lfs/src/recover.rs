@@ -458,15 +458,13 @@ impl Lfs {
             return Ok(());
         }
         let old_content = self.indirect_content(core, inode, lbn, old).await?;
+        let is_logged = file.blocks.get(&lbn).is_some_and(|p| p.addr == new.addr);
         let mut new_content = match file.indirect.get(&lbn) {
             _ if new.is_hole() => vec![0; shape.block_size as usize],
-            Some(logged) if file.blocks.get(&lbn).is_some_and(|p| p.addr == new.addr) => {
-                logged.to_vec()
-            }
+            Some(logged) if is_logged => logged.to_vec(),
             _ => old_content.clone(),
         };
         let mut moved = Vec::new();
-        let is_logged = file.blocks.get(&lbn).is_some_and(|p| p.addr == new.addr);
         for index in 0..shape.per_block() as usize {
             let child = shape.child(lbn, index);
             if !is_logged

@@ -47,6 +47,12 @@ pub trait Source {
     fn ending(&self) -> Option<Ending> {
         Some(Ending::Closed)
     }
+
+    /// True if it is known that all requests come from one client: then nobody need read on to
+    /// find out what others do meanwhile.
+    fn has_one_client(&self) -> bool {
+        false
+    }
 }
 
 impl<S: Source + ?Sized> Source for Box<S> {
@@ -64,6 +70,9 @@ impl<S: Source + ?Sized> Source for Box<S> {
     }
     fn ending(&self) -> Option<Ending> {
         (**self).ending()
+    }
+    fn has_one_client(&self) -> bool {
+        (**self).has_one_client()
     }
 }
 

@@ -663,9 +663,10 @@ pub(crate) struct Dump {
     pub(crate) which: Option<String>,
 }
 
-/// Show what a volume is and how full: of an image that is not mounted.
+/// Show what a volume is and how full, of an image that is not mounted; or, of the directory where
+/// one is mounted, how full it is and how much memory the mount uses.
 #[derive(Args)]
 pub(crate) struct Stat {
-    /// The image file or block device.
+    /// The image file or block device, or the directory.
     pub(crate) image: PathBuf,
 }

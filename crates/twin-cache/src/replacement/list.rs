@@ -67,6 +67,20 @@ impl List {
         true
     }
 
+    /// The oldest slot that is `usable`. Those before it, which somebody is using, become the
+    /// youngest: a frame held for long would otherwise be looked at again by every search.
+    pub(super) fn oldest_usable(&mut self, usable: &mut dyn FnMut(u32) -> bool) -> Option<u32> {
+        for _ in 0..self.len {
+            let slot = self.first;
+            if usable(slot) {
+                return Some(slot);
+            }
+            self.remove(slot);
+            self.push(slot);
+        }
+        None
+    }
+
     /// Slots from the oldest to the youngest.
     pub(super) fn iter(&self) -> impl Iterator<Item = u32> + '_ {
         let mut at = self.first;

@@ -22,6 +22,6 @@ impl Replacement for Lru {
     }
 
     fn victim(&mut self, usable: &mut dyn FnMut(u32) -> bool) -> Option<u32> {
-        self.0.iter().find(|&slot| usable(slot))
+        self.0.oldest_usable(usable)
     }
 }

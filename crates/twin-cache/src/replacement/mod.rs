@@ -87,4 +87,23 @@ mod tests {
             assert_eq!(policy.victim(&mut |_| false), None, "{}", entry.name);
         }
     }
+
+    #[test]
+    fn a_frame_in_use_is_not_looked_at_by_every_search() {
+        for entry in registry() {
+            let mut policy = (entry.make)();
+            let (held, all) = (1000, 3000);
+            for slot in 0..all {
+                policy.inserted(slot, (1, Lbn::from(slot)));
+            }
+            let mut looks = 0;
+            while let Some(slot) = policy.victim(&mut |slot| {
+                looks += 1;
+                slot >= held
+            }) {
+                policy.removed(slot);
+            }
+            assert!(looks < 6 * all, "{}: {looks} looks at {all} frames", entry.name);
+        }
+    }
 }

@@ -70,10 +70,10 @@ impl Replacement for TwoQueue {
         // The paper's Kin: the FIFO queue keeps a quarter of the frames.
         let frames = self.once.len() + self.again.len();
         let (first, second) = if self.once.len() * 4 > frames {
-            (&self.once, &self.again)
+            (&mut self.once, &mut self.again)
         } else {
-            (&self.again, &self.once)
+            (&mut self.again, &mut self.once)
         };
-        first.iter().chain(second.iter()).find(|&slot| usable(slot))
+        first.oldest_usable(usable).or_else(|| second.oldest_usable(usable))
     }
 }

@@ -175,6 +175,7 @@ async fn mend(
     attended: bool,
 ) -> Result<Report> {
     let (sb, found) = superblock(&*device).await?;
+    sb.check_writable()?;
     if found.is_some() {
         let raw = Block::Bytes(Buf::copy_of(&sb.encode(0)).freeze());
         device.submit(Io::write(0, vec![raw], Class::Meta, Origin::Recovery)).await?;

@@ -99,6 +99,9 @@ pub struct Superblock {
     pub geometry: Geometry,
     /// The allocator's parameters.
     pub tuning: Tuning,
+    /// Feature bits that a writer must know. None are defined yet: a volume with any of them can
+    /// only be read.
+    pub must_write: u64,
 }
 
 /// What [`Superblock::plan`] works from.
@@ -153,6 +156,7 @@ impl Superblock {
             groups: 0,
             geometry: plan.geometry,
             tuning: plan.tuning,
+            must_write: 0,
         };
         sb.check_group()?;
         let frags = plan.size.saturating_sub(first_group) / block * block / frag;
@@ -223,6 +227,19 @@ impl Superblock {
         (group < self.groups && within < self.frags_of(group)).then_some((group, within))
     }
 
+    /// That this program knows all that a writer must know.
+    ///
+    /// # Errors
+    /// If there is a feature that it lacks.
+    pub fn check_writable(&self) -> Result<()> {
+        match self.must_write {
+            0 => Ok(()),
+            _ => Err(FsError::Invalid(
+                "the volume has features that this program cannot write: mount it read-only",
+            )),
+        }
+    }
+
     /// The address of a group's maps.
     pub fn cg_addr(&self, group: u32) -> u64 {
         self.group_start(group) + u64::from(self.frags_per_block())
@@ -267,8 +284,8 @@ impl Superblock {
         w.u32(VERSION);
         // Feature bits: those that a reader may ignore, those that a writer must know, those that
         // everyone must know. None are defined yet.
-        for _ in 0..3 {
-            w.u64(0);
+        for bits in [0, self.must_write, 0] {
+            w.u64(bits);
         }
         for half in self.uuid.as_chunks::<8>().0 {
             w.u64(u64::from_le_bytes(*half));
@@ -323,17 +340,21 @@ impl Superblock {
         }
         let version = r.u32();
         if version != VERSION {
-            let what = format!("format version {version}; this program knows version {VERSION}");
+            let what = format!(
+                "format version {version}; this program knows version {VERSION}: use the one that made it"
+            );
             return Err(FsError::corrupt(at, what));
         }
         let (_may_ignore, must_write, must_know) = (r.u64(), r.u64(), r.u64());
-        if must_write | must_know != 0 {
+        if must_know != 0 {
             return Err(FsError::corrupt(at, "the volume has features that this program lacks"));
         }
-        let sb = Superblock::decode_sizes(r, at)?;
+        let sb = Superblock { must_write, ..Superblock::decode_sizes(r, at)? };
         if sb.size > device_size {
-            let what =
-                format!("the volume has {} bytes but the device only {device_size}", sb.size);
+            let what = format!(
+                "the volume has {} bytes but the device only {device_size}: is this a part of a copy?",
+                sb.size
+            );
             return Err(FsError::corrupt(at, what));
         }
         Ok(sb)

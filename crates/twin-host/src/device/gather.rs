@@ -59,7 +59,7 @@ impl Run {
 
     fn end(&mut self, pieces: &mut Vec<Bytes>) {
         if self.len > 0 {
-            let mut copy = Buf::zeroed(self.len);
+            let mut copy = Buf::aligned(self.len);
             let mut at = 0;
             for block in &self.blocks {
                 block.copy_to(&mut copy[at..at + block.len()]);
@@ -86,7 +86,9 @@ mod tests {
 
     #[test]
     fn aligned_blocks_are_not_copied() {
-        let bytes = Buf::copy_of(&[7; 8192]).freeze();
+        let mut bytes = Buf::aligned(8192);
+        bytes.fill(7);
+        let bytes = bytes.freeze();
         let blocks = vec![Block::Bytes(bytes.slice(0, 512)), Block::Bytes(bytes.slice(4096, 4096))];
         let pieces = gather(blocks, SHAPE);
         assert_eq!(pieces[0].as_ptr(), bytes.as_ptr());

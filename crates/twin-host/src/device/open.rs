@@ -89,7 +89,13 @@ impl fmt::Display for ImageError {
                 f.write_str("to an image file, or to a device with small sectors")
             }
             ImageError::Host { what, path, error } => {
-                write!(f, "{what} {}: {error}", path.display())
+                write!(f, "{what} {}: {error}", path.display())?;
+                match (error.kind(), *what) {
+                    (io::ErrorKind::NotFound, "opening") => {
+                        write!(f, "; `twinfs mkfs --size 4G {}` makes a volume", path.display())
+                    }
+                    _ => Ok(()),
+                }
             }
         }
     }
@@ -235,7 +241,7 @@ fn direct_align(fd: &OwnedFd, is_device: bool, size: u64) -> Option<(u32, usize)
     let sector = offset.max(SMALLEST_SECTOR).next_power_of_two();
     if size >= u64::from(sector) {
         // Some file systems take the flag and then refuse the requests.
-        let mut probe = Buf::zeroed(sector as usize);
+        let mut probe = Buf::aligned(sector as usize);
         rustix::io::pread(fd, &mut probe[..], 0).ok()?;
     }
     Some((sector, memory.max(2) as usize))

@@ -196,7 +196,12 @@ impl Transfer {
         if whole < len {
             return None;
         }
-        Some(Ok(job.buf.take().map(|buf| Block::Bytes(buf.freeze())).into_iter().collect()))
+        Some(Ok(job
+            .buf
+            .take()
+            .map(|buf| Block::Bytes(buf.compact().freeze()))
+            .into_iter()
+            .collect()))
     }
 
     fn error(&self, kind: IoErrorKind) -> IoResult {
@@ -240,7 +245,7 @@ impl Transfer {
 impl Job {
     fn rest_of_buf(&mut self) -> &mut [u8] {
         let len = self.len as usize;
-        &mut self.buf.get_or_insert_with(|| Buf::zeroed(len))[self.done as usize..]
+        &mut self.buf.get_or_insert_with(|| Buf::aligned(len))[self.done as usize..]
     }
 
     fn rest_of_pieces(&self) -> impl Iterator<Item = &[u8]> {

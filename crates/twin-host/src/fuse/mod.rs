@@ -24,6 +24,7 @@ mod session;
 mod session_tests;
 mod translate;
 mod unmount;
+mod usage;
 
 pub use daemon::{Ready, in_background};
 pub use errno::{errno, from_errno};
@@ -32,3 +33,4 @@ pub use options::SessionOptions;
 pub use serve::serve;
 pub use session::{End, Session, SessionStats};
 pub use unmount::{UnmountError, unmount};
+pub use usage::{DaemonUsage, daemon_usage};

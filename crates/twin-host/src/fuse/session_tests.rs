@@ -190,8 +190,8 @@ fn data_of_a_large_write_is_not_copied_and_of_a_small_one_is() {
         let seen = kernel.seen();
         let [Op::Write { data: Data::Bytes(bytes), .. }] = &seen[..] else { panic!("{seen:?}") };
         assert_eq!(**bytes, data[..]);
-        // What is less than a block goes out together with its neighbours.
-        assert!(len < 4096 || (bytes.as_ptr() as usize).is_multiple_of(4096));
+        // What is small goes out together with its neighbours.
+        assert!(len < 32 << 10 || (bytes.as_ptr() as usize).is_multiple_of(4096));
         assert_eq!(bytes.buffer_len() > len as usize, kept);
     }
 }

@@ -18,6 +18,8 @@ pub(super) struct Files {
     pub(super) unit: u64,
     /// Counts bytes and rewrites (`sizes`); otherwise files and attributes (`small`).
     pub(super) sizes: bool,
+    /// With `sizes`: overwrites with fsync are a phase too.
+    pub(super) synced: bool,
     /// fsync each file that is written in the first two phases too.
     pub(super) fsync: bool,
     /// Caches are left alone between phases.
@@ -162,7 +164,10 @@ impl Files {
         if self.sizes {
             parts.extend([self.cold(), self.rewrite("overwrite", 1, self.fsync)]);
             parts.extend([self.cold(), self.spot_check(1)]);
-            parts.extend([self.cold(), self.rewrite("overwrite_fsync", 2, true), self.cold()]);
+            if self.synced {
+                parts.extend([self.cold(), self.rewrite("overwrite_fsync", 2, true)]);
+            }
+            parts.push(self.cold());
         } else {
             parts.extend([self.stat("stat_warm"), self.cold(), self.stat("stat_cold")]);
         }
@@ -190,6 +195,7 @@ mod tests {
             size: 100_000,
             unit: 65_536,
             sizes: true,
+            synced: true,
             fsync: false,
             warm: false,
             kernel: false,

@@ -2,9 +2,9 @@
 
 use super::clc::{self, COLUMNS, System};
 use super::fitted::FITTED;
-use super::runs::{BY_SIZE, SIZES_KB, SYSTEMS, large, rate, small, tpcb};
-use super::svg::{COLOURS, Chart, Line, bars, lines};
-use super::{Judged, Need, Results, claims, figure, present};
+use super::runs::{BANDWIDTH, BY_SIZE, SCALE, SIZES_KB, SYSTEMS, large, rate, small, tpcb};
+use super::svg::{BLUE, Chart, GREEN, Line, PINK, RED, SKY, YELLOW, bars, lines};
+use super::{Judged, Need, Results, claims, present, tpcb_cleaner};
 
 const STYLE: &str = "\
 body{font:16px/1.5 system-ui,sans-serif;color:#1c2430;background:#fff;margin:0}\
@@ -15,10 +15,11 @@ padding-top:14px}p{max-width:76ch;margin:6px 0 12px}\
 svg{width:100%;height:auto;background:#fff;border:1px solid #dde2ea;border-radius:6px}\
 svg text{font-family:system-ui,sans-serif;fill:#1c2430}\
 .title{font-size:15px;font-weight:600}.tick{font-size:11px}.small{font-size:9px}.axis{font-size:12px}\
-.grid{stroke:#e6eaf0}\
+.tiny{font-size:7.4px}.grid{stroke:#e6eaf0}.mark{stroke:#5b6676;stroke-dasharray:6 4}\
 table{border-collapse:collapse;font-size:14px;margin:10px 0}\
 th,td{padding:3px 9px;text-align:right;border-bottom:1px solid #e6eaf0;white-space:nowrap}\
-th{font-weight:600;border-bottom:2px solid #8a94a6}td.l,th.l{text-align:left;white-space:normal}\
+tr:first-child th{border-bottom:2px solid #8a94a6}th{font-weight:600}.id{white-space:nowrap}\
+td.l,th.l{text-align:left;white-space:normal}\
 .near{background:#e3f3ea}.mid{background:#fff3d6}.far{background:#fbdfd9}.out{color:#8a94a6}\
 .yes{color:#00734f;font-weight:600}.no{color:#b03a1a;font-weight:600}small{color:#5b6676}";
 
@@ -33,6 +34,7 @@ pub fn page_needs() -> Vec<Need> {
     all.extend(clc::strict());
     all.extend(clc::sizes_kb().into_iter().map(|kb| clc::need("efs-async".into(), kb)));
     all.extend(super::runs::present());
+    all.extend((tpcb_cleaner::CLAIM.needs)());
     all
 }
 
@@ -55,7 +57,7 @@ pub fn html(judged: &[Judged], results: &Results, measured: Option<&serde_json::
     page += "<h2>The figures of 1995</h2><div class=\"grid2\">";
     page += &figures_1995(results);
     page += "</div><h2>The present</h2>";
-    page += &present::section(results);
+    page += &present::section(results, measured);
     page += &measured.map(present::measured).unwrap_or_default();
     page += "<h2>Statement by statement</h2>";
     page += &claims_table(judged);
@@ -79,19 +81,18 @@ fn clc_section(r: &Results) -> String {
     let titles = ["Read", "Write (a): create", "Write (b): overwrite", "Write (c): with fsync"];
     for (column, title) in titles.into_iter().enumerate() {
         let mut all = Vec::new();
-        for (i, system) in [System::Efs, System::Lfs].into_iter().enumerate() {
+        for (name, colour, system) in [("EFS", RED, System::Efs), ("LFS", BLUE, System::Lfs)] {
             let of = || cells.iter().filter(|c| c.column == column && c.system == system);
-            let name = if system == System::Efs { "EFS" } else { "LFS" };
             let line = |suffix: &str, paper, points| Line {
                 name: format!("{name}{suffix}"),
-                colour: COLOURS[i],
+                colour,
                 paper,
                 points,
             };
             all.push(line("", false, of().map(|c| (c.file_kb as f64, c.ours)).collect()));
             all.push(line(", paper", true, of().map(|c| (c.file_kb as f64, c.paper)).collect()));
         }
-        let chart = Chart { title, y_label: "MB/s", log_y: false };
+        let chart = Chart { title, y_label: "MB/s", log_y: false, marks: &[] };
         out += &lines(&chart, &all, "file size", true);
     }
     out += "</div><table><tr><th>KB</th>";
@@ -144,46 +145,71 @@ fn strict_table(r: &Results) -> String {
     out + "</table>"
 }
 
-fn by_size(r: &Results, title: &str, y: &str, phase: &str, log_y: bool) -> String {
+fn by_size(r: &Results, chart: &Chart<'_>, phase: &str) -> String {
+    let colours = [BLUE, RED, GREEN];
     let line = |(i, (name, config)): (usize, &(&str, &str))| Line {
         name: name.to_string(),
-        colour: COLOURS[i],
+        colour: colours[i],
         paper: false,
         points: SIZES_KB.iter().map(|&kb| (kb as f64, rate(r, config, kb, phase))).collect(),
     };
     let all: Vec<Line> = BY_SIZE.iter().enumerate().map(line).collect();
-    lines(&Chart { title, y_label: y, log_y }, &all, "file size", true)
+    lines(chart, &all, "file size", true)
+}
+
+/// What the paper scales the Sprite machine's figures by, so that they stand beside BSD's: small
+/// files (create and delete, read) and the large file (in order and LFS's random writes, the rest).
+fn scale(name: &str, phase: &str) -> f64 {
+    let (processor, bandwidth, accesses) = SCALE;
+    match (name, phase) {
+        ("Sprite-LFS", "create" | "delete") => processor,
+        ("Sun-FFS", "create" | "delete" | "rand_write" | "rand_read")
+        | ("Sprite-LFS", "rand_read") => accesses,
+        ("Sprite-LFS" | "Sun-FFS", _) => bandwidth,
+        _ => 1.0,
+    }
 }
 
 fn figures_1995(r: &Results) -> String {
-    let names: Vec<&str> = SYSTEMS.iter().map(|(n, _)| *n).collect();
+    let colours = [SKY, BLUE, PINK, YELLOW, RED];
+    let series: Vec<_> = SYSTEMS.iter().zip(colours).map(|((name, _), c)| (*name, c)).collect();
     let values = |run: fn(&str) -> Need, phases: &[&str]| -> Vec<Vec<f64>> {
-        let row = |c: &str| phases.iter().map(|p| r.rate(&run(c), p)).collect();
-        SYSTEMS.iter().map(|(_, c)| row(c)).collect()
+        let one = |name, config, phase| r.rate(&run(config), phase) * scale(name, phase);
+        let row = |&(name, config)| phases.iter().map(|phase| one(name, config, phase)).collect();
+        SYSTEMS.iter().map(row).collect()
     };
-    let chart = |title, y_label| Chart { title, y_label, log_y: false };
+    let chart = |title, y_label| Chart { title, y_label, log_y: false, marks: &[] };
     let mut out = bars(
-        &chart("Figure 1. 10,000 files of 1 KB (not scaled)", "files/s"),
+        &chart("Figure 1. 10,000 files of 1 KB (the Sprite machine scaled)", "files/s"),
         &["create", "read", "delete"],
-        &names,
+        &series,
         &values(small, &["create", "read", "delete"]),
     );
     out += &bars(
-        &chart("Figure 2. One file of 100 MB in units of 8 KB (not scaled)", "MB/s"),
+        &chart("Figure 2. A file of 100 MB in units of 8 KB (the Sprite machine scaled)", "MB/s"),
         &["seq. write", "seq. read", "random write", "random read", "re-read"],
-        &names,
+        &series,
         &values(large, &["seq_write", "seq_read", "rand_write", "rand_read", "seq_reread"]),
     );
-    out += &by_size(r, "Figure 3. Create", "MB/s", "create", false);
-    out += &by_size(r, "Figure 4. Read", "MB/s", "read", false);
-    out += &by_size(r, "Figure 5. Overwrite", "MB/s", "overwrite", false);
-    out += &by_size(r, "Figure 6. Delete", "files/s", "delete", true);
+    let writes = [
+        (0.67 * BANDWIDTH, "paper: LFS and FFS-m8r0 at the end, 67% of the disk"),
+        (0.75 * BANDWIDTH, "paper: FFS-m8r2 at the end, 75% of the disk"),
+    ];
+    let create = Chart { marks: &writes, ..chart("Figure 3. Create", "MB/s") };
+    out += &by_size(r, &create, "create");
+    let bus = [(2.3, "paper: the bus, 2.3 MB/s")];
+    let read = Chart { marks: &bus, ..chart("Figure 4. Read", "MB/s") };
+    out += &by_size(r, &read, "read");
+    out += &by_size(r, &chart("Figure 5. Overwrite", "MB/s"), "overwrite");
+    let delete = Chart { log_y: true, ..chart("Figure 6. Delete", "files/s") };
+    out += &by_size(r, &delete, "delete");
     let tx = |config: &str| r.rate(&tpcb(config), "tx");
+    let [low, high] = tpcb_cleaner::figures(r);
     out + &bars(
-        &chart("Figure 7. TPC-B without a cleaner", "transactions/s"),
-        &["ours", "paper"],
-        &["LFS", "FFS"],
-        &[vec![tx("bsd-lfs"), 41.0], vec![tx("ffs-m8r2"), 27.0]],
+        &chart("Figure 7. TPC-B", "transactions/s"),
+        &["LFS, no cleaner", "FFS", "LFS, cleaner, 48% full", "LFS, cleaner, 90% full"],
+        &[("ours", BLUE), ("paper", SKY)],
+        &[vec![tx("bsd-lfs"), tx("ffs-m8r2"), low.1, high.1], vec![41.0, 27.0, low.0, high.0]],
     )
 }
 
@@ -204,11 +230,11 @@ fn claims_table(judged: &[Judged]) -> String {
                 _ => String::new(),
             };
             out += &format!(
-                "<tr><td class=\"l\">{id}<br><small>{source}</small></td>\
+                "<tr><td class=\"l id\">{id}<br><small>{source}</small></td>\
                  <td class=\"l\">{}{reason}</td><td>{}</td><td>{}</td>{mark}</tr>",
                 escape(&check.what),
                 check.paper,
-                figure(check.ours)
+                check.ours_in_words()
             );
         }
     }

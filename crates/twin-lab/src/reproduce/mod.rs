@@ -90,6 +90,7 @@ impl std::fmt::Display for Expect {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Expect::Figure(paper) | Expect::Ratio(paper) => write!(f, "{}", figure(*paper)),
+            Expect::Between(low, high) if low == high => write!(f, "{}", figure(*low)),
             Expect::Between(low, high) => write!(f, "{} to {}", figure(*low), figure(*high)),
             Expect::AtLeast(low) => write!(f, "at least {}", figure(*low)),
             Expect::AtMost(high) => write!(f, "at most {}", figure(*high)),
@@ -97,9 +98,10 @@ impl std::fmt::Display for Expect {
     }
 }
 
-/// A figure with three significant digits.
+/// A figure with three significant digits; whole numbers from 10 on as such.
 pub fn figure(x: f64) -> String {
     match x.abs() {
+        a if a >= 10.0 && a.fract() == 0.0 => format!("{x:.0}"),
         a if a >= 100.0 => format!("{x:.0}"),
         a if a >= 10.0 => format!("{x:.1}"),
         _ => format!("{x:.2}"),
@@ -135,6 +137,16 @@ impl Check {
     /// True if our figure is what the paper says.
     pub fn holds(&self) -> bool {
         self.paper.holds(self.ours)
+    }
+
+    /// Our figure, with more digits where the usual ones would show what just misses a bound as
+    /// the bound.
+    pub fn ours_in_words(&self) -> String {
+        let short = figure(self.ours);
+        match !self.holds() && self.paper.to_string().ends_with(&short) {
+            true => format!("{:.4}", self.ours),
+            false => short,
+        }
     }
 }
 
@@ -236,7 +248,7 @@ pub fn text(judged: &[Judged]) -> String {
         out += &format!("  {} [{}]\n", claim.says, claim.source);
         for check in checks {
             let mark = if check.holds() { "holds" } else { "DOES NOT HOLD" };
-            let (paper, ours) = (check.paper.to_string(), figure(check.ours));
+            let (paper, ours) = (check.paper.to_string(), check.ours_in_words());
             out += &format!("    {:<58} paper {paper:>14}  ours {ours:>8}  {mark}\n", check.what);
             if let (false, Some(reason)) = (check.holds(), check.reason) {
                 out += &format!("      because {reason}\n");
@@ -258,6 +270,15 @@ mod tests {
         assert!(Expect::Between(3.0, 4.0).holds(4.5) && !Expect::Between(3.0, 4.0).holds(2.5));
         assert!(!Expect::Figure(10.0).holds(f64::NAN), "what was not run does not hold");
         assert!(!Expect::AtLeast(1.0).holds(f64::NAN));
+    }
+
+    #[test]
+    fn what_just_misses_a_bound_does_not_look_like_it() {
+        let check = |ours| Check::new("c", Expect::AtLeast(0.96), ours).ours_in_words();
+        assert_eq!(
+            (check(0.9583), check(0.9613), check(0.5)),
+            ("0.9583".into(), "0.96".into(), "0.50".into())
+        );
     }
 
     #[test]

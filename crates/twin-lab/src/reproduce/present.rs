@@ -8,8 +8,8 @@ use std::fmt::Write as _;
 
 use super::html::escape;
 use super::runs::{TODAY, TODAY_KB, rate, today, today_tpcb, tpcb};
-use super::svg::{COLOURS, Chart, Line, lines};
-use super::{Results, figure};
+use super::svg::{BLUE, Chart, Line, RED, SKY, YELLOW, lines};
+use super::{Results, clc, figure};
 
 /// What a ratio of LFS to FFS must be for a conclusion to hold.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -106,6 +106,11 @@ const CONCLUSIONS: &[Conclusion] = &[
 /// The ratio on the papers' machine, and on today's disk and SSD.
 fn ratios(r: &Results, measure: Measure) -> [f64; 3] {
     let then = match measure {
+        // The paper of 1995 has none with fsync.
+        Measure::Size(phase @ "overwrite_fsync", kb) => {
+            let of = |system| r.rate(&clc::need(clc::config(system, false), kb), phase);
+            of(clc::System::Lfs) / of(clc::System::Efs)
+        }
         Measure::Size(phase, kb) => rate(r, "bsd-lfs", kb, phase) / rate(r, "ffs-m8r0", kb, phase),
         Measure::Tpcb => r.rate(&tpcb("bsd-lfs"), "tx") / r.rate(&tpcb("ffs-m8r2"), "tx"),
     };
@@ -138,8 +143,46 @@ pub fn text(r: &Results) -> String {
     out
 }
 
-/// The section of the page: charts of today's sweep, then the conclusions.
-pub(super) fn section(r: &Results) -> String {
+/// Bytes, as benchmarks are told them: `64K`.
+fn bytes(text: &str) -> Option<u64> {
+    let digits = text.trim_end_matches(['K', 'M', 'G']);
+    let unit = match &text[digits.len()..] {
+        "" => 1,
+        "K" => 1 << 10,
+        "M" => 1 << 20,
+        "G" => 1 << 30,
+        _ => return None,
+    };
+    digits.parse::<u64>().ok()?.checked_mul(unit)
+}
+
+/// The ratio of the two layouts on mounts, if it was measured.
+fn mounted(rows: &serde_json::Value, measure: Measure) -> f64 {
+    let is_it = |row: &&serde_json::Value| {
+        let (bench, phase) = (row["bench"].as_str(), row["phase"].as_str());
+        let (kind, words) = bench.unwrap_or_default().split_once(':').unwrap_or_default();
+        match measure {
+            Measure::Size(wanted, kb) => {
+                let size = words.split(',').find_map(|word| word.strip_prefix("size="));
+                kind == "sizes" && phase == Some(wanted) && size.and_then(bytes) == Some(kb << 10)
+            }
+            Measure::Tpcb => phase == Some("tx"),
+        }
+    };
+    let row = rows.as_array().and_then(|rows| rows.iter().find(is_it));
+    let of = |layout: &str| {
+        let targets = row.and_then(|row| row["targets"].as_array());
+        let named = |t: &&serde_json::Value| {
+            t["target"].as_str().is_some_and(|name| short(name).contains(layout))
+        };
+        targets.and_then(|all| all.iter().find(named)).and_then(|t| t["median"].as_f64())
+    };
+    of("lfs").zip(of("ffs")).map_or(f64::NAN, |(lfs, ffs)| lfs / ffs)
+}
+
+/// The section of the page: charts of today's sweep, then the conclusions. `measured`: as in
+/// [`measured`].
+pub(super) fn section(r: &Results, measured: Option<&serde_json::Value>) -> String {
     let mut out = String::from(
         "<p>The same files on a modelled disk of 7200 rpm and a modelled SATA SSD: our LFS and our \
          FFS with a journal, both as they are mounted today.</p><div class=\"grid2\">",
@@ -153,7 +196,7 @@ pub(super) fn section(r: &Results) -> String {
     for (phase, title) in charts {
         let line = |(i, (name, config, _)): (usize, &(&str, &str, &str))| Line {
             name: name.to_string(),
-            colour: COLOURS[i],
+            colour: [BLUE, RED, SKY, YELLOW][i],
             paper: false,
             points: TODAY_KB
                 .iter()
@@ -161,14 +204,23 @@ pub(super) fn section(r: &Results) -> String {
                 .collect(),
         };
         let all: Vec<Line> = TODAY.iter().enumerate().map(line).collect();
-        out += &lines(&Chart { title, y_label: "MB/s", log_y: true }, &all, "file size", true);
+        out += &lines(
+            &Chart { title, y_label: "MB/s", log_y: true, marks: &[] },
+            &all,
+            "file size",
+            true,
+        );
     }
     out += "</div><h3>Which of the old conclusions still hold</h3><table><tr>\
             <th class=\"l\">LFS over FFS</th><th>holds if</th><th>the papers' machine</th>\
-            <th>today's disk</th><th>today's SSD</th></tr>";
+            <th>today's disk</th><th>today's SSD</th>";
+    out += if measured.is_some() { "<th>mounted here</th></tr>" } else { "</tr>" };
     for c in CONCLUSIONS {
         out += &format!("<tr><td class=\"l\">{}</td><td>{}</td>", escape(c.says), c.bound);
         ratios(r, c.measure).iter().for_each(|&ratio| out += &verdict(c.bound, ratio));
+        if let Some(rows) = measured {
+            out += &verdict(c.bound, mounted(rows, c.measure));
+        }
         out += "</tr>";
     }
     out + "</table>"
@@ -193,10 +245,13 @@ pub(super) fn measured(rows: &serde_json::Value) -> String {
     let rows = rows.as_array().map(Vec::as_slice).unwrap_or_default();
     let targets = |row: &serde_json::Value| row["targets"].as_array().cloned().unwrap_or_default();
     let Some(first) = rows.first() else { return String::new() };
-    let names: Vec<String> = targets(first)
-        .iter()
-        .map(|t| short(t["target"].as_str().unwrap_or_default()).to_string())
+    let median = |row: &serde_json::Value, i: usize| row["targets"][i]["median"].as_f64();
+    // A target that no benchmark ran on has no column.
+    let shown: Vec<usize> = (0..targets(first).len())
+        .filter(|&i| rows.iter().any(|row| median(row, i).is_some()))
         .collect();
+    let name = |&i: &usize| short(first["targets"][i]["target"].as_str().unwrap_or_default());
+    let names: Vec<String> = shown.iter().map(|i| name(i).to_string()).collect();
     let place = |what: &str| names.iter().position(|name| name.contains(what));
     let both = place("lfs").zip(place("ffs"));
     let mut out = String::from(
@@ -211,12 +266,12 @@ pub(super) fn measured(rows: &serde_json::Value) -> String {
         let (bench, phase, unit) = (text("bench"), text("phase"), text("unit"));
         out +=
             &format!("<tr><td class=\"l\">{bench}</td><td class=\"l\">{phase}</td><td>{unit}</td>");
-        let rates: Vec<f64> =
-            targets(row).iter().map(|t| t["median"].as_f64().unwrap_or(f64::NAN)).collect();
-        rates.iter().for_each(|rate| out += &format!("<td>{}</td>", figure(*rate)));
+        let words = |rate: Option<f64>| rate.map_or("–".into(), figure);
+        let rates: Vec<Option<f64>> = shown.iter().map(|&i| median(row, i)).collect();
+        rates.iter().for_each(|rate| out += &format!("<td>{}</td>", words(*rate)));
         if let Some((lfs, ffs)) = both {
-            let rate = |at: usize| rates.get(at).copied().unwrap_or(f64::NAN);
-            out += &format!("<td>{}</td>", figure(rate(lfs) / rate(ffs)));
+            let ratio = rates[lfs].zip(rates[ffs]).map(|(lfs, ffs)| lfs / ffs);
+            out += &format!("<td>{}</td>", words(ratio));
         }
         out += "</tr>";
     }
@@ -239,11 +294,32 @@ mod tests {
     fn rows_of_a_bench_give_the_ratio_of_the_two_layouts() {
         let target =
             |name: &str, median: f64| serde_json::json!({"target": name, "median": median});
+        let idle = serde_json::json!({"target": "device", "median": null});
         let rows = serde_json::json!([{
             "bench": "small", "phase": "create", "unit": "files/s",
-            "targets": [target("/a/lfs", 3.0), target("/a/ffs/", 2.0)],
+            "targets": [idle, target("/a/lfs", 3.0), target("/a/ffs/", 2.0)],
         }]);
         let page = measured(&rows);
         assert!(page.contains("LFS over FFS") && page.contains("<td>1.50</td>"), "{page}");
+        assert!(!page.contains("device"), "{page}");
+    }
+
+    #[test]
+    fn a_conclusion_finds_its_row_among_those_measured() {
+        let target =
+            |name: &str, median: f64| serde_json::json!({"target": name, "median": median});
+        let row = |bench: &str, phase: &str, lfs: f64| {
+            let targets = [target("lfs", lfs), target("ffs", 2.0), target("ext4", 9.0)];
+            serde_json::json!({"bench": bench, "phase": phase, "targets": targets})
+        };
+        let rows = serde_json::json!([
+            row("sizes:size=4K,total=8M", "create", 3.0),
+            row("sizes:size=4M", "create", 5.0),
+            row("tpcb", "tx", 1.0),
+        ]);
+        assert_eq!(mounted(&rows, Measure::Size("create", 4)), 1.5);
+        assert_eq!(mounted(&rows, Measure::Size("create", 4096)), 2.5);
+        assert_eq!(mounted(&rows, Measure::Tpcb), 0.5);
+        assert!(mounted(&rows, Measure::Size("read", 4)).is_nan());
     }
 }

@@ -2,9 +2,14 @@
 
 use std::fmt::Write;
 
-/// Colours of series that people with colour blindness tell apart (Okabe and Ito).
-pub(super) const COLOURS: [&str; 6] =
-    ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"];
+/// Colours that people with colour blindness tell apart (Okabe and Ito). Logs are blue, clustered
+/// file systems are not.
+pub(super) const BLUE: &str = "#0072b2";
+pub(super) const SKY: &str = "#56b4e9";
+pub(super) const RED: &str = "#d55e00";
+pub(super) const YELLOW: &str = "#e69f00";
+pub(super) const GREEN: &str = "#009e73";
+pub(super) const PINK: &str = "#cc79a7";
 
 /// A line: name, colour, dashed, points.
 pub(super) struct Line {
@@ -20,6 +25,8 @@ pub(super) struct Chart<'a> {
     pub(super) title: &'a str,
     pub(super) y_label: &'a str,
     pub(super) log_y: bool,
+    /// Values that the paper or the hardware gives, drawn across: value and label.
+    pub(super) marks: &'a [(f64, &'a str)],
 }
 
 const WIDTH: f64 = 620.0;
@@ -102,6 +109,21 @@ fn y_axis(out: &mut String, y: &Scale, all: &[f64], label: &str) {
     );
 }
 
+/// Lines across the chart with a label at their right end.
+fn marks(out: &mut String, y: &Scale, all: &[(f64, &str)]) {
+    for &(v, label) in all {
+        let at = y.at(v);
+        let _ = write!(
+            out,
+            "<line x1=\"{LEFT}\" x2=\"{:.0}\" y1=\"{at:.1}\" y2=\"{at:.1}\" class=\"mark\"/>\
+             <text x=\"{:.0}\" y=\"{:.1}\" class=\"small\">{label}</text>",
+            WIDTH - RIGHT,
+            LEFT + 6.0,
+            at - 3.0
+        );
+    }
+}
+
 fn legend(out: &mut String, names: &[(String, &str, bool)], y: f64) {
     let mut x = LEFT;
     for (name, colour, paper) in names {
@@ -131,12 +153,14 @@ pub(super) fn lines(chart: &Chart<'_>, all: &[Line], x_label: &str, log_x: bool)
     if x_high <= x_low || y_high <= 0.0 {
         return out + "</svg>";
     }
+    let y_high = chart.marks.iter().fold(y_high, |high, mark| high.max(mark.0));
     let y_ticks = if chart.log_y { log_ticks(y_low, y_high) } else { ticks(y_high) };
     let (first, last) = (y_ticks[0], y_ticks[y_ticks.len() - 1]);
     let y = Scale { low: first, high: last, log: chart.log_y, from: HEIGHT - BOTTOM, to: TOP };
     let x =
         Scale { low: x_low, high: x_high, log: log_x, from: LEFT + 6.0, to: WIDTH - RIGHT - 8.0 };
     y_axis(&mut out, &y, &y_ticks, chart.y_label);
+    marks(&mut out, &y, chart.marks);
     let mut x_ticks: Vec<f64> = all.iter().flat_map(|l| l.points.iter().map(|p| p.0)).collect();
     x_ticks.sort_by(f64::total_cmp);
     x_ticks.dedup();
@@ -185,11 +209,11 @@ pub(super) fn lines(chart: &Chart<'_>, all: &[Line], x_label: &str, log_x: bool)
     out + "</svg>"
 }
 
-/// Groups of bars: `values[series][group]`.
+/// Groups of bars: `values[series][group]`; a series is a name and a colour.
 pub(super) fn bars(
     chart: &Chart<'_>,
     groups: &[&str],
-    series: &[&str],
+    series: &[(&str, &'static str)],
     values: &[Vec<f64>],
 ) -> String {
     let mut out = open(chart.title, HEIGHT);
@@ -202,11 +226,13 @@ pub(super) fn bars(
     let last = y_ticks[y_ticks.len() - 1];
     let y = Scale { low: 0.0, high: last, log: false, from: HEIGHT - BOTTOM, to: TOP };
     y_axis(&mut out, &y, &y_ticks, chart.y_label);
+    marks(&mut out, &y, chart.marks);
     let room = (WIDTH - LEFT - RIGHT) / groups.len() as f64;
     let width = room * 0.84 / series.len() as f64;
+    let class = if width < 21.0 { "tiny" } else { "small" };
     for (g, group) in groups.iter().enumerate() {
         let left = LEFT + room * (g as f64 + 0.08);
-        for (s, name) in series.iter().enumerate() {
+        for (s, (name, colour)) in series.iter().enumerate() {
             let v = values[s][g];
             if !v.is_finite() {
                 continue;
@@ -214,12 +240,11 @@ pub(super) fn bars(
             let (x, top) = (left + width * s as f64, y.at(v));
             let _ = write!(
                 out,
-                "<rect x=\"{x:.1}\" y=\"{top:.1}\" width=\"{:.1}\" height=\"{:.1}\" fill=\"{}\">\
+                "<rect x=\"{x:.1}\" y=\"{top:.1}\" width=\"{:.1}\" height=\"{:.1}\" fill=\"{colour}\">\
                  <title>{name}, {group}: {}</title></rect>\
-                 <text x=\"{:.1}\" y=\"{:.1}\" class=\"small\" text-anchor=\"middle\">{}</text>",
+                 <text x=\"{:.1}\" y=\"{:.1}\" class=\"{class}\" text-anchor=\"middle\">{}</text>",
                 width - 1.5,
                 (HEIGHT - BOTTOM - top).max(0.5),
-                COLOURS[s % COLOURS.len()],
                 super::figure(v),
                 x + width / 2.0,
                 top - 3.0,
@@ -233,11 +258,7 @@ pub(super) fn bars(
             HEIGHT - BOTTOM + 16.0
         );
     }
-    let names: Vec<_> = series
-        .iter()
-        .enumerate()
-        .map(|(i, s)| (s.to_string(), COLOURS[i % COLOURS.len()], false))
-        .collect();
+    let names: Vec<_> = series.iter().map(|&(s, colour)| (s.to_string(), colour, false)).collect();
     legend(&mut out, &names, HEIGHT - 12.0);
     out + "</svg>"
 }
@@ -254,10 +275,10 @@ mod tests {
 
     #[test]
     fn a_chart_without_figures_is_empty_and_sound() {
-        let chart = Chart { title: "t", y_label: "y", log_y: false };
+        let chart = Chart { title: "t", y_label: "y", log_y: false, marks: &[] };
         let points = vec![(1.0, f64::NAN)];
-        let line = Line { name: "a".into(), colour: COLOURS[0], paper: false, points };
+        let line = Line { name: "a".into(), colour: BLUE, paper: false, points };
         assert!(lines(&chart, &[line], "x", true).ends_with("</svg>"));
-        assert!(bars(&chart, &["g"], &["s"], &[vec![f64::NAN]]).ends_with("</svg>"));
+        assert!(bars(&chart, &["g"], &[("s", RED)], &[vec![f64::NAN]]).ends_with("</svg>"));
     }
 }

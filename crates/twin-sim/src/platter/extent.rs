@@ -1,9 +1,12 @@
 //! One stored run of a platter, and how runs are cut and joined.
 //!
-//! An extent is a byte range with one [`Piece`] of content: real bytes, or a run of stamps in
-//! arithmetic progression, so that a file written in order costs one extent however long it is.
+//! An extent is a byte range with one [`Piece`] of content: real bytes, packed if that pays, or a
+//! run of stamps in arithmetic progression, so that a file written in order costs one extent
+//! however long it is.
 
 use twin_disk::{Block, Bytes, Stamp};
+
+use super::packed::{MOST, Packed};
 
 /// Stamps of consecutive blocks of one file, seen through a window.
 ///
@@ -84,6 +87,8 @@ impl Run {
 #[derive(Clone, Debug)]
 pub(super) enum Piece {
     Bytes(Bytes),
+    /// What is packed, from this byte on.
+    Packed(Packed, u32),
     Stamps(Run),
 }
 
@@ -96,14 +101,38 @@ pub(super) struct Extent {
 }
 
 impl Extent {
-    /// The block as an extent at `start`; `None` for zeros, which are not stored.
-    pub(super) fn of(start: u64, block: &Block) -> Option<Extent> {
+    /// Calls `f` for the extents that the block makes at `start`: one, or some if they are bytes
+    /// of which parts can be packed, or none for zeros, which are not stored.
+    pub(super) fn of(start: u64, block: &Block, f: &mut impl FnMut(Extent)) {
         let piece = match block {
-            Block::Zero(_) => return None,
-            Block::Bytes(bytes) => Piece::Bytes(kept(bytes)),
+            Block::Zero(_) => return,
+            Block::Bytes(bytes) => return Extent::of_bytes(start, bytes, f),
             Block::Stamp(stamp) => Piece::Stamps(Run::of(*stamp)),
         };
-        Some(Extent { start, len: block.len() as u64, piece })
+        f(Extent { start, len: block.len() as u64, piece });
+    }
+
+    fn of_bytes(start: u64, bytes: &Bytes, f: &mut impl FnMut(Extent)) {
+        // What is not packed stays together, so that it goes on sharing its buffer.
+        let (mut at, mut from) = (0, 0);
+        let plain = |from: usize, to: usize, f: &mut dyn FnMut(Extent)| {
+            if from < to {
+                let piece = Piece::Bytes(kept(&bytes.slice(from, to - from)));
+                f(Extent { start: start + from as u64, len: (to - from) as u64, piece });
+            }
+        };
+        while at < bytes.len() {
+            // Cut as blocks are, so that reading one unpacks one.
+            let here = start + at as u64;
+            let end = (at + MOST - (here % MOST as u64) as usize).min(bytes.len());
+            if let Some(packed) = Packed::of(&bytes[at..end]) {
+                plain(from, at, f);
+                f(Extent { start: here, len: (end - at) as u64, piece: Piece::Packed(packed, 0) });
+                from = end;
+            }
+            at = end;
+        }
+        plain(from, at, f);
     }
 
     pub(super) fn end(&self) -> u64 {
@@ -115,6 +144,7 @@ impl Extent {
         let by = from - self.start;
         let piece = match &self.piece {
             Piece::Bytes(bytes) => Piece::Bytes(bytes.slice(by as usize, (to - from) as usize)),
+            Piece::Packed(packed, off) => Piece::Packed(packed.clone(), off + by as u32),
             Piece::Stamps(run) => Piece::Stamps(run.moved(by)),
         };
         Extent { start: from, len: to - from, piece }
@@ -139,6 +169,10 @@ impl Extent {
                 let off = (from - self.start) as usize;
                 out.push(Block::Bytes(bytes.slice(off, (to - from) as usize)));
             }
+            Piece::Packed(packed, window) => {
+                let off = *window as usize + (from - self.start) as usize;
+                out.push(Block::Bytes(packed.unpack().slice(off, (to - from) as usize)));
+            }
             Piece::Stamps(run) => {
                 let (mut pos, mut left) = (u64::from(run.off) + from - self.start, to - from);
                 while left > 0 {
@@ -155,6 +189,7 @@ impl Extent {
     pub(super) fn heap_bytes(&self) -> usize {
         match &self.piece {
             Piece::Bytes(bytes) => bytes.buffer_len(),
+            Piece::Packed(packed, _) => packed.heap_bytes(),
             Piece::Stamps(_) => 0,
         }
     }
@@ -163,11 +198,7 @@ impl Extent {
 /// The bytes as they are worth keeping: a small piece of a large buffer is copied, because it
 /// would keep the whole buffer in memory.
 fn kept(bytes: &Bytes) -> Bytes {
-    if bytes.buffer_len() > 2 * bytes.len().max(4096) {
-        Bytes::copy_of(bytes)
-    } else {
-        bytes.clone()
-    }
+    if bytes.buffer_len() > 2 * bytes.len() { Bytes::copy_of(bytes) } else { bytes.clone() }
 }
 
 #[cfg(test)]
@@ -181,11 +212,12 @@ mod tests {
     fn run_of(blocks: &[Block]) -> Vec<Extent> {
         let (mut at, mut out) = (0, Vec::<Extent>::new());
         for block in blocks {
-            let extent = Extent::of(at, block).unwrap();
-            at = extent.end();
-            if !out.last_mut().is_some_and(|last| last.join(&extent)) {
-                out.push(extent);
-            }
+            Extent::of(at, block, &mut |extent| {
+                if !out.last_mut().is_some_and(|last| last.join(&extent)) {
+                    out.push(extent);
+                }
+            });
+            at += block.len() as u64;
         }
         out
     }
@@ -235,7 +267,29 @@ mod tests {
     #[test]
     fn a_small_piece_does_not_keep_its_buffer() {
         let big = Bytes::copy_of(&[7; 1 << 20]).slice(512, 512);
-        let extent = Extent::of(0, &Block::Bytes(big)).unwrap();
-        assert!(extent.heap_bytes() < 8192);
+        let held: usize = run_of(&[Block::Bytes(big)]).iter().map(Extent::heap_bytes).sum();
+        assert!(held < 8192);
+    }
+
+    #[test]
+    fn metadata_is_kept_without_its_zeros() {
+        // Like inodes: some numbers in 512 bytes, in a buffer that is not cut as blocks are.
+        let mut bytes = vec![0u8; 100_000];
+        for inode in bytes.chunks_mut(512) {
+            inode.iter_mut().take(160).step_by(4).for_each(|byte| *byte = 9);
+        }
+        let at = 1536;
+        let mut extents = Vec::new();
+        Extent::of(at, &Block::Bytes(Bytes::copy_of(&bytes)), &mut |e| extents.push(e));
+        let held: usize = extents.iter().map(Extent::heap_bytes).sum();
+        assert!(held < bytes.len() / 5, "{held} bytes for {}", bytes.len());
+        for extent in &extents[1..] {
+            assert_eq!(extent.start % MOST as u64, 0);
+        }
+        let cut = extents[3].cut(extents[3].start + 100, extents[3].end() - 100);
+        let mut blocks = Vec::new();
+        cut.emit(cut.start + 1, cut.end(), &mut blocks);
+        let (from, to) = ((cut.start + 1 - at) as usize, (cut.end() - at) as usize);
+        assert_eq!(blocks, [Block::Bytes(Bytes::copy_of(&bytes[from..to]))]);
     }
 }

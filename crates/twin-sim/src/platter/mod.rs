@@ -1,12 +1,13 @@
 //! What a simulated device stores: sparse, without bytes for user data, with free snapshots.
 //!
 //! [`Platter`] maps byte ranges to [`Block`]s. Zeros cost nothing, a run of stamps costs one
-//! entry however long it is, real bytes are shared with whoever wrote them. Cloning a platter is
+//! entry however long it is, real bytes are kept without their zeros where that pays. Cloning a platter is
 //! a snapshot and costs nothing; the two copies part as they are written. Reading gives back
 //! exactly the stamps that were written, cut where later writes cut them, so that
 //! [`twin_disk::gather`] puts them together again.
 
 mod extent;
+mod packed;
 mod tree;
 
 use std::sync::Arc;
@@ -53,11 +54,11 @@ impl Platter {
         let mut new: Vec<Extent> = Vec::new();
         let mut pos = at;
         for block in blocks.iter().filter(|b| !b.is_empty()) {
-            if let Some(extent) = Extent::of(pos, block)
-                && !new.last_mut().is_some_and(|last| last.join(&extent))
-            {
-                new.push(extent);
-            }
+            Extent::of(pos, block, &mut |extent| {
+                if !new.last_mut().is_some_and(|last| last.join(&extent)) {
+                    new.push(extent);
+                }
+            });
             pos += block.len() as u64;
         }
         self.check(at, pos - at);

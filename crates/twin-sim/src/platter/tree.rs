@@ -14,7 +14,10 @@ use super::extent::Extent;
 /// Most entries of a node.
 const FULL: usize = 64;
 /// What a node that is too full is divided into: above half, because logs are written in order.
+/// A leaf that became too full at its end keeps all that it may.
 const PART: usize = 48;
+/// Room for extents of a leaf grows by so many.
+const ROOM: usize = 16;
 
 /// The keys of a node's entries. Unused places hold the largest number, which no key is.
 #[derive(Clone, Debug)]
@@ -156,8 +159,9 @@ impl Leaf {
     }
 
     /// Replaces `from..to`, cutting extents that reach out of the range and joining neighbours
-    /// that continue each other. May become too full; then its keys are those before.
-    fn splice(&mut self, from: u64, to: u64, new: &mut Vec<Extent>) {
+    /// that continue each other. May become too full; then its keys are those before. Gives how
+    /// many of its extents lie behind what it replaced.
+    fn splice(&mut self, from: u64, to: u64, new: &mut Vec<Extent>) -> usize {
         let low = self.first_behind(from);
         let Leaf { keys, extents } = self;
         let high = keys.up_to(to - 1).max(low);
@@ -179,16 +183,22 @@ impl Leaf {
             // The common case of an overwritten block, without moving the others.
             extents[keep] = new.swap_remove(0);
         } else {
+            let room = (len - (high - keep) + count).next_multiple_of(ROOM);
+            extents.reserve_exact(room.saturating_sub(len));
             extents.splice(keep..high, new.drain(..));
         }
+        len - high
     }
 
-    /// If it is too full, keeps the first part and gives the others.
-    fn split(&mut self) -> Vec<Arc<Node>> {
+    /// If it is too full, keeps the first part and gives the others. `behind` is what lies behind
+    /// the place where it grew.
+    fn split(&mut self, behind: usize) -> Vec<Arc<Node>> {
         if self.extents.len() <= FULL {
             return Vec::new();
         }
-        let parts = parts(&mut self.extents).into_iter().map(Node::leaf).collect();
+        let first = if behind == 0 { FULL } else { PART };
+        let parts = parts(&mut self.extents, first).into_iter().map(Node::leaf).collect();
+        self.extents.shrink_to_fit();
         self.keys = Keys::of(self.extents.iter().map(|e| e.start));
         parts
     }
@@ -217,7 +227,7 @@ impl Inner {
             self.children.splice(i + 1..i + 1, split);
         }
         let parts = if self.children.len() > FULL {
-            parts(&mut self.children).into_iter().map(Node::inner).collect()
+            parts(&mut self.children, PART).into_iter().map(Node::inner).collect()
         } else {
             Vec::new()
         };
@@ -226,12 +236,14 @@ impl Inner {
     }
 }
 
-/// Keeps the first part of too many entries and gives the others, cut to size.
-fn parts<T>(entries: &mut Vec<T>) -> Vec<Vec<T>> {
+/// Keeps the `first` of too many entries and gives the others, cut to size.
+fn parts<T>(entries: &mut Vec<T>, first: usize) -> Vec<Vec<T>> {
     let mut out = Vec::new();
-    let mut rest = entries.split_off(PART);
+    let mut rest = entries.split_off(first);
     while rest.len() > FULL {
         let tail = rest.split_off(PART);
+        // Splitting leaves a part the room that all had.
+        rest.shrink_to_fit();
         out.push(std::mem::replace(&mut rest, tail));
     }
     out.push(rest);
@@ -296,8 +308,8 @@ fn replace_in_leaf(
     }
     match Arc::make_mut(node) {
         Node::Leaf(leaf) => {
-            leaf.splice(from, to, new);
-            Replaced::Here(leaf.split())
+            let behind = leaf.splice(from, to, new);
+            Replaced::Here(leaf.split(behind))
         }
         Node::Inner(inner) => {
             let at = inner.child_of(from);

@@ -294,4 +294,8 @@ impl<S: Script> Source for Scripted<S> {
         self.refill(client);
         Ok(Some(record))
     }
+
+    fn has_one_client(&self) -> bool {
+        self.clients.len() == 1
+    }
 }

@@ -131,7 +131,9 @@ where
     Fut: Future<Output = Result<Reply, FsError>>,
 {
     async fn play(&mut self, source: &mut impl Source) -> Result<(), ReplayError> {
-        let limit = if self.merged { 1 } else { self.replayer.options.read_ahead.max(1) };
+        // What waits is memory that the processor's caches do not hold: no more than is of use.
+        let alone = self.merged || source.has_one_client();
+        let limit = if alone { 1 } else { self.replayer.options.read_ahead.max(1) };
         let (mut since_yield, mut record) = (0, blank());
         loop {
             self.make_progress();

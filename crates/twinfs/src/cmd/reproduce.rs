@@ -1,5 +1,6 @@
 //! `twinfs reproduce`: the papers' measurements on the papers' hardware, modelled.
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use twin_lab::reproduce::fit::{self, Half};
@@ -23,6 +24,8 @@ pub(crate) fn run(args: &Reproduce) -> Outcome {
             "--format csv is for efs-table alone: twinfs reproduce efs-table --format csv".into()
         );
     }
+    // What cannot be read is said before minutes of work.
+    let measured = args.measured.as_deref().map(measured).transpose()?;
     let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
     let bar = progress_bar(0);
     let progress = |ended: usize, all: usize| {
@@ -54,15 +57,23 @@ pub(crate) fn run(args: &Reproduce) -> Outcome {
         cross_validate(threads)?;
     }
     if let Some(path) = &args.html {
-        let measured = args.measured.as_ref().map(|path| {
-            let text = std::fs::read_to_string(path).map_err(|e| e.to_string());
-            let value = text.and_then(|t| serde_json::from_str(&t).map_err(|e| e.to_string()));
-            value.map_err(|e| format!("{}: {e}", path.display()))
-        });
-        let page = reproduce::html(&judged, &results, measured.transpose()?.as_ref());
+        let page = reproduce::html(&judged, &results, measured.as_ref());
         std::fs::write(path, page).map_err(|e| format!("{}: {e}", path.display()))?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Rows of `twinfs bench --json`.
+fn measured(path: &Path) -> Result<serde_json::Value, String> {
+    let text = std::fs::read_to_string(path).map_err(|e| e.to_string());
+    let value: Result<serde_json::Value, _> =
+        text.and_then(|t| serde_json::from_str(&t).map_err(|e| e.to_string()));
+    match value {
+        Ok(rows) if rows.is_array() => Ok(rows),
+        Ok(_) => Err("it is not what twinfs bench --json prints, an array of rows".into()),
+        Err(error) => Err(error),
+    }
+    .map_err(|e| format!("{}: {e}", path.display()))
 }
 
 fn cross_validate(threads: usize) -> Result<(), String> {
