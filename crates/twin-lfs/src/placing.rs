@@ -89,8 +89,8 @@ pub(crate) fn placement_of(
     streams: usize,
 ) -> Result<&'static placement::Entry> {
     let name = match (settings.placement.as_str(), streams) {
-        ("", 1) => "none",
-        ("", _) => "sep-gc",
+        ("", 1) => placement::PLAIN,
+        ("", _) => placement::APART,
         (name, _) => name,
     };
     let entry = placement::by_name(name).ok_or(FsError::Invalid("no such placement policy"))?;

@@ -116,6 +116,11 @@ impl Entry {
     }
 }
 
+/// What a log with one stream has if nothing is said.
+pub const PLAIN: &str = "none";
+/// What a log with two streams has if nothing is said.
+pub const APART: &str = "sep-gc";
+
 /// All placement policies; the first is the default.
 const REGISTRY: &[Entry] = &[
     Entry {
@@ -131,7 +136,7 @@ const REGISTRY: &[Entry] = &[
         make: |setting| Box::new(twin::Twin::new(setting)),
     },
     Entry {
-        name: "none",
+        name: PLAIN,
         rule: "one class",
         source: "the plain log",
         bits_per_block: 0,
@@ -142,7 +147,7 @@ const REGISTRY: &[Entry] = &[
         make: |_| Box::new(none::NoSeparation),
     },
     Entry {
-        name: "sep-gc",
+        name: APART,
         rule: "0 what users write, 1 what the cleaner moves",
         source: "Van Houdt, Performance Evaluation 2013; SepGC in SepBIT's comparison",
         bits_per_block: 0,

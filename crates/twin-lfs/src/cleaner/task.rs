@@ -229,7 +229,7 @@ impl Lfs {
         }
         if self.log.borrow().segments.clean_count() < self.low_water() {
             self.cleaner.request();
-        } else if self.settings.when != "on-demand" && !self.is_done() {
+        } else if self.settings.when != twin_clean::when::OF_FILE_SYSTEMS && !self.is_done() {
             self.cleaner.wake.notify();
         }
     }
