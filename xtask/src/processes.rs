@@ -14,7 +14,9 @@ pub(crate) fn all() -> Vec<Pid> {
 
 /// Kills a process of ours that was not waited for yet, and all that descend from it.
 pub(crate) fn kill_family(pid: Pid) {
-    // Its children first: when it has gone, they are no longer known as its children.
+    // Its children first: when it has gone, they are no longer known as its children. Meanwhile it
+    // is stopped, or it might start more of them, or end by itself as if all were well.
+    let _ = kill_process(pid, Signal::STOP);
     for child in all().into_iter().filter(|&child| parent(child) == Some(pid)) {
         kill_family(child);
     }

@@ -1,4 +1,8 @@
-//! `cargo xtask test`: all tests, one after the other, and one line with what came of them.
+//! `cargo xtask test`: all tests, and one line with what came of them.
+//!
+//! One step after the other, but for lints and documents: they compile beside the end-to-end
+//! scenarios, which leave processors idle while they wait for devices, and tell what they found
+//! when these are done.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -43,37 +47,33 @@ struct Done {
 
 /// Runs everything, prints a summary, and returns the totals.
 pub(crate) fn run(root: &Path, options: &e2e::Options) -> Totals {
-    let mut done: Vec<Done> = Vec::new();
-    let mut step = |name: &'static str, work: &dyn Fn() -> Result<Totals, String>| {
-        println!("\n==== {name}");
-        let watch = Stopwatch::start();
-        let totals = work().unwrap_or_else(|error| {
-            println!("{name}: {error}");
-            Totals::one(false)
-        });
-        done.push(Done { name, totals, seconds: watch.seconds() });
-    };
-    step("tidy", &|| tree::Project::read(root).map(|project| tidy::run(&project)));
-    step("format", &|| passes(cargo(root, &["fmt", "--all", "--check"])));
-    step("lints", &|| {
-        let lints = ["clippy", "--release", "--workspace", "--all-targets", "--locked", "--quiet"];
-        passes(cargo(root, &[&lints[..], &["--", "-D", "warnings"]].concat()))
-    });
-    step("docs", &|| {
-        let docs =
-            ["doc", "--release", "--workspace", "--no-deps", "--keep-going", "--locked", "--quiet"];
-        passes(cargo(root, &docs).env("RUSTDOCFLAGS", "-D warnings"))
-    });
-    step("unit and integration tests", &|| {
-        let test = ["test", "--release", "--workspace", "--locked", "--no-fail-fast"];
-        counted(cargo(root, &test), LIMIT)
-    });
-    step("end to end", &|| e2e::run(root, options));
-    // The same work on the other layout, unless another volume was asked for.
-    if options.mkfs.is_empty() {
-        for (name, ordering, scenarios) in CLUSTERED {
-            step(name, &|| e2e::run(root, &clustered(options, ordering, scenarios)));
+    let mut done = vec![
+        step("tidy", || tree::Project::read(root).map(|project| tidy::run(&project))),
+        step("format", || passes(cargo(root, &["fmt", "--all", "--check"]))),
+        step("unit and integration tests", || {
+            let test = ["test", "--release", "--workspace", "--locked", "--no-fail-fast"];
+            counted(cargo(root, &test), LIMIT)
+        }),
+    ];
+    // Built before the lints hold cargo's lock.
+    let program = options.program.clone().map_or_else(|| e2e::build(root), Ok);
+    let beside = thread::scope(|scope| {
+        let beside = scope.spawn(|| lints_and_documents(root));
+        match program {
+            Ok(program) => {
+                let options = e2e::Options { program: Some(program), ..options.clone() };
+                done.extend(end_to_end(root, &options));
+            }
+            Err(error) => done.push(step("end to end", || Err(error))),
         }
+        beside.join()
+    });
+    match beside {
+        Ok(beside) => done.extend(beside.map(|(said, step)| {
+            println!("\n==== {}\n{said}", step.name);
+            step
+        })),
+        Err(_) => done.push(step("lints", || Err("their thread panicked".into()))),
     }
 
     println!("\n==== summary");
@@ -83,6 +83,45 @@ pub(crate) fn run(root: &Path, options: &e2e::Options) -> Totals {
         all += *totals;
     }
     all
+}
+
+/// The scenarios, on the layout asked for and, unless another volume was asked for, on the other.
+fn end_to_end(root: &Path, options: &e2e::Options) -> Vec<Done> {
+    let mut done = vec![step("end to end", || e2e::run(root, options))];
+    if options.mkfs.is_empty() {
+        for (name, ordering, scenarios) in CLUSTERED {
+            done.push(step(name, || e2e::run(root, &clustered(options, ordering, scenarios))));
+        }
+    }
+    done
+}
+
+/// What each says, and what it came to.
+fn lints_and_documents(root: &Path) -> [(String, Done); 2] {
+    let lints = [
+        &["clippy", "--release", "--workspace", "--all-targets", "--locked", "--quiet"][..],
+        &["--", "-D", "warnings"],
+    ];
+    let docs =
+        ["doc", "--release", "--workspace", "--no-deps", "--keep-going", "--locked", "--quiet"];
+    let mut documents = cargo(root, &docs);
+    documents.env("RUSTDOCFLAGS", "-D warnings");
+    [("lints", cargo(root, &lints.concat())), ("docs", documents)].map(|(name, command)| {
+        let watch = Stopwatch::start();
+        let (said, passed) = heard(command);
+        (said, Done { name, totals: Totals::one(passed), seconds: watch.seconds() })
+    })
+}
+
+/// Announces a step and does it.
+fn step(name: &'static str, work: impl FnOnce() -> Result<Totals, String>) -> Done {
+    println!("\n==== {name}");
+    let watch = Stopwatch::start();
+    let totals = work().unwrap_or_else(|error| {
+        println!("{name}: {error}");
+        Totals::one(false)
+    });
+    Done { name, totals, seconds: watch.seconds() }
 }
 
 /// Writes the golden tables anew: runs the tests that keep them, told to accept what they see.
@@ -103,6 +142,17 @@ fn cargo(root: &Path, arguments: &[&str]) -> Command {
 fn passes(mut command: impl std::borrow::BorrowMut<Command>) -> Result<Totals, String> {
     let status = command.borrow_mut().status().map_err(|error| format!("cargo: {error}"))?;
     Ok(Totals::one(status.success()))
+}
+
+/// A command whose status is the test, in silence: what it said, and whether it passed.
+fn heard(mut command: Command) -> (String, bool) {
+    match command.stdin(Stdio::null()).output() {
+        Ok(output) => {
+            let said = [output.stdout, output.stderr].concat();
+            (String::from_utf8_lossy(&said).into_owned(), output.status.success())
+        }
+        Err(error) => (format!("cargo: {error}"), false),
+    }
 }
 
 /// A command that runs Rust's test harness any number of times; counts what it says. When its
@@ -169,6 +219,8 @@ mod tests {
         assert_eq!((totals.passed, totals.failed), (2, 1));
         assert_eq!(passes(shell("exit 1")).unwrap().failed, 1);
         assert_eq!(passes(shell("exit 0")).unwrap().passed, 1);
+        assert_eq!(heard(shell("echo why; exit 1")), ("why\n".into(), false));
+        assert_eq!(heard(shell("exit 0")), (String::new(), true));
     }
 
     #[test]

@@ -60,6 +60,8 @@ pub struct Config {
     pub costs: Costs,
     /// Bytes of the volume; `None` for the whole disk.
     pub size: Option<u64>,
+    /// The size was asked for: a disk that has less is refused, not taken whole.
+    pub size_asked: bool,
 }
 
 /// Costs of a processor that a configuration gives in place of the machine's own.
@@ -319,9 +321,10 @@ const KEYS: &[Key] = &[
     },
     Key {
         name: "size",
-        about: "bytes of the volume, or full for the whole disk",
+        about: "bytes of the volume (4G, or what the disk has), or full for the whole disk",
         set: |c, v| {
             c.size = if v == "full" { None } else { Some(bytes(v)?) };
+            c.size_asked = true;
             Ok(())
         },
     },
@@ -481,6 +484,7 @@ impl Config {
             skews: None,
             costs: Costs::default(),
             size: Some(4 << 30),
+            size_asked: false,
         }
     }
 

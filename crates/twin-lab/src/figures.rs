@@ -150,4 +150,7 @@ pub struct Figures {
     pub digest: String,
     /// Real seconds that the simulation took.
     pub real_s: f64,
+    /// What the trace lacks, if it was cut off when it was recorded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cut: Option<String>,
 }

@@ -27,6 +27,6 @@ pub use damage::{Damaged, damaged_flight, damaged_trace};
 pub use figures::{DiskFigures, Figures, Latency, LogFigures, VerbFigures};
 pub use flight::{CLOSE, FlightError, FlightSettings, Verified, verify_flight};
 pub use presets::{Preset, presets};
-pub use simulate::{SimulateError, simulate};
+pub use simulate::{SimulateError, cut, simulate};
 pub use table::table;
 pub use workload::{Workload, WorkloadError};

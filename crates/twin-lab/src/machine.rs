@@ -31,7 +31,13 @@ impl Machine {
             ..model::Options::default()
         };
         let disk_model = model::by_name(&config.disk).map_err(model_error)?;
-        let disk_model = disk_model.build(&options).map_err(model_error)?;
+        let disk_model = match disk_model.build(&options) {
+            Err(model::ModelError::TooLarge { .. }) if !config.size_asked => {
+                disk_model.build(&model::Options { size: None, ..options })
+            }
+            built => built,
+        };
+        let disk_model = disk_model.map_err(model_error)?;
         let scheduler = queue::by_name(&config.queue).map_err(model_error)?.build();
         let disk = SimDisk::builder(rt, disk_model).name(&config.disk).scheduler(scheduler);
         let cpu = Cpu::modelled(rt.clone(), Box::new(processor(config)?), config.cpus);

@@ -6,8 +6,8 @@ use std::rc::Rc;
 use twin_fs::{FsError, Volume};
 use twin_rt::{ClockOnly, Rt, Stalled};
 use twin_sim::{DiskStats, SimDisk};
-use twin_trace::Verb;
 use twin_trace::replay::{Options, Pace, ReplayError, Replayer, Report};
+use twin_trace::{Ending, Source, Verb};
 
 use crate::config::Config;
 use crate::figures::{DiskFigures, Figures, Latency, LogFigures, VerbFigures};
@@ -100,7 +100,16 @@ impl OnVolume for Replay<'_> {
         let _ = replayer.let_go().await;
         // What is still dirty is part of the work.
         twin_fs::FileSystem::execute(&**volume, sync_request()).await?;
-        Ok(figures(rt, config, volume, &report, &disk.stats(), before))
+        let figures = figures(rt, config, volume, &report, &disk.stats(), before);
+        Ok(Figures { cut: cut(&*source), ..figures })
+    }
+}
+
+/// What a workload that has ended lacks, if it was cut off.
+pub fn cut(source: &dyn Source) -> Option<String> {
+    match source.ending() {
+        Some(cut @ Ending::Cut { .. }) => Some(cut.to_string()),
+        Some(Ending::Closed) | None => None,
     }
 }
 
@@ -140,6 +149,7 @@ fn figures<L: Counted>(
         disk_use: disk_figures(disk),
         digest: format!("{:016x}", rt.digest().value()),
         real_s: 0.0,
+        cut: None,
     }
 }
 

@@ -75,3 +75,31 @@ fn odd_settings_are_refused_or_work() {
     }
     assert!(refused > 500 && impossible > 500 && ran > 500, "{refused} {impossible} {ran}");
 }
+
+/// The README's comparison of a user's own recording asked for disks smaller than the volume that
+/// is simulated if no size is given, and was refused.
+#[test]
+fn the_comparison_that_the_readme_tells_of_works() {
+    let readme = include_str!("../../../README.md");
+    let line = readme.lines().find_map(|line| line.strip_prefix("twinfs compare -t work.tw "));
+    let configs: Vec<&str> = line.unwrap().split_whitespace().collect();
+    assert!(configs.len() > 2, "{configs:?}");
+    let workload = Workload::Generated("build:files=20".into(), 1);
+    for text in configs {
+        simulate(&Config::parse(text).unwrap(), &workload, Pace::Asap).unwrap();
+    }
+    // What is asked for is refused if the disk does not have it.
+    let config = Config::parse("lfs:disk=hp97560,size=4G").unwrap();
+    let error = simulate(&config, &workload, Pace::Asap).unwrap_err().to_string();
+    assert!(error.contains("hp97560"), "{error}");
+}
+
+#[test]
+fn a_trace_that_was_cut_off_is_replayed_and_said_to_be_cut() {
+    let whole = include_bytes!("../../../traces/libgit2-build.tw");
+    let config = Config::parse("lfs").unwrap();
+    let run = |bytes: &[u8]| simulate(&config, &Workload::Trace(bytes.into()), Pace::Asap).unwrap();
+    assert_eq!(run(whole).cut, None);
+    let figures = run(&whole[..whole.len() / 2]);
+    assert!(figures.ops > 1000 && figures.cut.unwrap().contains("was cut off"));
+}

@@ -6,12 +6,13 @@
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::daemon;
+use super::tools::Turns;
 use super::{Options, Stop};
 
 /// The place and the settings of one scenario.
@@ -29,6 +30,8 @@ pub(crate) struct Bench {
     /// Volumes lie on loop devices in place of image files.
     pub(crate) on_loop: bool,
     pub(crate) seed: u64,
+    /// Shared by the scenarios of a run.
+    pub(super) turns: Arc<Turns>,
     groups: Mutex<Vec<Pid>>,
     ended: AtomicBool,
 }
@@ -46,6 +49,7 @@ impl Bench {
             full: options.full,
             on_loop: options.on_loop,
             seed: options.seed,
+            turns: Arc::default(),
             groups: Mutex::default(),
             ended: AtomicBool::new(false),
         }

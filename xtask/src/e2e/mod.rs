@@ -2,8 +2,8 @@
 //!
 //! A scenario is one file in `scenarios/` and one line in [`SCENARIOS`]. It runs in a folder of
 //! its own, on a thread of its own, under a time limit: when that has passed, its commands and
-//! its daemons are killed by process number, which ends every call that waits for them. Whatever
-//! happens, nothing stays mounted: see [`janitor`].
+//! its daemons are killed by process number, which ends every call that waits for them. Two run at
+//! a time. Whatever happens, nothing stays mounted: see [`janitor`].
 
 mod bench;
 mod daemon;
@@ -15,10 +15,12 @@ pub(crate) mod tools;
 mod volume;
 mod writer;
 
+use std::cmp::Reverse;
+use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
@@ -74,6 +76,9 @@ pub(crate) struct Options {
     pub(crate) mkfs: Vec<String>,
 }
 
+/// Scenarios at a time: most wait for a device half of their time.
+const AT_A_TIME: usize = 2;
+
 /// How long an ended scenario may take to notice.
 const GRACE: Duration = Duration::from_secs(30);
 
@@ -90,32 +95,68 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<Totals, String> {
     let janitor = Janitor::start(options.keep)?;
     let program = tools::place_program(&program, janitor.dir())?;
     println!("e2e: seed {}, in {}", options.seed, janitor.dir().display());
-    let mut totals = Totals::default();
-    for scenario in chosen {
-        let dir = janitor.dir().join(scenario.name);
-        std::fs::create_dir_all(&dir).map_err(|error| format!("{}: {error}", dir.display()))?;
-        let bench = Bench::new(dir, program.clone(), root, options);
-        let watch = Stopwatch::start();
-        let outcome = supervise(scenario, bench, options.full);
-        janitor.clean(scenario.name);
-        let took = watch.seconds();
-        let name = scenario.name;
-        match outcome {
-            Ok(figures) => {
-                totals.passed += 1;
-                println!("e2e: {name}: ok, {took:.0} s: {figures}");
-            }
-            Err(Stop::Skipped(why)) => {
-                totals.skipped += 1;
-                println!("e2e: {name}: skipped: {why}");
-            }
-            Err(Stop::Failed(why)) => {
-                totals.failed += 1;
-                println!("e2e: {name}: FAILED after {took:.0} s: {why}");
+    let results = Mutex::new(Totals::default());
+    let queue = Mutex::new(longest_first(chosen));
+    let turns = Arc::default();
+    let work = || {
+        while let Some(scenario) = queue.lock().ok().and_then(|mut queue| queue.pop_front()) {
+            let totals = one(scenario, &janitor, &program, root, options, &turns);
+            if let Ok(mut results) = results.lock() {
+                *results += totals;
             }
         }
+    };
+    thread::scope(|scope| {
+        for _ in 1..AT_A_TIME {
+            scope.spawn(work);
+        }
+        work();
+    });
+    results.into_inner().map_err(|_| "a scenario's thread panicked".into())
+}
+
+/// The order in which nobody waits for one long scenario at the end.
+fn longest_first(mut chosen: Vec<&'static Scenario>) -> VecDeque<&'static Scenario> {
+    chosen.sort_by_key(|scenario| Reverse(scenario.limit_s));
+    chosen.into()
+}
+
+/// Runs a scenario, tells what came of it, and cleans up after it.
+fn one(
+    scenario: &'static Scenario,
+    janitor: &Janitor,
+    program: &Path,
+    root: &Path,
+    options: &Options,
+    turns: &Arc<tools::Turns>,
+) -> Totals {
+    let name = scenario.name;
+    let dir = janitor.dir().join(name);
+    let watch = Stopwatch::start();
+    let outcome = match std::fs::create_dir_all(&dir) {
+        Ok(()) => {
+            let mut bench = Bench::new(dir, program.into(), root, options);
+            bench.turns = Arc::clone(turns);
+            supervise(scenario, bench, options.full)
+        }
+        Err(error) => Err(Stop::Failed(format!("{}: {error}", dir.display()))),
+    };
+    janitor.clean(name);
+    let took = watch.seconds();
+    match outcome {
+        Ok(figures) => {
+            println!("e2e: {name}: ok, {took:.0} s: {figures}");
+            Totals::one(true)
+        }
+        Err(Stop::Skipped(why)) => {
+            println!("e2e: {name}: skipped: {why}");
+            Totals { skipped: 1, ..Totals::default() }
+        }
+        Err(Stop::Failed(why)) => {
+            println!("e2e: {name}: FAILED after {took:.0} s: {why}");
+            Totals::one(false)
+        }
     }
-    Ok(totals)
 }
 
 fn choose(names: &[String]) -> Result<Vec<&'static Scenario>, String> {
@@ -158,7 +199,10 @@ fn supervise(scenario: &'static Scenario, bench: Bench, full: bool) -> Outcome {
 }
 
 /// Builds the program as users do.
-fn build(root: &Path) -> Result<PathBuf, String> {
+///
+/// # Errors
+/// If it does not build.
+pub(crate) fn build(root: &Path) -> Result<PathBuf, String> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
     command.args(["build", "--quiet", "--release", "--locked", "--package", "twinfs"]);

@@ -5,12 +5,22 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Mutex;
 
 use super::Stop;
 use super::bench::Bench;
 
 /// A C library of 1,200 source files, as a crate ships it: name, version, folder inside.
 const C_PROJECT: (&str, &str, &str) = ("openssl-src", "300.6.1+3.6.3", "openssl");
+
+/// What two scenarios at a time may miss and must not fetch both.
+#[derive(Default)]
+pub(crate) struct Turns {
+    /// Held while packages are installed.
+    packages: Mutex<()>,
+    /// Held while the C project is unpacked.
+    sources: Mutex<()>,
+}
 
 /// Where cargo puts what it builds: two levels above this program.
 pub(crate) fn target_dir(root: &Path) -> PathBuf {
@@ -34,6 +44,7 @@ pub(crate) fn place_program(program: &Path, dir: &Path) -> Result<PathBuf, Strin
 /// # Errors
 /// [`Stop::Skipped`], if one is missing and cannot be installed.
 pub(crate) fn need(bench: &Bench, programs: &[(&str, &str)]) -> Result<(), Stop> {
+    let _alone = bench.turns.packages.lock();
     let missing: Vec<&str> =
         programs.iter().filter(|(name, _)| !in_path(name)).map(|(_, package)| *package).collect();
     install(bench, &missing)?;
@@ -50,6 +61,7 @@ pub(crate) fn need(bench: &Bench, programs: &[(&str, &str)]) -> Result<(), Stop>
 /// # Errors
 /// [`Stop::Skipped`], if it cannot be installed.
 pub(crate) fn need_file(bench: &Bench, path: &str, package: &str) -> Result<(), Stop> {
+    let _alone = bench.turns.packages.lock();
     if Path::new(path).exists() { Ok(()) } else { install(bench, &[package]) }
 }
 
@@ -124,6 +136,7 @@ pub(crate) fn installed(bench: &Bench, name: &str, version: &str) -> Result<Path
 /// # Errors
 /// [`Stop::Skipped`], if the registry cannot be reached.
 pub(crate) fn c_project(bench: &Bench) -> Result<PathBuf, Stop> {
+    let _alone = bench.turns.sources.lock();
     let (name, version, inside) = C_PROJECT;
     let place = target_dir(&bench.root).join("tools/c-project");
     let source = place.join("vendor").join(format!("{name}-{version}")).join(inside);

@@ -340,7 +340,9 @@ impl Superblock {
         }
         let version = r.u32();
         if version != VERSION {
-            let what = format!("format version {version}; this program knows version {VERSION}");
+            let what = format!(
+                "format version {version}; this program knows version {VERSION}: use the one that made it"
+            );
             return Err(FsError::corrupt(at, what));
         }
         let (_may_ignore, must_write, must_know) = (r.u64(), r.u64(), r.u64());
@@ -349,8 +351,10 @@ impl Superblock {
         }
         let sb = Superblock { must_write, ..Superblock::decode_sizes(r, at)? };
         if sb.size > device_size {
-            let what =
-                format!("the volume has {} bytes but the device only {device_size}", sb.size);
+            let what = format!(
+                "the volume has {} bytes but the device only {device_size}: is this a part of a copy?",
+                sb.size
+            );
             return Err(FsError::corrupt(at, what));
         }
         Ok(sb)

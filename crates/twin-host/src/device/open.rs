@@ -89,7 +89,13 @@ impl fmt::Display for ImageError {
                 f.write_str("to an image file, or to a device with small sectors")
             }
             ImageError::Host { what, path, error } => {
-                write!(f, "{what} {}: {error}", path.display())
+                write!(f, "{what} {}: {error}", path.display())?;
+                match (error.kind(), *what) {
+                    (io::ErrorKind::NotFound, "opening") => {
+                        write!(f, "; `twinfs mkfs --size 4G {}` makes a volume", path.display())
+                    }
+                    _ => Ok(()),
+                }
             }
         }
     }

@@ -50,7 +50,12 @@ impl fmt::Display for UnmountError {
                 write!(f, "no twinfs is mounted at {}: see `mount -t {MOUNT_TYPE}`", dir.display())
             }
             UnmountError::Sync { dir, error } => {
-                write!(f, "writing out {}: {error}; it is still mounted", dir.display())
+                let dir = dir.display();
+                write!(
+                    f,
+                    "writing out {dir}: {error}; it is still mounted. Save what you can from it; \
+                     `umount {dir}` then gives up what is not on the device (is that full?)"
+                )
             }
             UnmountError::Refused { dir, why } => {
                 let dir = dir.display();

@@ -190,7 +190,9 @@ impl Superblock {
         }
         let version = r.u32();
         if version != VERSION {
-            let what = format!("format version {version}; this program knows version {VERSION}");
+            let what = format!(
+                "format version {version}; this program knows version {VERSION}: use the one that made it"
+            );
             return Err(FsError::corrupt(at, what));
         }
         let (_may_ignore, must_write, must_know) = (r.u64(), r.u64(), r.u64());
@@ -215,7 +217,9 @@ impl Superblock {
             return Err(FsError::corrupt(at, "the sizes contradict each other"));
         }
         if size > device_size {
-            let what = format!("the volume has {size} bytes but the device only {device_size}");
+            let what = format!(
+                "the volume has {size} bytes but the device only {device_size}: is this a part of a copy?"
+            );
             return Err(FsError::corrupt(at, what));
         }
         Ok(sb)

@@ -28,7 +28,7 @@ pub(crate) fn run(args: &Compare) -> Outcome {
     };
     let workload = workload(args.trace.as_deref(), args.workload.as_deref(), args.seed)?;
     // A damaged trace is told once, before the runs.
-    workload.population().map_err(|e| e.to_string())?;
+    workload.population().map_err(|e| in_trace(args.trace.as_deref(), &e))?;
     let pace = args.pace.at(args.speed)?;
     let bar = progress_bar(configs.len() as u64);
     let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
@@ -40,6 +40,9 @@ pub(crate) fn run(args: &Compare) -> Outcome {
     for (config, result) in configs.iter().zip(results) {
         figures.push(result.map_err(|e| format!("{}: {e}", config.name))?);
     }
+    if let Some(cut) = figures.first().and_then(|figures| figures.cut.as_ref()) {
+        warn_of_cut(args.trace.as_deref(), cut);
+    }
     if args.json {
         let text = serde_json::to_string_pretty(&figures).map_err(|e| e.to_string())?;
         say(text)?;
@@ -47,6 +50,19 @@ pub(crate) fn run(args: &Compare) -> Outcome {
         say(table(&figures))?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// An error in a trace, with the trace's name.
+fn in_trace(trace: Option<&Path>, error: &dyn std::fmt::Display) -> String {
+    match trace {
+        Some(path) => format!("{}: {error}", path.display()),
+        None => error.to_string(),
+    }
+}
+
+/// Says that a trace is not whole; what is there was used.
+pub(crate) fn warn_of_cut(trace: Option<&Path>, cut: &str) {
+    eprintln!("twinfs: {}", in_trace(trace, &cut));
 }
 
 /// The workload that the arguments name.

@@ -11,6 +11,9 @@ use super::{Outcome, random_bytes, say};
 use crate::cli::{Layout, Mkfs, Profile};
 use crate::size::Size;
 
+/// The largest sector of an image file, in bytes.
+const SECTOR: u64 = 4096;
+
 /// The first bytes of a device, as a device.
 struct Front {
     inner: FileDevice,
@@ -115,7 +118,11 @@ pub(super) fn device(args: &Mkfs) -> Result<(Host, Rc<dyn BlockDevice>), String>
     let inner = FileDevice::open(&host, &args.image, &ImageOptions::default());
     let inner = inner.map_err(|e| e.to_string())?;
     let whole = inner.info().size;
-    let size = args.size.map_or(whole, |size| size.0);
+    let mut size = args.size.map_or(whole, |size| size.0);
+    // What does not fill a sector is left out.
+    if (whole..whole + SECTOR).contains(&size) {
+        size = whole;
+    }
     if size > whole {
         let (size, whole) = (Size(size), Size(whole));
         return Err(format!("--size {size} is more than {} has: {whole}", args.image.display()));

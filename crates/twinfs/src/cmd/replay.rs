@@ -8,7 +8,7 @@ use twin_lab::{Config, Figures, Latency, Workload, simulate, table, verify_fligh
 use twin_rt::Time;
 use twin_trace::replay::{Options, Replayer, Report};
 
-use super::compare::{real_clock, workload};
+use super::compare::{real_clock, warn_of_cut, workload};
 use super::mount::{OpenOptions, Opened, open_volume};
 use super::{Outcome, say};
 use crate::cli::Replay;
@@ -26,6 +26,9 @@ pub(crate) fn run(args: &Replay) -> Outcome {
     let figures = simulate(&config, &workload, args.pace.at(args.speed)?);
     let mut figures = figures.map_err(|e| format!("{}: {e}", args.file.display()))?;
     figures.real_s = clock();
+    if let Some(cut) = &figures.cut {
+        warn_of_cut(Some(&args.file), cut);
+    }
     print(args, &[figures])
 }
 
@@ -89,6 +92,9 @@ fn replay_on<L: twin_fs::Layout>(
         replayer.populate(&population).await.map_err(|e| e.to_string())?;
         let mut source = workload.start().map_err(|e| e.to_string())?;
         let report = replayer.run(&mut source).await.map_err(|e| e.to_string())?;
+        if let Some(cut) = twin_lab::cut(&*source) {
+            warn_of_cut(Some(&args.file), &cut);
+        }
         let _ = replayer.let_go().await;
         volume.close().await.map_err(|e| e.to_string())?;
         Ok::<Report, String>(report)

@@ -13,7 +13,7 @@ use crate::clock::Stopwatch;
 pub(super) const SCENARIO: Scenario = Scenario {
     name: "build",
     about: "unpacks and compiles OpenSSL's libraries on the mount; every hash after a remount",
-    limit_s: (600, 1200),
+    limit_s: (900, 2400),
     run,
 };
 
@@ -38,7 +38,9 @@ fn run(bench: &Bench) -> Outcome {
     let tarball = prepare(bench)?;
     let mut volume = Volume::make(bench, "4G")?;
     volume.mount()?;
-    let figures = unpack_and_build(bench, &mut volume, &tarball, "build_libs")?;
+    // One library is enough of the same on a layout that was asked for beside the other.
+    let target = if bench.full || bench.mkfs.is_empty() { "build_libs" } else { "libssl.a" };
+    let figures = unpack_and_build(bench, &mut volume, &tarball, target)?;
     if bench.full {
         compare_with_host(bench, &mut volume, &tarball)?;
     }

@@ -10,7 +10,7 @@ use super::build;
 pub(super) const SCENARIO: Scenario = Scenario {
     name: "loopdev",
     about: "unpacks and compiles on a loop block device (one library in the short form)",
-    limit_s: (300, 1200),
+    limit_s: (600, 2400),
     run,
 };
 
