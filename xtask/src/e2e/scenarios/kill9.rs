@@ -34,9 +34,10 @@ fn run(bench: &Bench) -> Outcome {
     let mut volume = Volume::make(bench, "4G")?;
     volume.mount()?;
     let mut writers = Vec::new();
+    let in_place = bench.mkfs.iter().any(|word| word == "ffs");
     for n in 0..WRITERS {
         let dir = volume.dir().join(format!("writer-{n}"));
-        let writer = Writer::new(dir, rng.next());
+        let writer = Writer::new(dir, rng.next(), in_place);
         writers.push(writer.map_err(|error| format!("writer {n}: {error}"))?);
     }
     let kills = bench.size(10, 50);
