@@ -378,6 +378,9 @@ impl Ffs {
             // A new directory, or a link whose target is in a block.
             if inode.class(0) == Class::Meta && (own || !is_dir) {
                 self.write_ordered(core, inode, true).await?;
+            } else if is_dir && self.has_new_shape(core, inode) {
+                // It grew for the name: its inode must not lead to a block that the disk has not.
+                // Below it comes behind its blocks, and its new link count with the name.
             } else {
                 self.count(|s| s.ordered_writes += 1);
                 self.write_inode(core, inode).await?;

@@ -13,6 +13,10 @@ use twin_sim::torture::{self, Damaged, Depth, Explored, Scenario};
 const DEPTH: Depth =
     Depth { most: 120, points: 40, work_every: 20, interrupt_every: 60, ..Depth::DEFAULT };
 
+/// What `cargo run --example torture` looks at.
+const DEEPER: Depth =
+    Depth { most: 300, points: 60, work_every: 20, interrupt_every: 60, ..Depth::DEFAULT };
+
 /// Explores scenarios of one ordering, and says past the harness what it came to.
 fn explore(ordering: &str, seeds: std::ops::Range<u64>) -> Explored {
     let mut all = Explored::default();
@@ -44,6 +48,16 @@ fn a_journal_keeps_what_it_acknowledged() {
 fn synchronous_metadata_is_there() {
     let all = explore("sync", 1..13);
     assert!(all.failures >= 700 && all.states > 1000, "{all:?}");
+}
+
+/// A directory grew for the name of a new directory, and its inode was written for its new link
+/// count ahead of the block that it then led to.
+#[test]
+fn a_directory_that_grows_for_a_directory_leads_to_no_block_that_is_not_there() {
+    let scenario = Scenario { ordering: "sync".into(), ..Scenario::clustered(5) };
+    if let Err(failure) = torture::ffs_crash(&scenario, &DEEPER) {
+        panic!("{failure}");
+    }
 }
 
 #[test]

@@ -29,6 +29,8 @@ pub(crate) struct Writer {
     rng: Rng,
     files: Vec<Content>,
     pending: Option<Pending>,
+    /// The layout writes data where it lies, see [`Pending::is_half_cut`].
+    in_place: bool,
     /// Operations that were acknowledged.
     pub(crate) done: usize,
 }
@@ -43,14 +45,14 @@ struct Pending {
 }
 
 impl Writer {
-    /// A writer in a new directory.
+    /// A writer in a new directory, of a volume whose layout writes data where it lies, or not.
     ///
     /// # Errors
     /// If the directory cannot be made.
-    pub(crate) fn new(dir: PathBuf, seed: u64) -> io::Result<Writer> {
+    pub(crate) fn new(dir: PathBuf, seed: u64, in_place: bool) -> io::Result<Writer> {
         fs::create_dir(&dir)?;
         let files = vec![None; SLOTS];
-        Ok(Writer { dir, rng: Rng::new(seed), files, pending: None, done: 0 })
+        Ok(Writer { dir, rng: Rng::new(seed), files, pending: None, in_place, done: 0 })
     }
 
     /// Does operations until one fails, and returns why.
@@ -171,7 +173,8 @@ impl Writer {
             let is = content(&path)?;
             let was = &self.files[slot];
             let now = pending.as_ref().filter(|pending| pending.slot == slot);
-            if is != *was && !now.is_some_and(|pending| pending.allows(was, &is)) {
+            let half_cut = |p: &Pending| self.in_place && p.is_half_cut(was, &is);
+            if is != *was && !now.is_some_and(|p| p.allows(was, &is) || half_cut(p)) {
                 let why = difference(was, &is);
                 let under_way = now.map_or("nothing".into(), |pending| {
                     let len = pending.becomes.as_ref().map(Vec::len);
@@ -219,6 +222,20 @@ impl Pending {
     }
 }
 
+impl Pending {
+    /// Whether a file is as a truncation leaves it between its two writes, in 4.4BSD and wherever
+    /// data is written in place: the rest of the last block is zero already, the inode still has
+    /// the old length.
+    fn is_half_cut(&self, was: &Content, is: &Content) -> bool {
+        let (Some(was), Some(is), Some(becomes)) = (was, is, &self.becomes) else { return false };
+        let is_old_or_zero = |at: usize| is[at] == was[at] || is[at] == 0;
+        was.starts_with(becomes)
+            && is.len() == was.len()
+            && is.starts_with(becomes)
+            && (becomes.len()..is.len()).all(is_old_or_zero)
+    }
+}
+
 fn content(path: &Path) -> Result<Content, String> {
     match fs::read(path) {
         Ok(bytes) => Ok(Some(bytes)),
@@ -251,7 +268,7 @@ mod tests {
     fn writer(name: &str) -> Writer {
         let dir = std::env::temp_dir().join(format!("xtask-{name}-{}", std::process::id()));
         let _ = fs::remove_dir_all(&dir);
-        let mut writer = Writer::new(dir, 7).unwrap();
+        let mut writer = Writer::new(dir, 7, false).unwrap();
         for _ in 0..300 {
             writer.step().unwrap();
         }
@@ -297,5 +314,16 @@ mod tests {
         assert!(!append.allows(&was, &None));
         let replace = Pending { atomic: true, ..append };
         assert!(!replace.allows(&was, &Some(b"oldn".to_vec())));
+    }
+    #[test]
+    fn a_truncation_in_place_may_have_cut_the_data_and_not_the_length() {
+        let cut = Pending { slot: 0, becomes: Some(b"ab".to_vec()), atomic: true };
+        let was = Some(b"abcd".to_vec());
+        for (is, half) in
+            [(&b"ab\0\0"[..], true), (b"ab\0d", true), (b"abxd", false), (b"ab\0", false)]
+        {
+            assert_eq!(cut.is_half_cut(&was, &Some(is.to_vec())), half, "{is:?}");
+            assert!(!cut.allows(&was, &Some(is.to_vec())));
+        }
     }
 }

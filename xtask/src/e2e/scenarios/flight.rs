@@ -66,7 +66,7 @@ fn run(bench: &Bench) -> Outcome {
 fn work(dir: &Path, count: usize, seed: u64) -> Result<(), String> {
     let text = |error: std::io::Error| format!("{}: {error}", dir.display());
     let mut rng = Rng::new(seed);
-    let mut writer = Writer::new(dir.join("writer"), rng.next()).map_err(text)?;
+    let mut writer = Writer::new(dir.join("writer"), rng.next(), false).map_err(text)?;
     for n in 0..count / PER_FILE {
         let sub = dir.join(format!("dir-{}", n % 20));
         fs::create_dir_all(&sub).map_err(text)?;
