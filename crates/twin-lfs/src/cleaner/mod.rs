@@ -199,14 +199,13 @@ impl Lfs {
     async fn clean_segment(&self, core: &Rc<Core>, segment: u32) -> Result<()> {
         let live = self.log.borrow().segments.entry(segment).live_bytes;
         let found = self.scan_segment(core, segment).await?;
-        let pieces = self.still_there(core, found);
+        let mut pieces = self.still_there(core, found);
         {
             let stats = &mut self.log.borrow_mut().stats;
             stats.cleaned_segments += 1;
             stats.cleaned_live_bytes += u64::from(live);
             stats.cleaner_read_bytes += u64::from(self.sb.segment_size);
         }
-        let mut pieces = pieces;
         let moved = self.settle_holders(core, &mut pieces);
         let stream = self.cleaner_stream();
         let group = self.build(core, pieces, stream, GROUP_CLEANER, Origin::Cleaner)?;
