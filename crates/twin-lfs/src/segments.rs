@@ -123,10 +123,7 @@ impl Segments {
         let segment = self.next_clean(after).next()?;
         self.clean.remove(&segment);
         self.states[segment as usize] = State::Open;
-        if std::mem::take(&mut self.entries[segment as usize].forwards) {
-            let block = self.table_block(segment);
-            self.changed.insert(block);
-        }
+        self.unmark(segment);
         Some(segment)
     }
 
@@ -268,11 +265,14 @@ impl Segments {
 
     /// No block is forwarded any more.
     pub fn clear_forwards(&mut self) {
-        for segment in 0..self.count() {
-            if std::mem::take(&mut self.entries[segment as usize].forwards) {
-                let block = self.table_block(segment);
-                self.changed.insert(block);
-            }
+        (0..self.count()).for_each(|segment| self.unmark(segment));
+    }
+
+    /// What the summaries of a segment say of forwarded blocks counts no more.
+    fn unmark(&mut self, segment: u32) {
+        if std::mem::take(&mut self.entries[segment as usize].forwards) {
+            let block = self.table_block(segment);
+            self.changed.insert(block);
         }
     }
 

@@ -123,9 +123,9 @@ impl Lfs {
         self.log_room() < self.log_debt(core) + 2 * live + segment
     }
 
-    /// The best victims, as many as the policy cleans
-    /// together, of those that were not tried yet. They count as being cleaned from now on. None if
-    /// moving what is live in them could leave too little room.
+    /// The best victims of those that were not tried yet, as many as the policy cleans together.
+    /// They count as being cleaned from now on. None if moving what is live in them could leave too
+    /// little room.
     fn choose_victims(&self, core: &Core, tried: &BTreeSet<u32>, choice: Choice) -> Vec<u32> {
         let victims = self.best_victims(tried, choice);
         let live = |&victim| u64::from(self.log.borrow().segments.entry(victim).live_bytes);
