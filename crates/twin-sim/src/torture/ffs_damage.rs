@@ -12,7 +12,6 @@ use super::drive::drive;
 use super::{AnyWorld, Damaged, Failure, Scenario, Timing, prepare_any};
 use crate::Platter;
 use crate::faults::{FaultPlan, WriteLog};
-use twin_disk::Block;
 use twin_fs::generate::Generator;
 
 /// Runs the scenario on a clustered volume, damages what it left so many times, and uses and
