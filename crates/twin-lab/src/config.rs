@@ -223,13 +223,11 @@ const KEYS: &[Key] = &[
     },
     Key {
         name: "dir-placement",
-        about: "ffs: where new directories go; lfs: which blocks are written together",
+        about: "ffs: where new directories go",
         set: |c, v| {
-            if twin_ffs::dir_placement::registry().iter().any(|e| e.name == v) {
-                c.ffs.dir_placement = v.into();
-                return Ok(());
-            }
-            c.lfs.set_cleaner("placement", v).map_err(ConfigError)
+            named("placement", v, twin_ffs::dir_placement::registry().iter().map(|e| e.name))?;
+            c.ffs.dir_placement = v.into();
+            Ok(())
         },
     },
     Key {
@@ -388,6 +386,11 @@ const KEYS: &[Key] = &[
         name: "victim",
         about: "which segment the cleaner takes first",
         set: |c, v| c.lfs.set_cleaner("victim", v).map_err(ConfigError),
+    },
+    Key {
+        name: "placement",
+        about: "lfs: which blocks are written together",
+        set: |c, v| c.lfs.set_cleaner("placement", v).map_err(ConfigError),
     },
     Key {
         name: "when",

@@ -24,6 +24,8 @@ pub(super) const SCENARIO: Scenario = Scenario {
 
 const BLOCK: usize = 4096;
 const POLICIES: &str = "victim=twin,placement=twin,when=idle";
+/// A model about as fast as the devices that tests run on.
+const LIKE_HERE: &str = "ssd-sata";
 /// What the simulation's write cost may differ by, in parts of the mount's.
 const COST_WITHIN: f64 = 0.03;
 /// What is shown at 90%: the longest wait for the cleaner, and the throughput against 30%.
@@ -91,8 +93,9 @@ fn cost(bench: &Bench) -> Result<(f64, f64), String> {
     drop(file);
     volume.umount_and_check()?;
     let mounted = number(&read(&status)?, &["write_cost"])?;
-    let config = format!("lfs:size=256M,cache=32M,{POLICIES}");
-    let replay = ["replay", &trace_word, "--config", &config, "--json"];
+    // The recorded pace: who has to wait for a slow disk lets more of a segment die.
+    let config = format!("lfs:size=256M,cache=32M,disk={LIKE_HERE},{POLICIES}");
+    let replay = ["replay", &trace_word, "--pace", "recorded", "--config", &config, "--json"];
     let figures = bench.run(Command::new(&bench.program).args(replay))?;
     let figures: Value = serde_json::from_str(&figures).map_err(|error| error.to_string())?;
     let simulated = number(&figures[0], &["log", "write_cost"])?;
@@ -103,6 +106,8 @@ fn cost(bench: &Bench) -> Result<(f64, f64), String> {
 /// time that an operation waited for the cleaner.
 fn throughput(bench: &Bench, share: f64) -> Result<(f64, f64), String> {
     let status = bench.dir.join(format!("status-{}.json", (share * 100.0) as u32));
+    // That of the part before was of another size.
+    std::fs::remove_file(bench.dir.join("disk.img")).map_err(|error| error.to_string())?;
     let mut volume = Volume::make(bench, "2G")?;
     let status_word = word(&status)?;
     volume.set_options(&["--write-through", "--cleaner", POLICIES, "--status", &status_word]);
@@ -123,7 +128,6 @@ fn throughput(bench: &Bench, share: f64) -> Result<(f64, f64), String> {
     let rate = overwrite(volume_of_blocks)?;
     drop(file);
     volume.umount_and_check()?;
-    std::fs::remove_file(bench.dir.join("disk.img")).map_err(|error| error.to_string())?;
     let waited = number(&read(&status)?, &["longest_space_wait_ns"])?;
     Ok((rate, waited / 1e6))
 }
