@@ -10,6 +10,7 @@ use twin_rt::Time;
 
 use crate::format::ImapEntry;
 use crate::lfs::Lfs;
+use crate::pacing::Turn;
 
 /// Held while an admitted operation runs: the bytes that it may make dirty.
 pub struct Permit {
@@ -89,15 +90,11 @@ impl Lfs {
 
     /// True if an operation that makes this much dirty may begin now.
     fn may_begin(&self, core: &Core, bytes: u64, need: Need) -> bool {
-        let segment = u64::from(self.sb.segment_size);
-        // The cleaner must be able to move a victim, with all its parents, in any case; and each
-        // stream may leave a segment that is not full.
         let kept = match need {
-            Need::Grow => (4 + self.more_streams()) * segment,
-            Need::Shrink => (3 + self.more_streams()) * segment,
+            Need::Grow => self.kept_back(),
+            Need::Shrink => self.kept_back() - u64::from(self.sb.segment_size),
         };
-        let debt = self.log_debt(core) + self.permitted.get();
-        self.log_room() >= debt + bytes + kept
+        self.room_left(core) >= bytes + kept
     }
 }
 
@@ -209,14 +206,17 @@ impl Layout for Lfs {
         }
         let limit = core.settings.cache_bytes / 2;
         let mut hope: Option<Hope> = None;
-        let mut waits_since = None;
+        let (mut waits_since, mut turn) = (None, Turn::default());
         loop {
             core.check_writable()?;
-            if !self.may_begin(core, bytes, need) {
-                if waits_since.is_none() {
-                    waits_since = Some(core.rt.now());
-                    self.log.borrow_mut().stats.space_waits += 1;
-                }
+            let has_room = self.may_begin(core, bytes, need);
+            let keeps_pace =
+                !has_room || need == Need::Shrink || self.keeps_pace(core, bytes, &mut turn);
+            if !(has_room && keeps_pace) && waits_since.is_none() {
+                waits_since = Some(core.rt.now());
+                self.log.borrow_mut().stats.space_waits += 1;
+            }
+            if !has_room {
                 let hope = hope.get_or_insert_default();
                 if !hope.lasts(self.cleaner.rounds(), self.begun.get(), self.log_room()) {
                     return Err(FsError::NoSpace);
@@ -225,6 +225,9 @@ impl Layout for Lfs {
                 self.cleaner.request();
                 self.space.wait().await;
                 self.waiting.set(self.waiting.get() - 1);
+            } else if !keeps_pace {
+                self.cleaner.request();
+                self.space.wait().await;
             } else if core.cache.dirty_bytes() > limit {
                 // More is dirty than write-back keeps up with: the writer helps.
                 let deferred = self.deferred_bytes.get() > limit / 2;

@@ -11,6 +11,7 @@ use twin_rt::{Budget, Event, RwLock, Time};
 use crate::cleaner::CleanerState;
 use crate::format::{HeadPos, Superblock};
 use crate::inode_blocks::InodeBlocks;
+use crate::pacing::Pacing;
 use crate::placing::Placing;
 use crate::segments::Segments;
 
@@ -112,7 +113,7 @@ pub struct LfsStats {
     pub cleaned_live_bytes: u64,
     /// Bytes that the cleaner read.
     pub cleaner_read_bytes: u64,
-    /// Operations that waited for clean segments.
+    /// Operations that waited for the cleaner.
     pub space_waits: u64,
     /// How long they waited, all together.
     pub space_wait_ns: u64,
@@ -218,7 +219,9 @@ pub struct Lfs {
     pub(crate) checkpointing: RwLock,
     /// Notified when segments become clean.
     pub(crate) space: Event,
-    /// Operations that wait for that.
+    /// Who may go on while room is short.
+    pub(crate) pacing: Pacing,
+    /// Operations that wait for clean segments.
     pub(crate) waiting: Cell<u32>,
     pub(crate) cleaner: CleanerState,
     /// Where blocks go, and which segments are cleaned.

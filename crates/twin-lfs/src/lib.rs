@@ -29,6 +29,7 @@ mod inode_map;
 mod layout;
 mod lfs;
 mod open;
+mod pacing;
 mod placing;
 mod recover;
 mod segments;

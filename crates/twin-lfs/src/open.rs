@@ -19,6 +19,7 @@ use crate::format::{
 use crate::forwarded::load_forwards;
 use crate::inode_blocks::InodeBlocks;
 use crate::lfs::{IFILE_INO, Lfs, LfsSettings, Log};
+use crate::pacing::Pacing;
 use crate::placing::Placing;
 use crate::recover::Recovered;
 use crate::segments::Segments;
@@ -133,6 +134,7 @@ impl Lfs {
             progress: Rc::default(),
             checkpointing: RwLock::new(),
             space: Event::new(),
+            pacing: Pacing::default(),
             waiting: Cell::new(0),
             cleaner: CleanerState::new(when.make()),
             placing: RefCell::new(placing),

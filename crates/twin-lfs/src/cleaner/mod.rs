@@ -29,10 +29,11 @@ pub(crate) use task::{CleanerState, Watch, run};
 /// How fast the cleaner goes about a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pace {
-    /// With large requests, not waiting for writes: somebody waits.
+    /// With large requests, not waiting for writes: somebody waits, or will soon.
     Whole,
-    /// With requests of so many bytes, one under way.
-    Steps(u64),
+    /// With requests of so many bytes, one under way. `yields`: it stops when somebody asks for
+    /// clean segments.
+    Steps { bytes: u64, yields: bool },
 }
 
 /// Which segments come into question.
@@ -54,7 +55,7 @@ const GAINS: f64 = 1.0 / 16.0;
 impl Lfs {
     /// Cleans segments until enough are clean or nothing more is gained.
     pub(crate) async fn clean_round(&self, core: &Rc<Core>) -> Result<()> {
-        let goal = self.log.borrow().segments.clean_count().max(self.low_water()) + 2;
+        let goal = self.log.borrow().segments.clean_count().max(self.low_water()) + self.a_round();
         // Segments that are empty already, and what is dirty, cost only a checkpoint. Where there is
         // neither, a checkpoint would use up room and give none back.
         let waits = core.cache.dirty_bytes() > 0 || core.dirty_inode_count() > 0;
@@ -72,10 +73,15 @@ impl Lfs {
         {
             let victims = self.choose_victims(core, &tried, Choice::InNeed);
             if !victims.is_empty() {
-                gained += self.garbage_in(&victims);
-                self.clean_segments(core, &victims, Pace::Whole).await?;
+                let garbage = self.garbage_in(&victims);
+                gained += garbage;
+                let hurries = self.is_awaited() || self.is_short(core);
+                let pace = if hurries { Pace::Whole } else { self.steps(false) };
+                self.clean_segments(core, &victims, pace).await?;
+                self.give_credit(core, garbage);
                 tried.extend(victims);
-                if gained >= ENOUGH_FOR_ONE * u64::from(self.sb.segment_size) && self.is_awaited() {
+                let presses = self.is_awaited() || self.is_nearly_out(core);
+                if gained >= ENOUGH_FOR_ONE * u64::from(self.sb.segment_size) && presses {
                     self.checkpoint(core, false).await?;
                     gained = 0;
                 }
@@ -112,8 +118,13 @@ impl Lfs {
         self.waiting.get() > 0
     }
 
+    /// The pace that leaves the device to others.
+    fn steps(&self, yields: bool) -> Pace {
+        Pace::Steps { bytes: u64::from(self.settings.clean_step_bytes), yields }
+    }
+
     /// Segments that the next checkpoint makes clean.
-    fn empty_count(&self) -> u32 {
+    pub(crate) fn empty_count(&self) -> u32 {
         self.log.borrow().segments.empty().len() as u32
     }
 
@@ -185,16 +196,16 @@ impl Lfs {
             let (mut step, mut bytes) = (Vec::new(), 0);
             while let Some(found) = rest.next_if(|_| match pace {
                 Pace::Whole => true,
-                Pace::Steps(most) => bytes < most,
+                Pace::Steps { bytes: most, .. } => bytes < most,
             }) {
                 bytes += u64::from(found.len(&self.sb));
                 step.push(found);
             }
             self.move_pieces(core, step)?;
-            if pace != Pace::Whole {
+            if let Pace::Steps { yields, .. } = pace {
                 self.wait_written(core, self.progress.last.get()).await?;
                 // What was found may be there no longer: a victim that emptied is filled anew.
-                if self.cleaner.is_wanted() || !self.are_being_cleaned(victims) {
+                if (yields && self.cleaner.is_wanted()) || !self.are_being_cleaned(victims) {
                     return Ok(false);
                 }
             }

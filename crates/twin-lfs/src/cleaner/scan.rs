@@ -68,7 +68,9 @@ impl Lfs {
         let size = u64::from(self.sb.segment_size);
         let step = match pace {
             Pace::Whole => size,
-            Pace::Steps(bytes) => bytes.next_multiple_of(u64::from(core.info.sector)).max(4096),
+            Pace::Steps { bytes, .. } => {
+                bytes.next_multiple_of(u64::from(core.info.sector)).max(4096)
+            }
         };
         // Until all of it has been looked at, nothing else may be written there.
         let _pass = core.reads.enter();

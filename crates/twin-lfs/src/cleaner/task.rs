@@ -181,7 +181,7 @@ pub(crate) async fn run(volume: Rc<Volume<Lfs>>) {
             // The round itself fills segments, and that asks for cleaning. Whoever still waits asks
             // again.
             state.requested.set(false);
-            lfs.space.notify();
+            lfs.give_credit(&core, 0);
             worked
         } else {
             match lfs.ask_when(&core) {
@@ -219,6 +219,12 @@ impl Lfs {
         // On a large volume it begins earlier, so that writers need not wait for it.
         let ahead = 4 + (self.sb.segments / 64).min(AHEAD_MAX);
         Lfs::reserve_segments(&self.sb) + ahead + 2 * self.more_streams() as u32
+    }
+
+    /// Segments that a round gains above that: the indirect blocks that are dirty are written with
+    /// each checkpoint, so there must not be one for every few segments.
+    pub(super) fn a_round(&self) -> u32 {
+        2 + (self.sb.segments / 64).min(AHEAD_MAX) / 4
     }
 
     /// Asks the cleaner to work if clean segments are getting few, or to ask its policy if there
@@ -282,7 +288,7 @@ impl Lfs {
         let before = clean();
         let mut tried = BTreeSet::new();
         let mut since_checkpoint = 0;
-        let pace = Pace::Steps(u64::from(self.settings.clean_step_bytes));
+        let pace = self.steps(true);
         let mut more = true;
         while more && !self.cleaner.stopped.get() && !self.cleaner.requested.get() {
             let victims = self.choose_victims(core, &tried, Choice::Worth(WORTH));
