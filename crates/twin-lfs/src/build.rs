@@ -256,6 +256,10 @@ impl Lfs {
             self.note_taken(core);
         }
         self.note_built(&group);
+        // What the cleaner writes itself is no reason to clean: it could go on for ever.
+        if flags == 0 || !self.cleaner.is_busy() {
+            self.consider_cleaning();
+        }
         Ok(Some(group))
     }
 
@@ -595,8 +599,6 @@ impl Lfs {
         log.since_checkpoint += group.bytes;
         self.progress.last.set(group.number);
         self.progress.under_way.borrow_mut().insert(group.number, group.ios.len());
-        drop(log);
-        self.consider_cleaning();
     }
 }
 

@@ -226,7 +226,6 @@ impl Layout for Lfs {
                 self.space.wait().await;
                 self.waiting.set(self.waiting.get() - 1);
             } else if !keeps_pace {
-                self.cleaner.request();
                 self.space.wait().await;
             } else if core.cache.dirty_bytes() > limit {
                 // More is dirty than write-back keeps up with: the writer helps.

@@ -21,12 +21,12 @@ const TURNS: u64 = 4;
 #[derive(Default)]
 pub(crate) struct Pacing {
     credit: Cell<u64>,
-    /// Victims that were done, and rounds that ended.
+    /// Victims that were done.
     turns: Cell<u64>,
 }
 
 impl Pacing {
-    /// The cleaner has gained so many bytes, or tried to; there is never more than `most` credit.
+    /// A victim is done that gives so much credit; there is never more than `most` credit.
     pub(crate) fn gained(&self, bytes: u64, most: u64) {
         self.turns.set(self.turns.get() + 1);
         self.credit.set((self.credit.get() + bytes).min(most));
@@ -79,9 +79,10 @@ impl Lfs {
         self.room_left(core) < (2 * self.kept_back() + self.short_below()) / 3
     }
 
-    /// True if a writer may go on, as far as pace goes.
+    /// True if a writer may go on, as far as pace goes. Where the cleaner does not work there is no
+    /// pace to keep: on a full volume it may have nothing to gain.
     pub(crate) fn keeps_pace(&self, core: &Core, bytes: u64, turn: &mut Turn) -> bool {
-        !self.is_short(core) || self.pacing.admits(bytes, turn)
+        !self.is_short(core) || !self.cleaner.is_at_work() || self.pacing.admits(bytes, turn)
     }
 
     /// Victims with so much garbage are done: writers may go on with as much of it as there is

@@ -36,6 +36,10 @@ pub(crate) struct CleanerState {
     stopped: Cell<bool>,
     /// Its task is there.
     runs: Cell<bool>,
+    /// It works for those who wait, or will soon.
+    at_work: Cell<bool>,
+    /// It cleans while nobody waits.
+    in_background: Cell<bool>,
     rounds: Cell<u64>,
     /// The last round gained nothing.
     barren: Cell<bool>,
@@ -55,6 +59,8 @@ impl CleanerState {
             requested: Cell::new(false),
             stopped: Cell::new(false),
             runs: Cell::new(false),
+            at_work: Cell::new(false),
+            in_background: Cell::new(false),
             rounds: Cell::new(0),
             barren: Cell::new(false),
             wake: Event::new(),
@@ -75,6 +81,16 @@ impl CleanerState {
     /// Rounds for those who waited that ended.
     pub(crate) fn rounds(&self) -> u64 {
         self.rounds.get()
+    }
+
+    /// True while it works for those who wait for room, or will soon.
+    pub(crate) fn is_at_work(&self) -> bool {
+        self.at_work.get()
+    }
+
+    /// True while it cleans, for whatever reason.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.at_work.get() || self.in_background.get()
     }
 
     /// The cleaner's task is about to begin.
@@ -175,17 +191,24 @@ pub(crate) async fn run(volume: Rc<Volume<Lfs>>) {
         let worked = if state.requested.replace(false) {
             let clean = || lfs.log.borrow().segments.clean_count();
             let before = clean();
+            state.at_work.set(true);
             let worked = lfs.clean_round(&core).await;
+            state.at_work.set(false);
             state.barren.set(clean() <= before);
             state.rounds.set(state.rounds.get() + 1);
             // The round itself fills segments, and that asks for cleaning. Whoever still waits asks
             // again.
             state.requested.set(false);
-            lfs.give_credit(&core, 0);
+            lfs.space.notify();
             worked
         } else {
             match lfs.ask_when(&core) {
-                Answer::Now => lfs.background_round(&core).await,
+                Answer::Now => {
+                    state.in_background.set(true);
+                    let worked = lfs.background_round(&core).await;
+                    state.in_background.set(false);
+                    worked
+                }
                 Answer::At(at_ns) => {
                     wait_until(&core.rt, Time(at_ns), &state.wake).await;
                     Ok(())
