@@ -1,12 +1,14 @@
 //! The report as one page that needs nothing else: figures, the table, the claims, the present.
 
+use crate::page::{EXPLAINED, course};
+
 use super::clc::{self, COLUMNS, System};
 use super::fitted::FITTED;
 use super::runs::{BANDWIDTH, BY_SIZE, SCALE, SIZES_KB, SYSTEMS, large, rate, small, tpcb};
 use super::svg::{BLUE, Chart, GREEN, Line, PINK, RED, SKY, YELLOW, bars, lines};
 use super::{Judged, Need, Results, claims, present, tpcb_cleaner};
 
-const STYLE: &str = "\
+pub(crate) const STYLE: &str = "\
 body{font:16px/1.5 system-ui,sans-serif;color:#1c2430;background:#fff;margin:0}\
 main{max-width:1320px;margin:0 auto;padding:28px 24px}\
 h1{font-size:30px;margin:0 0 4px}h2{font-size:22px;margin:44px 0 8px;border-top:2px solid #1c2430;\
@@ -23,7 +25,7 @@ td.l,th.l{text-align:left;white-space:normal}\
 .near{background:#e3f3ea}.mid{background:#fff3d6}.far{background:#fbdfd9}.out{color:#8a94a6}\
 .yes{color:#00734f;font-weight:600}.no{color:#b03a1a;font-weight:600}small{color:#5b6676}";
 
-pub(super) fn escape(text: &str) -> String {
+pub(crate) fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
@@ -36,6 +38,27 @@ pub fn page_needs() -> Vec<Need> {
     all.extend(super::runs::present());
     all.extend((tpcb_cleaner::CLAIM.needs)());
     all
+}
+
+/// The runs in which a log is cleaned, by name.
+fn cleaned() -> Vec<(&'static str, Need)> {
+    let without = ("TPC-B, LFS without cleaner", tpcb("bsd-lfs"));
+    std::iter::once(without).chain(tpcb_cleaner::runs()).collect()
+}
+
+/// The runs whose course the page draws, from the first transaction to the last.
+pub(super) fn watched() -> Vec<(Need, &'static str)> {
+    cleaned().into_iter().map(|(_, need)| (need, "tx")).collect()
+}
+
+/// The logs of these runs, as far as their course is known.
+fn logs(results: &Results) -> String {
+    let one = |(name, need): (&str, Need)| course(name, results.history(&need)?);
+    let charts: String = cleaned().into_iter().filter_map(one).collect();
+    match charts.is_empty() {
+        true => String::new(),
+        false => format!("<h3>The logs</h3>{EXPLAINED}<div class=\"grid2\">{charts}</div>"),
+    }
 }
 
 /// The page. `measured`: rows of `twinfs bench --json` on real directories, if there are any.
@@ -56,7 +79,9 @@ pub fn html(judged: &[Judged], results: &Results, measured: Option<&serde_json::
     page += &clc_section(results);
     page += "<h2>The figures of 1995</h2><div class=\"grid2\">";
     page += &figures_1995(results);
-    page += "</div><h2>The present</h2>";
+    page += "</div>";
+    page += &logs(results);
+    page += "<h2>The present</h2>";
     page += &present::section(results, measured);
     page += &measured.map(present::measured).unwrap_or_default();
     page += "<h2>Statement by statement</h2>";
