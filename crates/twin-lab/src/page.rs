@@ -33,7 +33,7 @@ pub fn page(workload: &str, runs: &[(Figures, History)]) -> String {
     page += "</table>";
     let logs: String = runs.iter().filter_map(|(f, history)| course(&f.config, history)).collect();
     if !logs.is_empty() {
-        page += &format!("<h2>Logs</h2>{EXPLAINED}<div class=\"grid2\">{logs}</div>");
+        page += &format!("<h2>Logs</h2>{EXPLAINED}{logs}");
     }
     page + "</main></html>\n"
 }
@@ -44,35 +44,32 @@ pub(crate) const EXPLAINED: &str = "<p>How much is live in each segment that is 
     (Rosenblum and Ousterhout 1991). Of intervals in which the cleaner alone worked, the cost is borne \
     by the next new data.</p>";
 
-/// The charts of a log; none if there is none.
+/// The charts of a log, under its name; none if there is none.
 pub(crate) fn course(name: &str, history: &History) -> Option<String> {
-    let log = history.log.as_ref()?;
-    Some(utilization(name, log) + &write_cost(name, history))
+    let charts = utilization(history.log.as_ref()?) + &write_cost(history);
+    Some(format!("<h3>{}</h3><div class=\"grid2\">{charts}</div>", escape(name)))
 }
 
-fn utilization(name: &str, log: &LogAtEnd) -> String {
+fn utilization(log: &LogAtEnd) -> String {
     let full = log.full();
-    let title = format!(
-        "{}: {full} full segments; {} clean, {} being filled",
-        escape(name),
-        log.clean,
-        log.open
-    );
+    let (clean, open) = (log.clean, log.open);
+    let title =
+        format!("At the end: {full} full segments; {clean} more clean, {open} being filled");
     let chart = Chart { title: &title, y_label: "% of full segments", log_y: false, marks: &[] };
     let share = |&count: &u32| f64::from(count) * 100.0 / f64::from(full.max(1));
     let bins: Vec<f64> = log.bins.iter().map(share).collect();
     histogram(&chart, &bins, BLUE, "share of the segment that is live")
 }
 
-fn write_cost(name: &str, history: &History) -> String {
+fn write_cost(history: &History) -> String {
     let line =
         |name: &str, colour, paper, points| Line { name: name.into(), colour, paper, points };
     let (each, all) = (history.by_interval(), history.cumulative());
     let highest = each.iter().map(|point| point.1).fold(1.0, f64::max);
     let overall = all.last().map_or(1.0, |point| point.1);
     let title = match all.last() {
-        Some((_, cost)) => format!("{}: write cost, {cost:.2} over all", escape(name)),
-        None => format!("{}: nothing was written", escape(name)),
+        Some((_, cost)) => format!("Write cost: {cost:.2} over all"),
+        None => "Nothing was written".into(),
     };
     // Short intervals with little new data can cost a hundred times the mean.
     let log_y = highest > 10.0 * overall;
@@ -92,9 +89,9 @@ mod tests {
 
     #[test]
     fn a_page_draws_what_the_log_did_and_the_run_is_the_same_as_without() {
-        let workload = Workload::Generated("zipf:writes=6000".into(), 1);
+        let workload = Workload::Generated("zipf:writes=6000,file_bytes=16777216".into(), 1);
         let mut runs = Vec::new();
-        for name in ["lfs:size=16M,cache=1M,segment=256K", "ffs:size=64M"] {
+        for name in ["lfs:size=32M,cache=1M,segment=256K", "ffs:size=64M"] {
             let config = Config::parse(name).unwrap();
             let plain = simulate(&config, &workload, Pace::Asap).unwrap();
             let run = simulate_with_history(&config, &workload, Pace::Asap).unwrap();
@@ -111,7 +108,7 @@ mod tests {
         assert!(runs[1].1.log.is_none(), "a clustered volume has no log");
         let page = page("<zipf>", &runs);
         assert_eq!(page.matches("<svg").count(), 2);
-        assert!(page.contains(&format!("write cost, {:.2} over all", figures.log.write_cost)));
+        assert!(page.contains(&format!("Write cost: {:.2} over all", figures.log.write_cost)));
         assert!(page.contains("<h1>&lt;zipf&gt;</h1>") && !page.contains("NaN"));
         let bars: f64 = log.bins.iter().map(|&count| f64::from(count.min(1))).sum();
         assert_eq!(page.matches("<rect").count() as f64, bars);

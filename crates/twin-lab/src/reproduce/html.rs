@@ -65,7 +65,7 @@ fn logs(results: &Results) -> String {
     let charts: String = cleaned().into_iter().filter_map(one).collect();
     match charts.is_empty() {
         true => String::new(),
-        false => format!("<h3>The logs</h3>{EXPLAINED}<div class=\"grid2\">{charts}</div>"),
+        false => format!("<h2>Logs under TPC-B</h2>{EXPLAINED}{charts}"),
     }
 }
 

@@ -22,6 +22,8 @@ use crate::cli::Top;
 const PICTURES_PER_S: f64 = 10.0;
 /// Simulated seconds between pictures, of one that is not.
 const EVERY_S: f64 = 0.1;
+/// Bytes written to the log from which on a write cost means something.
+const LATELY_BYTES: u64 = 1 << 20;
 
 pub(super) fn run(args: &Top) -> Outcome {
     let config = Config::parse(args.config.as_deref().unwrap_or("lfs"));
@@ -115,7 +117,10 @@ impl Show {
         let access = access.map_or(String::new(), |served| format!(": {}", told(served, place)));
         let mut text = format!("at {at_s:.6} s{access}\n");
         text += &status.frame(before, look);
-        self.before = Some(status);
+        // What was written lately: since a picture that is far enough back to tell.
+        if status.log_bytes - before.log_bytes >= LATELY_BYTES {
+            self.before = Some(status);
+        }
         if let Some(slow) = self.slow {
             wait_until(&self.clock, at_s / slow);
         }
@@ -209,11 +214,14 @@ fn told(served: &Served, place: Option<(u32, u64)>) -> String {
         (len, None) => format!(" {:.1} KiB at byte {}", kib(len), served.at),
     };
     let ms = |ns: Nanos| ns as f64 / 1e6;
-    let parts: Vec<String> = (served.parts.named().into_iter().filter(|(_, ns)| *ns > 0))
-        .map(|(name, ns)| format!("{name} {:.2}", ms(ns)))
-        .collect();
-    let parts = if parts.is_empty() { String::new() } else { format!(" ({})", parts.join(", ")) };
-    format!("the disk {what}{amount} for {whose}, {:.2} ms{parts}", ms(served.done - served.begun))
+    let own = served.parts.named().into_iter().filter(|(name, ns)| *name != "queue" && *ns > 0);
+    let parts: Vec<String> = own.map(|(name, ns)| format!("{name} {:.2}", ms(ns))).collect();
+    format!(
+        "the disk {what}{amount} for {whose}\n  after {:.2} ms in the queue, in {:.2} ms: {}",
+        ms(served.parts.queue_ns),
+        ms(served.done - served.begun),
+        if parts.is_empty() { "-".into() } else { parts.join(", ") }
+    )
 }
 
 #[cfg(test)]
@@ -223,17 +231,18 @@ mod tests {
 
     #[test]
     fn an_access_is_told_with_its_place_and_time() {
-        let parts = Parts { seek_ns: 3_000_000, transfer_ns: 1_500_000, ..Parts::default() };
+        let (queue_ns, seek_ns, transfer_ns) = (20_000, 3_000_000, 1_500_000);
+        let parts = Parts { queue_ns, seek_ns, transfer_ns, ..Parts::default() };
         let (begun, done) = (Time(7), Time(4_500_007));
         let (kind, origin) = (IoKind::Read, Origin::Cleaner);
         let served = Served { kind, at: 99 << 10, len: 4096, origin, begun, done, parts };
         assert_eq!(
             told(&served, Some((3, 2048))),
-            "the disk reads 4.0 KiB at segment 3 + 2.0 KiB for the cleaner, 4.50 ms (seek 3.00, \
-             transfer 1.50)"
+            "the disk reads 4.0 KiB at segment 3 + 2.0 KiB for the cleaner\n  after 0.02 ms in the \
+             queue, in 4.50 ms: seek 3.00, transfer 1.50"
         );
         assert!(told(&served, None).contains("at byte 101376 for"));
         let flush = Served { kind: IoKind::Flush, len: 0, parts: Parts::default(), ..served };
-        assert_eq!(told(&flush, None), "the disk flushes its cache for the cleaner, 4.50 ms");
+        assert!(told(&flush, None).starts_with("the disk flushes its cache for the cleaner\n"));
     }
 }
