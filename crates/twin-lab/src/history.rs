@@ -16,7 +16,7 @@ use crate::watch::{Watcher, World};
 
 /// Samples that are kept at the most, that of the end aside.
 pub const MOST_SAMPLES: usize = 400;
-/// Bars of [`History::utilization`].
+/// Bars of [`LogAtEnd::bins`].
 pub const BINS: usize = 20;
 /// How far samples are apart at first.
 const FIRST_INTERVAL: Nanos = MILLIS;
