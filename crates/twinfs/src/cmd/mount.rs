@@ -206,6 +206,7 @@ fn open(args: &Mount) -> Result<(Place, Opened), String> {
         settings: Settings {
             cache_bytes: args.cache.0,
             read_only: args.read_only,
+            drop_behind: true,
             ..Settings::default()
         },
         lfs: LfsSettings { victim: args.victim.clone(), ..LfsSettings::default() },
