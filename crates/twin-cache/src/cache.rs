@@ -112,6 +112,11 @@ impl Cache {
                 self.count(|s| s.hits += 1);
                 if !frame.dirty.get() && frame.sent.get() == 0 {
                     self.policy.borrow_mut().touched(frame.slot.get());
+                    // Who stays while its neighbours go must not keep the memory of all of them.
+                    let full = self.resident.get() + self.frame_bytes > self.capacity_bytes;
+                    if frame.used.replace(true) && full {
+                        frame.compact();
+                    }
                 }
             }
             None => self.count(|s| s.misses += 1),
@@ -321,6 +326,7 @@ impl Cache {
 mod tests {
     use super::*;
     use crate::replacement;
+    use twin_disk::Buf;
 
     fn cache(frames: u64) -> (Cache, Rc<FileFrames>) {
         let policy = replacement::by_name("lru").unwrap();
@@ -383,6 +389,40 @@ mod tests {
         drop(frame);
         put(&cache, &file, 2);
         assert!(cache.peek(&file, 0).is_none());
+    }
+
+    #[test]
+    fn a_frame_that_stays_alone_does_not_keep_a_whole_buffer() {
+        let (cache, file) = cache(64);
+        let fill = |from: Lbn| {
+            let large = Buf::zeroed(32 * 4096).freeze();
+            (0..32).for_each(|i| {
+                cache.insert(
+                    &file,
+                    from + i,
+                    Some(Block::Bytes(large.slice(i as usize * 4096, 4096))),
+                );
+            });
+            large
+        };
+        let held = |frame: &Frame| {
+            frame.with(|b| match b {
+                Block::Bytes(bytes) => bytes.buffer_len(),
+                _ => 0,
+            })
+        };
+        let (large, mut from) = (fill(0), 32);
+        let frame = cache.get(&file, 7).unwrap();
+        assert_eq!(held(&frame), large.buffer_len());
+        drop((frame, large));
+        fill(1000);
+        for _ in 0..3 {
+            let frame = cache.get(&file, 7).expect("it is used again and again");
+            assert_eq!(held(&frame), 4096);
+            drop(frame);
+            fill(from);
+            from += 32;
+        }
     }
 
     #[test]

@@ -7,7 +7,7 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use twin_disk::{Block, IoError};
+use twin_disk::{Block, Bytes, IoError};
 use twin_rt::{Event, Time};
 
 use crate::Lbn;
@@ -45,6 +45,8 @@ pub struct Frame {
     dirtied: Cell<Time>,
     /// Its content came from the device, and has not been changed since.
     pub(crate) read: Cell<bool>,
+    /// It was used since it came in or was last written.
+    pub(crate) used: Cell<bool>,
     state: RefCell<State>,
     block: RefCell<Block>,
     filled: Event,
@@ -62,6 +64,7 @@ impl Frame {
             sent: Cell::new(0),
             dirtied: Cell::default(),
             read: Cell::new(false),
+            used: Cell::new(false),
             state: RefCell::new(state),
             block: RefCell::new(block.unwrap_or(Block::Zero(0))),
             filled: Event::new(),
@@ -100,6 +103,7 @@ impl Frame {
     #[inline]
     pub(crate) fn set_dirty(&self, now: Time) {
         self.read.set(false);
+        self.used.set(false);
         if !self.dirty.replace(true) {
             self.dirtied.set(now);
         }
@@ -133,6 +137,15 @@ impl Frame {
     #[inline]
     pub fn change<T>(&self, f: impl FnOnce(&mut Block) -> T) -> T {
         f(&mut self.block.borrow_mut())
+    }
+
+    /// Has the content in memory of its own, if that is a small part of a large buffer.
+    pub(crate) fn compact(&self) {
+        if let Block::Bytes(bytes) = &mut *self.block.borrow_mut()
+            && bytes.buffer_len() > 4 * bytes.len()
+        {
+            *bytes = Bytes::copy_of(bytes);
+        }
     }
 
     /// Puts the content in and wakes whoever waits for it.

@@ -55,6 +55,7 @@ impl<L: Layout> Volume<L> {
                 },
             }
         }
+        drop(frames);
         if sequential && self.core.settings.drop_behind {
             let (first, last) = (off.div_ceil(block), if end == size { last } else { end / block });
             self.core.cache.drop_read(&inode.frames, first as Lbn..last as Lbn);

@@ -85,7 +85,7 @@ struct Watched {
 }
 
 /// Memory of large buffers that is kept for the next ones, in bytes.
-const SPARE_BYTES: usize = 96 << 20;
+const SPARE_BYTES: usize = 64 << 20;
 
 /// What the host's parts share.
 pub(crate) struct Core {

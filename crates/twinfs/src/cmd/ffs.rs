@@ -166,8 +166,7 @@ pub(super) fn open_mount(args: &Mount) -> Result<OpenMount, String> {
     let settings = Settings {
         cache_bytes: args.cache.0,
         read_only: args.read_only,
-        drop_behind: true,
-        ..Settings::default()
+        ..super::serving::mounted_settings()
     };
     let options = OpenOptions {
         image,

@@ -206,8 +206,7 @@ fn open(args: &Mount) -> Result<(Place, Opened), String> {
         settings: Settings {
             cache_bytes: args.cache.0,
             read_only: args.read_only,
-            drop_behind: true,
-            ..Settings::default()
+            ..super::serving::mounted_settings()
         },
         lfs: LfsSettings { victim: args.victim.clone(), ..LfsSettings::default() },
         flight: args.flight.clone(),
