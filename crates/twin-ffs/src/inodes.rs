@@ -105,6 +105,10 @@ impl Ffs {
             return Err(FsError::corrupt(byte, what));
         }
         let inode = Inode::new(d);
+        if let Some(journal) = &self.journal {
+            // It may have left memory since the last snapshot, which may not be durable.
+            inode.written_in.set(journal.last_snapshot());
+        }
         *inode.anchor.borrow_mut() = Some(anchor);
         Ok(core.add_inode(inode))
     }

@@ -107,6 +107,11 @@ impl Journal {
         }
     }
 
+    /// The number of the last transaction that was taken, durable or not.
+    pub(crate) fn last_snapshot(&self) -> u64 {
+        self.next.get() - 1
+    }
+
     /// Blocks of the ring that hold no record in use.
     fn room(&self) -> u64 {
         self.ring - self.live.borrow().iter().map(|l| l.len).sum::<u64>()

@@ -114,7 +114,6 @@ impl<L: Layout> Volume<L> {
         effect()?;
         self.cut_to(inode, size, cut, version);
         drop(permit);
-        self.layout.settle(&self.core, Change::Cut(inode)).await?;
         self.free_tail(inode, keep).await
     }
 
@@ -150,7 +149,8 @@ impl<L: Layout> Volume<L> {
         self.core.note_change();
     }
 
-    /// Frees the blocks behind indirect blocks from data block `keep` on.
+    /// Frees the blocks behind indirect blocks from data block `keep` on, and settles the cut: with
+    /// indirect blocks together with the first of them, as 4.4BSD's truncation writes the inode once.
     pub(crate) async fn free_tail(&self, inode: &Rc<Inode>, keep: u64) -> Result<()> {
         let shape = self.core.shape.clone();
         let tops: Vec<Lbn> = (shape.direct..shape.inode_pointers())
@@ -159,7 +159,7 @@ impl<L: Layout> Volume<L> {
             .filter(|&top| shape.first_data(top) + shape.span(top) > keep)
             .collect();
         if tops.is_empty() {
-            return Ok(());
+            return self.layout.settle(&self.core, Change::Cut(inode)).await;
         }
         self.set_truncating(inode, true);
         for &top in tops.iter().rev() {

@@ -60,6 +60,24 @@ fn a_directory_that_grows_for_a_directory_leads_to_no_block_that_is_not_there() 
     }
 }
 
+/// An inode left memory while the transaction with its last change was on its way, came back, and
+/// an fsync of it found nothing to wait for.
+#[test]
+fn fsync_of_an_inode_that_came_back_waits_for_the_transaction_that_has_it() {
+    if let Err(failure) = torture::ffs_crash(&Scenario::clustered(33), &DEEPER) {
+        panic!("{failure}");
+    }
+}
+
+/// The reply to a link had attributes that another client had changed while the name was written.
+#[test]
+fn a_link_is_answered_with_the_attributes_of_its_own_step() {
+    let few = Depth { most: 1, points: 1, ..DEEPER };
+    if let Err(failure) = torture::ffs_crash(&Scenario::clustered(37), &few) {
+        panic!("{failure}");
+    }
+}
+
 #[test]
 fn asynchronous_volumes_are_sound_and_keep_what_was_synced() {
     let all = explore("async", 1..13);

@@ -224,9 +224,11 @@ impl<L: Layout> Volume<L> {
             d.ctime = now;
         }
         self.core.mark_inode_dirty(&inode);
+        // As of this step: somebody who knows the inode may change it while the layout settles.
+        let entry = self.entry(&inode);
         let change = Change::Names { inodes: &[&inode], added: &[&dir], removed: &[] };
         self.layout.settle(&self.core, change).await?;
-        Ok(Reply::Entry(self.entry(&inode)))
+        Ok(Reply::Entry(entry))
     }
 
     /// Errors that a name to be made may have, in the order that Linux gives them.

@@ -154,10 +154,18 @@ fn share(results: &Results, need: &Need, phase: &str) -> f64 {
 const SMALL: &str = "our FFS waits for its synchronous writes as long as the table of 1994 has it \
     (26 files of 4 KB a second), a rotation or more for each of two; the paper of 1995 gives no \
     rates, only ratios";
-const TWO_PAPERS: &str = "the papers differ: for clusters with a gap the table of 1994 has a ratio \
-    of 3.8 at 32 KB and 1.4 at 512 KB, and FFS is reproduced as in that table";
-const TWO_KB: &str = "the papers differ: the table of 1994, of the same machine, has a ratio of 7.3 at \
-    4 KB and 7.1 at 8 KB, and files of 1 and 2 KB take the same writes in both file systems";
+const TWO_KB: &str = "the paper differs with itself: figure 3 has \"4 to 10 times\" below 64 KB, its \
+    text a fall from ten to four between 1 and 2 KB, though both sizes take the same writes in both \
+    file systems; the table of 1994, of the same machine, has 7.3 at 4 KB and 7.1 at 8 KB";
+const MEDIUM: &str = "the paper differs with itself: figure 3 has \"4 to 10 times\" below 64 KB, its \
+    text 2 at 32 KB; the table of 1994, with a gap between clusters, has 3.8, and FFS is reproduced as \
+    in that table";
+const HALF_MB: &str = "the papers differ: with a gap between clusters the table of 1994 has 1.4, and FFS \
+    is reproduced as in that table";
+/// Why deletes of files without indirect blocks are further apart than in the paper.
+const DELETES: &str = "our FFS takes 26 to 28 ms for a delete, two synchronous writes that wait as long \
+    as those of the table of 1994; our LFS takes 1.4 ms of the processor, and with the paper's 73% \
+    of it 2.0 ms would make ten times: the paper gives no rates to tell which of the two differs";
 const SEEKS: &str = "scaled by average accesses; but the file takes a third of the Wren IV's arm \
     travel and a tenth of the DSP 3105's, which outweighs the read-ahead that the paper blames";
 const SPRITE: &str = "the paper says \"an order of magnitude\"; ours is 10.5 before it is scaled, the \
@@ -170,8 +178,8 @@ const NO_OVERLAP: &str = "writers wait for the log, so the processor's time adds
     of 1994, it is 52 to 61%, and for large files 60%";
 const LOG_WRITES: &str = "a log write of section 2 has 115 blocks, section 4 says, of 4 KB: 460 KB, and \
     writers wait for it, while the Sprite machine has nothing to wait for";
-const CUT: &str = "LFS waits for the indirect block alone, 14 ms; FFS for it and for three \
-    synchronous writes (4.4BSD's two, and the inode once more), with the arm going to the file's cylinder group and back";
+const CUT: &str = "LFS waits for the indirect block alone, 14 ms; FFS for it and for two synchronous \
+    writes, 66 ms in all: the block is in another cylinder group, and the arm goes there and back";
 const READ_AHEAD: &str = "the table of 1994 has a rise there too, from 1.35 to 1.50 MB/s; ours drops \
     where the indirect block begins, from 96 to 104 KB, and at 256 KB";
 
@@ -224,7 +232,7 @@ fn small_delete(r: &Results) -> Vec<Check> {
     let ratio = |c| rate(BSD_LFS_4K) / rate(c);
     vec![
         Check::new("delete: BSD-LFS / FFS-m8r2", Expect::Ratio(10.0), ratio("ffs-m8r2"))
-            .because(SMALL),
+            .because(DELETES),
         Check::new(
             "delete: BSD-LFS / Sprite-LFS (scaled)",
             Expect::Ratio(2.0),
@@ -297,7 +305,8 @@ fn create_by_size(r: &Results) -> Vec<Check> {
             let reason = match kb {
                 1 => SMALL,
                 2 => TWO_KB,
-                _ => TWO_PAPERS,
+                32 => MEDIUM,
+                _ => HALF_MB,
             };
             Check::new(format!("create {kb} KB: LFS / FFS-m8r0"), Expect::Ratio(paper), ours)
                 .because(reason)
@@ -380,7 +389,7 @@ fn delete_by_size(r: &Results) -> Vec<Check> {
     for kb in [1, 16, 64] {
         let ours = ratio(r, "delete", "bsd-lfs", "ffs-m8r0", kb);
         let what = format!("delete {kb} KB: LFS / FFS-m8r0");
-        checks.push(Check::new(what, Expect::Ratio(10.0), ours).because(SMALL));
+        checks.push(Check::new(what, Expect::Ratio(10.0), ours).because(DELETES));
     }
     for kb in [1024, 4096] {
         let ours = ratio(r, "delete", "bsd-lfs", "ffs-m8r0", kb);
@@ -452,11 +461,11 @@ fn efs_table(r: &Results) -> Vec<Check> {
     let ahead = [16, 32, 64].map(|kb| at(kb, "read", e) / at(kb, "read", l));
     vec![
         Check::new("cells scored", Expect::Between(94.0, 94.0), count(all.cells)),
-        Check::new("median error", Expect::AtMost(0.04), all.median),
+        Check::new("median error, %", Expect::AtMost(4.0), all.median * 100.0),
         Check::new("cells within 10%", Expect::AtLeast(85.0), count(all.within_10)),
         Check::new("cells within 20%", Expect::AtLeast(count(all.cells)), count(all.within_20)),
-        Check::new("median error of EFS's cells", Expect::AtMost(0.08), of(e).median),
-        Check::new("median error of LFS's cells", Expect::AtMost(0.08), of(l).median),
+        Check::new("median error of EFS's cells, %", Expect::AtMost(8.0), of(e).median * 100.0),
+        Check::new("median error of LFS's cells, %", Expect::AtMost(8.0), of(l).median * 100.0),
         Check::new(
             "create 4 KB: LFS / EFS",
             Expect::Ratio(7.0),

@@ -50,7 +50,7 @@ pub const FITTED: &[Fitted] = &[
         value: "3900000",
         reason: "64 KB reads in the table take 28.9 ms; at 2.3 MB/s the bus alone would take 27.2, \
                  which leaves no time for commands and copies. 2.3 MB/s is what the medium sustains.",
-        effect: "5% less: 3.3%, 82 cells within 10%; 5% more: 3.4%, 87",
+        effect: "5% less: 3.4%, 82 cells within 10%; 5% more: 3.4%, 87",
         times: |f| times(BUS_RATE, f),
     },
     Fitted {

@@ -25,6 +25,8 @@ const MODELS: [(WriteModel, &str); 2] =
     [(WriteModel::Sync, "NFS-sync"), (WriteModel::Async, "NFS-async")];
 const SESSIONS: &str = "the pauses of the traces are not published: the stream's sessions have short \
                         pauses that the traces had not";
+const BURSTS: &str = "what was written together is not published either: the stream's largest bursts, \
+                      which decide it, are assumed";
 const NO_RUN: &str = "the study failed: its log was too full";
 
 /// The policies of the paper (two idle seconds; it does not say which victims: the emptiest), ours,
@@ -97,8 +99,10 @@ fn of_paper(server: usize, model: usize, outcome: &Outcome) -> Vec<Check> {
             Expect::AtLeast(background),
             outcome.background_share(),
         ),
-        check("written between cleanings below 1 MB", Expect::AtLeast(0.96), below(outcome, 1)),
-        check("written between cleanings below 4 MB", Expect::AtLeast(0.99), below(outcome, 4)),
+        check("written between cleanings below 1 MB", Expect::AtLeast(0.96), below(outcome, 1))
+            .because(BURSTS),
+        check("written between cleanings below 4 MB", Expect::AtLeast(0.99), below(outcome, 4))
+            .because(BURSTS),
         check(
             "most written between cleanings, of the disk",
             Expect::AtMost(if is_sync { 0.053 } else { 0.045 }),

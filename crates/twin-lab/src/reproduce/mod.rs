@@ -98,12 +98,16 @@ impl std::fmt::Display for Expect {
     }
 }
 
-/// A figure with three significant digits; whole numbers from 10 on as such.
+/// A figure with two or three significant digits; whole numbers from 10 on as such.
 pub fn figure(x: f64) -> String {
     match x.abs() {
         a if a >= 10.0 && a.fract() == 0.0 => format!("{x:.0}"),
         a if a >= 100.0 => format!("{x:.0}"),
         a if a >= 10.0 => format!("{x:.1}"),
+        a if a < 0.1 => {
+            let long = format!("{x:.3}");
+            long.strip_suffix('0').map_or(long.clone(), str::to_owned)
+        }
         _ => format!("{x:.2}"),
     }
 }
@@ -162,6 +166,44 @@ pub struct Claim {
     pub needs: fn() -> Vec<Need>,
     /// What they show.
     pub judge: fn(&Results) -> Vec<Check>,
+}
+
+impl Claim {
+    /// What it is counted under: its paper, and apart from that what needs the cleaner.
+    pub fn paper(&self) -> &'static str {
+        match (self.id, self.source.split([' ', ',']).next()) {
+            ("tpcb-cleaner", _) => "the same with the cleaner at work",
+            (_, Some("CLC")) => "A Comparison of Logging and Clustering, 1994",
+            (_, Some("LvC")) => "File System Logging Versus Clustering, 1995",
+            _ => "Heuristic Cleaning Algorithms, 1995",
+        }
+    }
+}
+
+/// How many statements of a paper hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tally {
+    /// See [`Claim::paper`].
+    pub paper: &'static str,
+    /// Statements that hold.
+    pub held: usize,
+    /// All that were judged.
+    pub all: usize,
+}
+
+/// The statements that hold, by paper, in the order in which the papers come.
+pub fn tally(judged: &[Judged]) -> Vec<Tally> {
+    let mut tallies: Vec<Tally> = Vec::new();
+    for Judged { claim, checks } in judged {
+        let paper = claim.paper();
+        let at = tallies.iter().position(|t| t.paper == paper).unwrap_or_else(|| {
+            tallies.push(Tally { paper, held: 0, all: 0 });
+            tallies.len() - 1
+        });
+        tallies[at].held += checks.iter().filter(|c| c.holds()).count();
+        tallies[at].all += checks.len();
+    }
+    tallies
 }
 
 /// Carries out the runs that claims need, each once, on up to `threads` threads.
@@ -240,22 +282,22 @@ pub fn reproduce(
 /// The claims and what came out, for the terminal.
 pub fn text(judged: &[Judged]) -> String {
     let mut out = String::new();
-    let (mut held, mut all) = (0, 0);
     for Judged { claim, checks } in judged {
         let good = checks.iter().filter(|c| c.holds()).count();
-        (held, all) = (held + good, all + checks.len());
         out += &format!("{}: {} of {} hold\n", claim.id, good, checks.len());
         out += &format!("  {} [{}]\n", claim.says, claim.source);
         for check in checks {
             let mark = if check.holds() { "holds" } else { "DOES NOT HOLD" };
             let (paper, ours) = (check.paper.to_string(), check.ours_in_words());
-            out += &format!("    {:<58} paper {paper:>14}  ours {ours:>8}  {mark}\n", check.what);
+            out += &format!("    {:<68} paper {paper:>14}  ours {ours:>8}  {mark}\n", check.what);
             if let (false, Some(reason)) = (check.holds(), check.reason) {
                 out += &format!("      because {reason}\n");
             }
         }
     }
-    out += &format!("{held} of {all} checks hold\n");
+    for Tally { paper, held, all } in tally(judged) {
+        out += &format!("{held} of {all} hold: {paper}\n");
+    }
     out
 }
 
@@ -273,12 +315,28 @@ mod tests {
     }
 
     #[test]
+    fn figures_have_the_digits_that_matter() {
+        let texts = [0.0, 0.05, 0.053, 0.64, 12.0, 12.34, 456.7].map(figure);
+        assert_eq!(texts, ["0.00", "0.05", "0.053", "0.64", "12", "12.3", "457"]);
+    }
+
+    #[test]
     fn what_just_misses_a_bound_does_not_look_like_it() {
         let check = |ours| Check::new("c", Expect::AtLeast(0.96), ours).ours_in_words();
         assert_eq!(
             (check(0.9583), check(0.9613), check(0.5)),
             ("0.9583".into(), "0.96".into(), "0.50".into())
         );
+    }
+
+    #[test]
+    fn statements_are_counted_by_paper() {
+        let claim = |id| claims().iter().find(|c| c.id == id).unwrap();
+        let check = |ours| Check::new("c", Expect::AtLeast(1.0), ours);
+        let judged = [("small-read", 2.0), ("tpcb-cleaner", 0.0), ("read-tuned", 0.0)]
+            .map(|(id, ours)| Judged { claim: claim(id), checks: vec![check(ours)] });
+        let counts: Vec<_> = tally(&judged).iter().map(|t| (t.held, t.all)).collect();
+        assert_eq!(counts, [(1, 2), (0, 1)]);
     }
 
     #[test]

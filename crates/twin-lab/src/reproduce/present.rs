@@ -229,8 +229,8 @@ pub(super) fn section(r: &Results, measured: Option<&serde_json::Value>) -> Stri
 fn verdict(bound: Bound, ratio: f64) -> String {
     match bound.holds(ratio) {
         _ if !ratio.is_finite() => "<td></td>".into(),
-        true => format!("<td class=\"yes\">{}</td>", figure(ratio)),
-        false => format!("<td class=\"no\">{}</td>", figure(ratio)),
+        true => format!("<td class=\"yes\">{} &#10003;</td>", figure(ratio)),
+        false => format!("<td class=\"no\">{} &#10007;</td>", figure(ratio)),
     }
 }
 

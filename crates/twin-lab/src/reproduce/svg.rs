@@ -10,6 +10,7 @@ pub(super) const RED: &str = "#d55e00";
 pub(super) const YELLOW: &str = "#e69f00";
 pub(super) const GREEN: &str = "#009e73";
 pub(super) const PINK: &str = "#cc79a7";
+pub(super) const GREY: &str = "#8a94a6";
 
 /// A line: name, colour, dashed, points.
 pub(super) struct Line {
@@ -179,11 +180,14 @@ pub(super) fn lines(chart: &Chart<'_>, all: &[Line], x_label: &str, log_x: bool)
         (LEFT + WIDTH - RIGHT) / 2.0,
         HEIGHT - BOTTOM + 32.0
     );
-    for line in all {
+    for (i, line) in all.iter().enumerate() {
         let shown: Vec<_> = line.points.iter().filter(|p| p.1.is_finite() && p.1 > 0.0).collect();
         let path: Vec<String> =
             shown.iter().map(|p| format!("{:.1},{:.1}", x.at(p.0), y.at(p.1))).collect();
-        let (width, dash) = if line.paper { (1.2, " stroke-dasharray=\"2 3\"") } else { (2.2, "") };
+        // Where lines lie on each other the earlier show at the sides.
+        let below = all[i + 1..].iter().filter(|l| !l.paper).count() as f64;
+        let (width, dash) =
+            if line.paper { (1.2, " stroke-dasharray=\"2 3\"") } else { (1.8 + 0.8 * below, "") };
         let _ = write!(
             out,
             "<polyline points=\"{}\" fill=\"none\" stroke=\"{}\" stroke-width=\"{width}\"{dash}/>",
