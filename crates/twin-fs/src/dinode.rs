@@ -211,9 +211,12 @@ impl Dinode {
         w.u16(self.inline.len() as u16);
     }
 
-    /// Changes the pointer in a slot. Slots that the inode does not have are passed over.
+    /// Changes the pointer in a slot. Slots that the inode does not have are passed over, all of
+    /// them if it has data in their place.
     pub fn set_ptr(&mut self, slot: usize, ptr: Ptr) {
-        if let Some(there) = self.ptrs.get_mut(slot) {
+        if self.flags & INLINE == 0
+            && let Some(there) = self.ptrs.get_mut(slot)
+        {
             *there = ptr;
         }
     }

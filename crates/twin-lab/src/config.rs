@@ -385,11 +385,22 @@ const KEYS: &[Key] = &[
     Key {
         name: "victim",
         about: "which segment the cleaner takes first",
-        set: |c, v| {
-            named("victim policy", v, twin_lfs::cleaner::registry().iter().map(|e| e.name))?;
-            c.lfs.victim = v.into();
-            Ok(())
-        },
+        set: |c, v| c.lfs.set_cleaner("victim", v).map_err(ConfigError),
+    },
+    Key {
+        name: "placement",
+        about: "lfs: which blocks are written together",
+        set: |c, v| c.lfs.set_cleaner("placement", v).map_err(ConfigError),
+    },
+    Key {
+        name: "when",
+        about: "when the log's cleaner works though nobody waits for it",
+        set: |c, v| c.lfs.set_cleaner("when", v).map_err(ConfigError),
+    },
+    Key {
+        name: "clean-step",
+        about: "bytes of its requests then",
+        set: |c, v| c.lfs.set_cleaner("clean-step", v).map_err(ConfigError),
     },
     Key {
         name: "content",
@@ -563,8 +574,12 @@ pub fn settings_help() -> String {
     out += &list("Write-behind policies", behind.iter().map(|e| (e.name, e.about)).collect());
     let reading = twin_fs::reading::registry();
     out += &list("Read policies", reading.iter().map(|e| (e.name, e.about)).collect());
-    let victims = twin_lfs::cleaner::registry();
-    out += &list("Victim policies", victims.iter().map(|e| (e.name, e.about)).collect());
+    let victims = twin_clean::victim::registry();
+    out += &list("Victim policies", victims.iter().map(|e| (e.name, e.rule)).collect());
+    let placements = twin_clean::placement::registry().iter().filter(|e| e.is_mountable());
+    out += &list("Placement policies", placements.map(|e| (e.name, e.rule)).collect());
+    let when = twin_clean::when::registry();
+    out += &list("When the cleaner works", when.iter().map(|e| (e.name, e.rule)).collect());
     out
 }
 

@@ -71,6 +71,9 @@ impl FlightSettings {
         line("checkpoint_segments", &l.checkpoint_segments);
         line("checkpoint_age_ns", &l.checkpoint_age_ns);
         line("victim", &l.victim);
+        line("placement", &l.placement);
+        line("when", &l.when);
+        line("clean_step_bytes", &l.clean_step_bytes);
         line("background_cleaning", &l.background_cleaning);
         line("in_flight_bytes", &l.in_flight_bytes);
         out
@@ -121,6 +124,9 @@ impl FlightSettings {
             "checkpoint_segments" => l.checkpoint_segments = to(value)?,
             "checkpoint_age_ns" => l.checkpoint_age_ns = to(value)?,
             "victim" => l.victim = value.into(),
+            "placement" => l.placement = value.into(),
+            "when" => l.when = value.into(),
+            "clean_step_bytes" => l.clean_step_bytes = to(value)?,
             "background_cleaning" => l.background_cleaning = to(value)?,
             "in_flight_bytes" => l.in_flight_bytes = to(value)?,
             _ => return Err(()),
@@ -374,7 +380,12 @@ mod tests {
         let all = FlightSettings {
             device: DeviceInfo { size: 99, sector: 4096, max_io: 9999, name: "flight".into() },
             settings: Settings { flush_age_ns: Some(5), check_data: false, ..Settings::default() },
-            lfs: LfsSettings { victim: "greedy".into(), ..LfsSettings::default() },
+            lfs: LfsSettings {
+                victim: "greedy".into(),
+                placement: "twin".into(),
+                when: "idle".into(),
+                ..LfsSettings::default()
+            },
             ffs: None,
         };
         assert_eq!(FlightSettings::parse(&all.to_text()), Ok(all.clone()));

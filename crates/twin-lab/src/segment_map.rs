@@ -14,7 +14,7 @@ pub struct Look {
     pub colours: bool,
 }
 
-const LEGEND: &str = "tenths live: . 1 to 9 #  being written: a to f by class  free: _";
+const LEGEND: &str = "tenths live: . 1 to 9 #  being written: a to f by class  cleaned: *  free: _";
 /// Rows of the histogram, one for each tenth.
 const TENTHS: usize = 10;
 const BAR: usize = 40;
@@ -38,9 +38,17 @@ pub fn frame(volume: &Volume, before: &Totals, look: Look) -> String {
         count(State::Free),
         totals.victims,
     );
+    text += &map(segments, totals.user_writes, volume.live_blocks(), look);
+    text
+}
+
+/// The map of segments, its legend, and how many segments have how much live, at a moment (in user
+/// writes) with so many live blocks.
+pub fn map(segments: &[SegmentFacts], now: u64, live_blocks: u64, look: Look) -> String {
+    let mut text = String::new();
     for row in segments.chunks(look.columns.max(1)) {
         for segment in row {
-            match (look.colours, age(segment, totals.user_writes, volume.live_blocks())) {
+            match (look.colours, age(segment, now, live_blocks)) {
                 (true, Some(colour)) => {
                     text += &format!("\x1b[{colour}m{}\x1b[0m", mark(segment));
                 }

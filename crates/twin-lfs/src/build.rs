@@ -22,6 +22,7 @@ use crate::format::{
     Summary, inode_block_len,
 };
 use crate::lfs::{IFILE_INO, Lfs};
+use crate::placing::Carry;
 
 /// An inode that moves unchanged: its bytes as they are on disk, and its map block.
 pub(crate) struct RawInode {
@@ -53,6 +54,7 @@ struct PlacedPiece {
     at: u64,
     /// Index into the drafts.
     part: usize,
+    carry: Carry,
 }
 
 /// A partial segment before its blocks are taken.
@@ -198,7 +200,8 @@ impl Lfs {
                 }
             }
         }
-        let most = bytes / u64::from(self.sb.segment_size) * 2 + 3;
+        let streams = log.heads.len() as u64;
+        let most = bytes / u64::from(self.sb.segment_size) * 2 + 2 + streams;
         for head in &log.heads {
             let ahead = log.segments.next_clean(head.next).take(most as usize);
             for segment in [head.segment, head.next].into_iter().chain(ahead) {
@@ -211,7 +214,8 @@ impl Lfs {
         inode.anchor.borrow().as_ref().map(|anchor| self.entry_in(anchor, inode.ino))
     }
 
-    /// Builds a group of the pieces in a stream of the log. The group is empty if there are none.
+    /// Builds a group of the pieces, each in the stream that the placement policy says. There is
+    /// no group if there are none.
     ///
     /// # Errors
     /// If the log has no clean segment left, which admission is there to prevent.
@@ -219,7 +223,6 @@ impl Lfs {
         &self,
         core: &Core,
         pieces: Vec<Piece>,
-        stream: usize,
         flags: u32,
         origin: Origin,
     ) -> Result<Option<Group>> {
@@ -229,19 +232,21 @@ impl Lfs {
             }
             return Ok(None);
         }
-        let (placed, parts) = self.lay_out(pieces, stream)?;
+        let streams = self.assign(core, &pieces, flags & GROUP_CLEANER != 0);
+        let (placed, parts) = self.lay_out(pieces, &streams)?;
         for p in &placed {
             self.settle(core, p);
         }
         let number = self.log.borrow().serial;
         let mut group = Group { number, ios: Vec::new(), held: Vec::new(), bytes: 0 };
-        let mut rest = placed.into_iter().peekable();
         let last = parts.len() - 1;
-        for (index, part) in parts.into_iter().enumerate() {
-            let mut taken = Taken::default();
-            while let Some(p) = rest.next_if(|p| p.part == index) {
-                self.take(core, p, number, &mut taken);
-            }
+        let mut taken: Vec<Taken> = parts.iter().map(|_| Taken::default()).collect();
+        // In the order of the pieces, whatever their parts: children before parents.
+        for p in placed {
+            let part = p.part;
+            self.take(core, p, number, &mut taken[part]);
+        }
+        for (index, (part, taken)) in parts.into_iter().zip(taken).enumerate() {
             let flags = if index == last { flags | GROUP_LAST } else { flags };
             let io = self.seal(core, part, taken, number, flags, origin, &mut group);
             group.bytes += io.len;
@@ -254,31 +259,55 @@ impl Lfs {
         Ok(Some(group))
     }
 
-    /// Gives every piece its place, filling partial segments one after the other.
-    fn lay_out(&self, pieces: Vec<Piece>, stream: usize) -> Result<(Vec<PlacedPiece>, Vec<Part>)> {
+    /// Gives every piece its place, stream by stream.
+    fn lay_out(
+        &self,
+        pieces: Vec<Piece>,
+        streams: &[(u8, Carry)],
+    ) -> Result<(Vec<PlacedPiece>, Vec<Part>)> {
+        let mut places = vec![(0, 0); pieces.len()];
+        let mut parts = Vec::new();
+        let heads = self.log.borrow().heads.len();
+        for stream in 0..heads {
+            let its = |nth: &usize| usize::from(streams[*nth].0) == stream;
+            let its: Vec<usize> = (0..pieces.len()).filter(its).collect();
+            self.lay_out_stream(&pieces, &its, stream, &mut places, &mut parts)?;
+        }
+        let with_place =
+            |((piece, (at, part)), &(_, carry))| PlacedPiece { piece, at, part, carry };
+        Ok((pieces.into_iter().zip(places).zip(streams).map(with_place).collect(), parts))
+    }
+
+    /// Gives those pieces of a stream that `its` names their places (first byte, part), filling
+    /// partial segments one after the other.
+    fn lay_out_stream(
+        &self,
+        pieces: &[Piece],
+        its: &[usize],
+        stream: usize,
+        places: &mut [(u64, usize)],
+        parts: &mut Vec<Part>,
+    ) -> Result<()> {
         let segment_size = u64::from(self.sb.segment_size);
         let align = u64::from(self.sb.align);
-        let mut placed: Vec<PlacedPiece> = Vec::with_capacity(pieces.len());
-        let mut parts = Vec::new();
-        let mut rest = pieces.into_iter().peekable();
+        let mut rest = its.iter().peekable();
         while rest.peek().is_some() {
             let head = self.log.borrow().heads[stream];
             let room = segment_size - u64::from(head.offset);
             let mut draft = Draft::new(&self.sb);
             let mut blocks = 0u64;
-            let first = placed.len();
-            while let Some(piece) = rest.peek() {
+            let mut fitted = Vec::new();
+            while let Some(&&nth) = rest.peek() {
                 let mut longer = draft.clone();
-                let len = self.piece_len(piece);
-                let fits = self.draft(&mut longer, piece)
+                let len = self.piece_len(&pieces[nth]);
+                let fits = self.draft(&mut longer, &pieces[nth])
                     && (longer.len() as u64 + blocks + len).next_multiple_of(align) <= room;
                 if !fits {
                     break;
                 }
                 draft = longer;
-                if let Some(piece) = rest.next() {
-                    placed.push(PlacedPiece { piece, at: blocks, part: parts.len() });
-                }
+                rest.next();
+                fitted.push((nth, blocks));
                 blocks += len;
             }
             if draft.is_empty() {
@@ -288,14 +317,17 @@ impl Lfs {
             let start = self.sb.segment_start(head.segment) + u64::from(head.offset);
             let summary_bytes = draft.len() as u32;
             let total = (u64::from(summary_bytes) + blocks).next_multiple_of(align);
-            for p in &mut placed[first..] {
-                p.at += start + u64::from(summary_bytes);
+            for (nth, at) in fitted {
+                places[nth] = (start + u64::from(summary_bytes) + at, parts.len());
             }
             let total_bytes = total as u32;
             parts.push(Part { stream, start, next: head.next, summary_bytes, total_bytes });
-            self.log.borrow_mut().heads[stream].offset += total_bytes;
+            let mut log = self.log.borrow_mut();
+            let filled = head.offset + total_bytes;
+            log.heads[stream].offset = filled;
+            log.segments.set_filled(head.segment, filled);
         }
-        Ok((placed, parts))
+        Ok(())
     }
 
     /// Moves a stream on to its next segment.
@@ -306,6 +338,10 @@ impl Lfs {
             return Err(FsError::inconsistent("the log has no clean segment left"));
         };
         log.segments.set_used(head.segment);
+        log.segments.begin(head.next, stream as u8);
+        let mut placing = self.placing.borrow_mut();
+        placing.sealed(&log.segments, head.segment);
+        placing.forget(head.next);
         log.heads[stream] = HeadPos { segment: head.next, offset: 0, next };
         let start = self.sb.segment_start(head.next);
         self.inode_blocks.written(start..start + u64::from(self.sb.segment_size));
@@ -335,7 +371,8 @@ impl Lfs {
     /// Settles the accounts for a piece: its old place dies, its new one lives.
     fn settle(&self, core: &Core, placed: &PlacedPiece) {
         let shape = &self.sb.shape;
-        let now = core.rt.now();
+        // What the cleaner moves stays as old as it was.
+        let now = placed.carry.written.unwrap_or(core.rt.now());
         match &placed.piece {
             Piece::Block { inode, frame, len, .. } => {
                 let old = core.resident_ptr(inode, frame.lbn()).unwrap_or(Ptr::HOLE);
@@ -344,6 +381,7 @@ impl Lfs {
                     log.segments.sub_live(shape.byte_of(old.addr), old.len);
                 }
                 log.segments.add_live(placed.at, *len, now);
+                self.placing.borrow_mut().landed(&mut log.segments, placed.at, *len, &placed.carry);
                 drop(log);
                 let addr = placed.at / u64::from(shape.frag_size);
                 core.set_ptr(inode, frame.lbn(), Ptr { addr, len: *len, crc: 0 });
@@ -351,32 +389,42 @@ impl Lfs {
             Piece::Inodes(inodes) => {
                 for (i, inode) in inodes.iter().enumerate() {
                     let anchor = inode.anchor.borrow().clone();
-                    self.settle_inode(core, inode.ino, anchor, placed.at, i);
+                    self.settle_inode(core, inode.ino, anchor, placed, i);
                 }
             }
             Piece::RawInodes(inodes) => {
                 for (i, raw) in inodes.iter().enumerate() {
-                    self.settle_inode(core, raw.ino, Some(Rc::clone(&raw.anchor)), placed.at, i);
+                    self.settle_inode(core, raw.ino, Some(Rc::clone(&raw.anchor)), placed, i);
                 }
             }
             Piece::Freed { .. } => {}
         }
     }
 
-    fn settle_inode(&self, core: &Core, ino: Ino, anchor: Option<Rc<Frame>>, at: u64, i: usize) {
+    fn settle_inode(
+        &self,
+        core: &Core,
+        ino: Ino,
+        anchor: Option<Rc<Frame>>,
+        placed: &PlacedPiece,
+        i: usize,
+    ) {
+        let now = placed.carry.written.unwrap_or(core.rt.now());
         let Some(anchor) = anchor else { panic!("inode {ino} has no map block") };
         let ImapEntry::Used { at: old, crc, generation, orphan } = self.entry_in(&anchor, ino)
         else {
             panic!("inode {ino} is written but free")
         };
         let size = u64::from(self.sb.shape.inode_size);
-        let byte = at + i as u64 * size;
+        let byte = placed.at + i as u64 * size;
         {
             let mut log = self.log.borrow_mut();
             if old != 0 {
                 log.segments.sub_live(old * size, size as u32);
             }
-            log.segments.add_live(byte, size as u32, core.rt.now());
+            log.segments.add_live(byte, size as u32, now);
+            let mut placing = self.placing.borrow_mut();
+            placing.landed(&mut log.segments, byte, size as u32, &placed.carry);
         }
         let entry = ImapEntry::Used { at: byte / size, crc, generation, orphan };
         self.set_entry(core, &anchor, ino, entry);

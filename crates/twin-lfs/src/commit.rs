@@ -14,16 +14,13 @@ use crate::build::Group;
 use crate::format::{Checkpoint, GROUP_CHECKPOINT};
 use crate::lfs::{Lfs, Sabotage};
 
-/// The stream that takes clients' data and metadata.
-const USER_STREAM: usize = 0;
-
 impl Lfs {
     /// Writes everything that is dirty to the log. Returns when the device has been asked.
     pub(crate) async fn write_log(&self, core: &Rc<Core>) -> Result<()> {
         core.check_writable()?;
         let room = self.in_flight.take(u64::from(self.sb.segment_size)).await;
         let pieces = self.snapshot(core, false);
-        let group = self.build(core, pieces, USER_STREAM, 0, Origin::WriteBack)?;
+        let group = self.build(core, pieces, 0, Origin::WriteBack)?;
         self.send(core, group, Some(room));
         Ok(())
     }
@@ -79,7 +76,7 @@ impl Lfs {
     pub(crate) async fn commit(&self, core: &Rc<Core>) -> Result<()> {
         core.check_writable()?;
         let pieces = self.snapshot(core, false);
-        let group = self.build(core, pieces, USER_STREAM, 0, Origin::User)?;
+        let group = self.build(core, pieces, 0, Origin::User)?;
         self.send(core, group, None);
         let target = self.progress.last.get();
         self.wait_written(core, target).await?;
@@ -130,7 +127,7 @@ impl Lfs {
         }
         let mut pieces = self.snapshot(core, true);
         self.add_ifile(core, &mut pieces);
-        let group = self.build(core, pieces, USER_STREAM, GROUP_CHECKPOINT, Origin::Checkpoint)?;
+        let group = self.build(core, pieces, GROUP_CHECKPOINT, Origin::Checkpoint)?;
         let (checkpoint, empty) = self.describe(core, closing);
         self.send(core, group, None);
         let target = self.progress.last.get();

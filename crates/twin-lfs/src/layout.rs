@@ -10,6 +10,7 @@ use twin_rt::Time;
 
 use crate::format::ImapEntry;
 use crate::lfs::Lfs;
+use crate::pacing::Turn;
 
 /// Held while an admitted operation runs: the bytes that it may make dirty.
 pub struct Permit {
@@ -54,7 +55,7 @@ impl Lfs {
     /// Promises space: all or nothing.
     pub(crate) fn promise(&self, bytes: u64) -> Result<()> {
         let used = self.used.get() + bytes;
-        if bytes > 0 && used > self.limit {
+        if bytes > 0 && used > self.limit.get() {
             return Err(FsError::NoSpace);
         }
         self.used.set(used);
@@ -89,14 +90,11 @@ impl Lfs {
 
     /// True if an operation that makes this much dirty may begin now.
     fn may_begin(&self, core: &Core, bytes: u64, need: Need) -> bool {
-        let segment = u64::from(self.sb.segment_size);
-        // The cleaner must be able to move a victim, with all its parents, in any case.
         let kept = match need {
-            Need::Grow => 4 * segment,
-            Need::Shrink => 3 * segment,
+            Need::Grow => self.kept_back(),
+            Need::Shrink => self.kept_back() - u64::from(self.sb.segment_size),
         };
-        let debt = self.log_debt(core) + self.permitted.get();
-        self.log_room() >= debt + bytes + kept
+        self.room_left(core) >= bytes + kept
     }
 }
 
@@ -132,6 +130,11 @@ impl Layout for Lfs {
             let mut log = self.log.borrow_mut();
             if let ImapEntry::Used { at, generation, .. } = self.entry_in(&anchor, inode.ino) {
                 if at != 0 {
+                    self.placing.borrow_mut().trimmed(
+                        &mut log.segments,
+                        at * u64::from(size),
+                        size,
+                    );
                     log.segments.sub_live(at * u64::from(size), size);
                 }
                 log.freed.push((inode.ino, generation));
@@ -187,12 +190,14 @@ impl Layout for Lfs {
         self.unpromise(len.into());
         if ptr.is_on_disk() {
             let byte = self.sb.shape.byte_of(ptr.addr);
-            self.log.borrow_mut().segments.sub_live(byte, ptr.len);
+            let segments = &mut self.log.borrow_mut().segments;
+            self.placing.borrow_mut().trimmed(segments, byte, ptr.len);
+            segments.sub_live(byte, ptr.len);
         }
     }
 
     async fn admit(&self, core: &Rc<Core>, bytes: u64, need: Need) -> Result<Permit> {
-        if bytes > self.limit {
+        if bytes > self.limit.get() {
             // No cleaning ever makes so much room.
             return Err(FsError::NoSpace);
         }
@@ -201,16 +206,26 @@ impl Layout for Lfs {
         }
         let limit = core.settings.cache_bytes / 2;
         let mut hope: Option<Hope> = None;
+        let (mut waits_since, mut turn) = (None, Turn::default());
         loop {
             core.check_writable()?;
-            if !self.may_begin(core, bytes, need) {
-                if hope.is_none() {
-                    self.log.borrow_mut().stats.space_waits += 1;
-                }
+            let has_room = self.may_begin(core, bytes, need);
+            let keeps_pace =
+                !has_room || need == Need::Shrink || self.keeps_pace(core, bytes, &mut turn);
+            if !(has_room && keeps_pace) && waits_since.is_none() {
+                waits_since = Some(core.rt.now());
+                self.log.borrow_mut().stats.space_waits += 1;
+            }
+            if !has_room {
                 let hope = hope.get_or_insert_default();
                 if !hope.lasts(self.cleaner.rounds(), self.begun.get(), self.log_room()) {
                     return Err(FsError::NoSpace);
                 }
+                self.waiting.set(self.waiting.get() + 1);
+                self.cleaner.request();
+                self.space.wait().await;
+                self.waiting.set(self.waiting.get() - 1);
+            } else if !keeps_pace {
                 self.cleaner.request();
                 self.space.wait().await;
             } else if core.cache.dirty_bytes() > limit {
@@ -222,6 +237,12 @@ impl Layout for Lfs {
                     self.write_log(core).await?
                 }
             } else {
+                if let Some(since) = waits_since {
+                    let waited = core.rt.now() - since;
+                    let stats = &mut self.log.borrow_mut().stats;
+                    stats.space_wait_ns += waited;
+                    stats.longest_space_wait_ns = stats.longest_space_wait_ns.max(waited);
+                }
                 self.begun.set(self.begun.get() + 1);
                 self.permitted.set(self.permitted.get() + bytes);
                 return Ok(Permit { bytes, permitted: Rc::clone(&self.permitted) });
@@ -279,7 +300,7 @@ impl Layout for Lfs {
 
     fn stat(&self, _core: &Core) -> VolumeStat {
         let unit = u64::from(self.sb.shape.frag_size);
-        let free = self.limit.saturating_sub(self.used.get());
+        let free = self.limit.get().saturating_sub(self.used.get());
         let log = self.log.borrow();
         let inodes = self.imap_len();
         // Free numbers, and those that the map could grow by in the free space.
@@ -287,7 +308,7 @@ impl Layout for Lfs {
         VolumeStat {
             block_size: self.sb.shape.frag_size,
             io_size: self.sb.shape.block_size,
-            blocks: self.limit / unit,
+            blocks: self.limit.get() / unit,
             free: free / unit,
             inodes: inodes.saturating_sub(log.free_inodes) + room,
             free_inodes: room,

@@ -11,6 +11,8 @@ use twin_rt::{Budget, Event, RwLock, Time};
 use crate::cleaner::CleanerState;
 use crate::format::{HeadPos, Superblock};
 use crate::inode_blocks::InodeBlocks;
+use crate::pacing::Pacing;
+use crate::placing::Placing;
 use crate::segments::Segments;
 
 /// The ifile's inode number.
@@ -26,10 +28,19 @@ pub struct LfsSettings {
     pub checkpoint_segments: u32,
     /// The longest time between checkpoints while there are changes.
     pub checkpoint_age_ns: u64,
-    /// The victim policy, by name.
+    /// The victim policy, by name: see [`twin_clean::victim`].
     pub victim: String,
+    /// The placement policy, by name: see [`twin_clean::placement`]. Empty: what the cleaner moves
+    /// is apart if the volume was made with two streams.
+    pub placement: String,
+    /// When the cleaner works beside the times when clean segments get few, by name: see
+    /// [`twin_clean::when`].
+    pub when: String,
     /// The cleaner runs on its own, not only when somebody waits for space.
     pub background_cleaning: bool,
+    /// Bytes that the cleaner reads or writes with one request while nobody waits for it; it has
+    /// one request under way.
+    pub clean_step_bytes: u32,
     /// Bytes of log writes under way at the most.
     pub in_flight_bytes: u64,
     /// Whoever makes data dirty waits first until no log write is under way, so that processor and
@@ -66,8 +77,11 @@ impl Default for LfsSettings {
             eager_indirect: false,
             checkpoint_segments: 64,
             checkpoint_age_ns: 30 * twin_rt::SECS,
-            victim: crate::cleaner::registry()[0].name.into(),
+            victim: twin_clean::victim::OF_FILE_SYSTEMS.into(),
+            placement: String::new(),
+            when: twin_clean::when::OF_FILE_SYSTEMS.into(),
             background_cleaning: true,
+            clean_step_bytes: 128 << 10,
             in_flight_bytes: 8 << 20,
             writers_wait: false,
             lazy_fsync: false,
@@ -99,8 +113,12 @@ pub struct LfsStats {
     pub cleaned_live_bytes: u64,
     /// Bytes that the cleaner read.
     pub cleaner_read_bytes: u64,
-    /// Operations that waited for clean segments.
+    /// Operations that waited for the cleaner.
     pub space_waits: u64,
+    /// How long they waited, all together.
+    pub space_wait_ns: u64,
+    /// How long the one that waited longest did.
+    pub longest_space_wait_ns: u64,
 }
 
 impl LfsStats {
@@ -118,6 +136,8 @@ impl LfsStats {
             cleaned_live_bytes: self.cleaned_live_bytes - before.cleaned_live_bytes,
             cleaner_read_bytes: self.cleaner_read_bytes - before.cleaner_read_bytes,
             space_waits: self.space_waits - before.space_waits,
+            space_wait_ns: self.space_wait_ns - before.space_wait_ns,
+            longest_space_wait_ns: self.longest_space_wait_ns,
         }
     }
 
@@ -188,7 +208,7 @@ pub struct Lfs {
     /// Bytes promised or live: all blocks and inodes of all files, the ifile included.
     pub(crate) used: Cell<u64>,
     /// The most that `used` may become.
-    pub(crate) limit: u64,
+    pub(crate) limit: Cell<u64>,
     /// Bytes that admitted operations may still make dirty.
     pub(crate) permitted: Rc<Cell<u64>>,
     /// Operations admitted so far.
@@ -199,7 +219,13 @@ pub struct Lfs {
     pub(crate) checkpointing: RwLock,
     /// Notified when segments become clean.
     pub(crate) space: Event,
+    /// Who may go on while room is short.
+    pub(crate) pacing: Pacing,
+    /// Operations that wait for clean segments.
+    pub(crate) waiting: Cell<u32>,
     pub(crate) cleaner: CleanerState,
+    /// Where blocks go, and which segments are cleaned.
+    pub(crate) placing: RefCell<Placing>,
     /// Dirty bytes of the cache that wait for a checkpoint, as of the last log write.
     pub(crate) deferred_bytes: Cell<u64>,
     /// When the oldest change since the last log write was made.
@@ -226,20 +252,20 @@ impl Lfs {
 
     /// Bytes promised or live, and the most that this may become.
     pub fn space(&self) -> (u64, u64) {
-        (self.used.get(), self.limit)
+        (self.used.get(), self.limit.get())
     }
 
     /// The most bytes that files, their inodes and their maps may have on this volume, so that
     /// the cleaner always finds room to work in: 95% of the log, or the log less a fixed reserve
-    /// if that is less.
-    pub(crate) fn capacity(sb: &Superblock) -> u64 {
+    /// if that is less. `more` segments are kept back besides.
+    pub(crate) fn capacity(sb: &Superblock, more: u64) -> u64 {
         let segment = u64::from(sb.segment_size);
         // A segment loses its summaries, a block or more, and at its end less than a block.
         let block = u64::from(sb.shape.block_size);
         let payload = segment - (segment / 64).max(block) - block;
         let all = payload * u64::from(sb.segments);
-        let reserve = payload * u64::from(Lfs::reserve_segments(sb));
-        (all - all / 20).min(all - reserve)
+        let reserve = payload * (u64::from(Lfs::reserve_segments(sb)) + more);
+        (all - all / 20).min(all.saturating_sub(reserve))
     }
 
     /// Segments that are never counted on for data: for streams, the cleaner and checkpoints.

@@ -18,7 +18,8 @@
 
 mod build;
 pub mod check;
-pub mod cleaner;
+mod cleaner;
+mod cleaner_settings;
 mod commit;
 pub mod dump;
 pub mod format;
@@ -28,10 +29,14 @@ mod inode_map;
 mod layout;
 mod lfs;
 mod open;
+mod pacing;
+mod placing;
 mod recover;
 mod segments;
 mod view;
 
+pub use cleaner::Cleaned;
+pub use cleaner_settings::CLEANER_KEYS;
 pub use layout::Permit;
 pub use lfs::{IFILE_INO, Lfs, LfsSettings, LfsStats, Sabotage};
 pub use open::{MkfsOptions, read_checkpoint, read_superblock};

@@ -11,7 +11,7 @@ use twin_fs::shape::Shape;
 use twin_fs::{Core, Cpu, FsError, Ino, Inode, Picked, ROOT_INO, Result, Settings, Volume};
 use twin_rt::{BoxFuture, Budget, Event, Rt, RwLock};
 
-use crate::cleaner::{self, CleanerState};
+use crate::cleaner::{self, CleanerState, Watch};
 use crate::format::{
     CHECKPOINT_BYTES, Checkpoint, HeadPos, IMAP_ENTRY_BYTES, ImapEntry, Profile, SEG_ENTRY_BYTES,
     SUPERBLOCK_BYTES, SegEntry, Superblock,
@@ -19,6 +19,8 @@ use crate::format::{
 use crate::forwarded::load_forwards;
 use crate::inode_blocks::InodeBlocks;
 use crate::lfs::{IFILE_INO, Lfs, LfsSettings, Log};
+use crate::pacing::Pacing;
+use crate::placing::Placing;
 use crate::recover::Recovered;
 use crate::segments::Segments;
 
@@ -95,8 +97,13 @@ impl Lfs {
         segments: Segments,
         core: &Core,
     ) -> Result<Lfs> {
-        let policy =
-            cleaner::by_name(&settings.victim).ok_or(FsError::Invalid("no such victim policy"))?;
+        let when = twin_clean::when::by_name(&settings.when)
+            .ok_or(FsError::Invalid("no such policy of when to clean"))?;
+        let (streams, memory) = (checkpoint.heads.len(), core.settings.cache_bytes);
+        let seed = core.rt.rng("cleaner policies").next_u64();
+        // A named placement comes once it is known how many streams there is room for.
+        let plain = LfsSettings { placement: String::new(), ..settings.clone() };
+        let placing = Placing::new(&sb, &plain, streams, memory, seed)?;
         let log = Log {
             heads: checkpoint.heads.clone(),
             serial: checkpoint.serial,
@@ -114,7 +121,7 @@ impl Lfs {
         };
         let unit = u64::from(sb.shape.block_size);
         let lfs = Lfs {
-            limit: Lfs::capacity(&sb),
+            limit: Cell::new(Lfs::capacity(&sb, 0)),
             in_flight: Budget::new(settings.in_flight_bytes.max(u64::from(sb.segment_size))),
             sb,
             settings,
@@ -127,7 +134,10 @@ impl Lfs {
             progress: Rc::default(),
             checkpointing: RwLock::new(),
             space: Event::new(),
-            cleaner: CleanerState::new(policy),
+            pacing: Pacing::default(),
+            waiting: Cell::new(0),
+            cleaner: CleanerState::new(when.make()),
+            placing: RefCell::new(placing),
             deferred_bytes: Cell::new(0),
             oldest: Cell::new(None),
             inode_blocks: Rc::new(InodeBlocks::new(unit)),
@@ -267,6 +277,8 @@ impl Lfs {
                 "the volume has features that this program cannot write: mount it read-only",
             ));
         }
+        let watch = Rc::new(Watch::new(rt.clone(), device));
+        let device = Rc::clone(&watch) as Rc<dyn BlockDevice>;
         let core = Core::new(rt.clone(), device, cpu, sb.shape.clone(), settings)?;
         let ifile = Inode::new(checkpoint.ifile.clone());
         let (segments, mut pinned) = load_table(&core, &sb, &ifile).await?;
@@ -298,12 +310,16 @@ impl Lfs {
         if !read_only && !checkpoint.closed {
             lfs.bury(&core).await?;
         }
+        if !read_only {
+            lfs.set_streams(&core)?;
+        }
         let volume = Volume::new(core, lfs)?;
         if !read_only {
             if !checkpoint.closed {
                 volume.layout.checkpoint(&volume.core, false).await?;
             }
             // Finishing what was interrupted may need clean segments.
+            volume.layout.cleaner.watch(watch);
             volume.layout.cleaner.begin();
             rt.spawn("cleaner", cleaner::run(Rc::clone(&volume)));
             recovered.orphans = finish_recovery(&volume, !checkpoint.closed).await?;

@@ -4,9 +4,14 @@
 //! will next), or used. A used segment with no live byte becomes clean only at a checkpoint that
 //! has reached the disk ([`Segments::empty`], [`Segments::set_clean`]): until then a crash may
 //! bring back a state that needs what is in it.
+//!
+//! Beside the entries it keeps what policies of `twin-clean` are told of segments
+//! ([`SegmentFacts`]), in fragments, with user writes as time. Of what was before the volume was
+//! opened only the order is known: segments count as written one after the other, oldest first.
 
 use std::collections::BTreeSet;
 
+use twin_clean::facts::{NO_SEGMENT, SegmentFacts, State as Use};
 use twin_rt::Time;
 
 use crate::format::{SegEntry, Superblock};
@@ -31,6 +36,36 @@ pub struct Segments {
     live_bytes: u64,
     /// Blocks of the table on disk that are out of date.
     changed: BTreeSet<u64>,
+    facts: Vec<SegmentFacts>,
+    /// Fragments that users have written.
+    now: u64,
+    /// Segments ever opened, as facts count them.
+    opened: u64,
+}
+
+/// The facts of segments found on a device: written one after the other, those with the oldest
+/// content first.
+fn facts_of(entries: &[SegEntry], segment: u32, unit: u32) -> Vec<SegmentFacts> {
+    let size = segment / unit;
+    let mut facts = vec![SegmentFacts::default(); entries.len()];
+    let mut used: Vec<usize> = (0..entries.len()).filter(|&s| entries[s].live_bytes > 0).collect();
+    used.sort_by_key(|&s| (entries[s].written, s));
+    for (serial, s) in (0u64..).zip(used) {
+        let (opened_at, sealed_at) = (serial * u64::from(size), (serial + 1) * u64::from(size));
+        facts[s] = SegmentFacts {
+            state: Use::Sealed,
+            size_blocks: size,
+            written_blocks: size,
+            live_blocks: entries[s].live_bytes.div_ceil(unit).min(size),
+            opened_at,
+            sealed_at,
+            youngest_at: sealed_at,
+            serial,
+            penultimate_sum: f64::from(size) * sealed_at as f64 / 2.0,
+            ..SegmentFacts::default()
+        };
+    }
+    facts
 }
 
 impl Segments {
@@ -38,7 +73,12 @@ impl Segments {
     pub fn new(sb: &Superblock, entries: Vec<SegEntry>) -> Segments {
         let is_clean = |e: &SegEntry| e.live_bytes == 0;
         let states = |e| if is_clean(e) { State::Clean } else { State::Used };
+        let facts = facts_of(&entries, sb.segment_size, sb.shape.frag_size);
+        let opened = entries.len() as u64;
         Segments {
+            facts,
+            now: opened * u64::from(sb.segment_size / sb.shape.frag_size),
+            opened,
             sb: sb.clone(),
             states: entries.iter().map(states).collect(),
             clean: (0..).zip(&entries).filter(|(_, e)| is_clean(e)).map(|(s, _)| s).collect(),
@@ -83,10 +123,7 @@ impl Segments {
         let segment = self.next_clean(after).next()?;
         self.clean.remove(&segment);
         self.states[segment as usize] = State::Open;
-        if std::mem::take(&mut self.entries[segment as usize].forwards) {
-            let block = self.table_block(segment);
-            self.changed.insert(block);
-        }
+        self.unmark(segment);
         Some(segment)
     }
 
@@ -94,11 +131,79 @@ impl Segments {
     pub fn set_open(&mut self, segment: u32) {
         self.clean.remove(&segment);
         self.states[segment as usize] = State::Open;
+        self.facts[segment as usize].state = Use::Open;
     }
 
     /// Says that a stream has filled a segment.
     pub fn set_used(&mut self, segment: u32) {
         self.states[segment as usize] = State::Used;
+        let facts = &mut self.facts[segment as usize];
+        (facts.state, facts.sealed_at) = (Use::Sealed, self.now);
+        facts.size_blocks = self.sb.segment_size / self.sb.shape.frag_size;
+        // What is left at its end comes back with cleaning, like what is dead.
+        facts.written_blocks = facts.size_blocks;
+    }
+
+    /// Says that a stream, of this number, begins to fill a segment.
+    pub fn begin(&mut self, segment: u32, class: u8) {
+        self.opened += 1;
+        // Of an earlier life: what comes now may be older.
+        self.entries[segment as usize].written = Time(0);
+        self.facts[segment as usize] = SegmentFacts {
+            state: Use::Open,
+            class,
+            size_blocks: self.sb.segment_size / self.sb.shape.frag_size,
+            live_blocks: self.facts[segment as usize].live_blocks,
+            opened_at: self.now,
+            sealed_at: self.now,
+            youngest_at: self.now,
+            serial: self.opened,
+            ..SegmentFacts::default()
+        };
+    }
+
+    /// Says how far a stream has filled a segment.
+    pub fn set_filled(&mut self, segment: u32, bytes: u32) {
+        self.facts[segment as usize].written_blocks = bytes / self.sb.shape.frag_size;
+    }
+
+    /// Says that a segment is being cleaned, or, if it still holds something, no longer.
+    pub fn set_cleaning(&mut self, segment: u32, cleaning: bool) {
+        let facts = &mut self.facts[segment as usize];
+        if matches!(facts.state, Use::Sealed | Use::Cleaning) {
+            facts.state = if cleaning { Use::Cleaning } else { Use::Sealed };
+        }
+    }
+
+    /// What policies are told of a segment.
+    pub fn facts(&self) -> &[SegmentFacts] {
+        &self.facts
+    }
+
+    /// What is told of the segment with a byte of the device, to be changed.
+    pub(crate) fn facts_at(&mut self, byte: u64) -> Option<&mut SegmentFacts> {
+        let segment = self.sb.segment_of(byte)?;
+        self.facts.get_mut(segment as usize)
+    }
+
+    /// When the youngest block of a segment was written.
+    pub(crate) fn written_at(&self, segment: u32) -> Option<Time> {
+        self.entries.get(segment as usize).map(|entry| entry.written)
+    }
+
+    /// The number of the segment with a byte of the device.
+    pub(crate) fn segment_of(&self, byte: u64) -> u32 {
+        self.sb.segment_of(byte).unwrap_or(NO_SEGMENT)
+    }
+
+    /// The log's time: fragments that users have written.
+    pub fn now(&self) -> u64 {
+        self.now
+    }
+
+    /// Users have written this many bytes more.
+    pub(crate) fn advance(&mut self, bytes: u32) {
+        self.now += u64::from(bytes.div_ceil(self.sb.shape.frag_size));
     }
 
     /// Says that nothing in a segment is needed any more.
@@ -106,6 +211,7 @@ impl Segments {
         debug_assert_eq!(self.entries[segment as usize].live_bytes, 0);
         self.states[segment as usize] = State::Clean;
         self.clean.insert(segment);
+        self.facts[segment as usize] = SegmentFacts::default();
     }
 
     /// Used segments without a live byte.
@@ -123,7 +229,10 @@ impl Segments {
 
     fn change(&mut self, byte: u64, f: impl FnOnce(&mut SegEntry)) {
         if let Some(segment) = self.sb.segment_of(byte) {
-            f(&mut self.entries[segment as usize]);
+            let entry = &mut self.entries[segment as usize];
+            f(entry);
+            let live = entry.live_bytes.div_ceil(self.sb.shape.frag_size);
+            self.facts[segment as usize].live_blocks = live;
             let block = self.table_block(segment);
             self.changed.insert(block);
         }
@@ -156,11 +265,14 @@ impl Segments {
 
     /// No block is forwarded any more.
     pub fn clear_forwards(&mut self) {
-        for segment in 0..self.count() {
-            if std::mem::take(&mut self.entries[segment as usize].forwards) {
-                let block = self.table_block(segment);
-                self.changed.insert(block);
-            }
+        (0..self.count()).for_each(|segment| self.unmark(segment));
+    }
+
+    /// What the summaries of a segment say of forwarded blocks counts no more.
+    fn unmark(&mut self, segment: u32) {
+        if std::mem::take(&mut self.entries[segment as usize].forwards) {
+            let block = self.table_block(segment);
+            self.changed.insert(block);
         }
     }
 

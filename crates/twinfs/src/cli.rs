@@ -27,6 +27,7 @@ pub(crate) enum Command {
     Mount(Mount),
     Umount(Umount),
     Check(Check),
+    Clean(Clean),
     Dump(Dump),
     Stat(Stat),
     Record(Record),
@@ -98,6 +99,28 @@ pub(crate) struct Mkfs {
     pub(crate) image: PathBuf,
 }
 
+/// Clean the log of a volume that is not mounted.
+///
+/// Moves what is live out of segments with garbage, so that they can be filled again. A mounted
+/// volume cleans itself: see `twinfs mount --cleaner`.
+#[derive(Args)]
+pub(crate) struct Clean {
+    /// Clean segments with at least this share of garbage, 0 to 1.
+    #[arg(long, default_value_t = 0.1)]
+    pub(crate) garbage: f64,
+    /// Clean so many segments at most: all that are worth it, if not given.
+    #[arg(long)]
+    pub(crate) segments: Option<u64>,
+    /// Policies, as victim=greedy,placement=age-sort.
+    #[arg(long, value_name = "LIST", default_value = "")]
+    pub(crate) cleaner: String,
+    /// Memory for blocks.
+    #[arg(long, default_value = "256M")]
+    pub(crate) cache: Size,
+    /// The image file or block device.
+    pub(crate) image: PathBuf,
+}
+
 /// Mount a volume. Returns once it is mounted; a process in the background serves it.
 ///
 /// Stop it with `twinfs umount DIR` (or umount, or SIGTERM to that process): everything is on disk
@@ -131,9 +154,16 @@ pub(crate) struct Mount {
     /// Do not use io_uring.
     #[arg(long)]
     pub(crate) no_io_uring: bool,
-    /// Which segment the cleaner takes first.
-    #[arg(long, default_value = twin_lfs::cleaner::registry()[0].name, value_parser = victims())]
-    pub(crate) victim: String,
+    /// How the log is cleaned, as victim=twin,placement=twin,when=idle: which segment is cleaned
+    /// first, which blocks are written together, and when the cleaner works though nobody waits
+    /// for it (otherwise it begins when clean segments get few). A log only. The policies are
+    /// listed by `twinfs compare --list`.
+    #[arg(long, value_name = "LIST", default_value = "")]
+    pub(crate) cleaner: String,
+    /// Write what the log does into this file twice a second and at the end, as JSON: for
+    /// `twinfs top --mount FILE`. A log only.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) status: Option<PathBuf>,
     /// Write down every operation in this file, to be replayed later. Names and sizes are kept,
     /// contents are not.
     #[arg(long, value_name = "FILE")]
@@ -154,14 +184,6 @@ pub(crate) struct Mount {
 /// The metadata orderings, from their registry.
 fn orderings() -> clap::builder::PossibleValuesParser {
     let values = twin_ffs::ordering::registry().iter();
-    clap::builder::PossibleValuesParser::new(
-        values.map(|e| clap::builder::PossibleValue::new(e.name).help(e.about)),
-    )
-}
-
-/// The victim policies, from their registry.
-fn victims() -> clap::builder::PossibleValuesParser {
-    let values = twin_lfs::cleaner::registry().iter();
     clap::builder::PossibleValuesParser::new(
         values.map(|e| clap::builder::PossibleValue::new(e.name).help(e.about)),
     )
@@ -288,10 +310,17 @@ pub(crate) struct Volume {
 ///
 /// Shows a map of the segments: how full each is, its age by colour (red young, blue old), which are
 /// being written, and a histogram of how full they are. On a terminal it is drawn in place; elsewhere
-/// pictures follow each other as text. --rate slows it down until every write is seen. Mounts cannot
-/// be watched yet.
+/// pictures follow each other as text. --rate slows it down until every write is seen.
+///
+/// A mounted log is watched with --mount FILE, where `twinfs mount --status FILE` writes.
 #[derive(Args)]
 pub(crate) struct Top {
+    /// Watch a mount that was given this file as --status.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) mount: Option<PathBuf>,
+    /// With --mount: so many pictures, then end. Otherwise for as long as it is mounted.
+    #[arg(long, requires = "mount")]
+    pub(crate) count: Option<u64>,
     /// The workload, as zipf, mixed or hot-cold:hot_writes=0.8.
     #[arg(long, short, default_value = twin_clean::volume::workload::registry()[0].name)]
     pub(crate) workload: String,

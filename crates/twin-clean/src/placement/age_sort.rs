@@ -23,6 +23,10 @@ impl Placement for AgeSort {
         1
     }
 
+    fn adopt(&mut self, written_at: u64, word: &mut u64, _: &View<'_>) {
+        *word = written_at;
+    }
+
     fn batch_segments(&self) -> u32 {
         BATCH
     }

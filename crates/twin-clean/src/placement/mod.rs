@@ -37,6 +37,10 @@ pub trait Placement {
     /// The class of a block that the cleaner moves.
     fn cleaner_write(&mut self, write: &CleanerWrite, word: &mut u64, view: &View<'_>) -> u8;
 
+    /// A block that lies in the log since before the policy was made, about to be written or moved
+    /// for the first time since. All that is known is when its segment was written; the word is zero.
+    fn adopt(&mut self, _written_at: u64, _word: &mut u64, _view: &View<'_>) {}
+
     /// A request of a user, which its blocks follow.
     fn request(&mut self, _first_block: u32, _blocks: u32, _view: &View<'_>) {}
 
@@ -86,6 +90,11 @@ pub struct Entry {
     pub online: bool,
     /// Open segments that it needs at least: classes that its rule names.
     pub classes: u8,
+    /// Open segments that it can make use of at most.
+    pub most_classes: u8,
+    /// True if it counts on having seen every block from its first write on, so that it cannot work
+    /// in a log that is mounted with blocks in it.
+    pub from_birth: bool,
     make: fn(&Setting) -> Box<dyn Placement>,
 }
 
@@ -96,11 +105,21 @@ impl std::fmt::Debug for Entry {
 }
 
 impl Entry {
+    /// True if it can work in a log with a past: on a mount.
+    pub fn is_mountable(&self) -> bool {
+        self.online && !self.from_birth
+    }
+
     /// A policy of this kind.
     pub fn make(&self, setting: &Setting) -> Box<dyn Placement> {
         (self.make)(setting)
     }
 }
+
+/// What a log with one stream has if nothing is said.
+pub const PLAIN: &str = "none";
+/// What a log with two streams has if nothing is said.
+pub const APART: &str = "sep-gc";
 
 /// All placement policies; the first is the default.
 const REGISTRY: &[Entry] = &[
@@ -112,24 +131,30 @@ const REGISTRY: &[Entry] = &[
         bits_per_block: 32,
         online: true,
         classes: 1,
+        most_classes: 64,
+        from_birth: false,
         make: |setting| Box::new(twin::Twin::new(setting)),
     },
     Entry {
-        name: "none",
+        name: PLAIN,
         rule: "one class",
         source: "the plain log",
         bits_per_block: 0,
         online: true,
         classes: 1,
+        most_classes: 1,
+        from_birth: false,
         make: |_| Box::new(none::NoSeparation),
     },
     Entry {
-        name: "sep-gc",
+        name: APART,
         rule: "0 what users write, 1 what the cleaner moves",
         source: "Van Houdt, Performance Evaluation 2013; SepGC in SepBIT's comparison",
         bits_per_block: 0,
         online: true,
         classes: 2,
+        most_classes: 2,
+        from_birth: false,
         make: |_| Box::new(sep_gc::SepGc),
     },
     Entry {
@@ -139,6 +164,8 @@ const REGISTRY: &[Entry] = &[
         bits_per_block: 3,
         online: true,
         classes: 1,
+        most_classes: 64,
+        from_birth: false,
         make: |setting| Box::new(dac::Dac::new(setting)),
     },
     Entry {
@@ -149,6 +176,8 @@ const REGISTRY: &[Entry] = &[
         bits_per_block: 32,
         online: true,
         classes: 6,
+        most_classes: 6,
+        from_birth: false,
         make: |_| Box::new(sepbit::SepBit::new()),
     },
     Entry {
@@ -158,6 +187,8 @@ const REGISTRY: &[Entry] = &[
         bits_per_block: 64,
         online: true,
         classes: 1,
+        most_classes: 64,
+        from_birth: false,
         make: |setting| Box::new(sfs::Sfs::new(setting)),
     },
     Entry {
@@ -167,6 +198,8 @@ const REGISTRY: &[Entry] = &[
         bits_per_block: 35,
         online: true,
         classes: 1,
+        most_classes: 64,
+        from_birth: true,
         make: |setting| Box::new(multi_log::MultiLog::new(setting)),
     },
     Entry {
@@ -176,6 +209,8 @@ const REGISTRY: &[Entry] = &[
         bits_per_block: 0,
         online: true,
         classes: 3,
+        most_classes: 3,
+        from_birth: false,
         make: |setting| Box::new(eti::Eti::new(setting)),
     },
     Entry {
@@ -185,6 +220,8 @@ const REGISTRY: &[Entry] = &[
         bits_per_block: 1,
         online: true,
         classes: 2,
+        most_classes: 64,
+        from_birth: false,
         make: |setting| Box::new(multi_queue::MultiQueue::new(setting)),
     },
     Entry {
@@ -194,6 +231,8 @@ const REGISTRY: &[Entry] = &[
         bits_per_block: 1,
         online: true,
         classes: 2,
+        most_classes: 64,
+        from_birth: false,
         make: |setting| Box::new(sfr::Sfr::new(setting)),
     },
     Entry {
@@ -203,6 +242,8 @@ const REGISTRY: &[Entry] = &[
         bits_per_block: 16,
         online: true,
         classes: 1,
+        most_classes: 64,
+        from_birth: false,
         make: |setting| Box::new(fadac::Fadac::new(setting)),
     },
     Entry {
@@ -212,6 +253,8 @@ const REGISTRY: &[Entry] = &[
         bits_per_block: 64,
         online: true,
         classes: 2,
+        most_classes: 64,
+        from_birth: false,
         make: |setting| Box::new(warcip::Warcip::new(setting)),
     },
     Entry {
@@ -221,6 +264,8 @@ const REGISTRY: &[Entry] = &[
         bits_per_block: 3,
         online: true,
         classes: 2,
+        most_classes: 64,
+        from_birth: true,
         make: |setting| Box::new(midas::Midas::new(setting)),
     },
     Entry {
@@ -230,6 +275,8 @@ const REGISTRY: &[Entry] = &[
         bits_per_block: 0,
         online: true,
         classes: 6,
+        most_classes: 6,
+        from_birth: false,
         make: |_| Box::new(f2fs::F2fs),
     },
     Entry {
@@ -239,6 +286,8 @@ const REGISTRY: &[Entry] = &[
         bits_per_block: 32,
         online: true,
         classes: 2,
+        most_classes: 2,
+        from_birth: false,
         make: |_| Box::new(age_sort::AgeSort),
     },
     Entry {
@@ -248,6 +297,8 @@ const REGISTRY: &[Entry] = &[
         bits_per_block: 32,
         online: false,
         classes: 1,
+        most_classes: 64,
+        from_birth: true,
         make: |setting| Box::new(fk::Fk::new(setting)),
     },
 ];

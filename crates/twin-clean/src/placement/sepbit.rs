@@ -45,6 +45,10 @@ impl Placement for SepBit {
         }
     }
 
+    fn adopt(&mut self, written_at: u64, word: &mut u64, _: &View<'_>) {
+        *word = u64::from(written_at as u32);
+    }
+
     fn collected(&mut self, segment: &SegmentFacts, view: &View<'_>) {
         if segment.class != 0 {
             return;

@@ -30,7 +30,7 @@ impl<'a> Candidates<'a> {
     pub fn iter(&self) -> impl Iterator<Item = (u32, &'a SegmentFacts)> + use<'a> {
         let share = self.min_garbage_share;
         (0u32..).zip(self.view.segments).filter(move |(_, segment)| {
-            let garbage = segment.written_blocks - segment.live_blocks;
+            let garbage = segment.written_blocks.saturating_sub(segment.live_blocks);
             segment.state == State::Sealed
                 && garbage > 0
                 && f64::from(garbage) >= share * f64::from(segment.written_blocks)
@@ -85,6 +85,9 @@ impl Entry {
     }
 }
 
+/// What a file system has if nothing is said.
+pub const OF_FILE_SYSTEMS: &str = "cost-benefit";
+
 /// All victim policies; the first is the default.
 pub fn registry() -> &'static [Entry] {
     &[
@@ -101,7 +104,7 @@ pub fn registry() -> &'static [Entry] {
             make: |_| Box::new(greedy::Greedy),
         },
         Entry {
-            name: "cost-benefit",
+            name: OF_FILE_SYSTEMS,
             rule: "most (1-u) * age / (1+u), age since the youngest block was written",
             source: "Rosenblum and Ousterhout, SOSP 1991, section 3.6",
             make: |_| Box::new(cost_benefit::CostBenefit),

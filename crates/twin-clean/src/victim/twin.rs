@@ -106,7 +106,7 @@ impl Twin {
                 self.seen[number] = Seen { serial, live_blocks, ..Seen::default() };
                 continue;
             }
-            let deaths = f64::from(seen.live_blocks - segment.live_blocks);
+            let deaths = f64::from(seen.live_blocks.saturating_sub(segment.live_blocks));
             let exposure = f64::from(seen.live_blocks + segment.live_blocks) / 2.0 * span;
             seen.deaths += deaths as f32;
             seen.expected += (self.rate(segment, view) * exposure) as f32;

@@ -74,6 +74,9 @@ impl Entry {
     }
 }
 
+/// What a file system has if nothing is said.
+pub const OF_FILE_SYSTEMS: &str = "on-demand";
+
 /// All when policies; the first is the default.
 pub fn registry() -> &'static [Entry] {
     &[
@@ -97,7 +100,7 @@ pub fn registry() -> &'static [Entry] {
             make: || Box::new(threshold::Threshold::default()),
         },
         Entry {
-            name: "on-demand",
+            name: OF_FILE_SYSTEMS,
             rule: "only when nobody can write otherwise",
             source: "what all others are held against",
             make: || Box::new(on_demand::OnDemand),

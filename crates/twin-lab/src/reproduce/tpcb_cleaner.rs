@@ -1,6 +1,10 @@
 //! TPC-B with the cleaner (Logging versus Clustering 1995, section 4, figure 7): the account file
-//! fills the volume to 48% or 90%, and the run goes over the free space more than once.
+//! fills the volume to 48% or 90%, and the clock starts when the log has gone round once.
+//!
+//! Utilization is read as `df` shows it on 4.4BSD, whose file systems keep 10% free: 90% are 81% of
+//! the log.
 
+use super::runs::tpcb;
 use super::{Check, Claim, Expect, Need, Results};
 
 /// The claim.
@@ -8,40 +12,46 @@ pub(super) const CLAIM: Claim = Claim {
     id: "tpcb-cleaner",
     source: "LvC 4, fig. 7",
     says: "with the cleaner LFS loses 34% at 48% utilization and 41% at 90%",
-    needs: || vec![low(), high()],
+    needs: || vec![tpcb("bsd-lfs"), low(), high()],
     judge,
 };
 
-const STEADY: &str = "ours loses less at 48%: why the paper's cleaner costs more is not found out";
-const FULL: &str = "random updates over a log of 90% make the cleaner read ten segments and write \
-                    nine for one: by the paper's own arithmetic (1.5 s for two and one at 50%) 12 \
-                    transactions a second are left, not 24";
+/// What LFS keeps of its rate at 48% and at 90%.
+const KEEPS: [f64; 2] = [0.66, 0.59];
 
-/// A volume of this size, for so many transactions: a million accounts take 241 MB.
-fn at(size: &str, transactions: u64) -> Need {
-    let bench =
-        format!("tpcb:transactions={transactions},accounts=1M,page=17,cached=1000,log=0,scan=0");
+const FULL: &str = "by the paper's own arithmetic (0.45 s to read a segment, 0.60 s to write one) a log \
+                    that is 81% live leaves 18.6 transactions a second, as here, and one of 90% leaves \
+                    12: what made the paper's cleaner cost hardly more at 90% than at 48% is not known";
+
+/// A volume of this size; so many transactions before the clock starts, and behind. A million
+/// accounts take 241 MB.
+fn at(size: &str, warm: u64, transactions: u64) -> Need {
+    let bench = format!(
+        "tpcb:warm={warm},transactions={transactions},accounts=1M,page=17,cached=1000,log=0,scan=0"
+    );
     Need::new(format!("bsd-lfs:block=4K,cache=2800K,size={size}"), bench)
 }
 
 fn low() -> Need {
-    at("502M", 60_000)
+    at("558M", 60_000, 40_000)
 }
 
 fn high() -> Need {
-    at("268M", 30_000)
+    at("298M", 30_000, 30_000)
 }
 
-/// The paper's figures and ours at 48% and at 90%.
+/// The paper's figures and ours at 48% and at 90%, transactions a second.
 pub(super) fn figures(results: &Results) -> [(f64, f64); 2] {
-    [(41.0 * 0.66, low()), (41.0 * 0.59, high())].map(|(paper, n)| (paper, results.rate(&n, "tx")))
+    [(41.0 * KEEPS[0], low()), (41.0 * KEEPS[1], high())]
+        .map(|(paper, n)| (paper, results.rate(&n, "tx")))
 }
 
 fn judge(results: &Results) -> Vec<Check> {
-    let [low, high] = figures(results);
-    let check = |what, (paper, ours): (f64, f64)| Check::new(what, Expect::Figure(paper), ours);
+    let without = results.rate(&tpcb("bsd-lfs"), "tx");
+    let [low, high] = figures(results).map(|(_, ours)| ours / without);
+    let check = |what, paper, ours| Check::new(what, Expect::Ratio(paper), ours);
     vec![
-        check("LFS with the cleaner at 48%, transactions/s", low).because(STEADY),
-        check("LFS with the cleaner at 90%, transactions/s", high).because(FULL),
+        check("rate of LFS with the cleaner at 48% to that without", KEEPS[0], low),
+        check("rate of LFS with the cleaner at 90% to that without", KEEPS[1], high).because(FULL),
     ]
 }

@@ -3,124 +3,59 @@
 //! Contract: a policy ranks segments, this mechanism moves blocks. What it moves is written as
 //! groups of its own, which change nothing but places; parents that get new pointers are written
 //! by the next checkpoint, and with that checkpoint the emptied segments become clean. It takes
-//! no lock that an operation takes.
+//! no lock that an operation takes. Policies are those of `twin-clean`, told what they need by
+//! [`placing`](crate::placing); when the cleaner works is up to [`task`].
 
-mod policy;
 mod scan;
+mod task;
 
-use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
+use twin_clean::facts::State as Use;
 use twin_disk::Origin;
 use twin_fs::shape::Parent;
-use twin_fs::{Core, Form, Holder, Inode, Result, Volume};
-use twin_rt::Event;
+use twin_fs::{Core, Form, Holder, Inode, Result};
 
 use crate::build::{Piece, dirty_indirect};
 use crate::format::{GROUP_CLEANER, ImapEntry};
 use crate::lfs::Lfs;
-use crate::segments::State;
+use scan::Found;
 
-pub use policy::{Candidate, VictimPolicy, by_name, registry};
 pub(crate) use scan::summary_at;
+pub use task::Cleaned;
+pub(crate) use task::{CleanerState, Watch, run};
 
-/// What the cleaner's task and those who wait for it share.
-pub(crate) struct CleanerState {
-    requested: Cell<bool>,
-    stopped: Cell<bool>,
-    /// Its task is there.
-    runs: Cell<bool>,
-    rounds: Cell<u64>,
-    wake: Event,
-    ended: Event,
-    policy: RefCell<Box<dyn VictimPolicy>>,
+/// How fast the cleaner goes about a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pace {
+    /// With large requests, not waiting for writes: somebody waits, or will soon.
+    Whole,
+    /// With requests of so many bytes, one under way. `yields`: it stops when somebody asks for
+    /// clean segments.
+    Steps { bytes: u64, yields: bool },
 }
 
-impl CleanerState {
-    pub(crate) fn new(policy: Box<dyn VictimPolicy>) -> CleanerState {
-        CleanerState {
-            requested: Cell::new(false),
-            stopped: Cell::new(false),
-            runs: Cell::new(false),
-            rounds: Cell::new(0),
-            wake: Event::new(),
-            ended: Event::new(),
-            policy: RefCell::new(policy),
-        }
-    }
-
-    /// Somebody waits for clean segments.
-    pub(crate) fn request(&self) {
-        self.requested.set(true);
-        self.wake.notify();
-    }
-
-    /// Rounds that ended.
-    pub(crate) fn rounds(&self) -> u64 {
-        self.rounds.get()
-    }
-
-    /// The cleaner's task is about to begin.
-    pub(crate) fn begin(&self) {
-        self.runs.set(true);
-    }
-
-    /// Ends the cleaner's task, and waits until it writes nothing more.
-    pub(crate) async fn stop(&self) {
-        self.stopped.set(true);
-        self.wake.notify();
-        self.ended.wait_until(|| !self.runs.get()).await;
-    }
-
-    fn end(&self) {
-        self.runs.set(false);
-        self.ended.notify();
-    }
+/// Which segments come into question.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Choice {
+    /// Those with this share of garbage at least.
+    Worth(f64),
+    /// Somebody waits for room: those that gain some; and, if the last round gained nothing, the
+    /// emptiest, whatever the policy.
+    InNeed,
 }
 
-/// The cleaner's task: runs until the volume is closed.
-pub(crate) async fn run(volume: Rc<Volume<Lfs>>) {
-    let (core, lfs) = (Rc::clone(&volume.core), &volume.layout);
-    loop {
-        lfs.cleaner
-            .wake
-            .wait_until(|| lfs.cleaner.requested.get() || lfs.cleaner.stopped.get())
-            .await;
-        if lfs.cleaner.stopped.get() || core.poisoned().is_some() {
-            lfs.space.notify();
-            lfs.cleaner.end();
-            return;
-        }
-        lfs.cleaner.requested.set(false);
-        if let Err(error) = lfs.clean_round(&core).await {
-            core.poison(error);
-        }
-        lfs.cleaner.rounds.set(lfs.cleaner.rounds.get() + 1);
-        // The round itself fills segments, and that asks for cleaning. Whoever still waits asks
-        // again.
-        lfs.cleaner.requested.set(false);
-        lfs.space.notify();
-    }
-}
+/// Segments' worth of garbage that are gathered before a checkpoint lets somebody who waits go on.
+const ENOUGH_FOR_ONE: u64 = 2;
+/// What a segment that is cleaned in need has to gain at least: summaries, and what points to what
+/// moves, take something.
+const GAINS: f64 = 1.0 / 16.0;
 
 impl Lfs {
-    /// Segments below which the cleaner works on its own.
-    pub(crate) fn low_water(&self) -> u32 {
-        Lfs::reserve_segments(&self.sb) + 4
-    }
-
-    /// Asks the cleaner to work if clean segments are getting few.
-    pub(crate) fn consider_cleaning(&self) {
-        let few = self.log.borrow().segments.clean_count() < self.low_water();
-        if few && self.settings.background_cleaning {
-            self.cleaner.request();
-        }
-    }
-
     /// Cleans segments until enough are clean or nothing more is gained.
     pub(crate) async fn clean_round(&self, core: &Rc<Core>) -> Result<()> {
-        let goal = self.log.borrow().segments.clean_count().max(self.low_water()) + 2;
+        let goal = self.log.borrow().segments.clean_count().max(self.low_water()) + self.a_round();
         // Segments that are empty already, and what is dirty, cost only a checkpoint. Where there is
         // neither, a checkpoint would use up room and give none back.
         let waits = core.cache.dirty_bytes() > 0 || core.dirty_inode_count() > 0;
@@ -131,38 +66,65 @@ impl Lfs {
         // Victims since the last checkpoint. One that could not be emptied holds blocks that are
         // dirty in memory: the checkpoint moves them, cleaning it again would not.
         let mut tried = BTreeSet::new();
+        let mut gained = 0;
         // Empty segments will be clean with the checkpoint at the end.
-        while !self.cleaner.stopped.get()
+        while !self.cleaner.is_stopped()
             && self.log.borrow().segments.clean_count() + self.empty_count() < goal
         {
-            let victim = self.choose_victim(core, &tried);
-            let live = |victim| u64::from(self.log.borrow().segments.entry(victim).live_bytes);
-            match victim.filter(|&victim| !self.short_of_room(core, live(victim))) {
-                Some(victim) => {
-                    self.clean_segment(core, victim).await?;
-                    tried.insert(victim);
-                }
-                None if tried.is_empty() => break,
-                None => {
+            let victims = self.choose_victims(core, &tried, Choice::InNeed);
+            if !victims.is_empty() {
+                let garbage = self.garbage_in(&victims);
+                gained += garbage;
+                let hurries = self.is_awaited() || self.is_short(core);
+                let pace = if hurries { Pace::Whole } else { self.steps(false) };
+                self.clean_segments(core, &victims, pace).await?;
+                self.give_credit(core, garbage);
+                tried.extend(victims);
+                let presses = self.is_awaited() || self.is_nearly_out(core);
+                if gained >= ENOUGH_FOR_ONE * u64::from(self.sb.segment_size) && presses {
                     self.checkpoint(core, false).await?;
-                    tried.clear();
-                    let clean = self.log.borrow().segments.clean_count();
-                    // Moving must gain room, or it would go round in circles.
-                    if clean <= before {
-                        break;
-                    }
-                    before = clean;
+                    gained = 0;
                 }
+            } else if tried.is_empty() {
+                break;
+            } else {
+                self.checkpoint(core, false).await?;
+                self.let_go(std::mem::take(&mut tried));
+                let clean = self.log.borrow().segments.clean_count();
+                // Moving must gain room, or it would go round in circles.
+                if clean <= before {
+                    break;
+                }
+                before = clean;
             }
         }
         if !tried.is_empty() || self.empty_count() > 0 {
             self.checkpoint(core, false).await?;
         }
+        self.let_go(tried);
         Ok(())
     }
 
+    /// Bytes that are not live in these segments.
+    fn garbage_in(&self, segments: &[u32]) -> u64 {
+        let log = self.log.borrow();
+        let live = |&segment| u64::from(log.segments.entry(segment).live_bytes);
+        let all = segments.len() as u64 * u64::from(self.sb.segment_size);
+        all.saturating_sub(segments.iter().map(live).sum())
+    }
+
+    /// True if an operation waits for room.
+    fn is_awaited(&self) -> bool {
+        self.waiting.get() > 0
+    }
+
+    /// The pace that leaves the device to others.
+    fn steps(&self, yields: bool) -> Pace {
+        Pace::Steps { bytes: u64::from(self.settings.clean_step_bytes), yields }
+    }
+
     /// Segments that the next checkpoint makes clean.
-    fn empty_count(&self) -> u32 {
+    pub(crate) fn empty_count(&self) -> u32 {
         self.log.borrow().segments.empty().len() as u32
     }
 
@@ -172,44 +134,96 @@ impl Lfs {
         self.log_room() < self.log_debt(core) + 2 * live + segment
     }
 
-    /// The best victim that was not tried yet.
-    fn choose_victim(&self, core: &Core, tried: &BTreeSet<u32>) -> Option<u32> {
-        let now = core.rt.now();
-        let log = self.log.borrow();
-        let policy = self.cleaner.policy.borrow();
-        let size = self.sb.segment_size;
-        let mut best: Option<(f64, u32)> = None;
-        for segment in 0..log.segments.count() {
-            let entry = log.segments.entry(segment);
-            let is_used = log.segments.state(segment) == State::Used && entry.live_bytes > 0;
-            if !is_used || tried.contains(&segment) {
-                continue;
-            }
-            let age_ns = now - entry.written;
-            let candidate = Candidate { live_bytes: entry.live_bytes, size, age_ns };
-            let priority = policy.priority(&candidate);
-            if best.is_none_or(|(most, _)| priority > most) {
-                best = Some((priority, segment));
-            }
+    /// The best victims of those that were not tried yet, as many as the policy cleans together.
+    /// They count as being cleaned from now on. None if moving what is live in them could leave too
+    /// little room.
+    fn choose_victims(&self, core: &Core, tried: &BTreeSet<u32>, choice: Choice) -> Vec<u32> {
+        let victims = self.best_victims(tried, choice);
+        let live = |&victim| u64::from(self.log.borrow().segments.entry(victim).live_bytes);
+        if self.short_of_room(core, victims.iter().map(live).sum()) {
+            self.let_go(victims);
+            return Vec::new();
         }
-        best.map(|(_, segment)| segment)
+        victims
     }
 
-    /// Moves everything that is live out of a segment.
-    async fn clean_segment(&self, core: &Rc<Core>, segment: u32) -> Result<()> {
-        let live = self.log.borrow().segments.entry(segment).live_bytes;
-        let found = self.scan_segment(core, segment).await?;
-        let pieces = self.still_there(core, found);
-        {
+    fn best_victims(&self, tried: &BTreeSet<u32>, choice: Choice) -> Vec<u32> {
+        let (mut log, mut placing) = (self.log.borrow_mut(), self.placing.borrow_mut());
+        let mut victims = Vec::new();
+        tried.iter().for_each(|&segment| log.segments.set_cleaning(segment, true));
+        while victims.len() < placing.batch() {
+            // A segment is never quite full: summaries, and an end that nothing fits.
+            let empty = 2.0 * f64::from(self.sb.shape.block_size) / f64::from(self.sb.segment_size);
+            let victim = match choice {
+                Choice::Worth(share) => placing.choose(&log.segments, share + empty),
+                Choice::InNeed if self.cleaner.was_barren() => placing.emptiest(&log.segments),
+                Choice::InNeed => placing.choose(&log.segments, GAINS + empty),
+            };
+            let Some(victim) = victim else { break };
+            log.segments.set_cleaning(victim, true);
+            // What is empty needs a checkpoint, no cleaning.
+            if log.segments.entry(victim).live_bytes > 0 {
+                victims.push(victim);
+            }
+        }
+        victims
+    }
+
+    /// Moves everything that is live out of segments. False if somebody who waits for room made it
+    /// stop before the end.
+    async fn clean_segments(&self, core: &Rc<Core>, victims: &[u32], pace: Pace) -> Result<bool> {
+        let mut found = Vec::new();
+        for &segment in victims {
+            let live = self.log.borrow().segments.entry(segment).live_bytes;
+            {
+                let log = self.log.borrow();
+                self.placing.borrow_mut().collected(&log.segments, segment);
+            }
+            found.extend(self.scan_segment(core, segment, pace).await?);
             let stats = &mut self.log.borrow_mut().stats;
             stats.cleaned_segments += 1;
             stats.cleaned_live_bytes += u64::from(live);
             stats.cleaner_read_bytes += u64::from(self.sb.segment_size);
         }
-        let mut pieces = pieces;
+        if victims.len() > 1 {
+            let (log, placing) = (self.log.borrow(), self.placing.borrow());
+            found.sort_by_key(|found| placing.age_key(&log.segments, found.at(&self.sb)));
+        }
+        // A holder is written behind what it points to, for it takes places and checksums along.
+        found.sort_by_key(|found| found.level(&self.sb));
+        let mut rest = found.into_iter().peekable();
+        while rest.peek().is_some() {
+            let (mut step, mut bytes) = (Vec::new(), 0);
+            while let Some(found) = rest.next_if(|_| match pace {
+                Pace::Whole => true,
+                Pace::Steps { bytes: most, .. } => bytes < most,
+            }) {
+                bytes += u64::from(found.len(&self.sb));
+                step.push(found);
+            }
+            self.move_pieces(core, step)?;
+            if let Pace::Steps { yields, .. } = pace {
+                self.wait_written(core, self.progress.last.get()).await?;
+                // What was found may be there no longer: a victim that emptied is filled anew.
+                if (yields && self.cleaner.is_wanted()) || !self.are_being_cleaned(victims) {
+                    return Ok(false);
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    fn are_being_cleaned(&self, victims: &[u32]) -> bool {
+        let log = self.log.borrow();
+        let state = |&victim: &u32| log.segments.facts()[victim as usize].state;
+        victims.iter().all(|victim| state(victim) == Use::Cleaning)
+    }
+
+    /// Writes what is still live of what was found to new places.
+    fn move_pieces(&self, core: &Rc<Core>, found: Vec<Found>) -> Result<()> {
+        let mut pieces = self.still_there(core, found);
         let moved = self.settle_holders(core, &mut pieces);
-        let stream = self.cleaner_stream();
-        let group = self.build(core, pieces, stream, GROUP_CLEANER, Origin::Cleaner)?;
+        let group = self.build(core, pieces, GROUP_CLEANER, Origin::Cleaner)?;
         let dirty = core.cache.dirty_bytes();
         for (inode, lbn, holder) in moved {
             match (holder, self.sb.shape.parent(lbn)) {
@@ -235,25 +249,20 @@ impl Lfs {
         Ok(())
     }
 
-    /// The stream that the cleaner writes to: its own where the format has more than one.
-    fn cleaner_stream(&self) -> usize {
-        self.log.borrow().heads.len() - 1
-    }
-
     /// Of what was found live, what still is: looked at in the same step as the write is built.
-    fn still_there(&self, core: &Core, found: Vec<scan::Found>) -> Vec<Piece> {
+    fn still_there(&self, core: &Core, found: Vec<Found>) -> Vec<Piece> {
         let mut blocks = Vec::new();
         let (mut inodes, mut raws) = (Vec::new(), Vec::new());
         for item in found {
             match item {
-                scan::Found::Block { inode, frame, addr, len } => {
+                Found::Block { inode, frame, addr, len, .. } => {
                     let ptr = core.resident_ptr(&inode, frame.lbn());
                     let there = ptr.is_some_and(|p| p.addr == addr && p.len == len);
                     if there && frame.is_attached() && frame.is_valid() && !frame.is_dirty() {
                         blocks.push((inode, frame, len));
                     }
                 }
-                scan::Found::Inode { raw, at, .. } => {
+                Found::Inode { raw, at, .. } => {
                     let entry = self.entry_in(&raw.anchor, raw.ino);
                     if !matches!(entry, ImapEntry::Used { at: now, .. } if now == at) {
                         continue;
@@ -268,11 +277,6 @@ impl Lfs {
                 }
             }
         }
-        // A holder is written behind what it points to, for it takes places and checksums along.
-        blocks.sort_by_key(|(_, frame, _)| match frame.lbn() {
-            lbn if lbn < 0 => self.sb.shape.indirect(lbn).0,
-            _ => 0,
-        });
         let block = |(inode, frame, len)| Piece::Block { inode, frame, len, holder: None };
         let mut pieces: Vec<Piece> = blocks.into_iter().map(block).collect();
         let per_block = (self.sb.shape.block_size / self.sb.shape.inode_size) as usize;

@@ -7,8 +7,9 @@ use twin_disk::{Block, Class, Io, Origin, gather};
 use twin_fs::dinode::Dinode;
 use twin_fs::{Core, FsError, Holder, Ino, Inode, Result};
 
+use super::Pace;
 use crate::build::RawInode;
-use crate::format::{ImapEntry, Placed, Summary, What};
+use crate::format::{ImapEntry, Placed, Summary, Superblock, What};
 use crate::lfs::{IFILE_INO, Lfs};
 
 /// Something live.
@@ -18,26 +19,67 @@ pub(super) enum Found {
         frame: Rc<Frame>,
         addr: u64,
         len: u32,
+        /// The indirect blocks above it: they must not leave memory before it has moved.
+        _parents: Vec<Rc<Frame>>,
     },
     /// `_loaded`: its raw form is out of date; this one counts, and is kept in memory.
-    Inode {
-        raw: RawInode,
-        at: u64,
-        _loaded: Option<Rc<Inode>>,
-    },
+    Inode { raw: RawInode, at: u64, _loaded: Option<Rc<Inode>> },
+}
+
+impl Found {
+    /// Its first byte on the device.
+    pub(super) fn at(&self, sb: &Superblock) -> u64 {
+        match self {
+            Found::Block { addr, .. } => addr * u64::from(sb.shape.frag_size),
+            Found::Inode { at, .. } => at * u64::from(sb.shape.inode_size),
+        }
+    }
+
+    /// Bytes of it.
+    pub(super) fn len(&self, sb: &Superblock) -> u32 {
+        match self {
+            Found::Block { len, .. } => *len,
+            Found::Inode { .. } => sb.shape.inode_size,
+        }
+    }
+
+    /// How far it is above data: what has pointers is above what they lead to.
+    pub(super) fn level(&self, sb: &Superblock) -> u32 {
+        match self {
+            Found::Block { frame, .. } if frame.lbn() < 0 => {
+                sb.shape.indirect(frame.lbn()).0 as u32
+            }
+            Found::Block { .. } => 0,
+            Found::Inode { .. } => u32::MAX,
+        }
+    }
 }
 
 impl Lfs {
     /// Reads a segment and finds what is live in it. Blocks of the ifile are marked dirty, since
     /// the next checkpoint moves them anyway; blocks that are dirty are left to it too.
-    pub(super) async fn scan_segment(&self, core: &Rc<Core>, segment: u32) -> Result<Vec<Found>> {
+    pub(super) async fn scan_segment(
+        &self,
+        core: &Rc<Core>,
+        segment: u32,
+        pace: Pace,
+    ) -> Result<Vec<Found>> {
         let start = self.sb.segment_start(segment);
-        let len = u64::from(self.sb.segment_size);
-        let io = Io::read(start, len, Class::Mixed, Origin::Cleaner);
-        let blocks = {
-            let _pass = core.reads.enter();
-            core.device.submit(io).await?
+        let size = u64::from(self.sb.segment_size);
+        let step = match pace {
+            Pace::Whole => size,
+            Pace::Steps { bytes, .. } => {
+                bytes.next_multiple_of(u64::from(core.info.sector)).max(4096)
+            }
         };
+        // Until all of it has been looked at, nothing else may be written there.
+        let _pass = core.reads.enter();
+        let mut blocks = Vec::new();
+        for at in (0..size).step_by(step as usize) {
+            let len = step.min(size - at);
+            let io = Io::read(start + at, len, Class::Mixed, Origin::Cleaner);
+            blocks.extend(core.device.submit(io).await?);
+        }
         let mut found = Vec::new();
         let mut last_serial = None;
         for (offset, summary) in partial_segments(&self.sb, &blocks) {
@@ -79,7 +121,9 @@ impl Lfs {
                 let addr = at / u64::from(self.sb.shape.frag_size);
                 let frame = self.live_frame(core, &inode, block.lbn, addr, content).await?;
                 if let Some(frame) = frame {
-                    found.push(Found::Block { inode, frame, addr, len: placed.len });
+                    let (len, mut parents) = (placed.len, Vec::new());
+                    core.hold_parents(&inode, block.lbn, &mut parents).await?;
+                    found.push(Found::Block { inode, frame, addr, len, _parents: parents });
                 }
                 Ok(())
             }

@@ -52,15 +52,10 @@ pub fn damage(scenario: &Scenario, images: u64) -> Result<Damaged, Failure> {
 fn run(scenario: &Scenario, images: u64) -> Result<Damaged, String> {
     let mut rng = Rng::stream(scenario.seed, "damage");
     let (good, history) = leave(scenario, &mut rng)?;
-    let used: Vec<u64> = (0..good.size() / SECTOR)
-        .filter(|&sector| !matches!(good.read(sector * SECTOR, SECTOR)[..], [Block::Zero(_)]))
-        .collect();
+    let used = used_sectors(&good);
     let mut damaged = Damaged::default();
     for image in 0..images {
-        let mut bad = good.clone();
-        for _ in 0..rng.range(1, 4) {
-            mutate(&mut bad, &used, &mut rng);
-        }
+        let bad = damaged_copy(&good, &used, &mut rng);
         damaged.images += 1;
         use_it(scenario, bad, &history, image, &mut damaged)
             .map_err(|what| format!("image {image}: {what}"))?;
@@ -84,8 +79,24 @@ fn leave(scenario: &Scenario, rng: &mut Rng) -> Result<(Platter, History), Strin
     Ok((platter, history))
 }
 
+/// The sectors that hold anything.
+pub(super) fn used_sectors(platter: &Platter) -> Vec<u64> {
+    let is_used =
+        |sector: &u64| !matches!(platter.read(sector * SECTOR, SECTOR)[..], [Block::Zero(_)]);
+    (0..platter.size() / SECTOR).filter(is_used).collect()
+}
+
+/// A platter with one to three sectors changed.
+pub(super) fn damaged_copy(good: &Platter, used: &[u64], rng: &mut Rng) -> Platter {
+    let mut bad = good.clone();
+    for _ in 0..rng.range(1, 4) {
+        mutate(&mut bad, used, rng);
+    }
+    bad
+}
+
 /// Changes one sector, mostly one that is used: a bit, a byte, all of it, or another's in its place.
-pub(super) fn mutate(bad: &mut Platter, used: &[u64], rng: &mut Rng) {
+fn mutate(bad: &mut Platter, used: &[u64], rng: &mut Rng) {
     let place = |rng: &mut Rng| match rng.chance(0.9) {
         true => *rng.pick(used),
         false => rng.below(used.len() as u64),

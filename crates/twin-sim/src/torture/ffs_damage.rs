@@ -7,12 +7,11 @@
 use twin_ffs::{Ffs, check};
 use twin_rt::{Rng, SECS, Time};
 
-use super::damage::{SECTOR, mutate};
+use super::damage::{damaged_copy, used_sectors};
 use super::drive::drive;
 use super::{AnyWorld, Damaged, Failure, Scenario, Timing, prepare_any};
 use crate::Platter;
 use crate::faults::{FaultPlan, WriteLog};
-use twin_disk::Block;
 use twin_fs::generate::Generator;
 
 /// Runs the scenario on a clustered volume, damages what it left so many times, and uses and
@@ -28,15 +27,10 @@ pub fn ffs_damage(scenario: &Scenario, images: u64) -> Result<Damaged, Failure> 
 fn run(scenario: &Scenario, images: u64) -> Result<Damaged, String> {
     let mut rng = Rng::stream(scenario.seed, "damage");
     let good = leave(scenario, &mut rng)?;
-    let used: Vec<u64> = (0..good.size() / SECTOR)
-        .filter(|&sector| !matches!(good.read(sector * SECTOR, SECTOR)[..], [Block::Zero(_)]))
-        .collect();
+    let used = used_sectors(&good);
     let mut damaged = Damaged::default();
     for image in 0..images {
-        let mut bad = good.clone();
-        for _ in 0..rng.range(1, 4) {
-            mutate(&mut bad, &used, &mut rng);
-        }
+        let bad = damaged_copy(&good, &used, &mut rng);
         damaged.images += 1;
         use_it(scenario, bad.clone(), image, &mut damaged)
             .and_then(|()| repair_it(scenario, bad, image, &mut damaged))

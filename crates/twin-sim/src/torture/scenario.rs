@@ -68,6 +68,10 @@ pub struct Scenario {
     pub trace: bool,
 }
 
+/// Placement policies that work on the smallest volume, and what a volume has by itself.
+const PLACEMENTS: [&str; 5] = ["", "twin", "dac", "none", "age-sort"];
+const WHEN: [&str; 4] = ["on-demand", "idle", "threshold", "adaptive"];
+
 impl Scenario {
     /// A plain small run.
     pub fn new(seed: u64) -> Scenario {
@@ -236,7 +240,7 @@ impl Scenario {
         MkfsOptions { segment_size: Some(self.segment), streams: self.streams, ..options }
     }
 
-    /// The layout's settings.
+    /// The layout's settings. Where blocks go and when they are cleaned follows from the seed.
     pub fn lfs(&self) -> LfsSettings {
         LfsSettings {
             writers_wait: false,
@@ -245,7 +249,10 @@ impl Scenario {
             checkpoint_segments: self.checkpoint,
             checkpoint_age_ns: 2_000 * MILLIS,
             victim: self.victim.clone(),
+            placement: PLACEMENTS[self.seed as usize % PLACEMENTS.len()].into(),
+            when: WHEN[self.seed as usize / PLACEMENTS.len() % WHEN.len()].into(),
             background_cleaning: true,
+            clean_step_bytes: 16 << 10,
             in_flight_bytes: 4 * u64::from(self.segment),
             sabotage: self.sabotage,
         }

@@ -2,6 +2,7 @@
 
 mod bench;
 mod check;
+mod clean;
 mod compare;
 mod dump;
 mod ffs;
@@ -33,6 +34,7 @@ pub(crate) fn run(command: Command) -> Outcome {
         Command::Mount(args) => mount::run(args),
         Command::Umount(args) => umount::run(&args),
         Command::Check(args) => check::run(&args),
+        Command::Clean(args) => clean::run(&args),
         Command::Dump(args) => dump::run(&args),
         Command::Stat(args) => stat::run(&args),
         Command::Record(args) => record::run(args),

@@ -9,7 +9,7 @@ use twin_disk::{BlockDevice, DeviceInfo, DeviceLog, Recorded};
 use twin_fs::{Cpu, Layout, Settings, Volume};
 use twin_host::fuse::{Mount as FuseMount, MountOptions, Ready, SessionOptions, in_background};
 use twin_host::{FileDevice, FlightLog, FlightRecorder, Host, HostOptions, ImageOptions, Signals};
-use twin_lab::{CLOSE, FlightSettings};
+use twin_lab::{CLOSE, FlightSettings, Status};
 use twin_lfs::{Lfs, LfsSettings, Recovered};
 
 use super::serving::{Place, finish, recorded, serve_until_unmounted};
@@ -20,7 +20,7 @@ use crate::size::Size;
 pub(crate) fn run(mut args: Mount) -> Outcome {
     args.image = absolute(&args.image)?;
     args.dir = absolute(&args.dir)?;
-    for path in [&mut args.record, &mut args.flight].into_iter().flatten() {
+    for path in [&mut args.record, &mut args.flight, &mut args.status].into_iter().flatten() {
         *path = absolute(path)?;
     }
     if args.foreground {
@@ -53,7 +53,32 @@ fn serve_volume(args: &Mount, ready: Ready) -> Result<(), String> {
     if args.foreground && recovered.groups > 0 {
         eprintln!("recovered {} log writes ({})", recovered.groups, Size(recovered.log_bytes));
     }
-    serve_opened(args, ready, place, volume, flight)
+    let Some(to) = &args.status else {
+        return serve_opened(args, ready, place, volume, flight);
+    };
+    write_status(&volume, to)?;
+    let watched = Rc::clone(&volume);
+    let (rt, path) = (place.host.rt().clone(), to.clone());
+    place.host.rt().spawn("status", async move {
+        // A file that cannot be written now may be later.
+        loop {
+            rt.sleep(STATUS_NS).await;
+            let _ = write_status(&watched, &path);
+        }
+    });
+    let served = serve_opened(args, ready, place, Rc::clone(&volume), flight);
+    served.and(write_status(&volume, to))
+}
+
+/// How often the status is written.
+const STATUS_NS: u64 = 500 * twin_rt::MILLIS;
+
+/// Puts what the log does into a file, at once for who reads it.
+fn write_status(volume: &Volume<Lfs>, to: &Path) -> Result<(), String> {
+    let text = serde_json::to_string(&Status::of(volume)).map_err(|e| e.to_string())?;
+    let new = to.with_extension("new");
+    let written = std::fs::write(&new, text).and_then(|()| std::fs::rename(&new, to));
+    written.map_err(|e| format!("{}: {e}", to.display()))
 }
 
 /// Serves an open volume of any layout until it is unmounted, then closes it.
@@ -196,6 +221,8 @@ pub(super) fn flight_recorder(
 }
 
 fn open(args: &Mount) -> Result<(Place, Opened), String> {
+    let mut lfs = LfsSettings::default();
+    lfs.set_cleaner_list(&args.cleaner).map_err(|why| format!("--cleaner: {why}"))?;
     let options = OpenOptions {
         image: ImageOptions {
             read_only: args.read_only,
@@ -208,7 +235,7 @@ fn open(args: &Mount) -> Result<(Place, Opened), String> {
             read_only: args.read_only,
             ..super::serving::mounted_settings()
         },
-        lfs: LfsSettings { victim: args.victim.clone(), ..LfsSettings::default() },
+        lfs,
         flight: args.flight.clone(),
     };
     let opened = open_volume(&args.image, options)?;

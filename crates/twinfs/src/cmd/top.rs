@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use twin_clean::volume::{Shape, Volume, workload};
 use twin_clean::{placement, victim};
+use twin_lab::Status;
 use twin_lab::segment_map::{Look, frame};
 
 use super::compare::real_clock;
@@ -18,6 +19,9 @@ enum Screen {
 }
 
 pub(crate) fn run(args: &Top) -> Outcome {
+    if let Some(status) = &args.mount {
+        return watch(args, status);
+    }
     let unknown = |what: &str, name: &str| format!("no {what} policy is called {name}");
     let placement =
         placement::by_name(&args.placement).ok_or_else(|| unknown("placement", &args.placement))?;
@@ -28,12 +32,7 @@ pub(crate) fn run(args: &Top) -> Outcome {
     let setting = shape.setting(args.seed);
     let mut volume = Volume::new(&shape, placement.make(&setting), victim.make(&setting));
     let mut writes = workload.start(args.blocks, args.seed);
-    let screen = match std::io::stdout().is_terminal() && !args.plain {
-        true => Screen::Terminal,
-        false => Screen::Lines,
-    };
-    let columns = terminal_size::terminal_size().map_or(80, |(width, _)| usize::from(width.0));
-    let look = Look { columns, colours: matches!(screen, Screen::Terminal) };
+    let (screen, look) = screen(args);
     let clock = real_clock();
     let (mut before, end) = (volume.totals(), (f64::from(args.blocks) * args.volumes) as u64);
     while volume.totals().user_writes < end {
@@ -45,13 +44,55 @@ pub(crate) fn run(args: &Top) -> Outcome {
         }
         let picture = frame(&volume, &before, look);
         before = volume.totals();
-        match screen {
-            // Home, the picture, and what was below the last one goes.
-            Screen::Terminal => say(format_args!("\x1b[H{picture}\x1b[J"))?,
-            Screen::Lines => say(&picture)?,
-        }
+        screen.show(&picture)?;
         if let Some(rate) = args.rate {
             wait_until(&clock, before.user_writes as f64 / rate);
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+impl Screen {
+    fn show(&self, picture: &str) -> Result<(), String> {
+        match self {
+            // Home, the picture, and what was below the last one goes.
+            Screen::Terminal => say(format_args!("\x1b[H{picture}\x1b[J")),
+            Screen::Lines => say(picture),
+        }
+    }
+}
+
+fn screen(args: &Top) -> (Screen, Look) {
+    let screen = match std::io::stdout().is_terminal() && !args.plain {
+        true => Screen::Terminal,
+        false => Screen::Lines,
+    };
+    let columns = terminal_size::terminal_size().map_or(80, |(width, _)| usize::from(width.0));
+    let look = Look { columns, colours: matches!(screen, Screen::Terminal) };
+    (screen, look)
+}
+
+/// How often a mount is looked at, in seconds, and how long its file may stand still.
+const LOOK_S: f64 = 0.5;
+const GONE_S: f64 = 5.0;
+
+/// Shows a mount for as long as its status changes.
+fn watch(args: &Top, path: &std::path::Path) -> Outcome {
+    let (screen, look) = screen(args);
+    let clock = real_clock();
+    let read = || -> Result<Status, String> {
+        let in_file = |e: &dyn std::fmt::Display| format!("{}: {e}", path.display());
+        let text = std::fs::read_to_string(path).map_err(|e| in_file(&e))?;
+        serde_json::from_str(&text).map_err(|e| in_file(&e))
+    };
+    let (mut before, mut shown, mut changed_s) = (read()?, 0, 0.0);
+    screen.show(&before.frame(&before, look))?;
+    while args.count.is_none_or(|count| shown + 1 < count) && clock() - changed_s < GONE_S {
+        wait_until(&clock, clock() + LOOK_S);
+        let status = read()?;
+        if status.at_ns != before.at_ns {
+            screen.show(&status.frame(&before, look))?;
+            (before, changed_s, shown) = (status, clock(), shown + 1);
         }
     }
     Ok(ExitCode::SUCCESS)

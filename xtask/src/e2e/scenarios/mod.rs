@@ -2,6 +2,7 @@
 
 mod bigdir;
 mod build;
+mod cleaning;
 mod flight;
 mod fsx;
 mod git;
@@ -29,4 +30,5 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     kill9::SCENARIO,
     build::SCENARIO,
     loopdev::SCENARIO,
+    cleaning::SCENARIO,
 ];

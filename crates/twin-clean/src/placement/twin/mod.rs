@@ -110,6 +110,12 @@ impl Placement for Twin {
         self.streams.route(self.class_of[new.cell()], view)
     }
 
+    fn adopt(&mut self, written_at: u64, word: &mut u64, view: &View<'_>) {
+        let new = self.clock.first_write(written_at, false);
+        self.cells.enter(new.cell(), view.now);
+        *word = new.to_bits();
+    }
+
     fn trimmed(&mut self, _: u32, _: u32, word: &mut u64, view: &View<'_>) {
         self.cells.leave(Word::from_bits(*word).cell(), view.now, true);
     }

@@ -1,0 +1,233 @@
+//! The policies of `twin-clean` in a volume: whatever they are, the volume is what was written;
+//! and the cleaner's task works when it should, and only then.
+
+mod common;
+
+use common::World;
+use twin_clean::{placement, victim, when};
+use twin_disk::{BlockDevice, Bytes, DeviceInfo, Io, IoKind, MemDisk, Pending};
+use twin_fs::{Cpu, Data, FileSystem, Ino, Op, Request, Settings};
+use twin_lfs::{Lfs, LfsSettings, MkfsOptions, check};
+use twin_rt::{ClockOnly, Rng, Rt, SECS};
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+const BLOCK: usize = 4096;
+
+/// A file that is overwritten at random, hot and cold, and what is in it.
+struct Story {
+    w: World,
+    ino: Ino,
+    seeds: Vec<u64>,
+    rng: Rng,
+}
+
+/// So little memory that what is overwritten has been written before.
+fn small_cache() -> Settings {
+    Settings { cache_bytes: 1 << 20, ..Settings::default() }
+}
+
+fn content(seed: u64) -> Vec<u8> {
+    let mut rng = Rng::new(seed);
+    (0..BLOCK / 8).flat_map(|_| rng.next_u64().to_le_bytes()).collect()
+}
+
+impl Story {
+    fn begin(size: u64, fill: f64, lfs: LfsSettings) -> Story {
+        let options = MkfsOptions { segment_size: Some(64 << 10), ..MkfsOptions::modern([1; 16]) };
+        let mut w = World::with(&options, size, small_cache(), lfs);
+        let ino = w.create("f");
+        let limit = w.volume.layout.space().1;
+        let blocks = (limit as f64 * fill) as usize / BLOCK;
+        let mut story = Story { w, ino, seeds: vec![0; blocks], rng: Rng::new(9) };
+        for block in 0..blocks {
+            story.put(block);
+        }
+        story
+    }
+
+    fn put(&mut self, block: usize) {
+        let seed = self.rng.next_u64();
+        self.w.write(self.ino, (block * BLOCK) as u64, &content(seed));
+        self.seeds[block] = seed;
+    }
+
+    /// Nine in ten writes go to a tenth of the blocks.
+    fn overwrite(&mut self, times: usize) {
+        let blocks = self.seeds.len() as u64;
+        for _ in 0..times {
+            let hot = self.rng.below(10) > 0;
+            let block = self.rng.below(if hot { blocks / 10 } else { blocks });
+            self.put(block as usize);
+        }
+    }
+
+    fn compare(&mut self) {
+        for (block, seed) in self.seeds.clone().into_iter().enumerate() {
+            let read = self.w.read(self.ino, (block * BLOCK) as u64, BLOCK as u32);
+            assert!(read == content(seed), "block {block}");
+        }
+    }
+
+    fn check(&mut self) {
+        let (rt, disk) = (self.w.rt.clone(), self.w.disk.clone());
+        let options = check::CheckOptions { data: true };
+        let report = rt.block_on(check::check(&rt, disk, &options, &mut |_| {}));
+        let report = report.unwrap().unwrap();
+        assert!(report.is_clean(), "{report}");
+    }
+}
+
+fn policies(victim: &str, placement: &str, when: &str) -> LfsSettings {
+    LfsSettings {
+        victim: victim.into(),
+        placement: placement.into(),
+        when: when.into(),
+        ..LfsSettings::default()
+    }
+}
+
+#[test]
+fn a_volume_is_what_was_written_whatever_its_policies() {
+    let mountable: Vec<_> = placement::registry().iter().filter(|e| e.is_mountable()).collect();
+    assert!(mountable.len() > 10);
+    let victims = victim::registry();
+    for (nth, entry) in mountable.iter().enumerate() {
+        let victim = victims[nth % victims.len()].name;
+        let next = mountable[(nth + 1) % mountable.len()].name;
+        println!("{} with {victim}, then {next}", entry.name);
+        let mut story = Story::begin(12 << 20, 0.8, policies(victim, entry.name, "on-demand"));
+        story.overwrite(3000);
+        story.w.op(Op::Sync);
+        let stats = story.w.volume.layout.stats();
+        assert!(stats.cleaned_segments > 20, "{} {victim}: {stats:?}", entry.name);
+        // The log goes on with other policies, and other streams, after a crash.
+        story.w.lfs = policies("greedy", next, "on-demand");
+        story.w = story.w.crash();
+        story.compare();
+        story.overwrite(500);
+        story.w.op(Op::Sync);
+        story.check();
+        story.w.lfs = LfsSettings::default();
+        story.w = story.w.reopen();
+        story.compare();
+        story.overwrite(500);
+        story.w.op(Op::Sync);
+        story.check();
+    }
+}
+
+#[test]
+fn separation_saves_moves() {
+    let moved = |placement: &str, victim: &str| {
+        let mut story = Story::begin(32 << 20, 0.8, policies(victim, placement, "on-demand"));
+        story.overwrite(20_000);
+        let before = story.w.volume.layout.stats();
+        story.overwrite(20_000);
+        story.w.volume.layout.stats().since(&before).write_cost()
+    };
+    let none = moved("none", "greedy");
+    for (placement, victim) in [("sep-gc", "cost-benefit"), ("twin", "twin")] {
+        let cost = moved(placement, victim);
+        println!("{placement} with {victim}: {cost}");
+        assert!(cost < none, "{placement} with {victim}: {cost}, none with greedy: {none}");
+    }
+}
+
+/// A disk that counts what is written.
+struct Counting {
+    disk: Rc<MemDisk>,
+    writes: Cell<u64>,
+}
+
+impl BlockDevice for Counting {
+    fn info(&self) -> DeviceInfo {
+        self.disk.info()
+    }
+    fn submit(&self, io: Io) -> Pending {
+        self.writes.set(self.writes.get() + u64::from(io.kind != IoKind::Read));
+        self.disk.submit(io)
+    }
+    fn in_flight(&self) -> usize {
+        self.disk.in_flight()
+    }
+}
+
+/// A volume with garbage in it, left alone; clean segments and device writes after some hours.
+fn left_alone(when: &str) -> Vec<(u32, u64)> {
+    let rt = Rt::new(ClockOnly::default(), 1);
+    let disk = Rc::new(MemDisk::new(16 << 20));
+    let options = MkfsOptions { segment_size: Some(64 << 10), ..MkfsOptions::modern([1; 16]) };
+    rt.block_on(Lfs::mkfs(&rt, Rc::clone(&disk) as _, &options)).unwrap().unwrap();
+    let counting = Rc::new(Counting { disk, writes: Cell::new(0) });
+    let lfs = policies("greedy", "", when);
+    let opening = Lfs::open(&rt, Rc::clone(&counting) as _, Cpu::none(), small_cache(), lfs);
+    let volume = rt.block_on(opening).unwrap().unwrap().0;
+    let mut rng = Rng::new(3);
+    let name = b"f"[..].into();
+    let mut id = 1;
+    let mut op = |op| {
+        id += 1;
+        rt.block_on(volume.execute(Request::root(id, op))).unwrap().unwrap()
+    };
+    let twin_fs::Reply::Entry(entry) =
+        op(Op::Create { dir: twin_fs::ROOT_INO, name, mode: 0o644, exclusive: true })
+    else {
+        unreachable!()
+    };
+    let ino = entry.attr.ino;
+    let mut write = |block: u64, seed| {
+        let data = Data::Bytes(Bytes::copy_of(&content(seed)));
+        op(Op::Write { ino, off: block * BLOCK as u64, data });
+    };
+    (0..2400).for_each(|block| write(block, block));
+    for _ in 0..1200 {
+        write(rng.below(2400), rng.next_u64());
+    }
+    op(Op::Sync);
+    let mut out = Vec::new();
+    for seconds in [0, 60, 3600, 7200] {
+        let rt2 = rt.clone();
+        rt.block_on(async move { rt2.sleep(seconds * SECS).await }).unwrap();
+        let clean = volume.layout.with_segments(|segments| segments.clean_count());
+        out.push((clean, counting.writes.get()));
+    }
+    out
+}
+
+#[test]
+fn an_idle_volume_is_cleaned_once_and_then_left_alone() {
+    for entry in when::registry() {
+        let seen = left_alone(entry.name);
+        let [(before, _), _, (clean, writes), (later, writes_later)] = seen[..] else {
+            unreachable!()
+        };
+        assert_eq!((clean, writes), (later, writes_later), "{}: {seen:?}", entry.name);
+        if matches!(entry.name, "idle" | "adaptive") {
+            assert!(clean > before + 10, "{}: {seen:?}", entry.name);
+        }
+    }
+}
+
+#[test]
+fn cleaning_on_request_goes_on_where_it_stopped() {
+    let mut story = Story::begin(16 << 20, 0.5, LfsSettings::default());
+    story.overwrite(1000);
+    story.w.op(Op::Sync);
+    let clean = |story: &mut Story, budget| {
+        let volume = Rc::clone(&story.w.volume);
+        let work = async move { volume.layout.clean(&volume.core, budget, 0.1).await };
+        story.w.rt.block_on(work).unwrap().unwrap()
+    };
+    let first = clean(&mut story, 3);
+    assert_eq!(first.segments, 3);
+    let second = clean(&mut story, u64::MAX);
+    assert!(second.segments > 3 && second.clean_after > first.clean_after, "{second:?}");
+    let third = clean(&mut story, u64::MAX);
+    assert!(third.segments < second.segments / 4, "{second:?}, then {third:?}");
+    story.compare();
+    story.w = story.w.crash();
+    story.compare();
+    story.check();
+}

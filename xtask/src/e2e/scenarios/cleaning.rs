@@ -1,0 +1,148 @@
+//! The cleaner under a real mount: what it costs, held against the simulation of the same recorded
+//! operations; and what a client notices of it on a volume that is nearly full.
+
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+
+use super::super::bench::Bench;
+use super::super::rng::Rng;
+use super::super::volume::Volume;
+use super::super::{Outcome, Scenario, tools};
+use crate::clock::Stopwatch;
+
+pub(super) const SCENARIO: Scenario = Scenario {
+    name: "cleaning",
+    about: "random overwriting at 85% full (256M), held against its simulation; full: at 30% and \
+            90% of 2G as well",
+    limit_s: (180, 900),
+    run,
+};
+
+const BLOCK: usize = 4096;
+const POLICIES: &str = "victim=twin,placement=twin,when=idle";
+/// A model about as fast as the devices that tests run on.
+const LIKE_HERE: &str = "ssd-sata";
+/// What the simulation's write cost may differ by, in parts of the mount's.
+const COST_WITHIN: f64 = 0.03;
+/// What is shown at 90%: the longest wait for the cleaner, and the throughput against 30%.
+const WAIT_MAX_MS: f64 = 50.0;
+const KEEPS: f64 = 0.6;
+
+fn run(bench: &Bench) -> Outcome {
+    tools::need_fuse()?;
+    let (mounted, simulated) = cost(bench)?;
+    let differs = (simulated / mounted - 1.0).abs();
+    let mut said = format!(
+        "write cost {mounted:.3} mounted, {simulated:.3} simulated ({:.1}%)",
+        differs * 100.0
+    );
+    if differs > COST_WITHIN {
+        Err(format!("{said}: more than {:.0}% apart", COST_WITHIN * 100.0))?;
+    }
+    if bench.full {
+        let (low, _) = throughput(bench, 0.3)?;
+        let (high, wait_ms) = throughput(bench, 0.9)?;
+        said += &format!(
+            "; at 30% {low:.0} writes/s, at 90% {high:.0} ({:.0}%), longest wait for the cleaner \
+             {wait_ms:.1} ms",
+            high * 100.0 / low
+        );
+        if wait_ms > WAIT_MAX_MS || high < KEEPS * low {
+            Err(said.clone())?;
+        }
+    }
+    Ok(said)
+}
+
+/// A file that takes this share of what `df` says there is, and how many blocks it has.
+fn filled(volume: &Volume<'_>, share: f64, with: &[u8]) -> Result<(File, u64), String> {
+    let told = |error: std::io::Error| error.to_string();
+    let space = rustix::fs::statvfs(volume.dir()).map_err(|error| error.to_string())?;
+    let blocks = (space.f_blocks * space.f_frsize) as f64 * share / BLOCK as f64;
+    let path = volume.dir().join("data");
+    let file = OpenOptions::new().create(true).truncate(true).write(true).open(path);
+    let file = file.map_err(told)?;
+    for block in 0..blocks as u64 {
+        file.write_all_at(with, block * BLOCK as u64).map_err(told)?;
+    }
+    file.sync_all().map_err(told)?;
+    Ok((file, blocks as u64))
+}
+
+/// Write cost of filling to 85% and overwriting: on a mount, and simulated from its recording.
+fn cost(bench: &Bench) -> Result<(f64, f64), String> {
+    let (status, trace) = (bench.dir.join("status.json"), bench.dir.join("work.tw"));
+    let mut volume = Volume::make(bench, "256M")?;
+    let (status_word, trace_word) = (word(&status)?, word(&trace)?);
+    let options = ["--cache", "32M", "--cleaner", POLICIES];
+    let files = ["--record", &trace_word, "--status", &status_word];
+    volume.set_options(&[&options[..], &files].concat());
+    volume.mount()?;
+    let mut rng = Rng::new(bench.seed);
+    let content = rng.bytes(BLOCK);
+    let (file, blocks) = filled(&volume, 0.85, &content)?;
+    for _ in 0..2 * blocks {
+        let block = rng.below(blocks as usize) as u64;
+        file.write_all_at(&content, block * BLOCK as u64).map_err(|error| error.to_string())?;
+    }
+    file.sync_all().map_err(|error| error.to_string())?;
+    drop(file);
+    volume.umount_and_check()?;
+    let mounted = number(&read(&status)?, &["write_cost"])?;
+    // The recorded pace: who has to wait for a slow disk lets more of a segment die.
+    let config = format!("lfs:size=256M,cache=32M,disk={LIKE_HERE},{POLICIES}");
+    let replay = ["replay", &trace_word, "--pace", "recorded", "--config", &config, "--json"];
+    let figures = bench.run(Command::new(&bench.program).args(replay))?;
+    let figures: Value = serde_json::from_str(&figures).map_err(|error| error.to_string())?;
+    let simulated = number(&figures[0], &["log", "write_cost"])?;
+    Ok((mounted, simulated))
+}
+
+/// Random overwrites a second of a volume this full, once it has been overwritten, and the longest
+/// time that an operation waited for the cleaner.
+fn throughput(bench: &Bench, share: f64) -> Result<(f64, f64), String> {
+    let status = bench.dir.join(format!("status-{}.json", (share * 100.0) as u32));
+    // That of the part before was of another size.
+    std::fs::remove_file(bench.dir.join("disk.img")).map_err(|error| error.to_string())?;
+    let mut volume = Volume::make(bench, "2G")?;
+    let status_word = word(&status)?;
+    volume.set_options(&["--write-through", "--cleaner", POLICIES, "--status", &status_word]);
+    volume.mount()?;
+    let mut rng = Rng::new(bench.seed);
+    let content = rng.bytes(BLOCK);
+    let (file, blocks) = filled(&volume, share, &content)?;
+    let mut overwrite = |count: u64| -> Result<f64, String> {
+        let watch = Stopwatch::start();
+        for _ in 0..count {
+            let block = rng.below(blocks as usize) as u64;
+            file.write_all_at(&content, block * BLOCK as u64).map_err(|e| e.to_string())?;
+        }
+        Ok(count as f64 / watch.seconds())
+    };
+    let volume_of_blocks = (2 << 30) / BLOCK as u64;
+    overwrite(volume_of_blocks)?;
+    let rate = overwrite(volume_of_blocks)?;
+    drop(file);
+    volume.umount_and_check()?;
+    let waited = number(&read(&status)?, &["longest_space_wait_ns"])?;
+    Ok((rate, waited / 1e6))
+}
+
+fn word(path: &Path) -> Result<String, String> {
+    path.to_str().map(String::from).ok_or(format!("{}: not UTF-8", path.display()))
+}
+
+fn read(path: &Path) -> Result<Value, String> {
+    let in_file = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
+    let text = std::fs::read_to_string(path).map_err(|error| in_file(&error))?;
+    serde_json::from_str(&text).map_err(|error| in_file(&error))
+}
+
+fn number(value: &Value, keys: &[&str]) -> Result<f64, String> {
+    let found = keys.iter().fold(value, |value, key| &value[*key]);
+    found.as_f64().ok_or(format!("no number {}", keys.join(".")))
+}
