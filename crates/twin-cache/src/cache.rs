@@ -106,12 +106,17 @@ impl Cache {
 
     /// The frame of a block, if it is there (perhaps loading), counted as a use.
     pub fn get(&self, file: &FileFrames, lbn: Lbn) -> Option<Rc<Frame>> {
-        let frame = file.frames.borrow().get(&lbn).cloned();
+        let frame = file.frames.borrow().get(lbn).cloned();
         match &frame {
             Some(frame) => {
                 self.count(|s| s.hits += 1);
                 if !frame.dirty.get() && frame.sent.get() == 0 {
                     self.policy.borrow_mut().touched(frame.slot.get());
+                    // Who stays while its neighbours go must not keep the memory of all of them.
+                    let full = self.resident.get() + self.frame_bytes > self.capacity_bytes;
+                    if frame.used.replace(true) && full {
+                        frame.compact();
+                    }
                 }
             }
             None => self.count(|s| s.misses += 1),
@@ -120,8 +125,9 @@ impl Cache {
     }
 
     /// The frame of a block, if it is there, not counted as a use.
+    #[inline]
     pub fn peek(&self, file: &FileFrames, lbn: Lbn) -> Option<Rc<Frame>> {
-        file.frames.borrow().get(&lbn).cloned()
+        file.frames.borrow().get(lbn).cloned()
     }
 
     /// Adds a frame: with its content, or to be loaded. The block must not be there yet.
@@ -176,19 +182,28 @@ impl Cache {
             entry
         };
         let Some((frame, file)) = entry else { return };
-        self.withdraw(&frame);
+        let was_dirty = self.detach(&frame);
+        if let Some(file) = file.upgrade() {
+            file.frames.borrow_mut().remove(frame.lbn());
+            if was_dirty {
+                file.dirty.borrow_mut().remove(frame.lbn());
+            }
+        }
+    }
+
+    /// Counts a frame out that has left the table and leaves its file. True if it was dirty.
+    fn detach(&self, frame: &Frame) -> bool {
+        self.withdraw(frame);
         frame.attached.set(false);
         frame.slot.set(u32::MAX);
-        if frame.dirty.replace(false) {
+        self.resident.set(self.resident.get() - self.frame_bytes);
+        let was_dirty = frame.dirty.replace(false);
+        if was_dirty {
             self.dirty.set(self.dirty.get() - self.frame_bytes);
             self.count(|s| s.absorbed_bytes += self.frame_bytes);
             self.cleaned.notify();
         }
-        self.resident.set(self.resident.get() - self.frame_bytes);
-        if let Some(file) = file.upgrade() {
-            file.frames.borrow_mut().remove(&frame.lbn());
-            file.dirty.borrow_mut().remove(&frame.lbn());
-        }
+        was_dirty
     }
 
     /// Marks a frame dirty. True if it was clean.
@@ -198,7 +213,7 @@ impl Cache {
         }
         self.withdraw(frame);
         frame.set_dirty(now);
-        file.dirty.borrow_mut().insert(frame.lbn(), Rc::clone(frame));
+        file.dirty.borrow_mut().insert(frame.lbn());
         self.dirty.set(self.dirty.get() + self.frame_bytes);
         self.count(|s| s.dirtied_bytes += self.frame_bytes);
         if self.dirty.get() > self.alarm_bytes.get() {
@@ -222,12 +237,13 @@ impl Cache {
         if !frame.is_attached() || !frame.dirty.replace(false) {
             return;
         }
-        file.dirty.borrow_mut().remove(&frame.lbn());
+        file.dirty.borrow_mut().remove(frame.lbn());
         self.dirty.set(self.dirty.get() - self.frame_bytes);
         self.cleaned.notify();
     }
 
     /// A frame that was sent has arrived: if it is clean it may be evicted again.
+    #[inline]
     pub fn mark_written(&self, frame: &Rc<Frame>) {
         frame.sent.set(frame.sent.get() - 1);
         if frame.sent.get() == 0 && frame.is_attached() && !frame.is_dirty() {
@@ -244,7 +260,7 @@ impl Cache {
 
     /// Drops a block's frame, dirty or not.
     pub fn remove(&self, file: &FileFrames, lbn: Lbn) {
-        let slot = file.frames.borrow().get(&lbn).map(|f| f.slot.get());
+        let slot = file.frames.borrow().get(lbn).map(|f| f.slot.get());
         if let Some(slot) = slot {
             self.remove_slot(slot);
         }
@@ -252,10 +268,43 @@ impl Cache {
 
     /// Drops all frames of a range of a file's blocks, dirty or not.
     pub fn remove_range(&self, file: &FileFrames, range: std::ops::Range<Lbn>) {
-        let slots: Vec<u32> =
-            file.frames.borrow().range(range).map(|(_, f)| f.slot.get()).collect();
-        for slot in slots {
-            self.remove_slot(slot);
+        file.dirty.borrow_mut().remove_range(&range);
+        let frames = file.frames.borrow_mut().take_range(range);
+        self.drop_taken(frames);
+    }
+
+    /// Drops those frames of a range that are as they were read from the device and that nobody
+    /// holds.
+    pub fn drop_read(&self, file: &FileFrames, range: std::ops::Range<Lbn>) {
+        let droppable = |frame: &Rc<Frame>| {
+            let (clean, loading) = (!frame.is_dirty() && frame.sent.get() == 0, frame.is_loading());
+            frame.read.get() && clean && !loading && Rc::strong_count(frame) == 2
+        };
+        let mut frames = file.frames.borrow_mut();
+        let all = frames.range(range.clone()).all(|(_, frame)| droppable(frame));
+        let taken: Vec<_> = if all {
+            frames.take_range(range)
+        } else {
+            let some = frames.range(range).filter(|(_, frame)| droppable(frame));
+            let some: Vec<Lbn> = some.map(|(lbn, _)| lbn).collect();
+            some.into_iter().filter_map(|lbn| frames.remove(lbn)).collect()
+        };
+        drop(frames);
+        self.drop_taken(taken);
+    }
+
+    /// Drops frames that have left their file.
+    fn drop_taken(&self, frames: Vec<Rc<Frame>>) {
+        {
+            let mut table = self.table.borrow_mut();
+            for frame in &frames {
+                let slot = frame.slot.get();
+                table.slots[slot as usize] = None;
+                table.free.push(slot);
+            }
+        }
+        for frame in frames {
+            self.detach(&frame);
         }
     }
 
@@ -277,6 +326,7 @@ impl Cache {
 mod tests {
     use super::*;
     use crate::replacement;
+    use twin_disk::Buf;
 
     fn cache(frames: u64) -> (Cache, Rc<FileFrames>) {
         let policy = replacement::by_name("lru").unwrap();
@@ -339,6 +389,65 @@ mod tests {
         drop(frame);
         put(&cache, &file, 2);
         assert!(cache.peek(&file, 0).is_none());
+    }
+
+    #[test]
+    fn a_frame_that_stays_alone_does_not_keep_a_whole_buffer() {
+        let (cache, file) = cache(64);
+        let fill = |from: Lbn| {
+            let large = Buf::zeroed(32 * 4096).freeze();
+            (0..32).for_each(|i| {
+                cache.insert(
+                    &file,
+                    from + i,
+                    Some(Block::Bytes(large.slice(i as usize * 4096, 4096))),
+                );
+            });
+            large
+        };
+        let held = |frame: &Frame| {
+            frame.with(|b| match b {
+                Block::Bytes(bytes) => bytes.buffer_len(),
+                _ => 0,
+            })
+        };
+        let (large, mut from) = (fill(0), 32);
+        let frame = cache.get(&file, 7).unwrap();
+        assert_eq!(held(&frame), large.buffer_len());
+        drop((frame, large));
+        fill(1000);
+        for _ in 0..3 {
+            let frame = cache.get(&file, 7).expect("it is used again and again");
+            assert_eq!(held(&frame), 4096);
+            drop(frame);
+            fill(from);
+            from += 32;
+        }
+    }
+
+    #[test]
+    fn what_was_read_can_be_dropped_and_nothing_else() {
+        let (cache, file) = cache(16);
+        let read = |lbn| {
+            let frame = cache.insert(&file, lbn, None);
+            frame.fill(Block::Zero(4096));
+            frame
+        };
+        let (_made, _changed, held) = (put(&cache, &file, 0), read(1), read(2));
+        cache.mark_dirty(&file, &_changed, Time(1));
+        cache.mark_clean(&file, &_changed);
+        let _loading = cache.insert(&file, 3, None);
+        (4..8).for_each(|lbn| drop(read(lbn)));
+        cache.drop_read(&file, 0..7);
+        assert_eq!(
+            file.resident(0..20).iter().map(|f| f.lbn()).collect::<Vec<_>>(),
+            [0, 1, 2, 3, 7]
+        );
+        assert_eq!(cache.resident_bytes(), 5 * 4096);
+        drop(held);
+        cache.drop_read(&file, 2..3);
+        cache.drop_read(&file, 7..100);
+        assert_eq!(cache.resident_bytes(), 3 * 4096);
     }
 
     #[test]

@@ -5,13 +5,13 @@
 //! frame over an `.await` asks [`Frame::is_attached`] again.
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use twin_disk::{Block, IoError};
+use twin_disk::{Block, Bytes, IoError};
 use twin_rt::{Event, Time};
 
 use crate::Lbn;
+use crate::by_block::{BlockSet, ByBlock};
 
 /// Why a frame could not be filled.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,6 +43,10 @@ pub struct Frame {
     /// Device writes of its content that are under way.
     pub(crate) sent: Cell<u32>,
     dirtied: Cell<Time>,
+    /// Its content came from the device, and has not been changed since.
+    pub(crate) read: Cell<bool>,
+    /// It was used since it came in or was last written.
+    pub(crate) used: Cell<bool>,
     state: RefCell<State>,
     block: RefCell<Block>,
     filled: Event,
@@ -59,6 +63,8 @@ impl Frame {
             dirty: Cell::new(false),
             sent: Cell::new(0),
             dirtied: Cell::default(),
+            read: Cell::new(false),
+            used: Cell::new(false),
             state: RefCell::new(state),
             block: RefCell::new(block.unwrap_or(Block::Zero(0))),
             filled: Event::new(),
@@ -66,21 +72,25 @@ impl Frame {
     }
 
     /// The file that it belongs to.
+    #[inline]
     pub fn ino(&self) -> u64 {
         self.ino
     }
 
     /// The logical block that it holds.
+    #[inline]
     pub fn lbn(&self) -> Lbn {
         self.lbn
     }
 
     /// False once it was removed from its file (truncation, eviction of the file).
+    #[inline]
     pub fn is_attached(&self) -> bool {
         self.attached.get()
     }
 
     /// True if it must be written before it may go.
+    #[inline]
     pub fn is_dirty(&self) -> bool {
         self.dirty.get()
     }
@@ -90,18 +100,23 @@ impl Frame {
         self.dirtied.get()
     }
 
+    #[inline]
     pub(crate) fn set_dirty(&self, now: Time) {
+        self.read.set(false);
+        self.used.set(false);
         if !self.dirty.replace(true) {
             self.dirtied.set(now);
         }
     }
 
     /// True once its content is there.
+    #[inline]
     pub fn is_valid(&self) -> bool {
         matches!(*self.state.borrow(), State::Valid)
     }
 
     /// True while a device read is to fill it.
+    #[inline]
     pub fn is_loading(&self) -> bool {
         matches!(*self.state.borrow(), State::Loading)
     }
@@ -112,19 +127,31 @@ impl Frame {
     }
 
     /// Looks at its content without copying the handle.
+    #[inline]
     pub fn with<T>(&self, f: impl FnOnce(&Block) -> T) -> T {
         f(&self.block.borrow())
     }
 
     /// Changes its content. The caller marks it dirty; a write under way keeps the old content,
     /// because content is copied when shared.
+    #[inline]
     pub fn change<T>(&self, f: impl FnOnce(&mut Block) -> T) -> T {
         f(&mut self.block.borrow_mut())
+    }
+
+    /// Has the content in memory of its own, if that is a small part of a large buffer.
+    pub(crate) fn compact(&self) {
+        if let Block::Bytes(bytes) = &mut *self.block.borrow_mut()
+            && bytes.buffer_len() > 4 * bytes.len()
+        {
+            *bytes = Bytes::copy_of(bytes);
+        }
     }
 
     /// Puts the content in and wakes whoever waits for it.
     pub fn fill(&self, block: Block) {
         *self.block.borrow_mut() = block;
+        self.read.set(true);
         *self.state.borrow_mut() = State::Valid;
         self.filled.notify();
     }
@@ -156,8 +183,9 @@ impl Frame {
 #[derive(Default)]
 pub struct FileFrames {
     pub(crate) ino: u64,
-    pub(crate) frames: RefCell<BTreeMap<Lbn, Rc<Frame>>>,
-    pub(crate) dirty: RefCell<BTreeMap<Lbn, Rc<Frame>>>,
+    pub(crate) frames: RefCell<ByBlock<Rc<Frame>>>,
+    /// Which of them are dirty.
+    pub(crate) dirty: RefCell<BlockSet>,
 }
 
 impl FileFrames {
@@ -178,7 +206,7 @@ impl FileFrames {
 
     /// Its dirty frames: indirect blocks first (they are below 0), then data, ascending.
     pub fn dirty_frames(&self) -> Vec<Rc<Frame>> {
-        self.dirty.borrow().values().cloned().collect()
+        self.dirty.borrow().of(&self.frames.borrow()).into_iter().cloned().collect()
     }
 
     /// The number of frames, and of dirty ones.
@@ -188,7 +216,7 @@ impl FileFrames {
 
     /// The first resident logical block at or after `lbn`.
     pub fn next_resident(&self, lbn: Lbn) -> Option<Lbn> {
-        self.frames.borrow().range(lbn..).next().map(|(&l, _)| l)
+        self.frames.borrow().range(lbn..Lbn::MAX).next().map(|(l, _)| l)
     }
 
     /// The resident frames of a range, without counting as a use.

@@ -9,6 +9,7 @@
 //! is dirty stays until it is written. The cache knows no addresses: a layout says where a block
 //! comes from ([`load`]) and where it goes.
 
+mod by_block;
 mod cache;
 pub mod flush;
 mod frame;

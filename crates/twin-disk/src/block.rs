@@ -55,6 +55,7 @@ pub enum Block {
 
 impl Block {
     /// The number of bytes that it stands for.
+    #[inline]
     pub fn len(&self) -> usize {
         match self {
             Block::Zero(len) => *len as usize,
@@ -72,6 +73,7 @@ impl Block {
     ///
     /// # Panics
     /// If they are not all there.
+    #[inline]
     pub fn slice(&self, off: usize, len: usize) -> Block {
         assert!(off + len <= self.len(), "slice {off}+{len} of {} bytes", self.len());
         match self {
@@ -105,6 +107,7 @@ impl Block {
     }
 
     /// Its bytes for changing: zeros and stamps become real bytes first.
+    #[inline]
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         if !matches!(self, Block::Bytes(_)) {
             *self = Block::Bytes(self.to_bytes());

@@ -1,10 +1,12 @@
 //! Byte buffers that devices can use directly: aligned, shared, cut without copying.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// What direct I/O may ask of an address in memory.
 const ALIGN: usize = 4096;
+/// From this length on buffers are worth keeping for the next use.
+const POOLED_FROM: usize = 16 * ALIGN;
 /// From this length on buffers are aligned: what that costs is an eighth at the most.
 const ALIGNED_FROM: usize = 8 * ALIGN;
 
@@ -16,13 +18,15 @@ pub struct Buf {
     storage: Vec<u8>,
     start: usize,
     len: usize,
+    /// Where the storage goes when it is no longer needed, if it is worth keeping.
+    home: Option<Arc<Shelf>>,
 }
 
 impl Buf {
     /// A buffer of `len` zero bytes.
     pub fn zeroed(len: usize) -> Buf {
         if len < ALIGNED_FROM {
-            return Buf { storage: vec![0u8; len], start: 0, len };
+            return Buf { storage: vec![0u8; len], start: 0, len, home: None };
         }
         Buf::aligned(len)
     }
@@ -30,16 +34,19 @@ impl Buf {
     /// A buffer of `len` zero bytes whose first byte lies at a multiple of 4,096: for devices. A
     /// small one is not for keeping.
     pub fn aligned(len: usize) -> Buf {
-        let storage = vec![0u8; len + ALIGN - 1];
+        Buf::within(vec![0u8; len + ALIGN - 1], len, None)
+    }
+
+    fn within(storage: Vec<u8>, len: usize, home: Option<Arc<Shelf>>) -> Buf {
         // `align_offset` may give up (usize::MAX) only in const evaluation.
         let start = storage.as_ptr().align_offset(ALIGN).min(ALIGN - 1);
-        Buf { storage, start, len }
+        Buf { storage, start, len, home }
     }
 
     /// A buffer with a copy of `bytes`.
     pub fn copy_of(bytes: &[u8]) -> Buf {
         if bytes.len() < ALIGNED_FROM {
-            return Buf { storage: bytes.to_vec(), start: 0, len: bytes.len() };
+            return Buf { storage: bytes.to_vec(), start: 0, len: bytes.len(), home: None };
         }
         let mut buf = Buf::aligned(bytes.len());
         buf.copy_from_slice(bytes);
@@ -69,14 +76,80 @@ impl Buf {
 
 impl std::ops::Deref for Buf {
     type Target = [u8];
+    #[inline]
     fn deref(&self) -> &[u8] {
         &self.storage[self.start..self.start + self.len]
     }
 }
 
 impl std::ops::DerefMut for Buf {
+    #[inline]
     fn deref_mut(&mut self) -> &mut [u8] {
         &mut self.storage[self.start..self.start + self.len]
+    }
+}
+
+impl Drop for Buf {
+    fn drop(&mut self) {
+        if let Some(home) = self.home.take() {
+            home.keep(std::mem::take(&mut self.storage));
+        }
+    }
+}
+
+/// Storage that waits for its next use.
+#[derive(Debug)]
+struct Shelf {
+    most_bytes: usize,
+    kept: Mutex<Kept>,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    bytes: usize,
+    storage: Vec<Vec<u8>>,
+}
+
+impl Shelf {
+    fn keep(&self, storage: Vec<u8>) {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept.bytes + storage.len() <= self.most_bytes {
+            kept.bytes += storage.len();
+            kept.storage.push(storage);
+        }
+    }
+
+    /// What is large enough and not twice too large, used last.
+    fn take(&self, len: usize) -> Option<Vec<u8>> {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let fits = |storage: &Vec<u8>| storage.len() >= len && storage.len() / 2 <= len;
+        let place = kept.storage.iter().rposition(fits)?;
+        let storage = kept.storage.swap_remove(place);
+        kept.bytes -= storage.len();
+        Some(storage)
+    }
+}
+
+/// Large buffers that are used again and again. Their memory is neither asked for nor zeroed each
+/// time, which costs as much as filling it does. Cheap to clone; buffers may outlive it.
+#[derive(Clone, Debug)]
+pub struct BufPool(Arc<Shelf>);
+
+impl BufPool {
+    /// A pool that keeps at most `most_bytes` that nobody uses.
+    pub fn new(most_bytes: usize) -> BufPool {
+        BufPool(Arc::new(Shelf { most_bytes, kept: Mutex::default() }))
+    }
+
+    /// A buffer of `len` bytes for a device, as [`Buf::aligned`], to be overwritten: it holds zeros
+    /// or whatever one before it held. One shorter than 64 KiB is not the pool's.
+    pub fn take(&self, len: usize) -> Buf {
+        if len < POOLED_FROM {
+            return Buf::aligned(len);
+        }
+        let whole = len + ALIGN - 1;
+        let storage = self.0.take(whole).unwrap_or_else(|| vec![0u8; whole]);
+        Buf::within(storage, len, Some(Arc::clone(&self.0)))
     }
 }
 
@@ -99,12 +172,14 @@ impl Bytes {
     ///
     /// # Panics
     /// If they are not all there.
+    #[inline]
     pub fn slice(&self, off: usize, len: usize) -> Bytes {
         assert!(off + len <= self.len as usize, "slice {off}+{len} of {} bytes", self.len);
         Bytes { buf: Arc::clone(&self.buf), off: self.off + off as u32, len: len as u32 }
     }
 
     /// The bytes for changing, without a copy if nobody else shares the buffer.
+    #[inline]
     pub fn make_mut(&mut self) -> &mut [u8] {
         if Arc::get_mut(&mut self.buf).is_none() {
             *self = Bytes::copy_of(self);
@@ -124,6 +199,7 @@ impl Bytes {
 
 impl std::ops::Deref for Bytes {
     type Target = [u8];
+    #[inline]
     fn deref(&self) -> &[u8] {
         &self.buf[self.off as usize..(self.off + self.len) as usize]
     }
@@ -156,6 +232,30 @@ mod tests {
                 assert!(len < ALIGNED_FROM || (buf.as_ptr() as usize).is_multiple_of(ALIGN));
             }
         }
+    }
+
+    #[test]
+    fn a_pool_gives_what_came_back_and_keeps_no_more_than_it_may() {
+        let pool = BufPool::new(300_000);
+        let mut buf = pool.take(140_000);
+        buf.fill(7);
+        let (at, bytes) = (buf.as_ptr(), buf.freeze());
+        let piece = bytes.slice(5, 10);
+        drop(bytes);
+        // A piece is still in use.
+        assert_ne!(pool.take(140_000).as_ptr(), at);
+        drop(piece);
+        let kept = |pool: &BufPool| pool.0.kept.lock().unwrap().bytes;
+        assert_eq!(kept(&pool), 2 * (140_000 + ALIGN - 1));
+        // Too small, and much too large, for what is there.
+        for len in [150_000, 66_000] {
+            assert!(pool.take(len).iter().all(|&b| b == 0));
+        }
+        let again: Vec<_> = (0..3).map(|_| pool.take(139_000)).collect();
+        assert!(again.iter().any(|buf| buf.as_ptr() == at && buf.iter().all(|&b| b == 7)));
+        assert!(again.iter().all(|buf| (buf.as_ptr() as usize).is_multiple_of(ALIGN)));
+        drop(again);
+        assert!(kept(&pool) <= 300_000);
     }
 
     #[test]

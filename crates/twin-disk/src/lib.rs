@@ -13,7 +13,7 @@ mod flight;
 mod mem;
 
 pub use block::{Block, Stamp, gather};
-pub use buf::{Buf, Bytes};
+pub use buf::{Buf, BufPool, Bytes};
 pub use device::{
     BlockDevice, Class, Completion, DeviceInfo, Io, IoError, IoErrorKind, IoKind, IoResult, Origin,
     Pending, pending,

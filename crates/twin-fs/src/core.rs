@@ -32,6 +32,9 @@ pub struct Settings {
     pub flush_age_ns: Option<u64>,
     /// The most that is read ahead of a sequential reader, in bytes; 0 for none.
     pub read_ahead_bytes: u32,
+    /// Clients keep what they have read, as the kernel above a mount does: blocks that were read
+    /// for a sequential reader leave memory once he has them, and make room for what follows.
+    pub drop_behind: bool,
     /// How files are read, by name: see [`reading`](crate::reading). With any policy but the first,
     /// reads and writes go block by block.
     pub reading: String,
@@ -56,6 +59,7 @@ impl Default for Settings {
             flush: twin_cache::flush::registry()[0].name.into(),
             flush_age_ns: None,
             read_ahead_bytes: 1 << 20,
+            drop_behind: false,
             reading: crate::reading::registry()[0].name.into(),
             overwrite: Overwrite::Needed,
             cluster_bytes: 0,

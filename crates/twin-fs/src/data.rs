@@ -39,7 +39,7 @@ impl<L: Layout> Volume<L> {
         }
         let block = u64::from(self.core.shape.block_size);
         let (first, last) = (off / block, end.div_ceil(block));
-        self.read_ahead(inode, off, end, size);
+        let sequential = self.read_ahead(inode, off, end, size);
         let frames = self.core.blocks(inode, first, last, Origin::User).await?;
         self.core.cpu.charge(Work::Copy(len as u64)).await;
         let mut frames = frames.into_iter().peekable();
@@ -55,18 +55,23 @@ impl<L: Layout> Volume<L> {
                 },
             }
         }
+        drop(frames);
+        if sequential && self.core.settings.drop_behind {
+            let (first, last) = (off.div_ceil(block), if end == size { last } else { end / block });
+            self.core.cache.drop_read(&inode.frames, first as Lbn..last as Lbn);
+        }
         Ok(out)
     }
 
-    /// Starts reading ahead if the file is being read sequentially. The window doubles with each
-    /// sequential read up to the setting, and half of it is kept in hand.
-    fn read_ahead(self: &Rc<Self>, inode: &Rc<Inode>, off: u64, end: u64, size: u64) {
+    /// Starts reading ahead if the file is being read sequentially, and says whether it is. The
+    /// window doubles with each sequential read up to the setting, and half of it is kept in hand.
+    fn read_ahead(self: &Rc<Self>, inode: &Rc<Inode>, off: u64, end: u64, size: u64) -> bool {
         let max = u64::from(self.core.settings.read_ahead_bytes);
         let mut ahead = inode.ahead.get();
         if max == 0 || off != ahead.next {
             let asked = if max == 0 { 0 } else { end };
             inode.ahead.set(ReadAhead { next: end, window: 0, asked, ..ahead });
-            return;
+            return false;
         }
         ahead.next = end;
         let block = u64::from(self.core.shape.block_size);
@@ -88,6 +93,7 @@ impl<L: Layout> Volume<L> {
             });
         }
         inode.ahead.set(ahead);
+        true
     }
 
     /// Writes all of `data` at `off`. `version` becomes that of the stamps of synthetic data. With

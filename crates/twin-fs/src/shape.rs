@@ -63,11 +63,13 @@ impl Ptr {
     pub const HOLE: Ptr = Ptr { addr: 0, len: 0, crc: 0 };
 
     /// True if there is no block.
+    #[inline]
     pub fn is_hole(&self) -> bool {
         self.addr == 0
     }
 
     /// True if the block lies on the device.
+    #[inline]
     pub fn is_on_disk(&self) -> bool {
         self.addr != 0 && self.addr != UNWRITTEN
     }
@@ -139,8 +141,22 @@ impl Shape {
     }
 
     /// Pointers in an indirect block.
+    #[inline]
     pub fn per_block(&self) -> u64 {
-        u64::from(self.block_size) / self.pointer.size() as u64
+        1 << self.fan_bits()
+    }
+
+    /// The same as a power of two, which it is: of [`check`](Self::check)'s sizes of blocks, and
+    /// of those of pointers. Where a block's parent is to be found is asked several times a block.
+    #[inline]
+    fn fan_bits(&self) -> u32 {
+        self.block_size.trailing_zeros() - self.pointer.size().trailing_zeros()
+    }
+
+    /// Data blocks that an indirect block of `level` maps, as a power of two.
+    #[inline]
+    fn span_bits(&self, level: usize) -> u32 {
+        self.fan_bits() * level as u32
     }
 
     /// Pointers in an inode: direct ones, then one for each level.
@@ -150,8 +166,7 @@ impl Shape {
 
     /// The first data block that the tree of `level` maps.
     fn tree_start(&self, level: usize) -> u64 {
-        let n = self.per_block();
-        (1..level as u32).map(|k| n.pow(k)).sum::<u64>() + self.direct as u64
+        (1..level).map(|k| 1u64 << self.span_bits(k)).sum::<u64>() + self.direct as u64
     }
 
     /// Data blocks that a file can have.
@@ -169,15 +184,17 @@ impl Shape {
     }
 
     /// The number of the indirect block of `level` that starts at data block `first`.
+    #[inline]
     pub fn indirect_lbn(&self, level: usize, first: u64) -> Lbn {
         -(first as Lbn) - (level as Lbn - 1)
     }
 
     /// Level and first data block of an indirect block.
+    #[inline]
     pub fn indirect(&self, lbn: Lbn) -> (usize, u64) {
         let x = lbn.unsigned_abs();
         // First blocks are `direct` modulo `per_block`, levels are fewer than that.
-        let level = ((x - self.direct as u64) % self.per_block()) as usize + 1;
+        let level = ((x - self.direct as u64) & (self.per_block() - 1)) as usize + 1;
         (level, x - (level as u64 - 1))
     }
 
@@ -191,39 +208,47 @@ impl Shape {
         }
         let (level, first) = self.indirect(lbn);
         level <= self.levels && first < self.max_blocks() && {
-            let tree = self.tree_of(first);
-            let span = self.per_block().pow(level as u32);
-            level <= tree && (first - self.tree_start(tree)).is_multiple_of(span)
+            let (tree, start) = self.tree_of(first);
+            level <= tree && (first - start).is_multiple_of(1u64 << self.span_bits(level))
         }
     }
 
-    /// The tree (1: single indirect, ...) that maps data block `lbn`, which is not direct.
-    fn tree_of(&self, lbn: u64) -> usize {
-        (1..self.levels).find(|&k| lbn < self.tree_start(k + 1)).unwrap_or(self.levels)
+    /// The tree (1: single indirect, ...) that maps data block `lbn`, which is not direct, and the
+    /// first block that it maps.
+    #[inline]
+    fn tree_of(&self, lbn: u64) -> (usize, u64) {
+        let (mut tree, mut start) = (1, self.direct as u64);
+        while tree < self.levels {
+            let next = start + (1u64 << self.span_bits(tree));
+            if lbn < next {
+                break;
+            }
+            (tree, start) = (tree + 1, next);
+        }
+        (tree, start)
     }
 
     /// Who points to a block, data or indirect.
+    #[inline]
     pub fn parent(&self, lbn: Lbn) -> Parent {
         if lbn >= 0 && (lbn as usize) < self.direct {
             return Parent::Inode(lbn as usize);
         }
         let (level, first) = if lbn >= 0 { (0, lbn as u64) } else { self.indirect(lbn) };
-        let tree = self.tree_of(first);
+        let (tree, start) = self.tree_of(first);
         if level == tree {
             return Parent::Inode(self.direct + tree - 1);
         }
-        let start = self.tree_start(tree);
-        let child_span = self.per_block().pow(level as u32);
-        let span = child_span * self.per_block();
-        let parent_first = first - (first - start) % span;
-        let index = (first - parent_first) / child_span;
+        let span_bits = self.span_bits(level + 1);
+        let parent_first = start + ((first - start) >> span_bits << span_bits);
+        let index = (first - parent_first) >> self.span_bits(level);
         Parent::Indirect(self.indirect_lbn(level + 1, parent_first), index as usize)
     }
 
     /// The number of the block that pointer `index` of the indirect block `lbn` points to.
     pub fn child(&self, lbn: Lbn, index: usize) -> Lbn {
         let (level, first) = self.indirect(lbn);
-        let child_first = first + index as u64 * self.per_block().pow(level as u32 - 1);
+        let child_first = first + ((index as u64) << self.span_bits(level - 1));
         match level {
             1 => child_first as Lbn,
             _ => self.indirect_lbn(level - 1, child_first),
@@ -241,7 +266,7 @@ impl Shape {
 
     /// Data blocks that a block maps: 1 for data, more for an indirect block.
     pub fn span(&self, lbn: Lbn) -> u64 {
-        if lbn >= 0 { 1 } else { self.per_block().pow(self.indirect(lbn).0 as u32) }
+        if lbn >= 0 { 1 } else { 1u64 << self.span_bits(self.indirect(lbn).0) }
     }
 
     /// The first data block that a block maps.
@@ -251,6 +276,7 @@ impl Shape {
 
     /// Bytes on disk of data block `lbn` of a file of `size` bytes: whole blocks, but the last
     /// one of a file without indirect blocks in fragments.
+    #[inline]
     pub fn data_len(&self, lbn: u64, size: u64) -> u32 {
         let block = u64::from(self.block_size);
         let direct_bytes = self.direct as u64 * block;
@@ -272,23 +298,27 @@ impl Shape {
     }
 
     /// First byte on the device of an address.
+    #[inline]
     pub fn byte_of(&self, addr: u64) -> u64 {
         addr * u64::from(self.frag_size)
     }
 
     /// Reads pointer `index` of an indirect block's content.
+    #[inline]
     pub fn get_ptr(&self, content: &[u8], index: usize) -> Ptr {
         let size = self.pointer.size();
         self.decode_ptr(&content[index * size..(index + 1) * size])
     }
 
     /// Writes pointer `index` of an indirect block's content.
+    #[inline]
     pub fn set_ptr(&self, content: &mut [u8], index: usize, ptr: Ptr) {
         let size = self.pointer.size();
         self.encode_ptr(ptr, &mut content[index * size..(index + 1) * size]);
     }
 
     /// Reads a pointer. One that has no length gets that of a whole block.
+    #[inline]
     pub(crate) fn decode_ptr(&self, raw: &[u8]) -> Ptr {
         let word = |at: usize| u32::from_le_bytes([raw[at], raw[at + 1], raw[at + 2], raw[at + 3]]);
         match self.pointer {
@@ -309,6 +339,7 @@ impl Shape {
     }
 
     /// Writes a pointer.
+    #[inline]
     pub(crate) fn encode_ptr(&self, ptr: Ptr, raw: &mut [u8]) {
         match self.pointer {
             PointerFormat::Narrow => raw[..4].copy_from_slice(&(ptr.addr as u32).to_le_bytes()),

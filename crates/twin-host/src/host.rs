@@ -14,7 +14,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::rc::Rc;
 
-use twin_disk::IoResult;
+use twin_disk::{BufPool, IoResult};
 use twin_fs::Request;
 use twin_rt::{Driver, Nanos, Rt, Time};
 
@@ -84,6 +84,9 @@ struct Watched {
     armed: bool,
 }
 
+/// Memory of large buffers that is kept for the next ones, in bytes.
+const SPARE_BYTES: usize = 64 << 20;
+
 /// What the host's parts share.
 pub(crate) struct Core {
     clock: Clock,
@@ -100,6 +103,8 @@ pub(crate) struct Core {
     /// Keys of sources that may have an event, in the order in which to ask them.
     ready: RefCell<VecDeque<u64>>,
     next_device: Cell<u32>,
+    /// Large buffers, of packets and of device requests.
+    buffers: BufPool,
 }
 
 /// The runtime of a mounted volume: a clock, tasks, and the way to devices and clients. Cheap to
@@ -129,6 +134,7 @@ impl Host {
             sources: RefCell::default(),
             ready: RefCell::default(),
             next_device: Cell::new(0),
+            buffers: BufPool::new(SPARE_BYTES),
         });
         let rt = Rt::new(HostDriver(Rc::clone(&core)), options.seed);
         Ok(Host { rt, core })
@@ -166,6 +172,10 @@ impl Host {
 
     pub(crate) fn core(&self) -> &Core {
         &self.core
+    }
+
+    pub(crate) fn buffers(&self) -> BufPool {
+        self.core.buffers.clone()
     }
 
     pub(crate) fn next_device(&self) -> u32 {

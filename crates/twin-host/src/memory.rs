@@ -9,9 +9,9 @@
 /// The largest buffer that is kept for reuse, in bytes: the most that the library allows.
 #[cfg(target_env = "gnu")]
 const KEEP_UP_TO: libc::c_int = 32 << 20;
-/// Free memory that is kept, in bytes.
+/// Free memory that is kept, in bytes, beside large buffers, which the host keeps itself.
 #[cfg(target_env = "gnu")]
-const KEEP_FREE: libc::c_int = 128 << 20;
+const KEEP_FREE: libc::c_int = 32 << 20;
 
 /// Has freed buffers kept for reuse, in this whole process. Without effect where the C library is
 /// not glibc.

@@ -7,7 +7,8 @@ use twin_trace::replay::Pace;
 
 use crate::config::Config;
 use crate::figures::Figures;
-use crate::simulate::{SimulateError, simulate};
+use crate::history::History;
+use crate::simulate::{SimulateError, simulate, simulate_with_history};
 use crate::workload::Workload;
 
 /// Told of each run that ends: how many have, of how many. Called from any thread.
@@ -23,17 +24,44 @@ pub fn compare(
     clock: &(dyn Fn() -> f64 + Sync),
     progress: Progress<'_>,
 ) -> Vec<Result<Figures, SimulateError>> {
+    let run = |config: &Config| {
+        let start = clock();
+        let figures = simulate(config, workload, pace)?;
+        Ok(Figures { real_s: clock() - start, ..figures })
+    };
+    side_by_side(configs, threads, &run, progress)
+}
+
+/// The same with the course of each run, for [`page`](crate::page()).
+pub fn compare_with_histories(
+    configs: &[Config],
+    workload: &Workload,
+    pace: Pace,
+    threads: usize,
+    clock: &(dyn Fn() -> f64 + Sync),
+    progress: Progress<'_>,
+) -> Vec<Result<(Figures, History), SimulateError>> {
+    let run = |config: &Config| {
+        let start = clock();
+        let (figures, history) = simulate_with_history(config, workload, pace)?;
+        Ok((Figures { real_s: clock() - start, ..figures }, history))
+    };
+    side_by_side(configs, threads, &run, progress)
+}
+
+fn side_by_side<T: Send>(
+    configs: &[Config],
+    threads: usize,
+    run: &(dyn Fn(&Config) -> Result<T, SimulateError> + Sync),
+    progress: Progress<'_>,
+) -> Vec<Result<T, SimulateError>> {
     let next = AtomicUsize::new(0);
     let ended = AtomicUsize::new(0);
     let results: Mutex<Vec<Option<_>>> = Mutex::new(configs.iter().map(|_| None).collect());
     let work = || {
         while let Some(config) = configs.get(next.fetch_add(1, Ordering::Relaxed)) {
             let place = configs.iter().position(|c| std::ptr::eq(c, config));
-            let start = clock();
-            let mut result = simulate(config, workload, pace);
-            if let Ok(figures) = &mut result {
-                figures.real_s = clock() - start;
-            }
+            let result = run(config);
             let mut results = results.lock().unwrap_or_else(PoisonError::into_inner);
             if let Some(place) = place {
                 results[place] = Some(result);

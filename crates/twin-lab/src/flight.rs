@@ -59,6 +59,7 @@ impl FlightSettings {
             line("flush_age_ns", &age_ns);
         }
         line("read_ahead_bytes", &s.read_ahead_bytes);
+        line("drop_behind", &s.drop_behind);
         line("read_only", &s.read_only);
         if let Some(f) = &self.ffs {
             line("dir_placement", &f.dir_placement);
@@ -117,6 +118,7 @@ impl FlightSettings {
             "flush" => s.flush = value.into(),
             "flush_age_ns" => s.flush_age_ns = Some(to(value)?),
             "read_ahead_bytes" => s.read_ahead_bytes = to(value)?,
+            "drop_behind" => s.drop_behind = to(value)?,
             "read_only" => s.read_only = to(value)?,
             "eager_indirect" => l.eager_indirect = to(value)?,
             "checkpoint_segments" => l.checkpoint_segments = to(value)?,

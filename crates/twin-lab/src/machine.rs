@@ -13,6 +13,7 @@ use twin_sim::{HostAdapter, SimDisk, bus, cpu, model, queue};
 use crate::config::{Config, Costs, LayoutKind};
 use crate::figures::LogFigures;
 use crate::simulate::{SimulateError, model_error};
+use crate::status::Status;
 
 /// The parts under a volume.
 pub(crate) struct Machine {
@@ -118,6 +119,16 @@ async fn on_open<L: Counted, T: OnVolume>(
 /// A layout that counts what it writes.
 pub(crate) trait Counted: Layout {
     fn counts(&self) -> LogFigures;
+
+    /// What the log of a volume is doing; none if it has no log.
+    fn status(_: &Volume<Self>) -> Option<Status> {
+        None
+    }
+
+    /// The segment that a byte of the device lies in, and where in it.
+    fn segment_at(&self, _byte: u64) -> Option<(u32, u64)> {
+        None
+    }
 }
 
 impl Counted for Lfs {
@@ -134,6 +145,15 @@ impl Counted for Lfs {
             log_writes: stats.groups,
             checkpoints: stats.checkpoints,
         }
+    }
+
+    fn status(volume: &Volume<Lfs>) -> Option<Status> {
+        Some(Status::of(volume))
+    }
+
+    fn segment_at(&self, byte: u64) -> Option<(u32, u64)> {
+        let segment = self.superblock().segment_of(byte)?;
+        Some((segment, byte - self.superblock().segment_start(segment)))
     }
 }
 

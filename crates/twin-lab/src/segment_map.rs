@@ -6,12 +6,14 @@ use twin_clean::facts::{SegmentFacts, State};
 use twin_clean::volume::{Totals, Volume};
 
 /// How a frame looks.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Look {
     /// Characters of a line.
     pub columns: usize,
     /// Colours for ages, by the escape sequences of terminals.
     pub colours: bool,
+    /// With colours: a segment to show in reverse, for it is being read or written.
+    pub marked: Option<usize>,
 }
 
 const LEGEND: &str = "tenths live: . 1 to 9 #  being written: a to f by class  cleaned: *  free: _";
@@ -46,16 +48,26 @@ pub fn frame(volume: &Volume, before: &Totals, look: Look) -> String {
 /// writes) with so many live blocks.
 pub fn map(segments: &[SegmentFacts], now: u64, live_blocks: u64, look: Look) -> String {
     let mut text = String::new();
-    for row in segments.chunks(look.columns.max(1)) {
-        for segment in row {
-            match (look.colours, age(segment, now, live_blocks)) {
-                (true, Some(colour)) => {
-                    text += &format!("\x1b[{colour}m{}\x1b[0m", mark(segment));
-                }
+    let columns = look.columns.max(1);
+    let marked = look.marked.filter(|_| look.colours);
+    // Whole rows of what was never filled say nothing: they are counted.
+    let last = segments.iter().rposition(|segment| segment.state != State::Free);
+    let shown = last.max(marked).map_or(0, |last| last / columns + 1).max(1) * columns;
+    let (drawn, rest) = segments.split_at(shown.min(segments.len()));
+    for (row, in_row) in drawn.chunks(columns).enumerate() {
+        for (column, segment) in in_row.iter().enumerate() {
+            let colour = age(segment, now, live_blocks).filter(|_| look.colours);
+            let reverse = marked == Some(row * columns + column);
+            match (reverse, colour) {
+                (true, _) => text += &format!("\x1b[7m{}\x1b[0m", mark(segment)),
+                (_, Some(colour)) => text += &format!("\x1b[{colour}m{}\x1b[0m", mark(segment)),
                 _ => text.push(mark(segment)),
             }
         }
         text.push('\n');
+    }
+    if !rest.is_empty() {
+        text += &format!("and {} more, free\n", rest.len());
     }
     text += LEGEND;
     text.push('\n');
@@ -126,7 +138,7 @@ mod tests {
     #[test]
     fn a_frame_has_every_segment_once_and_the_counts_add_up() {
         let volume = volume(5000);
-        let look = Look { columns: 50, colours: false };
+        let look = Look { columns: 50, ..Look::default() };
         let frame = frame(&volume, &Totals::default(), look);
         let rows = volume.segments().len().div_ceil(50);
         let map: String = frame.lines().skip(2).take(rows).collect();
@@ -142,7 +154,18 @@ mod tests {
 
     #[test]
     fn an_empty_volume_can_be_drawn() {
-        let look = Look { columns: 80, colours: true };
+        let look = Look { columns: 80, colours: true, marked: None };
         assert!(frame(&volume(0), &Totals::default(), look).contains("0 segments"));
+    }
+
+    #[test]
+    fn free_rows_at_the_end_are_counted_and_a_marked_segment_is_seen() {
+        let mut segments = vec![SegmentFacts::default(); 35];
+        segments[3].state = State::Open;
+        let look = Look { columns: 10, ..Look::default() };
+        let text = map(&segments, 0, 0, look);
+        assert!(text.starts_with("___a______\nand 25 more, free\n"), "{text}");
+        let text = map(&segments, 0, 0, Look { colours: true, marked: Some(12), ..look });
+        assert!(text.contains("\n__\x1b[7m_\x1b[0m_______\nand 15 more"), "{text}");
     }
 }

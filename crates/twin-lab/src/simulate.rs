@@ -1,5 +1,6 @@
 //! One run: a workload on a configuration under virtual time.
 
+use std::cell::RefCell;
 use std::fmt;
 use std::rc::Rc;
 
@@ -11,7 +12,9 @@ use twin_trace::{Ending, Source, Verb};
 
 use crate::config::Config;
 use crate::figures::{DiskFigures, Figures, Latency, LogFigures, VerbFigures};
+use crate::history::{History, Sampler};
 use crate::machine::{Counted, OnVolume, on_volume};
+use crate::watch::{Seat, Watcher};
 use crate::workload::{Workload, WorkloadError};
 
 /// Why a run could not be finished.
@@ -63,15 +66,57 @@ pub fn simulate(
     pace: Pace,
 ) -> Result<Figures, SimulateError> {
     let rt = Rt::new(ClockOnly::default(), 1);
-    let result = rt.block_on(on_volume(&rt, config, Replay { config, workload, pace }));
+    let replay = Replay { config, workload, pace, seat: None };
+    let result = rt.block_on(on_volume(&rt, config, replay));
     rt.crash();
     result.map_err(SimulateError::Stalled)?
+}
+
+/// The same with someone who looks at it, from the first operation to the last byte written. None
+/// if the watcher has ended the run.
+///
+/// # Errors
+/// As [`simulate`].
+pub fn simulate_watched(
+    config: &Config,
+    workload: &Workload,
+    pace: Pace,
+    watcher: Rc<RefCell<dyn Watcher>>,
+) -> Result<Option<Figures>, SimulateError> {
+    let seat = Seat::new(watcher);
+    let rt = seat.runtime();
+    let replay = Replay { config, workload, pace, seat: Some(&seat) };
+    let result = rt.block_on(on_volume(&rt, config, replay));
+    let _ = seat.leave();
+    rt.crash();
+    match result {
+        Err(_) if seat.is_stopped() => Ok(None),
+        result => result.map_err(SimulateError::Stalled)?.map(Some),
+    }
+}
+
+/// The same with the course of the run.
+///
+/// # Errors
+/// As [`simulate`].
+pub fn simulate_with_history(
+    config: &Config,
+    workload: &Workload,
+    pace: Pace,
+) -> Result<(Figures, History), SimulateError> {
+    let sampler = Rc::new(RefCell::new(Sampler::default()));
+    let watcher: Rc<RefCell<dyn Watcher>> = sampler.clone();
+    let figures = simulate_watched(config, workload, pace, watcher)?;
+    let figures = figures.ok_or_else(|| model_error("the run was ended"))?;
+    let history = sampler.borrow_mut().history();
+    Ok((figures, history))
 }
 
 struct Replay<'a> {
     config: &'a Config,
     workload: &'a Workload,
     pace: Pace,
+    seat: Option<&'a Seat>,
 }
 
 impl OnVolume for Replay<'_> {
@@ -83,7 +128,7 @@ impl OnVolume for Replay<'_> {
         disk: &SimDisk,
         volume: &Rc<Volume<L>>,
     ) -> Result<Figures, SimulateError> {
-        let Replay { config, workload, pace } = self;
+        let Replay { config, workload, pace, seat } = self;
         let mut replayer = Replayer::new(rt, &**volume, Options { pace, ..Options::default() });
         let population = workload.population().map_err(SimulateError::Workload)?;
         replayer.populate(&population).await.map_err(SimulateError::Replay)?;
@@ -95,11 +140,17 @@ impl OnVolume for Replay<'_> {
         }
         disk.reset_stats();
         let before = volume.layout.counts();
+        if let Some(seat) = seat {
+            seat.begin(disk, volume);
+        }
         let mut source = workload.start().map_err(SimulateError::Workload)?;
         let report = replayer.run(&mut source).await.map_err(SimulateError::Replay)?;
         let _ = replayer.let_go().await;
         // What is still dirty is part of the work.
         twin_fs::FileSystem::execute(&**volume, sync_request()).await?;
+        if let Some(seat) = seat {
+            seat.end();
+        }
         let figures = figures(rt, config, volume, &report, &disk.stats(), before);
         Ok(Figures { cut: cut(&*source), ..figures })
     }

@@ -104,13 +104,18 @@ impl Status {
         (new > 0).then(|| (log + read) as f64 / new as f64)
     }
 
+    /// The segments as policies see them.
+    pub fn facts(&self) -> impl Iterator<Item = SegmentFacts> {
+        self.segments.iter().map(facts)
+    }
+
     /// A picture, with what happened since `before`.
     pub fn frame(&self, before: &Status, look: Look) -> String {
         let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
         let lately = self.cost_since(before).map_or("-".into(), |cost| format!("{cost:.2}"));
         let idle =
             self.idle_ns.map_or("busy".into(), |ns| format!("idle {:.1} s", ns as f64 / 1e9));
-        let facts: Vec<SegmentFacts> = self.segments.iter().map(facts).collect();
+        let facts: Vec<SegmentFacts> = self.facts().collect();
         format!(
             "{:.1} of {:.1} MiB used ({:.1}%), {:.1} MiB dirty in memory; device {idle}, {} requests\n\
              {:.1} MiB written to the log, {:.1} moved; write cost {:.2}, lately {lately}\n\
@@ -164,7 +169,7 @@ mod tests {
         };
         let text = serde_json::to_string(&status).unwrap();
         assert_eq!(serde_json::from_str::<Status>(&text).unwrap(), status);
-        let frame = status.frame(&Status::default(), Look { columns: 80, colours: false });
+        let frame = status.frame(&Status::default(), Look { columns: 80, ..Look::default() });
         assert!(frame.contains("\n5c_\n") && frame.contains("idle 1.5 s"), "{frame}");
         assert!(frame.contains("lately 2.50"), "{frame}");
     }

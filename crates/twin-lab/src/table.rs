@@ -29,13 +29,23 @@ fn disk_time(figures: &Figures) -> String {
     lines.join("\n")
 }
 
-/// The figures side by side.
+/// The figures side by side, for the terminal.
 pub fn table(all: &[Figures]) -> String {
     let mut table = Table::new();
     table.load_style(presets::UTF8_FULL_CONDENSED);
+    table.add_rows(rows(&all.iter().collect::<Vec<_>>()));
+    for column in table.column_iter_mut().skip(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    table.to_string()
+}
+
+/// A row a figure: its title and a cell for each run.
+pub(crate) fn rows(all: &[&Figures]) -> Vec<Vec<String>> {
+    let mut rows: Vec<Vec<String>> = Vec::new();
     let mut row = |title: &str, cell: &dyn Fn(&Figures) -> String| {
-        let cells = std::iter::once(title.to_string()).chain(all.iter().map(cell));
-        table.add_row(cells);
+        let cells = all.iter().map(|figures| cell(figures));
+        rows.push(std::iter::once(title.to_string()).chain(cells).collect());
     };
     let latency = |pick: fn(&Latency) -> f64| move |f: &Figures| duration(pick(&f.latency));
     row("", &|f| f.config.clone());
@@ -58,8 +68,5 @@ pub fn table(all: &[Figures]) -> String {
     row("disk time", &disk_time);
     row("processor", &|f| format!("{:.2} s", f.cpu_s));
     row("simulated ops a real s", &|f| format!("{:.0}", f.ops as f64 / f.real_s.max(1e-9)));
-    for column in table.column_iter_mut().skip(1) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    table.to_string()
+    rows
 }

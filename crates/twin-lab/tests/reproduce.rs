@@ -80,3 +80,24 @@ fn a_page_stands_alone() {
         assert!(!page.contains(outside), "{outside}");
     }
 }
+
+#[test]
+fn a_watched_run_has_the_same_figures_and_shows_the_log_as_it_was_in_that_phase() {
+    let bench = "tpcb:transactions=3000,accounts=40000,page=17,cached=20,log=0,scan=0";
+    let need = Need::new("lfs:size=24M,cache=1M,segment=256K", bench);
+    let plain = reproduce::run_all(vec![need.clone()], 1, &|_, _| {}).unwrap();
+    let watched = [(need.clone(), "tx")];
+    let seen = reproduce::run_watched(vec![need.clone()], &watched, 1, &|_, _| {}).unwrap();
+    assert_eq!(plain.phase(&need, "tx"), seen.phase(&need, "tx"));
+    assert!(plain.history(&need).is_none());
+    let (history, tx) = (seen.history(&need).unwrap(), seen.phase(&need, "tx").unwrap());
+    let (at_s, written) = history.samples.last().unwrap();
+    assert!((at_s - tx.seconds).abs() < 1e-6, "{at_s} of {}", tx.seconds);
+    assert_eq!(written.log_bytes as f64, tx.written_bytes.unwrap());
+    // The files are still there: about 10 of 24 MB.
+    let log = history.log.as_ref().unwrap();
+    let live: f64 =
+        log.bins.iter().enumerate().map(|(i, &n)| (i as f64 + 0.5) * f64::from(n)).sum();
+    let share = live / twin_lab::BINS as f64 / f64::from(log.full() + log.clean + log.open);
+    assert!((0.3..0.6).contains(&share), "{share}: {log:?}");
+}

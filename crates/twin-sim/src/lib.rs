@@ -45,7 +45,7 @@ pub mod torture;
 use std::fmt;
 
 pub use adapter::HostAdapter;
-pub use device::{Builder, SimDisk};
+pub use device::{Builder, Observer, Served, SimDisk};
 pub use platter::Platter;
 pub use stats::{DiskStats, Parts, Share};
 

@@ -224,6 +224,10 @@ pub(crate) struct Compare {
     /// Print JSON: an array with one object a configuration.
     #[arg(long)]
     pub(crate) json: bool,
+    /// Write a page with the figures, and of each log how full its segments are at the end and what
+    /// writing cost over time.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
     /// Print the configurations, keys and components that there are.
     #[arg(long)]
     pub(crate) list: bool,
@@ -306,24 +310,60 @@ pub(crate) struct Volume {
     pub(crate) list: bool,
 }
 
-/// Watch a log while it is written and cleaned, on a bare volume.
+/// Watch a log while it is written and cleaned: of a bare volume, a simulation or a mount.
 ///
 /// Shows a map of the segments: how full each is, its age by colour (red young, blue old), which are
-/// being written, and a histogram of how full they are. On a terminal it is drawn in place; elsewhere
-/// pictures follow each other as text. --rate slows it down until every write is seen.
+/// being written or cleaned, and a histogram of how full they are. On a terminal it is drawn in place;
+/// elsewhere pictures follow each other as text.
+///
+/// Without --config, --trace or --mount: a bare volume; --rate slows it down until every write is
+/// seen.
+///
+/// A simulated run of a file system is watched with --config or --trace; --slow slows it down,
+/// --accesses shows every disk access, --by-hand waits for Enter.
 ///
 /// A mounted log is watched with --mount FILE, where `twinfs mount --status FILE` writes.
 #[derive(Args)]
+#[command(after_help = "Examples:\n  \
+    twinfs top --workload hot-cold --rate 100000\n  \
+    twinfs top --config lfs:size=256M,cache=4M --workload zipf:writes=200000 --slow 0.5\n  \
+    twinfs top --trace work.tw --config lfs:disk=hp97560 --accesses --by-hand")]
 pub(crate) struct Top {
     /// Watch a mount that was given this file as --status.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["config", "trace"])]
     pub(crate) mount: Option<PathBuf>,
-    /// With --mount: so many pictures, then end. Otherwise for as long as it is mounted.
-    #[arg(long, requires = "mount")]
+    /// Watch a simulation on this configuration (see `twinfs compare --list`). Default with --trace:
+    /// lfs.
+    #[arg(long, short)]
+    pub(crate) config: Option<String>,
+    /// Watch a simulation of this trace. Default with --config: the one that comes with the program.
+    #[arg(long, short, value_name = "FILE", conflicts_with = "workload")]
+    pub(crate) trace: Option<PathBuf>,
+    /// A simulation: simulated seconds in a real second, as 0.01. As fast as can be if not given.
+    #[arg(long, value_parser = rate_of_time)]
+    pub(crate) slow: Option<f64>,
+    /// A simulation: simulated seconds between pictures. Default: a tenth of --slow, or 0.1.
+    #[arg(long, value_name = "SECONDS", value_parser = rate_of_time)]
+    pub(crate) every: Option<f64>,
+    /// A simulation: a picture of each disk access, when the disk turns to it.
+    #[arg(long, conflicts_with = "every")]
+    pub(crate) accesses: bool,
+    /// A simulation: show the next picture when Enter is pressed.
+    #[arg(long)]
+    pub(crate) by_hand: bool,
+    /// A simulation: when operations are issued.
+    #[arg(long, value_enum, default_value = "asap")]
+    pub(crate) pace: Pace,
+    /// With --pace recorded or think: how many times faster than recorded.
+    #[arg(long, default_value_t = 1.0)]
+    pub(crate) speed: f64,
+    /// A simulation or a mount: so many pictures, then end.
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) count: Option<u64>,
-    /// The workload, as zipf, mixed or hot-cold:hot_writes=0.8.
-    #[arg(long, short, default_value = twin_clean::volume::workload::registry()[0].name)]
-    pub(crate) workload: String,
+    /// The workload of a bare volume, as zipf, mixed or hot-cold:hot_writes=0.8; with --config one of
+    /// files, as `compare` has them.
+    #[arg(long, short)]
+    pub(crate) workload: Option<String>,
     /// The placement policy.
     #[arg(long, value_parser = placements(), hide_possible_values = true,
         default_value = twin_clean::placement::registry()[0].name)]
@@ -407,6 +447,13 @@ fn rate(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(rate) if (0.01..=1e9).contains(&rate) => Ok(rate),
         _ => Err("must be a number from 0.01 to a thousand million".into()),
+    }
+}
+
+fn rate_of_time(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if (1e-6..=1e6).contains(&seconds) => Ok(seconds),
+        _ => Err("must be a number from 0.000001 to a million".into()),
     }
 }
 

@@ -3,7 +3,7 @@
 //! Direct I/O wants each piece at an aligned address and a whole number of sectors long. Blocks
 //! that are so go out as they are; runs of blocks that are not are copied together.
 
-use twin_disk::{Block, Buf, Bytes};
+use twin_disk::{Block, BufPool, Bytes};
 
 use crate::zeros::push_zeros;
 
@@ -17,12 +17,12 @@ pub(super) struct Shape {
 }
 
 /// The blocks as pieces of this shape, in order. The blocks' lengths add up to whole sectors.
-pub(super) fn gather(blocks: Vec<Block>, shape: Shape) -> Vec<Bytes> {
+pub(super) fn gather(blocks: Vec<Block>, shape: Shape, buffers: &BufPool) -> Vec<Bytes> {
     let mut pieces = Vec::with_capacity(blocks.len());
     let mut run = Run::default();
     for block in blocks {
         if run.len.is_multiple_of(shape.sector) && fits(&block, shape) {
-            run.end(&mut pieces);
+            run.end(&mut pieces, buffers);
             match block {
                 Block::Bytes(bytes) => pieces.push(bytes),
                 block => push_zeros(&mut pieces, block.len()),
@@ -31,7 +31,7 @@ pub(super) fn gather(blocks: Vec<Block>, shape: Shape) -> Vec<Bytes> {
             run.add(block);
         }
     }
-    run.end(&mut pieces);
+    run.end(&mut pieces, buffers);
     pieces
 }
 
@@ -57,9 +57,9 @@ impl Run {
         self.blocks.push(block);
     }
 
-    fn end(&mut self, pieces: &mut Vec<Bytes>) {
+    fn end(&mut self, pieces: &mut Vec<Bytes>, buffers: &BufPool) {
         if self.len > 0 {
-            let mut copy = Buf::aligned(self.len);
+            let mut copy = buffers.take(self.len);
             let mut at = 0;
             for block in &self.blocks {
                 block.copy_to(&mut copy[at..at + block.len()]);
@@ -75,7 +75,7 @@ impl Run {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use twin_disk::Stamp;
+    use twin_disk::{Buf, Stamp};
     use twin_rt::Rng;
 
     const SHAPE: Shape = Shape { sector: 512, memory_align: 512 };
@@ -90,7 +90,7 @@ mod tests {
         bytes.fill(7);
         let bytes = bytes.freeze();
         let blocks = vec![Block::Bytes(bytes.slice(0, 512)), Block::Bytes(bytes.slice(4096, 4096))];
-        let pieces = gather(blocks, SHAPE);
+        let pieces = gather(blocks, SHAPE, &BufPool::new(1 << 20));
         assert_eq!(pieces[0].as_ptr(), bytes.as_ptr());
         assert_eq!(pieces[1].as_ptr(), bytes[4096..].as_ptr());
     }
@@ -125,7 +125,7 @@ mod tests {
             let total: usize = blocks.iter().map(Block::len).sum();
             blocks.push(Block::Zero((512 - total % 512) as u32));
             let want = joined(&blocks);
-            let pieces = gather(blocks, SHAPE);
+            let pieces = gather(blocks, SHAPE, &BufPool::new(1 << 20));
             let well_shaped = |p: &Bytes| {
                 p.len().is_multiple_of(512) && (p.as_ptr() as usize).is_multiple_of(512)
             };

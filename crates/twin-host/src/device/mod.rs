@@ -16,8 +16,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use twin_disk::{
-    Block, BlockDevice, Class, Completion, DeviceInfo, Io, IoKind, IoResult, Origin, Pending,
-    pending,
+    Block, BlockDevice, BufPool, Class, Completion, DeviceInfo, Io, IoKind, IoResult, Origin,
+    Pending, pending,
 };
 
 use crate::Host;
@@ -53,6 +53,7 @@ pub(crate) struct DeviceState {
     in_flight: Cell<usize>,
     next_id: Cell<u64>,
     no_discard: Cell<bool>,
+    buffers: BufPool,
     /// What was read ahead of small reads.
     ahead: RefCell<Ahead>,
 }
@@ -81,6 +82,7 @@ impl FileDevice {
             in_flight: Cell::new(0),
             next_id: Cell::new(1),
             no_discard: Cell::new(false),
+            buffers: host.buffers(),
             ahead: RefCell::new(Ahead::new(image.size, image.sector.into())),
         };
         let name = path.display().to_string();

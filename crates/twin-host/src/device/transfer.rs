@@ -11,7 +11,8 @@ use std::sync::Arc;
 use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
 use twin_disk::{
-    Block, Buf, Bytes, Class, Completion, Io, IoError, IoErrorKind, IoKind, IoResult, Origin,
+    Block, Buf, BufPool, Bytes, Class, Completion, Io, IoError, IoErrorKind, IoKind, IoResult,
+    Origin,
 };
 
 use super::DeviceState;
@@ -40,6 +41,7 @@ pub(crate) struct Job {
     pieces: Vec<Bytes>,
     /// What a read reads into.
     buf: Option<Buf>,
+    buffers: BufPool,
 }
 
 pub(crate) struct Transfer {
@@ -89,8 +91,9 @@ impl Transfer {
             at,
             len,
             done: 0,
-            pieces: gather(io.blocks, shape),
+            pieces: gather(io.blocks, shape, &device.buffers),
             buf: None,
+            buffers: device.buffers.clone(),
         };
         Transfer { device, whose, op, at, len, job: Some(job), iovecs: Vec::new() }
     }
@@ -245,7 +248,7 @@ impl Transfer {
 impl Job {
     fn rest_of_buf(&mut self) -> &mut [u8] {
         let len = self.len as usize;
-        &mut self.buf.get_or_insert_with(|| Buf::aligned(len))[self.done as usize..]
+        &mut self.buf.get_or_insert_with(|| self.buffers.take(len))[self.done as usize..]
     }
 
     fn rest_of_pieces(&self) -> impl Iterator<Item = &[u8]> {

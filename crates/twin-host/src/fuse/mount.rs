@@ -35,7 +35,7 @@ const HELPER: &str = "fusermount3";
 const BUSY_TRIES: u32 = 10;
 const BUSY_PAUSE: Duration = Duration::from_millis(20);
 /// How much of the kernel's page cache may be dirty for one mount, in bytes.
-const DIRTY_BYTES: u64 = 128 << 20;
+const DIRTY_BYTES: u64 = 64 << 20;
 /// How long a dropped mount waits to be out of the tree.
 const DROP_PATIENCE: Duration = Duration::from_secs(2);
 

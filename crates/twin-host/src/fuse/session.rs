@@ -14,7 +14,7 @@ use std::rc::Rc;
 use std::task::{Poll, Waker};
 
 use rustix::io::Errno;
-use twin_disk::{Block, Buf, Bytes};
+use twin_disk::{Block, Buf, BufPool, Bytes};
 use twin_fs::{Cred, Entry, FileSystem, FsError, Op, Reply, Request};
 
 use super::abi::{self, InHeader};
@@ -87,6 +87,7 @@ struct Inner<F> {
 struct Link {
     fd: Rc<OwnedFd>,
     buffer_len: usize,
+    buffers: BufPool,
     packet: RefCell<Option<Buf>>,
     /// Bytes of the packet that was read; zero if there is none.
     filled: Cell<usize>,
@@ -112,7 +113,7 @@ impl Link {
     /// Reads one packet. False if there is none.
     fn read(&self) -> bool {
         let mut slot = self.packet.borrow_mut();
-        let buf = slot.get_or_insert_with(|| Buf::zeroed(self.buffer_len));
+        let buf = slot.get_or_insert_with(|| self.buffers.take(self.buffer_len));
         loop {
             match rustix::io::read(&self.fd, &mut buf[PACKET_AT..]) {
                 Ok(0) => {
@@ -158,6 +159,7 @@ impl<F: FileSystem> Session<F> {
         let link = Link {
             fd: Rc::clone(&fd),
             buffer_len: PAYLOAD_AT + options.max_write as usize,
+            buffers: host.buffers(),
             packet: RefCell::default(),
             filled: Cell::new(0),
             debts: RefCell::default(),

@@ -16,8 +16,10 @@ use twin_sim::SimDisk;
 
 use super::{Act, BenchFailure, Benchmark, How, Mark, Phase, Script, Spans};
 use crate::config::Config;
+use crate::history::{History, Sampler};
 use crate::machine::{self, Counted, OnVolume};
 use crate::simulate::SimulateError;
+use crate::watch::Seat;
 
 /// Carries out a benchmark on a configuration.
 ///
@@ -25,13 +27,38 @@ use crate::simulate::SimulateError;
 /// If the configuration is impossible or an operation fails.
 pub fn run(config: &Config, bench: &dyn Benchmark) -> Result<Vec<Phase>, BenchFailure> {
     let rt = Rt::new(ClockOnly::default(), 1);
-    let result = rt.block_on(machine::on_volume(&rt, config, Run(bench)));
+    carry_out(&rt, config, Run { bench, watched: None })
+}
+
+/// The same with the course of one phase.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_with_history(
+    config: &Config,
+    bench: &dyn Benchmark,
+    phase: &'static str,
+) -> Result<(Vec<Phase>, History), BenchFailure> {
+    let sampler = Rc::new(RefCell::new(Sampler::default()));
+    let seat = Seat::new(sampler.clone());
+    let phases = carry_out(&seat.runtime(), config, Run { bench, watched: Some((&seat, phase)) });
+    let _ = seat.leave();
+    let history = sampler.borrow_mut().history();
+    Ok((phases?, history))
+}
+
+fn carry_out(rt: &Rt, config: &Config, run: Run<'_>) -> Result<Vec<Phase>, BenchFailure> {
+    let result = rt.block_on(machine::on_volume(rt, config, run));
     rt.crash();
     let failure = |e: &dyn std::fmt::Display| BenchFailure(format!("{}: {e}", config.name));
     result.map_err(|e| failure(&e))?.map_err(|e| failure(&e))
 }
 
-struct Run<'a>(&'a dyn Benchmark);
+struct Run<'a> {
+    bench: &'a dyn Benchmark,
+    /// Who watches which phase.
+    watched: Option<(&'a Seat, &'static str)>,
+}
 
 impl OnVolume for Run<'_> {
     type Output = Vec<Phase>;
@@ -42,8 +69,10 @@ impl OnVolume for Run<'_> {
         disk: &SimDisk,
         volume: &Rc<Volume<L>>,
     ) -> Result<Vec<Phase>, SimulateError> {
-        let shared = Shared { rt, disk, volume, spans: RefCell::default(), next_id: 1.into() };
-        let users = self.0.users().into_iter().enumerate().map(|(user, script)| {
+        let Run { bench, watched } = self;
+        let (spans, next_id) = (RefCell::default(), 1.into());
+        let shared = Shared { rt, disk, volume, spans, next_id, watched };
+        let users = bench.users().into_iter().enumerate().map(|(user, script)| {
             let user = User { shared: &shared, user, cred: Cred::root(), open: Vec::new() };
             user.all(script)
         });
@@ -60,6 +89,7 @@ struct Shared<'a, L: Counted> {
     volume: &'a Rc<Volume<L>>,
     spans: RefCell<Spans>,
     next_id: std::cell::Cell<u64>,
+    watched: Option<(&'a Seat, &'static str)>,
 }
 
 struct User<'a, L: Counted> {
@@ -101,10 +131,16 @@ impl<L: Counted> User<'_, L> {
             Act::Begin(phase) => {
                 let mark = self.mark();
                 self.shared.spans.borrow_mut().begin(self.user, phase, mark);
+                if let Some((seat, _)) = self.shared.watched.filter(|(_, which)| *which == phase) {
+                    seat.begin(self.shared.disk, self.shared.volume);
+                }
             }
             Act::End { amount, unit } => {
                 let mark = self.mark();
                 self.shared.spans.borrow_mut().end(self.user, mark, amount, unit);
+                if let Some((seat, _)) = self.shared.watched {
+                    seat.end();
+                }
             }
             Act::MakeDir(path) => {
                 let (dir, name) = self.parent(&path).await?;

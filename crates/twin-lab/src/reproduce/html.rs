@@ -1,12 +1,14 @@
 //! The report as one page that needs nothing else: figures, the table, the claims, the present.
 
+use crate::page::{EXPLAINED, course};
+
 use super::clc::{self, System};
 use super::fitted::FITTED;
 use super::runs::{BANDWIDTH, BY_SIZE, SCALE, SIZES_KB, SYSTEMS, andrew, large, rate, small, tpcb};
 use super::svg::{BLUE, Chart, GREEN, GREY, Line, PINK, RED, SKY, YELLOW, bars, lines};
 use super::{Judged, Need, Results, Tally, claims, present, tally, tpcb_cleaner};
 
-const STYLE: &str = "\
+pub(crate) const STYLE: &str = "\
 body{font:16px/1.5 system-ui,sans-serif;color:#1c2430;background:#fff;margin:0}\
 main{max-width:1320px;margin:0 auto;padding:28px 24px}\
 h1{font-size:30px;margin:0 0 4px}h2{font-size:22px;margin:44px 0 8px;border-top:2px solid #1c2430;\
@@ -28,7 +30,7 @@ td.l,th.l{text-align:left;white-space:normal}td.id{white-space:nowrap;vertical-a
 /// Users of the Andrew benchmark that the page shows.
 const ANDREW_USERS: [u64; 2] = [1, 4];
 
-pub(super) fn escape(text: &str) -> String {
+pub(crate) fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
@@ -44,6 +46,27 @@ pub fn page_needs() -> Vec<Need> {
         all.extend(ANDREW_USERS.map(|users| andrew(config, users)));
     }
     all
+}
+
+/// The runs in which a log is cleaned, by name.
+fn cleaned() -> Vec<(&'static str, Need)> {
+    let without = ("TPC-B, LFS without cleaner", tpcb("bsd-lfs"));
+    std::iter::once(without).chain(tpcb_cleaner::runs()).collect()
+}
+
+/// The runs whose course the page draws, from the first transaction to the last.
+pub(super) fn watched() -> Vec<(Need, &'static str)> {
+    cleaned().into_iter().map(|(_, need)| (need, "tx")).collect()
+}
+
+/// The logs of these runs, as far as their course is known.
+fn logs(results: &Results) -> String {
+    let one = |(name, need): (&str, Need)| course(name, results.history(&need)?);
+    let charts: String = cleaned().into_iter().filter_map(one).collect();
+    match charts.is_empty() {
+        true => String::new(),
+        false => format!("<h2>Logs under TPC-B</h2>{EXPLAINED}{charts}"),
+    }
 }
 
 /// The page. `measured`: rows of `twinfs bench --json` on real directories, if there are any.
@@ -66,7 +89,9 @@ pub fn html(judged: &[Judged], results: &Results, measured: Option<&serde_json::
              paper says of the figures in words stands further down, statement by statement.</p>\
              <div class=\"grid2\">";
     page += &figures_1995(results);
-    page += "</div><h2>The present</h2>";
+    page += "</div>";
+    page += &logs(results);
+    page += "<h2>The present</h2>";
     page += &present::section(results, measured);
     page += &measured.map(present::measured).unwrap_or_default();
     page += "<h2>Statement by statement</h2>";

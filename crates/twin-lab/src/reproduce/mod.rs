@@ -9,10 +9,10 @@ pub mod clc;
 pub mod fit;
 pub mod fitted;
 mod heuristic;
-mod html;
+pub(crate) mod html;
 pub mod present;
 mod runs;
-mod svg;
+pub(crate) mod svg;
 mod tpcb_cleaner;
 
 use std::collections::BTreeMap;
@@ -21,6 +21,7 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::bench::{self, BenchFailure, Phase};
 use crate::config::Config;
+use crate::history::History;
 
 pub use claims::claims;
 pub use html::{html, page_needs};
@@ -43,12 +44,20 @@ impl Need {
 
 /// What runs gave.
 #[derive(Debug, Default)]
-pub struct Results(BTreeMap<Need, Vec<Phase>>);
+pub struct Results {
+    phases: BTreeMap<Need, Vec<Phase>>,
+    histories: BTreeMap<Need, History>,
+}
 
 impl Results {
     /// A phase of a run.
     pub fn phase(&self, need: &Need, phase: &str) -> Option<&Phase> {
-        self.0.get(need)?.iter().find(|p| p.phase == phase)
+        self.phases.get(need)?.iter().find(|p| p.phase == phase)
+    }
+
+    /// The course of a run's phase, of those that were [watched](Watched).
+    pub fn history(&self, need: &Need) -> Option<&History> {
+        self.histories.get(need)
     }
 
     /// What a phase of a run moved in a second; not a number if it was not run.
@@ -206,12 +215,28 @@ pub fn tally(judged: &[Judged]) -> Vec<Tally> {
     tallies
 }
 
+/// Runs whose course is to be known, each with the phase of it.
+pub type Watched = [(Need, &'static str)];
+
 /// Carries out the runs that claims need, each once, on up to `threads` threads.
 ///
 /// # Errors
 /// The first run that fails.
 pub fn run_all(
+    needs: Vec<Need>,
+    threads: usize,
+    progress: &(dyn Fn(usize, usize) + Sync),
+) -> Result<Results, BenchFailure> {
+    run_watched(needs, &[], threads, progress)
+}
+
+/// The same, with the course of some of the runs.
+///
+/// # Errors
+/// The first run that fails.
+pub fn run_watched(
     mut needs: Vec<Need>,
+    watched: &Watched,
     threads: usize,
     progress: &(dyn Fn(usize, usize) + Sync),
 ) -> Result<Results, BenchFailure> {
@@ -223,10 +248,14 @@ pub fn run_all(
     let results = Mutex::new(Ok(Results::default()));
     let work = || {
         while let Some(need) = needs.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let outcome = run_one(need);
+            let phase = watched.iter().find(|(of, _)| of == need).map(|(_, phase)| *phase);
+            let outcome = run_one(need, phase);
             let mut all = results.lock().unwrap_or_else(PoisonError::into_inner);
             match (outcome, &mut *all) {
-                (Ok(phases), Ok(done)) => drop(done.0.insert(need.clone(), phases)),
+                (Ok((phases, history)), Ok(done)) => {
+                    done.phases.insert(need.clone(), phases);
+                    done.histories.extend(history.map(|history| (need.clone(), history)));
+                }
                 (Err(error), Ok(_)) => *all = Err(error),
                 (_, Err(_)) => return,
             }
@@ -243,15 +272,25 @@ pub fn run_all(
     results.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn run_one(need: &Need) -> Result<Vec<Phase>, BenchFailure> {
+/// The phases of a run, and the course of one of them.
+type Outcome = (Vec<Phase>, Option<History>);
+
+fn run_one(need: &Need, watched: Option<&'static str>) -> Result<Outcome, BenchFailure> {
     let failure = |e: &dyn std::fmt::Display| BenchFailure(format!("{}: {e}", need.config));
     let config = Config::parse(&need.config).map_err(|e| failure(&e))?;
     let benches = bench::parse(&need.bench).map_err(|e| failure(&e))?;
-    let mut phases = Vec::new();
+    let (mut phases, mut course) = (Vec::new(), None);
     for bench in benches {
-        phases.extend(bench::simulated::run(&config, &*bench)?);
+        match watched {
+            None => phases.extend(bench::simulated::run(&config, &*bench)?),
+            Some(phase) => {
+                let (of, history) = bench::simulated::run_with_history(&config, &*bench, phase)?;
+                phases.extend(of);
+                course = Some(history);
+            }
+        }
     }
-    Ok(phases)
+    Ok((phases, course))
 }
 
 /// A claim with what came out.
@@ -262,18 +301,22 @@ pub struct Judged {
     pub checks: Vec<Check>,
 }
 
-/// Carries out and judges claims.
+/// Carries out and judges claims; `for_page`: with all that [`html()`] shows beside them.
 ///
 /// # Errors
 /// The first run that fails.
 pub fn reproduce(
     claims: &[&'static Claim],
-    extra: Vec<Need>,
+    for_page: bool,
     threads: usize,
     progress: &(dyn Fn(usize, usize) + Sync),
 ) -> Result<(Vec<Judged>, Results), BenchFailure> {
+    let (extra, watched) = match for_page {
+        true => (page_needs(), html::watched()),
+        false => (Vec::new(), Vec::new()),
+    };
     let needs = claims.iter().flat_map(|c| (c.needs)()).chain(extra).collect();
-    let results = run_all(needs, threads, progress)?;
+    let results = run_watched(needs, &watched, threads, progress)?;
     let judged =
         claims.iter().map(|&claim| Judged { claim, checks: (claim.judge)(&results) }).collect();
     Ok((judged, results))

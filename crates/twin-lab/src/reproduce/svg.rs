@@ -1,33 +1,33 @@
-//! Charts as inline SVG: lines over file sizes, and bars.
+//! Charts as inline SVG: lines over file sizes or time, bars, and histograms of shares.
 
 use std::fmt::Write;
 
 /// Colours that people with colour blindness tell apart (Okabe and Ito). Logs are blue, clustered
 /// file systems are not.
-pub(super) const BLUE: &str = "#0072b2";
-pub(super) const SKY: &str = "#56b4e9";
-pub(super) const RED: &str = "#d55e00";
-pub(super) const YELLOW: &str = "#e69f00";
-pub(super) const GREEN: &str = "#009e73";
-pub(super) const PINK: &str = "#cc79a7";
-pub(super) const GREY: &str = "#8a94a6";
+pub(crate) const BLUE: &str = "#0072b2";
+pub(crate) const SKY: &str = "#56b4e9";
+pub(crate) const RED: &str = "#d55e00";
+pub(crate) const YELLOW: &str = "#e69f00";
+pub(crate) const GREEN: &str = "#009e73";
+pub(crate) const PINK: &str = "#cc79a7";
+pub(crate) const GREY: &str = "#8a94a6";
 
 /// A line: name, colour, dashed, points.
-pub(super) struct Line {
-    pub(super) name: String,
-    pub(super) colour: &'static str,
+pub(crate) struct Line {
+    pub(crate) name: String,
+    pub(crate) colour: &'static str,
     /// Drawn as dots and a thin dashed line: the paper's own figures.
-    pub(super) paper: bool,
-    pub(super) points: Vec<(f64, f64)>,
+    pub(crate) paper: bool,
+    pub(crate) points: Vec<(f64, f64)>,
 }
 
 /// What a chart shows.
-pub(super) struct Chart<'a> {
-    pub(super) title: &'a str,
-    pub(super) y_label: &'a str,
-    pub(super) log_y: bool,
+pub(crate) struct Chart<'a> {
+    pub(crate) title: &'a str,
+    pub(crate) y_label: &'a str,
+    pub(crate) log_y: bool,
     /// Values that the paper or the hardware gives, drawn across: value and label.
-    pub(super) marks: &'a [(f64, &'a str)],
+    pub(crate) marks: &'a [(f64, &'a str)],
 }
 
 const WIDTH: f64 = 620.0;
@@ -110,6 +110,23 @@ fn y_axis(out: &mut String, y: &Scale, all: &[f64], label: &str) {
     );
 }
 
+fn x_axis(out: &mut String, x: &Scale, all: impl Iterator<Item = (f64, String)>, label: &str) {
+    for (v, text) in all {
+        let _ = write!(
+            out,
+            "<text x=\"{:.1}\" y=\"{:.0}\" class=\"tick\" text-anchor=\"middle\">{text}</text>",
+            x.at(v),
+            HEIGHT - BOTTOM + 16.0
+        );
+    }
+    let _ = write!(
+        out,
+        "<text x=\"{:.0}\" y=\"{:.0}\" class=\"axis\" text-anchor=\"middle\">{label}</text>",
+        (LEFT + WIDTH - RIGHT) / 2.0,
+        HEIGHT - BOTTOM + 32.0
+    );
+}
+
 /// Lines across the chart with a label at their right end.
 fn marks(out: &mut String, y: &Scale, all: &[(f64, &str)]) {
     for &(v, label) in all {
@@ -143,7 +160,7 @@ fn legend(out: &mut String, names: &[(String, &str, bool)], y: f64) {
 }
 
 /// Lines over file sizes in KB (logarithmic).
-pub(super) fn lines(chart: &Chart<'_>, all: &[Line], x_label: &str, log_x: bool) -> String {
+pub(crate) fn lines(chart: &Chart<'_>, all: &[Line], x_label: &str, log_x: bool) -> String {
     let points = || all.iter().flat_map(|l| &l.points).filter(|p| p.1.is_finite() && p.1 > 0.0);
     let fold = |f: fn(f64, f64) -> f64, start, pick: fn(&(f64, f64)) -> f64| {
         points().map(pick).fold(start, f)
@@ -165,21 +182,9 @@ pub(super) fn lines(chart: &Chart<'_>, all: &[Line], x_label: &str, log_x: bool)
     let mut x_ticks: Vec<f64> = all.iter().flat_map(|l| l.points.iter().map(|p| p.0)).collect();
     x_ticks.sort_by(f64::total_cmp);
     x_ticks.dedup();
-    for v in x_ticks.into_iter().filter(|v| !log_x || v.log2().fract() == 0.0) {
-        let label = if log_x { size_label(v) } else { tick_label(v) };
-        let at = x.at(v);
-        let _ = write!(
-            out,
-            "<text x=\"{at:.1}\" y=\"{:.0}\" class=\"tick\" text-anchor=\"middle\">{label}</text>",
-            HEIGHT - BOTTOM + 16.0
-        );
-    }
-    let _ = write!(
-        out,
-        "<text x=\"{:.0}\" y=\"{:.0}\" class=\"axis\" text-anchor=\"middle\">{x_label}</text>",
-        (LEFT + WIDTH - RIGHT) / 2.0,
-        HEIGHT - BOTTOM + 32.0
-    );
+    let shown = x_ticks.into_iter().filter(|v| !log_x || v.log2().fract() == 0.0);
+    let labelled = shown.map(|v| (v, if log_x { size_label(v) } else { tick_label(v) }));
+    x_axis(&mut out, &x, labelled, x_label);
     for (i, line) in all.iter().enumerate() {
         let shown: Vec<_> = line.points.iter().filter(|p| p.1.is_finite() && p.1 > 0.0).collect();
         let path: Vec<String> =
@@ -213,8 +218,84 @@ pub(super) fn lines(chart: &Chart<'_>, all: &[Line], x_label: &str, log_x: bool)
     out + "</svg>"
 }
 
+/// Lines over time from 0 on, for any number of points.
+pub(crate) fn over_time(chart: &Chart<'_>, all: &[Line], x_label: &str) -> String {
+    let points = || all.iter().flat_map(|line| &line.points);
+    let high = |pick: fn(&(f64, f64)) -> f64| points().map(pick).fold(0.0, f64::max);
+    let (x_high, y_high) = (high(|p| p.0), high(|p| p.1));
+    let mut out = open(chart.title, HEIGHT);
+    if x_high <= 0.0 || y_high <= 0.0 {
+        return out + "</svg>";
+    }
+    let y_low = points().map(|p| p.1).fold(y_high, f64::min);
+    let y_ticks = if chart.log_y { log_ticks(y_low, y_high) } else { ticks(y_high) };
+    let (first, last) = (y_ticks[0], y_ticks[y_ticks.len() - 1]);
+    let y = Scale { low: first, high: last, log: chart.log_y, from: HEIGHT - BOTTOM, to: TOP };
+    let x = Scale { low: 0.0, high: x_high, log: false, from: LEFT, to: WIDTH - RIGHT - 8.0 };
+    y_axis(&mut out, &y, &y_ticks, chart.y_label);
+    marks(&mut out, &y, chart.marks);
+    let x_ticks = ticks(x_high).into_iter().filter(|&v| v <= x_high);
+    x_axis(&mut out, &x, x_ticks.map(|v| (v, tick_label(v))), x_label);
+    for line in all {
+        let at = |p: &(f64, f64)| (x.at(p.0), y.at(p.1));
+        let path: Vec<String> =
+            line.points.iter().map(at).map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
+        let _ = write!(
+            out,
+            "<polyline points=\"{}\" fill=\"none\" stroke=\"{}\" stroke-width=\"1.6\"/>",
+            path.join(" "),
+            line.colour
+        );
+        // A line of one point is not seen.
+        for (x, y) in line.points.iter().map(at).filter(|_| line.points.len() < 20) {
+            let colour = line.colour;
+            let _ =
+                write!(out, "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"2.6\" fill=\"{colour}\"/>");
+        }
+    }
+    let names: Vec<_> = all.iter().map(|l| (l.name.clone(), l.colour, l.paper)).collect();
+    legend(&mut out, &names, HEIGHT - 10.0);
+    out + "</svg>"
+}
+
+/// How much falls into each of equal parts of 0 to 1, in percent.
+pub(crate) fn histogram(
+    chart: &Chart<'_>,
+    percent: &[f64],
+    colour: &'static str,
+    x_label: &str,
+) -> String {
+    let mut out = open(chart.title, HEIGHT);
+    let high = percent.iter().copied().fold(0.0, f64::max);
+    if high <= 0.0 {
+        return out + "</svg>";
+    }
+    let y_ticks = ticks(high);
+    let last = y_ticks[y_ticks.len() - 1];
+    let y = Scale { low: 0.0, high: last, log: false, from: HEIGHT - BOTTOM, to: TOP };
+    let x = Scale { low: 0.0, high: 1.0, log: false, from: LEFT, to: WIDTH - RIGHT - 8.0 };
+    y_axis(&mut out, &y, &y_ticks, chart.y_label);
+    marks(&mut out, &y, chart.marks);
+    let tenths = (0..=10).map(|tenth| f64::from(tenth) / 10.0);
+    x_axis(&mut out, &x, tenths.map(|v| (v, format!("{v:.1}"))), x_label);
+    let width = 1.0 / percent.len() as f64;
+    for (bin, &v) in percent.iter().enumerate().filter(|(_, v)| **v > 0.0) {
+        let (from, to) = (bin as f64 * width, (bin + 1) as f64 * width);
+        let height = (HEIGHT - BOTTOM - y.at(v)).max(0.5);
+        let _ = write!(
+            out,
+            "<rect x=\"{:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{height:.1}\" fill=\"{colour}\">\
+             <title>{from:.2} to {to:.2}: {v:.1}%</title></rect>",
+            x.at(from) + 1.0,
+            HEIGHT - BOTTOM - height,
+            x.at(to) - x.at(from) - 2.0
+        );
+    }
+    out + "</svg>"
+}
+
 /// Groups of bars: `values[series][group]`; a series is a name and a colour.
-pub(super) fn bars(
+pub(crate) fn bars(
     chart: &Chart<'_>,
     groups: &[&str],
     series: &[(&str, &'static str)],
@@ -283,6 +364,8 @@ mod tests {
         let points = vec![(1.0, f64::NAN)];
         let line = Line { name: "a".into(), colour: BLUE, paper: false, points };
         assert!(lines(&chart, &[line], "x", true).ends_with("</svg>"));
+        assert!(over_time(&chart, &[], "x").ends_with("</svg>"));
+        assert!(histogram(&chart, &[0.0; 3], BLUE, "x").ends_with("</svg>"));
         assert!(bars(&chart, &["g"], &[("s", RED)], &[vec![f64::NAN]]).ends_with("</svg>"));
     }
 }

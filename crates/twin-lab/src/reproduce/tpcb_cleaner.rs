@@ -40,6 +40,11 @@ fn high() -> Need {
     at("298M", 30_000, 30_000)
 }
 
+/// The runs by how full the log is, for the page.
+pub(super) fn runs() -> [(&'static str, Need); 2] {
+    [("TPC-B, LFS 48% full", low()), ("TPC-B, LFS 90% full", high())]
+}
+
 /// The paper's figures and ours at 48% and at 90%, transactions a second.
 pub(super) fn figures(results: &Results) -> [(f64, f64); 2] {
     [(41.0 * KEEPS[0], low()), (41.0 * KEEPS[1], high())]

@@ -17,6 +17,7 @@ use twin_disk::{
 use twin_rt::{Event, Rt, Time};
 
 use super::durability::{Durability, doubt};
+use super::{Observer, Served};
 use crate::bus::Bus;
 use crate::faults::{CrashState, FaultPlan, Faults, Verdict, WriteLog};
 use crate::model::{Access, DeviceModel, Service, Supply};
@@ -87,6 +88,8 @@ pub(super) struct Engine {
     /// Writes completed.
     completions: u64,
     log: Option<WriteLog>,
+    /// Told of every request that goes to the device.
+    pub(super) observer: Option<Observer>,
     stats: DiskStats,
     power: Rc<Event>,
 }
@@ -127,6 +130,7 @@ impl Engine {
             platter: parts.platter,
             completions: 0,
             log: parts.log,
+            observer: None,
             stats: DiskStats::default(),
             power: parts.power,
         }
@@ -367,6 +371,11 @@ impl Engine {
         request.done = service.done;
         request.parts = service.parts;
         request.parts.queue_ns += now - request.arrived;
+        if let Some(observer) = &self.observer {
+            let (origin, parts, done) = (request.io.origin, request.parts, service.done);
+            let Access { kind, at, len } = access;
+            observer(&Served { kind, at, len, origin, begun: now, done, parts });
+        }
         match access.kind {
             IoKind::Read => {
                 self.head_at = access.at + access.len;

@@ -15,15 +15,37 @@ use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::Poll;
 
-use twin_disk::{BlockDevice, DeviceInfo, Io, Pending};
-use twin_rt::{Event, Rng, Rt};
+use twin_disk::{BlockDevice, DeviceInfo, Io, IoKind, Origin, Pending};
+use twin_rt::{Event, Rng, Rt, Time};
 
 use crate::bus::Bus;
 use crate::faults::{CrashState, FaultPlan, WriteLog};
 use crate::model::DeviceModel;
 use crate::queue::Scheduler;
-use crate::{DiskStats, Platter};
+use crate::{DiskStats, Parts, Platter};
 use engine::{Engine, Parts as EngineParts};
+
+/// A request that the device has begun to serve.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Served {
+    /// What it is to do.
+    pub kind: IoKind,
+    /// First byte on the device.
+    pub at: u64,
+    /// Number of bytes.
+    pub len: u64,
+    /// On whose behalf.
+    pub origin: Origin,
+    /// When the device turned to it.
+    pub begun: Time,
+    /// When the medium is done with it. With a bus the data may reach the host later.
+    pub done: Time,
+    /// What its time is spent on, waiting for its turn included.
+    pub parts: Parts,
+}
+
+/// Told of requests as the device turns to them. It must not use the disk.
+pub type Observer = Rc<dyn Fn(&Served)>;
 
 /// A disk under virtual time. Cloning gives another handle to the same disk; when the last one
 /// goes, requests under way never complete.
@@ -75,6 +97,12 @@ impl SimDisk {
     /// Begins to count anew: after a warm-up, or between the phases of a benchmark.
     pub fn reset_stats(&self) {
         self.0.engine.borrow_mut().reset_stats(self.0.rt.now());
+    }
+
+    /// Tells `observer`, and no other any more, of every request that the device turns to, in the
+    /// order in which it serves them. Nothing else changes.
+    pub fn observe(&self, observer: Observer) {
+        self.0.engine.borrow_mut().observer = Some(observer);
     }
 
     /// A snapshot of its content, completed writes included: what it would hold after a clean

@@ -368,3 +368,28 @@ fn statistics_begin_anew() {
     rt.block_on(disk.submit(read(0, 512))).unwrap().unwrap();
     assert_eq!(disk.stats().reads.bytes, 512);
 }
+
+#[test]
+fn an_observer_sees_requests_in_the_order_of_service_and_changes_nothing() {
+    let run = |observed: bool| {
+        let rt = rt();
+        let scheduler = queue::by_name("c-look").unwrap().build();
+        let disk = disk(&rt, "hp97560").scheduler(scheduler).start();
+        let seen = Rc::new(RefCell::new(Vec::new()));
+        if observed {
+            let seen = Rc::clone(&seen);
+            disk.observe(Rc::new(move |served| seen.borrow_mut().push(*served)));
+        }
+        let ends = [500, 300, 400].map(|mib| disk.submit(read(mib << 20, 8 * KIB)));
+        rt.block_on(twin_rt::join_all(ends)).unwrap();
+        (rt.now(), seen.take())
+    };
+    let ((plain, none), (time, seen)) = (run(false), run(true));
+    assert_eq!((plain, none.len()), (time, 0));
+    let places: Vec<u64> = seen.iter().map(|served| served.at >> 20).collect();
+    assert_eq!(places, [500, 300, 400], "the arm goes back and then up");
+    for pair in seen.windows(2) {
+        assert!(pair[0].done <= pair[1].begun, "one after the other: {pair:?}");
+    }
+    assert_eq!(seen[2].parts.queue_ns, seen[2].begun.0);
+}

@@ -280,6 +280,8 @@ impl Scenario {
             cached_inodes: self.inodes,
             flush_age_ns: Some(self.age_ns),
             read_ahead_bytes: 64 << 10,
+            // As on mounts, in half of the runs.
+            drop_behind: self.files.is_multiple_of(2),
             expand_stamps: !self.stamps,
             ..twin_fs::Settings::default()
         }

@@ -6,7 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
-use twin_lab::{Config, Workload, compare, defaults, settings_help, table};
+use twin_lab::{
+    Config, SimulateError, Workload, compare, compare_with_histories, defaults, page,
+    settings_help, table,
+};
 
 use super::{Outcome, say};
 use crate::cli::Compare;
@@ -34,12 +37,22 @@ pub(crate) fn run(args: &Compare) -> Outcome {
     let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
     let progress = |ended: usize, _: usize| bar.set_position(ended as u64);
     let clock = real_clock();
-    let results = compare(&configs, &workload, pace, threads, &clock, &progress);
-    bar.finish_and_clear();
-    let mut figures = Vec::new();
-    for (config, result) in configs.iter().zip(results) {
-        figures.push(result.map_err(|e| format!("{}: {e}", config.name))?);
-    }
+    let figures = match &args.html {
+        None => {
+            let results = compare(&configs, &workload, pace, threads, &clock, &progress);
+            bar.finish_and_clear();
+            all(&configs, results)?
+        }
+        Some(path) => {
+            let results =
+                compare_with_histories(&configs, &workload, pace, threads, &clock, &progress);
+            bar.finish_and_clear();
+            let runs = all(&configs, results)?;
+            std::fs::write(path, page(&title(args), &runs))
+                .map_err(|e| format!("{}: {e}", path.display()))?;
+            runs.into_iter().map(|(figures, _)| figures).collect()
+        }
+    };
     if let Some(cut) = figures.first().and_then(|figures| figures.cut.as_ref()) {
         warn_of_cut(args.trace.as_deref(), cut);
     }
@@ -50,6 +63,21 @@ pub(crate) fn run(args: &Compare) -> Outcome {
         say(table(&figures))?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The results if there are all.
+fn all<T>(configs: &[Config], results: Vec<Result<T, SimulateError>>) -> Result<Vec<T>, String> {
+    let named = configs.iter().zip(results);
+    named.map(|(config, result)| result.map_err(|e| format!("{}: {e}", config.name))).collect()
+}
+
+/// What the runs are of, as a page is called.
+fn title(args: &Compare) -> String {
+    match (&args.trace, &args.workload) {
+        (Some(path), _) => path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+        (None, Some(generated)) => generated.clone(),
+        (None, None) => "A recorded software build".into(),
+    }
 }
 
 /// An error in a trace, with the trace's name.

@@ -163,8 +163,11 @@ pub(super) fn open_mount(args: &Mount) -> Result<OpenMount, String> {
         direct: !args.buffered,
         ..ImageOptions::default()
     };
-    let settings =
-        Settings { cache_bytes: args.cache.0, read_only: args.read_only, ..Settings::default() };
+    let settings = Settings {
+        cache_bytes: args.cache.0,
+        read_only: args.read_only,
+        ..super::serving::mounted_settings()
+    };
     let options = OpenOptions {
         image,
         host: super::mount::host_options(args)?,

@@ -233,7 +233,7 @@ fn open(args: &Mount) -> Result<(Place, Opened), String> {
         settings: Settings {
             cache_bytes: args.cache.0,
             read_only: args.read_only,
-            ..Settings::default()
+            ..super::serving::mounted_settings()
         },
         lfs,
         flight: args.flight.clone(),

@@ -32,8 +32,7 @@ pub(crate) fn run(args: &Reproduce) -> Outcome {
         bar.set_length(all as u64);
         bar.set_position(ended as u64);
     };
-    let extra = if args.html.is_some() { reproduce::page_needs() } else { Vec::new() };
-    let result = reproduce::reproduce(&claims, extra, threads, &progress);
+    let result = reproduce::reproduce(&claims, args.html.is_some(), threads, &progress);
     let (judged, results) = result.map_err(|e| e.to_string())?;
     let sensitivity = match args.sensitivity {
         true => Some(fitted::sensitivity(threads, &progress).map_err(|e| e.to_string())?),

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::path::Path;
 use std::rc::Rc;
 
-use twin_fs::FileSystem;
+use twin_fs::{FileSystem, Settings};
 use twin_host::fuse::{Mount, Ready, Session, SessionOptions, serve};
 use twin_host::{Host, Signals};
 use twin_rt::SECS;
@@ -13,6 +13,11 @@ use twin_trace::Recorder;
 
 /// How long clients may hold on to a mount that was told to end.
 const GRACE_NS: u64 = 5 * SECS;
+
+/// What differs on a mount from a simulation: above it is the kernel's page cache.
+pub(super) fn mounted_settings() -> Settings {
+    Settings { drop_behind: true, ..Settings::default() }
+}
 
 /// A place where a file system is mounted, with what serving needs.
 pub(super) struct Place {

@@ -1,4 +1,6 @@
-//! `twinfs top`: a log while it is written and cleaned.
+//! `twinfs top`: a log while it is written and cleaned, of a bare volume, a mount or a simulation.
+
+mod simulation;
 
 use std::io::IsTerminal;
 use std::process::ExitCode;
@@ -22,11 +24,21 @@ pub(crate) fn run(args: &Top) -> Outcome {
     if let Some(status) = &args.mount {
         return watch(args, status);
     }
+    if args.config.is_some() || args.trace.is_some() {
+        return simulation::run(args);
+    }
+    bare(args)
+}
+
+/// Shows a bare volume.
+fn bare(args: &Top) -> Outcome {
     let unknown = |what: &str, name: &str| format!("no {what} policy is called {name}");
     let placement =
         placement::by_name(&args.placement).ok_or_else(|| unknown("placement", &args.placement))?;
     let victim = victim::by_name(&args.victim).ok_or_else(|| unknown("victim", &args.victim))?;
-    let workload = workload::parse(&args.workload).map_err(|error| error.to_string())?;
+    let workload =
+        workload::parse(args.workload.as_deref().unwrap_or(workload::registry()[0].name))
+            .map_err(|error| error.to_string())?;
     let shape = Shape::of_working_set(args.blocks).map_err(|error| error.to_string())?;
     let shape = shape.check_for(placement).map_err(|error| error.to_string())?;
     let setting = shape.setting(args.seed);
@@ -55,8 +67,11 @@ pub(crate) fn run(args: &Top) -> Outcome {
 impl Screen {
     fn show(&self, picture: &str) -> Result<(), String> {
         match self {
-            // Home, the picture, and what was below the last one goes.
-            Screen::Terminal => say(format_args!("\x1b[H{picture}\x1b[J")),
+            // Home, the picture, and what was behind and below the last one goes.
+            Screen::Terminal => {
+                let lines = picture.replace('\n', "\x1b[K\n");
+                say(format_args!("\x1b[H{lines}\x1b[J"))
+            }
             Screen::Lines => say(picture),
         }
     }
@@ -68,7 +83,7 @@ fn screen(args: &Top) -> (Screen, Look) {
         false => Screen::Lines,
     };
     let columns = terminal_size::terminal_size().map_or(80, |(width, _)| usize::from(width.0));
-    let look = Look { columns, colours: matches!(screen, Screen::Terminal) };
+    let look = Look { columns, colours: matches!(screen, Screen::Terminal), marked: None };
     (screen, look)
 }
 
