@@ -110,6 +110,7 @@ impl Cache {
         match &frame {
             Some(frame) => {
                 self.count(|s| s.hits += 1);
+                frame.passing.set(false);
                 if !frame.dirty.get() && frame.sent.get() == 0 {
                     self.policy.borrow_mut().touched(frame.slot.get());
                     // Who stays while its neighbours go must not keep the memory of all of them.
@@ -242,12 +243,18 @@ impl Cache {
         self.cleaned.notify();
     }
 
-    /// A frame that was sent has arrived: if it is clean it may be evicted again.
+    /// A frame that was sent has arrived: if it is clean it may be evicted again, and goes at once
+    /// if it was only [passing](Frame::set_passing).
     #[inline]
     pub fn mark_written(&self, frame: &Rc<Frame>) {
         frame.sent.set(frame.sent.get() - 1);
         if frame.sent.get() == 0 && frame.is_attached() && !frame.is_dirty() {
-            self.policy.borrow_mut().inserted(frame.slot.get(), (frame.ino(), frame.lbn()));
+            let slot = frame.slot.get();
+            self.policy.borrow_mut().inserted(slot, (frame.ino(), frame.lbn()));
+            // One count is the table's, one the file's, one whoever tells of it.
+            if frame.passing.get() && Rc::strong_count(frame) == 3 {
+                self.remove_slot(slot);
+            }
         }
     }
 
@@ -371,6 +378,36 @@ mod tests {
         put(&cache, &file, 2);
         assert!(cache.peek(&file, 0).is_none());
         assert_eq!(cache.dirty_bytes(), 0);
+    }
+
+    /// Sends a frame that passes, and has it arrive when `then` is done.
+    fn pass(cache: &Cache, file: &Rc<FileFrames>, lbn: Lbn, then: impl FnOnce()) {
+        let frame = put(cache, file, lbn);
+        frame.set_passing();
+        cache.mark_sent(file, &frame);
+        then();
+        cache.mark_written(&frame);
+    }
+
+    #[test]
+    fn a_frame_that_only_passes_leaves_when_it_is_written() {
+        let (cache, file) = cache(4);
+        pass(&cache, &file, 0, || ());
+        assert!(cache.peek(&file, 0).is_none());
+        assert_eq!(cache.resident_bytes(), 0);
+    }
+
+    #[test]
+    fn a_passing_frame_that_somebody_asks_for_or_holds_or_changes_stays() {
+        let (cache, file) = cache(4);
+        pass(&cache, &file, 0, || drop(cache.get(&file, 0)));
+        let mut held = None;
+        pass(&cache, &file, 1, || held = cache.peek(&file, 1));
+        pass(&cache, &file, 2, || {
+            let frame = cache.peek(&file, 2).unwrap();
+            cache.mark_dirty(&file, &frame, Time(1));
+        });
+        assert!((0..3).all(|lbn| cache.peek(&file, lbn).is_some()));
     }
 
     #[test]

@@ -47,6 +47,8 @@ pub struct Frame {
     pub(crate) read: Cell<bool>,
     /// It was used since it came in or was last written.
     pub(crate) used: Cell<bool>,
+    /// It came to be written elsewhere, and nobody has asked for it.
+    pub(crate) passing: Cell<bool>,
     state: RefCell<State>,
     block: RefCell<Block>,
     filled: Event,
@@ -65,6 +67,7 @@ impl Frame {
             dirtied: Cell::default(),
             read: Cell::new(false),
             used: Cell::new(false),
+            passing: Cell::new(false),
             state: RefCell::new(state),
             block: RefCell::new(block.unwrap_or(Block::Zero(0))),
             filled: Event::new(),
@@ -100,10 +103,18 @@ impl Frame {
         self.dirtied.get()
     }
 
+    /// Says that it is in memory only to be written to another place: it leaves once it has been,
+    /// unless somebody asks for it before.
+    #[inline]
+    pub fn set_passing(&self) {
+        self.passing.set(true);
+    }
+
     #[inline]
     pub(crate) fn set_dirty(&self, now: Time) {
         self.read.set(false);
         self.used.set(false);
+        self.passing.set(false);
         if !self.dirty.replace(true) {
             self.dirtied.set(now);
         }

@@ -141,6 +141,13 @@ impl BufPool {
         BufPool(Arc::new(Shelf { most_bytes, kept: Mutex::default() }))
     }
 
+    /// Has `count` more buffers of `len` bytes ready, as far as the pool keeps so many. The system
+    /// makes their memory now, and not page by page when they are first filled.
+    pub fn prepare(&self, count: usize, len: usize) {
+        // Zeros would be had without touching the memory.
+        (0..count).for_each(|_| self.0.keep(vec![0xff; len + ALIGN - 1]));
+    }
+
     /// A buffer of `len` bytes for a device, as [`Buf::aligned`], to be overwritten: it holds zeros
     /// or whatever one before it held. One shorter than 64 KiB is not the pool's.
     pub fn take(&self, len: usize) -> Buf {
@@ -232,6 +239,15 @@ mod tests {
                 assert!(len < ALIGNED_FROM || (buf.as_ptr() as usize).is_multiple_of(ALIGN));
             }
         }
+    }
+
+    #[test]
+    fn a_pool_gives_what_was_prepared() {
+        let pool = BufPool::new(300_000);
+        pool.prepare(2, 100_000);
+        let both = [pool.take(100_000), pool.take(100_000)];
+        assert!(both.iter().all(|buf| buf.iter().all(|&byte| byte == 0xff)));
+        assert!(pool.take(100_000).iter().all(|&byte| byte == 0), "there were two");
     }
 
     #[test]
