@@ -37,6 +37,12 @@ pub trait Placement {
     /// The class of a block that the cleaner moves.
     fn cleaner_write(&mut self, write: &CleanerWrite, word: &mut u64, view: &View<'_>) -> u8;
 
+    /// The class of all blocks that the cleaner moves out of a segment of this class, for a policy
+    /// that looks at neither block nor word: a log may then move them without asking for each.
+    fn class_of_moved(&self, _victim_class: u8) -> Option<u8> {
+        None
+    }
+
     /// A block that lies in the log since before the policy was made, about to be written or moved
     /// for the first time since. All that is known is when its segment was written; the word is zero.
     fn adopt(&mut self, _written_at: u64, _word: &mut u64, _view: &View<'_>) {}

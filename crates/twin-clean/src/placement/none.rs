@@ -13,4 +13,8 @@ impl Placement for NoSeparation {
     fn cleaner_write(&mut self, _: &CleanerWrite, _: &mut u64, _: &View<'_>) -> u8 {
         0
     }
+
+    fn class_of_moved(&self, _: u8) -> Option<u8> {
+        Some(0)
+    }
 }

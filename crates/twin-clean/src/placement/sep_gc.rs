@@ -16,4 +16,8 @@ impl Placement for SepGc {
     fn cleaner_write(&mut self, _: &CleanerWrite, _: &mut u64, _: &View<'_>) -> u8 {
         1
     }
+
+    fn class_of_moved(&self, _: u8) -> Option<u8> {
+        Some(1)
+    }
 }

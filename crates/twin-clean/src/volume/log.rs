@@ -142,6 +142,38 @@ impl Log {
         self.place[block as usize] = place;
         self.blocks[place as usize] = block;
         self.occupied_blocks += 1;
+        self.seal_if_full(class, number)
+    }
+
+    /// Writes as many of these blocks as the open segment of a class takes, and says how many; if
+    /// that fills the segment: its number. Keeps neither heat nor times of updates.
+    pub(super) fn append_run(
+        &mut self,
+        class: u8,
+        run: &[(u32, u32)],
+        youngest_at: u64,
+    ) -> (usize, Option<u32>) {
+        let mut number = self.open[usize::from(class)];
+        if number == NO_SEGMENT {
+            number = self.open_segment(class);
+        }
+        let facts = &mut self.segments[number as usize];
+        let taken = run.len().min((facts.size_blocks - facts.written_blocks) as usize);
+        let first = (number << self.slot_bits) | facts.written_blocks;
+        facts.written_blocks += taken as u32;
+        facts.live_blocks += taken as u32;
+        facts.youngest_at = facts.youngest_at.max(youngest_at);
+        self.occupied_blocks += taken as u64;
+        let slots = &mut self.blocks[first as usize..first as usize + taken];
+        for ((slot, place), &(block, _)) in slots.iter_mut().zip(first..).zip(run) {
+            self.place[block as usize] = place;
+            *slot = block;
+        }
+        (taken, self.seal_if_full(class, number))
+    }
+
+    fn seal_if_full(&mut self, class: u8, number: u32) -> Option<u32> {
+        let facts = &mut self.segments[number as usize];
         if facts.written_blocks < facts.size_blocks {
             return None;
         }
@@ -174,13 +206,16 @@ impl Log {
     pub(super) fn take_out(&mut self, victim: u32, moving: &mut Vec<(u32, u32)>) {
         let facts = &mut self.segments[victim as usize];
         facts.state = State::Cleaning;
-        let first = victim << self.slot_bits;
-        for place in first..first + facts.written_blocks {
-            let block = self.blocks[place as usize];
-            if self.place[block as usize] == place {
-                moving.push((block, victim));
-            }
+        let (first, written) = (victim << self.slot_bits, facts.written_blocks as usize);
+        let blocks = &self.blocks[first as usize..first as usize + written];
+        // Whether a block is live cannot be guessed: each is written down, and counted if it is.
+        let mut count = moving.len();
+        moving.resize(count + written, (0, 0));
+        for (place, &block) in (first..).zip(blocks) {
+            moving[count] = (block, victim);
+            count += usize::from(self.place[block as usize] == place);
         }
+        moving.truncate(count);
     }
 
     /// Ends to clean a segment: nothing in it is needed any more.

@@ -281,6 +281,30 @@ impl Volume {
 
     fn move_all(&mut self, moving: &[(u32, u32)]) {
         self.totals.cleaner_writes += moving.len() as u64;
+        for run in moving.chunk_by(|(_, a), (_, b)| a == b) {
+            let facts = &self.log.segments[run[0].1 as usize];
+            match self.placement.class_of_moved(facts.class) {
+                Some(class) if !self.needs.heat && !self.needs.updates => {
+                    self.append_run(class, run, facts.youngest_at);
+                }
+                _ => self.move_each(run),
+            }
+        }
+    }
+
+    /// Moves blocks to one class together.
+    fn append_run(&mut self, class: u8, mut run: &[(u32, u32)], youngest_at: u64) {
+        while !run.is_empty() {
+            let (taken, sealed) = self.log.append_run(class, run, youngest_at);
+            if let Some(sealed) = sealed {
+                let view = self.log.view();
+                self.placement.sealed(&view.segments[sealed as usize], &view);
+            }
+            run = &run[taken..];
+        }
+    }
+
+    fn move_each(&mut self, moving: &[(u32, u32)]) {
         for &(block, victim) in moving {
             let facts = &self.log.segments[victim as usize];
             let (youngest_at, penultimate) = (facts.youngest_at, facts.penultimate_at());

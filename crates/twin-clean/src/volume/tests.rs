@@ -239,6 +239,19 @@ fn classes(name: &str) -> (Vec<u8>, u8) {
 }
 
 #[test]
+fn what_is_moved_without_asking_goes_where_it_would_have_gone() {
+    let setting = Shape::of_working_set(1000).unwrap().setting(1);
+    let mut some = 0;
+    for entry in placement::registry() {
+        if let Some(class) = entry.make(&setting).class_of_moved(0) {
+            assert_eq!(classes(entry.name).1, class, "{}", entry.name);
+            some += 1;
+        }
+    }
+    assert!(some >= 2, "none and sep-gc look at no block");
+}
+
+#[test]
 fn placement_policies_keep_their_rules_at_an_example() {
     assert_eq!(classes("none"), (vec![0; 8], 0));
     assert_eq!(classes("sep-gc"), (vec![0; 8], 1));

@@ -278,6 +278,9 @@ impl Writes for Mixed {
     }
 }
 
+/// Draws that are made at a time.
+const PIECE: usize = 256;
+
 /// Zipf over ranks by the alias method (Walker 1977, Vose 1991): two table look-ups a draw.
 struct Zipf {
     rng: Rng,
@@ -298,22 +301,42 @@ impl Zipf {
         let table = alias_table(blocks, params[0]);
         Zipf { rng, table, hottest, permute_every, until_permuted: permute_every }
     }
+
+    /// Draws `ranks.len()` ranks, all before the next renewal of the permutation.
+    fn ranks(&mut self, ranks: &mut [u32]) {
+        for place in ranks {
+            let draw = self.rng.next_u64();
+            let rank = ((draw >> 32) * self.table.len() as u64) >> 32;
+            let (threshold, other) = self.table[rank as usize];
+            *place = if draw as u32 <= threshold { rank as u32 } else { other };
+        }
+    }
 }
 
 impl Writes for Zipf {
     fn next_block(&mut self) -> u32 {
-        if self.permute_every > 0 {
-            if self.until_permuted == 0 {
-                self.until_permuted = self.permute_every;
-                self.hottest.renew(&mut self.rng);
+        let mut block = [0];
+        self.fill(&mut block);
+        block[0]
+    }
+
+    fn fill(&mut self, mut blocks: &mut [u32]) {
+        // Draws first, then permuting, a piece at a time: each goes faster by itself.
+        while !blocks.is_empty() {
+            let mut count = blocks.len().min(PIECE);
+            if self.permute_every > 0 {
+                if self.until_permuted == 0 {
+                    self.until_permuted = self.permute_every;
+                    self.hottest.renew(&mut self.rng);
+                }
+                count = count.min(self.until_permuted as usize);
+                self.until_permuted -= count as u64;
             }
-            self.until_permuted -= 1;
+            let (piece, rest) = blocks.split_at_mut(count);
+            self.ranks(piece);
+            self.hottest.permute(piece);
+            blocks = rest;
         }
-        let draw = self.rng.next_u64();
-        let rank = ((draw >> 32) * self.table.len() as u64) >> 32;
-        let (threshold, other) = self.table[rank as usize];
-        let rank = if draw as u32 <= threshold { rank as u32 } else { other };
-        if rank < self.hottest.count { self.hottest.of(rank) } else { rank }
     }
 }
 
@@ -358,15 +381,23 @@ impl Shuffle {
         self.keys = std::array::from_fn(|_| rng.next_u64() as u32);
     }
 
-    fn of(&self, rank: u32) -> u32 {
-        let mut x = rank;
-        loop {
-            for key in self.keys {
-                x = x.wrapping_mul(key | 1).wrapping_add(key >> 1) & self.mask;
-                x ^= x >> self.shift;
+    /// A step of the walk.
+    fn step(&self, rank: u32) -> u32 {
+        self.keys.iter().fold(rank, |x, key| {
+            let x = x.wrapping_mul(key | 1).wrapping_add(key >> 1) & self.mask;
+            x ^ (x >> self.shift)
+        })
+    }
+
+    /// Puts in place of each rank the one that it stands for. Those from `count` on stay.
+    fn permute(&self, ranks: &mut [u32]) {
+        for rank in ranks {
+            if *rank >= self.count {
+                continue;
             }
-            if x < self.count {
-                return x;
+            *rank = self.step(*rank);
+            while *rank >= self.count {
+                *rank = self.step(*rank);
             }
         }
     }
