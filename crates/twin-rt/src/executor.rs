@@ -362,15 +362,18 @@ impl Rt {
             if rt.now() >= at {
                 return Poll::Ready(());
             }
-            if !armed {
-                armed = true;
-                let seq = rt.0.timer_seq.get();
-                rt.0.timer_seq.set(seq + 1);
-                let timer = Timer { at, seq, waker: cx.waker().clone() };
-                rt.0.timers.borrow_mut().push(Reverse(timer));
+            if !std::mem::replace(&mut armed, true) {
+                rt.arm(at, cx);
             }
             Poll::Pending
         })
+    }
+
+    fn arm(&self, at: Time, cx: &Context<'_>) {
+        let seq = self.0.timer_seq.get();
+        self.0.timer_seq.set(seq + 1);
+        let timer = Timer { at, seq, waker: cx.waker().clone() };
+        self.0.timers.borrow_mut().push(Reverse(timer));
     }
 
     /// Waits for a span.
@@ -386,6 +389,21 @@ impl Rt {
                 return Poll::Ready(());
             }
             cx.waker().wake_by_ref();
+            Poll::Pending
+        })
+    }
+
+    /// Lets every ready task run, and what has come from outside meanwhile, before it goes on. Long
+    /// work that waits for nothing stops for this, so that clients are heard. In simulated time it
+    /// takes none.
+    pub fn breathe(&self) -> impl Future<Output = ()> + 'static {
+        let rt = self.clone();
+        let mut armed = false;
+        std::future::poll_fn(move |cx| {
+            if std::mem::replace(&mut armed, true) {
+                return Poll::Ready(());
+            }
+            rt.arm(rt.now(), cx);
             Poll::Pending
         })
     }
