@@ -7,6 +7,7 @@
 //! state.
 
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
 use std::rc::{Rc, Weak};
 
 use twin_cache::{FlushAdvice, FlushPolicy};
@@ -30,6 +31,8 @@ pub struct Volume<L: Layout> {
     closing: Cell<bool>,
     flusher_waits: Cell<bool>,
     wake_flusher: Event,
+    /// Inodes without names that could not be freed for want of room.
+    postponed: RefCell<BTreeSet<Ino>>,
     runners: Runners,
     /// Itself, for tasks that operations start.
     this: Weak<Volume<L>>,
@@ -52,6 +55,7 @@ impl<L: Layout> Volume<L> {
             closing: Cell::new(false),
             flusher_waits: Cell::new(false),
             wake_flusher: Event::new(),
+            postponed: RefCell::default(),
             runners: Runners::new(this),
             this: Weak::clone(this),
         });
@@ -87,13 +91,20 @@ impl<L: Layout> Volume<L> {
     }
 
     /// Goes on with what a crash interrupted: frees inodes without names, cuts what is past the
-    /// end of files that were being cut.
+    /// end of files that were being cut. What there is no room for is done later.
     ///
     /// # Errors
     /// The first inode that cannot be read or changed.
     pub async fn finish_orphan(&self, ino: Ino) -> Result<()> {
+        self.or_later(ino, self.free_orphan(ino).await)
+    }
+
+    async fn free_orphan(&self, ino: Ino) -> Result<()> {
         let inode = self.any_inode(ino).await?;
         let _alone = inode.lock.write().await;
+        if self.is_used_or_gone(ino) {
+            return Ok(());
+        }
         let (nlink, size) = {
             let d = inode.d.borrow();
             (d.nlink, d.size)
@@ -215,26 +226,60 @@ impl<L: Layout> Volume<L> {
         self.core.note_change();
     }
 
-    /// Frees an inode if it has neither names nor users. Called whenever one of them ends.
+    /// Frees an inode if it has neither names nor users. Called whenever one of them ends. Where
+    /// there is no room to free it, the end of its name or user stands, and it is freed later.
     pub(crate) async fn reap(&self, ino: Ino) -> Result<()> {
-        if self.core.refs(ino) != Refs::default() || ino == ROOT_INO {
+        match self.reap_now(ino).await {
+            Ok(true) => self.reap_postponed().await,
+            result => self.or_later(ino, result.map(drop)),
+        }
+    }
+
+    /// What there is no room for now waits until something else was freed.
+    fn or_later(&self, ino: Ino, freed: Result<()>) -> Result<()> {
+        if let Err(FsError::NoSpace) = freed {
+            self.postponed.borrow_mut().insert(ino);
             return Ok(());
+        }
+        freed
+    }
+
+    /// Something was freed: one of those that wait may be now.
+    async fn reap_postponed(&self) -> Result<()> {
+        let Some(ino) = self.postponed.borrow_mut().pop_first() else { return Ok(()) };
+        match self.finish_orphan(ino).await {
+            Err(FsError::NotFound) => Ok(()),
+            result => result,
+        }
+    }
+
+    /// True if an inode that is held has users again, the last of whom frees it, or was freed while
+    /// its lock was waited for.
+    fn is_used_or_gone(&self, ino: Ino) -> bool {
+        self.core.refs(ino) != Refs::default() || self.core.cached_inode(ino).is_none()
+    }
+
+    /// True if it was freed.
+    async fn reap_now(&self, ino: Ino) -> Result<bool> {
+        if self.core.refs(ino) != Refs::default() || ino == ROOT_INO {
+            return Ok(false);
         }
         // Only inodes in memory can be in question: a name or a user ended just now, except when
         // the inode left memory in between, and then it is loaded again.
         let inode = match self.any_inode(ino).await {
             Ok(inode) => inode,
-            Err(FsError::NotFound) => return Ok(()),
+            Err(FsError::NotFound) => return Ok(false),
             Err(error) => return Err(error),
         };
         if inode.d.borrow().nlink > 0 || inode.d.borrow().flags & HIDDEN != 0 {
-            return Ok(());
+            return Ok(false);
         }
         let _alone = inode.lock.write().await;
-        if self.core.refs(ino) != Refs::default() || self.core.cached_inode(ino).is_none() {
-            return Ok(());
+        if self.is_used_or_gone(ino) {
+            return Ok(false);
         }
-        self.destroy(&inode).await
+        self.destroy(&inode).await?;
+        Ok(true)
     }
 
     /// Frees an inode with all that it has. The caller holds its lock.
@@ -251,9 +296,15 @@ impl<L: Layout> Volume<L> {
                 Box::pin(self.destroy(&hidden)).await?;
             }
         }
-        let is_file = inode.d.borrow().size > 0 || inode.d.borrow().allocated > 0;
-        if is_file {
+        let (size, allocated) = {
+            let d = inode.d.borrow();
+            (d.size, d.allocated)
+        };
+        if size > 0 {
             self.set_size(inode, 0, 0, &|| Ok(())).await?;
+        } else if allocated > 0 {
+            // It was being cut when room ran out.
+            self.free_tail(inode, 0).await?;
         }
         self.layout.set_orphan(&self.core, inode, false);
         self.layout.free_inode(&self.core, inode);

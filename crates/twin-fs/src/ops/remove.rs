@@ -38,7 +38,11 @@ impl<L: Layout> Volume<L> {
             self.unlink_inode(&inode, now);
             let change = Change::Names { inodes: &[], added: &[], removed: &[&dir] };
             self.layout.settle(&self.core, change).await?;
-            self.shrink_empty_dir(&dir).await?;
+            match self.shrink_empty_dir(&dir).await {
+                // The name is gone all the same; the directory stays as large as it is.
+                Err(FsError::NoSpace) => {}
+                shrunk => shrunk?,
+            }
             inode.ino
         };
         self.reap(gone).await?;

@@ -19,7 +19,8 @@ impl ReadPolicy for Growing {
         let window = match view.memory {
             window if again => window,
             0 => 1,
-            window => window * 2,
+            // Out of its word in the end, as the original's `int`: then it starts again.
+            window => window.wrapping_mul(2),
         };
         if view.cached {
             let used_up = view.next_missing <= view.lbn + view.memory.max(1);
