@@ -1,10 +1,10 @@
 //! FUSE: a [`twin_fs::FileSystem`] as a mounted file system.
 //!
 //! From packet to packet: `parse` reads one, `translate` makes it an operation,
-//! [`Session`] executes it on the core, `reply` writes the answer. `abi` has the kernel's
-//! structures and `errno` is the only place where error numbers have a meaning. [`Mount`] puts a
-//! session in place, [`serve`] runs it until somebody ends it, [`unmount`] ends it from outside,
-//! and [`in_background`] makes a daemon of it.
+//! [`Session`] executes it on the core, `reply` writes the answer, which `held` may keep for a
+//! moment to send it with others. `abi` has the kernel's structures and `errno` is the only place
+//! where error numbers have a meaning. [`Mount`] puts a session in place, [`serve`] runs it until
+//! somebody ends it, [`unmount`] ends it from outside, and [`in_background`] makes a daemon of it.
 //!
 //! Start at [`serve`], or at `examples/mirror.rs`, which does it all.
 
@@ -12,6 +12,7 @@ mod abi;
 mod client;
 mod daemon;
 mod errno;
+mod held;
 mod mount;
 mod mountinfo;
 mod negotiate;

@@ -19,6 +19,7 @@ use twin_fs::{Cred, Entry, FileSystem, FsError, Op, Reply, Request};
 
 use super::abi::{self, InHeader};
 use super::errno::errno;
+use super::held::Held;
 use super::negotiate::negotiate;
 use super::options::{Agreed, SessionOptions};
 use super::parse::parse;
@@ -33,6 +34,8 @@ const PAYLOAD_AT: usize = 4096;
 /// Data of writes from this length on stays in the packet's buffer, in bytes; shorter data is
 /// copied, for a piece keeps its whole buffer in memory.
 const KEEP_FROM: usize = 128 << 10;
+/// Large buffers that are made ready when a session begins: what a sequential reader has in flight.
+const READY_BUFFERS: usize = 12;
 /// The most pieces that one system call takes (IOV_MAX).
 const MAX_PIECES: usize = 1024;
 
@@ -81,6 +84,9 @@ struct Inner<F> {
     stats: Cell<SessionStats>,
     /// A buffer for heads of answers.
     spare: RefCell<Vec<u8>>,
+    held: Held,
+    /// A packet is being handled, so that the driver asks for the next one before it sleeps.
+    in_packet: Cell<bool>,
 }
 
 /// What passes from the driver, which reads, to the session's task, which executes.
@@ -140,7 +146,7 @@ impl Link {
     }
 }
 
-impl<F: 'static> Source for Inner<F> {
+impl<F: FileSystem> Source for Inner<F> {
     fn take_event(&self) -> bool {
         if !matches!(*self.link.state.borrow(), State::Open) {
             return false;
@@ -148,6 +154,8 @@ impl<F: 'static> Source for Inner<F> {
         let something = !self.link.debts.borrow().is_empty() || self.link.read();
         if something {
             self.link.wake();
+        } else {
+            self.send_held();
         }
         something
     }
@@ -181,6 +189,8 @@ impl<F: FileSystem> Session<F> {
             in_flight: Cell::new(0),
             stats: Cell::default(),
             spare: RefCell::default(),
+            held: Held::default(),
+            in_packet: Cell::new(false),
         }))
     }
 
@@ -194,6 +204,7 @@ impl<F: FileSystem> Session<F> {
         let source: Rc<dyn Source> = Rc::clone(inner) as Rc<dyn Source>;
         let watch = inner.host.watch(Rc::clone(&inner.fd), source)?;
         *inner.watch.borrow_mut() = Some(watch);
+        inner.link.buffers.prepare(READY_BUFFERS, inner.link.buffer_len);
         let end = poll_fn(|cx| {
             if inner.link.filled.get() > 0 {
                 inner.handle_packet();
@@ -205,6 +216,8 @@ impl<F: FileSystem> Session<F> {
             if ended {
                 // An ended connection would report itself readable for ever.
                 inner.watch.borrow_mut().take();
+                // Nobody asks for the next packet any more.
+                inner.send_held();
             }
             let idle = inner.in_flight.get() == 0;
             if ended && idle { Poll::Ready(()) } else { Poll::Pending }
@@ -268,7 +281,10 @@ impl<F: FileSystem> Inner<F> {
         };
         if let Plan::Write { cred, ino, off, len, late, stale } = planned {
             let data = self.take_data(buf, len);
-            self.enter(&header, cred, write_op(ino, off, data, late), Expect::Written { stale });
+            self.in_packet.set(true);
+            let expect = Expect::Written { stale, late };
+            self.enter(&header, cred, write_op(ino, off, data, late), expect);
+            self.in_packet.set(false);
             return;
         }
         // Nothing points into the packet any more.
@@ -364,6 +380,14 @@ impl<F: FileSystem> Inner<F> {
         if expect == Expect::Silence {
             return;
         }
+        if let (true, Expect::Written { stale: None, late: true }, Reply::Written(bytes)) =
+            (self.in_packet.get(), expect, &reply)
+        {
+            if !self.held.hold(unique, *bytes) {
+                self.send_held();
+            }
+            return;
+        }
         let mut answer = self.answer();
         let errno = match encode(&mut answer, expect, &mut reply, &self.options) {
             Ok(fits) => fits.err(),
@@ -374,7 +398,7 @@ impl<F: FileSystem> Inner<F> {
                 Some(Errno::IO)
             }
         };
-        if let Expect::Written { stale: Some(node) } = expect {
+        if let Expect::Written { stale: Some(node), .. } = expect {
             self.tell_stale(node);
         }
         let sent = self.send(unique, errno, answer);
@@ -417,6 +441,15 @@ impl<F: FileSystem> Inner<F> {
 
     fn answer(&self) -> Answer {
         Answer::new(self.spare.take())
+    }
+
+    fn send_held(&self) {
+        while let Some((unique, bytes)) = self.held.next() {
+            let mut answer = self.answer();
+            answer.push(&abi::WriteOut { size: bytes as u32, padding: 0 });
+            // Who gave up waits for nothing.
+            let _ = self.send(unique, None, answer);
+        }
     }
 
     fn refuse(&self, unique: u64, errno: Errno) {

@@ -41,7 +41,7 @@ impl FileSystem for Fake {
                 let bytes = twin_disk::Bytes::copy_of(b"bytes");
                 Reply::Data(vec![Block::Zero(70_000), Block::Stamp(stamp), Block::Bytes(bytes)])
             }
-            Op::Write { data, .. } => Reply::Written(data.len()),
+            Op::Write { data, .. } | Op::WriteBack { data, .. } => Reply::Written(data.len()),
             Op::Fsync { .. } => {
                 self.go.wait().await;
                 Reply::Done
@@ -194,6 +194,58 @@ fn data_of_a_large_write_is_not_copied_and_of_a_small_one_is() {
         assert!(len < 32 << 10 || (bytes.as_ptr() as usize).is_multiple_of(4096));
         assert_eq!(bytes.buffer_len() > len as usize, kept);
     }
+}
+
+fn collecting() -> SessionOptions {
+    SessionOptions { writeback_cache: true, ..counted() }
+}
+
+/// Sends so many writes of the kernel's own, numbered from 1.
+fn write_back(kernel: &Kernel, count: u64) {
+    for unique in 1..=count {
+        let write_flags = abi::write::CACHE;
+        let write = abi::WriteIn { size: 10, write_flags, ..Default::default() };
+        let mut packet = packet(opcode::WRITE, 9, &[write.as_bytes(), &[7; 10]]);
+        packet[8..16].copy_from_slice(&unique.to_ne_bytes());
+        kernel.send(&packet);
+    }
+}
+
+fn answered(kernel: &Kernel) -> Vec<u64> {
+    let unique = |answer: Vec<u8>| OutHeader::read_from_prefix(&answer).unwrap().0.unique;
+    std::iter::from_fn(|| kernel.answer()).map(unique).collect()
+}
+
+#[test]
+fn writes_of_the_kernel_are_answered_together_and_the_last_first() {
+    let kernel = Kernel::new(collecting());
+    write_back(&kernel, 31);
+    assert_eq!(answered(&kernel), []);
+    write_back(&kernel, 1);
+    assert_eq!(answered(&kernel), [1].into_iter().chain((1..=31).rev()).collect::<Vec<_>>());
+}
+
+#[test]
+fn an_answer_is_held_no_longer_than_there_are_packets() {
+    let kernel = Kernel::new(collecting());
+    write_back(&kernel, 2);
+    let (rt, slept) = (kernel.host.rt().clone(), Rc::new(std::cell::Cell::new(false)));
+    let done = Rc::clone(&slept);
+    kernel.host.rt().spawn("sleep", async move {
+        rt.sleep(1_000_000).await;
+        done.set(true);
+    });
+    kernel.turn_until(|| slept.get());
+    assert_eq!(answered(&kernel), [2, 1]);
+}
+
+#[test]
+fn what_is_held_is_answered_when_the_session_is_abandoned() {
+    let kernel = Kernel::new(collecting());
+    write_back(&kernel, 2);
+    kernel.session.abandon();
+    kernel.host.rt().run_ready();
+    assert_eq!(answered(&kernel), [2, 1]);
 }
 
 #[test]

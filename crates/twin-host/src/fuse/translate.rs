@@ -40,6 +40,8 @@ pub(super) enum Expect {
     Written {
         /// The file of this number may have lost set-id bits of which the kernel does not know.
         stale: Option<u64>,
+        /// The kernel wrote on its own account: its answer may wait for others.
+        late: bool,
     },
     Bytes,
     /// Bytes in a room of this size, or their length if it is zero.
