@@ -33,12 +33,15 @@ pub(crate) struct RawInode {
 
 /// A part of a log write.
 pub(crate) enum Piece {
-    /// `holder`: the cleaner moves the block and leaves what points to it in this form.
+    /// `holder`: the cleaner moves the block and leaves what points to it in this form. `crc`: its
+    /// checksum, if it is known since the block moves unchanged; to make it anew would cost time, and
+    /// hide damage.
     Block {
         inode: Rc<Inode>,
         frame: Rc<Frame>,
         len: u32,
         holder: Option<Form>,
+        crc: Option<u32>,
     },
     Inodes(Vec<Rc<Inode>>),
     RawInodes(Vec<RawInode>),
@@ -114,7 +117,7 @@ impl Lfs {
         for frame in &dirty[first_data..] {
             let len = shape.data_len(frame.lbn() as u64, size);
             let (inode, frame) = (Rc::clone(inode), Rc::clone(frame));
-            pieces.push(Piece::Block { inode, frame, len, holder: None });
+            pieces.push(Piece::Block { inode, frame, len, holder: None, crc: None });
         }
         let mut indirect: Vec<_> = dirty[..first_data].iter().collect();
         indirect.sort_by_key(|frame| (shape.indirect(frame.lbn()).0, -frame.lbn()));
@@ -124,7 +127,7 @@ impl Lfs {
             if all || is_new() || inode.cleared.borrow().contains(&lbn) {
                 let (inode, frame) = (Rc::clone(inode), Rc::clone(frame));
                 let len = shape.block_size;
-                pieces.push(Piece::Block { inode, frame, len, holder: None });
+                pieces.push(Piece::Block { inode, frame, len, holder: None, crc: None });
             }
         }
     }
@@ -438,11 +441,12 @@ impl Lfs {
     fn take(&self, core: &Core, placed: PlacedPiece, number: u64, taken: &mut Taken) {
         let wide = self.sb.shape.pointer == PointerFormat::Wide;
         match placed.piece {
-            Piece::Block { inode, frame, len, holder } => {
+            Piece::Block { inode, frame, len, holder, crc } => {
                 let lbn = frame.lbn();
                 self.refresh_table(&inode, &frame);
                 let block = frame.with(|b| b.slice(0, len as usize));
-                let crc = block.crc32c();
+                debug_assert!(crc.is_none_or(|crc| crc == block.crc32c()), "it changed");
+                let crc = crc.unwrap_or_else(|| block.crc32c());
                 let addr = placed.at / u64::from(self.sb.shape.frag_size);
                 let kept = if wide { crc } else { 0 };
                 core.set_ptr(&inode, lbn, Ptr { addr, len, crc: kept });

@@ -79,7 +79,7 @@ impl MkfsOptions {
         };
         // Small volumes get small segments, so that the reserve is a small part of them.
         let suits = (size / 256).next_power_of_two().clamp(64 << 10, 1 << 20) as u32;
-        let segment = self.segment_size.unwrap_or(suits.max(16 * self.block_size));
+        let segment = self.segment_size.unwrap_or(suits.max(self.block_size.saturating_mul(16)));
         if !(1..=2).contains(&self.copies) || !(1..=2).contains(&self.streams) {
             return Err(FsError::Invalid("copies and streams are 1 or 2"));
         }

@@ -5,7 +5,7 @@ mod common;
 
 use common::World;
 use twin_fs::{Data, FsError, Ino, Op, ROOT_INO, Reply};
-use twin_lfs::{MkfsOptions, check};
+use twin_lfs::MkfsOptions;
 use twin_rt::Rng;
 
 /// A volume of files with one block each, at this offset, filled until there is no room.
@@ -57,14 +57,6 @@ impl Crowded {
         }
     }
 
-    fn check(&mut self) {
-        let (rt, disk) = (self.w.rt.clone(), self.w.disk.clone());
-        let options = check::CheckOptions { data: true };
-        let report = rt.block_on(check::check(&rt, disk, &options, &mut |_| {}));
-        let report = report.unwrap().unwrap();
-        assert!(report.is_clean(), "{report}");
-    }
-
     fn compare(&mut self) {
         for (ino, seed) in self.files.clone() {
             assert!(self.w.read(ino, self.offset, 4096) == content(seed), "inode {ino}");
@@ -98,13 +90,13 @@ fn story(size: u64, offset: u64) {
     );
     c.compare();
     c.w = c.w.crash();
-    c.check();
+    c.w.assert_clean();
     c.compare();
     c.overwrite(1);
     c.w = c.w.reopen();
     c.compare();
     c.w.rt.block_on(c.w.volume.close()).unwrap().unwrap();
-    c.check();
+    c.w.assert_clean();
     c.w = c.w.crash();
     for nth in 0..c.files.len() {
         let name = format!("f{nth}").into_bytes().into();

@@ -7,7 +7,7 @@ use common::World;
 use twin_clean::{placement, victim, when};
 use twin_disk::{BlockDevice, Bytes, DeviceInfo, Io, IoKind, MemDisk, Pending};
 use twin_fs::{Cpu, Data, FileSystem, Ino, Op, Request, Settings};
-use twin_lfs::{Lfs, LfsSettings, MkfsOptions, check};
+use twin_lfs::{Lfs, LfsSettings, MkfsOptions};
 use twin_rt::{ClockOnly, Rng, Rt, SECS};
 
 use std::cell::Cell;
@@ -69,14 +69,6 @@ impl Story {
             assert!(read == content(seed), "block {block}");
         }
     }
-
-    fn check(&mut self) {
-        let (rt, disk) = (self.w.rt.clone(), self.w.disk.clone());
-        let options = check::CheckOptions { data: true };
-        let report = rt.block_on(check::check(&rt, disk, &options, &mut |_| {}));
-        let report = report.unwrap().unwrap();
-        assert!(report.is_clean(), "{report}");
-    }
 }
 
 fn policies(victim: &str, placement: &str, when: &str) -> LfsSettings {
@@ -108,13 +100,13 @@ fn a_volume_is_what_was_written_whatever_its_policies() {
         story.compare();
         story.overwrite(500);
         story.w.op(Op::Sync);
-        story.check();
+        story.w.assert_clean();
         story.w.lfs = LfsSettings::default();
         story.w = story.w.reopen();
         story.compare();
         story.overwrite(500);
         story.w.op(Op::Sync);
-        story.check();
+        story.w.assert_clean();
     }
 }
 
@@ -229,5 +221,5 @@ fn cleaning_on_request_goes_on_where_it_stopped() {
     story.compare();
     story.w = story.w.crash();
     story.compare();
-    story.check();
+    story.w.assert_clean();
 }

@@ -6,6 +6,7 @@
 //! no lock that an operation takes. Policies are those of `twin-clean`, told what they need by
 //! [`placing`](crate::placing); when the cleaner works is up to [`task`].
 
+mod quick;
 mod scan;
 mod task;
 
@@ -20,7 +21,7 @@ use twin_fs::{Core, Form, Holder, Inode, Result};
 use crate::build::{Piece, dirty_indirect};
 use crate::format::{GROUP_CLEANER, ImapEntry};
 use crate::lfs::Lfs;
-use scan::Found;
+use scan::{Found, Live, Victim};
 
 pub(crate) use scan::summary_at;
 pub use task::Cleaned;
@@ -29,7 +30,8 @@ pub(crate) use task::{CleanerState, Watch, run};
 /// How fast the cleaner goes about a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pace {
-    /// With large requests, not waiting for writes: somebody waits, or will soon.
+    /// With large requests, not waiting for writes: somebody waits, or will soon; or the device is
+    /// quick.
     Whole,
     /// With requests of so many bytes, one under way. `yields`: it stops when somebody asks for
     /// clean segments.
@@ -67,21 +69,29 @@ impl Lfs {
         // dirty in memory: the checkpoint moves them, cleaning it again would not.
         let mut tried = BTreeSet::new();
         let mut gained = 0;
+        let mut ahead = None;
         // Empty segments will be clean with the checkpoint at the end.
         while !self.cleaner.is_stopped()
             && self.log.borrow().segments.clean_count() + self.empty_count() < goal
         {
-            let victims = self.choose_victims(core, &tried, Choice::InNeed);
+            let first = self.still_wanted(core, ahead.take());
+            let victims = match &first {
+                Some(victim) => vec![victim.segment],
+                None => self.choose_victims(core, &tried, Choice::InNeed),
+            };
             if !victims.is_empty() {
                 let garbage = self.garbage_in(&victims);
                 gained += garbage;
-                let hurries = self.is_awaited() || self.is_short(core);
-                let pace = if hurries { Pace::Whole } else { self.steps(false) };
-                self.clean_segments(core, &victims, pace).await?;
+                let enough = gained >= ENOUGH_FOR_ONE * u64::from(self.sb.segment_size);
+                let pace = self.pace_in_need(core);
+                if pace == Pace::Whole && !(enough && self.presses(core)) {
+                    ahead = self.read_ahead(core, &tried);
+                }
+                self.clean_segments(core, &victims, first, pace).await?;
                 self.give_credit(core, garbage);
                 tried.extend(victims);
-                let presses = self.is_awaited() || self.is_nearly_out(core);
-                if gained >= ENOUGH_FOR_ONE * u64::from(self.sb.segment_size) && presses {
+                if enough && self.presses(core) {
+                    self.forget(ahead.take());
                     self.checkpoint(core, false).await?;
                     gained = 0;
                 }
@@ -98,11 +108,53 @@ impl Lfs {
                 before = clean;
             }
         }
+        self.forget(ahead);
         if !tried.is_empty() || self.empty_count() > 0 {
             self.checkpoint(core, false).await?;
         }
         self.let_go(tried);
         Ok(())
+    }
+
+    /// True if somebody waits for a checkpoint, or will very soon.
+    fn presses(&self, core: &Core) -> bool {
+        self.is_awaited() || self.is_nearly_out(core)
+    }
+
+    /// In steps while there is time, unless the device is quick.
+    fn pace_in_need(&self, core: &Core) -> Pace {
+        let hurries = self.is_awaited() || self.is_short(core);
+        match hurries || self.cleaner.quick.is_known() {
+            true => Pace::Whole,
+            false => self.steps(false),
+        }
+    }
+
+    /// Begins to read the victim that comes next, so that the device works while the one before it
+    /// is looked at.
+    fn read_ahead(&self, core: &Core, tried: &BTreeSet<u32>) -> Option<Victim> {
+        // What is cleaned together is chosen together.
+        if self.placing.borrow().batch() > 1 {
+            return None;
+        }
+        let victims = self.choose_victims(core, tried, Choice::InNeed);
+        victims.first().map(|&segment| self.begin_reading(core, segment, Pace::Whole))
+    }
+
+    /// The victim that was read ahead, unless it emptied or there is too little room to move it.
+    fn still_wanted(&self, core: &Core, ahead: Option<Victim>) -> Option<Victim> {
+        let ahead = ahead?;
+        let live = u64::from(self.log.borrow().segments.entry(ahead.segment).live_bytes);
+        if live == 0 || self.short_of_room(core, live) {
+            self.forget(Some(ahead));
+            return None;
+        }
+        Some(ahead)
+    }
+
+    /// What was read ahead is not cleaned.
+    fn forget(&self, ahead: Option<Victim>) {
+        self.let_go(ahead.map(|victim| victim.segment));
     }
 
     /// Bytes that are not live in these segments.
@@ -170,21 +222,29 @@ impl Lfs {
     }
 
     /// Moves everything that is live out of segments. False if somebody who waits for room made it
-    /// stop before the end.
-    async fn clean_segments(&self, core: &Rc<Core>, victims: &[u32], pace: Pace) -> Result<bool> {
-        let mut found = Vec::new();
+    /// stop before the end. `first`: the first of them is being read.
+    async fn clean_segments(
+        &self,
+        core: &Rc<Core>,
+        victims: &[u32],
+        mut first: Option<Victim>,
+        pace: Pace,
+    ) -> Result<bool> {
+        let mut all = Live::default();
         for &segment in victims {
             let live = self.log.borrow().segments.entry(segment).live_bytes;
             {
                 let log = self.log.borrow();
                 self.placing.borrow_mut().collected(&log.segments, segment);
             }
-            found.extend(self.scan_segment(core, segment, pace).await?);
+            let victim = first.take().unwrap_or_else(|| self.begin_reading(core, segment, pace));
+            self.scan_segment(core, victim, &mut all).await?;
             let stats = &mut self.log.borrow_mut().stats;
             stats.cleaned_segments += 1;
             stats.cleaned_live_bytes += u64::from(live);
             stats.cleaner_read_bytes += u64::from(self.sb.segment_size);
         }
+        let Live { mut found, parents: _parents } = all;
         if victims.len() > 1 {
             let (log, placing) = (self.log.borrow(), self.placing.borrow());
             found.sort_by_key(|found| placing.age_key(&log.segments, found.at(&self.sb)));
@@ -251,6 +311,8 @@ impl Lfs {
 
     /// Of what was found live, what still is: looked at in the same step as the write is built.
     fn still_there(&self, core: &Core, found: Vec<Found>) -> Vec<Piece> {
+        // Only what was held against its checksum may be written with it: recovery asks again.
+        let checked = core.settings.check_data && self.sb.shape.pointer.has_checksum();
         let mut blocks = Vec::new();
         let (mut inodes, mut raws) = (Vec::new(), Vec::new());
         for item in found {
@@ -259,7 +321,9 @@ impl Lfs {
                     let ptr = core.resident_ptr(&inode, frame.lbn());
                     let there = ptr.is_some_and(|p| p.addr == addr && p.len == len);
                     if there && frame.is_attached() && frame.is_valid() && !frame.is_dirty() {
-                        blocks.push((inode, frame, len));
+                        // Indirect blocks change when what they point to moves with them.
+                        let crc = ptr.filter(|_| checked && frame.lbn() >= 0).map(|p| p.crc);
+                        blocks.push((inode, frame, len, crc));
                     }
                 }
                 Found::Inode { raw, at, .. } => {
@@ -277,7 +341,8 @@ impl Lfs {
                 }
             }
         }
-        let block = |(inode, frame, len)| Piece::Block { inode, frame, len, holder: None };
+        let block =
+            |(inode, frame, len, crc)| Piece::Block { inode, frame, len, holder: None, crc };
         let mut pieces: Vec<Piece> = blocks.into_iter().map(block).collect();
         let per_block = (self.sb.shape.block_size / self.sb.shape.inode_size) as usize;
         pieces.extend(in_chunks(inodes, per_block).map(Piece::Inodes));

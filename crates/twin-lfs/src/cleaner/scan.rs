@@ -3,14 +3,28 @@
 use std::rc::Rc;
 
 use twin_cache::{Frame, Lbn};
-use twin_disk::{Block, Class, Io, Origin, gather};
+use twin_disk::{Block, Class, Io, Origin, Pending, gather};
 use twin_fs::dinode::Dinode;
-use twin_fs::{Core, FsError, Holder, Ino, Inode, Result};
+use twin_fs::{Core, FsError, Holder, Ino, Inode, ReadPass, Result};
 
 use super::Pace;
 use crate::build::RawInode;
 use crate::format::{ImapEntry, Placed, Summary, Superblock, What};
 use crate::lfs::{IFILE_INO, Lfs};
+
+/// Clients are heard whenever so many live blocks were found: what comes meanwhile waits for
+/// some ten microseconds, as long as a client takes from an answer to its next request.
+const HEARS_AFTER: usize = 8;
+
+/// A segment that is being read to be cleaned. While it is there no checkpoint can end: whoever
+/// holds it must not wait for one.
+pub(super) struct Victim {
+    pub(super) segment: u32,
+    /// Bytes that are read together.
+    step: u64,
+    first: Pending,
+    pass: ReadPass,
+}
 
 /// Something live.
 pub(super) enum Found {
@@ -19,11 +33,22 @@ pub(super) enum Found {
         frame: Rc<Frame>,
         addr: u64,
         len: u32,
-        /// The indirect blocks above it: they must not leave memory before it has moved.
-        _parents: Vec<Rc<Frame>>,
     },
     /// `_loaded`: its raw form is out of date; this one counts, and is kept in memory.
-    Inode { raw: RawInode, at: u64, _loaded: Option<Rc<Inode>> },
+    Inode {
+        raw: RawInode,
+        at: u64,
+        _loaded: Option<Rc<Inode>>,
+    },
+}
+
+/// What is live in some segments.
+#[derive(Default)]
+pub(super) struct Live {
+    pub(super) found: Vec<Found>,
+    /// The indirect blocks above the blocks found: they must not leave memory before those have
+    /// moved.
+    pub(super) parents: Vec<Rc<Frame>>,
 }
 
 impl Found {
@@ -56,31 +81,46 @@ impl Found {
 }
 
 impl Lfs {
-    /// Reads a segment and finds what is live in it. Blocks of the ifile are marked dirty, since
-    /// the next checkpoint moves them anyway; blocks that are dirty are left to it too.
-    pub(super) async fn scan_segment(
-        &self,
-        core: &Rc<Core>,
-        segment: u32,
-        pace: Pace,
-    ) -> Result<Vec<Found>> {
-        let start = self.sb.segment_start(segment);
+    /// Asks for the content of a segment. Where the cleaner goes in steps, only the first is asked
+    /// for.
+    pub(super) fn begin_reading(&self, core: &Core, segment: u32, pace: Pace) -> Victim {
         let size = u64::from(self.sb.segment_size);
         let step = match pace {
             Pace::Whole => size,
             Pace::Steps { bytes, .. } => {
-                bytes.next_multiple_of(u64::from(core.info.sector)).max(4096)
+                bytes.next_multiple_of(u64::from(core.info.sector)).max(4096).min(size)
             }
         };
         // Until all of it has been looked at, nothing else may be written there.
-        let _pass = core.reads.enter();
-        let mut blocks = Vec::new();
-        for at in (0..size).step_by(step as usize) {
-            let len = step.min(size - at);
-            let io = Io::read(start + at, len, Class::Mixed, Origin::Cleaner);
+        let pass = core.reads.enter();
+        let first = core.device.submit(self.segment_read(segment, 0, step));
+        Victim { segment, step, first, pass }
+    }
+
+    fn segment_read(&self, segment: u32, at: u64, step: u64) -> Io {
+        let len = step.min(u64::from(self.sb.segment_size) - at);
+        Io::read(self.sb.segment_start(segment) + at, len, Class::Mixed, Origin::Cleaner)
+    }
+
+    /// Finds what is live in a segment. Blocks of the ifile are marked dirty, since the next
+    /// checkpoint moves them anyway; blocks that are dirty are left to it too.
+    pub(super) async fn scan_segment(
+        &self,
+        core: &Rc<Core>,
+        victim: Victim,
+        live: &mut Live,
+    ) -> Result<()> {
+        let Victim { segment, step, first, pass } = victim;
+        let start = self.sb.segment_start(segment);
+        let size = u64::from(self.sb.segment_size);
+        let (began, in_steps) = (core.rt.now(), step < size);
+        let mut blocks = first.await?;
+        for at in (step..size).step_by(step as usize) {
+            let io = self.segment_read(segment, at, step);
             blocks.extend(core.device.submit(io).await?);
         }
-        let mut found = Vec::new();
+        self.cleaner.quick.read(in_steps.then(|| core.rt.now() - began));
+        let mut heard = live.found.len();
         let mut last_serial = None;
         for (offset, summary) in partial_segments(&self.sb, &blocks) {
             // What an earlier life of the segment left behind a shorter one is not part of it.
@@ -91,10 +131,15 @@ impl Lfs {
             for placed in summary.blocks(&self.sb) {
                 let at = start + u64::from(offset + placed.at);
                 let content = gather(&blocks, (offset + placed.at) as usize, placed.len as usize);
-                self.find_live(core, &placed, at, content, &mut found).await?;
+                self.find_live(core, &placed, at, content, live).await?;
+                if live.found.len() >= heard + HEARS_AFTER {
+                    core.rt.breathe().await;
+                    heard = live.found.len();
+                }
             }
         }
-        Ok(found)
+        drop(pass);
+        Ok(())
     }
 
     async fn find_live(
@@ -103,7 +148,7 @@ impl Lfs {
         placed: &Placed<'_>,
         at: u64,
         content: Block,
-        found: &mut Vec<Found>,
+        live: &mut Live,
     ) -> Result<()> {
         match placed.what {
             What::Block { ino: IFILE_INO, block, .. } => {
@@ -119,11 +164,14 @@ impl Lfs {
             What::Block { ino, generation, block } => {
                 let Some(inode) = self.owner(core, ino, generation).await? else { return Ok(()) };
                 let addr = at / u64::from(self.sb.shape.frag_size);
-                let frame = self.live_frame(core, &inode, block.lbn, addr, content).await?;
-                if let Some(frame) = frame {
-                    let (len, mut parents) = (placed.len, Vec::new());
-                    core.hold_parents(&inode, block.lbn, &mut parents).await?;
-                    found.push(Found::Block { inode, frame, addr, len, _parents: parents });
+                let held = live.parents.len();
+                core.hold_parents(&inode, block.lbn, &mut live.parents).await?;
+                match self.live_frame(core, &inode, block.lbn, addr, content).await? {
+                    Some(frame) => {
+                        let len = placed.len;
+                        live.found.push(Found::Block { inode, frame, addr, len });
+                    }
+                    None => live.parents.truncate(held),
                 }
                 Ok(())
             }
@@ -150,7 +198,7 @@ impl Lfs {
                         loaded = self.owner(core, ino, generation).await?;
                     }
                     let raw = RawInode { ino, raw, anchor };
-                    found.push(Found::Inode { raw, at: place, _loaded: loaded });
+                    live.found.push(Found::Inode { raw, at: place, _loaded: loaded });
                 }
                 Ok(())
             }
@@ -190,7 +238,7 @@ impl Lfs {
     }
 
     /// The frame of a block that lives at `addr`, filled from what was read; none if the block
-    /// does not live there or is dirty.
+    /// does not live there or is dirty. Its parents are in memory.
     async fn live_frame(
         &self,
         core: &Core,
@@ -199,9 +247,8 @@ impl Lfs {
         addr: u64,
         content: Block,
     ) -> Result<Option<Rc<Frame>>> {
-        // The parents are held by the next lines only while nothing waits: what is looked up here
-        // is looked up again when the group is built.
-        let ptr = core.ptr(inode, lbn).await?;
+        // What is looked up here is looked up again when the group is built.
+        let Some(ptr) = core.resident_ptr(inode, lbn) else { return Ok(None) };
         if ptr.addr != addr || ptr.len as usize != content.len() {
             return Ok(None);
         }
@@ -216,6 +263,10 @@ impl Lfs {
         }
         let whole = twin_cache::whole(content, self.sb.shape.block_size as usize);
         let frame = core.cache.insert(&inode.frames, lbn, Some(whole));
+        if lbn >= 0 {
+            // What users have in the cache is worth more than what happened to be moved.
+            frame.set_passing();
+        }
         core.apply_forwards(inode, &frame, ptr);
         Ok(Some(frame))
     }

@@ -16,6 +16,7 @@ use twin_disk::{BlockDevice, DeviceInfo, Io, Origin, Pending};
 use twin_fs::{Core, Result, Volume};
 use twin_rt::{Event, MILLIS, Nanos, Rt, Time};
 
+use super::quick::Quickness;
 use super::{Choice, Pace};
 use crate::lfs::Lfs;
 
@@ -50,6 +51,8 @@ pub(crate) struct CleanerState {
     done_at: Cell<Option<(u64, u64)>>,
     /// How long it takes to clean a segment.
     step_ns: Cell<Nanos>,
+    /// Whether segments may be read whole though nobody waits.
+    pub(super) quick: Quickness,
     watch: RefCell<Option<Rc<Watch>>>,
 }
 
@@ -68,6 +71,7 @@ impl CleanerState {
             when: RefCell::new(when),
             done_at: Cell::new(None),
             step_ns: Cell::new(FIRST_STEP_NS),
+            quick: Quickness::default(),
             watch: RefCell::default(),
         }
     }
@@ -318,7 +322,7 @@ impl Lfs {
             more = !victims.is_empty();
             if more {
                 let began = core.rt.now();
-                let done = self.clean_segments(core, &victims, pace).await?;
+                let done = self.clean_segments(core, &victims, None, pace).await?;
                 tried.extend(victims.iter().copied());
                 since_checkpoint += victims.len();
                 if done {
@@ -390,7 +394,7 @@ impl Lfs {
                 gained = clean();
                 continue;
             }
-            self.clean_segments(core, &victims, Pace::Whole).await?;
+            self.clean_segments(core, &victims, None, Pace::Whole).await?;
             tried.extend(victims);
         }
         self.checkpoint(core, false).await?;

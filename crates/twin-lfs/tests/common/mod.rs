@@ -8,7 +8,7 @@ use twin_fs::{
     Attr, Cpu, Data, FileSystem, FsError, Ino, Op, ROOT_INO, Reply, Request, SetAttr, Settings,
     Volume,
 };
-use twin_lfs::{Lfs, LfsSettings, MkfsOptions};
+use twin_lfs::{Lfs, LfsSettings, MkfsOptions, check};
 use twin_rt::{ClockOnly, Rt};
 
 pub struct World {
@@ -104,6 +104,15 @@ impl World {
     /// Space used, in units of 512 bytes.
     pub fn blocks(&mut self, ino: Ino) -> u64 {
         self.attr(ino).blocks
+    }
+
+    /// Fails where a check of the whole volume, data included, finds anything.
+    pub fn assert_clean(&self) {
+        let options = check::CheckOptions { data: true };
+        let (disk, mut ignore) = (Rc::clone(&self.disk), |_| {});
+        let checking = check::check(&self.rt, disk, &options, &mut ignore);
+        let report = self.rt.block_on(checking).unwrap().unwrap();
+        assert!(report.is_clean(), "{report}");
     }
 }
 
