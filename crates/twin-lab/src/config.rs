@@ -56,6 +56,8 @@ pub struct Config {
     pub command_us: u64,
     /// Track and cylinder skew of a mechanical disk in sectors, in place of its own.
     pub skews: Option<(u32, u32)>,
+    /// Times of a flat SSD, in place of its own.
+    pub ssd: Option<model::FlatTimes>,
     /// Costs of the processor in place of its own.
     pub costs: Costs,
     /// Bytes of the volume; `None` for the whole disk.
@@ -163,6 +165,15 @@ const KEYS: &[Key] = &[
                 return Err(ConfigError(format!("{v:?} is not track/cylinder")));
             };
             c.skews = Some((small(track)?, small(cylinder)?));
+            Ok(())
+        },
+    },
+    Key {
+        name: "ssd",
+        about: "times of a flat SSD as `twinfs bench --device` prints them: microseconds to read, write \
+                and flush, bytes a second: 80/25/1000/550M, or own",
+        set: |c, v| {
+            c.ssd = if v == "own" { None } else { Some(flat_times(v)?) };
             Ok(())
         },
     },
@@ -447,6 +458,22 @@ pub(crate) fn bytes(text: &str) -> Result<u64, ConfigError> {
     number(digits)?.checked_mul(1 << shift).ok_or_else(too_large)
 }
 
+fn flat_times(text: &str) -> Result<model::FlatTimes, ConfigError> {
+    let parts: Vec<&str> = text.split('/').collect();
+    let &[read, write, flush, rate] = &parts[..] else {
+        return Err(ConfigError(format!(
+            "{text:?} is not read/write/flush/bytes a second, as 80/25/1000/550M"
+        )));
+    };
+    let ns = |text| micros(text).map(|us| us * twin_rt::MICROS);
+    let link_bytes_per_s = bytes(rate)?;
+    if link_bytes_per_s == 0 {
+        return Err(ConfigError(format!("{text:?}: a link moves at least a byte a second")));
+    }
+    let (read_ns, write_ns, flush_ns) = (ns(read)?, ns(write)?, ns(flush)?);
+    Ok(model::FlatTimes { read_ns, write_ns, flush_ns, link_bytes_per_s })
+}
+
 fn small(text: &str) -> Result<u32, ConfigError> {
     u32::try_from(bytes(text)?).map_err(|_| ConfigError(format!("{text} is too large")))
 }
@@ -493,6 +520,7 @@ impl Config {
             bus_bytes_per_s: None,
             command_us: 0,
             skews: None,
+            ssd: None,
             costs: Costs::default(),
             size: Some(4 << 30),
             size_asked: false,
@@ -602,6 +630,8 @@ mod tests {
         assert_eq!(config.settings.cache_bytes, 8 << 20);
         assert_eq!(config.mkfs.segment_size, Some(512 << 10));
         assert_eq!(config.lfs.victim, "greedy");
+        let ssd = Config::parse("lfs-ssd:ssd=80/25/1000/1M").unwrap().ssd.unwrap();
+        assert_eq!((ssd.read_ns, ssd.flush_ns, ssd.link_bytes_per_s), (80_000, 1_000_000, 1 << 20));
     }
 
     #[test]
@@ -611,6 +641,8 @@ mod tests {
             ("lfs:disk=floppy", "hp97560"),
             ("lfs:colour=red", "cache"),
             ("lfs:cache=lots", "not a number"),
+            ("lfs:ssd=80/25/1000", "80/25/1000/550M"),
+            ("lfs:ssd=80/25/1000/0", "a byte a second"),
         ] {
             let error = Config::parse(text).unwrap_err().to_string();
             assert!(error.contains(word), "{text}: {error}");

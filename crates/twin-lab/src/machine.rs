@@ -29,6 +29,7 @@ impl Machine {
             size: config.size,
             command_ns: config.command_us * MICROS,
             skews: config.skews,
+            flat: config.ssd,
             ..model::Options::default()
         };
         let disk_model = model::by_name(&config.disk).map_err(model_error)?;

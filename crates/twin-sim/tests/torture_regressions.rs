@@ -155,3 +155,19 @@ fn what_a_power_failure_cut_off_forwards_nothing() {
         panic!("{failure}");
     }
 }
+
+/// On a volume so full that the cleaner gained nothing, a name was removed, and then there was no
+/// room to free what it had named: the answer was that there is no space, though the name was
+/// gone. Now the answer is that it is done, and the space comes back when there is room to note it.
+#[test]
+fn a_name_that_is_gone_is_not_refused() {
+    let scenario: Scenario = "seed=1000424,size=10485760,segment=65536,streams=1,workload=mixed,\
+                              ops=100,clients=4,users=0,shuffled=1,think-ns=0,fill=92,\
+                              space=1572864,files=40,write=6000,cache=524288,inodes=1000,eager=1,\
+                              checkpoint=64,age-ns=5000000"
+        .parse()
+        .unwrap();
+    if let Err(failure) = torture::full(&scenario, 20) {
+        panic!("{failure}");
+    }
+}

@@ -102,8 +102,7 @@ impl Files {
     }
 
     fn cold(&self) -> Script {
-        let how = if self.kernel { Act::ColdKernel } else { Act::Cold };
-        Box::new((!self.warm).then_some(how).into_iter())
+        Box::new((!self.warm).then_some(Act::cold(self.kernel)).into_iter())
     }
 
     fn create(&self) -> Script {

@@ -67,9 +67,7 @@ impl Benchmark for Large {
         let (mib, random_mib) = (self.mib as f64, random as f64 * UNIT as f64 / MIB);
         let last = generation.clone();
         let kernel = self.kernel;
-        let cold = move || -> Script {
-            Box::new(std::iter::once(if kernel { Act::ColdKernel } else { Act::Cold }))
-        };
+        let cold = move || -> Script { Box::new(std::iter::once(Act::cold(kernel))) };
         let parts: Vec<Script> = vec![
             pass("seq_write", mib, How::Create, (0..n).map(move |u| write(u, 0)), true),
             cold(),

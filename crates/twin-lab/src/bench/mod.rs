@@ -90,6 +90,13 @@ pub enum Act {
     Compute { ns: u64 },
 }
 
+impl Act {
+    /// Empties caches: those of the kernel alone, or all.
+    pub(crate) fn cold(kernel_only: bool) -> Act {
+        if kernel_only { Act::ColdKernel } else { Act::Cold }
+    }
+}
+
 /// What one user does.
 pub type Script = Box<dyn Iterator<Item = Act> + Send>;
 

@@ -155,6 +155,7 @@ const KINDS: &[Kind] = &[
             ("group", 1, "transactions made durable at once"),
             ("scan", 1, "0: no scan at the end"),
             ("seed", 1, "of the accounts"),
+            ("kernel", 0, "1: empty the kernel's caches only, not a daemon's"),
         ],
         make: |get, label| {
             vec![Box::new(Tpcb {
@@ -166,6 +167,7 @@ const KINDS: &[Kind] = &[
                 log: get("log") != 0,
                 group: get("group").max(1),
                 scan: get("scan") != 0,
+                kernel: get("kernel") != 0,
                 seed: get("seed"),
                 label,
             })]

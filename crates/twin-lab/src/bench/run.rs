@@ -154,7 +154,7 @@ mod tests {
             "small:files=50,users=3,warm=1,kernel=1",
             "meta:names=60",
             "andrew:users=2",
-            "tpcb:transactions=40,accounts=2000,cached=5,group=4",
+            "tpcb:transactions=40,accounts=2000,cached=5,group=4,kernel=1",
         ];
         for text in texts {
             let benches = parse(text).unwrap();

@@ -33,6 +33,8 @@ pub(super) struct Tpcb {
     pub(super) group: u64,
     /// Ends with a sequential scan.
     pub(super) scan: bool,
+    /// Only the kernel's caches are emptied, before the transactions and before the scan.
+    pub(super) kernel: bool,
     pub(super) seed: u64,
     pub(super) label: String,
 }
@@ -62,7 +64,7 @@ impl Tpcb {
             Act::SyncAll,
             Act::End { amount, unit: "accounts/s" },
             Act::Close { slot: ACCOUNT },
-            Act::Cold,
+            Act::cold(self.kernel),
             Act::Open { slot: ACCOUNT, path: "account".into(), how: How::Write },
             open("history", HISTORY_SLOT),
         ];
@@ -105,7 +107,7 @@ impl Tpcb {
         };
         let mib = pages as f64 * PAGE as f64 / (1 << 20) as f64;
         let open = Act::Open { slot: ACCOUNT, path: "account".into(), how: How::Read };
-        let begin = [Act::Cold, Act::Begin("scan"), open];
+        let begin = [Act::cold(self.kernel), Act::Begin("scan"), open];
         let end = [Act::Close { slot: ACCOUNT }, Act::End { amount: mib, unit: "MiB/s" }];
         Box::new(begin.into_iter().chain((0..pages).map(read)).chain(end))
     }
@@ -210,6 +212,7 @@ mod tests {
             log: true,
             group: 5,
             scan: true,
+            kernel: false,
             seed: 1,
             label: String::new(),
         }

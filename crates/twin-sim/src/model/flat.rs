@@ -103,7 +103,11 @@ impl FlatSsd {
         figures: &FlatSsdFigures,
         options: &Options,
     ) -> Result<FlatSsd, ModelError> {
-        let f = *figures;
+        let mut f = *figures;
+        if let Some(own) = options.flat {
+            (f.read_ns, f.write_ns, f.flush_ns) = (own.read_ns, own.write_ns, own.flush_ns);
+            f.link_bytes_per_s = own.link_bytes_per_s.max(1);
+        }
         let size = chosen_size(name, options, f.size, f.sector)?;
         let write_cache = options.write_cache.unwrap_or(f.write_cache);
         let (sector, max_io, depth) = (f.sector, f.max_io, f.depth);

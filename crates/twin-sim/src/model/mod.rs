@@ -117,6 +117,21 @@ pub struct Options {
     pub command_ns: Nanos,
     /// Mechanical disks without zones: track and cylinder skew in sectors, in place of the drive's.
     pub skews: Option<(u32, u32)>,
+    /// Flat SSDs: times in place of the drive's own.
+    pub flat: Option<FlatTimes>,
+}
+
+/// The times of a flat SSD that differ from device to device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FlatTimes {
+    /// Time in a channel for a read.
+    pub read_ns: Nanos,
+    /// Time in a channel for a write.
+    pub write_ns: Nanos,
+    /// Time for a flush, on top of waiting for the writes under way.
+    pub flush_ns: Nanos,
+    /// What the link moves each way, in bytes a second. Not zero.
+    pub link_bytes_per_s: u64,
 }
 
 /// A model cannot be made like this.

@@ -362,6 +362,20 @@ fn a_flat_ssd_serves_as_many_at_once_as_it_has_channels() {
 }
 
 #[test]
+fn a_flat_ssd_takes_the_times_it_is_given() {
+    let (read_ns, write_ns, flush_ns) = (50 * MICROS, 60 * MICROS, 90 * MICROS);
+    let flat = FlatTimes { read_ns, write_ns, flush_ns, link_bytes_per_s: 4_096_000_000 };
+    let mut ssd = device("ssd-sata", &Options { flat: Some(flat), ..Options::default() });
+    let mut done_at = |kind, at| {
+        let access = Access { kind, at: 0, len: if kind == IoKind::Flush { 0 } else { 4096 } };
+        ssd.serve(Time(at), &access, Supply::at_once(Time(at))).done.0 - at
+    };
+    assert_eq!(done_at(IoKind::Read, 0), 51 * MICROS);
+    assert_eq!(done_at(IoKind::Write, MILLIS), 61 * MICROS);
+    assert_eq!(done_at(IoKind::Flush, 2 * MILLIS), 90 * MICROS);
+}
+
+#[test]
 fn a_flush_of_an_ssd_waits_for_writes_under_way() {
     let mut ssd = plain("ssd-nvme");
     let write = Access { kind: IoKind::Write, at: 0, len: 4096 };
