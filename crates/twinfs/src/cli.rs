@@ -136,6 +136,10 @@ pub(crate) struct Mount {
     /// Memory for blocks.
     #[arg(long, default_value = "256M")]
     pub(crate) cache: Size,
+    /// Memory that the daemon may take in all, in place of --cache: blocks get what is left beside
+    /// what they take with them. `twinfs stat DIR` tells what it has.
+    #[arg(long, value_name = "SIZE", conflicts_with = "cache")]
+    pub(crate) memory: Option<Size>,
     /// Pass every write on at once: a full volume then says so in the write itself. Otherwise the
     /// kernel collects writes until the file is closed or fsynced, or for some seconds, and a full
     /// volume is told of there. --record implies it, to write down what was done.
@@ -529,6 +533,10 @@ pub(crate) struct Bench {
     /// With --peers: write a page with a chart to this file.
     #[arg(long, value_name = "FILE", requires = "peers")]
     pub(crate) html: Option<PathBuf>,
+    /// Measure the disk under this directory through a file of 64 MiB, with direct I/O, and print
+    /// the setting that makes a simulated SSD like it: `twinfs compare lfs:disk=ssd-sata,ssd=...`.
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["sim", "dir", "peers"])]
+    pub(crate) device: Option<PathBuf>,
     /// Runs of each benchmark on each directory.
     #[arg(long, short, default_value_t = 1)]
     pub(crate) runs: usize,

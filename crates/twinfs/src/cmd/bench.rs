@@ -19,6 +19,9 @@ pub(crate) fn run(args: &Bench) -> Outcome {
         say(bench::help().trim_end())?;
         return Ok(ExitCode::SUCCESS);
     }
+    if let Some(dir) = &args.device {
+        return super::device::run(dir, args.json);
+    }
     // Simulated runs leave nothing behind: they may end at once.
     let stop = match args.peers || !args.dir.is_empty() {
         true => twin_host::note_interrupts().map_err(|e| format!("signals: {e}"))?,

@@ -164,7 +164,7 @@ pub(super) fn open_mount(args: &Mount) -> Result<OpenMount, String> {
         ..ImageOptions::default()
     };
     let settings = Settings {
-        cache_bytes: args.cache.0,
+        cache_bytes: super::budget::cache_bytes(args)?,
         read_only: args.read_only,
         ..super::serving::mounted_settings()
     };

@@ -1,9 +1,11 @@
 //! The commands, a file each.
 
 mod bench;
+mod budget;
 mod check;
 mod clean;
 mod compare;
+mod device;
 mod dump;
 mod ffs;
 mod manual;
@@ -16,6 +18,7 @@ mod replay;
 mod reproduce;
 mod serving;
 mod stat;
+mod status;
 mod top;
 mod umount;
 mod volume;

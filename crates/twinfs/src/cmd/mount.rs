@@ -9,10 +9,11 @@ use twin_disk::{BlockDevice, DeviceInfo, DeviceLog, Recorded};
 use twin_fs::{Cpu, Layout, Settings, Volume};
 use twin_host::fuse::{Mount as FuseMount, MountOptions, Ready, SessionOptions, in_background};
 use twin_host::{FileDevice, FlightLog, FlightRecorder, Host, HostOptions, ImageOptions, Signals};
-use twin_lab::{CLOSE, FlightSettings, Status};
+use twin_lab::{CLOSE, FlightSettings};
 use twin_lfs::{Lfs, LfsSettings, Recovered};
 
 use super::serving::{Place, finish, recorded, serve_until_unmounted};
+use super::status::StatusFile;
 use super::{Outcome, absolute, random_bytes};
 use crate::cli::Mount;
 use crate::size::Size;
@@ -56,29 +57,15 @@ fn serve_volume(args: &Mount, ready: Ready) -> Result<(), String> {
     let Some(to) = &args.status else {
         return serve_opened(args, ready, place, volume, flight);
     };
-    write_status(&volume, to)?;
-    let watched = Rc::clone(&volume);
-    let (rt, path) = (place.host.rt().clone(), to.clone());
-    place.host.rt().spawn("status", async move {
-        // A file that cannot be written now may be later.
-        loop {
-            rt.sleep(STATUS_NS).await;
-            let _ = write_status(&watched, &path);
+    let status = match StatusFile::begin(to, &volume) {
+        Ok(status) => status,
+        Err(why) => {
+            ready.failed(&why);
+            return Err(why);
         }
-    });
-    let served = serve_opened(args, ready, place, Rc::clone(&volume), flight);
-    served.and(write_status(&volume, to))
-}
-
-/// How often the status is written.
-const STATUS_NS: u64 = 500 * twin_rt::MILLIS;
-
-/// Puts what the log does into a file, at once for who reads it.
-fn write_status(volume: &Volume<Lfs>, to: &Path) -> Result<(), String> {
-    let text = serde_json::to_string(&Status::of(volume)).map_err(|e| e.to_string())?;
-    let new = to.with_extension("new");
-    let written = std::fs::write(&new, text).and_then(|()| std::fs::rename(&new, to));
-    written.map_err(|e| format!("{}: {e}", to.display()))
+    };
+    let host = place.host.clone();
+    status.keep(&host, &volume, || serve_opened(args, ready, place, Rc::clone(&volume), flight))
 }
 
 /// Serves an open volume of any layout until it is unmounted, then closes it.
@@ -231,7 +218,7 @@ fn open(args: &Mount) -> Result<(Place, Opened), String> {
         },
         host: host_options(args)?,
         settings: Settings {
-            cache_bytes: args.cache.0,
+            cache_bytes: super::budget::cache_bytes(args)?,
             read_only: args.read_only,
             ..super::serving::mounted_settings()
         },

@@ -62,8 +62,6 @@ fn of_mount(dir: &Path) -> Outcome {
     say(format!("used             {} of {} ({percent:.1}%)", Size(used), Size(size)))?;
     say(format!("inodes           {} used", space.f_files.saturating_sub(space.f_ffree)))?;
     let (now, most) = (Size(usage.resident_bytes), Size(usage.most_bytes));
-    say(format!(
-        "memory           {now} now, {most} at most (`mount --cache` bounds the blocks in it)"
-    ))?;
+    say(format!("memory           {now} now, {most} at most (`mount --memory` bounds it)"))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -8,6 +8,8 @@ mod place;
 mod raw;
 mod system;
 
+pub(super) use place::write_whole;
+
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;

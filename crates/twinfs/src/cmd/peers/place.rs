@@ -55,16 +55,7 @@ impl Disk {
     }
 
     fn fill(&self, image: &Path, size: u64) -> io::Result<()> {
-        let mut file = File::create_new(image)?;
-        // Not zeros, which some hosts store as holes.
-        let chunk: Vec<u8> = (0..1u32 << 20).map(|i| (i * 7 + i / 4096) as u8).collect();
-        for _ in 0..size / chunk.len() as u64 {
-            if self.stop.load(Ordering::Relaxed) {
-                return Err(io::Error::other("interrupted"));
-            }
-            file.write_all(&chunk)?;
-        }
-        file.sync_all()
+        write_whole(&mut File::create_new(image)?, size, &self.stop)
     }
 
     pub(super) fn device(&self) -> &Path {
@@ -74,6 +65,22 @@ impl Disk {
     fn memory(&self) -> PathBuf {
         self.dir.join("memory")
     }
+}
+
+/// Writes this many bytes (whole mebibytes of them) to a file, and makes them durable.
+///
+/// # Errors
+/// If the host fails, or `stop` is set meanwhile.
+pub(in crate::cmd) fn write_whole(file: &mut File, size: u64, stop: &AtomicBool) -> io::Result<()> {
+    // Not zeros, which some hosts store as holes.
+    let chunk: Vec<u8> = (0..1u32 << 20).map(|i| (i * 7 + i / 4096) as u8).collect();
+    for _ in 0..size / chunk.len() as u64 {
+        if stop.load(Ordering::Relaxed) {
+            return Err(io::Error::other("interrupted"));
+        }
+        file.write_all(&chunk)?;
+    }
+    file.sync_all()
 }
 
 impl Drop for Disk {
