@@ -9,6 +9,7 @@ mod git;
 mod instructions;
 mod kill9;
 mod loopdev;
+mod memory;
 mod pjdfstest;
 mod sqlite;
 mod times;
@@ -31,4 +32,5 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     build::SCENARIO,
     loopdev::SCENARIO,
     cleaning::SCENARIO,
+    memory::SCENARIO,
 ];
