@@ -7,11 +7,10 @@
 
 use std::ops::ControlFlow;
 
-use twin_clean::facts::State;
+use twin_clean::facts::{SegmentFacts, State};
 use twin_rt::{MILLIS, Nanos, Time};
 
 use crate::figures::LogFigures;
-use crate::status::Status;
 use crate::watch::{Watcher, World};
 
 /// Samples that are kept at the most, that of the end aside.
@@ -43,9 +42,10 @@ pub struct LogAtEnd {
 }
 
 impl LogAtEnd {
-    fn of(status: &Status) -> LogAtEnd {
+    /// Counts these segments.
+    pub(crate) fn of(segments: impl Iterator<Item = SegmentFacts>) -> LogAtEnd {
         let mut log = LogAtEnd::default();
-        for facts in status.facts() {
+        for facts in segments {
             match facts.state {
                 State::Free => log.clean += 1,
                 State::Open => log.open += 1,
@@ -87,7 +87,7 @@ impl History {
 }
 
 /// Takes samples of a run.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Sampler {
     begun: Time,
     interval: Nanos,
@@ -111,6 +111,24 @@ impl Sampler {
         std::mem::take(&mut self.history)
     }
 
+    /// Time goes on to `until`, in nanoseconds since the beginning; this was `written` before.
+    pub(crate) fn pass(&mut self, until: Nanos, written: impl FnOnce() -> LogFigures) {
+        if self.next <= until {
+            let written = written();
+            while self.next <= until {
+                self.take(written);
+            }
+        }
+    }
+
+    /// The run is over after so many nanoseconds.
+    pub(crate) fn finish(&mut self, end: Nanos, written: LogFigures, log: Option<LogAtEnd>) {
+        let samples = std::mem::take(&mut self.samples);
+        let all = samples.into_iter().filter(|(at, _)| *at < end).chain([(end, written)]);
+        let samples = all.map(|(at, written)| (at as f64 / 1e9, written)).collect();
+        self.history = History { samples, log };
+    }
+
     fn take(&mut self, written: LogFigures) {
         self.samples.push((self.next, written));
         if self.samples.len() == MOST_SAMPLES {
@@ -131,30 +149,20 @@ impl Watcher for Sampler {
     }
 
     fn look(&mut self, world: &dyn World, next: Time) -> ControlFlow<()> {
-        let until = next.since(self.begun);
-        if self.next <= until {
-            let written = world.written();
-            while self.next <= until {
-                self.take(written);
-            }
-        }
+        self.pass(next.since(self.begun), || world.written());
         ControlFlow::Continue(())
     }
 
     fn end(&mut self, world: &dyn World) {
-        let end = world.now().since(self.begun);
-        let samples = std::mem::take(&mut self.samples);
-        let all = samples.into_iter().filter(|(at, _)| *at < end).chain([(end, world.written())]);
-        self.history = History {
-            samples: all.map(|(at, written)| (at as f64 / 1e9, written)).collect(),
-            log: world.status().as_ref().map(LogAtEnd::of),
-        };
+        let log = world.status().map(|status| LogAtEnd::of(status.facts()));
+        self.finish(world.now().since(self.begun), world.written(), log);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::status::Status;
 
     struct At(u64);
 

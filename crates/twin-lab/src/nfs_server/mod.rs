@@ -23,6 +23,9 @@ use twin_trace::nfs::{Stream, Totals};
 use log::{Piece, SECTOR, SEGMENT_SECTORS};
 use server::Server;
 
+use crate::figures::LogFigures;
+use crate::history::History;
+
 /// Sectors of a data block, a directory, an inode.
 const BLOCK_SECTORS: u32 = 16;
 const DIRECTORY_SECTORS: u32 = 8;
@@ -89,19 +92,40 @@ pub struct Outcome {
     pub cleaner_met: u64,
     /// How long users waited for the disk, in nanoseconds, sorted.
     pub waits_ns: Vec<u32>,
-    /// Bytes that users' requests wrote to the log, and that the cleaner moved.
+    /// Bytes that users' requests wrote to the log, and that the cleaner moved, its summaries
+    /// with them.
     pub user_bytes: u64,
     /// See `user_bytes`.
     pub moved_bytes: u64,
+    /// Bytes of summaries of what users' requests wrote.
+    pub summary_bytes: u64,
+    /// Bytes that the cleaner read.
+    pub cleaner_read_bytes: u64,
     /// Bytes read from disk for users.
     pub read_bytes: u64,
     /// The share of the disk that was live at the end.
     pub utilization: f64,
     /// Size of the file system.
     pub disk_bytes: u64,
+    /// The course of the log.
+    pub history: History,
 }
 
 impl Outcome {
+    /// What was written to the log up to now.
+    fn written(&self) -> LogFigures {
+        let all = LogFigures {
+            log_bytes: self.user_bytes + self.summary_bytes + self.moved_bytes,
+            data_bytes: self.user_bytes,
+            meta_bytes: self.summary_bytes,
+            moved_bytes: self.moved_bytes,
+            cleaned_segments: self.background + self.on_demand,
+            cleaner_read_bytes: self.cleaner_read_bytes,
+            ..LogFigures::default()
+        };
+        all.since(&LogFigures::default())
+    }
+
     /// Of the idle times of two seconds, those that reached four.
     pub fn predicts(&self) -> f64 {
         self.idle[2] as f64 / self.idle[1] as f64

@@ -14,6 +14,7 @@ use super::{
     BLOCK_SECTORS, Cleaning, DIRECTORY_SECTORS, INODE_SECTORS, Outcome, Study, WORTH, WriteModel,
     data_piece,
 };
+use crate::history::{LogAtEnd, Sampler};
 
 const CACHE_BYTES: u64 = 10 << 20;
 const DRIVE: &str = "DSP 3105";
@@ -46,6 +47,7 @@ pub(super) struct Server {
     /// First sector of what is not on disk yet, if the model buffers.
     buffered_from: u32,
     outcome: Outcome,
+    sampler: Sampler,
     /// There is no clean segment, and cleaning gave none.
     is_full: bool,
 }
@@ -88,22 +90,29 @@ impl Server {
             written: 0,
             buffered_from: 0,
             outcome: Outcome { disk_bytes: bytes, ..Outcome::default() },
+            sampler: Sampler::default(),
             is_full: false,
         })
     }
 
     pub(super) fn run(mut self, stream: Stream) -> Result<Outcome, String> {
+        let mut end = 0;
         for op in stream {
+            end = op.at;
+            self.sampler.pass(op.at, || self.outcome.written());
             self.clean_until(op.at);
             self.serve(&op);
             if self.is_full {
                 return Err("the log is full, and cleaning gains nothing".into());
             }
         }
+        let segments = self.log.segments.iter().copied();
+        self.sampler.finish(end, self.outcome.written(), Some(LogAtEnd::of(segments)));
         let queue = self.device.queue;
         let mut outcome = self.outcome;
         (outcome.arrivals, outcome.empty) = (queue.arrivals, queue.empty);
         outcome.cleaner_met = queue.cleaner_met;
+        outcome.history = self.sampler.history();
         outcome.waits_ns.sort_unstable();
         let sectors = outcome.disk_bytes / SECTOR;
         outcome.utilization = self.log.live_sectors() as f64 / sectors as f64;
@@ -179,6 +188,7 @@ impl Server {
         let (segment, from) = self.log.position(Head::User);
         if self.model == WriteModel::Sync || from == 0 {
             self.log.pad(Head::User, SUMMARY_SECTORS);
+            self.outcome.summary_bytes += u64::from(SUMMARY_SECTORS) * SECTOR;
         }
         for &piece in pieces {
             let at = self.log.now;
@@ -263,6 +273,7 @@ impl Server {
         let bytes = u64::from(live.max(1)) * SECTOR;
         // Live blocks lie in order, with gaps that are read over: at most the whole segment.
         let bytes = (bytes * 2).min(u64::from(SEGMENT_SECTORS) * SECTOR);
+        self.outcome.cleaner_read_bytes += bytes;
         let at = at % self.outcome.disk_bytes;
         let read_at = self.device.ask(now, IoKind::Read, at, bytes, Who::Cleaner);
         self.pending = Some(Pending { segment, read_at });
@@ -282,6 +293,7 @@ impl Server {
             }
             let (to, from) = self.log.position(Head::Cleaner);
             self.log.pad(Head::Cleaner, SUMMARY_SECTORS);
+            self.outcome.moved_bytes += u64::from(SUMMARY_SECTORS) * SECTOR;
             let room = |log: &Log, piece: &Piece| log.room(Head::Cleaner) >= piece.sectors;
             while let Some(piece) = live.next_if(|piece| room(&self.log, piece)) {
                 self.log.append(Head::Cleaner, piece, youngest_at);

@@ -47,6 +47,18 @@ fn a_server_without_a_cleaner_moves_nothing() {
 }
 
 #[test]
+fn the_course_of_the_log_ends_with_what_the_study_says() {
+    let outcome = study("cellar", WriteModel::Async, "idle");
+    let (_, last) = outcome.history.samples.last().unwrap();
+    assert_eq!(last.moved_bytes, outcome.moved_bytes);
+    assert_eq!(last.cleaned_segments, outcome.background + outcome.on_demand);
+    assert!(last.write_cost > 1.0);
+    let log = outcome.history.log.unwrap();
+    let segments = outcome.disk_bytes / SECTOR / u64::from(SEGMENT_SECTORS);
+    assert_eq!(u64::from(log.full() + log.clean + log.open), segments);
+}
+
+#[test]
 fn the_same_seed_gives_the_same_outcome() {
     let run = || study("cellar", WriteModel::Sync, "adaptive");
     assert_eq!(run(), run());

@@ -63,11 +63,24 @@ pub(super) fn watched() -> Vec<(Need, &'static str)> {
 fn logs(results: &Results) -> String {
     let one = |(name, need): (&str, Need)| course(name, results.history(&need)?);
     let charts: String = cleaned().into_iter().filter_map(one).collect();
-    match charts.is_empty() {
-        true => String::new(),
-        false => format!("<h2>Logs under TPC-B</h2>{EXPLAINED}{charts}"),
+    let mut out = String::new();
+    if !charts.is_empty() {
+        out += &format!("<h2>Logs under TPC-B</h2>{EXPLAINED}{charts}");
     }
+    let servers = results.servers.get().map(|studies| studies.histories()).unwrap_or_default();
+    let charts: String =
+        servers.into_iter().filter_map(|(name, history)| course(&name, history)).collect();
+    if !charts.is_empty() {
+        out += &format!("<h2>Logs of file servers</h2>{SERVERS}{charts}");
+    }
+    out
 }
+
+/// What the servers are.
+const SERVERS: &str = "<p>The servers of <i>Heuristic Cleaning Algorithms in Log-Structured File \
+    Systems</i> (Blackwell, Harris and Seltzer, USENIX 1995). Their traces are not to be had: these \
+    are requests fitted to the published totals of them. All begin with segments that are equally \
+    full and 3% that are clean.</p>";
 
 /// The page. `measured`: rows of `twinfs bench --json` on real directories, if there are any.
 pub fn html(judged: &[Judged], results: &Results, measured: Option<&serde_json::Value>) -> String {

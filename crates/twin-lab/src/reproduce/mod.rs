@@ -17,7 +17,7 @@ mod tpcb_cleaner;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use crate::bench::{self, BenchFailure, Phase};
 use crate::config::Config;
@@ -47,6 +47,8 @@ impl Need {
 pub struct Results {
     phases: BTreeMap<Need, Vec<Phase>>,
     histories: BTreeMap<Need, History>,
+    /// The studies of file servers, once a claim has asked for them.
+    servers: OnceLock<heuristic::Studies>,
 }
 
 impl Results {
