@@ -67,7 +67,7 @@ fn logs(results: &Results) -> String {
     if !charts.is_empty() {
         out += &format!("<h2>Logs under TPC-B</h2>{EXPLAINED}{charts}");
     }
-    let servers = results.servers.get().map(|studies| studies.histories()).unwrap_or_default();
+    let servers = results.servers.histories();
     let charts: String =
         servers.into_iter().filter_map(|(name, history)| course(&name, history)).collect();
     if !charts.is_empty() {
