@@ -268,8 +268,12 @@ const KEYS: &[Key] = &[
     },
     Key {
         name: "minfree",
-        about: "ffs: percent of the space that is kept free",
-        set: |c, v| small(v).map(|n| c.ffs_mkfs.tuning.minfree = n.min(99)),
+        about: "percent of the space that is kept free, at most 50",
+        set: |c, v| {
+            let percent = small(v)?.min(twin_lfs::format::Superblock::MINFREE_MAX);
+            (c.mkfs.minfree, c.ffs_mkfs.tuning.minfree) = (percent.max(1), percent);
+            Ok(())
+        },
     },
     Key {
         name: "group",

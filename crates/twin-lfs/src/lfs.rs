@@ -256,8 +256,8 @@ impl Lfs {
     }
 
     /// The most bytes that files, their inodes and their maps may have on this volume, so that
-    /// the cleaner always finds room to work in: 95% of the log, or the log less a fixed reserve
-    /// if that is less. `more` segments are kept back besides.
+    /// the cleaner always finds room to work in: the log less what is kept free of it, or less a
+    /// fixed reserve if that leaves less. `more` segments are kept back besides.
     pub(crate) fn capacity(sb: &Superblock, more: u64) -> u64 {
         let segment = u64::from(sb.segment_size);
         // A segment loses its summaries, a block or more, and at its end less than a block.
@@ -265,7 +265,8 @@ impl Lfs {
         let payload = segment - (segment / 64).max(block) - block;
         let all = payload * u64::from(sb.segments);
         let reserve = payload * (u64::from(Lfs::reserve_segments(sb)) + more);
-        (all - all / 20).min(all.saturating_sub(reserve))
+        let kept = all / 100 * u64::from(sb.minfree);
+        (all - kept).min(all.saturating_sub(reserve))
     }
 
     /// Segments that are never counted on for data: for streams, the cleaner and checkpoints.

@@ -39,6 +39,8 @@ pub struct MkfsOptions {
     pub copies: u32,
     /// Streams of the log: 1, or 2 with one for the cleaner.
     pub streams: u32,
+    /// Percent of the log that is never given to files, 1 to 50.
+    pub minfree: u32,
     /// Identifies the volume.
     pub uuid: [u8; 16],
     /// Owner and permission bits of the root directory.
@@ -55,6 +57,7 @@ impl MkfsOptions {
             segment_size: None,
             copies: 2,
             streams: 2,
+            minfree: 10,
             uuid,
             root: (0, 0, 0o755),
         }
@@ -68,6 +71,7 @@ impl MkfsOptions {
             segment_size: Some(1 << 20),
             copies: 1,
             streams: 1,
+            minfree: Superblock::MINFREE_UNSAID,
             ..MkfsOptions::modern(uuid)
         }
     }
@@ -83,7 +87,11 @@ impl MkfsOptions {
         if !(1..=2).contains(&self.copies) || !(1..=2).contains(&self.streams) {
             return Err(FsError::Invalid("copies and streams are 1 or 2"));
         }
-        Superblock::plan(self.uuid, self.profile, shape, segment, size, self.copies)
+        if !(1..=Superblock::MINFREE_MAX).contains(&self.minfree) {
+            return Err(FsError::Invalid("minfree is 1 to 50 percent"));
+        }
+        let sb = Superblock::plan(self.uuid, self.profile, shape, segment, size, self.copies)?;
+        Ok(Superblock { minfree: self.minfree, ..sb })
     }
 }
 

@@ -123,6 +123,7 @@ fn superblocks_are_as_described() {
             ("align", b4(sb.align)),
             ("copies", b4(2)),
             ("size", b8((64 << 20) + 777)),
+            ("minfree", b4(sb.minfree)),
         ];
         hold("superblock", &sb.encode(), &[], &values);
         assert_eq!(sb.align, if number == 1 { 1024 } else { 8192 });

@@ -85,6 +85,10 @@ pub(crate) struct Mkfs {
     /// Bytes of a segment of the log. Default: what suits the size of the volume, up to 1M.
     #[arg(long)]
     pub(crate) segment_size: Option<Size>,
+    /// Percent of the space that is never given to files. Default: 10 (modern lfs, classic ffs),
+    /// 5 (others). A log that is kept emptier is cleaned with less work.
+    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u32).range(1..=50))]
+    pub(crate) minfree: Option<u32>,
     /// FFS: how metadata is ordered, and so what a crash leaves. Default: journal (modern), sync
     /// (classic).
     #[arg(long, value_parser = orderings())]

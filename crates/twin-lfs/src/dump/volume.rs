@@ -89,6 +89,7 @@ impl Dumper<'_> {
                 ("first_segment_at", Value::Number(sb.segment_start(0))),
                 ("size", Value::Number(sb.size)),
                 ("copies", Value::Number(sb.copies.into())),
+                ("minfree", Value::Number(sb.minfree.into())),
                 ("largest_file", Value::Number(sb.shape.max_file_size())),
             ],
         );

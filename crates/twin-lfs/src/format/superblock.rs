@@ -44,6 +44,9 @@ pub struct Superblock {
     /// Feature bits that a writer must know. None are defined yet: a volume with any of them can
     /// only be read.
     pub must_write: u64,
+    /// Percent of the log that is never given to files, at most 50: the fuller a log, the more a
+    /// cleaner must move for each segment that it gains.
+    pub minfree: u32,
 }
 
 impl Superblock {
@@ -96,8 +99,14 @@ impl Superblock {
             size,
             copies,
             must_write,
+            minfree: Superblock::MINFREE_UNSAID,
         })
     }
+
+    /// What volumes keep free that do not say it.
+    pub const MINFREE_UNSAID: u32 = 5;
+    /// What can be kept free at most.
+    pub const MINFREE_MAX: u32 = 50;
 
     /// The fewest segments that a volume can have.
     pub const MIN_SEGMENTS: u32 = 16;
@@ -168,6 +177,7 @@ impl Superblock {
             w.u32(n);
         }
         w.u64(self.size);
+        w.u32(self.minfree);
         let crc = crc32c::crc32c(&raw[12..]);
         raw[8..12].copy_from_slice(&crc.to_le_bytes());
         raw
@@ -205,13 +215,18 @@ impl Superblock {
         let profile = r.u32();
         let [block, frag, segment_size, segments, align, copies] = std::array::from_fn(|_| r.u32());
         let size = r.u64();
+        let minfree = match r.u32() {
+            0 => Superblock::MINFREE_UNSAID,
+            percent @ ..=Superblock::MINFREE_MAX => percent,
+            _ => return Err(FsError::corrupt(at, "minfree is more than 50 percent")),
+        };
         let (profile, shape) = match profile {
             1 => (Profile::Classic, Shape::classic(block, frag)),
             2 => (Profile::Modern, Shape::modern(block, frag)),
             _ => return Err(FsError::corrupt(at, "unknown profile")),
         };
         let plan = Superblock::plan(uuid, profile, shape, segment_size, size, copies);
-        let plan = plan.map(|sb| Superblock { must_write, ..sb });
+        let plan = plan.map(|sb| Superblock { must_write, minfree, ..sb });
         let sb = plan.map_err(|e| FsError::corrupt(at, format!("impossible sizes: {e}")))?;
         if (sb.segments, sb.align) != (segments, align) || !(1..=2).contains(&copies) {
             return Err(FsError::corrupt(at, "the sizes contradict each other"));
@@ -258,6 +273,16 @@ mod tests {
             bad[bit / 8] ^= 1 << (bit % 8);
             assert!(Superblock::decode(&bad, 0, 64 << 20).is_err());
         }
+    }
+
+    #[test]
+    fn a_superblock_that_does_not_say_what_is_kept_free_keeps_five_percent() {
+        let said = Superblock { minfree: 12, ..sample() };
+        assert_eq!(Superblock::decode(&said.encode(), 0, 64 << 20), Ok(said));
+        let unsaid = Superblock { minfree: 0, ..sample() };
+        assert_eq!(Superblock::decode(&unsaid.encode(), 0, 64 << 20).unwrap().minfree, 5);
+        let absurd = Superblock { minfree: 51, ..sample() };
+        assert!(Superblock::decode(&absurd.encode(), 0, 64 << 20).is_err());
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use twin_fs::generate::Shape;
-use twin_lfs::format::Profile;
+use twin_lfs::format::{Profile, Superblock};
 use twin_lfs::{LfsSettings, MkfsOptions, Sabotage};
 use twin_rt::{MILLIS, Nanos, Order, Rng};
 
@@ -237,7 +237,9 @@ impl Scenario {
             Profile::Modern => MkfsOptions::modern(uuid),
             Profile::Classic => MkfsOptions::classic(uuid),
         };
-        MkfsOptions { segment_size: Some(self.segment), streams: self.streams, ..options }
+        // As full as a volume gets that was made before it could be said.
+        let minfree = Superblock::MINFREE_UNSAID;
+        MkfsOptions { segment_size: Some(self.segment), streams: self.streams, minfree, ..options }
     }
 
     /// The layout's settings. Where blocks go and when they are cleaned follows from the seed.

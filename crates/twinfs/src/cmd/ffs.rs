@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::rc::Rc;
 
 use twin_disk::{BlockDevice, DeviceLog, Recorded};
-use twin_ffs::format::read_superblock;
+use twin_ffs::format::{Tuning, read_superblock};
 use twin_ffs::{Ffs, FfsSettings, MkfsOptions, Recovered, check as checker, ordering};
 use twin_fs::{Cpu, Layout, Settings, Volume};
 use twin_host::{FileDevice, FlightLog, FlightRecorder, Host, HostOptions, ImageOptions};
@@ -53,6 +53,7 @@ pub(super) fn options(args: &Mkfs) -> Result<MkfsOptions, String> {
         frag_size: small(args.frag_size, "frag-size", base.frag_size)?,
         bytes_per_inode: small(args.bytes_per_inode, "bytes-per-inode", base.bytes_per_inode)?,
         ordering: args.ordering.clone().unwrap_or(base.ordering),
+        tuning: Tuning { minfree: args.minfree.unwrap_or(base.tuning.minfree), ..base.tuning },
         root: (me.0.as_raw(), me.1.as_raw(), 0o755),
         ..base
     })

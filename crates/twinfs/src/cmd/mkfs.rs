@@ -87,6 +87,7 @@ fn options(args: &Mkfs) -> Result<MkfsOptions, String> {
             Some(size) => Some(small(size, "segment-size")?),
             None => base.segment_size,
         },
+        minfree: args.minfree.unwrap_or(base.minfree),
         root: (me.0.as_raw(), me.1.as_raw(), 0o755),
         ..base
     })
