@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier, Mutex, PoisonError};
 
+use super::meeting::Meeting;
 use super::{Act, BenchFailure, Benchmark, Content, How, Mark, Phase, Script, Spans};
 
 /// How caches are emptied.
@@ -81,9 +82,12 @@ impl Directory {
         let spans = Mutex::new(Spans::default());
         let scripts = bench.users();
         let start = Barrier::new(scripts.len());
+        let meeting = Meeting::of(scripts.len());
         let one = |user: usize, script: Script| {
             let (cold, stop, top) = (&self.cold, &*self.stop, &*top.0);
-            let mut user = User { user, top, cold, stop, spans: &spans, clock, open: Vec::new() };
+            let (spans, meeting, open) = (&spans, &meeting, Vec::new());
+            let mut user = User { user, top, cold, stop, spans, meeting, clock, open };
+            let _leaves = meeting.until_end();
             start.wait();
             user.all(script)
         };
@@ -134,6 +138,7 @@ struct User<'a> {
     cold: &'a Cold,
     stop: &'a AtomicBool,
     spans: &'a Mutex<Spans>,
+    meeting: &'a Meeting,
     clock: Clock<'a>,
     open: Vec<Option<(File, PathBuf)>>,
 }
@@ -214,9 +219,9 @@ impl User<'_> {
                 Ok(())
             }
             Act::SyncAll => self.sync_all(),
-            Act::Cold => self.go_cold(self.cold),
+            Act::Cold => self.meeting.once(|| self.go_cold(self.cold)),
             Act::ColdKernel if *self.cold == Cold::Never => Ok(()),
-            Act::ColdKernel => self.go_cold(&Cold::DropCaches),
+            Act::ColdKernel => self.meeting.once(|| self.go_cold(&Cold::DropCaches)),
             Act::Compute { .. } => Ok(()),
         }
     }

@@ -12,6 +12,7 @@ mod andrew;
 pub mod directory;
 mod files;
 mod large;
+mod meeting;
 mod meta;
 mod parse;
 mod report;

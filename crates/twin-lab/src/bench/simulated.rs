@@ -14,6 +14,7 @@ use twin_fs::{
 use twin_rt::{ClockOnly, Rt, join_all};
 use twin_sim::SimDisk;
 
+use super::meeting::TaskMeeting;
 use super::{Act, BenchFailure, Benchmark, How, Mark, Phase, Script, Spans};
 use crate::config::Config;
 use crate::history::{History, Sampler};
@@ -71,8 +72,10 @@ impl OnVolume for Run<'_> {
     ) -> Result<Vec<Phase>, SimulateError> {
         let Run { bench, watched } = self;
         let (spans, next_id) = (RefCell::default(), 1.into());
-        let shared = Shared { rt, disk, volume, spans, next_id, watched };
-        let users = bench.users().into_iter().enumerate().map(|(user, script)| {
+        let scripts = bench.users();
+        let meeting = TaskMeeting::of(scripts.len());
+        let shared = Shared { rt, disk, volume, spans, meeting, next_id, watched };
+        let users = scripts.into_iter().enumerate().map(|(user, script)| {
             let user = User { shared: &shared, user, cred: Cred::root(), open: Vec::new() };
             user.all(script)
         });
@@ -88,6 +91,7 @@ struct Shared<'a, L: Counted> {
     disk: &'a SimDisk,
     volume: &'a Rc<Volume<L>>,
     spans: RefCell<Spans>,
+    meeting: TaskMeeting,
     next_id: std::cell::Cell<u64>,
     watched: Option<(&'a Seat, &'static str)>,
 }
@@ -101,10 +105,15 @@ struct User<'a, L: Counted> {
 
 impl<L: Counted> User<'_, L> {
     async fn all(mut self, script: Script) -> Result<(), SimulateError> {
+        let mut done = Ok(());
         for act in script {
-            self.act(act).await?;
+            done = self.act(act).await;
+            if done.is_err() {
+                break;
+            }
         }
-        Ok(())
+        self.shared.meeting.leave();
+        done
     }
 
     fn mark(&self) -> Mark {
@@ -185,8 +194,13 @@ impl<L: Counted> User<'_, L> {
                 self.op(Op::Sync).await?;
             }
             Act::Cold | Act::ColdKernel => {
-                self.op(Op::Sync).await?;
-                self.shared.volume.core.drop_caches();
+                let shared = self.shared;
+                let go_cold = async {
+                    self.op(Op::Sync).await?;
+                    shared.volume.core.drop_caches();
+                    Ok::<(), SimulateError>(())
+                };
+                shared.meeting.once(go_cold).await?;
             }
             Act::Compute { ns } => self.shared.volume.core.cpu.occupy(ns).await,
         }
