@@ -193,17 +193,15 @@ impl<L: Counted> User<'_, L> {
             Act::SyncAll => {
                 self.op(Op::Sync).await?;
             }
-            Act::Cold | Act::ColdKernel => {
-                let shared = self.shared;
-                let go_cold = async {
-                    self.op(Op::Sync).await?;
-                    shared.volume.core.drop_caches();
-                    Ok::<(), SimulateError>(())
-                };
-                shared.meeting.once(go_cold).await?;
-            }
+            Act::Cold | Act::ColdKernel => self.shared.meeting.once(self.go_cold()).await?,
             Act::Compute { ns } => self.shared.volume.core.cpu.occupy(ns).await,
         }
+        Ok(())
+    }
+
+    async fn go_cold(&self) -> Result<(), SimulateError> {
+        self.op(Op::Sync).await?;
+        self.shared.volume.core.drop_caches();
         Ok(())
     }
 
