@@ -240,7 +240,7 @@ pub enum Op {
     Link { ino: Ino, dir: Ino, name: Name },
     /// Opens a file or directory: holds it until released. `write` asks for write permission.
     Open { ino: Ino, read: bool, write: bool, truncate: bool },
-    /// Takes back an open.
+    /// Takes back an open. Cannot fail, as a reference that is given back cannot.
     Release { ino: Ino },
     /// Reads; gives data, shorter at the end of the file.
     Read { ino: Ino, off: u64, len: u32 },

@@ -113,6 +113,26 @@ fn what_could_not_be_written_stays_readable() {
     }
 }
 
+/// The last reference of an inode was given back, its inode could not be read to see whether it
+/// was to be freed, and that was answered as a failure of giving it back: who believed that held
+/// an inode whose number was soon somebody else's.
+#[test]
+fn a_reference_that_is_given_back_is_gone_on_a_failing_disk_too() {
+    for text in [
+        "seed=1001797,size=25165824,segment=65536,streams=1,workload=commits,ops=300,clients=3,\
+         users=0,shuffled=1,think-ns=1000000,fill=0,space=1048576,files=15,write=9000,\
+         cache=262144,inodes=4,stamps=0,eager=1,checkpoint=1,victim=cost-benefit,age-ns=5000000",
+        "seed=1003462,size=4194304,segment=65536,streams=1,workload=commits,ops=300,clients=4,\
+         users=0,shuffled=0,think-ns=1000000,fill=0,space=2097152,files=15,write=3000,\
+         cache=4194304,inodes=4,stamps=0,eager=1,checkpoint=3,victim=greedy,age-ns=5000000",
+    ] {
+        let scenario: Scenario = text.parse().unwrap();
+        if let Err(failure) = torture::failing(&scenario) {
+            panic!("{failure}");
+        }
+    }
+}
+
 /// A directory block that failed its check stayed in memory, and the next one to come took it for
 /// checked; blocks that the cleaner brought in were never checked. An insertion that was planned
 /// then found no room, which ended the program.
