@@ -129,8 +129,12 @@ impl Core {
         }
     }
 
-    /// Every pointer of an indirect block that came from the disk must lead into the volume.
-    fn check_indirect(&self, frame: &Frame) -> Result<(), &'static str> {
+    /// Every pointer of an indirect block that comes from the disk must lead into the volume, and so
+    /// those of one that goes there.
+    ///
+    /// # Errors
+    /// What is wrong with the first that does not.
+    pub fn check_indirect(&self, frame: &Frame) -> Result<(), &'static str> {
         (0..self.shape.per_block() as usize)
             .try_for_each(|i| self.shape.check_ptr(self.ptr_in(frame, i), self.frags))
     }

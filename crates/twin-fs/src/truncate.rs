@@ -142,11 +142,28 @@ impl<L: Layout> Volume<L> {
         for lbn in keep..(shape.direct as u64).min(shape.blocks_for(old_size)) {
             self.free_block(inode, lbn as Lbn, shape.data_len(lbn, old_size));
         }
+        self.forget_unwritten(inode, keep);
         self.core.cache.remove_range(&inode.frames, keep as Lbn..Lbn::MAX);
         inode.d.borrow_mut().size = size;
         inode.ahead.set(Default::default());
         self.core.mark_inode_dirty(inode);
         self.core.note_change();
+    }
+
+    /// Frees the blocks from `keep` on that have no place on the device yet. They end with the frames
+    /// that hold them, while those that have one are freed step by step: an indirect block that is
+    /// written in between must not point to a block that will never be.
+    fn forget_unwritten(&self, inode: &Rc<Inode>, keep: u64) {
+        for frame in inode.frames.dirty_frames() {
+            let lbn = frame.lbn();
+            let is_unwritten = || {
+                let ptr = self.core.resident_ptr(inode, lbn);
+                ptr.is_some_and(|ptr| !ptr.is_hole() && !ptr.is_on_disk())
+            };
+            if lbn >= keep as Lbn && lbn >= self.core.shape.direct as Lbn && is_unwritten() {
+                self.free_block(inode, lbn, self.core.shape.block_size);
+            }
+        }
     }
 
     /// Frees the blocks behind indirect blocks from data block `keep` on, and settles the cut: with

@@ -446,6 +446,11 @@ impl Lfs {
                 self.refresh_table(&inode, &frame);
                 let block = frame.with(|b| b.slice(0, len as usize));
                 debug_assert!(crc.is_none_or(|crc| crc == block.crc32c()), "it changed");
+                debug_assert!(
+                    lbn >= 0 || core.check_indirect(&frame).is_ok(),
+                    "indirect block {lbn} of inode {} points to a block that has no place",
+                    inode.ino
+                );
                 let crc = crc.unwrap_or_else(|| block.crc32c());
                 let addr = placed.at / u64::from(self.sb.shape.frag_size);
                 let kept = if wide { crc } else { 0 };

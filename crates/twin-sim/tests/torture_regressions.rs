@@ -133,6 +133,22 @@ fn a_reference_that_is_given_back_is_gone_on_a_failing_disk_too() {
     }
 }
 
+/// A block behind an indirect block had been written to and had no place on the disk yet when its
+/// file was cut. It was dropped at once, the pointer to it later; an indirect block that went to
+/// the log in between led nowhere, and the next mount refused the volume.
+#[test]
+fn an_indirect_block_of_a_file_that_is_cut_leads_nowhere_wrong() {
+    let scenario: Scenario = "seed=1009209,size=4194304,segment=65536,streams=2,workload=mixed,\
+                              ops=300,clients=3,users=0,shuffled=1,think-ns=1000000,fill=0,\
+                              space=2097152,files=15,write=6000,cache=262144,inodes=4,stamps=0,\
+                              eager=1,checkpoint=8,victim=greedy,age-ns=5000000"
+        .parse()
+        .unwrap();
+    if let Err(failure) = torture::failing(&scenario) {
+        panic!("{failure}");
+    }
+}
+
 /// A directory block that failed its check stayed in memory, and the next one to come took it for
 /// checked; blocks that the cleaner brought in were never checked. An insertion that was planned
 /// then found no room, which ended the program.
