@@ -154,13 +154,17 @@ impl<L: Layout> Volume<L> {
     /// that hold them, while those that have one are freed step by step: an indirect block that is
     /// written in between must not point to a block that will never be.
     fn forget_unwritten(&self, inode: &Rc<Inode>, keep: u64) {
+        let direct = self.core.shape.direct;
+        if inode.d.borrow().ptrs[direct..].iter().all(|ptr| ptr.is_hole()) {
+            return;
+        }
         for frame in inode.frames.dirty_frames() {
             let lbn = frame.lbn();
             let is_unwritten = || {
                 let ptr = self.core.resident_ptr(inode, lbn);
                 ptr.is_some_and(|ptr| !ptr.is_hole() && !ptr.is_on_disk())
             };
-            if lbn >= keep as Lbn && lbn >= self.core.shape.direct as Lbn && is_unwritten() {
+            if lbn >= keep as Lbn && lbn >= direct as Lbn && is_unwritten() {
                 self.free_block(inode, lbn, self.core.shape.block_size);
             }
         }

@@ -270,8 +270,8 @@ const KEYS: &[Key] = &[
         name: "minfree",
         about: "percent of the space that is kept free, at most 50",
         set: |c, v| {
-            let percent = small(v)?.min(twin_lfs::format::Superblock::MINFREE_MAX);
-            (c.mkfs.minfree, c.ffs_mkfs.tuning.minfree) = (percent.max(1), percent);
+            let percent = small(v)?;
+            (c.mkfs.minfree, c.ffs_mkfs.tuning.minfree) = (percent, percent);
             Ok(())
         },
     },

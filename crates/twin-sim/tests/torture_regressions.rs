@@ -1,12 +1,16 @@
 //! Bugs that torture found and that need its load to show: the runs that showed them.
 
-use twin_sim::torture::{self, Depth, Scenario};
+use twin_sim::torture::{self, Depth, Failure, Scenario};
 
-fn run(text: &str) {
-    let scenario: Scenario = text.parse().unwrap();
-    if let Err(failure) = torture::run(&scenario) {
+/// A scenario, written as a failure prints it, that must pass this kind of run.
+fn passes<T>(text: &str, kind: impl Fn(&Scenario) -> Result<T, Failure>) {
+    if let Err(failure) = kind(&text.parse().unwrap()) {
         panic!("{failure}");
     }
+}
+
+fn run(text: &str) {
+    passes(text, torture::run);
 }
 
 /// Of the indirect blocks above a block, a lower one may stay in memory while an upper one
@@ -54,11 +58,8 @@ fn the_reply_to_a_truncation_is_from_when_it_took_effect() {
 }
 
 fn crash(text: &str) {
-    let scenario: Scenario = text.parse().unwrap();
     let depth = Depth { most: 2500, ..Depth::default() };
-    if let Err(failure) = torture::crash(&scenario, &depth) {
-        panic!("{failure}");
-    }
+    passes(text, |scenario| torture::crash(scenario, &depth));
 }
 
 /// Reading held the blocks that it found, loaded those that it missed, and took what was there
@@ -106,10 +107,7 @@ fn what_could_not_be_written_stays_readable() {
         "seed=14,profile=classic,size=5242880,streams=1,ops=150,clients=5,users=0,fill=91,\
          space=307200,files=10,cache=262144,checkpoint=1,victim=greedy,age-ns=5000000000",
     ] {
-        let scenario: Scenario = text.parse().unwrap();
-        if let Err(failure) = torture::failing(&scenario) {
-            panic!("{failure}");
-        }
+        passes(text, torture::failing);
     }
 }
 
@@ -126,10 +124,7 @@ fn a_reference_that_is_given_back_is_gone_on_a_failing_disk_too() {
          users=0,shuffled=0,think-ns=1000000,fill=0,space=2097152,files=15,write=3000,\
          cache=4194304,inodes=4,stamps=0,eager=1,checkpoint=3,victim=greedy,age-ns=5000000",
     ] {
-        let scenario: Scenario = text.parse().unwrap();
-        if let Err(failure) = torture::failing(&scenario) {
-            panic!("{failure}");
-        }
+        passes(text, torture::failing);
     }
 }
 
@@ -138,15 +133,11 @@ fn a_reference_that_is_given_back_is_gone_on_a_failing_disk_too() {
 /// the log in between led nowhere, and the next mount refused the volume.
 #[test]
 fn an_indirect_block_of_a_file_that_is_cut_leads_nowhere_wrong() {
-    let scenario: Scenario = "seed=1009209,size=4194304,segment=65536,streams=2,workload=mixed,\
-                              ops=300,clients=3,users=0,shuffled=1,think-ns=1000000,fill=0,\
-                              space=2097152,files=15,write=6000,cache=262144,inodes=4,stamps=0,\
-                              eager=1,checkpoint=8,victim=greedy,age-ns=5000000"
-        .parse()
-        .unwrap();
-    if let Err(failure) = torture::failing(&scenario) {
-        panic!("{failure}");
-    }
+    let text = "seed=1009209,size=4194304,segment=65536,streams=2,workload=mixed,\
+                ops=300,clients=3,users=0,shuffled=1,think-ns=1000000,fill=0,\
+                space=2097152,files=15,write=6000,cache=262144,inodes=4,stamps=0,\
+                eager=1,checkpoint=8,victim=greedy,age-ns=5000000";
+    passes(text, torture::failing);
 }
 
 /// A directory block that failed its check stayed in memory, and the next one to come took it for
@@ -154,31 +145,22 @@ fn an_indirect_block_of_a_file_that_is_cut_leads_nowhere_wrong() {
 /// then found no room, which ended the program.
 #[test]
 fn a_damaged_directory_block_is_refused_each_time() {
-    let scenario: Scenario = "seed=11,profile=classic,size=3145728,streams=1,workload=small_files,\
-                              ops=150,shuffled=1,think-ns=1000000,fill=10,space=1048576,\
-                              write=6000,cache=524288,inodes=30,checkpoint=3,victim=greedy,\
-                              age-ns=5000000"
-        .parse()
-        .unwrap();
-    if let Err(failure) = torture::damage(&scenario, 200) {
-        panic!("{failure}");
-    }
+    let text = "seed=11,profile=classic,size=3145728,streams=1,workload=small_files,\
+                ops=150,shuffled=1,think-ns=1000000,fill=10,space=1048576,\
+                write=6000,cache=524288,inodes=30,checkpoint=3,victim=greedy,\
+                age-ns=5000000";
+    passes(text, |scenario| torture::damage(scenario, 200));
 }
 
 /// A restart had to free what lost its name, on a volume so full that this waited for the cleaner,
 /// which was started only afterwards.
 #[test]
 fn a_restart_on_a_nearly_full_volume_has_its_cleaner() {
-    let scenario: Scenario =
-        "seed=1289,size=4194304,workload=fill,ops=150,clients=5,users=0,fill=80,\
-                              space=307200,files=10,cache=524288,inodes=4,victim=greedy,\
-                              age-ns=5000000"
-            .parse()
-            .unwrap();
     let depth = Depth { points: 150, work_every: u64::MAX, ..Depth::default() };
-    if let Err(failure) = torture::crash(&scenario, &depth) {
-        panic!("{failure}");
-    }
+    let text = "seed=1289,size=4194304,workload=fill,ops=150,clients=5,users=0,fill=80,\
+                space=307200,files=10,cache=524288,inodes=4,victim=greedy,\
+                age-ns=5000000";
+    passes(text, |scenario| torture::crash(scenario, &depth));
 }
 
 /// A group of the cleaner was cut off by a power failure, so what it forwarded did not count. It lay
@@ -186,10 +168,7 @@ fn a_restart_on_a_nearly_full_volume_has_its_cleaner() {
 /// opening its serial number was lower than the checkpoint's: it counted.
 #[test]
 fn what_a_power_failure_cut_off_forwards_nothing() {
-    let scenario: Scenario = "seed=8".parse().unwrap();
-    if let Err(failure) = torture::full(&scenario, 20) {
-        panic!("{failure}");
-    }
+    passes("seed=8", |scenario| torture::full(scenario, 20));
 }
 
 /// On a volume so full that the cleaner gained nothing, a name was removed, and then there was no
@@ -197,13 +176,9 @@ fn what_a_power_failure_cut_off_forwards_nothing() {
 /// gone. Now the answer is that it is done, and the space comes back when there is room to note it.
 #[test]
 fn a_name_that_is_gone_is_not_refused() {
-    let scenario: Scenario = "seed=1000424,size=10485760,segment=65536,streams=1,workload=mixed,\
-                              ops=100,clients=4,users=0,shuffled=1,think-ns=0,fill=92,\
-                              space=1572864,files=40,write=6000,cache=524288,inodes=1000,eager=1,\
-                              checkpoint=64,age-ns=5000000"
-        .parse()
-        .unwrap();
-    if let Err(failure) = torture::full(&scenario, 20) {
-        panic!("{failure}");
-    }
+    let text = "seed=1000424,size=10485760,segment=65536,streams=1,workload=mixed,\
+                ops=100,clients=4,users=0,shuffled=1,think-ns=0,fill=92,\
+                space=1572864,files=40,write=6000,cache=524288,inodes=1000,eager=1,\
+                checkpoint=64,age-ns=5000000";
+    passes(text, |scenario| torture::full(scenario, 20));
 }

@@ -76,16 +76,15 @@ fn run(scenario: &Scenario) -> Result<Failed, String> {
     let mut world =
         World::build(scenario, platter, Timing::Jitter, start, plan.clone(), Some(&log));
     let mut history = History::new(scenario, &model);
-    // Nothing could notice a rotten bit there.
-    let wrong = rots && scenario.profile == Profile::Classic;
-    let mut sure = !wrong;
+    // Nothing could notice a rotten bit in the classic profile.
+    let mut sure = !(rots && scenario.profile == Profile::Classic);
     if let Err(error) = world.try_open()? {
         expect_fault(&error, "opening")?;
         failed.refused = 1;
     } else {
         let generator = generator(scenario)?;
         let (journal, _) = drive(scenario, &world, generator, scenario.ops, None)?;
-        sure = !wrong && follow(&mut history, &journal, &mut failed)?;
+        sure = sure && follow(&mut history, &journal, &mut failed)?;
         if world.volume().core.poisoned().is_some() {
             failed.stopped = 1;
             stays_stopped(&mut world)?;
