@@ -9,8 +9,9 @@ use crate::tree::{Package, Project};
 /// table; a crate comes in when its first code arrives.
 const HOUSE: &[(&str, &[&str])] = &[
     ("twin-rt", &[]),
-    ("twin-disk", &["twin-rt"]),
-    ("twin-clean", &["twin-rt"]),
+    ("twin-settings", &[]),
+    ("twin-disk", &["twin-rt", "twin-settings"]),
+    ("twin-clean", &["twin-rt", "twin-settings"]),
     ("twin-cache", &["twin-disk"]),
     ("twin-fs", &["twin-cache"]),
     ("twin-lfs", &["twin-fs", "twin-clean"]),
@@ -27,6 +28,7 @@ const HOUSE: &[(&str, &[&str])] = &[
 /// The crates that run in both worlds or in the simulated one: nothing in them may ask the host.
 pub(super) const BELOW_HOST: &[&str] = &[
     "twin-rt",
+    "twin-settings",
     "twin-disk",
     "twin-clean",
     "twin-cache",
@@ -171,8 +173,8 @@ mod tests {
             assert!(!allowed(krate).unwrap().contains(&"twin-host"), "{krate}");
         }
         let fs = allowed("twin-fs").unwrap();
-        assert_eq!(fs, BTreeSet::from(["twin-rt", "twin-disk", "twin-cache"]));
-        assert_eq!(allowed("twin-py").unwrap().len(), 11);
+        assert_eq!(fs, BTreeSet::from(["twin-rt", "twin-settings", "twin-disk", "twin-cache"]));
+        assert_eq!(allowed("twin-py").unwrap().len(), 12);
     }
 
     #[test]

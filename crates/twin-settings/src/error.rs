@@ -1,0 +1,83 @@
+//! What is wrong with the text of a setting. The message names the place and what would be right.
+
+use std::fmt;
+
+/// The largest distance, in changed letters, at which a name is suggested for another.
+const NEAR: usize = 2;
+
+/// What is wrong with a text, as one sentence for the user.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SettingsError(String);
+
+impl SettingsError {
+    /// An error with this sentence.
+    pub fn new(what: impl Into<String>) -> SettingsError {
+        SettingsError(what.into())
+    }
+
+    /// `name` is not the name of any `what`. Suggests the nearest of the names that exist, and lists them.
+    pub fn unknown<'a>(
+        what: &str,
+        name: &str,
+        known: impl IntoIterator<Item = &'a str>,
+    ) -> SettingsError {
+        let known: Vec<&str> = known.into_iter().collect();
+        let near = nearest(name, &known).map(|near| format!(" did you mean {near:?}?"));
+        let near = near.unwrap_or_default();
+        let known = known.join(", ");
+        SettingsError(format!("there is no {what} called {name:?};{near} choose one of: {known}"))
+    }
+
+    /// The same error, found inside of `place`.
+    #[must_use]
+    pub fn within(self, place: &str) -> SettingsError {
+        SettingsError(format!("{place}: {}", self.0))
+    }
+}
+
+impl fmt::Display for SettingsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for SettingsError {}
+
+/// The known name that a user most likely meant by `name`, if one is near.
+fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
+    let lower = name.to_ascii_lowercase().replace('_', "-");
+    let distance = |known: &str| strsim::osa_distance(&lower, &known.replace('_', "-"));
+    let (least, near) = known.iter().map(|known| (distance(known), *known)).min()?;
+    // Of a name of two or three letters, two changed letters leave nothing to recognize.
+    (least <= NEAR.min(lower.len() / 2)).then_some(near)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_name_is_suggested() {
+        let known = ["hp97560", "ssd-nvme", "disk-7200"];
+        assert_eq!(nearest("hp97650", &known), Some("hp97560"));
+        assert_eq!(nearest("SSD_nvme", &known), Some("ssd-nvme"));
+        assert_eq!(nearest("floppy", &known), None);
+        assert_eq!(nearest("", &known), None);
+        assert_eq!(nearest("lfs", &[]), None);
+    }
+
+    #[test]
+    fn short_names_are_not_taken_for_each_other() {
+        assert_eq!(nearest("zfs", &["lfs", "ffs"]), Some("ffs"));
+        assert_eq!(nearest("xyz", &["lfs", "ffs"]), None);
+    }
+
+    #[test]
+    fn an_unknown_name_is_told_with_those_that_exist() {
+        let error = SettingsError::unknown("disk", "flopy", ["floppy", "drum"]).to_string();
+        assert_eq!(
+            error,
+            "there is no disk called \"flopy\"; did you mean \"floppy\"? choose one of: floppy, drum"
+        );
+    }
+}
