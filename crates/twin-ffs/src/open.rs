@@ -153,7 +153,11 @@ impl MkfsOptions {
     fn group_size(&self, shape: &Shape, size: u64) -> u64 {
         let block = u64::from(shape.block_size);
         let cylinders = 16 * self.geometry.sectors_per_cylinder() * 512;
-        let most = block * 4 * u64::from(shape.frag_size);
+        let frag = u64::from(shape.frag_size);
+        let density = u64::from(self.bytes_per_inode.max(shape.frag_size));
+        // The maps of a group, a bit a fragment and a bit an inode, have to fit one block.
+        let bits = block.saturating_sub(CG_BESIDE_BYTES) * 8;
+        let most = (block * 4 * frag).min(bits * frag / (frag + density) * density);
         let default = match self.profile {
             Profile::Classic => cylinders.min(most),
             Profile::Modern => most.min(size / 4),
@@ -161,6 +165,9 @@ impl MkfsOptions {
         self.group_bytes.unwrap_or(default.max(256 * block)) / block * block
     }
 }
+
+/// What a block of maps has beside the maps, and what rounding to whole blocks of inodes adds.
+const CG_BESIDE_BYTES: u64 = 512;
 
 fn small(n: u64) -> Result<u32> {
     u32::try_from(n).map_err(|_| FsError::Invalid("a cylinder group is too large"))
