@@ -14,7 +14,7 @@ mod daemon;
 mod errno;
 mod held;
 mod mount;
-mod mountinfo;
+pub(crate) mod mountinfo;
 mod negotiate;
 mod options;
 mod parse;
