@@ -8,6 +8,8 @@ mod compare;
 mod device;
 mod dump;
 mod ffs;
+mod files;
+mod image;
 mod manual;
 mod mkfs;
 mod mount;

@@ -8,14 +8,19 @@ use std::rc::Rc;
 use twin_disk::{BlockDevice, DeviceInfo, DeviceLog, Recorded};
 use twin_fs::{Cpu, Layout, Settings, Volume};
 use twin_host::fuse::{Mount as FuseMount, MountOptions, Ready, SessionOptions, in_background};
-use twin_host::{FileDevice, FlightLog, FlightRecorder, Host, HostOptions, ImageOptions, Signals};
+use twin_host::{
+    FileDevice, FlightLog, FlightRecorder, Host, HostOptions, ImageOptions, Relation, Signals,
+    relation,
+};
 use twin_lab::{CLOSE, FlightSettings};
 use twin_lfs::{Lfs, LfsSettings, Recovered};
 
-use super::serving::{Place, finish, recorded, serve_until_unmounted};
+use super::files::NewFile;
+use super::image::layout_of;
+use super::serving::{Place, Trace, finish, must_be_outside, recorded, serve_until_unmounted};
 use super::status::StatusFile;
 use super::{Outcome, absolute, random_bytes};
-use crate::cli::Mount;
+use crate::cli::{self, Mount};
 use crate::size::Size;
 
 pub(crate) fn run(mut args: Mount) -> Outcome {
@@ -34,38 +39,68 @@ pub(crate) fn run(mut args: Mount) -> Outcome {
 
 fn serve_volume(args: &Mount, ready: Ready) -> Result<(), String> {
     twin_host::keep_freed_buffers();
-    if super::ffs::is_ffs(&args.image) {
-        return match super::ffs::open_mount(args) {
-            Ok((place, volume, flight)) => serve_opened(args, ready, place, volume, flight),
-            Err(why) => {
-                ready.failed(&why);
-                Err(why)
-            }
-        };
-    }
-    let (place, opened) = match open(args) {
-        Ok(opened) => opened,
+    let prepared = prepare(args).and_then(|(layout, trace)| match layout {
+        cli::Layout::Ffs => Ok((Prepared::Ffs(super::ffs::open_mount(args)?), trace)),
+        cli::Layout::Lfs => Ok((Prepared::Lfs(open(args)?), trace)),
+    });
+    let (prepared, trace) = match prepared {
+        Ok(prepared) => prepared,
         Err(why) => {
             ready.failed(&why);
             return Err(why);
         }
+    };
+    let Prepared::Lfs((place, opened, status)) = prepared else {
+        let Prepared::Ffs((place, volume, flight)) = prepared else { return Ok(()) };
+        return serve_opened(args, ready, place, volume, flight, trace);
     };
     let Opened { volume, recovered, flight, .. } = opened;
     if args.foreground && recovered.groups > 0 {
         eprintln!("recovered {} log writes ({})", recovered.groups, Size(recovered.log_bytes));
     }
-    let Some(to) = &args.status else {
-        return serve_opened(args, ready, place, volume, flight);
-    };
-    let status = match StatusFile::begin(to, &volume) {
-        Ok(status) => status,
-        Err(why) => {
-            ready.failed(&why);
-            return Err(why);
-        }
+    let Some(status) = status else {
+        return serve_opened(args, ready, place, volume, flight, trace);
     };
     let host = place.host.clone();
-    status.keep(&host, &volume, || serve_opened(args, ready, place, Rc::clone(&volume), flight))
+    status.keep(&host, &volume, || {
+        serve_opened(args, ready, place, Rc::clone(&volume), flight, trace)
+    })
+}
+
+/// A mounted volume that nobody serves yet.
+enum Prepared {
+    Lfs((Place, Opened, Option<StatusFile>)),
+    Ffs(super::ffs::OpenMount),
+}
+
+/// What is known before anything is opened for writing: which layout it is, and that every option
+/// means something for it. Makes the trace's file: once something is mounted, a path may lead into
+/// the mount that nobody serves yet.
+fn prepare(args: &Mount) -> Result<(cli::Layout, Option<Trace>), String> {
+    let mut files: Vec<(&str, &Path)> = vec![("the image", &args.image)];
+    let others =
+        [("--record", &args.record), ("--flight", &args.flight), ("--status", &args.status)];
+    for (option, path) in others {
+        let Some(path) = path else { continue };
+        let same = files.iter().find(|(_, other)| relation(path, other) == Relation::Same);
+        if let Some((what, _)) = same {
+            return Err(format!("{option} {}: this is {what} itself", path.display()));
+        }
+        files.push((option, path));
+    }
+    must_be_outside(&args.dir, &files)?;
+    let layout = layout_of(&args.image)?;
+    let image = args.image.display();
+    if layout == cli::Layout::Ffs {
+        let given = [("--cleaner", !args.cleaner.is_empty()), ("--status", args.status.is_some())];
+        if let Some((option, _)) = given.iter().find(|(_, given)| *given) {
+            return Err(format!("{image}: {option} is for logs, and this is an FFS volume"));
+        }
+    }
+    let Some(to) = &args.record else { return Ok((layout, None)) };
+    let about = format!("a twinfs mount of {image}");
+    let trace = Trace { new: NewFile::make(to)?, contents: args.contents, about };
+    Ok((layout, Some(trace)))
 }
 
 /// Serves an open volume of any layout until it is unmounted, then closes it.
@@ -75,6 +110,7 @@ fn serve_opened<L: Layout>(
     place: Place,
     volume: Rc<Volume<L>>,
     flight: Option<Rc<FlightRecorder<File>>>,
+    trace: Option<Trace>,
 ) -> Result<(), String> {
     let options =
         SessionOptions { writeback_cache: collects_writes(args), ..SessionOptions::default() };
@@ -91,11 +127,10 @@ fn serve_opened<L: Layout>(
         closed.map_err(|e| format!("closing the volume: {e}; the next mount recovers it"))?;
         finished.map_err(|e| format!("the flight log: {e}"))
     };
-    let Some(to) = &args.record else {
+    let (Some(to), Some(trace)) = (&args.record, trace) else {
         return serve_until_unmounted(place, volume, options, ready, close);
     };
-    let text = format!("a twinfs mount of {}", args.image.display());
-    let recorder = match recorded(&place.host, volume, to, args.contents, &text) {
+    let recorder = match recorded(&place.host, volume, trace) {
         Ok(recorder) => recorder,
         Err(why) => {
             ready.failed(&why);
@@ -203,11 +238,13 @@ pub(super) fn flight_recorder(
     seed: u64,
     settings: &FlightSettings,
 ) -> Result<Rc<FlightRecorder<File>>, String> {
-    let file = File::create_new(path).map_err(|e| format!("{}: {e}", path.display()))?;
-    Ok(Rc::new(FlightRecorder::new(file, seed, settings.to_text())))
+    let new = NewFile::make(path)?;
+    let recorder = FlightRecorder::new(new.handle()?, seed, settings.to_text());
+    new.keep();
+    Ok(Rc::new(recorder))
 }
 
-fn open(args: &Mount) -> Result<(Place, Opened), String> {
+fn open(args: &Mount) -> Result<(Place, Opened, Option<StatusFile>), String> {
     let mut lfs = LfsSettings::default();
     lfs.set_cleaner_list(&args.cleaner).map_err(|why| format!("--cleaner: {why}"))?;
     let options = OpenOptions {
@@ -226,7 +263,9 @@ fn open(args: &Mount) -> Result<(Place, Opened), String> {
         flight: args.flight.clone(),
     };
     let opened = open_volume(&args.image, options)?;
-    Ok((place(args, opened.host.clone())?, opened))
+    let begin = |to: &PathBuf| StatusFile::begin(to, &opened.volume);
+    let status = args.status.as_ref().map(begin).transpose()?;
+    Ok((place(args, opened.host.clone())?, opened, status))
 }
 
 /// The place where a volume that is open on a host is to be mounted.

@@ -9,9 +9,10 @@ use twin_rt::Time;
 use twin_trace::replay::{Options, Replayer, Report};
 
 use super::compare::{real_clock, warn_of_cut, workload};
+use super::image::layout_of;
 use super::mount::{OpenOptions, Opened, open_volume};
 use super::{Outcome, say};
-use crate::cli::Replay;
+use crate::cli::{Layout, Replay};
 
 pub(crate) fn run(args: &Replay) -> Outcome {
     if args.verify {
@@ -66,7 +67,7 @@ fn print(args: &Replay, figures: &[Figures]) -> Outcome {
 
 /// Replays on the volume in an image, in real time and without FUSE.
 fn for_real(args: &Replay, workload: &Workload, image: &Path) -> Outcome {
-    if super::ffs::is_ffs(image) {
+    if layout_of(image)? == Layout::Ffs {
         let (host, volume) = super::ffs::open_plain(image)?;
         return replay_on(args, workload, image, &host, &volume);
     }

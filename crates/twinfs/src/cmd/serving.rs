@@ -7,9 +7,11 @@ use std::rc::Rc;
 
 use twin_fs::{FileSystem, Settings};
 use twin_host::fuse::{Mount, Ready, Session, SessionOptions, serve};
-use twin_host::{Host, Signals};
+use twin_host::{Host, Relation, Signals, relation};
 use twin_rt::SECS;
 use twin_trace::Recorder;
+
+use super::files::NewFile;
 
 /// How long clients may hold on to a mount that was told to end.
 const GRACE_NS: u64 = 5 * SECS;
@@ -47,18 +49,24 @@ pub(super) fn serve_until_unmounted<F: FileSystem>(
     served.map(|_| ()).map_err(|e| e.to_string())
 }
 
+/// A trace that was opened before anything was mounted, and what to write into it.
+pub(super) struct Trace {
+    pub(super) new: NewFile,
+    pub(super) contents: bool,
+    /// What it is a trace of.
+    pub(super) about: String,
+}
+
 /// A file system that is recorded to a new file, written out every second.
 pub(super) fn recorded<F: FileSystem>(
     host: &Host,
     fs: F,
-    to: &Path,
-    contents: bool,
-    text: &str,
+    trace: Trace,
 ) -> Result<Rc<Recorder<F, File>>, String> {
-    let in_file = |e: &dyn std::fmt::Display| format!("{}: {e}", to.display());
-    let file = File::create_new(to).map_err(|e| in_file(&e))?;
-    let recorder = Recorder::new(host.rt(), fs, file, contents, text).map_err(|e| in_file(&e))?;
-    let recorder = Rc::new(recorder);
+    let Trace { new, contents, about } = trace;
+    let recorder = Recorder::new(host.rt(), fs, new.handle()?, contents, &about);
+    let recorder = Rc::new(recorder.map_err(|e| format!("the trace: {e}"))?);
+    new.keep();
     let (weak, rt) = (Rc::downgrade(&recorder), host.rt().clone());
     host.rt().spawn("trace writer", async move {
         loop {
@@ -70,6 +78,29 @@ pub(super) fn recorded<F: FileSystem>(
         }
     });
     Ok(recorder)
+}
+
+/// That files which a daemon uses do not lie where it mounts: a call on such a path would wait for
+/// the process that makes it.
+///
+/// # Errors
+/// Names the first that does.
+pub(super) fn must_be_outside(dir: &Path, files: &[(&str, &Path)]) -> Result<(), String> {
+    // What is no directory is refused by whoever mounts there.
+    if dir.is_file() {
+        return Ok(());
+    }
+    for (what, path) in files {
+        if relation(path, dir) != Relation::Apart {
+            return Err(format!(
+                "{what} {} lies in {}, where this is to be mounted: the daemon would wait for \
+                 itself. Choose a place outside",
+                path.display(),
+                dir.display()
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// Closes a recording and says how much it has.

@@ -11,6 +11,8 @@ mod kill9;
 mod loopdev;
 mod memory;
 mod pjdfstest;
+mod places;
+mod signatures;
 mod sqlite;
 mod times;
 mod user;
@@ -33,4 +35,6 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     loopdev::SCENARIO,
     cleaning::SCENARIO,
     memory::SCENARIO,
+    places::SCENARIO,
+    signatures::SCENARIO,
 ];
