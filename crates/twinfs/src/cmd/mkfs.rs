@@ -3,10 +3,11 @@
 //! Contract: nothing is written before the image is open and locked and is known to be blank, or
 //! `--force` was given. A file is made larger only if it had no byte, and never smaller.
 
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::process::ExitCode;
 use std::rc::Rc;
 
+use rustix::fs::{FlockOperation, flock};
 use twin_disk::{Block, BlockDevice, Class, DeviceInfo, Io, Origin, Pending};
 use twin_fs::shape::Shape;
 use twin_host::{FileDevice, Host, HostOptions, ImageOptions, create_image};
@@ -52,6 +53,19 @@ pub(crate) fn run(args: &Mkfs) -> Outcome {
             with_image(args, |is_new| super::ffs::make(args, &options, is_new))
         }
     }
+}
+
+/// The file under a loop device, if a twinfs has it locked: the device itself does not tell.
+fn busy_file_under(device: &std::fs::Metadata) -> Option<String> {
+    let (major, minor) = (rustix::fs::major(device.rdev()), rustix::fs::minor(device.rdev()));
+    let node = format!("/sys/dev/block/{major}:{minor}");
+    // A partition's device lies below its disk.
+    let places = [format!("{node}/loop/backing_file"), format!("{node}/../loop/backing_file")];
+    let path = places.iter().find_map(|place| std::fs::read_to_string(place).ok())?;
+    let path = path.trim_end_matches('\n');
+    let file = std::fs::File::open(path).ok()?;
+    let locked = flock(&file, FlockOperation::NonBlockingLockExclusive).is_err();
+    locked.then(|| path.into())
 }
 
 /// What the image was before, and so what is taken back if no volume can be made.
@@ -105,6 +119,14 @@ fn before(args: &Mkfs) -> Result<Before, String> {
         return Err(format!(
             "{image} is in use as /dev/{device}: detach it (losetup -d /dev/{device}), or make the \
              volume on that device"
+        ));
+    }
+    if meta.file_type().is_block_device()
+        && let Some(file) = busy_file_under(&meta)
+    {
+        return Err(format!(
+            "{image} is a loop device over {file}, which another process has open as an image: \
+             unmount that first"
         ));
     }
     Ok(if meta.is_file() && meta.len() == 0 { Before::Empty } else { Before::Something })

@@ -82,6 +82,9 @@ fn run(bench: &Bench) -> Outcome {
     if files()? != before {
         return Err(Stop::Failed(format!("something was left behind: {}", files()?)));
     }
+    if is_root {
+        in_use(bench)?;
+    }
     works(bench)?;
     let bound = if is_root { BOUND.len() } else { 0 };
     Ok(format!("{} refused, none hung", RECORD.len() + MOUNT.len() + bound))
@@ -97,6 +100,29 @@ fn refused(bench: &Bench, command: &str, words: &str, says: &str) -> Result<(), 
         Err(why) => Err(Stop::Failed(format!("is not refused with {says:?}: {why}"))),
         Ok(_) => Err(Stop::Failed(format!("twinfs {command} {words} was not refused"))),
     }
+}
+
+/// That mkfs leaves alone what is in use, with --force too: an image that is mounted, also through a
+/// loop device over it, a device that is mounted, and the file of a loop device.
+fn in_use(bench: &Bench) -> Result<(), Stop> {
+    let (dir, twinfs) = (&bench.dir, bench.program.display());
+    let device =
+        bench.shell(dir, "cp image copy; losetup -f --show copy").map_err(Stop::Skipped)?;
+    let device = device.trim();
+    // `set -e` lets a command with `!` pass.
+    let line = format!(
+        "no() {{ if \"$@\"; then echo \"$* went on\"; exit 9; fi; }}; no {twinfs} mkfs --force copy; \
+         {twinfs} mount {device} mnt; no {twinfs} mkfs --force {device}; {twinfs} umount mnt; \
+         losetup -d {device}; \
+         {twinfs} mount copy mnt; no {twinfs} mkfs --force copy; \
+         again=$(losetup -f --show copy); no {twinfs} mkfs --force $again; losetup -d $again; \
+         {twinfs} umount mnt; {twinfs} check -q copy; rm copy"
+    );
+    let done = bench.shell(dir, &line);
+    if done.is_err() {
+        let _ = bench.shell(dir, &format!("{twinfs} umount mnt; true"));
+    }
+    Ok(done.map(drop)?)
 }
 
 /// What lies well works: a trace beside, a directory mirrored at itself; traces are private
