@@ -144,6 +144,10 @@ fn a_configuration_that_fails_is_said_to_and_has_no_rank() {
     assert!(first.find("lfs:size=20M") > first.find("ffs"), "it stands last: {first}");
     assert!(table.contains("none: failures"));
     assert!(twinfs(&["compare", "lfs", "ffs"]).status.success());
+    let trace = concat!(env!("CARGO_MANIFEST_DIR"), "/../../traces/libgit2-build.tw");
+    assert!(twinfs(&["replay", trace]).status.success());
+    let out = twinfs(&["replay", trace, "--config", "lfs:size=20M"]);
+    assert!(!out.status.success() && text(&out.stderr).contains("operations failed"));
 }
 
 /// A page was written over whatever had its name, when the minutes of work were done.
