@@ -11,6 +11,7 @@ mod kill9;
 mod loopdev;
 mod memory;
 mod pjdfstest;
+mod rewrite;
 mod sqlite;
 mod times;
 mod user;
@@ -29,6 +30,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     times::SCENARIO,
     user::SCENARIO,
     kill9::SCENARIO,
+    rewrite::SCENARIO,
     build::SCENARIO,
     loopdev::SCENARIO,
     cleaning::SCENARIO,
