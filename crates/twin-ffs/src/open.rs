@@ -342,7 +342,19 @@ impl Ffs {
             replay.write(&*device, &sb).await?;
             (recovered.records, recovered.journal_bytes) = (replay.records, replay.bytes);
             let mentioned = replay.mentioned.iter().copied();
-            journal = Some(Journal::new(&sb, replay.header, replay.last, mentioned));
+            let mut header = replay.header;
+            if replay.records > 0 && ffs_settings.sabotage != Sabotage::HeaderStays {
+                // From here on only the last record counts, as after a checkpoint. If the header
+                // still named an older one, a second power failure would replay records whose
+                // blocks have been freed since without being revoked, or find them overwritten and
+                // none of the new ones behind them.
+                header += 1;
+                let (first_record, tail) = (replay.last.number, replay.last.at);
+                let io = JournalHeader { number: header, first_record, tail };
+                device.submit(header_io(&sb, &io, device.info().sector)).await?;
+                device.submit(Io::flush(Origin::Recovery)).await?;
+            }
+            journal = Some(Journal::new(&sb, header, replay.last, mentioned));
             orphans = replay.orphans;
         } else if sb.journal_bytes > 0 {
             let header = read_header(&*device, &sb).await?;

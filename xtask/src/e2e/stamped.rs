@@ -43,13 +43,15 @@ impl Stamp {
     }
 }
 
-/// What a file has that it never had in any version: neither its own sectors nor zeros (which a
-/// hole reads as). Nothing if all is the file's own.
+/// What a file has that it never had in any version: neither its own sectors nor zeros, which a
+/// hole reads as, and which may follow where a version ended. Nothing if all is the file's own.
 pub(crate) fn foreign(file: u64, is: &[u8]) -> Option<String> {
     for (nth, found) in is.chunks(SECTOR).enumerate() {
         let own = match head(found) {
             Some([MAGIC, whose, version, place]) if whose == file && place == nth as u64 => {
-                sector(file, version, place)[..].starts_with(found)
+                let own = sector(file, version, place);
+                let same = own.iter().zip(found).take_while(|(own, found)| own == found).count();
+                found[same..].iter().all(|byte| *byte == 0)
             }
             // Too short to say whose it is: the end of a file.
             None => true,
@@ -120,6 +122,8 @@ mod tests {
         holes[512..1024].fill(0);
         assert!(stamp.differs(&holes).is_some_and(|what| what.contains("zeros")));
         assert_eq!(foreign(7, &holes), None);
+        holes[1500..2048].fill(0);
+        assert_eq!(foreign(7, &holes), None, "a version that ended there");
         let mut pointers = good.clone();
         for (nth, word) in pointers[1024..1536].chunks_mut(8).enumerate() {
             word.copy_from_slice(&(4096 + 8 * nth as u64).to_le_bytes());

@@ -100,7 +100,11 @@ impl Tally {
         }
         if let Some(wrong) = wrong {
             let ended = if umounted { "umount" } else { "kill -9" };
-            self.tell(format!("after {ended}, round {}: {}: {wrong}", self.rounds(), path.display()));
+            self.tell(format!(
+                "after {ended}, round {}: {}: {wrong}",
+                self.rounds(),
+                path.display()
+            ));
         }
     }
 
