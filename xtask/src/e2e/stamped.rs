@@ -55,7 +55,11 @@ pub(crate) fn foreign(file: u64, is: &[u8]) -> Option<String> {
             }
             // Too short to say whose it is: the end of a file.
             None => true,
-            _ => found.iter().all(|byte| *byte == 0),
+            _ => {
+                // A version may have ended within the words that say whose it is.
+                let end = found.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+                end <= 8 && MAGIC.to_le_bytes().starts_with(&found[..end])
+            }
         };
         if !own {
             return Some(format!("byte {} on: {}", nth * SECTOR, describe(found)));

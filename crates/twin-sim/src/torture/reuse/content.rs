@@ -54,7 +54,11 @@ pub(super) fn foreign(file: u64, is: &[u8]) -> Option<String> {
             let same = own.zip(*found).take_while(|(own, found)| own == *found).count();
             found[same..].iter().any(|byte| *byte != 0)
         }
-        Some(_) => found.iter().any(|byte| *byte != 0),
+        Some(_) => {
+            // A version may have ended within the words that say whose it is.
+            let end = found.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+            end > 8 || !MAGIC.to_le_bytes().starts_with(&found[..end])
+        }
     })?;
     Some(format!("from {} on it has {}", nth * SECTOR, describe(found)))
 }
