@@ -25,6 +25,8 @@ pub(crate) const KINDS: &[(&str, &str, &str, &str)] = &[
     ("faults", "twin-sim", "torture", "failing disks under clients at work"),
     ("images", "twin-sim", "torture", "damaged images, opened, walked and used"),
     ("ffs", "twin-sim", "torture", "power failures of clustered volumes"),
+    ("ffs-reuse", "twin-sim", "torture", "clustered volumes short of space, failing in turn"),
+    ("lfs-reuse", "twin-sim", "torture", "the same on the log"),
     ("ffs-images", "twin-sim", "torture", "damaged clustered volumes, used and repaired"),
     ("traces", "twin-lab", "traces", "damaged traces and flight logs, replayed"),
 ];

@@ -19,7 +19,7 @@ use crate::format::{
 use crate::group::Group;
 use crate::journal::{Journal, Live, header_io};
 use crate::ordering::{self, Reuse};
-use crate::replay::{read_header, read_journal};
+use crate::replay::{Replay, read_header, read_journal};
 use crate::space::Space;
 use crate::write_behind;
 
@@ -349,7 +349,8 @@ impl Ffs {
             replay.write(&*device, &sb).await?;
             (recovered.records, recovered.journal_bytes) = (replay.records, replay.bytes);
             let mentioned = replay.mentioned.iter().copied();
-            journal = Some(Journal::new(&sb, replay.header, replay.last, mentioned));
+            let header = move_header(&*device, &sb, &replay, ffs_settings.sabotage).await?;
+            journal = Some(Journal::new(&sb, header, replay.last, mentioned));
             orphans = replay.orphans;
         } else if sb.journal_bytes > 0 {
             let header = read_header(&*device, &sb).await?;
@@ -397,6 +398,26 @@ impl Ffs {
         }
         core.check_writable()
     }
+}
+
+/// Makes the last record that was replayed the first that counts, as a checkpoint does; gives the
+/// number of the header that says so. If it still named an older one, a second crash would replay
+/// records whose blocks have been freed since without being revoked, or find them overwritten and
+/// none of the new ones behind them.
+async fn move_header(
+    device: &dyn BlockDevice,
+    sb: &Superblock,
+    replay: &Replay,
+    sabotage: Sabotage,
+) -> Result<u64> {
+    if replay.records == 0 || sabotage == Sabotage::HeaderStays {
+        return Ok(replay.header);
+    }
+    let (first_record, tail) = (replay.last.number, replay.last.at);
+    let header = JournalHeader { number: replay.header + 1, first_record, tail };
+    device.submit(header_io(sb, &header, device.info().sector)).await?;
+    device.submit(Io::flush(Origin::Recovery)).await?;
+    Ok(header.number)
 }
 
 /// The volume's state as a request.

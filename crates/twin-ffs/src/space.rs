@@ -158,6 +158,11 @@ impl Space {
         self.pending_frags > 0
     }
 
+    /// True if something that was given up is on the way to be used again.
+    pub(crate) fn is_releasing(&self) -> bool {
+        self.releasing_frags > 0
+    }
+
     /// Takes a block or a piece of one near where it should be.
     pub(crate) fn take(&mut self, sb: &Superblock, wanted: &Wanted, frags: u32) -> Option<u64> {
         let pref = preferred(sb, &self.groups, wanted, &mut self.rotor);

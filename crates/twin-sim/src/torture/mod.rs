@@ -9,6 +9,8 @@
 //! - [`crash`], [`crash_birth`]: power failures, and what a restart makes of them.
 //! - [`ffs_crash`]: power failures under the clustered layout, by what its orderings promise
 //!   (`promise`); [`ffs_damage`]: damaged images of it, used and repaired.
+//! - [`reuse()`]: clients on a volume so short of space that it is in use again at once, under power
+//!   failures, round after round.
 //! - [`full`]: a volume filled until there is no room, again and again.
 //! - [`failing`]: disks that fail under clients at work.
 //! - [`damage`]: damaged images, opened and used.
@@ -27,6 +29,7 @@ mod full;
 pub mod oracle;
 mod promise;
 mod recount;
+mod reuse;
 mod scenario;
 mod subject;
 mod world;
@@ -49,6 +52,7 @@ pub use ffs_damage::ffs_damage;
 pub use full::{Filled, full};
 pub use oracle::{History, Place};
 pub use recount::{Recount, recount};
+pub use reuse::{Reused, reuse};
 pub use scenario::Scenario;
 pub use subject::Subject;
 pub use world::{AnyWorld, Timing, World, make};

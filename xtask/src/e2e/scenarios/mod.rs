@@ -12,6 +12,7 @@ mod loopdev;
 mod memory;
 mod pjdfstest;
 mod places;
+mod rewrite;
 mod signatures;
 mod sqlite;
 mod times;
@@ -31,6 +32,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     times::SCENARIO,
     user::SCENARIO,
     kill9::SCENARIO,
+    rewrite::SCENARIO,
     build::SCENARIO,
     loopdev::SCENARIO,
     cleaning::SCENARIO,
