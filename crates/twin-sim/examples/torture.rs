@@ -9,6 +9,8 @@
 //! range of seeds, for each of which a scenario is drawn, with fields to set behind it
 //! (`1..500,ops=2000`).
 
+use twin_ffs::Ffs;
+use twin_lfs::Lfs;
 use twin_sim::torture::{self, Depth, Explored, Failure, Scenario};
 
 /// Says in words what a run came to.
@@ -22,7 +24,7 @@ const FFS: Depth =
     Depth { most: 300, points: 60, work_every: 20, interrupt_every: 60, ..Depth::DEFAULT };
 
 /// The kinds of runs, with what they are drawn by from a seed.
-const KINDS: [Kind; 9] = [
+const KINDS: [Kind; 11] = [
     ("show", Scenario::of_kind, |s| Ok(s.to_string())),
     ("run", Scenario::of_kind, |s| {
         torture::run(s).map(|outcome| format!("{} requests", outcome.requests))
@@ -35,6 +37,10 @@ const KINDS: [Kind; 9] = [
     ("birth", Scenario::draw, |s| torture::crash_birth(s, &Depth::default()).map(counted)),
     ("full", Scenario::full, |s| torture::full(s, 20).map(|filled| format!("{filled:?}"))),
     ("faults", Scenario::of_kind, |s| torture::failing(s).map(|failed| format!("{failed:?}"))),
+    ("ending", Scenario::ending, |s| torture::ending::<Lfs>(s).map(|ended| format!("{ended:?}"))),
+    ("ffs-ending", Scenario::clustered_ending, |s| {
+        torture::ending::<Ffs>(s).map(|ended| format!("{ended:?}"))
+    }),
     ("images", Scenario::image, |s| torture::damage(s, 200).map(|damaged| format!("{damaged:?}"))),
 ];
 

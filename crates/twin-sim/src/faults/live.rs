@@ -26,6 +26,8 @@ pub(crate) struct Faults {
     flushes: u64,
     bad: Vec<(u64, u64)>,
     no_space: bool,
+    /// Nothing can be written any more.
+    worn: bool,
     /// Bits that have just rotted, as (byte, bit): the disk applies and empties this.
     pub(crate) rotten: Vec<(u64, u8)>,
     /// The device is gone.
@@ -43,6 +45,7 @@ impl Faults {
             flushes: 0,
             bad: Vec::new(),
             no_space: false,
+            worn: false,
             rotten: Vec::new(),
             gone: false,
             dark: false,
@@ -98,6 +101,7 @@ impl Faults {
             Fault::BadSectors { at, len } => self.bad.push((at, at.saturating_add(len))),
             Fault::BitRot { at, bit } => self.rotten.push((at, bit)),
             Fault::NoSpace => self.no_space = true,
+            Fault::FailWrites => self.worn = true,
             Fault::Gone => self.gone = true,
             Fault::PowerCut => self.dark = true,
             _ => {}
@@ -128,6 +132,8 @@ impl Faults {
             Verdict::Fail(IoErrorKind::Gone)
         } else if self.no_space && io.kind == IoKind::Write {
             Verdict::Fail(IoErrorKind::NoSpace)
+        } else if self.worn && io.kind != IoKind::Read {
+            Verdict::Fail(IoErrorKind::Medium)
         } else if io.kind == IoKind::Read && self.bad.iter().any(touches) {
             Verdict::Fail(IoErrorKind::Medium)
         } else {

@@ -52,6 +52,8 @@ pub enum Fault {
     },
     /// The write fails; nothing is stored.
     FailWrite,
+    /// This and every later write and flush fails; nothing is stored. Reads go on.
+    FailWrites,
     /// The read fails, once.
     FailRead,
     /// The flush is acknowledged and makes nothing durable.
@@ -87,6 +89,8 @@ pub enum FaultKind {
     MisdirectWrite,
     /// [`Fault::FailWrite`].
     FailWrite,
+    /// [`Fault::FailWrites`].
+    FailWrites,
     /// [`Fault::FailRead`].
     FailRead,
     /// [`Fault::LoseFlush`].
@@ -105,10 +109,11 @@ pub enum FaultKind {
 
 impl FaultKind {
     /// All kinds.
-    pub const ALL: [FaultKind; 10] = [
+    pub const ALL: [FaultKind; 11] = [
         FaultKind::LoseWrite,
         FaultKind::MisdirectWrite,
         FaultKind::FailWrite,
+        FaultKind::FailWrites,
         FaultKind::FailRead,
         FaultKind::LoseFlush,
         FaultKind::BadSectors,
@@ -124,6 +129,7 @@ impl FaultKind {
             FaultKind::LoseWrite => "lose-write",
             FaultKind::MisdirectWrite => "misdirect-write",
             FaultKind::FailWrite => "fail-write",
+            FaultKind::FailWrites => "fail-writes",
             FaultKind::FailRead => "fail-read",
             FaultKind::LoseFlush => "lose-flush",
             FaultKind::BadSectors => "bad-sectors",
@@ -142,6 +148,7 @@ impl FaultKind {
                 Fault::MisdirectWrite { to: rng.below(size) / PLACE * PLACE }
             }
             FaultKind::FailWrite => Fault::FailWrite,
+            FaultKind::FailWrites => Fault::FailWrites,
             FaultKind::FailRead => Fault::FailRead,
             FaultKind::LoseFlush => Fault::LoseFlush,
             FaultKind::BadSectors => Fault::BadSectors {

@@ -257,7 +257,7 @@ pub(super) fn check(args: &Check) -> Outcome {
 pub(super) fn stat(args: &Stat) -> Outcome {
     let image = ImageOptions { read_only: true, ..ImageOptions::default() };
     let settings = Settings { read_only: true, ..Settings::default() };
-    let Opened { volume, .. } = open(&args.image, plain(image, settings))?;
+    let Opened { volume, recovered, .. } = open(&args.image, plain(image, settings))?;
     let ffs = &volume.layout;
     let sb = ffs.superblock();
     let hex: String = sb.uuid.iter().map(|b| format!("{b:02x}")).collect();
@@ -280,6 +280,7 @@ pub(super) fn stat(args: &Stat) -> Outcome {
     let loose = free.saturating_sub(blocks * block);
     say(format!("free             {}, of this {} in fragments", Size(free), Size(loose)))?;
     say(format!("inodes           {} used of {}", stat.inodes - stat.free_inodes, stat.inodes))?;
-    say("state            unmounted properly")?;
+    let state = if recovered.was_open { "not unmounted" } else { "unmounted properly" };
+    say(format!("state            {state}"))?;
     Ok(ExitCode::SUCCESS)
 }
