@@ -3,11 +3,11 @@
 use std::process::ExitCode;
 use std::rc::Rc;
 
-use twin_host::fuse::{Mount, MountOptions, Ready, SessionOptions, in_background};
+use twin_host::fuse::{Mount, MountOptions, Ready, SessionOptions};
 use twin_host::mirror::Mirror;
-use twin_host::{Host, HostOptions, Signals};
+use twin_host::{Host, HostOptions, Signals, Words};
 
-use super::serving::{Place, finish, recorded, serve_until_unmounted};
+use super::serving::{Place, finish, recorded, run_serving, serve_until_unmounted};
 use super::{Outcome, absolute};
 use crate::cli::Record;
 
@@ -15,16 +15,13 @@ pub(crate) fn run(mut args: Record) -> Outcome {
     for path in [&mut args.to, &mut args.source, &mut args.dir] {
         *path = absolute(path)?;
     }
-    if args.foreground {
-        record(&args, Ready::nobody())?;
-    } else {
-        in_background(|ready| i32::from(record(&args, ready).is_err()))?;
-    }
+    let about = args.dir.display().to_string();
+    run_serving(args.foreground, &about, |ready, words| record(&args, ready, words))?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn record(args: &Record, ready: Ready) -> Result<(), String> {
-    let (place, mirror) = match open(args) {
+fn record(args: &Record, ready: Ready, words: &Rc<Words>) -> Result<(), String> {
+    let (place, mirror) = match open(args, words) {
         Ok(opened) => opened,
         Err(why) => {
             ready.failed(&why);
@@ -47,10 +44,11 @@ fn record(args: &Record, ready: Ready) -> Result<(), String> {
         }
         Ok(())
     };
-    serve_until_unmounted(place, recorder, SessionOptions::shared(), ready, close)
+    // A mirror waits for nothing but the host: there is nothing to stop.
+    serve_until_unmounted(place, recorder, SessionOptions::shared(), ready, |_| {}, close)
 }
 
-fn open(args: &Record) -> Result<(Place, Mirror), String> {
+fn open(args: &Record, words: &Rc<Words>) -> Result<(Place, Mirror), String> {
     let host = Host::start(HostOptions::default()).map_err(|e| e.to_string())?;
     let signals = Rc::new(Signals::listen_for_stop(&host).map_err(|e| e.to_string())?);
     let mirror =
@@ -58,5 +56,6 @@ fn open(args: &Record) -> Result<(Place, Mirror), String> {
     let options =
         MountOptions { source: args.source.display().to_string(), ..MountOptions::default() };
     let mount = Mount::new(&args.dir, &options).map_err(|e| e.to_string())?;
-    Ok((Place { host, mount, signals }, mirror))
+    let (words, note) = (Rc::clone(words), String::new());
+    Ok((Place { host, mount, signals, words, note }, mirror))
 }
