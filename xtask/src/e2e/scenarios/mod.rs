@@ -6,6 +6,7 @@ mod cleaning;
 mod flight;
 mod fsx;
 mod git;
+mod hostile;
 mod instructions;
 mod kill9;
 mod loopdev;
@@ -33,4 +34,5 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     loopdev::SCENARIO,
     cleaning::SCENARIO,
     memory::SCENARIO,
+    hostile::SCENARIO,
 ];
