@@ -221,6 +221,8 @@ pub struct Lfs {
     pub(crate) space: Rc<Event>,
     /// Who may go on while room is short.
     pub(crate) pacing: Pacing,
+    /// Live bytes when somebody was last told that the cleaner gains no room.
+    pub(crate) hopeless: Cell<Option<u64>>,
     /// Operations that wait for clean segments.
     pub(crate) waiting: Cell<u32>,
     pub(crate) cleaner: CleanerState,

@@ -142,6 +142,7 @@ impl Lfs {
             progress: Rc::default(),
             checkpointing: RwLock::new(),
             space: Rc::default(),
+            hopeless: Cell::new(None),
             pacing: Pacing::default(),
             waiting: Cell::new(0),
             cleaner: CleanerState::new(when.make()),

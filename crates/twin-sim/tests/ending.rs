@@ -23,9 +23,13 @@ fn campaign<L: Subject>(
     all
 }
 
+/// With 656 and 832 a long write once waited for half a minute while shorter ones took the room
+/// that the cleaner gained, as if each of them were a reason to hope.
+const SEEDS: [u64; 2] = [656, 832];
+
 #[test]
 fn requests_and_unmounts_of_full_logs_and_on_failing_disks_end_in_time() {
-    let all = campaign::<Lfs>("ending", Scenario::ending, 1..151);
+    let all = campaign::<Lfs>("ending", Scenario::ending, (1..151).chain(SEEDS));
     assert!(all.refusals > 1000 && all.errors > 1000, "{all:?}");
     assert!(all.stopped > 30 && all.lossy >= all.stopped, "{all:?}");
 }

@@ -74,6 +74,12 @@ pub enum Fault {
     },
     /// This and every later write fails for want of room.
     NoSpace,
+    /// This and every later write fails for want of room that touches bytes from `at` on: a sparse
+    /// image on a full host, which has its first part in place.
+    NoSpaceFrom {
+        /// The first byte without room.
+        at: u64,
+    },
     /// This and every later request fails: the device is gone.
     Gone,
     /// The power fails: no request completes any more.
@@ -101,6 +107,8 @@ pub enum FaultKind {
     BitRot,
     /// [`Fault::NoSpace`].
     NoSpace,
+    /// [`Fault::NoSpaceFrom`].
+    NoSpaceFrom,
     /// [`Fault::Gone`].
     Gone,
     /// [`Fault::PowerCut`].
@@ -109,7 +117,7 @@ pub enum FaultKind {
 
 impl FaultKind {
     /// All kinds.
-    pub const ALL: [FaultKind; 11] = [
+    pub const ALL: [FaultKind; 12] = [
         FaultKind::LoseWrite,
         FaultKind::MisdirectWrite,
         FaultKind::FailWrite,
@@ -119,6 +127,7 @@ impl FaultKind {
         FaultKind::BadSectors,
         FaultKind::BitRot,
         FaultKind::NoSpace,
+        FaultKind::NoSpaceFrom,
         FaultKind::Gone,
         FaultKind::PowerCut,
     ];
@@ -135,6 +144,7 @@ impl FaultKind {
             FaultKind::BadSectors => "bad-sectors",
             FaultKind::BitRot => "bit-rot",
             FaultKind::NoSpace => "no-space",
+            FaultKind::NoSpaceFrom => "no-space-from",
             FaultKind::Gone => "gone",
             FaultKind::PowerCut => "power-cut",
         }
@@ -157,6 +167,7 @@ impl FaultKind {
             },
             FaultKind::BitRot => Fault::BitRot { at: rng.below(size), bit: rng.below(8) as u8 },
             FaultKind::NoSpace => Fault::NoSpace,
+            FaultKind::NoSpaceFrom => Fault::NoSpaceFrom { at: rng.below(size) / PLACE * PLACE },
             FaultKind::Gone => Fault::Gone,
             FaultKind::PowerCut => Fault::PowerCut,
         }

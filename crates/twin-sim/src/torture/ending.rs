@@ -13,17 +13,18 @@ use twin_fs::{Data, FileSystem, FsError, Ino, Op, Reply, Request};
 use twin_rt::{Nanos, Rng, SECS, Time, join_all};
 
 use super::drive::Journal;
-use super::failing::{follow, is_fault};
+use super::failing::{expect_fault, follow, is_fault};
 use super::{
     AnyWorld, Failure, History, Place, Scenario, Subject, Timing, drive, generator, prepare_any,
+    recount,
 };
 use crate::Platter;
 use crate::faults::{Fault, FaultPlan, Trigger, WriteLog};
 
 /// The longest that a request may take, in virtual time: one of the disk's takes 20 ms at most.
-pub const OP_NS: Nanos = 20 * SECS;
-/// The longest that closing may take.
-pub const CLOSE_NS: Nanos = 10 * SECS;
+pub const OP_NS: Nanos = 15 * SECS;
+/// The longest that an unmount may take: what the kernel writes out, and closing.
+pub const CLOSE_NS: Nanos = 30 * SECS;
 /// Requests of the kernel that are under way at a time when it writes out what it has collected.
 const BURST: usize = 12;
 /// Bytes of one of them at the most.
@@ -46,7 +47,7 @@ pub struct Ended {
     pub lossy: u64,
     /// The longest that a request took.
     pub slowest_ns: Nanos,
-    /// The longest that closing took.
+    /// The longest that an unmount took.
     pub slowest_close_ns: Nanos,
 }
 
@@ -72,14 +73,16 @@ pub fn ending<L: Subject>(scenario: &Scenario) -> Result<Ended, Failure> {
     run::<L>(scenario).map_err(|what| Failure { kind, scenario: scenario.clone(), what })
 }
 
-/// What becomes of the disk, by the seed: in a third of the runs nothing, and the volume is full.
+/// What becomes of the disk, by the seed: in a quarter of the runs nothing, and the volume is full.
 fn plan(scenario: &Scenario, rng: &mut Rng) -> FaultPlan {
-    let fault = match scenario.seed % 6 {
+    let at = rng.below(scenario.size) / 4096 * 4096;
+    let fault = match scenario.seed % 8 {
         0 | 1 => return FaultPlan::none(),
         2 => Fault::NoSpace,
         3 => Fault::Gone,
         4 => Fault::FailWrites,
-        _ => Fault::FailWrite,
+        5 => Fault::FailWrite,
+        _ => Fault::NoSpaceFrom { at },
     };
     let writes = *rng.pick(&[5, 60, 300]);
     FaultPlan::none().and(Trigger::Write(rng.range(1, writes + 1)), fault)
@@ -90,6 +93,7 @@ fn run<L: Subject>(scenario: &Scenario) -> Result<Ended, String> {
     let mut rng = Rng::stream(scenario.seed, "ending");
     let plan = plan(scenario, &mut rng);
     let sound = plan.0.is_empty();
+    let lasts = plan.0.iter().map(|(_, fault)| *fault).find(|fault| lasts(*fault));
     let log = WriteLog::new();
     let mut world =
         AnyWorld::<L>::build(scenario, platter, Timing::Jitter, Time(SECS), plan, Some(&log));
@@ -104,16 +108,16 @@ fn run<L: Subject>(scenario: &Scenario) -> Result<Ended, String> {
     let known = !L::MARKS_REPLIES && follow(&mut history, &journal)?;
     // What the kernel writes is not in the model: in half of the runs it has nothing.
     let bursts = rng.chance(0.5);
+    let began = world.rt.now();
     if bursts {
         burst(&world, &files_of(&journal), scenario, &mut rng, &mut ended)?;
     }
     ended.stopped = u64::from(world.volume().core.poisoned().is_some());
     let volume = world.volume.take().ok_or("the volume is not open")?;
-    let began = world.rt.now();
     let closed = world.wait("closing", volume.close())?;
     ended.slowest_close_ns = world.rt.now() - began;
     if ended.slowest_close_ns > CLOSE_NS {
-        return Err(format!("closing took {} s", ended.slowest_close_ns / SECS));
+        return Err(format!("unmounting took {} s", ended.slowest_close_ns / SECS));
     }
     match closed {
         Err(error) if sound => return Err(format!("closing on a sound disk: {error}")),
@@ -124,7 +128,12 @@ fn run<L: Subject>(scenario: &Scenario) -> Result<Ended, String> {
     let platter = world.disk.power_failure(&mut rng).ok_or("the disk keeps no log")?;
     drop(world);
     let oldest = if ended.lossy > 0 { history.kept_by_all() } else { history.len() - 1 };
-    restart::<L>(scenario, platter, (known && !bursts).then_some((history, oldest)))?;
+    let known = (known && !bursts).then_some((history, oldest));
+    let platter = match lasts {
+        Some(fault) => restart_on_the_same::<L>(scenario, platter, fault, &mut rng)?,
+        None => platter,
+    };
+    restart::<L>(scenario, platter, known)?;
     Ok(ended)
 }
 
@@ -217,6 +226,32 @@ fn burst<L: Subject>(
     Ok(())
 }
 
+/// Faults that are still there after a restart, on a disk that can be read.
+fn lasts(fault: Fault) -> bool {
+    matches!(fault, Fault::NoSpace | Fault::NoSpaceFrom { .. } | Fault::FailWrites)
+}
+
+/// The disk is as it was: recovery succeeds or says so, and breaks off anywhere.
+fn restart_on_the_same<L: Subject>(
+    scenario: &Scenario,
+    platter: Platter,
+    fault: Fault,
+    rng: &mut Rng,
+) -> Result<Platter, String> {
+    let (start, log) = (Time(50_000 * SECS), WriteLog::new());
+    let plan = FaultPlan::none().and(Trigger::Write(1), fault);
+    let mut world =
+        AnyWorld::<L>::build(scenario, platter, Timing::Jitter, start, plan, Some(&log));
+    if let Err(error) = world.try_open()? {
+        expect_fault(&error, "opening on the same disk")?;
+    } else if let Some(volume) = world.volume.take()
+        && let Err(error) = world.wait("closing", volume.close())?
+    {
+        expect_fault(&error, "closing on the same disk")?;
+    }
+    world.disk.power_failure(rng).ok_or("the disk keeps no log".into())
+}
+
 /// The disk is sound again: the volume opens, has what was promised, and closes.
 fn restart<L: Subject>(
     scenario: &Scenario,
@@ -232,5 +267,12 @@ fn restart<L: Subject>(
     {
         return Err(format!("after closing and opening: {what}"));
     }
-    world.close().map(drop)
+    let platter = world.close()?;
+    if !L::MARKS_REPLIES {
+        let (used, counted) = (world.used_bytes, recount(&platter)?.live_bytes);
+        if used != counted {
+            return Err(format!("{used} bytes are used, {counted} are counted"));
+        }
+    }
+    Ok(())
 }

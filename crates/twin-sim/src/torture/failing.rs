@@ -84,9 +84,10 @@ fn run(scenario: &Scenario) -> Result<Failed, String> {
     } else {
         let generator = generator(scenario)?;
         let (journal, _) = drive(scenario, &world, generator, scenario.ops, None)?;
-        let failures = journal.order.iter().filter(|a| {
-            matches!(&a.reply, Some(Err(error)) if is_fault(error))
-        });
+        let failures = journal
+            .order
+            .iter()
+            .filter(|a| matches!(&a.reply, Some(Err(error)) if is_fault(error)));
         failed.errors += failures.count() as u64;
         sure = sure && follow(&mut history, &journal)?;
         if world.volume().core.poisoned().is_some() {
@@ -120,7 +121,7 @@ fn run(scenario: &Scenario) -> Result<Failed, String> {
     Ok(failed)
 }
 
-fn expect_fault(error: &FsError, when: &str) -> Result<(), String> {
+pub(super) fn expect_fault(error: &FsError, when: &str) -> Result<(), String> {
     if is_fault(error) { Ok(()) } else { Err(format!("{when}: {error}")) }
 }
 
