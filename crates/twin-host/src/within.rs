@@ -1,5 +1,6 @@
 //! Work with a time limit.
-#![allow(clippy::disallowed_methods)] // Starting a thread is what this file is for.
+// Starting a thread and looking at the clock is what this file is for.
+#![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;

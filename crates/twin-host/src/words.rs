@@ -84,11 +84,8 @@ fn send(log: Option<&Path>, grade: Grade, about: &str, text: &str) {
         let _ = writeln!(std::io::stderr(), "twinfs: {about}: {text}");
         return;
     };
-    let line = format!(
-        "<{}>twinfs[{}]: {about}: {text}",
-        FACILITY | grade as u8,
-        std::process::id()
-    );
+    let line =
+        format!("<{}>twinfs[{}]: {about}: {text}", FACILITY | grade as u8, std::process::id());
     if let Ok(socket) = UnixDatagram::unbound()
         && socket.set_nonblocking(true).is_ok()
     {

@@ -134,9 +134,9 @@ impl Faults {
             Verdict::Fail(IoErrorKind::Gone)
         } else if io.kind == IoKind::Write && io.at + io.len > self.room_ends {
             Verdict::Fail(IoErrorKind::NoSpace)
-        } else if self.worn && io.kind != IoKind::Read {
-            Verdict::Fail(IoErrorKind::Medium)
-        } else if io.kind == IoKind::Read && self.bad.iter().any(touches) {
+        } else if self.worn && io.kind != IoKind::Read
+            || io.kind == IoKind::Read && self.bad.iter().any(touches)
+        {
             Verdict::Fail(IoErrorKind::Medium)
         } else {
             verdict
