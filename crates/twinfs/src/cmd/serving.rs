@@ -84,6 +84,8 @@ pub(super) fn serve_until_unmounted<F: FileSystem>(
         (served, close.await)
     };
     let (served, closed) = host.rt().block_on(work).map_err(|e| e.to_string())?;
+    // Until the process has ended: letting go of the device waits for its requests too.
+    std::mem::forget(guard);
     closed?;
     served.map(|_| ()).map_err(|e| e.to_string())
 }
