@@ -502,8 +502,7 @@ impl Lfs {
         } else if old.addr != new.addr || !self.forward_recovered(core, inode, &moved, file) {
             core.cache.mark_dirty(&inode.frames, &frame, core.rt.now());
         }
-        // Until it is known what is to be written with what.
-        held.push(frame);
+        held.push(frame); // Until it is known what is written with what.
         Ok(())
     }
 
