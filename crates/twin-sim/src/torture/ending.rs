@@ -9,6 +9,7 @@
 
 use std::rc::Rc;
 
+use twin_fs::model::{Compare, diff};
 use twin_fs::{Data, FileSystem, FsError, Ino, Op, Reply, Request};
 use twin_rt::{Nanos, Rng, SECS, Time, join_all};
 
@@ -261,13 +262,22 @@ fn restart<L: Subject>(
     let start = Time(100_000 * SECS);
     let mut world = AnyWorld::<L>::new(scenario, platter, Timing::Instant, start);
     world.open()?;
-    let tree = world.dump()?;
+    let before = world.dump()?;
     if let Some((history, oldest)) = known
-        && let Place::Wrong(what) = history.find(&tree, oldest)
+        && let Place::Wrong(what) = history.find(&before, oldest)
     {
         return Err(format!("after closing and opening: {what}"));
     }
     let platter = world.close()?;
+    // What was recovered is there after closing too.
+    let mut again =
+        AnyWorld::<L>::new(scenario, platter.clone(), Timing::Instant, start + 50_000 * SECS);
+    again.open()?;
+    let names = ["before closing", "after it"];
+    if let Some(difference) = diff(&before, &again.dump()?, names, &Compare::default()) {
+        return Err(format!("closing what was recovered changed it: {difference}"));
+    }
+    drop(again);
     if !L::MARKS_REPLIES {
         let (used, counted) = (world.used_bytes, recount(&platter)?.live_bytes);
         if used != counted {
