@@ -11,6 +11,7 @@ mod buf;
 mod device;
 mod flight;
 mod mem;
+mod overlay;
 
 pub use block::{Block, Stamp, gather};
 pub use buf::{Buf, BufPool, Bytes};
@@ -20,3 +21,4 @@ pub use device::{
 };
 pub use flight::{DeviceLog, Recorded};
 pub use mem::MemDisk;
+pub use overlay::Overlay;

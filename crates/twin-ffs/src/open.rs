@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use twin_cache::FileFrames;
-use twin_disk::{Block, BlockDevice, Buf, Class, Io, Origin, gather};
+use twin_disk::{Block, BlockDevice, Buf, Class, Io, Origin, Overlay, gather};
 use twin_fs::shape::Shape;
 use twin_fs::{Core, Cpu, FsError, Picked, ROOT_INO, Result, Settings, Volume};
 use twin_rt::{BoxFuture, Rt, join_all};
@@ -296,11 +296,11 @@ impl Ffs {
     }
 
     /// Opens the volume on a device. If it was not closed, a journal is replayed; without one the
-    /// volume is repaired first, as `check` does.
+    /// volume is repaired first, as `check` does. A volume that is opened read-only has that done in
+    /// memory.
     ///
     /// # Errors
-    /// If there is no volume, it is damaged (the error names the place), or it was not closed and
-    /// may not be written.
+    /// If there is no volume, or it is damaged (the error names the place).
     pub fn open(
         rt: &Rt,
         device: Rc<dyn BlockDevice>,
@@ -337,11 +337,15 @@ impl Ffs {
         }
         let state = read_state(&*device, &sb).await?;
         let mut recovered = Recovered { was_open: !state.closed, ..Recovered::default() };
-        if !state.closed && settings.read_only {
-            return Err(FsError::Invalid(
-                "the volume was not closed: mount it for writing once, or run check --repair",
-            ));
-        }
+        // Whoever may not write recovers it in memory, and leaves the device as it is.
+        let in_memory = !state.closed && settings.read_only;
+        let device: Rc<dyn BlockDevice> = match in_memory {
+            true => {
+                sb.check_writable()?;
+                Rc::new(Overlay::new(rt, device))
+            }
+            false => device,
+        };
         let mut orphans = Vec::new();
         let mut journal = None;
         if sb.journal_bytes > 0 && !state.closed {

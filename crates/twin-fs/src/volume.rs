@@ -30,7 +30,7 @@ pub struct Volume<L: Layout> {
     flush: RefCell<Box<dyn FlushPolicy>>,
     closing: Cell<bool>,
     flusher_waits: Cell<bool>,
-    wake_flusher: Event,
+    wake_flusher: Rc<Event>,
     /// Inodes without names that could not be freed for want of room.
     postponed: RefCell<BTreeSet<Ino>>,
     runners: Runners,
@@ -54,11 +54,12 @@ impl<L: Layout> Volume<L> {
             flush: RefCell::new(flush),
             closing: Cell::new(false),
             flusher_waits: Cell::new(false),
-            wake_flusher: Event::new(),
+            wake_flusher: Rc::default(),
             postponed: RefCell::default(),
             runners: Runners::new(this),
             this: Weak::clone(this),
         });
+        volume.core.wake_on_stop(&volume.wake_flusher);
         if !volume.core.settings.read_only {
             let flusher = Rc::clone(&volume);
             volume.core.rt.spawn("flusher", async move { flusher.flush_loop().await });

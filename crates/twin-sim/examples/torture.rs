@@ -46,6 +46,10 @@ const KINDS: [Kind; 11] = [
     ("birth", Scenario::draw, |s| torture::crash_birth(s, &Depth::default()).map(counted)),
     ("full", Scenario::full, |s| torture::full(s, 20).map(|filled| format!("{filled:?}"))),
     ("faults", Scenario::of_kind, |s| torture::failing(s).map(|failed| format!("{failed:?}"))),
+    ("ending", Scenario::ending, |s| torture::ending::<Lfs>(s).map(|ended| format!("{ended:?}"))),
+    ("ffs-ending", Scenario::clustered_ending, |s| {
+        torture::ending::<Ffs>(s).map(|ended| format!("{ended:?}"))
+    }),
     ("images", Scenario::image, |s| torture::damage(s, 200).map(|damaged| format!("{damaged:?}"))),
 ];
 

@@ -202,10 +202,20 @@ fn orderings() -> clap::builder::PossibleValuesParser {
 }
 
 /// Unmount a directory. Returns once everything is on disk and the background process has gone.
+///
+/// A volume that could not be written (its disk failed, the host is full) is unmounted too, with
+/// an error that says so.
 #[derive(Args)]
 pub(crate) struct Umount {
     /// Where it is mounted.
     pub(crate) dir: PathBuf,
+    /// Say what it waits for, and return, when it has not ended after so many seconds; it goes on
+    /// in the background. 0: wait however long it takes.
+    #[arg(long, default_value_t = 60, value_name = "SECONDS")]
+    pub(crate) limit: u64,
+    /// Print what is waited for: the part in the background.
+    #[arg(long, hide = true)]
+    pub(crate) tell: bool,
 }
 
 /// Simulate a workload on several configurations, side by side.

@@ -33,5 +33,5 @@ pub use mount::{Mount, MountError, MountOptions};
 pub use options::SessionOptions;
 pub use serve::serve;
 pub use session::{End, Session, SessionStats};
-pub use unmount::{UnmountError, unmount};
+pub use unmount::{UnmountError, unmount, unmount_telling};
 pub use usage::{DaemonUsage, daemon_usage};

@@ -6,7 +6,7 @@
 //! (to give back an entry whose reply the kernel did not take) enters as an event too.
 
 use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::future::poll_fn;
 use std::io::{self, IoSlice};
 use std::os::fd::OwnedFd;
@@ -16,6 +16,7 @@ use std::task::{Poll, Waker};
 use rustix::io::Errno;
 use twin_disk::{Block, Buf, BufPool, Bytes};
 use twin_fs::{Cred, Entry, FileSystem, FsError, Op, Reply, Request};
+use twin_rt::Time;
 
 use super::abi::{self, InHeader};
 use super::errno::errno;
@@ -81,12 +82,24 @@ struct Inner<F> {
     watch: RefCell<Option<Watch>>,
     next_id: Cell<u64>,
     in_flight: Cell<usize>,
+    /// Operations that have to wait, by their number.
+    waiting: RefCell<BTreeMap<u64, Waiting>>,
     stats: Cell<SessionStats>,
     /// A buffer for heads of answers.
     spare: RefCell<Vec<u8>>,
     held: Held,
     /// A packet is being handled, so that the driver asks for the next one before it sleeps.
     in_packet: Cell<bool>,
+}
+
+/// An operation that has to wait.
+struct Waiting {
+    unique: u64,
+    name: &'static str,
+    since: Time,
+    silent: bool,
+    /// Its client was told that it failed: nobody waits for it any more.
+    given_up: bool,
 }
 
 /// What passes from the driver, which reads, to the session's task, which executes.
@@ -187,6 +200,7 @@ impl<F: FileSystem> Session<F> {
             watch: RefCell::default(),
             next_id: Cell::new(1),
             in_flight: Cell::new(0),
+            waiting: RefCell::default(),
             stats: Cell::default(),
             spare: RefCell::default(),
             held: Held::default(),
@@ -237,6 +251,28 @@ impl<F: FileSystem> Session<F> {
             *state = State::Ended(End::Abandoned);
             self.0.link.wake();
         }
+    }
+
+    /// The operation that has waited longest, and since when.
+    pub fn oldest_wait(&self) -> Option<(&'static str, Time)> {
+        let waiting = self.0.waiting.borrow();
+        waiting.values().find(|w| !w.given_up).map(|w| (w.name, w.since))
+    }
+
+    /// Tells all clients that wait that their operations failed (EIO), whatever becomes of these:
+    /// for a core that does not answer any more.
+    pub fn give_up_waiting(&self) {
+        let inner = &self.0;
+        let mut told = Vec::new();
+        for waiting in inner.waiting.borrow_mut().values_mut().filter(|w| !w.given_up) {
+            waiting.given_up = true;
+            inner.in_flight.set(inner.in_flight.get() - 1);
+            if !waiting.silent {
+                told.push(waiting.unique);
+            }
+        }
+        told.into_iter().for_each(|unique| inner.refuse(unique, Errno::IO));
+        inner.link.wake();
     }
 
     /// The name, in the root, of a file that is not there: opening it once tells the kernel that
@@ -358,8 +394,13 @@ impl<F: FileSystem> Inner<F> {
         self.in_flight.set(self.in_flight.get() + 1);
         let before = self.in_flight.get();
         let (inner, unique) = (Rc::clone(self), header.unique);
-        self.host.rt().run_or_spawn(abi::opcode_name(header.opcode), async move {
+        let (name, silent) = (abi::opcode_name(header.opcode), expect == Expect::Silence);
+        self.host.rt().run_or_spawn(name, async move {
             let result = inner.fs.execute(request).await;
+            let waited = inner.waiting.borrow_mut().remove(&id);
+            if waited.is_some_and(|waited| waited.given_up) {
+                return;
+            }
             inner.done(unique, expect, result);
             inner.in_flight.set(inner.in_flight.get() - 1);
             if inner.in_flight.get() == 0 && !matches!(*inner.link.state.borrow(), State::Open) {
@@ -368,6 +409,9 @@ impl<F: FileSystem> Inner<F> {
         });
         if self.in_flight.get() == before {
             self.count(|stats| stats.waited += 1);
+            let since = self.host.rt().now();
+            let waiting = Waiting { unique, name, since, silent, given_up: false };
+            self.waiting.borrow_mut().insert(id, waiting);
         }
     }
 
@@ -414,6 +458,12 @@ impl<F: FileSystem> Inner<F> {
     fn failed(&self, unique: u64, expect: Expect, error: &FsError) {
         if error.is_damage() {
             (self.options.report)(&error.to_string());
+        }
+        if let (Expect::Written { late: true, .. }, FsError::NoSpace) = (expect, error) {
+            (self.options.report)(
+                "no room for data that was written before and that the kernel had collected: it \
+                 is lost, and who closes or fsyncs its file is told (ENOSPC)",
+            );
         }
         match (expect, error) {
             (Expect::Silence, _) => {}

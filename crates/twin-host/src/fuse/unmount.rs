@@ -32,6 +32,13 @@ pub enum UnmountError {
         /// What the file system said.
         error: io::Error,
     },
+    /// It is unmounted, but not everything could be written: the volume takes no changes.
+    Lost {
+        /// The directory.
+        dir: PathBuf,
+        /// What the file system said.
+        error: io::Error,
+    },
     /// The kernel or fusermount3 refused; somebody uses it.
     Refused {
         /// The directory.
@@ -57,6 +64,15 @@ impl fmt::Display for UnmountError {
                      `umount {dir}` then gives up what is not on the device (is that full?)"
                 )
             }
+            UnmountError::Lost { dir, error } => {
+                let dir = dir.display();
+                write!(
+                    f,
+                    "{dir} is unmounted, but the volume had stopped taking changes ({error}): what \
+                     was written since its last sync is lost, what was synced before is there. The \
+                     system's log says why (`journalctl -t twinfs`)"
+                )
+            }
             UnmountError::Refused { dir, why } => {
                 let dir = dir.display();
                 write!(f, "cannot unmount {dir}: {why}: close what uses it (`fuser -vm {dir}`)")
@@ -69,28 +85,53 @@ impl fmt::Display for UnmountError {
 impl std::error::Error for UnmountError {}
 
 /// Unmounts a directory. Returns once its daemon has ended, so that everything is on disk and the
-/// image is free. A mount whose daemon has died is only taken away.
+/// image is free. A mount whose daemon has died is only taken away, and one whose volume takes no
+/// changes any more loses what was not on the device.
 ///
 /// # Errors
 /// If none of ours is mounted there, if somebody uses it, or if it could not be written out.
 pub fn unmount(dir: &Path) -> Result<(), UnmountError> {
+    unmount_telling(dir, &mut |_| {})
+}
+
+/// The same; tells what it is about to wait for, in words.
+///
+/// # Errors
+/// As [`unmount`].
+pub fn unmount_telling(dir: &Path, tell: &mut dyn FnMut(&str)) -> Result<(), UnmountError> {
     let by_helper = !rustix::process::geteuid().is_root();
     // A dead mount cannot be resolved by asking it, so ask its parent.
     let place = resolve(dir).map_err(UnmountError::Host)?;
     let unmounter = Unmounter { dir: place.clone(), by_helper };
     let refused = |why| UnmountError::Refused { dir: place.clone(), why };
-    let daemon = match find_server(&place).map_err(UnmountError::Host)? {
+    tell("its daemon to answer");
+    let mut whose = String::new();
+    let (daemon, lost) = match find_server(&place).map_err(UnmountError::Host)? {
         Server::None => return Err(UnmountError::NotMounted(place)),
         Server::Dead => return unmounter.detach().map_err(refused),
-        Server::Unseen => None,
+        Server::Unseen => (None, None),
         Server::Alive(root) => {
-            sync(&root).map_err(|error| UnmountError::Sync { dir: place.clone(), error })?;
-            daemon_of(&root)
+            if let Some(pid) = named_daemon(&root) {
+                whose = format!(" (process {})", pid.as_raw_nonzero());
+            }
+            tell(&format!("its daemon{whose} to write everything out"));
+            let lost = match sync(&root) {
+                Ok(()) => None,
+                // It will not get better: what clients wait for is that the mount ends.
+                Err((error, true)) => Some(error),
+                Err((error, false)) => return Err(UnmountError::Sync { dir: place, error }),
+            };
+            (daemon_of(&root), lost)
         }
     };
+    tell(&format!("the kernel and its daemon{whose} to let go of it"));
     unmounter.unmount().map_err(refused)?;
-    match daemon {
-        Some(daemon) => wait_for_end(&daemon).map_err(UnmountError::Host),
+    if let Some(daemon) = daemon {
+        tell(&format!("its daemon{whose} to end"));
+        wait_for_end(&daemon).map_err(UnmountError::Host)?;
+    }
+    match lost {
+        Some(error) => Err(UnmountError::Lost { dir: place, error }),
         None => Ok(()),
     }
 }
@@ -128,12 +169,18 @@ pub(super) fn find_server(place: &Path) -> io::Result<Server> {
 }
 
 /// Writes everything out: what the kernel holds, then what the daemon holds. What fails is told
-/// here, where somebody hears it.
-fn sync(root: &File) -> io::Result<()> {
-    rustix::fs::syncfs(root)?;
+/// here, where somebody hears it; true with it if the volume takes no changes any more, so that
+/// no later attempt can end otherwise.
+fn sync(root: &File) -> Result<(), (io::Error, bool)> {
+    let kernel = rustix::fs::syncfs(root);
     // SAFETY: the request carries no data: its third argument is not looked at.
     let synced = unsafe { libc::ioctl(root.as_raw_fd(), libc::Ioctl::from(IOCTL_SYNC), 0) };
-    if synced == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    if synced != 0 {
+        let error = io::Error::last_os_error();
+        let stopped = matches!(error.raw_os_error(), Some(libc::EIO | libc::EROFS));
+        return Err((error, stopped));
+    }
+    kernel.map_err(|errno| (errno.into(), false))
 }
 
 pub(super) fn resolve(dir: &Path) -> io::Result<PathBuf> {

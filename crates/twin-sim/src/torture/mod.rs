@@ -13,6 +13,7 @@
 //!   failures, round after round.
 //! - [`full`]: a volume filled until there is no room, again and again.
 //! - [`failing`]: disks that fail under clients at work.
+//! - [`ending`]: every wait ends, on full volumes and failing disks, unmounting included.
 //! - [`damage`]: damaged images, opened and used.
 //!
 //! Start at [`run`]. The example `torture` runs scenarios from the command line.
@@ -22,6 +23,7 @@ mod contents;
 mod crash;
 mod damage;
 pub mod drive;
+mod ending;
 mod failing;
 mod ffs_crash;
 mod ffs_damage;
@@ -46,6 +48,7 @@ pub use birth::crash_birth;
 pub use crash::{Depth, Explored, crash};
 pub use damage::{Damaged, damage};
 pub use drive::{Ack, Applied, Journal, Replied, drive};
+pub use ending::{CLOSE_NS, Ended, OP_NS, ending};
 pub use failing::{Failed, failing};
 pub use ffs_crash::ffs_crash;
 pub use ffs_damage::ffs_damage;

@@ -200,6 +200,28 @@ impl Scenario {
         }
     }
 
+    /// A scenario with many clients on a volume that is nearly full, to be closed in the end.
+    pub fn ending(seed: u64) -> Scenario {
+        let mut rng = Rng::stream(seed, "ending");
+        let workload = *rng.pick(&["fill", "fill", "mixed", "overwrite", "commits", "small_files"]);
+        Scenario {
+            workload: workload.into(),
+            clients: rng.range(4, 17) as u32,
+            fill: *rng.pick(&[60, 85, 92, 95]),
+            ops: *rng.pick(&[100, 400]),
+            space: *rng.pick(&[300 << 10, 2 << 20]),
+            write: *rng.pick(&[9_000, 70_000, 250_000]),
+            ..Scenario::full(seed)
+        }
+    }
+
+    /// The same for a clustered volume, every ordering in turn.
+    pub fn clustered_ending(seed: u64) -> Scenario {
+        let orderings = twin_ffs::ordering::registry();
+        let ordering = orderings[(seed % orderings.len() as u64) as usize].name.into();
+        Scenario { ordering, size: 8 << 20, ..Scenario::ending(seed) }
+    }
+
     /// A scenario for a clustered volume: any workload, any number of clients, every ordering in
     /// turn.
     pub fn clustered(seed: u64) -> Scenario {

@@ -10,13 +10,15 @@ use twin_ffs::format::{Tuning, read_superblock};
 use twin_ffs::{Ffs, FfsSettings, MkfsOptions, Recovered, check as checker, ordering};
 use twin_fs::shape::Shape;
 use twin_fs::{Cpu, Layout, Settings, Volume};
-use twin_host::{FileDevice, FlightLog, FlightRecorder, Host, HostOptions, ImageOptions};
+use twin_host::{
+    FileDevice, FlightLog, FlightRecorder, Grade, Host, HostOptions, ImageOptions, Words,
+};
 use twin_lab::FlightSettings;
 use twin_lfs::LfsSettings;
 
 use super::compare::progress_bar;
 use super::mkfs::device;
-use super::mount::{flight_recorder, place};
+use super::mount::{Refused, flight_recorder, mount_settings, open_or_read, place};
 use super::serving::Place;
 use super::{Outcome, random_bytes, say};
 use crate::cli::{Check, Mkfs, Mount, Profile, Stat};
@@ -86,7 +88,7 @@ struct OpenOptions<'a> {
     flight: Option<&'a Path>,
 }
 
-fn open(image: &Path, options: OpenOptions<'_>) -> Result<Opened, String> {
+fn open(image: &Path, options: OpenOptions<'_>) -> Result<Opened, Refused> {
     // Looked at on a host of its own: a flight begins when the volume is opened.
     let probe = Host::start(HostOptions::default()).map_err(|e| e.to_string())?;
     let (found, image_options) = open_device(&probe, image, &options.image)?;
@@ -118,7 +120,7 @@ fn open(image: &Path, options: OpenOptions<'_>) -> Result<Opened, String> {
     };
     let open = Ffs::open(host.rt(), device, Cpu::none(), options.settings, ffs);
     let opened = host.rt().block_on(open).map_err(|e| e.to_string())?;
-    let (volume, recovered) = opened.map_err(|e| format!("{}: {e}", image.display()))?;
+    let (volume, recovered) = opened.map_err(|e| Refused::by(&host, image, &e))?;
     Ok(Opened { host, volume, recovered, flight })
 }
 
@@ -147,36 +149,28 @@ fn open_device(
 pub(super) type OpenMount = (Place, Rc<Volume<Ffs>>, Option<Rc<FlightRecorder<File>>>);
 
 /// Opens a volume and the place where it is to be mounted.
-pub(super) fn open_mount(args: &Mount) -> Result<OpenMount, String> {
-    let image = ImageOptions {
-        read_only: args.read_only,
-        direct: !args.buffered,
-        ..ImageOptions::default()
-    };
-    let settings = Settings {
-        cache_bytes: super::budget::cache_bytes(args)?,
-        read_only: args.read_only,
-        ..super::serving::mounted_settings()
-    };
-    let options = OpenOptions {
-        image,
-        host: super::mount::host_options(args)?,
-        settings,
-        flight: args.flight.as_deref(),
-    };
-    let opened = open(&args.image, options)?;
-    if args.foreground && opened.recovered.was_open {
-        let r = &opened.recovered;
-        eprintln!(
-            "was not unmounted: {} records replayed ({}), {} things repaired, {} files put into \
-             lost+found",
-            r.records,
-            Size(r.journal_bytes),
-            r.repaired,
-            r.rescued
+pub(super) fn open_mount(args: &Mount, words: &Rc<Words>) -> Result<OpenMount, String> {
+    let (opened, note) = open_or_read(args, |read_only| {
+        let (image, settings) = mount_settings(args, read_only)?;
+        let host = super::mount::host_options(args)?;
+        open(&args.image, OpenOptions { image, host, settings, flight: args.flight.as_deref() })
+    })?;
+    let r = &opened.recovered;
+    if r.was_open {
+        words.say(
+            Grade::Notice,
+            &format!(
+                "was not unmounted: {} records replayed ({}), {} things repaired, {} files put \
+                 into lost+found",
+                r.records,
+                Size(r.journal_bytes),
+                r.repaired,
+                r.rescued
+            ),
         );
     }
-    Ok((place(args, opened.host)?, opened.volume, opened.flight))
+    let read_only = opened.volume.core.settings.read_only;
+    Ok((place(args, opened.host, read_only, words, note)?, opened.volume, opened.flight))
 }
 
 fn plain(image: ImageOptions, settings: Settings) -> OpenOptions<'static> {
@@ -249,7 +243,7 @@ pub(super) fn check(args: &Check) -> Outcome {
 pub(super) fn stat(args: &Stat) -> Outcome {
     let image = ImageOptions { read_only: true, ..ImageOptions::default() };
     let settings = Settings { read_only: true, ..Settings::default() };
-    let Opened { volume, .. } = open(&args.image, plain(image, settings))?;
+    let Opened { volume, recovered, .. } = open(&args.image, plain(image, settings))?;
     let ffs = &volume.layout;
     let sb = ffs.superblock();
     let hex: String = sb.uuid.iter().map(|b| format!("{b:02x}")).collect();
@@ -272,6 +266,7 @@ pub(super) fn stat(args: &Stat) -> Outcome {
     let loose = free.saturating_sub(blocks * block);
     say(format!("free             {}, of this {} in fragments", Size(free), Size(loose)))?;
     say(format!("inodes           {} used of {}", stat.inodes - stat.free_inodes, stat.inodes))?;
-    say("state            unmounted properly")?;
+    let state = if recovered.was_open { "not unmounted" } else { "unmounted properly" };
+    say(format!("state            {state}"))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -24,6 +24,7 @@ mod status;
 mod top;
 mod umount;
 mod volume;
+mod watch;
 
 use std::process::ExitCode;
 

@@ -4,13 +4,15 @@ use std::fs::File;
 use std::process::ExitCode;
 use std::rc::Rc;
 
-use twin_host::fuse::{Mount, MountOptions, Ready, SessionOptions, in_background};
+use twin_host::fuse::{Mount, MountOptions, Ready, SessionOptions};
 use twin_host::mirror::Mirror;
-use twin_host::{Host, HostOptions, Relation, Signals, relation};
+use twin_host::{Host, HostOptions, Relation, Signals, Words, relation};
 use twin_trace::Recorder;
 
 use super::files::NewFile;
-use super::serving::{Place, Trace, finish, must_be_outside, recorded, serve_until_unmounted};
+use super::serving::{
+    Place, Trace, finish, must_be_outside, recorded, run_serving, serve_until_unmounted,
+};
 use super::{Outcome, absolute};
 use crate::cli::Record;
 
@@ -18,16 +20,13 @@ pub(crate) fn run(mut args: Record) -> Outcome {
     for path in [&mut args.to, &mut args.source, &mut args.dir] {
         *path = absolute(path)?;
     }
-    if args.foreground {
-        record(&args, Ready::nobody())?;
-    } else {
-        in_background(|ready| i32::from(record(&args, ready).is_err()))?;
-    }
+    let about = args.dir.display().to_string();
+    run_serving(args.foreground, &about, |ready, words| record(&args, ready, words))?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn record(args: &Record, ready: Ready) -> Result<(), String> {
-    let (place, recorder) = match open(args) {
+fn record(args: &Record, ready: Ready, words: &Rc<Words>) -> Result<(), String> {
+    let (place, recorder) = match open(args, words) {
         Ok(opened) => opened,
         Err(why) => {
             ready.failed(&why);
@@ -42,12 +41,13 @@ fn record(args: &Record, ready: Ready) -> Result<(), String> {
         }
         Ok(())
     };
-    serve_until_unmounted(place, recorder, SessionOptions::shared(), ready, close)
+    // A mirror waits for nothing but the host: there is nothing to stop.
+    serve_until_unmounted(place, recorder, SessionOptions::shared(), ready, |_| {}, close)
 }
 
 /// Opens all that is needed, in this order: the trace before the mirror, which clears the umask of
 /// the process, and all files before the mount, which answers nobody yet.
-fn open(args: &Record) -> Result<(Place, Rc<Recorder<Mirror, File>>), String> {
+fn open(args: &Record, words: &Rc<Words>) -> Result<(Place, Rc<Recorder<Mirror, File>>), String> {
     check_places(args)?;
     let host = Host::start(HostOptions::default()).map_err(|e| e.to_string())?;
     let signals = Rc::new(Signals::listen_for_stop(&host).map_err(|e| e.to_string())?);
@@ -60,7 +60,8 @@ fn open(args: &Record) -> Result<(Place, Rc<Recorder<Mirror, File>>), String> {
     let mount = Mount::new(&args.dir, &options).map_err(|e| e.to_string())?;
     let trace = Trace { new, contents: args.contents, about };
     let recorder = recorded(&host, mirror, trace)?;
-    Ok((Place { host, mount, signals }, recorder))
+    let (words, note) = (Rc::clone(words), String::new());
+    Ok((Place { host, mount, signals, words, note }, recorder))
 }
 
 /// That the mirrored directory, the place where it is mirrored and the trace lie apart. A mirror

@@ -5,9 +5,9 @@ use std::fs::File;
 use std::path::Path;
 use std::rc::Rc;
 
-use twin_fs::{FileSystem, Settings};
-use twin_host::fuse::{Mount, Ready, Session, SessionOptions, serve};
-use twin_host::{Host, Relation, Signals, relation};
+use twin_fs::{FileSystem, FsError, Settings};
+use twin_host::fuse::{Mount, Ready, Session, SessionOptions, in_background, serve};
+use twin_host::{Grade, Host, Relation, Signals, Words, relation};
 use twin_rt::SECS;
 use twin_trace::Recorder;
 
@@ -26,25 +26,68 @@ pub(super) struct Place {
     pub(super) host: Host,
     pub(super) mount: Mount,
     pub(super) signals: Rc<Signals>,
+    /// Who hears what the daemon has to say.
+    pub(super) words: Rc<Words>,
+    /// What is to be told where it was mounted from.
+    pub(super) note: String,
 }
 
-/// Serves a file system until it is unmounted, then runs `close`.
+/// Runs `serve` on this process or, in the background, on one of its own, whose last words then go
+/// to the system's log.
+pub(super) fn run_serving(
+    foreground: bool,
+    about: &str,
+    serve: impl FnOnce(Ready, &Rc<Words>) -> Result<(), String>,
+) -> Result<(), String> {
+    if foreground {
+        return serve(Ready::nobody(), &Rc::new(Words::to_terminal(about)));
+    }
+    let words = Rc::new(Words::to_log(about));
+    in_background(|ready| match serve(ready, &words) {
+        Ok(()) => 0,
+        Err(why) => {
+            words.say(Grade::Error, &why);
+            1
+        }
+    })
+    .map(drop)
+}
+
+/// Has the front end tell the words of a mount.
+pub(super) fn reporting(options: SessionOptions, words: &Rc<Words>) -> SessionOptions {
+    let words = Rc::clone(words);
+    SessionOptions { report: Rc::new(move |line| words.say(Grade::Error, line)), ..options }
+}
+
+/// Serves a file system until it is unmounted, then runs `close`. One that does not answer any more
+/// is told to `stop` waiting.
 pub(super) fn serve_until_unmounted<F: FileSystem>(
     place: Place,
     fs: Rc<F>,
     options: SessionOptions,
     ready: Ready,
+    stop: impl Fn(FsError) + 'static,
     close: impl Future<Output = Result<(), String>>,
 ) -> Result<(), String> {
-    let Place { host, mount, signals } = place;
-    let session = Session::new(&host, mount.fd(), fs, options);
-    ready.mounted().map_err(|e| e.to_string())?;
+    let Place { host, mount, signals, words, note } = place;
+    let session = Session::new(&host, mount.fd(), fs, reporting(options, &words));
+    if !note.is_empty() {
+        words.say(Grade::Warning, &note);
+    }
+    ready.mounted_saying(&note).map_err(|e| e.to_string())?;
+    let guard = host.guard(&words).map_err(|e| e.to_string())?;
+    if host.flight().is_none() {
+        super::watch::begin(&host, &session, &words, stop);
+    }
     let work = async {
         let served = serve(&host, mount, &session, Some(signals), GRACE_NS).await;
+        guard.closing();
         // Whatever ended it, what clients were told is made durable.
         (served, close.await)
     };
     let (served, closed) = host.rt().block_on(work).map_err(|e| e.to_string())?;
+    // Until the process has ended: letting go of the device waits for its requests too.
+    std::mem::forget(guard);
     closed?;
     served.map(|_| ()).map_err(|e| e.to_string())
 }

@@ -6,6 +6,7 @@ mod cleaning;
 mod flight;
 mod fsx;
 mod git;
+mod hostile;
 mod instructions;
 mod kill9;
 mod loopdev;
@@ -39,4 +40,5 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     memory::SCENARIO,
     places::SCENARIO,
     signatures::SCENARIO,
+    hostile::SCENARIO,
 ];
