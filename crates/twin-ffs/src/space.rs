@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use twin_fs::shape::Ptr;
-use twin_fs::{FsError, Ino, Result};
+use twin_fs::{FsError, Ino, Result, Room};
 
 use crate::format::Superblock;
 use crate::group::{Found, Group};
@@ -123,6 +123,15 @@ impl Space {
 
     fn block_bytes(&self) -> u64 {
         self.frag_size * u64::from(self.per_block)
+    }
+
+    /// What would be promised at most, in whole blocks.
+    pub(crate) fn room(&self) -> Room {
+        let bytes = self.limit.saturating_sub(self.used);
+        let blocks = self.free_blocks() + self.pending_blocks;
+        let whole = blocks.saturating_sub(self.slack_blocks / 2) * self.block_bytes();
+        let promised = self.used.saturating_sub(self.held_bytes());
+        Room { free_bytes: bytes.min(whole.saturating_sub(promised)), limit_bytes: self.limit }
     }
 
     /// Promises space: all or nothing.

@@ -379,6 +379,13 @@ impl Core {
         self.refs.borrow().get(&ino).copied().unwrap_or_default()
     }
 
+    /// The inodes of which clients hold something, in order.
+    pub fn held(&self) -> Vec<Ino> {
+        let mut all: Vec<Ino> = self.refs.borrow().keys().copied().collect();
+        all.sort_unstable();
+        all
+    }
+
     /// Changes what clients hold of an inode and gives the result.
     pub fn change_refs(&self, ino: Ino, change: impl FnOnce(&mut Refs)) -> Refs {
         let mut all = self.refs.borrow_mut();

@@ -17,7 +17,9 @@ use crate::core::{Core, Inode, Refs};
 use crate::dinode::{Dinode, HIDDEN};
 use crate::layout::Layout;
 use crate::running::{Execution, Runners};
-use crate::{Entry, FileSystem, FsError, Ino, Op, OpKind, ROOT_INO, Reply, Request, Result, Work};
+use crate::{
+    Entry, FileSystem, FsError, Ino, Op, OpKind, ROOT_INO, Reply, Request, Result, Room, Work,
+};
 
 /// A file system: names and files, over a layout. Made by the layout's `open`.
 pub struct Volume<L: Layout> {
@@ -390,6 +392,20 @@ impl<L: Layout> Volume<L> {
 impl<L: Layout> FileSystem for Volume<L> {
     fn execute(&self, request: Request) -> impl Future<Output = Result<Reply>> {
         Execution::new(&self.runners, request)
+    }
+
+    fn room(&self) -> Option<Room> {
+        (!self.core.settings.read_only).then(|| self.layout.room(&self.core))
+    }
+
+    fn room_of(&self, ino: Ino) -> Option<u64> {
+        let inode = self.core.cached_inode(ino)?;
+        let d = inode.d.borrow();
+        Some(d.allocated + d.inline.len() as u64)
+    }
+
+    fn held(&self) -> Vec<Ino> {
+        self.core.held()
     }
 }
 

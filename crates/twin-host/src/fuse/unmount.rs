@@ -16,7 +16,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
-use super::abi::{IOCTL_DAEMON, IOCTL_SYNC};
+use super::abi::{IOCTL_DAEMON, IOCTL_LOST, IOCTL_SYNC};
 use super::mount::{MOUNT_TYPE, Unmounter};
 use super::mountinfo::mounted_at;
 
@@ -129,8 +129,16 @@ pub(super) fn find_server(place: &Path) -> io::Result<Server> {
 
 /// Writes everything out: what the kernel holds, then what the daemon holds. What fails is told
 /// here, where somebody hears it.
+///
+/// The kernel tells of each failed write of the mount's life once, to the first who asks for the
+/// whole mount: also of those that their writers have heard of long since. So the daemon is asked
+/// how many there were, before and after.
 fn sync(root: &File) -> io::Result<()> {
-    rustix::fs::syncfs(root)?;
+    let before = lost_writes(root);
+    let synced = rustix::fs::syncfs(root);
+    if let (Err(errno), true) = (synced, before.is_none() || before != lost_writes(root)) {
+        return Err(errno.into());
+    }
     // SAFETY: the request carries no data: its third argument is not looked at.
     let synced = unsafe { libc::ioctl(root.as_raw_fd(), libc::Ioctl::from(IOCTL_SYNC), 0) };
     if synced == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
@@ -154,6 +162,16 @@ pub(super) fn ask_daemon(root: &File) -> io::Result<u32> {
     let answered =
         unsafe { libc::ioctl(root.as_raw_fd(), libc::Ioctl::from(IOCTL_DAEMON), &raw mut pid) };
     if answered == 0 { Ok(pid) } else { Err(io::Error::last_os_error()) }
+}
+
+/// How many writes of the kernel's own the daemon could not carry out so far. None if it does not
+/// tell, as those of older programs.
+fn lost_writes(root: &File) -> Option<u64> {
+    let mut lost = 0u64;
+    // SAFETY: as above, with eight bytes.
+    let answered =
+        unsafe { libc::ioctl(root.as_raw_fd(), libc::Ioctl::from(IOCTL_LOST), &raw mut lost) };
+    (answered == 0).then_some(lost)
 }
 
 fn named_daemon(root: &File) -> Option<Pid> {

@@ -9,7 +9,7 @@ use std::rc::Rc;
 use twin_disk::{BlockDevice, DeviceLog, Recorded};
 use twin_ffs::format::{Tuning, read_superblock};
 use twin_ffs::{Ffs, FfsSettings, MkfsOptions, Recovered, check as checker, ordering};
-use twin_fs::{Cpu, Layout, Settings, Volume};
+use twin_fs::{Cpu, FileSystem, Layout, Settings, Volume};
 use twin_host::{FileDevice, FlightLog, FlightRecorder, Host, HostOptions, ImageOptions};
 use twin_lab::FlightSettings;
 use twin_lfs::LfsSettings;
@@ -187,7 +187,8 @@ pub(super) fn open_mount(args: &Mount) -> Result<OpenMount, String> {
             r.rescued
         );
     }
-    Ok((place(args, opened.host)?, opened.volume, opened.flight))
+    let limit_bytes = opened.volume.room().map(|room| room.limit_bytes);
+    Ok((place(args, opened.host, limit_bytes)?, opened.volume, opened.flight))
 }
 
 fn plain(image: ImageOptions, settings: Settings) -> OpenOptions<'static> {

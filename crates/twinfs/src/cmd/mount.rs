@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::rc::Rc;
 
 use twin_disk::{BlockDevice, DeviceInfo, DeviceLog, Recorded};
-use twin_fs::{Cpu, Layout, Settings, Volume};
+use twin_fs::{Cpu, FileSystem, Layout, Settings, Volume};
 use twin_host::fuse::{Mount as FuseMount, MountOptions, Ready, SessionOptions, in_background};
 use twin_host::{FileDevice, FlightLog, FlightRecorder, Host, HostOptions, ImageOptions, Signals};
 use twin_lab::{CLOSE, FlightSettings};
@@ -226,16 +226,22 @@ fn open(args: &Mount) -> Result<(Place, Opened), String> {
         flight: args.flight.clone(),
     };
     let opened = open_volume(&args.image, options)?;
-    Ok((place(args, opened.host.clone())?, opened))
+    let limit_bytes = opened.volume.room().map(|room| room.limit_bytes);
+    Ok((place(args, opened.host.clone(), limit_bytes)?, opened))
 }
 
-/// The place where a volume that is open on a host is to be mounted.
-pub(super) fn place(args: &Mount, host: Host) -> Result<Place, String> {
+/// The place where a volume that is open on a host, with so much room in all, is to be mounted.
+pub(super) fn place(
+    args: &Mount,
+    host: Host,
+    limit_bytes: Option<u64>,
+) -> Result<Place, String> {
     let signals = Rc::new(Signals::listen_for_stop(&host).map_err(|e| e.to_string())?);
     let mount_options = MountOptions {
         source: args.image.display().to_string(),
         read_only: args.read_only,
         allow_other: args.allow_other || MountOptions::default().allow_other,
+        collected_bytes: twin_fs::collected_bytes(limit_bytes.unwrap_or(u64::MAX)),
         ..MountOptions::default()
     };
     let mount = FuseMount::new(&args.dir, &mount_options).map_err(|e| e.to_string())?;
