@@ -69,7 +69,7 @@ struct Writer {
 
 /// How many writes of a file may pass before they are called back: bounds what a file can do that
 /// suddenly writes more at a time.
-const MOST_PASSES: u64 = 64;
+const MOST_PASSES: u64 = 256;
 /// The smallest and the first estimate of a write: a page, and what copying programs use at most.
 const SMALL: u64 = 4 << 10;
 const FIRST: u64 = 1 << 20;
@@ -94,6 +94,8 @@ pub struct Gate {
     sure: bool,
     /// The estimates of all writes that passed since everything was called back.
     granted: u64,
+    /// Bytes that came since then.
+    came: u64,
     files: FixedMap<Ino, Writer>,
 }
 
@@ -110,6 +112,7 @@ impl Gate {
             shut: false,
             sure: false,
             granted: 0,
+            came: 0,
             files: FixedMap::default(),
         }
     }
@@ -134,7 +137,7 @@ impl Gate {
         // Some more than at shutting, or it would swing.
         if self.shut && free >= self.margin.saturating_add(self.margin / 4) {
             self.shut = false;
-            self.granted = 0;
+            (self.granted, self.came) = (0, 0);
             self.files = FixedMap::default();
             return Some(Turn::Opened);
         }
@@ -146,7 +149,9 @@ impl Gate {
         if !self.shut {
             return Verdict::Pass;
         }
-        if !self.sure {
+        // Files that come to write more at a time than they did show in what comes.
+        let more = self.came > 2 * self.granted + self.reserve / 2;
+        if !self.sure || more {
             return Verdict::CallBack;
         }
         let file = self.files.entry(ino).or_default();
@@ -193,15 +198,18 @@ impl Gate {
         }
         let file = self.files.entry(ino).or_insert(Writer { takes, ..Writer::default() });
         file.came += bytes;
+        self.came += bytes;
         file.grew |= takes > file.takes;
         file.takes = takes;
         file.passed > 0 || !self.sure
     }
 
-    /// Data has come of a file for which there was no room.
-    pub fn failed(&mut self, ino: Ino) {
+    /// Data has come of a file, and there was no room for it.
+    pub fn failed(&mut self, ino: Ino, bytes: u64) {
         if self.shut {
             let file = self.files.entry(ino).or_default();
+            file.came += bytes;
+            self.came += bytes;
             (file.grew, file.grows) = (true, Some(true));
         }
     }
@@ -209,7 +217,7 @@ impl Gate {
     /// Everything that had passed has come.
     pub fn called_back(&mut self) {
         let counted = std::mem::replace(&mut self.sure, true);
-        self.granted = 0;
+        (self.granted, self.came) = (0, 0);
         for file in self.files.values_mut() {
             if file.came > 0 {
                 file.grows = Some(file.grew);

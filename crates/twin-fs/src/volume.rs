@@ -33,6 +33,10 @@ pub struct Volume<L: Layout> {
     closing: Cell<bool>,
     flusher_waits: Cell<bool>,
     wake_flusher: Event,
+    /// The count of changes up to which all are durable.
+    committed: Cell<u64>,
+    committer_waits: Cell<bool>,
+    wake_committer: Event,
     /// Inodes without names that could not be freed for want of room.
     postponed: RefCell<BTreeSet<Ino>>,
     runners: Runners,
@@ -57,6 +61,9 @@ impl<L: Layout> Volume<L> {
             closing: Cell::new(false),
             flusher_waits: Cell::new(false),
             wake_flusher: Event::new(),
+            committed: Cell::new(0),
+            committer_waits: Cell::new(false),
+            wake_committer: Event::new(),
             postponed: RefCell::default(),
             runners: Runners::new(this),
             this: Weak::clone(this),
@@ -64,6 +71,11 @@ impl<L: Layout> Volume<L> {
         if !volume.core.settings.read_only {
             let flusher = Rc::clone(&volume);
             volume.core.rt.spawn("flusher", async move { flusher.flush_loop().await });
+            if let Some(within_ns) = volume.core.settings.durable_within_ns {
+                let committer = Rc::clone(&volume);
+                let work = async move { committer.commit_loop(within_ns).await };
+                volume.core.rt.spawn("committer", work);
+            }
         }
         Ok(volume)
     }
@@ -153,6 +165,34 @@ impl<L: Layout> Volume<L> {
         }
     }
 
+    /// Makes durable what was changed, soon after, until the volume is closed: for clients whose
+    /// wish for it never comes here.
+    async fn commit_loop(&self, within_ns: u64) {
+        let core = &self.core;
+        while !self.closing.get() && core.poisoned().is_none() {
+            if core.changes() == self.committed.get() {
+                self.committer_waits.set(true);
+                self.wake_committer.wait().await;
+                self.committer_waits.set(false);
+                continue;
+            }
+            // One half to collect what comes with it, the other to write.
+            core.rt.sleep(within_ns / 2).await;
+            if self.closing.get() {
+                return;
+            }
+            let changes = core.changes();
+            let written = match self.layout.write_back(core, core.rt.now()).await {
+                Ok(()) => self.layout.sync(core).await,
+                failed => failed,
+            };
+            if let Err(error) = written {
+                core.poison(error);
+            }
+            self.committed.set(changes);
+        }
+    }
+
     /// Waits for one of two futures.
     async fn wait_either(&self, a: impl Future<Output = ()>, b: impl Future<Output = ()>) {
         let mut a = std::pin::pin!(a);
@@ -178,6 +218,7 @@ impl<L: Layout> Volume<L> {
         }
         self.closing.set(true);
         self.wake_flusher.notify();
+        self.wake_committer.notify();
         if let Some(error) = self.core.poisoned() {
             return Err(error);
         }
@@ -326,6 +367,9 @@ impl<L: Layout> Volume<L> {
         let result = self.run(request).await;
         if self.flusher_waits.get() && self.layout.has_dirty(&self.core) {
             self.wake_flusher.notify();
+        }
+        if self.committer_waits.get() && self.core.changes() != self.committed.get() {
+            self.wake_committer.notify();
         }
         result
     }

@@ -161,13 +161,14 @@ impl Gatekeeper {
         self.ready.borrow_mut().pop_front()
     }
 
-    /// An operation has ended, perhaps a write of the kernel's own to this file: looks at the room
+    /// An operation has ended, perhaps a write of the kernel's own of so many bytes to
+    /// this file: looks at the room
     /// that is left.
     pub(super) fn ended<F: FileSystem>(
         &self,
         fs: &F,
         fd: &OwnedFd,
-        late: Option<Ino>,
+        late: Option<(Ino, u64)>,
         result: &Result<Reply, FsError>,
     ) {
         if let (Some(_), Err(_)) = (late, result) {
@@ -184,12 +185,12 @@ impl Gatekeeper {
             self.shut(fs, fd);
         }
         match (late, result) {
-            (Some(ino), Ok(Reply::Written(bytes))) => {
-                if !gate.came(ino, *bytes, fs.room_of(ino).unwrap_or(1)) {
+            (Some((ino, bytes)), Ok(_)) => {
+                if !gate.came(ino, bytes, fs.room_of(ino).unwrap_or(1)) {
                     self.tell(Job::After(node(ino)));
                 }
             }
-            (Some(ino), Err(FsError::NoSpace)) => gate.failed(ino),
+            (Some((ino, bytes)), Err(FsError::NoSpace)) => gate.failed(ino, bytes),
             _ => {}
         }
     }

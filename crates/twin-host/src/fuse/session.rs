@@ -391,7 +391,10 @@ impl<F: FileSystem> Inner<F> {
         self.in_flight.set(self.in_flight.get() + 1);
         let before = self.in_flight.get();
         let (inner, unique) = (Rc::clone(self), header.unique);
-        let late = if let Op::WriteBack { ino, .. } = &request.op { Some(*ino) } else { None };
+        let late = match &request.op {
+            Op::WriteBack { ino, data, .. } => Some((*ino, data.len())),
+            _ => None,
+        };
         self.host.rt().run_or_spawn(abi::opcode_name(header.opcode), async move {
             let result = inner.fs.execute(request).await;
             inner.keeper.ended(&*inner.fs, &inner.fd, late, &result);
