@@ -64,6 +64,22 @@ impl<'a> Volume<'a> {
         Ok(volume)
     }
 
+    /// Makes a volume of a layout in a new image file, in place of an earlier one, whatever layout
+    /// was asked for.
+    ///
+    /// # Errors
+    /// What `twinfs mkfs` said.
+    pub(crate) fn make_of(
+        bench: &'a Bench,
+        layout: &str,
+        size: &str,
+    ) -> Result<Volume<'a>, String> {
+        let volume = Volume::at(bench, bench.dir.join(format!("{layout}.img")))?;
+        let _ = std::fs::remove_file(&volume.image);
+        volume.twinfs(&["mkfs", "--layout", layout, "--size", size], &[&volume.image])?;
+        Ok(volume)
+    }
+
     fn mkfs(&self, words: &[&str]) -> Result<(), String> {
         let layout: Vec<&str> = match &self.bench.mkfs[..] {
             [] => vec!["--layout", "lfs"],

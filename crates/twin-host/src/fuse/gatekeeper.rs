@@ -62,7 +62,12 @@ pub(super) struct Gatekeeper {
     /// Files that lost set-id bits of which the kernel must hear.
     fell: RefCell<BTreeSet<u64>>,
     lost: Cell<u64>,
+    /// The files that were written last, by the kernel on its own account.
+    recent: RefCell<VecDeque<Ino>>,
 }
+
+/// How many files to remember as written last.
+const RECENT: usize = 16;
 
 /// What to do with a client that asks.
 pub(super) enum Decision {
@@ -176,8 +181,10 @@ impl Gatekeeper {
         }
         let mut gate = self.gate.borrow_mut();
         let Some(gate) = &mut *gate else { return };
-        if late.is_none() && !gate.is_shut() {
-            return;
+        match late {
+            Some((ino, _)) => self.note(ino),
+            None if !gate.is_shut() => return,
+            None => {}
         }
         let Some(room) = fs.room() else { return };
         let turn = gate.look(room.free_bytes);
@@ -195,6 +202,18 @@ impl Gatekeeper {
         }
     }
 
+    fn note(&self, ino: Ino) {
+        let mut recent = self.recent.borrow_mut();
+        if recent.back() == Some(&ino) {
+            return;
+        }
+        recent.retain(|&other| other != ino);
+        if recent.len() == RECENT {
+            recent.pop_front();
+        }
+        recent.push_back(ino);
+    }
+
     /// Begins to have the kernel ask.
     pub(super) fn shut<F: FileSystem>(&self, fs: &F, fd: &OwnedFd) {
         let mut porter = self.porter.borrow_mut();
@@ -203,6 +222,11 @@ impl Gatekeeper {
             *porter = Porter::start(fd).ok();
         }
         drop(porter);
+        // Whoever is writing now would go on as fast as we read, until the other thread has come to
+        // his file.
+        if let Some(porter) = &*self.porter.borrow() {
+            porter.tell_now(self.recent.borrow().iter().copied().map(node).collect());
+        }
         self.tell(Job::Sweep(fs.held().into_iter().map(node).collect()));
     }
 

@@ -22,6 +22,8 @@ pub(super) enum Job {
     /// Has the kernel ask for the attributes of these nodes again: in the background, what else
     /// there is to do goes first.
     Sweep(Vec<u64>),
+    /// The same of these at once, and says so.
+    First(Vec<u64>, Sender<()>),
     /// The same of a node of which the kernel has just been sent something that it may not have
     /// looked at yet.
     After(u64),
@@ -44,6 +46,8 @@ const TRIES: u32 = 20;
 const PAUSE: Duration = Duration::from_micros(50);
 /// When the kernel has surely looked at an answer.
 const SURE: Duration = Duration::from_millis(2);
+/// How long to wait for what is told at once.
+const AT_ONCE: Duration = Duration::from_millis(20);
 /// Nodes of a sweep that are told of before looking for other jobs.
 const BATCH: usize = 32;
 
@@ -61,6 +65,14 @@ impl Porter {
         let work = move || Work { fd, sweep: Vec::new(), due: VecDeque::new() }.run(&jobs);
         std::thread::Builder::new().name("porter".into()).spawn(work)?;
         Ok(Porter(sender))
+    }
+
+    /// Tells of these nodes now, and waits for that, but not long: should the kernel wait for us
+    /// in turn, we go on.
+    pub(super) fn tell_now(&self, nodes: Vec<u64>) {
+        let (told, wait) = channel();
+        self.tell(Job::First(nodes, told));
+        let _ = wait.recv_timeout(AT_ONCE);
     }
 
     /// Has it do something, in order but for sweeps.
@@ -112,6 +124,12 @@ impl Work {
     fn act(&mut self, job: Job) {
         match job {
             Job::Sweep(nodes) => self.sweep = nodes,
+            Job::First(nodes, told) => {
+                for node in nodes {
+                    let _ = tell_stale(&self.fd, node, -1);
+                }
+                let _ = told.send(());
+            }
             Job::After(node) => self.after(node, TRIES),
             Job::Later(node) => self.again(node, SURE, 0),
             Job::Answer { node, packet } => {

@@ -3,6 +3,7 @@
 mod bigdir;
 mod build;
 mod cleaning;
+mod enospc;
 mod flight;
 mod fsx;
 mod git;
@@ -12,6 +13,7 @@ mod loopdev;
 mod memory;
 mod pjdfstest;
 mod sqlite;
+mod sync;
 mod times;
 mod user;
 
@@ -27,6 +29,8 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     fsx::SCENARIO,
     pjdfstest::SCENARIO,
     times::SCENARIO,
+    enospc::SCENARIO,
+    sync::SCENARIO,
     user::SCENARIO,
     kill9::SCENARIO,
     build::SCENARIO,
