@@ -104,8 +104,9 @@ impl Gate {
     /// `collected_bytes`.
     pub fn new(limit_bytes: u64, collected_bytes: u64) -> Gate {
         let reserve = (limit_bytes / 64).clamp(1 << 20, 8 << 20).min(limit_bytes / 16);
-        // While it shuts, some more is collected and comes.
-        let margin = collected_bytes.saturating_add(collected_bytes / 4).saturating_add(reserve);
+        // Clients bound what they collect by slowing writers down, which takes a moment, and while
+        // the gate shuts more comes: on mounts a quarter on top of the bound did not always do.
+        let margin = collected_bytes.saturating_mul(2).saturating_add(reserve);
         Gate {
             margin: margin.min(limit_bytes / 2),
             reserve,

@@ -174,10 +174,10 @@ fn the_gate_opens_when_there_is_room_and_then_nobody_is_asked() {
 #[test]
 fn between_the_margin_and_a_little_more_the_gate_stays_as_it_is() {
     let mut gate = Gate::new(1 << 30, 64 * MIB);
-    assert_eq!(gate.look(100 * MIB), None);
-    assert_eq!(gate.look(80 * MIB), Some(Turn::Shut));
-    assert_eq!(gate.look(100 * MIB), None);
-    assert_eq!(gate.look(120 * MIB), Some(Turn::Opened));
+    assert_eq!(gate.look(150 * MIB), None);
+    assert_eq!(gate.look(130 * MIB), Some(Turn::Shut));
+    assert_eq!(gate.look(150 * MIB), None);
+    assert_eq!(gate.look(171 * MIB), Some(Turn::Opened));
 }
 
 #[test]
