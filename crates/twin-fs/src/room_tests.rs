@@ -2,8 +2,8 @@ use std::collections::BTreeMap;
 
 use twin_rt::Rng;
 
-use crate::room::{Gate, Turn, Verdict, collected_bytes};
 use crate::Ino;
+use crate::room::{Gate, Turn, Verdict, collected_bytes};
 
 const MIB: u64 = 1 << 20;
 

@@ -383,7 +383,12 @@ mod tests {
     fn settings_survive_the_log() {
         let all = FlightSettings {
             device: DeviceInfo { size: 99, sector: 4096, max_io: 9999, name: "flight".into() },
-            settings: Settings { flush_age_ns: Some(5), durable_within_ns: Some(7), check_data: false, ..Settings::default() },
+            settings: Settings {
+                flush_age_ns: Some(5),
+                durable_within_ns: Some(7),
+                check_data: false,
+                ..Settings::default()
+            },
             lfs: LfsSettings {
                 victim: "greedy".into(),
                 placement: "twin".into(),

@@ -293,9 +293,7 @@ impl Gatekeeper {
     }
 
     fn regulates(&self, attr: &Attr) -> bool {
-        self.porter.borrow().is_some()
-            && attr.mode & mode::TYPE == mode::REGULAR
-            && self.is_shut()
+        self.porter.borrow().is_some() && attr.mode & mode::TYPE == mode::REGULAR && self.is_shut()
     }
 }
 

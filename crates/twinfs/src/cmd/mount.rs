@@ -231,11 +231,7 @@ fn open(args: &Mount) -> Result<(Place, Opened), String> {
 }
 
 /// The place where a volume that is open on a host, with so much room in all, is to be mounted.
-pub(super) fn place(
-    args: &Mount,
-    host: Host,
-    limit_bytes: Option<u64>,
-) -> Result<Place, String> {
+pub(super) fn place(args: &Mount, host: Host, limit_bytes: Option<u64>) -> Result<Place, String> {
     let signals = Rc::new(Signals::listen_for_stop(&host).map_err(|e| e.to_string())?);
     let mount_options = MountOptions {
         source: args.image.display().to_string(),
