@@ -7,12 +7,11 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::process::Command;
-use std::thread;
-use std::time::Duration;
 
 use super::super::bench::Bench;
 use super::super::volume::Volume;
 use super::super::{Outcome, Scenario, tools};
+use crate::clock::pause_ms;
 
 pub(super) const SCENARIO: Scenario = Scenario {
     name: "enospc",
@@ -143,7 +142,7 @@ fn append_on_an_open_handle(dir: &Path) -> Result<(), String> {
         if tries > 100 {
             return Err("there is room again, and appending still fails".into());
         }
-        thread::sleep(Duration::from_millis(20));
+        pause_ms(20);
     }
     open.sync_all().map_err(text("fsync of the log"))?;
     let size = fs::metadata(&log).map_err(text("stat"))?.len();

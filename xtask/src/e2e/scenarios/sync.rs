@@ -3,12 +3,11 @@
 
 use std::fs;
 use std::process::Command;
-use std::thread;
-use std::time::Duration;
 
 use super::super::bench::Bench;
 use super::super::volume::Volume;
 use super::super::{Outcome, Scenario, tools};
+use crate::clock::pause_ms;
 
 pub(super) const SCENARIO: Scenario = Scenario {
     name: "sync",
@@ -18,7 +17,7 @@ pub(super) const SCENARIO: Scenario = Scenario {
 };
 
 /// What a mount promises.
-const PROMISED: Duration = Duration::from_secs(2);
+const PROMISED_MS: u64 = 2000;
 
 fn run(bench: &Bench) -> Outcome {
     tools::need_fuse()?;
@@ -35,7 +34,7 @@ fn run(bench: &Bench) -> Outcome {
                     fs::write(path, &content).map_err(|e| text("writing", e))?;
                 }
                 bench.run(Command::new("sync").arg("-f").arg(volume.dir()))?;
-                thread::sleep(PROMISED);
+                pause_ms(PROMISED_MS);
                 volume.kill9();
                 volume.mount()?;
                 for n in 0..20 {
