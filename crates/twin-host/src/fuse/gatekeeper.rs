@@ -139,7 +139,7 @@ impl Gatekeeper {
         let caller = Arc::clone(&self.caller);
         Ok(move || {
             caller.store(rustix::thread::gettid().as_raw_nonzero().get() as u32, Ordering::Relaxed);
-            if !place.is_some_and(|place| sync(&place).is_ok()) {
+            if place.is_none_or(|place| sync(&place).is_err()) {
                 // The mount cannot be seen from here. Slower, and the kernel forgets the data.
                 for node in nodes {
                     let _ = tell_stale(&fd, node, 0);
@@ -191,14 +191,16 @@ impl Gatekeeper {
         if let Some(Turn::Shut) = turn {
             self.shut(fs, fd);
         }
-        match (late, result) {
-            (Some((ino, bytes)), Ok(_)) => {
-                if !gate.came(ino, bytes, fs.room_of(ino).unwrap_or(1)) {
+        let Some((ino, bytes)) = late else { return };
+        match result {
+            Ok(_) => {
+                let asked = gate.came(ino, bytes, fs.room_of(ino).unwrap_or(1));
+                if !asked {
                     self.tell(Job::After(node(ino)));
                 }
             }
-            (Some((ino, bytes)), Err(FsError::NoSpace)) => gate.failed(ino, bytes),
-            _ => {}
+            Err(FsError::NoSpace) => gate.failed(ino, bytes),
+            Err(_) => {}
         }
     }
 

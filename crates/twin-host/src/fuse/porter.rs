@@ -4,7 +4,8 @@
 //! kernel then waits until everything that it had collected of that inode is written, which is to
 //! say, for us. So the core's thread, which answers writes, never sends notices; this one does, and
 //! waits for nobody but the kernel.
-#![allow(clippy::disallowed_methods)] // Starting a thread and its patience are what this file is for.
+// Starting a thread, and that thread's patience.
+#![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use std::collections::VecDeque;
 use std::io;
