@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use twin_cache::{FlushState, Lbn};
 use twin_fs::shape::{Ptr, UNWRITTEN};
-use twin_fs::{Change, Core, FsError, Ino, Inode, Layout, Need, Picked, Result, VolumeStat};
+use twin_fs::{Change, Core, FsError, Ino, Inode, Layout, Need, Picked, Result, Room, VolumeStat};
 use twin_rt::Time;
 
 use crate::ffs::Ffs;
@@ -236,6 +236,10 @@ impl Layout for Ffs {
 
     async fn close(&self, core: &Rc<Core>) -> Result<()> {
         self.close_volume(core).await
+    }
+
+    fn room(&self, _core: &Core) -> Room {
+        self.space.borrow().room()
     }
 
     fn stat(&self, _core: &Core) -> VolumeStat {

@@ -30,6 +30,9 @@ pub struct Settings {
     pub flush: String,
     /// The flush policy's age limit; `None` for its own.
     pub flush_age_ns: Option<u64>,
+    /// What was changed is durable after so long, whoever asks for it; `None`: the flush policy
+    /// alone decides, and durable is what clients ask for.
+    pub durable_within_ns: Option<u64>,
     /// The most that is read ahead of a sequential reader, in bytes; 0 for none.
     pub read_ahead_bytes: u32,
     /// Clients keep what they have read, as the kernel above a mount does: blocks that were read
@@ -58,6 +61,7 @@ impl Default for Settings {
             replacement: twin_cache::replacement::registry()[0].name.into(),
             flush: twin_cache::flush::registry()[0].name.into(),
             flush_age_ns: None,
+            durable_within_ns: None,
             read_ahead_bytes: 1 << 20,
             drop_behind: false,
             reading: crate::reading::registry()[0].name.into(),
@@ -386,6 +390,13 @@ impl Core {
     /// What clients hold of an inode.
     pub fn refs(&self, ino: Ino) -> Refs {
         self.refs.borrow().get(&ino).copied().unwrap_or_default()
+    }
+
+    /// The inodes of which clients hold something, in order.
+    pub fn held(&self) -> Vec<Ino> {
+        let mut all: Vec<Ino> = self.refs.borrow().keys().copied().collect();
+        all.sort_unstable();
+        all
     }
 
     /// Changes what clients hold of an inode and gives the result.

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use twin_cache::{FlushState, Lbn};
 use twin_fs::shape::{Ptr, UNWRITTEN};
-use twin_fs::{Core, FsError, Holder, Ino, Inode, Layout, Need, Picked, Result, VolumeStat};
+use twin_fs::{Core, FsError, Holder, Ino, Inode, Layout, Need, Picked, Result, Room, VolumeStat};
 use twin_rt::{Nanos, SECS, Time};
 
 use crate::format::ImapEntry;
@@ -327,6 +327,11 @@ impl Layout for Lfs {
         // Whatever it wrote behind the last checkpoint would be found again at the next start.
         self.cleaner.stop().await;
         self.checkpoint(core, true).await
+    }
+
+    fn room(&self, _core: &Core) -> Room {
+        let limit_bytes = self.limit.get();
+        Room { free_bytes: limit_bytes.saturating_sub(self.used.get()), limit_bytes }
     }
 
     fn stat(&self, _core: &Core) -> VolumeStat {

@@ -27,7 +27,7 @@ const FFS: Depth =
 const REUSE_ROUNDS: u64 = 12;
 
 /// The kinds of runs, with what they are drawn by from a seed.
-const KINDS: [Kind; 11] = [
+const KINDS: [Kind; 13] = [
     ("show", Scenario::of_kind, |s| Ok(s.to_string())),
     ("run", Scenario::of_kind, |s| {
         torture::run(s).map(|outcome| format!("{} requests", outcome.requests))

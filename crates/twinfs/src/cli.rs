@@ -133,6 +133,10 @@ pub(crate) struct Clean {
 ///
 /// Stop it with `twinfs umount DIR` (or umount, or SIGTERM to that process): everything is on disk
 /// when the process has gone. After a crash the next mount recovers what had been fsynced.
+///
+/// The kernel does not tell a FUSE server of sync(2) and syncfs(2): it hands over what it has
+/// collected, and returns. What it hands over is on the device within two seconds, so wait for
+/// these after `sync`; only fsync, fdatasync and `twinfs umount` return when it is there.
 #[derive(Args)]
 pub(crate) struct Mount {
     /// Stay in the foreground and print what happens.
@@ -148,9 +152,11 @@ pub(crate) struct Mount {
     /// what they take with them. `twinfs stat DIR` tells what it has.
     #[arg(long, value_name = "SIZE", conflicts_with = "cache")]
     pub(crate) memory: Option<Size>,
-    /// Pass every write on at once: a full volume then says so in the write itself. Otherwise the
-    /// kernel collects writes until the file is closed or fsynced, or for some seconds, and a full
-    /// volume is told of there. --record implies it, to write down what was done.
+    /// Pass every write on at once. Otherwise the kernel collects writes until the file is closed
+    /// or fsynced, or for some seconds. When room gets short it has to ask before each write, so
+    /// that a full volume says so in the write itself; what is left is one write of more than some
+    /// MiB, and mapped memory: of these close, fsync and msync tell. Before Linux 5.16 they tell of
+    /// every write. --record implies it, to write down what was done.
     #[arg(long, conflicts_with = "read_only")]
     pub(crate) write_through: bool,
     /// Let other users in (an ordinary user needs user_allow_other in /etc/fuse.conf). Root's

@@ -81,6 +81,20 @@ impl<'a> Volume<'a> {
         Ok(volume)
     }
 
+    /// The same in a file named after the layout, in place of an earlier one.
+    ///
+    /// # Errors
+    /// What `twinfs mkfs` said.
+    pub(crate) fn make_of(
+        bench: &'a Bench,
+        layout: &str,
+        size: &str,
+    ) -> Result<Volume<'a>, String> {
+        let image = bench.dir.join(format!("{layout}.img"));
+        let _ = std::fs::remove_file(&image);
+        Volume::make_at(bench, &image, size, layout)
+    }
+
     /// The same on a loop device over the file.
     ///
     /// # Errors

@@ -20,13 +20,17 @@ use twin_rt::Time;
 
 use super::abi::{self, InHeader};
 use super::errno::errno;
+use super::gatekeeper::{Asked, Decision, Gatekeeper};
 use super::held::Held;
+use super::mount::Mount;
 use super::negotiate::negotiate;
 use super::options::{Agreed, SessionOptions};
 use super::parse::parse;
+use super::porter::tell_stale;
 use super::reply::{Answer, encode, negative_entry, prime_entry};
 use super::translate::{Expect, Plan, plan, write_op};
 use crate::host::{Host, Source, Watch};
+use crate::offload::offload;
 use crate::zeros::push_zeros;
 
 /// Packets are read to here, so that a write's data begins at an aligned address.
@@ -88,6 +92,7 @@ struct Inner<F> {
     /// A buffer for heads of answers.
     spare: RefCell<Vec<u8>>,
     held: Held,
+    keeper: Gatekeeper,
     /// A packet is being handled, so that the driver asks for the next one before it sleeps.
     in_packet: Cell<bool>,
 }
@@ -164,7 +169,8 @@ impl<F: FileSystem> Source for Inner<F> {
         if !matches!(*self.link.state.borrow(), State::Open) {
             return false;
         }
-        let something = !self.link.debts.borrow().is_empty() || self.link.read();
+        let own = self.keeper.has_ready() || !self.link.debts.borrow().is_empty();
+        let something = own || self.link.read();
         if something {
             self.link.wake();
         } else {
@@ -204,6 +210,7 @@ impl<F: FileSystem> Session<F> {
             stats: Cell::default(),
             spare: RefCell::default(),
             held: Held::default(),
+            keeper: Gatekeeper::default(),
             in_packet: Cell::new(false),
         }))
     }
@@ -222,6 +229,8 @@ impl<F: FileSystem> Session<F> {
         let end = poll_fn(|cx| {
             if inner.link.filled.get() > 0 {
                 inner.handle_packet();
+            } else if let Some(asked) = inner.keeper.next_ready() {
+                inner.pass_gate(asked);
             } else {
                 inner.pay_debt();
             }
@@ -279,6 +288,13 @@ impl<F: FileSystem> Session<F> {
     /// opens need no request, files that it creates included. `None` if they do.
     pub(super) fn prime_name(&self) -> Option<&str> {
         (!self.0.options.executes_opens()).then_some(self.0.prime_name.as_str())
+    }
+
+    /// Says where it is mounted.
+    pub(super) fn placed(&self, mount: &Mount) {
+        if let Some(place) = mount.place() {
+            self.0.keeper.place(place);
+        }
     }
 
     /// What it has seen so far.
@@ -341,6 +357,13 @@ impl<F: FileSystem> Inner<F> {
     fn carry_out(self: &Rc<Self>, header: &InHeader, plan: Plan) {
         let unique = header.unique;
         match plan {
+            Plan::Ask(cred, Op::GetAttr { ino }, Expect::Gate) if self.keeper.is_shut() => {
+                self.pass_gate(Asked { header: *header, cred, ino });
+            }
+            Plan::Ask(_, Op::Sync, Expect::Done) if self.keeper.is_caller(header.pid) => {
+                // We want what the kernel holds, and not to wait for the device.
+                let _ = self.send(unique, None, self.answer());
+            }
             Plan::Ask(cred, op, expect) => self.enter(header, cred, op, expect),
             Plan::Forget(ops) => {
                 for op in ops {
@@ -362,12 +385,22 @@ impl<F: FileSystem> Inner<F> {
                 answer.push(&std::process::id());
                 let _ = self.send(unique, None, answer);
             }
+            Plan::TellLost => {
+                let mut answer = self.answer();
+                answer.push(&abi::IoctlOut::default());
+                answer.push(&self.keeper.lost());
+                let _ = self.send(unique, None, answer);
+            }
             Plan::Init { init, flags2 } => match negotiate(&init, flags2, &self.options) {
                 Ok((out, agreed)) => {
                     self.agreed.set(agreed);
                     let mut answer = self.answer();
                     answer.push(&out);
                     let _ = self.send(unique, None, answer);
+                    if let (true, Some(room)) = (agreed.gated, self.fs.room()) {
+                        self.keeper.begin(room);
+                        self.keeper.look(&*self.fs, &self.fd);
+                    }
                 }
                 Err(errno) => {
                     let (major, minor) = (init.major, init.minor);
@@ -395,8 +428,13 @@ impl<F: FileSystem> Inner<F> {
         let before = self.in_flight.get();
         let (inner, unique) = (Rc::clone(self), header.unique);
         let (name, silent) = (abi::opcode_name(header.opcode), expect == Expect::Silence);
+        let late = match &request.op {
+            Op::WriteBack { ino, data, .. } => Some((*ino, data.len())),
+            _ => None,
+        };
         self.host.rt().run_or_spawn(name, async move {
             let result = inner.fs.execute(request).await;
+            inner.keeper.ended(&*inner.fs, &inner.fd, late, &result);
             let waited = inner.waiting.borrow_mut().remove(&id);
             if waited.is_some_and(|waited| waited.given_up) {
                 return;
@@ -412,6 +450,40 @@ impl<F: FileSystem> Inner<F> {
             let since = self.host.rt().now();
             let waiting = Waiting { unique, name, since, silent, given_up: false };
             self.waiting.borrow_mut().insert(id, waiting);
+        }
+    }
+
+    /// Lets a client write, or not, or later.
+    fn pass_gate(self: &Rc<Self>, asked: Asked) {
+        match self.keeper.ask(&*self.fs, asked) {
+            Decision::Enter(Asked { header, cred, ino }) => {
+                self.enter(&header, cred, Op::GetAttr { ino }, Expect::Gate);
+            }
+            Decision::Refuse(unique) => self.refuse(unique, Errno::NOSPC),
+            Decision::Wait => {}
+            Decision::CallBack => self.call_back(),
+        }
+    }
+
+    /// Has the kernel bring all that it has collected.
+    fn call_back(self: &Rc<Self>) {
+        let work = self.keeper.caller(&self.fd).and_then(|work| offload(&self.host, work));
+        let inner = Rc::clone(self);
+        let called = async move {
+            match work {
+                Ok(work) => work.await,
+                Err(error) => (inner.options.report)(&format!("calling data back: {error}")),
+            }
+            inner.keeper.called_back();
+            inner.nudge();
+        };
+        self.host.rt().spawn("call back", called);
+    }
+
+    /// There is an event that the descriptor does not show.
+    fn nudge(&self) {
+        if let Some(watch) = &*self.watch.borrow() {
+            watch.nudge();
         }
     }
 
@@ -443,15 +515,23 @@ impl<F: FileSystem> Inner<F> {
             }
         };
         if let Expect::Written { stale: Some(node), .. } = expect {
-            self.tell_stale(node);
+            self.keeper.fell(node);
+            let _ = tell_stale(&self.fd, node, -1);
+        }
+        if errno.is_none() && answer.data.is_empty() && self.keeper.is_shut() {
+            answer.finish(unique, None);
+            match self.keeper.answer(expect, &reply, std::mem::take(&mut answer.head)) {
+                None => return,
+                Some(packet) => answer.head = packet,
+            }
         }
         let sent = self.send(unique, errno, answer);
         if sent.is_err() || errno.is_some() {
             // The kernel does not know of what it was given.
             self.link.debts.borrow_mut().extend(debts(expect, &reply));
-            if let Some(watch) = &*self.watch.borrow() {
-                watch.nudge();
-            }
+            self.nudge();
+        } else {
+            self.keeper.answered(expect, &reply);
         }
     }
 
@@ -504,15 +584,6 @@ impl<F: FileSystem> Inner<F> {
 
     fn refuse(&self, unique: u64, errno: Errno) {
         let _ = self.send(unique, Some(errno), self.answer());
-    }
-
-    /// Has the kernel ask for an inode's attributes again. If it does not know the inode there is
-    /// nothing to ask for.
-    fn tell_stale(&self, node: u64) {
-        let mut notice = Answer::new(Vec::new());
-        notice.push(&abi::NotifyInvalInodeOut { ino: node, off: -1, len: 0 });
-        notice.finish_notice(abi::NOTIFY_INVAL_INODE);
-        let _ = rustix::io::write(&self.fd, &notice.head);
     }
 
     /// Writes an answer. Fails if the kernel no longer wants it.

@@ -16,7 +16,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
-use super::abi::{IOCTL_DAEMON, IOCTL_SYNC};
+use super::abi::{IOCTL_DAEMON, IOCTL_LOST, IOCTL_SYNC};
 use super::mount::{MOUNT_TYPE, Unmounter};
 use super::mountinfo::mounted_at;
 
@@ -171,8 +171,14 @@ pub(super) fn find_server(place: &Path) -> io::Result<Server> {
 /// Writes everything out: what the kernel holds, then what the daemon holds. What fails is told
 /// here, where somebody hears it; true with it if the volume takes no changes any more, so that
 /// no later attempt can end otherwise.
+///
+/// The kernel tells of each failed write of the mount's life once, to the first who asks for the
+/// whole mount: also of those that their writers have heard of long since. So the daemon is asked
+/// how many there were, before and after.
 fn sync(root: &File) -> Result<(), (io::Error, bool)> {
+    let before = lost_writes(root);
     let kernel = rustix::fs::syncfs(root);
+    let lost = before.is_none() || before != lost_writes(root);
     // SAFETY: the request carries no data: its third argument is not looked at.
     let synced = unsafe { libc::ioctl(root.as_raw_fd(), libc::Ioctl::from(IOCTL_SYNC), 0) };
     if synced != 0 {
@@ -180,7 +186,10 @@ fn sync(root: &File) -> Result<(), (io::Error, bool)> {
         let stopped = matches!(error.raw_os_error(), Some(libc::EIO | libc::EROFS));
         return Err((error, stopped));
     }
-    kernel.map_err(|errno| (errno.into(), false))
+    match kernel {
+        Err(errno) if lost => Err((errno.into(), false)),
+        _ => Ok(()),
+    }
 }
 
 pub(super) fn resolve(dir: &Path) -> io::Result<PathBuf> {
@@ -201,6 +210,16 @@ pub(super) fn ask_daemon(root: &File) -> io::Result<u32> {
     let answered =
         unsafe { libc::ioctl(root.as_raw_fd(), libc::Ioctl::from(IOCTL_DAEMON), &raw mut pid) };
     if answered == 0 { Ok(pid) } else { Err(io::Error::last_os_error()) }
+}
+
+/// How many writes of the kernel's own the daemon could not carry out so far. None if it does not
+/// tell, as those of older programs.
+fn lost_writes(root: &File) -> Option<u64> {
+    let mut lost = 0u64;
+    // SAFETY: as above, with eight bytes.
+    let answered =
+        unsafe { libc::ioctl(root.as_raw_fd(), libc::Ioctl::from(IOCTL_LOST), &raw mut lost) };
+    (answered == 0).then_some(lost)
 }
 
 fn named_daemon(root: &File) -> Option<Pid> {

@@ -169,8 +169,7 @@ pub(super) fn open_mount(args: &Mount, words: &Rc<Words>) -> Result<OpenMount, S
             ),
         );
     }
-    let read_only = opened.volume.core.settings.read_only;
-    Ok((place(args, opened.host, read_only, words, note)?, opened.volume, opened.flight))
+    Ok((place(args, opened.host, &*opened.volume, words, note)?, opened.volume, opened.flight))
 }
 
 fn plain(image: ImageOptions, settings: Settings) -> OpenOptions<'static> {

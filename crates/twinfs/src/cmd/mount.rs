@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::rc::Rc;
 
 use twin_disk::{BlockDevice, DeviceInfo, DeviceLog, IoKind, Recorded};
-use twin_fs::{Cpu, FsError, Layout, Settings, Volume};
+use twin_fs::{Cpu, FileSystem, FsError, Layout, Settings, Volume};
 use twin_host::fuse::{Mount as FuseMount, MountOptions, Ready, SessionOptions};
 use twin_host::{
     FileDevice, FlightLog, FlightRecorder, Grade, Host, HostOptions, ImageOptions, Relation,
@@ -318,8 +318,7 @@ fn open(args: &Mount, words: &Rc<Words>) -> Result<(Place, Opened, Option<Status
     })?;
     let begin = |to: &PathBuf| StatusFile::begin(to, &opened.volume);
     let status = args.status.as_ref().map(begin).transpose()?;
-    let read_only = opened.volume.core.settings.read_only;
-    Ok((place(args, opened.host.clone(), read_only, words, note)?, opened, status))
+    Ok((place(args, opened.host.clone(), &*opened.volume, words, note)?, opened, status))
 }
 
 /// How the image of a mount is opened, and how its volume.
@@ -334,18 +333,21 @@ pub(super) fn mount_settings(
 }
 
 /// The place where a volume that is open on a host is to be mounted.
-pub(super) fn place(
+pub(super) fn place<L: Layout>(
     args: &Mount,
     host: Host,
-    read_only: bool,
+    volume: &Volume<L>,
     words: &Rc<Words>,
     note: String,
 ) -> Result<Place, String> {
+    let limit_bytes = volume.room().map(|room| room.limit_bytes);
+    let read_only = volume.core.settings.read_only;
     let signals = Rc::new(Signals::listen_for_stop(&host).map_err(|e| e.to_string())?);
     let mount_options = MountOptions {
         source: args.image.display().to_string(),
         read_only,
         allow_other: args.allow_other || MountOptions::default().allow_other,
+        collected_bytes: twin_fs::collected_bytes(limit_bytes.unwrap_or(u64::MAX)),
         ..MountOptions::default()
     };
     let mount = FuseMount::new(&args.dir, &mount_options).map_err(|e| e.to_string())?;

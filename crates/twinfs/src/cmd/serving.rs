@@ -16,9 +16,17 @@ use super::files::NewFile;
 /// How long clients may hold on to a mount that was told to end.
 const GRACE_NS: u64 = 5 * SECS;
 
-/// What differs on a mount from a simulation: above it is the kernel's page cache.
+/// What the kernel hands over is durable after so long, whether anybody asks or not.
+const DURABLE_WITHIN_NS: u64 = 2 * SECS;
+
+/// What differs on a mount from a simulation: above it is the kernel's page cache, which keeps what
+/// was read, and which passes `sync` on to us as writes and not as a wish.
 pub(super) fn mounted_settings() -> Settings {
-    Settings { drop_behind: true, ..Settings::default() }
+    Settings {
+        drop_behind: true,
+        durable_within_ns: Some(DURABLE_WITHIN_NS),
+        ..Settings::default()
+    }
 }
 
 /// A place where a file system is mounted, with what serving needs.

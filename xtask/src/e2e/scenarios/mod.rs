@@ -3,6 +3,7 @@
 mod bigdir;
 mod build;
 mod cleaning;
+mod enospc;
 mod flight;
 mod fsx;
 mod git;
@@ -16,6 +17,7 @@ mod places;
 mod rewrite;
 mod signatures;
 mod sqlite;
+mod sync;
 mod times;
 mod user;
 
@@ -31,6 +33,8 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     fsx::SCENARIO,
     pjdfstest::SCENARIO,
     times::SCENARIO,
+    enospc::SCENARIO,
+    sync::SCENARIO,
     user::SCENARIO,
     kill9::SCENARIO,
     rewrite::SCENARIO,
