@@ -33,6 +33,8 @@ usage: cargo xtask COMMAND
                               faults  failing disks under clients at work
                               images  damaged images, opened, walked and used
                               ffs     power failures of clustered volumes
+                              ffs-reuse   clustered volumes short of space, failing in turn
+                              lfs-reuse   the same on the log
                               ffs-images  damaged clustered volumes, used and repaired
                               traces  damaged traces and flight logs, replayed
   golden                    accept what the simulator measures now: writes the golden tables anew

@@ -23,8 +23,12 @@ pub(crate) const KINDS: &[(&str, &str, &str, &str)] = &[
     ("crash", "twin-sim", "torture", "power failures at every write of random runs"),
     ("full", "twin-sim", "torture", "volumes filled until there is no room, again and again"),
     ("faults", "twin-sim", "torture", "failing disks under clients at work"),
+    ("ending", "twin-sim", "torture", "full logs and failing disks: every wait ends, unmounts too"),
+    ("ffs-ending", "twin-sim", "torture", "the same for clustered volumes"),
     ("images", "twin-sim", "torture", "damaged images, opened, walked and used"),
     ("ffs", "twin-sim", "torture", "power failures of clustered volumes"),
+    ("ffs-reuse", "twin-sim", "torture", "clustered volumes short of space, failing in turn"),
+    ("lfs-reuse", "twin-sim", "torture", "the same on the log"),
     ("ffs-images", "twin-sim", "torture", "damaged clustered volumes, used and repaired"),
     ("traces", "twin-lab", "traces", "damaged traces and flight logs, replayed"),
 ];

@@ -26,10 +26,10 @@ const CLUSTERED: [(&str, &str, &[&str]); 3] = [
     (
         "end to end, FFS",
         "journal",
-        &["git", "sqlite", "flight", "fsx", "pjdfstest", "user", "kill9", "build"],
+        &["git", "sqlite", "flight", "fsx", "pjdfstest", "user", "kill9", "rewrite", "build"],
     ),
-    ("end to end, FFS, sync", "sync", &["git", "sqlite", "kill9"]),
-    ("end to end, FFS, async", "async", &["git", "sqlite"]),
+    ("end to end, FFS, sync", "sync", &["git", "sqlite", "kill9", "rewrite"]),
+    ("end to end, FFS, async", "async", &["git", "sqlite", "rewrite"]),
 ];
 
 fn clustered(options: &e2e::Options, ordering: &str, scenarios: &[&str]) -> e2e::Options {

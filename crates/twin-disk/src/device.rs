@@ -4,6 +4,10 @@
 //! requests may complete in any order; a write is durable only after a later [`IoKind::Flush`]
 //! completes, and until then any subset of its sectors may survive a power failure; a sector is
 //! written whole or not at all.
+//!
+//! A request may be of any length. [`DeviceInfo::max_io`] is what a device moves at once: a longer
+//! one it breaks up itself ([`Io::parts`]), as a host's block layer does, and completes it when all
+//! parts have. Whoever can choose asks for no more than that; nobody has to.
 
 use std::fmt;
 use std::future::Future;
@@ -97,6 +101,53 @@ impl Io {
         let (kind, class) = (IoKind::Discard, Class::Meta);
         Io { kind, at, len, blocks: Vec::new(), class, origin: Origin::WriteBack }
     }
+
+    /// The request as requests of at most `most` bytes, in order. What has no data to move stays
+    /// whole.
+    pub fn parts(self, most: u32) -> Vec<Io> {
+        let most = u64::from(most);
+        let moves_data = matches!(self.kind, IoKind::Read | IoKind::Write);
+        if self.len <= most || most == 0 || !moves_data {
+            return vec![self];
+        }
+        let Io { kind, at: start, len: all, blocks, class, origin } = self;
+        let mut rest = blocks.into_iter();
+        let mut cut: Option<Block> = None;
+        let mut parts = Vec::new();
+        let mut done = 0;
+        while done < all {
+            let len = most.min(all - done);
+            let mut blocks = Vec::new();
+            let mut missing = if kind == IoKind::Write { len as usize } else { 0 };
+            while missing > 0 {
+                let Some(block) = cut.take().or_else(|| rest.next()) else { break };
+                let fits = block.len().min(missing);
+                if fits < block.len() {
+                    cut = Some(block.slice(fits, block.len() - fits));
+                    blocks.push(block.slice(0, fits));
+                } else {
+                    blocks.push(block);
+                }
+                missing -= fits;
+            }
+            parts.push(Io { kind, at: start + done, len, blocks, class, origin });
+            done += len;
+        }
+        parts
+    }
+}
+
+/// Awaits the parts of a request, in order: what they read, put together, or the first error.
+pub async fn all_parts(under_way: Vec<Pending>) -> IoResult {
+    let mut all = Vec::new();
+    let mut failed = None;
+    for result in twin_rt::join_all(under_way).await {
+        match result {
+            Ok(blocks) => all.extend(blocks),
+            Err(error) => failed = failed.or(Some(error)),
+        }
+    }
+    failed.map_or(Ok(all), Err)
 }
 
 /// Why a device could not do it.
@@ -198,7 +249,7 @@ pub struct DeviceInfo {
     pub size: u64,
     /// The unit of addresses, of lengths and of atomic writes, in bytes: a power of two.
     pub sector: u32,
-    /// The largest request, in bytes.
+    /// What it moves at once, in bytes: longer requests are broken up.
     pub max_io: u32,
     /// What to call it in messages.
     pub name: String,
@@ -239,5 +290,36 @@ impl<D: BlockDevice + ?Sized> BlockDevice for std::rc::Rc<D> {
     }
     fn in_flight(&self) -> usize {
         (**self).in_flight()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Bytes, gather};
+
+    #[test]
+    fn the_parts_of_a_write_have_its_bytes_in_order_and_none_is_too_long() {
+        let bytes: Vec<u8> = (0..150_016u32).map(|i| i as u8).collect();
+        let blocks = bytes.chunks(10_000).map(|c| Block::Bytes(Bytes::copy_of(c))).collect();
+        let parts = Io::write(4096, blocks, Class::Data, Origin::User).parts(64 << 10);
+        assert_eq!(parts.len(), 3);
+        let mut at = 4096;
+        for part in &parts {
+            assert_eq!((part.at, part.kind), (at, IoKind::Write));
+            let len = part.len as usize;
+            let start = (at - 4096) as usize;
+            assert_eq!(gather(&part.blocks, 0, len).to_bytes()[..], bytes[start..start + len]);
+            at += part.len;
+        }
+        assert_eq!(at, 4096 + 150_016);
+    }
+
+    #[test]
+    fn what_fits_and_what_moves_no_data_stays_whole() {
+        assert_eq!(Io::read(0, 512, Class::Data, Origin::User).parts(512).len(), 1);
+        assert_eq!(Io::read(0, 1024, Class::Data, Origin::User).parts(512).len(), 2);
+        assert_eq!(Io::discard(0, 1 << 40).parts(512).len(), 1);
+        assert_eq!(Io::flush(Origin::User).parts(512).len(), 1);
     }
 }

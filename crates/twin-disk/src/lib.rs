@@ -11,12 +11,14 @@ mod buf;
 mod device;
 mod flight;
 mod mem;
+mod overlay;
 
 pub use block::{Block, Stamp, gather};
 pub use buf::{Buf, BufPool, Bytes};
 pub use device::{
     BlockDevice, Class, Completion, DeviceInfo, Io, IoError, IoErrorKind, IoKind, IoResult, Origin,
-    Pending, pending,
+    Pending, all_parts, pending,
 };
 pub use flight::{DeviceLog, Recorded};
 pub use mem::MemDisk;
+pub use overlay::Overlay;

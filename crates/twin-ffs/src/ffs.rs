@@ -51,6 +51,12 @@ pub enum Sabotage {
     SkipChecksum,
     /// Replay puts blocks of the journal over space that was freed and used again.
     SkipRevoked,
+    /// What is freed while the transaction that has it is on its way to the journal is not revoked.
+    RevokeLate,
+    /// A restart leaves the journal's header where it was before the replay.
+    HeaderStays,
+    /// A commit takes the last flush for that of data which was sent during it.
+    FlushEarly,
 }
 
 impl Default for FfsSettings {

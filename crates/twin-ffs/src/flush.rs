@@ -82,6 +82,11 @@ impl Ffs {
         if class == Class::Data && self.space.borrow().unwritten.contains(&inode.ino) {
             self.unflushed.set(true);
         }
+        if frame.lbn() < 0 {
+            // From here on the disk may lead to what the block leads to, whether or not the inode
+            // is written too.
+            self.space.borrow_mut().forget_fresh(inode.ino);
+        }
         let at = self.sb.shape.byte_of(ptr.addr);
         Some(Run { at, blocks: vec![block], held: vec![Rc::clone(frame)], class, ino: inode.ino })
     }
@@ -457,7 +462,13 @@ impl Ffs {
     pub(crate) async fn close_volume(&self, core: &Rc<Core>) -> Result<()> {
         self.sync_all(core).await?;
         if self.journal.is_some() {
+            // A volume that counts as closed is not replayed: nothing may be in the journal only.
             self.empty_journal(core).await?;
+            while self.has_dirty(core) || self.space.borrow().has_pending() {
+                self.sync_all(core).await?;
+                self.empty_journal(core).await?;
+            }
+            return self.write_state(core, true).await;
         }
         if self.space.borrow().has_pending() {
             self.write_pending_files(core).await?;

@@ -4,6 +4,15 @@
 //! since the last one. It is durable when the data of new blocks and then its record are; from
 //! then on what it freed may be used again. Its blocks stay in memory until they are in their
 //! places, which happens when the journal is half full, and when the volume is closed.
+//!
+//! A place is given out again only when nothing of the journal's can be written over it any more:
+//! - What frees a place revokes it, if any transaction from the snapshot on has a block for it that
+//!   a replay could find: one being sent counts like one that is durable (`mentioned`).
+//! - The revocation goes with the transaction that frees the place, and the place is free only once
+//!   that is durable: a replay that finds a new use of the place finds the revocation too, and a
+//!   replay that does not find it finds the place unchanged.
+//! - Only who holds the lock writes blocks to their places, and waits for them. So none is under way
+//!   when the revoking transaction lands; with it they are dropped, and no later one is begun.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -56,7 +65,8 @@ pub(crate) struct Journal {
     live: RefCell<VecDeque<Live>>,
     header: Cell<u64>,
     homeless: RefCell<BTreeMap<u64, Homeless>>,
-    /// Places that records in the ring have blocks for, with the last such record.
+    /// Places that replay could find blocks for, with the last transaction that has one. A
+    /// transaction is in here from its snapshot on: what it has may be freed while it is sent.
     mentioned: RefCell<BTreeMap<u64, u64>>,
     /// Blocks that operations admitted since the last look may have made dirty, at the most.
     guess: Cell<u64>,
@@ -100,9 +110,13 @@ impl Journal {
         }
     }
 
-    /// What records say of a place is void: it was freed.
-    pub(crate) fn note_freed(&self, addr: u64) {
-        if self.mentioned.borrow().contains_key(&addr) {
+    /// What transactions say of a place is void: it was freed.
+    pub(crate) fn note_freed(&self, addr: u64, sabotage: Sabotage) {
+        let newest = match sabotage {
+            Sabotage::RevokeLate => self.durable.get(),
+            _ => u64::MAX,
+        };
+        if self.mentioned.borrow().get(&addr).is_some_and(|number| *number <= newest) {
             self.revoked.borrow_mut().insert(addr);
         }
     }
@@ -207,6 +221,13 @@ impl Ffs {
         // A place that was freed and is in use again is in the blocks above.
         let again: BTreeSet<u64> = blocks.iter().map(|(addr, _)| *addr).collect();
         let revoked: BTreeSet<u64> = revoked.difference(&again).copied().collect();
+        {
+            // From here on, not from when it is durable: what this transaction has may be freed
+            // while it is on its way, and the next one is then the one to revoke it.
+            let mut mentioned = journal.mentioned.borrow_mut();
+            mentioned.retain(|addr, _| !revoked.contains(addr));
+            mentioned.extend(again.iter().map(|addr| (*addr, number)));
+        }
         entries.extend(revoked.iter().map(|&addr| Entry { addr, kind: EntryKind::Revoked }));
         let orphans = self.orphans.borrow();
         entries.extend(orphans.iter().map(|&addr| Entry { addr, kind: EntryKind::Orphan }));
@@ -224,11 +245,13 @@ impl Ffs {
         let has_data = !data.is_empty();
         let numbers = self.writes.send(core, data, Origin::User);
         if self.settings.sabotage != Sabotage::DataLate {
-            // Earlier write-back may have taken new data that has not arrived.
+            // Earlier write-back may have taken new data that has not arrived. What it takes while
+            // this waits is not waited for: the next transaction has to flush it.
+            let early = self.settings.sabotage == Sabotage::FlushEarly;
+            let unflushed = !early && self.unflushed.replace(false);
             self.writes.wait(&numbers).await;
             self.writes.wait_all().await;
-            if has_data || self.unflushed.get() {
-                self.unflushed.set(false);
+            if has_data || unflushed || early && self.unflushed.replace(false) {
                 self.barrier(core, Origin::User).await?;
             }
         }
@@ -255,12 +278,9 @@ impl Ffs {
         journal.durable.set(record.number);
         {
             let mut homeless = journal.homeless.borrow_mut();
-            let mut mentioned = journal.mentioned.borrow_mut();
             for addr in &revoked {
                 homeless.remove(addr);
-                mentioned.remove(addr);
             }
-            mentioned.extend(blocks.iter().map(|(addr, _)| (*addr, record.number)));
             homeless.extend(blocks);
         }
         self.space.borrow_mut().release(&self.sb, freed);
@@ -333,7 +353,8 @@ impl Ffs {
         // The last record stays: it says which inodes are in need of work.
         self.write_header(core, journal, last.number, last.at).await?;
         journal.live.borrow_mut().retain(|l| l.number == last.number);
-        journal.mentioned.borrow_mut().retain(|_, number| *number == last.number);
+        // A transaction that waits for this room is mentioned already.
+        journal.mentioned.borrow_mut().retain(|_, number| *number >= last.number);
         // Dropped after the borrow: a frame that leaves memory may ask for more.
         let arrived = journal.homeless.take();
         drop(arrived);

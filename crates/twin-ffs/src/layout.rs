@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use twin_cache::{FlushState, Lbn};
 use twin_fs::shape::{Ptr, UNWRITTEN};
-use twin_fs::{Change, Core, FsError, Ino, Inode, Layout, Need, Picked, Result, VolumeStat};
+use twin_fs::{Change, Core, FsError, Ino, Inode, Layout, Need, Picked, Result, Room, VolumeStat};
 use twin_rt::Time;
 
 use crate::ffs::Ffs;
@@ -64,13 +64,19 @@ impl Ffs {
     /// Tells the journal that what it has of a place is void.
     fn note_freed(&self, addr: u64) {
         if let Some(journal) = &self.journal {
-            journal.note_freed(addr);
+            journal.note_freed(addr, self.settings.sabotage);
         }
     }
 
     /// True if an operation that takes up to `bytes` finds its blocks.
     fn has_room(&self, bytes: u64) -> bool {
         self.space.borrow().has_room(bytes + self.permitted.get())
+    }
+
+    /// True if waiting makes room: space was given up, perhaps to a transaction that is on its way.
+    fn awaits_space(&self) -> bool {
+        let space = self.space.borrow();
+        space.has_pending() || self.journal.is_some() && space.is_releasing()
     }
 
     /// Makes space that was given up safe to use again.
@@ -190,10 +196,7 @@ impl Layout for Ffs {
                 self.write_back_all(core).await?;
             } else if self.journal_is_pressed(core, bytes) {
                 self.commit(core).await?;
-            } else if need == Need::Grow
-                && !self.has_room(bytes)
-                && self.space.borrow().has_pending()
-            {
+            } else if need == Need::Grow && !self.has_room(bytes) && self.awaits_space() {
                 self.release_pending(core).await?;
             } else {
                 self.permitted.set(self.permitted.get() + bytes);
@@ -233,6 +236,10 @@ impl Layout for Ffs {
 
     async fn close(&self, core: &Rc<Core>) -> Result<()> {
         self.close_volume(core).await
+    }
+
+    fn room(&self, _core: &Core) -> Room {
+        self.space.borrow().room()
     }
 
     fn stat(&self, _core: &Core) -> VolumeStat {

@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use twin_cache::FileFrames;
-use twin_disk::{Block, BlockDevice, Buf, Class, Io, Origin, gather};
+use twin_disk::{Block, BlockDevice, Buf, Class, Io, Origin, Overlay, gather};
 use twin_fs::shape::Shape;
 use twin_fs::{Core, Cpu, FsError, Picked, ROOT_INO, Result, Settings, Volume};
 use twin_rt::{BoxFuture, Rt, join_all};
@@ -19,7 +19,7 @@ use crate::format::{
 use crate::group::Group;
 use crate::journal::{Journal, Live, header_io};
 use crate::ordering::{self, Reuse};
-use crate::replay::{read_header, read_journal};
+use crate::replay::{Replay, read_header, read_journal};
 use crate::space::Space;
 use crate::write_behind;
 
@@ -153,7 +153,11 @@ impl MkfsOptions {
     fn group_size(&self, shape: &Shape, size: u64) -> u64 {
         let block = u64::from(shape.block_size);
         let cylinders = 16 * self.geometry.sectors_per_cylinder() * 512;
-        let most = block * 4 * u64::from(shape.frag_size);
+        let frag = u64::from(shape.frag_size);
+        let density = u64::from(self.bytes_per_inode.max(shape.frag_size));
+        // The maps of a group, a bit a fragment and a bit an inode, have to fit one block.
+        let bits = block.saturating_sub(CG_BESIDE_BYTES) * 8;
+        let most = (block * 4 * frag).min(bits * frag / (frag + density) * density);
         let default = match self.profile {
             Profile::Classic => cylinders.min(most),
             Profile::Modern => most.min(size / 4),
@@ -161,6 +165,9 @@ impl MkfsOptions {
         self.group_bytes.unwrap_or(default.max(256 * block)) / block * block
     }
 }
+
+/// What a block of maps has beside the maps, and what rounding to whole blocks of inodes adds.
+const CG_BESIDE_BYTES: u64 = 512;
 
 fn small(n: u64) -> Result<u32> {
     u32::try_from(n).map_err(|_| FsError::Invalid("a cylinder group is too large"))
@@ -289,11 +296,11 @@ impl Ffs {
     }
 
     /// Opens the volume on a device. If it was not closed, a journal is replayed; without one the
-    /// volume is repaired first, as `check` does.
+    /// volume is repaired first, as `check` does. A volume that is opened read-only has that done in
+    /// memory.
     ///
     /// # Errors
-    /// If there is no volume, it is damaged (the error names the place), or it was not closed and
-    /// may not be written.
+    /// If there is no volume, or it is damaged (the error names the place).
     pub fn open(
         rt: &Rt,
         device: Rc<dyn BlockDevice>,
@@ -330,11 +337,15 @@ impl Ffs {
         }
         let state = read_state(&*device, &sb).await?;
         let mut recovered = Recovered { was_open: !state.closed, ..Recovered::default() };
-        if !state.closed && settings.read_only {
-            return Err(FsError::Invalid(
-                "the volume was not closed: mount it for writing once, or run check --repair",
-            ));
-        }
+        // Whoever may not write recovers it in memory, and leaves the device as it is.
+        let in_memory = !state.closed && settings.read_only;
+        let device: Rc<dyn BlockDevice> = match in_memory {
+            true => {
+                sb.check_writable()?;
+                Rc::new(Overlay::new(rt, device))
+            }
+            false => device,
+        };
         let mut orphans = Vec::new();
         let mut journal = None;
         if sb.journal_bytes > 0 && !state.closed {
@@ -342,7 +353,8 @@ impl Ffs {
             replay.write(&*device, &sb).await?;
             (recovered.records, recovered.journal_bytes) = (replay.records, replay.bytes);
             let mentioned = replay.mentioned.iter().copied();
-            journal = Some(Journal::new(&sb, replay.header, replay.last, mentioned));
+            let header = move_header(&*device, &sb, &replay, ffs_settings.sabotage).await?;
+            journal = Some(Journal::new(&sb, header, replay.last, mentioned));
             orphans = replay.orphans;
         } else if sb.journal_bytes > 0 {
             let header = read_header(&*device, &sb).await?;
@@ -390,6 +402,26 @@ impl Ffs {
         }
         core.check_writable()
     }
+}
+
+/// Makes the last record that was replayed the first that counts, as a checkpoint does; gives the
+/// number of the header that says so. If it still named an older one, a second crash would replay
+/// records whose blocks have been freed since without being revoked, or find them overwritten and
+/// none of the new ones behind them.
+async fn move_header(
+    device: &dyn BlockDevice,
+    sb: &Superblock,
+    replay: &Replay,
+    sabotage: Sabotage,
+) -> Result<u64> {
+    if replay.records == 0 || sabotage == Sabotage::HeaderStays {
+        return Ok(replay.header);
+    }
+    let (first_record, tail) = (replay.last.number, replay.last.at);
+    let header = JournalHeader { number: replay.header + 1, first_record, tail };
+    device.submit(header_io(sb, &header, device.info().sector)).await?;
+    device.submit(Io::flush(Origin::Recovery)).await?;
+    Ok(header.number)
 }
 
 /// The volume's state as a request.

@@ -30,6 +30,9 @@ pub struct Settings {
     pub flush: String,
     /// The flush policy's age limit; `None` for its own.
     pub flush_age_ns: Option<u64>,
+    /// What was changed is durable after so long, whoever asks for it; `None`: the flush policy
+    /// alone decides, and durable is what clients ask for.
+    pub durable_within_ns: Option<u64>,
     /// The most that is read ahead of a sequential reader, in bytes; 0 for none.
     pub read_ahead_bytes: u32,
     /// Clients keep what they have read, as the kernel above a mount does: blocks that were read
@@ -58,6 +61,7 @@ impl Default for Settings {
             replacement: twin_cache::replacement::registry()[0].name.into(),
             flush: twin_cache::flush::registry()[0].name.into(),
             flush_age_ns: None,
+            durable_within_ns: None,
             read_ahead_bytes: 1 << 20,
             drop_behind: false,
             reading: crate::reading::registry()[0].name.into(),
@@ -227,7 +231,14 @@ pub struct Core {
     dirty_seq: Cell<u64>,
     changes: Cell<u64>,
     poison: RefCell<Option<FsError>>,
+    /// Notified when the volume stops taking changes.
+    on_stop: RefCell<Vec<Rc<Event>>>,
+    /// Told of it, once.
+    listener: RefCell<Option<StopListener>>,
 }
+
+/// Hears why a volume stopped taking changes.
+type StopListener = Box<dyn FnOnce(&FsError)>;
 
 impl Core {
     /// The shared parts of a volume on `device`.
@@ -266,6 +277,8 @@ impl Core {
             dirty_seq: Cell::new(1),
             changes: Cell::new(0),
             poison: RefCell::default(),
+            on_stop: RefCell::default(),
+            listener: RefCell::default(),
         }))
     }
 
@@ -379,6 +392,13 @@ impl Core {
         self.refs.borrow().get(&ino).copied().unwrap_or_default()
     }
 
+    /// The inodes of which clients hold something, in order.
+    pub fn held(&self) -> Vec<Ino> {
+        let mut all: Vec<Ino> = self.refs.borrow().keys().copied().collect();
+        all.sort_unstable();
+        all
+    }
+
     /// Changes what clients hold of an inode and gives the result.
     pub fn change_refs(&self, ino: Ino, change: impl FnOnce(&mut Refs)) -> Refs {
         let mut all = self.refs.borrow_mut();
@@ -398,9 +418,33 @@ impl Core {
         all
     }
 
-    /// Refuses every change from here on, because an earlier one could not be made safe.
+    /// Refuses every change from here on, because an earlier one could not be made safe. Whoever
+    /// waits for what will not come any more is woken, to find out.
     pub fn poison(&self, error: FsError) {
-        self.poison.borrow_mut().get_or_insert(error);
+        if self.poison.borrow().is_some() {
+            return;
+        }
+        *self.poison.borrow_mut() = Some(error.clone());
+        self.on_stop.borrow().iter().for_each(|event| event.notify());
+        let listener = self.listener.borrow_mut().take();
+        if let Some(listener) = listener {
+            listener(&error);
+        }
+    }
+
+    /// Has an event notified when the volume stops taking changes. Every event that somebody waits
+    /// for until room, a flush or a log write comes is to be known here: a wait without an end is
+    /// a mount that cannot be unmounted.
+    pub fn wake_on_stop(&self, event: &Rc<Event>) {
+        self.on_stop.borrow_mut().push(Rc::clone(event));
+    }
+
+    /// Has somebody told, once, why the volume stopped taking changes: at once if it has.
+    pub fn tell_of_stop(&self, listener: impl FnOnce(&FsError) + 'static) {
+        match self.poisoned() {
+            Some(error) => listener(&error),
+            None => *self.listener.borrow_mut() = Some(Box::new(listener)),
+        }
     }
 
     /// Why the volume refuses changes, if it does.

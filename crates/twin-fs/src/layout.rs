@@ -11,7 +11,7 @@ use twin_cache::{FlushState, Lbn};
 
 use crate::core::{Core, Inode};
 use crate::shape::Ptr;
-use crate::{Ino, Result, VolumeStat};
+use crate::{Ino, Result, Room, VolumeStat};
 
 /// How much an operation presses on space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -140,6 +140,10 @@ pub trait Layout: Sized + 'static {
 
     /// Makes everything durable and the next start quick: the last act before a volume is closed.
     async fn close(&self, core: &Rc<Core>) -> Result<()>;
+
+    /// What [`reserve`](Self::reserve) would promise at most: asked after every write, so it must
+    /// be cheap.
+    fn room(&self, core: &Core) -> Room;
 
     /// The volume's figures.
     fn stat(&self, core: &Core) -> VolumeStat;

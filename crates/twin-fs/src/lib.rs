@@ -22,6 +22,9 @@ mod op;
 mod ops;
 pub mod perm;
 pub mod reading;
+mod room;
+#[cfg(test)]
+mod room_tests;
 mod running;
 pub mod shape;
 mod space;
@@ -34,5 +37,6 @@ pub use error::{FsError, Result};
 pub use forward::{Form, Forwards, Holder};
 pub use layout::{Change, Layout, Need, Picked};
 pub use op::*;
+pub use room::{Gate, Room, Turn, Verdict, collected_bytes};
 pub use space::dirty_parents;
 pub use volume::Volume;

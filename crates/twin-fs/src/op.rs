@@ -12,7 +12,7 @@ use std::future::Future;
 
 use twin_disk::{Block, Bytes};
 
-use crate::Result;
+use crate::{Result, Room};
 
 /// An inode number. Never zero.
 pub type Ino = u64;
@@ -406,10 +406,37 @@ pub enum Reply {
 pub trait FileSystem: 'static {
     /// Executes one request.
     fn execute(&self, request: Request) -> impl Future<Output = Result<Reply>>;
+
+    /// The room that is left, if this file system knows where its own ends. Looking changes nothing.
+    fn room(&self) -> Option<Room> {
+        None
+    }
+
+    /// Bytes of room that a file takes, if it is in memory.
+    fn room_of(&self, _ino: Ino) -> Option<u64> {
+        None
+    }
+
+    /// The inodes that clients hold references to.
+    fn held(&self) -> Vec<Ino> {
+        Vec::new()
+    }
 }
 
 impl<F: FileSystem> FileSystem for std::rc::Rc<F> {
     fn execute(&self, request: Request) -> impl Future<Output = Result<Reply>> {
         (**self).execute(request)
+    }
+
+    fn room(&self) -> Option<Room> {
+        (**self).room()
+    }
+
+    fn room_of(&self, ino: Ino) -> Option<u64> {
+        (**self).room_of(ino)
+    }
+
+    fn held(&self) -> Vec<Ino> {
+        (**self).held()
     }
 }

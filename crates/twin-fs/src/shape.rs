@@ -368,7 +368,7 @@ impl Shape {
 
     /// Checks that the sizes fit together.
     pub fn check(&self) -> crate::Result<()> {
-        let bad = |what: &str| Err(FsError::inconsistent(format!("sizes: {what}")));
+        let bad = |what| Err(FsError::Invalid(what));
         let power = |n: u32, low: u32, high: u32| n.is_power_of_two() && n >= low && n <= high;
         if !power(self.block_size, 1024, 65536) {
             return bad("the block size must be a power of two from 1024 to 65536");
@@ -377,15 +377,35 @@ impl Shape {
             return bad("the fragment size must be a power of two from 512 to the block size");
         }
         if self.block_size / self.frag_size > 8 {
-            return bad("a block may have at most eight fragments");
+            return bad("a block has at most eight fragments: take a larger fragment size");
         }
         Ok(())
+    }
+
+    /// The fragment size that goes with a block size if none is asked for: the usual one, as far as
+    /// a block of that size can have it.
+    pub fn fragment_for(block_size: u32, usual: u32) -> u32 {
+        usual.max(block_size / 8).min(block_size)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A block size alone was refused as damage: its fragments stayed those of 4 KiB blocks.
+    #[test]
+    fn every_block_size_has_a_fragment_size_that_goes_with_it() {
+        for block in [1024, 2048, 4096, 8192, 16384, 32768, 65536] {
+            for usual in [512, 1024, 4096] {
+                let frag = Shape::fragment_for(block, usual);
+                Shape::modern(block, frag).check().unwrap();
+                assert!(frag == usual || usual * 8 < block || usual > block, "{block} {usual}");
+            }
+        }
+        let error = Shape::modern(8192, 512).check().unwrap_err();
+        assert!(matches!(error, FsError::Invalid(why) if why.contains("fragment size")));
+    }
 
     fn shapes() -> [Shape; 3] {
         [Shape::classic(4096, 1024), Shape::classic(8192, 1024), Shape::modern(4096, 512)]

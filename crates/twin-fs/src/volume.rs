@@ -17,7 +17,9 @@ use crate::core::{Core, Inode, Refs};
 use crate::dinode::{Dinode, HIDDEN};
 use crate::layout::Layout;
 use crate::running::{Execution, Runners};
-use crate::{Entry, FileSystem, FsError, Ino, Op, OpKind, ROOT_INO, Reply, Request, Result, Work};
+use crate::{
+    Entry, FileSystem, FsError, Ino, Op, OpKind, ROOT_INO, Reply, Request, Result, Room, Work,
+};
 
 /// A file system: names and files, over a layout. Made by the layout's `open`.
 pub struct Volume<L: Layout> {
@@ -30,7 +32,11 @@ pub struct Volume<L: Layout> {
     flush: RefCell<Box<dyn FlushPolicy>>,
     closing: Cell<bool>,
     flusher_waits: Cell<bool>,
-    wake_flusher: Event,
+    wake_flusher: Rc<Event>,
+    /// The count of changes up to which all are durable.
+    committed: Cell<u64>,
+    committer_waits: Cell<bool>,
+    wake_committer: Event,
     /// Inodes without names that could not be freed for want of room.
     postponed: RefCell<BTreeSet<Ino>>,
     runners: Runners,
@@ -54,14 +60,23 @@ impl<L: Layout> Volume<L> {
             flush: RefCell::new(flush),
             closing: Cell::new(false),
             flusher_waits: Cell::new(false),
-            wake_flusher: Event::new(),
+            wake_flusher: Rc::default(),
+            committed: Cell::new(0),
+            committer_waits: Cell::new(false),
+            wake_committer: Event::new(),
             postponed: RefCell::default(),
             runners: Runners::new(this),
             this: Weak::clone(this),
         });
+        volume.core.wake_on_stop(&volume.wake_flusher);
         if !volume.core.settings.read_only {
             let flusher = Rc::clone(&volume);
             volume.core.rt.spawn("flusher", async move { flusher.flush_loop().await });
+            if let Some(within_ns) = volume.core.settings.durable_within_ns {
+                let committer = Rc::clone(&volume);
+                let work = async move { committer.commit_loop(within_ns).await };
+                volume.core.rt.spawn("committer", work);
+            }
         }
         Ok(volume)
     }
@@ -151,6 +166,34 @@ impl<L: Layout> Volume<L> {
         }
     }
 
+    /// Makes durable what was changed, soon after, until the volume is closed: for clients whose
+    /// wish for it never comes here.
+    async fn commit_loop(&self, within_ns: u64) {
+        let core = &self.core;
+        while !self.closing.get() && core.poisoned().is_none() {
+            if core.changes() == self.committed.get() {
+                self.committer_waits.set(true);
+                self.wake_committer.wait().await;
+                self.committer_waits.set(false);
+                continue;
+            }
+            // One half to collect what comes with it, the other to write.
+            core.rt.sleep(within_ns / 2).await;
+            if self.closing.get() {
+                return;
+            }
+            let changes = core.changes();
+            let written = match self.layout.write_back(core, core.rt.now()).await {
+                Ok(()) => self.layout.sync(core).await,
+                failed => failed,
+            };
+            if let Err(error) = written {
+                core.poison(error);
+            }
+            self.committed.set(changes);
+        }
+    }
+
     /// Waits for one of two futures.
     async fn wait_either(&self, a: impl Future<Output = ()>, b: impl Future<Output = ()>) {
         let mut a = std::pin::pin!(a);
@@ -176,6 +219,7 @@ impl<L: Layout> Volume<L> {
         }
         self.closing.set(true);
         self.wake_flusher.notify();
+        self.wake_committer.notify();
         if let Some(error) = self.core.poisoned() {
             return Err(error);
         }
@@ -325,6 +369,9 @@ impl<L: Layout> Volume<L> {
         if self.flusher_waits.get() && self.layout.has_dirty(&self.core) {
             self.wake_flusher.notify();
         }
+        if self.committer_waits.get() && self.core.changes() != self.committed.get() {
+            self.wake_committer.notify();
+        }
         result
     }
 
@@ -390,6 +437,20 @@ impl<L: Layout> Volume<L> {
 impl<L: Layout> FileSystem for Volume<L> {
     fn execute(&self, request: Request) -> impl Future<Output = Result<Reply>> {
         Execution::new(&self.runners, request)
+    }
+
+    fn room(&self) -> Option<Room> {
+        (!self.core.settings.read_only).then(|| self.layout.room(&self.core))
+    }
+
+    fn room_of(&self, ino: Ino) -> Option<u64> {
+        let inode = self.core.cached_inode(ino)?;
+        let d = inode.d.borrow();
+        Some(d.allocated + d.inline.len() as u64)
+    }
+
+    fn held(&self) -> Vec<Ino> {
+        self.core.held()
     }
 }
 

@@ -13,6 +13,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::rc::Rc;
+use std::sync::Arc;
 
 use twin_disk::{BufPool, IoResult};
 use twin_fs::Request;
@@ -20,8 +21,10 @@ use twin_rt::{Driver, Nanos, Rt, Time};
 
 use crate::clock::Clock;
 use crate::device::{Ending, Finished, Transfer};
+use crate::guard::{Guard, Pulse};
 use crate::slab::Slab;
 use crate::wait::{Engine, Patience, Wake};
+use crate::words::Words;
 
 /// Hears everything that enters the core, in order: together with the seed and the image this
 /// determines the run.
@@ -105,6 +108,10 @@ pub(crate) struct Core {
     next_device: Cell<u32>,
     /// Large buffers, of packets and of device requests.
     buffers: BufPool,
+    /// Device requests that have completed.
+    completions: Cell<u64>,
+    /// What a guard sees of this thread.
+    pulse: Arc<Pulse>,
 }
 
 /// The runtime of a mounted volume: a clock, tasks, and the way to devices and clients. Cheap to
@@ -135,6 +142,8 @@ impl Host {
             ready: RefCell::default(),
             next_device: Cell::new(0),
             buffers: BufPool::new(SPARE_BYTES),
+            completions: Cell::new(0),
+            pulse: Arc::default(),
         });
         let rt = Rt::new(HostDriver(Rc::clone(&core)), options.seed);
         Ok(Host { rt, core })
@@ -168,6 +177,19 @@ impl Host {
         }
         self.core.ready.borrow_mut().push_back(key);
         Ok(Watch { core: Rc::clone(&self.core), key })
+    }
+
+    /// Device requests that have completed so far, and how many have not.
+    pub fn device_requests(&self) -> (u64, usize) {
+        (self.core.completions.get(), self.core.transfers.borrow().len())
+    }
+
+    /// Has a thread end the process if this thread's work has no end; until the guard is dropped.
+    ///
+    /// # Errors
+    /// If there can be no thread.
+    pub fn guard(&self, words: &Words) -> io::Result<Guard> {
+        Guard::start(Arc::clone(&self.core.pulse), words)
     }
 
     pub(crate) fn core(&self) -> &Core {
@@ -242,7 +264,14 @@ impl Core {
     /// Sleeps, or only looks, and notes what has become possible.
     fn look(&self, patience: Patience) {
         let mut found = self.found.borrow_mut();
+        let sleeps = !matches!(patience, Patience::None);
+        if sleeps {
+            self.pulse.sleeps(true);
+        }
         let waited = self.engine.borrow_mut().wait(patience, &mut found);
+        if sleeps {
+            self.pulse.sleeps(false);
+        }
         if let Err(error) = waited {
             // Every argument is ours: this is a bug or a kernel without the call.
             panic!("the host refuses to wait: {error}");
@@ -291,6 +320,7 @@ impl Core {
             if let Some(flight) = &self.flight {
                 flight.completed(finished.device, finished.id, &finished.result);
             }
+            self.completions.set(self.completions.get() + 1);
             finished.completion.done(finished.result);
             return Some(now);
         }
@@ -327,6 +357,7 @@ impl Core {
     }
 
     fn park(&self, deadline: Option<Time>) -> Option<Time> {
+        self.pulse.beat();
         // Requests that were submitted must be under way before anything else is waited for.
         self.look(Patience::None);
         let mut spin_until = None;

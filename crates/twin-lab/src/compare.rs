@@ -14,6 +14,16 @@ use crate::workload::Workload;
 /// Told of each run that ends: how many have, of how many. Called from any thread.
 pub type Progress<'a> = &'a (dyn Fn(usize, usize) + Sync);
 
+/// Ranks runs by throughput, the fastest first. A run in which operations failed has no rank: what
+/// it has not done took it no time.
+pub fn rank(runs: &mut [&mut Figures]) {
+    let mut sound: Vec<&mut &mut Figures> = runs.iter_mut().filter(|f| f.failed == 0).collect();
+    sound.sort_by(|a, b| b.ops_per_s.total_cmp(&a.ops_per_s));
+    for (place, figures) in sound.into_iter().enumerate() {
+        figures.rank = Some(place + 1);
+    }
+}
+
 /// Simulates a workload on each configuration, on up to `threads` threads. Results come in the
 /// order of the configurations.
 pub fn compare(

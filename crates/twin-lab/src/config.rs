@@ -10,6 +10,7 @@ use crate::presets::presets;
 use twin_ffs::FfsSettings;
 use twin_ffs::format::Geometry;
 use twin_fs::Settings;
+use twin_fs::shape::Shape;
 use twin_lfs::{LfsSettings, MkfsOptions};
 use twin_sim::{UnknownName, bus, cpu, model, queue};
 
@@ -95,8 +96,49 @@ impl From<UnknownName> for ConfigError {
     }
 }
 
+/// What a configuration must have for a key to make a difference.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Needs {
+    Nothing,
+    Lfs,
+    Ffs,
+    Bus,
+    Mechanical,
+    Flat,
+}
+
+impl Needs {
+    /// What is missing in a configuration and what to do, if anything is.
+    fn missing(self, config: &Config) -> Option<String> {
+        let kind = model::by_name(&config.disk).map(|entry| entry.kind);
+        let disk = |needed, what: &str, such: &str| {
+            let text = format!("is for {what} disks, and {} is none: choose {such}", config.disk);
+            (kind != Ok(needed)).then_some(text)
+        };
+        let missing = |there: bool, text: &str| (!there).then(|| text.to_string());
+        match self {
+            Needs::Nothing => None,
+            Needs::Lfs => missing(
+                config.layout == LayoutKind::Lfs,
+                "is for logs, and this layout is ffs: leave it out, or set layout=lfs",
+            ),
+            Needs::Ffs => missing(
+                config.layout == LayoutKind::Ffs,
+                "is for clustered volumes, and this layout is lfs: leave it out, or set layout=ffs",
+            ),
+            Needs::Bus => {
+                let text = "counts on a bus alone, and there is none: set bus too";
+                missing(config.bus.is_some(), text)
+            }
+            Needs::Mechanical => disk(model::Kind::Mechanical, "mechanical", "disk=disk-7200"),
+            Needs::Flat => disk(model::Kind::Flat, "flat", "disk=ssd-sata"),
+        }
+    }
+}
+
 struct Key {
     name: &'static str,
+    needs: Needs,
     about: &'static str,
     set: fn(&mut Config, &str) -> Result<(), ConfigError>,
 }
@@ -105,6 +147,7 @@ struct Key {
 const KEYS: &[Key] = &[
     Key {
         name: "disk",
+        needs: Needs::Nothing,
         about: "disk model",
         set: |c, v| {
             c.disk = model::by_name(v)?.name.into();
@@ -113,6 +156,7 @@ const KEYS: &[Key] = &[
     },
     Key {
         name: "queue",
+        needs: Needs::Nothing,
         about: "order of disk requests",
         set: |c, v| {
             c.queue = queue::by_name(v)?.name.into();
@@ -121,6 +165,7 @@ const KEYS: &[Key] = &[
     },
     Key {
         name: "cpu",
+        needs: Needs::Nothing,
         about: "processor model",
         set: |c, v| {
             c.cpu = cpu::by_name(v)?.name.into();
@@ -129,11 +174,13 @@ const KEYS: &[Key] = &[
     },
     Key {
         name: "cpus",
+        needs: Needs::Nothing,
         about: "number of processors",
         set: |c, v| up_to(v, 4096).map(|n| c.cpus = n.max(1)),
     },
     Key {
         name: "bus",
+        needs: Needs::Nothing,
         about: "bus between host and disk: limits transfers, each of which takes processor time",
         set: |c, v| {
             c.bus = Some(bus::by_name(v)?.name.into());
@@ -142,6 +189,7 @@ const KEYS: &[Key] = &[
     },
     Key {
         name: "bus-rate",
+        needs: Needs::Bus,
         about: "bytes a second of the bus, or own",
         set: |c, v| {
             c.bus_bytes_per_s = if v == "own" { None } else { Some(bytes(v)?.max(1)) };
@@ -150,11 +198,13 @@ const KEYS: &[Key] = &[
     },
     Key {
         name: "command-us",
+        needs: Needs::Mechanical,
         about: "microseconds of driver and adapter before a disk begins to decode a command",
         set: |c, v| micros(v).map(|n| c.command_us = n),
     },
     Key {
         name: "skews",
+        needs: Needs::Mechanical,
         about: "track and cylinder skew of the disk in sectors, as 7/25, or own",
         set: |c, v| {
             if v == "own" {
@@ -170,6 +220,7 @@ const KEYS: &[Key] = &[
     },
     Key {
         name: "ssd",
+        needs: Needs::Flat,
         about: "times of a flat SSD as `twinfs bench --device` prints them: microseconds to read, write \
                 and flush, bytes a second: 80/25/1000/550M, or own",
         set: |c, v| {
@@ -179,21 +230,25 @@ const KEYS: &[Key] = &[
     },
     Key {
         name: "request-us",
+        needs: Needs::Bus,
         about: "microseconds of the processor for a device request, in place of its own",
         set: |c, v| micros(v).map(|n| c.costs.request_us = Some(n)),
     },
     Key {
         name: "block-us",
+        needs: Needs::Nothing,
         about: "microseconds of the processor for a block in the cache, in place of its own",
         set: |c, v| micros(v).map(|n| c.costs.block_us = Some(n)),
     },
     Key {
         name: "copy-us",
+        needs: Needs::Nothing,
         about: "microseconds of the processor for copying 4 KB, in place of its own",
         set: |c, v| micros(v).map(|n| c.costs.copy_us = Some(n)),
     },
     Key {
         name: "profile",
+        needs: Needs::Nothing,
         about: "structures of the log: classic or modern; sets the sizes that go with them",
         set: |c, v| {
             named("profile", v, ["classic", "modern"].into_iter())?;
@@ -207,6 +262,7 @@ const KEYS: &[Key] = &[
     },
     Key {
         name: "layout",
+        needs: Needs::Nothing,
         about: "layout of the volume: lfs or ffs",
         set: |c, v| {
             named("layout", v, ["lfs", "ffs"].into_iter())?;
@@ -216,6 +272,7 @@ const KEYS: &[Key] = &[
     },
     Key {
         name: "ordering",
+        needs: Needs::Ffs,
         about: "ffs: how metadata is ordered",
         set: |c, v| {
             named("ordering", v, twin_ffs::ordering::registry().iter().map(|e| e.name))?;
@@ -225,6 +282,7 @@ const KEYS: &[Key] = &[
     },
     Key {
         name: "write-behind",
+        needs: Needs::Ffs,
         about: "ffs: what is written as soon as it is there",
         set: |c, v| {
             named("write-behind", v, twin_ffs::write_behind::registry().iter().map(|e| e.name))?;
@@ -234,6 +292,7 @@ const KEYS: &[Key] = &[
     },
     Key {
         name: "dir-placement",
+        needs: Needs::Ffs,
         about: "ffs: where new directories go",
         set: |c, v| {
             named("placement", v, twin_ffs::dir_placement::registry().iter().map(|e| e.name))?;
@@ -243,31 +302,37 @@ const KEYS: &[Key] = &[
     },
     Key {
         name: "reallocate",
+        needs: Needs::Ffs,
         about: "ffs: blocks of a growing file are moved together: yes or no",
         set: |c, v| yes_no(v).map(|b| c.ffs.reallocate = b),
     },
     Key {
         name: "maxcontig",
+        needs: Needs::Ffs,
         about: "ffs: blocks laid out, read and written at once",
         set: |c, v| small(v).map(|n| c.ffs_mkfs.tuning.maxcontig = n.max(1)),
     },
     Key {
         name: "rotdelay",
+        needs: Needs::Ffs,
         about: "ffs: milliseconds of the gap behind so many blocks",
         set: |c, v| small(v).map(|n| c.ffs_mkfs.tuning.rotdelay_ms = n),
     },
     Key {
         name: "maxbpg",
+        needs: Needs::Ffs,
         about: "ffs: blocks that a file may take from a group at a time",
         set: |c, v| small(v).map(|n| c.ffs_mkfs.tuning.maxbpg = n.max(1)),
     },
     Key {
         name: "cpc",
+        needs: Needs::Ffs,
         about: "ffs: cylinders after which rotational positions repeat; 0: not looked at",
         set: |c, v| small(v).map(|n| c.ffs_mkfs.tuning.cpc = n),
     },
     Key {
         name: "minfree",
+        needs: Needs::Nothing,
         about: "percent of the space that is kept free, at most 50",
         set: |c, v| {
             let percent = small(v)?;
@@ -277,11 +342,13 @@ const KEYS: &[Key] = &[
     },
     Key {
         name: "group",
+        needs: Needs::Ffs,
         about: "ffs: bytes of a cylinder group",
         set: |c, v| bytes(v).map(|n| c.ffs_mkfs.group_bytes = Some(n)),
     },
     Key {
         name: "geometry",
+        needs: Needs::Ffs,
         about: "ffs: the disk as the allocator imagines it: rpm/sectors/tracks",
         set: |c, v| {
             let parts: Vec<_> = v.split('/').map(small).collect::<Result<_, _>>()?;
@@ -295,16 +362,19 @@ const KEYS: &[Key] = &[
     },
     Key {
         name: "checkpoint-segments",
+        needs: Needs::Lfs,
         about: "segments written between checkpoints",
         set: |c, v| small(v).map(|n| c.lfs.checkpoint_segments = n),
     },
     Key {
         name: "inodes",
+        needs: Needs::Nothing,
         about: "inodes kept in memory beyond those in use",
         set: |c, v| number(v).map(|n| c.settings.cached_inodes = n as usize),
     },
     Key {
         name: "reading",
+        needs: Needs::Nothing,
         about: "how files are read: at once, or block by block",
         set: |c, v| {
             named("read policy", v, twin_fs::reading::registry().iter().map(|e| e.name))?;
@@ -314,6 +384,7 @@ const KEYS: &[Key] = &[
     },
     Key {
         name: "overwrite",
+        needs: Needs::Nothing,
         about: "which blocks are read before they are overwritten: needed, partial or direct",
         set: |c, v| {
             let all = twin_fs::reading::Overwrite::ALL;
@@ -326,16 +397,19 @@ const KEYS: &[Key] = &[
     },
     Key {
         name: "writers-wait",
+        needs: Needs::Lfs,
         about: "lfs: writers wait while the log is being written: yes or no",
         set: |c, v| yes_no(v).map(|b| c.lfs.writers_wait = b),
     },
     Key {
         name: "lazy-fsync",
+        needs: Needs::Nothing,
         about: "fsync does not wait for what it writes: yes or no",
         set: |c, v| yes_no(v).map(|b| (c.lfs.lazy_fsync, c.ffs.lazy_fsync) = (b, b)),
     },
     Key {
         name: "size",
+        needs: Needs::Nothing,
         about: "bytes of the volume (4G, or what the disk has), or full for the whole disk",
         set: |c, v| {
             c.size = if v == "full" { None } else { Some(bytes(v)?) };
@@ -345,11 +419,13 @@ const KEYS: &[Key] = &[
     },
     Key {
         name: "cache",
+        needs: Needs::Nothing,
         about: "bytes of the block cache",
         set: |c, v| bytes(v).map(|n| c.settings.cache_bytes = n),
     },
     Key {
         name: "replacement",
+        needs: Needs::Nothing,
         about: "which clean block leaves the cache",
         set: |c, v| {
             named(
@@ -363,6 +439,7 @@ const KEYS: &[Key] = &[
     },
     Key {
         name: "flush",
+        needs: Needs::Nothing,
         about: "when dirty blocks are written",
         set: |c, v| {
             named("flush policy", v, twin_cache::flush::registry().iter().map(|e| e.name))?;
@@ -372,6 +449,7 @@ const KEYS: &[Key] = &[
     },
     Key {
         name: "flush-age",
+        needs: Needs::Nothing,
         about: "the age at which they are, in milliseconds",
         set: |c, v| {
             up_to(v, 1_000_000_000).map(|n| c.settings.flush_age_ns = Some(n * twin_rt::MILLIS))
@@ -379,46 +457,55 @@ const KEYS: &[Key] = &[
     },
     Key {
         name: "read-ahead",
+        needs: Needs::Nothing,
         about: "bytes read ahead of a sequential reader",
         set: |c, v| small(v).map(|n| c.settings.read_ahead_bytes = n),
     },
     Key {
         name: "block",
+        needs: Needs::Nothing,
         about: "bytes of a block",
         set: |c, v| small(v).map(|n| (c.mkfs.block_size, c.ffs_mkfs.block_size) = (n, n)),
     },
     Key {
         name: "frag",
+        needs: Needs::Nothing,
         about: "bytes of a fragment",
         set: |c, v| small(v).map(|n| (c.mkfs.frag_size, c.ffs_mkfs.frag_size) = (n, n)),
     },
     Key {
         name: "segment",
+        needs: Needs::Lfs,
         about: "bytes of a segment",
         set: |c, v| small(v).map(|n| c.mkfs.segment_size = Some(n)),
     },
     Key {
         name: "victim",
+        needs: Needs::Lfs,
         about: "which segment the cleaner takes first",
         set: |c, v| c.lfs.set_cleaner("victim", v).map_err(ConfigError),
     },
     Key {
         name: "placement",
+        needs: Needs::Lfs,
         about: "lfs: which blocks are written together",
         set: |c, v| c.lfs.set_cleaner("placement", v).map_err(ConfigError),
     },
     Key {
         name: "when",
+        needs: Needs::Lfs,
         about: "when the log's cleaner works though nobody waits for it",
         set: |c, v| c.lfs.set_cleaner("when", v).map_err(ConfigError),
     },
     Key {
         name: "clean-step",
+        needs: Needs::Lfs,
         about: "bytes of its requests then",
         set: |c, v| c.lfs.set_cleaner("clean-step", v).map_err(ConfigError),
     },
     Key {
         name: "content",
+        needs: Needs::Nothing,
         about: "what stands for user data: stamps, or the bytes that they stand for",
         set: |c, v| {
             named("content", v, ["stamps", "bytes"].into_iter())?;
@@ -428,6 +515,7 @@ const KEYS: &[Key] = &[
     },
     Key {
         name: "eager-indirect",
+        needs: Needs::Lfs,
         about: "indirect blocks go with every log write: yes or no",
         set: |c, v| yes_no(v).map(|b| c.lfs.eager_indirect = b),
     },
@@ -540,14 +628,33 @@ impl Config {
         named("configuration", preset, presets().iter().map(|p| p.name))?;
         let mut config = Config::base();
         config.apply_preset(preset, text)?;
+        let mut asked = Vec::new();
         for pair in rest.split(',').filter(|pair| !pair.is_empty()) {
             let Some((key, value)) = pair.split_once('=') else {
                 return Err(ConfigError(format!("{pair:?} is not key=value")));
             };
             config.set(key, value, text)?;
+            asked.push(key);
+        }
+        // Keys may stand in any order, so what they need is known at the end. A preset's own
+        // settings may lie idle: the presets that build on it bring what they need.
+        for key in KEYS.iter().filter(|key| asked.contains(&key.name)) {
+            if let Some(why) = key.needs.missing(&config) {
+                return Err(ConfigError(format!("{text}: {} {why}", key.name)));
+            }
+        }
+        if !asked.contains(&"frag") {
+            config.fit_fragments();
         }
         config.name = text.into();
         Ok(config)
+    }
+
+    /// Fragments that a block of this size can have, where none were asked for.
+    fn fit_fragments(&mut self) {
+        let (lfs, ffs) = (&mut self.mkfs, &mut self.ffs_mkfs);
+        lfs.frag_size = Shape::fragment_for(lfs.block_size, lfs.frag_size);
+        ffs.frag_size = Shape::fragment_for(ffs.block_size, ffs.frag_size);
     }
 
     fn apply_preset(&mut self, name: &str, text: &str) -> Result<(), ConfigError> {

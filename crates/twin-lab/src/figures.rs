@@ -134,6 +134,13 @@ pub struct Figures {
     pub written_bytes: u64,
     /// Operations that ended otherwise than in the trace.
     pub diverged: u64,
+    /// Operations that succeeded in the trace and failed here, or could not be tried. With any, the
+    /// other figures are of another workload.
+    pub failed: u64,
+    /// Its place among the configurations compared, by throughput: 1 is the fastest. None if
+    /// operations failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rank: Option<usize>,
     /// Latency of all operations.
     pub latency: Latency,
     /// The same by kind.

@@ -58,6 +58,9 @@ impl FlightSettings {
         if let Some(age_ns) = s.flush_age_ns {
             line("flush_age_ns", &age_ns);
         }
+        if let Some(within_ns) = s.durable_within_ns {
+            line("durable_within_ns", &within_ns);
+        }
         line("read_ahead_bytes", &s.read_ahead_bytes);
         line("drop_behind", &s.drop_behind);
         line("read_only", &s.read_only);
@@ -117,6 +120,7 @@ impl FlightSettings {
             "replacement" => s.replacement = value.into(),
             "flush" => s.flush = value.into(),
             "flush_age_ns" => s.flush_age_ns = Some(to(value)?),
+            "durable_within_ns" => s.durable_within_ns = Some(to(value)?),
             "read_ahead_bytes" => s.read_ahead_bytes = to(value)?,
             "drop_behind" => s.drop_behind = to(value)?,
             "read_only" => s.read_only = to(value)?,
@@ -379,7 +383,12 @@ mod tests {
     fn settings_survive_the_log() {
         let all = FlightSettings {
             device: DeviceInfo { size: 99, sector: 4096, max_io: 9999, name: "flight".into() },
-            settings: Settings { flush_age_ns: Some(5), check_data: false, ..Settings::default() },
+            settings: Settings {
+                flush_age_ns: Some(5),
+                durable_within_ns: Some(7),
+                check_data: false,
+                ..Settings::default()
+            },
             lfs: LfsSettings {
                 victim: "greedy".into(),
                 placement: "twin".into(),

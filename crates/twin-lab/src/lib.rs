@@ -25,7 +25,7 @@ pub mod volume;
 mod watch;
 mod workload;
 
-pub use compare::{Progress, compare, compare_with_histories};
+pub use compare::{Progress, compare, compare_with_histories, rank};
 pub use config::{Config, ConfigError, Costs, LayoutKind, defaults, settings_help};
 pub use damage::{Damaged, damaged_flight, damaged_trace};
 pub use figures::{DiskFigures, Figures, Latency, LogFigures, VerbFigures};

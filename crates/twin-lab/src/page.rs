@@ -7,8 +7,9 @@ use crate::reproduce::html::{STYLE, escape};
 use crate::reproduce::svg::{BLUE, Chart, Line, SKY, histogram, over_time};
 use crate::table::rows;
 
-/// The page of runs of a workload, each with its course.
-pub fn page(workload: &str, runs: &[(Figures, History)]) -> String {
+/// The page of runs of a workload, each with its course, and of the configurations that could not
+/// run, each with the reason.
+pub fn page(workload: &str, runs: &[(Figures, History)], not_run: &[(String, String)]) -> String {
     let workload = escape(workload);
     let mut page = format!(
         "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\">\
@@ -31,6 +32,9 @@ pub fn page(workload: &str, runs: &[(Figures, History)]) -> String {
         page += "</tr>";
     }
     page += "</table>";
+    for (config, why) in not_run {
+        page += &format!("<p><b>{}</b> could not run: {}</p>", escape(config), escape(why));
+    }
     let logs: String = runs.iter().filter_map(|(f, history)| course(&f.config, history)).collect();
     if !logs.is_empty() {
         page += &format!("<h2>Logs</h2>{EXPLAINED}{logs}");
@@ -106,7 +110,9 @@ mod tests {
         let log = history.log.as_ref().unwrap();
         assert!(log.full() > 0 && log.full() + log.clean + log.open > 50, "{log:?}");
         assert!(runs[1].1.log.is_none(), "a clustered volume has no log");
-        let page = page("<zipf>", &runs);
+        let not_run = [("lfs:size=1M".to_string(), "too <small>".to_string())];
+        let page = page("<zipf>", &runs, &not_run);
+        assert!(page.contains("<b>lfs:size=1M</b> could not run: too &lt;small&gt;"));
         assert_eq!(page.matches("<svg").count(), 2);
         assert!(page.contains(&format!("Write cost: {:.2} over all", figures.log.write_cost)));
         assert!(page.contains("<h1>&lt;zipf&gt;</h1>") && !page.contains("NaN"));

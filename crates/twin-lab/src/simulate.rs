@@ -192,6 +192,8 @@ fn figures<L: Counted>(
         read_bytes: report.read_bytes,
         written_bytes: report.written_bytes,
         diverged: report.diverged_ops(),
+        failed: report.failed_ops(),
+        rank: None,
         latency: Latency::of(&report.latency_ns()),
         verbs: verbs.collect(),
         cache_hit_share: cache.hits as f64 / (cache.hits + cache.misses).max(1) as f64,

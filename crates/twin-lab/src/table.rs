@@ -18,6 +18,12 @@ fn mib(bytes: u64) -> String {
     format!("{:.1} MiB", bytes as f64 / (1 << 20) as f64)
 }
 
+/// How many operations failed, and of how many.
+fn failures(figures: &Figures) -> String {
+    let share = figures.failed as f64 * 100.0 / (figures.ops + figures.failed).max(1) as f64;
+    format!("{} ({share:.1}%)", figures.failed)
+}
+
 /// The parts of the disk's time, in percent of its requests' time, largest first.
 fn disk_time(figures: &Figures) -> String {
     let total: f64 = figures.disk_use.time_s.iter().map(|(_, s)| s).sum();
@@ -33,7 +39,9 @@ fn disk_time(figures: &Figures) -> String {
 pub fn table(all: &[Figures]) -> String {
     let mut table = Table::new();
     table.load_style(presets::UTF8_FULL_CONDENSED);
-    table.add_rows(rows(&all.iter().collect::<Vec<_>>()));
+    // Whose operations failed are shown behind those that can be compared.
+    let (sound, failed): (Vec<_>, Vec<_>) = all.iter().partition(|figures| figures.failed == 0);
+    table.add_rows(rows(&[sound, failed].concat()));
     for column in table.column_iter_mut().skip(1) {
         column.set_cell_alignment(CellAlignment::Right);
     }
@@ -51,6 +59,13 @@ pub(crate) fn rows(all: &[&Figures]) -> Vec<Vec<String>> {
     row("", &|f| f.config.clone());
     row("disk", &|f| f.disk.clone());
     row("operations", &|f| f.ops.to_string());
+    if all.iter().any(|f| f.failed > 0) {
+        row("FAILED operations", &failures);
+    }
+    if all.len() > 1 {
+        let rank = |f: &Figures| f.rank.map_or("none: failures".into(), |place| place.to_string());
+        row("rank by throughput", &rank);
+    }
     row("simulated time", &|f| format!("{:.2} s", f.span_s));
     row("throughput", &|f| format!("{:.0} ops/s", f.ops_per_s));
     row("read, written", &|f| format!("{}, {}", mib(f.read_bytes), mib(f.written_bytes)));

@@ -11,7 +11,11 @@ fn keys() -> Vec<String> {
     let lines = help.lines().skip_while(|line| *line != "Keys:").skip(1);
     let named = lines.take_while(|line| !line.is_empty());
     let keys = named.filter_map(|line| line.split_whitespace().next()).map(String::from);
-    let takes = |key: &String, value| Config::parse(&format!("lfs:{key}={value}")).is_ok();
+    // Some count on one layout, a bus or a kind of disk alone.
+    let hardware = ["lfs", "ffs", "bsd-lfs", "lfs-ssd"];
+    let takes = |key: &String, value| {
+        hardware.iter().any(|preset| Config::parse(&format!("{preset}:{key}={value}")).is_ok())
+    };
     keys.filter(|key| ["7", "7/7", "7/7/7"].iter().any(|value| takes(key, value))).collect()
 }
 

@@ -538,7 +538,7 @@ impl Lfs {
 
     /// Keeps an inode whose indirect blocks wait for a checkpoint, with everything above them
     /// dirty.
-    fn defer(&self, core: &Core, inode: &Rc<Inode>) {
+    pub(crate) fn defer(&self, core: &Core, inode: &Rc<Inode>) {
         let mut any = false;
         for frame in inode.frames.dirty_frames().iter().take_while(|f| f.lbn() < 0) {
             any = true;

@@ -5,8 +5,8 @@ use std::rc::Rc;
 
 use twin_cache::{FlushState, Lbn};
 use twin_fs::shape::{Ptr, UNWRITTEN};
-use twin_fs::{Core, FsError, Holder, Ino, Inode, Layout, Need, Picked, Result, VolumeStat};
-use twin_rt::Time;
+use twin_fs::{Core, FsError, Holder, Ino, Inode, Layout, Need, Picked, Result, Room, VolumeStat};
+use twin_rt::{Nanos, SECS, Time};
 
 use crate::format::ImapEntry;
 use crate::lfs::Lfs;
@@ -28,6 +28,15 @@ impl Drop for Permit {
 /// none. A round that gains less than a segment looks like one that gains nothing.
 const BARREN_ROUNDS: u32 = 64;
 
+/// The same for who comes when another was told so lately, and nothing was freed since: many come at
+/// a time when a kernel writes out what it has collected, and each would wait for as long as all
+/// before it.
+const MORE_ROUNDS: u32 = 2;
+
+/// The longest that anybody waits for room. Others who need less may take what the cleaner gains,
+/// again and again.
+const PATIENCE_NS: Nanos = 10 * SECS;
+
 /// What one who waits for room has seen of the cleaner's work.
 #[derive(Default)]
 struct Hope {
@@ -39,9 +48,16 @@ struct Hope {
 }
 
 impl Hope {
+    /// Of one who comes when there was none.
+    fn small() -> Hope {
+        Hope { barren: BARREN_ROUNDS - MORE_ROUNDS, ..Hope::default() }
+    }
+
     /// Looks again: true while it makes sense to wait on.
     fn lasts(&mut self, rounds: u64, begun: u64, room: u64) -> bool {
-        if begun != self.seen.1 || room > self.most {
+        if self.seen == (0, 0) {
+            (self.seen, self.most) = ((rounds, begun), room);
+        } else if begun != self.seen.1 || room > self.most {
             *self = Hope { seen: (rounds, begun), most: room, barren: 0 };
         } else if rounds != self.seen.0 {
             self.seen.0 = rounds;
@@ -86,6 +102,19 @@ impl Lfs {
             + core.dirty_inode_count() as u64 * inode
             + self.log.borrow().deferred.len() as u64 * inode
             + table
+    }
+
+    /// What one who begins to wait for room may hope.
+    fn hope(&self) -> Hope {
+        let live = self.log.borrow().segments.live_bytes();
+        let segment = u64::from(self.sb.segment_size);
+        match self.hopeless.get() {
+            Some(then) if live + segment / 2 > then => Hope::small(),
+            _ => {
+                self.hopeless.set(None);
+                Hope::default()
+            }
+        }
     }
 
     /// True if an operation that makes this much dirty may begin now.
@@ -217,8 +246,11 @@ impl Layout for Lfs {
                 self.log.borrow_mut().stats.space_waits += 1;
             }
             if !has_room {
-                let hope = hope.get_or_insert_default();
-                if !hope.lasts(self.cleaner.rounds(), self.begun.get(), self.log_room()) {
+                let hope = hope.get_or_insert_with(|| self.hope());
+                let lasts = hope.lasts(self.cleaner.rounds(), self.begun.get(), self.log_room());
+                let since = waits_since.unwrap_or(core.rt.now());
+                if !lasts || core.rt.now() - since > PATIENCE_NS {
+                    self.hopeless.set(Some(self.log.borrow().segments.live_bytes()));
                     return Err(FsError::NoSpace);
                 }
                 self.waiting.set(self.waiting.get() + 1);
@@ -295,6 +327,11 @@ impl Layout for Lfs {
         // Whatever it wrote behind the last checkpoint would be found again at the next start.
         self.cleaner.stop().await;
         self.checkpoint(core, true).await
+    }
+
+    fn room(&self, _core: &Core) -> Room {
+        let limit_bytes = self.limit.get();
+        Room { free_bytes: limit_bytes.saturating_sub(self.used.get()), limit_bytes }
     }
 
     fn stat(&self, _core: &Core) -> VolumeStat {

@@ -187,7 +187,7 @@ pub(crate) struct Progress {
     pub(crate) flushing: Cell<bool>,
     /// Frames of log writes that failed.
     pub(crate) lost: RefCell<Vec<Rc<Frame>>>,
-    pub(crate) changed: Event,
+    pub(crate) changed: Rc<Event>,
 }
 
 impl Progress {
@@ -218,9 +218,11 @@ pub struct Lfs {
     pub(crate) in_flight: Budget,
     pub(crate) checkpointing: RwLock,
     /// Notified when segments become clean.
-    pub(crate) space: Event,
+    pub(crate) space: Rc<Event>,
     /// Who may go on while room is short.
     pub(crate) pacing: Pacing,
+    /// Live bytes when somebody was last told that the cleaner gains no room.
+    pub(crate) hopeless: Cell<Option<u64>>,
     /// Operations that wait for clean segments.
     pub(crate) waiting: Cell<u32>,
     pub(crate) cleaner: CleanerState,

@@ -9,7 +9,7 @@ use twin_disk::{Block, BlockDevice, Buf, Class, Io, Origin};
 use twin_fs::dinode::{Dinode, HIDDEN};
 use twin_fs::shape::Shape;
 use twin_fs::{Core, Cpu, FsError, Ino, Inode, Picked, ROOT_INO, Result, Settings, Volume};
-use twin_rt::{BoxFuture, Budget, Event, Rt, RwLock};
+use twin_rt::{BoxFuture, Budget, Rt, RwLock};
 
 use crate::cleaner::{self, CleanerState, Watch};
 use crate::format::{
@@ -141,7 +141,8 @@ impl Lfs {
             begun: Cell::new(0),
             progress: Rc::default(),
             checkpointing: RwLock::new(),
-            space: Event::new(),
+            space: Rc::default(),
+            hopeless: Cell::new(None),
             pacing: Pacing::default(),
             waiting: Cell::new(0),
             cleaner: CleanerState::new(when.make()),
@@ -152,6 +153,9 @@ impl Lfs {
         };
         lfs.progress.last.set(checkpoint.serial - 1);
         lfs.progress.durable.set(checkpoint.serial - 1);
+        for event in [&lfs.space, &lfs.progress.changed, lfs.cleaner.wakes()] {
+            core.wake_on_stop(event);
+        }
         Ok(lfs)
     }
 

@@ -16,7 +16,6 @@ use twin_fs::dinode::{Dinode, TRUNCATING};
 use twin_fs::shape::Ptr;
 use twin_fs::{Core, Form, FsError, Holder, Ino, Inode, ROOT_INO, Result};
 
-use crate::build::dirty_indirect;
 use crate::cleaner::summary_at;
 use crate::format::{
     Checkpoint, Entry, GROUP_LAST, HeadPos, ImapEntry, PICKED_MAX, Placed, Summary, What,
@@ -337,7 +336,7 @@ impl Lfs {
             Some((d, ..)) => d.ptrs.clone(),
             None => old_ptrs.clone(),
         };
-        let mut deferred = Vec::new();
+        let mut held = Vec::new();
         for (slot, old) in old_ptrs.iter().enumerate() {
             let lbn = shape.inode_child(slot);
             if file.inode.is_none()
@@ -347,7 +346,7 @@ impl Lfs {
             }
             let new = new_ptrs[slot];
             if lbn < 0 {
-                Box::pin(self.apply_indirect(core, &inode, lbn, *old, new, &file, &mut deferred))
+                Box::pin(self.apply_indirect(core, &inode, lbn, *old, new, &file, &mut held))
                     .await?;
             } else {
                 self.change_block(core, &inode, lbn, *old, new);
@@ -369,10 +368,9 @@ impl Lfs {
                 }
             }
         }
-        for lbn in deferred {
-            dirty_indirect(core, &inode, lbn);
-            self.log.borrow_mut().deferred.insert(ino, Rc::clone(&inode));
-        }
+        // As after a log write: what is above an indirect block that waits for a checkpoint goes with
+        // it, also above one that waited before this group, whose parent the group has.
+        self.defer(core, &inode);
         Ok(())
     }
 
@@ -445,7 +443,7 @@ impl Lfs {
         old: Ptr,
         new: Ptr,
         file: &FileLog,
-        deferred: &mut Vec<Lbn>,
+        held: &mut Vec<Rc<Frame>>,
     ) -> Result<()> {
         let shape = &self.sb.shape;
         let (first, span) = (shape.first_data(lbn), shape.span(lbn));
@@ -485,7 +483,7 @@ impl Lfs {
                 moved.push(child);
             }
             if child < 0 {
-                Box::pin(self.apply_indirect(core, inode, child, from, to, file, deferred)).await?;
+                Box::pin(self.apply_indirect(core, inode, child, from, to, file, held)).await?;
             } else {
                 self.change_block(core, inode, child, from, to);
             }
@@ -503,8 +501,8 @@ impl Lfs {
             core.cache.mark_clean(&inode.frames, &frame);
         } else if old.addr != new.addr || !self.forward_recovered(core, inode, &moved, file) {
             core.cache.mark_dirty(&inode.frames, &frame, core.rt.now());
-            deferred.push(lbn);
         }
+        held.push(frame); // Until it is known what is written with what.
         Ok(())
     }
 

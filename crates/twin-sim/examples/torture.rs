@@ -9,6 +9,8 @@
 //! range of seeds, for each of which a scenario is drawn, with fields to set behind it
 //! (`1..500,ops=2000`).
 
+use twin_ffs::Ffs;
+use twin_lfs::Lfs;
 use twin_sim::torture::{self, Depth, Explored, Failure, Scenario};
 
 /// Says in words what a run came to.
@@ -21,8 +23,11 @@ type Kind = (&'static str, fn(u64) -> Scenario, Run);
 const FFS: Depth =
     Depth { most: 300, points: 60, work_every: 20, interrupt_every: 60, ..Depth::DEFAULT };
 
+/// Rounds on one volume, each ended by a failure or by closing.
+const REUSE_ROUNDS: u64 = 12;
+
 /// The kinds of runs, with what they are drawn by from a seed.
-const KINDS: [Kind; 9] = [
+const KINDS: [Kind; 13] = [
     ("show", Scenario::of_kind, |s| Ok(s.to_string())),
     ("run", Scenario::of_kind, |s| {
         torture::run(s).map(|outcome| format!("{} requests", outcome.requests))
@@ -32,9 +37,19 @@ const KINDS: [Kind; 9] = [
     ("ffs-images", Scenario::clustered_image, |s| {
         torture::ffs_damage(s, 250).map(|damaged| format!("{damaged:?}"))
     }),
+    ("ffs-reuse", Scenario::reusing, |s| {
+        torture::reuse::<Ffs>(s, REUSE_ROUNDS).map(|reused| format!("{reused:?}"))
+    }),
+    ("lfs-reuse", Scenario::reusing, |s| {
+        torture::reuse::<Lfs>(s, REUSE_ROUNDS).map(|reused| format!("{reused:?}"))
+    }),
     ("birth", Scenario::draw, |s| torture::crash_birth(s, &Depth::default()).map(counted)),
     ("full", Scenario::full, |s| torture::full(s, 20).map(|filled| format!("{filled:?}"))),
     ("faults", Scenario::of_kind, |s| torture::failing(s).map(|failed| format!("{failed:?}"))),
+    ("ending", Scenario::ending, |s| torture::ending::<Lfs>(s).map(|ended| format!("{ended:?}"))),
+    ("ffs-ending", Scenario::clustered_ending, |s| {
+        torture::ending::<Ffs>(s).map(|ended| format!("{ended:?}"))
+    }),
     ("images", Scenario::image, |s| torture::damage(s, 200).map(|damaged| format!("{damaged:?}"))),
 ];
 

@@ -2,14 +2,14 @@
 //!
 //! Contract: a request larger than the adapter can move in one transfer goes to the disk as
 //! several, in order and all at once, and completes when all have. Each transfer first costs the
-//! processor what preparing a request costs. [`info`](BlockDevice::info) says how long one transfer
-//! may be, so that whoever can choose asks for no more.
+//! processor what preparing a request costs, which is why requests are broken up here and not left
+//! to the disk. [`info`](BlockDevice::info) says how long one transfer may be.
 
 use std::rc::Rc;
 
-use twin_disk::{Block, BlockDevice, DeviceInfo, Io, IoKind, Pending, pending};
+use twin_disk::{BlockDevice, DeviceInfo, Io, IoKind, Pending, all_parts, pending};
 use twin_fs::{Cpu, Work};
-use twin_rt::{Rt, join_all};
+use twin_rt::Rt;
 
 /// A device behind a driver that breaks requests up and takes processor time.
 pub struct HostAdapter<D> {
@@ -38,18 +38,11 @@ impl<D: BlockDevice> BlockDevice for HostAdapter<D> {
         let (inner, cpu) = (Rc::clone(&self.inner), self.cpu.clone());
         self.rt.run_or_spawn("driver", async move {
             let mut under_way = Vec::new();
-            for part in transfers(io, inner.info().max_io.into()) {
+            for part in io.parts(inner.info().max_io) {
                 cpu.charge(Work::Request).await;
                 under_way.push(inner.submit(part));
             }
-            let mut all = Vec::new();
-            for result in join_all(under_way).await {
-                match result {
-                    Ok(blocks) => all.extend(blocks),
-                    Err(error) => return completion.done(Err(error)),
-                }
-            }
-            completion.done(Ok(all));
+            completion.done(all_parts(under_way).await);
         });
         ticket
     }
@@ -59,42 +52,12 @@ impl<D: BlockDevice> BlockDevice for HostAdapter<D> {
     }
 }
 
-/// A request as requests of at most `most` bytes, in order.
-fn transfers(io: Io, most: u64) -> Vec<Io> {
-    if io.len <= most {
-        return vec![io];
-    }
-    let mut parts = Vec::new();
-    let mut rest = io.blocks.into_iter();
-    let mut cut: Option<Block> = None;
-    let mut at = io.at;
-    while at < io.at + io.len {
-        let len = most.min(io.at + io.len - at);
-        let mut blocks = Vec::new();
-        let mut missing = if io.kind == IoKind::Write { len as usize } else { 0 };
-        while missing > 0 {
-            let Some(block) = cut.take().or_else(|| rest.next()) else { break };
-            if block.len() > missing {
-                cut = Some(block.slice(missing, block.len() - missing));
-                blocks.push(block.slice(0, missing));
-                missing = 0;
-            } else {
-                missing -= block.len();
-                blocks.push(block);
-            }
-        }
-        parts.push(Io { kind: io.kind, at, len, blocks, class: io.class, origin: io.origin });
-        at += len;
-    }
-    parts
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::bus::Bus;
     use crate::{SimDisk, model};
-    use twin_disk::{Class, Origin};
+    use twin_disk::{Block, Class, Origin};
     use twin_rt::ClockOnly;
 
     #[test]

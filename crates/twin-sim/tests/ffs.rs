@@ -5,8 +5,9 @@
 
 use std::io::Write as _;
 
-use twin_ffs::Sabotage;
-use twin_sim::torture::{self, Damaged, Depth, Explored, Scenario};
+use twin_ffs::{Ffs, Sabotage};
+use twin_lfs::Lfs;
+use twin_sim::torture::{self, Damaged, Depth, Explored, Reused, Scenario, Subject};
 
 /// A restart here is a replay or a repair, a check, and an open volume: fewer of each run, of
 /// more runs.
@@ -119,6 +120,84 @@ fn data_that_comes_after_its_record_is_found() {
 #[test]
 fn records_that_are_believed_without_their_checksums_are_found() {
     seeds_until_found("journal", Sabotage::SkipChecksum, 12);
+}
+
+/// Rounds on one volume, each ended by a power failure, a kill or closing.
+const ROUNDS: u64 = 12;
+
+/// Seven clients where space is in use again at once.
+fn reuse<L: Subject>(what: &str, ordering: &str, seeds: std::ops::Range<u64>) -> Reused {
+    let mut all = Reused::default();
+    for seed in seeds.clone() {
+        let scenario = Scenario { ordering: ordering.into(), ..Scenario::reusing(seed) };
+        match torture::reuse::<L>(&scenario, ROUNDS) {
+            Ok(reused) => all += reused,
+            Err(failure) => panic!("{what}, seed {seed}: {failure}"),
+        }
+    }
+    let line = format!("space in use again, {what}, seeds {seeds:?}: {all:?}\n");
+    let _ = std::io::stderr().write_all(line.as_bytes());
+    all
+}
+
+/// Blocks of pointers lay in fsynced files: their places had been freed while the transaction that
+/// had them was on its way to the journal, and were not revoked.
+#[test]
+fn a_journal_gives_no_file_what_its_space_held_before() {
+    let all = reuse::<Ffs>("FFS with journal ordering", "journal", 1..17);
+    assert!(all.promised > 3000 && all.searched > 300 && all.closed > 50, "{all:?}");
+}
+
+#[test]
+fn synchronous_metadata_gives_no_fsynced_file_what_its_space_held_before() {
+    let all = reuse::<Ffs>("FFS with sync ordering", "sync", 1..9);
+    assert!(all.promised > 1500 && all.closed > 20, "{all:?}");
+}
+
+#[test]
+fn the_log_gives_no_file_what_its_space_held_before() {
+    let all = reuse::<Lfs>("the log", "journal", 1..5);
+    assert!(all.promised > 500 && all.searched > 50, "{all:?}");
+}
+
+/// The seed of [`Scenario::reusing`] with which a fault in the journal is found.
+fn reuse_finds(sabotage: Sabotage, mut seeds: std::ops::RangeInclusive<u64>) {
+    let found = seeds.find_map(|seed| {
+        let base = Scenario::reusing(seed);
+        let scenario = Scenario {
+            ordering: "journal".into(),
+            ffs_sabotage: sabotage,
+            size: 8 << 20,
+            journal: 2 << 20,
+            ..base
+        };
+        torture::reuse::<Ffs>(&scenario, ROUNDS).err().map(|failure| (seed, failure.what))
+    });
+    let Some((seed, what)) = found else { panic!("{sabotage:?} is not found") };
+    let line = format!("{sabotage:?} is found with seed {seed}: {what}\n");
+    let _ = std::io::stderr().write_all(line.as_bytes());
+}
+
+#[test]
+fn a_block_freed_while_its_transaction_is_on_its_way_and_not_revoked_is_found() {
+    reuse_finds(Sabotage::RevokeLate, 1..=5);
+}
+
+#[test]
+fn a_revocation_that_replay_ignores_is_found() {
+    reuse_finds(Sabotage::SkipRevoked, 1..=60);
+}
+
+/// A restart left the journal's header at its oldest record, and a second failure replayed that
+/// over what its places were used for since.
+#[test]
+fn a_restart_that_leaves_the_journals_header_behind_is_found() {
+    reuse_finds(Sabotage::HeaderStays, 10..=60);
+}
+
+#[test]
+fn space_that_is_used_before_the_transaction_that_freed_it_is_durable_is_found() {
+    reuse_finds(Sabotage::ReuseAtOnce, 1..=5);
 }
 
 /// `cargo xtask soak ffs-images --seeds 0..40` makes the same damage and goes on to 10,000 images.

@@ -13,7 +13,8 @@ use std::hash::Hasher;
 use std::io::Write;
 
 use twin_fs::{
-    Attr, DirEntry, Entry, FileSystem, FsError, Ino, Name, Op, ROOT_INO, Reply, Request, Timestamp,
+    Attr, DirEntry, Entry, FileSystem, FsError, Ino, Name, Op, ROOT_INO, Reply, Request, Room,
+    Timestamp,
 };
 use twin_rt::{FixedHasher, FixedMap, FixedSet, Rt, Time};
 
@@ -198,6 +199,18 @@ impl<F: FileSystem, W: Write + 'static> FileSystem for Recorder<F, W> {
             self.log.borrow_mut().after(self.now(), number, after, &result);
         }
         result
+    }
+
+    fn room(&self) -> Option<Room> {
+        self.inner.room()
+    }
+
+    fn room_of(&self, ino: Ino) -> Option<u64> {
+        self.inner.room_of(ino)
+    }
+
+    fn held(&self) -> Vec<Ino> {
+        self.inner.held()
     }
 }
 

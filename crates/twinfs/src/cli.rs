@@ -14,7 +14,9 @@ use crate::size::Size;
     mkdir -p mnt && twinfs mount disk.img mnt     use it\n  \
     twinfs umount mnt                             write it out and stop\n  \
     twinfs check disk.img                         see that it is sound\n  \
-    twinfs dump disk.img                          look inside")]
+    twinfs dump disk.img                          look inside\n\n\
+    Exit status: 0 if all that was asked for was done and found sound; 1 if something failed, was \
+    found damaged, or was not done (what it was is on standard error); 2 if the command line is wrong.")]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -64,7 +66,9 @@ pub(crate) enum Profile {
 /// Make a volume in an image file or on a block device.
 ///
 /// The image is made if it does not exist (then --size is needed); it takes space on the host
-/// only as it fills up. A volume that is there already is only overwritten with --force.
+/// only as it fills up. What is there already must be blank: anything else, a file system, an
+/// archive, a partition table or data that twinfs does not know, is named and left alone, unless
+/// --force is given. A device that is mounted or in use is never touched.
 #[derive(Args)]
 pub(crate) struct Mkfs {
     /// Which layout.
@@ -96,7 +100,7 @@ pub(crate) struct Mkfs {
     /// FFS: bytes of space for each inode. Default: 8K (modern), 4K (classic).
     #[arg(long)]
     pub(crate) bytes_per_inode: Option<Size>,
-    /// Overwrite what is there.
+    /// Overwrite what is there, whatever it is.
     #[arg(long)]
     pub(crate) force: bool,
     /// The image file or block device.
@@ -129,6 +133,10 @@ pub(crate) struct Clean {
 ///
 /// Stop it with `twinfs umount DIR` (or umount, or SIGTERM to that process): everything is on disk
 /// when the process has gone. After a crash the next mount recovers what had been fsynced.
+///
+/// The kernel does not tell a FUSE server of sync(2) and syncfs(2): it hands over what it has
+/// collected, and returns. What it hands over is on the device within two seconds, so wait for
+/// these after `sync`; only fsync, fdatasync and `twinfs umount` return when it is there.
 #[derive(Args)]
 pub(crate) struct Mount {
     /// Stay in the foreground and print what happens.
@@ -144,10 +152,12 @@ pub(crate) struct Mount {
     /// what they take with them. `twinfs stat DIR` tells what it has.
     #[arg(long, value_name = "SIZE", conflicts_with = "cache")]
     pub(crate) memory: Option<Size>,
-    /// Pass every write on at once: a full volume then says so in the write itself. Otherwise the
-    /// kernel collects writes until the file is closed or fsynced, or for some seconds, and a full
-    /// volume is told of there. --record implies it, to write down what was done.
-    #[arg(long)]
+    /// Pass every write on at once. Otherwise the kernel collects writes until the file is closed
+    /// or fsynced, or for some seconds. When room gets short it has to ask before each write, so
+    /// that a full volume says so in the write itself; what is left is one write of more than some
+    /// MiB, and mapped memory: of these close, fsync and msync tell. Before Linux 5.16 they tell of
+    /// every write. --record implies it, to write down what was done.
+    #[arg(long, conflicts_with = "read_only")]
     pub(crate) write_through: bool,
     /// Let other users in (an ordinary user needs user_allow_other in /etc/fuse.conf). Root's
     /// mounts always do.
@@ -166,7 +176,7 @@ pub(crate) struct Mount {
     /// first, which blocks are written together, and when the cleaner works though nobody waits
     /// for it (otherwise it begins when clean segments get few). A log only. The policies are
     /// listed by `twinfs compare --list`.
-    #[arg(long, value_name = "LIST", default_value = "")]
+    #[arg(long, value_name = "LIST", default_value = "", conflicts_with = "read_only")]
     pub(crate) cleaner: String,
     /// Write what the log does into this file twice a second and at the end, as JSON: for
     /// `twinfs top --mount FILE`. A log only.
@@ -177,7 +187,7 @@ pub(crate) struct Mount {
     #[arg(long, value_name = "FILE")]
     pub(crate) record: Option<PathBuf>,
     /// With --record: keep contents too.
-    #[arg(long, requires = "record")]
+    #[arg(long, requires = "record", conflicts_with = "flight")]
     pub(crate) contents: bool,
     /// Log everything that enters the core in this file, so that `twinfs replay --verify` can
     /// repeat the run.
@@ -198,10 +208,20 @@ fn orderings() -> clap::builder::PossibleValuesParser {
 }
 
 /// Unmount a directory. Returns once everything is on disk and the background process has gone.
+///
+/// A volume that could not be written (its disk failed, the host is full) is unmounted too, with
+/// an error that says so.
 #[derive(Args)]
 pub(crate) struct Umount {
     /// Where it is mounted.
     pub(crate) dir: PathBuf,
+    /// Say what it waits for, and return, when it has not ended after so many seconds; it goes on
+    /// in the background. 0: wait however long it takes.
+    #[arg(long, default_value_t = 60, value_name = "SECONDS")]
+    pub(crate) limit: u64,
+    /// Print what is waited for: the part in the background.
+    #[arg(long, hide = true)]
+    pub(crate) tell: bool,
 }
 
 /// Simulate a workload on several configurations, side by side.
@@ -210,6 +230,9 @@ pub(crate) struct Umount {
 /// `preset:key=value,...`; --list shows them all. Without configurations, a set that shows the
 /// range is compared. The workload is the trace that comes with the program (a software build,
 /// recorded on a twinfs mount), a trace of your own, or a generator.
+///
+/// Exits with 0 only if every configuration did all of the workload. One in which operations failed
+/// (for want of room, mostly) has no rank, and one that cannot run is named; the others are shown.
 #[derive(Args)]
 pub(crate) struct Compare {
     /// Configurations, as `lfs lfs:disk=hp97560,cache=8M`.
@@ -220,15 +243,15 @@ pub(crate) struct Compare {
     /// A generated workload in place of a trace, as `build:files=300`.
     #[arg(long, short, conflicts_with = "trace")]
     pub(crate) workload: Option<String>,
-    /// The seed of a generated workload.
-    #[arg(long, default_value_t = 1)]
-    pub(crate) seed: u64,
+    /// The seed of a generated workload. Default: 1.
+    #[arg(long, requires = "workload", conflicts_with = "trace")]
+    pub(crate) seed: Option<u64>,
     /// When operations are issued.
     #[arg(long, value_enum, default_value = "asap")]
     pub(crate) pace: Pace,
-    /// With --pace recorded or think: how many times faster than recorded.
-    #[arg(long, default_value_t = 1.0)]
-    pub(crate) speed: f64,
+    /// With --pace recorded or think: how many times faster than recorded. Default: 1.
+    #[arg(long)]
+    pub(crate) speed: Option<f64>,
     /// Print JSON: an array with one object a configuration.
     #[arg(long)]
     pub(crate) json: bool,
@@ -237,7 +260,7 @@ pub(crate) struct Compare {
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
     /// Print the configurations, keys and components that there are.
-    #[arg(long)]
+    #[arg(long, exclusive = true)]
     pub(crate) list: bool,
 }
 
@@ -264,7 +287,8 @@ pub(crate) struct Volume {
     #[arg(long, short, value_name = "FILE", num_args = 1..)]
     pub(crate) trace: Vec<PathBuf>,
     /// The format of the traces. Default: the one that each looks like.
-    #[arg(long, requires = "trace", value_parser = block_formats())]
+    #[arg(long, requires = "trace", value_parser = block_formats(),
+        conflicts_with_all = ["workload", "exponent", "volumes"])]
     pub(crate) trace_format: Option<String>,
     /// Placement policies.
     #[arg(long, value_delimiter = ',', value_parser = placements(), hide_possible_values = true,
@@ -314,9 +338,14 @@ pub(crate) struct Volume {
     #[arg(long, conflicts_with = "placement")]
     pub(crate) table: bool,
     /// Print the policies with their rules and sources, the workloads and the trace formats.
-    #[arg(long)]
+    #[arg(long, exclusive = true)]
     pub(crate) list: bool,
 }
+
+/// What is for simulations watched by `top`.
+const SIMULATED: [&str; 6] = ["slow", "every", "accesses", "by_hand", "pace", "speed"];
+/// What is for bare volumes watched by `top`, but for the number of their blocks.
+const BARE: [&str; 5] = ["placement", "victim", "volumes", "step", "rate"];
 
 /// Watch a log while it is written and cleaned: of a bare volume, a simulation or a mount.
 ///
@@ -338,14 +367,16 @@ pub(crate) struct Volume {
     twinfs top --trace work.tw --config lfs:disk=hp97560 --accesses --by-hand")]
 pub(crate) struct Top {
     /// Watch a mount that was given this file as --status.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["config", "trace"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["config", "trace", "workload", "seed"],
+        conflicts_with_all = SIMULATED, conflicts_with_all = BARE)]
     pub(crate) mount: Option<PathBuf>,
     /// Watch a simulation on this configuration (see `twinfs compare --list`). Default with --trace:
     /// lfs.
-    #[arg(long, short)]
+    #[arg(long, short, conflicts_with_all = BARE)]
     pub(crate) config: Option<String>,
     /// Watch a simulation of this trace. Default with --config: the one that comes with the program.
-    #[arg(long, short, value_name = "FILE", conflicts_with = "workload")]
+    #[arg(long, short, value_name = "FILE", conflicts_with_all = ["workload", "seed"],
+        conflicts_with_all = BARE)]
     pub(crate) trace: Option<PathBuf>,
     /// A simulation: simulated seconds in a real second, as 0.01. As fast as can be if not given.
     #[arg(long, value_parser = rate_of_time)]
@@ -362,9 +393,9 @@ pub(crate) struct Top {
     /// A simulation: when operations are issued.
     #[arg(long, value_enum, default_value = "asap")]
     pub(crate) pace: Pace,
-    /// With --pace recorded or think: how many times faster than recorded.
-    #[arg(long, default_value_t = 1.0)]
-    pub(crate) speed: f64,
+    /// With --pace recorded or think: how many times faster than recorded. Default: 1.
+    #[arg(long)]
+    pub(crate) speed: Option<f64>,
     /// A simulation or a mount: so many pictures, then end.
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) count: Option<u64>,
@@ -380,12 +411,12 @@ pub(crate) struct Top {
     #[arg(long, value_parser = volume_victims(), hide_possible_values = true,
         default_value = twin_clean::victim::registry()[0].name)]
     pub(crate) victim: String,
-    /// The seed of the workload.
-    #[arg(long, default_value_t = 1)]
-    pub(crate) seed: u64,
-    /// Blocks of the volume.
-    #[arg(long, default_value_t = 131_072)]
-    pub(crate) blocks: u32,
+    /// The seed of the workload. Default: 1.
+    #[arg(long)]
+    pub(crate) seed: Option<u64>,
+    /// Blocks of the volume. Default: 131072.
+    #[arg(long)]
+    pub(crate) blocks: Option<u32>,
     /// How many times it is written.
     #[arg(long, default_value_t = 60.0, value_parser = volumes_of_writes)]
     pub(crate) volumes: f64,
@@ -406,7 +437,7 @@ pub(crate) struct Presets {
     /// Only these.
     pub(crate) names: Vec<String>,
     /// Print all that can be set, and the components that there are.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "names")]
     pub(crate) keys: bool,
 }
 
@@ -434,7 +465,7 @@ pub(crate) struct Reproduce {
     #[arg(long)]
     pub(crate) cross_validate: bool,
     /// List the claims.
-    #[arg(long)]
+    #[arg(long, exclusive = true)]
     pub(crate) list: bool,
 }
 
@@ -505,6 +536,9 @@ pub(crate) enum ReproduceFormat {
     Csv,
 }
 
+/// What excludes `--peers`: clap forgives a missing argument that could not be given besides.
+const NOT_PEERS: [&str; 3] = ["sim", "dir", "device"];
+
 /// Run benchmarks on simulated volumes, mounts and any directories, side by side.
 ///
 /// Targets take turns. A directory gets a directory of its own below it, which is removed at the
@@ -526,24 +560,25 @@ pub(crate) struct Bench {
     #[arg(long, conflicts_with_all = ["sim", "dir", "cold", "warm"])]
     pub(crate) peers: bool,
     /// With --peers: only these, as `lfs,ext4`. Ratios are those of the first.
-    #[arg(long, value_name = "NAMES", value_delimiter = ',', requires = "peers")]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', requires = "peers", conflicts_with_all = NOT_PEERS)]
     pub(crate) only: Vec<String>,
     /// With --peers: where the device's file is made. Default: /var/tmp.
-    #[arg(long, value_name = "DIR", requires = "peers")]
+    #[arg(long, value_name = "DIR", requires = "peers", conflicts_with_all = NOT_PEERS)]
     pub(crate) at: Option<PathBuf>,
     /// With --peers: bytes of the device.
-    #[arg(long, default_value = "2G", requires = "peers")]
+    #[arg(long, default_value = "2G", requires = "peers", conflicts_with_all = NOT_PEERS)]
     pub(crate) size: Size,
     /// With --peers: write a page with a chart to this file.
-    #[arg(long, value_name = "FILE", requires = "peers")]
+    #[arg(long, value_name = "FILE", requires = "peers", conflicts_with_all = NOT_PEERS)]
     pub(crate) html: Option<PathBuf>,
     /// Measure the disk under this directory through a file of 64 MiB, with direct I/O, and print
     /// the setting that makes a simulated SSD like it: `twinfs compare lfs:disk=ssd-sata,ssd=...`.
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["sim", "dir", "peers"])]
+    #[arg(long, value_name = "DIR",
+        conflicts_with_all = ["sim", "dir", "peers", "benches", "runs", "cold", "warm"])]
     pub(crate) device: Option<PathBuf>,
-    /// Runs of each benchmark on each directory.
-    #[arg(long, short, default_value_t = 1)]
-    pub(crate) runs: usize,
+    /// Runs of each benchmark on each directory. Default: 1. Simulated runs are all the same.
+    #[arg(long, short, value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) runs: Option<u16>,
     /// Empty the caches with this shell command, as a remount, in place of the kernel's drop_caches.
     #[arg(long, value_name = "COMMAND", conflicts_with = "warm")]
     pub(crate) cold: Option<String>,
@@ -554,7 +589,7 @@ pub(crate) struct Bench {
     #[arg(long)]
     pub(crate) json: bool,
     /// Print the benchmarks and their settings.
-    #[arg(long)]
+    #[arg(long, exclusive = true)]
     pub(crate) list: bool,
 }
 
@@ -571,7 +606,11 @@ pub(crate) enum Pace {
 
 impl Pace {
     /// With its speed.
-    pub(crate) fn at(self, speed: f64) -> Result<twin_trace::replay::Pace, String> {
+    pub(crate) fn at(self, speed: Option<f64>) -> Result<twin_trace::replay::Pace, String> {
+        if self == Pace::Asap && speed.is_some() {
+            return Err("--speed is for --pace recorded and --pace think".into());
+        }
+        let speed = speed.unwrap_or(1.0);
         if !(speed.is_finite() && speed > 0.0) {
             return Err(format!("--speed {speed}: must be more than 0"));
         }
@@ -614,7 +653,7 @@ pub(crate) struct Replay {
     pub(crate) config: String,
     /// The file is a flight log (`twinfs mount --flight`): repeat that run in the simulator and
     /// succeed only if its event digest is the same.
-    #[arg(long, conflicts_with_all = ["config", "image"])]
+    #[arg(long, conflicts_with_all = ["config", "image", "pace", "speed", "json"])]
     pub(crate) verify: bool,
     /// Replay for real on the volume in this image or device. It must not be mounted.
     #[arg(long)]
@@ -622,9 +661,9 @@ pub(crate) struct Replay {
     /// When operations are issued.
     #[arg(long, value_enum, default_value = "asap")]
     pub(crate) pace: Pace,
-    /// With --pace recorded or think: how many times faster than recorded.
-    #[arg(long, default_value_t = 1.0)]
-    pub(crate) speed: f64,
+    /// With --pace recorded or think: how many times faster than recorded. Default: 1.
+    #[arg(long)]
+    pub(crate) speed: Option<f64>,
     /// Print JSON.
     #[arg(long)]
     pub(crate) json: bool,

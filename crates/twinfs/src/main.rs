@@ -5,6 +5,7 @@
 
 mod cli;
 mod cmd;
+mod content;
 mod size;
 
 use std::process::ExitCode;

@@ -11,6 +11,7 @@ pub(crate) mod janitor;
 mod manifest;
 mod rng;
 mod scenarios;
+mod stamped;
 pub(crate) mod tools;
 mod volume;
 mod writer;

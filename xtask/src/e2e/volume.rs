@@ -19,6 +19,7 @@ pub(crate) struct Volume<'a> {
     image: PathBuf,
     dir: PathBuf,
     user: Option<String>,
+    layout: Option<String>,
     options: Vec<String>,
     daemon: Option<Daemon>,
     /// The image is a loop device that was attached here.
@@ -64,9 +65,57 @@ impl<'a> Volume<'a> {
         Ok(volume)
     }
 
+    /// Makes a volume in a new image file at a place, of a layout; or of what was chosen for all.
+    ///
+    /// # Errors
+    /// What `twinfs mkfs` said.
+    pub(crate) fn make_at(
+        bench: &'a Bench,
+        image: &Path,
+        size: &str,
+        layout: &str,
+    ) -> Result<Volume<'a>, String> {
+        let mut volume = Volume::at(bench, image.into())?;
+        volume.layout = Some(layout.into());
+        volume.mkfs(&["--size", size])?;
+        Ok(volume)
+    }
+
+    /// The same in a file named after the layout, in place of an earlier one.
+    ///
+    /// # Errors
+    /// What `twinfs mkfs` said.
+    pub(crate) fn make_of(
+        bench: &'a Bench,
+        layout: &str,
+        size: &str,
+    ) -> Result<Volume<'a>, String> {
+        let image = bench.dir.join(format!("{layout}.img"));
+        let _ = std::fs::remove_file(&image);
+        Volume::make_at(bench, &image, size, layout)
+    }
+
+    /// The same on a loop device over the file.
+    ///
+    /// # Errors
+    /// What `twinfs mkfs` said, or `losetup`.
+    pub(crate) fn make_on_loop_at(
+        bench: &'a Bench,
+        file: &Path,
+        size: &str,
+        layout: &str,
+    ) -> Result<Volume<'a>, String> {
+        bench.run(Command::new("truncate").args(["-s", size]).arg(file))?;
+        let device = bench.run(Command::new("losetup").args(["--find", "--show"]).arg(file))?;
+        let mut volume = Volume::at(bench, device.trim().into())?;
+        (volume.attached, volume.layout) = (true, Some(layout.into()));
+        volume.mkfs(&[])?;
+        Ok(volume)
+    }
+
     fn mkfs(&self, words: &[&str]) -> Result<(), String> {
         let layout: Vec<&str> = match &self.bench.mkfs[..] {
-            [] => vec!["--layout", "lfs"],
+            [] => vec!["--layout", self.layout.as_deref().unwrap_or("lfs")],
             chosen => chosen.iter().map(String::as_str).collect(),
         };
         self.twinfs(&[&["mkfs"], &layout[..], words].concat(), &[&self.image]).map(drop)
@@ -80,6 +129,7 @@ impl<'a> Volume<'a> {
             image,
             dir,
             user: None,
+            layout: None,
             options: Vec::new(),
             daemon: None,
             attached: false,
@@ -123,6 +173,29 @@ impl<'a> Volume<'a> {
             (true, _) => Err("twinfs umount succeeded, but it is still mounted".into()),
             (false, true) => Err("twinfs umount succeeded, but its daemon still runs".into()),
             (false, false) => Ok(()),
+        }
+    }
+
+    /// Something went wrong, but it is still mounted, with its daemon.
+    ///
+    /// # Errors
+    /// If not.
+    pub(crate) fn expect_mounted(&mut self) -> Result<(), String> {
+        self.daemon = Daemon::of_mount(&self.dir);
+        match self.is_mounted() && self.daemon.is_some() {
+            true => Ok(()),
+            false => Err("it is no longer mounted".into()),
+        }
+    }
+
+    /// Whatever was said, neither a mount nor a daemon is left.
+    ///
+    /// # Errors
+    /// If one is.
+    pub(crate) fn expect_gone(&self) -> Result<(), String> {
+        match self.is_mounted() || Daemon::of_mount(&self.dir).is_some() {
+            true => Err("a mount or its daemon is left".into()),
+            false => Ok(()),
         }
     }
 

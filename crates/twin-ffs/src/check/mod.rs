@@ -214,13 +214,20 @@ async fn mend(
     device.submit(state_io(&sb, &state, device.info().sector)).await?;
     device.submit(Io::flush(Origin::Recovery)).await?;
     if !lost.is_empty() {
-        report.rescued = rescue(rt, device, lost).await?;
+        report.rescued = rescue(rt, device, lost, attended).await?;
     }
     Ok(report)
 }
 
-/// Gives inodes without a name one in lost+found, through the volume's own code.
-async fn rescue(rt: &Rt, device: Rc<dyn BlockDevice>, lost: BTreeSet<Ino>) -> Result<u64> {
+/// Gives inodes without a name one in lost+found, through the volume's own code. On a full volume
+/// there may be no room for names: a mount then leaves the rest to a later `check --repair`, for
+/// nothing would be gained by refusing what can be read.
+async fn rescue(
+    rt: &Rt,
+    device: Rc<dyn BlockDevice>,
+    lost: BTreeSet<Ino>,
+    attended: bool,
+) -> Result<u64> {
     let (all, settings) = (Settings::default(), FfsSettings::default());
     let opening = Ffs::open_repaired(rt, device, Cpu::none(), all, settings, true);
     // The future of opening holds that of repairing.
@@ -231,6 +238,7 @@ async fn rescue(rt: &Rt, device: Rc<dyn BlockDevice>, lost: BTreeSet<Ino>) -> Re
             Ok(()) => rescued += 1,
             // It was freed after all, or is a hidden file.
             Err(FsError::NotFound) => {}
+            Err(FsError::NoSpace | FsError::NoInodes) if !attended => break,
             Err(error) => return Err(error),
         }
     }

@@ -94,6 +94,13 @@ pub mod write {
 /// holds, and its pages from an offset on (negative: none), are out of date.
 pub const NOTIFY_INVAL_INODE: i32 = 2;
 
+/// Flag of GETATTR: it comes with a handle.
+pub const GETATTR_FH: u32 = 1;
+
+/// The first minor version in whose kernels only writes ask for attributes by a handle, as long as
+/// the attributes have not grown old: Linux 5.16's.
+pub const GATED_MINOR: u32 = 35;
+
 /// Flag of FSYNC and FSYNCDIR.
 pub const FSYNC_FDATASYNC: u32 = 1;
 
@@ -133,6 +140,8 @@ structures! {
         nodeid: u64, generation: u64, entry_valid: u64, attr_valid: u64, entry_valid_nsec: u32,
         attr_valid_nsec: u32, attr: Attr,
     }
+    /// Follows the header of GETATTR.
+    struct GetattrIn { getattr_flags: u32, dummy: u32, fh: u64 }
     struct AttrOut { attr_valid: u64, attr_valid_nsec: u32, dummy: u32, attr: Attr }
     struct ForgetIn { nlookup: u64 }
     struct ForgetOne { nodeid: u64, nlookup: u64 }
@@ -194,6 +203,10 @@ pub const IOCTL_DAEMON: u32 = 2 << 30 | 4 << 16 | 0xf5 << 8 | 1;
 /// Another: makes the whole volume durable and says whether that worked, which no system call does
 /// on a FUSE mount. Encoded as `_IO(0xf5, 2)`.
 pub const IOCTL_SYNC: u32 = 0xf5 << 8 | 2;
+
+/// Another: gives how many writes of the kernel's own could not be carried out so far, as 64 bits.
+/// Encoded as `_IOR(0xf5, 3, u64)`.
+pub const IOCTL_LOST: u32 = 2 << 30 | 8 << 16 | 0xf5 << 8 | 3;
 
 /// What precedes the payload of a WRITE: its two structures.
 pub const WRITE_HEAD: usize = size_of::<InHeader>() + size_of::<WriteIn>();

@@ -25,13 +25,21 @@ impl Ready {
     ///
     /// # Errors
     /// If `/dev/null` cannot be opened.
-    pub fn mounted(mut self) -> io::Result<()> {
+    pub fn mounted(self) -> io::Result<()> {
+        self.mounted_saying("")
+    }
+
+    /// The same, with something that the parent is to tell on standard error.
+    ///
+    /// # Errors
+    /// If `/dev/null` cannot be opened.
+    pub fn mounted_saying(mut self, note: &str) -> io::Result<()> {
         let Some(mut pipe) = self.0.take() else { return Ok(()) };
         let null = OpenOptions::new().read(true).write(true).open("/dev/null")?;
         rustix::stdio::dup2_stdin(&null)?;
         rustix::stdio::dup2_stdout(&null)?;
         rustix::stdio::dup2_stderr(&null)?;
-        pipe.write_all(&[MOUNTED])
+        pipe.write_all(&[MOUNTED]).and_then(|()| pipe.write_all(note.as_bytes()))
     }
 
     /// It did not work: the parent returns this text as its error.
@@ -82,7 +90,12 @@ fn hear(mut pipe: File) -> Result<(), String> {
     let mut said = Vec::new();
     let mut first = [0u8];
     match pipe.read_exact(&mut first) {
-        Ok(()) if first[0] == MOUNTED => Ok(()),
+        Ok(()) if first[0] == MOUNTED => {
+            if pipe.read_to_end(&mut said).is_ok() && !said.is_empty() {
+                eprintln!("twinfs: {}", String::from_utf8_lossy(&said));
+            }
+            Ok(())
+        }
         Ok(()) => {
             let _ = pipe.read_to_end(&mut said);
             Err(String::from_utf8_lossy(&said).into_owned())

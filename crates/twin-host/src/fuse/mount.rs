@@ -22,6 +22,7 @@ use rustix::net::{
     recvmsg, socketpair,
 };
 
+use super::gatekeeper::Place;
 use super::mountinfo::mounted_at;
 use super::unmount::{Server, find_server, resolve};
 
@@ -34,8 +35,6 @@ const HELPER: &str = "fusermount3";
 /// what has just been mounted, and so does our own front end.
 const BUSY_TRIES: u32 = 10;
 const BUSY_PAUSE: Duration = Duration::from_millis(20);
-/// How much of the kernel's page cache may be dirty for one mount, in bytes.
-const DIRTY_BYTES: u64 = 64 << 20;
 /// How long a dropped mount waits to be out of the tree.
 const DROP_PATIENCE: Duration = Duration::from_secs(2);
 
@@ -50,6 +49,9 @@ pub struct MountOptions {
     pub kernel_checks: bool,
     /// Mount read-only.
     pub read_only: bool,
+    /// How much of the kernel's page cache may be dirty, in bytes. Only the superuser may choose
+    /// anything but the kernel's own limit.
+    pub collected_bytes: u64,
     /// The largest read-ahead of the kernel, in bytes. Only the superuser may choose more than
     /// the kernel's 128 KiB.
     pub read_ahead: u32,
@@ -63,6 +65,7 @@ impl Default for MountOptions {
             kernel_checks: true,
             read_only: false,
             read_ahead: 1 << 20,
+            collected_bytes: 64 << 20,
         }
     }
 }
@@ -137,7 +140,7 @@ impl Mount {
         let fd = if by_helper { ask_helper(&dir, options)? } else { mount_here(&dir, options)? };
         let mount = Mount { dir, fd: Rc::new(fd), by_helper, gone: false };
         if !by_helper {
-            mount.widen(options.read_ahead);
+            mount.widen(options.read_ahead, options.collected_bytes);
         }
         Ok(mount)
     }
@@ -152,6 +155,17 @@ impl Mount {
         &self.dir
     }
 
+    /// Where it is, and what the kernel collects there at most.
+    pub(super) fn place(&self) -> Option<Place> {
+        let mounted = mounted_at(&self.dir).ok()??;
+        let limits = limits_of(&mounted.device);
+        let read = |what: &str| fs::read_to_string(limits.join(what)).ok()?.trim().parse().ok();
+        // Without a strict limit the mount may have what all have together.
+        let strict = read("strict_limit") == Some(1u64);
+        let collected_bytes = read("max_bytes").filter(|_| strict).unwrap_or(u64::MAX);
+        Some(Place { dir: self.dir.clone(), device: mounted.device, collected_bytes })
+    }
+
     /// How to unmount it, from another thread.
     pub(super) fn unmounter(&self) -> Unmounter {
         Unmounter { dir: self.dir.clone(), by_helper: self.by_helper }
@@ -161,12 +175,12 @@ impl Mount {
     /// dirty. Above half of that the kernel begins to write, so that a large file is on its way
     /// to the device while it is still being made; at all of it whoever writes waits. Best effort:
     /// without it things are only slower.
-    fn widen(&self, read_ahead: u32) {
+    fn widen(&self, read_ahead: u32, collected_bytes: u64) {
         let Ok(Some(mounted)) = mounted_at(&self.dir) else { return };
-        let limits = PathBuf::from("/sys/class/bdi").join(mounted.device);
+        let limits = limits_of(&mounted.device);
         let _ = fs::write(limits.join("read_ahead_kb"), (read_ahead >> 10).to_string());
         let set = |what: &str, value: u64| fs::write(limits.join(what), value.to_string());
-        if set("max_bytes", DIRTY_BYTES).and_then(|()| set("strict_limit", 1)).is_err() {
+        if set("max_bytes", collected_bytes).and_then(|()| set("strict_limit", 1)).is_err() {
             // A kernel before 6.2: no limit is better than its one percent.
             let _ = set("strict_limit", 0);
             let _ = set("max_ratio", 100);
@@ -184,6 +198,11 @@ impl Drop for Mount {
             let _ = started && wait.recv_timeout(DROP_PATIENCE).is_ok();
         }
     }
+}
+
+/// Where the kernel's limits for a mount are, by its device number.
+fn limits_of(device: &str) -> PathBuf {
+    PathBuf::from("/sys/class/bdi").join(device)
 }
 
 /// A daemon that was killed leaves its mount behind, on which every call fails. It is in the way

@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Mounted {
     pub(super) dir: PathBuf,
+    /// Which directory of the file system is seen there.
+    root: PathBuf,
     /// Its device number, as `major:minor`.
     pub(super) device: String,
     pub(super) kind: String,
@@ -20,14 +22,29 @@ pub(super) fn mounted_at(dir: &Path) -> io::Result<Option<Mounted>> {
     Ok(table.lines().filter_map(parse).rfind(|mounted| mounted.dir == dir))
 }
 
+/// What an absolute path without links means, whatever it is mounted as: the number of the file
+/// system, and the path within it. Paths through two mounts of one directory come to the same.
+pub(crate) fn place_of(path: &Path) -> Option<(String, PathBuf)> {
+    let table = fs::read_to_string("/proc/self/mountinfo").ok()?;
+    place_in(&table, path)
+}
+
+fn place_in(table: &str, path: &Path) -> Option<(String, PathBuf)> {
+    let above = table.lines().filter_map(parse).filter(|mounted| path.starts_with(&mounted.dir));
+    // Of several at one directory the last is seen.
+    let mounted = above.max_by_key(|mounted| mounted.dir.components().count())?;
+    let within = path.strip_prefix(&mounted.dir).ok()?;
+    Some((mounted.device, mounted.root.join(within)))
+}
+
 /// A line is `id parent major:minor root dir options [fields ..] - type source options`.
 fn parse(line: &str) -> Option<Mounted> {
     let (left, right) = line.split_once(" - ")?;
     let mut fields = left.split(' ');
     let device = fields.nth(2)?.to_string();
-    let dir = unescape(fields.nth(1)?);
+    let (root, dir) = (unescape(fields.next()?), unescape(fields.next()?));
     let kind = right.split(' ').next()?.to_string();
-    Some(Mounted { dir, device, kind })
+    Some(Mounted { dir, root, device, kind })
 }
 
 /// Blanks and backslashes of paths are written as a backslash and three octal digits.
@@ -54,6 +71,18 @@ mod tests {
         let mounted = parse(line).unwrap();
         assert_eq!(mounted.dir, Path::new("/mnt/a b"));
         assert_eq!((mounted.device.as_str(), mounted.kind.as_str()), ("0:41", "fuse.twinfs"));
+    }
+
+    #[test]
+    fn a_directory_that_is_seen_twice_is_one_place() {
+        let table = "20 1 8:1 / / rw - ext4 /dev/sda1 rw\n\
+                     30 20 8:1 /data/a /srv/b rw - ext4 /dev/sda1 rw\n\
+                     31 20 0:9 / /srv/b/c rw - tmpfs none rw\n";
+        let place = |path: &str| place_in(table, Path::new(path)).unwrap();
+        assert_eq!(place("/srv/b/x"), ("8:1".into(), "/data/a/x".into()));
+        assert_eq!(place("/srv/b/x"), place("/data/a/x"));
+        assert_eq!(place("/srv/b"), place("/data/a"));
+        assert_eq!(place("/srv/b/c/d"), ("0:9".into(), "/d".into()));
     }
 
     #[test]

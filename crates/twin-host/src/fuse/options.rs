@@ -10,7 +10,8 @@ pub struct SessionOptions {
     /// How long the kernel may trust a name, in nanoseconds. Safe to be long where only this
     /// mount changes the volume.
     pub entry_timeout_ns: Nanos,
-    /// How long the kernel may trust attributes.
+    /// How long the kernel may trust attributes. A session in which the kernel collects writes
+    /// tells it when they are out of date, and they must not become so by themselves.
     pub attr_timeout_ns: Nanos,
     /// How long the kernel may trust that a name does not exist. Zero: not at all.
     pub negative_timeout_ns: Nanos,
@@ -39,11 +40,14 @@ pub struct SessionOptions {
     pub report: Rc<dyn Fn(&str)>,
 }
 
+/// Fifty years.
+const FOR_EVER: Nanos = 50 * 365 * 86_400 * SECS;
+
 impl Default for SessionOptions {
     fn default() -> Self {
         SessionOptions {
             entry_timeout_ns: 86_400 * SECS,
-            attr_timeout_ns: 86_400 * SECS,
+            attr_timeout_ns: FOR_EVER,
             negative_timeout_ns: 86_400 * SECS,
             writeback_cache: false,
             count_opens: false,
@@ -91,4 +95,6 @@ pub(super) struct Agreed {
     pub(super) no_opendir: bool,
     /// The kernel collects writes, and keeps times and sizes of files meanwhile.
     pub(super) writeback: bool,
+    /// Who asks for attributes by a handle is about to write.
+    pub(super) gated: bool,
 }

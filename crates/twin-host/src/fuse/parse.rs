@@ -26,7 +26,9 @@ pub(super) enum Call<'a> {
     BatchForget {
         forgets: Vec<abi::ForgetOne>,
     },
-    GetAttr,
+    GetAttr {
+        by_handle: bool,
+    },
     Statx,
     SetAttr {
         set: abi::SetattrIn,
@@ -166,7 +168,10 @@ fn arguments(code: u32, mut args: Arguments<'_>) -> Result<Call<'_>, &'static st
         opcode::LOOKUP => Call::Lookup { name: args.any_name()? },
         opcode::FORGET => Call::Forget { count: args.take::<abi::ForgetIn>()?.nlookup },
         opcode::BATCH_FORGET => Call::BatchForget { forgets: args.forgets()? },
-        opcode::GETATTR => Call::GetAttr,
+        opcode::GETATTR => {
+            let ask: abi::GetattrIn = args.take().unwrap_or_default();
+            Call::GetAttr { by_handle: ask.getattr_flags & abi::GETATTR_FH != 0 }
+        }
         opcode::STATX => Call::Statx,
         opcode::SETATTR => Call::SetAttr { set: args.take()? },
         opcode::READLINK => Call::ReadLink,

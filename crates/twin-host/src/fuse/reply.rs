@@ -85,7 +85,9 @@ pub(super) fn encode(
             answer.push(&open_out(false, options));
         }
         (Expect::Open { dir }, Reply::Done) => answer.push(&open_out(dir, options)),
-        (Expect::Attr, Reply::Attr(attr)) => answer.push(&attr_out(attr, options)),
+        (Expect::Attr | Expect::Gate | Expect::Changed, Reply::Attr(attr)) => {
+            answer.push(&attr_out(attr, options))
+        }
         (Expect::Statx, Reply::Attr(attr)) => answer.push(&statx_out(attr, options)),
         (Expect::Data, Reply::Data(blocks)) => answer.data = std::mem::take(blocks),
         (Expect::Written { .. }, Reply::Written(bytes)) => {

@@ -30,6 +30,7 @@ pub async fn serve<F: FileSystem>(
     signals: Option<Rc<Signals>>,
     grace_ns: Nanos,
 ) -> io::Result<End> {
+    session.placed(&mount);
     if let Some(name) = session.prime_name() {
         // Best effort: only speed depends on it.
         let file = mount.dir.join(name);

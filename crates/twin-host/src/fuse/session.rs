@@ -6,7 +6,7 @@
 //! (to give back an entry whose reply the kernel did not take) enters as an event too.
 
 use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::future::poll_fn;
 use std::io::{self, IoSlice};
 use std::os::fd::OwnedFd;
@@ -16,16 +16,21 @@ use std::task::{Poll, Waker};
 use rustix::io::Errno;
 use twin_disk::{Block, Buf, BufPool, Bytes};
 use twin_fs::{Cred, Entry, FileSystem, FsError, Op, Reply, Request};
+use twin_rt::Time;
 
 use super::abi::{self, InHeader};
 use super::errno::errno;
+use super::gatekeeper::{Asked, Decision, Gatekeeper};
 use super::held::Held;
+use super::mount::Mount;
 use super::negotiate::negotiate;
 use super::options::{Agreed, SessionOptions};
 use super::parse::parse;
+use super::porter::tell_stale;
 use super::reply::{Answer, encode, negative_entry, prime_entry};
 use super::translate::{Expect, Plan, plan, write_op};
 use crate::host::{Host, Source, Watch};
+use crate::offload::offload;
 use crate::zeros::push_zeros;
 
 /// Packets are read to here, so that a write's data begins at an aligned address.
@@ -81,12 +86,25 @@ struct Inner<F> {
     watch: RefCell<Option<Watch>>,
     next_id: Cell<u64>,
     in_flight: Cell<usize>,
+    /// Operations that have to wait, by their number.
+    waiting: RefCell<BTreeMap<u64, Waiting>>,
     stats: Cell<SessionStats>,
     /// A buffer for heads of answers.
     spare: RefCell<Vec<u8>>,
     held: Held,
+    keeper: Gatekeeper,
     /// A packet is being handled, so that the driver asks for the next one before it sleeps.
     in_packet: Cell<bool>,
+}
+
+/// An operation that has to wait.
+struct Waiting {
+    unique: u64,
+    name: &'static str,
+    since: Time,
+    silent: bool,
+    /// Its client was told that it failed: nobody waits for it any more.
+    given_up: bool,
 }
 
 /// What passes from the driver, which reads, to the session's task, which executes.
@@ -151,7 +169,8 @@ impl<F: FileSystem> Source for Inner<F> {
         if !matches!(*self.link.state.borrow(), State::Open) {
             return false;
         }
-        let something = !self.link.debts.borrow().is_empty() || self.link.read();
+        let own = self.keeper.has_ready() || !self.link.debts.borrow().is_empty();
+        let something = own || self.link.read();
         if something {
             self.link.wake();
         } else {
@@ -187,9 +206,11 @@ impl<F: FileSystem> Session<F> {
             watch: RefCell::default(),
             next_id: Cell::new(1),
             in_flight: Cell::new(0),
+            waiting: RefCell::default(),
             stats: Cell::default(),
             spare: RefCell::default(),
             held: Held::default(),
+            keeper: Gatekeeper::default(),
             in_packet: Cell::new(false),
         }))
     }
@@ -208,6 +229,8 @@ impl<F: FileSystem> Session<F> {
         let end = poll_fn(|cx| {
             if inner.link.filled.get() > 0 {
                 inner.handle_packet();
+            } else if let Some(asked) = inner.keeper.next_ready() {
+                inner.pass_gate(asked);
             } else {
                 inner.pay_debt();
             }
@@ -239,10 +262,39 @@ impl<F: FileSystem> Session<F> {
         }
     }
 
+    /// The operation that has waited longest, and since when.
+    pub fn oldest_wait(&self) -> Option<(&'static str, Time)> {
+        let waiting = self.0.waiting.borrow();
+        waiting.values().find(|w| !w.given_up).map(|w| (w.name, w.since))
+    }
+
+    /// Tells all clients that wait that their operations failed (EIO), whatever becomes of these:
+    /// for a core that does not answer any more.
+    pub fn give_up_waiting(&self) {
+        let inner = &self.0;
+        let mut told = Vec::new();
+        for waiting in inner.waiting.borrow_mut().values_mut().filter(|w| !w.given_up) {
+            waiting.given_up = true;
+            inner.in_flight.set(inner.in_flight.get() - 1);
+            if !waiting.silent {
+                told.push(waiting.unique);
+            }
+        }
+        told.into_iter().for_each(|unique| inner.refuse(unique, Errno::IO));
+        inner.link.wake();
+    }
+
     /// The name, in the root, of a file that is not there: opening it once tells the kernel that
     /// opens need no request, files that it creates included. `None` if they do.
     pub(super) fn prime_name(&self) -> Option<&str> {
         (!self.0.options.executes_opens()).then_some(self.0.prime_name.as_str())
+    }
+
+    /// Says where it is mounted.
+    pub(super) fn placed(&self, mount: &Mount) {
+        if let Some(place) = mount.place() {
+            self.0.keeper.place(place);
+        }
     }
 
     /// What it has seen so far.
@@ -305,6 +357,13 @@ impl<F: FileSystem> Inner<F> {
     fn carry_out(self: &Rc<Self>, header: &InHeader, plan: Plan) {
         let unique = header.unique;
         match plan {
+            Plan::Ask(cred, Op::GetAttr { ino }, Expect::Gate) if self.keeper.is_shut() => {
+                self.pass_gate(Asked { header: *header, cred, ino });
+            }
+            Plan::Ask(_, Op::Sync, Expect::Done) if self.keeper.is_caller(header.pid) => {
+                // We want what the kernel holds, and not to wait for the device.
+                let _ = self.send(unique, None, self.answer());
+            }
             Plan::Ask(cred, op, expect) => self.enter(header, cred, op, expect),
             Plan::Forget(ops) => {
                 for op in ops {
@@ -326,12 +385,22 @@ impl<F: FileSystem> Inner<F> {
                 answer.push(&std::process::id());
                 let _ = self.send(unique, None, answer);
             }
+            Plan::TellLost => {
+                let mut answer = self.answer();
+                answer.push(&abi::IoctlOut::default());
+                answer.push(&self.keeper.lost());
+                let _ = self.send(unique, None, answer);
+            }
             Plan::Init { init, flags2 } => match negotiate(&init, flags2, &self.options) {
                 Ok((out, agreed)) => {
                     self.agreed.set(agreed);
                     let mut answer = self.answer();
                     answer.push(&out);
                     let _ = self.send(unique, None, answer);
+                    if let (true, Some(room)) = (agreed.gated, self.fs.room()) {
+                        self.keeper.begin(room);
+                        self.keeper.look(&*self.fs, &self.fd);
+                    }
                 }
                 Err(errno) => {
                     let (major, minor) = (init.major, init.minor);
@@ -358,8 +427,18 @@ impl<F: FileSystem> Inner<F> {
         self.in_flight.set(self.in_flight.get() + 1);
         let before = self.in_flight.get();
         let (inner, unique) = (Rc::clone(self), header.unique);
-        self.host.rt().run_or_spawn(abi::opcode_name(header.opcode), async move {
+        let (name, silent) = (abi::opcode_name(header.opcode), expect == Expect::Silence);
+        let late = match &request.op {
+            Op::WriteBack { ino, data, .. } => Some((*ino, data.len())),
+            _ => None,
+        };
+        self.host.rt().run_or_spawn(name, async move {
             let result = inner.fs.execute(request).await;
+            inner.keeper.ended(&*inner.fs, &inner.fd, late, &result);
+            let waited = inner.waiting.borrow_mut().remove(&id);
+            if waited.is_some_and(|waited| waited.given_up) {
+                return;
+            }
             inner.done(unique, expect, result);
             inner.in_flight.set(inner.in_flight.get() - 1);
             if inner.in_flight.get() == 0 && !matches!(*inner.link.state.borrow(), State::Open) {
@@ -368,6 +447,43 @@ impl<F: FileSystem> Inner<F> {
         });
         if self.in_flight.get() == before {
             self.count(|stats| stats.waited += 1);
+            let since = self.host.rt().now();
+            let waiting = Waiting { unique, name, since, silent, given_up: false };
+            self.waiting.borrow_mut().insert(id, waiting);
+        }
+    }
+
+    /// Lets a client write, or not, or later.
+    fn pass_gate(self: &Rc<Self>, asked: Asked) {
+        match self.keeper.ask(&*self.fs, asked) {
+            Decision::Enter(Asked { header, cred, ino }) => {
+                self.enter(&header, cred, Op::GetAttr { ino }, Expect::Gate);
+            }
+            Decision::Refuse(unique) => self.refuse(unique, Errno::NOSPC),
+            Decision::Wait => {}
+            Decision::CallBack => self.call_back(),
+        }
+    }
+
+    /// Has the kernel bring all that it has collected.
+    fn call_back(self: &Rc<Self>) {
+        let work = self.keeper.caller(&self.fd).and_then(|work| offload(&self.host, work));
+        let inner = Rc::clone(self);
+        let called = async move {
+            match work {
+                Ok(work) => work.await,
+                Err(error) => (inner.options.report)(&format!("calling data back: {error}")),
+            }
+            inner.keeper.called_back();
+            inner.nudge();
+        };
+        self.host.rt().spawn("call back", called);
+    }
+
+    /// There is an event that the descriptor does not show.
+    fn nudge(&self) {
+        if let Some(watch) = &*self.watch.borrow() {
+            watch.nudge();
         }
     }
 
@@ -399,21 +515,35 @@ impl<F: FileSystem> Inner<F> {
             }
         };
         if let Expect::Written { stale: Some(node), .. } = expect {
-            self.tell_stale(node);
+            self.keeper.fell(node);
+            let _ = tell_stale(&self.fd, node, -1);
+        }
+        if errno.is_none() && answer.data.is_empty() && self.keeper.is_shut() {
+            answer.finish(unique, None);
+            match self.keeper.answer(expect, &reply, std::mem::take(&mut answer.head)) {
+                None => return,
+                Some(packet) => answer.head = packet,
+            }
         }
         let sent = self.send(unique, errno, answer);
         if sent.is_err() || errno.is_some() {
             // The kernel does not know of what it was given.
             self.link.debts.borrow_mut().extend(debts(expect, &reply));
-            if let Some(watch) = &*self.watch.borrow() {
-                watch.nudge();
-            }
+            self.nudge();
+        } else {
+            self.keeper.answered(expect, &reply);
         }
     }
 
     fn failed(&self, unique: u64, expect: Expect, error: &FsError) {
         if error.is_damage() {
             (self.options.report)(&error.to_string());
+        }
+        if let (Expect::Written { late: true, .. }, FsError::NoSpace) = (expect, error) {
+            (self.options.report)(
+                "no room for data that was written before and that the kernel had collected: it \
+                 is lost, and who closes or fsyncs its file is told (ENOSPC)",
+            );
         }
         match (expect, error) {
             (Expect::Silence, _) => {}
@@ -454,15 +584,6 @@ impl<F: FileSystem> Inner<F> {
 
     fn refuse(&self, unique: u64, errno: Errno) {
         let _ = self.send(unique, Some(errno), self.answer());
-    }
-
-    /// Has the kernel ask for an inode's attributes again. If it does not know the inode there is
-    /// nothing to ask for.
-    fn tell_stale(&self, node: u64) {
-        let mut notice = Answer::new(Vec::new());
-        notice.push(&abi::NotifyInvalInodeOut { ino: node, off: -1, len: 0 });
-        notice.finish_notice(abi::NOTIFY_INVAL_INODE);
-        let _ = rustix::io::write(&self.fd, &notice.head);
     }
 
     /// Writes an answer. Fails if the kernel no longer wants it.

@@ -1,13 +1,13 @@
 //! The session against a kernel of our own: a socket that keeps packets apart.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, Shutdown, SocketFlags, SocketType, shutdown, socketpair};
 use twin_disk::{Block, IoResult, Stamp};
-use twin_fs::{Attr, Data, Entry, FileSystem, FsError, Op, Reply, Request, mode};
+use twin_fs::{Attr, Data, Entry, FileSystem, FsError, Ino, Op, Reply, Request, Room, mode};
 use twin_rt::{Event, Rng, Time};
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -21,6 +21,11 @@ use crate::{FlightLog, Host, HostOptions};
 struct Fake {
     seen: RefCell<Vec<Op>>,
     go: Event,
+    room: Cell<Option<Room>>,
+    /// The room that each file takes.
+    takes: Cell<u64>,
+    /// No write finds room.
+    full: Cell<bool>,
 }
 
 fn entry(ino: u64) -> Entry {
@@ -41,6 +46,7 @@ impl FileSystem for Fake {
                 let bytes = twin_disk::Bytes::copy_of(b"bytes");
                 Reply::Data(vec![Block::Zero(70_000), Block::Stamp(stamp), Block::Bytes(bytes)])
             }
+            Op::WriteBack { .. } if self.full.get() => return Err(FsError::NoSpace),
             Op::Write { data, .. } | Op::WriteBack { data, .. } => Reply::Written(data.len()),
             Op::Fsync { .. } => {
                 self.go.wait().await;
@@ -48,6 +54,18 @@ impl FileSystem for Fake {
             }
             _ => Reply::Done,
         })
+    }
+
+    fn room(&self) -> Option<Room> {
+        self.room.get()
+    }
+
+    fn room_of(&self, _: Ino) -> Option<u64> {
+        Some(self.takes.get())
+    }
+
+    fn held(&self) -> Vec<Ino> {
+        vec![9]
     }
 }
 
@@ -229,7 +247,7 @@ fn writes_of_the_kernel_are_answered_together_and_the_last_first() {
 fn an_answer_is_held_no_longer_than_there_are_packets() {
     let kernel = Kernel::new(collecting());
     write_back(&kernel, 2);
-    let (rt, slept) = (kernel.host.rt().clone(), Rc::new(std::cell::Cell::new(false)));
+    let (rt, slept) = (kernel.host.rt().clone(), Rc::new(Cell::new(false)));
     let done = Rc::clone(&slept);
     kernel.host.rt().spawn("sleep", async move {
         rt.sleep(1_000_000).await;
@@ -246,6 +264,123 @@ fn what_is_held_is_answered_when_the_session_is_abandoned() {
     kernel.session.abandon();
     kernel.host.rt().run_ready();
     assert_eq!(answered(&kernel), [2, 1]);
+}
+
+/// A session above a volume with so much room, in which the kernel collects writes and holds a
+/// reference to file 9.
+fn short_of_room(free_bytes: u64) -> Kernel {
+    let kernel = Kernel::silent(collecting());
+    kernel.fs.room.set(Some(Room { free_bytes, limit_bytes: 256 << 20 }));
+    let init = abi::InitIn { major: 7, minor: 40, max_readahead: 0, flags: u32::MAX };
+    kernel.send(&packet(opcode::INIT, 1, &[init.as_bytes(), &[0xff; 48]]));
+    kernel
+}
+
+/// Packets that come until there is one that answers a request: notices by their node and offset,
+/// and the answer's error.
+fn until_answered(kernel: &Kernel) -> (Vec<(u64, i64)>, i32) {
+    let (notices, error) = (RefCell::new(Vec::new()), Cell::new(None));
+    let take = || {
+        while let Some(packet) = kernel.answer() {
+            let (header, rest) = OutHeader::read_from_prefix(&packet).unwrap();
+            if header.unique != 0 {
+                error.set(Some(header.error));
+                return true;
+            }
+            assert_eq!(header.error, abi::NOTIFY_INVAL_INODE);
+            let notice = abi::NotifyInvalInodeOut::read_from_bytes(rest).unwrap();
+            notices.borrow_mut().push((notice.ino, notice.off));
+        }
+        false
+    };
+    // Answers and notices may come from another thread, of which the host does not hear.
+    for _ in 0..2000 {
+        if take() {
+            return (notices.take(), error.get().unwrap_or_default());
+        }
+        let (rt, slept) = (kernel.host.rt().clone(), Rc::new(Cell::new(false)));
+        let done = Rc::clone(&slept);
+        kernel.host.rt().spawn("sleep", async move {
+            rt.sleep(1_000_000).await;
+            done.set(true);
+        });
+        kernel.turn_until(|| slept.get());
+    }
+    panic!("no answer");
+}
+
+/// Asks for attributes of file 9, as a writer does or as stat does.
+fn attributes(kernel: &Kernel, by_handle: bool) -> (Vec<(u64, i64)>, i32) {
+    let getattr_flags = if by_handle { abi::GETATTR_FH } else { 0 };
+    let ask = abi::GetattrIn { getattr_flags, ..Default::default() };
+    kernel.send(&packet(opcode::GETATTR, 9, &[ask.as_bytes()]));
+    until_answered(kernel)
+}
+
+const NOSPC: i32 = -libc::ENOSPC;
+
+#[test]
+fn with_plenty_of_room_nobody_is_told_to_ask() {
+    let kernel = short_of_room(200 << 20);
+    assert_eq!(until_answered(&kernel), (vec![], 0));
+    write_back(&kernel, 1);
+    kernel.session.abandon();
+    kernel.host.rt().run_ready();
+    assert_eq!(answered(&kernel), [1]);
+}
+
+#[test]
+fn when_room_gets_short_the_kernel_is_made_to_ask_before_writes() {
+    let kernel = short_of_room(200 << 20);
+    until_answered(&kernel);
+    kernel.fs.room.set(Some(Room { free_bytes: 60 << 20, limit_bytes: 256 << 20 }));
+    write_back(&kernel, 1);
+    assert_eq!(until_answered(&kernel).1, 0);
+    // What the kernel knows of is out of date; the first writer waits until all has been brought,
+    // and its own answer does not make the attributes valid.
+    let (told, error) = attributes(&kernel, true);
+    assert_eq!(error, 0);
+    assert!(told.contains(&(9, -1)) && told.contains(&(9, 0)), "{told:?}");
+    assert_eq!(told.last(), Some(&(9, -1)));
+    let (told, error) = attributes(&kernel, true);
+    assert_eq!((told.last(), error), (Some(&(9, -1)), 0));
+}
+
+#[test]
+fn on_a_full_volume_writers_are_refused_and_others_are_not() {
+    let kernel = short_of_room(0);
+    until_answered(&kernel);
+    assert_eq!(attributes(&kernel, true).1, NOSPC, "an empty file");
+    assert_eq!(attributes(&kernel, false).1, 0);
+    assert_eq!(attributes(&kernel, true).1, NOSPC);
+    // It may be overwritten, then.
+    kernel.fs.takes.set(1 << 20);
+    kernel.fs.room.set(Some(Room { free_bytes: 200 << 20, limit_bytes: 256 << 20 }));
+    write_back(&kernel, 1);
+    until_answered(&kernel);
+    let (told, error) = attributes(&kernel, true);
+    assert_eq!((told, error), (vec![], 0), "the gate is open again");
+}
+
+#[test]
+fn a_kernel_before_5_16_is_not_gated() {
+    let kernel = Kernel::silent(collecting());
+    kernel.fs.room.set(Some(Room { free_bytes: 0, limit_bytes: 256 << 20 }));
+    let init = abi::InitIn { major: 7, minor: 34, max_readahead: 0, flags: u32::MAX };
+    kernel.send(&packet(opcode::INIT, 1, &[init.as_bytes(), &[0xff; 48]]));
+    until_answered(&kernel);
+    assert_eq!(attributes(&kernel, true), (vec![], 0));
+}
+
+#[test]
+fn writes_that_could_not_be_carried_out_are_counted() {
+    let mut kernel = Kernel::new(collecting());
+    kernel.fs.full.set(true);
+    write_back(&kernel, 3);
+    answered(&kernel);
+    let ask = abi::IoctlIn { cmd: abi::IOCTL_LOST, out_size: 8, ..Default::default() };
+    let out = kernel.ask(opcode::IOCTL, 1, &[ask.as_bytes()]).unwrap();
+    assert_eq!(out[16..], 3u64.to_ne_bytes());
 }
 
 #[test]

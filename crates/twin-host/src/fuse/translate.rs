@@ -32,6 +32,10 @@ pub(super) enum Expect {
         opened: bool,
     },
     Attr,
+    /// Attributes for somebody who is about to write.
+    Gate,
+    /// Attributes that have just been changed.
+    Changed,
     Statx,
     Open {
         dir: bool,
@@ -70,6 +74,8 @@ pub(super) enum Plan {
     Prime,
     /// Answer the number of this process.
     TellDaemon,
+    /// Answer how many writes were lost.
+    TellLost,
     /// Agree on the protocol.
     Init { init: abi::InitIn, flags2: u32 },
 }
@@ -141,6 +147,9 @@ fn translate(
         Call::Flush | Call::Interrupt | Call::Other => return Err(Errno::NOSYS),
         Call::Ioctl { ioctl } if ioctl.cmd == abi::IOCTL_DAEMON && ioctl.out_size == 4 => {
             return Ok(Plan::TellDaemon);
+        }
+        Call::Ioctl { ioctl } if ioctl.cmd == abi::IOCTL_LOST && ioctl.out_size == 8 => {
+            return Ok(Plan::TellLost);
         }
         Call::Ioctl { ioctl } if ioctl.cmd == abi::IOCTL_SYNC => {
             return Ok(Plan::Ask(cred(header, options, false), Op::Sync, Expect::Ioctl));
@@ -226,9 +235,12 @@ fn operation(ino: Ino, call: Call<'_>, agreed: &Agreed) -> Result<(Op, Expect), 
     let dir = ino;
     Ok(match call {
         Call::Lookup { name } => (Op::Lookup { dir, name: name.into() }, Expect::Lookup),
-        Call::GetAttr => (Op::GetAttr { ino }, Expect::Attr),
+        Call::GetAttr { by_handle } => {
+            let expect = if by_handle && agreed.gated { Expect::Gate } else { Expect::Attr };
+            (Op::GetAttr { ino }, expect)
+        }
         Call::Statx => (Op::GetAttr { ino }, Expect::Statx),
-        Call::SetAttr { set } => (Op::SetAttr { ino, set: set_attr(&set) }, Expect::Attr),
+        Call::SetAttr { set } => (Op::SetAttr { ino, set: set_attr(&set) }, Expect::Changed),
         Call::ReadLink => (Op::ReadLink { ino }, Expect::Bytes),
         Call::Open { open } => (open_file(ino, open.flags), Expect::Open { dir: false }),
         Call::OpenDir => {

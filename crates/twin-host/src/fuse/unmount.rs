@@ -16,7 +16,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
-use super::abi::{IOCTL_DAEMON, IOCTL_SYNC};
+use super::abi::{IOCTL_DAEMON, IOCTL_LOST, IOCTL_SYNC};
 use super::mount::{MOUNT_TYPE, Unmounter};
 use super::mountinfo::mounted_at;
 
@@ -27,6 +27,13 @@ pub enum UnmountError {
     NotMounted(PathBuf),
     /// Not everything could be written: it is still mounted.
     Sync {
+        /// The directory.
+        dir: PathBuf,
+        /// What the file system said.
+        error: io::Error,
+    },
+    /// It is unmounted, but not everything could be written: the volume takes no changes.
+    Lost {
         /// The directory.
         dir: PathBuf,
         /// What the file system said.
@@ -57,6 +64,15 @@ impl fmt::Display for UnmountError {
                      `umount {dir}` then gives up what is not on the device (is that full?)"
                 )
             }
+            UnmountError::Lost { dir, error } => {
+                let dir = dir.display();
+                write!(
+                    f,
+                    "{dir} is unmounted, but the volume had stopped taking changes ({error}): what \
+                     was written since its last sync is lost, what was synced before is there. The \
+                     system's log says why (`journalctl -t twinfs`)"
+                )
+            }
             UnmountError::Refused { dir, why } => {
                 let dir = dir.display();
                 write!(f, "cannot unmount {dir}: {why}: close what uses it (`fuser -vm {dir}`)")
@@ -69,28 +85,53 @@ impl fmt::Display for UnmountError {
 impl std::error::Error for UnmountError {}
 
 /// Unmounts a directory. Returns once its daemon has ended, so that everything is on disk and the
-/// image is free. A mount whose daemon has died is only taken away.
+/// image is free. A mount whose daemon has died is only taken away, and one whose volume takes no
+/// changes any more loses what was not on the device.
 ///
 /// # Errors
 /// If none of ours is mounted there, if somebody uses it, or if it could not be written out.
 pub fn unmount(dir: &Path) -> Result<(), UnmountError> {
+    unmount_telling(dir, &mut |_| {})
+}
+
+/// The same; tells what it is about to wait for, in words.
+///
+/// # Errors
+/// As [`unmount`].
+pub fn unmount_telling(dir: &Path, tell: &mut dyn FnMut(&str)) -> Result<(), UnmountError> {
     let by_helper = !rustix::process::geteuid().is_root();
     // A dead mount cannot be resolved by asking it, so ask its parent.
     let place = resolve(dir).map_err(UnmountError::Host)?;
     let unmounter = Unmounter { dir: place.clone(), by_helper };
     let refused = |why| UnmountError::Refused { dir: place.clone(), why };
-    let daemon = match find_server(&place).map_err(UnmountError::Host)? {
+    tell("its daemon to answer");
+    let mut whose = String::new();
+    let (daemon, lost) = match find_server(&place).map_err(UnmountError::Host)? {
         Server::None => return Err(UnmountError::NotMounted(place)),
         Server::Dead => return unmounter.detach().map_err(refused),
-        Server::Unseen => None,
+        Server::Unseen => (None, None),
         Server::Alive(root) => {
-            sync(&root).map_err(|error| UnmountError::Sync { dir: place.clone(), error })?;
-            daemon_of(&root)
+            if let Some(pid) = named_daemon(&root) {
+                whose = format!(" (process {})", pid.as_raw_nonzero());
+            }
+            tell(&format!("its daemon{whose} to write everything out"));
+            let lost = match sync(&root) {
+                Ok(()) => None,
+                // It will not get better: what clients wait for is that the mount ends.
+                Err((error, true)) => Some(error),
+                Err((error, false)) => return Err(UnmountError::Sync { dir: place, error }),
+            };
+            (daemon_of(&root), lost)
         }
     };
+    tell(&format!("the kernel and its daemon{whose} to let go of it"));
     unmounter.unmount().map_err(refused)?;
-    match daemon {
-        Some(daemon) => wait_for_end(&daemon).map_err(UnmountError::Host),
+    if let Some(daemon) = daemon {
+        tell(&format!("its daemon{whose} to end"));
+        wait_for_end(&daemon).map_err(UnmountError::Host)?;
+    }
+    match lost {
+        Some(error) => Err(UnmountError::Lost { dir: place, error }),
         None => Ok(()),
     }
 }
@@ -128,12 +169,27 @@ pub(super) fn find_server(place: &Path) -> io::Result<Server> {
 }
 
 /// Writes everything out: what the kernel holds, then what the daemon holds. What fails is told
-/// here, where somebody hears it.
-fn sync(root: &File) -> io::Result<()> {
-    rustix::fs::syncfs(root)?;
+/// here, where somebody hears it; true with it if the volume takes no changes any more, so that
+/// no later attempt can end otherwise.
+///
+/// The kernel tells of each failed write of the mount's life once, to the first who asks for the
+/// whole mount: also of those that their writers have heard of long since. So the daemon is asked
+/// how many there were, before and after.
+fn sync(root: &File) -> Result<(), (io::Error, bool)> {
+    let before = lost_writes(root);
+    let kernel = rustix::fs::syncfs(root);
+    let lost = before.is_none() || before != lost_writes(root);
     // SAFETY: the request carries no data: its third argument is not looked at.
     let synced = unsafe { libc::ioctl(root.as_raw_fd(), libc::Ioctl::from(IOCTL_SYNC), 0) };
-    if synced == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    if synced != 0 {
+        let error = io::Error::last_os_error();
+        let stopped = matches!(error.raw_os_error(), Some(libc::EIO | libc::EROFS));
+        return Err((error, stopped));
+    }
+    match kernel {
+        Err(errno) if lost => Err((errno.into(), false)),
+        _ => Ok(()),
+    }
 }
 
 pub(super) fn resolve(dir: &Path) -> io::Result<PathBuf> {
@@ -154,6 +210,16 @@ pub(super) fn ask_daemon(root: &File) -> io::Result<u32> {
     let answered =
         unsafe { libc::ioctl(root.as_raw_fd(), libc::Ioctl::from(IOCTL_DAEMON), &raw mut pid) };
     if answered == 0 { Ok(pid) } else { Err(io::Error::last_os_error()) }
+}
+
+/// How many writes of the kernel's own the daemon could not carry out so far. None if it does not
+/// tell, as those of older programs.
+fn lost_writes(root: &File) -> Option<u64> {
+    let mut lost = 0u64;
+    // SAFETY: as above, with eight bytes.
+    let answered =
+        unsafe { libc::ioctl(root.as_raw_fd(), libc::Ioctl::from(IOCTL_LOST), &raw mut lost) };
+    (answered == 0).then_some(lost)
 }
 
 fn named_daemon(root: &File) -> Option<Pid> {

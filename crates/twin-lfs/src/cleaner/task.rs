@@ -44,7 +44,7 @@ pub(crate) struct CleanerState {
     rounds: Cell<u64>,
     /// The last round gained nothing.
     barren: Cell<bool>,
-    wake: Event,
+    wake: Rc<Event>,
     ended: Event,
     when: RefCell<Box<dyn WhenPolicy>>,
     /// User writes and live bytes when it was found that nothing is worth cleaning.
@@ -66,7 +66,7 @@ impl CleanerState {
             in_background: Cell::new(false),
             rounds: Cell::new(0),
             barren: Cell::new(false),
-            wake: Event::new(),
+            wake: Rc::default(),
             ended: Event::new(),
             when: RefCell::new(when),
             done_at: Cell::new(None),
@@ -80,6 +80,11 @@ impl CleanerState {
     pub(crate) fn request(&self) {
         self.requested.set(true);
         self.wake.notify();
+    }
+
+    /// What wakes its task.
+    pub(crate) fn wakes(&self) -> &Rc<Event> {
+        &self.wake
     }
 
     /// Rounds for those who waited that ended.

@@ -79,7 +79,9 @@ impl Superblock {
         let room = size.saturating_sub(FIRST_SEGMENT + tail);
         let segments = room / u64::from(segment_size);
         if segments < u64::from(Superblock::MIN_SEGMENTS) {
-            return Err(FsError::Invalid("the device is too small: it needs at least 16 segments"));
+            return Err(FsError::Invalid(
+                "the device is too small: it needs at least 16 segments; make it larger, or segments smaller",
+            ));
         }
         let segments = segments.min(u64::from(u32::MAX - 1)) as u32;
         let narrow = shape.pointer == PointerFormat::Narrow;

@@ -477,13 +477,8 @@ impl Engine {
 }
 
 /// Refuses what the device cannot do.
-fn accept(info: &DeviceInfo, io: &Io) -> Result<(), IoError> {
+pub(super) fn accept(info: &DeviceInfo, io: &Io) -> Result<(), IoError> {
     info.check(io)?;
-    let data = matches!(io.kind, IoKind::Read | IoKind::Write);
-    if data && io.len > u64::from(info.max_io) {
-        let text = format!("{} takes at most {} bytes in a request", info.name, info.max_io);
-        return Err(error(io, IoErrorKind::Other(text)));
-    }
     let given: u64 = io.blocks.iter().map(|b| b.len() as u64).sum();
     if io.kind == IoKind::Write && given != io.len {
         let text = format!("the request's blocks have {given} bytes");

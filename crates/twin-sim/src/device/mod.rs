@@ -4,7 +4,8 @@
 //! at once as the model's depth. A write changes the platter when it completes, and a read gives
 //! what the platter holds when it completes. With a write cache, completed writes are in doubt at
 //! a power failure until a flush that was submitted after their completion has completed; without
-//! one, completed writes are durable. The same requests at the same times give the same
+//! one, completed writes are durable. A request longer than the model moves at once is served in
+//! parts, each of which counts as a request of its own. The same requests at the same times give the same
 //! completions at the same times.
 
 mod durability;
@@ -15,7 +16,7 @@ use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::Poll;
 
-use twin_disk::{BlockDevice, DeviceInfo, Io, IoKind, Origin, Pending};
+use twin_disk::{BlockDevice, DeviceInfo, Io, IoKind, Origin, Pending, all_parts, pending};
 use twin_rt::{Event, Rng, Rt, Time};
 
 use crate::bus::Bus;
@@ -240,7 +241,24 @@ impl BlockDevice for SimDisk {
     }
 
     fn submit(&self, io: Io) -> Pending {
-        self.0.engine.borrow_mut().submit(&self.0.rt, &self.0.info, io)
+        let Inner { rt, info, engine, .. } = &*self.0;
+        let most = info.max_io;
+        // What the disk refuses it refuses whole.
+        if io.len <= most.into() || engine::accept(info, &io).is_err() {
+            return engine.borrow_mut().submit(rt, info, io);
+        }
+        let parts = io.parts(most);
+        let under_way: Vec<Pending> =
+            parts.into_iter().map(|part| engine.borrow_mut().submit(rt, info, part)).collect();
+        if under_way.len() == 1 {
+            // Nothing but a discard or a flush is longer than that and still whole.
+            return under_way.into_iter().next().unwrap_or_else(|| Pending::ready(Ok(Vec::new())));
+        }
+        let (completion, whole) = pending();
+        rt.run_or_spawn("a request's parts", async move {
+            completion.done(all_parts(under_way).await);
+        });
+        whole
     }
 
     fn in_flight(&self) -> usize {

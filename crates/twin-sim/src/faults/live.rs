@@ -25,7 +25,10 @@ pub(crate) struct Faults {
     writes: u64,
     flushes: u64,
     bad: Vec<(u64, u64)>,
-    no_space: bool,
+    /// The first byte without room for writes.
+    room_ends: u64,
+    /// Nothing can be written any more.
+    worn: bool,
     /// Bits that have just rotted, as (byte, bit): the disk applies and empties this.
     pub(crate) rotten: Vec<(u64, u8)>,
     /// The device is gone.
@@ -42,7 +45,8 @@ impl Faults {
             writes: 0,
             flushes: 0,
             bad: Vec::new(),
-            no_space: false,
+            room_ends: u64::MAX,
+            worn: false,
             rotten: Vec::new(),
             gone: false,
             dark: false,
@@ -97,7 +101,9 @@ impl Faults {
         match fault {
             Fault::BadSectors { at, len } => self.bad.push((at, at.saturating_add(len))),
             Fault::BitRot { at, bit } => self.rotten.push((at, bit)),
-            Fault::NoSpace => self.no_space = true,
+            Fault::NoSpace => self.room_ends = 0,
+            Fault::NoSpaceFrom { at } => self.room_ends = self.room_ends.min(at),
+            Fault::FailWrites => self.worn = true,
             Fault::Gone => self.gone = true,
             Fault::PowerCut => self.dark = true,
             _ => {}
@@ -126,9 +132,11 @@ impl Faults {
         let touches = |&(from, to): &(u64, u64)| from < io.at + io.len && io.at < to;
         if self.gone {
             Verdict::Fail(IoErrorKind::Gone)
-        } else if self.no_space && io.kind == IoKind::Write {
+        } else if io.kind == IoKind::Write && io.at + io.len > self.room_ends {
             Verdict::Fail(IoErrorKind::NoSpace)
-        } else if io.kind == IoKind::Read && self.bad.iter().any(touches) {
+        } else if self.worn && io.kind != IoKind::Read
+            || io.kind == IoKind::Read && self.bad.iter().any(touches)
+        {
             Verdict::Fail(IoErrorKind::Medium)
         } else {
             verdict

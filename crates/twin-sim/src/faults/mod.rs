@@ -52,6 +52,8 @@ pub enum Fault {
     },
     /// The write fails; nothing is stored.
     FailWrite,
+    /// This and every later write and flush fails; nothing is stored. Reads go on.
+    FailWrites,
     /// The read fails, once.
     FailRead,
     /// The flush is acknowledged and makes nothing durable.
@@ -72,6 +74,12 @@ pub enum Fault {
     },
     /// This and every later write fails for want of room.
     NoSpace,
+    /// This and every later write fails for want of room that touches bytes from `at` on: a sparse
+    /// image on a full host, which has its first part in place.
+    NoSpaceFrom {
+        /// The first byte without room.
+        at: u64,
+    },
     /// This and every later request fails: the device is gone.
     Gone,
     /// The power fails: no request completes any more.
@@ -87,6 +95,8 @@ pub enum FaultKind {
     MisdirectWrite,
     /// [`Fault::FailWrite`].
     FailWrite,
+    /// [`Fault::FailWrites`].
+    FailWrites,
     /// [`Fault::FailRead`].
     FailRead,
     /// [`Fault::LoseFlush`].
@@ -97,6 +107,8 @@ pub enum FaultKind {
     BitRot,
     /// [`Fault::NoSpace`].
     NoSpace,
+    /// [`Fault::NoSpaceFrom`].
+    NoSpaceFrom,
     /// [`Fault::Gone`].
     Gone,
     /// [`Fault::PowerCut`].
@@ -105,15 +117,17 @@ pub enum FaultKind {
 
 impl FaultKind {
     /// All kinds.
-    pub const ALL: [FaultKind; 10] = [
+    pub const ALL: [FaultKind; 12] = [
         FaultKind::LoseWrite,
         FaultKind::MisdirectWrite,
         FaultKind::FailWrite,
+        FaultKind::FailWrites,
         FaultKind::FailRead,
         FaultKind::LoseFlush,
         FaultKind::BadSectors,
         FaultKind::BitRot,
         FaultKind::NoSpace,
+        FaultKind::NoSpaceFrom,
         FaultKind::Gone,
         FaultKind::PowerCut,
     ];
@@ -124,11 +138,13 @@ impl FaultKind {
             FaultKind::LoseWrite => "lose-write",
             FaultKind::MisdirectWrite => "misdirect-write",
             FaultKind::FailWrite => "fail-write",
+            FaultKind::FailWrites => "fail-writes",
             FaultKind::FailRead => "fail-read",
             FaultKind::LoseFlush => "lose-flush",
             FaultKind::BadSectors => "bad-sectors",
             FaultKind::BitRot => "bit-rot",
             FaultKind::NoSpace => "no-space",
+            FaultKind::NoSpaceFrom => "no-space-from",
             FaultKind::Gone => "gone",
             FaultKind::PowerCut => "power-cut",
         }
@@ -142,6 +158,7 @@ impl FaultKind {
                 Fault::MisdirectWrite { to: rng.below(size) / PLACE * PLACE }
             }
             FaultKind::FailWrite => Fault::FailWrite,
+            FaultKind::FailWrites => Fault::FailWrites,
             FaultKind::FailRead => Fault::FailRead,
             FaultKind::LoseFlush => Fault::LoseFlush,
             FaultKind::BadSectors => Fault::BadSectors {
@@ -150,6 +167,7 @@ impl FaultKind {
             },
             FaultKind::BitRot => Fault::BitRot { at: rng.below(size), bit: rng.below(8) as u8 },
             FaultKind::NoSpace => Fault::NoSpace,
+            FaultKind::NoSpaceFrom => Fault::NoSpaceFrom { at: rng.below(size) / PLACE * PLACE },
             FaultKind::Gone => Fault::Gone,
             FaultKind::PowerCut => Fault::PowerCut,
         }

@@ -183,12 +183,25 @@ impl std::error::Error for ModelError {}
 
 type Make = fn(&'static str, &Options) -> Result<Box<dyn DeviceModel>, ModelError>;
 
+/// What a model is made of: decides which of the [`Options`] count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Arms and platters.
+    Mechanical,
+    /// Channels and a link.
+    Flat,
+    /// A model for tests.
+    Test,
+}
+
 /// A model that can be had by name.
 pub struct Entry {
     /// Its name in settings.
     pub name: &'static str,
     /// What it is, in a line.
     pub about: &'static str,
+    /// What it is made of.
+    pub kind: Kind,
     make: Make,
 }
 
@@ -210,6 +223,7 @@ pub fn registry() -> &'static [Entry] {
             Entry {
                 name: $name,
                 about: $about,
+                kind: Kind::Mechanical,
                 make: |name, options| Ok(Box::new(Disk::new(name, &$figures(), options)?)),
             }
         };
@@ -219,6 +233,7 @@ pub fn registry() -> &'static [Entry] {
             Entry {
                 name: $name,
                 about: $about,
+                kind: Kind::Flat,
                 make: |name, options| Ok(Box::new(FlatSsd::new(name, &$figures, options)?)),
             }
         };
@@ -239,8 +254,18 @@ pub fn registry() -> &'static [Entry] {
         flat!("ssd-sata", "a flat SATA SSD, 512 GB", flat::SATA),
         flat!("ssd-nvme", "a flat NVMe SSD, 1 TB", flat::NVME),
         flat!("ssd-mqsim", "MQSim's default SSD without its translation layer", flat::MQSIM),
-        Entry { name: "jitter", about: "random latency, any order: for tests", make: jitter::make },
-        Entry { name: "instant", about: "takes no time: for tests", make: instant::make },
+        Entry {
+            name: "jitter",
+            about: "random latency, any order: for tests",
+            kind: Kind::Test,
+            make: jitter::make,
+        },
+        Entry {
+            name: "instant",
+            about: "takes no time: for tests",
+            kind: Kind::Test,
+            make: instant::make,
+        },
     ];
     REGISTRY
 }

@@ -12,7 +12,7 @@ use std::rc::Rc;
 
 use twin_fs::generate::Generator;
 use twin_fs::{FileSystem, Ino, Op, Reply, Request, Result, Volume};
-use twin_rt::{Event, Rng, Time, join_all};
+use twin_rt::{Event, Nanos, Rng, Time, join_all};
 
 use super::oracle::tame;
 use super::{AnyWorld, Scenario, Subject};
@@ -65,6 +65,8 @@ pub struct Journal {
     pub acks: Vec<Ack>,
     /// Replies in the order in which they were given.
     pub replies: Vec<Replied>,
+    /// The request that waited longest for its reply, and how long.
+    pub slowest: Option<(Nanos, Op)>,
 }
 
 struct State {
@@ -209,6 +211,7 @@ impl<L: Subject> Driver<L> {
         let by_effect = !needs_to_be_alone(&request.op);
         let several = takes_steps(&request.op);
         let mut place = None;
+        let began = self.rt.now();
         let reply = std::future::poll_fn(|cx| {
             let before = core.changes();
             let polled = future.as_mut().poll(cx);
@@ -232,6 +235,10 @@ impl<L: Subject> Driver<L> {
             polled
         })
         .await;
+        let (took, journal) = (self.rt.now() - began, &mut self.state.borrow_mut().journal);
+        if journal.slowest.as_ref().is_none_or(|(longest, _)| took > *longest) {
+            journal.slowest = Some((took, request.op.clone()));
+        }
         // It has a place: that of its reply, if it changed nothing.
         (place.unwrap_or_default(), reply)
     }

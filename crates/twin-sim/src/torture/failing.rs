@@ -60,7 +60,7 @@ pub fn failing(scenario: &Scenario) -> Result<Failed, Failure> {
     run(scenario).map_err(|what| Failure { kind: "faults", scenario: scenario.clone(), what })
 }
 
-fn is_fault(error: &FsError) -> bool {
+pub(super) fn is_fault(error: &FsError) -> bool {
     error.is_damage() || *error == FsError::ReadOnly
 }
 
@@ -84,7 +84,12 @@ fn run(scenario: &Scenario) -> Result<Failed, String> {
     } else {
         let generator = generator(scenario)?;
         let (journal, _) = drive(scenario, &world, generator, scenario.ops, None)?;
-        sure = sure && follow(&mut history, &journal, &mut failed)?;
+        let failures = journal
+            .order
+            .iter()
+            .filter(|a| matches!(&a.reply, Some(Err(error)) if is_fault(error)));
+        failed.errors += failures.count() as u64;
+        sure = sure && follow(&mut history, &journal)?;
         if world.volume().core.poisoned().is_some() {
             failed.stopped = 1;
             stays_stopped(&mut world)?;
@@ -116,18 +121,17 @@ fn run(scenario: &Scenario) -> Result<Failed, String> {
     Ok(failed)
 }
 
-fn expect_fault(error: &FsError, when: &str) -> Result<(), String> {
+pub(super) fn expect_fault(error: &FsError, when: &str) -> Result<(), String> {
     if is_fault(error) { Ok(()) } else { Err(format!("{when}: {error}")) }
 }
 
 /// Gives the model all that was done. False if a request failed halfway, so that what became of it
 /// is not known.
-fn follow(history: &mut History, journal: &Journal, failed: &mut Failed) -> Result<bool, String> {
+pub(super) fn follow(history: &mut History, journal: &Journal) -> Result<bool, String> {
     let done = |reply: &Option<twin_fs::Result<twin_fs::Reply>>| match reply {
         Some(Err(error)) => !is_fault(error),
         _ => true,
     };
-    failed.errors += journal.order.iter().filter(|a| !done(&a.reply)).count() as u64;
     let halfway = |a: &super::Applied| !done(&a.reply) && a.effect;
     let sure = journal.order.iter().position(halfway);
     // What was done before the first such request is known; what the others saw later, is not.

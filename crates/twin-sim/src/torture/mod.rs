@@ -9,8 +9,11 @@
 //! - [`crash`], [`crash_birth`]: power failures, and what a restart makes of them.
 //! - [`ffs_crash`]: power failures under the clustered layout, by what its orderings promise
 //!   (`promise`); [`ffs_damage`]: damaged images of it, used and repaired.
+//! - [`reuse()`]: clients on a volume so short of space that it is in use again at once, under power
+//!   failures, round after round.
 //! - [`full`]: a volume filled until there is no room, again and again.
 //! - [`failing`]: disks that fail under clients at work.
+//! - [`ending`]: every wait ends, on full volumes and failing disks, unmounting included.
 //! - [`damage`]: damaged images, opened and used.
 //!
 //! Start at [`run`]. The example `torture` runs scenarios from the command line.
@@ -20,6 +23,7 @@ mod contents;
 mod crash;
 mod damage;
 pub mod drive;
+mod ending;
 mod failing;
 mod ffs_crash;
 mod ffs_damage;
@@ -27,6 +31,7 @@ mod full;
 pub mod oracle;
 mod promise;
 mod recount;
+mod reuse;
 mod scenario;
 mod subject;
 mod world;
@@ -43,12 +48,14 @@ pub use birth::crash_birth;
 pub use crash::{Depth, Explored, crash};
 pub use damage::{Damaged, damage};
 pub use drive::{Ack, Applied, Journal, Replied, drive};
+pub use ending::{CLOSE_NS, Ended, OP_NS, ending};
 pub use failing::{Failed, failing};
 pub use ffs_crash::ffs_crash;
 pub use ffs_damage::ffs_damage;
 pub use full::{Filled, full};
 pub use oracle::{History, Place};
 pub use recount::{Recount, recount};
+pub use reuse::{Reused, reuse};
 pub use scenario::Scenario;
 pub use subject::Subject;
 pub use world::{AnyWorld, Timing, World, make};

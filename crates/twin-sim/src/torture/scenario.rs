@@ -62,6 +62,8 @@ pub struct Scenario {
     pub sabotage: Sabotage,
     /// The metadata ordering of the clustered layout.
     pub ordering: String,
+    /// Bytes of the clustered layout's journal; 0 for what suits the volume.
+    pub journal: u64,
     /// A fault built into the clustered layout on purpose.
     pub ffs_sabotage: twin_ffs::Sabotage,
     /// Print every request with its reply.
@@ -100,6 +102,7 @@ impl Scenario {
             age_ns: 200 * MILLIS,
             sabotage: Sabotage::None,
             ordering: "journal".into(),
+            journal: 0,
             ffs_sabotage: twin_ffs::Sabotage::None,
             trace: false,
         }
@@ -197,6 +200,28 @@ impl Scenario {
         }
     }
 
+    /// A scenario with many clients on a volume that is nearly full, to be closed in the end.
+    pub fn ending(seed: u64) -> Scenario {
+        let mut rng = Rng::stream(seed, "ending");
+        let workload = *rng.pick(&["fill", "fill", "mixed", "overwrite", "commits", "small_files"]);
+        Scenario {
+            workload: workload.into(),
+            clients: rng.range(4, 17) as u32,
+            fill: *rng.pick(&[60, 85, 92, 95]),
+            ops: *rng.pick(&[100, 400]),
+            space: *rng.pick(&[300 << 10, 2 << 20]),
+            write: *rng.pick(&[9_000, 70_000, 250_000]),
+            ..Scenario::full(seed)
+        }
+    }
+
+    /// The same for a clustered volume, every ordering in turn.
+    pub fn clustered_ending(seed: u64) -> Scenario {
+        let orderings = twin_ffs::ordering::registry();
+        let ordering = orderings[(seed % orderings.len() as u64) as usize].name.into();
+        Scenario { ordering, size: 8 << 20, ..Scenario::ending(seed) }
+    }
+
     /// A scenario for a clustered volume: any workload, any number of clients, every ordering in
     /// turn.
     pub fn clustered(seed: u64) -> Scenario {
@@ -215,6 +240,30 @@ impl Scenario {
             cache: *rng.pick(&[512 << 10, 4 << 20]),
             fill: *rng.pick(&[0, 0, 10, 60]),
             ..base
+        }
+    }
+
+    /// A scenario for clients who rewrite, fsync and remove where space is short: volumes of either
+    /// layout that have little more room than they need, every ordering in turn.
+    pub fn reusing(seed: u64) -> Scenario {
+        let mut rng = Rng::stream(seed, "reuse");
+        let orderings = twin_ffs::ordering::registry();
+        Scenario {
+            size: *rng.pick(&[6 << 20, 8 << 20]),
+            // A longer one keeps blocks from their places for longer.
+            journal: *rng.pick(&[0, 2 << 20]),
+            segment: 64 << 10,
+            clients: 7,
+            users: false,
+            stamps: false,
+            order: *rng.pick(&[Order::Fifo, Order::Shuffled]),
+            think_ns: *rng.pick(&[0, MILLIS, 5 * MILLIS]),
+            cache: *rng.pick(&[1 << 20, 4 << 20]),
+            inodes: *rng.pick(&[30, 1000]),
+            eager: rng.chance(0.4),
+            age_ns: *rng.pick(&[5 * MILLIS, 50 * MILLIS, 5_000 * MILLIS]),
+            ordering: orderings[(seed % orderings.len() as u64) as usize].name.into(),
+            ..Scenario::new(seed)
         }
     }
 
@@ -267,7 +316,8 @@ impl Scenario {
             Profile::Modern => twin_ffs::MkfsOptions::modern(uuid),
             Profile::Classic => twin_ffs::MkfsOptions::classic(uuid),
         };
-        twin_ffs::MkfsOptions { ordering: self.ordering.clone(), ..options }
+        let journal_bytes = (self.journal > 0).then_some(self.journal);
+        twin_ffs::MkfsOptions { ordering: self.ordering.clone(), journal_bytes, ..options }
     }
 
     /// The clustered layout's settings.
@@ -335,6 +385,7 @@ impl Scenario {
             ("age-ns", self.age_ns.to_string()),
             ("sabotage", sabotage_name(self.sabotage).into()),
             ("ordering", self.ordering.clone()),
+            ("journal", self.journal.to_string()),
             ("ffs-sabotage", ffs_sabotage_name(self.ffs_sabotage).into()),
             ("trace", flag(self.trace)),
         ]
@@ -398,6 +449,7 @@ impl Scenario {
                 let entry = twin_ffs::ordering::by_name(value).ok_or_else(bad)?;
                 self.ordering = entry.name.into();
             }
+            "journal" => self.journal = number(value)?,
             "ffs-sabotage" => {
                 let found = FFS_SABOTAGE.into_iter().find(|s| ffs_sabotage_name(*s) == value);
                 self.ffs_sabotage = found.ok_or_else(bad)?;
@@ -419,13 +471,16 @@ fn sabotage_name(sabotage: Sabotage) -> &'static str {
     }
 }
 
-const FFS_SABOTAGE: [twin_ffs::Sabotage; 6] = [
+const FFS_SABOTAGE: [twin_ffs::Sabotage; 9] = [
     twin_ffs::Sabotage::None,
     twin_ffs::Sabotage::SkipFlush,
     twin_ffs::Sabotage::ReuseAtOnce,
     twin_ffs::Sabotage::DataLate,
     twin_ffs::Sabotage::SkipChecksum,
     twin_ffs::Sabotage::SkipRevoked,
+    twin_ffs::Sabotage::RevokeLate,
+    twin_ffs::Sabotage::HeaderStays,
+    twin_ffs::Sabotage::FlushEarly,
 ];
 
 fn ffs_sabotage_name(sabotage: twin_ffs::Sabotage) -> &'static str {
@@ -436,6 +491,9 @@ fn ffs_sabotage_name(sabotage: twin_ffs::Sabotage) -> &'static str {
         twin_ffs::Sabotage::DataLate => "data-late",
         twin_ffs::Sabotage::SkipChecksum => "skip-checksum",
         twin_ffs::Sabotage::SkipRevoked => "skip-revoked",
+        twin_ffs::Sabotage::RevokeLate => "revoke-late",
+        twin_ffs::Sabotage::HeaderStays => "header-stays",
+        twin_ffs::Sabotage::FlushEarly => "flush-early",
     }
 }
 

@@ -37,9 +37,39 @@ pub trait Subject: Layout {
 
     /// How the volume stands, in words.
     fn describe(&self, core: &Core) -> String;
+
+    /// What the example `torture` calls the campaign [`reuse`](fn@super::reuse) of this layout.
+    const REUSE: &'static str;
+
+    /// What fsync acknowledged outlives a power failure.
+    fn fsync_holds(scenario: &Scenario) -> bool;
+
+    /// Whatever fails, no file gets bytes that were never its own.
+    fn keeps_own_bytes(scenario: &Scenario) -> bool;
+
+    /// What the layout's checker says is wrong with a closed volume.
+    async fn complaint(rt: &Rt, device: Rc<dyn BlockDevice>) -> Option<String>;
 }
 
 impl Subject for Lfs {
+    const REUSE: &'static str = "lfs-reuse";
+
+    fn fsync_holds(_scenario: &Scenario) -> bool {
+        true
+    }
+
+    fn keeps_own_bytes(_scenario: &Scenario) -> bool {
+        true
+    }
+
+    async fn complaint(rt: &Rt, device: Rc<dyn BlockDevice>) -> Option<String> {
+        let options = twin_lfs::check::CheckOptions { data: true };
+        match twin_lfs::check::check(rt, device, &options, &mut |_| {}).await {
+            Ok(report) => (!report.is_clean()).then(|| report.to_string()),
+            Err(error) => Some(error.to_string()),
+        }
+    }
+
     type Recovered = twin_lfs::Recovered;
 
     const MARKS_REPLIES: bool = false;
@@ -74,6 +104,23 @@ impl Subject for Lfs {
 }
 
 impl Subject for Ffs {
+    const REUSE: &'static str = "ffs-reuse";
+
+    fn fsync_holds(scenario: &Scenario) -> bool {
+        scenario.ordering != "async"
+    }
+
+    fn keeps_own_bytes(scenario: &Scenario) -> bool {
+        scenario.ordering == "journal"
+    }
+
+    async fn complaint(_rt: &Rt, device: Rc<dyn BlockDevice>) -> Option<String> {
+        match twin_ffs::check::check(device, &mut |_| {}).await {
+            Ok(report) => (!report.is_clean()).then(|| report.to_string()),
+            Err(error) => Some(error.to_string()),
+        }
+    }
+
     type Recovered = twin_ffs::Recovered;
 
     const MARKS_REPLIES: bool = true;

@@ -115,6 +115,16 @@ impl Report {
         self.divergences.values().sum()
     }
 
+    /// How many operations that the trace has as successful failed, or could not be tried because
+    /// what they work on was missing.
+    pub fn failed_ops(&self) -> u64 {
+        let failed = self
+            .divergences
+            .iter()
+            .filter(|((_, recorded, replayed), _)| recorded.is_none() && replayed.is_some());
+        failed.map(|(_, count)| count).sum::<u64>() + self.skipped
+    }
+
     /// Latencies of all operations together.
     pub fn latency_ns(&self) -> Histogram {
         let mut all = Histogram::new();

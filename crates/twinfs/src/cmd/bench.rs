@@ -19,6 +19,7 @@ pub(crate) fn run(args: &Bench) -> Outcome {
         say(bench::help().trim_end())?;
         return Ok(ExitCode::SUCCESS);
     }
+    check_options(args)?;
     if let Some(dir) = &args.device {
         return super::device::run(dir, args.json);
     }
@@ -49,7 +50,8 @@ pub(crate) fn run(args: &Bench) -> Outcome {
         bar.set_length(all as u64);
         bar.set_position(ended as u64);
     };
-    let result = bench::run(&benches, &targets, args.runs.max(1), &real_clock(), &progress);
+    let result =
+        bench::run(&benches, &targets, args.runs.map_or(1, usize::from), &real_clock(), &progress);
     bar.finish_and_clear();
     let rows = result.map_err(|e| e.to_string())?;
     let names: Vec<String> = targets.iter().map(Target::name).collect();
@@ -59,6 +61,18 @@ pub(crate) fn run(args: &Bench) -> Outcome {
         say(bench_table(&rows, &names))?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Options that are for directories need one.
+fn check_options(args: &Bench) -> Result<(), String> {
+    let for_dirs = [("--cold", args.cold.is_some()), ("--warm", args.warm)];
+    match for_dirs.iter().find(|(_, given)| *given && args.dir.is_empty()) {
+        Some((option, _)) => Err(format!("{option} is for directories: give --dir DIR too")),
+        None if args.runs.is_some() && args.dir.is_empty() && !args.peers => {
+            Err("--runs is for --dir and --peers: simulated runs are all the same".into())
+        }
+        None => Ok(()),
+    }
 }
 
 fn targets(args: &Bench, stop: &Arc<AtomicBool>) -> Result<Vec<Target>, String> {

@@ -8,12 +8,13 @@ use twin_host::{FileDevice, Host, HostOptions, ImageOptions};
 use twin_lfs::check::{CheckOptions, Progress, check};
 
 use super::compare::progress_bar;
+use super::image::layout_of;
 use super::{Outcome, say};
-use crate::cli::Check;
+use crate::cli::{Check, Layout};
 use crate::size::Size;
 
 pub(crate) fn run(args: &Check) -> Outcome {
-    if super::ffs::is_ffs(&args.image) {
+    if layout_of(&args.image)? == Layout::Ffs {
         return super::ffs::check(args);
     }
     if args.repair {

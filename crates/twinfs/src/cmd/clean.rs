@@ -5,17 +5,22 @@ use std::process::ExitCode;
 use twin_fs::Settings;
 use twin_lfs::LfsSettings;
 
+use super::image::must_be_log;
 use super::mount::{OpenOptions, Opened, open_volume};
 use super::{Outcome, say};
 use crate::cli::Clean;
 use crate::size::Size;
 
 pub(crate) fn run(args: &Clean) -> Outcome {
-    if super::ffs::is_ffs(&args.image) {
-        return Err("an FFS volume has nothing to clean: it has no log".into());
-    }
+    must_be_log(&args.image, "it has no log that could be cleaned")?;
     if !(0.0..=1.0).contains(&args.garbage) {
         return Err(format!("--garbage is a share between 0 and 1, not {}", args.garbage));
+    }
+    for part in args.cleaner.split(',') {
+        let key = part.split('=').next().unwrap_or_default().trim();
+        if matches!(key, "when" | "clean-step") {
+            return Err(format!("--cleaner: {key} is for mounts: here the cleaner works at once"));
+        }
     }
     let mut lfs = LfsSettings { background_cleaning: false, ..LfsSettings::default() };
     lfs.set_cleaner_list(&args.cleaner).map_err(|why| format!("--cleaner: {why}"))?;

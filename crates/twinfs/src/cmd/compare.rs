@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use twin_lab::{
-    Config, SimulateError, Workload, compare, compare_with_histories, defaults, page,
-    settings_help, table,
+    Config, Figures, SimulateError, Workload, compare, compare_with_histories, defaults, page,
+    rank, settings_help, table,
 };
 
+use super::files::Page;
 use super::{Outcome, say};
 use crate::cli::Compare;
 
@@ -22,53 +23,105 @@ pub(crate) fn run(args: &Compare) -> Outcome {
         say(settings_help().trim_end())?;
         return Ok(ExitCode::SUCCESS);
     }
-    let configs = match &args.configs[..] {
-        [] => defaults(),
-        texts => {
-            let parsed = texts.iter().map(|text| Config::parse(text));
-            parsed.collect::<Result<_, _>>().map_err(|e| e.to_string())?
-        }
-    };
-    let workload = workload(args.trace.as_deref(), args.workload.as_deref(), args.seed)?;
+    let workload =
+        workload(args.trace.as_deref(), args.workload.as_deref(), args.seed.unwrap_or(1))?;
     // A damaged trace is told once, before the runs.
     workload.population().map_err(|e| in_trace(args.trace.as_deref(), &e))?;
     let pace = args.pace.at(args.speed)?;
+    let page_file = args.html.as_deref().map(Page::open).transpose()?;
+    let (configs, mut not_run) = configs(&args.configs);
     let bar = progress_bar(configs.len() as u64);
     let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
     let progress = |ended: usize, _: usize| bar.set_position(ended as u64);
     let clock = real_clock();
-    let figures = match &args.html {
-        None => {
-            let results = compare(&configs, &workload, pace, threads, &clock, &progress);
-            bar.finish_and_clear();
-            all(&configs, results)?
-        }
-        Some(path) => {
-            let results =
-                compare_with_histories(&configs, &workload, pace, threads, &clock, &progress);
-            bar.finish_and_clear();
-            let runs = all(&configs, results)?;
-            std::fs::write(path, page(&title(args), &runs))
-                .map_err(|e| format!("{}: {e}", path.display()))?;
-            runs.into_iter().map(|(figures, _)| figures).collect()
-        }
+    let figures = if let Some(file) = page_file {
+        let results = compare_with_histories(&configs, &workload, pace, threads, &clock, &progress);
+        bar.finish_and_clear();
+        let mut runs = those_that_ran(&configs, results, &mut not_run);
+        rank(&mut runs.iter_mut().map(|(figures, _)| figures).collect::<Vec<_>>());
+        file.write(&page(&title(args), &runs, &not_run))?;
+        runs.into_iter().map(|(figures, _)| figures).collect()
+    } else {
+        let results = compare(&configs, &workload, pace, threads, &clock, &progress);
+        bar.finish_and_clear();
+        let mut runs = those_that_ran(&configs, results, &mut not_run);
+        rank(&mut runs.iter_mut().collect::<Vec<_>>());
+        runs
     };
     if let Some(cut) = figures.first().and_then(|figures| figures.cut.as_ref()) {
         warn_of_cut(args.trace.as_deref(), cut);
     }
     if args.json {
-        let text = serde_json::to_string_pretty(&figures).map_err(|e| e.to_string())?;
-        say(text)?;
-    } else {
+        say(json(&figures, &not_run)?)?;
+    } else if !figures.is_empty() {
         say(table(&figures))?;
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(verdict(&figures, &not_run))
 }
 
-/// The results if there are all.
-fn all<T>(configs: &[Config], results: Vec<Result<T, SimulateError>>) -> Result<Vec<T>, String> {
-    let named = configs.iter().zip(results);
-    named.map(|(config, result)| result.map_err(|e| format!("{}: {e}", config.name))).collect()
+/// The configurations, and of those that cannot be: what was asked for and why not.
+fn configs(texts: &[String]) -> (Vec<Config>, NotRun) {
+    if texts.is_empty() {
+        return (defaults(), Vec::new());
+    }
+    let (mut configs, mut not_run) = (Vec::new(), Vec::new());
+    for text in texts {
+        match Config::parse(text) {
+            Ok(config) => configs.push(config),
+            Err(error) => not_run.push((text.clone(), error.to_string())),
+        }
+    }
+    (configs, not_run)
+}
+
+/// Configurations that could not run, each with the reason.
+type NotRun = Vec<(String, String)>;
+
+/// The results that there are; the others go to `not_run`. One that fails takes nothing from the
+/// others.
+fn those_that_ran<T>(
+    configs: &[Config],
+    results: Vec<Result<T, SimulateError>>,
+    not_run: &mut NotRun,
+) -> Vec<T> {
+    let mut ran = Vec::new();
+    for (config, result) in configs.iter().zip(results) {
+        match result {
+            Ok(run) => ran.push(run),
+            Err(error) => not_run.push((config.name.clone(), error.to_string())),
+        }
+    }
+    ran
+}
+
+/// An array with one object a configuration; of one that could not run, its name and the reason.
+fn json(figures: &[Figures], not_run: &NotRun) -> Result<String, String> {
+    let objects: Result<Vec<_>, _> = figures.iter().map(serde_json::to_value).collect();
+    let mut objects = objects.map_err(|e| e.to_string())?;
+    let failed = |(config, error): &(String, String)| serde_json::json!({ "config": config, "error": error });
+    objects.extend(not_run.iter().map(failed));
+    serde_json::to_string_pretty(&objects).map_err(|e| e.to_string())
+}
+
+/// Success only if every configuration did all of the workload; says what did not.
+fn verdict(figures: &[Figures], not_run: &NotRun) -> ExitCode {
+    for (config, why) in not_run {
+        let named = why.starts_with(config.as_str());
+        let name = if named { String::new() } else { format!("{config}: ") };
+        eprintln!("twinfs: cannot run {name}{why}");
+    }
+    let failed = figures.iter().filter(|figures| figures.failed > 0);
+    let mut all_done = not_run.is_empty();
+    for Figures { config, failed, ops, .. } in failed {
+        all_done = false;
+        eprintln!(
+            "twinfs: {config}: {failed} of {} operations failed that succeed in the workload, or \
+             lacked what failed before: its figures are of less work, and it has no rank. If the \
+             volume was full, set a larger size",
+            ops + failed
+        );
+    }
+    if all_done { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 /// What the runs are of, as a page is called.

@@ -1,7 +1,6 @@
 //! FFS volumes: what `mkfs`, `mount`, `check`, `stat` and `replay` do with them.
 
 use std::fs::File;
-use std::io::Read;
 use std::path::Path;
 use std::process::ExitCode;
 use std::rc::Rc;
@@ -9,29 +8,21 @@ use std::rc::Rc;
 use twin_disk::{BlockDevice, DeviceLog, Recorded};
 use twin_ffs::format::{Tuning, read_superblock};
 use twin_ffs::{Ffs, FfsSettings, MkfsOptions, Recovered, check as checker, ordering};
+use twin_fs::shape::Shape;
 use twin_fs::{Cpu, Layout, Settings, Volume};
-use twin_host::{FileDevice, FlightLog, FlightRecorder, Host, HostOptions, ImageOptions};
+use twin_host::{
+    FileDevice, FlightLog, FlightRecorder, Grade, Host, HostOptions, ImageOptions, Words,
+};
 use twin_lab::FlightSettings;
 use twin_lfs::LfsSettings;
 
 use super::compare::progress_bar;
-use super::mkfs::{check_empty, device};
-use super::mount::{flight_recorder, place};
+use super::mkfs::device;
+use super::mount::{Refused, flight_recorder, mount_settings, open_or_read, place};
 use super::serving::Place;
 use super::{Outcome, random_bytes, say};
 use crate::cli::{Check, Mkfs, Mount, Profile, Stat};
 use crate::size::Size;
-
-/// What an FFS superblock begins with.
-const MAGIC: &[u8; 8] = b"twinffs1";
-
-/// True if an image or device holds an FFS volume, by its first bytes. What cannot be read is left
-/// to whoever opens it, whose error says more.
-pub(super) fn is_ffs(image: &Path) -> bool {
-    let mut first = [0; 8];
-    let read = std::fs::File::open(image).and_then(|mut file| file.read_exact(&mut first));
-    read.is_ok() && &first == MAGIC
-}
 
 /// What a new volume shall be.
 pub(super) fn options(args: &Mkfs) -> Result<MkfsOptions, String> {
@@ -48,9 +39,11 @@ pub(super) fn options(args: &Mkfs) -> Result<MkfsOptions, String> {
         None => Ok(default),
     };
     let me = (rustix::process::geteuid(), rustix::process::getegid());
+    let block_size = small(args.block_size, "block-size", base.block_size)?;
+    let usual_frag = Shape::fragment_for(block_size, base.frag_size);
     Ok(MkfsOptions {
-        block_size: small(args.block_size, "block-size", base.block_size)?,
-        frag_size: small(args.frag_size, "frag-size", base.frag_size)?,
+        block_size,
+        frag_size: small(args.frag_size, "frag-size", usual_frag)?,
         bytes_per_inode: small(args.bytes_per_inode, "bytes-per-inode", base.bytes_per_inode)?,
         ordering: args.ordering.clone().unwrap_or(base.ordering),
         tuning: Tuning { minfree: args.minfree.unwrap_or(base.tuning.minfree), ..base.tuning },
@@ -61,12 +54,10 @@ pub(super) fn options(args: &Mkfs) -> Result<MkfsOptions, String> {
 
 /// Makes a volume.
 pub(super) fn make(args: &Mkfs, options: &MkfsOptions, is_new: bool) -> Result<(), String> {
-    let (host, device) = device(args)?;
+    let (host, device) = device(args, is_new)?;
     let rt = host.rt().clone();
-    let work = async {
-        check_empty(args, &*device, is_new).await?;
-        Ffs::mkfs(&rt, Rc::clone(&device), options).await.map_err(|e| e.to_string())
-    };
+    let work =
+        async { Ffs::mkfs(&rt, Rc::clone(&device), options).await.map_err(|e| e.to_string()) };
     let sb = host.rt().block_on(work).map_err(|e| e.to_string())??;
     say(format!(
         "{}: FFS, {:?} profile, {} ordering, {} in {} groups, blocks of {}, {} inodes",
@@ -97,7 +88,7 @@ struct OpenOptions<'a> {
     flight: Option<&'a Path>,
 }
 
-fn open(image: &Path, options: OpenOptions<'_>) -> Result<Opened, String> {
+fn open(image: &Path, options: OpenOptions<'_>) -> Result<Opened, Refused> {
     // Looked at on a host of its own: a flight begins when the volume is opened.
     let probe = Host::start(HostOptions::default()).map_err(|e| e.to_string())?;
     let (found, image_options) = open_device(&probe, image, &options.image)?;
@@ -129,7 +120,7 @@ fn open(image: &Path, options: OpenOptions<'_>) -> Result<Opened, String> {
     };
     let open = Ffs::open(host.rt(), device, Cpu::none(), options.settings, ffs);
     let opened = host.rt().block_on(open).map_err(|e| e.to_string())?;
-    let (volume, recovered) = opened.map_err(|e| format!("{}: {e}", image.display()))?;
+    let (volume, recovered) = opened.map_err(|e| Refused::by(&host, image, &e))?;
     Ok(Opened { host, volume, recovered, flight })
 }
 
@@ -155,39 +146,30 @@ fn open_device(
 }
 
 /// A volume, the place where it is to be mounted, and the log of what enters its core.
-type OpenMount = (Place, Rc<Volume<Ffs>>, Option<Rc<FlightRecorder<File>>>);
+pub(super) type OpenMount = (Place, Rc<Volume<Ffs>>, Option<Rc<FlightRecorder<File>>>);
 
 /// Opens a volume and the place where it is to be mounted.
-pub(super) fn open_mount(args: &Mount) -> Result<OpenMount, String> {
-    let image = ImageOptions {
-        read_only: args.read_only,
-        direct: !args.buffered,
-        ..ImageOptions::default()
-    };
-    let settings = Settings {
-        cache_bytes: super::budget::cache_bytes(args)?,
-        read_only: args.read_only,
-        ..super::serving::mounted_settings()
-    };
-    let options = OpenOptions {
-        image,
-        host: super::mount::host_options(args)?,
-        settings,
-        flight: args.flight.as_deref(),
-    };
-    let opened = open(&args.image, options)?;
-    if args.foreground && opened.recovered.was_open {
-        let r = &opened.recovered;
-        eprintln!(
-            "was not unmounted: {} records replayed ({}), {} things repaired, {} files put into \
-             lost+found",
-            r.records,
-            Size(r.journal_bytes),
-            r.repaired,
-            r.rescued
+pub(super) fn open_mount(args: &Mount, words: &Rc<Words>) -> Result<OpenMount, String> {
+    let (opened, note) = open_or_read(args, |read_only| {
+        let (image, settings) = mount_settings(args, read_only)?;
+        let host = super::mount::host_options(args)?;
+        open(&args.image, OpenOptions { image, host, settings, flight: args.flight.as_deref() })
+    })?;
+    let r = &opened.recovered;
+    if r.was_open {
+        words.say(
+            Grade::Notice,
+            &format!(
+                "was not unmounted: {} records replayed ({}), {} things repaired, {} files put \
+                 into lost+found",
+                r.records,
+                Size(r.journal_bytes),
+                r.repaired,
+                r.rescued
+            ),
         );
     }
-    Ok((place(args, opened.host)?, opened.volume, opened.flight))
+    Ok((place(args, opened.host, &*opened.volume, words, note)?, opened.volume, opened.flight))
 }
 
 fn plain(image: ImageOptions, settings: Settings) -> OpenOptions<'static> {
@@ -202,6 +184,9 @@ pub(super) fn open_plain(image: &Path) -> Result<(Host, Rc<Volume<Ffs>>), String
 
 /// `twinfs check`.
 pub(super) fn check(args: &Check) -> Outcome {
+    if args.data {
+        return Err("--data is for logs: an FFS volume has no checksums of file data".into());
+    }
     let host = Host::start(HostOptions::default()).map_err(|e| e.to_string())?;
     let image = ImageOptions { read_only: !args.repair, ..ImageOptions::default() };
     let (device, _) = open_device(&host, &args.image, &image)?;
@@ -257,7 +242,7 @@ pub(super) fn check(args: &Check) -> Outcome {
 pub(super) fn stat(args: &Stat) -> Outcome {
     let image = ImageOptions { read_only: true, ..ImageOptions::default() };
     let settings = Settings { read_only: true, ..Settings::default() };
-    let Opened { volume, .. } = open(&args.image, plain(image, settings))?;
+    let Opened { volume, recovered, .. } = open(&args.image, plain(image, settings))?;
     let ffs = &volume.layout;
     let sb = ffs.superblock();
     let hex: String = sb.uuid.iter().map(|b| format!("{b:02x}")).collect();
@@ -280,6 +265,7 @@ pub(super) fn stat(args: &Stat) -> Outcome {
     let loose = free.saturating_sub(blocks * block);
     say(format!("free             {}, of this {} in fragments", Size(free), Size(loose)))?;
     say(format!("inodes           {} used of {}", stat.inodes - stat.free_inodes, stat.inodes))?;
-    say("state            unmounted properly")?;
+    let state = if recovered.was_open { "not unmounted" } else { "unmounted properly" };
+    say(format!("state            {state}"))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -1,14 +1,21 @@
 //! `twinfs mkfs`.
+//!
+//! Contract: nothing is written before the image is open and locked and is known to be blank, or
+//! `--force` was given. A file is made larger only if it had no byte, and never smaller.
 
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::process::ExitCode;
 use std::rc::Rc;
 
-use twin_disk::{BlockDevice, DeviceInfo, Io, Pending};
+use rustix::fs::{FlockOperation, flock};
+use twin_disk::{Block, BlockDevice, Class, DeviceInfo, Io, Origin, Pending};
+use twin_fs::shape::Shape;
 use twin_host::{FileDevice, Host, HostOptions, ImageOptions, create_image};
-use twin_lfs::{Lfs, MkfsOptions, read_superblock};
+use twin_lfs::{Lfs, MkfsOptions};
 
 use super::{Outcome, random_bytes, say};
 use crate::cli::{Layout, Mkfs, Profile};
+use crate::content::{self, Content};
 use crate::size::Size;
 
 /// The largest sector of an image file, in bytes.
@@ -48,20 +55,99 @@ pub(crate) fn run(args: &Mkfs) -> Outcome {
     }
 }
 
-/// Makes the image if it does not exist, then the volume in it; takes back an image of its own if
-/// that fails.
+/// The file under a loop device, if a twinfs has it locked: the device itself does not tell.
+fn busy_file_under(device: &std::fs::Metadata) -> Option<String> {
+    let (major, minor) = (rustix::fs::major(device.rdev()), rustix::fs::minor(device.rdev()));
+    let node = format!("/sys/dev/block/{major}:{minor}");
+    // A partition's device lies below its disk.
+    let places = [format!("{node}/loop/backing_file"), format!("{node}/../loop/backing_file")];
+    let path = places.iter().find_map(|place| std::fs::read_to_string(place).ok())?;
+    let path = path.trim_end_matches('\n');
+    let file = std::fs::File::open(path).ok()?;
+    let locked = flock(&file, FlockOperation::NonBlockingLockExclusive).is_err();
+    locked.then(|| path.into())
+}
+
+/// What the image was before, and so what is taken back if no volume can be made.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Before {
+    Nothing,
+    /// A file of no bytes.
+    Empty,
+    Something,
+}
+
+/// Makes the image if it does not exist or is empty, then the volume in it; takes back what it has
+/// made itself if that fails.
 fn with_image(args: &Mkfs, make: impl FnOnce(bool) -> Result<(), String>) -> Outcome {
-    let is_new = !args.image.exists();
-    if is_new {
-        let size = args.size.ok_or("say how large the new image shall be: --size 4G")?;
-        create_image(&args.image, size.0).map_err(|e| e.to_string())?;
+    let image = args.image.display();
+    let before = before(args)?;
+    let size = || args.size.ok_or("say how large the new image shall be: --size 4G");
+    match before {
+        Before::Nothing => create_image(&args.image, size()?.0).map_err(|e| e.to_string())?,
+        Before::Empty => resize(args, size()?.0).map_err(|e| format!("{image}: {e}"))?,
+        Before::Something => {}
     }
-    let made = make(is_new);
-    if made.is_err() && is_new {
-        let _ = std::fs::remove_file(&args.image);
+    let made = make(before != Before::Something);
+    match (&made, before) {
+        (Err(_), Before::Nothing) => drop(std::fs::remove_file(&args.image)),
+        (Err(_), Before::Empty) => drop(resize(args, 0)),
+        _ => {}
     }
     made?;
     Ok(ExitCode::SUCCESS)
+}
+
+fn before(args: &Mkfs) -> Result<Before, String> {
+    let image = args.image.display();
+    let meta = match std::fs::metadata(&args.image) {
+        Ok(meta) => meta,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            return match args.image.is_symlink() {
+                true => Err(format!("{image} is a symbolic link to nothing: name its target")),
+                false => Ok(Before::Nothing),
+            };
+        }
+        Err(error) => return Err(format!("{image}: {error}")),
+    };
+    if meta.is_dir() {
+        return Err(format!("{image} is a directory: name an image file in it, or a block device"));
+    }
+    if meta.is_file()
+        && let Some(device) = loop_device_of(&meta)
+    {
+        return Err(format!(
+            "{image} is in use as /dev/{device}: detach it (losetup -d /dev/{device}), or make the \
+             volume on that device"
+        ));
+    }
+    if meta.file_type().is_block_device()
+        && let Some(file) = busy_file_under(&meta)
+    {
+        return Err(format!(
+            "{image} is a loop device over {file}, which another process has open as an image: \
+             unmount that first"
+        ));
+    }
+    Ok(if meta.is_file() && meta.len() == 0 { Before::Empty } else { Before::Something })
+}
+
+fn resize(args: &Mkfs, size: u64) -> std::io::Result<()> {
+    std::fs::File::options().write(true).open(&args.image)?.set_len(size)
+}
+
+/// The loop device that a file is attached to: it has pages of the file of its own, and perhaps
+/// somebody has mounted it.
+fn loop_device_of(file: &std::fs::Metadata) -> Option<String> {
+    let same = |path: &str| {
+        let other = std::fs::metadata(path).ok();
+        other.is_some_and(|other| (other.dev(), other.ino()) == (file.dev(), file.ino()))
+    };
+    let devices = std::fs::read_dir("/sys/block").ok()?;
+    devices.flatten().find_map(|device| {
+        let backing = std::fs::read_to_string(device.path().join("loop/backing_file")).ok()?;
+        same(backing.trim_end_matches('\n')).then(|| device.file_name().to_string_lossy().into())
+    })
 }
 
 fn options(args: &Mkfs) -> Result<MkfsOptions, String> {
@@ -74,14 +160,15 @@ fn options(args: &Mkfs) -> Result<MkfsOptions, String> {
         u32::try_from(size.0).map_err(|_| format!("--{what} {size} is too large"))
     };
     let me = (rustix::process::geteuid(), rustix::process::getegid());
+    let block_size = match args.block_size {
+        Some(size) => small(size, "block-size")?,
+        None => base.block_size,
+    };
     Ok(MkfsOptions {
-        block_size: match args.block_size {
-            Some(size) => small(size, "block-size")?,
-            None => base.block_size,
-        },
+        block_size,
         frag_size: match args.frag_size {
             Some(size) => small(size, "frag-size")?,
-            None => base.frag_size,
+            None => Shape::fragment_for(block_size, base.frag_size),
         },
         segment_size: match args.segment_size {
             Some(size) => Some(small(size, "segment-size")?),
@@ -94,12 +181,10 @@ fn options(args: &Mkfs) -> Result<MkfsOptions, String> {
 }
 
 fn make(args: &Mkfs, options: &MkfsOptions, is_new: bool) -> Result<(), String> {
-    let (host, device) = device(args)?;
+    let (host, device) = device(args, is_new)?;
     let rt = host.rt().clone();
-    let work = async {
-        check_empty(args, &*device, is_new).await?;
-        Lfs::mkfs(&rt, Rc::clone(&device), options).await.map_err(|e| e.to_string())
-    };
+    let work =
+        async { Lfs::mkfs(&rt, Rc::clone(&device), options).await.map_err(|e| e.to_string()) };
     let sb = host.rt().block_on(work).map_err(|e| e.to_string())??;
     say(format!(
         "{}: LFS, {:?} profile, {} in {} segments of {}, blocks of {}",
@@ -113,11 +198,12 @@ fn make(args: &Mkfs, options: &MkfsOptions, is_new: bool) -> Result<(), String> 
     Ok(())
 }
 
-/// The image or device as large as it was asked for.
-pub(super) fn device(args: &Mkfs) -> Result<(Host, Rc<dyn BlockDevice>), String> {
+/// The image or device, as large as it was asked for, locked and known to be blank.
+pub(super) fn device(args: &Mkfs, is_new: bool) -> Result<(Host, Rc<dyn BlockDevice>), String> {
     let host = Host::start(HostOptions::default()).map_err(|e| e.to_string())?;
     let inner = FileDevice::open(&host, &args.image, &ImageOptions::default());
     let inner = inner.map_err(|e| e.to_string())?;
+    check_blank(args, is_new)?;
     let whole = inner.info().size;
     let mut size = args.size.map_or(whole, |size| size.0);
     // What does not fill a sector is left out.
@@ -125,29 +211,55 @@ pub(super) fn device(args: &Mkfs) -> Result<(Host, Rc<dyn BlockDevice>), String>
         size = whole;
     }
     if size > whole {
-        let (size, whole) = (Size(size), Size(whole));
-        return Err(format!("--size {size} is more than {} has: {whole}", args.image.display()));
+        let (size, whole, image) = (Size(size), Size(whole), args.image.display());
+        return Err(format!(
+            "--size {size} is more than {image} has: {whole}. Leave --size out to use all of it, \
+             enlarge it first, or choose another name"
+        ));
+    }
+    if size < whole {
+        let (rest, image) = (Size(whole - size), args.image.display());
+        say(format!("{image}: the last {rest} stay as they are"))?;
     }
     let device: Rc<dyn BlockDevice> = Rc::new(Front { inner, size });
+    if args.force && !is_new {
+        erase_marks(args, &host, &*device)?;
+    }
     Ok((host, device))
 }
 
-/// Refuses an image that holds a volume of any layout, unless that is to be overwritten.
-pub(super) async fn check_empty(
-    args: &Mkfs,
-    device: &dyn BlockDevice,
-    is_new: bool,
-) -> Result<(), String> {
-    if is_new || args.force {
-        return Ok(());
+/// Erases the signatures of what is overwritten, as far as the volume reaches: a new volume leaves
+/// most of the old bytes where they are, and a copy of a superblock among them would make other
+/// programs take it for what it was.
+fn erase_marks(args: &Mkfs, host: &Host, device: &dyn BlockDevice) -> Result<(), String> {
+    let in_image = |why: &dyn std::fmt::Display| format!("{}: {why}", args.image.display());
+    let size = device.info().size / SECTOR * SECTOR;
+    let marks = content::marks(&args.image).map_err(|error| in_image(&error))?;
+    let mut sectors: Vec<u64> = marks.iter().map(|at| at / SECTOR * SECTOR).collect();
+    sectors.dedup();
+    for at in sectors.into_iter().filter(|&at| at < size) {
+        let zeros = vec![Block::Zero(SECTOR as u32)];
+        let write = device.submit(Io::write(at, zeros, Class::Meta, Origin::User));
+        let written = host.rt().block_on(write).map_err(|e| e.to_string())?;
+        written.map_err(|error| in_image(&error))?;
     }
-    let any = read_superblock(device).await.is_ok()
-        || twin_ffs::format::read_superblock(device).await.is_ok();
-    match any {
-        true => {
-            let image = args.image.display();
-            Err(format!("{image} holds a twinfs volume already: --force overwrites it"))
-        }
-        false => Ok(()),
+    Ok(())
+}
+
+/// Refuses an image that is not blank, unless it is to be overwritten. The image is open and
+/// locked, so nobody else changes it.
+fn check_blank(args: &Mkfs, is_new: bool) -> Result<(), String> {
+    let content = content::of(&args.image);
+    match content {
+        _ if is_new || args.force => Ok(()),
+        Some(Content::Blank | Content::Empty) => Ok(()),
+        Some(holds) => Err(format!(
+            "{} is not blank: it holds {holds}. Nothing was written; --force overwrites it",
+            args.image.display()
+        )),
+        None => Err(format!(
+            "{} cannot be read, so it is not known what it holds; --force overwrites it",
+            args.image.display()
+        )),
     }
 }

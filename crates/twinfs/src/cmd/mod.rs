@@ -8,6 +8,8 @@ mod compare;
 mod device;
 mod dump;
 mod ffs;
+mod files;
+mod image;
 mod manual;
 mod mkfs;
 mod mount;
@@ -22,6 +24,7 @@ mod status;
 mod top;
 mod umount;
 mod volume;
+mod watch;
 
 use std::process::ExitCode;
 

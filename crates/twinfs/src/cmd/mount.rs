@@ -5,17 +5,24 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::rc::Rc;
 
-use twin_disk::{BlockDevice, DeviceInfo, DeviceLog, Recorded};
-use twin_fs::{Cpu, Layout, Settings, Volume};
-use twin_host::fuse::{Mount as FuseMount, MountOptions, Ready, SessionOptions, in_background};
-use twin_host::{FileDevice, FlightLog, FlightRecorder, Host, HostOptions, ImageOptions, Signals};
+use twin_disk::{BlockDevice, DeviceInfo, DeviceLog, IoKind, Recorded};
+use twin_fs::{Cpu, FileSystem, FsError, Layout, Settings, Volume};
+use twin_host::fuse::{Mount as FuseMount, MountOptions, Ready, SessionOptions};
+use twin_host::{
+    FileDevice, FlightLog, FlightRecorder, Grade, Host, HostOptions, ImageOptions, Relation,
+    Signals, Words, relation,
+};
 use twin_lab::{CLOSE, FlightSettings};
 use twin_lfs::{Lfs, LfsSettings, Recovered};
 
-use super::serving::{Place, finish, recorded, serve_until_unmounted};
+use super::files::NewFile;
+use super::image::layout_of;
+use super::serving::{
+    Place, Trace, finish, must_be_outside, recorded, run_serving, serve_until_unmounted,
+};
 use super::status::StatusFile;
 use super::{Outcome, absolute, random_bytes};
-use crate::cli::Mount;
+use crate::cli::{self, Mount};
 use crate::size::Size;
 
 pub(crate) fn run(mut args: Mount) -> Outcome {
@@ -24,48 +31,76 @@ pub(crate) fn run(mut args: Mount) -> Outcome {
     for path in [&mut args.record, &mut args.flight, &mut args.status].into_iter().flatten() {
         *path = absolute(path)?;
     }
-    if args.foreground {
-        serve_volume(&args, Ready::nobody())?;
-    } else {
-        in_background(|ready| i32::from(serve_volume(&args, ready).is_err()))?;
-    }
+    let about = args.image.display().to_string();
+    run_serving(args.foreground, &about, |ready, words| serve_volume(&args, ready, words))?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn serve_volume(args: &Mount, ready: Ready) -> Result<(), String> {
+fn serve_volume(args: &Mount, ready: Ready, words: &Rc<Words>) -> Result<(), String> {
     twin_host::keep_freed_buffers();
-    if super::ffs::is_ffs(&args.image) {
-        return match super::ffs::open_mount(args) {
-            Ok((place, volume, flight)) => serve_opened(args, ready, place, volume, flight),
-            Err(why) => {
-                ready.failed(&why);
-                Err(why)
-            }
-        };
-    }
-    let (place, opened) = match open(args) {
-        Ok(opened) => opened,
+    let prepared = prepare(args).and_then(|(layout, trace)| match layout {
+        cli::Layout::Ffs => Ok((Prepared::Ffs(super::ffs::open_mount(args, words)?), trace)),
+        cli::Layout::Lfs => Ok((Prepared::Lfs(open(args, words)?), trace)),
+    });
+    let (prepared, trace) = match prepared {
+        Ok(prepared) => prepared,
         Err(why) => {
             ready.failed(&why);
             return Err(why);
         }
+    };
+    let Prepared::Lfs((place, opened, status)) = prepared else {
+        let Prepared::Ffs((place, volume, flight)) = prepared else { return Ok(()) };
+        return serve_opened(args, ready, place, volume, flight, trace);
     };
     let Opened { volume, recovered, flight, .. } = opened;
-    if args.foreground && recovered.groups > 0 {
-        eprintln!("recovered {} log writes ({})", recovered.groups, Size(recovered.log_bytes));
+    if recovered.groups > 0 {
+        let (groups, bytes) = (recovered.groups, Size(recovered.log_bytes));
+        words.say(Grade::Notice, &format!("recovered {groups} log writes ({bytes})"));
     }
-    let Some(to) = &args.status else {
-        return serve_opened(args, ready, place, volume, flight);
-    };
-    let status = match StatusFile::begin(to, &volume) {
-        Ok(status) => status,
-        Err(why) => {
-            ready.failed(&why);
-            return Err(why);
-        }
+    let Some(status) = status else {
+        return serve_opened(args, ready, place, volume, flight, trace);
     };
     let host = place.host.clone();
-    status.keep(&host, &volume, || serve_opened(args, ready, place, Rc::clone(&volume), flight))
+    status.keep(&host, &volume, || {
+        serve_opened(args, ready, place, Rc::clone(&volume), flight, trace)
+    })
+}
+
+/// A mounted volume that nobody serves yet.
+enum Prepared {
+    Lfs((Place, Opened, Option<StatusFile>)),
+    Ffs(super::ffs::OpenMount),
+}
+
+/// What is known before anything is opened for writing: which layout it is, and that every option
+/// means something for it. Makes the trace's file: once something is mounted, a path may lead into
+/// the mount that nobody serves yet.
+fn prepare(args: &Mount) -> Result<(cli::Layout, Option<Trace>), String> {
+    let mut files: Vec<(&str, &Path)> = vec![("the image", &args.image)];
+    let others =
+        [("--record", &args.record), ("--flight", &args.flight), ("--status", &args.status)];
+    for (option, path) in others {
+        let Some(path) = path else { continue };
+        let same = files.iter().find(|(_, other)| relation(path, other) == Relation::Same);
+        if let Some((what, _)) = same {
+            return Err(format!("{option} {}: this is {what} itself", path.display()));
+        }
+        files.push((option, path));
+    }
+    must_be_outside(&args.dir, &files)?;
+    let layout = layout_of(&args.image)?;
+    let image = args.image.display();
+    if layout == cli::Layout::Ffs {
+        let given = [("--cleaner", !args.cleaner.is_empty()), ("--status", args.status.is_some())];
+        if let Some((option, _)) = given.iter().find(|(_, given)| *given) {
+            return Err(format!("{image}: {option} is for logs, and this is an FFS volume"));
+        }
+    }
+    let Some(to) = &args.record else { return Ok((layout, None)) };
+    let about = format!("a twinfs mount of {image}");
+    let trace = Trace { new: NewFile::make(to)?, contents: args.contents, about };
+    Ok((layout, Some(trace)))
 }
 
 /// Serves an open volume of any layout until it is unmounted, then closes it.
@@ -75,10 +110,21 @@ fn serve_opened<L: Layout>(
     place: Place,
     volume: Rc<Volume<L>>,
     flight: Option<Rc<FlightRecorder<File>>>,
+    trace: Option<Trace>,
 ) -> Result<(), String> {
     let options =
         SessionOptions { writeback_cache: collects_writes(args), ..SessionOptions::default() };
     let closing = Rc::clone(&volume);
+    let words = Rc::clone(&place.words);
+    volume.core.tell_of_stop(move |error| {
+        words.say(Grade::Error, &format!("{error}: from now on the volume is read-only"));
+    });
+    let stopped = Rc::downgrade(&volume);
+    let stop = move |error| {
+        if let Some(volume) = stopped.upgrade() {
+            volume.core.poison(error);
+        }
+    };
     let close = async move {
         if let Some(flight) = &flight {
             flight.command(CLOSE);
@@ -88,14 +134,18 @@ fn serve_opened<L: Layout>(
             Some(flight) => flight.finish(closing.core.rt.digest()).map(|_| ()),
             None => Ok(()),
         };
-        closed.map_err(|e| format!("closing the volume: {e}; the next mount recovers it"))?;
+        closed.map_err(|e| {
+            format!(
+                "unmounted with loss: {e}; what was written since the last sync is lost, what was \
+                 synced before is there, and the next mount recovers it"
+            )
+        })?;
         finished.map_err(|e| format!("the flight log: {e}"))
     };
-    let Some(to) = &args.record else {
-        return serve_until_unmounted(place, volume, options, ready, close);
+    let (Some(to), Some(trace)) = (&args.record, trace) else {
+        return serve_until_unmounted(place, volume, options, ready, stop, close);
     };
-    let text = format!("a twinfs mount of {}", args.image.display());
-    let recorder = match recorded(&place.host, volume, to, args.contents, &text) {
+    let recorder = match recorded(&place.host, volume, trace) {
         Ok(recorder) => recorder,
         Err(why) => {
             ready.failed(&why);
@@ -114,7 +164,7 @@ fn serve_opened<L: Layout>(
     };
     // A trace tells when files were opened.
     let options = SessionOptions { count_opens: true, ..options };
-    serve_until_unmounted(place, recorder, options, ready, close)
+    serve_until_unmounted(place, recorder, options, ready, stop, close)
 }
 
 /// True if the kernel may collect writes. A recording is to have them as they were made.
@@ -159,7 +209,7 @@ pub(super) struct OpenOptions {
 }
 
 /// Starts the host and opens the volume in an image.
-pub(super) fn open_volume(image: &Path, options: OpenOptions) -> Result<Opened, String> {
+pub(super) fn open_volume(image: &Path, options: OpenOptions) -> Result<Opened, Refused> {
     let seed = random_seed()?;
     let flight = match &options.flight {
         Some(path) => {
@@ -186,8 +236,56 @@ pub(super) fn open_volume(image: &Path, options: OpenOptions) -> Result<Opened, 
     };
     let open = Lfs::open(host.rt(), device, Cpu::none(), options.settings, options.lfs);
     let opened = host.rt().block_on(open).map_err(|e| e.to_string())?;
-    let (volume, recovered) = opened.map_err(|e| format!("{}: {e}", image.display()))?;
+    let (volume, recovered) = opened.map_err(|e| Refused::by(&host, image, &e))?;
     Ok(Opened { host, volume, recovered, flight })
+}
+
+/// Why a volume cannot be opened.
+pub(super) struct Refused {
+    why: String,
+    /// It could be read; what failed is a write of its recovery.
+    only_writing: bool,
+}
+
+impl Refused {
+    /// By an error of the volume. Its tasks end, so that the image is free again.
+    pub(super) fn by(host: &Host, image: &Path, error: &FsError) -> Refused {
+        host.rt().crash();
+        let only_writing = matches!(error, FsError::Io(io) if io.op != IoKind::Read);
+        Refused { why: format!("{}: {error}", image.display()), only_writing }
+    }
+}
+
+impl From<String> for Refused {
+    fn from(why: String) -> Refused {
+        Refused { why, only_writing: false }
+    }
+}
+
+impl From<Refused> for String {
+    fn from(refused: Refused) -> String {
+        refused.why
+    }
+}
+
+/// Opens a volume with `open`, which is told whether to do so read-only. One that cannot be
+/// recovered on its device, which takes no writes, is recovered in memory and read-only; what is
+/// to be told of that comes with it.
+pub(super) fn open_or_read<T>(
+    args: &Mount,
+    open: impl Fn(bool) -> Result<T, Refused>,
+) -> Result<(T, String), String> {
+    match open(args.read_only) {
+        Err(Refused { why, only_writing: true }) if !args.read_only && args.flight.is_none() => {
+            let opened = open(true)?;
+            let note = format!(
+                "{why}: it was recovered in memory and is mounted read-only; make room for it, and \
+                 mount it again to write to it"
+            );
+            Ok((opened, note))
+        }
+        opened => Ok((opened?, String::new())),
+    }
 }
 
 /// What a device says of itself once it is open: a flight log must have it before that.
@@ -203,41 +301,55 @@ pub(super) fn flight_recorder(
     seed: u64,
     settings: &FlightSettings,
 ) -> Result<Rc<FlightRecorder<File>>, String> {
-    let file = File::create_new(path).map_err(|e| format!("{}: {e}", path.display()))?;
-    Ok(Rc::new(FlightRecorder::new(file, seed, settings.to_text())))
+    let new = NewFile::make(path)?;
+    let recorder = FlightRecorder::new(new.handle()?, seed, settings.to_text());
+    new.keep();
+    Ok(Rc::new(recorder))
 }
 
-fn open(args: &Mount) -> Result<(Place, Opened), String> {
+fn open(args: &Mount, words: &Rc<Words>) -> Result<(Place, Opened, Option<StatusFile>), String> {
     let mut lfs = LfsSettings::default();
     lfs.set_cleaner_list(&args.cleaner).map_err(|why| format!("--cleaner: {why}"))?;
-    let options = OpenOptions {
-        image: ImageOptions {
-            read_only: args.read_only,
-            direct: !args.buffered,
-            ..ImageOptions::default()
-        },
-        host: host_options(args)?,
-        settings: Settings {
-            cache_bytes: super::budget::cache_bytes(args)?,
-            read_only: args.read_only,
-            ..super::serving::mounted_settings()
-        },
-        lfs,
-        flight: args.flight.clone(),
-    };
-    let opened = open_volume(&args.image, options)?;
-    Ok((place(args, opened.host.clone())?, opened))
+    let (opened, note) = open_or_read(args, |read_only| {
+        let (image, settings) = mount_settings(args, read_only)?;
+        let host = host_options(args)?;
+        let (lfs, flight) = (lfs.clone(), args.flight.clone());
+        open_volume(&args.image, OpenOptions { image, host, settings, lfs, flight })
+    })?;
+    let begin = |to: &PathBuf| StatusFile::begin(to, &opened.volume);
+    let status = args.status.as_ref().map(begin).transpose()?;
+    Ok((place(args, opened.host.clone(), &*opened.volume, words, note)?, opened, status))
+}
+
+/// How the image of a mount is opened, and how its volume.
+pub(super) fn mount_settings(
+    args: &Mount,
+    read_only: bool,
+) -> Result<(ImageOptions, Settings), String> {
+    let image = ImageOptions { read_only, direct: !args.buffered, ..ImageOptions::default() };
+    let cache_bytes = super::budget::cache_bytes(args)?;
+    let settings = Settings { cache_bytes, read_only, ..super::serving::mounted_settings() };
+    Ok((image, settings))
 }
 
 /// The place where a volume that is open on a host is to be mounted.
-pub(super) fn place(args: &Mount, host: Host) -> Result<Place, String> {
+pub(super) fn place<L: Layout>(
+    args: &Mount,
+    host: Host,
+    volume: &Volume<L>,
+    words: &Rc<Words>,
+    note: String,
+) -> Result<Place, String> {
+    let limit_bytes = volume.room().map(|room| room.limit_bytes);
+    let read_only = volume.core.settings.read_only;
     let signals = Rc::new(Signals::listen_for_stop(&host).map_err(|e| e.to_string())?);
     let mount_options = MountOptions {
         source: args.image.display().to_string(),
-        read_only: args.read_only,
+        read_only,
         allow_other: args.allow_other || MountOptions::default().allow_other,
+        collected_bytes: twin_fs::collected_bytes(limit_bytes.unwrap_or(u64::MAX)),
         ..MountOptions::default()
     };
     let mount = FuseMount::new(&args.dir, &mount_options).map_err(|e| e.to_string())?;
-    Ok(Place { host, mount, signals })
+    Ok(Place { host, mount, signals, words: Rc::clone(words), note })
 }

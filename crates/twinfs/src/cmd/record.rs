@@ -1,13 +1,18 @@
 //! `twinfs record`: mirrors a directory and writes down what is done there.
 
+use std::fs::File;
 use std::process::ExitCode;
 use std::rc::Rc;
 
-use twin_host::fuse::{Mount, MountOptions, Ready, SessionOptions, in_background};
+use twin_host::fuse::{Mount, MountOptions, Ready, SessionOptions};
 use twin_host::mirror::Mirror;
-use twin_host::{Host, HostOptions, Signals};
+use twin_host::{Host, HostOptions, Relation, Signals, Words, relation};
+use twin_trace::Recorder;
 
-use super::serving::{Place, finish, recorded, serve_until_unmounted};
+use super::files::NewFile;
+use super::serving::{
+    Place, Trace, finish, must_be_outside, recorded, run_serving, serve_until_unmounted,
+};
 use super::{Outcome, absolute};
 use crate::cli::Record;
 
@@ -15,25 +20,14 @@ pub(crate) fn run(mut args: Record) -> Outcome {
     for path in [&mut args.to, &mut args.source, &mut args.dir] {
         *path = absolute(path)?;
     }
-    if args.foreground {
-        record(&args, Ready::nobody())?;
-    } else {
-        in_background(|ready| i32::from(record(&args, ready).is_err()))?;
-    }
+    let about = args.dir.display().to_string();
+    run_serving(args.foreground, &about, |ready, words| record(&args, ready, words))?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn record(args: &Record, ready: Ready) -> Result<(), String> {
-    let (place, mirror) = match open(args) {
+fn record(args: &Record, ready: Ready, words: &Rc<Words>) -> Result<(), String> {
+    let (place, recorder) = match open(args, words) {
         Ok(opened) => opened,
-        Err(why) => {
-            ready.failed(&why);
-            return Err(why);
-        }
-    };
-    let text = format!("what was done in {}", args.source.display());
-    let recorder = match recorded(&place.host, mirror, &args.to, args.contents, &text) {
-        Ok(recorder) => recorder,
         Err(why) => {
             ready.failed(&why);
             return Err(why);
@@ -47,16 +41,56 @@ fn record(args: &Record, ready: Ready) -> Result<(), String> {
         }
         Ok(())
     };
-    serve_until_unmounted(place, recorder, SessionOptions::shared(), ready, close)
+    // A mirror waits for nothing but the host: there is nothing to stop.
+    serve_until_unmounted(place, recorder, SessionOptions::shared(), ready, |_| {}, close)
 }
 
-fn open(args: &Record) -> Result<(Place, Mirror), String> {
+/// Opens all that is needed, in this order: the trace before the mirror, which clears the umask of
+/// the process, and all files before the mount, which answers nobody yet.
+fn open(args: &Record, words: &Rc<Words>) -> Result<(Place, Rc<Recorder<Mirror, File>>), String> {
+    check_places(args)?;
     let host = Host::start(HostOptions::default()).map_err(|e| e.to_string())?;
     let signals = Rc::new(Signals::listen_for_stop(&host).map_err(|e| e.to_string())?);
+    let about = format!("what was done in {}", args.source.display());
+    let new = NewFile::make(&args.to)?;
     let mirror =
         Mirror::open(&args.source).map_err(|e| format!("{}: {e}", args.source.display()))?;
     let options =
         MountOptions { source: args.source.display().to_string(), ..MountOptions::default() };
     let mount = Mount::new(&args.dir, &options).map_err(|e| e.to_string())?;
-    Ok((Place { host, mount, signals }, mirror))
+    let trace = Trace { new, contents: args.contents, about };
+    let recorder = recorded(&host, mirror, trace)?;
+    let (words, note) = (Rc::clone(words), String::new());
+    Ok((Place { host, mount, signals, words, note }, recorder))
+}
+
+/// That the mirrored directory, the place where it is mirrored and the trace lie apart. A mirror
+/// that sees its own mount waits for itself, and one that sees its own trace makes it longer by
+/// reading it.
+fn check_places(args: &Record) -> Result<(), String> {
+    let Record { to, source, dir, .. } = args;
+    let (to_name, source_name, dir_name) = (to.display(), source.display(), dir.display());
+    match relation(dir, source) {
+        // A directory can be mirrored at itself: the mirror has opened what lies under its mount.
+        Relation::Apart | Relation::Same => {}
+        Relation::Inside => {
+            return Err(format!(
+                "{dir_name} lies in {source_name}, the directory to mirror: the mirror would \
+                 contain itself. Mirror it at a directory outside"
+            ));
+        }
+    }
+    if relation(source, dir) == Relation::Inside {
+        return Err(format!(
+            "{source_name} lies in {dir_name}, where it is to be mirrored, and would be hidden by \
+             it. Mirror it at a directory outside"
+        ));
+    }
+    if relation(to, source) != Relation::Apart {
+        return Err(format!(
+            "the trace {to_name} lies in {source_name}, the directory to mirror: it would record \
+             itself. Write it to a place outside"
+        ));
+    }
+    must_be_outside(dir, &[("the trace", to)])
 }

@@ -9,9 +9,10 @@ use twin_rt::Time;
 use twin_trace::replay::{Options, Replayer, Report};
 
 use super::compare::{real_clock, warn_of_cut, workload};
+use super::image::layout_of;
 use super::mount::{OpenOptions, Opened, open_volume};
 use super::{Outcome, say};
-use crate::cli::Replay;
+use crate::cli::{Layout, Replay};
 
 pub(crate) fn run(args: &Replay) -> Outcome {
     if args.verify {
@@ -29,7 +30,22 @@ pub(crate) fn run(args: &Replay) -> Outcome {
     if let Some(cut) = &figures.cut {
         warn_of_cut(Some(&args.file), cut);
     }
-    print(args, &[figures])
+    let failed = figures.failed;
+    print(args, &[figures])?;
+    Ok(verdict(args, failed))
+}
+
+/// Success only if all of the trace was done.
+fn verdict(args: &Replay, failed: u64) -> ExitCode {
+    if failed == 0 {
+        return ExitCode::SUCCESS;
+    }
+    eprintln!(
+        "twinfs: {}: {failed} operations failed that succeed in the trace, or lacked what failed \
+         before: the figures are of less work",
+        args.file.display()
+    );
+    ExitCode::FAILURE
 }
 
 /// Repeats a flight and compares the digests.
@@ -54,19 +70,19 @@ fn verify(args: &Replay) -> Outcome {
     }
 }
 
-fn print(args: &Replay, figures: &[Figures]) -> Outcome {
+fn print(args: &Replay, figures: &[Figures]) -> Result<(), String> {
     if args.json {
         let text = serde_json::to_string_pretty(figures).map_err(|e| e.to_string())?;
         say(text)?;
     } else {
         say(table(figures))?;
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 /// Replays on the volume in an image, in real time and without FUSE.
 fn for_real(args: &Replay, workload: &Workload, image: &Path) -> Outcome {
-    if super::ffs::is_ffs(image) {
+    if layout_of(image)? == Layout::Ffs {
         let (host, volume) = super::ffs::open_plain(image)?;
         return replay_on(args, workload, image, &host, &volume);
     }
@@ -128,5 +144,5 @@ fn replay_on<L: twin_fs::Layout>(
             say(format!("{} operations ended otherwise than in the trace", report.diverged_ops()))?;
         }
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(verdict(args, report.failed_ops()))
 }

@@ -7,6 +7,7 @@ use twin_lab::reproduce::fit::{self, Half};
 use twin_lab::reproduce::{self, Claim, clc, fitted};
 
 use super::compare::progress_bar;
+use super::files::Page;
 use super::{Outcome, say};
 use crate::cli::{Reproduce, ReproduceFormat};
 
@@ -26,6 +27,7 @@ pub(crate) fn run(args: &Reproduce) -> Outcome {
     }
     // What cannot be read is said before minutes of work.
     let measured = args.measured.as_deref().map(measured).transpose()?;
+    let page_file = args.html.as_deref().map(Page::open).transpose()?;
     let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
     let bar = progress_bar(0);
     let progress = |ended: usize, all: usize| {
@@ -55,9 +57,8 @@ pub(crate) fn run(args: &Reproduce) -> Outcome {
     if args.cross_validate {
         cross_validate(threads)?;
     }
-    if let Some(path) = &args.html {
-        let page = reproduce::html(&judged, &results, measured.as_ref());
-        std::fs::write(path, page).map_err(|e| format!("{}: {e}", path.display()))?;
+    if let Some(file) = page_file {
+        file.write(&reproduce::html(&judged, &results, measured.as_ref()))?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -5,18 +5,28 @@ use std::fs::File;
 use std::path::Path;
 use std::rc::Rc;
 
-use twin_fs::{FileSystem, Settings};
-use twin_host::fuse::{Mount, Ready, Session, SessionOptions, serve};
-use twin_host::{Host, Signals};
+use twin_fs::{FileSystem, FsError, Settings};
+use twin_host::fuse::{Mount, Ready, Session, SessionOptions, in_background, serve};
+use twin_host::{Grade, Host, Relation, Signals, Words, relation};
 use twin_rt::SECS;
 use twin_trace::Recorder;
+
+use super::files::NewFile;
 
 /// How long clients may hold on to a mount that was told to end.
 const GRACE_NS: u64 = 5 * SECS;
 
-/// What differs on a mount from a simulation: above it is the kernel's page cache.
+/// What the kernel hands over is durable after so long, whether anybody asks or not.
+const DURABLE_WITHIN_NS: u64 = 2 * SECS;
+
+/// What differs on a mount from a simulation: above it is the kernel's page cache, which keeps what
+/// was read, and which passes `sync` on to us as writes and not as a wish.
 pub(super) fn mounted_settings() -> Settings {
-    Settings { drop_behind: true, ..Settings::default() }
+    Settings {
+        drop_behind: true,
+        durable_within_ns: Some(DURABLE_WITHIN_NS),
+        ..Settings::default()
+    }
 }
 
 /// A place where a file system is mounted, with what serving needs.
@@ -24,41 +34,90 @@ pub(super) struct Place {
     pub(super) host: Host,
     pub(super) mount: Mount,
     pub(super) signals: Rc<Signals>,
+    /// Who hears what the daemon has to say.
+    pub(super) words: Rc<Words>,
+    /// What is to be told where it was mounted from.
+    pub(super) note: String,
 }
 
-/// Serves a file system until it is unmounted, then runs `close`.
+/// Runs `serve` on this process or, in the background, on one of its own, whose last words then go
+/// to the system's log.
+pub(super) fn run_serving(
+    foreground: bool,
+    about: &str,
+    serve: impl FnOnce(Ready, &Rc<Words>) -> Result<(), String>,
+) -> Result<(), String> {
+    if foreground {
+        return serve(Ready::nobody(), &Rc::new(Words::to_terminal(about)));
+    }
+    let words = Rc::new(Words::to_log(about));
+    in_background(|ready| match serve(ready, &words) {
+        Ok(()) => 0,
+        Err(why) => {
+            words.say(Grade::Error, &why);
+            1
+        }
+    })
+    .map(drop)
+}
+
+/// Has the front end tell the words of a mount.
+pub(super) fn reporting(options: SessionOptions, words: &Rc<Words>) -> SessionOptions {
+    let words = Rc::clone(words);
+    SessionOptions { report: Rc::new(move |line| words.say(Grade::Error, line)), ..options }
+}
+
+/// Serves a file system until it is unmounted, then runs `close`. One that does not answer any more
+/// is told to `stop` waiting.
 pub(super) fn serve_until_unmounted<F: FileSystem>(
     place: Place,
     fs: Rc<F>,
     options: SessionOptions,
     ready: Ready,
+    stop: impl Fn(FsError) + 'static,
     close: impl Future<Output = Result<(), String>>,
 ) -> Result<(), String> {
-    let Place { host, mount, signals } = place;
-    let session = Session::new(&host, mount.fd(), fs, options);
-    ready.mounted().map_err(|e| e.to_string())?;
+    let Place { host, mount, signals, words, note } = place;
+    let session = Session::new(&host, mount.fd(), fs, reporting(options, &words));
+    if !note.is_empty() {
+        words.say(Grade::Warning, &note);
+    }
+    ready.mounted_saying(&note).map_err(|e| e.to_string())?;
+    let guard = host.guard(&words).map_err(|e| e.to_string())?;
+    if host.flight().is_none() {
+        super::watch::begin(&host, &session, &words, stop);
+    }
     let work = async {
         let served = serve(&host, mount, &session, Some(signals), GRACE_NS).await;
+        guard.closing();
         // Whatever ended it, what clients were told is made durable.
         (served, close.await)
     };
     let (served, closed) = host.rt().block_on(work).map_err(|e| e.to_string())?;
+    // Until the process has ended: letting go of the device waits for its requests too.
+    std::mem::forget(guard);
     closed?;
     served.map(|_| ()).map_err(|e| e.to_string())
+}
+
+/// A trace that was opened before anything was mounted, and what to write into it.
+pub(super) struct Trace {
+    pub(super) new: NewFile,
+    pub(super) contents: bool,
+    /// What it is a trace of.
+    pub(super) about: String,
 }
 
 /// A file system that is recorded to a new file, written out every second.
 pub(super) fn recorded<F: FileSystem>(
     host: &Host,
     fs: F,
-    to: &Path,
-    contents: bool,
-    text: &str,
+    trace: Trace,
 ) -> Result<Rc<Recorder<F, File>>, String> {
-    let in_file = |e: &dyn std::fmt::Display| format!("{}: {e}", to.display());
-    let file = File::create_new(to).map_err(|e| in_file(&e))?;
-    let recorder = Recorder::new(host.rt(), fs, file, contents, text).map_err(|e| in_file(&e))?;
-    let recorder = Rc::new(recorder);
+    let Trace { new, contents, about } = trace;
+    let recorder = Recorder::new(host.rt(), fs, new.handle()?, contents, &about);
+    let recorder = Rc::new(recorder.map_err(|e| format!("the trace: {e}"))?);
+    new.keep();
     let (weak, rt) = (Rc::downgrade(&recorder), host.rt().clone());
     host.rt().spawn("trace writer", async move {
         loop {
@@ -70,6 +129,29 @@ pub(super) fn recorded<F: FileSystem>(
         }
     });
     Ok(recorder)
+}
+
+/// That files which a daemon uses do not lie where it mounts: a call on such a path would wait for
+/// the process that makes it.
+///
+/// # Errors
+/// Names the first that does.
+pub(super) fn must_be_outside(dir: &Path, files: &[(&str, &Path)]) -> Result<(), String> {
+    // What is no directory is refused by whoever mounts there.
+    if dir.is_file() {
+        return Ok(());
+    }
+    for (what, path) in files {
+        if relation(path, dir) != Relation::Apart {
+            return Err(format!(
+                "{what} {} lies in {}, where this is to be mounted: the daemon would wait for \
+                 itself. Choose a place outside",
+                path.display(),
+                dir.display()
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// Closes a recording and says how much it has.

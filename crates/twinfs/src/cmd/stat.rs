@@ -3,19 +3,20 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use twin_fs::{Layout, Settings};
+use twin_fs::{Layout as _, Settings};
 use twin_host::ImageOptions;
 
+use super::image::layout_of;
 use super::mount::{OpenOptions, Opened, open_volume};
 use super::{Outcome, say};
-use crate::cli::Stat;
+use crate::cli::{Layout, Stat};
 use crate::size::Size;
 
 pub(crate) fn run(args: &Stat) -> Outcome {
     if args.image.is_dir() {
         return of_mount(&args.image);
     }
-    if super::ffs::is_ffs(&args.image) {
+    if layout_of(&args.image)? == Layout::Ffs {
         return super::ffs::stat(args);
     }
     let options = OpenOptions {

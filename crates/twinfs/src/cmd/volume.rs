@@ -82,6 +82,9 @@ fn inputs(args: &Volume) -> Result<Vec<(String, Input)>, String> {
     let writes = (f64::from(args.blocks) * args.volumes) as u64;
     let blocks = args.blocks;
     let default = [workload::registry()[0].name.to_owned()];
+    if let Some(format) = &args.trace_format {
+        return Err(format!("--trace-format {format} is for traces: give --trace too"));
+    }
     let texts = if args.workload.is_empty() { &default[..] } else { &args.workload };
     for text in texts {
         let plain = workload::parse(text).map_err(|error| error.to_string())?;
@@ -103,6 +106,12 @@ fn inputs(args: &Volume) -> Result<Vec<(String, Input)>, String> {
             workload.set("exponent", exponent).map_err(|error| error.to_string())?;
             with(workload);
         }
+    }
+    let takes_exponent = |text: &String| {
+        workload::parse(text).is_ok_and(|workload| workload.get("exponent").is_some())
+    };
+    if !args.exponent.is_empty() && !texts.iter().any(takes_exponent) {
+        return Err(format!("--exponent: {} has none", texts.join(", ")));
     }
     Ok(inputs)
 }

@@ -109,10 +109,10 @@ fn work_until_killed(
 }
 
 /// How a writer ended.
-struct End {
-    error: io::Error,
+pub(super) struct End {
+    pub(super) error: io::Error,
     /// The daemon was being killed.
-    killed: bool,
+    pub(super) killed: bool,
 }
 
 impl End {
@@ -123,7 +123,7 @@ impl End {
     /// request so (`fuse_dev_do_read` of Linux); it is also what an fsync says of data that the
     /// kernel could not hand on (`mapping_set_error`). Of 600 clients of 150 killed daemons three
     /// were told that, 0.14 to 0.17 ms after the signal was sent.
-    fn is_death(&self) -> bool {
+    pub(super) fn is_death(&self) -> bool {
         match self.error.kind() {
             io::ErrorKind::NotConnected | io::ErrorKind::ConnectionAborted => true,
             _ => self.killed && self.error.raw_os_error() == Some(EIO),

@@ -3,15 +3,21 @@
 mod bigdir;
 mod build;
 mod cleaning;
+mod enospc;
 mod flight;
 mod fsx;
 mod git;
+mod hostile;
 mod instructions;
 mod kill9;
 mod loopdev;
 mod memory;
 mod pjdfstest;
+mod places;
+mod rewrite;
+mod signatures;
 mod sqlite;
+mod sync;
 mod times;
 mod user;
 
@@ -27,10 +33,16 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     fsx::SCENARIO,
     pjdfstest::SCENARIO,
     times::SCENARIO,
+    enospc::SCENARIO,
+    sync::SCENARIO,
     user::SCENARIO,
     kill9::SCENARIO,
+    rewrite::SCENARIO,
     build::SCENARIO,
     loopdev::SCENARIO,
     cleaning::SCENARIO,
     memory::SCENARIO,
+    places::SCENARIO,
+    signatures::SCENARIO,
+    hostile::SCENARIO,
 ];

@@ -13,10 +13,15 @@ use twin_host::{FileDevice, Host, HostOptions, ImageOptions};
 use twin_lfs::dump::{As, File, Sink, What, dump};
 
 use super::Outcome;
+use super::image::must_be_log;
 use crate::cli::{Dump, Structure};
 
 pub(crate) fn run(args: &Dump) -> Outcome {
     let what = what(args.what, args.which.as_deref())?;
+    must_be_log(
+        &args.image,
+        "dump shows the structures of logs alone so far; `twinfs stat` and `twinfs check` tell of it",
+    )?;
     let state = if args.checkpointed { As::Checkpointed } else { As::Recovered };
     let out = std::io::BufWriter::new(std::io::stdout().lock());
     let problems = if args.json {

@@ -20,6 +20,7 @@ use twin_lab::bench::{self, Target, bars, bench_table, ratios};
 use self::place::{Disk, System};
 use self::raw::Raw;
 use super::compare::{progress_bar, real_clock};
+use super::files::Page;
 use super::{Outcome, say};
 use crate::cli::Bench;
 
@@ -60,6 +61,7 @@ pub(super) fn run(args: &Bench, stop: Arc<AtomicBool>) -> Outcome {
     for (name, tool) in &missing {
         eprintln!("twinfs: without {name}: {tool} is not installed");
     }
+    let page_file = args.html.as_deref().map(Page::open).transpose()?;
     let disk = Arc::new(Disk::make(&base, args.size.0, Arc::clone(&stop))?);
     let mut targets: Vec<Target> = Vec::new();
     let mut tried = Vec::new();
@@ -74,13 +76,13 @@ pub(super) fn run(args: &Bench, stop: Arc<AtomicBool>) -> Outcome {
         bar.set_length(all as u64);
         bar.set_position(ended as u64);
     };
-    let result = bench::run(&benches, &targets, args.runs.max(1), &real_clock(), &progress);
+    let result =
+        bench::run(&benches, &targets, args.runs.map_or(1, usize::from), &real_clock(), &progress);
     bar.finish_and_clear();
     let rows = result.map_err(|e| e.to_string())?;
     let names: Vec<String> = targets.iter().map(Target::name).collect();
-    if let Some(path) = &args.html {
-        std::fs::write(path, bars(&rows, &names))
-            .map_err(|e| format!("{}: {e}", path.display()))?;
+    if let Some(file) = page_file {
+        file.write(&bars(&rows, &names))?;
     }
     if args.json {
         say(format!("{:#}", bench::json(&rows, &names)))?;

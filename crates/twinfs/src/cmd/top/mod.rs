@@ -12,7 +12,7 @@ use twin_lab::segment_map::{Look, frame};
 
 use super::compare::real_clock;
 use super::{Outcome, say};
-use crate::cli::Top;
+use crate::cli::{Pace, Top};
 
 /// Where frames go.
 enum Screen {
@@ -20,14 +20,38 @@ enum Screen {
     Lines,
 }
 
+/// Blocks of a bare volume.
+const BLOCKS: u32 = 131_072;
+
 pub(crate) fn run(args: &Top) -> Outcome {
+    let is_bare = args.mount.is_none() && args.config.is_none() && args.trace.is_none();
+    if !is_bare && args.blocks.is_some() {
+        return Err("--blocks is for bare volumes".into());
+    }
     if let Some(status) = &args.mount {
         return watch(args, status);
     }
     if args.config.is_some() || args.trace.is_some() {
         return simulation::run(args);
     }
+    if let Some(option) = for_simulations(args) {
+        return Err(format!("{option} is for simulations: give --config or --trace too"));
+    }
     bare(args)
+}
+
+/// The first option that a bare volume would ignore.
+fn for_simulations(args: &Top) -> Option<&'static str> {
+    let given = [
+        ("--slow", args.slow.is_some()),
+        ("--every", args.every.is_some()),
+        ("--accesses", args.accesses),
+        ("--by-hand", args.by_hand),
+        ("--pace", args.pace != Pace::Asap),
+        ("--speed", args.speed.is_some()),
+        ("--count", args.count.is_some()),
+    ];
+    given.iter().find(|(_, given)| *given).map(|(option, _)| *option)
 }
 
 /// Shows a bare volume.
@@ -39,14 +63,16 @@ fn bare(args: &Top) -> Outcome {
     let workload =
         workload::parse(args.workload.as_deref().unwrap_or(workload::registry()[0].name))
             .map_err(|error| error.to_string())?;
-    let shape = Shape::of_working_set(args.blocks).map_err(|error| error.to_string())?;
+    let blocks = args.blocks.unwrap_or(BLOCKS);
+    let shape = Shape::of_working_set(blocks).map_err(|error| error.to_string())?;
     let shape = shape.check_for(placement).map_err(|error| error.to_string())?;
-    let setting = shape.setting(args.seed);
+    let seed = args.seed.unwrap_or(1);
+    let setting = shape.setting(seed);
     let mut volume = Volume::new(&shape, placement.make(&setting), victim.make(&setting));
-    let mut writes = workload.start(args.blocks, args.seed);
+    let mut writes = workload.start(blocks, seed);
     let (screen, look) = screen(args);
     let clock = real_clock();
-    let (mut before, end) = (volume.totals(), (f64::from(args.blocks) * args.volumes) as u64);
+    let (mut before, end) = (volume.totals(), (f64::from(blocks) * args.volumes) as u64);
     while volume.totals().user_writes < end {
         let left = end - volume.totals().user_writes;
         for _ in 0..args.step.min(left) {
@@ -98,7 +124,8 @@ fn watch(args: &Top, path: &std::path::Path) -> Outcome {
     let read = || -> Result<Status, String> {
         let in_file = |e: &dyn std::fmt::Display| format!("{}: {e}", path.display());
         let text = std::fs::read_to_string(path).map_err(|e| in_file(&e))?;
-        serde_json::from_str(&text).map_err(|e| in_file(&e))
+        let why = |e| format!("is no file of `twinfs mount --status`: {e}");
+        serde_json::from_str(&text).map_err(|e: serde_json::Error| in_file(&why(e)))
     };
     let (mut before, mut shown, mut changed_s) = (read()?, 0, 0.0);
     screen.show(&before.frame(&before, look))?;

@@ -34,8 +34,11 @@ pub(super) fn run(args: &Top) -> Outcome {
             "{name}: has no log that could be shown; choose a configuration of lfs"
         ));
     }
+    if args.seed.is_some() && args.workload.is_none() {
+        return Err("--seed is for generated workloads: give --workload too".into());
+    }
     let trace = args.trace.as_deref();
-    let workload = workload(trace, args.workload.as_deref(), args.seed)?;
+    let workload = workload(trace, args.workload.as_deref(), args.seed.unwrap_or(1))?;
     let pace = args.pace.at(args.speed)?;
     let show = Rc::new(RefCell::new(Show::new(args)));
     let figures = simulate_watched(&config, &workload, pace, show.clone());

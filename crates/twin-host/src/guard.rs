@@ -1,0 +1,138 @@
+//! The guard of a daemon: a thread that sees to it that a mount never waits without end.
+//!
+//! Contract: it looks at the core's thread from outside, a few times a second. If that thread
+//! computes for [`BUSY`] without once looking for events (a bug), or if closing takes longer than
+//! [`CLOSING`] (a bug, or a device that does not answer), it says so and ends the process. The
+//! kernel then ends every call on the mount with an error; what was acknowledged by fsync is on
+//! the device, and the next mount recovers the volume.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use crate::words::{Grade, Words};
+
+/// The longest that the core may compute without looking for events.
+pub(crate) const BUSY: Duration = Duration::from_secs(60);
+/// The longest that closing a volume may take.
+pub(crate) const CLOSING: Duration = Duration::from_secs(60);
+/// How often it looks.
+const LOOK: Duration = Duration::from_millis(250);
+/// The exit code of a daemon that was ended (EX_SOFTWARE).
+const GAVE_UP: i32 = 70;
+
+/// What the core's thread shows of itself.
+#[derive(Default)]
+pub(crate) struct Pulse {
+    /// Times that it looked for events.
+    beats: AtomicU64,
+    /// It sleeps until one comes.
+    asleep: AtomicBool,
+    closing: AtomicBool,
+    over: AtomicBool,
+}
+
+impl Pulse {
+    pub(crate) fn beat(&self) {
+        // One writer: no need for an atomic addition.
+        self.beats.store(self.beats.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn sleeps(&self, asleep: bool) {
+        self.asleep.store(asleep, Ordering::Relaxed);
+    }
+}
+
+/// Guards the core's thread until it is dropped.
+pub struct Guard(Arc<Pulse>);
+
+impl Guard {
+    pub(crate) fn start(pulse: Arc<Pulse>, words: &Words) -> std::io::Result<Guard> {
+        let (say, watched) = (words.from_elsewhere(), Arc::clone(&pulse));
+        let work = move || watch(&watched, &say, BUSY, CLOSING, || std::process::exit(GAVE_UP));
+        thread::Builder::new().name("guard".into()).spawn(work)?;
+        Ok(Guard(pulse))
+    }
+
+    /// From now on the volume is being closed.
+    pub fn closing(&self) {
+        self.0.closing.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        self.0.over.store(true, Ordering::Relaxed);
+    }
+}
+
+#[allow(clippy::disallowed_methods)] // Its own thread, which has nothing to do but wait.
+fn watch(
+    pulse: &Pulse,
+    say: &dyn Fn(Grade, &str),
+    busy: Duration,
+    closing: Duration,
+    give_up: impl Fn(),
+) {
+    let look = LOOK.min(busy / 4);
+    // Counted in looks: a process that is stopped and goes on later has not computed meanwhile.
+    let (mut same, mut closes) = (Duration::ZERO, Duration::ZERO);
+    let mut beats = pulse.beats.load(Ordering::Relaxed);
+    while !pulse.over.load(Ordering::Relaxed) {
+        thread::sleep(look);
+        let now = pulse.beats.load(Ordering::Relaxed);
+        same += look;
+        if now != beats || pulse.asleep.load(Ordering::Relaxed) {
+            (beats, same) = (now, Duration::ZERO);
+        }
+        if pulse.closing.load(Ordering::Relaxed) {
+            closes += look;
+        }
+        let why = if same > busy {
+            format!("the daemon has heard nobody for {} s", busy.as_secs())
+        } else if closes > closing {
+            format!("closing has not ended within {} s", closing.as_secs())
+        } else {
+            continue;
+        };
+        let text = format!(
+            "{why}: it gives up, which is a bug or a device that does not answer; what was \
+             synced is on the device, and the next mount recovers the volume"
+        );
+        say(Grade::Error, &text);
+        return give_up();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::RefCell;
+
+    const SHORT: Duration = Duration::from_millis(80);
+
+    fn watched(pulse: &Pulse) -> Vec<String> {
+        let said = RefCell::new(Vec::new());
+        let say = |_: Grade, text: &str| said.borrow_mut().push(text.to_string());
+        watch(pulse, &say, SHORT, SHORT, || said.borrow_mut().push("gave up".into()));
+        said.into_inner()
+    }
+
+    #[test]
+    fn a_core_that_computes_without_end_is_ended() {
+        let said = watched(&Pulse::default());
+        assert!(said[0].contains("has heard nobody") && said[1] == "gave up", "{said:?}");
+    }
+
+    #[test]
+    fn closing_without_end_is_ended_and_sleeping_is_not() {
+        let pulse = Pulse::default();
+        pulse.sleeps(true);
+        pulse.closing.store(true, Ordering::Relaxed);
+        let said = watched(&pulse);
+        assert!(said[0].contains("closing has not ended") && said[1] == "gave up", "{said:?}");
+        pulse.over.store(true, Ordering::Relaxed);
+        assert!(watched(&pulse).is_empty());
+    }
+}

@@ -1,0 +1,81 @@
+//! Which of two places lies in the other, by whatever way they are reached.
+//!
+//! A process that serves a directory must not use a path through it: the call would wait for the
+//! process that makes it. Names do not tell: symbolic links, bind mounts and `..` lead to one
+//! directory by many of them. So places are compared as inodes along the way up to the root, and as
+//! paths within their file system, which also sees a directory that is mounted twice.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use crate::fuse::mountinfo::place_of;
+
+/// How a place lies to a directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Relation {
+    /// It is the directory.
+    Same,
+    /// It lies in the directory, at any depth.
+    Inside,
+    /// Neither.
+    Apart,
+}
+
+/// How `path`, which need not exist yet, lies to the directory `dir`.
+pub fn relation(path: &Path, dir: &Path) -> Relation {
+    let (path, dir) = (real(path), real(dir));
+    if path == dir {
+        return Relation::Same;
+    }
+    let inode = |path: &Path| fs::metadata(path).map(|meta| (meta.dev(), meta.ino())).ok();
+    let dir_inode = inode(&dir);
+    let is_dir = |at: &Path| at == dir || (dir_inode.is_some() && inode(at) == dir_inode);
+    if is_dir(&path) {
+        return Relation::Same;
+    }
+    if path.ancestors().skip(1).any(is_dir) {
+        return Relation::Inside;
+    }
+    match (place_of(&path), place_of(&dir)) {
+        (Some(path), Some(dir)) if path == dir => Relation::Same,
+        (Some(path), Some(dir)) if path.0 == dir.0 && path.1.starts_with(&dir.1) => {
+            Relation::Inside
+        }
+        _ => Relation::Apart,
+    }
+}
+
+/// A path without links. Of what does not exist, or cannot be looked at (a mount whose server was
+/// killed), the part above.
+fn real(path: &Path) -> PathBuf {
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.into());
+    let above = || Some(fs::canonicalize(path.parent()?).ok()?.join(path.file_name()?));
+    fs::canonicalize(&path).ok().or_else(above).unwrap_or(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_and_dots_do_not_hide_where_a_place_lies() {
+        let base = std::env::temp_dir().join(format!("twin-host-places-{}", std::process::id()));
+        let (inner, other) = (base.join("dir/inner"), base.join("other"));
+        fs::create_dir_all(&inner).unwrap();
+        fs::create_dir_all(&other).unwrap();
+        std::os::unix::fs::symlink(&inner, other.join("link")).unwrap();
+        let dir = base.join("dir");
+        let to = |path: &str| relation(&base.join(path), &dir);
+        assert_eq!(to("dir"), Relation::Same);
+        assert_eq!(to("other/../dir/."), Relation::Same);
+        for inside in ["dir/new", "dir/inner", "other/link", "other/link/new", "dir/inner/../new"] {
+            assert_eq!(to(inside), Relation::Inside, "{inside}");
+        }
+        for apart in ["other", "other/new", "directory", "", "dir/inner/../../new"] {
+            assert_eq!(to(apart), Relation::Apart, "{apart}");
+        }
+        assert_eq!(relation(&base, Path::new("/")), Relation::Inside);
+        fs::remove_dir_all(&base).unwrap();
+    }
+}

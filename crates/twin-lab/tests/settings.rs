@@ -1,0 +1,209 @@
+//! Every setting does something or is refused: none is taken and ignored, and no combination of
+//! sizes, orderings and disks ends in an I/O error or is called damage.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use twin_lab::{Config, Figures, Workload, compare, presets, settings_help, simulate};
+use twin_trace::replay::Pace;
+
+/// Names under a title of the help, which is made of the registries.
+fn names(title: &str) -> Vec<String> {
+    let help = settings_help();
+    let lines = help.lines().skip_while(|line| *line != title).skip(1);
+    let named = lines.take_while(|line| !line.is_empty());
+    named.filter_map(|line| line.split_whitespace().next()).map(String::from).collect()
+}
+
+fn generated(text: &str) -> Workload {
+    Workload::Generated(text.into(), 1)
+}
+
+/// Runs a configuration, and gives all that the run measured but names and real time.
+fn run(text: &str, workload: &str) -> Result<Figures, String> {
+    let config = Config::parse(text).map_err(|e| e.to_string())?;
+    let figures = simulate(&config, &generated(workload), Pace::Asap);
+    let figures = figures.map_err(|e| format!("{text} runs {workload}: {e}"))?;
+    Ok(Figures { config: String::new(), disk: String::new(), ..figures })
+}
+
+/// Small files in directories, with fsyncs and deletions.
+const FILES: &str = "build:files=40";
+/// A file of 16 MiB that is overwritten at random: with a small cache and volume it is cleaned.
+const OVERWRITES: &str = "zipf:writes=6000,file_bytes=16777216";
+/// Several users at a time.
+const USERS: &str = "large-file:file_bytes=4194304,clients=8";
+/// The volume on which it is.
+const SMALL: &str = "size=32M,cache=1M,segment=256K";
+const SMALL_FFS: &str = "size=64M,cache=1M";
+
+/// A key, what else to set (for logs, for clustered volumes), a workload, and two values that make
+/// a difference to it.
+type Case = (&'static str, [&'static str; 2], &'static str, [&'static str; 2]);
+
+/// A case for each key.
+const CASES: &[Case] = &[
+    ("disk", ["", ""], FILES, ["hp97560", "ssd-sata"]),
+    ("queue", ["cache=1M", "cache=1M"], USERS, ["fcfs", "sptf"]),
+    ("cpu", ["", ""], FILES, ["modern", "sun-4-260"]),
+    ("cpus", ["cpu=sun-4-260", "cpu=sun-4-260"], FILES, ["1", "4"]),
+    ("bus", ["", ""], FILES, ["sun-4-260", "sparcstation-2"]),
+    ("bus-rate", ["bus=sparcstation-2", "bus=sparcstation-2"], FILES, ["500K", "own"]),
+    ("command-us", ["", ""], FILES, ["0", "900"]),
+    ("skews", ["", ""], OVERWRITES, ["own", "90/200"]),
+    ("ssd", ["disk=ssd-sata", "disk=ssd-sata"], FILES, ["own", "900/900/900/9M"]),
+    ("request-us", ["bus=sparcstation-2", "bus=sparcstation-2"], FILES, ["1", "9000"]),
+    ("block-us", ["", ""], FILES, ["1", "9000"]),
+    ("copy-us", ["", ""], FILES, ["1", "9000"]),
+    ("profile", ["", ""], FILES, ["classic", "modern"]),
+    ("layout", ["", ""], FILES, ["lfs", "ffs"]),
+    ("ordering", ["", ""], FILES, ["sync", "async"]),
+    ("write-behind", ["", ""], FILES, ["cluster", "block"]),
+    ("dir-placement", ["", "size=256M,group=4M"], "mail:messages=200", ["spread", "near-parent"]),
+    ("reallocate", ["", ""], FILES, ["yes", "no"]),
+    ("maxcontig", ["", ""], OVERWRITES, ["1", "64"]),
+    ("rotdelay", ["", "maxcontig=1"], OVERWRITES, ["0", "4"]),
+    ("maxbpg", ["", "size=256M"], OVERWRITES, ["1", "2048"]),
+    ("cpc", ["", "maxcontig=1,rotdelay=4"], OVERWRITES, ["0", "16"]),
+    ("minfree", [SMALL, "size=24M"], OVERWRITES, ["1", "50"]),
+    ("group", ["", "size=256M"], FILES, ["4M", "16M"]),
+    ("geometry", ["", "maxcontig=1,rotdelay=4,cpc=16"], OVERWRITES, ["3600/45/9", "7200/64/16"]),
+    ("checkpoint-segments", [SMALL, ""], OVERWRITES, ["1", "40"]),
+    ("inodes", ["cache=1M", "cache=1M"], FILES, ["0", "100000"]),
+    (
+        "reading",
+        ["cache=1M", "cache=1M"],
+        "large-file:file_bytes=8388608",
+        ["one-by-one", "growing"],
+    ),
+    ("overwrite", ["cache=1M", "cache=1M"], OVERWRITES, ["needed", "direct"]),
+    ("writers-wait", [SMALL, ""], OVERWRITES, ["yes", "no"]),
+    ("lazy-fsync", ["", ""], "tpcb", ["yes", "no"]),
+    ("size", ["", ""], FILES, ["64M", "256M"]),
+    ("cache", ["", ""], OVERWRITES, ["1M", "64M"]),
+    ("replacement", [SMALL, SMALL_FFS], OVERWRITES, ["lru", "2q"]),
+    ("flush", ["", ""], OVERWRITES, ["delayed", "segment"]),
+    ("flush-age", ["flush=delayed", "flush=delayed"], FILES, ["1", "90000"]),
+    ("read-ahead", ["cache=1M", "cache=1M"], "large-file:file_bytes=8388608", ["0", "1M"]),
+    ("block", ["", ""], FILES, ["4K", "16K"]),
+    ("frag", ["block=8K", "block=8K"], FILES, ["1K", "8K"]),
+    ("segment", ["", ""], OVERWRITES, ["256K", "4M"]),
+    ("victim", [SMALL, ""], OVERWRITES, ["greedy", "oldest-first"]),
+    ("placement", [SMALL, ""], OVERWRITES, ["none", "sep-gc"]),
+    ("when", [SMALL, ""], OVERWRITES, ["threshold", "idle"]),
+    ("clean-step", [SMALL, ""], OVERWRITES, ["4096", "1048576"]),
+    ("eager-indirect", ["", ""], OVERWRITES, ["yes", "no"]),
+];
+
+/// The same digest is the promise of this one: see `stamps_and_bytes_give_the_same_digest`.
+const CHANGE_NOTHING: &[&str] = &["content"];
+
+#[test]
+fn every_key_makes_a_difference_or_is_refused_by_name() {
+    let mut wrong = Vec::new();
+    for key in names("Keys:") {
+        if CHANGE_NOTHING.contains(&&*key) {
+            continue;
+        }
+        let Some((_, with, workload, values)) = CASES.iter().find(|case| case.0 == key) else {
+            wrong.push(format!("{key}: has no case in this test"));
+            continue;
+        };
+        let mut taken = 0;
+        for (layout, with) in ["lfs", "ffs"].iter().zip(with) {
+            let text = |value: &str| format!("{layout}:{with},{key}={value}");
+            match values.map(|value| run(&text(value), workload)) {
+                [Ok(a), Ok(b)] if a != b => taken += 1,
+                // What is kept free shows when it is missed.
+                [Ok(_), Err(b)] if key == "minfree" && b.contains("no space left") => taken += 1,
+                [Ok(_), Ok(_)] => wrong.push(format!("{}: is taken and ignored", text(values[0]))),
+                [Err(a), Err(_)] if a.contains(&format!("{key} is for ")) => {}
+                [a, b] => wrong.push(format!("{}: {:?} {:?}", text(values[0]), a.err(), b.err())),
+            }
+        }
+        if taken == 0 {
+            wrong.push(format!("{key}: neither layout takes it"));
+        }
+    }
+    assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn a_key_without_what_it_needs_is_refused_wherever_it_stands() {
+    for (text, words) in [
+        ("lfs:request-us=9", "set bus"),
+        ("lfs:bus-rate=1M", "set bus"),
+        ("lfs-ssd:skews=1/2", "mechanical"),
+        ("lfs-ssd:command-us=4", "mechanical"),
+        ("lfs:ssd=1/1/1/1M", "flat"),
+        ("ffs:victim=greedy", "leave it out"),
+        ("lfs:ordering=sync", "layout=ffs"),
+        ("lfs:victim=greedy,layout=ffs", "victim is for logs"),
+    ] {
+        let error = Config::parse(text).unwrap_err().to_string();
+        assert!(error.contains(words) && error.contains(text), "{text}: {error}");
+    }
+    for text in ["lfs:request-us=9,bus=sun-4-260", "lfs:ordering=sync,layout=ffs"] {
+        Config::parse(text).unwrap();
+    }
+}
+
+/// Whether a refusal names what is wrong and what to do.
+fn is_clear(error: &str) -> bool {
+    let names = ["block size", "fragment", "segment", "ordering", "too small", "holds", "group"];
+    let remedies = ["make", "take", "choose", "must be", "needs", "ask for"];
+    let has = |words: &[&str]| words.iter().any(|word| error.contains(word));
+    has(&names) && has(&remedies) && !has(&["damaged", "reading ", "writing ", "at byte"])
+}
+
+/// The product of presets, orderings, sizes and disks. `ffs:ordering=sync`, `lfs:segment=4M` and
+/// `lfs:block=8K` failed on the default disk, with an I/O error and as damage.
+#[test]
+fn every_combination_of_sizes_orderings_and_disks_runs_or_is_refused_with_a_remedy() {
+    let mut texts = Vec::new();
+    let frags = ["", ",frag=512", ",frag=1K", ",frag=8K"];
+    for disk in names("Disks:") {
+        let disk = format!("{disk},size=256M");
+        texts.extend(presets().iter().map(|preset| format!("{}:disk={disk}", preset.name)));
+        for block in ["1K", "4K", "8K", "16K", "64K"] {
+            for frag in frags {
+                for segment in ["", ",segment=64K", ",segment=512K", ",segment=4M"] {
+                    for preset in ["lfs", "lfs-classic"] {
+                        texts.push(format!("{preset}:disk={disk},block={block}{frag}{segment}"));
+                    }
+                }
+                for ordering in names("Orderings:") {
+                    for profile in ["modern", "classic"] {
+                        texts.push(format!(
+                            "ffs:profile={profile},disk={disk},ordering={ordering},block={block}{frag}"
+                        ));
+                    }
+                }
+            }
+        }
+    }
+    let mut wrong: Vec<String> = Vec::new();
+    let mut configs = Vec::new();
+    for text in texts {
+        match Config::parse(&text) {
+            Ok(config) => configs.push(config),
+            // A preset's own settings are not asked for: they are never refused.
+            Err(error) => wrong.push(error.to_string()),
+        }
+    }
+    let (ran, workload) = (AtomicUsize::new(0), generated("zipf:writes=40,file_bytes=3145728"));
+    let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
+    let results = compare(&configs, &workload, Pace::Asap, threads, &|| 0.0, &|_, _| {});
+    for (config, result) in configs.iter().zip(results) {
+        match result {
+            Ok(figures) if figures.failed == 0 => drop(ran.fetch_add(1, Ordering::Relaxed)),
+            Ok(figures) => wrong.push(format!("{}: {} failed", config.name, figures.failed)),
+            Err(error) if is_clear(&error.to_string()) => {}
+            Err(error) => wrong.push(format!("{}: {error}", config.name)),
+        }
+    }
+    let count = wrong.len();
+    wrong.truncate(40);
+    assert!(wrong.is_empty(), "{count} of {}:\n{}", configs.len(), wrong.join("\n"));
+    let ran = ran.into_inner();
+    assert!(ran * 2 > configs.len(), "{ran} of {} ran", configs.len());
+}

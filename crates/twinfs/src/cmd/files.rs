@@ -1,0 +1,162 @@
+//! Files that commands write.
+//!
+//! Contract: every file is opened before the work whose results it is to have, so that what cannot
+//! be written is said before minutes are spent, and before anything is mounted: a path that leads
+//! into a mount which nobody serves yet would wait for ever. Nothing is overwritten that was not
+//! written by the same command. What tells of users' files is for its owner alone.
+
+use std::fs::File;
+use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+/// Names, sizes and perhaps contents of users' files are not for everybody.
+const PRIVATE: u32 = 0o600;
+
+/// A new file for a trace or flight log. It is removed again if it is dropped without
+/// [`keep`](NewFile::keep).
+pub(super) struct NewFile {
+    path: PathBuf,
+    file: Option<File>,
+}
+
+impl NewFile {
+    /// Makes it; only its owner may read it.
+    ///
+    /// # Errors
+    /// If there is a file of that name, or it cannot be made.
+    pub(super) fn make(path: &Path) -> Result<NewFile, String> {
+        let file = File::options().write(true).create_new(true).mode(PRIVATE).open(path);
+        let file = file.map_err(|error| match error.kind() {
+            ErrorKind::AlreadyExists => {
+                format!("{} exists already: remove it or choose another name", path.display())
+            }
+            _ => format!("{}: {error}", path.display()),
+        })?;
+        Ok(NewFile { path: path.into(), file: Some(file) })
+    }
+
+    /// Another handle to write through.
+    ///
+    /// # Errors
+    /// If the host gives none.
+    pub(super) fn handle(&self) -> Result<File, String> {
+        let in_file = |why: &dyn std::fmt::Display| format!("{}: {why}", self.path.display());
+        let file = self.file.as_ref().ok_or_else(|| in_file(&"is closed"))?;
+        file.try_clone().map_err(|error| in_file(&error))
+    }
+
+    /// It has something now: it stays.
+    pub(super) fn keep(mut self) {
+        self.file = None;
+    }
+}
+
+impl Drop for NewFile {
+    fn drop(&mut self) {
+        if self.file.take().is_some() {
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// What pages begin with: known by it, an earlier one may be replaced.
+const PAGE: &[u8] = b"<!doctype html";
+
+/// A page that is to be written at the end.
+pub(super) struct Page {
+    path: PathBuf,
+    file: File,
+    is_new: bool,
+}
+
+impl Page {
+    /// Opens it. Nothing is changed yet.
+    ///
+    /// # Errors
+    /// If there is a file that is no page, or it cannot be written.
+    pub(super) fn open(path: &Path) -> Result<Page, String> {
+        let in_file = |error: std::io::Error| format!("{}: {error}", path.display());
+        let is_new = !path.exists();
+        let options =
+            File::options().read(true).write(true).create(true).truncate(false).to_owned();
+        // Pipes and terminals are written and not read.
+        let file = options.open(path).or_else(|_| File::options().write(true).open(path));
+        let mut file = file.map_err(in_file)?;
+        if file.metadata().map_err(in_file)?.is_file() {
+            let mut first = Vec::new();
+            (&mut file).take(PAGE.len() as u64).read_to_end(&mut first).map_err(in_file)?;
+            if !first.is_empty() && !first.eq_ignore_ascii_case(PAGE) {
+                return Err(format!(
+                    "{} exists and is no HTML page: remove it or choose another name",
+                    path.display()
+                ));
+            }
+        }
+        Ok(Page { path: path.into(), file, is_new })
+    }
+
+    /// Writes it in place of what was there.
+    ///
+    /// # Errors
+    /// If the host refuses.
+    pub(super) fn write(mut self, text: &str) -> Result<(), String> {
+        self.is_new = false;
+        if self.file.metadata().is_ok_and(|meta| meta.is_file()) {
+            let cut = self.file.set_len(0).and_then(|()| self.file.seek(SeekFrom::Start(0)));
+            cut.map_err(|error| format!("{}: {error}", self.path.display()))?;
+        }
+        let written = self.file.write_all(text.as_bytes());
+        written.map_err(|error| format!("{}: {error}", self.path.display()))
+    }
+}
+
+impl Drop for Page {
+    fn drop(&mut self) {
+        // What was made for a page that never came goes again.
+        if self.is_new {
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    fn place(name: &str) -> PathBuf {
+        let path = std::env::temp_dir().join(format!("twinfs-files-{}-{name}", std::process::id()));
+        let _ = std::fs::remove_file(&path);
+        path
+    }
+
+    #[test]
+    fn a_trace_is_for_its_owner_alone_and_goes_if_nothing_came_of_it() {
+        let path = place("trace");
+        let new = NewFile::make(&path).unwrap();
+        let mode = std::fs::metadata(&path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777 & !PRIVATE, 0, "{mode:o}");
+        assert!(NewFile::make(&path).is_err_and(|why| why.contains("exists already")));
+        drop(new);
+        assert!(!path.exists());
+        NewFile::make(&path).unwrap().keep();
+        assert!(path.exists());
+        std::fs::remove_file(&path).unwrap();
+    }
+
+    #[test]
+    fn a_page_replaces_a_page_and_nothing_else() {
+        let path = place("page");
+        drop(Page::open(&path).unwrap());
+        assert!(!path.exists(), "nothing was written");
+        Page::open(&path).unwrap().write("<!doctype html>first, and long").unwrap();
+        Page::open(&path).unwrap().write("<!doctype html>second").unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "<!doctype html>second");
+        std::fs::write(&path, "a letter").unwrap();
+        assert!(Page::open(&path).is_err_and(|why| why.contains("is no HTML page")));
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "a letter");
+        std::fs::remove_file(&path).unwrap();
+        Page::open(Path::new("/dev/null")).unwrap().write("<!doctype html>").unwrap();
+    }
+}

@@ -1,0 +1,165 @@
+//! Options mean something wherever they are taken: what a command would ignore is an error. And
+//! comparisons tell what failed, by words and exit status, without losing what did not.
+
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+fn twinfs(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_twinfs")).args(args).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.into()).unwrap()
+}
+
+fn must_fail(line: &[&str], word: &str) {
+    let out = twinfs(line);
+    let said = text(&out.stderr);
+    assert!(!out.status.success(), "{line:?} went through");
+    assert!(said.contains(word), "{line:?}: {said}");
+    assert!(!said.contains("damaged"), "{line:?}: {said}");
+}
+
+/// A directory of its own, removed at the end.
+struct Place(PathBuf);
+
+impl Place {
+    fn new(name: &str) -> Place {
+        let dir = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("options-{name}"));
+        let _ = std::fs::remove_dir_all(&dir);
+        std::fs::create_dir_all(&dir).unwrap();
+        Place(dir)
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.0.join(name).to_str().unwrap().into()
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// `bench --html` without `--peers`, and much else, was taken and ignored.
+#[test]
+fn what_a_command_would_ignore_is_an_error_that_names_it() {
+    let place = Place::new("ignored");
+    let (lfs, ffs, page) = (place.path("lfs.img"), place.path("ffs.img"), place.path("page.html"));
+    for (layout, image) in [("lfs", &lfs), ("ffs", &ffs)] {
+        let made = twinfs(&["mkfs", "--layout", layout, "--size", "32M", image]);
+        assert!(made.status.success(), "{}", text(&made.stderr));
+    }
+    let trace = concat!(env!("CARGO_MANIFEST_DIR"), "/../../traces/libgit2-build.tw");
+    let new = place.path("new.img");
+    let lines: &[(&[&str], &str)] = &[
+        (&["mkfs", "--size", "32M", "--ordering", "sync", &new], "--ordering"),
+        (&["mkfs", "--size", "32M", "--bytes-per-inode", "8K", &new], "--bytes-per-inode"),
+        (&["mkfs", "--size", "32M", "--layout", "ffs", "--segment-size", "1M", &new], "--segment"),
+        (&["mount", &ffs, "/nowhere", "--cleaner", "when=idle"], "--cleaner"),
+        (&["mount", &ffs, "/nowhere", "--status", &page], "--status"),
+        (&["mount", &lfs, "/nowhere", "--contents"], "--record"),
+        (&["mount", &lfs, "/nowhere", "--contents", "--flight", &page], "--contents"),
+        (&["mount", &lfs, "/nowhere", "--read-only", "--write-through"], "--write-through"),
+        (&["mount", &lfs, "/nowhere", "--read-only", "--cleaner", "when=idle"], "--cleaner"),
+        (&["check", &ffs, "--data"], "--data"),
+        (&["check", &lfs, "--repair"], "--repair"),
+        (&["clean", &ffs], "FFS"),
+        (&["clean", &lfs, "--cleaner", "when=idle"], "when"),
+        (&["clean", &lfs, "--cleaner", "victim=greedy,clean-step=4096"], "clean-step"),
+        (&["dump", &ffs], "FFS"),
+        (&["dump", &lfs, "segments", "3"], "only one"),
+        (&["replay", trace, "--verify", "--json"], "--json"),
+        (&["replay", trace, "--verify", "--speed", "2"], "--speed"),
+        (&["replay", trace, "--verify", "--pace", "think"], "--pace"),
+        (&["replay", trace, "--speed", "2"], "--speed"),
+        (&["compare", "lfs", "--speed", "2"], "--speed"),
+        (&["compare", "lfs", "--seed", "2"], "--workload"),
+        (&["compare", "lfs", "--trace", trace, "--seed", "2"], "--seed"),
+        (&["compare", "lfs", "--list"], "--list"),
+        (&["compare", "ffs:victim=greedy"], "victim"),
+        (&["compare", "lfs:request-us=9"], "request-us"),
+        (&["presets", "lfs", "--keys"], "--keys"),
+        (&["reproduce", "--measured", &page], "--html"),
+        (&["reproduce", "--list", "--sensitivity"], "--list"),
+        (&["bench", "--sim", "lfs", "--html", &page], "--html"),
+        (&["bench", "--sim", "lfs", "--only", "lfs"], "--only"),
+        (&["bench", "--sim", "lfs", "--at", "/tmp"], "--at"),
+        (&["bench", "--sim", "lfs", "--size", "4G"], "--size"),
+        (&["bench", "--sim", "lfs", "--runs", "3"], "--runs"),
+        (&["bench", "--sim", "lfs", "--warm"], "--warm"),
+        (&["bench", "--sim", "lfs", "--cold", "true"], "--cold"),
+        (&["bench", "--dir", ".", "--html", &page], "--html"),
+        (&["bench", "--device", ".", "--size", "4G"], "--size"),
+        (&["bench", "--device", ".", "--runs", "3"], "--runs"),
+        (&["bench", "small", "--device", "."], "--device"),
+        (&["volume", "--workload", "zipf", "--trace-format", "msr"], "--trace-format"),
+        (&["volume", "--workload", "hot-cold", "--exponent", "0.5"], "--exponent"),
+        (&["top", "--slow", "1"], "--slow"),
+        (&["top", "--accesses"], "--accesses"),
+        (&["top", "--pace", "think"], "--pace"),
+        (&["top", "--count", "3"], "--count"),
+        (&["top", "--config", "lfs", "--rate", "9"], "--rate"),
+        (&["top", "--config", "lfs", "--victim", "greedy"], "--victim"),
+        (&["top", "--config", "lfs", "--seed", "9"], "--seed"),
+        (&["top", "--trace", trace, "--blocks", "9"], "--blocks"),
+        (&["top", "--mount", &page, "--slow", "1"], "--slow"),
+        (&["top", "--mount", &page, "--workload", "zipf"], "--workload"),
+    ];
+    lines.iter().for_each(|(line, word)| must_fail(line, word));
+    assert!(!std::path::Path::new(&page).exists() && !std::path::Path::new(&new).exists());
+}
+
+/// The one whose volume was too small, and did a seventh less of the work, was shown as the fastest
+/// with success; one that could not run took the results of the others with it.
+#[test]
+fn a_configuration_that_fails_is_said_to_and_has_no_rank() {
+    let place = Place::new("compare");
+    let page = place.path("page.html");
+    let args = ["compare", "lfs:size=20M", "lfs", "lfs:size=1M", "ext4", "ffs", "--json"];
+    let out = twinfs(&[&args[..], &["--html", &page]].concat());
+    assert_eq!(out.status.code(), Some(1));
+    let runs: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
+    let find = |name: &str| runs.as_array().unwrap().iter().find(|run| run["config"] == name);
+    let small = find("lfs:size=20M").unwrap();
+    assert!(small["failed"].as_u64().unwrap() > 1000 && small["rank"].is_null());
+    let mut ranks = ["lfs", "ffs"].map(|name| find(name).unwrap()["rank"].as_u64().unwrap());
+    ranks.sort_unstable();
+    assert_eq!(ranks, [1, 2]);
+    for name in ["lfs:size=1M", "ext4"] {
+        assert!(!find(name).unwrap()["error"].as_str().unwrap().is_empty());
+    }
+    let said = text(&out.stderr);
+    for words in ["lfs:size=20M: ", "operations failed", "cannot run", "ext4", "lfs:size=1M"] {
+        assert!(said.contains(words), "{said}");
+    }
+    let page = std::fs::read_to_string(page).unwrap();
+    assert!(
+        page.contains("FAILED operations") && page.contains("<b>lfs:size=1M</b> could not run")
+    );
+
+    let table = text(&twinfs(&args[..6]).stdout);
+    let first = table.lines().nth(1).unwrap();
+    assert!(first.find("lfs:size=20M") > first.find("ffs"), "it stands last: {first}");
+    assert!(table.contains("none: failures"));
+    assert!(twinfs(&["compare", "lfs", "ffs"]).status.success());
+    let trace = concat!(env!("CARGO_MANIFEST_DIR"), "/../../traces/libgit2-build.tw");
+    assert!(twinfs(&["replay", trace]).status.success());
+    let out = twinfs(&["replay", trace, "--config", "lfs:size=20M"]);
+    assert!(!out.status.success() && text(&out.stderr).contains("operations failed"));
+}
+
+/// A page was written over whatever had its name, when the minutes of work were done.
+#[test]
+fn results_are_not_written_over_what_is_no_page() {
+    let place = Place::new("page");
+    let letter = place.path("letter");
+    std::fs::write(&letter, "Dear Sir").unwrap();
+    for command in [&["compare", "lfs"][..], &["reproduce", "efs-table"]] {
+        let out = twinfs(&[command, &["--html", &letter]].concat());
+        assert!(!out.status.success());
+        assert!(text(&out.stderr).contains("is no HTML page"), "{}", text(&out.stderr));
+    }
+    assert_eq!(std::fs::read_to_string(&letter).unwrap(), "Dear Sir");
+}
