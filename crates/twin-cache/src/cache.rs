@@ -11,7 +11,7 @@ use std::rc::{Rc, Weak};
 use twin_disk::Block;
 use twin_rt::{Event, Time};
 
-use crate::{FileFrames, Frame, Lbn, Replacement};
+use crate::{FileFrames, Frame, Lbn, Removal, Replacement};
 
 /// What the cache counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -171,11 +171,11 @@ impl Cache {
             };
             let Some(slot) = victim else { return };
             self.count(|s| s.evictions += 1);
-            self.remove_slot(slot);
+            self.remove_slot(slot, Removal::Evicted);
         }
     }
 
-    fn remove_slot(&self, slot: u32) {
+    fn remove_slot(&self, slot: u32, why: Removal) {
         let entry = {
             let mut table = self.table.borrow_mut();
             let entry = table.slots[slot as usize].take();
@@ -183,7 +183,7 @@ impl Cache {
             entry
         };
         let Some((frame, file)) = entry else { return };
-        let was_dirty = self.detach(&frame);
+        let was_dirty = self.detach(&frame, why);
         if let Some(file) = file.upgrade() {
             file.frames.borrow_mut().remove(frame.lbn());
             if was_dirty {
@@ -193,8 +193,8 @@ impl Cache {
     }
 
     /// Counts a frame out that has left the table and leaves its file. True if it was dirty.
-    fn detach(&self, frame: &Frame) -> bool {
-        self.withdraw(frame);
+    fn detach(&self, frame: &Frame, why: Removal) -> bool {
+        self.withdraw(frame, why);
         frame.attached.set(false);
         frame.slot.set(u32::MAX);
         self.resident.set(self.resident.get() - self.frame_bytes);
@@ -212,7 +212,7 @@ impl Cache {
         if !frame.is_attached() || frame.is_dirty() {
             return false;
         }
-        self.withdraw(frame);
+        self.withdraw(frame, Removal::Dirtied);
         frame.set_dirty(now);
         file.dirty.borrow_mut().insert(frame.lbn());
         self.dirty.set(self.dirty.get() + self.frame_bytes);
@@ -233,7 +233,7 @@ impl Cache {
     /// Marks a frame clean: its content is on its way to the device. It stays in memory until
     /// [`mark_written`](Self::mark_written), so that it is not read back from there before.
     pub fn mark_sent(&self, file: &FileFrames, frame: &Rc<Frame>) {
-        self.withdraw(frame);
+        self.withdraw(frame, Removal::Dirtied);
         frame.sent.set(frame.sent.get() + 1);
         if !frame.is_attached() || !frame.dirty.replace(false) {
             return;
@@ -253,15 +253,15 @@ impl Cache {
             self.policy.borrow_mut().inserted(slot, (frame.ino(), frame.lbn()));
             // One count is the table's, one the file's, one whoever tells of it.
             if frame.passing.get() && Rc::strong_count(frame) == 3 {
-                self.remove_slot(slot);
+                self.remove_slot(slot, Removal::Dropped);
             }
         }
     }
 
     /// Takes a frame from the replacement policy, if that knows it.
-    fn withdraw(&self, frame: &Frame) {
+    fn withdraw(&self, frame: &Frame, why: Removal) {
         if frame.is_attached() && !frame.is_dirty() && frame.sent.get() == 0 {
-            self.policy.borrow_mut().removed(frame.slot.get());
+            self.policy.borrow_mut().removed(frame.slot.get(), why);
         }
     }
 
@@ -269,7 +269,7 @@ impl Cache {
     pub fn remove(&self, file: &FileFrames, lbn: Lbn) {
         let slot = file.frames.borrow().get(lbn).map(|f| f.slot.get());
         if let Some(slot) = slot {
-            self.remove_slot(slot);
+            self.remove_slot(slot, Removal::Dropped);
         }
     }
 
@@ -311,7 +311,7 @@ impl Cache {
             }
         }
         for frame in frames {
-            self.detach(&frame);
+            self.detach(&frame, Removal::Dropped);
         }
     }
 
@@ -323,7 +323,7 @@ impl Cache {
             .map(|f| f.slot.get())
             .collect();
         for slot in slots {
-            self.remove_slot(slot);
+            self.remove_slot(slot, Removal::Dropped);
         }
         file.frames.borrow().is_empty()
     }

@@ -21,7 +21,7 @@ pub use cache::{Cache, CacheStats};
 pub use flush::{FlushAdvice, FlushPolicy, FlushState};
 pub use frame::{FileFrames, Frame, FrameError};
 pub use miss::{LoadError, Wanted, load, whole};
-pub use replacement::Replacement;
+pub use replacement::{Removal, Replacement};
 
 /// A logical block of a file: data from 0 up, metadata (indirect blocks) below 0.
 pub type Lbn = i64;

@@ -5,7 +5,7 @@
 //! policy's victim if there are too many. There are no blocks, no files and no time, so a
 //! study of millions of accesses takes no second.
 
-use crate::Replacement;
+use crate::{Removal, Replacement};
 
 /// No frame holds this block.
 const NOWHERE: u32 = u32::MAX;
@@ -44,7 +44,7 @@ pub fn hits(
         if holds.len() > frames as usize
             && let Some(victim) = policy.victim(&mut |other| other != slot)
         {
-            policy.removed(victim);
+            policy.removed(victim, Removal::Evicted);
             place[holds[victim as usize] as usize] = NOWHERE;
             free = Some(victim);
         }

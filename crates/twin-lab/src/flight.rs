@@ -1,7 +1,8 @@
 //! Replaying a flight: a mounted run again, in the simulator, to the same event digest.
 //!
 //! The log stands in for the outside: its requests arrive, its completions end device requests,
-//! its times pass. The core is put together from the settings in the log. Device requests that
+//! its times pass. What the replay writes it also reads back: see [`crate::rewritten`]. The core is
+//! put together from the settings in the log. Device requests that
 //! the core makes enter the digest as they did on the mount, so the digest is the same if, and
 //! only if, the core asked its device the same things in the same order at the same times.
 
@@ -23,11 +24,10 @@ use twin_lfs::{Lfs, LfsSettings};
 use twin_rt::{Driver, Rt, Time};
 use twin_trace::{FlightReader, FlightRecord, Piece, TraceError};
 
+use crate::rewritten::{MOST_BYTES, Rewritten};
+
 /// The word in a flight log for: serving ended, the volume is being closed.
 pub const CLOSE: &str = "close";
-
-/// No device has more bytes: file systems end there too.
-const MOST_BYTES: u64 = 1 << 60;
 
 /// What a mounted run was put together from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -185,6 +185,7 @@ impl std::error::Error for FlightError {}
 pub(crate) struct Feed {
     /// Device requests under way, by number.
     under_way: RefCell<BTreeMap<u64, (Io, Completion)>>,
+    rewritten: RefCell<Rewritten>,
     submitted: Cell<u64>,
     pub(crate) arrivals: RefCell<VecDeque<Request>>,
     pub(crate) closing: Cell<bool>,
@@ -202,6 +203,16 @@ impl Feed {
         if let Some(waker) = self.front_end.borrow_mut().take() {
             waker.wake();
         }
+    }
+
+    /// What a request that succeeded does to the device, or finds there: its log says `blocks`.
+    fn on_device(&self, io: &Io, blocks: Vec<Block>) -> Vec<Block> {
+        match io.kind {
+            IoKind::Read => return self.rewritten.borrow().over(io.at, blocks),
+            IoKind::Write => self.rewritten.borrow_mut().wrote(io),
+            IoKind::Flush | IoKind::Discard => {}
+        }
+        blocks
     }
 }
 
@@ -236,7 +247,8 @@ impl<R: Read + 'static> Driver for FlightDriver<R> {
                     // A request that the replay did not make: the digest will tell.
                     if let Some((io, completion)) = waiting {
                         let result = result.map(|pieces| pieces.iter().map(content).collect());
-                        completion.done(result.and_then(|blocks| whole(&io, blocks)));
+                        let result = result.and_then(|blocks| whole(&io, blocks));
+                        completion.done(result.map(|blocks| self.feed.on_device(&io, blocks)));
                     }
                 }
                 FlightRecord::Command(word) => {

@@ -17,6 +17,7 @@ pub mod nfs_server;
 mod page;
 mod presets;
 pub mod reproduce;
+mod rewritten;
 pub mod segment_map;
 mod simulate;
 mod status;

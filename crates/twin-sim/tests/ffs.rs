@@ -7,7 +7,7 @@ use std::io::Write as _;
 
 use twin_ffs::{Ffs, Sabotage};
 use twin_lfs::Lfs;
-use twin_sim::torture::{self, Damaged, Depth, Explored, Reused, Scenario, Subject};
+use twin_sim::torture::{self, Damaged, Depth, Explored, Reused, Scenario, States, Subject};
 
 /// A restart here is a replay or a repair, a check, and an open volume: fewer of each run, of
 /// more runs.
@@ -213,4 +213,57 @@ fn damaged_images_are_refused_or_repaired() {
     let line = format!("damaged FFS images: {all:?}\n");
     let _ = std::io::stderr().write_all(line.as_bytes());
     assert!(all.images == 3000 && all.walked > 2900, "{all:?}");
+}
+
+/// Explores the states of one ordering, and says past the harness what it came to.
+fn states<L: Subject>(what: &str, scenario: &Scenario, stride: usize) -> States {
+    match torture::states::<L>(scenario, stride) {
+        Ok(found) => {
+            let line = format!("space used again in every state, {what}: {found:?}\n");
+            let _ = std::io::stderr().write_all(line.as_bytes());
+            found
+        }
+        Err(failure) => panic!("{what}: {failure}"),
+    }
+}
+
+fn full_volume(ordering: &str, size: u64, ffs_sabotage: Sabotage) -> Scenario {
+    let ordering = ordering.into();
+    Scenario { size, users: false, stamps: false, ordering, ffs_sabotage, ..Scenario::new(1) }
+}
+
+#[test]
+fn space_is_whole_in_whatever_state_it_is_freed_and_used_again_with_a_journal() {
+    let scenario = full_volume("journal", 3 << 20, Sabotage::None);
+    let found = states::<Ffs>("FFS with journal ordering", &scenario, 2);
+    assert!(found.pairs > 100 && found.refused == 0 && found.failures > 10_000, "{found:?}");
+}
+
+#[test]
+fn space_is_whole_in_whatever_state_it_is_freed_and_used_again_with_synchronous_metadata() {
+    let scenario = full_volume("sync", 3 << 20, Sabotage::None);
+    let found = states::<Ffs>("FFS with sync ordering", &scenario, 8);
+    assert!(found.pairs > 10 && found.refused == 0 && found.failures > 2000, "{found:?}");
+}
+
+#[test]
+fn space_is_whole_in_whatever_state_it_is_freed_and_used_again_in_the_log() {
+    let scenario = full_volume("journal", 6 << 20, Sabotage::None);
+    let found = states::<Lfs>("the log", &scenario, 6);
+    assert!(found.pairs > 10 && found.refused == 0 && found.failures > 2000, "{found:?}");
+}
+
+/// What is found here is found in a second, and is told with the states in which it happens.
+#[test]
+fn every_rule_of_revocation_is_needed_in_some_state() {
+    for (sabotage, place) in [
+        (Sabotage::RevokeLate, "File freed at Events("),
+        (Sabotage::SkipRevoked, "freed at Events("),
+        (Sabotage::SkipFlush, "freed at Events("),
+    ] {
+        let scenario = full_volume("journal", 3 << 20, sabotage);
+        let found = torture::states::<Ffs>(&scenario, 2).err();
+        let found = found.map(|failure| failure.what).unwrap_or_default();
+        assert!(found.contains(place), "{sabotage:?} is not found: {found}");
+    }
 }

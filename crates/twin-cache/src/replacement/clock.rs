@@ -1,6 +1,6 @@
 //! Second chance: a used frame is passed over once.
 
-use super::{Replacement, list::List};
+use super::{Removal, Replacement, list::List};
 use crate::Lbn;
 
 #[derive(Default)]
@@ -30,7 +30,7 @@ impl Replacement for Clock {
         self.set_used(slot, true);
     }
 
-    fn removed(&mut self, slot: u32) {
+    fn removed(&mut self, slot: u32, _why: Removal) {
         self.ring.remove(slot);
     }
 

@@ -1,6 +1,6 @@
 //! First in, first out: use does not count.
 
-use super::{Replacement, list::List};
+use super::{Removal, Replacement, list::List};
 use crate::Lbn;
 
 #[derive(Default)]
@@ -13,7 +13,7 @@ impl Replacement for Fifo {
 
     fn touched(&mut self, _: u32) {}
 
-    fn removed(&mut self, slot: u32) {
+    fn removed(&mut self, slot: u32, _why: Removal) {
         self.0.remove(slot);
     }
 

@@ -1,6 +1,6 @@
 //! Least recently used.
 
-use super::{Replacement, list::List};
+use super::{Removal, Replacement, list::List};
 use crate::Lbn;
 
 #[derive(Default)]
@@ -17,7 +17,7 @@ impl Replacement for Lru {
         }
     }
 
-    fn removed(&mut self, slot: u32) {
+    fn removed(&mut self, slot: u32, _why: Removal) {
         self.0.remove(slot);
     }
 

@@ -10,14 +10,26 @@ mod two_queue;
 
 use crate::Lbn;
 
+/// Why a policy has to rank a frame no longer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Removal {
+    /// It was the victim: its block stays on the device, and may be asked for again.
+    Evicted,
+    /// It is dirty, or on its way to the device: it stays in memory, and is
+    /// [inserted](Replacement::inserted) again when it is clean, unless its block is gone by then.
+    Dirtied,
+    /// Its block is gone, or nobody will want it soon: not this policy's choice.
+    Dropped,
+}
+
 /// Ranks clean frames, which it knows by slot number.
 pub trait Replacement {
     /// A frame came in, or became clean.
     fn inserted(&mut self, slot: u32, key: (u64, Lbn));
     /// A clean frame was used.
     fn touched(&mut self, slot: u32);
-    /// A frame went, or became dirty.
-    fn removed(&mut self, slot: u32);
+    /// A frame is not to be ranked any more.
+    fn removed(&mut self, slot: u32, why: Removal);
     /// The frame to give up, of those that are `usable`. Does not remove it: the cache does, and
     /// says so through [`removed`](Self::removed).
     fn victim(&mut self, usable: &mut dyn FnMut(u32) -> bool) -> Option<u32>;
@@ -70,7 +82,7 @@ mod tests {
             let mut seen = [false; 100];
             while let Some(slot) = policy.victim(&mut |_| true) {
                 assert!(!std::mem::replace(&mut seen[slot as usize], true), "{}", entry.name);
-                policy.removed(slot);
+                policy.removed(slot, Removal::Evicted);
             }
             assert!(seen.iter().all(|&s| s), "{}", entry.name);
         }
@@ -101,7 +113,7 @@ mod tests {
                 looks += 1;
                 slot >= held
             }) {
-                policy.removed(slot);
+                policy.removed(slot, Removal::Evicted);
             }
             assert!(looks < 6 * all, "{}: {looks} looks at {all} frames", entry.name);
         }

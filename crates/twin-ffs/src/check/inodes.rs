@@ -253,7 +253,9 @@ impl Checker<'_> {
         }
     }
 
-    /// Places that several files use are left to the one that changed last.
+    /// Places that several files use are left to a directory whose block this clearly is, or else to
+    /// the file that changed last. An indirect block with garbage in it may lead anywhere, and the
+    /// file that has it may be the newest: the names of all others must not go with it.
     pub(super) async fn settle_doubles(&mut self) -> Result<()> {
         if self.twice.is_empty() {
             return Ok(());
@@ -267,7 +269,9 @@ impl Checker<'_> {
             for step in self.view.steps(&d).await? {
                 let end = step.ptr.addr + u64::from(step.ptr.len / self.view.sb.shape.frag_size);
                 if step.wrong.is_none() && self.twice.range(step.ptr.addr..end).next().is_some() {
-                    claims.push(((d.ctime.secs, d.ctime.nanos), ino, step.lbn, step.ptr.addr, end));
+                    let rank =
+                        (self.is_directory_block(&d, &step).await?, d.ctime.secs, d.ctime.nanos);
+                    claims.push((rank, ino, step.lbn, step.ptr.addr, end));
                 }
             }
         }
@@ -292,6 +296,19 @@ impl Checker<'_> {
             }
         }
         Ok(())
+    }
+
+    /// True if this is a block of names of this directory, as far as can be seen.
+    async fn is_directory_block(&self, d: &Dinode, step: &Step) -> Result<bool> {
+        let Ok(lbn) = u64::try_from(step.lbn) else { return Ok(false) };
+        if !d.is_dir() {
+            return Ok(false);
+        }
+        let bytes = self.view.get(step.ptr.addr, step.ptr.len).await?;
+        let before = lbn * u64::from(self.view.sb.shape.block_size);
+        let len = d.size.saturating_sub(before).min(bytes.len() as u64) as usize;
+        let own = (lbn == 0).then_some(d.ino);
+        Ok(len > 0 && self.dir_format().validate(&bytes[..len], own).is_ok())
     }
 
     /// An inode that was found to be in order.

@@ -34,6 +34,13 @@ pub(crate) struct Hit {
     frame: Rc<Frame>,
 }
 
+impl Hit {
+    /// The change of the index when this name is removed.
+    fn leaves_index<'a>(&self, name: &'a [u8]) -> IndexChange<'a> {
+        IndexChange { name, position: self.lbn as u32, step: IndexStep::Remove }
+    }
+}
+
 /// Where a new name will go.
 pub(crate) struct InsertPlan {
     lbn: u64,
@@ -42,6 +49,32 @@ pub(crate) struct InsertPlan {
     /// The block to change and what the indirect blocks on the way are; held.
     _held: Vec<Rc<Frame>>,
     index: Option<IndexPlan>,
+}
+
+/// A name that a directory's index will have, or no longer have, and the directory's block that it
+/// is in.
+struct IndexChange<'a> {
+    name: &'a [u8],
+    position: u32,
+    step: IndexStep,
+}
+
+#[derive(Clone, Copy)]
+enum IndexStep {
+    Insert,
+    Remove,
+}
+
+impl IndexChange<'_> {
+    fn make(&self, blocks: &mut Overlay, hash: u32) -> Result<(), Stop> {
+        match self.step {
+            IndexStep::Insert => index::insert(blocks, hash, self.position),
+            IndexStep::Remove if index::remove(blocks, hash, self.position)? => Ok(()),
+            IndexStep::Remove => {
+                Err(Stop::Bad(index::IndexError { lbn: 0, what: "a name is not in it" }))
+            }
+        }
+    }
 }
 
 /// How a name will go.
@@ -257,12 +290,12 @@ impl<L: Layout> Volume<L> {
         Ok(header)
     }
 
-    /// The changes that `step` makes to a directory's index, ready to be put in place.
+    /// What these changes, one after the other, make of a directory's index, ready to be put in
+    /// place.
     async fn plan_index(
         &self,
         dir: &Inode,
-        mut step: impl FnMut(&mut Overlay, u32) -> Result<(), Stop>,
-        name: &[u8],
+        changes: &[IndexChange<'_>],
     ) -> Result<Option<IndexPlan>> {
         let index_ino = dir.d.borrow().index_ino;
         if index_ino == 0 {
@@ -271,11 +304,13 @@ impl<L: Layout> Volume<L> {
         let inode = self.any_inode(index_ino).await?;
         let mut overlay = Overlay::default();
         let header = self.index_header(&inode, &mut overlay).await?;
-        let hash = name_hash(header.key, name);
-        self.drive(&inode, &mut overlay, |o| step(o, hash)).await?;
-        // Growing and shrinking change nothing when the table is as full as it should be.
-        self.drive(&inode, &mut overlay, index::grow).await?;
-        self.drive(&inode, &mut overlay, index::shrink).await?;
+        for change in changes {
+            let hash = name_hash(header.key, change.name);
+            self.drive(&inode, &mut overlay, |o| change.make(o, hash)).await?;
+            // Growing and shrinking change nothing when the table is as full as it should be.
+            self.drive(&inode, &mut overlay, index::grow).await?;
+            self.drive(&inode, &mut overlay, index::shrink).await?;
+        }
         Ok(Some(self.hold_index(inode, overlay).await?))
     }
 
@@ -312,6 +347,18 @@ impl<L: Layout> Volume<L> {
 
     /// Finds a place for a new name.
     pub(crate) async fn plan_insert(&self, dir: &Rc<Inode>, name: &[u8]) -> Result<InsertPlan> {
+        self.plan_insert_and(dir, name, None).await
+    }
+
+    /// Finds a place for a new name, which will take the index's entry of another name of the same
+    /// directory away: the two changes meet in the index's blocks, so they are planned together.
+    /// The other name itself is removed as [`plan_unlisted`](Self::plan_unlisted) plans it.
+    pub(crate) async fn plan_insert_and(
+        &self,
+        dir: &Rc<Inode>,
+        name: &[u8],
+        removed: Option<(&[u8], &Hit)>,
+    ) -> Result<InsertPlan> {
         if self.wants_index(dir) {
             self.make_index(dir).await?;
         }
@@ -320,9 +367,9 @@ impl<L: Layout> Volume<L> {
         if let Some(tail) = self.growing_tail(dir, new_size) {
             held.extend(self.core.block(dir, tail as Lbn, Origin::User).await?);
         }
-        let position = lbn as u32;
-        let insert = |o: &mut Overlay, hash| index::insert(o, hash, position);
-        let index = self.plan_index(dir, insert, name).await?;
+        let mut changes = vec![IndexChange { name, position: lbn as u32, step: IndexStep::Insert }];
+        changes.extend(removed.map(|(name, hit)| hit.leaves_index(name)));
+        let index = self.plan_index(dir, &changes).await?;
         Ok(InsertPlan { lbn, new_size, _held: held, index })
     }
 
@@ -435,15 +482,15 @@ impl<L: Layout> Volume<L> {
         name: &[u8],
         hit: &Hit,
     ) -> Result<RemovePlan> {
+        let plan = self.plan_unlisted(dir, hit).await?;
+        Ok(RemovePlan { index: self.plan_index(dir, &[hit.leaves_index(name)]).await?, ..plan })
+    }
+
+    /// Prepares the removal of a name that the index no longer has by then.
+    pub(crate) async fn plan_unlisted(&self, dir: &Inode, hit: &Hit) -> Result<RemovePlan> {
         let mut held = Vec::new();
         self.core.hold_parents(dir, hit.lbn as Lbn, &mut held).await?;
-        let position = hit.lbn as u32;
-        let remove = |o: &mut Overlay, hash| match index::remove(o, hash, position)? {
-            true => Ok(()),
-            false => Err(Stop::Bad(index::IndexError { lbn: 0, what: "a name is not in it" })),
-        };
-        let index = self.plan_index(dir, remove, name).await?;
-        Ok(RemovePlan { _held: held, index })
+        Ok(RemovePlan { _held: held, index: None })
     }
 
     /// Bytes of new space that a removal takes: an index may need a block to shrink.

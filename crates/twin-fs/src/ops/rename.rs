@@ -223,9 +223,14 @@ impl<L: Layout> Volume<L> {
     ) -> Result<Option<Ino>> {
         let dirs = m.source.d.borrow().is_dir();
         let _permit = self.admit_small(Need::Shrink).await?;
+        // Within one directory both names may meet in the index: their changes are one plan.
+        let together = m.from.ino == m.to.ino && m.target.is_none() && whiteout.is_none();
         let insert = match &m.target {
             Some(_) => None,
-            None => Some(self.plan_insert(m.to, m.to_name).await?),
+            None => {
+                let removed = together.then_some((&from_name[..], &m.source_hit));
+                Some(self.plan_insert_and(m.to, m.to_name, removed).await?)
+            }
         };
         let _held = match &m.target {
             Some((target, hit)) => {
@@ -235,10 +240,9 @@ impl<L: Layout> Volume<L> {
             }
             None => Vec::new(),
         };
-        // Within one directory the index must see the new name before the old one is planned.
-        let same_dir = m.from.ino == m.to.ino && m.from.d.borrow().index_ino != 0;
-        let remove = match (&whiteout, same_dir && insert.is_some()) {
-            (Some(_), _) | (None, true) => None,
+        let remove = match (&whiteout, together) {
+            (Some(_), _) => None,
+            (None, true) => Some(self.plan_unlisted(m.from, &m.source_hit).await?),
             (None, false) => Some(self.plan_remove(m.from, from_name, &m.source_hit).await?),
         };
         if m.to.d.borrow().nlink == 0 {
@@ -258,34 +262,7 @@ impl<L: Layout> Volume<L> {
             + remove.as_ref().map_or(0, |plan| self.remove_space(plan))
             + if whiteout.is_some() { self.layout.inode_bytes() } else { 0 };
         self.layout.reserve(&self.core, space)?;
-        if same_dir && insert.is_some() && whiteout.is_none() {
-            return self.replace_indexed(m, from_name, insert).await;
-        }
         self.move_name(&m, insert, remove, whiteout)
-    }
-
-    /// A rename within an indexed directory: the two changes of the index meet in its blocks, so
-    /// they are planned one after the other. What the second plan needs is in memory, because
-    /// the first one and the search for the old name have loaded it: it does not wait, and the
-    /// two changes are one step.
-    async fn replace_indexed(
-        &self,
-        m: Move<'_>,
-        from_name: &Name,
-        insert: Option<InsertPlan>,
-    ) -> Result<Option<Ino>> {
-        // Load first, so that planning again after the insertion finds everything in memory.
-        let _warm = self.plan_remove(m.from, from_name, &m.source_hit).await?;
-        let now = self.core.now();
-        let (source, kind) = (m.source.ino, m.source_hit.kind);
-        if let Some(plan) = insert {
-            self.insert(m.to, plan, m.to_name, source, kind);
-        }
-        let plan = self.plan_remove(m.from, from_name, &m.source_hit).await?;
-        self.layout.reserve(&self.core, self.remove_space(&plan))?;
-        self.remove_name(m.from, &m.source_hit, plan)?;
-        self.finish(&m, None, now, 0, 0);
-        Ok(None)
     }
 
     /// The change of a plain rename.
@@ -332,7 +309,7 @@ impl<L: Layout> Volume<L> {
             self.unlink_inode(inode, now);
             inode.ino
         });
-        self.finish(m, None, now, from_links, to_links);
+        self.finish(m, None, now, from_links, to_links)?;
         Ok(gone)
     }
 
@@ -344,16 +321,16 @@ impl<L: Layout> Volume<L> {
         now: crate::Timestamp,
         from_links: i64,
         to_links: i64,
-    ) {
+    ) -> Result<()> {
         let moved = [
             Some((&m.source, &m.source_parent, m.to)),
             swapped.map(|t| (t, &m.target_parent, m.from)),
         ];
         for (inode, parent, dir) in moved.into_iter().flatten() {
             if let Some(hit) = parent {
-                // The entry was found in a checked block that is held: it is there.
-                let redirected = self.redirect(inode, hit, dir.ino, mode::DIRECTORY);
-                debug_assert!(redirected.is_ok());
+                // The entry was found in a checked block that is held: only damage in memory could
+                // make this fail.
+                self.redirect(inode, hit, dir.ino, mode::DIRECTORY)?;
             }
             inode.d.borrow_mut().ctime = now;
             self.core.mark_inode_dirty(inode);
@@ -364,6 +341,7 @@ impl<L: Layout> Volume<L> {
             self.touch_dir(m.from, now, from_links);
             self.touch_dir(m.to, now, to_links);
         }
+        Ok(())
     }
 
     /// The two names change places.
@@ -387,7 +365,7 @@ impl<L: Layout> Volume<L> {
         self.redirect(m.to, target_hit, m.source.ino, m.source_hit.kind)?;
         self.redirect(m.from, &m.source_hit, target.ino, target_hit.kind)?;
         let target = Rc::clone(target);
-        self.finish(&m, Some(&target), now, from_links, to_links);
+        self.finish(&m, Some(&target), now, from_links, to_links)?;
         Ok(None)
     }
 

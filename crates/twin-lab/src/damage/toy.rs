@@ -6,7 +6,8 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 
 use twin_disk::{
-    BlockDevice, Class, Completion, DeviceInfo, Io, IoKind, MemDisk, Pending, Recorded, pending,
+    BlockDevice, Buf, Class, Completion, DeviceInfo, Io, IoKind, MemDisk, Pending, Recorded,
+    pending,
 };
 use twin_fs::{Cpu, Data, Op, ROOT_INO, Request, Settings};
 use twin_lfs::{Lfs, LfsSettings, MkfsOptions};
@@ -132,7 +133,12 @@ fn requests(rng: &mut Rng) -> VecDeque<Request> {
         let ino = 3 + nth;
         ops.push(Op::Create { dir: ROOT_INO, name: name(), mode: 0o644, exclusive: true });
         let len = rng.range(1, 30_000);
-        ops.push(Op::Write { ino, off: rng.below(9000), data: Data::Synthetic(len) });
+        let data = match rng.chance(0.5) {
+            true => Data::Synthetic(len),
+            // Bytes that the log does not keep, so that the replay has other checksums.
+            false => Data::Bytes(Buf::copy_of(&vec![nth as u8 + 1; len as usize]).freeze()),
+        };
+        ops.push(Op::Write { ino, off: rng.below(9000), data });
         ops.push(Op::Read { ino: 3 + rng.below(nth + 1), off: 0, len: 20_000 });
         if rng.chance(0.4) {
             ops.push(Op::Fsync { ino, data_only: false });
@@ -141,6 +147,10 @@ fn requests(rng: &mut Rng) -> VecDeque<Request> {
         if rng.chance(0.3) {
             ops.push(Op::Unlink { dir: ROOT_INO, name: name() });
         }
+        // Most inodes leave memory, and are read again by who looks for them.
+        ops.push(Op::Forget { ino, count: 1 });
+        let name = format!("file{}", rng.below(nth + 1)).into_bytes().into();
+        ops.push(Op::Lookup { dir: ROOT_INO, name });
     }
     (1..).zip(ops).map(|(id, op)| Request::root(id, op)).collect()
 }
@@ -156,7 +166,12 @@ pub(super) fn flight(seed: u64) -> Result<Vec<u8>, String> {
     let mut rng = Rng::stream(seed, "toy");
     let settings = FlightSettings {
         device: info(),
-        settings: Settings { check_data: false, cache_bytes: 1 << 20, ..Settings::default() },
+        settings: Settings {
+            check_data: false,
+            cache_bytes: 1 << 20,
+            cached_inodes: 2,
+            ..Settings::default()
+        },
         lfs: LfsSettings::default(),
         ffs: None,
     };

@@ -55,7 +55,7 @@ pub use ffs_damage::ffs_damage;
 pub use full::{Filled, full};
 pub use oracle::{History, Place};
 pub use recount::{Recount, recount};
-pub use reuse::{Reused, reuse};
+pub use reuse::{Reused, States, reuse, states};
 pub use scenario::Scenario;
 pub use subject::Subject;
 pub use world::{AnyWorld, Timing, World, make};

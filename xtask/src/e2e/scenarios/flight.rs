@@ -27,7 +27,8 @@ fn run(bench: &Bench) -> Outcome {
     let (flight, trace) = (bench.dir.join("a.flight"), bench.dir.join("a.tw"));
     let mut volume = Volume::make(bench, "4G")?;
     let flight_text = flight.display().to_string();
-    volume.set_options(&["--flight", &flight_text]);
+    // A small cache, so that what the session wrote itself is read again from the device.
+    volume.set_options(&["--flight", &flight_text, "--cache", "1M"]);
     volume.mount()?;
     work(volume.dir(), count, bench.seed)?;
     volume.umount_and_check()?;

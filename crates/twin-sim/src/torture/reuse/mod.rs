@@ -16,6 +16,7 @@
 
 mod client;
 mod content;
+mod states;
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -28,6 +29,7 @@ use crate::Platter;
 use crate::faults::{Fate, FaultPlan, WriteLog};
 use client::{Board, Client, Memory, named};
 use content::foreign;
+pub use states::{States, states};
 
 /// Clients that rewrite and remove.
 const REWRITERS: u64 = 3;
