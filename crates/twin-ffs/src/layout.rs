@@ -5,7 +5,9 @@ use std::rc::Rc;
 
 use twin_cache::{FlushState, Lbn};
 use twin_fs::shape::{Ptr, UNWRITTEN};
-use twin_fs::{Change, Core, FsError, Ino, Inode, Layout, Need, Picked, Result, Room, VolumeStat};
+use twin_fs::{
+    Change, Core, FsError, Ino, Inode, Layout, Need, Picked, Result, Room, VolumeStat, Written,
+};
 use twin_rt::Time;
 
 use crate::ffs::Ffs;
@@ -240,6 +242,18 @@ impl Layout for Ffs {
 
     fn room(&self, _core: &Core) -> Room {
         self.space.borrow().room()
+    }
+
+    fn written(&self) -> Written {
+        let stats = self.stats();
+        Written {
+            bytes: stats.data_bytes + stats.meta_bytes + stats.journal_bytes,
+            data_bytes: stats.data_bytes,
+            meta_bytes: stats.meta_bytes + stats.journal_bytes,
+            batches: stats.commits,
+            checkpoints: stats.checkpoints,
+            ..Written::default()
+        }
     }
 
     fn stat(&self, _core: &Core) -> VolumeStat {

@@ -24,6 +24,7 @@ pub mod format;
 mod group;
 mod inodes;
 mod journal;
+mod kind;
 mod layout;
 mod open;
 pub mod ordering;
@@ -36,6 +37,7 @@ pub mod write_behind;
 mod writes;
 
 pub use ffs::{Ffs, FfsSettings, FfsStats, Sabotage};
+pub use kind::{FFS, FfsConfig};
 pub use layout::Permit;
 pub use open::{MkfsOptions, Recovered, read_state};
 pub use space::SearchStats;

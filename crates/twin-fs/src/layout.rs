@@ -11,7 +11,7 @@ use twin_cache::{FlushState, Lbn};
 
 use crate::core::{Core, Inode};
 use crate::shape::Ptr;
-use crate::{Ino, Result, Room, VolumeStat};
+use crate::{Ino, Result, Room, VolumeStat, Written};
 
 /// How much an operation presses on space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -144,6 +144,14 @@ pub trait Layout: Sized + 'static {
     /// What [`reserve`](Self::reserve) would promise at most: asked after every write, so it must
     /// be cheap.
     fn room(&self, core: &Core) -> Room;
+
+    /// What was written since the volume was opened.
+    fn written(&self) -> Written;
+
+    /// The segment that a byte of the device lies in, and where in it; none if there are no segments.
+    fn segment_at(&self, _byte: u64) -> Option<(u32, u64)> {
+        None
+    }
 
     /// The volume's figures.
     fn stat(&self, core: &Core) -> VolumeStat;

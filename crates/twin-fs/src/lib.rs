@@ -1,8 +1,8 @@
 //! The file system above its layout: operations, names, inodes, permissions, file data.
 //!
 //! Main types: [`Op`], [`Request`] and [`Reply`] (what clients ask and get), [`FileSystem`]
-//! (what executes them), [`Volume`] (the file system, over a [`Layout`]), [`Core`] (what its
-//! parts share), [`FsError`]. Start at [`Op`], then [`Volume`].
+//! (what executes them), [`Volume`] (the file system, over a [`Layout`]), [`OpenVolume`] (one of
+//! whatever layout), [`Core`] (what its parts share), [`FsError`]. Start at [`Op`], then [`Volume`].
 
 #![allow(missing_docs)] // Fields of `Op`'s variants are documented on their variant.
 
@@ -15,10 +15,12 @@ pub mod dir;
 mod error;
 mod forward;
 pub mod generate;
+mod kind;
 mod layout;
 mod map;
 pub mod model;
 mod op;
+mod open_volume;
 mod ops;
 pub mod perm;
 pub mod reading;
@@ -35,8 +37,11 @@ pub use core::{Core, Inode, ReadGate, ReadPass, Refs, Settings};
 pub use cpu::{Cpu, CpuModel, OpKind, Work};
 pub use error::{FsError, Result};
 pub use forward::{Form, Forwards, Holder};
+pub use kind::{CheckHow, CheckReport, Fact, Identity, KeyHelp, LayoutConfig, LayoutKind, Opened};
 pub use layout::{Change, Layout, Need, Picked};
 pub use op::*;
+pub use open_volume::{AnyVolume, OpenVolume, Written};
 pub use room::{Gate, Room, Turn, Verdict, collected_bytes};
+pub use running::Execution;
 pub use space::dirty_parents;
 pub use volume::Volume;

@@ -113,7 +113,7 @@ impl Runners {
 }
 
 /// A request being executed. Nothing happens before the first poll.
-pub(crate) struct Execution<'a> {
+pub struct Execution<'a> {
     runners: &'a Runners,
     request: Option<Request>,
     slot: Option<Box<dyn Slot>>,

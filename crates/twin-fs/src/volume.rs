@@ -205,6 +205,11 @@ impl<L: Layout> Volume<L> {
         .await;
     }
 
+    /// Executes one request.
+    pub(crate) fn execution(&self, request: Request) -> Execution<'_> {
+        Execution::new(&self.runners, request)
+    }
+
     /// Takes the references of all clients back, makes everything durable and ends the tasks.
     ///
     /// # Errors
@@ -436,7 +441,7 @@ impl<L: Layout> Volume<L> {
 
 impl<L: Layout> FileSystem for Volume<L> {
     fn execute(&self, request: Request) -> impl Future<Output = Result<Reply>> {
-        Execution::new(&self.runners, request)
+        self.execution(request)
     }
 
     fn room(&self) -> Option<Room> {

@@ -1,45 +1,29 @@
 //! Configurations: a file system, its settings, and the hardware under it.
 //!
-//! A configuration is written `preset` or `preset:key=value,key=value`. The presets and keys are
-//! in the tables here; every value that names a component is looked up in that component's own
-//! registry.
+//! A configuration is written `preset` or `preset:key=value,key=value`. The keys of the machine and
+//! of the volume are here, those of a layout with the layout; every value that names a component is
+//! looked up in that component's own registry.
 
-use std::fmt;
+use twin_fs::reading::{self, Overwrite};
+use twin_fs::{LayoutConfig, LayoutKind, Settings};
+use twin_settings::value::{bytes, bytes_text, list, nanos, number};
+use twin_settings::{Key, Named, SettingsError, Unit, grammar};
+use twin_sim::{bus, cpu, model, queue};
 
+use crate::layouts::{LAYOUTS, layout};
 use crate::presets::presets;
-use twin_ffs::FfsSettings;
-use twin_ffs::format::Geometry;
-use twin_fs::Settings;
-use twin_fs::shape::Shape;
-use twin_lfs::{LfsSettings, MkfsOptions};
-use twin_sim::{UnknownName, bus, cpu, model, queue};
-
-/// Which layout a volume has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LayoutKind {
-    /// Log-structured.
-    Lfs,
-    /// Cylinder groups, written in place.
-    Ffs,
-}
 
 /// A file system and the hardware under it.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// What to call it: the text that made it.
     pub name: String,
-    /// The layout: decides which of the following settings count.
-    pub layout: LayoutKind,
-    /// How a log-structured volume is made.
-    pub mkfs: MkfsOptions,
-    /// How a clustered volume is made.
-    pub ffs_mkfs: twin_ffs::MkfsOptions,
-    /// Settings of the clustered layout.
-    pub ffs: FfsSettings,
+    /// The layout.
+    pub layout: &'static dyn LayoutKind,
+    /// The layout's own settings.
+    pub of_layout: Box<dyn LayoutConfig>,
     /// Settings of the volume.
     pub settings: Settings,
-    /// Settings of the log.
-    pub lfs: LfsSettings,
     /// The disk, by name.
     pub disk: String,
     /// The order of requests, by name.
@@ -53,8 +37,8 @@ pub struct Config {
     pub bus: Option<String>,
     /// Bytes a second of the bus, in place of its own.
     pub bus_bytes_per_s: Option<u64>,
-    /// Microseconds that each command takes before a mechanical disk begins to decode it.
-    pub command_us: u64,
+    /// Nanoseconds that each command takes before a mechanical disk begins to decode it.
+    pub command_ns: u64,
     /// Track and cylinder skew of a mechanical disk in sectors, in place of its own.
     pub skews: Option<(u32, u32)>,
     /// Times of a flat SSD, in place of its own.
@@ -67,41 +51,21 @@ pub struct Config {
     pub size_asked: bool,
 }
 
-/// Costs of a processor that a configuration gives in place of the machine's own.
+/// Costs of a processor that a configuration gives in place of the machine's own, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Costs {
-    /// Preparing a device request, in microseconds.
-    pub request_us: Option<u64>,
-    /// Handling a block in the cache, in microseconds.
-    pub block_us: Option<u64>,
-    /// Copying 4 KB between client and cache, in microseconds.
-    pub copy_us: Option<u64>,
-}
-
-/// What is wrong with the text of a configuration.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ConfigError(String);
-
-impl fmt::Display for ConfigError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for ConfigError {}
-
-impl From<UnknownName> for ConfigError {
-    fn from(error: UnknownName) -> Self {
-        ConfigError(error.to_string())
-    }
+    /// Preparing a device request.
+    pub request_ns: Option<u64>,
+    /// Handling a block in the cache.
+    pub block_ns: Option<u64>,
+    /// Copying 4 KB between client and cache.
+    pub copy_ns: Option<u64>,
 }
 
 /// What a configuration must have for a key to make a difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Needs {
     Nothing,
-    Lfs,
-    Ffs,
     Bus,
     Mechanical,
     Flat,
@@ -115,20 +79,11 @@ impl Needs {
             let text = format!("is for {what} disks, and {} is none: choose {such}", config.disk);
             (kind != Ok(needed)).then_some(text)
         };
-        let missing = |there: bool, text: &str| (!there).then(|| text.to_string());
         match self {
             Needs::Nothing => None,
-            Needs::Lfs => missing(
-                config.layout == LayoutKind::Lfs,
-                "is for logs, and this layout is ffs: leave it out, or set layout=lfs",
-            ),
-            Needs::Ffs => missing(
-                config.layout == LayoutKind::Ffs,
-                "is for clustered volumes, and this layout is lfs: leave it out, or set layout=ffs",
-            ),
             Needs::Bus => {
                 let text = "counts on a bus alone, and there is none: set bus too";
-                missing(config.bus.is_some(), text)
+                config.bus.is_none().then(|| text.to_string())
             }
             Needs::Mechanical => disk(model::Kind::Mechanical, "mechanical", "disk=disk-7200"),
             Needs::Flat => disk(model::Kind::Flat, "flat", "disk=ssd-sata"),
@@ -136,481 +91,297 @@ impl Needs {
     }
 }
 
-struct Key {
-    name: &'static str,
-    needs: Needs,
-    about: &'static str,
-    set: fn(&mut Config, &str) -> Result<(), ConfigError>,
-}
+/// The word for a component's own value.
+const OWN: &str = "own";
+/// The key that chooses the layout.
+const LAYOUT: &str = "layout";
+/// No configuration has more.
+const MOST_CPUS: u64 = 4096;
+/// Times that are set are at most a quarter of an hour, so that sums stay far below the end of time.
+const COST: Unit = Unit::Time(twin_rt::MICROS, 1_000_000_000 * twin_rt::MICROS);
+const ANY_BYTES: Unit = Unit::bytes(0, u64::MAX);
 
-/// What can be set.
-const KEYS: &[Key] = &[
-    Key {
-        name: "disk",
-        needs: Needs::Nothing,
-        about: "disk model",
-        set: |c, v| {
-            c.disk = model::by_name(v)?.name.into();
-            Ok(())
-        },
-    },
-    Key {
-        name: "queue",
-        needs: Needs::Nothing,
-        about: "order of disk requests",
-        set: |c, v| {
-            c.queue = queue::by_name(v)?.name.into();
-            Ok(())
-        },
-    },
-    Key {
-        name: "cpu",
-        needs: Needs::Nothing,
-        about: "processor model",
-        set: |c, v| {
-            c.cpu = cpu::by_name(v)?.name.into();
-            Ok(())
-        },
-    },
-    Key {
-        name: "cpus",
-        needs: Needs::Nothing,
-        about: "number of processors",
-        set: |c, v| up_to(v, 4096).map(|n| c.cpus = n.max(1)),
-    },
-    Key {
-        name: "bus",
-        needs: Needs::Nothing,
-        about: "bus between host and disk: limits transfers, each of which takes processor time",
-        set: |c, v| {
-            c.bus = Some(bus::by_name(v)?.name.into());
-            Ok(())
-        },
-    },
-    Key {
-        name: "bus-rate",
-        needs: Needs::Bus,
-        about: "bytes a second of the bus, or own",
-        set: |c, v| {
-            c.bus_bytes_per_s = if v == "own" { None } else { Some(bytes(v)?.max(1)) };
-            Ok(())
-        },
-    },
-    Key {
-        name: "command-us",
-        needs: Needs::Mechanical,
-        about: "microseconds of driver and adapter before a disk begins to decode a command",
-        set: |c, v| micros(v).map(|n| c.command_us = n),
-    },
-    Key {
-        name: "skews",
-        needs: Needs::Mechanical,
-        about: "track and cylinder skew of the disk in sectors, as 7/25, or own",
-        set: |c, v| {
-            if v == "own" {
-                c.skews = None;
-                return Ok(());
-            }
-            let Some((track, cylinder)) = v.split_once('/') else {
-                return Err(ConfigError(format!("{v:?} is not track/cylinder")));
-            };
-            c.skews = Some((small(track)?, small(cylinder)?));
-            Ok(())
-        },
-    },
-    Key {
-        name: "ssd",
-        needs: Needs::Flat,
-        about: "times of a flat SSD as `twinfs bench --device` prints them: microseconds to read, write \
-                and flush, bytes a second: 80/25/1000/550M, or own",
-        set: |c, v| {
-            c.ssd = if v == "own" { None } else { Some(flat_times(v)?) };
-            Ok(())
-        },
-    },
-    Key {
-        name: "request-us",
-        needs: Needs::Bus,
-        about: "microseconds of the processor for a device request, in place of its own",
-        set: |c, v| micros(v).map(|n| c.costs.request_us = Some(n)),
-    },
-    Key {
-        name: "block-us",
-        needs: Needs::Nothing,
-        about: "microseconds of the processor for a block in the cache, in place of its own",
-        set: |c, v| micros(v).map(|n| c.costs.block_us = Some(n)),
-    },
-    Key {
-        name: "copy-us",
-        needs: Needs::Nothing,
-        about: "microseconds of the processor for copying 4 KB, in place of its own",
-        set: |c, v| micros(v).map(|n| c.costs.copy_us = Some(n)),
-    },
-    Key {
-        name: "profile",
-        needs: Needs::Nothing,
-        about: "structures of the log: classic or modern; sets the sizes that go with them",
-        set: |c, v| {
-            named("profile", v, ["classic", "modern"].into_iter())?;
-            let uuid = c.mkfs.uuid;
-            (c.mkfs, c.ffs_mkfs) = match v {
-                "classic" => (MkfsOptions::classic(uuid), twin_ffs::MkfsOptions::classic(uuid)),
-                _ => (MkfsOptions::modern(uuid), twin_ffs::MkfsOptions::modern(uuid)),
-            };
-            Ok(())
-        },
-    },
-    Key {
-        name: "layout",
-        needs: Needs::Nothing,
-        about: "layout of the volume: lfs or ffs",
-        set: |c, v| {
-            named("layout", v, ["lfs", "ffs"].into_iter())?;
-            c.layout = if v == "ffs" { LayoutKind::Ffs } else { LayoutKind::Lfs };
-            Ok(())
-        },
-    },
-    Key {
-        name: "ordering",
-        needs: Needs::Ffs,
-        about: "ffs: how metadata is ordered",
-        set: |c, v| {
-            named("ordering", v, twin_ffs::ordering::registry().iter().map(|e| e.name))?;
-            c.ffs_mkfs.ordering = v.into();
-            Ok(())
-        },
-    },
-    Key {
-        name: "write-behind",
-        needs: Needs::Ffs,
-        about: "ffs: what is written as soon as it is there",
-        set: |c, v| {
-            named("write-behind", v, twin_ffs::write_behind::registry().iter().map(|e| e.name))?;
-            c.ffs.write_behind = v.into();
-            Ok(())
-        },
-    },
-    Key {
-        name: "dir-placement",
-        needs: Needs::Ffs,
-        about: "ffs: where new directories go",
-        set: |c, v| {
-            named("placement", v, twin_ffs::dir_placement::registry().iter().map(|e| e.name))?;
-            c.ffs.dir_placement = v.into();
-            Ok(())
-        },
-    },
-    Key {
-        name: "reallocate",
-        needs: Needs::Ffs,
-        about: "ffs: blocks of a growing file are moved together: yes or no",
-        set: |c, v| yes_no(v).map(|b| c.ffs.reallocate = b),
-    },
-    Key {
-        name: "maxcontig",
-        needs: Needs::Ffs,
-        about: "ffs: blocks laid out, read and written at once",
-        set: |c, v| small(v).map(|n| c.ffs_mkfs.tuning.maxcontig = n.max(1)),
-    },
-    Key {
-        name: "rotdelay",
-        needs: Needs::Ffs,
-        about: "ffs: milliseconds of the gap behind so many blocks",
-        set: |c, v| small(v).map(|n| c.ffs_mkfs.tuning.rotdelay_ms = n),
-    },
-    Key {
-        name: "maxbpg",
-        needs: Needs::Ffs,
-        about: "ffs: blocks that a file may take from a group at a time",
-        set: |c, v| small(v).map(|n| c.ffs_mkfs.tuning.maxbpg = n.max(1)),
-    },
-    Key {
-        name: "cpc",
-        needs: Needs::Ffs,
-        about: "ffs: cylinders after which rotational positions repeat; 0: not looked at",
-        set: |c, v| small(v).map(|n| c.ffs_mkfs.tuning.cpc = n),
-    },
-    Key {
-        name: "minfree",
-        needs: Needs::Nothing,
-        about: "percent of the space that is kept free, at most 50",
-        set: |c, v| {
-            let percent = small(v)?;
-            (c.mkfs.minfree, c.ffs_mkfs.tuning.minfree) = (percent, percent);
-            Ok(())
-        },
-    },
-    Key {
-        name: "group",
-        needs: Needs::Ffs,
-        about: "ffs: bytes of a cylinder group",
-        set: |c, v| bytes(v).map(|n| c.ffs_mkfs.group_bytes = Some(n)),
-    },
-    Key {
-        name: "geometry",
-        needs: Needs::Ffs,
-        about: "ffs: the disk as the allocator imagines it: rpm/sectors/tracks",
-        set: |c, v| {
-            let parts: Vec<_> = v.split('/').map(small).collect::<Result<_, _>>()?;
-            let [rpm, sectors_per_track, tracks_per_cylinder] = parts[..] else {
-                return Err(ConfigError(format!("{v:?} is not rpm/sectors/tracks")));
-            };
-            let geometry = Geometry { rpm, sectors_per_track, tracks_per_cylinder };
-            c.ffs_mkfs.geometry = geometry;
-            Ok(())
-        },
-    },
-    Key {
-        name: "checkpoint-segments",
-        needs: Needs::Lfs,
-        about: "segments written between checkpoints",
-        set: |c, v| small(v).map(|n| c.lfs.checkpoint_segments = n),
-    },
-    Key {
-        name: "inodes",
-        needs: Needs::Nothing,
-        about: "inodes kept in memory beyond those in use",
-        set: |c, v| number(v).map(|n| c.settings.cached_inodes = n as usize),
-    },
-    Key {
-        name: "reading",
-        needs: Needs::Nothing,
-        about: "how files are read: at once, or block by block",
-        set: |c, v| {
-            named("read policy", v, twin_fs::reading::registry().iter().map(|e| e.name))?;
-            c.settings.reading = v.into();
-            Ok(())
-        },
-    },
-    Key {
-        name: "overwrite",
-        needs: Needs::Nothing,
-        about: "which blocks are read before they are overwritten: needed, partial or direct",
-        set: |c, v| {
-            let all = twin_fs::reading::Overwrite::ALL;
-            named("rule", v, all.iter().map(|(name, _)| *name))?;
-            for (_, rule) in all.iter().filter(|(name, _)| *name == v) {
-                c.settings.overwrite = *rule;
-            }
-            Ok(())
-        },
-    },
-    Key {
-        name: "writers-wait",
-        needs: Needs::Lfs,
-        about: "lfs: writers wait while the log is being written: yes or no",
-        set: |c, v| yes_no(v).map(|b| c.lfs.writers_wait = b),
-    },
-    Key {
-        name: "lazy-fsync",
-        needs: Needs::Nothing,
-        about: "fsync does not wait for what it writes: yes or no",
-        set: |c, v| yes_no(v).map(|b| (c.lfs.lazy_fsync, c.ffs.lazy_fsync) = (b, b)),
-    },
-    Key {
-        name: "size",
-        needs: Needs::Nothing,
-        about: "bytes of the volume (4G, or what the disk has), or full for the whole disk",
-        set: |c, v| {
-            c.size = if v == "full" { None } else { Some(bytes(v)?) };
-            c.size_asked = true;
-            Ok(())
-        },
-    },
-    Key {
-        name: "cache",
-        needs: Needs::Nothing,
-        about: "bytes of the block cache",
-        set: |c, v| bytes(v).map(|n| c.settings.cache_bytes = n),
-    },
-    Key {
-        name: "replacement",
-        needs: Needs::Nothing,
-        about: "which clean block leaves the cache",
-        set: |c, v| {
-            named(
-                "replacement policy",
-                v,
-                twin_cache::replacement::registry().iter().map(|e| e.name),
-            )?;
-            c.settings.replacement = v.into();
-            Ok(())
-        },
-    },
-    Key {
-        name: "flush",
-        needs: Needs::Nothing,
-        about: "when dirty blocks are written",
-        set: |c, v| {
-            named("flush policy", v, twin_cache::flush::registry().iter().map(|e| e.name))?;
-            c.settings.flush = v.into();
-            Ok(())
-        },
-    },
-    Key {
-        name: "flush-age",
-        needs: Needs::Nothing,
-        about: "the age at which they are, in milliseconds",
-        set: |c, v| {
-            up_to(v, 1_000_000_000).map(|n| c.settings.flush_age_ns = Some(n * twin_rt::MILLIS))
-        },
-    },
-    Key {
-        name: "read-ahead",
-        needs: Needs::Nothing,
-        about: "bytes read ahead of a sequential reader",
-        set: |c, v| small(v).map(|n| c.settings.read_ahead_bytes = n),
-    },
-    Key {
-        name: "block",
-        needs: Needs::Nothing,
-        about: "bytes of a block",
-        set: |c, v| small(v).map(|n| (c.mkfs.block_size, c.ffs_mkfs.block_size) = (n, n)),
-    },
-    Key {
-        name: "frag",
-        needs: Needs::Nothing,
-        about: "bytes of a fragment",
-        set: |c, v| small(v).map(|n| (c.mkfs.frag_size, c.ffs_mkfs.frag_size) = (n, n)),
-    },
-    Key {
-        name: "segment",
-        needs: Needs::Lfs,
-        about: "bytes of a segment",
-        set: |c, v| small(v).map(|n| c.mkfs.segment_size = Some(n)),
-    },
-    Key {
-        name: "victim",
-        needs: Needs::Lfs,
-        about: "which segment the cleaner takes first",
-        set: |c, v| c.lfs.set_cleaner("victim", v).map_err(ConfigError),
-    },
-    Key {
-        name: "placement",
-        needs: Needs::Lfs,
-        about: "lfs: which blocks are written together",
-        set: |c, v| c.lfs.set_cleaner("placement", v).map_err(ConfigError),
-    },
-    Key {
-        name: "when",
-        needs: Needs::Lfs,
-        about: "when the log's cleaner works though nobody waits for it",
-        set: |c, v| c.lfs.set_cleaner("when", v).map_err(ConfigError),
-    },
-    Key {
-        name: "clean-step",
-        needs: Needs::Lfs,
-        about: "bytes of its requests then",
-        set: |c, v| c.lfs.set_cleaner("clean-step", v).map_err(ConfigError),
-    },
-    Key {
-        name: "content",
-        needs: Needs::Nothing,
-        about: "what stands for user data: stamps, or the bytes that they stand for",
-        set: |c, v| {
-            named("content", v, ["stamps", "bytes"].into_iter())?;
-            c.settings.expand_stamps = v == "bytes";
-            Ok(())
-        },
-    },
-    Key {
-        name: "eager-indirect",
-        needs: Needs::Lfs,
-        about: "indirect blocks go with every log write: yes or no",
-        set: |c, v| yes_no(v).map(|b| c.lfs.eager_indirect = b),
-    },
+/// The keys of the machine and of the volume.
+const KEYS: &[(Needs, Key<Config>)] = &[
+    (
+        Needs::Nothing,
+        Key::new(
+            "disk",
+            "disk model",
+            Unit::Name("disk", || model::registry().iter().map(|e| e.name).collect()),
+            |c| (&mut c.disk).into(),
+        ),
+    ),
+    (
+        Needs::Nothing,
+        Key::new(
+            "queue",
+            "order of disk requests",
+            Unit::Name("queue", || queue::registry().iter().map(|e| e.name).collect()),
+            |c| (&mut c.queue).into(),
+        ),
+    ),
+    (
+        Needs::Nothing,
+        Key::new(
+            "cpu",
+            "processor model",
+            Unit::Name("processor", || cpu::registry().iter().map(|e| e.name).collect()),
+            |c| (&mut c.cpu).into(),
+        ),
+    ),
+    (
+        Needs::Nothing,
+        Key::new("cpus", "number of processors", Unit::number(1, MOST_CPUS), |c| {
+            (&mut c.cpus).into()
+        }),
+    ),
+    (
+        Needs::Nothing,
+        Key::own(
+            "bus",
+            "bus between host and disk: limits transfers, each of which takes processor time",
+            "name",
+            |c, text| {
+                let unknown = |error: twin_sim::UnknownName| SettingsError::new(error.to_string());
+                c.bus = Some(bus::by_name(text).map_err(unknown)?.name.into());
+                Ok(())
+            },
+            |c| c.bus.clone().unwrap_or_else(|| "none".into()),
+        ),
+    ),
+    (
+        Needs::Bus,
+        Key::new("bus-rate", "bytes a second of the bus, or own", Unit::bytes(1, u64::MAX), |c| {
+            (&mut c.bus_bytes_per_s).into()
+        }),
+    ),
+    (
+        Needs::Mechanical,
+        Key::new(
+            "command-us",
+            "time of driver and adapter before a disk begins to decode a command",
+            COST,
+            |c| (&mut c.command_ns).into(),
+        ),
+    ),
+    (
+        Needs::Mechanical,
+        Key::own(
+            "skews",
+            "track and cylinder skew of the disk in sectors, as 7/25, or own",
+            "track/cylinder",
+            set_skews,
+            |c| c.skews.map_or(OWN.into(), |(track, cylinder)| format!("{track}/{cylinder}")),
+        ),
+    ),
+    (
+        Needs::Flat,
+        Key::own(
+            "ssd",
+            "times of a flat SSD as `twinfs bench --device` prints them: microseconds to read, \
+             write and flush, bytes a second: 80/25/1000/550M, or own",
+            "read/write/flush/rate",
+            |c, text| {
+                c.ssd = if text == OWN { None } else { Some(flat_times(text)?) };
+                Ok(())
+            },
+            |c| c.ssd.map_or(OWN.into(), |ssd| flat_text(&ssd)),
+        ),
+    ),
+    (
+        Needs::Bus,
+        Key::new("request-us", "time of the processor for a device request, or own", COST, |c| {
+            (&mut c.costs.request_ns).into()
+        }),
+    ),
+    (
+        Needs::Nothing,
+        Key::new("block-us", "time of the processor for a block in the cache, or own", COST, |c| {
+            (&mut c.costs.block_ns).into()
+        }),
+    ),
+    (
+        Needs::Nothing,
+        Key::new("copy-us", "time of the processor for copying 4 KB, or own", COST, |c| {
+            (&mut c.costs.copy_ns).into()
+        }),
+    ),
+    (
+        Needs::Nothing,
+        Key::new(
+            "inodes",
+            "inodes kept in memory beyond those in use",
+            Unit::number(0, 1 << 32),
+            |c| (&mut c.settings.cached_inodes).into(),
+        ),
+    ),
+    (
+        Needs::Nothing,
+        Key::new(
+            "reading",
+            "how files are read: at once, or block by block",
+            Unit::Name("read policy", || reading::registry().iter().map(|e| e.name).collect()),
+            |c| (&mut c.settings.reading).into(),
+        ),
+    ),
+    (
+        Needs::Nothing,
+        Key::own(
+            "overwrite",
+            "which blocks are read before they are overwritten",
+            "needed|partial|direct",
+            set_overwrite,
+            |c| {
+                let mut all = Overwrite::ALL.iter();
+                let name = all.find(|(_, rule)| *rule == c.settings.overwrite);
+                name.map_or(String::new(), |(name, _)| (*name).into())
+            },
+        ),
+    ),
+    (
+        Needs::Nothing,
+        Key::own(
+            "size",
+            "bytes of the volume (4G, or what the disk has), or full for the whole disk",
+            "bytes|full",
+            |c, text| {
+                c.size = if text == "full" { None } else { Some(bytes(text)?) };
+                c.size_asked = true;
+                Ok(())
+            },
+            |c| c.size.map_or("full".into(), bytes_text),
+        ),
+    ),
+    (
+        Needs::Nothing,
+        Key::new("cache", "bytes of the block cache", ANY_BYTES, |c| {
+            (&mut c.settings.cache_bytes).into()
+        }),
+    ),
+    (
+        Needs::Nothing,
+        Key::new(
+            "replacement",
+            "which clean block leaves the cache",
+            Unit::Name("replacement policy", || {
+                twin_cache::replacement::registry().iter().map(|e| e.name).collect()
+            }),
+            |c| (&mut c.settings.replacement).into(),
+        ),
+    ),
+    (
+        Needs::Nothing,
+        Key::new(
+            "flush",
+            "when dirty blocks are written",
+            Unit::Name("flush policy", || {
+                twin_cache::flush::registry().iter().map(|e| e.name).collect()
+            }),
+            |c| (&mut c.settings.flush).into(),
+        ),
+    ),
+    (
+        Needs::Nothing,
+        Key::new(
+            "flush-age",
+            "the age at which they are, in milliseconds unless it has a unit",
+            Unit::MILLISECONDS,
+            |c| (&mut c.settings.flush_age_ns).into(),
+        ),
+    ),
+    (
+        Needs::Nothing,
+        Key::new(
+            "read-ahead",
+            "bytes read ahead of a sequential reader",
+            Unit::bytes(0, u32::MAX as u64),
+            |c| (&mut c.settings.read_ahead_bytes).into(),
+        ),
+    ),
+    (
+        Needs::Nothing,
+        Key::own(
+            "content",
+            "what stands for user data: stamps, or the bytes that they stand for",
+            "stamps|bytes",
+            |c, text| match text {
+                "stamps" | "bytes" => {
+                    c.settings.expand_stamps = text == "bytes";
+                    Ok(())
+                }
+                _ => Err(SettingsError::unknown("content", text, ["stamps", "bytes"])),
+            },
+            |c| if c.settings.expand_stamps { "bytes".into() } else { "stamps".into() },
+        ),
+    ),
 ];
 
-fn number(text: &str) -> Result<u64, ConfigError> {
-    text.parse().map_err(|_| ConfigError(format!("{text:?} is not a number")))
-}
-
-fn up_to(text: &str, most: u64) -> Result<u64, ConfigError> {
-    match number(text)? {
-        n if n <= most => Ok(n),
-        _ => Err(ConfigError(format!("{text} is more than {most}"))),
+fn set_skews(c: &mut Config, text: &str) -> Result<(), SettingsError> {
+    if text == OWN {
+        c.skews = None;
+        return Ok(());
     }
-}
-
-/// Microseconds, up to a quarter of an hour: sums of them stay far below the end of time.
-fn micros(text: &str) -> Result<u64, ConfigError> {
-    up_to(text, 1_000_000_000)
-}
-
-/// A number of bytes, as 4096, 64K, 16M or 2G.
-pub(crate) fn bytes(text: &str) -> Result<u64, ConfigError> {
-    let (digits, shift) = match text.char_indices().next_back() {
-        Some((at, 'k' | 'K')) => (&text[..at], 10),
-        Some((at, 'm' | 'M')) => (&text[..at], 20),
-        Some((at, 'g' | 'G')) => (&text[..at], 30),
-        Some((at, 't' | 'T')) => (&text[..at], 40),
-        _ => (text, 0),
+    let [track, cylinder] = list(text, "track/cylinder")?;
+    let small = |text: &str| {
+        let too_large = |_| SettingsError::new(format!("{text} is too large"));
+        u32::try_from(number(text)?).map_err(too_large)
     };
-    let too_large = || ConfigError(format!("{text} is too large"));
-    number(digits)?.checked_mul(1 << shift).ok_or_else(too_large)
+    c.skews = Some((small(track)?, small(cylinder)?));
+    Ok(())
 }
 
-fn flat_times(text: &str) -> Result<model::FlatTimes, ConfigError> {
-    let parts: Vec<&str> = text.split('/').collect();
-    let &[read, write, flush, rate] = &parts[..] else {
-        return Err(ConfigError(format!(
-            "{text:?} is not read/write/flush/bytes a second, as 80/25/1000/550M"
-        )));
-    };
-    let ns = |text| micros(text).map(|us| us * twin_rt::MICROS);
+fn set_overwrite(c: &mut Config, text: &str) -> Result<(), SettingsError> {
+    let found = Overwrite::ALL.iter().find(|(name, _)| *name == text);
+    let names = Overwrite::ALL.iter().map(|(name, _)| *name);
+    let (_, rule) = found.ok_or_else(|| SettingsError::unknown("rule", text, names))?;
+    c.settings.overwrite = *rule;
+    Ok(())
+}
+
+fn flat_times(text: &str) -> Result<model::FlatTimes, SettingsError> {
+    let [read, write, flush, rate] =
+        list(text, "read/write/flush/bytes a second, as 80/25/1000/550M")?;
     let link_bytes_per_s = bytes(rate)?;
     if link_bytes_per_s == 0 {
-        return Err(ConfigError(format!("{text:?}: a link moves at least a byte a second")));
+        let what = format!("{text:?}: a link moves at least a byte a second");
+        return Err(SettingsError::new(what));
     }
+    let ns = |text| match nanos(text, twin_rt::MICROS)? {
+        ns if ns <= 1000 * twin_rt::SECS => Ok(ns),
+        _ => Err(SettingsError::new(format!("{text} is longer than 1000 s"))),
+    };
     let (read_ns, write_ns, flush_ns) = (ns(read)?, ns(write)?, ns(flush)?);
     Ok(model::FlatTimes { read_ns, write_ns, flush_ns, link_bytes_per_s })
 }
 
-fn small(text: &str) -> Result<u32, ConfigError> {
-    u32::try_from(bytes(text)?).map_err(|_| ConfigError(format!("{text} is too large")))
+fn flat_text(ssd: &model::FlatTimes) -> String {
+    let us = |ns| ns / twin_rt::MICROS;
+    let (read, write, flush) = (us(ssd.read_ns), us(ssd.write_ns), us(ssd.flush_ns));
+    format!("{read}/{write}/{flush}/{}", bytes_text(ssd.link_bytes_per_s))
 }
 
-fn yes_no(text: &str) -> Result<bool, ConfigError> {
-    match text {
-        "yes" => Ok(true),
-        "no" => Ok(false),
-        _ => Err(ConfigError(format!("{text:?} is neither yes nor no"))),
-    }
-}
-
-fn named<'a>(
-    what: &str,
-    name: &str,
-    known: impl Iterator<Item = &'a str>,
-) -> Result<(), ConfigError> {
-    let known: Vec<_> = known.collect();
-    match known.contains(&name) {
-        true => Ok(()),
-        false => Err(ConfigError(format!(
-            "there is no {what} called {name:?}; choose one of: {}",
-            known.join(", ")
-        ))),
-    }
+/// A setting that was chosen, by a preset or by who asks.
+struct Chosen<'a> {
+    key: &'a str,
+    value: &'a str,
+    asked: bool,
 }
 
 impl Config {
-    fn base() -> Config {
+    fn base(layout: &'static dyn LayoutKind) -> Config {
         Config {
             name: String::new(),
-            layout: LayoutKind::Lfs,
-            ffs_mkfs: twin_ffs::MkfsOptions::modern(*b"twinfs simulated"),
-            ffs: FfsSettings::default(),
-            // Simulated volumes need no identity, and equal runs must be equal.
-            mkfs: MkfsOptions::modern(*b"twinfs simulated"),
+            layout,
+            of_layout: layout.config(),
             settings: Settings::default(),
-            lfs: LfsSettings::default(),
             disk: "disk-7200".into(),
             queue: "c-look".into(),
             cpu: "modern".into(),
             cpus: 1,
             bus: None,
             bus_bytes_per_s: None,
-            command_us: 0,
+            command_ns: 0,
             skews: None,
             ssd: None,
             costs: Costs::default(),
@@ -623,60 +394,79 @@ impl Config {
     ///
     /// # Errors
     /// If a preset, a key or a value does not exist; the message lists those that do.
-    pub fn parse(text: &str) -> Result<Config, ConfigError> {
-        let (preset, rest) = text.split_once(':').unwrap_or((text, ""));
-        named("configuration", preset, presets().iter().map(|p| p.name))?;
-        let mut config = Config::base();
-        config.apply_preset(preset, text)?;
-        let mut asked = Vec::new();
-        for pair in rest.split(',').filter(|pair| !pair.is_empty()) {
-            let Some((key, value)) = pair.split_once('=') else {
-                return Err(ConfigError(format!("{pair:?} is not key=value")));
-            };
-            config.set(key, value, text)?;
-            asked.push(key);
+    pub fn parse(text: &str) -> Result<Config, SettingsError> {
+        let named = Named::parse(text)?;
+        let mut chosen = Vec::new();
+        choose_preset(named.name, &mut chosen)?;
+        let asked = grammar::settings(named.settings)?;
+        let asked = asked.iter().map(|s| Chosen { key: s.key, value: s.value, asked: true });
+        chosen.extend(asked);
+        let config = Config::of(&chosen).map_err(|error| error.within(text))?;
+        Ok(Config { name: text.into(), ..config })
+    }
+
+    fn of(chosen: &[Chosen<'_>]) -> Result<Config, SettingsError> {
+        // Keys may stand in any order, so the layout comes first, wherever it stands.
+        let of_layout = chosen.iter().rev().find(|choice| choice.key == LAYOUT);
+        let mut config = Config::base(match of_layout {
+            Some(choice) => layout(choice.value).map_err(|error| error.within(LAYOUT))?,
+            None => LAYOUTS[0],
+        });
+        for choice in chosen.iter().filter(|choice| choice.key != LAYOUT) {
+            config.set(choice)?;
         }
-        // Keys may stand in any order, so what they need is known at the end. A preset's own
-        // settings may lie idle: the presets that build on it bring what they need.
-        for key in KEYS.iter().filter(|key| asked.contains(&key.name)) {
-            if let Some(why) = key.needs.missing(&config) {
-                return Err(ConfigError(format!("{text}: {} {why}", key.name)));
+        // What keys need is known at the end. A preset's own settings may lie idle: the presets that
+        // build on it bring what they need.
+        let asked = |name: &str| chosen.iter().any(|choice| choice.asked && choice.key == name);
+        for (needs, key) in KEYS.iter().filter(|(_, key)| asked(key.name)) {
+            if let Some(why) = needs.missing(&config) {
+                return Err(SettingsError::new(format!("{} {why}", key.name)));
             }
         }
-        if !asked.contains(&"frag") {
-            config.fit_fragments();
-        }
-        config.name = text.into();
+        config.of_layout.complete(&asked);
         Ok(config)
     }
 
-    /// Fragments that a block of this size can have, where none were asked for.
-    fn fit_fragments(&mut self) {
-        let (lfs, ffs) = (&mut self.mkfs, &mut self.ffs_mkfs);
-        lfs.frag_size = Shape::fragment_for(lfs.block_size, lfs.frag_size);
-        ffs.frag_size = Shape::fragment_for(ffs.block_size, ffs.frag_size);
-    }
-
-    fn apply_preset(&mut self, name: &str, text: &str) -> Result<(), ConfigError> {
-        for preset in presets().iter().filter(|p| p.name == name) {
-            if let Some(base) = preset.base {
-                self.apply_preset(base, text)?;
+    fn set(&mut self, choice: &Chosen<'_>) -> Result<(), SettingsError> {
+        let Chosen { key, value, asked } = *choice;
+        if let Some((_, known)) = KEYS.iter().find(|(_, known)| known.name == key) {
+            return known.set(self, value);
+        }
+        let has = |kind: &dyn LayoutKind| kind.config().keys().iter().any(|k| k.name == key);
+        if has(self.layout) {
+            return self.of_layout.set(key, value);
+        }
+        match LAYOUTS.iter().find(|kind| has(**kind)) {
+            Some(other) if asked => {
+                let (other, this) = (other.name(), self.layout.name());
+                Err(SettingsError::new(format!(
+                    "{key} is for layout {other}, and this layout is {this}: leave it out, or set \
+                     layout={other}"
+                )))
             }
-            for (key, value) in preset.sets {
-                self.set(key, value, text)?;
+            Some(_) => Ok(()),
+            None => {
+                let of_layout = self.of_layout.keys();
+                let of_layout = of_layout.iter().map(|key| key.name);
+                let known = KEYS.iter().map(|(_, key)| key.name).chain([LAYOUT]).chain(of_layout);
+                Err(SettingsError::unknown("setting", key, known))
             }
         }
-        Ok(())
     }
+}
 
-    fn set(&mut self, key: &str, value: &str, text: &str) -> Result<(), ConfigError> {
-        let Some(key) = KEYS.iter().find(|k| k.name == key) else {
-            let known: Vec<_> = KEYS.iter().map(|k| k.name).collect();
-            let known = known.join(", ");
-            return Err(ConfigError(format!("{key:?} cannot be set; these can: {known}")));
-        };
-        (key.set)(self, value).map_err(|e| ConfigError(format!("{text}: {}: {e}", key.name)))
+/// What a preset chooses, what it builds on first.
+fn choose_preset(name: &str, chosen: &mut Vec<Chosen<'_>>) -> Result<(), SettingsError> {
+    let found = presets().iter().find(|preset| preset.name == name);
+    let preset = found.ok_or_else(|| {
+        SettingsError::unknown("configuration", name, presets().iter().map(|p| p.name))
+    })?;
+    if let Some(base) = preset.base {
+        choose_preset(base, chosen)?;
     }
+    let sets = preset.sets.iter();
+    chosen.extend(sets.map(|&(key, value)| Chosen { key, value, asked: false }));
+    Ok(())
 }
 
 /// What is compared when nothing is said.
@@ -693,8 +483,17 @@ pub fn settings_help() -> String {
         out += &format!("  {:<16} {}\n", p.name, p.about);
     }
     out += "\nKeys:\n";
-    for k in KEYS {
-        out += &format!("  {:<16} {}\n", k.name, k.about);
+    let base = Config::base(LAYOUTS[0]);
+    for (_, key) in KEYS {
+        out += &format!("  {:<20} {} [{}]\n", key.name, key.about, key.text(&base));
+    }
+    let names: Vec<&str> = LAYOUTS.iter().map(|kind| kind.name()).collect();
+    out += &format!("  {LAYOUT:<20} layout of the volume: {}\n", names.join(" or "));
+    for kind in LAYOUTS {
+        out += &format!("\nKeys of layout {} ({}):\n", kind.name(), kind.about());
+        for key in kind.config().keys() {
+            out += &format!("  {:<20} {} [{}]\n", key.name, key.about, key.value);
+        }
     }
     let list = |title: &str, names: Vec<(&str, &str)>| {
         let lines = names.iter().map(|(name, about)| format!("  {name:<16} {about}\n"));
@@ -707,18 +506,13 @@ pub fn settings_help() -> String {
     out += &list("Flush policies", flush.iter().map(|e| (e.name, e.about)).collect());
     let replacement = twin_cache::replacement::registry();
     out += &list("Replacement policies", replacement.iter().map(|e| (e.name, e.about)).collect());
-    let orderings = twin_ffs::ordering::registry();
-    out += &list("Orderings", orderings.iter().map(|e| (e.name, e.about)).collect());
-    let behind = twin_ffs::write_behind::registry();
-    out += &list("Write-behind policies", behind.iter().map(|e| (e.name, e.about)).collect());
-    let reading = twin_fs::reading::registry();
+    let reading = reading::registry();
     out += &list("Read policies", reading.iter().map(|e| (e.name, e.about)).collect());
-    let victims = twin_clean::victim::registry();
-    out += &list("Victim policies", victims.iter().map(|e| (e.name, e.rule)).collect());
-    let placements = twin_clean::placement::registry().iter().filter(|e| e.is_mountable());
-    out += &list("Placement policies", placements.map(|e| (e.name, e.rule)).collect());
-    let when = twin_clean::when::registry();
-    out += &list("When the cleaner works", when.iter().map(|e| (e.name, e.rule)).collect());
+    for kind in LAYOUTS {
+        for (title, names) in kind.policies() {
+            out += &list(title, names);
+        }
+    }
     out
 }
 
@@ -739,8 +533,9 @@ mod tests {
         let config = Config::parse("lfs:disk=hp97560,cache=8M,segment=512K,victim=greedy").unwrap();
         assert_eq!(config.disk, "hp97560");
         assert_eq!(config.settings.cache_bytes, 8 << 20);
-        assert_eq!(config.mkfs.segment_size, Some(512 << 10));
-        assert_eq!(config.lfs.victim, "greedy");
+        let keys = config.of_layout.keys();
+        let value = |name| keys.iter().find(|key| key.name == name).unwrap().value.clone();
+        assert_eq!((&*value("segment"), &*value("victim")), ("512K", "greedy"));
         let ssd = Config::parse("lfs-ssd:ssd=80/25/1000/1M").unwrap().ssd.unwrap();
         assert_eq!((ssd.read_ns, ssd.flush_ns, ssd.link_bytes_per_s), (80_000, 1_000_000, 1 << 20));
     }
@@ -751,7 +546,9 @@ mod tests {
             ("ext4", "lfs-classic"),
             ("lfs:disk=floppy", "hp97560"),
             ("lfs:colour=red", "cache"),
-            ("lfs:cache=lots", "not a number"),
+            ("lfs:cahce=8M", "did you mean \"cache\"?"),
+            ("lfs:ordering=sync", "set layout=ffs"),
+            ("lfs:cache=lots", "not a number of bytes"),
             ("lfs:ssd=80/25/1000", "80/25/1000/550M"),
             ("lfs:ssd=80/25/1000/0", "a byte a second"),
         ] {

@@ -1,6 +1,7 @@
 //! What a run measured. The names of the fields are those of the JSON output.
 
 use serde::Serialize;
+use twin_fs::OpenVolume;
 use twin_trace::Histogram;
 
 /// Latencies in microseconds.
@@ -74,6 +75,22 @@ pub struct LogFigures {
 }
 
 impl LogFigures {
+    /// What a volume has written since it was opened.
+    pub(crate) fn of(volume: &OpenVolume) -> LogFigures {
+        let written = volume.written();
+        LogFigures {
+            write_cost: 0.0,
+            log_bytes: written.bytes,
+            data_bytes: written.data_bytes,
+            meta_bytes: written.meta_bytes,
+            moved_bytes: written.moved_bytes,
+            cleaned_segments: written.cleaned_segments,
+            cleaner_read_bytes: written.cleaner_read_bytes,
+            log_writes: written.batches,
+            checkpoints: written.checkpoints,
+        }
+    }
+
     /// What was written since `before`, with its write cost (Rosenblum and Ousterhout 1991, section
     /// 3.4).
     pub fn since(&self, before: &LogFigures) -> LogFigures {

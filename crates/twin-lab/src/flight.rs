@@ -18,124 +18,97 @@ use twin_disk::{
     Block, BlockDevice, Completion, DeviceInfo, Io, IoError, IoErrorKind, IoKind, IoResult,
     Pending, Recorded, pending,
 };
-use twin_ffs::{Ffs, FfsSettings};
-use twin_fs::{Cpu, FileSystem, FsError, Layout, Request, Settings, Volume};
-use twin_lfs::{Lfs, LfsSettings};
+use twin_fs::{Cpu, FsError, LayoutConfig, LayoutKind, OpenVolume, Opened, Request, Settings};
 use twin_rt::{Driver, Rt, Time};
+use twin_settings::{Key, Named, SettingsError, Unit, apply, grammar, text_of};
 use twin_trace::{FlightReader, FlightRecord, Piece, TraceError};
 
+use crate::layouts::layout;
 use crate::rewritten::{MOST_BYTES, Rewritten};
 
 /// The word in a flight log for: serving ended, the volume is being closed.
 pub const CLOSE: &str = "close";
 
 /// What a mounted run was put together from.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct FlightSettings {
     /// The device.
     pub device: DeviceInfo,
     /// The volume's settings.
     pub settings: Settings,
-    /// The log's settings, if the volume is log-structured.
-    pub lfs: LfsSettings,
-    /// The clustered layout's settings, if the volume is such a one.
-    pub ffs: Option<FfsSettings>,
+    /// The layout.
+    pub layout: &'static dyn LayoutKind,
+    /// The layout's settings.
+    pub of_layout: Box<dyn LayoutConfig>,
 }
 
+const SIZE: Unit = Unit::bytes(0, MOST_BYTES);
+const NAME: &str = "a policy's name";
+
+/// The settings of the device and of the volume that a flight log has.
+const KEYS: &[Key<FlightSettings>] = &[
+    Key::new("size", "bytes of the device", SIZE, |f| (&mut f.device.size).into()),
+    Key::new("sector", "bytes of a sector", Unit::bytes(512, 1 << 16), |f| {
+        (&mut f.device.sector).into()
+    }),
+    Key::new("max-io", "bytes of a request at the most", Unit::bytes(512, 1 << 30), |f| {
+        (&mut f.device.max_io).into()
+    }),
+    Key::new("cache", "bytes of the cache", SIZE, |f| (&mut f.settings.cache_bytes).into()),
+    Key::new("inodes", "inodes kept in memory", Unit::number(0, 1 << 32), |f| {
+        (&mut f.settings.cached_inodes).into()
+    }),
+    Key::new("replacement", "replacement policy", Unit::Text(NAME), |f| {
+        (&mut f.settings.replacement).into()
+    }),
+    Key::new("flush", "flush policy", Unit::Text(NAME), |f| (&mut f.settings.flush).into()),
+    Key::new("flush-age", "age of what is flushed", Unit::SECONDS, |f| {
+        (&mut f.settings.flush_age_ns).into()
+    }),
+    Key::new("durable-within", "time until changes are durable", Unit::SECONDS, |f| {
+        (&mut f.settings.durable_within_ns).into()
+    }),
+    Key::new("read-ahead", "bytes read ahead", Unit::bytes(0, u32::MAX as u64), |f| {
+        (&mut f.settings.read_ahead_bytes).into()
+    }),
+    Key::new("drop-behind", "what a sequential reader has read is dropped", Unit::YesNo, |f| {
+        (&mut f.settings.drop_behind).into()
+    }),
+    Key::new("read-only", "nothing is written", Unit::YesNo, |f| {
+        (&mut f.settings.read_only).into()
+    }),
+];
+
 impl FlightSettings {
-    /// As the text that a flight log carries: a `key=value` a line.
+    /// As the text that a flight log carries: `lfs:key=value,key=value`, and on a second line the
+    /// settings of the layout.
     pub fn to_text(&self) -> String {
-        let (d, s, l) = (&self.device, &self.settings, &self.lfs);
-        let mut out = String::new();
-        let mut line = |key: &str, value: &dyn fmt::Display| out += &format!("{key}={value}\n");
-        line("size", &d.size);
-        line("sector", &d.sector);
-        line("max_io", &d.max_io);
-        line("cache_bytes", &s.cache_bytes);
-        line("cached_inodes", &s.cached_inodes);
-        line("replacement", &s.replacement);
-        line("flush", &s.flush);
-        if let Some(age_ns) = s.flush_age_ns {
-            line("flush_age_ns", &age_ns);
-        }
-        if let Some(within_ns) = s.durable_within_ns {
-            line("durable_within_ns", &within_ns);
-        }
-        line("read_ahead_bytes", &s.read_ahead_bytes);
-        line("drop_behind", &s.drop_behind);
-        line("read_only", &s.read_only);
-        if let Some(f) = &self.ffs {
-            line("dir_placement", &f.dir_placement);
-            line("write_behind", &f.write_behind);
-            line("reallocate", &f.reallocate);
-            return out;
-        }
-        line("eager_indirect", &l.eager_indirect);
-        line("checkpoint_segments", &l.checkpoint_segments);
-        line("checkpoint_age_ns", &l.checkpoint_age_ns);
-        line("victim", &l.victim);
-        line("placement", &l.placement);
-        line("when", &l.when);
-        line("clean_step_bytes", &l.clean_step_bytes);
-        line("background_cleaning", &l.background_cleaning);
-        line("in_flight_bytes", &l.in_flight_bytes);
-        out
+        let common = text_of(self, &FlightSettings::of(self.layout), KEYS);
+        format!("{}:{common}\n{}", self.layout.name(), self.of_layout.text())
     }
 
-    fn parse(text: &str) -> Result<FlightSettings, String> {
-        let mut all = FlightSettings {
+    fn of(layout: &'static dyn LayoutKind) -> FlightSettings {
+        FlightSettings {
             device: DeviceInfo { size: 0, sector: 512, max_io: 1 << 20, name: "flight".into() },
             settings: Settings { check_data: false, ..Settings::default() },
-            lfs: LfsSettings::default(),
-            ffs: None,
-        };
-        for line in text.lines() {
-            let (key, value) = line.split_once('=').ok_or(format!("{line:?} is not key=value"))?;
-            all.set(key, value).map_err(|()| format!("{line:?} is not a setting"))?;
+            layout,
+            of_layout: layout.config(),
         }
-        let d = &all.device;
-        let sectors = d.sector.is_power_of_two() && (512..=1 << 16).contains(&d.sector);
-        if !sectors || d.max_io < d.sector || d.size > MOST_BYTES {
-            return Err("no device has such sizes".into());
-        }
-        Ok(all)
     }
 
-    fn set(&mut self, key: &str, value: &str) -> Result<(), ()> {
-        fn to<T: std::str::FromStr>(value: &str) -> Result<T, ()> {
-            value.parse().map_err(|_| ())
+    fn parse(text: &str) -> Result<FlightSettings, SettingsError> {
+        let (common, of_layout) = text.split_once('\n').unwrap_or((text, ""));
+        let named = Named::parse(common)?;
+        let mut all = FlightSettings::of(layout(named.name)?);
+        apply(&mut all, KEYS, named.settings)?;
+        for setting in grammar::settings(of_layout)? {
+            all.of_layout.set_for_open(setting.key, setting.value)?;
         }
-        let (d, s, l) = (&mut self.device, &mut self.settings, &mut self.lfs);
-        let f = &mut self.ffs;
-        match key {
-            // Only a clustered volume has these.
-            "dir_placement" => f.get_or_insert_default().dir_placement = value.into(),
-            "write_behind" => f.get_or_insert_default().write_behind = value.into(),
-            "reallocate" => f.get_or_insert_default().reallocate = to(value)?,
-            "size" => d.size = to(value)?,
-            "sector" => d.sector = to(value)?,
-            "max_io" => d.max_io = to(value)?,
-            "cache_bytes" => s.cache_bytes = to(value)?,
-            "cached_inodes" => s.cached_inodes = to(value)?,
-            "replacement" => s.replacement = value.into(),
-            "flush" => s.flush = value.into(),
-            "flush_age_ns" => s.flush_age_ns = Some(to(value)?),
-            "durable_within_ns" => s.durable_within_ns = Some(to(value)?),
-            "read_ahead_bytes" => s.read_ahead_bytes = to(value)?,
-            "drop_behind" => s.drop_behind = to(value)?,
-            "read_only" => s.read_only = to(value)?,
-            "eager_indirect" => l.eager_indirect = to(value)?,
-            "checkpoint_segments" => l.checkpoint_segments = to(value)?,
-            "checkpoint_age_ns" => l.checkpoint_age_ns = to(value)?,
-            "victim" => l.victim = value.into(),
-            "placement" => l.placement = value.into(),
-            "when" => l.when = value.into(),
-            "clean_step_bytes" => l.clean_step_bytes = to(value)?,
-            "background_cleaning" => l.background_cleaning = to(value)?,
-            "in_flight_bytes" => l.in_flight_bytes = to(value)?,
-            _ => return Err(()),
+        let d = &all.device;
+        if !d.sector.is_power_of_two() || d.max_io < d.sector {
+            return Err(SettingsError::new("no device has such sizes"));
         }
-        Ok(())
+        Ok(all)
     }
 }
 
@@ -163,7 +136,7 @@ pub enum FlightError {
     /// The log is damaged.
     Trace(TraceError),
     /// The log's settings cannot be used.
-    Settings(String),
+    Settings(SettingsError),
     /// The volume could not be opened or closed as it was then.
     Fs(FsError),
 }
@@ -322,10 +295,8 @@ pub fn verify_flight(log: impl Read + 'static) -> Result<Verified, FlightError> 
     let device = FlightDevice { info: all.device.clone(), feed: Rc::clone(&feed) };
     let device = Rc::new(Recorded::new(rt.clone(), device));
     let (cpu, settings) = (Cpu::none(), all.settings);
-    let failed = match all.ffs {
-        None => open_and_run(&rt, &feed, Lfs::open(&rt, device, cpu, settings, all.lfs)),
-        Some(ffs) => open_and_run(&rt, &feed, Ffs::open(&rt, device, cpu, settings, ffs)),
-    };
+    let opening = all.of_layout.open(&rt, device, cpu, settings);
+    let failed = open_and_run(&rt, &feed, opening);
     let digest = rt.digest();
     let replayed = (digest.value(), digest.events());
     // The digest may be the last thing in the log.
@@ -345,14 +316,14 @@ pub fn verify_flight(log: impl Read + 'static) -> Result<Verified, FlightError> 
 }
 
 /// Opens a volume and hands it what arrives. Gives the error that ended it.
-fn open_and_run<L: Layout, R>(
+fn open_and_run(
     rt: &Rt,
     feed: &Rc<Feed>,
-    open: impl Future<Output = twin_fs::Result<(Rc<Volume<L>>, R)>>,
+    open: impl Future<Output = twin_fs::Result<Opened>>,
 ) -> Option<FsError> {
     // A stall is the end of the log: everything that it has was fed.
     match rt.block_on(open).ok()? {
-        Ok((volume, _)) => {
+        Ok(Opened { volume, .. }) => {
             let run = run(rt.clone(), volume, Rc::clone(feed));
             rt.block_on(run).ok().and_then(Result::err)
         }
@@ -361,16 +332,12 @@ fn open_and_run<L: Layout, R>(
 }
 
 /// The front end: hands arriving requests to the volume as the mount's did, until it closes.
-pub(crate) async fn run<L: Layout>(
-    rt: Rt,
-    volume: Rc<Volume<L>>,
-    feed: Rc<Feed>,
-) -> Result<(), FsError> {
+pub(crate) async fn run(rt: Rt, volume: OpenVolume, feed: Rc<Feed>) -> Result<(), FsError> {
     std::future::poll_fn(|cx| {
         while let Some(request) = feed.arrivals.borrow_mut().pop_front() {
             feed.operations.set(feed.operations.get() + 1);
             feed.in_flight.set(feed.in_flight.get() + 1);
-            let (volume, feed) = (Rc::clone(&volume), Rc::clone(&feed));
+            let (volume, feed) = (volume.clone(), Rc::clone(&feed));
             rt.run_or_spawn("operation", async move {
                 let _ = volume.execute(request).await;
                 feed.in_flight.set(feed.in_flight.get() - 1);
@@ -390,33 +357,28 @@ pub(crate) async fn run<L: Layout>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::layouts::LAYOUTS;
 
     #[test]
     fn settings_survive_the_log() {
-        let all = FlightSettings {
-            device: DeviceInfo { size: 99, sector: 4096, max_io: 9999, name: "flight".into() },
-            settings: Settings {
-                flush_age_ns: Some(5),
-                durable_within_ns: Some(7),
-                check_data: false,
-                ..Settings::default()
-            },
-            lfs: LfsSettings {
-                victim: "greedy".into(),
-                placement: "twin".into(),
-                when: "idle".into(),
-                ..LfsSettings::default()
-            },
-            ffs: None,
-        };
-        assert_eq!(FlightSettings::parse(&all.to_text()), Ok(all.clone()));
-        let ffs = FfsSettings { reallocate: false, ..FfsSettings::default() };
-        let all = FlightSettings { lfs: LfsSettings::default(), ffs: Some(ffs), ..all };
-        assert_eq!(FlightSettings::parse(&all.to_text()), Ok(all));
+        for kind in LAYOUTS {
+            let mut all = FlightSettings::of(*kind);
+            all.device.size = 99;
+            (all.device.sector, all.device.max_io) = (4096, 9999);
+            (all.settings.flush_age_ns, all.settings.durable_within_ns) = (Some(5), Some(7));
+            all.of_layout.set_for_open("lazy-fsync", "yes").unwrap();
+            let read = FlightSettings::parse(&all.to_text()).unwrap();
+            assert_eq!(read.to_text(), all.to_text());
+            assert_eq!(read.device.max_io, 9999);
+            assert_eq!((read.settings.flush_age_ns, read.layout.name()), (Some(5), kind.name()));
+            assert_eq!(read.of_layout.text(), "lazy-fsync=yes");
+        }
     }
 
     #[test]
     fn an_unknown_setting_is_refused() {
-        assert!(FlightSettings::parse("colour=red\n").is_err());
+        for text in ["colour=red\n", "lfs:colour=red\n", "lfs:\ncolour=red", "zfs:\n"] {
+            assert!(FlightSettings::parse(text).is_err(), "{text}");
+        }
     }
 }

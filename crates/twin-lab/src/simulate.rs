@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::fmt;
 use std::rc::Rc;
 
-use twin_fs::{FsError, Volume};
+use twin_fs::{FsError, OpenVolume};
 use twin_rt::{ClockOnly, Rt, Stalled};
 use twin_sim::{DiskStats, SimDisk};
 use twin_trace::replay::{Options, Pace, ReplayError, Replayer, Report};
@@ -13,7 +13,7 @@ use twin_trace::{Ending, Source, Verb};
 use crate::config::Config;
 use crate::figures::{DiskFigures, Figures, Latency, LogFigures, VerbFigures};
 use crate::history::{History, Sampler};
-use crate::machine::{Counted, OnVolume, on_volume};
+use crate::machine::{OnVolume, on_volume};
 use crate::watch::{Seat, Watcher};
 use crate::workload::{Workload, WorkloadError};
 
@@ -122,24 +122,24 @@ struct Replay<'a> {
 impl OnVolume for Replay<'_> {
     type Output = Figures;
 
-    async fn run<L: Counted>(
+    async fn run(
         self,
         rt: &Rt,
         disk: &SimDisk,
-        volume: &Rc<Volume<L>>,
+        volume: &OpenVolume,
     ) -> Result<Figures, SimulateError> {
         let Replay { config, workload, pace, seat } = self;
-        let mut replayer = Replayer::new(rt, &**volume, Options { pace, ..Options::default() });
+        let mut replayer = Replayer::new(rt, volume, Options { pace, ..Options::default() });
         let population = workload.population().map_err(SimulateError::Workload)?;
         replayer.populate(&population).await.map_err(SimulateError::Replay)?;
         let flush = twin_disk::Io::flush(twin_disk::Origin::User);
-        volume.core.device.submit(flush).await.map_err(FsError::Io)?;
+        volume.core().device.submit(flush).await.map_err(FsError::Io)?;
         if !population.is_empty() {
-            twin_fs::FileSystem::execute(&**volume, sync_request()).await?;
-            volume.core.drop_caches();
+            volume.execute(sync_request()).await?;
+            volume.core().drop_caches();
         }
         disk.reset_stats();
-        let before = volume.layout.counts();
+        let before = LogFigures::of(volume);
         if let Some(seat) = seat {
             seat.begin(disk, volume);
         }
@@ -147,7 +147,7 @@ impl OnVolume for Replay<'_> {
         let report = replayer.run(&mut source).await.map_err(SimulateError::Replay)?;
         let _ = replayer.let_go().await;
         // What is still dirty is part of the work.
-        twin_fs::FileSystem::execute(&**volume, sync_request()).await?;
+        volume.execute(sync_request()).await?;
         if let Some(seat) = seat {
             seat.end();
         }
@@ -168,16 +168,16 @@ fn sync_request() -> twin_fs::Request {
     twin_fs::Request::root(u64::MAX, twin_fs::Op::Sync)
 }
 
-fn figures<L: Counted>(
+fn figures(
     rt: &Rt,
     config: &Config,
-    volume: &Volume<L>,
+    volume: &OpenVolume,
     report: &Report,
     disk: &DiskStats,
     before: LogFigures,
 ) -> Figures {
     let span_s = report.span_ns as f64 / 1e9;
-    let cache = volume.core.cache.stats();
+    let cache = volume.core().cache.stats();
     let verbs = Verb::ALL.iter().filter(|&&verb| report.verb(verb).done > 0).map(|&verb| {
         let stats = report.verb(verb);
         let latency = Latency::of(&stats.latency_ns);
@@ -197,8 +197,8 @@ fn figures<L: Counted>(
         latency: Latency::of(&report.latency_ns()),
         verbs: verbs.collect(),
         cache_hit_share: cache.hits as f64 / (cache.hits + cache.misses).max(1) as f64,
-        cpu_s: volume.core.cpu.busy_ns() as f64 / 1e9,
-        log: volume.layout.counts().since(&before),
+        cpu_s: volume.core().cpu.busy_ns() as f64 / 1e9,
+        log: LogFigures::of(volume).since(&before),
         disk_use: disk_figures(disk),
         digest: format!("{:016x}", rt.digest().value()),
         real_s: 0.0,

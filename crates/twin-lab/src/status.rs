@@ -4,7 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 use twin_clean::facts::{SegmentFacts, State};
-use twin_fs::Volume;
+use twin_fs::OpenVolume;
 use twin_lfs::{Lfs, LfsStats};
 
 use crate::segment_map::{Look, map};
@@ -55,8 +55,9 @@ pub struct Status {
 }
 
 impl Status {
-    /// What an open volume is doing.
-    pub fn of(volume: &Volume<Lfs>) -> Status {
+    /// What the log of an open volume is doing; none if it has no log.
+    pub fn of(volume: &OpenVolume) -> Option<Status> {
+        let volume = volume.of_layout::<Lfs>()?;
         let (core, lfs) = (&volume.core, &volume.layout);
         let LfsStats { space_waits, space_wait_ns, longest_space_wait_ns, .. } = lfs.stats();
         let stats = lfs.stats();
@@ -71,7 +72,7 @@ impl Status {
             };
             (state, facts.class, facts.live_blocks, facts.written_blocks, facts.sealed_at)
         };
-        lfs.with_segments(|segments| Status {
+        Some(lfs.with_segments(|segments| Status {
             at_ns: core.rt.now().0,
             log_bytes: stats.log_bytes,
             moved_bytes: stats.moved_bytes,
@@ -92,7 +93,7 @@ impl Status {
             now: segments.now(),
             live: segments.live_bytes() / frag,
             segments: segments.facts().iter().map(segment).collect(),
-        })
+        }))
     }
 
     /// What was written since `before`: bytes to and from the disk for each byte of new data; none

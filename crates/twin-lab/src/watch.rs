@@ -8,12 +8,11 @@ use std::cell::{Cell, RefCell};
 use std::ops::ControlFlow;
 use std::rc::Rc;
 
-use twin_fs::Volume;
+use twin_fs::OpenVolume;
 use twin_rt::{ClockOnly, Driver, Rt, Time};
 use twin_sim::{Served, SimDisk};
 
 use crate::figures::LogFigures;
-use crate::machine::Counted;
 use crate::status::Status;
 
 /// What a watcher sees of a run.
@@ -64,9 +63,9 @@ impl Seat {
     }
 
     /// The watch begins.
-    pub(crate) fn begin<L: Counted>(&self, disk: &SimDisk, volume: &Rc<Volume<L>>) {
-        let before = volume.layout.counts();
-        let world: Rc<dyn World> = Rc::new(Watched { volume: Rc::clone(volume), before });
+    pub(crate) fn begin(&self, disk: &SimDisk, volume: &OpenVolume) {
+        let before = LogFigures::of(volume);
+        let world: Rc<dyn World> = Rc::new(Watched { volume: volume.clone(), before });
         self.0.watcher.borrow_mut().begin(&*world);
         *self.0.world.borrow_mut() = Some(world);
         let seat = self.clone();
@@ -126,25 +125,25 @@ impl Driver for WatchedClock {
     }
 }
 
-struct Watched<L: Counted> {
-    volume: Rc<Volume<L>>,
+struct Watched {
+    volume: OpenVolume,
     before: LogFigures,
 }
 
-impl<L: Counted> World for Watched<L> {
+impl World for Watched {
     fn now(&self) -> Time {
-        self.volume.core.rt.now()
+        self.volume.core().rt.now()
     }
 
     fn written(&self) -> LogFigures {
-        self.volume.layout.counts().since(&self.before)
+        LogFigures::of(&self.volume).since(&self.before)
     }
 
     fn status(&self) -> Option<Status> {
-        L::status(&self.volume)
+        Status::of(&self.volume)
     }
 
     fn segment_at(&self, byte: u64) -> Option<(u32, u64)> {
-        self.volume.layout.segment_at(byte)
+        self.volume.segment_at(byte)
     }
 }

@@ -5,7 +5,9 @@ use std::rc::Rc;
 
 use twin_cache::{FlushState, Lbn};
 use twin_fs::shape::{Ptr, UNWRITTEN};
-use twin_fs::{Core, FsError, Holder, Ino, Inode, Layout, Need, Picked, Result, Room, VolumeStat};
+use twin_fs::{
+    Core, FsError, Holder, Ino, Inode, Layout, Need, Picked, Result, Room, VolumeStat, Written,
+};
 use twin_rt::{Nanos, SECS, Time};
 
 use crate::format::ImapEntry;
@@ -332,6 +334,25 @@ impl Layout for Lfs {
     fn room(&self, _core: &Core) -> Room {
         let limit_bytes = self.limit.get();
         Room { free_bytes: limit_bytes.saturating_sub(self.used.get()), limit_bytes }
+    }
+
+    fn written(&self) -> Written {
+        let stats = self.stats();
+        Written {
+            bytes: stats.log_bytes,
+            data_bytes: stats.data_bytes,
+            meta_bytes: stats.meta_bytes,
+            moved_bytes: stats.moved_bytes,
+            cleaner_read_bytes: stats.cleaner_read_bytes,
+            cleaned_segments: stats.cleaned_segments,
+            batches: stats.groups,
+            checkpoints: stats.checkpoints,
+        }
+    }
+
+    fn segment_at(&self, byte: u64) -> Option<(u32, u64)> {
+        let segment = self.sb.segment_of(byte)?;
+        Some((segment, byte - self.sb.segment_start(segment)))
     }
 
     fn stat(&self, _core: &Core) -> VolumeStat {

@@ -26,6 +26,7 @@ pub mod format;
 mod forwarded;
 mod inode_blocks;
 mod inode_map;
+mod kind;
 mod layout;
 mod lfs;
 mod open;
@@ -37,6 +38,7 @@ mod view;
 
 pub use cleaner::Cleaned;
 pub use cleaner_settings::CLEANER_KEYS;
+pub use kind::{LFS, LfsConfig};
 pub use layout::Permit;
 pub use lfs::{IFILE_INO, Lfs, LfsSettings, LfsStats, Sabotage};
 pub use open::{MkfsOptions, read_checkpoint, read_superblock};

@@ -57,6 +57,21 @@ pub fn bytes_text(bytes: u64) -> String {
     whole.map_or_else(|| bytes.to_string(), |(shift, unit)| format!("{}{unit}", bytes >> shift))
 }
 
+/// A number of bytes as people read it, in the largest unit of which there is at least one: `1.5 KiB`.
+pub fn bytes_for_people(bytes: u64) -> String {
+    const UNITS: [&str; 5] = ["bytes", "KiB", "MiB", "GiB", "TiB"];
+    let mut value = bytes as f64;
+    let mut unit = 0;
+    while value >= 1024.0 && unit < UNITS.len() - 1 {
+        value /= 1024.0;
+        unit += 1;
+    }
+    match unit == 0 || value.fract() == 0.0 {
+        true => format!("{value} {}", UNITS[unit]),
+        false => format!("{value:.1} {}", UNITS[unit]),
+    }
+}
+
 /// The units of time, longest first, in nanoseconds.
 const TIMES: &[(&str, u64)] = &[
     ("d", 86_400_000_000_000),
@@ -192,6 +207,13 @@ mod tests {
         assert!(number("_").is_err() && number("+1").is_err() && number("0x10").is_err());
         assert!(percent("%").is_err() && decimal("NaN").is_err() && decimal("inf").is_err());
         assert!(yes_no("true").is_err());
+    }
+
+    #[test]
+    fn people_read_sizes_in_short() {
+        assert_eq!(bytes_for_people(4 << 30), "4 GiB");
+        assert_eq!(bytes_for_people(1536), "1.5 KiB");
+        assert_eq!(bytes_for_people(7), "7 bytes");
     }
 
     #[test]

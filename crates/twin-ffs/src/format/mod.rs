@@ -6,7 +6,7 @@ mod journal;
 mod state;
 mod superblock;
 
-pub(crate) use superblock::Plan;
+pub(crate) use superblock::{MAGIC, Plan};
 
 pub use cylinder_group::{CG_FIXED_BYTES, CgCounts, CgImage};
 pub use journal::{

@@ -15,7 +15,8 @@ use crate::ordering;
 
 /// Bytes of a superblock.
 pub const SUPERBLOCK_BYTES: u64 = 4096;
-const MAGIC: u64 = u64::from_le_bytes(*b"twinffs1");
+/// What a superblock begins with.
+pub(crate) const MAGIC: &[u8; 8] = b"twinffs1";
 const VERSION: u32 = 2;
 /// Where the journal or the first group starts, in bytes.
 const FRONT_BYTES: u64 = 65_536;
@@ -279,7 +280,7 @@ impl Superblock {
     pub fn encode(&self, group: u32) -> Vec<u8> {
         let mut raw = vec![0; SUPERBLOCK_BYTES as usize];
         let mut w = Put { raw: &mut raw, at: 0 };
-        w.u64(MAGIC);
+        w.u64(u64::from_le_bytes(*MAGIC));
         w.u32(0);
         w.u32(VERSION);
         // Feature bits: those that a reader may ignore, those that a writer must know, those that
@@ -332,7 +333,7 @@ impl Superblock {
             return Err(FsError::corrupt(at, "too short for a superblock"));
         }
         let mut r = Get { raw, at: 0 };
-        if r.u64() != MAGIC {
+        if r.u64() != u64::from_le_bytes(*MAGIC) {
             return Err(FsError::corrupt(at, "no twinfs FFS superblock here (made by mkfs?)"));
         }
         if r.u32() != crc32c::crc32c(&raw[12..SUPERBLOCK_BYTES as usize]) {
@@ -474,7 +475,7 @@ pub async fn find_replica(device: &dyn BlockDevice) -> Result<Superblock> {
         let raw = read(device, at, len).await.unwrap_or_default();
         for (i, chunk) in raw.chunks_exact(SUPERBLOCK_BYTES as usize).enumerate() {
             let place = at + i as u64 * SUPERBLOCK_BYTES;
-            if chunk.starts_with(&MAGIC.to_le_bytes())
+            if chunk.starts_with(MAGIC)
                 && let Ok(sb) = Superblock::decode(chunk, place, size)
             {
                 return Ok(sb);

@@ -232,7 +232,8 @@ pub fn parse(text: &str) -> Result<Vec<Box<dyn Benchmark>>, BenchError> {
             let known = known.join(", ");
             return Err(BenchError(format!("{text}: {pair:?} cannot be set; these can: {known}")));
         };
-        let bytes = crate::config::bytes(value).map_err(|e| BenchError(format!("{text}: {e}")))?;
+        let bytes =
+            twin_settings::value::bytes(value).map_err(|e| BenchError(format!("{text}: {e}")))?;
         values[place] = bytes;
     }
     let get = |key: &str| {

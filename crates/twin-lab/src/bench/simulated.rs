@@ -8,17 +8,16 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use twin_fs::{
-    Cred, Data, FileSystem, FsError, Ino, Op, ROOT_INO, RenameMode, Reply, Request, Volume,
-};
+use twin_fs::{Cred, Data, FsError, Ino, Op, OpenVolume, ROOT_INO, RenameMode, Reply, Request};
 use twin_rt::{ClockOnly, Rt, join_all};
 use twin_sim::SimDisk;
 
 use super::meeting::TaskMeeting;
 use super::{Act, BenchFailure, Benchmark, How, Mark, Phase, Script, Spans};
 use crate::config::Config;
+use crate::figures::LogFigures;
 use crate::history::{History, Sampler};
-use crate::machine::{self, Counted, OnVolume};
+use crate::machine::{self, OnVolume};
 use crate::simulate::SimulateError;
 use crate::watch::Seat;
 
@@ -64,11 +63,11 @@ struct Run<'a> {
 impl OnVolume for Run<'_> {
     type Output = Vec<Phase>;
 
-    async fn run<L: Counted>(
+    async fn run(
         self,
         rt: &Rt,
         disk: &SimDisk,
-        volume: &Rc<Volume<L>>,
+        volume: &OpenVolume,
     ) -> Result<Vec<Phase>, SimulateError> {
         let Run { bench, watched } = self;
         let (spans, next_id) = (RefCell::default(), 1.into());
@@ -86,24 +85,24 @@ impl OnVolume for Run<'_> {
     }
 }
 
-struct Shared<'a, L: Counted> {
+struct Shared<'a> {
     rt: &'a Rt,
     disk: &'a SimDisk,
-    volume: &'a Rc<Volume<L>>,
+    volume: &'a OpenVolume,
     spans: RefCell<Spans>,
     meeting: TaskMeeting,
     next_id: std::cell::Cell<u64>,
     watched: Option<(&'a Seat, &'static str)>,
 }
 
-struct User<'a, L: Counted> {
-    shared: &'a Shared<'a, L>,
+struct User<'a> {
+    shared: &'a Shared<'a>,
     user: usize,
     cred: Cred,
     open: Vec<Option<Ino>>,
 }
 
-impl<L: Counted> User<'_, L> {
+impl User<'_> {
     async fn all(mut self, script: Script) -> Result<(), SimulateError> {
         let mut done = Ok(());
         for act in script {
@@ -118,12 +117,12 @@ impl<L: Counted> User<'_, L> {
 
     fn mark(&self) -> Mark {
         let shared = self.shared;
-        let counts = shared.volume.layout.counts();
+        let counts = LogFigures::of(shared.volume);
         Mark {
             log_writes: Some(counts.log_writes as f64),
             written_bytes: Some(counts.log_bytes as f64),
             time_s: shared.rt.now().0 as f64 / 1e9,
-            cpu_s: Some(shared.volume.core.cpu.busy_ns() as f64 / 1e9),
+            cpu_s: Some(shared.volume.core().cpu.busy_ns() as f64 / 1e9),
             disk_s: Some(shared.disk.stats().busy_ns as f64 / 1e9),
         }
     }
@@ -194,14 +193,14 @@ impl<L: Counted> User<'_, L> {
                 self.op(Op::Sync).await?;
             }
             Act::Cold | Act::ColdKernel => self.shared.meeting.once(self.go_cold()).await?,
-            Act::Compute { ns } => self.shared.volume.core.cpu.occupy(ns).await,
+            Act::Compute { ns } => self.shared.volume.core().cpu.occupy(ns).await,
         }
         Ok(())
     }
 
     async fn go_cold(&self) -> Result<(), SimulateError> {
         self.op(Op::Sync).await?;
-        self.shared.volume.core.drop_caches();
+        self.shared.volume.core().drop_caches();
         Ok(())
     }
 
@@ -299,7 +298,7 @@ impl<L: Counted> User<'_, L> {
     fn forget(&self, reply: &Reply) -> Option<Ino> {
         let Reply::Entry(entry) = reply else { return None };
         let ino = entry.attr.ino;
-        self.shared.volume.core.change_refs(ino, |refs| refs.entries -= 1);
+        self.shared.volume.core().change_refs(ino, |refs| refs.entries -= 1);
         Some(ino)
     }
 }

@@ -9,13 +9,13 @@ use twin_disk::{
     BlockDevice, Buf, Class, Completion, DeviceInfo, Io, IoKind, MemDisk, Pending, Recorded,
     pending,
 };
-use twin_fs::{Cpu, Data, Op, ROOT_INO, Request, Settings};
-use twin_lfs::{Lfs, LfsSettings, MkfsOptions};
+use twin_fs::{Cpu, Data, Identity, Op, Opened, ROOT_INO, Request, Settings};
 use twin_rt::{ClockOnly, Driver, Rng, Rt, Time};
 use twin_sim::Platter;
 use twin_trace::FlightWriter;
 
 use crate::flight::{CLOSE, Feed, FlightSettings, run};
+use crate::layouts::LAYOUTS;
 
 const SIZE: u64 = 4 << 20;
 
@@ -159,8 +159,10 @@ fn requests(rng: &mut Rng) -> VecDeque<Request> {
 pub(super) fn flight(seed: u64) -> Result<Vec<u8>, String> {
     let mkfs = Rt::new(ClockOnly::default(), seed);
     let disk = Rc::new(MemDisk::new(SIZE));
-    let options = MkfsOptions::modern([7; 16]);
-    let making = Lfs::mkfs(&mkfs, Rc::clone(&disk) as _, &options);
+    let kind = LAYOUTS[0];
+    let identity = Identity { uuid: [7; 16], root: (0, 0, 0o755) };
+    let config = kind.config();
+    let making = config.mkfs(&mkfs, Rc::clone(&disk) as _, identity);
     mkfs.block_on(making).map_err(|e| e.to_string())?.map_err(|e| e.to_string())?;
     mkfs.crash();
     let mut rng = Rng::stream(seed, "toy");
@@ -172,8 +174,8 @@ pub(super) fn flight(seed: u64) -> Result<Vec<u8>, String> {
             cached_inodes: 2,
             ..Settings::default()
         },
-        lfs: LfsSettings::default(),
-        ffs: None,
+        layout: kind,
+        of_layout: kind.config(),
     };
     let start = Time(1_000_000_000);
     let writer = FlightWriter::new(Vec::new(), start, seed, &settings.to_text(), false);
@@ -188,10 +190,10 @@ pub(super) fn flight(seed: u64) -> Result<Vec<u8>, String> {
     });
     let rt = Rt::new(ToyDriver { outside: Rc::clone(&outside), now: start, rng }, seed);
     let device = Rc::new(Recorded::new(rt.clone(), ToyDevice(Rc::clone(&outside))));
-    let FlightSettings { settings, lfs, .. } = settings;
-    let open = Lfs::open(&rt, device, Cpu::none(), settings, lfs);
+    let FlightSettings { settings, of_layout, .. } = settings;
+    let open = of_layout.open(&rt, device, Cpu::none(), settings);
     let opened = rt.block_on(open).map_err(|e| e.to_string())?;
-    let (volume, _) = opened.map_err(|e| e.to_string())?;
+    let Opened { volume, .. } = opened.map_err(|e| e.to_string())?;
     feed.ready.set(true);
     let ran = rt.block_on(run(rt.clone(), volume, feed)).map_err(|e| e.to_string())?;
     ran.map_err(|error| error.to_string())?;

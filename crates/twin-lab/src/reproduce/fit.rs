@@ -147,6 +147,6 @@ mod tests {
     fn settings_are_those_of_a_configuration() {
         let text = format!("efs:{}", settings(&[3e6, 1000.0, 6.0, 300.0]));
         let config = crate::Config::parse(&text).unwrap();
-        assert_eq!((config.skews, config.command_us), (Some((6, 21)), 1000));
+        assert_eq!((config.skews, config.command_ns), (Some((6, 21)), 1_000_000));
     }
 }

@@ -15,4 +15,5 @@ pub use summary::{
     BlockInfo, Draft, Entry, GROUP_CHECKPOINT, GROUP_CLEANER, GROUP_LAST, Header, InodeInfo,
     MOST_SUMMARY_BYTES, Placed, Summary, What,
 };
+pub(crate) use superblock::MAGIC;
 pub use superblock::{Profile, SUPERBLOCK_BYTES, Superblock};

@@ -8,7 +8,8 @@ use super::CHECKPOINT_BYTES;
 
 /// Bytes of a superblock.
 pub const SUPERBLOCK_BYTES: u64 = 4096;
-const MAGIC: u64 = u64::from_le_bytes(*b"twinlfs1");
+/// What a superblock begins with.
+pub(crate) const MAGIC: &[u8; 8] = b"twinlfs1";
 const VERSION: u32 = 2;
 /// Where the first segment starts, in bytes: a round number past superblock and checkpoints.
 const FIRST_SEGMENT: u64 = 65_536;
@@ -153,7 +154,7 @@ impl Superblock {
     pub fn encode(&self) -> Vec<u8> {
         let mut raw = vec![0; SUPERBLOCK_BYTES as usize];
         let mut w = Put { raw: &mut raw, at: 0 };
-        w.u64(MAGIC);
+        w.u64(u64::from_le_bytes(*MAGIC));
         w.u32(0);
         w.u32(VERSION);
         // Feature bits: those that a reader may ignore, those that a writer must know, those that
@@ -194,7 +195,7 @@ impl Superblock {
             return Err(FsError::corrupt(at, "too short for a superblock"));
         }
         let mut r = Get { raw, at: 0 };
-        if r.u64() != MAGIC {
+        if r.u64() != u64::from_le_bytes(*MAGIC) {
             return Err(FsError::corrupt(at, "no twinfs LFS superblock here (made by mkfs?)"));
         }
         if r.u32() != crc32c::crc32c(&raw[12..SUPERBLOCK_BYTES as usize]) {

@@ -1,0 +1,362 @@
+//! The clustered layout's entry in the registry of layouts, and its settings.
+
+use std::rc::Rc;
+
+use twin_disk::BlockDevice;
+use twin_fs::shape::Shape;
+use twin_fs::{
+    CheckHow, CheckReport, Cpu, Fact, FsError, Identity, KeyHelp, Layout, LayoutConfig, LayoutKind,
+    OpenVolume, Opened, Result, Settings,
+};
+use twin_rt::{BoxFuture, Rt};
+use twin_settings::value::{bytes_for_people, list, number};
+use twin_settings::{Key, SettingsError, Unit, set, text_of};
+
+use crate::check;
+use crate::ffs::{Ffs, FfsSettings};
+use crate::format::{Geometry, Profile, read_superblock};
+use crate::open::{MkfsOptions, Recovered};
+use crate::{dir_placement, ordering, write_behind};
+
+/// The clustered fast-file-system layout.
+pub const FFS: &dyn LayoutKind = &Kind;
+
+struct Kind;
+
+/// How clustered volumes are made and opened.
+#[derive(Clone, Debug)]
+pub struct FfsConfig {
+    /// How a volume is made.
+    pub mkfs: MkfsOptions,
+    /// How a volume is opened.
+    pub ffs: FfsSettings,
+}
+
+impl Default for FfsConfig {
+    fn default() -> Self {
+        // Simulated volumes need no identity, and equal runs must be equal.
+        let mkfs = MkfsOptions::modern(*b"twinfs simulated");
+        FfsConfig { mkfs, ffs: FfsSettings::default() }
+    }
+}
+
+fn small(text: &str) -> std::result::Result<u32, SettingsError> {
+    let too_large = |_| SettingsError::new(format!("{text} is too large"));
+    u32::try_from(number(text)?).map_err(too_large)
+}
+
+const MAKING: &[Key<FfsConfig>] = &[
+    Key::own(
+        "profile",
+        "the structures on disk; sets the sizes that go with them",
+        "classic|modern",
+        |c, text| {
+            let uuid = c.mkfs.uuid;
+            c.mkfs = match text {
+                "classic" => MkfsOptions::classic(uuid),
+                "modern" => MkfsOptions::modern(uuid),
+                _ => return Err(SettingsError::unknown("profile", text, ["classic", "modern"])),
+            };
+            Ok(())
+        },
+        |c| match c.mkfs.profile {
+            Profile::Classic => "classic".into(),
+            Profile::Modern => "modern".into(),
+        },
+    ),
+    Key::new(
+        "ordering",
+        "how metadata is ordered",
+        Unit::Name("ordering", || ordering::registry().iter().map(|e| e.name).collect()),
+        |c| (&mut c.mkfs.ordering).into(),
+    ),
+    Key::new("block", "bytes of a block", Unit::bytes(0, u32::MAX as u64), |c| {
+        (&mut c.mkfs.block_size).into()
+    }),
+    Key::new("frag", "bytes of a fragment", Unit::bytes(0, u32::MAX as u64), |c| {
+        (&mut c.mkfs.frag_size).into()
+    }),
+    Key::new("bytes-per-inode", "bytes of space for each inode", Unit::bytes(0, 1 << 31), |c| {
+        (&mut c.mkfs.bytes_per_inode).into()
+    }),
+    Key::new("minfree", "how much of the space is kept free", Unit::Percent(50), |c| {
+        (&mut c.mkfs.tuning.minfree).into()
+    }),
+    Key::new(
+        "maxcontig",
+        "blocks laid out, read and written at once",
+        Unit::number(1, u32::MAX as u64),
+        |c| (&mut c.mkfs.tuning.maxcontig).into(),
+    ),
+    Key::new(
+        "rotdelay",
+        "milliseconds of the gap behind so many blocks",
+        Unit::number(0, u32::MAX as u64),
+        |c| (&mut c.mkfs.tuning.rotdelay_ms).into(),
+    ),
+    Key::new(
+        "maxbpg",
+        "blocks that a file may take from a group at a time",
+        Unit::number(1, u32::MAX as u64),
+        |c| (&mut c.mkfs.tuning.maxbpg).into(),
+    ),
+    Key::new(
+        "cpc",
+        "cylinders after which rotational positions repeat; 0: not looked at",
+        Unit::number(0, u32::MAX as u64),
+        |c| (&mut c.mkfs.tuning.cpc).into(),
+    ),
+    Key::new("group", "bytes of a cylinder group", Unit::bytes(0, 1 << 60), |c| {
+        (&mut c.mkfs.group_bytes).into()
+    }),
+    Key::own(
+        "geometry",
+        "the disk as the allocator imagines it",
+        "rpm/sectors/tracks",
+        |c, text| {
+            let [rpm, sectors, tracks] = list(text, "rpm/sectors/tracks")?;
+            c.mkfs.geometry = Geometry {
+                rpm: small(rpm)?,
+                sectors_per_track: small(sectors)?,
+                tracks_per_cylinder: small(tracks)?,
+            };
+            Ok(())
+        },
+        |c| {
+            let Geometry { rpm, sectors_per_track, tracks_per_cylinder } = c.mkfs.geometry;
+            format!("{rpm}/{sectors_per_track}/{tracks_per_cylinder}")
+        },
+    ),
+];
+
+const OPENING: &[Key<FfsConfig>] = &[
+    Key::new(
+        "write-behind",
+        "what is written as soon as it is there",
+        Unit::Name("write-behind", || write_behind::registry().iter().map(|e| e.name).collect()),
+        |c| (&mut c.ffs.write_behind).into(),
+    ),
+    Key::new(
+        "dir-placement",
+        "where new directories go",
+        Unit::Name("placement", || dir_placement::registry().iter().map(|e| e.name).collect()),
+        |c| (&mut c.ffs.dir_placement).into(),
+    ),
+    Key::new("reallocate", "blocks of a growing file are moved together", Unit::YesNo, |c| {
+        (&mut c.ffs.reallocate).into()
+    }),
+    Key::new("lazy-fsync", "fsync does not wait for what it writes", Unit::YesNo, |c| {
+        (&mut c.ffs.lazy_fsync).into()
+    }),
+];
+
+impl LayoutConfig for FfsConfig {
+    fn boxed(&self) -> Box<dyn LayoutConfig> {
+        Box::new(self.clone())
+    }
+
+    fn set(&mut self, key: &str, value: &str) -> std::result::Result<(), SettingsError> {
+        match MAKING.iter().any(|known| known.name == key) {
+            true => set(self, MAKING, key, value),
+            false => set(self, OPENING, key, value),
+        }
+    }
+
+    fn set_for_open(&mut self, key: &str, value: &str) -> std::result::Result<(), SettingsError> {
+        set(self, OPENING, key, value)
+    }
+
+    fn keys(&self) -> Vec<KeyHelp> {
+        KeyHelp::of(MAKING.iter().chain(OPENING), self)
+    }
+
+    fn complete(&mut self, asked: &dyn Fn(&str) -> bool) {
+        if !asked("frag") {
+            self.mkfs.frag_size = Shape::fragment_for(self.mkfs.block_size, self.mkfs.frag_size);
+        }
+    }
+
+    fn mkfs<'a>(
+        &'a self,
+        rt: &'a Rt,
+        device: Rc<dyn BlockDevice>,
+        identity: Identity,
+    ) -> BoxFuture<'a, Result<String>> {
+        let Identity { uuid, root } = identity;
+        let options = MkfsOptions { uuid, root, ..self.mkfs.clone() };
+        Box::pin(async move {
+            let sb = Ffs::mkfs(rt, device, &options).await?;
+            Ok(format!(
+                "FFS, {:?} profile, {} ordering, {} in {} groups, blocks of {}, {} inodes",
+                sb.profile,
+                options.ordering,
+                bytes_for_people(sb.size),
+                sb.groups,
+                bytes_for_people(sb.shape.block_size.into()),
+                sb.inodes(),
+            ))
+        })
+    }
+
+    fn open<'a>(
+        &'a self,
+        rt: &'a Rt,
+        device: Rc<dyn BlockDevice>,
+        cpu: Cpu,
+        settings: Settings,
+    ) -> BoxFuture<'a, Result<Opened>> {
+        let opening = Ffs::open(rt, device, cpu, settings, self.ffs.clone());
+        Box::pin(async move {
+            let (volume, recovered) = opening.await?;
+            Ok(Opened { volume: OpenVolume::new(volume), recovery: recovery(&recovered) })
+        })
+    }
+
+    fn text(&self) -> String {
+        text_of(self, &FfsConfig::default(), OPENING)
+    }
+}
+
+/// What opening had to do first, in words.
+fn recovery(r: &Recovered) -> Option<String> {
+    r.was_open.then(|| {
+        format!(
+            "was not unmounted: {} records replayed ({}), {} things repaired, {} files put into \
+             lost+found",
+            r.records,
+            bytes_for_people(r.journal_bytes),
+            r.repaired,
+            r.rescued
+        )
+    })
+}
+
+impl LayoutKind for Kind {
+    fn name(&self) -> &'static str {
+        "ffs"
+    }
+
+    fn noun(&self) -> &'static str {
+        "an FFS twinfs volume"
+    }
+
+    fn about(&self) -> &'static str {
+        "clustered: cylinder groups, blocks and fragments, written in place, as in 4.4BSD"
+    }
+
+    fn policies(&self) -> Vec<(&'static str, Vec<(&'static str, &'static str)>)> {
+        let orderings = ordering::registry().iter().map(|e| (e.name, e.about)).collect();
+        let behind = write_behind::registry().iter().map(|e| (e.name, e.about)).collect();
+        let dirs = dir_placement::registry().iter().map(|e| (e.name, e.about)).collect();
+        vec![
+            ("Orderings", orderings),
+            ("Write-behind policies", behind),
+            ("Placement of directories", dirs),
+        ]
+    }
+
+    fn config(&self) -> Box<dyn LayoutConfig> {
+        Box::<FfsConfig>::default()
+    }
+
+    fn magic(&self) -> &'static [u8; 8] {
+        crate::format::MAGIC
+    }
+
+    fn largest_sector<'a>(&'a self, device: &'a dyn BlockDevice) -> BoxFuture<'a, Option<u32>> {
+        // Fragments are written alone, so a sector must not be larger.
+        Box::pin(async { Some(read_superblock(device).await.ok()?.shape.frag_size) })
+    }
+
+    fn check<'a>(
+        &'a self,
+        rt: &'a Rt,
+        device: Rc<dyn BlockDevice>,
+        how: CheckHow,
+        progress: &'a mut dyn FnMut(u64, u64),
+    ) -> BoxFuture<'a, Result<CheckReport>> {
+        Box::pin(async move {
+            if how.data {
+                return Err(FsError::Invalid(
+                    "--data is for logs: an FFS volume has no checksums of file data",
+                ));
+            }
+            let mut told = |p: check::Progress| progress(p.done, p.total);
+            let report = match how.repair {
+                true => check::repair(rt, device, &mut told).await?,
+                false => check::check(device, &mut told).await?,
+            };
+            let c = &report.counts;
+            let mut notes = Vec::new();
+            if report.was_open {
+                notes.push(format!("not unmounted: {} records in the journal", report.records));
+            }
+            notes.push(format!(
+                "{} files, {} directories, {} links and special files; {} used, {} free",
+                c.files,
+                c.dirs,
+                c.symlinks + c.special,
+                bytes_for_people(c.used_bytes),
+                bytes_for_people(c.free_bytes)
+            ));
+            let findings = report.findings.iter().map(ToString::to_string).collect();
+            let (more_findings, rescued) = (report.more_findings, report.rescued);
+            Ok(CheckReport { findings, more_findings, notes, rescued })
+        })
+    }
+
+    fn facts(&self, volume: &OpenVolume) -> Vec<Fact> {
+        let Some(volume) = volume.of_layout::<Ffs>() else { return Vec::new() };
+        let ffs = &volume.layout;
+        let sb = ffs.superblock();
+        let (used, limit) = ffs.space();
+        let (blocks, free) = ffs.free_space();
+        let stat = ffs.stat(&volume.core);
+        let percent = used as f64 * 100.0 / limit as f64;
+        let size = bytes_for_people;
+        let block = u64::from(sb.shape.block_size);
+        let ordering = ordering::by_number(sb.ordering).map_or("unknown", |e| e.name);
+        let group = u64::from(sb.group_frags) * u64::from(sb.shape.frag_size);
+        let loose = free.saturating_sub(blocks * block);
+        let mut facts = vec![
+            Fact::new("uuid", sb.uuid.iter().map(|b| format!("{b:02x}")).collect::<String>()),
+            Fact::new("layout", format!("FFS, {:?} profile, {ordering} ordering", sb.profile)),
+            Fact::new("size", size(sb.size)),
+            Fact::new(
+                "block, fragment",
+                format!("{}, {}", size(block), size(sb.shape.frag_size.into())),
+            ),
+            Fact::new("groups", format!("{} of {}", sb.groups, size(group))),
+        ];
+        if sb.journal_bytes > 0 {
+            facts.push(Fact::new("journal", size(sb.journal_bytes)));
+        }
+        facts.extend([
+            Fact::new("used", format!("{} of {} ({percent:.1}%)", size(used), size(limit))),
+            Fact::new("free", format!("{}, of this {} in fragments", size(free), size(loose))),
+            Fact::new(
+                "inodes",
+                format!("{} used of {}", stat.inodes - stat.free_inodes, stat.inodes),
+            ),
+        ]);
+        facts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_for_a_volume_that_exists_are_read_back() {
+        let mut config = FFS.config();
+        for (key, value) in [("reallocate", "no"), ("write-behind", "block")] {
+            config.set_for_open(key, value).unwrap();
+        }
+        assert_eq!(config.text(), "write-behind=block,reallocate=no");
+        assert!(config.set_for_open("ordering", "sync").is_err(), "that is in the superblock");
+        config.set("geometry", "5400/57/14").unwrap();
+        let error = config.set("geometry", "5400/57").unwrap_err().to_string();
+        assert_eq!(error, "geometry: \"5400/57\" is not rpm/sectors/tracks");
+    }
+}

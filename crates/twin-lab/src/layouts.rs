@@ -1,0 +1,17 @@
+//! The registry of layouts: the one place where they are named.
+
+use twin_fs::LayoutKind;
+use twin_settings::SettingsError;
+
+/// All layouts; the first is the default.
+pub const LAYOUTS: &[&dyn LayoutKind] = &[twin_lfs::LFS, twin_ffs::FFS];
+
+/// The layout that settings call `name`.
+///
+/// # Errors
+/// If there is none: the message lists all.
+pub fn layout(name: &str) -> Result<&'static dyn LayoutKind, SettingsError> {
+    let found = LAYOUTS.iter().find(|kind| kind.name() == name);
+    let names = LAYOUTS.iter().map(|kind| kind.name());
+    found.copied().ok_or_else(|| SettingsError::unknown("layout", name, names))
+}

@@ -1,0 +1,332 @@
+//! The log's entry in the registry of layouts, and its settings.
+
+use std::rc::Rc;
+
+use twin_clean::{placement, victim, when};
+use twin_disk::BlockDevice;
+use twin_fs::shape::Shape;
+use twin_fs::{
+    CheckHow, CheckReport, Cpu, Fact, FsError, Identity, KeyHelp, Layout, LayoutConfig, LayoutKind,
+    OpenVolume, Opened, Result, Settings,
+};
+use twin_rt::{BoxFuture, Rt};
+use twin_settings::value::bytes_for_people;
+use twin_settings::{Key, SettingsError, Unit, set, text_of};
+
+use crate::check::{CheckOptions, check};
+use crate::format::Profile;
+use crate::lfs::{Lfs, LfsSettings};
+use crate::open::MkfsOptions;
+use crate::recover::Recovered;
+
+/// The log-structured layout.
+pub const LFS: &dyn LayoutKind = &Kind;
+
+struct Kind;
+
+/// How logs are made and opened.
+#[derive(Clone, Debug)]
+pub struct LfsConfig {
+    /// How a volume is made.
+    pub mkfs: MkfsOptions,
+    /// How a volume is opened.
+    pub lfs: LfsSettings,
+}
+
+impl Default for LfsConfig {
+    fn default() -> Self {
+        // Simulated volumes need no identity, and equal runs must be equal.
+        let mkfs = MkfsOptions::modern(*b"twinfs simulated");
+        LfsConfig { mkfs, lfs: LfsSettings::default() }
+    }
+}
+
+const MAKING: &[Key<LfsConfig>] = &[
+    Key::own(
+        "profile",
+        "the structures on disk; sets the sizes that go with them",
+        "classic|modern",
+        |c, text| {
+            let uuid = c.mkfs.uuid;
+            c.mkfs = match text {
+                "classic" => MkfsOptions::classic(uuid),
+                "modern" => MkfsOptions::modern(uuid),
+                _ => return Err(SettingsError::unknown("profile", text, ["classic", "modern"])),
+            };
+            Ok(())
+        },
+        |c| match c.mkfs.profile {
+            Profile::Classic => "classic".into(),
+            Profile::Modern => "modern".into(),
+        },
+    ),
+    Key::new("block", "bytes of a block", Unit::bytes(0, u32::MAX as u64), |c| {
+        (&mut c.mkfs.block_size).into()
+    }),
+    Key::new("frag", "bytes of a fragment", Unit::bytes(0, u32::MAX as u64), |c| {
+        (&mut c.mkfs.frag_size).into()
+    }),
+    Key::new("segment", "bytes of a segment", Unit::bytes(0, u32::MAX as u64), |c| {
+        (&mut c.mkfs.segment_size).into()
+    }),
+    Key::new("minfree", "how much of the space is kept free", Unit::Percent(50), |c| {
+        (&mut c.mkfs.minfree).into()
+    }),
+];
+
+const OPENING: &[Key<LfsConfig>] = &[
+    Key::new(
+        "victim",
+        "which segment the cleaner takes first",
+        Unit::Name("victim policy", || victim::registry().iter().map(|e| e.name).collect()),
+        |c| (&mut c.lfs.victim).into(),
+    ),
+    Key::new(
+        "placement",
+        "which blocks are written together",
+        Unit::Name("placement policy", || {
+            let mountable = placement::registry().iter().filter(|entry| entry.is_mountable());
+            mountable.map(|entry| entry.name).collect()
+        }),
+        |c| (&mut c.lfs.placement).into(),
+    ),
+    Key::new(
+        "when",
+        "when the cleaner works though nobody waits for it",
+        Unit::Name("policy of when to clean", || when::registry().iter().map(|e| e.name).collect()),
+        |c| (&mut c.lfs.when).into(),
+    ),
+    Key::new("clean-step", "bytes of its requests then", Unit::bytes(4096, 1 << 20), |c| {
+        (&mut c.lfs.clean_step_bytes).into()
+    }),
+    Key::new("background-cleaning", "the cleaner works on its own", Unit::YesNo, |c| {
+        (&mut c.lfs.background_cleaning).into()
+    }),
+    Key::new(
+        "checkpoint-segments",
+        "segments written between checkpoints",
+        Unit::number(0, u32::MAX as u64),
+        |c| (&mut c.lfs.checkpoint_segments).into(),
+    ),
+    Key::new("checkpoint-age", "the longest time between checkpoints", Unit::SECONDS, |c| {
+        (&mut c.lfs.checkpoint_age_ns).into()
+    }),
+    Key::new(
+        "in-flight",
+        "bytes of log writes under way at the most",
+        Unit::bytes(0, 1 << 40),
+        |c| (&mut c.lfs.in_flight_bytes).into(),
+    ),
+    Key::new(
+        "eager-indirect",
+        "indirect blocks go with every log write, as in 4.4BSD",
+        Unit::YesNo,
+        |c| (&mut c.lfs.eager_indirect).into(),
+    ),
+    Key::new("writers-wait", "writers wait while the log is being written", Unit::YesNo, |c| {
+        (&mut c.lfs.writers_wait).into()
+    }),
+    Key::new("lazy-fsync", "fsync does not wait for what it writes", Unit::YesNo, |c| {
+        (&mut c.lfs.lazy_fsync).into()
+    }),
+];
+
+impl LayoutConfig for LfsConfig {
+    fn boxed(&self) -> Box<dyn LayoutConfig> {
+        Box::new(self.clone())
+    }
+
+    fn set(&mut self, key: &str, value: &str) -> std::result::Result<(), SettingsError> {
+        match MAKING.iter().any(|known| known.name == key) {
+            true => set(self, MAKING, key, value),
+            false => set(self, OPENING, key, value),
+        }
+    }
+
+    fn set_for_open(&mut self, key: &str, value: &str) -> std::result::Result<(), SettingsError> {
+        set(self, OPENING, key, value)
+    }
+
+    fn keys(&self) -> Vec<KeyHelp> {
+        KeyHelp::of(MAKING.iter().chain(OPENING), self)
+    }
+
+    fn complete(&mut self, asked: &dyn Fn(&str) -> bool) {
+        if !asked("frag") {
+            self.mkfs.frag_size = Shape::fragment_for(self.mkfs.block_size, self.mkfs.frag_size);
+        }
+    }
+
+    fn mkfs<'a>(
+        &'a self,
+        rt: &'a Rt,
+        device: Rc<dyn BlockDevice>,
+        identity: Identity,
+    ) -> BoxFuture<'a, Result<String>> {
+        let Identity { uuid, root } = identity;
+        let options = MkfsOptions { uuid, root, ..self.mkfs.clone() };
+        Box::pin(async move {
+            let sb = Lfs::mkfs(rt, device, &options).await?;
+            Ok(format!(
+                "LFS, {:?} profile, {} in {} segments of {}, blocks of {}",
+                sb.profile,
+                bytes_for_people(sb.size),
+                sb.segments,
+                bytes_for_people(sb.segment_size.into()),
+                bytes_for_people(sb.shape.block_size.into()),
+            ))
+        })
+    }
+
+    fn open<'a>(
+        &'a self,
+        rt: &'a Rt,
+        device: Rc<dyn BlockDevice>,
+        cpu: Cpu,
+        settings: Settings,
+    ) -> BoxFuture<'a, Result<Opened>> {
+        let opening = Lfs::open(rt, device, cpu, settings, self.lfs.clone());
+        Box::pin(async move {
+            let (volume, Recovered { groups, log_bytes, .. }) = opening.await?;
+            let log = bytes_for_people(log_bytes);
+            let recovery = (groups > 0).then(|| format!("recovered {groups} log writes ({log})"));
+            Ok(Opened { volume: OpenVolume::new(volume), recovery })
+        })
+    }
+
+    fn text(&self) -> String {
+        text_of(self, &LfsConfig::default(), OPENING)
+    }
+}
+
+impl LayoutKind for Kind {
+    fn name(&self) -> &'static str {
+        "lfs"
+    }
+
+    fn noun(&self) -> &'static str {
+        "a log-structured twinfs volume"
+    }
+
+    fn about(&self) -> &'static str {
+        "log-structured: everything is written to the end of a log, and a cleaner makes room"
+    }
+
+    fn policies(&self) -> Vec<(&'static str, Vec<(&'static str, &'static str)>)> {
+        let victims = victim::registry().iter().map(|e| (e.name, e.rule)).collect();
+        let placements = placement::registry().iter().filter(|e| e.is_mountable());
+        let placements = placements.map(|e| (e.name, e.rule)).collect();
+        let when = when::registry().iter().map(|e| (e.name, e.rule)).collect();
+        vec![
+            ("Victim policies", victims),
+            ("Placement policies", placements),
+            ("When the cleaner works", when),
+        ]
+    }
+
+    fn config(&self) -> Box<dyn LayoutConfig> {
+        Box::<LfsConfig>::default()
+    }
+
+    fn magic(&self) -> &'static [u8; 8] {
+        crate::format::MAGIC
+    }
+
+    fn largest_sector<'a>(&'a self, _: &'a dyn BlockDevice) -> BoxFuture<'a, Option<u32>> {
+        // A log writes no less than a sector, whatever its fragments are.
+        Box::pin(std::future::ready(None))
+    }
+
+    fn check<'a>(
+        &'a self,
+        rt: &'a Rt,
+        device: Rc<dyn BlockDevice>,
+        how: CheckHow,
+        progress: &'a mut dyn FnMut(u64, u64),
+    ) -> BoxFuture<'a, Result<CheckReport>> {
+        Box::pin(async move {
+            if how.repair {
+                return Err(FsError::Invalid(
+                    "--repair is for FFS volumes: a log-structured one recovers at its next mount",
+                ));
+            }
+            let mut told = |p: crate::check::Progress| progress(p.done, p.total);
+            let options = CheckOptions { data: how.data };
+            let report = check(rt, device, &options, &mut told).await?;
+            let c = &report.counts;
+            let mut notes = Vec::new();
+            if let Some(recovered) = report.recovered {
+                let log = bytes_for_people(recovered.log_bytes);
+                notes.push(format!(
+                    "not unmounted: {} log writes ({log}) to recover",
+                    recovered.groups
+                ));
+            }
+            notes.push(format!(
+                "{} files, {} directories, {} links and special files; {} live in {} of {} segments",
+                c.files,
+                c.dirs,
+                c.symlinks + c.special,
+                bytes_for_people(c.live_bytes),
+                c.used_segments,
+                c.segments
+            ));
+            let findings = report.findings.iter().map(ToString::to_string).collect();
+            Ok(CheckReport { findings, more_findings: report.more_findings, notes, rescued: 0 })
+        })
+    }
+
+    fn facts(&self, volume: &OpenVolume) -> Vec<Fact> {
+        let Some(volume) = volume.of_layout::<Lfs>() else { return Vec::new() };
+        let lfs = &volume.layout;
+        let sb = lfs.superblock();
+        let (used, limit) = lfs.space();
+        let stat = lfs.stat(&volume.core);
+        let (clean, total) = lfs.with_segments(|s| (s.clean_count(), s.count()));
+        let percent = used as f64 * 100.0 / limit as f64;
+        let size = bytes_for_people;
+        let (block, frag) = (size(sb.shape.block_size.into()), size(sb.shape.frag_size.into()));
+        let segment = size(sb.segment_size.into());
+        vec![
+            Fact::new("uuid", sb.uuid.iter().map(|b| format!("{b:02x}")).collect::<String>()),
+            Fact::new("layout", format!("LFS, {:?} profile", sb.profile)),
+            Fact::new("size", size(sb.size)),
+            Fact::new("block, fragment", format!("{block}, {frag}")),
+            Fact::new("segments", format!("{total} of {segment}, {clean} clean")),
+            Fact::new("used", format!("{} of {} ({percent:.1}%)", size(used), size(limit))),
+            Fact::new("inodes", format!("{} used", stat.inodes - stat.free_inodes)),
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_for_a_volume_that_exists_are_read_back() {
+        let mut config = LFS.config();
+        let text = "victim=greedy,placement=twin,when=idle,clean-step=64K,checkpoint-age=5s";
+        for setting in text.split(',') {
+            let (key, value) = setting.split_once('=').unwrap();
+            config.set_for_open(key, value).unwrap();
+        }
+        assert_eq!(config.text(), text);
+        assert!(config.set_for_open("block", "4K").is_err(), "a volume has its blocks already");
+        assert!(config.set("block", "4K").is_ok());
+    }
+
+    #[test]
+    fn a_mistake_is_told_with_what_there_is() {
+        let mut config = LFS.config();
+        for (key, value, word) in [
+            ("victim", "best", "greedy"),
+            ("placement", "fk", "sepbit"),
+            ("speed", "1", "placement"),
+            ("clean-step", "1", "4K"),
+        ] {
+            let error = config.set_for_open(key, value).unwrap_err().to_string();
+            assert!(error.contains(word), "{key}={value}: {error}");
+        }
+    }
+}
