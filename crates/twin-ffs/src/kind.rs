@@ -221,8 +221,7 @@ impl LayoutConfig for FfsConfig {
 fn recovery(r: &Recovered) -> Option<String> {
     r.was_open.then(|| {
         format!(
-            "was not unmounted: {} records replayed ({}), {} things repaired, {} files put into \
-             lost+found",
+            "replayed {} records ({}), {} things repaired, {} files put into lost+found",
             r.records,
             bytes_for_people(r.journal_bytes),
             r.repaired,
@@ -350,10 +349,10 @@ mod tests {
     #[test]
     fn settings_for_a_volume_that_exists_are_read_back() {
         let mut config = FFS.config();
-        for (key, value) in [("reallocate", "no"), ("write-behind", "block")] {
+        for (key, value) in [("reallocate", "no"), ("lazy-fsync", "yes")] {
             config.set_for_open(key, value).unwrap();
         }
-        assert_eq!(config.text(), "write-behind=block,reallocate=no");
+        assert_eq!(config.text(), "reallocate=no,lazy-fsync=yes");
         assert!(config.set_for_open("ordering", "sync").is_err(), "that is in the superblock");
         config.set("geometry", "5400/57/14").unwrap();
         let error = config.set("geometry", "5400/57").unwrap_err().to_string();

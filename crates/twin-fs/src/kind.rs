@@ -27,6 +27,20 @@ pub trait LayoutKind: Sync {
     /// The policies that its settings choose from: of each kind a title, and names with a line each.
     fn policies(&self) -> Vec<(&'static str, Vec<(&'static str, &'static str)>)>;
 
+    /// It keeps a log in segments, which a cleaner empties.
+    fn is_log(&self) -> bool {
+        false
+    }
+
+    /// Cleans the log of an open volume; none if it has no log.
+    fn clean<'a>(
+        &'a self,
+        _volume: &'a OpenVolume,
+        _how: Cleaning,
+    ) -> Option<BoxFuture<'a, Result<Cleaned>>> {
+        None
+    }
+
     /// Its settings as they are unless something else is asked for.
     fn config(&self) -> Box<dyn LayoutConfig>;
 
@@ -82,6 +96,28 @@ pub struct CheckHow {
     pub data: bool,
     /// Mend what is wrong.
     pub repair: bool,
+}
+
+/// How far to clean a log.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Cleaning {
+    /// So many segments at the most.
+    pub segments: u64,
+    /// Segments with at least this share of garbage.
+    pub garbage_share: f64,
+}
+
+/// What cleaning a log came to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cleaned {
+    /// Segments cleaned.
+    pub segments: u64,
+    /// Bytes moved out of them.
+    pub moved_bytes: u64,
+    /// Segments that could be filled before.
+    pub clean_before: u32,
+    /// And afterwards.
+    pub clean_after: u32,
 }
 
 /// What a check found.

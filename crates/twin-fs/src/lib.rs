@@ -37,7 +37,10 @@ pub use core::{Core, Inode, ReadGate, ReadPass, Refs, Settings};
 pub use cpu::{Cpu, CpuModel, OpKind, Work};
 pub use error::{FsError, Result};
 pub use forward::{Form, Forwards, Holder};
-pub use kind::{CheckHow, CheckReport, Fact, Identity, KeyHelp, LayoutConfig, LayoutKind, Opened};
+pub use kind::{
+    CheckHow, CheckReport, Cleaned, Cleaning, Fact, Identity, KeyHelp, LayoutConfig, LayoutKind,
+    Opened,
+};
 pub use layout::{Change, Layout, Need, Picked};
 pub use op::*;
 pub use open_volume::{AnyVolume, OpenVolume, Written};

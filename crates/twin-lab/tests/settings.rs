@@ -137,7 +137,7 @@ fn a_key_without_what_it_needs_is_refused_wherever_it_stands() {
         ("lfs:ssd=1/1/1/1M", "flat"),
         ("ffs:victim=greedy", "leave it out"),
         ("lfs:ordering=sync", "layout=ffs"),
-        ("lfs:victim=greedy,layout=ffs", "victim is for logs"),
+        ("lfs:victim=greedy,layout=ffs", "victim is for layout lfs"),
     ] {
         let error = Config::parse(text).unwrap_err().to_string();
         assert!(error.contains(words) && error.contains(text), "{text}: {error}");

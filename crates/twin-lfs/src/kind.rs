@@ -6,8 +6,8 @@ use twin_clean::{placement, victim, when};
 use twin_disk::BlockDevice;
 use twin_fs::shape::Shape;
 use twin_fs::{
-    CheckHow, CheckReport, Cpu, Fact, FsError, Identity, KeyHelp, Layout, LayoutConfig, LayoutKind,
-    OpenVolume, Opened, Result, Settings,
+    CheckHow, CheckReport, Cleaned, Cleaning, Cpu, Fact, FsError, Identity, KeyHelp, Layout,
+    LayoutConfig, LayoutKind, OpenVolume, Opened, Result, Settings,
 };
 use twin_rt::{BoxFuture, Rt};
 use twin_settings::value::bytes_for_people;
@@ -224,6 +224,20 @@ impl LayoutKind for Kind {
         ]
     }
 
+    fn is_log(&self) -> bool {
+        true
+    }
+
+    fn clean<'a>(
+        &'a self,
+        volume: &'a OpenVolume,
+        how: Cleaning,
+    ) -> Option<BoxFuture<'a, Result<Cleaned>>> {
+        let volume = volume.of_layout::<Lfs>()?;
+        let cleaning = volume.layout.clean(&volume.core, how.segments, how.garbage_share);
+        Some(Box::pin(cleaning))
+    }
+
     fn config(&self) -> Box<dyn LayoutConfig> {
         Box::<LfsConfig>::default()
     }
@@ -312,8 +326,8 @@ mod tests {
             config.set_for_open(key, value).unwrap();
         }
         assert_eq!(config.text(), text);
-        assert!(config.set_for_open("block", "4K").is_err(), "a volume has its blocks already");
-        assert!(config.set("block", "4K").is_ok());
+        assert!(config.set_for_open("frag", "1K").is_err(), "a volume has its fragments already");
+        assert!(config.set("frag", "1K").is_ok());
     }
 
     #[test]

@@ -36,7 +36,6 @@ mod recover;
 mod segments;
 mod view;
 
-pub use cleaner::Cleaned;
 pub use cleaner_settings::CLEANER_KEYS;
 pub use kind::{LFS, LfsConfig};
 pub use layout::Permit;

@@ -2,7 +2,9 @@
 
 use std::path::PathBuf;
 
+use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use twin_lab::layouts::LAYOUTS;
 
 use crate::size::Size;
 
@@ -44,15 +46,6 @@ pub(crate) enum Command {
     Man(Man),
 }
 
-/// Which layout a volume has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Layout {
-    /// Log-structured: everything is written to the end of a log.
-    Lfs,
-    /// The clustered fast file system: blocks and fragments in cylinder groups, written in place.
-    Ffs,
-}
-
 /// Which structures a volume has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Profile {
@@ -61,6 +54,33 @@ pub(crate) enum Profile {
     Modern,
     /// 4.4BSD's sizes: what the papers measured.
     Classic,
+}
+
+impl Profile {
+    /// What settings call it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Profile::Modern => "modern",
+            Profile::Classic => "classic",
+        }
+    }
+}
+
+/// The layouts, with a line each for the help.
+fn layouts() -> PossibleValuesParser {
+    let all = LAYOUTS.iter().map(|kind| (kind.name(), kind.about()));
+    choices(all.collect())
+}
+
+/// The policies of one kind that layouts have.
+fn policies(title: &str) -> PossibleValuesParser {
+    let all = LAYOUTS.iter().flat_map(|kind| kind.policies());
+    choices(all.filter(|(kind, _)| *kind == title).flat_map(|(_, names)| names).collect())
+}
+
+fn choices(all: Vec<(&'static str, &'static str)>) -> PossibleValuesParser {
+    let value = |(name, about)| PossibleValue::new(name).help(about);
+    all.into_iter().map(value).collect::<Vec<PossibleValue>>().into()
 }
 
 /// Make a volume in an image file or on a block device.
@@ -72,8 +92,8 @@ pub(crate) enum Profile {
 #[derive(Args)]
 pub(crate) struct Mkfs {
     /// Which layout.
-    #[arg(long, value_enum, default_value = "lfs")]
-    pub(crate) layout: Layout,
+    #[arg(long, value_parser = layouts(), default_value = LAYOUTS[0].name())]
+    pub(crate) layout: String,
     /// Which structures.
     #[arg(long, value_enum, default_value = "modern")]
     pub(crate) profile: Profile,
@@ -95,7 +115,7 @@ pub(crate) struct Mkfs {
     pub(crate) minfree: Option<u32>,
     /// FFS: how metadata is ordered, and so what a crash leaves. Default: journal (modern), sync
     /// (classic).
-    #[arg(long, value_parser = orderings())]
+    #[arg(long, value_parser = policies("Orderings"))]
     pub(crate) ordering: Option<String>,
     /// FFS: bytes of space for each inode. Default: 8K (modern), 4K (classic).
     #[arg(long)]
@@ -197,14 +217,6 @@ pub(crate) struct Mount {
     pub(crate) image: PathBuf,
     /// Where to mount it: an existing directory.
     pub(crate) dir: PathBuf,
-}
-
-/// The metadata orderings, from their registry.
-fn orderings() -> clap::builder::PossibleValuesParser {
-    let values = twin_ffs::ordering::registry().iter();
-    clap::builder::PossibleValuesParser::new(
-        values.map(|e| clap::builder::PossibleValue::new(e.name).help(e.about)),
-    )
 }
 
 /// Unmount a directory. Returns once everything is on disk and the background process has gone.

@@ -23,7 +23,7 @@ const STILL: &[&str] = &[
     "crates/twin-fs/src/by_block.rs",
     "crates/twin-fs/src/dir/index/bucket.rs",
     "crates/twin-host/src/fuse/mount.rs",
-    "crates/twin-lab/src/bench/parse.rs",
+    "crates/twin-lab/src/bench/run.rs",
     "crates/twin-lab/src/page.rs",
     "crates/twin-lfs/src/build.rs",
     "crates/twin-lfs/src/check/dirs.rs",

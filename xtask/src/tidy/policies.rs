@@ -22,6 +22,9 @@ pub(super) const PURE: Rule = Rule {
 /// Where strings may be equal to names of policies: path, strings, and why.
 const EXCEPTIONS: &[(&str, &[&str], &str)] = &[
     ("crates/twinfs/src/cli.rs", &["modern"], "the profile of a volume, not the processor"),
+    ("crates/twin-lfs/src/kind.rs", &["modern"], "the profile of a volume, not the processor"),
+    ("crates/twin-ffs/src/kind.rs", &["modern"], "the profile of a volume, not the processor"),
+    ("crates/twinfs/src/cmd/mkfs.rs", &["block", "segment"], "settings of layouts"),
     (
         "crates/twin-lfs/src/dump/files.rs",
         &["segment", "fifo", "free", "block", "blocks"],
@@ -135,14 +138,17 @@ fn names(project: &Project) -> Vec<Finding> {
 }
 
 /// Whether a string is the name of an entry, of this registry or of another one: `name: "lru"`,
-/// or the first argument of one of the file's macros.
+/// or the first argument of one of the file's macros; or of a setting, `Key::new("block", ...)`.
 fn names_itself(rust: &Rust, index: usize) -> bool {
     let before = |back: usize| rust.at(index.wrapping_sub(back));
     let field = before(2).is("name") && before(1).punct(':');
     let argument = matches!(before(1).kind, Kind::Open('(', _))
         && before(2).punct('!')
         && before(3).ident().is_some_and(|word| entry_macros(rust).contains(&word));
-    field || argument
+    let key = matches!(before(1).kind, Kind::Open('(', _))
+        && (before(2).is("new") || before(2).is("own"))
+        && (3..6).any(|back| before(back).is("Key") || before(back).is("Fact"));
+    field || argument || key
 }
 
 fn pure(project: &Project) -> Vec<Finding> {

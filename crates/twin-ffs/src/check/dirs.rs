@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use twin_fs::dinode::Dinode;
-use twin_fs::dir::block::{CHUNK, Format};
+use twin_fs::dir::block::CHUNK;
 use twin_fs::{Ino, ROOT_INO, Result, mode};
 
 use super::{Checker, Finding, Kind, Life};
@@ -28,13 +28,6 @@ enum Fix {
 }
 
 impl Checker<'_> {
-    pub(super) fn dir_format(&self) -> Format {
-        match self.view.sb.shape.pointer.is_modern() {
-            true => Format::Sectored,
-            false => Format::Classic,
-        }
-    }
-
     /// Looks at all directories, then at the tree that they form.
     pub(super) async fn check_dirs(&mut self) -> Result<()> {
         for ino in ROOT_INO..self.nodes.len() as Ino {

@@ -36,6 +36,7 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use twin_disk::{Block, BlockDevice, Buf, Class, Io, Origin};
+use twin_fs::dir::block::Format;
 use twin_fs::{Cpu, FsError, Ino, Result, Settings};
 use twin_rt::{BoxFuture, Rt};
 
@@ -317,6 +318,14 @@ impl<'a> Checker<'a> {
         self.check_counts().await?;
         self.check_maps();
         Ok(())
+    }
+
+    /// How the volume's directories are written.
+    pub(super) fn dir_format(&self) -> Format {
+        match self.view.sb.shape.pointer.is_modern() {
+            true => Format::Sectored,
+            false => Format::Classic,
+        }
     }
 
     fn add(&mut self, finding: Finding) {

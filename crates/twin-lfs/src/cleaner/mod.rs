@@ -24,7 +24,6 @@ use crate::lfs::Lfs;
 use scan::{Found, Live, Victim};
 
 pub(crate) use scan::summary_at;
-pub use task::Cleaned;
 pub(crate) use task::{CleanerState, Watch, run};
 
 /// How fast the cleaner goes about a segment.

@@ -13,7 +13,7 @@ use std::rc::Rc;
 
 use twin_clean::when::{Answer, Moment, WhenPolicy};
 use twin_disk::{BlockDevice, DeviceInfo, Io, Origin, Pending};
-use twin_fs::{Core, Result, Volume};
+use twin_fs::{Cleaned, Core, Result, Volume};
 use twin_rt::{Event, MILLIS, Nanos, Rt, Time};
 
 use super::quick::Quickness;
@@ -360,19 +360,6 @@ impl Lfs {
         let mut log = self.log.borrow_mut();
         tried.into_iter().for_each(|segment| log.segments.set_cleaning(segment, false));
     }
-}
-
-/// What cleaning on request did.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Cleaned {
-    /// Segments that were cleaned.
-    pub segments: u64,
-    /// Bytes that were moved.
-    pub moved_bytes: u64,
-    /// Clean segments before and after.
-    pub clean_before: u32,
-    /// After.
-    pub clean_after: u32,
 }
 
 impl Lfs {

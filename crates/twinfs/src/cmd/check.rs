@@ -3,36 +3,27 @@
 use std::process::ExitCode;
 use std::rc::Rc;
 
-use twin_disk::BlockDevice;
-use twin_host::{FileDevice, Host, HostOptions, ImageOptions};
-use twin_lfs::check::{CheckOptions, Progress, check};
+use twin_fs::CheckHow;
+use twin_host::{Host, HostOptions, ImageOptions};
 
 use super::compare::progress_bar;
 use super::image::layout_of;
+use super::opening::device;
 use super::{Outcome, say};
-use crate::cli::{Check, Layout};
-use crate::size::Size;
+use crate::cli::Check;
 
 pub(crate) fn run(args: &Check) -> Outcome {
-    if layout_of(&args.image)? == Layout::Ffs {
-        return super::ffs::check(args);
-    }
-    if args.repair {
-        return Err(
-            "--repair is for FFS volumes: a log-structured one recovers at its next mount".into()
-        );
-    }
+    let kind = layout_of(&args.image)?;
     let host = Host::start(HostOptions::default()).map_err(|e| e.to_string())?;
-    let image = ImageOptions { read_only: true, ..ImageOptions::default() };
-    let device = FileDevice::open(&host, &args.image, &image).map_err(|e| e.to_string())?;
-    let device: Rc<dyn BlockDevice> = Rc::new(device);
+    let image = ImageOptions { read_only: !args.repair, ..ImageOptions::default() };
+    let (device, _) = device(&host, &args.image, kind, &image)?;
     let bar = progress_bar(1);
-    let mut progress = |p: Progress| {
-        bar.set_length(p.total);
-        bar.set_position(p.done);
+    let mut progress = |done: u64, total: u64| {
+        bar.set_length(total);
+        bar.set_position(done);
     };
-    let options = CheckOptions { data: args.data };
-    let work = check(host.rt(), device, &options, &mut progress);
+    let how = CheckHow { data: args.data, repair: args.repair };
+    let work = kind.check(host.rt(), Rc::new(device), how, &mut progress);
     let report = host.rt().block_on(work).map_err(|e| e.to_string())?;
     bar.finish_and_clear();
     let report = report.map_err(|e| format!("{}: {e}", args.image.display()))?;
@@ -42,27 +33,22 @@ pub(crate) fn run(args: &Check) -> Outcome {
     if report.more_findings > 0 {
         say(format!("and {} more findings", report.more_findings))?;
     }
-    let c = &report.counts;
     if !args.quiet {
-        if let Some(recovered) = report.recovered {
-            let log = Size(recovered.log_bytes);
-            say(format!("not unmounted: {} log writes ({log}) to recover", recovered.groups))?;
+        for note in &report.notes {
+            say(note)?;
         }
-        say(format!(
-            "{} files, {} directories, {} links and special files; {} live in {} of {} segments",
-            c.files,
-            c.dirs,
-            c.symlinks + c.special,
-            Size(c.live_bytes),
-            c.used_segments,
-            c.segments
-        ))?;
     }
-    if report.is_clean() {
-        if !args.quiet {
-            say("clean")?;
+    match (report.is_clean(), args.repair) {
+        (true, _) => {
+            if !args.quiet {
+                say("clean")?;
+            }
+            Ok(ExitCode::SUCCESS)
         }
-        return Ok(ExitCode::SUCCESS);
+        (false, true) => {
+            say(format!("repaired; {} files are in lost+found", report.rescued))?;
+            Ok(ExitCode::SUCCESS)
+        }
+        (false, false) => Ok(ExitCode::FAILURE),
     }
-    Ok(ExitCode::FAILURE)
 }

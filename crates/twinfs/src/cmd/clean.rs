@@ -2,17 +2,17 @@
 
 use std::process::ExitCode;
 
-use twin_fs::Settings;
-use twin_lfs::LfsSettings;
+use twin_fs::{Cleaning, Settings};
 
 use super::image::must_be_log;
-use super::mount::{OpenOptions, Opened, open_volume};
+use super::opening::{OpenOptions, Opened, open_volume, set_for_open};
 use super::{Outcome, say};
 use crate::cli::Clean;
 use crate::size::Size;
 
 pub(crate) fn run(args: &Clean) -> Outcome {
-    must_be_log(&args.image, "it has no log that could be cleaned")?;
+    let no_log = "it has no log that could be cleaned";
+    let kind = must_be_log(&args.image, no_log)?;
     if !(0.0..=1.0).contains(&args.garbage) {
         return Err(format!("--garbage is a share between 0 and 1, not {}", args.garbage));
     }
@@ -22,17 +22,21 @@ pub(crate) fn run(args: &Clean) -> Outcome {
             return Err(format!("--cleaner: {key} is for mounts: here the cleaner works at once"));
         }
     }
-    let mut lfs = LfsSettings { background_cleaning: false, ..LfsSettings::default() };
-    lfs.set_cleaner_list(&args.cleaner).map_err(|why| format!("--cleaner: {why}"))?;
     let settings = Settings { cache_bytes: args.cache.0, ..Settings::default() };
-    let options = OpenOptions { settings, lfs, ..OpenOptions::default() };
-    let Opened { host, volume, recovered, .. } = open_volume(&args.image, options)?;
-    if recovered.groups > 0 {
-        say(format!("recovered {} log writes first", recovered.groups))?;
+    let mut options = OpenOptions { settings, ..OpenOptions::of(kind) };
+    let alone = "background-cleaning=no";
+    for text in [alone, &args.cleaner] {
+        set_for_open(&mut *options.of_layout, text).map_err(|why| format!("--cleaner: {why}"))?;
     }
+    let Opened { host, volume, recovery, .. } = open_volume(&args.image, options)?;
+    if let Some(words) = recovery {
+        say(format!("{words} first"))?;
+    }
+    let segments = args.segments.unwrap_or(u64::MAX);
+    let how = Cleaning { segments, garbage_share: args.garbage };
+    let cleaning = kind.clean(&volume, how).ok_or(no_log)?;
     let work = async {
-        let budget = args.segments.unwrap_or(u64::MAX);
-        let cleaned = volume.layout.clean(&volume.core, budget, args.garbage).await;
+        let cleaned = cleaning.await;
         // What was done is kept, whatever ended it.
         let closed = volume.close().await;
         closed.and(cleaned)

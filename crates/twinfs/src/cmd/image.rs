@@ -2,7 +2,9 @@
 
 use std::path::Path;
 
-use crate::cli::Layout;
+use twin_fs::LayoutKind;
+use twin_lab::layouts::{LAYOUTS, layout};
+
 use crate::content::{self, Content};
 
 /// The layout of the volume in an image or device. What cannot be looked at is left to whoever
@@ -10,14 +12,14 @@ use crate::content::{self, Content};
 ///
 /// # Errors
 /// Says what is there if it is no volume of ours.
-pub(super) fn layout_of(image: &Path) -> Result<Layout, String> {
+pub(super) fn layout_of(image: &Path) -> Result<&'static dyn LayoutKind, String> {
     let name = image.display();
     if image.is_dir() {
         return Err(format!("{name} is a directory: name the image file or block device"));
     }
     match content::of(image) {
-        None | Some(Content::Lfs) => Ok(Layout::Lfs),
-        Some(Content::Ffs) => Ok(Layout::Ffs),
+        None => Ok(LAYOUTS[0]),
+        Some(Content::Volume(name)) => layout(name).map_err(|error| error.to_string()),
         Some(Content::Empty) => Err(format!(
             "{name} is empty, it holds no volume: `twinfs mkfs --size 4G {name}` makes one"
         )),
@@ -36,9 +38,10 @@ pub(super) fn layout_of(image: &Path) -> Result<Layout, String> {
 ///
 /// # Errors
 /// As [`layout_of`]; and `why` if it is the other layout.
-pub(super) fn must_be_log(image: &Path, why: &str) -> Result<(), String> {
-    match layout_of(image)? {
-        Layout::Lfs => Ok(()),
-        Layout::Ffs => Err(format!("{}: this is an FFS volume: {why}", image.display())),
+pub(super) fn must_be_log(image: &Path, why: &str) -> Result<&'static dyn LayoutKind, String> {
+    let kind = layout_of(image)?;
+    match kind.is_log() {
+        true => Ok(kind),
+        false => Err(format!("{}: this is {}: {why}", image.display(), kind.noun())),
     }
 }

@@ -9,12 +9,12 @@ use std::rc::Rc;
 
 use rustix::fs::{FlockOperation, flock};
 use twin_disk::{Block, BlockDevice, Class, DeviceInfo, Io, Origin, Pending};
-use twin_fs::shape::Shape;
+use twin_fs::{Identity, LayoutConfig, LayoutKind};
 use twin_host::{FileDevice, Host, HostOptions, ImageOptions, create_image};
-use twin_lfs::{Lfs, MkfsOptions};
+use twin_lab::layouts::{LAYOUTS, layout};
 
 use super::{Outcome, random_bytes, say};
-use crate::cli::{Layout, Mkfs, Profile};
+use crate::cli::Mkfs;
 use crate::content::{self, Content};
 use crate::size::Size;
 
@@ -40,19 +40,44 @@ impl BlockDevice for Front {
 }
 
 pub(crate) fn run(args: &Mkfs) -> Outcome {
-    match args.layout {
-        Layout::Lfs => {
-            if args.ordering.is_some() || args.bytes_per_inode.is_some() {
-                return Err("--ordering and --bytes-per-inode are for --layout ffs".into());
-            }
-            let options = options(args)?;
-            with_image(args, |is_new| make(args, &options, is_new))
+    let kind = layout(&args.layout).map_err(|error| error.to_string())?;
+    let config = config(args, kind)?;
+    let me = (rustix::process::geteuid(), rustix::process::getegid());
+    let identity = Identity { uuid: random_bytes()?, root: (me.0.as_raw(), me.1.as_raw(), 0o755) };
+    with_image(args, |is_new| {
+        let (host, device) = device(args, is_new)?;
+        let making = config.mkfs(host.rt(), device, identity);
+        let made = host.rt().block_on(making).map_err(|e| e.to_string())?;
+        say(format!("{}: {}", args.image.display(), made.map_err(|e| e.to_string())?))
+    })
+}
+
+/// What a new volume shall be.
+fn config(args: &Mkfs, kind: &'static dyn LayoutKind) -> Result<Box<dyn LayoutConfig>, String> {
+    let size = |size: Option<Size>| size.map(|size| size.0.to_string());
+    let number = |number: Option<u32>| number.map(|number| number.to_string());
+    // The profile first: it sets the sizes that go with it.
+    let options = [
+        ("profile", "profile", Some(args.profile.name().to_string())),
+        ("block-size", "block", size(args.block_size)),
+        ("frag-size", "frag", size(args.frag_size)),
+        ("segment-size", "segment", size(args.segment_size)),
+        ("minfree", "minfree", number(args.minfree)),
+        ("ordering", "ordering", args.ordering.clone()),
+        ("bytes-per-inode", "bytes-per-inode", size(args.bytes_per_inode)),
+    ];
+    let mut config = kind.config();
+    for (option, key, value) in &options {
+        let Some(value) = value else { continue };
+        let has = |kind: &dyn LayoutKind| kind.config().keys().iter().any(|k| k.name == *key);
+        if let (false, Some(other)) = (has(kind), LAYOUTS.iter().find(|kind| has(**kind))) {
+            return Err(format!("--{option} is for --layout {}", other.name()));
         }
-        Layout::Ffs => {
-            let options = super::ffs::options(args)?;
-            with_image(args, |is_new| super::ffs::make(args, &options, is_new))
-        }
+        config.set(key, value).map_err(|error| format!("--{option}: {error}"))?;
     }
+    let asked = |key: &str| options.iter().any(|(_, name, value)| *name == key && value.is_some());
+    config.complete(&asked);
+    Ok(config)
 }
 
 /// The file under a loop device, if a twinfs has it locked: the device itself does not tell.
@@ -150,56 +175,8 @@ fn loop_device_of(file: &std::fs::Metadata) -> Option<String> {
     })
 }
 
-fn options(args: &Mkfs) -> Result<MkfsOptions, String> {
-    let uuid = random_bytes()?;
-    let base = match args.profile {
-        Profile::Modern => MkfsOptions::modern(uuid),
-        Profile::Classic => MkfsOptions::classic(uuid),
-    };
-    let small = |size: Size, what: &str| {
-        u32::try_from(size.0).map_err(|_| format!("--{what} {size} is too large"))
-    };
-    let me = (rustix::process::geteuid(), rustix::process::getegid());
-    let block_size = match args.block_size {
-        Some(size) => small(size, "block-size")?,
-        None => base.block_size,
-    };
-    Ok(MkfsOptions {
-        block_size,
-        frag_size: match args.frag_size {
-            Some(size) => small(size, "frag-size")?,
-            None => Shape::fragment_for(block_size, base.frag_size),
-        },
-        segment_size: match args.segment_size {
-            Some(size) => Some(small(size, "segment-size")?),
-            None => base.segment_size,
-        },
-        minfree: args.minfree.unwrap_or(base.minfree),
-        root: (me.0.as_raw(), me.1.as_raw(), 0o755),
-        ..base
-    })
-}
-
-fn make(args: &Mkfs, options: &MkfsOptions, is_new: bool) -> Result<(), String> {
-    let (host, device) = device(args, is_new)?;
-    let rt = host.rt().clone();
-    let work =
-        async { Lfs::mkfs(&rt, Rc::clone(&device), options).await.map_err(|e| e.to_string()) };
-    let sb = host.rt().block_on(work).map_err(|e| e.to_string())??;
-    say(format!(
-        "{}: LFS, {:?} profile, {} in {} segments of {}, blocks of {}",
-        args.image.display(),
-        sb.profile,
-        Size(sb.size),
-        sb.segments,
-        Size(sb.segment_size.into()),
-        Size(sb.shape.block_size.into()),
-    ))?;
-    Ok(())
-}
-
 /// The image or device, as large as it was asked for, locked and known to be blank.
-pub(super) fn device(args: &Mkfs, is_new: bool) -> Result<(Host, Rc<dyn BlockDevice>), String> {
+fn device(args: &Mkfs, is_new: bool) -> Result<(Host, Rc<dyn BlockDevice>), String> {
     let host = Host::start(HostOptions::default()).map_err(|e| e.to_string())?;
     let inner = FileDevice::open(&host, &args.image, &ImageOptions::default());
     let inner = inner.map_err(|e| e.to_string())?;

@@ -5,25 +5,22 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::rc::Rc;
 
-use twin_disk::{BlockDevice, DeviceInfo, DeviceLog, IoKind, Recorded};
-use twin_fs::{Cpu, FileSystem, FsError, Layout, Settings, Volume};
+use twin_fs::{LayoutKind, OpenVolume, Settings};
 use twin_host::fuse::{Mount as FuseMount, MountOptions, Ready, SessionOptions};
 use twin_host::{
-    FileDevice, FlightLog, FlightRecorder, Grade, Host, HostOptions, ImageOptions, Relation,
-    Signals, Words, relation,
+    FlightRecorder, Grade, Host, HostOptions, ImageOptions, Relation, Signals, Words, relation,
 };
-use twin_lab::{CLOSE, FlightSettings};
-use twin_lfs::{Lfs, LfsSettings, Recovered};
+use twin_lab::CLOSE;
 
 use super::files::NewFile;
 use super::image::layout_of;
+use super::opening::{OpenOptions, Opened, Refused, open_volume, set_for_open};
 use super::serving::{
     Place, Trace, finish, must_be_outside, recorded, run_serving, serve_until_unmounted,
 };
 use super::status::StatusFile;
 use super::{Outcome, absolute, random_bytes};
-use crate::cli::{self, Mount};
-use crate::size::Size;
+use crate::cli::Mount;
 
 pub(crate) fn run(mut args: Mount) -> Outcome {
     args.image = absolute(&args.image)?;
@@ -38,45 +35,30 @@ pub(crate) fn run(mut args: Mount) -> Outcome {
 
 fn serve_volume(args: &Mount, ready: Ready, words: &Rc<Words>) -> Result<(), String> {
     twin_host::keep_freed_buffers();
-    let prepared = prepare(args).and_then(|(layout, trace)| match layout {
-        cli::Layout::Ffs => Ok((Prepared::Ffs(super::ffs::open_mount(args, words)?), trace)),
-        cli::Layout::Lfs => Ok((Prepared::Lfs(open(args, words)?), trace)),
-    });
-    let (prepared, trace) = match prepared {
+    let prepared =
+        prepare(args).and_then(|(layout, trace)| Ok((open(args, layout, words)?, trace)));
+    let ((place, opened, status), trace) = match prepared {
         Ok(prepared) => prepared,
         Err(why) => {
             ready.failed(&why);
             return Err(why);
         }
     };
-    let Prepared::Lfs((place, opened, status)) = prepared else {
-        let Prepared::Ffs((place, volume, flight)) = prepared else { return Ok(()) };
-        return serve_opened(args, ready, place, volume, flight, trace);
-    };
-    let Opened { volume, recovered, flight, .. } = opened;
-    if recovered.groups > 0 {
-        let (groups, bytes) = (recovered.groups, Size(recovered.log_bytes));
-        words.say(Grade::Notice, &format!("recovered {groups} log writes ({bytes})"));
+    let Opened { volume, recovery, flight, .. } = opened;
+    if let Some(recovery) = recovery {
+        words.say(Grade::Notice, &format!("was not unmounted: {recovery}"));
     }
     let Some(status) = status else {
         return serve_opened(args, ready, place, volume, flight, trace);
     };
     let host = place.host.clone();
-    status.keep(&host, &volume, || {
-        serve_opened(args, ready, place, Rc::clone(&volume), flight, trace)
-    })
-}
-
-/// A mounted volume that nobody serves yet.
-enum Prepared {
-    Lfs((Place, Opened, Option<StatusFile>)),
-    Ffs(super::ffs::OpenMount),
+    status.keep(&host, &volume, || serve_opened(args, ready, place, volume.clone(), flight, trace))
 }
 
 /// What is known before anything is opened for writing: which layout it is, and that every option
 /// means something for it. Makes the trace's file: once something is mounted, a path may lead into
 /// the mount that nobody serves yet.
-fn prepare(args: &Mount) -> Result<(cli::Layout, Option<Trace>), String> {
+fn prepare(args: &Mount) -> Result<(&'static dyn LayoutKind, Option<Trace>), String> {
     let mut files: Vec<(&str, &Path)> = vec![("the image", &args.image)];
     let others =
         [("--record", &args.record), ("--flight", &args.flight), ("--status", &args.status)];
@@ -91,10 +73,11 @@ fn prepare(args: &Mount) -> Result<(cli::Layout, Option<Trace>), String> {
     must_be_outside(&args.dir, &files)?;
     let layout = layout_of(&args.image)?;
     let image = args.image.display();
-    if layout == cli::Layout::Ffs {
+    if !layout.is_log() {
         let given = [("--cleaner", !args.cleaner.is_empty()), ("--status", args.status.is_some())];
         if let Some((option, _)) = given.iter().find(|(_, given)| *given) {
-            return Err(format!("{image}: {option} is for logs, and this is an FFS volume"));
+            let noun = layout.noun();
+            return Err(format!("{image}: {option} is for logs, and this is {noun}"));
         }
     }
     let Some(to) = &args.record else { return Ok((layout, None)) };
@@ -103,26 +86,26 @@ fn prepare(args: &Mount) -> Result<(cli::Layout, Option<Trace>), String> {
     Ok((layout, Some(trace)))
 }
 
-/// Serves an open volume of any layout until it is unmounted, then closes it.
-fn serve_opened<L: Layout>(
+/// Serves an open volume until it is unmounted, then closes it.
+fn serve_opened(
     args: &Mount,
     ready: Ready,
     place: Place,
-    volume: Rc<Volume<L>>,
+    volume: OpenVolume,
     flight: Option<Rc<FlightRecorder<File>>>,
     trace: Option<Trace>,
 ) -> Result<(), String> {
     let options =
         SessionOptions { writeback_cache: collects_writes(args), ..SessionOptions::default() };
-    let closing = Rc::clone(&volume);
+    let closing = volume.clone();
     let words = Rc::clone(&place.words);
-    volume.core.tell_of_stop(move |error| {
+    volume.core().tell_of_stop(move |error| {
         words.say(Grade::Error, &format!("{error}: from now on the volume is read-only"));
     });
-    let stopped = Rc::downgrade(&volume);
+    let stopped = volume.downgrade();
     let stop = move |error| {
         if let Some(volume) = stopped.upgrade() {
-            volume.core.poison(error);
+            volume.core().poison(error);
         }
     };
     let close = async move {
@@ -131,7 +114,7 @@ fn serve_opened<L: Layout>(
         }
         let closed = closing.close().await;
         let finished = match &flight {
-            Some(flight) => flight.finish(closing.core.rt.digest()).map(|_| ()),
+            Some(flight) => flight.finish(closing.core().rt.digest()).map(|_| ()),
             None => Ok(()),
         };
         closed.map_err(|e| {
@@ -143,7 +126,7 @@ fn serve_opened<L: Layout>(
         finished.map_err(|e| format!("the flight log: {e}"))
     };
     let (Some(to), Some(trace)) = (&args.record, trace) else {
-        return serve_until_unmounted(place, volume, options, ready, stop, close);
+        return serve_until_unmounted(place, Rc::new(volume), options, ready, stop, close);
     };
     let recorder = match recorded(&place.host, volume, trace) {
         Ok(recorder) => recorder,
@@ -177,7 +160,7 @@ fn random_seed() -> Result<u64, String> {
 }
 
 /// How to run the host of a mount.
-pub(super) fn host_options(args: &Mount) -> Result<HostOptions, String> {
+fn host_options(args: &Mount) -> Result<HostOptions, String> {
     Ok(HostOptions {
         seed: random_seed()?,
         io_uring: !args.no_io_uring,
@@ -189,89 +172,10 @@ pub(super) fn host_options(args: &Mount) -> Result<HostOptions, String> {
     })
 }
 
-/// A volume that is open on its host.
-pub(super) struct Opened {
-    pub(super) host: Host,
-    pub(super) volume: Rc<Volume<Lfs>>,
-    pub(super) recovered: Recovered,
-    pub(super) flight: Option<Rc<FlightRecorder<File>>>,
-}
-
-/// How to open a volume.
-#[derive(Default)]
-pub(super) struct OpenOptions {
-    pub(super) image: ImageOptions,
-    pub(super) host: HostOptions,
-    pub(super) settings: Settings,
-    pub(super) lfs: LfsSettings,
-    /// Where to log everything that enters the core.
-    pub(super) flight: Option<PathBuf>,
-}
-
-/// Starts the host and opens the volume in an image.
-pub(super) fn open_volume(image: &Path, options: OpenOptions) -> Result<Opened, Refused> {
-    let seed = random_seed()?;
-    let flight = match &options.flight {
-        Some(path) => {
-            let settings = FlightSettings {
-                device: probe(image, &options.image)?,
-                settings: options.settings.clone(),
-                lfs: options.lfs.clone(),
-                ffs: None,
-            };
-            Some(flight_recorder(path, seed, &settings)?)
-        }
-        None => None,
-    };
-    let log = flight.clone().map(|flight| flight as Rc<dyn FlightLog>);
-    let host_options = HostOptions { seed, flight: log, ..options.host };
-    let host = Host::start(host_options).map_err(|e| e.to_string())?;
-    let device = FileDevice::open(&host, image, &options.image).map_err(|e| e.to_string())?;
-    let device: Rc<dyn BlockDevice> = match &flight {
-        Some(flight) => {
-            let log = Rc::clone(flight) as Rc<dyn DeviceLog>;
-            Rc::new(Recorded::with_log(host.rt().clone(), device, log))
-        }
-        None => Rc::new(device),
-    };
-    let open = Lfs::open(host.rt(), device, Cpu::none(), options.settings, options.lfs);
-    let opened = host.rt().block_on(open).map_err(|e| e.to_string())?;
-    let (volume, recovered) = opened.map_err(|e| Refused::by(&host, image, &e))?;
-    Ok(Opened { host, volume, recovered, flight })
-}
-
-/// Why a volume cannot be opened.
-pub(super) struct Refused {
-    why: String,
-    /// It could be read; what failed is a write of its recovery.
-    only_writing: bool,
-}
-
-impl Refused {
-    /// By an error of the volume. Its tasks end, so that the image is free again.
-    pub(super) fn by(host: &Host, image: &Path, error: &FsError) -> Refused {
-        host.rt().crash();
-        let only_writing = matches!(error, FsError::Io(io) if io.op != IoKind::Read);
-        Refused { why: format!("{}: {error}", image.display()), only_writing }
-    }
-}
-
-impl From<String> for Refused {
-    fn from(why: String) -> Refused {
-        Refused { why, only_writing: false }
-    }
-}
-
-impl From<Refused> for String {
-    fn from(refused: Refused) -> String {
-        refused.why
-    }
-}
-
 /// Opens a volume with `open`, which is told whether to do so read-only. One that cannot be
 /// recovered on its device, which takes no writes, is recovered in memory and read-only; what is
 /// to be told of that comes with it.
-pub(super) fn open_or_read<T>(
+fn open_or_read<T>(
     args: &Mount,
     open: impl Fn(bool) -> Result<T, Refused>,
 ) -> Result<(T, String), String> {
@@ -288,60 +192,37 @@ pub(super) fn open_or_read<T>(
     }
 }
 
-/// What a device says of itself once it is open: a flight log must have it before that.
-fn probe(image: &Path, options: &ImageOptions) -> Result<DeviceInfo, String> {
-    let probe = Host::start(HostOptions::default()).map_err(|e| e.to_string())?;
-    let device = FileDevice::open(&probe, image, options).map_err(|e| e.to_string())?;
-    Ok(device.info())
-}
-
-/// A new flight log.
-pub(super) fn flight_recorder(
-    path: &Path,
-    seed: u64,
-    settings: &FlightSettings,
-) -> Result<Rc<FlightRecorder<File>>, String> {
-    let new = NewFile::make(path)?;
-    let recorder = FlightRecorder::new(new.handle()?, seed, settings.to_text());
-    new.keep();
-    Ok(Rc::new(recorder))
-}
-
-fn open(args: &Mount, words: &Rc<Words>) -> Result<(Place, Opened, Option<StatusFile>), String> {
-    let mut lfs = LfsSettings::default();
-    lfs.set_cleaner_list(&args.cleaner).map_err(|why| format!("--cleaner: {why}"))?;
+fn open(
+    args: &Mount,
+    layout: &'static dyn LayoutKind,
+    words: &Rc<Words>,
+) -> Result<(Place, Opened, Option<StatusFile>), String> {
+    let mut of_layout = layout.config();
+    set_for_open(&mut *of_layout, &args.cleaner).map_err(|why| format!("--cleaner: {why}"))?;
     let (opened, note) = open_or_read(args, |read_only| {
-        let (image, settings) = mount_settings(args, read_only)?;
+        let image = ImageOptions { read_only, direct: !args.buffered, ..ImageOptions::default() };
+        let cache_bytes = super::budget::cache_bytes(args)?;
+        let settings = Settings { cache_bytes, read_only, ..super::serving::mounted_settings() };
         let host = host_options(args)?;
-        let (lfs, flight) = (lfs.clone(), args.flight.clone());
-        open_volume(&args.image, OpenOptions { image, host, settings, lfs, flight })
+        let (of_layout, flight) = (of_layout.clone(), args.flight.clone());
+        let options = OpenOptions { layout, of_layout, image, host, settings, flight };
+        open_volume(&args.image, options)
     })?;
     let begin = |to: &PathBuf| StatusFile::begin(to, &opened.volume);
     let status = args.status.as_ref().map(begin).transpose()?;
-    Ok((place(args, opened.host.clone(), &*opened.volume, words, note)?, opened, status))
-}
-
-/// How the image of a mount is opened, and how its volume.
-pub(super) fn mount_settings(
-    args: &Mount,
-    read_only: bool,
-) -> Result<(ImageOptions, Settings), String> {
-    let image = ImageOptions { read_only, direct: !args.buffered, ..ImageOptions::default() };
-    let cache_bytes = super::budget::cache_bytes(args)?;
-    let settings = Settings { cache_bytes, read_only, ..super::serving::mounted_settings() };
-    Ok((image, settings))
+    Ok((place(args, opened.host.clone(), &opened.volume, words, note)?, opened, status))
 }
 
 /// The place where a volume that is open on a host is to be mounted.
-pub(super) fn place<L: Layout>(
+fn place(
     args: &Mount,
     host: Host,
-    volume: &Volume<L>,
+    volume: &OpenVolume,
     words: &Rc<Words>,
     note: String,
 ) -> Result<Place, String> {
     let limit_bytes = volume.room().map(|room| room.limit_bytes);
-    let read_only = volume.core.settings.read_only;
+    let read_only = volume.core().settings.read_only;
     let signals = Rc::new(Signals::listen_for_stop(&host).map_err(|e| e.to_string())?);
     let mount_options = MountOptions {
         source: args.image.display().to_string(),

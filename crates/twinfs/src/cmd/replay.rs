@@ -10,9 +10,9 @@ use twin_trace::replay::{Options, Replayer, Report};
 
 use super::compare::{real_clock, warn_of_cut, workload};
 use super::image::layout_of;
-use super::mount::{OpenOptions, Opened, open_volume};
+use super::opening::{OpenOptions, Opened, open_volume};
 use super::{Outcome, say};
-use crate::cli::{Layout, Replay};
+use crate::cli::Replay;
 
 pub(crate) fn run(args: &Replay) -> Outcome {
     if args.verify {
@@ -82,28 +82,15 @@ fn print(args: &Replay, figures: &[Figures]) -> Result<(), String> {
 
 /// Replays on the volume in an image, in real time and without FUSE.
 fn for_real(args: &Replay, workload: &Workload, image: &Path) -> Outcome {
-    if layout_of(image)? == Layout::Ffs {
-        let (host, volume) = super::ffs::open_plain(image)?;
-        return replay_on(args, workload, image, &host, &volume);
-    }
-    let Opened { host, volume, .. } = open_volume(image, OpenOptions::default())?;
-    replay_on(args, workload, image, &host, &volume)
-}
-
-fn replay_on<L: twin_fs::Layout>(
-    args: &Replay,
-    workload: &Workload,
-    image: &Path,
-    host: &twin_host::Host,
-    volume: &Rc<twin_fs::Volume<L>>,
-) -> Outcome {
+    let options = OpenOptions::of(layout_of(image)?);
+    let Opened { host, volume, .. } = open_volume(image, options)?;
     let clock = real_clock();
     let now: Rc<dyn Fn() -> Time> = Rc::new(move || Time((clock() * 1e9) as u64));
     let pace = args.pace.at(args.speed)?;
     let rt = host.rt().clone();
     let work = async {
         let options = Options { pace, clock: Some(now), ..Options::default() };
-        let mut replayer = Replayer::new(&rt, &**volume, options);
+        let mut replayer = Replayer::new(&rt, &volume, options);
         let population = workload.population().map_err(|e| e.to_string())?;
         replayer.populate(&population).await.map_err(|e| e.to_string())?;
         let mut source = workload.start().map_err(|e| e.to_string())?;

@@ -3,50 +3,32 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use twin_fs::{Layout as _, Settings};
+use twin_fs::Settings;
 use twin_host::ImageOptions;
 
 use super::image::layout_of;
-use super::mount::{OpenOptions, Opened, open_volume};
+use super::opening::{OpenOptions, Opened, open_volume};
 use super::{Outcome, say};
-use crate::cli::{Layout, Stat};
+use crate::cli::Stat;
 use crate::size::Size;
 
 pub(crate) fn run(args: &Stat) -> Outcome {
     if args.image.is_dir() {
         return of_mount(&args.image);
     }
-    if layout_of(&args.image)? == Layout::Ffs {
-        return super::ffs::stat(args);
-    }
+    let kind = layout_of(&args.image)?;
     let options = OpenOptions {
         image: ImageOptions { read_only: true, ..ImageOptions::default() },
         settings: Settings { read_only: true, ..Settings::default() },
-        ..OpenOptions::default()
+        ..OpenOptions::of(kind)
     };
-    let Opened { volume, recovered, .. } = open_volume(&args.image, options)?;
-    let lfs = &volume.layout;
-    let sb = lfs.superblock();
-    let hex: String = sb.uuid.iter().map(|b| format!("{b:02x}")).collect();
-    let (used, limit) = lfs.space();
-    let stat = lfs.stat(&volume.core);
-    let (clean, total) = lfs.with_segments(|s| (s.clean_count(), s.count()));
-    let percent = used as f64 * 100.0 / limit as f64;
-    say(format!("uuid             {hex}"))?;
-    say(format!("layout           LFS, {:?} profile", sb.profile))?;
-    say(format!("size             {}", Size(sb.size)))?;
-    say(format!(
-        "block, fragment  {}, {}",
-        Size(sb.shape.block_size.into()),
-        Size(sb.shape.frag_size.into())
-    ))?;
-    say(format!("segments         {total} of {}, {clean} clean", Size(sb.segment_size.into())))?;
-    say(format!("used             {} of {} ({percent:.1}%)", Size(used), Size(limit)))?;
-    say(format!("inodes           {} used", stat.inodes - stat.free_inodes))?;
-    let state = if recovered.groups > 0 {
-        format!("not unmounted: {} log writes to recover", recovered.groups)
-    } else {
-        "unmounted properly, or nothing to recover".into()
+    let Opened { volume, recovery, .. } = open_volume(&args.image, options)?;
+    for fact in kind.facts(&volume) {
+        say(format!("{:<17}{}", fact.name, fact.value))?;
+    }
+    let state = match recovery {
+        Some(words) => format!("not unmounted: {words}"),
+        None => "unmounted properly, or nothing to recover".into(),
     };
     say(format!("state            {state}"))?;
     Ok(ExitCode::SUCCESS)

@@ -10,14 +10,12 @@ use std::fs::File;
 use std::io::Write;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rustix::fs::{AtFlags, Mode, OFlags};
-use twin_fs::Volume;
+use twin_fs::OpenVolume;
 use twin_host::{Host, offload};
 use twin_lab::Status;
-use twin_lfs::Lfs;
 
 /// How often the status is written.
 const STATUS_NS: u64 = 500 * twin_rt::MILLIS;
@@ -36,7 +34,7 @@ impl StatusFile {
     ///
     /// # Errors
     /// If it cannot be written.
-    pub(super) fn begin(path: &Path, volume: &Volume<Lfs>) -> Result<StatusFile, String> {
+    pub(super) fn begin(path: &Path, volume: &OpenVolume) -> Result<StatusFile, String> {
         let file = StatusFile::at(path)?;
         file.put_of(1, volume)?;
         Ok(file)
@@ -67,10 +65,10 @@ impl StatusFile {
     pub(super) fn keep(
         &self,
         host: &Host,
-        volume: &Rc<Volume<Lfs>>,
+        volume: &OpenVolume,
         serve: impl FnOnce() -> Result<(), String>,
     ) -> Result<(), String> {
-        let (host, watched, its) = (host.clone(), Rc::clone(volume), self.clone());
+        let (host, watched, its) = (host.clone(), volume.clone(), self.clone());
         host.rt().clone().spawn("status", async move {
             // A file that cannot be written now may be later.
             for number in 2.. {
@@ -84,7 +82,7 @@ impl StatusFile {
         serve().and(self.put_of(u64::MAX, volume))
     }
 
-    fn put_of(&self, number: u64, volume: &Volume<Lfs>) -> Result<(), String> {
+    fn put_of(&self, number: u64, volume: &OpenVolume) -> Result<(), String> {
         let told = |error: std::io::Error| format!("{}: {error}", self.path.display());
         self.put(number, &text_of(volume)?).map_err(told)
     }
@@ -114,7 +112,7 @@ impl StatusFile {
     }
 }
 
-fn text_of(volume: &Volume<Lfs>) -> Result<String, String> {
+fn text_of(volume: &OpenVolume) -> Result<String, String> {
     serde_json::to_string(&Status::of(volume)).map_err(|error| error.to_string())
 }
 

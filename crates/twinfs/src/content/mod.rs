@@ -15,15 +15,14 @@ use std::path::Path;
 
 use rustix::fs::{SeekFrom, seek};
 
+use twin_lab::layouts::{LAYOUTS, layout};
+
 use signatures::SIGNATURES;
 
-/// What the superblocks of our layouts begin with.
-const LFS_MAGIC: &[u8] = b"twinlfs1";
-const FFS_MAGIC: &[u8] = b"twinffs1";
-/// Superblocks and their copies stand on multiples of this.
+/// Superblocks and their copies stand on multiples of this, those of every layout.
 const SUPERBLOCK_BYTES: u64 = 4096;
-/// Copies of an FFS superblock are looked for up to here, as `twin_ffs` does it.
-const REPLICA_SEARCH_BYTES: u64 = 1 << 30;
+/// Copies of superblocks that may stand anywhere are looked for up to here.
+const COPY_SEARCH_BYTES: u64 = 1 << 30;
 /// The ends, which are read in full.
 const EDGE_BYTES: u64 = 1 << 20;
 /// Up to so many bytes of data are read in full.
@@ -37,10 +36,8 @@ const MOST_PIECES: usize = 4096;
 /// What something holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Content {
-    /// A log-structured volume of ours, sound or not.
-    Lfs,
-    /// A clustered volume of ours, sound or not.
-    Ffs,
+    /// A volume of ours, sound or not, of the layout with this name.
+    Volume(&'static str),
     /// Something known, with its article.
     Known(&'static str),
     /// Text of some kind.
@@ -56,8 +53,10 @@ pub(crate) enum Content {
 impl std::fmt::Display for Content {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Content::Lfs => f.write_str("a log-structured twinfs volume"),
-            Content::Ffs => f.write_str("an FFS twinfs volume"),
+            Content::Volume(name) => match layout(name) {
+                Ok(kind) => f.write_str(kind.noun()),
+                Err(_) => f.write_str("a twinfs volume"),
+            },
             Content::Known(name) => f.write_str(name),
             Content::Text => f.write_str("a text file"),
             Content::Blank => f.write_str("blank"),
@@ -143,22 +142,18 @@ impl Source {
             return Ok(own);
         }
         let Some(at) = self.not_zero()? else { return Ok(Content::Blank) };
-        if self.has_replica()? {
-            return Ok(Content::Ffs);
+        if let Some(own) = self.own_anywhere()? {
+            return Ok(own);
         }
         Ok(if is_text(&self.read(0, 512)) { Content::Text } else { Content::Unknown(at) })
     }
 
     /// Our own superblock, if one begins there.
     fn own_at(&self, at: u64) -> Option<Content> {
-        match &self.read(at, 8)[..] {
-            LFS_MAGIC => Some(Content::Lfs),
-            FFS_MAGIC => Some(Content::Ffs),
-            _ => None,
-        }
+        own(&self.read(at, 8))
     }
 
-    /// The copy of a log's superblock at the end of the device.
+    /// The copy of a superblock at the end of the device.
     fn own_at_end(&self) -> Option<Content> {
         self.end_places().find_map(|at| self.own_at(at))
     }
@@ -170,21 +165,21 @@ impl Source {
         places.map(|at| at / SUPERBLOCK_BYTES * SUPERBLOCK_BYTES)
     }
 
-    /// True if a copy of an FFS superblock stands in one of the groups.
-    fn has_replica(&self) -> io::Result<bool> {
+    /// A copy of a superblock within the device.
+    fn own_anywhere(&self) -> io::Result<Option<Content>> {
         for (from, len) in self.pieces()? {
             let mut at = from / SUPERBLOCK_BYTES * SUPERBLOCK_BYTES;
-            let end = (from + len).min(REPLICA_SEARCH_BYTES);
+            let end = (from + len).min(COPY_SEARCH_BYTES);
             while at < end {
                 let bytes = self.read(at, EDGE_BYTES.min(end - at) as usize);
-                let blocks = bytes.chunks(SUPERBLOCK_BYTES as usize);
-                if blocks.into_iter().any(|block| block.starts_with(FFS_MAGIC)) {
-                    return Ok(true);
+                let found = bytes.chunks(SUPERBLOCK_BYTES as usize).find_map(own);
+                if found.is_some() {
+                    return Ok(found);
                 }
                 at += EDGE_BYTES;
             }
         }
-        Ok(false)
+        Ok(None)
     }
 
     /// A byte that is not zero, if one is found.
@@ -256,6 +251,12 @@ impl Source {
         }
         Ok(pieces)
     }
+}
+
+/// The volume of ours that these bytes are the superblock of.
+fn own(bytes: &[u8]) -> Option<Content> {
+    let kind = LAYOUTS.iter().find(|kind| bytes.starts_with(kind.magic()))?;
+    Some(Content::Volume(kind.name()))
 }
 
 /// True if these bytes are text: printable, in UTF-8, but for a character that is cut at the end.

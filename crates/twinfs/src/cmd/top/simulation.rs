@@ -10,7 +10,7 @@ use std::rc::Rc;
 
 use twin_disk::{IoKind, Origin};
 use twin_lab::segment_map::Look;
-use twin_lab::{Config, LayoutKind, Served, Status, Watcher, World, simulate_watched};
+use twin_lab::{Config, Served, Status, Watcher, World, simulate_watched};
 use twin_rt::{Nanos, SECS, Time};
 
 use super::super::compare::{real_clock, warn_of_cut, workload};
@@ -28,7 +28,7 @@ const LATELY_BYTES: u64 = 1 << 20;
 pub(super) fn run(args: &Top) -> Outcome {
     let config = Config::parse(args.config.as_deref().unwrap_or("lfs"));
     let config = config.map_err(|e| e.to_string())?;
-    if config.layout != LayoutKind::Lfs {
+    if !config.layout.is_log() {
         let name = &config.name;
         return Err(format!(
             "{name}: has no log that could be shown; choose a configuration of lfs"

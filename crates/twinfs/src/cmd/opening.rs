@@ -1,0 +1,162 @@
+//! Opening the volume in an image, of whatever layout, on a host of its own.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use twin_disk::{BlockDevice, DeviceInfo, DeviceLog, IoKind, Recorded};
+use twin_fs::{Cpu, FsError, LayoutConfig, LayoutKind, OpenVolume, Settings};
+use twin_host::{FileDevice, FlightLog, FlightRecorder, Host, HostOptions, ImageOptions};
+use twin_lab::FlightSettings;
+use twin_settings::{SettingsError, grammar};
+
+use super::files::NewFile;
+
+/// A volume that is open on its host.
+pub(super) struct Opened {
+    pub(super) host: Host,
+    pub(super) volume: OpenVolume,
+    /// What opening had to do first, in words, if the volume had not been unmounted.
+    pub(super) recovery: Option<String>,
+    pub(super) flight: Option<Rc<FlightRecorder<File>>>,
+}
+
+/// How to open a volume.
+pub(super) struct OpenOptions {
+    pub(super) layout: &'static dyn LayoutKind,
+    pub(super) of_layout: Box<dyn LayoutConfig>,
+    pub(super) image: ImageOptions,
+    pub(super) host: HostOptions,
+    pub(super) settings: Settings,
+    /// Where to log everything that enters the core.
+    pub(super) flight: Option<PathBuf>,
+}
+
+impl OpenOptions {
+    /// For a volume of this layout, with nothing special.
+    pub(super) fn of(layout: &'static dyn LayoutKind) -> OpenOptions {
+        OpenOptions {
+            layout,
+            of_layout: layout.config(),
+            image: ImageOptions::default(),
+            host: HostOptions::default(),
+            settings: Settings::default(),
+            flight: None,
+        }
+    }
+}
+
+/// Sets what `key=value,key=value` says of a volume that exists.
+///
+/// # Errors
+/// The first setting that is wrong.
+pub(super) fn set_for_open(config: &mut dyn LayoutConfig, text: &str) -> Result<(), SettingsError> {
+    for setting in grammar::settings(text)? {
+        config.set_for_open(setting.key, setting.value)?;
+    }
+    Ok(())
+}
+
+/// The image as a device whose sectors are not too large for the volume on it, and how it was
+/// opened.
+///
+/// # Errors
+/// If it cannot be opened.
+pub(super) fn device(
+    host: &Host,
+    image: &Path,
+    layout: &'static dyn LayoutKind,
+    options: &ImageOptions,
+) -> Result<(FileDevice, ImageOptions), String> {
+    let device = FileDevice::open(host, image, options).map_err(|e| e.to_string())?;
+    let largest = host.rt().block_on(layout.largest_sector(&device)).map_err(|e| e.to_string())?;
+    match largest {
+        Some(largest) if device.info().sector > largest => {
+            drop(device);
+            let options = ImageOptions { max_sector: largest, ..*options };
+            let device = FileDevice::open(host, image, &options).map_err(|e| e.to_string())?;
+            Ok((device, options))
+        }
+        _ => Ok((device, options.clone())),
+    }
+}
+
+/// Starts the host and opens the volume in an image.
+pub(super) fn open_volume(image: &Path, options: OpenOptions) -> Result<Opened, Refused> {
+    let OpenOptions { layout, of_layout, image: image_options, host, settings, flight } = options;
+    // Looked at on a host of its own: a flight begins when the volume is opened.
+    let (info, image_options) = probe(image, layout, &image_options)?;
+    let flight = match &flight {
+        Some(path) => {
+            let (settings, of_layout) = (settings.clone(), of_layout.clone());
+            let all = FlightSettings { device: info, settings, layout, of_layout };
+            Some(flight_recorder(path, host.seed, &all)?)
+        }
+        None => None,
+    };
+    let log = flight.clone().map(|flight| flight as Rc<dyn FlightLog>);
+    let host = Host::start(HostOptions { flight: log, ..host }).map_err(|e| e.to_string())?;
+    let device = FileDevice::open(&host, image, &image_options).map_err(|e| e.to_string())?;
+    let device: Rc<dyn BlockDevice> = match &flight {
+        Some(flight) => {
+            let log = Rc::clone(flight) as Rc<dyn DeviceLog>;
+            Rc::new(Recorded::with_log(host.rt().clone(), device, log))
+        }
+        None => Rc::new(device),
+    };
+    let opening = of_layout.open(host.rt(), device, Cpu::none(), settings);
+    let opened = host.rt().block_on(opening).map_err(|e| e.to_string())?;
+    let twin_fs::Opened { volume, recovery } = opened.map_err(|e| Refused::by(&host, image, &e))?;
+    Ok(Opened { host, volume, recovery, flight })
+}
+
+/// What a device says of itself once it is open, and how it is opened for this layout.
+fn probe(
+    image: &Path,
+    layout: &'static dyn LayoutKind,
+    options: &ImageOptions,
+) -> Result<(DeviceInfo, ImageOptions), String> {
+    let host = Host::start(HostOptions::default()).map_err(|e| e.to_string())?;
+    let (device, options) = device(&host, image, layout, options)?;
+    Ok((device.info(), options))
+}
+
+/// A new flight log.
+fn flight_recorder(
+    path: &Path,
+    seed: u64,
+    settings: &FlightSettings,
+) -> Result<Rc<FlightRecorder<File>>, String> {
+    let new = NewFile::make(path)?;
+    let recorder = FlightRecorder::new(new.handle()?, seed, settings.to_text());
+    new.keep();
+    Ok(Rc::new(recorder))
+}
+
+/// Why a volume cannot be opened.
+pub(super) struct Refused {
+    pub(super) why: String,
+    /// It could be read; what failed is a write of its recovery.
+    pub(super) only_writing: bool,
+}
+
+impl Refused {
+    /// By an error of the volume. Its tasks end, so that the image is free again.
+    fn by(host: &Host, image: &Path, error: &FsError) -> Refused {
+        host.rt().crash();
+        let only_writing = matches!(error, FsError::Io(io) if io.op != IoKind::Read);
+        Refused { why: format!("{}: {error}", image.display()), only_writing }
+    }
+}
+
+impl From<String> for Refused {
+    fn from(why: String) -> Refused {
+        Refused { why, only_writing: false }
+    }
+}
+
+impl From<Refused> for String {
+    fn from(refused: Refused) -> String {
+        refused.why
+    }
+}
