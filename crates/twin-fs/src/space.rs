@@ -111,7 +111,7 @@ impl<L: Layout> Volume<L> {
             let mut d = inode.d.borrow_mut();
             d.count_space(old_len.into(), new_len.into());
         }
-        core.cache.mark_dirty(&inode.frames, frame, core.rt.now());
+        core.cache.mark_dirty(&inode.frames, frame);
         if moved {
             self.dirty_parents(inode, lbn);
         } else {
@@ -132,7 +132,7 @@ impl<L: Layout> Volume<L> {
         let frame = core.cache.insert(&inode.frames, up, Some(zeros));
         let ptr = self.layout.place(core, inode, up, Ptr::HOLE, block);
         core.set_ptr(inode, up, ptr);
-        core.cache.mark_dirty(&inode.frames, &frame, core.rt.now());
+        core.cache.mark_dirty(&inode.frames, &frame);
         // Its parent has changed too, and whoever finds this one dirty looks no further.
         self.dirty_parents(inode, up);
         inode.d.borrow_mut().count_space(0, block.into());
@@ -148,7 +148,7 @@ impl<L: Layout> Volume<L> {
         if let Parent::Indirect(up, _) = core.shape.parent(lbn)
             && let Some(frame) = core.cache.peek(&inode.frames, up)
         {
-            core.cache.mark_dirty(&inode.frames, &frame, core.rt.now());
+            core.cache.mark_dirty(&inode.frames, &frame);
         }
         core.mark_inode_dirty(inode);
     }
@@ -179,7 +179,7 @@ pub fn dirty_parents(core: &crate::core::Core, inode: &Rc<Inode>, lbn: Lbn) {
     let mut at = lbn;
     while let Parent::Indirect(up, _) = core.shape.parent(at) {
         if let Some(frame) = core.cache.peek(&inode.frames, up)
-            && !core.cache.mark_dirty(&inode.frames, &frame, core.rt.now())
+            && !core.cache.mark_dirty(&inode.frames, &frame)
         {
             // It was dirty already, and so is everything above it.
             break;

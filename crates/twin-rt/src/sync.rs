@@ -90,12 +90,6 @@ impl RwLock {
         self.acquire(Mode::Exclusive).await
     }
 
-    /// Takes the lock alone if nobody holds or awaits it.
-    pub fn try_write(&self) -> Option<LockGuard> {
-        let free = self.0.held.get() == 0 && self.0.queue.borrow().is_empty();
-        free.then(|| self.grant(Mode::Exclusive))
-    }
-
     /// True if somebody holds or awaits the lock.
     pub fn in_use(&self) -> bool {
         self.0.held.get() != 0 || !self.0.queue.borrow().is_empty()

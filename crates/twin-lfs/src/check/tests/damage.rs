@@ -44,7 +44,7 @@ impl Rich {
         let frame = self.w.rt.block_on(core.block(&inode, lbn, Origin::User));
         let frame = frame.unwrap().unwrap().unwrap();
         let done = frame.change(|block| f(block.bytes_mut()));
-        core.cache.mark_dirty(&inode.frames, &frame, core.rt.now());
+        core.cache.mark_dirty(&inode.frames, &frame);
         dirty_parents(core, &inode, lbn);
         done
     }
