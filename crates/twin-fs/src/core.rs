@@ -15,7 +15,7 @@ use twin_rt::{Event, FixedMap, Rt, RwLock};
 use crate::dinode::{Dinode, HIDDEN};
 use crate::reading::{Overwrite, ReadPolicy};
 use crate::shape::Shape;
-use crate::{Attr, Cpu, Forwards, FsError, Ino, Result, Timestamp};
+use crate::{Attr, Cpu, Features, Forwards, FsError, Ino, Result, Timestamp};
 
 /// What is set when a volume is opened and stays.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -216,6 +216,8 @@ pub struct Core {
     pub cpu: Cpu,
     /// Sizes.
     pub shape: Shape,
+    /// What the layout can do.
+    pub features: Features,
     /// Settings.
     pub settings: Settings,
     /// Fragments on the device: where addresses end.
@@ -250,6 +252,7 @@ impl Core {
         device: Rc<dyn BlockDevice>,
         cpu: Cpu,
         shape: Shape,
+        features: Features,
         settings: Settings,
     ) -> Result<Rc<Core>> {
         let policy = twin_cache::replacement::by_name(&settings.replacement)
@@ -267,6 +270,7 @@ impl Core {
             reading,
             cpu,
             shape,
+            features,
             settings,
             reads: Rc::default(),
             forwards: Forwards::default(),
@@ -284,7 +288,7 @@ impl Core {
 
     /// The current time as files carry it.
     pub fn now(&self) -> Timestamp {
-        self.rt.now().into()
+        self.features.nearest_time(self.rt.now().into())
     }
 
     /// The inode, if it is in memory.

@@ -111,10 +111,12 @@ impl<L: Layout> Volume<L> {
         if len == 0 {
             return Ok(0);
         }
-        let end = off.checked_add(len).filter(|&end| end <= shape.max_file_size());
+        let end = off.checked_add(len).filter(|&end| end <= self.core.features.file_bytes_max);
         let end = end.ok_or(FsError::FileTooBig)?;
         let _alone = inode.lock.write().await;
         let block = u64::from(shape.block_size);
+        let skips = off / block > shape.blocks_for(inode.d.borrow().size);
+        self.core.features.need_holes(skips && !self.fits_inline(inode, end))?;
         let _permit = self.layout.admit(&self.core, len + 4 * block, Need::Grow).await?;
         self.core.cpu.charge(Work::Copy(len)).await;
         if self.fits_inline(inode, end) {
@@ -150,7 +152,7 @@ impl<L: Layout> Volume<L> {
     fn fits_inline(&self, inode: &Inode, end: u64) -> bool {
         let d = inode.d.borrow();
         let empty = d.size == 0 && d.allocated == 0;
-        let fits = end.max(d.size) <= u64::from(self.core.shape.inline_max);
+        let fits = end.max(d.size) <= u64::from(self.core.features.inline_bytes);
         d.kind() == mode::REGULAR && fits && (d.is_inline() || empty)
     }
 

@@ -64,11 +64,6 @@ pub trait Layout: Sized + 'static {
     /// Something held while an operation that was admitted runs.
     type Permit;
 
-    /// Blocks are overwritten where they are: a changed block changes no pointer, unless
-    /// [`place`](Self::place) gives another one. Otherwise every dirty block will move, and all
-    /// that leads to it is dirty with it.
-    const IN_PLACE: bool = false;
-
     /// Reads an inode that is not in memory. `NotFound` if the number is free or out of range.
     async fn load_inode(&self, core: &Rc<Core>, ino: Ino) -> Result<Rc<Inode>>;
 

@@ -155,7 +155,7 @@ impl Core {
             bytes => bytes.min(self.info.max_io),
         };
         let most = u64::from(most);
-        let checked = self.settings.check_data && self.shape.pointer.has_checksum();
+        let checked = self.settings.check_data && self.features.checksummed_pointers;
         let mut runs: Vec<(u64, u64, Vec<Wanted>)> = Vec::new();
         for (frame, ptr) in wants {
             let want = Wanted { frame, len: ptr.len, crc: checked.then_some(ptr.crc) };

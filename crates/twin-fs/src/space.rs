@@ -3,7 +3,7 @@
 //! Contract: all functions here take effect at once. Whoever calls them holds the indirect blocks
 //! on the way ([`Core::hold_parents`]) and has the space reserved ([`Volume::space_for`]).
 //! Invariant kept here: a dirty block's inode is dirty too, and so are its indirect blocks unless
-//! the layout writes in place ([`Layout::IN_PLACE`]).
+//! the layout writes in place ([`Features::in_place`](crate::Features)).
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -103,7 +103,7 @@ impl<L: Layout> Volume<L> {
         if old.is_hole() {
             self.make_parents(inode, lbn);
         }
-        let mut moved = !L::IN_PLACE;
+        let mut moved = !self.core.features.in_place;
         if old.is_hole() || old_len != new_len {
             let ptr = self.layout.place(core, inode, lbn, old, new_len);
             core.set_ptr(inode, lbn, ptr);
@@ -142,7 +142,7 @@ impl<L: Layout> Volume<L> {
     /// stay in place, what holds the pointer and the inode.
     pub(crate) fn dirty_parents(&self, inode: &Rc<Inode>, lbn: Lbn) {
         let core = &self.core;
-        if !L::IN_PLACE {
+        if !self.core.features.in_place {
             return dirty_parents(core, inode, lbn);
         }
         if let Parent::Indirect(up, _) = core.shape.parent(lbn)

@@ -32,7 +32,7 @@ impl<L: Layout> Volume<L> {
         version: u64,
         effect: Effect<'_>,
     ) -> Result<()> {
-        if size > self.core.shape.max_file_size() {
+        if size > self.core.features.file_bytes_max {
             return Err(FsError::FileTooBig);
         }
         let old = inode.d.borrow().size;
@@ -66,12 +66,14 @@ impl<L: Layout> Volume<L> {
             let d = inode.d.borrow();
             (d.is_inline(), d.size)
         };
-        if inline && size <= u64::from(self.core.shape.inline_max) {
+        let blocks_for = |size| self.core.shape.blocks_for(size);
+        if inline && size <= u64::from(self.core.features.inline_bytes) {
             effect()?;
             let mut d = inode.d.borrow_mut();
             d.inline.resize(size as usize, 0);
             d.size = size;
         } else {
+            self.core.features.need_holes(blocks_for(size) > blocks_for(old))?;
             let blocks = if inline && old > 0 { 0..1 } else { 0..0 };
             let space = self.space_for(inode, blocks, size);
             self.layout.reserve(&self.core, space)?;
@@ -254,8 +256,9 @@ impl<L: Layout> Volume<L> {
         version: u64,
         effect: Effect<'_>,
     ) -> Result<()> {
-        let end = off.checked_add(len).filter(|&e| e <= self.core.shape.max_file_size());
+        let end = off.checked_add(len).filter(|&e| e <= self.core.features.file_bytes_max);
         let end = end.ok_or(FsError::FileTooBig)?;
+        self.core.features.need_holes(!matches!(what, Fallocate::Allocate { .. }))?;
         let size = inode.d.borrow().size;
         let longer = match what {
             Fallocate::PunchHole => None,
@@ -292,7 +295,7 @@ impl<L: Layout> Volume<L> {
         effect: Effect<'_>,
     ) -> Result<()> {
         let block = u64::from(self.core.shape.block_size);
-        let inline_max = u64::from(self.core.shape.inline_max);
+        let inline_max = u64::from(self.core.features.inline_bytes);
         if off >= end || (inode.d.borrow().is_inline() && new_size <= inline_max) {
             let _permit = self.admit_small(Need::Grow).await?;
             return effect();

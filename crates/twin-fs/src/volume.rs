@@ -91,7 +91,7 @@ impl<L: Layout> Volume<L> {
         let mode = crate::mode::DIRECTORY | mode;
         let d = Dinode::new(shape, ino, generation, mode, self.core.now());
         let inode = Inode::new(Dinode { nlink: 2, ..d });
-        let unit = self.dir_unit() as u64;
+        let unit = self.core.shape.dir_unit() as u64;
         let space = self.layout.inode_bytes() + self.space_for(&inode, 0..1, unit);
         self.layout.reserve(&self.core, space)?;
         let inode = self.core.add_inode(inode);
@@ -251,12 +251,7 @@ impl<L: Layout> Volume<L> {
 
     /// The attributes that clients see.
     pub(crate) fn attr(&self, inode: &Inode) -> crate::Attr {
-        let mut attr = inode.attr();
-        if attr.is_dir() {
-            // In a directory's inode this field counts its entries.
-            attr.rdev = 0;
-        }
-        attr
+        inode.attr()
     }
 
     /// Takes over the fields of an inode that rules change.

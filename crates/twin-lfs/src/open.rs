@@ -8,7 +8,9 @@ use twin_cache::Lbn;
 use twin_disk::{Block, BlockDevice, Buf, Class, Io, Origin};
 use twin_fs::dinode::{Dinode, HIDDEN};
 use twin_fs::shape::Shape;
-use twin_fs::{Core, Cpu, FsError, Ino, Inode, Picked, ROOT_INO, Result, Settings, Volume};
+use twin_fs::{
+    Core, Cpu, Features, FsError, Ino, Inode, Picked, ROOT_INO, Result, Settings, Volume,
+};
 use twin_rt::{BoxFuture, Budget, Rt, RwLock};
 
 use crate::cleaner::{self, CleanerState, Watch};
@@ -187,8 +189,14 @@ impl Lfs {
         }
         erase(&*device, &sb).await?;
         let settings = Settings::default();
-        let core =
-            Core::new(rt.clone(), Rc::clone(&device), Cpu::none(), sb.shape.clone(), settings)?;
+        let core = Core::new(
+            rt.clone(),
+            Rc::clone(&device),
+            Cpu::none(),
+            sb.shape.clone(),
+            Features::of(&sb.shape),
+            settings,
+        )?;
         let ifile = Dinode::new(&sb.shape, IFILE_INO, 0, 0, core.now());
         let ifile = Inode::new(Dinode { flags: HIDDEN, nlink: 1, ..ifile });
         let mut segments = Segments::new(&sb, vec![SegEntry::default(); sb.segments as usize]);
@@ -291,7 +299,14 @@ impl Lfs {
         }
         let watch = Rc::new(Watch::new(rt.clone(), device));
         let device = Rc::clone(&watch) as Rc<dyn BlockDevice>;
-        let core = Core::new(rt.clone(), device, cpu, sb.shape.clone(), settings)?;
+        let core = Core::new(
+            rt.clone(),
+            device,
+            cpu,
+            sb.shape.clone(),
+            Features::of(&sb.shape),
+            settings,
+        )?;
         let ifile = Inode::new(checkpoint.ifile.clone());
         let (segments, mut pinned) = load_table(&core, &sb, &ifile).await?;
         let lfs = Lfs::assemble(sb, lfs_settings, ifile, &checkpoint, segments, &core)?;

@@ -8,10 +8,9 @@ pub mod block;
 pub mod index;
 
 mod name_hash;
+pub use crate::features::LINK_MAX;
 pub use name_hash::name_hash;
 
-/// The most names that an inode may have; for a directory, the most subdirectories and two.
-pub const LINK_MAX: u32 = 65_000;
 /// The longest target of a symbolic link, in bytes.
 pub const SYMLINK_MAX: usize = 4095;
 /// The longest value of an extended attribute, in bytes.

@@ -4,7 +4,6 @@ use std::cell::RefCell;
 
 use twin_disk::{Bytes, Origin};
 
-use crate::dinode::Dinode;
 use crate::layout::{Layout, Need};
 use crate::{Attr, Cred, FsError, Ino, Reply, Result, SetAttr, SetTime, Volume, mode, perm};
 
@@ -27,10 +26,10 @@ impl<L: Layout> Volume<L> {
         let inode = self.inode(ino).await?;
         let nearest = |time| match time {
             SetTime::Now => SetTime::Now,
-            SetTime::At(time) => SetTime::At(Dinode::nearest_time(&self.core.shape, time)),
+            SetTime::At(time) => SetTime::At(self.core.features.nearest_time(time)),
         };
         let (atime, mtime) = (set.atime.map(nearest), set.mtime.map(nearest));
-        let ctime = set.ctime.map(|time| Dinode::nearest_time(&self.core.shape, time));
+        let ctime = set.ctime.map(|time| self.core.features.nearest_time(time));
         let set = &SetAttr { atime, mtime, ctime, ..set.clone() };
         let size = set.size.filter(|_| inode.d.borrow().kind() == mode::REGULAR);
         let _alone = match size {

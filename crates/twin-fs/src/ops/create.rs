@@ -109,7 +109,9 @@ impl<L: Layout> Volume<L> {
         let _alone = dir.lock.write().await;
         self.check_new_name(&dir, name, cred).await?;
         let mode = new.mode.clone()?;
-        if mode & mode::TYPE == mode::DIRECTORY && dir.d.borrow().nlink >= self.nlink_max() {
+        if mode & mode::TYPE == mode::DIRECTORY
+            && dir.d.borrow().nlink >= self.core.features.link_max
+        {
             return Err(FsError::TooManyLinks);
         }
         let _permit = self.admit_small(Need::Grow).await?;
@@ -171,15 +173,14 @@ impl<L: Layout> Volume<L> {
     /// The first block of a new directory or of a link whose target does not fit its inode. A
     /// short target goes into the inode here.
     fn first_content(&self, inode: &Inode, parent: Ino, target: &[u8]) -> Option<Vec<u8>> {
-        let shape = &self.core.shape;
         let mut d = inode.d.borrow_mut();
         match d.kind() {
             mode::DIRECTORY => {
-                let mut bytes = vec![0; self.dir_unit()];
+                let mut bytes = vec![0; self.core.shape.dir_unit()];
                 self.dir_format().init_first(&mut bytes, d.ino, parent);
                 Some(bytes)
             }
-            mode::SYMLINK if target.len() <= shape.inline_link_max as usize => {
+            mode::SYMLINK if target.len() <= self.core.features.inline_link_bytes as usize => {
                 d.inline = target.to_vec();
                 d.size = target.len() as u64;
                 d.flags |= INLINE;
@@ -211,7 +212,7 @@ impl<L: Layout> Volume<L> {
         if nlink == 0 || dir.d.borrow().nlink == 0 {
             return Err(FsError::NotFound);
         }
-        if nlink >= self.nlink_max() {
+        if nlink >= self.core.features.link_max {
             return Err(FsError::TooManyLinks);
         }
         self.layout.reserve(&self.core, self.insert_space(&dir, &plan))?;
@@ -239,28 +240,10 @@ impl<L: Layout> Volume<L> {
         perm::may_create(&dir.attr(), cred)
     }
 
-    /// The most names that an inode may have.
-    pub(crate) fn nlink_max(&self) -> u32 {
-        match self.core.shape.pointer {
-            crate::shape::PointerFormat::Narrow => 32_767,
-            crate::shape::PointerFormat::Long | crate::shape::PointerFormat::Wide => 65_000,
-        }
-    }
-
-    /// Bytes by which directories grow, and the size of an empty one.
-    pub(crate) fn dir_unit(&self) -> usize {
-        match self.dir_format() {
-            crate::dir::block::Format::Classic => crate::dir::block::CHUNK,
-            crate::dir::block::Format::Sectored | crate::dir::block::Format::Modern => {
-                self.core.shape.block_size as usize
-            }
-        }
-    }
-
     /// A block of a directory as new: without entries.
     pub(crate) fn empty_dir_block(&self) -> Block {
         let mut buf = Buf::zeroed(self.core.shape.block_size as usize);
-        let unit = self.dir_unit();
+        let unit = self.core.shape.dir_unit();
         self.dir_format().init(&mut buf[..unit]);
         Block::Bytes(buf.freeze())
     }

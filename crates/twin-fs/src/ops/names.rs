@@ -17,7 +17,6 @@ use crate::dir::block::Format;
 use crate::dir::index::{self, Frames, Stop};
 use crate::dir::name_hash;
 use crate::layout::{Layout, Need};
-use crate::shape::PointerFormat;
 use crate::{Cred, FsError, Ino, Name, Reply, Result, Timestamp, Volume, Work, perm};
 
 /// A directory of this many blocks gets an index (where the format has one).
@@ -85,11 +84,7 @@ impl Frames for Overlay {
 impl<L: Layout> Volume<L> {
     /// The format of this volume's directories.
     pub(crate) fn dir_format(&self) -> Format {
-        match self.core.shape.pointer {
-            PointerFormat::Narrow => Format::Classic,
-            PointerFormat::Long => Format::Sectored,
-            PointerFormat::Wide => Format::Modern,
-        }
+        self.core.features.directories
     }
 
     /// An inode that must be a directory.
@@ -347,10 +342,10 @@ impl<L: Layout> Volume<L> {
                 return Ok((lbn, size, vec![frame]));
             }
         }
-        let unit = self.dir_unit() as u64;
+        let unit = self.core.shape.dir_unit() as u64;
         let block = u64::from(self.core.shape.block_size);
         let new_size = size + unit;
-        if size / block > u64::from(u32::MAX) || new_size > self.core.shape.max_file_size() {
+        if size / block > u64::from(u32::MAX) || new_size > self.core.features.file_bytes_max {
             return Err(FsError::FileTooBig);
         }
         let lbn = size / block;
@@ -390,7 +385,7 @@ impl<L: Layout> Volume<L> {
         ino: Ino,
         kind: u32,
     ) {
-        let (format, unit) = (self.dir_format(), self.dir_unit());
+        let (format, unit) = (self.dir_format(), self.core.shape.dir_unit());
         let block = u64::from(self.core.shape.block_size);
         let old_len = self.dir_len(dir, plan.lbn);
         let new_len = (plan.new_size - plan.lbn * block).min(block) as usize;
@@ -420,11 +415,11 @@ impl<L: Layout> Volume<L> {
         }
     }
 
-    /// Keeps the number of entries, which the wide format has in place of a device number.
+    /// Keeps the number of entries, where inodes have it.
     fn count_entry(&self, dir: &Inode, change: i64) {
-        if self.core.shape.pointer.is_modern() {
+        if self.core.features.indexed_directories {
             let mut d = dir.d.borrow_mut();
-            d.rdev = d.rdev.saturating_add_signed(change);
+            d.entries = d.entries.saturating_add_signed(change);
         }
     }
 
@@ -497,7 +492,7 @@ impl<L: Layout> Volume<L> {
     }
 
     fn wants_index(&self, dir: &Inode) -> bool {
-        let wide = self.core.shape.pointer.is_modern();
+        let wide = self.core.features.indexed_directories;
         wide && dir.d.borrow().index_ino == 0 && self.dir_blocks(dir) >= INDEX_FROM_BLOCKS
     }
 
@@ -562,7 +557,7 @@ impl<L: Layout> Volume<L> {
     /// Loads and holds what tells whether a directory is empty.
     pub(crate) async fn hold_entries(&self, dir: &Inode) -> Result<Vec<Rc<Frame>>> {
         let mut held = Vec::new();
-        if !self.core.shape.pointer.is_modern() && dir.d.borrow().is_dir() {
+        if !self.core.features.indexed_directories && dir.d.borrow().is_dir() {
             for lbn in 0..self.dir_blocks(dir) {
                 held.push(self.dir_block(dir, lbn).await?);
             }
@@ -573,8 +568,8 @@ impl<L: Layout> Volume<L> {
     /// True if a directory has no entries but the dots. Does not wait, so that nobody can add one
     /// between the answer and what is done about it: what it looks at is held.
     pub(crate) fn is_empty_dir(&self, dir: &Inode) -> bool {
-        if self.core.shape.pointer.is_modern() {
-            return dir.d.borrow().rdev == 0;
+        if self.core.features.indexed_directories {
+            return dir.d.borrow().entries == 0;
         }
         (0..self.dir_blocks(dir)).all(|lbn| {
             let len = self.dir_len(dir, lbn);
@@ -589,11 +584,11 @@ impl<L: Layout> Volume<L> {
 
     /// Gives the space of a large directory back once it is empty.
     pub(crate) async fn shrink_empty_dir(&self, dir: &Rc<Inode>) -> Result<()> {
-        let unit = self.dir_unit() as u64;
+        let unit = self.core.shape.dir_unit() as u64;
         let index_ino = {
             let d = dir.d.borrow();
-            let wide = self.core.shape.pointer.is_modern();
-            if !wide || d.rdev != 0 || d.size <= INDEX_FROM_BLOCKS * unit {
+            let wide = self.core.features.indexed_directories;
+            if !wide || d.entries != 0 || d.size <= INDEX_FROM_BLOCKS * unit {
                 return Ok(());
             }
             d.index_ino

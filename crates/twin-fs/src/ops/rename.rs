@@ -6,9 +6,7 @@ use super::names::{Hit, InsertPlan, RemovePlan};
 use crate::core::Inode;
 use crate::dinode::Dinode;
 use crate::layout::{Change, Layout, Need, Picked};
-use crate::{
-    Cred, FsError, Ino, Name, ROOT_INO, RenameMode, Reply, Result, Timestamp, Volume, mode, perm,
-};
+use crate::{Cred, FsError, Ino, Name, ROOT_INO, RenameMode, Reply, Result, Volume, mode, perm};
 
 /// What a rename found and loaded; the change itself does not wait.
 struct Move<'a> {
@@ -251,7 +249,7 @@ impl<L: Layout> Volume<L> {
             return Err(FsError::NotEmpty);
         }
         let grows = dirs && m.from.ino != m.to.ino && m.target.is_none();
-        if grows && m.to.d.borrow().nlink >= self.nlink_max() {
+        if grows && m.to.d.borrow().nlink >= self.core.features.link_max {
             return Err(FsError::TooManyLinks);
         }
         let space = insert.as_ref().map_or(0, |plan| self.insert_space(m.to, plan))
@@ -313,7 +311,7 @@ impl<L: Layout> Volume<L> {
                 // It was made ready before the waits.
                 let mut d = inode.d.borrow_mut();
                 (d.atime, d.mtime, d.ctime) = (now, now, now);
-                d.btime = if d.btime == Timestamp::default() { d.btime } else { now };
+                d.btime = if self.core.features.birth_time { now } else { d.btime };
             }
             self.layout.born(&self.core, &inode);
             self.core.mark_inode_dirty(&inode);
@@ -379,7 +377,7 @@ impl<L: Layout> Volume<L> {
             to_links = -from_links;
         }
         for (dir, links) in [(m.from, from_links), (m.to, to_links)] {
-            if links > 0 && dir.d.borrow().nlink >= self.nlink_max() {
+            if links > 0 && dir.d.borrow().nlink >= self.core.features.link_max {
                 return Err(FsError::TooManyLinks);
             }
         }

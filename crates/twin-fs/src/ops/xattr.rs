@@ -13,7 +13,6 @@ use twin_disk::{Block, Bytes, Origin};
 use crate::core::Inode;
 use crate::dinode::{Dinode, HIDDEN, XATTR_INLINE_MAX};
 use crate::layout::{Layout, Need};
-use crate::shape::PointerFormat;
 use crate::{Cred, FsError, Ino, Name, Reply, Result, Volume, XattrMode, perm};
 
 /// The longest value, in bytes (Linux's `XATTR_SIZE_MAX`).
@@ -49,15 +48,6 @@ fn decode(mut raw: &[u8]) -> Option<Attributes> {
 }
 
 impl<L: Layout> Volume<L> {
-    fn check_xattrs(&self) -> Result<()> {
-        match self.core.shape.pointer {
-            PointerFormat::Long | PointerFormat::Wide => Ok(()),
-            PointerFormat::Narrow => {
-                Err(FsError::NotSupported("the classic profile has no extended attributes"))
-            }
-        }
-    }
-
     /// All attributes of an inode, whose lock is held.
     async fn attributes(&self, inode: &Inode) -> Result<Attributes> {
         let (inline, hidden) = {
@@ -91,7 +81,7 @@ impl<L: Layout> Volume<L> {
     }
 
     pub(crate) async fn op_get_xattr(&self, ino: Ino, name: &Name, cred: &Cred) -> Result<Reply> {
-        self.check_xattrs()?;
+        self.core.features.need_attributes()?;
         let inode = self.inode(ino).await?;
         perm::may_xattr(&inode.attr(), cred, name, false)?;
         let _shared = inode.lock.read().await;
@@ -102,7 +92,7 @@ impl<L: Layout> Volume<L> {
     }
 
     pub(crate) async fn op_list_xattr(&self, ino: Ino, cred: &Cred) -> Result<Reply> {
-        self.check_xattrs()?;
+        self.core.features.need_attributes()?;
         let inode = self.inode(ino).await?;
         let _shared = inode.lock.read().await;
         let mut names = Vec::new();
@@ -123,7 +113,7 @@ impl<L: Layout> Volume<L> {
         how: XattrMode,
         cred: &Cred,
     ) -> Result<Reply> {
-        self.check_xattrs()?;
+        self.core.features.need_attributes()?;
         let inode = self.inode(ino).await?;
         if value.len() > VALUE_MAX {
             return Err(FsError::AttributesTooBig);
@@ -147,7 +137,7 @@ impl<L: Layout> Volume<L> {
         name: &Name,
         cred: &Cred,
     ) -> Result<Reply> {
-        self.check_xattrs()?;
+        self.core.features.need_attributes()?;
         let inode = self.inode(ino).await?;
         perm::may_xattr(&inode.attr(), cred, name, true)?;
         let _alone = inode.lock.write().await;

@@ -312,7 +312,7 @@ fn wrong_counts_of_bytes_and_entries_are_found() {
     let mut dir = 0;
     let report = damaged(&MkfsOptions::modern([1; 16]), |rich| {
         dir = rich.dir;
-        rich.edit(dir, |d| d.rdev += 1);
+        rich.edit(dir, |d| d.entries += 1);
     });
     expect(&report, Kind::EntryCount, Some(dir));
 }
