@@ -9,7 +9,8 @@ use std::rc::Rc;
 
 use twin_cache::{FlushState, Lbn};
 
-use crate::core::{Core, Inode};
+use crate::core::Core;
+use crate::inodes::Inode;
 use crate::shape::Ptr;
 use crate::{Ino, Result, Room, VolumeStat};
 

@@ -20,8 +20,6 @@ pub(super) const RULE: Rule = Rule {
 const STILL: &[&str] = &[
     "crates/twin-ffs/src/check/mod.rs",
     "crates/twin-ffs/src/format/cylinder_group.rs",
-    "crates/twin-fs/src/by_block.rs",
-    "crates/twin-fs/src/dir/index/bucket.rs",
     "crates/twin-host/src/fuse/mount.rs",
     "crates/twin-lab/src/bench/parse.rs",
     "crates/twin-lab/src/page.rs",

@@ -3,10 +3,11 @@
 use twin_cache::Lbn;
 use twin_disk::Origin;
 
-use super::names::with_bytes;
-use crate::core::Inode;
+use super::Operations;
+use crate::dir::with_bytes;
+use crate::inodes::Inode;
 use crate::layout::Layout;
-use crate::{DirEntry, FsError, Ino, Reply, Result, Volume, Work, mode};
+use crate::{DirEntry, FsError, Ino, Reply, Result, Work, mode};
 
 /// What an entry costs of the space that a reader gives: see [`Op::ReadDir`](crate::Op).
 fn cost(name_len: usize, plus: bool) -> u64 {
@@ -14,7 +15,7 @@ fn cost(name_len: usize, plus: bool) -> u64 {
     if plus { plain + 128 } else { plain }
 }
 
-impl<L: Layout> Volume<L> {
+impl<L: Layout> Operations<L> {
     pub(crate) async fn op_read_dir(
         &self,
         dir: Ino,
@@ -22,13 +23,13 @@ impl<L: Layout> Volume<L> {
         max_bytes: u32,
         plus: bool,
     ) -> Result<Reply> {
-        let dir = self.directory(dir).await?;
+        let dir = self.dirs.directory(dir).await?;
         let _shared = dir.lock.read().await;
         let block = u64::from(self.core.shape.block_size);
         let mut left = u64::from(max_bytes);
         let mut out: Vec<DirEntry> = Vec::new();
         let mut lbn = cookie / block;
-        'blocks: while lbn < self.dir_blocks(&dir) && dir.d.borrow().nlink > 0 {
+        'blocks: while lbn < self.dirs.dir_blocks(&dir) && dir.d.borrow().nlink > 0 {
             for mut item in self.block_items(&dir, lbn, cookie).await? {
                 let cost = cost(item.name.len(), plus);
                 if cost > left {
@@ -42,7 +43,11 @@ impl<L: Layout> Volume<L> {
             }
             lbn += 1;
         }
-        if out.is_empty() && left < 280 && dir.d.borrow().nlink > 0 && lbn < self.dir_blocks(&dir) {
+        if out.is_empty()
+            && left < 280
+            && dir.d.borrow().nlink > 0
+            && lbn < self.dirs.dir_blocks(&dir)
+        {
             return Err(FsError::Invalid("no room for one directory entry"));
         }
         if plus {
@@ -58,15 +63,15 @@ impl<L: Layout> Volume<L> {
         let block = u64::from(self.core.shape.block_size);
         self.core.cpu.charge(Work::Block).await;
         // Directories are read on: the next blocks come with one request.
-        let ahead = (lbn + 8).min(self.dir_blocks(dir));
+        let ahead = (lbn + 8).min(self.dirs.dir_blocks(dir));
         if self.core.cache.peek(&dir.frames, lbn as Lbn).is_none() {
             self.core.blocks(dir, lbn, ahead, Origin::User).await?;
         }
-        let frame = self.dir_block(dir, lbn).await?;
-        let len = self.dir_len(dir, lbn);
+        let frame = self.dirs.dir_block(dir, lbn).await?;
+        let len = self.dirs.dir_len(dir, lbn);
         let from = cookie.saturating_sub(lbn * block).min(block) as usize;
         Ok(with_bytes(&frame, |bytes| {
-            let items = self.dir_format().items(&bytes[..len], from);
+            let items = self.core.features.directories.items(&bytes[..len], from);
             items
                 .map(|item| DirEntry {
                     name: item.name.into(),
@@ -86,7 +91,7 @@ impl<L: Layout> Volume<L> {
         for item in &*items {
             inodes.push(match &*item.name {
                 b"." | b".." => None,
-                _ => Some(self.inode(item.ino).await.map_err(|error| match error {
+                _ => Some(self.files.inode(item.ino).await.map_err(|error| match error {
                     FsError::NotFound => FsError::inconsistent(format!(
                         "an entry of directory {} leads to inode {}, which is free",
                         dir.ino, item.ino

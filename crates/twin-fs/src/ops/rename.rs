@@ -2,11 +2,12 @@
 
 use std::rc::Rc;
 
-use super::names::{Hit, InsertPlan, RemovePlan};
-use crate::core::Inode;
+use super::Operations;
 use crate::dinode::Dinode;
+use crate::dir::{Hit, InsertPlan, RemovePlan};
+use crate::inodes::Inode;
 use crate::layout::{Change, Layout, Need, Picked};
-use crate::{Cred, FsError, Ino, Name, ROOT_INO, RenameMode, Reply, Result, Volume, mode, perm};
+use crate::{Cred, FsError, Ino, Name, ROOT_INO, RenameMode, Reply, Result, mode, perm};
 
 /// What a rename found and loaded; the change itself does not wait.
 struct Move<'a> {
@@ -40,7 +41,7 @@ fn check_dots(from: &[u8], to: &[u8], how: RenameMode) -> Result<()> {
     }
 }
 
-impl<L: Layout> Volume<L> {
+impl<L: Layout> Operations<L> {
     pub(crate) async fn op_rename(
         &self,
         from: (Ino, &Name),
@@ -49,8 +50,8 @@ impl<L: Layout> Volume<L> {
         cred: &Cred,
     ) -> Result<Reply> {
         let _tree = if from.0 == to.0 { None } else { Some(self.rename_lock.write().await) };
-        let from_dir = self.directory(from.0).await?;
-        let to_dir = self.directory(to.0).await?;
+        let from_dir = self.dirs.directory(from.0).await?;
+        let to_dir = self.dirs.directory(to.0).await?;
         let gone = {
             let (first, second) =
                 if from.0 < to.0 { (&from_dir, &to_dir) } else { (&to_dir, &from_dir) };
@@ -59,11 +60,11 @@ impl<L: Layout> Volume<L> {
             let done = self.rename_locked(&from_dir, from.1, &to_dir, to.1, how, cred).await?;
             if let Some(done) = &done {
                 let whiteout = match how {
-                    RenameMode::Whiteout => self.find(&from_dir, from.1).await?,
+                    RenameMode::Whiteout => self.dirs.find(&from_dir, from.1).await?,
                     _ => None,
                 };
                 let whiteout = match whiteout {
-                    Some(hit) => Some(self.inode(hit.ino).await?),
+                    Some(hit) => Some(self.files.inode(hit.ino).await?),
                     None => None,
                 };
                 self.settle_rename(&from_dir, &to_dir, done, (how, whiteout.as_ref())).await?;
@@ -71,7 +72,7 @@ impl<L: Layout> Volume<L> {
             done.and_then(|done| done.gone)
         };
         if let Some(gone) = gone {
-            self.reap(gone).await?;
+            self.orphans.reap(gone).await?;
         }
         Ok(Reply::Done)
     }
@@ -113,9 +114,9 @@ impl<L: Layout> Volume<L> {
         perm::access(&to.attr(), cred, perm::EXECUTE)?;
         check_dots(from_name, to_name, how)?;
         let source_hit = self.search(from, from_name, cred).await?.ok_or(FsError::NotFound)?;
-        let source = self.inode(source_hit.ino).await?;
+        let source = self.files.inode(source_hit.ino).await?;
         let target = match self.search(to, to_name, cred).await? {
-            Some(hit) => Some((self.inode(hit.ino).await?, hit)),
+            Some(hit) => Some((self.files.inode(hit.ino).await?, hit)),
             None => None,
         };
         match (&target, how) {
@@ -169,7 +170,7 @@ impl<L: Layout> Volume<L> {
         if !moves || !inode.d.borrow().is_dir() {
             return Ok(None);
         }
-        match self.find(inode, b"..").await? {
+        match self.dirs.find(inode, b"..").await? {
             Some(hit) => Ok(Some(hit)),
             None => {
                 let what = format!("directory {} has no entry for its parent", inode.ino);
@@ -199,7 +200,7 @@ impl<L: Layout> Volume<L> {
             if at.ino == ROOT_INO {
                 return Ok(false);
             }
-            let Some(up) = self.find(&at, b"..").await? else {
+            let Some(up) = self.dirs.find(&at, b"..").await? else {
                 let what = format!("directory {} has no entry for its parent", at.ino);
                 return Err(FsError::inconsistent(what));
             };
@@ -207,7 +208,7 @@ impl<L: Layout> Volume<L> {
             if at.d.borrow().nlink == 0 {
                 return Ok(false);
             }
-            at = self.directory(up.ino).await?;
+            at = self.dirs.directory(up.ino).await?;
         }
     }
 
@@ -220,15 +221,15 @@ impl<L: Layout> Volume<L> {
         whiteout: Option<Rc<Inode>>,
     ) -> Result<Option<Ino>> {
         let dirs = m.source.d.borrow().is_dir();
-        let _permit = self.admit_small(Need::Shrink).await?;
+        let _permit = self.files.admit_small(Need::Shrink).await?;
         let insert = match &m.target {
             Some(_) => None,
-            None => Some(self.plan_insert(m.to, m.to_name).await?),
+            None => Some(self.dirs.plan_insert(m.to, m.to_name).await?),
         };
         let _held = match &m.target {
             Some((target, hit)) => {
-                let mut held = self.hold_hit(m.to, hit).await?;
-                held.extend(self.hold_entries(target).await?);
+                let mut held = self.dirs.hold_hit(m.to, hit).await?;
+                held.extend(self.dirs.hold_entries(target).await?);
                 held
             }
             None => Vec::new(),
@@ -237,14 +238,14 @@ impl<L: Layout> Volume<L> {
         let same_dir = m.from.ino == m.to.ino && m.from.d.borrow().index_ino != 0;
         let remove = match (&whiteout, same_dir && insert.is_some()) {
             (Some(_), _) | (None, true) => None,
-            (None, false) => Some(self.plan_remove(m.from, from_name, &m.source_hit).await?),
+            (None, false) => Some(self.dirs.plan_remove(m.from, from_name, &m.source_hit).await?),
         };
         if m.to.d.borrow().nlink == 0 {
             return Err(FsError::NotFound);
         }
         if let Some((target, _)) = &m.target
             && dirs
-            && !self.is_empty_dir(target)
+            && !self.dirs.is_empty_dir(target)
         {
             return Err(FsError::NotEmpty);
         }
@@ -252,8 +253,8 @@ impl<L: Layout> Volume<L> {
         if grows && m.to.d.borrow().nlink >= self.core.features.link_max {
             return Err(FsError::TooManyLinks);
         }
-        let space = insert.as_ref().map_or(0, |plan| self.insert_space(m.to, plan))
-            + remove.as_ref().map_or(0, |plan| self.remove_space(plan))
+        let space = insert.as_ref().map_or(0, |plan| self.dirs.insert_space(m.to, plan))
+            + remove.as_ref().map_or(0, |plan| self.dirs.remove_space(plan))
             + if whiteout.is_some() { self.layout.inode_bytes() } else { 0 };
         self.layout.reserve(&self.core, space)?;
         if same_dir && insert.is_some() && whiteout.is_none() {
@@ -273,15 +274,15 @@ impl<L: Layout> Volume<L> {
         insert: Option<InsertPlan>,
     ) -> Result<Option<Ino>> {
         // Load first, so that planning again after the insertion finds everything in memory.
-        let _warm = self.plan_remove(m.from, from_name, &m.source_hit).await?;
+        let _warm = self.dirs.plan_remove(m.from, from_name, &m.source_hit).await?;
         let now = self.core.now();
         let (source, kind) = (m.source.ino, m.source_hit.kind);
         if let Some(plan) = insert {
-            self.insert(m.to, plan, m.to_name, source, kind);
+            self.dirs.insert(m.to, plan, m.to_name, source, kind);
         }
-        let plan = self.plan_remove(m.from, from_name, &m.source_hit).await?;
-        self.layout.reserve(&self.core, self.remove_space(&plan))?;
-        self.remove_name(m.from, &m.source_hit, plan)?;
+        let plan = self.dirs.plan_remove(m.from, from_name, &m.source_hit).await?;
+        self.layout.reserve(&self.core, self.dirs.remove_space(&plan))?;
+        self.dirs.remove_name(m.from, &m.source_hit, plan)?;
         self.finish(&m, None, now, 0, 0);
         Ok(None)
     }
@@ -297,13 +298,13 @@ impl<L: Layout> Volume<L> {
         let now = self.core.now();
         let kind = m.source_hit.kind;
         if let Some((_, hit)) = &m.target {
-            self.redirect(m.to, hit, m.source.ino, kind)?;
+            self.dirs.redirect(m.to, hit, m.source.ino, kind)?;
         }
         if let Some(plan) = insert {
-            self.insert(m.to, plan, m.to_name, m.source.ino, kind);
+            self.dirs.insert(m.to, plan, m.to_name, m.source.ino, kind);
         }
         if let Some(plan) = remove {
-            self.remove_name(m.from, &m.source_hit, plan)?;
+            self.dirs.remove_name(m.from, &m.source_hit, plan)?;
         }
         if let Some(inode) = &whiteout {
             let inode = self.core.add_inode(Rc::clone(inode));
@@ -315,7 +316,7 @@ impl<L: Layout> Volume<L> {
             }
             self.layout.born(&self.core, &inode);
             self.core.mark_inode_dirty(&inode);
-            self.redirect(m.from, &m.source_hit, inode.ino, mode::CHAR)?;
+            self.dirs.redirect(m.from, &m.source_hit, inode.ino, mode::CHAR)?;
         }
         let is_dir = m.source.d.borrow().is_dir();
         let replaced_dir = is_dir && m.target.is_some();
@@ -327,7 +328,7 @@ impl<L: Layout> Volume<L> {
             to_links -= 1;
         }
         let gone = m.target.as_ref().map(|(inode, _)| {
-            self.unlink_inode(inode, now);
+            self.orphans.unlink(inode, now);
             inode.ino
         });
         self.finish(m, None, now, from_links, to_links);
@@ -350,26 +351,28 @@ impl<L: Layout> Volume<L> {
         for (inode, parent, dir) in moved.into_iter().flatten() {
             if let Some(hit) = parent {
                 // The entry was found in a checked block that is held: it is there.
-                let redirected = self.redirect(inode, hit, dir.ino, mode::DIRECTORY);
+                let redirected = self.dirs.redirect(inode, hit, dir.ino, mode::DIRECTORY);
                 debug_assert!(redirected.is_ok());
             }
             inode.d.borrow_mut().ctime = now;
             self.core.mark_inode_dirty(inode);
         }
         if m.from.ino == m.to.ino {
-            self.touch_dir(m.from, now, from_links + to_links);
+            self.dirs.touch_dir(m.from, now, from_links + to_links);
         } else {
-            self.touch_dir(m.from, now, from_links);
-            self.touch_dir(m.to, now, to_links);
+            self.dirs.touch_dir(m.from, now, from_links);
+            self.dirs.touch_dir(m.to, now, to_links);
         }
     }
 
     /// The two names change places.
     async fn exchange(&self, m: Move<'_>) -> Result<Option<Ino>> {
         let Some((target, target_hit)) = &m.target else { return Err(FsError::NotFound) };
-        let _permit = self.admit_small(Need::Shrink).await?;
-        let _held =
-            (self.hold_hit(m.from, &m.source_hit).await?, self.hold_hit(m.to, target_hit).await?);
+        let _permit = self.files.admit_small(Need::Shrink).await?;
+        let _held = (
+            self.dirs.hold_hit(m.from, &m.source_hit).await?,
+            self.dirs.hold_hit(m.to, target_hit).await?,
+        );
         let is_dir = |inode: &Rc<Inode>| i64::from(inode.d.borrow().is_dir());
         let (mut from_links, mut to_links) = (0, 0);
         if m.from.ino != m.to.ino {
@@ -382,8 +385,8 @@ impl<L: Layout> Volume<L> {
             }
         }
         let now = self.core.now();
-        self.redirect(m.to, target_hit, m.source.ino, m.source_hit.kind)?;
-        self.redirect(m.from, &m.source_hit, target.ino, target_hit.kind)?;
+        self.dirs.redirect(m.to, target_hit, m.source.ino, m.source_hit.kind)?;
+        self.dirs.redirect(m.from, &m.source_hit, target.ino, target_hit.kind)?;
         let target = Rc::clone(target);
         self.finish(&m, Some(&target), now, from_links, to_links);
         Ok(None)
@@ -397,7 +400,7 @@ impl<L: Layout> Volume<L> {
         let now = self.core.now();
         let d = Dinode::new(shape, picked.ino, picked.generation, birth.mode, now);
         let d = Dinode { nlink: 1, uid: birth.uid, gid: birth.gid, ..d };
-        let _held = self.hold_hit(m.from, &m.source_hit).await;
+        let _held = self.dirs.hold_hit(m.from, &m.source_hit).await;
         let result = match _held {
             Ok(_) => self.replace(m, from_name, Some(Inode::new(d))).await,
             Err(ref error) => Err(error.clone()),

@@ -1,101 +1,22 @@
-//! Reading and writing file data.
+//! Writing file data.
 //!
 //! A write has two parts: it loads what it needs (waiting), then applies the change as one step.
 //! The inode's lock is held throughout, so what was loaded is still so.
 
 use std::rc::Rc;
 
-use twin_cache::Lbn;
-use twin_disk::{Block, Bytes, Origin, Stamp};
+use twin_cache::{Frame, Lbn};
+use twin_disk::{Block, Origin, Stamp};
 
-use crate::core::{Inode, ReadAhead};
+use super::Files;
 use crate::dinode::INLINE;
+use crate::inodes::Inode;
 use crate::layout::{Change, Layout, Need};
-use crate::{Data, FsError, Result, Volume, Work, mode};
+use crate::reading::Overwrite;
+use crate::shape::Parent;
+use crate::{Cred, Data, FsError, Result, Work, mode, perm};
 
-impl<L: Layout> Volume<L> {
-    /// Reads `len` bytes at `off`, fewer at the end of the file.
-    pub(crate) async fn read(
-        self: &Rc<Self>,
-        inode: &Rc<Inode>,
-        off: u64,
-        len: u32,
-    ) -> Result<Vec<Block>> {
-        let _shared = inode.lock.read().await;
-        let (size, inline) = {
-            let d = inode.d.borrow();
-            (d.size, d.is_inline().then(|| Bytes::copy_of(&d.inline)))
-        };
-        let end = size.min(off.saturating_add(u64::from(len)));
-        if off >= end {
-            return Ok(Vec::new());
-        }
-        let len = (end - off) as usize;
-        if let Some(bytes) = inline {
-            return Ok(vec![Block::Bytes(bytes.slice(off as usize, len))]);
-        }
-        if let Some(policy) = &self.core.reading {
-            return self.read_by_block(&**policy, inode, off, end).await;
-        }
-        let block = u64::from(self.core.shape.block_size);
-        let (first, last) = (off / block, end.div_ceil(block));
-        let sequential = self.read_ahead(inode, off, end, size);
-        let frames = self.core.blocks(inode, first, last, Origin::User).await?;
-        self.core.cpu.charge(Work::Copy(len as u64)).await;
-        let mut frames = frames.into_iter().peekable();
-        let mut out = Vec::with_capacity((last - first) as usize);
-        for lbn in first..last {
-            let start = off.max(lbn * block) - lbn * block;
-            let n = (end.min((lbn + 1) * block) - lbn * block - start) as usize;
-            match frames.next_if(|f| f.lbn() == lbn as Lbn) {
-                Some(frame) => out.push(frame.with(|b| b.slice(start as usize, n))),
-                None => match out.last_mut() {
-                    Some(Block::Zero(zeros)) => *zeros += n as u32,
-                    _ => out.push(Block::Zero(n as u32)),
-                },
-            }
-        }
-        drop(frames);
-        if sequential && self.core.settings.drop_behind {
-            let (first, last) = (off.div_ceil(block), if end == size { last } else { end / block });
-            self.core.cache.drop_read(&inode.frames, first as Lbn..last as Lbn);
-        }
-        Ok(out)
-    }
-
-    /// Starts reading ahead if the file is being read sequentially, and says whether it is. The
-    /// window doubles with each sequential read up to the setting, and half of it is kept in hand.
-    fn read_ahead(self: &Rc<Self>, inode: &Rc<Inode>, off: u64, end: u64, size: u64) -> bool {
-        let max = u64::from(self.core.settings.read_ahead_bytes);
-        let mut ahead = inode.ahead.get();
-        if max == 0 || off != ahead.next {
-            let asked = if max == 0 { 0 } else { end };
-            inode.ahead.set(ReadAhead { next: end, window: 0, asked, ..ahead });
-            return false;
-        }
-        ahead.next = end;
-        let block = u64::from(self.core.shape.block_size);
-        ahead.window = (ahead.window.max(end - off) * 2).clamp(block.min(max), max);
-        let want = (end + ahead.window).min(size);
-        if ahead.asked < end + ahead.window / 2 && ahead.asked < want {
-            let first = ahead.asked.max(end) / block;
-            let last = want.div_ceil(block);
-            ahead.asked = want;
-            let (volume, inode) = (Rc::clone(self), Rc::clone(inode));
-            self.core.rt.spawn("read-ahead", async move {
-                let _shared = inode.lock.read().await;
-                let size = inode.d.borrow().size;
-                let last = last.min(volume.core.shape.blocks_for(size));
-                if first < last && !inode.d.borrow().is_inline() {
-                    // A failed read-ahead is no error: the read itself will meet it.
-                    let _ = volume.core.blocks(&inode, first, last, Origin::ReadAhead).await;
-                }
-            });
-        }
-        inode.ahead.set(ahead);
-        true
-    }
-
+impl<L: Layout> Files<L> {
     /// Writes all of `data` at `off`. `version` becomes that of the stamps of synthetic data. With
     /// nobody whom the write is `by`, times and set-id bits stay.
     pub(crate) async fn write(
@@ -104,7 +25,7 @@ impl<L: Layout> Volume<L> {
         off: u64,
         data: &Data,
         version: u64,
-        by: Option<&crate::Cred>,
+        by: Option<&Cred>,
     ) -> Result<u64> {
         let shape = &self.core.shape;
         let len = data.len();
@@ -140,9 +61,9 @@ impl<L: Layout> Volume<L> {
         }
         let mut attr = inode.attr();
         if let Some(cred) = by {
-            crate::perm::after_write(&mut attr, cred, self.core.now());
+            perm::after_write(&mut attr, cred, self.core.now());
         }
-        self.set_attr_fields(inode, &attr);
+        self.core.set_attributes(inode, &attr);
         let change = Change::Written { inode, first: off / block, end: end.div_ceil(block) };
         self.layout.settle(&self.core, change).await?;
         Ok(len)
@@ -178,34 +99,6 @@ impl<L: Layout> Volume<L> {
         self.core.mark_inode_dirty(inode);
     }
 
-    /// Gives a file `size` bytes, not fewer than it has: moves inline data to the first block, or
-    /// rewrites the last fragment if it then takes more space. What that needs is held and the
-    /// space is reserved. From then on every block has the length that goes with the new size.
-    pub(crate) fn lengthen(&self, inode: &Rc<Inode>, size: u64) {
-        if inode.d.borrow().is_inline() {
-            self.leave_inline(inode, size);
-        } else if let Some(tail) = self.growing_tail(inode, size) {
-            let frame = self.frame_for_change(inode, tail);
-            self.dirty_data(inode, &frame, size);
-        }
-        inode.d.borrow_mut().size = size;
-    }
-
-    /// Moves inline data to the first block, of a file that will have `size` bytes.
-    fn leave_inline(&self, inode: &Rc<Inode>, size: u64) {
-        let inline = {
-            let mut d = inode.d.borrow_mut();
-            d.flags &= !INLINE;
-            std::mem::take(&mut d.inline)
-        };
-        if inline.is_empty() {
-            return;
-        }
-        let frame = self.frame_for_change(inode, 0);
-        frame.change(|b| b.bytes_mut()[..inline.len()].copy_from_slice(&inline));
-        self.dirty_data(inode, &frame, size);
-    }
-
     /// Loads and holds what a write of `off..end` changes only in part, and the indirect blocks
     /// on the way.
     pub(crate) async fn load_for_write(
@@ -213,7 +106,7 @@ impl<L: Layout> Volume<L> {
         inode: &Rc<Inode>,
         off: u64,
         end: u64,
-    ) -> Result<Vec<Rc<twin_cache::Frame>>> {
+    ) -> Result<Vec<Rc<Frame>>> {
         let (core, shape) = (&self.core, &self.core.shape);
         let block = u64::from(shape.block_size);
         let (first, last) = (off / block, end.div_ceil(block));
@@ -223,8 +116,8 @@ impl<L: Layout> Volume<L> {
         while at < last {
             core.hold_parents(inode, at as Lbn, &mut held).await?;
             at = match shape.parent(at as Lbn) {
-                crate::shape::Parent::Inode(_) => at + 1,
-                crate::shape::Parent::Indirect(up, _) => shape.first_data(up) + shape.span(up),
+                Parent::Inode(_) => at + 1,
+                Parent::Indirect(up, _) => shape.first_data(up) + shape.span(up),
             };
         }
         let tail = self.growing_tail(inode, size.max(end));
@@ -277,24 +170,49 @@ impl<L: Layout> Volume<L> {
         }
     }
 
-    /// Changes bytes `from..to` of a block's content to zero; a stamped block gets a new stamp.
-    pub(crate) fn zero_data(
+    /// Writes block by block: each block is admitted, copied and changed before the next.
+    pub(crate) async fn write_by_block(
         &self,
-        inode: &Inode,
-        content: &mut Block,
-        lbn: u64,
-        range: std::ops::Range<u64>,
+        inode: &Rc<Inode>,
+        off: u64,
+        data: &Data,
         version: u64,
-    ) {
-        match content {
-            Block::Zero(_) => {}
-            Block::Stamp(_) => {
-                let len = self.core.shape.block_size;
-                *content = Block::Stamp(Stamp { ino: inode.ino, lbn, version, off: 0, len });
-            }
-            Block::Bytes(_) => {
-                content.bytes_mut()[range.start as usize..range.end as usize].fill(0);
+        by: Option<&Cred>,
+    ) -> Result<u64> {
+        let block = u64::from(self.core.shape.block_size);
+        let mut done = 0;
+        while done < data.len() {
+            let at = off + done;
+            let n = (block - at % block).min(data.len() - done);
+            self.core.cpu.charge(Work::Block).await;
+            self.write(inode, at, &data.part(done, n), version, by).await?;
+            done += n;
+        }
+        Ok(done)
+    }
+
+    /// Blocks of `first..last` that a write of `off..end` reads although it needs nothing of them.
+    pub(crate) async fn read_before_overwrite(
+        &self,
+        inode: &Rc<Inode>,
+        off: u64,
+        end: u64,
+        held: &mut Vec<Rc<Frame>>,
+    ) -> Result<()> {
+        let rule = self.core.settings.overwrite;
+        if rule == Overwrite::Needed {
+            return Ok(());
+        }
+        let shape = &self.core.shape;
+        let block = u64::from(shape.block_size);
+        for lbn in off / block..end.div_ceil(block) {
+            let partial = off > lbn * block || end < (lbn + 1) * block;
+            let direct = rule == Overwrite::Direct && lbn < shape.direct as u64;
+            let there = self.core.ptr(inode, lbn as Lbn).await?.is_on_disk();
+            if there && (partial || direct) {
+                held.extend(self.core.block(inode, lbn as Lbn, Origin::User).await?);
             }
         }
+        Ok(())
     }
 }

@@ -114,6 +114,12 @@ impl Dinode {
         }
     }
 
+    /// Takes over the attributes that rules decide on: mode, owners, times.
+    pub(crate) fn set_attributes(&mut self, attr: &Attr) {
+        (self.mode, self.uid, self.gid) = (attr.mode, attr.uid, attr.gid);
+        (self.atime, self.mtime, self.ctime) = (attr.atime, attr.mtime, attr.ctime);
+    }
+
     /// Counts a block that took `old` bytes and takes `new`. On a damaged volume the count may be
     /// wrong; it stays so then.
     pub(crate) fn count_space(&mut self, old: u64, new: u64) {
