@@ -19,7 +19,8 @@ use twin_fs::{
 use twin_rt::{FixedHasher, FixedMap, FixedSet, Rt, Time};
 
 use crate::error::{Problem, TraceError};
-use crate::frame::{Header, Kind, Traits};
+use crate::frame::{Header, Traits};
+use crate::kind::Kind;
 use crate::record::{Node, NodeAttr, Outcome, inos};
 use crate::stream::Writer;
 
