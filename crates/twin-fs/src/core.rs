@@ -70,6 +70,7 @@ impl Core {
             .ok_or(FsError::Invalid("no such read policy"))?
             .map(Rc::from);
         let info = device.info();
+        let device = twin_disk::yielding(&rt, device);
         Ok(Rc::new(Core {
             cache: Cache::new(settings.cache_bytes, shape.block_size.into(), policy),
             frags: info.size / u64::from(shape.frag_size),
@@ -104,6 +105,7 @@ impl Core {
     /// Puts an inode into the table. If one with its number is there already, that one stays and
     /// is returned.
     pub fn add_inode(&self, inode: Rc<Inode>) -> Rc<Inode> {
+        inode.lock.yield_in(&self.rt);
         self.inodes.add(inode, &self.cache, self.settings.cached_inodes)
     }
 

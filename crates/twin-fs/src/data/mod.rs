@@ -52,7 +52,12 @@ impl<L: Layout> Files<L> {
     pub(crate) async fn any_inode(&self, ino: Ino) -> Result<Rc<Inode>> {
         match self.core.cached_inode(ino) {
             Some(inode) => Ok(inode),
-            None => self.layout.load_inode(&self.core, ino).await,
+            None => {
+                if let Some(rt) = self.core.rt.yields() {
+                    rt.maybe_yield().await;
+                }
+                self.layout.load_inode(&self.core, ino).await
+            }
         }
     }
 

@@ -41,6 +41,8 @@ pub(crate) struct Operations<L> {
 
 impl<L: Layout> Operations<L> {
     pub(crate) fn new(core: &Rc<Core>, layout: &Rc<L>) -> Operations<L> {
+        let rename_lock = RwLock::new();
+        rename_lock.yield_in(&core.rt);
         let files = Files::new(core, layout);
         let orphans = Orphans::new(core, layout, &files);
         Operations {
@@ -49,7 +51,7 @@ impl<L: Layout> Operations<L> {
             dirs: Directories::new(core, layout, &files, &orphans),
             files,
             orphans,
-            rename_lock: RwLock::new(),
+            rename_lock,
         }
     }
 

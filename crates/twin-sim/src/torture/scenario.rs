@@ -370,7 +370,7 @@ impl Scenario {
             ("ops", self.ops.to_string()),
             ("clients", self.clients.to_string()),
             ("users", flag(self.users)),
-            ("shuffled", flag(self.order == Order::Shuffled)),
+            ("shuffled", (self.order as u64).to_string()),
             ("think-ns", self.think_ns.to_string()),
             ("fill", self.fill.to_string()),
             ("space", self.space.to_string()),
@@ -421,7 +421,14 @@ impl Scenario {
             "ops" => self.ops = number(value)?,
             "clients" => self.clients = number(value)?,
             "users" => self.users = flag()?,
-            "shuffled" => self.order = if flag()? { Order::Shuffled } else { Order::Fifo },
+            "shuffled" => {
+                self.order = match value {
+                    "0" => Order::Fifo,
+                    "1" => Order::Shuffled,
+                    "2" => Order::Yielding,
+                    _ => return Err(bad()),
+                }
+            }
             "think-ns" => self.think_ns = number(value)?,
             "fill" => self.fill = number(value)?,
             "space" => self.space = number(value)?,
