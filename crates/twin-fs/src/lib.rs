@@ -32,6 +32,8 @@ mod settings;
 pub mod shape;
 mod stop;
 mod volume;
+#[cfg(test)]
+mod volume_tests;
 mod write_back;
 
 pub use core::Core;
