@@ -124,7 +124,7 @@ impl<L: Layout> Files<L> {
         while first < last {
             let stop = last.min(first + STEP_BLOCKS);
             let bytes = (stop - first + 4) * block;
-            let _permit = self.layout.admit(&self.core, bytes, Need::Grow).await?;
+            let _permit = self.admit(bytes, Need::Grow).await?;
             let mut held = Vec::new();
             for lbn in first..stop {
                 self.core.hold_parents(inode, lbn as Lbn, &mut held).await?;
@@ -165,7 +165,7 @@ impl<L: Layout> Files<L> {
         let (mut first, last) = (off / block, end.div_ceil(block));
         while first < last {
             let stop = last.min(first + STEP_BLOCKS);
-            let _permit = self.layout.admit(&self.core, 8 * block, Need::Shrink).await?;
+            let _permit = self.admit(8 * block, Need::Shrink).await?;
             let mut held = Vec::new();
             let mut lbns = Vec::new();
             let mut lbn = first;

@@ -53,17 +53,29 @@ impl<L: Layout> Files<L> {
         match self.core.cached_inode(ino) {
             Some(inode) => Ok(inode),
             None => {
-                if let Some(rt) = self.core.rt.yields() {
-                    rt.maybe_yield().await;
-                }
+                self.maybe_yield().await;
                 self.layout.load_inode(&self.core, ino).await
             }
         }
     }
 
-    /// Admits an operation that makes only a few blocks dirty.
+    /// Waits until an operation that makes up to `bytes` dirty may begin. The caller looks again at
+    /// what it found before.
+    pub(crate) async fn admit(&self, bytes: u64, need: Need) -> Result<L::Permit> {
+        self.maybe_yield().await;
+        self.layout.admit(&self.core, bytes, need).await
+    }
+
+    /// The same for an operation that makes only a few blocks dirty.
     pub(crate) async fn admit_small(&self, need: Need) -> Result<L::Permit> {
-        let block = u64::from(self.core.shape.block_size);
-        self.layout.admit(&self.core, 4 * block, need).await
+        self.admit(4 * u64::from(self.core.shape.block_size), need).await
+    }
+
+    /// Lets others run, in tests that ask for it at every wait.
+    async fn maybe_yield(&self) {
+        if let Some(rt) = self.core.rt.yields() {
+            // In a box: only tests come here, and every operation would carry it.
+            Box::pin(async move { rt.maybe_yield().await }).await;
+        }
     }
 }

@@ -95,7 +95,7 @@ impl<L: Layout> Files<L> {
     ) -> Result<()> {
         let shape = &self.core.shape;
         let block = u64::from(shape.block_size);
-        let permit = self.layout.admit(&self.core, 4 * block, Need::Shrink).await?;
+        let permit = self.admit(4 * block, Need::Shrink).await?;
         if inode.d.borrow().is_inline() {
             effect()?;
             {
@@ -215,7 +215,7 @@ impl<L: Layout> Files<L> {
         let need = 4 * block;
         let mut _permit = None;
         if lowest {
-            _permit = Some(self.layout.admit(&self.core, need, Need::Shrink).await?);
+            _permit = Some(self.admit(need, Need::Shrink).await?);
         }
         let whole = shape.first_data(lbn) >= keep;
         for index in (0..shape.per_block() as usize).rev() {
@@ -239,7 +239,7 @@ impl<L: Layout> Files<L> {
         }
         if whole {
             if !lowest {
-                _permit = Some(self.layout.admit(&self.core, need, Need::Shrink).await?);
+                _permit = Some(self.admit(need, Need::Shrink).await?);
             }
             self.free_block(inode, lbn, shape.block_size);
         }

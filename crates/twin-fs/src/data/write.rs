@@ -38,7 +38,7 @@ impl<L: Layout> Files<L> {
         let block = u64::from(shape.block_size);
         let skips = off / block > shape.blocks_for(inode.d.borrow().size);
         self.core.features.need_holes(skips && !self.fits_inline(inode, end))?;
-        let _permit = self.layout.admit(&self.core, len + 4 * block, Need::Grow).await?;
+        let _permit = self.admit(len + 4 * block, Need::Grow).await?;
         self.core.cpu.charge(Work::Copy(len)).await;
         if self.fits_inline(inode, end) {
             self.write_inline(inode, off, data, version);

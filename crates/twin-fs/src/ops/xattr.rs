@@ -192,7 +192,7 @@ impl<L: Layout> Operations<L> {
         content.extend_from_slice(list);
         let size = content.len() as u64;
         let bytes = size + 4 * block as u64;
-        let _permit = self.layout.admit(&self.core, bytes, Need::Grow).await?;
+        let _permit = self.files.admit(bytes, Need::Grow).await?;
         let picked = self.layout.pick_inode(&self.core, near, 0).await?;
         let now = self.core.now();
         let d = Dinode::new(shape, picked.ino, picked.generation, 0, now);
