@@ -182,6 +182,10 @@ impl<L: Layout> Operations<L> {
     /// A directory must not become its own descendant.
     async fn check_no_loop(&self, moved: &Rc<Inode>, into: &Rc<Inode>) -> Result<()> {
         if moved.d.borrow().is_dir() && self.is_within(into, moved).await? {
+            // An empty one may have been removed while its parents were looked at.
+            if into.d.borrow().nlink == 0 {
+                return Err(FsError::NotFound);
+            }
             return Err(FsError::Invalid("a directory cannot move into itself"));
         }
         Ok(())
