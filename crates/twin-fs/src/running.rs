@@ -61,11 +61,12 @@ pub(crate) struct Runners {
 
 impl Runners {
     /// For the volume that `volume` leads to once it is made, with its functions that run one
-    /// request and that close it.
+    /// request and that close it. They come by their types: through pointers to functions, the future
+    /// of each operation, some kilobytes, would be copied on its way into its slot.
     pub(crate) fn new<V: 'static, R, C>(
         volume: &Weak<V>,
-        run: fn(Rc<V>, Request) -> R,
-        close: fn(Rc<V>) -> C,
+        run: impl Fn(Rc<V>, Request) -> R + Copy + 'static,
+        close: impl Fn(Rc<V>) -> C + 'static,
     ) -> Runners
     where
         R: Future<Output = Result<Reply>> + 'static,
