@@ -153,8 +153,8 @@ impl Core {
         self.note_change();
     }
 
-    /// Counts the steps in which operations changed what clients can see: whoever polls an
-    /// operation and finds the count higher than before knows that it has just taken effect.
+    /// Counts the steps in which operations changed what clients can see: if the
+    /// count is higher after a poll of an operation than before, the operation has just taken effect.
     pub fn changes(&self) -> u64 {
         self.changes.get()
     }

@@ -1,6 +1,6 @@
 //! What the files of a layout can do, as a value: the layout gives it when a volume is opened.
 //!
-//! Contract: code above the layouts asks here and nowhere else what is possible. An operation that
+//! Contract: code above the layouts asks here what is possible, never the format of records. An operation that
 //! the layout has no room for in its format ends with [`FsError::NotSupported`], which names what is
 //! missing, before anything was changed.
 

@@ -1,7 +1,7 @@
 //! Inodes without names: freed when nobody uses them any more, and after a crash.
 //!
-//! Contract: whoever takes a name or a user from an inode says so here ([`Orphans::unlink`],
-//! [`Orphans::reap`]); it is freed when it has neither. Where there is no room to free it, the end
+//! Contract: an operation that takes a name or a user from an inode says so here
+//! ([`Orphans::unlink`], [`Orphans::reap`]); the inode is freed when it has neither. Where there is no room to free it, the end
 //! of its name or user stands, and it is freed later, when something else was. The layout knows of
 //! each inode that waits for its end, so a crash loses none ([`Orphans::finish`]).
 

@@ -1,4 +1,4 @@
-//! Reads under way: who reuses space waits for those that may still read what was there.
+//! Reads under way: space is reused only when no read that began before may still find it.
 
 use std::cell::Cell;
 use std::rc::Rc;

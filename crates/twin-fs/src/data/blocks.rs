@@ -1,6 +1,6 @@
 //! Making blocks dirty: space, pointers and the dirty marks of everything above a block.
 //!
-//! Contract: all functions here take effect at once. Whoever calls them holds the indirect blocks
+//! Contract: all functions here take effect at once. Their caller holds the indirect blocks
 //! on the way ([`Core::hold_parents`]) and has the space reserved ([`Files::space_for`]).
 //! Invariant kept here: a dirty block's inode is dirty too, and so are its indirect blocks unless
 //! the layout writes in place ([`Features::in_place`](crate::Features)).
@@ -131,7 +131,7 @@ impl<L: Layout> Files<L> {
         let ptr = self.layout.place(core, inode, up, Ptr::HOLE, block);
         core.set_ptr(inode, up, ptr);
         core.cache.mark_dirty(&inode.frames, &frame);
-        // Its parent has changed too, and whoever finds this one dirty looks no further.
+        // Its parent has changed too, and marking stops at the first block that is dirty already.
         self.dirty_parents(inode, up);
         inode.d.borrow_mut().count_space(0, block.into());
     }

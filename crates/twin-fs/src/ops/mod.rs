@@ -1,8 +1,8 @@
 //! The operations of clients, one file a verb or family of verbs.
 //!
 //! Contract: an operation loads what it needs, waiting as it must, and then changes the state in one
-//! step without waiting, so that whoever looks between two steps (a log write, a crash) sees only
-//! whole operations. Long truncations and allocations are several steps; each leaves a sound
+//! step without waiting, so that a log write or a crash between two steps sees only whole
+//! operations. Long truncations and allocations are several steps; each leaves a sound
 //! state. Operations alone are called from outside, through [`Operations::run`]; they ask
 //! [`perm`] who may do what, and leave how it is done to the layers below.
 

@@ -421,14 +421,7 @@ impl Scenario {
             "ops" => self.ops = number(value)?,
             "clients" => self.clients = number(value)?,
             "users" => self.users = flag()?,
-            "shuffled" => {
-                self.order = match value {
-                    "0" => Order::Fifo,
-                    "1" => Order::Shuffled,
-                    "2" => Order::Yielding,
-                    _ => return Err(bad()),
-                }
-            }
+            "shuffled" => self.order = order_of(value).ok_or_else(bad)?,
             "think-ns" => self.think_ns = number(value)?,
             "fill" => self.fill = number(value)?,
             "space" => self.space = number(value)?,
@@ -466,6 +459,12 @@ impl Scenario {
         }
         Ok(())
     }
+}
+
+/// What `shuffled` says of the order of tasks.
+fn order_of(value: &str) -> Option<Order> {
+    let orders = [Order::Fifo, Order::Shuffled, Order::Yielding];
+    orders.into_iter().find(|&order| (order as u64).to_string() == value)
 }
 
 fn sabotage_name(sabotage: Sabotage) -> &'static str {
