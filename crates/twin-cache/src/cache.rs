@@ -9,7 +9,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
 
 use twin_disk::Block;
-use twin_rt::{Event, Time};
+use twin_rt::Event;
 
 use crate::{FileFrames, Frame, Lbn, Removal, Replacement};
 
@@ -208,12 +208,12 @@ impl Cache {
     }
 
     /// Marks a frame dirty. True if it was clean.
-    pub fn mark_dirty(&self, file: &FileFrames, frame: &Rc<Frame>, now: Time) -> bool {
+    pub fn mark_dirty(&self, file: &FileFrames, frame: &Rc<Frame>) -> bool {
         if !frame.is_attached() || frame.is_dirty() {
             return false;
         }
         self.withdraw(frame, Removal::Dirtied);
-        frame.set_dirty(now);
+        frame.set_dirty();
         file.dirty.borrow_mut().insert(frame.lbn());
         self.dirty.set(self.dirty.get() + self.frame_bytes);
         self.count(|s| s.dirtied_bytes += self.frame_bytes);
@@ -368,7 +368,7 @@ mod tests {
     fn a_dirty_frame_stays_until_it_is_clean() {
         let (cache, file) = cache(1);
         let frame = put(&cache, &file, 0);
-        cache.mark_dirty(&file, &frame, Time(1));
+        cache.mark_dirty(&file, &frame);
         drop(frame);
         put(&cache, &file, 1);
         let frame = cache.peek(&file, 0).unwrap();
@@ -405,7 +405,7 @@ mod tests {
         pass(&cache, &file, 1, || held = cache.peek(&file, 1));
         pass(&cache, &file, 2, || {
             let frame = cache.peek(&file, 2).unwrap();
-            cache.mark_dirty(&file, &frame, Time(1));
+            cache.mark_dirty(&file, &frame);
         });
         assert!((0..3).all(|lbn| cache.peek(&file, lbn).is_some()));
     }
@@ -414,9 +414,9 @@ mod tests {
     fn a_sent_frame_stays_until_it_is_written() {
         let (cache, file) = cache(1);
         let frame = put(&cache, &file, 0);
-        cache.mark_dirty(&file, &frame, Time(1));
+        cache.mark_dirty(&file, &frame);
         cache.mark_sent(&file, &frame);
-        cache.mark_dirty(&file, &frame, Time(2));
+        cache.mark_dirty(&file, &frame);
         cache.mark_sent(&file, &frame);
         cache.mark_written(&frame);
         drop(frame);
@@ -471,7 +471,7 @@ mod tests {
             frame
         };
         let (_made, _changed, held) = (put(&cache, &file, 0), read(1), read(2));
-        cache.mark_dirty(&file, &_changed, Time(1));
+        cache.mark_dirty(&file, &_changed);
         cache.mark_clean(&file, &_changed);
         let _loading = cache.insert(&file, 3, None);
         (4..8).for_each(|lbn| drop(read(lbn)));
@@ -491,7 +491,7 @@ mod tests {
     fn a_removed_dirty_frame_counts_as_absorbed() {
         let (cache, file) = cache(4);
         let frame = put(&cache, &file, 0);
-        cache.mark_dirty(&file, &frame, Time(1));
+        cache.mark_dirty(&file, &frame);
         cache.remove_range(&file, 0..10);
         assert!(!frame.is_attached());
         assert_eq!((cache.dirty_bytes(), cache.stats().absorbed_bytes), (0, 4096));

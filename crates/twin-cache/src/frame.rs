@@ -8,7 +8,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use twin_disk::{Block, Bytes, IoError};
-use twin_rt::{Event, Time};
+use twin_rt::Event;
 
 use crate::Lbn;
 use crate::by_block::{BlockSet, ByBlock};
@@ -42,7 +42,6 @@ pub struct Frame {
     pub(crate) dirty: Cell<bool>,
     /// Device writes of its content that are under way.
     pub(crate) sent: Cell<u32>,
-    dirtied: Cell<Time>,
     /// Its content came from the device, and has not been changed since.
     pub(crate) read: Cell<bool>,
     /// It was used since it came in or was last written.
@@ -64,7 +63,6 @@ impl Frame {
             attached: Cell::new(true),
             dirty: Cell::new(false),
             sent: Cell::new(0),
-            dirtied: Cell::default(),
             read: Cell::new(false),
             used: Cell::new(false),
             passing: Cell::new(false),
@@ -98,11 +96,6 @@ impl Frame {
         self.dirty.get()
     }
 
-    /// When it last became dirty.
-    pub fn dirtied(&self) -> Time {
-        self.dirtied.get()
-    }
-
     /// Says that it is in memory only to be written to another place: it leaves once it has been,
     /// unless somebody asks for it before.
     #[inline]
@@ -111,13 +104,11 @@ impl Frame {
     }
 
     #[inline]
-    pub(crate) fn set_dirty(&self, now: Time) {
+    pub(crate) fn set_dirty(&self) {
         self.read.set(false);
         self.used.set(false);
         self.passing.set(false);
-        if !self.dirty.replace(true) {
-            self.dirtied.set(now);
-        }
+        self.dirty.set(true);
     }
 
     /// True once its content is there.
@@ -223,11 +214,6 @@ impl FileFrames {
     /// The number of frames, and of dirty ones.
     pub fn counts(&self) -> (usize, usize) {
         (self.frames.borrow().len(), self.dirty.borrow().len())
-    }
-
-    /// The first resident logical block at or after `lbn`.
-    pub fn next_resident(&self, lbn: Lbn) -> Option<Lbn> {
-        self.frames.borrow().range(lbn..Lbn::MAX).next().map(|(l, _)| l)
     }
 
     /// The resident frames of a range, without counting as a use.

@@ -12,6 +12,7 @@ mod device;
 mod flight;
 mod mem;
 mod overlay;
+mod yielding;
 
 pub use block::{Block, Stamp, gather};
 pub use buf::{Buf, BufPool, Bytes};
@@ -22,3 +23,4 @@ pub use device::{
 pub use flight::{DeviceLog, Recorded};
 pub use mem::MemDisk;
 pub use overlay::Overlay;
+pub use yielding::yielding;

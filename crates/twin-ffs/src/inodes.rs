@@ -198,7 +198,7 @@ impl Ffs {
                 let zeros = Block::Bytes(Buf::zeroed(self.sb.shape.block_size as usize).freeze());
                 core.cache.insert(&self.tables, lbn, Some(zeros))
             });
-            core.cache.mark_dirty(&self.tables, &frame, core.rt.now());
+            core.cache.mark_dirty(&self.tables, &frame);
         }
     }
 
@@ -225,7 +225,7 @@ impl Ffs {
         if !same {
             let off = self.sb.inode_place(ino).1;
             anchor.change(|b| b.bytes_mut()[off..off + raw.len()].copy_from_slice(raw));
-            core.cache.mark_dirty(&self.tables, anchor, core.rt.now());
+            core.cache.mark_dirty(&self.tables, anchor);
         }
     }
 

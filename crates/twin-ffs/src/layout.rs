@@ -94,8 +94,6 @@ impl Ffs {
 impl Layout for Ffs {
     type Permit = Permit;
 
-    const IN_PLACE: bool = true;
-
     async fn load_inode(&self, core: &Rc<Core>, ino: Ino) -> Result<Rc<Inode>> {
         self.read_inode(core, ino).await
     }

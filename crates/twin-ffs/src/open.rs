@@ -6,7 +6,7 @@ use std::rc::Rc;
 use twin_cache::FileFrames;
 use twin_disk::{Block, BlockDevice, Buf, Class, Io, Origin, Overlay, gather};
 use twin_fs::shape::Shape;
-use twin_fs::{Core, Cpu, FsError, Picked, ROOT_INO, Result, Settings, Volume};
+use twin_fs::{Core, Cpu, Features, FsError, Picked, ROOT_INO, Result, Settings, Volume};
 use twin_rt::{BoxFuture, Rt, join_all};
 
 use crate::dir_placement;
@@ -169,6 +169,11 @@ impl MkfsOptions {
 /// What a block of maps has beside the maps, and what rounding to whole blocks of inodes adds.
 const CG_BESIDE_BYTES: u64 = 512;
 
+/// What the files of this layout can do: blocks stay where they are.
+fn features(sb: &Superblock) -> Features {
+    Features { in_place: true, ..Features::of(&sb.shape) }
+}
+
 fn small(n: u64) -> Result<u32> {
     u32::try_from(n).map_err(|_| FsError::Invalid("a cylinder group is too large"))
 }
@@ -276,6 +281,7 @@ impl Ffs {
             Rc::clone(&device),
             Cpu::none(),
             sb.shape.clone(),
+            features(&sb),
             Settings::default(),
         )?;
         let state = State { closed: false, opened: 0 };
@@ -371,7 +377,7 @@ impl Ffs {
         let cluster = sb.tuning.maxcontig.saturating_mul(sb.shape.block_size);
         let read_only = settings.read_only;
         let settings = Settings { cluster_bytes: cluster, ..settings };
-        let core = Core::new(rt.clone(), device, cpu, sb.shape.clone(), settings)?;
+        let core = Core::new(rt.clone(), device, cpu, sb.shape.clone(), features(&sb), settings)?;
         let state = State { opened: state.opened + 1, ..state };
         let ffs = Ffs::assemble(sb, state, ffs_settings, groups, journal)?;
         ffs.orphans.borrow_mut().extend(&orphans);

@@ -7,7 +7,6 @@ use std::rc::Rc;
 
 use twin_disk::MemDisk;
 use twin_ffs::{Ffs, FfsSettings, MkfsOptions, check, write_behind};
-use twin_fs::dinode::Dinode;
 use twin_fs::generate::{Generator, Shape};
 use twin_fs::model::{self, Compare, DataMode, ModelFs, diff};
 use twin_fs::{Cpu, FileSystem, Op, ROOT_INO, Reply, Request, SetTime, Settings, Volume};
@@ -94,7 +93,7 @@ fn tame(run: &Run, mut request: Request) -> Request {
     if let Op::SetAttr { set, .. } = &mut request.op {
         for time in [&mut set.atime, &mut set.mtime].into_iter().flatten() {
             if let SetTime::At(at) = time {
-                *at = Dinode::nearest_time(&run.volume.core.shape, *at);
+                *at = run.volume.core.features.nearest_time(*at);
             }
         }
     }

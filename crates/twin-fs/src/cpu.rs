@@ -17,10 +17,6 @@ pub enum Work {
     Block,
     /// Preparing one device request.
     Request,
-    /// Checksumming this many bytes.
-    Checksum(u64),
-    /// Looking at one directory entry in a linear search.
-    DirEntry,
 }
 
 /// Operations by what they cost.

@@ -9,9 +9,10 @@ use std::rc::Rc;
 
 use twin_cache::{FlushState, Lbn};
 
-use crate::core::{Core, Inode};
+use crate::core::Core;
+use crate::inodes::Inode;
 use crate::shape::Ptr;
-use crate::{Ino, Result, Room, VolumeStat, Written};
+use crate::{Ino, Result, Room, VolumeStat};
 
 /// How much an operation presses on space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +30,27 @@ pub struct Picked {
     pub ino: Ino,
     /// Its life's number.
     pub generation: u32,
+}
+
+/// What a layout has written to its device since it was opened. Amounts are bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Written {
+    /// All of it.
+    pub bytes: u64,
+    /// Of these, the data of files.
+    pub data_bytes: u64,
+    /// Of these, everything that leads to it.
+    pub meta_bytes: u64,
+    /// Of these, what a cleaner moved.
+    pub moved_bytes: u64,
+    /// What a cleaner read.
+    pub cleaner_read_bytes: u64,
+    /// Segments that a cleaner emptied.
+    pub cleaned_segments: u64,
+    /// Log writes, or transactions of a journal.
+    pub batches: u64,
+    /// Checkpoints.
+    pub checkpoints: u64,
 }
 
 /// What an operation has just changed, for layouts that promise something of it before the reply.
@@ -63,11 +85,6 @@ pub enum Change<'a> {
 pub trait Layout: Sized + 'static {
     /// Something held while an operation that was admitted runs.
     type Permit;
-
-    /// Blocks are overwritten where they are: a changed block changes no pointer, unless
-    /// [`place`](Self::place) gives another one. Otherwise every dirty block will move, and all
-    /// that leads to it is dirty with it.
-    const IN_PLACE: bool = false;
 
     /// Reads an inode that is not in memory. `NotFound` if the number is free or out of range.
     async fn load_inode(&self, core: &Rc<Core>, ino: Ino) -> Result<Rc<Inode>>;

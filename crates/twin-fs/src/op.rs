@@ -12,7 +12,7 @@ use std::future::Future;
 
 use twin_disk::{Block, Bytes};
 
-use crate::{Result, Room};
+use crate::Result;
 
 /// An inode number. Never zero.
 pub type Ino = u64;
@@ -399,6 +399,15 @@ pub enum Reply {
     Stat(VolumeStat),
     /// An offset.
     Offset(u64),
+}
+
+/// The room of a volume.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Room {
+    /// Bytes that could still be promised.
+    pub free_bytes: u64,
+    /// Bytes that can be promised in all.
+    pub limit_bytes: u64,
 }
 
 /// Something that executes operations: a volume, or the model that volumes are held against.

@@ -11,31 +11,10 @@ use std::rc::Rc;
 use twin_rt::BoxFuture;
 
 use crate::core::Core;
-use crate::layout::Layout;
+use crate::layout::{Layout, Written};
 use crate::running::Execution;
 use crate::volume::Volume;
 use crate::{FileSystem, Ino, Reply, Request, Result, Room, VolumeStat};
-
-/// What a layout has written to its device since it was opened. Amounts are bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Written {
-    /// All of it.
-    pub bytes: u64,
-    /// Of these, the data of files.
-    pub data_bytes: u64,
-    /// Of these, everything that leads to it.
-    pub meta_bytes: u64,
-    /// Of these, what a cleaner moved.
-    pub moved_bytes: u64,
-    /// What a cleaner read.
-    pub cleaner_read_bytes: u64,
-    /// Segments that a cleaner emptied.
-    pub cleaned_segments: u64,
-    /// Log writes, or transactions of a journal.
-    pub batches: u64,
-    /// Checkpoints.
-    pub checkpoints: u64,
-}
 
 /// A [`Volume`] without its layout's type.
 pub trait AnyVolume: Any {

@@ -21,15 +21,6 @@ use twin_rt::FixedMap;
 
 use crate::Ino;
 
-/// The room of a volume.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Room {
-    /// Bytes that could still be promised.
-    pub free_bytes: u64,
-    /// Bytes that can be promised in all.
-    pub limit_bytes: u64,
-}
-
 /// The gate was moved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn {

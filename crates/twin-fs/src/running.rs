@@ -8,13 +8,11 @@
 
 use std::cell::RefCell;
 use std::pin::Pin;
-use std::rc::Weak;
+use std::rc::{Rc, Weak};
 use std::task::{Context, Poll};
 
 use twin_rt::BoxFuture;
 
-use crate::layout::Layout;
-use crate::volume::Volume;
 use crate::{Reply, Request, Result};
 
 /// Slots kept when nobody uses them; a slot takes a few kilobytes.
@@ -62,30 +60,24 @@ pub(crate) struct Runners {
 }
 
 impl Runners {
-    /// For the volume that `volume` leads to once it is made.
-    pub(crate) fn new<L: Layout>(volume: &Weak<Volume<L>>) -> Runners {
+    /// For the volume that `volume` leads to once it is made, with its functions that run one
+    /// request and that close it. They come by their types: through pointers to functions, the future
+    /// of each operation, some kilobytes, would be copied on its way into its slot.
+    pub(crate) fn new<V: 'static, R, C>(
+        volume: &Weak<V>,
+        run: impl Fn(Rc<V>, Request) -> R + Copy + 'static,
+        close: impl Fn(Rc<V>) -> C + 'static,
+    ) -> Runners
+    where
+        R: Future<Output = Result<Reply>> + 'static,
+        C: Future<Output = Result<()>> + 'static,
+    {
         let closed = Weak::clone(volume);
-        let close = move || -> BoxFuture<'static, Result<()>> {
-            let volume = closed.upgrade();
-            Box::pin(async move {
-                match volume {
-                    Some(volume) => volume.close_whole().await,
-                    None => unreachable!("whoever closes a volume holds it"),
-                }
-            })
-        };
+        let close = move || -> BoxFuture<'static, Result<()>> { Box::pin(close(held(&closed))) };
         let volume = Weak::clone(volume);
         let more = move || -> Box<dyn Slot> {
             let volume = Weak::clone(&volume);
-            let make = move |request| {
-                let volume = volume.upgrade();
-                async move {
-                    match volume {
-                        Some(volume) => volume.whole(request).await,
-                        None => unreachable!("whoever began this holds the volume"),
-                    }
-                }
-            };
+            let make = move |request| run(held(&volume), request);
             Box::new(Place { make, future: Box::pin(None) })
         };
         Runners { idle: RefCell::default(), more: Box::new(more), close: Box::new(close) }
@@ -109,6 +101,14 @@ impl Runners {
         if idle.len() < KEPT {
             idle.push(slot);
         }
+    }
+}
+
+/// The volume of operations that begin: their caller holds it.
+fn held<V>(volume: &Weak<V>) -> Rc<V> {
+    match volume.upgrade() {
+        Some(volume) => volume,
+        None => unreachable!("a volume is held while its functions are called"),
     }
 }
 

@@ -55,6 +55,9 @@ pub struct Ptr {
     pub crc: u32,
 }
 
+/// Bytes of a directory that has several chunks in a block (4.4BSD's `DIRBLKSIZ`).
+pub const DIR_CHUNK: usize = 512;
+
 /// The address of a block that has its space promised but has not been written yet.
 pub const UNWRITTEN: u64 = u64::MAX;
 
@@ -290,6 +293,14 @@ impl Shape {
     /// Bytes on disk of a block, data or indirect, of a file of `size` bytes.
     pub fn len_on_disk(&self, lbn: Lbn, size: u64) -> u32 {
         if lbn < 0 { self.block_size } else { self.data_len(lbn as u64, size) }
+    }
+
+    /// Bytes by which directories grow, and the size of an empty one.
+    pub fn dir_unit(&self) -> usize {
+        match self.pointer {
+            PointerFormat::Narrow => DIR_CHUNK,
+            PointerFormat::Long | PointerFormat::Wide => self.block_size as usize,
+        }
     }
 
     /// Data blocks of a file of `size` bytes.

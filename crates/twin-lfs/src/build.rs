@@ -616,7 +616,7 @@ pub(crate) fn dirty_indirect(core: &Core, inode: &Rc<Inode>, lbn: Lbn) {
     let mut at = lbn;
     while let twin_fs::shape::Parent::Indirect(up, _) = core.shape.parent(at) {
         if let Some(frame) = core.cache.peek(&inode.frames, up) {
-            core.cache.mark_dirty(&inode.frames, &frame, core.rt.now());
+            core.cache.mark_dirty(&inode.frames, &frame);
         }
         at = up;
     }

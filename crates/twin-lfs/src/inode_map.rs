@@ -48,7 +48,7 @@ impl Lfs {
 
     /// Marks a block of the ifile dirty, and its indirect blocks, which are always in memory.
     pub(crate) fn dirty_ifile_block(&self, core: &Core, frame: &Rc<Frame>) {
-        if core.cache.mark_dirty(&self.ifile.frames, frame, core.rt.now()) {
+        if core.cache.mark_dirty(&self.ifile.frames, frame) {
             dirty_parents(core, &self.ifile, frame.lbn());
             // The ifile's inode is written with every checkpoint, and only then.
             core.mark_inode_clean(&self.ifile);

@@ -8,7 +8,9 @@ use twin_cache::Lbn;
 use twin_disk::{Block, BlockDevice, Buf, Class, Io, Origin};
 use twin_fs::dinode::{Dinode, HIDDEN};
 use twin_fs::shape::Shape;
-use twin_fs::{Core, Cpu, FsError, Ino, Inode, Picked, ROOT_INO, Result, Settings, Volume};
+use twin_fs::{
+    Core, Cpu, Features, FsError, Ino, Inode, Picked, ROOT_INO, Result, Settings, Volume,
+};
 use twin_rt::{BoxFuture, Budget, Rt, RwLock};
 
 use crate::cleaner::{self, CleanerState, Watch};
@@ -186,9 +188,7 @@ impl Lfs {
             ));
         }
         erase(&*device, &sb).await?;
-        let settings = Settings::default();
-        let core =
-            Core::new(rt.clone(), Rc::clone(&device), Cpu::none(), sb.shape.clone(), settings)?;
+        let core = core(rt, Rc::clone(&device), Cpu::none(), &sb, Settings::default())?;
         let ifile = Dinode::new(&sb.shape, IFILE_INO, 0, 0, core.now());
         let ifile = Inode::new(Dinode { flags: HIDDEN, nlink: 1, ..ifile });
         let mut segments = Segments::new(&sb, vec![SegEntry::default(); sb.segments as usize]);
@@ -291,7 +291,7 @@ impl Lfs {
         }
         let watch = Rc::new(Watch::new(rt.clone(), device));
         let device = Rc::clone(&watch) as Rc<dyn BlockDevice>;
-        let core = Core::new(rt.clone(), device, cpu, sb.shape.clone(), settings)?;
+        let core = core(rt, device, cpu, &sb, settings)?;
         let ifile = Inode::new(checkpoint.ifile.clone());
         let (segments, mut pinned) = load_table(&core, &sb, &ifile).await?;
         let lfs = Lfs::assemble(sb, lfs_settings, ifile, &checkpoint, segments, &core)?;
@@ -392,6 +392,18 @@ impl Lfs {
 
 /// Overwrites what an earlier volume may have left where this one's superblocks and checkpoints
 /// will be.
+/// What the layers of a volume share. What files can do follows from the profile.
+fn core(
+    rt: &Rt,
+    device: Rc<dyn BlockDevice>,
+    cpu: Cpu,
+    sb: &Superblock,
+    settings: Settings,
+) -> Result<Rc<Core>> {
+    let (shape, features) = (sb.shape.clone(), Features::of(&sb.shape));
+    Core::new(rt.clone(), device, cpu, shape, features, settings)
+}
+
 async fn erase(device: &dyn BlockDevice, sb: &Superblock) -> Result<()> {
     let mut places = Superblock::places(sb.size, 2);
     let both = Superblock { copies: 2, ..sb.clone() };

@@ -500,7 +500,7 @@ impl Lfs {
         if is_logged {
             core.cache.mark_clean(&inode.frames, &frame);
         } else if old.addr != new.addr || !self.forward_recovered(core, inode, &moved, file) {
-            core.cache.mark_dirty(&inode.frames, &frame, core.rt.now());
+            core.cache.mark_dirty(&inode.frames, &frame);
         }
         held.push(frame); // Until it is known what is written with what.
         Ok(())

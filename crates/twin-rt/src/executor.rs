@@ -23,6 +23,10 @@ pub enum Order {
     Fifo,
     /// In a random order drawn from the run's seed, with extra yields at [`Rt::maybe_yield`].
     Shuffled,
+    /// As shuffled, and at every wait for a lock, for a device and for what is not in memory others
+    /// may run first, though there be nothing to wait for: so tests see what happens between any two
+    /// steps of an operation.
+    Yielding,
 }
 
 /// No task can run and no outside event can come: a deadlock, or a device that lost power.
@@ -224,7 +228,7 @@ impl Rt {
 
     fn next_ready(&self) -> Option<Arc<TaskWake>> {
         let mut ready = self.0.ready.lock().unwrap_or_else(PoisonError::into_inner);
-        if self.0.order == Order::Shuffled && ready.len() > 1 {
+        if self.0.order != Order::Fifo && ready.len() > 1 {
             let i = self.0.chaos.borrow_mut().below(ready.len() as u64) as usize;
             return ready.remove(i);
         }
@@ -408,12 +412,18 @@ impl Rt {
         })
     }
 
-    /// In a run with [`Order::Shuffled`], yields now and then; otherwise does nothing. Stands
-    /// where an `.await` could wait but usually does not, so that tests see both.
+    /// In a run with [`Order::Shuffled`] or [`Order::Yielding`], yields now and then; otherwise does
+    /// nothing. Stands where an `.await` could wait but usually does not, so that tests see both.
     pub async fn maybe_yield(&self) {
-        if self.0.order == Order::Shuffled && self.0.chaos.borrow_mut().chance(0.5) {
+        if self.0.order != Order::Fifo && self.0.chaos.borrow_mut().chance(0.5) {
             self.yield_now().await;
         }
+    }
+
+    /// The runtime itself in a run with [`Order::Yielding`]: for what has to call
+    /// [`maybe_yield`](Self::maybe_yield) at its own waits then.
+    pub fn yields(&self) -> Option<Rt> {
+        (self.0.order == Order::Yielding).then(|| self.clone())
     }
 }
 

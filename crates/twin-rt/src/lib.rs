@@ -6,7 +6,7 @@
 //! seeded streams, and an [`EventDigest`] fingerprints what happened.
 //!
 //! Start at [`Rt`]: create one with a driver, [`Rt::spawn`] tasks, [`Rt::block_on`] one of them.
-//! A crash is dropping the `Rt`: every task vanishes at its current `.await`.
+//! [`Rt::crash`] is a power failure: every task vanishes at its current `.await`.
 //!
 //! ```
 //! use twin_rt::{ClockOnly, Rt, Time, MILLIS};

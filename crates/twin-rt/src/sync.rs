@@ -2,11 +2,13 @@
 //!
 //! All of them are for one thread. Guards release on drop, in any order.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::VecDeque;
 use std::future::Future;
 use std::rc::Rc;
 use std::task::{Poll, Waker};
+
+use crate::Rt;
 
 /// Something that tasks wait for and that may happen many times. A waiter sees only what happens
 /// after it began to wait, so check the condition, wait, and check again.
@@ -67,6 +69,8 @@ struct LockState {
     /// Holders: -1 for one exclusive, else the number of shared ones.
     held: Cell<isize>,
     queue: RefCell<VecDeque<Rc<Waiter>>>,
+    /// Set where others may run before the lock is asked for.
+    yields: OnceCell<Rt>,
 }
 
 /// A shared-or-exclusive lock, granted strictly in the order of asking. Holds no data: it guards
@@ -80,6 +84,15 @@ impl RwLock {
         Self::default()
     }
 
+    /// In a run with [`Order::Yielding`](crate::Order), others may run from now on before a task asks
+    /// for this lock.
+    pub fn yield_in(&self, rt: &Rt) {
+        if let Some(rt) = rt.yields() {
+            // Set already if the lock was seen before, by the same runtime.
+            let _ = self.0.yields.set(rt);
+        }
+    }
+
     /// Takes the lock together with other readers.
     pub async fn read(&self) -> LockGuard {
         self.acquire(Mode::Shared).await
@@ -88,12 +101,6 @@ impl RwLock {
     /// Takes the lock alone.
     pub async fn write(&self) -> LockGuard {
         self.acquire(Mode::Exclusive).await
-    }
-
-    /// Takes the lock alone if nobody holds or awaits it.
-    pub fn try_write(&self) -> Option<LockGuard> {
-        let free = self.0.held.get() == 0 && self.0.queue.borrow().is_empty();
-        free.then(|| self.grant(Mode::Exclusive))
     }
 
     /// True if somebody holds or awaits the lock.
@@ -111,6 +118,10 @@ impl RwLock {
 
     async fn acquire(&self, mode: Mode) -> LockGuard {
         let state = &self.0;
+        if let Some(rt) = state.yields.get() {
+            // In a box: only tests come here, and every operation would carry it.
+            Box::pin(rt.maybe_yield()).await;
+        }
         let grantable = match mode {
             Mode::Shared => state.held.get() >= 0,
             Mode::Exclusive => state.held.get() == 0,
@@ -263,6 +274,31 @@ mod tests {
         rt.block_on(async move { rt2.sleep(10 * MILLIS).await }).unwrap();
         assert_eq!(*log.borrow(), ["r1", "w", "r2"]);
         assert!(!lock.in_use());
+    }
+
+    #[test]
+    fn a_free_lock_is_waited_for_where_tests_ask_for_yields() {
+        let order_of = |order| {
+            let (mut orders, log) = (Vec::new(), Rc::new(RefCell::new(Vec::new())));
+            for seed in 0..20 {
+                let rt = Rt::with_order(ClockOnly::default(), seed, order);
+                let (lock, inside, seen) = (RwLock::new(), Rc::clone(&log), Rc::clone(&log));
+                lock.yield_in(&rt);
+                let rt2 = rt.clone();
+                rt.block_on(async move {
+                    rt2.spawn("other", async move { inside.borrow_mut().push("other") });
+                    let _guard = lock.write().await;
+                    seen.borrow_mut().push("lock");
+                    rt2.yield_now().await;
+                })
+                .unwrap();
+                orders.push(log.take().first().copied());
+            }
+            orders
+        };
+        assert!(order_of(crate::Order::Shuffled).iter().all(|first| *first == Some("lock")));
+        let yielding = order_of(crate::Order::Yielding);
+        assert!(yielding.contains(&Some("lock")) && yielding.contains(&Some("other")));
     }
 
     #[test]

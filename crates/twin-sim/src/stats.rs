@@ -149,8 +149,6 @@ pub struct DiskStats {
     pub arrived: u64,
     /// Requests that found nothing waiting or in service.
     pub arrived_at_idle: u64,
-    /// Sum over arriving requests of the requests that they found before them.
-    pub found: u64,
     /// User requests that arrived, and the cleaner's requests that they found before them.
     pub user_arrived: u64,
     /// See [`DiskStats::user_arrived`].
@@ -165,15 +163,9 @@ impl DiskStats {
         self.origins[origin as usize]
     }
 
-    /// Mean number of requests that a request finds before it.
-    pub fn mean_found(&self) -> f64 {
-        self.found as f64 / self.arrived.max(1) as f64
-    }
-
     pub(crate) fn arrive(&mut self, now: Time, origin: Origin) {
         let before: u64 = self.present.iter().sum();
         self.arrived += 1;
-        self.found += before;
         if before == 0 {
             self.arrived_at_idle += 1;
             self.busy_since = now;

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::kind::{Kind, VERSION};
+
 /// Where in a trace something is wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
@@ -35,9 +37,9 @@ pub enum Problem {
     /// It is a trace, but of the other kind.
     WrongKind {
         /// What was asked for.
-        expected: crate::Kind,
+        expected: Kind,
         /// What it is.
-        found: crate::Kind,
+        found: Kind,
     },
     /// The file ends inside its header.
     HeaderCut,
@@ -118,7 +120,7 @@ impl fmt::Display for Problem {
             Problem::Version(version) => write!(
                 f,
                 "the trace has version {version}, this program reads up to {}: use a newer one",
-                crate::frame::VERSION
+                VERSION
             ),
             Problem::Features(bits) => {
                 write!(f, "the trace needs features {bits:#x} that this program does not know")

@@ -11,9 +11,8 @@ use twin_rt::{Nanos, Time};
 
 use crate::codec::column::COUNT;
 use crate::error::{Problem, TraceError};
+use crate::kind::{Kind, VERSION};
 
-/// The version of the format that this program writes.
-pub const VERSION: u16 = 1;
 /// The first bytes of a trace. The high bit, the two kinds of line end and the control-Z show
 /// when something took the file for text.
 const MAGIC: [u8; 8] = *b"\x89TWT\r\n\x1a\n";
@@ -29,24 +28,6 @@ pub(crate) const MAX_RAW: usize = 16 << 20;
 const MAX_STORED: usize = DIRECTORY_LEN + MAX_RAW;
 /// zstd's level: its default, some 200 MB of records a second.
 const LEVEL: i32 = 3;
-
-/// What a trace holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// Operations and their answers: a workload.
-    Operations,
-    /// Everything that entered the core of a run: a flight log.
-    Flight,
-}
-
-impl fmt::Display for Kind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Kind::Operations => "a trace of operations",
-            Kind::Flight => "a flight log",
-        })
-    }
-}
 
 /// What a trace says about itself before its first record.
 #[derive(Clone, Debug, PartialEq, Eq)]

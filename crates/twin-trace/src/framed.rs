@@ -7,7 +7,8 @@ use twin_rt::{Nanos, SECS};
 
 use crate::codec::{Decoder, Encoder, TooBig};
 use crate::error::{Problem, TraceError};
-use crate::frame::{Ending, FrameReader, FrameSums, FrameWriter, Header, Kind, MAX_RAW};
+use crate::frame::{Ending, FrameReader, FrameSums, FrameWriter, Header, MAX_RAW};
+use crate::kind::Kind;
 
 /// A frame is written when its records have this many bytes,
 const FRAME_BYTES: usize = 256 << 10;

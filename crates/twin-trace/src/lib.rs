@@ -35,6 +35,7 @@ mod frame;
 mod framed;
 pub mod generate;
 mod histogram;
+mod kind;
 pub mod nfs;
 pub mod readers;
 mod record;
@@ -46,8 +47,9 @@ mod varint;
 
 pub use error::{Place, Problem, TraceError};
 pub use flight::{FlightReader, FlightRecord, FlightWriter, Piece};
-pub use frame::{Ending, Header, Kind, Traits, VERSION};
+pub use frame::{Ending, Header, Traits};
 pub use histogram::Histogram;
+pub use kind::{Kind, VERSION};
 pub use record::{DirOutcome, ErrorCode, Node, NodeAttr, Outcome, Record, Verb};
 pub use recorder::{Recorded, Recorder};
 pub use settings::{Param, Settings, SettingsError};

@@ -19,16 +19,15 @@ use twin_fs::{
 use twin_rt::{FixedHasher, FixedMap, FixedSet, Rt, Time};
 
 use crate::error::{Problem, TraceError};
-use crate::frame::{Header, Kind, Traits};
+use crate::frame::{Header, Traits};
+use crate::kind::Kind;
 use crate::record::{Node, NodeAttr, Outcome, inos};
-use crate::replay::Clock;
 use crate::stream::Writer;
 
 /// A file system whose operations are recorded.
 pub struct Recorder<F, W: Write> {
     inner: F,
     rt: Rt,
-    clock: Option<Clock>,
     log: RefCell<Log<W>>,
 }
 
@@ -141,14 +140,7 @@ impl<F: FileSystem, W: Write> Recorder<F, W> {
             several: false,
             making: Vec::new(),
         };
-        Ok(Recorder { inner, rt: rt.clone(), clock: None, log: RefCell::new(log) })
-    }
-
-    /// Takes times from a clock instead of from the run, whose time stands still while tasks run.
-    pub fn with_clock(mut self, clock: Clock) -> Self {
-        self.log.get_mut().start = clock();
-        self.clock = Some(clock);
-        self
+        Ok(Recorder { inner, rt: rt.clone(), log: RefCell::new(log) })
     }
 
     /// The file system inside.
@@ -182,21 +174,14 @@ impl<F: FileSystem, W: Write> Recorder<F, W> {
         log.recorded.bytes = writer.written_bytes();
         writer.finish().map(Some)
     }
-
-    fn now(&self) -> Time {
-        match &self.clock {
-            Some(clock) => clock(),
-            None => self.rt.now(),
-        }
-    }
 }
 
 impl<F: FileSystem, W: Write + 'static> FileSystem for Recorder<F, W> {
     async fn execute(&self, mut request: Request) -> Result<Reply, FsError> {
-        let (number, after) = self.log.borrow_mut().before(self.now(), &mut request);
+        let (number, after) = self.log.borrow_mut().before(self.rt.now(), &mut request);
         let result = self.inner.execute(request).await;
         if let Some(number) = number {
-            self.log.borrow_mut().after(self.now(), number, after, &result);
+            self.log.borrow_mut().after(self.rt.now(), number, after, &result);
         }
         result
     }

@@ -7,8 +7,9 @@ use twin_rt::Nanos;
 
 use crate::codec::tag;
 use crate::error::TraceError;
-use crate::frame::{Ending, Header, Kind};
+use crate::frame::{Ending, Header};
 use crate::framed::{Framed, Unframed};
+use crate::kind::Kind;
 use crate::record::{Node, Outcome, Record};
 
 /// Anything that gives the records of a workload in order: a trace that is read, a generator, a

@@ -20,17 +20,12 @@ pub(super) const RULE: Rule = Rule {
 const STILL: &[&str] = &[
     "crates/twin-ffs/src/check/mod.rs",
     "crates/twin-ffs/src/format/cylinder_group.rs",
-    "crates/twin-fs/src/by_block.rs",
-    "crates/twin-fs/src/dir/index/bucket.rs",
-    "crates/twin-host/src/fuse/mount.rs",
     "crates/twin-lab/src/bench/run.rs",
     "crates/twin-lab/src/page.rs",
     "crates/twin-lfs/src/build.rs",
     "crates/twin-lfs/src/check/dirs.rs",
     "crates/twin-lfs/src/dump/files.rs",
     "crates/twin-lfs/src/format/checkpoint.rs",
-    "crates/twin-sim/src/model/drives/mod.rs",
-    "crates/twin-trace/src/error.rs",
     "crates/twinfs/src/cmd/ffs.rs",
     "xtask/src/e2e/bench.rs",
 ];

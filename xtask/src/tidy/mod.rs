@@ -9,6 +9,7 @@ mod circles;
 mod errno;
 mod globals;
 mod house;
+mod layers;
 mod licences;
 mod links;
 mod openings;
@@ -48,6 +49,7 @@ pub(crate) struct Rule {
 pub(crate) const RULES: &[Rule] = &[
     house::USES,
     house::FIELDS,
+    layers::RULE,
     licences::RULE,
     world::RULE,
     cfg::RULE,

@@ -39,10 +39,10 @@ impl Checker<'_> {
             wrong = true;
         }
         // In the wide form a directory counts its entries where files have a device number.
-        if self.view.sb.shape.pointer.is_modern() && d.rdev != names {
-            let what = format!("{} entries are counted, there are {names}", d.rdev);
+        if self.view.sb.shape.pointer.is_modern() && d.entries != names {
+            let what = format!("{} entries are counted, there are {names}", d.entries);
             self.wrong(Finding::minor(Kind::Count, what).of(ino));
-            d.rdev = names;
+            d.entries = names;
             wrong = true;
         }
         if wrong && self.fixes {

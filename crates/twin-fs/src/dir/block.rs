@@ -24,26 +24,14 @@
 
 use std::fmt;
 
+pub use crate::features::DirFormat as Format;
+pub use crate::shape::DIR_CHUNK as CHUNK;
 use crate::{FsError, Ino, NAME_MAX, mode};
 
-/// Bytes of a chunk where a block has several (4.4BSD's `DIRBLKSIZ`).
-pub const CHUNK: usize = 512;
 /// Bytes at the end of a modern block that are zero.
 pub const TAIL: usize = 8;
 /// The largest modern block: lengths of entries have 16 bits.
 pub const MODERN_BLOCK_MAX: usize = 65536;
-
-/// How entries are laid out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
-    /// 4.4BSD's: 32-bit inode numbers, chunks of 512 bytes. Works on any number of chunks.
-    Classic,
-    /// 64-bit inode numbers, chunks of 512 bytes: for blocks that are overwritten in place, where
-    /// a crash may leave some sectors old and others new. Works on any number of chunks.
-    Sectored,
-    /// 64-bit inode numbers, a chunk a block. Works on one whole block.
-    Modern,
-}
 
 /// An entry, found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,18 +1,54 @@
-//! Directories as they lie on disk: pure functions on bytes, without waiting.
+//! Directories: their blocks, their indexes, and names in them.
 //!
-//! [`block`] is the format of a directory's own blocks, in two profiles; [`index`] is the hash
-//! table that the modern profile keeps beside a directory of more than a few blocks;
-//! [`name_hash`] is its hash. Reading and writing the blocks is the caller's.
+//! Contract: how they lie on the disk is pure functions on bytes, without waiting: [`block`] is the
+//! format of a directory's own blocks, in three forms; [`index`] is the hash table beside a directory
+//! of more than a few blocks, where the layout has such; [`name_hash`] is its hash. Directories proper
+//! are a layer over files, which finds, adds and removes names; who may do that is of no concern here.
 
 pub mod block;
+mod blocks;
+mod empty;
 pub mod index;
-
+mod index_file;
 mod name_hash;
-pub use name_hash::name_hash;
+mod names;
 
-/// The most names that an inode may have; for a directory, the most subdirectories and two.
-pub const LINK_MAX: u32 = 65_000;
+use std::rc::Rc;
+
+pub(crate) use blocks::with_bytes;
+pub use name_hash::name_hash;
+pub(crate) use names::{Hit, InsertPlan, RemovePlan, check_name};
+
+use crate::core::Core;
+use crate::data::Files;
+pub use crate::features::LINK_MAX;
+use crate::orphans::Orphans;
+
 /// The longest target of a symbolic link, in bytes.
 pub const SYMLINK_MAX: usize = 4095;
 /// The longest value of an extended attribute, in bytes.
 pub const XATTR_VALUE_MAX: usize = 65_536;
+
+/// The directories of a volume. See the module.
+pub(crate) struct Directories<L> {
+    core: Rc<Core>,
+    layout: Rc<L>,
+    files: Rc<Files<L>>,
+    orphans: Rc<Orphans<L>>,
+}
+
+impl<L> Directories<L> {
+    pub(crate) fn new(
+        core: &Rc<Core>,
+        layout: &Rc<L>,
+        files: &Rc<Files<L>>,
+        orphans: &Rc<Orphans<L>>,
+    ) -> Directories<L> {
+        Directories {
+            core: Rc::clone(core),
+            layout: Rc::clone(layout),
+            files: Rc::clone(files),
+            orphans: Rc::clone(orphans),
+        }
+    }
+}

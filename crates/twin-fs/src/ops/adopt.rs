@@ -2,10 +2,11 @@
 
 use std::rc::Rc;
 
-use crate::core::Inode;
+use super::Operations;
 use crate::dinode::HIDDEN;
+use crate::inodes::Inode;
 use crate::layout::{Change, Layout, Need};
-use crate::{Cred, FsError, Ino, Op, ROOT_INO, Reply, Result, Volume, mode};
+use crate::{Cred, FsError, Ino, Op, ROOT_INO, Reply, Result, mode};
 
 /// Where repairs put what has lost its name.
 const LOST_AND_FOUND: &str = "lost+found";
@@ -18,15 +19,10 @@ fn names(first: &str) -> impl Iterator<Item = crate::Name> {
     (0..TRIES).map(move |n| with(n).into_bytes().into())
 }
 
-impl<L: Layout> Volume<L> {
-    /// Gives an inode without names one, its number with a hash sign, in the directory
-    /// `lost+found` of the root, which is made if need be. A name that is taken, by an earlier
-    /// repair or by a file `lost+found`, gets a number behind it.
-    ///
-    /// # Errors
-    /// `NotFound` if the inode is free or hidden; otherwise if there is no space, or no root.
-    pub async fn adopt(&self, ino: Ino) -> Result<()> {
-        let inode = self.inode(ino).await?;
+impl<L: Layout> Operations<L> {
+    /// See [`Volume::adopt`](crate::Volume::adopt).
+    pub(crate) async fn adopt(&self, ino: Ino) -> Result<()> {
+        let inode = self.files.inode(ino).await?;
         if inode.d.borrow().flags & HIDDEN != 0 {
             return Err(FsError::NotFound);
         }
@@ -43,22 +39,22 @@ impl<L: Layout> Volume<L> {
             }
         }
         let name = free.ok_or(FsError::Exists)?;
-        let _permit = self.admit_small(Need::Grow).await?;
+        let _permit = self.files.admit_small(Need::Grow).await?;
         let kind = inode.d.borrow().kind();
         let is_dir = kind == mode::DIRECTORY;
-        let up = if is_dir { self.find(&inode, b"..").await? } else { None };
+        let up = if is_dir { self.dirs.find(&inode, b"..").await? } else { None };
         let _held = match &up {
-            Some(hit) => self.hold_hit(&inode, hit).await?,
+            Some(hit) => self.dirs.hold_hit(&inode, hit).await?,
             None => Vec::new(),
         };
-        let plan = self.plan_insert(&dir, &name).await?;
-        self.layout.reserve(&self.core, self.insert_space(&dir, &plan))?;
+        let plan = self.dirs.plan_insert(&dir, &name).await?;
+        self.layout.reserve(&self.core, self.dirs.insert_space(&dir, &plan))?;
         // From here on nothing waits.
         let now = self.core.now();
-        self.insert(&dir, plan, &name, ino, kind);
-        self.touch_dir(&dir, now, i64::from(is_dir));
+        self.dirs.insert(&dir, plan, &name, ino, kind);
+        self.dirs.touch_dir(&dir, now, i64::from(is_dir));
         if let Some(hit) = &up {
-            self.redirect(&inode, hit, dir.ino, mode::DIRECTORY)?;
+            self.dirs.redirect(&inode, hit, dir.ino, mode::DIRECTORY)?;
         }
         {
             let mut d = inode.d.borrow_mut();
@@ -71,15 +67,15 @@ impl<L: Layout> Volume<L> {
     }
 
     async fn lost_and_found(&self) -> Result<Rc<Inode>> {
-        let root = self.directory(ROOT_INO).await?;
+        let root = self.dirs.directory(ROOT_INO).await?;
         let mut free = None;
         for name in names(LOST_AND_FOUND) {
-            match self.find(&root, &name).await? {
+            match self.dirs.find(&root, &name).await? {
                 None => {
                     free = Some(name);
                     break;
                 }
-                Some(hit) => match self.directory(hit.ino).await {
+                Some(hit) => match self.dirs.directory(hit.ino).await {
                     Err(FsError::NotDirectory) => {}
                     found => return found,
                 },
@@ -89,7 +85,7 @@ impl<L: Layout> Volume<L> {
         match self.op_make_dir(ROOT_INO, &name, 0o700, &Cred::root()).await? {
             Reply::Entry(entry) => {
                 let ino = entry.attr.ino;
-                let dir = self.directory(ino).await;
+                let dir = self.dirs.directory(ino).await;
                 let _ = self.op_forget(ino, 1).await;
                 dir
             }

@@ -4,16 +4,16 @@ use std::cell::RefCell;
 
 use twin_disk::{Bytes, Origin};
 
-use crate::dinode::Dinode;
+use super::Operations;
 use crate::layout::{Layout, Need};
-use crate::{Attr, Cred, FsError, Ino, Reply, Result, SetAttr, SetTime, Volume, mode, perm};
+use crate::{Attr, Cred, FsError, Ino, Reply, Result, SetAttr, SetTime, mode, perm};
 
-impl<L: Layout> Volume<L> {
+impl<L: Layout> Operations<L> {
     pub(crate) async fn op_forget(&self, ino: Ino, count: u64) -> Result<Reply> {
         self.core.change_refs(ino, |refs| refs.entries = refs.entries.saturating_sub(count));
         // The reference is gone, whatever becomes of the inode: one that cannot be freed, for the
         // device fails, is found and freed by the next mount.
-        let _ = self.reap(ino).await;
+        let _ = self.orphans.reap(ino).await;
         Ok(Reply::Done)
     }
 
@@ -24,13 +24,13 @@ impl<L: Layout> Volume<L> {
         cred: &Cred,
         id: u64,
     ) -> Result<Reply> {
-        let inode = self.inode(ino).await?;
+        let inode = self.files.inode(ino).await?;
         let nearest = |time| match time {
             SetTime::Now => SetTime::Now,
-            SetTime::At(time) => SetTime::At(Dinode::nearest_time(&self.core.shape, time)),
+            SetTime::At(time) => SetTime::At(self.core.features.nearest_time(time)),
         };
         let (atime, mtime) = (set.atime.map(nearest), set.mtime.map(nearest));
-        let ctime = set.ctime.map(|time| Dinode::nearest_time(&self.core.shape, time));
+        let ctime = set.ctime.map(|time| self.core.features.nearest_time(time));
         let set = &SetAttr { atime, mtime, ctime, ..set.clone() };
         let size = set.size.filter(|_| inode.d.borrow().kind() == mode::REGULAR);
         let _alone = match size {
@@ -43,25 +43,25 @@ impl<L: Layout> Volume<L> {
         let replied = RefCell::new(None);
         let effect = || {
             let attr = perm::set_attr(&inode.attr(), cred, set, self.core.now())?;
-            self.set_attr_fields(&inode, &attr);
-            *replied.borrow_mut() = Some(self.attr(&inode));
+            self.core.set_attributes(&inode, &attr);
+            *replied.borrow_mut() = Some(inode.attr());
             Ok(())
         };
         match size {
-            Some(size) => self.set_size(&inode, size, id, &effect).await?,
+            Some(size) => self.files.set_size(&inode, size, id, &effect).await?,
             None => {
-                let _permit = self.admit_small(Need::Shrink).await?;
+                let _permit = self.files.admit_small(Need::Shrink).await?;
                 effect()?;
             }
         }
-        let now = self.attr(&inode);
+        let now = inode.attr();
         let attr = replied.into_inner().unwrap_or_else(|| now.clone());
         let size = size.unwrap_or(attr.size);
         Ok(Reply::Attr(Attr { size, blocks: now.blocks, ..attr }))
     }
 
     pub(crate) async fn op_read_link(&self, ino: Ino) -> Result<Reply> {
-        let inode = self.inode(ino).await?;
+        let inode = self.files.inode(ino).await?;
         let (size, inline) = {
             let d = inode.d.borrow();
             if d.kind() != mode::SYMLINK {

@@ -2,12 +2,11 @@
 
 use std::rc::Rc;
 
-use twin_disk::{Block, Buf};
-
-use crate::core::Inode;
+use super::Operations;
 use crate::dinode::{Dinode, INLINE};
+use crate::inodes::Inode;
 use crate::layout::{Change, Layout, Need, Picked};
-use crate::{Cred, FsError, Ino, Name, Reply, Result, Volume, mode, perm};
+use crate::{Cred, FsError, Ino, Name, Reply, Result, mode, perm};
 
 /// The longest target of a symbolic link, in bytes: Linux's `PATH_MAX` less one.
 const LINK_TARGET_MAX: usize = 4095;
@@ -21,7 +20,7 @@ struct New<'a> {
     target: &'a [u8],
 }
 
-impl<L: Layout> Volume<L> {
+impl<L: Layout> Operations<L> {
     pub(crate) async fn op_make_node(
         &self,
         dir: Ino,
@@ -103,16 +102,39 @@ impl<L: Layout> Volume<L> {
         Ok(Reply::Entry(self.entry(&inode)))
     }
 
+    /// Makes the root directory of a new volume, under the number that was picked for it.
+    pub(crate) fn make_root(&self, picked: Picked, mode: u32) -> Result<()> {
+        let shape = &self.core.shape;
+        let (ino, generation) = (picked.ino, picked.generation);
+        let mode = mode::DIRECTORY | mode;
+        let d = Dinode::new(shape, ino, generation, mode, self.core.now());
+        let inode = Inode::new(Dinode { nlink: 2, ..d });
+        let unit = self.core.shape.dir_unit() as u64;
+        let space = self.layout.inode_bytes() + self.files.space_for(&inode, 0..1, unit);
+        self.layout.reserve(&self.core, space)?;
+        let inode = self.core.add_inode(inode);
+        self.layout.born(&self.core, &inode);
+        let frame = self.files.frame_for_change(&inode, 0);
+        let format = self.core.features.directories;
+        frame.change(|b| format.init_first(&mut b.bytes_mut()[..unit as usize], ino, ino));
+        self.files.dirty_data(&inode, &frame, unit);
+        inode.d.borrow_mut().size = unit;
+        self.core.mark_inode_dirty(&inode);
+        Ok(())
+    }
+
     /// Makes an inode and its name.
     async fn make(&self, dir: Ino, name: &Name, new: &New<'_>, cred: &Cred) -> Result<Rc<Inode>> {
-        let dir = self.directory(dir).await?;
+        let dir = self.dirs.directory(dir).await?;
         let _alone = dir.lock.write().await;
         self.check_new_name(&dir, name, cred).await?;
         let mode = new.mode.clone()?;
-        if mode & mode::TYPE == mode::DIRECTORY && dir.d.borrow().nlink >= self.nlink_max() {
+        if mode & mode::TYPE == mode::DIRECTORY
+            && dir.d.borrow().nlink >= self.core.features.link_max
+        {
             return Err(FsError::TooManyLinks);
         }
-        let _permit = self.admit_small(Need::Grow).await?;
+        let _permit = self.files.admit_small(Need::Grow).await?;
         let picked = self.layout.pick_inode(&self.core, dir.ino, mode).await?;
         let result = self.make_picked(&dir, name, new, mode, cred, picked).await;
         let inode = result.inspect_err(|_| self.layout.unpick(&self.core, picked))?;
@@ -133,7 +155,7 @@ impl<L: Layout> Volume<L> {
         cred: &Cred,
         picked: Picked,
     ) -> Result<Rc<Inode>> {
-        let plan = self.plan_insert(dir, name).await?;
+        let plan = self.dirs.plan_insert(dir, name).await?;
         if dir.d.borrow().nlink == 0 {
             return Err(FsError::NotFound);
         }
@@ -148,38 +170,37 @@ impl<L: Layout> Volume<L> {
         let inode = Inode::new(d);
         let content = self.first_content(&inode, dir.ino, new.target);
         let own = match &content {
-            Some(bytes) => self.space_for(&inode, 0..1, bytes.len() as u64),
+            Some(bytes) => self.files.space_for(&inode, 0..1, bytes.len() as u64),
             None => 0,
         };
-        let growth = self.insert_space(dir, &plan);
+        let growth = self.dirs.insert_space(dir, &plan);
         self.layout.reserve(&self.core, self.layout.inode_bytes() + own + growth)?;
         let inode = self.core.add_inode(inode);
         self.layout.born(&self.core, &inode);
         if let Some(bytes) = content {
             let size = bytes.len() as u64;
-            let frame = self.frame_for_change(&inode, 0);
+            let frame = self.files.frame_for_change(&inode, 0);
             frame.change(|b| b.bytes_mut()[..bytes.len()].copy_from_slice(&bytes));
-            self.dirty_data(&inode, &frame, size);
+            self.files.dirty_data(&inode, &frame, size);
             inode.d.borrow_mut().size = size;
         }
         self.core.mark_inode_dirty(&inode);
-        self.insert(dir, plan, name, inode.ino, mode & mode::TYPE);
-        self.touch_dir(dir, now, i64::from(is_dir));
+        self.dirs.insert(dir, plan, name, inode.ino, mode & mode::TYPE);
+        self.dirs.touch_dir(dir, now, i64::from(is_dir));
         Ok(inode)
     }
 
     /// The first block of a new directory or of a link whose target does not fit its inode. A
     /// short target goes into the inode here.
     fn first_content(&self, inode: &Inode, parent: Ino, target: &[u8]) -> Option<Vec<u8>> {
-        let shape = &self.core.shape;
         let mut d = inode.d.borrow_mut();
         match d.kind() {
             mode::DIRECTORY => {
-                let mut bytes = vec![0; self.dir_unit()];
-                self.dir_format().init_first(&mut bytes, d.ino, parent);
+                let mut bytes = vec![0; self.core.shape.dir_unit()];
+                self.core.features.directories.init_first(&mut bytes, d.ino, parent);
                 Some(bytes)
             }
-            mode::SYMLINK if target.len() <= shape.inline_link_max as usize => {
+            mode::SYMLINK if target.len() <= self.core.features.inline_link_bytes as usize => {
                 d.inline = target.to_vec();
                 d.size = target.len() as u64;
                 d.flags |= INLINE;
@@ -197,13 +218,13 @@ impl<L: Layout> Volume<L> {
         name: &Name,
         cred: &Cred,
     ) -> Result<Reply> {
-        let inode = self.inode(ino).await?;
-        let dir = self.directory(dir).await?;
+        let inode = self.files.inode(ino).await?;
+        let dir = self.dirs.directory(dir).await?;
         let _alone = dir.lock.write().await;
         self.check_new_name(&dir, name, cred).await?;
         perm::may_link(&dir.attr(), &inode.attr(), cred)?;
-        let _permit = self.admit_small(Need::Grow).await?;
-        let plan = self.plan_insert(&dir, name).await?;
+        let _permit = self.files.admit_small(Need::Grow).await?;
+        let plan = self.dirs.plan_insert(&dir, name).await?;
         let (nlink, kind) = {
             let d = inode.d.borrow();
             (d.nlink, d.kind())
@@ -211,13 +232,13 @@ impl<L: Layout> Volume<L> {
         if nlink == 0 || dir.d.borrow().nlink == 0 {
             return Err(FsError::NotFound);
         }
-        if nlink >= self.nlink_max() {
+        if nlink >= self.core.features.link_max {
             return Err(FsError::TooManyLinks);
         }
-        self.layout.reserve(&self.core, self.insert_space(&dir, &plan))?;
+        self.layout.reserve(&self.core, self.dirs.insert_space(&dir, &plan))?;
         let now = self.core.now();
-        self.insert(&dir, plan, name, ino, kind);
-        self.touch_dir(&dir, now, 0);
+        self.dirs.insert(&dir, plan, name, ino, kind);
+        self.dirs.touch_dir(&dir, now, 0);
         {
             let mut d = inode.d.borrow_mut();
             d.nlink += 1;
@@ -238,38 +259,4 @@ impl<L: Layout> Volume<L> {
         }
         perm::may_create(&dir.attr(), cred)
     }
-
-    /// The most names that an inode may have.
-    pub(crate) fn nlink_max(&self) -> u32 {
-        match self.core.shape.pointer {
-            crate::shape::PointerFormat::Narrow => 32_767,
-            crate::shape::PointerFormat::Long | crate::shape::PointerFormat::Wide => 65_000,
-        }
-    }
-
-    /// Bytes by which directories grow, and the size of an empty one.
-    pub(crate) fn dir_unit(&self) -> usize {
-        match self.dir_format() {
-            crate::dir::block::Format::Classic => crate::dir::block::CHUNK,
-            crate::dir::block::Format::Sectored | crate::dir::block::Format::Modern => {
-                self.core.shape.block_size as usize
-            }
-        }
-    }
-
-    /// A block of a directory as new: without entries.
-    pub(crate) fn empty_dir_block(&self) -> Block {
-        let mut buf = Buf::zeroed(self.core.shape.block_size as usize);
-        let unit = self.dir_unit();
-        self.dir_format().init(&mut buf[..unit]);
-        Block::Bytes(buf.freeze())
-    }
-}
-
-/// Errors of a name as such.
-pub(crate) fn check_name(name: &[u8]) -> Result<()> {
-    if name.is_empty() || name.contains(&b'/') || name.contains(&0) {
-        return Err(FsError::Invalid("a name is not empty and has no slash and no zero byte"));
-    }
-    if name.len() > crate::NAME_MAX { Err(FsError::NameTooLong) } else { Ok(()) }
 }

@@ -1,9 +1,15 @@
 //! Operations on file content: open, read, write, fsync, fallocate, seek.
 
-use crate::layout::{Layout, Need};
-use crate::{Cred, Data, Fallocate, FsError, Ino, Reply, Result, SeekFor, Volume, mode, perm};
+use std::rc::Rc;
 
-impl<L: Layout> Volume<L> {
+use super::Operations;
+use crate::data::read::read;
+use crate::data::seek::seek;
+use crate::inodes::Inode;
+use crate::layout::Layout;
+use crate::{Cred, Data, Fallocate, FsError, Ino, Reply, Result, SeekFor, mode, perm};
+
+impl<L: Layout> Operations<L> {
     pub(crate) async fn op_open(
         &self,
         ino: Ino,
@@ -13,7 +19,7 @@ impl<L: Layout> Volume<L> {
         cred: &Cred,
         id: u64,
     ) -> Result<Reply> {
-        let inode = self.inode(ino).await?;
+        let inode = self.files.inode(ino).await?;
         perm::may_open(&inode.attr(), cred, read, write, truncate)?;
         // The open counts from here on, so that the inode stays while a truncation waits.
         self.core.change_refs(ino, |refs| refs.opens += 1);
@@ -27,34 +33,29 @@ impl<L: Layout> Volume<L> {
         Ok(Reply::Done)
     }
 
-    async fn truncate_on_open(
-        &self,
-        inode: &std::rc::Rc<crate::Inode>,
-        cred: &Cred,
-        id: u64,
-    ) -> Result<()> {
+    async fn truncate_on_open(&self, inode: &Rc<Inode>, cred: &Cred, id: u64) -> Result<()> {
         let _alone = inode.lock.write().await;
-        self.set_size(inode, 0, id, &|| self.note_write(inode, cred)).await
+        self.files.set_size(inode, 0, id, &|| self.note_write(inode, cred)).await
     }
 
     /// The times and set-id bits of a file whose content changes.
-    fn note_write(&self, inode: &std::rc::Rc<crate::Inode>, cred: &Cred) -> Result<()> {
+    fn note_write(&self, inode: &Rc<Inode>, cred: &Cred) -> Result<()> {
         let mut attr = inode.attr();
         perm::after_write(&mut attr, cred, self.core.now());
-        self.set_attr_fields(inode, &attr);
+        self.core.set_attributes(inode, &attr);
         Ok(())
     }
 
     pub(crate) async fn op_release(&self, ino: Ino) -> Result<Reply> {
         self.core.change_refs(ino, |refs| refs.opens = refs.opens.saturating_sub(1));
         // As for a reference that is given back.
-        let _ = self.reap(ino).await;
+        let _ = self.orphans.reap(ino).await;
         Ok(Reply::Done)
     }
 
     /// An inode that must be a regular file.
-    async fn regular(&self, ino: Ino) -> Result<std::rc::Rc<crate::Inode>> {
-        let inode = self.inode(ino).await?;
+    async fn regular(&self, ino: Ino) -> Result<Rc<Inode>> {
+        let inode = self.files.inode(ino).await?;
         let kind = inode.d.borrow().kind();
         match kind {
             mode::REGULAR => Ok(inode),
@@ -65,7 +66,7 @@ impl<L: Layout> Volume<L> {
 
     pub(crate) async fn op_read(&self, ino: Ino, off: u64, len: u32) -> Result<Reply> {
         let inode = self.regular(ino).await?;
-        Ok(Reply::Data(self.this().read(&inode, off, len).await?))
+        Ok(Reply::Data(read(&self.core, &inode, off, len).await?))
     }
 
     pub(crate) async fn op_write(
@@ -78,14 +79,14 @@ impl<L: Layout> Volume<L> {
     ) -> Result<Reply> {
         let inode = self.regular(ino).await?;
         let written = match self.core.reading.is_some() {
-            true => self.write_by_block(&inode, off, data, id, by).await?,
-            false => self.write(&inode, off, data, id, by).await?,
+            true => self.files.write_by_block(&inode, off, data, id, by).await?,
+            false => self.files.write(&inode, off, data, id, by).await?,
         };
         Ok(Reply::Written(written))
     }
 
     pub(crate) async fn op_fsync(&self, ino: Ino, data_only: bool) -> Result<Reply> {
-        let inode = self.inode(ino).await?;
+        let inode = self.files.inode(ino).await?;
         if self.core.settings.read_only {
             return Ok(Reply::Done);
         }
@@ -108,18 +109,12 @@ impl<L: Layout> Volume<L> {
             return Err(FsError::Invalid("fallocate of no bytes"));
         }
         let _alone = inode.lock.write().await;
-        self.fallocate(&inode, off, len, what, id, &|| self.note_write(&inode, cred)).await?;
+        self.files.fallocate(&inode, off, len, what, id, &|| self.note_write(&inode, cred)).await?;
         Ok(Reply::Done)
     }
 
     pub(crate) async fn op_seek(&self, ino: Ino, off: u64, what: SeekFor) -> Result<Reply> {
         let inode = self.regular(ino).await?;
-        Ok(Reply::Offset(self.seek(&inode, off, what).await?))
-    }
-
-    /// Changes nothing but keeps the rule that every change is admitted first.
-    pub(crate) async fn admit_small(&self, need: Need) -> Result<L::Permit> {
-        let block = u64::from(self.core.shape.block_size);
-        self.layout.admit(&self.core, 4 * block, need).await
+        Ok(Reply::Offset(seek(&self.core, &inode, off, what).await?))
     }
 }

@@ -1,11 +1,176 @@
-//! The operations, by what they are about. Each file adds methods to [`Volume`](crate::Volume).
+//! The operations of clients, one file a verb or family of verbs.
+//!
+//! Contract: an operation loads what it needs, waiting as it must, and then changes the state in one
+//! step without waiting, so that a log write or a crash between two steps sees only whole
+//! operations. Long truncations and allocations are several steps; each leaves a sound
+//! state. Operations alone are called from outside, through [`Operations::run`]; they ask
+//! [`perm`] who may do what, and leave how it is done to the layers below.
 
 mod adopt;
 mod attr;
 mod create;
 mod file;
-mod names;
+mod lookup;
 mod read_dir;
 mod remove;
 mod rename;
 mod xattr;
+
+use std::rc::Rc;
+
+use twin_rt::RwLock;
+
+use crate::core::Core;
+use crate::data::Files;
+use crate::dir::Directories;
+use crate::inodes::Inode;
+use crate::layout::Layout;
+use crate::orphans::Orphans;
+use crate::{Entry, Ino, Op, OpKind, Reply, Request, Result, Work, perm};
+
+/// The operations on a volume, and the layers that they work on.
+pub(crate) struct Operations<L> {
+    core: Rc<Core>,
+    layout: Rc<L>,
+    files: Rc<Files<L>>,
+    orphans: Rc<Orphans<L>>,
+    dirs: Directories<L>,
+    /// Held while a name moves between directories, so that the tree stands still.
+    rename_lock: RwLock,
+}
+
+impl<L: Layout> Operations<L> {
+    pub(crate) fn new(core: &Rc<Core>, layout: &Rc<L>) -> Operations<L> {
+        let rename_lock = RwLock::new();
+        rename_lock.yield_in(&core.rt);
+        let files = Files::new(core, layout);
+        let orphans = Orphans::new(core, layout, &files);
+        Operations {
+            core: Rc::clone(core),
+            layout: Rc::clone(layout),
+            dirs: Directories::new(core, layout, &files, &orphans),
+            files,
+            orphans,
+            rename_lock,
+        }
+    }
+
+    /// See [`Orphans::finish`].
+    pub(crate) async fn finish_orphan(&self, ino: Ino) -> Result<()> {
+        self.orphans.finish(ino).await
+    }
+
+    /// Takes the references of all clients back.
+    pub(crate) async fn drop_clients(&self) -> Result<()> {
+        for ino in self.core.drop_refs() {
+            self.orphans.reap(ino).await?;
+        }
+        Ok(())
+    }
+
+    /// A reply that adds a reference.
+    fn entry(&self, inode: &Inode) -> Entry {
+        self.core.change_refs(inode.ino, |refs| refs.entries += 1);
+        Entry { attr: inode.attr(), generation: inode.d.borrow().generation }
+    }
+
+    /// Does what a client asks for.
+    pub(crate) async fn run(&self, request: Request) -> Result<Reply> {
+        let Request { id, cred, op, .. } = request;
+        self.core.cpu.charge(Work::Op(kind_of(&op))).await;
+        if changes(&op) {
+            self.core.check_writable()?;
+        }
+        match op {
+            Op::Lookup { dir, name } => self.op_lookup(dir, &name, &cred).await,
+            Op::Forget { ino, count } => self.op_forget(ino, count).await,
+            Op::GetAttr { ino } => Ok(Reply::Attr(self.files.inode(ino).await?.attr())),
+            Op::SetAttr { ino, set } => self.op_set_attr(ino, &set, &cred, id).await,
+            Op::ReadLink { ino } => self.op_read_link(ino).await,
+            Op::MakeNode { dir, name, mode, rdev } => {
+                self.op_make_node(dir, &name, mode, rdev, &cred).await
+            }
+            Op::MakeDir { dir, name, mode } => self.op_make_dir(dir, &name, mode, &cred).await,
+            Op::Symlink { dir, name, target } => self.op_symlink(dir, &name, &target, &cred).await,
+            Op::Create { dir, name, mode, exclusive } => {
+                self.op_create(dir, &name, mode, exclusive, &cred).await
+            }
+            Op::Unlink { dir, name } => self.op_remove(dir, &name, false, &cred).await,
+            Op::RemoveDir { dir, name } => self.op_remove(dir, &name, true, &cred).await,
+            Op::Rename { dir, name, to_dir, to_name, mode } => {
+                self.op_rename((dir, &name), (to_dir, &to_name), mode, &cred).await
+            }
+            Op::Link { ino, dir, name } => self.op_link(ino, dir, &name, &cred).await,
+            Op::Open { ino, read, write, truncate } => {
+                self.op_open(ino, read, write, truncate, &cred, id).await
+            }
+            Op::Release { ino } => self.op_release(ino).await,
+            Op::Read { ino, off, len } => self.op_read(ino, off, len).await,
+            Op::Write { ino, off, data } => self.op_write(ino, off, &data, Some(&cred), id).await,
+            Op::WriteBack { ino, off, data } => self.op_write(ino, off, &data, None, id).await,
+            Op::Fsync { ino, data_only } => self.op_fsync(ino, data_only).await,
+            Op::ReadDir { dir, cookie, max_bytes, plus } => {
+                self.op_read_dir(dir, cookie, max_bytes, plus).await
+            }
+            Op::StatFs => Ok(Reply::Stat(self.layout.stat(&self.core))),
+            Op::Access { ino, mask } => {
+                let inode = self.files.inode(ino).await?;
+                perm::access(&inode.attr(), &cred, mask).map(|()| Reply::Done)
+            }
+            Op::SetXattr { ino, name, value, mode } => {
+                self.op_set_xattr(ino, &name, &value, mode, &cred).await
+            }
+            Op::GetXattr { ino, name } => self.op_get_xattr(ino, &name, &cred).await,
+            Op::ListXattr { ino } => self.op_list_xattr(ino, &cred).await,
+            Op::RemoveXattr { ino, name } => self.op_remove_xattr(ino, &name, &cred).await,
+            Op::Fallocate { ino, off, len, mode } => {
+                self.op_fallocate(ino, off, len, mode, &cred, id).await
+            }
+            Op::Seek { ino, off, what } => self.op_seek(ino, off, what).await,
+            // Nothing changes, so nothing is to be written: an unmount asks all the same.
+            Op::Sync if self.core.settings.read_only => Ok(Reply::Done),
+            Op::Sync => self.layout.sync(&self.core).await.map(|()| Reply::Done),
+        }
+    }
+}
+
+/// True if an operation changes the volume (references and opens are no change).
+fn changes(op: &Op) -> bool {
+    match op {
+        Op::SetAttr { .. }
+        | Op::MakeNode { .. }
+        | Op::MakeDir { .. }
+        | Op::Symlink { .. }
+        | Op::Create { .. }
+        | Op::Unlink { .. }
+        | Op::RemoveDir { .. }
+        | Op::Rename { .. }
+        | Op::Link { .. }
+        | Op::Write { .. }
+        | Op::WriteBack { .. }
+        | Op::SetXattr { .. }
+        | Op::RemoveXattr { .. }
+        | Op::Fallocate { .. } => true,
+        Op::Open { truncate, .. } => *truncate,
+        _ => false,
+    }
+}
+
+/// What an operation costs a processor.
+fn kind_of(op: &Op) -> OpKind {
+    match op {
+        Op::Lookup { .. } => OpKind::Lookup,
+        Op::MakeNode { .. } | Op::MakeDir { .. } | Op::Symlink { .. } | Op::Create { .. } => {
+            OpKind::Create
+        }
+        Op::Unlink { .. } | Op::RemoveDir { .. } => OpKind::Remove,
+        Op::Rename { .. } | Op::Link { .. } => OpKind::Rename,
+        Op::Open { .. } | Op::Release { .. } => OpKind::Open,
+        Op::Read { .. } => OpKind::Read,
+        Op::Write { .. } | Op::WriteBack { .. } => OpKind::Write,
+        Op::GetAttr { .. } | Op::SetAttr { .. } | Op::Access { .. } => OpKind::Attr,
+        Op::ReadDir { .. } => OpKind::ReadDir,
+        Op::Fsync { .. } | Op::Sync => OpKind::Sync,
+        _ => OpKind::Other,
+    }
+}

@@ -1,12 +1,15 @@
 //! Reading directories.
 
-use twin_cache::Lbn;
+use std::rc::Rc;
+
+use twin_cache::{Frame, Lbn};
 use twin_disk::Origin;
 
-use super::names::with_bytes;
-use crate::core::Inode;
+use super::Operations;
+use crate::dir::with_bytes;
+use crate::inodes::Inode;
 use crate::layout::Layout;
-use crate::{DirEntry, FsError, Ino, Reply, Result, Volume, Work, mode};
+use crate::{DirEntry, FsError, Ino, ROOT_INO, Reply, Result, Work, mode};
 
 /// What an entry costs of the space that a reader gives: see [`Op::ReadDir`](crate::Op).
 fn cost(name_len: usize, plus: bool) -> u64 {
@@ -14,7 +17,7 @@ fn cost(name_len: usize, plus: bool) -> u64 {
     if plus { plain + 128 } else { plain }
 }
 
-impl<L: Layout> Volume<L> {
+impl<L: Layout> Operations<L> {
     pub(crate) async fn op_read_dir(
         &self,
         dir: Ino,
@@ -22,27 +25,34 @@ impl<L: Layout> Volume<L> {
         max_bytes: u32,
         plus: bool,
     ) -> Result<Reply> {
-        let dir = self.directory(dir).await?;
+        let dir = self.dirs.directory(dir).await?;
         let _shared = dir.lock.read().await;
         let block = u64::from(self.core.shape.block_size);
         let mut left = u64::from(max_bytes);
         let mut out: Vec<DirEntry> = Vec::new();
         let mut lbn = cookie / block;
-        'blocks: while lbn < self.dir_blocks(&dir) && dir.d.borrow().nlink > 0 {
-            for mut item in self.block_items(&dir, lbn, cookie).await? {
+        let mut first = None;
+        'blocks: while lbn < self.dirs.dir_blocks(&dir) && dir.d.borrow().nlink > 0 {
+            let (frame, items) = self.block_items(&dir, lbn, cookie).await?;
+            first = first.or((lbn == 0).then_some(frame));
+            for mut item in items {
                 let cost = cost(item.name.len(), plus);
                 if cost > left {
                     break 'blocks;
                 }
                 left -= cost;
-                if &*item.name == b".." && dir.ino == crate::ROOT_INO {
+                if &*item.name == b".." && dir.ino == ROOT_INO {
                     (item.ino, item.kind) = (dir.ino, mode::DIRECTORY);
                 }
                 out.push(item);
             }
             lbn += 1;
         }
-        if out.is_empty() && left < 280 && dir.d.borrow().nlink > 0 && lbn < self.dir_blocks(&dir) {
+        if out.is_empty()
+            && left < 280
+            && dir.d.borrow().nlink > 0
+            && lbn < self.dirs.dir_blocks(&dir)
+        {
             return Err(FsError::Invalid("no room for one directory entry"));
         }
         if plus {
@@ -50,23 +60,43 @@ impl<L: Layout> Volume<L> {
         } else if dir.d.borrow().nlink == 0 {
             return Err(FsError::NotFound);
         }
+        if let Some(frame) = first {
+            self.renew_parent(&dir, &frame, &mut out);
+        }
         Ok(Reply::Dir(out))
     }
 
-    /// The entries of a directory's block, from a cookie on.
-    async fn block_items(&self, dir: &Inode, lbn: u64, cookie: u64) -> Result<Vec<DirEntry>> {
+    /// What leads to the parent, as it is now: a rename that moves this directory has the locks of
+    /// the two parents, not of this one, and may have come while the rest was read.
+    fn renew_parent(&self, dir: &Inode, first: &Frame, items: &mut [DirEntry]) {
+        let parent = items.iter_mut().find(|item| &*item.name == b"..");
+        if let Some(item) = parent.filter(|_| dir.ino != ROOT_INO) {
+            let (format, len) = (self.core.features.directories, self.dirs.dir_len(dir, 0));
+            if let Some(now) = with_bytes(first, |bytes| format.find(&bytes[..len], b"..")) {
+                (item.ino, item.kind) = (now.ino, now.kind);
+            }
+        }
+    }
+
+    /// A directory's block, and its entries from a cookie on.
+    async fn block_items(
+        &self,
+        dir: &Inode,
+        lbn: u64,
+        cookie: u64,
+    ) -> Result<(Rc<Frame>, Vec<DirEntry>)> {
         let block = u64::from(self.core.shape.block_size);
         self.core.cpu.charge(Work::Block).await;
         // Directories are read on: the next blocks come with one request.
-        let ahead = (lbn + 8).min(self.dir_blocks(dir));
+        let ahead = (lbn + 8).min(self.dirs.dir_blocks(dir));
         if self.core.cache.peek(&dir.frames, lbn as Lbn).is_none() {
             self.core.blocks(dir, lbn, ahead, Origin::User).await?;
         }
-        let frame = self.dir_block(dir, lbn).await?;
-        let len = self.dir_len(dir, lbn);
+        let frame = self.dirs.dir_block(dir, lbn).await?;
+        let len = self.dirs.dir_len(dir, lbn);
         let from = cookie.saturating_sub(lbn * block).min(block) as usize;
-        Ok(with_bytes(&frame, |bytes| {
-            let items = self.dir_format().items(&bytes[..len], from);
+        let items = with_bytes(&frame, |bytes| {
+            let items = self.core.features.directories.items(&bytes[..len], from);
             items
                 .map(|item| DirEntry {
                     name: item.name.into(),
@@ -76,7 +106,8 @@ impl<L: Layout> Volume<L> {
                     entry: None,
                 })
                 .collect()
-        }))
+        });
+        Ok((frame, items))
     }
 
     /// Adds what a listing with attributes has. All inodes are loaded first, so that what is told
@@ -86,7 +117,7 @@ impl<L: Layout> Volume<L> {
         for item in &*items {
             inodes.push(match &*item.name {
                 b"." | b".." => None,
-                _ => Some(self.inode(item.ino).await.map_err(|error| match error {
+                _ => Some(self.files.inode(item.ino).await.map_err(|error| match error {
                     FsError::NotFound => FsError::inconsistent(format!(
                         "an entry of directory {} leads to inode {}, which is free",
                         dir.ino, item.ino

@@ -1,13 +1,11 @@
 //! Operations that remove a name: unlink, rmdir.
 
-use std::rc::Rc;
-
-use crate::core::Inode;
+use super::Operations;
 use crate::layout::{Change, Layout, Need};
 use crate::perm::Victim;
-use crate::{Cred, FsError, Ino, Name, Reply, Result, Timestamp, Volume, perm};
+use crate::{Cred, FsError, Ino, Name, Reply, Result, perm};
 
-impl<L: Layout> Volume<L> {
+impl<L: Layout> Operations<L> {
     pub(crate) async fn op_remove(
         &self,
         dir: Ino,
@@ -15,52 +13,38 @@ impl<L: Layout> Volume<L> {
         is_rmdir: bool,
         cred: &Cred,
     ) -> Result<Reply> {
-        let dir = self.directory(dir).await?;
+        let dir = self.dirs.directory(dir).await?;
         let gone = {
             let _alone = dir.lock.write().await;
             let hit = self.search(&dir, name, cred).await?;
             check_dots(name, is_rmdir)?;
             let hit = hit.ok_or(FsError::NotFound)?;
-            let inode = self.inode(hit.ino).await?;
+            let inode = self.files.inode(hit.ino).await?;
             let must_be = if is_rmdir { Victim::Directory } else { Victim::NotDirectory };
             perm::may_delete(&dir.attr(), &inode.attr(), cred, must_be)?;
-            let _permit = self.admit_small(Need::Shrink).await?;
-            let plan = self.plan_remove(&dir, name, &hit).await?;
-            let _entries = self.hold_entries(&inode).await?;
-            if is_rmdir && !self.is_empty_dir(&inode) {
+            let _permit = self.files.admit_small(Need::Shrink).await?;
+            let plan = self.dirs.plan_remove(&dir, name, &hit).await?;
+            let _entries = self.dirs.hold_entries(&inode).await?;
+            if is_rmdir && !self.dirs.is_empty_dir(&inode) {
                 return Err(FsError::NotEmpty);
             }
-            self.layout.reserve(&self.core, self.remove_space(&plan))?;
+            self.layout.reserve(&self.core, self.dirs.remove_space(&plan))?;
             // From here on nothing waits.
             let now = self.core.now();
-            self.remove_name(&dir, &hit, plan)?;
-            self.touch_dir(&dir, now, if is_rmdir { -1 } else { 0 });
-            self.unlink_inode(&inode, now);
+            self.dirs.remove_name(&dir, &hit, plan)?;
+            self.dirs.touch_dir(&dir, now, if is_rmdir { -1 } else { 0 });
+            self.orphans.unlink(&inode, now);
             let change = Change::Names { inodes: &[], added: &[], removed: &[&dir] };
             self.layout.settle(&self.core, change).await?;
-            match self.shrink_empty_dir(&dir).await {
+            match self.dirs.shrink_empty_dir(&dir).await {
                 // The name is gone all the same; the directory stays as large as it is.
                 Err(FsError::NoSpace) => {}
                 shrunk => shrunk?,
             }
             inode.ino
         };
-        self.reap(gone).await?;
+        self.orphans.reap(gone).await?;
         Ok(Reply::Done)
-    }
-
-    /// One name of an inode went; for a directory it was the only one.
-    pub(crate) fn unlink_inode(&self, inode: &Rc<Inode>, now: Timestamp) {
-        let orphan = {
-            let mut d = inode.d.borrow_mut();
-            d.ctime = now;
-            d.nlink = if d.is_dir() { 0 } else { d.nlink.saturating_sub(1) };
-            d.nlink == 0
-        };
-        if orphan {
-            self.layout.set_orphan(&self.core, inode, true);
-        }
-        self.core.mark_inode_dirty(inode);
     }
 }
 

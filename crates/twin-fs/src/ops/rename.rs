@@ -2,13 +2,12 @@
 
 use std::rc::Rc;
 
-use super::names::{Hit, InsertPlan, RemovePlan};
-use crate::core::Inode;
+use super::Operations;
 use crate::dinode::Dinode;
+use crate::dir::{Hit, InsertPlan, RemovePlan};
+use crate::inodes::Inode;
 use crate::layout::{Change, Layout, Need, Picked};
-use crate::{
-    Cred, FsError, Ino, Name, ROOT_INO, RenameMode, Reply, Result, Timestamp, Volume, mode, perm,
-};
+use crate::{Cred, FsError, Ino, Name, ROOT_INO, RenameMode, Reply, Result, mode, perm};
 
 /// What a rename found and loaded; the change itself does not wait.
 struct Move<'a> {
@@ -42,7 +41,7 @@ fn check_dots(from: &[u8], to: &[u8], how: RenameMode) -> Result<()> {
     }
 }
 
-impl<L: Layout> Volume<L> {
+impl<L: Layout> Operations<L> {
     pub(crate) async fn op_rename(
         &self,
         from: (Ino, &Name),
@@ -51,8 +50,8 @@ impl<L: Layout> Volume<L> {
         cred: &Cred,
     ) -> Result<Reply> {
         let _tree = if from.0 == to.0 { None } else { Some(self.rename_lock.write().await) };
-        let from_dir = self.directory(from.0).await?;
-        let to_dir = self.directory(to.0).await?;
+        let from_dir = self.dirs.directory(from.0).await?;
+        let to_dir = self.dirs.directory(to.0).await?;
         let gone = {
             let (first, second) =
                 if from.0 < to.0 { (&from_dir, &to_dir) } else { (&to_dir, &from_dir) };
@@ -61,11 +60,11 @@ impl<L: Layout> Volume<L> {
             let done = self.rename_locked(&from_dir, from.1, &to_dir, to.1, how, cred).await?;
             if let Some(done) = &done {
                 let whiteout = match how {
-                    RenameMode::Whiteout => self.find(&from_dir, from.1).await?,
+                    RenameMode::Whiteout => self.dirs.find(&from_dir, from.1).await?,
                     _ => None,
                 };
                 let whiteout = match whiteout {
-                    Some(hit) => Some(self.inode(hit.ino).await?),
+                    Some(hit) => Some(self.files.inode(hit.ino).await?),
                     None => None,
                 };
                 self.settle_rename(&from_dir, &to_dir, done, (how, whiteout.as_ref())).await?;
@@ -73,7 +72,7 @@ impl<L: Layout> Volume<L> {
             done.and_then(|done| done.gone)
         };
         if let Some(gone) = gone {
-            self.reap(gone).await?;
+            self.orphans.reap(gone).await?;
         }
         Ok(Reply::Done)
     }
@@ -115,9 +114,9 @@ impl<L: Layout> Volume<L> {
         perm::access(&to.attr(), cred, perm::EXECUTE)?;
         check_dots(from_name, to_name, how)?;
         let source_hit = self.search(from, from_name, cred).await?.ok_or(FsError::NotFound)?;
-        let source = self.inode(source_hit.ino).await?;
+        let source = self.files.inode(source_hit.ino).await?;
         let target = match self.search(to, to_name, cred).await? {
-            Some(hit) => Some((self.inode(hit.ino).await?, hit)),
+            Some(hit) => Some((self.files.inode(hit.ino).await?, hit)),
             None => None,
         };
         match (&target, how) {
@@ -171,7 +170,7 @@ impl<L: Layout> Volume<L> {
         if !moves || !inode.d.borrow().is_dir() {
             return Ok(None);
         }
-        match self.find(inode, b"..").await? {
+        match self.dirs.find(inode, b"..").await? {
             Some(hit) => Ok(Some(hit)),
             None => {
                 let what = format!("directory {} has no entry for its parent", inode.ino);
@@ -183,6 +182,10 @@ impl<L: Layout> Volume<L> {
     /// A directory must not become its own descendant.
     async fn check_no_loop(&self, moved: &Rc<Inode>, into: &Rc<Inode>) -> Result<()> {
         if moved.d.borrow().is_dir() && self.is_within(into, moved).await? {
+            // An empty one may have been removed while its parents were looked at.
+            if into.d.borrow().nlink == 0 {
+                return Err(FsError::NotFound);
+            }
             return Err(FsError::Invalid("a directory cannot move into itself"));
         }
         Ok(())
@@ -201,7 +204,7 @@ impl<L: Layout> Volume<L> {
             if at.ino == ROOT_INO {
                 return Ok(false);
             }
-            let Some(up) = self.find(&at, b"..").await? else {
+            let Some(up) = self.dirs.find(&at, b"..").await? else {
                 let what = format!("directory {} has no entry for its parent", at.ino);
                 return Err(FsError::inconsistent(what));
             };
@@ -209,7 +212,7 @@ impl<L: Layout> Volume<L> {
             if at.d.borrow().nlink == 0 {
                 return Ok(false);
             }
-            at = self.directory(up.ino).await?;
+            at = self.dirs.directory(up.ino).await?;
         }
     }
 
@@ -222,44 +225,44 @@ impl<L: Layout> Volume<L> {
         whiteout: Option<Rc<Inode>>,
     ) -> Result<Option<Ino>> {
         let dirs = m.source.d.borrow().is_dir();
-        let _permit = self.admit_small(Need::Shrink).await?;
+        let _permit = self.files.admit_small(Need::Shrink).await?;
         // Within one directory both names may meet in the index: their changes are one plan.
         let together = m.from.ino == m.to.ino && m.target.is_none() && whiteout.is_none();
         let insert = match &m.target {
             Some(_) => None,
             None => {
                 let removed = together.then_some((&from_name[..], &m.source_hit));
-                Some(self.plan_insert_and(m.to, m.to_name, removed).await?)
+                Some(self.dirs.plan_insert_and(m.to, m.to_name, removed).await?)
             }
         };
         let _held = match &m.target {
             Some((target, hit)) => {
-                let mut held = self.hold_hit(m.to, hit).await?;
-                held.extend(self.hold_entries(target).await?);
+                let mut held = self.dirs.hold_hit(m.to, hit).await?;
+                held.extend(self.dirs.hold_entries(target).await?);
                 held
             }
             None => Vec::new(),
         };
         let remove = match (&whiteout, together) {
             (Some(_), _) => None,
-            (None, true) => Some(self.plan_unlisted(m.from, &m.source_hit).await?),
-            (None, false) => Some(self.plan_remove(m.from, from_name, &m.source_hit).await?),
+            (None, true) => Some(self.dirs.plan_unlisted(m.from, &m.source_hit).await?),
+            (None, false) => Some(self.dirs.plan_remove(m.from, from_name, &m.source_hit).await?),
         };
         if m.to.d.borrow().nlink == 0 {
             return Err(FsError::NotFound);
         }
         if let Some((target, _)) = &m.target
             && dirs
-            && !self.is_empty_dir(target)
+            && !self.dirs.is_empty_dir(target)
         {
             return Err(FsError::NotEmpty);
         }
         let grows = dirs && m.from.ino != m.to.ino && m.target.is_none();
-        if grows && m.to.d.borrow().nlink >= self.nlink_max() {
+        if grows && m.to.d.borrow().nlink >= self.core.features.link_max {
             return Err(FsError::TooManyLinks);
         }
-        let space = insert.as_ref().map_or(0, |plan| self.insert_space(m.to, plan))
-            + remove.as_ref().map_or(0, |plan| self.remove_space(plan))
+        let space = insert.as_ref().map_or(0, |plan| self.dirs.insert_space(m.to, plan))
+            + remove.as_ref().map_or(0, |plan| self.dirs.remove_space(plan))
             + if whiteout.is_some() { self.layout.inode_bytes() } else { 0 };
         self.layout.reserve(&self.core, space)?;
         self.move_name(&m, insert, remove, whiteout)
@@ -276,13 +279,13 @@ impl<L: Layout> Volume<L> {
         let now = self.core.now();
         let kind = m.source_hit.kind;
         if let Some((_, hit)) = &m.target {
-            self.redirect(m.to, hit, m.source.ino, kind)?;
+            self.dirs.redirect(m.to, hit, m.source.ino, kind)?;
         }
         if let Some(plan) = insert {
-            self.insert(m.to, plan, m.to_name, m.source.ino, kind);
+            self.dirs.insert(m.to, plan, m.to_name, m.source.ino, kind);
         }
         if let Some(plan) = remove {
-            self.remove_name(m.from, &m.source_hit, plan)?;
+            self.dirs.remove_name(m.from, &m.source_hit, plan)?;
         }
         if let Some(inode) = &whiteout {
             let inode = self.core.add_inode(Rc::clone(inode));
@@ -290,11 +293,11 @@ impl<L: Layout> Volume<L> {
                 // It was made ready before the waits.
                 let mut d = inode.d.borrow_mut();
                 (d.atime, d.mtime, d.ctime) = (now, now, now);
-                d.btime = if d.btime == Timestamp::default() { d.btime } else { now };
+                d.btime = if self.core.features.birth_time { now } else { d.btime };
             }
             self.layout.born(&self.core, &inode);
             self.core.mark_inode_dirty(&inode);
-            self.redirect(m.from, &m.source_hit, inode.ino, mode::CHAR)?;
+            self.dirs.redirect(m.from, &m.source_hit, inode.ino, mode::CHAR)?;
         }
         let is_dir = m.source.d.borrow().is_dir();
         let replaced_dir = is_dir && m.target.is_some();
@@ -306,7 +309,7 @@ impl<L: Layout> Volume<L> {
             to_links -= 1;
         }
         let gone = m.target.as_ref().map(|(inode, _)| {
-            self.unlink_inode(inode, now);
+            self.orphans.unlink(inode, now);
             inode.ino
         });
         self.finish(m, None, now, from_links, to_links)?;
@@ -330,16 +333,16 @@ impl<L: Layout> Volume<L> {
             if let Some(hit) = parent {
                 // The entry was found in a checked block that is held: only damage in memory could
                 // make this fail.
-                self.redirect(inode, hit, dir.ino, mode::DIRECTORY)?;
+                self.dirs.redirect(inode, hit, dir.ino, mode::DIRECTORY)?;
             }
             inode.d.borrow_mut().ctime = now;
             self.core.mark_inode_dirty(inode);
         }
         if m.from.ino == m.to.ino {
-            self.touch_dir(m.from, now, from_links + to_links);
+            self.dirs.touch_dir(m.from, now, from_links + to_links);
         } else {
-            self.touch_dir(m.from, now, from_links);
-            self.touch_dir(m.to, now, to_links);
+            self.dirs.touch_dir(m.from, now, from_links);
+            self.dirs.touch_dir(m.to, now, to_links);
         }
         Ok(())
     }
@@ -347,9 +350,11 @@ impl<L: Layout> Volume<L> {
     /// The two names change places.
     async fn exchange(&self, m: Move<'_>) -> Result<Option<Ino>> {
         let Some((target, target_hit)) = &m.target else { return Err(FsError::NotFound) };
-        let _permit = self.admit_small(Need::Shrink).await?;
-        let _held =
-            (self.hold_hit(m.from, &m.source_hit).await?, self.hold_hit(m.to, target_hit).await?);
+        let _permit = self.files.admit_small(Need::Shrink).await?;
+        let _held = (
+            self.dirs.hold_hit(m.from, &m.source_hit).await?,
+            self.dirs.hold_hit(m.to, target_hit).await?,
+        );
         let is_dir = |inode: &Rc<Inode>| i64::from(inode.d.borrow().is_dir());
         let (mut from_links, mut to_links) = (0, 0);
         if m.from.ino != m.to.ino {
@@ -357,13 +362,13 @@ impl<L: Layout> Volume<L> {
             to_links = -from_links;
         }
         for (dir, links) in [(m.from, from_links), (m.to, to_links)] {
-            if links > 0 && dir.d.borrow().nlink >= self.nlink_max() {
+            if links > 0 && dir.d.borrow().nlink >= self.core.features.link_max {
                 return Err(FsError::TooManyLinks);
             }
         }
         let now = self.core.now();
-        self.redirect(m.to, target_hit, m.source.ino, m.source_hit.kind)?;
-        self.redirect(m.from, &m.source_hit, target.ino, target_hit.kind)?;
+        self.dirs.redirect(m.to, target_hit, m.source.ino, m.source_hit.kind)?;
+        self.dirs.redirect(m.from, &m.source_hit, target.ino, target_hit.kind)?;
         let target = Rc::clone(target);
         self.finish(&m, Some(&target), now, from_links, to_links)?;
         Ok(None)
@@ -377,7 +382,7 @@ impl<L: Layout> Volume<L> {
         let now = self.core.now();
         let d = Dinode::new(shape, picked.ino, picked.generation, birth.mode, now);
         let d = Dinode { nlink: 1, uid: birth.uid, gid: birth.gid, ..d };
-        let _held = self.hold_hit(m.from, &m.source_hit).await;
+        let _held = self.dirs.hold_hit(m.from, &m.source_hit).await;
         let result = match _held {
             Ok(_) => self.replace(m, from_name, Some(Inode::new(d))).await,
             Err(ref error) => Err(error.clone()),

@@ -10,11 +10,11 @@ use std::rc::Rc;
 use twin_cache::Lbn;
 use twin_disk::{Block, Bytes, Origin};
 
-use crate::core::Inode;
+use super::Operations;
 use crate::dinode::{Dinode, HIDDEN, XATTR_INLINE_MAX};
+use crate::inodes::Inode;
 use crate::layout::{Layout, Need};
-use crate::shape::PointerFormat;
-use crate::{Cred, FsError, Ino, Name, Reply, Result, Volume, XattrMode, perm};
+use crate::{Cred, FsError, Ino, Name, Reply, Result, XattrMode, perm};
 
 /// The longest value, in bytes (Linux's `XATTR_SIZE_MAX`).
 const VALUE_MAX: usize = 65_536;
@@ -48,16 +48,7 @@ fn decode(mut raw: &[u8]) -> Option<Attributes> {
     Some(out)
 }
 
-impl<L: Layout> Volume<L> {
-    fn check_xattrs(&self) -> Result<()> {
-        match self.core.shape.pointer {
-            PointerFormat::Long | PointerFormat::Wide => Ok(()),
-            PointerFormat::Narrow => {
-                Err(FsError::NotSupported("the classic profile has no extended attributes"))
-            }
-        }
-    }
-
+impl<L: Layout> Operations<L> {
     /// All attributes of an inode, whose lock is held.
     async fn attributes(&self, inode: &Inode) -> Result<Attributes> {
         let (inline, hidden) = {
@@ -71,7 +62,7 @@ impl<L: Layout> Volume<L> {
     }
 
     async fn hidden_attributes(&self, hidden: Ino) -> Result<Vec<u8>> {
-        let file = self.any_inode(hidden).await?;
+        let file = self.files.any_inode(hidden).await?;
         let size = file.d.borrow().size;
         if size > TOTAL_MAX as u64 + 4 {
             return Err(FsError::inconsistent(format!("attribute file {hidden} is too long")));
@@ -91,8 +82,8 @@ impl<L: Layout> Volume<L> {
     }
 
     pub(crate) async fn op_get_xattr(&self, ino: Ino, name: &Name, cred: &Cred) -> Result<Reply> {
-        self.check_xattrs()?;
-        let inode = self.inode(ino).await?;
+        self.core.features.need_attributes()?;
+        let inode = self.files.inode(ino).await?;
         perm::may_xattr(&inode.attr(), cred, name, false)?;
         let _shared = inode.lock.read().await;
         match self.attributes(&inode).await?.remove(&**name) {
@@ -102,8 +93,8 @@ impl<L: Layout> Volume<L> {
     }
 
     pub(crate) async fn op_list_xattr(&self, ino: Ino, cred: &Cred) -> Result<Reply> {
-        self.check_xattrs()?;
-        let inode = self.inode(ino).await?;
+        self.core.features.need_attributes()?;
+        let inode = self.files.inode(ino).await?;
         let _shared = inode.lock.read().await;
         let mut names = Vec::new();
         for name in self.attributes(&inode).await?.into_keys() {
@@ -123,8 +114,8 @@ impl<L: Layout> Volume<L> {
         how: XattrMode,
         cred: &Cred,
     ) -> Result<Reply> {
-        self.check_xattrs()?;
-        let inode = self.inode(ino).await?;
+        self.core.features.need_attributes()?;
+        let inode = self.files.inode(ino).await?;
         if value.len() > VALUE_MAX {
             return Err(FsError::AttributesTooBig);
         }
@@ -147,8 +138,8 @@ impl<L: Layout> Volume<L> {
         name: &Name,
         cred: &Cred,
     ) -> Result<Reply> {
-        self.check_xattrs()?;
-        let inode = self.inode(ino).await?;
+        self.core.features.need_attributes()?;
+        let inode = self.files.inode(ino).await?;
         perm::may_xattr(&inode.attr(), cred, name, true)?;
         let _alone = inode.lock.write().await;
         let mut attributes = self.attributes(&inode).await?;
@@ -171,11 +162,11 @@ impl<L: Layout> Volume<L> {
             old => Some(old),
         };
         let old = match old {
-            Some(old) => Some(self.any_inode(old).await?),
+            Some(old) => Some(self.files.any_inode(old).await?),
             None => None,
         };
         if raw.len() <= XATTR_INLINE_MAX {
-            let _permit = self.admit_small(Need::Shrink).await?;
+            let _permit = self.files.admit_small(Need::Shrink).await?;
             let mut d = inode.d.borrow_mut();
             (d.xattrs, d.xattr_ino) = (raw, 0);
         } else {
@@ -187,8 +178,7 @@ impl<L: Layout> Volume<L> {
         self.core.mark_inode_dirty(inode);
         self.core.note_change();
         if let Some(old) = old {
-            self.orphan_hidden(&old);
-            self.destroy(&old).await?;
+            self.orphans.free_hidden(&old).await?;
         }
         Ok(())
     }
@@ -202,13 +192,13 @@ impl<L: Layout> Volume<L> {
         content.extend_from_slice(list);
         let size = content.len() as u64;
         let bytes = size + 4 * block as u64;
-        let _permit = self.layout.admit(&self.core, bytes, Need::Grow).await?;
+        let _permit = self.files.admit(bytes, Need::Grow).await?;
         let picked = self.layout.pick_inode(&self.core, near, 0).await?;
         let now = self.core.now();
         let d = Dinode::new(shape, picked.ino, picked.generation, 0, now);
         let file = Inode::new(Dinode { flags: HIDDEN, nlink: 1, ..d });
         let blocks = shape.blocks_for(size);
-        let space = self.layout.inode_bytes() + self.space_for(&file, 0..blocks, size);
+        let space = self.layout.inode_bytes() + self.files.space_for(&file, 0..blocks, size);
         if let Err(error) = self.layout.reserve(&self.core, space) {
             self.layout.unpick(&self.core, picked);
             return Err(error);
@@ -217,9 +207,9 @@ impl<L: Layout> Volume<L> {
         self.layout.born(&self.core, &file);
         content.resize((blocks as usize) * block, 0);
         for (lbn, part) in content.chunks(block).enumerate() {
-            let frame = self.frame_for_change(&file, lbn as u64);
+            let frame = self.files.frame_for_change(&file, lbn as u64);
             frame.change(|b| *b = Block::Bytes(Bytes::copy_of(part)));
-            self.dirty_data(&file, &frame, size);
+            self.files.dirty_data(&file, &frame, size);
         }
         file.d.borrow_mut().size = size;
         self.core.mark_inode_dirty(&file);

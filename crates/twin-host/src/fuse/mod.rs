@@ -22,6 +22,7 @@ mod parse;
 mod porter;
 mod reply;
 mod serve;
+mod server;
 mod session;
 #[cfg(test)]
 mod session_tests;

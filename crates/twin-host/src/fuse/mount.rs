@@ -24,12 +24,10 @@ use rustix::net::{
 
 use super::gatekeeper::Place;
 use super::mountinfo::mounted_at;
-use super::unmount::{Server, find_server, resolve};
+use super::server::{MOUNT_TYPE, Server, find_server, resolve};
 
 /// The type under which mounts appear, after `fuse.`.
 const SUBTYPE: &str = "twinfs";
-/// The type by which `unmount` knows our mounts.
-pub(super) const MOUNT_TYPE: &str = "fuse.twinfs";
 const HELPER: &str = "fusermount3";
 /// How often, and how long after each other, to try to unmount what is in use: desktops look at
 /// what has just been mounted, and so does our own front end.

@@ -7,7 +7,7 @@
 #![allow(unsafe_code)] // An ioctl has no safe wrapper.
 
 use std::fmt;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -16,9 +16,9 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
-use super::abi::{IOCTL_DAEMON, IOCTL_LOST, IOCTL_SYNC};
-use super::mount::{MOUNT_TYPE, Unmounter};
-use super::mountinfo::mounted_at;
+use super::abi::{IOCTL_LOST, IOCTL_SYNC};
+use super::mount::Unmounter;
+use super::server::{MOUNT_TYPE, Server, ask_daemon, find_server, resolve};
 
 /// Why a directory could not be unmounted.
 #[derive(Debug)]
@@ -136,38 +136,6 @@ pub fn unmount_telling(dir: &Path, tell: &mut dyn FnMut(&str)) -> Result<(), Unm
     }
 }
 
-/// Who serves the mount at a directory.
-pub(super) enum Server {
-    /// None of ours is mounted there.
-    None,
-    /// A daemon that answers, at this open root.
-    Alive(File),
-    /// One that has died.
-    Dead,
-    /// Somebody else's, which does not let even the superuser in.
-    Unseen,
-}
-
-/// Finds out who serves a directory. Not by looking at it: the kernel may answer that from what
-/// it remembers of a daemon that has died.
-pub(super) fn find_server(place: &Path) -> io::Result<Server> {
-    if mounted_at(place)?.is_none_or(|mounted| mounted.kind != MOUNT_TYPE) {
-        return Ok(Server::None);
-    }
-    let dead = |error: &io::Error| {
-        matches!(error.raw_os_error(), Some(libc::ENOTCONN | libc::ECONNABORTED))
-    };
-    match File::open(place) {
-        Ok(root) => Ok(match ask_daemon(&root) {
-            Err(error) if dead(&error) => Server::Dead,
-            _ => Server::Alive(root),
-        }),
-        Err(error) if dead(&error) => Ok(Server::Dead),
-        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(Server::Unseen),
-        Err(error) => Err(error),
-    }
-}
-
 /// Writes everything out: what the kernel holds, then what the daemon holds. What fails is told
 /// here, where somebody hears it; true with it if the volume takes no changes any more, so that
 /// no later attempt can end otherwise.
@@ -192,31 +160,12 @@ fn sync(root: &File) -> Result<(), (io::Error, bool)> {
     }
 }
 
-pub(super) fn resolve(dir: &Path) -> io::Result<PathBuf> {
-    match (fs::canonicalize(dir), dir.parent(), dir.file_name()) {
-        (Ok(place), _, _) => Ok(place),
-        (Err(_), Some(parent), Some(name)) => {
-            let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
-            Ok(fs::canonicalize(parent)?.join(name))
-        }
-        (Err(error), _, _) => Err(error),
-    }
-}
-
-pub(super) fn ask_daemon(root: &File) -> io::Result<u32> {
-    let mut pid = 0u32;
-    // SAFETY: the request has its size and direction in its number: it writes four bytes to where
-    // the pointer points, which is a number of that size that lives until the call ends.
-    let answered =
-        unsafe { libc::ioctl(root.as_raw_fd(), libc::Ioctl::from(IOCTL_DAEMON), &raw mut pid) };
-    if answered == 0 { Ok(pid) } else { Err(io::Error::last_os_error()) }
-}
-
 /// How many writes of the kernel's own the daemon could not carry out so far. None if it does not
 /// tell, as those of older programs.
 fn lost_writes(root: &File) -> Option<u64> {
     let mut lost = 0u64;
-    // SAFETY: as above, with eight bytes.
+    // SAFETY: the request has its size and direction in its number: it writes eight bytes to where
+    // the pointer points, which is a number of that size that lives until the call ends.
     let answered =
         unsafe { libc::ioctl(root.as_raw_fd(), libc::Ioctl::from(IOCTL_LOST), &raw mut lost) };
     (answered == 0).then_some(lost)

@@ -8,7 +8,8 @@ use std::fs::{self, File};
 use std::io;
 use std::path::Path;
 
-use super::unmount::{Server, UnmountError, ask_daemon, find_server, resolve};
+use super::server::{Server, ask_daemon, find_server, resolve};
+use super::unmount::UnmountError;
 
 /// What a mount's daemon uses.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -59,8 +59,8 @@ impl Checker<'_> {
         self.check_unique(d, &mut contents).await;
         let names = contents.names.len() as u64;
         self.report.counts.names += names;
-        if self.view.is_wide() && contents.whole && d.rdev != names {
-            let what = format!("{} entries are counted, there are {names}", d.rdev);
+        if self.view.is_wide() && contents.whole && d.entries != names {
+            let what = format!("{} entries are counted, there are {names}", d.entries);
             self.add(Finding::new(Kind::EntryCount, Severity::Serious, what).at(at).of(d.ino));
         }
         if contents.is_removed && names > 0 {

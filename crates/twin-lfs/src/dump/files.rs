@@ -202,7 +202,7 @@ impl Dumper<'_> {
             ("size", Value::Number(d.size)),
         ];
         if self.view.is_wide() {
-            fields.push(("entries", Value::Number(d.rdev)));
+            fields.push(("entries", Value::Number(d.entries)));
             fields.push(("index_ino", Value::Number(d.index_ino)));
         }
         self.sink.fields("directory", "from its inode; entries counts neither . nor ..", fields);

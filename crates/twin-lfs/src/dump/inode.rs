@@ -225,7 +225,7 @@ impl Dumper<'_> {
             ("allocated", Value::Number(d.allocated)),
         ];
         match d.kind() {
-            mode::DIRECTORY if wide => fields.push(("entries", Value::Number(d.rdev))),
+            mode::DIRECTORY if wide => fields.push(("entries", Value::Number(d.entries))),
             mode::CHAR | mode::BLOCK => fields.push(("rdev", Value::Hex(d.rdev))),
             _ => {}
         }

@@ -142,7 +142,7 @@ impl Draft {
     /// Bytes that the summary takes on disk.
     pub fn len(&self) -> usize {
         match self.profile {
-            Profile::Classic => NARROW_BYTES.max(self.frag.min(NARROW_BYTES)),
+            Profile::Classic => NARROW_BYTES,
             Profile::Modern => self.bytes,
         }
         .next_multiple_of(self.frag)

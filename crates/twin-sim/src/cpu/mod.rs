@@ -42,10 +42,6 @@ pub struct CostTable {
     pub block_ns: Nanos,
     /// Preparing a device request.
     pub request_ns: Nanos,
-    /// Checksumming a byte.
-    pub checksum_ps_per_byte: u64,
-    /// Looking at a directory entry.
-    pub dir_entry_ns: Nanos,
 }
 
 /// A machine: a table of costs and how much slower it is than the machine that the table is of.
@@ -62,10 +58,8 @@ impl CpuModel for Machine {
         let c = &self.costs;
         let base_ps = match work {
             Work::Copy(bytes) => bytes * c.copy_ps_per_byte,
-            Work::Checksum(bytes) => bytes * c.checksum_ps_per_byte,
             Work::Block => c.block_ns * 1000,
             Work::Request => c.request_ns * 1000,
-            Work::DirEntry => c.dir_entry_ns * 1000,
             Work::Op(kind) => {
                 1000 * match kind {
                     OpKind::Lookup => c.lookup_ns,

@@ -22,8 +22,6 @@ pub(super) const MODERN: CostTable = CostTable {
     copy_ps_per_byte: 100,
     block_ns: 200,
     request_ns: 2 * MICROS,
-    checksum_ps_per_byte: 50,
-    dir_entry_ns: 10,
 };
 
 /// No work costs anything.
@@ -42,6 +40,4 @@ pub(super) const FREE: CostTable = CostTable {
     copy_ps_per_byte: 0,
     block_ns: 0,
     request_ns: 0,
-    checksum_ps_per_byte: 0,
-    dir_entry_ns: 0,
 };

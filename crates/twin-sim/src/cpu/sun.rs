@@ -35,9 +35,6 @@ pub(super) const SPARCSTATION_2: CostTable = CostTable {
     copy_ps_per_byte: 200_000_000 / 4096,
     block_ns: 150 * MICROS,
     request_ns: 500 * MICROS,
-    // 32-bit words at about six instructions of 40 ns each.
-    checksum_ps_per_byte: 60_000,
-    dir_entry_ns: 2 * MICROS,
 };
 
 pub(super) const SPARCSTATION_2_COPY: CostTable =

@@ -16,6 +16,7 @@ mod instant;
 mod jitter;
 mod media;
 mod seek;
+mod zone;
 
 use std::fmt;
 
@@ -27,8 +28,8 @@ use crate::{Parts, UnknownName};
 pub use disk::Disk;
 pub use drives::{Buffering, Drive, Overheads};
 pub use flat::{FlatSsd, FlatSsdFigures};
-pub use media::Zone;
 pub use seek::SeekCurve;
+pub use zone::Zone;
 
 /// A request as a model sees it: on sectors, inside the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

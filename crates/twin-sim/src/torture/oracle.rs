@@ -7,10 +7,9 @@
 use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
 
-use twin_fs::dinode::Dinode;
 use twin_fs::model::{Compare, DataMode, Dump, DumpNode, ModelFs, Settings, diff};
 use twin_fs::shape::Shape;
-use twin_fs::{Ino, Op, ROOT_INO, Reply, Request, SeekFor, SetTime};
+use twin_fs::{Features, Ino, Op, ROOT_INO, Reply, Request, SeekFor, SetTime};
 use twin_lfs::format::Profile;
 use twin_rt::{FixedHasher, Time};
 
@@ -270,10 +269,11 @@ pub fn model_of<L: Subject>(
 
 /// Makes the times of a request those that a volume of this shape can keep.
 pub fn tame(shape: &Shape, mut request: Request) -> Request {
+    let features = Features::of(shape);
     if let Op::SetAttr { set, .. } = &mut request.op {
         for time in [&mut set.atime, &mut set.mtime].into_iter().flatten() {
             if let SetTime::At(at) = time {
-                *at = Dinode::nearest_time(shape, *at);
+                *at = features.nearest_time(*at);
             }
         }
     }

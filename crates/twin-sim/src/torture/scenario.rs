@@ -370,7 +370,7 @@ impl Scenario {
             ("ops", self.ops.to_string()),
             ("clients", self.clients.to_string()),
             ("users", flag(self.users)),
-            ("shuffled", flag(self.order == Order::Shuffled)),
+            ("shuffled", (self.order as u64).to_string()),
             ("think-ns", self.think_ns.to_string()),
             ("fill", self.fill.to_string()),
             ("space", self.space.to_string()),
@@ -421,7 +421,7 @@ impl Scenario {
             "ops" => self.ops = number(value)?,
             "clients" => self.clients = number(value)?,
             "users" => self.users = flag()?,
-            "shuffled" => self.order = if flag()? { Order::Shuffled } else { Order::Fifo },
+            "shuffled" => self.order = order_of(value).ok_or_else(bad)?,
             "think-ns" => self.think_ns = number(value)?,
             "fill" => self.fill = number(value)?,
             "space" => self.space = number(value)?,
@@ -459,6 +459,12 @@ impl Scenario {
         }
         Ok(())
     }
+}
+
+/// What `shuffled` says of the order of tasks.
+fn order_of(value: &str) -> Option<Order> {
+    let orders = [Order::Fifo, Order::Shuffled, Order::Yielding];
+    orders.into_iter().find(|&order| (order as u64).to_string() == value)
 }
 
 fn sabotage_name(sabotage: Sabotage) -> &'static str {

@@ -24,8 +24,9 @@ use twin_fs::Request;
 use twin_rt::{EventDigest, Time};
 
 use crate::error::TraceError;
-use crate::frame::{Ending, Header, Kind, Traits};
+use crate::frame::{Ending, Header, Traits};
 use crate::framed::{Framed, Unframed};
+use crate::kind::Kind;
 
 /// One record of a flight log.
 #[derive(Clone, Debug, PartialEq)]

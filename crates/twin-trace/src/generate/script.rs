@@ -10,7 +10,8 @@ use twin_fs::{Cred, Data, Ino, Name, Op, ROOT_INO, Request, SetAttr, mode};
 use twin_rt::{MICROS, Nanos, Rng, Time};
 
 use crate::error::TraceError;
-use crate::frame::{Header, Kind, Traits};
+use crate::frame::{Header, Traits};
+use crate::kind::Kind;
 use crate::record::{ErrorCode, Node, NodeAttr, Outcome, Record};
 use crate::settings::Settings;
 use crate::stream::Source;

@@ -10,7 +10,8 @@ use super::tree::Tree;
 use super::{Input, OpenError, Spec};
 use crate::block::{self, BlockOp, BlockRequest, BlockSource};
 use crate::error::TraceError;
-use crate::frame::{Header, Kind, Traits};
+use crate::frame::{Header, Traits};
+use crate::kind::Kind;
 use crate::record::{Outcome, Record};
 use crate::stream::Source;
 

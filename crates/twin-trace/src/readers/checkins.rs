@@ -17,7 +17,8 @@ use super::lines::Lines;
 use super::tree::Tree;
 use super::{Input, Spec};
 use crate::error::TraceError;
-use crate::frame::{Header, Kind, Traits};
+use crate::frame::{Header, Traits};
+use crate::kind::Kind;
 use crate::record::Record;
 use crate::stream::Source;
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use twin_rt::{Nanos, SECS};
+use twin_rt::Nanos;
 
 use super::oracle::Verdict;
 use crate::frame::Ending;
@@ -130,14 +130,6 @@ impl Report {
         let mut all = Histogram::new();
         self.verbs.iter().for_each(|stats| all.merge(&stats.latency_ns));
         all
-    }
-
-    /// Operations a second of the run's time; zero if no time passed.
-    pub fn ops_per_sec(&self) -> f64 {
-        match self.span_ns {
-            0 => 0.0,
-            span => self.ops as f64 * SECS as f64 / span as f64,
-        }
     }
 }
 

@@ -12,16 +12,10 @@
 //!
 //! In a chain every block is full but the last of a chain of one and the second of a longer one.
 
-use super::{Frames, Header, Slot, Stop, bad};
+use super::{ENTRIES_AT, Frames, Header, Slot, Stop, bad, capacity};
 
 const MAGIC: u32 = u32::from_le_bytes(*b"tdhb");
 const FREE: u32 = u32::MAX;
-const ENTRIES_AT: usize = 24;
-
-/// Entries that a block of this size holds.
-pub const fn capacity(block_size: usize) -> usize {
-    block_size.saturating_sub(ENTRIES_AT) / 8
-}
 
 /// The head of a block, checked.
 #[derive(Clone, Copy, Debug)]

@@ -14,8 +14,7 @@
 //! | 52 | generation u32 | the last generation of buckets for which room was laid out |
 //! | 56 | spares 33 × u32 | overflow blocks that lie before each generation |
 
-use super::bucket::capacity;
-use super::{Frames, Stop, bad};
+use super::{Frames, Stop, bad, capacity};
 
 const MAGIC: u32 = u32::from_le_bytes(*b"tdhx");
 const VERSION: u32 = 1;

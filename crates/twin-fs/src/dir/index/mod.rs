@@ -46,8 +46,17 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::FsError;
-pub use bucket::{bucket_entries, capacity};
+pub use bucket::bucket_entries;
 pub use header::Header;
+
+/// Bytes of a bucket's block before its entries, and of an entry.
+const ENTRIES_AT: usize = 24;
+const ENTRY_BYTES: usize = 8;
+
+/// Entries that a block of this size holds.
+pub const fn capacity(block_size: usize) -> usize {
+    block_size.saturating_sub(ENTRIES_AT) / ENTRY_BYTES
+}
 
 /// The blocks of an index file that are in memory.
 pub trait Frames {

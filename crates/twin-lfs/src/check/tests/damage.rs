@@ -44,7 +44,7 @@ impl Rich {
         let frame = self.w.rt.block_on(core.block(&inode, lbn, Origin::User));
         let frame = frame.unwrap().unwrap().unwrap();
         let done = frame.change(|block| f(block.bytes_mut()));
-        core.cache.mark_dirty(&inode.frames, &frame, core.rt.now());
+        core.cache.mark_dirty(&inode.frames, &frame);
         dirty_parents(core, &inode, lbn);
         done
     }
@@ -312,7 +312,7 @@ fn wrong_counts_of_bytes_and_entries_are_found() {
     let mut dir = 0;
     let report = damaged(&MkfsOptions::modern([1; 16]), |rich| {
         dir = rich.dir;
-        rich.edit(dir, |d| d.rdev += 1);
+        rich.edit(dir, |d| d.entries += 1);
     });
     expect(&report, Kind::EntryCount, Some(dir));
 }

@@ -1,23 +1,26 @@
 //! Making blocks dirty: space, pointers and the dirty marks of everything above a block.
 //!
-//! Contract: all functions here take effect at once. Whoever calls them holds the indirect blocks
-//! on the way ([`Core::hold_parents`]) and has the space reserved ([`Volume::space_for`]).
+//! Contract: all functions here take effect at once. Their caller holds the indirect blocks
+//! on the way ([`Core::hold_parents`]) and has the space reserved ([`Files::space_for`]).
 //! Invariant kept here: a dirty block's inode is dirty too, and so are its indirect blocks unless
-//! the layout writes in place ([`Layout::IN_PLACE`]).
+//! the layout writes in place ([`Features::in_place`](crate::Features)).
 
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::rc::Rc;
 
 use twin_cache::{Frame, Lbn};
-use twin_disk::{Block, Buf};
+use twin_disk::{Block, Buf, Stamp};
 
-use crate::core::Inode;
+use super::Files;
+use crate::Holder;
+use crate::core::Core;
+use crate::dinode::INLINE;
+use crate::inodes::Inode;
 use crate::layout::Layout;
 use crate::shape::{Parent, Ptr};
-use crate::{Holder, Volume};
 
-impl<L: Layout> Volume<L> {
+impl<L: Layout> Files<L> {
     /// Bytes of new space that a change takes that makes the data blocks `range` dirty and the
     /// file `new_size` bytes long (not shorter than it is). Includes indirect blocks that do not
     /// exist yet, and the growth of the file's last fragment.
@@ -49,7 +52,7 @@ impl<L: Layout> Volume<L> {
         let old_size = inode.d.borrow().size;
         let mut bytes = 0;
         for lbn in range {
-            if !self.is_hole(inode, lbn as Lbn) {
+            if !self.core.is_hole(inode, lbn as Lbn) {
                 let old = shape.data_len(lbn, old_size);
                 bytes += u64::from(shape.data_len(lbn, new_size).saturating_sub(old));
                 continue;
@@ -57,7 +60,7 @@ impl<L: Layout> Volume<L> {
             bytes += u64::from(shape.data_len(lbn, new_size));
             let mut at = lbn as Lbn;
             while let Parent::Indirect(up, _) = shape.parent(at)
-                && self.is_hole(inode, up)
+                && self.core.is_hole(inode, up)
                 && counted.insert(up)
             {
                 bytes += u64::from(shape.block_size);
@@ -73,12 +76,7 @@ impl<L: Layout> Volume<L> {
         let size = inode.d.borrow().size;
         let tail = shape.blocks_for(size).checked_sub(1)?;
         let grows = shape.data_len(tail, new_size) > shape.data_len(tail, size);
-        (new_size > size && grows && !self.is_hole(inode, tail as Lbn)).then_some(tail)
-    }
-
-    /// True if the file has no such block. Its indirect blocks are in memory.
-    pub(crate) fn is_hole(&self, inode: &Inode, lbn: Lbn) -> bool {
-        self.core.resident_ptr(inode, lbn).is_none_or(|ptr| ptr.is_hole())
+        (new_size > size && grows && !self.core.is_hole(inode, tail as Lbn)).then_some(tail)
     }
 
     /// The frame of data block `lbn` for changing: the one in memory, or a new one of zeros for a
@@ -103,7 +101,7 @@ impl<L: Layout> Volume<L> {
         if old.is_hole() {
             self.make_parents(inode, lbn);
         }
-        let mut moved = !L::IN_PLACE;
+        let mut moved = !self.core.features.in_place;
         if old.is_hole() || old_len != new_len {
             let ptr = self.layout.place(core, inode, lbn, old, new_len);
             core.set_ptr(inode, lbn, ptr);
@@ -111,7 +109,7 @@ impl<L: Layout> Volume<L> {
             let mut d = inode.d.borrow_mut();
             d.count_space(old_len.into(), new_len.into());
         }
-        core.cache.mark_dirty(&inode.frames, frame, core.rt.now());
+        core.cache.mark_dirty(&inode.frames, frame);
         if moved {
             self.dirty_parents(inode, lbn);
         } else {
@@ -123,7 +121,7 @@ impl<L: Layout> Volume<L> {
     fn make_parents(&self, inode: &Rc<Inode>, lbn: Lbn) {
         let core = &self.core;
         let Parent::Indirect(up, _) = core.shape.parent(lbn) else { return };
-        if !self.is_hole(inode, up) {
+        if !self.core.is_hole(inode, up) {
             return;
         }
         self.make_parents(inode, up);
@@ -132,8 +130,8 @@ impl<L: Layout> Volume<L> {
         let frame = core.cache.insert(&inode.frames, up, Some(zeros));
         let ptr = self.layout.place(core, inode, up, Ptr::HOLE, block);
         core.set_ptr(inode, up, ptr);
-        core.cache.mark_dirty(&inode.frames, &frame, core.rt.now());
-        // Its parent has changed too, and whoever finds this one dirty looks no further.
+        core.cache.mark_dirty(&inode.frames, &frame);
+        // Its parent has changed too, and marking stops at the first block that is dirty already.
         self.dirty_parents(inode, up);
         inode.d.borrow_mut().count_space(0, block.into());
     }
@@ -142,15 +140,64 @@ impl<L: Layout> Volume<L> {
     /// stay in place, what holds the pointer and the inode.
     pub(crate) fn dirty_parents(&self, inode: &Rc<Inode>, lbn: Lbn) {
         let core = &self.core;
-        if !L::IN_PLACE {
+        if !self.core.features.in_place {
             return dirty_parents(core, inode, lbn);
         }
         if let Parent::Indirect(up, _) = core.shape.parent(lbn)
             && let Some(frame) = core.cache.peek(&inode.frames, up)
         {
-            core.cache.mark_dirty(&inode.frames, &frame, core.rt.now());
+            core.cache.mark_dirty(&inode.frames, &frame);
         }
         core.mark_inode_dirty(inode);
+    }
+
+    /// Gives a file `size` bytes, not fewer than it has: moves inline data to the first block, or
+    /// rewrites the last fragment if it then takes more space. What that needs is held and the
+    /// space is reserved. From then on every block has the length that goes with the new size.
+    pub(crate) fn lengthen(&self, inode: &Rc<Inode>, size: u64) {
+        if inode.d.borrow().is_inline() {
+            self.leave_inline(inode, size);
+        } else if let Some(tail) = self.growing_tail(inode, size) {
+            let frame = self.frame_for_change(inode, tail);
+            self.dirty_data(inode, &frame, size);
+        }
+        inode.d.borrow_mut().size = size;
+    }
+
+    /// Moves inline data to the first block, of a file that will have `size` bytes.
+    fn leave_inline(&self, inode: &Rc<Inode>, size: u64) {
+        let inline = {
+            let mut d = inode.d.borrow_mut();
+            d.flags &= !INLINE;
+            std::mem::take(&mut d.inline)
+        };
+        if inline.is_empty() {
+            return;
+        }
+        let frame = self.frame_for_change(inode, 0);
+        frame.change(|b| b.bytes_mut()[..inline.len()].copy_from_slice(&inline));
+        self.dirty_data(inode, &frame, size);
+    }
+
+    /// Changes bytes `from..to` of a block's content to zero; a stamped block gets a new stamp.
+    pub(crate) fn zero_data(
+        &self,
+        inode: &Inode,
+        content: &mut Block,
+        lbn: u64,
+        range: std::ops::Range<u64>,
+        version: u64,
+    ) {
+        match content {
+            Block::Zero(_) => {}
+            Block::Stamp(_) => {
+                let len = self.core.shape.block_size;
+                *content = Block::Stamp(Stamp { ino: inode.ino, lbn, version, off: 0, len });
+            }
+            Block::Bytes(_) => {
+                content.bytes_mut()[range.start as usize..range.end as usize].fill(0);
+            }
+        }
     }
 
     /// Takes a block out of a file whose promised length was `len`: its frame, its pointer, its
@@ -175,11 +222,11 @@ impl<L: Layout> Volume<L> {
 }
 
 /// Marks the indirect blocks above a block, which are in memory, and the inode dirty.
-pub fn dirty_parents(core: &crate::core::Core, inode: &Rc<Inode>, lbn: Lbn) {
+pub fn dirty_parents(core: &Core, inode: &Rc<Inode>, lbn: Lbn) {
     let mut at = lbn;
     while let Parent::Indirect(up, _) = core.shape.parent(at) {
         if let Some(frame) = core.cache.peek(&inode.frames, up)
-            && !core.cache.mark_dirty(&inode.frames, &frame, core.rt.now())
+            && !core.cache.mark_dirty(&inode.frames, &frame)
         {
             // It was dirty already, and so is everything above it.
             break;

@@ -40,6 +40,8 @@ pub struct Dinode {
     pub flags: u16,
     /// Device number of a special file.
     pub rdev: u64,
+    /// Entries of a directory but for the dots, where inodes count them.
+    pub entries: u64,
     /// Length in bytes.
     pub size: u64,
     /// Bytes of blocks, data and indirect, written or promised.
@@ -76,6 +78,7 @@ impl Dinode {
             gid: 0,
             flags: 0,
             rdev: 0,
+            entries: 0,
             size: 0,
             allocated: 0,
             atime: now,
@@ -111,6 +114,12 @@ impl Dinode {
         }
     }
 
+    /// Takes over the attributes that rules decide on: mode, owners, times.
+    pub(crate) fn set_attributes(&mut self, attr: &Attr) {
+        (self.mode, self.uid, self.gid) = (attr.mode, attr.uid, attr.gid);
+        (self.atime, self.mtime, self.ctime) = (attr.atime, attr.mtime, attr.ctime);
+    }
+
     /// Counts a block that took `old` bytes and takes `new`. On a damaged volume the count may be
     /// wrong; it stays so then.
     pub(crate) fn count_space(&mut self, old: u64, new: u64) {
@@ -130,15 +139,6 @@ impl Dinode {
     /// True if the data lies in the inode.
     pub fn is_inline(&self) -> bool {
         self.flags & INLINE != 0
-    }
-
-    /// The nearest time that an inode of this shape can have.
-    pub fn nearest_time(shape: &Shape, time: Timestamp) -> Timestamp {
-        let secs = match shape.pointer {
-            PointerFormat::Narrow => time.secs.clamp(i32::MIN.into(), i32::MAX.into()),
-            PointerFormat::Long | PointerFormat::Wide => time.secs,
-        };
-        Timestamp { secs, ..time }
     }
 
     /// Writes the inode into `raw`, of the shape's inode size.
@@ -162,7 +162,8 @@ impl Dinode {
         w.u16(self.xattrs.len() as u16);
         w.u64(self.size);
         w.u64(self.allocated);
-        w.u64(self.rdev);
+        // One field: a directory has entries, a device its number.
+        w.u64(if self.is_dir() { self.entries } else { self.rdev });
         let times = [self.atime, self.mtime, self.ctime, self.btime];
         for time in times {
             w.u64(time.secs as u64);
@@ -277,12 +278,8 @@ impl Dinode {
         if self.is_inline() && (inline_max == 0 || self.size > inline_max.into()) {
             return Err("the inode has no room for data inside");
         }
-        let unit = match shape.pointer {
-            PointerFormat::Narrow => crate::dir::block::CHUNK as u64,
-            PointerFormat::Long | PointerFormat::Wide => shape.block_size.into(),
-        };
         match kind {
-            mode::DIRECTORY if !self.size.is_multiple_of(unit) => {
+            mode::DIRECTORY if !self.size.is_multiple_of(shape.dir_unit() as u64) => {
                 Err("the size of a directory is no multiple of its unit")
             }
             // Neither is sparse but for an index, and that is at least half full.
@@ -311,7 +308,9 @@ impl Dinode {
         let ino = r.u64();
         let [generation, mode, nlink, uid, gid] = std::array::from_fn(|_| r.u32());
         let (inline_len, xattr_len) = (r.u16() as usize, r.u16() as usize);
-        let [size, allocated, rdev] = std::array::from_fn(|_| r.u64());
+        let [size, allocated, number] = std::array::from_fn(|_| r.u64());
+        let is_dir = mode & mode::TYPE == mode::DIRECTORY;
+        let (rdev, entries) = if is_dir { (0, number) } else { (number, 0) };
         let secs: [i64; 4] = std::array::from_fn(|_| r.u64() as i64);
         let times = secs.map(|secs| Timestamp { secs, nanos: r.u32() });
         let [atime, mtime, ctime, btime] = times;
@@ -330,6 +329,7 @@ impl Dinode {
             gid,
             flags,
             rdev,
+            entries,
             size,
             allocated,
             atime,

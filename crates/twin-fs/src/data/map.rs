@@ -2,7 +2,7 @@
 //!
 //! Contract: indirect blocks in memory are the truth; those that are not are read as needed.
 //! Between the answer of [`Core::ptr`] and the use of its address there is no `.await`, and reads
-//! hold a pass of the [`ReadGate`](crate::core::ReadGate), so an address does not change its
+//! hold a pass of the [`ReadGate`](crate::ReadGate), so an address does not change its
 //! meaning under a reader.
 
 use std::collections::BTreeMap;
@@ -12,7 +12,8 @@ use twin_cache::{Frame, Lbn, Wanted, load};
 use twin_disk::Origin;
 use twin_rt::join_all;
 
-use crate::core::{Core, Inode};
+use crate::core::Core;
+use crate::inodes::Inode;
 use crate::shape::{Parent, Ptr};
 use crate::{Form, FsError, Holder, Result};
 
@@ -56,6 +57,11 @@ impl Core {
             Known::Is(ptr) => Some(ptr),
             Known::Needs(..) => None,
         }
+    }
+
+    /// True if the file has no such block. Its indirect blocks are in memory.
+    pub(crate) fn is_hole(&self, inode: &Inode, lbn: Lbn) -> bool {
+        self.resident_ptr(inode, lbn).is_none_or(|ptr| ptr.is_hole())
     }
 
     /// The pointer to a block; a hole if there is none. Reads indirect blocks as needed.
@@ -155,7 +161,7 @@ impl Core {
             bytes => bytes.min(self.info.max_io),
         };
         let most = u64::from(most);
-        let checked = self.settings.check_data && self.shape.pointer.has_checksum();
+        let checked = self.settings.check_data && self.features.checksummed_pointers;
         let mut runs: Vec<(u64, u64, Vec<Wanted>)> = Vec::new();
         for (frame, ptr) in wants {
             let want = Wanted { frame, len: ptr.len, crc: checked.then_some(ptr.crc) };

@@ -1,0 +1,42 @@
+//! A device whose answers come a little later: see [`twin_rt::Order::Yielding`].
+
+use std::rc::Rc;
+
+use twin_rt::Rt;
+
+use crate::{BlockDevice, DeviceInfo, Io, Pending, pending};
+
+/// The device, and in a run with [`Order::Yielding`](twin_rt::Order) one before it, behind which others
+/// may run between the end of a request and the task that waits for it.
+pub fn yielding(rt: &Rt, device: Rc<dyn BlockDevice>) -> Rc<dyn BlockDevice> {
+    match rt.yields() {
+        Some(rt) => Rc::new(Yielding { rt, device }),
+        None => device,
+    }
+}
+
+struct Yielding {
+    rt: Rt,
+    device: Rc<dyn BlockDevice>,
+}
+
+impl BlockDevice for Yielding {
+    fn info(&self) -> DeviceInfo {
+        self.device.info()
+    }
+
+    fn submit(&self, io: Io) -> Pending {
+        let (done, answer) = pending();
+        let (request, rt) = (self.device.submit(io), self.rt.clone());
+        self.rt.spawn("late answer", async move {
+            let result = request.await;
+            rt.maybe_yield().await;
+            done.done(result);
+        });
+        answer
+    }
+
+    fn in_flight(&self) -> usize {
+        self.device.in_flight()
+    }
+}

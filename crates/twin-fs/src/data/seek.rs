@@ -1,0 +1,49 @@
+//! Where a file has data, and where holes.
+
+use std::rc::Rc;
+
+use twin_cache::Lbn;
+
+use crate::core::Core;
+use crate::inodes::Inode;
+use crate::shape::Parent;
+use crate::{FsError, Result, SeekFor};
+
+/// The first data block after the hole at `lbn` that may be mapped, by what is in memory.
+pub(super) fn next_mapped(core: &Core, inode: &Inode, lbn: u64) -> u64 {
+    let shape = &core.shape;
+    let mut at = lbn as Lbn;
+    let mut next = lbn + 1;
+    while let Parent::Indirect(up, _) = shape.parent(at)
+        && core.resident_ptr(inode, up).is_some_and(|p| p.is_hole())
+    {
+        next = shape.first_data(up) + shape.span(up);
+        at = up;
+    }
+    next
+}
+
+/// `lseek` for data or a hole, in units of blocks. Takes the inode's lock.
+pub(crate) async fn seek(core: &Core, inode: &Rc<Inode>, off: u64, what: SeekFor) -> Result<u64> {
+    let _shared = inode.lock.read().await;
+    let (size, inline) = {
+        let d = inode.d.borrow();
+        (d.size, d.is_inline())
+    };
+    if off >= size {
+        return Err(FsError::NoSuchOffset);
+    }
+    if inline {
+        return Ok(if what == SeekFor::Data { off } else { size });
+    }
+    let block = u64::from(core.shape.block_size);
+    let mut lbn = off / block;
+    while lbn * block < size {
+        let is_hole = core.ptr(inode, lbn as Lbn).await?.is_hole();
+        if is_hole == (what == SeekFor::Hole) {
+            return Ok(off.max(lbn * block));
+        }
+        lbn = if is_hole { next_mapped(core, inode, lbn) } else { lbn + 1 };
+    }
+    if what == SeekFor::Hole { Ok(size) } else { Err(FsError::NoSuchOffset) }
+}

@@ -1,0 +1,249 @@
+//! Changing a file's length.
+//!
+//! What clients see of such a change is one step: the size, the cut last block and the times
+//! change together. Blocks past the end are freed after it, step by step: a crash in between leaves
+//! the flag [`TRUNCATING`], and recovery goes on from there.
+
+use std::rc::Rc;
+
+use twin_cache::{Frame, Lbn};
+use twin_disk::Origin;
+
+use super::{Effect, Files};
+use crate::dinode::TRUNCATING;
+use crate::inodes::Inode;
+use crate::layout::{Change, Layout, Need};
+use crate::{FsError, Result};
+
+impl<L: Layout> Files<L> {
+    /// Sets the length. The caller holds the inode's lock exclusively.
+    pub(crate) async fn set_size(
+        &self,
+        inode: &Rc<Inode>,
+        size: u64,
+        version: u64,
+        effect: Effect<'_>,
+    ) -> Result<()> {
+        if size > self.core.features.file_bytes_max {
+            return Err(FsError::FileTooBig);
+        }
+        let old = inode.d.borrow().size;
+        match size.cmp(&old) {
+            std::cmp::Ordering::Equal => {
+                let _permit = self.admit_small(Need::Shrink).await?;
+                effect()
+            }
+            std::cmp::Ordering::Greater => self.extend(inode, size, effect).await,
+            std::cmp::Ordering::Less => self.shrink(inode, size, version, effect).await,
+        }
+    }
+
+    async fn extend(&self, inode: &Rc<Inode>, size: u64, effect: Effect<'_>) -> Result<()> {
+        let _permit = self.admit_small(Need::Grow).await?;
+        let _held = self.hold_tail(inode, size).await?;
+        self.extend_now(inode, size, effect)
+    }
+
+    /// Holds the last block of a file that is to have `size` bytes, if it has to be rewritten.
+    pub(super) async fn hold_tail(
+        &self,
+        inode: &Rc<Inode>,
+        size: u64,
+    ) -> Result<Option<Rc<Frame>>> {
+        match self.growing_tail(inode, size) {
+            Some(tail) => self.core.block(inode, tail as Lbn, Origin::User).await,
+            None => Ok(None),
+        }
+    }
+
+    /// The step of an extension that clients see. The last block is held.
+    pub(super) fn extend_now(
+        &self,
+        inode: &Rc<Inode>,
+        size: u64,
+        effect: Effect<'_>,
+    ) -> Result<()> {
+        let (inline, old) = {
+            let d = inode.d.borrow();
+            (d.is_inline(), d.size)
+        };
+        let blocks_for = |size| self.core.shape.blocks_for(size);
+        if inline && size <= u64::from(self.core.features.inline_bytes) {
+            effect()?;
+            let mut d = inode.d.borrow_mut();
+            d.inline.resize(size as usize, 0);
+            d.size = size;
+        } else {
+            self.core.features.need_holes(blocks_for(size) > blocks_for(old))?;
+            let blocks = if inline && old > 0 { 0..1 } else { 0..0 };
+            let space = self.space_for(inode, blocks, size);
+            self.layout.reserve(&self.core, space)?;
+            effect().inspect_err(|_| self.layout.unreserve(&self.core, space))?;
+            self.lengthen(inode, size);
+        }
+        self.core.mark_inode_dirty(inode);
+        self.core.note_change();
+        Ok(())
+    }
+
+    async fn shrink(
+        &self,
+        inode: &Rc<Inode>,
+        size: u64,
+        version: u64,
+        effect: Effect<'_>,
+    ) -> Result<()> {
+        let shape = &self.core.shape;
+        let block = u64::from(shape.block_size);
+        let permit = self.admit(4 * block, Need::Shrink).await?;
+        if inode.d.borrow().is_inline() {
+            effect()?;
+            {
+                let mut d = inode.d.borrow_mut();
+                d.inline.truncate(size as usize);
+                d.size = size;
+            }
+            self.core.mark_inode_dirty(inode);
+            self.core.note_change();
+            return Ok(());
+        }
+        let keep = shape.blocks_for(size);
+        let cut = (!size.is_multiple_of(block)).then_some(keep.wrapping_sub(1));
+        let mut held = Vec::new();
+        if let Some(cut) = cut {
+            self.core.hold_parents(inode, cut as Lbn, &mut held).await?;
+            held.extend(self.core.block(inode, cut as Lbn, Origin::User).await?);
+        }
+        effect()?;
+        self.cut_to(inode, size, cut, version);
+        drop(permit);
+        self.free_tail(inode, keep).await
+    }
+
+    /// The step of a truncation that clients see.
+    fn cut_to(&self, inode: &Rc<Inode>, size: u64, cut: Option<u64>, version: u64) {
+        let shape = &self.core.shape;
+        let block = u64::from(shape.block_size);
+        let (keep, old_size) = (shape.blocks_for(size), inode.d.borrow().size);
+        if let Some(lbn) = cut
+            && !self.core.is_hole(inode, lbn as Lbn)
+        {
+            let frame = self.frame_for_change(inode, lbn);
+            frame.change(|b| self.zero_data(inode, b, lbn, size - lbn * block..block, version));
+            let freed = shape.data_len(lbn, old_size) - shape.data_len(lbn, size);
+            self.layout.unreserve(&self.core, freed.into());
+            self.dirty_data(inode, &frame, size);
+            if let Some(ptr) = self.core.resident_ptr(inode, lbn as Lbn).filter(|p| p.is_on_disk())
+            {
+                let other = self.layout.recast(&self.core, inode, lbn as Lbn, ptr);
+                if other != ptr {
+                    self.core.set_ptr(inode, lbn as Lbn, other);
+                    self.dirty_parents(inode, lbn as Lbn);
+                }
+            }
+        }
+        for lbn in keep..(shape.direct as u64).min(shape.blocks_for(old_size)) {
+            self.free_block(inode, lbn as Lbn, shape.data_len(lbn, old_size));
+        }
+        self.forget_unwritten(inode, keep);
+        self.core.cache.remove_range(&inode.frames, keep as Lbn..Lbn::MAX);
+        inode.d.borrow_mut().size = size;
+        inode.ahead.set(Default::default());
+        self.core.mark_inode_dirty(inode);
+        self.core.note_change();
+    }
+
+    /// Frees the blocks from `keep` on that have no place on the device yet. They end with the frames
+    /// that hold them, while those that have one are freed step by step: an indirect block that is
+    /// written in between must not point to a block that will never be.
+    fn forget_unwritten(&self, inode: &Rc<Inode>, keep: u64) {
+        let direct = self.core.shape.direct;
+        if inode.d.borrow().ptrs[direct..].iter().all(|ptr| ptr.is_hole()) {
+            return;
+        }
+        for frame in inode.frames.dirty_frames() {
+            let lbn = frame.lbn();
+            let is_unwritten = || {
+                let ptr = self.core.resident_ptr(inode, lbn);
+                ptr.is_some_and(|ptr| !ptr.is_hole() && !ptr.is_on_disk())
+            };
+            if lbn >= keep as Lbn && lbn >= direct as Lbn && is_unwritten() {
+                self.free_block(inode, lbn, self.core.shape.block_size);
+            }
+        }
+    }
+
+    /// Frees the blocks behind indirect blocks from data block `keep` on, and settles the cut: with
+    /// indirect blocks together with the first of them, as 4.4BSD's truncation writes the inode once.
+    pub(crate) async fn free_tail(&self, inode: &Rc<Inode>, keep: u64) -> Result<()> {
+        let shape = self.core.shape.clone();
+        let tops: Vec<Lbn> = (shape.direct..shape.inode_pointers())
+            .filter(|&slot| !inode.d.borrow().ptrs[slot].is_hole())
+            .map(|slot| shape.inode_child(slot))
+            .filter(|&top| shape.first_data(top) + shape.span(top) > keep)
+            .collect();
+        if tops.is_empty() {
+            return self.layout.settle(&self.core, Change::Cut(inode)).await;
+        }
+        self.set_truncating(inode, true);
+        for &top in tops.iter().rev() {
+            Box::pin(self.prune(inode, top, keep)).await?;
+        }
+        self.set_truncating(inode, false);
+        Ok(())
+    }
+
+    fn set_truncating(&self, inode: &Rc<Inode>, on: bool) {
+        let removed = {
+            let mut d = inode.d.borrow_mut();
+            d.flags = if on { d.flags | TRUNCATING } else { d.flags & !TRUNCATING };
+            d.nlink == 0
+        };
+        self.layout.set_orphan(&self.core, inode, on || removed);
+        self.core.mark_inode_dirty(inode);
+    }
+
+    /// Frees what an indirect block maps from data block `keep` on, and the block itself if
+    /// nothing stays. Each lowest-level indirect block is one step.
+    async fn prune(&self, inode: &Rc<Inode>, lbn: Lbn, keep: u64) -> Result<()> {
+        let shape = &self.core.shape;
+        let block = u64::from(shape.block_size);
+        let mut held = Vec::new();
+        self.core.hold_parents(inode, lbn, &mut held).await?;
+        let Some(frame) = self.core.block(inode, lbn, Origin::User).await? else { return Ok(()) };
+        let lowest = shape.indirect(lbn).0 == 1;
+        let need = 4 * block;
+        let mut _permit = None;
+        if lowest {
+            _permit = Some(self.admit(need, Need::Shrink).await?);
+        }
+        let whole = shape.first_data(lbn) >= keep;
+        for index in (0..shape.per_block() as usize).rev() {
+            let child = shape.child(lbn, index);
+            if shape.first_data(child) + shape.span(child) <= keep {
+                break;
+            }
+            let ptr = self.core.ptr_in(&frame, index);
+            if ptr.is_hole() {
+                continue;
+            }
+            if !lowest {
+                Box::pin(self.prune(inode, child, keep)).await?;
+            } else if whole {
+                // The pointers go with the block that holds them, below, in this same step.
+                self.layout.free_block(&self.core, inode, ptr, shape.block_size);
+                inode.d.borrow_mut().count_space(block, 0);
+            } else {
+                self.free_block(inode, child, shape.block_size);
+            }
+        }
+        if whole {
+            if !lowest {
+                _permit = Some(self.admit(need, Need::Shrink).await?);
+            }
+            self.free_block(inode, lbn, shape.block_size);
+        }
+        drop(held);
+        self.layout.settle(&self.core, Change::Cut(inode)).await
+    }
+}

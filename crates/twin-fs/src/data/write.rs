@@ -1,0 +1,218 @@
+//! Writing file data.
+//!
+//! A write has two parts: it loads what it needs (waiting), then applies the change as one step.
+//! The inode's lock is held throughout, so what was loaded is still so.
+
+use std::rc::Rc;
+
+use twin_cache::{Frame, Lbn};
+use twin_disk::{Block, Origin, Stamp};
+
+use super::Files;
+use crate::dinode::INLINE;
+use crate::inodes::Inode;
+use crate::layout::{Change, Layout, Need};
+use crate::reading::Overwrite;
+use crate::shape::Parent;
+use crate::{Cred, Data, FsError, Result, Work, mode, perm};
+
+impl<L: Layout> Files<L> {
+    /// Writes all of `data` at `off`. `version` becomes that of the stamps of synthetic data. With
+    /// nobody whom the write is `by`, times and set-id bits stay.
+    pub(crate) async fn write(
+        &self,
+        inode: &Rc<Inode>,
+        off: u64,
+        data: &Data,
+        version: u64,
+        by: Option<&Cred>,
+    ) -> Result<u64> {
+        let shape = &self.core.shape;
+        let len = data.len();
+        if len == 0 {
+            return Ok(0);
+        }
+        let end = off.checked_add(len).filter(|&end| end <= self.core.features.file_bytes_max);
+        let end = end.ok_or(FsError::FileTooBig)?;
+        let _alone = inode.lock.write().await;
+        let block = u64::from(shape.block_size);
+        let skips = off / block > shape.blocks_for(inode.d.borrow().size);
+        self.core.features.need_holes(skips && !self.fits_inline(inode, end))?;
+        let _permit = self.admit(len + 4 * block, Need::Grow).await?;
+        self.core.cpu.charge(Work::Copy(len)).await;
+        if self.fits_inline(inode, end) {
+            self.write_inline(inode, off, data, version);
+        } else {
+            let (first, last) = (off / block, end.div_ceil(block));
+            let _held = self.load_for_write(inode, off, end).await?;
+            let size = inode.d.borrow().size.max(end);
+            let mut need = self.space_for(inode, first..last, size);
+            if first > 0 && !inode.d.borrow().inline.is_empty() {
+                // The data that lies in the inode moves to the first block.
+                need += u64::from(shape.data_len(0, size));
+            }
+            self.layout.reserve(&self.core, need)?;
+            self.lengthen(inode, size);
+            for lbn in first..last {
+                let frame = self.frame_for_change(inode, lbn);
+                frame.change(|b| self.put_data(inode, b, lbn, off, data, version));
+                self.dirty_data(inode, &frame, size);
+            }
+        }
+        let mut attr = inode.attr();
+        if let Some(cred) = by {
+            perm::after_write(&mut attr, cred, self.core.now());
+        }
+        self.core.set_attributes(inode, &attr);
+        let change = Change::Written { inode, first: off / block, end: end.div_ceil(block) };
+        self.layout.settle(&self.core, change).await?;
+        Ok(len)
+    }
+
+    /// True if a file that will have `end` bytes or keeps its size can have its data in the inode.
+    fn fits_inline(&self, inode: &Inode, end: u64) -> bool {
+        let d = inode.d.borrow();
+        let empty = d.size == 0 && d.allocated == 0;
+        let fits = end.max(d.size) <= u64::from(self.core.features.inline_bytes);
+        d.kind() == mode::REGULAR && fits && (d.is_inline() || empty)
+    }
+
+    fn write_inline(&self, inode: &Rc<Inode>, off: u64, data: &Data, version: u64) {
+        {
+            let mut d = inode.d.borrow_mut();
+            let (start, end) = (off as usize, (off + data.len()) as usize);
+            if d.inline.len() < end {
+                d.inline.resize(end, 0);
+            }
+            match data {
+                Data::Bytes(bytes) => d.inline[start..end].copy_from_slice(bytes),
+                // An inode holds real bytes always.
+                Data::Synthetic(len) => {
+                    let (off, len) = (off as u32, *len as u32);
+                    let stamp = Stamp { ino: inode.ino, lbn: 0, version, off, len };
+                    stamp.expand(&mut d.inline[start..end]);
+                }
+            }
+            d.size = d.inline.len() as u64;
+            d.flags |= INLINE;
+        }
+        self.core.mark_inode_dirty(inode);
+    }
+
+    /// Loads and holds what a write of `off..end` changes only in part, and the indirect blocks
+    /// on the way.
+    pub(crate) async fn load_for_write(
+        &self,
+        inode: &Rc<Inode>,
+        off: u64,
+        end: u64,
+    ) -> Result<Vec<Rc<Frame>>> {
+        let (core, shape) = (&self.core, &self.core.shape);
+        let block = u64::from(shape.block_size);
+        let (first, last) = (off / block, end.div_ceil(block));
+        let size = inode.d.borrow().size;
+        let mut held = Vec::new();
+        let mut at = first;
+        while at < last {
+            core.hold_parents(inode, at as Lbn, &mut held).await?;
+            at = match shape.parent(at as Lbn) {
+                Parent::Inode(_) => at + 1,
+                Parent::Indirect(up, _) => shape.first_data(up) + shape.span(up),
+            };
+        }
+        let tail = self.growing_tail(inode, size.max(end));
+        let cut_first = (!off.is_multiple_of(block)).then_some(first);
+        let cut_last = (!end.is_multiple_of(block) && end < size).then_some(last - 1);
+        for lbn in [cut_first, cut_last, tail].into_iter().flatten() {
+            core.hold_parents(inode, lbn as Lbn, &mut held).await?;
+            held.extend(core.block(inode, lbn as Lbn, Origin::User).await?);
+        }
+        self.read_before_overwrite(inode, off, end, &mut held).await?;
+        // A block that is being read ahead must be there before it can be overwritten.
+        for frame in inode.frames.resident(first as Lbn..last as Lbn) {
+            if frame.wait().await.is_ok() {
+                held.push(frame);
+            }
+        }
+        Ok(held)
+    }
+
+    /// Puts the part of a write that falls into block `lbn` into its content.
+    fn put_data(
+        &self,
+        inode: &Inode,
+        content: &mut Block,
+        lbn: u64,
+        off: u64,
+        data: &Data,
+        version: u64,
+    ) {
+        let block = u64::from(self.core.shape.block_size);
+        let base = lbn * block;
+        let start = off.max(base);
+        let end = (off + data.len()).min(base + block);
+        let (from, n) = ((start - base) as usize, (end - start) as usize);
+        let stamp = Stamp { ino: inode.ino, lbn, version, off: 0, len: block as u32 };
+        match data {
+            Data::Bytes(bytes) => {
+                let part = bytes.slice((start - off) as usize, n);
+                if n == block as usize {
+                    *content = Block::Bytes(part);
+                } else {
+                    content.bytes_mut()[from..from + n].copy_from_slice(&part);
+                }
+            }
+            Data::Synthetic(_) if self.core.settings.expand_stamps => {
+                let cut = Stamp { off: from as u32, len: n as u32, ..stamp };
+                cut.expand(&mut content.bytes_mut()[from..from + n]);
+            }
+            Data::Synthetic(_) => *content = Block::Stamp(stamp),
+        }
+    }
+
+    /// Writes block by block: each block is admitted, copied and changed before the next.
+    pub(crate) async fn write_by_block(
+        &self,
+        inode: &Rc<Inode>,
+        off: u64,
+        data: &Data,
+        version: u64,
+        by: Option<&Cred>,
+    ) -> Result<u64> {
+        let block = u64::from(self.core.shape.block_size);
+        let mut done = 0;
+        while done < data.len() {
+            let at = off + done;
+            let n = (block - at % block).min(data.len() - done);
+            self.core.cpu.charge(Work::Block).await;
+            self.write(inode, at, &data.part(done, n), version, by).await?;
+            done += n;
+        }
+        Ok(done)
+    }
+
+    /// Blocks of `first..last` that a write of `off..end` reads although it needs nothing of them.
+    pub(crate) async fn read_before_overwrite(
+        &self,
+        inode: &Rc<Inode>,
+        off: u64,
+        end: u64,
+        held: &mut Vec<Rc<Frame>>,
+    ) -> Result<()> {
+        let rule = self.core.settings.overwrite;
+        if rule == Overwrite::Needed {
+            return Ok(());
+        }
+        let shape = &self.core.shape;
+        let block = u64::from(shape.block_size);
+        for lbn in off / block..end.div_ceil(block) {
+            let partial = off > lbn * block || end < (lbn + 1) * block;
+            let direct = rule == Overwrite::Direct && lbn < shape.direct as u64;
+            let there = self.core.ptr(inode, lbn as Lbn).await?.is_on_disk();
+            if there && (partial || direct) {
+                held.extend(self.core.block(inode, lbn as Lbn, Origin::User).await?);
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,73 @@
+//! The blocks of a directory in memory.
+
+use std::rc::Rc;
+
+use twin_cache::{Frame, Lbn};
+use twin_disk::{Block, Buf, Origin};
+
+use super::Directories;
+use crate::inodes::Inode;
+use crate::layout::Layout;
+use crate::{FsError, Ino, Result};
+
+impl<L: Layout> Directories<L> {
+    /// An inode that must be a directory.
+    pub(crate) async fn directory(&self, ino: Ino) -> Result<Rc<Inode>> {
+        let inode = self.files.inode(ino).await?;
+        let is_dir = inode.d.borrow().is_dir();
+        if is_dir { Ok(inode) } else { Err(FsError::NotDirectory) }
+    }
+
+    /// A block of a directory, checked when it comes from the disk.
+    pub(crate) async fn dir_block(&self, dir: &Inode, lbn: u64) -> Result<Rc<Frame>> {
+        let fresh = self.core.cache.peek(&dir.frames, lbn as Lbn).is_none();
+        let frame = self.core.block(dir, lbn as Lbn, Origin::User).await?;
+        let frame = frame.ok_or_else(|| {
+            FsError::inconsistent(format!("directory {} has a hole at block {lbn}", dir.ino))
+        })?;
+        if fresh {
+            self.check_dir_block(dir, &frame).inspect_err(|_| {
+                // The next one to come must not take it for checked.
+                self.core.cache.remove(&dir.frames, lbn as Lbn);
+            })?;
+        }
+        Ok(frame)
+    }
+
+    pub(super) fn check_dir_block(&self, dir: &Inode, frame: &Frame) -> Result<()> {
+        let lbn = frame.lbn() as u64;
+        let first = (lbn == 0).then_some(dir.ino);
+        let len = self.dir_len(dir, lbn);
+        let checked = with_bytes(frame, |bytes| {
+            self.core.features.directories.validate(&bytes[..len], first)
+        });
+        checked
+            .map_err(|e| FsError::inconsistent(format!("directory {}, block {lbn}: {e}", dir.ino)))
+    }
+
+    /// Bytes of a directory's block that are part of the directory.
+    pub(crate) fn dir_len(&self, dir: &Inode, lbn: u64) -> usize {
+        let block = u64::from(self.core.shape.block_size);
+        (dir.d.borrow().size.saturating_sub(lbn * block)).min(block) as usize
+    }
+
+    pub(crate) fn dir_blocks(&self, dir: &Inode) -> u64 {
+        self.core.shape.blocks_for(dir.d.borrow().size)
+    }
+
+    /// A block of a directory as new: without entries.
+    pub(super) fn empty_dir_block(&self) -> Block {
+        let mut buf = Buf::zeroed(self.core.shape.block_size as usize);
+        let unit = self.core.shape.dir_unit();
+        self.core.features.directories.init(&mut buf[..unit]);
+        Block::Bytes(buf.freeze())
+    }
+}
+
+/// Looks at a frame's bytes.
+pub(crate) fn with_bytes<T>(frame: &Frame, f: impl FnOnce(&[u8]) -> T) -> T {
+    frame.with(|block| match block {
+        Block::Bytes(bytes) => f(bytes),
+        other => f(&other.to_bytes()),
+    })
+}

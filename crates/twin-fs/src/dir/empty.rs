@@ -1,0 +1,63 @@
+//! Directories without entries.
+
+use std::rc::Rc;
+
+use twin_cache::{Frame, Lbn};
+
+use super::Directories;
+use super::blocks::with_bytes;
+use super::index_file::INDEX_FROM_BLOCKS;
+use crate::Result;
+use crate::inodes::Inode;
+use crate::layout::Layout;
+
+impl<L: Layout> Directories<L> {
+    /// Loads and holds what tells whether a directory is empty.
+    pub(crate) async fn hold_entries(&self, dir: &Inode) -> Result<Vec<Rc<Frame>>> {
+        let mut held = Vec::new();
+        if !self.core.features.indexed_directories && dir.d.borrow().is_dir() {
+            for lbn in 0..self.dir_blocks(dir) {
+                held.push(self.dir_block(dir, lbn).await?);
+            }
+        }
+        Ok(held)
+    }
+
+    /// True if a directory has no entries but the dots. Does not wait, so that nobody can add one
+    /// between the answer and what is done about it: what it looks at is held.
+    pub(crate) fn is_empty_dir(&self, dir: &Inode) -> bool {
+        if self.core.features.indexed_directories {
+            return dir.d.borrow().entries == 0;
+        }
+        (0..self.dir_blocks(dir)).all(|lbn| {
+            let len = self.dir_len(dir, lbn);
+            let empty = |frame: Rc<Frame>| {
+                with_bytes(&frame, |bytes| self.core.features.directories.is_empty(&bytes[..len]))
+            };
+            // A block that is not in memory came after the others were held, for a new name.
+            let frame = self.core.cache.peek(&dir.frames, lbn as Lbn).filter(|f| f.is_valid());
+            frame.is_some_and(empty)
+        })
+    }
+
+    /// Gives the space of a large directory back once it is empty.
+    pub(crate) async fn shrink_empty_dir(&self, dir: &Rc<Inode>) -> Result<()> {
+        let unit = self.core.shape.dir_unit() as u64;
+        let index_ino = {
+            let d = dir.d.borrow();
+            let wide = self.core.features.indexed_directories;
+            if !wide || d.entries != 0 || d.size <= INDEX_FROM_BLOCKS * unit {
+                return Ok(());
+            }
+            d.index_ino
+        };
+        if index_ino != 0 {
+            let index = self.files.any_inode(index_ino).await?;
+            dir.d.borrow_mut().index_ino = 0;
+            self.core.mark_inode_dirty(dir);
+            self.orphans.free_hidden(&index).await?;
+        }
+        dir.room.borrow_mut().clear();
+        self.files.set_size(dir, unit, 0, &|| Ok(())).await
+    }
+}

@@ -1,0 +1,247 @@
+//! The index of a large directory, in its hidden file.
+//!
+//! Contract: changes are planned first, on copies of the blocks, which loads and holds what they
+//! need, and then put in place without waiting.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use twin_cache::{Frame, Lbn};
+use twin_disk::{Block, Bytes, Origin};
+
+use super::Directories;
+use super::blocks::with_bytes;
+use super::index::{self, Frames, Stop};
+use super::name_hash;
+use crate::dinode::{Dinode, HIDDEN};
+use crate::inodes::Inode;
+use crate::layout::{Layout, Need};
+use crate::{FsError, Result};
+
+/// A directory of this many blocks gets an index (where the format has one).
+pub(super) const INDEX_FROM_BLOCKS: u64 = 4;
+
+/// Changed blocks of a directory's index, to be put in place.
+pub(super) struct IndexPlan {
+    inode: Rc<Inode>,
+    changed: BTreeMap<u64, Vec<u8>>,
+    new_size: u64,
+    _held: Vec<Rc<Frame>>,
+}
+
+/// The index's blocks in memory, with planned changes over them.
+#[derive(Default)]
+pub(super) struct Overlay {
+    held: BTreeMap<u64, Rc<Frame>>,
+    changed: BTreeMap<u64, Vec<u8>>,
+}
+
+impl Frames for Overlay {
+    fn read<R>(&self, lbn: u64, f: impl FnOnce(&[u8]) -> R) -> Option<R> {
+        if let Some(bytes) = self.changed.get(&lbn) {
+            return Some(f(bytes));
+        }
+        self.held.get(&lbn).map(|frame| f(&frame.block().to_bytes()))
+    }
+
+    fn write<R>(&mut self, lbn: u64, f: impl FnOnce(&mut [u8]) -> R) -> Option<R> {
+        if !self.changed.contains_key(&lbn) {
+            let bytes = self.held.get(&lbn)?.block().to_bytes().to_vec();
+            self.changed.insert(lbn, bytes);
+        }
+        self.changed.get_mut(&lbn).map(|bytes| f(bytes))
+    }
+}
+
+/// A name that a directory's index will have, or no longer have, and the directory's block that it
+/// is in.
+pub(super) struct IndexChange<'a> {
+    pub(super) name: &'a [u8],
+    pub(super) position: u32,
+    pub(super) step: IndexStep,
+}
+
+#[derive(Clone, Copy)]
+pub(super) enum IndexStep {
+    Insert,
+    Remove,
+}
+
+impl IndexChange<'_> {
+    fn make(&self, blocks: &mut Overlay, hash: u32) -> Result<(), Stop> {
+        match self.step {
+            IndexStep::Insert => index::insert(blocks, hash, self.position),
+            IndexStep::Remove if index::remove(blocks, hash, self.position)? => Ok(()),
+            IndexStep::Remove => {
+                Err(Stop::Bad(index::IndexError { lbn: 0, what: "a name is not in it" }))
+            }
+        }
+    }
+}
+
+impl<L: Layout> Directories<L> {
+    /// Runs a step on an index, loading the blocks that it asks for.
+    pub(super) async fn drive<T>(
+        &self,
+        index: &Rc<Inode>,
+        overlay: &mut Overlay,
+        mut step: impl FnMut(&mut Overlay) -> Result<T, Stop>,
+    ) -> Result<T> {
+        let block = u64::from(self.core.shape.block_size);
+        loop {
+            match step(overlay) {
+                Ok(done) => return Ok(done),
+                Err(Stop::Bad(error)) => return Err(error.into()),
+                Err(Stop::Make(lbn)) => {
+                    overlay.changed.insert(lbn, vec![0; block as usize]);
+                }
+                Err(Stop::Load(lbn)) => {
+                    let inside = lbn < self.core.shape.blocks_for(index.d.borrow().size);
+                    let frame = match inside {
+                        true => self.core.block(index, lbn as Lbn, Origin::User).await?,
+                        false => None,
+                    };
+                    let Some(frame) = frame else {
+                        let what = format!("index {} has no block {lbn}", index.ino);
+                        return Err(FsError::inconsistent(what));
+                    };
+                    overlay.held.insert(lbn, frame);
+                }
+            }
+        }
+    }
+
+    /// The header of an index. Its figures must be possible for the file, so that no chain of
+    /// blocks is followed for longer than there are blocks.
+    pub(super) async fn index_header(
+        &self,
+        index: &Rc<Inode>,
+        overlay: &mut Overlay,
+    ) -> Result<index::Header> {
+        let header = self.drive(index, overlay, |o| index::header(o)).await?;
+        let blocks = self.core.shape.blocks_for(index.d.borrow().size);
+        if u64::from(header.buckets.max(header.overflow)) >= blocks {
+            let what = format!("index {} counts more blocks than it has", index.ino);
+            return Err(FsError::inconsistent(what));
+        }
+        Ok(header)
+    }
+
+    /// What these changes, one after the other, make of a directory's index, ready to be put in
+    /// place.
+    pub(super) async fn plan_index(
+        &self,
+        dir: &Inode,
+        changes: &[IndexChange<'_>],
+    ) -> Result<Option<IndexPlan>> {
+        let index_ino = dir.d.borrow().index_ino;
+        if index_ino == 0 {
+            return Ok(None);
+        }
+        let inode = self.files.any_inode(index_ino).await?;
+        let mut overlay = Overlay::default();
+        let header = self.index_header(&inode, &mut overlay).await?;
+        for change in changes {
+            let hash = name_hash(header.key, change.name);
+            self.drive(&inode, &mut overlay, |o| change.make(o, hash)).await?;
+            // Growing and shrinking change nothing when the table is as full as it should be.
+            self.drive(&inode, &mut overlay, index::grow).await?;
+            self.drive(&inode, &mut overlay, index::shrink).await?;
+        }
+        Ok(Some(self.hold_index(inode, overlay).await?))
+    }
+
+    async fn hold_index(&self, inode: Rc<Inode>, overlay: Overlay) -> Result<IndexPlan> {
+        let block = u64::from(self.core.shape.block_size);
+        let mut held: Vec<_> = overlay.held.into_values().collect();
+        for &lbn in overlay.changed.keys() {
+            self.core.hold_parents(&inode, lbn as Lbn, &mut held).await?;
+        }
+        let last = overlay.changed.keys().next_back().map_or(0, |lbn| (lbn + 1) * block);
+        let new_size = inode.d.borrow().size.max(last);
+        Ok(IndexPlan { inode, changed: overlay.changed, new_size, _held: held })
+    }
+
+    pub(super) fn index_space(&self, plan: &IndexPlan) -> u64 {
+        let lbns = plan.changed.keys();
+        lbns.map(|&lbn| self.files.space_for(&plan.inode, lbn..lbn + 1, plan.new_size)).sum()
+    }
+
+    /// Puts planned changes of an index in place. More space may have been reserved than it took.
+    pub(super) fn apply_index(&self, plan: IndexPlan) {
+        let before = plan.inode.d.borrow().allocated;
+        let reserved = self.index_space(&plan);
+        for (lbn, bytes) in plan.changed {
+            let frame = self.files.frame_for_change(&plan.inode, lbn);
+            frame.change(|b| *b = Block::Bytes(Bytes::copy_of(&bytes)));
+            self.files.dirty_data(&plan.inode, &frame, plan.new_size);
+        }
+        let taken = plan.inode.d.borrow().allocated - before;
+        self.layout.unreserve(&self.core, reserved - taken);
+        plan.inode.d.borrow_mut().size = plan.new_size;
+        self.core.mark_inode_dirty(&plan.inode);
+    }
+
+    pub(super) fn wants_index(&self, dir: &Inode) -> bool {
+        let wide = self.core.features.indexed_directories;
+        wide && dir.d.borrow().index_ino == 0 && self.dir_blocks(dir) >= INDEX_FROM_BLOCKS
+    }
+
+    /// Makes the index of a directory: a hidden file with all its names.
+    pub(super) async fn make_index(&self, dir: &Rc<Inode>) -> Result<()> {
+        let _permit = self.files.admit_small(Need::Grow).await?;
+        let mut rng = self.core.rt.rng("directory index");
+        let key = [rng.next_u64() ^ dir.ino, rng.next_u64()];
+        let mut overlay = Overlay::default();
+        let picked = self.layout.pick_inode(&self.core, dir.ino, 0).await?;
+        let now = self.core.now();
+        let d = Dinode::new(&self.core.shape, picked.ino, picked.generation, 0, now);
+        let inode = Inode::new(Dinode { flags: HIDDEN, nlink: 1, ..d });
+        let filled = self.fill_index(dir, &inode, &mut overlay, key).await;
+        let plan = match filled {
+            Ok(()) => self.hold_index(Rc::clone(&inode), overlay).await,
+            Err(error) => Err(error),
+        };
+        let reserved = plan.and_then(|plan| {
+            let space = self.layout.inode_bytes() + self.index_space(&plan);
+            self.layout.reserve(&self.core, space).map(|()| plan)
+        });
+        let plan = match reserved {
+            Ok(plan) => plan,
+            Err(error) => {
+                self.layout.unpick(&self.core, picked);
+                return Err(error);
+            }
+        };
+        self.core.add_inode(Rc::clone(&inode));
+        self.layout.born(&self.core, &inode);
+        self.apply_index(plan);
+        dir.d.borrow_mut().index_ino = inode.ino;
+        self.core.mark_inode_dirty(dir);
+        Ok(())
+    }
+
+    async fn fill_index(
+        &self,
+        dir: &Inode,
+        inode: &Rc<Inode>,
+        overlay: &mut Overlay,
+        key: [u64; 2],
+    ) -> Result<()> {
+        self.drive(inode, overlay, |o| index::create(o, key)).await?;
+        for lbn in 0..self.dir_blocks(dir) {
+            let frame = self.dir_block(dir, lbn).await?;
+            let len = self.dir_len(dir, lbn);
+            let names: Vec<Vec<u8>> = with_bytes(&frame, |bytes| {
+                let items = self.core.features.directories.items(&bytes[..len], 0);
+                items.map(|i| i.name.to_vec()).filter(|n| n != b"." && n != b"..").collect()
+            });
+            for name in names {
+                let hash = name_hash(key, &name);
+                self.drive(inode, overlay, |o| index::insert(o, hash, lbn as u32)).await?;
+                self.drive(inode, overlay, index::grow).await?;
+            }
+        }
+        Ok(())
+    }
+}

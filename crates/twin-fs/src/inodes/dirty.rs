@@ -1,0 +1,47 @@
+//! The inodes whose form on the disk is out of date.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use super::inode::Inode;
+
+/// The dirty inodes, in the order in which they became so.
+pub(crate) struct DirtyInodes {
+    by_turn: RefCell<BTreeMap<u64, Rc<Inode>>>,
+    next: Cell<u64>,
+}
+
+impl Default for DirtyInodes {
+    fn default() -> DirtyInodes {
+        // 0 is that of a clean inode.
+        DirtyInodes { by_turn: RefCell::default(), next: Cell::new(1) }
+    }
+}
+
+impl DirtyInodes {
+    pub(crate) fn add(&self, inode: &Rc<Inode>) {
+        if inode.dirty.get() == 0 {
+            let turn = self.next.get();
+            self.next.set(turn + 1);
+            inode.dirty.set(turn);
+            self.by_turn.borrow_mut().insert(turn, Rc::clone(inode));
+        }
+    }
+
+    pub(crate) fn remove(&self, inode: &Inode) {
+        let turn = inode.dirty.replace(0);
+        if turn != 0 {
+            self.by_turn.borrow_mut().remove(&turn);
+        }
+    }
+
+    /// All of them, first dirtied first.
+    pub(crate) fn all(&self) -> Vec<Rc<Inode>> {
+        self.by_turn.borrow().values().cloned().collect()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.by_turn.borrow().len()
+    }
+}

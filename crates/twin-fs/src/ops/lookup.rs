@@ -1,0 +1,51 @@
+//! Finding names as clients may.
+
+use std::rc::Rc;
+
+use super::Operations;
+use crate::dir::{Hit, check_name};
+use crate::inodes::Inode;
+use crate::layout::Layout;
+use crate::{Cred, FsError, Ino, Name, Reply, Result, perm};
+
+impl<L: Layout> Operations<L> {
+    pub(crate) async fn op_lookup(&self, dir: Ino, name: &Name, cred: &Cred) -> Result<Reply> {
+        let inode = self.lookup(dir, name, cred).await?;
+        Ok(Reply::Entry(self.entry(&inode)))
+    }
+
+    /// The inode that a name leads to.
+    pub(crate) async fn lookup(&self, dir: Ino, name: &Name, cred: &Cred) -> Result<Rc<Inode>> {
+        let dir = self.dirs.directory(dir).await?;
+        let _shared = dir.lock.read().await;
+        let ino = self.search(&dir, name, cred).await?.ok_or(FsError::NotFound)?.ino;
+        let inode = self.files.inode(ino).await.map_err(|error| match error {
+            // The directory is locked, so the name cannot have gone: the volume is damaged.
+            FsError::NotFound => FsError::inconsistent(format!(
+                "an entry of directory {} leads to inode {ino}, which is free",
+                dir.ino
+            )),
+            other => other,
+        })?;
+        // The directory itself may have been removed while this waited.
+        if dir.d.borrow().nlink == 0 { Err(FsError::NotFound) } else { Ok(inode) }
+    }
+
+    /// Finds a name as a client may: if the directory may be searched, has not been removed, and
+    /// the name is possible.
+    pub(crate) async fn search(
+        &self,
+        dir: &Inode,
+        name: &[u8],
+        cred: &Cred,
+    ) -> Result<Option<Hit>> {
+        perm::access(&dir.attr(), cred, perm::EXECUTE)?;
+        if dir.d.borrow().nlink == 0 {
+            return Err(FsError::NotFound);
+        }
+        check_name(name)?;
+        let found = self.dirs.find(dir, name).await?;
+        // It may have been removed while this waited.
+        if dir.d.borrow().nlink == 0 { Err(FsError::NotFound) } else { Ok(found) }
+    }
+}

@@ -1,0 +1,244 @@
+//! The layers over the plainest layout: one that keeps all in memory and writes nothing. It can do
+//! little and says so; it has no room when a test says so.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
+use std::rc::Rc;
+
+use twin_cache::{FlushState, Lbn};
+use twin_disk::{Bytes, MemDisk};
+use twin_rt::{ClockOnly, Rt, Time};
+
+use crate::shape::{Ptr, Shape, UNWRITTEN};
+use crate::{
+    Core, Cpu, Data, Fallocate, Features, FileSystem, FsError, Ino, Inode, Layout, Need, Op,
+    Picked, ROOT_INO, Reply, Request, Result, Room, SetAttr, SetTime, Settings, Timestamp, Volume,
+    VolumeStat, mode,
+};
+
+/// Numbers of inodes that are in use or were.
+#[derive(Default)]
+struct InMemory {
+    last: Cell<Ino>,
+    is_full: Cell<bool>,
+    orphans: RefCell<BTreeSet<Ino>>,
+}
+
+impl Layout for InMemory {
+    type Permit = ();
+
+    async fn load_inode(&self, _: &Rc<Core>, _: Ino) -> Result<Rc<Inode>> {
+        Err(FsError::NotFound)
+    }
+
+    async fn pick_inode(&self, _: &Rc<Core>, _near: Ino, _mode: u32) -> Result<Picked> {
+        self.last.set(self.last.get() + 1);
+        Ok(Picked { ino: self.last.get(), generation: 1 })
+    }
+
+    fn unpick(&self, _: &Core, _: Picked) {}
+
+    fn born(&self, _: &Core, _: &Rc<Inode>) {}
+
+    fn free_inode(&self, core: &Core, inode: &Rc<Inode>) {
+        core.drop_inode(inode);
+    }
+
+    fn set_orphan(&self, _: &Core, inode: &Inode, orphan: bool) {
+        let mut orphans = self.orphans.borrow_mut();
+        let _ = if orphan { orphans.insert(inode.ino) } else { orphans.remove(&inode.ino) };
+    }
+
+    fn reserve(&self, _: &Core, _bytes: u64) -> Result<()> {
+        Ok(())
+    }
+
+    fn unreserve(&self, _: &Core, _bytes: u64) {}
+
+    fn inode_bytes(&self) -> u64 {
+        0
+    }
+
+    fn place(&self, _: &Core, _: &Inode, _: Lbn, _old: Ptr, len: u32) -> Ptr {
+        Ptr { addr: UNWRITTEN, len, crc: 0 }
+    }
+
+    fn free_block(&self, _: &Core, _: &Inode, _: Ptr, _len: u32) {}
+
+    async fn admit(&self, _: &Rc<Core>, _bytes: u64, _: Need) -> Result<()> {
+        if self.is_full.get() { Err(FsError::NoSpace) } else { Ok(()) }
+    }
+
+    fn has_dirty(&self, _: &Core) -> bool {
+        false
+    }
+
+    fn flush_state(&self, core: &Core) -> FlushState {
+        let capacity_bytes = core.cache.capacity_bytes();
+        FlushState { dirty_bytes: 0, oldest: None, capacity_bytes, unit_bytes: 4096 }
+    }
+
+    async fn write_back(&self, _: &Rc<Core>, _until: Time) -> Result<()> {
+        Ok(())
+    }
+
+    async fn fsync(&self, _: &Rc<Core>, _: &Rc<Inode>, _data_only: bool) -> Result<()> {
+        Ok(())
+    }
+
+    async fn sync(&self, _: &Rc<Core>) -> Result<()> {
+        Ok(())
+    }
+
+    async fn close(&self, _: &Rc<Core>) -> Result<()> {
+        Ok(())
+    }
+
+    fn room(&self, _: &Core) -> Room {
+        Room { free_bytes: 1 << 20, limit_bytes: 1 << 20 }
+    }
+
+    fn written(&self) -> crate::Written {
+        crate::Written::default()
+    }
+
+    fn stat(&self, _: &Core) -> VolumeStat {
+        VolumeStat { block_size: 4096, free: 256, ..VolumeStat::default() }
+    }
+}
+
+struct World {
+    rt: Rt,
+    volume: Rc<Volume<InMemory>>,
+    asked: Cell<u64>,
+}
+
+impl World {
+    fn new(change: impl FnOnce(Features) -> Features) -> World {
+        let rt = Rt::new(ClockOnly::default(), 1);
+        let shape = Shape::classic(4096, 1024);
+        let features = change(Features::of(&shape));
+        let device = Rc::new(MemDisk::new(1 << 20));
+        let settings = Settings::default();
+        let core = Core::new(rt.clone(), device, Cpu::none(), shape, features, settings).unwrap();
+        let layout = InMemory { last: Cell::new(ROOT_INO), ..InMemory::default() };
+        let volume = Volume::new(core, layout).unwrap();
+        volume.make_root(Picked { ino: ROOT_INO, generation: 1 }, 0o755).unwrap();
+        World { rt, volume, asked: Cell::new(0) }
+    }
+
+    fn op(&self, op: Op) -> Result<Reply> {
+        self.asked.set(self.asked.get() + 1);
+        let request = Request::root(self.asked.get(), op);
+        self.rt.block_on(self.volume.execute(request)).unwrap()
+    }
+
+    /// Makes a file, which is open then and known to the client.
+    fn create(&self, name: &str) -> Ino {
+        let name = name.as_bytes().into();
+        match self.op(Op::Create { dir: ROOT_INO, name, mode: 0o644, exclusive: true }) {
+            Ok(Reply::Entry(entry)) => entry.attr.ino,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn write(&self, ino: Ino, off: u64, len: usize) -> Result<Reply> {
+        self.op(Op::Write { ino, off, data: Data::Bytes(Bytes::copy_of(&vec![7; len])) })
+    }
+
+    fn attr(&self, ino: Ino) -> crate::Attr {
+        match self.op(Op::GetAttr { ino }) {
+            Ok(Reply::Attr(attr)) => attr,
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+fn is_unsupported(reply: &Result<Reply>) -> bool {
+    matches!(reply, Err(FsError::NotSupported(_)))
+}
+
+#[test]
+fn what_would_make_a_hole_is_refused_where_files_have_none_and_changes_nothing() {
+    let w = World::new(|features| Features { holes: false, ..features });
+    let ino = w.create("a");
+    assert_eq!(w.write(ino, 0, 5000), Ok(Reply::Written(5000)));
+    let before = w.attr(ino);
+    let resized = |size| {
+        let set = SetAttr { size: Some(size), ..SetAttr::default() };
+        w.op(Op::SetAttr { ino, set })
+    };
+    let allocated = |mode| w.op(Op::Fallocate { ino, off: 0, len: 20_000, mode });
+    for reply in [
+        w.write(ino, 3 * 4096, 1),
+        resized(9000),
+        allocated(Fallocate::PunchHole),
+        allocated(Fallocate::ZeroRange { keep_size: true }),
+        allocated(Fallocate::Allocate { keep_size: false }),
+    ] {
+        assert!(is_unsupported(&reply), "{reply:?}");
+    }
+    assert_eq!(w.attr(ino), before);
+    // What makes none goes on: within the last block, behind it, and cutting.
+    assert!(resized(6000).is_ok() && w.write(ino, 8192, 1).is_ok() && resized(1).is_ok());
+    let with_holes = World::new(|features| features);
+    let ino = with_holes.create("a");
+    assert_eq!(with_holes.write(ino, 3 * 4096, 1), Ok(Reply::Written(1)));
+}
+
+#[test]
+fn extended_attributes_are_refused_where_inodes_have_none() {
+    let w = World::new(|features| features);
+    let (ino, name) = (w.create("a"), crate::Name::from(*b"user.x"));
+    let set =
+        Op::SetXattr { ino, name: name.clone(), value: (*b"1").into(), mode: Default::default() };
+    let get = Op::GetXattr { ino, name: name.clone() };
+    for op in [set, get, Op::ListXattr { ino }, Op::RemoveXattr { ino, name }] {
+        assert!(is_unsupported(&w.op(op)));
+    }
+}
+
+#[test]
+fn an_inode_gets_no_more_names_and_no_finer_times_than_the_layout_has() {
+    let w = World::new(|f| Features { link_max: 2, nanoseconds: false, seconds: (0, 99), ..f });
+    let ino = w.create("a");
+    let link = |name: &str| w.op(Op::Link { ino, dir: ROOT_INO, name: name.as_bytes().into() });
+    assert!(link("b").is_ok());
+    assert_eq!(link("c"), Err(FsError::TooManyLinks));
+    let mtime = Some(SetTime::At(Timestamp { secs: 100, nanos: 5 }));
+    let set = SetAttr { mtime, ..SetAttr::default() };
+    assert!(w.op(Op::SetAttr { ino, set }).is_ok());
+    assert_eq!(w.attr(ino).mtime, Timestamp { secs: 99, nanos: 0 });
+}
+
+#[test]
+fn an_inode_that_there_is_no_room_to_free_is_freed_with_the_next() {
+    let w = World::new(|features| features);
+    let inos = ["a", "b"].map(|name| w.create(name));
+    let orphans = || w.volume.layout.orphans.borrow().len();
+    for (ino, name) in inos.into_iter().zip([*b"a", *b"b"]) {
+        assert!(w.write(ino, 0, 100).is_ok());
+        assert!(w.op(Op::Unlink { dir: ROOT_INO, name: name.into() }).is_ok());
+        assert!(w.op(Op::Forget { ino, count: 1 }).is_ok());
+    }
+    assert_eq!(orphans(), 2);
+    w.volume.layout.is_full.set(true);
+    assert_eq!(w.op(Op::Release { ino: inos[0] }), Ok(Reply::Done));
+    assert_eq!(orphans(), 2);
+    w.volume.layout.is_full.set(false);
+    assert_eq!(w.op(Op::Release { ino: inos[1] }), Ok(Reply::Done));
+    assert_eq!(orphans(), 0);
+    assert!(inos.into_iter().all(|ino| w.volume.core.cached_inode(ino).is_none()));
+}
+
+#[test]
+fn a_directory_shows_its_entries_and_no_device_number() {
+    let w = World::new(|features| Features { indexed_directories: true, ..features });
+    w.create("a");
+    let root = w.volume.core.cached_inode(ROOT_INO).unwrap();
+    assert_eq!((root.d.borrow().entries, w.attr(ROOT_INO).rdev), (1, 0));
+    let name = (*b"dev").into();
+    let device = Op::MakeNode { dir: ROOT_INO, name, mode: mode::CHAR | 0o600, rdev: 0x501 };
+    let Ok(Reply::Entry(entry)) = w.op(device) else { panic!("a device") };
+    assert_eq!((entry.attr.rdev, root.d.borrow().entries), (0x501, 2));
+}

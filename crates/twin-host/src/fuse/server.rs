@@ -1,0 +1,67 @@
+//! Who serves the mount at a directory.
+#![allow(unsafe_code)] // An ioctl has no safe wrapper.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
+
+use super::abi::IOCTL_DAEMON;
+use super::mountinfo::mounted_at;
+
+/// The type by which `unmount` knows our mounts.
+pub(super) const MOUNT_TYPE: &str = "fuse.twinfs";
+
+/// Who serves the mount at a directory.
+pub(super) enum Server {
+    /// None of ours is mounted there.
+    None,
+    /// A daemon that answers, at this open root.
+    Alive(File),
+    /// One that has died.
+    Dead,
+    /// Somebody else's, which does not let even the superuser in.
+    Unseen,
+}
+
+/// Finds out who serves a directory. Not by looking at it: the kernel may answer that from what
+/// it remembers of a daemon that has died.
+pub(super) fn find_server(place: &Path) -> io::Result<Server> {
+    if mounted_at(place)?.is_none_or(|mounted| mounted.kind != MOUNT_TYPE) {
+        return Ok(Server::None);
+    }
+    let dead = |error: &io::Error| {
+        matches!(error.raw_os_error(), Some(libc::ENOTCONN | libc::ECONNABORTED))
+    };
+    match File::open(place) {
+        Ok(root) => Ok(match ask_daemon(&root) {
+            Err(error) if dead(&error) => Server::Dead,
+            _ => Server::Alive(root),
+        }),
+        Err(error) if dead(&error) => Ok(Server::Dead),
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(Server::Unseen),
+        Err(error) => Err(error),
+    }
+}
+
+/// The absolute path of a directory, also of one at which a dead mount is: its parent is asked.
+pub(super) fn resolve(dir: &Path) -> io::Result<PathBuf> {
+    match (fs::canonicalize(dir), dir.parent(), dir.file_name()) {
+        (Ok(place), _, _) => Ok(place),
+        (Err(_), Some(parent), Some(name)) => {
+            let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
+            Ok(fs::canonicalize(parent)?.join(name))
+        }
+        (Err(error), _, _) => Err(error),
+    }
+}
+
+/// Asks the front end behind an open root for its process number.
+pub(super) fn ask_daemon(root: &File) -> io::Result<u32> {
+    let mut pid = 0u32;
+    // SAFETY: the request has its size and direction in its number: it writes four bytes to where
+    // the pointer points, which is a number of that size that lives until the call ends.
+    let answered =
+        unsafe { libc::ioctl(root.as_raw_fd(), libc::Ioctl::from(IOCTL_DAEMON), &raw mut pid) };
+    if answered == 0 { Ok(pid) } else { Err(io::Error::last_os_error()) }
+}
