@@ -19,7 +19,6 @@
 mod build;
 pub mod check;
 mod cleaner;
-mod cleaner_settings;
 mod commit;
 pub mod dump;
 pub mod format;
@@ -36,7 +35,6 @@ mod recover;
 mod segments;
 mod view;
 
-pub use cleaner_settings::CLEANER_KEYS;
 pub use kind::{LFS, LfsConfig};
 pub use layout::Permit;
 pub use lfs::{IFILE_INO, Lfs, LfsSettings, LfsStats, Sabotage};
