@@ -36,10 +36,10 @@ struct Record {
     word: u64,
     /// User writes that were seen.
     writes: u32,
+    /// When the last of them was.
+    last_at: u64,
     /// The block has gone elsewhere.
     is_dead: bool,
-    /// The last of them.
-    last_at: u64,
 }
 
 /// What goes with a block from its old place to its new one.

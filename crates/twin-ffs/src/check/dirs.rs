@@ -203,8 +203,8 @@ impl Checker<'_> {
             names.sort_by_key(|(dir, ..)| *dir != own);
             let (parent, ..) = names[0];
             self.nodes[child as usize].owner = parent;
-            if let Some(dir) = self.dirs.iter_mut().find(|d| d.ino == parent) {
-                dir.subdirs += 1;
+            if let Some(at) = self.place_of(parent) {
+                self.dirs[at].subdirs += 1;
             }
             for (dir, lbn, offset) in names.into_iter().skip(1) {
                 let what = format!("a second name leads to directory {child}");
@@ -218,6 +218,11 @@ impl Checker<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Where a directory is among those that were looked at, which are in the order of their numbers.
+    fn place_of(&self, dir: Ino) -> Option<usize> {
+        self.dirs.binary_search_by_key(&dir, |d| d.ino).ok()
     }
 
     async fn remove_entry(&mut self, dir: Ino, lbn: u64, offset: usize) -> Result<()> {
@@ -255,17 +260,16 @@ impl Checker<'_> {
         let mut good: BTreeSet<Ino> = BTreeSet::from([ROOT_INO]);
         let all: Vec<Ino> = self.dirs.iter().map(|d| d.ino).collect();
         for start in all {
-            let mut path = Vec::new();
+            let mut path = BTreeSet::new();
             let mut at = start;
-            while at != 0 && !good.contains(&at) && !path.contains(&at) {
-                path.push(at);
+            while at != 0 && !good.contains(&at) && path.insert(at) {
                 at = self.nodes[at as usize].owner;
             }
             if at != 0 && !good.contains(&at) {
                 let what = "the directory is below itself";
                 self.wrong(Finding::serious(Kind::Parent, what).of(at));
                 let parent = self.nodes[at as usize].owner;
-                let place = self.dirs.iter().find(|d| d.ino == parent);
+                let place = self.place_of(parent).map(|at| &self.dirs[at]);
                 let place = place.and_then(|d| d.children.iter().find(|c| c.0 == at).copied());
                 if let (true, Some((_, lbn, offset))) = (self.fixes, place) {
                     self.remove_entry(parent, lbn, offset).await?;
