@@ -332,8 +332,11 @@ impl<L: Subject> Client<L> {
 
     async fn fell_held(&mut self, dir: Ino, name: &[u8], bush: Ino) -> Result<()> {
         for entry in self.list(bush).await? {
-            if &*entry.name != b"." && &*entry.name != b".." {
-                self.ask(Op::Unlink { dir: bush, name: entry.name }).await?;
+            match &*entry.name {
+                b"." | b".." => {}
+                // A name that outlived its file, whose number became that of a directory.
+                name if entry.kind == mode::DIRECTORY => Box::pin(self.fell(bush, name)).await?,
+                _ => drop(self.ask(Op::Unlink { dir: bush, name: entry.name }).await?),
             }
         }
         self.ask(Op::RemoveDir { dir, name: name.into() }).await.map(drop)
