@@ -203,10 +203,9 @@ impl Ffs {
         settings: FfsSettings,
         groups: Vec<Group>,
         journal: Option<Journal>,
+        ordering: Option<&ordering::Entry>,
     ) -> Result<Ffs> {
-        let ordering = ordering::by_number(sb.ordering)
-            .ok_or(FsError::Invalid("no such metadata ordering"))?
-            .build();
+        let ordering = ordering.ok_or(FsError::Invalid("no such metadata ordering"))?.build();
         let dir_placement = dir_placement::by_name(&settings.dir_placement)
             .ok_or(FsError::Invalid("no such directory placement"))?
             .build();
@@ -285,7 +284,9 @@ impl Ffs {
             Settings::default(),
         )?;
         let state = State { closed: false, opened: 0 };
-        let ffs = Ffs::assemble(sb.clone(), state, FfsSettings::default(), groups, journal)?;
+        let ordering = ordering::by_number(sb.ordering);
+        let ffs =
+            Ffs::assemble(sb.clone(), state, FfsSettings::default(), groups, journal, ordering)?;
         let frame = ffs.inode_block(&core, ROOT_INO).await?;
         ffs.picked.borrow_mut().insert(ROOT_INO, Some(frame));
         let volume = Volume::new(Rc::clone(&core), ffs)?;
@@ -379,7 +380,11 @@ impl Ffs {
         let settings = Settings { cluster_bytes: cluster, ..settings };
         let core = Core::new(rt.clone(), device, cpu, sb.shape.clone(), features(&sb), settings)?;
         let state = State { opened: state.opened + 1, ..state };
-        let ffs = Ffs::assemble(sb, state, ffs_settings, groups, journal)?;
+        let ordering = match repaired {
+            true => ordering::for_repair(sb.ordering),
+            false => ordering::by_number(sb.ordering),
+        };
+        let ffs = Ffs::assemble(sb, state, ffs_settings, groups, journal, ordering)?;
         ffs.orphans.borrow_mut().extend(&orphans);
         let volume = Volume::new(core, ffs)?;
         if !read_only {

@@ -4,12 +4,25 @@ use std::collections::BTreeMap;
 
 use twin_cache::Lbn;
 use twin_fs::dinode::{Dinode, HIDDEN, TRUNCATING};
+use twin_fs::shape::Parent;
 use twin_fs::{Ino, ROOT_INO, Result, mode};
 use twin_rt::join_all;
 
 use super::view::Step;
 use super::{Checker, Finding, Kind, Life, Progress};
 use crate::format::CgImage;
+
+/// A file's use of a place that others use too.
+struct Claim {
+    /// What decides whose it is: a block of names; nothing speaks against what leads to it; when the
+    /// file changed.
+    rank: (bool, bool, i64, u32),
+    ino: Ino,
+    lbn: Lbn,
+    /// Addresses of fragments.
+    start: u64,
+    end: u64,
+}
 
 /// Reads of inode tables that are under way at once.
 const READS_AT_ONCE: usize = 16;
@@ -142,9 +155,13 @@ impl Checker<'_> {
                 let what = format!("{name} {}: address {} {wrong}", step.lbn, step.ptr.addr);
                 self.wrong(Finding::serious(Kind::Pointer, what).at(at).of(d.ino));
                 cuts.push(step.lbn);
+                self.doubt(d.ino, step.lbn);
             } else if self.view.sb.shape.first_data(step.lbn) >= blocks {
                 past += 1;
                 cuts.push(step.lbn);
+                if d.flags & TRUNCATING == 0 {
+                    self.doubt(d.ino, step.lbn);
+                }
             }
         }
         let truncating = d.flags & TRUNCATING != 0;
@@ -253,32 +270,26 @@ impl Checker<'_> {
         }
     }
 
-    /// Places that several files use are left to a directory whose block this clearly is, or else to
-    /// the file that changed last. An indirect block with garbage in it may lead anywhere, and the
-    /// file that has it may be the newest: the names of all others must not go with it.
+    /// Places that several files use are left to one of them. A block of names stays with its
+    /// directory: the names of all others must not go with it. Beyond this a pointer counts less if
+    /// it lies in an indirect block that holds something else (its place was in use again, or it was
+    /// never written): that may lead anywhere, and the file that has it may be the newest. Then the
+    /// file that changed last counts more.
     pub(super) async fn settle_doubles(&mut self) -> Result<()> {
         if self.twice.is_empty() {
             return Ok(());
         }
-        let mut claims = Vec::new();
-        for ino in 0..self.nodes.len() as Ino {
-            if self.nodes[ino as usize].life != Life::Used {
-                continue;
-            }
-            let Some(d) = self.read_inode(ino).await? else { continue };
-            for step in self.view.steps(&d).await? {
-                let end = step.ptr.addr + u64::from(step.ptr.len / self.view.sb.shape.frag_size);
-                if step.wrong.is_none() && self.twice.range(step.ptr.addr..end).next().is_some() {
-                    let rank =
-                        (self.is_directory_block(&d, &step).await?, d.ctime.secs, d.ctime.nanos);
-                    claims.push((rank, ino, step.lbn, step.ptr.addr, end));
-                }
-            }
-        }
-        claims.sort_unstable_by_key(|c| std::cmp::Reverse((c.0, c.1)));
+        let mut claims = self.claims().await?;
+        // An indirect block stays before what it maps.
+        claims.sort_by_key(|c| std::cmp::Reverse((c.rank, c.ino)));
         let mut owned: BTreeMap<u64, Ino> = BTreeMap::new();
         let mut cuts: BTreeMap<Ino, Vec<Lbn>> = BTreeMap::new();
-        for (_, ino, lbn, start, end) in claims {
+        for Claim { ino, lbn, start, end, .. } in claims {
+            let lost = cuts.get(&ino).map_or(&[][..], |lbns| lbns);
+            if self.ways(lbn).any(|up| lost.contains(&up)) {
+                // What leads to it is not this file's.
+                continue;
+            }
             if let Some((_, owner)) = owned.range(start..end).next() {
                 let what = format!("block {lbn} is used by inode {owner} too");
                 let at = self.view.sb.shape.byte_of(start);
@@ -296,6 +307,46 @@ impl Checker<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Who uses the places that several files use.
+    async fn claims(&mut self) -> Result<Vec<Claim>> {
+        let mut claims = Vec::new();
+        for ino in 0..self.nodes.len() as Ino {
+            if self.nodes[ino as usize].life != Life::Used {
+                continue;
+            }
+            let Some(d) = self.read_inode(ino).await? else { continue };
+            for step in self.view.steps(&d).await?.iter().filter(|step| step.wrong.is_none()) {
+                let (lbn, start) = (step.lbn, step.ptr.addr);
+                let end = start + u64::from(step.ptr.len / self.view.sb.shape.frag_size);
+                if self.twice.range(start..end).next().is_none() {
+                    continue;
+                }
+                let of_names = self.is_directory_block(&d, step).await?;
+                let mut way = self.ways(lbn).chain([lbn]);
+                let is_sound = !way.any(|up| self.doubtful.contains(&(ino, up)));
+                let rank = (of_names, is_sound, d.ctime.secs, d.ctime.nanos);
+                claims.push(Claim { rank, ino, lbn, start, end });
+            }
+        }
+        Ok(claims)
+    }
+
+    /// The indirect blocks that lead to a block.
+    fn ways(&self, lbn: Lbn) -> impl Iterator<Item = Lbn> + '_ {
+        let up = |lbn: &Lbn| match self.view.sb.shape.parent(*lbn) {
+            Parent::Inode(_) => None,
+            Parent::Indirect(up, _) => Some(up),
+        };
+        std::iter::successors(up(&lbn), up)
+    }
+
+    /// Notes that an indirect block leads to where no block of its file can be.
+    fn doubt(&mut self, ino: Ino, lbn: Lbn) {
+        if let Parent::Indirect(up, _) = self.view.sb.shape.parent(lbn) {
+            self.doubtful.insert((ino, up));
+        }
     }
 
     /// True if this is a block of names of this directory, as far as can be seen.

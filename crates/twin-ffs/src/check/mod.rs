@@ -35,6 +35,7 @@ mod view;
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
+use twin_cache::Lbn;
 use twin_disk::{Block, BlockDevice, Buf, Class, Io, Origin};
 use twin_fs::dir::block::Format;
 use twin_fs::{Cpu, FsError, Ino, Result, Settings};
@@ -101,6 +102,9 @@ struct Checker<'a> {
     lost: BTreeSet<Ino>,
     /// Addresses of fragments that are used twice.
     twice: BTreeSet<u64>,
+    /// Indirect blocks that were found to hold something else, by file: a pointer in them could not
+    /// be.
+    doubtful: BTreeSet<(Ino, Lbn)>,
     dirs: Vec<dirs::Dir>,
     /// Something other than the maps was changed: it must be looked at again.
     changed: bool,
@@ -301,6 +305,7 @@ impl<'a> Checker<'a> {
             used: (0..sb.groups).map(|g| Bits::new(sb.frags_of(g))).collect(),
             lost: BTreeSet::new(),
             twice: BTreeSet::new(),
+            doubtful: BTreeSet::new(),
             dirs: Vec::new(),
             changed: false,
             report: Report::default(),

@@ -1,7 +1,7 @@
 //! A volume as it lies on a device, read past the volume's own code, with changes laid over it.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use twin_cache::Lbn;
@@ -129,19 +129,24 @@ impl View {
         }
     }
 
-    /// All mapped blocks of a file, an indirect block before what it maps.
+    /// All mapped blocks of a file, an indirect block before what it maps. What an indirect block maps
+    /// is looked at once: garbage that leads to itself would otherwise be a billion blocks.
     pub(super) async fn steps(&self, d: &Dinode) -> Result<Vec<Step>> {
         let shape = &self.sb.shape;
         let mut steps = Vec::new();
         let top = d.ptrs.iter().enumerate();
         let mut rest: Vec<(Lbn, Ptr)> = top.map(|(i, p)| (shape.inode_child(i), *p)).collect();
         rest.reverse();
+        let mut met = BTreeSet::new();
         while let Some((lbn, ptr)) = rest.pop() {
             if ptr.is_hole() {
                 continue;
             }
             let len = shape.len_on_disk(lbn, d.size);
-            let wrong = self.wrong(ptr, len);
+            let mut wrong = self.wrong(ptr, len);
+            if lbn < 0 && wrong.is_none() && !met.insert(ptr.addr) {
+                wrong = Some("is that of an indirect block of this file already");
+            }
             steps.push(Step { lbn, ptr: Ptr { len, ..ptr }, wrong });
             if lbn < 0 && wrong.is_none() {
                 let content = self.get(ptr.addr, shape.block_size).await?;

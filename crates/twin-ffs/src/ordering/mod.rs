@@ -106,6 +106,17 @@ pub fn by_name(name: &str) -> Option<&'static Entry> {
     registry().iter().find(|e| e.name == name)
 }
 
+/// The policy that a repair follows when it gives names to files: the volume's own if that has a
+/// journal, or else one that keeps the order. A power failure on the way must not cost names that
+/// the first one had left.
+pub(crate) fn for_repair(number: u32) -> Option<&'static Entry> {
+    let own = by_number(number)?;
+    if own.journals() {
+        return Some(own);
+    }
+    registry().iter().find(|e| !e.journals() && e.build().names() == Wait::InOrder)
+}
+
 /// The policy that a superblock means by `number`.
 pub fn by_number(number: u32) -> Option<&'static Entry> {
     registry().iter().find(|e| e.number == number)

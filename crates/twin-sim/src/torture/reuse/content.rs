@@ -54,10 +54,12 @@ pub(super) fn foreign(file: u64, is: &[u8]) -> Option<String> {
             let same = own.zip(*found).take_while(|(own, found)| own == *found).count();
             found[same..].iter().any(|byte| *byte != 0)
         }
-        Some(_) => {
+        Some([_, _, version, _]) => {
             // A version may have ended within the words that say whose it is.
             let end = found.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
-            end > 8 || !MAGIC.to_le_bytes().starts_with(&found[..end])
+            let own = [MAGIC, file, version, *nth as u64];
+            let mut own = own.iter().flat_map(|word| word.to_le_bytes());
+            end > 32 || !found[..end].iter().all(|byte| own.next() == Some(*byte))
         }
     })?;
     Some(format!("from {} on it has {}", nth * SECTOR, describe(found)))
@@ -112,6 +114,13 @@ mod tests {
         assert!(content.differs(&bad).is_some() && foreign(7, &bad).is_none(), "a hole");
         bad[1024 + 100..1536].fill(0);
         assert_eq!(foreign(7, &bad), None, "where a version ended");
+        for end in [4, 8, 12, 16, 20, 24, 25, 32] {
+            let mut cut = good.clone();
+            cut[2 * 512 + end..].fill(0);
+            assert_eq!(foreign(7, &cut), None, "a version that ended at {end} of a sector");
+            cut[2 * 512 + 6] ^= 1;
+            assert!(foreign(7, &cut).is_some(), "other bytes, up to {end} of a sector");
+        }
         bad[512..520].copy_from_slice(&800u64.to_le_bytes());
         assert!(foreign(7, &bad).is_some_and(|what| what.contains("pointers")));
     }
