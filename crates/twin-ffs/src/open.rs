@@ -364,11 +364,7 @@ impl Ffs {
             journal = Some(Journal::new(&sb, header, replay.last, mentioned));
             orphans = replay.orphans;
         } else if sb.journal_bytes > 0 {
-            let header = read_header(&*device, &sb).await?;
-            let blocks = sb.journal_bytes / u64::from(sb.shape.block_size) - JOURNAL_HEADERS;
-            let number = header.first_record.wrapping_sub(1);
-            let none = Live { number, at: header.tail % blocks, len: 0 };
-            journal = Some(Journal::new(&sb, header.number, none, std::iter::empty()));
+            journal = Some(empty_journal(&*device, &sb).await?);
         } else if !state.closed && !repaired {
             let report = crate::check::repair_unattended(rt, Rc::clone(&device)).await?;
             recovered.repaired = report.findings.len() as u64 + report.more_findings;
@@ -508,4 +504,13 @@ async fn read_groups(device: &dyn BlockDevice, sb: &Superblock) -> Result<Vec<Gr
         }
     }
     Ok(groups)
+}
+
+/// The journal of a volume that was closed: it has no record that counts.
+async fn empty_journal(device: &dyn BlockDevice, sb: &Superblock) -> Result<Journal> {
+    let header = read_header(device, sb).await?;
+    let blocks = sb.journal_bytes / u64::from(sb.shape.block_size) - JOURNAL_HEADERS;
+    let number = header.first_record.wrapping_sub(1);
+    let none = Live { number, at: header.tail % blocks, len: 0 };
+    Ok(Journal::new(sb, header.number, none, std::iter::empty()))
 }
