@@ -228,8 +228,7 @@ fn states<L: Subject>(what: &str, scenario: &Scenario, stride: usize) -> States 
 }
 
 fn full_volume(ordering: &str, size: u64, ffs_sabotage: Sabotage) -> Scenario {
-    let ordering = ordering.into();
-    Scenario { size, users: false, stamps: false, ordering, ffs_sabotage, ..Scenario::new(1) }
+    Scenario { size, ordering: ordering.into(), ffs_sabotage, ..Scenario::crowded(1) }
 }
 
 #[test]
@@ -242,7 +241,7 @@ fn space_is_whole_in_whatever_state_it_is_freed_and_used_again_with_a_journal() 
 #[test]
 fn space_is_whole_in_whatever_state_it_is_freed_and_used_again_with_synchronous_metadata() {
     let scenario = full_volume("sync", 3 << 20, Sabotage::None);
-    let found = states::<Ffs>("FFS with sync ordering", &scenario, 8);
+    let found = states::<Ffs>("FFS with sync ordering", &scenario, 16);
     assert!(found.pairs > 10 && found.refused == 0 && found.failures > 2000, "{found:?}");
 }
 
@@ -253,13 +252,17 @@ fn space_is_whole_in_whatever_state_it_is_freed_and_used_again_in_the_log() {
     assert!(found.pairs > 10 && found.refused == 0 && found.failures > 2000, "{found:?}");
 }
 
-/// What is found here is found in a second, and is told with the states in which it happens.
+/// What is found here is told with the states in which it happens.
 #[test]
-fn every_rule_of_revocation_is_needed_in_some_state() {
+fn every_rule_of_reuse_is_needed_in_some_state() {
     for (sabotage, place) in [
         (Sabotage::RevokeLate, "File freed at Events("),
-        (Sabotage::SkipRevoked, "freed at Events("),
+        (Sabotage::SkipRevoked, "File freed at Events("),
+        (Sabotage::HeaderStays, "File freed at Restarted"),
+        (Sabotage::ReuseAtOnce, "the file whose removal was not synced"),
+        (Sabotage::DataLate, "not fsynced: from "),
         (Sabotage::SkipFlush, "freed at Events("),
+        (Sabotage::SkipChecksum, "freed at Events("),
     ] {
         let scenario = full_volume("journal", 3 << 20, sabotage);
         let found = torture::states::<Ffs>(&scenario, 2).err();
