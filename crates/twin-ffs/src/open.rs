@@ -266,7 +266,7 @@ impl Ffs {
             let header = JournalHeader { number: 1, first_record: 1, tail: 0 };
             device.submit(header_io(&sb, &header, info.sector)).await?;
             let none = Live { number: 0, at: 0, len: 0 };
-            journal = Some(Journal::new(&sb, 1, none, std::iter::empty()));
+            journal = Some(Journal::new(&sb, 1, none, std::iter::empty(), Vec::new()));
         }
         // Numbers 0 and 1 are never given out; the root's is.
         (0..=ROOT_INO as u32).for_each(|index| groups[0].use_inode(index));
@@ -355,14 +355,15 @@ impl Ffs {
             (recovered.records, recovered.journal_bytes) = (replay.records, replay.bytes);
             let mentioned = replay.mentioned.iter().copied();
             let header = move_header(&*device, &sb, &replay, ffs_settings.sabotage).await?;
-            journal = Some(Journal::new(&sb, header, replay.last, mentioned));
             orphans = replay.orphans;
+            journal = Some(Journal::new(&sb, header, replay.last, mentioned, orphans.clone()));
         } else if sb.journal_bytes > 0 {
             let header = read_header(&*device, &sb).await?;
             let blocks = sb.journal_bytes / u64::from(sb.shape.block_size) - JOURNAL_HEADERS;
             let number = header.first_record.wrapping_sub(1);
             let none = Live { number, at: header.tail % blocks, len: 0 };
-            journal = Some(Journal::new(&sb, header.number, none, std::iter::empty()));
+            let mentioned = std::iter::empty();
+            journal = Some(Journal::new(&sb, header.number, none, mentioned, Vec::new()));
         } else if !state.closed && !repaired {
             let report = crate::check::repair_unattended(rt, Rc::clone(&device)).await?;
             recovered.repaired = report.findings.len() as u64 + report.more_findings;
