@@ -375,10 +375,7 @@ impl Ffs {
         let settings = Settings { cluster_bytes: cluster, ..settings };
         let core = Core::new(rt.clone(), device, cpu, sb.shape.clone(), settings)?;
         let state = State { opened: state.opened + 1, ..state };
-        let ordering = match repaired {
-            true => ordering::for_repair(sb.ordering),
-            false => ordering::by_number(sb.ordering),
-        };
+        let ordering = ordering::for_mount(sb.ordering, repaired);
         let ffs = Ffs::assemble(sb, state, ffs_settings, groups, journal, ordering)?;
         ffs.orphans.borrow_mut().extend(&orphans);
         let volume = Volume::new(core, ffs)?;

@@ -158,7 +158,7 @@ fn garbage_in_an_indirect_block_takes_no_block_from_another_file() {
         w.rt.block_on(w.volume.close()).unwrap().unwrap();
         let disk = Rc::clone(&w.disk);
         let theirs = first_pointer(&disk, small);
-        let slot = w.volume.core.shape.direct as usize;
+        let slot = w.volume.core.shape.direct;
         change_indirect(&disk, large, slot, |sb, _, content| {
             let outside = sb.size / u64::from(sb.shape.frag_size) + 5;
             sb.shape.set_ptr(content, 0, Ptr { addr: theirs, len: 8192, crc: 0 });
@@ -184,7 +184,7 @@ fn an_indirect_block_that_leads_to_itself_is_looked_at_once() {
         let file = w.create("file");
         w.write(file, 0, &[2; 20 * 8192]);
         w.rt.block_on(w.volume.close()).unwrap().unwrap();
-        let (disk, slot) = (Rc::clone(&w.disk), w.volume.core.shape.direct as usize);
+        let (disk, slot) = (Rc::clone(&w.disk), w.volume.core.shape.direct);
         change_indirect(&disk, file, slot, |sb, addr, content| {
             for index in 0..sb.shape.per_block() as usize {
                 sb.shape.set_ptr(content, index, Ptr { addr, len: 8192, crc: 0 });
