@@ -20,7 +20,7 @@ use std::rc::Rc;
 
 use twin_cache::Frame;
 use twin_disk::{Block, Buf, Class, Io, Origin};
-use twin_fs::{Core, FsError, Inode, Result};
+use twin_fs::{Core, FsError, Ino, Inode, Result};
 use twin_rt::{RwLock, join_all};
 
 use crate::ffs::{Ffs, Sabotage};
@@ -72,6 +72,8 @@ pub(crate) struct Journal {
     guess: Cell<u64>,
     /// Of these, what was freed since the last snapshot.
     revoked: RefCell<BTreeSet<u64>>,
+    /// Inodes that the last durable transaction says are in need of work.
+    orphans: RefCell<Vec<Ino>>,
 }
 
 /// A transaction that was taken and not written yet.
@@ -85,12 +87,14 @@ struct Transaction {
 }
 
 impl Journal {
-    /// The journal after its last record, which has blocks for the places `mentioned`.
+    /// The journal after its last record, which has blocks for the places `mentioned` and names
+    /// `orphans`.
     pub(crate) fn new(
         sb: &Superblock,
         header: u64,
         last: Live,
         mentioned: impl Iterator<Item = u64>,
+        orphans: Vec<Ino>,
     ) -> Journal {
         let ring = sb.journal_bytes / u64::from(sb.shape.block_size) - JOURNAL_HEADERS;
         let live = if last.len > 0 { vec![last] } else { Vec::new() };
@@ -107,6 +111,7 @@ impl Journal {
             mentioned: RefCell::new(mentioned.map(|addr| (addr, last.number)).collect()),
             guess: Cell::new(0),
             revoked: RefCell::default(),
+            orphans: RefCell::new(orphans),
         }
     }
 
@@ -256,7 +261,9 @@ impl Ffs {
             }
         }
         let len = record_blocks(&self.sb, record.entries.len(), blocks.len());
-        if len > journal.ring {
+        // Its orphans must find room beside it once it is the last one: see `keep_orphans`.
+        let orphans = journal.orphans.borrow().len().max(record.orphans().count());
+        if len + record_blocks(&self.sb, orphans, 0) > journal.ring {
             let error = FsError::inconsistent("a transaction is larger than the journal");
             core.poison(error.clone());
             return Err(error);
@@ -265,9 +272,7 @@ impl Ffs {
             self.checkpoint(core, journal).await?;
         }
         if journal.room() < len {
-            // The last record stays for replay; now it is in the way.
-            journal.live.borrow_mut().clear();
-            self.write_header(core, journal, record.number, journal.head.get()).await?;
+            self.keep_orphans(core, journal).await?;
         }
         self.write_record(core, journal, &record, &blocks).await?;
         self.barrier(core, Origin::User).await?;
@@ -276,6 +281,7 @@ impl Ffs {
         journal.live.borrow_mut().push_back(Live { number: record.number, at, len });
         journal.head.set((at + len) % journal.ring);
         journal.durable.set(record.number);
+        *journal.orphans.borrow_mut() = record.orphans().collect();
         {
             let mut homeless = journal.homeless.borrow_mut();
             for addr in &revoked {
@@ -284,6 +290,23 @@ impl Ffs {
             homeless.extend(blocks);
         }
         self.space.borrow_mut().release(&self.sb, freed);
+        Ok(())
+    }
+
+    /// The last record stays for replay after a checkpoint, because it says which inodes are in need
+    /// of work; but it takes the room of the next one. One with its number that says only this takes
+    /// its place: a power failure before the next one is durable must not lose the orphans.
+    async fn keep_orphans(&self, core: &Rc<Core>, journal: &Journal) -> Result<()> {
+        let Some(last) = journal.live.borrow().back().copied() else { return Ok(()) };
+        let orphan = |&addr: &Ino| Entry { addr, kind: EntryKind::Orphan };
+        let entries: Vec<Entry> = journal.orphans.borrow().iter().map(orphan).collect();
+        let (at, len) = (journal.head.get(), record_blocks(&self.sb, entries.len(), 0));
+        let record = Record { number: last.number, entries };
+        self.write_record(core, journal, &record, &[]).await?;
+        self.barrier(core, Origin::Checkpoint).await?;
+        self.write_header(core, journal, last.number, at).await?;
+        *journal.live.borrow_mut() = VecDeque::from([Live { at, len, ..last }]);
+        journal.head.set((at + len) % journal.ring);
         Ok(())
     }
 
@@ -442,3 +465,6 @@ fn meta_frames(inode: &Inode) -> usize {
         _ => dirty.len(),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -271,7 +271,7 @@ impl Ffs {
             let header = JournalHeader { number: 1, first_record: 1, tail: 0 };
             device.submit(header_io(&sb, &header, info.sector)).await?;
             let none = Live { number: 0, at: 0, len: 0 };
-            journal = Some(Journal::new(&sb, 1, none, std::iter::empty()));
+            journal = Some(Journal::new(&sb, 1, none, std::iter::empty(), Vec::new()));
         }
         // Numbers 0 and 1 are never given out; the root's is.
         (0..=ROOT_INO as u32).for_each(|index| groups[0].use_inode(index));
@@ -361,8 +361,8 @@ impl Ffs {
             (recovered.records, recovered.journal_bytes) = (replay.records, replay.bytes);
             let mentioned = replay.mentioned.iter().copied();
             let header = move_header(&*device, &sb, &replay, ffs_settings.sabotage).await?;
-            journal = Some(Journal::new(&sb, header, replay.last, mentioned));
             orphans = replay.orphans;
+            journal = Some(Journal::new(&sb, header, replay.last, mentioned, orphans.clone()));
         } else if sb.journal_bytes > 0 {
             journal = Some(empty_journal(&*device, &sb).await?);
         } else if !state.closed && !repaired {
@@ -376,10 +376,7 @@ impl Ffs {
         let settings = Settings { cluster_bytes: cluster, ..settings };
         let core = Core::new(rt.clone(), device, cpu, sb.shape.clone(), features(&sb), settings)?;
         let state = State { opened: state.opened + 1, ..state };
-        let ordering = match repaired {
-            true => ordering::for_repair(sb.ordering),
-            false => ordering::by_number(sb.ordering),
-        };
+        let ordering = ordering::for_mount(sb.ordering, repaired);
         let ffs = Ffs::assemble(sb, state, ffs_settings, groups, journal, ordering)?;
         ffs.orphans.borrow_mut().extend(&orphans);
         let volume = Volume::new(core, ffs)?;
@@ -512,5 +509,5 @@ async fn empty_journal(device: &dyn BlockDevice, sb: &Superblock) -> Result<Jour
     let blocks = sb.journal_bytes / u64::from(sb.shape.block_size) - JOURNAL_HEADERS;
     let number = header.first_record.wrapping_sub(1);
     let none = Live { number, at: header.tail % blocks, len: 0 };
-    Ok(Journal::new(sb, header.number, none, std::iter::empty()))
+    Ok(Journal::new(sb, header.number, none, std::iter::empty(), Vec::new()))
 }

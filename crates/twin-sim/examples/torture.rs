@@ -26,8 +26,11 @@ const FFS: Depth =
 /// Rounds on one volume, each ended by a failure or by closing.
 const REUSE_ROUNDS: u64 = 12;
 
+/// Of the states of a sync that is on its way, every so manieth.
+const STATES_STRIDE: usize = 1;
+
 /// The kinds of runs, with what they are drawn by from a seed.
-const KINDS: [Kind; 13] = [
+const KINDS: [Kind; 15] = [
     ("show", Scenario::of_kind, |s| Ok(s.to_string())),
     ("run", Scenario::of_kind, |s| {
         torture::run(s).map(|outcome| format!("{} requests", outcome.requests))
@@ -43,6 +46,12 @@ const KINDS: [Kind; 13] = [
     ("lfs-reuse", Scenario::reusing, |s| {
         torture::reuse::<Lfs>(s, REUSE_ROUNDS).map(|reused| format!("{reused:?}"))
     }),
+    ("ffs-states", Scenario::crowded, |s| {
+        torture::states::<Ffs>(s, STATES_STRIDE).map(|states| format!("{states:?}"))
+    }),
+    ("lfs-states", crowded_log, |s| {
+        torture::states::<Lfs>(s, STATES_STRIDE).map(|states| format!("{states:?}"))
+    }),
     ("birth", Scenario::draw, |s| torture::crash_birth(s, &Depth::default()).map(counted)),
     ("full", Scenario::full, |s| torture::full(s, 20).map(|filled| format!("{filled:?}"))),
     ("faults", Scenario::of_kind, |s| torture::failing(s).map(|failed| format!("{failed:?}"))),
@@ -52,6 +61,10 @@ const KINDS: [Kind; 13] = [
     }),
     ("images", Scenario::image, |s| torture::damage(s, 200).map(|damaged| format!("{damaged:?}"))),
 ];
+
+fn crowded_log(seed: u64) -> Scenario {
+    Scenario { size: 6 << 20, ..Scenario::crowded(seed) }
+}
 
 fn counted(explored: Explored) -> String {
     format!("{} power failures, {explored:?}", explored.failures)

@@ -85,6 +85,17 @@ fn asynchronous_volumes_are_sound_and_keep_what_was_synced() {
     assert!(all.failures >= 700 && all.states > 100, "{all:?}");
 }
 
+/// What a repair found without a name it named in no order on a volume with ordering async: a second
+/// power failure lost names of the root that the first had left. Only every sixtieth recovery of a
+/// run is interrupted, and few of them had such files.
+#[test]
+fn a_power_failure_while_a_repair_names_files_costs_no_names() {
+    let scenario = Scenario { ordering: "async".into(), ..Scenario::clustered(10) };
+    if let Err(failure) = torture::ffs_crash(&scenario, &DEEPER) {
+        panic!("{failure}");
+    }
+}
+
 /// The number of seeds until the fault is found.
 fn seeds_until_found(ordering: &str, sabotage: Sabotage, most: u64) -> u64 {
     for seed in 1..=most {
@@ -152,6 +163,16 @@ fn a_journal_gives_no_file_what_its_space_held_before() {
 fn synchronous_metadata_gives_no_fsynced_file_what_its_space_held_before() {
     let all = reuse::<Ffs>("FFS with sync ordering", "sync", 1..9);
     assert!(all.promised > 1500 && all.closed > 20, "{all:?}");
+}
+
+/// Indirect blocks with garbage in them took blocks of files that were closed and untouched: seeds 10,
+/// 60, 85, 86 and 183 told of it, 15 of a volume without a root, 17 took minutes.
+#[test]
+fn asynchronous_metadata_gives_no_untouched_file_what_its_space_held_before() {
+    for seeds in [9..12, 15..18, 60..61, 85..87, 183..184] {
+        let all = reuse::<Ffs>("FFS with async ordering", "async", seeds);
+        assert!(all.fsynced > 100, "{all:?}");
+    }
 }
 
 #[test]
@@ -228,8 +249,7 @@ fn states<L: Subject>(what: &str, scenario: &Scenario, stride: usize) -> States 
 }
 
 fn full_volume(ordering: &str, size: u64, ffs_sabotage: Sabotage) -> Scenario {
-    let ordering = ordering.into();
-    Scenario { size, users: false, stamps: false, ordering, ffs_sabotage, ..Scenario::new(1) }
+    Scenario { size, ordering: ordering.into(), ffs_sabotage, ..Scenario::crowded(1) }
 }
 
 #[test]
@@ -242,7 +262,7 @@ fn space_is_whole_in_whatever_state_it_is_freed_and_used_again_with_a_journal() 
 #[test]
 fn space_is_whole_in_whatever_state_it_is_freed_and_used_again_with_synchronous_metadata() {
     let scenario = full_volume("sync", 3 << 20, Sabotage::None);
-    let found = states::<Ffs>("FFS with sync ordering", &scenario, 8);
+    let found = states::<Ffs>("FFS with sync ordering", &scenario, 16);
     assert!(found.pairs > 10 && found.refused == 0 && found.failures > 2000, "{found:?}");
 }
 
@@ -253,13 +273,17 @@ fn space_is_whole_in_whatever_state_it_is_freed_and_used_again_in_the_log() {
     assert!(found.pairs > 10 && found.refused == 0 && found.failures > 2000, "{found:?}");
 }
 
-/// What is found here is found in a second, and is told with the states in which it happens.
+/// What is found here is told with the states in which it happens.
 #[test]
-fn every_rule_of_revocation_is_needed_in_some_state() {
+fn every_rule_of_reuse_is_needed_in_some_state() {
     for (sabotage, place) in [
         (Sabotage::RevokeLate, "File freed at Events("),
-        (Sabotage::SkipRevoked, "freed at Events("),
+        (Sabotage::SkipRevoked, "File freed at Events("),
+        (Sabotage::HeaderStays, "File freed at Restarted"),
+        (Sabotage::ReuseAtOnce, "the file whose removal was not synced"),
+        (Sabotage::DataLate, "not fsynced: from "),
         (Sabotage::SkipFlush, "freed at Events("),
+        (Sabotage::SkipChecksum, "freed at Events("),
     ] {
         let scenario = full_volume("journal", 3 << 20, sabotage);
         let found = torture::states::<Ffs>(&scenario, 2).err();

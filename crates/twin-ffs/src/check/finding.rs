@@ -92,7 +92,7 @@ impl Kind {
             Kind::Size => "repair cuts what is too much and counts again",
             Kind::Pointer => "repair removes the pointer: the file has a hole there",
             Kind::DoubleUse => {
-                "repair leaves the block to the directory whose names it has, or to the file that changed last"
+                "repair leaves the block to the directory whose names it has, or to the file without garbage in its indirect blocks, or that changed last"
             }
             Kind::DirBlock => "repair empties the block; files without a name go to lost+found",
             Kind::DirEntry => "repair removes the name",

@@ -106,12 +106,12 @@ pub fn by_name(name: &str) -> Option<&'static Entry> {
     registry().iter().find(|e| e.name == name)
 }
 
-/// The policy that a repair follows when it gives names to files: the volume's own if that has a
-/// journal, or else one that keeps the order. A power failure on the way must not cost names that
-/// the first one had left.
-pub(crate) fn for_repair(number: u32) -> Option<&'static Entry> {
+/// The policy that a mount follows: the volume's own. While a `repair` gives names to files it is one
+/// that keeps the order, unless there is a journal: a power failure on the way must not cost names
+/// that the first one had left.
+pub(crate) fn for_mount(number: u32, repair: bool) -> Option<&'static Entry> {
     let own = by_number(number)?;
-    if own.journals() {
+    if own.journals() || !repair {
         return Some(own);
     }
     registry().iter().find(|e| !e.journals() && e.build().names() == Wait::InOrder)

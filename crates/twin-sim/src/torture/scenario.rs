@@ -267,6 +267,14 @@ impl Scenario {
         }
     }
 
+    /// A small clustered volume that is filled until there is hardly room, every ordering in turn.
+    /// The log needs twice the size.
+    pub fn crowded(seed: u64) -> Scenario {
+        let orderings = twin_ffs::ordering::registry();
+        let ordering = orderings[(seed % orderings.len() as u64) as usize].name.into();
+        Scenario { size: 3 << 20, users: false, stamps: false, ordering, ..Scenario::new(seed) }
+    }
+
     /// A scenario that leaves a small volume with something of everything, to be damaged.
     pub fn image(seed: u64) -> Scenario {
         Scenario { size: 3 << 20, segment: 64 << 10, fill: 10, ops: 150, ..Scenario::draw(seed) }

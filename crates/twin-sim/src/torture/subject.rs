@@ -41,6 +41,12 @@ pub trait Subject: Layout {
     /// What the example `torture` calls the campaign [`reuse`](fn@super::reuse) of this layout.
     const REUSE: &'static str;
 
+    /// What it calls the exploration [`states`](fn@super::states).
+    const STATES: &'static str;
+
+    /// Checkpoints since the volume was opened; `None` if there is no log or journal.
+    fn checkpoints(&self) -> Option<u64>;
+
     /// What fsync acknowledged outlives a power failure.
     fn fsync_holds(scenario: &Scenario) -> bool;
 
@@ -53,6 +59,11 @@ pub trait Subject: Layout {
 
 impl Subject for Lfs {
     const REUSE: &'static str = "lfs-reuse";
+    const STATES: &'static str = "lfs-states";
+
+    fn checkpoints(&self) -> Option<u64> {
+        Some(self.stats().checkpoints)
+    }
 
     fn fsync_holds(_scenario: &Scenario) -> bool {
         true
@@ -105,6 +116,11 @@ impl Subject for Lfs {
 
 impl Subject for Ffs {
     const REUSE: &'static str = "ffs-reuse";
+    const STATES: &'static str = "ffs-states";
+
+    fn checkpoints(&self) -> Option<u64> {
+        (self.superblock().journal_bytes > 0).then(|| self.stats().checkpoints)
+    }
 
     fn fsync_holds(scenario: &Scenario) -> bool {
         scenario.ordering != "async"

@@ -7,6 +7,7 @@ mod enospc;
 mod flight;
 mod fsx;
 mod git;
+mod gitkill;
 mod hostile;
 mod instructions;
 mod kill9;
@@ -26,6 +27,7 @@ use super::Scenario;
 /// All scenarios, in the order in which they run.
 pub(crate) const SCENARIOS: &[Scenario] = &[
     git::SCENARIO,
+    gitkill::SCENARIO,
     sqlite::SCENARIO,
     bigdir::SCENARIO,
     flight::SCENARIO,

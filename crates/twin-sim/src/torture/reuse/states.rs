@@ -1,31 +1,35 @@
 //! Space freed and used again while the transaction that has it is in each of its states.
 //!
 //! Contract: not drawn at random but gone through in order. A file or a directory is made and
-//! synced; it is removed when so many writes and flushes of that sync have reached the disk, from
-//! none (its transaction runs) over each in turn (it is on its way) to all (it has landed), or after
-//! another sync (it has been written to its place). The removal is synced too, and when so many
-//! writes and flushes of that have reached the disk, a file and a directory take the space: there
-//! is no other. Both are fsynced. From then on the power fails at each write or flush, with each
-//! subset of the latest writes in doubt, and both must be whole; as they must be after closing.
+//! synced, and it is removed in each state of the transaction that has it: it runs, so many writes
+//! and flushes of its sync have reached the disk, it has landed in the journal, it has been
+//! checkpointed, records have gone round the journal, or the program was killed and the journal
+//! replayed. The removal is synced too, and when so many writes and flushes of that have reached the
+//! disk, files with and without indirect blocks and directories take the space: there is no other.
+//! Each is fsynced. From then on the power fails at each write or flush, with each subset of the
+//! latest writes in doubt, and all must be whole; as they must be after closing. What was not fsynced
+//! yet may be there or not, but has no bytes that were never its own.
 
 use std::cell::Cell;
 use std::rc::Rc;
 
 use twin_disk::Bytes;
-use twin_fs::{Data, FileSystem, FsError, Ino, Op, ROOT_INO, Reply, Request, Result, Volume};
+use twin_fs::{
+    Data, FileSystem, FsError, Ino, Op, ROOT_INO, Reply, Request, Result, SetAttr, Volume,
+};
 use twin_rt::{MILLIS, Rng, Rt, SECS, Time};
 
-use super::content::Content;
+use super::content::{Content, foreign};
 use super::{lookup, named, read};
 use crate::Platter;
-use crate::faults::{Exploration, FaultPlan, WriteLog};
+use crate::faults::{Exploration, Fate, FaultPlan, WriteLog};
 use crate::torture::{AnyWorld, Failure, Scenario, Subject, Timing, make};
 
 /// Bytes of the file that is removed: with an indirect block.
 const LONG: usize = 120_000;
 /// Bytes that are free while the first file or directory is there.
 const FREE: u64 = 60_000;
-/// Bytes of each file that takes space.
+/// Bytes of each short file that takes space.
 const SHORT: usize = 12_000;
 /// Names in the directories.
 const NAMES: u64 = 24;
@@ -33,6 +37,10 @@ const NAMES: u64 = 24;
 const GLANCE_NS: u64 = 20_000;
 /// More writes and flushes than a sync here takes.
 const MOST_EVENTS: usize = 200;
+/// Checkpoints in which records go round the journal: each makes room in half of it.
+const ROUND: u64 = 3;
+/// More syncs than so many checkpoints take.
+const MOST_SYNCS: u32 = 400;
 
 /// What is removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +58,42 @@ enum Progress {
     Events(usize),
     /// It has ended, and the next one too.
     Past,
+    /// So many checkpoints have been written since.
+    Checkpoints(u64),
+    /// It has ended, and so has another one; then the program was killed and begun again.
+    Restarted,
+}
+
+/// What takes the space first, and most of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Taker {
+    /// Short files: data.
+    Short,
+    /// A file with an indirect block.
+    Long,
+    /// Directories.
+    Directories,
+}
+
+const TAKERS: [Taker; 3] = [Taker::Short, Taker::Long, Taker::Directories];
+
+/// One of the things that take the space.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Taken {
+    File(Content),
+    Directory,
+}
+
+impl Taker {
+    /// What it makes as its nth.
+    fn makes(self, nth: u64) -> Taken {
+        let file = |len| Taken::File(Content { file: 2 + nth, version: 1, len });
+        match (self, nth) {
+            (Taker::Short, 1) | (Taker::Long, 1) | (Taker::Directories, 0..4) => Taken::Directory,
+            (Taker::Long, 0) => file(LONG),
+            _ => file(SHORT),
+        }
+    }
 }
 
 /// What an exploration came to.
@@ -73,7 +117,7 @@ pub fn states<L: Subject>(
 ) -> std::result::Result<States, Failure> {
     let explored = Explorer::<L>::new(scenario).and_then(|mut all| all.explore(stride));
     let scenario = scenario.clone();
-    explored.map_err(|what| Failure { kind: L::REUSE, scenario, what })
+    explored.map_err(|what| Failure { kind: L::STATES, scenario, what })
 }
 
 struct Explorer<'a, L: Subject> {
@@ -107,28 +151,65 @@ impl<'a, L: Subject> Explorer<'a, L> {
 
     fn explore(&mut self, stride: usize) -> std::result::Result<States, String> {
         for freed in [Freed::File, Freed::Directory] {
-            let mut first = 0;
-            while first < MOST_EVENTS {
-                let mut second = 0;
-                let mut first_ended = false;
-                while second < MOST_EVENTS {
-                    let ended =
-                        self.pair(freed, Progress::Events(first), Progress::Events(second))?;
-                    first_ended = ended.0;
-                    if ended.1 {
-                        break;
+            self.on_their_way(freed, stride)?;
+            let behind = [
+                Progress::Past,
+                Progress::Checkpoints(1),
+                Progress::Checkpoints(ROUND),
+                Progress::Restarted,
+            ];
+            for (row, first) in behind.into_iter().enumerate() {
+                for (column, second) in [Progress::Events(0), Progress::Past].iter().enumerate() {
+                    // Each in its turn, or all of them.
+                    let turn = (row + column) % TAKERS.len();
+                    let takers = if stride > 2 { &TAKERS[turn..=turn] } else { &TAKERS[..] };
+                    for &taker in takers {
+                        self.pair(freed, first, *second, taker)?;
                     }
-                    second += stride;
                 }
-                if first_ended {
-                    break;
-                }
-                first += stride;
             }
-            self.pair(freed, Progress::Past, Progress::Events(0))?;
-            self.pair(freed, Progress::Past, Progress::Past)?;
         }
         Ok(self.found)
+    }
+
+    /// All pairs in which a sync is on its way. Every taker meets every state of either sync.
+    fn on_their_way(&mut self, freed: Freed, stride: usize) -> std::result::Result<(), String> {
+        for (row, first) in (0..MOST_EVENTS).step_by(stride).enumerate() {
+            let mut first_ended = false;
+            for (column, second) in (0..MOST_EVENTS).step_by(stride).enumerate() {
+                let taker = TAKERS[(row + column) % TAKERS.len()];
+                let (first, second) = (Progress::Events(first), Progress::Events(second));
+                let ended = self.pair(freed, first, second, taker)?;
+                first_ended = ended.0;
+                if ended.1 {
+                    break;
+                }
+            }
+            if first_ended {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// What a kill leaves when the file or directory was synced, and something else after it.
+    fn killed(&self, freed: Freed) -> std::result::Result<Platter, String> {
+        let (log, full) = (WriteLog::new(), self.full.clone());
+        let (start, plan) = (Time(50 * SECS), FaultPlan::none());
+        let mut world =
+            AnyWorld::<L>::build(self.scenario, full, Timing::Jitter, start, plan, Some(&log));
+        world.open()?;
+        let volume = Rc::clone(world.volume());
+        let client = Client { volume, rt: world.rt.clone(), next: Cell::new(0) };
+        let ran = world.wait("the steps before the kill", async {
+            client.make(freed).await?;
+            client.ask(Op::Sync).await?;
+            client.change_and_sync(0).await
+        })?;
+        drop(client);
+        ran.map_err(|error| format!("before the kill: {error}"))?;
+        let state = world.disk.crash_state().ok_or("the disk keeps no log")?;
+        Ok(state.with(&vec![Fate::Whole; state.doubts().len()]))
     }
 
     /// One pair of states. True for each sync if it had ended by then.
@@ -137,20 +218,24 @@ impl<'a, L: Subject> Explorer<'a, L> {
         freed: Freed,
         first: Progress,
         second: Progress,
+        taker: Taker,
     ) -> std::result::Result<(bool, bool), String> {
+        let place = |what: &dyn std::fmt::Display| {
+            format!("{freed:?} freed at {first:?}, {taker:?} in its space at {second:?}: {what}")
+        };
         let log = WriteLog::new();
         let (start, plan) = (Time(100 * SECS), FaultPlan::none());
-        let full = self.full.clone();
+        let platter = match first {
+            Progress::Restarted => self.killed(freed).map_err(|what| place(&what))?,
+            _ => self.full.clone(),
+        };
         let mut world =
-            AnyWorld::<L>::build(self.scenario, full, Timing::Jitter, start, plan, Some(&log));
-        world.open()?;
+            AnyWorld::<L>::build(self.scenario, platter, Timing::Jitter, start, plan, Some(&log));
+        world.open().map_err(|what| place(&what))?;
         let volume = Rc::clone(world.volume());
         let client = Client { volume, rt: world.rt.clone(), next: Cell::new(0) };
-        let run = client.run(freed, first, second, &log);
-        let place = |what: &dyn std::fmt::Display| {
-            format!("{freed:?} freed at {first:?}, its space used at {second:?}: {what}")
-        };
-        let ran = world.wait("the steps", run)?;
+        let run = client.run(freed, first, second, taker, &log);
+        let ran = world.wait("the steps", run).map_err(|what| place(&what))?;
         drop(client);
         self.found.pairs += 1;
         let Ran { ended, taken } = match ran {
@@ -163,7 +248,7 @@ impl<'a, L: Subject> Explorer<'a, L> {
         };
         let closed = world.close()?;
         drop(world);
-        self.hold(closed, DIRECTORY_SYNCED + taken)
+        self.hold(closed, taker, FREED_SYNCED + taken)
             .map_err(|what| place(&format!("after closing: {what}")))?;
         let exploration = Exploration { exhaustive: 3, torn: false, random: 1 };
         for point in log.crash_points().filter(|point| point.mark.is_some()) {
@@ -171,7 +256,7 @@ impl<'a, L: Subject> Explorer<'a, L> {
             let left: Vec<Platter> = point.state.explore(&exploration, &mut self.rng).collect();
             for platter in left {
                 self.found.failures += 1;
-                self.hold(platter, mark).map_err(|what| {
+                self.hold(platter, taker, mark).map_err(|what| {
                     place(&format!("power failure before event {}: {what}", point.index))
                 })?;
             }
@@ -191,7 +276,7 @@ impl<'a, L: Subject> Explorer<'a, L> {
     }
 
     /// Opens what is left, and looks at what is promised from a mark on.
-    fn hold(&self, platter: Platter, mark: u64) -> std::result::Result<(), String> {
+    fn hold(&self, platter: Platter, taker: Taker, mark: u64) -> std::result::Result<(), String> {
         let start = Time(1000 * SECS);
         let mut world = AnyWorld::<L>::new(self.scenario, platter, Timing::Instant, start);
         world.open()?;
@@ -199,51 +284,78 @@ impl<'a, L: Subject> Explorer<'a, L> {
         if let (Some(ino), true) = (lookup_freed, L::fsync_holds(self.scenario)) {
             self.hold_freed(&mut world, ino)?;
         }
-        let promised = mark.saturating_sub(DIRECTORY_SYNCED);
+        let promised = mark.saturating_sub(FREED_SYNCED);
         for nth in 0..promised {
-            let Some(is) = read(&mut world, ROOT_INO, &taken_name(nth))? else {
-                return Err(format!("file {nth} of {promised} is gone"));
+            let whole = match taker.makes(nth) {
+                Taken::File(content) => hold_file(&mut world, nth, content),
+                Taken::Directory => hold_directory(&mut world, nth),
             };
-            if let Some(what) = taken(nth).differs(&is) {
-                return Err(format!("file {nth} of {promised}: {what}"));
-            }
+            whole.map_err(|what| format!("of {promised} things that were fsynced {what}"))?;
         }
-        if mark < DIRECTORY_SYNCED {
-            return Ok(());
-        }
-        let Some(dir) = lookup(&mut world, ROOT_INO, "names")? else {
-            return Err("the directory is gone".into());
-        };
-        for nth in 0..NAMES {
-            if lookup(&mut world, dir, &name(nth))?.is_none() {
-                return Err(format!("name {nth} of the directory is gone"));
+        if L::keeps_own_bytes(self.scenario) {
+            // The next one was under way.
+            if let Taken::File(content) = taker.makes(promised) {
+                hold_own(&mut world, &taken_name(promised), content)?;
             }
+            hold_own(&mut world, "beside", BESIDE)?;
         }
         Ok(())
     }
 }
 
-// The marks in the log of writes: what outlives a power failure from there on.
+fn hold_file<L: Subject>(
+    world: &mut AnyWorld<L>,
+    nth: u64,
+    content: Content,
+) -> std::result::Result<(), String> {
+    let Some(is) = read(world, ROOT_INO, &taken_name(nth))? else {
+        return Err(format!("file {nth} is gone"));
+    };
+    content.differs(&is).map_or(Ok(()), |what| Err(format!("file {nth} is not whole: {what}")))
+}
 
-/// What will be freed: it is whole, until it is gone.
+/// A file has no bytes that were never its own, if it is there.
+fn hold_own<L: Subject>(
+    world: &mut AnyWorld<L>,
+    name: &str,
+    content: Content,
+) -> std::result::Result<(), String> {
+    let is = read(world, ROOT_INO, name)?.unwrap_or_default();
+    foreign(content.file, &is).map_or(Ok(()), |what| Err(format!("{name}, not fsynced: {what}")))
+}
+
+fn hold_directory<L: Subject>(
+    world: &mut AnyWorld<L>,
+    nth: u64,
+) -> std::result::Result<(), String> {
+    let Some(dir) = lookup(world, ROOT_INO, &taken_name(nth))? else {
+        return Err(format!("directory {nth} is gone"));
+    };
+    for number in 0..NAMES {
+        if lookup(world, dir, &name(number))?.is_none() {
+            return Err(format!("directory {nth} lacks name {number}"));
+        }
+    }
+    Ok(())
+}
+
+/// The mark in the log of writes from which on what will be freed is whole, until it is gone. With
+/// each one more, one more of what was taken outlives a power failure.
 const FREED_SYNCED: u64 = 1;
-/// The new directory; beyond this, so many files.
-const DIRECTORY_SYNCED: u64 = 2;
 
 /// What a run of one pair came to.
 struct Ran {
     /// For each sync, if it had ended before it was gone on with.
     ended: (bool, bool),
-    /// Files that took the space.
+    /// Files and directories that took the space.
     taken: u64,
 }
 
 /// The file that is removed.
 const FREED: Content = Content { file: 1, version: 1, len: LONG };
 
-fn taken(nth: u64) -> Content {
-    Content { file: 2 + nth, version: 1, len: SHORT }
-}
+/// A file whose data is written with the removal: so the sync of that has data to wait for.
+const BESIDE: Content = Content { file: 1 << 32, version: 1, len: SHORT };
 
 fn taken_name(nth: u64) -> String {
     format!("taken-{nth}")
@@ -298,8 +410,19 @@ impl<L: Subject> Client<L> {
             off += data.len();
             self.ask(Op::Write { ino, off: off - data.len(), data }).await?;
         }
-        self.ask(Op::Release { ino }).await?;
-        self.ask(Op::Forget { ino, count: 1 }).await.map(drop)
+        self.let_go(ino).await
+    }
+
+    /// Makes what will be freed, and leaves hardly any room beside it.
+    async fn make(&self, freed: Freed) -> Result<()> {
+        match freed {
+            Freed::File => {
+                let ino = self.file("freed", FREED).await?;
+                self.let_go(ino).await?;
+            }
+            Freed::Directory => drop(self.directory("freed").await?),
+        }
+        self.fill(FREE).await
     }
 
     async fn run(
@@ -307,17 +430,12 @@ impl<L: Subject> Client<L> {
         freed: Freed,
         first: Progress,
         second: Progress,
+        taker: Taker,
         log: &WriteLog,
     ) -> Result<Ran> {
-        match freed {
-            Freed::File => {
-                let ino = self.file("freed", FREED).await?;
-                self.ask(Op::Release { ino }).await?;
-                self.ask(Op::Forget { ino, count: 1 }).await?;
-            }
-            Freed::Directory => drop(self.directory("freed").await?),
+        if first != Progress::Restarted {
+            self.make(freed).await?;
         }
-        self.fill(FREE).await?;
         let one = self.sync_to(first, log).await?;
         if one {
             log.mark(FREED_SYNCED);
@@ -326,16 +444,15 @@ impl<L: Subject> Client<L> {
             Freed::File => self.unlink(ROOT_INO, "freed").await?,
             Freed::Directory => self.fell("freed").await?,
         }
+        let beside = self.file("beside", BESIDE).await?;
+        self.let_go(beside).await?;
         let two = self.sync_to(second, log).await?;
-        // Its fsync makes the removal durable too: until then it must not lie where the freed lay.
-        self.take(u64::from(u16::MAX)).await?;
-        let dir = self.directory("names").await?;
-        self.ask(Op::Fsync { ino: dir, data_only: false }).await?;
         let mut taken = 0;
-        log.mark(DIRECTORY_SYNCED);
-        while self.take(taken).await? {
+        // The first fsync makes the removal durable too: until then nothing may lie where the freed
+        // lay.
+        while self.take(taker, taken).await? {
             taken += 1;
-            log.mark(DIRECTORY_SYNCED + taken);
+            log.mark(FREED_SYNCED + taken);
         }
         self.ask(Op::Sync).await?;
         self.rt.sleep(50 * MILLIS).await;
@@ -345,12 +462,19 @@ impl<L: Subject> Client<L> {
     /// Begins to make everything durable, and goes on when that has come so far. True if it has
     /// ended.
     async fn sync_to(&self, progress: Progress, log: &WriteLog) -> Result<bool> {
-        if progress == Progress::Past {
-            self.ask(Op::Sync).await?;
-            self.rt.sleep(SECS).await;
-            return self.ask(Op::Sync).await.map(|_| true);
-        }
-        let Progress::Events(events) = progress else { return Ok(true) };
+        let events = match progress {
+            Progress::Events(events) => events,
+            Progress::Past => {
+                self.ask(Op::Sync).await?;
+                self.rt.sleep(SECS).await;
+                return self.ask(Op::Sync).await.map(|_| true);
+            }
+            Progress::Checkpoints(count) => {
+                self.ask(Op::Sync).await?;
+                return self.pass_checkpoints(count).await.map(|()| true);
+            }
+            Progress::Restarted => return Ok(true),
+        };
         let ended = Rc::new(Cell::new(false));
         let (volume, done) = (Rc::clone(&self.volume), Rc::clone(&ended));
         self.next.set(self.next.get() + 1);
@@ -367,6 +491,26 @@ impl<L: Subject> Client<L> {
         Ok(ended.get())
     }
 
+    /// Changes something small, again and again, until so many checkpoints have been written; once
+    /// if there is nothing to write one of.
+    async fn pass_checkpoints(&self, count: u64) -> Result<()> {
+        let written = || self.volume.layout.checkpoints();
+        let Some(before) = written() else { return self.change_and_sync(0).await };
+        for nth in 0..MOST_SYNCS {
+            if written().is_some_and(|written| written >= before + count) {
+                return Ok(());
+            }
+            self.change_and_sync(nth).await?;
+        }
+        Err(FsError::Invalid("no checkpoint is written"))
+    }
+
+    async fn change_and_sync(&self, nth: u32) -> Result<()> {
+        let set = SetAttr { mode: Some(0o700 | nth & 7), ..SetAttr::default() };
+        self.ask(Op::SetAttr { ino: ROOT_INO, set }).await?;
+        self.ask(Op::Sync).await.map(drop)
+    }
+
     /// A file with this content, held.
     async fn file(&self, name: &str, content: Content) -> Result<Ino> {
         let create = Op::Create { dir: ROOT_INO, name: named(name), mode: 0o644, exclusive: true };
@@ -376,16 +520,29 @@ impl<L: Subject> Client<L> {
         Ok(ino)
     }
 
-    /// Takes space for the nth file and fsyncs it; false if there is none.
-    async fn take(&self, nth: u64) -> Result<bool> {
-        let ino = match self.file(&taken_name(nth), taken(nth)).await {
+    /// Takes space for the nth thing and fsyncs it; false if there is none.
+    async fn take(&self, taker: Taker, nth: u64) -> Result<bool> {
+        let name = taken_name(nth);
+        let made = match taker.makes(nth) {
+            Taken::File(content) => self.file(&name, content).await,
+            Taken::Directory => self.directory(&name).await,
+        };
+        let ino = match made {
             Ok(ino) => ino,
             Err(FsError::NoSpace) => return Ok(false),
             Err(error) => return Err(error),
         };
         self.ask(Op::Fsync { ino, data_only: false }).await?;
+        match taker.makes(nth) {
+            Taken::File(_) => self.let_go(ino).await?,
+            Taken::Directory => drop(self.ask(Op::Forget { ino, count: 1 }).await?),
+        }
+        Ok(true)
+    }
+
+    async fn let_go(&self, ino: Ino) -> Result<()> {
         self.ask(Op::Release { ino }).await?;
-        self.ask(Op::Forget { ino, count: 1 }).await.map(|_| true)
+        self.ask(Op::Forget { ino, count: 1 }).await.map(drop)
     }
 
     async fn directory(&self, at: &str) -> Result<Ino> {
