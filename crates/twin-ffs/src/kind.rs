@@ -13,9 +13,10 @@ use twin_settings::value::{bytes_for_people, list, number};
 use twin_settings::{Key, SettingsError, Unit, set, text_of};
 
 use crate::check;
-use crate::ffs::{Ffs, FfsSettings};
+use crate::ffs::Ffs;
 use crate::format::{Geometry, Profile, read_superblock};
 use crate::open::{MkfsOptions, Recovered};
+use crate::settings::FfsSettings;
 use crate::{dir_placement, ordering, write_behind};
 
 /// The clustered fast-file-system layout.

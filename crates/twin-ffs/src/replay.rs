@@ -10,9 +10,9 @@ use twin_disk::{Block, BlockDevice, Class, Io, Origin, gather};
 use twin_fs::{FsError, Ino, Result};
 use twin_rt::join_all;
 
-use crate::ffs::Sabotage;
 use crate::format::{EntryKind, JOURNAL_HEADERS, JournalHeader, Record, Superblock};
 use crate::journal::Live;
+use crate::settings::Sabotage;
 use crate::writes::{Run, join_runs};
 
 /// What a journal says.
