@@ -26,6 +26,7 @@ mod bits;
 pub mod check;
 mod commit;
 pub mod dir_placement;
+pub mod dump;
 mod ffs;
 mod flush;
 pub mod format;

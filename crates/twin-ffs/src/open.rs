@@ -165,7 +165,7 @@ impl MkfsOptions {
 const CG_BESIDE_BYTES: u64 = 512;
 
 /// What the files of this layout can do: blocks stay where they are.
-fn features(sb: &Superblock) -> Features {
+pub(crate) fn features(sb: &Superblock) -> Features {
     Features { in_place: true, ..Features::of(&sb.shape) }
 }
 

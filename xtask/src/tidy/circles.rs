@@ -22,9 +22,7 @@ const STILL: &[&str] = &[
     "crates/twin-lab/src/page.rs",
     "crates/twin-lfs/src/build.rs",
     "crates/twin-lfs/src/check/dirs.rs",
-    "crates/twin-lfs/src/dump/files.rs",
     "crates/twin-lfs/src/format/checkpoint.rs",
-    "crates/twinfs/src/cmd/ffs.rs",
     "xtask/src/e2e/bench.rs",
 ];
 

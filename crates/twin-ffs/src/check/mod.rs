@@ -30,7 +30,7 @@ mod index;
 mod inodes;
 mod maps;
 mod root;
-mod view;
+pub(crate) mod view;
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
