@@ -16,6 +16,25 @@
 //! - `layout`: the seam; `open` and `replay`; [`mod@check`], which looks at all of it without the volume's
 //!   code and can repair it; `start`: the opening of a mount, which may need a repair.
 //!
+//! ```
+//! use std::rc::Rc;
+//!
+//! use twin_disk::MemDisk;
+//! use twin_ffs::{Ffs, FfsSettings, MkfsOptions};
+//! use twin_fs::{Cpu, FileSystem, Op, ROOT_INO, Request, Settings};
+//! use twin_rt::{ClockOnly, Rt};
+//!
+//! let (rt, disk) = (Rt::new(ClockOnly::default(), 1), Rc::new(MemDisk::new(64 << 20)));
+//! rt.block_on(Ffs::mkfs(&rt, Rc::clone(&disk) as _, &MkfsOptions::modern([7; 16]))).unwrap()?;
+//! let opening = Ffs::open(&rt, disk, Cpu::none(), Settings::default(), FfsSettings::default());
+//! let (volume, _recovered) = rt.block_on(opening).unwrap()?;
+//! let make = Op::MakeDir { dir: ROOT_INO, name: b"src".as_slice().into(), mode: 0o755 };
+//! rt.block_on(volume.execute(Request::root(1, make))).unwrap()?;
+//! rt.block_on(volume.close()).unwrap()?;
+//! println!("{:?}", volume.layout.stats());
+//! # Ok::<(), twin_fs::FsError>(())
+//! ```
+//!
 //! What holds always:
 //! - Space is promised in whole blocks before anything becomes dirty, so a place is always found.
 //! - Two writes of one place reach the device in the order in which they were asked.

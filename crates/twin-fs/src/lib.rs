@@ -5,6 +5,23 @@
 //! whatever layout), [`Core`] (what its layers share), [`Features`] (what a layout can do),
 //! [`LayoutKind`] (a layout as programs know it), [`FsError`]. Start at [`Op`], then [`Volume`],
 //! which names the layers.
+//!
+//! What a file is does not depend on where its blocks lie. The sizes of a format say how it is mapped:
+//!
+//! ```
+//! use twin_fs::shape::{Parent, Shape};
+//!
+//! // 4.4BSD's format with blocks of 8 KiB: twelve pointers in the inode, then indirect blocks.
+//! let shape = Shape::classic(8192, 1024);
+//! assert_eq!(shape.parent(11), Parent::Inode(11));
+//! let Parent::Indirect(indirect, index) = shape.parent(12 + 5) else { panic!() };
+//! assert_eq!(index, 5);
+//! assert_eq!(shape.parent(indirect), Parent::Inode(12));
+//! // The last block of a small file takes fragments only.
+//! assert_eq!(shape.data_len(1, 8192 + 1500), 2048);
+//! ```
+//!
+//! `examples/embed.rs` drives a whole volume through this crate's interface.
 
 #![allow(missing_docs)] // Fields of `Op`'s variants are documented on their variant.
 

@@ -4,6 +4,21 @@
 //! run under virtual time), [`Figures`] (what a run measured), [`compare`] (many runs, one a
 //! thread, with the same results as on one thread), [`Watcher`] (sees a run while it goes on),
 //! [`History`] (the course of a run). [`volume`] is the same for bare volumes. Start at [`compare`].
+//!
+//! ```
+//! use twin_lab::{Config, Workload, compare, rank};
+//! use twin_trace::replay::Pace;
+//!
+//! let configs = [Config::parse("lfs:disk=disk-7200")?, Config::parse("ffs:disk=disk-7200")?];
+//! let workload = Workload::Generated("tpcb:transactions=200".into(), 1);
+//! let results = compare(&configs, &workload, Pace::Asap, 2, &|| 0.0, &|_, _| {});
+//! let mut figures = results.into_iter().collect::<Result<Vec<_>, _>>()?;
+//! rank(&mut figures.iter_mut().collect::<Vec<_>>());
+//! for run in &figures {
+//!     println!("{}: {:.0} operations a second, rank {:?}", run.config, run.ops_per_s, run.rank);
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 pub mod bench;
 mod compare;

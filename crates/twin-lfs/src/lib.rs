@@ -8,6 +8,25 @@
 //! `commit` (how it becomes durable), `recover` (how it is found again) and `cleaner`. [`check`]
 //! looks at all of it without the volume's code, and [`dump`] shows it.
 //!
+//! ```
+//! use std::rc::Rc;
+//!
+//! use twin_disk::MemDisk;
+//! use twin_lfs::{Lfs, LfsSettings, MkfsOptions};
+//! use twin_fs::{Cpu, FileSystem, Op, ROOT_INO, Request, Settings};
+//! use twin_rt::{ClockOnly, Rt};
+//!
+//! let (rt, disk) = (Rt::new(ClockOnly::default(), 1), Rc::new(MemDisk::new(64 << 20)));
+//! rt.block_on(Lfs::mkfs(&rt, Rc::clone(&disk) as _, &MkfsOptions::modern([7; 16]))).unwrap()?;
+//! let opening = Lfs::open(&rt, disk, Cpu::none(), Settings::default(), LfsSettings::default());
+//! let (volume, _recovered) = rt.block_on(opening).unwrap()?;
+//! let make = Op::MakeDir { dir: ROOT_INO, name: b"src".as_slice().into(), mode: 0o755 };
+//! rt.block_on(volume.execute(Request::root(1, make))).unwrap()?;
+//! rt.block_on(volume.close()).unwrap()?;
+//! println!("{:?}", volume.layout.stats());
+//! # Ok::<(), twin_fs::FsError>(())
+//! ```
+//!
 //! What holds always:
 //! - A log write is a snapshot of the whole volume at an instant; recovery finds the last whole
 //!   one. So a crash never leaves half an operation, and what is found is no older than the last
