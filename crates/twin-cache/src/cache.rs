@@ -251,7 +251,7 @@ impl Cache {
         if frame.sent.get() == 0 && frame.is_attached() && !frame.is_dirty() {
             let slot = frame.slot.get();
             self.policy.borrow_mut().inserted(slot, (frame.ino(), frame.lbn()));
-            // One count is the table's, one the file's, one whoever tells of it.
+            // One count is the table's, one the file's, one the caller's.
             if frame.passing.get() && Rc::strong_count(frame) == 3 {
                 self.remove_slot(slot, Removal::Dropped);
             }

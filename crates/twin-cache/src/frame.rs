@@ -1,7 +1,7 @@
 //! Frames: blocks of files in memory.
 //!
 //! Contract: a frame belongs to one file and one logical block for life. It is loading, valid,
-//! failed, or detached (removed from its file while somebody still held it). Whoever held a
+//! failed, or detached (removed from its file while a task still held it). A task that held a
 //! frame over an `.await` asks [`Frame::is_attached`] again.
 
 use std::cell::{Cell, RefCell};
@@ -97,7 +97,7 @@ impl Frame {
     }
 
     /// Says that it is in memory only to be written to another place: it leaves once it has been,
-    /// unless somebody asks for it before.
+    /// unless it is asked for before.
     #[inline]
     pub fn set_passing(&self) {
         self.passing.set(true);
@@ -150,7 +150,7 @@ impl Frame {
         }
     }
 
-    /// Puts the content in and wakes whoever waits for it.
+    /// Puts the content in and wakes the tasks that wait for it.
     pub fn fill(&self, block: Block) {
         *self.block.borrow_mut() = block;
         self.read.set(true);
@@ -158,7 +158,7 @@ impl Frame {
         self.filled.notify();
     }
 
-    /// Says that the content cannot be had, and wakes whoever waits for it.
+    /// Says that the content cannot be had, and wakes the tasks that wait for it.
     pub fn fail(&self, error: FrameError) {
         *self.state.borrow_mut() = State::Failed(error);
         self.filled.notify();

@@ -221,7 +221,7 @@ pub fn pending() -> (Completion, Pending) {
 }
 
 impl Completion {
-    /// Gives the result to whoever waits. Dropping a completion instead leaves its waiter
+    /// Gives the result to the waiting task. Dropping a completion instead leaves its waiter
     /// waiting, as a power failure does.
     pub fn done(self, result: IoResult) {
         self.0.send(result);

@@ -41,8 +41,8 @@ impl Ffs {
         })
     }
 
-    /// Makes everything that has changed so far durable. Whoever comes while a transaction is
-    /// written shares the next one. True if the device was flushed for it.
+    /// Makes everything that has changed so far durable. Callers that come while a transaction is
+    /// written share the next one. True if the device was flushed for it.
     pub(crate) async fn commit(&self, core: &Rc<Core>) -> Result<bool> {
         core.check_writable()?;
         let Some(journal) = &self.journal else { return Ok(false) };

@@ -160,7 +160,7 @@ impl Ffs {
             let numbers = self.writes.send(core, vec![run], Origin::User);
             self.writes.wait(&numbers).await;
         } else {
-            // Somebody else may have sent it.
+            // Another task may have sent it.
             self.writes.wait_file(0).await;
         }
         core.check_writable()
@@ -236,7 +236,7 @@ impl Ffs {
     /// Makes everything durable.
     pub(crate) async fn sync_all(&self, core: &Rc<Core>) -> Result<()> {
         if self.journal.is_none() && !self.ordering.writes_directories_behind() {
-            // Whoever changes a directory is about to write it; what is left has no hurry.
+            // An operation that changes a directory is about to write it; what is left has no hurry.
             for inode in core.dirty_inodes() {
                 if inode.d.borrow().is_dir() {
                     let _shared = inode.lock.read().await;

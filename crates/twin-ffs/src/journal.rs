@@ -200,7 +200,7 @@ impl Journal {
         drop(self.lock.read().await);
     }
 
-    /// A snapshot begins: whoever asks for a commit from now on needs the next one.
+    /// A snapshot begins: a caller who asks for a commit from now on needs the next one.
     pub(crate) fn begin_snapshot(&self) {
         self.snapshots.set(self.snapshots.get() + 1);
     }

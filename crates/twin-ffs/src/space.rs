@@ -196,7 +196,7 @@ impl Space {
     }
 
     /// True if something that was given up waits to be used again: also while that is on its way,
-    /// or whoever needs room then would hear that there is none.
+    /// or an operation that needs room then would hear that there is none.
     pub(crate) fn has_pending(&self) -> bool {
         self.pending_frags + self.releasing_frags > 0
     }
@@ -351,7 +351,7 @@ impl Space {
         self.maps_dirty = true;
     }
 
-    /// What a file gave up so far; whoever takes it releases it.
+    /// What a file gave up so far; the caller releases it.
     pub(crate) fn take_pending(&mut self, ino: Ino) -> Vec<Freed> {
         let freed = self.pending.remove(&ino).unwrap_or_default();
         self.note_taken(&freed);

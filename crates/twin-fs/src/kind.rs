@@ -1,6 +1,6 @@
 //! A layout as programs know it: one entry in a registry, behind which all of it is found.
 //!
-//! Contract: whoever makes, opens, checks, repairs, shows or configures volumes goes over entries
+//! Contract: a program that makes, opens, checks, repairs, shows or configures volumes goes over entries
 //! ([`LayoutKind`]) and names no layout. To add a layout is to write its crate, and to add its entry
 //! to the registry.
 

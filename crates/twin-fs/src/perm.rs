@@ -223,7 +223,7 @@ pub fn birth(dir: &Attr, cred: &Cred, mode: u32) -> Birth {
 /// Rules: the mode is the owner's to change, without set-gid for those outside the group. Root
 /// gives files away; an owner may give one to a group of his. A new owner or group of anything
 /// but a directory ends set-id (set-gid only with group execution, or for those outside the
-/// group). Both times may be set to now by whoever may write; other times by the owner. The
+/// group). Both times may be set to now by anyone who may write; other times by the owner. The
 /// change time itself is for root, and for a kernel that writes back its own.
 ///
 /// # Errors
@@ -288,7 +288,7 @@ fn check_times(attr: &Attr, cred: &Cred, set: &SetAttr) -> Result<()> {
         return Ok(());
     }
     // A kernel with a write-back cache sends the times of a write that it has allowed, in the
-    // name of whoever wrote.
+    // name of the writer.
     if set.ctime.is_some() {
         return if cred.checked { Ok(()) } else { Err(FsError::NotPermitted) };
     }

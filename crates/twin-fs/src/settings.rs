@@ -15,7 +15,7 @@ pub struct Settings {
     pub flush: String,
     /// The flush policy's age limit; `None` for its own.
     pub flush_age_ns: Option<u64>,
-    /// What was changed is durable after so long, whoever asks for it; `None`: the flush policy
+    /// What was changed is durable after so long even if no client asks for it; `None`: the flush policy
     /// alone decides, and durable is what clients ask for.
     pub durable_within_ns: Option<u64>,
     /// The most that is read ahead of a sequential reader, in bytes; 0 for none.

@@ -2,7 +2,7 @@
 //!
 //! Contract: at most one outside event enters the core in one [`Driver::park`]; the tasks that it
 //! woke run until none is ready; then the next event enters. Time moves only there. So the order
-//! of tasks follows from the order of events, and whoever gives the same events in the same order
+//! of tasks follows from the order of events, and a driver that gives the same events in the same order
 //! with the same times (see [`FlightLog`]) gets the same run.
 //!
 //! Events are: a device request completed, or a [`Source`] (requests of a mount, signals) has

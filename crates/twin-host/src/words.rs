@@ -1,4 +1,4 @@
-//! What a daemon has to say, to whoever can hear it: standard error in the foreground, the system's
+//! Where the messages of a daemon go: standard error in the foreground, the system's
 //! log (syslog, or the journal, which listens at the same socket) in the background.
 //!
 //! Contract: each line names the volume; the same line is said once, and of different ones not
@@ -23,7 +23,7 @@ const FACILITY: u8 = 3 << 3;
 pub enum Grade {
     /// Something is lost, or may be.
     Error = 3,
-    /// Somebody should look.
+    /// The administrator should look.
     Warning = 4,
     /// Worth knowing.
     Notice = 5,

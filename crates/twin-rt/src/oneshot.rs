@@ -14,7 +14,7 @@ enum Slot<T> {
 }
 
 /// The end that gives the value. Dropping it unsent leaves the receiver waiting for ever, which
-/// is what a device that lost power does; whoever can fail sends an error instead.
+/// is what a device that lost power does; a sender that can fail sends an error instead.
 pub struct Sender<T>(Rc<RefCell<Slot<T>>>);
 
 /// The end that waits for the value. Await it once.

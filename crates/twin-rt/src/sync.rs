@@ -103,7 +103,7 @@ impl RwLock {
         self.acquire(Mode::Exclusive).await
     }
 
-    /// True if somebody holds or awaits the lock.
+    /// True if a task holds or awaits the lock.
     pub fn in_use(&self) -> bool {
         self.0.held.get() != 0 || !self.0.queue.borrow().is_empty()
     }

@@ -67,7 +67,7 @@ impl List {
         true
     }
 
-    /// The oldest slot that is `usable`. Those before it, which somebody is using, become the
+    /// The oldest slot that is `usable`. Those before it, which are in use, become the
     /// youngest: a frame held for long would otherwise be looked at again by every search.
     pub(super) fn oldest_usable(&mut self, usable: &mut dyn FnMut(u32) -> bool) -> Option<u32> {
         for _ in 0..self.len {

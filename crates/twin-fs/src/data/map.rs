@@ -106,7 +106,7 @@ impl Core {
         }
     }
 
-    /// Loads one block whose address is known, unless somebody else has or does.
+    /// Loads one block whose address is known, unless another task has or does.
     async fn load_block(&self, inode: &Inode, lbn: Lbn, ptr: Ptr, origin: Origin) -> Result<()> {
         if let Some(frame) = self.cache.peek(&inode.frames, lbn) {
             return Ok(frame.wait().await?);
@@ -268,7 +268,7 @@ impl Core {
                 self.load_runs(inode, wants, origin).await?;
             }
         }
-        // One that somebody else failed to load has left the file, but is no hole.
+        // One that another task failed to load has left the file, but is no hole.
         let frames: Vec<_> = held.into_values().collect();
         for frame in &frames {
             frame.wait().await?;

@@ -245,7 +245,7 @@ impl<L: Layout> Operations<L> {
             d.ctime = now;
         }
         self.core.mark_inode_dirty(&inode);
-        // As of this step: somebody who knows the inode may change it while the layout settles.
+        // As of this step: a client that knows the inode may change it while the layout settles.
         let entry = self.entry(&inode);
         let change = Change::Names { inodes: &[&inode], added: &[&dir], removed: &[] };
         self.layout.settle(&self.core, change).await?;

@@ -15,7 +15,7 @@ use std::collections::VecDeque;
 
 use twin_disk::{Block, Bytes, Completion};
 
-/// Reads from this length on are large, in bytes: whoever makes them has read ahead himself.
+/// Reads from this length on are large, in bytes: a caller that makes them has read ahead itself.
 const LARGE: u64 = 64 << 10;
 /// How far behind the end of another read one may begin to follow it, in bytes.
 const NEAR: u64 = 64 << 10;

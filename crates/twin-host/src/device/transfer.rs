@@ -71,7 +71,7 @@ pub(crate) enum Ending {
     Many(Vec<Finished>, Vec<Transfer>),
 }
 
-/// A request that has its result, for which somebody waits.
+/// A request that has its result, for which a task waits.
 pub(crate) struct Finished {
     /// The number of its device.
     pub(crate) device: u32,
@@ -238,7 +238,7 @@ impl Transfer {
         Ending::Many(finished, again)
     }
 
-    /// A read for somebody who waits.
+    /// A read for a task that waits.
     pub(super) fn read(device: &Rc<DeviceState>, waiter: Waiter) -> Transfer {
         let io = Io::read(waiter.at, waiter.len, Class::Data, Origin::User);
         Transfer::new(Rc::clone(device), Whose::One(waiter.id, waiter.completion), io)

@@ -52,9 +52,9 @@ pub(super) struct Gatekeeper {
     gate: RefCell<Option<Gate>>,
     porter: RefCell<Option<Porter>>,
     place: RefCell<Option<Place>>,
-    /// Whoever waits until what was collected has come.
+    /// The writers that wait until what was collected has come.
     waiting: RefCell<Vec<Asked>>,
-    /// Whoever may ask again.
+    /// The writers that may ask again.
     ready: RefCell<VecDeque<Asked>>,
     calling: Cell<bool>,
     /// The thread that calls back, which is not to be taken for a client.
@@ -74,7 +74,7 @@ pub(super) enum Decision {
     Enter(Asked),
     Refuse(u64),
     Wait,
-    /// It waits, and somebody has to call back.
+    /// It waits, and has to be called back.
     CallBack,
 }
 
@@ -94,7 +94,7 @@ impl Gatekeeper {
         self.gate.borrow().as_ref().is_some_and(Gate::is_shut)
     }
 
-    /// Writes of the kernel's own for which there was no place: whoever made them heard of it, if
+    /// Writes of the kernel's own for which there was no place: their callers heard of it, if
     /// he asked.
     pub(super) fn lost(&self) -> u64 {
         self.lost.get()
@@ -220,11 +220,11 @@ impl Gatekeeper {
     pub(super) fn shut<F: FileSystem>(&self, fs: &F, fd: &OwnedFd) {
         let mut porter = self.porter.borrow_mut();
         if porter.is_none() {
-            // Without, writes are refused when they come, and whoever closes or syncs hears of it.
+            // Without, writes are refused when they come, and close, fsync or msync tell of it.
             *porter = Porter::start(fd).ok();
         }
         drop(porter);
-        // Whoever is writing now would go on as fast as we read, until the other thread has come to
+        // A process that is writing now would go on as fast as we read, until the other thread has come to
         // his file.
         if let Some(porter) = &*self.porter.borrow() {
             porter.tell_now(self.recent.borrow().iter().copied().map(node).collect());

@@ -1,7 +1,7 @@
 //! Answers to writes of the kernel's own, held back for a moment and sent together.
 //!
 //! A kernel that collects writes sends its dirty pages in a request for each run of them, in the
-//! order of the file, and whoever waits for all of them (an fsync) waits for one page after the
+//! order of the file, and a caller that waits for all of them (an fsync) waits for one page after the
 //! other: each answer would wake it up for one step. Answered together, from the last to the
 //! first, a whole batch is one step.
 //!

@@ -171,7 +171,7 @@ impl Mount {
 
     /// Sets the kernel's limits for this mount: read-ahead, and how much of the page cache may be
     /// dirty. Above half of that the kernel begins to write, so that a large file is on its way
-    /// to the device while it is still being made; at all of it whoever writes waits. Best effort:
+    /// to the device while it is still being made; at all of it writers wait. Best effort:
     /// without it things are only slower.
     fn widen(&self, read_ahead: u32, collected_bytes: u64) {
         let Ok(Some(mounted)) = mounted_at(&self.dir) else { return };
@@ -313,7 +313,7 @@ pub(super) struct Unmounter {
 }
 
 impl Unmounter {
-    /// Unmounts, unless somebody uses it for more than a moment.
+    /// Unmounts, unless a process uses it for more than a moment.
     #[allow(clippy::disallowed_methods)] // Never on the core's thread: see above.
     pub(super) fn unmount(&self) -> Result<(), String> {
         for _ in 1..BUSY_TRIES {
@@ -330,7 +330,7 @@ impl Unmounter {
         self.run(UnmountFlags::NOFOLLOW | UnmountFlags::DETACH, &["-u", "-z"])
     }
 
-    /// Unmounts it; if somebody uses it, writes out what the kernel holds and detaches it.
+    /// Unmounts it; if a process uses it, writes out what the kernel holds and detaches it.
     pub(super) fn unmount_or_detach(&self) -> Result<(), String> {
         if self.unmount().is_ok() {
             return Ok(());

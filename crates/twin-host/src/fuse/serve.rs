@@ -15,7 +15,7 @@ use crate::host::Host;
 use crate::offload::offload;
 use crate::signals::Signals;
 
-/// Serves a mount until it is unmounted. The first signal unmounts it (if somebody uses it: takes
+/// Serves a mount until it is unmounted. The first signal unmounts it (if a process uses it: takes
 /// it out of the tree, and leaves `grace_ns` to end that); after the grace, or at the second
 /// signal, the session ends although clients still hold on to it.
 ///

@@ -20,7 +20,7 @@ pub(super) enum Server {
     Alive(File),
     /// One that has died.
     Dead,
-    /// Somebody else's, which does not let even the superuser in.
+    /// Another user's, which does not let even the superuser in.
     Unseen,
 }
 

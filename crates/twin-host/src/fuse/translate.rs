@@ -32,7 +32,7 @@ pub(super) enum Expect {
         opened: bool,
     },
     Attr,
-    /// Attributes for somebody who is about to write.
+    /// Attributes for a caller that is about to write.
     Gate,
     /// Attributes that have just been changed.
     Changed,
@@ -181,9 +181,9 @@ fn translate(
     let valid = if let Call::SetAttr { set } = &call { set.valid } else { 0 };
     // By ownership, and with it by group, only these decide.
     let mut cred = cred(header, options, valid & (fattr::GID | fattr::MODE) != 0);
-    // Whoever has it open for writing was let in then.
+    // A process that has it open for writing was let in then.
     cred.checked |= valid & fattr::FH != 0;
-    // What a program may do falls with a change of its file, whoever makes that. The kernel asks
+    // What a program may do falls with a change of its file, by any user. The kernel asks
     // in his name, having refused it to whoever wants no more than that.
     if matches!(&call, Call::RemoveXattr { name } if *name == b"security.capability") {
         cred.uid = 0;

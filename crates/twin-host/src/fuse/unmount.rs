@@ -39,7 +39,7 @@ pub enum UnmountError {
         /// What the file system said.
         error: io::Error,
     },
-    /// The kernel or fusermount3 refused; somebody uses it.
+    /// The kernel or fusermount3 refused; a process uses it.
     Refused {
         /// The directory.
         dir: PathBuf,
@@ -89,7 +89,7 @@ impl std::error::Error for UnmountError {}
 /// changes any more loses what was not on the device.
 ///
 /// # Errors
-/// If none of ours is mounted there, if somebody uses it, or if it could not be written out.
+/// If none of ours is mounted there, if a process uses it, or if it could not be written out.
 pub fn unmount(dir: &Path) -> Result<(), UnmountError> {
     unmount_telling(dir, &mut |_| {})
 }
@@ -137,7 +137,7 @@ pub fn unmount_telling(dir: &Path, tell: &mut dyn FnMut(&str)) -> Result<(), Unm
 }
 
 /// Writes everything out: what the kernel holds, then what the daemon holds. What fails is told
-/// here, where somebody hears it; true with it if the volume takes no changes any more, so that
+/// here, where the user hears it; true with it if the volume takes no changes any more, so that
 /// no later attempt can end otherwise.
 ///
 /// The kernel tells of each failed write of the mount's life once, to the first who asks for the

@@ -1,4 +1,4 @@
-//! Acting as whoever asks.
+//! Acting as the user who asks.
 //!
 //! The superuser's thread takes on the client's file-system user, group and groups for one
 //! operation, so that the host decides by its own rules: who owns what is made, who may change

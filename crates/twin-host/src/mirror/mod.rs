@@ -8,7 +8,7 @@
 //! The superuser's mirror may know any number of inodes, an ordinary user's as many as the limit of
 //! descriptors allows.
 //!
-//! Run by the superuser it acts as whoever asks (see `identity`). It clears the process's umask
+//! Run by the superuser it acts as the user who asks (see `identity`). It clears the process's umask
 //! and raises its limit of descriptors, since both belong to the whole process.
 
 mod attrs;

@@ -162,7 +162,7 @@ fn resize(args: &Mkfs, size: u64) -> std::io::Result<()> {
 }
 
 /// The loop device that a file is attached to: it has pages of the file of its own, and perhaps
-/// somebody has mounted it.
+/// it is mounted.
 fn loop_device_of(file: &std::fs::Metadata) -> Option<String> {
     let same = |path: &str| {
         let other = std::fs::metadata(path).ok();

@@ -137,7 +137,7 @@ pub(super) fn recorded<F: FileSystem>(
 /// # Errors
 /// Names the first that does.
 pub(super) fn must_be_outside(dir: &Path, files: &[(&str, &Path)]) -> Result<(), String> {
-    // What is no directory is refused by whoever mounts there.
+    // What is no directory is refused by the mount.
     if dir.is_file() {
         return Ok(());
     }

@@ -1,6 +1,6 @@
 //! The file of `mount --status`: what the log does, as JSON, written anew twice a second.
 //!
-//! Contract: whoever reads it finds a whole status. It is written on a thread of its own, for a
+//! Contract: a reader finds a whole status. It is written on a thread of its own, for a
 //! busy disk can make the writer of any file wait for a tenth of a second, and clients of the
 //! volume are not to wait with it. What was looked at later is never replaced by something earlier.
 //! The directory is opened before anything is mounted and never looked up again: a mount that is put

@@ -3,7 +3,7 @@
 //! Contract: a request that waits while the device completes nothing for [`QUIET`] will wait for
 //! ever: the device does not answer, or requests wait for each other, which is a bug. The watch
 //! then says so, with the names of the tasks that wait, and has the volume take no more changes,
-//! which wakes whoever waits for room or for a log write. What still waits [`GRACE`] later is
+//! which wakes the operations that wait for room or for a log write. What still waits [`GRACE`] later is
 //! answered with an error, so that its client, and an unmount, can go on. Work that takes long
 //! because there is much of it is left alone: the device completes something all the time.
 
@@ -39,7 +39,7 @@ enum Verdict {
 }
 
 impl Watch {
-    /// Looks: at the device requests that have completed, and since when somebody waits.
+    /// Looks: at the device requests that have completed, and since when a request waits.
     fn look(&mut self, now: Time, completed: u64, waits_since: Option<Time>) -> Verdict {
         let Some(since) = waits_since.filter(|_| completed == self.completed) else {
             *self = Watch { completed, moved: now, stopped: false };

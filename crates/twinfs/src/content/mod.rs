@@ -1,4 +1,4 @@
-//! What a file or block device holds: a volume of ours, somebody else's, nothing, or something
+//! What a file or block device holds: a volume of ours, another file system's, nothing, or something
 //! unknown.
 //!
 //! Contract: nothing is written, and what is looked at is bounded however large the device is.

@@ -45,7 +45,7 @@ fn zeros_and_holes_are_blank_and_a_file_of_no_bytes_is_empty() {
     assert_eq!(of(Path::new("/dev/null")), None);
 }
 
-/// Data far inside a sparse file was not seen by whoever looked at its first block only.
+/// Data far inside a sparse file was not seen by a look at its first block alone.
 #[test]
 fn a_byte_anywhere_in_a_sparse_file_is_found() {
     for at in [511, (1 << 20) + 7, 777_777_777, (8 << 30) - 1] {

@@ -119,7 +119,7 @@ fn is_mounted(dir: &Path) -> bool {
     table.lines().any(|line| line.split(' ').nth(4).is_some_and(|at| Path::new(at) == dir))
 }
 
-/// Unmounts; if somebody keeps it busy, takes it out of the tree.
+/// Unmounts; if a process keeps it busy, takes it out of the tree.
 fn unmount(dir: &Path) {
     for _ in 0..10 {
         if !is_mounted(dir) || output(Command::new("umount").arg(dir)).is_ok() {
