@@ -1,6 +1,6 @@
 //! `cargo xtask soak`: seeded campaigns that go on for as long as wanted, two processes at a time.
 //!
-//! Contract: every seed is a run of its own in the `torture` example of twin-sim (or `traces` of
+//! Contract: every seed is a run of its own in the example `campaign` of twin-proof (or `traces` of
 //! twin-lab), which prints one line for it. A run that fails, panics or does not end is reported
 //! with the command that repeats it, and the campaign goes on.
 
@@ -20,17 +20,22 @@ use crate::totals::Totals;
 
 /// The campaigns: name, package and example that run them, and what they do.
 pub(crate) const KINDS: &[(&str, &str, &str, &str)] = &[
-    ("crash", "twin-sim", "torture", "power failures at every write of random runs"),
-    ("full", "twin-sim", "torture", "volumes filled until there is no room, again and again"),
-    ("faults", "twin-sim", "torture", "failing disks under clients at work"),
-    ("ending", "twin-sim", "torture", "full logs and failing disks: every wait ends, unmounts too"),
-    ("ffs-ending", "twin-sim", "torture", "the same for clustered volumes"),
-    ("images", "twin-sim", "torture", "damaged images, opened, walked and used"),
-    ("ffs", "twin-sim", "torture", "power failures of clustered volumes"),
-    ("ffs-reuse", "twin-sim", "torture", "clustered volumes short of space, failing in turn"),
-    ("lfs-reuse", "twin-sim", "torture", "the same on the log"),
-    ("ffs-images", "twin-sim", "torture", "damaged clustered volumes, used and repaired"),
-    ("traces", "twin-lab", "traces", "damaged traces and flight logs, replayed"),
+    ("crash", "twin-proof", "campaign", "power failures at every write of random runs"),
+    ("full", "twin-proof", "campaign", "volumes filled until there is no room, again and again"),
+    ("faults", "twin-proof", "campaign", "failing disks under clients at work"),
+    (
+        "ending",
+        "twin-proof",
+        "campaign",
+        "full logs and failing disks: every wait ends, unmounts too",
+    ),
+    ("ffs-ending", "twin-proof", "campaign", "the same for clustered volumes"),
+    ("images", "twin-proof", "campaign", "damaged images, opened, walked and used"),
+    ("ffs", "twin-proof", "campaign", "power failures of clustered volumes"),
+    ("ffs-reuse", "twin-proof", "campaign", "clustered volumes short of space, failing in turn"),
+    ("lfs-reuse", "twin-proof", "campaign", "the same on the log"),
+    ("ffs-images", "twin-proof", "campaign", "damaged clustered volumes, used and repaired"),
+    ("traces", "twin-proof", "traces", "damaged traces and flight logs, replayed"),
 ];
 
 /// One seed may take this long.

@@ -33,10 +33,15 @@ pub(crate) struct Package {
     pub(crate) description: Option<String>,
     /// Belongs to this workspace.
     pub(crate) member: bool,
-    /// Names of what it depends on, in any way.
+    /// Names of what it depends on, to run or to be built.
     pub(crate) dependencies: Vec<String>,
+    /// Names of what its tests and examples depend on beside that.
+    pub(crate) dev_dependencies: Vec<String>,
     pub(crate) features: Vec<String>,
 }
+
+/// The crates that judge the others.
+pub(crate) const HARNESS: &[&str] = &["twin-model", "twin-proof"];
 
 impl SourceFile {
     pub(crate) fn new(path: &str, text: &str) -> SourceFile {
@@ -59,14 +64,17 @@ impl SourceFile {
         }
     }
 
-    /// True for what serves tests, examples and benchmarks only. The torture of the simulator is
-    /// a part of its crate because examples and several tests share it.
+    /// True for what serves tests, examples and benchmarks only: also the crates that nothing which is
+    /// shipped links.
     pub(crate) fn is_test(&self) -> bool {
+        if self.krate().is_some_and(|krate| HARNESS.contains(&krate)) {
+            return true;
+        }
         let mut parts = self.path.rsplit('/');
         let file = parts.next().unwrap_or_default();
         file == "tests.rs"
             || file.ends_with("_tests.rs")
-            || parts.any(|dir| matches!(dir, "tests" | "examples" | "benches" | "torture"))
+            || parts.any(|dir| matches!(dir, "tests" | "examples" | "benches"))
     }
 }
 
@@ -152,6 +160,12 @@ fn packages_of(metadata: &str) -> Result<Vec<Package>, String> {
             member: members.contains(&package["id"]),
             dependencies: list(&package["dependencies"])
                 .iter()
+                .filter(|dependency| dependency["kind"] != "dev")
+                .filter_map(|dependency| text(&dependency["name"]))
+                .collect(),
+            dev_dependencies: list(&package["dependencies"])
+                .iter()
+                .filter(|dependency| dependency["kind"] == "dev")
                 .filter_map(|dependency| text(&dependency["name"]))
                 .collect(),
             features: package["features"]
@@ -190,19 +204,21 @@ mod tests {
         assert_eq!(at("docs/a.md").krate(), None);
         assert!(at("crates/a/src/perm_tests.rs").is_test());
         assert!(at("crates/a/src/model/tests/data.rs").is_test());
-        assert!(at("crates/a/src/torture/mod.rs").is_test());
+        assert!(at("crates/twin-proof/src/lib.rs").is_test());
         assert!(!at("crates/a/src/attests.rs").is_test());
     }
 
     #[test]
     fn packages_are_taken_from_what_cargo_says() {
         let said = r#"{"packages":[{"name":"a","version":"1.0.0","id":"a 1","license":"MIT",
-            "description":null,"dependencies":[{"name":"b","kind":"dev"}],"features":{"x":[]}}],
+            "description":null,"features":{"x":[]},
+            "dependencies":[{"name":"b","kind":"dev"},{"name":"c","kind":null}]}],
             "workspace_members":["a 1"]}"#;
         let packages = packages_of(said).unwrap();
         assert_eq!(packages.len(), 1);
         assert_eq!((packages[0].name.as_str(), packages[0].member), ("a", true));
-        assert_eq!(packages[0].dependencies, ["b"]);
+        assert_eq!(packages[0].dependencies, ["c"]);
+        assert_eq!(packages[0].dev_dependencies, ["b"]);
         assert_eq!(packages[0].features, ["x"]);
     }
 }

@@ -7,9 +7,9 @@ use std::rc::Rc;
 
 use twin_disk::MemDisk;
 use twin_ffs::{Ffs, FfsSettings, MkfsOptions, check, write_behind};
-use twin_fs::generate::{Generator, Shape};
-use twin_fs::model::{self, Compare, DataMode, ModelFs, diff};
 use twin_fs::{Cpu, FileSystem, Op, ROOT_INO, Reply, Request, SetTime, Settings, Volume};
+use twin_model::generate::{Generator, Shape};
+use twin_model::{self, Compare, DataMode, ModelFs, diff};
 use twin_rt::{ClockOnly, Rt, Time};
 
 use common::all_kinds;
@@ -53,9 +53,9 @@ impl Run {
         rt.block_on(check::check(disk, &mut |_| {})).unwrap().unwrap()
     }
 
-    fn dump(&mut self) -> model::Dump {
+    fn dump(&mut self) -> twin_model::Dump {
         let volume = Rc::clone(&self.volume);
-        self.rt.block_on(model::dump(&*volume, &mut self.next_id)).unwrap().unwrap()
+        self.rt.block_on(twin_model::dump(&*volume, &mut self.next_id)).unwrap().unwrap()
     }
 }
 
@@ -67,7 +67,7 @@ fn open(rt: &Rt, disk: &Rc<MemDisk>, settings: &Settings, ffs: &FfsSettings) -> 
 fn model_of(run: &mut Run) -> ModelFs {
     let shape = run.volume.core.shape.clone();
     let modern = shape.pointer.is_modern();
-    let settings = model::Settings {
+    let settings = twin_model::Settings {
         block_size: shape.block_size,
         data: DataMode::Bytes,
         file_size_max: shape.max_file_size(),
@@ -78,7 +78,7 @@ fn model_of(run: &mut Run) -> ModelFs {
         birth_times: modern,
         inline_max: shape.inline_max.into(),
         promised_is_data: true,
-        ..model::Settings::default()
+        ..twin_model::Settings::default()
     };
     let mut model = ModelFs::new(settings, Time(0));
     match run.ask(Request::root(1 << 39, Op::GetAttr { ino: ROOT_INO })) {
@@ -128,7 +128,7 @@ fn beside_the_model(run: &mut Run, workload: &str, seed: u64, ops: u64, shape: S
 
 #[test]
 fn volumes_do_what_the_model_does() {
-    for workload in twin_fs::generate::WORKLOADS.iter().map(|w| w.name) {
+    for workload in twin_model::generate::WORKLOADS.iter().map(|w| w.name) {
         all_kinds(|options| {
             let settings = Settings { expand_stamps: true, ..Settings::default() };
             let mut run = Run::new(&options, 48 << 20, settings, FfsSettings::default());

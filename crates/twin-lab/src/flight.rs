@@ -7,22 +7,22 @@
 //! only if, the core asked its device the same things in the same order at the same times.
 
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
 use std::io::Read;
 use std::rc::Rc;
-use std::task::{Poll, Waker};
 
 use twin_disk::{
     Block, BlockDevice, Completion, DeviceInfo, Io, IoError, IoErrorKind, IoKind, IoResult,
     Pending, Recorded, pending,
 };
-use twin_fs::{Cpu, FsError, LayoutConfig, LayoutKind, OpenVolume, Opened, Request, Settings};
+use twin_fs::{Cpu, FsError, LayoutConfig, LayoutKind, Opened, Settings};
 use twin_rt::{Driver, Rt, Time};
 use twin_settings::{Key, Named, SettingsError, Unit, apply, grammar, text_of};
 use twin_trace::{FlightReader, FlightRecord, Piece, TraceError};
 
+use crate::front_end::FrontEnd;
 use crate::layouts::layout;
 use crate::rewritten::{MOST_BYTES, Rewritten};
 
@@ -155,29 +155,17 @@ impl std::error::Error for FlightError {}
 
 /// What the log has to say next, and who waits for it.
 #[derive(Default)]
-pub(crate) struct Feed {
+struct Feed {
     /// Device requests under way, by number.
     under_way: RefCell<BTreeMap<u64, (Io, Completion)>>,
     rewritten: RefCell<Rewritten>,
     submitted: Cell<u64>,
-    pub(crate) arrivals: RefCell<VecDeque<Request>>,
-    pub(crate) closing: Cell<bool>,
+    front_end: Rc<FrontEnd>,
     digest: Cell<Option<(u64, u64)>>,
     error: RefCell<Option<TraceError>>,
-    front_end: RefCell<Option<Waker>>,
-    operations: Cell<u64>,
-    in_flight: Cell<u64>,
-    /// The front end runs.
-    pub(crate) ready: Cell<bool>,
 }
 
 impl Feed {
-    pub(crate) fn wake_front_end(&self) {
-        if let Some(waker) = self.front_end.borrow_mut().take() {
-            waker.wake();
-        }
-    }
-
     /// What a request that succeeded does to the device, or finds there: its log says `blocks`.
     fn on_device(&self, io: &Io, blocks: Vec<Block>) -> Vec<Block> {
         match io.kind {
@@ -212,8 +200,7 @@ impl<R: Read + 'static> Driver for FlightDriver<R> {
             };
             match record {
                 FlightRecord::Arrive(request) => {
-                    self.feed.arrivals.borrow_mut().push_back(request);
-                    self.feed.wake_front_end();
+                    self.feed.front_end.arrive(request);
                 }
                 FlightRecord::Complete { io, result, .. } => {
                     let waiting = self.feed.under_way.borrow_mut().remove(&io);
@@ -226,8 +213,7 @@ impl<R: Read + 'static> Driver for FlightDriver<R> {
                 }
                 FlightRecord::Command(word) => {
                     if word == CLOSE {
-                        self.feed.closing.set(true);
-                        self.feed.wake_front_end();
+                        self.feed.front_end.close();
                     }
                 }
                 FlightRecord::Digest { value, events } => {
@@ -312,7 +298,7 @@ pub fn verify_flight(log: impl Read + 'static) -> Result<Verified, FlightError> 
     if let (Some(error), None) = (failed, feed.digest.get()) {
         return Err(FlightError::Fs(error));
     }
-    Ok(Verified { recorded: feed.digest.get(), replayed, operations: feed.operations.get() })
+    Ok(Verified { recorded: feed.digest.get(), replayed, operations: feed.front_end.operations() })
 }
 
 /// Opens a volume and hands it what arrives. Gives the error that ended it.
@@ -324,34 +310,11 @@ fn open_and_run(
     // A stall is the end of the log: everything that it has was fed.
     match rt.block_on(open).ok()? {
         Ok(Opened { volume, .. }) => {
-            let run = run(rt.clone(), volume, Rc::clone(feed));
-            rt.block_on(run).ok().and_then(Result::err)
+            let serving = Rc::clone(&feed.front_end).serve(rt.clone(), volume);
+            rt.block_on(serving).ok().and_then(Result::err)
         }
         Err(error) => Some(error),
     }
-}
-
-/// The front end: hands arriving requests to the volume as the mount's did, until it closes.
-pub(crate) async fn run(rt: Rt, volume: OpenVolume, feed: Rc<Feed>) -> Result<(), FsError> {
-    std::future::poll_fn(|cx| {
-        while let Some(request) = feed.arrivals.borrow_mut().pop_front() {
-            feed.operations.set(feed.operations.get() + 1);
-            feed.in_flight.set(feed.in_flight.get() + 1);
-            let (volume, feed) = (volume.clone(), Rc::clone(&feed));
-            rt.run_or_spawn("operation", async move {
-                let _ = volume.execute(request).await;
-                feed.in_flight.set(feed.in_flight.get() - 1);
-                if feed.in_flight.get() == 0 && feed.closing.get() {
-                    feed.wake_front_end();
-                }
-            });
-        }
-        *feed.front_end.borrow_mut() = Some(cx.waker().clone());
-        let done = feed.closing.get() && feed.in_flight.get() == 0;
-        if done { Poll::Ready(()) } else { Poll::Pending }
-    })
-    .await;
-    volume.close().await
 }
 
 #[cfg(test)]

@@ -23,9 +23,9 @@
 pub mod bench;
 mod compare;
 mod config;
-mod damage;
 mod figures;
 mod flight;
+mod front_end;
 mod history;
 pub mod layouts;
 mod machine;
@@ -44,9 +44,9 @@ mod workload;
 
 pub use compare::{Progress, compare, compare_with_histories, rank};
 pub use config::{Config, Costs, defaults, settings_help};
-pub use damage::{Damaged, damaged_flight, damaged_trace};
 pub use figures::{DiskFigures, Figures, Latency, LogFigures, VerbFigures};
 pub use flight::{CLOSE, FlightError, FlightSettings, Verified, verify_flight};
+pub use front_end::FrontEnd;
 pub use history::{BINS, History, LogAtEnd, MOST_SAMPLES, Sampler};
 pub use page::page;
 pub use presets::{Preset, presets};

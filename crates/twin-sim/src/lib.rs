@@ -9,7 +9,6 @@
 //! - [`platter`]: what is stored, with user data as stamps and with free snapshots;
 //! - [`faults`]: what goes wrong, and what a power failure leaves behind;
 //! - [`cpu`]: what the host's processor costs; [`HostAdapter`]: the driver that spends it on requests;
-//! - [`torture`]: random work on a file system over all of this, and a check of everything.
 //!
 //! Models, schedulers and processor models are pure objects that see time as an argument; each
 //! folder has a `registry()` that command line, settings and sweeps iterate. Start at
@@ -40,7 +39,6 @@ pub mod model;
 pub mod platter;
 pub mod queue;
 mod stats;
-pub mod torture;
 
 use std::fmt;
 

@@ -77,7 +77,7 @@ fn crowded_ring(writes: u64) -> (Recovered, bool) {
 
 /// A record so long that it does not fit beside the last one made the journal's header lead past that,
 /// to where itself was to be: a power failure before it was durable left a file without a name in
-/// use, because nothing said any more that it was one. The power failures of the torture had no two
+/// use, because nothing said any more that it was one. The campaigns of power failures had no two
 /// records of half a journal, one after the other: an operation begins only when the last ones have
 /// filled less than a third.
 #[test]

@@ -17,7 +17,7 @@ pub struct Doubt {
     /// The write had been reported complete.
     pub reported: bool,
     /// What it writes.
-    pub(crate) blocks: Rc<[Block]>,
+    pub blocks: Rc<[Block]>,
 }
 
 /// What became of a write in doubt.
@@ -87,6 +87,11 @@ impl CrashState {
     /// The content if nothing in doubt survives.
     pub fn certain(&self) -> &Platter {
         &self.base
+    }
+
+    /// Bytes that are written whole or not at all.
+    pub fn sector(&self) -> u32 {
+        self.sector
     }
 
     /// The writes in doubt: completed ones in the order of completion, then those under way.

@@ -1,8 +1,8 @@
 //! What the volume leaves behind is clean.
 
 use super::*;
-use twin_fs::generate::WORKLOADS;
 use twin_fs::{ROOT_INO, XattrMode};
+use twin_model::generate::WORKLOADS;
 
 #[test]
 fn a_new_volume_is_clean() {

@@ -10,8 +10,8 @@ mod rich;
 use std::rc::Rc;
 
 use twin_disk::{Bytes, MemDisk};
-use twin_fs::generate::{Generator, Shape};
 use twin_fs::{Cpu, Data, FileSystem, FsError, Ino, Op, Reply, Request, Settings, Volume};
+use twin_model::generate::{Generator, Shape};
 use twin_rt::{ClockOnly, Rt};
 
 use super::*;

@@ -1,6 +1,6 @@
 //! Damaged volumes, mounted: an error or the right answer, never a panic, a hang or wrong data.
 
-use twin_fs::model::{Dump, dump};
+use twin_model::{Dump, dump};
 use twin_rt::Rng;
 
 use super::mutations::{Forger, Live, mutate, scramble};

@@ -1,0 +1,189 @@
+//! What a regular file holds: a map from logical block to its content; what is missing is a hole.
+//!
+//! Contract: a block is held whole, `block_size` bytes of it, also the last one of the file. With
+//! bytes, all bytes behind the end of the file are zero, so that extending it shows zeros. What
+//! an inode holds itself (a file that has been small since it was empty) is bytes in any case.
+
+use std::collections::BTreeMap;
+
+use twin_disk::{Block, Stamp};
+
+use twin_fs::{Data, Ino};
+
+/// What a model keeps of user data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DataMode {
+    /// Every byte. Synthetic data are the bytes of the stamps that they would be.
+    Bytes,
+    /// Which request changed each block last.
+    Stamps,
+}
+
+/// In which pieces, and as what, a request changes a file.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Grain {
+    pub(super) block_size: u64,
+    /// The most that an inode holds itself.
+    pub(super) inline_max: u64,
+    pub(super) data: DataMode,
+    pub(super) ino: Ino,
+    /// The request's number: the version of the stamps that it makes.
+    pub(super) version: u64,
+}
+
+impl Grain {
+    fn stamp(&self, lbn: u64) -> Stamp {
+        let len = self.block_size as u32;
+        Stamp { ino: self.ino, lbn, version: self.version, off: 0, len }
+    }
+}
+
+/// A file's blocks.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Content {
+    blocks: BTreeMap<u64, Block>,
+    /// The inode holds it.
+    inline: bool,
+}
+
+/// The part of a range that lies in a block, as offsets in the block.
+fn part_in(block_size: u64, lbn: u64, off: u64, end: u64) -> std::ops::Range<usize> {
+    let start = lbn * block_size;
+    (off.max(start) - start) as usize..(end.min(start + block_size) - start) as usize
+}
+
+/// The numbers of the blocks that a range touches.
+fn blocks_of(block_size: u64, off: u64, end: u64) -> std::ops::Range<u64> {
+    if off >= end { 0..0 } else { off / block_size..end.div_ceil(block_size) }
+}
+
+impl Content {
+    /// Space used, in units of 512 bytes.
+    pub(super) fn sectors(&self, grain: &Grain) -> u64 {
+        self.blocks.len() as u64 * (grain.block_size / 512)
+    }
+
+    /// All blocks that are not holes.
+    pub(super) fn blocks(&self) -> impl Iterator<Item = (u64, &Block)> {
+        self.blocks.iter().map(|(lbn, block)| (*lbn, block))
+    }
+
+    /// A block, unless it is a hole.
+    pub(super) fn block(&self, lbn: u64) -> Option<&Block> {
+        self.blocks.get(&lbn)
+    }
+
+    /// The bytes `off..end`, in pieces of at most a block.
+    pub(super) fn read(&self, block_size: u64, off: u64, end: u64) -> Vec<Block> {
+        let piece = |lbn| {
+            let part = part_in(block_size, lbn, off, end);
+            match self.blocks.get(&lbn) {
+                None => Block::Zero(part.len() as u32),
+                Some(block) => block.slice(part.start, part.len()),
+            }
+        };
+        blocks_of(block_size, off, end).map(piece).collect()
+    }
+
+    /// Writes into a file of `size` bytes.
+    pub(super) fn write(&mut self, grain: &Grain, size: u64, off: u64, data: &Data) {
+        let end = off + data.len();
+        let empty = size == 0 && self.blocks.is_empty();
+        self.inline = (self.inline || empty) && end.max(size) <= grain.inline_max;
+        for lbn in blocks_of(grain.block_size, off, end) {
+            let part = part_in(grain.block_size, lbn, off, end);
+            let stamp = grain.stamp(lbn);
+            if grain.data == DataMode::Stamps && !self.inline {
+                self.blocks.insert(lbn, Block::Stamp(stamp));
+                continue;
+            }
+            let hole = Block::Zero(grain.block_size as u32);
+            let target = &mut self.blocks.entry(lbn).or_insert(hole).bytes_mut()[part.clone()];
+            match data {
+                Data::Bytes(bytes) => {
+                    let from = (lbn * grain.block_size + part.start as u64 - off) as usize;
+                    target.copy_from_slice(&bytes[from..from + part.len()]);
+                }
+                Data::Synthetic(_) => {
+                    let (off, len) = (part.start as u32, part.len() as u32);
+                    Stamp { off, len, ..stamp }.expand(target);
+                }
+            }
+        }
+    }
+
+    /// Makes the part of a block zero that lies in the range, or changes its stamp.
+    fn zero_part(&mut self, grain: &Grain, lbn: u64, part: std::ops::Range<usize>) {
+        match self.blocks.get_mut(&lbn) {
+            None | Some(Block::Zero(_)) => {}
+            Some(block @ Block::Bytes(_)) => block.bytes_mut()[part].fill(0),
+            Some(block @ Block::Stamp(_)) => *block = Block::Stamp(grain.stamp(lbn)),
+        }
+    }
+
+    /// Cuts the content to a size, or makes ready to show more of it.
+    pub(super) fn set_size(&mut self, grain: &Grain, old: u64, new: u64) {
+        if new >= old {
+            self.inline &= new <= grain.inline_max;
+            if self.inline && new > 0 {
+                let zero = Block::Zero(grain.block_size as u32);
+                self.blocks.entry(0).or_insert(zero);
+            }
+            return;
+        }
+        self.blocks.split_off(&new.div_ceil(grain.block_size));
+        let cut = (new % grain.block_size) as usize;
+        if cut > 0 {
+            let part = cut..grain.block_size as usize;
+            self.zero_part(grain, new / grain.block_size, part);
+        }
+    }
+
+    /// Makes the bytes `off..end` within the file's size zero: blocks all of whose bytes within
+    /// the file are in the range become holes.
+    pub(super) fn zero(&mut self, grain: &Grain, size: u64, off: u64, end: u64) {
+        let end = end.min(size);
+        let touched = blocks_of(grain.block_size, off, end);
+        let touched: Vec<u64> = self.blocks.range(touched).map(|(lbn, _)| *lbn).collect();
+        for lbn in touched {
+            let part = part_in(grain.block_size, lbn, off, end);
+            if part == part_in(grain.block_size, lbn, 0, size) {
+                self.blocks.remove(&lbn);
+                self.inline = false;
+            } else {
+                self.zero_part(grain, lbn, part);
+            }
+        }
+    }
+
+    /// Makes the holes in a range blocks of zeros.
+    pub(super) fn fill(&mut self, grain: &Grain, off: u64, end: u64) {
+        if !self.inline {
+            for lbn in blocks_of(grain.block_size, off, end) {
+                self.blocks.entry(lbn).or_insert(Block::Zero(grain.block_size as u32));
+            }
+        }
+    }
+
+    /// The first byte of data at or after `off`.
+    pub(super) fn next_data(&self, block_size: u64, off: u64) -> Option<u64> {
+        let (lbn, _) = self.blocks.range(off / block_size..).next()?;
+        Some(off.max(lbn * block_size))
+    }
+
+    /// The first byte of a hole at or after `off`.
+    pub(super) fn next_hole(&self, block_size: u64, off: u64) -> u64 {
+        let first = off / block_size;
+        let run = self.blocks.range(first..).zip(first..).take_while(|((lbn, _), n)| **lbn == *n);
+        off.max((first + run.count() as u64) * block_size)
+    }
+}
+
+#[cfg(test)]
+impl Content {
+    /// Each block changed, or left out.
+    pub(super) fn mapped(&self, f: impl Fn(u64, &Block) -> Option<Block>) -> Content {
+        let blocks = self.blocks.iter().filter_map(|(lbn, block)| Some((*lbn, f(*lbn, block)?)));
+        Content { blocks: blocks.collect(), inline: self.inline }
+    }
+}

@@ -1,0 +1,554 @@
+//! What a run of a campaign is: a seed and sizes, as one line of text that repeats it.
+//!
+//! Contract: a [`Scenario`] determines its run wholly. Its text form, `key=value` pairs, is what
+//! failures print and what the example `campaign` reads.
+
+use std::fmt;
+use std::str::FromStr;
+
+use twin_lfs::format::{Profile, Superblock};
+use twin_lfs::{LfsSettings, MkfsOptions, Sabotage};
+use twin_model::generate::Shape;
+use twin_rt::{MILLIS, Nanos, Order, Rng};
+
+/// Everything that a run depends on.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Scenario {
+    /// Of all random streams.
+    pub seed: u64,
+    /// Which structures the volume has.
+    pub profile: Profile,
+    /// Bytes of the device.
+    pub size: u64,
+    /// Bytes of a segment.
+    pub segment: u32,
+    /// Streams of the log.
+    pub streams: u32,
+    /// A workload of [`twin_fs::generate`].
+    pub workload: String,
+    /// Requests that clients make.
+    pub ops: u64,
+    /// Clients at a time.
+    pub clients: u32,
+    /// Clients are users of their own; otherwise all are root.
+    pub users: bool,
+    /// In which order ready tasks run.
+    pub order: Order,
+    /// The longest time that a client thinks between requests.
+    pub think_ns: Nanos,
+    /// How full the volume is made before the clients begin, in percent of what it takes.
+    pub fill: u32,
+    /// Bytes that the files of a workload have together, about.
+    pub space: u64,
+    /// Files that a workload keeps, about.
+    pub files: u64,
+    /// The longest write, in bytes.
+    pub write: u64,
+    /// Bytes of the block cache.
+    pub cache: u64,
+    /// Inodes kept in memory beyond those in use.
+    pub inodes: usize,
+    /// Stamps stand for user data; otherwise bytes.
+    pub stamps: bool,
+    /// Indirect blocks go with every log write.
+    pub eager: bool,
+    /// Segments between checkpoints.
+    pub checkpoint: u32,
+    /// The victim policy.
+    pub victim: String,
+    /// The age at which dirty data is written.
+    pub age_ns: Nanos,
+    /// A fault built in on purpose.
+    pub sabotage: Sabotage,
+    /// The metadata ordering of the clustered layout.
+    pub ordering: String,
+    /// Bytes of the clustered layout's journal; 0 for what suits the volume.
+    pub journal: u64,
+    /// A fault built into the clustered layout on purpose.
+    pub ffs_sabotage: twin_ffs::Sabotage,
+    /// Print every request with its reply.
+    pub trace: bool,
+}
+
+/// Placement policies that work on the smallest volume, and what a volume has by itself.
+const PLACEMENTS: [&str; 5] = ["", "twin", "dac", "none", "age-sort"];
+const WHEN: [&str; 4] = ["on-demand", "idle", "threshold", "adaptive"];
+
+impl Scenario {
+    /// A plain small run.
+    pub fn new(seed: u64) -> Scenario {
+        Scenario {
+            seed,
+            profile: Profile::Modern,
+            size: 16 << 20,
+            segment: 64 << 10,
+            streams: 2,
+            workload: "mixed".into(),
+            ops: 300,
+            clients: 1,
+            users: true,
+            order: Order::Fifo,
+            think_ns: 20 * MILLIS,
+            fill: 0,
+            space: 2 << 20,
+            files: 40,
+            write: 20_000,
+            cache: 4 << 20,
+            inodes: 1000,
+            stamps: true,
+            eager: false,
+            checkpoint: 8,
+            victim: "cost-benefit".into(),
+            age_ns: 200 * MILLIS,
+            sabotage: Sabotage::None,
+            ordering: "journal".into(),
+            journal: 0,
+            ffs_sabotage: twin_ffs::Sabotage::None,
+            trace: false,
+        }
+    }
+
+    /// A scenario drawn at random: every choice comes up.
+    pub fn draw(seed: u64) -> Scenario {
+        let mut rng = Rng::stream(seed, "scenario");
+        let profile = *rng.pick(&[Profile::Modern, Profile::Modern, Profile::Classic]);
+        let several = rng.chance(0.7);
+        let workload = *rng.pick(&["mixed", "mixed", "metadata", "small_files", "overwrite"]);
+        // On some volumes the cleaner has to work hard.
+        let pressed = rng.chance(0.3);
+        let (size, space) = match pressed {
+            true => (*rng.pick(&[3 << 20, 4 << 20]), *rng.pick(&[1 << 20, 3 << 19, 2 << 20])),
+            false => (*rng.pick(&[8 << 20, 12 << 20, 24 << 20]), *rng.pick(&[1 << 20, 3 << 20])),
+        };
+        Scenario {
+            profile,
+            size,
+            segment: if pressed { 64 << 10 } else { *rng.pick(&[64 << 10, 64 << 10, 128 << 10]) },
+            streams: if profile == Profile::Classic { 1 } else { rng.range(1, 3) as u32 },
+            workload: workload.into(),
+            clients: if several { rng.range(2, 6) as u32 } else { 1 },
+            users: !several,
+            order: *rng.pick(&[Order::Fifo, Order::Shuffled]),
+            think_ns: *rng.pick(&[0, MILLIS, 20 * MILLIS]),
+            space,
+            files: *rng.pick(&[15, 40]),
+            write: *rng.pick(&[6_000, 20_000, 70_000]),
+            cache: *rng.pick(&[256 << 10, 512 << 10, 4 << 20]),
+            inodes: *rng.pick(&[4, 30, 1000]),
+            stamps: rng.chance(0.7),
+            eager: rng.chance(0.4),
+            checkpoint: *rng.pick(&[1, 3, 8, 64]),
+            victim: (*rng.pick(&["cost-benefit", "greedy"])).into(),
+            age_ns: *rng.pick(&[5 * MILLIS, 200 * MILLIS, 5_000 * MILLIS]),
+            ..Scenario::new(seed)
+        }
+    }
+
+    /// One of the three kinds, in turn: anything, small durable changes, a nearly full volume.
+    pub fn of_kind(seed: u64) -> Scenario {
+        match seed % 3 {
+            0 => Scenario::draw(seed),
+            1 => Scenario::commits(seed),
+            _ => Scenario::pressed(seed),
+        }
+    }
+
+    /// A scenario in which several clients make small changes and each change durable.
+    pub fn commits(seed: u64) -> Scenario {
+        let mut rng = Rng::stream(seed, "commits");
+        Scenario {
+            workload: "commits".into(),
+            clients: rng.range(1, 7) as u32,
+            write: *rng.pick(&[3_000, 9_000, 20_000]),
+            think_ns: *rng.pick(&[0, MILLIS, 20 * MILLIS]),
+            files: 15,
+            ..Scenario::draw(seed)
+        }
+    }
+
+    /// A scenario on a small volume that is nearly full, with the cleaner at work.
+    pub fn pressed(seed: u64) -> Scenario {
+        let mut rng = Rng::stream(seed, "pressed");
+        let workload = *rng.pick(&["overwrite", "small_files", "mixed", "commits", "fill"]);
+        Scenario {
+            size: *rng.pick(&[3 << 20, 4 << 20, 5 << 20]),
+            segment: 64 << 10,
+            workload: workload.into(),
+            ops: 150,
+            fill: rng.range(70, 96) as u32,
+            space: *rng.pick(&[100 << 10, 300 << 10]),
+            files: 10,
+            ..Scenario::draw(seed)
+        }
+    }
+
+    /// A scenario that fills its volume to the brim, again and again.
+    pub fn full(seed: u64) -> Scenario {
+        let mut rng = Rng::stream(seed, "full");
+        let profile = if seed.is_multiple_of(2) { Profile::Modern } else { Profile::Classic };
+        Scenario {
+            profile,
+            size: *rng.pick(&[4 << 20, 6 << 20, 10 << 20]),
+            segment: 64 << 10,
+            streams: if profile == Profile::Classic { 1 } else { rng.range(1, 3) as u32 },
+            ops: 100,
+            fill: rng.range(90, 96) as u32,
+            think_ns: *rng.pick(&[0, MILLIS]),
+            users: false,
+            stamps: true,
+            ..Scenario::draw(seed)
+        }
+    }
+
+    /// A scenario with many clients on a volume that is nearly full, to be closed in the end.
+    pub fn ending(seed: u64) -> Scenario {
+        let mut rng = Rng::stream(seed, "ending");
+        let workload = *rng.pick(&["fill", "fill", "mixed", "overwrite", "commits", "small_files"]);
+        Scenario {
+            workload: workload.into(),
+            clients: rng.range(4, 17) as u32,
+            fill: *rng.pick(&[60, 85, 92, 95]),
+            ops: *rng.pick(&[100, 400]),
+            space: *rng.pick(&[300 << 10, 2 << 20]),
+            write: *rng.pick(&[9_000, 70_000, 250_000]),
+            ..Scenario::full(seed)
+        }
+    }
+
+    /// The same for a clustered volume, every ordering in turn.
+    pub fn clustered_ending(seed: u64) -> Scenario {
+        let orderings = twin_ffs::ordering::registry();
+        let ordering = orderings[(seed % orderings.len() as u64) as usize].name.into();
+        Scenario { ordering, size: 8 << 20, ..Scenario::ending(seed) }
+    }
+
+    /// A scenario for a clustered volume: any workload, any number of clients, every ordering in
+    /// turn.
+    pub fn clustered(seed: u64) -> Scenario {
+        let mut rng = Rng::stream(seed, "ffs");
+        let orderings = twin_ffs::ordering::registry();
+        let workload = *rng.pick(&["mixed", "metadata", "small_files", "overwrite", "commits"]);
+        let base = match workload {
+            "commits" => Scenario::commits(seed),
+            _ => Scenario { workload: workload.into(), ..Scenario::draw(seed) },
+        };
+        Scenario {
+            size: *rng.pick(&[8 << 20, 16 << 20]),
+            ordering: orderings[(seed % orderings.len() as u64) as usize].name.into(),
+            // Maps and groups are small, so that clients meet in them.
+            space: *rng.pick(&[1 << 20, 3 << 20]),
+            cache: *rng.pick(&[512 << 10, 4 << 20]),
+            fill: *rng.pick(&[0, 0, 10, 60]),
+            ..base
+        }
+    }
+
+    /// A scenario for clients who rewrite, fsync and remove where space is short: volumes of either
+    /// layout that have little more room than they need, every ordering in turn.
+    pub fn reusing(seed: u64) -> Scenario {
+        let mut rng = Rng::stream(seed, "reuse");
+        let orderings = twin_ffs::ordering::registry();
+        Scenario {
+            size: *rng.pick(&[6 << 20, 8 << 20]),
+            // A longer one keeps blocks from their places for longer.
+            journal: *rng.pick(&[0, 2 << 20]),
+            segment: 64 << 10,
+            clients: 7,
+            users: false,
+            stamps: false,
+            order: *rng.pick(&[Order::Fifo, Order::Shuffled]),
+            think_ns: *rng.pick(&[0, MILLIS, 5 * MILLIS]),
+            cache: *rng.pick(&[1 << 20, 4 << 20]),
+            inodes: *rng.pick(&[30, 1000]),
+            eager: rng.chance(0.4),
+            age_ns: *rng.pick(&[5 * MILLIS, 50 * MILLIS, 5_000 * MILLIS]),
+            ordering: orderings[(seed % orderings.len() as u64) as usize].name.into(),
+            ..Scenario::new(seed)
+        }
+    }
+
+    /// A small clustered volume that is filled until there is hardly room, every ordering in turn.
+    /// The log needs twice the size.
+    pub fn crowded(seed: u64) -> Scenario {
+        let orderings = twin_ffs::ordering::registry();
+        let ordering = orderings[(seed % orderings.len() as u64) as usize].name.into();
+        Scenario { size: 3 << 20, users: false, stamps: false, ordering, ..Scenario::new(seed) }
+    }
+
+    /// A scenario that leaves a small volume with something of everything, to be damaged.
+    pub fn image(seed: u64) -> Scenario {
+        Scenario { size: 3 << 20, segment: 64 << 10, fill: 10, ops: 150, ..Scenario::draw(seed) }
+    }
+
+    /// The same for a small clustered volume, every ordering in turn.
+    pub fn clustered_image(seed: u64) -> Scenario {
+        let orderings = twin_ffs::ordering::registry();
+        let ordering = orderings[(seed % orderings.len() as u64) as usize].name.into();
+        Scenario { ordering, size: 4 << 20, ..Scenario::image(seed) }
+    }
+
+    /// How its volume is made.
+    pub fn mkfs(&self) -> MkfsOptions {
+        let uuid = std::array::from_fn(|i| (self.seed >> (i % 8 * 8)) as u8 ^ i as u8);
+        let options = match self.profile {
+            Profile::Modern => MkfsOptions::modern(uuid),
+            Profile::Classic => MkfsOptions::classic(uuid),
+        };
+        // As full as a volume gets that was made before it could be said.
+        let minfree = Superblock::MINFREE_UNSAID;
+        MkfsOptions { segment_size: Some(self.segment), streams: self.streams, minfree, ..options }
+    }
+
+    /// The layout's settings. Where blocks go and when they are cleaned follows from the seed.
+    pub fn lfs(&self) -> LfsSettings {
+        LfsSettings {
+            writers_wait: false,
+            lazy_fsync: false,
+            eager_indirect: self.eager,
+            checkpoint_segments: self.checkpoint,
+            checkpoint_age_ns: 2_000 * MILLIS,
+            victim: self.victim.clone(),
+            placement: PLACEMENTS[self.seed as usize % PLACEMENTS.len()].into(),
+            when: WHEN[self.seed as usize / PLACEMENTS.len() % WHEN.len()].into(),
+            background_cleaning: true,
+            clean_step_bytes: 16 << 10,
+            in_flight_bytes: 4 * u64::from(self.segment),
+            sabotage: self.sabotage,
+        }
+    }
+
+    /// How its volume is made, if it is a clustered one.
+    pub fn ffs_mkfs(&self) -> twin_ffs::MkfsOptions {
+        let uuid = self.mkfs().uuid;
+        let options = match self.profile {
+            Profile::Modern => twin_ffs::MkfsOptions::modern(uuid),
+            Profile::Classic => twin_ffs::MkfsOptions::classic(uuid),
+        };
+        let journal_bytes = (self.journal > 0).then_some(self.journal);
+        twin_ffs::MkfsOptions { ordering: self.ordering.clone(), journal_bytes, ..options }
+    }
+
+    /// The clustered layout's settings.
+    pub fn ffs(&self) -> twin_ffs::FfsSettings {
+        twin_ffs::FfsSettings { sabotage: self.ffs_sabotage, ..twin_ffs::FfsSettings::default() }
+    }
+
+    /// The settings of the volume above it.
+    pub fn settings(&self) -> twin_fs::Settings {
+        twin_fs::Settings {
+            cache_bytes: self.cache,
+            cached_inodes: self.inodes,
+            flush_age_ns: Some(self.age_ns),
+            read_ahead_bytes: 64 << 10,
+            // As on mounts, in half of the runs.
+            drop_behind: self.files.is_multiple_of(2),
+            expand_stamps: !self.stamps,
+            ..twin_fs::Settings::default()
+        }
+    }
+
+    /// What the workload goes by.
+    pub fn shape(&self) -> Shape {
+        Shape {
+            clients: self.clients,
+            users: self.users,
+            files: self.files,
+            dirs: self.files / 5 + 2,
+            file_size_max: (self.space / 4).max(300_000),
+            far_size_max: if self.profile == Profile::Classic { 1 << 31 } else { 1 << 40 },
+            write_max: self.write,
+            space_max: self.space,
+            names: self.files,
+            // Bytes that clients give cannot be told apart from stamps when stamps are kept.
+            bytes: if self.stamps { 0.0 } else { 0.2 },
+            ..Shape::default()
+        }
+    }
+
+    /// The fields with their names, in the order of the text form.
+    fn fields(&self) -> Vec<(&'static str, String)> {
+        let flag = |on: bool| u64::from(on).to_string();
+        vec![
+            ("seed", self.seed.to_string()),
+            ("profile", if self.profile == Profile::Classic { "classic" } else { "modern" }.into()),
+            ("size", self.size.to_string()),
+            ("segment", self.segment.to_string()),
+            ("streams", self.streams.to_string()),
+            ("workload", self.workload.clone()),
+            ("ops", self.ops.to_string()),
+            ("clients", self.clients.to_string()),
+            ("users", flag(self.users)),
+            ("shuffled", (self.order as u64).to_string()),
+            ("think-ns", self.think_ns.to_string()),
+            ("fill", self.fill.to_string()),
+            ("space", self.space.to_string()),
+            ("files", self.files.to_string()),
+            ("write", self.write.to_string()),
+            ("cache", self.cache.to_string()),
+            ("inodes", self.inodes.to_string()),
+            ("stamps", flag(self.stamps)),
+            ("eager", flag(self.eager)),
+            ("checkpoint", self.checkpoint.to_string()),
+            ("victim", self.victim.clone()),
+            ("age-ns", self.age_ns.to_string()),
+            ("sabotage", sabotage_name(self.sabotage).into()),
+            ("ordering", self.ordering.clone()),
+            ("journal", self.journal.to_string()),
+            ("ffs-sabotage", ffs_sabotage_name(self.ffs_sabotage).into()),
+            ("trace", flag(self.trace)),
+        ]
+    }
+
+    /// Changes one field by its name.
+    ///
+    /// # Errors
+    /// If there is no such field, or the value is none of its values.
+    pub fn set(&mut self, key: &str, value: &str) -> Result<(), String> {
+        let bad = || format!("{value:?} is no value of {key:?}");
+        fn number<T: FromStr>(value: &str) -> Result<T, String> {
+            value.parse().map_err(|_| format!("{value:?} is not a number"))
+        }
+        let flag = || match value {
+            "0" => Ok(false),
+            "1" => Ok(true),
+            _ => Err(bad()),
+        };
+        match key {
+            "seed" => self.seed = number(value)?,
+            "profile" => {
+                self.profile = match value {
+                    "classic" => Profile::Classic,
+                    "modern" => Profile::Modern,
+                    _ => return Err(bad()),
+                }
+            }
+            "size" => self.size = number(value)?,
+            "segment" => self.segment = number(value)?,
+            "streams" => self.streams = number(value)?,
+            "workload" => self.workload = value.into(),
+            "ops" => self.ops = number(value)?,
+            "clients" => self.clients = number(value)?,
+            "users" => self.users = flag()?,
+            "shuffled" => self.order = order_of(value).ok_or_else(bad)?,
+            "think-ns" => self.think_ns = number(value)?,
+            "fill" => self.fill = number(value)?,
+            "space" => self.space = number(value)?,
+            "files" => self.files = number(value)?,
+            "write" => self.write = number(value)?,
+            "cache" => self.cache = number(value)?,
+            "inodes" => self.inodes = number(value)?,
+            "stamps" => self.stamps = flag()?,
+            "eager" => self.eager = flag()?,
+            "checkpoint" => self.checkpoint = number(value)?,
+            "victim" => self.victim = value.into(),
+            "age-ns" => self.age_ns = number(value)?,
+            "sabotage" => {
+                let all = [
+                    Sabotage::None,
+                    Sabotage::SkipFlush,
+                    Sabotage::SkipChecksum,
+                    Sabotage::SummaryFirst,
+                    Sabotage::ReuseEarly,
+                ];
+                let found = all.into_iter().find(|s| sabotage_name(*s) == value);
+                self.sabotage = found.ok_or_else(bad)?;
+            }
+            "ordering" => {
+                let entry = twin_ffs::ordering::by_name(value).ok_or_else(bad)?;
+                self.ordering = entry.name.into();
+            }
+            "journal" => self.journal = number(value)?,
+            "ffs-sabotage" => {
+                let found = FFS_SABOTAGE.into_iter().find(|s| ffs_sabotage_name(*s) == value);
+                self.ffs_sabotage = found.ok_or_else(bad)?;
+            }
+            "trace" => self.trace = flag()?,
+            _ => return Err(format!("a scenario has no {key:?}")),
+        }
+        Ok(())
+    }
+}
+
+/// What `shuffled` says of the order of tasks.
+fn order_of(value: &str) -> Option<Order> {
+    let orders = [Order::Fifo, Order::Shuffled, Order::Yielding];
+    orders.into_iter().find(|&order| (order as u64).to_string() == value)
+}
+
+fn sabotage_name(sabotage: Sabotage) -> &'static str {
+    match sabotage {
+        Sabotage::None => "none",
+        Sabotage::SkipFlush => "skip-flush",
+        Sabotage::SkipChecksum => "skip-checksum",
+        Sabotage::SummaryFirst => "summary-first",
+        Sabotage::ReuseEarly => "reuse-early",
+    }
+}
+
+const FFS_SABOTAGE: [twin_ffs::Sabotage; 9] = [
+    twin_ffs::Sabotage::None,
+    twin_ffs::Sabotage::SkipFlush,
+    twin_ffs::Sabotage::ReuseAtOnce,
+    twin_ffs::Sabotage::DataLate,
+    twin_ffs::Sabotage::SkipChecksum,
+    twin_ffs::Sabotage::SkipRevoked,
+    twin_ffs::Sabotage::RevokeLate,
+    twin_ffs::Sabotage::HeaderStays,
+    twin_ffs::Sabotage::FlushEarly,
+];
+
+fn ffs_sabotage_name(sabotage: twin_ffs::Sabotage) -> &'static str {
+    match sabotage {
+        twin_ffs::Sabotage::None => "none",
+        twin_ffs::Sabotage::SkipFlush => "skip-flush",
+        twin_ffs::Sabotage::ReuseAtOnce => "reuse-at-once",
+        twin_ffs::Sabotage::DataLate => "data-late",
+        twin_ffs::Sabotage::SkipChecksum => "skip-checksum",
+        twin_ffs::Sabotage::SkipRevoked => "skip-revoked",
+        twin_ffs::Sabotage::RevokeLate => "revoke-late",
+        twin_ffs::Sabotage::HeaderStays => "header-stays",
+        twin_ffs::Sabotage::FlushEarly => "flush-early",
+    }
+}
+
+impl fmt::Display for Scenario {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let fields = self.fields();
+        let pairs: Vec<String> = fields.iter().map(|(k, v)| format!("{k}={v}")).collect();
+        f.write_str(&pairs.join(","))
+    }
+}
+
+impl FromStr for Scenario {
+    type Err = String;
+
+    /// Reads `key=value` pairs, parted by commas; what is missing is as in [`Scenario::new`].
+    fn from_str(text: &str) -> Result<Scenario, String> {
+        let mut scenario = Scenario::new(1);
+        for pair in text.split(',').filter(|pair| !pair.is_empty()) {
+            let (key, value) = pair.split_once('=').ok_or(format!("{pair:?} has no value"))?;
+            scenario.set(key, value)?;
+        }
+        Ok(scenario)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_scenario_survives_its_text() {
+        for seed in 0..200 {
+            let scenario = Scenario::draw(seed);
+            assert_eq!(scenario.to_string().parse(), Ok(scenario));
+        }
+    }
+
+    #[test]
+    fn a_misspelt_field_is_refused() {
+        assert!("sede=4".parse::<Scenario>().is_err());
+        assert!("seed=four".parse::<Scenario>().is_err());
+        assert!("seed".parse::<Scenario>().is_err());
+    }
+}

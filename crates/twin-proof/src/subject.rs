@@ -1,0 +1,169 @@
+//! The layouts under test, as the campaigns see them.
+//!
+//! Contract: [`Subject`] says how a layout's volume is made and opened for a [`Scenario`], what it
+//! uses, and what the marks of a write log count. Everything else of a run is the same for all.
+
+use std::rc::Rc;
+
+use twin_disk::BlockDevice;
+use twin_ffs::Ffs;
+use twin_fs::{Core, Cpu, Layout, Result, Volume};
+use twin_lfs::Lfs;
+use twin_rt::Rt;
+
+use super::Scenario;
+
+/// A layout under test.
+#[allow(async_fn_in_trait)] // Volumes are driven on one thread: no `Send` bound is wanted.
+pub trait Subject: Layout {
+    /// What opening had to do.
+    type Recovered;
+
+    /// The marks of a write log count replies; otherwise acknowledged fsyncs and syncs.
+    const MARKS_REPLIES: bool;
+
+    /// Makes a volume.
+    async fn make(rt: &Rt, device: Rc<dyn BlockDevice>, scenario: &Scenario) -> Result<()>;
+
+    /// Opens a volume.
+    async fn start(
+        rt: &Rt,
+        device: Rc<dyn BlockDevice>,
+        scenario: &Scenario,
+    ) -> Result<(Rc<Volume<Self>>, Self::Recovered)>;
+
+    /// Bytes used, and the most that this may become.
+    fn used(&self) -> (u64, u64);
+
+    /// How the volume stands, in words.
+    fn describe(&self, core: &Core) -> String;
+
+    /// What the example `campaign` calls the campaign [`reuse`](fn@super::reuse) of this layout.
+    const REUSE: &'static str;
+
+    /// What it calls the exploration [`states`](fn@super::states).
+    const STATES: &'static str;
+
+    /// Checkpoints since the volume was opened; `None` if there is no log or journal.
+    fn checkpoints(&self) -> Option<u64>;
+
+    /// What fsync acknowledged outlives a power failure.
+    fn fsync_holds(scenario: &Scenario) -> bool;
+
+    /// Whatever fails, no file gets bytes that were never its own.
+    fn keeps_own_bytes(scenario: &Scenario) -> bool;
+
+    /// What the layout's checker says is wrong with a closed volume.
+    async fn complaint(rt: &Rt, device: Rc<dyn BlockDevice>) -> Option<String>;
+}
+
+impl Subject for Lfs {
+    const REUSE: &'static str = "lfs-reuse";
+    const STATES: &'static str = "lfs-states";
+
+    fn checkpoints(&self) -> Option<u64> {
+        Some(self.stats().checkpoints)
+    }
+
+    fn fsync_holds(_scenario: &Scenario) -> bool {
+        true
+    }
+
+    fn keeps_own_bytes(_scenario: &Scenario) -> bool {
+        true
+    }
+
+    async fn complaint(rt: &Rt, device: Rc<dyn BlockDevice>) -> Option<String> {
+        let options = twin_lfs::check::CheckOptions { data: true };
+        match twin_lfs::check::check(rt, device, &options, &mut |_| {}).await {
+            Ok(report) => (!report.is_clean()).then(|| report.to_string()),
+            Err(error) => Some(error.to_string()),
+        }
+    }
+
+    type Recovered = twin_lfs::Recovered;
+
+    const MARKS_REPLIES: bool = false;
+
+    async fn make(rt: &Rt, device: Rc<dyn BlockDevice>, scenario: &Scenario) -> Result<()> {
+        Lfs::mkfs(rt, device, &scenario.mkfs()).await.map(drop)
+    }
+
+    async fn start(
+        rt: &Rt,
+        device: Rc<dyn BlockDevice>,
+        scenario: &Scenario,
+    ) -> Result<(Rc<Volume<Lfs>>, Self::Recovered)> {
+        Lfs::open(rt, device, Cpu::none(), scenario.settings(), scenario.lfs()).await
+    }
+
+    fn used(&self) -> (u64, u64) {
+        self.space()
+    }
+
+    fn describe(&self, core: &Core) -> String {
+        let (used, limit) = self.space();
+        let (clean, all, live) =
+            self.with_segments(|s| (s.clean_count(), s.count(), s.live_bytes()));
+        let (dirty, inodes) = (core.cache.dirty_bytes(), core.dirty_inode_count());
+        format!(
+            "{clean} of {all} segments clean, {used} of {limit} bytes used, {live} live, {dirty} \
+             dirty in blocks and {inodes} inodes; {:?}",
+            self.stats()
+        )
+    }
+}
+
+impl Subject for Ffs {
+    const REUSE: &'static str = "ffs-reuse";
+    const STATES: &'static str = "ffs-states";
+
+    fn checkpoints(&self) -> Option<u64> {
+        (self.superblock().journal_bytes > 0).then(|| self.stats().checkpoints)
+    }
+
+    fn fsync_holds(scenario: &Scenario) -> bool {
+        scenario.ordering != "async"
+    }
+
+    fn keeps_own_bytes(scenario: &Scenario) -> bool {
+        scenario.ordering == "journal"
+    }
+
+    async fn complaint(_rt: &Rt, device: Rc<dyn BlockDevice>) -> Option<String> {
+        match twin_ffs::check::check(device, &mut |_| {}).await {
+            Ok(report) => (!report.is_clean()).then(|| report.to_string()),
+            Err(error) => Some(error.to_string()),
+        }
+    }
+
+    type Recovered = twin_ffs::Recovered;
+
+    const MARKS_REPLIES: bool = true;
+
+    async fn make(rt: &Rt, device: Rc<dyn BlockDevice>, scenario: &Scenario) -> Result<()> {
+        Ffs::mkfs(rt, device, &scenario.ffs_mkfs()).await.map(drop)
+    }
+
+    async fn start(
+        rt: &Rt,
+        device: Rc<dyn BlockDevice>,
+        scenario: &Scenario,
+    ) -> Result<(Rc<Volume<Ffs>>, Self::Recovered)> {
+        Ffs::open(rt, device, Cpu::none(), scenario.settings(), scenario.ffs()).await
+    }
+
+    fn used(&self) -> (u64, u64) {
+        self.space()
+    }
+
+    fn describe(&self, core: &Core) -> String {
+        let ((used, limit), (blocks, free)) = (self.space(), self.free_space());
+        let (dirty, inodes) = (core.cache.dirty_bytes(), core.dirty_inode_count());
+        format!(
+            "{used} of {limit} bytes used, {blocks} whole blocks free and {free} bytes, {dirty} \
+             dirty in blocks and {inodes} inodes; {:?}",
+            self.stats()
+        )
+    }
+}
