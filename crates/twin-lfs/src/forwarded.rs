@@ -10,15 +10,14 @@
 //!
 //! Here: finding the forwarded blocks of a volume, and noting one. The choice is the cleaner's.
 
-use twin_disk::{BlockDevice, Class, Io, Origin, gather};
+use twin_disk::BlockDevice;
 use twin_fs::shape::Ptr;
-use twin_fs::{Core, Form, Forwards, FsError, Holder, Ino, Inode, Result};
+use twin_fs::{Core, Form, Forwards, Holder, Ino, Inode, Result};
 
-use crate::format::{ImapEntry, SegEntry, Summary, Superblock, What};
+use crate::format::{ImapEntry, SegEntry, Superblock, What};
 use crate::lfs::Lfs;
+use crate::partial_segments::{FromDevice, PartialSegments};
 
-/// The least that is read to look at a summary, in bytes.
-const SUMMARY_READ: u64 = 4096;
 /// Bytes of memory that a forwarded pointer may take.
 const BYTES_EACH: u64 = 64;
 
@@ -65,51 +64,23 @@ async fn read_segment(
     serial: u64,
     said: &mut Vec<Said>,
 ) -> Result<()> {
-    let (start, mut offset, mut last) = (sb.segment_start(segment), 0, None);
-    while let Some(summary) = read_summary(device, sb, start, offset).await? {
-        let header = summary.header;
-        if header.serial >= serial || last.is_some_and(|last| header.serial <= last) {
+    let mut parts = PartialSegments::of(sb, segment);
+    while let Some(part) = parts.next(sb, &FromDevice(device)).await? {
+        let header = part.summary.header;
+        if header.serial >= serial {
             break;
         }
-        last = Some(header.serial);
-        for placed in summary.blocks(sb) {
+        for placed in part.summary.blocks(sb) {
             let What::Block { ino, block, .. } = placed.what else { continue };
             let Some(form) = block.holder else { continue };
             let (holder, index) = Holder::of(&sb.shape, block.lbn);
-            let at = start + u64::from(offset + placed.at);
+            let at = sb.segment_start(segment) + u64::from(part.offset + placed.at);
             let addr = at / u64::from(sb.shape.frag_size);
             let ptr = Ptr { addr, len: block.len, crc: block.crc };
             said.push(Said { serial: header.serial, ino, holder, form, index, ptr });
         }
-        offset += header.total_bytes;
     }
     Ok(())
-}
-
-/// The sound summary at an offset of the segment that begins at byte `start`.
-async fn read_summary(
-    device: &dyn BlockDevice,
-    sb: &Superblock,
-    start: u64,
-    offset: u32,
-) -> Result<Option<Summary>> {
-    let left = u64::from(sb.segment_size - offset);
-    let read = async |len: u64| {
-        let io = Io::read(start + u64::from(offset), len, Class::Meta, Origin::Recovery);
-        let blocks = device.submit(io).await.map_err(FsError::Io)?;
-        Ok::<_, FsError>(gather(&blocks, 0, len as usize).to_bytes())
-    };
-    if left == 0 {
-        return Ok(None);
-    }
-    let head = read(left.min(SUMMARY_READ)).await?;
-    let Some(len) = Summary::len_of(&head) else { return Ok(None) };
-    let sector = u64::from(device.info().sector);
-    let raw = match (len as u64).min(left) {
-        len if len <= head.len() as u64 => head,
-        len => read(len.next_multiple_of(sector).min(left)).await?,
-    };
-    Ok(Summary::decode(sb, &raw, left as u32))
 }
 
 impl Lfs {

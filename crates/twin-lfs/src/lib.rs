@@ -49,6 +49,7 @@ mod layout;
 mod lfs;
 mod open;
 mod pacing;
+mod partial_segments;
 mod placing;
 mod recover;
 mod segments;

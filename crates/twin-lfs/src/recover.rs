@@ -11,16 +11,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use twin_cache::{Frame, Lbn};
-use twin_disk::{Block, Bytes, Class, Io, Origin, gather};
+use twin_disk::{Block, Bytes, Class, Io, Origin};
 use twin_fs::dinode::{Dinode, TRUNCATING};
 use twin_fs::shape::Ptr;
 use twin_fs::{Core, Form, FsError, Holder, Ino, Inode, ROOT_INO, Result};
 
-use crate::cleaner::summary_at;
 use crate::format::{
     Checkpoint, Entry, GROUP_LAST, HeadPos, ImapEntry, PICKED_MAX, Placed, Summary, What,
 };
 use crate::lfs::{IFILE_INO, Lfs, Sabotage};
+use crate::partial_segments::{Content, PartialSegment, PartialSegments};
 
 /// Serial numbers skipped at every start, at the least and in addition by chance: more than could
 /// be under way when the log ended before, so that nothing written then can pass for what follows
@@ -133,7 +133,7 @@ impl Lfs {
         done: &mut Recovered,
     ) -> Result<()> {
         let HeadPos { mut segment, mut offset, mut next } = from.heads[stream];
-        let mut last = None;
+        let mut least_serial = from.serial;
         let mut visited = BTreeSet::new();
         loop {
             let start = self.sb.segment_start(segment);
@@ -143,18 +143,17 @@ impl Lfs {
                 let at = start + u64::from(offset);
                 let io = Io::read(at, left.into(), Class::Mixed, Origin::Recovery);
                 let blocks = core.device.submit(io).await?;
-                let mut pos = 0;
-                while let Some(part) = self.sound_part(&blocks, pos, start, segment, offset) {
+                let content = Content { start: at, blocks: &blocks };
+                let mut walk = PartialSegments::from(&self.sb, segment, offset, least_serial);
+                while let Some(part) = walk.next(&self.sb, &content).await? {
                     let header = part.summary.header;
-                    let follows = header.stream as usize == stream
-                        && header.serial >= from.serial
-                        && last.is_none_or(|last| header.serial > last);
-                    if !follows {
+                    if header.stream as usize != stream || !self.is_sound(&part, start, &content) {
                         break;
                     }
-                    (last, next, found) = (Some(header.serial), header.next_segment, true);
-                    pos += header.total_bytes;
+                    (least_serial, next, found) =
+                        (header.serial.saturating_add(1), header.next_segment, true);
                     done.log_bytes += u64::from(header.total_bytes);
+                    let part = self.with_contents(part, segment, &content);
                     parts.insert(header.serial, part);
                 }
             }
@@ -168,34 +167,26 @@ impl Lfs {
         }
     }
 
-    /// The partial segment at `pos` of what was read from `offset` of a segment, if it matches
-    /// its checksums.
-    fn sound_part(
-        &self,
-        blocks: &[Block],
-        pos: u32,
-        segment_start: u64,
-        segment: u32,
-        offset: u32,
-    ) -> Option<Part> {
-        let summary = summary_at(&self.sb, blocks, pos)?;
-        let crc_at = |at: u32, len: u32| gather(blocks, (pos + at) as usize, len as usize).crc32c();
-        let checks = self.settings.sabotage != Sabotage::SkipChecksum;
-        if checks && !summary.verify(&self.sb, crc_at) {
-            return None;
-        }
+    /// True if the blocks of a partial segment match its checksums.
+    fn is_sound(&self, part: &PartialSegment, segment_start: u64, content: &Content<'_>) -> bool {
+        let start = segment_start + u64::from(part.offset);
+        let crc_at = |at: u32, len: u32| content.block(start + u64::from(at), len).crc32c();
+        self.settings.sabotage == Sabotage::SkipChecksum || part.summary.verify(&self.sb, crc_at)
+    }
+
+    /// The partial segment with those of its blocks that applying it needs.
+    fn with_contents(&self, part: PartialSegment, segment: u32, content: &Content<'_>) -> Part {
+        let PartialSegment { offset, summary } = part;
+        let start = self.sb.segment_start(segment) + u64::from(offset);
         let wanted = |p: &Placed<'_>| match p.what {
             What::Block { block, .. } => block.lbn < 0,
             What::Inodes(_) => true,
         };
-        let contents = summary.blocks(&self.sb).into_iter().filter(wanted).map(|p| {
-            let content = gather(blocks, (pos + p.at) as usize, p.len as usize);
-            (p.at, content.to_bytes())
-        });
-        let contents = contents.collect();
-        let offset = offset + pos;
-        let start = segment_start + u64::from(offset);
-        Some(Part { summary, start, segment, offset, contents })
+        let contents = summary.blocks(&self.sb).into_iter().filter(wanted);
+        let contents = contents
+            .map(|p| (p.at, content.block(start + u64::from(p.at), p.len).to_bytes()))
+            .collect();
+        Part { summary, start, segment, offset, contents }
     }
 
     /// The streams stand behind this group now.

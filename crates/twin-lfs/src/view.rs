@@ -19,16 +19,15 @@ use twin_rt::Rt;
 
 use crate::format::{
     CHECKPOINT_BYTES, Checkpoint, HeadPos, IMAP_ENTRY_BYTES, SEG_ENTRY_BYTES, SUPERBLOCK_BYTES,
-    SegEntry, Summary, Superblock,
+    SegEntry, Superblock,
 };
 use crate::forwarded::load_forwards;
 use crate::lfs::{IFILE_INO, Lfs, LfsSettings};
+use crate::partial_segments::ReadBytes;
 use crate::recover::Recovered;
 
 /// How much is read at once when reads follow one another, in bytes.
 const SEQUENTIAL_READ: u64 = 128 << 10;
-/// The least that is read to look at a summary, in bytes.
-const SUMMARY_READ: u32 = 4096;
 
 /// Where the log and its tables stand: as a checkpoint says, or as roll-forward left it.
 pub(crate) struct Standing {
@@ -314,25 +313,6 @@ impl View {
         Ok(self.standing.inode(ino).cloned().unwrap_or(d))
     }
 
-    /// The sound summary at an offset of a segment, if there is one.
-    ///
-    /// # Errors
-    /// If it cannot be read.
-    pub(crate) async fn summary_at(&self, segment: u32, offset: u32) -> Result<Option<Summary>> {
-        let Some(left) = self.sb.segment_size.checked_sub(offset).filter(|&left| left > 0) else {
-            return Ok(None);
-        };
-        let at = self.sb.segment_start(segment) + u64::from(offset);
-        let head = self.read(at, SUMMARY_READ.min(left).into()).await?.to_bytes();
-        let Some(len) = Summary::len_of(&head) else { return Ok(None) };
-        let len = len.min(left as usize);
-        let raw = match len <= head.len() {
-            true => head,
-            false => self.read(at, len as u64).await?.to_bytes(),
-        };
-        Ok(Summary::decode(&self.sb, &raw, left))
-    }
-
     /// True if pointers carry checksums.
     pub(crate) fn is_wide(&self) -> bool {
         self.sb.shape.pointer == PointerFormat::Wide
@@ -368,6 +348,14 @@ impl View {
             ptr = self.sb.shape.get_ptr(&content, index);
         }
         Ok(ptr)
+    }
+}
+
+impl ReadBytes for View {
+    const FIRST_BYTES: u32 = 4096;
+
+    async fn read_bytes(&self, at: u64, len: u32) -> Result<Bytes> {
+        Ok(self.read(at, len.into()).await?.to_bytes())
     }
 }
 

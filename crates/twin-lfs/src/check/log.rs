@@ -16,6 +16,7 @@ use super::tree::block_identity;
 use super::{Checker, Finding, Kind, Phase, Severity, State};
 use crate::format::{BlockInfo, Placed, Profile, Summary, What};
 use crate::lfs::IFILE_INO;
+use crate::partial_segments::{Content, PartialSegment, PartialSegments};
 
 /// The most that one request reads of a segment, in bytes.
 const READ_MAX: u64 = 4 << 20;
@@ -172,18 +173,14 @@ impl Checker<'_> {
 
     async fn check_segment(&mut self, segment: u32, whole: Option<&[Block]>) {
         let mut tally = Tally::default();
-        let (mut offset, mut last) = (0, None);
-        while let Some(summary) = self.summary_at(segment, offset, whole).await {
-            // What an earlier life of the segment left behind a shorter one is not part of it.
-            if last.is_some_and(|last| summary.header.serial <= last) {
-                break;
-            }
-            last = Some(summary.header.serial);
+        let mut parts = PartialSegments::of(&self.view.sb, segment);
+        while let Some(found) = self.next_part(&mut parts, segment, whole).await {
             self.report.counts.partial_segments += 1;
-            let part = Part { segment, offset, summary: &summary, whole };
+            let PartialSegment { offset, summary } = &found;
+            let part = Part { segment, offset: *offset, summary, whole };
             self.check_part(&part, &mut tally).await;
-            offset += summary.header.total_bytes;
         }
+        let offset = parts.offset();
         let account = self.claims.segment(segment);
         let frag = self.view.sb.shape.frag_size;
         let mut frags = 0..self.view.sb.segment_size / frag;
@@ -202,19 +199,24 @@ impl Checker<'_> {
         }
     }
 
-    /// The sound summary at an offset of a segment.
-    async fn summary_at(
+    /// The next partial segment of a segment.
+    async fn next_part(
         &self,
+        parts: &mut PartialSegments,
         segment: u32,
-        offset: u32,
         whole: Option<&[Block]>,
-    ) -> Option<Summary> {
-        match whole {
-            Some(blocks) => crate::cleaner::summary_at(&self.view.sb, blocks, offset),
-            // A place that cannot be read has no summary; that something live is there unnamed
-            // will be told.
-            None => self.view.summary_at(segment, offset).await.ok().flatten(),
-        }
+    ) -> Option<PartialSegment> {
+        let sb = &self.view.sb;
+        let found = match whole {
+            Some(blocks) => {
+                let start = sb.segment_start(segment);
+                parts.next(sb, &Content { start, blocks }).await
+            }
+            None => parts.next(sb, &self.view).await,
+        };
+        // A place that cannot be read has no summary; that something live is there unnamed will be
+        // told.
+        found.ok().flatten()
     }
 
     /// Adds up what a partial segment names, and compares checksums.

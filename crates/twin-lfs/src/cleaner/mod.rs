@@ -23,7 +23,6 @@ use crate::format::{GROUP_CLEANER, ImapEntry};
 use crate::lfs::Lfs;
 use scan::{Found, Live, Victim};
 
-pub(crate) use scan::summary_at;
 pub(crate) use task::{CleanerState, Watch, run};
 
 /// How fast the cleaner goes about a segment.

@@ -3,14 +3,15 @@
 use std::rc::Rc;
 
 use twin_cache::{Frame, Lbn};
-use twin_disk::{Block, Class, Io, Origin, Pending, gather};
+use twin_disk::{Block, Class, Io, Origin, Pending};
 use twin_fs::dinode::Dinode;
 use twin_fs::{Core, FsError, Holder, Ino, Inode, ReadPass, Result};
 
 use super::Pace;
 use crate::build::RawInode;
-use crate::format::{ImapEntry, Placed, Summary, Superblock, What};
+use crate::format::{ImapEntry, Placed, Superblock, What};
 use crate::lfs::{IFILE_INO, Lfs};
+use crate::partial_segments::{Content, PartialSegment, PartialSegments};
 
 /// Clients are heard whenever so many live blocks were found: what comes meanwhile waits for
 /// some ten microseconds, as long as a client takes from an answer to its next request.
@@ -121,17 +122,13 @@ impl Lfs {
         }
         self.cleaner.quick.read(in_steps.then(|| core.rt.now() - began));
         let mut heard = live.found.len();
-        let mut last_serial = None;
-        for (offset, summary) in partial_segments(&self.sb, &blocks) {
-            // What an earlier life of the segment left behind a shorter one is not part of it.
-            if last_serial.is_some_and(|last| summary.header.serial <= last) {
-                break;
-            }
-            last_serial = Some(summary.header.serial);
+        let content = Content { start, blocks: &blocks };
+        let mut parts = PartialSegments::of(&self.sb, segment);
+        while let Some(PartialSegment { offset, summary }) = parts.next(&self.sb, &content).await? {
             for placed in summary.blocks(&self.sb) {
                 let at = start + u64::from(offset + placed.at);
-                let content = gather(&blocks, (offset + placed.at) as usize, placed.len as usize);
-                self.find_live(core, &placed, at, content, live).await?;
+                let block = content.block(at, placed.len);
+                self.find_live(core, &placed, at, block, live).await?;
                 if live.found.len() >= heard + HEARS_AFTER {
                     core.rt.breathe().await;
                     heard = live.found.len();
@@ -270,39 +267,4 @@ impl Lfs {
         core.apply_forwards(inode, &frame, ptr);
         Ok(Some(frame))
     }
-}
-
-/// The sound partial segments at the start of a segment's content, with their offsets.
-pub(crate) fn partial_segments(
-    sb: &crate::format::Superblock,
-    blocks: &[Block],
-) -> Vec<(u32, Summary)> {
-    let size = sb.segment_size;
-    let mut out = Vec::new();
-    let mut offset = 0;
-    while offset < size {
-        let Some(summary) = summary_at(sb, blocks, offset) else { break };
-        let total = summary.header.total_bytes;
-        out.push((offset, summary));
-        offset += total;
-    }
-    out
-}
-
-/// The summary at an offset of a segment's content, if a sound one is there.
-pub(crate) fn summary_at(
-    sb: &crate::format::Superblock,
-    blocks: &[Block],
-    offset: u32,
-) -> Option<Summary> {
-    let left = blocks.iter().map(Block::len).sum::<usize>().checked_sub(offset as usize)?;
-    let first = left.min(512);
-    if first < 512 {
-        return None;
-    }
-    // The header says how long the summary is; everything else is not looked at here.
-    let head = gather(blocks, offset as usize, first).to_bytes();
-    let len = Summary::len_of(&head)?.min(left);
-    let raw = gather(blocks, offset as usize, len).to_bytes();
-    Summary::decode(sb, &raw, left as u32)
 }

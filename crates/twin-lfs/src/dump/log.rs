@@ -8,6 +8,7 @@ use crate::format::{
     Entry, GROUP_CHECKPOINT, GROUP_CLEANER, GROUP_LAST, ImapEntry, Placed, Summary, What,
 };
 use crate::lfs::IFILE_INO;
+use crate::partial_segments::{PartialSegment, PartialSegments};
 use twin_fs::dump::{Column, DumpError, OnDisk, Problem, Value, number, text};
 
 const PARTS: [Column; 12] = [
@@ -93,21 +94,14 @@ impl Dumper<'_> {
     /// The partial segments of a segment's present life.
     async fn parts(&mut self, segment: u32) -> Parts {
         let mut parts = Parts::new();
-        let mut offset = 0;
+        let mut walk = PartialSegments::of(&self.source.view.sb, segment);
         loop {
-            match self.source.view.summary_at(segment, offset).await {
-                Ok(Some(summary)) => {
-                    let header = summary.header;
-                    // What an earlier life of the segment left behind a shorter one is no part.
-                    if parts.last().is_some_and(|(_, last)| header.serial <= last.header.serial) {
-                        return parts;
-                    }
-                    parts.push((offset, summary));
-                    offset += header.total_bytes;
-                }
+            match walk.next(&self.source.view.sb, &self.source.view).await {
+                Ok(Some(PartialSegment { offset, summary })) => parts.push((offset, summary)),
                 Ok(None) => return parts,
                 Err(error) => {
-                    self.problem(&format!("segment {segment}, offset {offset}"), error);
+                    let what = format!("segment {segment}, offset {}", walk.offset());
+                    self.problem(&what, error);
                     return parts;
                 }
             }
