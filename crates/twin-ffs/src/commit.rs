@@ -9,6 +9,7 @@ use twin_disk::{Class, Origin};
 use twin_fs::{Core, Inode, Result};
 
 use crate::ffs::Ffs;
+use crate::inode_state::InodeState;
 use crate::journal::{Journal, Target, Transaction};
 use crate::settings::Sabotage;
 use crate::space::Freed;
@@ -78,7 +79,7 @@ impl Ffs {
         for inode in core.dirty_inodes() {
             pieces.extend(self.take_blocks(core, &inode, Which::Meta));
             self.put_inode(core, &inode);
-            inode.written_in.set(number);
+            InodeState::of(&inode).set_written_in(number);
         }
         pieces.extend(self.take_tables(core));
         pieces.extend(self.take_maps(true));

@@ -10,6 +10,7 @@ use twin_fs::{Change, Core, Inode, Layout, Result};
 
 use crate::commit::meta_frames;
 use crate::ffs::Ffs;
+use crate::inode_state::InodeState;
 use crate::ordering::Wait;
 use crate::take::Which;
 use crate::writes::{Run, join_runs};
@@ -153,9 +154,9 @@ impl Ffs {
     /// Writes an inode and waits until the device has it.
     async fn write_inode(&self, core: &Rc<Core>, inode: &Rc<Inode>) -> Result<()> {
         self.put_inode(core, inode);
-        let anchor = inode.anchor.borrow().clone();
+        let table_block = InodeState::of(inode).table_block();
         self.alloc_mut().forget_fresh(inode.ino);
-        if let Some(frame) = anchor.filter(|f| f.is_dirty()) {
+        if let Some(frame) = table_block.filter(|f| f.is_dirty()) {
             let run = self.take_table_block(core, &frame);
             let numbers = self.writes.send(core, vec![run], Origin::User);
             self.writes.wait(&numbers).await;
@@ -217,7 +218,7 @@ impl Ffs {
         }
         self.writes.wait(&numbers).await;
         self.writes.wait_file(inode.ino).await;
-        if !journal.is_durable(inode.written_in.get()) {
+        if !journal.is_durable(InodeState::of(inode).written_in()) {
             // A transaction that has it is on its way.
             journal.wait_for_commit().await;
         }

@@ -1,7 +1,7 @@
 //! Inodes: their tables in the cylinder groups, and the numbers that are free.
 //!
 //! Contract: blocks of the tables go through the cache. An inode in memory holds the block that it
-//! lies in (its anchor), so that it can be put there without waiting. A number is in use from
+//! lies in (its table block), so that it can be put there without waiting. A number is in use from
 //! `born` on; until then the maps on the disk do not have it.
 
 use std::rc::Rc;
@@ -12,6 +12,7 @@ use twin_fs::dinode::Dinode;
 use twin_fs::{Core, FsError, Ino, Inode, Picked, ROOT_INO, Result, mode};
 
 use crate::ffs::Ffs;
+use crate::inode_state::InodeState;
 
 impl Ffs {
     /// The number under which a block of a table is in the cache.
@@ -74,12 +75,12 @@ impl Ffs {
         if ino < ROOT_INO || !self.is_used(ino) {
             return Err(FsError::NotFound);
         }
-        let anchor = self.inode_block(core, ino).await?;
+        let table_block = self.inode_block(core, ino).await?;
         if let Some(there) = core.cached_inode(ino) {
             return Ok(there);
         }
         let shape = &self.sb.shape;
-        let decoded = self.with_raw(&anchor, ino, |raw| {
+        let decoded = self.with_raw(&table_block, ino, |raw| {
             if Dinode::free_generation(shape, raw).is_some() {
                 return Err(None);
             }
@@ -98,9 +99,9 @@ impl Ffs {
         let inode = Inode::new(d);
         if let Some(journal) = &self.journal {
             // It may have left memory since the last snapshot, which may not be durable.
-            inode.written_in.set(journal.last_snapshot());
+            InodeState::of(&inode).set_written_in(journal.last_snapshot());
         }
-        *inode.anchor.borrow_mut() = Some(anchor);
+        InodeState::of(&inode).set_table_block(table_block);
         Ok(core.add_inode(inode))
     }
 
@@ -149,7 +150,7 @@ impl Ffs {
     pub(crate) fn bear(&self, core: &Core, inode: &Rc<Inode>) {
         let frame = self.picked.remove(inode.ino);
         let Some(frame) = frame.flatten() else { panic!("inode {} was not picked", inode.ino) };
-        *inode.anchor.borrow_mut() = Some(frame);
+        InodeState::of(inode).set_table_block(frame);
         // Blocks of the table that count as written from now on must be.
         let is_dir = inode.d.borrow().is_dir();
         let blocks = self.alloc_mut().use_inode(&self.sb, inode.ino, is_dir);
@@ -169,10 +170,10 @@ impl Ffs {
             let d = inode.d.borrow();
             (d.is_dir(), d.generation)
         };
-        if let Some(anchor) = inode.anchor.borrow_mut().take() {
+        if let Some(table_block) = InodeState::of(inode).take_table_block() {
             let mut raw = vec![0; self.sb.shape.inode_size as usize];
             Dinode::encode_free(&self.sb.shape, inode.ino, generation, &mut raw);
-            self.put_raw(core, &anchor, inode.ino, &raw);
+            self.put_raw(core, &table_block, inode.ino, &raw);
         }
         let mut space = self.alloc_mut();
         space.free_inode(inode.ino, is_dir);
@@ -183,22 +184,24 @@ impl Ffs {
         core.drop_inode(inode);
     }
 
-    fn put_raw(&self, core: &Core, anchor: &Rc<Frame>, ino: Ino, raw: &[u8]) {
-        let same = self.with_raw(anchor, ino, |old| old == raw);
+    fn put_raw(&self, core: &Core, table_block: &Rc<Frame>, ino: Ino, raw: &[u8]) {
+        let same = self.with_raw(table_block, ino, |old| old == raw);
         if !same {
             let off = self.sb.inode_place(ino).1;
-            anchor.change(|b| b.bytes_mut()[off..off + raw.len()].copy_from_slice(raw));
-            core.cache.mark_dirty(&self.tables, anchor);
+            table_block.change(|b| b.bytes_mut()[off..off + raw.len()].copy_from_slice(raw));
+            core.cache.mark_dirty(&self.tables, table_block);
         }
     }
 
     /// Puts an inode as it is now into the block of its table.
     pub(crate) fn put_inode(&self, core: &Core, inode: &Rc<Inode>) {
-        let anchor = inode.anchor.borrow().clone();
-        let Some(anchor) = anchor else { panic!("inode {} has no table block", inode.ino) };
+        let table_block = InodeState::of(inode).table_block();
+        let Some(table_block) = table_block else {
+            panic!("inode {} has no table block", inode.ino)
+        };
         let mut raw = vec![0; self.sb.shape.inode_size as usize];
         inode.d.borrow().encode(&self.sb.shape, &mut raw);
-        self.put_raw(core, &anchor, inode.ino, &raw);
+        self.put_raw(core, &table_block, inode.ino, &raw);
         if !inode.frames.has_dirty() {
             core.mark_inode_clean(inode);
         }
@@ -207,10 +210,11 @@ impl Ffs {
     /// True if the size or a pointer of an inode differ from what its table's block says: without
     /// them its latest content cannot be found.
     pub(crate) fn has_new_shape(&self, core: &Core, inode: &Inode) -> bool {
-        let anchor = inode.anchor.borrow().clone();
-        let Some(anchor) = anchor else { return true };
+        let table_block = InodeState::of(inode).table_block();
+        let Some(table_block) = table_block else { return true };
         let shape = &self.sb.shape;
-        let old = self.with_raw(&anchor, inode.ino, |raw| Dinode::decode(shape, raw, core.frags));
+        let old =
+            self.with_raw(&table_block, inode.ino, |raw| Dinode::decode(shape, raw, core.frags));
         let d = inode.d.borrow();
         old.map_or(true, |old| {
             (old.size, &old.ptrs, old.flags, &old.inline) != (d.size, &d.ptrs, d.flags, &d.inline)

@@ -51,6 +51,7 @@ mod flush;
 pub mod format;
 mod group;
 mod inode_set;
+mod inode_state;
 mod inodes;
 mod journal;
 mod kind;

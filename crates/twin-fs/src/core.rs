@@ -3,10 +3,10 @@
 //! Contract: [`Core`] puts parts together that keep their state to themselves; it knows of no layout
 //! and of no operation.
 
-use std::cell::Cell;
+use std::cell::{Cell, OnceCell};
 use std::rc::Rc;
 
-use twin_cache::{Cache, FrameError, Lbn};
+use twin_cache::{Cache, Frame, FrameError, Lbn};
 use twin_disk::{BlockDevice, DeviceInfo};
 use twin_rt::{Event, Rt};
 
@@ -14,9 +14,21 @@ use crate::inodes::{DirtyInodes, Inode, References, Refs, Table};
 use crate::reading::ReadPolicy;
 use crate::reads::ReadGate;
 use crate::settings::Settings;
-use crate::shape::Shape;
+use crate::shape::{Ptr, Shape};
 use crate::stop::Stop;
-use crate::{Attr, Cpu, Features, Forwards, FsError, Ino, Result, Timestamp};
+use crate::{Attr, Cpu, Features, FsError, Ino, Result, Timestamp};
+
+/// What a layout does when the block map of a file (its tree of indirect blocks) is read or
+/// changed, beside what a [`Layout`](crate::Layout) is asked for: see
+/// [`Core::set_block_map_hook`].
+pub trait BlockMapHook {
+    /// An indirect block was read from where `ptr` leads, or is about to be used as if it had been:
+    /// brings it up to date where the layout knows newer pointers.
+    fn loaded(&self, core: &Core, inode: &Inode, frame: &Frame, ptr: Ptr);
+
+    /// A block has left the file, and the pointer to it has been cleared.
+    fn freed(&self, core: &Core, inode: &Inode, lbn: Lbn);
+}
 
 /// What every part of a volume shares.
 pub struct Core {
@@ -42,8 +54,8 @@ pub struct Core {
     pub frags: u64,
     /// Device reads under way.
     pub reads: Rc<ReadGate>,
-    /// Pointers that are newer than what holds them on the device.
-    pub forwards: Forwards,
+    /// Told of indirect blocks that are read and of blocks that are freed, if the layout wants.
+    block_map_hook: OnceCell<Rc<dyn BlockMapHook>>,
     inodes: Table,
     dirty: DirtyInodes,
     refs: References,
@@ -83,13 +95,24 @@ impl Core {
             features,
             settings,
             reads: Rc::default(),
-            forwards: Forwards::default(),
+            block_map_hook: OnceCell::new(),
             inodes: Table::default(),
             dirty: DirtyInodes::default(),
             refs: References::default(),
             changes: Cell::new(0),
             stop: Stop::default(),
         }))
+    }
+
+    /// Has a layout told of what happens to the block maps of files. Once, before any inode is
+    /// loaded.
+    pub fn set_block_map_hook(&self, hook: Rc<dyn BlockMapHook>) {
+        let is_first = self.block_map_hook.set(hook).is_ok();
+        assert!(is_first, "a volume has one layout");
+    }
+
+    pub(crate) fn block_map_hook(&self) -> Option<&dyn BlockMapHook> {
+        self.block_map_hook.get().map(|hook| &**hook)
     }
 
     /// The current time as files carry it.

@@ -32,7 +32,6 @@ pub mod dir;
 pub mod dump;
 mod error;
 mod features;
-mod forward;
 mod inodes;
 mod kind;
 mod layout;
@@ -55,12 +54,11 @@ mod volume;
 mod volume_tests;
 mod write_back;
 
-pub use core::Core;
+pub use core::{BlockMapHook, Core};
 pub use cpu::{Cpu, CpuModel, OpKind, Work};
 pub use data::dirty_parents;
 pub use error::{FsError, Result};
 pub use features::{DirFormat, Features};
-pub use forward::{Form, Forwards, Holder};
 pub use inodes::{Inode, Refs, dinode};
 pub use kind::{
     CheckHow, CheckReport, Cleaned, Cleaning, Fact, Identity, KeyHelp, LayoutConfig, LayoutKind,

@@ -15,12 +15,15 @@ use std::rc::Rc;
 use twin_cache::{Frame, Lbn};
 use twin_disk::{Block, Buf, Class, Io, Origin};
 use twin_fs::shape::{PointerFormat, Ptr};
-use twin_fs::{Core, Form, FsError, Holder, Ino, Inode, Result};
+use twin_fs::{Core, FsError, Ino, Inode, Result};
 
+use crate::format::Form;
 use crate::format::{
     BlockInfo, Draft, Entry, GROUP_CLEANER, GROUP_LAST, HeadPos, Header, ImapEntry, InodeInfo,
     Summary, inode_block_len,
 };
+use crate::forwards::Holder;
+use crate::inode_state::InodeState;
 use crate::lfs::{IFILE_INO, Lfs};
 use crate::placing::Carry;
 
@@ -124,7 +127,7 @@ impl Lfs {
         for frame in indirect {
             let lbn = frame.lbn();
             let is_new = || core.resident_ptr(inode, lbn).is_some_and(|p| !p.is_on_disk());
-            if all || is_new() || inode.cleared.borrow().contains(&lbn) {
+            if all || is_new() || InodeState::of(inode).has_lost_pointers(lbn) {
                 let (inode, frame) = (Rc::clone(inode), Rc::clone(frame));
                 let len = shape.block_size;
                 pieces.push(Piece::Block { inode, frame, len, holder: None, crc: None });
@@ -138,7 +141,7 @@ impl Lfs {
     pub(crate) fn add_ifile(&self, core: &Core, pieces: &mut Vec<Piece>) {
         for piece in pieces.iter() {
             if let Piece::Inodes(inodes) = piece {
-                for anchor in inodes.iter().filter_map(|i| i.anchor.borrow().clone()) {
+                for anchor in inodes.iter().filter_map(|i| InodeState::of(i).map_block()) {
                     self.dirty_ifile_block(core, &anchor);
                 }
             }
@@ -214,7 +217,7 @@ impl Lfs {
     }
 
     fn current_entry(&self, inode: &Inode) -> Option<ImapEntry> {
-        inode.anchor.borrow().as_ref().map(|anchor| self.entry_in(anchor, inode.ino))
+        InodeState::of(inode).map_block().as_ref().map(|anchor| self.entry_in(anchor, inode.ino))
     }
 
     /// Builds a group of the pieces, each in the stream that the placement policy says. There is
@@ -395,7 +398,7 @@ impl Lfs {
             }
             Piece::Inodes(inodes) => {
                 for (i, inode) in inodes.iter().enumerate() {
-                    let anchor = inode.anchor.borrow().clone();
+                    let anchor = InodeState::of(inode).map_block();
                     self.settle_inode(core, inode.ino, anchor, placed, i);
                 }
             }
@@ -458,7 +461,7 @@ impl Lfs {
                 let generation = inode.d.borrow().generation;
                 let info = BlockInfo { lbn, len, crc: kept, holder };
                 taken.add_block(inode.ino, generation, info, &self.sb);
-                core.forwards.drop_holder(inode.ino, Holder::Indirect(lbn));
+                self.forwards.drop_holder(inode.ino, Holder::Indirect(lbn));
                 taken.is_data |= inode.class(lbn) == Class::Data;
                 match lbn < 0 || inode.ino == IFILE_INO {
                     true => taken.meta_bytes += u64::from(len),
@@ -467,8 +470,7 @@ impl Lfs {
                 taken.crcs.push(crc);
                 taken.blocks.push(block);
                 core.cache.mark_sent(&inode.frames, &frame);
-                inode.cleared.borrow_mut().remove(&lbn);
-                inode.written_in.set(number);
+                InodeState::of(&inode).block_written(lbn, number);
                 taken.held.push(frame);
             }
             Piece::Inodes(inodes) => {
@@ -476,9 +478,9 @@ impl Lfs {
                     let mut raw = vec![0; self.sb.shape.inode_size as usize];
                     inode.d.borrow().encode(&self.sb.shape, &mut raw);
                     core.mark_inode_clean(inode);
-                    inode.written_in.set(number);
-                    core.forwards.drop_holder(inode.ino, Holder::Inode);
-                    (inode.ino, raw, inode.anchor.borrow().clone())
+                    InodeState::of(&inode).set_written_in(number);
+                    self.forwards.drop_holder(inode.ino, Holder::Inode);
+                    (inode.ino, raw, InodeState::of(inode).map_block())
                 });
                 let list: Vec<_> = list.collect();
                 for inode in &inodes {

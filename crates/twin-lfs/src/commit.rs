@@ -122,7 +122,7 @@ impl Lfs {
     pub(crate) async fn checkpoint(&self, core: &Rc<Core>, closing: bool) -> Result<()> {
         let _alone = self.checkpointing.write().await;
         core.check_writable()?;
-        if core.forwards.is_empty() {
+        if self.forwards.is_empty() {
             self.log.borrow_mut().segments.clear_forwards();
         }
         let mut pieces = self.snapshot(core, true);

@@ -9,9 +9,12 @@ use twin_cache::{Frame, Lbn};
 use twin_disk::{Block, Buf, Class, Io, Origin, gather};
 use twin_fs::dinode::Dinode;
 use twin_fs::shape::PointerFormat;
-use twin_fs::{Core, Form, FsError, Holder, Ino, Inode, Picked, Result, dirty_parents};
+use twin_fs::{Core, FsError, Ino, Inode, Picked, Result, dirty_parents};
 
+use crate::format::Form;
 use crate::format::{IMAP_ENTRY_BYTES, ImapEntry};
+use crate::forwards::Holder;
+use crate::inode_state::InodeState;
 use crate::lfs::{IFILE_INO, Lfs};
 
 impl Lfs {
@@ -104,11 +107,11 @@ impl Lfs {
                 return Err(FsError::corrupt(byte, what));
             }
             let form = Form { at, crc };
-            core.forwards.apply(ino, Holder::Inode, form, |slot, ptr| d.set_ptr(slot, ptr));
+            self.forwards.apply(ino, Holder::Inode, form, |slot, ptr| d.set_ptr(slot, ptr));
             let inode = Inode::new(d);
-            *inode.anchor.borrow_mut() = Some(anchor);
+            InodeState::of(&inode).set_map_block(anchor);
             // Its last change may be in any log write so far.
-            inode.written_in.set(self.progress.last.get());
+            InodeState::of(&inode).set_written_in(self.progress.last.get());
             return Ok(core.add_inode(inode));
         }
     }

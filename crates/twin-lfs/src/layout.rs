@@ -5,12 +5,12 @@ use std::rc::Rc;
 
 use twin_cache::{FlushState, Lbn};
 use twin_fs::shape::{Ptr, UNWRITTEN};
-use twin_fs::{
-    Core, FsError, Holder, Ino, Inode, Layout, Need, Picked, Result, Room, VolumeStat, Written,
-};
+use twin_fs::{Core, FsError, Ino, Inode, Layout, Need, Picked, Result, Room, VolumeStat, Written};
 use twin_rt::{Nanos, SECS, Time};
 
 use crate::format::ImapEntry;
+use crate::forwards::Holder;
+use crate::inode_state::InodeState;
 use crate::lfs::Lfs;
 use crate::pacing::Turn;
 
@@ -150,11 +150,11 @@ impl Layout for Lfs {
         let generation = inode.d.borrow().generation;
         let entry = ImapEntry::Used { at: 0, crc: 0, generation, orphan: false };
         self.set_entry(core, &frame, inode.ino, entry);
-        *inode.anchor.borrow_mut() = Some(frame);
+        InodeState::of(&inode).set_map_block(frame);
     }
 
     fn free_inode(&self, core: &Core, inode: &Rc<Inode>) {
-        let anchor = inode.anchor.borrow_mut().take();
+        let anchor = InodeState::of(inode).take_map_block();
         let Some(anchor) = anchor else { panic!("inode {} has no map block", inode.ino) };
         let size = self.sb.shape.inode_size;
         let next = {
@@ -171,7 +171,7 @@ impl Layout for Lfs {
                 log.freed.push((inode.ino, generation));
             }
             log.deferred.remove(&inode.ino);
-            core.forwards.drop_holder(inode.ino, Holder::Inode);
+            self.forwards.drop_holder(inode.ino, Holder::Inode);
             log.free_inodes += 1;
             std::mem::replace(&mut log.free_head, inode.ino)
         };
@@ -188,7 +188,7 @@ impl Layout for Lfs {
                 false => log.orphans.remove(&inode.ino),
             }
         };
-        let anchor = inode.anchor.borrow().clone();
+        let anchor = InodeState::of(inode).map_block();
         if let (true, Some(anchor)) = (changed, anchor)
             && let ImapEntry::Used { at, crc, generation, .. } = self.entry_in(&anchor, inode.ino)
         {
@@ -314,7 +314,7 @@ impl Layout for Lfs {
         if self.settings.lazy_fsync {
             return self.wait_written(core, self.progress.last.get()).await;
         }
-        let written = inode.written_in.get();
+        let written = InodeState::of(inode).written_in();
         if !inode.is_dirty() && written <= self.progress.durable.get() {
             return Ok(());
         }

@@ -10,6 +10,7 @@ use twin_rt::{Budget, Event, RwLock, Time};
 
 use crate::cleaner::CleanerState;
 use crate::format::{HeadPos, Superblock};
+use crate::forwards::Forwards;
 use crate::inode_blocks::InodeBlocks;
 use crate::pacing::Pacing;
 use crate::placing::Placing;
@@ -202,6 +203,8 @@ pub struct Lfs {
     pub(crate) sb: Superblock,
     pub(crate) settings: LfsSettings,
     pub(crate) ifile: Rc<Inode>,
+    /// Pointers that are newer than what holds them on the device.
+    pub(crate) forwards: Rc<Forwards>,
     /// The ifile's indirect blocks and its segment usage table, always in memory.
     pub(crate) pinned: RefCell<Vec<Rc<Frame>>>,
     pub(crate) log: RefCell<Log>,
@@ -245,6 +248,11 @@ impl Lfs {
     /// What was counted since the volume was opened.
     pub fn stats(&self) -> LfsStats {
         self.log.borrow().stats
+    }
+
+    /// Pointers that are newer than what holds them on the device.
+    pub fn forwarded_pointers(&self) -> usize {
+        self.forwards.len()
     }
 
     /// Looks at the segment usage table.

@@ -18,7 +18,7 @@ use crate::format::{
     CHECKPOINT_BYTES, Checkpoint, HeadPos, IMAP_ENTRY_BYTES, ImapEntry, Profile, SEG_ENTRY_BYTES,
     SUPERBLOCK_BYTES, SegEntry, Superblock,
 };
-use crate::forwarded::load_forwards;
+use crate::forwards::{Forwards, load_forwards};
 use crate::inode_blocks::InodeBlocks;
 use crate::lfs::{IFILE_INO, Lfs, LfsSettings, Log};
 use crate::pacing::Pacing;
@@ -130,7 +130,10 @@ impl Lfs {
             stats: Default::default(),
         };
         let unit = u64::from(sb.shape.block_size);
+        let forwards = Rc::<Forwards>::default();
+        core.set_block_map_hook(Rc::clone(&forwards) as _);
         let lfs = Lfs {
+            forwards,
             limit: Cell::new(Lfs::capacity(&sb, 0)),
             in_flight: Budget::new(settings.in_flight_bytes.max(u64::from(sb.segment_size))),
             sb,
@@ -303,7 +306,7 @@ impl Lfs {
         let table: Vec<SegEntry> =
             lfs.with_segments(|s| (0..s.count()).map(|n| s.entry(n)).collect());
         let (device, serial) = (&*core.device, checkpoint.serial);
-        load_forwards(device, &lfs.sb, table.into_iter(), serial, &core.forwards).await?;
+        load_forwards(device, &lfs.sb, table.into_iter(), serial, &lfs.forwards).await?;
         lfs.pin_indirect(&core, &mut pinned).await?;
         lfs.pinned.borrow_mut().extend(pinned);
         lfs.check_ifile()?;

@@ -17,6 +17,7 @@ use twin_fs::{Core, FsError, Ino, Inode, Result};
 
 use crate::build::Piece;
 use crate::format::{HeadPos, ImapEntry, STREAMS_MAX, Superblock};
+use crate::inode_state::InodeState;
 use crate::lfs::{IFILE_INO, Lfs, LfsSettings};
 use crate::segments::Segments;
 
@@ -410,7 +411,7 @@ impl Lfs {
             }
             Piece::Inodes(list) => {
                 let inode = list.first()?;
-                let anchor = inode.anchor.borrow();
+                let anchor = InodeState::of(inode).map_block();
                 let entry = anchor.as_ref().map(|anchor| self.entry_in(anchor, inode.ino));
                 let is_dir = inode.d.borrow().kind() == twin_fs::mode::DIRECTORY;
                 Asked {

@@ -14,11 +14,14 @@ use twin_cache::{Frame, Lbn};
 use twin_disk::{Block, Bytes, Class, Io, Origin};
 use twin_fs::dinode::{Dinode, TRUNCATING};
 use twin_fs::shape::Ptr;
-use twin_fs::{Core, Form, FsError, Holder, Ino, Inode, ROOT_INO, Result};
+use twin_fs::{Core, FsError, Ino, Inode, ROOT_INO, Result};
 
+use crate::format::Form;
 use crate::format::{
     Checkpoint, Entry, GROUP_LAST, HeadPos, ImapEntry, PICKED_MAX, Placed, Summary, What,
 };
+use crate::forwards::Holder;
+use crate::inode_state::InodeState;
 use crate::lfs::{IFILE_INO, Lfs, Sabotage};
 use crate::partial_segments::{Content, PartialSegment, PartialSegments};
 
@@ -309,7 +312,7 @@ impl Lfs {
         let entry = ImapEntry::Used { at: 0, crc: 0, generation, orphan: false };
         self.set_entry(core, &anchor, ino, entry);
         let inode = Inode::new(Dinode::new(&self.sb.shape, ino, generation, 0, core.now()));
-        *inode.anchor.borrow_mut() = Some(anchor);
+        InodeState::of(&inode).set_map_block(anchor);
         Ok(core.add_inode(inode))
     }
 
@@ -377,14 +380,14 @@ impl Lfs {
         }
         for lbn in moved {
             if let (Some(form), Some(ptr)) = (file.forwarded.get(lbn), file.blocks.get(lbn)) {
-                self.forward(core, inode.ino, *lbn, *form, *ptr);
+                self.forward(inode.ino, *lbn, *form, *ptr);
             }
         }
         true
     }
 
     fn move_inode(&self, core: &Core, inode: &Rc<Inode>, at: u64, crc: u32, orphan: bool) {
-        let anchor = inode.anchor.borrow().clone();
+        let anchor = InodeState::of(inode).map_block();
         let Some(anchor) = anchor else { panic!("inode {} has no map block", inode.ino) };
         let size = self.sb.shape.inode_size;
         if let ImapEntry::Used { at: old, generation, .. } = self.entry_in(&anchor, inode.ino) {
@@ -402,7 +405,7 @@ impl Lfs {
             self.set_entry(core, &anchor, inode.ino, entry);
         }
         core.mark_inode_clean(inode);
-        core.forwards.drop_holder(inode.ino, Holder::Inode);
+        self.forwards.drop_holder(inode.ino, Holder::Inode);
     }
 
     /// A block changes its place: settles the accounts and drops what memory has of the old one.
@@ -481,7 +484,7 @@ impl Lfs {
         }
         self.change_block(core, inode, lbn, old, new);
         if old.addr != new.addr {
-            core.forwards.drop_holder(inode.ino, Holder::Indirect(lbn));
+            self.forwards.drop_holder(inode.ino, Holder::Indirect(lbn));
         }
         if new.is_hole() {
             core.cache.remove(&inode.frames, lbn);
@@ -556,7 +559,7 @@ impl Lfs {
             log.orphans.remove(&ino);
             log.deferred.remove(&ino);
         }
-        core.forwards.drop_holder(ino, Holder::Inode);
+        self.forwards.drop_holder(ino, Holder::Inode);
         if !numbers.links.contains_key(&ino) {
             numbers.freed.insert(ino);
         }

@@ -12,16 +12,16 @@ use twin_cache::Lbn;
 use twin_disk::{Block, BlockDevice, Bytes, Class, Io, Origin, gather};
 use twin_fs::dinode::Dinode;
 use twin_fs::shape::{PointerFormat, Ptr};
-use twin_fs::{
-    Cpu, Form, Forwards, FsError, Holder, Ino, Inode, Result, Settings, Timestamp, Volume,
-};
+use twin_fs::{Cpu, FsError, Ino, Inode, Result, Settings, Timestamp, Volume};
 use twin_rt::Rt;
 
+use crate::format::Form;
 use crate::format::{
     CHECKPOINT_BYTES, Checkpoint, HeadPos, IMAP_ENTRY_BYTES, SEG_ENTRY_BYTES, SUPERBLOCK_BYTES,
     SegEntry, Superblock,
 };
-use crate::forwarded::load_forwards;
+use crate::forwards::load_forwards;
+use crate::forwards::{Forwards, Holder};
 use crate::lfs::{IFILE_INO, Lfs, LfsSettings};
 use crate::partial_segments::ReadBytes;
 use crate::recover::Recovered;
@@ -128,7 +128,7 @@ impl Standing {
             table: Some((0..log.segments.count()).map(|s| log.segments.entry(s)).collect()),
             blocks,
             inodes,
-            forwards: core.forwards.clone(),
+            forwards: (*lfs.forwards).clone(),
         }
     }
 

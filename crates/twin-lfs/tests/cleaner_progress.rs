@@ -86,7 +86,7 @@ fn story(size: u64, offset: u64) {
         live * 100.0,
         stats.write_cost(),
         stats.cleaned_segments,
-        c.w.volume.core.forwards.len(),
+        c.w.volume.layout.forwarded_pointers(),
     );
     c.compare();
     c.w = c.w.crash();

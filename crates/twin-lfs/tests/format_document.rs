@@ -14,12 +14,12 @@ use twin_fs::dinode::{Dinode, HIDDEN, INLINE, TRUNCATING};
 use twin_fs::dir::block::Format;
 use twin_fs::dir::index::{self, BlockMap, Frames, Stop};
 use twin_fs::shape::{Ptr, Shape};
-use twin_fs::{Form, Op, Timestamp, XattrMode, mode};
+use twin_fs::{Op, Timestamp, XattrMode, mode};
 use twin_lfs::MkfsOptions;
 use twin_lfs::format::{
-    BlockInfo, CHECKPOINT_BYTES, Checkpoint, Entry, GROUP_CHECKPOINT, GROUP_CLEANER, GROUP_LAST,
-    HeadPos, Header, IMAP_ENTRY_BYTES, ImapEntry, InodeInfo, Profile, SEG_ENTRY_BYTES, SegEntry,
-    Summary, Superblock,
+    BlockInfo, CHECKPOINT_BYTES, Checkpoint, Entry, Form, GROUP_CHECKPOINT, GROUP_CLEANER,
+    GROUP_LAST, HeadPos, Header, IMAP_ENTRY_BYTES, ImapEntry, InodeInfo, Profile, SEG_ENTRY_BYTES,
+    SegEntry, Summary, Superblock,
 };
 use twin_rt::Time;
 

@@ -9,13 +9,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use twin_disk::gather;
+use twin_fs::Ino;
 use twin_fs::dinode::{Dinode, HIDDEN};
 use twin_fs::shape::{PointerFormat, Ptr};
-use twin_fs::{Form, Ino};
 use twin_lfs::IFILE_INO;
 use twin_lfs::format::{
-    CHECKPOINT_BYTES, Checkpoint, IMAP_ENTRY_BYTES, ImapEntry, SEG_ENTRY_BYTES, SUPERBLOCK_BYTES,
-    SegEntry, Summary, Superblock, What,
+    CHECKPOINT_BYTES, Checkpoint, Form, IMAP_ENTRY_BYTES, ImapEntry, SEG_ENTRY_BYTES,
+    SUPERBLOCK_BYTES, SegEntry, Summary, Superblock, What,
 };
 
 use twin_sim::Platter;

@@ -22,7 +22,6 @@ const STILL: &[&str] = &[
     "crates/twin-lab/src/page.rs",
     "crates/twin-lfs/src/build.rs",
     "crates/twin-lfs/src/check/dirs.rs",
-    "crates/twin-lfs/src/format/checkpoint.rs",
     "xtask/src/e2e/bench.rs",
 ];
 

@@ -13,7 +13,6 @@ use twin_cache::{Frame, Lbn};
 use twin_disk::{Block, Buf, Stamp};
 
 use super::Files;
-use crate::Holder;
 use crate::core::Core;
 use crate::dinode::INLINE;
 use crate::inodes::Inode;
@@ -209,13 +208,11 @@ impl<L: Layout> Files<L> {
         if ptr.is_hole() {
             return;
         }
-        core.forwards.drop_holder(inode.ino, Holder::Indirect(lbn));
         self.layout.free_block(core, inode, ptr, len);
         core.set_ptr(inode, lbn, Ptr::HOLE);
         inode.d.borrow_mut().count_space(len.into(), 0);
-        inode.cleared.borrow_mut().remove(&lbn);
-        if let Parent::Indirect(up, _) = core.shape.parent(lbn) {
-            inode.cleared.borrow_mut().insert(up);
+        if let Some(hook) = core.block_map_hook() {
+            hook.freed(core, inode, lbn);
         }
         self.dirty_parents(inode, lbn);
     }

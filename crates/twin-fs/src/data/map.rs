@@ -15,7 +15,7 @@ use twin_rt::join_all;
 use crate::core::Core;
 use crate::inodes::Inode;
 use crate::shape::{Parent, Ptr};
-use crate::{Form, FsError, Holder, Result};
+use crate::{FsError, Result};
 
 /// What is known of a block's address without waiting.
 enum Known {
@@ -119,20 +119,13 @@ impl Core {
             self.cache.remove(&inode.frames, lbn);
             return Err(FsError::corrupt(self.shape.byte_of(ptr.addr), what));
         }
-        self.apply_forwards(inode, &held, ptr);
+        if lbn < 0
+            && let Some(hook) = self.block_map_hook()
+        {
+            hook.loaded(self, inode, &held, ptr);
+        }
         self.rt.maybe_yield().await;
         Ok(())
-    }
-
-    /// Brings an indirect block up to date that has just been read from where `ptr` leads. Data
-    /// blocks hold no pointers.
-    pub fn apply_forwards(&self, inode: &Inode, frame: &Frame, ptr: Ptr) {
-        let (holder, form) = (Holder::Indirect(frame.lbn()), Form { at: ptr.addr, crc: ptr.crc });
-        if self.forwards.has(inode.ino, holder) {
-            self.forwards.apply(inode.ino, holder, form, |index, ptr| {
-                frame.change(|block| self.shape.set_ptr(block.bytes_mut(), index, ptr));
-            });
-        }
     }
 
     /// Every pointer of an indirect block that comes from the disk must lead into the volume, and so

@@ -1,10 +1,11 @@
 //! An inode in memory: its record, its lock, its blocks, and what the layers remember beside it.
 
-use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, BTreeSet};
+use std::any::Any;
+use std::cell::{Cell, OnceCell, RefCell};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use twin_cache::{FileFrames, Frame, Lbn};
+use twin_cache::{FileFrames, Lbn};
 use twin_disk::Class;
 use twin_rt::RwLock;
 
@@ -36,13 +37,8 @@ pub struct Inode {
     pub d: RefCell<Dinode>,
     /// Its blocks in memory.
     pub frames: Rc<FileFrames>,
-    /// Indirect blocks that lost pointers since they were last written: a layout that defers
-    /// indirect blocks must not defer these.
-    pub cleared: RefCell<BTreeSet<Lbn>>,
-    /// For the layout: what it must keep in memory beside the inode (its inode-map block).
-    pub anchor: RefCell<Option<Rc<Frame>>>,
-    /// For the layout: the number of the log write that took the inode's latest changes.
-    pub written_in: Cell<u64>,
+    /// What the layout keeps with it.
+    layout_state: OnceCell<Box<dyn Any>>,
     /// For directories: blocks known to have room, by logical block.
     pub(crate) room: RefCell<BTreeMap<u64, usize>>,
     pub(crate) ahead: Cell<ReadAhead>,
@@ -58,13 +54,21 @@ impl Inode {
             lock: RwLock::new(),
             frames: FileFrames::new(d.ino),
             d: RefCell::new(d),
-            cleared: RefCell::default(),
-            anchor: RefCell::default(),
-            written_in: Cell::new(0),
+            layout_state: OnceCell::new(),
             room: RefCell::default(),
             ahead: Cell::default(),
             dirty: Cell::new(0),
         })
+    }
+
+    /// What the layout keeps with it in memory, made when it is first asked for. All that ask on a
+    /// volume name one type.
+    pub fn layout_state<T: Any + Default>(&self) -> &T {
+        let state = self.layout_state.get_or_init(|| Box::<T>::default());
+        match state.downcast_ref() {
+            Some(state) => state,
+            None => panic!("a layout keeps states of one type with its inodes"),
+        }
     }
 
     /// Its attributes.

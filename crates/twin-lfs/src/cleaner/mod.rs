@@ -16,10 +16,12 @@ use std::rc::Rc;
 use twin_clean::facts::State as Use;
 use twin_disk::Origin;
 use twin_fs::shape::Parent;
-use twin_fs::{Core, Form, Holder, Inode, Result};
+use twin_fs::{Core, Inode, Result};
 
 use crate::build::{Piece, dirty_indirect};
+use crate::format::Form;
 use crate::format::{GROUP_CLEANER, ImapEntry};
+use crate::forwards::Holder;
 use crate::lfs::Lfs;
 use scan::{Found, Live, Victim};
 
@@ -287,7 +289,7 @@ impl Lfs {
             match (holder, self.sb.shape.parent(lbn)) {
                 (Some(form), _) => {
                     if let Some(ptr) = core.resident_ptr(&inode, lbn) {
-                        self.forward(core, inode.ino, lbn, form, ptr);
+                        self.forward(inode.ino, lbn, form, ptr);
                     }
                 }
                 (None, Parent::Inode(_)) => core.mark_inode_dirty(&inode),
@@ -333,7 +335,7 @@ impl Lfs {
                     match core.cached_inode(raw.ino) {
                         Some(inode) if inode.is_dirty() => {}
                         Some(inode) => inodes.push(inode),
-                        None if core.forwards.has(raw.ino, Holder::Inode) => {}
+                        None if self.forwards.has(raw.ino, Holder::Inode) => {}
                         None => raws.push(raw),
                     }
                 }
@@ -381,7 +383,7 @@ impl Lfs {
             }
             moved.push((nth, (Rc::clone(inode), frame.lbn(), form)));
         }
-        let forward = burden * BURDEN_SHARE > all && self.may_forward(core, moved.len());
+        let forward = burden * BURDEN_SHARE > all && self.forwards.has_room_for(core, moved.len());
         for (nth, (_, _, form)) in &mut moved {
             match &mut pieces[*nth] {
                 Piece::Block { holder, .. } if forward => *holder = *form,

@@ -5,11 +5,12 @@ use std::rc::Rc;
 use twin_cache::{Frame, Lbn};
 use twin_disk::{Block, Class, Io, Origin, Pending};
 use twin_fs::dinode::Dinode;
-use twin_fs::{Core, FsError, Holder, Ino, Inode, ReadPass, Result};
+use twin_fs::{Core, FsError, Ino, Inode, ReadPass, Result};
 
 use super::Pace;
 use crate::build::RawInode;
 use crate::format::{ImapEntry, Placed, Superblock, What};
+use crate::forwards::Holder;
 use crate::lfs::{IFILE_INO, Lfs};
 use crate::partial_segments::{Content, PartialSegment, PartialSegments};
 
@@ -189,7 +190,7 @@ impl Lfs {
                         return Err(FsError::corrupt(at + (i * size) as u64, *what));
                     }
                     let mut loaded = None;
-                    if core.forwards.has(ino, Holder::Inode) {
+                    if self.forwards.has(ino, Holder::Inode) {
                         // Gone meanwhile?
                         let generation = decoded.map_or(0, |d| d.generation);
                         loaded = self.owner(core, ino, generation).await?;
@@ -264,7 +265,7 @@ impl Lfs {
             // What users have in the cache is worth more than what happened to be moved.
             frame.set_passing();
         }
-        core.apply_forwards(inode, &frame, ptr);
+        self.forwards.bring_up_to_date(core, inode, &frame, ptr);
         Ok(Some(frame))
     }
 }

@@ -4,10 +4,8 @@ use twin_fs::dinode::{Dinode, Get, Put};
 use twin_fs::{FsError, Ino, Result};
 use twin_rt::Time;
 
-use super::Superblock;
+use super::superblock::{CHECKPOINT_BYTES, Superblock};
 
-/// Bytes of a checkpoint.
-pub const CHECKPOINT_BYTES: u64 = 4096;
 /// The most streams that a log can have.
 pub const STREAMS_MAX: usize = 8;
 /// The most picked inode numbers that a checkpoint notes.

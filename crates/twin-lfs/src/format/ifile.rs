@@ -7,6 +7,8 @@
 use twin_fs::Ino;
 use twin_rt::Time;
 
+/// The ifile's inode number.
+pub const IFILE_INO: Ino = 1;
 /// Bytes of an entry of the inode map.
 pub const IMAP_ENTRY_BYTES: usize = 16;
 /// Bytes of an entry of the segment usage table.

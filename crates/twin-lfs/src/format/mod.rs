@@ -8,12 +8,12 @@ mod ifile;
 mod summary;
 mod superblock;
 
-pub use checkpoint::{CHECKPOINT_BYTES, Checkpoint, HeadPos, PICKED_MAX, STREAMS_MAX};
-pub use ifile::{IMAP_ENTRY_BYTES, ImapEntry, SEG_ENTRY_BYTES, SegEntry};
+pub use checkpoint::{Checkpoint, HeadPos, PICKED_MAX, STREAMS_MAX};
+pub use ifile::{IFILE_INO, IMAP_ENTRY_BYTES, ImapEntry, SEG_ENTRY_BYTES, SegEntry};
 pub(crate) use summary::inode_block_len;
 pub use summary::{
-    BlockInfo, Draft, Entry, GROUP_CHECKPOINT, GROUP_CLEANER, GROUP_LAST, Header, InodeInfo,
+    BlockInfo, Draft, Entry, Form, GROUP_CHECKPOINT, GROUP_CLEANER, GROUP_LAST, Header, InodeInfo,
     MOST_SUMMARY_BYTES, Placed, Summary, What,
 };
 pub(crate) use superblock::MAGIC;
-pub use superblock::{Profile, SUPERBLOCK_BYTES, Superblock};
+pub use superblock::{CHECKPOINT_BYTES, Profile, SUPERBLOCK_BYTES, Superblock};

@@ -9,11 +9,11 @@
 //! 4.4BSD and one checksum over those of all blocks.
 
 use twin_cache::Lbn;
+use twin_fs::Ino;
 use twin_fs::dinode::{Get, Put};
-use twin_fs::{Form, Ino};
 use twin_rt::Time;
 
-use super::{Profile, Superblock};
+use super::superblock::{Profile, Superblock};
 
 /// Flag: the last partial segment of its group; the group counts only with it.
 pub const GROUP_LAST: u32 = 1;
@@ -34,6 +34,16 @@ const KIND_FORWARDED: u32 = 4;
 /// The longest summary that is read: a partial segment of 512-byte blocks in a segment of 16 MiB
 /// needs less.
 pub const MOST_SUMMARY_BYTES: usize = 1 << 20;
+
+/// What holds a pointer to a block (an inode, an indirect block), as it lies on the device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Form {
+    /// Its place: of an indirect block, its first fragment; of an inode, in units
+    /// of its size.
+    pub at: u64,
+    /// Its checksum.
+    pub crc: u32,
+}
 
 /// A block of a file in a partial segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

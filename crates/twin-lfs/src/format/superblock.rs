@@ -4,10 +4,12 @@ use twin_fs::dinode::{Get, Put};
 use twin_fs::shape::{PointerFormat, Shape};
 use twin_fs::{FsError, Result};
 
-use super::CHECKPOINT_BYTES;
+use super::ifile::SEG_ENTRY_BYTES;
 
 /// Bytes of a superblock.
 pub const SUPERBLOCK_BYTES: u64 = 4096;
+/// Bytes of a checkpoint.
+pub const CHECKPOINT_BYTES: u64 = 4096;
 /// What a superblock begins with.
 pub(crate) const MAGIC: &[u8; 8] = b"twinlfs1";
 const VERSION: u32 = 2;
@@ -146,7 +148,7 @@ impl Superblock {
 
     /// Blocks of the segment usage table.
     pub fn usage_blocks(&self) -> u64 {
-        let per_block = u64::from(self.shape.block_size) / super::SEG_ENTRY_BYTES as u64;
+        let per_block = u64::from(self.shape.block_size) / SEG_ENTRY_BYTES as u64;
         u64::from(self.segments).div_ceil(per_block)
     }
 

@@ -1,25 +1,38 @@
-//! Forwarding: pointers that are newer than the inode or indirect block which holds them on the
-//! device.
+//! Forwarded blocks: the cleaner's way to move a block and leave what points to it where it is.
 //!
-//! A block that moves changes a pointer, and with it the block or inode that *holds* the pointer,
-//! and so on up. A layout that moves blocks for reasons of its own (a cleaner) can spare itself
-//! that: it leaves the holder as it lies on the device and notes here where the block went.
+//! A moved block changes its indirect block or inode, which would move too, and leave a hole where
+//! it was. On a nearly full volume whose blocks each have an indirect block of their own, that
+//! fills more than the cleaner gains. So the summary of the cleaner's log write says beside each
+//! such block in which form its holder stays on the device; memory knows the new place from
+//! [`Forwards`]; and the segment is marked in the usage table, so that its summaries are read when
+//! the volume is opened ([`load_forwards`]). The next time the holder is written, for whatever
+//! reason, it has the new pointer, and its form is another one: the summary says nothing any more.
 //!
 //! Contract: what is in memory is always up to date. An entry counts for one form of its holder,
-//! told by its place and checksum, and for no other: whoever loads a holder applies what is noted
-//! of the form that it found. When a holder is written, or ceases to be, its entries are dropped.
+//! told by its place and checksum, and for no other: what loads a holder applies what is noted of
+//! the form that it found. When a holder is written, or ceases to be, its entries are dropped.
+//! Which blocks are forwarded is the cleaner's choice.
+
+mod load;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
-use twin_cache::Lbn;
+use twin_cache::{Frame, Lbn};
+use twin_fs::shape::{Parent, Ptr, Shape};
+use twin_fs::{BlockMapHook, Core, Ino, Inode};
 
-use crate::Ino;
-use crate::shape::{Parent, Ptr, Shape};
+use crate::format::Form;
+use crate::inode_state::InodeState;
+
+pub(crate) use load::load_forwards;
+
+/// Bytes of memory that a forwarded pointer may take.
+const BYTES_EACH: u64 = 64;
 
 /// What holds pointers to blocks of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Holder {
+pub(crate) enum Holder {
     /// The inode.
     Inode,
     /// An indirect block.
@@ -28,22 +41,12 @@ pub enum Holder {
 
 impl Holder {
     /// What holds the pointer to a block, and the pointer's index there.
-    pub fn of(shape: &Shape, lbn: Lbn) -> (Holder, usize) {
+    pub(crate) fn of(shape: &Shape, lbn: Lbn) -> (Holder, usize) {
         match shape.parent(lbn) {
             Parent::Inode(slot) => (Holder::Inode, slot),
             Parent::Indirect(up, index) => (Holder::Indirect(up), index),
         }
     }
-}
-
-/// A form of a holder on the device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Form {
-    /// Its place: of an indirect block, its first fragment; of an inode, whatever the layout
-    /// counts inodes in.
-    pub at: u64,
-    /// Its checksum.
-    pub crc: u32,
 }
 
 #[derive(Clone, Debug)]
@@ -61,12 +64,12 @@ struct Table {
 
 /// All forwarded pointers of a volume.
 #[derive(Clone, Debug, Default)]
-pub struct Forwards(RefCell<Table>);
+pub(crate) struct Forwards(RefCell<Table>);
 
 impl Forwards {
     /// Notes that pointer `index` of a holder that lies on the device in this form is `ptr` now.
     /// What was noted of other forms of it is forgotten.
-    pub fn add(&self, ino: Ino, holder: Holder, form: Form, index: usize, ptr: Ptr) {
+    pub(crate) fn add(&self, ino: Ino, holder: Holder, form: Form, index: usize, ptr: Ptr) {
         let table = &mut *self.0.borrow_mut();
         let noted =
             table.holders.entry((ino, holder)).or_insert_with(|| Noted { form, ptrs: Vec::new() });
@@ -84,7 +87,13 @@ impl Forwards {
     }
 
     /// Tells `set` of each pointer that is newer than this form of a holder.
-    pub fn apply(&self, ino: Ino, holder: Holder, form: Form, mut set: impl FnMut(usize, Ptr)) {
+    pub(crate) fn apply(
+        &self,
+        ino: Ino,
+        holder: Holder,
+        form: Form,
+        mut set: impl FnMut(usize, Ptr),
+    ) {
         let table = self.0.borrow();
         if let Some(noted) = table.holders.get(&(ino, holder)).filter(|noted| noted.form == form) {
             noted.ptrs.iter().for_each(|&(index, ptr)| set(index as usize, ptr));
@@ -92,7 +101,7 @@ impl Forwards {
     }
 
     /// A holder was written, or is no more.
-    pub fn drop_holder(&self, ino: Ino, holder: Holder) {
+    pub(crate) fn drop_holder(&self, ino: Ino, holder: Holder) {
         let table = &mut *self.0.borrow_mut();
         if let Some(noted) = table.holders.remove(&(ino, holder)) {
             table.count -= noted.ptrs.len();
@@ -100,19 +109,47 @@ impl Forwards {
     }
 
     /// True if something is noted of a holder.
-    pub fn has(&self, ino: Ino, holder: Holder) -> bool {
+    pub(crate) fn has(&self, ino: Ino, holder: Holder) -> bool {
         let table = self.0.borrow();
         !table.holders.is_empty() && table.holders.contains_key(&(ino, holder))
     }
 
+    /// Brings an indirect block up to date that lies in memory as `ptr` leads to it.
+    pub(crate) fn bring_up_to_date(&self, core: &Core, inode: &Inode, frame: &Frame, ptr: Ptr) {
+        let (holder, form) = (Holder::Indirect(frame.lbn()), Form { at: ptr.addr, crc: ptr.crc });
+        if self.has(inode.ino, holder) {
+            self.apply(inode.ino, holder, form, |index, ptr| {
+                frame.change(|block| core.shape.set_ptr(block.bytes_mut(), index, ptr));
+            });
+        }
+    }
+
+    /// True if so many pointers more may be forwarded: their table stays within a sixteenth of
+    /// what the cache may take.
+    pub(crate) fn has_room_for(&self, core: &Core, count: usize) -> bool {
+        let bytes = (self.len() + count) as u64 * BYTES_EACH;
+        bytes <= core.settings.cache_bytes / 16
+    }
+
     /// Forwarded pointers.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.0.borrow().count
     }
 
     /// True if no pointer is forwarded.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+}
+
+impl BlockMapHook for Forwards {
+    fn loaded(&self, core: &Core, inode: &Inode, frame: &Frame, ptr: Ptr) {
+        self.bring_up_to_date(core, inode, frame, ptr);
+    }
+
+    fn freed(&self, core: &Core, inode: &Inode, lbn: Lbn) {
+        self.drop_holder(inode.ino, Holder::Indirect(lbn));
+        InodeState::of(inode).block_freed(&core.shape, lbn);
     }
 }
 
