@@ -85,7 +85,7 @@ fn uses(project: &Project) -> Vec<Finding> {
 }
 
 /// The crates with an entry in the registry of layouts, which names each as `twin_lfs::LFS`.
-pub(super) fn layouts(project: &Project) -> BTreeSet<String> {
+pub(crate) fn layouts(project: &Project) -> BTreeSet<String> {
     let registry = project.rust().find(|(file, _)| file.path == REGISTRY);
     let paths = registry.into_iter().flat_map(|(_, rust)| rust.paths());
     let entries = paths.filter_map(|path| match path.segments.as_slice() {
