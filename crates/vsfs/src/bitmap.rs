@@ -111,14 +111,17 @@ impl Bitmap {
         !self.dirty.is_empty()
     }
 
-    /// The blocks that the disk lacks, with their content. They count as written from now on.
+    /// All blocks: where each lies, and its content.
+    pub(crate) fn blocks(&self) -> impl Iterator<Item = (u64, Vec<u8>)> + '_ {
+        let blocks = self.bytes.chunks(self.block_size as usize);
+        (u64::from(self.first_block)..).zip(blocks.map(<[u8]>::to_vec))
+    }
+
+    /// The blocks that the disk lacks. They count as written from now on.
     pub(crate) fn take_dirty(&mut self) -> Vec<(u64, Vec<u8>)> {
-        let size = self.block_size as usize;
-        let block = |index: u32| {
-            let at = index as usize * size;
-            (u64::from(self.first_block + index), self.bytes[at..at + size].to_vec())
-        };
-        std::mem::take(&mut self.dirty).into_iter().map(block).collect()
+        let dirty = std::mem::take(&mut self.dirty);
+        let first = u64::from(self.first_block);
+        self.blocks().filter(|(place, _)| dirty.contains(&((place - first) as u32))).collect()
     }
 }
 

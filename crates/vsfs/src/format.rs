@@ -16,6 +16,11 @@ pub const MAGIC: &[u8; 8] = b"twinvsfs";
 pub const VERSION: u32 = 1;
 /// Bytes of an inode, as in the book.
 pub const INODE_BYTES: u32 = 256;
+/// Where the pointers of an inode begin, and how many there are: 12 direct ones, an indirect and a double
+/// indirect one.
+pub const POINTERS_AT: usize = 40;
+/// See [`POINTERS_AT`].
+pub const POINTERS: usize = 14;
 /// Bytes of block 0 that mean something.
 pub const SUPERBLOCK_BYTES: usize = 64;
 /// What the superblock says of a volume that was unmounted, and of one that is, or was, in use.
@@ -101,6 +106,11 @@ impl Superblock {
     /// Data blocks.
     pub fn data_blocks(&self) -> u32 {
         self.blocks - self.data
+    }
+
+    /// True for the number of a data block. 0, a hole, is none.
+    pub fn is_data(&self, block: u64) -> bool {
+        (u64::from(self.data)..u64::from(self.blocks)).contains(&block)
     }
 
     /// Where an inode lies: its block, and the byte in it. This is the book's
@@ -216,7 +226,7 @@ fn shape(block_size: u32) -> Shape {
         block_size,
         frag_size: block_size,
         inode_size: INODE_BYTES,
-        direct: 12,
+        direct: POINTERS - 2,
         levels: 2,
         pointer: PointerFormat::Narrow,
         inline_max: 0,

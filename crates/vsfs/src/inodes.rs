@@ -11,6 +11,7 @@ use std::rc::Rc;
 use twin_cache::{FileFrames, Frame, Wanted, load};
 use twin_disk::{BlockDevice, Class, Origin};
 use twin_fs::dinode::Dinode;
+use twin_fs::shape::Ptr;
 use twin_fs::{Core, FsError, Ino, Inode, Picked, ROOT_INO, Result};
 
 use crate::bitmap::Bitmap;
@@ -99,8 +100,8 @@ impl Inodes {
                 Some(_) => Err(FsError::NotFound),
                 None => Dinode::decode(&core.shape, raw, core.frags).map_err(wrong),
             })?;
-        let leads_to_data = |block: u64| block == 0 || block >= self.sb.data.into();
-        if d.ino != ino || !d.ptrs.iter().all(|ptr| leads_to_data(ptr.addr)) {
+        let is_sound = |ptr: &Ptr| ptr.is_hole() || self.sb.is_data(ptr.addr);
+        if d.ino != ino || !d.ptrs.iter().all(is_sound) {
             return Err(wrong(
                 "the inode has another's number, or blocks that are none of its own",
             ));
@@ -180,6 +181,11 @@ impl Inodes {
     /// Blocks of the bitmap that the disk lacks.
     pub(crate) fn take_dirty(&self) -> Vec<(u64, Vec<u8>)> {
         self.bitmap.borrow_mut().take_dirty()
+    }
+
+    /// What lies where on this volume.
+    pub(crate) fn superblock(&self) -> &Superblock {
+        &self.sb
     }
 
     /// The blocks of the table, as a file.

@@ -11,6 +11,7 @@ use twin_rt::{BoxFuture, Rt};
 use twin_settings::value::bytes_for_people as size;
 use twin_settings::{Key, SettingsError, Unit, set, text_of};
 
+use crate::check::check;
 use crate::format::{MAGIC, Superblock};
 use crate::layout::Vsfs;
 use crate::open::MkfsOptions;
@@ -140,16 +141,16 @@ impl LayoutKind for Kind {
 
     fn check<'a>(
         &'a self,
-        _rt: &'a Rt,
-        _device: Rc<dyn BlockDevice>,
+        rt: &'a Rt,
+        device: Rc<dyn BlockDevice>,
         how: CheckHow,
-        _progress: &'a mut dyn FnMut(u64, u64),
+        progress: &'a mut dyn FnMut(u64, u64),
     ) -> BoxFuture<'a, Result<CheckReport>> {
         Box::pin(async move {
             if how.data {
                 return Err(FsError::Invalid("a vsfs volume has no checksums: leave out --data"));
             }
-            Ok(CheckReport::default())
+            check(rt, device, how.repair, progress).await
         })
     }
 

@@ -12,7 +12,7 @@
 //! Read it in this order: [`mod@format`] (what lies where, as in the picture), `bitmap` (which numbers
 //! are free), `space` and `inodes` (the data blocks and the inodes that are handed out), `write_back`
 //! (how changes reach the disk), `layout` (the seam to the rest of twinfs, which knows names, directories
-//! and file data), `open` (mkfs and mount), [`mod@check`] (what a crash leaves, and its mending), `dump`,
+//! and file data), `open` (mkfs and mount), `check` (what a crash leaves, and its mending, on the `disk` without a mount), `dump`,
 //! `kind` (the entry in the registry). `docs/ondisk-vsfs.md` has every byte.
 //!
 //! The rules of this file system are few:
@@ -23,6 +23,8 @@
 //! - `fsync` and `sync` return when a whole write-back has reached the disk.
 
 mod bitmap;
+mod check;
+mod disk;
 pub mod format;
 mod inodes;
 mod kind;

@@ -6,6 +6,7 @@ use twin_disk::{Block, BlockDevice, Class, Io, Origin, Overlay};
 use twin_fs::{Core, Cpu, FsError, Picked, ROOT_INO, Result, Settings, Volume};
 use twin_rt::{BoxFuture, Rt};
 
+use crate::check::check;
 use crate::format::{CLEAN, IN_USE, Superblock};
 use crate::inodes::Inodes;
 use crate::layout::Vsfs;
@@ -89,7 +90,15 @@ impl Vsfs {
                 true => Rc::new(Overlay::new(rt, device)),
                 false => device,
             };
-            let recovery = None;
+            let mut recovery = None;
+            if state != CLEAN {
+                let quiet: &mut dyn FnMut(u64, u64) = &mut |_, _| {};
+                let report = Box::pin(check(rt, Rc::clone(&device), true, quiet)).await?;
+                let found = report.findings.len() as u64 + report.more_findings;
+                let rescued = report.rescued;
+                let words = format!("{found} things repaired, {rescued} files put into lost+found");
+                recovery = Some(words);
+            }
             let volume = Vsfs::open_sound(rt, device, cpu, settings, sb).await?;
             Ok((volume, recovery))
         })

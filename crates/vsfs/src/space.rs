@@ -18,9 +18,8 @@ pub(crate) struct Space {
     /// Bytes of blocks that files have or that are reserved.
     used_bytes: Cell<u64>,
     limit_bytes: u64,
-    /// The first data block, and how many there are.
+    /// The first data block.
     first: u32,
-    blocks: u32,
 }
 
 impl Space {
@@ -30,7 +29,6 @@ impl Space {
             used_bytes: Cell::new(bytes(bitmap.used())),
             limit_bytes: bytes(sb.data_blocks()),
             first: sb.data,
-            blocks: sb.data_blocks(),
             bitmap: RefCell::new(bitmap),
         }
     }
@@ -80,11 +78,6 @@ impl Space {
         let mut bitmap = self.bitmap.borrow_mut();
         let used = index.filter(|&index| bitmap.get(index));
         used.inspect(|&index| bitmap.set(index, false)).is_some()
-    }
-
-    /// True for the number of a data block of this volume.
-    pub(crate) fn is_data(&self, block: u64) -> bool {
-        block.checked_sub(self.first.into()).is_some_and(|n| n < self.blocks.into())
     }
 
     /// What could still be reserved, and what in all.

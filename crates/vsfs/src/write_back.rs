@@ -12,6 +12,7 @@ use twin_disk::{Block, Buf, Class, Io, Origin};
 use twin_fs::{Core, FsError, Inode, Result, Written};
 use twin_rt::{RwLock, Time, join_all};
 
+use crate::format::Superblock;
 use crate::inodes::Inodes;
 use crate::space::Space;
 
@@ -90,7 +91,7 @@ impl WriteBack {
         let mut pieces = Vec::new();
         for inode in core.dirty_inodes() {
             for frame in inode.frames.dirty_frames() {
-                pieces.extend(take_block(core, &inode, &frame, space)?);
+                pieces.extend(take_block(core, &inode, &frame, inodes.superblock())?);
             }
             if inode.is_dirty() {
                 inodes.put(core, &inode);
@@ -127,10 +128,10 @@ fn take_block(
     core: &Core,
     inode: &Inode,
     frame: &Rc<Frame>,
-    space: &Space,
+    sb: &Superblock,
 ) -> Result<Option<Piece>> {
     let Some(ptr) = core.resident_ptr(inode, frame.lbn()) else { return Ok(None) };
-    if !space.is_data(ptr.addr) {
+    if !sb.is_data(ptr.addr) {
         // Only a damaged indirect block leads there. Writing would destroy the volume's own blocks.
         let (ino, lbn) = (inode.ino, frame.lbn());
         let what = format!("block {lbn} of inode {ino} lies among the volume's own blocks");
