@@ -1,75 +1,26 @@
 //! The state of an open clustered layout.
 
-use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, BTreeSet};
+use std::cell::{Cell, Ref, RefCell, RefMut};
 use std::rc::Rc;
 
-use twin_cache::{FileFrames, Frame};
+use twin_cache::FileFrames;
+use twin_disk::{Io, Origin};
 use twin_fs::shape::{Parent, Ptr};
-use twin_fs::{Core, Ino, Inode};
+use twin_fs::{Core, FsError, Inode, Result};
 use twin_rt::Time;
 
-use crate::dir_placement::DirPlacement;
-use crate::format::{State, Superblock};
+use crate::admission::Admission;
+use crate::dir_placement::{self, DirPlacement};
+use crate::format::{State, Superblock, state_io};
+use crate::group::Group;
+use crate::inode_set::{InodeSet, PickedNumbers};
 use crate::journal::Journal;
-use crate::ordering::Ordering;
+use crate::ordering::{Ordering, Reuse};
 use crate::preference::Wanted;
+use crate::settings::{FfsSettings, Sabotage};
 use crate::space::{SearchStats, Space};
-use crate::write_behind::{FileState, WriteBehind};
+use crate::write_behind::{self, FileClusters};
 use crate::writes::Writes;
-
-/// Settings of this layout that may change from mount to mount.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FfsSettings {
-    /// Where new directories go, by name.
-    pub dir_placement: String,
-    /// What is written as soon as it is there, by name.
-    pub write_behind: String,
-    /// Blocks of a file that is being written are moved together before they are written
-    /// (4.4BSD's `doreallocblks`).
-    pub reallocate: bool,
-    /// fsync sends a file's data and waits for nothing: not durable. One reading of the table of A
-    /// Comparison of Logging and Clustering (1994), in which fsync costs next to nothing.
-    pub lazy_fsync: bool,
-    /// A fault built in on purpose, to show that tests find it.
-    pub sabotage: Sabotage,
-}
-
-/// Faults that can be built in on purpose: negative controls of the crash tests.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum Sabotage {
-    /// None.
-    #[default]
-    None,
-    /// Nothing flushes the device.
-    SkipFlush,
-    /// Freed space is used again at once, whatever the ordering says.
-    ReuseAtOnce,
-    /// A record of the journal does not wait for the data of its files.
-    DataLate,
-    /// Replay believes records without looking at the checksums of their blocks.
-    SkipChecksum,
-    /// Replay puts blocks of the journal over space that was freed and used again.
-    SkipRevoked,
-    /// What is freed while the transaction that has it is on its way to the journal is not revoked.
-    RevokeLate,
-    /// A restart leaves the journal's header where it was before the replay.
-    HeaderStays,
-    /// A commit takes the last flush for that of data which was sent during it.
-    FlushEarly,
-}
-
-impl Default for FfsSettings {
-    fn default() -> Self {
-        FfsSettings {
-            dir_placement: crate::dir_placement::registry()[0].name.into(),
-            write_behind: crate::write_behind::registry()[0].name.into(),
-            reallocate: true,
-            lazy_fsync: false,
-            sabotage: Sabotage::None,
-        }
-    }
-}
 
 /// What was counted since the volume was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -118,36 +69,77 @@ impl FfsStats {
     }
 }
 
-/// An open clustered layout.
+/// An open clustered layout: its parts, each of which keeps its state to itself.
 pub struct Ffs {
     pub(crate) sb: Superblock,
     pub(crate) settings: FfsSettings,
-    pub(crate) state: Cell<State>,
     pub(crate) ordering: Box<dyn Ordering>,
     pub(crate) dir_placement: Box<dyn DirPlacement>,
-    pub(crate) write_behind: Box<dyn WriteBehind>,
-    pub(crate) space: RefCell<Space>,
+    pub(crate) write_behind: FileClusters,
+    space: RefCell<Space>,
     /// Blocks of the inode tables in memory, by block from the start of the device.
     pub(crate) tables: Rc<FileFrames>,
-    /// Inode numbers taken but not in use, with the blocks of their table, once these are in memory.
-    pub(crate) picked: RefCell<BTreeMap<Ino, Option<Rc<Frame>>>>,
+    pub(crate) picked: PickedNumbers,
     /// Inodes in need of work after a crash.
-    pub(crate) orphans: RefCell<BTreeSet<Ino>>,
+    pub(crate) orphans: InodeSet,
     pub(crate) writes: Rc<Writes>,
     pub(crate) journal: Option<Journal>,
     /// Files with new indirect blocks that the ordering wants on the disk.
-    pub(crate) new_maps: RefCell<BTreeSet<Ino>>,
-    pub(crate) file_states: RefCell<BTreeMap<Ino, FileState>>,
-    /// Bytes that admitted operations may still make dirty.
-    pub(crate) permitted: Rc<Cell<u64>>,
+    pub(crate) new_maps: InodeSet,
+    pub(crate) admission: Admission,
+    state: Cell<State>,
     /// When the oldest change that has not been written was seen.
-    pub(crate) oldest: Cell<Option<Time>>,
-    /// Data of new blocks was sent to the device and nothing has flushed it.
-    pub(crate) unflushed: Cell<bool>,
-    pub(crate) stats: Cell<FfsStats>,
+    oldest: Cell<Option<Time>>,
+    stats: Cell<FfsStats>,
+}
+
+/// What an open layout is put together from.
+pub(crate) struct Parts {
+    pub(crate) sb: Superblock,
+    pub(crate) state: State,
+    pub(crate) settings: FfsSettings,
+    pub(crate) groups: Vec<Group>,
+    pub(crate) journal: Option<Journal>,
+    pub(crate) ordering: Box<dyn Ordering>,
 }
 
 impl Ffs {
+    /// Puts a layout together.
+    ///
+    /// # Errors
+    /// If there is no policy of a name in the settings.
+    pub(crate) fn assemble(parts: Parts) -> Result<Ffs> {
+        let Parts { sb, state, settings, groups, journal, ordering } = parts;
+        let dir_placement = dir_placement::by_name(&settings.dir_placement)
+            .ok_or(FsError::Invalid("no such directory placement"))?
+            .build();
+        let write_behind = write_behind::by_name(&settings.write_behind)
+            .ok_or(FsError::Invalid("no such write-behind policy"))?
+            .build();
+        let reuse = match settings.sabotage {
+            Sabotage::ReuseAtOnce => Reuse::AtOnce,
+            _ => ordering.reuse(),
+        };
+        Ok(Ffs {
+            space: RefCell::new(Space::new(&sb, groups, reuse)),
+            writes: Rc::new(Writes::new(settings.sabotage)),
+            sb,
+            settings,
+            ordering,
+            dir_placement,
+            write_behind: FileClusters::new(write_behind),
+            tables: FileFrames::new(0),
+            picked: PickedNumbers::default(),
+            orphans: InodeSet::default(),
+            journal,
+            new_maps: InodeSet::default(),
+            admission: Admission::default(),
+            state: Cell::new(state),
+            oldest: Cell::new(None),
+            stats: Cell::default(),
+        })
+    }
+
     /// What the volume is.
     pub fn superblock(&self) -> &Superblock {
         &self.sb
@@ -155,26 +147,64 @@ impl Ffs {
 
     /// What was counted since the volume was opened.
     pub fn stats(&self) -> FfsStats {
-        FfsStats { search: self.space.borrow().stats, ..self.stats.get() }
+        let journal = self.journal.as_ref().map(Journal::counts).unwrap_or_default();
+        FfsStats {
+            search: self.alloc().stats(),
+            journal_bytes: journal.bytes,
+            commits: journal.commits,
+            checkpoints: journal.checkpoints,
+            ..self.stats.get()
+        }
     }
 
     /// Bytes promised or used by files, and the most that this may become.
     pub fn space(&self) -> (u64, u64) {
-        let space = self.space.borrow();
-        (space.used, space.limit)
+        self.alloc().used_and_limit()
     }
 
     /// Whole blocks free, and bytes free in all: the difference is in fragments.
     pub fn free_space(&self) -> (u64, u64) {
-        let space = self.space.borrow();
-        let frags: u64 = space.groups.iter().map(|g| g.free_frags()).sum();
-        (space.free_blocks(), frags * u64::from(self.sb.shape.frag_size))
+        let space = self.alloc();
+        (space.free_blocks(), space.free_frags() * u64::from(self.sb.shape.frag_size))
+    }
+
+    pub(crate) fn alloc(&self) -> Ref<'_, Space> {
+        self.space.borrow()
+    }
+
+    pub(crate) fn alloc_mut(&self) -> RefMut<'_, Space> {
+        self.space.borrow_mut()
     }
 
     pub(crate) fn count(&self, f: impl FnOnce(&mut FfsStats)) {
         let mut stats = self.stats.get();
         f(&mut stats);
         self.stats.set(stats);
+    }
+
+    /// When the oldest change that has not been written was seen, if `any` is dirty: `now` if none
+    /// was seen before.
+    pub(crate) fn see_dirty(&self, any: bool, now: Time) -> Option<Time> {
+        let oldest = any.then(|| self.oldest.get().unwrap_or(now));
+        self.oldest.set(oldest);
+        oldest
+    }
+
+    /// All that is dirty is about to be written.
+    pub(crate) fn forget_dirty(&self) {
+        self.oldest.set(None);
+    }
+
+    /// Notes on the device whether the volume is in use.
+    pub(crate) async fn write_state(&self, core: &Core, closed: bool) -> Result<()> {
+        let state = State { closed, ..self.state.get() };
+        self.state.set(state);
+        for io in [state_io(&self.sb, &state, core.info.sector), Io::flush(Origin::Checkpoint)] {
+            if let Err(error) = core.device.submit(io).await {
+                core.poison(FsError::Io(error));
+            }
+        }
+        core.check_writable()
     }
 
     /// The most bytes that are written with one request.

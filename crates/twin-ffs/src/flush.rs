@@ -5,144 +5,19 @@
 
 use std::rc::Rc;
 
-use twin_cache::{Frame, Lbn};
-use twin_disk::{Block, Buf, Class, Io, Origin};
-use twin_fs::shape::Parent;
-use twin_fs::{Change, Core, FsError, Inode, Layout, Result};
+use twin_disk::{Class, Origin};
+use twin_fs::{Change, Core, Inode, Layout, Result};
 
-use crate::ffs::{Ffs, Sabotage};
+use crate::commit::meta_frames;
+use crate::ffs::Ffs;
 use crate::ordering::Wait;
+use crate::take::Which;
 use crate::writes::{Run, join_runs};
 
 /// Bytes that write-back has under way at the most.
 const IN_FLIGHT_BYTES: u64 = 16 << 20;
 
-/// Which of a file's dirty blocks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Which {
-    /// Data of regular files.
-    Data,
-    /// Directories, links and hidden files, and all indirect blocks.
-    Meta,
-    /// All of them.
-    All,
-}
-
 impl Ffs {
-    /// Makes what the device has durable.
-    pub(crate) async fn barrier(&self, core: &Core, origin: Origin) -> Result<()> {
-        core.check_writable()?;
-        if self.settings.sabotage != Sabotage::SkipFlush
-            && let Err(error) = core.device.submit(Io::flush(origin)).await
-        {
-            core.poison(FsError::Io(error));
-        }
-        core.check_writable()
-    }
-
-    /// Holds the indirect blocks that lead to a file's dirty blocks.
-    pub(crate) async fn hold_parents(
-        &self,
-        core: &Core,
-        inode: &Inode,
-        pins: &mut Vec<Rc<Frame>>,
-    ) -> Result<()> {
-        let mut last = None;
-        for frame in inode.frames.dirty_frames() {
-            if let Parent::Indirect(up, _) = core.shape.parent(frame.lbn())
-                && last.replace(up) != Some(up)
-            {
-                core.hold_parents(inode, frame.lbn(), pins).await?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Takes dirty blocks of a file, as pieces. Those whose place is not known in memory stay.
-    pub(crate) fn take_blocks(&self, core: &Core, inode: &Inode, which: Which) -> Vec<Run> {
-        let frames = inode.frames.dirty_frames();
-        let wanted = |frame: &&Rc<Frame>| match which {
-            Which::All => true,
-            Which::Data => inode.class(frame.lbn()) == Class::Data,
-            Which::Meta => inode.class(frame.lbn()) == Class::Meta,
-        };
-        frames.iter().filter(wanted).filter_map(|f| self.take_block(core, inode, f)).collect()
-    }
-
-    /// Takes a dirty block.
-    pub(crate) fn take_block(&self, core: &Core, inode: &Inode, frame: &Rc<Frame>) -> Option<Run> {
-        let ptr = core.resident_ptr(inode, frame.lbn()).filter(|p| p.is_on_disk())?;
-        let block = frame.with(|b| b.slice(0, ptr.len as usize));
-        core.cache.mark_clean(&inode.frames, frame);
-        let class = inode.class(frame.lbn());
-        self.count(|s| match class {
-            Class::Data => s.data_bytes += u64::from(ptr.len),
-            _ => s.meta_bytes += u64::from(ptr.len),
-        });
-        if class == Class::Data && self.space.borrow().unwritten.contains(&inode.ino) {
-            self.unflushed.set(true);
-        }
-        if frame.lbn() < 0 {
-            // From here on the disk may lead to what the block leads to, whether or not the inode
-            // is written too.
-            self.space.borrow_mut().forget_fresh(inode.ino);
-        }
-        let at = self.sb.shape.byte_of(ptr.addr);
-        Some(Run { at, blocks: vec![block], held: vec![Rc::clone(frame)], class, ino: inode.ino })
-    }
-
-    /// Takes a dirty block of the inode tables.
-    fn take_table_block(&self, core: &Core, frame: &Rc<Frame>) -> Run {
-        let len = self.sb.shape.block_size;
-        core.cache.mark_clean(&self.tables, frame);
-        self.count(|s| s.meta_bytes += u64::from(len));
-        let at = frame.lbn() as u64 * u64::from(len);
-        let (blocks, held) = (vec![frame.block()], vec![Rc::clone(frame)]);
-        Run { at, blocks, held, class: Class::Meta, ino: 0 }
-    }
-
-    /// Takes all dirty blocks of the inode tables.
-    pub(crate) fn take_tables(&self, core: &Core) -> Vec<Run> {
-        let frames = self.tables.dirty_frames();
-        frames.iter().map(|frame| self.take_table_block(core, frame)).collect()
-    }
-
-    /// Takes the maps of groups that have changed. With `committing`, what was given up is free
-    /// in them already.
-    pub(crate) fn take_maps(&self, committing: bool) -> Vec<Run> {
-        let mut space = self.space.borrow_mut();
-        space.maps_dirty = false;
-        let freed = match committing {
-            true => space.pending_by_group(&self.sb),
-            false => Default::default(),
-        };
-        let picked = self.picked.borrow();
-        let mut runs = Vec::new();
-        for group in space.groups.iter_mut().filter(|g| g.is_dirty) {
-            group.is_dirty = false;
-            let first = u64::from(group.index) * u64::from(self.sb.group_inodes);
-            let numbers = picked.range(first..first + u64::from(self.sb.group_inodes));
-            let numbers: Vec<u32> = numbers.map(|(ino, _)| (ino - first) as u32).collect();
-            let none = Vec::new();
-            let also = freed.get(&group.index).unwrap_or(&none);
-            let raw = group.to_image(also, &numbers).encode(&self.sb);
-            let at = self.sb.shape.byte_of(self.sb.cg_addr(group.index));
-            let blocks = vec![Block::Bytes(Buf::copy_of(&raw).freeze())];
-            runs.push(Run { at, blocks, held: Vec::new(), class: Class::Meta, ino: 0 });
-        }
-        let bytes = runs.len() as u64 * u64::from(self.sb.shape.block_size);
-        self.count(|s| s.meta_bytes += bytes);
-        runs
-    }
-
-    /// The size of requests that a flush makes.
-    fn flush_bytes(&self, core: &Core) -> u64 {
-        match self.write_behind.clusters_at_flush() {
-            true => self.cluster_bytes(core),
-            false => self.sb.shape.block_size.into(),
-        }
-    }
-
     /// Sends a file's dirty data. Gives the numbers of the writes.
     pub(crate) async fn send_data(
         &self,
@@ -164,7 +39,7 @@ impl Ffs {
     /// Writes everything that is dirty. Returns when metadata is written; data may be under way.
     pub(crate) async fn write_back_all(&self, core: &Rc<Core>) -> Result<()> {
         core.check_writable()?;
-        self.oldest.set(None);
+        self.forget_dirty();
         for inode in core.dirty_inodes() {
             self.writes.wait_below(IN_FLIGHT_BYTES).await;
             self.send_data(core, &inode, Origin::WriteBack).await?;
@@ -187,7 +62,7 @@ impl Ffs {
         let in_order = self.ordering.maps() == Wait::InOrder;
         let mut pins = Vec::new();
         for inode in inodes {
-            if in_order && self.new_maps.borrow().contains(&inode.ino) {
+            if in_order && self.new_maps.contains(inode.ino) {
                 self.write_maps(core, inode).await?;
             }
             self.hold_parents(core, inode, &mut pins).await?;
@@ -206,7 +81,7 @@ impl Ffs {
             if inode.is_dirty() {
                 self.put_inode(core, inode);
             }
-            let mut space = self.space.borrow_mut();
+            let mut space = self.alloc_mut();
             space.forget_fresh(inode.ino);
             freed.extend(space.take_pending(inode.ino));
         }
@@ -217,28 +92,28 @@ impl Ffs {
         let numbers = self.writes.send(core, runs, Origin::WriteBack);
         self.writes.wait(&numbers).await;
         if !freed.is_empty() {
-            self.barrier(core, Origin::WriteBack).await?;
-            self.space.borrow_mut().release(&self.sb, freed);
+            self.writes.barrier(core, Origin::WriteBack).await?;
+            self.alloc_mut().release(&self.sb, freed);
         }
         core.check_writable()
     }
 
     /// Writes the files that gave up space, so that it can be used again.
     pub(crate) async fn write_pending_files(&self, core: &Rc<Core>) -> Result<()> {
-        let files = self.space.borrow().pending_files();
+        let files = self.alloc().pending_files();
         let mut inodes = Vec::new();
         let mut gone = Vec::new();
         for ino in files {
             match core.cached_inode(ino) {
                 Some(inode) => inodes.push(inode),
                 // Its inode has left memory, so it has been written, or has been freed.
-                None => gone.extend(self.space.borrow_mut().take_pending(ino)),
+                None => gone.extend(self.alloc_mut().take_pending(ino)),
             }
         }
         self.write_metadata(core, &inodes, false).await?;
         self.writes.wait_all().await;
-        self.barrier(core, Origin::User).await?;
-        self.space.borrow_mut().release(&self.sb, gone);
+        self.writes.barrier(core, Origin::User).await?;
+        self.alloc_mut().release(&self.sb, gone);
         Ok(())
     }
 
@@ -256,30 +131,30 @@ impl Ffs {
         let runs = join_runs(self.take_blocks(core, inode, Which::All), most);
         let ordered = self.ordering.maps() == Wait::InOrder
             && (self.has_new_maps(inode) || inode.class(0) == Class::Meta && !runs.is_empty());
-        self.new_maps.borrow_mut().remove(&inode.ino);
+        self.new_maps.remove(inode.ino);
         let numbers = self.writes.send(core, runs, Origin::User);
         self.writes.wait(&numbers).await;
         self.writes.wait_file(inode.ino).await;
         if with_inode {
             if ordered {
                 // A pointer must never lead to what lay there before.
-                self.barrier(core, Origin::User).await?;
+                self.writes.barrier(core, Origin::User).await?;
             }
             self.write_inode(core, inode).await?;
         }
-        self.barrier(core, Origin::User).await
+        self.writes.barrier(core, Origin::User).await
     }
 
     /// True if a file has indirect blocks that the disk must have before its inode.
     fn has_new_maps(&self, inode: &Inode) -> bool {
-        self.new_maps.borrow().contains(&inode.ino)
+        self.new_maps.contains(inode.ino)
     }
 
     /// Writes an inode and waits until the device has it.
     async fn write_inode(&self, core: &Rc<Core>, inode: &Rc<Inode>) -> Result<()> {
         self.put_inode(core, inode);
         let anchor = inode.anchor.borrow().clone();
-        self.space.borrow_mut().forget_fresh(inode.ino);
+        self.alloc_mut().forget_fresh(inode.ino);
         if let Some(frame) = anchor.filter(|f| f.is_dirty()) {
             let run = self.take_table_block(core, &frame);
             let numbers = self.writes.send(core, vec![run], Origin::User);
@@ -318,6 +193,37 @@ impl Ffs {
         self.write_file(core, inode, with_inode).await
     }
 
+    /// fsync with a journal: the file's data goes to its place, all metadata to the journal.
+    async fn fsync_journal(
+        &self,
+        core: &Rc<Core>,
+        inode: &Rc<Inode>,
+        data_only: bool,
+    ) -> Result<()> {
+        let Some(journal) = &self.journal else { return Ok(()) };
+        let numbers = self.send_data(core, inode, Origin::User).await?;
+        let is_new = {
+            let space = self.alloc();
+            space.is_unwritten(inode.ino) || space.has_fresh(inode.ino)
+        };
+        let changed = inode.is_dirty() && (!data_only || is_new || self.has_new_shape(core, inode));
+        if changed || is_new || meta_frames(inode) > 0 {
+            // A transaction waits for all data under way and flushes.
+            self.writes.wait(&numbers).await;
+            self.writes.wait_file(inode.ino).await;
+            if self.commit(core).await? {
+                return Ok(());
+            }
+        }
+        self.writes.wait(&numbers).await;
+        self.writes.wait_file(inode.ino).await;
+        if !journal.is_durable(inode.written_in.get()) {
+            // A transaction that has it is on its way.
+            journal.wait_for_commit().await;
+        }
+        self.writes.barrier(core, Origin::User).await
+    }
+
     /// Writes the hidden file with an inode's attributes, if it has one in memory.
     async fn fsync_attributes(&self, core: &Rc<Core>, inode: &Rc<Inode>) -> Result<()> {
         let hidden = inode.d.borrow().xattr_ino;
@@ -340,7 +246,7 @@ impl Ffs {
         }
         self.write_back_all(core).await?;
         self.writes.wait_all().await;
-        self.barrier(core, Origin::User).await
+        self.writes.barrier(core, Origin::User).await
     }
 
     /// What the ordering promises of a change before its operation replies.
@@ -389,7 +295,7 @@ impl Ffs {
             } else {
                 self.count(|s| s.ordered_writes += 1);
                 self.write_inode(core, inode).await?;
-                self.barrier(core, Origin::User).await?;
+                self.writes.barrier(core, Origin::User).await?;
             }
         }
         for dir in added.iter().chain(removed.iter().filter(|dir| !among(added, dir))) {
@@ -412,16 +318,16 @@ impl Ffs {
 
     /// A file lost blocks: their pointers go from the disk before the blocks are used again.
     async fn settle_maps(&self, core: &Rc<Core>, inode: &Rc<Inode>) -> Result<()> {
-        if !self.space.borrow().pending_files().contains(&inode.ino) {
+        if !self.alloc().pending_files().contains(&inode.ino) {
             return Ok(());
         }
         let numbers = self.send_maps(core, inode).await?;
-        let freed = self.space.borrow_mut().take_pending(inode.ino);
+        let freed = self.alloc_mut().take_pending(inode.ino);
         self.count(|s| s.ordered_writes += 1);
         self.writes.wait(&numbers).await;
         self.write_inode(core, inode).await?;
-        self.barrier(core, Origin::User).await?;
-        self.space.borrow_mut().release(&self.sb, freed);
+        self.writes.barrier(core, Origin::User).await?;
+        self.alloc_mut().release(&self.sb, freed);
         Ok(())
     }
 
@@ -432,14 +338,14 @@ impl Ffs {
         let frames = inode.frames.dirty_frames();
         let maps = frames.iter().take_while(|f| f.lbn() < 0);
         let pieces: Vec<Run> = maps.filter_map(|f| self.take_block(core, inode, f)).collect();
-        self.space.borrow_mut().forget_fresh(inode.ino);
+        self.alloc_mut().forget_fresh(inode.ino);
         Ok(self.writes.send(core, pieces, Origin::User))
     }
 
     /// A file has new indirect blocks: those that they lead to go first, so that no pointer ever
     /// leads to what lay there before.
     async fn write_maps(&self, core: &Rc<Core>, inode: &Rc<Inode>) -> Result<()> {
-        self.new_maps.borrow_mut().remove(&inode.ino);
+        self.new_maps.remove(inode.ino);
         for level in 1..=core.shape.levels {
             let mut pins = Vec::new();
             self.hold_parents(core, inode, &mut pins).await?;
@@ -447,12 +353,12 @@ impl Ffs {
             let maps = frames.iter().take_while(|f| f.lbn() < 0);
             let these = maps.filter(|f| core.shape.indirect(f.lbn()).0 == level);
             let pieces: Vec<Run> = these.filter_map(|f| self.take_block(core, inode, f)).collect();
-            self.space.borrow_mut().forget_fresh(inode.ino);
+            self.alloc_mut().forget_fresh(inode.ino);
             if !pieces.is_empty() {
                 self.count(|s| s.ordered_writes += 1);
                 let numbers = self.writes.send(core, pieces, Origin::User);
                 self.writes.wait(&numbers).await;
-                self.barrier(core, Origin::User).await?;
+                self.writes.barrier(core, Origin::User).await?;
             }
         }
         Ok(())
@@ -464,13 +370,13 @@ impl Ffs {
         if self.journal.is_some() {
             // A volume that counts as closed is not replayed: nothing may be in the journal only.
             self.empty_journal(core).await?;
-            while self.has_dirty(core) || self.space.borrow().has_pending() {
+            while self.has_dirty(core) || self.alloc().has_pending() {
                 self.sync_all(core).await?;
                 self.empty_journal(core).await?;
             }
             return self.write_state(core, true).await;
         }
-        if self.space.borrow().has_pending() {
+        if self.alloc().has_pending() {
             self.write_pending_files(core).await?;
         }
         // Space that the first pass made safe to use is to be free on the disk too.
@@ -478,11 +384,5 @@ impl Ffs {
             self.sync_all(core).await?;
         }
         self.write_state(core, true).await
-    }
-
-    /// The numbers of logical blocks of a range that are in memory, dirty and whole.
-    pub(crate) fn dirty_range(&self, inode: &Inode, first: u64, end: u64) -> Vec<Rc<Frame>> {
-        let resident = inode.frames.resident(first as Lbn..end as Lbn);
-        resident.into_iter().filter(|f| f.is_dirty()).collect()
     }
 }

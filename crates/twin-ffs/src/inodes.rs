@@ -11,9 +11,7 @@ use twin_disk::{Block, Buf, Class, Origin};
 use twin_fs::dinode::Dinode;
 use twin_fs::{Core, FsError, Ino, Inode, Picked, ROOT_INO, Result, mode};
 
-use crate::dir_placement::GroupView;
 use crate::ffs::Ffs;
-use crate::search::search;
 
 impl Ffs {
     /// The number under which a block of a table is in the cache.
@@ -21,15 +19,9 @@ impl Ffs {
         (self.sb.inode_place(ino).0 / u64::from(self.sb.frags_per_block())) as i64
     }
 
-    fn group_index(&self, ino: Ino) -> (usize, u32) {
-        let per = u64::from(self.sb.group_inodes);
-        ((ino / per) as usize, (ino % per) as u32)
-    }
-
     /// True if the maps say that a number is in use or picked.
     pub(crate) fn is_used(&self, ino: Ino) -> bool {
-        let (group, index) = self.group_index(ino);
-        ino < self.sb.inodes() && self.space.borrow().groups[group].inode_used(index)
+        ino < self.sb.inodes() && self.alloc().is_inode_used(ino)
     }
 
     /// The block of the table that an inode lies in, read if need be.
@@ -44,8 +36,7 @@ impl Ffs {
                 continue;
             }
             let block = self.sb.shape.block_size;
-            let (group, index) = self.group_index(ino);
-            if index >= self.space.borrow().groups[group].inodes_written {
+            if !self.alloc().is_inode_written(ino) {
                 // It was never written: what lies there is of no interest.
                 let zeros = Block::Bytes(Buf::zeroed(block as usize).freeze());
                 return Ok(core.cache.insert(&self.tables, lbn, Some(zeros)));
@@ -118,7 +109,7 @@ impl Ffs {
     pub(crate) async fn pick(&self, core: &Rc<Core>, near: Ino, file_mode: u32) -> Result<Picked> {
         let ino = self.take_number(near, file_mode & mode::TYPE == mode::DIRECTORY)?;
         // A snapshot that is taken while the block is read must not see the number in use.
-        self.picked.borrow_mut().insert(ino, None);
+        self.picked.insert(ino, None);
         let frame = match self.inode_block(core, ino).await {
             Ok(frame) => frame,
             Err(error) => {
@@ -132,67 +123,37 @@ impl Ffs {
             let what = format!("inode {ino} is free by its group's map but in use");
             return Err(FsError::inconsistent(what));
         };
-        self.picked.borrow_mut().insert(ino, Some(frame));
+        self.picked.insert(ino, Some(frame));
         Ok(Picked { ino, generation: last.wrapping_add(1) })
     }
 
     /// `ffs_valloc` of 4.4BSD.
     fn take_number(&self, near: Ino, is_dir: bool) -> Result<Ino> {
-        let mut space = self.space.borrow_mut();
-        let (parent, index) = self.group_index(near.min(self.sb.inodes() - 1));
-        let group = if is_dir {
-            let views = space.groups.iter().map(|g| GroupView {
-                dirs: g.counts.dirs,
-                free_inodes: g.counts.free_inodes,
-                free_blocks: g.counts.free_blocks,
-            });
-            let views: Vec<GroupView> = views.collect();
-            self.dir_placement.group(&views, parent as u32, near == ROOT_INO)
-        } else {
-            parent as u32
-        };
-        let groups = &mut space.groups;
-        let found = search(groups.len() as u32, group, |g, is_preferred| {
-            let pref = (is_preferred && !is_dir).then_some(index);
-            let taken = groups[g as usize].alloc_inode(pref)?;
-            Some(u64::from(g) * u64::from(self.sb.group_inodes) + u64::from(taken))
+        let near = near.min(self.sb.inodes() - 1);
+        let mut space = self.alloc_mut();
+        let group = is_dir.then(|| {
+            let parent = self.sb.inode_group(near);
+            self.dir_placement.group(&space.group_views(), parent, near == ROOT_INO)
         });
-        let (ino, _) = found.ok_or(FsError::NoInodes)?;
-        Ok(ino)
-    }
-
-    fn free_number(&self, ino: Ino, is_dir: bool) {
-        let (group, index) = self.group_index(ino);
-        self.space.borrow_mut().groups[group].free_inode(index, is_dir);
+        space.take_inode(near, group).ok_or(FsError::NoInodes)
     }
 
     /// Takes back a pick.
     pub(crate) fn unpick_number(&self, ino: Ino) {
-        if self.picked.borrow_mut().remove(&ino).is_some() {
-            self.free_number(ino, false);
+        if self.picked.remove(ino).is_some() {
+            self.alloc_mut().free_inode(ino, false);
         }
     }
 
     /// A picked number is in use from now on.
     pub(crate) fn bear(&self, core: &Core, inode: &Rc<Inode>) {
-        let frame = self.picked.borrow_mut().remove(&inode.ino);
+        let frame = self.picked.remove(inode.ino);
         let Some(frame) = frame.flatten() else { panic!("inode {} was not picked", inode.ino) };
         *inode.anchor.borrow_mut() = Some(frame);
-        let (group, index) = self.group_index(inode.ino);
-        let per = self.sb.inodes_per_block();
-        let written = {
-            let mut space = self.space.borrow_mut();
-            space.maps_dirty = true;
-            let group = &mut space.groups[group];
-            group.is_dirty = true;
-            group.counts.dirs += u32::from(inode.d.borrow().is_dir());
-            let written = group.inodes_written;
-            group.inodes_written = written.max((index / per + 1) * per);
-            written
-        };
         // Blocks of the table that count as written from now on must be.
-        for first in (written..=index).step_by(per as usize) {
-            let first = group as Ino * u64::from(self.sb.group_inodes) + u64::from(first);
+        let is_dir = inode.d.borrow().is_dir();
+        let blocks = self.alloc_mut().use_inode(&self.sb, inode.ino, is_dir);
+        for first in blocks {
             let lbn = self.table_lbn(first);
             let frame = core.cache.peek(&self.tables, lbn).unwrap_or_else(|| {
                 let zeros = Block::Bytes(Buf::zeroed(self.sb.shape.block_size as usize).freeze());
@@ -213,10 +174,12 @@ impl Ffs {
             Dinode::encode_free(&self.sb.shape, inode.ino, generation, &mut raw);
             self.put_raw(core, &anchor, inode.ino, &raw);
         }
-        self.free_number(inode.ino, is_dir);
-        self.space.borrow_mut().maps_dirty = true;
-        self.orphans.borrow_mut().remove(&inode.ino);
-        self.file_states.borrow_mut().remove(&inode.ino);
+        let mut space = self.alloc_mut();
+        space.free_inode(inode.ino, is_dir);
+        space.note_maps_dirty();
+        drop(space);
+        self.orphans.remove(inode.ino);
+        self.write_behind.forget(inode.ino);
         core.drop_inode(inode);
     }
 

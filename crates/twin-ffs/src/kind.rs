@@ -3,6 +3,7 @@
 use std::rc::Rc;
 
 use twin_disk::BlockDevice;
+use twin_fs::dump::{DumpError, Request, Sink, Structure};
 use twin_fs::shape::Shape;
 use twin_fs::{
     CheckHow, CheckReport, Cpu, Fact, FsError, Identity, KeyHelp, Layout, LayoutConfig, LayoutKind,
@@ -13,10 +14,11 @@ use twin_settings::value::{bytes_for_people, list, number};
 use twin_settings::{Key, SettingsError, Unit, set, text_of};
 
 use crate::check;
-use crate::ffs::{Ffs, FfsSettings};
+use crate::ffs::Ffs;
 use crate::format::{Geometry, Profile, read_superblock};
 use crate::open::{MkfsOptions, Recovered};
-use crate::{dir_placement, ordering, write_behind};
+use crate::settings::FfsSettings;
+use crate::{dir_placement, dump, ordering, write_behind};
 
 /// The clustered fast-file-system layout.
 pub const FFS: &dyn LayoutKind = &Kind;
@@ -302,6 +304,20 @@ impl LayoutKind for Kind {
             let (more_findings, rescued) = (report.more_findings, report.rescued);
             Ok(CheckReport { findings, more_findings, notes, rescued })
         })
+    }
+
+    fn structures(&self) -> &'static [Structure] {
+        dump::STRUCTURES
+    }
+
+    fn dump<'a>(
+        &'a self,
+        _rt: &'a Rt,
+        device: Rc<dyn BlockDevice>,
+        request: &'a Request,
+        sink: &'a mut dyn Sink,
+    ) -> BoxFuture<'a, std::result::Result<(), DumpError>> {
+        dump::dump(device, request, sink)
     }
 
     fn facts(&self, volume: &OpenVolume) -> Vec<Fact> {

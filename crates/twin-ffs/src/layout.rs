@@ -1,6 +1,5 @@
 //! The layout seam, implemented: see [`twin_fs::Layout`].
 
-use std::cell::Cell;
 use std::rc::Rc;
 
 use twin_cache::{FlushState, Lbn};
@@ -10,21 +9,10 @@ use twin_fs::{
 };
 use twin_rt::Time;
 
+use crate::admission::Permit;
 use crate::ffs::Ffs;
 use crate::ordering::Wait;
 use crate::space::Freed;
-
-/// Held while an admitted operation runs: the bytes that it may make dirty.
-pub struct Permit {
-    bytes: u64,
-    permitted: Rc<Cell<u64>>,
-}
-
-impl Drop for Permit {
-    fn drop(&mut self) {
-        self.permitted.set(self.permitted.get() - self.bytes);
-    }
-}
 
 impl Ffs {
     fn frags(&self, len: u32) -> u32 {
@@ -34,12 +22,12 @@ impl Ffs {
     /// A place for a block that has none.
     fn place_new(&self, core: &Core, inode: &Inode, lbn: Lbn, len: u32) -> Option<u64> {
         let wanted = self.wanted(core, inode, lbn);
-        let mut space = self.space.borrow_mut();
+        let mut space = self.alloc_mut();
         let addr = space.take(&self.sb, &wanted, self.frags(len))?;
         space.note_fresh(inode.ino, addr);
-        space.unwritten.insert(inode.ino);
+        space.note_unwritten(inode.ino);
         if lbn < 0 && self.ordering.maps() == Wait::InOrder {
-            self.new_maps.borrow_mut().insert(inode.ino);
+            self.new_maps.insert(inode.ino);
         }
         Some(addr)
     }
@@ -48,9 +36,9 @@ impl Ffs {
     fn replace(&self, core: &Core, inode: &Inode, lbn: Lbn, old: Ptr, len: u32) -> Option<u64> {
         let (old_frags, frags) = (self.frags(old.len), self.frags(len));
         let wanted = self.wanted(core, inode, lbn);
-        let mut space = self.space.borrow_mut();
+        let mut space = self.alloc_mut();
         if frags > old_frags {
-            space.unwritten.insert(inode.ino);
+            space.note_unwritten(inode.ino);
             let addr = space.grow(&self.sb, inode.ino, old, &wanted, frags)?;
             if addr != old.addr {
                 self.note_freed(old.addr);
@@ -72,12 +60,12 @@ impl Ffs {
 
     /// True if an operation that takes up to `bytes` finds its blocks.
     fn has_room(&self, bytes: u64) -> bool {
-        self.space.borrow().has_room(bytes + self.permitted.get())
+        self.alloc().has_room(bytes + self.admission.permitted())
     }
 
     /// True if waiting makes room: space was given up, perhaps to a transaction that is on its way.
     fn awaits_space(&self) -> bool {
-        let space = self.space.borrow();
+        let space = self.alloc();
         space.has_pending() || self.journal.is_some() && space.is_releasing()
     }
 
@@ -115,19 +103,18 @@ impl Layout for Ffs {
     }
 
     fn set_orphan(&self, _core: &Core, inode: &Inode, orphan: bool) {
-        let mut orphans = self.orphans.borrow_mut();
         match orphan {
-            true => orphans.insert(inode.ino),
-            false => orphans.remove(&inode.ino),
-        };
+            true => self.orphans.insert(inode.ino),
+            false => self.orphans.remove(inode.ino),
+        }
     }
 
     fn reserve(&self, _core: &Core, bytes: u64) -> Result<()> {
-        self.space.borrow_mut().promise(bytes)
+        self.alloc_mut().promise(bytes)
     }
 
     fn unreserve(&self, _core: &Core, bytes: u64) {
-        self.space.borrow_mut().unpromise(bytes);
+        self.alloc_mut().unpromise(bytes);
     }
 
     fn inode_bytes(&self) -> u64 {
@@ -153,7 +140,7 @@ impl Layout for Ffs {
     fn recast(&self, core: &Core, inode: &Inode, lbn: Lbn, ptr: Ptr) -> Ptr {
         // In place, the cut content could be on the disk before the journal has the new length.
         let wanted = self.wanted(core, inode, lbn);
-        let mut space = self.space.borrow_mut();
+        let mut space = self.alloc_mut();
         if self.journal.is_none() || space.is_fresh(inode.ino, ptr.addr) {
             return ptr;
         }
@@ -161,14 +148,14 @@ impl Layout for Ffs {
         let Some(addr) = space.take(&self.sb, &wanted, self.frags(ptr.len)) else { return ptr };
         space.free(&self.sb, inode.ino, Freed { addr: ptr.addr, frags: self.frags(ptr.len) });
         space.note_fresh(inode.ino, addr);
-        space.unwritten.insert(inode.ino);
+        space.note_unwritten(inode.ino);
         drop(space);
         self.note_freed(ptr.addr);
         Ptr { addr, ..ptr }
     }
 
     fn free_block(&self, _core: &Core, inode: &Inode, ptr: Ptr, len: u32) {
-        let mut space = self.space.borrow_mut();
+        let mut space = self.alloc_mut();
         space.unpromise(len.into());
         if ptr.is_on_disk() {
             let freed = Freed { addr: ptr.addr, frags: self.frags(ptr.len) };
@@ -182,9 +169,7 @@ impl Layout for Ffs {
     }
 
     fn has_dirty(&self, core: &Core) -> bool {
-        core.dirty_inode_count() > 0
-            || core.cache.dirty_bytes() > 0
-            || self.space.borrow().maps_dirty
+        core.dirty_inode_count() > 0 || core.cache.dirty_bytes() > 0 || self.alloc().maps_dirty()
     }
 
     async fn admit(&self, core: &Rc<Core>, bytes: u64, need: Need) -> Result<Permit> {
@@ -199,8 +184,7 @@ impl Layout for Ffs {
             } else if need == Need::Grow && !self.has_room(bytes) && self.awaits_space() {
                 self.release_pending(core).await?;
             } else {
-                self.permitted.set(self.permitted.get() + bytes);
-                return Ok(Permit { bytes, permitted: Rc::clone(&self.permitted) });
+                return Ok(self.admission.admit(bytes));
             }
         }
     }
@@ -208,11 +192,7 @@ impl Layout for Ffs {
     fn flush_state(&self, core: &Core) -> FlushState {
         let inodes = core.dirty_inode_count() as u64 * u64::from(self.sb.shape.inode_size);
         let dirty_bytes = core.cache.dirty_bytes() + inodes;
-        let oldest = match self.has_dirty(core) {
-            true => Some(self.oldest.get().unwrap_or(core.rt.now())),
-            false => None,
-        };
-        self.oldest.set(oldest);
+        let oldest = self.see_dirty(self.has_dirty(core), core.rt.now());
         FlushState {
             dirty_bytes,
             oldest,
@@ -239,7 +219,7 @@ impl Layout for Ffs {
     }
 
     fn room(&self, _core: &Core) -> Room {
-        self.space.borrow().room()
+        self.alloc().room()
     }
 
     fn written(&self) -> Written {
@@ -256,15 +236,15 @@ impl Layout for Ffs {
 
     fn stat(&self, _core: &Core) -> VolumeStat {
         let unit = u64::from(self.sb.shape.frag_size);
-        let space = self.space.borrow();
-        let free_inodes = space.groups.iter().map(|g| u64::from(g.counts.free_inodes)).sum();
+        let space = self.alloc();
+        let (used, limit) = space.used_and_limit();
         VolumeStat {
             block_size: self.sb.shape.frag_size,
             io_size: self.sb.shape.block_size,
-            blocks: space.limit / unit,
-            free: space.limit.saturating_sub(space.used) / unit,
+            blocks: limit / unit,
+            free: limit.saturating_sub(used) / unit,
             inodes: self.sb.inodes(),
-            free_inodes,
+            free_inodes: space.free_inodes(),
         }
     }
 }

@@ -4,24 +4,34 @@
 //! clustering (1991) and 4.4BSD's implementation of both, which Seltzer et al. measured against
 //! LFS (1995). Main types: [`Ffs`] (an open layout, implements [`twin_fs::Layout`]),
 //! [`MkfsOptions`], [`FfsSettings`], [`mod@format`] (the bytes on disk). Start at [`Ffs::mkfs`] and
-//! [`Ffs::open`]; then `preference`, `search` and `group` (where a block goes), `space` (what is
-//! free, promised, and not to be used yet), `flush` (what is written when), [`ordering`] (what that
-//! promises of a crash), `journal` and `replay`. [`mod@check`] looks at all of it without the volume's
-//! code and can repair it. `docs/design-ffs.md` tells the whole story, `docs/ondisk-ffs.md` the
-//! format.
+//! [`Ffs::open`]. `docs/design-ffs.md` tells the whole story, `docs/ondisk-ffs.md` the format.
+//!
+//! [`Ffs`] is put together from parts that keep their state to themselves, and files use each other in
+//! this order only, each those above it:
+//! - `preference`, `search` and `group`: where a block goes; `space`: what is free, promised, and not to
+//!   be used yet; `writes`: what is on its way to the device; `journal`: the ring of records;
+//! - `ffs`: the open layout, which holds the parts; `inodes`: inodes in their tables; `take`: dirty blocks
+//!   as they are at a moment; `realloc`: clusters;
+//! - `commit` and `flush`: what is written when; [`ordering`] says what that promises of a crash;
+//! - `layout`: the seam; `open` and `replay`; [`mod@check`], which looks at all of it without the volume's
+//!   code and can repair it; `start`: the opening of a mount, which may need a repair.
 //!
 //! What holds always:
 //! - Space is promised in whole blocks before anything becomes dirty, so a place is always found.
 //! - Two writes of one place reach the device in the order in which they were asked.
 //! - A block that was given up is used again only when the ordering says that this is safe.
 
+mod admission;
 mod bits;
 pub mod check;
+mod commit;
 pub mod dir_placement;
+pub mod dump;
 mod ffs;
 mod flush;
 pub mod format;
 mod group;
+mod inode_set;
 mod inodes;
 mod journal;
 mod kind;
@@ -32,12 +42,17 @@ mod preference;
 mod realloc;
 mod replay;
 mod search;
+mod settings;
 mod space;
+mod start;
+mod take;
 pub mod write_behind;
 mod writes;
 
-pub use ffs::{Ffs, FfsSettings, FfsStats, Sabotage};
+pub use admission::Permit;
+pub use ffs::{Ffs, FfsStats};
+pub use format::read_state;
 pub use kind::{FFS, FfsConfig};
-pub use layout::Permit;
-pub use open::{MkfsOptions, Recovered, read_state};
+pub use open::{MkfsOptions, Recovered};
+pub use settings::{FfsSettings, Sabotage};
 pub use space::SearchStats;

@@ -1,27 +1,22 @@
 //! Making and opening a volume.
 
-use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use twin_cache::FileFrames;
-use twin_disk::{Block, BlockDevice, Buf, Class, Io, Origin, Overlay, gather};
+use twin_disk::{Block, BlockDevice, Buf, Class, Io, Origin, gather};
 use twin_fs::shape::Shape;
 use twin_fs::{Core, Cpu, Features, FsError, Picked, ROOT_INO, Result, Settings, Volume};
 use twin_rt::{BoxFuture, Rt, join_all};
 
-use crate::dir_placement;
-use crate::ffs::{Ffs, FfsSettings, Sabotage};
-use crate::format::Plan;
+use crate::ffs::{Ffs, Parts};
 use crate::format::{
-    CgImage, Geometry, JOURNAL_HEADERS, JournalHeader, Profile, STATE_AT, STATE_BYTES,
-    SUPERBLOCK_BYTES, State, Superblock, Tuning, read_superblock,
+    CgImage, Geometry, JOURNAL_HEADERS, JournalHeader, Plan, Profile, SUPERBLOCK_BYTES, State,
+    Superblock, Tuning, header_io, read_state, read_superblock,
 };
 use crate::group::Group;
-use crate::journal::{Journal, Live, header_io};
-use crate::ordering::{self, Reuse};
+use crate::journal::{Journal, Live};
+use crate::ordering::{self, Ordering};
 use crate::replay::{Replay, read_header, read_journal};
-use crate::space::Space;
-use crate::write_behind;
+use crate::settings::{FfsSettings, Sabotage};
 
 /// Requests that are under way at once while groups are read or written.
 const AT_ONCE: usize = 64;
@@ -170,7 +165,7 @@ impl MkfsOptions {
 const CG_BESIDE_BYTES: u64 = 512;
 
 /// What the files of this layout can do: blocks stay where they are.
-fn features(sb: &Superblock) -> Features {
+pub(crate) fn features(sb: &Superblock) -> Features {
     Features { in_place: true, ..Features::of(&sb.shape) }
 }
 
@@ -195,49 +190,25 @@ pub struct Recovered {
     pub rescued: u64,
 }
 
-impl Ffs {
-    /// The layout's state around groups and a journal.
-    fn assemble(
-        sb: Superblock,
-        state: State,
-        settings: FfsSettings,
-        groups: Vec<Group>,
-        journal: Option<Journal>,
-        ordering: Option<&ordering::Entry>,
-    ) -> Result<Ffs> {
-        let ordering = ordering.ok_or(FsError::Invalid("no such metadata ordering"))?.build();
-        let dir_placement = dir_placement::by_name(&settings.dir_placement)
-            .ok_or(FsError::Invalid("no such directory placement"))?
-            .build();
-        let write_behind = write_behind::by_name(&settings.write_behind)
-            .ok_or(FsError::Invalid("no such write-behind policy"))?
-            .build();
-        let reuse = match settings.sabotage {
-            Sabotage::ReuseAtOnce => Reuse::AtOnce,
-            _ => ordering.reuse(),
-        };
-        Ok(Ffs {
-            space: RefCell::new(Space::new(&sb, groups, reuse)),
-            sb,
-            settings,
-            state: Cell::new(state),
-            ordering,
-            dir_placement,
-            write_behind,
-            tables: FileFrames::new(0),
-            picked: RefCell::default(),
-            orphans: RefCell::default(),
-            writes: Rc::default(),
-            journal,
-            new_maps: RefCell::default(),
-            file_states: RefCell::default(),
-            permitted: Rc::default(),
-            oldest: Cell::new(None),
-            unflushed: Cell::new(false),
-            stats: Cell::default(),
-        })
-    }
+/// A volume that was found on a device.
+pub(crate) struct Found {
+    pub(crate) sb: Superblock,
+    pub(crate) state: State,
+    /// It was repaired, but for files without a name, which are about to get one.
+    pub(crate) rescuing: bool,
+}
 
+impl Found {
+    /// # Errors
+    /// If there is none.
+    pub(crate) async fn on(device: &dyn BlockDevice) -> Result<Found> {
+        let sb = read_superblock(device).await?;
+        let state = read_state(device, &sb).await?;
+        Ok(Found { sb, state, rescuing: false })
+    }
+}
+
+impl Ffs {
     /// Makes a new volume on a device. The superblock is written last: until then the device
     /// holds no volume.
     ///
@@ -284,11 +255,12 @@ impl Ffs {
             Settings::default(),
         )?;
         let state = State { closed: false, opened: 0 };
-        let ordering = ordering::by_number(sb.ordering);
-        let ffs =
-            Ffs::assemble(sb.clone(), state, FfsSettings::default(), groups, journal, ordering)?;
+        let ordering = named(ordering::by_number(sb.ordering))?;
+        let settings = FfsSettings::default();
+        let parts = Parts { sb: sb.clone(), state, settings, groups, journal, ordering };
+        let ffs = Ffs::assemble(parts)?;
         let frame = ffs.inode_block(&core, ROOT_INO).await?;
-        ffs.picked.borrow_mut().insert(ROOT_INO, Some(frame));
+        ffs.picked.insert(ROOT_INO, Some(frame));
         let volume = Volume::new(Rc::clone(&core), ffs)?;
         volume.make_root(Picked { ino: ROOT_INO, generation: 1 }, options.root.2)?;
         if let Some(root) = core.cached_inode(ROOT_INO) {
@@ -302,57 +274,21 @@ impl Ffs {
         Ok(sb)
     }
 
-    /// Opens the volume on a device. If it was not closed, a journal is replayed; without one the
-    /// volume is repaired first, as `check` does. A volume that is opened read-only has that done in
-    /// memory.
+    /// Opens a volume that needs no repair, or had one. If it was not closed, its journal is
+    /// replayed.
     ///
     /// # Errors
-    /// If there is no volume, or it is damaged (the error names the place).
-    pub fn open(
+    /// If it is damaged (the error names the place).
+    pub(crate) async fn open_sound(
         rt: &Rt,
         device: Rc<dyn BlockDevice>,
         cpu: Cpu,
         settings: Settings,
         ffs_settings: FfsSettings,
-    ) -> BoxFuture<'_, Result<(Rc<Volume<Ffs>>, Recovered)>> {
-        Box::pin(Ffs::start(rt, device, cpu, settings, ffs_settings))
-    }
-
-    async fn start(
-        rt: &Rt,
-        device: Rc<dyn BlockDevice>,
-        cpu: Cpu,
-        settings: Settings,
-        ffs_settings: FfsSettings,
+        found: Found,
     ) -> Result<(Rc<Volume<Ffs>>, Recovered)> {
-        Ffs::open_repaired(rt, device, cpu, settings, ffs_settings, false).await
-    }
-
-    /// The same; `repaired`: a volume that was not closed was repaired but for files without a
-    /// name, and is not to be repaired once more.
-    pub(crate) async fn open_repaired(
-        rt: &Rt,
-        device: Rc<dyn BlockDevice>,
-        cpu: Cpu,
-        settings: Settings,
-        ffs_settings: FfsSettings,
-        repaired: bool,
-    ) -> Result<(Rc<Volume<Ffs>>, Recovered)> {
-        let sb = read_superblock(&*device).await?;
-        if !settings.read_only {
-            sb.check_writable()?;
-        }
-        let state = read_state(&*device, &sb).await?;
+        let Found { sb, state, rescuing } = found;
         let mut recovered = Recovered { was_open: !state.closed, ..Recovered::default() };
-        // Whoever may not write recovers it in memory, and leaves the device as it is.
-        let in_memory = !state.closed && settings.read_only;
-        let device: Rc<dyn BlockDevice> = match in_memory {
-            true => {
-                sb.check_writable()?;
-                Rc::new(Overlay::new(rt, device))
-            }
-            false => device,
-        };
         let mut orphans = Vec::new();
         let mut journal = None;
         if sb.journal_bytes > 0 && !state.closed {
@@ -365,10 +301,6 @@ impl Ffs {
             journal = Some(Journal::new(&sb, header, replay.last, mentioned, orphans.clone()));
         } else if sb.journal_bytes > 0 {
             journal = Some(empty_journal(&*device, &sb).await?);
-        } else if !state.closed && !repaired {
-            let report = crate::check::repair_unattended(rt, Rc::clone(&device)).await?;
-            recovered.repaired = report.findings.len() as u64 + report.more_findings;
-            recovered.rescued = report.rescued;
         }
         let groups = read_groups(&*device, &sb).await?;
         let cluster = sb.tuning.maxcontig.saturating_mul(sb.shape.block_size);
@@ -376,9 +308,10 @@ impl Ffs {
         let settings = Settings { cluster_bytes: cluster, ..settings };
         let core = Core::new(rt.clone(), device, cpu, sb.shape.clone(), features(&sb), settings)?;
         let state = State { opened: state.opened + 1, ..state };
-        let ordering = ordering::for_mount(sb.ordering, repaired);
-        let ffs = Ffs::assemble(sb, state, ffs_settings, groups, journal, ordering)?;
-        ffs.orphans.borrow_mut().extend(&orphans);
+        let ordering = named(ordering::for_mount(sb.ordering, rescuing))?;
+        let parts = Parts { sb, state, settings: ffs_settings, groups, journal, ordering };
+        let ffs = Ffs::assemble(parts)?;
+        orphans.iter().for_each(|&ino| ffs.orphans.insert(ino));
         let volume = Volume::new(core, ffs)?;
         if !read_only {
             volume.layout.write_state(&volume.core, false).await?;
@@ -386,7 +319,7 @@ impl Ffs {
                 match volume.finish_orphan(ino).await {
                     Ok(()) => recovered.orphans += 1,
                     Err(FsError::NotFound) => {
-                        volume.layout.orphans.borrow_mut().remove(&ino);
+                        volume.layout.orphans.remove(ino);
                     }
                     Err(error) => return Err(error),
                 }
@@ -394,18 +327,10 @@ impl Ffs {
         }
         Ok((volume, recovered))
     }
+}
 
-    /// Notes on the device whether the volume is in use.
-    pub(crate) async fn write_state(&self, core: &Core, closed: bool) -> Result<()> {
-        let state = State { closed, ..self.state.get() };
-        self.state.set(state);
-        for io in [state_io(&self.sb, &state, core.info.sector), Io::flush(Origin::Checkpoint)] {
-            if let Err(error) = core.device.submit(io).await {
-                core.poison(FsError::Io(error));
-            }
-        }
-        core.check_writable()
-    }
+fn named(entry: Option<&ordering::Entry>) -> Result<Box<dyn Ordering>> {
+    Ok(entry.ok_or(FsError::Invalid("no such metadata ordering"))?.build())
 }
 
 /// Makes the last record that was replayed the first that counts, as a checkpoint does; gives the
@@ -426,27 +351,6 @@ async fn move_header(
     device.submit(header_io(sb, &header, device.info().sector)).await?;
     device.submit(Io::flush(Origin::Recovery)).await?;
     Ok(header.number)
-}
-
-/// The volume's state as a request.
-pub(crate) fn state_io(sb: &Superblock, state: &State, sector: u32) -> Io {
-    let mut blocks = vec![Block::Bytes(Buf::copy_of(&state.encode(sb)).freeze())];
-    let padding = (sector as usize).saturating_sub(STATE_BYTES);
-    if padding > 0 {
-        blocks.push(Block::Zero(padding as u32));
-    }
-    Io::write(STATE_AT, blocks, Class::Meta, Origin::Checkpoint)
-}
-
-/// Reads the volume's state. One that cannot be read is that of a volume that was not closed.
-///
-/// # Errors
-/// If the device fails.
-pub async fn read_state(device: &dyn BlockDevice, sb: &Superblock) -> Result<State> {
-    let len = (STATE_BYTES as u64).max(device.info().sector.into());
-    let blocks = device.submit(Io::read(STATE_AT, len, Class::Meta, Origin::Recovery)).await?;
-    let raw = gather(&blocks, 0, STATE_BYTES).to_bytes();
-    Ok(State::decode(sb, &raw).unwrap_or(State { closed: false, opened: 0 }))
 }
 
 /// Overwrites what earlier volumes have left where they would be looked for.

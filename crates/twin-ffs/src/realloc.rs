@@ -21,7 +21,7 @@ impl Ffs {
     /// Moves a file's new blocks together, as far as they form clusters and do not lie so.
     pub(crate) fn gather_fresh(&self, core: &Core, inode: &Rc<Inode>) {
         let wants = self.settings.reallocate && self.write_behind.clusters_at_flush();
-        if !wants || !self.space.borrow().has_fresh(inode.ino) {
+        if !wants || !self.alloc().has_fresh(inode.ino) {
             return;
         }
         let most = u64::from(self.sb.tuning.maxcontig);
@@ -43,7 +43,7 @@ impl Ffs {
     fn movable(&self, core: &Core, inode: &Inode, frame: &Frame) -> Option<u64> {
         let ptr = core.resident_ptr(inode, frame.lbn())?;
         let whole = ptr.len == self.sb.shape.block_size && frame.is_dirty();
-        (whole && self.space.borrow().is_fresh(inode.ino, ptr.addr)).then_some(ptr.addr)
+        (whole && self.alloc().is_fresh(inode.ino, ptr.addr)).then_some(ptr.addr)
     }
 
     /// Moves blocks together. False if that cannot be.
@@ -62,7 +62,7 @@ impl Ffs {
             return true;
         }
         let wanted = self.wanted(core, inode, range.start as Lbn);
-        let mut space = self.space.borrow_mut();
+        let mut space = self.alloc_mut();
         let Some(first) = space.take_cluster(&self.sb, &wanted, old.len() as u32) else {
             return false;
         };
@@ -100,15 +100,10 @@ impl Ffs {
                 following: self.following(core, inode, lbn, ptr.addr),
                 most: u64::from(self.sb.tuning.maxcontig),
             };
-            let push = self.ask_write_behind(inode, written);
+            let push = self.write_behind.wrote(inode.ino, written);
             self.push(core, inode, written, push).await?;
         }
         Ok(())
-    }
-
-    fn ask_write_behind(&self, inode: &Inode, written: Block) -> Push {
-        let mut states = self.file_states.borrow_mut();
-        self.write_behind.wrote(states.entry(inode.ino).or_default(), written)
     }
 
     /// Blocks of the file after this one that follow it on the disk, as far as is in memory.
@@ -133,17 +128,13 @@ impl Ffs {
             let moved = self.settings.reallocate && self.gather(core, inode, range.clone());
             if moved {
                 let addr = core.resident_ptr(inode, written.lbn as Lbn).map_or(0, |p| p.addr);
-                if let Some(state) = self.file_states.borrow_mut().get_mut(&inode.ino) {
-                    state.last_addr = addr;
-                }
+                self.write_behind.moved(inode.ino, addr);
                 return Ok(());
             }
             // It cannot be: what is there goes as it lies, and a new cluster begins.
             push.now.push(range.start..range.end - 1);
-            if let Some(state) = self.file_states.borrow_mut().get_mut(&inode.ino) {
-                state.len = 0;
-            }
-            push.now.extend(self.ask_write_behind(inode, written).now);
+            self.write_behind.end_cluster(inode.ino);
+            push.now.extend(self.write_behind.wrote(inode.ino, written).now);
         }
         for range in push.now {
             let mut pins = Vec::new();

@@ -10,9 +10,9 @@ use twin_disk::{Block, BlockDevice, Class, Io, Origin, gather};
 use twin_fs::{FsError, Ino, Result};
 use twin_rt::join_all;
 
-use crate::ffs::Sabotage;
 use crate::format::{EntryKind, JOURNAL_HEADERS, JournalHeader, Record, Superblock};
 use crate::journal::Live;
+use crate::settings::Sabotage;
 use crate::writes::{Run, join_runs};
 
 /// What a journal says.
@@ -96,14 +96,12 @@ pub(crate) async fn read_journal(
     sabotage: Sabotage,
 ) -> Result<Replay> {
     let header = read_header(device, sb).await?;
-    let blocks = sb.journal_bytes / u64::from(sb.shape.block_size) - JOURNAL_HEADERS;
-    let ring = Ring { device, sb, blocks };
     let mut replay = Replay {
         blocks: BTreeMap::new(),
         orphans: Vec::new(),
         last: Live {
             number: header.first_record.wrapping_sub(1),
-            at: header.tail % blocks,
+            at: header.tail % ring_blocks(sb),
             len: 0,
         },
         mentioned: Vec::new(),
@@ -111,20 +109,45 @@ pub(crate) async fn read_journal(
         records: 0,
         bytes: 0,
     };
+    read_records(device, sb, &header, sabotage, &mut |live, record, found| {
+        replay.apply(record, found, sabotage);
+        replay.last = live;
+        replay.records += 1;
+        replay.bytes += live.len * u64::from(sb.shape.block_size);
+    })
+    .await?;
+    Ok(replay)
+}
+
+/// Blocks of the ring that records are in.
+fn ring_blocks(sb: &Superblock) -> u64 {
+    sb.journal_bytes / u64::from(sb.shape.block_size) - JOURNAL_HEADERS
+}
+
+/// Tells `visit` of each record that counts, in order, with its place and its blocks.
+///
+/// # Errors
+/// If the device fails.
+pub(crate) async fn read_records(
+    device: &dyn BlockDevice,
+    sb: &Superblock,
+    header: &JournalHeader,
+    sabotage: Sabotage,
+    visit: &mut dyn FnMut(Live, &Record, Vec<Block>),
+) -> Result<()> {
+    let blocks = ring_blocks(sb);
+    let ring = Ring { device, sb, blocks };
     let (mut at, mut number, mut seen) = (header.tail % blocks, header.first_record, 0);
     while let Some((record, found)) =
         read_record(&ring, at, number, blocks - seen, sabotage).await?
     {
         let len = record.list_blocks(sb) + record.block_count() as u64;
-        replay.apply(&record, found, sabotage);
-        replay.last = Live { number, at, len };
-        replay.records += 1;
-        replay.bytes += len * u64::from(sb.shape.block_size);
+        visit(Live { number, at, len }, &record, found);
         at = (at + len) % blocks;
         seen += len;
         number += 1;
     }
-    Ok(replay)
+    Ok(())
 }
 
 /// Reads the record `number`, expected at `at`, with its blocks. `None` if it is not there whole.

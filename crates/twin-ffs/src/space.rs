@@ -6,10 +6,12 @@
 //! so that a block that was promised is found, whatever the fragments look like.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 use twin_fs::shape::Ptr;
 use twin_fs::{FsError, Ino, Result, Room};
 
+use crate::dir_placement::GroupView;
 use crate::format::Superblock;
 use crate::group::{Found, Group};
 use crate::ordering::Reuse;
@@ -46,13 +48,13 @@ pub(crate) struct Freed {
 
 /// See the module.
 pub(crate) struct Space {
-    pub(crate) groups: Vec<Group>,
+    groups: Vec<Group>,
     /// Bytes promised or held by files.
-    pub(crate) used: u64,
+    used: u64,
     /// The most that `used` may become.
-    pub(crate) limit: u64,
+    limit: u64,
     /// Blocks beyond promises that are kept free, for pieces that break a block.
-    pub(crate) slack_blocks: u64,
+    slack_blocks: u64,
     rotor: u32,
     reuse: Reuse,
     /// Given up but not to be used yet, by the file that had them.
@@ -67,13 +69,14 @@ pub(crate) struct Space {
     /// Blocks that no pointer on the disk leads to, by file.
     fresh: BTreeMap<Ino, BTreeSet<u64>>,
     /// Files with new data that must be on the disk before what leads to it.
-    pub(crate) unwritten: BTreeSet<Ino>,
+    unwritten: BTreeSet<Ino>,
     /// Some group's maps differ from what was last written.
-    pub(crate) maps_dirty: bool,
-    pub(crate) stats: SearchStats,
+    maps_dirty: bool,
+    stats: SearchStats,
     frag_size: u64,
     per_block: u32,
     all_frags: u64,
+    group_inodes: u32,
 }
 
 impl Space {
@@ -104,18 +107,45 @@ impl Space {
             frag_size,
             per_block: sb.frags_per_block(),
             all_frags,
+            group_inodes: sb.group_inodes,
         };
         space.used = space.held_bytes();
         space
     }
 
-    fn free_frags(&self) -> u64 {
+    /// Fragments that can be taken now.
+    pub(crate) fn free_frags(&self) -> u64 {
         self.groups.iter().map(Group::free_frags).sum()
     }
 
     /// Whole blocks that can be taken now.
     pub(crate) fn free_blocks(&self) -> u64 {
         self.groups.iter().map(|g| u64::from(g.counts.free_blocks)).sum()
+    }
+
+    /// Bytes promised or held by files, and the most that this may become.
+    pub(crate) fn used_and_limit(&self) -> (u64, u64) {
+        (self.used, self.limit)
+    }
+
+    /// How blocks were found.
+    pub(crate) fn stats(&self) -> SearchStats {
+        self.stats
+    }
+
+    /// Notes that a file has new data, which must be on the disk before what leads to it.
+    pub(crate) fn note_unwritten(&mut self, ino: Ino) {
+        self.unwritten.insert(ino);
+    }
+
+    /// True if a file has such data.
+    pub(crate) fn is_unwritten(&self, ino: Ino) -> bool {
+        self.unwritten.contains(&ino)
+    }
+
+    /// The files with such data, which is about to be written.
+    pub(crate) fn take_unwritten(&mut self) -> BTreeSet<Ino> {
+        std::mem::take(&mut self.unwritten)
     }
 
     /// Bytes that files hold.
@@ -367,8 +397,117 @@ impl Space {
         }
     }
 
+    /// The group that an inode is in, and its place there.
+    fn inode_place(&self, ino: Ino) -> (usize, u32) {
+        let per = u64::from(self.group_inodes);
+        ((ino / per) as usize, (ino % per) as u32)
+    }
+
+    /// True if the maps say that a number is in use or picked.
+    pub(crate) fn is_inode_used(&self, ino: Ino) -> bool {
+        let (group, index) = self.inode_place(ino);
+        self.groups[group].inode_used(index)
+    }
+
+    /// True if the table's block with an inode was ever written.
+    pub(crate) fn is_inode_written(&self, ino: Ino) -> bool {
+        let (group, index) = self.inode_place(ino);
+        index < self.groups[group].inodes_written
+    }
+
+    /// Inode numbers that can be taken.
+    pub(crate) fn free_inodes(&self) -> u64 {
+        self.groups.iter().map(|g| u64::from(g.counts.free_inodes)).sum()
+    }
+
+    /// The groups as a policy of directory placement sees them.
+    pub(crate) fn group_views(&self) -> Vec<GroupView> {
+        let views = self.groups.iter().map(|g| GroupView {
+            dirs: g.counts.dirs,
+            free_inodes: g.counts.free_inodes,
+            free_blocks: g.counts.free_blocks,
+        });
+        views.collect()
+    }
+
+    /// Takes an inode number, `ffs_valloc` of 4.4BSD: in `group` if that is given, otherwise as near
+    /// to the number `near` as can be.
+    pub(crate) fn take_inode(&mut self, near: Ino, group: Option<u32>) -> Option<Ino> {
+        let (parent, index) = self.inode_place(near);
+        let per = u64::from(self.group_inodes);
+        let groups = &mut self.groups;
+        let first = group.unwrap_or(parent as u32);
+        let found = search(groups.len() as u32, first, |g, is_preferred| {
+            let pref = (is_preferred && group.is_none()).then_some(index);
+            let taken = groups[g as usize].alloc_inode(pref)?;
+            Some(u64::from(g) * per + u64::from(taken))
+        });
+        found.map(|(ino, _)| ino)
+    }
+
+    /// Frees an inode number.
+    pub(crate) fn free_inode(&mut self, ino: Ino, is_dir: bool) {
+        let (group, index) = self.inode_place(ino);
+        self.groups[group].free_inode(index, is_dir);
+    }
+
+    /// An inode number is in use from now on. Gives the first number in each block of the table that
+    /// counts as written with it.
+    pub(crate) fn use_inode(&mut self, sb: &Superblock, ino: Ino, is_dir: bool) -> Vec<Ino> {
+        let (index_of_group, index) = self.inode_place(ino);
+        let per = sb.inodes_per_block();
+        self.maps_dirty = true;
+        let group = &mut self.groups[index_of_group];
+        group.is_dirty = true;
+        group.counts.dirs += u32::from(is_dir);
+        let written = group.inodes_written;
+        group.inodes_written = written.max((index / per + 1) * per);
+        let first = index_of_group as u64 * u64::from(self.group_inodes);
+        (written..=index).step_by(per as usize).map(|index| first + u64::from(index)).collect()
+    }
+
+    /// True if some group's maps differ from what was last written.
+    pub(crate) fn maps_dirty(&self) -> bool {
+        self.maps_dirty
+    }
+
+    /// Has the maps written.
+    pub(crate) fn note_maps_dirty(&mut self) {
+        self.maps_dirty = true;
+    }
+
+    /// Groups whose maps differ from what was last written.
+    pub(crate) fn dirty_groups(&self) -> usize {
+        self.groups.iter().filter(|g| g.is_dirty).count()
+    }
+
+    /// Takes the maps of groups that have changed, as they go to the disk: numbers that are only
+    /// `picked` are free there; and, with `committing`, what was given up.
+    pub(crate) fn take_maps(
+        &mut self,
+        sb: &Superblock,
+        committing: bool,
+        picked: impl Fn(Range<Ino>) -> Vec<Ino>,
+    ) -> Vec<(u32, Vec<u8>)> {
+        self.maps_dirty = false;
+        let freed = match committing {
+            true => self.pending_by_group(sb),
+            false => BTreeMap::new(),
+        };
+        let mut maps = Vec::new();
+        for group in self.groups.iter_mut().filter(|g| g.is_dirty) {
+            group.is_dirty = false;
+            let first = u64::from(group.index) * u64::from(self.group_inodes);
+            let numbers = picked(first..first + u64::from(self.group_inodes));
+            let numbers: Vec<u32> = numbers.iter().map(|ino| (ino - first) as u32).collect();
+            let also_free = freed.get(&group.index).map_or(&[][..], Vec::as_slice);
+            maps.push((group.index, group.to_image(also_free, &numbers).encode(sb)));
+        }
+        maps
+    }
+
     /// What has been given up, in a group, by fragment within it.
-    pub(crate) fn pending_by_group(&self, sb: &Superblock) -> BTreeMap<u32, Vec<(u32, u32)>> {
+    fn pending_by_group(&self, sb: &Superblock) -> BTreeMap<u32, Vec<(u32, u32)>> {
         let mut all: BTreeMap<u32, Vec<(u32, u32)>> = BTreeMap::new();
         for f in self.pending.values().flatten() {
             if let Some((group, within)) = sb.locate(f.addr) {

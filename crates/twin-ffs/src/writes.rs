@@ -11,8 +11,10 @@ use std::rc::Rc;
 
 use twin_cache::Frame;
 use twin_disk::{Block, Class, Io, Origin};
-use twin_fs::{Core, FsError, Ino};
+use twin_fs::{Core, FsError, Ino, Result};
 use twin_rt::Event;
+
+use crate::settings::Sabotage;
 
 /// A write: blocks that lie one after the other on the device.
 pub(crate) struct Run {
@@ -62,14 +64,47 @@ impl Order {
 }
 
 /// See the module.
-#[derive(Default)]
 pub(crate) struct Writes {
     order: RefCell<Order>,
     next: Cell<u64>,
     changed: Event,
+    /// Data of new blocks was sent to the device and nothing has flushed it.
+    unflushed: Cell<bool>,
+    sabotage: Sabotage,
 }
 
 impl Writes {
+    pub(crate) fn new(sabotage: Sabotage) -> Writes {
+        Writes {
+            order: RefCell::default(),
+            next: Cell::new(0),
+            changed: Event::default(),
+            unflushed: Cell::new(false),
+            sabotage,
+        }
+    }
+
+    /// Makes what the device has durable.
+    pub(crate) async fn barrier(&self, core: &Core, origin: Origin) -> Result<()> {
+        core.check_writable()?;
+        if self.sabotage != Sabotage::SkipFlush
+            && let Err(error) = core.device.submit(Io::flush(origin)).await
+        {
+            core.poison(FsError::Io(error));
+        }
+        core.check_writable()
+    }
+
+    /// Data of new blocks is on its way, which a transaction that leads to it has to flush.
+    pub(crate) fn note_unflushed(&self) {
+        self.unflushed.set(true);
+    }
+
+    /// True if such data was sent since this was asked last.
+    pub(crate) fn take_unflushed(&self) -> bool {
+        self.unflushed.replace(false)
+    }
+
     /// Sends writes to the device, each as soon as its place is free. Gives their numbers.
     pub(crate) fn send(
         self: &Rc<Self>,

@@ -11,7 +11,7 @@ use twin_disk::BlockDevice;
 use twin_rt::{BoxFuture, Rt};
 use twin_settings::{Key, SettingsError};
 
-use crate::{Cpu, OpenVolume, Result, Settings};
+use crate::{Cpu, OpenVolume, Result, Settings, dump};
 
 /// A layout.
 pub trait LayoutKind: Sync {
@@ -62,6 +62,21 @@ pub trait LayoutKind: Sync {
         how: CheckHow,
         progress: &'a mut dyn FnMut(u64, u64),
     ) -> BoxFuture<'a, Result<CheckReport>>;
+
+    /// The structures that a volume consists of, beside [those of files](dump::OF_FILES).
+    fn structures(&self) -> &'static [dump::Structure];
+
+    /// Shows a structure of a volume that is not open.
+    ///
+    /// # Errors
+    /// If there is no volume, or not what is asked for. Damage goes to the sink.
+    fn dump<'a>(
+        &'a self,
+        rt: &'a Rt,
+        device: Rc<dyn BlockDevice>,
+        request: &'a dump::Request,
+        sink: &'a mut dyn dump::Sink,
+    ) -> BoxFuture<'a, std::result::Result<(), dump::DumpError>>;
 
     /// What there is to know of an open volume: names and values, in order.
     fn facts(&self, volume: &OpenVolume) -> Vec<Fact>;

@@ -12,6 +12,7 @@ mod core;
 mod cpu;
 mod data;
 pub mod dir;
+pub mod dump;
 mod error;
 mod features;
 mod forward;

@@ -4,6 +4,7 @@ use std::rc::Rc;
 
 use twin_clean::{placement, victim, when};
 use twin_disk::BlockDevice;
+use twin_fs::dump::{DumpError, Request, Sink, Structure};
 use twin_fs::shape::Shape;
 use twin_fs::{
     CheckHow, CheckReport, Cleaned, Cleaning, Cpu, Fact, FsError, Identity, KeyHelp, Layout,
@@ -14,6 +15,7 @@ use twin_settings::value::bytes_for_people;
 use twin_settings::{Key, SettingsError, Unit, set, text_of};
 
 use crate::check::{CheckOptions, check};
+use crate::dump;
 use crate::format::Profile;
 use crate::lfs::{Lfs, LfsSettings};
 use crate::open::MkfsOptions;
@@ -288,6 +290,20 @@ impl LayoutKind for Kind {
             let findings = report.findings.iter().map(ToString::to_string).collect();
             Ok(CheckReport { findings, more_findings: report.more_findings, notes, rescued: 0 })
         })
+    }
+
+    fn structures(&self) -> &'static [Structure] {
+        dump::STRUCTURES
+    }
+
+    fn dump<'a>(
+        &'a self,
+        rt: &'a Rt,
+        device: Rc<dyn BlockDevice>,
+        request: &'a Request,
+        sink: &'a mut dyn Sink,
+    ) -> BoxFuture<'a, std::result::Result<(), DumpError>> {
+        dump::dump(rt, device, request, sink)
     }
 
     fn facts(&self, volume: &OpenVolume) -> Vec<Fact> {

@@ -241,7 +241,7 @@ impl View {
     }
 
     /// The content of an indirect block, whole.
-    async fn indirect(&self, ino: Ino, lbn: Lbn, ptr: Ptr) -> Result<Bytes> {
+    pub(crate) async fn indirect(&self, ino: Ino, lbn: Lbn, ptr: Ptr) -> Result<Bytes> {
         let content = self.block(ino, lbn, ptr).await?;
         if content.len() != self.sb.shape.block_size as usize {
             let what = "an indirect block that is not a whole block";

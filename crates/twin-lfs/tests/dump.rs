@@ -7,8 +7,9 @@ use std::rc::Rc;
 
 use common::{World, both_profiles};
 use twin_disk::MemDisk;
+use twin_fs::dump::{Column, DumpError, Fields, Problem, Request, Sink, Value};
 use twin_fs::{Op, ROOT_INO, XattrMode};
-use twin_lfs::dump::{As, Column, DumpError, Fields, File, Problem, Sink, Value, What, dump};
+use twin_lfs::dump::{STRUCTURES, dump};
 use twin_lfs::format::Superblock;
 use twin_lfs::{MkfsOptions, read_checkpoint, read_superblock};
 use twin_rt::{ClockOnly, Rng, Rt};
@@ -65,23 +66,28 @@ impl Kept {
     }
 }
 
-fn try_dump(disk: &Rc<MemDisk>, what: &What, state: As) -> Result<Kept, DumpError> {
+fn try_dump(disk: &Rc<MemDisk>, what: &Request) -> Result<Kept, DumpError> {
     let mut kept = Kept::default();
     let rt = Rt::new(ClockOnly::default(), 1);
-    rt.block_on(dump(&rt, Rc::clone(disk) as _, what, state, &mut kept)).unwrap()?;
+    rt.block_on(dump(&rt, Rc::clone(disk) as _, what, &mut kept)).unwrap()?;
     assert!(!kept.open);
     Ok(kept)
 }
 
 /// What a sound volume shows.
-fn sound(disk: &Rc<MemDisk>, what: What) -> Kept {
-    let kept = try_dump(disk, &what, As::Recovered).unwrap();
+fn sound(disk: &Rc<MemDisk>, what: Request) -> Kept {
+    let kept = try_dump(disk, &what).unwrap();
     assert_eq!(kept.problems, [], "{what:?}");
     kept
 }
 
-fn path(text: &str) -> File {
-    File::Path(text.as_bytes().into())
+/// What is asked for as on the command line.
+fn ask(text: &str) -> Request {
+    let (structure, which) = match text.split_once(' ') {
+        Some((structure, which)) => (structure, Some(which)),
+        None => (text, None),
+    };
+    Request::parse(STRUCTURES, structure, which).unwrap()
 }
 
 /// A volume with some of everything.
@@ -115,21 +121,16 @@ fn closed(options: &MkfsOptions) -> Rc<MemDisk> {
 }
 
 /// All that can be asked for.
-fn everything() -> Vec<What> {
-    let files = || [File::Ino(1), File::Ino(2), File::Ino(3), path("/big"), path("/dir")];
-    let mut all = vec![
-        What::Overview,
-        What::Superblock,
-        What::Checkpoints,
-        What::Segments,
-        What::Summaries(None),
-        What::Ifile,
-        What::Inodes,
-    ];
-    all.extend((0..6).map(|segment| What::Summaries(Some(segment))));
-    all.extend(files().map(What::Inode));
-    all.extend(files().map(What::Directory));
-    all.extend(files().map(What::FileMap));
+fn everything() -> Vec<Request> {
+    let mut all: Vec<Request> =
+        ["overview", "superblock", "checkpoints", "segments", "summaries", "ifile", "inodes"]
+            .map(ask)
+            .into();
+    all.extend((0..6).map(|segment| ask(&format!("summaries {segment}"))));
+    for structure in ["inode", "dir", "file-map"] {
+        let files = ["1", "2", "3", "/big", "/dir"];
+        all.extend(files.map(|file| ask(&format!("{structure} {file}"))));
+    }
     all
 }
 
@@ -137,17 +138,17 @@ fn everything() -> Vec<What> {
 fn a_sound_volume_shows_what_was_put_in() {
     both_profiles(|options| {
         let disk = closed(&options);
-        let dir = sound(&disk, What::Directory(path("/dir")));
+        let dir = sound(&disk, ask("dir /dir"));
         assert_eq!(dir.column("entries", "name").len(), 602);
-        let root = sound(&disk, What::Directory(path("/")));
+        let root = sound(&disk, ask("dir /"));
         let names: Vec<_> = root.column("entries", "name").into_iter().cloned().collect();
         let expected = [".", "..", "big", "dir", "link"].map(|n| Value::Name(n.into()));
         assert_eq!(names, expected);
-        let big = sound(&disk, What::Inode(path("/big")));
+        let big = sound(&disk, ask("inode /big"));
         assert_eq!(big.field("inode", "size"), &Value::Number(3_005_000));
-        let link = sound(&disk, What::Inode(path("/link")));
+        let link = sound(&disk, ask("inode /link"));
         assert_eq!(link.field("inode", "target"), &Value::Name(b"big".to_vec()));
-        assert_eq!(sound(&disk, What::Inodes).column("inodes", "ino").len(), {
+        assert_eq!(sound(&disk, ask("inodes")).column("inodes", "ino").len(), {
             let modern = options.profile == twin_lfs::format::Profile::Modern;
             // The root, /dir, its 600 files, two more; an index and attributes.
             604 + if modern { 2 } else { 0 }
@@ -167,7 +168,7 @@ fn a_sound_volume_shows_what_was_put_in() {
 fn the_map_of_a_file_covers_it_without_overlap() {
     both_profiles(|options| {
         let disk = closed(&options);
-        let map = sound(&disk, What::FileMap(path("/big")));
+        let map = sound(&disk, ask("file-map /big"));
         let mut next = 0;
         let rows = map.column("map", "lbn").into_iter().zip(map.column("map", "blocks"));
         for (lbn, blocks) in rows {
@@ -191,10 +192,10 @@ fn live_blocks_of_summaries_add_up_to_the_usage_table() {
         w.op(Op::Sync);
         w.op(Op::Unlink { dir: ROOT_INO, name: (*b"link").into() });
         w.rt.block_on(w.volume.close()).unwrap().unwrap();
-        let table = sound(&w.disk, What::Segments);
+        let table = sound(&w.disk, ask("segments"));
         let mut seen = 0;
         for (segment, live) in (0..).zip(table.column("segments", "live_bytes")) {
-            let kept = sound(&w.disk, What::Summaries(Some(segment)));
+            let kept = sound(&w.disk, ask(&format!("summaries {segment}")));
             let rows =
                 kept.column("blocks", "live").into_iter().zip(kept.column("blocks", "bytes"));
             let sum =
@@ -221,18 +222,18 @@ fn a_crashed_volume_is_shown_as_it_will_be_found() {
         w.op(Op::Fsync { ino: late, data_only: false });
         for what in everything() {
             assert_eq!(
-                try_dump(&w.disk, &what, As::Recovered).map(|_| ()).err().filter(|_| {
+                try_dump(&w.disk, &what).map(|_| ()).err().filter(|_| {
                     // Directories are asked for by numbers of files too.
-                    !matches!(what, What::Directory(_))
+                    what.structure != "dir"
                 }),
                 None,
                 "{what:?}"
             );
         }
-        let kept = sound(&w.disk, What::Inode(path("/late")));
+        let kept = sound(&w.disk, ask("inode /late"));
         assert_eq!(kept.field("inode", "size"), &Value::Number(0));
-        assert_eq!(sound(&w.disk, What::Overview).field("state", "closed"), &Value::Flag(false));
-        let before = try_dump(&w.disk, &What::Inode(path("/late")), As::Checkpointed);
+        assert_eq!(sound(&w.disk, ask("overview")).field("state", "closed"), &Value::Flag(false));
+        let before = try_dump(&w.disk, &Request { unrecovered: true, ..ask("inode /late") });
         assert!(matches!(before, Err(DumpError::NoSuch(_))));
     });
 }
@@ -241,17 +242,17 @@ fn a_crashed_volume_is_shown_as_it_will_be_found() {
 fn what_is_not_there_is_told_apart_from_damage() {
     let disk = closed(&MkfsOptions::modern([1; 16]));
     for what in [
-        What::Inode(path("/none")),
-        What::Inode(path("/big/below")),
-        What::Inode(File::Ino(1 << 40)),
-        What::Directory(path("/big")),
-        What::Summaries(Some(100_000)),
+        ask("inode /none"),
+        ask("inode /big/below"),
+        ask("inode 1099511627776"),
+        ask("dir /big"),
+        ask("summaries 100000"),
     ] {
-        let answer = try_dump(&disk, &what, As::Recovered).map(|_| ());
+        let answer = try_dump(&disk, &what).map(|_| ());
         assert!(matches!(answer, Err(DumpError::NoSuch(_))), "{what:?}: {answer:?}");
     }
     let blank = Rc::new(MemDisk::new(SIZE));
-    let answer = try_dump(&blank, &What::Overview, As::Recovered).map(|_| ());
+    let answer = try_dump(&blank, &ask("overview")).map(|_| ());
     assert!(matches!(answer, Err(DumpError::Volume(_))), "{answer:?}");
 }
 
@@ -265,7 +266,7 @@ fn change(disk: &Rc<MemDisk>, edit: impl FnOnce(&mut [u8])) -> Rc<MemDisk> {
 fn damage_is_told_with_its_place_and_the_rest_is_shown() {
     let disk = closed(&MkfsOptions::modern([1; 16]));
     let block = |lbn: usize| {
-        let map = sound(&disk, What::FileMap(path("/dir")));
+        let map = sound(&disk, ask("file-map /dir"));
         let at = map.column("map", "at");
         match at[lbn] {
             Value::Number(at) => *at,
@@ -274,7 +275,7 @@ fn damage_is_told_with_its_place_and_the_rest_is_shown() {
     };
     let at = block(0);
     let bad = change(&disk, |bytes| bytes[at as usize + 100] ^= 1);
-    let kept = try_dump(&bad, &What::Directory(path("/dir")), As::Recovered).unwrap();
+    let kept = try_dump(&bad, &ask("dir /dir")).unwrap();
     let places: Vec<_> = kept.problems.iter().map(|problem| problem.at).collect();
     assert_eq!(places, [Some(at)], "{:?}", kept.problems);
     assert!(kept.column("entries", "name").len() > 400);
@@ -284,12 +285,12 @@ fn damage_is_told_with_its_place_and_the_rest_is_shown() {
 #[test]
 fn blocks_behind_a_lost_indirect_block_are_unknown() {
     let disk = closed(&MkfsOptions::modern([1; 16]));
-    let map = sound(&disk, What::FileMap(path("/big")));
+    let map = sound(&disk, ask("file-map /big"));
     let lbns = map.column("map", "lbn");
     let nth = lbns.iter().position(|lbn| **lbn == Value::Signed(-12)).unwrap();
     let Value::Number(at) = *map.column("map", "at")[nth] else { panic!() };
     let bad = change(&disk, |bytes| bytes[at as usize] ^= 1);
-    let kept = try_dump(&bad, &What::FileMap(path("/big")), As::Recovered).unwrap();
+    let kept = try_dump(&bad, &ask("file-map /big")).unwrap();
     let rows = kept.column("map", "kind").into_iter().zip(kept.column("map", "lbn"));
     let unknown = Value::Text("unknown".into());
     let unknown: Vec<_> = rows.filter(|(kind, _)| **kind == unknown).map(|(_, lbn)| lbn).collect();
@@ -301,7 +302,7 @@ fn blocks_behind_a_lost_indirect_block_are_unknown() {
 fn a_volume_without_a_first_superblock_or_checkpoint_shows_what_it_can() {
     let disk = closed(&MkfsOptions::modern([1; 16]));
     let bad = change(&disk, |bytes| bytes[..12_288].fill(0));
-    let kept = try_dump(&bad, &What::Directory(path("/dir")), As::Recovered).unwrap();
+    let kept = try_dump(&bad, &ask("dir /dir")).unwrap();
     assert_eq!(kept.column("entries", "name").len(), 602);
     assert!(!kept.problems.is_empty());
     let end = SIZE as usize - 4096 - 8192;
@@ -309,10 +310,10 @@ fn a_volume_without_a_first_superblock_or_checkpoint_shows_what_it_can() {
         bytes[4096..12_288].fill(0);
         bytes[end..end + 8192].fill(0);
     });
-    let kept = try_dump(&worse, &What::Summaries(Some(0)), As::Recovered).unwrap();
+    let kept = try_dump(&worse, &ask("summaries 0")).unwrap();
     assert!(!kept.column("blocks", "ino").is_empty());
     for what in everything() {
-        if let Ok(kept) = try_dump(&worse, &what, As::Recovered) {
+        if let Ok(kept) = try_dump(&worse, &what) {
             assert!(!kept.problems.is_empty(), "{what:?}");
         }
     }
@@ -356,8 +357,8 @@ fn damaged_volumes_never_make_it_panic() {
             });
             for _ in 0..6 {
                 let what = &all[rng.below(all.len() as u64) as usize];
-                let state = if rng.chance(0.5) { As::Recovered } else { As::Checkpointed };
-                let _ = try_dump(&bad, what, state);
+                let what = Request { unrecovered: rng.chance(0.5), ..what.clone() };
+                let _ = try_dump(&bad, &what);
             }
         }
     });

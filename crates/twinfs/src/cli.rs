@@ -717,43 +717,19 @@ pub(crate) struct Check {
     pub(crate) image: PathBuf,
 }
 
-/// What `twinfs dump` can show.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Structure {
-    /// What the volume is and where it stands, in short.
-    Overview,
-    /// Every field of the superblock, and its copies.
-    Superblock,
-    /// Every copy of both checkpoint slots.
-    Checkpoints,
-    /// The segment usage table: how much of each segment is live.
-    Segments,
-    /// The log: partial segments of all segments, or with a segment's number all blocks in it.
-    Summaries,
-    /// The ifile: its inode, and which of its blocks holds what.
-    Ifile,
-    /// All inodes in use.
-    Inodes,
-    /// An inode: its map entry, fields, pointers and attributes. Needs a number or a path.
-    Inode,
-    /// The entries of a directory. Needs a number or a path; the root is 2 or /.
-    Dir,
-    /// Where the blocks of a file are. Needs a number or a path.
-    FileMap,
-}
-
 /// Show what is on a volume that is not mounted, structure by structure; nothing is written.
 ///
 /// Works on damaged volumes: what cannot be read is told on standard error with its place (in
 /// JSON, in `problems`), the rest is shown. Exits with 0 only if all that was asked for could be
 /// read. A volume that was not unmounted is shown as the next mount will find it, unless
-/// --checkpointed is given. Places are bytes of the image, times are in UTC (in JSON seconds since
-/// 1970). docs/ondisk-lfs.md describes every structure under the same names.
+/// --unrecovered is given. Places are bytes of the image, times are in UTC (in JSON seconds since
+/// 1970). docs/ondisk-lfs.md and docs/ondisk-ffs.md describe every structure under the same names.
 #[derive(Args)]
 #[command(after_help = "Examples, from the outside in:\n  \
     twinfs dump disk.img                          what it is and where it stands\n  \
-    twinfs dump disk.img segments                 how full each segment is\n  \
+    twinfs dump disk.img segments                 a log: how full each segment is\n  \
     twinfs dump disk.img summaries 3              what was written to segment 3, what is live\n  \
+    twinfs dump disk.img groups 3                 FFS: the maps of cylinder group 3\n  \
     twinfs dump disk.img dir /                    names and their inodes\n  \
     twinfs dump disk.img inode /src/main.c        an inode by its path\n  \
     twinfs dump disk.img file-map 17              where the blocks of inode 17 are\n  \
@@ -762,15 +738,16 @@ pub(crate) struct Dump {
     /// Print JSON: an object with a member for each structure or table, and `problems`.
     #[arg(long)]
     pub(crate) json: bool,
-    /// Show the state of the newest checkpoint, without what the log has after it.
-    #[arg(long)]
-    pub(crate) checkpointed: bool,
+    /// Of a volume that was not unmounted: show it without what the log has after the newest
+    /// checkpoint, or the journal of FFS.
+    #[arg(long, alias = "checkpointed")]
+    pub(crate) unrecovered: bool,
     /// The image file or block device.
     pub(crate) image: PathBuf,
-    /// What to show.
-    #[arg(value_enum, default_value = "overview")]
-    pub(crate) what: Structure,
-    /// Which one: a segment's number; an inode's number, or a path on the volume as /src/main.c.
+    /// What to show; a name that does not exist is answered with those that do.
+    #[arg(default_value = "overview", long_help = structures_help())]
+    pub(crate) what: String,
+    /// Which one: a segment's or group's number; an inode's number, or a path as /src/main.c.
     pub(crate) which: Option<String>,
 }
 
@@ -780,4 +757,20 @@ pub(crate) struct Dump {
 pub(crate) struct Stat {
     /// The image file or block device, or the directory.
     pub(crate) image: PathBuf,
+}
+
+/// What `twinfs dump` can show, layout by layout.
+fn structures_help() -> String {
+    let mut text = String::from("What to show.\n");
+    let mut list = |title: &str, structures: &[twin_fs::dump::Structure]| {
+        text.push_str(&format!("\n{title}:\n"));
+        for structure in structures {
+            text.push_str(&format!("  {:<12} {}\n", structure.name, structure.about));
+        }
+    };
+    for layout in twin_lab::layouts::LAYOUTS {
+        list(&format!("Of {}", layout.noun()), layout.structures());
+    }
+    list("Of any volume", twin_fs::dump::OF_FILES);
+    text
 }

@@ -30,7 +30,7 @@ mod index;
 mod inodes;
 mod maps;
 mod root;
-mod view;
+pub(crate) mod view;
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -42,13 +42,14 @@ use twin_fs::{Cpu, FsError, Ino, Result, Settings};
 use twin_rt::{BoxFuture, Rt};
 
 use crate::bits::Bits;
-use crate::ffs::{Ffs, FfsSettings, Sabotage};
+use crate::ffs::Ffs;
 use crate::format::{
-    CgImage, JournalHeader, State as VolumeState, Superblock, find_replica, read_superblock,
+    CgImage, JournalHeader, State as VolumeState, Superblock, find_replica, header_io, read_state,
+    read_superblock, state_io,
 };
-use crate::journal::header_io;
-use crate::open::{read_state, state_io};
+use crate::open::Found;
 use crate::replay::read_journal;
+use crate::settings::{FfsSettings, Sabotage};
 pub use finding::{Counts, FINDINGS_MAX, Finding, Kind, Report, Severity};
 use view::View;
 
@@ -234,7 +235,8 @@ async fn rescue(
     attended: bool,
 ) -> Result<u64> {
     let (all, settings) = (Settings::default(), FfsSettings::default());
-    let opening = Ffs::open_repaired(rt, device, Cpu::none(), all, settings, true);
+    let found = Found { rescuing: true, ..Found::on(&*device).await? };
+    let opening = Ffs::open_sound(rt, device, Cpu::none(), all, settings, found);
     // The future of opening holds that of repairing.
     let (volume, _) = Box::pin(opening).await?;
     let mut rescued = 0;

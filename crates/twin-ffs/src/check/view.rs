@@ -23,25 +23,25 @@ pub(super) struct Step {
 }
 
 /// See the module.
-pub(super) struct View {
-    pub(super) device: Rc<dyn BlockDevice>,
-    pub(super) sb: Superblock,
+pub(crate) struct View {
+    pub(crate) device: Rc<dyn BlockDevice>,
+    pub(crate) sb: Superblock,
     /// Changes, by address.
     over: RefCell<BTreeMap<u64, Vec<u8>>>,
 }
 
 impl View {
-    pub(super) fn new(device: Rc<dyn BlockDevice>, sb: Superblock) -> View {
+    pub(crate) fn new(device: Rc<dyn BlockDevice>, sb: Superblock) -> View {
         View { device, sb, over: RefCell::default() }
     }
 
     /// Lays bytes over those of the device, from an address on.
-    pub(super) fn put(&self, addr: u64, bytes: Vec<u8>) {
+    pub(crate) fn put(&self, addr: u64, bytes: Vec<u8>) {
         self.over.borrow_mut().insert(addr, bytes);
     }
 
     /// Reads `len` bytes at an address.
-    pub(super) async fn get(&self, addr: u64, len: u32) -> Result<Vec<u8>> {
+    pub(crate) async fn get(&self, addr: u64, len: u32) -> Result<Vec<u8>> {
         if let Some(bytes) = self.over.borrow().get(&addr)
             && bytes.len() >= len as usize
         {

@@ -8,14 +8,11 @@
 use twin_fs::dinode::{Get, Put};
 use twin_fs::{FsError, Result};
 
-use super::Superblock;
+use super::superblock::{CG_FIXED_BYTES, Superblock};
 
 const MAGIC: u32 = u32::from_le_bytes(*b"ffcg");
 /// Clusters up to this many blocks are counted by their length.
 const CLUSTERS: usize = 16;
-/// Bytes before the bitmaps.
-pub const CG_FIXED_BYTES: usize = 192;
-
 /// What is free and used in a group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CgCounts {

@@ -5,6 +5,7 @@
 //! match and its number is the one that must follow. So one write and one flush commit it, and a
 //! torn record does not count.
 
+use twin_disk::{Block, Buf, Class, Io, Origin};
 use twin_fs::dinode::{Get, Put};
 use twin_fs::{FsError, Ino, Result};
 
@@ -193,6 +194,19 @@ impl Record {
         }
         Some(Record { number, entries })
     }
+}
+
+/// A header as a request.
+pub(crate) fn header_io(sb: &Superblock, header: &JournalHeader, sector: u32) -> Io {
+    let slot = header.number % JOURNAL_HEADERS;
+    let at = sb.journal_start + slot * u64::from(sb.shape.block_size);
+    let raw = header.encode(sb);
+    let padding = (sector as usize).saturating_sub(raw.len());
+    let mut blocks = vec![Block::Bytes(Buf::copy_of(&raw).freeze())];
+    if padding > 0 {
+        blocks.push(Block::Zero(padding as u32));
+    }
+    Io::write(at, blocks, Class::Meta, Origin::Checkpoint)
 }
 
 #[cfg(test)]

@@ -6,13 +6,16 @@ mod journal;
 mod state;
 mod superblock;
 
+pub(crate) use journal::header_io;
+pub(crate) use state::state_io;
 pub(crate) use superblock::{MAGIC, Plan};
 
-pub use cylinder_group::{CG_FIXED_BYTES, CgCounts, CgImage};
+pub use cylinder_group::{CgCounts, CgImage};
 pub use journal::{
     Entry, EntryKind, JOURNAL_HEADERS, JournalHeader, RECORD_FIXED_BYTES, Record, record_blocks,
 };
-pub use state::{STATE_AT, STATE_BYTES, State};
+pub use state::{STATE_AT, STATE_BYTES, State, read_state};
 pub use superblock::{
-    Geometry, Profile, SUPERBLOCK_BYTES, Superblock, Tuning, find_replica, read_superblock,
+    CG_FIXED_BYTES, Geometry, Profile, SUPERBLOCK_BYTES, Superblock, Tuning, find_replica,
+    read_superblock,
 };

@@ -1,6 +1,7 @@
 //! What changes of a volume as a whole: whether it was closed. One sector, so that it is written
 //! whole or not at all.
 
+use twin_disk::{Block, BlockDevice, Buf, Class, Io, Origin, gather};
 use twin_fs::dinode::{Get, Put};
 use twin_fs::{FsError, Result};
 
@@ -55,6 +56,27 @@ impl State {
         let _ = r.u32();
         Ok(State { closed: closed == 1, opened: r.u64() })
     }
+}
+
+/// The volume's state as a request.
+pub(crate) fn state_io(sb: &Superblock, state: &State, sector: u32) -> Io {
+    let mut blocks = vec![Block::Bytes(Buf::copy_of(&state.encode(sb)).freeze())];
+    let padding = (sector as usize).saturating_sub(STATE_BYTES);
+    if padding > 0 {
+        blocks.push(Block::Zero(padding as u32));
+    }
+    Io::write(STATE_AT, blocks, Class::Meta, Origin::Checkpoint)
+}
+
+/// Reads the volume's state. One that cannot be read is that of a volume that was not closed.
+///
+/// # Errors
+/// If the device fails.
+pub async fn read_state(device: &dyn BlockDevice, sb: &Superblock) -> Result<State> {
+    let len = (STATE_BYTES as u64).max(device.info().sector.into());
+    let blocks = device.submit(Io::read(STATE_AT, len, Class::Meta, Origin::Recovery)).await?;
+    let raw = gather(&blocks, 0, STATE_BYTES).to_bytes();
+    Ok(State::decode(sb, &raw).unwrap_or(State { closed: false, opened: 0 }))
 }
 
 #[cfg(test)]

@@ -10,9 +10,10 @@ use twin_fs::dinode::{Get, Put};
 use twin_fs::shape::Shape;
 use twin_fs::{FsError, Ino, Result};
 
-use super::CG_FIXED_BYTES;
 use crate::ordering;
 
+/// Bytes before the bitmaps.
+pub const CG_FIXED_BYTES: usize = 192;
 /// Bytes of a superblock.
 pub const SUPERBLOCK_BYTES: u64 = 4096;
 /// What a superblock begins with.

@@ -5,7 +5,7 @@ use twin_fs::{Cpu, FileSystem, Op, ROOT_INO, Reply, Request, Settings, Volume};
 use twin_rt::{ClockOnly, Rt};
 
 use super::*;
-use crate::{FfsSettings, MkfsOptions, Recovered};
+use crate::{Ffs, FfsSettings, MkfsOptions, Recovered};
 
 /// A disk whose power fails after so many writes: later ones are lost.
 struct Failing {

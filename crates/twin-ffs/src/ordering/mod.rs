@@ -1,7 +1,7 @@
 //! Metadata ordering: what reaches the disk in which order, and what that promises of a crash.
 //!
 //! A policy says what an operation waits for before it replies, and when space that a file gave
-//! up may be used again; `flush.rs` and `journal.rs` act. Adding one: a file here, a line in
+//! up may be used again; `flush.rs` and `commit.rs` act. Adding one: a file here, a line in
 //! [`registry`].
 
 mod asynchronous;

@@ -5,20 +5,24 @@ mod block;
 mod cluster;
 mod delayed;
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::ops::Range;
+
+use twin_fs::Ino;
 
 /// What a policy remembers of a file between two writes: 4.4BSD's `v_lastw`, `v_lasta`, `v_cstart`
 /// and `v_clen`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FileState {
     /// The last block written.
-    pub(crate) last: u64,
+    last: u64,
     /// Its address.
-    pub(crate) last_addr: u64,
+    last_addr: u64,
     /// The first block of the cluster that is being filled.
-    pub(crate) start: u64,
+    start: u64,
     /// Blocks that it will have after the first; 0: no cluster is being filled.
-    pub(crate) len: u64,
+    len: u64,
 }
 
 /// A block that was written whole.
@@ -54,6 +58,47 @@ pub trait WriteBehind {
     fn wrote(&self, file: &mut FileState, block: Block) -> Push;
     /// Blocks that lie together are written with one request when they are flushed.
     fn clusters_at_flush(&self) -> bool;
+}
+
+/// The policy of an open volume, with what it remembers of files.
+pub(crate) struct FileClusters {
+    policy: Box<dyn WriteBehind>,
+    files: RefCell<BTreeMap<Ino, FileState>>,
+}
+
+impl FileClusters {
+    pub(crate) fn new(policy: Box<dyn WriteBehind>) -> FileClusters {
+        FileClusters { policy, files: RefCell::default() }
+    }
+
+    /// A block of a file was written.
+    pub(crate) fn wrote(&self, ino: Ino, block: Block) -> Push {
+        self.policy.wrote(self.files.borrow_mut().entry(ino).or_default(), block)
+    }
+
+    /// See [`WriteBehind::clusters_at_flush`].
+    pub(crate) fn clusters_at_flush(&self) -> bool {
+        self.policy.clusters_at_flush()
+    }
+
+    /// The last block of a file was moved.
+    pub(crate) fn moved(&self, ino: Ino, addr: u64) {
+        if let Some(state) = self.files.borrow_mut().get_mut(&ino) {
+            state.last_addr = addr;
+        }
+    }
+
+    /// The cluster of a file that was being filled has been written as it lay.
+    pub(crate) fn end_cluster(&self, ino: Ino) {
+        if let Some(state) = self.files.borrow_mut().get_mut(&ino) {
+            state.len = 0;
+        }
+    }
+
+    /// A file is no more.
+    pub(crate) fn forget(&self, ino: Ino) {
+        self.files.borrow_mut().remove(&ino);
+    }
 }
 
 /// A policy by name.

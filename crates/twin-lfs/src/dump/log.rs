@@ -3,11 +3,12 @@
 use twin_fs::dinode::Dinode;
 use twin_fs::{Ino, Result};
 
-use super::{Column, DumpError, Dumper, Problem, Value, number, text};
+use super::Dumper;
 use crate::format::{
     Entry, GROUP_CHECKPOINT, GROUP_CLEANER, GROUP_LAST, ImapEntry, Placed, Summary, What,
 };
 use crate::lfs::IFILE_INO;
+use twin_fs::dump::{Column, DumpError, OnDisk, Problem, Value, number, text};
 
 const PARTS: [Column; 12] = [
     number("segment", 7),
@@ -50,7 +51,7 @@ impl Dumper<'_> {
     pub(super) async fn all_summaries(&mut self) {
         let about = "data: not compared; name a segment for that and for all blocks";
         self.sink.begin("partial_segments", about, &PARTS);
-        for segment in 0..self.view.sb.segments {
+        for segment in 0..self.source.view.sb.segments {
             let parts = self.parts(segment).await;
             for (offset, summary) in parts {
                 self.part_row(segment, offset, &summary, None);
@@ -60,12 +61,13 @@ impl Dumper<'_> {
     }
 
     /// The partial segments of one segment, and all blocks in them.
-    pub(super) async fn summaries(&mut self, segment: u32) -> Result<(), DumpError> {
-        let sb = self.view.sb.clone();
-        if segment >= sb.segments {
-            let what = format!("there is no segment {segment}: they are 0 to {}", sb.segments - 1);
+    pub(super) async fn summaries(&mut self, number: u64) -> Result<(), DumpError> {
+        let sb = self.source.view.sb.clone();
+        let Some(segment) = u32::try_from(number).ok().filter(|segment| *segment < sb.segments)
+        else {
+            let what = format!("there is no segment {number}: they are 0 to {}", sb.segments - 1);
             return Err(DumpError::NoSuch(what));
-        }
+        };
         let live = self.usage_table().await[segment as usize].map_or(0, |entry| entry.live_bytes);
         let parts = self.parts(segment).await;
         self.sink.begin("partial_segments", "what was written with one request each", &PARTS);
@@ -93,7 +95,7 @@ impl Dumper<'_> {
         let mut parts = Parts::new();
         let mut offset = 0;
         loop {
-            match self.view.summary_at(segment, offset).await {
+            match self.source.view.summary_at(segment, offset).await {
                 Ok(Some(summary)) => {
                     let header = summary.header;
                     // What an earlier life of the segment left behind a shorter one is no part.
@@ -114,8 +116,8 @@ impl Dumper<'_> {
 
     /// Whether the blocks of a partial segment match their checksums.
     async fn data_matches(&mut self, segment: u32, offset: u32, summary: &Summary) -> Option<bool> {
-        let at = self.view.sb.segment_start(segment) + u64::from(offset);
-        let content = match self.view.read(at, summary.header.total_bytes.into()).await {
+        let at = self.source.view.sb.segment_start(segment) + u64::from(offset);
+        let content = match self.source.view.read(at, summary.header.total_bytes.into()).await {
             Ok(content) => content.to_bytes(),
             Err(error) => {
                 self.problem(&format!("segment {segment}, offset {offset}"), error);
@@ -126,9 +128,9 @@ impl Dumper<'_> {
             let range = at as usize..(at + len) as usize;
             content.get(range).map_or(0, crc32c::crc32c)
         };
-        let matches = summary.verify(&self.view.sb, crc_at);
+        let matches = summary.verify(&self.source.view.sb, crc_at);
         // What was under way when the power failed may be in any state.
-        if !matches && summary.header.serial < self.view.standing.serial {
+        if !matches && summary.header.serial < self.source.view.standing.serial {
             let what = format!(
                 "segment {segment}: the partial segment at offset {offset} does not match the \
                  checksums of its blocks (harmless if nothing in it is live)"
@@ -141,7 +143,7 @@ impl Dumper<'_> {
     fn part_row(&mut self, segment: u32, offset: u32, summary: &Summary, matches: Option<bool>) {
         let header = summary.header;
         let data = match matches {
-            _ if header.serial >= self.view.standing.serial => "not part",
+            _ if header.serial >= self.source.view.standing.serial => "not part",
             Some(true) => "matches",
             Some(false) => "differs",
             None => "",
@@ -156,7 +158,7 @@ impl Dumper<'_> {
             Value::Number(header.next_segment.into()),
             Value::Number(header.total_bytes.into()),
             Value::Number(header.summary_bytes.into()),
-            Value::Number(summary.blocks(&self.view.sb).len() as u64),
+            Value::Number(summary.blocks(&self.source.view.sb).len() as u64),
             Value::Text(data.into()),
             header.time.into(),
         ]);
@@ -164,7 +166,7 @@ impl Dumper<'_> {
 
     /// A row for each block that a summary lists, and each number that it says is free.
     async fn entry_rows(&mut self, segment: u32, part: u32, summary: &Summary) {
-        let sb = self.view.sb.clone();
+        let sb = self.source.view.sb.clone();
         let start = sb.segment_start(segment);
         let serial = summary.header.serial;
         let mut owner = None;
@@ -218,16 +220,16 @@ impl Dumper<'_> {
 
     /// A row for an inode in a block of inodes. Narrow summaries leave its number to the inode.
     async fn inode_row(&mut self, offset: u32, at: u64, serial: u64, listed: Ino) {
-        let size = u64::from(self.view.sb.shape.inode_size);
-        let read = match self.view.raw_inode(at).await {
-            Ok(raw) => self.view.decode_inode(&raw, at),
+        let size = u64::from(self.source.view.sb.shape.inode_size);
+        let read = match self.source.view.raw_inode(at).await {
+            Ok(raw) => self.source.view.decode_inode(&raw, at),
             Err(error) => Err(error),
         };
         let ino = match (listed, &read) {
             (0, Ok(d)) => d.ino,
             (listed, _) => listed,
         };
-        let live = match self.map_entry(ino).await {
+        let live = match self.source.entry(ino).await {
             Ok(ImapEntry::Used { at: place, .. }) => Some(place.checked_mul(size) == Some(at)),
             Ok(ImapEntry::Free { .. }) => Some(false),
             Err(_) => None,
@@ -268,19 +270,19 @@ impl Dumper<'_> {
             }
         };
         let Some(d) = d else { return Some(false) };
-        let ptr = self.view.ptr(&d, lbn).await.ok()?;
-        let frag = u64::from(self.view.sb.shape.frag_size);
+        let ptr = self.source.view.ptr(&d, lbn).await.ok()?;
+        let frag = u64::from(self.source.view.sb.shape.frag_size);
         Some(ptr.is_on_disk() && ptr.addr.checked_mul(frag) == Some(byte))
     }
 
     /// The file that a summary means, unless it has been removed.
     async fn owner(&self, ino: Ino, generation: u32) -> Result<Option<Dinode>> {
         if ino == IFILE_INO {
-            return self.ifile_inode().map(Some);
+            return self.source.ifile_inode().map(Some);
         }
-        match self.map_entry(ino).await? {
+        match self.source.entry(ino).await? {
             ImapEntry::Used { generation: now, .. } if now == generation => {
-                self.read_inode(ino).await.map(|(_, d)| Some(d))
+                self.source.inode(ino).await.map(|(_, d)| Some(d))
             }
             _ => Ok(None),
         }

@@ -1,12 +1,10 @@
 //! What the volume is: superblock, checkpoints, the segment usage table.
 
-use twin_fs::Result;
-
-use super::{Column, Dumper, Fields, Problem, Value, number, text};
+use super::Dumper;
 use crate::format::{Checkpoint, HeadPos, Profile, SEG_ENTRY_BYTES, SegEntry, Superblock};
-use crate::lfs::IFILE_INO;
 use crate::recover::Recovered;
 use crate::view::{checkpoint_at, superblock_at};
+use twin_fs::dump::{Column, Fields, Problem, Value, number, text};
 
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
@@ -33,7 +31,7 @@ fn heads(heads: &[HeadPos]) -> Value {
 
 impl Dumper<'_> {
     pub(super) async fn overview(&mut self, recovered: Option<Recovered>) {
-        let sb = self.view.sb.clone();
+        let sb = self.source.view.sb.clone();
         self.sink.fields(
             "volume",
             "what it is, from the superblock",
@@ -47,8 +45,8 @@ impl Dumper<'_> {
                 ("segments", Value::Number(sb.segments.into())),
             ],
         );
-        let Some(checkpoint) = self.checkpoint.clone() else { return };
-        let standing = &self.view.standing;
+        let Some(checkpoint) = self.source.checkpoint.clone() else { return };
+        let standing = &self.source.view.standing;
         let mut fields = vec![
             ("checkpoint", Value::Number(checkpoint.number)),
             ("time", checkpoint.time.into()),
@@ -72,7 +70,7 @@ impl Dumper<'_> {
     }
 
     pub(super) async fn superblock(&mut self) {
-        let sb = self.view.sb.clone();
+        let sb = self.source.view.sb.clone();
         self.sink.fields(
             "superblock",
             "what the volume is; written by mkfs only",
@@ -96,7 +94,7 @@ impl Dumper<'_> {
         const COLUMNS: [Column; 2] = [number("at", 14), text("state", 40)];
         self.sink.begin("copies", "where superblocks are", &COLUMNS);
         for at in Superblock::places(sb.size, sb.copies) {
-            let state = match superblock_at(&*self.view.device, at).await {
+            let state = match superblock_at(&*self.source.view.device, at).await {
                 Ok((copy, _)) if copy == sb => "sound".into(),
                 Ok(_) => "sound, but of another volume".into(),
                 Err(error) => error.to_string(),
@@ -107,15 +105,15 @@ impl Dumper<'_> {
     }
 
     pub(super) async fn checkpoints(&mut self) {
-        let sb = self.view.sb.clone();
-        let newest = self.checkpoint.as_ref().map(|checkpoint| checkpoint.number);
+        let sb = self.source.view.sb.clone();
+        let newest = self.source.checkpoint.as_ref().map(|checkpoint| checkpoint.number);
         for slot in 0..2 {
             for (nth, at) in sb.checkpoint_places(slot).into_iter().enumerate() {
                 let name = match nth {
                     0 => format!("slot_{slot}"),
                     _ => format!("slot_{slot}_copy"),
                 };
-                match checkpoint_at(&*self.view.device, &sb, at).await {
+                match checkpoint_at(&*self.source.view.device, &sb, at).await {
                     Ok((checkpoint, _)) => {
                         let counts = Some(checkpoint.number) == newest;
                         let about = if counts { "the newest, which counts" } else { "" };
@@ -134,14 +132,14 @@ impl Dumper<'_> {
 
     /// The segment usage table, with gaps where it cannot be read.
     pub(super) async fn usage_table(&mut self) -> Vec<Option<SegEntry>> {
-        let segments = self.view.sb.segments as usize;
-        if let Some(table) = &self.view.standing.table {
+        let segments = self.source.view.sb.segments as usize;
+        if let Some(table) = &self.source.view.standing.table {
             return table.iter().copied().map(Some).collect();
         }
         let mut table = Vec::with_capacity(segments);
-        let per_block = self.view.sb.shape.block_size as usize / SEG_ENTRY_BYTES;
-        for lbn in 0..self.view.sb.usage_blocks() {
-            match self.ifile_block(lbn).await {
+        let per_block = self.source.view.sb.shape.block_size as usize / SEG_ENTRY_BYTES;
+        for lbn in 0..self.source.view.sb.usage_blocks() {
+            match self.source.ifile_block(lbn).await {
                 Ok(raw) => {
                     table.extend(
                         raw.chunks_exact(SEG_ENTRY_BYTES).map(|e| Some(SegEntry::decode(e))),
@@ -160,17 +158,6 @@ impl Dumper<'_> {
         table
     }
 
-    /// The content of a block of the ifile.
-    pub(super) async fn ifile_block(&self, lbn: u64) -> Result<twin_disk::Bytes> {
-        let ifile = self.ifile_inode()?;
-        let ptr = self.view.ptr(&ifile, lbn as i64).await?;
-        let bytes = self.view.block(IFILE_INO, lbn as i64, ptr).await?;
-        match bytes.len() == self.view.sb.shape.block_size as usize {
-            true => Ok(bytes),
-            false => Err(twin_fs::FsError::inconsistent("a block of the ifile is not whole")),
-        }
-    }
-
     pub(super) async fn segments(&mut self) {
         const COLUMNS: [Column; 6] = [
             number("segment", 8),
@@ -181,8 +168,8 @@ impl Dumper<'_> {
             text("written", 30),
         ];
         let table = self.usage_table().await;
-        let heads = self.view.standing.heads.clone();
-        let sb = self.view.sb.clone();
+        let heads = self.source.view.standing.heads.clone();
+        let sb = self.source.view.sb.clone();
         self.sink.begin("segments", "the segment usage table", &COLUMNS);
         for (segment, entry) in (0..).zip(table) {
             let head = heads.iter().position(|h| h.segment == segment);

@@ -8,7 +8,7 @@
 use std::io::Write;
 
 use serde_json::{Map, Value as J, json};
-use twin_lfs::dump::{Column, Fields, Problem, Sink, Value};
+use twin_fs::dump::{Column, Fields, Problem, Sink, Value};
 
 use super::{Writer, printable};
 

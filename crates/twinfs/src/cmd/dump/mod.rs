@@ -9,28 +9,27 @@ use std::process::ExitCode;
 use std::rc::Rc;
 
 use twin_disk::BlockDevice;
+use twin_fs::LayoutKind;
+use twin_fs::dump::{Request, Sink};
 use twin_host::{FileDevice, Host, HostOptions, ImageOptions};
-use twin_lfs::dump::{As, File, Sink, What, dump};
 
 use super::Outcome;
-use super::image::must_be_log;
-use crate::cli::{Dump, Structure};
+use super::image::layout_of;
+use crate::cli::Dump;
 
 pub(crate) fn run(args: &Dump) -> Outcome {
-    let what = what(args.what, args.which.as_deref())?;
-    must_be_log(
-        &args.image,
-        "dump shows the structures of logs alone so far; `twinfs stat` and `twinfs check` tell of it",
-    )?;
-    let state = if args.checkpointed { As::Checkpointed } else { As::Recovered };
+    let kind = layout_of(&args.image)?;
+    let request = Request::parse(kind.structures(), &args.what, args.which.as_deref())
+        .map_err(|why| format!("{}, {}: {why}", args.image.display(), kind.noun()))?;
+    let request = Request { unrecovered: args.unrecovered, ..request };
     let out = std::io::BufWriter::new(std::io::stdout().lock());
     let problems = if args.json {
         let mut sink = json::Json::new(out);
-        run_into(&args.image, &what, state, &mut sink)?;
+        run_into(kind, &args.image, &request, &mut sink)?;
         sink.finish().map(|()| sink.problems())
     } else {
         let mut sink = text::Text::new(out, std::io::stderr());
-        run_into(&args.image, &what, state, &mut sink)?;
+        run_into(kind, &args.image, &request, &mut sink)?;
         sink.finish().map(|()| sink.problems())
     };
     match problems {
@@ -42,48 +41,19 @@ pub(crate) fn run(args: &Dump) -> Outcome {
     }
 }
 
-fn run_into(image: &Path, what: &What, state: As, sink: &mut dyn Sink) -> Result<(), String> {
+fn run_into(
+    kind: &dyn LayoutKind,
+    image: &Path,
+    request: &Request,
+    sink: &mut dyn Sink,
+) -> Result<(), String> {
     let host = Host::start(HostOptions::default()).map_err(|e| e.to_string())?;
     let options = ImageOptions { read_only: true, ..ImageOptions::default() };
     let device = FileDevice::open(&host, image, &options).map_err(|e| e.to_string())?;
     let device: Rc<dyn BlockDevice> = Rc::new(device);
-    let work = dump(host.rt(), device, what, state, sink);
+    let work = kind.dump(host.rt(), device, request, sink);
     let done = host.rt().block_on(work).map_err(|e| e.to_string())?;
     done.map_err(|e| format!("{}: {e}", image.display()))
-}
-
-/// What the arguments name.
-fn what(structure: Structure, which: Option<&str>) -> Result<What, String> {
-    let segment = |text: &str| {
-        text.parse().map_err(|_| format!("{text:?} is no segment's number: see `segments`"))
-    };
-    let file = || match which {
-        Some(path) if path.starts_with('/') => Ok(File::Path(path.as_bytes().to_vec())),
-        Some(number) => number.parse().map(File::Ino).map_err(|_| {
-            format!("{number:?} is neither an inode's number nor a path that begins with /")
-        }),
-        None => Err("which one? Give an inode's number (see `inodes`), or a path as /".into()),
-    };
-    let what = match structure {
-        Structure::Overview => What::Overview,
-        Structure::Superblock => What::Superblock,
-        Structure::Checkpoints => What::Checkpoints,
-        Structure::Segments => What::Segments,
-        Structure::Summaries => What::Summaries(which.map(segment).transpose()?),
-        Structure::Ifile => What::Ifile,
-        Structure::Inodes => What::Inodes,
-        Structure::Inode => What::Inode(file()?),
-        Structure::Dir => What::Directory(file()?),
-        Structure::FileMap => What::FileMap(file()?),
-    };
-    let takes_which =
-        matches!(what, What::Summaries(_) | What::Inode(_) | What::Directory(_) | What::FileMap(_));
-    match which {
-        Some(which) if !takes_which => {
-            Err(format!("there is only one of these: what is {which:?}?"))
-        }
-        _ => Ok(what),
-    }
 }
 
 /// Remembers the first failure of a writer, so that sinks need not stop.
@@ -171,21 +141,5 @@ mod tests {
     fn names_of_any_bytes_are_printable() {
         assert_eq!(printable("für".as_bytes()), "für");
         assert_eq!(printable(b"a\nb\xff\\\x1b"), "a\\x0ab\\xff\\\\\\x1b");
-    }
-
-    #[test]
-    fn what_is_missing_or_too_much_is_told() {
-        assert_eq!(what(Structure::Summaries, None), Ok(What::Summaries(None)));
-        assert_eq!(what(Structure::Inode, Some("7")), Ok(What::Inode(File::Ino(7))));
-        let path = Ok(What::Directory(File::Path(b"/a".to_vec())));
-        assert_eq!(what(Structure::Dir, Some("/a")), path);
-        for (structure, which) in [
-            (Structure::Inode, None),
-            (Structure::Inode, Some("a")),
-            (Structure::Summaries, Some("-1")),
-            (Structure::Segments, Some("3")),
-        ] {
-            assert!(what(structure, which).is_err(), "{structure:?} {which:?}");
-        }
     }
 }

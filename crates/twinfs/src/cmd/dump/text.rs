@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use twin_lfs::dump::{Column, Fields, Problem, Sink, Value};
+use twin_fs::dump::{Column, Fields, Problem, Sink, Value};
 
 use super::{Writer, printable, utc};
 

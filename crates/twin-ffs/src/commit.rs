@@ -1,0 +1,142 @@
+//! Commits: what goes into a transaction of the journal, and what it waits for.
+//!
+//! Contract: the snapshot is taken in one step; the data of new blocks is durable before the record
+//! that leads to it is written. See `journal.rs` for what makes it safe.
+
+use std::rc::Rc;
+
+use twin_disk::{Class, Origin};
+use twin_fs::{Core, Inode, Result};
+
+use crate::ffs::Ffs;
+use crate::journal::{Journal, Target, Transaction};
+use crate::settings::Sabotage;
+use crate::space::Freed;
+use crate::take::Which;
+use crate::writes::{Run, join_runs};
+
+/// A snapshot.
+struct Snapshot {
+    /// Data that must be durable before the transaction.
+    data: Vec<Run>,
+    transaction: Transaction,
+    /// What may be used again once the transaction is durable.
+    freed: Vec<Freed>,
+}
+
+impl Ffs {
+    fn target<'a>(&'a self, core: &'a Rc<Core>) -> Target<'a> {
+        Target { core, sb: &self.sb, writes: &self.writes }
+    }
+
+    /// True if so much metadata is dirty that the journal should take it before an operation of
+    /// `bytes` begins.
+    pub(crate) fn journal_is_pressed(&self, core: &Core, bytes: u64) -> bool {
+        let Some(journal) = &self.journal else { return false };
+        let block = u64::from(self.sb.shape.block_size);
+        journal.is_pressed(8 + bytes / block / 256, || {
+            let inodes = core.dirty_inodes();
+            let meta: usize = inodes.iter().map(|i| meta_frames(i) + 1).sum();
+            (meta + self.alloc().dirty_groups() + self.tables.counts().1) as u64
+        })
+    }
+
+    /// Makes everything that has changed so far durable. Whoever comes while a transaction is
+    /// written shares the next one. True if the device was flushed for it.
+    pub(crate) async fn commit(&self, core: &Rc<Core>) -> Result<bool> {
+        core.check_writable()?;
+        let Some(journal) = &self.journal else { return Ok(false) };
+        let Some(_alone) = journal.turn().await else {
+            return core.check_writable().map(|()| true);
+        };
+        let mut pins = Vec::new();
+        for inode in core.dirty_inodes() {
+            self.hold_parents(core, &inode, &mut pins).await?;
+        }
+        // Blocks that became dirty while this waited are either in reach or stay for the next.
+        let snapshot = self.take_snapshot(core, journal);
+        drop(pins);
+        let any = snapshot.is_some();
+        if let Some(snapshot) = snapshot {
+            self.write_snapshot(core, journal, snapshot).await?;
+        }
+        journal.make_room(&self.target(core)).await?;
+        Ok(any)
+    }
+
+    /// `None` if nothing has changed.
+    fn take_snapshot(&self, core: &Rc<Core>, journal: &Journal) -> Option<Snapshot> {
+        journal.begin_snapshot();
+        let number = journal.next_number();
+        let mut data = Vec::new();
+        let unwritten = self.alloc_mut().take_unwritten();
+        for inode in unwritten.iter().filter_map(|ino| core.cached_inode(*ino)) {
+            self.gather_fresh(core, &inode);
+            data.extend(self.take_blocks(core, &inode, Which::Data));
+        }
+        let mut pieces = Vec::new();
+        for inode in core.dirty_inodes() {
+            pieces.extend(self.take_blocks(core, &inode, Which::Meta));
+            self.put_inode(core, &inode);
+            inode.written_in.set(number);
+        }
+        pieces.extend(self.take_tables(core));
+        pieces.extend(self.take_maps(true));
+        let freed = {
+            let mut space = self.alloc_mut();
+            space.forget_all_fresh();
+            space.take_all_pending()
+        };
+        let revoked = journal.take_revoked();
+        if pieces.is_empty() && data.is_empty() && freed.is_empty() {
+            return None;
+        }
+        let frag = self.sb.shape.frag_size.into();
+        let orphans = self.orphans.list().into_iter();
+        let transaction = journal.transaction(pieces, &revoked, orphans, frag);
+        let data = join_runs(data, self.cluster_bytes(core));
+        Some(Snapshot { data, transaction, freed })
+    }
+
+    async fn write_snapshot(
+        &self,
+        core: &Rc<Core>,
+        journal: &Journal,
+        snapshot: Snapshot,
+    ) -> Result<()> {
+        let Snapshot { data, transaction, freed } = snapshot;
+        let has_data = !data.is_empty();
+        let numbers = self.writes.send(core, data, Origin::User);
+        if self.settings.sabotage != Sabotage::DataLate {
+            // Earlier write-back may have taken new data that has not arrived. What it takes while
+            // this waits is not waited for: the next transaction has to flush it.
+            let early = self.settings.sabotage == Sabotage::FlushEarly;
+            let unflushed = !early && self.writes.take_unflushed();
+            self.writes.wait(&numbers).await;
+            self.writes.wait_all().await;
+            if has_data || unflushed || early && self.writes.take_unflushed() {
+                self.writes.barrier(core, Origin::User).await?;
+            }
+        }
+        journal.append(&self.target(core), transaction).await?;
+        self.alloc_mut().release(&self.sb, freed);
+        Ok(())
+    }
+
+    /// Puts all that the journal has into its place.
+    pub(crate) async fn empty_journal(&self, core: &Rc<Core>) -> Result<()> {
+        match &self.journal {
+            Some(journal) => journal.empty(&self.target(core)).await,
+            None => Ok(()),
+        }
+    }
+}
+
+/// Dirty blocks of a file that the journal takes.
+pub(crate) fn meta_frames(inode: &Inode) -> usize {
+    let dirty = inode.frames.dirty_frames();
+    match inode.class(0) {
+        Class::Data => dirty.iter().take_while(|f| f.lbn() < 0).count(),
+        _ => dirty.len(),
+    }
+}

@@ -1,0 +1,186 @@
+//! The log as the shared dump of files sees it: inodes are found through the inode map.
+
+use twin_cache::Lbn;
+use twin_disk::Bytes;
+use twin_fs::dinode::Dinode;
+use twin_fs::dump::{Fields, InUse, OnDisk, Value};
+use twin_fs::shape::{Ptr, Shape};
+use twin_fs::{Features, FsError, Ino, Result};
+use twin_rt::BoxFuture;
+
+use crate::format::{Checkpoint, IMAP_ENTRY_BYTES, ImapEntry};
+use crate::lfs::IFILE_INO;
+use crate::view::View;
+
+/// A log for reading.
+pub(super) struct Source {
+    pub(super) view: View,
+    /// The newest sound one.
+    pub(super) checkpoint: Option<Checkpoint>,
+    pub(super) features: Features,
+}
+
+impl Source {
+    /// The ifile's inode, if it is known.
+    pub(super) fn ifile_inode(&self) -> Result<Dinode> {
+        match self.checkpoint {
+            Some(_) => Ok(self.view.standing.ifile.clone()),
+            None => Err(FsError::inconsistent("no checkpoint is sound, so no file can be found")),
+        }
+    }
+
+    /// The content of a block of the ifile.
+    pub(super) async fn ifile_block(&self, lbn: u64) -> Result<Bytes> {
+        let ifile = self.ifile_inode()?;
+        let ptr = self.view.ptr(&ifile, lbn as i64).await?;
+        let bytes = self.view.block(IFILE_INO, lbn as i64, ptr).await?;
+        match bytes.len() == self.view.sb.shape.block_size as usize {
+            true => Ok(bytes),
+            false => Err(FsError::inconsistent("a block of the ifile is not whole")),
+        }
+    }
+
+    /// Inode numbers that the map has entries for.
+    fn map_len(&self) -> u64 {
+        let blocks = self.view.sb.shape.blocks_for(self.view.standing.ifile.size);
+        blocks.saturating_sub(self.view.sb.usage_blocks()) * self.view.map_entries()
+    }
+
+    /// The inode map's entry of a number.
+    pub(super) async fn entry(&self, ino: Ino) -> Result<ImapEntry> {
+        self.ifile_inode()?;
+        if ino >= self.map_len() {
+            let what = format!("the inode map ends before inode {ino}");
+            return Err(FsError::inconsistent(what));
+        }
+        let lbn = self.view.sb.usage_blocks() + ino / self.view.map_entries();
+        let raw = self.ifile_block(lbn).await?;
+        let at = (ino % self.view.map_entries()) as usize * IMAP_ENTRY_BYTES;
+        Ok(ImapEntry::decode(&raw[at..at + IMAP_ENTRY_BYTES]))
+    }
+
+    async fn placed_inode(
+        &self,
+        ino: Ino,
+        place: u64,
+        crc: u32,
+        generation: u32,
+    ) -> Result<(u64, Dinode)> {
+        let at = place.checked_mul(self.view.sb.shape.inode_size.into());
+        let at = at.filter(|&at| at > 0).ok_or_else(|| {
+            FsError::inconsistent(format!("the map leads inode {ino} to the impossible {place}"))
+        })?;
+        let raw = self.view.raw_inode(at).await?;
+        Ok((at, self.view.inode_in(&raw, at, ino, generation, crc)?))
+    }
+}
+
+impl OnDisk for Source {
+    fn shape(&self) -> &Shape {
+        &self.view.sb.shape
+    }
+
+    fn features(&self) -> &Features {
+        &self.features
+    }
+
+    fn frags(&self) -> u64 {
+        self.view.frags
+    }
+
+    fn region(&self) -> &'static str {
+        "segment"
+    }
+
+    fn region_of(&self, at: u64) -> Option<u64> {
+        self.view.sb.segment_of(at).map(u64::from)
+    }
+
+    fn numbers(&self) -> Ino {
+        self.map_len().max(IFILE_INO + 1)
+    }
+
+    fn map_entry(&self, ino: Ino) -> BoxFuture<'_, Result<Option<(&'static str, Fields)>>> {
+        Box::pin(async move {
+            if ino == IFILE_INO {
+                return Ok(None);
+            }
+            Ok(Some(("what the inode map says", entry_fields(ino, self.entry(ino).await?))))
+        })
+    }
+
+    fn inode(&self, ino: Ino) -> BoxFuture<'_, Result<(Option<u64>, Dinode)>> {
+        Box::pin(async move {
+            if ino == IFILE_INO {
+                // It is in the checkpoint.
+                return Ok((None, self.ifile_inode()?));
+            }
+            match self.entry(ino).await? {
+                ImapEntry::Free { .. } => {
+                    Err(FsError::inconsistent(format!("inode {ino} is free: see `inodes`")))
+                }
+                ImapEntry::Used { at, crc, generation, .. } => {
+                    let (at, d) = self.placed_inode(ino, at, crc, generation).await?;
+                    Ok((Some(at), d))
+                }
+            }
+        })
+    }
+
+    fn inodes_from(&self, first: Ino) -> BoxFuture<'_, (Ino, Result<Vec<InUse>>)> {
+        Box::pin(async move {
+            let per_block = self.view.map_entries();
+            let lbn = first / per_block;
+            let next = (lbn + 1) * per_block;
+            let raw = match self.ifile_block(self.view.sb.usage_blocks() + lbn).await {
+                Ok(raw) => raw,
+                Err(error) => return (next, Err(error)),
+            };
+            let mut found = Vec::new();
+            let entries = raw.chunks_exact(IMAP_ENTRY_BYTES).map(ImapEntry::decode);
+            for (ino, entry) in (lbn * per_block..).zip(entries).filter(|(ino, _)| *ino >= first) {
+                if let ImapEntry::Used { at, crc, generation, orphan } = entry {
+                    let read = self.placed_inode(ino, at, crc, generation).await;
+                    let mark = if orphan { "orphan" } else { "" };
+                    found.push(InUse { ino, generation: Some(generation), mark, read });
+                }
+            }
+            (next, Ok(found))
+        })
+    }
+
+    fn check_ptr(&self, ptr: Ptr) -> std::result::Result<(), &'static str> {
+        self.view.sb.shape.check_ptr(ptr, self.view.frags)
+    }
+
+    fn block(&self, ino: Ino, lbn: Lbn, ptr: Ptr) -> BoxFuture<'_, Result<Bytes>> {
+        Box::pin(self.view.block(ino, lbn, ptr))
+    }
+
+    fn indirect(&self, ino: Ino, lbn: Lbn, ptr: Ptr) -> BoxFuture<'_, Result<Bytes>> {
+        Box::pin(self.view.indirect(ino, lbn, ptr))
+    }
+
+    fn is_in_memory(&self, ino: Ino, lbn: Lbn) -> bool {
+        self.view.standing.overlays(ino, lbn)
+    }
+}
+
+fn entry_fields(ino: Ino, entry: ImapEntry) -> Fields {
+    match entry {
+        ImapEntry::Free { next, generation } => vec![
+            ("ino", Value::Number(ino)),
+            ("free", Value::Flag(true)),
+            ("next_free", Value::Number(next)),
+            ("generation", Value::Number(generation.into())),
+        ],
+        ImapEntry::Used { at, crc, generation, orphan } => vec![
+            ("ino", Value::Number(ino)),
+            ("free", Value::Flag(false)),
+            ("place", Value::Number(at)),
+            ("crc", Value::Hex(crc.into())),
+            ("generation", Value::Number(generation.into())),
+            ("orphan", Value::Flag(orphan)),
+        ],
+    }
+}
