@@ -106,6 +106,18 @@ impl Bitmap {
         self.len
     }
 
+    /// The runs of numbers in use: where each begins, and how long it is.
+    pub(crate) fn runs(&self) -> Vec<(u32, u32)> {
+        let mut runs: Vec<(u32, u32)> = Vec::new();
+        for number in (0..self.len).filter(|&number| self.get(number)) {
+            match runs.last_mut() {
+                Some((first, bits)) if *first + *bits == number => *bits += 1,
+                _ => runs.push((number, 1)),
+            }
+        }
+        runs
+    }
+
     /// True if the disk has another state.
     pub(crate) fn is_dirty(&self) -> bool {
         !self.dirty.is_empty()

@@ -3,6 +3,7 @@
 use std::rc::Rc;
 
 use twin_disk::BlockDevice;
+use twin_fs::dump::{DumpError, Request, Sink, Structure};
 use twin_fs::{
     CheckHow, CheckReport, Cpu, Fact, FsError, Identity, KeyHelp, Layout, LayoutConfig, LayoutKind,
     OpenVolume, Opened, Result, Settings,
@@ -12,6 +13,7 @@ use twin_settings::value::bytes_for_people as size;
 use twin_settings::{Key, SettingsError, Unit, set, text_of};
 
 use crate::check::check;
+use crate::dump::{STRUCTURES, dump};
 use crate::format::{MAGIC, Superblock};
 use crate::layout::Vsfs;
 use crate::open::MkfsOptions;
@@ -94,11 +96,7 @@ impl LayoutConfig for VsfsConfig {
         cpu: Cpu,
         settings: Settings,
     ) -> BoxFuture<'a, Result<Opened>> {
-        let opening = Vsfs::open(rt, device, cpu, settings);
-        Box::pin(async move {
-            let (volume, recovery) = opening.await?;
-            Ok(Opened { volume: OpenVolume::new(volume), recovery })
-        })
+        Vsfs::open(rt, device, cpu, settings)
     }
 
     fn text(&self) -> String {
@@ -152,6 +150,20 @@ impl LayoutKind for Kind {
             }
             check(rt, device, how.repair, progress).await
         })
+    }
+
+    fn structures(&self) -> &'static [Structure] {
+        STRUCTURES
+    }
+
+    fn dump<'a>(
+        &'a self,
+        _rt: &'a Rt,
+        device: Rc<dyn BlockDevice>,
+        request: &'a Request,
+        sink: &'a mut dyn Sink,
+    ) -> BoxFuture<'a, Result<(), DumpError>> {
+        Box::pin(dump(device, request, sink))
     }
 
     fn facts(&self, volume: &OpenVolume) -> Vec<Fact> {

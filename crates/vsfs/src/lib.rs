@@ -25,6 +25,7 @@
 mod bitmap;
 mod check;
 mod disk;
+mod dump;
 pub mod format;
 mod inodes;
 mod kind;

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use twin_disk::{Block, BlockDevice, Class, Io, Origin, Overlay};
-use twin_fs::{Core, Cpu, FsError, Picked, ROOT_INO, Result, Settings, Volume};
+use twin_fs::{Core, Cpu, FsError, OpenVolume, Opened, Picked, ROOT_INO, Result, Settings, Volume};
 use twin_rt::{BoxFuture, Rt};
 
 use crate::check::check;
@@ -83,7 +83,7 @@ impl Vsfs {
         device: Rc<dyn BlockDevice>,
         cpu: Cpu,
         settings: Settings,
-    ) -> BoxFuture<'_, Result<(Rc<Volume<Vsfs>>, Option<String>)>> {
+    ) -> BoxFuture<'_, Result<Opened>> {
         Box::pin(async move {
             let (sb, state) = Superblock::read(&*device).await?;
             let device: Rc<dyn BlockDevice> = match state != CLEAN && settings.read_only {
@@ -100,7 +100,7 @@ impl Vsfs {
                 recovery = Some(words);
             }
             let volume = Vsfs::open_sound(rt, device, cpu, settings, sb).await?;
-            Ok((volume, recovery))
+            Ok(Opened { volume: OpenVolume::new(volume), recovery })
         })
     }
 

@@ -9,7 +9,8 @@ use twin_disk::{
 };
 use twin_fs::generate::{Generator, Shape};
 use twin_fs::{
-    CheckHow, Cpu, Data, FileSystem, Ino, Op, ROOT_INO, Reply, Request, Settings, Volume,
+    CheckHow, Cpu, Data, FileSystem, Ino, Op, OpenVolume, Opened, ROOT_INO, Reply, Request,
+    Settings,
 };
 use twin_rt::{ClockOnly, Rng, Rt};
 use vsfs::{MkfsOptions, VSFS, Vsfs};
@@ -82,7 +83,7 @@ impl BlockDevice for LosingDisk {
 /// An open volume on such a disk.
 struct Run {
     rt: Rt,
-    volume: Rc<Volume<Vsfs>>,
+    volume: OpenVolume,
     next_id: u64,
 }
 
@@ -97,7 +98,7 @@ impl Run {
             ..Settings::default()
         };
         let opening = Vsfs::open(&rt, Rc::clone(disk) as _, Cpu::none(), settings);
-        let (volume, recovery) = rt.block_on(opening).unwrap().unwrap();
+        let Opened { volume, recovery } = rt.block_on(opening).unwrap().unwrap();
         (Run { rt, volume, next_id: 1 << 40 }, recovery)
     }
 

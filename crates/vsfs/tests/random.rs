@@ -6,14 +6,16 @@ use std::rc::Rc;
 use twin_disk::MemDisk;
 use twin_fs::generate::{Generator, Shape};
 use twin_fs::model::{self, Compare, DataMode, ModelFs, diff};
-use twin_fs::{Cpu, FileSystem, Op, ROOT_INO, Reply, Request, SetTime, Settings, Volume};
+use twin_fs::{
+    Cpu, FileSystem, Op, OpenVolume, Opened, ROOT_INO, Reply, Request, SetTime, Settings,
+};
 use twin_rt::{ClockOnly, Rt, Time};
 use vsfs::{MkfsOptions, Vsfs};
 
 struct Run {
     rt: Rt,
     disk: Rc<MemDisk>,
-    volume: Rc<Volume<Vsfs>>,
+    volume: OpenVolume,
     settings: Settings,
     next_id: u64,
 }
@@ -44,7 +46,7 @@ impl Run {
     }
 
     fn model(&mut self) -> ModelFs {
-        let core = &self.volume.core;
+        let core = self.volume.core();
         let settings = model::Settings {
             block_size: core.shape.block_size,
             data: DataMode::Bytes,
@@ -70,7 +72,7 @@ impl Run {
         if let Op::SetAttr { set, .. } = &mut request.op {
             for time in [&mut set.atime, &mut set.mtime].into_iter().flatten() {
                 if let SetTime::At(at) = time {
-                    *at = self.volume.core.features.nearest_time(*at);
+                    *at = self.volume.core().features.nearest_time(*at);
                 }
             }
         }
@@ -95,8 +97,8 @@ impl Run {
             generator.remount();
             model.crash();
             self.reopen();
-            let volume = Rc::clone(&self.volume);
-            let found = self.rt.block_on(model::dump(&*volume, &mut self.next_id)).unwrap();
+            let volume = self.volume.clone();
+            let found = self.rt.block_on(model::dump(&volume, &mut self.next_id)).unwrap();
             let names = ["model", "volume"];
             if let Some(what) = diff(&model.dump(), &found.unwrap(), names, &Compare::default()) {
                 panic!("{workload}, seed {seed}, round {round}: {what}");
@@ -105,9 +107,9 @@ impl Run {
     }
 }
 
-fn open(rt: &Rt, disk: &Rc<MemDisk>, settings: &Settings) -> Rc<Volume<Vsfs>> {
+fn open(rt: &Rt, disk: &Rc<MemDisk>, settings: &Settings) -> OpenVolume {
     let opening = Vsfs::open(rt, Rc::clone(disk) as _, Cpu::none(), settings.clone());
-    let (volume, recovery) = rt.block_on(opening).unwrap().unwrap();
+    let Opened { volume, recovery } = rt.block_on(opening).unwrap().unwrap();
     assert_eq!(recovery, None);
     volume
 }
