@@ -710,7 +710,7 @@ pub(crate) struct Check {
     /// Print nothing but findings.
     #[arg(long, short)]
     pub(crate) quiet: bool,
-    /// Repair what is wrong (FFS). Nothing may have it mounted.
+    /// Repair what is wrong, if the layout can. Nothing may have it mounted.
     #[arg(long)]
     pub(crate) repair: bool,
     /// The image file or block device.

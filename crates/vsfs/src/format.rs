@@ -163,7 +163,7 @@ impl Superblock {
         let uuid = std::array::from_fn(|i| raw[16 + i]);
         let volume = u64::from(blocks) * u64::from(block_size);
         if volume > size {
-            return wrong(40, "the volume is larger than its device");
+            return wrong(40, "the volume is larger than its device: was the image cut short?");
         }
         // All places follow from the sizes: a superblock that says otherwise is damaged.
         match Superblock::plan(uuid, volume, block_size, inodes.into()) {
