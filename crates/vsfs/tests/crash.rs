@@ -13,6 +13,7 @@ use twin_fs::{
     Settings,
 };
 use twin_rt::{ClockOnly, Rng, Rt};
+use vsfs::format::{POINTERS_AT, Superblock};
 use vsfs::{MkfsOptions, VSFS, Vsfs};
 
 const SECTOR: usize = 512;
@@ -252,4 +253,50 @@ fn damage_anywhere_but_in_the_superblock_is_repaired_once_and_for_all() {
         assert_eq!(check(&disk, false), [""; 0], "seed {seed}: after work");
     }
     assert!(found > 150, "{found} findings");
+}
+
+/// Random crashes meet neither rule: what takes a block twice is seldom older, or a directory.
+#[test]
+fn of_two_files_that_lead_to_a_block_the_older_keeps_it_and_a_directory_its_names() {
+    let disk = new_disk();
+    let (mut run, _) = Run::open(&disk, false);
+    let mut file = |name: &[u8], byte: u8| {
+        let ino = run.entry(Op::Create {
+            dir: ROOT_INO,
+            name: name.into(),
+            mode: 0o644,
+            exclusive: true,
+        });
+        let data = Data::Bytes(Bytes::copy_of(&[byte; 8192]));
+        run.ask(Op::Write { ino, off: 0, data }).unwrap();
+        run.pause();
+        ino
+    };
+    let (old, new) = (file(b"old", 1), file(b"new", 2));
+    run.close();
+    let mut image = disk.now.to_bytes();
+    let (sb, _) = Superblock::decode(&image[..4096], SIZE).unwrap();
+    let at = |ino, slot: usize| {
+        let (block, offset) = sb.inode_place(ino);
+        sb.byte_of(block) as usize + offset + POINTERS_AT + 4 * slot
+    };
+    // The new file leads to the old one's first block, the old one to the root's names.
+    image.copy_within(at(old, 0)..at(old, 0) + 4, at(new, 0));
+    image.copy_within(at(ROOT_INO, 0)..at(ROOT_INO, 0) + 4, at(old, 1));
+    let disk = LosingDisk::new(image);
+    let findings = check(&disk, true);
+    assert_eq!(
+        findings.iter().filter(|f| f.contains("another file has")).count(),
+        2,
+        "{findings:?}"
+    );
+    assert_eq!(check(&disk, false), [""; 0]);
+    let (mut run, _) = Run::open(&disk, false);
+    assert_eq!(run.entry(Op::Lookup { dir: ROOT_INO, name: b"old"[..].into() }), old);
+    for (ino, expected) in [(old, [1, 0]), (new, [0, 2])] {
+        let read = run.ask(Op::Read { ino, off: 0, len: 8192 });
+        let Ok(Reply::Data(blocks)) = read else { panic!("{read:?}") };
+        let bytes: Vec<u8> = blocks.iter().flat_map(|b| b.to_bytes().to_vec()).collect();
+        assert_eq!([bytes[0], bytes[4096]], expected, "inode {ino}");
+    }
 }
