@@ -32,10 +32,32 @@ const CLUSTERED: [(&str, &str, &[&str]); 3] = [
     ("end to end, FFS, async", "async", &["git", "sqlite", "rewrite"]),
 ];
 
+/// Scenarios for every other layout that is registered.
+const ANY_LAYOUT: &[&str] = &["git", "sqlite", "flight", "fsx", "pjdfstest", "user", "build"];
+
 fn clustered(options: &e2e::Options, ordering: &str, scenarios: &[&str]) -> e2e::Options {
-    let words = ["--layout", "ffs", "--ordering", ordering];
-    let names = scenarios.iter().map(|&name| name.into()).collect();
-    e2e::Options { names, mkfs: words.map(String::from).into(), ..options.clone() }
+    of_layout(options, &["--layout", "ffs", "--ordering", ordering], scenarios)
+}
+
+fn of_layout(options: &e2e::Options, words: &[&str], scenarios: &[&str]) -> e2e::Options {
+    let [names, mkfs] = [scenarios, words].map(|all| all.iter().map(|&s| s.into()).collect());
+    e2e::Options { names, mkfs, ..options.clone() }
+}
+
+/// The layouts beside the two that have steps of their own. A crate's name is its layout's, but for the
+/// prefix of the house.
+fn other_layouts(root: &Path) -> Result<Vec<String>, String> {
+    let layouts = tidy::layouts(&tree::Project::read(root)?);
+    let names = layouts.iter().map(|krate| krate.strip_prefix("twin-").unwrap_or(krate));
+    Ok(names.filter(|name| !matches!(*name, "lfs" | "ffs")).map(String::from).collect())
+}
+
+fn on_other_layouts(root: &Path, options: &e2e::Options) -> Result<Totals, String> {
+    let mut all = Totals::default();
+    for layout in other_layouts(root)? {
+        all += e2e::run(root, &of_layout(options, &["--layout", &layout], ANY_LAYOUT))?;
+    }
+    Ok(all)
 }
 
 /// What one step came to.
@@ -92,6 +114,7 @@ fn end_to_end(root: &Path, options: &e2e::Options) -> Vec<Done> {
         for (name, ordering, scenarios) in CLUSTERED {
             done.push(step(name, || e2e::run(root, &clustered(options, ordering, scenarios))));
         }
+        done.push(step("end to end, other layouts", || on_other_layouts(root, options)));
     }
     done
 }

@@ -455,11 +455,22 @@ impl Config {
     }
 }
 
+/// The layouts that no preset is called after: the name of each is a configuration too.
+fn plain_layouts() -> impl Iterator<Item = &'static dyn LayoutKind> {
+    let has_preset = |kind: &dyn LayoutKind| presets().iter().any(|p| p.name == kind.name());
+    LAYOUTS.iter().copied().filter(move |kind| !has_preset(*kind))
+}
+
 /// What a preset chooses, what it builds on first.
 fn choose_preset(name: &str, chosen: &mut Vec<Chosen<'_>>) -> Result<(), SettingsError> {
+    if let Some(kind) = plain_layouts().find(|kind| kind.name() == name) {
+        chosen.push(Chosen { key: LAYOUT, value: kind.name(), asked: false });
+        return Ok(());
+    }
     let found = presets().iter().find(|preset| preset.name == name);
     let preset = found.ok_or_else(|| {
-        SettingsError::unknown("configuration", name, presets().iter().map(|p| p.name))
+        let names = presets().iter().map(|p| p.name).chain(plain_layouts().map(|k| k.name()));
+        SettingsError::unknown("configuration", name, names)
     })?;
     if let Some(base) = preset.base {
         choose_preset(base, chosen)?;
@@ -481,6 +492,9 @@ pub fn settings_help() -> String {
     let mut out = String::from("Configurations (preset, or preset:key=value,...):\n");
     for p in presets() {
         out += &format!("  {:<16} {}\n", p.name, p.about);
+    }
+    for kind in plain_layouts() {
+        out += &format!("  {:<16} {}\n", kind.name(), kind.about());
     }
     out += "\nKeys:\n";
     let base = Config::base(LAYOUTS[0]);

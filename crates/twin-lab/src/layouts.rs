@@ -4,7 +4,7 @@ use twin_fs::LayoutKind;
 use twin_settings::SettingsError;
 
 /// All layouts; the first is the default.
-pub const LAYOUTS: &[&dyn LayoutKind] = &[twin_lfs::LFS, twin_ffs::FFS];
+pub const LAYOUTS: &[&dyn LayoutKind] = &[twin_lfs::LFS, twin_ffs::FFS, vsfs::VSFS];
 
 /// The layout that settings call `name`.
 ///

@@ -318,7 +318,7 @@ impl ModelFs {
         (to_dir, to_name): (Ino, &[u8]),
         how: RenameMode,
     ) -> Result<Reply> {
-        self.inode(dir).and(self.inode(to_dir))?;
+        self.dir(dir).and(self.dir(to_dir))?;
         self.check_search(call, dir).and(self.check_search(call, to_dir))?;
         match (is_dot(name), is_dot(to_name), how) {
             (false, false, _) => {}

@@ -94,13 +94,13 @@ pub(crate) struct Mkfs {
     /// Which layout.
     #[arg(long, value_parser = layouts(), default_value = LAYOUTS[0].name())]
     pub(crate) layout: String,
-    /// Which structures.
-    #[arg(long, value_enum, default_value = "modern")]
-    pub(crate) profile: Profile,
+    /// Which structures, of layouts that have several. Default: modern.
+    #[arg(long, value_enum)]
+    pub(crate) profile: Option<Profile>,
     /// Bytes of the image, as 512M or 4G. For an image or device that exists: all of it.
     #[arg(long)]
     pub(crate) size: Option<Size>,
-    /// Bytes of a block. Default: 4K (lfs), 8K (ffs).
+    /// Bytes of a block. Default: 8K (ffs), 4K (others).
     #[arg(long)]
     pub(crate) block_size: Option<Size>,
     /// Bytes of a fragment: the unit of space. Default: 512 (modern lfs), 1K (others).
@@ -117,7 +117,8 @@ pub(crate) struct Mkfs {
     /// (classic).
     #[arg(long, value_parser = policies("Orderings"))]
     pub(crate) ordering: Option<String>,
-    /// FFS: bytes of space for each inode. Default: 8K (modern), 4K (classic).
+    /// Bytes of space for each inode, of layouts with tables of inodes. Default: 4K (classic), 8K
+    /// (others).
     #[arg(long)]
     pub(crate) bytes_per_inode: Option<Size>,
     /// Overwrite what is there, whatever it is.
@@ -709,7 +710,7 @@ pub(crate) struct Check {
     /// Print nothing but findings.
     #[arg(long, short)]
     pub(crate) quiet: bool,
-    /// Repair what is wrong (FFS). Nothing may have it mounted.
+    /// Repair what is wrong, if the layout can. Nothing may have it mounted.
     #[arg(long)]
     pub(crate) repair: bool,
     /// The image file or block device.

@@ -68,7 +68,7 @@ fn what_a_command_would_ignore_is_an_error_that_names_it() {
         (&["clean", &ffs], "FFS"),
         (&["clean", &lfs, "--cleaner", "when=idle"], "when"),
         (&["clean", &lfs, "--cleaner", "victim=greedy,clean-step=4096"], "clean-step"),
-        (&["dump", &ffs], "FFS"),
+        (&["dump", &ffs, "segments"], "no structure called"),
         (&["dump", &lfs, "segments", "3"], "only one"),
         (&["replay", trace, "--verify", "--json"], "--json"),
         (&["replay", trace, "--verify", "--speed", "2"], "--speed"),

@@ -55,6 +55,12 @@ impl Bench {
         }
     }
 
+    /// The layout that volumes get unless a scenario chooses.
+    pub(crate) fn layout(&self) -> &str {
+        let at = self.mkfs.iter().position(|word| word == "--layout");
+        at.and_then(|at| self.mkfs.get(at + 1)).map_or("lfs", String::as_str)
+    }
+
     /// The short form's size, or the full one's.
     pub(crate) fn size(&self, short: usize, full: usize) -> usize {
         if self.full { full } else { short }

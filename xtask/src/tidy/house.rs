@@ -6,7 +6,8 @@ use super::{Finding, Rule};
 use crate::tree::{HARNESS, Package, Project};
 
 /// Who may use whom directly. What these may use, they may use too. ARCHITECTURE.md explains the
-/// table; a crate comes in when its first code arrives.
+/// table; a crate comes in when its first code arrives. A layout has no row unless it needs more than
+/// [`OF_LAYOUTS`]: the registry says which crates are layouts.
 const HOUSE: &[(&str, &[&str])] = &[
     ("twin-rt", &[]),
     ("twin-settings", &[]),
@@ -15,19 +16,19 @@ const HOUSE: &[(&str, &[&str])] = &[
     ("twin-cache", &["twin-disk"]),
     ("twin-fs", &["twin-cache"]),
     ("twin-lfs", &["twin-fs", "twin-clean"]),
-    ("twin-ffs", &["twin-fs"]),
     ("twin-trace", &["twin-fs"]),
     ("twin-model", &["twin-fs"]),
     ("twin-sim", &["twin-fs"]),
-    ("twin-host", &["twin-lfs", "twin-ffs", "twin-trace"]),
-    ("twin-lab", &["twin-sim", "twin-trace", "twin-lfs", "twin-ffs"]),
+    ("twin-host", &["twin-trace"]),
+    ("twin-lab", &["twin-sim", "twin-trace"]),
     ("twin-proof", &["twin-lab", "twin-model"]),
     ("twinfs", &["twin-lab", "twin-host"]),
     ("twin-py", &["twin-lab"]),
     ("xtask", &[]),
 ];
 
-/// The crates that run in both worlds or in the simulated one: nothing in them may ask the host.
+/// The crates that run in both worlds or in the simulated one: nothing in them may ask the host. The
+/// [layouts](layouts) belong to them.
 pub(super) const BELOW_HOST: &[&str] = &[
     "twin-rt",
     "twin-settings",
@@ -35,13 +36,18 @@ pub(super) const BELOW_HOST: &[&str] = &[
     "twin-clean",
     "twin-cache",
     "twin-fs",
-    "twin-lfs",
-    "twin-ffs",
     "twin-trace",
     "twin-model",
     "twin-sim",
     "twin-proof",
 ];
+
+/// Where layouts are registered. A crate that has an entry there is a layout.
+pub(super) const REGISTRY: &str = "crates/twin-lab/src/layouts.rs";
+
+/// What a layout may use unless the table says otherwise, and who may use every layout.
+const OF_LAYOUTS: &[&str] = &["twin-fs"];
+const USES_LAYOUTS: &str = "twin-lab";
 
 /// The licence of every crate of the project.
 const LICENCE: &str = "Apache-2.0 OR MIT";
@@ -61,9 +67,10 @@ pub(super) const FIELDS: Rule = Rule {
 
 fn uses(project: &Project) -> Vec<Finding> {
     let members: Vec<&Package> = project.packages.iter().filter(|p| p.member).collect();
+    let layouts = layouts(project);
     let mut findings = Vec::new();
     for package in &members {
-        let Some(allowed) = allowed(&package.name) else {
+        let Some(allowed) = allowed(&package.name, &layouts) else {
             let what =
                 "is not in the table of crates: give it a place in HOUSE and ARCHITECTURE.md";
             findings.push(Finding::new(&package.name, 0, what));
@@ -84,13 +91,27 @@ fn uses(project: &Project) -> Vec<Finding> {
     findings
 }
 
-/// What a crate may use, directly and through others; none if the table does not hold it.
-fn allowed(name: &str) -> Option<BTreeSet<&'static str>> {
-    let (_, direct) = HOUSE.iter().find(|(krate, _)| *krate == name)?;
+/// The crates with an entry in the registry of layouts, which names each as `twin_lfs::LFS`.
+pub(crate) fn layouts(project: &Project) -> BTreeSet<String> {
+    let registry = project.rust().find(|(file, _)| file.path == REGISTRY);
+    let paths = registry.into_iter().flat_map(|(_, rust)| rust.paths());
+    let entries = paths.filter_map(|path| match path.segments.as_slice() {
+        [krate, entry] if entry.chars().all(|c| c.is_ascii_uppercase()) => Some(krate.clone()),
+        _ => None,
+    });
+    entries.map(|krate| krate.replace('_', "-")).collect()
+}
+
+/// What a crate may use, directly and through others; none if neither the table nor the registry of
+/// layouts holds it.
+fn allowed<'a>(name: &str, layouts: &'a BTreeSet<String>) -> Option<BTreeSet<&'a str>> {
+    let row = HOUSE.iter().find(|(krate, _)| *krate == name).map(|(_, direct)| *direct);
+    let direct = row.or_else(|| layouts.contains(name).then_some(OF_LAYOUTS))?;
+    let of_registry = layouts.iter().filter(|_| name == USES_LAYOUTS).map(String::as_str);
     let mut all = BTreeSet::new();
-    for &below in *direct {
+    for below in direct.iter().copied().chain(of_registry) {
         all.insert(below);
-        all.extend(allowed(below)?);
+        all.extend(allowed(below, layouts)?);
     }
     Some(all)
 }
@@ -144,10 +165,11 @@ mod tests {
     #[test]
     fn a_crate_may_use_what_is_below_it_however_far() {
         let all = ["twin-lab", "twin-host", "twin-lfs", "twin-rt", "serde"];
-        let project = packages(&[
+        let mut project = files(&[(REGISTRY, "&[twin_lfs::LFS, twin_ffs::FFS]")]);
+        project.packages.extend([
             package("twin-rt", &["serde"]),
             package("twin-lfs", &["twin-rt"]),
-            package("twin-host", &["twin-lfs", "twin-rt"]),
+            package("twin-host", &["twin-trace", "twin-rt"]),
             package("twinfs", &all),
             package("twin-lab", &["twin-lfs"]),
         ]);
@@ -177,21 +199,39 @@ mod tests {
 
     #[test]
     fn the_simulator_and_the_host_never_use_each_other() {
-        let project =
-            packages(&[package("twin-sim", &["twin-host"]), package("twin-host", &["twin-sim"])]);
+        let mut project = files(&[(REGISTRY, "&[twin_lfs::LFS, twin_ffs::FFS]")]);
+        let both = [package("twin-sim", &["twin-host"]), package("twin-host", &["twin-sim"])];
+        project.packages.extend(both);
         assert_eq!(uses(&project).len(), 2);
-        assert!(!allowed("twin-sim").unwrap().contains(&"twin-host"));
-        assert!(!allowed("twin-host").unwrap().contains(&"twin-sim"));
+        let layouts = BTreeSet::from(["twin-ffs".to_string()]);
+        assert!(!allowed("twin-sim", &layouts).unwrap().contains("twin-host"));
+        assert!(!allowed("twin-host", &layouts).unwrap().contains("twin-sim"));
     }
 
     #[test]
     fn the_table_holds_every_crate_below_the_host_and_closes() {
+        let layouts = ["twin-lfs", "twin-ffs"].map(String::from).into();
         for krate in BELOW_HOST {
-            assert!(!allowed(krate).unwrap().contains(&"twin-host"), "{krate}");
+            assert!(!allowed(krate, &layouts).unwrap().contains("twin-host"), "{krate}");
         }
-        let fs = allowed("twin-fs").unwrap();
+        let fs = allowed("twin-fs", &layouts).unwrap();
         assert_eq!(fs, BTreeSet::from(["twin-rt", "twin-settings", "twin-disk", "twin-cache"]));
-        assert_eq!(allowed("twin-py").unwrap().len(), 11);
+        assert_eq!(allowed("twin-py", &layouts).unwrap().len(), 9);
+    }
+
+    #[test]
+    fn a_crate_in_the_registry_of_layouts_is_a_layout_without_a_row_in_the_table() {
+        let text =
+            "use twin_fs::LayoutKind; const ALL: &[&dyn LayoutKind] = &[twin_ffs::FFS, a_b::NEW];";
+        let mut project = files(&[(REGISTRY, text)]);
+        project.packages =
+            vec![package("a-b", &["twin-fs", "twin-clean"]), package("twin-fs", &[])];
+        project.packages.push(package("twin-clean", &[]));
+        project.packages.push(package("twin-lab", &["a-b"]));
+        assert_eq!(layouts(&project), BTreeSet::from(["a-b", "twin-ffs"].map(String::from)));
+        let found = uses(&project);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!(found[0].to_string().contains("may not use twin-clean"), "{found:?}");
     }
 
     #[test]

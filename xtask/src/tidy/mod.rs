@@ -23,6 +23,8 @@ mod world;
 
 use std::fmt;
 
+pub(crate) use house::layouts;
+
 use crate::totals::Totals;
 use crate::tree::Project;
 

@@ -3,6 +3,7 @@
 //! State that changes through a shared reference (`Cell`, `RefCell`) is private to the file of its struct.
 //! The compiler then refuses whoever touches it from outside; this rule refuses whoever opens it up.
 
+use super::house::layouts;
 use super::{Finding, Rule};
 use crate::rust::{Kind, Rust};
 use crate::tree::Project;
@@ -16,16 +17,14 @@ pub(super) const RULE: Rule = Rule {
 /// Files that still have such fields. One that has none left must leave the list.
 const STILL: &[&str] = &["crates/twin-lfs/src/lfs.rs"];
 
-/// The crates that are put together from parts.
-const LAYOUTS: &[&str] = &["twin-lfs", "twin-ffs"];
-
 /// What makes a field changeable through a shared reference.
 const CELLS: &[&str] = &["Cell", "RefCell"];
 
 fn check(project: &Project) -> Vec<Finding> {
     let mut findings = Vec::new();
+    let layouts = layouts(project);
     for (file, rust) in project.rust() {
-        if file.is_test() || !file.krate().is_some_and(|krate| LAYOUTS.contains(&krate)) {
+        if file.is_test() || !file.krate().is_some_and(|krate| layouts.contains(krate)) {
             continue;
         }
         for (name, line) in open_state(rust) {
@@ -87,10 +86,11 @@ fn fields(rust: &Rust, start: usize, close: usize) -> Vec<(usize, usize)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tree::SourceFile;
+    use crate::tidy::house::REGISTRY;
+    use crate::tree::testing::files;
 
     fn findings(path: &str, text: &str) -> Vec<String> {
-        let project = Project { files: vec![SourceFile::new(path, text)], packages: Vec::new() };
+        let project = files(&[(path, text), (REGISTRY, "&[twin_lfs::LFS, twin_ffs::FFS]")]);
         check(&project).into_iter().map(|finding| finding.to_string()).collect()
     }
 

@@ -1,6 +1,6 @@
 //! Below twin-host nothing asks the host for time, threads, files, sockets or its environment.
 
-use super::house::BELOW_HOST;
+use super::house::{BELOW_HOST, layouts};
 use super::{Finding, Rule};
 use crate::rust::Path;
 use crate::tree::Project;
@@ -45,8 +45,11 @@ pub(super) const RULE: Rule = Rule {
 
 fn check(project: &Project) -> Vec<Finding> {
     let mut findings = Vec::new();
+    let layouts = layouts(project);
     for (file, rust) in project.rust() {
-        let below = file.krate().is_some_and(|krate| BELOW_HOST.contains(&krate));
+        let below = file
+            .krate()
+            .is_some_and(|krate| BELOW_HOST.contains(&krate) || layouts.contains(krate));
         // Examples are programs: they take arguments, tell the time and print.
         if !below || file.path.contains("/examples/") {
             continue;
@@ -84,7 +87,7 @@ mod tests {
     use super::super::testing::lines;
     use super::*;
 
-    const CORE: &str = "crates/twin-lfs/src/a.rs";
+    const CORE: &str = "crates/twin-fs/src/a.rs";
 
     #[test]
     fn clocks_threads_files_and_maps_are_found_however_they_are_named() {
@@ -124,7 +127,7 @@ mod tests {
     #[test]
     fn the_host_files_of_tests_and_the_file_of_fixed_maps_are_excepted() {
         let maps = "use std::collections::HashMap;";
-        let test = "crates/twin-lfs/tests/a.rs";
+        let test = "crates/twin-fs/tests/a.rs";
         assert!(lines(&RULE, test, "use std::fs;").is_empty());
         assert_eq!(lines(&RULE, test, "use std::time::Instant;"), [1]);
         assert!(lines(&RULE, "crates/twin-host/src/a.rs", "use std::fs;").is_empty());

@@ -58,7 +58,7 @@ fn config(args: &Mkfs, kind: &'static dyn LayoutKind) -> Result<Box<dyn LayoutCo
     let number = |number: Option<u32>| number.map(|number| number.to_string());
     // The profile first: it sets the sizes that go with it.
     let options = [
-        ("profile", "profile", Some(args.profile.name().to_string())),
+        ("profile", "profile", args.profile.map(|profile| profile.name().to_string())),
         ("block-size", "block", size(args.block_size)),
         ("frag-size", "frag", size(args.frag_size)),
         ("segment-size", "segment", size(args.segment_size)),

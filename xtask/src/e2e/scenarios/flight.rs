@@ -56,7 +56,8 @@ fn run(bench: &Bench) -> Outcome {
     volume.umount_and_check()?;
     let bytes = fs::metadata(&trace).map_err(|error| error.to_string())?.len();
     let mut command = Command::new(&bench.program);
-    let said = bench.run(command.arg("replay").arg("--json").arg(&trace))?;
+    command.args(["replay", "--json", "--config", bench.layout()]);
+    let said = bench.run(command.arg(&trace))?;
     if !said.contains("\"diverged\": 0,") {
         return Err(format!("the recorded session replays otherwise than it went: {said}").into());
     }

@@ -39,7 +39,7 @@ fn run(bench: &Bench) -> Outcome {
     let mut volume = Volume::make(bench, "4G")?;
     volume.mount()?;
     let mut writers = Vec::new();
-    let in_place = bench.mkfs.iter().any(|word| word == "ffs");
+    let in_place = bench.layout() != "lfs";
     let repairs = bench.mkfs.iter().any(|word| word == "sync" || word == "async");
     let most = if repairs { REPAIR_MAX } else { RECOVERY_MAX };
     for n in 0..WRITERS {

@@ -1,0 +1,187 @@
+//! The entry of this layout in the registry of layouts, and its settings.
+
+use std::rc::Rc;
+
+use twin_disk::BlockDevice;
+use twin_fs::dump::{DumpError, Request, Sink, Structure};
+use twin_fs::{
+    CheckHow, CheckReport, Cpu, Fact, FsError, Identity, KeyHelp, Layout, LayoutConfig, LayoutKind,
+    OpenVolume, Opened, Result, Settings,
+};
+use twin_rt::{BoxFuture, Rt};
+use twin_settings::value::bytes_for_people as size;
+use twin_settings::{Key, SettingsError, Unit, set, text_of};
+
+use crate::check::check;
+use crate::dump::{STRUCTURES, dump};
+use crate::format::{MAGIC, Superblock};
+use crate::layout::Vsfs;
+use crate::open::MkfsOptions;
+
+/// The very simple file system.
+pub const VSFS: &dyn LayoutKind = &Kind;
+
+struct Kind;
+
+/// How volumes are made. Nothing can be set when one is opened.
+#[derive(Clone, Debug)]
+pub struct VsfsConfig {
+    /// How a volume is made.
+    pub mkfs: MkfsOptions,
+}
+
+impl Default for VsfsConfig {
+    fn default() -> Self {
+        // Simulated volumes need no identity, and equal runs must be equal.
+        VsfsConfig { mkfs: MkfsOptions::new(*b"twinfs simulated") }
+    }
+}
+
+const MAKING: &[Key<VsfsConfig>] = &[
+    Key::new("block", "bytes of a block", Unit::bytes(1024, 65_536), |c| {
+        (&mut c.mkfs.block_size).into()
+    }),
+    Key::new("bytes-per-inode", "bytes of space for each inode", Unit::bytes(256, 1 << 31), |c| {
+        (&mut c.mkfs.bytes_per_inode).into()
+    }),
+];
+
+const OPENING: &[Key<VsfsConfig>] = &[];
+
+impl LayoutConfig for VsfsConfig {
+    fn boxed(&self) -> Box<dyn LayoutConfig> {
+        Box::new(self.clone())
+    }
+
+    fn set(&mut self, key: &str, value: &str) -> std::result::Result<(), SettingsError> {
+        set(self, MAKING, key, value)
+    }
+
+    fn set_for_open(&mut self, key: &str, value: &str) -> std::result::Result<(), SettingsError> {
+        set(self, OPENING, key, value)
+    }
+
+    fn keys(&self) -> Vec<KeyHelp> {
+        KeyHelp::of(MAKING.iter(), self)
+    }
+
+    fn complete(&mut self, _asked: &dyn Fn(&str) -> bool) {
+        // No setting depends on another.
+    }
+
+    fn mkfs<'a>(
+        &'a self,
+        rt: &'a Rt,
+        device: Rc<dyn BlockDevice>,
+        identity: Identity,
+    ) -> BoxFuture<'a, Result<String>> {
+        let Identity { uuid, root } = identity;
+        let options = MkfsOptions { uuid, root, ..self.mkfs.clone() };
+        Box::pin(async move {
+            let sb = Vsfs::mkfs(rt, device, &options).await?;
+            Ok(format!(
+                "vsfs, {} in {} blocks of {}, {} inodes",
+                size(sb.byte_of(sb.blocks.into())),
+                sb.blocks,
+                size(sb.block_size.into()),
+                sb.inodes
+            ))
+        })
+    }
+
+    fn open<'a>(
+        &'a self,
+        rt: &'a Rt,
+        device: Rc<dyn BlockDevice>,
+        cpu: Cpu,
+        settings: Settings,
+    ) -> BoxFuture<'a, Result<Opened>> {
+        Vsfs::open(rt, device, cpu, settings)
+    }
+
+    fn text(&self) -> String {
+        text_of(self, &VsfsConfig::default(), OPENING)
+    }
+}
+
+impl LayoutKind for Kind {
+    fn name(&self) -> &'static str {
+        "vsfs"
+    }
+
+    fn noun(&self) -> &'static str {
+        "a vsfs twinfs volume"
+    }
+
+    fn about(&self) -> &'static str {
+        "very simple: bitmaps, a table of inodes, data, as in OSTEP; no ordering at all"
+    }
+
+    fn policies(&self) -> Vec<(&'static str, Vec<(&'static str, &'static str)>)> {
+        Vec::new()
+    }
+
+    fn config(&self) -> Box<dyn LayoutConfig> {
+        Box::<VsfsConfig>::default()
+    }
+
+    fn magic(&self) -> &'static [u8; 8] {
+        MAGIC
+    }
+
+    fn largest_sector<'a>(&'a self, device: &'a dyn BlockDevice) -> BoxFuture<'a, Option<u32>> {
+        // Blocks are written alone, so a sector must not be larger.
+        Box::pin(async {
+            let raw = crate::format::read(device, 0, device.info().sector.into()).await.ok()?;
+            Some(Superblock::decode(&raw, device.info().size).ok()?.0.block_size)
+        })
+    }
+
+    fn check<'a>(
+        &'a self,
+        rt: &'a Rt,
+        device: Rc<dyn BlockDevice>,
+        how: CheckHow,
+        progress: &'a mut dyn FnMut(u64, u64),
+    ) -> BoxFuture<'a, Result<CheckReport>> {
+        Box::pin(async move {
+            if how.data {
+                return Err(FsError::Invalid("a vsfs volume has no checksums: leave out --data"));
+            }
+            check(rt, device, how.repair, progress).await
+        })
+    }
+
+    fn structures(&self) -> &'static [Structure] {
+        STRUCTURES
+    }
+
+    fn dump<'a>(
+        &'a self,
+        _rt: &'a Rt,
+        device: Rc<dyn BlockDevice>,
+        request: &'a Request,
+        sink: &'a mut dyn Sink,
+    ) -> BoxFuture<'a, Result<(), DumpError>> {
+        Box::pin(dump(device, request, sink))
+    }
+
+    fn facts(&self, volume: &OpenVolume) -> Vec<Fact> {
+        let Some(volume) = volume.of_layout::<Vsfs>() else { return Vec::new() };
+        let sb = volume.layout.superblock();
+        let stat = volume.layout.stat(&volume.core);
+        let used = stat.blocks - stat.free;
+        let percent = used as f64 * 100.0 / stat.blocks as f64;
+        vec![
+            Fact::new("uuid", sb.uuid.iter().map(|b| format!("{b:02x}")).collect::<String>()),
+            Fact::new("layout", "vsfs"),
+            Fact::new("size", size(sb.byte_of(sb.blocks.into()))),
+            Fact::new("block", size(sb.block_size.into())),
+            Fact::new("used", format!("{used} of {} data blocks ({percent:.1}%)", stat.blocks)),
+            Fact::new(
+                "inodes",
+                format!("{} used of {}", stat.inodes - stat.free_inodes, stat.inodes),
+            ),
+        ]
+    }
+}

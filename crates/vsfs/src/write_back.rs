@@ -1,0 +1,178 @@
+//! Write-back: how changes reach the disk.
+//!
+//! Contract: one write-back at a time takes all that is dirty, in one step without waiting, and sends it in the
+//! order of places, which is no order that means anything. Nothing is promised of a crash in the
+//! middle. Two writes of one block never meet on their way, because there is only one write-back.
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use twin_cache::{FileFrames, FlushState, Frame};
+use twin_disk::{Block, Buf, Class, Io, Origin};
+use twin_fs::{Core, FsError, Inode, Result, Written};
+use twin_rt::{RwLock, Time, join_all};
+
+use crate::format::Superblock;
+use crate::inodes::Inodes;
+use crate::space::Space;
+
+/// See the module.
+#[derive(Default)]
+pub(crate) struct WriteBack {
+    /// Held by the write-back that is under way.
+    one: RwLock,
+    /// When the oldest change that was not written was seen.
+    oldest: Cell<Option<Time>>,
+    written: Cell<Written>,
+}
+
+/// A block on its way to its place.
+struct Piece {
+    place: u64,
+    block: Block,
+    class: Class,
+    /// Where it was taken from. It stays in memory until the disk has it.
+    frame: Option<Rc<Frame>>,
+}
+
+impl WriteBack {
+    /// What was written so far.
+    pub(crate) fn written(&self) -> Written {
+        self.written.get()
+    }
+
+    /// True if the disk lacks something.
+    pub(crate) fn has_dirty(&self, core: &Core, inodes: &Inodes, space: &Space) -> bool {
+        core.dirty_inode_count() > 0
+            || core.cache.dirty_bytes() > 0
+            || inodes.is_dirty()
+            || space.is_dirty()
+    }
+
+    /// What the flush policy decides on.
+    pub(crate) fn flush_state(&self, core: &Core, has_dirty: bool) -> FlushState {
+        let oldest = has_dirty.then(|| self.oldest.get().unwrap_or(core.rt.now()));
+        self.oldest.set(oldest);
+        let inode_bytes = core.dirty_inode_count() as u64 * u64::from(core.shape.inode_size);
+        FlushState {
+            dirty_bytes: core.cache.dirty_bytes() + inode_bytes,
+            oldest,
+            capacity_bytes: core.cache.capacity_bytes(),
+            unit_bytes: 1 << 20,
+        }
+    }
+
+    /// Writes all that is dirty, and waits until the device has it.
+    ///
+    /// # Errors
+    /// If the device fails: the volume takes no changes from then on.
+    pub(crate) async fn write_all(
+        &self,
+        core: &Rc<Core>,
+        inodes: &Inodes,
+        space: &Space,
+    ) -> Result<()> {
+        let _one = self.one.write().await;
+        core.check_writable()?;
+        // A block's place stands in the indirect blocks above it. They are read, and held, before.
+        let mut pins = Vec::new();
+        for inode in core.dirty_inodes() {
+            for frame in inode.frames.dirty_frames() {
+                core.hold_parents(&inode, frame.lbn(), &mut pins).await?;
+            }
+        }
+        let pieces = self.take_all(core, inodes, space)?;
+        send(core, pieces).await
+    }
+
+    /// Takes everything that is dirty, as it is now. From here on all of it counts as clean.
+    fn take_all(&self, core: &Core, inodes: &Inodes, space: &Space) -> Result<Vec<Piece>> {
+        self.oldest.set(None);
+        let mut pieces = Vec::new();
+        for inode in core.dirty_inodes() {
+            for frame in inode.frames.dirty_frames() {
+                pieces.extend(take_block(core, &inode, &frame, inodes.superblock())?);
+            }
+            if inode.is_dirty() {
+                inodes.put(core, &inode);
+            }
+            // A block that became dirty while others were read may have to wait for the next time.
+            if !inode.frames.has_dirty() {
+                core.mark_inode_clean(&inode);
+            }
+        }
+        let table = inodes.table();
+        for frame in table.dirty_frames() {
+            pieces.push(take(core, table, &frame, frame.lbn() as u64, Class::Meta));
+        }
+        for (place, bytes) in inodes.take_dirty().into_iter().chain(space.take_dirty()) {
+            let block = Block::Bytes(Buf::copy_of(&bytes).freeze());
+            pieces.push(Piece { place, block, class: Class::Meta, frame: None });
+        }
+        let mut written = self.written.get();
+        for piece in &pieces {
+            let bytes = piece.block.len() as u64;
+            written.bytes += bytes;
+            match piece.class {
+                Class::Data => written.data_bytes += bytes,
+                _ => written.meta_bytes += bytes,
+            }
+        }
+        self.written.set(written);
+        Ok(pieces)
+    }
+}
+
+/// Takes a dirty block of a file, if its place is known in memory.
+fn take_block(
+    core: &Core,
+    inode: &Inode,
+    frame: &Rc<Frame>,
+    sb: &Superblock,
+) -> Result<Option<Piece>> {
+    let Some(ptr) = core.resident_ptr(inode, frame.lbn()) else { return Ok(None) };
+    if !sb.is_data(ptr.addr) {
+        // Only a damaged indirect block leads there. Writing would destroy the volume's own blocks.
+        let (ino, lbn) = (inode.ino, frame.lbn());
+        let what = format!("block {lbn} of inode {ino} lies among the volume's own blocks");
+        core.poison(FsError::inconsistent(what));
+        return core.check_writable().map(|()| None);
+    }
+    Ok(Some(take(core, &inode.frames, frame, ptr.addr, inode.class(frame.lbn()))))
+}
+
+fn take(core: &Core, file: &FileFrames, frame: &Rc<Frame>, place: u64, class: Class) -> Piece {
+    core.cache.mark_sent(file, frame);
+    Piece { place, block: frame.block(), class, frame: Some(Rc::clone(frame)) }
+}
+
+/// Sends blocks to their places, neighbours with one request.
+async fn send(core: &Core, mut pieces: Vec<Piece>) -> Result<()> {
+    pieces.sort_by_key(|piece| piece.place);
+    let block_size = u64::from(core.shape.block_size);
+    let most = (u64::from(core.info.max_io) / block_size).max(1) as usize;
+    let mut runs: Vec<Vec<Piece>> = Vec::new();
+    for piece in pieces {
+        match runs.last_mut() {
+            Some(run) if run[0].place + run.len() as u64 == piece.place && run.len() < most => {
+                run.push(piece);
+            }
+            _ => runs.push(vec![piece]),
+        }
+    }
+    let writes = runs.into_iter().map(|run| async move {
+        let class = match run.iter().all(|piece| piece.class == run[0].class) {
+            true => run[0].class,
+            false => Class::Mixed,
+        };
+        let blocks = run.iter().map(|piece| piece.block.clone()).collect();
+        let io = Io::write(run[0].place * block_size, blocks, class, Origin::WriteBack);
+        let result = core.device.submit(io).await;
+        run.iter().filter_map(|p| p.frame.as_ref()).for_each(|f| core.cache.mark_written(f));
+        if let Err(error) = result {
+            core.poison(FsError::Io(error));
+        }
+    });
+    join_all(writes.collect::<Vec<_>>()).await;
+    core.check_writable()
+}
