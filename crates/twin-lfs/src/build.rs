@@ -18,13 +18,14 @@ use twin_fs::shape::{PointerFormat, Ptr};
 use twin_fs::{Core, FsError, Ino, Inode, Result};
 
 use crate::format::Form;
+use crate::format::IFILE_INO;
 use crate::format::{
     BlockInfo, Draft, Entry, GROUP_CLEANER, GROUP_LAST, HeadPos, Header, ImapEntry, InodeInfo,
     Summary, inode_block_len,
 };
 use crate::forwards::Holder;
 use crate::inode_state::InodeState;
-use crate::lfs::{IFILE_INO, Lfs};
+use crate::lfs::Lfs;
 use crate::placing::Carry;
 
 /// An inode that moves unchanged: its bytes as they are on disk, and its map block.
@@ -608,8 +609,7 @@ impl Lfs {
         log.stats.groups += 1;
         log.stats.log_bytes += group.bytes;
         log.since_checkpoint += group.bytes;
-        self.progress.last.set(group.number);
-        self.progress.under_way.borrow_mut().insert(group.number, group.ios.len());
+        self.progress.begin(group.number);
     }
 }
 

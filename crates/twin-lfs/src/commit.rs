@@ -12,7 +12,8 @@ use twin_rt::join_all;
 
 use crate::build::Group;
 use crate::format::{Checkpoint, GROUP_CHECKPOINT};
-use crate::lfs::{Lfs, Sabotage};
+use crate::lfs::Lfs;
+use crate::settings::Sabotage;
 
 impl Lfs {
     /// Writes everything that is dirty to the log. Returns when the device has been asked.
@@ -50,8 +51,7 @@ impl Lfs {
             if results.iter().all(Result::is_ok) {
                 held.iter().for_each(|frame| core2.cache.mark_written(frame));
             } else {
-                // What is not on the device has its only copy here: it stays readable.
-                progress.lost.borrow_mut().extend(held);
+                progress.keep_lost(held);
             }
             for (result, place) in results.into_iter().zip(places) {
                 match result {
@@ -59,15 +59,14 @@ impl Lfs {
                     Err(error) => core2.poison(FsError::Io(error)),
                 }
             }
-            progress.under_way.borrow_mut().remove(&number);
-            progress.changed.notify();
+            progress.end(number);
         });
     }
 
     /// Waits until the groups up to `number` are on the device, in what order they may.
     pub(crate) async fn wait_written(&self, core: &Core, number: u64) -> Result<()> {
         let written = || self.progress.written() >= number || core.poisoned().is_some();
-        self.progress.changed.wait_until(written).await;
+        self.progress.changed().wait_until(written).await;
         core.check_writable()
     }
 
@@ -78,7 +77,7 @@ impl Lfs {
         let pieces = self.snapshot(core, false);
         let group = self.build(core, pieces, 0, Origin::User)?;
         self.send(core, group, None);
-        let target = self.progress.last.get();
+        let target = self.progress.last();
         self.wait_written(core, target).await?;
         self.flush_up_to(core, target).await
     }
@@ -86,24 +85,21 @@ impl Lfs {
     /// Flushes the device unless the groups up to `target`, which it has, are durable already.
     pub(crate) async fn flush_up_to(&self, core: &Core, target: u64) -> Result<()> {
         let progress = &self.progress;
-        while progress.durable.get() < target {
+        while progress.durable() < target {
             core.check_writable()?;
-            if progress.flushing.get() {
-                progress.changed.wait().await;
+            let Some(covers) = progress.begin_flush() else {
+                progress.changed().wait().await;
                 continue;
-            }
-            progress.flushing.set(true);
-            let covers = progress.written();
+            };
             let result = match self.settings.sabotage {
                 Sabotage::SkipFlush => Ok(Vec::new()),
                 _ => core.device.submit(Io::flush(Origin::User)).await,
             };
-            progress.flushing.set(false);
-            match result {
-                Ok(_) => progress.durable.set(progress.durable.get().max(covers)),
-                Err(error) => core.poison(FsError::Io(error)),
+            let durable = result.is_ok().then_some(covers);
+            if let Err(error) = result {
+                core.poison(FsError::Io(error));
             }
-            progress.changed.notify();
+            progress.end_flush(durable);
         }
         core.check_writable()
     }
@@ -130,7 +126,7 @@ impl Lfs {
         let group = self.build(core, pieces, GROUP_CHECKPOINT, Origin::Checkpoint)?;
         let (checkpoint, empty) = self.describe(core, closing);
         self.send(core, group, None);
-        let target = self.progress.last.get();
+        let target = self.progress.last();
         if self.settings.sabotage == Sabotage::ReuseEarly {
             self.set_clean(&empty);
         }

@@ -12,10 +12,11 @@ use twin_fs::shape::PointerFormat;
 use twin_fs::{Core, FsError, Ino, Inode, Picked, Result, dirty_parents};
 
 use crate::format::Form;
+use crate::format::IFILE_INO;
 use crate::format::{IMAP_ENTRY_BYTES, ImapEntry};
 use crate::forwards::Holder;
 use crate::inode_state::InodeState;
-use crate::lfs::{IFILE_INO, Lfs};
+use crate::lfs::Lfs;
 
 impl Lfs {
     pub(crate) fn imap_per_block(&self) -> u64 {
@@ -111,7 +112,7 @@ impl Lfs {
             let inode = Inode::new(d);
             InodeState::of(&inode).set_map_block(anchor);
             // Its last change may be in any log write so far.
-            InodeState::of(&inode).set_written_in(self.progress.last.get());
+            InodeState::of(&inode).set_written_in(self.progress.last());
             return Ok(core.add_inode(inode));
         }
     }
@@ -192,7 +193,7 @@ impl Lfs {
         let lbn = self.sb.shape.blocks_for(self.ifile.d.borrow().size);
         // The block, and as many indirect blocks as could be missing.
         let most = block * (1 + self.sb.shape.levels as u64);
-        self.promise(most).map_err(|_| FsError::NoInodes)?;
+        self.reservations.reserve(most).map_err(|_| FsError::NoInodes)?;
         let before = self.ifile.d.borrow().allocated;
         let first = (lbn - self.sb.usage_blocks()) * self.imap_per_block();
         let mut buf = Buf::zeroed(block as usize);
@@ -206,7 +207,7 @@ impl Lfs {
         }
         self.add_ifile_block(core, lbn, Block::Bytes(buf.freeze()));
         let taken = self.ifile.d.borrow().allocated - before;
-        self.unpromise(most - taken);
+        self.reservations.release(most - taken);
         let mut log = self.log.borrow_mut();
         log.free_head = numbers[0];
         log.free_inodes += numbers.len() as u64;

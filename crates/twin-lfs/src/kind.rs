@@ -17,9 +17,10 @@ use twin_settings::{Key, SettingsError, Unit, set, text_of};
 use crate::check::{CheckOptions, check};
 use crate::dump;
 use crate::format::Profile;
-use crate::lfs::{Lfs, LfsSettings};
+use crate::lfs::Lfs;
 use crate::open::MkfsOptions;
 use crate::recover::Recovered;
+use crate::settings::LfsSettings;
 
 /// The log-structured layout.
 pub const LFS: &dyn LayoutKind = &Kind;

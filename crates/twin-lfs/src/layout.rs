@@ -1,91 +1,20 @@
 //! The layout seam, implemented: see [`twin_fs::Layout`].
 
-use std::cell::Cell;
 use std::rc::Rc;
 
 use twin_cache::{FlushState, Lbn};
 use twin_fs::shape::{Ptr, UNWRITTEN};
 use twin_fs::{Core, FsError, Ino, Inode, Layout, Need, Picked, Result, Room, VolumeStat, Written};
-use twin_rt::{Nanos, SECS, Time};
+use twin_rt::Time;
 
+use crate::admission::{LONGEST_WAIT_NS, Patience, Permit};
 use crate::format::ImapEntry;
 use crate::forwards::Holder;
 use crate::inode_state::InodeState;
 use crate::lfs::Lfs;
 use crate::pacing::Turn;
 
-/// Held while an admitted operation runs: the bytes that it may make dirty.
-pub struct Permit {
-    bytes: u64,
-    permitted: Rc<Cell<u64>>,
-}
-
-impl Drop for Permit {
-    fn drop(&mut self) {
-        self.permitted.set(self.permitted.get() - self.bytes);
-    }
-}
-
-/// Rounds of the cleaner that may gain nothing before one who waits for room is told that there is
-/// none. A round that gains less than a segment looks like one that gains nothing.
-const BARREN_ROUNDS: u32 = 64;
-
-/// The same for who comes when another was told so lately, and nothing was freed since: many come at
-/// a time when a kernel writes out what it has collected, and each would wait for as long as all
-/// before it.
-const MORE_ROUNDS: u32 = 2;
-
-/// The longest that anybody waits for room. Others who need less may take what the cleaner gains,
-/// again and again.
-const PATIENCE_NS: Nanos = 10 * SECS;
-
-/// What one who waits for room has seen of the cleaner's work.
-#[derive(Default)]
-struct Hope {
-    /// Rounds, and operations that began, when it last looked.
-    seen: (u64, u64),
-    /// The most room that there was.
-    most: u64,
-    barren: u32,
-}
-
-impl Hope {
-    /// Of one who comes when there was none.
-    fn small() -> Hope {
-        Hope { barren: BARREN_ROUNDS - MORE_ROUNDS, ..Hope::default() }
-    }
-
-    /// Looks again: true while it makes sense to wait on.
-    fn lasts(&mut self, rounds: u64, begun: u64, room: u64) -> bool {
-        if self.seen == (0, 0) {
-            (self.seen, self.most) = ((rounds, begun), room);
-        } else if begun != self.seen.1 || room > self.most {
-            *self = Hope { seen: (rounds, begun), most: room, barren: 0 };
-        } else if rounds != self.seen.0 {
-            self.seen.0 = rounds;
-            self.barren += 1;
-        }
-        self.barren < BARREN_ROUNDS
-    }
-}
-
 impl Lfs {
-    /// Promises space: all or nothing.
-    pub(crate) fn promise(&self, bytes: u64) -> Result<()> {
-        let used = self.used.get() + bytes;
-        if bytes > 0 && used > self.limit.get() {
-            return Err(FsError::NoSpace);
-        }
-        self.used.set(used);
-        Ok(())
-    }
-
-    /// Gives promised space back.
-    pub(crate) fn unpromise(&self, bytes: u64) {
-        debug_assert!(self.used.get() >= bytes, "more space given back than was promised");
-        self.used.set(self.used.get().saturating_sub(bytes));
-    }
-
     /// Bytes that the log can take before the cleaner has to make more room.
     pub(crate) fn log_room(&self) -> u64 {
         let log = self.log.borrow();
@@ -106,15 +35,15 @@ impl Lfs {
             + table
     }
 
-    /// What one who begins to wait for room may hope.
-    fn hope(&self) -> Hope {
+    /// How long an operation that begins to wait for room goes on waiting.
+    fn patience(&self) -> Patience {
         let live = self.log.borrow().segments.live_bytes();
         let segment = u64::from(self.sb.segment_size);
-        match self.hopeless.get() {
-            Some(then) if live + segment / 2 > then => Hope::small(),
+        match self.admission.refused_at() {
+            Some(then) if live + segment / 2 > then => Patience::small(),
             _ => {
-                self.hopeless.set(None);
-                Hope::default()
+                self.admission.forget_refused();
+                Patience::default()
             }
         }
     }
@@ -198,11 +127,11 @@ impl Layout for Lfs {
     }
 
     fn reserve(&self, _core: &Core, bytes: u64) -> Result<()> {
-        self.promise(bytes)
+        self.reservations.reserve(bytes)
     }
 
     fn unreserve(&self, _core: &Core, bytes: u64) {
-        self.unpromise(bytes);
+        self.reservations.release(bytes);
     }
 
     fn inode_bytes(&self) -> u64 {
@@ -218,7 +147,7 @@ impl Layout for Lfs {
     }
 
     fn free_block(&self, _core: &Core, _inode: &Inode, ptr: Ptr, len: u32) {
-        self.unpromise(len.into());
+        self.reservations.release(len.into());
         if ptr.is_on_disk() {
             let byte = self.sb.shape.byte_of(ptr.addr);
             let segments = &mut self.log.borrow_mut().segments;
@@ -228,15 +157,15 @@ impl Layout for Lfs {
     }
 
     async fn admit(&self, core: &Rc<Core>, bytes: u64, need: Need) -> Result<Permit> {
-        if bytes > self.limit.get() {
+        if bytes > self.reservations.limit() {
             // No cleaning ever makes so much room.
             return Err(FsError::NoSpace);
         }
         if self.settings.writers_wait && need == Need::Grow {
-            self.wait_written(core, self.progress.last.get()).await?;
+            self.wait_written(core, self.progress.last()).await?;
         }
         let limit = core.settings.cache_bytes / 2;
-        let mut hope: Option<Hope> = None;
+        let mut patience: Option<Patience> = None;
         let (mut waits_since, mut turn) = (None, Turn::default());
         loop {
             core.check_writable()?;
@@ -248,17 +177,20 @@ impl Layout for Lfs {
                 self.log.borrow_mut().stats.space_waits += 1;
             }
             if !has_room {
-                let hope = hope.get_or_insert_with(|| self.hope());
-                let lasts = hope.lasts(self.cleaner.rounds(), self.begun.get(), self.log_room());
+                let patience = patience.get_or_insert_with(|| self.patience());
+                let lasts = patience.lasts(
+                    self.cleaner.rounds(),
+                    self.admission.admitted(),
+                    self.log_room(),
+                );
                 let since = waits_since.unwrap_or(core.rt.now());
-                if !lasts || core.rt.now() - since > PATIENCE_NS {
-                    self.hopeless.set(Some(self.log.borrow().segments.live_bytes()));
+                if !lasts || core.rt.now() - since > LONGEST_WAIT_NS {
+                    self.admission.note_refused(self.log.borrow().segments.live_bytes());
                     return Err(FsError::NoSpace);
                 }
-                self.waiting.set(self.waiting.get() + 1);
+                let _waits = self.admission.wait_begins();
                 self.cleaner.request();
                 self.space.wait().await;
-                self.waiting.set(self.waiting.get() - 1);
             } else if !keeps_pace {
                 self.space.wait().await;
             } else if core.cache.dirty_bytes() > limit {
@@ -276,9 +208,7 @@ impl Layout for Lfs {
                     stats.space_wait_ns += waited;
                     stats.longest_space_wait_ns = stats.longest_space_wait_ns.max(waited);
                 }
-                self.begun.set(self.begun.get() + 1);
-                self.permitted.set(self.permitted.get() + bytes);
-                return Ok(Permit { bytes, permitted: Rc::clone(&self.permitted) });
+                return Ok(self.admission.admit(bytes));
             }
         }
     }
@@ -312,10 +242,10 @@ impl Layout for Lfs {
 
     async fn fsync(&self, core: &Rc<Core>, inode: &Rc<Inode>, _data_only: bool) -> Result<()> {
         if self.settings.lazy_fsync {
-            return self.wait_written(core, self.progress.last.get()).await;
+            return self.wait_written(core, self.progress.last()).await;
         }
         let written = InodeState::of(inode).written_in();
-        if !inode.is_dirty() && written <= self.progress.durable.get() {
+        if !inode.is_dirty() && written <= self.progress.durable() {
             return Ok(());
         }
         self.commit(core).await
@@ -332,8 +262,8 @@ impl Layout for Lfs {
     }
 
     fn room(&self, _core: &Core) -> Room {
-        let limit_bytes = self.limit.get();
-        Room { free_bytes: limit_bytes.saturating_sub(self.used.get()), limit_bytes }
+        let limit_bytes = self.reservations.limit();
+        Room { free_bytes: self.reservations.free(), limit_bytes }
     }
 
     fn written(&self) -> Written {
@@ -357,7 +287,7 @@ impl Layout for Lfs {
 
     fn stat(&self, _core: &Core) -> VolumeStat {
         let unit = u64::from(self.sb.shape.frag_size);
-        let free = self.limit.get().saturating_sub(self.used.get());
+        let free = self.reservations.free();
         let log = self.log.borrow();
         let inodes = self.imap_len();
         // Free numbers, and those that the map could grow by in the free space.
@@ -365,36 +295,10 @@ impl Layout for Lfs {
         VolumeStat {
             block_size: self.sb.shape.frag_size,
             io_size: self.sb.shape.block_size,
-            blocks: self.limit.get() / unit,
+            blocks: self.reservations.limit() / unit,
             free: free / unit,
             inodes: inodes.saturating_sub(log.free_inodes) + room,
             free_inodes: room,
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn hope_ends_after_rounds_that_gain_nothing() {
-        let mut hope = Hope::default();
-        for round in 0..u64::from(BARREN_ROUNDS) {
-            assert!(hope.lasts(round, 5, 100) && hope.lasts(round, 5, 100));
-        }
-        assert!(!hope.lasts(u64::from(BARREN_ROUNDS), 5, 100));
-    }
-
-    #[test]
-    fn room_and_operations_that_begin_keep_hope() {
-        let mut hope = Hope::default();
-        for round in 0..10 * u64::from(BARREN_ROUNDS) {
-            assert!(hope.lasts(round, round / 50, 100));
-        }
-        let mut hope = Hope::default();
-        for round in 0..10 * u64::from(BARREN_ROUNDS) {
-            assert!(hope.lasts(round, 5, 100 + round / 50));
         }
     }
 }

@@ -35,6 +35,7 @@
 //! - Space is promised before anything becomes dirty, and the log keeps room for all that is
 //!   dirty, for a checkpoint and for the cleaner.
 
+mod admission;
 mod build;
 pub mod check;
 mod cleaner;
@@ -53,13 +54,21 @@ mod open;
 mod pacing;
 mod partial_segments;
 mod placing;
+mod progress;
 mod recover;
+mod reservations;
 mod segments;
+mod settings;
+mod sizing;
+mod stats;
 mod view;
 
+pub use admission::Permit;
+pub use format::IFILE_INO;
 pub use kind::{LFS, LfsConfig};
-pub use layout::Permit;
-pub use lfs::{IFILE_INO, Lfs, LfsSettings, LfsStats, Sabotage};
+pub use lfs::Lfs;
 pub use open::{MkfsOptions, read_checkpoint, read_superblock};
 pub use recover::Recovered;
 pub use segments::{Segments, State};
+pub use settings::{LfsSettings, Sabotage};
+pub use stats::LfsStats;

@@ -13,18 +13,23 @@ use twin_fs::{
 };
 use twin_rt::{BoxFuture, Budget, Rt, RwLock};
 
+use crate::admission::Admission;
 use crate::cleaner::{self, CleanerState, Watch};
+use crate::format::IFILE_INO;
 use crate::format::{
     CHECKPOINT_BYTES, Checkpoint, HeadPos, IMAP_ENTRY_BYTES, ImapEntry, Profile, SEG_ENTRY_BYTES,
     SUPERBLOCK_BYTES, SegEntry, Superblock,
 };
 use crate::forwards::{Forwards, load_forwards};
 use crate::inode_blocks::InodeBlocks;
-use crate::lfs::{IFILE_INO, Lfs, LfsSettings, Log};
+use crate::lfs::{Lfs, Log};
 use crate::pacing::Pacing;
 use crate::placing::Placing;
 use crate::recover::Recovered;
+use crate::reservations::Reservations;
 use crate::segments::Segments;
+use crate::settings::LfsSettings;
+use crate::sizing;
 
 /// What a new volume shall be.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -134,31 +139,26 @@ impl Lfs {
         core.set_block_map_hook(Rc::clone(&forwards) as _);
         let lfs = Lfs {
             forwards,
-            limit: Cell::new(Lfs::capacity(&sb, 0)),
+            reservations: Reservations::new(sizing::capacity(&sb, 0)),
             in_flight: Budget::new(settings.in_flight_bytes.max(u64::from(sb.segment_size))),
             sb,
             settings,
             ifile,
             pinned: RefCell::default(),
             log: RefCell::new(log),
-            used: Cell::new(0),
-            permitted: Rc::default(),
-            begun: Cell::new(0),
+            admission: Admission::default(),
             progress: Rc::default(),
             checkpointing: RwLock::new(),
             space: Rc::default(),
-            hopeless: Cell::new(None),
             pacing: Pacing::default(),
-            waiting: Cell::new(0),
             cleaner: CleanerState::new(when.make()),
             placing: RefCell::new(placing),
             deferred_bytes: Cell::new(0),
             oldest: Cell::new(None),
             inode_blocks: Rc::new(InodeBlocks::new(unit)),
         };
-        lfs.progress.last.set(checkpoint.serial - 1);
-        lfs.progress.durable.set(checkpoint.serial - 1);
-        for event in [&lfs.space, &lfs.progress.changed, lfs.cleaner.wakes()] {
+        lfs.progress.begin_after(checkpoint.serial - 1);
+        for event in [&lfs.space, lfs.progress.changed(), lfs.cleaner.wakes()] {
             core.wake_on_stop(event);
         }
         Ok(lfs)
@@ -255,7 +255,7 @@ impl Lfs {
         }
         let lbn = self.sb.usage_blocks();
         let frame = self.add_ifile_block(core, lbn, Block::Bytes(buf.freeze()));
-        self.promise(self.ifile.d.borrow().allocated)?;
+        self.reservations.reserve(self.ifile.d.borrow().allocated)?;
         let mut log = self.log.borrow_mut();
         log.free_head = 3;
         log.free_inodes = numbers - 3;
@@ -313,13 +313,14 @@ impl Lfs {
         if checkpoint.orphans > 0 {
             lfs.find_orphans(&core).await?;
         }
-        lfs.used.set(lfs.log.borrow().segments.live_bytes());
+        lfs.reservations.set_used(lfs.log.borrow().segments.live_bytes());
         let mut recovered = Recovered::default();
         if checkpoint.closed {
             lfs.skip_serials(&core, checkpoint.serial);
         } else {
             recovered = lfs.roll_forward(&core, &checkpoint).await?;
-            lfs.used.set(lfs.log.borrow().segments.live_bytes() + lfs.unwritten_ifile(&core));
+            lfs.reservations
+                .set_used(lfs.log.borrow().segments.live_bytes() + lfs.unwritten_ifile(&core));
         }
         // Before anything else writes: the streams go on at these places.
         if !read_only && !checkpoint.closed {

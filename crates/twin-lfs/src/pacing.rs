@@ -13,6 +13,7 @@ use std::cell::Cell;
 use twin_fs::Core;
 
 use crate::lfs::Lfs;
+use crate::sizing;
 
 /// Victims that a writer waits for at the most.
 const TURNS: u64 = 4;
@@ -54,7 +55,7 @@ pub(crate) struct Turn {
 impl Lfs {
     /// Bytes that the log could still take if all that is dirty, or admitted, were written.
     pub(crate) fn room_left(&self, core: &Core) -> u64 {
-        self.log_room().saturating_sub(self.log_debt(core) + self.permitted.get())
+        self.log_room().saturating_sub(self.log_debt(core) + self.admission.permitted())
     }
 
     /// Bytes that no writer gets: the cleaner must be able to move a victim, with all its parents,
@@ -65,7 +66,7 @@ impl Lfs {
 
     /// With less room left than this, writers keep pace with the cleaner.
     fn short_below(&self) -> u64 {
-        let ahead = u64::from(self.low_water() - Lfs::reserve_segments(&self.sb));
+        let ahead = u64::from(self.low_water() - sizing::reserve_segments(&self.sb));
         self.kept_back() + ahead * u64::from(self.sb.segment_size) / 2
     }
 

@@ -16,10 +16,13 @@ use twin_clean::victim::{self, Candidates, VictimPolicy};
 use twin_fs::{Core, FsError, Ino, Inode, Result};
 
 use crate::build::Piece;
+use crate::format::IFILE_INO;
 use crate::format::{HeadPos, ImapEntry, STREAMS_MAX, Superblock};
 use crate::inode_state::InodeState;
-use crate::lfs::{IFILE_INO, Lfs, LfsSettings};
+use crate::lfs::Lfs;
 use crate::segments::Segments;
+use crate::settings::LfsSettings;
+use crate::sizing;
 
 /// Streams that a policy gets which could use more, where the volume has room for them.
 const STREAMS: usize = 6;
@@ -437,7 +440,7 @@ impl Lfs {
 
     /// Streams beyond the two that the reserve has room for.
     pub(crate) fn more_streams(&self) -> u64 {
-        self.log.borrow().heads.len().saturating_sub(2) as u64
+        sizing::more_streams(self.log.borrow().heads.len())
     }
 
     /// Gives the log the streams that the placement policy can use, and the policy its streams.
@@ -456,7 +459,7 @@ impl Lfs {
             streams <= 2.max(before)
                 || (more * 12 <= u64::from(self.sb.segments)
                     && 2 * (streams - before.min(streams)) + 4 <= clean
-                    && self.used.get() <= Lfs::capacity(&self.sb, more))
+                    && self.reservations.used() <= sizing::capacity(&self.sb, more))
         };
         let most = usize::from(entry.most_classes).min(STREAMS);
         let streams = (1..=most).rev().find(fits).unwrap_or(1);
@@ -489,7 +492,7 @@ impl Lfs {
         let seed = core.rt.rng("cleaner policies").next_u64();
         let memory = core.settings.cache_bytes;
         *self.placing.borrow_mut() = Placing::new(&self.sb, &self.settings, streams, memory, seed)?;
-        self.limit.set(Lfs::capacity(&self.sb, 3 * self.more_streams()));
+        self.reservations.set_limit(sizing::capacity(&self.sb, 3 * self.more_streams()));
         Ok(())
     }
 }

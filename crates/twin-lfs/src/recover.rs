@@ -17,13 +17,15 @@ use twin_fs::shape::Ptr;
 use twin_fs::{Core, FsError, Ino, Inode, ROOT_INO, Result};
 
 use crate::format::Form;
+use crate::format::IFILE_INO;
 use crate::format::{
     Checkpoint, Entry, GROUP_LAST, HeadPos, ImapEntry, PICKED_MAX, Placed, Summary, What,
 };
 use crate::forwards::Holder;
 use crate::inode_state::InodeState;
-use crate::lfs::{IFILE_INO, Lfs, Sabotage};
+use crate::lfs::Lfs;
 use crate::partial_segments::{Content, PartialSegment, PartialSegments};
+use crate::settings::Sabotage;
 
 /// Serial numbers skipped at every start, at the least and in addition by chance: more than could
 /// be under way when the log ended before, so that nothing written then can pass for what follows
@@ -122,8 +124,7 @@ impl Lfs {
         let (least, chance) = SERIAL_GAP;
         let serial = from + least + core.rt.rng("serial").below(chance);
         self.log.borrow_mut().serial = serial;
-        self.progress.last.set(serial - 1);
-        self.progress.durable.set(serial - 1);
+        self.progress.begin_after(serial - 1);
     }
 
     /// Reads a stream's partial segments from where it stood.

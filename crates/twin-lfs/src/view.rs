@@ -16,15 +16,17 @@ use twin_fs::{Cpu, FsError, Ino, Inode, Result, Settings, Timestamp, Volume};
 use twin_rt::Rt;
 
 use crate::format::Form;
+use crate::format::IFILE_INO;
 use crate::format::{
     CHECKPOINT_BYTES, Checkpoint, HeadPos, IMAP_ENTRY_BYTES, SEG_ENTRY_BYTES, SUPERBLOCK_BYTES,
     SegEntry, Superblock,
 };
 use crate::forwards::load_forwards;
 use crate::forwards::{Forwards, Holder};
-use crate::lfs::{IFILE_INO, Lfs, LfsSettings};
+use crate::lfs::Lfs;
 use crate::partial_segments::ReadBytes;
 use crate::recover::Recovered;
+use crate::settings::LfsSettings;
 
 /// How much is read at once when reads follow one another, in bytes.
 const SEQUENTIAL_READ: u64 = 128 << 10;

@@ -14,8 +14,8 @@ use twin_fs::{FsError, Ino, mode};
 use super::inode::inode_identity;
 use super::tree::block_identity;
 use super::{Checker, Finding, Kind, Phase, Severity, State};
+use crate::format::IFILE_INO;
 use crate::format::{BlockInfo, Placed, Profile, Summary, What};
-use crate::lfs::IFILE_INO;
 use crate::partial_segments::{Content, PartialSegment, PartialSegments};
 
 /// The most that one request reads of a segment, in bytes.

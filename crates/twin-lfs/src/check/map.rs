@@ -5,8 +5,8 @@ use twin_fs::{Ino, ROOT_INO};
 
 use super::tree::Tree;
 use super::{Checker, Finding, Kind, Node, Severity, State};
+use crate::format::IFILE_INO;
 use crate::format::{IMAP_ENTRY_BYTES, ImapEntry, SEG_ENTRY_BYTES, SegEntry};
-use crate::lfs::IFILE_INO;
 
 impl Node {
     fn new(entry: Option<ImapEntry>) -> Node {

@@ -23,6 +23,7 @@ use crate::format::Form;
 use crate::format::{GROUP_CLEANER, ImapEntry};
 use crate::forwards::Holder;
 use crate::lfs::Lfs;
+use crate::sizing;
 use scan::{Found, Live, Victim};
 
 pub(crate) use task::{CleanerState, Watch, run};
@@ -57,7 +58,8 @@ const GAINS: f64 = 1.0 / 16.0;
 impl Lfs {
     /// Cleans segments until enough are clean or nothing more is gained.
     pub(crate) async fn clean_round(&self, core: &Rc<Core>) -> Result<()> {
-        let goal = self.log.borrow().segments.clean_count().max(self.low_water()) + self.a_round();
+        let goal = self.log.borrow().segments.clean_count().max(self.low_water())
+            + sizing::round_segments(&self.sb);
         // Segments that are empty already, and what is dirty, cost only a checkpoint. Where there is
         // neither, a checkpoint would use up room and give none back.
         let waits = core.cache.dirty_bytes() > 0 || core.dirty_inode_count() > 0;
@@ -167,7 +169,7 @@ impl Lfs {
 
     /// True if an operation waits for room.
     fn is_awaited(&self) -> bool {
-        self.waiting.get() > 0
+        self.admission.any_waits()
     }
 
     /// The pace that leaves the device to others.
@@ -263,7 +265,7 @@ impl Lfs {
             }
             self.move_pieces(core, step)?;
             if let Pace::Steps { yields, .. } = pace {
-                self.wait_written(core, self.progress.last.get()).await?;
+                self.wait_written(core, self.progress.last()).await?;
                 // What was found may be there no longer: a victim that emptied is filled anew.
                 if (yields && self.cleaner.is_wanted()) || !self.are_being_cleaned(victims) {
                     return Ok(false);

@@ -9,9 +9,10 @@ use twin_fs::{Core, FsError, Ino, Inode, ReadPass, Result};
 
 use super::Pace;
 use crate::build::RawInode;
+use crate::format::IFILE_INO;
 use crate::format::{ImapEntry, Placed, Superblock, What};
 use crate::forwards::Holder;
-use crate::lfs::{IFILE_INO, Lfs};
+use crate::lfs::Lfs;
 use crate::partial_segments::{Content, PartialSegment, PartialSegments};
 
 /// Clients are heard whenever so many live blocks were found: what comes meanwhile waits for

@@ -19,13 +19,12 @@ use twin_rt::{Event, MILLIS, Nanos, Rt, Time};
 use super::quick::Quickness;
 use super::{Choice, Pace};
 use crate::lfs::Lfs;
+use crate::sizing;
 
 /// The share of garbage that a victim has at least while nobody waits for room.
 const WORTH: f64 = 0.125;
 /// Victims between checkpoints while nobody waits for room.
 const VICTIMS_A_CHECKPOINT: usize = 8;
-/// Segments that are kept clean ahead of need at the most, beyond what must be.
-const AHEAD_MAX: u32 = 32;
 /// The first guess of how long it takes to clean a segment.
 const FIRST_STEP_NS: Nanos = 100 * MILLIS;
 /// Gaps between requests shorter than this are no idle times.
@@ -246,17 +245,9 @@ async fn wait_until(rt: &Rt, time: Time, event: &Event) {
 }
 
 impl Lfs {
-    /// Segments below which the cleaner works on its own.
+    /// Clean segments below which the cleaner works on its own.
     pub fn low_water(&self) -> u32 {
-        // On a large volume it begins earlier, so that writers need not wait for it.
-        let ahead = 4 + (self.sb.segments / 64).min(AHEAD_MAX);
-        Lfs::reserve_segments(&self.sb) + ahead + 2 * self.more_streams() as u32
-    }
-
-    /// Segments that a round gains above that: the indirect blocks that are dirty are written with
-    /// each checkpoint, so there must not be one for every few segments.
-    pub(super) fn a_round(&self) -> u32 {
-        2 + (self.sb.segments / 64).min(AHEAD_MAX) / 4
+        sizing::low_water(&self.sb, self.log.borrow().heads.len())
     }
 
     /// Asks the cleaner to work if clean segments are getting few, or to ask its policy if there
@@ -307,7 +298,7 @@ impl Lfs {
             idle_since_ns: Some(watch.idle_since().map_or(now_ns, |since| since.0)),
             clean_segments: log.segments.clean_count(),
             segments: log.segments.count(),
-            reserve_segments: Lfs::reserve_segments(&self.sb),
+            reserve_segments: sizing::reserve_segments(&self.sb),
             step_ns: state.step_ns.get(),
         };
         when.ask(&moment)

@@ -4,10 +4,10 @@ use twin_fs::dinode::Dinode;
 use twin_fs::{Ino, Result};
 
 use super::Dumper;
+use crate::format::IFILE_INO;
 use crate::format::{
     Entry, GROUP_CHECKPOINT, GROUP_CLEANER, GROUP_LAST, ImapEntry, Placed, Summary, What,
 };
-use crate::lfs::IFILE_INO;
 use crate::partial_segments::{PartialSegment, PartialSegments};
 use twin_fs::dump::{Column, DumpError, OnDisk, Problem, Value, number, text};
 

@@ -8,8 +8,8 @@ use twin_fs::shape::{Ptr, Shape};
 use twin_fs::{Features, FsError, Ino, Result};
 use twin_rt::BoxFuture;
 
+use crate::format::IFILE_INO;
 use crate::format::{Checkpoint, IMAP_ENTRY_BYTES, ImapEntry};
-use crate::lfs::IFILE_INO;
 use crate::view::View;
 
 /// A log for reading.

@@ -9,8 +9,8 @@ use twin_rt::Rng;
 
 use super::rich::Rich;
 use super::*;
+use crate::format::IFILE_INO;
 use crate::format::{Checkpoint, Entry, IMAP_ENTRY_BYTES, ImapEntry, Profile, Superblock};
-use crate::lfs::IFILE_INO;
 use crate::view::Standing;
 
 const SIZE: u64 = 3 << 20;

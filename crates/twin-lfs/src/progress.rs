@@ -1,0 +1,84 @@
+//! Progress of log writes: which have reached the device, and which are durable.
+//!
+//! Contract: log writes have rising numbers. One counts for recovery only if all before it do, so it is
+//! durable when a flush began after all up to it had reached the device.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
+use std::rc::Rc;
+
+use twin_cache::Frame;
+use twin_rt::Event;
+
+/// See the module.
+#[derive(Default)]
+pub(crate) struct Progress {
+    /// Log writes whose requests are not complete.
+    under_way: RefCell<BTreeSet<u64>>,
+    /// The last log write that was built.
+    last: Cell<u64>,
+    /// Every log write up to this one is durable.
+    durable: Cell<u64>,
+    flushing: Cell<bool>,
+    /// Frames of log writes that failed.
+    lost: RefCell<Vec<Rc<Frame>>>,
+    changed: Rc<Event>,
+}
+
+impl Progress {
+    /// Every log write up to `number` is on the device and durable: those of an earlier life.
+    pub(crate) fn begin_after(&self, number: u64) {
+        self.last.set(number);
+        self.durable.set(number);
+    }
+
+    /// A log write is about to be sent.
+    pub(crate) fn begin(&self, number: u64) {
+        self.last.set(number);
+        self.under_way.borrow_mut().insert(number);
+    }
+
+    /// The requests of a log write are complete.
+    pub(crate) fn end(&self, number: u64) {
+        self.under_way.borrow_mut().remove(&number);
+        self.changed.notify();
+    }
+
+    /// Keeps the frames of a log write that failed: what is not on the device has its only copy there.
+    pub(crate) fn keep_lost(&self, frames: Vec<Rc<Frame>>) {
+        self.lost.borrow_mut().extend(frames);
+    }
+
+    /// The last log write that was built.
+    pub(crate) fn last(&self) -> u64 {
+        self.last.get()
+    }
+
+    /// Every log write up to this one has reached the device.
+    pub(crate) fn written(&self) -> u64 {
+        self.under_way.borrow().first().map_or(self.last.get(), |first| first - 1)
+    }
+
+    /// Every log write up to this one is durable.
+    pub(crate) fn durable(&self) -> u64 {
+        self.durable.get()
+    }
+
+    /// Takes the turn to flush the device, unless another task has it. Gives the last log write that the
+    /// flush will make durable.
+    pub(crate) fn begin_flush(&self) -> Option<u64> {
+        (!self.flushing.replace(true)).then(|| self.written())
+    }
+
+    /// The flush has ended; it made every log write up to `durable` durable, if it succeeded.
+    pub(crate) fn end_flush(&self, durable: Option<u64>) {
+        self.flushing.set(false);
+        self.durable.set(self.durable.get().max(durable.unwrap_or(0)));
+        self.changed.notify();
+    }
+
+    /// Notified of every change.
+    pub(crate) fn changed(&self) -> &Rc<Event> {
+        &self.changed
+    }
+}

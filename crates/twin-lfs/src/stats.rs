@@ -1,0 +1,63 @@
+//! What an open volume counts.
+
+/// What was counted since the volume was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LfsStats {
+    /// Log writes.
+    pub groups: u64,
+    /// Partial segments.
+    pub partial_segments: u64,
+    /// Bytes written to the log, all together.
+    pub log_bytes: u64,
+    /// Of these, file data and directories.
+    pub data_bytes: u64,
+    /// Of these, indirect blocks, inodes and the ifile.
+    pub meta_bytes: u64,
+    /// Of these, blocks that the cleaner moved.
+    pub moved_bytes: u64,
+    /// Checkpoints.
+    pub checkpoints: u64,
+    /// Segments cleaned, and how many of their bytes were live.
+    pub cleaned_segments: u64,
+    /// Live bytes of the cleaned segments.
+    pub cleaned_live_bytes: u64,
+    /// Bytes that the cleaner read.
+    pub cleaner_read_bytes: u64,
+    /// Operations that waited for the cleaner.
+    pub space_waits: u64,
+    /// How long they waited, all together.
+    pub space_wait_ns: u64,
+    /// How long the one that waited longest did.
+    pub longest_space_wait_ns: u64,
+}
+
+impl LfsStats {
+    /// What was counted since `before`.
+    pub fn since(&self, before: &LfsStats) -> LfsStats {
+        LfsStats {
+            groups: self.groups - before.groups,
+            partial_segments: self.partial_segments - before.partial_segments,
+            log_bytes: self.log_bytes - before.log_bytes,
+            data_bytes: self.data_bytes - before.data_bytes,
+            meta_bytes: self.meta_bytes - before.meta_bytes,
+            moved_bytes: self.moved_bytes - before.moved_bytes,
+            checkpoints: self.checkpoints - before.checkpoints,
+            cleaned_segments: self.cleaned_segments - before.cleaned_segments,
+            cleaned_live_bytes: self.cleaned_live_bytes - before.cleaned_live_bytes,
+            cleaner_read_bytes: self.cleaner_read_bytes - before.cleaner_read_bytes,
+            space_waits: self.space_waits - before.space_waits,
+            space_wait_ns: self.space_wait_ns - before.space_wait_ns,
+            longest_space_wait_ns: self.longest_space_wait_ns,
+        }
+    }
+
+    /// Write cost (Rosenblum and Ousterhout 1991, section 3.4): bytes moved to and from the disk
+    /// for each byte of new data and metadata; 1 without cleaning.
+    pub fn write_cost(&self) -> f64 {
+        let new = self.log_bytes.saturating_sub(self.moved_bytes);
+        if new == 0 {
+            return 1.0;
+        }
+        (self.log_bytes + self.cleaner_read_bytes) as f64 / new as f64
+    }
+}
