@@ -21,6 +21,7 @@ const HOUSE: &[(&str, &[&str])] = &[
     ("twin-host", &["twin-lfs", "twin-ffs", "twin-trace"]),
     ("twin-lab", &["twin-sim", "twin-host"]),
     ("twinfs", &["twin-lab"]),
+    ("twin-fuzz", &["twin-lab"]),
     ("twin-py", &["twin-lab"]),
     ("xtask", &[]),
 ];

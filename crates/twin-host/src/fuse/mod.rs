@@ -36,5 +36,6 @@ pub use mount::{Mount, MountError, MountOptions};
 pub use options::SessionOptions;
 pub use serve::serve;
 pub use session::{End, Session, SessionStats};
+pub use translate::requests;
 pub use unmount::{UnmountError, unmount, unmount_telling};
 pub use usage::{DaemonUsage, daemon_usage};
