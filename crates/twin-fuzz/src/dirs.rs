@@ -69,7 +69,7 @@ fn change(
     names: Option<&mut BTreeMap<usize, (Vec<u8>, Ino)>>,
 ) {
     let (verb, n) = (changes.u8(), changes.u8());
-    let name = vec![b'a' + n % 20; 1 + usize::from(n)];
+    let name = vec![b'a' + n % 20; 1 + usize::from(n) % 255];
     let ino = Ino::from(n) + 3;
     let offset = usize::from(n) * 16;
     match verb % 4 {
@@ -215,7 +215,9 @@ fn index_step(input: &mut Input<'_>, file: &mut File, shadow: &mut BTreeMap<(u32
             }
         }
         6 => {
-            let _ = file.run(|frames| index::check_bucket(frames, n));
+            let buckets =
+                file.run(|frames| index::header(frames)).map_or(1, |header| header.buckets);
+            let _ = file.run(|frames| index::check_bucket(frames, n % buckets));
             let _ = file.run(|frames| index::check_free_blocks(frames));
         }
         _ => {

@@ -124,7 +124,7 @@ fn journal(data: &[u8]) -> bool {
                 &JournalHeader { number: 0, first_record: 0, tail: 0 }.encode(sb),
                 512,
             );
-            let header = JournalHeader::decode(sb, &raw, 0).unwrap();
+            let Ok(header) = JournalHeader::decode(sb, &raw, 0) else { return false };
             assert_eq!(JournalHeader::decode(sb, &header.encode(sb), 0), Ok(header));
             true
         }

@@ -7,10 +7,12 @@
 use std::rc::Rc;
 
 use twin_disk::{Bytes, MemDisk};
+use twin_ffs::format::Superblock;
 use twin_fs::{
     CheckHow, CheckReport, Cpu, Data, FileSystem, FsError, Identity, Ino, LayoutKind, Op,
     OpenVolume, ROOT_INO, Reply, Request, SetAttr, Settings,
 };
+use twin_lfs::format::Summary;
 use twin_rt::{ClockOnly, Rt};
 
 use crate::Target;
@@ -21,9 +23,7 @@ pub(crate) const LFS: Target = Target {
     name: "lfs_image",
     about: "a damaged log: checked, opened, walked, worked on",
     run: |data| run(twin_lfs::LFS, data),
-    seeds: || {
-        vec![vec![0], vec![1], vec![0, 1, 0, 17, 0, 9], vec![1, 3, 0, 17, 0, 9, 7, 0, 40, 1, 255]]
-    },
+    seeds: || (0..4).map(|which| vec![which]).collect(),
 };
 
 /// A damaged clustered volume.
@@ -31,9 +31,7 @@ pub(crate) const FFS: Target = Target {
     name: "ffs_image",
     about: "a damaged clustered volume: checked, opened, walked, worked on, repaired",
     run: |data| run(twin_ffs::FFS, data),
-    seeds: || {
-        vec![vec![0], vec![1], vec![0, 1, 0, 17, 0, 9], vec![1, 3, 0, 17, 0, 9, 7, 0, 40, 1, 255]]
-    },
+    seeds: || (0..4).map(|which| vec![which]).collect(),
 };
 
 const SECTOR: usize = 512;
@@ -48,10 +46,10 @@ struct Base {
     used: Vec<usize>,
 }
 
-/// Which volume, then changes: a sector, a byte of it, its new value; or, with a high bit, another sector's content.
+/// Which volume, then changes: a sector, a byte of it, its new value or four of them; or, with the high bit, another sector's content.
 fn run(kind: &'static dyn LayoutKind, data: &[u8]) -> bool {
     let mut input = Input(data);
-    let which = usize::from(input.u8() & 1);
+    let which = usize::from(input.u8() & 3);
     let base = base(kind, which);
     let mut image = base.image.clone();
     for _ in 0..CHANGES {
@@ -61,15 +59,18 @@ fn run(kind: &'static dyn LayoutKind, data: &[u8]) -> bool {
         let sector = base.used[usize::from(input.u16()) % base.used.len()] * SECTOR;
         let at = input.u16();
         if at & 0x8000 == 0 {
-            image[sector + usize::from(at) % SECTOR] = input.u8();
+            let len = if at & 0x4000 == 0 { 1 } else { 4 };
+            let new = input.take(len);
+            let at = sector + usize::from(at) % (SECTOR - len);
+            image[at..at + new.len()].copy_from_slice(new);
         } else {
             let other = base.used[usize::from(input.u8()) % base.used.len()] * SECTOR;
             image.copy_within(other..other + SECTOR, sector);
         }
     }
     match kind.is_log() {
-        true => seal_log(&mut image),
-        false => seal_clustered(&mut image, which),
+        true => seal_log(&mut image, &base.used),
+        false => seal_clustered(&mut image, which & 1 == 0, &base.used),
     }
     let is_open = use_it(kind, &image);
     check_and_repair(kind, image);
@@ -88,13 +89,13 @@ fn base(kind: &'static dyn LayoutKind, which: usize) -> Rc<Base> {
     })
 }
 
-/// Makes a volume, with a tree that has something of everything, and leaves it as a crash would.
+/// Makes a volume with a tree that has something of everything: of either profile, closed or left as by a crash.
 fn make(kind: &dyn LayoutKind, which: usize) -> Base {
     let rt = Rt::new(ClockOnly::default(), 1);
     let disk = Rc::new(MemDisk::new(3 << 20));
     let device = || Rc::clone(&disk) as Rc<dyn twin_disk::BlockDevice>;
     let mut config = kind.config();
-    config.set("profile", ["classic", "modern"][which]).unwrap();
+    config.set("profile", ["classic", "modern"][which & 1]).unwrap();
     if kind.is_log() {
         config.set("segment", "128K").unwrap();
     }
@@ -105,16 +106,20 @@ fn make(kind: &dyn LayoutKind, which: usize) -> Base {
     let volume = opened.unwrap().unwrap().volume;
     let mut client = Client { rt: &rt, volume: &volume, id: 1 };
     client.furnish().unwrap();
-    rt.block_on(volume.close()).unwrap().unwrap();
+    // Without a close there is a log to roll forward, or a journal to replay.
+    if which & 2 == 0 {
+        rt.block_on(volume.close()).unwrap().unwrap();
+    }
     let image = disk.to_bytes();
+    rt.crash();
     let used = (0..image.len() / SECTOR)
         .filter(|n| image[n * SECTOR..][..SECTOR] != [0; SECTOR])
         .collect();
     Base { image, used }
 }
 
-/// The checksums of superblocks and checkpoints.
-fn seal_log(image: &mut [u8]) {
+/// The checksums of superblocks, checkpoints and summaries.
+fn seal_log(image: &mut [u8], used: &[usize]) {
     seal(&mut image[..4096], 8, 12);
     if let Ok(sb) = twin_lfs::format::Superblock::decode(&image[..4096], 0, image.len() as u64) {
         for place in (0..2).flat_map(|slot| sb.checkpoint_places(slot)) {
@@ -123,18 +128,35 @@ fn seal_log(image: &mut [u8]) {
             }
         }
     }
+    for at in used.iter().map(|sector| sector * SECTOR) {
+        let len = Summary::len_of(&image[at..]).unwrap_or(0);
+        if let Some(raw) = image.get_mut(at..at + len).filter(|raw| !raw.is_empty()) {
+            seal(raw, 4, 8);
+        }
+    }
 }
 
-/// The checksums of the superblock, the state, and in the modern profile those of maps and inodes.
-fn seal_clustered(image: &mut [u8], which: usize) {
-    use twin_ffs::format::{STATE_AT, Superblock};
+/// The checksums of the superblock, the state and the journal, and in the modern profile those of maps and inodes.
+fn seal_clustered(image: &mut [u8], is_classic: bool, used: &[usize]) {
     seal(&mut image[..4096], 8, 12);
-    seal(&mut image[STATE_AT as usize..][..SECTOR], 8, 12);
     let Ok(sb) = Superblock::decode(&image[..4096], 0, image.len() as u64) else { return };
-    if which == 0 {
+    let (block, size) = (sb.shape.block_size as usize, sb.shape.inode_size as usize);
+    for at in used.iter().map(|sector| sector * SECTOR) {
+        let len = match &image[at..at + 8] {
+            b"ffsstate" | b"ffsjhead" => SECTOR,
+            b"ffsjrec1" => {
+                let entries = Input(&image[at + 24..]).u32() as usize & 0xffff;
+                (48 + 16 * entries).next_multiple_of(block)
+            }
+            _ => continue,
+        };
+        if let Some(raw) = image.get_mut(at..at + len) {
+            seal(raw, 8, 12);
+        }
+    }
+    if is_classic {
         return;
     }
-    let (block, size) = (sb.shape.block_size as usize, sb.shape.inode_size as usize);
     for group in 0..sb.groups.min(16) {
         let maps = sb.shape.byte_of(sb.cg_addr(group)) as usize;
         if let Some(raw) = image.get_mut(maps..maps + block) {
@@ -159,11 +181,16 @@ fn use_it(kind: &dyn LayoutKind, image: &[u8]) -> bool {
     let disk = Rc::new(MemDisk::from_bytes(image.to_vec()));
     let config = kind.config();
     let opened = rt.block_on(config.open(&rt, disk, Cpu::none(), Settings::default()));
-    let Ok(opened) = opened.unwrap() else { return false };
+    let Ok(opened) = opened.unwrap() else {
+        rt.crash();
+        return false;
+    };
     let mut client = Client { rt: &rt, volume: &opened.volume, id: 1 };
     let _ = client.walk();
     let _ = client.work();
     let _ = rt.block_on(opened.volume.close()).unwrap();
+    // Tasks and what they hold would stay in memory otherwise.
+    rt.crash();
     true
 }
 
@@ -174,7 +201,9 @@ fn check_and_repair(kind: &dyn LayoutKind, image: Vec<u8>) {
         let rt = Rt::new(ClockOnly::default(), 3);
         let how = CheckHow { data: true, repair };
         let mut quiet = |_, _| {};
-        rt.block_on(kind.check(&rt, Rc::clone(&disk) as _, how, &mut quiet)).unwrap()
+        let report = rt.block_on(kind.check(&rt, Rc::clone(&disk) as _, how, &mut quiet));
+        rt.crash();
+        report.unwrap()
     };
     let before = check(false);
     if kind.is_log() || check(true).is_err() {

@@ -77,23 +77,25 @@ fn survive(bytes: &[u8], kind: Kind) -> usize {
     count
 }
 
-fn write_again(header: &Header, records: Vec<Record>) {
-    let mut writer = Writer::new(Vec::new(), header).unwrap();
+/// Nodes and requests can be written, and are the same when they are read again but for their numbers and times. (A
+/// reply names its request by the number, which is another one then.)
+fn write_again(header: &Header, mut records: Vec<Record>) {
+    records.retain(|record| !matches!(record, Record::Reply { .. }));
+    let traits = Traits { contents: true, ..header.traits };
+    let mut writer = Writer::new(Vec::new(), &Header { traits, ..header.clone() }).unwrap();
     // What a writer refuses it refuses with an error, and what it takes it gives back.
-    let mut taken = 0;
-    for record in &records {
-        match writer.record(record) {
-            Ok(()) => taken += 1,
-            Err(_) => break,
+    let taken = records.iter().take_while(|record| writer.record(record).is_ok()).count();
+    let bytes = writer.finish().unwrap();
+    let mut reader = Reader::new(&bytes[..]).unwrap();
+    for record in &records[..taken] {
+        match (reader.next_record().unwrap().unwrap(), record) {
+            (Record::Request { request: again, .. }, Record::Request { request, .. }) => {
+                assert_eq!(again, Request { id: again.id, ..request.clone() });
+            }
+            (again, record) => assert_eq!(again, *record),
         }
     }
-    let Ok(bytes) = writer.finish() else { return };
-    let mut reader = Reader::new(&bytes[..]).unwrap();
-    let mut again = 0;
-    while reader.next_record().unwrap().is_some() {
-        again += 1;
-    }
-    assert_eq!(again, taken);
+    assert_eq!(reader.next_record().unwrap(), None);
 }
 
 const START: Time = Time(1_700_000_000_000_000_001);
