@@ -60,13 +60,16 @@ impl SourceFile {
     }
 
     /// True for what serves tests, examples and benchmarks only. The torture of the simulator is
-    /// a part of its crate because examples and several tests share it.
+    /// a part of its crate because examples and several tests share it; fuzz targets are a crate, which
+    /// only the fuzzer and tests call.
     pub(crate) fn is_test(&self) -> bool {
         let mut parts = self.path.rsplit('/');
         let file = parts.next().unwrap_or_default();
         file == "tests.rs"
             || file.ends_with("_tests.rs")
-            || parts.any(|dir| matches!(dir, "tests" | "examples" | "benches" | "torture"))
+            || parts.any(|dir| {
+                matches!(dir, "tests" | "examples" | "benches" | "torture" | "twin-fuzz")
+            })
     }
 }
 

@@ -10,6 +10,7 @@ mod block;
 mod buf;
 mod device;
 mod flight;
+mod logged;
 mod mem;
 mod overlay;
 mod yielding;
@@ -21,6 +22,7 @@ pub use device::{
     Pending, all_parts, pending,
 };
 pub use flight::{DeviceLog, Recorded};
+pub use logged::logged;
 pub use mem::MemDisk;
 pub use overlay::Overlay;
 pub use yielding::yielding;

@@ -21,7 +21,7 @@ use std::rc::Rc;
 use twin_cache::Frame;
 use twin_disk::{Block, Buf, Class, Io, Origin};
 use twin_fs::{Core, FsError, Ino, Inode, Result};
-use twin_rt::{RwLock, join_all};
+use twin_rt::{Category, RwLock, join_all};
 
 use crate::ffs::{Ffs, Sabotage};
 use crate::flush::Which;
@@ -277,6 +277,13 @@ impl Ffs {
         self.write_record(core, journal, &record, &blocks).await?;
         self.barrier(core, Origin::User).await?;
         self.count(|s| s.commits += 1);
+        core.rt.log(Category::Journal, "committed", || {
+            [
+                ("record", record.number),
+                ("changed_blocks", blocks.len() as u64),
+                ("journal_blocks", len),
+            ]
+        });
         let at = journal.head.get();
         journal.live.borrow_mut().push_back(Live { number: record.number, at, len });
         journal.head.set((at + len) % journal.ring);
@@ -382,6 +389,7 @@ impl Ffs {
         let arrived = journal.homeless.take();
         drop(arrived);
         self.count(|s| s.checkpoints += 1);
+        core.rt.log(Category::Checkpoint, "written", || [("record", last.number)]);
         Ok(())
     }
 

@@ -8,7 +8,7 @@ use twin_fs::shape::{Ptr, UNWRITTEN};
 use twin_fs::{
     Change, Core, FsError, Ino, Inode, Layout, Need, Picked, Result, Room, VolumeStat, Written,
 };
-use twin_rt::Time;
+use twin_rt::{Category, Time};
 
 use crate::ffs::Ffs;
 use crate::ordering::Wait;
@@ -82,8 +82,11 @@ impl Ffs {
     }
 
     /// Makes space that was given up safe to use again.
-    async fn release_pending(&self, core: &Rc<Core>) -> Result<()> {
+    async fn release_pending(&self, core: &Rc<Core>, bytes: u64) -> Result<()> {
         self.count(|s| s.space_waits += 1);
+        core.rt.log(Category::Admission, "waits", || {
+            [("bytes", bytes), ("permitted_bytes", self.permitted.get())]
+        });
         match &self.journal {
             Some(_) => self.commit(core).await.map(|_| ()),
             None => self.write_pending_files(core).await,
@@ -197,7 +200,7 @@ impl Layout for Ffs {
             } else if self.journal_is_pressed(core, bytes) {
                 self.commit(core).await?;
             } else if need == Need::Grow && !self.has_room(bytes) && self.awaits_space() {
-                self.release_pending(core).await?;
+                self.release_pending(core, bytes).await?;
             } else {
                 self.permitted.set(self.permitted.get() + bytes);
                 return Ok(Permit { bytes, permitted: Rc::clone(&self.permitted) });

@@ -7,7 +7,7 @@ use twin_cache::FileFrames;
 use twin_disk::{Block, BlockDevice, Buf, Class, Io, Origin, Overlay, gather};
 use twin_fs::shape::Shape;
 use twin_fs::{Core, Cpu, Features, FsError, Picked, ROOT_INO, Result, Settings, Volume};
-use twin_rt::{BoxFuture, Rt, join_all};
+use twin_rt::{BoxFuture, Category, Rt, join_all};
 
 use crate::dir_placement;
 use crate::ffs::{Ffs, FfsSettings, Sabotage};
@@ -359,6 +359,9 @@ impl Ffs {
             let replay = read_journal(&*device, &sb, ffs_settings.sabotage).await?;
             replay.write(&*device, &sb).await?;
             (recovered.records, recovered.journal_bytes) = (replay.records, replay.bytes);
+            rt.log(Category::Recovery, "replayed", || {
+                [("records", replay.records), ("journal_bytes", replay.bytes)]
+            });
             let mentioned = replay.mentioned.iter().copied();
             let header = move_header(&*device, &sb, &replay, ffs_settings.sabotage).await?;
             orphans = replay.orphans;
@@ -369,6 +372,9 @@ impl Ffs {
             let report = crate::check::repair_unattended(rt, Rc::clone(&device)).await?;
             recovered.repaired = report.findings.len() as u64 + report.more_findings;
             recovered.rescued = report.rescued;
+            rt.log(Category::Recovery, "repaired", || {
+                [("findings", recovered.repaired), ("rescued", recovered.rescued)]
+            });
         }
         let groups = read_groups(&*device, &sb).await?;
         let cluster = sb.tuning.maxcontig.saturating_mul(sb.shape.block_size);

@@ -1,7 +1,5 @@
 //! The structures of the clustered layout: superblock, maps of a cylinder group, journal.
 
-use std::sync::LazyLock;
-
 use twin_ffs::MkfsOptions;
 use twin_ffs::format::{
     CgCounts, CgImage, Entry, EntryKind, JournalHeader, Record, SUPERBLOCK_BYTES, State, Superblock,
@@ -37,12 +35,9 @@ pub(crate) const JOURNAL: Target = Target {
 const DEVICE: u64 = 1 << 50;
 
 /// A modern volume with a journal, and a classic one.
-fn samples() -> &'static [Superblock; 2] {
-    static SAMPLES: LazyLock<[Superblock; 2]> = LazyLock::new(|| {
-        let options = [MkfsOptions::modern([7; 16]), MkfsOptions::classic([7; 16])];
-        options.map(|options| options.superblock(20 << 20, 512).unwrap())
-    });
-    &SAMPLES
+fn samples() -> [Superblock; 2] {
+    let options = [MkfsOptions::modern([7; 16]), MkfsOptions::classic([7; 16])];
+    options.map(|options| options.superblock(20 << 20, 512).unwrap())
 }
 
 fn with(which: u8, raw: &[u8]) -> Vec<u8> {

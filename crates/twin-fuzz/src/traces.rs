@@ -135,8 +135,9 @@ fn requests() -> Vec<Request> {
         Op::StatFs,
         Op::Sync,
     ];
-    let cred =
-        |id: u64| if id % 2 == 0 { Cred::root() } else { Cred { uid: 7, gid: 7, ..Cred::root() } };
+    let cred = |id: u64| {
+        if id.is_multiple_of(2) { Cred::root() } else { Cred { uid: 7, gid: 7, ..Cred::root() } }
+    };
     let request = |(id, op)| Request { id, client: (id % 3) as u32, cred: cred(id), op };
     (1..).zip(ops).map(request).collect()
 }

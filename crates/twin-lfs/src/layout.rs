@@ -8,7 +8,7 @@ use twin_fs::shape::{Ptr, UNWRITTEN};
 use twin_fs::{
     Core, FsError, Holder, Ino, Inode, Layout, Need, Picked, Result, Room, VolumeStat, Written,
 };
-use twin_rt::{Nanos, SECS, Time};
+use twin_rt::{Category, Nanos, SECS, Time};
 
 use crate::format::ImapEntry;
 use crate::lfs::Lfs;
@@ -272,6 +272,9 @@ impl Layout for Lfs {
             } else {
                 if let Some(since) = waits_since {
                     let waited = core.rt.now() - since;
+                    core.rt.log(Category::Admission, "waited", || {
+                        [("bytes", bytes), ("waited_ns", waited)]
+                    });
                     let stats = &mut self.log.borrow_mut().stats;
                     stats.space_wait_ns += waited;
                     stats.longest_space_wait_ns = stats.longest_space_wait_ns.max(waited);
