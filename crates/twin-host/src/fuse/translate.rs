@@ -11,7 +11,7 @@ use twin_fs::{
 
 use super::abi::{self, InHeader, fattr};
 use super::options::{Agreed, SessionOptions};
-use super::parse::{Call, parse};
+use super::parse::Call;
 
 /// What the kernel wants back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -399,31 +399,11 @@ pub(super) fn write_op(ino: Ino, off: u64, data: twin_disk::Bytes, late: bool) -
     if late { Op::WriteBack { ino, off, data } } else { Op::Write { ino, off, data } }
 }
 
-/// The requests that a packet of the kernel asks the core for, in a session that has agreed on nothing special
-/// and whose clients the core checks itself: what can be known of a packet without a mount.
-///
-/// # Errors
-/// What is wrong with the packet. One that asks nothing of the core gives no requests.
-pub fn requests(packet: &[u8]) -> Result<Vec<(Cred, Op)>, String> {
-    let (header, call) = parse(packet).map_err(|malformed| malformed.to_string())?;
-    let options = SessionOptions { kernel_checks: false, ..SessionOptions::default() };
-    let agreed = Agreed { started: true, kill_privileges: true, ..Agreed::default() };
-    Ok(match plan(&header, call, &options, &agreed, b"") {
-        Plan::Ask(cred, op, _) => vec![(cred, op)],
-        Plan::Write { cred, ino, off, len, late, .. } => {
-            let data = twin_disk::Bytes::copy_of(&packet[abi::WRITE_HEAD..abi::WRITE_HEAD + len]);
-            vec![(cred, write_op(ino, off, data, late))]
-        }
-        Plan::Forget(ops) => ops.into_iter().map(|op| (Cred::root(), op)).collect(),
-        _ => Vec::new(),
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::fuse::abi::opcode;
-    use crate::fuse::parse::tests::packet;
+    use crate::fuse::parse::{parse, tests::packet};
     use zerocopy::IntoBytes;
 
     fn plan_of(opcode: u32, node: u64, arguments: &[&[u8]], agreed: Agreed) -> Plan {
