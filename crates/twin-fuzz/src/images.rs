@@ -73,6 +73,9 @@ fn run(kind: &'static dyn LayoutKind, data: &[u8]) -> bool {
         false => seal_clustered(&mut image, which & 1 == 0, &base.used),
     }
     let is_open = use_it(kind, &image);
+    if kind.is_log() {
+        dump(&image);
+    }
     check_and_repair(kind, image);
     is_open
 }
@@ -192,6 +195,42 @@ fn use_it(kind: &dyn LayoutKind, image: &[u8]) -> bool {
     // Tasks and what they hold would stay in memory otherwise.
     rt.crash();
     true
+}
+
+/// Shown, structure by structure.
+fn dump(image: &[u8]) {
+    use twin_lfs::dump::{As, File, What};
+    let disk = Rc::new(MemDisk::from_bytes(image.to_vec()));
+    let path = |path: &str| File::Path(path.as_bytes().to_vec());
+    for what in [
+        What::Overview,
+        What::Superblock,
+        What::Checkpoints,
+        What::Segments,
+        What::Summaries(None),
+        What::Ifile,
+        What::Inodes,
+        What::Inode(path("/large")),
+        What::Directory(path("/full")),
+        What::FileMap(path("/large")),
+    ] {
+        let rt = Rt::new(ClockOnly::default(), 4);
+        let disk = Rc::clone(&disk) as _;
+        let _ =
+            rt.block_on(twin_lfs::dump::dump(&rt, disk, &what, As::Recovered, &mut Blind)).unwrap();
+        rt.crash();
+    }
+}
+
+/// Looks at nothing that it is shown.
+struct Blind;
+
+impl twin_lfs::dump::Sink for Blind {
+    fn fields(&mut self, _: &str, _: &str, _: twin_lfs::dump::Fields) {}
+    fn begin(&mut self, _: &str, _: &str, _: &[twin_lfs::dump::Column]) {}
+    fn row(&mut self, _: Vec<twin_lfs::dump::Value>) {}
+    fn end(&mut self) {}
+    fn problem(&mut self, _: twin_lfs::dump::Problem) {}
 }
 
 /// Checked; and a repair that succeeds leaves a clean volume.

@@ -17,6 +17,7 @@
 mod bytes;
 mod dirs;
 mod ffs;
+mod foreign;
 mod images;
 mod inodes;
 mod lfs;
@@ -45,6 +46,7 @@ pub const TARGETS: &[Target] = &[
     packets::REQUESTS,
     traces::TRACE,
     traces::FLIGHT,
+    foreign::FOREIGN,
     settings::SETTINGS,
     lfs::SUPERBLOCK,
     lfs::CHECKPOINT,
