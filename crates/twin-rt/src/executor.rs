@@ -198,14 +198,21 @@ impl Rt {
         fields: impl FnOnce() -> [(&'static str, u64); N],
     ) {
         if self.logs(category) {
-            self.tell(category, name, &fields());
+            self.tell(category, name, fields);
         }
     }
 
+    /// Out of line with all that it needs, so that a call costs its place no more than the branch.
     #[cold]
-    fn tell(&self, category: Category, name: &'static str, fields: &[(&'static str, u64)]) {
+    #[inline(never)]
+    fn tell<const N: usize>(
+        &self,
+        category: Category,
+        name: &'static str,
+        fields: impl FnOnce() -> [(&'static str, u64); N],
+    ) {
         if let Some(listener) = &*self.0.listener.borrow() {
-            listener(&Event { time: self.now(), category, name, fields });
+            listener(&Event { time: self.now(), category, name, fields: &fields() });
         }
     }
 
