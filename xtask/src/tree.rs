@@ -41,7 +41,7 @@ pub(crate) struct Package {
 }
 
 /// The crates that judge the others.
-pub(crate) const HARNESS: &[&str] = &["twin-model", "twin-proof"];
+pub(crate) const HARNESS: &[&str] = &["twin-model", "twin-proof", "twin-fuzz"];
 
 impl SourceFile {
     pub(crate) fn new(path: &str, text: &str) -> SourceFile {

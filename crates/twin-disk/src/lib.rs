@@ -27,6 +27,7 @@ mod block;
 mod buf;
 mod device;
 mod flight;
+mod logged;
 mod mem;
 mod overlay;
 mod yielding;
@@ -38,6 +39,7 @@ pub use device::{
     Pending, all_parts, pending,
 };
 pub use flight::{DeviceLog, Recorded};
+pub use logged::logged;
 pub use mem::MemDisk;
 pub use overlay::Overlay;
 pub use yielding::yielding;

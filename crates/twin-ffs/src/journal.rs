@@ -23,7 +23,7 @@ use std::rc::Rc;
 use twin_cache::Frame;
 use twin_disk::{Block, Buf, Class, Io, Origin};
 use twin_fs::{Core, FsError, Ino, Result};
-use twin_rt::{LockGuard, RwLock, join_all};
+use twin_rt::{Category, LockGuard, RwLock, join_all};
 
 use crate::format::{
     Entry, EntryKind, JOURNAL_HEADERS, JournalHeader, Record, Superblock, header_io, record_blocks,
@@ -265,6 +265,13 @@ impl Journal {
         self.write_record(target, &record, &blocks).await?;
         target.writes.barrier(target.core, Origin::User).await?;
         self.count(|c| c.commits += 1);
+        target.core.rt.log(Category::Journal, "committed", || {
+            [
+                ("record", record.number),
+                ("changed_blocks", blocks.len() as u64),
+                ("journal_blocks", len),
+            ]
+        });
         let at = self.head.get();
         self.live.borrow_mut().push_back(Live { number: record.number, at, len });
         self.head.set((at + len) % self.ring);
@@ -370,6 +377,7 @@ impl Journal {
         let arrived = self.journaled.take();
         drop(arrived);
         self.count(|c| c.checkpoints += 1);
+        core.rt.log(Category::Checkpoint, "written", || [("record", last.number)]);
         Ok(())
     }
 

@@ -7,7 +7,7 @@ use twin_fs::shape::{Ptr, UNWRITTEN};
 use twin_fs::{
     Change, Core, FsError, Ino, Inode, Layout, Need, Picked, Result, Room, VolumeStat, Written,
 };
-use twin_rt::Time;
+use twin_rt::{Category, Time};
 
 use crate::admission::Permit;
 use crate::ffs::Ffs;
@@ -70,8 +70,11 @@ impl Ffs {
     }
 
     /// Makes space that was given up safe to use again.
-    async fn release_pending(&self, core: &Rc<Core>) -> Result<()> {
+    async fn release_pending(&self, core: &Rc<Core>, bytes: u64) -> Result<()> {
         self.count(|s| s.space_waits += 1);
+        core.rt.log(Category::Admission, "waits", || {
+            [("bytes", bytes), ("permitted_bytes", self.admission.permitted())]
+        });
         match &self.journal {
             Some(_) => self.commit(core).await.map(|_| ()),
             None => self.write_pending_files(core).await,
@@ -182,7 +185,7 @@ impl Layout for Ffs {
             } else if self.journal_is_pressed(core, bytes) {
                 self.commit(core).await?;
             } else if need == Need::Grow && !self.has_room(bytes) && self.awaits_space() {
-                self.release_pending(core).await?;
+                self.release_pending(core, bytes).await?;
             } else {
                 return Ok(self.admission.admit(bytes));
             }

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use twin_disk::{Block, BlockDevice, Buf, Class, Io, Origin, gather};
 use twin_fs::shape::Shape;
 use twin_fs::{Core, Cpu, Features, FsError, Picked, ROOT_INO, Result, Settings, Volume};
-use twin_rt::{BoxFuture, Rt, join_all};
+use twin_rt::{BoxFuture, Category, Rt, join_all};
 
 use crate::ffs::{Ffs, Parts};
 use crate::format::{
@@ -295,6 +295,9 @@ impl Ffs {
             let replay = read_journal(&*device, &sb, ffs_settings.sabotage).await?;
             replay.write(&*device, &sb).await?;
             (recovered.records, recovered.journal_bytes) = (replay.records, replay.bytes);
+            rt.log(Category::Recovery, "replayed", || {
+                [("records", replay.records), ("journal_bytes", replay.bytes)]
+            });
             let mentioned = replay.mentioned.iter().copied();
             let header = move_header(&*device, &sb, &replay, ffs_settings.sabotage).await?;
             orphans = replay.orphans;

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use twin_disk::{BlockDevice, Overlay};
 use twin_fs::{Cpu, Result, Settings, Volume};
-use twin_rt::{BoxFuture, Rt};
+use twin_rt::{BoxFuture, Category, Rt};
 
 use crate::check;
 use crate::ffs::Ffs;
@@ -54,6 +54,9 @@ impl Ffs {
         if let Some(report) = repair {
             recovered.repaired = report.findings.len() as u64 + report.more_findings;
             recovered.rescued = report.rescued;
+            rt.log(Category::Recovery, "repaired", || {
+                [("findings", recovered.repaired), ("rescued", recovered.rescued)]
+            });
         }
         Ok((volume, recovered))
     }

@@ -82,7 +82,7 @@ impl Core {
             .ok_or(FsError::Invalid("no such read policy"))?
             .map(Rc::from);
         let info = device.info();
-        let device = twin_disk::yielding(&rt, device);
+        let device = twin_disk::logged(&rt, twin_disk::yielding(&rt, device));
         Ok(Rc::new(Core {
             cache: Cache::new(settings.cache_bytes, shape.block_size.into(), policy),
             frags: info.size / u64::from(shape.frag_size),

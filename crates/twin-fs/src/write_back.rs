@@ -8,7 +8,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use twin_cache::{FlushAdvice, FlushPolicy};
-use twin_rt::Event;
+use twin_rt::{Category, Event};
 
 use crate::core::Core;
 use crate::layout::Layout;
@@ -83,6 +83,9 @@ impl<L: Layout> WriteBack<L> {
             let advice = self.flush.borrow_mut().advise(now, state);
             match advice {
                 FlushAdvice::Flush(until) => {
+                    core.rt.log(Category::Flush, "begins", || {
+                        [("dirty_bytes", state.dirty_bytes), ("until_ns", until.0)]
+                    });
                     if let Err(error) = self.layout.write_back(core, until).await {
                         core.poison(error);
                     }

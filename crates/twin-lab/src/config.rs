@@ -10,6 +10,7 @@ use twin_settings::value::{bytes, bytes_text, list, nanos, number};
 use twin_settings::{Key, Named, SettingsError, Unit, grammar};
 use twin_sim::{bus, cpu, model, queue};
 
+use crate::event_log::EventLog;
 use crate::layouts::{LAYOUTS, layout};
 use crate::presets::presets;
 
@@ -49,6 +50,8 @@ pub struct Config {
     pub size: Option<u64>,
     /// The size was asked for: a disk that has less is refused, not taken whole.
     pub size_asked: bool,
+    /// Who is told of events. No setting: it changes nothing of a run.
+    pub log: Option<EventLog>,
 }
 
 /// Costs of a processor that a configuration gives in place of the machine's own, in nanoseconds.
@@ -387,6 +390,7 @@ impl Config {
             costs: Costs::default(),
             size: Some(4 << 30),
             size_asked: false,
+            log: None,
         }
     }
 

@@ -23,6 +23,7 @@
 pub mod bench;
 mod compare;
 mod config;
+mod event_log;
 mod figures;
 mod flight;
 mod front_end;
@@ -44,6 +45,7 @@ mod workload;
 
 pub use compare::{Progress, compare, compare_with_histories, rank};
 pub use config::{Config, Costs, defaults, settings_help};
+pub use event_log::{EventLog, log_categories};
 pub use figures::{DiskFigures, Figures, Latency, LogFigures, VerbFigures};
 pub use flight::{CLOSE, FlightError, FlightSettings, Verified, verify_flight};
 pub use front_end::FrontEnd;

@@ -89,6 +89,9 @@ pub(crate) async fn on_volume<T: OnVolume>(
     config: &Config,
     what: T,
 ) -> Result<T::Output, SimulateError> {
+    if let Some(log) = &config.log {
+        log.begin(rt);
+    }
     let Machine { disk, device, cpu } = Machine::build(rt, config)?;
     config.of_layout.mkfs(rt, Rc::clone(&device), NOBODY).await?;
     let settings = config.settings.clone();

@@ -479,7 +479,7 @@ impl Lfs {
                     let mut raw = vec![0; self.sb.shape.inode_size as usize];
                     inode.d.borrow().encode(&self.sb.shape, &mut raw);
                     core.mark_inode_clean(inode);
-                    InodeState::of(&inode).set_written_in(number);
+                    InodeState::of(inode).set_written_in(number);
                     self.forwards.drop_holder(inode.ino, Holder::Inode);
                     (inode.ino, raw, InodeState::of(inode).map_block())
                 });

@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 use twin_disk::{Block, Buf, Class, Io, Origin};
 use twin_fs::{Core, FsError, Result};
-use twin_rt::join_all;
+use twin_rt::{Category, join_all};
 
 use crate::build::Group;
 use crate::format::{Checkpoint, GROUP_CHECKPOINT};
@@ -138,6 +138,9 @@ impl Lfs {
         if self.settings.sabotage != Sabotage::ReuseEarly {
             self.set_clean(&empty);
         }
+        core.rt.log(Category::Checkpoint, "written", || {
+            [("number", checkpoint.number), ("segments_emptied", empty.len() as u64)]
+        });
         Ok(())
     }
 

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use twin_cache::{FlushState, Lbn};
 use twin_fs::shape::{Ptr, UNWRITTEN};
 use twin_fs::{Core, FsError, Ino, Inode, Layout, Need, Picked, Result, Room, VolumeStat, Written};
-use twin_rt::Time;
+use twin_rt::{Category, Time};
 
 use crate::admission::{LONGEST_WAIT_NS, Patience, Permit};
 use crate::format::ImapEntry;
@@ -79,7 +79,7 @@ impl Layout for Lfs {
         let generation = inode.d.borrow().generation;
         let entry = ImapEntry::Used { at: 0, crc: 0, generation, orphan: false };
         self.set_entry(core, &frame, inode.ino, entry);
-        InodeState::of(&inode).set_map_block(frame);
+        InodeState::of(inode).set_map_block(frame);
     }
 
     fn free_inode(&self, core: &Core, inode: &Rc<Inode>) {
@@ -204,6 +204,9 @@ impl Layout for Lfs {
             } else {
                 if let Some(since) = waits_since {
                     let waited = core.rt.now() - since;
+                    core.rt.log(Category::Admission, "waited", || {
+                        [("bytes", bytes), ("waited_ns", waited)]
+                    });
                     let stats = &mut self.log.borrow_mut().stats;
                     stats.space_wait_ns += waited;
                     stats.longest_space_wait_ns = stats.longest_space_wait_ns.max(waited);

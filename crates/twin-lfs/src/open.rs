@@ -11,7 +11,7 @@ use twin_fs::shape::Shape;
 use twin_fs::{
     Core, Cpu, Features, FsError, Ino, Inode, Picked, ROOT_INO, Result, Settings, Volume,
 };
-use twin_rt::{BoxFuture, Budget, Rt, RwLock};
+use twin_rt::{BoxFuture, Budget, Category, Rt, RwLock};
 
 use crate::admission::Admission;
 use crate::cleaner::{self, CleanerState, Watch};
@@ -319,6 +319,9 @@ impl Lfs {
             lfs.skip_serials(&core, checkpoint.serial);
         } else {
             recovered = lfs.roll_forward(&core, &checkpoint).await?;
+            rt.log(Category::Recovery, "rolled-forward", || {
+                [("log_writes", recovered.groups), ("log_bytes", recovered.log_bytes)]
+            });
             lfs.reservations
                 .set_used(lfs.log.borrow().segments.live_bytes() + lfs.unwritten_ifile(&core));
         }

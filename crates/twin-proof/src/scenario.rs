@@ -24,7 +24,7 @@ pub struct Scenario {
     pub segment: u32,
     /// Streams of the log.
     pub streams: u32,
-    /// A workload of [`twin_fs::generate`].
+    /// A workload of [`twin_model::generate`].
     pub workload: String,
     /// Requests that clients make.
     pub ops: u64,

@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
+use crate::events::{Categories, Category, Event};
 use crate::{Driver, EventDigest, Nanos, Rng, Time};
 
 /// In which order ready tasks run.
@@ -47,6 +48,9 @@ impl std::error::Error for Stalled {}
 /// A future in memory of its own, of whatever type. A function that gives one has its code compiled
 /// in its own crate; that of an `async fn` is compiled again wherever it is awaited.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
+
+/// Someone who is told of events.
+type Listener = Rc<dyn Fn(&Event<'_>)>;
 
 struct Task {
     name: &'static str,
@@ -110,6 +114,8 @@ struct Shared {
     timers: RefCell<BinaryHeap<Reverse<Timer>>>,
     timer_seq: Cell<u64>,
     digest: RefCell<EventDigest>,
+    logged: Cell<Categories>,
+    listener: RefCell<Option<Listener>>,
     driver: RefCell<Box<dyn Driver>>,
 }
 
@@ -137,6 +143,8 @@ impl Rt {
             timers: RefCell::default(),
             timer_seq: Cell::new(0),
             digest: RefCell::default(),
+            logged: Cell::default(),
+            listener: RefCell::default(),
             driver: RefCell::new(Box::new(driver)),
         }))
     }
@@ -166,6 +174,46 @@ impl Rt {
     /// The digest of all recorded events so far.
     pub fn digest(&self) -> EventDigest {
         *self.0.digest.borrow()
+    }
+
+    /// Has `listener` told of the events of these categories, from now on and in place of an earlier one. It must
+    /// not use this runtime.
+    pub fn log_to(&self, categories: Categories, listener: Rc<dyn Fn(&Event<'_>)>) {
+        self.0.logged.set(categories);
+        *self.0.listener.borrow_mut() = Some(listener);
+    }
+
+    /// True if events of this category are listened to.
+    #[inline]
+    pub fn logs(&self, category: Category) -> bool {
+        self.0.logged.get().has(category)
+    }
+
+    /// Tells of an event, if its category is listened to; only then are its fields worked out.
+    #[inline]
+    pub fn log<const N: usize>(
+        &self,
+        category: Category,
+        name: &'static str,
+        fields: impl FnOnce() -> [(&'static str, u64); N],
+    ) {
+        if self.logs(category) {
+            self.tell(category, name, fields);
+        }
+    }
+
+    /// Out of line with all that it needs, so that a call costs its place no more than the branch.
+    #[cold]
+    #[inline(never)]
+    fn tell<const N: usize>(
+        &self,
+        category: Category,
+        name: &'static str,
+        fields: impl FnOnce() -> [(&'static str, u64); N],
+    ) {
+        if let Some(listener) = &*self.0.listener.borrow() {
+            listener(&Event { time: self.now(), category, name, fields: &fields() });
+        }
     }
 
     /// Starts a task. It first runs when the executor next turns.

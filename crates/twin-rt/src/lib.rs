@@ -24,6 +24,7 @@
 
 mod digest;
 mod driver;
+mod events;
 mod executor;
 mod hash;
 mod join;
@@ -34,6 +35,7 @@ mod time;
 
 pub use digest::EventDigest;
 pub use driver::{ClockOnly, Driver};
+pub use events::{Categories, Category, Event as LogEvent};
 pub use executor::{BoxFuture, JoinHandle, Order, Rt, Stalled};
 pub use hash::{FixedHasher, FixedMap, FixedSet};
 pub use join::join_all;

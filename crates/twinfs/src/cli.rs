@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use twin_lab::layouts::LAYOUTS;
+use twin_lab::log_categories;
+use twin_rt::{Categories, Category};
 
 use crate::size::Size;
 
@@ -76,6 +78,13 @@ fn layouts() -> PossibleValuesParser {
 fn policies(title: &str) -> PossibleValuesParser {
     let all = LAYOUTS.iter().flat_map(|kind| kind.policies());
     choices(all.filter(|(kind, _)| *kind == title).flat_map(|(_, names)| names).collect())
+}
+
+/// What --log does, with the categories that there are.
+fn log_help() -> String {
+    let all = Category::ALL.iter().map(|(_, name, about)| format!("{name} ({about})"));
+    let all = all.collect::<Vec<_>>().join(", ");
+    format!("Tell of events of these categories, as cleaner,flush, a line each: {all}")
 }
 
 fn choices(all: Vec<(&'static str, &'static str)>) -> PossibleValuesParser {
@@ -214,6 +223,12 @@ pub(crate) struct Mount {
     /// repeat the run.
     #[arg(long, value_name = "FILE", conflicts_with = "record")]
     pub(crate) flight: Option<PathBuf>,
+    #[arg(long, value_name = "CATEGORIES", value_parser = log_categories, help = log_help())]
+    pub(crate) log: Option<Categories>,
+    /// With --log: the file that the lines are added to, in place of standard error. A mount in the
+    /// background needs one.
+    #[arg(long, value_name = "FILE", requires = "log")]
+    pub(crate) log_file: Option<PathBuf>,
     /// The image file or block device.
     pub(crate) image: PathBuf,
     /// Where to mount it: an existing directory.
@@ -272,6 +287,8 @@ pub(crate) struct Compare {
     /// writing cost over time.
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
+    #[arg(long, value_name = "CATEGORIES", value_parser = log_categories, help = log_help())]
+    pub(crate) log: Option<Categories>,
     /// Print the configurations, keys and components that there are.
     #[arg(long, exclusive = true)]
     pub(crate) list: bool,

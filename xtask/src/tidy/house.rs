@@ -20,9 +20,10 @@ const HOUSE: &[(&str, &[&str])] = &[
     ("twin-model", &["twin-fs"]),
     ("twin-sim", &["twin-fs"]),
     ("twin-host", &["twin-trace"]),
-    ("twin-lab", &["twin-sim", "twin-trace"]),
+    ("twin-lab", &["twin-sim", "twin-trace", "twin-host"]),
     ("twin-proof", &["twin-lab", "twin-model"]),
-    ("twinfs", &["twin-lab", "twin-host"]),
+    ("twinfs", &["twin-lab"]),
+    ("twin-fuzz", &["twin-lab", "twin-model"]),
     ("twin-py", &["twin-lab"]),
     ("xtask", &[]),
 ];
@@ -39,7 +40,6 @@ pub(super) const BELOW_HOST: &[&str] = &[
     "twin-trace",
     "twin-model",
     "twin-sim",
-    "twin-proof",
 ];
 
 /// Where layouts are registered. A crate that has an entry there is a layout.
@@ -216,7 +216,7 @@ mod tests {
         }
         let fs = allowed("twin-fs", &layouts).unwrap();
         assert_eq!(fs, BTreeSet::from(["twin-rt", "twin-settings", "twin-disk", "twin-cache"]));
-        assert_eq!(allowed("twin-py", &layouts).unwrap().len(), 11);
+        assert_eq!(allowed("twin-py", &layouts).unwrap().len(), 12);
     }
 
     #[test]

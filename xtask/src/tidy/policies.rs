@@ -27,6 +27,7 @@ const EXCEPTIONS: &[(&str, &[&str], &str)] = &[
     ("crates/twinfs/src/cmd/mkfs.rs", &["block", "segment"], "settings of layouts"),
     ("crates/twin-lfs/src/check/tree.rs", &["block"], "a kind of damage"),
     ("crates/twin-ffs/src/check/finding.rs", &["journal"], "a kind of damage"),
+    ("crates/twin-rt/src/events.rs", &["journal"], "a category of events"),
     ("crates/twin-ffs/src/check/inodes.rs", &["block"], "a kind of damage"),
     ("crates/twin-trace/src/block/fio.rs", &["sync"], "a word of fio's format"),
     ("crates/twin-trace/src/record.rs", &["sync"], "the name of an operation"),

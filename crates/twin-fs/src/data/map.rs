@@ -10,7 +10,7 @@ use std::rc::Rc;
 
 use twin_cache::{Frame, Lbn, Wanted, load};
 use twin_disk::Origin;
-use twin_rt::join_all;
+use twin_rt::{Category, join_all};
 
 use crate::core::Core;
 use crate::inodes::Inode;
@@ -169,6 +169,10 @@ impl Core {
                 _ => runs.push((ptr.addr, ptr.addr + frags, vec![want])),
             }
         }
+        self.rt.log(Category::Cache, "miss", || {
+            let frames = runs.iter().map(|(_, _, wanted)| wanted.len() as u64).sum();
+            [("ino", inode.ino), ("frames", frames), ("requests", runs.len() as u64)]
+        });
         let one = |(start, _, wanted): (u64, u64, Vec<Wanted>)| {
             let class = inode.class(wanted[0].frame.lbn());
             let at = self.shape.byte_of(start);

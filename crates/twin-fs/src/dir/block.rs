@@ -359,7 +359,12 @@ impl Format {
     /// The length in bytes of the largest entry that there is room for (see
     /// [`Format::entry_len`]).
     pub fn room(self, block: &[u8]) -> usize {
-        self.places(block, 0).map(|(_, head)| head.reclen - self.used(head)).max().unwrap_or(0)
+        // A loop: what iterators made of this most frequent search differed by a sixth from build to build.
+        let mut most = 0;
+        for (_, head) in self.places(block, 0) {
+            most = most.max(head.reclen - self.used(head));
+        }
+        most
     }
 
     /// True if there is no entry but `.` and `..`.

@@ -26,6 +26,7 @@ mod server;
 mod session;
 #[cfg(test)]
 mod session_tests;
+mod single;
 mod translate;
 mod unmount;
 mod usage;
@@ -36,5 +37,6 @@ pub use mount::{Mount, MountError, MountOptions};
 pub use options::SessionOptions;
 pub use serve::serve;
 pub use session::{End, Session, SessionStats};
+pub use single::{answer, requests};
 pub use unmount::{UnmountError, unmount, unmount_telling};
 pub use usage::{DaemonUsage, daemon_usage};

@@ -16,7 +16,7 @@ use std::task::{Poll, Waker};
 use rustix::io::Errno;
 use twin_disk::{Block, Buf, BufPool, Bytes};
 use twin_fs::{Cred, Entry, FileSystem, FsError, Op, Reply, Request};
-use twin_rt::Time;
+use twin_rt::{Category, Time};
 
 use super::abi::{self, InHeader};
 use super::errno::errno;
@@ -317,6 +317,13 @@ impl<F: FileSystem> Inner<F> {
         let packet = &buf[PACKET_AT..PACKET_AT + len];
         let (header, planned) = match parse(packet) {
             Ok((header, call)) => {
+                self.host.rt().log(Category::Fuse, abi::opcode_name(header.opcode), || {
+                    [
+                        ("node", header.nodeid),
+                        ("bytes", header.len.into()),
+                        ("pid", header.pid.into()),
+                    ]
+                });
                 let (options, agreed) = (&self.options, self.agreed.get());
                 let planned = plan(&header, call, options, &agreed, self.prime_name.as_bytes());
                 (header, planned)

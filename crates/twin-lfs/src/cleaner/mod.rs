@@ -241,6 +241,9 @@ impl Lfs {
             }
             let victim = first.take().unwrap_or_else(|| self.begin_reading(core, segment, pace));
             self.scan_segment(core, victim, &mut all).await?;
+            core.rt.log(twin_rt::Category::Cleaner, "victim", || {
+                [("number", segment.into()), ("live_bytes", live.into())]
+            });
             let stats = &mut self.log.borrow_mut().stats;
             stats.cleaned_segments += 1;
             stats.cleaned_live_bytes += u64::from(live);

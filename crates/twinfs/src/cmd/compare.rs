@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use twin_lab::{
-    Config, Figures, SimulateError, Workload, compare, compare_with_histories, defaults, page,
-    rank, settings_help, table,
+    Config, EventLog, Figures, SimulateError, Workload, compare, compare_with_histories, defaults,
+    page, rank, settings_help, table,
 };
+use twin_rt::Categories;
 
 use super::files::Page;
 use super::{Outcome, say};
@@ -29,8 +30,14 @@ pub(crate) fn run(args: &Compare) -> Outcome {
     workload.population().map_err(|e| in_trace(args.trace.as_deref(), &e))?;
     let pace = args.pace.at(args.speed)?;
     let page_file = args.html.as_deref().map(Page::open).transpose()?;
-    let (configs, mut not_run) = configs(&args.configs);
-    let bar = progress_bar(configs.len() as u64);
+    let (mut configs, mut not_run) = configs(&args.configs);
+    let bar = match args.log {
+        Some(categories) => {
+            tell_of_events(&mut configs, categories);
+            ProgressBar::hidden()
+        }
+        None => progress_bar(configs.len() as u64),
+    };
     let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
     let progress = |ended: usize, _: usize| bar.set_position(ended as u64);
     let clock = real_clock();
@@ -72,6 +79,16 @@ fn configs(texts: &[String]) -> (Vec<Config>, NotRun) {
         }
     }
     (configs, not_run)
+}
+
+/// Has the events of all runs told on standard error, with the configuration where there are several.
+fn tell_of_events(configs: &mut [Config], categories: Categories) {
+    let several = configs.len() > 1;
+    for config in configs {
+        let name = if several { format!("{}: ", config.name) } else { String::new() };
+        let tell = Arc::new(move |line: &str| eprintln!("{name}{line}"));
+        config.log = Some(EventLog { categories, tell });
+    }
 }
 
 /// Configurations that could not run, each with the reason.

@@ -1,6 +1,9 @@
 //! `twinfs mount`: opens a volume and serves it over FUSE until it is unmounted.
 
+use std::cell::RefCell;
 use std::fs::File;
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::rc::Rc;
@@ -11,10 +14,11 @@ use twin_host::{
     FlightRecorder, Grade, Host, HostOptions, ImageOptions, Relation, Signals, Words, relation,
 };
 use twin_lab::CLOSE;
+use twin_rt::Categories;
 
 use super::files::NewFile;
 use super::image::layout_of;
-use super::opening::{OpenOptions, Opened, Refused, open_volume, set_for_open};
+use super::opening::{Listener, OpenOptions, Opened, Refused, open_volume, set_for_open};
 use super::serving::{
     Place, Trace, finish, must_be_outside, recorded, run_serving, serve_until_unmounted,
 };
@@ -25,7 +29,8 @@ use crate::cli::Mount;
 pub(crate) fn run(mut args: Mount) -> Outcome {
     args.image = absolute(&args.image)?;
     args.dir = absolute(&args.dir)?;
-    for path in [&mut args.record, &mut args.flight, &mut args.status].into_iter().flatten() {
+    let paths = [&mut args.record, &mut args.flight, &mut args.status, &mut args.log_file];
+    for path in paths.into_iter().flatten() {
         *path = absolute(path)?;
     }
     let about = args.image.display().to_string();
@@ -60,8 +65,12 @@ fn serve_volume(args: &Mount, ready: Ready, words: &Rc<Words>) -> Result<(), Str
 /// the mount that nobody serves yet.
 fn prepare(args: &Mount) -> Result<(&'static dyn LayoutKind, Option<Trace>), String> {
     let mut files: Vec<(&str, &Path)> = vec![("the image", &args.image)];
-    let others =
-        [("--record", &args.record), ("--flight", &args.flight), ("--status", &args.status)];
+    let others = [
+        ("--record", &args.record),
+        ("--flight", &args.flight),
+        ("--status", &args.status),
+        ("--log-file", &args.log_file),
+    ];
     for (option, path) in others {
         let Some(path) = path else { continue };
         let same = files.iter().find(|(_, other)| relation(path, other) == Relation::Same);
@@ -150,6 +159,23 @@ fn serve_opened(
     serve_until_unmounted(place, recorder, options, ready, stop, close)
 }
 
+/// Which events to tell of, and who writes them down.
+fn event_log(args: &Mount) -> Result<Option<(Categories, Listener)>, String> {
+    let Some(categories) = args.log else { return Ok(None) };
+    let mut out: Box<dyn Write> = match &args.log_file {
+        // Added to what is there: a wrong name must not cost a file.
+        Some(path) => {
+            let file = File::options().append(true).create(true).mode(0o600).open(path);
+            Box::new(file.map_err(|e| format!("{}: {e}", path.display()))?)
+        }
+        None if args.foreground => Box::new(std::io::stderr()),
+        None => return Err("--log: a mount in the background needs --log-file".into()),
+    };
+    // A log that cannot be written is no reason to stop serving.
+    let out = RefCell::new(move |line: String| drop(out.write_all(line.as_bytes())));
+    Ok(Some((categories, Rc::new(move |event| out.borrow_mut()(format!("{event}\n"))))))
+}
+
 /// True if the kernel may collect writes. A recording is to have them as they were made.
 fn collects_writes(args: &Mount) -> bool {
     !args.write_through && args.record.is_none()
@@ -199,13 +225,15 @@ fn open(
 ) -> Result<(Place, Opened, Option<StatusFile>), String> {
     let mut of_layout = layout.config();
     set_for_open(&mut *of_layout, &args.cleaner).map_err(|why| format!("--cleaner: {why}"))?;
+    let log = event_log(args)?;
     let (opened, note) = open_or_read(args, |read_only| {
         let image = ImageOptions { read_only, direct: !args.buffered, ..ImageOptions::default() };
         let cache_bytes = super::budget::cache_bytes(args)?;
         let settings = Settings { cache_bytes, read_only, ..super::serving::mounted_settings() };
         let host = host_options(args)?;
         let (of_layout, flight) = (of_layout.clone(), args.flight.clone());
-        let options = OpenOptions { layout, of_layout, image, host, settings, flight };
+        let log = log.clone();
+        let options = OpenOptions { layout, of_layout, image, host, settings, flight, log };
         open_volume(&args.image, options)
     })?;
     let begin = |to: &PathBuf| StatusFile::begin(to, &opened.volume);

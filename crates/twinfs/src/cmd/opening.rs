@@ -8,9 +8,13 @@ use twin_disk::{BlockDevice, DeviceInfo, DeviceLog, IoKind, Recorded};
 use twin_fs::{Cpu, FsError, LayoutConfig, LayoutKind, OpenVolume, Settings};
 use twin_host::{FileDevice, FlightLog, FlightRecorder, Host, HostOptions, ImageOptions};
 use twin_lab::FlightSettings;
+use twin_rt::{Categories, LogEvent};
 use twin_settings::{SettingsError, grammar};
 
 use super::files::NewFile;
+
+/// Who is told of events.
+pub(super) type Listener = Rc<dyn Fn(&LogEvent<'_>)>;
 
 /// A volume that is open on its host.
 pub(super) struct Opened {
@@ -30,6 +34,8 @@ pub(super) struct OpenOptions {
     pub(super) settings: Settings,
     /// Where to log everything that enters the core.
     pub(super) flight: Option<PathBuf>,
+    /// Which events to tell of, and to whom.
+    pub(super) log: Option<(Categories, Listener)>,
 }
 
 impl OpenOptions {
@@ -42,6 +48,7 @@ impl OpenOptions {
             host: HostOptions::default(),
             settings: Settings::default(),
             flight: None,
+            log: None,
         }
     }
 }
@@ -83,7 +90,8 @@ pub(super) fn device(
 
 /// Starts the host and opens the volume in an image.
 pub(super) fn open_volume(image: &Path, options: OpenOptions) -> Result<Opened, Refused> {
-    let OpenOptions { layout, of_layout, image: image_options, host, settings, flight } = options;
+    let OpenOptions { layout, of_layout, image: image_options, host, settings, flight, log } =
+        options;
     // Looked at on a host of its own: a flight begins when the volume is opened.
     let (info, image_options) = probe(image, layout, &image_options)?;
     let flight = match &flight {
@@ -94,8 +102,12 @@ pub(super) fn open_volume(image: &Path, options: OpenOptions) -> Result<Opened, 
         }
         None => None,
     };
-    let log = flight.clone().map(|flight| flight as Rc<dyn FlightLog>);
-    let host = Host::start(HostOptions { flight: log, ..host }).map_err(|e| e.to_string())?;
+    let flight_log = flight.clone().map(|flight| flight as Rc<dyn FlightLog>);
+    let host =
+        Host::start(HostOptions { flight: flight_log, ..host }).map_err(|e| e.to_string())?;
+    if let Some((categories, listener)) = log {
+        host.rt().log_to(categories, listener);
+    }
     let device = FileDevice::open(&host, image, &image_options).map_err(|e| e.to_string())?;
     let device: Rc<dyn BlockDevice> = match &flight {
         Some(flight) => {

@@ -1,0 +1,45 @@
+//! A device whose requests are told as events of the category [`Category::Queue`].
+
+use std::rc::Rc;
+
+use twin_rt::{Category, Rt};
+
+use crate::{BlockDevice, DeviceInfo, Io, IoKind, Pending};
+
+/// The device; if somebody listens, one before it that tells of each request as it goes to the device, and of how
+/// many are under way then.
+pub fn logged(rt: &Rt, device: Rc<dyn BlockDevice>) -> Rc<dyn BlockDevice> {
+    match rt.logs(Category::Queue) {
+        true => Rc::new(Logged { rt: rt.clone(), device }),
+        false => device,
+    }
+}
+
+struct Logged {
+    rt: Rt,
+    device: Rc<dyn BlockDevice>,
+}
+
+impl BlockDevice for Logged {
+    fn info(&self) -> DeviceInfo {
+        self.device.info()
+    }
+
+    fn submit(&self, io: Io) -> Pending {
+        let name = match io.kind {
+            IoKind::Read => "read",
+            IoKind::Write => "write",
+            IoKind::Flush => "flush",
+            IoKind::Discard => "discard",
+        };
+        let under_way = self.device.in_flight() as u64;
+        self.rt.log(Category::Queue, name, || {
+            [("at_byte", io.at), ("bytes", io.len), ("under_way", under_way)]
+        });
+        self.device.submit(io)
+    }
+
+    fn in_flight(&self) -> usize {
+        self.device.in_flight()
+    }
+}

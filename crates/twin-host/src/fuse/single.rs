@@ -1,0 +1,52 @@
+//! Single packets, without a session and without a kernel: for fuzz targets and benchmarks.
+//!
+//! Contract: what a session does with a packet ([`parse`], [`plan`], [`encode`]), as one that has agreed on nothing
+//! special and whose clients the kernel checks, as on most mounts.
+
+use twin_disk::Bytes;
+use twin_fs::{Cred, Op, Reply};
+
+use super::abi::{self, InHeader};
+use super::options::{Agreed, SessionOptions};
+use super::parse::parse;
+use super::reply::{Answer, encode};
+use super::translate::{Expect, Plan, plan, write_op};
+
+/// The requests that a packet of the kernel asks the core for; none if it asks nothing of the core.
+///
+/// # Errors
+/// What is wrong with the packet.
+pub fn requests(packet: &[u8]) -> Result<Vec<(Cred, Op)>, String> {
+    Ok(match planned(packet)?.1 {
+        Plan::Ask(cred, op, _) => vec![(cred, op)],
+        Plan::Write { cred, ino, off, len, late, .. } => {
+            let data = Bytes::copy_of(&packet[abi::WRITE_HEAD..abi::WRITE_HEAD + len]);
+            vec![(cred, write_op(ino, off, data, late))]
+        }
+        Plan::Forget(ops) => ops.into_iter().map(|op| (Cred::root(), op)).collect(),
+        _ => Vec::new(),
+    })
+}
+
+/// The packet that answers a packet of the kernel with this reply of the core; none if nothing is answered, or the
+/// reply is not one of the request's. File data is moved out of the reply.
+pub fn answer(packet: &[u8], reply: &mut Reply) -> Option<Vec<u8>> {
+    let (header, plan) = planned(packet).ok()?;
+    let expect = match plan {
+        Plan::Ask(_, _, expect) => expect,
+        Plan::Write { late, stale, .. } => Expect::Written { stale, late },
+        _ => return None,
+    };
+    let mut answer = Answer::new(Vec::new());
+    let said = encode(&mut answer, expect, reply, &SessionOptions::default()).ok()?;
+    answer.finish(header.unique, said.err());
+    answer.data.iter().for_each(|block| answer.head.extend_from_slice(&block.to_bytes()));
+    Some(answer.head)
+}
+
+fn planned(packet: &[u8]) -> Result<(InHeader, Plan), String> {
+    let (header, call) = parse(packet).map_err(|malformed| malformed.to_string())?;
+    let agreed = Agreed { started: true, kill_privileges: true, ..Agreed::default() };
+    let plan = plan(&header, call, &SessionOptions::default(), &agreed, b"");
+    Ok((header, plan))
+}

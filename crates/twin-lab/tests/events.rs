@@ -1,0 +1,70 @@
+//! Events: what is told of a run changes nothing of it, and every category has something to tell.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
+
+use twin_lab::{Config, EventLog, Figures, Workload, log_categories, simulate};
+use twin_rt::Category;
+use twin_trace::replay::Pace;
+
+fn run(config: &Config, workload: &str) -> Figures {
+    simulate(config, &Workload::Generated(workload.into(), 1), Pace::Asap).unwrap()
+}
+
+/// What a run is, and the lines that are told of it.
+fn told(config: &str, categories: &str, workload: &str) -> (Figures, Vec<String>) {
+    let lines = Arc::new(Mutex::new(Vec::new()));
+    let heard = Arc::clone(&lines);
+    let tell = Arc::new(move |line: &str| heard.lock().unwrap().push(line.to_string()));
+    let log = Some(EventLog { categories: log_categories(categories).unwrap(), tell });
+    let config = Config { log, ..Config::parse(config).unwrap() };
+    let figures = run(&config, workload);
+    let lines = lines.lock().unwrap().clone();
+    (figures, lines)
+}
+
+fn all() -> String {
+    Category::ALL.iter().map(|(_, name, _)| *name).collect::<Vec<_>>().join(",")
+}
+
+/// Small enough to have to be cleaned, and to make writers wait.
+const SMALL: &str = "lfs:size=80M,cache=4M";
+const REWRITTEN: &str = "zipf:writes=40000";
+
+#[test]
+fn a_run_that_is_told_of_is_the_same_run() {
+    for config in [SMALL, "ffs:size=80M,cache=4M"] {
+        let quiet = run(&Config::parse(config).unwrap(), REWRITTEN);
+        let (figures, lines) = told(config, &all(), REWRITTEN);
+        assert_eq!(figures, quiet, "{config}");
+        assert!(lines.len() > 100, "{config}: {} lines", lines.len());
+    }
+}
+
+#[test]
+fn lines_have_time_category_name_and_figures_in_the_order_of_time() {
+    let (_, lines) = told(SMALL, "flush,checkpoint", REWRITTEN);
+    let mut before = 0.0;
+    for line in &lines {
+        let words: Vec<&str> = line.split(' ').collect();
+        let time: f64 = words[0].parse().unwrap();
+        assert!(time >= before, "{line}");
+        before = time;
+        assert!(["flush", "checkpoint"].contains(&words[1]), "{line}");
+        assert!(words[3..].iter().all(|field| field.contains('=')), "{line}");
+    }
+    assert!(lines.iter().any(|line| line.contains("checkpoint written number=")));
+}
+
+#[test]
+fn every_category_but_those_of_opening_and_of_mounts_has_something_to_tell() {
+    let mut categories = BTreeSet::new();
+    for config in [SMALL, "ffs:size=80M,cache=4M"] {
+        let (_, lines) = told(config, &all(), REWRITTEN);
+        categories.extend(lines.iter().map(|line| line.split(' ').nth(1).unwrap().to_string()));
+    }
+    for (category, name, _) in Category::ALL {
+        let elsewhere = matches!(category, Category::Recovery | Category::Fuse);
+        assert!(elsewhere || categories.contains(*name), "{name}");
+    }
+}
