@@ -20,13 +20,13 @@ use twin_fs::{Core, FsError, Ino, Inode, Result};
 use crate::format::Form;
 use crate::format::IFILE_INO;
 use crate::format::{
-    BlockInfo, Draft, Entry, GROUP_CLEANER, GROUP_LAST, HeadPos, Header, ImapEntry, InodeInfo,
-    Summary, inode_block_len,
+    BlockInfo, Draft, Entry, GROUP_CLEANER, GROUP_LAST, Header, ImapEntry, InodeInfo, Summary,
+    inode_block_len,
 };
 use crate::forwards::Holder;
 use crate::inode_state::InodeState;
 use crate::lfs::Lfs;
-use crate::placing::Carry;
+use crate::segment_usage::{BlockHistory, Death};
 
 /// An inode that moves unchanged: its bytes as they are on disk, and its map block.
 pub(crate) struct RawInode {
@@ -61,7 +61,7 @@ struct PlacedPiece {
     at: u64,
     /// Index into the drafts.
     part: usize,
-    carry: Carry,
+    history: BlockHistory,
 }
 
 /// A partial segment before its blocks are taken.
@@ -148,7 +148,7 @@ impl Lfs {
             }
         }
         loop {
-            let mut table = self.log.borrow().segments.changed().clone();
+            let mut table = self.usage.with(|table| table.changed().clone());
             self.touched_table_blocks(core, pieces, &mut table);
             let mut grew = false;
             for lbn in table {
@@ -172,7 +172,7 @@ impl Lfs {
         let mut bytes = 0u64;
         let mut old = |byte: u64| {
             if let Some(segment) = self.sb.segment_of(byte) {
-                table.insert(log.segments.table_block(segment));
+                table.insert(self.usage.table_block(segment));
             }
         };
         let mut old_block = |inode: &Inode, lbn: Lbn| {
@@ -210,9 +210,9 @@ impl Lfs {
         let streams = log.heads.len() as u64;
         let most = bytes / u64::from(self.sb.segment_size) * 2 + 2 + streams;
         for head in &log.heads {
-            let ahead = log.segments.next_clean(head.next).take(most as usize);
+            let ahead = self.usage.clean_after(head.next, most as usize);
             for segment in [head.segment, head.next].into_iter().chain(ahead) {
-                table.insert(log.segments.table_block(segment));
+                table.insert(self.usage.table_block(segment));
             }
         }
     }
@@ -274,7 +274,7 @@ impl Lfs {
     fn lay_out(
         &self,
         pieces: Vec<Piece>,
-        streams: &[(u8, Carry)],
+        streams: &[(u8, BlockHistory)],
     ) -> Result<(Vec<PlacedPiece>, Vec<Part>)> {
         let mut places = vec![(0, 0); pieces.len()];
         let mut parts = Vec::new();
@@ -285,7 +285,7 @@ impl Lfs {
             self.lay_out_stream(&pieces, &its, stream, &mut places, &mut parts)?;
         }
         let with_place =
-            |((piece, (at, part)), &(_, carry))| PlacedPiece { piece, at, part, carry };
+            |((piece, (at, part)), &(_, history))| PlacedPiece { piece, at, part, history };
         Ok((pieces.into_iter().zip(places).zip(streams).map(with_place).collect(), parts))
     }
 
@@ -336,7 +336,7 @@ impl Lfs {
             let mut log = self.log.borrow_mut();
             let filled = head.offset + total_bytes;
             log.heads[stream].offset = filled;
-            log.segments.set_filled(head.segment, filled);
+            self.usage.set_filled(head.segment, filled);
         }
         Ok(())
     }
@@ -345,15 +345,10 @@ impl Lfs {
     fn next_segment(&self, stream: usize) -> Result<()> {
         let mut log = self.log.borrow_mut();
         let head = log.heads[stream];
-        let Some(next) = log.segments.take_clean(head.next) else {
+        let Some(next) = self.usage.next_segment(head, stream as u8) else {
             return Err(FsError::inconsistent("the log has no clean segment left"));
         };
-        log.segments.set_used(head.segment);
-        log.segments.begin(head.next, stream as u8);
-        let mut placing = self.placing.borrow_mut();
-        placing.sealed(&log.segments, head.segment);
-        placing.forget(head.next);
-        log.heads[stream] = HeadPos { segment: head.next, offset: 0, next };
+        log.heads[stream] = next;
         let start = self.sb.segment_start(head.next);
         self.inode_blocks.written(start..start + u64::from(self.sb.segment_size));
         Ok(())
@@ -383,17 +378,14 @@ impl Lfs {
     fn settle(&self, core: &Core, placed: &PlacedPiece) {
         let shape = &self.sb.shape;
         // What the cleaner moves stays as old as it was.
-        let now = placed.carry.written.unwrap_or(core.rt.now());
+        let now = placed.history.written.unwrap_or(core.rt.now());
         match &placed.piece {
             Piece::Block { inode, frame, len, .. } => {
                 let old = core.resident_ptr(inode, frame.lbn()).unwrap_or(Ptr::HOLE);
-                let mut log = self.log.borrow_mut();
                 if old.is_on_disk() {
-                    log.segments.sub_live(shape.byte_of(old.addr), old.len);
+                    self.usage.block_dies(shape.byte_of(old.addr), old.len, Death::Rewritten);
                 }
-                log.segments.add_live(placed.at, *len, now);
-                self.placing.borrow_mut().landed(&mut log.segments, placed.at, *len, &placed.carry);
-                drop(log);
+                self.usage.block_lives(placed.at, *len, now, Some(&placed.history));
                 let addr = placed.at / u64::from(shape.frag_size);
                 core.set_ptr(inode, frame.lbn(), Ptr { addr, len: *len, crc: 0 });
             }
@@ -420,7 +412,7 @@ impl Lfs {
         placed: &PlacedPiece,
         i: usize,
     ) {
-        let now = placed.carry.written.unwrap_or(core.rt.now());
+        let now = placed.history.written.unwrap_or(core.rt.now());
         let Some(anchor) = anchor else { panic!("inode {ino} has no map block") };
         let ImapEntry::Used { at: old, crc, generation, orphan } = self.entry_in(&anchor, ino)
         else {
@@ -428,15 +420,10 @@ impl Lfs {
         };
         let size = u64::from(self.sb.shape.inode_size);
         let byte = placed.at + i as u64 * size;
-        {
-            let mut log = self.log.borrow_mut();
-            if old != 0 {
-                log.segments.sub_live(old * size, size as u32);
-            }
-            log.segments.add_live(byte, size as u32, now);
-            let mut placing = self.placing.borrow_mut();
-            placing.landed(&mut log.segments, byte, size as u32, &placed.carry);
+        if old != 0 {
+            self.usage.block_dies(old * size, size as u32, Death::Rewritten);
         }
+        self.usage.block_lives(byte, size as u32, now, Some(&placed.history));
         let entry = ImapEntry::Used { at: byte / size, crc, generation, orphan };
         self.set_entry(core, &anchor, ino, entry);
     }
@@ -504,8 +491,9 @@ impl Lfs {
     fn refresh_table(&self, inode: &Inode, frame: &Frame) {
         let lbn = frame.lbn();
         if inode.ino == IFILE_INO && lbn >= 0 && (lbn as u64) < self.sb.usage_blocks() {
-            let log = self.log.borrow();
-            frame.change(|block| log.segments.encode_block(lbn as u64, block.bytes_mut()));
+            self.usage.with(|table| {
+                frame.change(|block| table.encode_block(lbn as u64, block.bytes_mut()));
+            });
         }
     }
 

@@ -13,6 +13,7 @@ use twin_rt::{Category, join_all};
 use crate::build::Group;
 use crate::format::{Checkpoint, GROUP_CHECKPOINT};
 use crate::lfs::Lfs;
+use crate::segment_usage::SegmentTable;
 use crate::settings::Sabotage;
 
 impl Lfs {
@@ -119,7 +120,7 @@ impl Lfs {
         let _alone = self.checkpointing.write().await;
         core.check_writable()?;
         if self.forwards.is_empty() {
-            self.log.borrow_mut().segments.clear_forwards();
+            self.usage.clear_forwards();
         }
         let mut pieces = self.snapshot(core, true);
         self.add_ifile(core, &mut pieces);
@@ -145,16 +146,14 @@ impl Lfs {
     }
 
     fn set_clean(&self, empty: &[u32]) {
-        for &segment in empty {
-            self.log.borrow_mut().segments.set_clean(segment);
-        }
+        self.usage.set_clean(empty);
         self.space.notify();
     }
 
     /// The checkpoint for the group just built, and the segments that it empties.
     fn describe(&self, core: &Core, closed: bool) -> (Checkpoint, Vec<u32>) {
         let mut log = self.log.borrow_mut();
-        log.segments.clear_changed();
+        self.usage.clear_changed();
         log.since_checkpoint = 0;
         log.checkpoint_time = core.rt.now();
         log.checkpoint_number += 1;
@@ -171,7 +170,7 @@ impl Lfs {
             picked: log.picked.keys().copied().take(crate::format::PICKED_MAX).collect(),
             ifile: self.ifile.d.borrow().clone(),
         };
-        (checkpoint, log.segments.empty())
+        (checkpoint, self.usage.with(SegmentTable::empty))
     }
 
     async fn write_checkpoint(&self, core: &Core, checkpoint: &Checkpoint) -> Result<()> {

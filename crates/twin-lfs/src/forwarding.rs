@@ -38,6 +38,6 @@ impl Lfs {
     pub(crate) fn forward(&self, ino: Ino, lbn: i64, form: Form, ptr: Ptr) {
         let (holder, index) = Holder::of(&self.sb.shape, lbn);
         self.forwards.add(ino, holder, form, index, ptr);
-        self.log.borrow_mut().segments.note_forwards(self.sb.shape.byte_of(ptr.addr));
+        self.usage.note_forwards(self.sb.shape.byte_of(ptr.addr));
     }
 }

@@ -13,17 +13,9 @@ use crate::forwards::Holder;
 use crate::inode_state::InodeState;
 use crate::lfs::Lfs;
 use crate::pacing::Turn;
+use crate::segment_usage::Death;
 
 impl Lfs {
-    /// Bytes that the log can take before the cleaner has to make more room.
-    pub(crate) fn log_room(&self) -> u64 {
-        let log = self.log.borrow();
-        let segment = u64::from(self.sb.segment_size);
-        // A stream loses the end of a segment that the next block does not fit, and summaries.
-        let payload = segment - segment / 32 - u64::from(self.sb.shape.block_size);
-        payload * u64::from(log.segments.clean_count())
-    }
-
     /// Bytes that the log must take if everything that is dirty now were written with a
     /// checkpoint.
     pub(crate) fn log_debt(&self, core: &Core) -> u64 {
@@ -37,7 +29,7 @@ impl Lfs {
 
     /// How long an operation that begins to wait for room goes on waiting.
     fn patience(&self) -> Patience {
-        let live = self.log.borrow().segments.live_bytes();
+        let live = self.usage.live_bytes();
         let segment = u64::from(self.sb.segment_size);
         match self.admission.refused_at() {
             Some(then) if live + segment / 2 > then => Patience::small(),
@@ -90,12 +82,7 @@ impl Layout for Lfs {
             let mut log = self.log.borrow_mut();
             if let ImapEntry::Used { at, generation, .. } = self.entry_in(&anchor, inode.ino) {
                 if at != 0 {
-                    self.placing.borrow_mut().trimmed(
-                        &mut log.segments,
-                        at * u64::from(size),
-                        size,
-                    );
-                    log.segments.sub_live(at * u64::from(size), size);
+                    self.usage.block_dies(at * u64::from(size), size, Death::Deleted);
                 }
                 log.freed.push((inode.ino, generation));
             }
@@ -149,10 +136,7 @@ impl Layout for Lfs {
     fn free_block(&self, _core: &Core, _inode: &Inode, ptr: Ptr, len: u32) {
         self.reservations.release(len.into());
         if ptr.is_on_disk() {
-            let byte = self.sb.shape.byte_of(ptr.addr);
-            let segments = &mut self.log.borrow_mut().segments;
-            self.placing.borrow_mut().trimmed(segments, byte, ptr.len);
-            segments.sub_live(byte, ptr.len);
+            self.usage.block_dies(self.sb.shape.byte_of(ptr.addr), ptr.len, Death::Deleted);
         }
     }
 
@@ -181,11 +165,11 @@ impl Layout for Lfs {
                 let lasts = patience.lasts(
                     self.cleaner.rounds(),
                     self.admission.admitted(),
-                    self.log_room(),
+                    self.usage.log_room(),
                 );
                 let since = waits_since.unwrap_or(core.rt.now());
                 if !lasts || core.rt.now() - since > LONGEST_WAIT_NS {
-                    self.admission.note_refused(self.log.borrow().segments.live_bytes());
+                    self.admission.note_refused(self.usage.live_bytes());
                     return Err(FsError::NoSpace);
                 }
                 let _waits = self.admission.wait_begins();

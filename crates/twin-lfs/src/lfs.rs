@@ -14,10 +14,9 @@ use crate::format::{HeadPos, Superblock};
 use crate::forwards::Forwards;
 use crate::inode_blocks::InodeBlocks;
 use crate::pacing::Pacing;
-use crate::placing::Placing;
 use crate::progress::Progress;
 use crate::reservations::Reservations;
-use crate::segments::Segments;
+use crate::segment_usage::{SegmentTable, SegmentUsage};
 use crate::settings::LfsSettings;
 use crate::stats::LfsStats;
 
@@ -26,7 +25,6 @@ pub(crate) struct Log {
     pub(crate) heads: Vec<HeadPos>,
     /// The serial number of the next partial segment.
     pub(crate) serial: u64,
-    pub(crate) segments: Segments,
     pub(crate) free_head: Ino,
     pub(crate) free_inodes: u64,
     /// Numbers off the free list but not in use, with their map blocks.
@@ -65,8 +63,7 @@ pub struct Lfs {
     /// Who may go on while room is short.
     pub(crate) pacing: Pacing,
     pub(crate) cleaner: CleanerState,
-    /// Where blocks go, and which segments are cleaned.
-    pub(crate) placing: RefCell<Placing>,
+    pub(crate) usage: SegmentUsage,
     /// Dirty bytes of the cache that wait for a checkpoint, as of the last log write.
     pub(crate) deferred_bytes: Cell<u64>,
     /// When the oldest change since the last log write was made.
@@ -92,8 +89,8 @@ impl Lfs {
     }
 
     /// Looks at the segment usage table.
-    pub fn with_segments<T>(&self, f: impl FnOnce(&Segments) -> T) -> T {
-        f(&self.log.borrow().segments)
+    pub fn with_segments<T>(&self, f: impl FnOnce(&SegmentTable) -> T) -> T {
+        self.usage.with(f)
     }
 
     /// Bytes reserved or live, and the most that this may become.

@@ -24,10 +24,9 @@ use crate::forwards::{Forwards, load_forwards};
 use crate::inode_blocks::InodeBlocks;
 use crate::lfs::{Lfs, Log};
 use crate::pacing::Pacing;
-use crate::placing::Placing;
 use crate::recover::Recovered;
 use crate::reservations::Reservations;
-use crate::segments::Segments;
+use crate::segment_usage::{PolicySettings, SegmentTable, SegmentUsage};
 use crate::settings::LfsSettings;
 use crate::sizing;
 
@@ -109,7 +108,7 @@ impl Lfs {
         settings: LfsSettings,
         ifile: Rc<Inode>,
         checkpoint: &Checkpoint,
-        segments: Segments,
+        table: SegmentTable,
         core: &Core,
     ) -> Result<Lfs> {
         let when = twin_clean::when::by_name(&settings.when)
@@ -118,11 +117,11 @@ impl Lfs {
         let seed = core.rt.rng("cleaner policies").next_u64();
         // A named placement comes once it is known how many streams there is room for.
         let plain = LfsSettings { placement: String::new(), ..settings.clone() };
-        let placing = Placing::new(&sb, &plain, streams, memory, seed)?;
+        let policies = PolicySettings { settings: &plain, streams, memory_bytes: memory, seed };
+        let usage = SegmentUsage::new(&sb, table, policies)?;
         let log = Log {
             heads: checkpoint.heads.clone(),
             serial: checkpoint.serial,
-            segments,
             free_head: checkpoint.free_head,
             free_inodes: checkpoint.free_inodes,
             picked: BTreeMap::new(),
@@ -152,7 +151,7 @@ impl Lfs {
             space: Rc::default(),
             pacing: Pacing::default(),
             cleaner: CleanerState::new(when.make()),
-            placing: RefCell::new(placing),
+            usage,
             deferred_bytes: Cell::new(0),
             oldest: Cell::new(None),
             inode_blocks: Rc::new(InodeBlocks::new(unit)),
@@ -194,7 +193,7 @@ impl Lfs {
         let core = core(rt, Rc::clone(&device), Cpu::none(), &sb, Settings::default())?;
         let ifile = Dinode::new(&sb.shape, IFILE_INO, 0, 0, core.now());
         let ifile = Inode::new(Dinode { flags: HIDDEN, nlink: 1, ..ifile });
-        let mut segments = Segments::new(&sb, vec![SegEntry::default(); sb.segments as usize]);
+        let mut segments = SegmentTable::new(&sb, vec![SegEntry::default(); sb.segments as usize]);
         let mut heads = Vec::new();
         for stream in 0..options.streams {
             // Streams start apart, so that each runs forward for a while.
@@ -299,9 +298,8 @@ impl Lfs {
         let (segments, mut pinned) = load_table(&core, &sb, &ifile).await?;
         let lfs = Lfs::assemble(sb, lfs_settings, ifile, &checkpoint, segments, &core)?;
         for head in &checkpoint.heads {
-            let mut log = lfs.log.borrow_mut();
-            log.segments.set_open(head.segment);
-            log.segments.set_open(head.next);
+            lfs.usage.set_open(head.segment);
+            lfs.usage.set_open(head.next);
         }
         let table: Vec<SegEntry> =
             lfs.with_segments(|s| (0..s.count()).map(|n| s.entry(n)).collect());
@@ -313,7 +311,7 @@ impl Lfs {
         if checkpoint.orphans > 0 {
             lfs.find_orphans(&core).await?;
         }
-        lfs.reservations.set_used(lfs.log.borrow().segments.live_bytes());
+        lfs.reservations.set_used(lfs.usage.live_bytes());
         let mut recovered = Recovered::default();
         if checkpoint.closed {
             lfs.skip_serials(&core, checkpoint.serial);
@@ -322,8 +320,7 @@ impl Lfs {
             rt.log(Category::Recovery, "rolled-forward", || {
                 [("log_writes", recovered.groups), ("log_bytes", recovered.log_bytes)]
             });
-            lfs.reservations
-                .set_used(lfs.log.borrow().segments.live_bytes() + lfs.unwritten_ifile(&core));
+            lfs.reservations.set_used(lfs.usage.live_bytes() + lfs.unwritten_ifile(&core));
         }
         // Before anything else writes: the streams go on at these places.
         if !read_only && !checkpoint.closed {
@@ -488,7 +485,7 @@ async fn load_table(
     core: &Core,
     sb: &Superblock,
     ifile: &Rc<Inode>,
-) -> Result<(Segments, Vec<Rc<twin_cache::Frame>>)> {
+) -> Result<(SegmentTable, Vec<Rc<twin_cache::Frame>>)> {
     let mut entries = Vec::with_capacity(sb.segments as usize);
     let frames = core.blocks(ifile, 0, sb.usage_blocks(), Origin::Recovery).await?;
     if frames.len() as u64 != sb.usage_blocks() {
@@ -502,7 +499,7 @@ async fn load_table(
     if entries.iter().any(|e| e.live_bytes > sb.segment_size) {
         return Err(FsError::inconsistent("the usage table has a segment with more than all live"));
     }
-    Ok((Segments::new(sb, entries), frames))
+    Ok((SegmentTable::new(sb, entries), frames))
 }
 
 /// Frees what lost its name and cuts what was being cut, and makes the result the new starting

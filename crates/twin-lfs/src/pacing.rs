@@ -55,7 +55,7 @@ pub(crate) struct Turn {
 impl Lfs {
     /// Bytes that the log could still take if all that is dirty, or admitted, were written.
     pub(crate) fn room_left(&self, core: &Core) -> u64 {
-        self.log_room().saturating_sub(self.log_debt(core) + self.admission.permitted())
+        self.usage.log_room().saturating_sub(self.log_debt(core) + self.admission.permitted())
     }
 
     /// Bytes that no writer gets: the cleaner must be able to move a victim, with all its parents,

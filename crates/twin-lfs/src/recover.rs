@@ -25,6 +25,7 @@ use crate::forwards::Holder;
 use crate::inode_state::InodeState;
 use crate::lfs::Lfs;
 use crate::partial_segments::{Content, PartialSegment, PartialSegments};
+use crate::segment_usage::Death;
 use crate::settings::Sabotage;
 
 /// Serial numbers skipped at every start, at the least and in addition by chance: more than could
@@ -203,10 +204,10 @@ impl Lfs {
             let offset = part.offset + header.total_bytes;
             let head = HeadPos { segment: part.segment, offset, next: header.next_segment };
             if old.segment != head.segment {
-                log.segments.set_used(old.segment);
+                self.usage.set_used(old.segment);
             }
-            log.segments.set_open(head.segment);
-            log.segments.set_open(head.next);
+            self.usage.set_open(head.segment);
+            self.usage.set_open(head.next);
             log.heads[stream] = head;
         }
     }
@@ -392,11 +393,11 @@ impl Lfs {
         let Some(anchor) = anchor else { panic!("inode {} has no map block", inode.ino) };
         let size = self.sb.shape.inode_size;
         if let ImapEntry::Used { at: old, generation, .. } = self.entry_in(&anchor, inode.ino) {
-            let mut log = self.log.borrow_mut();
             if old != 0 {
-                log.segments.sub_live(old * u64::from(size), size);
+                self.usage.block_dies(old * u64::from(size), size, Death::Rewritten);
             }
-            log.segments.add_live(at * u64::from(size), size, core.rt.now());
+            self.usage.block_lives(at * u64::from(size), size, core.rt.now(), None);
+            let mut log = self.log.borrow_mut();
             match orphan {
                 true => log.orphans.insert(inode.ino),
                 false => log.orphans.remove(&inode.ino),
@@ -414,14 +415,13 @@ impl Lfs {
         if old.addr == new.addr {
             return;
         }
-        let mut log = self.log.borrow_mut();
         if old.is_on_disk() {
-            log.segments.sub_live(self.sb.shape.byte_of(old.addr), old.len);
+            self.usage.block_dies(self.sb.shape.byte_of(old.addr), old.len, Death::Rewritten);
         }
         if new.is_on_disk() {
-            log.segments.add_live(self.sb.shape.byte_of(new.addr), new.len, core.rt.now());
+            let at = self.sb.shape.byte_of(new.addr);
+            self.usage.block_lives(at, new.len, core.rt.now(), None);
         }
-        drop(log);
         if lbn >= 0 {
             core.cache.remove(&inode.frames, lbn);
         }
@@ -552,11 +552,12 @@ impl Lfs {
             }
         }
         {
-            let mut log = self.log.borrow_mut();
             let size = self.sb.shape.inode_size;
             if at != 0 {
-                log.segments.sub_live(at * u64::from(size), size);
+                // Policies know nothing yet of what recovery finds.
+                self.usage.block_dies(at * u64::from(size), size, Death::Rewritten);
             }
+            let mut log = self.log.borrow_mut();
             log.orphans.remove(&ino);
             log.deferred.remove(&ino);
         }

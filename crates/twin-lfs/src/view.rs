@@ -127,7 +127,7 @@ impl Standing {
             heads: log.heads.clone(),
             serial: log.serial,
             picked: log.picked.keys().copied().collect(),
-            table: Some((0..log.segments.count()).map(|s| log.segments.entry(s)).collect()),
+            table: Some(lfs.usage.with(|t| (0..t.count()).map(|s| t.entry(s)).collect())),
             blocks,
             inodes,
             forwards: (*lfs.forwards).clone(),

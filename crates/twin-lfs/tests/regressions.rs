@@ -5,7 +5,7 @@ mod common;
 use common::{World, both_profiles};
 use twin_disk::{Block, BlockDevice, Bytes, Class, Io, Origin};
 use twin_fs::{Data, FsError, Op, ROOT_INO, RenameMode, Reply, Settings};
-use twin_lfs::{LfsSettings, MkfsOptions, State};
+use twin_lfs::{LfsSettings, MkfsOptions, SegmentState};
 use twin_rt::Rng;
 
 /// A block far behind in a file needed a new lowest-level indirect block under one that existed
@@ -89,7 +89,7 @@ fn the_cleaner_gives_up_on_a_segment_with_a_damaged_summary() {
         w.op(Op::Sync);
         let sb = w.volume.layout.superblock().clone();
         let used = w.volume.layout.with_segments(|segments| {
-            let is_used = |s: &u32| segments.state(*s) == State::Used;
+            let is_used = |s: &u32| segments.state(*s) == SegmentState::Used;
             (0..segments.count()).filter(is_used).collect::<Vec<_>>()
         });
         for segment in used {

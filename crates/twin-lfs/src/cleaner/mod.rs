@@ -13,7 +13,6 @@ mod task;
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-use twin_clean::facts::State as Use;
 use twin_disk::Origin;
 use twin_fs::shape::Parent;
 use twin_fs::{Core, Inode, Result};
@@ -23,6 +22,7 @@ use crate::format::Form;
 use crate::format::{GROUP_CLEANER, ImapEntry};
 use crate::forwards::Holder;
 use crate::lfs::Lfs;
+use crate::segment_usage::VictimChoice;
 use crate::sizing;
 use scan::{Found, Live, Victim};
 
@@ -58,24 +58,22 @@ const GAINS: f64 = 1.0 / 16.0;
 impl Lfs {
     /// Cleans segments until enough are clean or nothing more is gained.
     pub(crate) async fn clean_round(&self, core: &Rc<Core>) -> Result<()> {
-        let goal = self.log.borrow().segments.clean_count().max(self.low_water())
-            + sizing::round_segments(&self.sb);
+        let goal =
+            self.usage.clean_count().max(self.low_water()) + sizing::round_segments(&self.sb);
         // Segments that are empty already, and what is dirty, cost only a checkpoint. Where there is
         // neither, a checkpoint would use up room and give none back.
         let waits = core.cache.dirty_bytes() > 0 || core.dirty_inode_count() > 0;
         if self.empty_count() > 0 || (waits && self.short_of_room(core, 0)) {
             self.checkpoint(core, false).await?;
         }
-        let mut before = self.log.borrow().segments.clean_count();
+        let mut before = self.usage.clean_count();
         // Victims since the last checkpoint. One that could not be emptied holds blocks that are
         // dirty in memory: the checkpoint moves them, cleaning it again would not.
         let mut tried = BTreeSet::new();
         let mut gained = 0;
         let mut ahead = None;
         // Empty segments will be clean with the checkpoint at the end.
-        while !self.cleaner.is_stopped()
-            && self.log.borrow().segments.clean_count() + self.empty_count() < goal
-        {
+        while !self.cleaner.is_stopped() && self.usage.clean_count() + self.empty_count() < goal {
             let first = self.still_wanted(core, ahead.take());
             let victims = match &first {
                 Some(victim) => vec![victim.segment],
@@ -102,7 +100,7 @@ impl Lfs {
             } else {
                 self.checkpoint(core, false).await?;
                 self.let_go(std::mem::take(&mut tried));
-                let clean = self.log.borrow().segments.clean_count();
+                let clean = self.usage.clean_count();
                 // Moving must gain room, or it would go round in circles.
                 if clean <= before {
                     break;
@@ -136,7 +134,7 @@ impl Lfs {
     /// is looked at.
     fn read_ahead(&self, core: &Core, tried: &BTreeSet<u32>) -> Option<Victim> {
         // What is cleaned together is chosen together.
-        if self.placing.borrow().batch() > 1 {
+        if self.usage.victims_at_once() > 1 {
             return None;
         }
         let victims = self.choose_victims(core, tried, Choice::InNeed);
@@ -146,7 +144,7 @@ impl Lfs {
     /// The victim that was read ahead, unless it emptied or there is too little room to move it.
     fn still_wanted(&self, core: &Core, ahead: Option<Victim>) -> Option<Victim> {
         let ahead = ahead?;
-        let live = u64::from(self.log.borrow().segments.entry(ahead.segment).live_bytes);
+        let live = u64::from(self.usage.live_in(ahead.segment));
         if live == 0 || self.short_of_room(core, live) {
             self.forget(Some(ahead));
             return None;
@@ -161,8 +159,7 @@ impl Lfs {
 
     /// Bytes that are not live in these segments.
     fn garbage_in(&self, segments: &[u32]) -> u64 {
-        let log = self.log.borrow();
-        let live = |&segment| u64::from(log.segments.entry(segment).live_bytes);
+        let live = |&segment| u64::from(self.usage.live_in(segment));
         let all = segments.len() as u64 * u64::from(self.sb.segment_size);
         all.saturating_sub(segments.iter().map(live).sum())
     }
@@ -179,13 +176,13 @@ impl Lfs {
 
     /// Segments that the next checkpoint makes clean.
     pub(crate) fn empty_count(&self) -> u32 {
-        self.log.borrow().segments.empty().len() as u32
+        self.usage.empty_count()
     }
 
     /// True if moving this many bytes could leave too little for the checkpoint that must follow.
     fn short_of_room(&self, core: &Core, live: u64) -> bool {
         let segment = u64::from(self.sb.segment_size);
-        self.log_room() < self.log_debt(core) + 2 * live + segment
+        self.usage.log_room() < self.log_debt(core) + 2 * live + segment
     }
 
     /// The best victims of those that were not tried yet, as many as the policy cleans together.
@@ -193,7 +190,7 @@ impl Lfs {
     /// little room.
     fn choose_victims(&self, core: &Core, tried: &BTreeSet<u32>, choice: Choice) -> Vec<u32> {
         let victims = self.best_victims(tried, choice);
-        let live = |&victim| u64::from(self.log.borrow().segments.entry(victim).live_bytes);
+        let live = |&victim| u64::from(self.usage.live_in(victim));
         if self.short_of_room(core, victims.iter().map(live).sum()) {
             self.let_go(victims);
             return Vec::new();
@@ -202,25 +199,14 @@ impl Lfs {
     }
 
     fn best_victims(&self, tried: &BTreeSet<u32>, choice: Choice) -> Vec<u32> {
-        let (mut log, mut placing) = (self.log.borrow_mut(), self.placing.borrow_mut());
-        let mut victims = Vec::new();
-        tried.iter().for_each(|&segment| log.segments.set_cleaning(segment, true));
-        while victims.len() < placing.batch() {
-            // A segment is never quite full: summaries, and an end that nothing fits.
-            let empty = 2.0 * f64::from(self.sb.shape.block_size) / f64::from(self.sb.segment_size);
-            let victim = match choice {
-                Choice::Worth(share) => placing.choose(&log.segments, share + empty),
-                Choice::InNeed if self.cleaner.was_barren() => placing.emptiest(&log.segments),
-                Choice::InNeed => placing.choose(&log.segments, GAINS + empty),
-            };
-            let Some(victim) = victim else { break };
-            log.segments.set_cleaning(victim, true);
-            // What is empty needs a checkpoint, no cleaning.
-            if log.segments.entry(victim).live_bytes > 0 {
-                victims.push(victim);
-            }
-        }
-        victims
+        // A segment is never quite full: summaries, and an end that nothing fits.
+        let empty = 2.0 * f64::from(self.sb.shape.block_size) / f64::from(self.sb.segment_size);
+        let choice = match choice {
+            Choice::Worth(share) => VictimChoice::Ranked(share + empty),
+            Choice::InNeed if self.cleaner.was_barren() => VictimChoice::Emptiest,
+            Choice::InNeed => VictimChoice::Ranked(GAINS + empty),
+        };
+        self.usage.take_victims(tried, choice)
     }
 
     /// Moves everything that is live out of segments. False if somebody who waits for room made it
@@ -234,11 +220,8 @@ impl Lfs {
     ) -> Result<bool> {
         let mut all = Live::default();
         for &segment in victims {
-            let live = self.log.borrow().segments.entry(segment).live_bytes;
-            {
-                let log = self.log.borrow();
-                self.placing.borrow_mut().collected(&log.segments, segment);
-            }
+            let live = self.usage.live_in(segment);
+            self.usage.collected(segment);
             let victim = first.take().unwrap_or_else(|| self.begin_reading(core, segment, pace));
             self.scan_segment(core, victim, &mut all).await?;
             core.rt.log(twin_rt::Category::Cleaner, "victim", || {
@@ -251,8 +234,7 @@ impl Lfs {
         }
         let Live { mut found, parents: _parents } = all;
         if victims.len() > 1 {
-            let (log, placing) = (self.log.borrow(), self.placing.borrow());
-            found.sort_by_key(|found| placing.age_key(&log.segments, found.at(&self.sb)));
+            found.sort_by_key(|found| self.usage.age_key(found.at(&self.sb)));
         }
         // A holder is written behind what it points to, for it takes places and checksums along.
         found.sort_by_key(|found| found.level(&self.sb));
@@ -270,18 +252,12 @@ impl Lfs {
             if let Pace::Steps { yields, .. } = pace {
                 self.wait_written(core, self.progress.last()).await?;
                 // What was found may be there no longer: a victim that emptied is filled anew.
-                if (yields && self.cleaner.is_wanted()) || !self.are_being_cleaned(victims) {
+                if (yields && self.cleaner.is_wanted()) || !self.usage.are_being_cleaned(victims) {
                     return Ok(false);
                 }
             }
         }
         Ok(true)
-    }
-
-    fn are_being_cleaned(&self, victims: &[u32]) -> bool {
-        let log = self.log.borrow();
-        let state = |&victim: &u32| log.segments.facts()[victim as usize].state;
-        victims.iter().all(|victim| state(victim) == Use::Cleaning)
     }
 
     /// Writes what is still live of what was found to new places.

@@ -197,7 +197,7 @@ pub(crate) async fn run(volume: Rc<Volume<Lfs>>) {
             return;
         }
         let worked = if state.requested.replace(false) {
-            let clean = || lfs.log.borrow().segments.clean_count();
+            let clean = || lfs.usage.clean_count();
             let before = clean();
             state.at_work.set(true);
             let worked = lfs.clean_round(&core).await;
@@ -256,7 +256,7 @@ impl Lfs {
         if !self.settings.background_cleaning {
             return;
         }
-        if self.log.borrow().segments.clean_count() < self.low_water() {
+        if self.usage.clean_count() < self.low_water() {
             self.cleaner.request();
         } else if self.settings.when != twin_clean::when::OF_FILE_SYSTEMS && !self.is_done() {
             self.cleaner.wake.notify();
@@ -271,12 +271,10 @@ impl Lfs {
 
     /// True if nothing was worth cleaning when it was last looked at, and little has changed.
     fn is_done(&self) -> bool {
-        let log = self.log.borrow();
         let segment = u64::from(self.sb.segment_size);
         let writes = segment / u64::from(self.sb.shape.frag_size) / 4;
         self.cleaner.done_at.get().is_some_and(|(now, live)| {
-            log.segments.now() - now < writes
-                && log.segments.live_bytes().abs_diff(live) < segment / 2
+            self.usage.now() - now < writes && self.usage.live_bytes().abs_diff(live) < segment / 2
         })
     }
 
@@ -291,13 +289,12 @@ impl Lfs {
         let Some(watch) = watch.as_ref() else { return Answer::Wait };
         watch.ended.borrow_mut().drain(..).for_each(|idle| when.idle_ended(idle));
         let now_ns = core.rt.now().0;
-        let log = self.log.borrow();
         let moment = Moment {
             now_ns,
             // While the device works nobody tells when it stops: as if users had asked just now.
             idle_since_ns: Some(watch.idle_since().map_or(now_ns, |since| since.0)),
-            clean_segments: log.segments.clean_count(),
-            segments: log.segments.count(),
+            clean_segments: self.usage.clean_count(),
+            segments: self.sb.segments,
             reserve_segments: sizing::reserve_segments(&self.sb),
             step_ns: state.step_ns.get(),
         };
@@ -307,7 +304,7 @@ impl Lfs {
     /// Cleans what is worth it in small steps, for as long as the policy says so and nobody asks
     /// for more.
     async fn background_round(&self, core: &Rc<Core>) -> Result<()> {
-        let clean = || self.log.borrow().segments.clean_count();
+        let clean = || self.usage.clean_count();
         let before = clean();
         let mut tried = BTreeSet::new();
         let mut since_checkpoint = 0;
@@ -340,16 +337,14 @@ impl Lfs {
         }
         self.let_go(tried);
         if !more || clean() <= before {
-            let log = self.log.borrow();
-            self.cleaner.done_at.set(Some((log.segments.now(), log.segments.live_bytes())));
+            self.cleaner.done_at.set(Some((self.usage.now(), self.usage.live_bytes())));
         }
         Ok(())
     }
 
     /// Victims that could not be emptied may be chosen again.
     pub(super) fn let_go(&self, tried: impl IntoIterator<Item = u32>) {
-        let mut log = self.log.borrow_mut();
-        tried.into_iter().for_each(|segment| log.segments.set_cleaning(segment, false));
+        self.usage.release_victims(tried);
     }
 }
 
@@ -360,7 +355,7 @@ impl Lfs {
     /// # Errors
     /// If the device fails, or what it holds is damaged.
     pub async fn clean(&self, core: &Rc<Core>, budget: u64, share: f64) -> Result<Cleaned> {
-        let clean = || self.log.borrow().segments.clean_count();
+        let clean = || self.usage.clean_count();
         let (before, clean_before) = (self.stats(), clean());
         let mut tried = BTreeSet::new();
         let mut gained = clean_before;

@@ -410,14 +410,14 @@ fn a_usage_table_that_is_wrong_is_found() {
         let report = damaged(&options, |rich| {
             let lfs = &rich.w.volume.layout;
             let at = lfs.sb.segment_start(lfs.sb.segments - 3);
-            lfs.log.borrow_mut().segments.add_live(at, 512, twin_rt::Time(1));
+            lfs.usage.block_lives(at, 512, twin_rt::Time(1), None);
         });
         let finding = expect(&report, Kind::Usage, None);
         assert_eq!(finding.severity, Severity::Minor);
         let report = damaged(&options, |rich| {
             let lfs = &rich.w.volume.layout;
             let at = lfs.sb.shape.byte_of(rich.inode(rich.big).d.borrow().ptrs[0].addr);
-            lfs.log.borrow_mut().segments.sub_live(at, 512);
+            lfs.usage.block_dies(at, 512, crate::segment_usage::Death::Rewritten);
         });
         assert_eq!(expect(&report, Kind::Usage, None).severity, Severity::Serious);
     }

@@ -2,7 +2,7 @@
 //!
 //! Contract: pure bookkeeping. A segment is clean (may be filled), open (a stream fills it, or
 //! will next), or used. A used segment with no live byte becomes clean only at a checkpoint that
-//! has reached the disk ([`Segments::empty`], [`Segments::set_clean`]): until then a crash may
+//! has reached the disk ([`SegmentTable::empty`], [`SegmentTable::set_clean`]): until then a crash may
 //! bring back a state that needs what is in it.
 //!
 //! Beside the entries it keeps what policies of `twin-clean` are told of segments
@@ -18,7 +18,7 @@ use crate::format::{SegEntry, Superblock};
 
 /// What a segment may be used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum SegmentState {
     /// Nothing in it is needed.
     Clean,
     /// A stream of the log fills it, or will next.
@@ -28,10 +28,10 @@ pub enum State {
 }
 
 /// The table.
-pub struct Segments {
+pub struct SegmentTable {
     sb: Superblock,
     entries: Vec<SegEntry>,
-    states: Vec<State>,
+    states: Vec<SegmentState>,
     clean: BTreeSet<u32>,
     live_bytes: u64,
     /// Blocks of the table on disk that are out of date.
@@ -68,14 +68,14 @@ fn facts_of(entries: &[SegEntry], segment: u32, unit: u32) -> Vec<SegmentFacts> 
     facts
 }
 
-impl Segments {
+impl SegmentTable {
     /// A table with these entries; segments without live bytes are clean.
-    pub fn new(sb: &Superblock, entries: Vec<SegEntry>) -> Segments {
+    pub fn new(sb: &Superblock, entries: Vec<SegEntry>) -> SegmentTable {
         let is_clean = |e: &SegEntry| e.live_bytes == 0;
-        let states = |e| if is_clean(e) { State::Clean } else { State::Used };
+        let states = |e| if is_clean(e) { SegmentState::Clean } else { SegmentState::Used };
         let facts = facts_of(&entries, sb.segment_size, sb.shape.frag_size);
         let opened = entries.len() as u64;
-        Segments {
+        SegmentTable {
             facts,
             now: opened * u64::from(sb.segment_size / sb.shape.frag_size),
             opened,
@@ -99,7 +99,7 @@ impl Segments {
     }
 
     /// What a segment may be used for.
-    pub fn state(&self, segment: u32) -> State {
+    pub fn state(&self, segment: u32) -> SegmentState {
         self.states[segment as usize]
     }
 
@@ -119,24 +119,24 @@ impl Segments {
     }
 
     /// Takes the next clean segment after one, so that the log runs forward over the device.
-    pub fn take_clean(&mut self, after: u32) -> Option<u32> {
+    pub(crate) fn take_clean(&mut self, after: u32) -> Option<u32> {
         let segment = self.next_clean(after).next()?;
         self.clean.remove(&segment);
-        self.states[segment as usize] = State::Open;
+        self.states[segment as usize] = SegmentState::Open;
         self.unmark(segment);
         Some(segment)
     }
 
     /// Says that a segment is open although it may hold blocks: a log goes on in it.
-    pub fn set_open(&mut self, segment: u32) {
+    pub(super) fn set_open(&mut self, segment: u32) {
         self.clean.remove(&segment);
-        self.states[segment as usize] = State::Open;
+        self.states[segment as usize] = SegmentState::Open;
         self.facts[segment as usize].state = Use::Open;
     }
 
     /// Says that a stream has filled a segment.
-    pub fn set_used(&mut self, segment: u32) {
-        self.states[segment as usize] = State::Used;
+    pub(super) fn set_used(&mut self, segment: u32) {
+        self.states[segment as usize] = SegmentState::Used;
         let facts = &mut self.facts[segment as usize];
         (facts.state, facts.sealed_at) = (Use::Sealed, self.now);
         facts.size_blocks = self.sb.segment_size / self.sb.shape.frag_size;
@@ -145,7 +145,7 @@ impl Segments {
     }
 
     /// Says that a stream, of this number, begins to fill a segment.
-    pub fn begin(&mut self, segment: u32, class: u8) {
+    pub(super) fn begin(&mut self, segment: u32, class: u8) {
         self.opened += 1;
         // Of an earlier life: what comes now may be older.
         self.entries[segment as usize].written = Time(0);
@@ -163,12 +163,12 @@ impl Segments {
     }
 
     /// Says how far a stream has filled a segment.
-    pub fn set_filled(&mut self, segment: u32, bytes: u32) {
+    pub(super) fn set_filled(&mut self, segment: u32, bytes: u32) {
         self.facts[segment as usize].written_blocks = bytes / self.sb.shape.frag_size;
     }
 
     /// Says that a segment is being cleaned, or, if it still holds something, no longer.
-    pub fn set_cleaning(&mut self, segment: u32, cleaning: bool) {
+    pub(super) fn set_cleaning(&mut self, segment: u32, cleaning: bool) {
         let facts = &mut self.facts[segment as usize];
         if matches!(facts.state, Use::Sealed | Use::Cleaning) {
             facts.state = if cleaning { Use::Cleaning } else { Use::Sealed };
@@ -181,18 +181,18 @@ impl Segments {
     }
 
     /// What is told of the segment with a byte of the device, to be changed.
-    pub(crate) fn facts_at(&mut self, byte: u64) -> Option<&mut SegmentFacts> {
+    pub(super) fn facts_at(&mut self, byte: u64) -> Option<&mut SegmentFacts> {
         let segment = self.sb.segment_of(byte)?;
         self.facts.get_mut(segment as usize)
     }
 
     /// When the youngest block of a segment was written.
-    pub(crate) fn written_at(&self, segment: u32) -> Option<Time> {
+    pub(super) fn written_at(&self, segment: u32) -> Option<Time> {
         self.entries.get(segment as usize).map(|entry| entry.written)
     }
 
     /// The number of the segment with a byte of the device.
-    pub(crate) fn segment_of(&self, byte: u64) -> u32 {
+    pub(super) fn segment_of(&self, byte: u64) -> u32 {
         self.sb.segment_of(byte).unwrap_or(NO_SEGMENT)
     }
 
@@ -202,14 +202,14 @@ impl Segments {
     }
 
     /// Users have written this many bytes more.
-    pub(crate) fn advance(&mut self, bytes: u32) {
+    pub(super) fn advance(&mut self, bytes: u32) {
         self.now += u64::from(bytes.div_ceil(self.sb.shape.frag_size));
     }
 
     /// Says that nothing in a segment is needed any more.
-    pub fn set_clean(&mut self, segment: u32) {
+    pub(super) fn set_clean(&mut self, segment: u32) {
         debug_assert_eq!(self.entries[segment as usize].live_bytes, 0);
-        self.states[segment as usize] = State::Clean;
+        self.states[segment as usize] = SegmentState::Clean;
         self.clean.insert(segment);
         self.facts[segment as usize] = SegmentFacts::default();
     }
@@ -217,7 +217,7 @@ impl Segments {
     /// Used segments without a live byte.
     pub fn empty(&self) -> Vec<u32> {
         (0..self.count())
-            .filter(|&s| self.state(s) == State::Used && self.entry(s).live_bytes == 0)
+            .filter(|&s| self.state(s) == SegmentState::Used && self.entry(s).live_bytes == 0)
             .collect()
     }
 
@@ -239,7 +239,7 @@ impl Segments {
     }
 
     /// Counts bytes at byte `at` of the device as live, written `now`.
-    pub fn add_live(&mut self, at: u64, len: u32, now: Time) {
+    pub(super) fn add_live(&mut self, at: u64, len: u32, now: Time) {
         self.live_bytes += u64::from(len);
         self.change(at, |e| {
             e.live_bytes += len;
@@ -248,7 +248,7 @@ impl Segments {
     }
 
     /// Counts bytes at byte `at` of the device as dead.
-    pub fn sub_live(&mut self, at: u64, len: u32) {
+    pub(super) fn sub_live(&mut self, at: u64, len: u32) {
         let mut taken = 0;
         self.change(at, |e| {
             // A damaged volume may count wrong; the checker says so, this must not panic.
@@ -259,12 +259,12 @@ impl Segments {
     }
 
     /// Notes that a summary in the segment with byte `at` says of a block that it is forwarded.
-    pub fn note_forwards(&mut self, at: u64) {
+    pub(super) fn note_forwards(&mut self, at: u64) {
         self.change(at, |e| e.forwards = true);
     }
 
     /// No block is forwarded any more.
-    pub fn clear_forwards(&mut self) {
+    pub(super) fn clear_forwards(&mut self) {
         (0..self.count()).for_each(|segment| self.unmark(segment));
     }
 
@@ -282,7 +282,7 @@ impl Segments {
     }
 
     /// The blocks are being written.
-    pub fn clear_changed(&mut self) {
+    pub(super) fn clear_changed(&mut self) {
         self.changed.clear();
     }
 
@@ -303,11 +303,11 @@ mod tests {
     use crate::format::Profile;
     use twin_fs::shape::Shape;
 
-    fn table() -> Segments {
+    fn table() -> SegmentTable {
         let shape = Shape::modern(4096, 512);
         let sb = Superblock::plan([0; 16], Profile::Modern, shape, 1 << 20, 32 << 20, 2).unwrap();
         let n = sb.segments as usize;
-        Segments::new(&sb, vec![SegEntry::default(); n])
+        SegmentTable::new(&sb, vec![SegEntry::default(); n])
     }
 
     #[test]
@@ -316,7 +316,7 @@ mod tests {
         let last = table.count() - 1;
         assert_eq!(table.take_clean(last), Some(last));
         assert_eq!(table.take_clean(last), Some(0));
-        assert_eq!(table.state(0), State::Open);
+        assert_eq!(table.state(0), SegmentState::Open);
     }
 
     #[test]

@@ -1,0 +1,292 @@
+//! Segment usage: how much of each segment is live, which are clean, and the policies that look at
+//! it.
+//!
+//! Contract: bytes live and die through one pair of methods, [`SegmentUsage::block_lives`] and
+//! [`SegmentUsage::block_dies`], which keep the table ([`SegmentTable`]) and what the policies know
+//! of blocks ([`CleaningPolicies`]) in step. Nothing waits.
+
+mod policies;
+mod table;
+
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+
+use twin_clean::facts::State as Use;
+use twin_fs::Result;
+use twin_rt::Time;
+
+use crate::format::{HeadPos, Superblock};
+use crate::settings::LfsSettings;
+use policies::CleaningPolicies;
+
+pub(crate) use policies::{BlockHistory, BlockToPlace, placement_of};
+pub use table::{SegmentState, SegmentTable};
+
+/// Why bytes die.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Death {
+    /// A newer copy lives: its history went there when its stream was chosen, or it has none since
+    /// recovery found both.
+    Rewritten,
+    /// The block or inode is no more.
+    Deleted,
+}
+
+/// Which segments come into question for cleaning.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum VictimChoice {
+    /// What the policy ranks first, of those with this share of garbage at least.
+    Ranked(f64),
+    /// Those with most garbage, whatever the policy.
+    Emptiest,
+}
+
+struct Parts {
+    table: SegmentTable,
+    policies: CleaningPolicies,
+}
+
+/// See the module.
+pub(crate) struct SegmentUsage {
+    segment_size: u32,
+    block_size: u32,
+    parts: RefCell<Parts>,
+}
+
+impl SegmentUsage {
+    /// The usage of segments by this table, and the policies of these settings on a log of so
+    /// many streams.
+    ///
+    /// # Errors
+    /// If there are no policies of such names.
+    pub(crate) fn new(
+        sb: &Superblock,
+        table: SegmentTable,
+        policies: PolicySettings<'_>,
+    ) -> Result<SegmentUsage> {
+        let policies = policies.make(sb)?;
+        let (segment_size, block_size) = (sb.segment_size, sb.shape.block_size);
+        let parts = RefCell::new(Parts { table, policies });
+        Ok(SegmentUsage { segment_size, block_size, parts })
+    }
+
+    /// Other policies from now on, which know nothing of what is there.
+    ///
+    /// # Errors
+    /// If there are none of such names.
+    pub(crate) fn set_policies(&self, sb: &Superblock, policies: PolicySettings<'_>) -> Result<()> {
+        self.parts.borrow_mut().policies = policies.make(sb)?;
+        Ok(())
+    }
+
+    /// Looks at the table.
+    pub(crate) fn with<T>(&self, f: impl FnOnce(&SegmentTable) -> T) -> T {
+        f(&self.parts.borrow().table)
+    }
+
+    /// Live bytes of all segments.
+    pub(crate) fn live_bytes(&self) -> u64 {
+        self.with(SegmentTable::live_bytes)
+    }
+
+    /// Live bytes of a segment.
+    pub(crate) fn live_in(&self, segment: u32) -> u32 {
+        self.with(|table| table.entry(segment).live_bytes)
+    }
+
+    /// The log's time: fragments that users have written.
+    pub(crate) fn now(&self) -> u64 {
+        self.with(SegmentTable::now)
+    }
+
+    /// How many segments are clean.
+    pub(crate) fn clean_count(&self) -> u32 {
+        self.with(SegmentTable::clean_count)
+    }
+
+    /// The block of the table on disk that has a segment's entry.
+    pub(crate) fn table_block(&self, segment: u32) -> u64 {
+        self.with(|table| table.table_block(segment))
+    }
+
+    /// The next `most` clean segments after one.
+    pub(crate) fn clean_after(&self, segment: u32, most: usize) -> Vec<u32> {
+        self.with(|table| table.next_clean(segment).take(most).collect())
+    }
+
+    /// How many segments the next checkpoint makes clean.
+    pub(crate) fn empty_count(&self) -> u32 {
+        self.with(|table| table.empty().len() as u32)
+    }
+
+    /// Bytes that the log can take before the cleaner has to make more room.
+    pub(crate) fn log_room(&self) -> u64 {
+        let segment = u64::from(self.segment_size);
+        // A stream loses the end of a segment that the next block does not fit, and summaries.
+        let payload = segment - segment / 32 - u64::from(self.block_size);
+        payload * u64::from(self.clean_count())
+    }
+
+    /// Bytes at byte `at` of the device live from now on; they are as old as `written`. `history`
+    /// came with their stream; recovery has none.
+    pub(crate) fn block_lives(
+        &self,
+        at: u64,
+        len: u32,
+        written: Time,
+        history: Option<&BlockHistory>,
+    ) {
+        let Parts { table, policies } = &mut *self.parts.borrow_mut();
+        table.add_live(at, len, written);
+        if let Some(history) = history {
+            policies.landed(table, at, len, history);
+        }
+    }
+
+    /// Bytes at byte `at` of the device are dead from now on.
+    pub(crate) fn block_dies(&self, at: u64, len: u32, why: Death) {
+        let Parts { table, policies } = &mut *self.parts.borrow_mut();
+        if why == Death::Deleted {
+            policies.trimmed(table, at, len);
+        }
+        table.sub_live(at, len);
+    }
+
+    /// The stream of each block of a log write, and its history. None: it takes no room, and goes
+    /// with the one before it.
+    pub(crate) fn choose_streams(
+        &self,
+        heads: &[HeadPos],
+        blocks: &[Option<BlockToPlace>],
+        is_cleaner: bool,
+    ) -> Vec<(u8, BlockHistory)> {
+        let Parts { table, policies } = &mut *self.parts.borrow_mut();
+        policies.choose_streams(table, heads, blocks, is_cleaner)
+    }
+
+    /// Takes the next clean segment after one.
+    pub(crate) fn take_clean(&self, after: u32) -> Option<u32> {
+        self.parts.borrow_mut().table.take_clean(after)
+    }
+
+    /// A stream begins to fill a segment.
+    pub(crate) fn begin(&self, segment: u32, stream: u8) {
+        self.parts.borrow_mut().table.begin(segment, stream);
+    }
+
+    /// A stream has filled its segment: moves it on to the next, and takes a clean one for it to
+    /// go on with later. None if there is no clean segment left.
+    pub(crate) fn next_segment(&self, head: HeadPos, stream: u8) -> Option<HeadPos> {
+        let Parts { table, policies } = &mut *self.parts.borrow_mut();
+        let next = table.take_clean(head.next)?;
+        table.set_used(head.segment);
+        table.begin(head.next, stream);
+        policies.sealed(table, head.segment);
+        policies.forget(head.next);
+        Some(HeadPos { segment: head.next, offset: 0, next })
+    }
+
+    /// A stream has filled so many bytes of a segment.
+    pub(crate) fn set_filled(&self, segment: u32, bytes: u32) {
+        self.parts.borrow_mut().table.set_filled(segment, bytes);
+    }
+
+    /// The log goes on in a segment, or will next.
+    pub(crate) fn set_open(&self, segment: u32) {
+        self.parts.borrow_mut().table.set_open(segment);
+    }
+
+    /// No stream fills a segment any more.
+    pub(crate) fn set_used(&self, segment: u32) {
+        self.parts.borrow_mut().table.set_used(segment);
+    }
+
+    /// Nothing in these segments is needed any more.
+    pub(crate) fn set_clean(&self, segments: &[u32]) {
+        let table = &mut self.parts.borrow_mut().table;
+        segments.iter().for_each(|&segment| table.set_clean(segment));
+    }
+
+    /// A summary in the segment with byte `at` says of a block that it is forwarded.
+    pub(crate) fn note_forwards(&self, at: u64) {
+        self.parts.borrow_mut().table.note_forwards(at);
+    }
+
+    /// No block is forwarded any more.
+    pub(crate) fn clear_forwards(&self) {
+        self.parts.borrow_mut().table.clear_forwards();
+    }
+
+    /// The blocks of the table that were out of date are being written.
+    pub(crate) fn clear_changed(&self) {
+        self.parts.borrow_mut().table.clear_changed();
+    }
+
+    /// How many segments the placement policy wants cleaned together.
+    pub(crate) fn victims_at_once(&self) -> usize {
+        self.parts.borrow().policies.batch()
+    }
+
+    /// The best victims of those that were not `tried` yet, as many as are cleaned together. They
+    /// count as being cleaned from now on.
+    pub(crate) fn take_victims(&self, tried: &BTreeSet<u32>, choice: VictimChoice) -> Vec<u32> {
+        let Parts { table, policies } = &mut *self.parts.borrow_mut();
+        let mut victims = Vec::new();
+        tried.iter().for_each(|&segment| table.set_cleaning(segment, true));
+        while victims.len() < policies.batch() {
+            let victim = match choice {
+                VictimChoice::Ranked(share) => policies.choose(table, share),
+                VictimChoice::Emptiest => policies.emptiest(table),
+            };
+            let Some(victim) = victim else { break };
+            table.set_cleaning(victim, true);
+            // What is empty needs a checkpoint, no cleaning.
+            if table.entry(victim).live_bytes > 0 {
+                victims.push(victim);
+            }
+        }
+        victims
+    }
+
+    /// Victims that could not be emptied may be chosen again.
+    pub(crate) fn release_victims(&self, victims: impl IntoIterator<Item = u32>) {
+        let table = &mut self.parts.borrow_mut().table;
+        victims.into_iter().for_each(|segment| table.set_cleaning(segment, false));
+    }
+
+    /// True if these segments are still what is being cleaned: none of them emptied, and none is
+    /// filled anew.
+    pub(crate) fn are_being_cleaned(&self, victims: &[u32]) -> bool {
+        let state = |table: &SegmentTable, victim: u32| table.facts()[victim as usize].state;
+        self.with(|table| victims.iter().all(|&victim| state(table, victim) == Use::Cleaning))
+    }
+
+    /// A segment is about to be cleaned.
+    pub(crate) fn collected(&self, segment: u32) {
+        let Parts { table, policies } = &mut *self.parts.borrow_mut();
+        policies.collected(table, segment);
+    }
+
+    /// By what blocks that are moved together are sorted: the block at byte `at`.
+    pub(crate) fn age_key(&self, at: u64) -> u64 {
+        let parts = self.parts.borrow();
+        parts.policies.age_key(&parts.table, at)
+    }
+}
+
+/// What policies are made of.
+#[derive(Clone, Copy)]
+pub(crate) struct PolicySettings<'a> {
+    pub(crate) settings: &'a LfsSettings,
+    pub(crate) streams: usize,
+    /// Bytes of memory that the cache may take.
+    pub(crate) memory_bytes: u64,
+    pub(crate) seed: u64,
+}
+
+impl PolicySettings<'_> {
+    fn make(self, sb: &Superblock) -> Result<CleaningPolicies> {
+        let PolicySettings { settings, streams, memory_bytes, seed } = self;
+        CleaningPolicies::new(sb, settings, streams, memory_bytes, seed)
+    }
+}

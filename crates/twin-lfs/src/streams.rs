@@ -1,0 +1,146 @@
+//! Streams of the log: how many there are, and which of them each piece of a log write goes to.
+//!
+//! The choice is that of the placement policy (`segment_usage`); here is what it is told of a piece.
+
+use twin_cache::Lbn;
+use twin_clean::facts::BlockKind;
+use twin_fs::{Core, FsError, Inode, Result};
+
+use crate::build::Piece;
+use crate::format::{HeadPos, IFILE_INO, ImapEntry};
+use crate::inode_state::InodeState;
+use crate::lfs::Lfs;
+use crate::segment_usage::{BlockHistory, BlockToPlace, PolicySettings, placement_of};
+use crate::sizing;
+
+/// Streams that a policy gets which could use more, where the volume has room for them.
+const STREAMS: usize = 6;
+
+impl Lfs {
+    /// The stream of each piece, and what goes with it.
+    pub(crate) fn assign(
+        &self,
+        core: &Core,
+        pieces: &[Piece],
+        cleaner: bool,
+    ) -> Vec<(u8, BlockHistory)> {
+        let blocks: Vec<_> = pieces.iter().map(|piece| self.to_place(core, piece)).collect();
+        self.usage.choose_streams(&self.log.borrow().heads, &blocks, cleaner)
+    }
+
+    /// The piece as a block; none if it takes no room.
+    fn to_place(&self, core: &Core, piece: &Piece) -> Option<BlockToPlace> {
+        let shape = &self.sb.shape;
+        let inode_size = u64::from(shape.inode_size);
+        let old_inode = |entry| match entry {
+            ImapEntry::Used { at, .. } if at != 0 => Some((at * inode_size, shape.inode_size)),
+            _ => None,
+        };
+        Some(match piece {
+            Piece::Block { inode, frame, len, .. } => {
+                let old = core.resident_ptr(inode, frame.lbn()).filter(|ptr| ptr.is_on_disk());
+                BlockToPlace {
+                    ino: inode.ino,
+                    lbn: Some(frame.lbn()),
+                    kind: kind_of(inode, frame.lbn()),
+                    old: old.map(|ptr| (shape.byte_of(ptr.addr), ptr.len)),
+                    len: *len,
+                }
+            }
+            Piece::Inodes(list) => {
+                let inode = list.first()?;
+                let map_block = InodeState::of(inode).map_block();
+                let entry = map_block.as_ref().map(|block| self.entry_in(block, inode.ino));
+                let is_dir = inode.d.borrow().kind() == twin_fs::mode::DIRECTORY;
+                BlockToPlace {
+                    ino: inode.ino,
+                    lbn: None,
+                    kind: if is_dir { BlockKind::DirectoryInode } else { BlockKind::Inode },
+                    old: entry.and_then(old_inode),
+                    len: list.len() as u32 * shape.inode_size,
+                }
+            }
+            Piece::RawInodes(list) => {
+                let raw = list.first()?;
+                BlockToPlace {
+                    ino: raw.ino,
+                    lbn: None,
+                    kind: BlockKind::Inode,
+                    old: old_inode(self.entry_in(&raw.anchor, raw.ino)),
+                    len: list.len() as u32 * shape.inode_size,
+                }
+            }
+            Piece::Freed { .. } => return None,
+        })
+    }
+
+    /// Streams beyond the two that the reserve has room for.
+    pub(crate) fn more_streams(&self) -> u64 {
+        sizing::more_streams(self.log.borrow().heads.len())
+    }
+
+    /// Gives the log the streams that the placement policy can use, and the policy its streams.
+    ///
+    /// # Errors
+    /// If the volume is too small, or too full, for those that the policy needs.
+    pub(crate) fn set_streams(&self, core: &Core) -> Result<()> {
+        let before = self.log.borrow().heads.len();
+        if self.settings.placement.is_empty() {
+            return Ok(());
+        }
+        let entry = placement_of(&self.settings, before)?;
+        let clean = self.usage.clean_count() as usize;
+        let fits = |&streams: &usize| {
+            let more = 3 * streams.saturating_sub(2) as u64;
+            streams <= 2.max(before)
+                || (more * 12 <= u64::from(self.sb.segments)
+                    && 2 * (streams - before.min(streams)) + 4 <= clean
+                    && self.reservations.used() <= sizing::capacity(&self.sb, more))
+        };
+        let most = usize::from(entry.most_classes).min(STREAMS);
+        let streams = (1..=most).rev().find(fits).unwrap_or(1);
+        if streams < usize::from(entry.classes) {
+            return Err(FsError::Invalid(
+                "the volume has no room for as many streams as this placement policy needs: \
+                 choose twin, sep-gc or none, or clean the volume first",
+            ));
+        }
+        let mut log = self.log.borrow_mut();
+        while log.heads.len() > streams {
+            if let Some(head) = log.heads.pop() {
+                // The log since the last checkpoint may be there, though nothing of it lives.
+                self.usage.set_used(head.segment);
+                self.usage.set_clean(&[head.next]);
+            }
+        }
+        while log.heads.len() < streams {
+            let from =
+                (u64::from(self.sb.segments) * log.heads.len() as u64 / streams as u64) as u32;
+            let taken = (self.usage.take_clean(from), self.usage.take_clean(from));
+            let (Some(segment), Some(next)) = taken else {
+                return Err(FsError::inconsistent("the log has no clean segments for its streams"));
+            };
+            let stream = log.heads.len() as u8;
+            self.usage.begin(segment, stream);
+            log.heads.push(HeadPos { segment, offset: 0, next });
+        }
+        drop(log);
+        let seed = core.rt.rng("cleaner policies").next_u64();
+        let memory = core.settings.cache_bytes;
+        let policies =
+            PolicySettings { settings: &self.settings, streams, memory_bytes: memory, seed };
+        self.usage.set_policies(&self.sb, policies)?;
+        self.reservations.set_limit(sizing::capacity(&self.sb, 3 * self.more_streams()));
+        Ok(())
+    }
+}
+
+/// What a block of a file is.
+fn kind_of(inode: &Inode, lbn: Lbn) -> BlockKind {
+    match lbn {
+        _ if inode.ino == IFILE_INO => BlockKind::Inode,
+        ..0 => BlockKind::Indirect,
+        _ if inode.d.borrow().kind() == twin_fs::mode::DIRECTORY => BlockKind::Directory,
+        _ => BlockKind::Data,
+    }
+}
