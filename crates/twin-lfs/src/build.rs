@@ -20,8 +20,8 @@ use twin_fs::{Core, FsError, Ino, Inode, Result};
 use crate::format::Form;
 use crate::format::IFILE_INO;
 use crate::format::{
-    BlockInfo, Draft, Entry, GROUP_CLEANER, GROUP_LAST, Header, ImapEntry, InodeInfo, Summary,
-    inode_block_len,
+    BlockInfo, Draft, Entry, GROUP_CLEANER, GROUP_LAST, HeadPos, Header, ImapEntry, InodeInfo,
+    Summary, inode_block_len,
 };
 use crate::forwards::Holder;
 use crate::inode_state::InodeState;
@@ -88,8 +88,7 @@ impl Lfs {
     /// indirect blocks too.
     pub(crate) fn snapshot(&self, core: &Core, all: bool) -> Vec<Piece> {
         if all {
-            let deferred = std::mem::take(&mut self.log.borrow_mut().deferred);
-            for inode in deferred.into_values() {
+            for inode in self.checkpoints.take_deferred() {
                 core.mark_inode_dirty(&inode);
             }
         }
@@ -107,7 +106,7 @@ impl Lfs {
         if !inodes.is_empty() {
             pieces.push(Piece::Inodes(inodes));
         }
-        let freed = std::mem::take(&mut self.log.borrow_mut().freed);
+        let freed = self.numbers.take_freed();
         pieces.extend(freed.into_iter().map(|(ino, generation)| Piece::Freed { ino, generation }));
         pieces
     }
@@ -168,7 +167,6 @@ impl Lfs {
 
     /// Blocks of the usage table that a group with these pieces and the dirty ifile changes.
     fn touched_table_blocks(&self, core: &Core, pieces: &[Piece], table: &mut BTreeSet<u64>) {
-        let log = self.log.borrow();
         let mut bytes = 0u64;
         let mut old = |byte: u64| {
             if let Some(segment) = self.sb.segment_of(byte) {
@@ -207,9 +205,10 @@ impl Lfs {
                 }
             }
         }
-        let streams = log.heads.len() as u64;
+        let heads = self.position.heads();
+        let streams = heads.len() as u64;
         let most = bytes / u64::from(self.sb.segment_size) * 2 + 2 + streams;
-        for head in &log.heads {
+        for head in &heads {
             let ahead = self.usage.clean_after(head.next, most as usize);
             for segment in [head.segment, head.next].into_iter().chain(ahead) {
                 table.insert(self.usage.table_block(segment));
@@ -244,7 +243,7 @@ impl Lfs {
         for p in &placed {
             self.settle(core, p);
         }
-        let number = self.log.borrow().serial;
+        let number = self.position.serial();
         let mut group = Group { number, ios: Vec::new(), held: Vec::new(), bytes: 0 };
         let last = parts.len() - 1;
         let mut taken: Vec<Taken> = parts.iter().map(|_| Taken::default()).collect();
@@ -278,7 +277,7 @@ impl Lfs {
     ) -> Result<(Vec<PlacedPiece>, Vec<Part>)> {
         let mut places = vec![(0, 0); pieces.len()];
         let mut parts = Vec::new();
-        let heads = self.log.borrow().heads.len();
+        let heads = self.position.streams();
         for stream in 0..heads {
             let its = |nth: &usize| usize::from(streams[*nth].0) == stream;
             let its: Vec<usize> = (0..pieces.len()).filter(its).collect();
@@ -303,7 +302,7 @@ impl Lfs {
         let align = u64::from(self.sb.align);
         let mut rest = its.iter().peekable();
         while rest.peek().is_some() {
-            let head = self.log.borrow().heads[stream];
+            let head = self.position.head(stream);
             let room = segment_size - u64::from(head.offset);
             let mut draft = Draft::new(&self.sb);
             let mut blocks = 0u64;
@@ -333,9 +332,8 @@ impl Lfs {
             }
             let total_bytes = total as u32;
             parts.push(Part { stream, start, next: head.next, summary_bytes, total_bytes });
-            let mut log = self.log.borrow_mut();
             let filled = head.offset + total_bytes;
-            log.heads[stream].offset = filled;
+            self.position.set_head(stream, HeadPos { offset: filled, ..head });
             self.usage.set_filled(head.segment, filled);
         }
         Ok(())
@@ -343,12 +341,11 @@ impl Lfs {
 
     /// Moves a stream on to its next segment.
     fn next_segment(&self, stream: usize) -> Result<()> {
-        let mut log = self.log.borrow_mut();
-        let head = log.heads[stream];
+        let head = self.position.head(stream);
         let Some(next) = self.usage.next_segment(head, stream as u8) else {
             return Err(FsError::inconsistent("the log has no clean segment left"));
         };
-        log.heads[stream] = next;
+        self.position.set_head(stream, next);
         let start = self.sb.segment_start(head.next);
         self.inode_blocks.written(start..start + u64::from(self.sb.segment_size));
         Ok(())
@@ -536,7 +533,7 @@ impl Lfs {
             dirty_indirect(core, inode, frame.lbn());
         }
         if any {
-            self.log.borrow_mut().deferred.insert(inode.ino, Rc::clone(inode));
+            self.checkpoints.defer(inode);
         }
     }
 
@@ -552,15 +549,12 @@ impl Lfs {
         origin: Origin,
         out: &mut Group,
     ) -> Io {
-        let serial = {
-            let mut log = self.log.borrow_mut();
-            log.serial += 1;
-            let stats = &mut log.stats;
+        let serial = self.position.take_serial();
+        self.count(|stats| {
             stats.partial_segments += 1;
             stats.data_bytes += taken.data_bytes;
             stats.meta_bytes += taken.meta_bytes;
-            log.serial - 1
-        };
+        });
         let header = Header {
             serial,
             group,
@@ -588,15 +582,16 @@ impl Lfs {
 
     /// What is still dirty after a snapshot was taken waits for a checkpoint.
     fn note_taken(&self, core: &Core) {
-        self.deferred_bytes.set(core.cache.dirty_bytes());
-        self.oldest.set(None);
+        self.checkpoints.set_deferred_bytes(core.cache.dirty_bytes());
+        self.forget_dirty();
     }
 
     fn note_built(&self, group: &Group) {
-        let mut log = self.log.borrow_mut();
-        log.stats.groups += 1;
-        log.stats.log_bytes += group.bytes;
-        log.since_checkpoint += group.bytes;
+        self.count(|stats| {
+            stats.groups += 1;
+            stats.log_bytes += group.bytes;
+        });
+        self.checkpoints.note_written(group.bytes);
         self.progress.begin(group.number);
     }
 }

@@ -107,11 +107,10 @@ impl Lfs {
 
     /// True if it is time for a checkpoint.
     pub(crate) fn checkpoint_due(&self, core: &Core) -> bool {
-        let log = self.log.borrow();
         let most = u64::from(self.settings.checkpoint_segments) * u64::from(self.sb.segment_size);
-        log.since_checkpoint >= most
-            || self.deferred_bytes.get() > core.settings.cache_bytes / 4
-            || core.rt.now() - log.checkpoint_time >= self.settings.checkpoint_age_ns
+        self.checkpoints.since_bytes() >= most
+            || self.checkpoints.deferred_bytes() > core.settings.cache_bytes / 4
+            || core.rt.now() - self.checkpoints.time() >= self.settings.checkpoint_age_ns
     }
 
     /// Writes everything, the ifile included, and notes where it is. Segments that held nothing
@@ -152,22 +151,20 @@ impl Lfs {
 
     /// The checkpoint for the group just built, and the segments that it empties.
     fn describe(&self, core: &Core, closed: bool) -> (Checkpoint, Vec<u32>) {
-        let mut log = self.log.borrow_mut();
         self.usage.clear_changed();
-        log.since_checkpoint = 0;
-        log.checkpoint_time = core.rt.now();
-        log.checkpoint_number += 1;
-        log.stats.checkpoints += 1;
+        self.count(|stats| stats.checkpoints += 1);
+        let mut picked = self.numbers.picked();
+        picked.truncate(crate::format::PICKED_MAX);
         let checkpoint = Checkpoint {
-            number: log.checkpoint_number,
-            serial: log.serial,
+            number: self.checkpoints.begin(core.rt.now()),
+            serial: self.position.serial(),
             time: core.rt.now(),
             closed,
-            free_head: log.free_head,
-            free_inodes: log.free_inodes,
-            orphans: log.orphans.len() as u64,
-            heads: log.heads.clone(),
-            picked: log.picked.keys().copied().take(crate::format::PICKED_MAX).collect(),
+            free_head: self.numbers.free_head(),
+            free_inodes: self.numbers.free(),
+            orphans: self.numbers.orphans().len() as u64,
+            heads: self.position.heads(),
+            picked,
             ifile: self.ifile.d.borrow().clone(),
         };
         (checkpoint, self.usage.with(SegmentTable::empty))

@@ -148,13 +148,13 @@ impl Lfs {
     /// Takes a number off the free list, making the map longer if it is empty.
     pub(crate) async fn pick(&self, core: &Rc<Core>) -> Result<Picked> {
         loop {
-            let head = self.log.borrow().free_head;
+            let head = self.numbers.free_head();
             if head == 0 {
                 self.extend_imap(core)?;
                 continue;
             }
             let frame = self.imap_block(core, head).await?;
-            if self.log.borrow().free_head != head {
+            if self.numbers.free_head() != head {
                 continue;
             }
             let ImapEntry::Free { next, generation } = self.entry_in(&frame, head) else {
@@ -165,24 +165,15 @@ impl Lfs {
                 let what = format!("the free list leads from {head} to inode {next}, past the map");
                 return Err(FsError::inconsistent(what));
             }
-            let mut log = self.log.borrow_mut();
-            log.free_head = next;
-            log.free_inodes -= 1;
-            log.picked.insert(head, frame);
+            self.numbers.pick_first(next, frame);
             return Ok(Picked { ino: head, generation });
         }
     }
 
     /// Gives a picked number back to the free list.
     pub(crate) fn unpick(&self, core: &Core, picked: Picked) {
-        let (frame, next) = {
-            let mut log = self.log.borrow_mut();
-            let Some(frame) = log.picked.remove(&picked.ino) else { return };
-            let next = log.free_head;
-            log.free_head = picked.ino;
-            log.free_inodes += 1;
-            (frame, next)
-        };
+        let Some(frame) = self.numbers.take_picked(picked.ino) else { return };
+        let next = self.numbers.put_back(picked.ino);
         let entry = ImapEntry::Free { next, generation: picked.generation };
         self.set_entry(core, &frame, picked.ino, entry);
     }
@@ -208,9 +199,7 @@ impl Lfs {
         self.add_ifile_block(core, lbn, Block::Bytes(buf.freeze()));
         let taken = self.ifile.d.borrow().allocated - before;
         self.reservations.release(most - taken);
-        let mut log = self.log.borrow_mut();
-        log.free_head = numbers[0];
-        log.free_inodes += numbers.len() as u64;
+        self.numbers.extend_list(numbers[0], numbers.len() as u64);
         Ok(())
     }
 
@@ -244,6 +233,6 @@ impl Lfs {
         core.set_ptr(&self.ifile, up, twin_fs::shape::Ptr { addr, len, crc: 0 });
         self.ifile.d.borrow_mut().allocated += u64::from(len);
         self.dirty_ifile_block(core, &frame);
-        self.pinned.borrow_mut().push(frame);
+        self.pin([frame]);
     }
 }

@@ -23,7 +23,7 @@ impl Lfs {
         let table = self.sb.usage_blocks() * u64::from(self.sb.shape.block_size);
         core.cache.dirty_bytes()
             + core.dirty_inode_count() as u64 * inode
-            + self.log.borrow().deferred.len() as u64 * inode
+            + self.checkpoints.deferred_count() as u64 * inode
             + table
     }
 
@@ -66,7 +66,7 @@ impl Layout for Lfs {
     }
 
     fn born(&self, core: &Core, inode: &Rc<Inode>) {
-        let frame = self.log.borrow_mut().picked.remove(&inode.ino);
+        let frame = self.numbers.take_picked(inode.ino);
         let Some(frame) = frame else { panic!("inode {} was not picked", inode.ino) };
         let generation = inode.d.borrow().generation;
         let entry = ImapEntry::Used { at: 0, crc: 0, generation, orphan: false };
@@ -78,32 +78,22 @@ impl Layout for Lfs {
         let anchor = InodeState::of(inode).take_map_block();
         let Some(anchor) = anchor else { panic!("inode {} has no map block", inode.ino) };
         let size = self.sb.shape.inode_size;
-        let next = {
-            let mut log = self.log.borrow_mut();
-            if let ImapEntry::Used { at, generation, .. } = self.entry_in(&anchor, inode.ino) {
-                if at != 0 {
-                    self.usage.block_dies(at * u64::from(size), size, Death::Deleted);
-                }
-                log.freed.push((inode.ino, generation));
+        if let ImapEntry::Used { at, generation, .. } = self.entry_in(&anchor, inode.ino) {
+            if at != 0 {
+                self.usage.block_dies(at * u64::from(size), size, Death::Deleted);
             }
-            log.deferred.remove(&inode.ino);
-            self.forwards.drop_holder(inode.ino, Holder::Inode);
-            log.free_inodes += 1;
-            std::mem::replace(&mut log.free_head, inode.ino)
-        };
+            self.numbers.note_freed(inode.ino, generation);
+        }
+        self.checkpoints.forget(inode.ino);
+        self.forwards.drop_holder(inode.ino, Holder::Inode);
+        let next = self.numbers.put_back(inode.ino);
         let generation = inode.d.borrow().generation.wrapping_add(1);
         self.set_entry(core, &anchor, inode.ino, ImapEntry::Free { next, generation });
         core.drop_inode(inode);
     }
 
     fn set_orphan(&self, core: &Core, inode: &Inode, orphan: bool) {
-        let changed = {
-            let mut log = self.log.borrow_mut();
-            match orphan {
-                true => log.orphans.insert(inode.ino),
-                false => log.orphans.remove(&inode.ino),
-            }
-        };
+        let changed = self.numbers.set_orphan(inode.ino, orphan);
         let anchor = InodeState::of(inode).map_block();
         if let (true, Some(anchor)) = (changed, anchor)
             && let ImapEntry::Used { at, crc, generation, .. } = self.entry_in(&anchor, inode.ino)
@@ -158,7 +148,7 @@ impl Layout for Lfs {
                 !has_room || need == Need::Shrink || self.keeps_pace(core, bytes, &mut turn);
             if !(has_room && keeps_pace) && waits_since.is_none() {
                 waits_since = Some(core.rt.now());
-                self.log.borrow_mut().stats.space_waits += 1;
+                self.count(|stats| stats.space_waits += 1);
             }
             if !has_room {
                 let patience = patience.get_or_insert_with(|| self.patience());
@@ -179,7 +169,7 @@ impl Layout for Lfs {
                 self.space.wait().await;
             } else if core.cache.dirty_bytes() > limit {
                 // More is dirty than write-back keeps up with: the writer helps.
-                let deferred = self.deferred_bytes.get() > limit / 2;
+                let deferred = self.checkpoints.deferred_bytes() > limit / 2;
                 if deferred {
                     self.checkpoint(core, false).await?
                 } else {
@@ -191,9 +181,10 @@ impl Layout for Lfs {
                     core.rt.log(Category::Admission, "waited", || {
                         [("bytes", bytes), ("waited_ns", waited)]
                     });
-                    let stats = &mut self.log.borrow_mut().stats;
-                    stats.space_wait_ns += waited;
-                    stats.longest_space_wait_ns = stats.longest_space_wait_ns.max(waited);
+                    self.count(|stats| {
+                        stats.space_wait_ns += waited;
+                        stats.longest_space_wait_ns = stats.longest_space_wait_ns.max(waited);
+                    });
                 }
                 return Ok(self.admission.admit(bytes));
             }
@@ -202,14 +193,10 @@ impl Layout for Lfs {
 
     fn flush_state(&self, core: &Core) -> FlushState {
         let inodes = core.dirty_inode_count() as u64 * u64::from(self.sb.shape.inode_size);
-        let blocks = core.cache.dirty_bytes().saturating_sub(self.deferred_bytes.get());
+        let blocks = core.cache.dirty_bytes().saturating_sub(self.checkpoints.deferred_bytes());
         let dirty_bytes = blocks + inodes;
-        let oldest = if dirty_bytes == 0 && self.log.borrow().freed.is_empty() {
-            None
-        } else {
-            Some(self.oldest.get().unwrap_or(core.rt.now()))
-        };
-        self.oldest.set(oldest);
+        let any = dirty_bytes > 0 || self.numbers.any_freed();
+        let oldest = self.see_dirty(any, core.rt.now());
         FlushState {
             dirty_bytes,
             oldest,
@@ -275,7 +262,6 @@ impl Layout for Lfs {
     fn stat(&self, _core: &Core) -> VolumeStat {
         let unit = u64::from(self.sb.shape.frag_size);
         let free = self.reservations.free();
-        let log = self.log.borrow();
         let inodes = self.imap_len();
         // Free numbers, and those that the map could grow by in the free space.
         let room = free / u64::from(self.sb.shape.inode_size);
@@ -284,7 +270,7 @@ impl Layout for Lfs {
             io_size: self.sb.shape.block_size,
             blocks: self.reservations.limit() / unit,
             free: free / unit,
-            inodes: inodes.saturating_sub(log.free_inodes) + room,
+            inodes: inodes.saturating_sub(self.numbers.free()) + room,
             free_inodes: room,
         }
     }

@@ -1,46 +1,27 @@
 //! The state of an open log-structured layout.
 
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use twin_cache::Frame;
-use twin_fs::{Ino, Inode};
+use twin_fs::{Core, FsError, Inode, Result};
 use twin_rt::{Budget, Event, RwLock, Time};
 
 use crate::admission::Admission;
+use crate::checkpoints::Checkpoints;
 use crate::cleaner::CleanerState;
-use crate::format::{HeadPos, Superblock};
+use crate::format::{Checkpoint, Superblock};
 use crate::forwards::Forwards;
 use crate::inode_blocks::InodeBlocks;
+use crate::inode_numbers::InodeNumbers;
+use crate::log_position::LogPosition;
 use crate::pacing::Pacing;
 use crate::progress::Progress;
 use crate::reservations::Reservations;
-use crate::segment_usage::{SegmentTable, SegmentUsage};
+use crate::segment_usage::{PolicySettings, SegmentTable, SegmentUsage};
 use crate::settings::LfsSettings;
+use crate::sizing;
 use crate::stats::LfsStats;
-
-/// Where the log stands, and the tables that go with it.
-pub(crate) struct Log {
-    pub(crate) heads: Vec<HeadPos>,
-    /// The serial number of the next partial segment.
-    pub(crate) serial: u64,
-    pub(crate) free_head: Ino,
-    pub(crate) free_inodes: u64,
-    /// Numbers off the free list but not in use, with their map blocks.
-    pub(crate) picked: BTreeMap<Ino, Rc<Frame>>,
-    /// Inodes in need of work after a crash.
-    pub(crate) orphans: BTreeSet<Ino>,
-    /// Numbers freed since the last log write.
-    pub(crate) freed: Vec<(Ino, u32)>,
-    /// Inodes with indirect blocks that wait for a checkpoint.
-    pub(crate) deferred: BTreeMap<Ino, Rc<Inode>>,
-    pub(crate) checkpoint_number: u64,
-    /// Bytes of the log written since the last checkpoint.
-    pub(crate) since_checkpoint: u64,
-    pub(crate) checkpoint_time: Time,
-    pub(crate) stats: LfsStats,
-}
 
 /// An open log-structured layout.
 pub struct Lfs {
@@ -50,8 +31,10 @@ pub struct Lfs {
     /// Pointers that are newer than what holds them on the device.
     pub(crate) forwards: Rc<Forwards>,
     /// The ifile's indirect blocks and its segment usage table, always in memory.
-    pub(crate) pinned: RefCell<Vec<Rc<Frame>>>,
-    pub(crate) log: RefCell<Log>,
+    pinned: RefCell<Vec<Rc<Frame>>>,
+    pub(crate) position: LogPosition,
+    pub(crate) numbers: InodeNumbers,
+    pub(crate) checkpoints: Checkpoints,
     pub(crate) reservations: Reservations,
     pub(crate) admission: Admission,
     pub(crate) progress: Rc<Progress>,
@@ -64,15 +47,63 @@ pub struct Lfs {
     pub(crate) pacing: Pacing,
     pub(crate) cleaner: CleanerState,
     pub(crate) usage: SegmentUsage,
-    /// Dirty bytes of the cache that wait for a checkpoint, as of the last log write.
-    pub(crate) deferred_bytes: Cell<u64>,
     /// When the oldest change since the last log write was made.
-    pub(crate) oldest: Cell<Option<Time>>,
+    oldest: Cell<Option<Time>>,
+    counters: Cell<LfsStats>,
     /// Blocks of inodes on their way to the device, and read lately.
     pub(crate) inode_blocks: Rc<InodeBlocks>,
 }
 
 impl Lfs {
+    /// The layout's state around an ifile and a log position.
+    pub(crate) fn assemble(
+        sb: Superblock,
+        settings: LfsSettings,
+        ifile: Rc<Inode>,
+        checkpoint: &Checkpoint,
+        table: SegmentTable,
+        core: &Core,
+    ) -> Result<Lfs> {
+        let when = twin_clean::when::by_name(&settings.when)
+            .ok_or(FsError::Invalid("no such policy of when to clean"))?;
+        let (streams, memory) = (checkpoint.heads.len(), core.settings.cache_bytes);
+        let seed = core.rt.rng("cleaner policies").next_u64();
+        // A named placement comes once it is known how many streams there is room for.
+        let plain = LfsSettings { placement: String::new(), ..settings.clone() };
+        let policies = PolicySettings { settings: &plain, streams, memory_bytes: memory, seed };
+        let usage = SegmentUsage::new(&sb, table, policies)?;
+        let unit = u64::from(sb.shape.block_size);
+        let forwards = Rc::<Forwards>::default();
+        core.set_block_map_hook(Rc::clone(&forwards) as _);
+        let lfs = Lfs {
+            forwards,
+            reservations: Reservations::new(sizing::capacity(&sb, 0)),
+            in_flight: Budget::new(settings.in_flight_bytes.max(u64::from(sb.segment_size))),
+            sb,
+            settings,
+            ifile,
+            pinned: RefCell::default(),
+            position: LogPosition::new(checkpoint.heads.clone(), checkpoint.serial),
+            numbers: InodeNumbers::new(checkpoint.free_head, checkpoint.free_inodes),
+            checkpoints: Checkpoints::new(checkpoint.number, core.rt.now()),
+            counters: Cell::default(),
+            admission: Admission::default(),
+            progress: Rc::default(),
+            checkpointing: RwLock::new(),
+            space: Rc::default(),
+            pacing: Pacing::default(),
+            cleaner: CleanerState::new(when.make()),
+            usage,
+            oldest: Cell::new(None),
+            inode_blocks: Rc::new(InodeBlocks::new(unit)),
+        };
+        lfs.progress.begin_after(checkpoint.serial - 1);
+        for event in [&lfs.space, lfs.progress.changed(), lfs.cleaner.wakes()] {
+            core.wake_on_stop(event);
+        }
+        Ok(lfs)
+    }
+
     /// What the volume is.
     pub fn superblock(&self) -> &Superblock {
         &self.sb
@@ -80,7 +111,31 @@ impl Lfs {
 
     /// What was counted since the volume was opened.
     pub fn stats(&self) -> LfsStats {
-        self.log.borrow().stats
+        self.counters.get()
+    }
+
+    pub(crate) fn count(&self, f: impl FnOnce(&mut LfsStats)) {
+        let mut stats = self.counters.get();
+        f(&mut stats);
+        self.counters.set(stats);
+    }
+
+    /// Keeps blocks of the ifile in memory for as long as the volume is open.
+    pub(crate) fn pin(&self, frames: impl IntoIterator<Item = Rc<Frame>>) {
+        self.pinned.borrow_mut().extend(frames);
+    }
+
+    /// When the oldest change since the last log write was seen, if there is `any`: `now` if none was
+    /// seen before.
+    pub(crate) fn see_dirty(&self, any: bool, now: Time) -> Option<Time> {
+        let oldest = any.then(|| self.oldest.get().unwrap_or(now));
+        self.oldest.set(oldest);
+        oldest
+    }
+
+    /// All that is dirty is about to be written.
+    pub(crate) fn forget_dirty(&self) {
+        self.oldest.set(None);
     }
 
     /// Pointers that are newer than what holds them on the device.

@@ -1,7 +1,5 @@
 //! Making and opening a volume.
 
-use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use twin_cache::Lbn;
@@ -11,24 +9,19 @@ use twin_fs::shape::Shape;
 use twin_fs::{
     Core, Cpu, Features, FsError, Ino, Inode, Picked, ROOT_INO, Result, Settings, Volume,
 };
-use twin_rt::{BoxFuture, Budget, Category, Rt, RwLock};
+use twin_rt::{BoxFuture, Category, Rt};
 
-use crate::admission::Admission;
-use crate::cleaner::{self, CleanerState, Watch};
+use crate::cleaner::{self, Watch};
 use crate::format::IFILE_INO;
 use crate::format::{
     CHECKPOINT_BYTES, Checkpoint, HeadPos, IMAP_ENTRY_BYTES, ImapEntry, Profile, SEG_ENTRY_BYTES,
     SUPERBLOCK_BYTES, SegEntry, Superblock,
 };
-use crate::forwards::{Forwards, load_forwards};
-use crate::inode_blocks::InodeBlocks;
-use crate::lfs::{Lfs, Log};
-use crate::pacing::Pacing;
+use crate::forwards::load_forwards;
+use crate::lfs::Lfs;
 use crate::recover::Recovered;
-use crate::reservations::Reservations;
-use crate::segment_usage::{PolicySettings, SegmentTable, SegmentUsage};
+use crate::segment_usage::SegmentTable;
 use crate::settings::LfsSettings;
-use crate::sizing;
 
 /// What a new volume shall be.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -102,67 +95,6 @@ impl MkfsOptions {
 }
 
 impl Lfs {
-    /// The layout's state around an ifile and a log position.
-    fn assemble(
-        sb: Superblock,
-        settings: LfsSettings,
-        ifile: Rc<Inode>,
-        checkpoint: &Checkpoint,
-        table: SegmentTable,
-        core: &Core,
-    ) -> Result<Lfs> {
-        let when = twin_clean::when::by_name(&settings.when)
-            .ok_or(FsError::Invalid("no such policy of when to clean"))?;
-        let (streams, memory) = (checkpoint.heads.len(), core.settings.cache_bytes);
-        let seed = core.rt.rng("cleaner policies").next_u64();
-        // A named placement comes once it is known how many streams there is room for.
-        let plain = LfsSettings { placement: String::new(), ..settings.clone() };
-        let policies = PolicySettings { settings: &plain, streams, memory_bytes: memory, seed };
-        let usage = SegmentUsage::new(&sb, table, policies)?;
-        let log = Log {
-            heads: checkpoint.heads.clone(),
-            serial: checkpoint.serial,
-            free_head: checkpoint.free_head,
-            free_inodes: checkpoint.free_inodes,
-            picked: BTreeMap::new(),
-            orphans: BTreeSet::new(),
-            freed: Vec::new(),
-            deferred: BTreeMap::new(),
-            checkpoint_number: checkpoint.number,
-            since_checkpoint: 0,
-            checkpoint_time: core.rt.now(),
-            stats: Default::default(),
-        };
-        let unit = u64::from(sb.shape.block_size);
-        let forwards = Rc::<Forwards>::default();
-        core.set_block_map_hook(Rc::clone(&forwards) as _);
-        let lfs = Lfs {
-            forwards,
-            reservations: Reservations::new(sizing::capacity(&sb, 0)),
-            in_flight: Budget::new(settings.in_flight_bytes.max(u64::from(sb.segment_size))),
-            sb,
-            settings,
-            ifile,
-            pinned: RefCell::default(),
-            log: RefCell::new(log),
-            admission: Admission::default(),
-            progress: Rc::default(),
-            checkpointing: RwLock::new(),
-            space: Rc::default(),
-            pacing: Pacing::default(),
-            cleaner: CleanerState::new(when.make()),
-            usage,
-            deferred_bytes: Cell::new(0),
-            oldest: Cell::new(None),
-            inode_blocks: Rc::new(InodeBlocks::new(unit)),
-        };
-        lfs.progress.begin_after(checkpoint.serial - 1);
-        for event in [&lfs.space, lfs.progress.changed(), lfs.cleaner.wakes()] {
-            core.wake_on_stop(event);
-        }
-        Ok(lfs)
-    }
-
     /// Makes a new volume on a device. The superblock is written last: until then the device
     /// holds no volume.
     ///
@@ -242,7 +174,7 @@ impl Lfs {
         for lbn in 0..self.sb.usage_blocks() {
             let zeros = Block::Bytes(Buf::zeroed(block).freeze());
             let frame = self.add_ifile_block(core, lbn, zeros);
-            self.pinned.borrow_mut().push(frame);
+            self.pin([frame]);
         }
         let mut buf = Buf::zeroed(block);
         let numbers = (block / IMAP_ENTRY_BYTES) as Ino;
@@ -255,10 +187,8 @@ impl Lfs {
         let lbn = self.sb.usage_blocks();
         let frame = self.add_ifile_block(core, lbn, Block::Bytes(buf.freeze()));
         self.reservations.reserve(self.ifile.d.borrow().allocated)?;
-        let mut log = self.log.borrow_mut();
-        log.free_head = 3;
-        log.free_inodes = numbers - 3;
-        log.picked.insert(ROOT_INO, frame);
+        self.numbers.set_list(3, numbers - 3);
+        self.numbers.pick(ROOT_INO, frame);
         Ok(())
     }
 
@@ -306,7 +236,7 @@ impl Lfs {
         let (device, serial) = (&*core.device, checkpoint.serial);
         load_forwards(device, &lfs.sb, table.into_iter(), serial, &lfs.forwards).await?;
         lfs.pin_indirect(&core, &mut pinned).await?;
-        lfs.pinned.borrow_mut().extend(pinned);
+        lfs.pin(pinned);
         lfs.check_ifile()?;
         if checkpoint.orphans > 0 {
             lfs.find_orphans(&core).await?;
@@ -363,11 +293,11 @@ impl Lfs {
 
     /// The ifile must be long enough for what every volume has.
     fn check_ifile(&self) -> Result<()> {
-        let log = self.log.borrow();
+        let free_head = self.numbers.free_head();
         if self.imap_len() <= ROOT_INO {
             return Err(FsError::inconsistent("the ifile is too short for its tables"));
         }
-        if log.free_head >= self.imap_len() || (1..=ROOT_INO).contains(&log.free_head) {
+        if free_head >= self.imap_len() || (1..=ROOT_INO).contains(&free_head) {
             return Err(FsError::inconsistent("the list of free inodes starts outside the map"));
         }
         Ok(())
@@ -387,7 +317,7 @@ impl Lfs {
         for ino in ROOT_INO..self.imap_len() {
             let frame = self.imap_block(core, ino).await?;
             if matches!(self.entry_in(&frame, ino), ImapEntry::Used { orphan: true, .. }) {
-                self.log.borrow_mut().orphans.insert(ino);
+                self.numbers.set_orphan(ino, true);
             }
         }
         Ok(())
@@ -506,7 +436,7 @@ async fn load_table(
 /// point.
 async fn finish_recovery(volume: &Rc<Volume<Lfs>>, crashed: bool) -> Result<u64> {
     let lfs = &volume.layout;
-    let orphans: Vec<Ino> = lfs.log.borrow().orphans.iter().copied().collect();
+    let orphans = lfs.numbers.orphans();
     let count = orphans.len() as u64;
     for ino in orphans {
         volume.finish_orphan(ino).await?;

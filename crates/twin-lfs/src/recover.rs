@@ -109,7 +109,7 @@ impl Lfs {
     /// the next checkpoint, so without this they would pass for a part of the log, should the
     /// stream go on elsewhere.
     pub(crate) async fn bury(&self, core: &Core) -> Result<()> {
-        let heads = self.log.borrow().heads.clone();
+        let heads = self.position.heads();
         for head in heads.iter().filter(|head| head.offset < self.sb.segment_size) {
             let at = self.sb.segment_start(head.segment) + u64::from(head.offset);
             let len = self.sb.align;
@@ -124,7 +124,7 @@ impl Lfs {
     pub(crate) fn skip_serials(&self, core: &Core, from: u64) {
         let (least, chance) = SERIAL_GAP;
         let serial = from + least + core.rt.rng("serial").below(chance);
-        self.log.borrow_mut().serial = serial;
+        self.position.set_serial(serial);
         self.progress.begin_after(serial - 1);
     }
 
@@ -196,11 +196,10 @@ impl Lfs {
 
     /// The streams stand behind this group now.
     fn move_heads(&self, group: &[Part]) {
-        let mut log = self.log.borrow_mut();
         for part in group {
             let header = part.summary.header;
             let stream = header.stream as usize;
-            let old = log.heads[stream];
+            let old = self.position.head(stream);
             let offset = part.offset + header.total_bytes;
             let head = HeadPos { segment: part.segment, offset, next: header.next_segment };
             if old.segment != head.segment {
@@ -208,7 +207,7 @@ impl Lfs {
             }
             self.usage.set_open(head.segment);
             self.usage.set_open(head.next);
-            log.heads[stream] = head;
+            self.position.set_head(stream, head);
         }
     }
 
@@ -397,12 +396,7 @@ impl Lfs {
                 self.usage.block_dies(old * u64::from(size), size, Death::Rewritten);
             }
             self.usage.block_lives(at * u64::from(size), size, core.rt.now(), None);
-            let mut log = self.log.borrow_mut();
-            match orphan {
-                true => log.orphans.insert(inode.ino),
-                false => log.orphans.remove(&inode.ino),
-            };
-            drop(log);
+            self.numbers.set_orphan(inode.ino, orphan);
             let entry = ImapEntry::Used { at, crc, generation, orphan };
             self.set_entry(core, &anchor, inode.ino, entry);
         }
@@ -557,9 +551,8 @@ impl Lfs {
                 // Policies know nothing yet of what recovery finds.
                 self.usage.block_dies(at * u64::from(size), size, Death::Rewritten);
             }
-            let mut log = self.log.borrow_mut();
-            log.orphans.remove(&ino);
-            log.deferred.remove(&ino);
+            self.numbers.set_orphan(ino, false);
+            self.checkpoints.forget(ino);
         }
         self.forwards.drop_holder(ino, Holder::Inode);
         if !numbers.links.contains_key(&ino) {
@@ -581,7 +574,7 @@ impl Lfs {
         }
         let frame = self.add_ifile_block(core, lbn, Block::Bytes(Bytes::copy_of(&content)));
         // Nothing may push it out before the checkpoint that ends the recovery.
-        self.pinned.borrow_mut().push(frame);
+        self.pin([frame]);
         Ok(())
     }
 
@@ -640,9 +633,7 @@ impl Lfs {
                 (head, count) = (ino, count + 1);
             }
         }
-        let mut log = self.log.borrow_mut();
-        log.free_head = head;
-        log.free_inodes = count;
+        self.numbers.set_list(head, count);
         Ok(())
     }
 }

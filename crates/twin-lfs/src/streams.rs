@@ -25,7 +25,7 @@ impl Lfs {
         cleaner: bool,
     ) -> Vec<(u8, BlockHistory)> {
         let blocks: Vec<_> = pieces.iter().map(|piece| self.to_place(core, piece)).collect();
-        self.usage.choose_streams(&self.log.borrow().heads, &blocks, cleaner)
+        self.usage.choose_streams(&self.position.heads(), &blocks, cleaner)
     }
 
     /// The piece as a block; none if it takes no room.
@@ -76,7 +76,7 @@ impl Lfs {
 
     /// Streams beyond the two that the reserve has room for.
     pub(crate) fn more_streams(&self) -> u64 {
-        sizing::more_streams(self.log.borrow().heads.len())
+        sizing::more_streams(self.position.streams())
     }
 
     /// Gives the log the streams that the placement policy can use, and the policy its streams.
@@ -84,7 +84,7 @@ impl Lfs {
     /// # Errors
     /// If the volume is too small, or too full, for those that the policy needs.
     pub(crate) fn set_streams(&self, core: &Core) -> Result<()> {
-        let before = self.log.borrow().heads.len();
+        let before = self.position.streams();
         if self.settings.placement.is_empty() {
             return Ok(());
         }
@@ -105,26 +105,24 @@ impl Lfs {
                  choose twin, sep-gc or none, or clean the volume first",
             ));
         }
-        let mut log = self.log.borrow_mut();
-        while log.heads.len() > streams {
-            if let Some(head) = log.heads.pop() {
+        while self.position.streams() > streams {
+            if let Some(head) = self.position.pop() {
                 // The log since the last checkpoint may be there, though nothing of it lives.
                 self.usage.set_used(head.segment);
                 self.usage.set_clean(&[head.next]);
             }
         }
-        while log.heads.len() < streams {
-            let from =
-                (u64::from(self.sb.segments) * log.heads.len() as u64 / streams as u64) as u32;
+        while self.position.streams() < streams {
+            let from = (u64::from(self.sb.segments) * self.position.streams() as u64
+                / streams as u64) as u32;
             let taken = (self.usage.take_clean(from), self.usage.take_clean(from));
             let (Some(segment), Some(next)) = taken else {
                 return Err(FsError::inconsistent("the log has no clean segments for its streams"));
             };
-            let stream = log.heads.len() as u8;
+            let stream = self.position.streams() as u8;
             self.usage.begin(segment, stream);
-            log.heads.push(HeadPos { segment, offset: 0, next });
+            self.position.push(HeadPos { segment, offset: 0, next });
         }
-        drop(log);
         let seed = core.rt.rng("cleaner policies").next_u64();
         let memory = core.settings.cache_bytes;
         let policies =

@@ -105,7 +105,6 @@ impl Standing {
     /// What an open volume has in memory that is not on the device.
     fn in_memory(volume: &Volume<Lfs>) -> Standing {
         let (core, lfs) = (&volume.core, &volume.layout);
-        let log = lfs.log.borrow();
         let mut blocks = BTreeMap::new();
         let mut take = |inode: &Inode| {
             for frame in inode.frames.dirty_frames() {
@@ -113,7 +112,7 @@ impl Standing {
             }
         };
         take(&lfs.ifile);
-        log.deferred.values().for_each(|inode| take(inode));
+        lfs.checkpoints.deferred().iter().for_each(|inode| take(inode));
         let mut inodes = BTreeMap::new();
         for inode in core.dirty_inodes() {
             take(&inode);
@@ -121,12 +120,12 @@ impl Standing {
         }
         Standing {
             ifile: lfs.ifile.d.borrow().clone(),
-            free_head: log.free_head,
-            free_inodes: log.free_inodes,
-            orphans: log.orphans.len() as u64,
-            heads: log.heads.clone(),
-            serial: log.serial,
-            picked: log.picked.keys().copied().collect(),
+            free_head: lfs.numbers.free_head(),
+            free_inodes: lfs.numbers.free(),
+            orphans: lfs.numbers.orphans().len() as u64,
+            heads: lfs.position.heads(),
+            serial: lfs.position.serial(),
+            picked: lfs.numbers.picked(),
             table: Some(lfs.usage.with(|t| (0..t.count()).map(|s| t.entry(s)).collect())),
             blocks,
             inodes,

@@ -227,10 +227,11 @@ impl Lfs {
             core.rt.log(twin_rt::Category::Cleaner, "victim", || {
                 [("number", segment.into()), ("live_bytes", live.into())]
             });
-            let stats = &mut self.log.borrow_mut().stats;
-            stats.cleaned_segments += 1;
-            stats.cleaned_live_bytes += u64::from(live);
-            stats.cleaner_read_bytes += u64::from(self.sb.segment_size);
+            self.count(|stats| {
+                stats.cleaned_segments += 1;
+                stats.cleaned_live_bytes += u64::from(live);
+                stats.cleaner_read_bytes += u64::from(self.sb.segment_size);
+            });
         }
         let Live { mut found, parents: _parents } = all;
         if victims.len() > 1 {
@@ -276,15 +277,15 @@ impl Lfs {
                 (None, Parent::Inode(_)) => core.mark_inode_dirty(&inode),
                 (None, Parent::Indirect(..)) => {
                     dirty_indirect(core, &inode, lbn);
-                    self.log.borrow_mut().deferred.insert(inode.ino, inode);
+                    self.checkpoints.defer(&inode);
                 }
             }
         }
         // The holders that became dirty wait for the next checkpoint.
         let deferred = core.cache.dirty_bytes() - dirty;
-        self.deferred_bytes.set(self.deferred_bytes.get() + deferred);
+        self.checkpoints.set_deferred_bytes(self.checkpoints.deferred_bytes() + deferred);
         if let Some(group) = &group {
-            self.log.borrow_mut().stats.moved_bytes += group.bytes;
+            self.count(|stats| stats.moved_bytes += group.bytes);
         }
         self.send(core, group, None);
         Ok(())

@@ -247,7 +247,7 @@ async fn wait_until(rt: &Rt, time: Time, event: &Event) {
 impl Lfs {
     /// Clean segments below which the cleaner works on its own.
     pub fn low_water(&self) -> u32 {
-        sizing::low_water(&self.sb, self.log.borrow().heads.len())
+        sizing::low_water(&self.sb, self.position.streams())
     }
 
     /// Asks the cleaner to work if clean segments are getting few, or to ask its policy if there

@@ -393,7 +393,10 @@ fn damage_to_the_list_of_free_numbers_is_found() {
         |rich| rich.edit_entry(LAST, |e| *e = ImapEntry::Free { next: LAST, generation: 0 }),
         |rich| rich.edit_entry(LAST, |e| *e = ImapEntry::Free { next: 5, generation: 0 }),
         |rich| rich.edit_entry(LAST, |e| *e = ImapEntry::Free { next: 0, generation: 0 }),
-        |rich| rich.w.volume.layout.log.borrow_mut().free_inodes += 1,
+        |rich| {
+            let numbers = &rich.w.volume.layout.numbers;
+            numbers.set_list(numbers.free_head(), numbers.free() + 1);
+        },
     ];
     for options in profiles() {
         for make in makes {
@@ -717,10 +720,10 @@ fn a_volume_that_cannot_be_recovered_is_found() {
 fn an_impossible_inode_in_the_log_is_refused() {
     let mut rich = Rich::new(&MkfsOptions::classic([1; 16]), SIZE);
     rich.w.op(Op::Sync);
-    let head = rich.w.volume.layout.log.borrow().heads[0];
+    let head = rich.w.volume.layout.position.head(0);
     rich.w.create(ROOT_INO, "new");
     rich.w.op(Op::Sync);
-    let after = rich.w.volume.layout.log.borrow().heads[0];
+    let after = rich.w.volume.layout.position.head(0);
     let sb = rich.w.volume.layout.sb.clone();
     let mut bytes = rich.w.crash().to_bytes();
     // The sync wrote one partial segment, perhaps in the next segment.
