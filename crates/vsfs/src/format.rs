@@ -98,7 +98,7 @@ impl Superblock {
         shape(self.block_size)
     }
 
-    /// What files can do here: see [`features`].
+    /// What files can do here.
     pub fn features(&self) -> Features {
         features(&self.shape())
     }

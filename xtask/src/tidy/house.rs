@@ -29,7 +29,7 @@ const HOUSE: &[(&str, &[&str])] = &[
 ];
 
 /// The crates that run in both worlds or in the simulated one: nothing in them may ask the host. The
-/// [layouts](layouts) belong to them.
+/// [layouts] belong to them.
 pub(super) const BELOW_HOST: &[&str] = &[
     "twin-rt",
     "twin-settings",
