@@ -91,6 +91,13 @@ impl Bench {
         Err(format!("{name}: {}: {}", output.status, tail(&complaint)))
     }
 
+    /// Kills the commands that are running.
+    pub(crate) fn kill_running(&self) {
+        for group in self.groups.lock().iter().flat_map(|groups| groups.iter()) {
+            let _ = kill_process_group(*group, Signal::KILL);
+        }
+    }
+
     /// Runs a line of shell.
     ///
     /// # Errors

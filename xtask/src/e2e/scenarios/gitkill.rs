@@ -70,6 +70,9 @@ fn run(bench: &Bench) -> Outcome {
     }
 }
 
+/// How long git may take to see that the daemon is gone.
+const GRACE_MS: u64 = 500;
+
 /// Commits to all repositories, and kills the daemon after a while.
 fn commit_until_killed(
     bench: &Bench,
@@ -88,6 +91,9 @@ fn commit_until_killed(
         pause_ms(when_ms);
         killed.store(true, Ordering::SeqCst);
         volume.kill9();
+        // git goes on for ever where reading a directory fails: it is told to stop.
+        pause_ms(GRACE_MS);
+        bench.kill_running();
         let panicked = |_| ("a thread panicked".into(), false);
         running.into_iter().map(|thread| thread.join().unwrap_or_else(panicked)).collect()
     });
