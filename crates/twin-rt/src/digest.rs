@@ -1,6 +1,7 @@
-//! A fingerprint of a run: equal digests mean the same events in the same order.
+//! A fingerprint of a run: two runs with equal digests had the same events in the same order.
 
-/// A running 64-bit digest of events. Not cryptographic: it finds differences, not forgeries.
+/// A 64-bit digest of the events so far. It is not cryptographic: it detects differences but not
+/// forgeries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EventDigest {
     state: u64,
@@ -28,7 +29,7 @@ impl EventDigest {
         self.state
     }
 
-    /// How many events it covers.
+    /// The number of events in the digest.
     pub fn events(&self) -> u64 {
         self.events
     }

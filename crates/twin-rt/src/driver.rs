@@ -1,7 +1,7 @@
 //! The time seam: what an executor does when no task can run.
 //!
-//! The simulator's driver jumps the clock to the next deadline; a host's driver sleeps in the
-//! kernel until a device, a client or the deadline wakes it.
+//! The driver of a simulation moves the clock to the next deadline. The driver of a host sleeps in
+//! the kernel until a device, a client or the deadline wakes it.
 
 use crate::Time;
 
@@ -10,15 +10,16 @@ pub trait Driver: 'static {
     /// The time at which the run starts.
     fn start(&mut self) -> Time;
 
-    /// Called when no task is ready. Waits for outside events or until `deadline`, delivers the
-    /// events (by waking tasks), and returns the new current time, not before the previous one.
+    /// Called by the executor when no task is ready. Waits for outside events or until `deadline`,
+    /// delivers the events by waking tasks, and returns the new current time, which must not be
+    /// before the previous one.
     ///
-    /// `None` says that nothing can ever happen again: no deadline was given and no outside
-    /// event is expected. The run is then [`Stalled`](crate::Stalled).
+    /// The result `None` means that nothing can ever happen again, because there is no deadline and
+    /// no outside event is expected. The run is then [`Stalled`](crate::Stalled).
     fn park(&mut self, deadline: Option<Time>) -> Option<Time>;
 }
 
-/// A clock and nothing else: time jumps from deadline to deadline. The simulator's driver.
+/// The driver of simulations: it has a clock only, and time jumps from deadline to deadline.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct ClockOnly {
     /// The time at which the run starts.

@@ -1,52 +1,53 @@
-//! Named events, for people who want to see what a file system does and when.
+//! Named events, which show users what a file system does and when.
 //!
-//! Contract: [`Rt::log`](crate::Rt::log) tells of an event; it costs one branch if nobody listens to the
-//! event's category, and changes nothing of the run if somebody does. Where the events go is a value that the
-//! run is given with [`Rt::log_to`](crate::Rt::log_to); nothing below prints.
+//! Contract: code reports an event with [`Rt::log`](crate::Rt::log). The call costs one branch if
+//! no listener wants the event's category, and a listener does not change the run. The program that
+//! starts the run gives it the listener with [`Rt::log_to`](crate::Rt::log_to); the core itself
+//! prints nothing.
 
 use std::fmt;
 
 use crate::Time;
 
-/// What an event is about. [`Category::ALL`] is the registry of the categories.
+/// The subject of an event. [`Category::ALL`] is the registry of the categories.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Category {
-    /// Operations that wait for room.
+    /// Operations that wait for room on the volume.
     Admission,
-    /// Rounds of the cleaner of a log, and its victims.
+    /// Rounds of the cleaner, and its victims.
     Cleaner,
-    /// Checkpoints, of a log and of a journal.
+    /// Checkpoints of a log or of a journal.
     Checkpoint,
     /// Write-back of dirty data.
     Flush,
     /// Transactions of a journal.
     Journal,
-    /// What opening a volume that was not closed had to do.
+    /// Recovery when a volume is opened that was not closed.
     Recovery,
-    /// Blocks that are not in memory.
+    /// Reads of blocks that are not in memory.
     Cache,
-    /// Requests as they go to the device.
+    /// Requests that are sent to the device.
     Queue,
-    /// Packets of the kernel.
+    /// Packets from and to the kernel, on a mount.
     Fuse,
 }
 
 impl Category {
-    /// All categories, with their names and a line each.
+    /// All categories, each with its name and a description in one line.
     pub const ALL: &[(Category, &str, &str)] = &[
         (Category::Admission, "admission", "operations that wait for room"),
-        (Category::Cleaner, "cleaner", "what the cleaner of a log does, victim by victim"),
+        (Category::Cleaner, "cleaner", "rounds of the cleaner of a log, and its victims"),
         (Category::Checkpoint, "checkpoint", "checkpoints of a log and of a journal"),
         (Category::Flush, "flush", "write-back of dirty data"),
         (Category::Journal, "journal", "transactions of a journal"),
-        (Category::Recovery, "recovery", "what opening a volume that was not closed did"),
+        (Category::Recovery, "recovery", "recovery of a volume that was not closed"),
         (Category::Cache, "cache", "reads of blocks that are not in memory"),
-        (Category::Queue, "queue", "requests as they go to the device"),
-        (Category::Fuse, "fuse", "packets of the kernel, on a mount"),
+        (Category::Queue, "queue", "requests that are sent to the device"),
+        (Category::Fuse, "fuse", "packets from and to the kernel, on a mount"),
     ];
 
-    /// What users call it.
+    /// The name of the category in settings and in the log.
     pub fn name(self) -> &'static str {
         Category::ALL[self as usize].1
     }
@@ -57,22 +58,22 @@ impl Category {
 pub struct Categories(u16);
 
 impl Categories {
-    /// The set with one more.
+    /// The set with this category added.
     #[must_use]
     pub fn with(self, category: Category) -> Categories {
         Categories(self.0 | 1 << category as u16)
     }
 
-    /// True if it has this one.
+    /// True if the set contains this category.
     #[inline]
     pub fn has(self, category: Category) -> bool {
         self.0 >> category as u16 & 1 == 1
     }
 
-    /// The set of these names, with commas between them.
+    /// The set of the categories whose names `text` contains, with commas between them.
     ///
     /// # Errors
-    /// The first name that is none.
+    /// The first name that is not the name of a category.
     pub fn parse(text: &str) -> Result<Categories, &str> {
         text.split(',').map(str::trim).filter(|name| !name.is_empty()).try_fold(
             Categories::default(),
@@ -84,16 +85,16 @@ impl Categories {
     }
 }
 
-/// Something that happened. As text it is one line: the time in seconds, the category, the name, and the fields.
+/// One event. As text it is one line: the time in seconds, the category, the name and the fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event<'a> {
-    /// When.
+    /// The time of the event.
     pub time: Time,
-    /// What it is about.
+    /// The subject of the event.
     pub category: Category,
-    /// What happened.
+    /// The name of the event within its category, for example "begins".
     pub name: &'static str,
-    /// Figures. Units come last in their names, as in `live_bytes`.
+    /// Named figures. Units come last in their names, as in `live_bytes`.
     pub fields: &'a [(&'static str, u64)],
 }
 

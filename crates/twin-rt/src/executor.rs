@@ -1,8 +1,8 @@
 //! The executor: tasks on one thread, run one at a time in a fixed order.
 //!
-//! Contract: `now()` is constant while tasks run and moves only in [`Rt::turn`], so that a run
-//! depends on nothing but the order of outside events. Ready tasks run first in, first out; with
-//! [`Order::Shuffled`] in a seeded random order, which explores interleavings in tests.
+//! Contract: `now()` is constant while tasks run and changes only in [`Rt::turn`], so that a run
+//! depends only on the order of outside events. Ready tasks run first in, first out. With
+//! [`Order::Shuffled`] they run in a seeded random order, so that tests explore interleavings.
 
 use std::cell::{Cell, RefCell};
 use std::cmp::Reverse;
@@ -17,23 +17,23 @@ use std::task::{Context, Poll, Wake, Waker};
 use crate::events::{Categories, Category, Event};
 use crate::{Driver, EventDigest, Nanos, Rng, Time};
 
-/// In which order ready tasks run.
+/// The order in which ready tasks run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
     /// In the order in which they became ready.
     Fifo,
     /// In a random order drawn from the run's seed, with extra yields at [`Rt::maybe_yield`].
     Shuffled,
-    /// As shuffled, and at every wait for a lock, for a device and for what is not in memory others
-    /// may run first, though there be nothing to wait for: so tests see what happens between any two
-    /// steps of an operation.
+    /// As [`Shuffled`](Order::Shuffled). In addition, wherever an operation may have to wait for a
+    /// lock, a device or a block, other tasks may run first even if there is nothing to wait for.
+    /// So tests see what can happen between any two steps of an operation.
     Yielding,
 }
 
-/// No task can run and no outside event can come: a deadlock, or a device that lost power.
+/// No task can run and no outside event is expected: a deadlock, or a device that has lost power.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stalled {
-    /// The names of the tasks that wait.
+    /// The names of the tasks that are waiting.
     pub waiting: Vec<&'static str>,
 }
 
@@ -45,21 +45,22 @@ impl std::fmt::Display for Stalled {
 
 impl std::error::Error for Stalled {}
 
-/// A future in memory of its own, of whatever type. A function that gives one has its code compiled
-/// in its own crate; that of an `async fn` is compiled again wherever it is awaited.
+/// A boxed future of any type. The code of a function that returns one is compiled in the
+/// function's own crate; the code of an `async fn` is compiled again in each crate that awaits it.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
 
-/// Someone who is told of events.
+/// A function that receives logged events.
 type Listener = Rc<dyn Fn(&Event<'_>)>;
 
 struct Task {
     name: &'static str,
-    /// Taken out while it is being polled.
+    /// `None` while the future is being polled.
     future: Option<BoxFuture<'static, ()>>,
     wake: Arc<TaskWake>,
 }
 
-/// Wakers must be `Send` by the standard contract, hence atomics; on one thread they are cheap.
+/// The part of a task that its wakers share. The standard library requires wakers to be `Send`,
+/// therefore it uses atomics, which are cheap on one thread.
 struct TaskWake {
     slot: usize,
     queued: AtomicBool,
@@ -119,8 +120,9 @@ struct Shared {
     driver: RefCell<Box<dyn Driver>>,
 }
 
-/// A handle to the runtime: the clock, the task queue, the seed and the digest of one run.
-/// Cheap to clone. Dropping the last handle outside tasks does not stop them: [`Rt::crash`] does.
+/// A handle to the runtime: the clock, the task queue, the seed and the digest of one run. It is
+/// cheap to clone. Dropping the last handle that is outside tasks does not stop the tasks;
+/// [`Rt::crash`] does.
 #[derive(Clone)]
 pub struct Rt(Rc<Shared>);
 
@@ -149,7 +151,7 @@ impl Rt {
         }))
     }
 
-    /// The current time. Constant until the running task waits.
+    /// The current time. It does not change until the running task waits.
     pub fn now(&self) -> Time {
         self.0.now.get()
     }
@@ -159,12 +161,12 @@ impl Rt {
         self.0.seed
     }
 
-    /// The random stream called `name`: the same numbers in every run with this seed.
+    /// The random stream with this name. It has the same numbers in every run with this seed.
     pub fn rng(&self, name: &str) -> Rng {
         Rng::stream(self.0.seed, name)
     }
 
-    /// Adds an event, with the current time, to the run's digest.
+    /// Adds an event, with the current time, to the digest of the run.
     pub fn record(&self, words: &[u64]) {
         let mut digest = self.0.digest.borrow_mut();
         digest.add(&[self.now().0]);
@@ -176,20 +178,20 @@ impl Rt {
         *self.0.digest.borrow()
     }
 
-    /// Has `listener` told of the events of these categories, from now on and in place of an earlier one. It must
-    /// not use this runtime.
+    /// Sends events of these categories to `listener` from now on, in place of an earlier listener.
+    /// The listener must not use this runtime.
     pub fn log_to(&self, categories: Categories, listener: Rc<dyn Fn(&Event<'_>)>) {
         self.0.logged.set(categories);
         *self.0.listener.borrow_mut() = Some(listener);
     }
 
-    /// True if events of this category are listened to.
+    /// True if a listener wants events of this category.
     #[inline]
     pub fn logs(&self, category: Category) -> bool {
         self.0.logged.get().has(category)
     }
 
-    /// Tells of an event, if its category is listened to; only then are its fields worked out.
+    /// Reports an event. Its fields are computed only if a listener wants its category.
     #[inline]
     pub fn log<const N: usize>(
         &self,
@@ -202,7 +204,8 @@ impl Rt {
         }
     }
 
-    /// Out of line with all that it needs, so that a call costs its place no more than the branch.
+    /// The rest of [`log`](Self::log). It is not inlined, so that each call of `log` adds only a
+    /// branch to the code around it.
     #[cold]
     #[inline(never)]
     fn tell<const N: usize>(
@@ -216,7 +219,7 @@ impl Rt {
         }
     }
 
-    /// Starts a task. It first runs when the executor next turns.
+    /// Starts a task. It is polled for the first time when the executor next takes a ready task.
     pub fn spawn<T: 'static>(
         &self,
         name: &'static str,
@@ -229,11 +232,13 @@ impl Rt {
         JoinHandle(receiver)
     }
 
-    /// Polls a future at once, in place. If it has to wait, the rest of it goes on as a task.
+    /// Polls a future immediately. If it has to wait, the rest of it runs as a task.
     ///
-    /// For a front end whose requests mostly end without waiting: they skip the queue.
+    /// It serves front ends whose requests mostly end without waiting; these need not pass through
+    /// the queue.
     pub fn run_or_spawn(&self, name: &'static str, future: impl Future<Output = ()> + 'static) {
-        // Pinned and given its own waker before the first poll: timers keep the first they see.
+        // The future gets its own task's waker before the first poll, because timers keep the waker
+        // of the first poll.
         let mut future: BoxFuture<'static, ()> = Box::pin(future);
         let wake = self.new_task(name, None);
         let waker = Waker::from(Arc::clone(&wake));
@@ -267,7 +272,7 @@ impl Rt {
         wake
     }
 
-    /// Runs ready tasks until none is left. Time does not move.
+    /// Runs ready tasks until none is left. The time does not change.
     pub fn run_ready(&self) {
         while let Some(wake) = self.next_ready() {
             self.poll_task(&wake);
@@ -284,6 +289,8 @@ impl Rt {
     }
 
     fn poll_task(&self, wake: &Arc<TaskWake>) {
+        // The mark is cleared before the poll, so that a wake during the poll queues the task
+        // again.
         wake.queued.store(false, Ordering::Release);
         if wake.finished.load(Ordering::Acquire) {
             return;
@@ -292,7 +299,7 @@ impl Rt {
             Some(task) => task.future.take(),
             None => None,
         };
-        // The root task of `block_on` has no boxed future: it is polled by its own loop.
+        // The root task of `block_on` has no boxed future, because `block_on` polls it itself.
         let Some(mut future) = future else { return };
         let waker = Waker::from(Arc::clone(wake));
         match future.as_mut().poll(&mut Context::from_waker(&waker)) {
@@ -312,8 +319,8 @@ impl Rt {
         drop(ended);
     }
 
-    /// One turn: runs ready tasks, then waits in the driver for the next event and fires the
-    /// timers that are due. False if nothing can ever happen again.
+    /// One turn: runs ready tasks, then waits in the driver for the next event and fires the timers
+    /// that are due. Returns false if nothing can ever happen again.
     pub fn turn(&self) -> bool {
         self.run_ready();
         self.wait_for_events()
@@ -349,7 +356,7 @@ impl Rt {
         }
     }
 
-    /// Runs a future to its end, and every other task beside it.
+    /// Runs a future to its end, together with all other tasks.
     ///
     /// # Errors
     /// [`Stalled`] if nothing can ever happen again and the future has not ended.
@@ -364,7 +371,7 @@ impl Rt {
                 self.end_task(&wake);
                 return Ok(value);
             }
-            // The root shares the queue, so its turn comes in order with everybody else's.
+            // The root shares the queue with all other tasks, so it runs in its turn.
             ready = false;
             while let Some(next) = self.next_ready() {
                 if Arc::ptr_eq(&next, &wake) {
@@ -387,10 +394,12 @@ impl Rt {
         self.0.tasks.borrow().iter().flatten().map(|t| t.name).collect()
     }
 
-    /// Drops every task where it stands: a power failure. Devices keep what reached them.
+    /// Drops every task at its current `.await`, as a power failure does. Devices keep the data
+    /// that has reached them.
     pub fn crash(&self) {
         loop {
-            // Dropping a future may drop senders and guards that look at the task table.
+            // Dropping a future may drop senders and guards that borrow the task table, so the task
+            // is dropped after the table's borrow has ended.
             let task = {
                 let mut tasks = self.0.tasks.borrow_mut();
                 let Some(slot) = tasks.iter().position(Option::is_some) else { break };
@@ -406,7 +415,7 @@ impl Rt {
         self.0.timers.borrow_mut().clear();
     }
 
-    /// Waits until `at`; returns at once if that has passed.
+    /// Waits until the time `at`; returns at once if that has passed.
     pub fn sleep_until(&self, at: Time) -> impl Future<Output = ()> + 'static {
         let rt = self.clone();
         let mut armed = false;
@@ -428,12 +437,12 @@ impl Rt {
         self.0.timers.borrow_mut().push(Reverse(timer));
     }
 
-    /// Waits for a span.
+    /// Waits for a span of time.
     pub fn sleep(&self, span: Nanos) -> impl Future<Output = ()> + 'static {
         self.sleep_until(self.now() + span)
     }
 
-    /// Lets every other ready task run first.
+    /// Lets every other task that is ready run first.
     pub fn yield_now(&self) -> impl Future<Output = ()> + 'static {
         let mut yielded = false;
         std::future::poll_fn(move |cx| {
@@ -445,10 +454,10 @@ impl Rt {
         })
     }
 
-    /// Lets every ready task run, and what has come from outside meanwhile, before it goes on. Long
-    /// work that waits for nothing stops for this, so that clients are heard. In simulated time it
-    /// takes none.
-    pub fn breathe(&self) -> impl Future<Output = ()> + 'static {
+    /// Lets every ready task run, and delivers outside events that have arrived, before the caller
+    /// continues. Long work that does not wait calls this now and then, so that clients are served.
+    /// It takes no time in a simulation.
+    pub fn yield_to_all(&self) -> impl Future<Output = ()> + 'static {
         let rt = self.clone();
         let mut armed = false;
         std::future::poll_fn(move |cx| {
@@ -460,22 +469,24 @@ impl Rt {
         })
     }
 
-    /// In a run with [`Order::Shuffled`] or [`Order::Yielding`], yields now and then; otherwise does
-    /// nothing. Stands where an `.await` could wait but usually does not, so that tests see both.
+    /// Yields at random in a run with [`Order::Shuffled`] or [`Order::Yielding`]; otherwise does
+    /// nothing. Code calls it where an `.await` can wait but usually does not, so that tests see
+    /// both cases.
     pub async fn maybe_yield(&self) {
         if self.0.order != Order::Fifo && self.0.chaos.borrow_mut().chance(0.5) {
             self.yield_now().await;
         }
     }
 
-    /// The runtime itself in a run with [`Order::Yielding`]: for what has to call
-    /// [`maybe_yield`](Self::maybe_yield) at its own waits then.
+    /// The runtime itself in a run with [`Order::Yielding`], otherwise `None`. Locks and devices
+    /// call [`maybe_yield`](Self::maybe_yield) with it wherever a task may have to wait.
     pub fn yields(&self) -> Option<Rt> {
         (self.0.order == Order::Yielding).then(|| self.clone())
     }
 }
 
-/// Waits for the end of a task and gives its value. Dropping it lets the task run on.
+/// A future that waits for the end of a task and returns its value. The task continues if the
+/// handle is dropped.
 pub struct JoinHandle<T>(crate::Receiver<T>);
 
 impl<T> Future for JoinHandle<T> {

@@ -1,17 +1,18 @@
 //! Hash maps with a fixed hash function: iteration order and speed are the same in every run.
 
-#![allow(clippy::disallowed_types)] // The one file that names the std types, with a fixed hasher.
+#![allow(clippy::disallowed_types)] // Only this file uses the std types, with a fixed hasher.
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// A hash map whose order depends only on what was put in.
+/// A hash map whose order depends only on the insertions and removals.
 pub type FixedMap<K, V> = HashMap<K, V, BuildHasherDefault<FixedHasher>>;
-/// A hash set whose order depends only on what was put in.
+/// A hash set whose order depends only on the insertions and removals.
 pub type FixedSet<K> = HashSet<K, BuildHasherDefault<FixedHasher>>;
 
-/// Multiply-and-rotate hashing of integers, with a final mix because std's table takes its
-/// bucket from the low bits and its tag from the high ones. Fast on keys of a few words; not
-/// resistant to chosen keys, so never keyed by names that a client picks without a seed mixed in.
+/// Multiply-and-rotate hashing of integers. The final mix is needed because the standard table
+/// takes its bucket from the low bits and its tag from the high bits. The hash is fast for keys of
+/// a few words. A client that chooses keys can make them collide, so names of clients must not be
+/// keys unless a seed is mixed in.
 #[derive(Default, Clone, Copy, Debug)]
 pub struct FixedHasher(u64);
 

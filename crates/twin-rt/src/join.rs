@@ -4,7 +4,8 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::Poll;
 
-/// Runs futures side by side and gives their results in their order.
+/// Runs futures concurrently within one task, and returns their results in the order of the
+/// futures.
 pub async fn join_all<F: Future>(futures: impl IntoIterator<Item = F>) -> Vec<F::Output> {
     let mut waiting: Vec<Pin<Box<F>>> = futures.into_iter().map(Box::pin).collect();
     let mut results: Vec<Option<F::Output>> = waiting.iter().map(|_| None).collect();

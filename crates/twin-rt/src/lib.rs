@@ -1,9 +1,10 @@
-//! The world-neutral runtime: everything above it runs unchanged on a mount and in a simulator.
+//! The runtime, which is the same in both worlds: everything above it runs unchanged on a mount and
+//! in a simulation.
 //!
-//! A file system needs time, tasks, locks and chance. This crate provides the four so that a run
-//! is a pure function of its inputs: tasks run one at a time in a fixed order, time moves only
-//! when the [`Driver`] says so, locks are first come first served, random numbers come from
-//! seeded streams, and an [`EventDigest`] fingerprints what happened.
+//! A file system needs time, tasks, locks and random numbers. This crate provides them so that a
+//! run is a pure function of its inputs: tasks run one at a time in a fixed order, time changes
+//! only when the [`Driver`] says so, locks are granted first come, first served, and random numbers
+//! come from seeded streams. An [`EventDigest`] is the fingerprint of a run.
 //!
 //! Start at [`Rt`]: create one with a driver, [`Rt::spawn`] tasks, [`Rt::block_on`] one of them.
 //! [`Rt::crash`] is a power failure: every task vanishes at its current `.await`.
@@ -20,7 +21,8 @@
 //! ```
 //!
 //! Rules for code that runs here: after an `.await`, look things up again; hold no `RefCell`
-//! borrow across an `.await`; never drop a core future except in a crash.
+//! borrow across an `.await`; never drop a future of the core except in a crash, because it may be
+//! in the queue of a lock.
 
 mod digest;
 mod driver;

@@ -1,4 +1,4 @@
-//! A value handed from one task (or device) to another, once, on one thread.
+//! A channel for one value, from one task or device to another, on one thread.
 
 use std::cell::RefCell;
 use std::future::Future;
@@ -13,21 +13,22 @@ enum Slot<T> {
     Gone,
 }
 
-/// The end that gives the value. Dropping it unsent leaves the receiver waiting for ever, which
-/// is what a device that lost power does; a sender that can fail sends an error instead.
+/// The end that sends the value. If it is dropped without sending, the receiver waits for ever, as
+/// for a device that has lost power. A sender that can fail must send an error instead.
 pub struct Sender<T>(Rc<RefCell<Slot<T>>>);
 
-/// The end that waits for the value. Await it once.
+/// The end that waits for the value. It may be awaited once.
 pub struct Receiver<T>(Rc<RefCell<Slot<T>>>);
 
-/// A connected pair.
+/// A connected pair of sender and receiver.
 pub fn oneshot<T>() -> (Sender<T>, Receiver<T>) {
     let slot = Rc::new(RefCell::new(Slot::Empty));
     (Sender(Rc::clone(&slot)), Receiver(slot))
 }
 
 impl<T> Sender<T> {
-    /// Hands the value over and wakes the receiver. If the receiver has gone, drops the value.
+    /// Sends the value and wakes the receiver. If the receiver was dropped, the value is dropped
+    /// too.
     pub fn send(self, value: T) {
         let old = {
             let mut slot = self.0.borrow_mut();
@@ -43,7 +44,7 @@ impl<T> Sender<T> {
 }
 
 impl<T> Receiver<T> {
-    /// A receiver whose value is there already.
+    /// A receiver that already has its value.
     pub fn ready(value: T) -> Self {
         Receiver(Rc::new(RefCell::new(Slot::Full(value))))
     }

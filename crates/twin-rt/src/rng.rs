@@ -1,9 +1,9 @@
-//! Seeded random streams. Not for secrets.
+//! Seeded random streams. They must not be used for secrets.
 
 /// A xoshiro256++ generator (Blackman and Vigna, 2019), seeded through splitmix64.
 ///
-/// Each user of chance takes its own named stream, so that adding one draw somewhere does not
-/// shift every other draw of the run.
+/// Each part of the code that needs random numbers takes its own named stream, so that an
+/// additional draw in one place does not change the draws everywhere else.
 #[derive(Clone, Debug)]
 pub struct Rng {
     s: [u64; 4],
@@ -18,13 +18,13 @@ fn splitmix64(state: &mut u64) -> u64 {
 }
 
 impl Rng {
-    /// A stream from a seed.
+    /// A stream with this seed.
     pub fn new(seed: u64) -> Self {
         let mut state = seed;
         Rng { s: std::array::from_fn(|_| splitmix64(&mut state)) }
     }
 
-    /// The stream called `name` of a run with this seed.
+    /// The stream with this name, of a run with this seed.
     pub fn stream(seed: u64, name: &str) -> Self {
         let mut state = seed;
         for byte in name.bytes() {
@@ -47,7 +47,8 @@ impl Rng {
         result
     }
 
-    /// A uniform number in `0..n` (Lemire's multiply and shift; bias below n / 2^64).
+    /// A uniform number in `0..n`, computed with Lemire's multiply and shift; the bias is below
+    /// n / 2^64.
     ///
     /// # Panics
     /// If `n` is zero.
@@ -56,7 +57,7 @@ impl Rng {
         ((u128::from(self.next_u64()) * u128::from(n)) >> 64) as u64
     }
 
-    /// A uniform number in `low..high`.
+    /// A uniform number in `low..high`, which must not be empty.
     pub fn range(&mut self, low: u64, high: u64) -> u64 {
         low + self.below(high - low)
     }
@@ -76,12 +77,12 @@ impl Rng {
         -mean * (1.0 - self.unit()).ln()
     }
 
-    /// One element of a slice, uniformly.
+    /// A random element of a slice, which must not be empty.
     pub fn pick<'a, T>(&mut self, items: &'a [T]) -> &'a T {
         &items[self.below(items.len() as u64) as usize]
     }
 
-    /// Shuffles in place (Fisher-Yates).
+    /// Shuffles a slice in place (Fisher-Yates).
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for i in (1..items.len()).rev() {
             items.swap(i, self.below(i as u64 + 1) as usize);

@@ -1,6 +1,7 @@
-//! Waiting for each other: events, first-come-first-served locks, and budgets.
+//! Synchronization of tasks: events, locks and budgets. Locks and budgets are granted first come,
+//! first served.
 //!
-//! All of them are for one thread. Guards release on drop, in any order.
+//! All of them are for one thread. Guards may be dropped in any order.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::VecDeque;
@@ -10,8 +11,8 @@ use std::task::{Poll, Waker};
 
 use crate::Rt;
 
-/// Something that tasks wait for and that may happen many times. A waiter sees only what happens
-/// after it began to wait, so check the condition, wait, and check again.
+/// An event that tasks wait for and that may happen many times. A waiter sees only notifications
+/// after its wait began, so a task must check its condition, wait, and check again.
 #[derive(Default)]
 pub struct Event {
     round: Cell<u64>,
@@ -19,12 +20,12 @@ pub struct Event {
 }
 
 impl Event {
-    /// An event that nobody waits for yet.
+    /// An event that no task waits for yet.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Wakes all that wait now.
+    /// Wakes all tasks that are waiting now.
     pub fn notify(&self) {
         self.round.set(self.round.get() + 1);
         for waker in self.waiters.take() {
@@ -32,7 +33,8 @@ impl Event {
         }
     }
 
-    /// Waits for the next [`notify`](Self::notify).
+    /// Waits for the next [`notify`](Self::notify) after this call, even if that comes before the
+    /// first poll.
     pub fn wait(&self) -> impl Future<Output = ()> + '_ {
         let seen = self.round.get();
         std::future::poll_fn(move |cx| {
@@ -44,7 +46,7 @@ impl Event {
         })
     }
 
-    /// Waits until `ready` holds, checking now and after every notification.
+    /// Waits until `ready` returns true. It is checked now and after every notification.
     pub async fn wait_until(&self, mut ready: impl FnMut() -> bool) {
         while !ready() {
             self.wait().await;
@@ -66,44 +68,45 @@ struct Waiter {
 
 #[derive(Default)]
 struct LockState {
-    /// Holders: -1 for one exclusive, else the number of shared ones.
+    /// The holders: -1 for an exclusive one, otherwise the number of shared ones.
     held: Cell<isize>,
     queue: RefCell<VecDeque<Rc<Waiter>>>,
-    /// Set where others may run before the lock is asked for.
+    /// Set if other tasks may run before each request for the lock.
     yields: OnceCell<Rt>,
 }
 
-/// A shared-or-exclusive lock, granted strictly in the order of asking. Holds no data: it guards
-/// what its owner says that it guards. Cloning gives another handle to the same lock.
+/// A lock that is shared or exclusive and is granted strictly in the order of the requests. It
+/// contains no data; its owner defines what it protects. A clone is another handle to the same
+/// lock.
 #[derive(Clone, Default)]
 pub struct RwLock(Rc<LockState>);
 
 impl RwLock {
-    /// A free lock.
+    /// A lock that no task holds.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// In a run with [`Order::Yielding`](crate::Order), others may run from now on before a task asks
-    /// for this lock.
+    /// In a run with [`Order::Yielding`](crate::Order), lets other tasks run before each request
+    /// for this lock from now on.
     pub fn yield_in(&self, rt: &Rt) {
         if let Some(rt) = rt.yields() {
-            // Set already if the lock was seen before, by the same runtime.
+            // If it is set already, the same runtime has set it.
             let _ = self.0.yields.set(rt);
         }
     }
 
-    /// Takes the lock together with other readers.
+    /// Takes the lock shared, together with other readers.
     pub async fn read(&self) -> LockGuard {
         self.acquire(Mode::Shared).await
     }
 
-    /// Takes the lock alone.
+    /// Takes the lock exclusively.
     pub async fn write(&self) -> LockGuard {
         self.acquire(Mode::Exclusive).await
     }
 
-    /// True if a task holds or awaits the lock.
+    /// True if a task holds the lock or waits for it.
     pub fn in_use(&self) -> bool {
         self.0.held.get() != 0 || !self.0.queue.borrow().is_empty()
     }
@@ -119,13 +122,16 @@ impl RwLock {
     async fn acquire(&self, mode: Mode) -> LockGuard {
         let state = &self.0;
         if let Some(rt) = state.yields.get() {
-            // In a box: only tests come here, and every operation would carry it.
+            // The future is boxed because only tests need it, and otherwise it would enlarge the
+            // future of every operation.
             Box::pin(rt.maybe_yield()).await;
         }
         let grantable = match mode {
             Mode::Shared => state.held.get() >= 0,
             Mode::Exclusive => state.held.get() == 0,
         };
+        // A request never overtakes the queue: otherwise readers could keep a writer waiting for
+        // ever.
         if grantable && state.queue.borrow().is_empty() {
             return self.grant(mode);
         }
@@ -139,12 +145,12 @@ impl RwLock {
             Poll::Pending
         })
         .await;
-        // `release` has counted us in already.
+        // The guard whose drop granted the lock has already counted this holder.
         LockGuard(Rc::clone(state))
     }
 }
 
-/// Holds an [`RwLock`] until dropped.
+/// Holds an [`RwLock`] until it is dropped.
 pub struct LockGuard(Rc<LockState>);
 
 impl Drop for LockGuard {
@@ -152,6 +158,8 @@ impl Drop for LockGuard {
         let state = &self.0;
         let held = state.held.get();
         state.held.set(if held < 0 { 0 } else { held - 1 });
+        // The lock is granted here, to the head of the queue, and not when waiters are polled: so
+        // the order of the grants does not depend on the order in which the executor polls tasks.
         let mut queue = state.queue.borrow_mut();
         while let Some(first) = queue.front() {
             let held = state.held.get();
@@ -174,7 +182,8 @@ struct BudgetState {
     queue: RefCell<VecDeque<(u64, Rc<Waiter>)>>,
 }
 
-/// A number of units (bytes in flight, requests, ...) shared first come, first served.
+/// A number of units, such as bytes or requests in flight, that tasks share first come, first
+/// served.
 #[derive(Clone)]
 pub struct Budget {
     total: u64,
@@ -188,17 +197,17 @@ impl Budget {
         Budget { total, state: Rc::new(state) }
     }
 
-    /// Units that nobody holds.
+    /// The number of units that no task holds.
     pub fn free(&self) -> u64 {
         self.state.free.get()
     }
 
-    /// All units.
+    /// The number of all units.
     pub fn total(&self) -> u64 {
         self.total
     }
 
-    /// Takes `units` (at most the total) and waits until they are free.
+    /// Waits until `units`, but at most the total, are free, and takes them.
     pub async fn take(&self, units: u64) -> BudgetGuard {
         let units = units.min(self.total);
         let state = &self.state;
@@ -224,7 +233,7 @@ impl Budget {
     }
 }
 
-/// Holds units of a [`Budget`] until dropped.
+/// Holds units of a [`Budget`] until it is dropped.
 pub struct BudgetGuard {
     units: u64,
     state: Rc<BudgetState>,

@@ -1,4 +1,4 @@
-//! Instants and spans. One unit, the nanosecond, in both worlds.
+//! Instants and spans of time. Their unit is the nanosecond in both worlds.
 
 use std::fmt;
 use std::ops::{Add, AddAssign, Sub};
@@ -12,8 +12,9 @@ pub const MILLIS: Nanos = 1_000_000;
 /// Nanoseconds in a second.
 pub const SECS: Nanos = 1_000_000_000;
 
-/// An instant: nanoseconds since the Unix epoch on a host, since the start of the run (or since
-/// the epoch that the run was given) in a simulation. Never goes back within one [`Rt`](crate::Rt).
+/// An instant. On a host it counts nanoseconds since the Unix epoch; in a simulation since the
+/// start of the run, or since the epoch that the run was given. It never goes back within one
+/// [`Rt`](crate::Rt).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Time(pub Nanos);
 

@@ -1,11 +1,12 @@
-//! What is wrong with the text of a setting. The message names the place and what would be right.
+//! The errors in the texts of settings. A message names the place and tells what would be right.
 
 use std::fmt;
 
-/// The largest distance, in changed letters, at which a name is suggested for another.
+/// The largest distance between two names, in changed letters, at which one is suggested for the
+/// other.
 const NEAR: usize = 2;
 
-/// What is wrong with a text, as one sentence for the user.
+/// An error in a text, as one sentence for display.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SettingsError(String);
 
@@ -15,7 +16,8 @@ impl SettingsError {
         SettingsError(what.into())
     }
 
-    /// `name` is not the name of any `what`. Suggests the nearest of the names that exist, and lists them.
+    /// The error that no `what` is called `name`. It suggests the nearest of the `known` names and
+    /// lists all of them.
     pub fn unknown<'a>(
         what: &str,
         name: &str,
@@ -28,7 +30,7 @@ impl SettingsError {
         SettingsError(format!("there is no {what} called {name:?};{near} choose one of: {known}"))
     }
 
-    /// The same error, found inside of `place`.
+    /// The same error, with the place where it was found in front.
     #[must_use]
     pub fn within(self, place: &str) -> SettingsError {
         SettingsError(format!("{place}: {}", self.0))
@@ -43,12 +45,12 @@ impl fmt::Display for SettingsError {
 
 impl std::error::Error for SettingsError {}
 
-/// The known name that a user most likely meant by `name`, if one is near.
+/// The known name that the user most likely meant by `name`; `None` if no name is near enough.
 fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
     let lower = name.to_ascii_lowercase().replace('_', "-");
     let distance = |known: &str| strsim::osa_distance(&lower, &known.replace('_', "-"));
     let (least, near) = known.iter().map(|known| (distance(known), *known)).min()?;
-    // Of a name of two or three letters, two changed letters leave nothing to recognize.
+    // A name of two or three letters cannot be recognized any more if two letters are changed.
     (least <= NEAR.min(lower.len() / 2)).then_some(near)
 }
 

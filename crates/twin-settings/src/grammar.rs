@@ -1,4 +1,5 @@
-//! How text is taken apart. Knows no names and no values.
+//! The grammar of settings: how a text is divided into names, keys and values. It does not know
+//! which of them exist.
 //!
 //! ```text
 //! named    = name | name ":" settings | name "(" settings ")"
@@ -7,35 +8,36 @@
 //! value    = text without a comma outside of parentheses
 //! ```
 //!
-//! A value may itself be a named thing with settings of its own; there it stands in parentheses, so that
-//! its commas are its own: `nfs(volume=lfs(cache=8M,disk=hp97560),clients=4)`. White space around names,
-//! keys and values does not count. An empty setting (a comma too many) does not count either.
+//! A value may itself be a name with settings. These must then be in parentheses, so that their
+//! commas do not end the value: `nfs(volume=lfs(cache=8M,disk=hp97560),clients=4)`. White space
+//! around names, keys and values is ignored. An empty setting, as after a superfluous comma, is
+//! ignored too.
 
 use crate::SettingsError;
 
 /// One setting: `key=value`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Setting<'a> {
-    /// What is set.
+    /// The key.
     pub key: &'a str,
-    /// What it is set to, as it was written.
+    /// The value, as it was written.
     pub value: &'a str,
 }
 
 /// A name with settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Named<'a> {
-    /// The name.
+    /// The name before the settings.
     pub name: &'a str,
     /// The text of the settings; empty if there are none.
     pub settings: &'a str,
 }
 
 impl<'a> Named<'a> {
-    /// Takes `name`, `name:settings` or `name(settings)` apart.
+    /// Parses `name`, `name:settings` or `name(settings)`.
     ///
     /// # Errors
-    /// If parentheses do not match, or something follows the last one.
+    /// If parentheses do not match, or text follows the last one.
     pub fn parse(text: &'a str) -> Result<Named<'a>, SettingsError> {
         let text = text.trim();
         match text.find([':', '(']) {
@@ -52,10 +54,10 @@ impl<'a> Named<'a> {
     }
 }
 
-/// The settings in a text, in their order.
+/// Parses the settings in a text and returns them in their order.
 ///
 /// # Errors
-/// If parentheses do not match, or something is not `key=value`.
+/// If parentheses do not match, or a setting is not of the form `key=value`.
 pub fn settings(text: &str) -> Result<Vec<Setting<'_>>, SettingsError> {
     let items = split(text)?.into_iter().map(str::trim).filter(|item| !item.is_empty());
     let setting = |item: &'_ str| -> Option<(usize, usize)> {
@@ -72,7 +74,7 @@ pub fn settings(text: &str) -> Result<Vec<Setting<'_>>, SettingsError> {
         .collect()
 }
 
-/// Parts a text at the commas that stand outside of parentheses.
+/// Divides a text at the commas that are outside of parentheses.
 fn split(text: &str) -> Result<Vec<&str>, SettingsError> {
     let (mut depth, mut start, mut items) = (0_usize, 0, Vec::new());
     for (at, letter) in text.char_indices() {
@@ -93,7 +95,7 @@ fn split(text: &str) -> Result<Vec<&str>, SettingsError> {
     Ok(items)
 }
 
-/// What is inside the parenthesis that `text` begins with, if it closes at the end of `text`.
+/// The text inside the parentheses, if `text` begins with one and the matching one is at its end.
 fn inside(text: &str) -> Option<&str> {
     let inner = text.strip_prefix('(')?.strip_suffix(')')?;
     split(inner).is_ok().then_some(inner)

@@ -1,21 +1,21 @@
-//! What can be set, typed: a key knows its unit, its range, its help and the field that it sets.
+//! Typed settings: a key knows its unit, its range, its help and the field that it sets.
 
 use std::fmt::Write;
 
 use crate::{SettingsError, grammar, value};
 
-/// A field that a key sets.
+/// A reference to the field that a key sets.
 #[derive(Debug)]
 pub enum Slot<'a> {
     /// A number of 64 bits.
     U64(&'a mut u64),
     /// A number of 32 bits.
     U32(&'a mut u32),
-    /// A number as wide as an address.
+    /// A number of the width of an address.
     Usize(&'a mut usize),
-    /// A number that may be left to the component (`own`).
+    /// A number of 64 bits, or `None` (written `own`), with which the component chooses it.
     Optional(&'a mut Option<u64>),
-    /// The same in 32 bits.
+    /// As `Optional`, with 32 bits.
     Optional32(&'a mut Option<u32>),
     /// A decimal number.
     F64(&'a mut f64),
@@ -37,36 +37,37 @@ macro_rules! slots {
 slots!(u64 => U64, u32 => U32, usize => Usize, Option<u64> => Optional, Option<u32> => Optional32,
     f64 => F64, bool => Bool, String => Text);
 
-/// How a value is written, and which values there are.
+/// The notation of a value, and the range of values.
 #[derive(Clone, Copy, Debug)]
 pub enum Unit {
     /// A whole number in this range.
     Number(u64, u64),
     /// A number of bytes in this range.
     Bytes(u64, u64),
-    /// A time of at most so many nanoseconds; the first is the unit of a bare number, in nanoseconds.
+    /// A time. The first number is the unit, in nanoseconds, of a value that is written without
+    /// one; the second is the longest time in nanoseconds.
     Time(u64, u64),
-    /// A percentage of at most this.
+    /// A percentage, at most this one.
     Percent(u64),
     /// A decimal number in this range.
     Decimal(f64, f64),
     /// Yes or no.
     YesNo,
-    /// One of these names: what they name, and the names.
+    /// One of several names: the word for what they name, and the names.
     Name(&'static str, fn() -> Vec<&'static str>),
-    /// Any text of this form.
+    /// A text; the form is shown in the help.
     Text(&'static str),
 }
 
-/// No time that is set is longer, so that sums of times stay far below the end of time: ten years.
+/// The longest time that can be set: ten years. Sums of such times cannot overflow 64 bits.
 const LONGEST_NS: u64 = 10 * 365 * 86_400 * 1_000_000_000;
 
 impl Unit {
-    /// A time; a bare number counts seconds.
+    /// A time; a number without a unit is in seconds.
     pub const SECONDS: Unit = Unit::Time(1_000_000_000, LONGEST_NS);
-    /// A time; a bare number counts milliseconds.
+    /// A time; a number without a unit is in milliseconds.
     pub const MILLISECONDS: Unit = Unit::Time(1_000_000, LONGEST_NS);
-    /// A time; a bare number counts microseconds.
+    /// A time; a number without a unit is in microseconds.
     pub const MICROSECONDS: Unit = Unit::Time(1_000, LONGEST_NS);
 
     /// A whole number from `least` to `most`.
@@ -79,8 +80,8 @@ impl Unit {
         Unit::Bytes(least, most)
     }
 
-    /// How values are written, for people.
-    fn form(&self) -> String {
+    /// The notation of values, for display.
+    pub(crate) fn form(&self) -> String {
         match self {
             Unit::Number(..) => "number".into(),
             Unit::Bytes(..) => "bytes".into(),
@@ -93,8 +94,8 @@ impl Unit {
         }
     }
 
-    /// Reads the whole numbers that this unit has.
-    fn whole(&self, text: &str) -> Result<u64, SettingsError> {
+    /// Parses a value of a unit whose values are whole numbers, and checks its range.
+    pub(crate) fn whole(&self, text: &str) -> Result<u64, SettingsError> {
         let (value, least, most) = match *self {
             Unit::Number(least, most) => (value::number(text)?, least, most),
             Unit::Bytes(least, most) => (value::bytes(text)?, least, most),
@@ -110,7 +111,7 @@ impl Unit {
     }
 
     /// A whole number in the notation of this unit.
-    fn print(&self, number: u64) -> String {
+    pub(crate) fn print(&self, number: u64) -> String {
         match self {
             Unit::Bytes(..) => value::bytes_text(number),
             Unit::Time(..) => value::nanos_text(number),
@@ -120,7 +121,7 @@ impl Unit {
     }
 }
 
-/// What a key does.
+/// The field that a key sets: a slot with a unit, or functions of its own.
 enum Field<T: 'static> {
     Slot(Unit, fn(&mut T) -> Slot<'_>),
     Own {
@@ -130,11 +131,11 @@ enum Field<T: 'static> {
     },
 }
 
-/// Something that can be set in a `T`.
+/// A setting of a `T`.
 pub struct Key<T: 'static> {
-    /// What settings call it.
+    /// The name of the key.
     pub name: &'static str,
-    /// One line for people, without the unit.
+    /// A description in one line, without the unit, for display.
     pub about: &'static str,
     field: Field<T>,
 }
@@ -150,8 +151,8 @@ impl<T> Key<T> {
         Key { name, about, field: Field::Slot(unit, field) }
     }
 
-    /// A key with a notation of its own, `form`: `set` reads it, `text` writes it so that `set`
-    /// reads it back.
+    /// A key with a notation of its own, which `form` describes. `set` parses a value, and `text`
+    /// writes the value so that `set` can parse it.
     pub const fn own(
         name: &'static str,
         about: &'static str,
@@ -162,7 +163,7 @@ impl<T> Key<T> {
         Key { name, about, field: Field::Own { form, set, text } }
     }
 
-    /// How its values are written, for people.
+    /// The notation of its values, for display.
     pub fn form(&self) -> String {
         match &self.field {
             Field::Slot(unit, _) => unit.form(),
@@ -170,10 +171,10 @@ impl<T> Key<T> {
         }
     }
 
-    /// Sets it.
+    /// Sets the field in `target` to the value in `text`.
     ///
     /// # Errors
-    /// If the value is none, or out of range.
+    /// If the text is not a value of this key, or the value is out of range.
     pub fn set(&self, target: &mut T, text: &str) -> Result<(), SettingsError> {
         let result = match &self.field {
             Field::Slot(unit, slot) => fill(slot(target), unit, text),
@@ -182,7 +183,7 @@ impl<T> Key<T> {
         result.map_err(|error| error.within(self.name))
     }
 
-    /// Its value, as [`set`](Self::set) reads it.
+    /// The value in `target`, in the notation of [`set`](Self::set).
     pub fn text(&self, target: &T) -> String
     where
         T: Clone,
@@ -194,7 +195,7 @@ impl<T> Key<T> {
     }
 }
 
-/// The word that leaves a setting to the component.
+/// The word with which a user leaves the value to the component.
 const OWN: &str = "own";
 
 fn fill(slot: Slot<'_>, unit: &Unit, text: &str) -> Result<(), SettingsError> {
@@ -222,7 +223,7 @@ fn fill(slot: Slot<'_>, unit: &Unit, text: &str) -> Result<(), SettingsError> {
     Ok(())
 }
 
-fn decimal(unit: &Unit, text: &str) -> Result<f64, SettingsError> {
+pub(crate) fn decimal(unit: &Unit, text: &str) -> Result<f64, SettingsError> {
     let value = value::decimal(text)?;
     match *unit {
         Unit::Decimal(least, most) if !(least..=most).contains(&value) => {
@@ -247,10 +248,10 @@ fn print(slot: Slot<'_>, unit: &Unit) -> String {
     }
 }
 
-/// Sets what `text` says, `key=value,key=value`.
+/// Applies the settings in `text`: `key=value,key=value`.
 ///
 /// # Errors
-/// The first setting that is wrong. What stands before it has been set.
+/// The first wrong setting. The settings before it have been applied.
 pub fn apply<T>(target: &mut T, keys: &[Key<T>], text: &str) -> Result<(), SettingsError> {
     for setting in grammar::settings(text)? {
         set(target, keys, setting.key, setting.value)?;
@@ -275,14 +276,15 @@ pub fn set<T>(
     found.set(target, value)
 }
 
-/// The settings in which `target` differs from `default`, as [`apply`] reads them.
+/// The settings in which `target` differs from `default`, in the notation of [`apply`].
 pub fn text_of<T: Clone>(target: &T, default: &T, keys: &[Key<T>]) -> String {
     let texts = keys.iter().map(|key| (key.name, key.text(target), key.text(default)));
     let changed = texts.filter(|(_, text, default)| text != default);
     changed.map(|(name, text, _)| format!("{name}={text}")).collect::<Vec<_>>().join(",")
 }
 
-/// The keys with their notation, their meaning and their values in `default`, a line each.
+/// The help for all keys, one line for each: its name, its meaning, its notation and its value in
+/// `default`.
 pub fn help<T: Clone>(keys: &[Key<T>], default: &T) -> String {
     let mut out = String::new();
     for key in keys {

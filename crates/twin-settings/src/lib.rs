@@ -1,10 +1,13 @@
-//! The one grammar of settings, and the registries of what can be chosen by name.
+//! The grammar of all settings, and the registries of components that can be chosen by name.
 //!
-//! Everything that a user writes as text (configurations, workloads, benchmarks, the cleaner, scenarios) has
-//! one form: a name, and settings behind it, `lfs:disk=hp97560,cache=8M` or `lfs(disk=hp97560,cache=8M)`.
-//! Main types: [`Named`] (such a text, taken apart), [`Key`] (something that can be set, with its unit,
-//! its range and its help), [`Registry`] (components that can be chosen by name), [`SettingsError`].
-//! Start at [`Key`]; the whole grammar is in [`mod@grammar`], the notation of values in [`mod@value`].
+//! All texts that a user writes (configurations, workloads, benchmarks, the cleaner, scenarios)
+//! have the same form: a name followed by settings, `lfs:disk=hp97560,cache=8M` or
+//! `lfs(disk=hp97560,cache=8M)`.
+//!
+//! Main types: [`Named`] (such a text after parsing), [`Key`] (a setting with its unit, its range
+//! and its help), [`Param`] (the same for a component that does not keep its settings in a struct),
+//! [`Registry`] (components that can be chosen by name), [`SettingsError`]. Start at [`Key`]; the
+//! whole grammar is in [`mod@grammar`], the notation of values in [`mod@value`].
 //!
 //! ```
 //! use twin_settings::{Key, Unit, apply};
@@ -36,10 +39,12 @@
 mod error;
 pub mod grammar;
 mod key;
+mod param;
 mod registry;
 pub mod value;
 
 pub use error::SettingsError;
 pub use grammar::{Named, Setting};
 pub use key::{Key, Slot, Unit, apply, help, set, text_of};
-pub use registry::{Entry, Registry};
+pub use param::{Param, Values, help_of};
+pub use registry::{Registry, RegistryEntry};

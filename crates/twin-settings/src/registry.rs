@@ -1,25 +1,49 @@
-//! Components that can be chosen by name.
+//! Registries: the lists of components that can be chosen by name.
 //!
-//! A component's name stands in one place, its entry in its registry. Whatever lists, explains or
-//! looks up components goes over the registry.
+//! The name of a component is in one place only, its entry in a registry. All code that lists,
+//! explains or looks up components uses the registry.
+
+use std::fmt;
+use std::ops::{Deref, Index};
 
 use crate::SettingsError;
 
-/// A component that can be chosen by name. `M` is what makes it: a function, or whatever else its kind needs.
-#[derive(Debug)]
-pub struct Entry<M> {
-    /// What settings call it.
+/// A component that can be chosen by name. `M` is its maker: a function, or a struct that contains
+/// further properties of the component. The entry dereferences to the maker.
+pub struct RegistryEntry<M> {
+    /// The name of the component in settings.
     pub name: &'static str,
-    /// One line for people: what it does and, where it comes from a paper, which one.
+    /// A description in one line, for display. It names the paper that the component comes from.
     pub about: &'static str,
-    /// What makes it.
-    pub make: M,
+    /// The maker of the component.
+    pub maker: M,
 }
 
-impl<M> Entry<M> {
-    /// An entry.
-    pub const fn new(name: &'static str, about: &'static str, make: M) -> Entry<M> {
-        Entry { name, about, make }
+impl<M> RegistryEntry<M> {
+    /// An entry with this name, description and maker.
+    pub const fn new(name: &'static str, about: &'static str, maker: M) -> RegistryEntry<M> {
+        RegistryEntry { name, about, maker }
+    }
+}
+
+impl<T> RegistryEntry<fn() -> T> {
+    /// Makes a new component.
+    pub fn make(&self) -> T {
+        (self.maker)()
+    }
+}
+
+impl<M> Deref for RegistryEntry<M> {
+    type Target = M;
+
+    fn deref(&self) -> &M {
+        &self.maker
+    }
+}
+
+impl<M> fmt::Debug for RegistryEntry<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name)
     }
 }
 
@@ -27,38 +51,59 @@ impl<M> Entry<M> {
 #[derive(Debug)]
 pub struct Registry<M: 'static> {
     what: &'static str,
-    entries: &'static [Entry<M>],
+    entries: &'static [RegistryEntry<M>],
 }
 
 impl<M> Registry<M> {
-    /// A registry of `what` (as "replacement policy").
-    pub const fn new(what: &'static str, entries: &'static [Entry<M>]) -> Registry<M> {
+    /// A registry of components of the kind `what`, such as "replacement policy". Two entries with
+    /// the same name do not compile.
+    pub const fn new(what: &'static str, entries: &'static [RegistryEntry<M>]) -> Registry<M> {
         assert!(!entries.is_empty(), "a registry has a default, its first entry");
+        let mut at = 0;
+        while at < entries.len() {
+            let mut other = at + 1;
+            while other < entries.len() {
+                assert!(!same(entries[at].name, entries[other].name), "two entries with one name");
+                other += 1;
+            }
+            at += 1;
+        }
         Registry { what, entries }
     }
 
-    /// What kind of component this is, for people.
+    /// The kind of its components, for display.
     pub const fn what(&self) -> &'static str {
         self.what
     }
 
-    /// The entry called `name`.
+    /// The entry with this name.
     ///
     /// # Errors
-    /// If there is none: the message suggests the nearest name and lists all.
-    pub fn get(&self, name: &str) -> Result<&'static Entry<M>, SettingsError> {
+    /// If there is none; the message suggests the nearest name and lists all names.
+    pub fn get(&self, name: &str) -> Result<&'static RegistryEntry<M>, SettingsError> {
         let found = self.entries.iter().find(|entry| entry.name == name);
         found.ok_or_else(|| SettingsError::unknown(self.what, name, self.names()))
     }
 
-    /// What is taken unless something else is asked for.
-    pub const fn first(&self) -> &'static Entry<M> {
+    /// The first entry, which is the default.
+    pub const fn first(&self) -> &'static RegistryEntry<M> {
         &self.entries[0]
     }
 
     /// All entries, the default first.
-    pub fn iter(&self) -> std::slice::Iter<'static, Entry<M>> {
+    pub fn iter(&self) -> std::slice::Iter<'static, RegistryEntry<M>> {
         self.entries.iter()
+    }
+
+    /// The number of entries.
+    #[allow(clippy::len_without_is_empty)] // A registry has a default, so it is never empty.
+    pub const fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// The names of all entries with their descriptions, the default first.
+    pub fn abouts(&self) -> Vec<(&'static str, &'static str)> {
+        self.iter().map(|entry| (entry.name, entry.about)).collect()
     }
 
     /// All names, the default first.
@@ -67,9 +112,27 @@ impl<M> Registry<M> {
     }
 }
 
+/// Compares two names at compile time, which `str`'s own comparison cannot do.
+const fn same(a: &str, b: &str) -> bool {
+    let (a, b) = (a.as_bytes(), b.as_bytes());
+    let mut at = 0;
+    while at < a.len() && at < b.len() && a[at] == b[at] {
+        at += 1;
+    }
+    at == a.len() && at == b.len()
+}
+
+impl<M> Index<usize> for Registry<M> {
+    type Output = RegistryEntry<M>;
+
+    fn index(&self, at: usize) -> &RegistryEntry<M> {
+        &self.entries[at]
+    }
+}
+
 impl<M> IntoIterator for &Registry<M> {
-    type Item = &'static Entry<M>;
-    type IntoIter = std::slice::Iter<'static, Entry<M>>;
+    type Item = &'static RegistryEntry<M>;
+    type IntoIter = std::slice::Iter<'static, RegistryEntry<M>>;
 
     fn into_iter(self) -> Self::IntoIter {
         self.iter()
@@ -82,12 +145,15 @@ mod tests {
 
     static SHAPES: Registry<fn() -> u32> = Registry::new(
         "shape",
-        &[Entry::new("round", "no corners", || 0), Entry::new("square", "four corners", || 4)],
+        &[
+            RegistryEntry::new("round", "no corners", || 0),
+            RegistryEntry::new("square", "four corners", || 4),
+        ],
     );
 
     #[test]
     fn components_are_found_by_name_and_the_first_is_the_default() {
-        assert_eq!((SHAPES.get("square").unwrap().make)(), 4);
+        assert_eq!((SHAPES.get("square").unwrap().maker)(), 4);
         assert_eq!(SHAPES.first().name, "round");
         assert_eq!(SHAPES.names().collect::<Vec<_>>(), ["round", "square"]);
     }

@@ -1,10 +1,10 @@
-//! How values are written: numbers, sizes, times, percentages, yes and no.
+//! The notation of values: numbers, sizes, times, percentages, yes and no, lists.
 //!
 //! | value | notation |
 //! |---|---|
 //! | number | `4000`, also `4_000` |
 //! | size | bytes, or `64K`, `16M`, `2G`, `1T` (powers of 1,024; `KiB` and so on mean the same) |
-//! | time | `500ns`, `20us`, `5ms`, `30s`, `10min`, `2h`, `7d`; a bare number is in the key's own unit |
+//! | time | `500ns`, `20us`, `5ms`, `30s`, `10min`, `2h`, `7d`; without a unit, in that of the key |
 //! | percentage | `80%`, or `80` |
 //! | decimal | `0.99` |
 //! | yes or no | `yes`, `no` |
@@ -12,10 +12,10 @@
 
 use crate::SettingsError;
 
-/// A whole number.
+/// Parses a whole number.
 ///
 /// # Errors
-/// If it is none, or too large for 64 bits.
+/// If the text is not a whole number, or the number is too large for 64 bits.
 pub fn number(text: &str) -> Result<u64, SettingsError> {
     let digits = text.replace('_', "");
     let plain = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
@@ -25,10 +25,10 @@ pub fn number(text: &str) -> Result<u64, SettingsError> {
         .ok_or_else(|| SettingsError::new(format!("{text:?} is not a number")))
 }
 
-/// A number of bytes.
+/// Parses a number of bytes.
 ///
 /// # Errors
-/// If it is none, or too large for 64 bits.
+/// If the text is not a number of bytes, or the number is too large for 64 bits.
 pub fn bytes(text: &str) -> Result<u64, SettingsError> {
     let wrong = || {
         SettingsError::new(format!(
@@ -47,17 +47,18 @@ pub fn bytes(text: &str) -> Result<u64, SettingsError> {
     let digits = number(digits).map_err(|_| wrong())?;
     digits
         .checked_mul(1 << shift)
-        .ok_or_else(|| SettingsError::new(format!("{text:?} is more than 64 bits count")))
+        .ok_or_else(|| SettingsError::new(format!("{text:?} does not fit in 64 bits")))
 }
 
-/// A number of bytes in the shortest notation that [`bytes`] reads back.
+/// A number of bytes in the shortest notation that [`bytes`] parses to the same number.
 pub fn bytes_text(bytes: u64) -> String {
     let units = [(40, "T"), (30, "G"), (20, "M"), (10, "K")];
     let whole = units.iter().find(|(shift, _)| bytes > 0 && bytes.is_multiple_of(1 << shift));
     whole.map_or_else(|| bytes.to_string(), |(shift, unit)| format!("{}{unit}", bytes >> shift))
 }
 
-/// A number of bytes as people read it, in the largest unit of which there is at least one: `1.5 KiB`.
+/// A number of bytes for display, in the largest unit that does not make it less than one: `1.5
+/// KiB`.
 pub fn bytes_for_people(bytes: u64) -> String {
     const UNITS: [&str; 5] = ["bytes", "KiB", "MiB", "GiB", "TiB"];
     let mut value = bytes as f64;
@@ -83,10 +84,11 @@ const TIMES: &[(&str, u64)] = &[
     ("ns", 1),
 ];
 
-/// A time, in nanoseconds. `bare_ns` is the unit of a number without one, in nanoseconds.
+/// Parses a time and returns nanoseconds. `bare_ns` is the unit of a number that is written without
+/// one, in nanoseconds.
 ///
 /// # Errors
-/// If it is none, or more than 64 bits of nanoseconds count (584 years).
+/// If the text is not a time, or the time is longer than 64 bits of nanoseconds (584 years).
 pub fn nanos(text: &str, bare_ns: u64) -> Result<u64, SettingsError> {
     let wrong =
         || SettingsError::new(format!("{text:?} is not a time: write it as 20us, 5ms, 30s or 2h"));
@@ -101,34 +103,34 @@ pub fn nanos(text: &str, bare_ns: u64) -> Result<u64, SettingsError> {
         .ok_or_else(|| SettingsError::new(format!("{text:?} is longer than 584 years")))
 }
 
-/// A time in the shortest notation that [`nanos`] reads back.
+/// A time in the shortest notation that [`nanos`] parses to the same time.
 pub fn nanos_text(ns: u64) -> String {
     let whole = TIMES.iter().find(|(_, unit)| ns > 0 && ns.is_multiple_of(*unit));
     whole.map_or_else(|| format!("{ns}s"), |(name, unit)| format!("{}{name}", ns / unit))
 }
 
-/// A percentage, as a whole number.
+/// Parses a percentage, which is a whole number.
 ///
 /// # Errors
-/// If it is none.
+/// If the text is not a percentage.
 pub fn percent(text: &str) -> Result<u64, SettingsError> {
     number(text.strip_suffix('%').unwrap_or(text))
         .map_err(|_| SettingsError::new(format!("{text:?} is not a percentage: write it as 80%")))
 }
 
-/// A decimal number.
+/// Parses a decimal number.
 ///
 /// # Errors
-/// If it is none, or not finite.
+/// If the text is not a decimal number, or the number is not finite.
 pub fn decimal(text: &str) -> Result<f64, SettingsError> {
     let value = text.parse().ok().filter(|value: &f64| value.is_finite());
     value.ok_or_else(|| SettingsError::new(format!("{text:?} is not a decimal number")))
 }
 
-/// Yes or no.
+/// Parses `yes` or `no`.
 ///
 /// # Errors
-/// If it is neither.
+/// If the text is neither.
 pub fn yes_no(text: &str) -> Result<bool, SettingsError> {
     match text {
         "yes" => Ok(true),
@@ -137,16 +139,17 @@ pub fn yes_no(text: &str) -> Result<bool, SettingsError> {
     }
 }
 
-/// A list of exactly `N` items. `form` says what they are: `rpm/sectors/tracks`.
+/// Parses a list of exactly `N` items. `form` names the items for the error message, as in
+/// `rpm/sectors/tracks`.
 ///
 /// # Errors
-/// If there are more or fewer.
+/// If there are more or fewer items.
 pub fn list<'a, const N: usize>(text: &'a str, form: &str) -> Result<[&'a str; N], SettingsError> {
     let items: Vec<&str> = text.split('/').map(str::trim).collect();
     items.try_into().map_err(|_| SettingsError::new(format!("{text:?} is not {form}")))
 }
 
-/// The digits that a text begins with, and the rest.
+/// The digits at the beginning of a text, and the rest.
 fn parted(text: &str) -> (&str, &str) {
     let end = text.find(|letter: char| !letter.is_ascii_digit() && letter != '_');
     text.split_at(end.unwrap_or(text.len()))
