@@ -1,30 +1,30 @@
-//! User data and metadata in one form, with or without bytes.
+//! Blocks: one type for user data and metadata, with or without bytes.
 //!
-//! In a simulation a block of user data is a [`Stamp`]: no bytes move, and every read can still
-//! be checked to be the right version. Metadata is always real bytes.
+//! In a simulation a block of user data is a [`Stamp`]. No bytes are moved, and yet each read can
+//! be checked to return the right version. Metadata always consists of real bytes.
 
 use crate::{Buf, Bytes};
 
-/// What stands for user data in a simulation: which version of which block of which file.
+/// Stands for user data in a simulation: it says which version of which block of which file it is.
 ///
-/// It names the bytes `off..off + len` of a block whose whole content is a function of
+/// It stands for the bytes `off..off + len` of a block whose whole content is a function of
 /// `(ino, lbn, version)`: see [`Stamp::expand`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Stamp {
-    /// The file.
+    /// The inode number of the file.
     pub ino: u64,
-    /// The logical block of the file.
+    /// The number of the logical block.
     pub lbn: u64,
-    /// The identifier of the request that wrote it.
+    /// The number of the request that wrote the block.
     pub version: u64,
-    /// First byte within the block.
+    /// The first byte within the block.
     pub off: u32,
-    /// Number of bytes.
+    /// The number of bytes.
     pub len: u32,
 }
 
 impl Stamp {
-    /// Writes the bytes that this stamp stands for into `out`, which has its length.
+    /// Writes the bytes that this stamp stands for into `out`, which has the length `len`.
     pub fn expand(&self, out: &mut [u8]) {
         let seed = self.ino.wrapping_mul(0x9e37_79b9_7f4a_7c15)
             ^ self.lbn.wrapping_mul(0xc2b2_ae3d_27d4_eb4f).rotate_left(21)
@@ -49,12 +49,12 @@ pub enum Block {
     Zero(u32),
     /// Real bytes.
     Bytes(Bytes),
-    /// User data of a simulation.
+    /// User data of a simulation, without its bytes.
     Stamp(Stamp),
 }
 
 impl Block {
-    /// The number of bytes that it stands for.
+    /// The number of bytes that the block stands for.
     #[inline]
     pub fn len(&self) -> usize {
         match self {
@@ -64,15 +64,15 @@ impl Block {
         }
     }
 
-    /// True if it stands for no byte.
+    /// True if the block stands for no bytes.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The bytes `off..off + len` of it, not copied.
+    /// The part `off..off + len` of the block, without copying bytes.
     ///
     /// # Panics
-    /// If they are not all there.
+    /// If the part is not within the block.
     #[inline]
     pub fn slice(&self, off: usize, len: usize) -> Block {
         assert!(off + len <= self.len(), "slice {off}+{len} of {} bytes", self.len());
@@ -85,7 +85,7 @@ impl Block {
         }
     }
 
-    /// Copies its bytes, expanded, into `out`, which has its length.
+    /// Writes the bytes that the block stands for into `out`, which has the same length.
     pub fn copy_to(&self, out: &mut [u8]) {
         match self {
             Block::Zero(_) => out.fill(0),
@@ -94,7 +94,7 @@ impl Block {
         }
     }
 
-    /// Its bytes, expanded if need be.
+    /// The bytes that the block stands for; zeros and stamps are expanded.
     pub fn to_bytes(&self) -> Bytes {
         match self {
             Block::Bytes(bytes) => bytes.clone(),
@@ -106,7 +106,7 @@ impl Block {
         }
     }
 
-    /// Its bytes for changing: zeros and stamps become real bytes first.
+    /// The bytes of the block, to be changed. A block of zeros or a stamp becomes real bytes first.
     #[inline]
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         if !matches!(self, Block::Bytes(_)) {
@@ -118,8 +118,8 @@ impl Block {
         }
     }
 
-    /// The CRC-32C of its content. Defined on both forms: a stamp's is that of its five numbers,
-    /// so it differs from that of the bytes that the stamp stands for.
+    /// The CRC-32C of the content. For a stamp it is the checksum of its five numbers, which
+    /// differs from the checksum of the bytes that the stamp stands for.
     pub fn crc32c(&self) -> u32 {
         match self {
             Block::Zero(len) => crc32c_zeros(*len as usize),
@@ -136,7 +136,7 @@ impl Block {
         }
     }
 
-    /// The two as one block, if that needs no bytes copied.
+    /// The two blocks as one block; `None` if that would need a copy of bytes.
     fn join(&self, next: &Block) -> Option<Block> {
         match (self, next) {
             (Block::Zero(a), Block::Zero(b)) => Some(Block::Zero(a + b)),
@@ -161,11 +161,12 @@ fn crc32c_zeros(len: usize) -> u32 {
     crc
 }
 
-/// The bytes `off..off + len` of a sequence of blocks, as one block: a cut of one of them, a
-/// whole made of neighbouring cuts, or else (a torn write) expanded bytes.
+/// The bytes `off..off + len` of a sequence of blocks, as one block: a part of one of the blocks,
+/// or adjacent parts of zeros or of one stamp joined. If neither is possible, as after a torn
+/// write, the result is expanded bytes.
 ///
 /// # Panics
-/// If they are not all there.
+/// If the blocks do not contain all these bytes.
 pub fn gather(blocks: &[Block], mut off: usize, len: usize) -> Block {
     if len == 0 {
         return Block::Zero(0);

@@ -1,25 +1,26 @@
-//! Byte buffers that devices can use directly: aligned, shared, cut without copying.
+//! Byte buffers that devices can use directly. They are aligned, can be shared, and can be divided
+//! without copying.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What direct I/O may ask of an address in memory.
+/// The alignment, in bytes, that direct I/O may require of an address in memory.
 const ALIGN: usize = 4096;
-/// From this length on buffers are worth keeping for the next use.
+/// Buffers of this length or more are kept for the next use.
 const POOLED_FROM: usize = 16 * ALIGN;
-/// From this length on buffers are aligned: what that costs is an eighth at the most.
+/// Buffers of this length or more are aligned; this costs at most an eighth of their memory.
 const ALIGNED_FROM: usize = 8 * ALIGN;
 
-/// A buffer being filled, owned by one holder. One of 32 KiB or more begins at a multiple of
-/// 4,096. A smaller one may lie anywhere, for alignment would double what a block takes: a device
-/// copies it together with its neighbours.
+/// A buffer that is being filled and has one owner. A buffer of 32 KiB or more begins at a multiple
+/// of 4,096. A smaller one may lie anywhere, because alignment would double the memory of a block;
+/// a device copies it together with its neighbours.
 #[derive(Debug)]
 pub struct Buf {
     storage: Vec<u8>,
     start: usize,
     len: usize,
-    /// Where the storage goes when it is no longer needed, if it is worth keeping.
-    home: Option<Arc<Shelf>>,
+    /// The pool to which the storage returns when it is no longer needed.
+    home: Option<Arc<FreeList>>,
 }
 
 impl Buf {
@@ -31,14 +32,14 @@ impl Buf {
         Buf::aligned(len)
     }
 
-    /// A buffer of `len` zero bytes whose first byte lies at a multiple of 4,096: for devices. A
-    /// small one is not for keeping.
+    /// A buffer of `len` zero bytes whose first byte lies at a multiple of 4,096, for devices. A
+    /// small one wastes memory and should not be kept; see [`compact`](Self::compact).
     pub fn aligned(len: usize) -> Buf {
         Buf::within(vec![0u8; len + ALIGN - 1], len, None)
     }
 
-    fn within(storage: Vec<u8>, len: usize, home: Option<Arc<Shelf>>) -> Buf {
-        // `align_offset` may give up (usize::MAX) only in const evaluation.
+    fn within(storage: Vec<u8>, len: usize, home: Option<Arc<FreeList>>) -> Buf {
+        // `align_offset` may return `usize::MAX` only in const evaluation.
         let start = storage.as_ptr().align_offset(ALIGN).min(ALIGN - 1);
         Buf { storage, start, len, home }
     }
@@ -53,7 +54,7 @@ impl Buf {
         buf
     }
 
-    /// The same bytes in memory that is worth keeping: moved if they are few and lie aligned.
+    /// The same bytes without wasted memory: a small aligned buffer is copied to one of its size.
     pub fn compact(self) -> Buf {
         if self.len < ALIGNED_FROM && self.storage.len() > self.len {
             Buf::copy_of(&self)
@@ -62,12 +63,12 @@ impl Buf {
         }
     }
 
-    /// Cuts the buffer to its first `len` bytes; longer than it is means no change.
+    /// Cuts the buffer to its first `len` bytes. A larger `len` changes nothing.
     pub fn truncate(&mut self, len: usize) {
         self.len = self.len.min(len);
     }
 
-    /// Ends the filling: from here on the bytes are shared and fixed.
+    /// Turns the filled buffer into shared bytes that do not change.
     pub fn freeze(self) -> Bytes {
         let len = self.len as u32;
         Bytes { buf: Arc::new(self), off: 0, len }
@@ -97,20 +98,20 @@ impl Drop for Buf {
     }
 }
 
-/// Storage that waits for its next use.
+/// The storage of a pool that is not in use.
 #[derive(Debug)]
-struct Shelf {
+struct FreeList {
     most_bytes: usize,
-    kept: Mutex<Kept>,
+    kept: Mutex<FreeBuffers>,
 }
 
 #[derive(Debug, Default)]
-struct Kept {
+struct FreeBuffers {
     bytes: usize,
     storage: Vec<Vec<u8>>,
 }
 
-impl Shelf {
+impl FreeList {
     fn keep(&self, storage: Vec<u8>) {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         if kept.bytes + storage.len() <= self.most_bytes {
@@ -119,7 +120,8 @@ impl Shelf {
         }
     }
 
-    /// What is large enough and not twice too large, used last.
+    /// The storage that was used last, of those that are large enough and at most about twice as
+    /// large as needed.
     fn take(&self, len: usize) -> Option<Vec<u8>> {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let fits = |storage: &Vec<u8>| storage.len() >= len && storage.len() / 2 <= len;
@@ -130,26 +132,27 @@ impl Shelf {
     }
 }
 
-/// Large buffers that are used again and again. Their memory is neither asked for nor zeroed each
-/// time, which costs as much as filling it does. Cheap to clone; buffers may outlive it.
+/// A pool of large buffers that are reused. Allocating and zeroing memory for each use would cost
+/// as much as filling it. The pool is cheap to clone, and buffers may outlive it.
 #[derive(Clone, Debug)]
-pub struct BufPool(Arc<Shelf>);
+pub struct BufPool(Arc<FreeList>);
 
 impl BufPool {
-    /// A pool that keeps at most `most_bytes` that nobody uses.
+    /// A pool that keeps at most `most_bytes` of storage that is not in use.
     pub fn new(most_bytes: usize) -> BufPool {
-        BufPool(Arc::new(Shelf { most_bytes, kept: Mutex::default() }))
+        BufPool(Arc::new(FreeList { most_bytes, kept: Mutex::default() }))
     }
 
-    /// Has `count` more buffers of `len` bytes ready, as far as the pool keeps so many. The system
-    /// makes their memory now, and not page by page when they are first filled.
+    /// Adds `count` buffers of `len` bytes, as far as the limit of the pool allows. The operating
+    /// system provides their memory now, and not page by page when they are first filled.
     pub fn prepare(&self, count: usize, len: usize) {
-        // Zeros would be had without touching the memory.
+        // The bytes are not zero, because the allocator provides zeros without touching the memory.
         (0..count).for_each(|_| self.0.keep(vec![0xff; len + ALIGN - 1]));
     }
 
-    /// A buffer of `len` bytes for a device, as [`Buf::aligned`], to be overwritten: it holds zeros
-    /// or whatever one before it held. One shorter than 64 KiB is not the pool's.
+    /// A buffer of `len` bytes for a device, aligned as [`Buf::aligned`]. The caller overwrites it:
+    /// it may contain the bytes of an earlier use. A buffer shorter than 64 KiB does not return to
+    /// the pool.
     pub fn take(&self, len: usize) -> Buf {
         if len < POOLED_FROM {
             return Buf::aligned(len);
@@ -160,8 +163,8 @@ impl BufPool {
     }
 }
 
-/// A piece of a shared, fixed buffer. At most 4 GiB. Cloning and cutting copy nothing; a small
-/// piece keeps its whole buffer alive, so copy what is to be kept long.
+/// A piece of a shared buffer that does not change, of at most 4 GiB. Cloning and slicing copy no
+/// bytes. A small piece keeps its whole buffer in memory, so copy a piece that is kept for long.
 #[derive(Clone)]
 pub struct Bytes {
     buf: Arc<Buf>,
@@ -175,17 +178,17 @@ impl Bytes {
         Buf::copy_of(bytes).freeze()
     }
 
-    /// The bytes `off..off + len` of this piece.
+    /// The bytes `off..off + len` of this slice.
     ///
     /// # Panics
-    /// If they are not all there.
+    /// If they are not within this piece.
     #[inline]
     pub fn slice(&self, off: usize, len: usize) -> Bytes {
         assert!(off + len <= self.len as usize, "slice {off}+{len} of {} bytes", self.len);
         Bytes { buf: Arc::clone(&self.buf), off: self.off + off as u32, len: len as u32 }
     }
 
-    /// The bytes for changing, without a copy if nobody else shares the buffer.
+    /// The bytes, to be changed. They are copied first if the buffer is shared.
     #[inline]
     pub fn make_mut(&mut self) -> &mut [u8] {
         if Arc::get_mut(&mut self.buf).is_none() {
@@ -198,7 +201,7 @@ impl Bytes {
         }
     }
 
-    /// How many bytes the whole underlying buffer has: what this piece keeps in memory.
+    /// The length in bytes of the whole buffer, which this piece keeps in memory.
     pub fn buffer_len(&self) -> usize {
         self.buf.len
     }
@@ -258,12 +261,12 @@ mod tests {
         let (at, bytes) = (buf.as_ptr(), buf.freeze());
         let piece = bytes.slice(5, 10);
         drop(bytes);
-        // A piece is still in use.
+        // The pool must not hand out the storage, because a slice of it is still in use.
         assert_ne!(pool.take(140_000).as_ptr(), at);
         drop(piece);
         let kept = |pool: &BufPool| pool.0.kept.lock().unwrap().bytes;
         assert_eq!(kept(&pool), 2 * (140_000 + ALIGN - 1));
-        // Too small, and much too large, for what is there.
+        // The kept storage is too small for the first length and much too large for the second.
         for len in [150_000, 66_000] {
             assert!(pool.take(len).iter().all(|&b| b == 0));
         }

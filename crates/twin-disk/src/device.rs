@@ -1,13 +1,13 @@
 //! The block-device seam.
 //!
-//! Contract of every device: addresses and lengths are in bytes and multiples of the sector size;
-//! requests may complete in any order; a write is durable only after a later [`IoKind::Flush`]
-//! completes, and until then any subset of its sectors may survive a power failure; a sector is
-//! written whole or not at all.
+//! Contract of every device: addresses and lengths are in bytes and are multiples of the sector
+//! size. Requests may complete in any order. A write is durable only after a later
+//! [`IoKind::Flush`] has completed; until then any subset of its sectors may survive a power
+//! failure. A sector is written whole or not at all.
 //!
-//! A request may be of any length. [`DeviceInfo::max_io`] is what a device moves at once: a longer
-//! one it breaks up itself ([`Io::parts`]), as a host's block layer does, and completes it when all
-//! parts have. Whoever can choose asks for no more than that; nobody has to.
+//! A request may have any length. [`DeviceInfo::max_io`] is the most that a device moves at once.
+//! It breaks a longer request up itself ([`Io::parts`]), as a host's block layer does, and
+//! completes it when all parts are complete. Callers that can choose should not exceed `max_io`.
 
 use std::fmt;
 use std::future::Future;
@@ -18,91 +18,91 @@ use twin_rt::{Receiver, Sender};
 
 use crate::Block;
 
-/// What a device is asked to do.
+/// The kinds of device requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum IoKind {
     /// Read `len` bytes at `at`.
     Read,
     /// Write `blocks` at `at`.
     Write,
-    /// Make everything that completed before this request durable.
+    /// Make all writes durable that completed before this request.
     Flush,
-    /// Say that the content of `len` bytes at `at` is no longer needed.
+    /// Tell the device that the content of `len` bytes at `at` is no longer needed.
     Discard,
 }
 
-/// What the bytes are: decides how a recorder and a simulator treat them, nothing else.
+/// What the bytes of a request are. Only recorders and simulations treat classes differently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum Class {
-    /// The file system's own structures: always real bytes.
+    /// Structures of the file system, which are always real bytes.
     #[default]
     Meta,
     /// User data.
     Data,
-    /// Both, as in a log segment.
+    /// Both, as in a log write.
     Mixed,
 }
 
-/// On whose behalf a request is made, for statistics and for queue policies.
+/// The part of the file system that makes a request, for statistics and for scheduling policies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum Origin {
-    /// A client waits for it.
+    /// An operation of a client, which waits for the request.
     #[default]
     User,
     /// Write-back of dirty blocks.
     WriteBack,
-    /// Read-ahead.
+    /// Read-ahead for a sequential reader.
     ReadAhead,
-    /// The cleaner.
+    /// The cleaner moves live blocks.
     Cleaner,
-    /// A checkpoint.
+    /// A checkpoint is being written.
     Checkpoint,
-    /// Recovery and checks.
+    /// Recovery, checks and repairs.
     Recovery,
 }
 
-/// One request to a device. Plain data: it may cross threads.
+/// One request to a device. It is plain data and may be sent to another thread.
 #[derive(Clone, Debug)]
 pub struct Io {
-    /// What to do.
+    /// The kind of request.
     pub kind: IoKind,
-    /// First byte on the device.
+    /// The first byte on the device.
     pub at: u64,
-    /// Number of bytes; zero for a flush.
+    /// The number of bytes; zero for a flush.
     pub len: u64,
-    /// What to write, in order; its lengths add up to `len`. Empty unless a write.
+    /// The data of a write, in order; the lengths add up to `len`. Empty for other kinds.
     pub blocks: Vec<Block>,
-    /// What kind of bytes they are.
+    /// What the bytes are.
     pub class: Class,
-    /// On whose behalf.
+    /// The part of the file system that makes the request.
     pub origin: Origin,
 }
 
 impl Io {
-    /// A read.
+    /// A read of `len` bytes at byte `at`.
     pub fn read(at: u64, len: u64, class: Class, origin: Origin) -> Io {
         Io { kind: IoKind::Read, at, len, blocks: Vec::new(), class, origin }
     }
 
-    /// A write.
+    /// A write of `blocks` at byte `at`.
     pub fn write(at: u64, blocks: Vec<Block>, class: Class, origin: Origin) -> Io {
         let len = blocks.iter().map(|b| b.len() as u64).sum();
         Io { kind: IoKind::Write, at, len, blocks, class, origin }
     }
 
-    /// A flush.
+    /// A flush of the whole device.
     pub fn flush(origin: Origin) -> Io {
         let (kind, class) = (IoKind::Flush, Class::Meta);
         Io { kind, at: 0, len: 0, blocks: Vec::new(), class, origin }
     }
 
-    /// A discard.
+    /// A discard of `len` bytes at byte `at`.
     pub fn discard(at: u64, len: u64) -> Io {
         let (kind, class) = (IoKind::Discard, Class::Meta);
         Io { kind, at, len, blocks: Vec::new(), class, origin: Origin::WriteBack }
     }
 
-    /// The request as requests of at most `most` bytes, in order. What has no data to move stays
+    /// Divides a read or write into requests of at most `most` bytes, in order. Other requests stay
     /// whole.
     pub fn parts(self, most: u32) -> Vec<Io> {
         let most = u64::from(most);
@@ -137,7 +137,7 @@ impl Io {
     }
 }
 
-/// Awaits the parts of a request, in order: what they read, put together, or the first error.
+/// Awaits the parts of a request. Returns the data that they read, in order, or the first error.
 pub async fn all_parts(under_way: Vec<Pending>) -> IoResult {
     let mut all = Vec::new();
     let mut failed = None;
@@ -150,7 +150,7 @@ pub async fn all_parts(under_way: Vec<Pending>) -> IoResult {
     failed.map_or(Ok(all), Err)
 }
 
-/// Why a device could not do it.
+/// The reason why a request failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum IoErrorKind {
     /// The medium could not be read or written there.
@@ -159,22 +159,22 @@ pub enum IoErrorKind {
     NoSpace,
     /// The device is gone.
     Gone,
-    /// Outside the device, or not a multiple of the sector size.
+    /// The request is outside the device or not aligned to sectors.
     OutOfRange,
-    /// Anything else that the host said.
+    /// Any other error of the host, with its text.
     Other(String),
 }
 
-/// A failed request, with its place.
+/// A failed request, with its place on the device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IoError {
-    /// What was asked.
+    /// The kind of the request.
     pub op: IoKind,
-    /// First byte on the device.
+    /// The first byte on the device.
     pub at: u64,
-    /// Number of bytes.
+    /// The number of bytes.
     pub len: u64,
-    /// Why.
+    /// The reason.
     pub kind: IoErrorKind,
 }
 
@@ -204,32 +204,32 @@ impl fmt::Display for IoErrorKind {
 
 impl std::error::Error for IoError {}
 
-/// What a request gives: for a read the data, as blocks whose lengths add up to what was asked;
-/// otherwise nothing.
+/// The result of a request: for a read the data, as blocks whose lengths add up to that of the
+/// request; for other kinds an empty list.
 pub type IoResult = Result<Vec<Block>, IoError>;
 
-/// A request under way. Await it for the result; dropping it does not stop the request.
+/// A request under way, which is awaited for its result. Dropping it does not stop the request.
 pub struct Pending(Receiver<IoResult>);
 
-/// The device's end of a [`Pending`]: completes it, once.
+/// The device's end of a [`Pending`], with which the device completes the request.
 pub struct Completion(Sender<IoResult>);
 
-/// A request and the two ends of its completion.
+/// A connected pair: the device keeps the completion, the caller gets the pending request.
 pub fn pending() -> (Completion, Pending) {
     let (sender, receiver) = twin_rt::oneshot();
     (Completion(sender), Pending(receiver))
 }
 
 impl Completion {
-    /// Gives the result to the waiting task. Dropping a completion instead leaves its waiter
-    /// waiting, as a power failure does.
+    /// Sends the result to the waiting task. If the completion is dropped instead, the task waits
+    /// for ever, as after a power failure.
     pub fn done(self, result: IoResult) {
         self.0.send(result);
     }
 }
 
 impl Pending {
-    /// A request that is complete already.
+    /// A request that is already complete.
     pub fn ready(result: IoResult) -> Pending {
         Pending(Receiver::ready(result))
     }
@@ -242,21 +242,21 @@ impl Future for Pending {
     }
 }
 
-/// What a file system needs to know of a device.
+/// The size, the limits and the name of a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceInfo {
-    /// Bytes on the device.
+    /// The size of the device in bytes.
     pub size: u64,
-    /// The unit of addresses, of lengths and of atomic writes, in bytes: a power of two.
+    /// The unit of addresses, of lengths and of atomic writes, in bytes; it is a power of two.
     pub sector: u32,
-    /// What it moves at once, in bytes: longer requests are broken up.
+    /// The most bytes that the device moves at once; it breaks longer requests up.
     pub max_io: u32,
-    /// What to call it in messages.
+    /// The name of the device in messages.
     pub name: String,
 }
 
 impl DeviceInfo {
-    /// `OutOfRange` unless the request lies on sectors inside the device.
+    /// Fails with `OutOfRange` unless the request consists of whole sectors inside the device.
     pub fn check(&self, io: &Io) -> Result<(), IoError> {
         let sector = u64::from(self.sector);
         let end = io.at.checked_add(io.len);
@@ -269,15 +269,16 @@ impl DeviceInfo {
     }
 }
 
-/// A disk, modelled or real. Submitting never waits; the request is under way when it returns.
+/// A block device: a disk model, an image file or a real disk.
 pub trait BlockDevice: 'static {
-    /// Size and limits.
+    /// The size, the limits and the name of the device.
     fn info(&self) -> DeviceInfo;
 
-    /// Starts a request.
+    /// Starts a request, without waiting. The request is under way when the call returns, even if
+    /// the result is never awaited.
     fn submit(&self, io: Io) -> Pending;
 
-    /// Requests submitted and not yet complete.
+    /// The number of requests that are submitted and not complete.
     fn in_flight(&self) -> usize;
 }
 

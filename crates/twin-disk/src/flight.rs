@@ -1,9 +1,9 @@
-//! The device side of the digest: every request that the file system makes is an event.
+//! Device requests in the event digest: every request that the file system makes is an event.
 //!
 //! [`Recorded`] wraps a device and adds each request (kind, address, length, class) to the run's
-//! digest at the moment when it is submitted, and, if asked, tells a [`DeviceLog`] about
-//! requests and completions. The content is not part of the digest, so that a run with stamps
-//! and one with bytes can be compared.
+//! digest when it is submitted. If there is a [`DeviceLog`], it receives the requests as well. The
+//! contents are not part of the digest, so that a run with stamps and a run with bytes can be
+//! compared.
 
 use std::rc::Rc;
 
@@ -11,9 +11,9 @@ use twin_rt::Rt;
 
 use crate::{BlockDevice, DeviceInfo, Io, IoKind, Pending};
 
-/// Hears of every request, in the order of submission.
+/// Receives every request, in the order of submission.
 pub trait DeviceLog {
-    /// A request is about to be submitted.
+    /// Called when a request is about to be submitted.
     fn submitted(&self, io: &Io);
 }
 
@@ -30,7 +30,7 @@ impl<D: BlockDevice> Recorded<D> {
         Recorded { inner, rt, log: None }
     }
 
-    /// Wraps a device and tells `log` of every request.
+    /// Wraps a device; `log` receives every request.
     pub fn with_log(rt: Rt, inner: D, log: Rc<dyn DeviceLog>) -> Self {
         Recorded { inner, rt, log: Some(log) }
     }

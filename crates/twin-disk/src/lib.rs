@@ -1,27 +1,27 @@
-//! The device seam: what a file system hands to a disk and gets back.
+//! The device seam: the interface between a file system and a disk.
 //!
 //! Main types: [`Block`] (user data or metadata, possibly without its bytes), [`Io`] (one request
-//! to a device), [`BlockDevice`] (the seam itself: a simulated disk, a file, a raw device), and
-//! [`Stamp`] (what stands for user data in a simulation). Start at [`BlockDevice`].
+//! to a device), [`BlockDevice`] (the seam itself: a simulated disk, an image file, a real disk),
+//! and [`Stamp`] (which stands for user data in a simulation). Start at [`BlockDevice`].
 //!
 //! ```
 //! use twin_disk::{Block, BlockDevice, Class, Io, MemDisk, Origin, Stamp};
 //! use twin_rt::{ClockOnly, Rt};
 //!
 //! let (rt, disk) = (Rt::new(ClockOnly::default(), 1), MemDisk::new(1 << 20));
-//! // User data of a simulation is a stamp: it says which file's bytes these are, and holds none.
+//! // User data of a simulation is a stamp: it says which bytes of which file it is.
 //! let data = Block::Stamp(Stamp { ino: 7, lbn: 0, version: 1, off: 0, len: 4096 });
 //! let write = disk.submit(Io::write(8192, vec![data.clone()], Class::Data, Origin::User));
 //! rt.block_on(write).unwrap()?;
 //! rt.block_on(disk.submit(Io::flush(Origin::User))).unwrap()?;
 //! let read = disk.submit(Io::read(8192, 4096, Class::Data, Origin::User));
 //! let read = rt.block_on(read).unwrap()?;
-//! // A simulated disk gives the stamp back; one that keeps bytes, those which the stamp stands for.
+//! // Some simulated disks return the stamp; this one returns the bytes that it stands for.
 //! assert_eq!(read[0].to_bytes(), data.to_bytes());
 //! # Ok::<(), twin_disk::IoError>(())
 //! ```
 //!
-//! Nothing above this crate looks inside user data; nothing below it knows what a file is.
+//! No code above this crate looks at the contents of user data; no code below it knows files.
 
 mod block;
 mod buf;

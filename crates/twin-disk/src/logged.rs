@@ -1,4 +1,4 @@
-//! A device whose requests are told as events of the category [`Category::Queue`].
+//! A device whose requests are reported as events of the category [`Category::Queue`].
 
 use std::rc::Rc;
 
@@ -6,8 +6,8 @@ use twin_rt::{Category, Rt};
 
 use crate::{BlockDevice, DeviceInfo, Io, IoKind, Pending};
 
-/// The device; if somebody listens, one before it that tells of each request as it goes to the device, and of how
-/// many are under way then.
+/// Wraps a device so that each request is reported when it is submitted, with the number of
+/// requests that are then under way. Returns the device itself if no listener wants these events.
 pub fn logged(rt: &Rt, device: Rc<dyn BlockDevice>) -> Rc<dyn BlockDevice> {
     match rt.logs(Category::Queue) {
         true => Rc::new(Logged { rt: rt.clone(), device }),

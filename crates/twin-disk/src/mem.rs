@@ -1,12 +1,12 @@
-//! A disk in memory that completes every request at once: for unit tests, and the plainest
+//! A disk in memory that completes every request at once. It is for unit tests, and is the simplest
 //! example of a device.
 
 use std::cell::{Cell, RefCell};
 
 use crate::{Block, BlockDevice, Buf, DeviceInfo, Io, IoKind, Pending};
 
-/// A zero-latency disk of bytes. Stamps are expanded when written, so checksums of stamps read
-/// back do not match: give it real bytes.
+/// A disk of bytes in memory, without latency. It expands stamps when they are written, so the
+/// checksums of stamps do not match when they are read back; use it with real bytes.
 pub struct MemDisk {
     bytes: RefCell<Vec<u8>>,
     sector: u32,
@@ -15,12 +15,12 @@ pub struct MemDisk {
 }
 
 impl MemDisk {
-    /// A disk of `size` zero bytes in sectors of 512.
+    /// A disk of `size` zero bytes, with sectors of 512 bytes.
     pub fn new(size: u64) -> MemDisk {
         MemDisk::from_bytes(vec![0; size as usize])
     }
 
-    /// A disk with this content, in sectors of 512.
+    /// A disk with this content, with sectors of 512 bytes.
     pub fn from_bytes(bytes: Vec<u8>) -> MemDisk {
         MemDisk {
             bytes: RefCell::new(bytes),
@@ -30,12 +30,12 @@ impl MemDisk {
         }
     }
 
-    /// A copy of the content.
+    /// A copy of the whole content.
     pub fn to_bytes(&self) -> Vec<u8> {
         self.bytes.borrow().clone()
     }
 
-    /// How many reads and writes were asked.
+    /// The number of reads and the number of writes so far.
     pub fn counts(&self) -> (u64, u64) {
         (self.reads.get(), self.writes.get())
     }

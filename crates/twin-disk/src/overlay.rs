@@ -1,9 +1,9 @@
-//! A device that is only read: what is written to it stays in memory.
+//! A device that keeps writes in memory, above another device that is only read.
 //!
-//! Contract: reads give what was written last, here or below; the device below is asked for
-//! nothing but reads. So a volume can be recovered whose device takes no writes (its host is full,
-//! it is write-protected), and be read as it would be after that. Memory grows with what is
-//! written, in sectors.
+//! Contract: a read returns what was written last, here or on the device below, which receives only
+//! reads. So a volume can be recovered in memory, and be read as it would be after recovery, if its
+//! device takes no writes because it is write-protected or its host is full. The memory grows with
+//! the number of sectors that are written.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -14,10 +14,10 @@ use twin_rt::Rt;
 
 use crate::{Block, BlockDevice, Buf, DeviceInfo, Io, IoKind, IoResult, Pending, gather, pending};
 
-/// Sectors that were written, by the number of the sector.
+/// The contents of the sectors that were written, by the number of the sector.
 type Sectors = BTreeMap<u64, Box<[u8]>>;
 
-/// See the module. Give it real bytes: stamps are expanded.
+/// A device with writes in memory: see the module. It expands stamps, so use it with real bytes.
 pub struct Overlay {
     below: Rc<dyn BlockDevice>,
     rt: Rt,
@@ -26,13 +26,13 @@ pub struct Overlay {
 }
 
 impl Overlay {
-    /// Nothing is written yet.
+    /// An overlay without writes, above the device `below`.
     pub fn new(rt: &Rt, below: Rc<dyn BlockDevice>) -> Overlay {
         let info = below.info();
         Overlay { below, rt: rt.clone(), info, written: Rc::default() }
     }
 
-    /// Bytes that were written and are kept in memory.
+    /// The number of bytes that were written and are kept in memory.
     pub fn bytes(&self) -> u64 {
         self.written.borrow().len() as u64 * u64::from(self.info.sector)
     }
@@ -51,7 +51,8 @@ impl Overlay {
         }
     }
 
-    /// Reads what is below, and puts over it what was written here by then.
+    /// Reads from the device below and replaces the sectors that were written here, as they are
+    /// when that read ends.
     fn read(&self, io: Io) -> Pending {
         let range = self.sectors(&io);
         let (at, sector) = (io.at, self.info.sector as usize);

@@ -1,4 +1,4 @@
-//! A device whose answers come a little later: see [`twin_rt::Order::Yielding`].
+//! A device whose answers arrive a little later, for tests: see [`twin_rt::Order::Yielding`].
 
 use std::rc::Rc;
 
@@ -6,8 +6,9 @@ use twin_rt::Rt;
 
 use crate::{BlockDevice, DeviceInfo, Io, Pending, pending};
 
-/// The device, and in a run with [`Order::Yielding`](twin_rt::Order) one before it, behind which others
-/// may run between the end of a request and the task that waits for it.
+/// Wraps a device in a run with [`Order::Yielding`](twin_rt::Order), so that other tasks may run
+/// between the end of a request and the task that waits for it. In other runs it returns the device
+/// itself.
 pub fn yielding(rt: &Rt, device: Rc<dyn BlockDevice>) -> Rc<dyn BlockDevice> {
     match rt.yields() {
         Some(rt) => Rc::new(Yielding { rt, device }),
