@@ -1,15 +1,15 @@
-//! What a file has by logical block: ordered, and quick where blocks follow each other.
+//! An ordered map and an ordered set of the logical blocks of a file, fast for adjacent blocks.
 //!
-//! Contract: as a `BTreeMap` from block numbers, but neighbouring blocks share one entry of it, so
-//! that a lookup, an insertion and a removal in a large file cost a short search and a bit count,
-//! and a whole range can be taken out without looking for each block.
+//! Contract: they behave like a `BTreeMap` and a `BTreeSet`, but neighbouring blocks share one
+//! entry of the tree. Therefore a lookup, an insertion and a removal in a large file cost a short
+//! search and a bit count, and a whole range can be removed without a search for each block.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
 use crate::Lbn;
 
-/// Blocks in a chunk: the bits of a word.
+/// The binary logarithm of the number of blocks in a chunk: 64, one for each bit of a word.
 const BITS: u32 = 6;
 const MASK: Lbn = (1 << BITS) - 1;
 
@@ -21,10 +21,10 @@ fn bit_of(lbn: Lbn) -> u64 {
     1 << (lbn & MASK)
 }
 
-/// The bits of those blocks of a chunk that lie in a range.
+/// The bits of the blocks of a chunk that lie in a range.
 fn bits_in(chunk: Lbn, range: &Range<Lbn>) -> u64 {
     let base = chunk << BITS;
-    // Chunks at the ends of what a number can say are cut there too: `base` is in range.
+    // `base` cannot overflow, because the ends of the number range are borders of chunks too.
     let from = range.start.max(base) - base;
     let to = range.end.min(base.saturating_add(MASK + 1)).saturating_sub(base);
     if to <= from {
@@ -40,7 +40,7 @@ fn chunks(range: &Range<Lbn>) -> Range<Lbn> {
     chunk_of(range.start)..end.max(chunk_of(range.start))
 }
 
-/// The numbers of the bits that are set, ascending.
+/// The numbers of the bits that are set, in ascending order.
 fn bits(mut word: u64) -> impl Iterator<Item = Lbn> {
     std::iter::from_fn(move || {
         let bit = word.trailing_zeros();
@@ -51,14 +51,14 @@ fn bits(mut word: u64) -> impl Iterator<Item = Lbn> {
     })
 }
 
-/// The blocks of a chunk that are there, and what they have, packed in their order.
+/// The blocks of a chunk that are in the map (bits in `used`), and their items in the same order.
 struct Chunk<T> {
     used: u64,
     items: Vec<T>,
 }
 
 impl<T> Chunk<T> {
-    /// Where the item of a bit is, or would be.
+    /// The index in `items` of the item of a bit, or the one that it would have.
     fn place(&self, bit: u64) -> usize {
         (self.used & (bit - 1)).count_ones() as usize
     }
@@ -68,7 +68,7 @@ impl<T> Chunk<T> {
     }
 }
 
-/// A map from logical blocks.
+/// An ordered map from logical blocks.
 pub(crate) struct ByBlock<T> {
     chunks: BTreeMap<Lbn, Chunk<T>>,
     len: usize,
@@ -91,7 +91,7 @@ impl<T> ByBlock<T> {
         chunk.items.get(chunk.place(bit))
     }
 
-    /// Puts an item in and gives the one that was there.
+    /// Inserts an item and returns the one that the block had before.
     pub(crate) fn insert(&mut self, lbn: Lbn, item: T) -> Option<T> {
         let empty = || Chunk { used: 0, items: Vec::with_capacity(1) };
         let chunk = self.chunks.entry(chunk_of(lbn)).or_insert_with(empty);
@@ -129,12 +129,12 @@ impl<T> ByBlock<T> {
         self.len == 0
     }
 
-    /// All items, ascending.
+    /// All items, in ascending order of their blocks.
     pub(crate) fn values(&self) -> impl Iterator<Item = &T> {
         self.chunks.values().flat_map(|chunk| &chunk.items)
     }
 
-    /// The blocks of a range that are there, ascending.
+    /// The blocks of a range that are in the map, with their items, in ascending order.
     pub(crate) fn range(&self, range: Range<Lbn>) -> impl Iterator<Item = (Lbn, &T)> {
         let touched = self.chunks.range(chunks(&range));
         touched
@@ -146,7 +146,7 @@ impl<T> ByBlock<T> {
             .take_while(move |&(lbn, _)| lbn < range.end)
     }
 
-    /// Takes a range out: its items, ascending.
+    /// Removes a range and returns its items, in ascending order of their blocks.
     pub(crate) fn take_range(&mut self, range: Range<Lbn>) -> Vec<T> {
         let numbers: Vec<Lbn> = self.chunks.range(chunks(&range)).map(|(&n, _)| n).collect();
         let mut taken = Vec::new();
@@ -166,7 +166,7 @@ impl<T> ByBlock<T> {
     }
 }
 
-/// A set of logical blocks.
+/// An ordered set of logical blocks.
 #[derive(Default)]
 pub(crate) struct BlockSet {
     chunks: BTreeMap<Lbn, u64>,
@@ -210,7 +210,7 @@ impl BlockSet {
         self.len == 0
     }
 
-    /// What a map has of the blocks of this set, ascending.
+    /// The items that a map has for the blocks of this set, in ascending order of the blocks.
     pub(crate) fn of<'a, T>(&self, map: &'a ByBlock<T>) -> Vec<&'a T> {
         let mut found = Vec::with_capacity(self.len);
         for (number, &word) in &self.chunks {
@@ -232,7 +232,8 @@ mod tests {
     use std::collections::BTreeSet;
     use twin_rt::Rng;
 
-    /// Numbers around the borders of chunks, on both sides of 0, and at the ends of all numbers.
+    /// Numbers near the borders of chunks, on both sides of 0, and at both ends of the number
+    /// range.
     fn number(rng: &mut Rng) -> Lbn {
         match rng.below(12) {
             0 => Lbn::MIN + rng.below(70) as Lbn,

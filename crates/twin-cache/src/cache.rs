@@ -1,9 +1,10 @@
 //! The memory that all files of a volume share.
 //!
-//! Contract: every frame of every [`FileFrames`] is in the table here and counted; clean frames
-//! are known to the replacement policy, those that are dirty or on their way to the device are not. After an insertion, clean frames that
-//! nobody holds are evicted until the resident bytes fit the capacity; if there are none, the
-//! cache grows past it (dirty bytes are bounded by write-back, not here).
+//! Contract: the cache's table contains and counts every frame of every [`FileFrames`]. The
+//! replacement policy knows the clean frames, but not those that are dirty or being written. After
+//! an insertion, clean frames that no task holds are evicted until the resident bytes fit the
+//! capacity. If there is no such frame the cache grows beyond its capacity; write-back bounds the
+//! dirty bytes, not the cache.
 
 use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
@@ -13,23 +14,23 @@ use twin_rt::Event;
 
 use crate::{FileFrames, Frame, Lbn, Removal, Replacement};
 
-/// What the cache counted.
+/// Counters of the cache since it was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheStats {
     /// Lookups that found a frame.
     pub hits: u64,
-    /// Lookups that did not.
+    /// Lookups that found none.
     pub misses: u64,
-    /// Frames evicted.
+    /// Frames that were evicted.
     pub evictions: u64,
     /// Bytes that became dirty.
     pub dirtied_bytes: u64,
-    /// Of these, bytes in frames that were dropped before they were written.
+    /// Of `dirtied_bytes`, those in frames that were dropped before they were written.
     pub absorbed_bytes: u64,
 }
 
 #[derive(Default)]
-struct Table {
+struct FrameTable {
     slots: Vec<Option<(Rc<Frame>, Weak<FileFrames>)>>,
     free: Vec<u32>,
 }
@@ -38,7 +39,7 @@ struct Table {
 pub struct Cache {
     capacity_bytes: u64,
     frame_bytes: u64,
-    table: RefCell<Table>,
+    table: RefCell<FrameTable>,
     policy: RefCell<Box<dyn Replacement>>,
     resident: Cell<u64>,
     dirty: Cell<u64>,
@@ -67,33 +68,33 @@ impl Cache {
         }
     }
 
-    /// Bytes that it may hold clean.
+    /// The bytes that the cache may hold. Dirty and held frames can take it beyond that.
     pub fn capacity_bytes(&self) -> u64 {
         self.capacity_bytes
     }
 
-    /// Bytes held, in whole frames.
+    /// The bytes in memory, in whole frames.
     pub fn resident_bytes(&self) -> u64 {
         self.resident.get()
     }
 
-    /// Bytes that wait to be written, in whole frames.
+    /// The dirty bytes, in whole frames.
     pub fn dirty_bytes(&self) -> u64 {
         self.dirty.get()
     }
 
-    /// Happens whenever dirty bytes become clean or go.
+    /// An event that is notified whenever dirty frames become clean or are dropped.
     pub fn cleaned(&self) -> &Event {
         &self.cleaned
     }
 
-    /// Waits until the dirty bytes pass `bytes` on their way up. One waiter at a time.
+    /// Waits until there are more than `bytes` dirty bytes. Only one task may wait at a time.
     pub async fn wait_dirty_above(&self, bytes: u64) {
         self.alarm_bytes.set(bytes);
         self.alarm.wait_until(|| self.dirty.get() > bytes).await;
     }
 
-    /// What was counted so far.
+    /// The counters so far.
     pub fn stats(&self) -> CacheStats {
         self.stats.get()
     }
@@ -104,16 +105,18 @@ impl Cache {
         self.stats.set(stats);
     }
 
-    /// The frame of a block, if it is there (perhaps loading), counted as a use.
+    /// The frame of a block, which may still be loading; `None` if the block is not in memory. The
+    /// lookup counts as a use.
     pub fn get(&self, file: &FileFrames, lbn: Lbn) -> Option<Rc<Frame>> {
         let frame = file.frames.borrow().get(lbn).cloned();
         match &frame {
             Some(frame) => {
                 self.count(|s| s.hits += 1);
-                frame.passing.set(false);
+                frame.drop_behind.set(false);
                 if !frame.dirty.get() && frame.sent.get() == 0 {
                     self.policy.borrow_mut().touched(frame.slot.get());
-                    // Who stays while its neighbours go must not keep the memory of all of them.
+                    // A frame that stays while its neighbours are evicted must not keep the buffer
+                    // that they were read into together.
                     let full = self.resident.get() + self.frame_bytes > self.capacity_bytes;
                     if frame.used.replace(true) && full {
                         frame.compact();
@@ -125,13 +128,17 @@ impl Cache {
         frame
     }
 
-    /// The frame of a block, if it is there, not counted as a use.
+    /// As [`get`](Self::get), but the lookup does not count as a use.
     #[inline]
     pub fn peek(&self, file: &FileFrames, lbn: Lbn) -> Option<Rc<Frame>> {
         file.frames.borrow().get(lbn).cloned()
     }
 
-    /// Adds a frame: with its content, or to be loaded. The block must not be there yet.
+    /// Adds a frame with its content, or without content if it is to be loaded. This may evict
+    /// other frames.
+    ///
+    /// # Panics
+    /// If the block is in memory already.
     pub fn insert(&self, file: &Rc<FileFrames>, lbn: Lbn, block: Option<Block>) -> Rc<Frame> {
         let frame = Frame::new(file.ino, lbn, block);
         let old = file.frames.borrow_mut().insert(lbn, Rc::clone(&frame));
@@ -161,7 +168,7 @@ impl Cache {
         while self.resident.get() > self.capacity_bytes {
             let victim = {
                 let table = self.table.borrow();
-                // One count is the table's, one the file's.
+                // The table and the file have one reference each; a third one is a task's hold.
                 let mut usable = |slot: u32| {
                     table.slots[slot as usize].as_ref().is_some_and(|(frame, _)| {
                         Rc::strong_count(frame) == 2 && !frame.is_loading()
@@ -192,7 +199,8 @@ impl Cache {
         }
     }
 
-    /// Counts a frame out that has left the table and leaves its file. True if it was dirty.
+    /// Updates the counts for a frame that has left the table and leaves its file. Returns true if
+    /// it was dirty.
     fn detach(&self, frame: &Frame, why: Removal) -> bool {
         self.withdraw(frame, why);
         frame.attached.set(false);
@@ -207,7 +215,7 @@ impl Cache {
         was_dirty
     }
 
-    /// Marks a frame dirty. True if it was clean.
+    /// Marks a frame dirty. Returns true if it was clean before.
     pub fn mark_dirty(&self, file: &FileFrames, frame: &Rc<Frame>) -> bool {
         if !frame.is_attached() || frame.is_dirty() {
             return false;
@@ -224,14 +232,15 @@ impl Cache {
         true
     }
 
-    /// Marks a frame clean whose content the device need not be given.
+    /// Marks a frame clean whose content need not be written.
     pub fn mark_clean(&self, file: &FileFrames, frame: &Rc<Frame>) {
         self.mark_sent(file, frame);
         self.mark_written(frame);
     }
 
-    /// Marks a frame clean: its content is on its way to the device. It stays in memory until
-    /// [`mark_written`](Self::mark_written), so that it is not read back from there before.
+    /// Marks a frame clean because a write of its content begins. The frame stays in memory until
+    /// [`mark_written`](Self::mark_written), because a read before the end of the write would
+    /// return the old content of the device.
     pub fn mark_sent(&self, file: &FileFrames, frame: &Rc<Frame>) {
         self.withdraw(frame, Removal::Dirtied);
         frame.sent.set(frame.sent.get() + 1);
@@ -243,29 +252,30 @@ impl Cache {
         self.cleaned.notify();
     }
 
-    /// A frame that was sent has arrived: if it is clean it may be evicted again, and goes at once
-    /// if it was only [passing](Frame::set_passing).
+    /// Called when a write that [`mark_sent`](Self::mark_sent) announced has ended. If the frame is
+    /// clean it may be evicted again; it is dropped at once if it was marked with
+    /// [`set_drop_behind`](Frame::set_drop_behind) and no other task holds it.
     #[inline]
     pub fn mark_written(&self, frame: &Rc<Frame>) {
         frame.sent.set(frame.sent.get() - 1);
         if frame.sent.get() == 0 && frame.is_attached() && !frame.is_dirty() {
             let slot = frame.slot.get();
             self.policy.borrow_mut().inserted(slot, (frame.ino(), frame.lbn()));
-            // One count is the table's, one the file's, one the caller's.
-            if frame.passing.get() && Rc::strong_count(frame) == 3 {
+            // The table, the file and the caller have one reference each.
+            if frame.drop_behind.get() && Rc::strong_count(frame) == 3 {
                 self.remove_slot(slot, Removal::Dropped);
             }
         }
     }
 
-    /// Takes a frame from the replacement policy, if that knows it.
+    /// Removes a frame from the replacement policy, if the policy knows it.
     fn withdraw(&self, frame: &Frame, why: Removal) {
         if frame.is_attached() && !frame.is_dirty() && frame.sent.get() == 0 {
             self.policy.borrow_mut().removed(frame.slot.get(), why);
         }
     }
 
-    /// Drops a block's frame, dirty or not.
+    /// Drops the frame of a block, dirty or not.
     pub fn remove(&self, file: &FileFrames, lbn: Lbn) {
         let slot = file.frames.borrow().get(lbn).map(|f| f.slot.get());
         if let Some(slot) = slot {
@@ -273,15 +283,15 @@ impl Cache {
         }
     }
 
-    /// Drops all frames of a range of a file's blocks, dirty or not.
+    /// Drops the frames of a range of blocks, dirty or not.
     pub fn remove_range(&self, file: &FileFrames, range: std::ops::Range<Lbn>) {
         file.dirty.borrow_mut().remove_range(&range);
         let frames = file.frames.borrow_mut().take_range(range);
         self.drop_taken(frames);
     }
 
-    /// Drops those frames of a range that are as they were read from the device and that nobody
-    /// holds.
+    /// Drops the frames of a range that were read from the device, have not changed since, and are
+    /// held by no task.
     pub fn drop_read(&self, file: &FileFrames, range: std::ops::Range<Lbn>) {
         let droppable = |frame: &Rc<Frame>| {
             let (clean, loading) = (!frame.is_dirty() && frame.sent.get() == 0, frame.is_loading());
@@ -300,7 +310,7 @@ impl Cache {
         self.drop_taken(taken);
     }
 
-    /// Drops frames that have left their file.
+    /// Drops frames that are no longer in their file's map.
     fn drop_taken(&self, frames: Vec<Rc<Frame>>) {
         {
             let mut table = self.table.borrow_mut();
@@ -315,8 +325,8 @@ impl Cache {
         }
     }
 
-    /// Drops all clean frames of a file that nobody holds (`drop_caches`, eviction of an inode).
-    /// True if no frame is left.
+    /// Drops all clean frames of a file that no task holds, for `drop_caches` and the eviction of
+    /// an inode. Returns true if no frame is left.
     pub fn release(&self, file: &FileFrames) -> bool {
         let slots: Vec<u32> = (file.frames.borrow().values())
             .filter(|f| Rc::strong_count(f) == 2 && !f.is_dirty() && !f.is_loading())
@@ -336,7 +346,7 @@ mod tests {
     use twin_disk::Buf;
 
     fn cache(frames: u64) -> (Cache, Rc<FileFrames>) {
-        let policy = replacement::by_name("lru").unwrap();
+        let policy = replacement::REGISTRY.get("lru").unwrap().make();
         (Cache::new(frames * 4096, 4096, policy), FileFrames::new(7))
     }
 
@@ -380,17 +390,17 @@ mod tests {
         assert_eq!(cache.dirty_bytes(), 0);
     }
 
-    /// Sends a frame that passes, and has it arrive when `then` is done.
+    /// Writes a frame that is to be dropped behind; `then` runs during the write.
     fn pass(cache: &Cache, file: &Rc<FileFrames>, lbn: Lbn, then: impl FnOnce()) {
         let frame = put(cache, file, lbn);
-        frame.set_passing();
+        frame.set_drop_behind();
         cache.mark_sent(file, &frame);
         then();
         cache.mark_written(&frame);
     }
 
     #[test]
-    fn a_frame_that_only_passes_leaves_when_it_is_written() {
+    fn a_drop_behind_frame_leaves_when_it_is_written() {
         let (cache, file) = cache(4);
         pass(&cache, &file, 0, || ());
         assert!(cache.peek(&file, 0).is_none());
@@ -398,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn a_passing_frame_that_somebody_asks_for_or_holds_or_changes_stays() {
+    fn a_drop_behind_frame_that_somebody_asks_for_or_holds_or_changes_stays() {
         let (cache, file) = cache(4);
         pass(&cache, &file, 0, || drop(cache.get(&file, 0)));
         let mut held = None;

@@ -1,8 +1,8 @@
 //! Frames: blocks of files in memory.
 //!
-//! Contract: a frame belongs to one file and one logical block for life. It is loading, valid,
-//! failed, or detached (removed from its file while a task still held it). A task that held a
-//! frame over an `.await` asks [`Frame::is_attached`] again.
+//! Contract: a frame always belongs to the same file and logical block. It is loading, valid or
+//! failed, and it becomes detached when it is removed from its file while a task holds it. A task
+//! that holds a frame across an `.await` must call [`Frame::is_attached`] afterwards.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -13,20 +13,20 @@ use twin_rt::Event;
 use crate::Lbn;
 use crate::by_block::{BlockSet, ByBlock};
 
-/// Why a frame could not be filled.
+/// The reason why a frame could not be filled.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FrameError {
     /// The device failed.
     Io(IoError),
-    /// The content does not match its checksum; the place on the device, in bytes.
+    /// The content does not match its checksum.
     Checksum {
-        /// First byte on the device.
+        /// Byte offset of the block on the device.
         at: u64,
     },
 }
 
 #[derive(Clone, Debug)]
-enum State {
+enum FrameState {
     Loading,
     Valid,
     Failed(FrameError),
@@ -36,26 +36,27 @@ enum State {
 pub struct Frame {
     ino: u64,
     lbn: Lbn,
-    /// Index in the cache's table; how the replacement policy names it.
+    /// The index in the cache's table, by which the replacement policy knows the frame.
     pub(crate) slot: Cell<u32>,
     pub(crate) attached: Cell<bool>,
     pub(crate) dirty: Cell<bool>,
-    /// Device writes of its content that are under way.
+    /// The number of device writes of its content that are under way.
     pub(crate) sent: Cell<u32>,
-    /// Its content came from the device, and has not been changed since.
+    /// True if the content came from the device and has not changed since.
     pub(crate) read: Cell<bool>,
-    /// It was used since it came in or was last written.
+    /// True if the frame was used since it was inserted or last became dirty.
     pub(crate) used: Cell<bool>,
-    /// It came to be written elsewhere, and nobody has asked for it.
-    pub(crate) passing: Cell<bool>,
-    state: RefCell<State>,
+    /// True if the frame is in memory only to be written elsewhere and no lookup has found it
+    /// since.
+    pub(crate) drop_behind: Cell<bool>,
+    state: RefCell<FrameState>,
     block: RefCell<Block>,
     filled: Event,
 }
 
 impl Frame {
     pub(crate) fn new(ino: u64, lbn: Lbn, block: Option<Block>) -> Rc<Frame> {
-        let state = if block.is_some() { State::Valid } else { State::Loading };
+        let state = if block.is_some() { FrameState::Valid } else { FrameState::Loading };
         Rc::new(Frame {
             ino,
             lbn,
@@ -65,83 +66,83 @@ impl Frame {
             sent: Cell::new(0),
             read: Cell::new(false),
             used: Cell::new(false),
-            passing: Cell::new(false),
+            drop_behind: Cell::new(false),
             state: RefCell::new(state),
             block: RefCell::new(block.unwrap_or(Block::Zero(0))),
             filled: Event::new(),
         })
     }
 
-    /// The file that it belongs to.
+    /// The inode number of the file that the frame belongs to.
     #[inline]
     pub fn ino(&self) -> u64 {
         self.ino
     }
 
-    /// The logical block that it holds.
+    /// The logical number of the block in the frame.
     #[inline]
     pub fn lbn(&self) -> Lbn {
         self.lbn
     }
 
-    /// False once it was removed from its file (truncation, eviction of the file).
+    /// True until the frame is removed from its file, for example by a truncation.
     #[inline]
     pub fn is_attached(&self) -> bool {
         self.attached.get()
     }
 
-    /// True if it must be written before it may go.
+    /// True if the content has changed and no write of it has begun.
     #[inline]
     pub fn is_dirty(&self) -> bool {
         self.dirty.get()
     }
 
-    /// Says that it is in memory only to be written to another place: it leaves once it has been,
-    /// unless it is asked for before.
+    /// Marks a frame that is in memory only to be written to another place. It is dropped after the
+    /// write, unless a lookup finds it before.
     #[inline]
-    pub fn set_passing(&self) {
-        self.passing.set(true);
+    pub fn set_drop_behind(&self) {
+        self.drop_behind.set(true);
     }
 
     #[inline]
     pub(crate) fn set_dirty(&self) {
         self.read.set(false);
         self.used.set(false);
-        self.passing.set(false);
+        self.drop_behind.set(false);
         self.dirty.set(true);
     }
 
-    /// True once its content is there.
+    /// True if the frame has its content.
     #[inline]
     pub fn is_valid(&self) -> bool {
-        matches!(*self.state.borrow(), State::Valid)
+        matches!(*self.state.borrow(), FrameState::Valid)
     }
 
-    /// True while a device read is to fill it.
+    /// True until the device read that fills the frame has ended.
     #[inline]
     pub fn is_loading(&self) -> bool {
-        matches!(*self.state.borrow(), State::Loading)
+        matches!(*self.state.borrow(), FrameState::Loading)
     }
 
-    /// Its content. Empty while loading.
+    /// A handle to the content, which is empty while the frame is loading.
     pub fn block(&self) -> Block {
         self.block.borrow().clone()
     }
 
-    /// Looks at its content without copying the handle.
+    /// Calls `f` with the content, without copying the handle.
     #[inline]
     pub fn with<T>(&self, f: impl FnOnce(&Block) -> T) -> T {
         f(&self.block.borrow())
     }
 
-    /// Changes its content. The caller marks it dirty; a write under way keeps the old content,
-    /// because content is copied when shared.
+    /// Changes the content; the caller marks the frame dirty. A write that is under way keeps the
+    /// old content, because shared content is copied before a change.
     #[inline]
     pub fn change<T>(&self, f: impl FnOnce(&mut Block) -> T) -> T {
         f(&mut self.block.borrow_mut())
     }
 
-    /// Has the content in memory of its own, if that is a small part of a large buffer.
+    /// Copies the content to a buffer of its own if it is a small part of a large buffer.
     pub(crate) fn compact(&self) {
         if let Block::Bytes(bytes) = &mut *self.block.borrow_mut()
             && bytes.buffer_len() > 4 * bytes.len()
@@ -150,73 +151,74 @@ impl Frame {
         }
     }
 
-    /// Puts the content in and wakes the tasks that wait for it.
+    /// Sets the content after a device read and wakes the tasks that wait for it.
     pub fn fill(&self, block: Block) {
         *self.block.borrow_mut() = block;
         self.read.set(true);
-        *self.state.borrow_mut() = State::Valid;
+        *self.state.borrow_mut() = FrameState::Valid;
         self.filled.notify();
     }
 
-    /// Says that the content cannot be had, and wakes the tasks that wait for it.
+    /// Marks the frame as failed and wakes the tasks that wait for its content.
     pub fn fail(&self, error: FrameError) {
-        *self.state.borrow_mut() = State::Failed(error);
+        *self.state.borrow_mut() = FrameState::Failed(error);
         self.filled.notify();
     }
 
     /// Waits until the frame is filled.
     ///
     /// # Errors
-    /// Why it could not be.
+    /// If the frame could not be filled.
     pub async fn wait(&self) -> Result<(), FrameError> {
         loop {
             match &*self.state.borrow() {
-                State::Valid => return Ok(()),
-                State::Failed(error) => return Err(error.clone()),
-                State::Loading => {}
+                FrameState::Valid => return Ok(()),
+                FrameState::Failed(error) => return Err(error.clone()),
+                FrameState::Loading => {}
             }
             self.filled.wait().await;
         }
     }
 }
 
-/// The frames of one file, by logical block. Owned by the file's in-core inode; filled and
-/// emptied only through [`Cache`](crate::Cache), which counts the memory.
+/// The frames of one file, by logical block. The file's inode in memory owns them; only
+/// [`Cache`](crate::Cache), which counts the memory, adds and removes frames.
 #[derive(Default)]
 pub struct FileFrames {
     pub(crate) ino: u64,
     pub(crate) frames: RefCell<ByBlock<Rc<Frame>>>,
-    /// Which of them are dirty.
+    /// The blocks of the dirty frames.
     pub(crate) dirty: RefCell<BlockSet>,
 }
 
 impl FileFrames {
-    /// No frames, for the file `ino`.
+    /// An empty map for the file with inode number `ino`.
     pub fn new(ino: u64) -> Rc<FileFrames> {
         Rc::new(FileFrames { ino, ..FileFrames::default() })
     }
 
-    /// The file.
+    /// The inode number of the file.
     pub fn ino(&self) -> u64 {
         self.ino
     }
 
-    /// True if it has frames that must be written.
+    /// True if some frames are dirty.
     pub fn has_dirty(&self) -> bool {
         !self.dirty.borrow().is_empty()
     }
 
-    /// Its dirty frames: indirect blocks first (they are below 0), then data, ascending.
+    /// The dirty frames in ascending order: first indirect blocks, whose numbers are negative, then
+    /// data.
     pub fn dirty_frames(&self) -> Vec<Rc<Frame>> {
         self.dirty.borrow().of(&self.frames.borrow()).into_iter().cloned().collect()
     }
 
-    /// The number of frames, and of dirty ones.
+    /// The number of all frames, and the number of dirty ones.
     pub fn counts(&self) -> (usize, usize) {
         (self.frames.borrow().len(), self.dirty.borrow().len())
     }
 
-    /// The resident frames of a range, without counting as a use.
+    /// The frames of a range that are in memory. The lookup does not count as a use.
     pub fn resident(&self, range: std::ops::Range<Lbn>) -> Vec<Rc<Frame>> {
         self.frames.borrow().range(range).map(|(_, f)| Rc::clone(f)).collect()
     }

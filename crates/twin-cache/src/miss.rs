@@ -1,8 +1,8 @@
-//! Misses: the one place where the cache waits for a device.
+//! Misses: the only place where the cache waits for a device.
 //!
-//! Contract: [`load`] fills frames that were inserted without content. It never leaves one
-//! loading: on an error the frames that it failed are removed from their file and their waiters
-//! get the error.
+//! Contract: [`load`] fills frames that were inserted without content. When it returns, none of
+//! them is still loading: after an error the frames that could not be filled are removed from their
+//! file, and the tasks that wait for them get the error.
 
 use std::rc::Rc;
 
@@ -10,31 +10,31 @@ use twin_disk::{Block, BlockDevice, Class, Io, IoError, Origin, gather};
 
 use crate::{Cache, FileFrames, Frame, FrameError};
 
-/// A frame to fill and what is known of its content.
-pub struct Wanted {
-    /// The frame, loading.
+/// A frame to fill, with the length and the checksum of its content.
+pub struct FrameRequest {
+    /// The frame, which was inserted without content.
     pub frame: Rc<Frame>,
-    /// Bytes of it on the device; the rest of the frame is zero.
+    /// The length of the content on the device, in bytes; the rest of the frame is zero.
     pub len: u32,
-    /// The checksum that the content must have, if the format has one.
+    /// The checksum that the content must have; `None` if it is not checked.
     pub crc: Option<u32>,
 }
 
-/// Why a run could not be loaded. The frames carry the same error.
+/// The reason why a run of blocks could not be loaded. The frames carry the same error.
 pub type LoadError = FrameError;
 
 #[allow(clippy::too_many_arguments)] // All eight are independent; a struct would only rename them.
-/// Fills frames whose contents lie one after the other on the device from byte `at` on.
-/// `frame_bytes` is the size that a frame's content gets. Reads whole sectors.
+/// Fills frames whose contents are adjacent on the device, from byte `at` on, with one request of
+/// whole sectors. `frame_bytes` is the size of a frame; shorter contents are padded to it.
 ///
 /// # Errors
-/// The first error; frames before it are filled.
+/// The first error. Frames without an error of their own are filled nevertheless.
 pub async fn load(
     cache: &Cache,
     file: &FileFrames,
     device: &dyn BlockDevice,
     at: u64,
-    wanted: Vec<Wanted>,
+    wanted: Vec<FrameRequest>,
     frame_bytes: usize,
     class: Class,
     origin: Origin,
@@ -64,7 +64,7 @@ pub async fn load(
 }
 
 fn fill(
-    want: &Wanted,
+    want: &FrameRequest,
     blocks: &[Block],
     off: usize,
     at: u64,
@@ -72,7 +72,8 @@ fn fill(
 ) -> Result<(), FrameError> {
     let len = want.len as usize;
     if off + len > blocks.iter().map(Block::len).sum() {
-        let kind = twin_disk::IoErrorKind::Other("the device gave less than was asked".into());
+        let kind =
+            twin_disk::IoErrorKind::Other("the device returned fewer bytes than requested".into());
         let op = twin_disk::IoKind::Read;
         return Err(FrameError::Io(IoError { op, at, len: want.len.into(), kind }));
     }
@@ -84,7 +85,8 @@ fn fill(
     Ok(())
 }
 
-/// The content as a whole frame: what a fragment lacks is zero (a stamp stands for its block).
+/// The content in the size of a whole frame: shorter contents are padded with zeros. A stamp is
+/// enlarged, because it stands for its whole block.
 pub fn whole(block: Block, frame_bytes: usize) -> Block {
     if block.len() >= frame_bytes {
         return block;

@@ -1,20 +1,20 @@
-//! Replacement policies alone: what a cache of some size would have had of a stream of accesses.
+//! Replacement policies without a cache: how many of a stream of accesses would have been hits.
 //!
-//! Contract: the policies are those of the mounted and simulated cache, called as it calls them
-//! for blocks that are only read: an access either touches a frame, or adds one and evicts the
-//! policy's victim if there are too many. There are no blocks, no files and no time, so a
-//! study of millions of accesses takes no second.
+//! Contract: the policies are those of the cache, and are called as the cache calls them for blocks
+//! that are only read. An access touches a frame, or adds one and evicts the policy's victim if
+//! there are too many. There are no contents, no files and no time, so a study of millions of
+//! accesses takes less than a second.
 
 use crate::{Removal, Replacement};
 
-/// No frame holds this block.
+/// The value for a block that is in no frame.
 const NOWHERE: u32 = u32::MAX;
 
-/// How many of `accesses` find their block in a cache of `frames` frames that begins empty.
-/// Blocks are named by numbers below `blocks`.
+/// The number of `accesses` that find their block in a cache of `frames` frames, which is empty at
+/// the beginning. Blocks are numbers below `blocks`.
 ///
 /// # Panics
-/// If there is no frame, or an access names no block.
+/// If `frames` is zero, or an access is not below `blocks`.
 pub fn hits(
     policy: &mut dyn Replacement,
     frames: u32,
@@ -40,7 +40,7 @@ pub fn hits(
         holds[slot as usize] = block;
         place[block as usize] = slot;
         policy.inserted(slot, (0, block.into()));
-        // As the cache does: first the new frame, which its user holds, then room for it.
+        // Like the cache, first add the new frame, which its user holds, and then make room for it.
         if holds.len() > frames as usize
             && let Some(victim) = policy.victim(&mut |other| other != slot)
         {
@@ -70,8 +70,8 @@ mod tests {
     #[test]
     fn every_policy_hits_as_often_as_in_the_cache() {
         let accesses = accesses(1);
-        for entry in replacement::registry() {
-            let policy = || replacement::by_name(entry.name).unwrap();
+        for entry in &replacement::REGISTRY {
+            let policy = || replacement::REGISTRY.get(entry.name).unwrap().make();
             let cache = Cache::new(50 * 4096, 4096, policy());
             let file: Rc<FileFrames> = FileFrames::new(0);
             for &block in &accesses {
@@ -88,12 +88,12 @@ mod tests {
     fn a_larger_lru_cache_never_hits_less() {
         let accesses = accesses(2);
         let with = |frames| {
-            let mut policy = replacement::by_name("lru").unwrap();
+            let mut policy = replacement::REGISTRY.first().make();
             hits(&mut *policy, frames, 200, accesses.iter().copied())
         };
         let all: Vec<u64> = (1..=200).map(with).collect();
         assert!(all.windows(2).all(|pair| pair[0] <= pair[1]));
-        // With a frame for every block, each misses once.
+        // With a frame for every block, each block is missed once.
         let different = accesses.iter().collect::<std::collections::BTreeSet<_>>().len();
         assert_eq!(all[199], (accesses.len() - different) as u64);
     }

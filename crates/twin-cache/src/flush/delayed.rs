@@ -1,5 +1,6 @@
-//! The UNIX delayed write: dirty data waits to be overwritten or deleted before it is written.
-//! The base case of the cut-and-paste paper (section 5.1).
+//! The UNIX delayed write: dirty data stays in memory for some time, so that data that is soon
+//! overwritten or deleted is never written. It is the base case of the cut-and-paste paper
+//! (section 5.1).
 
 use twin_rt::{Nanos, Time};
 
@@ -13,10 +14,8 @@ impl FlushPolicy for Delayed {
     fn advise(&mut self, now: Time, state: FlushState) -> FlushAdvice {
         match state.oldest {
             None => FlushAdvice::Wait,
-            Some(_) if state.dirty_bytes >= self.start_bytes(state) => FlushAdvice::Flush(now),
-            Some(oldest) if now - oldest >= self.age_ns => {
-                FlushAdvice::Flush(Time(now.0 - self.age_ns))
-            }
+            Some(_) if state.dirty_bytes >= self.start_bytes(state) => FlushAdvice::Flush,
+            Some(oldest) if now - oldest >= self.age_ns => FlushAdvice::Flush,
             Some(oldest) => FlushAdvice::WaitUntil(oldest + self.age_ns),
         }
     }

@@ -1,5 +1,5 @@
-//! Write as soon as some units are full: keeps little dirty and the device busy, yet gives
-//! blocks that change again and again (directories, maps) a chance to be written once.
+//! Writes as soon as some units of the layout are dirty. This bounds the dirty data and keeps the
+//! device busy, but blocks that change often (directories, maps) are not written for each change.
 
 use twin_rt::{Nanos, Time};
 
@@ -13,8 +13,8 @@ impl FlushPolicy for Segment {
     fn advise(&mut self, now: Time, state: FlushState) -> FlushAdvice {
         match state.oldest {
             None => FlushAdvice::Wait,
-            Some(_) if state.dirty_bytes >= start_bytes(state) => FlushAdvice::Flush(now),
-            Some(oldest) if now - oldest >= self.age_ns => FlushAdvice::Flush(now),
+            Some(_) if state.dirty_bytes >= start_bytes(state) => FlushAdvice::Flush,
+            Some(oldest) if now - oldest >= self.age_ns => FlushAdvice::Flush,
             Some(oldest) => FlushAdvice::WaitUntil(oldest + self.age_ns),
         }
     }
@@ -24,7 +24,7 @@ impl FlushPolicy for Segment {
     }
 }
 
-/// Eight units, or an eighth of the cache if that is less, but one unit at least.
+/// Eight units, or an eighth of the cache if that is less, but at least one unit.
 fn start_bytes(state: FlushState) -> u64 {
     (8 * state.unit_bytes).min(state.capacity_bytes / 8).max(state.unit_bytes)
 }

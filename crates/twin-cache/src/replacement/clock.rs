@@ -1,11 +1,11 @@
-//! Second chance: a used frame is passed over once.
+//! Second chance: a frame that was used since the hand last passed it is skipped once.
 
 use super::{Removal, Replacement, list::List};
 use crate::Lbn;
 
 #[derive(Default)]
 pub(super) struct Clock {
-    /// The hand points at the oldest.
+    /// The frames; the hand points at the oldest one.
     ring: List,
     used: Vec<bool>,
 }
@@ -35,7 +35,8 @@ impl Replacement for Clock {
     }
 
     fn victim(&mut self, usable: &mut dyn FnMut(u32) -> bool) -> Option<u32> {
-        // Two rounds: the first takes chances away, the second finds what is left.
+        // The first round clears the used bits, so the second one finds a usable frame if there is
+        // any.
         for _ in 0..2 * self.ring.len() {
             let slot = self.ring.iter().next()?;
             if !self.used[slot as usize] && usable(slot) {

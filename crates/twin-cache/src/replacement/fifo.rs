@@ -1,4 +1,4 @@
-//! First in, first out: use does not count.
+//! First in, first out: the use of a frame does not change its rank.
 
 use super::{Removal, Replacement, list::List};
 use crate::Lbn;

@@ -1,4 +1,4 @@
-//! Doubly linked lists of slot numbers without allocation per element.
+//! Doubly linked lists of slot numbers that need no allocation for each element.
 
 const NONE: u32 = u32::MAX;
 
@@ -9,7 +9,7 @@ struct Link {
     listed: bool,
 }
 
-/// A list of slots, oldest first. A slot is in it at most once.
+/// A list of slots, the oldest first. It contains a slot at most once.
 pub(super) struct List {
     links: Vec<Link>,
     first: u32,
@@ -48,7 +48,7 @@ impl List {
         self.len += 1;
     }
 
-    /// Takes a slot out; false if it was not in.
+    /// Removes a slot; returns false if it was not in the list.
     pub(super) fn remove(&mut self, slot: u32) -> bool {
         if !self.contains(slot) {
             return false;
@@ -67,8 +67,8 @@ impl List {
         true
     }
 
-    /// The oldest slot that is `usable`. Those before it, which are in use, become the
-    /// youngest: a frame held for long would otherwise be looked at again by every search.
+    /// The oldest slot that is `usable`. The slots before it, which are in use, become the
+    /// youngest; otherwise every search would look at a frame again that is held for long.
     pub(super) fn oldest_usable(&mut self, usable: &mut dyn FnMut(u32) -> bool) -> Option<u32> {
         for _ in 0..self.len {
             let slot = self.first;
@@ -81,7 +81,7 @@ impl List {
         None
     }
 
-    /// Slots from the oldest to the youngest.
+    /// The slots from the oldest to the youngest.
     pub(super) fn iter(&self) -> impl Iterator<Item = u32> + '_ {
         let mut at = self.first;
         std::iter::from_fn(move || {

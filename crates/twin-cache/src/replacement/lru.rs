@@ -1,4 +1,4 @@
-//! Least recently used.
+//! Evicts the least recently used frame.
 
 use super::{Removal, Replacement, list::List};
 use crate::Lbn;

@@ -1,6 +1,7 @@
-//! Replacement policies: which clean frame to give up.
+//! Replacement policies: which clean frame to evict.
 //!
-//! A policy ranks; the cache acts. Adding one: a file here, a line in [`registry`].
+//! A policy ranks frames; the cache acts. A new policy needs a file here and a line in
+//! [`REGISTRY`].
 
 mod clock;
 mod fifo;
@@ -8,64 +9,55 @@ mod list;
 mod lru;
 mod two_queue;
 
+use twin_settings::{Registry, RegistryEntry};
+
 use crate::Lbn;
 
-/// Why a policy has to rank a frame no longer.
+/// The reason why a policy no longer ranks a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Removal {
-    /// It was the victim: its block stays on the device, and may be asked for again.
+    /// The frame was the victim. Its block is on the device and may be read again.
     Evicted,
-    /// It is dirty, or on its way to the device: it stays in memory, and is
-    /// [inserted](Replacement::inserted) again when it is clean, unless its block is gone by then.
+    /// The frame is dirty or being written. It stays in memory and is
+    /// [inserted](Replacement::inserted) again when it is clean, unless its block is freed before.
     Dirtied,
-    /// Its block is gone, or nobody will want it soon: not this policy's choice.
+    /// The frame was dropped, not by the policy's choice, because its block was freed or will not
+    /// be needed soon.
     Dropped,
 }
 
-/// Ranks clean frames, which it knows by slot number.
+/// Ranks clean frames, which it knows by their slots in the cache's table.
 pub trait Replacement {
-    /// A frame came in, or became clean.
+    /// Called when a frame was added or became clean; `key` is the inode number and the block.
     fn inserted(&mut self, slot: u32, key: (u64, Lbn));
-    /// A clean frame was used.
+    /// Called when a clean frame is used.
     fn touched(&mut self, slot: u32);
-    /// A frame is not to be ranked any more.
+    /// Called when a frame is no longer to be ranked.
     fn removed(&mut self, slot: u32, why: Removal);
-    /// The frame to give up, of those that are `usable`. Does not remove it: the cache does, and
-    /// says so through [`removed`](Self::removed).
+    /// The frame to evict, among those for which `usable` returns true. The cache removes it and
+    /// then calls [`removed`](Self::removed).
     fn victim(&mut self, usable: &mut dyn FnMut(u32) -> bool) -> Option<u32>;
 }
 
-/// A policy by name.
-pub struct Entry {
-    /// What settings call it.
-    pub name: &'static str,
-    /// One line for people.
-    pub about: &'static str,
-    make: fn() -> Box<dyn Replacement>,
-}
+/// Makes a policy.
+pub type Maker = fn() -> Box<dyn Replacement>;
 
 /// All policies; the first is the default.
-pub fn registry() -> &'static [Entry] {
+pub static REGISTRY: Registry<Maker> = Registry::new(
+    "replacement policy",
     &[
-        Entry { name: "lru", about: "least recently used", make: || Box::<lru::Lru>::default() },
-        Entry { name: "fifo", about: "first in, first out", make: || Box::<fifo::Fifo>::default() },
-        Entry {
-            name: "clock",
-            about: "second chance, with one used bit a frame",
-            make: || Box::<clock::Clock>::default(),
-        },
-        Entry {
-            name: "2q",
-            about: "frames used once leave before frames used again (Johnson and Shasha, 1994)",
-            make: || Box::<two_queue::TwoQueue>::default(),
-        },
-    ]
-}
-
-/// The policy called `name`.
-pub fn by_name(name: &str) -> Option<Box<dyn Replacement>> {
-    registry().iter().find(|e| e.name == name).map(|e| (e.make)())
-}
+        RegistryEntry::new("lru", "least recently used", || Box::<lru::Lru>::default()),
+        RegistryEntry::new("fifo", "first in, first out", || Box::<fifo::Fifo>::default()),
+        RegistryEntry::new("clock", "second chance, with one used bit a frame", || {
+            Box::<clock::Clock>::default()
+        }),
+        RegistryEntry::new(
+            "2q",
+            "frames used once leave before frames used again (Johnson and Shasha, 1994)",
+            || Box::<two_queue::TwoQueue>::default(),
+        ),
+    ],
+);
 
 #[cfg(test)]
 mod tests {
@@ -73,8 +65,8 @@ mod tests {
 
     #[test]
     fn every_policy_gives_back_all_frames_once() {
-        for entry in registry() {
-            let mut policy = (entry.make)();
+        for entry in &REGISTRY {
+            let mut policy = (entry.maker)();
             for slot in 0..100 {
                 policy.inserted(slot, (1, Lbn::from(slot)));
                 policy.touched(slot / 2);
@@ -90,8 +82,8 @@ mod tests {
 
     #[test]
     fn no_policy_names_an_unusable_frame() {
-        for entry in registry() {
-            let mut policy = (entry.make)();
+        for entry in &REGISTRY {
+            let mut policy = (entry.maker)();
             for slot in 0..10 {
                 policy.inserted(slot, (1, Lbn::from(slot)));
             }
@@ -102,8 +94,8 @@ mod tests {
 
     #[test]
     fn a_frame_in_use_is_not_looked_at_by_every_search() {
-        for entry in registry() {
-            let mut policy = (entry.make)();
+        for entry in &REGISTRY {
+            let mut policy = (entry.maker)();
             let (held, all) = (1000, 3000);
             for slot in 0..all {
                 policy.inserted(slot, (1, Lbn::from(slot)));

@@ -1,6 +1,7 @@
 //! 2Q, simplified: Johnson and Shasha, "2Q: A Low Overhead High Performance Buffer Management
-//! Replacement Algorithm", VLDB 1994. New frames enter a FIFO queue; a frame that comes back
-//! after it left that queue (remembered by key) or is used again much later enters the LRU queue.
+//! Replacement Algorithm", VLDB 1994. New frames enter a FIFO queue. The keys of frames that were
+//! evicted from it are remembered for some time; a frame that returns in that time enters the LRU
+//! queue.
 
 use std::collections::VecDeque;
 
@@ -11,14 +12,15 @@ use crate::Lbn;
 
 #[derive(Default)]
 pub(super) struct TwoQueue {
-    /// Frames seen once lately (A1in).
+    /// The frames that were recently inserted for the first time (A1in).
     once: List,
-    /// Frames seen again (Am), least recently used first.
+    /// The frames that returned (Am), least recently used first.
     again: List,
     keys: FixedMap<u32, (u64, Lbn)>,
-    /// Frames that are dirty: their keys, and whether they were in `again`, where they return to.
+    /// The frames that are dirty: their keys, and whether they were in `again`, to which they
+    /// return.
     dirty: FixedMap<u32, ((u64, Lbn), bool)>,
-    /// Keys that left `once` lately (A1out), with how often each stands in the queue.
+    /// The keys that recently left `once` (A1out), each with its number of places in `left_order`.
     left: FixedMap<(u64, Lbn), u32>,
     left_order: VecDeque<(u64, Lbn)>,
 }
@@ -28,7 +30,7 @@ impl TwoQueue {
     fn remember(&mut self, key: (u64, Lbn)) {
         *self.left.entry(key).or_insert(0) += 1;
         self.left_order.push_back(key);
-        // The paper's Kout: keys of half as many frames as the cache holds.
+        // The paper's Kout: as many keys as half of the frames in the cache.
         if self.left_order.len() > (self.once.len() + self.again.len()).max(16) / 2 {
             self.forget_oldest_key();
         }
@@ -59,7 +61,8 @@ impl Replacement for TwoQueue {
     }
 
     fn touched(&mut self, slot: u32) {
-        // A use of a frame in `once` is taken for the same visit and does not count.
+        // A further use of a frame in `once` is taken for a part of the first one and does not
+        // count.
         if self.again.remove(slot) {
             self.again.push(slot);
         }
@@ -92,9 +95,10 @@ impl Replacement for TwoQueue {
 mod tests {
     use super::*;
 
-    /// Frames that became dirty were remembered as if they had been evicted, and so each block that
-    /// was written once counted as used again, and pushed out those that were. Nothing met it: the
-    /// study of the policies has no writes, and no answer is wrong if the cache holds less.
+    /// Frames that became dirty were remembered as if they had been evicted. So each block that was
+    /// written once counted as used again, and displaced blocks that really were. No other test
+    /// found it: the study of policies has no writes, and a bad choice of victims makes no answer
+    /// wrong.
     #[test]
     fn a_frame_that_was_dirty_returns_to_the_queue_that_it_was_in() {
         let mut policy = TwoQueue::default();
@@ -116,7 +120,7 @@ mod tests {
         policy.inserted(1, (7, 1));
         policy.removed(1, Removal::Evicted);
         policy.inserted(1, (7, 1));
-        // It is dirty when its block is freed, of which a policy does not hear.
+        // The block is freed while the frame is dirty; the policy is not told of that.
         policy.removed(1, Removal::Dirtied);
         policy.inserted(1, (8, 0));
         assert_eq!((policy.once.len(), policy.again.len()), (1, 0));
