@@ -1,65 +1,69 @@
-//! What every layer of a volume shares: the clock, the device, the cache, the inodes in memory.
+//! The core: the parts that all layers of a volume share, such as the clock, the device, the cache
+//! and the inodes in memory.
 //!
-//! Contract: [`Core`] puts parts together that keep their state to themselves; it knows of no layout
-//! and of no operation.
+//! Contract: [`Core`] holds parts whose state is private to each of them; it knows no layout and no
+//! operation.
 
 use std::cell::{Cell, OnceCell};
 use std::rc::Rc;
 
 use twin_cache::{Cache, Frame, FrameError, Lbn};
 use twin_disk::{BlockDevice, DeviceInfo};
-use twin_rt::{Event, Rt};
+use twin_rt::{Event, Rt, Time};
 
-use crate::inodes::{DirtyInodes, Inode, References, Refs, Table};
+use crate::geometry::{Geometry, Ptr};
+use crate::inodes::{DirtyInodes, Inode, InodeTable, References, Refs};
 use crate::reading::ReadPolicy;
 use crate::reads::ReadGate;
 use crate::settings::Settings;
-use crate::shape::{Ptr, Shape};
 use crate::stop::Stop;
 use crate::{Attr, Cpu, Features, FsError, Ino, Result, Timestamp};
 
-/// What a layout does when the block map of a file (its tree of indirect blocks) is read or
-/// changed, beside what a [`Layout`](crate::Layout) is asked for: see
+/// The calls that a layout receives when the block map of a file (its tree of indirect blocks) is
+/// read or changed, in addition to those of [`Layout`](crate::Layout). A layout registers it with
 /// [`Core::set_block_map_hook`].
 pub trait BlockMapHook {
-    /// An indirect block was read from where `ptr` leads, or is about to be used as if it had been:
-    /// brings it up to date where the layout knows newer pointers.
+    /// Called when an indirect block was read from the place that `ptr` names, or is about to be
+    /// used as if it had been. The layout replaces the pointers for which it knows newer ones.
     fn loaded(&self, core: &Core, inode: &Inode, frame: &Frame, ptr: Ptr);
 
-    /// A block has left the file, and the pointer to it has been cleared.
+    /// Called when a block has left the file and the pointer to it has been cleared.
     fn freed(&self, core: &Core, inode: &Inode, lbn: Lbn);
 }
 
-/// What every part of a volume shares.
+/// The parts and the state that all layers of a volume share.
 pub struct Core {
-    /// Time, tasks, chance.
+    /// The clock, the tasks and the random streams.
     pub rt: Rt,
-    /// The disk.
+    /// The device below; requests to it are logged.
     pub device: Rc<dyn BlockDevice>,
     /// The disk's size and limits.
     pub info: DeviceInfo,
-    /// Blocks in memory.
+    /// The blocks in memory, of all files.
     pub cache: Cache,
-    /// How files are read block by block, if they are.
+    /// The policy that reads files block by block; `None` reads all blocks of an operation at once.
     pub reading: Option<Rc<dyn ReadPolicy>>,
-    /// The processor, if it is modelled.
+    /// The model of the processor, which charges nothing on a host.
     pub cpu: Cpu,
-    /// Sizes.
-    pub shape: Shape,
-    /// What the layout can do.
+    /// The sizes of blocks, inodes and pointers.
+    pub geometry: Geometry,
+    /// What the files of the layout can do.
     pub features: Features,
-    /// Settings.
+    /// The settings with which the volume was opened.
     pub settings: Settings,
-    /// Fragments on the device: where addresses end.
+    /// The number of fragments on the device; every address is below it.
     pub frags: u64,
-    /// Device reads under way.
+    /// Counts the device reads under way, so that their space is not reused too early.
     pub reads: Rc<ReadGate>,
-    /// Told of indirect blocks that are read and of blocks that are freed, if the layout wants.
+    /// Set by a layout that wants to know of indirect blocks that are read and blocks that are
+    /// freed.
     block_map_hook: OnceCell<Rc<dyn BlockMapHook>>,
-    inodes: Table,
+    inodes: InodeTable,
     dirty: DirtyInodes,
     refs: References,
     changes: Cell<u64>,
+    operations: Cell<u64>,
+    dirty_since: Cell<Option<Time>>,
     stop: Stop,
 }
 
@@ -72,40 +76,46 @@ impl Core {
         rt: Rt,
         device: Rc<dyn BlockDevice>,
         cpu: Cpu,
-        shape: Shape,
+        geometry: Geometry,
         features: Features,
         settings: Settings,
     ) -> Result<Rc<Core>> {
-        let policy = twin_cache::replacement::by_name(&settings.replacement)
-            .ok_or(FsError::Invalid("no such replacement policy"))?;
-        let reading = crate::reading::by_name(&settings.reading)
-            .ok_or(FsError::Invalid("no such read policy"))?
-            .map(Rc::from);
+        let policy = twin_cache::replacement::REGISTRY
+            .get(&settings.replacement)
+            .map_err(|_| FsError::Invalid("no such replacement policy"))?
+            .make();
+        let reading = crate::reading::REGISTRY
+            .get(&settings.reading)
+            .map_err(|_| FsError::Invalid("no such read policy"))?
+            .maker
+            .map(|make| Rc::from(make()));
         let info = device.info();
         let device = twin_disk::logged(&rt, twin_disk::yielding(&rt, device));
         Ok(Rc::new(Core {
-            cache: Cache::new(settings.cache_bytes, shape.block_size.into(), policy),
-            frags: info.size / u64::from(shape.frag_size),
+            cache: Cache::new(settings.cache_bytes, geometry.block_size.into(), policy),
+            frags: info.size / u64::from(geometry.frag_size),
             rt,
             device,
             info,
             reading,
             cpu,
-            shape,
+            geometry,
             features,
             settings,
             reads: Rc::default(),
             block_map_hook: OnceCell::new(),
-            inodes: Table::default(),
+            inodes: InodeTable::default(),
             dirty: DirtyInodes::default(),
             refs: References::default(),
             changes: Cell::new(0),
+            operations: Cell::new(0),
+            dirty_since: Cell::new(None),
             stop: Stop::default(),
         }))
     }
 
-    /// Has a layout told of what happens to the block maps of files. Once, before any inode is
-    /// loaded.
+    /// Registers the layout's hook for the block maps of files. A layout calls this at most once,
+    /// before any inode is loaded.
     pub fn set_block_map_hook(&self, hook: Rc<dyn BlockMapHook>) {
         let is_first = self.block_map_hook.set(hook).is_ok();
         assert!(is_first, "a volume has one layout");
@@ -115,7 +125,16 @@ impl Core {
         self.block_map_hook.get().map(|hook| &**hook)
     }
 
-    /// The current time as files carry it.
+    /// The number of operations that have ended, with or without an error.
+    pub fn operations(&self) -> u64 {
+        self.operations.get()
+    }
+
+    pub(crate) fn note_operation(&self) {
+        self.operations.set(self.operations.get() + 1);
+    }
+
+    /// The current time in the precision that inodes of this layout can store.
     pub fn now(&self) -> Timestamp {
         self.features.nearest_time(self.rt.now().into())
     }
@@ -125,112 +144,129 @@ impl Core {
         self.inodes.get(ino)
     }
 
-    /// Puts an inode into the table. If one with its number is there already, that one stays and
-    /// is returned.
+    /// Puts an inode into the table. If the table already has an inode with this number, that one
+    /// stays and is returned.
     pub fn add_inode(&self, inode: Rc<Inode>) -> Rc<Inode> {
         inode.lock.yield_in(&self.rt);
         self.inodes.add(inode, &self.cache, self.settings.cached_inodes)
     }
 
-    /// Takes an inode out of the table: it was freed.
+    /// Removes a freed inode and its blocks from memory.
     pub fn drop_inode(&self, inode: &Inode) {
         self.cache.remove_range(&inode.frames, Lbn::MIN..Lbn::MAX);
         self.dirty.remove(inode);
         self.inodes.remove(inode.ino);
     }
 
-    /// Drops every clean block and idle inode: a cold cache.
+    /// Drops every clean block and every idle inode, so that the cache is cold.
     pub fn drop_caches(&self) {
         self.inodes.drop_idle(&self.cache);
     }
 
-    /// Inodes in memory.
+    /// The number of inodes in memory.
     pub fn cached_inodes(&self) -> usize {
         self.inodes.len()
     }
 
-    /// Notes that an inode's on-disk form is out of date.
+    /// Marks an inode dirty: its on-disk form is out of date.
     pub fn mark_inode_dirty(&self, inode: &Rc<Inode>) {
         self.dirty.add(inode);
     }
 
-    /// Notes that an inode's current form is on its way to the disk.
+    /// Marks an inode clean: its current form is on its way to the disk.
     pub fn mark_inode_clean(&self, inode: &Inode) {
         self.dirty.remove(inode);
     }
 
-    /// The dirty inodes, first dirtied first.
+    /// The dirty inodes, in the order in which they became dirty.
     pub fn dirty_inodes(&self) -> Vec<Rc<Inode>> {
         self.dirty.all()
     }
 
-    /// How many inodes are dirty.
+    /// The number of dirty inodes.
     pub fn dirty_inode_count(&self) -> usize {
         self.dirty.len()
     }
 
-    /// Takes over the attributes that rules decide on: a change that clients see.
+    /// Stores the attributes that the rules of [`perm`](crate::perm) computed, as a change that
+    /// clients see.
     pub(crate) fn set_attributes(&self, inode: &Rc<Inode>, attr: &Attr) {
         inode.d.borrow_mut().set_attributes(attr);
         self.mark_inode_dirty(inode);
         self.note_change();
     }
 
-    /// Counts the steps in which operations changed what clients can see: if the
-    /// count is higher after a poll of an operation than before, the operation has just taken effect.
+    /// Called by the flusher each time it looks for dirty data; `any` says whether there is some.
+    /// Returns the time since when there has been some: now, if there was none at the last look.
+    pub(crate) fn note_dirty(&self, any: bool) -> Option<Time> {
+        let since = any.then(|| self.dirty_since.get().unwrap_or(self.rt.now()));
+        self.dirty_since.set(since);
+        since
+    }
+
+    /// Called by a layout when it takes all dirty data to write it. The age that the flush policy
+    /// sees starts anew with what becomes dirty afterwards.
+    pub fn forget_dirty(&self) {
+        self.dirty_since.set(None);
+    }
+
+    /// The number of steps so far in which operations changed what clients can see. If the number
+    /// is higher after a poll of an operation than before, the operation took effect in that poll.
     pub fn changes(&self) -> u64 {
         self.changes.get()
     }
 
-    /// An operation takes effect, or a part of it does.
+    /// Notes that an operation, or a part of it, takes effect in this step.
     pub(crate) fn note_change(&self) {
         self.changes.set(self.changes.get() + 1);
     }
 
-    /// What clients hold of an inode.
+    /// The references and opens that clients have on an inode.
     pub fn refs(&self, ino: Ino) -> Refs {
         self.refs.of(ino)
     }
 
-    /// The inodes of which clients hold something, in order.
+    /// The inodes that clients have references or opens on, in ascending order.
     pub fn held(&self) -> Vec<Ino> {
         self.refs.held()
     }
 
-    /// Changes what clients hold of an inode and gives the result.
+    /// Changes the references and opens on an inode and returns the new counts.
     pub fn change_refs(&self, ino: Ino, change: impl FnOnce(&mut Refs)) -> Refs {
         self.refs.change(ino, change)
     }
 
-    /// Forgets everything that clients hold: they are gone.
+    /// Forgets the references and opens of all clients, because the clients are gone. Returns the
+    /// inodes that had some.
     pub fn drop_refs(&self) -> Vec<Ino> {
         self.refs.take()
     }
 
-    /// Refuses every change from here on, because an earlier one could not be made safe. All that
-    /// wait for what will not come any more are woken, to find out.
+    /// Refuses every change from now on, because an earlier one could not be made safe. Tasks that
+    /// wait for an event of [`wake_on_stop`](Self::wake_on_stop) are woken, so that they see it.
     pub fn poison(&self, error: FsError) {
         self.stop.stop(error);
     }
 
-    /// Has an event notified when the volume stops taking changes. Every event that is waited for
-    /// until room, a flush or a log write comes is to be known here: a wait without an end is
-    /// a mount that cannot be unmounted.
+    /// Has an event notified when the volume stops taking changes. Every event on which a task
+    /// waits for room, a flush or a log write must be registered here: after the stop none of these
+    /// comes, and a task that waits for ever keeps a mount from being unmounted.
     pub fn wake_on_stop(&self, event: &Rc<Event>) {
         self.stop.wakes(event);
     }
 
-    /// Has `listener` told, once, why the volume stopped taking changes: at once if it has.
-    pub fn tell_of_stop(&self, listener: impl FnOnce(&FsError) + 'static) {
-        self.stop.tell(listener);
+    /// Calls `listener` once, with the reason, when the volume stops taking changes; immediately
+    /// if it has stopped already.
+    pub fn on_stop(&self, listener: impl FnOnce(&FsError) + 'static) {
+        self.stop.on_stop(listener);
     }
 
-    /// Why the volume refuses changes, if it does.
+    /// The reason why the volume refuses changes, if it does.
     pub fn poisoned(&self) -> Option<FsError> {
         self.stop.why()
     }
 
-    /// An error if the volume takes no changes.
+    /// Fails if the volume is read-only or has stopped taking changes.
     pub fn check_writable(&self) -> Result<()> {
         if self.settings.read_only { Err(FsError::ReadOnly) } else { self.stop.check() }
     }

@@ -1,6 +1,6 @@
-//! What the host's processor does, named so that a simulator can charge time for it.
+//! The work of the processor, named so that a simulation can charge time for it.
 //!
-//! On a host the work itself takes time and [`Cpu::none`] charges nothing.
+//! On a host the work takes its own time, and [`Cpu::none`] charges nothing.
 
 use std::rc::Rc;
 
@@ -13,13 +13,13 @@ pub enum Work {
     Op(OpKind),
     /// Copying this many bytes between client and cache.
     Copy(u64),
-    /// Handling one block in the cache: finding it, linking it, mapping it.
+    /// Handling one block in the cache: the lookup, the replacement list, the block map.
     Block,
-    /// Preparing one device request.
-    Request,
+    /// Preparing one device request of this many bytes.
+    Request(u64),
 }
 
-/// Operations by what they cost.
+/// Classes of operations that differ in their cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum OpKind {
     /// Finding a name.
@@ -36,7 +36,7 @@ pub enum OpKind {
     Read,
     /// Writing.
     Write,
-    /// Attributes.
+    /// Reading or changing attributes.
     Attr,
     /// Reading a directory.
     ReadDir,
@@ -46,13 +46,19 @@ pub enum OpKind {
     Other,
 }
 
-/// Says how long a piece of work takes.
+/// The model of a processor: how long each kind of work takes.
 pub trait CpuModel {
-    /// The time on one processor.
+    /// The time that the work takes on one processor.
     fn cost_ns(&self, work: Work) -> Nanos;
+
+    /// The time of a client program's computing that takes `on_reference` on the machine for which
+    /// such times are given, a SparcStation II.
+    fn program_ns(&self, on_reference: Nanos) -> Nanos {
+        on_reference
+    }
 }
 
-/// The processors of the simulated host, or of a real one, which needs no model.
+/// The processors of the simulated host. A real host needs no model.
 #[derive(Clone)]
 pub struct Cpu(Option<Rc<Processors>>);
 
@@ -64,12 +70,12 @@ struct Processors {
 }
 
 impl Cpu {
-    /// No model: work takes the time that it takes.
+    /// No model, for a host: nothing is charged.
     pub fn none() -> Cpu {
         Cpu(None)
     }
 
-    /// `count` processors whose work takes the time that `model` says.
+    /// `count` processors on which work takes the time given by `model`.
     pub fn modelled(rt: Rt, model: Box<dyn CpuModel>, count: u64) -> Cpu {
         let free = Budget::new(count);
         Cpu(Some(Rc::new(Processors { rt, model, free, busy_ns: Default::default() })))
@@ -82,7 +88,15 @@ impl Cpu {
         }
     }
 
-    /// Occupies a processor for this long: what a program computes. Not at all on a host.
+    /// Occupies a processor for the computing of a client program, which takes `on_reference` on a
+    /// SparcStation II. Does nothing on a host.
+    pub async fn compute(&self, on_reference: Nanos) {
+        if let Some(cpus) = &self.0 {
+            self.occupy(cpus.model.program_ns(on_reference)).await;
+        }
+    }
+
+    /// Occupies a processor for `cost`. Does nothing on a host.
     pub async fn occupy(&self, cost: Nanos) {
         let Some(cpus) = &self.0 else { return };
         if cost > 0 {
@@ -92,7 +106,7 @@ impl Cpu {
         }
     }
 
-    /// Processor time charged so far.
+    /// The processor time charged so far, summed over all processors.
     pub fn busy_ns(&self) -> Nanos {
         self.0.as_ref().map_or(0, |cpus| cpus.busy_ns.get())
     }

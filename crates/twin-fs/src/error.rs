@@ -1,4 +1,4 @@
-//! Why an operation failed. Front ends turn these into errno or NFS status; nothing below does.
+//! The errors of operations. Only front ends translate them into errno.
 
 use std::fmt;
 
@@ -9,25 +9,25 @@ use twin_disk::IoError;
 pub enum FsError {
     /// No such name, or no such inode (ENOENT).
     NotFound,
-    /// The name exists already (EEXIST).
+    /// The name already exists (EEXIST).
     Exists,
-    /// Not a directory where one is needed (ENOTDIR).
+    /// The inode must be a directory, but is not (ENOTDIR).
     NotDirectory,
-    /// A directory where none may be (EISDIR).
+    /// The inode must not be a directory, but is (EISDIR).
     IsDirectory,
     /// The directory has entries (ENOTEMPTY).
     NotEmpty,
     /// The permission bits forbid it (EACCES).
     Access,
-    /// Only the owner or root may (EPERM).
+    /// Only the owner or root may do it (EPERM).
     NotPermitted,
     /// The volume has no room for it (ENOSPC).
     NoSpace,
     /// The volume has no inode left (ENOSPC).
     NoInodes,
-    /// The name is longer than 255 bytes, or the link target than a block (ENAMETOOLONG).
+    /// The name is longer than 255 bytes, or a link target is longer than a block (ENAMETOOLONG).
     NameTooLong,
-    /// An argument makes no sense (EINVAL).
+    /// An argument is invalid (EINVAL).
     Invalid(&'static str),
     /// The file would grow past what the format can map (EFBIG).
     FileTooBig,
@@ -35,9 +35,9 @@ pub enum FsError {
     TooManyLinks,
     /// No such extended attribute (ENODATA).
     NoAttribute,
-    /// The value does not fit where it should go (ERANGE).
+    /// The value does not fit the space given for it (ERANGE).
     Range,
-    /// The attributes do not fit the inode's room for them (E2BIG or ENOSPC).
+    /// The attributes do not fit the space that the inode has for them (E2BIG or ENOSPC).
     AttributesTooBig,
     /// No data or hole at or after the offset (ENXIO).
     NoSuchOffset,
@@ -45,38 +45,38 @@ pub enum FsError {
     Stale,
     /// The volume is mounted read-only or was poisoned by a failed write (EROFS).
     ReadOnly,
-    /// The format or the front end cannot do it (EOPNOTSUPP).
+    /// The format or the front end does not support it (EOPNOTSUPP).
     NotSupported(&'static str),
     /// The two names are on different volumes (EXDEV).
     CrossDevice,
-    /// Something uses it: a mount point, a program that runs (EBUSY).
+    /// It is in use, for example as a mount point or as a running program (EBUSY).
     Busy,
     /// The device failed (EIO).
     Io(IoError),
-    /// What the disk says contradicts itself or its checksum (EIO). Names the place.
+    /// A structure on the device contradicts itself or its checksum (EIO).
     Corrupt {
-        /// First byte of the bad structure on the device, if it has one place.
+        /// First byte of the bad structure on the device, if it has a single place.
         at: Option<u64>,
-        /// What is wrong, in words.
+        /// What is wrong, for display.
         what: String,
     },
 }
 
-/// What an operation gives.
+/// The result of an operation.
 pub type Result<T, E = FsError> = std::result::Result<T, E>;
 
 impl FsError {
-    /// A contradiction at a place on the device.
+    /// Damage in the structure that starts at byte `at` of the device.
     pub fn corrupt(at: u64, what: impl Into<String>) -> FsError {
         FsError::Corrupt { at: Some(at), what: what.into() }
     }
 
-    /// A contradiction without one place.
+    /// Damage that has no single place, because structures at several places disagree.
     pub fn inconsistent(what: impl Into<String>) -> FsError {
         FsError::Corrupt { at: None, what: what.into() }
     }
 
-    /// True for the device's and the medium's faults, false for what a client may cause.
+    /// True for faults of the device or of its contents, false for errors that a client can cause.
     pub fn is_damage(&self) -> bool {
         matches!(self, FsError::Io(_) | FsError::Corrupt { .. })
     }

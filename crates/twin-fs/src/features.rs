@@ -1,75 +1,75 @@
-//! What the files of a layout can do, as a value: the layout gives it when a volume is opened.
+//! What the files of a layout can do, as a value that the layout provides when a volume is opened.
 //!
-//! Contract: code above the layouts asks here what is possible, never the format of records. An operation that
-//! the layout has no room for in its format ends with [`FsError::NotSupported`], which names what is
-//! missing, before anything was changed.
+//! Contract: code above the layouts asks here what is possible and never looks at the format of
+//! records. An operation that the layout's format cannot express fails with
+//! [`FsError::NotSupported`], which names what is missing, before anything has changed.
 
-use crate::shape::{PointerFormat, Shape};
+use crate::geometry::{Geometry, PointerFormat};
 use crate::{FsError, Result, Timestamp};
 
-/// The most names that an inode may have in today's formats; of a directory, the most
-/// subdirectories and two.
+/// The largest link count of an inode in the modern profile. A directory's count is the number of
+/// its subdirectories and two.
 pub const LINK_MAX: u32 = 65_000;
 
-/// How the entries of directories are laid out; what that means is in
-/// [`dir::block`](crate::dir::block).
+/// The format of the entries of directories, which [`dir::block`](crate::dir::block) describes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DirFormat {
-    /// 4.4BSD's: 32-bit inode numbers, chunks of 512 bytes. Works on any number of chunks.
+    /// 4.4BSD's format: 32-bit inode numbers, chunks of 512 bytes. A block may have any number of
+    /// chunks.
     Classic,
     /// 64-bit inode numbers, chunks of 512 bytes: for blocks that are overwritten in place, where
-    /// a crash may leave some sectors old and others new. Works on any number of chunks.
+    /// a crash may leave some sectors old and others new. A block may have any number of chunks.
     Sectored,
-    /// 64-bit inode numbers, a chunk a block. Works on one whole block.
+    /// 64-bit inode numbers; each block is one chunk.
     Modern,
 }
 
-/// What a layout can do. See the module.
+/// The features of a layout. See the module.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Features {
     /// Blocks are overwritten where they are: a changed block changes no pointer, unless
-    /// [`Layout::place`](crate::Layout::place) gives another one. Otherwise every dirty block will
-    /// move, and all that leads to it is dirty with it.
+    /// [`Layout::place`](crate::Layout::place) returns another one. In other layouts every dirty
+    /// block will move, so the blocks and the inode that lead to it become dirty as well.
     pub in_place: bool,
     /// A pointer carries the checksum of what it points to.
     pub checksummed_pointers: bool,
-    /// A file may have holes. The index of a directory has some.
+    /// A file may have holes. Directory indexes need them.
     pub holes: bool,
-    /// The most data of a file that its inode holds; 0 for none.
+    /// The most bytes of a file's data that fit the inode; 0 if inline data is not supported.
     pub inline_bytes: u32,
-    /// The longest target of a symbolic link that its inode holds; 0 for none.
+    /// The longest target of a symbolic link that fits the inode, in bytes; 0 for none.
     pub inline_link_bytes: u32,
-    /// How directories look.
+    /// The format of directory entries.
     pub directories: DirFormat,
-    /// A directory of more than a few blocks gets an index, in a hidden file, and its inode counts
+    /// A directory with more than a few blocks gets an index in a hidden file, and its inode counts
     /// its entries.
     pub indexed_directories: bool,
     /// Inodes have extended attributes.
     pub extended_attributes: bool,
-    /// Inodes keep the time of their birth.
+    /// Inodes store the time of their creation.
     pub birth_time: bool,
-    /// Times are kept to the nanosecond, otherwise to the second.
+    /// Times are stored in nanoseconds; otherwise in seconds.
     pub nanoseconds: bool,
-    /// The first and the last second that a time can have.
+    /// The first and the last second that can be stored.
     pub seconds: (i64, i64),
-    /// The most bytes of a file.
+    /// The largest size of a file.
     pub file_bytes_max: u64,
-    /// The most names of an inode; of a directory, its subdirectories and two.
+    /// The largest link count of an inode. A directory's count is its subdirectories and two.
     pub link_max: u32,
 }
 
 impl Features {
-    /// What the records of such files have room for, with blocks that move when they are written.
-    /// A layout changes what it does otherwise.
-    pub fn of(shape: &Shape) -> Features {
-        let modern = shape.pointer.is_modern();
+    /// The features that the records of this geometry have room for, in a layout whose blocks move
+    /// when they are written. A layout that differs overwrites single fields.
+    pub fn of(geometry: &Geometry) -> Features {
+        let modern = geometry.is_modern();
         Features {
             in_place: false,
-            checksummed_pointers: shape.pointer.has_checksum(),
+            checksummed_pointers: geometry.has_checksums(),
             holes: true,
-            inline_bytes: shape.inline_max,
-            inline_link_bytes: shape.inline_link_max,
-            directories: match shape.pointer {
+            inline_bytes: geometry.inline_max,
+            inline_link_bytes: geometry.inline_link_max,
+            directories: match geometry.pointer_format {
                 PointerFormat::Narrow => DirFormat::Classic,
                 PointerFormat::Long => DirFormat::Sectored,
                 PointerFormat::Wide => DirFormat::Modern,
@@ -82,12 +82,12 @@ impl Features {
                 true => (i64::MIN, i64::MAX),
                 false => (i32::MIN.into(), i32::MAX.into()),
             },
-            file_bytes_max: shape.max_file_size(),
+            file_bytes_max: geometry.max_file_size(),
             link_max: if modern { LINK_MAX } else { 32_767 },
         }
     }
 
-    /// The nearest time that an inode can have.
+    /// The nearest time that an inode of this layout can store.
     pub fn nearest_time(&self, time: Timestamp) -> Timestamp {
         Timestamp {
             secs: time.secs.clamp(self.seconds.0, self.seconds.1),
@@ -95,7 +95,7 @@ impl Features {
         }
     }
 
-    /// An error if inodes have no extended attributes.
+    /// Fails if inodes have no extended attributes.
     pub(crate) fn need_attributes(&self) -> Result<()> {
         match self.extended_attributes {
             true => Ok(()),
@@ -103,7 +103,7 @@ impl Features {
         }
     }
 
-    /// An error if files have no holes and this change would make one.
+    /// Fails if files have no holes and this change would make one.
     pub(crate) fn need_holes(&self, makes_one: bool) -> Result<()> {
         match self.holes || !makes_one {
             true => Ok(()),

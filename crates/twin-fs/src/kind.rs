@@ -1,8 +1,8 @@
-//! A layout as programs know it: one entry in a registry, behind which all of it is found.
+//! A layout as programs know it: one entry in a registry, through which programs use the layout.
 //!
-//! Contract: a program that makes, opens, checks, repairs, shows or configures volumes goes over entries
-//! ([`LayoutKind`]) and names no layout. To add a layout is to write its crate, and to add its entry
-//! to the registry.
+//! Contract: a program that makes, opens, checks, repairs, dumps or configures volumes uses the
+//! entries ([`LayoutKind`]) and names no layout. A new layout needs its crate and one entry in the
+//! registry.
 
 use std::fmt;
 use std::rc::Rc;
@@ -13,26 +13,27 @@ use twin_settings::{Key, SettingsError};
 
 use crate::{Cpu, OpenVolume, Result, Settings, dump};
 
-/// A layout.
+/// A layout entry: what programs can ask of a layout. See the module.
 pub trait LayoutKind: Sync {
-    /// What settings and commands call it.
+    /// The name of the layout in settings and commands.
     fn name(&self) -> &'static str;
 
-    /// A volume of it with its article, as it stands in a message: "an FFS volume".
+    /// The words for a volume of this layout in messages, with the article: "an FFS volume".
     fn noun(&self) -> &'static str;
 
-    /// One line for people.
+    /// A description in one line, for display.
     fn about(&self) -> &'static str;
 
-    /// The policies that its settings choose from: of each kind a title, and names with a line each.
+    /// The policies that its settings choose from: for each kind a title, and for each policy its
+    /// name and a description in one line.
     fn policies(&self) -> Vec<(&'static str, Vec<(&'static str, &'static str)>)>;
 
-    /// It keeps a log in segments, which a cleaner empties.
+    /// True if the layout keeps a log in segments, which a cleaner empties.
     fn is_log(&self) -> bool {
         false
     }
 
-    /// Cleans the log of an open volume; none if it has no log.
+    /// Cleans the log of an open volume; `None` if the layout has no log.
     fn clean<'a>(
         &'a self,
         _volume: &'a OpenVolume,
@@ -41,35 +42,38 @@ pub trait LayoutKind: Sync {
         None
     }
 
-    /// Its settings as they are unless something else is asked for.
+    /// The default settings of the layout.
     fn config(&self) -> Box<dyn LayoutConfig>;
 
-    /// The bytes that its superblock begins with, and each copy of it.
+    /// The bytes at the beginning of its superblock and of each replica of it.
     fn magic(&self) -> &'static [u8; 8];
 
-    /// The largest sector that a device may have for the volume on it, in bytes, if that is known
-    /// from what is on it.
+    /// The largest sector size, in bytes, with which a device can hold the volume that is on
+    /// `device`; `None` if any size will do or no volume can be read there.
     fn largest_sector<'a>(&'a self, device: &'a dyn BlockDevice) -> BoxFuture<'a, Option<u32>>;
 
-    /// Looks at a volume without the code that runs it, and mends it if asked to.
+    /// Checks a volume without the code that runs it, and repairs it if `how` says so. `progress`
+    /// is called with the amount of work done and the total.
     ///
     /// # Errors
-    /// If there is no such volume, what is asked for does not exist, or the device fails.
+    /// If the device holds no volume of this layout, the layout cannot do what is requested, or the
+    /// device fails.
     fn check<'a>(
         &'a self,
         rt: &'a Rt,
         device: Rc<dyn BlockDevice>,
-        how: CheckHow,
+        how: CheckRequest,
         progress: &'a mut dyn FnMut(u64, u64),
     ) -> BoxFuture<'a, Result<CheckReport>>;
 
-    /// The structures that a volume consists of, beside [those of files](dump::OF_FILES).
+    /// The structures of a volume that can be dumped, besides [those of files](dump::OF_FILES).
     fn structures(&self) -> &'static [dump::Structure];
 
-    /// Shows a structure of a volume that is not open.
+    /// Dumps a structure of a volume that is not open.
     ///
     /// # Errors
-    /// If there is no volume, or not what is asked for. Damage goes to the sink.
+    /// If there is no volume, or the requested structure does not exist. Damage is no error: it is
+    /// reported to the sink.
     fn dump<'a>(
         &'a self,
         rt: &'a Rt,
@@ -78,8 +82,8 @@ pub trait LayoutKind: Sync {
         sink: &'a mut dyn dump::Sink,
     ) -> BoxFuture<'a, std::result::Result<(), dump::DumpError>>;
 
-    /// What there is to know of an open volume: names and values, in order.
-    fn facts(&self, volume: &OpenVolume) -> Vec<Fact>;
+    /// The properties of an open volume that programs show, in the order in which they show them.
+    fn properties(&self, volume: &OpenVolume) -> Vec<VolumeProperty>;
 }
 
 impl fmt::Debug for dyn LayoutKind {
@@ -88,68 +92,68 @@ impl fmt::Debug for dyn LayoutKind {
     }
 }
 
-/// A name and a value of a volume.
+/// A property of an open volume, for display.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fact {
+pub struct VolumeProperty {
     /// The name.
     pub name: &'static str,
-    /// The value, for people.
+    /// The value, for display.
     pub value: String,
 }
 
-impl Fact {
-    /// A fact.
-    pub fn new(name: &'static str, value: impl Into<String>) -> Fact {
-        Fact { name, value: value.into() }
+impl VolumeProperty {
+    /// A property with this name and value.
+    pub fn new(name: &'static str, value: impl Into<String>) -> VolumeProperty {
+        VolumeProperty { name, value: value.into() }
     }
 }
 
-/// How to check a volume.
+/// The options of a check.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CheckHow {
-    /// Read the data of files too, and hold it against its checksums.
+pub struct CheckRequest {
+    /// Also read the data of files and compare it with its checksums.
     pub data: bool,
-    /// Mend what is wrong.
+    /// Repair what is wrong.
     pub repair: bool,
 }
 
-/// How far to clean a log.
+/// The limits of a cleaning run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Cleaning {
-    /// So many segments at the most.
+    /// The most segments to clean.
     pub segments: u64,
-    /// Segments with at least this share of garbage.
+    /// The smallest share of dead data, from 0 to 1, that makes a segment worth cleaning.
     pub garbage_share: f64,
 }
 
-/// What cleaning a log came to.
+/// The result of cleaning a log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cleaned {
-    /// Segments cleaned.
+    /// The number of segments that were cleaned.
     pub segments: u64,
-    /// Bytes moved out of them.
+    /// The bytes that were moved out of them.
     pub moved_bytes: u64,
-    /// Segments that could be filled before.
+    /// The number of clean segments before.
     pub clean_before: u32,
-    /// And afterwards.
+    /// The number of clean segments afterwards.
     pub clean_after: u32,
 }
 
-/// What a check found.
+/// The result of a check.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CheckReport {
-    /// What is wrong, or was, a text each.
+    /// The findings, one text each; after a repair, those that were repaired as well.
     pub findings: Vec<String>,
-    /// Findings that are not listed.
+    /// The number of findings that are not in the list, because it would be too long.
     pub more_findings: u64,
-    /// What there is, a line each.
+    /// What the volume contains, in lines for display.
     pub notes: Vec<String>,
-    /// Files that a repair gave a name in `lost+found`.
+    /// The number of files that a repair moved to `lost+found`.
     pub rescued: u64,
 }
 
 impl CheckReport {
-    /// True if nothing is wrong.
+    /// True if there are no findings.
     pub fn is_clean(&self) -> bool {
         self.findings.is_empty() && self.more_findings == 0
     }
@@ -159,25 +163,25 @@ impl CheckReport {
 pub struct Opened {
     /// The volume.
     pub volume: OpenVolume,
-    /// What opening had to do first, in words, if the volume had not been closed.
+    /// What recovery did, for display, if the volume had not been closed.
     pub recovery: Option<String>,
 }
 
-/// A setting of a layout, for people.
+/// The help for one setting of a layout, for display.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyHelp {
-    /// What settings call it.
+    /// The name of the setting.
     pub name: &'static str,
-    /// One line.
+    /// What the setting does, in one line.
     pub about: &'static str,
-    /// How values are written.
+    /// The form in which values are written.
     pub form: String,
-    /// Its value.
+    /// The current value, as text.
     pub value: String,
 }
 
 impl KeyHelp {
-    /// Of keys, with their values in `config`.
+    /// The help for several keys, with their values in `config`.
     pub fn of<'a, T: Clone + 'static>(
         keys: impl Iterator<Item = &'a Key<T>>,
         config: &T,
@@ -192,18 +196,18 @@ impl KeyHelp {
     }
 }
 
-/// Whom a new volume belongs to.
+/// The identity of a new volume, and who owns its root directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity {
-    /// Tells it from all others.
+    /// The number that distinguishes the volume from all others.
     pub uuid: [u8; 16],
     /// Owner, group and permission bits of the root directory.
     pub root: (u32, u32, u32),
 }
 
-/// The settings of one layout: how volumes of it are made, and how they are opened.
+/// The settings of one layout, with which volumes are made and opened.
 pub trait LayoutConfig: Send + Sync {
-    /// A copy.
+    /// A copy of the settings; [`Clone`] for the boxed trait uses it.
     fn boxed(&self) -> Box<dyn LayoutConfig>;
 
     /// Sets one key.
@@ -212,16 +216,17 @@ pub trait LayoutConfig: Send + Sync {
     /// If there is no such key, or no such value.
     fn set(&mut self, key: &str, value: &str) -> std::result::Result<(), SettingsError>;
 
-    /// All keys.
+    /// The help for all keys, with their current values.
     fn keys(&self) -> Vec<KeyHelp>;
 
-    /// All that was set is set: gives values to what depends on it and was not `asked` for by name.
+    /// Called after the last [`set`](Self::set): computes the settings that depend on others,
+    /// except those that the user set by name, for which `asked` returns true.
     fn complete(&mut self, asked: &dyn Fn(&str) -> bool);
 
-    /// Makes a volume, and says what it is.
+    /// Makes a volume on the device and returns a description of it, for display.
     ///
     /// # Errors
-    /// If sizes do not fit, or the device fails.
+    /// If the sizes do not fit the device or each other, or the device fails.
     fn mkfs<'a>(
         &'a self,
         rt: &'a Rt,
@@ -232,7 +237,7 @@ pub trait LayoutConfig: Send + Sync {
     /// Opens a volume.
     ///
     /// # Errors
-    /// If there is none on the device, it is damaged, or the device fails.
+    /// If there is no volume on the device, it is damaged, or the device fails.
     fn open<'a>(
         &'a self,
         rt: &'a Rt,
@@ -241,15 +246,14 @@ pub trait LayoutConfig: Send + Sync {
         settings: Settings,
     ) -> BoxFuture<'a, Result<Opened>>;
 
-    /// Sets one key of those that count for a volume that exists.
+    /// Sets one of the keys that can be chosen anew each time a volume is opened.
     ///
     /// # Errors
     /// If there is no such key, or no such value.
     fn set_for_open(&mut self, key: &str, value: &str) -> std::result::Result<(), SettingsError>;
 
-    /// The settings that count for a volume that exists and are not what they are by themselves, as
-    /// [`set_for_open`](Self::set_for_open) reads them, `key=value` with commas between them: what a
-    /// mounted run is repeated from.
+    /// The keys of [`set_for_open`](Self::set_for_open) whose values are not the default ones, as
+    /// `key=value` with commas between them. A recorded run is repeated with this text.
     fn text(&self) -> String;
 }
 

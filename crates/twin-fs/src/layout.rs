@@ -1,153 +1,186 @@
-//! The layout seam: where blocks and inodes live.
+//! The layout seam: where blocks and inodes lie on the device.
 //!
-//! The volume above decides what files contain; a layout decides where that goes and when it is
-//! durable. The two promises that make this work: space is promised ([`Layout::reserve`]) before
-//! a block may become dirty, so write-back never meets a full volume; and every method that is
-//! not `async` takes effect at once, so the volume can apply an operation as one step.
+//! The volume above decides what files contain; a layout decides where the contents lie and when
+//! they are durable. Two guarantees make this work. Space is reserved ([`Layout::reserve`]) before
+//! a block may become dirty, so write-back never finds a full volume. Every method that is not
+//! `async` takes effect at once, so the volume can apply an operation as one step.
 
 use std::rc::Rc;
 
-use twin_cache::{FlushState, Lbn};
+use twin_cache::Lbn;
 
 use crate::core::Core;
+use crate::geometry::Ptr;
 use crate::inodes::Inode;
-use crate::shape::Ptr;
-use crate::{Ino, Result, Room, VolumeStat};
+use crate::{Ino, LogStatus, Result, Room, SpaceMap, VolumeStat};
 
-/// How much an operation presses on space.
+/// Whether an operation needs more space. Admission depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
-    /// It may add data: waits while the layout wants room to clean.
+    /// The operation may add data; it waits while the layout needs the room for cleaning.
     Grow,
-    /// It only removes or changes attributes: may use the last reserve, because it makes room.
+    /// The operation only removes data or changes attributes; it may use the last reserve, because
+    /// it makes room.
     Shrink,
 }
 
-/// An inode number that was picked for a new inode.
+/// A free inode number that an operation has taken for a new inode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Picked {
     /// The number.
     pub ino: Ino,
-    /// Its life's number.
+    /// The generation of the new inode.
     pub generation: u32,
 }
 
-/// What a layout has written to its device since it was opened. Amounts are bytes.
+/// The amounts that a layout has written to its device since it was opened. They are bytes unless
+/// the name says otherwise.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Written {
-    /// All of it.
+    /// All bytes written.
     pub bytes: u64,
-    /// Of these, the data of files.
+    /// Of `bytes`, the data of files.
     pub data_bytes: u64,
-    /// Of these, everything that leads to it.
+    /// Of `bytes`, the metadata.
     pub meta_bytes: u64,
-    /// Of these, what a cleaner moved.
+    /// Of `bytes`, the contents of files that users wrote: neither directories nor other metadata,
+    /// and nothing that the cleaner moved. Contents that are kept in an inode are metadata here.
+    pub new_data_bytes: u64,
+    /// Of `bytes`, the blocks that the cleaner moved.
     pub moved_bytes: u64,
-    /// What a cleaner read.
+    /// Bytes that the cleaner read.
     pub cleaner_read_bytes: u64,
-    /// Segments that a cleaner emptied.
+    /// Number of segments that the cleaner emptied.
     pub cleaned_segments: u64,
-    /// Log writes, or transactions of a journal.
+    /// Number of log writes, or of transactions of a journal.
     pub batches: u64,
-    /// Checkpoints.
+    /// Number of checkpoints.
     pub checkpoints: u64,
 }
 
-/// What an operation has just changed, for layouts that promise something of it before the reply.
+/// The write cost: bytes moved to and from the disk, metadata and cleaning included, for each byte
+/// of new data (Rosenblum and Ousterhout 1991, section 3.4).
+///
+/// New data is [`Written::new_data_bytes`]. Metadata is a cost and no data, because otherwise a
+/// policy that causes more of it would look better. So the cost of a log is above 1 even without
+/// cleaning. `None` if there is no new data.
+pub fn write_cost(written_bytes: u64, cleaner_read_bytes: u64, new_data_bytes: u64) -> Option<f64> {
+    let moved = written_bytes + cleaner_read_bytes;
+    (new_data_bytes > 0).then(|| moved as f64 / new_data_bytes as f64)
+}
+
+/// What an operation has just changed, for layouts that make parts of it durable before the reply.
 #[derive(Clone, Copy)]
 pub enum Change<'a> {
-    /// Names were made or removed: these inodes should be on the device before these directories,
-    /// the directories with new names before those that only lost one.
+    /// Names were made or removed. The inodes should reach the device before the directories, and
+    /// the directories in `added` before those in `removed`.
     Names {
-        /// New inodes, directories first whose own first block is new, and those whose count of
-        /// names grew.
+        /// New inodes, new directories first because their first blocks are new too, and inodes
+        /// whose link count grew.
         inodes: &'a [&'a Rc<Inode>],
-        /// Directories with new names.
+        /// Directories that got new names.
         added: &'a [&'a Rc<Inode>],
-        /// Directories that lost names.
+        /// Directories that only lost names.
         removed: &'a [&'a Rc<Inode>],
     },
     /// Data blocks `first..end` of a file were written.
     Written {
-        /// The file.
+        /// The inode of the file.
         inode: &'a Rc<Inode>,
-        /// First data block.
+        /// The first block that was written.
         first: u64,
-        /// The one after the last.
+        /// The block after the last one that was written.
         end: u64,
     },
-    /// Blocks were taken out of a file.
+    /// Blocks were removed from this file.
     Cut(&'a Rc<Inode>),
 }
 
-/// Where blocks and inodes live. See the module for the rules.
+/// What waits to be written back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Dirty {
+    /// Bytes of blocks and inodes.
+    pub bytes: u64,
+    /// True if there is something to write, even if it is only in the layout's own maps.
+    pub any: bool,
+    /// The number of bytes that the layout prefers to write at once: a segment or a cluster.
+    pub unit_bytes: u64,
+}
+
+/// Decides where blocks and inodes lie on the device. See the module for the rules.
 #[allow(async_fn_in_trait)] // Volumes are driven on one thread: no `Send` bound is wanted.
 pub trait Layout: Sized + 'static {
-    /// Something held while an operation that was admitted runs.
-    type Permit;
+    /// The guard that an admitted operation holds while it runs; dropping it returns the bytes.
+    type AdmissionGuard;
 
-    /// Reads an inode that is not in memory. `NotFound` if the number is free or out of range.
+    /// Reads an inode that is not in memory. Fails with `NotFound` if the number is free or out of
+    /// range.
     async fn load_inode(&self, core: &Rc<Core>, ino: Ino) -> Result<Rc<Inode>>;
 
     /// Picks a free inode number, near the directory `near`. It stays picked until
-    /// [`born`](Self::born) or [`unpick`](Self::unpick). Space for it is not reserved yet.
+    /// [`inode_created`](Self::inode_created) or [`unpick`](Self::unpick). This does not reserve
+    /// space.
     async fn pick_inode(&self, core: &Rc<Core>, near: Ino, mode: u32) -> Result<Picked>;
 
-    /// Takes back a pick.
+    /// Gives a picked number back, because no inode was made with it.
     fn unpick(&self, core: &Core, picked: Picked);
 
-    /// The picked number is in use from now on.
-    fn born(&self, core: &Core, inode: &Rc<Inode>);
+    /// Called when an inode was made with a picked number: the number is in use from now on.
+    fn inode_created(&self, core: &Core, inode: &Rc<Inode>);
 
-    /// The inode has no names and no users, its blocks are freed: frees its number.
+    /// Frees the number of an inode that has no names and no users and whose blocks are freed.
     fn free_inode(&self, core: &Core, inode: &Rc<Inode>);
 
-    /// Notes that an inode needs work after a crash: it has no names but is open, or its
-    /// truncation is under way. Or that it no longer does.
+    /// Notes whether recovery has to finish work on an inode after a crash: the inode has no names
+    /// but is open, or its truncation is under way.
     fn set_orphan(&self, core: &Core, inode: &Inode, orphan: bool);
 
-    /// Promises space for this many bytes of new blocks, all or nothing (`NoSpace`).
+    /// Reserves space for this many bytes of new blocks. If not all of them can be reserved, it
+    /// reserves none and fails with `NoSpace`.
     fn reserve(&self, core: &Core, bytes: u64) -> Result<()>;
 
-    /// Gives promised space back.
+    /// Returns reserved space that is not needed.
     fn unreserve(&self, core: &Core, bytes: u64);
 
-    /// Bytes of promised space that a new inode takes.
+    /// The bytes of space to reserve for a new inode.
     fn inode_bytes(&self) -> u64;
 
-    /// The address for a block that is about to become dirty. `old` is its pointer; `len` its
-    /// length on disk from now on; the space has been reserved.
+    /// Returns the new pointer of a block that is about to become dirty. `old` is its current
+    /// pointer and `len` its length on disk from now on. The caller has reserved the space.
     fn place(&self, core: &Core, inode: &Inode, lbn: Lbn, old: Ptr, len: u32) -> Ptr;
 
-    /// The end of a block is cut off together with the file's length: another place for it, of the
-    /// same length, if the layout can make the two one change only so; otherwise its own.
-    fn recast(&self, _core: &Core, _inode: &Inode, _lbn: Lbn, ptr: Ptr) -> Ptr {
+    /// Called when a truncation zeroes the end of a block and shortens the file. A layout that can
+    /// make the two changes atomic only by writing the block elsewhere returns another place of the
+    /// same length; others return `ptr`.
+    fn relocate_tail(&self, _core: &Core, _inode: &Inode, _lbn: Lbn, ptr: Ptr) -> Ptr {
         ptr
     }
 
-    /// A block is no longer part of the file; `len` is its promised length. Its space becomes
-    /// free when that is safe.
+    /// Frees a block that is no longer part of the file; `len` is its reserved length. The layout
+    /// reuses the space only when that is safe.
     fn free_block(&self, core: &Core, inode: &Inode, ptr: Ptr, len: u32);
 
-    /// Does for a change what is promised of it before the reply. Called after the step, by the
-    /// operation that made the change, which holds the locks of what it changed.
-    async fn settle(&self, _core: &Rc<Core>, _change: Change<'_>) -> Result<()> {
+    /// Makes those parts of a change durable that the layout's ordering promises before the reply.
+    /// The operation calls it after the step that made the change, while it still holds the locks
+    /// of the inodes that it changed.
+    async fn enforce_ordering(&self, _core: &Rc<Core>, _change: Change<'_>) -> Result<()> {
         Ok(())
     }
 
-    /// True if there is something for the flusher.
+    /// True if the flusher has work.
     fn has_dirty(&self, core: &Core) -> bool {
         core.dirty_inode_count() > 0
     }
 
     /// Waits until an operation that makes up to `bytes` dirty may begin.
-    async fn admit(&self, core: &Rc<Core>, bytes: u64, need: Need) -> Result<Self::Permit>;
+    async fn admit(&self, core: &Rc<Core>, bytes: u64, need: Need) -> Result<Self::AdmissionGuard>;
 
-    /// What the flush policy should look at.
-    fn flush_state(&self, core: &Core) -> FlushState;
+    /// The amount of dirty data, from which the flush policy decides.
+    fn dirty(&self, core: &Core) -> Dirty;
 
-    /// Writes dirty blocks that became dirty at or before `until`, and perhaps more.
-    async fn write_back(&self, core: &Rc<Core>, until: twin_rt::Time) -> Result<()>;
+    /// Writes all dirty data. At the moment when the layout takes the data it calls
+    /// [`Core::forget_dirty`].
+    async fn write_back(&self, core: &Rc<Core>) -> Result<()>;
 
     /// Makes a file and the names that lead to it durable.
     async fn fsync(&self, core: &Rc<Core>, inode: &Rc<Inode>, data_only: bool) -> Result<()>;
@@ -155,21 +188,48 @@ pub trait Layout: Sized + 'static {
     /// Makes everything durable.
     async fn sync(&self, core: &Rc<Core>) -> Result<()>;
 
-    /// Makes everything durable and the next start quick: the last act before a volume is closed.
+    /// Makes everything durable and marks the volume as closed, so that the next start needs no
+    /// recovery. It is the last call for a volume.
     async fn close(&self, core: &Rc<Core>) -> Result<()>;
 
-    /// What [`reserve`](Self::reserve) would promise at most: asked after every write, so it must
-    /// be cheap.
+    /// The most that [`reserve`](Self::reserve) would reserve now. It is called after every write
+    /// and must be cheap.
     fn room(&self, core: &Core) -> Room;
 
-    /// What was written since the volume was opened.
+    /// The amounts written since the volume was opened.
     fn written(&self) -> Written;
 
-    /// The segment that a byte of the device lies in, and where in it; none if there are no segments.
+    /// The number of the segment that a byte of the device lies in, and the offset in that segment;
+    /// `None` if the layout has no segments.
     fn segment_at(&self, _byte: u64) -> Option<(u32, u64)> {
         None
     }
 
-    /// The volume's figures.
+    /// The status of the log; `None` if the layout has no log.
+    fn log_status(&self, _core: &Core) -> Option<LogStatus> {
+        None
+    }
+
+    /// How full the regions of the volume are.
+    fn space_map(&self, core: &Core) -> SpaceMap;
+
+    /// The figures of the volume, for `statfs`.
     fn stat(&self, core: &Core) -> VolumeStat;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::write_cost;
+
+    #[test]
+    fn more_metadata_for_the_same_data_costs_more() {
+        let with_metadata = |bytes: u64| write_cost(1000 + bytes, 0, 1000).unwrap();
+        assert_eq!(with_metadata(0), 1.0);
+        assert!(with_metadata(500) > with_metadata(100));
+    }
+
+    #[test]
+    fn without_new_data_there_is_no_write_cost() {
+        assert_eq!(write_cost(5000, 1000, 0), None);
+    }
 }

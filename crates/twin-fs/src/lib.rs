@@ -1,30 +1,32 @@
 //! The file system above its layout: operations, names, inodes, permissions, file data.
 //!
 //! Main types: [`Op`], [`Request`] and [`Reply`] (what clients ask and get), [`FileSystem`]
-//! (what executes them), [`Volume`] (the file system, over a [`Layout`]), [`OpenVolume`] (one of
-//! whatever layout), [`Core`] (what its layers share), [`Features`] (what a layout can do),
+//! (what executes them), [`Volume`] (the file system, over a [`Layout`]), [`OpenVolume`] (a volume
+//! of any layout), [`Core`] (what its layers share), [`Features`] (what a layout can do),
 //! [`LayoutKind`] (a layout as programs know it), [`FsError`]. Start at [`Op`], then [`Volume`],
 //! which names the layers.
 //!
-//! What a file is does not depend on where its blocks lie. The sizes of a format say how it is mapped:
+//! The block map of a file does not depend on where the layout puts the blocks. The geometry alone
+//! decides which pointer leads to which block:
 //!
 //! ```
-//! use twin_fs::shape::{Parent, Shape};
+//! use twin_fs::geometry::{Geometry, Parent};
 //!
 //! // 4.4BSD's format with blocks of 8 KiB: twelve pointers in the inode, then indirect blocks.
-//! let shape = Shape::classic(8192, 1024);
-//! assert_eq!(shape.parent(11), Parent::Inode(11));
-//! let Parent::Indirect(indirect, index) = shape.parent(12 + 5) else { panic!() };
+//! let geometry = Geometry::classic(8192, 1024);
+//! assert_eq!(geometry.parent(11), Parent::Inode(11));
+//! let Parent::Indirect(indirect, index) = geometry.parent(12 + 5) else { panic!() };
 //! assert_eq!(index, 5);
-//! assert_eq!(shape.parent(indirect), Parent::Inode(12));
-//! // The last block of a small file takes fragments only.
-//! assert_eq!(shape.data_len(1, 8192 + 1500), 2048);
+//! assert_eq!(geometry.parent(indirect), Parent::Inode(12));
+//! // The last block of a small file takes only the fragments that it needs.
+//! assert_eq!(geometry.data_len(1, 8192 + 1500), 2048);
 //! ```
 //!
 //! `examples/embed.rs` drives a whole volume through this crate's interface.
 
 #![allow(missing_docs)] // Fields of `Op`'s variants are documented on their variant.
 
+pub mod check;
 mod core;
 mod cpu;
 mod data;
@@ -32,9 +34,11 @@ pub mod dir;
 pub mod dump;
 mod error;
 mod features;
+pub mod geometry;
 mod inodes;
 mod kind;
 mod layout;
+mod log_status;
 mod op;
 mod open_volume;
 mod ops;
@@ -47,7 +51,7 @@ mod room;
 mod room_tests;
 mod running;
 mod settings;
-pub mod shape;
+mod space_map;
 mod stop;
 mod volume;
 #[cfg(test)]
@@ -61,14 +65,16 @@ pub use error::{FsError, Result};
 pub use features::{DirFormat, Features};
 pub use inodes::{Inode, Refs, dinode};
 pub use kind::{
-    CheckHow, CheckReport, Cleaned, Cleaning, Fact, Identity, KeyHelp, LayoutConfig, LayoutKind,
-    Opened,
+    CheckReport, CheckRequest, Cleaned, Cleaning, Identity, KeyHelp, LayoutConfig, LayoutKind,
+    Opened, VolumeProperty,
 };
-pub use layout::{Change, Layout, Need, Picked, Written};
+pub use layout::{Change, Dirty, Layout, Need, Picked, Written, write_cost};
+pub use log_status::{LogStatus, SegmentPhase, SegmentStatus};
 pub use op::*;
 pub use open_volume::{AnyVolume, OpenVolume};
 pub use reads::{ReadGate, ReadPass};
-pub use room::{Gate, Turn, Verdict, collected_bytes};
+pub use room::{Gate, GateChange, WriteVerdict, collected_bytes};
 pub use running::Execution;
 pub use settings::Settings;
+pub use space_map::{Region, RegionState, SpaceMap};
 pub use volume::Volume;

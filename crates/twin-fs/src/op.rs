@@ -1,12 +1,12 @@
-//! Operations and replies: the one vocabulary of clients.
+//! Operations and replies: the interface between clients and file systems.
 //!
-//! [`Op`] is plain data. The VFS call, the trace record, the fuzzer's input, the message from a
-//! front end are all this type: recording is writing it down, replaying is reading it back.
+//! [`Op`] is plain data. Front ends, traces and fuzzers all use this type, so recording means
+//! writing it to a file and replaying means reading it back.
 //!
-//! Lifetime of an inode number: every [`Entry`] that a reply carries adds one reference to its
-//! inode (for [`Op::ReadDir`] with `plus`, entries other than `.` and `..`); [`Op::Forget`] takes
-//! references back. [`Op::Open`] and [`Op::Create`] add an open, [`Op::Release`] takes it back.
-//! An inode without links lives until it has neither. The root needs no reference.
+//! Lifetime of an inode number: every [`LookupEntry`] in a reply adds one reference to its inode
+//! (for [`Op::ReadDir`] with `plus`, entries other than `.` and `..`); [`Op::Forget`] drops
+//! references. [`Op::Open`] and [`Op::Create`] add an open, [`Op::Release`] drops it. An inode
+//! without names stays in existence while it has references or opens. The root needs no reference.
 
 use std::future::Future;
 
@@ -45,7 +45,7 @@ pub mod mode {
     pub const SETUID: u32 = 0o4000;
     /// Set group id on execution; on a directory, new files take its group.
     pub const SETGID: u32 = 0o2000;
-    /// On a directory, only owners may remove.
+    /// In such a directory only the owner of a file, or of the directory, may remove its name.
     pub const STICKY: u32 = 0o1000;
     /// Permission bits, with set-id and sticky.
     pub const PERMISSIONS: u32 = 0o7777;
@@ -53,14 +53,14 @@ pub mod mode {
     pub const KINDS: [u32; 7] = [SOCKET, SYMLINK, REGULAR, BLOCK, DIRECTORY, CHAR, FIFO];
 }
 
-/// Who asks.
+/// The credentials of the client that makes a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cred {
-    /// User.
+    /// User id.
     pub uid: u32,
-    /// Primary group.
+    /// Primary group id.
     pub gid: u32,
-    /// Further groups.
+    /// Supplementary group ids.
     pub groups: Box<[u32]>,
     /// The front end has checked permission bits already (a kernel with `default_permissions`).
     /// Rules about ownership (chmod, chown, sticky, set-id) still hold.
@@ -79,7 +79,7 @@ impl Cred {
     }
 }
 
-/// A point in civil time, as files carry it.
+/// A time of a file, in civil time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Timestamp {
     /// Seconds since the Unix epoch.
@@ -94,16 +94,16 @@ impl From<twin_rt::Time> for Timestamp {
     }
 }
 
-/// A time to set.
+/// The value to which a time of a file is set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SetTime {
     /// The volume's current time.
     Now,
-    /// This one.
+    /// This time.
     At(Timestamp),
 }
 
-/// What to change of an inode. Absent fields stay.
+/// The attributes of an inode to change. Fields that are `None` stay.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct SetAttr {
     /// Permission bits.
@@ -112,13 +112,13 @@ pub struct SetAttr {
     pub uid: Option<u32>,
     /// Group.
     pub gid: Option<u32>,
-    /// Length: cuts, or extends with a hole.
+    /// Length in bytes: a smaller one truncates the file, a larger one extends it with a hole.
     pub size: Option<u64>,
     /// Last access.
     pub atime: Option<SetTime>,
     /// Last change of content.
     pub mtime: Option<SetTime>,
-    /// Last change of the inode; otherwise the current time if anything changes.
+    /// Last change of the inode. `None` means the current time if anything changes.
     pub ctime: Option<Timestamp>,
 }
 
@@ -127,8 +127,8 @@ pub struct SetAttr {
 pub enum Data {
     /// These bytes.
     Bytes(Bytes),
-    /// This many bytes whose content nobody cares about: a trace's. Stored as stamps (or as the
-    /// bytes that the stamps stand for, if the volume is told to).
+    /// This many bytes whose content does not matter, as in a trace. They are stored as stamps, or
+    /// as the bytes that the stamps stand for, depending on the settings of the volume.
     Synthetic(u64),
 }
 
@@ -141,12 +141,12 @@ impl Data {
         }
     }
 
-    /// True if there is no byte to write.
+    /// True if there are no bytes to write.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The `len` bytes from `off` on, which it must have.
+    /// The `len` bytes from `off` on, which must be within the data.
     pub fn part(&self, off: u64, len: u64) -> Data {
         match self {
             Data::Bytes(bytes) => Data::Bytes(bytes.slice(off as usize, len as usize)),
@@ -155,7 +155,7 @@ impl Data {
     }
 }
 
-/// `renameat2`'s flags.
+/// The flags of `renameat2`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Hash)]
 pub enum RenameMode {
     /// An existing target is replaced.
@@ -169,24 +169,24 @@ pub enum RenameMode {
     Whiteout,
 }
 
-/// `fallocate`'s modes.
+/// The modes of `fallocate`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Fallocate {
-    /// Promise room; `keep_size` leaves the length as it is.
+    /// Reserve room, so that writes to the range cannot fail for want of it.
     Allocate {
         /// Do not extend the file.
         keep_size: bool,
     },
-    /// Make a hole; the length stays.
+    /// Make a hole; the length of the file stays.
     PunchHole,
-    /// Make it read as zeros; `keep_size` leaves the length as it is.
+    /// Make the range read as zeros.
     ZeroRange {
         /// Do not extend the file.
         keep_size: bool,
     },
 }
 
-/// What `lseek` looks for.
+/// The target of `lseek`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SeekFor {
     /// The next byte of data.
@@ -195,7 +195,7 @@ pub enum SeekFor {
     Hole,
 }
 
-/// `setxattr`'s flags.
+/// The flags of `setxattr`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Hash)]
 pub enum XattrMode {
     /// Create or replace.
@@ -210,87 +210,90 @@ pub enum XattrMode {
 /// An operation on a volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Op {
-    /// Finds a name. `.` and `..` are allowed. Gives an entry.
+    /// Finds a name. `.` and `..` are allowed. Returns an entry.
     Lookup { dir: Ino, name: Name },
-    /// Takes back references of an inode. Gives nothing and cannot fail.
+    /// Drops references to an inode. Returns nothing and cannot fail.
     Forget { ino: Ino, count: u64 },
-    /// Gives the attributes.
+    /// Returns the attributes.
     GetAttr { ino: Ino },
-    /// Changes attributes and gives the new ones.
+    /// Changes attributes and returns the new ones.
     SetAttr { ino: Ino, set: SetAttr },
-    /// Gives a symbolic link's target.
+    /// Returns a symbolic link's target.
     ReadLink { ino: Ino },
-    /// Makes a file of any kind but directory and symbolic link; `mode` has the type bits; `rdev`
-    /// is the device number of a special file. Gives an entry.
+    /// Makes a file of any kind except directories and symbolic links; `mode` has the type bits;
+    /// `rdev` is the device number of a special file. Returns an entry.
     MakeNode { dir: Ino, name: Name, mode: u32, rdev: u64 },
-    /// Makes a directory. Gives an entry.
+    /// Makes a directory. Returns an entry.
     MakeDir { dir: Ino, name: Name, mode: u32 },
-    /// Makes a symbolic link. Gives an entry.
+    /// Makes a symbolic link. Returns an entry.
     Symlink { dir: Ino, name: Name, target: Box<[u8]> },
-    /// Makes a regular file if there is none (`exclusive`: there must be none) and opens it.
-    /// Gives an entry.
+    /// Makes a regular file if the name does not exist, and opens it. If `exclusive`, an existing
+    /// name is an error. Returns an entry.
     Create { dir: Ino, name: Name, mode: u32, exclusive: bool },
-    /// Removes a name of anything but a directory.
+    /// Removes a name of an inode that is not a directory.
     Unlink { dir: Ino, name: Name },
     /// Removes an empty directory.
     RemoveDir { dir: Ino, name: Name },
     /// Moves a name.
     Rename { dir: Ino, name: Name, to_dir: Ino, to_name: Name, mode: RenameMode },
-    /// Makes another name for an inode. Gives an entry.
+    /// Makes another name for an inode. Returns an entry.
     Link { ino: Ino, dir: Ino, name: Name },
-    /// Opens a file or directory: holds it until released. `write` asks for write permission.
+    /// Opens a file or directory, which holds the inode until [`Op::Release`]. `read` and `write`
+    /// ask for these permissions.
     Open { ino: Ino, read: bool, write: bool, truncate: bool },
-    /// Takes back an open. Cannot fail, as a reference that is given back cannot.
+    /// Drops an open. Like [`Op::Forget`] it cannot fail.
     Release { ino: Ino },
-    /// Reads; gives data, shorter at the end of the file.
+    /// Reads; returns data, which is shorter than `len` at the end of the file.
     Read { ino: Ino, off: u64, len: u32 },
-    /// Writes; gives the number of bytes written, which is all of them.
+    /// Writes all of the data and returns the number of bytes.
     Write { ino: Ino, off: u64, data: Data },
-    /// Takes over data that the front end's own cache collected from earlier writes; gives the
-    /// number of bytes. Times and set-id bits stay: the front end has changed them when the
-    /// writes were made, and tells them with [`Op::SetAttr`].
+    /// Writes data that the front end's own cache collected from earlier writes; returns the number
+    /// of bytes. Times and set-id bits stay: the front end changed them when the writes were made,
+    /// and sends them with [`Op::SetAttr`].
     WriteBack { ino: Ino, off: u64, data: Data },
-    /// Makes a file, and the names that lead to it, durable. `data_only`: its times need not be.
+    /// Makes a file, and the names that lead to it, durable. With `data_only` its times need not
+    /// become durable.
     Fsync { ino: Ino, data_only: bool },
-    /// Reads a directory from a cookie (0: the start). Entries stop before their cost, 24 bytes
-    /// plus the name rounded up to 8 (with `plus` 128 more each), exceeds `max_bytes`.
+    /// Reads a directory from a cookie (0: the start). An entry costs 24 bytes and its name,
+    /// rounded up to 8, and with `plus` 128 bytes more; the reply ends before the sum exceeds
+    /// `max_bytes`.
     ReadDir { dir: Ino, cookie: u64, max_bytes: u32, plus: bool },
-    /// Gives the volume's figures.
+    /// Returns the figures of the volume.
     StatFs,
     /// Asks whether reading (4), writing (2) and executing (1) are allowed.
     Access { ino: Ino, mask: u32 },
     /// Sets an extended attribute.
     SetXattr { ino: Ino, name: Name, value: Box<[u8]>, mode: XattrMode },
-    /// Gives an extended attribute's value.
+    /// Returns an extended attribute's value.
     GetXattr { ino: Ino, name: Name },
-    /// Gives the names of the extended attributes, each ended by a zero byte.
+    /// Returns the names of the extended attributes, each ended by a zero byte.
     ListXattr { ino: Ino },
     /// Removes an extended attribute.
     RemoveXattr { ino: Ino, name: Name },
     /// Reserves, punches or zeroes a range.
     Fallocate { ino: Ino, off: u64, len: u64, mode: Fallocate },
-    /// Finds data or a hole at or after an offset. Gives an offset.
+    /// Finds data or a hole at or after an offset. Returns an offset.
     Seek { ino: Ino, off: u64, what: SeekFor },
     /// Makes everything durable.
     Sync,
 }
 
-/// An operation with who asks and when it was asked.
+/// An operation with its number, its client and the client's credentials.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// Numbers requests within a volume's run, from 1, in the order in which they enter the core.
-    /// It is the version of the stamps that a synthetic write makes.
+    /// The number of the request while the volume is open, from 1, in the order in which requests
+    /// enter the core. The stamps of a synthetic write carry it as their version.
     pub id: u64,
-    /// The client (a process of a mount, a stream of a trace).
+    /// The client: a process on a mount, a stream of a trace.
     pub client: u32,
-    /// Who asks.
+    /// The credentials of the client.
     pub cred: Cred,
-    /// What is asked.
+    /// The operation.
     pub op: Op,
 }
 
 impl Request {
-    /// A request by root.
+    /// A request of client 0 with the credentials of root.
     pub fn root(id: u64, op: Op) -> Request {
         Request { id, client: 0, cred: Cred::root(), op }
     }
@@ -299,11 +302,12 @@ impl Request {
 /// The attributes of an inode.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Attr {
-    /// Its number.
+    /// The inode number.
     pub ino: Ino,
     /// Type and permission bits.
     pub mode: u32,
-    /// Names, and for a directory its own `.` and the `..` of its subdirectories.
+    /// The link count: the number of names; for a directory its own `.` and the `..` of its
+    /// subdirectories count as well.
     pub nlink: u32,
     /// Owner.
     pub uid: u32,
@@ -321,7 +325,7 @@ pub struct Attr {
     pub mtime: Timestamp,
     /// Last change of the inode.
     pub ctime: Timestamp,
-    /// Birth.
+    /// Creation, where the layout stores it.
     pub btime: Timestamp,
 }
 
@@ -339,10 +343,10 @@ impl Attr {
 
 /// An inode that a name leads to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct LookupEntry {
     /// Its attributes.
     pub attr: Attr,
-    /// Tells two lives of one inode number apart.
+    /// The generation of the inode number.
     pub generation: u32,
 }
 
@@ -355,13 +359,13 @@ pub struct DirEntry {
     pub ino: Ino,
     /// Type bits of its mode.
     pub kind: u32,
-    /// Where to go on reading after this entry.
+    /// The cookie with which reading continues after this entry.
     pub next: u64,
-    /// The entry itself, if `plus` was asked (not for `.` and `..`).
-    pub entry: Option<Entry>,
+    /// The inode, referenced, if the request had `plus`; `None` for `.` and `..`.
+    pub entry: Option<LookupEntry>,
 }
 
-/// The figures of a volume, as `statfs` wants them.
+/// The figures of a volume, for `statfs`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct VolumeStat {
     /// Unit of the block counts, in bytes.
@@ -370,28 +374,28 @@ pub struct VolumeStat {
     pub io_size: u32,
     /// Blocks that user data and its metadata may fill.
     pub blocks: u64,
-    /// Of these, free.
+    /// Of `blocks`, those that are free.
     pub free: u64,
-    /// Inodes in use and free together.
+    /// The number of inodes, in use and free.
     pub inodes: u64,
-    /// Of these, free.
+    /// Of `inodes`, those that are free.
     pub free_inodes: u64,
 }
 
-/// What an operation gives.
+/// The answer to an operation that succeeded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
-    /// Nothing but success.
+    /// Success, without a value.
     Done,
-    /// An inode, referenced.
-    Entry(Entry),
+    /// An inode; the reply adds a reference to it.
+    Entry(LookupEntry),
     /// Attributes.
     Attr(Attr),
     /// File data, in order.
     Data(Vec<Block>),
     /// A link target, an attribute value or attribute names.
     Bytes(Box<[u8]>),
-    /// Bytes written.
+    /// The number of bytes written.
     Written(u64),
     /// Directory entries; empty at the end.
     Dir(Vec<DirEntry>),
@@ -401,27 +405,28 @@ pub enum Reply {
     Offset(u64),
 }
 
-/// The room of a volume.
+/// The room on a volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Room {
-    /// Bytes that could still be promised.
+    /// The bytes that can still be reserved.
     pub free_bytes: u64,
-    /// Bytes that can be promised in all.
+    /// Bytes that can be reserved in total.
     pub limit_bytes: u64,
 }
 
-/// Something that executes operations: a volume, or the model that volumes are held against.
-/// One thread owns it; many requests may be under way at a time.
+/// Executes operations: a volume, or the model file system with which volumes are compared. One
+/// thread owns it; many requests may be under way at a time.
 pub trait FileSystem: 'static {
     /// Executes one request.
     fn execute(&self, request: Request) -> impl Future<Output = Result<Reply>>;
 
-    /// The room that is left, if this file system knows where its own ends. Looking changes nothing.
+    /// The room that is left; `None` if the file system has no limit of its own. The call changes
+    /// nothing.
     fn room(&self) -> Option<Room> {
         None
     }
 
-    /// Bytes of room that a file takes, if it is in memory.
+    /// The bytes of room that a file takes; `None` if its inode is not in memory.
     fn room_of(&self, _ino: Ino) -> Option<u64> {
         None
     }

@@ -1,7 +1,7 @@
-//! An open volume of whatever layout.
+//! An open volume of any layout.
 //!
-//! Contract: [`OpenVolume`] is what programs, simulations and flights hold, so that none of them is
-//! written, or compiled, once for each layout. An operation on it costs one indirect call more than
+//! Contract: programs, simulations and flights hold an [`OpenVolume`], so that none of them is
+//! written or compiled once for each layout. An operation on it costs one more indirect call than
 //! on the [`Volume`] itself.
 
 use std::any::Any;
@@ -14,39 +14,46 @@ use crate::core::Core;
 use crate::layout::{Layout, Written};
 use crate::running::Execution;
 use crate::volume::Volume;
-use crate::{FileSystem, Ino, Reply, Request, Result, Room, VolumeStat};
+use crate::{FileSystem, Ino, LogStatus, Reply, Request, Result, Room, SpaceMap, VolumeStat};
 
-/// A [`Volume`] without its layout's type.
+/// The functions of a [`Volume`] that do not depend on the type of its layout.
 pub trait AnyVolume: Any {
-    /// What the parts of the volume share.
+    /// The parts that all layers of the volume share.
     fn core(&self) -> &Rc<Core>;
 
     /// Executes one request.
     fn execute(&self, request: Request) -> Execution<'_>;
 
-    /// Takes the references of all clients back, makes everything durable and ends the tasks.
+    /// Drops the references of all clients, makes everything durable and ends the tasks.
     ///
     /// # Errors
-    /// If something could not be written: the volume needs recovery.
+    /// If something could not be written. The volume then needs recovery.
     fn close(&self) -> BoxFuture<'static, Result<()>>;
 
-    /// As [`FileSystem::room`].
+    /// See [`FileSystem::room`].
     fn room(&self) -> Option<Room>;
 
-    /// As [`FileSystem::room_of`].
+    /// See [`FileSystem::room_of`].
     fn room_of(&self, ino: Ino) -> Option<u64>;
 
-    /// As [`FileSystem::held`].
+    /// See [`FileSystem::held`].
     fn held(&self) -> Vec<Ino>;
 
-    /// The volume's figures.
+    /// The figures of the volume, for `statfs`.
     fn stat(&self) -> VolumeStat;
 
-    /// What was written so far.
+    /// What the layout has written since the volume was opened.
     fn written(&self) -> Written;
 
-    /// The segment that a byte of the device lies in, and where in it; none if there are no segments.
+    /// The number of the segment that a byte of the device lies in, and the offset in that segment;
+    /// `None` if the layout has no segments.
     fn segment_at(&self, byte: u64) -> Option<(u32, u64)>;
+
+    /// The status of the log; `None` if the layout has no log.
+    fn log_status(&self) -> Option<LogStatus>;
+
+    /// How full the regions of the volume are.
+    fn space_map(&self) -> SpaceMap;
 }
 
 impl<L: Layout> AnyVolume for Volume<L> {
@@ -85,24 +92,33 @@ impl<L: Layout> AnyVolume for Volume<L> {
     fn segment_at(&self, byte: u64) -> Option<(u32, u64)> {
         self.layout.segment_at(byte)
     }
+
+    fn log_status(&self) -> Option<LogStatus> {
+        self.layout.log_status(&self.core)
+    }
+
+    fn space_map(&self) -> SpaceMap {
+        self.layout.space_map(&self.core)
+    }
 }
 
-/// A counted reference to an open volume of whatever layout.
+/// A counted reference to an open volume of any layout.
 #[derive(Clone)]
 pub struct OpenVolume(Rc<dyn AnyVolume>);
 
 impl OpenVolume {
-    /// Of a volume of this layout.
+    /// Wraps a volume, and so hides the type of its layout.
     pub fn new<L: Layout>(volume: Rc<Volume<L>>) -> OpenVolume {
         OpenVolume(volume)
     }
 
-    /// The volume with its layout's type, if it is of this layout: for what only one layout has.
+    /// The volume with the type of its layout, if that is `L`; for features that only one layout
+    /// has.
     pub fn of_layout<L: Layout>(&self) -> Option<&Volume<L>> {
         (&*self.0 as &dyn Any).downcast_ref()
     }
 
-    /// A reference that does not keep the volume.
+    /// A weak reference, which does not keep the volume in existence.
     pub fn downgrade(&self) -> std::rc::Weak<dyn AnyVolume> {
         Rc::downgrade(&self.0)
     }

@@ -1,9 +1,10 @@
-//! Inodes without names: freed when nobody uses them any more, and after a crash.
+//! Orphans: inodes without names, which are freed when no client uses them, or after a crash.
 //!
-//! Contract: an operation that takes a name or a user from an inode says so here
-//! ([`Orphans::unlink`], [`Orphans::reap`]); the inode is freed when it has neither. Where there is no room to free it, the end
-//! of its name or user stands, and it is freed later, when something else was. The layout knows of
-//! each inode that waits for its end, so a crash loses none ([`Orphans::finish`]).
+//! Contract: an operation that removes a name, reference or open of an inode reports it here
+//! ([`Orphans::unlink`], [`Orphans::reap`]). The inode is freed when it has none of them. If
+//! freeing fails for want of room the operation succeeds all the same, and the inode is freed
+//! later, after another one was. The layout records each orphan on the device, so a crash loses
+//! none ([`Orphans::finish`]).
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -21,7 +22,7 @@ pub(crate) struct Orphans<L> {
     core: Rc<Core>,
     layout: Rc<L>,
     files: Rc<Files<L>>,
-    /// Those that could not be freed for want of room.
+    /// Inodes that could not be freed for want of room.
     postponed: RefCell<BTreeSet<Ino>>,
 }
 
@@ -35,7 +36,7 @@ impl<L: Layout> Orphans<L> {
         })
     }
 
-    /// One name of an inode goes; for a directory it is the only one.
+    /// Reduces the link count of an inode by one name. A directory has only one name.
     pub(crate) fn unlink(&self, inode: &Rc<Inode>, now: Timestamp) {
         let is_last = {
             let mut d = inode.d.borrow_mut();
@@ -43,14 +44,17 @@ impl<L: Layout> Orphans<L> {
             d.nlink = if d.is_dir() { 0 } else { d.nlink.saturating_sub(1) };
             d.nlink == 0
         };
+        // The layout records the orphan in the step that removes the last name, so that a crash
+        // after that step does not lose the inode.
         if is_last {
             self.layout.set_orphan(&self.core, inode, true);
         }
         self.core.mark_inode_dirty(inode);
     }
 
-    /// Frees a hidden file. The caller has just taken it from the inode that it belonged to: what is
-    /// done before the first wait is one step with that.
+    /// Frees a hidden file. The caller has just cleared its number in the inode that it belonged
+    /// to. Everything before the first await is one step with that, so a crash finds either the
+    /// number in the inode or the orphan.
     pub(crate) async fn free_hidden(&self, hidden: &Rc<Inode>) -> Result<()> {
         hidden.d.borrow_mut().nlink = 0;
         self.layout.set_orphan(&self.core, hidden, true);
@@ -58,8 +62,8 @@ impl<L: Layout> Orphans<L> {
         self.destroy(hidden).await
     }
 
-    /// Goes on with what a crash interrupted: frees inodes without names, cuts what is past the
-    /// end of files that were being cut. What there is no room for is done later.
+    /// Finishes what a crash interrupted: frees the inode if it has no name, otherwise frees its
+    /// blocks beyond the end of the file. If there is no room for that it is done later.
     pub(crate) async fn finish(&self, ino: Ino) -> Result<()> {
         self.or_later(ino, self.finish_now(ino).await)
     }
@@ -74,11 +78,12 @@ impl<L: Layout> Orphans<L> {
             let d = inode.d.borrow();
             (d.nlink, d.size)
         };
-        self.files.free_tail(&inode, self.core.shape.blocks_for(size)).await?;
+        self.files.free_tail(&inode, self.core.geometry.blocks_for(size)).await?;
         if nlink == 0 { self.destroy(&inode).await } else { Ok(()) }
     }
 
-    /// Frees an inode if it has neither names nor users. Called whenever one of them ends.
+    /// Frees an inode if it has neither names nor users. Operations call it whenever they have
+    /// removed a name, reference or open.
     pub(crate) async fn reap(&self, ino: Ino) -> Result<()> {
         match self.reap_now(ino).await {
             Ok(true) => self.finish_postponed().await,
@@ -86,7 +91,7 @@ impl<L: Layout> Orphans<L> {
         }
     }
 
-    /// What there is no room for now waits until something else was freed.
+    /// Turns a lack of room into success and remembers the inode, to be freed later.
     fn or_later(&self, ino: Ino, freed: Result<()>) -> Result<()> {
         if let Err(FsError::NoSpace) = freed {
             self.postponed.borrow_mut().insert(ino);
@@ -95,7 +100,7 @@ impl<L: Layout> Orphans<L> {
         freed
     }
 
-    /// Something was freed: one of those that wait may be now.
+    /// Tries one of the postponed inodes again. Called after an inode was freed, which made room.
     async fn finish_postponed(&self) -> Result<()> {
         let Some(ino) = self.postponed.borrow_mut().pop_first() else { return Ok(()) };
         match self.finish(ino).await {
@@ -104,19 +109,19 @@ impl<L: Layout> Orphans<L> {
         }
     }
 
-    /// True if an inode that is held has users again, the last of whom frees it, or was freed while
-    /// its lock was waited for.
+    /// True if a locked inode must not be freed by this caller: it has users again, the last of
+    /// which frees it, or another task freed it while this one waited for the lock.
     fn is_used_or_gone(&self, ino: Ino) -> bool {
         self.core.refs(ino) != Refs::default() || self.core.cached_inode(ino).is_none()
     }
 
-    /// True if it was freed.
+    /// Frees an inode if it has neither names nor users; true if it did.
     async fn reap_now(&self, ino: Ino) -> Result<bool> {
         if self.core.refs(ino) != Refs::default() || ino == ROOT_INO {
             return Ok(false);
         }
-        // Only inodes in memory can be in question: a name or a user ended just now, except when
-        // the inode left memory in between, and then it is loaded again.
+        // A name or user of this inode ended just now, so it is usually in memory. If it has left
+        // memory since, it is loaded again.
         let inode = match self.files.any_inode(ino).await {
             Ok(inode) => inode,
             Err(FsError::NotFound) => return Ok(false),
@@ -126,6 +131,7 @@ impl<L: Layout> Orphans<L> {
             return Ok(false);
         }
         let _alone = inode.lock.write().await;
+        // The wait for the lock may have let another task open or free the inode.
         if self.is_used_or_gone(ino) {
             return Ok(false);
         }
@@ -133,14 +139,15 @@ impl<L: Layout> Orphans<L> {
         Ok(true)
     }
 
-    /// Frees an inode with all that it has. The caller holds its lock.
+    /// Frees an inode with its blocks and hidden files. The caller holds its write lock.
     async fn destroy(&self, inode: &Rc<Inode>) -> Result<()> {
         self.core.check_writable()?;
         for which in [Hidden::Index, Hidden::Attributes] {
             let ino = which.of(&inode.d.borrow());
             if ino != 0 {
                 let hidden = self.files.any_inode(ino).await?;
-                // One step: recovery from a crash after it must not follow the number again.
+                // The number is cleared in one step with making the hidden file an orphan: after a
+                // crash recovery must not reach the hidden file from this inode again.
                 *which.of_mut(&mut inode.d.borrow_mut()) = 0;
                 self.core.mark_inode_dirty(inode);
                 Box::pin(self.free_hidden(&hidden)).await?;
@@ -153,7 +160,7 @@ impl<L: Layout> Orphans<L> {
         if size > 0 {
             self.files.set_size(inode, 0, 0, &|| Ok(())).await?;
         } else if allocated > 0 {
-            // It was being cut when room ran out.
+            // An earlier attempt to free its blocks ended for want of room.
             self.files.free_tail(inode, 0).await?;
         }
         self.layout.set_orphan(&self.core, inode, false);
@@ -163,7 +170,7 @@ impl<L: Layout> Orphans<L> {
     }
 }
 
-/// The hidden files that an inode may have.
+/// The kinds of hidden files that an inode may have.
 #[derive(Clone, Copy)]
 enum Hidden {
     Index,

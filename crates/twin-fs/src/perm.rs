@@ -1,21 +1,22 @@
-//! Who may do what, as pure rules on attributes and credentials. The one place of permissions.
+//! Permissions: who may do what, as pure rules on attributes and credentials. No other code decides
+//! on permissions.
 //!
 //! The rules are POSIX's where it decides and Linux's where it leaves a choice, so that a mount
 //! answers as ext4 does. User 0 has every capability. `Cred::checked` (the front end's kernel has
 //! checked permission bits) turns off only the rwx checks of [`access`]; rules of ownership hold
-//! for everyone. Rules here never look at names or at the tree: what exists is the caller's
-//! matter, and where several errors apply the order is: missing or existing name, then the rules
-//! here, then the state of the tree (not empty, too many links).
+//! for everyone. The rules never look at names or at the tree; the caller does. Where several
+//! errors apply, the caller reports a missing or existing name first, then the errors of these
+//! rules, then those of the state of the tree (not empty, too many links).
 //!
-//! Reading, writing, listing and seeking an inode are not checked: [`may_open`] has been.
+//! There are no rules for reading, writing, listing and seeking, because [`may_open`] checked them.
 
 use crate::{Attr, Cred, FsError, Result, SetAttr, SetTime, Timestamp, mode};
 
-/// Asks for reading, in masks of [`access`].
+/// The bit for reading in masks of [`access`].
 pub const READ: u32 = 4;
-/// Asks for writing, in masks of [`access`].
+/// The bit for writing in masks of [`access`].
 pub const WRITE: u32 = 2;
-/// Asks for execution, or for passing through a directory, in masks of [`access`].
+/// The bit for execution, or for passing through a directory, in masks of [`access`].
 pub const EXECUTE: u32 = 1;
 
 /// True if the credentials have every capability.
@@ -23,18 +24,18 @@ pub fn is_root(cred: &Cred) -> bool {
     cred.uid == 0
 }
 
-/// True for the owner and for root: who may change what is the owner's to change.
+/// True for the owner and for root, who may do what only an owner may.
 pub fn is_owner(attr: &Attr, cred: &Cred) -> bool {
     cred.uid == attr.uid || is_root(cred)
 }
 
-/// True if the group is the primary one or one of the further ones.
+/// True if the group is the primary group or a supplementary one.
 pub fn in_group(cred: &Cred, gid: u32) -> bool {
     cred.gid == gid || cred.groups.contains(&gid)
 }
 
-/// Whether the permission bits allow all of `mask`, whatever `cred.checked` says. The first
-/// class that fits decides (owner, group, others), even if a later one would allow more. Root may
+/// True if the permission bits allow all of `mask`, whatever `cred.checked` says. The first
+/// class that fits (owner, group, others) decides, even if a later one would allow more. Root may
 /// read and write everything, pass through every directory and execute what anyone may execute.
 pub fn allows(attr: &Attr, cred: &Cred, mask: u32) -> bool {
     if is_root(cred) {
@@ -50,7 +51,7 @@ pub fn allows(attr: &Attr, cred: &Cred, mask: u32) -> bool {
     (attr.mode >> shift) & mask == mask
 }
 
-/// Checks the permission bits, unless a kernel has.
+/// Checks the permission bits, unless a kernel has checked them.
 ///
 /// # Errors
 /// [`FsError::Access`].
@@ -66,24 +67,24 @@ pub fn may_create(dir: &Attr, cred: &Cred) -> Result<()> {
     access(dir, cred, WRITE | EXECUTE)
 }
 
-/// What is removed, or replaced by a rename.
+/// The kind that an inode must have to be removed, or replaced by a rename.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Victim {
     /// It must be a directory: `rmdir`, or the target of a directory's rename.
     Directory,
-    /// It must not be: `unlink`, or the target of a file's rename.
+    /// It must not be a directory: `unlink`, or the target of a file's rename.
     NotDirectory,
 }
 
 impl Victim {
-    /// What a rename of `attr` may replace.
+    /// The kind that a rename of `attr` may replace.
     pub fn like(attr: &Attr) -> Victim {
         if attr.is_dir() { Victim::Directory } else { Victim::NotDirectory }
     }
 }
 
-/// Checks the right to remove `victim` from `dir`: write permission, the sticky rule, and that it
-/// is of the kind that the operation removes.
+/// Checks the right to remove `victim` from `dir`: write permission, the sticky rule, and the kind
+/// that the operation removes.
 ///
 /// # Errors
 /// [`FsError::Access`], [`FsError::NotPermitted`] (sticky), [`FsError::NotDirectory`],
@@ -100,29 +101,29 @@ pub fn may_delete(dir: &Attr, victim: &Attr, cred: &Cred, must_be: Victim) -> Re
     }
 }
 
-/// In a sticky directory only the owners of the name's inode and of the directory remove it.
+/// True if `dir` is sticky and `cred` is not root and owns neither `victim` nor `dir`.
 fn sticky_forbids(dir: &Attr, victim: &Attr, cred: &Cred) -> bool {
     dir.mode & mode::STICKY != 0 && cred.uid != victim.uid && !is_owner(dir, cred)
 }
 
-/// The two sides of a rename. `target` is what the new name leads to now.
+/// The two sides of a rename. `target` is the inode that the new name leads to now.
 #[derive(Clone, Copy, Debug)]
 pub struct RenameSides<'a> {
     /// The directory that loses the name.
     pub from_dir: &'a Attr,
-    /// What moves.
+    /// The inode that moves.
     pub source: &'a Attr,
-    /// The directory that gets it.
+    /// The directory that gets the name.
     pub to_dir: &'a Attr,
-    /// What it replaces, or changes places with.
+    /// The inode that the rename replaces, or with which the source changes places.
     pub target: Option<&'a Attr>,
-    /// The two change places, so they need not be of one kind.
+    /// True if the two are exchanged, so that they may be of different kinds.
     pub exchange: bool,
 }
 
 /// Checks the right to rename: to delete on the old side, to create or to delete on the new one,
-/// and to write a directory whose parent changes (its `..` does). Not for a rename of an inode
-/// over itself, which does nothing and is always allowed.
+/// and to write a directory that gets another parent, because its `..` changes. A rename of an
+/// inode over itself does nothing and is always allowed; the caller does not ask for it.
 ///
 /// # Errors
 /// Those of [`may_delete`] and [`may_create`].
@@ -148,7 +149,7 @@ pub fn may_rename(sides: &RenameSides<'_>, cred: &Cred) -> Result<()> {
     }
 }
 
-/// Checks the right to make another name for an inode. Directories have one name.
+/// Checks the right to add another name to an inode. A directory has only one name.
 ///
 /// # Errors
 /// [`FsError::Access`], [`FsError::NotPermitted`] for a directory.
@@ -157,10 +158,10 @@ pub fn may_link(dir: &Attr, attr: &Attr, cred: &Cred) -> Result<()> {
     if attr.is_dir() { Err(FsError::NotPermitted) } else { Ok(()) }
 }
 
-/// Checks the right to open.
+/// Checks the right to open an inode.
 ///
 /// # Errors
-/// [`FsError::Invalid`] for a symbolic link, [`FsError::IsDirectory`] for writing or cutting a
+/// [`FsError::Invalid`] for a symbolic link, [`FsError::IsDirectory`] for writing or truncating a
 /// directory, [`FsError::Access`].
 pub fn may_open(attr: &Attr, cred: &Cred, read: bool, write: bool, truncate: bool) -> Result<()> {
     let changes = write || truncate;
@@ -172,8 +173,9 @@ pub fn may_open(attr: &Attr, cred: &Cred, read: bool, write: bool, truncate: boo
     access(attr, cred, if read { READ } else { 0 } | if changes { WRITE } else { 0 })
 }
 
-/// Checks that `mode` names a kind that `mknod` makes, and the right to make it: devices are for
-/// root, but for the whiteout (character device 0). Gives the mode, with the type that was meant.
+/// Checks that `mode` names a kind that `mknod` makes, and the right to make it: only root makes
+/// devices, except the whiteout (character device 0). Returns the mode with its type bits, which
+/// are those of a regular file if there were none.
 ///
 /// # Errors
 /// [`FsError::NotPermitted`] for directories and devices, [`FsError::Invalid`] for the rest.
@@ -188,9 +190,9 @@ pub fn may_make_node(cred: &Cred, mode: u32, rdev: u64) -> Result<u32> {
     }
 }
 
-/// Owner, group and mode of an inode to be made.
+/// Owner, group and mode of a new inode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Birth {
+pub struct InitialAttrs {
     /// Type and permission bits.
     pub mode: u32,
     /// Owner.
@@ -199,36 +201,37 @@ pub struct Birth {
     pub gid: u32,
 }
 
-/// What a new inode starts with. `mode` has the type bits and has gone through the umask. In a
-/// set-gid directory the group is the directory's, and a new directory is set-gid too; `mkdir`
-/// itself sets no set-id bits.
-pub fn birth(dir: &Attr, cred: &Cred, mode: u32) -> Birth {
+/// Owner, group and mode of a new inode in `dir`. `mode` has the type bits and the umask has been
+/// applied. In a set-gid directory the new inode gets the group of the directory, and a new
+/// directory becomes set-gid too; `mkdir` itself sets no set-id bits.
+pub fn initial_attrs(dir: &Attr, cred: &Cred, mode: u32) -> InitialAttrs {
     let is_dir = mode & mode::TYPE == mode::DIRECTORY;
     let settable = if is_dir { 0o1777 } else { mode::PERMISSIONS };
     let mut mode = mode & (mode::TYPE | settable);
     if dir.mode & mode::SETGID == 0 {
-        return Birth { mode, uid: cred.uid, gid: cred.gid };
+        return InitialAttrs { mode, uid: cred.uid, gid: cred.gid };
     }
     if is_dir {
         mode |= mode::SETGID;
     } else if mode & 0o010 != 0 && !in_group(cred, dir.gid) && !is_root(cred) {
         mode &= !mode::SETGID;
     }
-    Birth { mode, uid: cred.uid, gid: dir.gid }
+    InitialAttrs { mode, uid: cred.uid, gid: dir.gid }
 }
 
-/// The attributes after a change, if it is allowed. Size changes nothing but the size, the times
-/// and the set-id bits here: cutting the data is the caller's.
+/// The attributes after a change, if the change is allowed. A new size changes only the size, the
+/// times and the set-id bits; the caller truncates the data.
 ///
-/// Rules: the mode is the owner's to change, without set-gid for those outside the group. Root
-/// gives files away; an owner may give one to a group of his. A new owner or group of anything
-/// but a directory ends set-id (set-gid only with group execution, or for those outside the
-/// group). Both times may be set to now by anyone who may write; other times by the owner. The
-/// change time itself is for root, and for a kernel that writes back its own.
+/// Rules: the owner may change the mode, but cannot set set-gid for a group that does not include
+/// the owner. Only root changes the owner; an owner may change the group to one of the owner's
+/// groups. A new owner or group of an inode that is not a directory clears set-uid, and clears
+/// set-gid if the group may execute or the caller is outside the group. A caller with write
+/// permission may set access and modification time together to now; the owner may set them to any
+/// time. Only root may set the change time, and a kernel that writes back its own times.
 ///
 /// # Errors
 /// [`FsError::NotPermitted`], [`FsError::Access`], [`FsError::IsDirectory`] and
-/// [`FsError::Invalid`] for the size of what is not a regular file.
+/// [`FsError::Invalid`] for the size of an inode that is not a regular file.
 pub fn set_attr(attr: &Attr, cred: &Cred, set: &SetAttr, now: Timestamp) -> Result<Attr> {
     check_size(attr, cred, set)?;
     check_owner_change(attr, cred, set)?;
@@ -287,8 +290,8 @@ fn check_times(attr: &Attr, cred: &Cred, set: &SetAttr) -> Result<()> {
     if is_owner(attr, cred) && (set.ctime.is_none() || cred.checked || is_root(cred)) {
         return Ok(());
     }
-    // A kernel with a write-back cache sends the times of a write that it has allowed, in the
-    // name of the writer.
+    // A kernel with a write-back cache sends the times of a write that it has allowed, with the
+    // credentials of the writer.
     if set.ctime.is_some() {
         return if cred.checked { Ok(()) } else { Err(FsError::NotPermitted) };
     }
@@ -301,15 +304,15 @@ fn check_times(attr: &Attr, cred: &Cred, set: &SetAttr) -> Result<()> {
     }
 }
 
-/// The mode after a change of owner or group by `cred`: root's changes end set-id too.
+/// The mode after a change of owner or group by `cred`. Changes by root clear set-id bits too.
 fn without_set_id(mode: u32, gid: u32, cred: &Cred) -> u32 {
     let mode = mode & !mode::SETUID;
     let outside = !in_group(cred, gid) && !is_root(cred);
     if mode & 0o010 != 0 || outside { mode & !mode::SETGID } else { mode }
 }
 
-/// The mode after content was changed by `cred`: a changed program runs as its caller. Root's
-/// changes keep the bits.
+/// The mode after `cred` changed the content: the set-id bits are cleared, so that a changed
+/// program runs with the rights of its caller. Changes by root keep the bits.
 pub fn mode_after_write(attr: &Attr, cred: &Cred) -> u32 {
     if is_root(cred) || attr.kind() != mode::REGULAR {
         return attr.mode;
@@ -317,17 +320,17 @@ pub fn mode_after_write(attr: &Attr, cred: &Cred) -> u32 {
     without_set_id(attr.mode, attr.gid, cred)
 }
 
-/// Marks content as changed now by `cred`: both times, and the set-id bits.
+/// Updates the attributes after `cred` changed the content: modification and change time, and the
+/// set-id bits.
 pub fn after_write(attr: &mut Attr, cred: &Cred, now: Timestamp) {
     attr.mode = mode_after_write(attr, cred);
     attr.mtime = now;
     attr.ctime = now;
 }
 
-/// Checks the right to read, or to set or remove, the extended attribute `name`: `user.` follows
-/// the permission bits and is for regular files and directories; `trusted.` is root's;
-/// `security.` is everyone's to read and root's to write. For a listing, an attribute that may
-/// not be read is left out.
+/// Checks the right to read the extended attribute `name`, or to set or remove it. `user.` follows
+/// the permission bits and exists on regular files and directories only; `trusted.` is for root
+/// alone; `security.` may be read by everyone and written by root.
 ///
 /// # Errors
 /// [`FsError::Range`] for an impossible name, [`FsError::NotSupported`] for another name space,
@@ -367,7 +370,7 @@ pub fn may_xattr(attr: &Attr, cred: &Cred, name: &[u8], write: bool) -> Result<(
 const NO_NAME_SPACE: FsError =
     FsError::NotSupported("extended attributes outside user., trusted. and security.");
 
-/// Whether a listing shows the attribute: all but `trusted.` to those who are not root.
+/// True if a listing for `cred` shows the attribute: only root sees `trusted.`.
 pub fn lists_xattr(cred: &Cred, name: &[u8]) -> bool {
     is_root(cred) || !name.starts_with(b"trusted.")
 }

@@ -1,4 +1,4 @@
-//! Tests of [`super`]: one rule a test.
+//! Tests of [`super`]; each test covers one rule.
 
 use super::*;
 
@@ -42,7 +42,7 @@ fn the_first_class_that_fits_decides() {
             assert_eq!(allows(&file(bits << 6), &owner(), mask), fits);
             assert_eq!(allows(&file(bits << 3), &member(), mask), fits);
             assert_eq!(allows(&file(bits), &stranger(), mask), fits);
-            // Others' bits do not help the owner and the group.
+            // The bits for others do not apply to the owner and the group.
             assert_eq!(allows(&file(bits), &owner(), mask), mask == 0);
             assert_eq!(allows(&file(bits), &member(), mask), mask == 0);
             assert_eq!(allows(&file(bits << 3), &owner(), mask), mask == 0);
@@ -175,23 +175,24 @@ fn devices_are_roots_but_for_the_whiteout() {
 
 #[test]
 fn a_new_inode_belongs_to_its_maker() {
-    let b = birth(&dir(0o777), &stranger(), mode::REGULAR | 0o6755);
-    assert_eq!(b, Birth { mode: mode::REGULAR | 0o6755, uid: 12, gid: 79 });
+    let b = initial_attrs(&dir(0o777), &stranger(), mode::REGULAR | 0o6755);
+    assert_eq!(b, InitialAttrs { mode: mode::REGULAR | 0o6755, uid: 12, gid: 79 });
 }
 
 #[test]
 fn a_set_gid_directory_hands_down_its_group() {
     let parent = dir(0o2777);
-    let b = birth(&parent, &stranger(), mode::REGULAR | 0o644);
-    assert_eq!(b, Birth { mode: mode::REGULAR | 0o644, uid: 12, gid: GROUP });
-    let b = birth(&parent, &stranger(), mode::DIRECTORY | 0o755);
-    assert_eq!(b, Birth { mode: mode::DIRECTORY | 0o2755, uid: 12, gid: GROUP });
+    let b = initial_attrs(&parent, &stranger(), mode::REGULAR | 0o644);
+    assert_eq!(b, InitialAttrs { mode: mode::REGULAR | 0o644, uid: 12, gid: GROUP });
+    let b = initial_attrs(&parent, &stranger(), mode::DIRECTORY | 0o755);
+    assert_eq!(b, InitialAttrs { mode: mode::DIRECTORY | 0o2755, uid: 12, gid: GROUP });
 }
 
 #[test]
 fn strangers_make_no_set_gid_programs_of_a_directorys_group() {
     let parent = dir(0o2777);
-    let mode_of = |cred: &Cred, bits| birth(&parent, cred, mode::REGULAR | bits).mode & 0o7777;
+    let mode_of =
+        |cred: &Cred, bits| initial_attrs(&parent, cred, mode::REGULAR | bits).mode & 0o7777;
     assert_eq!(mode_of(&stranger(), 0o2755), 0o755);
     assert_eq!(mode_of(&stranger(), 0o2745), 0o2745);
     assert_eq!(mode_of(&member(), 0o2755), 0o2755);
@@ -200,7 +201,7 @@ fn strangers_make_no_set_gid_programs_of_a_directorys_group() {
 
 #[test]
 fn mkdir_sets_no_set_id_bits() {
-    let b = birth(&dir(0o777), &Cred::root(), mode::DIRECTORY | 0o7777);
+    let b = initial_attrs(&dir(0o777), &Cred::root(), mode::DIRECTORY | 0o7777);
     assert_eq!(b.mode, mode::DIRECTORY | 0o1777);
 }
 
@@ -258,7 +259,7 @@ fn a_new_owner_ends_set_id_of_what_is_not_a_directory() {
     };
     assert_eq!(bits(&file(0o6755), &root), Ok(0o755));
     assert_eq!(bits(&file(0o6755), &owner()), Ok(0o755));
-    // Set-gid without group execution once meant mandatory locking: root keeps it.
+    // Set-gid without group execution used to mean mandatory locking, so root's change keeps it.
     assert_eq!(bits(&file(0o6745), &root), Ok(0o2745));
     assert_eq!(bits(&file(0o6745), &owner()), Ok(0o745));
     assert_eq!(bits(&dir(0o6755), &root), Ok(0o6755));

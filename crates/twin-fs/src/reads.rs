@@ -1,29 +1,34 @@
-//! Reads under way: space is reused only when no read that began before may still find it.
+//! Reads under way: freed space is reused only after all reads that may still look at it.
 
 use std::cell::Cell;
 use std::rc::Rc;
 
 use twin_rt::Event;
 
-/// Reads under way, so that space can be reused only when nobody still reads it.
+/// Counts the reads under way. A layout that wants to reuse freed space first waits with
+/// [`drain`](Self::drain) until no read that may have seen an old pointer to it is left.
 #[derive(Default)]
 pub struct ReadGate {
     epoch: Cell<u64>,
-    /// Reads under way that began in the current epoch, and in earlier ones.
+    /// The number of reads under way that began in the current epoch, and in earlier ones.
     counts: Cell<[u64; 2]>,
     drained: Event,
 }
 
 impl ReadGate {
-    /// Says that a read begins.
+    /// Called in the step in which a read looks up its pointers. The read holds the pass until it
+    /// has its data.
     pub fn enter(self: &Rc<Self>) -> ReadPass {
         let [now, before] = self.counts.get();
         self.counts.set([now + 1, before]);
         ReadPass { gate: Rc::clone(self), epoch: self.epoch.get() }
     }
 
-    /// Waits until all reads that began before this call have ended. One caller at a time.
+    /// Waits until all reads that began before this call have ended. Reads that begin later are not
+    /// waited for. Only one task may call this at a time.
     pub async fn drain(&self) {
+        // Reads that begin from here on belong to a new epoch. They are not waited for, because the
+        // caller has already replaced the pointers to the space.
         let [now, before] = self.counts.get();
         self.epoch.set(self.epoch.get() + 1);
         self.counts.set([0, now + before]);
@@ -31,7 +36,7 @@ impl ReadGate {
     }
 }
 
-/// Held for the length of a read.
+/// Held by a read from [`ReadGate::enter`] to its end.
 pub struct ReadPass {
     gate: Rc<ReadGate>,
     epoch: u64,

@@ -1,102 +1,106 @@
-//! How much may be accepted of writes whose data comes later.
+//! The gate: how many writes may be accepted whose data arrives later.
 //!
-//! A client that collects writes (the kernel above a mount) accepts them on its own account, and
-//! brings the data when it likes: too late to say that there is no room. What such a client can be
-//! brought to do is to ask before each write, without saying how much it will be, and to bring all
-//! that it has collected. [`Gate`] is the policy on top of these two: when writes have to be asked
-//! for, and what the answer is.
+//! A client that collects writes (the kernel above a mount) accepts them itself and delivers the
+//! data later, when it is too late to answer that there is no room. Such a client offers two means
+//! of control. It can be made to ask before each write, though without telling the size, and it can
+//! be made to deliver everything that it has collected (its writes are *called back*). [`Gate`] is
+//! the policy that uses them: it decides when the client must ask, and what the answer is.
 //!
-//! Contract: while there is plenty of room the gate stands open and costs nothing. It shuts while
-//! there is still room for everything that the client may have collected, so nothing that was
-//! accepted before is lost. Behind a shut gate every write is asked for. Most pass, on an estimate
-//! of their size from the file's earlier ones; what has passed is called back before the sum of the
-//! estimates could come near the end. Below the reserve, files that have been seen to take new
-//! room are refused. Others pass one write at a time, out of the reserve: whether it overwrites,
-//! which a full volume must allow, is known once its data has come.
+//! Contract: while there is plenty of room the gate is open and costs nothing. It shuts while
+//! there is still room for everything that the client may have collected, so no write that was
+//! accepted earlier is lost. While the gate is shut the client asks before every write. Most writes
+//! pass; the gate estimates their size from earlier writes to the file, and calls them back before
+//! the sum of the estimates comes near the room that is left. Below the reserve, files are refused
+//! that are known to take new room. Other files pass one write at a time, at the expense of the
+//! reserve, because only the data of a write shows whether it overwrites, which a full volume must
+//! allow.
 //!
-//! What this cannot bound is a single write that is larger than the reserve and unlike the file's
-//! earlier ones.
+//! The gate cannot bound a single write that is larger than the reserve and unlike the earlier
+//! writes to the file.
 
 use twin_rt::FixedMap;
 
 use crate::Ino;
 
-/// The gate was moved.
+/// A change of the gate that the client must be told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Turn {
-    /// From now on every write is to be asked for.
+pub enum GateChange {
+    /// From now on the client must ask before every write.
     Shut,
-    /// Writes need not be asked for any more.
+    /// The client need not ask any more.
     Opened,
 }
 
 /// The answer to a client that wants to write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// It may.
+pub enum WriteVerdict {
+    /// The client may write.
     Pass,
-    /// Call back everything that has been collected, then ask again.
+    /// The front end must call back everything that the client has collected, then ask again.
     CallBack,
-    /// There is no room.
+    /// There is no room; the write fails.
     Refuse,
 }
 
-/// What one file has been seen to do.
+/// What the gate knows of the writes to one file.
 #[derive(Clone, Copy, Debug, Default)]
 struct Writer {
-    /// Writes that passed since everything was called back.
+    /// The number of writes that passed since everything was called back.
     passed: u64,
-    /// Bytes that came since then.
+    /// The bytes that arrived since then.
     came: u64,
-    /// Bytes of one write, estimated from what came.
+    /// The estimated size of one write, from the bytes that arrived.
     each: u64,
-    /// The room that the file took when it was looked at last.
+    /// The room that the file took when it was last looked at.
     takes: u64,
-    /// It took more room since everything was called back.
+    /// True if the file has taken more room since everything was called back.
     grew: bool,
-    /// Its writes take new room. Not known before some have come.
+    /// Whether writes to the file take new room; `None` until some have arrived.
     grows: Option<bool>,
 }
 
-/// How many writes of a file may pass before they are called back: bounds what a file can do that
-/// suddenly writes more at a time.
+/// The most writes to a file that may pass before they are called back. It bounds the error when
+/// the writes to a file suddenly become larger.
 const MOST_PASSES: u64 = 256;
-/// The smallest and the first estimate of a write: a page, and what copying programs use at most.
+/// The smallest estimate of a write (a page) and the first one (the largest write of programs that
+/// copy files).
 const SMALL: u64 = 4 << 10;
 const FIRST: u64 = 1 << 20;
-/// Files to remember; more are forgotten when everything has been called back.
+/// The most files to remember. If there are more, all are forgotten after everything was called
+/// back.
 const MOST_FILES: usize = 4096;
 
-/// Bytes that a client should collect at most, above a volume with so much room in all: little of
-/// it, and no more than keeps a device busy.
+/// The most bytes that a client should collect above a volume of `limit_bytes`: a small part of the
+/// volume, and no more than is needed to keep a device busy.
 pub fn collected_bytes(limit_bytes: u64) -> u64 {
     (limit_bytes / 8).clamp(4 << 20, 64 << 20)
 }
 
-/// Decides what may be written. See the module.
+/// Decides which writes a client may accept. See the module.
 #[derive(Debug)]
 pub struct Gate {
-    /// It shuts below so much room.
+    /// The gate shuts when less room than this is left.
     margin: u64,
-    /// Room that is kept for writes of which it is not known whether they take any.
+    /// Room that is kept for writes that may turn out to take none.
     reserve: u64,
     shut: bool,
-    /// Everything has been called back since it shut: what the client holds is known.
+    /// Everything has been called back since the gate shut, so the gate has counted all that the
+    /// client may hold.
     sure: bool,
-    /// The estimates of all writes that passed since everything was called back.
+    /// The sum of the estimates of all writes that passed since everything was called back.
     granted: u64,
-    /// Bytes that came since then.
+    /// The bytes that arrived since then.
     came: u64,
     files: FixedMap<Ino, Writer>,
 }
 
 impl Gate {
-    /// A gate above a volume with so much room in all, for a client that collects up to
-    /// `collected_bytes`.
+    /// A gate above a volume of `limit_bytes`, for a client that collects up to `collected_bytes`.
     pub fn new(limit_bytes: u64, collected_bytes: u64) -> Gate {
         let reserve = (limit_bytes / 64).clamp(1 << 20, 8 << 20).min(limit_bytes / 16);
-        // Clients bound what they collect by slowing writers down, which takes a moment, and while
-        // the gate shuts more comes: on mounts a quarter on top of the bound did not always do.
+        // A client keeps to its bound by slowing writers down, which takes effect late, and more
+        // writes arrive while the gate shuts: on mounts a quarter above the bound was not always
+        // enough.
         let margin = collected_bytes.saturating_mul(2).saturating_add(reserve);
         Gate {
             margin: margin.min(limit_bytes / 2),
@@ -109,49 +113,51 @@ impl Gate {
         }
     }
 
-    /// True if every write has to be asked for.
+    /// True if the client must ask before every write.
     pub fn is_shut(&self) -> bool {
         self.shut
     }
 
-    /// Room that only writes get that may turn out to take none.
+    /// The room in bytes that is kept for writes that may turn out to take none.
     pub fn reserve_bytes(&self) -> u64 {
         self.reserve
     }
 
-    /// Looks at the room that is left.
-    pub fn look(&mut self, free: u64) -> Option<Turn> {
+    /// Opens or shuts the gate for `free` bytes of room, and returns the change if there is one.
+    pub fn update(&mut self, free: u64) -> Option<GateChange> {
         if !self.shut && free < self.margin {
             self.shut = true;
             self.sure = false;
-            return Some(Turn::Shut);
+            return Some(GateChange::Shut);
         }
-        // Some more than at shutting, or it would swing.
+        // The gate opens at more room than it shuts at; otherwise it would swing.
         if self.shut && free >= self.margin.saturating_add(self.margin / 4) {
             self.shut = false;
             (self.granted, self.came) = (0, 0);
             self.files = FixedMap::default();
-            return Some(Turn::Opened);
+            return Some(GateChange::Opened);
         }
         None
     }
 
-    /// A client wants to write to a file that takes so much room now.
-    pub fn ask(&mut self, ino: Ino, free: u64, takes: u64) -> Verdict {
+    /// Decides on a write to a file: `free` is the room of the volume and `takes` the room that the
+    /// file takes now, in bytes.
+    pub fn check_write(&mut self, ino: Ino, free: u64, takes: u64) -> WriteVerdict {
         if !self.shut {
-            return Verdict::Pass;
+            return WriteVerdict::Pass;
         }
-        // Files that come to write more at a time than they did show in what comes.
+        // Far more has arrived than was estimated: writes have become larger, so the estimates
+        // cannot be trusted until everything is called back.
         let more = self.came > 2 * self.granted + self.reserve / 2;
         if !self.sure || more {
-            return Verdict::CallBack;
+            return WriteVerdict::CallBack;
         }
         let file = self.files.entry(ino).or_default();
         if file.came == 0 {
             file.takes = takes;
         }
         if takes == 0 {
-            // It has nothing to overwrite.
+            // An empty file has nothing to overwrite.
             file.grows = Some(true);
         }
         let each = if file.each == 0 { FIRST.min(self.reserve) } else { file.each.max(SMALL) };
@@ -159,32 +165,33 @@ impl Gate {
         let verdict = if !short {
             let fits = self.granted + each <= (free - self.reserve) / 2;
             if self.granted == 0 || fits && file.passed < MOST_PASSES {
-                Verdict::Pass
+                WriteVerdict::Pass
             } else {
-                Verdict::CallBack
+                WriteVerdict::CallBack
             }
         } else if file.passed > 0 {
-            Verdict::CallBack
+            WriteVerdict::CallBack
         } else if file.grows == Some(true) {
-            // The next one may overwrite after all (who undoes what failed does), as long as
-            // there is something to find that out with.
+            // The next write may overwrite after all, as when a program undoes what failed. It may
+            // pass as long as some of the reserve is left to find that out.
             if free >= self.reserve / 4 {
                 file.grows = None;
             }
-            Verdict::Refuse
+            WriteVerdict::Refuse
         } else {
-            Verdict::Pass
+            WriteVerdict::Pass
         };
-        if verdict == Verdict::Pass {
+        if verdict == WriteVerdict::Pass {
             file.passed += 1;
             self.granted += each;
         }
         verdict
     }
 
-    /// Data has come of a file that takes so much room now. False if nobody had asked for it, so
-    /// that the client does not know that it should.
-    pub fn came(&mut self, ino: Ino, bytes: u64, takes: u64) -> bool {
+    /// Notes that data of a file arrived; `takes` is the room in bytes that the file takes now.
+    /// Returns false if the client had not asked for the write, which shows that it does not know
+    /// that the gate is shut.
+    pub fn data_arrived(&mut self, ino: Ino, bytes: u64, takes: u64) -> bool {
         if !self.shut {
             return true;
         }
@@ -196,7 +203,7 @@ impl Gate {
         file.passed > 0 || !self.sure
     }
 
-    /// Data has come of a file, and there was no room for it.
+    /// Notes that data of a file arrived and there was no room for it.
     pub fn failed(&mut self, ino: Ino, bytes: u64) {
         if self.shut {
             let file = self.files.entry(ino).or_default();
@@ -206,7 +213,7 @@ impl Gate {
         }
     }
 
-    /// Everything that had passed has come.
+    /// Notes that everything was called back: the data of all writes that passed has arrived.
     pub fn called_back(&mut self) {
         let counted = std::mem::replace(&mut self.sure, true);
         (self.granted, self.came) = (0, 0);
@@ -214,7 +221,8 @@ impl Gate {
             if file.came > 0 {
                 file.grows = Some(file.grew);
             }
-            // The first time, also that came which nobody had counted.
+            // The first call back after shutting also brings writes that the gate has not counted,
+            // so it gives no estimate.
             if counted && file.passed > 0 && file.came > 0 {
                 let each = file.came.div_ceil(file.passed);
                 file.each = if each > file.each { each } else { (file.each + each) / 2 };

@@ -3,21 +3,22 @@ use std::collections::BTreeMap;
 use twin_rt::Rng;
 
 use crate::Ino;
-use crate::room::{Gate, Turn, Verdict, collected_bytes};
+use crate::room::{Gate, GateChange, WriteVerdict, collected_bytes};
 
 const MIB: u64 = 1 << 20;
 
-/// A kernel that collects writes above a volume, and asks at the gate if it is shut.
+/// A kernel that collects writes above a volume, and asks the gate before each if it is shut.
 struct Kernel {
     gate: Gate,
     limit: u64,
     free: u64,
-    /// What each file takes on the volume.
+    /// The room that each file takes on the volume.
     takes: BTreeMap<Ino, u64>,
-    /// Accepted and not brought: bytes that take new room, and bytes that take none.
+    /// Writes that are accepted and not delivered: bytes that take new room, and bytes that take
+    /// none.
     dirty: BTreeMap<Ino, (u64, u64)>,
     collects: u64,
-    /// Bytes for which there was no room when they were brought.
+    /// Bytes for which there was no room when they were delivered.
     lost: u64,
     calls: u64,
     writes: u64,
@@ -38,7 +39,7 @@ impl Kernel {
             calls: 0,
             writes: 0,
         };
-        kernel.gate.look(free);
+        kernel.gate.update(free);
         kernel
     }
 
@@ -46,7 +47,7 @@ impl Kernel {
         self.dirty.values().map(|(new, old)| new + old).sum()
     }
 
-    /// Brings one file's data.
+    /// Delivers the collected data of one file.
     fn bring(&mut self, ino: Ino) {
         let Some((new, old)) = self.dirty.remove(&ino) else { return };
         let takes = self.takes.entry(ino).or_default();
@@ -61,26 +62,26 @@ impl Kernel {
             }
             self.free -= piece;
             *takes += piece;
-            self.gate.look(self.free);
-            self.gate.came(ino, piece, *takes);
+            self.gate.update(self.free);
+            self.gate.data_arrived(ino, piece, *takes);
         }
-        self.gate.came(ino, old, *takes);
+        self.gate.data_arrived(ino, old, *takes);
     }
 
     fn bring_all(&mut self) {
         self.dirty.keys().copied().collect::<Vec<_>>().into_iter().for_each(|ino| self.bring(ino));
     }
 
-    /// One write of a client: true if it was accepted.
+    /// One write of a client; returns true if it was accepted.
     fn write(&mut self, ino: Ino, new: u64, old: u64) -> bool {
         if self.gate.is_shut() {
             let mut tries = 0;
             loop {
                 let takes = self.takes.get(&ino).copied().unwrap_or(0);
-                match self.gate.ask(ino, self.free, takes) {
-                    Verdict::Pass => break,
-                    Verdict::Refuse => return false,
-                    Verdict::CallBack => {
+                match self.gate.check_write(ino, self.free, takes) {
+                    WriteVerdict::Pass => break,
+                    WriteVerdict::Refuse => return false,
+                    WriteVerdict::CallBack => {
                         self.calls += 1;
                         self.bring_all();
                         self.gate.called_back();
@@ -165,19 +166,19 @@ fn the_gate_opens_when_there_is_room_and_then_nobody_is_asked() {
     while kernel.write(7, MIB, 0) {}
     assert!(kernel.gate.is_shut());
     kernel.free = kernel.limit;
-    assert_eq!(kernel.gate.look(kernel.free), Some(Turn::Opened));
-    assert_eq!(kernel.gate.look(kernel.free), None);
-    assert_eq!(kernel.gate.ask(7, kernel.free, 0), Verdict::Pass);
-    assert!(kernel.gate.came(7, MIB, MIB));
+    assert_eq!(kernel.gate.update(kernel.free), Some(GateChange::Opened));
+    assert_eq!(kernel.gate.update(kernel.free), None);
+    assert_eq!(kernel.gate.check_write(7, kernel.free, 0), WriteVerdict::Pass);
+    assert!(kernel.gate.data_arrived(7, MIB, MIB));
 }
 
 #[test]
 fn between_the_margin_and_a_little_more_the_gate_stays_as_it_is() {
     let mut gate = Gate::new(1 << 30, 64 * MIB);
-    assert_eq!(gate.look(150 * MIB), None);
-    assert_eq!(gate.look(130 * MIB), Some(Turn::Shut));
-    assert_eq!(gate.look(150 * MIB), None);
-    assert_eq!(gate.look(171 * MIB), Some(Turn::Opened));
+    assert_eq!(gate.update(150 * MIB), None);
+    assert_eq!(gate.update(130 * MIB), Some(GateChange::Shut));
+    assert_eq!(gate.update(150 * MIB), None);
+    assert_eq!(gate.update(171 * MIB), Some(GateChange::Opened));
 }
 
 #[test]

@@ -1,10 +1,11 @@
-//! Operations under way: one future, whatever the layout, whose memory is used again.
+//! Operations under way: a future that does not depend on the layout and whose memory is reused.
 //!
-//! Contract: [`Execution`] runs a request on a volume. Its code is reached through a pointer made
-//! where the volume is made ([`Runners::new`], in the crate of the layout), so that this code, the
-//! largest of the project, is compiled once and not in every program that uses a volume. The
-//! future of an operation lies in a slot that the next operation takes over: an operation
-//! allocates nothing here once as many slots exist as operations were ever under way at a time.
+//! Contract: [`Execution`] runs a request on a volume. It calls the code of the operation through a
+//! pointer that is made together with the volume ([`Runners::new`], in the crate of the layout).
+//! Therefore that code, the largest of the project, is compiled once and not in every program that
+//! uses a volume. The future of an operation lies in a slot that a later operation reuses: once
+//! there are as many slots as operations are under way at a time, an operation allocates nothing
+//! here.
 
 use std::cell::RefCell;
 use std::pin::Pin;
@@ -15,16 +16,16 @@ use twin_rt::BoxFuture;
 
 use crate::{Reply, Request, Result};
 
-/// Slots kept when nobody uses them; a slot takes a few kilobytes.
+/// The most idle slots to keep; a slot takes a few kilobytes.
 const KEPT: usize = 64;
 
-/// A place for one operation.
+/// Memory for the future of one operation.
 trait Slot {
-    /// Takes a request over. The slot must be empty.
+    /// Makes the future for a request. The slot must be empty.
     fn begin(&mut self, request: Request);
-    /// Goes on with it.
+    /// Polls the future.
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<Reply>>;
-    /// Drops what is left of it.
+    /// Drops the future, whether or not it has ended.
     fn clear(&mut self);
 }
 
@@ -52,7 +53,7 @@ impl<M: Fn(Request) -> F, F: Future<Output = Result<Reply>>> Slot for Place<M, F
     }
 }
 
-/// The slots of a volume, and how to make more.
+/// The idle slots of a volume, and the function that makes more.
 pub(crate) struct Runners {
     idle: RefCell<Vec<Box<dyn Slot>>>,
     more: Box<dyn Fn() -> Box<dyn Slot>>,
@@ -60,9 +61,10 @@ pub(crate) struct Runners {
 }
 
 impl Runners {
-    /// For the volume that `volume` leads to once it is made, with its functions that run one
-    /// request and that close it. They come by their types: through pointers to functions, the future
-    /// of each operation, some kilobytes, would be copied on its way into its slot.
+    /// Runners for the volume that `volume` will lead to once it is made; `run` executes one
+    /// request and `close` closes the volume. The functions are type parameters, because with
+    /// pointers to functions the future of each operation, some kilobytes, would be copied into its
+    /// slot.
     pub(crate) fn new<V: 'static, R, C>(
         volume: &Weak<V>,
         run: impl Fn(Rc<V>, Request) -> R + Copy + 'static,
@@ -104,7 +106,7 @@ impl Runners {
     }
 }
 
-/// The volume of operations that begin: their caller holds it.
+/// The volume behind a weak reference. The caller of each operation holds the volume, so it exists.
 fn held<V>(volume: &Weak<V>) -> Rc<V> {
     match volume.upgrade() {
         Some(volume) => volume,
@@ -112,7 +114,7 @@ fn held<V>(volume: &Weak<V>) -> Rc<V> {
     }
 }
 
-/// A request being executed. Nothing happens before the first poll.
+/// A request that is being executed. Nothing happens before the first poll.
 pub struct Execution<'a> {
     runners: &'a Runners,
     request: Option<Request>,

@@ -1,41 +1,57 @@
-//! What is set when a volume is opened.
+//! The settings of an open volume that do not depend on its layout.
+
+use twin_rt::{Nanos, SECS};
 
 use crate::reading::Overwrite;
 
-/// What is set when a volume is opened and stays.
+/// The settings with which a volume is opened; they do not change while it is open.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// Bytes of memory for blocks.
+    /// Memory for blocks, in bytes.
     pub cache_bytes: u64,
-    /// Inodes kept in memory beyond those in use.
+    /// The number of inodes to keep in memory in addition to those in use.
     pub cached_inodes: usize,
     /// The replacement policy, by name.
     pub replacement: String,
     /// The flush policy, by name.
     pub flush: String,
-    /// The flush policy's age limit; `None` for its own.
+    /// The age limit of the flush policy; `None` for the policy's default.
     pub flush_age_ns: Option<u64>,
-    /// What was changed is durable after so long even if no client asks for it; `None`: the flush policy
-    /// alone decides, and durable is what clients ask for.
+    /// The time after which changes are durable even if no client asks for it. With `None` the
+    /// flush policy alone decides when changes are written, and they are durable only when a client
+    /// asks.
     pub durable_within_ns: Option<u64>,
     /// The most that is read ahead of a sequential reader, in bytes; 0 for none.
     pub read_ahead_bytes: u32,
-    /// Clients keep what they have read, as the kernel above a mount does: blocks that were read
-    /// for a sequential reader leave memory once he has them, and make room for what follows.
+    /// True if clients cache what they have read, as the kernel above a mount does. Blocks that
+    /// were read for a sequential reader then leave memory as soon as the reader has them.
     pub drop_behind: bool,
-    /// How files are read, by name: see [`reading`](crate::reading). With any policy but the first,
-    /// reads and writes go block by block.
+    /// The read policy, by name: see [`reading`](crate::reading). With any policy but the first,
+    /// reads and writes proceed block by block.
     pub reading: String,
-    /// When blocks that are overwritten are read first.
+    /// In which cases a block is read before it is overwritten.
     pub overwrite: Overwrite,
-    /// Neighbouring blocks are read with one request up to this many bytes; 0: the device's limit.
+    /// The most bytes of neighbouring blocks that one request reads; 0: the device's limit.
     pub cluster_bytes: u32,
     /// Synthetic data is stored as real bytes, not as stamps.
     pub expand_stamps: bool,
-    /// No change is allowed.
+    /// Every change is refused.
     pub read_only: bool,
-    /// What is read is checked against its checksum, where the format has one.
+    /// Blocks that are read are compared with their checksums, where the format has them.
     pub check_data: bool,
+}
+
+/// Changes that a mount has taken are durable within this time, whether a client asks or not: the
+/// kernel does not pass `sync` on.
+const MOUNT_DURABLE_WITHIN_NS: Nanos = 2 * SECS;
+
+impl Settings {
+    /// These settings behind the kernel of a mount, which keeps what was read in caches of its own
+    /// and passes `sync` on as writes, not as a request.
+    #[must_use]
+    pub fn mounted(self) -> Settings {
+        Settings { drop_behind: true, durable_within_ns: Some(MOUNT_DURABLE_WITHIN_NS), ..self }
+    }
 }
 
 impl Default for Settings {
@@ -43,13 +59,13 @@ impl Default for Settings {
         Settings {
             cache_bytes: 64 << 20,
             cached_inodes: 16_384,
-            replacement: twin_cache::replacement::registry()[0].name.into(),
-            flush: twin_cache::flush::registry()[0].name.into(),
+            replacement: twin_cache::replacement::REGISTRY.first().name.into(),
+            flush: twin_cache::flush::REGISTRY.first().name.into(),
             flush_age_ns: None,
             durable_within_ns: None,
             read_ahead_bytes: 1 << 20,
             drop_behind: false,
-            reading: crate::reading::registry()[0].name.into(),
+            reading: crate::reading::REGISTRY.first().name.into(),
             overwrite: Overwrite::Needed,
             cluster_bytes: 0,
             expand_stamps: false,

@@ -1,8 +1,8 @@
-//! Why a volume takes no more changes, and who has to hear of it.
+//! The state of a volume that takes no more changes, and who is told of it.
 //!
-//! Contract: a volume stops once and for good, for the first reason that there is. Every event that is
-//! waited for until room, a flush or a log write comes is notified then: a wait without an end is a
-//! mount that cannot be unmounted.
+//! Contract: a volume stops once and for good; the first reason counts. Every event on which a task
+//! waits for room, a flush or a log write is notified then. None of these comes any more, and a
+//! task that waits for ever keeps a mount from being unmounted.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -11,7 +11,7 @@ use twin_rt::Event;
 
 use crate::FsError;
 
-/// Hears why a volume stopped taking changes.
+/// A function that is called with the reason when the volume stops.
 type Listener = Box<dyn FnOnce(&FsError)>;
 
 /// Whether a volume has stopped. See the module.
@@ -29,6 +29,7 @@ impl Stop {
         }
         *self.why.borrow_mut() = Some(error.clone());
         self.wakes.borrow().iter().for_each(|event| event.notify());
+        // The borrow ends before the call, because the listener may ask the volume why it stopped.
         let listener = self.listener.borrow_mut().take();
         if let Some(listener) = listener {
             listener(&error);
@@ -39,7 +40,7 @@ impl Stop {
         self.wakes.borrow_mut().push(Rc::clone(event));
     }
 
-    pub(crate) fn tell(&self, listener: impl FnOnce(&FsError) + 'static) {
+    pub(crate) fn on_stop(&self, listener: impl FnOnce(&FsError) + 'static) {
         match self.why() {
             Some(error) => listener(&error),
             None => *self.listener.borrow_mut() = Some(Box::new(listener)),
@@ -50,7 +51,8 @@ impl Stop {
         self.why.borrow().clone()
     }
 
-    /// What an operation that wants to change the volume is told.
+    /// The error for an operation that wants to change a stopped volume. The error of the device is
+    /// passed on; every other reason becomes `ReadOnly`.
     pub(crate) fn check(&self) -> Result<(), FsError> {
         match &*self.why.borrow() {
             Some(FsError::Io(error)) => Err(FsError::Io(error.clone())),

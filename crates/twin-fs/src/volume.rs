@@ -5,6 +5,7 @@
 //! ([`dir`](crate::dir)), inodes without names ([`orphans`](crate::orphans)), file data
 //! ([`data`](crate::data)), the layout, and inodes with what every layer shares ([`Core`]).
 
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use twin_rt::BoxFuture;
@@ -14,13 +15,13 @@ use crate::layout::{Layout, Picked};
 use crate::ops::Operations;
 use crate::running::{Execution, Runners};
 use crate::write_back::WriteBack;
-use crate::{FileSystem, Ino, Reply, Request, Result, Room};
+use crate::{FileSystem, FsError, Ino, Reply, Request, Result, Room};
 
-/// A file system: names and files, over a layout. Made by the layout's `open`.
+/// A file system: names and files, over a layout. The layout's `open` makes it.
 pub struct Volume<L: Layout> {
-    /// What all parts share.
+    /// The parts that all layers share.
     pub core: Rc<Core>,
-    /// Where blocks and inodes live.
+    /// The layout, which decides where blocks and inodes lie.
     pub layout: Rc<L>,
     ops: Operations<L>,
     write_back: Rc<WriteBack<L>>,
@@ -28,7 +29,7 @@ pub struct Volume<L: Layout> {
 }
 
 impl<L: Layout> Volume<L> {
-    /// A volume over an opened layout, with its flusher running.
+    /// A volume over an opened layout. Its flusher and committer are started.
     ///
     /// # Errors
     /// If the settings name a policy that does not exist.
@@ -52,8 +53,8 @@ impl<L: Layout> Volume<L> {
         self.ops.make_root(picked, mode)
     }
 
-    /// Goes on with what a crash interrupted: frees inodes without names, cuts what is past the
-    /// end of files that were being cut. What there is no room for is done later.
+    /// Finishes what a crash interrupted on an inode: frees it if it has no name, otherwise frees
+    /// its blocks beyond the end of the file. If there is no room for that it is done later.
     ///
     /// # Errors
     /// If the inode cannot be read or changed.
@@ -61,14 +62,34 @@ impl<L: Layout> Volume<L> {
         self.ops.finish_orphan(ino).await
     }
 
-    /// Gives an inode without names one, its number with a hash sign, in the directory
-    /// `lost+found` of the root, which is made if need be. A name that is taken, by an earlier
-    /// repair or by a file `lost+found`, gets a number behind it.
+    /// Adds an inode without names to the directory `lost+found` of the root, with a hash sign and
+    /// its number as its name. The directory is made if it is missing. If one of these names is
+    /// taken, by an earlier repair or by a file called `lost+found`, a number is appended to it.
     ///
     /// # Errors
-    /// `NotFound` if the inode is free or hidden; otherwise if there is no space, or no root.
-    pub async fn adopt(&self, ino: Ino) -> Result<()> {
-        self.ops.adopt(ino).await
+    /// `NotFound` if the inode is free or hidden; other errors if there is no space or no root.
+    pub async fn reconnect(&self, ino: Ino) -> Result<()> {
+        self.ops.reconnect(ino).await
+    }
+
+    /// Calls [`reconnect`](Self::reconnect) for all inodes that a repair found without a name, and
+    /// returns how many got one. Unless the repair is `attended`, lack of room for more names is no
+    /// error.
+    ///
+    /// # Errors
+    /// As for [`reconnect`](Self::reconnect).
+    pub async fn reconnect_all(&self, lost: BTreeSet<Ino>, attended: bool) -> Result<u64> {
+        let mut rescued = 0;
+        for ino in lost {
+            match self.reconnect(ino).await {
+                Ok(()) => rescued += 1,
+                // The inode was freed meanwhile, or is a hidden file.
+                Err(FsError::NotFound) => {}
+                Err(FsError::NoSpace | FsError::NoInodes) if !attended => break,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(rescued)
     }
 
     /// Executes one request.
@@ -76,15 +97,17 @@ impl<L: Layout> Volume<L> {
         Execution::new(&self.runners, request)
     }
 
-    /// Takes the references of all clients back, makes everything durable and ends the tasks.
+    /// Drops the references of all clients, makes everything durable and ends the tasks.
     ///
     /// # Errors
-    /// If something could not be written: the volume needs recovery.
+    /// If something could not be written. The volume then needs recovery.
     pub fn close(&self) -> BoxFuture<'static, Result<()>> {
         self.runners.close()
     }
 
     async fn close_now(self: Rc<Self>) -> Result<()> {
+        // Dropping references frees orphans, which makes blocks dirty, so it comes first. Then the
+        // tasks stop, so that they begin no further write-back while the layout closes.
         self.ops.drop_clients().await?;
         self.write_back.stop();
         if let Some(error) = self.core.poisoned() {
@@ -93,9 +116,11 @@ impl<L: Layout> Volume<L> {
         if self.core.settings.read_only { Ok(()) } else { self.layout.close(&self.core).await }
     }
 
-    /// An operation with all that belongs to it: what [`Execution`] runs.
+    /// Runs one operation and then wakes the tasks that write back what it changed. [`Execution`]
+    /// calls this.
     async fn run(self: Rc<Self>, request: Request) -> Result<Reply> {
         let result = self.ops.run(request).await;
+        self.core.note_operation();
         self.write_back.wake();
         result
     }

@@ -1,22 +1,23 @@
-//! The layers over the plainest layout: one that keeps all in memory and writes nothing. It can do
-//! little and says so; it has no room when a test says so.
+//! Tests of the layers above a minimal layout that keeps everything in memory and writes nothing.
+//! It has few features, and a test can tell it to have no room.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-use twin_cache::{FlushState, Lbn};
+use twin_cache::Lbn;
 use twin_disk::{Bytes, MemDisk};
-use twin_rt::{ClockOnly, Rt, Time};
+use twin_rt::{ClockOnly, Rt};
 
-use crate::shape::{Ptr, Shape, UNWRITTEN};
+use crate::geometry::{Geometry, Ptr, UNWRITTEN};
 use crate::{
-    Core, Cpu, Data, Fallocate, Features, FileSystem, FsError, Ino, Inode, Layout, Need, Op,
-    Picked, ROOT_INO, Reply, Request, Result, Room, SetAttr, SetTime, Settings, Timestamp, Volume,
-    VolumeStat, mode,
+    Core, Cpu, Data, Dirty, Fallocate, Features, FileSystem, FsError, Ino, Inode, Layout, Need, Op,
+    Picked, ROOT_INO, Reply, Request, Result, Room, SetAttr, SetTime, Settings, SpaceMap,
+    Timestamp, Volume, VolumeStat, mode,
 };
 
-/// Numbers of inodes that are in use or were.
+/// The minimal layout. It only picks inode numbers, of which `last` was the latest, and records
+/// orphans.
 #[derive(Default)]
 struct InMemory {
     last: Cell<Ino>,
@@ -25,7 +26,7 @@ struct InMemory {
 }
 
 impl Layout for InMemory {
-    type Permit = ();
+    type AdmissionGuard = ();
 
     async fn load_inode(&self, _: &Rc<Core>, _: Ino) -> Result<Rc<Inode>> {
         Err(FsError::NotFound)
@@ -38,7 +39,7 @@ impl Layout for InMemory {
 
     fn unpick(&self, _: &Core, _: Picked) {}
 
-    fn born(&self, _: &Core, _: &Rc<Inode>) {}
+    fn inode_created(&self, _: &Core, _: &Rc<Inode>) {}
 
     fn free_inode(&self, core: &Core, inode: &Rc<Inode>) {
         core.drop_inode(inode);
@@ -73,12 +74,11 @@ impl Layout for InMemory {
         false
     }
 
-    fn flush_state(&self, core: &Core) -> FlushState {
-        let capacity_bytes = core.cache.capacity_bytes();
-        FlushState { dirty_bytes: 0, oldest: None, capacity_bytes, unit_bytes: 4096 }
+    fn dirty(&self, _: &Core) -> Dirty {
+        Dirty { unit_bytes: 4096, ..Dirty::default() }
     }
 
-    async fn write_back(&self, _: &Rc<Core>, _until: Time) -> Result<()> {
+    async fn write_back(&self, _: &Rc<Core>) -> Result<()> {
         Ok(())
     }
 
@@ -102,6 +102,10 @@ impl Layout for InMemory {
         crate::Written::default()
     }
 
+    fn space_map(&self, _: &Core) -> SpaceMap {
+        SpaceMap::default()
+    }
+
     fn stat(&self, _: &Core) -> VolumeStat {
         VolumeStat { block_size: 4096, free: 256, ..VolumeStat::default() }
     }
@@ -116,11 +120,12 @@ struct World {
 impl World {
     fn new(change: impl FnOnce(Features) -> Features) -> World {
         let rt = Rt::new(ClockOnly::default(), 1);
-        let shape = Shape::classic(4096, 1024);
-        let features = change(Features::of(&shape));
+        let geometry = Geometry::classic(4096, 1024);
+        let features = change(Features::of(&geometry));
         let device = Rc::new(MemDisk::new(1 << 20));
         let settings = Settings::default();
-        let core = Core::new(rt.clone(), device, Cpu::none(), shape, features, settings).unwrap();
+        let core =
+            Core::new(rt.clone(), device, Cpu::none(), geometry, features, settings).unwrap();
         let layout = InMemory { last: Cell::new(ROOT_INO), ..InMemory::default() };
         let volume = Volume::new(core, layout).unwrap();
         volume.make_root(Picked { ino: ROOT_INO, generation: 1 }, 0o755).unwrap();
@@ -133,7 +138,7 @@ impl World {
         self.rt.block_on(self.volume.execute(request)).unwrap()
     }
 
-    /// Makes a file, which is open then and known to the client.
+    /// Makes a file, to which the client then has a reference and an open.
     fn create(&self, name: &str) -> Ino {
         let name = name.as_bytes().into();
         match self.op(Op::Create { dir: ROOT_INO, name, mode: 0o644, exclusive: true }) {
@@ -179,7 +184,7 @@ fn what_would_make_a_hole_is_refused_where_files_have_none_and_changes_nothing()
         assert!(is_unsupported(&reply), "{reply:?}");
     }
     assert_eq!(w.attr(ino), before);
-    // What makes none goes on: within the last block, behind it, and cutting.
+    // Changes that make no hole succeed: within the last block, right after it, and truncation.
     assert!(resized(6000).is_ok() && w.write(ino, 8192, 1).is_ok() && resized(1).is_ok());
     let with_holes = World::new(|features| features);
     let ino = with_holes.create("a");

@@ -1,17 +1,18 @@
-//! When dirty data is written back: as the flush policy says, and soon after a change where clients
-//! count on it without asking.
+//! When dirty data is written back. The flusher follows the flush policy. The committer makes
+//! changes durable soon after they were made, for clients that expect this without asking.
 //!
-//! Contract: two tasks, which end when the volume is closed or stops taking changes. They wait without
-//! end only while there is nothing for them, and [`WriteBack::wake`] is called after every operation.
+//! Contract: the two tasks end when the volume is closed or stops taking changes. They wait without
+//! a time limit only while there is nothing to write, and [`WriteBack::wake`] wakes them after
+//! every operation.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use twin_cache::{FlushAdvice, FlushPolicy};
+use twin_cache::{FlushAdvice, FlushPolicy, FlushState};
 use twin_rt::{Category, Event};
 
 use crate::core::Core;
-use crate::layout::Layout;
+use crate::layout::{Dirty, Layout};
 use crate::{FsError, Result};
 
 /// The flusher and the committer of a volume. See the module.
@@ -22,18 +23,20 @@ pub(crate) struct WriteBack<L> {
     closing: Cell<bool>,
     flusher_waits: Cell<bool>,
     wake_flusher: Rc<Event>,
-    /// The count of changes up to which all are durable.
+    /// The value of [`Core::changes`] up to which all changes are durable.
     committed: Cell<u64>,
     committer_waits: Cell<bool>,
     wake_committer: Event,
 }
 
 impl<L: Layout> WriteBack<L> {
-    /// With its tasks running, unless the volume is read-only.
+    /// Starts the tasks, unless the volume is read-only.
     pub(crate) fn start(core: &Rc<Core>, layout: &Rc<L>) -> Result<Rc<WriteBack<L>>> {
         let settings = &core.settings;
-        let flush = twin_cache::flush::by_name(&settings.flush, settings.flush_age_ns)
-            .ok_or(FsError::Invalid("no such flush policy"))?;
+        let flush = twin_cache::flush::REGISTRY
+            .get(&settings.flush)
+            .map_err(|_| FsError::Invalid("no such flush policy"))?
+            .make(settings.flush_age_ns);
         let this = Rc::new(WriteBack {
             core: Rc::clone(core),
             layout: Rc::clone(layout),
@@ -57,7 +60,7 @@ impl<L: Layout> WriteBack<L> {
         Ok(this)
     }
 
-    /// An operation was done: there may be work.
+    /// Called after every operation: wakes the tasks that wait if the operation left work for them.
     pub(crate) fn wake(&self) {
         if self.flusher_waits.get() && self.layout.has_dirty(&self.core) {
             self.wake_flusher.notify();
@@ -67,11 +70,23 @@ impl<L: Layout> WriteBack<L> {
         }
     }
 
-    /// Ends the tasks.
+    /// Makes the tasks end, as soon as they have finished what they are writing.
     pub(crate) fn stop(&self) {
         self.closing.set(true);
         self.wake_flusher.notify();
         self.wake_committer.notify();
+    }
+
+    /// The input of the flush policy. As a side effect it notes since when there has been something
+    /// to write, so only the flusher may call it.
+    fn flush_state(&self) -> FlushState {
+        let Dirty { bytes, any, unit_bytes } = self.layout.dirty(&self.core);
+        FlushState {
+            dirty_bytes: bytes,
+            oldest: self.core.note_dirty(any),
+            capacity_bytes: self.core.cache.capacity_bytes(),
+            unit_bytes,
+        }
     }
 
     /// Writes back when the flush policy says so, until the volume is closed.
@@ -79,19 +94,18 @@ impl<L: Layout> WriteBack<L> {
         let core = &self.core;
         while !self.closing.get() && core.poisoned().is_none() {
             let now = core.rt.now();
-            let state = self.layout.flush_state(core);
+            let state = self.flush_state();
             let advice = self.flush.borrow_mut().advise(now, state);
             match advice {
-                FlushAdvice::Flush(until) => {
-                    core.rt.log(Category::Flush, "begins", || {
-                        [("dirty_bytes", state.dirty_bytes), ("until_ns", until.0)]
-                    });
-                    if let Err(error) = self.layout.write_back(core, until).await {
+                FlushAdvice::Flush => {
+                    core.rt.log(Category::Flush, "begins", || [("dirty_bytes", state.dirty_bytes)]);
+                    if let Err(error) = self.layout.write_back(core).await {
                         core.poison(error);
                     }
                 }
                 FlushAdvice::WaitUntil(at) => {
-                    // Two reasons to look again: the time, and enough dirty data.
+                    // The flusher looks again at the time that the policy named, or as soon as
+                    // there is enough dirty data.
                     let start = self.flush.borrow().start_bytes(state);
                     let missing = start.saturating_sub(state.dirty_bytes);
                     let full = core.cache.dirty_bytes() + missing;
@@ -99,6 +113,8 @@ impl<L: Layout> WriteBack<L> {
                     wait_either(core.rt.sleep_until(at), more).await;
                 }
                 FlushAdvice::Wait => {
+                    // No await lies between the policy's answer and this wait, so no wake is
+                    // missed.
                     self.flusher_waits.set(true);
                     self.wake_flusher.wait().await;
                     self.flusher_waits.set(false);
@@ -107,8 +123,8 @@ impl<L: Layout> WriteBack<L> {
         }
     }
 
-    /// Makes durable what was changed, soon after, until the volume is closed: for clients whose
-    /// wish for it never comes here.
+    /// Makes changes durable within `within_ns`, until the volume is closed. Clients need it whose
+    /// requests for durability never reach the volume.
     async fn commit_loop(&self, within_ns: u64) {
         let core = &self.core;
         while !self.closing.get() && core.poisoned().is_none() {
@@ -118,13 +134,15 @@ impl<L: Layout> WriteBack<L> {
                 self.committer_waits.set(false);
                 continue;
             }
-            // One half to collect what comes with it, the other to write.
+            // Half of the time is for collecting further changes, the other half for writing.
             core.rt.sleep(within_ns / 2).await;
             if self.closing.get() {
                 return;
             }
+            // Changes made during the write may miss it, so only those counted before it are
+            // durable afterwards.
             let changes = core.changes();
-            let written = match self.layout.write_back(core, core.rt.now()).await {
+            let written = match self.layout.write_back(core).await {
                 Ok(()) => self.layout.sync(core).await,
                 failed => failed,
             };
@@ -136,7 +154,7 @@ impl<L: Layout> WriteBack<L> {
     }
 }
 
-/// Waits for one of two futures.
+/// Waits until one of two futures is ready and drops the other.
 async fn wait_either(a: impl Future<Output = ()>, b: impl Future<Output = ()>) {
     let mut a = std::pin::pin!(a);
     let mut b = std::pin::pin!(b);

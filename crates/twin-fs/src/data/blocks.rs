@@ -1,9 +1,10 @@
-//! Making blocks dirty: space, pointers and the dirty marks of everything above a block.
+//! Making blocks dirty: the space, the pointer, and the dirty state of everything above a block.
 //!
-//! Contract: all functions here take effect at once. Their caller holds the indirect blocks
-//! on the way ([`Core::hold_parents`]) and has the space reserved ([`Files::space_for`]).
-//! Invariant kept here: a dirty block's inode is dirty too, and so are its indirect blocks unless
-//! the layout writes in place ([`Features::in_place`](crate::Features)).
+//! Contract: no function here waits. The caller holds the indirect blocks that lead to the block
+//! ([`Core::pin_parents`]) and has reserved the space ([`Files::space_for`]).
+//!
+//! Invariant: the inode of a dirty block is dirty too, and so are the indirect blocks above it,
+//! unless the layout writes in place ([`Features::in_place`](crate::Features)).
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -15,16 +16,16 @@ use twin_disk::{Block, Buf, Stamp};
 use super::Files;
 use crate::core::Core;
 use crate::dinode::INLINE;
+use crate::geometry::{Parent, Ptr};
 use crate::inodes::Inode;
 use crate::layout::Layout;
-use crate::shape::{Parent, Ptr};
 
 impl<L: Layout> Files<L> {
-    /// Bytes of new space that a change takes that makes the data blocks `range` dirty and the
-    /// file `new_size` bytes long (not shorter than it is). Includes indirect blocks that do not
-    /// exist yet, and the growth of the file's last fragment.
+    /// The bytes of new space for a change that makes the data blocks `range` dirty and the file
+    /// `new_size` bytes long (not shorter than it is). The sum includes indirect blocks that do not
+    /// exist yet, and the growth of the file's last block.
     pub(crate) fn space_for(&self, inode: &Inode, range: Range<u64>, new_size: u64) -> u64 {
-        let shape = &self.core.shape;
+        let geometry = &self.core.geometry;
         let (old_size, inline) = {
             let d = inode.d.borrow();
             (d.size, d.is_inline())
@@ -34,12 +35,14 @@ impl<L: Layout> Files<L> {
             && !range.contains(&tail)
             && !inline
         {
-            bytes += u64::from(shape.data_len(tail, new_size) - shape.data_len(tail, old_size));
+            bytes +=
+                u64::from(geometry.data_len(tail, new_size) - geometry.data_len(tail, old_size));
         }
         bytes
     }
 
-    /// The same for the blocks of the range alone. Indirect blocks that were counted are noted.
+    /// As [`space_for`](Self::space_for), for the blocks of the range alone. Indirect blocks that
+    /// are in `counted` are not counted again; the others are added to it.
     pub(crate) fn space_for_blocks(
         &self,
         inode: &Inode,
@@ -47,22 +50,22 @@ impl<L: Layout> Files<L> {
         new_size: u64,
         counted: &mut BTreeSet<Lbn>,
     ) -> u64 {
-        let shape = &self.core.shape;
+        let geometry = &self.core.geometry;
         let old_size = inode.d.borrow().size;
         let mut bytes = 0;
         for lbn in range {
             if !self.core.is_hole(inode, lbn as Lbn) {
-                let old = shape.data_len(lbn, old_size);
-                bytes += u64::from(shape.data_len(lbn, new_size).saturating_sub(old));
+                let old = geometry.data_len(lbn, old_size);
+                bytes += u64::from(geometry.data_len(lbn, new_size).saturating_sub(old));
                 continue;
             }
-            bytes += u64::from(shape.data_len(lbn, new_size));
+            bytes += u64::from(geometry.data_len(lbn, new_size));
             let mut at = lbn as Lbn;
-            while let Parent::Indirect(up, _) = shape.parent(at)
+            while let Parent::Indirect(up, _) = geometry.parent(at)
                 && self.core.is_hole(inode, up)
                 && counted.insert(up)
             {
-                bytes += u64::from(shape.block_size);
+                bytes += u64::from(geometry.block_size);
                 at = up;
             }
         }
@@ -71,31 +74,31 @@ impl<L: Layout> Files<L> {
 
     /// The last block of the file, if it takes more space once the file has `new_size` bytes.
     pub(crate) fn growing_tail(&self, inode: &Inode, new_size: u64) -> Option<u64> {
-        let shape = &self.core.shape;
+        let geometry = &self.core.geometry;
         let size = inode.d.borrow().size;
-        let tail = shape.blocks_for(size).checked_sub(1)?;
-        let grows = shape.data_len(tail, new_size) > shape.data_len(tail, size);
+        let tail = geometry.blocks_for(size).checked_sub(1)?;
+        let grows = geometry.data_len(tail, new_size) > geometry.data_len(tail, size);
         (new_size > size && grows && !self.core.is_hole(inode, tail as Lbn)).then_some(tail)
     }
 
-    /// The frame of data block `lbn` for changing: the one in memory, or a new one of zeros for a
-    /// block that is a hole or is about to be overwritten whole.
+    /// The frame of data block `lbn`, to be changed. If the block is not in memory it gets a new
+    /// frame of zeros, so it must be a hole or about to be overwritten completely.
     pub(crate) fn frame_for_change(&self, inode: &Inode, lbn: u64) -> Rc<Frame> {
         self.core.cache.get(&inode.frames, lbn as Lbn).unwrap_or_else(|| {
-            let zero = Block::Zero(self.core.shape.block_size);
+            let zero = Block::Zero(self.core.geometry.block_size);
             self.core.cache.insert(&inode.frames, lbn as Lbn, Some(zero))
         })
     }
 
-    /// Makes a data block dirty, in a file that will have `new_size` bytes. Call it before the
-    /// size changes.
+    /// Makes a data block dirty, in a file that will have `new_size` bytes. The caller changes the
+    /// size afterwards, because the old length of the block follows from the old size.
     pub(crate) fn dirty_data(&self, inode: &Rc<Inode>, frame: &Rc<Frame>, new_size: u64) {
         let (core, lbn) = (&self.core, frame.lbn());
-        let new_len = core.shape.data_len(lbn as u64, new_size);
+        let new_len = core.geometry.data_len(lbn as u64, new_size);
         let old = core.resident_ptr(inode, lbn).unwrap_or(Ptr::HOLE);
         let old_len = match old.is_hole() {
             true => 0,
-            false => core.shape.data_len(lbn as u64, inode.d.borrow().size),
+            false => core.geometry.data_len(lbn as u64, inode.d.borrow().size),
         };
         if old.is_hole() {
             self.make_parents(inode, lbn);
@@ -116,33 +119,35 @@ impl<L: Layout> Files<L> {
         }
     }
 
-    /// Makes the indirect blocks on the way to a block, as far as they are missing.
+    /// Makes the missing indirect blocks above a block.
     fn make_parents(&self, inode: &Rc<Inode>, lbn: Lbn) {
         let core = &self.core;
-        let Parent::Indirect(up, _) = core.shape.parent(lbn) else { return };
+        let Parent::Indirect(up, _) = core.geometry.parent(lbn) else { return };
         if !self.core.is_hole(inode, up) {
             return;
         }
         self.make_parents(inode, up);
-        let block = core.shape.block_size;
+        let block = core.geometry.block_size;
         let zeros = Block::Bytes(Buf::zeroed(block as usize).freeze());
         let frame = core.cache.insert(&inode.frames, up, Some(zeros));
         let ptr = self.layout.place(core, inode, up, Ptr::HOLE, block);
         core.set_ptr(inode, up, ptr);
         core.cache.mark_dirty(&inode.frames, &frame);
-        // Its parent has changed too, and marking stops at the first block that is dirty already.
+        // The parent of the new block has changed too. It must be marked from here, because marking
+        // from the data block stops at the first block that is already dirty, which is the new one.
         self.dirty_parents(inode, up);
         inode.d.borrow_mut().count_space(0, block.into());
     }
 
-    /// Marks what a changed pointer to a block makes dirty: everything above it, or, where blocks
-    /// stay in place, what holds the pointer and the inode.
+    /// Marks dirty what a changed pointer to a block makes dirty: all indirect blocks above it and
+    /// the inode. In a layout that writes in place these are only the holder of the pointer and the
+    /// inode.
     pub(crate) fn dirty_parents(&self, inode: &Rc<Inode>, lbn: Lbn) {
         let core = &self.core;
         if !self.core.features.in_place {
             return dirty_parents(core, inode, lbn);
         }
-        if let Parent::Indirect(up, _) = core.shape.parent(lbn)
+        if let Parent::Indirect(up, _) = core.geometry.parent(lbn)
             && let Some(frame) = core.cache.peek(&inode.frames, up)
         {
             core.cache.mark_dirty(&inode.frames, &frame);
@@ -150,9 +155,9 @@ impl<L: Layout> Files<L> {
         core.mark_inode_dirty(inode);
     }
 
-    /// Gives a file `size` bytes, not fewer than it has: moves inline data to the first block, or
-    /// rewrites the last fragment if it then takes more space. What that needs is held and the
-    /// space is reserved. From then on every block has the length that goes with the new size.
+    /// Gives a file `size` bytes, not fewer than it has. It moves inline data to the first block,
+    /// or rewrites the last block if it then takes more space. The caller holds these blocks and
+    /// has reserved the space. Afterwards every block has the length that goes with the new size.
     pub(crate) fn lengthen(&self, inode: &Rc<Inode>, size: u64) {
         if inode.d.borrow().is_inline() {
             self.leave_inline(inode, size);
@@ -163,7 +168,7 @@ impl<L: Layout> Files<L> {
         inode.d.borrow_mut().size = size;
     }
 
-    /// Moves inline data to the first block, of a file that will have `size` bytes.
+    /// Moves the inline data of a file that will have `size` bytes to its first block.
     fn leave_inline(&self, inode: &Rc<Inode>, size: u64) {
         let inline = {
             let mut d = inode.d.borrow_mut();
@@ -178,7 +183,7 @@ impl<L: Layout> Files<L> {
         self.dirty_data(inode, &frame, size);
     }
 
-    /// Changes bytes `from..to` of a block's content to zero; a stamped block gets a new stamp.
+    /// Sets the bytes `range` of a block's content to zero; a stamped block gets a new stamp.
     pub(crate) fn zero_data(
         &self,
         inode: &Inode,
@@ -190,7 +195,7 @@ impl<L: Layout> Files<L> {
         match content {
             Block::Zero(_) => {}
             Block::Stamp(_) => {
-                let len = self.core.shape.block_size;
+                let len = self.core.geometry.block_size;
                 *content = Block::Stamp(Stamp { ino: inode.ino, lbn, version, off: 0, len });
             }
             Block::Bytes(_) => {
@@ -199,8 +204,7 @@ impl<L: Layout> Files<L> {
         }
     }
 
-    /// Takes a block out of a file whose promised length was `len`: its frame, its pointer, its
-    /// space.
+    /// Removes a block of `len` reserved bytes from a file: its frame, its pointer and its space.
     pub(crate) fn free_block(&self, inode: &Rc<Inode>, lbn: Lbn, len: u32) {
         let core = &self.core;
         let ptr = core.resident_ptr(inode, lbn).unwrap_or(Ptr::HOLE);
@@ -218,14 +222,14 @@ impl<L: Layout> Files<L> {
     }
 }
 
-/// Marks the indirect blocks above a block, which are in memory, and the inode dirty.
+/// Marks the indirect blocks above a block and the inode dirty. The caller holds these blocks.
 pub fn dirty_parents(core: &Core, inode: &Rc<Inode>, lbn: Lbn) {
     let mut at = lbn;
-    while let Parent::Indirect(up, _) = core.shape.parent(at) {
+    while let Parent::Indirect(up, _) = core.geometry.parent(at) {
         if let Some(frame) = core.cache.peek(&inode.frames, up)
             && !core.cache.mark_dirty(&inode.frames, &frame)
         {
-            // It was dirty already, and so is everything above it.
+            // By the invariant of this module everything above a dirty block is dirty already.
             break;
         }
         at = up;

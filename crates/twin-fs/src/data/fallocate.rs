@@ -1,7 +1,8 @@
-//! Promising room for a file's holes, and punching holes.
+//! Allocating blocks for holes of a file, and punching holes.
 //!
-//! Long changes are made piece by piece before the step that clients see: holes become blocks of
-//! zeros, and of a long range to be punched all but the last piece is punched.
+//! Long changes are made in several steps, so that none of them makes too much dirty at once. The
+//! times and the length change in one of these steps: the first one of an allocation, the last one
+//! of a punch.
 
 use std::rc::Rc;
 
@@ -15,7 +16,7 @@ use crate::inodes::Inode;
 use crate::layout::{Change, Layout, Need};
 use crate::{Fallocate, FsError, Result};
 
-/// Blocks that one step of a long change covers at the most.
+/// The most blocks that one step of a long change covers.
 const STEP_BLOCKS: u64 = 256;
 
 impl<L: Layout> Files<L> {
@@ -40,7 +41,7 @@ impl<L: Layout> Files<L> {
             }
         };
         let tail = match longer {
-            Some(new_size) => self.hold_tail(inode, new_size).await?,
+            Some(new_size) => self.pin_tail(inode, new_size).await?,
             None => None,
         };
         let seen = || match longer {
@@ -57,8 +58,9 @@ impl<L: Layout> Files<L> {
         Ok(())
     }
 
-    /// Makes every hole in `off..end` a block of zeros, so that later writes there find room, in
-    /// a file that will have `new_size` bytes. All the space is reserved first.
+    /// Turns every hole in `off..end` into a block of zeros, in a file that will have `new_size`
+    /// bytes, so that later writes there find room. All the space is reserved first, so the
+    /// operation does not fail for want of it halfway.
     async fn allocate(
         &self,
         inode: &Rc<Inode>,
@@ -67,10 +69,10 @@ impl<L: Layout> Files<L> {
         new_size: u64,
         effect: Effect<'_>,
     ) -> Result<()> {
-        let block = u64::from(self.core.shape.block_size);
+        let block = u64::from(self.core.geometry.block_size);
         let inline_max = u64::from(self.core.features.inline_bytes);
         if off >= end || (inode.d.borrow().is_inline() && new_size <= inline_max) {
-            let _permit = self.admit_small(Need::Grow).await?;
+            let _admission = self.admit_small(Need::Grow).await?;
             return effect();
         }
         let (first, last) = (off / block, end.div_ceil(block));
@@ -78,21 +80,21 @@ impl<L: Layout> Files<L> {
         self.layout.reserve(&self.core, total)?;
         let before = inode.d.borrow().allocated;
         let mut result = match self.admit_small(Need::Grow).await {
-            Ok(_permit) => effect(),
+            Ok(_admission) => effect(),
             Err(error) => Err(error),
         };
-        // What the effect made grow, it has reserved itself.
+        // The effect has reserved the space by which it made the file grow.
         let grown = inode.d.borrow().allocated - before;
         if result.is_ok() {
             result = self.fill_holes(inode, first, last).await;
         }
         let used = inode.d.borrow().allocated - before - grown;
-        // A little more may have been counted than was needed.
+        // The count may have been higher than the need.
         self.layout.unreserve(&self.core, total.saturating_sub(used));
         result
     }
 
-    /// Space that it takes to fill the holes of a range.
+    /// The bytes of space that filling the holes of a range takes.
     async fn count_holes(
         &self,
         inode: &Rc<Inode>,
@@ -107,7 +109,7 @@ impl<L: Layout> Files<L> {
             let stop = last.min(first + STEP_BLOCKS);
             let mut held = Vec::new();
             for lbn in first..stop {
-                self.core.hold_parents(inode, lbn as Lbn, &mut held).await?;
+                self.core.pin_parents(inode, lbn as Lbn, &mut held).await?;
             }
             total += self.space_for_blocks(inode, first..stop, new_size, &mut counted);
             if total > free {
@@ -118,16 +120,16 @@ impl<L: Layout> Files<L> {
         Ok(total)
     }
 
-    /// Makes holes blocks of zeros. The space is reserved.
+    /// Turns holes into blocks of zeros. The caller has reserved the space.
     async fn fill_holes(&self, inode: &Rc<Inode>, mut first: u64, last: u64) -> Result<()> {
-        let block = u64::from(self.core.shape.block_size);
+        let block = u64::from(self.core.geometry.block_size);
         while first < last {
             let stop = last.min(first + STEP_BLOCKS);
             let bytes = (stop - first + 4) * block;
-            let _permit = self.admit(bytes, Need::Grow).await?;
+            let _admission = self.admit(bytes, Need::Grow).await?;
             let mut held = Vec::new();
             for lbn in first..stop {
-                self.core.hold_parents(inode, lbn as Lbn, &mut held).await?;
+                self.core.pin_parents(inode, lbn as Lbn, &mut held).await?;
             }
             let size = inode.d.borrow().size;
             for lbn in first..stop {
@@ -141,8 +143,8 @@ impl<L: Layout> Files<L> {
         Ok(())
     }
 
-    /// Makes `off..end` read as zeros: whole blocks become holes, cut ones are zeroed. The effect
-    /// goes with the last step.
+    /// Makes `off..end` read as zeros: whole blocks become holes, and in blocks that the range
+    /// covers partly the bytes are zeroed. The effect takes place in the last step.
     async fn punch(
         &self,
         inode: &Rc<Inode>,
@@ -151,9 +153,9 @@ impl<L: Layout> Files<L> {
         version: u64,
         effect: Effect<'_>,
     ) -> Result<()> {
-        let block = u64::from(self.core.shape.block_size);
+        let block = u64::from(self.core.geometry.block_size);
         if off >= end || inode.d.borrow().is_inline() {
-            let _permit = self.admit_small(Need::Shrink).await?;
+            let _admission = self.admit_small(Need::Shrink).await?;
             if off < end {
                 self.punch_inline(inode, off, end);
             }
@@ -165,15 +167,15 @@ impl<L: Layout> Files<L> {
         let (mut first, last) = (off / block, end.div_ceil(block));
         while first < last {
             let stop = last.min(first + STEP_BLOCKS);
-            let _permit = self.admit(8 * block, Need::Shrink).await?;
+            let _admission = self.admit(8 * block, Need::Shrink).await?;
             let mut held = Vec::new();
             let mut lbns = Vec::new();
             let mut lbn = first;
             while lbn < stop {
                 let ptr = self.core.ptr(inode, lbn as Lbn).await?;
-                self.core.hold_parents(inode, lbn as Lbn, &mut held).await?;
+                self.core.pin_parents(inode, lbn as Lbn, &mut held).await?;
                 if ptr.is_hole() {
-                    // Indirect blocks that do not exist are passed over in one step.
+                    // The whole range of a missing indirect block is skipped at once.
                     lbn = next_mapped(&self.core, inode, lbn);
                     continue;
                 }
@@ -192,17 +194,17 @@ impl<L: Layout> Files<L> {
                 self.punch_block(inode, lbn, is_cut.then_some((off, end)), version);
             }
             self.core.note_change();
-            self.layout.settle(&self.core, Change::Cut(inode)).await?;
+            self.layout.enforce_ordering(&self.core, Change::Cut(inode)).await?;
         }
         Ok(())
     }
 
-    /// Frees a block, or makes its part in the range zero.
+    /// Frees a block, or with a range zeroes the bytes of the block that are in the range.
     fn punch_block(&self, inode: &Rc<Inode>, lbn: u64, range: Option<(u64, u64)>, version: u64) {
-        let block = u64::from(self.core.shape.block_size);
+        let block = u64::from(self.core.geometry.block_size);
         let size = inode.d.borrow().size;
         let Some((off, end)) = range else {
-            return self.free_block(inode, lbn as Lbn, self.core.shape.data_len(lbn, size));
+            return self.free_block(inode, lbn as Lbn, self.core.geometry.data_len(lbn, size));
         };
         let frame = self.frame_for_change(inode, lbn);
         let from = off.max(lbn * block) - lbn * block;
@@ -211,7 +213,7 @@ impl<L: Layout> Files<L> {
         self.dirty_data(inode, &frame, size);
     }
 
-    /// Data in the inode: all of it punched leaves a hole.
+    /// Punches inline data. If nothing of it is left the file has a hole instead.
     fn punch_inline(&self, inode: &Rc<Inode>, off: u64, end: u64) {
         let mut d = inode.d.borrow_mut();
         if off == 0 && end >= d.size {

@@ -1,65 +1,65 @@
-//! From logical blocks to addresses, and the loading of blocks.
+//! The block map: finding the address of a logical block, and loading blocks.
 //!
-//! Contract: indirect blocks in memory are the truth; those that are not are read as needed.
-//! Between the answer of [`Core::ptr`] and the use of its address there is no `.await`, and reads
-//! hold a pass of the [`ReadGate`](crate::ReadGate), so an address does not change its
-//! meaning under a reader.
+//! Contract: an indirect block in memory is always up to date; one that is not in memory is read
+//! when it is needed. There is no `.await` between the answer of [`Core::ptr`] and the use of its
+//! address, and reads hold a pass of the [`ReadGate`](crate::ReadGate). Therefore the space at an
+//! address is not reused while a reader uses the address.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use twin_cache::{Frame, Lbn, Wanted, load};
+use twin_cache::{Frame, FrameRequest, Lbn, load};
 use twin_disk::Origin;
 use twin_rt::{Category, join_all};
 
 use crate::core::Core;
+use crate::geometry::{Parent, Ptr};
 use crate::inodes::Inode;
-use crate::shape::{Parent, Ptr};
 use crate::{FsError, Result};
 
-/// What is known of a block's address without waiting.
-enum Known {
+/// The result of looking up a pointer without waiting.
+enum PtrLookup {
     Is(Ptr),
-    /// This indirect block, at this address, has to be loaded first.
+    /// The indirect block with this number must be loaded first, from this address.
     Needs(Lbn, Ptr),
 }
 
 impl Core {
-    fn known_ptr(&self, inode: &Inode, lbn: Lbn) -> Known {
-        match self.shape.parent(lbn) {
-            Parent::Inode(slot) => Known::Is(inode.d.borrow().ptrs[slot]),
+    fn known_ptr(&self, inode: &Inode, lbn: Lbn) -> PtrLookup {
+        match self.geometry.parent(lbn) {
+            Parent::Inode(slot) => PtrLookup::Is(inode.d.borrow().ptrs[slot]),
             Parent::Indirect(up, index) => {
                 if let Some(frame) = self.cache.peek(&inode.frames, up)
                     && frame.is_valid()
                 {
-                    return Known::Is(self.ptr_in(&frame, index));
+                    return PtrLookup::Is(self.ptr_in(&frame, index));
                 }
                 match self.known_ptr(inode, up) {
-                    Known::Is(ptr) if ptr.is_hole() => Known::Is(Ptr::HOLE),
-                    Known::Is(ptr) => Known::Needs(up, ptr),
+                    PtrLookup::Is(ptr) if ptr.is_hole() => PtrLookup::Is(Ptr::HOLE),
+                    PtrLookup::Is(ptr) => PtrLookup::Needs(up, ptr),
                     needs => needs,
                 }
             }
         }
     }
 
-    /// Pointer `index` of an indirect block in memory.
+    /// Pointer `index` of an indirect block that is in memory.
     pub fn ptr_in(&self, frame: &Frame, index: usize) -> Ptr {
         frame.with(|block| match block {
-            twin_disk::Block::Bytes(bytes) => self.shape.get_ptr(bytes, index),
+            twin_disk::Block::Bytes(bytes) => self.geometry.get_ptr(bytes, index),
             _ => Ptr::HOLE,
         })
     }
 
-    /// The pointer to a block, if that is known without reading.
+    /// The pointer to a block; `None` if an indirect block would have to be read for it.
     pub fn resident_ptr(&self, inode: &Inode, lbn: Lbn) -> Option<Ptr> {
         match self.known_ptr(inode, lbn) {
-            Known::Is(ptr) => Some(ptr),
-            Known::Needs(..) => None,
+            PtrLookup::Is(ptr) => Some(ptr),
+            PtrLookup::Needs(..) => None,
         }
     }
 
-    /// True if the file has no such block. Its indirect blocks are in memory.
+    /// True if the file has no such block. The caller holds the indirect blocks above it.
     pub(crate) fn is_hole(&self, inode: &Inode, lbn: Lbn) -> bool {
         self.resident_ptr(inode, lbn).is_none_or(|ptr| ptr.is_hole())
     }
@@ -68,45 +68,47 @@ impl Core {
     pub async fn ptr(&self, inode: &Inode, lbn: Lbn) -> Result<Ptr> {
         loop {
             match self.known_ptr(inode, lbn) {
-                Known::Is(ptr) => return Ok(ptr),
-                Known::Needs(up, ptr) => self.load_block(inode, up, ptr, Origin::User).await?,
+                PtrLookup::Is(ptr) => return Ok(ptr),
+                PtrLookup::Needs(up, ptr) => self.load_block(inode, up, ptr, Origin::User).await?,
             }
         }
     }
 
-    /// Holds the indirect blocks that lead to a block, as far as they exist, so that a change can
-    /// be made without waiting.
-    pub async fn hold_parents(
+    /// Adds the existing indirect blocks above a block to `pins`, which keeps them in memory, so
+    /// that a change can be made without waiting.
+    pub async fn pin_parents(
         &self,
         inode: &Inode,
         lbn: Lbn,
         pins: &mut Vec<Rc<Frame>>,
     ) -> Result<()> {
         let mut at = lbn;
-        while let Parent::Indirect(up, _) = self.shape.parent(at) {
-            // Upper ones may have left memory while lower ones stayed.
+        while let Parent::Indirect(up, _) = self.geometry.parent(at) {
+            // An upper block may have left memory while a lower one stayed, so each is looked up.
             pins.extend(self.block(inode, up, Origin::User).await?);
             at = up;
         }
         Ok(())
     }
 
-    /// Changes the pointer to a block. Its parent must be in memory and marked dirty by the
-    /// caller.
+    /// Changes the pointer to a block. The caller holds the parent and marks it dirty.
+    ///
+    /// # Panics
+    /// If the parent is an indirect block that is not in memory.
     pub fn set_ptr(&self, inode: &Inode, lbn: Lbn, ptr: Ptr) {
-        match self.shape.parent(lbn) {
+        match self.geometry.parent(lbn) {
             Parent::Inode(slot) => inode.d.borrow_mut().ptrs[slot] = ptr,
             Parent::Indirect(up, index) => {
                 let frame = self.cache.peek(&inode.frames, up);
                 let Some(frame) = frame.filter(|f| f.is_valid()) else {
                     panic!("indirect block {up} of inode {} is not in memory", inode.ino)
                 };
-                frame.change(|block| self.shape.set_ptr(block.bytes_mut(), index, ptr));
+                frame.change(|block| self.geometry.set_ptr(block.bytes_mut(), index, ptr));
             }
         }
     }
 
-    /// Loads one block whose address is known, unless another task has or does.
+    /// Loads one block whose address is known. If another task is loading it, waits for that task.
     async fn load_block(&self, inode: &Inode, lbn: Lbn, ptr: Ptr, origin: Origin) -> Result<()> {
         if let Some(frame) = self.cache.peek(&inode.frames, lbn) {
             return Ok(frame.wait().await?);
@@ -117,7 +119,7 @@ impl Core {
             && let Err(what) = self.check_indirect(&held)
         {
             self.cache.remove(&inode.frames, lbn);
-            return Err(FsError::corrupt(self.shape.byte_of(ptr.addr), what));
+            return Err(FsError::corrupt(self.geometry.byte_of(ptr.addr), what));
         }
         if lbn < 0
             && let Some(hook) = self.block_map_hook()
@@ -128,36 +130,38 @@ impl Core {
         Ok(())
     }
 
-    /// Every pointer of an indirect block that comes from the disk must lead into the volume, and so
-    /// those of one that goes there.
+    /// Checks that every pointer of an indirect block leads into the volume. It is called for
+    /// blocks that were read from the device, and for blocks before they are written.
     ///
     /// # Errors
-    /// What is wrong with the first that does not.
+    /// What is wrong with the first bad pointer.
     pub fn check_indirect(&self, frame: &Frame) -> Result<(), &'static str> {
-        (0..self.shape.per_block() as usize)
-            .try_for_each(|i| self.shape.check_ptr(self.ptr_in(frame, i), self.frags))
+        (0..self.geometry.per_block() as usize)
+            .try_for_each(|i| self.geometry.check_ptr(self.ptr_in(frame, i), self.frags))
     }
 
-    /// Fills frames inserted for loading, neighbours on the device with one request.
-    /// The requests run side by side.
+    /// Reads the contents of frames that were inserted without contents. Blocks that are adjacent
+    /// on the device are read with one request, and all requests run at the same time.
     async fn load_runs(
         &self,
         inode: &Inode,
         wants: Vec<(Rc<Frame>, Ptr)>,
         origin: Origin,
     ) -> Result<()> {
+        // No await lies between the lookup of the pointers and this pass, so the space that they
+        // name is not reused before the data is here.
         let _pass = self.reads.enter();
-        let frag = u64::from(self.shape.frag_size);
-        let block = self.shape.block_size as usize;
+        let frag = u64::from(self.geometry.frag_size);
+        let block = self.geometry.block_size as usize;
         let most = match self.settings.cluster_bytes {
             0 => self.info.max_io,
             bytes => bytes.min(self.info.max_io),
         };
         let most = u64::from(most);
         let checked = self.settings.check_data && self.features.checksummed_pointers;
-        let mut runs: Vec<(u64, u64, Vec<Wanted>)> = Vec::new();
+        let mut runs: Vec<(u64, u64, Vec<FrameRequest>)> = Vec::new();
         for (frame, ptr) in wants {
-            let want = Wanted { frame, len: ptr.len, crc: checked.then_some(ptr.crc) };
+            let want = FrameRequest { frame, len: ptr.len, crc: checked.then_some(ptr.crc) };
             let frags = u64::from(ptr.len) / frag;
             match runs.last_mut() {
                 Some((start, end, wanted))
@@ -173,9 +177,9 @@ impl Core {
             let frames = runs.iter().map(|(_, _, wanted)| wanted.len() as u64).sum();
             [("ino", inode.ino), ("frames", frames), ("requests", runs.len() as u64)]
         });
-        let one = |(start, _, wanted): (u64, u64, Vec<Wanted>)| {
+        let one = |(start, _, wanted): (u64, u64, Vec<FrameRequest>)| {
             let class = inode.class(wanted[0].frame.lbn());
-            let at = self.shape.byte_of(start);
+            let at = self.geometry.byte_of(start);
             let device = &*self.device;
             load(&self.cache, &inode.frames, device, at, wanted, block, class, origin)
         };
@@ -190,7 +194,7 @@ impl Core {
         Ok(())
     }
 
-    /// A block of a file in memory, read if need be; `None` for a hole.
+    /// The frame of a block, which is read if it is not in memory; `None` for a hole.
     pub async fn block(
         &self,
         inode: &Inode,
@@ -200,12 +204,14 @@ impl Core {
         loop {
             if let Some(frame) = self.cache.get(&inode.frames, lbn) {
                 frame.wait().await?;
+                // The block may have been freed during the wait: then it is looked up again.
                 if frame.is_attached() {
                     return Ok(Some(frame));
                 }
                 continue;
             }
             let ptr = self.ptr(inode, lbn).await?;
+            // Another task may have inserted the block during the await.
             if self.cache.peek(&inode.frames, lbn).is_some() {
                 continue;
             }
@@ -213,15 +219,15 @@ impl Core {
                 return Ok(None);
             }
             if !ptr.is_on_disk() {
-                let what = format!("block {lbn} of inode {} is promised but nowhere", inode.ino);
+                let what = format!("block {lbn} of inode {} has no place", inode.ino);
                 return Err(FsError::inconsistent(what));
             }
             self.load_block(inode, lbn, ptr, origin).await?;
         }
     }
 
-    /// The data blocks `first..end` of a file in memory, read if need be; holes left out.
-    /// Held by the caller, so that they stay.
+    /// The frames of the data blocks `first..end`, without those that are holes. Blocks that are
+    /// not in memory are read. While the caller holds the frames they stay in memory.
     pub async fn blocks(
         &self,
         inode: &Inode,
@@ -230,7 +236,7 @@ impl Core {
         origin: Origin,
     ) -> Result<Vec<Rc<Frame>>> {
         let (first, end) = (first as Lbn, end as Lbn);
-        // Hold what is there, so that reading the rest does not push it out.
+        // Blocks in memory are held, so that reading the others does not evict them.
         let mut held: BTreeMap<Lbn, Rc<Frame>> = (first..end)
             .filter_map(|lbn| Some((lbn, self.cache.get(&inode.frames, lbn)?)))
             .collect();
@@ -238,15 +244,17 @@ impl Core {
             let mut pins = Vec::new();
             let mut lbn = first;
             while lbn < end {
-                self.hold_parents(inode, lbn, &mut pins).await?;
-                lbn = match self.shape.parent(lbn) {
+                self.pin_parents(inode, lbn, &mut pins).await?;
+                lbn = match self.geometry.parent(lbn) {
                     Parent::Inode(_) => lbn + 1,
                     Parent::Indirect(up, _) => {
-                        (self.shape.first_data(up) + self.shape.span(up)) as Lbn
+                        (self.geometry.first_data(up) + self.geometry.span(up)) as Lbn
                     }
                 };
             }
-            // What others brought in meanwhile has to be held too, before room is made.
+            // Blocks that other tasks brought in during the awaits are held as well, before the
+            // insertions below evict anything. From here to `load_runs` nothing waits, so the
+            // pointers stay valid.
             let missing = |lbn: &Lbn| !held.contains_key(lbn);
             let missing: Vec<Lbn> = (first..end).filter(missing).collect();
             held.extend(
@@ -265,7 +273,8 @@ impl Core {
                 self.load_runs(inode, wants, origin).await?;
             }
         }
-        // One that another task failed to load has left the file, but is no hole.
+        // A frame that another task failed to load is not a hole, although it has left the file:
+        // its wait returns the error.
         let frames: Vec<_> = held.into_values().collect();
         for frame in &frames {
             frame.wait().await?;

@@ -1,9 +1,11 @@
-//! File data: from a file's bytes to blocks in the cache, and to the layout that gives them places.
+//! File data: the blocks in the cache that contain the bytes of a file. The layout decides their
+//! places.
 //!
-//! Contract: what only looks at files works on [`Core`] alone ([`map`], [`read`], [`seek`]). What
-//! changes them is [`Files`]: it loads what a change needs, waiting, has the space reserved, and then
-//! makes the change in one step, or in several that each leave a sound file. The inode's lock is held
-//! by the caller unless a function says that it takes it. Names are of no concern here.
+//! Contract: functions that do not change files need only [`Core`] ([`map`], [`read`], [`seek`]).
+//! [`Files`] changes them. It first loads the blocks that a change needs, which may wait, and
+//! reserves the space; then it makes the change in one step, or in several steps, each of which
+//! leaves a consistent file. The caller holds the inode's lock unless a function says that it takes
+//! the lock itself. Nothing here knows names.
 
 mod blocks;
 mod fallocate;
@@ -24,11 +26,12 @@ use crate::inodes::Inode;
 use crate::layout::{Layout, Need};
 use crate::{FsError, Ino, Result};
 
-/// What else changes in the step in which clients see a change of a file: its times and owner's
-/// bits. Called once, before that step; if it fails, the step does not take place.
+/// Changes the attributes (times and set-id bits) that belong to a change of a file. It is called
+/// once, without an await before the change that clients see, so that both are one step. If it
+/// fails the file is not changed.
 pub(crate) type Effect<'a> = &'a dyn Fn() -> Result<()>;
 
-/// The files of a volume. See the module.
+/// The operations on the data of files. See the module.
 pub(crate) struct Files<L> {
     core: Rc<Core>,
     layout: Rc<L>,
@@ -39,7 +42,7 @@ impl<L: Layout> Files<L> {
         Rc::new(Files { core: Rc::clone(core), layout: Rc::clone(layout) })
     }
 
-    /// An inode that a client names.
+    /// The inode for a number that came from a client; hidden files do not exist for clients.
     pub(crate) async fn inode(&self, ino: Ino) -> Result<Rc<Inode>> {
         let inode = self.any_inode(ino).await?;
         if inode.d.borrow().flags & HIDDEN != 0 {
@@ -48,7 +51,7 @@ impl<L: Layout> Files<L> {
         Ok(inode)
     }
 
-    /// An inode, hidden ones included.
+    /// The inode with this number, even if it is a hidden file.
     pub(crate) async fn any_inode(&self, ino: Ino) -> Result<Rc<Inode>> {
         match self.core.cached_inode(ino) {
             Some(inode) => Ok(inode),
@@ -59,22 +62,23 @@ impl<L: Layout> Files<L> {
         }
     }
 
-    /// Waits until an operation that makes up to `bytes` dirty may begin. The caller looks again at
-    /// what it found before.
-    pub(crate) async fn admit(&self, bytes: u64, need: Need) -> Result<L::Permit> {
+    /// Waits until an operation that makes up to `bytes` dirty may begin. The wait may be long, so
+    /// the caller must look up again what it knew before, unless a lock protects it.
+    pub(crate) async fn admit(&self, bytes: u64, need: Need) -> Result<L::AdmissionGuard> {
         self.maybe_yield().await;
         self.layout.admit(&self.core, bytes, need).await
     }
 
-    /// The same for an operation that makes only a few blocks dirty.
-    pub(crate) async fn admit_small(&self, need: Need) -> Result<L::Permit> {
-        self.admit(4 * u64::from(self.core.shape.block_size), need).await
+    /// As [`admit`](Self::admit), for an operation that makes at most four blocks dirty.
+    pub(crate) async fn admit_small(&self, need: Need) -> Result<L::AdmissionGuard> {
+        self.admit(4 * u64::from(self.core.geometry.block_size), need).await
     }
 
-    /// Lets others run, in tests that ask for it at every wait.
+    /// Lets other tasks run, in tests in which every possible wait does so.
     async fn maybe_yield(&self) {
         if let Some(rt) = self.core.rt.yields() {
-            // In a box: only tests come here, and every operation would carry it.
+            // The future is boxed because only tests need it, and otherwise it would enlarge the
+            // future of every operation.
             Box::pin(async move { rt.maybe_yield().await }).await;
         }
     }

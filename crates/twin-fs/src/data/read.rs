@@ -1,4 +1,4 @@
-//! Reading file data.
+//! Reading file data, all blocks of an operation at once, with a read-ahead window.
 
 use std::rc::Rc;
 
@@ -10,7 +10,7 @@ use crate::core::Core;
 use crate::inodes::{Inode, ReadAhead};
 use crate::{Result, Work};
 
-/// Reads `len` bytes at `off`, fewer at the end of the file. Takes the inode's lock.
+/// Reads `len` bytes at `off`, fewer at the end of the file. It takes the inode's lock, shared.
 pub(crate) async fn read(
     core: &Rc<Core>,
     inode: &Rc<Inode>,
@@ -33,7 +33,7 @@ pub(crate) async fn read(
     if let Some(policy) = &core.reading {
         return read_by_block(core, &**policy, inode, off, end).await;
     }
-    let block = u64::from(core.shape.block_size);
+    let block = u64::from(core.geometry.block_size);
     let (first, last) = (off / block, end.div_ceil(block));
     let sequential = read_ahead(core, inode, off, end, size);
     let frames = core.blocks(inode, first, last, Origin::User).await?;
@@ -59,8 +59,9 @@ pub(crate) async fn read(
     Ok(out)
 }
 
-/// Starts reading ahead if the file is being read sequentially, and says whether it is. The
-/// window doubles with each sequential read up to the setting, and half of it is kept in hand.
+/// Starts a read-ahead if the file is being read sequentially, and returns whether it is. The
+/// window doubles with each sequential read up to the setting. More is requested as soon as less
+/// than half of the window is left.
 fn read_ahead(core: &Rc<Core>, inode: &Rc<Inode>, off: u64, end: u64, size: u64) -> bool {
     let max = u64::from(core.settings.read_ahead_bytes);
     let mut ahead = inode.ahead.get();
@@ -70,7 +71,7 @@ fn read_ahead(core: &Rc<Core>, inode: &Rc<Inode>, off: u64, end: u64, size: u64)
         return false;
     }
     ahead.next = end;
-    let block = u64::from(core.shape.block_size);
+    let block = u64::from(core.geometry.block_size);
     ahead.window = (ahead.window.max(end - off) * 2).clamp(block.min(max), max);
     let want = (end + ahead.window).min(size);
     if ahead.asked < end + ahead.window / 2 && ahead.asked < want {
@@ -81,9 +82,9 @@ fn read_ahead(core: &Rc<Core>, inode: &Rc<Inode>, off: u64, end: u64, size: u64)
         core.rt.spawn("read-ahead", async move {
             let _shared = inode.lock.read().await;
             let size = inode.d.borrow().size;
-            let last = last.min(shared.shape.blocks_for(size));
+            let last = last.min(shared.geometry.blocks_for(size));
             if first < last && !inode.d.borrow().is_inline() {
-                // A failed read-ahead is no error: the read itself will meet it.
+                // A failed read-ahead is no error; the read of these blocks will report it.
                 let _ = shared.blocks(&inode, first, last, Origin::ReadAhead).await;
             }
         });

@@ -1,7 +1,7 @@
 //! Reading block by block, as the kernels of the papers did.
 //!
-//! Contract: gives the same bytes as the reading of `read.rs`; only when and in which pieces the
-//! device is asked differs, and what it costs the processor.
+//! Contract: the result is the same as that of `read.rs`. The device requests differ in time and
+//! size, and the cost to the processor differs.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -13,10 +13,11 @@ use twin_disk::{Block, Origin};
 
 use crate::core::Core;
 use crate::inodes::Inode;
-use crate::reading::{ReadAdvice, ReadPolicy, ReadView};
+use crate::reading::{ReadAdvice, ReadPolicy, ReadPolicyInput};
 use crate::{Result, Work};
 
-/// Reads bytes `off..end`, which are in the file, block by block. The caller holds the lock.
+/// Reads bytes `off..end`, which are in the file, block by block. The caller holds the inode's
+/// lock.
 pub(super) async fn read_by_block(
     core: &Rc<Core>,
     policy: &dyn ReadPolicy,
@@ -24,7 +25,7 @@ pub(super) async fn read_by_block(
     off: u64,
     end: u64,
 ) -> Result<Vec<Block>> {
-    let block = u64::from(core.shape.block_size);
+    let block = u64::from(core.geometry.block_size);
     let mut out = Vec::with_capacity((end.div_ceil(block) - off / block) as usize);
     for lbn in off / block..end.div_ceil(block) {
         let start = off.max(lbn * block) - lbn * block;
@@ -40,7 +41,8 @@ pub(super) async fn read_by_block(
     Ok(out)
 }
 
-/// A block in memory, read in the company that the policy wants; `None` for a hole.
+/// The frame of a block, `None` for a hole. If it is not in memory it is read together with the
+/// neighbours that the policy names, and the policy's read-ahead is started.
 async fn read_one(
     core: &Rc<Core>,
     policy: &dyn ReadPolicy,
@@ -50,19 +52,20 @@ async fn read_one(
     let cached = core.cache.peek(&inode.frames, lbn as Lbn).is_some();
     let run = if cached { 1 } else { run_on_disk(core, inode, lbn).await? };
     let mut seen = inode.ahead.get();
-    let advice = policy.advise(ReadView {
+    let advice = policy.advise(ReadPolicyInput {
         lbn,
         last: seen.last_block,
         cached,
         run,
         next_missing: next_missing(core, inode, lbn),
-        direct: core.shape.direct as u64,
+        direct: core.geometry.direct as u64,
         memory: seen.memory,
     });
     (seen.last_block, seen.memory) = (Some(lbn), advice.memory);
     inode.ahead.set(seen);
     let want = lbn + if cached { 1 } else { advice.now.clamp(1, run.max(1)) };
-    // The reader's own request goes first, then the one ahead, then both are under way.
+    // The first poll issues the reader's own request, so that it reaches the device before the
+    // read-ahead does; then both are under way.
     let mut now = pin!(core.blocks(inode, lbn, want, Origin::User));
     let early = poll_fn(|cx| match now.as_mut().poll(cx) {
         Poll::Ready(done) => Poll::Ready(Some(done)),
@@ -70,7 +73,7 @@ async fn read_one(
     })
     .await;
     if advice.ahead > 0 {
-        ask_ahead(core, inode, advice);
+        start_read_ahead(core, inode, advice);
     }
     let frames = match early {
         Some(done) => done?,
@@ -79,17 +82,17 @@ async fn read_one(
     Ok(frames.into_iter().find(|f| f.lbn() == lbn as Lbn))
 }
 
-/// How many blocks from this one on follow each other on disk and are not in memory, one
-/// transfer at the most. At least 1.
+/// The number of blocks from this one on that are adjacent on disk and not in memory, at least 1
+/// and at most one transfer.
 async fn run_on_disk(core: &Core, inode: &Inode, lbn: u64) -> Result<u64> {
-    let shape = &core.shape;
+    let geometry = &core.geometry;
     let first = core.ptr(inode, lbn as Lbn).await?;
     if !first.is_on_disk() {
         return Ok(1);
     }
-    let most = transfer_bytes(core) / u64::from(shape.block_size);
-    let blocks = shape.blocks_for(inode.d.borrow().size);
-    let mut next = first.addr + u64::from(first.len / shape.frag_size);
+    let most = transfer_bytes(core) / u64::from(geometry.block_size);
+    let blocks = geometry.blocks_for(inode.d.borrow().size);
+    let mut next = first.addr + u64::from(first.len / geometry.frag_size);
     let mut run = 1;
     while run < most && lbn + run < blocks {
         let at = (lbn + run) as Lbn;
@@ -98,13 +101,13 @@ async fn run_on_disk(core: &Core, inode: &Inode, lbn: u64) -> Result<u64> {
         if there {
             break;
         }
-        next += u64::from(ptr.len / shape.frag_size);
+        next += u64::from(ptr.len / geometry.frag_size);
         run += 1;
     }
     Ok(run)
 }
 
-/// Bytes that are read with one request at the most.
+/// The most bytes that one request reads.
 fn transfer_bytes(core: &Core) -> u64 {
     let limit = match core.settings.cluster_bytes {
         0 => u32::MAX,
@@ -113,27 +116,27 @@ fn transfer_bytes(core: &Core) -> u64 {
     u64::from(core.info.max_io.min(limit))
 }
 
-/// The first block behind this one that is not in memory, two transfers on at the most.
+/// The first block after this one that is not in memory, at most two transfers away.
 fn next_missing(core: &Core, inode: &Inode, lbn: u64) -> u64 {
-    let most = 2 * transfer_bytes(core) / u64::from(core.shape.block_size);
+    let most = 2 * transfer_bytes(core) / u64::from(core.geometry.block_size);
     let missing = |at: &u64| core.cache.peek(&inode.frames, *at as Lbn).is_none();
     (lbn + 1..lbn + 1 + most).find(missing).unwrap_or(lbn + 1 + most)
 }
 
-/// Asks for a run of blocks that nobody waits for yet.
-fn ask_ahead(core: &Rc<Core>, inode: &Rc<Inode>, advice: ReadAdvice) {
+/// Starts a task that reads a run of blocks, without waiting for it.
+fn start_read_ahead(core: &Rc<Core>, inode: &Rc<Inode>, advice: ReadAdvice) {
     let first = advice.ahead_from;
-    let blocks = core.shape.blocks_for(inode.d.borrow().size);
+    let blocks = core.geometry.blocks_for(inode.d.borrow().size);
     if first >= blocks || core.cache.peek(&inode.frames, first as Lbn).is_some() {
         return;
     }
     let (shared, inode) = (Rc::clone(core), Rc::clone(inode));
     core.rt.spawn("read-ahead", async move {
         let _shared = inode.lock.read().await;
-        if first >= shared.shape.blocks_for(inode.d.borrow().size) {
+        if first >= shared.geometry.blocks_for(inode.d.borrow().size) {
             return;
         }
-        // A failed read-ahead is no error: the read itself will meet it.
+        // A failed read-ahead is no error; the read of these blocks will report it.
         let Ok(run) = run_on_disk(&shared, &inode, first).await else { return };
         let end = first + run.min(advice.ahead);
         let _ = shared.blocks(&inode, first, end, Origin::ReadAhead).await;

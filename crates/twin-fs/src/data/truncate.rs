@@ -1,8 +1,8 @@
-//! Changing a file's length.
+//! Changing the length of a file.
 //!
-//! What clients see of such a change is one step: the size, the cut last block and the times
-//! change together. Blocks past the end are freed after it, step by step: a crash in between leaves
-//! the flag [`TRUNCATING`], and recovery goes on from there.
+//! The part of such a change that clients see is one step: the size, the contents of the last block
+//! and the times change together. Blocks beyond the new end are freed afterwards in several steps.
+//! If a crash interrupts these, the flag [`TRUNCATING`] tells recovery to finish them.
 
 use std::rc::Rc;
 
@@ -30,7 +30,7 @@ impl<L: Layout> Files<L> {
         let old = inode.d.borrow().size;
         match size.cmp(&old) {
             std::cmp::Ordering::Equal => {
-                let _permit = self.admit_small(Need::Shrink).await?;
+                let _admission = self.admit_small(Need::Shrink).await?;
                 effect()
             }
             std::cmp::Ordering::Greater => self.extend(inode, size, effect).await,
@@ -39,24 +39,21 @@ impl<L: Layout> Files<L> {
     }
 
     async fn extend(&self, inode: &Rc<Inode>, size: u64, effect: Effect<'_>) -> Result<()> {
-        let _permit = self.admit_small(Need::Grow).await?;
-        let _held = self.hold_tail(inode, size).await?;
+        let _admission = self.admit_small(Need::Grow).await?;
+        let _held = self.pin_tail(inode, size).await?;
         self.extend_now(inode, size, effect)
     }
 
-    /// Holds the last block of a file that is to have `size` bytes, if it has to be rewritten.
-    pub(super) async fn hold_tail(
-        &self,
-        inode: &Rc<Inode>,
-        size: u64,
-    ) -> Result<Option<Rc<Frame>>> {
+    /// Returns the last block of a file that will have `size` bytes, if that block must be
+    /// rewritten. The caller holds it until the change.
+    pub(super) async fn pin_tail(&self, inode: &Rc<Inode>, size: u64) -> Result<Option<Rc<Frame>>> {
         match self.growing_tail(inode, size) {
             Some(tail) => self.core.block(inode, tail as Lbn, Origin::User).await,
             None => Ok(None),
         }
     }
 
-    /// The step of an extension that clients see. The last block is held.
+    /// Extends a file in one step. The caller holds the block of [`pin_tail`](Self::pin_tail).
     pub(super) fn extend_now(
         &self,
         inode: &Rc<Inode>,
@@ -67,7 +64,7 @@ impl<L: Layout> Files<L> {
             let d = inode.d.borrow();
             (d.is_inline(), d.size)
         };
-        let blocks_for = |size| self.core.shape.blocks_for(size);
+        let blocks_for = |size| self.core.geometry.blocks_for(size);
         if inline && size <= u64::from(self.core.features.inline_bytes) {
             effect()?;
             let mut d = inode.d.borrow_mut();
@@ -93,9 +90,9 @@ impl<L: Layout> Files<L> {
         version: u64,
         effect: Effect<'_>,
     ) -> Result<()> {
-        let shape = &self.core.shape;
-        let block = u64::from(shape.block_size);
-        let permit = self.admit(4 * block, Need::Shrink).await?;
+        let geometry = &self.core.geometry;
+        let block = u64::from(geometry.block_size);
+        let admission = self.admit(4 * block, Need::Shrink).await?;
         if inode.d.borrow().is_inline() {
             effect()?;
             {
@@ -107,57 +104,60 @@ impl<L: Layout> Files<L> {
             self.core.note_change();
             return Ok(());
         }
-        let keep = shape.blocks_for(size);
+        let keep = geometry.blocks_for(size);
         let cut = (!size.is_multiple_of(block)).then_some(keep.wrapping_sub(1));
         let mut held = Vec::new();
         if let Some(cut) = cut {
-            self.core.hold_parents(inode, cut as Lbn, &mut held).await?;
+            self.core.pin_parents(inode, cut as Lbn, &mut held).await?;
             held.extend(self.core.block(inode, cut as Lbn, Origin::User).await?);
         }
         effect()?;
         self.cut_to(inode, size, cut, version);
-        drop(permit);
+        drop(admission);
         self.free_tail(inode, keep).await
     }
 
-    /// The step of a truncation that clients see.
+    /// The step of a truncation that clients see: frees the direct blocks beyond the end, zeroes
+    /// the rest of block `cut`, which the caller holds, and sets the size.
     fn cut_to(&self, inode: &Rc<Inode>, size: u64, cut: Option<u64>, version: u64) {
-        let shape = &self.core.shape;
-        let block = u64::from(shape.block_size);
-        let (keep, old_size) = (shape.blocks_for(size), inode.d.borrow().size);
+        let geometry = &self.core.geometry;
+        let block = u64::from(geometry.block_size);
+        let (keep, old_size) = (geometry.blocks_for(size), inode.d.borrow().size);
         if let Some(lbn) = cut
             && !self.core.is_hole(inode, lbn as Lbn)
         {
             let frame = self.frame_for_change(inode, lbn);
             frame.change(|b| self.zero_data(inode, b, lbn, size - lbn * block..block, version));
-            let freed = shape.data_len(lbn, old_size) - shape.data_len(lbn, size);
+            let freed = geometry.data_len(lbn, old_size) - geometry.data_len(lbn, size);
             self.layout.unreserve(&self.core, freed.into());
             self.dirty_data(inode, &frame, size);
             if let Some(ptr) = self.core.resident_ptr(inode, lbn as Lbn).filter(|p| p.is_on_disk())
             {
-                let other = self.layout.recast(&self.core, inode, lbn as Lbn, ptr);
+                let other = self.layout.relocate_tail(&self.core, inode, lbn as Lbn, ptr);
                 if other != ptr {
                     self.core.set_ptr(inode, lbn as Lbn, other);
                     self.dirty_parents(inode, lbn as Lbn);
                 }
             }
         }
-        for lbn in keep..(shape.direct as u64).min(shape.blocks_for(old_size)) {
-            self.free_block(inode, lbn as Lbn, shape.data_len(lbn, old_size));
+        for lbn in keep..(geometry.direct as u64).min(geometry.blocks_for(old_size)) {
+            self.free_block(inode, lbn as Lbn, geometry.data_len(lbn, old_size));
         }
         self.forget_unwritten(inode, keep);
         self.core.cache.remove_range(&inode.frames, keep as Lbn..Lbn::MAX);
+        // The size is set last, because `dirty_data` computes old lengths of blocks from it.
         inode.d.borrow_mut().size = size;
         inode.ahead.set(Default::default());
         self.core.mark_inode_dirty(inode);
         self.core.note_change();
     }
 
-    /// Frees the blocks from `keep` on that have no place on the device yet. They end with the frames
-    /// that hold them, while those that have one are freed step by step: an indirect block that is
-    /// written in between must not point to a block that will never be.
+    /// Frees the blocks from `keep` on that have no place on the device yet. It must happen in the
+    /// step that drops their frames: blocks with a place are freed later in several steps, and an
+    /// indirect block that is written in between must not point to a block that will never be
+    /// written.
     fn forget_unwritten(&self, inode: &Rc<Inode>, keep: u64) {
-        let direct = self.core.shape.direct;
+        let direct = self.core.geometry.direct;
         if inode.d.borrow().ptrs[direct..].iter().all(|ptr| ptr.is_hole()) {
             return;
         }
@@ -168,23 +168,26 @@ impl<L: Layout> Files<L> {
                 ptr.is_some_and(|ptr| !ptr.is_hole() && !ptr.is_on_disk())
             };
             if lbn >= keep as Lbn && lbn >= direct as Lbn && is_unwritten() {
-                self.free_block(inode, lbn, self.core.shape.block_size);
+                self.free_block(inode, lbn, self.core.geometry.block_size);
             }
         }
     }
 
-    /// Frees the blocks behind indirect blocks from data block `keep` on, and settles the cut: with
-    /// indirect blocks together with the first of them, as 4.4BSD's truncation writes the inode once.
+    /// Frees the blocks below indirect blocks from data block `keep` on, and makes the truncation
+    /// durable as the layout's ordering requires. If there are indirect blocks, the inode is
+    /// written with the first of them and not before, as 4.4BSD's truncation writes the inode once.
     pub(crate) async fn free_tail(&self, inode: &Rc<Inode>, keep: u64) -> Result<()> {
-        let shape = self.core.shape.clone();
-        let tops: Vec<Lbn> = (shape.direct..shape.inode_pointers())
+        let geometry = self.core.geometry.clone();
+        let tops: Vec<Lbn> = (geometry.direct..geometry.inode_pointers())
             .filter(|&slot| !inode.d.borrow().ptrs[slot].is_hole())
-            .map(|slot| shape.inode_child(slot))
-            .filter(|&top| shape.first_data(top) + shape.span(top) > keep)
+            .map(|slot| geometry.inode_child(slot))
+            .filter(|&top| geometry.first_data(top) + geometry.span(top) > keep)
             .collect();
         if tops.is_empty() {
-            return self.layout.settle(&self.core, Change::Cut(inode)).await;
+            return self.layout.enforce_ordering(&self.core, Change::Cut(inode)).await;
         }
+        // No await lies between the step that set the size and this flag, so a crash never leaves
+        // blocks beyond the end without the flag.
         self.set_truncating(inode, true);
         for &top in tops.iter().rev() {
             Box::pin(self.prune(inode, top, keep)).await?;
@@ -203,24 +206,24 @@ impl<L: Layout> Files<L> {
         self.core.mark_inode_dirty(inode);
     }
 
-    /// Frees what an indirect block maps from data block `keep` on, and the block itself if
-    /// nothing stays. Each lowest-level indirect block is one step.
+    /// Frees the blocks below an indirect block from data block `keep` on, and the indirect block
+    /// itself if nothing is left. Each indirect block of the lowest level is one step.
     async fn prune(&self, inode: &Rc<Inode>, lbn: Lbn, keep: u64) -> Result<()> {
-        let shape = &self.core.shape;
-        let block = u64::from(shape.block_size);
+        let geometry = &self.core.geometry;
+        let block = u64::from(geometry.block_size);
         let mut held = Vec::new();
-        self.core.hold_parents(inode, lbn, &mut held).await?;
+        self.core.pin_parents(inode, lbn, &mut held).await?;
         let Some(frame) = self.core.block(inode, lbn, Origin::User).await? else { return Ok(()) };
-        let lowest = shape.indirect(lbn).0 == 1;
+        let lowest = geometry.indirect(lbn).0 == 1;
         let need = 4 * block;
-        let mut _permit = None;
+        let mut _admission = None;
         if lowest {
-            _permit = Some(self.admit(need, Need::Shrink).await?);
+            _admission = Some(self.admit(need, Need::Shrink).await?);
         }
-        let whole = shape.first_data(lbn) >= keep;
-        for index in (0..shape.per_block() as usize).rev() {
-            let child = shape.child(lbn, index);
-            if shape.first_data(child) + shape.span(child) <= keep {
+        let whole = geometry.first_data(lbn) >= keep;
+        for index in (0..geometry.per_block() as usize).rev() {
+            let child = geometry.child(lbn, index);
+            if geometry.first_data(child) + geometry.span(child) <= keep {
                 break;
             }
             let ptr = self.core.ptr_in(&frame, index);
@@ -230,20 +233,21 @@ impl<L: Layout> Files<L> {
             if !lowest {
                 Box::pin(self.prune(inode, child, keep)).await?;
             } else if whole {
-                // The pointers go with the block that holds them, below, in this same step.
-                self.layout.free_block(&self.core, inode, ptr, shape.block_size);
+                // The pointers need not be cleared: the block that holds them is freed below, in
+                // the same step.
+                self.layout.free_block(&self.core, inode, ptr, geometry.block_size);
                 inode.d.borrow_mut().count_space(block, 0);
             } else {
-                self.free_block(inode, child, shape.block_size);
+                self.free_block(inode, child, geometry.block_size);
             }
         }
         if whole {
             if !lowest {
-                _permit = Some(self.admit(need, Need::Shrink).await?);
+                _admission = Some(self.admit(need, Need::Shrink).await?);
             }
-            self.free_block(inode, lbn, shape.block_size);
+            self.free_block(inode, lbn, geometry.block_size);
         }
         drop(held);
-        self.layout.settle(&self.core, Change::Cut(inode)).await
+        self.layout.enforce_ordering(&self.core, Change::Cut(inode)).await
     }
 }

@@ -1,7 +1,7 @@
-//! Writing file data.
+//! Writes file data.
 //!
-//! A write has two parts: it loads what it needs (waiting), then applies the change as one step.
-//! The inode's lock is held throughout, so what was loaded is still so.
+//! A write first loads the blocks that it needs, which may wait, and then applies the change in one
+//! step. It holds the inode's lock throughout, so what it loaded is still valid in that step.
 
 use std::rc::Rc;
 
@@ -10,15 +10,15 @@ use twin_disk::{Block, Origin, Stamp};
 
 use super::Files;
 use crate::dinode::INLINE;
+use crate::geometry::Parent;
 use crate::inodes::Inode;
 use crate::layout::{Change, Layout, Need};
 use crate::reading::Overwrite;
-use crate::shape::Parent;
 use crate::{Cred, Data, FsError, Result, Work, mode, perm};
 
 impl<L: Layout> Files<L> {
-    /// Writes all of `data` at `off`. `version` becomes that of the stamps of synthetic data. With
-    /// nobody whom the write is `by`, times and set-id bits stay.
+    /// Writes all of `data` at `off`. It takes the inode's lock. `version` is the version of the
+    /// stamps of synthetic data. Without credentials in `by`, times and set-id bits stay.
     pub(crate) async fn write(
         &self,
         inode: &Rc<Inode>,
@@ -27,7 +27,7 @@ impl<L: Layout> Files<L> {
         version: u64,
         by: Option<&Cred>,
     ) -> Result<u64> {
-        let shape = &self.core.shape;
+        let geometry = &self.core.geometry;
         let len = data.len();
         if len == 0 {
             return Ok(0);
@@ -35,10 +35,10 @@ impl<L: Layout> Files<L> {
         let end = off.checked_add(len).filter(|&end| end <= self.core.features.file_bytes_max);
         let end = end.ok_or(FsError::FileTooBig)?;
         let _alone = inode.lock.write().await;
-        let block = u64::from(shape.block_size);
-        let skips = off / block > shape.blocks_for(inode.d.borrow().size);
+        let block = u64::from(geometry.block_size);
+        let skips = off / block > geometry.blocks_for(inode.d.borrow().size);
         self.core.features.need_holes(skips && !self.fits_inline(inode, end))?;
-        let _permit = self.admit(len + 4 * block, Need::Grow).await?;
+        let _admission = self.admit(len + 4 * block, Need::Grow).await?;
         self.core.cpu.charge(Work::Copy(len)).await;
         if self.fits_inline(inode, end) {
             self.write_inline(inode, off, data, version);
@@ -48,9 +48,11 @@ impl<L: Layout> Files<L> {
             let size = inode.d.borrow().size.max(end);
             let mut need = self.space_for(inode, first..last, size);
             if first > 0 && !inode.d.borrow().inline.is_empty() {
-                // The data that lies in the inode moves to the first block.
-                need += u64::from(shape.data_len(0, size));
+                // The inline data moves to the first block, which is not in the range.
+                need += u64::from(geometry.data_len(0, size));
             }
+            // From here to `set_attributes` nothing waits, so contents, size and times change in
+            // one step.
             self.layout.reserve(&self.core, need)?;
             self.lengthen(inode, size);
             for lbn in first..last {
@@ -65,11 +67,11 @@ impl<L: Layout> Files<L> {
         }
         self.core.set_attributes(inode, &attr);
         let change = Change::Written { inode, first: off / block, end: end.div_ceil(block) };
-        self.layout.settle(&self.core, change).await?;
+        self.layout.enforce_ordering(&self.core, change).await?;
         Ok(len)
     }
 
-    /// True if a file that will have `end` bytes or keeps its size can have its data in the inode.
+    /// True if the inode can hold the data of a file after a write that ends at `end`.
     fn fits_inline(&self, inode: &Inode, end: u64) -> bool {
         let d = inode.d.borrow();
         let empty = d.size == 0 && d.allocated == 0;
@@ -86,7 +88,7 @@ impl<L: Layout> Files<L> {
             }
             match data {
                 Data::Bytes(bytes) => d.inline[start..end].copy_from_slice(bytes),
-                // An inode holds real bytes always.
+                // An inode always holds real bytes, never stamps.
                 Data::Synthetic(len) => {
                     let (off, len) = (off as u32, *len as u32);
                     let stamp = Stamp { ino: inode.ino, lbn: 0, version, off, len };
@@ -99,36 +101,37 @@ impl<L: Layout> Files<L> {
         self.core.mark_inode_dirty(inode);
     }
 
-    /// Loads and holds what a write of `off..end` changes only in part, and the indirect blocks
-    /// on the way.
+    /// Loads the blocks that a write of `off..end` changes only partly, and the indirect blocks
+    /// above the range. The caller holds the returned frames until the change.
     pub(crate) async fn load_for_write(
         &self,
         inode: &Rc<Inode>,
         off: u64,
         end: u64,
     ) -> Result<Vec<Rc<Frame>>> {
-        let (core, shape) = (&self.core, &self.core.shape);
-        let block = u64::from(shape.block_size);
+        let (core, geometry) = (&self.core, &self.core.geometry);
+        let block = u64::from(geometry.block_size);
         let (first, last) = (off / block, end.div_ceil(block));
         let size = inode.d.borrow().size;
         let mut held = Vec::new();
         let mut at = first;
         while at < last {
-            core.hold_parents(inode, at as Lbn, &mut held).await?;
-            at = match shape.parent(at as Lbn) {
+            core.pin_parents(inode, at as Lbn, &mut held).await?;
+            at = match geometry.parent(at as Lbn) {
                 Parent::Inode(_) => at + 1,
-                Parent::Indirect(up, _) => shape.first_data(up) + shape.span(up),
+                Parent::Indirect(up, _) => geometry.first_data(up) + geometry.span(up),
             };
         }
         let tail = self.growing_tail(inode, size.max(end));
         let cut_first = (!off.is_multiple_of(block)).then_some(first);
         let cut_last = (!end.is_multiple_of(block) && end < size).then_some(last - 1);
         for lbn in [cut_first, cut_last, tail].into_iter().flatten() {
-            core.hold_parents(inode, lbn as Lbn, &mut held).await?;
+            core.pin_parents(inode, lbn as Lbn, &mut held).await?;
             held.extend(core.block(inode, lbn as Lbn, Origin::User).await?);
         }
         self.read_before_overwrite(inode, off, end, &mut held).await?;
-        // A block that is being read ahead must be there before it can be overwritten.
+        // A read-ahead that is still under way would overwrite the new content, so it must end
+        // first.
         for frame in inode.frames.resident(first as Lbn..last as Lbn) {
             if frame.wait().await.is_ok() {
                 held.push(frame);
@@ -137,7 +140,7 @@ impl<L: Layout> Files<L> {
         Ok(held)
     }
 
-    /// Puts the part of a write that falls into block `lbn` into its content.
+    /// Copies the part of a write that falls into block `lbn` into the content of that block.
     fn put_data(
         &self,
         inode: &Inode,
@@ -147,7 +150,7 @@ impl<L: Layout> Files<L> {
         data: &Data,
         version: u64,
     ) {
-        let block = u64::from(self.core.shape.block_size);
+        let block = u64::from(self.core.geometry.block_size);
         let base = lbn * block;
         let start = off.max(base);
         let end = (off + data.len()).min(base + block);
@@ -170,7 +173,8 @@ impl<L: Layout> Files<L> {
         }
     }
 
-    /// Writes block by block: each block is admitted, copied and changed before the next.
+    /// Writes block by block, as the kernels of the papers did: each block is admitted, copied and
+    /// changed before the next one.
     pub(crate) async fn write_by_block(
         &self,
         inode: &Rc<Inode>,
@@ -179,7 +183,7 @@ impl<L: Layout> Files<L> {
         version: u64,
         by: Option<&Cred>,
     ) -> Result<u64> {
-        let block = u64::from(self.core.shape.block_size);
+        let block = u64::from(self.core.geometry.block_size);
         let mut done = 0;
         while done < data.len() {
             let at = off + done;
@@ -191,7 +195,8 @@ impl<L: Layout> Files<L> {
         Ok(done)
     }
 
-    /// Blocks of `first..last` that a write of `off..end` reads although it needs nothing of them.
+    /// Reads the blocks that a write of `off..end` must read by the setting [`Overwrite`], although
+    /// it needs nothing of their contents, and adds them to `held`.
     pub(crate) async fn read_before_overwrite(
         &self,
         inode: &Rc<Inode>,
@@ -203,11 +208,11 @@ impl<L: Layout> Files<L> {
         if rule == Overwrite::Needed {
             return Ok(());
         }
-        let shape = &self.core.shape;
-        let block = u64::from(shape.block_size);
+        let geometry = &self.core.geometry;
+        let block = u64::from(geometry.block_size);
         for lbn in off / block..end.div_ceil(block) {
             let partial = off > lbn * block || end < (lbn + 1) * block;
-            let direct = rule == Overwrite::Direct && lbn < shape.direct as u64;
+            let direct = rule == Overwrite::Direct && lbn < geometry.direct as u64;
             let there = self.core.ptr(inode, lbn as Lbn).await?.is_on_disk();
             if there && (partial || direct) {
                 held.extend(self.core.block(inode, lbn as Lbn, Origin::User).await?);

@@ -1,15 +1,16 @@
 //! Directory blocks: a linear list of entries, as in the fast file system.
 //!
-//! Contract: a directory is a sequence of bytes made of *chunks*; entries fill a chunk without
-//! gaps and never cross it. In the classic profile a chunk is 512 bytes, so that a sector either
-//! has a change or has not (McKusick, Joy, Leffler and Fabry 1984, section 3.4), and a directory
-//! grows by chunks; so it is in the modern profile where blocks are overwritten in place. In a log a
-//! modern chunk is a whole block but for a tail that is kept for later (the pointer to the block has
-//! its checksum).
+//! Contract: a directory is a sequence of bytes made of *chunks*. Entries fill a chunk without
+//! gaps and never cross its end. In the classic profile, and in the modern profile of layouts that
+//! write in place, a chunk is 512 bytes. A chunk lies in one sector, so a crash during a write
+//! leaves each chunk either changed or unchanged (McKusick, Joy, Leffler and Fabry 1984, section
+//! 3.4). In a log a modern chunk is a whole block, except for a tail that is reserved; the checksum
+//! is in the pointer to the block.
 //!
-//! An entry never moves once it is placed: removing one gives its space to the entry before it
-//! (to an entry without inode, if it is the first of its chunk), adding one takes the spare space
-//! after an entry. So the byte offset of an entry in its directory is a stable cookie for readers.
+//! An entry never moves once it is placed. When it is removed, its space goes to the entry before
+//! it; the first entry of a chunk becomes an entry without inode instead. A new entry takes the
+//! spare space after another one. So the byte offset of an entry in its directory is a stable
+//! cookie for readers.
 //!
 //! | field   | classic | modern | |
 //! |---------|---------|--------|-|
@@ -19,21 +20,21 @@
 //! | namlen  | u8      | u8     | bytes of the name |
 //! | name    | namlen + 1 | namlen | classic names end in a zero byte; padded with zeros to 4 |
 //!
-//! Numbers are little-endian. Functions that take bytes from a disk cope with any bytes; call
-//! [`Format::validate`] once after reading, and they do what they say.
+//! Numbers are little-endian. No function panics because of the contents of a block. Their results
+//! are right for blocks that [`Format::validate`] accepts, so call it once after reading a block.
 
 use std::fmt;
 
 pub use crate::features::DirFormat as Format;
-pub use crate::shape::DIR_CHUNK as CHUNK;
+pub use crate::geometry::DIR_CHUNK as CHUNK;
 use crate::{FsError, Ino, NAME_MAX, mode};
 
-/// Bytes at the end of a modern block that are zero.
+/// The number of bytes at the end of a modern block that are always zero.
 pub const TAIL: usize = 8;
-/// The largest modern block: lengths of entries have 16 bits.
+/// The size in bytes of the largest modern block; lengths of entries have 16 bits.
 pub const MODERN_BLOCK_MAX: usize = 65536;
 
-/// An entry, found.
+/// The place of an entry, and the inode that it leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Found {
     /// Byte offset in the block.
@@ -55,7 +56,7 @@ pub struct Item<'a> {
     pub kind: u32,
     /// The name.
     pub name: &'a [u8],
-    /// Byte offset of what follows: the cookie from which to read on.
+    /// Byte offset of the next entry: the cookie with which reading continues.
     pub next: usize,
 }
 
@@ -92,7 +93,7 @@ impl From<DirError> for FsError {
     }
 }
 
-/// The raw fields of an entry.
+/// The raw fields at the start of an entry.
 #[derive(Clone, Copy)]
 struct Head {
     ino: Ino,
@@ -130,7 +131,7 @@ impl Format {
         (self.head_len() + name_len + terminator).next_multiple_of(4)
     }
 
-    /// The end of the chunk that begins at `start`, or none if the block has no chunk there.
+    /// The end of the chunk that begins at `start`; `None` if the block has no chunk there.
     fn chunk_end(self, start: usize, block_len: usize) -> Option<usize> {
         let (end, limit) = match self {
             Format::Classic | Format::Sectored => (start.saturating_add(CHUNK), block_len),
@@ -140,7 +141,7 @@ impl Format {
         (end <= limit && end >= start + self.entry_len(1)).then_some(end)
     }
 
-    /// Where the chunk after the one that ends at `end` begins.
+    /// The start of the chunk after the one that ends at `end`.
     fn chunk_after(self, end: usize) -> usize {
         match self {
             Format::Classic | Format::Sectored => end,
@@ -182,12 +183,13 @@ impl Format {
         block[offset + n..offset + n + 2].copy_from_slice(&(reclen as u16).to_le_bytes());
     }
 
-    /// The bytes that an entry really uses.
+    /// The bytes of an entry that are in use; the rest of `reclen` is spare.
     fn used(self, head: Head) -> usize {
         if head.ino == 0 { 0 } else { self.entry_len(head.namlen) }
     }
 
-    /// Walks all places of a block, free ones too; stops for good at the first impossible one.
+    /// Iterates over all entries of a block, those without inode too. It ends at the first
+    /// impossible entry.
     fn places<'a>(self, block: &'a [u8], start: usize) -> impl Iterator<Item = (usize, Head)> + 'a {
         let mut offset = start;
         let mut end = self.chunk_end(start, block.len());
@@ -223,10 +225,11 @@ impl Format {
         }
     }
 
-    /// Makes a block (classic: any number of chunks) without entries.
+    /// Initializes a block, or in the formats with small chunks any number of chunks, without
+    /// entries.
     ///
     /// # Panics
-    /// If the length is none that the format can have.
+    /// If a block of the format cannot have this length.
     pub fn init(self, block: &mut [u8]) {
         let whole = match self {
             Format::Classic | Format::Sectored => {
@@ -245,10 +248,10 @@ impl Format {
         }
     }
 
-    /// Makes the first block of a directory, with `.` and `..`.
+    /// Initializes the first block of a directory, with `.` and `..`.
     ///
     /// # Panics
-    /// As [`Format::init`], and if an inode number does not fit.
+    /// As for [`Format::init`], and if an inode number is zero or does not fit the format.
     pub fn init_first(self, block: &mut [u8], own: Ino, parent: Ino) {
         self.init(block);
         for (name, ino) in [(&b"."[..], own), (b"..", parent)] {
@@ -257,8 +260,8 @@ impl Format {
         }
     }
 
-    /// All entries from byte `offset` of the block on, in the order of their offsets. An offset
-    /// inside an entry, as a stale cookie may be, means the next entry.
+    /// All entries from byte `offset` of the block on, in the order of their offsets. A stale
+    /// cookie may be an offset inside an entry; then the next entry is the first.
     pub fn items(self, block: &[u8], offset: usize) -> impl Iterator<Item = Item<'_>> {
         self.places(block, self.chunk_start(offset))
             .filter(move |(at, head)| *at >= offset && head.ino != 0)
@@ -277,13 +280,13 @@ impl Format {
             .map(|(at, head)| self.item(block, at, head).found())
     }
 
-    /// The entry that begins at byte `offset`, if one does.
+    /// The entry that begins at byte `offset`; `None` if none begins there.
     pub fn entry_at(self, block: &[u8], offset: usize) -> Option<Item<'_>> {
         self.items(block, offset).next().filter(|item| item.offset == offset)
     }
 
-    /// Adds an entry where there is room, and says where: none if there is no room. That the name
-    /// is not there yet is the caller's to know.
+    /// Adds an entry and returns its offset; `None` if there is no room. The caller makes sure that
+    /// the directory does not have the name yet.
     ///
     /// # Panics
     /// If the name is empty or too long, or the inode number is zero or does not fit.
@@ -356,10 +359,10 @@ impl Format {
         Ok(())
     }
 
-    /// The length in bytes of the largest entry that there is room for (see
-    /// [`Format::entry_len`]).
+    /// The length in bytes of the largest entry that can be added (see [`Format::entry_len`]).
     pub fn room(self, block: &[u8]) -> usize {
-        // A loop: what iterators made of this most frequent search differed by a sixth from build to build.
+        // This is the most frequent search. With iterators its speed differed by a sixth from build
+        // to build, so it is a loop.
         let mut most = 0;
         for (_, head) in self.places(block, 0) {
             most = most.max(head.reclen - self.used(head));
@@ -367,19 +370,19 @@ impl Format {
         most
     }
 
-    /// True if there is no entry but `.` and `..`.
+    /// True if the block has no entry except `.` and `..`.
     pub fn is_empty(self, block: &[u8]) -> bool {
         self.items(block, 0).all(|item| item.is_dot())
     }
 
-    /// Checks every field of a block. `first` is the directory's own inode number if it is the
-    /// first block, which begins with `.` and `..`; no other entry is called so.
+    /// Checks every field of a block. `first` is the directory's own inode number if this is its
+    /// first block, which begins with `.` and `..`. No other entry may have these names.
     ///
     /// # Errors
-    /// [`DirError`] names the first byte that is wrong.
+    /// [`DirError`] names the first wrong byte.
     pub fn validate(self, block: &[u8], first: Option<Ino>) -> Result<(), DirError> {
         if self.chunk_end(0, block.len()).is_none() {
-            return Err(DirError { offset: 0, what: "too short to be one" });
+            return Err(DirError { offset: 0, what: "the block is too short" });
         }
         let mut start = 0;
         let mut entries = 0;
@@ -391,6 +394,8 @@ impl Format {
                 let head = self.check_head(block, at, start, end)?;
                 if head.ino != 0 {
                     self.check_dots(&self.item(block, at, head), first, entries)?;
+                } else if first.is_some() && entries < 2 {
+                    return Err(DirError { offset: at, what: "the first block lacks its dots" });
                 }
                 entries += 1;
                 at += head.reclen;
@@ -447,7 +452,7 @@ impl Format {
         Ok(head)
     }
 
-    /// `.` and `..` are the first two entries of the first block, and nowhere else.
+    /// Checks that `.` and `..` are the first two entries of the first block and are nowhere else.
     fn check_dots(self, item: &Item<'_>, first: Option<Ino>, nth: usize) -> Result<(), DirError> {
         let err = |what| Err(DirError { offset: item.offset, what });
         let expected: Option<&[u8]> = match (first, nth) {

@@ -1,4 +1,4 @@
-//! Tests of [`super`]: examples, a run against a shadow, and damaged blocks.
+//! Tests of [`super`]: examples, random changes compared with a map, and damaged blocks.
 
 use std::collections::BTreeMap;
 
@@ -159,8 +159,8 @@ fn a_reader_goes_on_after_the_entry_of_its_cookie_was_removed() {
     }
 }
 
-/// Inserts, removes and replaces at random beside a map from offset to entry: entries stay where
-/// they are, the block stays valid, and what is listed is what was put in.
+/// Inserts, removes and replaces entries at random, and compares the block with a map from offset
+/// to entry: entries stay where they are, the block stays valid, and all entries are listed.
 fn shadow_run(format: Format, len: usize, seed: u64) {
     let mut rng = Rng::new(seed);
     let mut block = first_block(format, len);
@@ -226,7 +226,7 @@ fn full_block(format: Format, len: usize, rng: &mut Rng) -> Vec<u8> {
     block
 }
 
-/// Calls everything that takes bytes; the results do not matter, coming back does.
+/// Calls every function that takes bytes. It only matters that none panics.
 fn exercise(format: Format, block: &[u8], rng: &mut Rng) -> bool {
     let offset = rng.below(block.len() as u64 + 9) as usize;
     let _ = format.items(block, offset).map(|item| item.name.len()).sum::<usize>();
@@ -257,7 +257,7 @@ fn damaged_blocks_never_panic_and_mostly_fail_validation() {
         }
         accepted += usize::from(exercise(format, &block, &mut rng));
     }
-    // Changes of inode numbers, of letters in names and of free space are no contradictions.
+    // Validation accepts changes of inode numbers, of letters in names and of free space.
     assert!(accepted < 8_000, "seed {seed}: {accepted} of 10000 damaged blocks pass");
 }
 
@@ -272,7 +272,7 @@ fn random_bytes_never_panic() {
     }
 }
 
-/// Each field, made wrong, is named by its offset.
+/// For each field that is made wrong, the error names its offset.
 #[test]
 fn validation_names_the_place_of_each_wrong_field() {
     let f = Format::Modern;

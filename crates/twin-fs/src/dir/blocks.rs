@@ -11,14 +11,14 @@ use crate::layout::Layout;
 use crate::{FsError, Ino, Result};
 
 impl<L: Layout> Directories<L> {
-    /// An inode that must be a directory.
+    /// The inode with this number, which must be a directory.
     pub(crate) async fn directory(&self, ino: Ino) -> Result<Rc<Inode>> {
         let inode = self.files.inode(ino).await?;
         let is_dir = inode.d.borrow().is_dir();
         if is_dir { Ok(inode) } else { Err(FsError::NotDirectory) }
     }
 
-    /// A block of a directory, checked when it comes from the disk.
+    /// A block of a directory. A block that was read from the device for this call is checked.
     pub(crate) async fn dir_block(&self, dir: &Inode, lbn: u64) -> Result<Rc<Frame>> {
         let fresh = self.core.cache.peek(&dir.frames, lbn as Lbn).is_none();
         let frame = self.core.block(dir, lbn as Lbn, Origin::User).await?;
@@ -27,7 +27,8 @@ impl<L: Layout> Directories<L> {
         })?;
         if fresh {
             self.check_dir_block(dir, &frame).inspect_err(|_| {
-                // The next one to come must not take it for checked.
+                // A bad block must not stay in memory, where the next caller would take it for
+                // checked.
                 self.core.cache.remove(&dir.frames, lbn as Lbn);
             })?;
         }
@@ -45,26 +46,26 @@ impl<L: Layout> Directories<L> {
             .map_err(|e| FsError::inconsistent(format!("directory {}, block {lbn}: {e}", dir.ino)))
     }
 
-    /// Bytes of a directory's block that are part of the directory.
+    /// The number of bytes of a block that are part of the directory.
     pub(crate) fn dir_len(&self, dir: &Inode, lbn: u64) -> usize {
-        let block = u64::from(self.core.shape.block_size);
+        let block = u64::from(self.core.geometry.block_size);
         (dir.d.borrow().size.saturating_sub(lbn * block)).min(block) as usize
     }
 
     pub(crate) fn dir_blocks(&self, dir: &Inode) -> u64 {
-        self.core.shape.blocks_for(dir.d.borrow().size)
+        self.core.geometry.blocks_for(dir.d.borrow().size)
     }
 
-    /// A block of a directory as new: without entries.
+    /// The contents of a new block of a directory, without entries.
     pub(super) fn empty_dir_block(&self) -> Block {
-        let mut buf = Buf::zeroed(self.core.shape.block_size as usize);
-        let unit = self.core.shape.dir_unit();
+        let mut buf = Buf::zeroed(self.core.geometry.block_size as usize);
+        let unit = self.core.geometry.dir_unit();
         self.core.features.directories.init(&mut buf[..unit]);
         Block::Bytes(buf.freeze())
     }
 }
 
-/// Looks at a frame's bytes.
+/// Calls `f` with the bytes of a frame.
 pub(crate) fn with_bytes<T>(frame: &Frame, f: impl FnOnce(&[u8]) -> T) -> T {
     frame.with(|block| match block {
         Block::Bytes(bytes) => f(bytes),

@@ -1,4 +1,4 @@
-//! Directories without entries.
+//! Testing whether a directory is empty, and shrinking an empty one.
 
 use std::rc::Rc;
 
@@ -12,8 +12,8 @@ use crate::inodes::Inode;
 use crate::layout::Layout;
 
 impl<L: Layout> Directories<L> {
-    /// Loads and holds what tells whether a directory is empty.
-    pub(crate) async fn hold_entries(&self, dir: &Inode) -> Result<Vec<Rc<Frame>>> {
+    /// Loads the blocks that [`is_empty_dir`](Self::is_empty_dir) needs. The caller holds them.
+    pub(crate) async fn pin_entries(&self, dir: &Inode) -> Result<Vec<Rc<Frame>>> {
         let mut held = Vec::new();
         if !self.core.features.indexed_directories && dir.d.borrow().is_dir() {
             for lbn in 0..self.dir_blocks(dir) {
@@ -23,8 +23,9 @@ impl<L: Layout> Directories<L> {
         Ok(held)
     }
 
-    /// True if a directory has no entries but the dots. Does not wait, so that nobody can add one
-    /// between the answer and what is done about it: what it looks at is held.
+    /// True if a directory has no entries except `.` and `..`. The caller holds the blocks of
+    /// [`pin_entries`](Self::pin_entries). The function does not wait, so no other operation can
+    /// add an entry between the answer and the caller's change.
     pub(crate) fn is_empty_dir(&self, dir: &Inode) -> bool {
         if self.core.features.indexed_directories {
             return dir.d.borrow().entries == 0;
@@ -34,15 +35,16 @@ impl<L: Layout> Directories<L> {
             let empty = |frame: Rc<Frame>| {
                 with_bytes(&frame, |bytes| self.core.features.directories.is_empty(&bytes[..len]))
             };
-            // A block that is not in memory came after the others were held, for a new name.
+            // A block that is not in memory was added, for a new name, after the others were held.
             let frame = self.core.cache.peek(&dir.frames, lbn as Lbn).filter(|f| f.is_valid());
             frame.is_some_and(empty)
         })
     }
 
-    /// Gives the space of a large directory back once it is empty.
+    /// Frees the index of a large directory that has become empty, and all its blocks except the
+    /// first one.
     pub(crate) async fn shrink_empty_dir(&self, dir: &Rc<Inode>) -> Result<()> {
-        let unit = self.core.shape.dir_unit() as u64;
+        let unit = self.core.geometry.dir_unit() as u64;
         let index_ino = {
             let d = dir.d.borrow();
             let wide = self.core.features.indexed_directories;
@@ -53,6 +55,7 @@ impl<L: Layout> Directories<L> {
         };
         if index_ino != 0 {
             let index = self.files.any_inode(index_ino).await?;
+            // Clearing the number is one step with making the index an orphan in `free_hidden`.
             dir.d.borrow_mut().index_ino = 0;
             self.core.mark_inode_dirty(dir);
             self.orphans.free_hidden(&index).await?;

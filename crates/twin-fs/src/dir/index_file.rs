@@ -1,7 +1,7 @@
-//! The index of a large directory, in its hidden file.
+//! The hidden file of the index of a large directory.
 //!
-//! Contract: changes are planned first, on copies of the blocks, which loads and holds what they
-//! need, and then put in place without waiting.
+//! Contract: changes are first planned on copies of the blocks, which loads and holds the blocks
+//! that they need, and are then put in place without waiting.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -11,17 +11,17 @@ use twin_disk::{Block, Bytes, Origin};
 
 use super::Directories;
 use super::blocks::with_bytes;
-use super::index::{self, Frames, Stop};
+use super::index::{self, Frames, StepError};
 use super::name_hash;
 use crate::dinode::{Dinode, HIDDEN};
 use crate::inodes::Inode;
 use crate::layout::{Layout, Need};
 use crate::{FsError, Result};
 
-/// A directory of this many blocks gets an index (where the format has one).
+/// A directory of this many blocks gets an index, if the layout has indexes.
 pub(super) const INDEX_FROM_BLOCKS: u64 = 4;
 
-/// Changed blocks of a directory's index, to be put in place.
+/// The changed blocks of an index, to be put in place. The plan holds all blocks that this needs.
 pub(super) struct IndexPlan {
     inode: Rc<Inode>,
     changed: BTreeMap<u64, Vec<u8>>,
@@ -29,7 +29,7 @@ pub(super) struct IndexPlan {
     _held: Vec<Rc<Frame>>,
 }
 
-/// The index's blocks in memory, with planned changes over them.
+/// The blocks of an index in memory, and copies of those that a plan changes.
 #[derive(Default)]
 pub(super) struct Overlay {
     held: BTreeMap<u64, Rc<Frame>>,
@@ -53,8 +53,7 @@ impl Frames for Overlay {
     }
 }
 
-/// A name that a directory's index will have, or no longer have, and the directory's block that it
-/// is in.
+/// A change of an index: a name that is added or removed, and the directory block that contains it.
 pub(super) struct IndexChange<'a> {
     pub(super) name: &'a [u8],
     pub(super) position: u32,
@@ -68,35 +67,35 @@ pub(super) enum IndexStep {
 }
 
 impl IndexChange<'_> {
-    fn make(&self, blocks: &mut Overlay, hash: u32) -> Result<(), Stop> {
+    fn make(&self, blocks: &mut Overlay, hash: u32) -> Result<(), StepError> {
         match self.step {
             IndexStep::Insert => index::insert(blocks, hash, self.position),
             IndexStep::Remove if index::remove(blocks, hash, self.position)? => Ok(()),
             IndexStep::Remove => {
-                Err(Stop::Bad(index::IndexError { lbn: 0, what: "a name is not in it" }))
+                Err(StepError::Bad(index::IndexError { lbn: 0, what: "a name is missing" }))
             }
         }
     }
 }
 
 impl<L: Layout> Directories<L> {
-    /// Runs a step on an index, loading the blocks that it asks for.
+    /// Runs a step on an index and loads the blocks that it asks for.
     pub(super) async fn drive<T>(
         &self,
         index: &Rc<Inode>,
         overlay: &mut Overlay,
-        mut step: impl FnMut(&mut Overlay) -> Result<T, Stop>,
+        mut step: impl FnMut(&mut Overlay) -> Result<T, StepError>,
     ) -> Result<T> {
-        let block = u64::from(self.core.shape.block_size);
+        let block = u64::from(self.core.geometry.block_size);
         loop {
             match step(overlay) {
                 Ok(done) => return Ok(done),
-                Err(Stop::Bad(error)) => return Err(error.into()),
-                Err(Stop::Make(lbn)) => {
+                Err(StepError::Bad(error)) => return Err(error.into()),
+                Err(StepError::Make(lbn)) => {
                     overlay.changed.insert(lbn, vec![0; block as usize]);
                 }
-                Err(Stop::Load(lbn)) => {
-                    let inside = lbn < self.core.shape.blocks_for(index.d.borrow().size);
+                Err(StepError::Load(lbn)) => {
+                    let inside = lbn < self.core.geometry.blocks_for(index.d.borrow().size);
                     let frame = match inside {
                         true => self.core.block(index, lbn as Lbn, Origin::User).await?,
                         false => None,
@@ -111,15 +110,15 @@ impl<L: Layout> Directories<L> {
         }
     }
 
-    /// The header of an index. Its figures must be possible for the file, so that no chain of
-    /// blocks is followed for longer than there are blocks.
+    /// The header of an index. Its figures are compared with the size of the file, so that no chain
+    /// is followed for more steps than the file has blocks.
     pub(super) async fn index_header(
         &self,
         index: &Rc<Inode>,
         overlay: &mut Overlay,
     ) -> Result<index::Header> {
         let header = self.drive(index, overlay, |o| index::header(o)).await?;
-        let blocks = self.core.shape.blocks_for(index.d.borrow().size);
+        let blocks = self.core.geometry.blocks_for(index.d.borrow().size);
         if u64::from(header.buckets.max(header.overflow)) >= blocks {
             let what = format!("index {} counts more blocks than it has", index.ino);
             return Err(FsError::inconsistent(what));
@@ -127,8 +126,8 @@ impl<L: Layout> Directories<L> {
         Ok(header)
     }
 
-    /// What these changes, one after the other, make of a directory's index, ready to be put in
-    /// place.
+    /// Plans these changes of a directory's index, one after the other; `None` if the directory has
+    /// no index.
     pub(super) async fn plan_index(
         &self,
         dir: &Inode,
@@ -144,18 +143,18 @@ impl<L: Layout> Directories<L> {
         for change in changes {
             let hash = name_hash(header.key, change.name);
             self.drive(&inode, &mut overlay, |o| change.make(o, hash)).await?;
-            // Growing and shrinking change nothing when the table is as full as it should be.
+            // Both calls change nothing if the table is as full as it should be.
             self.drive(&inode, &mut overlay, index::grow).await?;
             self.drive(&inode, &mut overlay, index::shrink).await?;
         }
-        Ok(Some(self.hold_index(inode, overlay).await?))
+        Ok(Some(self.pin_index(inode, overlay).await?))
     }
 
-    async fn hold_index(&self, inode: Rc<Inode>, overlay: Overlay) -> Result<IndexPlan> {
-        let block = u64::from(self.core.shape.block_size);
+    async fn pin_index(&self, inode: Rc<Inode>, overlay: Overlay) -> Result<IndexPlan> {
+        let block = u64::from(self.core.geometry.block_size);
         let mut held: Vec<_> = overlay.held.into_values().collect();
         for &lbn in overlay.changed.keys() {
-            self.core.hold_parents(&inode, lbn as Lbn, &mut held).await?;
+            self.core.pin_parents(&inode, lbn as Lbn, &mut held).await?;
         }
         let last = overlay.changed.keys().next_back().map_or(0, |lbn| (lbn + 1) * block);
         let new_size = inode.d.borrow().size.max(last);
@@ -167,7 +166,8 @@ impl<L: Layout> Directories<L> {
         lbns.map(|&lbn| self.files.space_for(&plan.inode, lbn..lbn + 1, plan.new_size)).sum()
     }
 
-    /// Puts planned changes of an index in place. More space may have been reserved than it took.
+    /// Puts planned changes of an index in place, without waiting, and returns reserved space that
+    /// they did not take.
     pub(super) fn apply_index(&self, plan: IndexPlan) {
         let before = plan.inode.d.borrow().allocated;
         let reserved = self.index_space(&plan);
@@ -187,19 +187,19 @@ impl<L: Layout> Directories<L> {
         wide && dir.d.borrow().index_ino == 0 && self.dir_blocks(dir) >= INDEX_FROM_BLOCKS
     }
 
-    /// Makes the index of a directory: a hidden file with all its names.
+    /// Makes the index of a directory: a hidden file with an entry for each name.
     pub(super) async fn make_index(&self, dir: &Rc<Inode>) -> Result<()> {
-        let _permit = self.files.admit_small(Need::Grow).await?;
+        let _admission = self.files.admit_small(Need::Grow).await?;
         let mut rng = self.core.rt.rng("directory index");
         let key = [rng.next_u64() ^ dir.ino, rng.next_u64()];
         let mut overlay = Overlay::default();
         let picked = self.layout.pick_inode(&self.core, dir.ino, 0).await?;
         let now = self.core.now();
-        let d = Dinode::new(&self.core.shape, picked.ino, picked.generation, 0, now);
+        let d = Dinode::new(&self.core.geometry, picked.ino, picked.generation, 0, now);
         let inode = Inode::new(Dinode { flags: HIDDEN, nlink: 1, ..d });
         let filled = self.fill_index(dir, &inode, &mut overlay, key).await;
         let plan = match filled {
-            Ok(()) => self.hold_index(Rc::clone(&inode), overlay).await,
+            Ok(()) => self.pin_index(Rc::clone(&inode), overlay).await,
             Err(error) => Err(error),
         };
         let reserved = plan.and_then(|plan| {
@@ -213,8 +213,10 @@ impl<L: Layout> Directories<L> {
                 return Err(error);
             }
         };
+        // From here on nothing waits: the hidden file comes into existence and the directory gets
+        // its number in one step, so a crash leaves either both or neither.
         self.core.add_inode(Rc::clone(&inode));
-        self.layout.born(&self.core, &inode);
+        self.layout.inode_created(&self.core, &inode);
         self.apply_index(plan);
         dir.d.borrow_mut().index_ino = inode.ino;
         self.core.mark_inode_dirty(dir);

@@ -1,9 +1,10 @@
-//! Directories: their blocks, their indexes, and names in them.
+//! Directories: their blocks, their indexes, and the names in them.
 //!
-//! Contract: how they lie on the disk is pure functions on bytes, without waiting: [`block`] is the
-//! format of a directory's own blocks, in three forms; [`index`] is the hash table beside a directory
-//! of more than a few blocks, where the layout has such; [`name_hash`] is its hash. Directories proper
-//! are a layer over files, which finds, adds and removes names; who may do that is of no concern here.
+//! Contract: the on-disk formats are pure functions on bytes, which do not wait. [`block`] is the
+//! format of a directory's own blocks, in three forms. [`index`] is the hash table of a directory
+//! of more than a few blocks, in layouts that have indexes; [`name_hash`] is its hash. On top of
+//! them `Directories` is a layer over files that finds, adds and removes names; it checks no
+//! permissions.
 
 pub mod block;
 mod blocks;

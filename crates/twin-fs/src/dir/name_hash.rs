@@ -1,11 +1,11 @@
-//! The hash of file names: SipHash-1-3, keyed.
+//! The hash of file names: SipHash-1-3 with a key.
 //!
-//! Keyed, because names are chosen by users: without the key nobody can make names that meet in
-//! one bucket. SipHash by Aumasson and Bernstein, 2012, section 2; one compression and three
-//! finalization rounds, as the standard library's tables use. The result is part of the on-disk
-//! format.
+//! The hash has a key because users choose the names: a user who does not know the key cannot make
+//! names that all fall into one bucket. SipHash is by Aumasson and Bernstein, 2012, section 2; it
+//! is used with one compression round and three finalization rounds, as in the standard library's
+//! tables. The result is part of the on-disk format.
 
-/// The hash of a name under a directory's key: the low 32 bits of SipHash-1-3.
+/// The hash of a name with the key of an index: the low 32 bits of SipHash-1-3.
 pub fn name_hash(key: [u64; 2], name: &[u8]) -> u32 {
     siphash::<1, 3>(key, name) as u32
 }

@@ -1,8 +1,9 @@
-//! Names in directories: finding, adding, removing them.
+//! Names in directories: finding, adding and removing them.
 //!
-//! Contract: the directory's lock is held, shared for finding, exclusively for the rest. Changes
-//! are planned first ([`Directories::plan_insert`], [`Directories::plan_remove`]), which loads and
-//! holds what they need, and then made without waiting.
+//! Contract: the caller holds the directory's lock, shared to find names, exclusively for all other
+//! functions. Changes are first planned ([`Directories::plan_insert`],
+//! [`Directories::plan_remove`]), which loads and holds the blocks that they need, and are then
+//! made without waiting.
 
 use std::rc::Rc;
 
@@ -18,10 +19,10 @@ use crate::inodes::Inode;
 use crate::layout::Layout;
 use crate::{FsError, Ino, NAME_MAX, Result, Timestamp, Work};
 
-/// Blocks with room that a directory remembers at the most.
+/// The most blocks with room that a directory remembers.
 const ROOM_HINTS: usize = 64;
 
-/// A name that was found, and the block that it is in.
+/// A name that was found, and the block that contains it.
 pub(crate) struct Hit {
     pub(crate) ino: Ino,
     pub(crate) kind: u32,
@@ -37,17 +38,17 @@ impl Hit {
     }
 }
 
-/// Where a new name will go.
+/// The place of a new name, and the blocks that adding it needs.
 pub(crate) struct InsertPlan {
     lbn: u64,
-    /// The directory's size afterwards.
+    /// The size of the directory afterwards, in bytes.
     new_size: u64,
-    /// The block to change and what the indirect blocks on the way are; held.
+    /// The block to change and the indirect blocks above it.
     _held: Vec<Rc<Frame>>,
     index: Option<IndexPlan>,
 }
 
-/// How a name will go.
+/// The blocks that the removal of a name needs.
 pub(crate) struct RemovePlan {
     _held: Vec<Rc<Frame>>,
     index: Option<IndexPlan>,
@@ -91,14 +92,15 @@ impl<L: Layout> Directories<L> {
         Ok(found.map(|f| Hit { ino: f.ino, kind: f.kind, lbn, offset: f.offset, frame }))
     }
 
-    /// Finds a place for a new name.
+    /// Plans the insertion of a name. It makes the index first if the directory now needs one.
     pub(crate) async fn plan_insert(&self, dir: &Rc<Inode>, name: &[u8]) -> Result<InsertPlan> {
         self.plan_insert_and(dir, name, None).await
     }
 
-    /// Finds a place for a new name, which will take the index's entry of another name of the same
-    /// directory away: the two changes meet in the index's blocks, so they are planned together.
-    /// The other name itself is removed as [`plan_unlisted`](Self::plan_unlisted) plans it.
+    /// Plans the insertion of a name and the removal of another name of the same directory from the
+    /// index. The two changes may be in the same blocks of the index, so they are planned together.
+    /// The removal of the other name from its directory block is planned with
+    /// [`plan_unlisted`](Self::plan_unlisted).
     pub(crate) async fn plan_insert_and(
         &self,
         dir: &Rc<Inode>,
@@ -109,7 +111,7 @@ impl<L: Layout> Directories<L> {
             self.make_index(dir).await?;
         }
         let (lbn, new_size, mut held) = self.find_room(dir, name).await?;
-        self.core.hold_parents(dir, lbn as Lbn, &mut held).await?;
+        self.core.pin_parents(dir, lbn as Lbn, &mut held).await?;
         if let Some(tail) = self.files.growing_tail(dir, new_size) {
             held.extend(self.core.block(dir, tail as Lbn, Origin::User).await?);
         }
@@ -119,7 +121,8 @@ impl<L: Layout> Directories<L> {
         Ok(InsertPlan { lbn, new_size, _held: held, index })
     }
 
-    /// A block with room for a name: the block, the directory's size afterwards, what is held.
+    /// Finds a block with room for a name. Returns the number of the block, the size of the
+    /// directory afterwards, and the frames to hold.
     async fn find_room(&self, dir: &Inode, name: &[u8]) -> Result<(u64, u64, Vec<Rc<Frame>>)> {
         let format = self.core.features.directories;
         let need = format.entry_len(name.len());
@@ -130,8 +133,8 @@ impl<L: Layout> Directories<L> {
             hinted.into_iter().filter(|&l| l + 1 < blocks).take(2).chain(blocks.checked_sub(1))
         {
             let frame = self.dir_block(dir, lbn).await?;
-            // The cleaner brings blocks into memory too, and without checksums whatever they say.
-            // The step that inserts cannot fail.
+            // The step that inserts cannot fail, so the block is checked now. The cleaner also
+            // brings blocks into memory, and in formats without checksums they may be damaged.
             self.check_dir_block(dir, &frame)?;
             let len = self.dir_len(dir, lbn);
             let room = with_bytes(&frame, |bytes| format.room(&bytes[..len]));
@@ -140,8 +143,8 @@ impl<L: Layout> Directories<L> {
                 return Ok((lbn, size, vec![frame]));
             }
         }
-        let unit = self.core.shape.dir_unit() as u64;
-        let block = u64::from(self.core.shape.block_size);
+        let unit = self.core.geometry.dir_unit() as u64;
+        let block = u64::from(self.core.geometry.block_size);
         let new_size = size + unit;
         if size / block > u64::from(u32::MAX) || new_size > self.core.features.file_bytes_max {
             return Err(FsError::FileTooBig);
@@ -160,7 +163,7 @@ impl<L: Layout> Directories<L> {
 
     fn note_room(&self, dir: &Inode, lbn: u64, room: usize) {
         let mut hints = dir.room.borrow_mut();
-        // Less than a short name's entry is no room.
+        // Room that is too small for the entry of a short name is not remembered.
         if room < self.core.features.directories.entry_len(8) {
             hints.remove(&lbn);
         } else if hints.len() < ROOM_HINTS || hints.contains_key(&lbn) {
@@ -168,13 +171,13 @@ impl<L: Layout> Directories<L> {
         }
     }
 
-    /// Bytes of new space that an insertion takes.
+    /// The bytes of new space that a planned insertion takes.
     pub(crate) fn insert_space(&self, dir: &Inode, plan: &InsertPlan) -> u64 {
         let own = self.files.space_for(dir, plan.lbn..plan.lbn + 1, plan.new_size);
         own + plan.index.as_ref().map_or(0, |index| self.index_space(index))
     }
 
-    /// Adds a name where it was planned. The space is reserved.
+    /// Adds a name as planned. The caller has reserved the space.
     pub(crate) fn insert(
         &self,
         dir: &Rc<Inode>,
@@ -183,8 +186,8 @@ impl<L: Layout> Directories<L> {
         ino: Ino,
         kind: u32,
     ) {
-        let (format, unit) = (self.core.features.directories, self.core.shape.dir_unit());
-        let block = u64::from(self.core.shape.block_size);
+        let (format, unit) = (self.core.features.directories, self.core.geometry.dir_unit());
+        let block = u64::from(self.core.geometry.block_size);
         let old_len = self.dir_len(dir, plan.lbn);
         let new_len = (plan.new_size - plan.lbn * block).min(block) as usize;
         self.files.lengthen(dir, plan.new_size);
@@ -213,7 +216,7 @@ impl<L: Layout> Directories<L> {
         }
     }
 
-    /// Keeps the number of entries, where inodes have it.
+    /// Updates the number of entries, in layouts whose inodes store it.
     fn count_entry(&self, dir: &Inode, change: i64) {
         if self.core.features.indexed_directories {
             let mut d = dir.d.borrow_mut();
@@ -221,7 +224,7 @@ impl<L: Layout> Directories<L> {
         }
     }
 
-    /// Prepares the removal of a name.
+    /// Plans the removal of a name.
     pub(crate) async fn plan_remove(
         &self,
         dir: &Inode,
@@ -232,14 +235,14 @@ impl<L: Layout> Directories<L> {
         Ok(RemovePlan { index: self.plan_index(dir, &[hit.leaves_index(name)]).await?, ..plan })
     }
 
-    /// Prepares the removal of a name that the index no longer has by then.
+    /// Plans the removal of a name whose entry in the index is removed by another plan.
     pub(crate) async fn plan_unlisted(&self, dir: &Inode, hit: &Hit) -> Result<RemovePlan> {
         let mut held = Vec::new();
-        self.core.hold_parents(dir, hit.lbn as Lbn, &mut held).await?;
+        self.core.pin_parents(dir, hit.lbn as Lbn, &mut held).await?;
         Ok(RemovePlan { _held: held, index: None })
     }
 
-    /// Bytes of new space that a removal takes: an index may need a block to shrink.
+    /// The bytes of new space that a planned removal takes: an index may need a block to shrink.
     pub(crate) fn remove_space(&self, plan: &RemovePlan) -> u64 {
         plan.index.as_ref().map_or(0, |index| self.index_space(index))
     }
@@ -261,7 +264,8 @@ impl<L: Layout> Directories<L> {
         Ok(())
     }
 
-    /// Makes a name lead to another inode. The indirect blocks on the way are held.
+    /// Makes a name lead to another inode. The caller holds the indirect blocks of
+    /// [`pin_hit`](Self::pin_hit).
     pub(crate) fn redirect(&self, dir: &Rc<Inode>, hit: &Hit, ino: Ino, kind: u32) -> Result<()> {
         let len = self.dir_len(dir, hit.lbn);
         let format = self.core.features.directories;
@@ -271,14 +275,14 @@ impl<L: Layout> Directories<L> {
         Ok(())
     }
 
-    /// Holds what a redirection of a name needs.
-    pub(crate) async fn hold_hit(&self, dir: &Inode, hit: &Hit) -> Result<Vec<Rc<Frame>>> {
+    /// The indirect blocks that a redirection of a name needs; the caller holds them.
+    pub(crate) async fn pin_hit(&self, dir: &Inode, hit: &Hit) -> Result<Vec<Rc<Frame>>> {
         let mut held = Vec::new();
-        self.core.hold_parents(dir, hit.lbn as Lbn, &mut held).await?;
+        self.core.pin_parents(dir, hit.lbn as Lbn, &mut held).await?;
         Ok(held)
     }
 
-    /// Marks a directory as changed now; `links` is the change of its link count.
+    /// Sets the times of a directory to `now` and changes its link count by `links`.
     pub(crate) fn touch_dir(&self, dir: &Rc<Inode>, now: Timestamp, links: i64) {
         {
             let mut d = dir.d.borrow_mut();
@@ -290,10 +294,10 @@ impl<L: Layout> Directories<L> {
     }
 }
 
-/// Errors of a name as such.
+/// Checks that a name is possible, in any directory.
 pub(crate) fn check_name(name: &[u8]) -> Result<()> {
     if name.is_empty() || name.contains(&b'/') || name.contains(&0) {
-        return Err(FsError::Invalid("a name is not empty and has no slash and no zero byte"));
+        return Err(FsError::Invalid("a name must not be empty or contain a slash or a zero byte"));
     }
     if name.len() > NAME_MAX { Err(FsError::NameTooLong) } else { Ok(()) }
 }

@@ -4,13 +4,13 @@ use twin_disk::Bytes;
 
 use super::walk::{FileDump, kind_name, type_name};
 use super::{Column, DumpError, File, Problem, Value, number, text};
-use crate::dir::index::{self, Frames, Stop};
+use crate::dir::index::{self, Frames, StepError};
 use crate::{FsError, Ino};
 
 const ENTRIES: [Column; 5] =
     [number("offset", 10), number("lbn", 7), number("ino", 9), text("kind", 9), text("name", 20)];
 
-/// The header of an index.
+/// The block with the header of an index, as the index code reads it.
 struct Header<'a>(&'a Bytes);
 
 impl Frames for Header<'_> {
@@ -59,7 +59,7 @@ impl FileDump<'_> {
                     format!("directory {ino}, block {lbn}, byte {}: {}", error.offset, error.what);
                 self.sink.problem(Problem { at: None, what });
             }
-            let start = lbn * u64::from(self.volume.shape().block_size);
+            let start = lbn * u64::from(self.volume.geometry().block_size);
             for item in format.items(bytes, 0) {
                 self.sink.row(vec![
                     Value::Number(start + item.offset as u64),
@@ -81,7 +81,7 @@ impl FileDump<'_> {
             let block = self.volume.block(ino, 0, ptr).await?;
             match index::header(&Header(&block)) {
                 Ok(header) => Ok(header),
-                Err(Stop::Bad(error)) => Err(error.into()),
+                Err(StepError::Bad(error)) => Err(error.into()),
                 Err(_) => Err(FsError::inconsistent("its header leads nowhere")),
             }
         };

@@ -1,11 +1,11 @@
-//! Where the blocks of a file are.
+//! The dump of a file's block map.
 
 use super::walk::{FileDump, Step, kind_name};
 use super::{Column, DumpError, File, Value, number, text};
 use crate::dinode::Dinode;
-use crate::shape::Ptr;
+use crate::geometry::Ptr;
 
-/// The columns of a map; `region` is what the device is divided in.
+/// The columns of a map; `region` is the layout's word for the parts of the device.
 const fn map_columns(region: &'static str) -> [Column; 7] {
     [
         number("lbn", 12),
@@ -18,8 +18,8 @@ const fn map_columns(region: &'static str) -> [Column; 7] {
     ]
 }
 
-/// Blocks that follow one another in the file and on the device.
-struct Run {
+/// A run of blocks that are adjacent both in the file and on the device.
+struct FileExtent {
     first: i64,
     blocks: u64,
     ptr: Ptr,
@@ -50,12 +50,12 @@ impl FileDump<'_> {
         );
         let about = "runs of blocks; an indirect block stands before what it maps";
         self.sink.begin("map", about, &map_columns(self.volume.region()));
-        let blocks = self.volume.shape().blocks_for(d.size);
+        let blocks = self.volume.geometry().blocks_for(d.size);
         let mut steps = self.walk(d);
-        let mut run: Option<Run> = None;
+        let mut run: Option<FileExtent> = None;
         let mut next = 0;
         while let Some(step) = self.next_step(&mut steps).await {
-            let first = self.volume.shape().first_data(step.lbn) as i64;
+            let first = self.volume.geometry().first_data(step.lbn) as i64;
             if first > next {
                 self.end_run(run.take());
                 self.map_row(next, (first - next) as u64, "hole", None);
@@ -63,7 +63,7 @@ impl FileDump<'_> {
             }
             if step.lbn < 0 {
                 self.end_run(run.take());
-                let level = self.volume.shape().indirect(step.lbn).0;
+                let level = self.volume.geometry().indirect(step.lbn).0;
                 self.map_row(step.lbn, 1, &format!("level {level}"), Some(step.ptr));
                 if let Some(lost) = steps.take_lost() {
                     let end = lost.end.min(blocks as i64).max(next);
@@ -74,14 +74,14 @@ impl FileDump<'_> {
             }
             next = step.lbn + 1;
             match &mut run {
-                Some(run) if self.goes_on(run, step) => {
+                Some(run) if self.continues(run, step) => {
                     run.blocks += 1;
                     run.bytes += u64::from(step.ptr.len);
                 }
                 _ => {
                     self.end_run(run.take());
                     let (first, ptr, bytes) = (step.lbn, step.ptr, step.ptr.len.into());
-                    run = Some(Run { first, blocks: 1, ptr, bytes });
+                    run = Some(FileExtent { first, blocks: 1, ptr, bytes });
                 }
             }
         }
@@ -92,16 +92,16 @@ impl FileDump<'_> {
         self.sink.end();
     }
 
-    /// True if a block follows a run in the file and on the device.
-    fn goes_on(&self, run: &Run, step: Step) -> bool {
-        let frags = run.bytes / u64::from(self.volume.shape().frag_size);
+    /// True if a block is adjacent to the end of a run, both in the file and on the device.
+    fn continues(&self, run: &FileExtent, step: Step) -> bool {
+        let frags = run.bytes / u64::from(self.volume.geometry().frag_size);
         step.lbn == run.first + run.blocks as i64
             && step.ptr.is_on_disk()
             && run.ptr.addr.checked_add(frags) == Some(step.ptr.addr)
     }
 
-    fn end_run(&mut self, run: Option<Run>) {
-        let Some(Run { first, blocks, ptr, bytes }) = run else { return };
+    fn end_run(&mut self, run: Option<FileExtent>) {
+        let Some(FileExtent { first, blocks, ptr, bytes }) = run else { return };
         let [at, _, crc] = self.ptr_values(ptr);
         let crc = if blocks == 1 { crc } else { Value::None };
         self.push_map_row(first, blocks, "data", at, Value::Number(bytes), crc);

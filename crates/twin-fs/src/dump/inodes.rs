@@ -1,10 +1,10 @@
-//! Inodes, of any layout: shown field by field.
+//! The dump of inodes of any layout, field by field.
 
 use super::on_disk::InUse;
 use super::walk::{FileDump, kind_name};
 use super::{Column, DumpError, File, Problem, Value, number, text};
 use crate::dinode::{Dinode, HIDDEN, INLINE, TRUNCATING};
-use crate::shape::Ptr;
+use crate::geometry::Ptr;
 use crate::{FsError, Ino, Result, mode};
 
 const INODES: [Column; 9] = [
@@ -35,7 +35,7 @@ fn flag_names(flags: u16) -> String {
 }
 
 impl FileDump<'_> {
-    /// All inodes in use, a line each.
+    /// Dumps all inodes in use, one line for each.
     pub async fn inodes(&mut self) {
         self.sink.begin("inodes", "all that are in use; dump one by its number", &INODES);
         let mut first = 0;
@@ -72,7 +72,8 @@ impl FileDump<'_> {
         ]);
     }
 
-    /// One inode: what the maps say of it first, so that something is seen even if it cannot be read.
+    /// Dumps one inode. Its entry in the layout's maps comes first, so that something is shown even
+    /// if the inode cannot be read.
     pub async fn inode(&mut self, file: &File) -> Result<(), DumpError> {
         let ino = self.resolve(file).await?;
         match self.volume.map_entry(ino).await {
@@ -96,7 +97,8 @@ impl FileDump<'_> {
         Ok(())
     }
 
-    /// An inode, its pointers and its attributes. `at` is the byte where it lies, if it lies by itself.
+    /// Dumps an inode, its pointers and its extended attributes. `at` is its byte offset on the
+    /// device; `None` if it has no place of its own.
     pub async fn show_inode(&mut self, at: Option<u64>, d: &Dinode) {
         let features = self.volume.features().clone();
         let (place, region) = match at {
@@ -142,16 +144,16 @@ impl FileDump<'_> {
         self.attributes(d).await;
     }
 
-    /// The pointers of an inode that are no holes.
+    /// Dumps the pointers of an inode that are not holes.
     fn pointers(&mut self, d: &Dinode) {
         if d.ptrs.iter().all(Ptr::is_hole) {
             return;
         }
-        let shape = self.volume.shape().clone();
+        let geometry = self.volume.geometry().clone();
         self.sink.begin("pointers", "those in the inode that are no holes", &POINTERS);
         for (slot, ptr) in d.ptrs.iter().enumerate().filter(|(_, ptr)| !ptr.is_hole()) {
-            let lbn = shape.inode_child(slot);
-            let level = if lbn < 0 { shape.indirect(lbn).0 as u64 } else { 0 };
+            let lbn = geometry.inode_child(slot);
+            let level = if lbn < 0 { geometry.indirect(lbn).0 as u64 } else { 0 };
             let [at, bytes, crc] = self.ptr_values(*ptr);
             let [slot, level] = [slot as u64, level].map(Value::Number);
             self.sink.row(vec![slot, Value::Signed(lbn), level, at, bytes, crc]);
@@ -159,10 +161,10 @@ impl FileDump<'_> {
         self.sink.end();
     }
 
-    /// Where a pointer leads: byte, length, checksum.
+    /// The values of a pointer: byte offset on the device, length in bytes, checksum.
     pub fn ptr_values(&self, ptr: Ptr) -> [Value; 3] {
         let at = match ptr.is_on_disk() {
-            true => Value::Number(ptr.addr.saturating_mul(self.volume.shape().frag_size.into())),
+            true => Value::Number(ptr.addr.saturating_mul(self.volume.geometry().frag_size.into())),
             false => Value::Text("in memory".into()),
         };
         let crc = if self.volume.features().checksummed_pointers {
@@ -205,7 +207,7 @@ impl FileDump<'_> {
         self.sink.end();
     }
 
-    /// The list of attributes in a hidden file.
+    /// The encoded list of attributes in a hidden file.
     async fn hidden_list(&self, hidden: Ino) -> Result<Vec<u8>> {
         let (_, d) = self.volume.inode(hidden).await?;
         let content = self.small_content(&d).await?;
@@ -216,7 +218,7 @@ impl FileDump<'_> {
     }
 }
 
-/// The first attribute of a list: name, value, and what follows.
+/// The first attribute of an encoded list: its name, its value, and the rest of the list.
 fn first_attribute(raw: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
     let (head, rest) = raw.split_at_checked(6)?;
     let name_len = usize::from(u16::from_le_bytes([head[0], head[1]]));

@@ -1,15 +1,15 @@
-//! The dump: what is on a volume, structure by structure, for people and scripts.
+//! The dump: shows the structures of a volume, for display and for scripts.
 //!
-//! Contract: nothing is written, and damage is no reason to stop: what cannot be read is told as a
-//! [`Problem`] with its place, and the dump goes on with the next thing. Structures are read past
-//! the volume's own code, as the checker does. If the volume was not closed, files are shown as the next
-//! mount will find them.
+//! Contract: a dump writes nothing and does not stop at damage. A structure that cannot be read is
+//! reported as a [`Problem`] with its place, and the dump continues with the next one. Like the
+//! checker, the dump reads structures without the code that runs the volume. If the volume was not
+//! closed, files are shown as the next mount will find them.
 //!
-//! A dump is a sequence of *parts* given to a [`Sink`], which prints them: a structure with its
-//! fields, or a table with rows. Names of parts, fields and columns are those of the layout's page of
-//! bytes (`docs/ondisk-*.md`). A layout shows its own structures; inodes, directories and the maps of
-//! files look the same in all and are shown by [`files`], over what a layout says of itself
-//! ([`OnDisk`]).
+//! A dump is a sequence of *parts*: structures with fields, and tables with rows. A [`Sink`]
+//! receives and prints them. The names of parts, fields and columns are those of the layout's
+//! on-disk description (`docs/ondisk-*.md`). A layout dumps its own structures. Inodes, directories
+//! and block maps are the same in all layouts; [`files`] dumps them through the interface
+//! [`OnDisk`].
 
 mod directory;
 mod file_map;
@@ -26,75 +26,77 @@ use crate::{FsError, Ino, Timestamp};
 pub use on_disk::{InUse, OnDisk};
 pub use walk::{FileDump, Step, Walk};
 
-/// A structure that can be shown.
+/// A kind of structure that can be dumped.
 #[derive(Clone, Copy, Debug)]
 pub struct Structure {
-    /// What it is called.
+    /// The name of the structure in commands.
     pub name: &'static str,
-    /// One line for people.
+    /// A description in one line, for display.
     pub about: &'static str,
-    /// Whether there are several.
-    pub takes: Takes,
+    /// The argument that selects one of several structures.
+    pub takes: StructureArgument,
 }
 
-/// What tells structures of one kind apart.
+/// The argument that distinguishes structures of one kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Takes {
-    /// There is only one.
+pub enum StructureArgument {
+    /// None, because there is only one.
     Nothing,
-    /// A number, or nothing for all of them in short. What it is the number of, as in "a segment".
+    /// A number; without one all are shown in short form. The text names the numbered thing, as in
+    /// "a segment".
     Number(&'static str),
-    /// An inode's number, or a path.
+    /// An inode number or a path.
     File,
 }
 
 /// The structures that all layouts have.
 pub const OF_FILES: &[Structure] = &[
-    Structure { name: "inodes", about: "all inodes in use", takes: Takes::Nothing },
+    Structure { name: "inodes", about: "all inodes in use", takes: StructureArgument::Nothing },
     Structure {
         name: "inode",
-        about: "one inode: what the maps say of it, fields, pointers and attributes",
-        takes: Takes::File,
+        about: "one inode: its entry in the layout's maps, fields, pointers and attributes",
+        takes: StructureArgument::File,
     },
     Structure {
         name: "dir",
         about: "the entries of a directory, and the header of its index",
-        takes: Takes::File,
+        takes: StructureArgument::File,
     },
     Structure {
         name: "file-map",
         about: "where the blocks of a file are, holes too",
-        takes: Takes::File,
+        takes: StructureArgument::File,
     },
 ];
 
-/// Which of several structures.
+/// Selects one of several structures.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Which {
+pub enum StructureSelector {
     /// The only one, or all of them.
     All,
     /// The one with this number.
     Number(u64),
-    /// That of a file.
+    /// The one of this file.
     File(File),
 }
 
-/// What is to be shown.
+/// A request for a dump.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// The structure's name.
+    /// The name of the structure.
     pub structure: &'static str,
-    /// Which one.
-    pub which: Which,
-    /// A volume that was not closed is shown without what the next mount would recover.
+    /// Which of the structures with this name.
+    pub which: StructureSelector,
+    /// True to show a volume that was not closed without the changes that recovery would apply.
     pub unrecovered: bool,
 }
 
 impl Request {
-    /// Understands what people ask for, of a layout with structures `own` beside those of files.
+    /// Parses the words of a command, for a layout with the structures `own` in addition to those
+    /// of files.
     ///
     /// # Errors
-    /// There is no such structure, or it is not clear which one: in words.
+    /// A text for display, if there is no such structure or the argument does not fit it.
     pub fn parse(
         own: &'static [Structure],
         structure: &str,
@@ -108,22 +110,26 @@ impl Request {
             );
         };
         let which = match (known.takes, which) {
-            (Takes::Nothing | Takes::Number(_), None) => Which::All,
-            (Takes::Nothing, Some(which)) => {
+            (StructureArgument::Nothing | StructureArgument::Number(_), None) => {
+                StructureSelector::All
+            }
+            (StructureArgument::Nothing, Some(which)) => {
                 return Err(format!("there is only one of these: what is {which:?}?"));
             }
-            (Takes::Number(what), Some(number)) => Which::Number(number.parse().map_err(|_| {
-                format!("{number:?} is not the number of {what}: leave it out to see all")
-            })?),
-            (Takes::File, Some(path)) if path.starts_with('/') => {
-                Which::File(File::Path(path.as_bytes().to_vec()))
+            (StructureArgument::Number(what), Some(number)) => {
+                StructureSelector::Number(number.parse().map_err(|_| {
+                    format!("{number:?} is not the number of {what}: leave it out to see all")
+                })?)
             }
-            (Takes::File, Some(number)) => {
-                Which::File(File::Ino(number.parse().map_err(|_| {
+            (StructureArgument::File, Some(path)) if path.starts_with('/') => {
+                StructureSelector::File(File::Path(path.as_bytes().to_vec()))
+            }
+            (StructureArgument::File, Some(number)) => {
+                StructureSelector::File(File::Ino(number.parse().map_err(|_| {
                     format!("{number:?} is neither an inode's number nor a path that begins with /")
                 })?))
             }
-            (Takes::File, None) => {
+            (StructureArgument::File, None) => {
                 return Err(
                     "which one? Give an inode's number (see `inodes`), or a path as /".into()
                 );
@@ -133,7 +139,7 @@ impl Request {
     }
 }
 
-/// Which file.
+/// Selects a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum File {
     /// The one with this inode number.
@@ -145,9 +151,9 @@ pub enum File {
 /// A value of a field or a cell.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value {
-    /// Not known, or there is none.
+    /// There is no value, or it is not known.
     None,
-    /// A count, a place, a number of bytes.
+    /// A count, an offset on the device or a number of bytes.
     Number(u64),
     /// A number that may be negative.
     Signed(i64),
@@ -157,13 +163,13 @@ pub enum Value {
     Octal(u32),
     /// Yes or no.
     Flag(bool),
-    /// Words.
+    /// A text.
     Text(String),
-    /// A name: any bytes.
+    /// A name, which may contain any bytes.
     Name(Vec<u8>),
     /// A time.
     Time(Timestamp),
-    /// Small structures.
+    /// A list of small structures.
     List(Vec<Fields>),
 }
 
@@ -179,11 +185,11 @@ pub type Fields = Vec<(&'static str, Value)>;
 /// A column of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Column {
-    /// Its name.
+    /// The name of the column.
     pub name: &'static str,
-    /// Characters that most of its values fit in.
+    /// The width in characters into which most values fit.
     pub width: usize,
-    /// The values are words, to be aligned left.
+    /// True if the values are texts, which are aligned left.
     pub is_text: bool,
 }
 
@@ -192,15 +198,15 @@ pub const fn number(name: &'static str, width: usize) -> Column {
     Column { name, width, is_text: false }
 }
 
-/// A column of words.
+/// A column of texts.
 pub const fn text(name: &'static str, width: usize) -> Column {
     Column { name, width, is_text: true }
 }
 
-/// Something that cannot be read or contradicts itself.
+/// A structure that cannot be read or contradicts itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// First byte of it on the device, if it has a place.
+    /// The first byte of the structure on the device, if it has a place.
     pub at: Option<u64>,
     /// What is wrong.
     pub what: String,
@@ -216,7 +222,7 @@ impl fmt::Display for Problem {
 }
 
 impl Problem {
-    /// What an error says, as a problem with something.
+    /// The problem that `error` occurred while reading `what`.
     pub fn with(what: &str, error: FsError) -> Problem {
         match error {
             FsError::Corrupt { at, what: why } => Problem { at, what: format!("{what}: {why}") },
@@ -226,12 +232,12 @@ impl Problem {
     }
 }
 
-/// Why there is nothing to show.
+/// The reason why there is nothing to show.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DumpError {
-    /// There is no volume, or no superblock of it can be read.
+    /// There is no volume, or none of its superblocks can be read.
     Volume(FsError),
-    /// The volume has no such segment or file: which, in words.
+    /// The volume has no such segment or file; the text says which.
     NoSuch(String),
 }
 
@@ -252,24 +258,25 @@ impl From<FsError> for DumpError {
     }
 }
 
-/// Takes what is dumped.
+/// Receives the parts of a dump.
 pub trait Sink {
-    /// A structure.
+    /// Receives a structure.
     fn fields(&mut self, name: &str, about: &str, fields: Fields);
-    /// A table begins.
+    /// Begins a table.
     fn begin(&mut self, name: &str, about: &str, columns: &[Column]);
-    /// A row of the table: a value for each column.
+    /// Receives a row of the table, with a value for each column.
     fn row(&mut self, row: Vec<Value>);
-    /// The table ends.
+    /// Ends the table.
     fn end(&mut self);
-    /// Something is wrong. May come within a table.
+    /// Receives a problem. It may be called inside a table.
     fn problem(&mut self, problem: Problem);
 }
 
-/// Shows a structure that all layouts have. False if it is not one of these.
+/// Dumps a structure that all layouts have; returns false if the requested structure is not one of
+/// these.
 ///
 /// # Errors
-/// If there is no such file. Damage goes to the sink.
+/// If there is no such file. Damage is no error: it is reported to the sink.
 pub async fn files(
     volume: &dyn OnDisk,
     request: &Request,
@@ -278,9 +285,9 @@ pub async fn files(
     let mut dump = FileDump { volume, sink };
     match (request.structure, &request.which) {
         ("inodes", _) => dump.inodes().await,
-        ("inode", Which::File(file)) => dump.inode(file).await?,
-        ("dir", Which::File(file)) => dump.directory(file).await?,
-        ("file-map", Which::File(file)) => dump.file_map(file).await?,
+        ("inode", StructureSelector::File(file)) => dump.inode(file).await?,
+        ("dir", StructureSelector::File(file)) => dump.directory(file).await?,
+        ("file-map", StructureSelector::File(file)) => dump.file_map(file).await?,
         _ => return Ok(false),
     }
     Ok(true)
@@ -291,17 +298,17 @@ mod tests {
     use super::*;
 
     const OWN: &[Structure] = &[
-        Structure { name: "superblock", about: "", takes: Takes::Nothing },
-        Structure { name: "groups", about: "", takes: Takes::Number("a group") },
+        Structure { name: "superblock", about: "", takes: StructureArgument::Nothing },
+        Structure { name: "groups", about: "", takes: StructureArgument::Number("a group") },
     ];
 
     #[test]
     fn what_is_missing_or_too_much_is_told() {
         let parse = |structure, which| Request::parse(OWN, structure, which).map(|r| r.which);
-        assert_eq!(parse("groups", None), Ok(Which::All));
-        assert_eq!(parse("groups", Some("3")), Ok(Which::Number(3)));
-        assert_eq!(parse("inode", Some("7")), Ok(Which::File(File::Ino(7))));
-        let path = Ok(Which::File(File::Path(b"/a".to_vec())));
+        assert_eq!(parse("groups", None), Ok(StructureSelector::All));
+        assert_eq!(parse("groups", Some("3")), Ok(StructureSelector::Number(3)));
+        assert_eq!(parse("inode", Some("7")), Ok(StructureSelector::File(File::Ino(7))));
+        let path = Ok(StructureSelector::File(File::Path(b"/a".to_vec())));
         assert_eq!(parse("dir", Some("/a")), path);
         for (structure, which, why) in [
             ("inode", None, "which one?"),

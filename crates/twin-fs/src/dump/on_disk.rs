@@ -1,4 +1,4 @@
-//! What a layout says of a volume as it lies on a device.
+//! The interface through which a dump reads a volume of any layout.
 
 use twin_cache::Lbn;
 use twin_disk::Bytes;
@@ -6,55 +6,57 @@ use twin_rt::BoxFuture;
 
 use super::Fields;
 use crate::dinode::Dinode;
-use crate::shape::{Ptr, Shape};
+use crate::geometry::{Geometry, Ptr};
 use crate::{Features, Ino, Result};
 
-/// A volume as it lies on a device, read past its own code.
+/// A volume on a device, read without the code that runs it.
 pub trait OnDisk {
-    /// The sizes of its files.
-    fn shape(&self) -> &Shape;
+    /// The geometry of its files.
+    fn geometry(&self) -> &Geometry;
 
-    /// What its files can do.
+    /// The features of its files.
     fn features(&self) -> &Features;
 
-    /// Fragments of the volume.
+    /// The size of the volume in fragments.
     fn frags(&self) -> u64;
 
-    /// What the device is divided in: "segment", "group".
+    /// The layout's word for the parts of the device: "segment", "group".
     fn region(&self) -> &'static str;
 
-    /// Which of these a byte lies in.
+    /// The number of the region that a byte lies in; `None` if it lies in none.
     fn region_of(&self, at: u64) -> Option<u64>;
 
     /// Inode numbers below this one may be in use.
     fn numbers(&self) -> Ino;
 
-    /// What the layout's maps say of an inode number: a headline and fields. None if the inode is not
-    /// in them.
+    /// The entry of an inode number in the layout's maps: a headline and fields. `None` if the
+    /// layout has no entry for it.
     fn map_entry(&self, ino: Ino) -> BoxFuture<'_, Result<Option<(&'static str, Fields)>>>;
 
-    /// An inode in use, and the byte where it lies, if it lies by itself.
+    /// An inode in use, and its byte offset on the device if it has a place of its own.
     fn inode(&self, ino: Ino) -> BoxFuture<'_, Result<(Option<u64>, Dinode)>>;
 
-    /// The inodes in use from a number on, as many as are found together, and the number to go on
-    /// with. An error is about all numbers up to that.
+    /// The inodes in use from the number `first` on, as many as the layout reads at a time, and
+    /// the number to continue with. An error concerns all numbers from `first` up to that one.
     fn inodes_from(&self, first: Ino) -> BoxFuture<'_, (Ino, Result<Vec<InUse>>)>;
 
-    /// What is wrong with a pointer.
+    /// Checks a pointer.
     ///
     /// # Errors
-    /// In words.
+    /// What is wrong with the pointer, for display.
     fn check_ptr(&self, ptr: Ptr) -> std::result::Result<(), &'static str>;
 
-    /// The content of a block: as many bytes as its pointer says.
+    /// The content of a block, of the length in its pointer.
     fn block(&self, ino: Ino, lbn: Lbn, ptr: Ptr) -> BoxFuture<'_, Result<Bytes>>;
 
-    /// The content of an indirect block, whole.
+    /// The content of an indirect block, in the length of a whole block. A layout that knows newer
+    /// pointers puts them in place of the stored ones.
     fn indirect(&self, ino: Ino, lbn: Lbn, ptr: Ptr) -> BoxFuture<'_, Result<Bytes>> {
         self.block(ino, lbn, ptr)
     }
 
-    /// The content of a block is not what its pointer leads to: recovery has it in memory.
+    /// True if recovery has the content of a block in memory, so that its pointer is not to be
+    /// followed.
     fn is_in_memory(&self, _ino: Ino, _lbn: Lbn) -> bool {
         false
     }
@@ -65,10 +67,10 @@ pub trait OnDisk {
 pub struct InUse {
     /// The number.
     pub ino: Ino,
-    /// Its life's number, as far as the maps say.
+    /// The generation, if the maps contain it.
     pub generation: Option<u32>,
-    /// What the maps say beside that, in a word or nothing.
+    /// A further remark of the maps in one word, or an empty text.
     pub mark: &'static str,
-    /// The inode, and the byte where it lies.
+    /// The inode, and its byte offset on the device.
     pub read: Result<(u64, Dinode)>,
 }

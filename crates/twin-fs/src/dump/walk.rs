@@ -1,4 +1,4 @@
-//! Reading files of a volume that may be damaged: their blocks, directories, paths.
+//! Reading the blocks of files, directories and paths on a volume that may be damaged.
 
 use twin_cache::Lbn;
 use twin_disk::Bytes;
@@ -6,21 +6,22 @@ use twin_disk::Bytes;
 use super::on_disk::OnDisk;
 use super::{DumpError, File, Problem, Sink, Value};
 use crate::dinode::{Dinode, HIDDEN};
-use crate::shape::{Parent, Ptr};
+use crate::geometry::{Parent, Ptr};
 use crate::{FsError, Ino, ROOT_INO, Result, mode};
 
-/// The longest file that is read whole, in bytes: the longest list of attributes.
+/// The length in bytes of the longest file that is read as a whole: that of the longest list of
+/// attributes.
 const SMALL: u64 = 264 << 10;
 
-/// Shows files. See the module.
+/// Dumps files: see [`files`](super::files).
 pub struct FileDump<'a> {
-    /// Of this volume.
+    /// The volume to read.
     pub volume: &'a dyn OnDisk,
-    /// Here.
+    /// The receiver of the dump.
     pub sink: &'a mut dyn Sink,
 }
 
-/// What an inode is.
+/// The word for the kind of an inode.
 pub(super) fn kind_name(d: &Dinode) -> &'static str {
     match d.kind() {
         _ if d.flags & HIDDEN != 0 => "hidden",
@@ -28,7 +29,7 @@ pub(super) fn kind_name(d: &Dinode) -> &'static str {
     }
 }
 
-/// What the type bits of a mode mean.
+/// The word for the type bits of a mode.
 pub(super) fn type_name(kind: u32) -> &'static str {
     match kind {
         mode::REGULAR => "file",
@@ -42,58 +43,61 @@ pub(super) fn type_name(kind: u32) -> &'static str {
     }
 }
 
-/// Walks the mapped blocks of a file, within bounds: data blocks in ascending order, an indirect block
-/// before what it maps.
+/// A walk over the blocks of a file that are not holes: data blocks in ascending order, an indirect
+/// block before the blocks below it. It ends even if pointers form a circle.
 pub struct Walk {
     ino: Ino,
     size: u64,
     ptrs: Vec<Ptr>,
     slot: usize,
-    /// Indirect blocks on the way, their contents, and the next index in each.
+    /// The indirect blocks above the current block, their contents, and the next index in each.
     stack: Vec<(Lbn, Bytes, usize)>,
+    /// The number of blocks that may still follow.
     left: u64,
-    /// The data blocks behind the indirect block that came last, if it cannot be read.
+    /// The data blocks below the indirect block of the last step, if that could not be read.
     lost: Option<std::ops::Range<i64>>,
 }
 
-/// A mapped block of a file.
+/// A block of a file that is not a hole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// Which one.
+    /// The logical number of the block.
     pub lbn: Lbn,
-    /// Where it is.
+    /// The pointer to the block.
     pub ptr: Ptr,
 }
 
 impl Walk {
     fn new(volume: &dyn OnDisk, d: &Dinode) -> Walk {
-        // However pointers lead in circles, a file has no more blocks than the volume has fragments.
+        // A file cannot have more blocks than the volume has fragments. The limit ends the walk if
+        // damaged pointers form a circle.
         let (ptrs, left) = (d.ptrs.clone(), volume.frags());
         Walk { ino: d.ino, size: d.size, ptrs, slot: 0, stack: Vec::new(), left, lost: None }
     }
 
-    /// The data blocks behind the indirect block that came last, if it could not be read.
+    /// Takes the range of data blocks below the indirect block of the last step, if that could not
+    /// be read.
     pub(super) fn take_lost(&mut self) -> Option<std::ops::Range<i64>> {
         self.lost.take()
     }
 
     /// The next block that is not a hole.
     fn next(&mut self, volume: &dyn OnDisk) -> Option<Step> {
-        let shape = volume.shape();
+        let geometry = volume.geometry();
         loop {
             let (lbn, ptr) = match self.stack.last_mut() {
-                Some((_, _, index)) if *index as u64 == shape.per_block() => {
+                Some((_, _, index)) if *index as u64 == geometry.per_block() => {
                     self.stack.pop();
                     continue;
                 }
                 Some((lbn, content, index)) => {
                     *index += 1;
-                    (shape.child(*lbn, *index - 1), shape.get_ptr(content, *index - 1))
+                    (geometry.child(*lbn, *index - 1), geometry.get_ptr(content, *index - 1))
                 }
                 None => {
                     let ptr = *self.ptrs.get(self.slot)?;
                     self.slot += 1;
-                    (shape.inode_child(self.slot - 1), ptr)
+                    (geometry.inode_child(self.slot - 1), ptr)
                 }
             };
             if !ptr.is_hole() {
@@ -103,29 +107,29 @@ impl Walk {
     }
 }
 
-/// A pointer with the length of its block: those without checksums do not say it.
+/// A pointer with the length of its block, which formats without checksums do not store.
 fn sized(volume: &dyn OnDisk, lbn: Lbn, ptr: Ptr, size: u64) -> Ptr {
     match volume.features().checksummed_pointers {
         true => ptr,
-        false => Ptr { len: volume.shape().len_on_disk(lbn, size), ..ptr },
+        false => Ptr { len: volume.geometry().len_on_disk(lbn, size), ..ptr },
     }
 }
 
 impl FileDump<'_> {
-    /// Begins at the first block of a file.
+    /// Begins a walk at the first block of a file.
     pub fn walk(&self, d: &Dinode) -> Walk {
         Walk::new(self.volume, d)
     }
 
-    /// The next block of a file, an indirect block before what it maps. What cannot be read is
-    /// told and passed over.
+    /// The next block of a file. Blocks that cannot be read are reported to the sink; the walk
+    /// continues after them.
     pub async fn next_step(&mut self, walk: &mut Walk) -> Option<Step> {
         let ino = walk.ino;
         loop {
             let step = walk.next(self.volume)?;
             if walk.left == 0 {
                 let what =
-                    format!("inode {ino}: more blocks than the volume has; the rest is left");
+                    format!("inode {ino}: more blocks than the volume has; the rest is not shown");
                 self.sink.problem(Problem { at: None, what });
                 return None;
             }
@@ -140,10 +144,10 @@ impl FileDump<'_> {
                 match self.volume.indirect(ino, step.lbn, step.ptr).await {
                     Ok(content) => walk.stack.push((step.lbn, content, 0)),
                     Err(error) => {
-                        let shape = self.volume.shape();
-                        let first = shape.first_data(step.lbn) as i64;
-                        walk.lost = Some(first..first + shape.span(step.lbn) as i64);
-                        let what = format!("inode {ino}, all behind indirect block {}", step.lbn);
+                        let geometry = self.volume.geometry();
+                        let first = geometry.first_data(step.lbn) as i64;
+                        walk.lost = Some(first..first + geometry.span(step.lbn) as i64);
+                        let what = format!("inode {ino}, all below indirect block {}", step.lbn);
                         self.problem(&what, error);
                     }
                 }
@@ -152,13 +156,13 @@ impl FileDump<'_> {
         }
     }
 
-    /// The content of a short file. Blocks that it lacks are left out.
+    /// The content of a short file.
     pub(super) async fn small_content(&self, d: &Dinode) -> Result<Vec<u8>> {
         if d.size > SMALL {
             return Err(FsError::inconsistent(format!("the hidden file {} is too long", d.ino)));
         }
         let mut content = Vec::new();
-        for lbn in 0..self.volume.shape().blocks_for(d.size) {
+        for lbn in 0..self.volume.geometry().blocks_for(d.size) {
             let ptr = self.ptr(d, lbn as i64).await?;
             content.extend_from_slice(&self.volume.block(d.ino, lbn as i64, ptr).await?);
         }
@@ -167,10 +171,10 @@ impl FileDump<'_> {
 
     /// The pointer to a block of a file; a hole if there is none.
     pub(super) async fn ptr(&self, d: &Dinode, lbn: Lbn) -> Result<Ptr> {
-        let shape = self.volume.shape();
+        let geometry = self.volume.geometry();
         let (mut way, mut at) = (Vec::new(), lbn);
         let mut ptr = loop {
-            match shape.parent(at) {
+            match geometry.parent(at) {
                 Parent::Inode(slot) => break d.ptrs.get(slot).copied().unwrap_or(Ptr::HOLE),
                 Parent::Indirect(up, index) => {
                     way.push((up, index));
@@ -184,15 +188,16 @@ impl FileDump<'_> {
             }
             let content =
                 self.volume.indirect(d.ino, up, sized(self.volume, up, ptr, d.size)).await?;
-            ptr = shape.get_ptr(&content, index);
+            ptr = geometry.get_ptr(&content, index);
         }
         Ok(if ptr.is_hole() { ptr } else { sized(self.volume, lbn, ptr, d.size) })
     }
 
-    /// The blocks of a directory that can be read, as far as they belong to it.
+    /// The blocks of a directory that can be read, each cut to the part within the directory's
+    /// size.
     pub(super) async fn dir_blocks(&mut self, d: &Dinode) -> Vec<(u64, Bytes)> {
-        let block = u64::from(self.volume.shape().block_size);
-        let blocks = self.volume.shape().blocks_for(d.size);
+        let block = u64::from(self.volume.geometry().block_size);
+        let blocks = self.volume.geometry().blocks_for(d.size);
         let mut steps = self.walk(d);
         let mut out = Vec::new();
         let mut expected = 0;
@@ -222,7 +227,8 @@ impl FileDump<'_> {
         }
     }
 
-    /// Follows a path from the root, reading directories from their first block to the last.
+    /// Follows a path from the root. It searches all blocks of each directory and does not use
+    /// indexes, which may be damaged.
     pub(super) async fn lookup_path(&mut self, path: &[u8]) -> Result<Ino, DumpError> {
         let mut at = ROOT_INO;
         for name in path.split(|&b| b == b'/').filter(|name| !name.is_empty()) {
@@ -245,7 +251,7 @@ impl FileDump<'_> {
         Ok(at)
     }
 
-    /// The inode number that is meant.
+    /// The inode number of the selected file.
     pub(super) async fn resolve(&mut self, file: &File) -> Result<Ino, DumpError> {
         match file {
             File::Ino(ino) if *ino >= self.volume.numbers() => {
@@ -258,12 +264,12 @@ impl FileDump<'_> {
         }
     }
 
-    /// Tells that something cannot be read.
+    /// Reports to the sink that `what` cannot be read.
     pub fn problem(&mut self, what: &str, error: FsError) {
         self.sink.problem(Problem::with(what, error));
     }
 
-    /// The region that a byte lies in.
+    /// The part of the device that contains a byte.
     pub(super) fn region_of(&self, at: u64) -> Value {
         self.volume.region_of(at).map_or(Value::None, Value::Number)
     }

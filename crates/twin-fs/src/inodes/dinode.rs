@@ -1,50 +1,50 @@
-//! Inodes as they are on disk, and their form in memory.
+//! The record of an inode, on disk and in memory.
 //!
-//! Contract: [`Dinode::encode`] and [`Dinode::decode`] are inverse for what a profile can hold.
-//! The narrow form is 4.4BSD's 128 bytes; the wide one has 512 and a checksum over itself and its
-//! number. The byte-level description is `docs/ondisk-lfs.md`, section "Inodes".
+//! Contract: [`Dinode::decode`] inverts [`Dinode::encode`] for all values that a profile can hold.
+//! The narrow form is 4.4BSD's with 128 bytes; the wide form has 512 bytes and a checksum. The
+//! byte-level description is `docs/ondisk-lfs.md`, section "Inodes".
 
-use crate::shape::{PointerFormat, Ptr, Shape};
+use crate::geometry::{Geometry, PointerFormat, Ptr};
 use crate::{Attr, Ino, Timestamp, mode};
 
 /// Flag: the pointer area holds the data itself.
 pub const INLINE: u16 = 1;
-/// Flag: a hidden file of the file system (an index, attributes), in no directory.
+/// Flag: a hidden file (an index or extended attributes), which is in no directory.
 pub const HIDDEN: u16 = 2;
-/// Flag: blocks past the end may remain from an interrupted truncation.
+/// Flag: a truncation is under way, so there may be blocks beyond the end of the file.
 pub const TRUNCATING: u16 = 4;
 
-/// Where the pointers start in a wide inode.
+/// The offset of the pointers in a wide inode, in bytes.
 const WIDE_POINTERS: usize = 128;
-/// Where extended attributes start in a wide inode.
+/// The offset of the extended attributes in a wide inode, in bytes.
 const WIDE_XATTRS: usize = 384;
-/// The most extended attributes that an inode holds, in bytes.
+/// The most bytes of extended attributes that an inode can store.
 pub const XATTR_INLINE_MAX: usize = 128;
 
-/// An inode without its place.
+/// The record of an inode, without its place on the device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dinode {
-    /// Its number.
+    /// The inode number.
     pub ino: Ino,
-    /// Tells two lives of the number apart.
+    /// The generation of the number.
     pub generation: u32,
     /// Type and permission bits; type 0 for a hidden file.
     pub mode: u32,
-    /// Names.
+    /// The link count.
     pub nlink: u32,
-    /// Owner.
+    /// The user id of the owner.
     pub uid: u32,
     /// Group.
     pub gid: u32,
-    /// [`INLINE`], [`HIDDEN`], [`TRUNCATING`].
+    /// A combination of [`INLINE`], [`HIDDEN`] and [`TRUNCATING`].
     pub flags: u16,
     /// Device number of a special file.
     pub rdev: u64,
-    /// Entries of a directory but for the dots, where inodes count them.
+    /// The number of entries of a directory without `.` and `..` (wide only).
     pub entries: u64,
     /// Length in bytes.
     pub size: u64,
-    /// Bytes of blocks, data and indirect, written or promised.
+    /// Bytes of its blocks, data and indirect, including reserved ones.
     pub allocated: u64,
     /// Last access.
     pub atime: Timestamp,
@@ -52,23 +52,29 @@ pub struct Dinode {
     pub mtime: Timestamp,
     /// Last change of the inode.
     pub ctime: Timestamp,
-    /// Birth (wide only).
+    /// Creation (wide only).
     pub btime: Timestamp,
     /// The hidden file with a directory's index; 0 for none (wide only).
     pub index_ino: Ino,
     /// The hidden file with extended attributes that do not fit; 0 for none (wide only).
     pub xattr_ino: Ino,
-    /// Pointers: direct ones, then one for each level. Holes if [`INLINE`].
+    /// The pointers: the direct ones, then one for each level. All are holes if [`INLINE`] is set.
     pub ptrs: Vec<Ptr>,
-    /// The data itself if [`INLINE`], or a short symbolic link's target.
+    /// If [`INLINE`] is set, the data of the file or the target of the symbolic link.
     pub inline: Vec<u8>,
-    /// Extended attributes that fit (wide only).
+    /// The extended attributes, if they fit the inode (wide only).
     pub xattrs: Vec<u8>,
 }
 
 impl Dinode {
     /// A new inode without data, all times `now`.
-    pub fn new(shape: &Shape, ino: Ino, generation: u32, mode: u32, now: Timestamp) -> Dinode {
+    pub fn new(
+        geometry: &Geometry,
+        ino: Ino,
+        generation: u32,
+        mode: u32,
+        now: Timestamp,
+    ) -> Dinode {
         Dinode {
             ino,
             generation,
@@ -84,19 +90,19 @@ impl Dinode {
             atime: now,
             mtime: now,
             ctime: now,
-            btime: match shape.pointer {
-                PointerFormat::Narrow => Timestamp::default(),
-                PointerFormat::Long | PointerFormat::Wide => now,
+            btime: match geometry.is_modern() {
+                false => Timestamp::default(),
+                true => now,
             },
             index_ino: 0,
             xattr_ino: 0,
-            ptrs: vec![Ptr::HOLE; shape.inode_pointers()],
+            ptrs: vec![Ptr::HOLE; geometry.inode_pointers()],
             inline: Vec::new(),
             xattrs: Vec::new(),
         }
     }
 
-    /// The attributes that clients see. `inode_size` counts as used if data is inline.
+    /// The attributes that clients see.
     pub fn attr(&self) -> Attr {
         Attr {
             ino: self.ino,
@@ -114,14 +120,14 @@ impl Dinode {
         }
     }
 
-    /// Takes over the attributes that rules decide on: mode, owners, times.
+    /// Stores the attributes that the rules of [`perm`](crate::perm) compute: mode, owners, times.
     pub(crate) fn set_attributes(&mut self, attr: &Attr) {
         (self.mode, self.uid, self.gid) = (attr.mode, attr.uid, attr.gid);
         (self.atime, self.mtime, self.ctime) = (attr.atime, attr.mtime, attr.ctime);
     }
 
-    /// Counts a block that took `old` bytes and takes `new`. On a damaged volume the count may be
-    /// wrong; it stays so then.
+    /// Updates the count of space for a block that took `old` bytes and takes `new` ones now. On a
+    /// damaged volume the count may be wrong; then it saturates and stays wrong.
     pub(crate) fn count_space(&mut self, old: u64, new: u64) {
         self.allocated = self.allocated.saturating_add(new).saturating_sub(old);
     }
@@ -136,22 +142,22 @@ impl Dinode {
         self.kind() == mode::DIRECTORY
     }
 
-    /// True if the data lies in the inode.
+    /// True if the data is stored in the inode.
     pub fn is_inline(&self) -> bool {
         self.flags & INLINE != 0
     }
 
-    /// Writes the inode into `raw`, of the shape's inode size.
-    pub fn encode(&self, shape: &Shape, raw: &mut [u8]) {
+    /// Writes the inode into `raw`, of the geometry's inode size.
+    pub fn encode(&self, geometry: &Geometry, raw: &mut [u8]) {
         raw.fill(0);
-        match shape.pointer {
-            PointerFormat::Narrow => self.encode_narrow(shape, raw),
-            PointerFormat::Long | PointerFormat::Wide => self.encode_wide(shape, raw),
+        match geometry.is_modern() {
+            false => self.encode_narrow(geometry, raw),
+            true => self.encode_wide(geometry, raw),
         }
     }
 
-    fn encode_wide(&self, shape: &Shape, raw: &mut [u8]) {
-        let mut w = Put { raw: &mut *raw, at: 4 };
+    fn encode_wide(&self, geometry: &Geometry, raw: &mut [u8]) {
+        let mut w = FieldWriter { raw: &mut *raw, at: 4 };
         w.u16(1);
         w.u16(self.flags);
         w.u64(self.ino);
@@ -162,7 +168,7 @@ impl Dinode {
         w.u16(self.xattrs.len() as u16);
         w.u64(self.size);
         w.u64(self.allocated);
-        // One field: a directory has entries, a device its number.
+        // The two share a field: only a directory counts entries, only a device has a number.
         w.u64(if self.is_dir() { self.entries } else { self.rdev });
         let times = [self.atime, self.mtime, self.ctime, self.btime];
         for time in times {
@@ -177,15 +183,15 @@ impl Dinode {
         if self.is_inline() {
             raw[WIDE_POINTERS..WIDE_POINTERS + self.inline.len()].copy_from_slice(&self.inline);
         } else {
-            self.encode_ptrs(shape, &mut raw[WIDE_POINTERS..WIDE_XATTRS]);
+            self.encode_ptrs(geometry, &mut raw[WIDE_POINTERS..WIDE_XATTRS]);
         }
         raw[WIDE_XATTRS..WIDE_XATTRS + self.xattrs.len()].copy_from_slice(&self.xattrs);
         let crc = crc32c(&raw[4..]);
         raw[..4].copy_from_slice(&crc.to_le_bytes());
     }
 
-    fn encode_narrow(&self, shape: &Shape, raw: &mut [u8]) {
-        let mut w = Put { raw: &mut *raw, at: 0 };
+    fn encode_narrow(&self, geometry: &Geometry, raw: &mut [u8]) {
+        let mut w = FieldWriter { raw: &mut *raw, at: 0 };
         w.u16(self.mode as u16);
         w.u16(self.nlink as u16);
         w.u32(self.ino as u32);
@@ -201,7 +207,7 @@ impl Dinode {
             // 4.4BSD keeps the device number in the first pointer.
             w.raw[pointers..pointers + 8].copy_from_slice(&self.rdev.to_le_bytes());
         } else {
-            self.encode_ptrs(shape, &mut w.raw[pointers..pointers + 60]);
+            self.encode_ptrs(geometry, &mut w.raw[pointers..pointers + 60]);
         }
         w.at = pointers + 60;
         w.u32(self.flags.into());
@@ -212,8 +218,8 @@ impl Dinode {
         w.u16(self.inline.len() as u16);
     }
 
-    /// Changes the pointer in a slot. Slots that the inode does not have are passed over, all of
-    /// them if it has data in their place.
+    /// Changes the pointer in a slot. The call does nothing if the inode has no such slot, or has
+    /// inline data in place of pointers.
     pub fn set_ptr(&mut self, slot: usize, ptr: Ptr) {
         if self.flags & INLINE == 0
             && let Some(there) = self.ptrs.get_mut(slot)
@@ -222,38 +228,53 @@ impl Dinode {
         }
     }
 
-    fn encode_ptrs(&self, shape: &Shape, raw: &mut [u8]) {
-        let size = shape.pointer.size();
+    fn encode_ptrs(&self, geometry: &Geometry, raw: &mut [u8]) {
+        let size = geometry.pointer_format.size();
         for (ptr, raw) in self.ptrs.iter().zip(raw.chunks_exact_mut(size)) {
-            shape.encode_ptr(*ptr, raw);
+            geometry.encode_ptr(*ptr, raw);
         }
     }
 
-    /// Reads an inode from `raw`, of the shape's inode size. `frags` is the size of the volume.
+    /// Reads an inode from `raw`, of the geometry's inode size. `frags` is the size of the volume
+    /// in fragments.
     ///
     /// # Errors
-    /// What is wrong with it.
-    pub fn decode(shape: &Shape, raw: &[u8], frags: u64) -> Result<Dinode, &'static str> {
-        let dinode = match shape.pointer {
-            PointerFormat::Narrow => Self::decode_narrow(shape, raw)?,
-            PointerFormat::Long | PointerFormat::Wide => Self::decode_wide(shape, raw)?,
-        };
-        if dinode.size > shape.max_file_size() {
-            return Err("the size is past what the format can map");
-        }
-        if dinode.is_inline() && dinode.size != dinode.inline.len() as u64 {
-            return Err("the size is not that of the inline data");
-        }
-        dinode.check(shape, frags)?;
+    /// What is wrong with the inode.
+    pub fn decode(geometry: &Geometry, raw: &[u8], frags: u64) -> Result<Dinode, &'static str> {
+        let dinode = Self::decode_unplaced(geometry, raw, frags)?;
         for ptr in &dinode.ptrs {
-            shape.check_ptr(*ptr, frags)?;
+            geometry.check_ptr(*ptr, frags)?;
         }
         Ok(dinode)
     }
 
-    /// What the fields of every inode have in common, whatever it holds: code that works on an
-    /// inode takes this for granted.
-    fn check(&self, shape: &Shape, frags: u64) -> Result<(), &'static str> {
+    /// As [`decode`](Self::decode), without checking the pointers. The checker uses it, so that one
+    /// wrong pointer does not cost the whole file.
+    ///
+    /// # Errors
+    /// What is wrong with the inode, apart from its pointers.
+    pub fn decode_unplaced(
+        geometry: &Geometry,
+        raw: &[u8],
+        frags: u64,
+    ) -> Result<Dinode, &'static str> {
+        let dinode = match geometry.is_modern() {
+            false => Self::decode_narrow(geometry, raw)?,
+            true => Self::decode_wide(geometry, raw)?,
+        };
+        if dinode.size > geometry.max_file_size() {
+            return Err("the size is larger than the format can map");
+        }
+        if dinode.is_inline() && dinode.size != dinode.inline.len() as u64 {
+            return Err("the size is not that of the inline data");
+        }
+        dinode.check(geometry, frags)?;
+        Ok(dinode)
+    }
+
+    /// Checks the conditions that hold for the fields of every inode. All code that works on inodes
+    /// relies on them.
+    fn check(&self, geometry: &Geometry, frags: u64) -> Result<(), &'static str> {
         let hidden = self.flags & HIDDEN != 0;
         let known = mode::KINDS.contains(&self.kind());
         if self.flags & !(INLINE | HIDDEN | TRUNCATING) != 0 {
@@ -263,30 +284,31 @@ impl Dinode {
             return Err("a hidden file has a mode");
         }
         if !hidden && (!known || self.mode & !(mode::TYPE | mode::PERMISSIONS) != 0) {
-            return Err("the mode is none that there is");
+            return Err("the mode is not a possible one");
         }
-        let volume = frags * u64::from(shape.frag_size);
+        let volume = frags * u64::from(geometry.frag_size);
         if self.allocated > volume {
             return Err("the inode counts more space than the volume has");
         }
         let kind = if hidden { 0 } else { self.kind() };
         let inline_max = match kind {
-            mode::REGULAR => shape.inline_max,
-            mode::SYMLINK => shape.inline_link_max,
+            mode::REGULAR => geometry.inline_max,
+            mode::SYMLINK => geometry.inline_link_max,
             _ => 0,
         };
         if self.is_inline() && (inline_max == 0 || self.size > inline_max.into()) {
-            return Err("the inode has no room for data inside");
+            return Err("the inode has inline data that it cannot hold");
         }
         match kind {
-            mode::DIRECTORY if !self.size.is_multiple_of(shape.dir_unit() as u64) => {
+            mode::DIRECTORY if !self.size.is_multiple_of(geometry.dir_unit() as u64) => {
                 Err("the size of a directory is no multiple of its unit")
             }
-            // Neither is sparse but for an index, and that is at least half full.
+            // Directories and hidden files have no holes, except indexes, and those are at least
+            // half full. The limit therefore never refuses a sound one.
             mode::DIRECTORY | 0 if self.size / 4 > volume => {
                 Err("a directory or hidden file is longer than the volume")
             }
-            mode::SYMLINK if self.size > shape.block_size.into() => {
+            mode::SYMLINK if self.size > geometry.block_size.into() => {
                 Err("a symbolic link is longer than a block")
             }
             mode::CHAR | mode::BLOCK | mode::FIFO | mode::SOCKET if self.size > 0 => {
@@ -296,8 +318,8 @@ impl Dinode {
         }
     }
 
-    fn decode_wide(shape: &Shape, raw: &[u8]) -> Result<Dinode, &'static str> {
-        let mut r = Get { raw, at: 0 };
+    fn decode_wide(geometry: &Geometry, raw: &[u8]) -> Result<Dinode, &'static str> {
+        let mut r = FieldReader { raw, at: 0 };
         if r.u32() != crc32c(&raw[4..]) {
             return Err("the inode's checksum does not match");
         }
@@ -338,18 +360,18 @@ impl Dinode {
             btime,
             index_ino,
             xattr_ino,
-            ptrs: Self::decode_ptrs(shape, inline_area, is_inline),
+            ptrs: Self::decode_ptrs(geometry, inline_area, is_inline),
             inline: if is_inline { inline_area[..inline_len].to_vec() } else { Vec::new() },
             xattrs: raw[WIDE_XATTRS..WIDE_XATTRS + xattr_len].to_vec(),
         };
-        if shape.pointer == PointerFormat::Long {
-            dinode.find_lengths(shape, size);
+        if geometry.pointer_format == PointerFormat::Long {
+            dinode.find_lengths(geometry, size);
         }
         Ok(dinode)
     }
 
-    fn decode_narrow(shape: &Shape, raw: &[u8]) -> Result<Dinode, &'static str> {
-        let mut r = Get { raw, at: 0 };
+    fn decode_narrow(geometry: &Geometry, raw: &[u8]) -> Result<Dinode, &'static str> {
+        let mut r = FieldReader { raw, at: 0 };
         let (mode, nlink, ino) = (u32::from(r.u16()), u32::from(r.u16()), Ino::from(r.u32()));
         let size = r.u64();
         let [atime, mtime, ctime] =
@@ -366,9 +388,9 @@ impl Dinode {
         let is_inline = flags & INLINE != 0;
         let is_device = matches!(mode & mode::TYPE, mode::CHAR | mode::BLOCK);
         let device = || u64::from_le_bytes(std::array::from_fn(|i| area[i]));
-        let mut dinode = Dinode::new(shape, ino, generation, mode, ctime);
-        dinode.ptrs = Self::decode_ptrs(shape, area, is_inline || is_device);
-        dinode.find_lengths(shape, size);
+        let mut dinode = Dinode::new(geometry, ino, generation, mode, ctime);
+        dinode.ptrs = Self::decode_ptrs(geometry, area, is_inline || is_device);
+        dinode.find_lengths(geometry, size);
         Ok(Dinode {
             nlink,
             uid,
@@ -384,26 +406,28 @@ impl Dinode {
         })
     }
 
-    /// A narrow or long pointer has no length: that of the last block follows from the size.
-    fn find_lengths(&mut self, shape: &Shape, size: u64) {
-        for lbn in 0..shape.direct {
+    /// Sets the lengths of direct pointers from the size of the file, because narrow and long
+    /// pointers do not store them.
+    fn find_lengths(&mut self, geometry: &Geometry, size: u64) {
+        for lbn in 0..geometry.direct {
             if self.ptrs[lbn].is_on_disk() {
-                self.ptrs[lbn].len = shape.data_len(lbn as u64, size);
+                self.ptrs[lbn].len = geometry.data_len(lbn as u64, size);
             }
         }
     }
 
-    /// Writes a free inode into `raw`: nothing but the number of its last life.
-    pub fn encode_free(shape: &Shape, ino: Ino, generation: u32, raw: &mut [u8]) {
-        let mut d = Dinode::new(shape, ino, generation, 0, Timestamp::default());
+    /// Writes a free inode into `raw`. It keeps only the inode number and the last generation.
+    pub fn encode_free(geometry: &Geometry, ino: Ino, generation: u32, raw: &mut [u8]) {
+        let mut d = Dinode::new(geometry, ino, generation, 0, Timestamp::default());
         d.btime = Timestamp::default();
-        d.encode(shape, raw);
+        d.encode(geometry, raw);
     }
 
-    /// The number of the last life of the inode in `raw` if it is free; 0 if it never lived.
-    pub fn free_generation(shape: &Shape, raw: &[u8]) -> Option<u32> {
+    /// The last generation of the inode in `raw` if the inode is free, 0 if it was never used;
+    /// `None` if it is in use.
+    pub fn free_generation(geometry: &Geometry, raw: &[u8]) -> Option<u32> {
         let word = |at: usize| u32::from_le_bytes([raw[at], raw[at + 1], raw[at + 2], raw[at + 3]]);
-        if !shape.pointer.is_modern() {
+        if !geometry.is_modern() {
             return (raw[0] == 0 && raw[1] == 0 && word(100) == 0).then(|| word(108));
         }
         let is_new = raw.iter().all(|&b| b == 0);
@@ -411,12 +435,12 @@ impl Dinode {
         (is_new || (mode == 0 && flags == 0)).then(|| word(16))
     }
 
-    fn decode_ptrs(shape: &Shape, area: &[u8], none: bool) -> Vec<Ptr> {
+    fn decode_ptrs(geometry: &Geometry, area: &[u8], none: bool) -> Vec<Ptr> {
         if none {
-            return vec![Ptr::HOLE; shape.inode_pointers()];
+            return vec![Ptr::HOLE; geometry.inode_pointers()];
         }
-        let chunks = area.chunks_exact(shape.pointer.size());
-        chunks.take(shape.inode_pointers()).map(|raw| shape.decode_ptr(raw)).collect()
+        let chunks = area.chunks_exact(geometry.pointer_format.size());
+        chunks.take(geometry.inode_pointers()).map(|raw| geometry.decode_ptr(raw)).collect()
     }
 }
 
@@ -425,27 +449,27 @@ fn crc32c(bytes: &[u8]) -> u32 {
 }
 
 /// Writes little-endian numbers one after the other.
-pub struct Put<'a> {
-    /// Where to.
+pub struct FieldWriter<'a> {
+    /// The bytes to write into.
     pub raw: &'a mut [u8],
-    /// The next byte.
+    /// The offset of the next number.
     pub at: usize,
 }
 
-impl Put<'_> {
+impl FieldWriter<'_> {
     fn bytes(&mut self, bytes: &[u8]) {
         self.raw[self.at..self.at + bytes.len()].copy_from_slice(bytes);
         self.at += bytes.len();
     }
-    /// Two bytes.
+    /// Writes a number of two bytes.
     pub fn u16(&mut self, n: u16) {
         self.bytes(&n.to_le_bytes());
     }
-    /// Four bytes.
+    /// Writes a number of four bytes.
     pub fn u32(&mut self, n: u32) {
         self.bytes(&n.to_le_bytes());
     }
-    /// Eight bytes.
+    /// Writes a number of eight bytes.
     pub fn u64(&mut self, n: u64) {
         self.bytes(&n.to_le_bytes());
     }
@@ -454,29 +478,29 @@ impl Put<'_> {
 /// Reads little-endian numbers one after the other.
 ///
 /// # Panics
-/// Past the end of `raw`: callers check the length of the whole first.
-pub struct Get<'a> {
-    /// Where from.
+/// If a number lies beyond the end of `raw`. Callers check the length of the whole first.
+pub struct FieldReader<'a> {
+    /// The bytes to read from.
     pub raw: &'a [u8],
-    /// The next byte.
+    /// The offset of the next number.
     pub at: usize,
 }
 
-impl Get<'_> {
+impl FieldReader<'_> {
     fn bytes<const N: usize>(&mut self) -> [u8; N] {
         let at = self.at;
         self.at += N;
         std::array::from_fn(|i| self.raw[at + i])
     }
-    /// Two bytes.
+    /// Reads a number of two bytes.
     pub fn u16(&mut self) -> u16 {
         u16::from_le_bytes(self.bytes())
     }
-    /// Four bytes.
+    /// Reads a number of four bytes.
     pub fn u32(&mut self) -> u32 {
         u32::from_le_bytes(self.bytes())
     }
-    /// Eight bytes.
+    /// Reads a number of eight bytes.
     pub fn u64(&mut self) -> u64 {
         u64::from_le_bytes(self.bytes())
     }
@@ -486,9 +510,9 @@ impl Get<'_> {
 mod tests {
     use super::*;
 
-    fn sample(shape: &Shape) -> Dinode {
+    fn sample(geometry: &Geometry) -> Dinode {
         let now = Timestamp { secs: 1_000_000, nanos: 5 };
-        let mut d = Dinode::new(shape, 77, 3, mode::REGULAR | 0o644, now);
+        let mut d = Dinode::new(geometry, 77, 3, mode::REGULAR | 0o644, now);
         (d.nlink, d.uid, d.gid) = (2, 1000, 100);
         d.size = 5000;
         d.allocated = 4096 + 1024;
@@ -499,57 +523,57 @@ mod tests {
 
     #[test]
     fn inodes_survive_the_disk() {
-        let long = Shape::modern_in_place(4096, 1024);
-        for shape in [Shape::classic(4096, 1024), Shape::modern(4096, 1024), long] {
-            let d = sample(&shape);
-            let mut raw = vec![0; shape.inode_size as usize];
-            d.encode(&shape, &mut raw);
-            assert_eq!(Dinode::decode(&shape, &raw, 1000), Ok(d));
+        let long = Geometry::modern_in_place(4096, 1024);
+        for geometry in [Geometry::classic(4096, 1024), Geometry::modern(4096, 1024), long] {
+            let d = sample(&geometry);
+            let mut raw = vec![0; geometry.inode_size as usize];
+            d.encode(&geometry, &mut raw);
+            assert_eq!(Dinode::decode(&geometry, &raw, 1000), Ok(d));
         }
     }
 
     #[test]
     fn inline_data_survives_the_disk() {
-        let shape = Shape::modern(4096, 512);
-        let mut d = sample(&shape);
+        let geometry = Geometry::modern(4096, 512);
+        let mut d = sample(&geometry);
         d.ptrs = vec![Ptr::HOLE; 16];
         d.flags = INLINE;
         d.inline = vec![7; 256];
         d.size = 256;
         d.xattrs = vec![1, 2, 3];
         let mut raw = vec![0; 512];
-        d.encode(&shape, &mut raw);
-        assert_eq!(Dinode::decode(&shape, &raw, 1000), Ok(d));
+        d.encode(&geometry, &mut raw);
+        assert_eq!(Dinode::decode(&geometry, &raw, 1000), Ok(d));
     }
 
     #[test]
     fn a_free_inode_keeps_the_number_of_its_life() {
-        for shape in [Shape::classic(4096, 1024), Shape::modern_in_place(4096, 1024)] {
-            let mut raw = vec![0; shape.inode_size as usize];
-            assert_eq!(Dinode::free_generation(&shape, &raw), Some(0));
-            Dinode::encode_free(&shape, 5, 9, &mut raw);
-            assert_eq!(Dinode::free_generation(&shape, &raw), Some(9));
-            sample(&shape).encode(&shape, &mut raw);
-            assert_eq!(Dinode::free_generation(&shape, &raw), None);
+        for geometry in [Geometry::classic(4096, 1024), Geometry::modern_in_place(4096, 1024)] {
+            let mut raw = vec![0; geometry.inode_size as usize];
+            assert_eq!(Dinode::free_generation(&geometry, &raw), Some(0));
+            Dinode::encode_free(&geometry, 5, 9, &mut raw);
+            assert_eq!(Dinode::free_generation(&geometry, &raw), Some(9));
+            sample(&geometry).encode(&geometry, &mut raw);
+            assert_eq!(Dinode::free_generation(&geometry, &raw), None);
         }
     }
 
     #[test]
     fn a_pointer_out_of_the_volume_is_refused() {
-        let shape = Shape::classic(4096, 1024);
+        let geometry = Geometry::classic(4096, 1024);
         let mut raw = vec![0; 128];
-        sample(&shape).encode(&shape, &mut raw);
-        assert!(Dinode::decode(&shape, &raw, 100).is_err());
+        sample(&geometry).encode(&geometry, &mut raw);
+        assert!(Dinode::decode(&geometry, &raw, 100).is_err());
     }
 
     #[test]
     fn no_mutation_of_a_wide_inode_passes_its_checksum() {
-        let shape = Shape::modern(4096, 512);
+        let geometry = Geometry::modern(4096, 512);
         let mut raw = vec![0; 512];
-        sample(&shape).encode(&shape, &mut raw);
+        sample(&geometry).encode(&geometry, &mut raw);
         for bit in 0..512 * 8 {
             raw[bit / 8] ^= 1 << (bit % 8);
-            assert!(Dinode::decode(&shape, &raw, 1000).is_err(), "bit {bit}");
+            assert!(Dinode::decode(&geometry, &raw, 1000).is_err(), "bit {bit}");
             raw[bit / 8] ^= 1 << (bit % 8);
         }
     }
@@ -557,15 +581,15 @@ mod tests {
     #[test]
     fn random_bytes_never_panic() {
         let mut rng = twin_rt::Rng::new(1);
-        for shape in [Shape::classic(4096, 1024), Shape::modern(4096, 512)] {
-            let mut raw = vec![0; shape.inode_size as usize];
+        for geometry in [Geometry::classic(4096, 1024), Geometry::modern(4096, 512)] {
+            let mut raw = vec![0; geometry.inode_size as usize];
             for _ in 0..10_000 {
                 raw.fill_with(|| rng.next_u64() as u8);
                 let crc = crc32c(&raw[4..]).to_le_bytes();
-                if shape.pointer.is_modern() {
+                if geometry.is_modern() {
                     raw[..4].copy_from_slice(&crc);
                 }
-                let _ = Dinode::decode(&shape, &raw, 1000);
+                let _ = Dinode::decode(&geometry, &raw, 1000);
             }
         }
     }

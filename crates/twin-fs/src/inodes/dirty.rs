@@ -1,4 +1,4 @@
-//! The inodes whose form on the disk is out of date.
+//! The dirty inodes: those whose record on disk is out of date.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use super::inode::Inode;
 
-/// The dirty inodes, in the order in which they became so.
+/// The dirty inodes, in the order in which they became dirty.
 pub(crate) struct DirtyInodes {
     by_turn: RefCell<BTreeMap<u64, Rc<Inode>>>,
     next: Cell<u64>,
@@ -14,7 +14,7 @@ pub(crate) struct DirtyInodes {
 
 impl Default for DirtyInodes {
     fn default() -> DirtyInodes {
-        // 0 is that of a clean inode.
+        // Turns start at 1 because 0 marks a clean inode.
         DirtyInodes { by_turn: RefCell::default(), next: Cell::new(1) }
     }
 }
@@ -36,7 +36,7 @@ impl DirtyInodes {
         }
     }
 
-    /// All of them, first dirtied first.
+    /// All dirty inodes, in the order in which they became dirty.
     pub(crate) fn all(&self) -> Vec<Rc<Inode>> {
         self.by_turn.borrow().values().cloned().collect()
     }

@@ -1,4 +1,5 @@
-//! An inode in memory: its record, its lock, its blocks, and what the layers remember beside it.
+//! An inode in memory: its record, its lock, its blocks, and the state that the layers attach to
+//! it.
 
 use std::any::Any;
 use std::cell::{Cell, OnceCell, RefCell};
@@ -12,37 +13,38 @@ use twin_rt::RwLock;
 use super::dinode::{Dinode, HIDDEN};
 use crate::{Attr, Ino, mode};
 
-/// Sequential reading, as seen so far.
+/// The state of read-ahead on a file.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ReadAhead {
     /// The byte after the last one read.
     pub(crate) next: u64,
-    /// Bytes to keep read ahead; 0 until reading looks sequential.
+    /// The number of bytes to read ahead; 0 until reading looks sequential.
     pub(crate) window: u64,
-    /// Everything before this byte has been asked for.
+    /// Everything before this byte has been requested.
     pub(crate) asked: u64,
-    /// The block that was read last, where files are read block by block.
+    /// The block that was read last, if files are read block by block.
     pub(crate) last_block: Option<u64>,
-    /// What the read policy remembers.
+    /// The value that the read policy remembers.
     pub(crate) memory: u64,
 }
 
 /// An inode in memory.
 pub struct Inode {
-    /// Its number.
+    /// The inode number.
     pub ino: Ino,
-    /// Held shared while content is read, exclusively while content or names change.
+    /// Operations hold the lock shared while they read content, exclusively while they change
+    /// content or names. Of two inodes the one with the smaller number is locked first.
     pub lock: RwLock,
-    /// The inode proper. Changed only between `.await`s.
+    /// The record of the inode. No borrow of it is held across an `.await`.
     pub d: RefCell<Dinode>,
-    /// Its blocks in memory.
+    /// The blocks of the inode in memory.
     pub frames: Rc<FileFrames>,
-    /// What the layout keeps with it.
+    /// State of the layout.
     layout_state: OnceCell<Box<dyn Any>>,
-    /// For directories: blocks known to have room, by logical block.
+    /// For directories: the bytes of room in blocks that are known to have some, by logical block.
     pub(crate) room: RefCell<BTreeMap<u64, usize>>,
     pub(crate) ahead: Cell<ReadAhead>,
-    /// Its position among the dirty inodes, which they alone change; 0 if it is clean.
+    /// The position among the dirty inodes, 0 if the inode is clean. Only `DirtyInodes` changes it.
     pub(super) dirty: Cell<u64>,
 }
 
@@ -61,8 +63,10 @@ impl Inode {
         })
     }
 
-    /// What the layout keeps with it in memory, made when it is first asked for. All that ask on a
-    /// volume name one type.
+    /// The state that the layout attaches to the inode in memory, made at the first call.
+    ///
+    /// # Panics
+    /// If calls for one inode name different types.
     pub fn layout_state<T: Any + Default>(&self) -> &T {
         let state = self.layout_state.get_or_init(|| Box::<T>::default());
         match state.downcast_ref() {
@@ -71,17 +75,17 @@ impl Inode {
         }
     }
 
-    /// Its attributes.
+    /// The attributes that clients see.
     pub fn attr(&self) -> Attr {
         self.d.borrow().attr()
     }
 
-    /// True if its on-disk form is out of date.
+    /// True if the record on disk is out of date.
     pub fn is_dirty(&self) -> bool {
         self.dirty.get() != 0
     }
 
-    /// What its blocks are to a device.
+    /// The class of requests for its block `lbn`: only data blocks of regular files are data.
     pub fn class(&self, lbn: Lbn) -> Class {
         let d = self.d.borrow();
         let meta = lbn < 0 || d.flags & HIDDEN != 0 || d.kind() != mode::REGULAR;

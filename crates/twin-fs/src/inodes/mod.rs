@@ -1,7 +1,7 @@
-//! Inodes: their records on the disk, and what is in memory of them.
+//! Inodes: their records on disk, and their state in memory.
 //!
-//! Contract: nothing here waits, and nothing here knows of blocks' places, of names or of operations.
-//! Each part keeps its state to itself; [`Core`](crate::Core) puts them together.
+//! Contract: nothing here waits, and nothing here knows places of blocks, names or operations. The
+//! state of each part is private; [`Core`](crate::Core) puts the parts together.
 
 pub mod dinode;
 mod dirty;
@@ -14,4 +14,4 @@ pub use inode::Inode;
 pub(crate) use inode::ReadAhead;
 pub(crate) use refs::References;
 pub use refs::Refs;
-pub(crate) use table::Table;
+pub(crate) use table::InodeTable;

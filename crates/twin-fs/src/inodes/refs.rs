@@ -1,7 +1,7 @@
-//! What clients hold of inodes: references from replies, and opens.
+//! The references and opens that clients have on inodes.
 //!
-//! Contract: the counts are kept apart from the inodes, so that an inode which clients merely know of
-//! can leave memory.
+//! Contract: the counts are kept apart from the inodes, so that an inode can leave memory while
+//! clients have references to it.
 
 use std::cell::RefCell;
 
@@ -9,16 +9,16 @@ use twin_rt::FixedMap;
 
 use crate::Ino;
 
-/// What clients hold of an inode.
+/// The number of references and opens on an inode, of all clients together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Refs {
     /// References from replies.
     pub entries: u64,
-    /// Opens.
+    /// The number of opens.
     pub opens: u64,
 }
 
-/// What clients hold of all inodes.
+/// The references and opens on all inodes.
 #[derive(Default)]
 pub(crate) struct References(RefCell<FixedMap<Ino, Refs>>);
 
@@ -27,14 +27,14 @@ impl References {
         self.0.borrow().get(&ino).copied().unwrap_or_default()
     }
 
-    /// The inodes of which clients hold something, in order.
+    /// The inodes with references or opens, in ascending order.
     pub(crate) fn held(&self) -> Vec<Ino> {
         let mut all: Vec<Ino> = self.0.borrow().keys().copied().collect();
         all.sort_unstable();
         all
     }
 
-    /// Changes what clients hold of an inode and gives the result.
+    /// Changes the counts of an inode and returns the new ones.
     pub(crate) fn change(&self, ino: Ino, change: impl FnOnce(&mut Refs)) -> Refs {
         let mut all = self.0.borrow_mut();
         let refs = all.entry(ino).or_default();
@@ -46,7 +46,7 @@ impl References {
         result
     }
 
-    /// Forgets everything, and gives the inodes of which something was held, in order.
+    /// Forgets all counts and returns the inodes that had some, in ascending order.
     pub(crate) fn take(&self) -> Vec<Ino> {
         let mut all: Vec<Ino> = self.0.take().into_keys().collect();
         all.sort_unstable();

@@ -1,7 +1,7 @@
 //! The inodes in memory, by number.
 //!
-//! Contract: an inode is in the table at most once. It stays while it is used, while it has dirty
-//! state, and as long as memory allows.
+//! Contract: an inode is in the table at most once. It stays while a task uses it or while it or
+//! one of its blocks is dirty; an idle inode stays as long as the limit on their number allows.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -13,24 +13,24 @@ use twin_rt::FixedMap;
 use super::inode::Inode;
 use crate::Ino;
 
-/// How many inodes are looked at for one to evict whenever one is added.
+/// The most inodes that are considered for eviction whenever one is added.
 const SWEEP: usize = 8;
 
 /// The inodes in memory. See the module.
 #[derive(Default)]
-pub(crate) struct Table {
+pub(crate) struct InodeTable {
     by_number: RefCell<FixedMap<Ino, Rc<Inode>>>,
-    /// In the order in which they are looked at for eviction.
+    /// The numbers in the order in which they are considered for eviction.
     clock: RefCell<VecDeque<Ino>>,
 }
 
-impl Table {
+impl InodeTable {
     pub(crate) fn get(&self, ino: Ino) -> Option<Rc<Inode>> {
         self.by_number.borrow().get(&ino).cloned()
     }
 
-    /// Adds an inode, unless one with its number is there; gives the one that is there then. Evicts
-    /// idle ones if there are more than `most`.
+    /// Adds an inode, unless the table has one with its number, and returns the one in the table.
+    /// Evicts idle inodes if there are more than `most`.
     pub(crate) fn add(&self, inode: Rc<Inode>, cache: &Cache, most: usize) -> Rc<Inode> {
         if let Some(there) = self.get(inode.ino) {
             return there;
@@ -45,7 +45,7 @@ impl Table {
         self.by_number.borrow_mut().remove(&ino);
     }
 
-    /// A bounded second-chance sweep.
+    /// Evicts idle inodes in a bounded second-chance sweep, until there are no more than `most`.
     fn evict(&self, cache: &Cache, most: usize) {
         for _ in 0..SWEEP {
             if self.len() <= most {
@@ -79,7 +79,7 @@ impl Table {
     }
 }
 
-/// True if an inode is clean and nobody has it but the table and the caller.
+/// True if an inode is clean and only the table and the caller have a reference to it.
 fn is_idle(inode: &Rc<Inode>) -> bool {
     Rc::strong_count(inode) == 2 && !inode.is_dirty()
 }

@@ -11,8 +11,8 @@ use crate::{Attr, Cred, FsError, Ino, Reply, Result, SetAttr, SetTime, mode, per
 impl<L: Layout> Operations<L> {
     pub(crate) async fn op_forget(&self, ino: Ino, count: u64) -> Result<Reply> {
         self.core.change_refs(ino, |refs| refs.entries = refs.entries.saturating_sub(count));
-        // The reference is gone, whatever becomes of the inode: one that cannot be freed, for the
-        // device fails, is found and freed by the next mount.
+        // The reference is dropped even if the inode cannot be freed because the device fails: the
+        // layout has recorded the orphan, and the next mount frees it.
         let _ = self.orphans.reap(ino).await;
         Ok(Reply::Done)
     }
@@ -38,8 +38,9 @@ impl<L: Layout> Operations<L> {
             None => None,
         };
         perm::set_attr(&inode.attr(), cred, set, self.core.now())?;
-        // Again when it takes effect: waiting may have changed what the rules look at. The reply
-        // is from that moment too, though blocks may still be freed after it.
+        // The rules are applied again when the change takes effect, because the attributes may have
+        // changed during a wait. The reply shows that moment too, though blocks may still be freed
+        // after it.
         let replied = RefCell::new(None);
         let effect = || {
             let attr = perm::set_attr(&inode.attr(), cred, set, self.core.now())?;
@@ -50,7 +51,7 @@ impl<L: Layout> Operations<L> {
         match size {
             Some(size) => self.files.set_size(&inode, size, id, &effect).await?,
             None => {
-                let _permit = self.files.admit_small(Need::Shrink).await?;
+                let _admission = self.files.admit_small(Need::Shrink).await?;
                 effect()?;
             }
         }

@@ -8,15 +8,15 @@ use crate::inodes::Inode;
 use crate::layout::{Change, Layout, Need, Picked};
 use crate::{Cred, FsError, Ino, Name, Reply, Result, mode, perm};
 
-/// The longest target of a symbolic link, in bytes: Linux's `PATH_MAX` less one.
+/// The longest target of a symbolic link, in bytes: one less than Linux's `PATH_MAX`.
 const LINK_TARGET_MAX: usize = 4095;
 
-/// What a new inode is, apart from its owner.
-struct New<'a> {
-    /// Or why it cannot be: an error that counts only if the name could be made.
+/// The properties of a new inode, apart from its owner.
+struct NewNode<'a> {
+    /// Type and permission bits, or the error to report if the name itself could be made.
     mode: Result<u32>,
     rdev: u64,
-    /// A symbolic link's target.
+    /// The target of a symbolic link; empty for other kinds.
     target: &'a [u8],
 }
 
@@ -33,7 +33,7 @@ impl<L: Layout> Operations<L> {
         let is_device = matches!(mode & mode::TYPE, mode::CHAR | mode::BLOCK);
         let kind = perm::may_make_node(cred, mode, rdev);
         let rdev = if is_device { rdev } else { 0 };
-        let inode = self.make(dir, name, &New { mode: kind, rdev, target: &[] }, cred).await?;
+        let inode = self.make(dir, name, &NewNode { mode: kind, rdev, target: &[] }, cred).await?;
         Ok(Reply::Entry(self.entry(&inode)))
     }
 
@@ -46,7 +46,7 @@ impl<L: Layout> Operations<L> {
     ) -> Result<Reply> {
         let mode = mode::DIRECTORY | mode & mode::PERMISSIONS;
         let inode =
-            self.make(dir, name, &New { mode: Ok(mode), rdev: 0, target: &[] }, cred).await?;
+            self.make(dir, name, &NewNode { mode: Ok(mode), rdev: 0, target: &[] }, cred).await?;
         Ok(Reply::Entry(self.entry(&inode)))
     }
 
@@ -57,7 +57,7 @@ impl<L: Layout> Operations<L> {
         target: &[u8],
         cred: &Cred,
     ) -> Result<Reply> {
-        let longest = LINK_TARGET_MAX.min(self.core.shape.block_size as usize);
+        let longest = LINK_TARGET_MAX.min(self.core.geometry.block_size as usize);
         if target.is_empty() {
             return Err(FsError::NotFound);
         }
@@ -67,7 +67,7 @@ impl<L: Layout> Operations<L> {
         if target.contains(&0) {
             return Err(FsError::Invalid("a link's target has no zero byte"));
         }
-        let new = New { mode: Ok(mode::SYMLINK | 0o777), rdev: 0, target };
+        let new = NewNode { mode: Ok(mode::SYMLINK | 0o777), rdev: 0, target };
         let inode = self.make(dir, name, &new, cred).await?;
         Ok(Reply::Entry(self.entry(&inode)))
     }
@@ -81,14 +81,14 @@ impl<L: Layout> Operations<L> {
         cred: &Cred,
     ) -> Result<Reply> {
         let mode = mode::REGULAR | mode & mode::PERMISSIONS;
-        let new = New { mode: Ok(mode), rdev: 0, target: &[] };
+        let new = NewNode { mode: Ok(mode), rdev: 0, target: &[] };
         let inode = loop {
             match self.make(dir, name, &new, cred).await {
                 Err(FsError::Exists) if !exclusive => {}
                 made => break made?,
             }
             match self.lookup(dir, name, cred).await {
-                // It was removed meanwhile.
+                // Another operation removed the name in between, so making it is tried again.
                 Err(FsError::NotFound) => continue,
                 Ok(found) if found.d.borrow().is_dir() => return Err(FsError::IsDirectory),
                 Ok(found) => {
@@ -102,18 +102,18 @@ impl<L: Layout> Operations<L> {
         Ok(Reply::Entry(self.entry(&inode)))
     }
 
-    /// Makes the root directory of a new volume, under the number that was picked for it.
+    /// Makes the root directory of a new volume, with the number that was picked for it.
     pub(crate) fn make_root(&self, picked: Picked, mode: u32) -> Result<()> {
-        let shape = &self.core.shape;
+        let geometry = &self.core.geometry;
         let (ino, generation) = (picked.ino, picked.generation);
         let mode = mode::DIRECTORY | mode;
-        let d = Dinode::new(shape, ino, generation, mode, self.core.now());
+        let d = Dinode::new(geometry, ino, generation, mode, self.core.now());
         let inode = Inode::new(Dinode { nlink: 2, ..d });
-        let unit = self.core.shape.dir_unit() as u64;
+        let unit = self.core.geometry.dir_unit() as u64;
         let space = self.layout.inode_bytes() + self.files.space_for(&inode, 0..1, unit);
         self.layout.reserve(&self.core, space)?;
         let inode = self.core.add_inode(inode);
-        self.layout.born(&self.core, &inode);
+        self.layout.inode_created(&self.core, &inode);
         let frame = self.files.frame_for_change(&inode, 0);
         let format = self.core.features.directories;
         frame.change(|b| format.init_first(&mut b.bytes_mut()[..unit as usize], ino, ino));
@@ -123,8 +123,14 @@ impl<L: Layout> Operations<L> {
         Ok(())
     }
 
-    /// Makes an inode and its name.
-    async fn make(&self, dir: Ino, name: &Name, new: &New<'_>, cred: &Cred) -> Result<Rc<Inode>> {
+    /// Creates an inode and its name.
+    async fn make(
+        &self,
+        dir: Ino,
+        name: &Name,
+        new: &NewNode<'_>,
+        cred: &Cred,
+    ) -> Result<Rc<Inode>> {
         let dir = self.dirs.directory(dir).await?;
         let _alone = dir.lock.write().await;
         self.check_new_name(&dir, name, cred).await?;
@@ -134,15 +140,15 @@ impl<L: Layout> Operations<L> {
         {
             return Err(FsError::TooManyLinks);
         }
-        let _permit = self.files.admit_small(Need::Grow).await?;
+        let _admission = self.files.admit_small(Need::Grow).await?;
         let picked = self.layout.pick_inode(&self.core, dir.ino, mode).await?;
         let result = self.make_picked(&dir, name, new, mode, cred, picked).await;
         let inode = result.inspect_err(|_| self.layout.unpick(&self.core, picked))?;
         let both = [&inode, &dir];
-        // A new directory is a name for its parent.
+        // A new directory's `..` is a name of its parent, whose link count has grown.
         let inodes = if mode & mode::TYPE == mode::DIRECTORY { &both[..] } else { &both[..1] };
         let change = Change::Names { inodes, added: &[&dir], removed: &[] };
-        self.layout.settle(&self.core, change).await?;
+        self.layout.enforce_ordering(&self.core, change).await?;
         Ok(inode)
     }
 
@@ -150,21 +156,22 @@ impl<L: Layout> Operations<L> {
         &self,
         dir: &Rc<Inode>,
         name: &Name,
-        new: &New<'_>,
+        new: &NewNode<'_>,
         mode: u32,
         cred: &Cred,
         picked: Picked,
     ) -> Result<Rc<Inode>> {
         let plan = self.dirs.plan_insert(dir, name).await?;
+        // The directory may have been removed during the waits: `rmdir` does not lock it.
         if dir.d.borrow().nlink == 0 {
             return Err(FsError::NotFound);
         }
-        // From here on nothing waits.
+        // From here on nothing waits, so the inode and its name are made in one step.
         let now = self.core.now();
         let is_dir = mode & mode::TYPE == mode::DIRECTORY;
-        let birth = perm::birth(&dir.attr(), cred, mode);
-        let shape = &self.core.shape;
-        let mut d = Dinode::new(shape, picked.ino, picked.generation, birth.mode, now);
+        let birth = perm::initial_attrs(&dir.attr(), cred, mode);
+        let geometry = &self.core.geometry;
+        let mut d = Dinode::new(geometry, picked.ino, picked.generation, birth.mode, now);
         (d.uid, d.gid, d.rdev) = (birth.uid, birth.gid, new.rdev);
         d.nlink = if is_dir { 2 } else { 1 };
         let inode = Inode::new(d);
@@ -176,7 +183,7 @@ impl<L: Layout> Operations<L> {
         let growth = self.dirs.insert_space(dir, &plan);
         self.layout.reserve(&self.core, self.layout.inode_bytes() + own + growth)?;
         let inode = self.core.add_inode(inode);
-        self.layout.born(&self.core, &inode);
+        self.layout.inode_created(&self.core, &inode);
         if let Some(bytes) = content {
             let size = bytes.len() as u64;
             let frame = self.files.frame_for_change(&inode, 0);
@@ -190,13 +197,13 @@ impl<L: Layout> Operations<L> {
         Ok(inode)
     }
 
-    /// The first block of a new directory or of a link whose target does not fit its inode. A
-    /// short target goes into the inode here.
+    /// The first block of a new directory, or of a symbolic link whose target does not fit its
+    /// inode. A target that fits is stored in the inode here.
     fn first_content(&self, inode: &Inode, parent: Ino, target: &[u8]) -> Option<Vec<u8>> {
         let mut d = inode.d.borrow_mut();
         match d.kind() {
             mode::DIRECTORY => {
-                let mut bytes = vec![0; self.core.shape.dir_unit()];
+                let mut bytes = vec![0; self.core.geometry.dir_unit()];
                 self.core.features.directories.init_first(&mut bytes, d.ino, parent);
                 Some(bytes)
             }
@@ -223,7 +230,7 @@ impl<L: Layout> Operations<L> {
         let _alone = dir.lock.write().await;
         self.check_new_name(&dir, name, cred).await?;
         perm::may_link(&dir.attr(), &inode.attr(), cred)?;
-        let _permit = self.files.admit_small(Need::Grow).await?;
+        let _admission = self.files.admit_small(Need::Grow).await?;
         let plan = self.dirs.plan_insert(&dir, name).await?;
         let (nlink, kind) = {
             let d = inode.d.borrow();
@@ -245,14 +252,15 @@ impl<L: Layout> Operations<L> {
             d.ctime = now;
         }
         self.core.mark_inode_dirty(&inode);
-        // As of this step: a client that knows the inode may change it while the layout settles.
+        // The attributes in the reply are those of this step: another client may change the inode
+        // while the layout makes the change durable.
         let entry = self.entry(&inode);
         let change = Change::Names { inodes: &[&inode], added: &[&dir], removed: &[] };
-        self.layout.settle(&self.core, change).await?;
+        self.layout.enforce_ordering(&self.core, change).await?;
         Ok(Reply::Entry(entry))
     }
 
-    /// Errors that a name to be made may have, in the order that Linux gives them.
+    /// Checks that a name can be made, and reports errors in the order of Linux.
     async fn check_new_name(&self, dir: &Rc<Inode>, name: &Name, cred: &Cred) -> Result<()> {
         if self.search(dir, name, cred).await?.is_some() {
             return Err(FsError::Exists);

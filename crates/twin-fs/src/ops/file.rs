@@ -21,7 +21,7 @@ impl<L: Layout> Operations<L> {
     ) -> Result<Reply> {
         let inode = self.files.inode(ino).await?;
         perm::may_open(&inode.attr(), cred, read, write, truncate)?;
-        // The open counts from here on, so that the inode stays while a truncation waits.
+        // The open counts from here on, so that the inode is not freed while a truncation waits.
         self.core.change_refs(ino, |refs| refs.opens += 1);
         if truncate && inode.d.borrow().kind() == mode::REGULAR {
             let result = self.truncate_on_open(&inode, cred, id).await;
@@ -38,7 +38,7 @@ impl<L: Layout> Operations<L> {
         self.files.set_size(inode, 0, id, &|| self.note_write(inode, cred)).await
     }
 
-    /// The times and set-id bits of a file whose content changes.
+    /// Updates the times and set-id bits of a file whose content changes.
     fn note_write(&self, inode: &Rc<Inode>, cred: &Cred) -> Result<()> {
         let mut attr = inode.attr();
         perm::after_write(&mut attr, cred, self.core.now());
@@ -48,12 +48,12 @@ impl<L: Layout> Operations<L> {
 
     pub(crate) async fn op_release(&self, ino: Ino) -> Result<Reply> {
         self.core.change_refs(ino, |refs| refs.opens = refs.opens.saturating_sub(1));
-        // As for a reference that is given back.
+        // The open is dropped even if the inode cannot be freed: see `op_forget`.
         let _ = self.orphans.reap(ino).await;
         Ok(Reply::Done)
     }
 
-    /// An inode that must be a regular file.
+    /// The inode with this number, which must be a regular file.
     async fn regular(&self, ino: Ino) -> Result<Rc<Inode>> {
         let inode = self.files.inode(ino).await?;
         let kind = inode.d.borrow().kind();
@@ -106,7 +106,7 @@ impl<L: Layout> Operations<L> {
     ) -> Result<Reply> {
         let inode = self.regular(ino).await?;
         if len == 0 {
-            return Err(FsError::Invalid("fallocate of no bytes"));
+            return Err(FsError::Invalid("the length of a fallocate is zero"));
         }
         let _alone = inode.lock.write().await;
         self.files.fallocate(&inode, off, len, what, id, &|| self.note_write(&inode, cred)).await?;

@@ -1,4 +1,4 @@
-//! Finding names as clients may.
+//! Finding names, with the permissions of the client.
 
 use std::rc::Rc;
 
@@ -14,25 +14,26 @@ impl<L: Layout> Operations<L> {
         Ok(Reply::Entry(self.entry(&inode)))
     }
 
-    /// The inode that a name leads to.
+    /// The inode that a name leads to. It takes the lock of the directory, shared.
     pub(crate) async fn lookup(&self, dir: Ino, name: &Name, cred: &Cred) -> Result<Rc<Inode>> {
         let dir = self.dirs.directory(dir).await?;
         let _shared = dir.lock.read().await;
         let ino = self.search(&dir, name, cred).await?.ok_or(FsError::NotFound)?.ino;
         let inode = self.files.inode(ino).await.map_err(|error| match error {
-            // The directory is locked, so the name cannot have gone: the volume is damaged.
+            // The directory is locked, so the name still exists: the volume is damaged.
             FsError::NotFound => FsError::inconsistent(format!(
                 "an entry of directory {} leads to inode {ino}, which is free",
                 dir.ino
             )),
             other => other,
         })?;
-        // The directory itself may have been removed while this waited.
+        // The directory may have been removed during the waits: `rmdir` does not lock it.
         if dir.d.borrow().nlink == 0 { Err(FsError::NotFound) } else { Ok(inode) }
     }
 
-    /// Finds a name as a client may: if the directory may be searched, has not been removed, and
-    /// the name is possible.
+    /// Finds a name in a directory. Fails if the client may not search the directory, the directory
+    /// has been removed, or the name is not a possible one. The caller holds the lock of the
+    /// directory.
     pub(crate) async fn search(
         &self,
         dir: &Inode,
@@ -45,7 +46,7 @@ impl<L: Layout> Operations<L> {
         }
         check_name(name)?;
         let found = self.dirs.find(dir, name).await?;
-        // It may have been removed while this waited.
+        // The directory may have been removed during the wait: `rmdir` does not lock it.
         if dir.d.borrow().nlink == 0 { Err(FsError::NotFound) } else { Ok(found) }
     }
 }

@@ -1,17 +1,17 @@
-//! The operations of clients, one file a verb or family of verbs.
+//! The operations of clients; each file contains one operation or a few related ones.
 //!
-//! Contract: an operation loads what it needs, waiting as it must, and then changes the state in one
-//! step without waiting, so that a log write or a crash between two steps sees only whole
-//! operations. Long truncations and allocations are several steps; each leaves a sound
-//! state. Operations alone are called from outside, through [`Operations::run`]; they ask
-//! [`perm`] who may do what, and leave how it is done to the layers below.
+//! Contract: an operation first loads what it needs, which may wait, and then changes the state in
+//! one step without waiting, so that a log write or a crash between two steps sees only whole
+//! operations. Long truncations and allocations take several steps, each of which leaves a
+//! consistent state. This is the only layer that is called from outside, through
+//! [`Operations::run`]. It asks [`perm`] who may do what; the layers below do the work.
 
-mod adopt;
 mod attr;
 mod create;
 mod file;
 mod lookup;
 mod read_dir;
+mod reconnect;
 mod remove;
 mod rename;
 mod xattr;
@@ -26,7 +26,7 @@ use crate::dir::Directories;
 use crate::inodes::Inode;
 use crate::layout::Layout;
 use crate::orphans::Orphans;
-use crate::{Entry, Ino, Op, OpKind, Reply, Request, Result, Work, perm};
+use crate::{Ino, LookupEntry, Op, OpKind, Reply, Request, Result, Work, perm};
 
 /// The operations on a volume, and the layers that they work on.
 pub(crate) struct Operations<L> {
@@ -35,7 +35,8 @@ pub(crate) struct Operations<L> {
     files: Rc<Files<L>>,
     orphans: Rc<Orphans<L>>,
     dirs: Directories<L>,
-    /// Held while a name moves between directories, so that the tree stands still.
+    /// Held while a name moves between two directories. No directory can move meanwhile, so the
+    /// check that a directory does not move below itself stays valid.
     rename_lock: RwLock,
 }
 
@@ -60,7 +61,7 @@ impl<L: Layout> Operations<L> {
         self.orphans.finish(ino).await
     }
 
-    /// Takes the references of all clients back.
+    /// Drops the references and opens of all clients, and frees the inodes that only these held.
     pub(crate) async fn drop_clients(&self) -> Result<()> {
         for ino in self.core.drop_refs() {
             self.orphans.reap(ino).await?;
@@ -68,13 +69,13 @@ impl<L: Layout> Operations<L> {
         Ok(())
     }
 
-    /// A reply that adds a reference.
-    fn entry(&self, inode: &Inode) -> Entry {
+    /// The entry of an inode for a reply. The call adds the reference that the reply carries.
+    fn entry(&self, inode: &Inode) -> LookupEntry {
         self.core.change_refs(inode.ino, |refs| refs.entries += 1);
-        Entry { attr: inode.attr(), generation: inode.d.borrow().generation }
+        LookupEntry { attr: inode.attr(), generation: inode.d.borrow().generation }
     }
 
-    /// Does what a client asks for.
+    /// Executes one request.
     pub(crate) async fn run(&self, request: Request) -> Result<Reply> {
         let Request { id, cred, op, .. } = request;
         self.core.cpu.charge(Work::Op(kind_of(&op))).await;
@@ -127,14 +128,14 @@ impl<L: Layout> Operations<L> {
                 self.op_fallocate(ino, off, len, mode, &cred, id).await
             }
             Op::Seek { ino, off, what } => self.op_seek(ino, off, what).await,
-            // Nothing changes, so nothing is to be written: an unmount asks all the same.
+            // An unmount sends a sync to a read-only volume as well; there is nothing to write.
             Op::Sync if self.core.settings.read_only => Ok(Reply::Done),
             Op::Sync => self.layout.sync(&self.core).await.map(|()| Reply::Done),
         }
     }
 }
 
-/// True if an operation changes the volume (references and opens are no change).
+/// True if an operation changes the volume. References and opens do not count as changes.
 fn changes(op: &Op) -> bool {
     match op {
         Op::SetAttr { .. }
@@ -156,7 +157,7 @@ fn changes(op: &Op) -> bool {
     }
 }
 
-/// What an operation costs a processor.
+/// The cost class of an operation, for the processor model.
 fn kind_of(op: &Op) -> OpKind {
     match op {
         Op::Lookup { .. } => OpKind::Lookup,

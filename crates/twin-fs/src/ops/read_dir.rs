@@ -11,7 +11,7 @@ use crate::inodes::Inode;
 use crate::layout::Layout;
 use crate::{DirEntry, FsError, Ino, ROOT_INO, Reply, Result, Work, mode};
 
-/// What an entry costs of the space that a reader gives: see [`Op::ReadDir`](crate::Op).
+/// The bytes that an entry takes of the reader's `max_bytes`: see [`Op::ReadDir`](crate::Op).
 fn cost(name_len: usize, plus: bool) -> u64 {
     let plain = (24 + name_len as u64).next_multiple_of(8);
     if plus { plain + 128 } else { plain }
@@ -27,7 +27,7 @@ impl<L: Layout> Operations<L> {
     ) -> Result<Reply> {
         let dir = self.dirs.directory(dir).await?;
         let _shared = dir.lock.read().await;
-        let block = u64::from(self.core.shape.block_size);
+        let block = u64::from(self.core.geometry.block_size);
         let mut left = u64::from(max_bytes);
         let mut out: Vec<DirEntry> = Vec::new();
         let mut lbn = cookie / block;
@@ -66,8 +66,8 @@ impl<L: Layout> Operations<L> {
         Ok(Reply::Dir(out))
     }
 
-    /// What leads to the parent, as it is now: a rename that moves this directory has the locks of
-    /// the two parents, not of this one, and may have come while the rest was read.
+    /// Brings the entry `..` up to date. A rename that moves this directory holds the locks of the
+    /// two parents but not of this directory, so it may have taken place while the rest was read.
     fn renew_parent(&self, dir: &Inode, first: &Frame, items: &mut [DirEntry]) {
         let parent = items.iter_mut().find(|item| &*item.name == b"..");
         if let Some(item) = parent.filter(|_| dir.ino != ROOT_INO) {
@@ -78,16 +78,16 @@ impl<L: Layout> Operations<L> {
         }
     }
 
-    /// A directory's block, and its entries from a cookie on.
+    /// A block of a directory, and its entries from a cookie on.
     async fn block_items(
         &self,
         dir: &Inode,
         lbn: u64,
         cookie: u64,
     ) -> Result<(Rc<Frame>, Vec<DirEntry>)> {
-        let block = u64::from(self.core.shape.block_size);
+        let block = u64::from(self.core.geometry.block_size);
         self.core.cpu.charge(Work::Block).await;
-        // Directories are read on: the next blocks come with one request.
+        // A reader usually continues with the following blocks, so they are read with one request.
         let ahead = (lbn + 8).min(self.dirs.dir_blocks(dir));
         if self.core.cache.peek(&dir.frames, lbn as Lbn).is_none() {
             self.core.blocks(dir, lbn, ahead, Origin::User).await?;
@@ -110,8 +110,8 @@ impl<L: Layout> Operations<L> {
         Ok((frame, items))
     }
 
-    /// Adds what a listing with attributes has. All inodes are loaded first, so that what is told
-    /// of them is from one moment.
+    /// Adds the inodes to the entries of a listing with `plus`. All inodes are loaded before the
+    /// first is added, so that the attributes are those of one moment.
     async fn add_entries(&self, dir: &Inode, items: &mut [DirEntry]) -> Result<()> {
         let mut inodes = Vec::with_capacity(items.len());
         for item in &*items {

@@ -9,7 +9,7 @@ use crate::inodes::Inode;
 use crate::layout::{Change, Layout, Need, Picked};
 use crate::{Cred, FsError, Ino, Name, ROOT_INO, RenameMode, Reply, Result, mode, perm};
 
-/// What a rename found and loaded; the change itself does not wait.
+/// What a rename has found and loaded before the change.
 struct Move<'a> {
     from: &'a Rc<Inode>,
     to: &'a Rc<Inode>,
@@ -17,21 +17,21 @@ struct Move<'a> {
     source_hit: Hit,
     target: Option<(Rc<Inode>, Hit)>,
     to_name: &'a Name,
-    /// The moved directories' own entries for their parents.
+    /// The `..` entries of directories that move to another parent.
     source_parent: Option<Hit>,
     target_parent: Option<Hit>,
 }
 
-/// What a rename did.
-struct Renamed {
+/// The result of a rename.
+struct RenameOutcome {
     source: Rc<Inode>,
-    /// What the new name led to.
+    /// The inode that the new name led to before.
     target: Option<Rc<Inode>>,
     /// The inode that lost its name, if one did.
     gone: Option<Ino>,
 }
 
-/// Dots cannot be renamed.
+/// Fails if one of the names is `.` or `..`, which cannot be renamed.
 fn check_dots(from: &[u8], to: &[u8], how: RenameMode) -> Result<()> {
     let is_dot = |name: &[u8]| matches!(name, b"." | b"..");
     match (is_dot(from), is_dot(to), how) {
@@ -53,6 +53,8 @@ impl<L: Layout> Operations<L> {
         let from_dir = self.dirs.directory(from.0).await?;
         let to_dir = self.dirs.directory(to.0).await?;
         let gone = {
+            // The inode numbers fix the order of the two locks, so that no two tasks that each lock
+            // two directories can wait for each other.
             let (first, second) =
                 if from.0 < to.0 { (&from_dir, &to_dir) } else { (&to_dir, &from_dir) };
             let _first = first.lock.write().await;
@@ -67,7 +69,7 @@ impl<L: Layout> Operations<L> {
                     Some(hit) => Some(self.files.inode(hit.ino).await?),
                     None => None,
                 };
-                self.settle_rename(&from_dir, &to_dir, done, (how, whiteout.as_ref())).await?;
+                self.order_rename(&from_dir, &to_dir, done, (how, whiteout.as_ref())).await?;
             }
             done.and_then(|done| done.gone)
         };
@@ -77,18 +79,18 @@ impl<L: Layout> Operations<L> {
         Ok(Reply::Done)
     }
 
-    /// Does what the layout promises of a rename before its reply.
-    async fn settle_rename(
+    /// Makes those parts of a rename durable that the layout promises before the reply.
+    async fn order_rename(
         &self,
         from: &Rc<Inode>,
         to: &Rc<Inode>,
-        done: &Renamed,
+        done: &RenameOutcome,
         (how, whiteout): (RenameMode, Option<&Rc<Inode>>),
     ) -> Result<()> {
         let mut inodes = vec![&done.source];
         inodes.extend(whiteout);
         let moves = |inode: &Rc<Inode>| from.ino != to.ino && inode.d.borrow().is_dir();
-        // The entry for the parent of a directory that moves is in its own first block.
+        // A directory that moves has changed too, because its first block contains `..`.
         let mut added = Vec::new();
         added.extend(moves(&done.source).then_some(&done.source));
         if let (RenameMode::Exchange, Some(target)) = (how, &done.target) {
@@ -97,10 +99,11 @@ impl<L: Layout> Operations<L> {
         }
         added.push(to);
         let change = Change::Names { inodes: &inodes, added: &added, removed: &[from] };
-        self.layout.settle(&self.core, change).await
+        self.layout.enforce_ordering(&self.core, change).await
     }
 
-    /// `None` if both names lead to one inode, and nothing was to be done.
+    /// Renames under the locks of both directories. Returns `None` if both names lead to the same
+    /// inode, so that there was nothing to do.
     async fn rename_locked(
         &self,
         from: &Rc<Inode>,
@@ -109,7 +112,7 @@ impl<L: Layout> Operations<L> {
         to_name: &Name,
         how: RenameMode,
         cred: &Cred,
-    ) -> Result<Option<Renamed>> {
+    ) -> Result<Option<RenameOutcome>> {
         perm::access(&from.attr(), cred, perm::EXECUTE)?;
         perm::access(&to.attr(), cred, perm::EXECUTE)?;
         check_dots(from_name, to_name, how)?;
@@ -129,7 +132,7 @@ impl<L: Layout> Operations<L> {
             if how == RenameMode::Exchange {
                 self.check_no_loop(inode, from).await?;
             } else if self.is_within(from, inode).await? {
-                // Replacing an ancestor of the source: it is not empty.
+                // The target is an ancestor of the source, so it is not empty.
                 return Err(FsError::NotEmpty);
             }
             if inode.ino == source.ino {
@@ -153,7 +156,7 @@ impl<L: Layout> Operations<L> {
             Some((inode, _)) => self.parent_hit(inode, target_moves).await?,
             None => None,
         };
-        let mut renamed = Renamed { source: Rc::clone(&source), target: None, gone: None };
+        let mut renamed = RenameOutcome { source: Rc::clone(&source), target: None, gone: None };
         renamed.target = target.as_ref().map(|(inode, _)| Rc::clone(inode));
         let m =
             Move { from, to, source, source_hit, target, to_name, source_parent, target_parent };
@@ -165,7 +168,7 @@ impl<L: Layout> Operations<L> {
         Ok(Some(renamed))
     }
 
-    /// The entry for its parent of a directory that moves to another one.
+    /// The `..` entry of an inode, if it is a directory and moves to another parent.
     async fn parent_hit(&self, inode: &Rc<Inode>, moves: bool) -> Result<Option<Hit>> {
         if !moves || !inode.d.borrow().is_dir() {
             return Ok(None);
@@ -179,10 +182,10 @@ impl<L: Layout> Operations<L> {
         }
     }
 
-    /// A directory must not become its own descendant.
+    /// Fails if `moved` is a directory that would become its own descendant in `into`.
     async fn check_no_loop(&self, moved: &Rc<Inode>, into: &Rc<Inode>) -> Result<()> {
         if moved.d.borrow().is_dir() && self.is_within(into, moved).await? {
-            // An empty one may have been removed while its parents were looked at.
+            // The target directory may have been removed during the search of its ancestors.
             if into.d.borrow().nlink == 0 {
                 return Err(FsError::NotFound);
             }
@@ -208,7 +211,7 @@ impl<L: Layout> Operations<L> {
                 let what = format!("directory {} has no entry for its parent", at.ino);
                 return Err(FsError::inconsistent(what));
             };
-            // A removed directory leads nowhere.
+            // A removed directory is no longer part of the tree.
             if at.d.borrow().nlink == 0 {
                 return Ok(false);
             }
@@ -216,8 +219,8 @@ impl<L: Layout> Operations<L> {
         }
     }
 
-    /// A plain rename, over an existing target or not. With a whiteout, the old name stays and
-    /// leads to it.
+    /// A rename that replaces the target, if there is one. With a whiteout, the old name stays and
+    /// leads to the whiteout.
     async fn replace(
         &self,
         m: Move<'_>,
@@ -225,8 +228,9 @@ impl<L: Layout> Operations<L> {
         whiteout: Option<Rc<Inode>>,
     ) -> Result<Option<Ino>> {
         let dirs = m.source.d.borrow().is_dir();
-        let _permit = self.files.admit_small(Need::Shrink).await?;
-        // Within one directory both names may meet in the index: their changes are one plan.
+        let _admission = self.files.admit_small(Need::Shrink).await?;
+        // In one directory both names may be in the same block of the index, so one plan covers
+        // both changes.
         let together = m.from.ino == m.to.ino && m.target.is_none() && whiteout.is_none();
         let insert = match &m.target {
             Some(_) => None,
@@ -237,8 +241,8 @@ impl<L: Layout> Operations<L> {
         };
         let _held = match &m.target {
             Some((target, hit)) => {
-                let mut held = self.dirs.hold_hit(m.to, hit).await?;
-                held.extend(self.dirs.hold_entries(target).await?);
+                let mut held = self.dirs.pin_hit(m.to, hit).await?;
+                held.extend(self.dirs.pin_entries(target).await?);
                 held
             }
             None => Vec::new(),
@@ -248,6 +252,8 @@ impl<L: Layout> Operations<L> {
             (None, true) => Some(self.dirs.plan_unlisted(m.from, &m.source_hit).await?),
             (None, false) => Some(self.dirs.plan_remove(m.from, from_name, &m.source_hit).await?),
         };
+        // From here on nothing waits: what may have changed during the waits is checked again, and
+        // the checks and the change are one step.
         if m.to.d.borrow().nlink == 0 {
             return Err(FsError::NotFound);
         }
@@ -268,7 +274,8 @@ impl<L: Layout> Operations<L> {
         self.move_name(&m, insert, remove, whiteout)
     }
 
-    /// The change of a plain rename.
+    /// Applies a rename of [`replace`](Self::replace) in one step. It is not `async`: a crash sees
+    /// either the old name or the new one.
     fn move_name(
         &self,
         m: &Move<'_>,
@@ -290,12 +297,12 @@ impl<L: Layout> Operations<L> {
         if let Some(inode) = &whiteout {
             let inode = self.core.add_inode(Rc::clone(inode));
             {
-                // It was made ready before the waits.
+                // The whiteout was prepared before the waits, so its times are renewed.
                 let mut d = inode.d.borrow_mut();
                 (d.atime, d.mtime, d.ctime) = (now, now, now);
                 d.btime = if self.core.features.birth_time { now } else { d.btime };
             }
-            self.layout.born(&self.core, &inode);
+            self.layout.inode_created(&self.core, &inode);
             self.core.mark_inode_dirty(&inode);
             self.dirs.redirect(m.from, &m.source_hit, inode.ino, mode::CHAR)?;
         }
@@ -316,7 +323,7 @@ impl<L: Layout> Operations<L> {
         Ok(gone)
     }
 
-    /// Times, link counts and parents after a rename.
+    /// Updates times, link counts and `..` entries after a rename, as a part of the same step.
     fn finish(
         &self,
         m: &Move<'_>,
@@ -331,8 +338,8 @@ impl<L: Layout> Operations<L> {
         ];
         for (inode, parent, dir) in moved.into_iter().flatten() {
             if let Some(hit) = parent {
-                // The entry was found in a checked block that is held: only damage in memory could
-                // make this fail.
+                // The entry was found in a block that was checked and is held, so only damage in
+                // memory could make this fail.
                 self.dirs.redirect(inode, hit, dir.ino, mode::DIRECTORY)?;
             }
             inode.d.borrow_mut().ctime = now;
@@ -347,14 +354,15 @@ impl<L: Layout> Operations<L> {
         Ok(())
     }
 
-    /// The two names change places.
+    /// A rename in which the two names change places.
     async fn exchange(&self, m: Move<'_>) -> Result<Option<Ino>> {
         let Some((target, target_hit)) = &m.target else { return Err(FsError::NotFound) };
-        let _permit = self.files.admit_small(Need::Shrink).await?;
+        let _admission = self.files.admit_small(Need::Shrink).await?;
         let _held = (
-            self.dirs.hold_hit(m.from, &m.source_hit).await?,
-            self.dirs.hold_hit(m.to, target_hit).await?,
+            self.dirs.pin_hit(m.from, &m.source_hit).await?,
+            self.dirs.pin_hit(m.to, target_hit).await?,
         );
+        // From here on nothing waits, so both names change in one step.
         let is_dir = |inode: &Rc<Inode>| i64::from(inode.d.borrow().is_dir());
         let (mut from_links, mut to_links) = (0, 0);
         if m.from.ino != m.to.ino {
@@ -376,13 +384,13 @@ impl<L: Layout> Operations<L> {
 
     /// A rename that leaves a whiteout (character device 0, 0) under the old name.
     async fn whiteout(&self, m: Move<'_>, from_name: &Name, cred: &Cred) -> Result<Option<Ino>> {
-        let birth = perm::birth(&m.from.attr(), cred, mode::CHAR);
+        let birth = perm::initial_attrs(&m.from.attr(), cred, mode::CHAR);
         let picked: Picked = self.layout.pick_inode(&self.core, m.from.ino, mode::CHAR).await?;
-        let shape = &self.core.shape;
+        let geometry = &self.core.geometry;
         let now = self.core.now();
-        let d = Dinode::new(shape, picked.ino, picked.generation, birth.mode, now);
+        let d = Dinode::new(geometry, picked.ino, picked.generation, birth.mode, now);
         let d = Dinode { nlink: 1, uid: birth.uid, gid: birth.gid, ..d };
-        let _held = self.dirs.hold_hit(m.from, &m.source_hit).await;
+        let _held = self.dirs.pin_hit(m.from, &m.source_hit).await;
         let result = match _held {
             Ok(_) => self.replace(m, from_name, Some(Inode::new(d))).await,
             Err(ref error) => Err(error.clone()),

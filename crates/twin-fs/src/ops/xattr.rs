@@ -1,8 +1,8 @@
-//! Extended attributes: in the inode while they fit, in a hidden file when they do not.
+//! Extended attributes: all of an inode's attributes are in the inode if they fit there, otherwise
+//! all are in a hidden file.
 //!
 //! Both places hold the same list: for each attribute the length of its name (u16), the length of
-//! its value (u32), the name, the value. A hidden file begins with the length of the list (u32)
-//! and holds only what does not fit: all attributes are in one place.
+//! its value (u32), the name, the value. In a hidden file the length of the list (u32) comes first.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -18,7 +18,7 @@ use crate::{Cred, FsError, Ino, Name, Reply, Result, XattrMode, perm};
 
 /// The longest value, in bytes (Linux's `XATTR_SIZE_MAX`).
 const VALUE_MAX: usize = 65_536;
-/// The most that all attributes of an inode may have, names and values, in bytes.
+/// The most bytes of all attributes of an inode together, names and values.
 const TOTAL_MAX: usize = 256 * 1024;
 
 type Attributes = BTreeMap<Vec<u8>, Vec<u8>>;
@@ -49,7 +49,7 @@ fn decode(mut raw: &[u8]) -> Option<Attributes> {
 }
 
 impl<L: Layout> Operations<L> {
-    /// All attributes of an inode, whose lock is held.
+    /// All attributes of an inode. The caller holds its lock.
     async fn attributes(&self, inode: &Inode) -> Result<Attributes> {
         let (inline, hidden) = {
             let d = inode.d.borrow();
@@ -57,7 +57,10 @@ impl<L: Layout> Operations<L> {
         };
         let raw = if hidden == 0 { inline } else { self.hidden_attributes(hidden).await? };
         decode(&raw).ok_or_else(|| {
-            FsError::inconsistent(format!("the extended attributes of inode {}", inode.ino))
+            FsError::inconsistent(format!(
+                "the extended attributes of inode {} cannot be decoded",
+                inode.ino
+            ))
         })
     }
 
@@ -67,7 +70,7 @@ impl<L: Layout> Operations<L> {
         if size > TOTAL_MAX as u64 + 4 {
             return Err(FsError::inconsistent(format!("attribute file {hidden} is too long")));
         }
-        let blocks = self.core.shape.blocks_for(size);
+        let blocks = self.core.geometry.blocks_for(size);
         let mut raw = Vec::new();
         for lbn in 0..blocks {
             if let Some(frame) = self.core.block(&file, lbn as Lbn, Origin::User).await? {
@@ -150,7 +153,8 @@ impl<L: Layout> Operations<L> {
         Ok(Reply::Done)
     }
 
-    /// Puts the attributes where they fit. A new hidden file replaces the old one as one step.
+    /// Stores the attributes of an inode in the place where they fit. A hidden file is never
+    /// overwritten: a new one replaces it in one step, so a crash leaves the old or the new list.
     async fn store_attributes(&self, inode: &Rc<Inode>, attributes: &Attributes) -> Result<()> {
         let total: usize = attributes.iter().map(|(name, value)| name.len() + value.len()).sum();
         if total > TOTAL_MAX {
@@ -166,7 +170,7 @@ impl<L: Layout> Operations<L> {
             None => None,
         };
         if raw.len() <= XATTR_INLINE_MAX {
-            let _permit = self.files.admit_small(Need::Shrink).await?;
+            let _admission = self.files.admit_small(Need::Shrink).await?;
             let mut d = inode.d.borrow_mut();
             (d.xattrs, d.xattr_ino) = (raw, 0);
         } else {
@@ -183,28 +187,28 @@ impl<L: Layout> Operations<L> {
         Ok(())
     }
 
-    /// A hidden file with this list. The last thing that it does, without waiting, is to come
-    /// into being, so the caller's step is one with it.
+    /// Makes a hidden file with this list. Nothing waits from the moment when the file exists to
+    /// the return, so the caller can put its number into the inode in the same step.
     async fn new_hidden_file(&self, near: Ino, list: &[u8]) -> Result<Ino> {
-        let shape = &self.core.shape;
-        let block = shape.block_size as usize;
+        let geometry = &self.core.geometry;
+        let block = geometry.block_size as usize;
         let mut content = (list.len() as u32).to_le_bytes().to_vec();
         content.extend_from_slice(list);
         let size = content.len() as u64;
         let bytes = size + 4 * block as u64;
-        let _permit = self.files.admit(bytes, Need::Grow).await?;
+        let _admission = self.files.admit(bytes, Need::Grow).await?;
         let picked = self.layout.pick_inode(&self.core, near, 0).await?;
         let now = self.core.now();
-        let d = Dinode::new(shape, picked.ino, picked.generation, 0, now);
+        let d = Dinode::new(geometry, picked.ino, picked.generation, 0, now);
         let file = Inode::new(Dinode { flags: HIDDEN, nlink: 1, ..d });
-        let blocks = shape.blocks_for(size);
+        let blocks = geometry.blocks_for(size);
         let space = self.layout.inode_bytes() + self.files.space_for(&file, 0..blocks, size);
         if let Err(error) = self.layout.reserve(&self.core, space) {
             self.layout.unpick(&self.core, picked);
             return Err(error);
         }
         let file = self.core.add_inode(file);
-        self.layout.born(&self.core, &file);
+        self.layout.inode_created(&self.core, &file);
         content.resize((blocks as usize) * block, 0);
         for (lbn, part) in content.chunks(block).enumerate() {
             let frame = self.files.frame_for_change(&file, lbn as u64);

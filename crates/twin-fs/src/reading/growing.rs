@@ -1,15 +1,15 @@
-//! 4.4BSD-Lite's `cluster_read` (vfs_cluster.c): nothing is read ahead of a file's first block;
-//! from the second one on a window of blocks behind the one that is read is fetched with it. The
-//! window starts at one block and doubles each time that the reader has used it up, as far as the
-//! blocks follow each other on disk.
+//! 4.4BSD-Lite's `cluster_read` (vfs_cluster.c). The first block of a file is read alone. From the
+//! second block on a window of following blocks is read together with it. The window starts at one
+//! block and doubles each time that the reader has used it up, as far as the blocks are adjacent on
+//! disk.
 
-use super::{ReadAdvice, ReadPolicy, ReadView};
+use super::{ReadAdvice, ReadPolicy, ReadPolicyInput};
 
 pub(super) struct Growing;
 
 impl ReadPolicy for Growing {
-    fn advise(&self, view: ReadView) -> ReadAdvice {
-        // `ISSEQREAD`: block 0 never is.
+    fn advise(&self, view: ReadPolicyInput) -> ReadAdvice {
+        // As in the original's `ISSEQREAD`, block 0 is never sequential.
         let sequential =
             view.lbn > 0 && view.last.is_some_and(|l| l == view.lbn || l + 1 == view.lbn);
         if !sequential {
@@ -19,7 +19,7 @@ impl ReadPolicy for Growing {
         let window = match view.memory {
             window if again => window,
             0 => 1,
-            // Out of its word in the end, as the original's `int`: then it starts again.
+            // Like the original's `int` the window overflows to 0 in the end, and starts again.
             window => window.wrapping_mul(2),
         };
         if view.cached {
@@ -35,7 +35,7 @@ impl ReadPolicy for Growing {
             };
         }
         match view.run {
-            // Nothing follows on disk: this block, and the next run in the background.
+            // The next block is not adjacent on disk: read this block, and the next run ahead.
             1 => ReadAdvice { now: 1, ahead_from: view.lbn + 1, ahead: window, memory: window },
             run => {
                 let grown = window.min(run - 1);

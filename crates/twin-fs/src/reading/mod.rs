@@ -1,118 +1,108 @@
 //! Read policies: how a file is read block by block, and how much is read ahead.
 //!
-//! The modern reader ([`Settings::reading`](crate::Settings) `whole`) asks for all blocks of an
-//! operation at once. The kernels of the papers read block by block instead: each block that is
-//! missing is read with as many of its neighbours on disk as the policy says, and while that is
-//! awaited the next ones may be asked for. A [`ReadPolicy`] looks at one block and its
-//! surroundings and says how many; `by_block.rs` acts. Adding one: a file here, a line in
-//! [`registry`].
+//! The modern reader ([`Settings::reading`](crate::Settings) `whole`) requests all blocks of an
+//! operation at once. The kernels of the papers read block by block instead: each missing block is
+//! read with as many of its neighbours on disk as the policy says, and during that read the next
+//! blocks may be requested. A [`ReadPolicy`] looks at one block and its surroundings and says how
+//! many; `data/read_by_block.rs` acts. A new policy needs a file here and a line in [`REGISTRY`].
 
 mod clusters;
 mod direct_singly;
 mod growing;
 mod one_by_one;
 
-/// What a read policy may look at. Counts are in blocks.
+use twin_settings::{Registry, RegistryEntry};
+
+/// The input of a read policy. Counts are in blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ReadView {
+pub struct ReadPolicyInput {
     /// The block that is being read.
     pub lbn: u64,
-    /// The block read before it from this file, if any.
+    /// The block that was read before it from this file, if any.
     pub last: Option<u64>,
-    /// It is in memory, or on its way there.
+    /// True if the block is in memory or is being read.
     pub cached: bool,
-    /// How many blocks follow each other on disk from here on, this one included, in one transfer
-    /// at the most. Only for a block that is not cached.
+    /// The number of adjacent blocks on disk from this one on, this one included, up to one
+    /// transfer. It is meaningful only if the block is not cached.
     pub run: u64,
-    /// The first block behind this one that is not in memory, as far as two transfers.
+    /// The first block after this one that is not in memory, up to two transfers away.
     pub next_missing: u64,
-    /// Blocks of which the inode holds the addresses.
+    /// The number of blocks whose addresses are in the inode.
     pub direct: u64,
-    /// What the policy remembered of this file; 0 at first.
+    /// The value that the policy remembered for this file; 0 at first.
     pub memory: u64,
 }
 
-/// What a read policy advises.
+/// The advice of a read policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct ReadAdvice {
-    /// Blocks to read now, if the block is not cached: at least 1.
+    /// The number of blocks to read now if the block is not cached; at least 1.
     pub now: u64,
-    /// Ask for the run that begins with this block...
+    /// The first block of the run to read ahead.
     pub ahead_from: u64,
-    /// ...for this many blocks of it at most, and wait for none. 0: read nothing ahead.
+    /// The most blocks of that run to read ahead, without waiting for them; 0: none.
     pub ahead: u64,
-    /// What to remember of this file.
+    /// The value to remember for this file.
     pub memory: u64,
 }
 
 /// Decides how much is read at once and ahead.
 pub trait ReadPolicy {
-    /// The advice for a block.
-    fn advise(&self, view: ReadView) -> ReadAdvice;
+    /// The advice for the read of one block.
+    fn advise(&self, view: ReadPolicyInput) -> ReadAdvice;
 }
 
-/// A policy by name.
-pub struct Entry {
-    /// What settings call it.
-    pub name: &'static str,
-    /// One line for people.
-    pub about: &'static str,
-    make: Option<fn() -> Box<dyn ReadPolicy>>,
-}
+/// Makes a policy; `None` stands for reading all blocks of an operation at once.
+pub type Maker = Option<fn() -> Box<dyn ReadPolicy>>;
 
-/// All policies; the first is the default, and reads all blocks of an operation at once.
-pub fn registry() -> &'static [Entry] {
+/// All read policies; the first is the default and reads all blocks of an operation at once.
+pub static REGISTRY: Registry<Maker> = Registry::new(
+    "read policy",
     &[
-        Entry {
-            name: "whole",
-            about: "all blocks of an operation at once, with a window that doubles (modern)",
-            make: None,
-        },
-        Entry {
-            name: "clusters",
-            about: "block by block, in clusters, with one cluster ahead (McVoy and Kleiman 1991)",
-            make: Some(|| Box::new(clusters::Clusters)),
-        },
-        Entry {
-            name: "growing",
-            about: "block by block, in clusters that double as reading goes on (4.4BSD-Lite)",
-            make: Some(|| Box::new(growing::Growing)),
-        },
-        Entry {
-            name: "one-by-one",
-            about: "block by block, nothing ahead (Sprite LFS)",
-            make: Some(|| Box::new(one_by_one::OneByOne)),
-        },
-        Entry {
-            name: "direct-singly",
-            about: "direct blocks one by one, others in clusters (BSD-LFS of 1994)",
-            make: Some(|| Box::new(direct_singly::DirectSingly)),
-        },
-    ]
-}
+        RegistryEntry::new(
+            "whole",
+            "all blocks of an operation at once, with a window that doubles (modern)",
+            None,
+        ),
+        RegistryEntry::new(
+            "clusters",
+            "block by block, in clusters, with one cluster ahead (McVoy and Kleiman 1991)",
+            Some(|| Box::new(clusters::Clusters)),
+        ),
+        RegistryEntry::new(
+            "growing",
+            "block by block, in clusters that double as reading goes on (4.4BSD-Lite)",
+            Some(|| Box::new(growing::Growing)),
+        ),
+        RegistryEntry::new(
+            "one-by-one",
+            "block by block, nothing ahead (Sprite LFS)",
+            Some(|| Box::new(one_by_one::OneByOne)),
+        ),
+        RegistryEntry::new(
+            "direct-singly",
+            "direct blocks one by one, others in clusters (BSD-LFS of 1994)",
+            Some(|| Box::new(direct_singly::DirectSingly)),
+        ),
+    ],
+);
 
-/// The policy with this name: `None` if there is none, `Some(None)` if it reads at once.
-pub fn by_name(name: &str) -> Option<Option<Box<dyn ReadPolicy>>> {
-    let entry = registry().iter().find(|e| e.name == name)?;
-    Some(entry.make.map(|make| make()))
-}
-
-/// When the rest of a block that is overwritten is read first.
+/// In which cases a block is read before it is overwritten.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Hash)]
 pub enum Overwrite {
     /// Only if bytes of the file outside the write must be kept.
     #[default]
     Needed,
-    /// Whenever the write does not cover the block, even if nothing of the file is outside it:
-    /// 4.4BSD's `lfs_balloc`, which looks at the size of the write only.
+    /// Whenever the write does not cover the block, even if the write covers all bytes of the file
+    /// in it. 4.4BSD's `lfs_balloc` does so, because it looks only at the size of the write.
     Partial,
-    /// Every direct block that exists, even if the write covers it: 4.4BSD's `ffs_balloc`, which
-    /// gets such a block by reading it. Others as in [`Partial`](Self::Partial).
+    /// Every direct block that exists, even if the write covers it; other blocks as in
+    /// [`Partial`](Self::Partial). 4.4BSD's `ffs_balloc` gets every direct block by reading it.
     Direct,
 }
 
 impl Overwrite {
-    /// All, with their names in settings.
+    /// All values, with their names in settings.
     pub const ALL: [(&str, Overwrite); 3] = [
         ("needed", Overwrite::Needed),
         ("partial", Overwrite::Partial),
@@ -124,15 +114,19 @@ impl Overwrite {
 mod tests {
     use super::*;
 
-    fn view(lbn: u64, run: u64) -> ReadView {
+    fn view(lbn: u64, run: u64) -> ReadPolicyInput {
         let last = lbn.checked_sub(1);
         let next_missing = lbn + 1;
-        ReadView { lbn, last, cached: false, run, next_missing, direct: 12, memory: 0 }
+        ReadPolicyInput { lbn, last, cached: false, run, next_missing, direct: 12, memory: 0 }
+    }
+
+    fn named(name: &str) -> Box<dyn ReadPolicy> {
+        REGISTRY.get(name).unwrap().maker.unwrap()()
     }
 
     #[test]
     fn clusters_are_read_whole_and_one_is_asked_for_ahead() {
-        let policy = by_name("clusters").unwrap().unwrap();
+        let policy = named("clusters");
         let advice = policy.advise(view(0, 8));
         assert_eq!((advice.now, advice.ahead_from), (8, 8));
         assert!(advice.ahead > 0);
@@ -140,7 +134,7 @@ mod tests {
 
     #[test]
     fn direct_blocks_are_read_singly_and_others_in_clusters() {
-        let policy = by_name("direct-singly").unwrap().unwrap();
+        let policy = named("direct-singly");
         let direct = policy.advise(view(3, 8));
         assert_eq!((direct.now, direct.ahead), (1, 0));
         assert_eq!(policy.advise(view(12, 8)).now, 8);
@@ -148,21 +142,22 @@ mod tests {
 
     #[test]
     fn the_growing_window_doubles_and_begins_anew_elsewhere() {
-        let policy = by_name("growing").unwrap().unwrap();
+        let policy = named("growing");
         let first = policy.advise(view(0, 8));
         assert_eq!((first.now, first.ahead), (1, 0), "the first block comes alone");
-        let second = policy.advise(ReadView { memory: first.memory, ..view(1, 8) });
+        let second = policy.advise(ReadPolicyInput { memory: first.memory, ..view(1, 8) });
         assert_eq!(second.now, 2);
-        let third = policy.advise(ReadView { memory: second.memory, ..view(3, 8) });
+        let third = policy.advise(ReadPolicyInput { memory: second.memory, ..view(3, 8) });
         assert_eq!(third.now, 3);
-        let elsewhere = ReadView { last: Some(3), memory: third.memory, ..view(90, 8) };
+        let elsewhere = ReadPolicyInput { last: Some(3), memory: third.memory, ..view(90, 8) };
         assert_eq!(policy.advise(elsewhere).now, 1);
     }
 
     #[test]
     fn every_policy_reads_at_least_the_block() {
-        for entry in registry() {
-            let Some(policy) = by_name(entry.name).unwrap() else { continue };
+        for entry in &REGISTRY {
+            let Some(make) = entry.maker else { continue };
+            let policy = make();
             for lbn in [0, 1, 11, 12, 40] {
                 assert!(policy.advise(view(lbn, 1)).now >= 1, "{}", entry.name);
             }

@@ -1,12 +1,12 @@
-//! Each block when it is wanted, and nothing ahead: how Seltzer et al. 1995 (section 2) explain the
-//! reading of Sprite LFS.
+//! Reads each block when it is needed, and nothing ahead. This is how Seltzer et al. 1995 (section
+//! 2) explain the read performance of Sprite LFS.
 
-use super::{ReadAdvice, ReadPolicy, ReadView};
+use super::{ReadAdvice, ReadPolicy, ReadPolicyInput};
 
 pub(super) struct OneByOne;
 
 impl ReadPolicy for OneByOne {
-    fn advise(&self, _view: ReadView) -> ReadAdvice {
+    fn advise(&self, _view: ReadPolicyInput) -> ReadAdvice {
         ReadAdvice { now: 1, ..ReadAdvice::default() }
     }
 }

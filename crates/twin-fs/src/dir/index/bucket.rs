@@ -1,23 +1,23 @@
-//! The blocks of buckets: entries in no order, and a link to the bucket's next block.
+//! The blocks of buckets: unordered entries, and a link to the bucket's next block.
 //!
 //! | byte | field | |
 //! |------|-------|-|
 //! | 0 | magic u32 | "tdhb" |
 //! | 4 | zero u32 | the pointer to the block has its checksum |
-//! | 8 | bucket u32 | whose block it is; all ones: a free block |
+//! | 8 | bucket u32 | the bucket that the block belongs to; all ones: a free block |
 //! | 12 | count u32 | |
 //! | 16 | next u32 | the next block of the bucket, or the next free one; 0 for none |
 //! | 20 | zero u32 | |
 //! | 24 | entries | hash u32, position u32 |
 //!
-//! In a chain every block is full but the last of a chain of one and the second of a longer one.
+//! In a chain only one block may have room: the second one, or the first one if there is no second.
 
-use super::{ENTRIES_AT, Frames, Header, Slot, Stop, bad, capacity};
+use super::{ENTRIES_AT, Frames, Header, Slot, StepError, bad, capacity};
 
 const MAGIC: u32 = u32::from_le_bytes(*b"tdhb");
 const FREE: u32 = u32::MAX;
 
-/// The head of a block, checked.
+/// The head of a block, after its check.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Link {
     pub(super) lbn: u64,
@@ -42,7 +42,7 @@ pub fn bucket_entries(block: &[u8]) -> impl Iterator<Item = Slot> + '_ {
     entries.take(count).map(|raw| Slot { hash: word(raw, 0), position: word(raw, 4) })
 }
 
-fn parse(block: &[u8], header: &Header, lbn: u64, owner: u32) -> Result<Link, Stop> {
+fn parse(block: &[u8], header: &Header, lbn: u64, owner: u32) -> Result<Link, StepError> {
     if block.len() != header.block_size as usize || word(block, 0) != MAGIC {
         return bad(lbn, "not a block of a bucket");
     }
@@ -65,22 +65,22 @@ pub(super) fn link(
     header: &Header,
     lbn: u64,
     bucket: u32,
-) -> Result<Link, Stop> {
-    frames.read(lbn, |block| parse(block, header, lbn, bucket)).ok_or(Stop::Load(lbn))?
+) -> Result<Link, StepError> {
+    frames.read(lbn, |block| parse(block, header, lbn, bucket)).ok_or(StepError::Load(lbn))?
 }
 
-/// Reads a free block's link to the next.
-pub(super) fn free_link(frames: &impl Frames, header: &Header, lbn: u64) -> Result<u64, Stop> {
+/// Reads the link from a free block to the next one.
+pub(super) fn free_link(frames: &impl Frames, header: &Header, lbn: u64) -> Result<u64, StepError> {
     Ok(link(frames, header, lbn, FREE)?.next)
 }
 
-/// Runs on a block that the step has read already.
+/// Changes a block that the step has already read.
 fn edit(frames: &mut impl Frames, lbn: u64, f: impl FnOnce(&mut [u8])) {
     let edited = frames.write(lbn, f);
     assert!(edited.is_some(), "index block {lbn} left memory within a step");
 }
 
-/// Adds the positions of the entries with this hash.
+/// Adds the positions of a block's entries with this hash to `found`.
 pub(super) fn positions(frames: &impl Frames, lbn: u64, hash: u32, found: &mut Vec<u32>) {
     frames.read(lbn, |block| {
         let slots = bucket_entries(block).filter(|slot| slot.hash == hash);
@@ -88,7 +88,7 @@ pub(super) fn positions(frames: &impl Frames, lbn: u64, hash: u32, found: &mut V
     });
 }
 
-/// The number of an entry in its block.
+/// The index of an entry in a block; `None` if the block does not have it.
 pub(super) fn find(frames: &impl Frames, lbn: u64, slot: Slot) -> Option<usize> {
     frames.read(lbn, |block| bucket_entries(block).position(|s| s == slot)).flatten()
 }
@@ -126,7 +126,7 @@ pub(super) fn push(frames: &mut impl Frames, lbn: u64, slot: Slot) {
     });
 }
 
-/// Takes the last entry off a block that has one.
+/// Removes and returns the last entry of a block that has one.
 pub(super) fn pop(frames: &mut impl Frames, lbn: u64) -> Slot {
     let mut last = Slot { hash: 0, position: 0 };
     edit(frames, lbn, |block| {
@@ -148,9 +148,9 @@ pub(super) fn set_next(frames: &mut impl Frames, lbn: u64, next: u64) {
     edit(frames, lbn, |block| put_word(block, 16, next as u32));
 }
 
-/// Writes a bucket anew, with overflow blocks from the pool: the primary block and all but the
-/// first overflow block full, so that [`super::insert`] and [`super::remove`] need to look at
-/// no more than these two.
+/// Writes a bucket anew, with overflow blocks from the pool. All blocks except the first overflow
+/// block are full, so that [`super::insert`] need not look beyond that block, and
+/// [`super::remove`] can take the entry that fills a gap from it.
 pub(super) fn lay_out(
     frames: &mut impl Frames,
     header: &Header,

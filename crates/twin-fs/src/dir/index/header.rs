@@ -1,4 +1,4 @@
-//! Block 0 of an index: the key, the figures of the table, and where its buckets lie.
+//! Block 0 of an index: the key, the figures of the table, and the places of its buckets.
 //!
 //! | byte | field | |
 //! |------|-------|-|
@@ -9,27 +9,27 @@
 //! | 16 | key 2 × u64 | of the name hash |
 //! | 32 | entries u64 | |
 //! | 40 | buckets u32 | |
-//! | 44 | overflow u32 | overflow blocks ever taken |
+//! | 44 | overflow u32 | number of overflow blocks ever made |
 //! | 48 | free u32 | first free overflow block, 0 for none |
 //! | 52 | generation u32 | the last generation of buckets for which room was laid out |
-//! | 56 | spares 33 × u32 | overflow blocks that lie before each generation |
+//! | 56 | spares 33 × u32 | number of overflow blocks that lie before each generation |
 
-use super::{Frames, Stop, bad, capacity};
+use super::{Frames, StepError, bad, capacity};
 
 const MAGIC: u32 = u32::from_le_bytes(*b"tdhx");
 const VERSION: u32 = 1;
 const GENERATIONS: usize = 33;
 const LEN: usize = 56 + 4 * GENERATIONS;
-/// A bucket is split when the table is fuller than this many eighths. A bucket that is not yet
-/// split in its round is up to twice as full as one that is; at 5/8 few of them overflow.
+/// A bucket is split when the table is fuller than this many eighths. A bucket that has not been
+/// split in its round yet is up to twice as full as one that has; at 5/8 few of them overflow.
 const FULL_EIGHTHS: u64 = 5;
-/// Buckets are merged when it is emptier than this many.
+/// Buckets are merged when the table is emptier than this many eighths.
 const EMPTY_EIGHTHS: u64 = 2;
 
 /// The figures of an index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// Bytes of a block.
+    /// The size of a block, in bytes.
     pub block_size: u32,
     /// The key of the name hash.
     pub key: [u64; 2],
@@ -37,7 +37,7 @@ pub struct Header {
     pub entries: u64,
     /// The number of buckets; at least one.
     pub buckets: u32,
-    /// Overflow blocks ever taken: in chains or free.
+    /// The number of overflow blocks ever made; each is in a chain or free.
     pub overflow: u32,
     /// The first free overflow block; 0 for none.
     pub free: u64,
@@ -45,8 +45,8 @@ pub struct Header {
     spares: [u32; GENERATIONS],
 }
 
-/// The generation of a bucket: 0 for bucket 0, g for buckets from 2^(g-1) to 2^g - 1, which is
-/// the round of splits that makes them.
+/// The generation of a bucket: 0 for bucket 0, and g for buckets from 2^(g-1) to 2^g - 1, which
+/// one round of splits makes.
 fn generation_of(bucket: u32) -> u32 {
     u32::BITS - bucket.leading_zeros()
 }
@@ -66,37 +66,40 @@ impl Header {
         }
     }
 
-    /// Entries that a block holds.
+    /// The number of entries that a block holds.
     pub fn capacity(&self) -> usize {
         capacity(self.block_size as usize)
     }
 
-    /// The bucket of a hash: its low bits, as many as the round of splits has come to.
+    /// The bucket of a hash: the low bits of the hash. A bucket that the current round of splits
+    /// has not made yet is replaced by the one that will be split for it, with one bit less.
     pub fn bucket_of(&self, hash: u32) -> u32 {
         let wide = u64::from(self.buckets).next_power_of_two() - 1;
         let bucket = hash & wide as u32;
         if bucket < self.buckets { bucket } else { hash & (wide >> 1) as u32 }
     }
 
-    /// The first block of a bucket. The blocks of a generation lie together; before them lie the
-    /// overflow blocks that were taken until its first bucket was made, so the number of these
-    /// is all that has to be remembered.
+    /// The first block of a bucket. The first blocks of a generation lie together. Before them lie
+    /// the overflow blocks that were made before the generation began, so it is enough to store the
+    /// number of these.
     pub fn primary(&self, bucket: u32) -> u64 {
         1 + u64::from(bucket) + u64::from(self.spares[generation_of(bucket) as usize])
     }
 
-    /// The overflow block that comes after all blocks in use and the room of the generation.
+    /// The number of the next new overflow block. It lies after all blocks in use and after the
+    /// room for the current generation.
     pub(super) fn next_overflow(&self) -> u64 {
         1 + (1u64 << self.generation) + u64::from(self.overflow)
     }
 
-    /// The bucket that is split next, or that the last one was split from after
-    /// [`Header::drop_bucket`].
+    /// The bucket that is split next. After [`Header::drop_bucket`] it is the one from which the
+    /// dropped bucket was split.
     pub(super) fn split_bucket(&self) -> u32 {
         self.buckets - (1 << (generation_of(self.buckets) - 1))
     }
 
-    /// Counts one more bucket, begins its generation if it is the first of it, and names it.
+    /// Counts one more bucket and returns its number. The first bucket of a generation begins the
+    /// generation.
     pub(super) fn add_bucket(&mut self) -> u32 {
         let new = self.buckets;
         if generation_of(new) > self.generation {
@@ -107,7 +110,7 @@ impl Header {
         new
     }
 
-    /// Counts one bucket less. Its generation keeps its room.
+    /// Counts one bucket less. The room for its generation remains.
     pub(super) fn drop_bucket(&mut self) {
         self.buckets -= 1;
     }
@@ -125,9 +128,9 @@ impl Header {
         self.buckets > 1 && self.entries * 8 < room * EMPTY_EIGHTHS
     }
 
-    pub(super) fn parse(block: &[u8]) -> Result<Header, Stop> {
+    pub(super) fn parse(block: &[u8]) -> Result<Header, StepError> {
         if block.len() < LEN.max(512) {
-            return bad(0, "too short to be a header");
+            return bad(0, "the block is too short for a header");
         }
         let word = |at: usize| {
             let mut raw = [0u8; 4];
@@ -152,7 +155,7 @@ impl Header {
         Ok(header)
     }
 
-    fn check(&self, block_len: usize) -> Result<(), Stop> {
+    fn check(&self, block_len: usize) -> Result<(), StepError> {
         if self.block_size as usize != block_len {
             return bad(0, "made for blocks of another size");
         }
@@ -168,7 +171,7 @@ impl Header {
         if !begun.is_sorted() || begun[generations] > self.overflow {
             return bad(0, "generations of buckets that overlap");
         }
-        // Bounds what the sums of other figures can come to.
+        // The bound keeps later sums with this number from overflowing.
         if self.entries > u64::from(u32::MAX) * self.capacity() as u64 {
             return bad(0, "more entries than an index can have");
         }

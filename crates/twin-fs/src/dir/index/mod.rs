@@ -1,29 +1,29 @@
-//! A hash index beside a large directory: from a name's hash to the directory blocks that may
-//! hold it.
+//! The index of a large directory: a hash table that leads from the hash of a name to the directory
+//! blocks that may contain the name.
 //!
-//! Linear hashing (Litwin 1980): the table grows and shrinks one bucket at a time, without a
-//! table of buckets, so a lookup reads the header and one bucket however large it is. A bucket is
-//! one block of the index file and, rarely, overflow blocks behind it. Overflow blocks lie
-//! between the generations of buckets, as in Seltzer and Yigit's hashing package (1991): see
-//! [`Header::primary`]. Block 0 is the header. An entry is a hash and a *position*, 32 bits that
-//! mean nothing here; volumes put the logical number of the directory block there. Entries with
-//! equal hashes, even equal in both, are kept as often as they were inserted.
+//! It uses linear hashing (Litwin 1980): the table grows and shrinks by one bucket at a time and
+//! needs no list of buckets, so a lookup in an index of any size reads the header and one bucket. A
+//! bucket is one block of the index file and, rarely, a chain of overflow blocks. Overflow blocks
+//! lie between the generations of buckets, as in Seltzer and Yigit's hashing package (1991): see
+//! [`Header::primary`]. Block 0 is the header. An entry consists of a hash and a *position*, 32
+//! bits that the index does not interpret; volumes store the logical number of the directory block
+//! there. Entries may have equal hashes, or be equal; each is kept as often as it was inserted.
 //!
-//! Nothing here waits. Operations work on the [`Frames`] that the caller holds; when a block is
-//! not among them they say so ([`Stop`]) *before they change anything*, the caller gets it and
-//! calls again:
+//! Nothing here waits. Operations work on the [`Frames`] that the caller holds. When a block is
+//! missing they return its number ([`StepError`]) *before they change anything*; the caller loads
+//! the block and calls again:
 //!
 //! ```
-//! use twin_fs::dir::index::{self, Frames, Stop};
+//! use twin_fs::dir::index::{self, Frames, StepError};
 //! # fn load(_: u64) -> Vec<u8> { unreachable!("nothing is on disk yet") }
 //! # fn main() -> Result<(), index::IndexError> {
 //! let mut held = index::BlockMap::default();
 //! let mut drive = |held: &mut index::BlockMap, op: &dyn Fn(&mut index::BlockMap) -> _| loop {
 //!     match op(held) {
 //!         Ok(done) => return Ok(done),
-//!         Err(Stop::Load(lbn)) => held.put(lbn, load(lbn)), // read it, and wait for it
-//!         Err(Stop::Make(lbn)) => held.put(lbn, vec![0; 4096]), // new: no need to read
-//!         Err(Stop::Bad(error)) => return Err(error),
+//!         Err(StepError::Load(lbn)) => held.put(lbn, load(lbn)), // read it, and wait for it
+//!         Err(StepError::Make(lbn)) => held.put(lbn, vec![0; 4096]), // new: no need to read
+//!         Err(StepError::Bad(error)) => return Err(error),
 //!     }
 //! };
 //! drive(&mut held, &|f| index::create(f, [1, 2]).map(|()| vec![]))?;
@@ -33,11 +33,11 @@
 //! # }
 //! ```
 //!
-//! After [`insert`] call [`grow`], after [`remove`] call [`shrink`]: each changes at most one
-//! bucket's number and leaves the index consistent, so it may be a step of its own, and may be
-//! left out when space is short. New blocks that a step may need: [`insert`] one, [`grow`] one,
-//! [`shrink`] one, [`remove`] none. Blocks kept in memory: header, the chain of one bucket (two
-//! for [`shrink`]), one free block.
+//! After [`insert`] call [`grow`], after [`remove`] call [`shrink`]. Each adds or removes at most
+//! one bucket and leaves the index consistent, so it may be a step of its own, and may be left out
+//! when space is short. [`insert`], [`grow`] and [`shrink`] may each need one new block, [`remove`]
+//! needs none. A step needs in memory: the header, the chain of one bucket (of two for [`shrink`])
+//! and one free block.
 
 mod bucket;
 mod header;
@@ -49,31 +49,31 @@ use crate::FsError;
 pub use bucket::bucket_entries;
 pub use header::Header;
 
-/// Bytes of a bucket's block before its entries, and of an entry.
+/// The number of bytes before the entries of a bucket's block.
 const ENTRIES_AT: usize = 24;
 const ENTRY_BYTES: usize = 8;
 
-/// Entries that a block of this size holds.
+/// The number of entries that a block of this size holds.
 pub const fn capacity(block_size: usize) -> usize {
     block_size.saturating_sub(ENTRIES_AT) / ENTRY_BYTES
 }
 
 /// The blocks of an index file that are in memory.
 pub trait Frames {
-    /// Gives the bytes of a block to `f`; none if it is not in memory.
+    /// Calls `f` with the bytes of a block; returns `None` if the block is not in memory.
     fn read<R>(&self, lbn: u64, f: impl FnOnce(&[u8]) -> R) -> Option<R>;
-    /// Lets `f` change a block, which has to be written later; none if it is not in memory. Only
-    /// called for blocks that [`Frames::read`] gave before in the same step.
+    /// Lets `f` change a block, which must be written later; returns `None` if the block is not in
+    /// memory. It is called only for blocks that [`Frames::read`] returned before in the same step.
     fn write<R>(&mut self, lbn: u64, f: impl FnOnce(&mut [u8]) -> R) -> Option<R>;
 }
 
-/// Why a step did nothing.
+/// The reason why a step changed nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Stop {
-    /// It needs this block: read it, then call again.
+pub enum StepError {
+    /// The step needs this block: the caller reads it and calls again.
     Load(u64),
-    /// It needs a block with any content at this place, which holds nothing of use (it may lie
-    /// past the end of the file): make one, then call again.
+    /// The step will write this block anew, whatever its contents; it may lie beyond the end of the
+    /// file. The caller makes a block with any contents and calls again.
     Make(u64),
     /// The index contradicts itself.
     Bad(IndexError),
@@ -102,27 +102,27 @@ impl From<IndexError> for FsError {
     }
 }
 
-fn bad<T>(lbn: u64, what: &'static str) -> Result<T, Stop> {
-    Err(Stop::Bad(IndexError { lbn, what }))
+fn bad<T>(lbn: u64, what: &'static str) -> Result<T, StepError> {
+    Err(StepError::Bad(IndexError { lbn, what }))
 }
 
-/// An entry: a name's hash and its position.
+/// An entry of the index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Slot {
     /// The hash of the name.
     pub hash: u32,
-    /// Where to look for the name.
+    /// The position: for volumes, the logical number of the directory block with the name.
     pub position: u32,
 }
 
-/// Makes an empty index under a random key for [`super::name_hash`].
+/// Makes an empty index with a random key for [`super::name_hash`].
 ///
 /// # Errors
-/// [`Stop::Make`] for the header and the first bucket.
-pub fn create(frames: &mut impl Frames, key: [u64; 2]) -> Result<(), Stop> {
-    let block_size = frames.read(0, |block| block.len()).ok_or(Stop::Make(0))?;
+/// [`StepError::Make`] for the header and the first bucket.
+pub fn create(frames: &mut impl Frames, key: [u64; 2]) -> Result<(), StepError> {
+    let block_size = frames.read(0, |block| block.len()).ok_or(StepError::Make(0))?;
     if frames.read(1, |_| ()).is_none() {
-        return Err(Stop::Make(1));
+        return Err(StepError::Make(1));
     }
     let header = Header::new(block_size as u32, key);
     bucket::write(frames, header.primary(0), 0, 0, &[]);
@@ -130,19 +130,19 @@ pub fn create(frames: &mut impl Frames, key: [u64; 2]) -> Result<(), Stop> {
     Ok(())
 }
 
-/// The header: the key of the hash and the figures of the table.
+/// Reads the header: the key of the hash and the figures of the table.
 ///
 /// # Errors
-/// [`Stop::Load`], and [`Stop::Bad`] if it contradicts itself.
-pub fn header(frames: &impl Frames) -> Result<Header, Stop> {
-    frames.read(0, Header::parse).ok_or(Stop::Load(0))?
+/// [`StepError::Load`], and [`StepError::Bad`] if the header contradicts itself.
+pub fn header(frames: &impl Frames) -> Result<Header, StepError> {
+    frames.read(0, Header::parse).ok_or(StepError::Load(0))?
 }
 
 /// The positions of all entries with this hash, in ascending order, each once.
 ///
 /// # Errors
-/// [`Stop`].
-pub fn lookup(frames: &impl Frames, hash: u32) -> Result<Vec<u32>, Stop> {
+/// [`StepError`].
+pub fn lookup(frames: &impl Frames, hash: u32) -> Result<Vec<u32>, StepError> {
     let header = header(frames)?;
     let mut found = Vec::new();
     for link in chain(frames, &header, header.bucket_of(hash))? {
@@ -156,13 +156,13 @@ pub fn lookup(frames: &impl Frames, hash: u32) -> Result<Vec<u32>, Stop> {
 /// Adds an entry.
 ///
 /// # Errors
-/// [`Stop`].
-pub fn insert(frames: &mut impl Frames, hash: u32, position: u32) -> Result<(), Stop> {
+/// [`StepError`].
+pub fn insert(frames: &mut impl Frames, hash: u32, position: u32) -> Result<(), StepError> {
     let mut header = header(frames)?;
     let bucket = header.bucket_of(hash);
     let slot = Slot { hash, position };
-    // Only the first overflow block of a chain may have room (see `bucket::lay_out`), so the
-    // length of the chain does not matter.
+    // In a chain only the first overflow block may have room (see `bucket::lay_out`), so the cost
+    // does not depend on the length of the chain.
     let first = bucket::link(frames, &header, header.primary(bucket), bucket)?;
     let capacity = header.capacity();
     if first.count < capacity {
@@ -186,11 +186,11 @@ pub fn insert(frames: &mut impl Frames, hash: u32, position: u32) -> Result<(), 
     Ok(())
 }
 
-/// Removes one entry; false if there is none.
+/// Removes one entry; returns false if there is no such entry.
 ///
 /// # Errors
-/// [`Stop`].
-pub fn remove(frames: &mut impl Frames, hash: u32, position: u32) -> Result<bool, Stop> {
+/// [`StepError`].
+pub fn remove(frames: &mut impl Frames, hash: u32, position: u32) -> Result<bool, StepError> {
     let mut header = header(frames)?;
     let bucket = header.bucket_of(hash);
     let slot = Slot { hash, position };
@@ -208,7 +208,8 @@ pub fn remove(frames: &mut impl Frames, hash: u32, position: u32) -> Result<bool
         check_steps(&header, here.lbn, steps)?;
         here = bucket::link(frames, &header, here.next, bucket)?;
     };
-    // The entry that fills the gap comes from the block that may have room.
+    // The gap is filled with an entry from the only block that may have room, so all other blocks
+    // stay full.
     let filler = match first.next {
         0 => first,
         lbn => bucket::link(frames, &header, lbn, bucket)?,
@@ -232,11 +233,11 @@ pub fn remove(frames: &mut impl Frames, hash: u32, position: u32) -> Result<bool
     Ok(true)
 }
 
-/// Splits one bucket if the table is fuller than it should be; false if it is not.
+/// Splits one bucket if the table is fuller than it should be; returns false if it is not.
 ///
 /// # Errors
-/// [`Stop`].
-pub fn grow(frames: &mut impl Frames) -> Result<bool, Stop> {
+/// [`StepError`].
+pub fn grow(frames: &mut impl Frames) -> Result<bool, StepError> {
     let mut header = header(frames)?;
     if !header.wants_growth() {
         return Ok(false);
@@ -245,7 +246,7 @@ pub fn grow(frames: &mut impl Frames) -> Result<bool, Stop> {
     let links = chain(frames, &header, old)?;
     let new = header.add_bucket();
     if frames.read(header.primary(new), |_| ()).is_none() {
-        return Err(Stop::Make(header.primary(new)));
+        return Err(StepError::Make(header.primary(new)));
     }
     let slots = collect(frames, &links);
     let (stay, go): (Vec<Slot>, Vec<Slot>) =
@@ -263,12 +264,12 @@ pub fn grow(frames: &mut impl Frames) -> Result<bool, Stop> {
     Ok(true)
 }
 
-/// Merges the last bucket into its partner if the table is much emptier than it should be. Gives
-/// the block that holds nothing any more and may become a hole, or none if nothing was done.
+/// Merges the last bucket into its partner if the table is much emptier than it should be. Returns
+/// the block that is no longer used and may become a hole, or `None` if nothing was done.
 ///
 /// # Errors
-/// [`Stop`].
-pub fn shrink(frames: &mut impl Frames) -> Result<Option<u64>, Stop> {
+/// [`StepError`].
+pub fn shrink(frames: &mut impl Frames) -> Result<Option<u64>, StepError> {
     let mut header = header(frames)?;
     if !header.wants_shrinking() {
         return Ok(None);
@@ -284,7 +285,7 @@ pub fn shrink(frames: &mut impl Frames) -> Result<Option<u64>, Stop> {
     let mut pool: Vec<u64> = overflow.map(|link| link.lbn).collect();
     let needed = slots.len().div_ceil(header.capacity()).saturating_sub(1);
     if needed > pool.len() {
-        // At most one more: two partly filled buckets may fill one and a bit.
+        // One more is enough: each bucket has at most one block that is partly filled.
         pool.push(take_block(frames, &mut header)?);
     }
     bucket::lay_out(frames, &header, stays, &slots, &mut pool);
@@ -295,7 +296,7 @@ pub fn shrink(frames: &mut impl Frames) -> Result<Option<u64>, Stop> {
     Ok(Some(gone_primary))
 }
 
-/// What one bucket holds, for a checker.
+/// The contents of one bucket, for a checker.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct BucketReport {
     /// Its entries.
@@ -304,11 +305,12 @@ pub struct BucketReport {
     pub blocks: Vec<u64>,
 }
 
-/// Checks one bucket: that each entry belongs there and only the first overflow block has room.
+/// Checks that each entry of a bucket belongs there, and that only the first overflow block has
+/// room.
 ///
 /// # Errors
-/// [`Stop`].
-pub fn check_bucket(frames: &impl Frames, bucket: u32) -> Result<BucketReport, Stop> {
+/// [`StepError`].
+pub fn check_bucket(frames: &impl Frames, bucket: u32) -> Result<BucketReport, StepError> {
     let header = header(frames)?;
     let links = chain(frames, &header, bucket)?;
     let slots = collect(frames, &links);
@@ -327,11 +329,11 @@ pub fn check_bucket(frames: &impl Frames, bucket: u32) -> Result<BucketReport, S
     Ok(BucketReport { slots, blocks: links.iter().map(|link| link.lbn).collect() })
 }
 
-/// The free overflow blocks, in the order in which they will be used again.
+/// The free overflow blocks, in the order in which they will be reused.
 ///
 /// # Errors
-/// [`Stop`].
-pub fn check_free_blocks(frames: &impl Frames) -> Result<Vec<u64>, Stop> {
+/// [`StepError`].
+pub fn check_free_blocks(frames: &impl Frames) -> Result<Vec<u64>, StepError> {
     let header = header(frames)?;
     let mut free = Vec::new();
     let mut lbn = header.free;
@@ -343,7 +345,7 @@ pub fn check_free_blocks(frames: &impl Frames) -> Result<Vec<u64>, Stop> {
     Ok(free)
 }
 
-fn check_steps(header: &Header, lbn: u64, steps: u64) -> Result<(), Stop> {
+fn check_steps(header: &Header, lbn: u64, steps: u64) -> Result<(), StepError> {
     if steps > u64::from(header.overflow) {
         bad(lbn, "a chain that runs in a circle")
     } else {
@@ -351,8 +353,12 @@ fn check_steps(header: &Header, lbn: u64, steps: u64) -> Result<(), Stop> {
     }
 }
 
-/// The blocks of a bucket, all in memory.
-fn chain(frames: &impl Frames, header: &Header, bucket: u32) -> Result<Vec<bucket::Link>, Stop> {
+/// The heads of all blocks of a bucket. All these blocks must be in memory.
+fn chain(
+    frames: &impl Frames,
+    header: &Header,
+    bucket: u32,
+) -> Result<Vec<bucket::Link>, StepError> {
     let mut link = bucket::link(frames, header, header.primary(bucket), bucket)?;
     let mut links = vec![link];
     while link.next != 0 {
@@ -371,8 +377,8 @@ fn collect(frames: &impl Frames, links: &[bucket::Link]) -> Vec<Slot> {
     slots
 }
 
-/// Takes a free overflow block, or the next new one.
-fn take_block(frames: &impl Frames, header: &mut Header) -> Result<u64, Stop> {
+/// Takes a free overflow block, or makes a new one if none is free.
+fn take_block(frames: &impl Frames, header: &mut Header) -> Result<u64, StepError> {
     if header.free != 0 {
         let lbn = header.free;
         header.free = bucket::free_link(frames, header, lbn)?;
@@ -383,7 +389,7 @@ fn take_block(frames: &impl Frames, header: &mut Header) -> Result<u64, Stop> {
         return bad(0, "the index has no block numbers left");
     }
     if frames.read(lbn, |_| ()).is_none() {
-        return Err(Stop::Make(lbn));
+        return Err(StepError::Make(lbn));
     }
     header.overflow += 1;
     Ok(lbn)
@@ -394,7 +400,7 @@ fn give_block(frames: &mut impl Frames, header: &mut Header, lbn: u64) {
     header.free = lbn;
 }
 
-/// The plainest [`Frames`]: a map of blocks.
+/// The simplest implementation of [`Frames`]: a map of blocks.
 #[derive(Clone, Debug, Default)]
 pub struct BlockMap(BTreeMap<u64, Vec<u8>>);
 
@@ -409,7 +415,7 @@ impl BlockMap {
         self.0.len()
     }
 
-    /// True without blocks.
+    /// True if there are no blocks.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -1,4 +1,5 @@
-//! Tests of the index: against a shadow, at a million entries, with equal hashes, and damaged.
+//! Tests of the index: random changes compared with a list, a million entries, equal hashes, and
+//! damage.
 
 use std::collections::BTreeSet;
 
@@ -7,8 +8,8 @@ use twin_rt::{FixedMap, Rng};
 use super::*;
 use crate::dir::name_hash;
 
-/// An index on a simulated file. Each operation starts with nothing in memory, so the harness
-/// counts what it really loads.
+/// An index on a simulated file. Each operation begins with no block in memory, so that the harness
+/// counts all loads.
 struct Harness {
     file: FixedMap<u64, Vec<u8>>,
     block_size: usize,
@@ -18,11 +19,11 @@ struct Harness {
 }
 
 #[derive(Default)]
-struct Held {
+struct MemoryFrames {
     blocks: BTreeMap<u64, (Vec<u8>, bool)>,
 }
 
-impl Frames for Held {
+impl Frames for MemoryFrames {
     fn read<R>(&self, lbn: u64, f: impl FnOnce(&[u8]) -> R) -> Option<R> {
         self.blocks.get(&lbn).map(|(block, _)| f(block))
     }
@@ -43,8 +44,11 @@ impl Harness {
         new
     }
 
-    fn run<T>(&mut self, op: impl Fn(&mut Held) -> Result<T, Stop>) -> Result<T, IndexError> {
-        let mut held = Held::default();
+    fn run<T>(
+        &mut self,
+        op: impl Fn(&mut MemoryFrames) -> Result<T, StepError>,
+    ) -> Result<T, IndexError> {
+        let mut held = MemoryFrames::default();
         let mut loads = 0;
         let done = loop {
             match op(&mut held) {
@@ -52,14 +56,14 @@ impl Harness {
                 Err(stop) => {
                     assert!(held.blocks.values().all(|(_, dirty)| !dirty), "changed, then stopped");
                     let (lbn, block) = match stop {
-                        Stop::Load(lbn) => {
+                        StepError::Load(lbn) => {
                             loads += 1;
                             let hole = || vec![0; self.block_size];
                             (lbn, self.file.get(&lbn).cloned().unwrap_or_else(hole))
                         }
-                        // Whatever it was, it must not matter.
-                        Stop::Make(lbn) => (lbn, vec![0x5a; self.block_size]),
-                        Stop::Bad(error) => return Err(error),
+                        // The contents must not matter.
+                        StepError::Make(lbn) => (lbn, vec![0x5a; self.block_size]),
+                        StepError::Bad(error) => return Err(error),
                     };
                     assert!(held.blocks.insert(lbn, (block, false)).is_none(), "{lbn} again");
                 }
@@ -97,7 +101,7 @@ impl Harness {
         self.run(|f| header(f)).unwrap()
     }
 
-    /// Everything in the index, and that every block has exactly one use.
+    /// Checks that every block has exactly one use, and returns all entries in order.
     fn check(&mut self) -> Vec<Slot> {
         let header = self.header();
         let mut slots = Vec::new();
@@ -137,8 +141,8 @@ fn an_entry_is_found_until_it_is_removed() {
     assert_eq!(index.lookup(8), [0; 0]);
 }
 
-/// Random inserts and removes beside a sorted list, with growing and shrinking phases and hashes
-/// that meet often.
+/// Compares random inserts and removes with a sorted list, in growing and shrinking phases and with
+/// many equal hashes.
 #[test]
 fn the_index_agrees_with_a_list_over_random_changes() {
     for seed in 0..4 {
@@ -193,7 +197,8 @@ fn a_million_names_take_few_blocks_a_lookup() {
     }
     let per_lookup = (index.loads - started) as f64 / f64::from(NAMES.div_ceil(7));
     println!("{per_insert:.3} loads an insert, {per_lookup:.3} a lookup, {file_blocks} blocks");
-    // The header is one of the blocks of a lookup; an insert reads it again to ask `grow`.
+    // A lookup reads the header and a bucket. An insert reads the header again to decide about
+    // `grow`.
     assert!(per_lookup < 2.3 && index.most_loads <= 3, "{per_lookup}, {}", index.most_loads);
     assert!(per_insert < 3.5, "{per_insert}");
     assert!(file_blocks < 4_000, "{file_blocks} blocks of 4096 for a million entries");

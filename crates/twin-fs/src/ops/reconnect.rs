@@ -1,4 +1,4 @@
-//! Giving a name to an inode that lost all of its own: for repairs.
+//! Giving a name to an inode that has lost all its names, for repairs.
 
 use std::rc::Rc;
 
@@ -8,20 +8,20 @@ use crate::inodes::Inode;
 use crate::layout::{Change, Layout, Need};
 use crate::{Cred, FsError, Ino, Op, ROOT_INO, Reply, Result, mode};
 
-/// Where repairs put what has lost its name.
+/// The directory for inodes that have lost their names.
 const LOST_AND_FOUND: &str = "lost+found";
-/// If a name is taken, it is tried with so many numbers behind it.
+/// The number of names to try: the name itself, then the name with a number appended.
 const TRIES: u32 = 1000;
 
-/// A name, then the name with a number behind it, and so on.
+/// The names to try: `first`, then `first` with 1, 2 and so on appended.
 fn names(first: &str) -> impl Iterator<Item = crate::Name> {
     let with = move |n: u32| if n == 0 { first.to_string() } else { format!("{first}.{n}") };
     (0..TRIES).map(move |n| with(n).into_bytes().into())
 }
 
 impl<L: Layout> Operations<L> {
-    /// See [`Volume::adopt`](crate::Volume::adopt).
-    pub(crate) async fn adopt(&self, ino: Ino) -> Result<()> {
+    /// See [`Volume::reconnect`](crate::Volume::reconnect).
+    pub(crate) async fn reconnect(&self, ino: Ino) -> Result<()> {
         let inode = self.files.inode(ino).await?;
         if inode.d.borrow().flags & HIDDEN != 0 {
             return Err(FsError::NotFound);
@@ -39,17 +39,18 @@ impl<L: Layout> Operations<L> {
             }
         }
         let name = free.ok_or(FsError::Exists)?;
-        let _permit = self.files.admit_small(Need::Grow).await?;
+        let _admission = self.files.admit_small(Need::Grow).await?;
         let kind = inode.d.borrow().kind();
         let is_dir = kind == mode::DIRECTORY;
         let up = if is_dir { self.dirs.find(&inode, b"..").await? } else { None };
         let _held = match &up {
-            Some(hit) => self.dirs.hold_hit(&inode, hit).await?,
+            Some(hit) => self.dirs.pin_hit(&inode, hit).await?,
             None => Vec::new(),
         };
         let plan = self.dirs.plan_insert(&dir, &name).await?;
         self.layout.reserve(&self.core, self.dirs.insert_space(&dir, &plan))?;
-        // From here on nothing waits.
+        // From here on nothing waits, so that the name, the `..` and the link counts change in one
+        // step.
         let now = self.core.now();
         self.dirs.insert(&dir, plan, &name, ino, kind);
         self.dirs.touch_dir(&dir, now, i64::from(is_dir));
@@ -63,7 +64,7 @@ impl<L: Layout> Operations<L> {
         }
         self.core.mark_inode_dirty(&inode);
         let change = Change::Names { inodes: &[&inode], added: &[&dir], removed: &[] };
-        self.layout.settle(&self.core, change).await
+        self.layout.enforce_ordering(&self.core, change).await
     }
 
     async fn lost_and_found(&self) -> Result<Rc<Inode>> {
