@@ -1,71 +1,44 @@
 //! Building a log write: the step that turns dirty state into partial segments.
 //!
-//! A log write (a *group*) is a snapshot. It takes everything that is dirty at one instant, so
-//! that what recovery finds is the state of the volume at some instant: operations are applied in
-//! one step (see `twin_fs::Volume`), so no operation is ever half there. The cleaner's groups are
-//! the exception: they move blocks and change nothing.
+//! A log write is a snapshot: it takes everything that is dirty at one instant, so that recovery
+//! finds the state of the volume at some instant. Operations are applied in one step (see
+//! `twin_fs::Volume`), so no operation is ever half there. The log writes of the cleaner are the
+//! exception: they move blocks and change nothing.
 //!
-//! Building does not wait. It goes through its pieces three times: gives each its place, settles
-//! the accounts of segments, then, children before parents, takes the content, checksums it and
-//! puts place and checksum into the parent.
+//! Building does not wait. It goes through its items three times. First it gives each item its
+//! place. Then it updates the usage of segments. Last, children before parents, it takes the
+//! content of each item, computes the checksum, and puts place and checksum into the parent.
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use twin_cache::{Frame, Lbn};
 use twin_disk::{Block, Buf, Class, Io, Origin};
-use twin_fs::shape::{PointerFormat, Ptr};
+use twin_fs::geometry::Ptr;
 use twin_fs::{Core, FsError, Ino, Inode, Result};
 
-use crate::format::Form;
 use crate::format::IFILE_INO;
 use crate::format::{
-    BlockInfo, Draft, Entry, GROUP_CLEANER, GROUP_LAST, HeadPos, Header, ImapEntry, InodeInfo,
-    Summary, inode_block_len,
+    BlockInfo, HeadPos, Header, ImapEntry, InodeInfo, LOG_WRITE_CLEANER, LOG_WRITE_LAST, Summary,
+    SummaryDraft, SummaryEntry, inode_block_len,
 };
 use crate::forwards::Holder;
 use crate::inode_state::InodeState;
 use crate::lfs::Lfs;
+use crate::log_items::LogItem;
 use crate::segment_usage::{BlockHistory, Death};
 
-/// An inode that moves unchanged: its bytes as they are on disk, and its map block.
-pub(crate) struct RawInode {
-    pub(crate) ino: Ino,
-    pub(crate) raw: Vec<u8>,
-    pub(crate) anchor: Rc<Frame>,
-}
-
-/// A part of a log write.
-pub(crate) enum Piece {
-    /// `holder`: the cleaner moves the block and leaves what points to it in this form. `crc`: its
-    /// checksum, if it is known since the block moves unchanged; to make it anew would cost time, and
-    /// hide damage.
-    Block {
-        inode: Rc<Inode>,
-        frame: Rc<Frame>,
-        len: u32,
-        holder: Option<Form>,
-        crc: Option<u32>,
-    },
-    Inodes(Vec<Rc<Inode>>),
-    RawInodes(Vec<RawInode>),
-    Freed {
-        ino: Ino,
-        generation: u32,
-    },
-}
-
-/// A piece with its place: the first byte on the device, and the partial segment.
-struct PlacedPiece {
-    piece: Piece,
+/// An item with its place.
+struct PlacedItem {
+    item: LogItem,
     at: u64,
     /// Index into the drafts.
     part: usize,
     history: BlockHistory,
 }
 
-/// A partial segment before its blocks are taken.
-struct Part {
+/// A partial segment whose blocks have places and no content yet.
+struct PartialSegmentPlan {
     stream: usize,
     start: u64,
     next: u32,
@@ -74,7 +47,7 @@ struct Part {
 }
 
 /// A log write, ready to go to the device.
-pub(crate) struct Group {
+pub(crate) struct LogWrite {
     pub(crate) number: u64,
     pub(crate) ios: Vec<Io>,
     /// Frames that must stay in memory until the device has them.
@@ -83,64 +56,64 @@ pub(crate) struct Group {
 }
 
 impl Lfs {
-    /// The pieces of a snapshot: everything that is dirty now, files in the order in which they
-    /// became dirty, each with its data, its indirect blocks and its inode. With `all`, deferred
-    /// indirect blocks too.
-    pub(crate) fn snapshot(&self, core: &Core, all: bool) -> Vec<Piece> {
+    /// The items of a snapshot: everything that is dirty now. Files come in the order in which they
+    /// became dirty, each with its data, its indirect blocks and its inode; deferred indirect
+    /// blocks are among them only with `all`.
+    pub(crate) fn snapshot(&self, core: &Core, all: bool) -> Vec<LogItem> {
         if all {
             for inode in self.checkpoints.take_deferred() {
                 core.mark_inode_dirty(&inode);
             }
         }
-        let shape = &self.sb.shape;
-        let per_block = (shape.block_size / shape.inode_size) as usize;
-        let mut pieces = Vec::new();
+        let geometry = &self.sb.geometry;
+        let per_block = (geometry.block_size / geometry.inode_size) as usize;
+        let mut items = Vec::new();
         let mut inodes: Vec<Rc<Inode>> = Vec::new();
         for inode in core.dirty_inodes() {
-            self.collect_blocks(core, &inode, all || self.settings.eager_indirect, &mut pieces);
+            self.collect_blocks(core, &inode, all || self.settings.eager_indirect, &mut items);
             inodes.push(inode);
             if inodes.len() == per_block {
-                pieces.push(Piece::Inodes(std::mem::take(&mut inodes)));
+                items.push(LogItem::Inodes(std::mem::take(&mut inodes)));
             }
         }
         if !inodes.is_empty() {
-            pieces.push(Piece::Inodes(inodes));
+            items.push(LogItem::Inodes(inodes));
         }
         let freed = self.numbers.take_freed();
-        pieces.extend(freed.into_iter().map(|(ino, generation)| Piece::Freed { ino, generation }));
-        pieces
+        items.extend(freed.into_iter().map(|(ino, generation)| LogItem::Freed { ino, generation }));
+        items
     }
 
-    /// A file's dirty blocks: data, then indirect blocks from the lowest level up.
-    fn collect_blocks(&self, core: &Core, inode: &Rc<Inode>, all: bool, pieces: &mut Vec<Piece>) {
-        let shape = &self.sb.shape;
+    /// The dirty blocks of a file: data first, then indirect blocks from the lowest level up.
+    fn collect_blocks(&self, core: &Core, inode: &Rc<Inode>, all: bool, items: &mut Vec<LogItem>) {
+        let geometry = &self.sb.geometry;
         let size = inode.d.borrow().size;
         let dirty = inode.frames.dirty_frames();
         let first_data = dirty.partition_point(|frame| frame.lbn() < 0);
         for frame in &dirty[first_data..] {
-            let len = shape.data_len(frame.lbn() as u64, size);
+            let len = geometry.data_len(frame.lbn() as u64, size);
             let (inode, frame) = (Rc::clone(inode), Rc::clone(frame));
-            pieces.push(Piece::Block { inode, frame, len, holder: None, crc: None });
+            items.push(LogItem::Block { inode, frame, len, holder: None, crc: None });
         }
         let mut indirect: Vec<_> = dirty[..first_data].iter().collect();
-        indirect.sort_by_key(|frame| (shape.indirect(frame.lbn()).0, -frame.lbn()));
+        indirect.sort_by_key(|frame| (geometry.indirect(frame.lbn()).0, -frame.lbn()));
         for frame in indirect {
             let lbn = frame.lbn();
             let is_new = || core.resident_ptr(inode, lbn).is_some_and(|p| !p.is_on_disk());
             if all || is_new() || InodeState::of(inode).has_lost_pointers(lbn) {
                 let (inode, frame) = (Rc::clone(inode), Rc::clone(frame));
-                let len = shape.block_size;
-                pieces.push(Piece::Block { inode, frame, len, holder: None, crc: None });
+                let len = geometry.block_size;
+                items.push(LogItem::Block { inode, frame, len, holder: None, crc: None });
             }
         }
     }
 
-    /// Adds the ifile to the pieces of a checkpoint. Writing the ifile changes the segment usage
-    /// table, which is in the ifile: all blocks of the table that this group will change are
-    /// found first.
-    pub(crate) fn add_ifile(&self, core: &Core, pieces: &mut Vec<Piece>) {
-        for piece in pieces.iter() {
-            if let Piece::Inodes(inodes) = piece {
+    /// Adds the ifile to the items of a checkpoint. Writing the ifile changes the segment usage
+    /// table, which is a part of the ifile, so all blocks of the table that this log write will
+    /// change are found first.
+    pub(crate) fn add_ifile(&self, core: &Core, items: &mut Vec<LogItem>) {
+        for item in items.iter() {
+            if let LogItem::Inodes(inodes) = item {
                 for anchor in inodes.iter().filter_map(|i| InodeState::of(i).map_block()) {
                     self.dirty_ifile_block(core, &anchor);
                 }
@@ -148,7 +121,7 @@ impl Lfs {
         }
         loop {
             let mut table = self.usage.with(|table| table.changed().clone());
-            self.touched_table_blocks(core, pieces, &mut table);
+            self.touched_table_blocks(core, items, &mut table);
             let mut grew = false;
             for lbn in table {
                 if let Some(frame) = core.cache.peek(&self.ifile.frames, lbn as Lbn)
@@ -162,11 +135,11 @@ impl Lfs {
                 break;
             }
         }
-        self.collect_blocks(core, &self.ifile, true, pieces);
+        self.collect_blocks(core, &self.ifile, true, items);
     }
 
-    /// Blocks of the usage table that a group with these pieces and the dirty ifile changes.
-    fn touched_table_blocks(&self, core: &Core, pieces: &[Piece], table: &mut BTreeSet<u64>) {
+    /// Blocks of the usage table that a log write with these items and the dirty ifile changes.
+    fn touched_table_blocks(&self, core: &Core, items: &[LogItem], table: &mut BTreeSet<u64>) {
         let mut bytes = 0u64;
         let mut old = |byte: u64| {
             if let Some(segment) = self.sb.segment_of(byte) {
@@ -175,32 +148,32 @@ impl Lfs {
         };
         let mut old_block = |inode: &Inode, lbn: Lbn| {
             if let Some(ptr) = core.resident_ptr(inode, lbn).filter(Ptr::is_on_disk) {
-                old(self.sb.shape.byte_of(ptr.addr));
+                old(self.sb.geometry.byte_of(ptr.addr));
             }
         };
-        for piece in pieces {
-            match piece {
-                Piece::Block { inode, frame, len, .. } => {
+        for item in items {
+            match item {
+                LogItem::Block { inode, frame, len, .. } => {
                     bytes += u64::from(*len);
                     old_block(inode, frame.lbn());
                 }
-                Piece::Inodes(inodes) => {
+                LogItem::Inodes(inodes) => {
                     bytes += u64::from(inode_block_len(&self.sb, inodes.len()));
                 }
-                Piece::RawInodes(_) | Piece::Freed { .. } => {}
+                LogItem::RawInodes(_) | LogItem::Freed { .. } => {}
             }
         }
         for frame in self.ifile.frames.dirty_frames() {
-            bytes += u64::from(self.sb.shape.block_size);
+            bytes += u64::from(self.sb.geometry.block_size);
             old_block(&self.ifile, frame.lbn());
         }
-        for piece in pieces {
-            if let Piece::Inodes(inodes) = piece {
+        for item in items {
+            if let LogItem::Inodes(inodes) = item {
                 for inode in inodes {
                     if let Some(ImapEntry::Used { at, .. }) = self.current_entry(inode)
                         && at != 0
                     {
-                        old(at * u64::from(self.sb.shape.inode_size));
+                        old(at * u64::from(self.sb.geometry.inode_size));
                     }
                 }
             }
@@ -220,83 +193,85 @@ impl Lfs {
         InodeState::of(inode).map_block().as_ref().map(|anchor| self.entry_in(anchor, inode.ino))
     }
 
-    /// Builds a group of the pieces, each in the stream that the placement policy says. There is
-    /// no group if there are none.
+    /// Builds a log write of the items, each in the stream that the placement policy chooses. Gives
+    /// `None` if there are no items.
     ///
     /// # Errors
     /// If the log has no clean segment left, which admission is there to prevent.
     pub(crate) fn build(
         &self,
         core: &Core,
-        pieces: Vec<Piece>,
+        items: Vec<LogItem>,
         flags: u32,
         origin: Origin,
-    ) -> Result<Option<Group>> {
-        if pieces.is_empty() {
-            if flags & GROUP_CLEANER == 0 {
+    ) -> Result<Option<LogWrite>> {
+        if items.is_empty() {
+            if flags & LOG_WRITE_CLEANER == 0 {
                 self.note_taken(core);
             }
             return Ok(None);
         }
-        let streams = self.assign(core, &pieces, flags & GROUP_CLEANER != 0);
-        let (placed, parts) = self.lay_out(pieces, &streams)?;
+        let streams = self.assign(core, &items, flags & LOG_WRITE_CLEANER != 0);
+        let (placed, parts) = self.lay_out(items, &streams)?;
         for p in &placed {
-            self.settle(core, p);
+            self.account_for_item(core, p);
         }
         let number = self.position.serial();
-        let mut group = Group { number, ios: Vec::new(), held: Vec::new(), bytes: 0 };
+        let mut log_write = LogWrite { number, ios: Vec::new(), held: Vec::new(), bytes: 0 };
         let last = parts.len() - 1;
-        let mut taken: Vec<Taken> = parts.iter().map(|_| Taken::default()).collect();
-        // In the order of the pieces, whatever their parts: children before parents.
+        let mut taken: Vec<SegmentContents> =
+            parts.iter().map(|_| SegmentContents::default()).collect();
+        // Content is taken in the order of the items and not of the partial segments, so that
+        // children come before parents.
         for p in placed {
             let part = p.part;
             self.take(core, p, number, &mut taken[part]);
         }
         for (index, (part, taken)) in parts.into_iter().zip(taken).enumerate() {
-            let flags = if index == last { flags | GROUP_LAST } else { flags };
-            let io = self.seal(core, part, taken, number, flags, origin, &mut group);
-            group.bytes += io.len;
-            group.ios.push(io);
+            let flags = if index == last { flags | LOG_WRITE_LAST } else { flags };
+            let io = self.seal(core, part, taken, number, flags, origin, &mut log_write);
+            log_write.bytes += io.len;
+            log_write.ios.push(io);
         }
-        if flags & GROUP_CLEANER == 0 {
+        if flags & LOG_WRITE_CLEANER == 0 {
             self.note_taken(core);
         }
-        self.note_built(&group);
-        // What the cleaner writes itself is no reason to clean: it could go on for ever.
+        self.note_built(&log_write);
+        // The cleaner's own writes do not wake it, or it could run for ever.
         if flags == 0 || !self.cleaner.is_busy() {
             self.consider_cleaning();
         }
-        Ok(Some(group))
+        Ok(Some(log_write))
     }
 
-    /// Gives every piece its place, stream by stream.
+    /// Gives every item its place, stream by stream.
     fn lay_out(
         &self,
-        pieces: Vec<Piece>,
+        items: Vec<LogItem>,
         streams: &[(u8, BlockHistory)],
-    ) -> Result<(Vec<PlacedPiece>, Vec<Part>)> {
-        let mut places = vec![(0, 0); pieces.len()];
+    ) -> Result<(Vec<PlacedItem>, Vec<PartialSegmentPlan>)> {
+        let mut places = vec![(0, 0); items.len()];
         let mut parts = Vec::new();
         let heads = self.position.streams();
         for stream in 0..heads {
             let its = |nth: &usize| usize::from(streams[*nth].0) == stream;
-            let its: Vec<usize> = (0..pieces.len()).filter(its).collect();
-            self.lay_out_stream(&pieces, &its, stream, &mut places, &mut parts)?;
+            let its: Vec<usize> = (0..items.len()).filter(its).collect();
+            self.lay_out_stream(&items, &its, stream, &mut places, &mut parts)?;
         }
         let with_place =
-            |((piece, (at, part)), &(_, history))| PlacedPiece { piece, at, part, history };
-        Ok((pieces.into_iter().zip(places).zip(streams).map(with_place).collect(), parts))
+            |((item, (at, part)), &(_, history))| PlacedItem { item, at, part, history };
+        Ok((items.into_iter().zip(places).zip(streams).map(with_place).collect(), parts))
     }
 
-    /// Gives those pieces of a stream that `its` names their places (first byte, part), filling
-    /// partial segments one after the other.
+    /// Gives the items of a stream, which `its` names, their places, filling one partial segment
+    /// after the other.
     fn lay_out_stream(
         &self,
-        pieces: &[Piece],
+        items: &[LogItem],
         its: &[usize],
         stream: usize,
         places: &mut [(u64, usize)],
-        parts: &mut Vec<Part>,
+        parts: &mut Vec<PartialSegmentPlan>,
     ) -> Result<()> {
         let segment_size = u64::from(self.sb.segment_size);
         let align = u64::from(self.sb.align);
@@ -304,13 +279,13 @@ impl Lfs {
         while rest.peek().is_some() {
             let head = self.position.head(stream);
             let room = segment_size - u64::from(head.offset);
-            let mut draft = Draft::new(&self.sb);
+            let mut draft = SummaryDraft::new(&self.sb);
             let mut blocks = 0u64;
             let mut fitted = Vec::new();
             while let Some(&&nth) = rest.peek() {
                 let mut longer = draft.clone();
-                let len = self.piece_len(&pieces[nth]);
-                let fits = self.draft(&mut longer, &pieces[nth])
+                let len = self.item_len(&items[nth]);
+                let fits = self.draft(&mut longer, &items[nth])
                     && (longer.len() as u64 + blocks + len).next_multiple_of(align) <= room;
                 if !fits {
                     break;
@@ -331,7 +306,13 @@ impl Lfs {
                 places[nth] = (start + u64::from(summary_bytes) + at, parts.len());
             }
             let total_bytes = total as u32;
-            parts.push(Part { stream, start, next: head.next, summary_bytes, total_bytes });
+            parts.push(PartialSegmentPlan {
+                stream,
+                start,
+                next: head.next,
+                summary_bytes,
+                total_bytes,
+            });
             let filled = head.offset + total_bytes;
             self.position.set_head(stream, HeadPos { offset: filled, ..head });
             self.usage.set_filled(head.segment, filled);
@@ -351,62 +332,62 @@ impl Lfs {
         Ok(())
     }
 
-    fn piece_len(&self, piece: &Piece) -> u64 {
-        match piece {
-            Piece::Block { len, .. } => u64::from(*len),
-            Piece::Inodes(inodes) => inode_block_len(&self.sb, inodes.len()).into(),
-            Piece::RawInodes(inodes) => inode_block_len(&self.sb, inodes.len()).into(),
-            Piece::Freed { .. } => 0,
+    fn item_len(&self, item: &LogItem) -> u64 {
+        match item {
+            LogItem::Block { len, .. } => u64::from(*len),
+            LogItem::Inodes(inodes) => inode_block_len(&self.sb, inodes.len()).into(),
+            LogItem::RawInodes(inodes) => inode_block_len(&self.sb, inodes.len()).into(),
+            LogItem::Freed { .. } => 0,
         }
     }
 
-    fn draft(&self, draft: &mut Draft, piece: &Piece) -> bool {
-        match piece {
-            Piece::Block { inode, len, holder, .. } => {
+    fn draft(&self, draft: &mut SummaryDraft, item: &LogItem) -> bool {
+        match item {
+            LogItem::Block { inode, len, holder, .. } => {
                 draft.add_block(inode.ino, *len, holder.is_some())
             }
-            Piece::Inodes(inodes) => draft.add_inodes(inodes.len()),
-            Piece::RawInodes(inodes) => draft.add_inodes(inodes.len()),
-            Piece::Freed { .. } => draft.add_freed(),
+            LogItem::Inodes(inodes) => draft.add_inodes(inodes.len()),
+            LogItem::RawInodes(inodes) => draft.add_inodes(inodes.len()),
+            LogItem::Freed { .. } => draft.add_freed(),
         }
     }
 
-    /// Settles the accounts for a piece: its old place dies, its new one lives.
-    fn settle(&self, core: &Core, placed: &PlacedPiece) {
-        let shape = &self.sb.shape;
-        // What the cleaner moves stays as old as it was.
+    /// Updates segment usage for an item: its old place becomes dead, its new one live.
+    fn account_for_item(&self, core: &Core, placed: &PlacedItem) {
+        let geometry = &self.sb.geometry;
+        // A block that the cleaner moves keeps its age.
         let now = placed.history.written.unwrap_or(core.rt.now());
-        match &placed.piece {
-            Piece::Block { inode, frame, len, .. } => {
+        match &placed.item {
+            LogItem::Block { inode, frame, len, .. } => {
                 let old = core.resident_ptr(inode, frame.lbn()).unwrap_or(Ptr::HOLE);
                 if old.is_on_disk() {
-                    self.usage.block_dies(shape.byte_of(old.addr), old.len, Death::Rewritten);
+                    self.usage.block_dies(geometry.byte_of(old.addr), old.len, Death::Rewritten);
                 }
                 self.usage.block_lives(placed.at, *len, now, Some(&placed.history));
-                let addr = placed.at / u64::from(shape.frag_size);
+                let addr = placed.at / u64::from(geometry.frag_size);
                 core.set_ptr(inode, frame.lbn(), Ptr { addr, len: *len, crc: 0 });
             }
-            Piece::Inodes(inodes) => {
+            LogItem::Inodes(inodes) => {
                 for (i, inode) in inodes.iter().enumerate() {
                     let anchor = InodeState::of(inode).map_block();
-                    self.settle_inode(core, inode.ino, anchor, placed, i);
+                    self.account_for_inode(core, inode.ino, anchor, placed, i);
                 }
             }
-            Piece::RawInodes(inodes) => {
+            LogItem::RawInodes(inodes) => {
                 for (i, raw) in inodes.iter().enumerate() {
-                    self.settle_inode(core, raw.ino, Some(Rc::clone(&raw.anchor)), placed, i);
+                    self.account_for_inode(core, raw.ino, Some(Rc::clone(&raw.anchor)), placed, i);
                 }
             }
-            Piece::Freed { .. } => {}
+            LogItem::Freed { .. } => {}
         }
     }
 
-    fn settle_inode(
+    fn account_for_inode(
         &self,
         core: &Core,
         ino: Ino,
         anchor: Option<Rc<Frame>>,
-        placed: &PlacedPiece,
+        placed: &PlacedItem,
         i: usize,
     ) {
         let now = placed.history.written.unwrap_or(core.rt.now());
@@ -415,7 +396,7 @@ impl Lfs {
         else {
             panic!("inode {ino} is written but free")
         };
-        let size = u64::from(self.sb.shape.inode_size);
+        let size = u64::from(self.sb.geometry.inode_size);
         let byte = placed.at + i as u64 * size;
         if old != 0 {
             self.usage.block_dies(old * size, size as u32, Death::Rewritten);
@@ -425,11 +406,11 @@ impl Lfs {
         self.set_entry(core, &anchor, ino, entry);
     }
 
-    /// Takes a piece's content and puts its checksum into its parent.
-    fn take(&self, core: &Core, placed: PlacedPiece, number: u64, taken: &mut Taken) {
-        let wide = self.sb.shape.pointer == PointerFormat::Wide;
-        match placed.piece {
-            Piece::Block { inode, frame, len, holder, crc } => {
+    /// Takes an item's content and puts its checksum into its parent.
+    fn take(&self, core: &Core, placed: PlacedItem, number: u64, taken: &mut SegmentContents) {
+        let wide = self.sb.geometry.has_checksums();
+        match placed.item {
+            LogItem::Block { inode, frame, len, holder, crc } => {
                 let lbn = frame.lbn();
                 self.refresh_table(&inode, &frame);
                 let block = frame.with(|b| b.slice(0, len as usize));
@@ -440,14 +421,17 @@ impl Lfs {
                     inode.ino
                 );
                 let crc = crc.unwrap_or_else(|| block.crc32c());
-                let addr = placed.at / u64::from(self.sb.shape.frag_size);
+                let addr = placed.at / u64::from(self.sb.geometry.frag_size);
                 let kept = if wide { crc } else { 0 };
                 core.set_ptr(&inode, lbn, Ptr { addr, len, crc: kept });
                 let generation = inode.d.borrow().generation;
                 let info = BlockInfo { lbn, len, crc: kept, holder };
                 taken.add_block(inode.ino, generation, info, &self.sb);
                 self.forwards.drop_holder(inode.ino, Holder::Indirect(lbn));
-                taken.is_data |= inode.class(lbn) == Class::Data;
+                if inode.class(lbn) == Class::Data {
+                    taken.is_data = true;
+                    taken.contents_bytes += u64::from(len);
+                }
                 match lbn < 0 || inode.ino == IFILE_INO {
                     true => taken.meta_bytes += u64::from(len),
                     false => taken.data_bytes += u64::from(len),
@@ -458,10 +442,10 @@ impl Lfs {
                 InodeState::of(&inode).block_written(lbn, number);
                 taken.held.push(frame);
             }
-            Piece::Inodes(inodes) => {
+            LogItem::Inodes(inodes) => {
                 let list = inodes.iter().map(|inode| {
-                    let mut raw = vec![0; self.sb.shape.inode_size as usize];
-                    inode.d.borrow().encode(&self.sb.shape, &mut raw);
+                    let mut raw = vec![0; self.sb.geometry.inode_size as usize];
+                    inode.d.borrow().encode(&self.sb.geometry, &mut raw);
                     core.mark_inode_clean(inode);
                     InodeState::of(inode).set_written_in(number);
                     self.forwards.drop_holder(inode.ino, Holder::Inode);
@@ -473,18 +457,18 @@ impl Lfs {
                 }
                 self.take_inodes(core, placed.at, list, taken);
             }
-            Piece::RawInodes(inodes) => {
+            LogItem::RawInodes(inodes) => {
                 let list = inodes.into_iter().map(|i| (i.ino, i.raw, Some(i.anchor))).collect();
                 self.take_inodes(core, placed.at, list, taken);
             }
-            Piece::Freed { ino, generation } => {
-                taken.entries.push(Entry::Freed { ino, generation });
+            LogItem::Freed { ino, generation } => {
+                taken.entries.push(SummaryEntry::Freed { ino, generation });
             }
         }
     }
 
-    /// The usage table's blocks get their content at the last moment, when the accounts of the
-    /// whole group are settled.
+    /// Takes the blocks of the usage table last of all, when the usage of the whole log write is
+    /// known.
     fn refresh_table(&self, inode: &Inode, frame: &Frame) {
         let lbn = frame.lbn();
         if inode.ino == IFILE_INO && lbn >= 0 && (lbn as u64) < self.sb.usage_blocks() {
@@ -499,11 +483,11 @@ impl Lfs {
         core: &Core,
         at: u64,
         list: Vec<(Ino, Vec<u8>, Option<Rc<Frame>>)>,
-        taken: &mut Taken,
+        taken: &mut SegmentContents,
     ) {
-        let wide = self.sb.shape.pointer == PointerFormat::Wide;
+        let wide = self.sb.geometry.has_checksums();
         let len = inode_block_len(&self.sb, list.len()) as usize;
-        let size = self.sb.shape.inode_size as usize;
+        let size = self.sb.geometry.inode_size as usize;
         let mut buf = Buf::zeroed(len);
         let mut infos = Vec::with_capacity(list.len());
         for (i, (ino, raw, anchor)) in list.into_iter().enumerate() {
@@ -520,7 +504,7 @@ impl Lfs {
         self.inode_blocks.begin(at, block.clone());
         taken.crcs.push(block.crc32c());
         taken.meta_bytes += len as u64;
-        taken.entries.push(Entry::Inodes(infos));
+        taken.entries.push(SummaryEntry::Inodes(infos));
         taken.blocks.push(block);
     }
 
@@ -537,23 +521,26 @@ impl Lfs {
         }
     }
 
-    /// Turns what was taken into a partial segment and the request that writes it.
+    /// Makes the summary of a partial segment and the request that writes it.
     #[allow(clippy::too_many_arguments)] // All of it goes into one header.
     fn seal(
         &self,
         core: &Core,
-        part: Part,
-        taken: Taken,
+        part: PartialSegmentPlan,
+        taken: SegmentContents,
         group: u64,
         flags: u32,
         origin: Origin,
-        out: &mut Group,
+        out: &mut LogWrite,
     ) -> Io {
         let serial = self.position.take_serial();
         self.count(|stats| {
             stats.partial_segments += 1;
             stats.data_bytes += taken.data_bytes;
             stats.meta_bytes += taken.meta_bytes;
+            if flags & LOG_WRITE_CLEANER == 0 {
+                stats.new_data_bytes += taken.contents_bytes;
+            }
         });
         let header = Header {
             serial,
@@ -580,26 +567,27 @@ impl Lfs {
         Io::write(part.start, blocks, class, origin)
     }
 
-    /// What is still dirty after a snapshot was taken waits for a checkpoint.
+    /// Notes what is still dirty after a snapshot: deferred indirect blocks, which wait for a
+    /// checkpoint.
     fn note_taken(&self, core: &Core) {
         self.checkpoints.set_deferred_bytes(core.cache.dirty_bytes());
-        self.forget_dirty();
+        core.forget_dirty();
     }
 
-    fn note_built(&self, group: &Group) {
+    fn note_built(&self, log_write: &LogWrite) {
         self.count(|stats| {
-            stats.groups += 1;
-            stats.log_bytes += group.bytes;
+            stats.log_writes += 1;
+            stats.log_bytes += log_write.bytes;
         });
-        self.checkpoints.note_written(group.bytes);
-        self.progress.begin(group.number);
+        self.checkpoints.note_written(log_write.bytes);
+        self.progress.begin(log_write.number);
     }
 }
 
 /// Marks the indirect blocks above a block dirty, but not the inode.
 pub(crate) fn dirty_indirect(core: &Core, inode: &Rc<Inode>, lbn: Lbn) {
     let mut at = lbn;
-    while let twin_fs::shape::Parent::Indirect(up, _) = core.shape.parent(at) {
+    while let twin_fs::geometry::Parent::Indirect(up, _) = core.geometry.parent(at) {
         if let Some(frame) = core.cache.peek(&inode.frames, up) {
             core.cache.mark_dirty(&inode.frames, &frame);
         }
@@ -607,20 +595,23 @@ pub(crate) fn dirty_indirect(core: &Core, inode: &Rc<Inode>, lbn: Lbn) {
     }
 }
 
-/// What goes into one partial segment.
+/// The content of one partial segment while it is built.
 #[derive(Default)]
-struct Taken {
-    entries: Vec<Entry>,
+struct SegmentContents {
+    entries: Vec<SummaryEntry>,
     blocks: Vec<Block>,
     crcs: Vec<u32>,
     held: Vec<Rc<Frame>>,
     is_data: bool,
     data_bytes: u64,
     meta_bytes: u64,
+    /// Of `data_bytes`, the contents of files.
+    contents_bytes: u64,
 }
 
-impl Taken {
-    /// Adds a block to the entry of its file, or begins one. In step with `Draft::add_block`.
+impl SegmentContents {
+    /// Adds a block to the entry of its file, or begins an entry. It must agree with
+    /// `SummaryDraft::add_block`, which has reserved the bytes.
     fn add_block(
         &mut self,
         ino: Ino,
@@ -628,15 +619,15 @@ impl Taken {
         info: BlockInfo,
         sb: &crate::format::Superblock,
     ) {
-        let narrow = sb.shape.pointer == PointerFormat::Narrow;
-        if let Some(Entry::File { ino: open, blocks, .. }) = self.entries.last_mut()
+        let narrow = !sb.geometry.is_modern();
+        if let Some(SummaryEntry::File { ino: open, blocks, .. }) = self.entries.last_mut()
             && *open == ino
             && blocks.last().is_some_and(|b| b.holder.is_some() == info.holder.is_some())
-            && (!narrow || blocks.last().is_some_and(|b| b.len == sb.shape.block_size))
+            && (!narrow || blocks.last().is_some_and(|b| b.len == sb.geometry.block_size))
         {
             blocks.push(info);
             return;
         }
-        self.entries.push(Entry::File { ino, generation, blocks: vec![info] });
+        self.entries.push(SummaryEntry::File { ino, generation, blocks: vec![info] });
     }
 }

@@ -1,4 +1,4 @@
-//! Checkpoints: which came last, what has been written since, and what waits for the next one.
+//! Checkpoints: the last one, the bytes written since, and the inodes that wait for the next one.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ pub(crate) struct Checkpoints {
     /// The number of the last one.
     number: Cell<u64>,
     time: Cell<Time>,
-    /// Bytes of the log written since.
+    /// Bytes of the log written since it.
     since_bytes: Cell<u64>,
     /// Inodes with indirect blocks that wait for the next one.
     deferred: RefCell<BTreeMap<Ino, Rc<Inode>>>,
@@ -31,7 +31,7 @@ impl Checkpoints {
         }
     }
 
-    /// A checkpoint begins. Gives its number.
+    /// Begins a checkpoint and gives its number.
     pub(crate) fn begin(&self, now: Time) -> u64 {
         self.since_bytes.set(0);
         self.time.set(now);
@@ -39,7 +39,7 @@ impl Checkpoints {
         self.number.get()
     }
 
-    /// A log write took so many bytes.
+    /// Notes that a log write took so many bytes.
     pub(crate) fn note_written(&self, bytes: u64) {
         self.since_bytes.set(self.since_bytes.get() + bytes);
     }
@@ -49,17 +49,17 @@ impl Checkpoints {
         self.since_bytes.get()
     }
 
-    /// When the last one was.
+    /// The time of the last one.
     pub(crate) fn time(&self) -> Time {
         self.time.get()
     }
 
-    /// An inode's indirect blocks wait for the next one.
+    /// Notes an inode whose indirect blocks wait for the next one.
     pub(crate) fn defer(&self, inode: &Rc<Inode>) {
         self.deferred.borrow_mut().insert(inode.ino, Rc::clone(inode));
     }
 
-    /// An inode was freed: it waits for nothing.
+    /// Forgets an inode that was freed.
     pub(crate) fn forget(&self, ino: Ino) {
         self.deferred.borrow_mut().remove(&ino);
     }
@@ -69,12 +69,12 @@ impl Checkpoints {
         self.deferred.borrow().values().cloned().collect()
     }
 
-    /// How many inodes wait.
+    /// The number of inodes that wait.
     pub(crate) fn deferred_count(&self) -> usize {
         self.deferred.borrow().len()
     }
 
-    /// The inodes that wait, which are about to be written.
+    /// Takes the inodes that wait, because they are about to be written.
     pub(crate) fn take_deferred(&self) -> Vec<Rc<Inode>> {
         self.deferred.take().into_values().collect()
     }

@@ -1,8 +1,8 @@
 //! Log writes on their way to the device: write-back, fsync, checkpoints.
 //!
-//! Contract: a group counts for recovery only if every group before it does, so several may be
-//! under way at once. A write that fails poisons the volume: what was acknowledged stays
-//! readable, nothing more is accepted.
+//! Contract: recovery uses a log write only if it uses every log write before it, so several may be
+//! under way at once, in any order. A write that fails poisons the volume: acknowledged data stays
+//! readable, and no further change is accepted.
 
 use std::rc::Rc;
 
@@ -10,36 +10,34 @@ use twin_disk::{Block, Buf, Class, Io, Origin};
 use twin_fs::{Core, FsError, Result};
 use twin_rt::{Category, join_all};
 
-use crate::build::Group;
-use crate::format::{Checkpoint, GROUP_CHECKPOINT};
+use crate::build::LogWrite;
+use crate::format::{Checkpoint, LOG_WRITE_CHECKPOINT};
 use crate::lfs::Lfs;
 use crate::segment_usage::SegmentTable;
-use crate::settings::Sabotage;
+use crate::settings::PlantedFault;
 
 impl Lfs {
-    /// Writes everything that is dirty to the log. Returns when the device has been asked.
+    /// Writes everything dirty to the log. Returns when the requests have been submitted.
     pub(crate) async fn write_log(&self, core: &Rc<Core>) -> Result<()> {
         core.check_writable()?;
         let room = self.in_flight.take(u64::from(self.sb.segment_size)).await;
-        let pieces = self.snapshot(core, false);
-        let group = self.build(core, pieces, 0, Origin::WriteBack)?;
-        self.send(core, group, Some(room));
+        let items = self.snapshot(core, false);
+        let log_write = self.build(core, items, 0, Origin::WriteBack)?;
+        self.send(core, log_write, Some(room));
         Ok(())
     }
 
-    /// Sends a group to the device and keeps its frames until it is there.
+    /// Sends a log write to the device and keeps its frames until it is there.
     pub(crate) fn send(
         &self,
         core: &Rc<Core>,
-        group: Option<Group>,
+        log_write: Option<LogWrite>,
         room: Option<twin_rt::BudgetGuard>,
     ) {
-        let Some(group) = group else { return };
-        let Group { number, ios, held, .. } = group;
-        let (ios, uncounted) = match self.settings.sabotage {
-            Sabotage::SummaryFirst => summaries_first(ios),
-            _ => (ios, Vec::new()),
-        };
+        let Some(log_write) = log_write else { return };
+        let LogWrite { number, ios, held, .. } = log_write;
+        let split = self.settings.planted().is(PlantedFault::SummaryFirst);
+        let (ios, uncounted) = if split { summaries_first(ios) } else { (ios, Vec::new()) };
         let places: Vec<_> = ios.iter().map(|io| io.at..io.at + io.len).collect();
         let pending: Vec<_> = ios.into_iter().map(|io| core.device.submit(io)).collect();
         uncounted.into_iter().for_each(|io| drop(core.device.submit(io)));
@@ -52,7 +50,7 @@ impl Lfs {
             if results.iter().all(Result::is_ok) {
                 held.iter().for_each(|frame| core2.cache.mark_written(frame));
             } else {
-                progress.keep_lost(held);
+                progress.retain_failed(held);
             }
             for (result, place) in results.into_iter().zip(places) {
                 match result {
@@ -64,26 +62,27 @@ impl Lfs {
         });
     }
 
-    /// Waits until the groups up to `number` are on the device, in what order they may.
+    /// Waits until all log writes up to `number` have reached the device.
     pub(crate) async fn wait_written(&self, core: &Core, number: u64) -> Result<()> {
         let written = || self.progress.written() >= number || core.poisoned().is_some();
         self.progress.changed().wait_until(written).await;
         core.check_writable()
     }
 
-    /// Makes everything that is dirty now durable. Whoever comes while the device flushes shares
+    /// Makes everything that is dirty now durable. Callers that come while the device flushes share
     /// the next flush.
     pub(crate) async fn commit(&self, core: &Rc<Core>) -> Result<()> {
         core.check_writable()?;
-        let pieces = self.snapshot(core, false);
-        let group = self.build(core, pieces, 0, Origin::User)?;
-        self.send(core, group, None);
+        let items = self.snapshot(core, false);
+        let log_write = self.build(core, items, 0, Origin::User)?;
+        self.send(core, log_write, None);
         let target = self.progress.last();
         self.wait_written(core, target).await?;
         self.flush_up_to(core, target).await
     }
 
-    /// Flushes the device unless the groups up to `target`, which it has, are durable already.
+    /// Flushes the device unless the log writes up to `target`, which have reached it, are durable
+    /// already.
     pub(crate) async fn flush_up_to(&self, core: &Core, target: u64) -> Result<()> {
         let progress = &self.progress;
         while progress.durable() < target {
@@ -92,9 +91,10 @@ impl Lfs {
                 progress.changed().wait().await;
                 continue;
             };
-            let result = match self.settings.sabotage {
-                Sabotage::SkipFlush => Ok(Vec::new()),
-                _ => core.device.submit(Io::flush(Origin::User)).await,
+            let result = if self.settings.planted().is(PlantedFault::SkipFlush) {
+                Ok(Vec::new())
+            } else {
+                core.device.submit(Io::flush(Origin::User)).await
             };
             let durable = result.is_ok().then_some(covers);
             if let Err(error) = result {
@@ -113,29 +113,29 @@ impl Lfs {
             || core.rt.now() - self.checkpoints.time() >= self.settings.checkpoint_age_ns
     }
 
-    /// Writes everything, the ifile included, and notes where it is. Segments that held nothing
-    /// live then become clean. `closing`: nothing will follow.
+    /// Writes everything, the ifile included, and then a checkpoint that leads to it. Afterwards,
+    /// segments without live data become clean. `closing` says that no write will follow.
     pub(crate) async fn checkpoint(&self, core: &Rc<Core>, closing: bool) -> Result<()> {
         let _alone = self.checkpointing.write().await;
         core.check_writable()?;
         if self.forwards.is_empty() {
             self.usage.clear_forwards();
         }
-        let mut pieces = self.snapshot(core, true);
-        self.add_ifile(core, &mut pieces);
-        let group = self.build(core, pieces, GROUP_CHECKPOINT, Origin::Checkpoint)?;
+        let mut items = self.snapshot(core, true);
+        self.add_ifile(core, &mut items);
+        let log_write = self.build(core, items, LOG_WRITE_CHECKPOINT, Origin::Checkpoint)?;
         let (checkpoint, empty) = self.describe(core, closing);
-        self.send(core, group, None);
+        self.send(core, log_write, None);
         let target = self.progress.last();
-        if self.settings.sabotage == Sabotage::ReuseEarly {
+        if self.settings.planted().is(PlantedFault::ReuseEarly) {
             self.set_clean(&empty);
         }
         self.wait_written(core, target).await?;
         self.flush_up_to(core, target).await?;
         self.write_checkpoint(core, &checkpoint).await?;
-        // Reads that began before may still be in segments that are about to be reused.
+        // A read that began earlier may still be in a segment that is about to be reused.
         core.reads.drain().await;
-        if self.settings.sabotage != Sabotage::ReuseEarly {
+        if !self.settings.planted().is(PlantedFault::ReuseEarly) {
             self.set_clean(&empty);
         }
         core.rt.log(Category::Checkpoint, "written", || {
@@ -149,7 +149,7 @@ impl Lfs {
         self.space.notify();
     }
 
-    /// The checkpoint for the group just built, and the segments that it empties.
+    /// The checkpoint of the log write that was just built, and the segments that it makes clean.
     fn describe(&self, core: &Core, closed: bool) -> (Checkpoint, Vec<u32>) {
         self.usage.clear_changed();
         self.count(|stats| stats.checkpoints += 1);
@@ -189,7 +189,7 @@ impl Lfs {
     }
 }
 
-/// [`Sabotage::SummaryFirst`]: parts each log write in its summary, which counts, and the rest.
+/// [`PlantedFault::SummaryFirst`]: parts each log write in its summary, which counts, and the rest.
 fn summaries_first(ios: Vec<Io>) -> (Vec<Io>, Vec<Io>) {
     let split = |mut io: Io| {
         let rest = io.blocks.split_off(1);

@@ -1,8 +1,8 @@
-//! Blocks of inodes in memory: those on their way to the device, and those read lately.
+//! Inode blocks in memory: those on their way to the device, and those read lately.
 //!
-//! Contract: the inode map points to an inode's new place from the moment when its log write is
-//! built. Until that write has reached the device, the block is found here and nowhere else. What
-//! was read is kept in whole units, and forgotten when anything in the unit is written.
+//! Contract: the inode map leads to the new place of an inode as soon as its log write is built.
+//! Until that write has reached the device, the block is here and nowhere else. Blocks that were
+//! read are kept in whole units; a unit is forgotten when anything in it is written.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
@@ -10,7 +10,7 @@ use std::ops::Range;
 
 use twin_disk::{Block, Bytes, gather};
 
-/// Units read lately that are kept.
+/// Number of units that are kept after they were read.
 const KEPT: usize = 32;
 
 /// See the module.
@@ -20,12 +20,12 @@ pub(crate) struct InodeBlocks {
     /// By first byte on the device.
     under_way: RefCell<BTreeMap<u64, Block>>,
     kept: RefCell<VecDeque<(u64, Vec<Block>)>>,
-    /// Counts writes: what was read across one may be out of date.
+    /// Counts writes: a read during which this changed may be out of date.
     writes: Cell<u64>,
 }
 
 impl InodeBlocks {
-    /// Nothing in memory; blocks of inodes will be read in units of so many bytes.
+    /// Without blocks; inode blocks will be read in units of so many bytes.
     pub(crate) fn new(unit: u64) -> InodeBlocks {
         let (under_way, kept) = (RefCell::default(), RefCell::default());
         InodeBlocks { unit, under_way, kept, writes: Cell::new(0) }
@@ -36,12 +36,12 @@ impl InodeBlocks {
         self.unit
     }
 
-    /// A block is about to be written at byte `at`.
+    /// Notes a block that is about to be written at byte `at`.
     pub(crate) fn begin(&self, at: u64, block: Block) {
         self.under_way.borrow_mut().insert(at, block);
     }
 
-    /// Bytes of the device have been written, or are about to be reused.
+    /// Forgets bytes that have been written or are about to be reused.
     pub(crate) fn written(&self, range: Range<u64>) {
         self.under_way.borrow_mut().retain(|at, _| !range.contains(at));
         self.kept.borrow_mut().retain(|(at, _)| *at + self.unit <= range.start || *at >= range.end);
@@ -62,7 +62,7 @@ impl InodeBlocks {
         Some(gather(blocks, (at - start) as usize, len).to_bytes())
     }
 
-    /// To be taken before a unit is read.
+    /// The count of writes, which the caller takes before it reads a unit.
     pub(crate) fn ticket(&self) -> u64 {
         self.writes.get()
     }

@@ -8,10 +8,9 @@ use std::rc::Rc;
 use twin_cache::{Frame, Lbn};
 use twin_disk::{Block, Buf, Class, Io, Origin, gather};
 use twin_fs::dinode::Dinode;
-use twin_fs::shape::PointerFormat;
 use twin_fs::{Core, FsError, Ino, Inode, Picked, Result, dirty_parents};
 
-use crate::format::Form;
+use crate::format::HolderVersion;
 use crate::format::IFILE_INO;
 use crate::format::{IMAP_ENTRY_BYTES, ImapEntry};
 use crate::forwards::Holder;
@@ -20,7 +19,7 @@ use crate::lfs::Lfs;
 
 impl Lfs {
     pub(crate) fn imap_per_block(&self) -> u64 {
-        u64::from(self.sb.shape.block_size) / IMAP_ENTRY_BYTES as u64
+        u64::from(self.sb.geometry.block_size) / IMAP_ENTRY_BYTES as u64
     }
 
     /// The ifile's block with the entry of an inode number.
@@ -30,7 +29,7 @@ impl Lfs {
 
     /// Inode numbers that the map has entries for.
     pub(crate) fn imap_len(&self) -> u64 {
-        let blocks = self.sb.shape.blocks_for(self.ifile.d.borrow().size);
+        let blocks = self.sb.geometry.blocks_for(self.ifile.d.borrow().size);
         blocks.saturating_sub(self.sb.usage_blocks()) * self.imap_per_block()
     }
 
@@ -90,7 +89,7 @@ impl Lfs {
                 return Err(FsError::inconsistent(what));
             }
             // Whatever the map says becomes a place, which is looked at when it is read.
-            let byte = at.saturating_mul(self.sb.shape.inode_size.into());
+            let byte = at.saturating_mul(self.sb.geometry.inode_size.into());
             let d = self.read_dinode(core, byte, crc).await;
             if self.entry_in(&anchor, ino) != entry {
                 // It moved while it was read; what was read may be anything.
@@ -107,7 +106,7 @@ impl Lfs {
                 );
                 return Err(FsError::corrupt(byte, what));
             }
-            let form = Form { at, crc };
+            let form = HolderVersion { at, crc };
             self.forwards.apply(ino, Holder::Inode, form, |slot, ptr| d.set_ptr(slot, ptr));
             let inode = Inode::new(d);
             InodeState::of(&inode).set_map_block(anchor);
@@ -119,8 +118,8 @@ impl Lfs {
 
     /// Reads the inode at a byte of the device; `crc` is its checksum (wide only).
     async fn read_dinode(&self, core: &Core, byte: u64, crc: u32) -> Result<Dinode> {
-        let shape = &self.sb.shape;
-        let size = shape.inode_size as usize;
+        let geometry = &self.sb.geometry;
+        let size = geometry.inode_size as usize;
         if byte.saturating_add(size as u64) > self.sb.size {
             return Err(FsError::corrupt(byte, "an inode outside the volume"));
         }
@@ -138,10 +137,10 @@ impl Lfs {
                 gather(&blocks, (byte - start) as usize, size).to_bytes()
             }
         };
-        if shape.pointer == PointerFormat::Wide && crc32c::crc32c(&raw) != crc {
+        if geometry.has_checksums() && crc32c::crc32c(&raw) != crc {
             return Err(FsError::corrupt(byte, "the inode is not the one that the map means"));
         }
-        let decoded = Dinode::decode(shape, &raw, core.frags);
+        let decoded = Dinode::decode(geometry, &raw, core.frags);
         decoded.map_err(|what| FsError::corrupt(byte, what))
     }
 
@@ -180,10 +179,10 @@ impl Lfs {
 
     /// Adds a block of free numbers to the map.
     fn extend_imap(&self, core: &Rc<Core>) -> Result<()> {
-        let block = u64::from(self.sb.shape.block_size);
-        let lbn = self.sb.shape.blocks_for(self.ifile.d.borrow().size);
+        let block = u64::from(self.sb.geometry.block_size);
+        let lbn = self.sb.geometry.blocks_for(self.ifile.d.borrow().size);
         // The block, and as many indirect blocks as could be missing.
-        let most = block * (1 + self.sb.shape.levels as u64);
+        let most = block * (1 + self.sb.geometry.levels as u64);
         self.reservations.reserve(most).map_err(|_| FsError::NoInodes)?;
         let before = self.ifile.d.borrow().allocated;
         let first = (lbn - self.sb.usage_blocks()) * self.imap_per_block();
@@ -203,34 +202,37 @@ impl Lfs {
         Ok(())
     }
 
-    /// Appends a block to the ifile. The space is promised.
+    /// Appends a block to the ifile. The space is reserved.
     pub(crate) fn add_ifile_block(&self, core: &Core, lbn: u64, content: Block) -> Rc<Frame> {
-        let shape = &self.sb.shape;
+        let geometry = &self.sb.geometry;
         self.make_ifile_parents(core, lbn as Lbn);
         let frame = core.cache.insert(&self.ifile.frames, lbn as Lbn, Some(content));
-        let unwritten =
-            twin_fs::shape::Ptr { addr: twin_fs::shape::UNWRITTEN, len: shape.block_size, crc: 0 };
+        let unwritten = twin_fs::geometry::Ptr {
+            addr: twin_fs::geometry::UNWRITTEN,
+            len: geometry.block_size,
+            crc: 0,
+        };
         core.set_ptr(&self.ifile, lbn as Lbn, unwritten);
         {
             let mut d = self.ifile.d.borrow_mut();
-            d.allocated += u64::from(shape.block_size);
-            d.size = (lbn + 1) * u64::from(shape.block_size);
+            d.allocated += u64::from(geometry.block_size);
+            d.size = (lbn + 1) * u64::from(geometry.block_size);
         }
         self.dirty_ifile_block(core, &frame);
         frame
     }
 
     fn make_ifile_parents(&self, core: &Core, lbn: Lbn) {
-        let shape = &self.sb.shape;
-        let twin_fs::shape::Parent::Indirect(up, _) = shape.parent(lbn) else { return };
+        let geometry = &self.sb.geometry;
+        let twin_fs::geometry::Parent::Indirect(up, _) = geometry.parent(lbn) else { return };
         if core.resident_ptr(&self.ifile, up).is_some_and(|p| !p.is_hole()) {
             return;
         }
         self.make_ifile_parents(core, up);
-        let zeros = Block::Bytes(Buf::zeroed(shape.block_size as usize).freeze());
+        let zeros = Block::Bytes(Buf::zeroed(geometry.block_size as usize).freeze());
         let frame = core.cache.insert(&self.ifile.frames, up, Some(zeros));
-        let (addr, len) = (twin_fs::shape::UNWRITTEN, shape.block_size);
-        core.set_ptr(&self.ifile, up, twin_fs::shape::Ptr { addr, len, crc: 0 });
+        let (addr, len) = (twin_fs::geometry::UNWRITTEN, geometry.block_size);
+        core.set_ptr(&self.ifile, up, twin_fs::geometry::Ptr { addr, len, crc: 0 });
         self.ifile.d.borrow_mut().allocated += u64::from(len);
         self.dirty_ifile_block(core, &frame);
         self.pin([frame]);

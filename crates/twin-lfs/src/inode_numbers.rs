@@ -1,8 +1,8 @@
-//! Inode numbers: the list of those that are free, those that were picked and are not in use yet, those
-//! in need of work after a crash, and those freed since the last log write.
+//! Inode numbers: the list of those that are free, those that were picked and are not in use yet,
+//! those in need of work after a crash, and those freed since the last log write.
 //!
-//! Contract: bookkeeping of what is in memory. The list itself is in the inode map: each free number's
-//! entry names the next, and here is the first.
+//! Contract: bookkeeping of what is in memory. The list itself is in the inode map: each free
+//! number's entry names the next, and here is the first.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};

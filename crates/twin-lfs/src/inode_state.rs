@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use twin_cache::{Frame, Lbn};
 use twin_fs::Inode;
-use twin_fs::shape::{Parent, Shape};
+use twin_fs::geometry::{Geometry, Parent};
 
 /// See the module.
 #[derive(Default)]
@@ -41,10 +41,10 @@ impl InodeState {
     }
 
     /// The pointer to a block was cleared.
-    pub(crate) fn block_freed(&self, shape: &Shape, lbn: Lbn) {
+    pub(crate) fn block_freed(&self, geometry: &Geometry, lbn: Lbn) {
         let mut lost = self.lost_pointers.borrow_mut();
         lost.remove(&lbn);
-        if let Parent::Indirect(up, _) = shape.parent(lbn) {
+        if let Parent::Indirect(up, _) = geometry.parent(lbn) {
             lost.insert(up);
         }
     }

@@ -2,19 +2,19 @@
 
 use std::rc::Rc;
 
-use twin_clean::{placement, victim, when};
+use twin_clean::{placement, trigger, victim};
 use twin_disk::BlockDevice;
 use twin_fs::dump::{DumpError, Request, Sink, Structure};
-use twin_fs::shape::Shape;
+use twin_fs::geometry::Geometry;
 use twin_fs::{
-    CheckHow, CheckReport, Cleaned, Cleaning, Cpu, Fact, FsError, Identity, KeyHelp, Layout,
-    LayoutConfig, LayoutKind, OpenVolume, Opened, Result, Settings,
+    CheckReport, CheckRequest, Cleaned, Cleaning, Cpu, Identity, KeyHelp, Layout, LayoutConfig,
+    LayoutKind, OpenVolume, Opened, Result, Settings, VolumeProperty,
 };
 use twin_rt::{BoxFuture, Rt};
 use twin_settings::value::bytes_for_people;
 use twin_settings::{Key, SettingsError, Unit, set, text_of};
 
-use crate::check::{CheckOptions, check};
+use crate::check::{self, CheckOptions};
 use crate::dump;
 use crate::format::Profile;
 use crate::lfs::Lfs;
@@ -81,22 +81,22 @@ const OPENING: &[Key<LfsConfig>] = &[
     Key::new(
         "victim",
         "which segment the cleaner takes first",
-        Unit::Name("victim policy", || victim::registry().iter().map(|e| e.name).collect()),
+        Unit::Name("victim policy", || victim::REGISTRY.names().collect()),
         |c| (&mut c.lfs.victim).into(),
     ),
     Key::new(
         "placement",
         "which blocks are written together",
         Unit::Name("placement policy", || {
-            let mountable = placement::registry().iter().filter(|entry| entry.is_mountable());
+            let mountable = placement::REGISTRY.iter().filter(|entry| entry.is_mountable());
             mountable.map(|entry| entry.name).collect()
         }),
         |c| (&mut c.lfs.placement).into(),
     ),
     Key::new(
         "when",
-        "when the cleaner works though nobody waits for it",
-        Unit::Name("policy of when to clean", || when::registry().iter().map(|e| e.name).collect()),
+        "when the cleaner works although no operation waits for it",
+        Unit::Name("policy of when to clean", || trigger::REGISTRY.names().collect()),
         |c| (&mut c.lfs.when).into(),
     ),
     Key::new("clean-step", "bytes of its requests then", Unit::bytes(4096, 1 << 20), |c| {
@@ -156,7 +156,7 @@ impl LayoutConfig for LfsConfig {
 
     fn complete(&mut self, asked: &dyn Fn(&str) -> bool) {
         if !asked("frag") {
-            self.mkfs.frag_size = Shape::fragment_for(self.mkfs.block_size, self.mkfs.frag_size);
+            self.mkfs.frag_size = Geometry::fragment_for(self.mkfs.block_size, self.mkfs.frag_size);
         }
     }
 
@@ -176,7 +176,7 @@ impl LayoutConfig for LfsConfig {
                 bytes_for_people(sb.size),
                 sb.segments,
                 bytes_for_people(sb.segment_size.into()),
-                bytes_for_people(sb.shape.block_size.into()),
+                bytes_for_people(sb.geometry.block_size.into()),
             ))
         })
     }
@@ -190,9 +190,10 @@ impl LayoutConfig for LfsConfig {
     ) -> BoxFuture<'a, Result<Opened>> {
         let opening = Lfs::open(rt, device, cpu, settings, self.lfs.clone());
         Box::pin(async move {
-            let (volume, Recovered { groups, log_bytes, .. }) = opening.await?;
+            let (volume, Recovered { log_writes, log_bytes, .. }) = opening.await?;
             let log = bytes_for_people(log_bytes);
-            let recovery = (groups > 0).then(|| format!("recovered {groups} log writes ({log})"));
+            let recovery =
+                (log_writes > 0).then(|| format!("recovered {log_writes} log writes ({log})"));
             Ok(Opened { volume: OpenVolume::new(volume), recovery })
         })
     }
@@ -216,10 +217,10 @@ impl LayoutKind for Kind {
     }
 
     fn policies(&self) -> Vec<(&'static str, Vec<(&'static str, &'static str)>)> {
-        let victims = victim::registry().iter().map(|e| (e.name, e.rule)).collect();
-        let placements = placement::registry().iter().filter(|e| e.is_mountable());
-        let placements = placements.map(|e| (e.name, e.rule)).collect();
-        let when = when::registry().iter().map(|e| (e.name, e.rule)).collect();
+        let victims = victim::REGISTRY.abouts();
+        let placements = placement::REGISTRY.iter().filter(|e| e.is_mountable());
+        let placements = placements.map(|e| (e.name, e.about)).collect();
+        let when = trigger::REGISTRY.abouts();
         vec![
             ("Victim policies", victims),
             ("Placement policies", placements),
@@ -258,38 +259,17 @@ impl LayoutKind for Kind {
         &'a self,
         rt: &'a Rt,
         device: Rc<dyn BlockDevice>,
-        how: CheckHow,
+        how: CheckRequest,
         progress: &'a mut dyn FnMut(u64, u64),
     ) -> BoxFuture<'a, Result<CheckReport>> {
         Box::pin(async move {
-            if how.repair {
-                return Err(FsError::Invalid(
-                    "--repair is for FFS volumes: a log-structured one recovers at its next mount",
-                ));
-            }
-            let mut told = |p: crate::check::Progress| progress(p.done, p.total);
+            let mut told = |p: check::Progress| progress(p.done, p.total);
             let options = CheckOptions { data: how.data };
-            let report = check(rt, device, &options, &mut told).await?;
-            let c = &report.counts;
-            let mut notes = Vec::new();
-            if let Some(recovered) = report.recovered {
-                let log = bytes_for_people(recovered.log_bytes);
-                notes.push(format!(
-                    "not unmounted: {} log writes ({log}) to recover",
-                    recovered.groups
-                ));
-            }
-            notes.push(format!(
-                "{} files, {} directories, {} links and special files; {} live in {} of {} segments",
-                c.files,
-                c.dirs,
-                c.symlinks + c.special,
-                bytes_for_people(c.live_bytes),
-                c.used_segments,
-                c.segments
-            ));
-            let findings = report.findings.iter().map(ToString::to_string).collect();
-            Ok(CheckReport { findings, more_findings: report.more_findings, notes, rescued: 0 })
+            let report = match how.repair {
+                true => check::repair(rt, device, &options, &mut told).await?,
+                false => check::check(rt, device, &options, &mut told).await?,
+            };
+            Ok(report.into())
         })
     }
 
@@ -307,7 +287,7 @@ impl LayoutKind for Kind {
         dump::dump(rt, device, request, sink)
     }
 
-    fn facts(&self, volume: &OpenVolume) -> Vec<Fact> {
+    fn properties(&self, volume: &OpenVolume) -> Vec<VolumeProperty> {
         let Some(volume) = volume.of_layout::<Lfs>() else { return Vec::new() };
         let lfs = &volume.layout;
         let sb = lfs.superblock();
@@ -316,16 +296,23 @@ impl LayoutKind for Kind {
         let (clean, total) = lfs.with_segments(|s| (s.clean_count(), s.count()));
         let percent = used as f64 * 100.0 / limit as f64;
         let size = bytes_for_people;
-        let (block, frag) = (size(sb.shape.block_size.into()), size(sb.shape.frag_size.into()));
+        let (block, frag) =
+            (size(sb.geometry.block_size.into()), size(sb.geometry.frag_size.into()));
         let segment = size(sb.segment_size.into());
         vec![
-            Fact::new("uuid", sb.uuid.iter().map(|b| format!("{b:02x}")).collect::<String>()),
-            Fact::new("layout", format!("LFS, {:?} profile", sb.profile)),
-            Fact::new("size", size(sb.size)),
-            Fact::new("block, fragment", format!("{block}, {frag}")),
-            Fact::new("segments", format!("{total} of {segment}, {clean} clean")),
-            Fact::new("used", format!("{} of {} ({percent:.1}%)", size(used), size(limit))),
-            Fact::new("inodes", format!("{} used", stat.inodes - stat.free_inodes)),
+            VolumeProperty::new(
+                "uuid",
+                sb.uuid.iter().map(|b| format!("{b:02x}")).collect::<String>(),
+            ),
+            VolumeProperty::new("layout", format!("LFS, {:?} profile", sb.profile)),
+            VolumeProperty::new("size", size(sb.size)),
+            VolumeProperty::new("block, fragment", format!("{block}, {frag}")),
+            VolumeProperty::new("segments", format!("{total} of {segment}, {clean} clean")),
+            VolumeProperty::new(
+                "used",
+                format!("{} of {} ({percent:.1}%)", size(used), size(limit)),
+            ),
+            VolumeProperty::new("inodes", format!("{} used", stat.inodes - stat.free_inodes)),
         ]
     }
 }

@@ -1,41 +1,33 @@
-//! The layout seam, implemented: see [`twin_fs::Layout`].
+//! The implementation of [`twin_fs::Layout`].
 
 use std::rc::Rc;
 
-use twin_cache::{FlushState, Lbn};
-use twin_fs::shape::{Ptr, UNWRITTEN};
-use twin_fs::{Core, FsError, Ino, Inode, Layout, Need, Picked, Result, Room, VolumeStat, Written};
-use twin_rt::{Category, Time};
+use twin_cache::Lbn;
+use twin_fs::geometry::{Ptr, UNWRITTEN};
+use twin_fs::{
+    Core, Dirty, FsError, Ino, Inode, Layout, LogStatus, Need, Picked, Result, Room, SpaceMap,
+    VolumeStat, Written,
+};
+use twin_rt::Category;
 
-use crate::admission::{LONGEST_WAIT_NS, Patience, Permit};
+use crate::admission::{AdmissionGuard, AdmissionWait, LONGEST_WAIT_NS};
 use crate::format::ImapEntry;
 use crate::forwards::Holder;
 use crate::inode_state::InodeState;
 use crate::lfs::Lfs;
-use crate::pacing::Turn;
+use crate::pacing::PacedWriter;
 use crate::segment_usage::Death;
 
 impl Lfs {
-    /// Bytes that the log must take if everything that is dirty now were written with a
-    /// checkpoint.
-    pub(crate) fn log_debt(&self, core: &Core) -> u64 {
-        let inode = u64::from(self.sb.shape.inode_size.max(self.sb.shape.frag_size));
-        let table = self.sb.usage_blocks() * u64::from(self.sb.shape.block_size);
-        core.cache.dirty_bytes()
-            + core.dirty_inode_count() as u64 * inode
-            + self.checkpoints.deferred_count() as u64 * inode
-            + table
-    }
-
-    /// How long an operation that begins to wait for room goes on waiting.
-    fn patience(&self) -> Patience {
+    /// How long an operation waits for room, counted from now.
+    fn admission_wait(&self) -> AdmissionWait {
         let live = self.usage.live_bytes();
         let segment = u64::from(self.sb.segment_size);
         match self.admission.refused_at() {
-            Some(then) if live + segment / 2 > then => Patience::small(),
+            Some(then) if live + segment / 2 > then => AdmissionWait::small(),
             _ => {
                 self.admission.forget_refused();
-                Patience::default()
+                AdmissionWait::default()
             }
         }
     }
@@ -43,15 +35,15 @@ impl Lfs {
     /// True if an operation that makes this much dirty may begin now.
     fn may_begin(&self, core: &Core, bytes: u64, need: Need) -> bool {
         let kept = match need {
-            Need::Grow => self.kept_back(),
-            Need::Shrink => self.kept_back() - u64::from(self.sb.segment_size),
+            Need::Grow => self.cleaner_reserve(),
+            Need::Shrink => self.cleaner_reserve() - u64::from(self.sb.segment_size),
         };
         self.room_left(core) >= bytes + kept
     }
 }
 
 impl Layout for Lfs {
-    type Permit = Permit;
+    type AdmissionGuard = AdmissionGuard;
 
     async fn load_inode(&self, core: &Rc<Core>, ino: Ino) -> Result<Rc<Inode>> {
         self.read_inode(core, ino).await
@@ -65,7 +57,7 @@ impl Layout for Lfs {
         Lfs::unpick(self, core, picked);
     }
 
-    fn born(&self, core: &Core, inode: &Rc<Inode>) {
+    fn inode_created(&self, core: &Core, inode: &Rc<Inode>) {
         let frame = self.numbers.take_picked(inode.ino);
         let Some(frame) = frame else { panic!("inode {} was not picked", inode.ino) };
         let generation = inode.d.borrow().generation;
@@ -77,7 +69,7 @@ impl Layout for Lfs {
     fn free_inode(&self, core: &Core, inode: &Rc<Inode>) {
         let anchor = InodeState::of(inode).take_map_block();
         let Some(anchor) = anchor else { panic!("inode {} has no map block", inode.ino) };
-        let size = self.sb.shape.inode_size;
+        let size = self.sb.geometry.inode_size;
         if let ImapEntry::Used { at, generation, .. } = self.entry_in(&anchor, inode.ino) {
             if at != 0 {
                 self.usage.block_dies(at * u64::from(size), size, Death::Deleted);
@@ -112,12 +104,12 @@ impl Layout for Lfs {
     }
 
     fn inode_bytes(&self) -> u64 {
-        self.sb.shape.inode_size.into()
+        self.sb.geometry.inode_size.into()
     }
 
     fn place(&self, _core: &Core, _inode: &Inode, _lbn: Lbn, old: Ptr, len: u32) -> Ptr {
         match old.is_on_disk() {
-            // It gets its new place when it is written; until then the old one counts.
+            // The block gets its new place when it is written. Until then the old place is in use.
             true => old,
             false => Ptr { addr: UNWRITTEN, len, crc: 0 },
         }
@@ -126,49 +118,49 @@ impl Layout for Lfs {
     fn free_block(&self, _core: &Core, _inode: &Inode, ptr: Ptr, len: u32) {
         self.reservations.release(len.into());
         if ptr.is_on_disk() {
-            self.usage.block_dies(self.sb.shape.byte_of(ptr.addr), ptr.len, Death::Deleted);
+            self.usage.block_dies(self.sb.geometry.byte_of(ptr.addr), ptr.len, Death::Deleted);
         }
     }
 
-    async fn admit(&self, core: &Rc<Core>, bytes: u64, need: Need) -> Result<Permit> {
+    async fn admit(&self, core: &Rc<Core>, bytes: u64, need: Need) -> Result<AdmissionGuard> {
         if bytes > self.reservations.limit() {
-            // No cleaning ever makes so much room.
+            // The cleaner can never gain that much room.
             return Err(FsError::NoSpace);
         }
         if self.settings.writers_wait && need == Need::Grow {
             self.wait_written(core, self.progress.last()).await?;
         }
         let limit = core.settings.cache_bytes / 2;
-        let mut patience: Option<Patience> = None;
-        let (mut waits_since, mut turn) = (None, Turn::default());
+        let mut admission_wait: Option<AdmissionWait> = None;
+        let (mut waits_since, mut writer) = (None, PacedWriter::default());
         loop {
             core.check_writable()?;
             let has_room = self.may_begin(core, bytes, need);
             let keeps_pace =
-                !has_room || need == Need::Shrink || self.keeps_pace(core, bytes, &mut turn);
+                !has_room || need == Need::Shrink || self.keeps_pace(core, bytes, &mut writer);
             if !(has_room && keeps_pace) && waits_since.is_none() {
                 waits_since = Some(core.rt.now());
                 self.count(|stats| stats.space_waits += 1);
             }
             if !has_room {
-                let patience = patience.get_or_insert_with(|| self.patience());
-                let lasts = patience.lasts(
+                let admission_wait = admission_wait.get_or_insert_with(|| self.admission_wait());
+                let keep_waiting = admission_wait.keep_waiting(
                     self.cleaner.rounds(),
                     self.admission.admitted(),
                     self.usage.log_room(),
                 );
                 let since = waits_since.unwrap_or(core.rt.now());
-                if !lasts || core.rt.now() - since > LONGEST_WAIT_NS {
+                if !keep_waiting || core.rt.now() - since > LONGEST_WAIT_NS {
                     self.admission.note_refused(self.usage.live_bytes());
                     return Err(FsError::NoSpace);
                 }
-                let _waits = self.admission.wait_begins();
+                let _waits = self.admission.begin_waiting();
                 self.cleaner.request();
                 self.space.wait().await;
             } else if !keeps_pace {
                 self.space.wait().await;
             } else if core.cache.dirty_bytes() > limit {
-                // More is dirty than write-back keeps up with: the writer helps.
+                // Write-back does not keep up, so the writer helps; this bounds the memory.
                 let deferred = self.checkpoints.deferred_bytes() > limit / 2;
                 if deferred {
                     self.checkpoint(core, false).await?
@@ -191,22 +183,16 @@ impl Layout for Lfs {
         }
     }
 
-    fn flush_state(&self, core: &Core) -> FlushState {
-        let inodes = core.dirty_inode_count() as u64 * u64::from(self.sb.shape.inode_size);
+    fn dirty(&self, core: &Core) -> Dirty {
+        let inodes = core.dirty_inode_count() as u64 * u64::from(self.sb.geometry.inode_size);
         let blocks = core.cache.dirty_bytes().saturating_sub(self.checkpoints.deferred_bytes());
-        let dirty_bytes = blocks + inodes;
-        let any = dirty_bytes > 0 || self.numbers.any_freed();
-        let oldest = self.see_dirty(any, core.rt.now());
-        FlushState {
-            dirty_bytes,
-            oldest,
-            capacity_bytes: core.cache.capacity_bytes(),
-            unit_bytes: self.sb.segment_size.into(),
-        }
+        let bytes = blocks + inodes;
+        let any = bytes > 0 || self.numbers.any_freed();
+        Dirty { bytes, any, unit_bytes: self.sb.segment_size.into() }
     }
 
-    async fn write_back(&self, core: &Rc<Core>, _until: Time) -> Result<()> {
-        // A log write takes everything that is dirty: see `build`.
+    async fn write_back(&self, core: &Rc<Core>) -> Result<()> {
+        // A log write takes everything dirty: see `build`.
         if self.checkpoint_due(core) {
             self.checkpoint(core, false).await
         } else {
@@ -230,7 +216,8 @@ impl Layout for Lfs {
     }
 
     async fn close(&self, core: &Rc<Core>) -> Result<()> {
-        // Whatever it wrote behind the last checkpoint would be found again at the next start.
+        // The cleaner must stop first: what it wrote after the last checkpoint would be found again
+        // by roll-forward at the next start.
         self.cleaner.stop().await;
         self.checkpoint(core, true).await
     }
@@ -246,10 +233,11 @@ impl Layout for Lfs {
             bytes: stats.log_bytes,
             data_bytes: stats.data_bytes,
             meta_bytes: stats.meta_bytes,
+            new_data_bytes: stats.new_data_bytes,
             moved_bytes: stats.moved_bytes,
             cleaner_read_bytes: stats.cleaner_read_bytes,
             cleaned_segments: stats.cleaned_segments,
-            batches: stats.groups,
+            batches: stats.log_writes,
             checkpoints: stats.checkpoints,
         }
     }
@@ -259,15 +247,23 @@ impl Layout for Lfs {
         Some((segment, byte - self.sb.segment_start(segment)))
     }
 
+    fn log_status(&self, core: &Core) -> Option<LogStatus> {
+        Some(self.status(core))
+    }
+
+    fn space_map(&self, _core: &Core) -> SpaceMap {
+        self.map_of_segments()
+    }
+
     fn stat(&self, _core: &Core) -> VolumeStat {
-        let unit = u64::from(self.sb.shape.frag_size);
+        let unit = u64::from(self.sb.geometry.frag_size);
         let free = self.reservations.free();
         let inodes = self.imap_len();
-        // Free numbers, and those that the map could grow by in the free space.
-        let room = free / u64::from(self.sb.shape.inode_size);
+        // Free numbers, and the numbers by which the map could grow into free space.
+        let room = free / u64::from(self.sb.geometry.inode_size);
         VolumeStat {
-            block_size: self.sb.shape.frag_size,
-            io_size: self.sb.shape.block_size,
+            block_size: self.sb.geometry.frag_size,
+            io_size: self.sb.geometry.block_size,
             blocks: self.reservations.limit() / unit,
             free: free / unit,
             inodes: inodes.saturating_sub(self.numbers.free()) + room,

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use twin_cache::Frame;
 use twin_fs::{Core, FsError, Inode, Result};
-use twin_rt::{Budget, Event, RwLock, Time};
+use twin_rt::{Budget, Event, RwLock};
 
 use crate::admission::Admission;
 use crate::checkpoints::Checkpoints;
@@ -28,7 +28,7 @@ pub struct Lfs {
     pub(crate) sb: Superblock,
     pub(crate) settings: LfsSettings,
     pub(crate) ifile: Rc<Inode>,
-    /// Pointers that are newer than what holds them on the device.
+    /// Pointers that are newer than the blocks on the device that hold them.
     pub(crate) forwards: Rc<Forwards>,
     /// The ifile's indirect blocks and its segment usage table, always in memory.
     pinned: RefCell<Vec<Rc<Frame>>>,
@@ -43,14 +43,12 @@ pub struct Lfs {
     pub(crate) checkpointing: RwLock,
     /// Notified when segments become clean.
     pub(crate) space: Rc<Event>,
-    /// Who may go on while room is short.
+    /// Decides which writers may continue while room is short.
     pub(crate) pacing: Pacing,
     pub(crate) cleaner: CleanerState,
     pub(crate) usage: SegmentUsage,
-    /// When the oldest change since the last log write was made.
-    oldest: Cell<Option<Time>>,
     counters: Cell<LfsStats>,
-    /// Blocks of inodes on their way to the device, and read lately.
+    /// Inode blocks on their way to the device, and those read lately.
     pub(crate) inode_blocks: Rc<InodeBlocks>,
 }
 
@@ -64,15 +62,16 @@ impl Lfs {
         table: SegmentTable,
         core: &Core,
     ) -> Result<Lfs> {
-        let when = twin_clean::when::by_name(&settings.when)
-            .ok_or(FsError::Invalid("no such policy of when to clean"))?;
+        let when = twin_clean::trigger::REGISTRY
+            .get(&settings.when)
+            .map_err(|_| FsError::Invalid("no such policy of when to clean"))?;
         let (streams, memory) = (checkpoint.heads.len(), core.settings.cache_bytes);
         let seed = core.rt.rng("cleaner policies").next_u64();
-        // A named placement comes once it is known how many streams there is room for.
+        // A placement policy is made later, when it is known how many streams there is room for.
         let plain = LfsSettings { placement: String::new(), ..settings.clone() };
         let policies = PolicySettings { settings: &plain, streams, memory_bytes: memory, seed };
         let usage = SegmentUsage::new(&sb, table, policies)?;
-        let unit = u64::from(sb.shape.block_size);
+        let unit = u64::from(sb.geometry.block_size);
         let forwards = Rc::<Forwards>::default();
         core.set_block_map_hook(Rc::clone(&forwards) as _);
         let lfs = Lfs {
@@ -94,7 +93,6 @@ impl Lfs {
             pacing: Pacing::default(),
             cleaner: CleanerState::new(when.make()),
             usage,
-            oldest: Cell::new(None),
             inode_blocks: Rc::new(InodeBlocks::new(unit)),
         };
         lfs.progress.begin_after(checkpoint.serial - 1);
@@ -104,7 +102,7 @@ impl Lfs {
         Ok(lfs)
     }
 
-    /// What the volume is.
+    /// The superblock: sizes, profile and features of the volume.
     pub fn superblock(&self) -> &Superblock {
         &self.sb
     }
@@ -125,25 +123,12 @@ impl Lfs {
         self.pinned.borrow_mut().extend(frames);
     }
 
-    /// When the oldest change since the last log write was seen, if there is `any`: `now` if none was
-    /// seen before.
-    pub(crate) fn see_dirty(&self, any: bool, now: Time) -> Option<Time> {
-        let oldest = any.then(|| self.oldest.get().unwrap_or(now));
-        self.oldest.set(oldest);
-        oldest
-    }
-
-    /// All that is dirty is about to be written.
-    pub(crate) fn forget_dirty(&self) {
-        self.oldest.set(None);
-    }
-
     /// Pointers that are newer than what holds them on the device.
     pub fn forwarded_pointers(&self) -> usize {
         self.forwards.len()
     }
 
-    /// Looks at the segment usage table.
+    /// Calls `f` with the segment usage table.
     pub fn with_segments<T>(&self, f: impl FnOnce(&SegmentTable) -> T) -> T {
         self.usage.with(f)
     }

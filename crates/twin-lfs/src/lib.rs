@@ -6,7 +6,13 @@
 //! [`twin_fs::Layout`]), [`MkfsOptions`], [`LfsSettings`], [`mod@format`] (the bytes on disk). Start at
 //! [`Lfs::mkfs`] and [`Lfs::open`], then read `build` (how dirty state becomes a log write),
 //! `commit` (how it becomes durable), `recover` (how it is found again) and `cleaner`. [`check`]
-//! looks at all of it without the volume's code, and [`dump`] shows it.
+//! checks all of it without the code of the volume, and [`dump`] shows it.
+//!
+//! [`Lfs`] only puts parts together; each keeps its own state, and no other file changes it: where the
+//! log goes on (`log_position`, `streams`), inode map and numbers (`inode_map`, `inode_numbers`,
+//! `inode_blocks`), live bytes of segments (`segment_usage`), checkpoints (`checkpoints`), log
+//! writes under way (`progress`), space and admission (`reservations`, `admission`, `pacing`,
+//! `room`), forwarded pointers (`forwards`), and the cleaner (`cleaner`).
 //!
 //! ```
 //! use std::rc::Rc;
@@ -27,13 +33,13 @@
 //! # Ok::<(), twin_fs::FsError>(())
 //! ```
 //!
-//! What holds always:
-//! - A log write is a snapshot of the whole volume at an instant; recovery finds the last whole
-//!   one. So a crash never leaves half an operation, and what is found is no older than the last
-//!   fsync that was acknowledged.
+//! Invariants:
+//! - A log write is a snapshot of the whole volume at one instant, and recovery finds the last whole
+//!   log write. So a crash never leaves half an operation, and recovery never finds a state older
+//!   than the last acknowledged fsync.
 //! - A segment is filled again only after a checkpoint that does not need it is durable.
-//! - Space is promised before anything becomes dirty, and the log keeps room for all that is
-//!   dirty, for a checkpoint and for the cleaner.
+//! - Space is reserved before anything becomes dirty, and the log keeps room for everything dirty,
+//!   for a checkpoint and for the cleaner.
 
 mod admission;
 mod build;
@@ -52,6 +58,7 @@ mod inode_state;
 mod kind;
 mod layout;
 mod lfs;
+mod log_items;
 mod log_position;
 mod open;
 mod pacing;
@@ -59,19 +66,23 @@ mod partial_segments;
 mod progress;
 mod recover;
 mod reservations;
+mod room;
 mod segment_usage;
 mod settings;
 mod sizing;
 mod stats;
+mod status;
 mod streams;
-mod view;
+mod volume_reader;
 
-pub use admission::Permit;
+pub use admission::AdmissionGuard;
 pub use format::IFILE_INO;
 pub use kind::{LFS, LfsConfig};
 pub use lfs::Lfs;
 pub use open::{MkfsOptions, read_checkpoint, read_superblock};
 pub use recover::Recovered;
 pub use segment_usage::{SegmentState, SegmentTable};
-pub use settings::{LfsSettings, Sabotage};
+pub use settings::LfsSettings;
+#[cfg(feature = "planted-faults")]
+pub use settings::PlantedFault;
 pub use stats::LfsStats;

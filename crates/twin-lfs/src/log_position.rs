@@ -1,4 +1,5 @@
-//! Where the log goes on: the position of each stream, and the serial number of the next partial segment.
+//! Where the log goes on: the position of each stream, and the serial number of the next partial
+//! segment.
 
 use std::cell::{Cell, RefCell};
 

@@ -5,9 +5,9 @@ use std::rc::Rc;
 use twin_cache::Lbn;
 use twin_disk::{Block, BlockDevice, Buf, Class, Io, Origin};
 use twin_fs::dinode::{Dinode, HIDDEN};
-use twin_fs::shape::Shape;
+use twin_fs::geometry::Geometry;
 use twin_fs::{
-    Core, Cpu, Features, FsError, Ino, Inode, Picked, ROOT_INO, Result, Settings, Volume,
+    Core, Cpu, Features, FsError, Ino, Inode, Picked, ROOT_INO, Result, Settings, Timestamp, Volume,
 };
 use twin_rt::{BoxFuture, Category, Rt};
 
@@ -76,9 +76,9 @@ impl MkfsOptions {
     }
 
     fn superblock(&self, size: u64) -> Result<Superblock> {
-        let shape = match self.profile {
-            Profile::Classic => Shape::classic(self.block_size, self.frag_size),
-            Profile::Modern => Shape::modern(self.block_size, self.frag_size),
+        let geometry = match self.profile {
+            Profile::Classic => Geometry::classic(self.block_size, self.frag_size),
+            Profile::Modern => Geometry::modern(self.block_size, self.frag_size),
         };
         // Small volumes get small segments, so that the reserve is a small part of them.
         let suits = (size / 256).next_power_of_two().clamp(64 << 10, 1 << 20) as u32;
@@ -89,7 +89,7 @@ impl MkfsOptions {
         if !(1..=Superblock::MINFREE_MAX).contains(&self.minfree) {
             return Err(FsError::Invalid("minfree is 1 to 50 percent"));
         }
-        let sb = Superblock::plan(self.uuid, self.profile, shape, segment, size, self.copies)?;
+        let sb = Superblock::plan(self.uuid, self.profile, geometry, segment, size, self.copies)?;
         Ok(Superblock { minfree: self.minfree, ..sb })
     }
 }
@@ -115,7 +115,8 @@ impl Lfs {
     ) -> Result<Superblock> {
         let info = device.info();
         let sb = options.superblock(info.size)?;
-        if !sb.shape.frag_size.is_multiple_of(info.sector) && !info.sector.is_multiple_of(sb.align)
+        if !sb.geometry.frag_size.is_multiple_of(info.sector)
+            && !info.sector.is_multiple_of(sb.align)
         {
             return Err(FsError::Invalid(
                 "the device's sectors are larger than the volume's blocks",
@@ -123,8 +124,7 @@ impl Lfs {
         }
         erase(&*device, &sb).await?;
         let core = core(rt, Rc::clone(&device), Cpu::none(), &sb, Settings::default())?;
-        let ifile = Dinode::new(&sb.shape, IFILE_INO, 0, 0, core.now());
-        let ifile = Inode::new(Dinode { flags: HIDDEN, nlink: 1, ..ifile });
+        let ifile = new_ifile(&sb, core.now());
         let mut segments = SegmentTable::new(&sb, vec![SegEntry::default(); sb.segments as usize]);
         let mut heads = Vec::new();
         for stream in 0..options.streams {
@@ -159,18 +159,13 @@ impl Lfs {
             (d.uid, d.gid) = (options.root.0, options.root.1);
         }
         volume.close().await?;
-        let raw = Block::Bytes(Buf::copy_of(&sb.encode()).freeze());
-        for at in Superblock::places(sb.size, sb.copies) {
-            let io = Io::write(at, vec![raw.clone()], Class::Meta, Origin::Checkpoint);
-            device.submit(io).await?;
-        }
-        device.submit(Io::flush(Origin::Checkpoint)).await?;
+        write_superblocks(&*device, &sb).await?;
         Ok(sb)
     }
 
     /// The ifile of a new volume: a usage table and one block of the inode map.
     fn fill_ifile(&self, core: &Core) -> Result<()> {
-        let block = self.sb.shape.block_size as usize;
+        let block = self.sb.geometry.block_size as usize;
         for lbn in 0..self.sb.usage_blocks() {
             let zeros = Block::Bytes(Buf::zeroed(block).freeze());
             let frame = self.add_ifile_block(core, lbn, zeros);
@@ -248,13 +243,13 @@ impl Lfs {
         } else {
             recovered = lfs.roll_forward(&core, &checkpoint).await?;
             rt.log(Category::Recovery, "rolled-forward", || {
-                [("log_writes", recovered.groups), ("log_bytes", recovered.log_bytes)]
+                [("log_writes", recovered.log_writes), ("log_bytes", recovered.log_bytes)]
             });
             lfs.reservations.set_used(lfs.usage.live_bytes() + lfs.unwritten_ifile(&core));
         }
         // Before anything else writes: the streams go on at these places.
         if !read_only && !checkpoint.closed {
-            lfs.bury(&core).await?;
+            lfs.invalidate_log_tail(&core).await?;
         }
         if !read_only {
             lfs.set_streams(&core)?;
@@ -279,14 +274,15 @@ impl Lfs {
         core: &Core,
         pinned: &mut Vec<Rc<twin_cache::Frame>>,
     ) -> Result<()> {
-        let blocks = self.sb.shape.blocks_for(self.ifile.d.borrow().size);
+        let blocks = self.sb.geometry.blocks_for(self.ifile.d.borrow().size);
         let mut lbn = 0;
         while lbn < blocks {
-            core.hold_parents(&self.ifile, lbn as Lbn, pinned).await?;
-            lbn += if lbn < self.sb.shape.direct as u64 { 1 } else { self.sb.shape.per_block() };
+            core.pin_parents(&self.ifile, lbn as Lbn, pinned).await?;
+            lbn +=
+                if lbn < self.sb.geometry.direct as u64 { 1 } else { self.sb.geometry.per_block() };
         }
         if blocks > 0 {
-            core.hold_parents(&self.ifile, blocks as Lbn - 1, pinned).await?;
+            core.pin_parents(&self.ifile, blocks as Lbn - 1, pinned).await?;
         }
         Ok(())
     }
@@ -309,7 +305,7 @@ impl Lfs {
         let unwritten = frames
             .iter()
             .filter(|f| core.resident_ptr(&self.ifile, f.lbn()).is_some_and(|p| !p.is_on_disk()));
-        unwritten.count() as u64 * u64::from(self.sb.shape.block_size)
+        unwritten.count() as u64 * u64::from(self.sb.geometry.block_size)
     }
 
     /// Finds the inodes that the map marks as in need of work.
@@ -324,20 +320,37 @@ impl Lfs {
     }
 }
 
-/// Overwrites what an earlier volume may have left where this one's superblocks and checkpoints
-/// will be.
 /// What the layers of a volume share. What files can do follows from the profile.
-fn core(
+pub(crate) fn core(
     rt: &Rt,
     device: Rc<dyn BlockDevice>,
     cpu: Cpu,
     sb: &Superblock,
     settings: Settings,
 ) -> Result<Rc<Core>> {
-    let (shape, features) = (sb.shape.clone(), Features::of(&sb.shape));
-    Core::new(rt.clone(), device, cpu, shape, features, settings)
+    let (geometry, features) = (sb.geometry.clone(), Features::of(&sb.geometry));
+    Core::new(rt.clone(), device, cpu, geometry, features, settings)
 }
 
+/// The ifile of a volume whose tables are about to be written, without a block.
+pub(crate) fn new_ifile(sb: &Superblock, now: Timestamp) -> Rc<Inode> {
+    let ifile = Dinode::new(&sb.geometry, IFILE_INO, 0, 0, now);
+    Inode::new(Dinode { flags: HIDDEN, nlink: 1, ..ifile })
+}
+
+/// Writes all copies of a superblock.
+pub(crate) async fn write_superblocks(device: &dyn BlockDevice, sb: &Superblock) -> Result<()> {
+    let raw = Block::Bytes(Buf::copy_of(&sb.encode()).freeze());
+    for at in Superblock::places(sb.size, sb.copies) {
+        let io = Io::write(at, vec![raw.clone()], Class::Meta, Origin::Checkpoint);
+        device.submit(io).await?;
+    }
+    device.submit(Io::flush(Origin::Checkpoint)).await?;
+    Ok(())
+}
+
+/// Overwrites what an earlier volume may have left where this one's superblocks and checkpoints
+/// will be.
 async fn erase(device: &dyn BlockDevice, sb: &Superblock) -> Result<()> {
     let mut places = Superblock::places(sb.size, 2);
     let both = Superblock { copies: 2, ..sb.clone() };

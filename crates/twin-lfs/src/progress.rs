@@ -1,7 +1,8 @@
 //! Progress of log writes: which have reached the device, and which are durable.
 //!
-//! Contract: log writes have rising numbers. One counts for recovery only if all before it do, so it is
-//! durable when a flush began after all up to it had reached the device.
+//! Contract: log writes have rising numbers. Recovery uses one only if it uses all before it, so a
+//! log write is durable once a flush has ended that began after it and all before it had reached
+//! the device.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -26,26 +27,26 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// Every log write up to `number` is on the device and durable: those of an earlier life.
+    /// Marks every log write up to `number`, those before the volume was opened, as durable.
     pub(crate) fn begin_after(&self, number: u64) {
         self.last.set(number);
         self.durable.set(number);
     }
 
-    /// A log write is about to be sent.
+    /// Notes a log write that is about to be sent.
     pub(crate) fn begin(&self, number: u64) {
         self.last.set(number);
         self.under_way.borrow_mut().insert(number);
     }
 
-    /// The requests of a log write are complete.
+    /// Notes that the requests of a log write are complete.
     pub(crate) fn end(&self, number: u64) {
         self.under_way.borrow_mut().remove(&number);
         self.changed.notify();
     }
 
-    /// Keeps the frames of a log write that failed: what is not on the device has its only copy there.
-    pub(crate) fn keep_lost(&self, frames: Vec<Rc<Frame>>) {
+    /// Keeps the frames of a log write that failed, because they are the only copy of its data.
+    pub(crate) fn retain_failed(&self, frames: Vec<Rc<Frame>>) {
         self.lost.borrow_mut().extend(frames);
     }
 
@@ -64,13 +65,14 @@ impl Progress {
         self.durable.get()
     }
 
-    /// Takes the turn to flush the device, unless another task has it. Gives the last log write that the
-    /// flush will make durable.
+    /// Becomes the task that flushes the device, unless another task is. Gives the last log write
+    /// that the flush will make durable.
     pub(crate) fn begin_flush(&self) -> Option<u64> {
         (!self.flushing.replace(true)).then(|| self.written())
     }
 
-    /// The flush has ended; it made every log write up to `durable` durable, if it succeeded.
+    /// Notes that the flush has ended and, if it succeeded, has made every log write up to
+    /// `durable` durable.
     pub(crate) fn end_flush(&self, durable: Option<u64>) {
         self.flushing.set(false);
         self.durable.set(self.durable.get().max(durable.unwrap_or(0)));

@@ -1,9 +1,9 @@
-//! Roll-forward: from the last checkpoint to the last whole group of the log.
+//! Roll-forward: from the last checkpoint to the last whole log write of the log.
 //!
-//! The log after a checkpoint is a sequence of groups, each a snapshot. They are found by
+//! The log after a checkpoint is a sequence of log writes, each a snapshot. They are found by
 //! following each stream from where the checkpoint says it stood, and counted in the order of
 //! their serial numbers for as long as every partial segment is there and matches its checksums.
-//! Applying a group gives inodes their new place and content, and blocks behind indirect blocks
+//! Applying a log write gives inodes their new place and content, and blocks behind indirect blocks
 //! that were deferred their new pointers; the accounts of segments follow from the difference.
 //! Nothing is written here.
 
@@ -13,20 +13,21 @@ use std::rc::Rc;
 use twin_cache::{Frame, Lbn};
 use twin_disk::{Block, Bytes, Class, Io, Origin};
 use twin_fs::dinode::{Dinode, TRUNCATING};
-use twin_fs::shape::Ptr;
+use twin_fs::geometry::Ptr;
 use twin_fs::{Core, FsError, Ino, Inode, ROOT_INO, Result};
 
-use crate::format::Form;
+use crate::format::HolderVersion;
 use crate::format::IFILE_INO;
 use crate::format::{
-    Checkpoint, Entry, GROUP_LAST, HeadPos, ImapEntry, PICKED_MAX, Placed, Summary, What,
+    BlockContents, Checkpoint, HeadPos, ImapEntry, LOG_WRITE_LAST, PICKED_MAX, PlacedBlock,
+    Summary, SummaryEntry,
 };
 use crate::forwards::Holder;
 use crate::inode_state::InodeState;
 use crate::lfs::Lfs;
 use crate::partial_segments::{Content, PartialSegment, PartialSegments};
 use crate::segment_usage::Death;
-use crate::settings::Sabotage;
+use crate::settings::PlantedFault;
 
 /// Serial numbers skipped at every start, at the least and in addition by chance: more than could
 /// be under way when the log ended before, so that nothing written then can pass for what follows
@@ -34,7 +35,7 @@ use crate::settings::Sabotage;
 const SERIAL_GAP: (u64, u64) = (1 << 20, 1 << 32);
 
 /// A partial segment that was found.
-struct Part {
+struct FoundPartialSegment {
     summary: Summary,
     /// First byte on the device.
     start: u64,
@@ -44,14 +45,14 @@ struct Part {
     contents: BTreeMap<u32, Bytes>,
 }
 
-/// What a group says of one file.
+/// What a log write says of one file.
 #[derive(Default)]
 struct FileLog {
     generation: u32,
     /// Blocks with their new places, data and indirect.
     blocks: BTreeMap<Lbn, Ptr>,
     /// Of these, the forwarded ones, with the form in which their holder stays.
-    forwarded: BTreeMap<Lbn, Form>,
+    forwarded: BTreeMap<Lbn, HolderVersion>,
     /// The contents of indirect blocks among them.
     indirect: BTreeMap<Lbn, Bytes>,
     /// The inode, its place, its checksum.
@@ -60,7 +61,7 @@ struct FileLog {
 
 /// What happened to inode numbers since the checkpoint.
 #[derive(Default)]
-struct Numbers {
+struct NumberChanges {
     /// Numbers that were free then and have been used since, with the link that they had.
     links: BTreeMap<Ino, Ino>,
     /// Numbers that were in use then and are free now.
@@ -70,8 +71,8 @@ struct Numbers {
 /// What roll-forward did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Recovered {
-    /// Groups applied.
-    pub groups: u64,
+    /// Log writes applied.
+    pub log_writes: u64,
     /// Bytes of log read.
     pub log_bytes: u64,
     /// Inodes that were open without names, or being cut: finished now.
@@ -79,36 +80,36 @@ pub struct Recovered {
 }
 
 impl Lfs {
-    /// Finds and applies what follows a checkpoint. Leaves the log after the last whole group.
+    /// Finds and applies what follows a checkpoint. Leaves the log after the last whole log write.
     pub(crate) async fn roll_forward(
         &self,
         core: &Rc<Core>,
         from: &Checkpoint,
     ) -> Result<Recovered> {
         let mut done = Recovered::default();
-        let mut parts: BTreeMap<u64, Part> = BTreeMap::new();
+        let mut parts: BTreeMap<u64, FoundPartialSegment> = BTreeMap::new();
         for stream in 0..from.heads.len() {
             self.follow(core, from, stream, &mut parts, &mut done).await?;
         }
         let mut expected = from.serial;
-        let mut numbers = Numbers::default();
+        let mut numbers = NumberChanges::default();
         let old_len = self.imap_len();
-        while let Some(group) = take_group(&mut parts, expected) {
-            expected += group.len() as u64;
-            done.groups += 1;
-            self.move_heads(&group);
-            self.apply_group(core, &group, &mut numbers).await?;
+        while let Some(log_write) = take_log_write(&mut parts, expected) {
+            expected += log_write.len() as u64;
+            done.log_writes += 1;
+            self.move_heads(&log_write);
+            self.apply_log_write(core, &log_write, &mut numbers).await?;
         }
         self.skip_serials(core, expected);
-        self.mend_free_list(core, from, old_len, &numbers).await?;
+        self.rebuild_free_list(core, from, old_len, &numbers).await?;
         Ok(done)
     }
 
-    /// Makes what lies where the streams go on unreadable: partial segments of a group that does
-    /// not count. Their serial numbers are higher than those before them, and lower than that of
-    /// the next checkpoint, so without this they would pass for a part of the log, should the
+    /// Makes what lies where the streams go on unreadable: partial segments of a log write that
+    /// does not count. Their serial numbers are higher than those before them, and lower than that
+    /// of the next checkpoint, so without this they would pass for a part of the log, should the
     /// stream go on elsewhere.
-    pub(crate) async fn bury(&self, core: &Core) -> Result<()> {
+    pub(crate) async fn invalidate_log_tail(&self, core: &Core) -> Result<()> {
         let heads = self.position.heads();
         for head in heads.iter().filter(|head| head.offset < self.sb.segment_size) {
             let at = self.sb.segment_start(head.segment) + u64::from(head.offset);
@@ -134,7 +135,7 @@ impl Lfs {
         core: &Core,
         from: &Checkpoint,
         stream: usize,
-        parts: &mut BTreeMap<u64, Part>,
+        parts: &mut BTreeMap<u64, FoundPartialSegment>,
         done: &mut Recovered,
     ) -> Result<()> {
         let HeadPos { mut segment, mut offset, mut next } = from.heads[stream];
@@ -162,7 +163,7 @@ impl Lfs {
                     parts.insert(header.serial, part);
                 }
             }
-            // A stream leaves a segment when the next piece does not fit, so its end says nothing:
+            // A stream leaves a segment when the next item does not fit, so its end says nothing:
             // look into the next one, until one has nothing to add.
             let first_visit = visited.insert(segment);
             if !first_visit || (!found && visited.len() > 1) {
@@ -176,27 +177,33 @@ impl Lfs {
     fn is_sound(&self, part: &PartialSegment, segment_start: u64, content: &Content<'_>) -> bool {
         let start = segment_start + u64::from(part.offset);
         let crc_at = |at: u32, len: u32| content.block(start + u64::from(at), len).crc32c();
-        self.settings.sabotage == Sabotage::SkipChecksum || part.summary.verify(&self.sb, crc_at)
+        self.settings.planted().is(PlantedFault::SkipChecksum)
+            || part.summary.verify(&self.sb, crc_at)
     }
 
     /// The partial segment with those of its blocks that applying it needs.
-    fn with_contents(&self, part: PartialSegment, segment: u32, content: &Content<'_>) -> Part {
+    fn with_contents(
+        &self,
+        part: PartialSegment,
+        segment: u32,
+        content: &Content<'_>,
+    ) -> FoundPartialSegment {
         let PartialSegment { offset, summary } = part;
         let start = self.sb.segment_start(segment) + u64::from(offset);
-        let wanted = |p: &Placed<'_>| match p.what {
-            What::Block { block, .. } => block.lbn < 0,
-            What::Inodes(_) => true,
+        let wanted = |p: &PlacedBlock<'_>| match p.what {
+            BlockContents::Block { block, .. } => block.lbn < 0,
+            BlockContents::Inodes(_) => true,
         };
         let contents = summary.blocks(&self.sb).into_iter().filter(wanted);
         let contents = contents
             .map(|p| (p.at, content.block(start + u64::from(p.at), p.len).to_bytes()))
             .collect();
-        Part { summary, start, segment, offset, contents }
+        FoundPartialSegment { summary, start, segment, offset, contents }
     }
 
-    /// The streams stand behind this group now.
-    fn move_heads(&self, group: &[Part]) {
-        for part in group {
+    /// The streams stand behind this log write now.
+    fn move_heads(&self, log_write: &[FoundPartialSegment]) {
+        for part in log_write {
             let header = part.summary.header;
             let stream = header.stream as usize;
             let old = self.position.head(stream);
@@ -211,16 +218,16 @@ impl Lfs {
         }
     }
 
-    async fn apply_group(
+    async fn apply_log_write(
         &self,
         core: &Rc<Core>,
-        group: &[Part],
-        numbers: &mut Numbers,
+        log_write: &[FoundPartialSegment],
+        numbers: &mut NumberChanges,
     ) -> Result<()> {
         let mut files: BTreeMap<Ino, FileLog> = BTreeMap::new();
-        for part in group {
+        for part in log_write {
             for entry in &part.summary.entries {
-                if let Entry::Freed { ino, generation } = entry {
+                if let SummaryEntry::Freed { ino, generation } = entry {
                     self.free_recovered(core, *ino, *generation, numbers).await?;
                 }
             }
@@ -236,20 +243,20 @@ impl Lfs {
         Ok(())
     }
 
-    /// Notes what a block of a group says of its file.
+    /// Notes what a block of a log write says of its file.
     fn note_block(
         &self,
         core: &Core,
-        part: &Part,
-        placed: &Placed<'_>,
+        part: &FoundPartialSegment,
+        placed: &PlacedBlock<'_>,
         files: &mut BTreeMap<Ino, FileLog>,
     ) -> Result<()> {
         let at = part.start + u64::from(placed.at);
         match placed.what {
-            What::Block { ino, generation, block } => {
+            BlockContents::Block { ino, generation, block } => {
                 let file = files.entry(ino).or_default();
                 file.generation = generation;
-                let addr = at / u64::from(self.sb.shape.frag_size);
+                let addr = at / u64::from(self.sb.geometry.frag_size);
                 file.blocks.insert(block.lbn, Ptr { addr, len: block.len, crc: block.crc });
                 if let Some(form) = block.holder {
                     file.forwarded.insert(block.lbn, form);
@@ -260,13 +267,16 @@ impl Lfs {
                     file.indirect.insert(block.lbn, content.clone());
                 }
             }
-            What::Inodes(list) => {
-                let size = self.sb.shape.inode_size as usize;
+            BlockContents::Inodes(list) => {
+                let size = self.sb.geometry.inode_size as usize;
                 let Some(raw) = part.contents.get(&placed.at) else { return Ok(()) };
                 for (i, info) in list.iter().enumerate() {
                     let byte = at + (i * size) as u64;
-                    let decoded =
-                        Dinode::decode(&self.sb.shape, &raw[i * size..(i + 1) * size], core.frags);
+                    let decoded = Dinode::decode(
+                        &self.sb.geometry,
+                        &raw[i * size..(i + 1) * size],
+                        core.frags,
+                    );
                     let d = decoded.map_err(|what| FsError::corrupt(byte, what))?;
                     let file = files.entry(d.ino).or_default();
                     file.generation = d.generation;
@@ -277,16 +287,16 @@ impl Lfs {
         Ok(())
     }
 
-    /// An inode as it stood before a group, or a new one.
+    /// An inode as it stood before a log write, or a new one.
     async fn before(
         &self,
         core: &Rc<Core>,
         ino: Ino,
         generation: u32,
-        numbers: &mut Numbers,
+        numbers: &mut NumberChanges,
     ) -> Result<Rc<Inode>> {
         // The map has a block more than it needs at the most.
-        let most = self.sb.size / u64::from(self.sb.shape.inode_size) + self.imap_per_block();
+        let most = self.sb.size / u64::from(self.sb.geometry.inode_size) + self.imap_per_block();
         if !(ROOT_INO..most).contains(&ino) {
             return Err(FsError::inconsistent(format!("the log has an impossible inode {ino}")));
         }
@@ -312,7 +322,7 @@ impl Lfs {
         }
         let entry = ImapEntry::Used { at: 0, crc: 0, generation, orphan: false };
         self.set_entry(core, &anchor, ino, entry);
-        let inode = Inode::new(Dinode::new(&self.sb.shape, ino, generation, 0, core.now()));
+        let inode = Inode::new(Dinode::new(&self.sb.geometry, ino, generation, 0, core.now()));
         InodeState::of(&inode).set_map_block(anchor);
         Ok(core.add_inode(inode))
     }
@@ -322,10 +332,10 @@ impl Lfs {
         core: &Rc<Core>,
         ino: Ino,
         file: FileLog,
-        numbers: &mut Numbers,
+        numbers: &mut NumberChanges,
     ) -> Result<()> {
         let inode = self.before(core, ino, file.generation, numbers).await?;
-        let shape = self.sb.shape.clone();
+        let geometry = self.sb.geometry.clone();
         let old_ptrs = inode.d.borrow().ptrs.clone();
         let mut new_ptrs = match &file.inode {
             Some((d, ..)) => d.ptrs.clone(),
@@ -333,7 +343,7 @@ impl Lfs {
         };
         let mut held = Vec::new();
         for (slot, old) in old_ptrs.iter().enumerate() {
-            let lbn = shape.inode_child(slot);
+            let lbn = geometry.inode_child(slot);
             if file.inode.is_none()
                 && let Some(ptr) = file.blocks.get(&lbn)
             {
@@ -356,15 +366,16 @@ impl Lfs {
             None => {
                 let slots = old_ptrs.iter().zip(&new_ptrs).enumerate();
                 let moved = slots.filter(|(_, (old, new))| old.addr != new.addr);
-                let moved: Vec<Lbn> = moved.map(|(slot, _)| shape.inode_child(slot)).collect();
+                let moved: Vec<Lbn> = moved.map(|(slot, _)| geometry.inode_child(slot)).collect();
                 inode.d.borrow_mut().ptrs = new_ptrs;
                 if !self.forward_recovered(core, &inode, &moved, &file) {
                     core.mark_inode_dirty(&inode);
                 }
             }
         }
-        // As after a log write: what is above an indirect block that waits for a checkpoint goes with
-        // it, also above one that waited before this group, whose parent the group has.
+        // As after a log write: what is above an indirect block that waits for a checkpoint goes
+        // with it, also above one that waited before this log write, whose parent the log write
+        // has.
         self.defer(core, &inode);
         Ok(())
     }
@@ -390,7 +401,7 @@ impl Lfs {
     fn move_inode(&self, core: &Core, inode: &Rc<Inode>, at: u64, crc: u32, orphan: bool) {
         let anchor = InodeState::of(inode).map_block();
         let Some(anchor) = anchor else { panic!("inode {} has no map block", inode.ino) };
-        let size = self.sb.shape.inode_size;
+        let size = self.sb.geometry.inode_size;
         if let ImapEntry::Used { at: old, generation, .. } = self.entry_in(&anchor, inode.ino) {
             if old != 0 {
                 self.usage.block_dies(old * u64::from(size), size, Death::Rewritten);
@@ -404,16 +415,16 @@ impl Lfs {
         self.forwards.drop_holder(inode.ino, Holder::Inode);
     }
 
-    /// A block changes its place: settles the accounts and drops what memory has of the old one.
+    /// A block changes its place: updates segment usage and drops what memory has of the old one.
     fn change_block(&self, core: &Core, inode: &Inode, lbn: Lbn, old: Ptr, new: Ptr) {
         if old.addr == new.addr {
             return;
         }
         if old.is_on_disk() {
-            self.usage.block_dies(self.sb.shape.byte_of(old.addr), old.len, Death::Rewritten);
+            self.usage.block_dies(self.sb.geometry.byte_of(old.addr), old.len, Death::Rewritten);
         }
         if new.is_on_disk() {
-            let at = self.sb.shape.byte_of(new.addr);
+            let at = self.sb.geometry.byte_of(new.addr);
             self.usage.block_lives(at, new.len, core.rt.now(), None);
         }
         if lbn >= 0 {
@@ -421,7 +432,7 @@ impl Lfs {
         }
     }
 
-    /// Brings an indirect block and all below it to its state after a group. Children first,
+    /// Brings an indirect block and all below it to its state after a log write. Children first,
     /// because they are found through the old pointers.
     #[allow(clippy::too_many_arguments)] // A recursion over two trees carries both.
     async fn apply_indirect(
@@ -434,11 +445,11 @@ impl Lfs {
         file: &FileLog,
         held: &mut Vec<Rc<Frame>>,
     ) -> Result<()> {
-        let shape = &self.sb.shape;
-        let (first, span) = (shape.first_data(lbn), shape.span(lbn));
+        let geometry = &self.sb.geometry;
+        let (first, span) = (geometry.first_data(lbn), geometry.span(lbn));
         let touched = |at: &Lbn| {
-            let data = shape.first_data(*at);
-            (first..first + span).contains(&data) && shape.span(*at) < span
+            let data = geometry.first_data(*at);
+            (first..first + span).contains(&data) && geometry.span(*at) < span
         };
         let is_touched = file.blocks.keys().any(touched);
         if old.addr == new.addr && !is_touched {
@@ -447,22 +458,22 @@ impl Lfs {
         let old_content = self.indirect_content(core, inode, lbn, old).await?;
         let is_logged = file.blocks.get(&lbn).is_some_and(|p| p.addr == new.addr);
         let mut new_content = match file.indirect.get(&lbn) {
-            _ if new.is_hole() => vec![0; shape.block_size as usize],
+            _ if new.is_hole() => vec![0; geometry.block_size as usize],
             Some(logged) if is_logged => logged.to_vec(),
             _ => old_content.clone(),
         };
         let mut moved = Vec::new();
-        for index in 0..shape.per_block() as usize {
-            let child = shape.child(lbn, index);
+        for index in 0..geometry.per_block() as usize {
+            let child = geometry.child(lbn, index);
             if !is_logged
                 && !new.is_hole()
                 && let Some(ptr) = file.blocks.get(&child)
             {
-                shape.set_ptr(&mut new_content, index, *ptr);
+                geometry.set_ptr(&mut new_content, index, *ptr);
             }
             let (from, to) =
-                (shape.get_ptr(&old_content, index), shape.get_ptr(&new_content, index));
-            shape.check_ptr(to, core.frags).map_err(|what| {
+                (geometry.get_ptr(&old_content, index), geometry.get_ptr(&new_content, index));
+            geometry.check_ptr(to, core.frags).map_err(|what| {
                 FsError::inconsistent(format!(
                     "indirect block {lbn} of inode {}: {what}",
                     inode.ino
@@ -503,11 +514,11 @@ impl Lfs {
         ptr: Ptr,
     ) -> Result<Vec<u8>> {
         if ptr.is_hole() {
-            return Ok(vec![0; self.sb.shape.block_size as usize]);
+            return Ok(vec![0; self.sb.geometry.block_size as usize]);
         }
         match core.block(inode, lbn, Origin::Recovery).await? {
             Some(frame) => Ok(frame.block().to_bytes().to_vec()),
-            None => Ok(vec![0; self.sb.shape.block_size as usize]),
+            None => Ok(vec![0; self.sb.geometry.block_size as usize]),
         }
     }
 
@@ -517,7 +528,7 @@ impl Lfs {
         core: &Rc<Core>,
         ino: Ino,
         generation: u32,
-        numbers: &mut Numbers,
+        numbers: &mut NumberChanges,
     ) -> Result<()> {
         if ino <= IFILE_INO || ino >= self.imap_len() {
             return Ok(());
@@ -536,7 +547,7 @@ impl Lfs {
         let none = FileLog::default();
         let ptrs = inode.d.borrow().ptrs.clone();
         for (slot, ptr) in ptrs.into_iter().enumerate() {
-            let lbn = self.sb.shape.inode_child(slot);
+            let lbn = self.sb.geometry.inode_child(slot);
             if lbn < 0 {
                 let gone = Ptr::HOLE;
                 let mut unused = Vec::new();
@@ -546,7 +557,7 @@ impl Lfs {
             }
         }
         {
-            let size = self.sb.shape.inode_size;
+            let size = self.sb.geometry.inode_size;
             if at != 0 {
                 // Policies know nothing yet of what recovery finds.
                 self.usage.block_dies(at * u64::from(size), size, Death::Rewritten);
@@ -566,9 +577,9 @@ impl Lfs {
 
     /// Makes the map longer without putting the new numbers on the free list.
     fn extend_imap_unlisted(&self, core: &Core) -> Result<()> {
-        let shape = &self.sb.shape;
-        let lbn = shape.blocks_for(self.ifile.d.borrow().size);
-        let mut content = vec![0; shape.block_size as usize];
+        let geometry = &self.sb.geometry;
+        let lbn = geometry.blocks_for(self.ifile.d.borrow().size);
+        let mut content = vec![0; geometry.block_size as usize];
         for raw in content.chunks_exact_mut(crate::format::IMAP_ENTRY_BYTES) {
             ImapEntry::Free { next: 0, generation: 0 }.encode(raw);
         }
@@ -580,22 +591,24 @@ impl Lfs {
 
     /// Takes the numbers that came into use off the free list, and puts on it those that became
     /// free, those that were picked and not used, and those that the map grew by.
-    async fn mend_free_list(
+    async fn rebuild_free_list(
         &self,
         core: &Rc<Core>,
         from: &Checkpoint,
         old_len: u64,
-        numbers: &Numbers,
+        numbers: &NumberChanges,
     ) -> Result<()> {
         if from.picked.len() >= PICKED_MAX {
             // It may not have noted all: put every free number on a new list.
-            return self.relist(core, (ROOT_INO + 1..self.imap_len()).collect(), 0, 0).await;
+            return self
+                .add_to_free_list(core, (ROOT_INO + 1..self.imap_len()).collect(), 0, 0)
+                .await;
         }
         let in_list = |ino: &Ino| *ino < old_len && !from.picked.contains(ino);
         let mut missing = numbers.links.keys().filter(|ino| in_list(ino)).count();
-        let mut relist: BTreeSet<Ino> = numbers.freed.clone();
-        relist.extend(&from.picked);
-        relist.extend((old_len..self.imap_len()).filter(|&ino| ino > ROOT_INO));
+        let mut numbers_to_add: BTreeSet<Ino> = numbers.freed.clone();
+        numbers_to_add.extend(&from.picked);
+        numbers_to_add.extend((old_len..self.imap_len()).filter(|&ino| ino > ROOT_INO));
         let (mut at, mut steps) = (from.free_head, 0);
         while missing > 0 && at != 0 {
             let anchor = self.imap_block(core, at).await?;
@@ -607,19 +620,20 @@ impl Lfs {
                 (None, ImapEntry::Free { next, .. }) => next,
                 (None, ImapEntry::Used { .. }) => 0,
             };
-            relist.insert(at);
+            numbers_to_add.insert(at);
             at = next;
             steps += 1;
             if steps > old_len {
                 return Err(FsError::inconsistent("the list of free inodes runs in a circle"));
             }
         }
-        self.relist(core, relist, at, from.free_inodes.saturating_sub(steps)).await
+        self.add_to_free_list(core, numbers_to_add, at, from.free_inodes.saturating_sub(steps))
+            .await
     }
 
     /// Puts those of these numbers that are free before the list that begins at `head` and has
     /// `count` numbers.
-    async fn relist(
+    async fn add_to_free_list(
         &self,
         core: &Rc<Core>,
         numbers: BTreeSet<Ino>,
@@ -638,9 +652,12 @@ impl Lfs {
     }
 }
 
-/// The next whole group, if the log has it: the partial segments from `serial` on up to the one
+/// The next whole log write, if the log has it: the partial segments from `serial` on up to the one
 /// that says that it is the last.
-fn take_group(parts: &mut BTreeMap<u64, Part>, serial: u64) -> Option<Vec<Part>> {
+fn take_log_write(
+    parts: &mut BTreeMap<u64, FoundPartialSegment>,
+    serial: u64,
+) -> Option<Vec<FoundPartialSegment>> {
     let mut end = serial;
     loop {
         let header = parts.get(&end)?.summary.header;
@@ -648,7 +665,7 @@ fn take_group(parts: &mut BTreeMap<u64, Part>, serial: u64) -> Option<Vec<Part>>
             return None;
         }
         end += 1;
-        if header.flags & GROUP_LAST != 0 {
+        if header.flags & LOG_WRITE_LAST != 0 {
             break;
         }
     }

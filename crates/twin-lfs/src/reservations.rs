@@ -1,7 +1,7 @@
-//! Reservations: bytes of the log that are promised to files, and the most that may be.
+//! Reservations: bytes of the log that are reserved for files, and their limit.
 //!
-//! Contract: a reservation is granted at once or refused, whole. What is live counts like what is
-//! reserved, so a block that is written takes nothing more.
+//! Contract: a reservation is granted at once and as a whole, or refused. Live bytes count as
+//! reserved ones do, so writing a block changes nothing here.
 
 use std::cell::Cell;
 
@@ -11,7 +11,7 @@ use twin_fs::{FsError, Result};
 pub(crate) struct Reservations {
     /// Bytes reserved or live: all blocks and inodes of all files, the ifile included.
     used: Cell<u64>,
-    /// The most that `used` may become.
+    /// The limit of `used`.
     limit: Cell<u64>,
 }
 
@@ -31,13 +31,13 @@ impl Reservations {
         Ok(())
     }
 
-    /// Gives reserved space back.
+    /// Returns reserved space.
     pub(crate) fn release(&self, bytes: u64) {
         debug_assert!(self.used.get() >= bytes, "more space given back than was reserved");
         self.used.set(self.used.get().saturating_sub(bytes));
     }
 
-    /// Says what is in use on a volume that has been opened.
+    /// Sets what is in use on a volume that was opened.
     pub(crate) fn set_used(&self, bytes: u64) {
         self.used.set(bytes);
     }

@@ -1,4 +1,7 @@
-//! Settings of the log-structured layout, and the faults that tests build in.
+//! Settings of the log-structured layout, and the faults that tests plant.
+//!
+//! Contract: only builds with the feature `planted-faults`, which the crates of the crash tests
+//! turn on, contain planted faults; the program that users get does not.
 
 /// Settings of this layout that may change from mount to mount.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -12,34 +15,36 @@ pub struct LfsSettings {
     pub checkpoint_age_ns: u64,
     /// The victim policy, by name: see [`twin_clean::victim`].
     pub victim: String,
-    /// The placement policy, by name: see [`twin_clean::placement`]. Empty: what the cleaner moves
-    /// is apart if the volume was made with two streams.
+    /// The name of the placement policy: see [`twin_clean::placement`]. If it is empty, blocks that
+    /// the cleaner moves go to a stream of their own, if the volume was made with two streams.
     pub placement: String,
-    /// When the cleaner works beside the times when clean segments get few, by name: see
-    /// [`twin_clean::when`].
+    /// The name of the policy that decides when the cleaner works while there are clean segments
+    /// enough: see [`twin_clean::trigger`].
     pub when: String,
-    /// The cleaner runs on its own, not only when somebody waits for space.
+    /// The cleaner runs in the background, and not only when an operation waits for space.
     pub background_cleaning: bool,
-    /// Bytes that the cleaner reads or writes with one request while nobody waits for it; it has
-    /// one request under way.
+    /// Bytes of one request of the cleaner while no operation waits for it. It then has one request
+    /// under way at a time.
     pub clean_step_bytes: u32,
-    /// Bytes of log writes under way at the most.
+    /// The largest number of bytes of log writes under way.
     pub in_flight_bytes: u64,
-    /// Whoever makes data dirty waits first until no log write is under way, so that processor and
-    /// disk do not overlap: 4.4BSD-LFS as Seltzer et al. 1995 measured and analysed it (section 4:
-    /// the time of a log write adds to that of its transactions).
+    /// An operation that makes data dirty first waits until no log write is under way, so that
+    /// processor and disk do not overlap: 4.4BSD-LFS as Seltzer et al. 1995 measured and analysed
+    /// it (section 4: the time of a log write adds to that of its transactions).
     pub writers_wait: bool,
     /// fsync waits for the log writes under way and starts none, so that files gather until the
     /// flush policy writes them: not durable. One reading of how BSD-LFS of 1994 could fsync more
     /// files in a second than its disk turned (A Comparison of Logging and Clustering, table).
     pub lazy_fsync: bool,
-    /// A fault built in on purpose, to show that tests find it.
-    pub sabotage: Sabotage,
+    /// The planted fault, in builds that can have one.
+    #[cfg(feature = "planted-faults")]
+    pub planted: PlantedFault,
 }
 
-/// Faults that can be built in on purpose: negative controls of the crash tests.
+/// Faults that can be planted on purpose: negative controls of the crash tests.
+#[cfg_attr(not(feature = "planted-faults"), allow(unreachable_pub))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum Sabotage {
+pub enum PlantedFault {
     /// None.
     #[default]
     None,
@@ -53,6 +58,23 @@ pub enum Sabotage {
     ReuseEarly,
 }
 
+impl PlantedFault {
+    /// True if this fault is planted: constantly false in builds without planted faults.
+    pub(crate) const fn is(self, fault: PlantedFault) -> bool {
+        cfg!(feature = "planted-faults") && self as u8 == fault as u8
+    }
+}
+
+impl LfsSettings {
+    /// The planted fault: none in builds without planted faults.
+    pub(crate) const fn planted(&self) -> PlantedFault {
+        #[cfg(feature = "planted-faults")]
+        return self.planted;
+        #[cfg(not(feature = "planted-faults"))]
+        PlantedFault::None
+    }
+}
+
 impl Default for LfsSettings {
     fn default() -> Self {
         LfsSettings {
@@ -61,13 +83,14 @@ impl Default for LfsSettings {
             checkpoint_age_ns: 30 * twin_rt::SECS,
             victim: twin_clean::victim::OF_FILE_SYSTEMS.into(),
             placement: String::new(),
-            when: twin_clean::when::OF_FILE_SYSTEMS.into(),
+            when: twin_clean::trigger::OF_FILE_SYSTEMS.into(),
             background_cleaning: true,
             clean_step_bytes: 128 << 10,
             in_flight_bytes: 8 << 20,
             writers_wait: false,
             lazy_fsync: false,
-            sabotage: Sabotage::None,
+            #[cfg(feature = "planted-faults")]
+            planted: PlantedFault::None,
         }
     }
 }

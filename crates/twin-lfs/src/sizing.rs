@@ -11,7 +11,7 @@ const AHEAD_MAX: u32 = 32;
 pub(crate) fn capacity(sb: &Superblock, more: u64) -> u64 {
     let segment = u64::from(sb.segment_size);
     // A segment loses its summaries, a block or more, and at its end less than a block.
-    let block = u64::from(sb.shape.block_size);
+    let block = u64::from(sb.geometry.block_size);
     let payload = segment - (segment / 64).max(block) - block;
     let all = payload * u64::from(sb.segments);
     let reserve = payload * (u64::from(reserve_segments(sb)) + more);
@@ -22,13 +22,13 @@ pub(crate) fn capacity(sb: &Superblock, more: u64) -> u64 {
 /// Segments that are never counted on for data: for streams, the cleaner and checkpoints.
 pub(crate) fn reserve_segments(sb: &Superblock) -> u32 {
     // The usage table and the ifile's indirect blocks are written at every checkpoint.
-    let table = sb.usage_blocks() * u64::from(sb.shape.block_size);
+    let table = sb.usage_blocks() * u64::from(sb.geometry.block_size);
     let table_segments = (table / u64::from(sb.segment_size)) as u32 + 1;
     (8 + 2 * table_segments).min(sb.segments / 2)
 }
 
 /// Streams beyond the two that the reserve has room for.
-pub(crate) fn more_streams(streams: usize) -> u64 {
+pub(crate) fn extra_streams(streams: usize) -> u64 {
     streams.saturating_sub(2) as u64
 }
 
@@ -36,7 +36,7 @@ pub(crate) fn more_streams(streams: usize) -> u64 {
 pub(crate) fn low_water(sb: &Superblock, streams: usize) -> u32 {
     // On a large volume it begins earlier, so that writers need not wait for it.
     let ahead = 4 + (sb.segments / 64).min(AHEAD_MAX);
-    reserve_segments(sb) + ahead + 2 * more_streams(streams) as u32
+    reserve_segments(sb) + ahead + 2 * extra_streams(streams) as u32
 }
 
 /// Segments that a round of the cleaner gains above that: the indirect blocks that are dirty are

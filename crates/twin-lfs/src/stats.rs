@@ -4,7 +4,7 @@
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LfsStats {
     /// Log writes.
-    pub groups: u64,
+    pub log_writes: u64,
     /// Partial segments.
     pub partial_segments: u64,
     /// Bytes written to the log, all together.
@@ -13,6 +13,8 @@ pub struct LfsStats {
     pub data_bytes: u64,
     /// Of these, indirect blocks, inodes and the ifile.
     pub meta_bytes: u64,
+    /// Of these, file contents that users wrote: neither directories, nor what the cleaner moved.
+    pub new_data_bytes: u64,
     /// Of these, blocks that the cleaner moved.
     pub moved_bytes: u64,
     /// Checkpoints.
@@ -35,11 +37,12 @@ impl LfsStats {
     /// What was counted since `before`.
     pub fn since(&self, before: &LfsStats) -> LfsStats {
         LfsStats {
-            groups: self.groups - before.groups,
+            log_writes: self.log_writes - before.log_writes,
             partial_segments: self.partial_segments - before.partial_segments,
             log_bytes: self.log_bytes - before.log_bytes,
             data_bytes: self.data_bytes - before.data_bytes,
             meta_bytes: self.meta_bytes - before.meta_bytes,
+            new_data_bytes: self.new_data_bytes - before.new_data_bytes,
             moved_bytes: self.moved_bytes - before.moved_bytes,
             checkpoints: self.checkpoints - before.checkpoints,
             cleaned_segments: self.cleaned_segments - before.cleaned_segments,
@@ -51,13 +54,8 @@ impl LfsStats {
         }
     }
 
-    /// Write cost (Rosenblum and Ousterhout 1991, section 3.4): bytes moved to and from the disk
-    /// for each byte of new data and metadata; 1 without cleaning.
-    pub fn write_cost(&self) -> f64 {
-        let new = self.log_bytes.saturating_sub(self.moved_bytes);
-        if new == 0 {
-            return 1.0;
-        }
-        (self.log_bytes + self.cleaner_read_bytes) as f64 / new as f64
+    /// The write cost ([`twin_fs::write_cost`]).
+    pub fn write_cost(&self) -> Option<f64> {
+        twin_fs::write_cost(self.log_bytes, self.cleaner_read_bytes, self.new_data_bytes)
     }
 }

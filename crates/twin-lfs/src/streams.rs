@@ -1,15 +1,16 @@
-//! Streams of the log: how many there are, and which of them each piece of a log write goes to.
+//! Streams of the log: how many there are, and which of them each item of a log write goes to.
 //!
-//! The choice is that of the placement policy (`segment_usage`); here is what it is told of a piece.
+//! The choice is that of the placement policy (`segment_usage`); here is what it is told of an
+//! item.
 
 use twin_cache::Lbn;
-use twin_clean::facts::BlockKind;
+use twin_clean::inputs::BlockKind;
 use twin_fs::{Core, FsError, Inode, Result};
 
-use crate::build::Piece;
 use crate::format::{HeadPos, IFILE_INO, ImapEntry};
 use crate::inode_state::InodeState;
 use crate::lfs::Lfs;
+use crate::log_items::LogItem;
 use crate::segment_usage::{BlockHistory, BlockToPlace, PolicySettings, placement_of};
 use crate::sizing;
 
@@ -17,37 +18,37 @@ use crate::sizing;
 const STREAMS: usize = 6;
 
 impl Lfs {
-    /// The stream of each piece, and what goes with it.
+    /// The stream of each item, and what goes with it.
     pub(crate) fn assign(
         &self,
         core: &Core,
-        pieces: &[Piece],
+        items: &[LogItem],
         cleaner: bool,
     ) -> Vec<(u8, BlockHistory)> {
-        let blocks: Vec<_> = pieces.iter().map(|piece| self.to_place(core, piece)).collect();
+        let blocks: Vec<_> = items.iter().map(|item| self.as_block(core, item)).collect();
         self.usage.choose_streams(&self.position.heads(), &blocks, cleaner)
     }
 
-    /// The piece as a block; none if it takes no room.
-    fn to_place(&self, core: &Core, piece: &Piece) -> Option<BlockToPlace> {
-        let shape = &self.sb.shape;
-        let inode_size = u64::from(shape.inode_size);
+    /// The item as a block; none if it takes no room.
+    fn as_block(&self, core: &Core, item: &LogItem) -> Option<BlockToPlace> {
+        let geometry = &self.sb.geometry;
+        let inode_size = u64::from(geometry.inode_size);
         let old_inode = |entry| match entry {
-            ImapEntry::Used { at, .. } if at != 0 => Some((at * inode_size, shape.inode_size)),
+            ImapEntry::Used { at, .. } if at != 0 => Some((at * inode_size, geometry.inode_size)),
             _ => None,
         };
-        Some(match piece {
-            Piece::Block { inode, frame, len, .. } => {
+        Some(match item {
+            LogItem::Block { inode, frame, len, .. } => {
                 let old = core.resident_ptr(inode, frame.lbn()).filter(|ptr| ptr.is_on_disk());
                 BlockToPlace {
                     ino: inode.ino,
                     lbn: Some(frame.lbn()),
                     kind: kind_of(inode, frame.lbn()),
-                    old: old.map(|ptr| (shape.byte_of(ptr.addr), ptr.len)),
+                    old: old.map(|ptr| (geometry.byte_of(ptr.addr), ptr.len)),
                     len: *len,
                 }
             }
-            Piece::Inodes(list) => {
+            LogItem::Inodes(list) => {
                 let inode = list.first()?;
                 let map_block = InodeState::of(inode).map_block();
                 let entry = map_block.as_ref().map(|block| self.entry_in(block, inode.ino));
@@ -57,26 +58,26 @@ impl Lfs {
                     lbn: None,
                     kind: if is_dir { BlockKind::DirectoryInode } else { BlockKind::Inode },
                     old: entry.and_then(old_inode),
-                    len: list.len() as u32 * shape.inode_size,
+                    len: list.len() as u32 * geometry.inode_size,
                 }
             }
-            Piece::RawInodes(list) => {
+            LogItem::RawInodes(list) => {
                 let raw = list.first()?;
                 BlockToPlace {
                     ino: raw.ino,
                     lbn: None,
                     kind: BlockKind::Inode,
                     old: old_inode(self.entry_in(&raw.anchor, raw.ino)),
-                    len: list.len() as u32 * shape.inode_size,
+                    len: list.len() as u32 * geometry.inode_size,
                 }
             }
-            Piece::Freed { .. } => return None,
+            LogItem::Freed { .. } => return None,
         })
     }
 
     /// Streams beyond the two that the reserve has room for.
-    pub(crate) fn more_streams(&self) -> u64 {
-        sizing::more_streams(self.position.streams())
+    pub(crate) fn extra_streams(&self) -> u64 {
+        sizing::extra_streams(self.position.streams())
     }
 
     /// Gives the log the streams that the placement policy can use, and the policy its streams.
@@ -128,7 +129,7 @@ impl Lfs {
         let policies =
             PolicySettings { settings: &self.settings, streams, memory_bytes: memory, seed };
         self.usage.set_policies(&self.sb, policies)?;
-        self.reservations.set_limit(sizing::capacity(&self.sb, 3 * self.more_streams()));
+        self.reservations.set_limit(sizing::capacity(&self.sb, 3 * self.extra_streams()));
         Ok(())
     }
 }

@@ -84,7 +84,7 @@ fn story(size: u64, offset: u64) {
         size >> 20,
         c.files.len(),
         live * 100.0,
-        stats.write_cost(),
+        stats.write_cost().unwrap(),
         stats.cleaned_segments,
         c.w.volume.layout.forwarded_pointers(),
     );

@@ -21,14 +21,14 @@ const SIZE: u64 = 24 << 20;
 type Table = (String, Vec<&'static str>, Vec<Vec<Value>>);
 
 #[derive(Default)]
-struct Kept {
+struct DumpOutput {
     structures: Vec<(String, Fields)>,
     tables: Vec<Table>,
     problems: Vec<Problem>,
     open: bool,
 }
 
-impl Sink for Kept {
+impl Sink for DumpOutput {
     fn fields(&mut self, name: &str, _about: &str, fields: Fields) {
         assert!(!self.open, "{name} within a table");
         self.structures.push((name.into(), fields));
@@ -50,7 +50,7 @@ impl Sink for Kept {
     }
 }
 
-impl Kept {
+impl DumpOutput {
     fn field(&self, structure: &str, name: &str) -> &Value {
         let found = self.structures.iter().find(|(n, _)| n == structure);
         let (_, fields) = found.unwrap_or_else(|| panic!("no {structure}"));
@@ -66,8 +66,8 @@ impl Kept {
     }
 }
 
-fn try_dump(disk: &Rc<MemDisk>, what: &Request) -> Result<Kept, DumpError> {
-    let mut kept = Kept::default();
+fn try_dump(disk: &Rc<MemDisk>, what: &Request) -> Result<DumpOutput, DumpError> {
+    let mut kept = DumpOutput::default();
     let rt = Rt::new(ClockOnly::default(), 1);
     rt.block_on(dump(&rt, Rc::clone(disk) as _, what, &mut kept)).unwrap()?;
     assert!(!kept.open);
@@ -75,7 +75,7 @@ fn try_dump(disk: &Rc<MemDisk>, what: &Request) -> Result<Kept, DumpError> {
 }
 
 /// What a sound volume shows.
-fn sound(disk: &Rc<MemDisk>, what: Request) -> Kept {
+fn sound(disk: &Rc<MemDisk>, what: Request) -> DumpOutput {
     let kept = try_dump(disk, &what).unwrap();
     assert_eq!(kept.problems, [], "{what:?}");
     kept

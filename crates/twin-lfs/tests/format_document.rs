@@ -12,14 +12,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use common::World;
 use twin_fs::dinode::{Dinode, HIDDEN, INLINE, TRUNCATING};
 use twin_fs::dir::block::Format;
-use twin_fs::dir::index::{self, BlockMap, Frames, Stop};
-use twin_fs::shape::{Ptr, Shape};
+use twin_fs::dir::index::{self, BlockMap, Frames, StepError};
+use twin_fs::geometry::{Geometry, Ptr};
 use twin_fs::{Op, Timestamp, XattrMode, mode};
 use twin_lfs::MkfsOptions;
 use twin_lfs::format::{
-    BlockInfo, CHECKPOINT_BYTES, Checkpoint, Entry, Form, GROUP_CHECKPOINT, GROUP_CLEANER,
-    GROUP_LAST, HeadPos, Header, IMAP_ENTRY_BYTES, ImapEntry, InodeInfo, Profile, SEG_ENTRY_BYTES,
-    SegEntry, Summary, Superblock,
+    BlockInfo, CHECKPOINT_BYTES, Checkpoint, HeadPos, Header, HolderVersion, IMAP_ENTRY_BYTES,
+    ImapEntry, InodeInfo, LOG_WRITE_CHECKPOINT, LOG_WRITE_CLEANER, LOG_WRITE_LAST, Profile,
+    SEG_ENTRY_BYTES, SegEntry, Summary, SummaryEntry, Superblock,
 };
 use twin_rt::Time;
 
@@ -94,12 +94,12 @@ fn b8(n: u64) -> Vec<u8> {
 }
 
 fn superblock(profile: Profile) -> Superblock {
-    let shape = match profile {
-        Profile::Classic => Shape::classic(8192, 1024),
-        Profile::Modern => Shape::modern(8192, 1024),
+    let geometry = match profile {
+        Profile::Classic => Geometry::classic(8192, 1024),
+        Profile::Modern => Geometry::modern(8192, 1024),
     };
     let uuid = std::array::from_fn(|i| i as u8 + 1);
-    Superblock::plan(uuid, profile, shape, 1 << 20, (64 << 20) + 777, 2).unwrap()
+    Superblock::plan(uuid, profile, geometry, 1 << 20, (64 << 20) + 777, 2).unwrap()
 }
 
 const PROFILES: [(Profile, u32); 2] = [(Profile::Classic, 1), (Profile::Modern, 2)];
@@ -161,7 +161,7 @@ fn the_places_on_the_device_are_as_described() {
 fn checkpoints_are_as_described() {
     for (profile, _) in PROFILES {
         let sb = superblock(profile);
-        let ifile = Dinode::new(&sb.shape, 1, 0, 0, Timestamp { secs: 7, nanos: 8 });
+        let ifile = Dinode::new(&sb.geometry, 1, 0, 0, Timestamp { secs: 7, nanos: 8 });
         let ifile = Dinode { flags: HIDDEN, nlink: 1, ..ifile };
         let head = HeadPos { segment: 11, offset: 24 * 1024, next: 13 };
         let checkpoint = Checkpoint {
@@ -177,8 +177,8 @@ fn checkpoints_are_as_described() {
             ifile,
         };
         let raw = checkpoint.encode(&sb);
-        let mut inode = vec![0; sb.shape.inode_size as usize];
-        checkpoint.ifile.encode(&sb.shape, &mut inode);
+        let mut inode = vec![0; sb.geometry.inode_size as usize];
+        checkpoint.ifile.encode(&sb.geometry, &mut inode);
         let heads: Vec<u8> = [b4(11), b4(24 * 1024), b4(13)].concat().repeat(2);
         hold(
             "head",
@@ -212,11 +212,11 @@ fn checkpoints_are_as_described() {
 }
 
 /// A summary with these entries, and the bytes of the entries.
-fn encoded(sb: &Superblock, entries: Vec<Entry>) -> (Vec<u8>, Vec<u8>) {
+fn encoded(sb: &Superblock, entries: Vec<SummaryEntry>) -> (Vec<u8>, Vec<u8>) {
     let header = Header {
         serial: 0x1122_3344,
         group: 0x2233,
-        flags: GROUP_LAST | GROUP_CLEANER,
+        flags: LOG_WRITE_LAST | LOG_WRITE_CLEANER,
         stream: 1,
         next_segment: 17,
         total_bytes: 64 * 1024,
@@ -231,15 +231,15 @@ fn encoded(sb: &Superblock, entries: Vec<Entry>) -> (Vec<u8>, Vec<u8>) {
     (raw, body)
 }
 
-fn file_entry() -> Entry {
+fn file_entry() -> SummaryEntry {
     let block = |lbn, len, crc| BlockInfo { lbn, len, crc, holder: None };
     let blocks = vec![block(5, 8192, 0x1111), block(-12, 8192, 0x2222), block(7, 1024, 0x3333)];
-    Entry::File { ino: 0x7788, generation: 0x99, blocks }
+    SummaryEntry::File { ino: 0x7788, generation: 0x99, blocks }
 }
 
 #[test]
 fn summaries_are_as_described() {
-    assert_eq!((GROUP_LAST, GROUP_CHECKPOINT, GROUP_CLEANER), (1, 2, 4));
+    assert_eq!((LOG_WRITE_LAST, LOG_WRITE_CHECKPOINT, LOG_WRITE_CLEANER), (1, 2, 4));
     for (profile, _) in PROFILES {
         let sb = superblock(profile);
         let (raw, body) = encoded(&sb, vec![file_entry()]);
@@ -280,9 +280,9 @@ fn entries_of_wide_summaries_are_as_described() {
     hold("wide file entry", &body, &[("N", 3)], &values);
     let values = [("lbn", b8(-12i64 as u64)), ("len", b4(8192)), ("crc", b4(0x2222))];
     hold("wide block", &blocks[16..32], &[], &values);
-    let holder = Some(Form { at: 0x4444, crc: 0x5555 });
+    let holder = Some(HolderVersion { at: 0x4444, crc: 0x5555 });
     let blocks = [5, -12].map(|lbn| BlockInfo { lbn, len: 8192, crc: 0x3333, holder });
-    let entry = Entry::File { ino: 0x7788, generation: 0x99, blocks: blocks.into() };
+    let entry = SummaryEntry::File { ino: 0x7788, generation: 0x99, blocks: blocks.into() };
     let (_, body) = encoded(&sb, vec![entry]);
     let blocks = body[24..].to_vec();
     let values = [
@@ -302,13 +302,13 @@ fn entries_of_wide_summaries_are_as_described() {
     ];
     hold("wide forwarded block", &blocks[32..], &[], &values);
     let infos = vec![InodeInfo { ino: 3, crc: 4 }, InodeInfo { ino: 0x55, crc: 0x66 }];
-    let (_, body) = encoded(&sb, vec![Entry::Inodes(infos)]);
+    let (_, body) = encoded(&sb, vec![SummaryEntry::Inodes(infos)]);
     let inodes = body[8..].to_vec();
     let values = [("kind", b4(2)), ("count", b4(2)), ("inodes", inodes.clone())];
     hold("wide inodes entry", &body, &[("N", 2)], &values);
     let values = [("ino", b8(0x55)), ("crc", b4(0x66))];
     hold("wide inode info", &inodes[16..], &[], &values);
-    let (_, body) = encoded(&sb, vec![Entry::Freed { ino: 0x77, generation: 0x88 }]);
+    let (_, body) = encoded(&sb, vec![SummaryEntry::Freed { ino: 0x77, generation: 0x88 }]);
     let values = [("kind", b4(3)), ("generation", b4(0x88)), ("ino", b8(0x77))];
     hold("wide freed entry", &body, &[], &values);
 }
@@ -326,9 +326,9 @@ fn entries_of_narrow_summaries_are_as_described() {
         ("blocks", [b4(5), b4(-12i32 as u32), b4(7)].concat()),
     ];
     hold("narrow file entry", &body, &[("N", 3)], &values);
-    let (_, body) = encoded(&sb, vec![Entry::Inodes(vec![InodeInfo { ino: 0, crc: 0 }; 6])]);
+    let (_, body) = encoded(&sb, vec![SummaryEntry::Inodes(vec![InodeInfo { ino: 0, crc: 0 }; 6])]);
     hold("narrow inodes entry", &body, &[], &[("count", vec![6, 0, 0]), ("kind", vec![2])]);
-    let (_, body) = encoded(&sb, vec![Entry::Freed { ino: 0x77, generation: 0x88 }]);
+    let (_, body) = encoded(&sb, vec![SummaryEntry::Freed { ino: 0x77, generation: 0x88 }]);
     let values = [("kind", vec![3]), ("ino", b4(0x77)), ("generation", b4(0x88))];
     hold("narrow freed entry", &body, &[], &values);
 }
@@ -352,9 +352,9 @@ fn the_tables_of_the_ifile_are_as_described() {
     }
 }
 
-fn inode(shape: &Shape) -> Dinode {
+fn inode(geometry: &Geometry) -> Dinode {
     let time = |n: u32| Timestamp { secs: i64::from(n), nanos: n + 1 };
-    let mut d = Dinode::new(shape, 0x1122, 0x2233, mode::REGULAR | 0o4755, time(10));
+    let mut d = Dinode::new(geometry, 0x1122, 0x2233, mode::REGULAR | 0o4755, time(10));
     (d.nlink, d.uid, d.gid, d.flags) = (0x33, 0x4444, 0x5555, TRUNCATING);
     (d.size, d.allocated) = (0x1_6666, 512 * 0x77);
     (d.atime, d.mtime, d.ctime, d.btime) = (time(20), time(30), time(40), time(50));
@@ -364,16 +364,16 @@ fn inode(shape: &Shape) -> Dinode {
     d
 }
 
-fn encode(d: &Dinode, shape: &Shape) -> Vec<u8> {
-    let mut raw = vec![9; shape.inode_size as usize];
-    d.encode(shape, &mut raw);
+fn encode(d: &Dinode, geometry: &Geometry) -> Vec<u8> {
+    let mut raw = vec![9; geometry.inode_size as usize];
+    d.encode(geometry, &mut raw);
     raw
 }
 
 #[test]
 fn wide_inodes_are_as_described() {
-    let shape = Shape::modern(8192, 1024);
-    let mut d = inode(&shape);
+    let geometry = Geometry::modern(8192, 1024);
+    let mut d = inode(&geometry);
     (d.rdev, d.index_ino, d.xattr_ino) = (0x8888, 0x9999, 0xaaaa);
     d.xattrs = vec![0xbb; 100];
     let pointer = |ptr: &Ptr| [b8(ptr.addr), b4(ptr.len), b4(ptr.crc)].concat();
@@ -390,7 +390,7 @@ fn wide_inodes_are_as_described() {
         ("xattr_len", b2(100)),
         ("size", b8(0x1_6666)),
         ("allocated", b8(512 * 0x77)),
-        ("rdev", b8(0x8888)),
+        ("device_or_entries", b8(0x8888)),
         ("index_ino", b8(0x9999)),
         ("xattr_ino", b8(0xaaaa)),
         ("pointers", d.ptrs.iter().flat_map(pointer).collect()),
@@ -403,23 +403,23 @@ fn wide_inodes_are_as_described() {
         values.insert(name, b4(n));
     }
     let values: Vec<_> = values.into_iter().collect();
-    hold("wide inode", &encode(&d, &shape), &[], &values);
+    hold("wide inode", &encode(&d, &geometry), &[], &values);
     let ptr = d.ptrs[3];
     let values = [("addr", b8(ptr.addr)), ("len", b4(ptr.len)), ("crc", b4(ptr.crc))];
     let mut content = vec![0; 8192];
-    shape.set_ptr(&mut content, 5, ptr);
+    geometry.set_ptr(&mut content, 5, ptr);
     hold("wide pointer", &content[80..96], &[], &values);
     // With data in place of pointers.
     d.flags = INLINE;
     (d.inline, d.size) = (vec![0xdd; 200], 200);
-    let raw = encode(&d, &shape);
+    let raw = encode(&d, &geometry);
     assert_eq!((&raw[36..38], &raw[128..328]), (&b2(200)[..], &d.inline[..]));
 }
 
 #[test]
 fn narrow_inodes_are_as_described() {
-    let shape = Shape::classic(8192, 1024);
-    let mut d = inode(&shape);
+    let geometry = Geometry::classic(8192, 1024);
+    let mut d = inode(&geometry);
     let values = [
         ("mode", b2(0o104_755)),
         ("nlink", b2(0x33)),
@@ -439,20 +439,20 @@ fn narrow_inodes_are_as_described() {
         ("gid", b4(0x5555)),
         ("inline_len", b2(0)),
     ];
-    hold("narrow inode", &encode(&d, &shape), &[], &values);
+    hold("narrow inode", &encode(&d, &geometry), &[], &values);
     (d.mode, d.rdev) = (mode::CHAR | 0o600, 0x501);
-    assert_eq!(encode(&d, &shape)[40..48], b8(0x501));
+    assert_eq!(encode(&d, &geometry)[40..48], b8(0x501));
 }
 
 #[test]
 fn numbers_of_indirect_blocks_are_as_described() {
-    for shape in [Shape::classic(4096, 1024), Shape::modern(4096, 512)] {
-        let n = shape.per_block() as i64;
-        assert_eq!(shape.inode_child(12), -12);
-        assert_eq!(shape.inode_child(13), -(12 + n) - 1);
-        assert_eq!(shape.inode_child(14), -(12 + n + n * n) - 2);
-        if shape.levels > 3 {
-            assert_eq!(shape.inode_child(15), -(12 + n + n * n + n * n * n) - 3);
+    for geometry in [Geometry::classic(4096, 1024), Geometry::modern(4096, 512)] {
+        let n = geometry.per_block() as i64;
+        assert_eq!(geometry.inode_child(12), -12);
+        assert_eq!(geometry.inode_child(13), -(12 + n) - 1);
+        assert_eq!(geometry.inode_child(14), -(12 + n + n * n) - 2);
+        if geometry.levels > 3 {
+            assert_eq!(geometry.inode_child(15), -(12 + n + n * n + n * n * n) - 3);
         }
     }
 }
@@ -483,12 +483,12 @@ fn directory_entries_are_as_described() {
 }
 
 /// Runs a step on an index, with blocks of zeros where it wants new ones.
-fn drive<T>(map: &mut BlockMap, step: impl Fn(&mut BlockMap) -> Result<T, Stop>) -> T {
+fn drive<T>(map: &mut BlockMap, step: impl Fn(&mut BlockMap) -> Result<T, StepError>) -> T {
     loop {
         match step(map) {
             Ok(done) => return done,
-            Err(Stop::Make(lbn) | Stop::Load(lbn)) => map.put(lbn, vec![0; 4096]),
-            Err(Stop::Bad(error)) => panic!("{error}"),
+            Err(StepError::Make(lbn) | StepError::Load(lbn)) => map.put(lbn, vec![0; 4096]),
+            Err(StepError::Bad(error)) => panic!("{error}"),
         }
     }
 }

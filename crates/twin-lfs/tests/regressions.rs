@@ -157,10 +157,10 @@ fn an_emptied_inline_file_promises_no_block() {
 fn what_waits_below_a_recovered_indirect_block_takes_it_along() {
     both_profiles(|options| {
         let mut w = World::new(&options, 64 << 20);
-        let shape = w.volume.layout.superblock().shape.clone();
-        let block = u64::from(shape.block_size);
-        let first = (shape.direct as u64 + shape.per_block() + 10) * block;
-        let second = first + shape.per_block() * block;
+        let geometry = w.volume.layout.superblock().geometry.clone();
+        let block = u64::from(geometry.block_size);
+        let first = (geometry.direct as u64 + geometry.per_block() + 10) * block;
+        let second = first + geometry.per_block() * block;
         let ino = w.create("f");
         w.write(ino, first, b"before");
         w.write(ino, second, b"to be cut");

@@ -1,21 +1,23 @@
-//! Who uses which place: one bit a fragment, and the accounts of each segment.
+//! Which places are in use: one bit for each fragment, and totals for each segment.
 //!
-//! Contract: a place is claimed once; a second claim is refused. Beside the bits there is for each
-//! segment a sum over what was claimed in it (which block of which file, where, with which
-//! checksum), so that the log's own description can be compared with the files' pointers without
-//! keeping either in memory.
+//! Contract: a place is claimed once; a second claim is refused. For each segment there is also a
+//! sum over the identities of everything claimed in it (which block of which file, where, with
+//! which checksum). With it the summaries of a segment can be compared with the pointers of files
+//! without keeping either in memory.
 
 use crate::format::Superblock;
 
 /// Why a claim is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Refused {
-    /// Not in a segment.
+    /// The place is in no segment.
     Outside,
-    /// Across the end of a segment.
+    /// The place extends over the end of a segment.
     Across,
-    /// Something else is there.
+    /// A file's block is there.
     Taken,
+    /// An inode or a block of the ifile is there.
+    Own,
 }
 
 impl Refused {
@@ -24,6 +26,7 @@ impl Refused {
             Refused::Outside => "lies in no segment",
             Refused::Across => "lies across the end of a segment",
             Refused::Taken => "lies where something else lies",
+            Refused::Own => "lies where an inode or a table of the volume lies",
         }
     }
 }
@@ -37,20 +40,26 @@ pub(super) struct Account {
     pub(super) sum: u64,
     /// A bit for each fragment.
     bits: Option<Box<[u64]>>,
+    /// The bits of inodes and the ifile alone, once all of these are claimed.
+    own: Option<Box<[u64]>>,
 }
 
 impl Account {
     /// True if the fragment `nth` of the segment is claimed.
     pub(super) fn is_claimed(&self, nth: u32) -> bool {
-        let bits = self.bits.as_deref().unwrap_or_default();
-        bits.get(nth as usize / 64).is_some_and(|word| word >> (nth % 64) & 1 == 1)
+        is_set(self.bits.as_deref(), nth)
     }
 
-    /// Fragments claimed.
+    /// Number of fragments that are claimed.
     #[cfg(test)]
     fn claimed(&self) -> u32 {
         self.bits.as_deref().unwrap_or_default().iter().map(|word| word.count_ones()).sum()
     }
+}
+
+fn is_set(bits: Option<&[u64]>, nth: u32) -> bool {
+    let word = bits.unwrap_or_default().get(nth as usize / 64);
+    word.is_some_and(|word| word >> (nth % 64) & 1 == 1)
 }
 
 /// All claims.
@@ -65,7 +74,7 @@ pub(super) struct Claims {
 impl Claims {
     pub(super) fn new(sb: &Superblock) -> Claims {
         let segments = vec![Account::default(); sb.segments as usize];
-        let frag = u64::from(sb.shape.frag_size);
+        let frag = u64::from(sb.geometry.frag_size);
         Claims { sb: sb.clone(), frag, segments, inode_frag: None }
     }
 
@@ -78,12 +87,27 @@ impl Claims {
         self.segments.iter().map(|account| account.live_bytes).sum()
     }
 
+    /// Segments in which nothing is claimed.
+    pub(super) fn empty_segments(&self) -> u32 {
+        self.segments.iter().filter(|account| account.live_bytes == 0).count() as u32
+    }
+
+    /// Marks everything that is claimed so far, inodes and the ifile, as the volume's own.
+    pub(super) fn reserve(&mut self) {
+        for account in &mut self.segments {
+            account.own = account.bits.clone();
+        }
+    }
+
     /// Claims a block.
     pub(super) fn block(&mut self, at: u64, len: u32, identity: u64) -> Result<(), Refused> {
         let (segment, offset) = self.locate(at, len)?;
         let frags = len.div_ceil(self.frag as u32);
         let first = (offset / self.frag) as u32;
         let account = &mut self.segments[segment as usize];
+        if (first..first + frags).any(|nth| is_set(account.own.as_deref(), nth)) {
+            return Err(Refused::Own);
+        }
         if (first..first + frags).any(|nth| account.is_claimed(nth)) {
             return Err(Refused::Taken);
         }
@@ -94,10 +118,11 @@ impl Claims {
         Ok(())
     }
 
-    /// Claims an inode. Inodes are claimed in the order of their places, before any block but the
-    /// ifile's, so whoever shares a fragment with an inode claimed before is an inode too.
+    /// Claims an inode. The caller claims inodes in the order of their places, and before any block
+    /// but those of the ifile. So if a fragment is taken already, its other occupants are inodes
+    /// too.
     pub(super) fn inode(&mut self, at: u64, identity: u64) -> Result<(), Refused> {
-        let len = self.sb.shape.inode_size;
+        let len = self.sb.geometry.inode_size;
         let (segment, offset) = self.locate(at, len)?;
         let (nth, frag) = ((offset / self.frag) as u32, at / self.frag);
         let account = &mut self.segments[segment as usize];
@@ -111,7 +136,7 @@ impl Claims {
     }
 
     /// The segment of a place, and the byte offset in it.
-    fn locate(&self, at: u64, len: u32) -> Result<(u32, u64), Refused> {
+    pub(super) fn locate(&self, at: u64, len: u32) -> Result<(u32, u64), Refused> {
         let segment = self.sb.segment_of(at).ok_or(Refused::Outside)?;
         let offset = at - self.sb.segment_start(segment);
         match offset + u64::from(len) <= u64::from(self.sb.segment_size) {
@@ -121,7 +146,7 @@ impl Claims {
     }
 
     fn set(account: &mut Account, sb: &Superblock, nth: u32) {
-        let words = (sb.segment_size / sb.shape.frag_size).div_ceil(64) as usize;
+        let words = (sb.segment_size / sb.geometry.frag_size).div_ceil(64) as usize;
         let bits = account.bits.get_or_insert_with(|| vec![0; words].into_boxed_slice());
         bits[nth as usize / 64] |= 1 << (nth % 64);
     }
@@ -145,11 +170,12 @@ pub(super) fn identity(words: &[u64]) -> u64 {
 mod tests {
     use super::*;
     use crate::format::Profile;
-    use twin_fs::shape::Shape;
+    use twin_fs::geometry::Geometry;
 
     fn claims() -> (Claims, u64) {
-        let shape = Shape::classic(4096, 1024);
-        let sb = Superblock::plan([0; 16], Profile::Classic, shape, 1 << 20, 32 << 20, 1).unwrap();
+        let geometry = Geometry::classic(4096, 1024);
+        let sb =
+            Superblock::plan([0; 16], Profile::Classic, geometry, 1 << 20, 32 << 20, 1).unwrap();
         let start = sb.segment_start(3);
         (Claims::new(&sb), start)
     }

@@ -1,88 +1,148 @@
 //! The ifile: the segment usage table, the inode map, and the list of free numbers.
 
-use twin_fs::dinode::HIDDEN;
+use twin_cache::Lbn;
+use twin_fs::check::{Finding, Kind, NumberState, Report, Severity, Step, Walk};
+use twin_fs::dinode::{HIDDEN, TRUNCATING};
 use twin_fs::{Ino, ROOT_INO};
 
-use super::tree::Tree;
-use super::{Checker, Finding, Kind, Node, Severity, State};
+use super::claims::Refused;
+use super::image::{LfsImage, block_identity};
+use super::map_entry::MapEntry;
 use crate::format::IFILE_INO;
 use crate::format::{IMAP_ENTRY_BYTES, ImapEntry, SEG_ENTRY_BYTES, SegEntry};
 
-impl Node {
-    fn new(entry: Option<ImapEntry>) -> Node {
-        let blank = Node {
-            at: 0,
-            link: 0,
-            crc: 0,
-            generation: 0,
-            nlink: 0,
-            names: 0,
-            state: State::Unknown,
-            kind: 0,
-            marked: false,
-            listed: false,
-        };
-        match entry {
-            None => blank,
-            Some(ImapEntry::Free { next, generation }) => {
-                Node { link: next, generation, state: State::Free, ..blank }
-            }
-            Some(ImapEntry::Used { at, crc, generation, orphan }) => {
-                Node { at, crc, generation, marked: orphan, state: State::Used, ..blank }
-            }
-        }
-    }
-}
-
-impl Checker<'_> {
-    /// Reads the ifile whole: fills the table and the nodes.
-    pub(super) async fn read_ifile(&mut self) {
-        let d = self.view.standing.ifile.clone();
-        let shape = self.view.sb.shape.clone();
+impl LfsImage {
+    /// Reads the whole ifile and fills the usage table and the inode map from it.
+    pub(super) async fn read_ifile(&mut self, report: &mut Report) {
+        (self.table, self.map) = (Vec::new(), Vec::new());
+        self.ifile_bytes.clear();
+        let d = self.view.log_state.ifile.clone();
+        let geometry = self.view.sb.geometry.clone();
         let bad = |what: String| Finding::new(Kind::Ifile, Severity::Fatal, what).of(IFILE_INO);
         if (d.ino, d.mode, d.nlink, d.flags) != (IFILE_INO, 0, 1, HIDDEN) {
-            self.add(bad("the checkpoint's inode is not that of an ifile".into()));
+            report.add(bad("the checkpoint's inode is not that of an ifile".into()));
         }
-        let blocks = shape.blocks_for(d.size);
-        if !d.size.is_multiple_of(shape.block_size.into()) || d.size > self.view.sb.size {
-            self.add(bad(format!("a length of {} bytes", d.size)));
+        let blocks = geometry.blocks_for(d.size);
+        if !d.size.is_multiple_of(geometry.block_size.into()) || d.size > self.view.sb.size {
+            report.add(bad(format!("a length of {} bytes", d.size)));
         }
-        let mut tree = Tree::new(&d);
-        let mut next = 0;
-        while let Some(step) = self.next_data(&mut tree).await {
-            let lbn = step.lbn as u64;
-            if lbn >= blocks {
+        let blocks = blocks.min(self.view.sb.size / u64::from(geometry.block_size));
+        let (mut walk, mut next, mut allocated) = (Walk::new(&d), 0, 0);
+        while let Some(step) = walk.next(&geometry) {
+            if !self.claim_ifile_block(step, d.generation, report) {
                 continue;
             }
-            self.pass_over(next, lbn);
+            allocated += u64::from(step.ptr.len);
+            let Ok(lbn) = u64::try_from(step.lbn) else {
+                match self.view.indirect(IFILE_INO, step.lbn, step.ptr).await {
+                    Ok(content) => walk.descend(step, content),
+                    Err(error) => {
+                        let what = format!("indirect block {} and all behind it", step.lbn);
+                        let kind = Kind::IndirectBlock;
+                        let found = Finding::from_error(kind, Severity::Serious, &error, &what);
+                        report.add(found.of(IFILE_INO));
+                    }
+                }
+                continue;
+            };
+            if lbn >= blocks {
+                let what = format!("block {lbn} lies past the end, {} bytes", d.size);
+                report.add(Finding::minor(Kind::Size, what).of(IFILE_INO));
+                continue;
+            }
+            self.skip_missing(next, lbn, report);
             next = lbn + 1;
-            match self.view.block(IFILE_INO, step.lbn, step.ptr).await {
+            match self.view.block(IFILE_INO, lbn as Lbn, step.ptr).await {
                 Ok(content) => self.take_ifile_block(lbn, Some(&content)),
                 Err(error) => {
                     let what = format!("block {lbn}, {}", self.ifile_block_name(lbn));
-                    self.add_error(Kind::Ifile, Severity::Fatal, IFILE_INO, error, &what);
+                    let found = Finding::from_error(Kind::Ifile, Severity::Fatal, &error, &what);
+                    report.add(found.of(IFILE_INO));
                     self.take_ifile_block(lbn, None);
                 }
             }
         }
-        self.pass_over(next, blocks.min(self.view.sb.size / u64::from(shape.block_size)));
+        self.skip_missing(next, blocks, report);
         self.table.resize(self.view.sb.segments as usize, SegEntry::default());
-        if let Some(table) = self.view.standing.table.take() {
-            self.table = table;
+        if let Some(table) = &self.view.log_state.table {
+            self.table.clone_from(table);
         }
-        self.compare_allocated(&d, tree.allocated);
-        self.check_first_numbers();
+        if d.allocated != allocated && geometry.is_modern() {
+            let what =
+                format!("{} bytes of blocks are counted, there are {allocated}", d.allocated);
+            report.add(Finding::minor(Kind::Allocated, what).of(IFILE_INO));
+        }
+        self.check_first_numbers(report);
     }
 
-    /// Blocks of the ifile that do not exist.
-    fn pass_over(&mut self, first: u64, end: u64) {
+    /// Claims a block of the ifile. Gives false if its pointer leads to no possible place.
+    fn claim_ifile_block(&mut self, step: Step, generation: u32, report: &mut Report) -> bool {
+        let Step { lbn, ptr } = step;
+        if !ptr.is_on_disk() && self.view.log_state.overlays(IFILE_INO, lbn) {
+            return true;
+        }
+        let name = if lbn < 0 { "indirect block" } else { "block" };
+        let geometry = &self.view.sb.geometry;
+        let wrong = |what: &str| {
+            let what = format!("{name} {lbn}: address {}, {} bytes: {what}", ptr.addr, ptr.len);
+            Finding::serious(Kind::Pointer, what).of(IFILE_INO)
+        };
+        if !ptr.is_on_disk() || geometry.check_ptr(ptr, self.view.frags).is_err() {
+            report.add(wrong("leads to no possible place"));
+            return false;
+        }
+        if ptr.len != geometry.block_size {
+            report.add(wrong("is not a whole block"));
+        }
+        let at = geometry.byte_of(ptr.addr);
+        let id = block_identity(IFILE_INO, generation, lbn, at, ptr.len, ptr.crc);
+        match self.claims.block(at, ptr.len, id) {
+            Ok(()) => {
+                let segment = self.view.sb.segment_of(at).unwrap_or_default();
+                *self.ifile_bytes.entry(segment).or_default() += ptr.len;
+                true
+            }
+            Err(refused) => {
+                let taken = matches!(refused, Refused::Taken | Refused::Own);
+                let kind = if taken { Kind::DoubleUse } else { Kind::Pointer };
+                report.add(Finding { kind, ..wrong(refused.words()) }.at(at));
+                taken && lbn >= 0
+            }
+        }
+    }
+
+    /// Reports the blocks that the ifile lacks.
+    fn skip_missing(&mut self, first: u64, end: u64, report: &mut Report) {
         if first >= end {
             return;
         }
         let what = format!("there are no blocks {first} to {}", end - 1);
-        self.add(Finding::new(Kind::Ifile, Severity::Fatal, what).of(IFILE_INO));
+        report.add(Finding::new(Kind::Ifile, Severity::Fatal, what).of(IFILE_INO));
         for lbn in first..end {
             self.take_ifile_block(lbn, None);
+        }
+    }
+
+    /// Applies the changes of a repair to the map that was read from the device.
+    pub(super) fn lay_over(&mut self) {
+        for (&ino, &generation) in &self.freed {
+            if let Some(entry) = self.map.get_mut(ino as usize) {
+                *entry = MapEntry { generation, state: NumberState::Free, ..MapEntry::default() };
+            }
+        }
+        for &ino in &self.replaced {
+            if let Some(entry) = self.map.get_mut(ino as usize) {
+                *entry = MapEntry::default();
+            }
+        }
+        for d in self.view.log_state.inodes() {
+            if let Some(entry) = self.map.get_mut(d.ino as usize) {
+                (entry.state, entry.generation) = (NumberState::Used, d.generation);
+                if self.repairs {
+                    // A repair finishes truncations and removals itself.
+                    entry.marked &= d.nlink == 0 || d.flags & TRUNCATING != 0;
+                }
+            }
         }
     }
 
@@ -98,82 +158,86 @@ impl Checker<'_> {
     }
 
     fn take_ifile_block(&mut self, lbn: u64, content: Option<&[u8]>) {
-        let blank = vec![0; self.view.sb.shape.block_size as usize];
+        let blank = vec![0; self.view.sb.geometry.block_size as usize];
         if lbn < self.view.sb.usage_blocks() {
             let raw = content.unwrap_or(&blank);
             self.table.extend(raw.chunks_exact(SEG_ENTRY_BYTES).map(SegEntry::decode));
             return;
         }
-        let known = content.is_some();
         let entries = content.unwrap_or(&blank).chunks_exact(IMAP_ENTRY_BYTES);
-        self.nodes.extend(entries.map(|raw| Node::new(known.then(|| ImapEntry::decode(raw)))));
+        self.map.extend(entries.map(|raw| match content {
+            Some(_) => MapEntry::new(ImapEntry::decode(raw)),
+            None => MapEntry::default(),
+        }));
     }
 
-    /// Numbers 0 and 1 are nobody's; the root exists.
-    fn check_first_numbers(&mut self) {
+    /// Checks that inodes 0 and 1 are not in use, and that the root exists.
+    fn check_first_numbers(&mut self, report: &mut Report) {
         for ino in 0..ROOT_INO {
-            if self.node(ino).is_none_or(|node| node.state != State::Free) {
+            if self.entry(ino).is_none_or(|entry| entry.state != NumberState::Free) {
                 let what = "a number that no file can have is not free in the inode map";
-                self.add(Finding::new(Kind::MapEntry, Severity::Minor, what).of(ino));
+                report.add(Finding::minor(Kind::MapEntry, what).of(ino));
             }
         }
-        if self.node(ROOT_INO).is_none_or(|node| node.state == State::Free) {
+        if self.entry(ROOT_INO).is_none_or(|entry| entry.state == NumberState::Free) {
             let what = "the root directory is not in the inode map";
-            self.add(Finding::new(Kind::MapEntry, Severity::Fatal, what).of(ROOT_INO));
+            report.add(Finding::new(Kind::MapEntry, Severity::Fatal, what).of(ROOT_INO));
         }
     }
 
-    /// Every free number is on the list once, or was picked; nothing else is on it.
-    pub(super) fn check_free_list(&mut self) {
-        let mut at = self.view.standing.free_head;
+    /// Checks that the list has every free number once, but for picked ones, and nothing else.
+    pub(super) fn check_free_list(&mut self, report: &mut Report) {
+        let mut at = self.view.log_state.free_head;
         let (mut from, mut count): (Ino, u64) = (0, 0);
         while at != 0 {
             let place = if from == 0 { "it begins".into() } else { format!("inode {from} leads") };
-            let wrong = match self.node_mut(at) {
+            let wrong = match self.entry_mut(at) {
                 _ if at <= ROOT_INO => "a number that is never free",
                 None => "a number past the end of the map",
-                Some(node) if node.state == State::Unknown => "a number that the map lacks",
-                Some(node) if node.state != State::Free => "a number that is in use",
-                Some(node) if node.listed => "a number that it has been at: a circle",
-                Some(node) => {
-                    node.listed = true;
+                Some(entry) if entry.state == NumberState::Unknown => "a number that the map lacks",
+                Some(entry) if entry.state != NumberState::Free => "a number that is in use",
+                Some(entry) if entry.listed => "a number that it has been at: a circle",
+                Some(entry) => {
+                    entry.listed = true;
                     count += 1;
-                    (from, at) = (at, node.link);
+                    (from, at) = (at, entry.next);
                     continue;
                 }
             };
             let what = format!("the list of free numbers: {place} at {at}, {wrong}");
-            self.add(Finding::new(Kind::FreeList, Severity::Serious, what).of(at));
+            report.add(Finding::serious(Kind::FreeList, what).of(at));
             break;
         }
-        let said = self.view.standing.free_inodes;
+        let said = self.view.log_state.free_inodes;
         if said != count {
             let what = format!("{said} free numbers are counted, the list has {count}");
-            self.add(Finding::new(Kind::FreeList, Severity::Minor, what));
+            report.add(Finding::minor(Kind::FreeList, what));
         }
-        self.check_unlisted();
+        self.check_unlisted(report);
     }
 
-    /// Free numbers that are not on the list.
-    fn check_unlisted(&mut self) {
-        let picked = self.view.standing.picked.clone();
+    /// Reports free numbers that are not on the list.
+    fn check_unlisted(&mut self, report: &mut Report) {
+        let picked = self.view.log_state.picked.clone();
         for ino in picked {
-            match self.node_mut(ino) {
-                Some(node) if node.state == State::Free && !node.listed => node.listed = true,
+            match self.entry_mut(ino) {
+                Some(entry) if entry.state == NumberState::Free && !entry.listed => {
+                    entry.listed = true
+                }
                 _ => {
                     let what = "a number that was picked for a new file is not a free one";
-                    self.add(Finding::new(Kind::FreeList, Severity::Minor, what).of(ino));
+                    report.add(Finding::minor(Kind::FreeList, what).of(ino));
                 }
             }
         }
-        let missing = |(ino, node): &(usize, &Node)| {
-            *ino as Ino > ROOT_INO && node.state == State::Free && !node.listed
+        let missing = |(ino, entry): &(usize, &MapEntry)| {
+            *ino as Ino > ROOT_INO && entry.state == NumberState::Free && !entry.listed
         };
-        let mut leaked = self.nodes.iter().enumerate().filter(missing).map(|(ino, _)| ino as Ino);
+        let mut leaked = self.map.iter().enumerate().filter(missing).map(|(ino, _)| ino as Ino);
         if let Some(first) = leaked.next() {
             let more = leaked.count();
             let what = format!("free, but not on the list of free numbers; so are {more} more");
-            self.add(Finding::new(Kind::FreeList, Severity::Minor, what).of(first));
+            report.add(Finding::minor(Kind::FreeList, what).of(first));
         }
     }
 }

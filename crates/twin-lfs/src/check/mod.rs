@@ -1,14 +1,19 @@
-//! The checker: is everything on a volume as the format says?
+//! The checker of log-structured volumes.
 //!
-//! Contract: nothing is written. Structures are read from the device, not through the volume's
-//! code, so an error that the volume would hide is seen; if the volume was not closed, its state
-//! after roll-forward is what is checked. Memory: one bit for each fragment of segments in use,
-//! some 50 bytes for each inode number, and 16 for each name of the largest directory.
+//! Contract: structures are read from the device and not through the code of the volume, so that an
+//! error which the volume would hide is found. If the volume was not closed, its state after
+//! roll-forward is checked. [`check`] writes nothing. [`repair`] first works out the repaired
+//! volume in memory, then appends it to the log in clean segments; a single checkpoint puts it in
+//! force. A crash before that checkpoint leaves the volume as it was, a crash after it leaves the
+//! volume repaired. A repair does not write to a volume with nothing wrong. Memory: one bit for
+//! each fragment of segments in use, 40 bytes for each inode number, the changes of a repair, and
+//! what the shared checker needs.
 //!
-//! The order: superblocks and checkpoints (`start`), the ifile with usage table and inode map and
-//! the list of free numbers (`map`), all inodes with their trees of blocks in the order of their
-//! places (`inode`, `tree`), directories and their indexes (`dirs`, `index`), what only the whole
-//! shows (`names`), and last the log itself, segment by segment (`log`).
+//! [`twin_fs::check`] checks files and names. The modules here check what only a log has:
+//! superblocks and checkpoints (`start`), the ifile with the usage table, the inode map and the
+//! list of free numbers (`map`, `map_entry`), the places of inodes (`image`), which places are in
+//! use (`claims`), and the log, segment by segment (`log`). `round` is what the shared checker
+//! calls; `lost` finds inodes whose part of the map is lost; `rebuild` writes a repair.
 //!
 //! ```
 //! # use std::rc::Rc;
@@ -24,63 +29,37 @@
 //! ```
 
 mod claims;
-mod dirs;
-mod finding;
-mod index;
-mod inode;
+mod image;
 mod log;
+mod lost;
 mod map;
-mod names;
+mod map_entry;
+mod rebuild;
+mod round;
 pub(crate) mod start;
 #[cfg(test)]
 mod tests;
-mod tree;
-mod xattrs;
 
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use twin_disk::BlockDevice;
-use twin_fs::{FsError, Ino, Result};
+pub use twin_fs::check::{Counts, FINDINGS_MAX, Finding, Kind, Phase, Progress, Report, Severity};
+use twin_fs::{FsError, Result};
 use twin_rt::{BoxFuture, Rt};
 
-use crate::format::SegEntry;
-use crate::view::View;
-use claims::Claims;
-pub use finding::{Counts, FINDINGS_MAX, Finding, Kind, Report, Severity};
+use image::LfsImage;
 
-/// What to look at.
+/// What to check, and so what a repair may correct.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CheckOptions {
-    /// Read everything that is live and compare checksums: file data, and in the classic profile,
-    /// whose pointers carry none, metadata too. Otherwise file data is not read.
+    /// Read all live data and compare checksums: of file data and, in the classic profile, whose
+    /// pointers carry none, of metadata too. A repair removes blocks that do not match, so that the
+    /// file has holes there. Otherwise file data is not read.
     pub data: bool,
 }
 
-/// What the check is busy with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Phase {
-    /// Superblocks, checkpoints, roll-forward, the tables of the volume.
-    Volume,
-    /// Inodes and the blocks of files; counted in inodes.
-    Inodes,
-    /// Directories; counted in directories.
-    Directories,
-    /// The log; counted in segments.
-    Log,
-}
-
-/// How far a check has come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Progress {
-    /// What it is busy with.
-    pub phase: Phase,
-    /// Units of the phase that are done.
-    pub done: u64,
-    /// All units of the phase.
-    pub total: u64,
-}
-
-/// Checks the volume on a device. Damage is in the report; `progress` is told of each step.
+/// Checks the volume on a device. The report has the damage; `progress` is called at each step.
 ///
 /// # Errors
 /// If there is no volume on the device that could be checked.
@@ -90,10 +69,37 @@ pub fn check<'a>(
     options: &'a CheckOptions,
     progress: &'a mut dyn FnMut(Progress),
 ) -> BoxFuture<'a, Result<Report>> {
-    Box::pin(whole(rt, device, options, progress))
+    Box::pin(async move {
+        progress(Progress { phase: Phase::Volume, done: 0, total: 1 });
+        let mut report = Report::default();
+        let (view, newest) = start::open(rt, device, &mut report).await?;
+        if newest.is_none() {
+            // Without a checkpoint there is nothing more to check; the report says so.
+            return Ok(report);
+        }
+        let mut image = LfsImage::new(view, *options);
+        twin_fs::check::check(&mut image, &mut report, progress).await?;
+        report.notes.push(image.usage_note());
+        Ok(report)
+    })
 }
 
-async fn whole(
+/// Repairs the volume on a device and marks it as closed. The report says what was wrong, what
+/// was given up, and how many inodes got a name in `lost+found`.
+///
+/// # Errors
+/// If there is no superblock, the volume has features that this program cannot write, there are
+/// too few clean segments to write in, or the device fails.
+pub fn repair<'a>(
+    rt: &'a Rt,
+    device: Rc<dyn BlockDevice>,
+    options: &'a CheckOptions,
+    progress: &'a mut dyn FnMut(Progress),
+) -> BoxFuture<'a, Result<Report>> {
+    Box::pin(repair_volume(rt, device, options, progress))
+}
+
+async fn repair_volume(
     rt: &Rt,
     device: Rc<dyn BlockDevice>,
     options: &CheckOptions,
@@ -101,120 +107,37 @@ async fn whole(
 ) -> Result<Report> {
     progress(Progress { phase: Phase::Volume, done: 0, total: 1 });
     let mut report = Report::default();
-    let Some(view) = start::open(rt, device, &mut report).await? else { return Ok(report) };
-    let mut checker = Checker {
-        claims: Claims::new(&view.sb),
-        table: Vec::new(),
-        nodes: Vec::new(),
-        dirs: Vec::new(),
-        doubles: Vec::new(),
-        options: *options,
-        report,
-        progress,
-        view,
-    };
-    checker.run().await;
-    Ok(checker.report)
-}
-
-/// What is known of an inode number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
-    /// The map lacks its block, or it cannot be read.
-    Unknown,
-    /// Free by the map.
-    Free,
-    /// In use by the map.
-    Used,
-    /// In use, but the inode cannot be read.
-    Broken,
-    /// Read: the other fields hold.
-    Read,
-}
-
-/// An inode number.
-#[derive(Clone, Copy, Debug)]
-struct Node {
-    /// Place of the inode, in units of its size.
-    at: u64,
-    /// Of a free number, the next one; of a directory, the one that has its name; of a hidden
-    /// file, its owner.
-    link: Ino,
-    crc: u32,
-    generation: u32,
-    nlink: u32,
-    /// Names found.
-    names: u32,
-    state: State,
-    /// Type bits of the mode, shifted right by 12; 0 for a hidden file.
-    kind: u8,
-    /// Marked in the map as in need of work after a crash.
-    marked: bool,
-    /// On the list of free numbers.
-    listed: bool,
-}
-
-/// What is known of a directory beyond its node.
-struct Dir {
-    ino: Ino,
-    /// Where its entry for its parent leads; 0 if there is none.
-    up: Ino,
-    /// Directories that it has names of.
-    subdirs: u32,
-}
-
-/// A place that was claimed twice: by what, the second time.
-struct Double {
-    at: u64,
-    finding: usize,
-}
-
-struct Checker<'a> {
-    view: View,
-    claims: Claims,
-    /// The segment usage table.
-    table: Vec<SegEntry>,
-    /// All inode numbers.
-    nodes: Vec<Node>,
-    dirs: Vec<Dir>,
-    doubles: Vec<Double>,
-    options: CheckOptions,
-    report: Report,
-    progress: &'a mut dyn FnMut(Progress),
-}
-
-impl Checker<'_> {
-    async fn run(&mut self) {
-        self.read_ifile().await;
-        self.check_free_list();
-        self.check_inodes().await;
-        self.check_dirs().await;
-        self.check_hidden().await;
-        self.check_names();
-        self.check_usage();
-        self.check_log().await;
+    let (view, newest) = start::open(rt, Rc::clone(&device), &mut report).await?;
+    if view.sb.must_write != 0 {
+        return Err(FsError::Invalid(
+            "the volume has features that this program cannot write: repair it with a newer one",
+        ));
     }
-
-    fn progress(&mut self, phase: Phase, done: u64, total: u64) {
-        (self.progress)(Progress { phase, done, total });
+    let mut image = LfsImage::new(view, *options).for_repair();
+    let mut lost = twin_fs::check::repair(&mut image, true, &mut report, progress).await?;
+    report.notes.push(image.usage_note());
+    if report.is_clean() {
+        if report.was_open {
+            rebuild::reconnect_lost(rt, device, BTreeSet::new()).await?;
+        }
+        return Ok(report);
     }
-
-    fn add(&mut self, finding: Finding) {
-        self.report.add(finding);
+    if image.cut_unreadable(&mut report).await? {
+        // The first pass has reported the damage; only new losses are added.
+        let mut again = Report::default();
+        lost = twin_fs::check::repair(&mut image, true, &mut again, progress).await?;
+        again.losses.into_iter().for_each(|loss| report.add_loss(loss));
     }
-
-    /// Adds what an error says.
-    fn add_error(&mut self, kind: Kind, severity: Severity, ino: Ino, error: FsError, what: &str) {
-        let finding = Finding::from_error(kind, severity, error, what);
-        self.add(finding.of(ino));
+    if let Some(found) = image.found_in_log() {
+        report.add_loss(format!(
+            "{found} inodes are known from the log alone, for their part of the inode map is lost: \
+             a file among them may be an older version of itself"
+        ));
     }
-
-    /// The node of an inode number that the map has.
-    fn node(&self, ino: Ino) -> Option<&Node> {
-        self.nodes.get(usize::try_from(ino).ok()?)
+    rebuild::superblocks(&*device, &image.view.sb, &report).await?;
+    rebuild::rebuild(rt, Rc::clone(&device), &mut image, newest, lost.is_empty()).await?;
+    if !lost.is_empty() {
+        report.rescued = rebuild::reconnect_lost(rt, device, lost).await?;
     }
-
-    fn node_mut(&mut self, ino: Ino) -> Option<&mut Node> {
-        self.nodes.get_mut(usize::try_from(ino).ok()?)
-    }
+    Ok(report)
 }

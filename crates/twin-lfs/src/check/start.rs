@@ -1,47 +1,63 @@
-//! Superblocks and checkpoints, all copies, and the state that the rest of the check is about.
+//! Checks all copies of superblocks and checkpoints, and finds the state that the rest of the check
+//! is about.
 //!
-//! A crash may leave the slot that was being written, or one of its copies, in any state. So
-//! copies and the older slot are only held against the newest checkpoint if that says that the
-//! volume was closed.
+//! A crash may leave the slot that was being written, or one of its copies, in any state. So copies
+//! and the older slot are compared with the newest checkpoint only if that says that the volume was
+//! closed.
 
 use std::rc::Rc;
 
 use twin_disk::BlockDevice;
 use twin_fs::{FsError, Result};
 use twin_rt::Rt;
+use twin_settings::value::bytes_for_people;
 
 use super::{Finding, Kind, Report, Severity};
 use crate::format::{Checkpoint, SUPERBLOCK_BYTES, Superblock};
-use crate::view::{Standing, View, checkpoint_at, superblock_at};
+use crate::volume_reader::{LogState, VolumeReader, checkpoint_at, superblock_at};
 
-/// Reads what the volume is and where it stands. None if the check cannot go on.
+/// Reads the superblock and the newest checkpoint, and applies roll-forward in memory. Without a
+/// sound checkpoint only the superblock is known.
 pub(super) async fn open(
     rt: &Rt,
     device: Rc<dyn BlockDevice>,
     report: &mut Report,
-) -> Result<Option<View>> {
+) -> Result<(VolumeReader, Option<Checkpoint>)> {
     let sb = superblocks(&*device, report).await?;
-    let Some(newest) = checkpoints(&*device, &sb, report).await else { return Ok(None) };
-    let standing = match newest.closed {
-        true => Standing::of(&newest),
-        false => match Standing::rolled_forward(rt, &device).await {
-            Ok((standing, done)) => {
-                report.recovered = Some(done);
-                standing
-            }
-            Err(error) => {
-                let what = "the volume was not closed, and opening it fails";
-                report.add(Finding::from_error(Kind::Recovery, Severity::Fatal, error, what));
-                Standing::of(&newest)
-            }
-        },
+    let newest = checkpoints(&*device, &sb, report).await;
+    let log_state = match &newest {
+        None => LogState::unknown(&sb),
+        Some(newest) if newest.closed => LogState::of(newest),
+        Some(newest) => roll_forward(rt, &device, newest, report).await,
     };
-    let view = View::new(device, sb, standing);
+    let view = VolumeReader::new(device, sb, log_state);
     if let Err(error) = view.load_forwards().await {
         let what = "the summaries of forwarded blocks";
-        report.add(Finding::from_error(Kind::Summary, Severity::Serious, error, what));
+        report.add(Finding::from_error(Kind::Summary, Severity::Serious, &error, what));
     }
-    Ok(Some(view))
+    Ok((view, newest))
+}
+
+async fn roll_forward(
+    rt: &Rt,
+    device: &Rc<dyn BlockDevice>,
+    newest: &Checkpoint,
+    report: &mut Report,
+) -> LogState {
+    report.was_open = true;
+    match LogState::rolled_forward(rt, device).await {
+        Ok((log_state, done)) => {
+            let log = bytes_for_people(done.log_bytes);
+            let note = format!("not unmounted: {} log writes ({log}) to recover", done.log_writes);
+            report.notes.push(note);
+            log_state
+        }
+        Err(error) => {
+            let what = "the volume was not closed, and opening it fails";
+            report.add(Finding::from_error(Kind::Recovery, Severity::Fatal, &error, what));
+            LogState::of(newest)
+        }
+    }
 }
 
 pub(crate) async fn superblocks(
@@ -73,14 +89,14 @@ pub(crate) async fn superblocks(
                 let what = format!("{which} differs from the other");
                 Finding::new(Kind::Superblock, Severity::Serious, what)
             }
-            Err(error) => Finding::from_error(Kind::Superblock, Severity::Minor, error, &which),
+            Err(error) => Finding::from_error(Kind::Superblock, Severity::Minor, &error, &which),
         };
         report.add(finding.at(at));
     }
     Ok(sb)
 }
 
-/// Reads all copies of both slots; gives the newest sound one.
+/// Reads all copies of both slots and gives the newest sound checkpoint.
 pub(crate) async fn checkpoints(
     device: &dyn BlockDevice,
     sb: &Superblock,
@@ -107,7 +123,7 @@ pub(crate) async fn checkpoints(
         for (_, at, found) in read {
             let error = found.err().unwrap_or(FsError::NotFound);
             let what = "no checkpoint is sound";
-            report.add(Finding::from_error(Kind::Checkpoint, Severity::Fatal, error, what).at(at));
+            report.add(Finding::from_error(Kind::Checkpoint, Severity::Fatal, &error, what).at(at));
         }
         return None;
     };
@@ -119,12 +135,12 @@ pub(crate) async fn checkpoints(
 
 type Copy = (u64, u64, Result<Checkpoint>);
 
-/// The copies of a volume that was closed all hold its last two checkpoints.
+/// Checks that all copies hold the last two checkpoints, as closing a volume leaves them.
 fn check_closed(newest: &Checkpoint, read: Vec<Copy>, report: &mut Report) {
     let mut older: Option<Checkpoint> = None;
     for (slot, at, found) in read {
         let is_newest = slot == newest.number % 2;
-        // The first checkpoint of a volume has none before it.
+        // There is no checkpoint before the first one of a volume.
         if !is_newest && newest.number == 1 {
             continue;
         }
@@ -133,7 +149,7 @@ fn check_closed(newest: &Checkpoint, read: Vec<Copy>, report: &mut Report) {
         let finding = match found {
             Err(error) => {
                 let what = format!("a copy of {name}");
-                Finding::from_error(Kind::Checkpoint, Severity::Minor, error, &what)
+                Finding::from_error(Kind::Checkpoint, Severity::Minor, &error, &what)
             }
             Ok(copy) if is_newest && copy == *newest => continue,
             Ok(copy) if !is_newest && copy.number + 1 == newest.number => {

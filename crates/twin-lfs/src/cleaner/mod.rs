@@ -1,58 +1,63 @@
-//! The cleaner: moves what is live out of segments, so that they can be filled again.
+//! The cleaner: moves live blocks out of segments, so that these can be filled again.
 //!
-//! Contract: a policy ranks segments, this mechanism moves blocks. What it moves is written as
-//! groups of its own, which change nothing but places; parents that get new pointers are written
-//! by the next checkpoint, and with that checkpoint the emptied segments become clean. It takes
-//! no lock that an operation takes. Policies are those of `twin-clean`, told what they need by
-//! [`placing`](crate::placing); when the cleaner works is up to [`task`].
+//! Contract: a policy ranks segments, and this mechanism moves blocks. The cleaner writes log
+//! writes of its own, which change nothing but places. The next checkpoint writes the parents that
+//! got new pointers, and makes the emptied segments clean. The cleaner takes no lock that an
+//! operation takes. The policies are those of `twin-clean`; [`segment_usage`](crate::segment_usage)
+//! tells them what they need, and [`task`] decides when the cleaner works.
 
 mod quick;
 mod scan;
+mod state;
 mod task;
+mod wanted;
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use twin_disk::Origin;
-use twin_fs::shape::Parent;
+use twin_fs::geometry::Parent;
 use twin_fs::{Core, Inode, Result};
 
-use crate::build::{Piece, dirty_indirect};
-use crate::format::Form;
-use crate::format::{GROUP_CLEANER, ImapEntry};
+use crate::build::dirty_indirect;
+use crate::format::HolderVersion;
+use crate::format::{ImapEntry, LOG_WRITE_CLEANER};
 use crate::forwards::Holder;
 use crate::lfs::Lfs;
+use crate::log_items::LogItem;
 use crate::segment_usage::VictimChoice;
 use crate::sizing;
-use scan::{Found, Live, Victim};
+use scan::{LiveItem, LiveItems, Victim};
 
-pub(crate) use task::{CleanerState, Watch, run};
+pub(crate) use state::{CleanerState, Watch};
+pub(crate) use task::run;
 
 /// How fast the cleaner goes about a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pace {
-    /// With large requests, not waiting for writes: somebody waits, or will soon; or the device is
-    /// quick.
+    /// With large requests and without waiting for writes, because an operation waits for room or
+    /// will soon, or because the device is quick.
     Whole,
-    /// With requests of so many bytes, one under way. `yields`: it stops when somebody asks for
-    /// clean segments.
+    /// With requests of so many bytes, one at a time. With `yields` the cleaner stops when an
+    /// operation asks for clean segments.
     Steps { bytes: u64, yields: bool },
 }
 
-/// Which segments come into question.
+/// Which segments may be chosen.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Choice {
-    /// Those with this share of garbage at least.
+    /// Those with at least this share of garbage.
     Worth(f64),
-    /// Somebody waits for room: those that gain some; and, if the last round gained nothing, the
-    /// emptiest, whatever the policy.
+    /// An operation waits for room: those that gain some. If the last round gained nothing, the
+    /// emptiest is taken, whatever the policy says.
     InNeed,
 }
 
-/// Segments' worth of garbage that are gathered before a checkpoint lets somebody who waits go on.
+/// Garbage, in segments, that a round gathers before a checkpoint lets a waiting operation
+/// continue.
 const ENOUGH_FOR_ONE: u64 = 2;
-/// What a segment that is cleaned in need has to gain at least: summaries, and what points to what
-/// moves, take something.
+/// The least gain of a segment that is cleaned while an operation waits: moving its blocks also
+/// costs summaries and new pointers.
 const GAINS: f64 = 1.0 / 16.0;
 
 impl Lfs {
@@ -60,21 +65,22 @@ impl Lfs {
     pub(crate) async fn clean_round(&self, core: &Rc<Core>) -> Result<()> {
         let goal =
             self.usage.clean_count().max(self.low_water()) + sizing::round_segments(&self.sb);
-        // Segments that are empty already, and what is dirty, cost only a checkpoint. Where there is
-        // neither, a checkpoint would use up room and give none back.
+        // If segments are empty already, or blocks are dirty, a checkpoint alone gains room.
+        // Otherwise a checkpoint would only use some.
         let waits = core.cache.dirty_bytes() > 0 || core.dirty_inode_count() > 0;
-        if self.empty_count() > 0 || (waits && self.short_of_room(core, 0)) {
+        if self.empty_count() > 0 || (waits && self.is_short_of_space(core, 0)) {
             self.checkpoint(core, false).await?;
         }
         let mut before = self.usage.clean_count();
-        // Victims since the last checkpoint. One that could not be emptied holds blocks that are
-        // dirty in memory: the checkpoint moves them, cleaning it again would not.
+        // The victims since the last checkpoint are not chosen again. One that could not be emptied
+        // holds blocks that are dirty in memory; the checkpoint moves those, and cleaning again
+        // would not.
         let mut tried = BTreeSet::new();
         let mut gained = 0;
         let mut ahead = None;
         // Empty segments will be clean with the checkpoint at the end.
         while !self.cleaner.is_stopped() && self.usage.clean_count() + self.empty_count() < goal {
-            let first = self.still_wanted(core, ahead.take());
+            let first = self.keep_wanted(core, ahead.take());
             let victims = match &first {
                 Some(victim) => vec![victim.segment],
                 None => self.choose_victims(core, &tried, Choice::InNeed),
@@ -84,13 +90,13 @@ impl Lfs {
                 gained += garbage;
                 let enough = gained >= ENOUGH_FOR_ONE * u64::from(self.sb.segment_size);
                 let pace = self.pace_in_need(core);
-                if pace == Pace::Whole && !(enough && self.presses(core)) {
+                if pace == Pace::Whole && !(enough && self.is_urgent(core)) {
                     ahead = self.read_ahead(core, &tried);
                 }
                 self.clean_segments(core, &victims, first, pace).await?;
-                self.give_credit(core, garbage);
+                self.grant_allowance(core, garbage);
                 tried.extend(victims);
-                if enough && self.presses(core) {
+                if enough && self.is_urgent(core) {
                     self.forget(ahead.take());
                     self.checkpoint(core, false).await?;
                     gained = 0;
@@ -99,9 +105,9 @@ impl Lfs {
                 break;
             } else {
                 self.checkpoint(core, false).await?;
-                self.let_go(std::mem::take(&mut tried));
+                self.release_victims(std::mem::take(&mut tried));
                 let clean = self.usage.clean_count();
-                // Moving must gain room, or it would go round in circles.
+                // Without a gain the cleaner would move the same blocks for ever.
                 if clean <= before {
                     break;
                 }
@@ -112,16 +118,16 @@ impl Lfs {
         if !tried.is_empty() || self.empty_count() > 0 {
             self.checkpoint(core, false).await?;
         }
-        self.let_go(tried);
+        self.release_victims(tried);
         Ok(())
     }
 
-    /// True if somebody waits for a checkpoint, or will very soon.
-    fn presses(&self, core: &Core) -> bool {
+    /// True if an operation waits for a checkpoint, or will very soon.
+    fn is_urgent(&self, core: &Core) -> bool {
         self.is_awaited() || self.is_nearly_out(core)
     }
 
-    /// In steps while there is time, unless the device is quick.
+    /// The pace: in steps while there is time, unless the device is quick.
     fn pace_in_need(&self, core: &Core) -> Pace {
         let hurries = self.is_awaited() || self.is_short(core);
         match hurries || self.cleaner.quick.is_known() {
@@ -130,10 +136,9 @@ impl Lfs {
         }
     }
 
-    /// Begins to read the victim that comes next, so that the device works while the one before it
-    /// is looked at.
+    /// Begins to read the next victim, so that the device works while the present one is scanned.
     fn read_ahead(&self, core: &Core, tried: &BTreeSet<u32>) -> Option<Victim> {
-        // What is cleaned together is chosen together.
+        // Victims that are cleaned together must be chosen together.
         if self.usage.victims_at_once() > 1 {
             return None;
         }
@@ -141,20 +146,21 @@ impl Lfs {
         victims.first().map(|&segment| self.begin_reading(core, segment, Pace::Whole))
     }
 
-    /// The victim that was read ahead, unless it emptied or there is too little room to move it.
-    fn still_wanted(&self, core: &Core, ahead: Option<Victim>) -> Option<Victim> {
+    /// The victim that was read ahead, unless it has become empty or there is too little room to
+    /// move its blocks.
+    fn keep_wanted(&self, core: &Core, ahead: Option<Victim>) -> Option<Victim> {
         let ahead = ahead?;
         let live = u64::from(self.usage.live_in(ahead.segment));
-        if live == 0 || self.short_of_room(core, live) {
+        if live == 0 || self.is_short_of_space(core, live) {
             self.forget(Some(ahead));
             return None;
         }
         Some(ahead)
     }
 
-    /// What was read ahead is not cleaned.
+    /// Gives up the victim that was read ahead.
     fn forget(&self, ahead: Option<Victim>) {
-        self.let_go(ahead.map(|victim| victim.segment));
+        self.release_victims(ahead.map(|victim| victim.segment));
     }
 
     /// Bytes that are not live in these segments.
@@ -180,9 +186,9 @@ impl Lfs {
     }
 
     /// True if moving this many bytes could leave too little for the checkpoint that must follow.
-    fn short_of_room(&self, core: &Core, live: u64) -> bool {
+    fn is_short_of_space(&self, core: &Core, live: u64) -> bool {
         let segment = u64::from(self.sb.segment_size);
-        self.usage.log_room() < self.log_debt(core) + 2 * live + segment
+        self.usage.log_room() < self.pending_log_bytes(core) + 2 * live + segment
     }
 
     /// The best victims of those that were not tried yet, as many as the policy cleans together.
@@ -191,8 +197,8 @@ impl Lfs {
     fn choose_victims(&self, core: &Core, tried: &BTreeSet<u32>, choice: Choice) -> Vec<u32> {
         let victims = self.best_victims(tried, choice);
         let live = |&victim| u64::from(self.usage.live_in(victim));
-        if self.short_of_room(core, victims.iter().map(live).sum()) {
-            self.let_go(victims);
+        if self.is_short_of_space(core, victims.iter().map(live).sum()) {
+            self.release_victims(victims);
             return Vec::new();
         }
         victims
@@ -200,17 +206,17 @@ impl Lfs {
 
     fn best_victims(&self, tried: &BTreeSet<u32>, choice: Choice) -> Vec<u32> {
         // A segment is never quite full: summaries, and an end that nothing fits.
-        let empty = 2.0 * f64::from(self.sb.shape.block_size) / f64::from(self.sb.segment_size);
+        let empty = 2.0 * f64::from(self.sb.geometry.block_size) / f64::from(self.sb.segment_size);
         let choice = match choice {
             Choice::Worth(share) => VictimChoice::Ranked(share + empty),
-            Choice::InNeed if self.cleaner.was_barren() => VictimChoice::Emptiest,
+            Choice::InNeed if self.cleaner.was_fruitless() => VictimChoice::Emptiest,
             Choice::InNeed => VictimChoice::Ranked(GAINS + empty),
         };
         self.usage.take_victims(tried, choice)
     }
 
-    /// Moves everything that is live out of segments. False if somebody who waits for room made it
-    /// stop before the end. `first`: the first of them is being read.
+    /// Moves all live blocks out of segments. Gives false if it stopped early because an operation
+    /// waits for room. `first` is the first of them if it is being read already.
     async fn clean_segments(
         &self,
         core: &Rc<Core>,
@@ -218,7 +224,7 @@ impl Lfs {
         mut first: Option<Victim>,
         pace: Pace,
     ) -> Result<bool> {
-        let mut all = Live::default();
+        let mut all = LiveItems::default();
         for &segment in victims {
             let live = self.usage.live_in(segment);
             self.usage.collected(segment);
@@ -233,11 +239,12 @@ impl Lfs {
                 stats.cleaner_read_bytes += u64::from(self.sb.segment_size);
             });
         }
-        let Live { mut found, parents: _parents } = all;
+        let LiveItems { mut found, parents: _parents } = all;
         if victims.len() > 1 {
             found.sort_by_key(|found| self.usage.age_key(found.at(&self.sb)));
         }
-        // A holder is written behind what it points to, for it takes places and checksums along.
+        // A holder is written after the blocks that it points to, because it contains their places
+        // and checksums.
         found.sort_by_key(|found| found.level(&self.sb));
         let mut rest = found.into_iter().peekable();
         while rest.peek().is_some() {
@@ -249,10 +256,10 @@ impl Lfs {
                 bytes += u64::from(found.len(&self.sb));
                 step.push(found);
             }
-            self.move_pieces(core, step)?;
+            self.move_items(core, step)?;
             if let Pace::Steps { yields, .. } = pace {
                 self.wait_written(core, self.progress.last()).await?;
-                // What was found may be there no longer: a victim that emptied is filled anew.
+                // The blocks found may be gone: a victim that has become empty may be filled again.
                 if (yields && self.cleaner.is_wanted()) || !self.usage.are_being_cleaned(victims) {
                     return Ok(false);
                 }
@@ -261,14 +268,14 @@ impl Lfs {
         Ok(true)
     }
 
-    /// Writes what is still live of what was found to new places.
-    fn move_pieces(&self, core: &Rc<Core>, found: Vec<Found>) -> Result<()> {
-        let mut pieces = self.still_there(core, found);
-        let moved = self.settle_holders(core, &mut pieces);
-        let group = self.build(core, pieces, GROUP_CLEANER, Origin::Cleaner)?;
+    /// Writes those of the found blocks that are still live to new places.
+    fn move_items(&self, core: &Rc<Core>, found: Vec<LiveItem>) -> Result<()> {
+        let mut items = self.keep_live(core, found);
+        let moved = self.decide_forwarding(core, &mut items);
+        let log_write = self.build(core, items, LOG_WRITE_CLEANER, Origin::Cleaner)?;
         let dirty = core.cache.dirty_bytes();
         for (inode, lbn, holder) in moved {
-            match (holder, self.sb.shape.parent(lbn)) {
+            match (holder, self.sb.geometry.parent(lbn)) {
                 (Some(form), _) => {
                     if let Some(ptr) = core.resident_ptr(&inode, lbn) {
                         self.forward(inode.ino, lbn, form, ptr);
@@ -284,22 +291,24 @@ impl Lfs {
         // The holders that became dirty wait for the next checkpoint.
         let deferred = core.cache.dirty_bytes() - dirty;
         self.checkpoints.set_deferred_bytes(self.checkpoints.deferred_bytes() + deferred);
-        if let Some(group) = &group {
-            self.count(|stats| stats.moved_bytes += group.bytes);
+        if let Some(log_write) = &log_write {
+            self.count(|stats| stats.moved_bytes += log_write.bytes);
         }
-        self.send(core, group, None);
+        self.send(core, log_write, None);
         Ok(())
     }
 
-    /// Of what was found live, what still is: looked at in the same step as the write is built.
-    fn still_there(&self, core: &Core, found: Vec<Found>) -> Vec<Piece> {
-        // Only what was held against its checksum may be written with it: recovery asks again.
-        let checked = core.settings.check_data && self.sb.shape.pointer.has_checksum();
+    /// Those of the found blocks that are still live. This is checked in the step that builds the
+    /// log write, so that nothing can change in between.
+    fn keep_live(&self, core: &Core, found: Vec<LiveItem>) -> Vec<LogItem> {
+        // A checksum may be kept only if the content was compared with it, because recovery
+        // compares them again.
+        let checked = core.settings.check_data && self.sb.geometry.has_checksums();
         let mut blocks = Vec::new();
         let (mut inodes, mut raws) = (Vec::new(), Vec::new());
-        for item in found {
-            match item {
-                Found::Block { inode, frame, addr, len, .. } => {
+        for live in found {
+            match live {
+                LiveItem::Block { inode, frame, addr, len, .. } => {
                     let ptr = core.resident_ptr(&inode, frame.lbn());
                     let there = ptr.is_some_and(|p| p.addr == addr && p.len == len);
                     if there && frame.is_attached() && frame.is_valid() && !frame.is_dirty() {
@@ -308,7 +317,7 @@ impl Lfs {
                         blocks.push((inode, frame, len, crc));
                     }
                 }
-                Found::Inode { raw, at, .. } => {
+                LiveItem::Inode { raw, at, .. } => {
                     let entry = self.entry_in(&raw.anchor, raw.ino);
                     if !matches!(entry, ImapEntry::Used { at: now, .. } if now == at) {
                         continue;
@@ -324,51 +333,52 @@ impl Lfs {
             }
         }
         let block =
-            |(inode, frame, len, crc)| Piece::Block { inode, frame, len, holder: None, crc };
-        let mut pieces: Vec<Piece> = blocks.into_iter().map(block).collect();
-        let per_block = (self.sb.shape.block_size / self.sb.shape.inode_size) as usize;
-        pieces.extend(in_chunks(inodes, per_block).map(Piece::Inodes));
-        pieces.extend(in_chunks(raws, per_block).map(Piece::RawInodes));
-        pieces
+            |(inode, frame, len, crc)| LogItem::Block { inode, frame, len, holder: None, crc };
+        let mut items: Vec<LogItem> = blocks.into_iter().map(block).collect();
+        let per_block = (self.sb.geometry.block_size / self.sb.geometry.inode_size) as usize;
+        items.extend(in_chunks(inodes, per_block).map(LogItem::Inodes));
+        items.extend(in_chunks(raws, per_block).map(LogItem::RawInodes));
+        items
     }
 
-    /// Says of each block that is about to move what becomes of its holder: nothing, if it moves
-    /// in the same log write; it stays as it is and the block is forwarded, if writing all such
-    /// holders would be a burden; or (`None` in the result) it becomes dirty.
-    fn settle_holders(&self, core: &Core, pieces: &mut [Piece]) -> Vec<Moved> {
+    /// Decides for each block that is about to move what happens to its holder: nothing, if the
+    /// holder moves in the same log write; if writing all such holders would cost too much, the
+    /// holder stays unchanged and the block is forwarded; otherwise (`None` in the result) the
+    /// holder becomes dirty.
+    fn decide_forwarding(&self, core: &Core, items: &mut [LogItem]) -> Vec<Moved> {
         let mut moving = BTreeSet::new();
-        for piece in pieces.iter() {
-            match piece {
-                Piece::Block { inode, frame, .. } if frame.lbn() < 0 => {
+        for item in items.iter() {
+            match item {
+                LogItem::Block { inode, frame, .. } if frame.lbn() < 0 => {
                     moving.insert((inode.ino, Holder::Indirect(frame.lbn())));
                 }
-                Piece::Inodes(list) => moving.extend(list.iter().map(|i| (i.ino, Holder::Inode))),
+                LogItem::Inodes(list) => moving.extend(list.iter().map(|i| (i.ino, Holder::Inode))),
                 _ => {}
             }
         }
-        let shape = &self.sb.shape;
+        let geometry = &self.sb.geometry;
         let (mut stay, mut burden, mut all) = (BTreeSet::new(), 0u64, 0u64);
         let mut moved = Vec::new();
-        for (nth, piece) in pieces.iter().enumerate() {
-            let Piece::Block { inode, frame, len, .. } = piece else { continue };
+        for (nth, item) in items.iter().enumerate() {
+            let LogItem::Block { inode, frame, len, .. } = item else { continue };
             all += u64::from(*len);
-            let holder = Holder::of(shape, frame.lbn()).0;
+            let holder = Holder::of(geometry, frame.lbn()).0;
             if moving.contains(&(inode.ino, holder)) {
                 continue;
             }
             let form = self.clean_holder(core, inode, frame.lbn());
             if form.is_some() && stay.insert((inode.ino, holder)) {
                 burden += u64::from(match holder {
-                    Holder::Inode => shape.inode_size,
-                    Holder::Indirect(_) => shape.block_size,
+                    Holder::Inode => geometry.inode_size,
+                    Holder::Indirect(_) => geometry.block_size,
                 });
             }
             moved.push((nth, (Rc::clone(inode), frame.lbn(), form)));
         }
         let forward = burden * BURDEN_SHARE > all && self.forwards.has_room_for(core, moved.len());
         for (nth, (_, _, form)) in &mut moved {
-            match &mut pieces[*nth] {
-                Piece::Block { holder, .. } if forward => *holder = *form,
+            match &mut items[*nth] {
+                LogItem::Block { holder, .. } if forward => *holder = *form,
                 _ => *form = None,
             }
         }
@@ -376,13 +386,13 @@ impl Lfs {
     }
 }
 
-/// A block that moves, and the form in which its holder stays, if it does.
-type Moved = (Rc<Inode>, i64, Option<Form>);
+/// A block that moves, and the form in which its holder stays, if the block is forwarded.
+type Moved = (Rc<Inode>, i64, Option<HolderVersion>);
 
 /// Blocks are forwarded if writing their holders would add more than one part in so many.
 const BURDEN_SHARE: u64 = 16;
 
-/// The list in pieces of `len`.
+/// The list in parts of `len`.
 fn in_chunks<T>(list: Vec<T>, len: usize) -> impl Iterator<Item = Vec<T>> {
     let mut rest = list.into_iter();
     std::iter::from_fn(move || {

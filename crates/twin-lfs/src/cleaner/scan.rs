@@ -1,4 +1,4 @@
-//! Finding what is live in a segment.
+//! Finds the live blocks and inodes of a segment.
 
 use std::rc::Rc;
 
@@ -8,19 +8,19 @@ use twin_fs::dinode::Dinode;
 use twin_fs::{Core, FsError, Ino, Inode, ReadPass, Result};
 
 use super::Pace;
-use crate::build::RawInode;
 use crate::format::IFILE_INO;
-use crate::format::{ImapEntry, Placed, Superblock, What};
+use crate::format::{BlockContents, ImapEntry, PlacedBlock, Superblock};
 use crate::forwards::Holder;
 use crate::lfs::Lfs;
+use crate::log_items::RawInode;
 use crate::partial_segments::{Content, PartialSegment, PartialSegments};
 
-/// Clients are heard whenever so many live blocks were found: what comes meanwhile waits for
-/// some ten microseconds, as long as a client takes from an answer to its next request.
+/// The scan lets clients run after so many live blocks. A request that comes meanwhile waits for
+/// some ten microseconds, about the time from an answer to the client's next request.
 const HEARS_AFTER: usize = 8;
 
-/// A segment that is being read to be cleaned. While it is there no checkpoint can end: whoever
-/// holds it must not wait for one.
+/// A segment that is being read to be cleaned. No checkpoint can end while it exists, so its holder
+/// must not wait for one.
 pub(super) struct Victim {
     pub(super) segment: u32,
     /// Bytes that are read together.
@@ -29,8 +29,8 @@ pub(super) struct Victim {
     pass: ReadPass,
 }
 
-/// Something live.
-pub(super) enum Found {
+/// A live block or inode.
+pub(super) enum LiveItem {
     Block {
         inode: Rc<Inode>,
         frame: Rc<Frame>,
@@ -45,47 +45,45 @@ pub(super) enum Found {
     },
 }
 
-/// What is live in some segments.
+/// The live items of some segments.
 #[derive(Default)]
-pub(super) struct Live {
-    pub(super) found: Vec<Found>,
-    /// The indirect blocks above the blocks found: they must not leave memory before those have
-    /// moved.
+pub(super) struct LiveItems {
+    pub(super) found: Vec<LiveItem>,
+    /// The indirect blocks above the found blocks. They must stay in memory until those have moved.
     pub(super) parents: Vec<Rc<Frame>>,
 }
 
-impl Found {
+impl LiveItem {
     /// Its first byte on the device.
     pub(super) fn at(&self, sb: &Superblock) -> u64 {
         match self {
-            Found::Block { addr, .. } => addr * u64::from(sb.shape.frag_size),
-            Found::Inode { at, .. } => at * u64::from(sb.shape.inode_size),
+            LiveItem::Block { addr, .. } => addr * u64::from(sb.geometry.frag_size),
+            LiveItem::Inode { at, .. } => at * u64::from(sb.geometry.inode_size),
         }
     }
 
     /// Bytes of it.
     pub(super) fn len(&self, sb: &Superblock) -> u32 {
         match self {
-            Found::Block { len, .. } => *len,
-            Found::Inode { .. } => sb.shape.inode_size,
+            LiveItem::Block { len, .. } => *len,
+            LiveItem::Inode { .. } => sb.geometry.inode_size,
         }
     }
 
-    /// How far it is above data: what has pointers is above what they lead to.
+    /// Its level above data: a block of pointers is above the blocks that they lead to.
     pub(super) fn level(&self, sb: &Superblock) -> u32 {
         match self {
-            Found::Block { frame, .. } if frame.lbn() < 0 => {
-                sb.shape.indirect(frame.lbn()).0 as u32
+            LiveItem::Block { frame, .. } if frame.lbn() < 0 => {
+                sb.geometry.indirect(frame.lbn()).0 as u32
             }
-            Found::Block { .. } => 0,
-            Found::Inode { .. } => u32::MAX,
+            LiveItem::Block { .. } => 0,
+            LiveItem::Inode { .. } => u32::MAX,
         }
     }
 }
 
 impl Lfs {
-    /// Asks for the content of a segment. Where the cleaner goes in steps, only the first is asked
-    /// for.
+    /// Requests the content of a segment, or its first step if the cleaner reads in steps.
     pub(super) fn begin_reading(&self, core: &Core, segment: u32, pace: Pace) -> Victim {
         let size = u64::from(self.sb.segment_size);
         let step = match pace {
@@ -94,7 +92,7 @@ impl Lfs {
                 bytes.next_multiple_of(u64::from(core.info.sector)).max(4096).min(size)
             }
         };
-        // Until all of it has been looked at, nothing else may be written there.
+        // The segment must not be reused before the whole of it has been scanned.
         let pass = core.reads.enter();
         let first = core.device.submit(self.segment_read(segment, 0, step));
         Victim { segment, step, first, pass }
@@ -105,13 +103,13 @@ impl Lfs {
         Io::read(self.sb.segment_start(segment) + at, len, Class::Mixed, Origin::Cleaner)
     }
 
-    /// Finds what is live in a segment. Blocks of the ifile are marked dirty, since the next
-    /// checkpoint moves them anyway; blocks that are dirty are left to it too.
+    /// Finds the live items of a segment. Live blocks of the ifile are marked dirty, because the
+    /// next checkpoint moves them anyway. Dirty blocks are left to that checkpoint, too.
     pub(super) async fn scan_segment(
         &self,
         core: &Rc<Core>,
         victim: Victim,
-        live: &mut Live,
+        live: &mut LiveItems,
     ) -> Result<()> {
         let Victim { segment, step, first, pass } = victim;
         let start = self.sb.segment_start(segment);
@@ -132,7 +130,7 @@ impl Lfs {
                 let block = content.block(at, placed.len);
                 self.find_live(core, &placed, at, block, live).await?;
                 if live.found.len() >= heard + HEARS_AFTER {
-                    core.rt.breathe().await;
+                    core.rt.yield_to_all().await;
                     heard = live.found.len();
                 }
             }
@@ -144,14 +142,14 @@ impl Lfs {
     async fn find_live(
         &self,
         core: &Rc<Core>,
-        placed: &Placed<'_>,
+        placed: &PlacedBlock<'_>,
         at: u64,
         content: Block,
-        live: &mut Live,
+        live: &mut LiveItems,
     ) -> Result<()> {
         match placed.what {
-            What::Block { ino: IFILE_INO, block, .. } => {
-                let addr = at / u64::from(self.sb.shape.frag_size);
+            BlockContents::Block { ino: IFILE_INO, block, .. } => {
+                let addr = at / u64::from(self.sb.geometry.frag_size);
                 let ptr = core.ptr(&self.ifile, block.lbn).await?;
                 if ptr.addr == addr
                     && let Some(frame) = core.block(&self.ifile, block.lbn, Origin::Cleaner).await?
@@ -160,26 +158,26 @@ impl Lfs {
                 }
                 Ok(())
             }
-            What::Block { ino, generation, block } => {
+            BlockContents::Block { ino, generation, block } => {
                 let Some(inode) = self.owner(core, ino, generation).await? else { return Ok(()) };
-                let addr = at / u64::from(self.sb.shape.frag_size);
+                let addr = at / u64::from(self.sb.geometry.frag_size);
                 let held = live.parents.len();
-                core.hold_parents(&inode, block.lbn, &mut live.parents).await?;
+                core.pin_parents(&inode, block.lbn, &mut live.parents).await?;
                 match self.live_frame(core, &inode, block.lbn, addr, content).await? {
                     Some(frame) => {
                         let len = placed.len;
-                        live.found.push(Found::Block { inode, frame, addr, len });
+                        live.found.push(LiveItem::Block { inode, frame, addr, len });
                     }
                     None => live.parents.truncate(held),
                 }
                 Ok(())
             }
-            What::Inodes(list) => {
-                let size = self.sb.shape.inode_size as usize;
+            BlockContents::Inodes(list) => {
+                let size = self.sb.geometry.inode_size as usize;
                 let raw = content.to_bytes();
                 for (i, info) in list.iter().enumerate() {
                     let raw = raw[i * size..(i + 1) * size].to_vec();
-                    let decoded = Dinode::decode(&self.sb.shape, &raw, core.frags);
+                    let decoded = Dinode::decode(&self.sb.geometry, &raw, core.frags);
                     let ino = match (info.ino, &decoded) {
                         (0, Ok(d)) => d.ino,
                         (0, Err(_)) => continue,
@@ -192,19 +190,19 @@ impl Lfs {
                     }
                     let mut loaded = None;
                     if self.forwards.has(ino, Holder::Inode) {
-                        // Gone meanwhile?
+                        // The inode may have been freed meanwhile.
                         let generation = decoded.map_or(0, |d| d.generation);
                         loaded = self.owner(core, ino, generation).await?;
                     }
                     let raw = RawInode { ino, raw, anchor };
-                    live.found.push(Found::Inode { raw, at: place, _loaded: loaded });
+                    live.found.push(LiveItem::Inode { raw, at: place, _loaded: loaded });
                 }
                 Ok(())
             }
         }
     }
 
-    /// The map block of an inode, if the inode lives at `place`.
+    /// The map block of an inode, if the live inode is at `place`.
     async fn live_inode(&self, core: &Core, ino: Ino, place: u64) -> Result<Option<Rc<Frame>>> {
         if ino <= IFILE_INO || ino >= self.imap_len() {
             return Ok(None);
@@ -216,7 +214,7 @@ impl Lfs {
         }
     }
 
-    /// The file that a block belonged to, if it still lives.
+    /// The file that a block belonged to, if it still exists.
     async fn owner(&self, core: &Rc<Core>, ino: Ino, generation: u32) -> Result<Option<Rc<Inode>>> {
         if ino <= IFILE_INO || ino >= self.imap_len() {
             return Ok(None);
@@ -236,8 +234,8 @@ impl Lfs {
         }
     }
 
-    /// The frame of a block that lives at `addr`, filled from what was read; none if the block
-    /// does not live there or is dirty. Its parents are in memory.
+    /// The frame of a block, filled from the content that was read; `None` if `addr` is not the
+    /// block's present place, or the block is dirty. Its parents are in memory.
     async fn live_frame(
         &self,
         core: &Core,
@@ -246,7 +244,7 @@ impl Lfs {
         addr: u64,
         content: Block,
     ) -> Result<Option<Rc<Frame>>> {
-        // What is looked up here is looked up again when the group is built.
+        // The same test is made again when the log write is built.
         let Some(ptr) = core.resident_ptr(inode, lbn) else { return Ok(None) };
         if ptr.addr != addr || ptr.len as usize != content.len() {
             return Ok(None);
@@ -255,16 +253,16 @@ impl Lfs {
             frame.wait().await?;
             return Ok((!frame.is_dirty()).then_some(frame));
         }
-        let wide = self.sb.shape.pointer == twin_fs::shape::PointerFormat::Wide;
+        let wide = self.sb.geometry.has_checksums();
         if wide && core.settings.check_data && ptr.crc != content.crc32c() {
             let what = format!("block {lbn} of inode {} does not match its checksum", inode.ino);
-            return Err(FsError::corrupt(self.sb.shape.byte_of(addr), what));
+            return Err(FsError::corrupt(self.sb.geometry.byte_of(addr), what));
         }
-        let whole = twin_cache::whole(content, self.sb.shape.block_size as usize);
+        let whole = twin_cache::whole(content, self.sb.geometry.block_size as usize);
         let frame = core.cache.insert(&inode.frames, lbn, Some(whole));
         if lbn >= 0 {
-            // What users have in the cache is worth more than what happened to be moved.
-            frame.set_passing();
+            // Blocks that clients use are worth more in the cache than blocks that merely moved.
+            frame.set_drop_behind();
         }
         self.forwards.bring_up_to_date(core, inode, &frame, ptr);
         Ok(Some(frame))

@@ -25,7 +25,7 @@ impl Dumper<'_> {
         ];
         let usage = source.view.sb.usage_blocks();
         let per_block = source.view.map_entries();
-        let blocks = source.view.sb.shape.blocks_for(d.size);
+        let blocks = source.view.sb.geometry.blocks_for(d.size);
         files.sink.begin("blocks", "the usage table, then the inode map", &COLUMNS);
         let mut walk = files.walk(&d);
         while let Some(step) = files.next_step(&mut walk).await {

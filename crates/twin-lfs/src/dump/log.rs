@@ -6,7 +6,8 @@ use twin_fs::{Ino, Result};
 use super::Dumper;
 use crate::format::IFILE_INO;
 use crate::format::{
-    Entry, GROUP_CHECKPOINT, GROUP_CLEANER, GROUP_LAST, ImapEntry, Placed, Summary, What,
+    BlockContents, ImapEntry, LOG_WRITE_CHECKPOINT, LOG_WRITE_CLEANER, LOG_WRITE_LAST, PlacedBlock,
+    Summary, SummaryEntry,
 };
 use crate::partial_segments::{PartialSegment, PartialSegments};
 use twin_fs::dump::{Column, DumpError, OnDisk, Problem, Value, number, text};
@@ -39,10 +40,11 @@ const ENTRIES: [Column; 9] = [
 ];
 
 /// Partial segments of a segment, with their offsets.
-type Parts = Vec<(u32, Summary)>;
+type PartialSegmentList = Vec<(u32, Summary)>;
 
 fn flags(flags: u32) -> String {
-    let names = [(GROUP_LAST, "last"), (GROUP_CHECKPOINT, "ckpt"), (GROUP_CLEANER, "cleaner")];
+    let names =
+        [(LOG_WRITE_LAST, "last"), (LOG_WRITE_CHECKPOINT, "ckpt"), (LOG_WRITE_CLEANER, "cleaner")];
     let set = names.into_iter().filter(|(bit, _)| flags & bit != 0).map(|(_, name)| name);
     set.collect::<Vec<_>>().join("+")
 }
@@ -92,8 +94,8 @@ impl Dumper<'_> {
     }
 
     /// The partial segments of a segment's present life.
-    async fn parts(&mut self, segment: u32) -> Parts {
-        let mut parts = Parts::new();
+    async fn parts(&mut self, segment: u32) -> PartialSegmentList {
+        let mut parts = PartialSegmentList::new();
         let mut walk = PartialSegments::of(&self.source.view.sb, segment);
         loop {
             match walk.next(&self.source.view.sb, &self.source.view).await {
@@ -124,7 +126,7 @@ impl Dumper<'_> {
         };
         let matches = summary.verify(&self.source.view.sb, crc_at);
         // What was under way when the power failed may be in any state.
-        if !matches && summary.header.serial < self.source.view.standing.serial {
+        if !matches && summary.header.serial < self.source.view.log_state.serial {
             let what = format!(
                 "segment {segment}: the partial segment at offset {offset} does not match the \
                  checksums of its blocks (harmless if nothing in it is live)"
@@ -137,7 +139,7 @@ impl Dumper<'_> {
     fn part_row(&mut self, segment: u32, offset: u32, summary: &Summary, matches: Option<bool>) {
         let header = summary.header;
         let data = match matches {
-            _ if header.serial >= self.source.view.standing.serial => "not part",
+            _ if header.serial >= self.source.view.log_state.serial => "not part",
             Some(true) => "matches",
             Some(false) => "differs",
             None => "",
@@ -164,11 +166,11 @@ impl Dumper<'_> {
         let start = sb.segment_start(segment);
         let serial = summary.header.serial;
         let mut owner = None;
-        for Placed { at, len, what } in summary.blocks(&sb) {
+        for PlacedBlock { at, len, what } in summary.blocks(&sb) {
             let (offset, byte) = (part + at, start + u64::from(part + at));
             let base = [offset.into(), byte, serial].map(Value::Number);
             match what {
-                What::Block { ino, generation, block } => {
+                BlockContents::Block { ino, generation, block } => {
                     let live = self.is_live(byte, ino, generation, block.lbn, &mut owner).await;
                     let kind = if block.lbn < 0 { "indirect" } else { "data" };
                     self.sink.row(
@@ -186,16 +188,16 @@ impl Dumper<'_> {
                         .concat(),
                     );
                 }
-                What::Inodes(list) => {
+                BlockContents::Inodes(list) => {
                     for (nth, info) in (0..).zip(list) {
-                        let at = byte + nth * u64::from(sb.shape.inode_size);
+                        let at = byte + nth * u64::from(sb.geometry.inode_size);
                         self.inode_row(offset, at, serial, info.ino).await;
                     }
                 }
             }
         }
         for entry in &summary.entries {
-            if let Entry::Freed { ino, generation } = entry {
+            if let SummaryEntry::Freed { ino, generation } = entry {
                 let nothing = Value::None;
                 self.sink.row(vec![
                     nothing.clone(),
@@ -214,7 +216,7 @@ impl Dumper<'_> {
 
     /// A row for an inode in a block of inodes. Narrow summaries leave its number to the inode.
     async fn inode_row(&mut self, offset: u32, at: u64, serial: u64, listed: Ino) {
-        let size = u64::from(self.source.view.sb.shape.inode_size);
+        let size = u64::from(self.source.view.sb.geometry.inode_size);
         let read = match self.source.view.raw_inode(at).await {
             Ok(raw) => self.source.view.decode_inode(&raw, at),
             Err(error) => Err(error),
@@ -265,7 +267,7 @@ impl Dumper<'_> {
         };
         let Some(d) = d else { return Some(false) };
         let ptr = self.source.view.ptr(&d, lbn).await.ok()?;
-        let frag = u64::from(self.source.view.sb.shape.frag_size);
+        let frag = u64::from(self.source.view.sb.geometry.frag_size);
         Some(ptr.is_on_disk() && ptr.addr.checked_mul(frag) == Some(byte))
     }
 

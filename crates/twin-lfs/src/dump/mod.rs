@@ -41,13 +41,15 @@ mod volume;
 use std::rc::Rc;
 
 use twin_disk::BlockDevice;
-use twin_fs::dump::{DumpError, Problem, Request, Sink, Structure, Takes, Which};
+use twin_fs::dump::{
+    DumpError, Problem, Request, Sink, Structure, StructureArgument, StructureSelector,
+};
 use twin_fs::{Features, FsError};
 use twin_rt::{BoxFuture, Rt};
 
 use crate::check::Report;
-use crate::check::{Finding, start};
-use crate::view::{Standing, View};
+use crate::check::start;
+use crate::volume_reader::{LogState, VolumeReader};
 use source::Source;
 
 /// The structures of a log, beside those of files.
@@ -55,40 +57,34 @@ pub const STRUCTURES: &[Structure] = &[
     Structure {
         name: "overview",
         about: "what the volume is and where it stands, in short",
-        takes: Takes::Nothing,
+        takes: StructureArgument::Nothing,
     },
     Structure {
         name: "superblock",
         about: "every field of the superblock, and its copies",
-        takes: Takes::Nothing,
+        takes: StructureArgument::Nothing,
     },
     Structure {
         name: "checkpoints",
         about: "every copy of both checkpoint slots",
-        takes: Takes::Nothing,
+        takes: StructureArgument::Nothing,
     },
     Structure {
         name: "segments",
         about: "the segment usage table: how much of each segment is live",
-        takes: Takes::Nothing,
+        takes: StructureArgument::Nothing,
     },
     Structure {
         name: "summaries",
         about: "the log: partial segments of all segments, or with a segment's number all blocks in it",
-        takes: Takes::Number("a segment"),
+        takes: StructureArgument::Number("a segment"),
     },
     Structure {
         name: "ifile",
         about: "the ifile: its inode, and which of its blocks holds what",
-        takes: Takes::Nothing,
+        takes: StructureArgument::Nothing,
     },
 ];
-
-impl From<Finding> for Problem {
-    fn from(finding: Finding) -> Problem {
-        Problem { at: finding.at, what: format!("{}: {}", finding.kind.name(), finding.what) }
-    }
-}
 
 /// Shows what is on the volume on a device.
 ///
@@ -112,16 +108,16 @@ async fn show(
     let mut report = Report::default();
     let sb = start::superblocks(&*device, &mut report).await?;
     let checkpoint = start::checkpoints(&*device, &sb, &mut report).await;
-    let mut standing = match &checkpoint {
-        Some(checkpoint) => Standing::of(checkpoint),
-        None => Standing::unknown(&sb),
+    let mut log_state = match &checkpoint {
+        Some(checkpoint) => LogState::of(checkpoint),
+        None => LogState::unknown(&sb),
     };
     let crashed = checkpoint.as_ref().is_some_and(|checkpoint| !checkpoint.closed);
     let mut recovered = None;
     let tells_state = !matches!(request.structure, "superblock" | "checkpoints");
     if crashed && tells_state && !request.unrecovered {
-        match Standing::rolled_forward(rt, &device).await {
-            Ok((rolled, done)) => (standing, recovered) = (rolled, Some(done)),
+        match LogState::rolled_forward(rt, &device).await {
+            Ok((rolled, done)) => (log_state, recovered) = (rolled, Some(done)),
             Err(error) => {
                 let what = "roll-forward fails; this is the state of the checkpoint";
                 sink.problem(Problem::with(what, error));
@@ -131,14 +127,14 @@ async fn show(
     for finding in report.findings {
         sink.problem(finding.into());
     }
-    let view = View::new(device, sb, standing);
+    let view = VolumeReader::new(device, sb, log_state);
     if checkpoint.is_some()
         && tells_state
         && let Err(error) = view.load_forwards().await
     {
         sink.problem(Problem::with("the summaries of forwarded blocks", error));
     }
-    let features = Features::of(&view.sb.shape);
+    let features = Features::of(&view.sb.geometry);
     let source = Source { view, checkpoint, features };
     if twin_fs::dump::files(&source, request, sink).await? {
         return Ok(());
@@ -148,7 +144,7 @@ async fn show(
         ("superblock", _) => dumper.superblock().await,
         ("checkpoints", _) => dumper.checkpoints().await,
         ("segments", _) => dumper.segments().await,
-        ("summaries", Which::Number(segment)) => dumper.summaries(*segment).await?,
+        ("summaries", StructureSelector::Number(segment)) => dumper.summaries(*segment).await?,
         ("summaries", _) => dumper.all_summaries().await,
         ("ifile", _) => dumper.ifile().await,
         _ => dumper.overview(recovered).await,

@@ -4,17 +4,17 @@ use twin_cache::Lbn;
 use twin_disk::Bytes;
 use twin_fs::dinode::Dinode;
 use twin_fs::dump::{Fields, InUse, OnDisk, Value};
-use twin_fs::shape::{Ptr, Shape};
+use twin_fs::geometry::{Geometry, Ptr};
 use twin_fs::{Features, FsError, Ino, Result};
 use twin_rt::BoxFuture;
 
 use crate::format::IFILE_INO;
 use crate::format::{Checkpoint, IMAP_ENTRY_BYTES, ImapEntry};
-use crate::view::View;
+use crate::volume_reader::VolumeReader;
 
 /// A log for reading.
 pub(super) struct Source {
-    pub(super) view: View,
+    pub(super) view: VolumeReader,
     /// The newest sound one.
     pub(super) checkpoint: Option<Checkpoint>,
     pub(super) features: Features,
@@ -24,7 +24,7 @@ impl Source {
     /// The ifile's inode, if it is known.
     pub(super) fn ifile_inode(&self) -> Result<Dinode> {
         match self.checkpoint {
-            Some(_) => Ok(self.view.standing.ifile.clone()),
+            Some(_) => Ok(self.view.log_state.ifile.clone()),
             None => Err(FsError::inconsistent("no checkpoint is sound, so no file can be found")),
         }
     }
@@ -34,7 +34,7 @@ impl Source {
         let ifile = self.ifile_inode()?;
         let ptr = self.view.ptr(&ifile, lbn as i64).await?;
         let bytes = self.view.block(IFILE_INO, lbn as i64, ptr).await?;
-        match bytes.len() == self.view.sb.shape.block_size as usize {
+        match bytes.len() == self.view.sb.geometry.block_size as usize {
             true => Ok(bytes),
             false => Err(FsError::inconsistent("a block of the ifile is not whole")),
         }
@@ -42,7 +42,7 @@ impl Source {
 
     /// Inode numbers that the map has entries for.
     fn map_len(&self) -> u64 {
-        let blocks = self.view.sb.shape.blocks_for(self.view.standing.ifile.size);
+        let blocks = self.view.sb.geometry.blocks_for(self.view.log_state.ifile.size);
         blocks.saturating_sub(self.view.sb.usage_blocks()) * self.view.map_entries()
     }
 
@@ -66,7 +66,7 @@ impl Source {
         crc: u32,
         generation: u32,
     ) -> Result<(u64, Dinode)> {
-        let at = place.checked_mul(self.view.sb.shape.inode_size.into());
+        let at = place.checked_mul(self.view.sb.geometry.inode_size.into());
         let at = at.filter(|&at| at > 0).ok_or_else(|| {
             FsError::inconsistent(format!("the map leads inode {ino} to the impossible {place}"))
         })?;
@@ -76,8 +76,8 @@ impl Source {
 }
 
 impl OnDisk for Source {
-    fn shape(&self) -> &Shape {
-        &self.view.sb.shape
+    fn geometry(&self) -> &Geometry {
+        &self.view.sb.geometry
     }
 
     fn features(&self) -> &Features {
@@ -150,7 +150,7 @@ impl OnDisk for Source {
     }
 
     fn check_ptr(&self, ptr: Ptr) -> std::result::Result<(), &'static str> {
-        self.view.sb.shape.check_ptr(ptr, self.view.frags)
+        self.view.sb.geometry.check_ptr(ptr, self.view.frags)
     }
 
     fn block(&self, ino: Ino, lbn: Lbn, ptr: Ptr) -> BoxFuture<'_, Result<Bytes>> {
@@ -162,7 +162,7 @@ impl OnDisk for Source {
     }
 
     fn is_in_memory(&self, ino: Ino, lbn: Lbn) -> bool {
-        self.view.standing.overlays(ino, lbn)
+        self.view.log_state.overlays(ino, lbn)
     }
 }
 

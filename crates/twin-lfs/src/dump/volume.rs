@@ -3,7 +3,7 @@
 use super::Dumper;
 use crate::format::{Checkpoint, HeadPos, Profile, SEG_ENTRY_BYTES, SegEntry, Superblock};
 use crate::recover::Recovered;
-use crate::view::{checkpoint_at, superblock_at};
+use crate::volume_reader::{checkpoint_at, superblock_at};
 use twin_fs::dump::{Column, Fields, Problem, Value, number, text};
 
 fn hex(bytes: &[u8]) -> String {
@@ -39,26 +39,26 @@ impl Dumper<'_> {
                 ("uuid", Value::Text(hex(&sb.uuid))),
                 ("profile", profile_name(sb.profile)),
                 ("size", Value::Number(sb.size)),
-                ("block_size", Value::Number(sb.shape.block_size.into())),
-                ("frag_size", Value::Number(sb.shape.frag_size.into())),
+                ("block_size", Value::Number(sb.geometry.block_size.into())),
+                ("frag_size", Value::Number(sb.geometry.frag_size.into())),
                 ("segment_size", Value::Number(sb.segment_size.into())),
                 ("segments", Value::Number(sb.segments.into())),
             ],
         );
         let Some(checkpoint) = self.source.checkpoint.clone() else { return };
-        let standing = &self.source.view.standing;
+        let log_state = &self.source.view.log_state;
         let mut fields = vec![
             ("checkpoint", Value::Number(checkpoint.number)),
             ("time", checkpoint.time.into()),
             ("closed", Value::Flag(checkpoint.closed)),
-            ("serial", Value::Number(standing.serial)),
-            ("heads", heads(&standing.heads)),
-            ("ifile_bytes", Value::Number(standing.ifile.size)),
-            ("free_inodes", Value::Number(standing.free_inodes)),
-            ("orphans", Value::Number(standing.orphans)),
+            ("serial", Value::Number(log_state.serial)),
+            ("heads", heads(&log_state.heads)),
+            ("ifile_bytes", Value::Number(log_state.ifile.size)),
+            ("free_inodes", Value::Number(log_state.free_inodes)),
+            ("orphans", Value::Number(log_state.orphans)),
         ];
         if let Some(recovered) = recovered {
-            fields.push(("groups_to_recover", Value::Number(recovered.groups)));
+            fields.push(("groups_to_recover", Value::Number(recovered.log_writes)));
             fields.push(("bytes_to_recover", Value::Number(recovered.log_bytes)));
         }
         let table = self.usage_table().await;
@@ -78,9 +78,9 @@ impl Dumper<'_> {
                 ("uuid", Value::Text(hex(&sb.uuid))),
                 ("tag", Value::Hex(sb.tag().into())),
                 ("profile", profile_name(sb.profile)),
-                ("block_size", Value::Number(sb.shape.block_size.into())),
-                ("frag_size", Value::Number(sb.shape.frag_size.into())),
-                ("inode_size", Value::Number(sb.shape.inode_size.into())),
+                ("block_size", Value::Number(sb.geometry.block_size.into())),
+                ("frag_size", Value::Number(sb.geometry.frag_size.into())),
+                ("inode_size", Value::Number(sb.geometry.inode_size.into())),
                 ("align", Value::Number(sb.align.into())),
                 ("segment_size", Value::Number(sb.segment_size.into())),
                 ("segments", Value::Number(sb.segments.into())),
@@ -88,7 +88,7 @@ impl Dumper<'_> {
                 ("size", Value::Number(sb.size)),
                 ("copies", Value::Number(sb.copies.into())),
                 ("minfree", Value::Number(sb.minfree.into())),
-                ("largest_file", Value::Number(sb.shape.max_file_size())),
+                ("largest_file", Value::Number(sb.geometry.max_file_size())),
             ],
         );
         const COLUMNS: [Column; 2] = [number("at", 14), text("state", 40)];
@@ -133,11 +133,11 @@ impl Dumper<'_> {
     /// The segment usage table, with gaps where it cannot be read.
     pub(super) async fn usage_table(&mut self) -> Vec<Option<SegEntry>> {
         let segments = self.source.view.sb.segments as usize;
-        if let Some(table) = &self.source.view.standing.table {
+        if let Some(table) = &self.source.view.log_state.table {
             return table.iter().copied().map(Some).collect();
         }
         let mut table = Vec::with_capacity(segments);
-        let per_block = self.source.view.sb.shape.block_size as usize / SEG_ENTRY_BYTES;
+        let per_block = self.source.view.sb.geometry.block_size as usize / SEG_ENTRY_BYTES;
         for lbn in 0..self.source.view.sb.usage_blocks() {
             match self.source.ifile_block(lbn).await {
                 Ok(raw) => {
@@ -168,7 +168,7 @@ impl Dumper<'_> {
             text("written", 30),
         ];
         let table = self.usage_table().await;
-        let heads = self.source.view.standing.heads.clone();
+        let heads = self.source.view.log_state.heads.clone();
         let sb = self.source.view.sb.clone();
         self.sink.begin("segments", "the segment usage table", &COLUMNS);
         for (segment, entry) in (0..).zip(table) {

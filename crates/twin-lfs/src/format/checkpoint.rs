@@ -1,6 +1,6 @@
 //! Checkpoints: where the log stood and where the ifile was. Two slots, written in turn.
 
-use twin_fs::dinode::{Dinode, Get, Put};
+use twin_fs::dinode::{Dinode, FieldReader, FieldWriter};
 use twin_fs::{FsError, Ino, Result};
 use twin_rt::Time;
 
@@ -53,7 +53,7 @@ impl Checkpoint {
     /// The checkpoint as bytes.
     pub fn encode(&self, sb: &Superblock) -> Vec<u8> {
         let mut raw = vec![0; CHECKPOINT_BYTES as usize];
-        let mut w = Put { raw: &mut raw, at: HEAD };
+        let mut w = FieldWriter { raw: &mut raw, at: HEAD };
         w.u32(sb.tag());
         w.u32(u32::from(self.closed));
         for n in [self.number, self.serial, self.time.0, self.free_head, self.free_inodes] {
@@ -70,8 +70,8 @@ impl Checkpoint {
         for &ino in &self.picked {
             w.u64(ino);
         }
-        let (at, size) = (w.at, sb.shape.inode_size as usize);
-        self.ifile.encode(&sb.shape, &mut raw[at..at + size]);
+        let (at, size) = (w.at, sb.geometry.inode_size as usize);
+        self.ifile.encode(&sb.geometry, &mut raw[at..at + size]);
         let crc = crc32c::crc32c(&raw[HEAD..]);
         raw[..8].copy_from_slice(&MAGIC.to_le_bytes());
         raw[8..12].copy_from_slice(&crc.to_le_bytes());
@@ -88,7 +88,7 @@ impl Checkpoint {
             return Err(bad("too short"));
         }
         let raw = &raw[..CHECKPOINT_BYTES as usize];
-        let mut r = Get { raw, at: 0 };
+        let mut r = FieldReader { raw, at: 0 };
         if r.u64() != MAGIC {
             return Err(bad("there is none here"));
         }
@@ -119,9 +119,9 @@ impl Checkpoint {
             return Err(bad("the log's position is outside the volume"));
         }
         let picked = (0..picked).map(|_| r.u64()).collect();
-        let inode = &raw[r.at..r.at + sb.shape.inode_size as usize];
-        let frags = sb.size / u64::from(sb.shape.frag_size);
-        let ifile = Dinode::decode(&sb.shape, inode, frags).map_err(&bad)?;
+        let inode = &raw[r.at..r.at + sb.geometry.inode_size as usize];
+        let frags = sb.size / u64::from(sb.geometry.frag_size);
+        let ifile = Dinode::decode(&sb.geometry, inode, frags).map_err(&bad)?;
         if ifile.size > sb.size {
             return Err(bad("its ifile is longer than the volume"));
         }
@@ -145,17 +145,17 @@ impl Checkpoint {
 mod tests {
     use super::*;
     use crate::format::Profile;
-    use twin_fs::shape::Shape;
+    use twin_fs::geometry::Geometry;
 
     #[test]
     fn a_checkpoint_survives_the_disk() {
-        for (profile, shape) in [
-            (Profile::Classic, Shape::classic(4096, 1024)),
-            (Profile::Modern, Shape::modern(4096, 512)),
+        for (profile, geometry) in [
+            (Profile::Classic, Geometry::classic(4096, 1024)),
+            (Profile::Modern, Geometry::modern(4096, 512)),
         ] {
-            let ifile = Dinode::new(&shape, 1, 0, 0, Default::default());
+            let ifile = Dinode::new(&geometry, 1, 0, 0, Default::default());
             let ifile = Dinode { flags: twin_fs::dinode::HIDDEN, ..ifile };
-            let sb = Superblock::plan([1; 16], profile, shape, 1 << 20, 64 << 20, 2).unwrap();
+            let sb = Superblock::plan([1; 16], profile, geometry, 1 << 20, 64 << 20, 2).unwrap();
             let checkpoint = Checkpoint {
                 number: 5,
                 serial: 77,

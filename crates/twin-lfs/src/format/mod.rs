@@ -12,8 +12,9 @@ pub use checkpoint::{Checkpoint, HeadPos, PICKED_MAX, STREAMS_MAX};
 pub use ifile::{IFILE_INO, IMAP_ENTRY_BYTES, ImapEntry, SEG_ENTRY_BYTES, SegEntry};
 pub(crate) use summary::inode_block_len;
 pub use summary::{
-    BlockInfo, Draft, Entry, Form, GROUP_CHECKPOINT, GROUP_CLEANER, GROUP_LAST, Header, InodeInfo,
-    MOST_SUMMARY_BYTES, Placed, Summary, What,
+    BlockContents, BlockInfo, Header, HolderVersion, InodeInfo, LOG_WRITE_CHECKPOINT,
+    LOG_WRITE_CLEANER, LOG_WRITE_LAST, MOST_SUMMARY_BYTES, PlacedBlock, Summary, SummaryDraft,
+    SummaryEntry,
 };
 pub(crate) use superblock::MAGIC;
 pub use superblock::{CHECKPOINT_BYTES, Profile, SUPERBLOCK_BYTES, Superblock};

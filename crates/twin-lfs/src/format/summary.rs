@@ -10,17 +10,17 @@
 
 use twin_cache::Lbn;
 use twin_fs::Ino;
-use twin_fs::dinode::{Get, Put};
+use twin_fs::dinode::{FieldReader, FieldWriter};
 use twin_rt::Time;
 
 use super::superblock::{Profile, Superblock};
 
-/// Flag: the last partial segment of its group; the group counts only with it.
-pub const GROUP_LAST: u32 = 1;
-/// Flag: the group contains the ifile; a checkpoint follows.
-pub const GROUP_CHECKPOINT: u32 = 2;
-/// Flag: the group moves blocks and changes nothing else.
-pub const GROUP_CLEANER: u32 = 4;
+/// Flag: the last partial segment of its log write, which counts only with it.
+pub const LOG_WRITE_LAST: u32 = 1;
+/// Flag: the log write contains the ifile; a checkpoint follows.
+pub const LOG_WRITE_CHECKPOINT: u32 = 2;
+/// Flag: the log write moves blocks and changes nothing else.
+pub const LOG_WRITE_CLEANER: u32 = 4;
 
 const MAGIC: u32 = u32::from_le_bytes(*b"tseg");
 const HEADER_BYTES: usize = 80;
@@ -37,7 +37,7 @@ pub const MOST_SUMMARY_BYTES: usize = 1 << 20;
 
 /// What holds a pointer to a block (an inode, an indirect block), as it lies on the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Form {
+pub struct HolderVersion {
     /// Its place: of an indirect block, its first fragment; of an inode, in units
     /// of its size.
     pub at: u64,
@@ -56,7 +56,7 @@ pub struct BlockInfo {
     pub crc: u32,
     /// The block was moved, and what holds the pointer to it stayed as it is: in this form
     /// (wide only).
-    pub holder: Option<Form>,
+    pub holder: Option<HolderVersion>,
 }
 
 /// An inode in a partial segment.
@@ -70,7 +70,7 @@ pub struct InodeInfo {
 
 /// What a summary says of consecutive blocks, or of no block.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Entry {
+pub enum SummaryEntry {
     /// Blocks of one file; all are forwarded, or none.
     File {
         /// The file.
@@ -96,9 +96,9 @@ pub enum Entry {
 pub struct Header {
     /// Numbers partial segments in the order in which they were built.
     pub serial: u64,
-    /// The serial number of the first partial segment of its group.
+    /// The serial number of the first partial segment of its log write.
     pub group: u64,
-    /// `GROUP_*`.
+    /// `LOG_WRITE_*`.
     pub flags: u32,
     /// The stream of the log that it belongs to.
     pub stream: u32,
@@ -118,14 +118,14 @@ pub struct Summary {
     /// Its fixed part.
     pub header: Header,
     /// Its list.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<SummaryEntry>,
     /// Narrow only: the checksum over the checksums of all blocks.
     data_crc: u32,
 }
 
 /// A summary that is being put together: how long would it be with one more?
 #[derive(Clone, Debug)]
-pub struct Draft {
+pub struct SummaryDraft {
     profile: Profile,
     frag: usize,
     bytes: usize,
@@ -136,16 +136,16 @@ pub struct Draft {
     block: u32,
 }
 
-impl Draft {
+impl SummaryDraft {
     /// Nothing yet.
-    pub fn new(sb: &Superblock) -> Draft {
-        Draft {
+    pub fn new(sb: &Superblock) -> SummaryDraft {
+        SummaryDraft {
             profile: sb.profile,
-            frag: sb.shape.frag_size as usize,
+            frag: sb.geometry.frag_size as usize,
             bytes: HEADER_BYTES,
             open: None,
             open_inodes: false,
-            block: sb.shape.block_size,
+            block: sb.geometry.block_size,
         }
     }
 
@@ -212,9 +212,9 @@ impl Draft {
 }
 
 /// Appends little-endian numbers to a growing list.
-struct Out(Vec<u8>);
+struct ByteWriter(Vec<u8>);
 
-impl Out {
+impl ByteWriter {
     fn u32(&mut self, n: u32) {
         self.0.extend(n.to_le_bytes());
     }
@@ -226,13 +226,13 @@ impl Out {
 impl Summary {
     /// A summary to be written. `crcs` are the checksums of all blocks in order (an inode block
     /// is one block).
-    pub fn new(header: Header, entries: Vec<Entry>, crcs: &[u32]) -> Summary {
+    pub fn new(header: Header, entries: Vec<SummaryEntry>, crcs: &[u32]) -> Summary {
         Summary { header, entries, data_crc: crc_of_crcs(crcs) }
     }
 
     /// The summary as bytes.
     pub fn encode(&self, sb: &Superblock) -> Vec<u8> {
-        let mut out = Out(Vec::with_capacity(self.header.summary_bytes as usize));
+        let mut out = ByteWriter(Vec::with_capacity(self.header.summary_bytes as usize));
         out.0.resize(HEADER_BYTES, 0);
         for entry in &self.entries {
             match sb.profile {
@@ -245,7 +245,7 @@ impl Summary {
         let mut raw = out.0;
         raw.resize(self.header.summary_bytes as usize, 0);
         let h = &self.header;
-        let mut w = Put { raw: &mut raw, at: 8 };
+        let mut w = FieldWriter { raw: &mut raw, at: 8 };
         w.u32(sb.tag());
         w.u32(h.flags);
         w.u64(h.serial);
@@ -265,7 +265,7 @@ impl Summary {
 
     /// The length of the summary that begins with these bytes, if one may.
     pub fn len_of(raw: &[u8]) -> Option<usize> {
-        let mut r = Get { raw: raw.get(..HEADER_BYTES)?, at: 0 };
+        let mut r = FieldReader { raw: raw.get(..HEADER_BYTES)?, at: 0 };
         if r.u32() != MAGIC {
             return None;
         }
@@ -280,7 +280,7 @@ impl Summary {
         if raw.len() < HEADER_BYTES {
             return None;
         }
-        let mut r = Get { raw, at: 0 };
+        let mut r = FieldReader { raw, at: 0 };
         let (magic, crc, tag) = (r.u32(), r.u32(), r.u32());
         if magic != MAGIC || tag != sb.tag() {
             return None;
@@ -310,25 +310,28 @@ impl Summary {
     }
 
     /// The blocks behind the summary, in order, with their place in the partial segment.
-    pub fn blocks(&self, sb: &Superblock) -> Vec<Placed<'_>> {
+    pub fn blocks(&self, sb: &Superblock) -> Vec<PlacedBlock<'_>> {
         let mut out = Vec::new();
         let mut at = self.header.summary_bytes;
         for entry in &self.entries {
             match entry {
-                Entry::File { ino, generation, blocks } => {
+                SummaryEntry::File { ino, generation, blocks } => {
                     for block in blocks {
-                        let what =
-                            What::Block { ino: *ino, generation: *generation, block: *block };
-                        out.push(Placed { at, len: block.len, what });
+                        let what = BlockContents::Block {
+                            ino: *ino,
+                            generation: *generation,
+                            block: *block,
+                        };
+                        out.push(PlacedBlock { at, len: block.len, what });
                         at = at.saturating_add(block.len);
                     }
                 }
-                Entry::Inodes(inodes) => {
+                SummaryEntry::Inodes(inodes) => {
                     let len = inode_block_len(sb, inodes.len());
-                    out.push(Placed { at, len, what: What::Inodes(inodes) });
+                    out.push(PlacedBlock { at, len, what: BlockContents::Inodes(inodes) });
                     at = at.saturating_add(len);
                 }
-                Entry::Freed { .. } => {}
+                SummaryEntry::Freed { .. } => {}
             }
         }
         out
@@ -339,13 +342,13 @@ impl Summary {
         let mut crcs = Vec::new();
         for placed in self.blocks(sb) {
             match (&placed.what, sb.profile) {
-                (What::Block { block, .. }, Profile::Modern) => {
+                (BlockContents::Block { block, .. }, Profile::Modern) => {
                     if crc_at(placed.at, placed.len) != block.crc {
                         return false;
                     }
                 }
-                (What::Inodes(inodes), Profile::Modern) => {
-                    let size = sb.shape.inode_size;
+                (BlockContents::Inodes(inodes), Profile::Modern) => {
+                    let size = sb.geometry.inode_size;
                     for (i, inode) in inodes.iter().enumerate() {
                         if crc_at(placed.at + i as u32 * size, size) != inode.crc {
                             return false;
@@ -361,12 +364,12 @@ impl Summary {
 
 /// Bytes of a block with this many inodes: whole fragments.
 pub(crate) fn inode_block_len(sb: &Superblock, inodes: usize) -> u32 {
-    (inodes as u32 * sb.shape.inode_size).next_multiple_of(sb.shape.frag_size)
+    (inodes as u32 * sb.geometry.inode_size).next_multiple_of(sb.geometry.frag_size)
 }
 
 /// What a block of a partial segment is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum What<'a> {
+pub enum BlockContents<'a> {
     /// A block of a file.
     Block {
         /// The file.
@@ -382,22 +385,22 @@ pub enum What<'a> {
 
 /// A block of a partial segment and its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Placed<'a> {
+pub struct PlacedBlock<'a> {
     /// First byte, counted from the start of the partial segment.
     pub at: u32,
     /// Its bytes.
     pub len: u32,
     /// What it is.
-    pub what: What<'a>,
+    pub what: BlockContents<'a>,
 }
 
 fn crc_of_crcs(crcs: &[u32]) -> u32 {
     crcs.iter().fold(0, |sum, crc| crc32c::crc32c_append(sum, &crc.to_le_bytes()))
 }
 
-fn encode_wide(entry: &Entry, out: &mut Out) {
+fn encode_wide(entry: &SummaryEntry, out: &mut ByteWriter) {
     match entry {
-        Entry::File { ino, generation, blocks } => {
+        SummaryEntry::File { ino, generation, blocks } => {
             let is_forwarded = blocks.first().is_some_and(|b| b.holder.is_some());
             out.u32(if is_forwarded { KIND_FORWARDED } else { KIND_FILE });
             out.u32(blocks.len() as u32);
@@ -415,7 +418,7 @@ fn encode_wide(entry: &Entry, out: &mut Out) {
                 }
             }
         }
-        Entry::Inodes(inodes) => {
+        SummaryEntry::Inodes(inodes) => {
             out.u32(KIND_INODES);
             out.u32(inodes.len() as u32);
             for inode in inodes {
@@ -424,7 +427,7 @@ fn encode_wide(entry: &Entry, out: &mut Out) {
                 out.u32(0);
             }
         }
-        Entry::Freed { ino, generation } => {
+        SummaryEntry::Freed { ino, generation } => {
             out.u32(KIND_FREED);
             out.u32(*generation);
             out.u64(*ino);
@@ -432,9 +435,9 @@ fn encode_wide(entry: &Entry, out: &mut Out) {
     }
 }
 
-fn encode_narrow(entry: &Entry, out: &mut Out) {
+fn encode_narrow(entry: &SummaryEntry, out: &mut ByteWriter) {
     match entry {
-        Entry::File { ino, generation, blocks } => {
+        SummaryEntry::File { ino, generation, blocks } => {
             out.u32(KIND_FILE << 24 | blocks.len() as u32);
             out.u32(*ino as u32);
             out.u32(*generation);
@@ -443,11 +446,11 @@ fn encode_narrow(entry: &Entry, out: &mut Out) {
                 out.u32(block.lbn as i32 as u32);
             }
         }
-        Entry::Inodes(inodes) => {
+        SummaryEntry::Inodes(inodes) => {
             out.u32(KIND_INODES << 24 | inodes.len() as u32);
             out.u32(0);
         }
-        Entry::Freed { ino, generation } => {
+        SummaryEntry::Freed { ino, generation } => {
             out.u32(KIND_FREED << 24);
             out.u32(*ino as u32);
             out.u32(*generation);
@@ -456,8 +459,8 @@ fn encode_narrow(entry: &Entry, out: &mut Out) {
     }
 }
 
-fn decode_entries(sb: &Superblock, raw: &[u8], count: u32) -> Option<Vec<Entry>> {
-    let mut r = Get { raw, at: 0 };
+fn decode_entries(sb: &Superblock, raw: &[u8], count: u32) -> Option<Vec<SummaryEntry>> {
+    let mut r = FieldReader { raw, at: 0 };
     let decode = match sb.profile {
         Profile::Modern => decode_modern,
         Profile::Classic => decode_classic,
@@ -466,18 +469,18 @@ fn decode_entries(sb: &Superblock, raw: &[u8], count: u32) -> Option<Vec<Entry>>
 }
 
 /// Whether so many bytes are left.
-fn has(r: &Get<'_>, bytes: usize) -> Option<()> {
+fn has(r: &FieldReader<'_>, bytes: usize) -> Option<()> {
     (r.raw.len() - r.at >= bytes).then_some(())
 }
 
 /// Whether a block of a file can be what an entry says.
 fn is_possible(sb: &Superblock, block: &BlockInfo) -> bool {
-    let (shape, len) = (&sb.shape, block.len);
-    let len_fits = len > 0 && len <= shape.block_size && len.is_multiple_of(shape.frag_size);
-    len_fits && shape.is_valid_lbn(block.lbn)
+    let (geometry, len) = (&sb.geometry, block.len);
+    let len_fits = len > 0 && len <= geometry.block_size && len.is_multiple_of(geometry.frag_size);
+    len_fits && geometry.is_valid_lbn(block.lbn)
 }
 
-fn decode_modern(sb: &Superblock, r: &mut Get<'_>) -> Option<Entry> {
+fn decode_modern(sb: &Superblock, r: &mut FieldReader<'_>) -> Option<SummaryEntry> {
     has(r, 8)?;
     let (kind, n) = (r.u32(), r.u32());
     let count = n as usize;
@@ -490,7 +493,7 @@ fn decode_modern(sb: &Superblock, r: &mut Get<'_>) -> Option<Entry> {
             let block = |_| {
                 let (lbn, len, crc) = (r.u64() as Lbn, r.u32(), r.u32());
                 let holder = is_forwarded.then(|| {
-                    let form = Form { at: r.u64(), crc: r.u32() };
+                    let form = HolderVersion { at: r.u64(), crc: r.u32() };
                     r.u32();
                     form
                 });
@@ -498,7 +501,7 @@ fn decode_modern(sb: &Superblock, r: &mut Get<'_>) -> Option<Entry> {
                 is_possible(sb, &block).then_some(block)
             };
             let blocks = (0..count).map(block).collect::<Option<Vec<_>>>()?;
-            Some(Entry::File { ino, generation, blocks })
+            Some(SummaryEntry::File { ino, generation, blocks })
         }
         KIND_INODES => {
             has(r, count.checked_mul(16)?)?;
@@ -507,17 +510,17 @@ fn decode_modern(sb: &Superblock, r: &mut Get<'_>) -> Option<Entry> {
                 r.u32();
                 info
             };
-            Some(Entry::Inodes((0..count).map(inode).collect()))
+            Some(SummaryEntry::Inodes((0..count).map(inode).collect()))
         }
         KIND_FREED => {
             has(r, 8)?;
-            Some(Entry::Freed { generation: n, ino: r.u64() })
+            Some(SummaryEntry::Freed { generation: n, ino: r.u64() })
         }
         _ => None,
     }
 }
 
-fn decode_classic(sb: &Superblock, r: &mut Get<'_>) -> Option<Entry> {
+fn decode_classic(sb: &Superblock, r: &mut FieldReader<'_>) -> Option<SummaryEntry> {
     has(r, 8)?;
     let word = r.u32();
     let (kind, count) = (word >> 24, (word & 0xff_ffff) as usize);
@@ -527,21 +530,21 @@ fn decode_classic(sb: &Superblock, r: &mut Get<'_>) -> Option<Entry> {
             let (ino, generation, last) = (Ino::from(r.u32()), r.u32(), r.u32());
             has(r, count.checked_mul(4)?)?;
             let block = |i| {
-                let len = if i + 1 == count { last } else { sb.shape.block_size };
+                let len = if i + 1 == count { last } else { sb.geometry.block_size };
                 let block = BlockInfo { lbn: Lbn::from(r.u32() as i32), len, crc: 0, holder: None };
                 is_possible(sb, &block).then_some(block)
             };
             let blocks = (0..count).map(block).collect::<Option<Vec<_>>>()?;
-            Some(Entry::File { ino, generation, blocks })
+            Some(SummaryEntry::File { ino, generation, blocks })
         }
         KIND_INODES => {
             r.u32();
-            let fits = count <= (sb.shape.block_size / sb.shape.inode_size) as usize;
-            fits.then(|| Entry::Inodes(vec![InodeInfo { ino: 0, crc: 0 }; count]))
+            let fits = count <= (sb.geometry.block_size / sb.geometry.inode_size) as usize;
+            fits.then(|| SummaryEntry::Inodes(vec![InodeInfo { ino: 0, crc: 0 }; count]))
         }
         KIND_FREED => {
             has(r, 12)?;
-            let entry = Entry::Freed { ino: r.u32().into(), generation: r.u32() };
+            let entry = SummaryEntry::Freed { ino: r.u32().into(), generation: r.u32() };
             r.u32();
             Some(entry)
         }
@@ -552,15 +555,15 @@ fn decode_classic(sb: &Superblock, r: &mut Get<'_>) -> Option<Entry> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use twin_fs::shape::Shape;
+    use twin_fs::geometry::Geometry;
     use twin_rt::Rng;
 
     fn volume(profile: Profile) -> Superblock {
-        let shape = match profile {
-            Profile::Classic => Shape::classic(4096, 1024),
-            Profile::Modern => Shape::modern(4096, 512),
+        let geometry = match profile {
+            Profile::Classic => Geometry::classic(4096, 1024),
+            Profile::Modern => Geometry::modern(4096, 512),
         };
-        Superblock::plan([3; 16], profile, shape, 1 << 20, 64 << 20, 2).unwrap()
+        Superblock::plan([3; 16], profile, geometry, 1 << 20, 64 << 20, 2).unwrap()
     }
 
     fn sample(sb: &Superblock) -> Summary {
@@ -568,15 +571,15 @@ mod tests {
         let crc = |n| if wide { n } else { 0 };
         let block = |lbn, len, n| BlockInfo { lbn, len, crc: crc(n), holder: None };
         let mut entries = vec![
-            Entry::File {
+            SummaryEntry::File {
                 ino: 9,
                 generation: 2,
                 blocks: vec![block(0, 4096, 11), block(-12, 4096, 12), block(1, 1024, 13)],
             },
-            Entry::Freed { ino: 44, generation: 1 },
-            Entry::Inodes(vec![InodeInfo { ino: crc(9).into(), crc: crc(14) }; 3]),
+            SummaryEntry::Freed { ino: 44, generation: 1 },
+            SummaryEntry::Inodes(vec![InodeInfo { ino: crc(9).into(), crc: crc(14) }; 3]),
         ];
-        let mut draft = Draft::new(sb);
+        let mut draft = SummaryDraft::new(sb);
         for len in [4096, 4096, 1024] {
             assert!(draft.add_block(9, len, false));
         }
@@ -584,16 +587,16 @@ mod tests {
         assert!(draft.add_inodes(3));
         let mut crcs = vec![11, 12, 13, 14];
         if wide {
-            let holder = Some(Form { at: 77, crc: 15 });
+            let holder = Some(HolderVersion { at: 77, crc: 15 });
             let blocks = vec![BlockInfo { holder, ..block(-12, 4096, 16) }];
-            entries.push(Entry::File { ino: 9, generation: 2, blocks });
+            entries.push(SummaryEntry::File { ino: 9, generation: 2, blocks });
             assert!(draft.add_block(9, 4096, true));
             crcs.push(16);
         }
         let header = Header {
             serial: 5,
             group: 4,
-            flags: GROUP_LAST,
+            flags: LOG_WRITE_LAST,
             stream: 0,
             next_segment: 8,
             total_bytes: 20480,
@@ -619,14 +622,14 @@ mod tests {
         for profile in [Profile::Classic, Profile::Modern] {
             let sb = volume(profile);
             let raw = sample(&sb).encode(&sb);
-            assert_eq!(raw.len() % sb.shape.frag_size as usize, 0);
+            assert_eq!(raw.len() % sb.geometry.frag_size as usize, 0);
         }
     }
 
     #[test]
     fn a_narrow_summary_fills_up() {
         let sb = volume(Profile::Classic);
-        let mut draft = Draft::new(&sb);
+        let mut draft = SummaryDraft::new(&sb);
         let files = (0..).take_while(|&ino| draft.add_block(ino, 1024, false)).count();
         assert_eq!(files, (512 - HEADER_BYTES) / 20);
     }

@@ -1,7 +1,7 @@
 //! The superblock: what the volume is. Written once by mkfs, at both ends of the device.
 
-use twin_fs::dinode::{Get, Put};
-use twin_fs::shape::{PointerFormat, Shape};
+use twin_fs::dinode::{FieldReader, FieldWriter};
+use twin_fs::geometry::Geometry;
 use twin_fs::{FsError, Result};
 
 use super::ifile::SEG_ENTRY_BYTES;
@@ -33,7 +33,7 @@ pub struct Superblock {
     /// Which structures it has.
     pub profile: Profile,
     /// Sizes of blocks and inodes.
-    pub shape: Shape,
+    pub geometry: Geometry,
     /// Bytes of a segment.
     pub segment_size: u32,
     /// Segments.
@@ -60,14 +60,14 @@ impl Superblock {
     pub fn plan(
         uuid: [u8; 16],
         profile: Profile,
-        shape: Shape,
+        geometry: Geometry,
         segment_size: u32,
         size: u64,
         copies: u32,
     ) -> Result<Superblock> {
-        shape.check()?;
+        geometry.check()?;
         if !segment_size.is_power_of_two()
-            || segment_size < 16 * shape.block_size
+            || segment_size < 16 * geometry.block_size
             || segment_size > 1 << 30
         {
             return Err(FsError::Invalid(
@@ -75,8 +75,8 @@ impl Superblock {
             ));
         }
         let align = match profile {
-            Profile::Classic => shape.frag_size,
-            Profile::Modern => shape.block_size,
+            Profile::Classic => geometry.frag_size,
+            Profile::Modern => geometry.block_size,
         };
         let tail = SUPERBLOCK_BYTES + 2 * CHECKPOINT_BYTES;
         let room = size.saturating_sub(FIRST_SEGMENT + tail);
@@ -87,8 +87,8 @@ impl Superblock {
             ));
         }
         let segments = segments.min(u64::from(u32::MAX - 1)) as u32;
-        let narrow = shape.pointer == PointerFormat::Narrow;
-        if narrow && size / u64::from(shape.frag_size) >= u64::from(u32::MAX) {
+        let narrow = !geometry.is_modern();
+        if narrow && size / u64::from(geometry.frag_size) >= u64::from(u32::MAX) {
             return Err(FsError::Invalid(
                 "the classic profile's addresses have 32 bits: make the volume smaller",
             ));
@@ -97,7 +97,7 @@ impl Superblock {
         Ok(Superblock {
             uuid,
             profile,
-            shape,
+            geometry,
             segment_size,
             segments,
             align,
@@ -148,14 +148,14 @@ impl Superblock {
 
     /// Blocks of the segment usage table.
     pub fn usage_blocks(&self) -> u64 {
-        let per_block = u64::from(self.shape.block_size) / SEG_ENTRY_BYTES as u64;
+        let per_block = u64::from(self.geometry.block_size) / SEG_ENTRY_BYTES as u64;
         u64::from(self.segments).div_ceil(per_block)
     }
 
     /// The superblock as bytes.
     pub fn encode(&self) -> Vec<u8> {
         let mut raw = vec![0; SUPERBLOCK_BYTES as usize];
-        let mut w = Put { raw: &mut raw, at: 0 };
+        let mut w = FieldWriter { raw: &mut raw, at: 0 };
         w.u64(u64::from_le_bytes(*MAGIC));
         w.u32(0);
         w.u32(VERSION);
@@ -172,8 +172,8 @@ impl Superblock {
             Profile::Modern => 2,
         });
         for n in [
-            self.shape.block_size,
-            self.shape.frag_size,
+            self.geometry.block_size,
+            self.geometry.frag_size,
             self.segment_size,
             self.segments,
             self.align,
@@ -196,7 +196,7 @@ impl Superblock {
         if raw.len() < SUPERBLOCK_BYTES as usize {
             return Err(FsError::corrupt(at, "too short for a superblock"));
         }
-        let mut r = Get { raw, at: 0 };
+        let mut r = FieldReader { raw, at: 0 };
         if r.u64() != u64::from_le_bytes(*MAGIC) {
             return Err(FsError::corrupt(at, "no twinfs LFS superblock here (made by mkfs?)"));
         }
@@ -225,12 +225,12 @@ impl Superblock {
             percent @ ..=Superblock::MINFREE_MAX => percent,
             _ => return Err(FsError::corrupt(at, "minfree is more than 50 percent")),
         };
-        let (profile, shape) = match profile {
-            1 => (Profile::Classic, Shape::classic(block, frag)),
-            2 => (Profile::Modern, Shape::modern(block, frag)),
+        let (profile, geometry) = match profile {
+            1 => (Profile::Classic, Geometry::classic(block, frag)),
+            2 => (Profile::Modern, Geometry::modern(block, frag)),
             _ => return Err(FsError::corrupt(at, "unknown profile")),
         };
-        let plan = Superblock::plan(uuid, profile, shape, segment_size, size, copies);
+        let plan = Superblock::plan(uuid, profile, geometry, segment_size, size, copies);
         let plan = plan.map(|sb| Superblock { must_write, minfree, ..sb });
         let sb = plan.map_err(|e| FsError::corrupt(at, format!("impossible sizes: {e}")))?;
         if (sb.segments, sb.align) != (segments, align) || !(1..=2).contains(&copies) {
@@ -251,8 +251,8 @@ mod tests {
     use super::*;
 
     fn sample() -> Superblock {
-        let shape = Shape::modern(4096, 512);
-        Superblock::plan([7; 16], Profile::Modern, shape, 1 << 20, 64 << 20, 2).unwrap()
+        let geometry = Geometry::modern(4096, 512);
+        Superblock::plan([7; 16], Profile::Modern, geometry, 1 << 20, 64 << 20, 2).unwrap()
     }
 
     #[test]
@@ -292,7 +292,7 @@ mod tests {
 
     #[test]
     fn a_small_device_is_refused() {
-        let shape = Shape::modern(4096, 512);
-        assert!(Superblock::plan([0; 16], Profile::Modern, shape, 1 << 20, 8 << 20, 2).is_err());
+        let geometry = Geometry::modern(4096, 512);
+        assert!(Superblock::plan([0; 16], Profile::Modern, geometry, 1 << 20, 8 << 20, 2).is_err());
     }
 }

@@ -1,19 +1,19 @@
 //! Finding the forwarded blocks of a volume that is opened, or looked at.
 
 use twin_disk::BlockDevice;
-use twin_fs::shape::Ptr;
+use twin_fs::geometry::Ptr;
 use twin_fs::{Ino, Result};
 
 use super::{Forwards, Holder};
-use crate::format::{Form, SegEntry, Superblock, What};
+use crate::format::{BlockContents, HolderVersion, SegEntry, Superblock};
 use crate::partial_segments::{FromDevice, PartialSegments};
 
 /// What a summary says of a forwarded block, with the serial number that tells the latest.
-struct Said {
+struct ForwardRecord {
     serial: u64,
     ino: Ino,
     holder: Holder,
-    form: Form,
+    form: HolderVersion,
     index: usize,
     ptr: Ptr,
 }
@@ -38,7 +38,7 @@ pub(crate) async fn load_forwards(
         }
     }
     said.sort_by_key(|said| said.serial);
-    for Said { ino, holder, form, index, ptr, .. } in said {
+    for ForwardRecord { ino, holder, form, index, ptr, .. } in said {
         forwards.add(ino, holder, form, index, ptr);
     }
     Ok(())
@@ -49,7 +49,7 @@ async fn read_segment(
     sb: &Superblock,
     segment: u32,
     serial: u64,
-    said: &mut Vec<Said>,
+    said: &mut Vec<ForwardRecord>,
 ) -> Result<()> {
     let mut parts = PartialSegments::of(sb, segment);
     while let Some(part) = parts.next(sb, &FromDevice(device)).await? {
@@ -58,13 +58,13 @@ async fn read_segment(
             break;
         }
         for placed in part.summary.blocks(sb) {
-            let What::Block { ino, block, .. } = placed.what else { continue };
+            let BlockContents::Block { ino, block, .. } = placed.what else { continue };
             let Some(form) = block.holder else { continue };
-            let (holder, index) = Holder::of(&sb.shape, block.lbn);
+            let (holder, index) = Holder::of(&sb.geometry, block.lbn);
             let at = sb.segment_start(segment) + u64::from(part.offset + placed.at);
-            let addr = at / u64::from(sb.shape.frag_size);
+            let addr = at / u64::from(sb.geometry.frag_size);
             let ptr = Ptr { addr, len: block.len, crc: block.crc };
-            said.push(Said { serial: header.serial, ino, holder, form, index, ptr });
+            said.push(ForwardRecord { serial: header.serial, ino, holder, form, index, ptr });
         }
     }
     Ok(())

@@ -19,10 +19,10 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use twin_cache::{Frame, Lbn};
-use twin_fs::shape::{Parent, Ptr, Shape};
+use twin_fs::geometry::{Geometry, Parent, Ptr};
 use twin_fs::{BlockMapHook, Core, Ino, Inode};
 
-use crate::format::Form;
+use crate::format::HolderVersion;
 use crate::inode_state::InodeState;
 
 pub(crate) use load::load_forwards;
@@ -41,8 +41,8 @@ pub(crate) enum Holder {
 
 impl Holder {
     /// What holds the pointer to a block, and the pointer's index there.
-    pub(crate) fn of(shape: &Shape, lbn: Lbn) -> (Holder, usize) {
-        match shape.parent(lbn) {
+    pub(crate) fn of(geometry: &Geometry, lbn: Lbn) -> (Holder, usize) {
+        match geometry.parent(lbn) {
             Parent::Inode(slot) => (Holder::Inode, slot),
             Parent::Indirect(up, index) => (Holder::Indirect(up), index),
         }
@@ -50,32 +50,41 @@ impl Holder {
 }
 
 #[derive(Clone, Debug)]
-struct Noted {
-    form: Form,
+struct ForwardedPointers {
+    form: HolderVersion,
     /// Ascending by index.
     ptrs: Vec<(u32, Ptr)>,
 }
 
 #[derive(Clone, Debug, Default)]
-struct Table {
-    holders: BTreeMap<(Ino, Holder), Noted>,
+struct ForwardTable {
+    holders: BTreeMap<(Ino, Holder), ForwardedPointers>,
     count: usize,
 }
 
 /// All forwarded pointers of a volume.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Forwards(RefCell<Table>);
+pub(crate) struct Forwards(RefCell<ForwardTable>);
 
 impl Forwards {
     /// Notes that pointer `index` of a holder that lies on the device in this form is `ptr` now.
     /// What was noted of other forms of it is forgotten.
-    pub(crate) fn add(&self, ino: Ino, holder: Holder, form: Form, index: usize, ptr: Ptr) {
+    pub(crate) fn add(
+        &self,
+        ino: Ino,
+        holder: Holder,
+        form: HolderVersion,
+        index: usize,
+        ptr: Ptr,
+    ) {
         let table = &mut *self.0.borrow_mut();
-        let noted =
-            table.holders.entry((ino, holder)).or_insert_with(|| Noted { form, ptrs: Vec::new() });
+        let noted = table
+            .holders
+            .entry((ino, holder))
+            .or_insert_with(|| ForwardedPointers { form, ptrs: Vec::new() });
         if noted.form != form {
             table.count -= noted.ptrs.len();
-            *noted = Noted { form, ptrs: Vec::new() };
+            *noted = ForwardedPointers { form, ptrs: Vec::new() };
         }
         match noted.ptrs.binary_search_by_key(&(index as u32), |&(index, _)| index) {
             Ok(there) => noted.ptrs[there].1 = ptr,
@@ -91,7 +100,7 @@ impl Forwards {
         &self,
         ino: Ino,
         holder: Holder,
-        form: Form,
+        form: HolderVersion,
         mut set: impl FnMut(usize, Ptr),
     ) {
         let table = self.0.borrow();
@@ -116,10 +125,11 @@ impl Forwards {
 
     /// Brings an indirect block up to date that lies in memory as `ptr` leads to it.
     pub(crate) fn bring_up_to_date(&self, core: &Core, inode: &Inode, frame: &Frame, ptr: Ptr) {
-        let (holder, form) = (Holder::Indirect(frame.lbn()), Form { at: ptr.addr, crc: ptr.crc });
+        let (holder, form) =
+            (Holder::Indirect(frame.lbn()), HolderVersion { at: ptr.addr, crc: ptr.crc });
         if self.has(inode.ino, holder) {
             self.apply(inode.ino, holder, form, |index, ptr| {
-                frame.change(|block| core.shape.set_ptr(block.bytes_mut(), index, ptr));
+                frame.change(|block| core.geometry.set_ptr(block.bytes_mut(), index, ptr));
             });
         }
     }
@@ -149,7 +159,7 @@ impl BlockMapHook for Forwards {
 
     fn freed(&self, core: &Core, inode: &Inode, lbn: Lbn) {
         self.drop_holder(inode.ino, Holder::Indirect(lbn));
-        InodeState::of(inode).block_freed(&core.shape, lbn);
+        InodeState::of(inode).block_freed(&core.geometry, lbn);
     }
 }
 
@@ -163,8 +173,8 @@ mod tests {
         Ptr { addr, len: 4096, crc: 7 }
     }
 
-    fn form(at: u64) -> Form {
-        Form { at, crc: 1 }
+    fn form(at: u64) -> HolderVersion {
+        HolderVersion { at, crc: 1 }
     }
 
     fn seen(forwards: &Forwards, at: u64) -> Vec<(usize, u64)> {

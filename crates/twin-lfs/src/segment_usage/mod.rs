@@ -11,7 +11,7 @@ mod table;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 
-use twin_clean::facts::State as Use;
+use twin_clean::inputs::SegmentState as Use;
 use twin_fs::Result;
 use twin_rt::Time;
 
@@ -41,7 +41,7 @@ pub(crate) enum VictimChoice {
     Emptiest,
 }
 
-struct Parts {
+struct UsageState {
     table: SegmentTable,
     policies: CleaningPolicies,
 }
@@ -50,7 +50,7 @@ struct Parts {
 pub(crate) struct SegmentUsage {
     segment_size: u32,
     block_size: u32,
-    parts: RefCell<Parts>,
+    parts: RefCell<UsageState>,
 }
 
 impl SegmentUsage {
@@ -65,8 +65,8 @@ impl SegmentUsage {
         policies: PolicySettings<'_>,
     ) -> Result<SegmentUsage> {
         let policies = policies.make(sb)?;
-        let (segment_size, block_size) = (sb.segment_size, sb.shape.block_size);
-        let parts = RefCell::new(Parts { table, policies });
+        let (segment_size, block_size) = (sb.segment_size, sb.geometry.block_size);
+        let parts = RefCell::new(UsageState { table, policies });
         Ok(SegmentUsage { segment_size, block_size, parts })
     }
 
@@ -136,16 +136,16 @@ impl SegmentUsage {
         written: Time,
         history: Option<&BlockHistory>,
     ) {
-        let Parts { table, policies } = &mut *self.parts.borrow_mut();
+        let UsageState { table, policies } = &mut *self.parts.borrow_mut();
         table.add_live(at, len, written);
         if let Some(history) = history {
-            policies.landed(table, at, len, history);
+            policies.block_placed(table, at, len, history);
         }
     }
 
     /// Bytes at byte `at` of the device are dead from now on.
     pub(crate) fn block_dies(&self, at: u64, len: u32, why: Death) {
-        let Parts { table, policies } = &mut *self.parts.borrow_mut();
+        let UsageState { table, policies } = &mut *self.parts.borrow_mut();
         if why == Death::Deleted {
             policies.trimmed(table, at, len);
         }
@@ -160,7 +160,7 @@ impl SegmentUsage {
         blocks: &[Option<BlockToPlace>],
         is_cleaner: bool,
     ) -> Vec<(u8, BlockHistory)> {
-        let Parts { table, policies } = &mut *self.parts.borrow_mut();
+        let UsageState { table, policies } = &mut *self.parts.borrow_mut();
         policies.choose_streams(table, heads, blocks, is_cleaner)
     }
 
@@ -177,7 +177,7 @@ impl SegmentUsage {
     /// A stream has filled its segment: moves it on to the next, and takes a clean one for it to
     /// go on with later. None if there is no clean segment left.
     pub(crate) fn next_segment(&self, head: HeadPos, stream: u8) -> Option<HeadPos> {
-        let Parts { table, policies } = &mut *self.parts.borrow_mut();
+        let UsageState { table, policies } = &mut *self.parts.borrow_mut();
         let next = table.take_clean(head.next)?;
         table.set_used(head.segment);
         table.begin(head.next, stream);
@@ -230,7 +230,7 @@ impl SegmentUsage {
     /// The best victims of those that were not `tried` yet, as many as are cleaned together. They
     /// count as being cleaned from now on.
     pub(crate) fn take_victims(&self, tried: &BTreeSet<u32>, choice: VictimChoice) -> Vec<u32> {
-        let Parts { table, policies } = &mut *self.parts.borrow_mut();
+        let UsageState { table, policies } = &mut *self.parts.borrow_mut();
         let mut victims = Vec::new();
         tried.iter().for_each(|&segment| table.set_cleaning(segment, true));
         while victims.len() < policies.batch() {
@@ -257,13 +257,13 @@ impl SegmentUsage {
     /// True if these segments are still what is being cleaned: none of them emptied, and none is
     /// filled anew.
     pub(crate) fn are_being_cleaned(&self, victims: &[u32]) -> bool {
-        let state = |table: &SegmentTable, victim: u32| table.facts()[victim as usize].state;
+        let state = |table: &SegmentTable, victim: u32| table.info()[victim as usize].state;
         self.with(|table| victims.iter().all(|&victim| state(table, victim) == Use::Cleaning))
     }
 
     /// A segment is about to be cleaned.
     pub(crate) fn collected(&self, segment: u32) {
-        let Parts { table, policies } = &mut *self.parts.borrow_mut();
+        let UsageState { table, policies } = &mut *self.parts.borrow_mut();
         policies.collected(table, segment);
     }
 

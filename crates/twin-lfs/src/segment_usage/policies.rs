@@ -5,13 +5,14 @@
 //! given to it here is what a file system knows: block numbers are those of files, scattered by
 //! inode, time is fragments that users have written, and inodes that are written together are one
 //! block. The words that a policy keeps with blocks are in memory, by place, and go with the volume
-//! when it is closed: a block from before is [adopted](Placement::adopt) when it is next touched.
+//! when it is closed: a block from before is [imported](Placement::import_block) when it is next
+//! touched.
 //!
 //! Contract: pure bookkeeping, nothing waits. Nothing here matters to recovery: any block may be in
 //! any stream.
 
 use twin_cache::Lbn;
-use twin_clean::facts::{BlockKind, CleanerWrite, NO_SEGMENT, Needs, Setting, UserWrite, View};
+use twin_clean::inputs::{BlockKind, CleanerWrite, LogView, NO_SEGMENT, Needs, Setting, UserWrite};
 use twin_clean::placement::{self, Placement};
 use twin_clean::victim::{self, Candidates, VictimPolicy};
 use twin_fs::{FsError, Ino, Result};
@@ -89,13 +90,14 @@ pub(super) struct CleaningPolicies {
 pub(crate) fn placement_of(
     settings: &LfsSettings,
     streams: usize,
-) -> Result<&'static placement::Entry> {
+) -> Result<&'static placement::PlacementEntry> {
     let name = match (settings.placement.as_str(), streams) {
         ("", 1) => placement::PLAIN,
         ("", _) => placement::APART,
         (name, _) => name,
     };
-    let entry = placement::by_name(name).ok_or(FsError::Invalid("no such placement policy"))?;
+    let entry =
+        placement::REGISTRY.get(name).map_err(|_| FsError::Invalid("no such placement policy"))?;
     match entry.is_mountable() {
         true => Ok(entry),
         false => Err(FsError::Invalid("this placement policy works on a bare volume only")),
@@ -114,13 +116,14 @@ impl CleaningPolicies {
         memory_bytes: u64,
         seed: u64,
     ) -> Result<CleaningPolicies> {
-        let victim =
-            victim::by_name(&settings.victim).ok_or(FsError::Invalid("no such victim policy"))?;
+        let victim = victim::REGISTRY
+            .get(&settings.victim)
+            .map_err(|_| FsError::Invalid("no such victim policy"))?;
         let entry = placement_of(settings, streams)?;
-        let frags = sb.size / u64::from(sb.shape.frag_size);
+        let frags = sb.size / u64::from(sb.geometry.frag_size);
         let setting = Setting {
             blocks: frags.clamp(1 << 10, 1 << 30) as u32,
-            segment_blocks: sb.segment_size / sb.shape.frag_size,
+            segment_blocks: sb.segment_size / sb.geometry.frag_size,
             garbage_share: 0.15,
             open_segments: streams.min(usize::from(entry.most_classes)) as u8,
             seed,
@@ -132,8 +135,8 @@ impl CleaningPolicies {
             victim,
             needs,
             keeps_words: entry.bits_per_block > 0 || needs.heat,
-            frag: sb.shape.frag_size,
-            block_size: sb.shape.block_size,
+            frag: sb.geometry.frag_size,
+            block_size: sb.geometry.block_size,
             segment_frags: setting.segment_blocks,
             setting,
             records: vec![Vec::new(); sb.segments as usize],
@@ -151,13 +154,13 @@ impl CleaningPolicies {
     fn with<T>(
         &mut self,
         table: &SegmentTable,
-        f: impl FnOnce(&mut dyn Placement, &mut dyn VictimPolicy, &View<'_>) -> T,
+        f: impl FnOnce(&mut dyn Placement, &mut dyn VictimPolicy, &LogView<'_>) -> T,
     ) -> T {
-        let view = View {
+        let view = LogView {
             now: table.now(),
             live_blocks: table.live_bytes() / u64::from(self.frag),
             segment_blocks: self.segment_frags,
-            segments: table.facts(),
+            segments: table.info(),
             open: &self.open,
         };
         f(&mut *self.placement, &mut *self.victim, &view)
@@ -213,7 +216,7 @@ impl CleaningPolicies {
         let frag = at / u64::from(self.frag);
         match records.binary_search_by_key(&frag, |record| record.frag) {
             Ok(found) => self.placement.age_key(records[found].word),
-            Err(_) => table.facts()[segment as usize].youngest_at,
+            Err(_) => table.info()[segment as usize].youngest_at,
         }
     }
 
@@ -224,8 +227,8 @@ impl CleaningPolicies {
         let Some(records) = self.records.get_mut(segment as usize) else {
             return BlockHistory::default();
         };
-        let facts = table.facts()[segment as usize];
-        let (youngest_at, penultimate) = (facts.youngest_at, facts.penultimate_at());
+        let info = table.info()[segment as usize];
+        let (youngest_at, penultimate) = (info.youngest_at, info.penultimate_at());
         let mut history = BlockHistory { youngest_at, penultimate, ..BlockHistory::default() };
         if !self.keeps_words {
             return history;
@@ -239,8 +242,8 @@ impl CleaningPolicies {
                 (history.word, history.writes, history.last_at) =
                     (record.word, record.writes, record.last_at);
                 let (record, units) = (*record, u64::from(len / self.frag));
-                if let Some(facts) = table.facts_at(at) {
-                    let heat = &mut facts.heat;
+                if let Some(info) = table.info_at(at) {
+                    let heat = &mut info.heat;
                     heat.writes = heat.writes.saturating_sub(u64::from(record.writes) * units);
                     heat.last_at = heat.last_at.saturating_sub(record.last_at * units);
                 }
@@ -248,7 +251,7 @@ impl CleaningPolicies {
             None => {
                 history.last_at = youngest_at;
                 self.with(table, |placement, _, view| {
-                    placement.adopt(youngest_at, &mut history.word, view);
+                    placement.import_block(youngest_at, &mut history.word, view);
                 });
             }
         }
@@ -281,7 +284,7 @@ impl CleaningPolicies {
         let Some((at, _)) = block.old else { return (0, history) };
         let victim = table.segment_of(at);
         history.written = table.written_at(victim);
-        let victim_class = table.facts().get(victim as usize).map_or(0, |facts| facts.class);
+        let victim_class = table.info().get(victim as usize).map_or(0, |info| info.class);
         let (number, kind) = (self.number(block.ino, block.lbn), block.kind);
         let write = CleanerWrite { block: number, victim, victim_class, kind };
         let class = self.with(table, |placement, _, view| {
@@ -291,7 +294,7 @@ impl CleaningPolicies {
     }
 
     /// A block has come to its new place.
-    pub(super) fn landed(
+    pub(super) fn block_placed(
         &mut self,
         table: &mut SegmentTable,
         at: u64,
@@ -299,11 +302,11 @@ impl CleaningPolicies {
         history: &BlockHistory,
     ) {
         let units = len / self.frag;
-        if let Some(facts) = table.facts_at(at) {
-            facts.youngest_at = facts.youngest_at.max(history.youngest_at);
-            facts.penultimate_sum += history.penultimate * f64::from(units);
-            facts.heat.writes += u64::from(history.writes) * u64::from(units);
-            facts.heat.last_at += history.last_at * u64::from(units);
+        if let Some(info) = table.info_at(at) {
+            info.youngest_at = info.youngest_at.max(history.youngest_at);
+            info.penultimate_sum += history.penultimate * f64::from(units);
+            info.heat.writes += u64::from(history.writes) * u64::from(units);
+            info.heat.last_at += history.last_at * u64::from(units);
         }
         if !self.keeps_words {
             return;
@@ -325,9 +328,9 @@ impl CleaningPolicies {
 
     /// Memory is short: what was written longest ago is as if it had never been seen.
     fn forget_oldest(&mut self, table: &mut SegmentTable) {
-        let facts = table.facts();
-        let kept = (0..facts.len()).filter(|&s| !self.records[s].is_empty());
-        if let Some(oldest) = kept.min_by_key(|&s| facts[s].serial) {
+        let info = table.info();
+        let kept = (0..info.len()).filter(|&s| !self.records[s].is_empty());
+        if let Some(oldest) = kept.min_by_key(|&s| info[s].serial) {
             self.forget(oldest as u32);
         }
     }

@@ -6,12 +6,12 @@
 //! bring back a state that needs what is in it.
 //!
 //! Beside the entries it keeps what policies of `twin-clean` are told of segments
-//! ([`SegmentFacts`]), in fragments, with user writes as time. Of what was before the volume was
+//! ([`SegmentInfo`]), in fragments, with user writes as time. Of what was before the volume was
 //! opened only the order is known: segments count as written one after the other, oldest first.
 
 use std::collections::BTreeSet;
 
-use twin_clean::facts::{NO_SEGMENT, SegmentFacts, State as Use};
+use twin_clean::inputs::{NO_SEGMENT, SegmentInfo, SegmentState as Use};
 use twin_rt::Time;
 
 use crate::format::{SegEntry, Superblock};
@@ -36,23 +36,23 @@ pub struct SegmentTable {
     live_bytes: u64,
     /// Blocks of the table on disk that are out of date.
     changed: BTreeSet<u64>,
-    facts: Vec<SegmentFacts>,
+    info: Vec<SegmentInfo>,
     /// Fragments that users have written.
     now: u64,
-    /// Segments ever opened, as facts count them.
+    /// Segments ever opened, as policies count them.
     opened: u64,
 }
 
-/// The facts of segments found on a device: written one after the other, those with the oldest
-/// content first.
-fn facts_of(entries: &[SegEntry], segment: u32, unit: u32) -> Vec<SegmentFacts> {
+/// What policies are told of segments found on a device: written one after the other, those with
+/// the oldest content first.
+fn infos_of(entries: &[SegEntry], segment: u32, unit: u32) -> Vec<SegmentInfo> {
     let size = segment / unit;
-    let mut facts = vec![SegmentFacts::default(); entries.len()];
+    let mut info = vec![SegmentInfo::default(); entries.len()];
     let mut used: Vec<usize> = (0..entries.len()).filter(|&s| entries[s].live_bytes > 0).collect();
     used.sort_by_key(|&s| (entries[s].written, s));
     for (serial, s) in (0u64..).zip(used) {
         let (opened_at, sealed_at) = (serial * u64::from(size), (serial + 1) * u64::from(size));
-        facts[s] = SegmentFacts {
+        info[s] = SegmentInfo {
             state: Use::Sealed,
             size_blocks: size,
             written_blocks: size,
@@ -62,10 +62,10 @@ fn facts_of(entries: &[SegEntry], segment: u32, unit: u32) -> Vec<SegmentFacts> 
             youngest_at: sealed_at,
             serial,
             penultimate_sum: f64::from(size) * sealed_at as f64 / 2.0,
-            ..SegmentFacts::default()
+            ..SegmentInfo::default()
         };
     }
-    facts
+    info
 }
 
 impl SegmentTable {
@@ -73,11 +73,11 @@ impl SegmentTable {
     pub fn new(sb: &Superblock, entries: Vec<SegEntry>) -> SegmentTable {
         let is_clean = |e: &SegEntry| e.live_bytes == 0;
         let states = |e| if is_clean(e) { SegmentState::Clean } else { SegmentState::Used };
-        let facts = facts_of(&entries, sb.segment_size, sb.shape.frag_size);
+        let info = infos_of(&entries, sb.segment_size, sb.geometry.frag_size);
         let opened = entries.len() as u64;
         SegmentTable {
-            facts,
-            now: opened * u64::from(sb.segment_size / sb.shape.frag_size),
+            info,
+            now: opened * u64::from(sb.segment_size / sb.geometry.frag_size),
             opened,
             sb: sb.clone(),
             states: entries.iter().map(states).collect(),
@@ -128,20 +128,20 @@ impl SegmentTable {
     }
 
     /// Says that a segment is open although it may hold blocks: a log goes on in it.
-    pub(super) fn set_open(&mut self, segment: u32) {
+    pub(crate) fn set_open(&mut self, segment: u32) {
         self.clean.remove(&segment);
         self.states[segment as usize] = SegmentState::Open;
-        self.facts[segment as usize].state = Use::Open;
+        self.info[segment as usize].state = Use::Open;
     }
 
     /// Says that a stream has filled a segment.
-    pub(super) fn set_used(&mut self, segment: u32) {
+    pub(crate) fn set_used(&mut self, segment: u32) {
         self.states[segment as usize] = SegmentState::Used;
-        let facts = &mut self.facts[segment as usize];
-        (facts.state, facts.sealed_at) = (Use::Sealed, self.now);
-        facts.size_blocks = self.sb.segment_size / self.sb.shape.frag_size;
+        let info = &mut self.info[segment as usize];
+        (info.state, info.sealed_at) = (Use::Sealed, self.now);
+        info.size_blocks = self.sb.segment_size / self.sb.geometry.frag_size;
         // What is left at its end comes back with cleaning, like what is dead.
-        facts.written_blocks = facts.size_blocks;
+        info.written_blocks = info.size_blocks;
     }
 
     /// Says that a stream, of this number, begins to fill a segment.
@@ -149,41 +149,41 @@ impl SegmentTable {
         self.opened += 1;
         // Of an earlier life: what comes now may be older.
         self.entries[segment as usize].written = Time(0);
-        self.facts[segment as usize] = SegmentFacts {
+        self.info[segment as usize] = SegmentInfo {
             state: Use::Open,
             class,
-            size_blocks: self.sb.segment_size / self.sb.shape.frag_size,
-            live_blocks: self.facts[segment as usize].live_blocks,
+            size_blocks: self.sb.segment_size / self.sb.geometry.frag_size,
+            live_blocks: self.info[segment as usize].live_blocks,
             opened_at: self.now,
             sealed_at: self.now,
             youngest_at: self.now,
             serial: self.opened,
-            ..SegmentFacts::default()
+            ..SegmentInfo::default()
         };
     }
 
     /// Says how far a stream has filled a segment.
     pub(super) fn set_filled(&mut self, segment: u32, bytes: u32) {
-        self.facts[segment as usize].written_blocks = bytes / self.sb.shape.frag_size;
+        self.info[segment as usize].written_blocks = bytes / self.sb.geometry.frag_size;
     }
 
     /// Says that a segment is being cleaned, or, if it still holds something, no longer.
     pub(super) fn set_cleaning(&mut self, segment: u32, cleaning: bool) {
-        let facts = &mut self.facts[segment as usize];
-        if matches!(facts.state, Use::Sealed | Use::Cleaning) {
-            facts.state = if cleaning { Use::Cleaning } else { Use::Sealed };
+        let info = &mut self.info[segment as usize];
+        if matches!(info.state, Use::Sealed | Use::Cleaning) {
+            info.state = if cleaning { Use::Cleaning } else { Use::Sealed };
         }
     }
 
     /// What policies are told of a segment.
-    pub fn facts(&self) -> &[SegmentFacts] {
-        &self.facts
+    pub fn info(&self) -> &[SegmentInfo] {
+        &self.info
     }
 
     /// What is told of the segment with a byte of the device, to be changed.
-    pub(super) fn facts_at(&mut self, byte: u64) -> Option<&mut SegmentFacts> {
+    pub(super) fn info_at(&mut self, byte: u64) -> Option<&mut SegmentInfo> {
         let segment = self.sb.segment_of(byte)?;
-        self.facts.get_mut(segment as usize)
+        self.info.get_mut(segment as usize)
     }
 
     /// When the youngest block of a segment was written.
@@ -203,7 +203,7 @@ impl SegmentTable {
 
     /// Users have written this many bytes more.
     pub(super) fn advance(&mut self, bytes: u32) {
-        self.now += u64::from(bytes.div_ceil(self.sb.shape.frag_size));
+        self.now += u64::from(bytes.div_ceil(self.sb.geometry.frag_size));
     }
 
     /// Says that nothing in a segment is needed any more.
@@ -211,7 +211,7 @@ impl SegmentTable {
         debug_assert_eq!(self.entries[segment as usize].live_bytes, 0);
         self.states[segment as usize] = SegmentState::Clean;
         self.clean.insert(segment);
-        self.facts[segment as usize] = SegmentFacts::default();
+        self.info[segment as usize] = SegmentInfo::default();
     }
 
     /// Used segments without a live byte.
@@ -223,7 +223,7 @@ impl SegmentTable {
 
     /// The block of the table on disk that has a segment's entry.
     pub fn table_block(&self, segment: u32) -> u64 {
-        let per_block = self.sb.shape.block_size as usize / crate::format::SEG_ENTRY_BYTES;
+        let per_block = self.sb.geometry.block_size as usize / crate::format::SEG_ENTRY_BYTES;
         u64::from(segment) / per_block as u64
     }
 
@@ -231,8 +231,8 @@ impl SegmentTable {
         if let Some(segment) = self.sb.segment_of(byte) {
             let entry = &mut self.entries[segment as usize];
             f(entry);
-            let live = entry.live_bytes.div_ceil(self.sb.shape.frag_size);
-            self.facts[segment as usize].live_blocks = live;
+            let live = entry.live_bytes.div_ceil(self.sb.geometry.frag_size);
+            self.info[segment as usize].live_blocks = live;
             let block = self.table_block(segment);
             self.changed.insert(block);
         }
@@ -301,11 +301,12 @@ impl SegmentTable {
 mod tests {
     use super::*;
     use crate::format::Profile;
-    use twin_fs::shape::Shape;
+    use twin_fs::geometry::Geometry;
 
     fn table() -> SegmentTable {
-        let shape = Shape::modern(4096, 512);
-        let sb = Superblock::plan([0; 16], Profile::Modern, shape, 1 << 20, 32 << 20, 2).unwrap();
+        let geometry = Geometry::modern(4096, 512);
+        let sb =
+            Superblock::plan([0; 16], Profile::Modern, geometry, 1 << 20, 32 << 20, 2).unwrap();
         let n = sb.segments as usize;
         SegmentTable::new(&sb, vec![SegEntry::default(); n])
     }

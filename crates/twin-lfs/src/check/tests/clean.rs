@@ -20,7 +20,7 @@ fn a_closed_volume_is_clean_after_every_workload() {
     for options in profiles() {
         for (seed, spec) in (0..).zip(WORKLOADS) {
             let mut w = World::new(&options, 32 << 20);
-            w.run(spec.name, Shape::default(), seed, 3000);
+            w.run(spec.name, WorkloadParams::default(), seed, 3000);
             let what = format!("{} seed {seed} {:?}", spec.name, options.profile);
             assert_clean(&w.close(), &what);
         }
@@ -33,14 +33,14 @@ fn a_crashed_volume_is_clean_before_and_after_recovery() {
         for (seed, spec) in (0..).zip(WORKLOADS) {
             let mut w = World::new(&options, 32 << 20);
             for round in 0..4 {
-                w.run(spec.name, Shape::default(), seed, 700);
+                w.run(spec.name, WorkloadParams::default(), seed, 700);
                 if round % 2 == 0 {
                     w.op(Op::Sync);
                 }
                 let what = format!("{} seed {seed} round {round}", spec.name);
                 let disk = w.crash();
                 let report = assert_clean(&disk, &what);
-                assert!(report.recovered.is_some());
+                assert!(report.was_open);
                 w = World::mount(Rc::clone(&disk), LfsSettings::default());
                 assert_clean(&disk, &format!("{what}, mounted"));
             }
@@ -110,8 +110,9 @@ fn the_cleaner_leaves_a_clean_volume() {
     for options in profiles() {
         for seed in 0..2 {
             let mut w = World::new(&options, 24 << 20);
-            let shape = Shape { space_max: 16 << 20, files: 300, ..Shape::default() };
-            w.run("fill", shape, seed, 6000);
+            let params =
+                WorkloadParams { space_max: 16 << 20, files: 300, ..WorkloadParams::default() };
+            w.run("fill", params, seed, 6000);
             let cleaned = w.volume.layout.stats().cleaned_segments;
             let what = format!("fill seed {seed}, {cleaned} segments cleaned");
             assert_clean(&w.close(), &what);

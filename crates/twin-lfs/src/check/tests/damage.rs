@@ -3,15 +3,15 @@
 
 use twin_disk::{Bytes as DiskBytes, Origin};
 use twin_fs::dir::block::Format;
-use twin_fs::dir::index::{self, BlockMap, Frames, Stop};
+use twin_fs::dir::index::{self, BlockMap, Frames, StepError};
 use twin_fs::dir::name_hash;
-use twin_fs::shape::Ptr;
+use twin_fs::geometry::Ptr;
 use twin_fs::{Inode, Layout, ROOT_INO, dirty_parents, mode};
 
 use super::rich::{Rich, long_name};
 use super::*;
 use crate::format::{
-    CHECKPOINT_BYTES, Checkpoint, HeadPos, ImapEntry, Profile, Summary, Superblock, What,
+    BlockContents, CHECKPOINT_BYTES, Checkpoint, HeadPos, ImapEntry, Profile, Summary, Superblock,
 };
 
 const SIZE: u64 = 4 << 20;
@@ -40,7 +40,7 @@ impl Rich {
         let core = &self.w.volume.core;
         let inode = self.inode(ino);
         let mut held = Vec::new();
-        self.w.rt.block_on(core.hold_parents(&inode, lbn, &mut held)).unwrap().unwrap();
+        self.w.rt.block_on(core.pin_parents(&inode, lbn, &mut held)).unwrap().unwrap();
         let frame = self.w.rt.block_on(core.block(&inode, lbn, Origin::User));
         let frame = frame.unwrap().unwrap().unwrap();
         let done = frame.change(|block| f(block.bytes_mut()));
@@ -59,7 +59,7 @@ impl Rich {
     /// Bytes of a directory's first block that are part of it.
     fn len(&self, dir: Ino) -> usize {
         let size = self.inode(dir).d.borrow().size;
-        size.min(self.w.volume.layout.sb.shape.block_size.into()) as usize
+        size.min(self.w.volume.layout.sb.geometry.block_size.into()) as usize
     }
 
     /// Adds an entry to a directory's first block, past all rules.
@@ -100,11 +100,14 @@ impl Rich {
     }
 }
 
-/// Damages a rich volume through its memory, closes it, and checks it.
+/// Damages a rich volume through its memory, closes it, and checks it. A repair must mend it.
 fn damaged(options: &MkfsOptions, damage: impl FnOnce(&Rich)) -> Report {
     let rich = Rich::new(options, SIZE);
     damage(&rich);
-    check_disk(rich.w.close(), false).unwrap()
+    let disk = rich.w.close();
+    let report = check_disk(Rc::clone(&disk), false).unwrap();
+    super::repair::assert_repaired(&disk.to_bytes());
+    report
 }
 
 /// Finds a finding of a kind, about an inode.
@@ -224,7 +227,7 @@ fn directories_in_a_circle_are_found() {
         // The inner directory moves into its own child.
         let (dir, inner, innermost) = (rich.dir, rich.inner, rich.innermost);
         let format = rich.format();
-        let blocks = rich.w.volume.core.shape.blocks_for(rich.inode(dir).d.borrow().size);
+        let blocks = rich.w.volume.core.geometry.blocks_for(rich.inode(dir).d.borrow().size);
         let size = rich.inode(dir).d.borrow().size as usize;
         for lbn in 0..blocks {
             let len = (size - lbn as usize * 4096).min(4096);
@@ -266,14 +269,14 @@ fn a_place_that_two_files_use_is_found_and_the_log_tells_the_owner() {
 fn an_indirect_block_that_is_its_own_child_ends_the_walk() {
     for options in profiles() {
         let report = damaged(&options, |rich| {
-            let shape = rich.w.volume.core.shape.clone();
+            let geometry = rich.w.volume.core.geometry.clone();
             let inode = rich.inode(rich.big);
-            let top = shape.inode_child(shape.direct + 1);
+            let top = geometry.inode_child(geometry.direct + 1);
             rich.block(rich.big, top);
-            let own = inode.d.borrow().ptrs[shape.direct + 1];
+            let own = inode.d.borrow().ptrs[geometry.direct + 1];
             rich.edit_block(rich.big, top, |raw| {
-                for index in 0..shape.per_block() as usize {
-                    shape.set_ptr(raw, index, own);
+                for index in 0..geometry.per_block() as usize {
+                    geometry.set_ptr(raw, index, own);
                 }
             });
         });
@@ -419,14 +422,14 @@ fn a_usage_table_that_is_wrong_is_found() {
         assert_eq!(finding.severity, Severity::Minor);
         let report = damaged(&options, |rich| {
             let lfs = &rich.w.volume.layout;
-            let at = lfs.sb.shape.byte_of(rich.inode(rich.big).d.borrow().ptrs[0].addr);
+            let at = lfs.sb.geometry.byte_of(rich.inode(rich.big).d.borrow().ptrs[0].addr);
             lfs.usage.block_dies(at, 512, crate::segment_usage::Death::Rewritten);
         });
         assert_eq!(expect(&report, Kind::Usage, None).severity, Severity::Serious);
     }
 }
 
-fn on_index(rich: &Rich, step: impl Fn(&mut BlockMap, [u64; 2]) -> Result<(), Stop>) {
+fn on_index(rich: &Rich, step: impl Fn(&mut BlockMap, [u64; 2]) -> Result<(), StepError>) {
     let ino = rich.index_of(rich.dir);
     let mut map = BlockMap::default();
     map.put(0, rich.block(ino, 0));
@@ -435,7 +438,7 @@ fn on_index(rich: &Rich, step: impl Fn(&mut BlockMap, [u64; 2]) -> Result<(), St
         let before = map.clone();
         match step(&mut map, key) {
             Ok(()) => break before,
-            Err(Stop::Load(lbn)) => map.put(lbn, rich.block(ino, lbn as i64)),
+            Err(StepError::Load(lbn)) => map.put(lbn, rich.block(ino, lbn as i64)),
             Err(stop) => panic!("{stop:?}"),
         }
     };
@@ -521,7 +524,7 @@ fn damaged_lists_of_attributes_are_found() {
 }
 
 /// Changes the newest checkpoint on the disk, in all its copies.
-fn edit_checkpoint(bytes: &mut [u8], f: impl FnOnce(&mut Checkpoint, &Superblock)) {
+pub(super) fn edit_checkpoint(bytes: &mut [u8], f: impl FnOnce(&mut Checkpoint, &Superblock)) {
     let sb = Superblock::decode(&bytes[..4096], 0, bytes.len() as u64).unwrap();
     let newest = (0..2).filter_map(|slot| {
         let at = sb.checkpoint_places(slot)[0];
@@ -542,7 +545,7 @@ fn a_log_that_would_go_on_in_live_segments_is_found() {
         let addr = rich.inode(rich.big).d.borrow().ptrs[0].addr;
         let mut bytes = rich.w.close().to_bytes();
         edit_checkpoint(&mut bytes, |checkpoint, sb| {
-            checkpoint.heads[0].next = sb.segment_of(sb.shape.byte_of(addr)).unwrap();
+            checkpoint.heads[0].next = sb.segment_of(sb.geometry.byte_of(addr)).unwrap();
         });
         expect(&check_bytes(bytes.clone(), false), Kind::LogHead, None);
         edit_checkpoint(&mut bytes, |checkpoint, _| {
@@ -610,9 +613,9 @@ fn swapped_and_changed_data_is_found_under_its_file() {
         let rich = Rich::new(&options, SIZE);
         let big = rich.big;
         let ptrs = rich.inode(big).d.borrow().ptrs.clone();
-        let shape = rich.w.volume.core.shape.clone();
+        let geometry = rich.w.volume.core.geometry.clone();
         let bytes = rich.w.close().to_bytes();
-        let place = |nth: usize| shape.byte_of(ptrs[nth].addr) as usize;
+        let place = |nth: usize| geometry.byte_of(ptrs[nth].addr) as usize;
         let mut swapped = bytes.clone();
         swapped[place(3)..place(3) + 4096].copy_from_slice(&bytes[place(4)..place(4) + 4096]);
         swapped[place(4)..place(4) + 4096].copy_from_slice(&bytes[place(3)..place(3) + 4096]);
@@ -632,14 +635,14 @@ fn swapped_and_changed_data_is_found_under_its_file() {
 #[test]
 fn damaged_metadata_is_found_at_its_place() {
     let rich = Rich::new(&MkfsOptions::modern([1; 16]), SIZE);
-    let shape = rich.w.volume.core.shape.clone();
-    let single = rich.inode(rich.big).d.borrow().ptrs[shape.direct];
+    let geometry = rich.w.volume.core.geometry.clone();
+    let single = rich.inode(rich.big).d.borrow().ptrs[geometry.direct];
     let names = rich.inode(rich.inner).d.borrow().ptrs[0];
     let table = rich.w.volume.layout.ifile.d.borrow().ptrs[0];
     let (big, inner) = (rich.big, rich.inner);
     let bytes = rich.w.close().to_bytes();
     for (ptr, kind, ino) in [(single, Kind::IndirectBlock, big), (names, Kind::DirBlock, inner)] {
-        let at = shape.byte_of(ptr.addr);
+        let at = geometry.byte_of(ptr.addr);
         let mut bad = bytes.clone();
         bad[at as usize + 9] ^= 1;
         let report = check_bytes(bad, false);
@@ -649,9 +652,9 @@ fn damaged_metadata_is_found_at_its_place() {
     let mut bad = bytes;
     let mut at = 0;
     edit_checkpoint(&mut bad, |checkpoint, sb| {
-        at = sb.shape.byte_of(checkpoint.ifile.ptrs[0].addr)
+        at = sb.geometry.byte_of(checkpoint.ifile.ptrs[0].addr)
     });
-    assert_ne!(at, shape.byte_of(table.addr));
+    assert_ne!(at, geometry.byte_of(table.addr));
     bad[at as usize] ^= 1;
     expect(&check_bytes(bad, false), Kind::Ifile, Some(1));
 }
@@ -663,7 +666,7 @@ fn a_damaged_summary_is_found() {
         let sb = rich.w.volume.layout.sb.clone();
         let addr = rich.inode(rich.big).d.borrow().ptrs[0].addr;
         let mut bytes = rich.w.close().to_bytes();
-        let segment = sb.segment_of(sb.shape.byte_of(addr)).unwrap();
+        let segment = sb.segment_of(sb.geometry.byte_of(addr)).unwrap();
         bytes[sb.segment_start(segment) as usize + 90] ^= 1;
         for data in [false, true] {
             expect(&check_bytes(bytes.clone(), data), Kind::Summary, None);
@@ -677,14 +680,14 @@ fn a_summary_that_names_other_blocks_is_found() {
     let (sb, big) = (rich.w.volume.layout.sb.clone(), rich.big);
     let addr = rich.inode(big).d.borrow().ptrs[0].addr;
     let mut bytes = rich.w.close().to_bytes();
-    let at = sb.segment_start(sb.segment_of(sb.shape.byte_of(addr)).unwrap()) as usize;
+    let at = sb.segment_start(sb.segment_of(sb.geometry.byte_of(addr)).unwrap()) as usize;
     let raw = DiskBytes::copy_of(&bytes[at..at + sb.segment_size as usize]);
     let mut offset = 0;
     loop {
         let mut summary = Summary::decode(&sb, &raw[offset..], 65536).unwrap();
         let mut changed = false;
         for entry in &mut summary.entries {
-            if let crate::format::Entry::File { ino, blocks, .. } = entry
+            if let crate::format::SummaryEntry::File { ino, blocks, .. } = entry
                 && *ino == big
             {
                 blocks[0].lbn += 1000;
@@ -707,7 +710,7 @@ fn a_volume_that_cannot_be_recovered_is_found() {
     let mut rich = Rich::new(&MkfsOptions::modern([1; 16]), SIZE);
     rich.w.op(Op::Sync);
     let table = rich.w.volume.layout.ifile.d.borrow().ptrs[0].addr;
-    let at = rich.w.volume.layout.sb.shape.byte_of(table);
+    let at = rich.w.volume.layout.sb.geometry.byte_of(table);
     let mut bytes = rich.w.crash().to_bytes();
     bytes[at as usize] ^= 1;
     let report = check_bytes(bytes, false);
@@ -733,7 +736,7 @@ fn an_impossible_inode_in_the_log_is_refused() {
     let mut crcs = Vec::new();
     for block in old.blocks(&sb) {
         let range = at + block.at as usize..at + (block.at + block.len) as usize;
-        if let What::Inodes(_) = block.what {
+        if let BlockContents::Inodes(_) = block.what {
             bytes[range.start + 4..range.start + 8].copy_from_slice(&0x7fff_ffffu32.to_le_bytes());
         }
         crcs.push(crc32c::crc32c(&bytes[range]));
@@ -752,6 +755,6 @@ fn an_ifile_longer_than_the_volume_is_refused() {
         edit_checkpoint(&mut bytes, |checkpoint, _| checkpoint.ifile.size = 1 << 41);
         // The checkpoint before it counts, and the log is rolled forward from there.
         let report = check_bytes(bytes, false);
-        assert!(report.recovered.is_some(), "{report}");
+        assert!(report.was_open, "{report}");
     }
 }

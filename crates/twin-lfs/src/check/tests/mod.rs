@@ -5,13 +5,14 @@ mod clean;
 mod damage;
 mod mounted;
 mod mutations;
+mod repair;
 mod rich;
 
 use std::rc::Rc;
 
 use twin_disk::{Bytes, MemDisk};
 use twin_fs::{Cpu, Data, FileSystem, FsError, Ino, Op, Reply, Request, Settings, Volume};
-use twin_model::generate::{Generator, Shape};
+use twin_model::generate::{Generator, WorkloadParams};
 use twin_rt::{ClockOnly, Rt};
 
 use super::*;
@@ -69,8 +70,8 @@ impl World {
     }
 
     /// Runs generated requests.
-    fn run(&mut self, workload: &str, shape: Shape, seed: u64, count: u64) {
-        let mut generator = Generator::new(workload, shape, seed).unwrap();
+    fn run(&mut self, workload: &str, params: WorkloadParams, seed: u64, count: u64) {
+        let mut generator = Generator::new(workload, params, seed).unwrap();
         generator.set_next_id(self.next_id);
         for _ in 0..count {
             let request = generator.next();
@@ -110,6 +111,13 @@ impl World {
 fn check_disk(disk: Rc<MemDisk>, data: bool) -> Result<Report, FsError> {
     let rt = Rt::new(ClockOnly::default(), 3);
     rt.block_on(check(&rt, disk, &CheckOptions { data }, &mut |_| {})).unwrap()
+}
+
+fn repair_disk(disk: Rc<MemDisk>, data: bool) -> Result<Report, FsError> {
+    let rt = Rt::new(ClockOnly::default(), 4);
+    let repaired = rt.block_on(repair(&rt, disk, &CheckOptions { data }, &mut |_| {})).unwrap();
+    rt.crash();
+    repaired
 }
 
 fn try_check(bytes: Vec<u8>, data: bool) -> Result<Report, FsError> {

@@ -18,8 +18,8 @@ fn use_volume(bytes: Vec<u8>, seed: u64) -> Option<Dump> {
     let volume = rt.block_on(open).unwrap().ok()?.0;
     let mut next_id = 1;
     let tree = rt.block_on(dump(&*volume, &mut next_id)).unwrap();
-    let shape = Shape { users: false, ..Shape::default() };
-    let mut generator = Generator::new("mixed", shape, seed).unwrap();
+    let params = WorkloadParams { users: false, ..WorkloadParams::default() };
+    let mut generator = Generator::new("mixed", params, seed).unwrap();
     generator.set_next_id(next_id);
     for _ in 0..60 {
         let request = generator.next();

@@ -4,14 +4,14 @@
 use std::collections::BTreeMap;
 
 use twin_fs::dinode::Dinode;
-use twin_fs::shape::{Parent, Ptr};
+use twin_fs::geometry::{Parent, Ptr};
 use twin_rt::Rng;
 
 use super::rich::Rich;
 use super::*;
 use crate::format::IFILE_INO;
-use crate::format::{Checkpoint, Entry, IMAP_ENTRY_BYTES, ImapEntry, Profile, Superblock};
-use crate::view::Standing;
+use crate::format::{Checkpoint, IMAP_ENTRY_BYTES, ImapEntry, Profile, SummaryEntry, Superblock};
+use crate::volume_reader::LogState;
 
 const SIZE: u64 = 3 << 20;
 
@@ -27,28 +27,20 @@ impl Live {
         let rt = Rt::new(ClockOnly::default(), 1);
         let device: Rc<dyn BlockDevice> = Rc::new(MemDisk::from_bytes(bytes.to_vec()));
         let mut report = Report::default();
-        let view = rt.block_on(start::open(&rt, device, &mut report)).unwrap().unwrap().unwrap();
-        let (sb, mut progress) = (view.sb.clone(), |_| {});
-        let mut checker = Checker {
-            claims: Claims::new(&view.sb),
-            table: Vec::new(),
-            nodes: Vec::new(),
-            dirs: Vec::new(),
-            doubles: Vec::new(),
-            options: CheckOptions { data: true },
-            report,
-            progress: &mut progress,
-            view,
-        };
-        rt.block_on(checker.run()).unwrap();
-        assert!(checker.report.is_clean(), "{}", checker.report);
+        let (view, _) = rt.block_on(start::open(&rt, device, &mut report)).unwrap().unwrap();
+        let sb = view.sb.clone();
+        let mut image = LfsImage::new(view, CheckOptions { data: true });
+        let ignore = &mut |_| {};
+        let checking = twin_fs::check::check(&mut image, &mut report, ignore);
+        rt.block_on(checking).unwrap().unwrap();
+        assert!(report.is_clean(), "{report}");
         let mut parts = BTreeMap::new();
         let heads = Superblock::places(sb.size, sb.copies).into_iter();
         for at in heads.chain((0..2).flat_map(|slot| sb.checkpoint_places(slot))) {
             parts.insert(at, at + 4096);
         }
         for segment in 0..sb.segments {
-            live_of_segment(&sb, bytes, checker.claims.segment(segment), segment, &mut parts);
+            live_of_segment(&sb, bytes, image.claims.segment(segment), segment, &mut parts);
         }
         Live { parts }
     }
@@ -72,7 +64,7 @@ fn live_of_segment(
     segment: u32,
     parts: &mut BTreeMap<u64, u64>,
 ) {
-    let (start, frag) = (sb.segment_start(segment), sb.shape.frag_size);
+    let (start, frag) = (sb.segment_start(segment), sb.geometry.frag_size);
     let claimed = (0..sb.segment_size / frag).filter(|&nth| account.is_claimed(nth));
     let mut add = |nth: u32| {
         let at = start + u64::from(nth * frag);
@@ -140,7 +132,7 @@ fn mutations(options: &MkfsOptions, seed: u64, count: u64) {
         let clean = report.as_ref().is_ok_and(Report::is_clean);
         // Without its last checkpoint a closed volume looks like one whose power failed just then:
         // roll-forward from the one before loses nothing.
-        let recovered = report.is_ok_and(|report| report.recovered.is_some());
+        let recovered = report.is_ok_and(|report| report.was_open);
         let right = clean != hit || (clean && recovered);
         assert!(right, "seed {seed} round {round} {:?}: hit {hit}, clean {clean}", options.profile);
         (hits, misses) = (hits + u64::from(hit), misses + u64::from(!hit));
@@ -177,7 +169,7 @@ fn mutations_of_crashed_volumes_meet_no_panic_and_clean_ones_mount() {
         let closed = Rich::new(&options, SIZE).w.close().to_bytes();
         let live = Live::of(&closed);
         let mut w = World::mount(Rc::new(MemDisk::from_bytes(closed)), LfsSettings::default());
-        w.run("metadata", Shape { users: false, ..Shape::default() }, 4, 150);
+        w.run("metadata", WorkloadParams { users: false, ..WorkloadParams::default() }, 4, 150);
         w.op(Op::Sync);
         let good = w.crash().to_bytes();
         assert_clean(&Rc::new(MemDisk::from_bytes(good.clone())), "crashed");
@@ -225,13 +217,13 @@ impl Forger {
             return self.newest.ifile.clone();
         }
         let at = self.inode_at(ino) as usize;
-        let frags = self.sb.size / u64::from(self.sb.shape.frag_size);
-        Dinode::decode(&self.sb.shape, &self.bytes[at..at + 512], frags).unwrap()
+        let frags = self.sb.size / u64::from(self.sb.geometry.frag_size);
+        Dinode::decode(&self.sb.geometry, &self.bytes[at..at + 512], frags).unwrap()
     }
 
     /// Where the map entry of an inode is: the map's block, and the first byte of the entry.
     fn entry_at(&self, ino: Ino) -> (Place, u64) {
-        let per_block = u64::from(self.sb.shape.block_size) / IMAP_ENTRY_BYTES as u64;
+        let per_block = u64::from(self.sb.geometry.block_size) / IMAP_ENTRY_BYTES as u64;
         let block = self.place(IFILE_INO, (self.sb.usage_blocks() + ino / per_block) as i64);
         (block, block.at + ino % per_block * IMAP_ENTRY_BYTES as u64)
     }
@@ -249,12 +241,12 @@ impl Forger {
     }
 
     fn ptr(&self, ino: Ino, lbn: i64) -> Ptr {
-        match self.sb.shape.parent(lbn) {
+        match self.sb.geometry.parent(lbn) {
             Parent::Inode(slot) => self.dinode(ino).ptrs[slot],
             Parent::Indirect(up, index) => {
                 let up = self.place(ino, up);
                 let content = &self.bytes[up.at as usize..(up.at + u64::from(up.len)) as usize];
-                self.sb.shape.get_ptr(content, index)
+                self.sb.geometry.get_ptr(content, index)
             }
         }
     }
@@ -262,25 +254,25 @@ impl Forger {
     fn place(&self, ino: Ino, lbn: i64) -> Place {
         let ptr = self.ptr(ino, lbn);
         assert!(ptr.is_on_disk(), "block {lbn} of inode {ino}");
-        Place { ino, lbn, at: self.sb.shape.byte_of(ptr.addr), len: ptr.len }
+        Place { ino, lbn, at: self.sb.geometry.byte_of(ptr.addr), len: ptr.len }
     }
 
     /// All blocks of a file.
     fn blocks(&self, ino: Ino) -> Vec<Place> {
-        let shape = &self.sb.shape;
-        let mut list: Vec<(i64, Ptr)> = (0..shape.inode_pointers())
-            .map(|s| (shape.inode_child(s), self.dinode(ino).ptrs[s]))
+        let geometry = &self.sb.geometry;
+        let mut list: Vec<(i64, Ptr)> = (0..geometry.inode_pointers())
+            .map(|s| (geometry.inode_child(s), self.dinode(ino).ptrs[s]))
             .collect();
         let mut all = Vec::new();
         while let Some((lbn, ptr)) = list.pop() {
             if ptr.is_hole() {
                 continue;
             }
-            let at = shape.byte_of(ptr.addr);
+            let at = geometry.byte_of(ptr.addr);
             all.push(Place { ino, lbn, at, len: ptr.len });
-            for index in 0..if lbn < 0 { shape.per_block() as usize } else { 0 } {
+            for index in 0..if lbn < 0 { geometry.per_block() as usize } else { 0 } {
                 let content = &self.bytes[at as usize..at as usize + 4096];
-                list.push((shape.child(lbn, index), shape.get_ptr(content, index)));
+                list.push((geometry.child(lbn, index), geometry.get_ptr(content, index)));
             }
         }
         all
@@ -290,7 +282,7 @@ impl Forger {
     fn way_up(&self, ino: Ino, lbn: i64) -> Vec<Place> {
         let mut way = vec![self.place(ino, lbn)];
         let mut at = lbn;
-        while let Parent::Indirect(up, _) = self.sb.shape.parent(at) {
+        while let Parent::Indirect(up, _) = self.sb.geometry.parent(at) {
             way.push(self.place(ino, up));
             at = up;
         }
@@ -320,7 +312,7 @@ impl Forger {
             let mut found = false;
             for entry in &mut summary.entries {
                 match entry {
-                    Entry::File { blocks, .. } => {
+                    SummaryEntry::File { blocks, .. } => {
                         for block in blocks {
                             if here == at {
                                 (block.crc, found) = (crc, true);
@@ -328,7 +320,7 @@ impl Forger {
                             here += u64::from(block.len);
                         }
                     }
-                    Entry::Inodes(list) => {
+                    SummaryEntry::Inodes(list) => {
                         for inode in list {
                             if here == at {
                                 (inode.crc, found) = (crc, true);
@@ -336,7 +328,7 @@ impl Forger {
                             here += 512;
                         }
                     }
-                    Entry::Freed { .. } => {}
+                    SummaryEntry::Freed { .. } => {}
                 }
             }
             if found {
@@ -384,7 +376,7 @@ impl Forger {
         for (nth, place) in way.iter().enumerate() {
             let crc = self.crc(place.at, place.len);
             self.seal_summary(place.at, crc);
-            match (self.sb.shape.parent(place.lbn), inode_at) {
+            match (self.sb.geometry.parent(place.lbn), inode_at) {
                 (Parent::Indirect(_, index), _) => {
                     let up = way[nth + 1].at;
                     self.put(up + index as u64 * 16 + 12, &crc.to_le_bytes());
@@ -487,13 +479,13 @@ fn the_state_of_a_crashed_volume_is_that_after_roll_forward() {
         let bytes = rich.w.crash().to_bytes();
         let rt = Rt::new(ClockOnly::default(), 1);
         let device: Rc<dyn BlockDevice> = Rc::new(MemDisk::from_bytes(bytes));
-        let state = rt.block_on(Standing::rolled_forward(&rt, &device)).unwrap().unwrap();
+        let state = rt.block_on(LogState::rolled_forward(&rt, &device)).unwrap().unwrap();
         // The indirect blocks above the new data were not in the log.
-        let shape = &rt.block_on(crate::read_superblock(&*device)).unwrap().unwrap().shape;
-        let twin_fs::shape::Parent::Indirect(up, _) = shape.parent((12 << 20) / 4096) else {
+        let geometry = &rt.block_on(crate::read_superblock(&*device)).unwrap().unwrap().geometry;
+        let twin_fs::geometry::Parent::Indirect(up, _) = geometry.parent((12 << 20) / 4096) else {
             panic!()
         };
-        let Parent::Indirect(top, _) = shape.parent(up) else { panic!() };
+        let Parent::Indirect(top, _) = geometry.parent(up) else { panic!() };
         assert!(state.0.overlays(big, top), "{:?}", options.profile);
     }
 }

@@ -11,11 +11,11 @@ use std::rc::Rc;
 use twin_cache::Lbn;
 use twin_disk::{Block, BlockDevice, Bytes, Class, Io, Origin, gather};
 use twin_fs::dinode::Dinode;
-use twin_fs::shape::{PointerFormat, Ptr};
+use twin_fs::geometry::Ptr;
 use twin_fs::{Cpu, FsError, Ino, Inode, Result, Settings, Timestamp, Volume};
 use twin_rt::Rt;
 
-use crate::format::Form;
+use crate::format::HolderVersion;
 use crate::format::IFILE_INO;
 use crate::format::{
     CHECKPOINT_BYTES, Checkpoint, HeadPos, IMAP_ENTRY_BYTES, SEG_ENTRY_BYTES, SUPERBLOCK_BYTES,
@@ -26,13 +26,14 @@ use crate::forwards::{Forwards, Holder};
 use crate::lfs::Lfs;
 use crate::partial_segments::ReadBytes;
 use crate::recover::Recovered;
+use crate::segment_usage::SegmentState;
 use crate::settings::LfsSettings;
 
 /// How much is read at once when reads follow one another, in bytes.
 const SEQUENTIAL_READ: u64 = 128 << 10;
 
 /// Where the log and its tables stand: as a checkpoint says, or as roll-forward left it.
-pub(crate) struct Standing {
+pub(crate) struct LogState {
     pub(crate) ifile: Dinode,
     pub(crate) free_head: Ino,
     pub(crate) free_inodes: u64,
@@ -41,6 +42,8 @@ pub(crate) struct Standing {
     /// Partial segments of this state have smaller serial numbers.
     pub(crate) serial: u64,
     pub(crate) picked: Vec<Ino>,
+    /// Segments that roll-forward found in use.
+    pub(crate) log_segments: Vec<u32>,
     /// The usage table, if it differs from what the ifile holds.
     pub(crate) table: Option<Vec<SegEntry>>,
     /// Blocks in place of what their pointers lead to.
@@ -51,10 +54,10 @@ pub(crate) struct Standing {
     forwards: Forwards,
 }
 
-impl Standing {
+impl LogState {
     /// The state that a checkpoint describes.
-    pub(crate) fn of(checkpoint: &Checkpoint) -> Standing {
-        Standing {
+    pub(crate) fn of(checkpoint: &Checkpoint) -> LogState {
+        LogState {
             ifile: checkpoint.ifile.clone(),
             free_head: checkpoint.free_head,
             free_inodes: checkpoint.free_inodes,
@@ -62,6 +65,7 @@ impl Standing {
             heads: checkpoint.heads.clone(),
             serial: checkpoint.serial,
             picked: checkpoint.picked.clone(),
+            log_segments: Vec::new(),
             table: None,
             blocks: BTreeMap::new(),
             inodes: BTreeMap::new(),
@@ -70,9 +74,9 @@ impl Standing {
     }
 
     /// Nothing is known of the volume but its superblock.
-    pub(crate) fn unknown(sb: &Superblock) -> Standing {
-        let ifile = Dinode::new(&sb.shape, IFILE_INO, 0, 0, Timestamp::default());
-        Standing {
+    pub(crate) fn unknown(sb: &Superblock) -> LogState {
+        let ifile = Dinode::new(&sb.geometry, IFILE_INO, 0, 0, Timestamp::default());
+        LogState {
             ifile,
             free_head: 0,
             free_inodes: 0,
@@ -80,6 +84,7 @@ impl Standing {
             heads: Vec::new(),
             serial: u64::MAX,
             picked: Vec::new(),
+            log_segments: Vec::new(),
             table: None,
             blocks: BTreeMap::new(),
             inodes: BTreeMap::new(),
@@ -94,16 +99,16 @@ impl Standing {
     pub(crate) async fn rolled_forward(
         rt: &Rt,
         device: &Rc<dyn BlockDevice>,
-    ) -> Result<(Standing, Recovered)> {
+    ) -> Result<(LogState, Recovered)> {
         let settings = Settings { read_only: true, ..Settings::default() };
         let lfs_settings = LfsSettings { background_cleaning: false, ..LfsSettings::default() };
         let opened = Lfs::open(rt, Rc::clone(device), Cpu::none(), settings, lfs_settings).await;
         let (volume, recovered) = opened?;
-        Ok((Standing::in_memory(&volume), recovered))
+        Ok((LogState::in_memory(&volume), recovered))
     }
 
     /// What an open volume has in memory that is not on the device.
-    fn in_memory(volume: &Volume<Lfs>) -> Standing {
+    fn in_memory(volume: &Volume<Lfs>) -> LogState {
         let (core, lfs) = (&volume.core, &volume.layout);
         let mut blocks = BTreeMap::new();
         let mut take = |inode: &Inode| {
@@ -118,7 +123,7 @@ impl Standing {
             take(&inode);
             inodes.insert(inode.ino, inode.d.borrow().clone());
         }
-        Standing {
+        LogState {
             ifile: lfs.ifile.d.borrow().clone(),
             free_head: lfs.numbers.free_head(),
             free_inodes: lfs.numbers.free(),
@@ -126,11 +131,42 @@ impl Standing {
             heads: lfs.position.heads(),
             serial: lfs.position.serial(),
             picked: lfs.numbers.picked(),
+            log_segments: lfs
+                .usage
+                .with(|t| (0..t.count()).filter(|&s| t.state(s) != SegmentState::Clean).collect()),
             table: Some(lfs.usage.with(|t| (0..t.count()).map(|s| t.entry(s)).collect())),
             blocks,
             inodes,
             forwards: (*lfs.forwards).clone(),
         }
+    }
+
+    /// Puts an inode in place of the one on the device.
+    pub(crate) fn put_inode(&mut self, d: Dinode) {
+        self.inodes.insert(d.ino, d);
+    }
+
+    /// Puts content in place of what a block's pointer leads to.
+    pub(crate) fn put_block(&mut self, ino: Ino, lbn: Lbn, content: Bytes) {
+        self.blocks.insert((ino, lbn), content);
+    }
+
+    /// Forgets what lies over an inode and its blocks: there is none.
+    pub(crate) fn drop_inode(&mut self, ino: Ino) {
+        self.inodes.remove(&ino);
+        let blocks: Vec<(Ino, Lbn)> =
+            self.blocks.range((ino, Lbn::MIN)..=(ino, Lbn::MAX)).map(|(&id, _)| id).collect();
+        blocks.iter().for_each(|id| drop(self.blocks.remove(id)));
+    }
+
+    /// The inodes in place of those on the device, ascending.
+    pub(crate) fn inodes(&self) -> impl Iterator<Item = &Dinode> {
+        self.inodes.values()
+    }
+
+    /// The blocks in place of those on the device, by file.
+    pub(crate) fn blocks(&self) -> impl Iterator<Item = (Ino, Lbn, &Bytes)> {
+        self.blocks.iter().map(|(&(ino, lbn), content)| (ino, lbn, content))
     }
 
     /// The inode in place of the one on the device.
@@ -152,20 +188,24 @@ struct Chunk {
 }
 
 /// A volume, for reading. See the module.
-pub(crate) struct View {
+pub(crate) struct VolumeReader {
     pub(crate) device: Rc<dyn BlockDevice>,
     pub(crate) sb: Superblock,
-    pub(crate) standing: Standing,
+    pub(crate) log_state: LogState,
     /// Fragments of the volume.
     pub(crate) frags: u64,
     chunk: RefCell<Chunk>,
 }
 
-impl View {
-    pub(crate) fn new(device: Rc<dyn BlockDevice>, sb: Superblock, standing: Standing) -> View {
-        let frags = sb.size / u64::from(sb.shape.frag_size);
+impl VolumeReader {
+    pub(crate) fn new(
+        device: Rc<dyn BlockDevice>,
+        sb: Superblock,
+        log_state: LogState,
+    ) -> VolumeReader {
+        let frags = sb.size / u64::from(sb.geometry.frag_size);
         let chunk = RefCell::new(Chunk { start: 0, end: 0, blocks: Vec::new() });
-        View { device, sb, standing, frags, chunk }
+        VolumeReader { device, sb, log_state, frags, chunk }
     }
 
     /// Finds the forwarded blocks of a volume whose state is that of a checkpoint. What of the
@@ -174,22 +214,26 @@ impl View {
     /// # Errors
     /// If a summary cannot be read.
     pub(crate) async fn load_forwards(&self) -> Result<()> {
-        if self.standing.table.is_some() || !self.is_wide() {
+        if self.log_state.table.is_some() || !self.is_wide() {
             return Ok(());
         }
         let mut table = Vec::new();
-        let per_block = self.sb.shape.block_size as usize / SEG_ENTRY_BYTES;
+        let per_block = self.sb.geometry.block_size as usize / SEG_ENTRY_BYTES;
         for lbn in 0..self.sb.usage_blocks() as Lbn {
-            let raw = match self.ptr(&self.standing.ifile, lbn).await {
+            let raw = match self.ptr(&self.log_state.ifile, lbn).await {
                 Ok(ptr) => self.block(IFILE_INO, lbn, ptr).await,
                 Err(error) => Err(error),
             };
             match raw {
                 Ok(raw) => table.extend(raw.chunks_exact(SEG_ENTRY_BYTES).map(SegEntry::decode)),
-                Err(_) => table.resize(table.len() + per_block, SegEntry::default()),
+                // Any of these may.
+                Err(_) => {
+                    let unknown = SegEntry { forwards: true, ..SegEntry::default() };
+                    table.resize(table.len() + per_block, unknown);
+                }
             }
         }
-        let (serial, forwards) = (self.standing.serial, &self.standing.forwards);
+        let (serial, forwards) = (self.log_state.serial, &self.log_state.forwards);
         load_forwards(&*self.device, &self.sb, table.into_iter(), serial, forwards).await
     }
 
@@ -229,7 +273,7 @@ impl View {
     /// # Errors
     /// If it cannot be read or does not match its checksum.
     pub(crate) async fn block(&self, ino: Ino, lbn: Lbn, ptr: Ptr) -> Result<Bytes> {
-        if let Some(bytes) = self.standing.blocks.get(&(ino, lbn)) {
+        if let Some(bytes) = self.log_state.blocks.get(&(ino, lbn)) {
             return Ok(bytes.clone());
         }
         let at = self.byte_of(ptr)?;
@@ -243,17 +287,17 @@ impl View {
     /// The content of an indirect block, whole.
     pub(crate) async fn indirect(&self, ino: Ino, lbn: Lbn, ptr: Ptr) -> Result<Bytes> {
         let content = self.block(ino, lbn, ptr).await?;
-        if content.len() != self.sb.shape.block_size as usize {
+        if content.len() != self.sb.geometry.block_size as usize {
             let what = "an indirect block that is not a whole block";
             return Err(FsError::corrupt(self.byte_of(ptr)?, what));
         }
-        let (holder, form) = (Holder::Indirect(lbn), Form { at: ptr.addr, crc: ptr.crc });
-        if self.standing.overlays(ino, lbn) || !self.standing.forwards.has(ino, holder) {
+        let (holder, form) = (Holder::Indirect(lbn), HolderVersion { at: ptr.addr, crc: ptr.crc });
+        if self.log_state.overlays(ino, lbn) || !self.log_state.forwards.has(ino, holder) {
             return Ok(content);
         }
         let mut raw = content.to_vec();
-        let set = |index, ptr| self.sb.shape.set_ptr(&mut raw, index, ptr);
-        self.standing.forwards.apply(ino, holder, form, set);
+        let set = |index, ptr| self.sb.geometry.set_ptr(&mut raw, index, ptr);
+        self.log_state.forwards.apply(ino, holder, form, set);
         Ok(Bytes::copy_of(&raw))
     }
 
@@ -263,8 +307,8 @@ impl View {
             return Err(FsError::inconsistent("a block that is nowhere"));
         }
         let what = |what| FsError::inconsistent(format!("{what} (address {})", ptr.addr));
-        self.sb.shape.check_ptr(ptr, self.frags).map_err(what)?;
-        Ok(self.sb.shape.byte_of(ptr.addr))
+        self.sb.geometry.check_ptr(ptr, self.frags).map_err(what)?;
+        Ok(self.sb.geometry.byte_of(ptr.addr))
     }
 
     /// The bytes of the inode at byte `at`.
@@ -272,7 +316,7 @@ impl View {
     /// # Errors
     /// If they cannot be read.
     pub(crate) async fn raw_inode(&self, at: u64) -> Result<Bytes> {
-        Ok(self.read(at, self.sb.shape.inode_size.into()).await?.to_bytes())
+        Ok(self.read(at, self.sb.geometry.inode_size.into()).await?.to_bytes())
     }
 
     /// Reads a volume's inode from its bytes, found at byte `at`.
@@ -280,7 +324,7 @@ impl View {
     /// # Errors
     /// What is wrong with it.
     pub(crate) fn decode_inode(&self, raw: &[u8], at: u64) -> Result<Dinode> {
-        let decoded = Dinode::decode(&self.sb.shape, raw, self.frags);
+        let decoded = Dinode::decode(&self.sb.geometry, raw, self.frags);
         decoded.map_err(|what| FsError::corrupt(at, what))
     }
 
@@ -308,20 +352,20 @@ impl View {
             );
             return Err(FsError::corrupt(at, what));
         }
-        let form = Form { at: at / u64::from(self.sb.shape.inode_size), crc };
+        let form = HolderVersion { at: at / u64::from(self.sb.geometry.inode_size), crc };
         let set = |slot, ptr| d.set_ptr(slot, ptr);
-        self.standing.forwards.apply(ino, Holder::Inode, form, set);
-        Ok(self.standing.inode(ino).cloned().unwrap_or(d))
+        self.log_state.forwards.apply(ino, Holder::Inode, form, set);
+        Ok(self.log_state.inode(ino).cloned().unwrap_or(d))
     }
 
     /// True if pointers carry checksums.
     pub(crate) fn is_wide(&self) -> bool {
-        self.sb.shape.pointer == PointerFormat::Wide
+        self.sb.geometry.has_checksums()
     }
 
     /// Entries of a block of the inode map.
     pub(crate) fn map_entries(&self) -> u64 {
-        u64::from(self.sb.shape.block_size) / IMAP_ENTRY_BYTES as u64
+        u64::from(self.sb.geometry.block_size) / IMAP_ENTRY_BYTES as u64
     }
 
     /// The pointer to a block of a file; a hole if there is none.
@@ -329,11 +373,11 @@ impl View {
     /// # Errors
     /// If an indirect block on the way cannot be read.
     pub(crate) async fn ptr(&self, d: &Dinode, lbn: Lbn) -> Result<Ptr> {
-        use twin_fs::shape::Parent;
+        use twin_fs::geometry::Parent;
         let mut way = Vec::new();
         let mut at = lbn;
         let mut ptr = loop {
-            match self.sb.shape.parent(at) {
+            match self.sb.geometry.parent(at) {
                 Parent::Inode(slot) => break d.ptrs.get(slot).copied().unwrap_or(Ptr::HOLE),
                 Parent::Indirect(up, index) => {
                     way.push((up, index));
@@ -346,13 +390,13 @@ impl View {
                 return Ok(Ptr::HOLE);
             }
             let content = self.indirect(d.ino, up, ptr).await?;
-            ptr = self.sb.shape.get_ptr(&content, index);
+            ptr = self.sb.geometry.get_ptr(&content, index);
         }
         Ok(ptr)
     }
 }
 
-impl ReadBytes for View {
+impl ReadBytes for VolumeReader {
     const FIRST_BYTES: u32 = 4096;
 
     async fn read_bytes(&self, at: u64, len: u32) -> Result<Bytes> {
@@ -382,66 +426,4 @@ pub(crate) async fn checkpoint_at(
 async fn read_at(device: &dyn BlockDevice, at: u64, len: u64) -> Result<Bytes> {
     let blocks = device.submit(Io::read(at, len, Class::Meta, Origin::Recovery)).await?;
     Ok(gather(&blocks, 0, len as usize).to_bytes())
-}
-
-/// A mapped block of a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Step {
-    pub(crate) lbn: Lbn,
-    pub(crate) ptr: Ptr,
-}
-
-/// Goes over the mapped blocks of a file: data blocks in ascending order, an indirect block before
-/// what it maps. Whoever walks decides which indirect blocks to go into.
-pub(crate) struct Walk {
-    ino: Ino,
-    ptrs: Vec<Ptr>,
-    slot: usize,
-    /// Indirect blocks on the way, their contents, and the next index in each.
-    stack: Vec<(Lbn, Bytes, usize)>,
-}
-
-impl Walk {
-    pub(crate) fn new(d: &Dinode) -> Walk {
-        Walk { ino: d.ino, ptrs: d.ptrs.clone(), slot: 0, stack: Vec::new() }
-    }
-
-    /// The next block that is not a hole.
-    pub(crate) fn next(&mut self, view: &View) -> Option<Step> {
-        let shape = &view.sb.shape;
-        loop {
-            let step = match self.stack.last_mut() {
-                Some((_, _, index)) if *index as u64 == shape.per_block() => {
-                    self.stack.pop();
-                    continue;
-                }
-                Some((lbn, content, index)) => {
-                    let step = Step {
-                        lbn: shape.child(*lbn, *index),
-                        ptr: shape.get_ptr(content, *index),
-                    };
-                    *index += 1;
-                    step
-                }
-                None => {
-                    let ptr = *self.ptrs.get(self.slot)?;
-                    self.slot += 1;
-                    Step { lbn: shape.inode_child(self.slot - 1), ptr }
-                }
-            };
-            if !step.ptr.is_hole() {
-                return Some(step);
-            }
-        }
-    }
-
-    /// Goes on with the blocks that an indirect block maps.
-    ///
-    /// # Errors
-    /// If it cannot be read: they are passed over.
-    pub(crate) async fn descend(&mut self, view: &View, step: Step) -> Result<()> {
-        let content = view.indirect(self.ino, step.lbn, step.ptr).await?;
-        self.stack.push((step.lbn, content, 0));
-        Ok(())
-    }
 }

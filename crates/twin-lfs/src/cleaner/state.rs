@@ -1,0 +1,235 @@
+//! The state that the cleaner's task shares with the rest of the layout: requests for its work, how
+//! far it is, and when users last used the device.
+//!
+//! Contract: this file only keeps state. It neither cleans nor knows the layout.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use twin_clean::trigger::{TriggerDecision, TriggerInput, TriggerPolicy};
+use twin_disk::{BlockDevice, DeviceInfo, Io, Origin, Pending};
+use twin_rt::{Event, MILLIS, Nanos, Rt, Time};
+
+use super::quick::DeviceSpeed;
+
+/// The first guess of how long it takes to clean a segment.
+const FIRST_STEP_NS: Nanos = 100 * MILLIS;
+/// Shorter gaps between requests than this do not count as idle times.
+const LEAST_IDLE_NS: Nanos = MILLIS;
+
+/// The state of the cleaner. See the module.
+pub(crate) struct CleanerState {
+    requested: Cell<bool>,
+    stopped: Cell<bool>,
+    /// True while its task exists.
+    runs: Cell<bool>,
+    /// True while it works for operations that wait for room, or will soon.
+    at_work: Cell<bool>,
+    /// True while it cleans although no operation waits.
+    in_background: Cell<bool>,
+    rounds: Cell<u64>,
+    /// True if the last round gained nothing.
+    fruitless: Cell<bool>,
+    wake: Rc<Event>,
+    ended: Event,
+    trigger: RefCell<Box<dyn TriggerPolicy>>,
+    /// User writes and live bytes at the time when nothing was worth cleaning.
+    done_at: Cell<Option<(u64, u64)>>,
+    /// How long it takes to clean a segment.
+    step_ns: Cell<Nanos>,
+    /// Whether segments may be read whole although no operation waits.
+    pub(super) quick: DeviceSpeed,
+    watch: RefCell<Option<Rc<Watch>>>,
+}
+
+impl CleanerState {
+    pub(crate) fn new(trigger: Box<dyn TriggerPolicy>) -> CleanerState {
+        CleanerState {
+            requested: Cell::new(false),
+            stopped: Cell::new(false),
+            runs: Cell::new(false),
+            at_work: Cell::new(false),
+            in_background: Cell::new(false),
+            rounds: Cell::new(0),
+            fruitless: Cell::new(false),
+            wake: Rc::default(),
+            ended: Event::new(),
+            trigger: RefCell::new(trigger),
+            done_at: Cell::new(None),
+            step_ns: Cell::new(FIRST_STEP_NS),
+            quick: DeviceSpeed::default(),
+            watch: RefCell::default(),
+        }
+    }
+
+    /// Asks for clean segments, for which an operation waits.
+    pub(crate) fn request(&self) {
+        self.requested.set(true);
+        self.wake.notify();
+    }
+
+    /// The event that wakes its task.
+    pub(crate) fn wakes(&self) -> &Rc<Event> {
+        &self.wake
+    }
+
+    /// Number of ended rounds for waiting operations.
+    pub(crate) fn rounds(&self) -> u64 {
+        self.rounds.get()
+    }
+
+    /// True while it works for operations that wait for room, or will soon.
+    pub(crate) fn is_at_work(&self) -> bool {
+        self.at_work.get()
+    }
+
+    /// True while it cleans, for whatever reason.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.at_work.get() || self.in_background.get()
+    }
+
+    /// Notes that the cleaner's task is about to begin.
+    pub(crate) fn begin(&self) {
+        self.runs.set(true);
+    }
+
+    /// True if the cleaner must end.
+    pub(super) fn is_stopped(&self) -> bool {
+        self.stopped.get()
+    }
+
+    /// True if the last round for waiting operations gained nothing.
+    pub(super) fn was_fruitless(&self) -> bool {
+        self.fruitless.get()
+    }
+
+    /// Takes the request for clean segments: true if there was one since the last call.
+    pub(super) fn take_request(&self) -> bool {
+        self.requested.replace(false)
+    }
+
+    /// Begins a round for waiting operations.
+    pub(super) fn begin_round(&self) {
+        self.at_work.set(true);
+    }
+
+    /// Ends a round for waiting operations. Requests that came during it are dropped, because the
+    /// round itself fills segments and so asks for cleaning; operations that still wait ask again.
+    pub(super) fn end_round(&self, fruitless: bool) {
+        self.at_work.set(false);
+        self.fruitless.set(fruitless);
+        self.rounds.set(self.rounds.get() + 1);
+        self.requested.set(false);
+    }
+
+    /// Notes that cleaning in the background begins or ends.
+    pub(super) fn set_in_background(&self, cleans: bool) {
+        self.in_background.set(cleans);
+    }
+
+    /// User writes and live bytes at the time when nothing more was worth cleaning.
+    pub(super) fn done_at(&self) -> Option<(u64, u64)> {
+        self.done_at.get()
+    }
+
+    /// Notes that nothing more is worth cleaning, at so many user writes and live bytes.
+    pub(super) fn set_done(&self, writes: u64, live: u64) {
+        self.done_at.set(Some((writes, live)));
+    }
+
+    /// How long it takes to clean a segment.
+    pub(super) fn step_ns(&self) -> Nanos {
+        self.step_ns.get()
+    }
+
+    /// Notes the time that a segment took to clean.
+    pub(super) fn note_step(&self, took: Nanos) {
+        self.step_ns.set((3 * self.step_ns.get() + took) / 4);
+    }
+
+    /// The time since which users have not used the device; `None` while it works.
+    pub(super) fn idle_since(&self) -> Option<Time> {
+        self.watch.borrow().as_ref()?.idle_since()
+    }
+
+    /// The policy's decision, after it was told the idle times that ended. Without a watch of the
+    /// device the decision is to wait.
+    pub(super) fn decide(&self, input: &TriggerInput) -> TriggerDecision {
+        let watch = self.watch.borrow();
+        let Some(watch) = watch.as_ref() else { return TriggerDecision::Wait };
+        let mut trigger = self.trigger.borrow_mut();
+        watch.ended.borrow_mut().drain(..).for_each(|idle| trigger.idle_ended(idle));
+        trigger.decide(input)
+    }
+
+    /// True if an operation waits for clean segments.
+    pub(super) fn is_wanted(&self) -> bool {
+        self.stopped.get() || self.requested.get()
+    }
+
+    /// Sets the watch from which it learns when users use the device.
+    pub(crate) fn watch(&self, watch: Rc<Watch>) {
+        *self.watch.borrow_mut() = Some(watch);
+    }
+
+    /// Ends the cleaner's task, and waits until it writes nothing more.
+    pub(crate) async fn stop(&self) {
+        self.stopped.set(true);
+        self.wake.notify();
+        self.ended.wait_until(|| !self.runs.get()).await;
+    }
+
+    /// Notes that its task has ended.
+    pub(super) fn end(&self) {
+        self.runs.set(false);
+        self.ended.notify();
+    }
+}
+
+/// A device that remembers when users last used it.
+pub(crate) struct Watch {
+    device: Rc<dyn BlockDevice>,
+    rt: Rt,
+    last: Cell<Time>,
+    /// Idle times that have ended and of which the policy does not know yet.
+    ended: RefCell<Vec<Nanos>>,
+}
+
+impl Watch {
+    pub(crate) fn new(rt: Rt, device: Rc<dyn BlockDevice>) -> Watch {
+        let last = Cell::new(rt.now());
+        Watch { device, rt, last, ended: RefCell::default() }
+    }
+
+    /// The time since which users have not used the device; `None` while it works.
+    fn idle_since(&self) -> Option<Time> {
+        (self.device.in_flight() == 0).then(|| self.last.get())
+    }
+}
+
+impl BlockDevice for Watch {
+    fn info(&self) -> DeviceInfo {
+        self.device.info()
+    }
+
+    fn submit(&self, io: Io) -> Pending {
+        if !matches!(io.origin, Origin::Cleaner | Origin::Checkpoint) {
+            let now = self.rt.now();
+            let idle = now - self.last.replace(now);
+            if idle >= LEAST_IDLE_NS && self.device.in_flight() == 0 {
+                let mut ended = self.ended.borrow_mut();
+                // The policy is not asked while nothing is worth cleaning; the latest idle times
+                // suffice.
+                if ended.len() >= 64 {
+                    ended.remove(0);
+                }
+                ended.push(idle);
+            }
+        }
+        self.device.submit(io)
+    }
+
+    fn in_flight(&self) -> usize {
+        self.device.in_flight()
+    }
+}
