@@ -13,7 +13,8 @@ impl Bits {
         Bits { words: vec![0; (len as usize).div_ceil(64)], len }
     }
 
-    /// From bytes, the lowest bit of the first byte first. What lies past the end is ignored.
+    /// A bitmap from bytes, beginning with the lowest bit of the first byte. Bits past the end are
+    /// ignored.
     pub(crate) fn from_bytes(raw: &[u8], len: u32) -> Bits {
         let mut bits = Bits::new(len);
         for (i, &byte) in raw.iter().enumerate().take((len as usize).div_ceil(8)) {
@@ -48,7 +49,7 @@ impl Bits {
         *word = if on { *word | bit } else { *word & !bit };
     }
 
-    /// The `n` (at most 8) bits from `at` on, which do not cross a byte's worth of them.
+    /// The `n` (at most 8) bits from `at` on, which must not cross a multiple of 8.
     pub(crate) fn group(&self, at: u32, n: u32) -> u8 {
         (self.words[at as usize / 64] >> (at % 64)) as u8 & mask(n)
     }
@@ -87,7 +88,7 @@ impl Bits {
     }
 }
 
-/// `n` ones, at most 8.
+/// A mask of `n` ones, at most 8.
 pub(crate) fn mask(n: u32) -> u8 {
     ((1u16 << n) - 1) as u8
 }

@@ -1,7 +1,8 @@
-//! Commits: what goes into a transaction of the journal, and what it waits for.
+//! Commits: the contents of a transaction of the journal, and what must be durable before it.
 //!
-//! Contract: the snapshot is taken in one step; the data of new blocks is durable before the record
-//! that leads to it is written. See `journal.rs` for what makes it safe.
+//! Contract: the snapshot is taken in one step. The data of new blocks is durable before the record
+//! that leads to it is written, so that a replay never leads to old content. `journal.rs` explains
+//! why this is safe.
 
 use std::rc::Rc;
 
@@ -11,17 +12,17 @@ use twin_fs::{Core, Inode, Result};
 use crate::ffs::Ffs;
 use crate::inode_state::InodeState;
 use crate::journal::{Journal, Target, Transaction};
-use crate::settings::Sabotage;
+use crate::settings::PlantedFault;
 use crate::space::Freed;
-use crate::take::Which;
-use crate::writes::{Run, join_runs};
+use crate::take::DirtyBlocks;
+use crate::writes::{WriteRun, join_runs};
 
-/// A snapshot.
+/// Everything that a transaction takes at one instant.
 struct Snapshot {
     /// Data that must be durable before the transaction.
-    data: Vec<Run>,
+    data: Vec<WriteRun>,
     transaction: Transaction,
-    /// What may be used again once the transaction is durable.
+    /// Space that may be reused when the transaction is durable.
     freed: Vec<Freed>,
 }
 
@@ -32,18 +33,18 @@ impl Ffs {
 
     /// True if so much metadata is dirty that the journal should take it before an operation of
     /// `bytes` begins.
-    pub(crate) fn journal_is_pressed(&self, core: &Core, bytes: u64) -> bool {
+    pub(crate) fn journal_needs_commit(&self, core: &Core, bytes: u64) -> bool {
         let Some(journal) = &self.journal else { return false };
-        let block = u64::from(self.sb.shape.block_size);
-        journal.is_pressed(8 + bytes / block / 256, || {
+        let block = u64::from(self.sb.geometry.block_size);
+        journal.needs_commit(8 + bytes / block / 256, || {
             let inodes = core.dirty_inodes();
             let meta: usize = inodes.iter().map(|i| meta_frames(i) + 1).sum();
             (meta + self.alloc().dirty_groups() + self.tables.counts().1) as u64
         })
     }
 
-    /// Makes everything that has changed so far durable. Callers that come while a transaction is
-    /// written share the next one. True if the device was flushed for it.
+    /// Makes all changes so far durable. Callers that arrive while a transaction is being written
+    /// share the next one. Returns true if the device was flushed for it.
     pub(crate) async fn commit(&self, core: &Rc<Core>) -> Result<bool> {
         core.check_writable()?;
         let Some(journal) = &self.journal else { return Ok(false) };
@@ -52,9 +53,10 @@ impl Ffs {
         };
         let mut pins = Vec::new();
         for inode in core.dirty_inodes() {
-            self.hold_parents(core, &inode, &mut pins).await?;
+            self.pin_parents(core, &inode, &mut pins).await?;
         }
-        // Blocks that became dirty while this waited are either in reach or stay for the next.
+        // Blocks that became dirty during the wait are either in this snapshot or remain for the
+        // next.
         let snapshot = self.take_snapshot(core, journal);
         drop(pins);
         let any = snapshot.is_some();
@@ -65,7 +67,7 @@ impl Ffs {
         Ok(any)
     }
 
-    /// `None` if nothing has changed.
+    /// Takes a snapshot; `None` if nothing has changed.
     fn take_snapshot(&self, core: &Rc<Core>, journal: &Journal) -> Option<Snapshot> {
         journal.begin_snapshot();
         let number = journal.next_number();
@@ -73,11 +75,11 @@ impl Ffs {
         let unwritten = self.alloc_mut().take_unwritten();
         for inode in unwritten.iter().filter_map(|ino| core.cached_inode(*ino)) {
             self.gather_fresh(core, &inode);
-            data.extend(self.take_blocks(core, &inode, Which::Data));
+            data.extend(self.take_blocks(core, &inode, DirtyBlocks::Data));
         }
         let mut pieces = Vec::new();
         for inode in core.dirty_inodes() {
-            pieces.extend(self.take_blocks(core, &inode, Which::Meta));
+            pieces.extend(self.take_blocks(core, &inode, DirtyBlocks::Meta));
             self.put_inode(core, &inode);
             InodeState::of(&inode).set_written_in(number);
         }
@@ -92,7 +94,7 @@ impl Ffs {
         if pieces.is_empty() && data.is_empty() && freed.is_empty() {
             return None;
         }
-        let frag = self.sb.shape.frag_size.into();
+        let frag = self.sb.geometry.frag_size.into();
         let orphans = self.orphans.list().into_iter();
         let transaction = journal.transaction(pieces, &revoked, orphans, frag);
         let data = join_runs(data, self.cluster_bytes(core));
@@ -108,10 +110,10 @@ impl Ffs {
         let Snapshot { data, transaction, freed } = snapshot;
         let has_data = !data.is_empty();
         let numbers = self.writes.send(core, data, Origin::User);
-        if self.settings.sabotage != Sabotage::DataLate {
+        if !self.settings.planted().is(PlantedFault::DataLate) {
             // Earlier write-back may have taken new data that has not arrived. What it takes while
             // this waits is not waited for: the next transaction has to flush it.
-            let early = self.settings.sabotage == Sabotage::FlushEarly;
+            let early = self.settings.planted().is(PlantedFault::FlushEarly);
             let unflushed = !early && self.writes.take_unflushed();
             self.writes.wait(&numbers).await;
             self.writes.wait_all().await;
@@ -124,7 +126,7 @@ impl Ffs {
         Ok(())
     }
 
-    /// Puts all that the journal has into its place.
+    /// Writes all blocks of the journal to their places.
     pub(crate) async fn empty_journal(&self, core: &Rc<Core>) -> Result<()> {
         match &self.journal {
             Some(journal) => journal.empty(&self.target(core)).await,
@@ -133,7 +135,7 @@ impl Ffs {
     }
 }
 
-/// Dirty blocks of a file that the journal takes.
+/// The number of dirty blocks of a file that go to the journal.
 pub(crate) fn meta_frames(inode: &Inode) -> usize {
     let dirty = inode.frames.dirty_frames();
     match inode.class(0) {

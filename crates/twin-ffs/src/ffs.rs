@@ -5,24 +5,23 @@ use std::rc::Rc;
 
 use twin_cache::FileFrames;
 use twin_disk::{Io, Origin};
-use twin_fs::shape::{Parent, Ptr};
+use twin_fs::geometry::{Parent, Ptr};
 use twin_fs::{Core, FsError, Inode, Result};
-use twin_rt::Time;
 
 use crate::admission::Admission;
 use crate::dir_placement::{self, DirPlacement};
-use crate::format::{State, Superblock, state_io};
+use crate::format::{Superblock, VolumeState, state_io};
 use crate::group::Group;
 use crate::inode_set::{InodeSet, PickedNumbers};
 use crate::journal::Journal;
 use crate::ordering::{Ordering, Reuse};
-use crate::preference::Wanted;
-use crate::settings::{FfsSettings, Sabotage};
+use crate::preference::PlacementRequest;
+use crate::settings::{FfsSettings, PlantedFault};
 use crate::space::{SearchStats, Space};
 use crate::write_behind::{self, FileClusters};
 use crate::writes::Writes;
 
-/// What was counted since the volume was opened.
+/// Counters since the volume was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FfsStats {
     /// How blocks were found.
@@ -37,14 +36,14 @@ pub struct FfsStats {
     pub commits: u64,
     /// Times that the journal was emptied.
     pub checkpoints: u64,
-    /// Writes that an operation waited for before it replied, to keep the order.
+    /// Writes for which an operation waited before its reply, to keep the order.
     pub ordered_writes: u64,
-    /// Operations that waited for space given up to be safe to use.
+    /// Operations that waited until freed space was safe to reuse.
     pub space_waits: u64,
 }
 
 impl FfsStats {
-    /// What was counted since `before`.
+    /// The difference from the earlier counters `before`.
     pub fn since(&self, before: &FfsStats) -> FfsStats {
         let (a, b) = (&self.search, &before.search);
         FfsStats {
@@ -69,7 +68,7 @@ impl FfsStats {
     }
 }
 
-/// An open clustered layout: its parts, each of which keeps its state to itself.
+/// An open clustered layout: its parts, each of which keeps its state private.
 pub struct Ffs {
     pub(crate) sb: Superblock,
     pub(crate) settings: FfsSettings,
@@ -80,23 +79,21 @@ pub struct Ffs {
     /// Blocks of the inode tables in memory, by block from the start of the device.
     pub(crate) tables: Rc<FileFrames>,
     pub(crate) picked: PickedNumbers,
-    /// Inodes in need of work after a crash.
+    /// Inodes that need work after a crash.
     pub(crate) orphans: InodeSet,
     pub(crate) writes: Rc<Writes>,
     pub(crate) journal: Option<Journal>,
-    /// Files with new indirect blocks that the ordering wants on the disk.
+    /// Files with new indirect blocks that the ordering requires on the disk.
     pub(crate) new_maps: InodeSet,
     pub(crate) admission: Admission,
-    state: Cell<State>,
-    /// When the oldest change that has not been written was seen.
-    oldest: Cell<Option<Time>>,
+    state: Cell<VolumeState>,
     stats: Cell<FfsStats>,
 }
 
-/// What an open layout is put together from.
-pub(crate) struct Parts {
+/// The parts of an open layout.
+pub(crate) struct FfsParts {
     pub(crate) sb: Superblock,
-    pub(crate) state: State,
+    pub(crate) state: VolumeState,
     pub(crate) settings: FfsSettings,
     pub(crate) groups: Vec<Group>,
     pub(crate) journal: Option<Journal>,
@@ -104,25 +101,25 @@ pub(crate) struct Parts {
 }
 
 impl Ffs {
-    /// Puts a layout together.
+    /// Builds a layout from its parts.
     ///
     /// # Errors
-    /// If there is no policy of a name in the settings.
-    pub(crate) fn assemble(parts: Parts) -> Result<Ffs> {
-        let Parts { sb, state, settings, groups, journal, ordering } = parts;
-        let dir_placement = dir_placement::by_name(&settings.dir_placement)
-            .ok_or(FsError::Invalid("no such directory placement"))?
-            .build();
-        let write_behind = write_behind::by_name(&settings.write_behind)
-            .ok_or(FsError::Invalid("no such write-behind policy"))?
-            .build();
-        let reuse = match settings.sabotage {
-            Sabotage::ReuseAtOnce => Reuse::AtOnce,
-            _ => ordering.reuse(),
-        };
+    /// If the settings name a policy that does not exist.
+    pub(crate) fn assemble(parts: FfsParts) -> Result<Ffs> {
+        let FfsParts { sb, state, settings, groups, journal, ordering } = parts;
+        let dir_placement = dir_placement::REGISTRY
+            .get(&settings.dir_placement)
+            .map_err(|_| FsError::Invalid("no such directory placement"))?
+            .make();
+        let write_behind = write_behind::REGISTRY
+            .get(&settings.write_behind)
+            .map_err(|_| FsError::Invalid("no such write-behind policy"))?
+            .make();
+        let at_once = settings.planted().is(PlantedFault::ReuseAtOnce);
+        let reuse = if at_once { Reuse::AtOnce } else { ordering.reuse() };
         Ok(Ffs {
             space: RefCell::new(Space::new(&sb, groups, reuse)),
-            writes: Rc::new(Writes::new(settings.sabotage)),
+            writes: Rc::new(Writes::new(settings.planted())),
             sb,
             settings,
             ordering,
@@ -135,17 +132,16 @@ impl Ffs {
             new_maps: InodeSet::default(),
             admission: Admission::default(),
             state: Cell::new(state),
-            oldest: Cell::new(None),
             stats: Cell::default(),
         })
     }
 
-    /// What the volume is.
+    /// The superblock of the volume.
     pub fn superblock(&self) -> &Superblock {
         &self.sb
     }
 
-    /// What was counted since the volume was opened.
+    /// The counters since the volume was opened.
     pub fn stats(&self) -> FfsStats {
         let journal = self.journal.as_ref().map(Journal::counts).unwrap_or_default();
         FfsStats {
@@ -157,15 +153,16 @@ impl Ffs {
         }
     }
 
-    /// Bytes promised or used by files, and the most that this may become.
+    /// The bytes that are reserved or used by files, and the most that this may become.
     pub fn space(&self) -> (u64, u64) {
         self.alloc().used_and_limit()
     }
 
-    /// Whole blocks free, and bytes free in all: the difference is in fragments.
+    /// The number of free whole blocks, and of all free bytes. The rest of the bytes is in
+    /// fragments.
     pub fn free_space(&self) -> (u64, u64) {
         let space = self.alloc();
-        (space.free_blocks(), space.free_frags() * u64::from(self.sb.shape.frag_size))
+        (space.free_blocks(), space.free_frags() * u64::from(self.sb.geometry.frag_size))
     }
 
     pub(crate) fn alloc(&self) -> Ref<'_, Space> {
@@ -182,22 +179,9 @@ impl Ffs {
         self.stats.set(stats);
     }
 
-    /// When the oldest change that has not been written was seen, if `any` is dirty: `now` if none
-    /// was seen before.
-    pub(crate) fn see_dirty(&self, any: bool, now: Time) -> Option<Time> {
-        let oldest = any.then(|| self.oldest.get().unwrap_or(now));
-        self.oldest.set(oldest);
-        oldest
-    }
-
-    /// All that is dirty is about to be written.
-    pub(crate) fn forget_dirty(&self) {
-        self.oldest.set(None);
-    }
-
     /// Notes on the device whether the volume is in use.
     pub(crate) async fn write_state(&self, core: &Core, closed: bool) -> Result<()> {
-        let state = State { closed, ..self.state.get() };
+        let state = VolumeState { closed, ..self.state.get() };
         self.state.set(state);
         for io in [state_io(&self.sb, &state, core.info.sector), Io::flush(Origin::Checkpoint)] {
             if let Err(error) = core.device.submit(io).await {
@@ -207,33 +191,33 @@ impl Ffs {
         core.check_writable()
     }
 
-    /// The most bytes that are written with one request.
+    /// The most bytes that one request writes.
     pub(crate) fn cluster_bytes(&self, core: &Core) -> u64 {
-        let block = u64::from(self.sb.shape.block_size);
+        let block = u64::from(self.sb.geometry.block_size);
         (u64::from(self.sb.tuning.maxcontig) * block).min(core.info.max_io.into()).max(block)
     }
 
-    /// What the block preference has to know of a block. What leads to it is in memory.
-    pub(crate) fn wanted(&self, core: &Core, inode: &Inode, lbn: i64) -> Wanted {
-        let shape = &self.sb.shape;
+    /// The facts about a block for the block preference. The pointers to it must be in memory.
+    pub(crate) fn wanted(&self, core: &Core, inode: &Inode, lbn: i64) -> PlacementRequest {
+        let geometry = &self.sb.geometry;
         let home = self.sb.inode_group(inode.ino).min(self.sb.groups - 1);
-        let first = shape.first_data(lbn);
+        let first = geometry.first_data(lbn);
         if lbn < 0 {
             let (index, before, cluster) = (0, 0, 0);
-            return Wanted { home, lbn: first, index, indirect: true, before, cluster };
+            return PlacementRequest { home, lbn: first, index, indirect: true, before, cluster };
         }
-        let (index, sibling): (u64, Box<dyn Fn(u64) -> i64>) = match shape.parent(lbn) {
+        let (index, sibling): (u64, Box<dyn Fn(u64) -> i64>) = match geometry.parent(lbn) {
             Parent::Inode(slot) => (slot as u64, Box::new(|i| i as i64)),
             Parent::Indirect(up, index) => {
-                (index as u64, Box::new(move |i| shape.child(up, i as usize)))
+                (index as u64, Box::new(move |i| geometry.child(up, i as usize)))
             }
         };
         let addr_of = |back: u64| match index.checked_sub(back) {
             Some(i) => core.resident_ptr(inode, sibling(i)).map_or(0, |p: Ptr| p.addr),
             None => 0,
         };
-        let indirect = lbn as u64 >= shape.direct as u64;
+        let indirect = lbn as u64 >= geometry.direct as u64;
         let (before, cluster) = (addr_of(1), addr_of(self.sb.tuning.maxcontig.into()));
-        Wanted { home, lbn: first, index, indirect, before, cluster }
+        PlacementRequest { home, lbn: first, index, indirect, before, cluster }
     }
 }

@@ -1,7 +1,8 @@
-//! Write-back: taking dirty blocks as they are and sending them to their places.
+//! Write-back: takes dirty blocks as they are and sends them to their places.
 //!
-//! Contract: taking (`take_*`) does not wait, so it sees whole operations; what leads to a block
-//! is loaded before. A block that was taken is clean and stays in memory until the device has it.
+//! Contract: taking (`take_*`) does not wait, so that it sees complete operations; the indirect
+//! blocks that lead to a block are loaded before. A taken block is clean, and stays in memory until
+//! the device has it.
 
 use std::rc::Rc;
 
@@ -12,14 +13,14 @@ use crate::commit::meta_frames;
 use crate::ffs::Ffs;
 use crate::inode_state::InodeState;
 use crate::ordering::Wait;
-use crate::take::Which;
-use crate::writes::{Run, join_runs};
+use crate::take::DirtyBlocks;
+use crate::writes::{WriteRun, join_runs};
 
-/// Bytes that write-back has under way at the most.
+/// The most bytes that write-back has under way.
 const IN_FLIGHT_BYTES: u64 = 16 << 20;
 
 impl Ffs {
-    /// Sends a file's dirty data. Gives the numbers of the writes.
+    /// Sends the dirty data of a file. Returns the numbers of the writes.
     pub(crate) async fn send_data(
         &self,
         core: &Rc<Core>,
@@ -30,17 +31,18 @@ impl Ffs {
             return Ok(Vec::new());
         }
         let mut pins = Vec::new();
-        self.hold_parents(core, inode, &mut pins).await?;
+        self.pin_parents(core, inode, &mut pins).await?;
         self.gather_fresh(core, inode);
-        let pieces = self.take_blocks(core, inode, Which::Data);
+        let pieces = self.take_blocks(core, inode, DirtyBlocks::Data);
         let runs = join_runs(pieces, self.flush_bytes(core));
         Ok(self.writes.send(core, runs, origin))
     }
 
-    /// Writes everything that is dirty. Returns when metadata is written; data may be under way.
+    /// Writes everything that is dirty. Returns when metadata is written; data may still be under
+    /// way.
     pub(crate) async fn write_back_all(&self, core: &Rc<Core>) -> Result<()> {
         core.check_writable()?;
-        self.forget_dirty();
+        core.forget_dirty();
         for inode in core.dirty_inodes() {
             self.writes.wait_below(IN_FLIGHT_BYTES).await;
             self.send_data(core, &inode, Origin::WriteBack).await?;
@@ -52,8 +54,8 @@ impl Ffs {
         self.write_metadata(core, &inodes, self.ordering.writes_directories_behind()).await
     }
 
-    /// Writes the metadata of these files, and all inode blocks and maps that are dirty; then
-    /// what the files gave up can be used again.
+    /// Writes the metadata of these files, and all dirty inode blocks and maps. After that, the
+    /// space that the files gave up can be reused.
     async fn write_metadata(
         &self,
         core: &Rc<Core>,
@@ -66,18 +68,19 @@ impl Ffs {
             if in_order && self.new_maps.contains(inode.ino) {
                 self.write_maps(core, inode).await?;
             }
-            self.hold_parents(core, inode, &mut pins).await?;
+            self.pin_parents(core, inode, &mut pins).await?;
         }
         let mut pieces = Vec::new();
         let mut freed = Vec::new();
         for inode in inodes {
             let is_dir = inode.d.borrow().is_dir();
             if in_order && (self.has_new_maps(inode) || is_dir && inode.frames.has_dirty()) {
-                // It changed meanwhile: what it leads to is not on the disk. Its turn will come.
+                // The inode changed meanwhile and leads to blocks that are not on the disk. It is
+                // written later.
                 continue;
             }
             if directories || !is_dir {
-                pieces.extend(self.take_blocks(core, inode, Which::Meta));
+                pieces.extend(self.take_blocks(core, inode, DirtyBlocks::Meta));
             }
             if inode.is_dirty() {
                 self.put_inode(core, inode);
@@ -99,7 +102,7 @@ impl Ffs {
         core.check_writable()
     }
 
-    /// Writes the files that gave up space, so that it can be used again.
+    /// Writes the files that gave up space, so that the space can be reused.
     pub(crate) async fn write_pending_files(&self, core: &Rc<Core>) -> Result<()> {
         let files = self.alloc().pending_files();
         let mut inodes = Vec::new();
@@ -107,7 +110,7 @@ impl Ffs {
         for ino in files {
             match core.cached_inode(ino) {
                 Some(inode) => inodes.push(inode),
-                // Its inode has left memory, so it has been written, or has been freed.
+                // The inode is not in memory, so it has been written or freed.
                 None => gone.extend(self.alloc_mut().take_pending(ino)),
             }
         }
@@ -118,7 +121,7 @@ impl Ffs {
         Ok(())
     }
 
-    /// Writes a file with all that leads to its content, and waits until it is durable.
+    /// Writes a file with everything that leads to its content, and waits until it is durable.
     pub(crate) async fn write_file(
         &self,
         core: &Rc<Core>,
@@ -126,10 +129,10 @@ impl Ffs {
         with_inode: bool,
     ) -> Result<()> {
         let mut pins = Vec::new();
-        self.hold_parents(core, inode, &mut pins).await?;
+        self.pin_parents(core, inode, &mut pins).await?;
         self.gather_fresh(core, inode);
         let most = self.flush_bytes(core);
-        let runs = join_runs(self.take_blocks(core, inode, Which::All), most);
+        let runs = join_runs(self.take_blocks(core, inode, DirtyBlocks::All), most);
         let ordered = self.ordering.maps() == Wait::InOrder
             && (self.has_new_maps(inode) || inode.class(0) == Class::Meta && !runs.is_empty());
         self.new_maps.remove(inode.ino);
@@ -138,7 +141,8 @@ impl Ffs {
         self.writes.wait_file(inode.ino).await;
         if with_inode {
             if ordered {
-                // A pointer must never lead to what lay there before.
+                // The barrier keeps a pointer from reaching the disk before its block, because it
+                // would lead to old content.
                 self.writes.barrier(core, Origin::User).await?;
             }
             self.write_inode(core, inode).await?;
@@ -146,7 +150,7 @@ impl Ffs {
         self.writes.barrier(core, Origin::User).await
     }
 
-    /// True if a file has indirect blocks that the disk must have before its inode.
+    /// True if a file has indirect blocks that must be on the disk before its inode.
     fn has_new_maps(&self, inode: &Inode) -> bool {
         self.new_maps.contains(inode.ino)
     }
@@ -161,13 +165,13 @@ impl Ffs {
             let numbers = self.writes.send(core, vec![run], Origin::User);
             self.writes.wait(&numbers).await;
         } else {
-            // Another task may have sent it.
+            // Another task may have sent it, so wait for that write.
             self.writes.wait_file(0).await;
         }
         core.check_writable()
     }
 
-    /// fsync.
+    /// Makes a file durable, as the ordering requires.
     pub(crate) async fn fsync_file(
         &self,
         core: &Rc<Core>,
@@ -180,21 +184,21 @@ impl Ffs {
         if self.journal.is_some() {
             return self.fsync_journal(core, inode, data_only).await;
         }
-        let with_inode = !data_only || self.has_new_shape(core, inode);
+        let with_inode = !data_only || self.has_new_mapping(core, inode);
         self.fsync_attributes(core, inode).await?;
         if self.ordering.writes_directories_behind() {
-            // The names that lead to it may be in any directory.
+            // The names that lead to the file may be in any directory.
             let mut with_names = core.dirty_inodes();
             with_names.retain(|i| i.d.borrow().is_dir());
             self.write_metadata(core, &with_names, true).await?;
             return self.write_file(core, inode, with_inode).await;
         }
-        // A directory is written by those who change it: they are waited for.
+        // The operation that changes a directory also writes it: its lock makes us wait for that.
         let _shared = inode.lock.read().await;
         self.write_file(core, inode, with_inode).await
     }
 
-    /// fsync with a journal: the file's data goes to its place, all metadata to the journal.
+    /// fsync with a journal: the data of the file goes to its place, all metadata to the journal.
     async fn fsync_journal(
         &self,
         core: &Rc<Core>,
@@ -207,9 +211,10 @@ impl Ffs {
             let space = self.alloc();
             space.is_unwritten(inode.ino) || space.has_fresh(inode.ino)
         };
-        let changed = inode.is_dirty() && (!data_only || is_new || self.has_new_shape(core, inode));
+        let changed =
+            inode.is_dirty() && (!data_only || is_new || self.has_new_mapping(core, inode));
         if changed || is_new || meta_frames(inode) > 0 {
-            // A transaction waits for all data under way and flushes.
+            // A transaction waits for all data under way and flushes the device.
             self.writes.wait(&numbers).await;
             self.writes.wait_file(inode.ino).await;
             if self.commit(core).await? {
@@ -219,13 +224,13 @@ impl Ffs {
         self.writes.wait(&numbers).await;
         self.writes.wait_file(inode.ino).await;
         if !journal.is_durable(InodeState::of(inode).written_in()) {
-            // A transaction that has it is on its way.
+            // The transaction that contains the change is being written.
             journal.wait_for_commit().await;
         }
         self.writes.barrier(core, Origin::User).await
     }
 
-    /// Writes the hidden file with an inode's attributes, if it has one in memory.
+    /// Writes the hidden file with an inode's attributes, if that is in memory.
     async fn fsync_attributes(&self, core: &Rc<Core>, inode: &Rc<Inode>) -> Result<()> {
         let hidden = inode.d.borrow().xattr_ino;
         match core.cached_inode(hidden).filter(|h| hidden != 0 && h.is_dirty()) {
@@ -237,7 +242,8 @@ impl Ffs {
     /// Makes everything durable.
     pub(crate) async fn sync_all(&self, core: &Rc<Core>) -> Result<()> {
         if self.journal.is_none() && !self.ordering.writes_directories_behind() {
-            // An operation that changes a directory is about to write it; what is left has no hurry.
+            // Directories are left to the operations that change them, which write them in order.
+            // The rest has no required order.
             for inode in core.dirty_inodes() {
                 if inode.d.borrow().is_dir() {
                     let _shared = inode.lock.read().await;
@@ -250,18 +256,18 @@ impl Ffs {
         self.writes.barrier(core, Origin::User).await
     }
 
-    /// What the ordering promises of a change before its operation replies.
-    pub(crate) async fn settle_change(&self, core: &Rc<Core>, change: Change<'_>) -> Result<()> {
+    /// Does what the ordering promises about a change before its operation replies.
+    pub(crate) async fn order_change(&self, core: &Rc<Core>, change: Change<'_>) -> Result<()> {
         match change {
             Change::Names { inodes, added, removed } => {
                 if self.ordering.names() == Wait::InOrder {
-                    self.settle_names(core, inodes, added, removed).await?;
+                    self.order_names(core, inodes, added, removed).await?;
                 }
                 Ok(())
             }
             Change::Cut(inode) => {
                 if self.ordering.maps() == Wait::InOrder {
-                    self.settle_maps(core, inode).await?;
+                    self.order_pointers(core, inode).await?;
                 }
                 Ok(())
             }
@@ -275,7 +281,7 @@ impl Ffs {
         }
     }
 
-    async fn settle_names(
+    async fn order_names(
         &self,
         core: &Rc<Core>,
         inodes: &[&Rc<Inode>],
@@ -290,9 +296,10 @@ impl Ffs {
             // A new directory, or a link whose target is in a block.
             if inode.class(0) == Class::Meta && (own || !is_dir) {
                 self.write_ordered(core, inode, true).await?;
-            } else if is_dir && self.has_new_shape(core, inode) {
-                // It grew for the name: its inode must not lead to a block that the disk has not.
-                // Below it comes behind its blocks, and its new link count with the name.
+            } else if is_dir && self.has_new_mapping(core, inode) {
+                // The directory grew for the name, so its inode is written after its blocks: it
+                // must not lead to a block that is not on the disk. An inode below it follows its
+                // own blocks, and its new link count goes with the name.
             } else {
                 self.count(|s| s.ordered_writes += 1);
                 self.write_inode(core, inode).await?;
@@ -300,13 +307,13 @@ impl Ffs {
             }
         }
         for dir in added.iter().chain(removed.iter().filter(|dir| !among(added, dir))) {
-            let grown = self.has_new_shape(core, dir);
+            let grown = self.has_new_mapping(core, dir);
             self.write_ordered(core, dir, grown).await?;
         }
         Ok(())
     }
 
-    /// Writes a directory's or link's dirty blocks, then perhaps its inode.
+    /// Writes the dirty blocks of a directory or link, then its inode if required.
     async fn write_ordered(
         &self,
         core: &Rc<Core>,
@@ -317,8 +324,9 @@ impl Ffs {
         self.write_file(core, inode, with_inode).await
     }
 
-    /// A file lost blocks: their pointers go from the disk before the blocks are used again.
-    async fn settle_maps(&self, core: &Rc<Core>, inode: &Rc<Inode>) -> Result<()> {
+    /// A file lost blocks: their pointers must be removed from the disk before the blocks are
+    /// reused.
+    async fn order_pointers(&self, core: &Rc<Core>, inode: &Rc<Inode>) -> Result<()> {
         if !self.alloc().pending_files().contains(&inode.ino) {
             return Ok(());
         }
@@ -332,28 +340,29 @@ impl Ffs {
         Ok(())
     }
 
-    /// Sends a file's dirty indirect blocks.
+    /// Sends the dirty indirect blocks of a file.
     async fn send_maps(&self, core: &Rc<Core>, inode: &Rc<Inode>) -> Result<Vec<u64>> {
         let mut pins = Vec::new();
-        self.hold_parents(core, inode, &mut pins).await?;
+        self.pin_parents(core, inode, &mut pins).await?;
         let frames = inode.frames.dirty_frames();
         let maps = frames.iter().take_while(|f| f.lbn() < 0);
-        let pieces: Vec<Run> = maps.filter_map(|f| self.take_block(core, inode, f)).collect();
+        let pieces: Vec<WriteRun> = maps.filter_map(|f| self.take_block(core, inode, f)).collect();
         self.alloc_mut().forget_fresh(inode.ino);
         Ok(self.writes.send(core, pieces, Origin::User))
     }
 
-    /// A file has new indirect blocks: those that they lead to go first, so that no pointer ever
-    /// leads to what lay there before.
+    /// A file has new indirect blocks. The blocks to which they lead are written first, so that no
+    /// pointer ever leads to old content.
     async fn write_maps(&self, core: &Rc<Core>, inode: &Rc<Inode>) -> Result<()> {
         self.new_maps.remove(inode.ino);
-        for level in 1..=core.shape.levels {
+        for level in 1..=core.geometry.levels {
             let mut pins = Vec::new();
-            self.hold_parents(core, inode, &mut pins).await?;
+            self.pin_parents(core, inode, &mut pins).await?;
             let frames = inode.frames.dirty_frames();
             let maps = frames.iter().take_while(|f| f.lbn() < 0);
-            let these = maps.filter(|f| core.shape.indirect(f.lbn()).0 == level);
-            let pieces: Vec<Run> = these.filter_map(|f| self.take_block(core, inode, f)).collect();
+            let these = maps.filter(|f| core.geometry.indirect(f.lbn()).0 == level);
+            let pieces: Vec<WriteRun> =
+                these.filter_map(|f| self.take_block(core, inode, f)).collect();
             self.alloc_mut().forget_fresh(inode.ino);
             if !pieces.is_empty() {
                 self.count(|s| s.ordered_writes += 1);
@@ -369,7 +378,7 @@ impl Ffs {
     pub(crate) async fn close_volume(&self, core: &Rc<Core>) -> Result<()> {
         self.sync_all(core).await?;
         if self.journal.is_some() {
-            // A volume that counts as closed is not replayed: nothing may be in the journal only.
+            // A closed volume is not replayed, so no block may exist only in the journal.
             self.empty_journal(core).await?;
             while self.has_dirty(core) || self.alloc().has_pending() {
                 self.sync_all(core).await?;
@@ -380,7 +389,7 @@ impl Ffs {
         if self.alloc().has_pending() {
             self.write_pending_files(core).await?;
         }
-        // Space that the first pass made safe to use is to be free on the disk too.
+        // Space that the first pass made safe to reuse must be free on the disk as well.
         while self.has_dirty(core) {
             self.sync_all(core).await?;
         }

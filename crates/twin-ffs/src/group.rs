@@ -1,8 +1,8 @@
-//! A cylinder group in memory: its maps, and how a place is found within it.
+//! A cylinder group in memory: its maps, and the search for a place within it.
 //!
-//! Contract: nothing waits. The map of free fragments is the truth; the map of free blocks and all
-//! counts follow from it and are kept with every change. Fragments and blocks are numbered within
-//! the group.
+//! Contract: nothing waits. The map of free fragments is authoritative; the map of free blocks and
+//! all counts follow from it and are updated with every change. Fragments and blocks are numbered
+//! within the group.
 //!
 //! Sources: `ffs_alloccg`, `ffs_alloccgblk`, `ffs_mapsearch`, `ffs_fragextend`, `ffs_clusteralloc`
 //! and `ffs_nodealloccg` of 4.4BSD, as described in McKusick, Joy, Leffler and Fabry 1984 (section
@@ -16,7 +16,7 @@ const ROTATIONAL_POSITIONS: u64 = 8;
 
 /// How a block was found in its group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Found {
+pub(crate) enum FoundBy {
     /// The one that was preferred.
     Preferred,
     /// In the same cylinder, soon after it as the disk turns.
@@ -30,11 +30,11 @@ pub(crate) enum Found {
 pub(crate) struct Group {
     pub(crate) index: u32,
     per_block: u32,
-    /// 1: free.
+    /// 1 means that the fragment is free.
     free: Bits,
-    /// 1: all fragments of the block are free.
+    /// 1 means that all fragments of the block are free.
     free_blocks: Bits,
-    /// 1: used.
+    /// 1 means that the inode is used.
     inodes: Bits,
     pub(crate) counts: CgCounts,
     /// Runs of free fragments in partly used blocks, by length.
@@ -43,12 +43,12 @@ pub(crate) struct Group {
     frag_rotor: u32,
     inode_rotor: u32,
     pub(crate) inodes_written: u32,
-    /// Differs from what was last written.
+    /// True if it differs from the last written state.
     pub(crate) is_dirty: bool,
 }
 
 impl Group {
-    /// A group in which nothing but its own structures is used.
+    /// A group in which only its own structures are used.
     pub(crate) fn empty(sb: &Superblock, index: u32) -> Group {
         let frags = sb.frags_of(index);
         let mut free = Bits::new(frags);
@@ -56,7 +56,7 @@ impl Group {
         Group::from_maps(sb, index, free, Bits::new(sb.group_inodes))
     }
 
-    /// A group with these maps. What is said to be free of the group's own structures is not.
+    /// A group with these maps. Its own structures are marked as used, whatever the maps say.
     pub(crate) fn from_maps(sb: &Superblock, index: u32, mut free: Bits, inodes: Bits) -> Group {
         let (per_block, data_start) = (sb.frags_per_block(), sb.group_data_start());
         (0..data_start).for_each(|at| free.set(at, false));
@@ -81,7 +81,7 @@ impl Group {
         group
     }
 
-    /// From its block on the disk. The counts are worked out; directories are as it says.
+    /// A group from its block on the disk. The counts are computed, except that of directories.
     pub(crate) fn from_image(sb: &Superblock, image: &CgImage) -> Group {
         let free = Bits::from_bytes(&image.free, sb.frags_of(image.group));
         let inodes = Bits::from_bytes(&image.inodes, sb.group_inodes);
@@ -92,18 +92,18 @@ impl Group {
         group
     }
 
-    /// Takes over where allocations went last.
+    /// Sets the positions of the last allocations.
     pub(crate) fn set_rotors(&mut self, image: &CgImage) {
         self.rotor = image.rotor.min(self.free_blocks.len() - 1);
         self.frag_rotor = image.frag_rotor.min(self.free.len() - 1);
         self.inode_rotor = image.inode_rotor.min(self.inodes.len() - 1);
     }
 
-    /// For its block on the disk, with fragments and inodes that are on it as they are here but
-    /// for those given: fragments that are free there already, inodes that are not used yet.
+    /// The maps for the block on the disk. They are as in memory, except that the given fragments
+    /// are free there already and the given inodes are not used there yet.
     pub(crate) fn to_image(&self, also_free: &[(u32, u32)], not_used: &[u32]) -> CgImage {
         let mut as_on_disk = self.clone();
-        also_free.iter().for_each(|&(at, n)| as_on_disk.give(at, n));
+        also_free.iter().for_each(|&(at, n)| as_on_disk.mark_free(at, n));
         for &index in not_used {
             as_on_disk.free_inode(index, false);
         }
@@ -133,7 +133,7 @@ impl Group {
         counts
     }
 
-    /// Adds what a block counts for (`sign` 1) or takes it off (`sign` -1).
+    /// Adds the contribution of a block to the counts (`sign` 1) or subtracts it (`sign` -1).
     fn account(&mut self, block: u32, sign: i32) {
         let bits = self.free.group(block * self.per_block, self.per_block);
         let add = |n: &mut u32, k: u32| *n = n.wrapping_add_signed(sign * k as i32);
@@ -162,8 +162,8 @@ impl Group {
             let count = (self.per_block - first).min(end - at);
             let bits = self.free.group(block * self.per_block, self.per_block);
             let these = mask(count) << first;
-            // What is given back may be free already: on a damaged volume, where a file owns what the maps call
-            // free. What is taken was looked for.
+            // Fragments that are given back may be free already on a damaged volume, where a file
+            // owns what the maps call free. Fragments that are taken were searched for.
             debug_assert!(
                 free || bits & these == these,
                 "group {}: fragments {at}+{count} are not free",
@@ -178,13 +178,13 @@ impl Group {
         self.is_dirty = true;
     }
 
-    /// Marks fragments used, which are free.
-    pub(crate) fn take(&mut self, at: u32, n: u32) {
+    /// Marks free fragments as used.
+    pub(crate) fn mark_used(&mut self, at: u32, n: u32) {
         self.change(at, n, false);
     }
 
-    /// Marks fragments free, which are used.
-    pub(crate) fn give(&mut self, at: u32, n: u32) {
+    /// Marks used fragments as free.
+    pub(crate) fn mark_free(&mut self, at: u32, n: u32) {
         self.change(at, n, true);
     }
 
@@ -193,35 +193,40 @@ impl Group {
         at + n <= self.free.len() && (at..at + n).all(|f| self.free.get(f))
     }
 
+    /// All its fragments, those of its own structures included.
+    pub(crate) fn frags(&self) -> u32 {
+        self.free.len()
+    }
+
     /// Free fragments in all.
     pub(crate) fn free_frags(&self) -> u64 {
         u64::from(self.counts.free_blocks) * u64::from(self.per_block)
             + u64::from(self.counts.free_frags)
     }
 
-    /// Takes a block: the one preferred, one that comes under the head soon after it, or the next
-    /// one in the group. Without a preference, the next one from the rotor on.
+    /// Takes a block: the preferred one, one that passes under the head soon after it, or the next
+    /// one in the group. Without a preference, takes the next one from the rotor on.
     pub(crate) fn alloc_block(
         &mut self,
         sb: &Superblock,
         pref: Option<u32>,
-    ) -> Option<(u32, Found)> {
+    ) -> Option<(u32, FoundBy)> {
         if self.counts.free_blocks == 0 {
             return None;
         }
         let pref = pref.map(|frag| frag / self.per_block);
         let (block, found) = match pref {
-            Some(block) if self.free_blocks.get(block) => (block, Found::Preferred),
+            Some(block) if self.free_blocks.get(block) => (block, FoundBy::Preferred),
             Some(block) => match self.rotationally_near(sb, block) {
-                Some(near) => (near, Found::RotationallyNear),
-                None => (self.next_block(block)?, Found::Next),
+                Some(near) => (near, FoundBy::RotationallyNear),
+                None => (self.next_block(block)?, FoundBy::Next),
             },
-            None => (self.next_block(self.rotor)?, Found::Next),
+            None => (self.next_block(self.rotor)?, FoundBy::Next),
         };
-        if found == Found::Next {
+        if found == FoundBy::Next {
             self.rotor = block;
         }
-        self.take(block * self.per_block, self.per_block);
+        self.mark_used(block * self.per_block, self.per_block);
         Some((block * self.per_block, found))
     }
 
@@ -232,16 +237,15 @@ impl Group {
     }
 
     /// A free block in the cylinder of `block`, at its rotational position or as soon as possible
-    /// after it. In place of 4.4BSD's tables of positions, which describe the same order, the
-    /// positions of a cylinder's blocks are worked out.
+    /// after it. The positions are computed; 4.4BSD has tables that describe the same order.
     fn rotationally_near(&self, sb: &Superblock, block: u32) -> Option<u32> {
         if sb.tuning.cpc == 0 {
             return None;
         }
-        let sectors = u64::from(sb.shape.block_size / 512);
-        let group_sector = sb.group_start(self.index) * u64::from(sb.shape.frag_size) / 512;
-        let per_cylinder = sb.geometry.sectors_per_cylinder();
-        let per_track = u64::from(sb.geometry.sectors_per_track);
+        let sectors = u64::from(sb.geometry.block_size / 512);
+        let group_sector = sb.group_start(self.index) * u64::from(sb.geometry.frag_size) / 512;
+        let per_cylinder = sb.disk_geometry.sectors_per_cylinder();
+        let per_track = u64::from(sb.disk_geometry.sectors_per_track);
         let sector_of = |block: u32| group_sector + u64::from(block) * sectors;
         let position = |block: u32| sector_of(block) % per_track * ROTATIONAL_POSITIONS / per_track;
         let cylinder = sector_of(block) / per_cylinder;
@@ -272,13 +276,13 @@ impl Group {
         let fits = (n..self.per_block).find(|&len| self.frag_runs[len as usize] > 0);
         let Some(len) = fits else {
             let (at, _) = self.alloc_block(sb, pref)?;
-            self.give(at + n, self.per_block - n);
+            self.mark_free(at + n, self.per_block - n);
             return Some(at);
         };
         let from = pref.unwrap_or(self.frag_rotor) / self.per_block;
         let at = self.find_run(from, len)?;
         self.frag_rotor = at;
-        self.take(at, n);
+        self.mark_used(at, n);
         Some(at)
     }
 
@@ -300,19 +304,19 @@ impl Group {
         })
     }
 
-    /// Makes a piece of `old` fragments at `at` one of `new`, where it is. False if what follows
-    /// is used or in another block.
+    /// Extends a piece of `old` fragments at `at` to `new` fragments in place. Returns false if the
+    /// fragments behind it are used or in another block.
     pub(crate) fn extend(&mut self, at: u32, old: u32, new: u32) -> bool {
         let fits = at % self.per_block + new <= self.per_block;
         let can = fits && self.is_free(at + old, new - old);
         if can {
-            self.take(at + old, new - old);
+            self.mark_used(at + old, new - old);
         }
         can
     }
 
-    /// The start of `len` free blocks one after the other, the preferred ones if they are free,
-    /// else the next ones. They stay free.
+    /// The start of `len` adjacent free blocks: the preferred ones if they are free, else the next
+    /// ones. They stay free.
     pub(crate) fn find_cluster(&self, pref: Option<u32>, len: u32) -> Option<u32> {
         let from = pref.unwrap_or(self.rotor * self.per_block) / self.per_block;
         let found = self.cluster_in(from, self.free_blocks.len(), len);
@@ -348,7 +352,7 @@ impl Group {
         Some(index)
     }
 
-    /// Marks an inode used, which is free.
+    /// Marks a free inode as used.
     pub(crate) fn use_inode(&mut self, index: u32) {
         debug_assert!(!self.inodes.get(index));
         self.inodes.set(index, true);
@@ -356,8 +360,9 @@ impl Group {
         self.is_dirty = true;
     }
 
-    /// Marks an inode free. On a damaged volume, where a name leads to an inode that the maps call free, it is
-    /// already; and the count of directories, which is what the disk says, may be too low.
+    /// Marks an inode as free. On a damaged volume, where a name leads to an inode that the maps
+    /// call free, it is free already; and the count of directories, which comes from the disk, may
+    /// be too low.
     pub(crate) fn free_inode(&mut self, index: u32, is_dir: bool) {
         if !self.inodes.get(index) {
             return;

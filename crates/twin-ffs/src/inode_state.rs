@@ -1,4 +1,4 @@
-//! What this layout keeps with an inode in memory.
+//! The state that this layout attaches to an inode in memory.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -6,11 +6,11 @@ use std::rc::Rc;
 use twin_cache::Frame;
 use twin_fs::Inode;
 
-/// See the module.
+/// The state of one inode. See the module.
 #[derive(Default)]
 pub(crate) struct InodeState {
-    /// The block of the table that the inode lies in, which stays in memory with it, so that the inode
-    /// can be put there without waiting.
+    /// The block of the table that contains the inode. It stays in memory with the inode, so that
+    /// the inode can be stored there without waiting.
     table_block: RefCell<Option<Rc<Frame>>>,
     /// The number of the transaction that has its latest changes.
     written_in: Cell<u64>,
@@ -30,7 +30,7 @@ impl InodeState {
         *self.table_block.borrow_mut() = Some(frame);
     }
 
-    /// The inode is about to be freed: the block need not stay.
+    /// Removes the block, which need not stay because the inode is about to be freed.
     pub(crate) fn take_table_block(&self) -> Option<Rc<Frame>> {
         self.table_block.borrow_mut().take()
     }

@@ -1,12 +1,12 @@
-//! Inodes: their tables in the cylinder groups, and the numbers that are free.
+//! Inodes: their tables in the cylinder groups, and the free inode numbers.
 //!
-//! Contract: blocks of the tables go through the cache. An inode in memory holds the block that it
-//! lies in (its table block), so that it can be put there without waiting. A number is in use from
-//! `born` on; until then the maps on the disk do not have it.
+//! Contract: blocks of the tables go through the cache. An inode in memory holds its block (its
+//! table block), so that it can be stored there without waiting. A number is in use from
+//! `mark_inode_created` on; until then the maps on the disk show it as free.
 
 use std::rc::Rc;
 
-use twin_cache::{Frame, Wanted};
+use twin_cache::{Frame, FrameRequest};
 use twin_disk::{Block, Buf, Class, Origin};
 use twin_fs::dinode::Dinode;
 use twin_fs::{Core, FsError, Ino, Inode, Picked, ROOT_INO, Result, mode};
@@ -25,7 +25,7 @@ impl Ffs {
         ino < self.sb.inodes() && self.alloc().is_inode_used(ino)
     }
 
-    /// The block of the table that an inode lies in, read if need be.
+    /// The block of the table that contains an inode, read if it is not in memory.
     pub(crate) async fn inode_block(&self, core: &Rc<Core>, ino: Ino) -> Result<Rc<Frame>> {
         let lbn = self.table_lbn(ino);
         loop {
@@ -36,15 +36,15 @@ impl Ffs {
                 }
                 continue;
             }
-            let block = self.sb.shape.block_size;
+            let block = self.sb.geometry.block_size;
             if !self.alloc().is_inode_written(ino) {
-                // It was never written: what lies there is of no interest.
+                // The block was never written, so its content on the disk is meaningless.
                 let zeros = Block::Bytes(Buf::zeroed(block as usize).freeze());
                 return Ok(core.cache.insert(&self.tables, lbn, Some(zeros)));
             }
             let frame = core.cache.insert(&self.tables, lbn, None);
             let at = lbn as u64 * u64::from(block);
-            let wanted = vec![Wanted { frame: Rc::clone(&frame), len: block, crc: None }];
+            let wanted = vec![FrameRequest { frame: Rc::clone(&frame), len: block, crc: None }];
             let (device, origin) = (&*core.device, Origin::User);
             let bytes = block as usize;
             twin_cache::load(
@@ -63,7 +63,7 @@ impl Ffs {
 
     /// Looks at an inode's bytes in its block.
     fn with_raw<T>(&self, frame: &Frame, ino: Ino, f: impl FnOnce(&[u8]) -> T) -> T {
-        let (off, len) = (self.sb.inode_place(ino).1, self.sb.shape.inode_size as usize);
+        let (off, len) = (self.sb.inode_place(ino).1, self.sb.geometry.inode_size as usize);
         frame.with(|block| match block {
             Block::Bytes(bytes) => f(&bytes[off..off + len]),
             other => f(&other.slice(off, len).to_bytes()),
@@ -79,14 +79,14 @@ impl Ffs {
         if let Some(there) = core.cached_inode(ino) {
             return Ok(there);
         }
-        let shape = &self.sb.shape;
+        let geometry = &self.sb.geometry;
         let decoded = self.with_raw(&table_block, ino, |raw| {
-            if Dinode::free_generation(shape, raw).is_some() {
+            if Dinode::free_generation(geometry, raw).is_some() {
                 return Err(None);
             }
-            Dinode::decode(shape, raw, core.frags).map_err(Some)
+            Dinode::decode(geometry, raw, core.frags).map_err(Some)
         });
-        let byte = shape.byte_of(self.sb.inode_place(ino).0) + self.sb.inode_place(ino).1 as u64;
+        let byte = geometry.byte_of(self.sb.inode_place(ino).0) + self.sb.inode_place(ino).1 as u64;
         let d = match decoded {
             Ok(d) => d,
             Err(None) => return Err(FsError::NotFound),
@@ -98,18 +98,19 @@ impl Ffs {
         }
         let inode = Inode::new(d);
         if let Some(journal) = &self.journal {
-            // It may have left memory since the last snapshot, which may not be durable.
+            // The inode may have left memory after the last snapshot, which may not be durable yet.
             InodeState::of(&inode).set_written_in(journal.last_snapshot());
         }
         InodeState::of(&inode).set_table_block(table_block);
         Ok(core.add_inode(inode))
     }
 
-    /// Takes a free number: for a directory in the group that its policy says, otherwise near the
-    /// directory that will have the name.
+    /// Takes a free number: for a directory in the group that its policy chooses, otherwise near
+    /// the directory that will contain the name.
     pub(crate) async fn pick(&self, core: &Rc<Core>, near: Ino, file_mode: u32) -> Result<Picked> {
         let ino = self.take_number(near, file_mode & mode::TYPE == mode::DIRECTORY)?;
-        // A snapshot that is taken while the block is read must not see the number in use.
+        // Registered before the wait: a snapshot that is taken while the block is read must not
+        // show the number as in use.
         self.picked.insert(ino, None);
         let frame = match self.inode_block(core, ino).await {
             Ok(frame) => frame,
@@ -118,9 +119,9 @@ impl Ffs {
                 return Err(error);
             }
         };
-        let raw = |raw: &[u8]| Dinode::free_generation(&self.sb.shape, raw);
+        let raw = |raw: &[u8]| Dinode::free_generation(&self.sb.geometry, raw);
         let Some(last) = self.with_raw(&frame, ino, raw) else {
-            // It stays taken, but not in the maps that are written.
+            // The number stays taken in memory, but not in the maps that are written.
             let what = format!("inode {ino} is free by its group's map but in use");
             return Err(FsError::inconsistent(what));
         };
@@ -134,45 +135,46 @@ impl Ffs {
         let mut space = self.alloc_mut();
         let group = is_dir.then(|| {
             let parent = self.sb.inode_group(near);
-            self.dir_placement.group(&space.group_views(), parent, near == ROOT_INO)
+            self.dir_placement.group(&space.group_summaries(), parent, near == ROOT_INO)
         });
         space.take_inode(near, group).ok_or(FsError::NoInodes)
     }
 
-    /// Takes back a pick.
+    /// Returns a picked number unused.
     pub(crate) fn unpick_number(&self, ino: Ino) {
         if self.picked.remove(ino).is_some() {
             self.alloc_mut().free_inode(ino, false);
         }
     }
 
-    /// A picked number is in use from now on.
-    pub(crate) fn bear(&self, core: &Core, inode: &Rc<Inode>) {
+    /// From now on the picked number is in use.
+    pub(crate) fn mark_inode_created(&self, core: &Core, inode: &Rc<Inode>) {
         let frame = self.picked.remove(inode.ino);
         let Some(frame) = frame.flatten() else { panic!("inode {} was not picked", inode.ino) };
         InodeState::of(inode).set_table_block(frame);
-        // Blocks of the table that count as written from now on must be.
+        // Blocks of the table that count as written from now on must be written.
         let is_dir = inode.d.borrow().is_dir();
         let blocks = self.alloc_mut().use_inode(&self.sb, inode.ino, is_dir);
         for first in blocks {
             let lbn = self.table_lbn(first);
             let frame = core.cache.peek(&self.tables, lbn).unwrap_or_else(|| {
-                let zeros = Block::Bytes(Buf::zeroed(self.sb.shape.block_size as usize).freeze());
+                let zeros =
+                    Block::Bytes(Buf::zeroed(self.sb.geometry.block_size as usize).freeze());
                 core.cache.insert(&self.tables, lbn, Some(zeros))
             });
             core.cache.mark_dirty(&self.tables, &frame);
         }
     }
 
-    /// Frees the number of an inode that has lost everything.
+    /// Frees the number of an inode that has no names, users or blocks.
     pub(crate) fn free_number_of(&self, core: &Core, inode: &Rc<Inode>) {
         let (is_dir, generation) = {
             let d = inode.d.borrow();
             (d.is_dir(), d.generation)
         };
         if let Some(table_block) = InodeState::of(inode).take_table_block() {
-            let mut raw = vec![0; self.sb.shape.inode_size as usize];
-            Dinode::encode_free(&self.sb.shape, inode.ino, generation, &mut raw);
+            let mut raw = vec![0; self.sb.geometry.inode_size as usize];
+            Dinode::encode_free(&self.sb.geometry, inode.ino, generation, &mut raw);
             self.put_raw(core, &table_block, inode.ino, &raw);
         }
         let mut space = self.alloc_mut();
@@ -193,28 +195,28 @@ impl Ffs {
         }
     }
 
-    /// Puts an inode as it is now into the block of its table.
+    /// Stores an inode as it is now in the block of its table.
     pub(crate) fn put_inode(&self, core: &Core, inode: &Rc<Inode>) {
         let table_block = InodeState::of(inode).table_block();
         let Some(table_block) = table_block else {
             panic!("inode {} has no table block", inode.ino)
         };
-        let mut raw = vec![0; self.sb.shape.inode_size as usize];
-        inode.d.borrow().encode(&self.sb.shape, &mut raw);
+        let mut raw = vec![0; self.sb.geometry.inode_size as usize];
+        inode.d.borrow().encode(&self.sb.geometry, &mut raw);
         self.put_raw(core, &table_block, inode.ino, &raw);
         if !inode.frames.has_dirty() {
             core.mark_inode_clean(inode);
         }
     }
 
-    /// True if the size or a pointer of an inode differ from what its table's block says: without
-    /// them its latest content cannot be found.
-    pub(crate) fn has_new_shape(&self, core: &Core, inode: &Inode) -> bool {
+    /// True if the size or a pointer of an inode differs from its block of the table. Without them,
+    /// the latest content cannot be found after a crash.
+    pub(crate) fn has_new_mapping(&self, core: &Core, inode: &Inode) -> bool {
         let table_block = InodeState::of(inode).table_block();
         let Some(table_block) = table_block else { return true };
-        let shape = &self.sb.shape;
+        let geometry = &self.sb.geometry;
         let old =
-            self.with_raw(&table_block, inode.ino, |raw| Dinode::decode(shape, raw, core.frags));
+            self.with_raw(&table_block, inode.ino, |raw| Dinode::decode(geometry, raw, core.frags));
         let d = inode.d.borrow();
         old.map_or(true, |old| {
             (old.size, &old.ptrs, old.flags, &old.inline) != (d.size, &d.ptrs, d.flags, &d.inline)

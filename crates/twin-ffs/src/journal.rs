@@ -1,20 +1,21 @@
-//! The journal: the ring of records, and the way of their blocks to their places.
+//! The journal: the ring of records, and the writing of their blocks to their places.
 //!
 //! Contract: a transaction is a snapshot, taken between two steps, of all metadata that changed
-//! since the last one. It is durable when the data of new blocks and then its record are; from
-//! then on what it freed may be used again. Its blocks stay in memory until they are in their
-//! places, which happens when the journal is half full, and when the volume is closed. Here is what
-//! the journal keeps and writes; what goes into a transaction is in `commit.rs`.
+//! since the last one. It is durable when the data of new blocks and then its record are durable;
+//! from then on the space that it freed may be reused. Its blocks stay in memory until they are in
+//! their places, which happens when the journal is half full and when the volume is closed. This
+//! file keeps and writes the journal; `commit.rs` decides what goes into a transaction.
 //!
-//! A place is given out again only when nothing of the journal's can be written over it any more:
-//! - What frees a place revokes it, if any transaction from the snapshot on has a block for it that
-//!   a replay could find: one being sent counts like one that is durable (`mentioned`).
-//! - The revocation goes with the transaction that frees the place, and the place is free only once
-//!   that is durable: a replay that finds a new use of the place finds the revocation too, and a
-//!   replay that does not find it finds the place unchanged.
-//! - Only the task that holds the lock writes blocks to their places, and it waits for them. So none
-//!   is under way when the revoking transaction lands; with it they are dropped, and no later one is
-//!   begun.
+//! A place is reused only when no block of the journal can be written over it any more:
+//! - An operation that frees a place revokes it if a replay could find a block for it in any
+//!   transaction from its snapshot on. A transaction that is being sent counts like a durable one
+//!   (`mentioned`).
+//! - The revocation is in the same transaction that frees the place, and the place is free only
+//!   when that transaction is durable. So a replay that finds a new use of the place also finds the
+//!   revocation, and a replay that does not find the revocation finds the place unchanged.
+//! - Only the task that holds the lock writes blocks to their places, and it waits for these
+//!   writes. So none is under way when the revoking transaction becomes durable; the transaction then
+//!   drops the blocks, and no later write of them begins.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -26,21 +27,23 @@ use twin_fs::{Core, FsError, Ino, Result};
 use twin_rt::{Category, LockGuard, RwLock, join_all};
 
 use crate::format::{
-    Entry, EntryKind, JOURNAL_HEADERS, JournalHeader, Record, Superblock, header_io, record_blocks,
+    JOURNAL_HEADERS, JournalHeader, Record, RecordEntry, RecordEntryKind, Superblock, header_io,
+    record_blocks,
 };
-use crate::settings::Sabotage;
-use crate::writes::{Run, Writes, join_runs};
+use crate::settings::PlantedFault;
+use crate::writes::{WriteRun, Writes, join_runs};
 
-/// A block of a transaction, which is not in its place yet.
+/// A block of a transaction that is not in its place yet.
 struct Journaled {
     block: Block,
-    /// The frames that it was taken from: nobody may read it from its place meanwhile.
+    /// The frames from which it was taken. They are held because the block must not be read from
+    /// its place meanwhile.
     _held: Vec<Rc<Frame>>,
 }
 
 /// A record in the ring.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Live {
+pub(crate) struct LiveRecord {
     pub(crate) number: u64,
     /// First block within the ring.
     pub(crate) at: u64,
@@ -48,14 +51,14 @@ pub(crate) struct Live {
     pub(crate) len: u64,
 }
 
-/// Where a journal writes.
+/// The destination of a journal's writes.
 pub(crate) struct Target<'a> {
     pub(crate) core: &'a Rc<Core>,
     pub(crate) sb: &'a Superblock,
     pub(crate) writes: &'a Rc<Writes>,
 }
 
-/// What a journal did since the volume was opened.
+/// Counters of a journal since the volume was opened.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct JournalCounts {
     pub(crate) bytes: u64,
@@ -71,29 +74,31 @@ pub(crate) struct Journal {
     lock: RwLock,
     /// The next transaction's number.
     next: Cell<u64>,
-    /// Snapshots taken; each is durable when the lock is free.
+    /// The number of snapshots taken. Each is durable when the lock is free again.
     snapshots: Cell<u64>,
     /// Every transaction up to this one is durable.
     durable: Cell<u64>,
-    /// Where the next record goes.
+    /// The block of the ring for the next record.
     head: Cell<u64>,
-    live: RefCell<VecDeque<Live>>,
+    live: RefCell<VecDeque<LiveRecord>>,
     header: Cell<u64>,
     /// Blocks of durable transactions, by address, that are not in their places yet.
     journaled: RefCell<BTreeMap<u64, Journaled>>,
-    /// Places that replay could find blocks for, with the last transaction that has one. A
-    /// transaction is in here from its snapshot on: what it has may be freed while it is sent.
+    /// The places for which a replay could find blocks, each with the last transaction that has
+    /// one. A transaction is registered from its snapshot on, because its blocks may be freed while
+    /// it is being sent.
     mentioned: RefCell<BTreeMap<u64, u64>>,
-    /// Blocks that operations admitted since the last count may have made dirty, at the most.
+    /// An upper bound of the blocks that operations admitted since the last count may have made
+    /// dirty.
     guess: Cell<u64>,
-    /// Of these, what was freed since the last snapshot.
+    /// The places among `mentioned` that were freed since the last snapshot.
     revoked: RefCell<BTreeSet<u64>>,
-    /// Inodes that the last durable transaction says are in need of work.
+    /// The inodes that need work according to the last durable transaction.
     orphans: RefCell<Vec<Ino>>,
     counts: Cell<JournalCounts>,
 }
 
-/// A transaction that was taken and not written yet.
+/// A transaction that was taken but not written yet.
 pub(crate) struct Transaction {
     record: Record,
     blocks: Vec<(u64, Journaled)>,
@@ -101,16 +106,16 @@ pub(crate) struct Transaction {
 }
 
 impl Journal {
-    /// The journal after its last record, which has blocks for the places `mentioned` and names
-    /// `orphans`.
+    /// The journal after its last record, which has blocks for the places `mentioned` and names the
+    /// inodes `orphans`.
     pub(crate) fn new(
         sb: &Superblock,
         header: u64,
-        last: Live,
+        last: LiveRecord,
         mentioned: impl Iterator<Item = u64>,
         orphans: Vec<Ino>,
     ) -> Journal {
-        let ring = sb.journal_bytes / u64::from(sb.shape.block_size) - JOURNAL_HEADERS;
+        let ring = sb.journal_bytes / u64::from(sb.geometry.block_size) - JOURNAL_HEADERS;
         let live = if last.len > 0 { vec![last] } else { Vec::new() };
         Journal {
             ring,
@@ -131,17 +136,15 @@ impl Journal {
     }
 
     /// What transactions say of a place is void: it was freed.
-    pub(crate) fn note_freed(&self, addr: u64, sabotage: Sabotage) {
-        let newest = match sabotage {
-            Sabotage::RevokeLate => self.durable.get(),
-            _ => u64::MAX,
-        };
+    pub(crate) fn note_freed(&self, addr: u64, planted: PlantedFault) {
+        let late = planted.is(PlantedFault::RevokeLate);
+        let newest = if late { self.durable.get() } else { u64::MAX };
         if self.mentioned.borrow().get(&addr).is_some_and(|number| *number <= newest) {
             self.revoked.borrow_mut().insert(addr);
         }
     }
 
-    /// The number of the transaction that is taken next.
+    /// The number of the next transaction.
     pub(crate) fn next_number(&self) -> u64 {
         self.next.get()
     }
@@ -156,7 +159,7 @@ impl Journal {
         number <= self.durable.get()
     }
 
-    /// What it did since the volume was opened.
+    /// The counters since the volume was opened.
     pub(crate) fn counts(&self) -> JournalCounts {
         self.counts.get()
     }
@@ -167,15 +170,15 @@ impl Journal {
         self.counts.set(counts);
     }
 
-    /// Blocks of the ring that hold no record in use.
+    /// The number of blocks of the ring that hold no valid record.
     fn room(&self) -> u64 {
         self.ring - self.live.borrow().iter().map(|l| l.len).sum::<u64>()
     }
 
     /// True if so much metadata is dirty that the journal should take it before an operation begins
-    /// that may make `blocks` dirty. `dirty_blocks` counts what is: that takes long, so it is asked
-    /// only when operations may have made enough dirty.
-    pub(crate) fn is_pressed(&self, blocks: u64, dirty_blocks: impl FnOnce() -> u64) -> bool {
+    /// that may make `blocks` dirty. `dirty_blocks` counts the dirty blocks. The count takes long,
+    /// so it is called only if operations may have made enough blocks dirty.
+    pub(crate) fn needs_commit(&self, blocks: u64, dirty_blocks: impl FnOnce() -> u64) -> bool {
         let guess = self.guess.get() + blocks;
         self.guess.set(guess);
         let most = self.ring / 3;
@@ -187,34 +190,34 @@ impl Journal {
         dirty > most
     }
 
-    /// Waits for the turn to write a transaction; `None` if one that was begun after this call has
-    /// taken everything.
+    /// Waits for the turn to write a transaction. Returns `None` if another transaction that began
+    /// after this call has taken everything.
     pub(crate) async fn turn(&self) -> Option<LockGuard> {
         let wanted = self.snapshots.get() + 1;
         let alone = self.lock.write().await;
         (self.snapshots.get() < wanted).then_some(alone)
     }
 
-    /// Waits until no transaction is on its way.
+    /// Waits until no transaction is being written.
     pub(crate) async fn wait_for_commit(&self) {
         drop(self.lock.read().await);
     }
 
-    /// A snapshot begins: a caller who asks for a commit from now on needs the next one.
+    /// Begins a snapshot: a caller that asks for a commit from now on needs the next one.
     pub(crate) fn begin_snapshot(&self) {
         self.snapshots.set(self.snapshots.get() + 1);
     }
 
-    /// What was freed and revoked since the last snapshot.
+    /// Takes the places that were freed and revoked since the last snapshot.
     pub(crate) fn take_revoked(&self) -> BTreeSet<u64> {
         self.revoked.take()
     }
 
-    /// Makes a transaction of metadata blocks, of the places `revoked`, and of the inodes in need of
+    /// Makes a transaction of metadata blocks, of the places `revoked`, and of the inodes that need
     /// work.
     pub(crate) fn transaction(
         &self,
-        pieces: Vec<Run>,
+        pieces: Vec<WriteRun>,
         revoked: &BTreeSet<u64>,
         orphans: impl Iterator<Item = Ino>,
         frag_bytes: u64,
@@ -227,29 +230,33 @@ impl Journal {
         for mut piece in pieces {
             let Some(block) = piece.blocks.pop() else { continue };
             let (addr, len, crc) = (piece.at / frag_bytes, block.len() as u32, block.crc32c());
-            entries.push(Entry { addr, kind: EntryKind::Block { len, crc } });
+            entries.push(RecordEntry { addr, kind: RecordEntryKind::Block { len, crc } });
             blocks.push((addr, Journaled { block, _held: piece.held }));
         }
-        // A place that was freed and is in use again is in the blocks above.
+        // A place that was freed and is in use again has its new block in this transaction, so it
+        // must not be revoked by it.
         let again: BTreeSet<u64> = blocks.iter().map(|(addr, _)| *addr).collect();
         let revoked: BTreeSet<u64> = revoked.difference(&again).copied().collect();
         {
-            // From here on, not from when it is durable: what this transaction has may be freed
-            // while it is on its way, and the next one is then the one to revoke it.
+            // Registered now and not when the transaction is durable: its blocks may be freed while
+            // it is being sent, and then the next transaction must revoke them.
             let mut mentioned = self.mentioned.borrow_mut();
             mentioned.retain(|addr, _| !revoked.contains(addr));
             mentioned.extend(again.iter().map(|addr| (*addr, number)));
         }
-        entries.extend(revoked.iter().map(|&addr| Entry { addr, kind: EntryKind::Revoked }));
-        entries.extend(orphans.map(|addr| Entry { addr, kind: EntryKind::Orphan }));
+        entries.extend(
+            revoked.iter().map(|&addr| RecordEntry { addr, kind: RecordEntryKind::Revoked }),
+        );
+        entries.extend(orphans.map(|addr| RecordEntry { addr, kind: RecordEntryKind::Orphan }));
         Transaction { record: Record { number, entries }, blocks, revoked }
     }
 
-    /// Writes a transaction whose data is durable, and makes it durable.
+    /// Writes a transaction whose data is durable, and makes the transaction durable.
     pub(crate) async fn append(&self, target: &Target<'_>, transaction: Transaction) -> Result<()> {
         let Transaction { record, blocks, revoked } = transaction;
         let len = record_blocks(target.sb, record.entries.len(), blocks.len());
-        // Its orphans must find room beside it once it is the last one: see `keep_orphans`.
+        // When this record is the last one, its orphans must still find room beside it: see
+        // `keep_orphans`.
         let orphans = self.orphans.borrow().len().max(record.orphans().count());
         if len + record_blocks(target.sb, orphans, 0) > self.ring {
             let error = FsError::inconsistent("a transaction is larger than the journal");
@@ -273,7 +280,7 @@ impl Journal {
             ]
         });
         let at = self.head.get();
-        self.live.borrow_mut().push_back(Live { number: record.number, at, len });
+        self.live.borrow_mut().push_back(LiveRecord { number: record.number, at, len });
         self.head.set((at + len) % self.ring);
         self.durable.set(record.number);
         *self.orphans.borrow_mut() = record.orphans().collect();
@@ -285,19 +292,20 @@ impl Journal {
         Ok(())
     }
 
-    /// The last record stays for replay after a checkpoint, because it says which inodes are in need
-    /// of work; but it takes the room of the next one. One with its number that says only this takes
-    /// its place: a power failure before the next one is durable must not lose the orphans.
+    /// After a checkpoint the last record stays for replay, because it names the inodes that need
+    /// work; but it takes the room of the next record. A short record with the same number, which
+    /// only names the inodes, replaces it: a power failure before the next record is durable must
+    /// not lose the orphans.
     async fn keep_orphans(&self, target: &Target<'_>) -> Result<()> {
         let Some(last) = self.live.borrow().back().copied() else { return Ok(()) };
-        let orphan = |&addr: &Ino| Entry { addr, kind: EntryKind::Orphan };
-        let entries: Vec<Entry> = self.orphans.borrow().iter().map(orphan).collect();
+        let orphan = |&addr: &Ino| RecordEntry { addr, kind: RecordEntryKind::Orphan };
+        let entries: Vec<RecordEntry> = self.orphans.borrow().iter().map(orphan).collect();
         let (at, len) = (self.head.get(), record_blocks(target.sb, entries.len(), 0));
         let record = Record { number: last.number, entries };
         self.write_record(target, &record, &[]).await?;
         target.writes.barrier(target.core, Origin::Checkpoint).await?;
         self.write_header(target, last.number, at).await?;
-        *self.live.borrow_mut() = VecDeque::from([Live { at, len, ..last }]);
+        *self.live.borrow_mut() = VecDeque::from([LiveRecord { at, len, ..last }]);
         self.head.set((at + len) % self.ring);
         Ok(())
     }
@@ -310,7 +318,7 @@ impl Journal {
         blocks: &[(u64, Journaled)],
     ) -> Result<()> {
         let Target { core, sb, .. } = target;
-        let size = sb.shape.block_size as usize;
+        let size = sb.geometry.block_size as usize;
         let raw = record.encode(sb);
         let list = raw.chunks(size).map(|c| Block::Bytes(Buf::copy_of(c).freeze()));
         let mut all: Vec<Vec<Block>> = list.map(|block| vec![block]).collect();
@@ -341,7 +349,7 @@ impl Journal {
         core.check_writable()
     }
 
-    /// Makes room if the ring is half full. The caller has the turn.
+    /// Makes room if the ring is half full. The caller holds the lock.
     pub(crate) async fn make_room(&self, target: &Target<'_>) -> Result<()> {
         match self.room() < self.ring / 2 {
             true => self.checkpoint(target).await,
@@ -349,14 +357,14 @@ impl Journal {
         }
     }
 
-    /// Puts the blocks of all durable transactions into their places, so that the ring has room.
+    /// Writes the blocks of all durable transactions to their places, so that the ring has room.
     async fn checkpoint(&self, target: &Target<'_>) -> Result<()> {
         let Target { core, sb, writes } = target;
         let Some(last) = self.live.borrow().back().copied() else { return Ok(()) };
-        let pieces: Vec<Run> = {
+        let pieces: Vec<WriteRun> = {
             let journaled = self.journaled.borrow();
-            let piece = |(addr, journaled): (&u64, &Journaled)| Run {
-                at: sb.shape.byte_of(*addr),
+            let piece = |(addr, journaled): (&u64, &Journaled)| WriteRun {
+                at: sb.geometry.byte_of(*addr),
                 blocks: vec![journaled.block.clone()],
                 held: Vec::new(),
                 class: Class::Meta,
@@ -368,12 +376,13 @@ impl Journal {
         let numbers = writes.send(core, runs, Origin::Checkpoint);
         writes.wait(&numbers).await;
         writes.barrier(core, Origin::Checkpoint).await?;
-        // The last record stays: it says which inodes are in need of work.
+        // The last record stays valid, because it names the inodes that need work.
         self.write_header(target, last.number, last.at).await?;
         self.live.borrow_mut().retain(|l| l.number == last.number);
-        // A transaction that waits for this room is mentioned already.
+        // A transaction that waits for this room has registered its places already, so they are
+        // kept.
         self.mentioned.borrow_mut().retain(|_, number| *number >= last.number);
-        // Dropped after the borrow: a frame that leaves memory may ask for more.
+        // Dropped only after the borrow has ended, because dropping a frame may use the journal.
         let arrived = self.journaled.take();
         drop(arrived);
         self.count(|c| c.checkpoints += 1);
@@ -392,7 +401,7 @@ impl Journal {
         target.writes.barrier(target.core, Origin::Checkpoint).await
     }
 
-    /// Puts everything into its place.
+    /// Writes all blocks to their places.
     pub(crate) async fn empty(&self, target: &Target<'_>) -> Result<()> {
         let _alone = self.lock.write().await;
         self.checkpoint(target).await?;

@@ -4,10 +4,10 @@ use std::rc::Rc;
 
 use twin_disk::BlockDevice;
 use twin_fs::dump::{DumpError, Request, Sink, Structure};
-use twin_fs::shape::Shape;
+use twin_fs::geometry::Geometry;
 use twin_fs::{
-    CheckHow, CheckReport, Cpu, Fact, FsError, Identity, KeyHelp, Layout, LayoutConfig, LayoutKind,
-    OpenVolume, Opened, Result, Settings,
+    CheckReport, CheckRequest, Cpu, FsError, Identity, KeyHelp, Layout, LayoutConfig, LayoutKind,
+    OpenVolume, Opened, Result, Settings, VolumeProperty,
 };
 use twin_rt::{BoxFuture, Rt};
 use twin_settings::value::{bytes_for_people, list, number};
@@ -15,7 +15,7 @@ use twin_settings::{Key, SettingsError, Unit, set, text_of};
 
 use crate::check;
 use crate::ffs::Ffs;
-use crate::format::{Geometry, Profile, read_superblock};
+use crate::format::{DiskGeometry, Profile, read_superblock};
 use crate::open::{MkfsOptions, Recovered};
 use crate::settings::FfsSettings;
 use crate::{dir_placement, dump, ordering, write_behind};
@@ -69,7 +69,7 @@ const MAKING: &[Key<FfsConfig>] = &[
     Key::new(
         "ordering",
         "how metadata is ordered",
-        Unit::Name("ordering", || ordering::registry().iter().map(|e| e.name).collect()),
+        Unit::Name("ordering", || ordering::REGISTRY.names().collect()),
         |c| (&mut c.mkfs.ordering).into(),
     ),
     Key::new("block", "bytes of a block", Unit::bytes(0, u32::MAX as u64), |c| {
@@ -117,7 +117,7 @@ const MAKING: &[Key<FfsConfig>] = &[
         "rpm/sectors/tracks",
         |c, text| {
             let [rpm, sectors, tracks] = list(text, "rpm/sectors/tracks")?;
-            c.mkfs.geometry = Geometry {
+            c.mkfs.disk_geometry = DiskGeometry {
                 rpm: small(rpm)?,
                 sectors_per_track: small(sectors)?,
                 tracks_per_cylinder: small(tracks)?,
@@ -125,7 +125,7 @@ const MAKING: &[Key<FfsConfig>] = &[
             Ok(())
         },
         |c| {
-            let Geometry { rpm, sectors_per_track, tracks_per_cylinder } = c.mkfs.geometry;
+            let DiskGeometry { rpm, sectors_per_track, tracks_per_cylinder } = c.mkfs.disk_geometry;
             format!("{rpm}/{sectors_per_track}/{tracks_per_cylinder}")
         },
     ),
@@ -135,13 +135,13 @@ const OPENING: &[Key<FfsConfig>] = &[
     Key::new(
         "write-behind",
         "what is written as soon as it is there",
-        Unit::Name("write-behind", || write_behind::registry().iter().map(|e| e.name).collect()),
+        Unit::Name("write-behind", || write_behind::REGISTRY.names().collect()),
         |c| (&mut c.ffs.write_behind).into(),
     ),
     Key::new(
         "dir-placement",
         "where new directories go",
-        Unit::Name("placement", || dir_placement::registry().iter().map(|e| e.name).collect()),
+        Unit::Name("placement", || dir_placement::REGISTRY.names().collect()),
         |c| (&mut c.ffs.dir_placement).into(),
     ),
     Key::new("reallocate", "blocks of a growing file are moved together", Unit::YesNo, |c| {
@@ -174,7 +174,7 @@ impl LayoutConfig for FfsConfig {
 
     fn complete(&mut self, asked: &dyn Fn(&str) -> bool) {
         if !asked("frag") {
-            self.mkfs.frag_size = Shape::fragment_for(self.mkfs.block_size, self.mkfs.frag_size);
+            self.mkfs.frag_size = Geometry::fragment_for(self.mkfs.block_size, self.mkfs.frag_size);
         }
     }
 
@@ -194,7 +194,7 @@ impl LayoutConfig for FfsConfig {
                 options.ordering,
                 bytes_for_people(sb.size),
                 sb.groups,
-                bytes_for_people(sb.shape.block_size.into()),
+                bytes_for_people(sb.geometry.block_size.into()),
                 sb.inodes(),
             ))
         })
@@ -246,9 +246,9 @@ impl LayoutKind for Kind {
     }
 
     fn policies(&self) -> Vec<(&'static str, Vec<(&'static str, &'static str)>)> {
-        let orderings = ordering::registry().iter().map(|e| (e.name, e.about)).collect();
-        let behind = write_behind::registry().iter().map(|e| (e.name, e.about)).collect();
-        let dirs = dir_placement::registry().iter().map(|e| (e.name, e.about)).collect();
+        let orderings = ordering::REGISTRY.abouts();
+        let behind = write_behind::REGISTRY.abouts();
+        let dirs = dir_placement::REGISTRY.abouts();
         vec![
             ("Orderings", orderings),
             ("Write-behind policies", behind),
@@ -266,14 +266,14 @@ impl LayoutKind for Kind {
 
     fn largest_sector<'a>(&'a self, device: &'a dyn BlockDevice) -> BoxFuture<'a, Option<u32>> {
         // Fragments are written alone, so a sector must not be larger.
-        Box::pin(async { Some(read_superblock(device).await.ok()?.shape.frag_size) })
+        Box::pin(async { Some(read_superblock(device).await.ok()?.geometry.frag_size) })
     }
 
     fn check<'a>(
         &'a self,
         rt: &'a Rt,
         device: Rc<dyn BlockDevice>,
-        how: CheckHow,
+        how: CheckRequest,
         progress: &'a mut dyn FnMut(u64, u64),
     ) -> BoxFuture<'a, Result<CheckReport>> {
         Box::pin(async move {
@@ -283,26 +283,14 @@ impl LayoutKind for Kind {
                 ));
             }
             let mut told = |p: check::Progress| progress(p.done, p.total);
-            let report = match how.repair {
+            let mut report = match how.repair {
                 true => check::repair(rt, device, &mut told).await?,
                 false => check::check(device, &mut told).await?,
             };
-            let c = &report.counts;
-            let mut notes = Vec::new();
-            if report.was_open {
-                notes.push(format!("not unmounted: {} records in the journal", report.records));
-            }
-            notes.push(format!(
-                "{} files, {} directories, {} links and special files; {} used, {} free",
-                c.files,
-                c.dirs,
-                c.symlinks + c.special,
-                bytes_for_people(c.used_bytes),
-                bytes_for_people(c.free_bytes)
-            ));
-            let findings = report.findings.iter().map(ToString::to_string).collect();
-            let (more_findings, rescued) = (report.more_findings, report.rescued);
-            Ok(CheckReport { findings, more_findings, notes, rescued })
+            let size = bytes_for_people;
+            let (used, free) = (report.counts.used_bytes, report.counts.free_bytes);
+            report.notes.push(format!("{} used, {} free", size(used), size(free)));
+            Ok(report.into())
         })
     }
 
@@ -320,7 +308,7 @@ impl LayoutKind for Kind {
         dump::dump(device, request, sink)
     }
 
-    fn facts(&self, volume: &OpenVolume) -> Vec<Fact> {
+    fn properties(&self, volume: &OpenVolume) -> Vec<VolumeProperty> {
         let Some(volume) = volume.of_layout::<Ffs>() else { return Vec::new() };
         let ffs = &volume.layout;
         let sb = ffs.superblock();
@@ -329,32 +317,44 @@ impl LayoutKind for Kind {
         let stat = ffs.stat(&volume.core);
         let percent = used as f64 * 100.0 / limit as f64;
         let size = bytes_for_people;
-        let block = u64::from(sb.shape.block_size);
+        let block = u64::from(sb.geometry.block_size);
         let ordering = ordering::by_number(sb.ordering).map_or("unknown", |e| e.name);
-        let group = u64::from(sb.group_frags) * u64::from(sb.shape.frag_size);
+        let group = u64::from(sb.group_frags) * u64::from(sb.geometry.frag_size);
         let loose = free.saturating_sub(blocks * block);
-        let mut facts = vec![
-            Fact::new("uuid", sb.uuid.iter().map(|b| format!("{b:02x}")).collect::<String>()),
-            Fact::new("layout", format!("FFS, {:?} profile, {ordering} ordering", sb.profile)),
-            Fact::new("size", size(sb.size)),
-            Fact::new(
-                "block, fragment",
-                format!("{}, {}", size(block), size(sb.shape.frag_size.into())),
+        let mut properties = vec![
+            VolumeProperty::new(
+                "uuid",
+                sb.uuid.iter().map(|b| format!("{b:02x}")).collect::<String>(),
             ),
-            Fact::new("groups", format!("{} of {}", sb.groups, size(group))),
+            VolumeProperty::new(
+                "layout",
+                format!("FFS, {:?} profile, {ordering} ordering", sb.profile),
+            ),
+            VolumeProperty::new("size", size(sb.size)),
+            VolumeProperty::new(
+                "block, fragment",
+                format!("{}, {}", size(block), size(sb.geometry.frag_size.into())),
+            ),
+            VolumeProperty::new("groups", format!("{} of {}", sb.groups, size(group))),
         ];
         if sb.journal_bytes > 0 {
-            facts.push(Fact::new("journal", size(sb.journal_bytes)));
+            properties.push(VolumeProperty::new("journal", size(sb.journal_bytes)));
         }
-        facts.extend([
-            Fact::new("used", format!("{} of {} ({percent:.1}%)", size(used), size(limit))),
-            Fact::new("free", format!("{}, of this {} in fragments", size(free), size(loose))),
-            Fact::new(
+        properties.extend([
+            VolumeProperty::new(
+                "used",
+                format!("{} of {} ({percent:.1}%)", size(used), size(limit)),
+            ),
+            VolumeProperty::new(
+                "free",
+                format!("{}, of this {} in fragments", size(free), size(loose)),
+            ),
+            VolumeProperty::new(
                 "inodes",
                 format!("{} used of {}", stat.inodes - stat.free_inodes, stat.inodes),
             ),
         ]);
-        facts
+        properties
     }
 }
 

@@ -2,24 +2,25 @@
 
 use std::rc::Rc;
 
-use twin_cache::{FlushState, Lbn};
-use twin_fs::shape::{Ptr, UNWRITTEN};
+use twin_cache::Lbn;
+use twin_fs::geometry::{Ptr, UNWRITTEN};
 use twin_fs::{
-    Change, Core, FsError, Ino, Inode, Layout, Need, Picked, Result, Room, VolumeStat, Written,
+    Change, Core, Dirty, FsError, Ino, Inode, Layout, Need, Picked, Result, Room, SpaceMap,
+    VolumeStat, Written,
 };
-use twin_rt::{Category, Time};
+use twin_rt::Category;
 
-use crate::admission::Permit;
+use crate::admission::AdmissionGuard;
 use crate::ffs::Ffs;
 use crate::ordering::Wait;
 use crate::space::Freed;
 
 impl Ffs {
     fn frags(&self, len: u32) -> u32 {
-        len / self.sb.shape.frag_size
+        len / self.sb.geometry.frag_size
     }
 
-    /// A place for a block that has none.
+    /// Finds a place for a block that has none.
     fn place_new(&self, core: &Core, inode: &Inode, lbn: Lbn, len: u32) -> Option<u64> {
         let wanted = self.wanted(core, inode, lbn);
         let mut space = self.alloc_mut();
@@ -32,7 +33,7 @@ impl Ffs {
         Some(addr)
     }
 
-    /// A place for the last block of a file, which becomes longer or shorter.
+    /// Finds a place for the last block of a file, which becomes longer or shorter.
     fn replace(&self, core: &Core, inode: &Inode, lbn: Lbn, old: Ptr, len: u32) -> Option<u64> {
         let (old_frags, frags) = (self.frags(old.len), self.frags(len));
         let wanted = self.wanted(core, inode, lbn);
@@ -51,29 +52,30 @@ impl Ffs {
         Some(old.addr)
     }
 
-    /// Tells the journal that what it has of a place is void.
+    /// Tells the journal that its contents for a place are void.
     fn note_freed(&self, addr: u64) {
         if let Some(journal) = &self.journal {
-            journal.note_freed(addr, self.settings.sabotage);
+            journal.note_freed(addr, self.settings.planted());
         }
     }
 
-    /// True if an operation that takes up to `bytes` finds its blocks.
+    /// True if an operation that takes up to `bytes` will find its blocks.
     fn has_room(&self, bytes: u64) -> bool {
-        self.alloc().has_room(bytes + self.admission.permitted())
+        self.alloc().has_room(bytes + self.admission.admitted_bytes())
     }
 
-    /// True if waiting makes room: space was given up, perhaps to a transaction that is on its way.
+    /// True if waiting makes room, because freed space waits for a transaction that may be under
+    /// way.
     fn awaits_space(&self) -> bool {
         let space = self.alloc();
         space.has_pending() || self.journal.is_some() && space.is_releasing()
     }
 
-    /// Makes space that was given up safe to use again.
+    /// Makes freed space safe to reuse.
     async fn release_pending(&self, core: &Rc<Core>, bytes: u64) -> Result<()> {
         self.count(|s| s.space_waits += 1);
         core.rt.log(Category::Admission, "waits", || {
-            [("bytes", bytes), ("permitted_bytes", self.admission.permitted())]
+            [("bytes", bytes), ("permitted_bytes", self.admission.admitted_bytes())]
         });
         match &self.journal {
             Some(_) => self.commit(core).await.map(|_| ()),
@@ -83,7 +85,7 @@ impl Ffs {
 }
 
 impl Layout for Ffs {
-    type Permit = Permit;
+    type AdmissionGuard = AdmissionGuard;
 
     async fn load_inode(&self, core: &Rc<Core>, ino: Ino) -> Result<Rc<Inode>> {
         self.read_inode(core, ino).await
@@ -97,8 +99,8 @@ impl Layout for Ffs {
         self.unpick_number(picked.ino);
     }
 
-    fn born(&self, core: &Core, inode: &Rc<Inode>) {
-        self.bear(core, inode);
+    fn inode_created(&self, core: &Core, inode: &Rc<Inode>) {
+        self.mark_inode_created(core, inode);
     }
 
     fn free_inode(&self, core: &Core, inode: &Rc<Inode>) {
@@ -113,15 +115,15 @@ impl Layout for Ffs {
     }
 
     fn reserve(&self, _core: &Core, bytes: u64) -> Result<()> {
-        self.alloc_mut().promise(bytes)
+        self.alloc_mut().reserve(bytes)
     }
 
     fn unreserve(&self, _core: &Core, bytes: u64) {
-        self.alloc_mut().unpromise(bytes);
+        self.alloc_mut().unreserve(bytes);
     }
 
     fn inode_bytes(&self) -> u64 {
-        // The tables have their room from the start.
+        // The tables have their space from the start.
         0
     }
 
@@ -133,21 +135,21 @@ impl Layout for Ffs {
         match addr {
             Some(addr) => Ptr { addr, len, crc: 0 },
             None => {
-                // Promises are there to prevent this.
-                core.poison(FsError::inconsistent("space that was promised is not there"));
+                // Reservations exist to prevent this.
+                core.poison(FsError::inconsistent("space that was reserved is not there"));
                 Ptr { addr: UNWRITTEN, len, crc: 0 }
             }
         }
     }
 
-    fn recast(&self, core: &Core, inode: &Inode, lbn: Lbn, ptr: Ptr) -> Ptr {
-        // In place, the cut content could be on the disk before the journal has the new length.
+    fn relocate_tail(&self, core: &Core, inode: &Inode, lbn: Lbn, ptr: Ptr) -> Ptr {
+        // In place, the cut content could reach the disk before the journal has the new length.
         let wanted = self.wanted(core, inode, lbn);
         let mut space = self.alloc_mut();
         if self.journal.is_none() || space.is_fresh(inode.ino, ptr.addr) {
             return ptr;
         }
-        // On a full volume there may be no other place: cutting must go on all the same.
+        // A full volume may have no other place, but the truncation must succeed.
         let Some(addr) = space.take(&self.sb, &wanted, self.frags(ptr.len)) else { return ptr };
         space.free(&self.sb, inode.ino, Freed { addr: ptr.addr, frags: self.frags(ptr.len) });
         space.note_fresh(inode.ino, addr);
@@ -159,7 +161,7 @@ impl Layout for Ffs {
 
     fn free_block(&self, _core: &Core, inode: &Inode, ptr: Ptr, len: u32) {
         let mut space = self.alloc_mut();
-        space.unpromise(len.into());
+        space.unreserve(len.into());
         if ptr.is_on_disk() {
             let freed = Freed { addr: ptr.addr, frags: self.frags(ptr.len) };
             space.free(&self.sb, inode.ino, freed);
@@ -167,22 +169,22 @@ impl Layout for Ffs {
         }
     }
 
-    async fn settle(&self, core: &Rc<Core>, change: Change<'_>) -> Result<()> {
-        self.settle_change(core, change).await
+    async fn enforce_ordering(&self, core: &Rc<Core>, change: Change<'_>) -> Result<()> {
+        self.order_change(core, change).await
     }
 
     fn has_dirty(&self, core: &Core) -> bool {
         core.dirty_inode_count() > 0 || core.cache.dirty_bytes() > 0 || self.alloc().maps_dirty()
     }
 
-    async fn admit(&self, core: &Rc<Core>, bytes: u64, need: Need) -> Result<Permit> {
+    async fn admit(&self, core: &Rc<Core>, bytes: u64, need: Need) -> Result<AdmissionGuard> {
         let limit = core.settings.cache_bytes / 2;
         loop {
             core.check_writable()?;
             if core.cache.dirty_bytes() > limit {
-                // More is dirty than write-back keeps up with: the writer helps.
+                // More is dirty than write-back can keep up with, so the writer helps.
                 self.write_back_all(core).await?;
-            } else if self.journal_is_pressed(core, bytes) {
+            } else if self.journal_needs_commit(core, bytes) {
                 self.commit(core).await?;
             } else if need == Need::Grow && !self.has_room(bytes) && self.awaits_space() {
                 self.release_pending(core, bytes).await?;
@@ -192,19 +194,16 @@ impl Layout for Ffs {
         }
     }
 
-    fn flush_state(&self, core: &Core) -> FlushState {
-        let inodes = core.dirty_inode_count() as u64 * u64::from(self.sb.shape.inode_size);
-        let dirty_bytes = core.cache.dirty_bytes() + inodes;
-        let oldest = self.see_dirty(self.has_dirty(core), core.rt.now());
-        FlushState {
-            dirty_bytes,
-            oldest,
-            capacity_bytes: core.cache.capacity_bytes(),
+    fn dirty(&self, core: &Core) -> Dirty {
+        let inodes = core.dirty_inode_count() as u64 * u64::from(self.sb.geometry.inode_size);
+        Dirty {
+            bytes: core.cache.dirty_bytes() + inodes,
+            any: self.has_dirty(core),
             unit_bytes: self.cluster_bytes(core).max(1 << 20),
         }
     }
 
-    async fn write_back(&self, core: &Rc<Core>, _until: Time) -> Result<()> {
+    async fn write_back(&self, core: &Rc<Core>) -> Result<()> {
         // As 4.4BSD's update daemon: all of it.
         self.write_back_all(core).await
     }
@@ -230,6 +229,7 @@ impl Layout for Ffs {
         Written {
             bytes: stats.data_bytes + stats.meta_bytes + stats.journal_bytes,
             data_bytes: stats.data_bytes,
+            new_data_bytes: stats.data_bytes,
             meta_bytes: stats.meta_bytes + stats.journal_bytes,
             batches: stats.commits,
             checkpoints: stats.checkpoints,
@@ -237,13 +237,20 @@ impl Layout for Ffs {
         }
     }
 
+    fn space_map(&self, _core: &Core) -> SpaceMap {
+        let space = self.alloc();
+        let groups = space.free_by_group();
+        let used = groups.map(|(free, all)| 1.0 - free as f64 / f64::from(all.max(1)));
+        SpaceMap::settled("cylinder groups", used)
+    }
+
     fn stat(&self, _core: &Core) -> VolumeStat {
-        let unit = u64::from(self.sb.shape.frag_size);
+        let unit = u64::from(self.sb.geometry.frag_size);
         let space = self.alloc();
         let (used, limit) = space.used_and_limit();
         VolumeStat {
-            block_size: self.sb.shape.frag_size,
-            io_size: self.sb.shape.block_size,
+            block_size: self.sb.geometry.frag_size,
+            io_size: self.sb.geometry.block_size,
             blocks: limit / unit,
             free: limit.saturating_sub(used) / unit,
             inodes: self.sb.inodes(),

@@ -8,8 +8,8 @@
 //!
 //! [`Ffs`] is put together from parts that keep their state to themselves, and files use each other in
 //! this order only, each those above it:
-//! - `preference`, `search` and `group`: where a block goes; `space`: what is free, promised, and not to
-//!   be used yet; `writes`: what is on its way to the device; `journal`: the ring of records;
+//! - `preference`, `search` and `group`: where a block goes; `space`: what is free, reserved, and
+//!   not to be used yet; `writes`: what is on its way to the device; `journal`: the ring of records;
 //! - `ffs`: the open layout, which holds the parts; `inodes`: inodes in their tables; `take`: dirty blocks
 //!   as they are at a moment; `realloc`: clusters;
 //! - `commit` and `flush`: what is written when; [`ordering`] says what that promises of a crash;
@@ -36,7 +36,7 @@
 //! ```
 //!
 //! What holds always:
-//! - Space is promised in whole blocks before anything becomes dirty, so a place is always found.
+//! - Space is reserved in whole blocks before anything becomes dirty, so a place is always found.
 //! - Two writes of one place reach the device in the order in which they were asked.
 //! - A block that was given up is used again only when the ordering says that this is safe.
 
@@ -69,10 +69,12 @@ mod take;
 pub mod write_behind;
 mod writes;
 
-pub use admission::Permit;
+pub use admission::AdmissionGuard;
 pub use ffs::{Ffs, FfsStats};
 pub use format::read_state;
 pub use kind::{FFS, FfsConfig};
 pub use open::{MkfsOptions, Recovered};
-pub use settings::{FfsSettings, Sabotage};
+pub use settings::FfsSettings;
+#[cfg(feature = "planted-faults")]
+pub use settings::PlantedFault;
 pub use space::SearchStats;

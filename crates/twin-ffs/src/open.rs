@@ -3,32 +3,32 @@
 use std::rc::Rc;
 
 use twin_disk::{Block, BlockDevice, Buf, Class, Io, Origin, gather};
-use twin_fs::shape::Shape;
+use twin_fs::geometry::Geometry;
 use twin_fs::{Core, Cpu, Features, FsError, Picked, ROOT_INO, Result, Settings, Volume};
 use twin_rt::{BoxFuture, Category, Rt, join_all};
 
-use crate::ffs::{Ffs, Parts};
+use crate::ffs::{Ffs, FfsParts};
 use crate::format::{
-    CgImage, Geometry, JOURNAL_HEADERS, JournalHeader, Plan, Profile, SUPERBLOCK_BYTES, State,
-    Superblock, Tuning, header_io, read_state, read_superblock,
+    CgImage, DiskGeometry, JOURNAL_HEADERS, JournalHeader, Plan, Profile, SUPERBLOCK_BYTES,
+    Superblock, Tuning, VolumeState, header_io, read_state, read_superblock,
 };
 use crate::group::Group;
-use crate::journal::{Journal, Live};
+use crate::journal::{Journal, LiveRecord};
 use crate::ordering::{self, Ordering};
 use crate::replay::{Replay, read_header, read_journal};
-use crate::settings::{FfsSettings, Sabotage};
+use crate::settings::{FfsSettings, PlantedFault};
 
 /// Requests that are under way at once while groups are read or written.
 const AT_ONCE: usize = 64;
 /// The largest journal that is made unless more is asked for, in bytes.
 const JOURNAL_MOST: u64 = 64 << 20;
 
-/// What a new volume shall be.
+/// The options of a new volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MkfsOptions {
     /// Which structures.
     pub profile: Profile,
-    /// The metadata ordering, by name: one of [`ordering::registry`].
+    /// The metadata ordering, by name: one of [`ordering::REGISTRY`].
     pub ordering: String,
     /// Bytes of a block.
     pub block_size: u32,
@@ -38,10 +38,10 @@ pub struct MkfsOptions {
     pub group_bytes: Option<u64>,
     /// Bytes of space for each inode.
     pub bytes_per_inode: u32,
-    /// Bytes of the journal, if the ordering has one; `None` for what suits.
+    /// Bytes of the journal, if the ordering has one; `None` for a size that suits the volume.
     pub journal_bytes: Option<u64>,
     /// The imagined disk.
-    pub geometry: Geometry,
+    pub disk_geometry: DiskGeometry,
     /// The allocator's parameters.
     pub tuning: Tuning,
     /// Identifies the volume.
@@ -55,13 +55,17 @@ impl MkfsOptions {
     pub fn modern(uuid: [u8; 16]) -> MkfsOptions {
         MkfsOptions {
             profile: Profile::Modern,
-            ordering: ordering::registry()[0].name.into(),
+            ordering: ordering::REGISTRY.first().name.into(),
             block_size: 8192,
             frag_size: 1024,
             group_bytes: None,
             bytes_per_inode: 8192,
             journal_bytes: None,
-            geometry: Geometry { rpm: 7200, sectors_per_track: 64, tracks_per_cylinder: 16 },
+            disk_geometry: DiskGeometry {
+                rpm: 7200,
+                sectors_per_track: 64,
+                tracks_per_cylinder: 16,
+            },
             tuning: Tuning {
                 minfree: 5,
                 maxcontig: 128,
@@ -82,7 +86,11 @@ impl MkfsOptions {
             profile: Profile::Classic,
             ordering: ordering::by_number(2).map_or_else(String::new, |e| e.name.into()),
             bytes_per_inode: 4096,
-            geometry: Geometry { rpm: 5400, sectors_per_track: 57, tracks_per_cylinder: 14 },
+            disk_geometry: DiskGeometry {
+                rpm: 5400,
+                sectors_per_track: 57,
+                tracks_per_cylinder: 14,
+            },
             tuning: Tuning {
                 minfree: 10,
                 maxcontig: 8,
@@ -95,23 +103,25 @@ impl MkfsOptions {
         }
     }
 
-    /// Works out a volume of `size` bytes on a device with sectors of `sector` bytes.
+    /// Computes the superblock of a volume of `size` bytes on a device with sectors of `sector`
+    /// bytes.
     ///
     /// # Errors
     /// If the sizes do not fit together.
     pub fn superblock(&self, size: u64, sector: u32) -> Result<Superblock> {
-        let ordering = ordering::by_name(&self.ordering)
-            .ok_or(FsError::Invalid("no such metadata ordering"))?;
+        let ordering = ordering::REGISTRY
+            .get(&self.ordering)
+            .map_err(|_| FsError::Invalid("no such metadata ordering"))?;
         let frag_size = self.frag_size.max(sector);
-        let shape = match self.profile {
-            Profile::Classic => Shape::classic(self.block_size, frag_size),
-            Profile::Modern => Shape::modern_in_place(self.block_size, frag_size),
+        let geometry = match self.profile {
+            Profile::Classic => Geometry::classic(self.block_size, frag_size),
+            Profile::Modern => Geometry::modern_in_place(self.block_size, frag_size),
         };
-        shape.check()?;
-        let block = u64::from(shape.block_size);
-        let group_bytes = self.group_size(&shape, size);
-        let per_block = u64::from(shape.block_size / shape.inode_size);
-        let density = u64::from(self.bytes_per_inode.max(shape.frag_size));
+        geometry.check()?;
+        let block = u64::from(geometry.block_size);
+        let group_bytes = self.group_size(&geometry, size);
+        let per_block = u64::from(geometry.block_size / geometry.inode_size);
+        let density = u64::from(self.bytes_per_inode.max(geometry.frag_size));
         let inodes = (group_bytes / density).max(1).next_multiple_of(per_block);
         let groups = size.div_ceil(group_bytes.max(block));
         let journal_bytes = match (ordering.journals(), self.journal_bytes) {
@@ -129,11 +139,11 @@ impl MkfsOptions {
             ordering: ordering.number,
             size,
             journal_bytes,
-            group_frags: small(group_bytes / u64::from(shape.frag_size))?,
+            group_frags: small(group_bytes / u64::from(geometry.frag_size))?,
             group_inodes: small(inodes)?,
-            geometry: self.geometry,
+            disk_geometry: self.disk_geometry,
             tuning: self.tuning,
-            shape,
+            geometry,
         };
         let sb = Superblock::plan(plan)?;
         let journal_blocks = sb.journal_bytes / block;
@@ -143,14 +153,15 @@ impl MkfsOptions {
         Ok(sb)
     }
 
-    /// Bytes of a group: sixteen of the imagined disk's cylinders in the classic profile, as many
-    /// fragments as its maps have room for in the modern one, but several groups in any case.
-    fn group_size(&self, shape: &Shape, size: u64) -> u64 {
-        let block = u64::from(shape.block_size);
-        let cylinders = 16 * self.geometry.sectors_per_cylinder() * 512;
-        let frag = u64::from(shape.frag_size);
-        let density = u64::from(self.bytes_per_inode.max(shape.frag_size));
-        // The maps of a group, a bit a fragment and a bit an inode, have to fit one block.
+    /// Bytes of a group: in the classic profile sixteen cylinders of the imagined disk, in the
+    /// modern one as many fragments as its maps have room for; but a volume has several groups in
+    /// any case.
+    fn group_size(&self, geometry: &Geometry, size: u64) -> u64 {
+        let block = u64::from(geometry.block_size);
+        let cylinders = 16 * self.disk_geometry.sectors_per_cylinder() * 512;
+        let frag = u64::from(geometry.frag_size);
+        let density = u64::from(self.bytes_per_inode.max(geometry.frag_size));
+        // The maps of a group, one bit for each fragment and inode, must fit one block.
         let bits = block.saturating_sub(CG_BESIDE_BYTES) * 8;
         let most = (block * 4 * frag).min(bits * frag / (frag + density) * density);
         let default = match self.profile {
@@ -164,53 +175,53 @@ impl MkfsOptions {
 /// What a block of maps has beside the maps, and what rounding to whole blocks of inodes adds.
 const CG_BESIDE_BYTES: u64 = 512;
 
-/// What the files of this layout can do: blocks stay where they are.
+/// The features of the files of this layout, whose blocks stay in place.
 pub(crate) fn features(sb: &Superblock) -> Features {
-    Features { in_place: true, ..Features::of(&sb.shape) }
+    Features { in_place: true, ..Features::of(&sb.geometry) }
 }
 
 fn small(n: u64) -> Result<u32> {
     u32::try_from(n).map_err(|_| FsError::Invalid("a cylinder group is too large"))
 }
 
-/// What opening had to do.
+/// The recovery that was made when a volume was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Recovered {
-    /// The volume had not been closed.
+    /// True if the volume had not been closed.
     pub was_open: bool,
     /// Records of the journal that were replayed.
     pub records: u64,
-    /// Their bytes.
+    /// The number of bytes in these records.
     pub journal_bytes: u64,
     /// Files whose removal or truncation was finished.
     pub orphans: u64,
-    /// What the repair found wrong, where there is no journal.
+    /// The number of inconsistencies that the repair found, if there is no journal.
     pub repaired: u64,
-    /// Files that the repair gave a name in lost+found.
+    /// The number of files that the repair moved to lost+found.
     pub rescued: u64,
 }
 
 /// A volume that was found on a device.
-pub(crate) struct Found {
+pub(crate) struct FoundVolume {
     pub(crate) sb: Superblock,
-    pub(crate) state: State,
-    /// It was repaired, but for files without a name, which are about to get one.
+    pub(crate) state: VolumeState,
+    /// True if it was repaired except for files without names, which will be given names.
     pub(crate) rescuing: bool,
 }
 
-impl Found {
+impl FoundVolume {
     /// # Errors
     /// If there is none.
-    pub(crate) async fn on(device: &dyn BlockDevice) -> Result<Found> {
+    pub(crate) async fn on(device: &dyn BlockDevice) -> Result<FoundVolume> {
         let sb = read_superblock(device).await?;
         let state = read_state(device, &sb).await?;
-        Ok(Found { sb, state, rescuing: false })
+        Ok(FoundVolume { sb, state, rescuing: false })
     }
 }
 
 impl Ffs {
-    /// Makes a new volume on a device. The superblock is written last: until then the device
-    /// holds no volume.
+    /// Makes a new volume on a device. The superblock is written last, so that a crash before that
+    /// leaves no volume.
     ///
     /// # Errors
     /// If the sizes do not fit, or the device fails.
@@ -232,8 +243,8 @@ impl Ffs {
         erase(&*device).await?;
         let mut groups: Vec<Group> = (0..sb.groups).map(|g| Group::empty(&sb, g)).collect();
         if sb.journal_bytes == 0 {
-            // A journal writes a block of inodes whole or not at all. Without one, what lay there
-            // before must not show when a block is torn.
+            // A journal writes a block of inodes whole or not at all. Without one, all blocks are
+            // zeroed here, because old content must not appear when a block is torn.
             groups.iter_mut().for_each(|g| g.inodes_written = sb.group_inodes);
         }
         write_groups(&*device, &sb, &groups).await?;
@@ -241,7 +252,7 @@ impl Ffs {
         if sb.journal_bytes > 0 {
             let header = JournalHeader { number: 1, first_record: 1, tail: 0 };
             device.submit(header_io(&sb, &header, info.sector)).await?;
-            let none = Live { number: 0, at: 0, len: 0 };
+            let none = LiveRecord { number: 0, at: 0, len: 0 };
             journal = Some(Journal::new(&sb, 1, none, std::iter::empty(), Vec::new()));
         }
         // Numbers 0 and 1 are never given out; the root's is.
@@ -250,14 +261,14 @@ impl Ffs {
             rt.clone(),
             Rc::clone(&device),
             Cpu::none(),
-            sb.shape.clone(),
+            sb.geometry.clone(),
             features(&sb),
             Settings::default(),
         )?;
-        let state = State { closed: false, opened: 0 };
+        let state = VolumeState { closed: false, opened: 0 };
         let ordering = named(ordering::by_number(sb.ordering))?;
         let settings = FfsSettings::default();
-        let parts = Parts { sb: sb.clone(), state, settings, groups, journal, ordering };
+        let parts = FfsParts { sb: sb.clone(), state, settings, groups, journal, ordering };
         let ffs = Ffs::assemble(parts)?;
         let frame = ffs.inode_block(&core, ROOT_INO).await?;
         ffs.picked.insert(ROOT_INO, Some(frame));
@@ -274,8 +285,8 @@ impl Ffs {
         Ok(sb)
     }
 
-    /// Opens a volume that needs no repair, or had one. If it was not closed, its journal is
-    /// replayed.
+    /// Opens a volume that needs no repair or was repaired. If it was not closed, replays its
+    /// journal.
     ///
     /// # Errors
     /// If it is damaged (the error names the place).
@@ -285,34 +296,35 @@ impl Ffs {
         cpu: Cpu,
         settings: Settings,
         ffs_settings: FfsSettings,
-        found: Found,
+        found: FoundVolume,
     ) -> Result<(Rc<Volume<Ffs>>, Recovered)> {
-        let Found { sb, state, rescuing } = found;
+        let FoundVolume { sb, state, rescuing } = found;
         let mut recovered = Recovered { was_open: !state.closed, ..Recovered::default() };
         let mut orphans = Vec::new();
         let mut journal = None;
         if sb.journal_bytes > 0 && !state.closed {
-            let replay = read_journal(&*device, &sb, ffs_settings.sabotage).await?;
+            let replay = read_journal(&*device, &sb, ffs_settings.planted()).await?;
             replay.write(&*device, &sb).await?;
             (recovered.records, recovered.journal_bytes) = (replay.records, replay.bytes);
             rt.log(Category::Recovery, "replayed", || {
                 [("records", replay.records), ("journal_bytes", replay.bytes)]
             });
             let mentioned = replay.mentioned.iter().copied();
-            let header = move_header(&*device, &sb, &replay, ffs_settings.sabotage).await?;
+            let header = move_header(&*device, &sb, &replay, ffs_settings.planted()).await?;
             orphans = replay.orphans;
             journal = Some(Journal::new(&sb, header, replay.last, mentioned, orphans.clone()));
         } else if sb.journal_bytes > 0 {
             journal = Some(empty_journal(&*device, &sb).await?);
         }
         let groups = read_groups(&*device, &sb).await?;
-        let cluster = sb.tuning.maxcontig.saturating_mul(sb.shape.block_size);
+        let cluster = sb.tuning.maxcontig.saturating_mul(sb.geometry.block_size);
         let read_only = settings.read_only;
         let settings = Settings { cluster_bytes: cluster, ..settings };
-        let core = Core::new(rt.clone(), device, cpu, sb.shape.clone(), features(&sb), settings)?;
-        let state = State { opened: state.opened + 1, ..state };
+        let core =
+            Core::new(rt.clone(), device, cpu, sb.geometry.clone(), features(&sb), settings)?;
+        let state = VolumeState { opened: state.opened + 1, ..state };
         let ordering = named(ordering::for_mount(sb.ordering, rescuing))?;
-        let parts = Parts { sb, state, settings: ffs_settings, groups, journal, ordering };
+        let parts = FfsParts { sb, state, settings: ffs_settings, groups, journal, ordering };
         let ffs = Ffs::assemble(parts)?;
         orphans.iter().for_each(|&ino| ffs.orphans.insert(ino));
         let volume = Volume::new(core, ffs)?;
@@ -332,21 +344,21 @@ impl Ffs {
     }
 }
 
-fn named(entry: Option<&ordering::Entry>) -> Result<Box<dyn Ordering>> {
+fn named(entry: Option<&ordering::OrderingEntry>) -> Result<Box<dyn Ordering>> {
     Ok(entry.ok_or(FsError::Invalid("no such metadata ordering"))?.build())
 }
 
-/// Makes the last record that was replayed the first that counts, as a checkpoint does; gives the
-/// number of the header that says so. If it still named an older one, a second crash would replay
-/// records whose blocks have been freed since without being revoked, or find them overwritten and
-/// none of the new ones behind them.
+/// Makes the last replayed record the first valid one, as a checkpoint does. Returns the number of
+/// the header that says so. If the header still named an older record, a second crash would replay
+/// records whose blocks have been freed since without a revocation; or it would find them
+/// overwritten, and then no newer record behind them.
 async fn move_header(
     device: &dyn BlockDevice,
     sb: &Superblock,
     replay: &Replay,
-    sabotage: Sabotage,
+    planted: PlantedFault,
 ) -> Result<u64> {
-    if replay.records == 0 || sabotage == Sabotage::HeaderStays {
+    if replay.records == 0 || planted.is(PlantedFault::HeaderStays) {
         return Ok(replay.header);
     }
     let (first_record, tail) = (replay.last.number, replay.last.at);
@@ -356,7 +368,7 @@ async fn move_header(
     Ok(header.number)
 }
 
-/// Overwrites what earlier volumes have left where they would be looked for.
+/// Overwrites the structures of earlier volumes in the places where they would be looked for.
 async fn erase(device: &dyn BlockDevice) -> Result<()> {
     let size = device.info().size;
     let end = (size - SUPERBLOCK_BYTES) / SUPERBLOCK_BYTES * SUPERBLOCK_BYTES;
@@ -370,17 +382,17 @@ async fn erase(device: &dyn BlockDevice) -> Result<()> {
 
 /// Writes a replica of the superblock and the maps of every group.
 async fn write_groups(device: &dyn BlockDevice, sb: &Superblock, groups: &[Group]) -> Result<()> {
-    let block = sb.shape.block_size;
+    let block = sb.geometry.block_size;
     for some in groups.chunks(AT_ONCE) {
         let writes = some.iter().map(|group| {
-            let at = sb.shape.byte_of(sb.group_start(group.index));
+            let at = sb.geometry.byte_of(sb.group_start(group.index));
             let mut blocks = vec![Block::Bytes(Buf::copy_of(&sb.encode(group.index)).freeze())];
             if u64::from(block) > SUPERBLOCK_BYTES {
                 blocks.push(Block::Zero(block - SUPERBLOCK_BYTES as u32));
             }
             let raw = group.to_image(&[], &[]).encode(sb);
             blocks.push(Block::Bytes(Buf::copy_of(&raw).freeze()));
-            blocks.push(Block::Zero(group.inodes_written * sb.shape.inode_size));
+            blocks.push(Block::Zero(group.inodes_written * sb.geometry.inode_size));
             blocks.retain(|b| !b.is_empty());
             device.submit(Io::write(at, blocks, Class::Meta, Origin::Checkpoint))
         });
@@ -393,12 +405,12 @@ async fn write_groups(device: &dyn BlockDevice, sb: &Superblock, groups: &[Group
 
 /// Reads the maps of all groups.
 async fn read_groups(device: &dyn BlockDevice, sb: &Superblock) -> Result<Vec<Group>> {
-    let block = sb.shape.block_size as usize;
+    let block = sb.geometry.block_size as usize;
     let all: Vec<u32> = (0..sb.groups).collect();
     let mut groups = Vec::with_capacity(all.len());
     for some in all.chunks(AT_ONCE) {
         let reads = some.iter().map(|&group| {
-            let at = sb.shape.byte_of(sb.cg_addr(group));
+            let at = sb.geometry.byte_of(sb.cg_addr(group));
             device.submit(Io::read(at, block as u64, Class::Meta, Origin::Recovery))
         });
         let results = join_all(reads.collect::<Vec<_>>()).await;
@@ -410,11 +422,11 @@ async fn read_groups(device: &dyn BlockDevice, sb: &Superblock) -> Result<Vec<Gr
     Ok(groups)
 }
 
-/// The journal of a volume that was closed: it has no record that counts.
+/// Writes the journal of a closed volume, which has no valid record.
 async fn empty_journal(device: &dyn BlockDevice, sb: &Superblock) -> Result<Journal> {
     let header = read_header(device, sb).await?;
-    let blocks = sb.journal_bytes / u64::from(sb.shape.block_size) - JOURNAL_HEADERS;
+    let blocks = sb.journal_bytes / u64::from(sb.geometry.block_size) - JOURNAL_HEADERS;
     let number = header.first_record.wrapping_sub(1);
-    let none = Live { number, at: header.tail % blocks, len: 0 };
+    let none = LiveRecord { number, at: header.tail % blocks, len: 0 };
     Ok(Journal::new(sb, header.number, none, std::iter::empty(), Vec::new()))
 }

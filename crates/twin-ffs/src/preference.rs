@@ -15,7 +15,7 @@ use crate::group::Group;
 
 /// What is known of the block to be placed.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Wanted {
+pub(crate) struct PlacementRequest {
     /// The group of the file's inode.
     pub(crate) home: u32,
     /// The first data block that it holds or maps.
@@ -34,7 +34,7 @@ pub(crate) struct Wanted {
 pub(crate) fn preferred(
     sb: &Superblock,
     groups: &[Group],
-    wanted: &Wanted,
+    wanted: &PlacementRequest,
     rotor: &mut u32,
 ) -> Option<u64> {
     let per_block = u64::from(sb.frags_per_block());
@@ -60,8 +60,8 @@ pub(crate) fn preferred(
 
 /// The gap after `maxcontig` blocks, in fragments: whole blocks.
 fn gap_frags(sb: &Superblock) -> u64 {
-    let g = &sb.geometry;
-    let sectors_per_frag = u64::from(sb.shape.frag_size / 512);
+    let g = &sb.disk_geometry;
+    let sectors_per_frag = u64::from(sb.geometry.frag_size / 512);
     let sectors =
         u64::from(sb.tuning.rotdelay_ms) * u64::from(g.rpm) * u64::from(g.sectors_per_track)
             / 60_000;
@@ -82,20 +82,21 @@ fn next_group(sb: &Superblock, groups: &[Group], from: u32, rotor: &mut u32) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::format::{Geometry, Tuning};
+    use crate::format::{DiskGeometry, Tuning};
 
     fn sample(maxcontig: u32, rotdelay_ms: u32) -> (Superblock, Vec<Group>) {
         let options = crate::MkfsOptions::classic([7; 16]);
         let tuning = Tuning { maxcontig, rotdelay_ms, maxbpg: 64, ..options.tuning };
-        let geometry = Geometry { rpm: 5400, sectors_per_track: 57, tracks_per_cylinder: 14 };
-        let options = crate::MkfsOptions { tuning, geometry, ..options };
+        let disk_geometry =
+            DiskGeometry { rpm: 5400, sectors_per_track: 57, tracks_per_cylinder: 14 };
+        let options = crate::MkfsOptions { tuning, disk_geometry, ..options };
         let sb = options.superblock(64 << 20, 512).unwrap();
         let groups = (0..sb.groups).map(|g| Group::empty(&sb, g)).collect();
         (sb, groups)
     }
 
-    fn direct(home: u32, lbn: u64, before: u64, cluster: u64) -> Wanted {
-        Wanted { home, lbn, index: lbn, indirect: false, before, cluster }
+    fn direct(home: u32, lbn: u64, before: u64, cluster: u64) -> PlacementRequest {
+        PlacementRequest { home, lbn, index: lbn, indirect: false, before, cluster }
     }
 
     #[test]
@@ -133,7 +134,8 @@ mod tests {
         while groups[1].counts.free_blocks > 10 {
             groups[1].alloc_block(&sb, None);
         }
-        let wanted = Wanted { home: 1, lbn: 12, index: 0, indirect: true, before: 0, cluster: 0 };
+        let wanted =
+            PlacementRequest { home: 1, lbn: 12, index: 0, indirect: true, before: 0, cluster: 0 };
         let at = preferred(&sb, &groups, &wanted, &mut 0).unwrap();
         assert_eq!(sb.locate(at).unwrap().0, 2);
     }
@@ -142,8 +144,14 @@ mod tests {
     fn after_maxbpg_blocks_the_file_goes_on_in_the_next_group() {
         let (sb, groups) = sample(8, 0);
         let before = sb.group_start(1) + 4096;
-        let wanted =
-            Wanted { home: 1, lbn: 12 + 64, index: 64, indirect: true, before, cluster: 0 };
+        let wanted = PlacementRequest {
+            home: 1,
+            lbn: 12 + 64,
+            index: 64,
+            indirect: true,
+            before,
+            cluster: 0,
+        };
         let at = preferred(&sb, &groups, &wanted, &mut 0).unwrap();
         assert_eq!(sb.locate(at).unwrap().0, 2);
     }

@@ -1,7 +1,7 @@
-//! Reallocation: blocks of a file that are about to be written for the first time are moved
-//! together; and what is written as soon as it is there.
+//! Reallocation: moves blocks of a file together before they are written for the first time, and
+//! applies the write-behind policy.
 //!
-//! Contract: only blocks that no pointer on the disk leads to are moved, and only in one step.
+//! Contract: only blocks to which no pointer on the disk leads are moved, and only within one step.
 //! Source: `ffs_reallocblks` of 4.4BSD; Seltzer et al. 1995, section 3.3; Smith and Seltzer, "A
 //! Comparison of FFS Disk Allocation Policies", USENIX 1996.
 
@@ -14,11 +14,11 @@ use twin_fs::{Core, Inode, Result};
 
 use crate::ffs::Ffs;
 use crate::space::Freed;
-use crate::write_behind::{Block, Push};
+use crate::write_behind::{Block, WriteBehindAdvice};
 use crate::writes::join_runs;
 
 impl Ffs {
-    /// Moves a file's new blocks together, as far as they form clusters and do not lie so.
+    /// Moves a file's new blocks together, if they could form clusters but are scattered.
     pub(crate) fn gather_fresh(&self, core: &Core, inode: &Rc<Inode>) {
         let wants = self.settings.reallocate && self.write_behind.clusters_at_flush();
         if !wants || !self.alloc().has_fresh(inode.ino) {
@@ -42,11 +42,11 @@ impl Ffs {
     /// The address of a whole block that may be moved.
     fn movable(&self, core: &Core, inode: &Inode, frame: &Frame) -> Option<u64> {
         let ptr = core.resident_ptr(inode, frame.lbn())?;
-        let whole = ptr.len == self.sb.shape.block_size && frame.is_dirty();
+        let whole = ptr.len == self.sb.geometry.block_size && frame.is_dirty();
         (whole && self.alloc().is_fresh(inode.ino, ptr.addr)).then_some(ptr.addr)
     }
 
-    /// Moves blocks together. False if that cannot be.
+    /// Moves blocks together. Returns false if that is not possible.
     pub(crate) fn gather(&self, core: &Core, inode: &Rc<Inode>, range: Range<u64>) -> bool {
         if range.end < range.start + 2 {
             return false;
@@ -68,15 +68,15 @@ impl Ffs {
         };
         for (i, (frame, old)) in frames.iter().zip(old).enumerate() {
             let addr = first + i as u64 * u64::from(per_block);
-            let len = self.sb.shape.block_size;
-            core.set_ptr(inode, frame.lbn(), twin_fs::shape::Ptr { addr, len, crc: 0 });
+            let len = self.sb.geometry.block_size;
+            core.set_ptr(inode, frame.lbn(), twin_fs::geometry::Ptr { addr, len, crc: 0 });
             space.free(&self.sb, inode.ino, Freed { addr: old, frags: per_block });
             space.note_fresh(inode.ino, addr);
         }
         true
     }
 
-    /// Writes what the write-behind policy wants of the blocks that were just written.
+    /// Writes those of the blocks just written that the write-behind policy chooses.
     pub(crate) async fn write_behind(
         &self,
         core: &Rc<Core>,
@@ -84,11 +84,11 @@ impl Ffs {
         first: u64,
         end: u64,
     ) -> Result<()> {
-        let shape = &core.shape;
-        let block = u64::from(shape.block_size);
+        let geometry = &core.geometry;
+        let block = u64::from(geometry.block_size);
         let size = inode.d.borrow().size;
         for lbn in first..end {
-            // Only blocks that are full go before the flush.
+            // Only full blocks are written before the flush.
             let full = (lbn + 1) * block <= size;
             let ptr = core.resident_ptr(inode, lbn as Lbn).filter(|p| p.is_on_disk());
             let (true, Some(ptr)) = (full, ptr) else { continue };
@@ -100,7 +100,7 @@ impl Ffs {
                 following: self.following(core, inode, lbn, ptr.addr),
                 most: u64::from(self.sb.tuning.maxcontig),
             };
-            let push = self.write_behind.wrote(inode.ino, written);
+            let push = self.write_behind.block_written(inode.ino, written);
             self.push(core, inode, written, push).await?;
         }
         Ok(())
@@ -122,7 +122,7 @@ impl Ffs {
         core: &Rc<Core>,
         inode: &Rc<Inode>,
         written: Block,
-        mut push: Push,
+        mut push: WriteBehindAdvice,
     ) -> Result<()> {
         if let Some(range) = push.gather.take() {
             let moved = self.settings.reallocate && self.gather(core, inode, range.clone());
@@ -131,15 +131,16 @@ impl Ffs {
                 self.write_behind.moved(inode.ino, addr);
                 return Ok(());
             }
-            // It cannot be: what is there goes as it lies, and a new cluster begins.
+            // They cannot be moved: the present blocks are written where they are, and a new
+            // cluster begins.
             push.now.push(range.start..range.end - 1);
             self.write_behind.end_cluster(inode.ino);
-            push.now.extend(self.write_behind.wrote(inode.ino, written).now);
+            push.now.extend(self.write_behind.block_written(inode.ino, written).now);
         }
         for range in push.now {
             let mut pins = Vec::new();
             for lbn in range.clone() {
-                core.hold_parents(inode, lbn as Lbn, &mut pins).await?;
+                core.pin_parents(inode, lbn as Lbn, &mut pins).await?;
             }
             let frames = self.dirty_range(inode, range.start, range.end);
             let pieces = frames.iter().filter_map(|f| self.take_block(core, inode, f)).collect();

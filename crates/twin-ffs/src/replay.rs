@@ -1,8 +1,8 @@
-//! Replay: what the journal's records say after a crash.
+//! Replay: reads the records of the journal after a crash, and applies them.
 //!
-//! Contract: [`read_journal`] only reads; [`Replay::write`] puts the result into place, which may
-//! be done any number of times. Records count from the header's first one on, in order, up to the
-//! first that is not whole.
+//! Contract: [`read_journal`] only reads; [`Replay::write`] writes the result to its places, which
+//! may be repeated any number of times. Records are valid from the header's first one on, in order,
+//! up to the first incomplete one.
 
 use std::collections::BTreeMap;
 
@@ -10,20 +10,20 @@ use twin_disk::{Block, BlockDevice, Class, Io, Origin, gather};
 use twin_fs::{FsError, Ino, Result};
 use twin_rt::join_all;
 
-use crate::format::{EntryKind, JOURNAL_HEADERS, JournalHeader, Record, Superblock};
-use crate::journal::Live;
-use crate::settings::Sabotage;
-use crate::writes::{Run, join_runs};
+use crate::format::{JOURNAL_HEADERS, JournalHeader, Record, RecordEntryKind, Superblock};
+use crate::journal::LiveRecord;
+use crate::settings::PlantedFault;
+use crate::writes::{WriteRun, join_runs};
 
-/// What a journal says.
+/// The contents of a journal.
 pub(crate) struct Replay {
     /// Blocks, by address in fragments.
     pub(crate) blocks: BTreeMap<u64, Block>,
-    /// Inodes in need of work.
+    /// The inodes that need work.
     pub(crate) orphans: Vec<Ino>,
     /// The last record; of length 0 if there is none.
-    pub(crate) last: Live,
-    /// Places that the last record has blocks for.
+    pub(crate) last: LiveRecord,
+    /// The places for which the last record has blocks.
     pub(crate) mentioned: Vec<u64>,
     /// The number of the header found.
     pub(crate) header: u64,
@@ -42,7 +42,7 @@ struct Ring<'a> {
 impl Ring<'_> {
     /// Reads `count` blocks from `at` on, around the end.
     async fn read(&self, at: u64, count: u64) -> Result<Vec<Block>> {
-        let size = u64::from(self.sb.shape.block_size);
+        let size = u64::from(self.sb.geometry.block_size);
         let most = (u64::from(self.device.info().max_io) / size).max(1);
         let (mut at, mut left) = (at % self.blocks, count);
         let mut out = Vec::new();
@@ -63,7 +63,7 @@ pub(crate) async fn read_header(
     device: &dyn BlockDevice,
     sb: &Superblock,
 ) -> Result<JournalHeader> {
-    let size = u64::from(sb.shape.block_size);
+    let size = u64::from(sb.geometry.block_size);
     let mut best: Option<JournalHeader> = None;
     let mut first_error = None;
     for slot in 0..JOURNAL_HEADERS {
@@ -93,13 +93,13 @@ pub(crate) async fn read_header(
 pub(crate) async fn read_journal(
     device: &dyn BlockDevice,
     sb: &Superblock,
-    sabotage: Sabotage,
+    planted: PlantedFault,
 ) -> Result<Replay> {
     let header = read_header(device, sb).await?;
     let mut replay = Replay {
         blocks: BTreeMap::new(),
         orphans: Vec::new(),
-        last: Live {
+        last: LiveRecord {
             number: header.first_record.wrapping_sub(1),
             at: header.tail % ring_blocks(sb),
             len: 0,
@@ -109,11 +109,11 @@ pub(crate) async fn read_journal(
         records: 0,
         bytes: 0,
     };
-    read_records(device, sb, &header, sabotage, &mut |live, record, found| {
-        replay.apply(record, found, sabotage);
+    read_records(device, sb, &header, planted, &mut |live, record, found| {
+        replay.apply(record, found, planted);
         replay.last = live;
         replay.records += 1;
-        replay.bytes += live.len * u64::from(sb.shape.block_size);
+        replay.bytes += live.len * u64::from(sb.geometry.block_size);
     })
     .await?;
     Ok(replay)
@@ -121,10 +121,10 @@ pub(crate) async fn read_journal(
 
 /// Blocks of the ring that records are in.
 fn ring_blocks(sb: &Superblock) -> u64 {
-    sb.journal_bytes / u64::from(sb.shape.block_size) - JOURNAL_HEADERS
+    sb.journal_bytes / u64::from(sb.geometry.block_size) - JOURNAL_HEADERS
 }
 
-/// Tells `visit` of each record that counts, in order, with its place and its blocks.
+/// Calls `visit` with each valid record, in order, with its place and its blocks.
 ///
 /// # Errors
 /// If the device fails.
@@ -132,17 +132,16 @@ pub(crate) async fn read_records(
     device: &dyn BlockDevice,
     sb: &Superblock,
     header: &JournalHeader,
-    sabotage: Sabotage,
-    visit: &mut dyn FnMut(Live, &Record, Vec<Block>),
+    planted: PlantedFault,
+    visit: &mut dyn FnMut(LiveRecord, &Record, Vec<Block>),
 ) -> Result<()> {
     let blocks = ring_blocks(sb);
     let ring = Ring { device, sb, blocks };
     let (mut at, mut number, mut seen) = (header.tail % blocks, header.first_record, 0);
-    while let Some((record, found)) =
-        read_record(&ring, at, number, blocks - seen, sabotage).await?
+    while let Some((record, found)) = read_record(&ring, at, number, blocks - seen, planted).await?
     {
         let len = record.list_blocks(sb) + record.block_count() as u64;
-        visit(Live { number, at, len }, &record, found);
+        visit(LiveRecord { number, at, len }, &record, found);
         at = (at + len) % blocks;
         seen += len;
         number += 1;
@@ -150,15 +149,16 @@ pub(crate) async fn read_records(
     Ok(())
 }
 
-/// Reads the record `number`, expected at `at`, with its blocks. `None` if it is not there whole.
+/// Reads the record `number`, expected at `at`, with its blocks. `None` if it is missing or
+/// incomplete.
 async fn read_record(
     ring: &Ring<'_>,
     at: u64,
     number: u64,
     most: u64,
-    sabotage: Sabotage,
+    planted: PlantedFault,
 ) -> Result<Option<(Record, Vec<Block>)>> {
-    let size = ring.sb.shape.block_size as usize;
+    let size = ring.sb.geometry.block_size as usize;
     if most == 0 {
         return Ok(None);
     }
@@ -179,9 +179,9 @@ async fn read_record(
     let found = ring.read(at + list, count).await?;
     let mut blocks = Vec::with_capacity(count as usize);
     for entry in &record.entries {
-        if let EntryKind::Block { len, crc } = entry.kind {
+        if let RecordEntryKind::Block { len, crc } = entry.kind {
             let block = gather(&found, blocks.len() * size, len as usize);
-            if block.crc32c() != crc && sabotage != Sabotage::SkipChecksum {
+            if block.crc32c() != crc && !planted.is(PlantedFault::SkipChecksum) {
                 return Ok(None);
             }
             blocks.push(block);
@@ -191,22 +191,23 @@ async fn read_record(
 }
 
 impl Replay {
-    fn apply(&mut self, record: &Record, blocks: Vec<Block>, sabotage: Sabotage) {
+    fn apply(&mut self, record: &Record, blocks: Vec<Block>, planted: PlantedFault) {
         for entry in &record.entries {
-            if entry.kind == EntryKind::Revoked && sabotage != Sabotage::SkipRevoked {
+            if entry.kind == RecordEntryKind::Revoked && !planted.is(PlantedFault::SkipRevoked) {
                 self.blocks.remove(&entry.addr);
             }
         }
-        let places = record.entries.iter().filter(|e| matches!(e.kind, EntryKind::Block { .. }));
+        let places =
+            record.entries.iter().filter(|e| matches!(e.kind, RecordEntryKind::Block { .. }));
         self.mentioned = places.map(|e| e.addr).collect();
         self.blocks.extend(self.mentioned.iter().copied().zip(blocks));
         self.orphans = record.orphans().collect();
     }
 
-    /// Puts the blocks into their places, durably.
+    /// Writes the blocks to their places, and flushes.
     pub(crate) async fn write(&self, device: &dyn BlockDevice, sb: &Superblock) -> Result<()> {
-        let pieces = self.blocks.iter().map(|(addr, block)| Run {
-            at: sb.shape.byte_of(*addr),
+        let pieces = self.blocks.iter().map(|(addr, block)| WriteRun {
+            at: sb.geometry.byte_of(*addr),
             blocks: vec![block.clone()],
             held: Vec::new(),
             class: Class::Meta,

@@ -1,54 +1,78 @@
-//! Settings of this layout that may differ from mount to mount, and the faults that tests build in.
+//! Settings of this layout that may differ from mount to mount, and the faults that tests plant.
+//!
+//! Contract: only builds with the feature `planted-faults`, which the crates of the crash tests turn
+//! on, contain planted faults; the program that users get does not.
 
 /// Settings of this layout that may change from mount to mount.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FfsSettings {
     /// Where new directories go, by name.
     pub dir_placement: String,
-    /// What is written as soon as it is there, by name.
+    /// The write-behind policy, by name.
     pub write_behind: String,
     /// Blocks of a file that is being written are moved together before they are written
     /// (4.4BSD's `doreallocblks`).
     pub reallocate: bool,
-    /// fsync sends a file's data and waits for nothing: not durable. One reading of the table of A
-    /// Comparison of Logging and Clustering (1994), in which fsync costs next to nothing.
+    /// fsync sends a file's data and waits for nothing, so the data is not durable. This is one
+    /// reading of the table of A Comparison of Logging and Clustering (1994), in which fsync costs
+    /// almost nothing.
     pub lazy_fsync: bool,
-    /// A fault built in on purpose, to show that tests find it.
-    pub sabotage: Sabotage,
+    /// The planted fault, in builds that can have one.
+    #[cfg(feature = "planted-faults")]
+    pub planted: PlantedFault,
 }
 
-/// Faults that can be built in on purpose: negative controls of the crash tests.
+/// Faults that can be planted on purpose: negative controls of the crash tests.
+#[cfg_attr(not(feature = "planted-faults"), allow(unreachable_pub))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum Sabotage {
+pub enum PlantedFault {
     /// None.
     #[default]
     None,
-    /// Nothing flushes the device.
+    /// The device is never flushed.
     SkipFlush,
-    /// Freed space is used again at once, whatever the ordering says.
+    /// Freed space is reused at once, whatever the ordering says.
     ReuseAtOnce,
     /// A record of the journal does not wait for the data of its files.
     DataLate,
     /// Replay believes records without looking at the checksums of their blocks.
     SkipChecksum,
-    /// Replay puts blocks of the journal over space that was freed and used again.
+    /// Replay writes blocks of the journal over space that was freed and reused.
     SkipRevoked,
-    /// What is freed while the transaction that has it is on its way to the journal is not revoked.
+    /// Space that is freed while the transaction with its block is being written is not revoked.
     RevokeLate,
-    /// A restart leaves the journal's header where it was before the replay.
+    /// A restart leaves the journal's header as it was before the replay.
     HeaderStays,
-    /// A commit takes the last flush for that of data which was sent during it.
+    /// A commit relies on an earlier flush for data that was sent during that flush.
     FlushEarly,
+}
+
+impl PlantedFault {
+    /// True if this fault is planted: constantly false in builds without planted faults.
+    pub(crate) const fn is(self, fault: PlantedFault) -> bool {
+        cfg!(feature = "planted-faults") && self as u8 == fault as u8
+    }
+}
+
+impl FfsSettings {
+    /// The planted fault: none in builds without planted faults.
+    pub(crate) const fn planted(&self) -> PlantedFault {
+        #[cfg(feature = "planted-faults")]
+        return self.planted;
+        #[cfg(not(feature = "planted-faults"))]
+        PlantedFault::None
+    }
 }
 
 impl Default for FfsSettings {
     fn default() -> Self {
         FfsSettings {
-            dir_placement: crate::dir_placement::registry()[0].name.into(),
-            write_behind: crate::write_behind::registry()[0].name.into(),
+            dir_placement: crate::dir_placement::REGISTRY.first().name.into(),
+            write_behind: crate::write_behind::REGISTRY.first().name.into(),
             reallocate: true,
             lazy_fsync: false,
-            sabotage: Sabotage::None,
+            #[cfg(feature = "planted-faults")]
+            planted: PlantedFault::None,
         }
     }
 }

@@ -1,21 +1,21 @@
-//! Space: which fragments are whose, what is promised, and what may not be used again yet.
+//! Space: the free fragments, the reserved space, and the freed space that may not be reused yet.
 //!
-//! Contract: nothing waits. `used` counts bytes promised or held by files, as the volume above
-//! does; the groups' maps say what can be taken now. A block that was given up lies in neither
-//! until its space may be used again ([`Reuse`]). Promises are for whole blocks in the worst case,
-//! so that a block that was promised is found, whatever the fragments look like.
+//! Contract: nothing waits. `used` counts bytes that are reserved or held by files, as the volume
+//! above does; the maps of the groups say what can be taken now. A freed block is in neither until
+//! its space may be reused ([`Reuse`]). Reservations are for whole blocks in the worst case, so
+//! that a reserved block is always found, however the free fragments are scattered.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use twin_fs::shape::Ptr;
+use twin_fs::geometry::Ptr;
 use twin_fs::{FsError, Ino, Result, Room};
 
-use crate::dir_placement::GroupView;
+use crate::dir_placement::GroupSummary;
 use crate::format::Superblock;
-use crate::group::{Found, Group};
+use crate::group::{FoundBy, Group};
 use crate::ordering::Reuse;
-use crate::preference::{Wanted, preferred};
+use crate::preference::{PlacementRequest, preferred};
 use crate::search::{Reach, search};
 
 /// How blocks were found since the volume was opened.
@@ -39,38 +39,38 @@ pub struct SearchStats {
     pub gathered: u64,
 }
 
-/// Fragments that were given up.
+/// Fragments that were freed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Freed {
     pub(crate) addr: u64,
     pub(crate) frags: u32,
 }
 
-/// See the module.
+/// The space of a volume. See the module.
 pub(crate) struct Space {
     groups: Vec<Group>,
-    /// Bytes promised or held by files.
+    /// Bytes reserved or held by files.
     used: u64,
     /// The most that `used` may become.
     limit: u64,
-    /// Blocks beyond promises that are kept free, for pieces that break a block.
+    /// Blocks that are kept free beyond reservations, for pieces that break a block.
     slack_blocks: u64,
     rotor: u32,
     reuse: Reuse,
-    /// Given up but not to be used yet, by the file that had them.
+    /// Freed fragments that may not be reused yet, by the file that had them.
     pending: BTreeMap<Ino, Vec<Freed>>,
-    /// Taken out of `pending` and on the way to be released.
+    /// Fragments that were removed from `pending` and will soon be released.
     releasing_frags: u64,
     /// Whole blocks among them.
     releasing_blocks: u64,
     pending_frags: u64,
     /// Whole blocks among `pending`.
     pending_blocks: u64,
-    /// Blocks that no pointer on the disk leads to, by file.
+    /// Blocks to which no pointer on the disk leads, by file.
     fresh: BTreeMap<Ino, BTreeSet<u64>>,
-    /// Files with new data that must be on the disk before what leads to it.
+    /// Files with new data that must be on the disk before the pointers to it.
     unwritten: BTreeSet<Ino>,
-    /// Some group's maps differ from what was last written.
+    /// True if the maps of some group differ from the last written ones.
     maps_dirty: bool,
     stats: SearchStats,
     frag_size: u64,
@@ -81,12 +81,12 @@ pub(crate) struct Space {
 
 impl Space {
     pub(crate) fn new(sb: &Superblock, groups: Vec<Group>, reuse: Reuse) -> Space {
-        let frag_size = u64::from(sb.shape.frag_size);
+        let frag_size = u64::from(sb.geometry.frag_size);
         let all_frags = sb.data_frags();
         let blocks = all_frags / u64::from(sb.frags_per_block());
         let slack_blocks = (blocks / 100).clamp(8, 64).min(blocks / 4);
         let bytes = all_frags * frag_size;
-        let slack = slack_blocks * u64::from(sb.shape.block_size);
+        let slack = slack_blocks * u64::from(sb.geometry.block_size);
         let limit = (bytes - bytes * u64::from(sb.tuning.minfree) / 100).min(bytes - slack);
         let mut space = Space {
             groups,
@@ -123,7 +123,7 @@ impl Space {
         self.groups.iter().map(|g| u64::from(g.counts.free_blocks)).sum()
     }
 
-    /// Bytes promised or held by files, and the most that this may become.
+    /// Bytes reserved or held by files, and the most that this may become.
     pub(crate) fn used_and_limit(&self) -> (u64, u64) {
         (self.used, self.limit)
     }
@@ -133,7 +133,7 @@ impl Space {
         self.stats
     }
 
-    /// Notes that a file has new data, which must be on the disk before what leads to it.
+    /// Records that a file has new data, which must be on the disk before the pointers to it.
     pub(crate) fn note_unwritten(&mut self, ino: Ino) {
         self.unwritten.insert(ino);
     }
@@ -158,26 +158,26 @@ impl Space {
         self.frag_size * u64::from(self.per_block)
     }
 
-    /// What would be promised at most, in whole blocks.
+    /// The bytes that can still be reserved, and those in all, in whole blocks.
     pub(crate) fn room(&self) -> Room {
         let bytes = self.limit.saturating_sub(self.used);
         let blocks = self.free_blocks() + self.pending_blocks + self.releasing_blocks;
         let whole = blocks.saturating_sub(self.slack_blocks / 2) * self.block_bytes();
-        let promised = self.used.saturating_sub(self.held_bytes());
-        Room { free_bytes: bytes.min(whole.saturating_sub(promised)), limit_bytes: self.limit }
+        let reserved = self.used.saturating_sub(self.held_bytes());
+        Room { free_bytes: bytes.min(whole.saturating_sub(reserved)), limit_bytes: self.limit }
     }
 
-    /// Promises space: all or nothing.
-    pub(crate) fn promise(&mut self, bytes: u64) -> Result<()> {
+    /// Reserves space, or fails and reserves nothing.
+    pub(crate) fn reserve(&mut self, bytes: u64) -> Result<()> {
         if bytes == 0 {
             return Ok(());
         }
         if self.used + bytes > self.limit {
             return Err(FsError::NoSpace);
         }
-        // Looking at blocks costs more: only where they may be short.
-        let promised = (self.used + bytes).saturating_sub(self.held_bytes());
-        let blocks = promised.div_ceil(self.block_bytes()) + self.slack_blocks / 2;
+        // Counting whole blocks costs more, so it is done only if they may be short.
+        let reserved = (self.used + bytes).saturating_sub(self.held_bytes());
+        let blocks = reserved.div_ceil(self.block_bytes()) + self.slack_blocks / 2;
         if self.free_blocks() + self.pending_blocks < blocks {
             return Err(FsError::NoSpace);
         }
@@ -185,18 +185,18 @@ impl Space {
         Ok(())
     }
 
-    pub(crate) fn unpromise(&mut self, bytes: u64) {
-        debug_assert!(self.used >= bytes, "more space given back than was promised");
+    pub(crate) fn unreserve(&mut self, bytes: u64) {
+        debug_assert!(self.used >= bytes, "more space given back than was reserved");
         self.used = self.used.saturating_sub(bytes);
     }
 
-    /// True if operations that take up to `bytes` find their blocks now.
+    /// True if operations that take up to `bytes` will find their blocks now.
     pub(crate) fn has_room(&self, bytes: u64) -> bool {
         self.free_blocks() >= bytes.div_ceil(self.block_bytes()) + self.slack_blocks
     }
 
-    /// True if something that was given up waits to be used again: also while that is on its way,
-    /// or an operation that needs room then would hear that there is none.
+    /// True if freed space waits for its reuse. Space that is being released counts too, because an
+    /// operation that needs room at that moment would otherwise fail.
     pub(crate) fn has_pending(&self) -> bool {
         self.pending_frags + self.releasing_frags > 0
     }
@@ -207,15 +207,19 @@ impl Space {
     }
 
     /// Takes a block or a piece of one near where it should be.
-    pub(crate) fn take(&mut self, sb: &Superblock, wanted: &Wanted, frags: u32) -> Option<u64> {
+    pub(crate) fn take(
+        &mut self,
+        sb: &Superblock,
+        wanted: &PlacementRequest,
+        frags: u32,
+    ) -> Option<u64> {
         let pref = preferred(sb, &self.groups, wanted, &mut self.rotor);
         let pref = pref.and_then(|addr| sb.locate(addr));
         let group = pref.map_or(wanted.home, |(group, _)| group);
         self.take_near(sb, group, pref.map(|(_, within)| within), frags)
     }
 
-    /// Takes a block or a piece in a group, at a fragment within if that is given, or else where
-    /// the search leads.
+    /// Takes a block or a piece in a group, at a given fragment, or else where the search leads.
     fn take_near(
         &mut self,
         sb: &Superblock,
@@ -231,7 +235,7 @@ impl Space {
             let (at, how) = if frags == sb.frags_per_block() {
                 group.alloc_block(sb, pref)?
             } else {
-                (group.alloc_frags(sb, pref, frags)?, Found::Next)
+                (group.alloc_frags(sb, pref, frags)?, FoundBy::Next)
             };
             Some((sb.group_start(g) + u64::from(at), how))
         });
@@ -239,25 +243,25 @@ impl Space {
         self.maps_dirty = true;
         let stats = &mut self.stats;
         match (reach, how) {
-            (Reach::Group, Found::Preferred) => stats.preferred += 1,
-            (Reach::Group, Found::RotationallyNear) => stats.rotational += 1,
-            (Reach::Group, Found::Next) => stats.same_group += 1,
+            (Reach::Group, FoundBy::Preferred) => stats.preferred += 1,
+            (Reach::Group, FoundBy::RotationallyNear) => stats.rotational += 1,
+            (Reach::Group, FoundBy::Next) => stats.same_group += 1,
             (Reach::Quadratic, _) => stats.quadratic += 1,
             (Reach::Exhaustive, _) => stats.exhaustive += 1,
         }
         Some(addr)
     }
 
-    /// Makes a piece of a block larger, where it is or elsewhere.
+    /// Makes a piece of a block larger, in place or in another place.
     pub(crate) fn grow(
         &mut self,
         sb: &Superblock,
         ino: Ino,
         old: Ptr,
-        wanted: &Wanted,
+        wanted: &PlacementRequest,
         frags: u32,
     ) -> Option<u64> {
-        let old_frags = old.len / sb.shape.frag_size;
+        let old_frags = old.len / sb.geometry.frag_size;
         let (group, within) = sb.locate(old.addr)?;
         if self.groups[group as usize].extend(within, old_frags, frags) {
             self.maps_dirty = true;
@@ -268,12 +272,12 @@ impl Space {
             .and_then(|addr| sb.locate(addr))
             .filter(|(g, _)| *g == group)
             .map(|(_, within)| within);
-        // A file that grows is likely to grow on: a whole block saves it the next move.
+        // A growing file is likely to grow further: a whole block saves it the next move.
         let whole = self.grows_into_blocks(sb) && frags < self.per_block;
         let request = if whole { self.per_block } else { frags };
         let mut addr = self.take_near(sb, group, pref, request);
         if let (Some(at), true) = (addr, whole) {
-            self.give_now(sb, Freed { addr: at + u64::from(frags), frags: request - frags });
+            self.free_now(sb, Freed { addr: at + u64::from(frags), frags: request - frags });
         } else if whole {
             addr = self.take_near(sb, group, pref, frags);
         }
@@ -291,7 +295,7 @@ impl Space {
         sb.tuning.optimize_time && loose < self.all_frags * minfree / 100
     }
 
-    /// Notes that no pointer on the disk leads to a block.
+    /// Records that no pointer on the disk leads to a block.
     pub(crate) fn note_fresh(&mut self, ino: Ino, addr: u64) {
         self.fresh.entry(ino).or_default().insert(addr);
     }
@@ -306,17 +310,17 @@ impl Space {
         self.fresh.contains_key(&ino)
     }
 
-    /// The pointers of a file are on their way to the disk.
+    /// Called when the pointers of a file are on their way to the disk.
     pub(crate) fn forget_fresh(&mut self, ino: Ino) {
         self.fresh.remove(&ino);
     }
 
-    /// All pointers are on their way to the disk.
+    /// Called when all pointers are on their way to the disk.
     pub(crate) fn forget_all_fresh(&mut self) {
         self.fresh.clear();
     }
 
-    /// Gives up fragments of a file. They can be used again when that is safe.
+    /// Frees fragments of a file. They are reused only when that is safe.
     pub(crate) fn free(&mut self, sb: &Superblock, ino: Ino, freed: Freed) {
         let fresh = match self.fresh.get_mut(&ino) {
             Some(addrs) => {
@@ -331,13 +335,13 @@ impl Space {
         self.free_part(sb, ino, freed, fresh);
     }
 
-    /// The same for the end of a piece that stays, which is `fresh` or not.
+    /// As `free`, for the end of a piece that stays. The piece is `fresh` or not.
     pub(crate) fn free_part(&mut self, sb: &Superblock, ino: Ino, freed: Freed, fresh: bool) {
         if fresh || self.reuse == Reuse::AtOnce {
-            return self.give_now(sb, freed);
+            return self.free_now(sb, freed);
         }
         let Some((group, _)) = sb.locate(freed.addr) else { return };
-        // The maps on the disk change although those here do not.
+        // The maps on the disk change, although those in memory do not.
         self.groups[group as usize].is_dirty |= self.reuse == Reuse::AfterCommit;
         self.maps_dirty |= self.reuse == Reuse::AfterCommit;
         self.pending_frags += u64::from(freed.frags);
@@ -345,20 +349,20 @@ impl Space {
         self.pending.entry(ino).or_default().push(freed);
     }
 
-    fn give_now(&mut self, sb: &Superblock, freed: Freed) {
+    fn free_now(&mut self, sb: &Superblock, freed: Freed) {
         let Some((group, within)) = sb.locate(freed.addr) else { return };
-        self.groups[group as usize].give(within, freed.frags);
+        self.groups[group as usize].mark_free(within, freed.frags);
         self.maps_dirty = true;
     }
 
-    /// What a file gave up so far; the caller releases it.
+    /// Takes the fragments that a file has freed so far; the caller must release them.
     pub(crate) fn take_pending(&mut self, ino: Ino) -> Vec<Freed> {
         let freed = self.pending.remove(&ino).unwrap_or_default();
         self.note_taken(&freed);
         freed
     }
 
-    /// What all files gave up so far.
+    /// Takes the fragments that all files have freed so far; the caller must release them.
     pub(crate) fn take_all_pending(&mut self) -> Vec<Freed> {
         let freed: Vec<Freed> = std::mem::take(&mut self.pending).into_values().flatten().collect();
         self.note_taken(&freed);
@@ -374,12 +378,12 @@ impl Space {
         }
     }
 
-    /// Files that gave something up that may not be used again yet.
+    /// The files with freed fragments that may not be reused yet.
     pub(crate) fn pending_files(&self) -> Vec<Ino> {
         self.pending.keys().copied().collect()
     }
 
-    /// What was taken out of `pending` may be used again.
+    /// Makes fragments reusable that were taken out of `pending`.
     pub(crate) fn release(&mut self, sb: &Superblock, freed: Vec<Freed>) {
         for f in freed {
             let Some((group, within)) = sb.locate(f.addr) else { continue };
@@ -387,9 +391,9 @@ impl Space {
             self.releasing_blocks -= u64::from(f.frags == self.per_block);
             let group = &mut self.groups[group as usize];
             let was_dirty = group.is_dirty;
-            group.give(within, f.frags);
+            group.mark_free(within, f.frags);
             if self.reuse == Reuse::AfterCommit {
-                // The maps on the disk say so already.
+                // The maps on the disk have this state already.
                 group.is_dirty = was_dirty;
             } else {
                 self.maps_dirty = true;
@@ -420,9 +424,14 @@ impl Space {
         self.groups.iter().map(|g| u64::from(g.counts.free_inodes)).sum()
     }
 
+    /// Of each group its free fragments and all its fragments.
+    pub(crate) fn free_by_group(&self) -> impl Iterator<Item = (u64, u32)> {
+        self.groups.iter().map(|group| (group.free_frags(), group.frags()))
+    }
+
     /// The groups as a policy of directory placement sees them.
-    pub(crate) fn group_views(&self) -> Vec<GroupView> {
-        let views = self.groups.iter().map(|g| GroupView {
+    pub(crate) fn group_summaries(&self) -> Vec<GroupSummary> {
+        let views = self.groups.iter().map(|g| GroupSummary {
             dirs: g.counts.dirs,
             free_inodes: g.counts.free_inodes,
             free_blocks: g.counts.free_blocks,
@@ -430,8 +439,8 @@ impl Space {
         views.collect()
     }
 
-    /// Takes an inode number, `ffs_valloc` of 4.4BSD: in `group` if that is given, otherwise as near
-    /// to the number `near` as can be.
+    /// Takes an inode number, as 4.4BSD's `ffs_valloc`: in `group` if that is given, otherwise as
+    /// near to the number `near` as possible.
     pub(crate) fn take_inode(&mut self, near: Ino, group: Option<u32>) -> Option<Ino> {
         let (parent, index) = self.inode_place(near);
         let per = u64::from(self.group_inodes);
@@ -451,8 +460,8 @@ impl Space {
         self.groups[group].free_inode(index, is_dir);
     }
 
-    /// An inode number is in use from now on. Gives the first number in each block of the table that
-    /// counts as written with it.
+    /// Marks an inode number as in use. Returns the first number in each block of the table that
+    /// now counts as written.
     pub(crate) fn use_inode(&mut self, sb: &Superblock, ino: Ino, is_dir: bool) -> Vec<Ino> {
         let (index_of_group, index) = self.inode_place(ino);
         let per = sb.inodes_per_block();
@@ -471,7 +480,7 @@ impl Space {
         self.maps_dirty
     }
 
-    /// Has the maps written.
+    /// Marks the maps to be written.
     pub(crate) fn note_maps_dirty(&mut self) {
         self.maps_dirty = true;
     }
@@ -481,8 +490,8 @@ impl Space {
         self.groups.iter().filter(|g| g.is_dirty).count()
     }
 
-    /// Takes the maps of groups that have changed, as they go to the disk: numbers that are only
-    /// `picked` are free there; and, with `committing`, what was given up.
+    /// Takes the changed maps of groups in their on-disk form. Numbers that are only `picked` are
+    /// free there. With `committing`, freed fragments are free there too.
     pub(crate) fn take_maps(
         &mut self,
         sb: &Superblock,
@@ -506,7 +515,7 @@ impl Space {
         maps
     }
 
-    /// What has been given up, in a group, by fragment within it.
+    /// The freed fragments of a group, relative to the group.
     fn pending_by_group(&self, sb: &Superblock) -> BTreeMap<u32, Vec<(u32, u32)>> {
         let mut all: BTreeMap<u32, Vec<(u32, u32)>> = BTreeMap::new();
         for f in self.pending.values().flatten() {
@@ -517,11 +526,11 @@ impl Space {
         all
     }
 
-    /// Takes `len` whole blocks that lie together, near where the first of them should be.
+    /// Takes `len` adjacent whole blocks, near the preferred place of the first one.
     pub(crate) fn take_cluster(
         &mut self,
         sb: &Superblock,
-        wanted: &Wanted,
+        wanted: &PlacementRequest,
         len: u32,
     ) -> Option<u64> {
         let pref = preferred(sb, &self.groups, wanted, &mut self.rotor);
@@ -532,7 +541,7 @@ impl Space {
             let group = &mut groups[g as usize];
             let near = pref.filter(|_| is_preferred).map(|(_, within)| within);
             let at = group.find_cluster(near, len)?;
-            group.take(at, len * sb.frags_per_block());
+            group.mark_used(at, len * sb.frags_per_block());
             Some(sb.group_start(g) + u64::from(at))
         })?;
         self.maps_dirty = true;
@@ -552,8 +561,8 @@ mod tests {
         (sb, space)
     }
 
-    fn first(home: u32) -> Wanted {
-        Wanted { home, lbn: 0, index: 0, indirect: false, before: 0, cluster: 0 }
+    fn first(home: u32) -> PlacementRequest {
+        PlacementRequest { home, lbn: 0, index: 0, indirect: false, before: 0, cluster: 0 }
     }
 
     #[test]
@@ -568,10 +577,10 @@ mod tests {
         assert_eq!(space.free_blocks(), free);
     }
 
-    /// A commit had taken what a deleted file gave up, and was on its way to release it: a write
-    /// that came then did not wait, and heard that there was no room. Simulated runs did not meet
-    /// it because nobody wrote to a volume that had just been emptied while it committed by itself;
-    /// on a mount a large file that is deleted and written again did.
+    /// A commit had taken the fragments of a deleted file and was about to release them. A write at
+    /// that moment did not wait and failed for lack of room. Simulated runs did not find this,
+    /// because no client wrote to a volume that had just been emptied while it committed by itself;
+    /// on a mount, deleting a large file and writing it again did.
     #[test]
     fn what_is_on_its_way_to_be_free_is_waited_for_and_counts_as_room() {
         let (sb, mut space) = sample(Reuse::AfterCommit);
@@ -599,16 +608,16 @@ mod tests {
     }
 
     #[test]
-    fn what_is_promised_is_found_whatever_the_fragments_look_like() {
+    fn what_is_reserved_is_found_whatever_the_fragments_look_like() {
         let (sb, mut space) = sample(Reuse::AtOnce);
-        // Single fragments with gaps of seven break every block that is not promised.
+        // Single fragments at intervals of eight break every block that is not reserved.
         let mut pieces = Vec::new();
-        while space.promise(1024).is_ok() {
+        while space.reserve(1024).is_ok() {
             let addr = space.take(&sb, &first(0), 1).unwrap();
             pieces.push(addr);
             if pieces.len() % 8 != 1 {
                 space.free(&sb, 5, Freed { addr, frags: 1 });
-                space.unpromise(1024);
+                space.unreserve(1024);
                 // A neighbour of the one that stays, so that the rest of its block is of no use.
                 let other = space.take(&sb, &first(pieces.len() as u32 % sb.groups), 7).unwrap();
                 pieces.push(other);

@@ -1,4 +1,4 @@
-//! Opening a volume as a mount does: one that was not closed, and has no journal, is repaired first.
+//! Opens a volume for a mount. A volume that was not closed and has no journal is repaired first.
 
 use std::rc::Rc;
 
@@ -8,12 +8,12 @@ use twin_rt::{BoxFuture, Category, Rt};
 
 use crate::check;
 use crate::ffs::Ffs;
-use crate::open::{Found, Recovered};
+use crate::open::{FoundVolume, Recovered};
 use crate::settings::FfsSettings;
 
 impl Ffs {
-    /// Opens the volume on a device. If it was not closed, a journal is replayed; without one the
-    /// volume is repaired first, as `check` does. A volume that is opened read-only has that done in
+    /// Opens the volume on a device. If it was not closed, its journal is replayed; without a
+    /// journal it is repaired first, as by `check`. If it is opened read-only, this is done only in
     /// memory.
     ///
     /// # Errors
@@ -35,12 +35,12 @@ impl Ffs {
         settings: Settings,
         ffs_settings: FfsSettings,
     ) -> Result<(Rc<Volume<Ffs>>, Recovered)> {
-        let found = Found::on(&*device).await?;
+        let found = FoundVolume::on(&*device).await?;
         let (sb, was_open) = (&found.sb, !found.state.closed);
         if !settings.read_only || was_open {
             sb.check_writable()?;
         }
-        // A volume that is opened read-only is recovered in memory, and the device is left alone.
+        // Recovery of a read-only volume writes to memory only and leaves the device unchanged.
         let device: Rc<dyn BlockDevice> = match was_open && settings.read_only {
             true => Rc::new(Overlay::new(rt, device)),
             false => device,

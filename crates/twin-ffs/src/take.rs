@@ -1,21 +1,22 @@
-//! Taking: dirty blocks as they are at this moment, on their way to their places.
+//! Takes dirty blocks as they are at one moment, for their writes.
 //!
-//! Contract: nothing here waits but for what leads to a block (`hold_parents`), so a taker sees whole
-//! operations. A block that was taken is clean and stays in memory until the device has it.
+//! Contract: nothing here waits except for loading indirect blocks (`pin_parents`), so that a
+//! taker sees complete operations. A taken block is clean and stays in memory until the device has
+//! it.
 
 use std::rc::Rc;
 
 use twin_cache::{Frame, Lbn};
 use twin_disk::{Block, Buf, Class};
-use twin_fs::shape::Parent;
+use twin_fs::geometry::Parent;
 use twin_fs::{Core, Inode, Result};
 
 use crate::ffs::Ffs;
-use crate::writes::Run;
+use crate::writes::WriteRun;
 
-/// Which of a file's dirty blocks.
+/// Selects among the dirty blocks of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Which {
+pub(crate) enum DirtyBlocks {
     /// Data of regular files.
     Data,
     /// Directories, links and hidden files, and all indirect blocks.
@@ -26,7 +27,7 @@ pub(crate) enum Which {
 
 impl Ffs {
     /// Holds the indirect blocks that lead to a file's dirty blocks.
-    pub(crate) async fn hold_parents(
+    pub(crate) async fn pin_parents(
         &self,
         core: &Core,
         inode: &Inode,
@@ -34,28 +35,39 @@ impl Ffs {
     ) -> Result<()> {
         let mut last = None;
         for frame in inode.frames.dirty_frames() {
-            if let Parent::Indirect(up, _) = core.shape.parent(frame.lbn())
+            if let Parent::Indirect(up, _) = core.geometry.parent(frame.lbn())
                 && last.replace(up) != Some(up)
             {
-                core.hold_parents(inode, frame.lbn(), pins).await?;
+                core.pin_parents(inode, frame.lbn(), pins).await?;
             }
         }
         Ok(())
     }
 
-    /// Takes dirty blocks of a file, as pieces. Those whose place is not known in memory stay.
-    pub(crate) fn take_blocks(&self, core: &Core, inode: &Inode, which: Which) -> Vec<Run> {
+    /// Takes dirty blocks of a file, as pieces. Blocks whose place is not known in memory stay
+    /// dirty.
+    pub(crate) fn take_blocks(
+        &self,
+        core: &Core,
+        inode: &Inode,
+        which: DirtyBlocks,
+    ) -> Vec<WriteRun> {
         let frames = inode.frames.dirty_frames();
         let wanted = |frame: &&Rc<Frame>| match which {
-            Which::All => true,
-            Which::Data => inode.class(frame.lbn()) == Class::Data,
-            Which::Meta => inode.class(frame.lbn()) == Class::Meta,
+            DirtyBlocks::All => true,
+            DirtyBlocks::Data => inode.class(frame.lbn()) == Class::Data,
+            DirtyBlocks::Meta => inode.class(frame.lbn()) == Class::Meta,
         };
         frames.iter().filter(wanted).filter_map(|f| self.take_block(core, inode, f)).collect()
     }
 
     /// Takes a dirty block.
-    pub(crate) fn take_block(&self, core: &Core, inode: &Inode, frame: &Rc<Frame>) -> Option<Run> {
+    pub(crate) fn take_block(
+        &self,
+        core: &Core,
+        inode: &Inode,
+        frame: &Rc<Frame>,
+    ) -> Option<WriteRun> {
         let ptr = core.resident_ptr(inode, frame.lbn()).filter(|p| p.is_on_disk())?;
         let block = frame.with(|b| b.slice(0, ptr.len as usize));
         core.cache.mark_clean(&inode.frames, frame);
@@ -68,44 +80,50 @@ impl Ffs {
             self.writes.note_unflushed();
         }
         if frame.lbn() < 0 {
-            // From here on the disk may lead to what the block leads to, whether or not the inode
+            // From here on a pointer on the disk may lead to the blocks, whether or not the inode
             // is written too.
             self.alloc_mut().forget_fresh(inode.ino);
         }
-        let at = self.sb.shape.byte_of(ptr.addr);
-        Some(Run { at, blocks: vec![block], held: vec![Rc::clone(frame)], class, ino: inode.ino })
+        let at = self.sb.geometry.byte_of(ptr.addr);
+        Some(WriteRun {
+            at,
+            blocks: vec![block],
+            held: vec![Rc::clone(frame)],
+            class,
+            ino: inode.ino,
+        })
     }
 
     /// Takes a dirty block of the inode tables.
-    pub(crate) fn take_table_block(&self, core: &Core, frame: &Rc<Frame>) -> Run {
-        let len = self.sb.shape.block_size;
+    pub(crate) fn take_table_block(&self, core: &Core, frame: &Rc<Frame>) -> WriteRun {
+        let len = self.sb.geometry.block_size;
         core.cache.mark_clean(&self.tables, frame);
         self.count(|s| s.meta_bytes += u64::from(len));
         let at = frame.lbn() as u64 * u64::from(len);
         let (blocks, held) = (vec![frame.block()], vec![Rc::clone(frame)]);
-        Run { at, blocks, held, class: Class::Meta, ino: 0 }
+        WriteRun { at, blocks, held, class: Class::Meta, ino: 0 }
     }
 
     /// Takes all dirty blocks of the inode tables.
-    pub(crate) fn take_tables(&self, core: &Core) -> Vec<Run> {
+    pub(crate) fn take_tables(&self, core: &Core) -> Vec<WriteRun> {
         let frames = self.tables.dirty_frames();
         frames.iter().map(|frame| self.take_table_block(core, frame)).collect()
     }
 
-    /// Takes the maps of groups that have changed. With `committing`, what was given up is free
-    /// in them already.
-    pub(crate) fn take_maps(&self, committing: bool) -> Vec<Run> {
+    /// Takes the changed maps of groups. With `committing`, freed fragments are already free in
+    /// them.
+    pub(crate) fn take_maps(&self, committing: bool) -> Vec<WriteRun> {
         let picked = |numbers| self.picked.within(numbers);
         let maps = self.alloc_mut().take_maps(&self.sb, committing, picked);
-        let run = |(group, raw): (u32, Vec<u8>)| Run {
-            at: self.sb.shape.byte_of(self.sb.cg_addr(group)),
+        let run = |(group, raw): (u32, Vec<u8>)| WriteRun {
+            at: self.sb.geometry.byte_of(self.sb.cg_addr(group)),
             blocks: vec![Block::Bytes(Buf::copy_of(&raw).freeze())],
             held: Vec::new(),
             class: Class::Meta,
             ino: 0,
         };
-        let runs: Vec<Run> = maps.into_iter().map(run).collect();
-        let bytes = runs.len() as u64 * u64::from(self.sb.shape.block_size);
+        let runs: Vec<WriteRun> = maps.into_iter().map(run).collect();
+        let bytes = runs.len() as u64 * u64::from(self.sb.geometry.block_size);
         self.count(|s| s.meta_bytes += bytes);
         runs
     }
@@ -114,7 +132,7 @@ impl Ffs {
     pub(crate) fn flush_bytes(&self, core: &Core) -> u64 {
         match self.write_behind.clusters_at_flush() {
             true => self.cluster_bytes(core),
-            false => self.sb.shape.block_size.into(),
+            false => self.sb.geometry.block_size.into(),
         }
     }
 

@@ -1,9 +1,9 @@
-//! Writes under way: blocks are overwritten in place, so two writes of one place must reach the
-//! device in the order in which they were asked.
+//! Writes under way. Blocks are overwritten in place, so two writes of one place must reach the
+//! device in the order of their requests.
 //!
-//! Contract: a write has its place in the order from [`Writes::send`] on, which does not wait and
-//! takes the content as it is then. It goes to the device when no earlier write that overlaps it
-//! is under way. The frames that it was taken from stay in memory until the device has it.
+//! Contract: a write gets its place in the order in [`Writes::send`], which does not wait and takes
+//! the content as it is then. It is submitted to the device when no earlier write that overlaps it
+//! is under way. Its frames stay in memory until the device has it.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -14,10 +14,10 @@ use twin_disk::{Block, Class, Io, Origin};
 use twin_fs::{Core, FsError, Ino, Result};
 use twin_rt::Event;
 
-use crate::settings::Sabotage;
+use crate::settings::PlantedFault;
 
-/// A write: blocks that lie one after the other on the device.
-pub(crate) struct Run {
+/// A write of blocks that are adjacent on the device.
+pub(crate) struct WriteRun {
     /// First byte.
     pub(crate) at: u64,
     pub(crate) blocks: Vec<Block>,
@@ -27,7 +27,7 @@ pub(crate) struct Run {
     pub(crate) ino: Ino,
 }
 
-impl Run {
+impl WriteRun {
     fn len(&self) -> u64 {
         self.blocks.iter().map(|b| b.len() as u64).sum()
     }
@@ -38,23 +38,23 @@ impl Run {
     }
 }
 
-struct Place {
+struct WriteRange {
     start: u64,
     end: u64,
     ino: Ino,
 }
 
 #[derive(Default)]
-struct Order {
-    /// By number, in the order of asking.
-    all: BTreeMap<u64, Place>,
-    /// First byte and number to the end.
+struct WritesInFlight {
+    /// The writes by number, in the order of their requests.
+    all: BTreeMap<u64, WriteRange>,
+    /// First byte and number of each write, with its end.
     by_start: BTreeMap<(u64, u64), u64>,
     /// The longest write so far.
     longest: u64,
 }
 
-impl Order {
+impl WritesInFlight {
     /// True if an earlier write overlaps this one.
     fn is_blocked(&self, number: u64, start: u64, end: u64) -> bool {
         let from = start.saturating_sub(self.longest);
@@ -63,31 +63,31 @@ impl Order {
     }
 }
 
-/// See the module.
+/// The writes under way. See the module.
 pub(crate) struct Writes {
-    order: RefCell<Order>,
+    order: RefCell<WritesInFlight>,
     next: Cell<u64>,
     changed: Event,
-    /// Data of new blocks was sent to the device and nothing has flushed it.
+    /// True if data of new blocks was sent to the device and not flushed since.
     unflushed: Cell<bool>,
-    sabotage: Sabotage,
+    planted: PlantedFault,
 }
 
 impl Writes {
-    pub(crate) fn new(sabotage: Sabotage) -> Writes {
+    pub(crate) fn new(planted: PlantedFault) -> Writes {
         Writes {
             order: RefCell::default(),
             next: Cell::new(0),
             changed: Event::default(),
             unflushed: Cell::new(false),
-            sabotage,
+            planted,
         }
     }
 
-    /// Makes what the device has durable.
+    /// Flushes the device, which makes all completed writes durable.
     pub(crate) async fn barrier(&self, core: &Core, origin: Origin) -> Result<()> {
         core.check_writable()?;
-        if self.sabotage != Sabotage::SkipFlush
+        if !self.planted.is(PlantedFault::SkipFlush)
             && let Err(error) = core.device.submit(Io::flush(origin)).await
         {
             core.poison(FsError::Io(error));
@@ -95,27 +95,28 @@ impl Writes {
         core.check_writable()
     }
 
-    /// Data of new blocks is on its way, which a transaction that leads to it has to flush.
+    /// Records that data of new blocks is on its way: a transaction that leads to it must flush.
     pub(crate) fn note_unflushed(&self) {
         self.unflushed.set(true);
     }
 
-    /// True if such data was sent since this was asked last.
+    /// True if such data was sent since the last call.
     pub(crate) fn take_unflushed(&self) -> bool {
         self.unflushed.replace(false)
     }
 
-    /// Sends writes to the device, each as soon as its place is free. Gives their numbers.
+    /// Sends writes to the device, each as soon as no earlier write overlaps it. Returns their
+    /// numbers.
     pub(crate) fn send(
         self: &Rc<Self>,
         core: &Rc<Core>,
-        runs: Vec<Run>,
+        runs: Vec<WriteRun>,
         origin: Origin,
     ) -> Vec<u64> {
         runs.into_iter().map(|run| self.send_one(core, run, origin)).collect()
     }
 
-    fn send_one(self: &Rc<Self>, core: &Rc<Core>, run: Run, origin: Origin) -> u64 {
+    fn send_one(self: &Rc<Self>, core: &Rc<Core>, run: WriteRun, origin: Origin) -> u64 {
         let number = self.next.get();
         self.next.set(number + 1);
         let (start, end) = (run.at, run.end());
@@ -123,7 +124,7 @@ impl Writes {
             let mut order = self.order.borrow_mut();
             order.longest = order.longest.max(end - start);
             let blocked = order.is_blocked(number, start, end);
-            order.all.insert(number, Place { start, end, ino: run.ino });
+            order.all.insert(number, WriteRange { start, end, ino: run.ino });
             order.by_start.insert((start, number), end);
             blocked
         };
@@ -167,7 +168,7 @@ impl Writes {
     /// Waits until the device has all writes of a file that were sent so far.
     pub(crate) async fn wait_file(&self, ino: Ino) {
         let before = self.next.get();
-        let mine = |(_, place): (&u64, &Place)| place.ino == ino;
+        let mine = |(_, place): (&u64, &WriteRange)| place.ino == ino;
         self.changed.wait_until(|| !self.order.borrow().all.range(..before).any(mine)).await;
     }
 
@@ -177,7 +178,7 @@ impl Writes {
         self.changed.wait_until(|| self.order.borrow().all.range(..before).next().is_none()).await;
     }
 
-    /// Bytes under way.
+    /// The number of bytes under way.
     pub(crate) fn bytes(&self) -> u64 {
         self.order.borrow().all.values().map(|p| p.end - p.start).sum()
     }
@@ -188,11 +189,10 @@ impl Writes {
     }
 }
 
-/// Joins pieces to runs where they lie one after the other, up to `most` bytes each. Pieces are
-/// sorted by place.
-pub(crate) fn join_runs(mut pieces: Vec<Run>, most: u64) -> Vec<Run> {
+/// Joins adjacent pieces into runs of up to `most` bytes. The pieces must be sorted by place.
+pub(crate) fn join_runs(mut pieces: Vec<WriteRun>, most: u64) -> Vec<WriteRun> {
     pieces.sort_by_key(|p| p.at);
-    let mut runs: Vec<Run> = Vec::with_capacity(pieces.len());
+    let mut runs: Vec<WriteRun> = Vec::with_capacity(pieces.len());
     for piece in pieces {
         match runs.last_mut() {
             Some(run)
@@ -216,9 +216,9 @@ pub(crate) fn join_runs(mut pieces: Vec<Run>, most: u64) -> Vec<Run> {
 mod tests {
     use super::*;
 
-    fn piece(at: u64, len: u32, ino: Ino) -> Run {
+    fn piece(at: u64, len: u32, ino: Ino) -> WriteRun {
         let blocks = vec![Block::Zero(len)];
-        Run { at, blocks, held: Vec::new(), class: Class::Data, ino }
+        WriteRun { at, blocks, held: Vec::new(), class: Class::Data, ino }
     }
 
     #[test]
@@ -231,7 +231,7 @@ mod tests {
 
     #[test]
     fn a_write_waits_for_earlier_ones_of_its_place_only() {
-        let mut order = Order { longest: 4096, ..Order::default() };
+        let mut order = WritesInFlight { longest: 4096, ..WritesInFlight::default() };
         for (number, start) in [(1, 0), (3, 8192)] {
             order.by_start.insert((start, number), start + 4096);
         }

@@ -14,14 +14,14 @@ const SIZE: u64 = 24 << 20;
 
 /// What a dump gave: structures, and tables with their rows.
 #[derive(Default)]
-struct Kept {
+struct DumpOutput {
     structures: Vec<(String, Fields)>,
     tables: Vec<(String, Vec<Fields>)>,
     columns: Vec<&'static str>,
     problems: Vec<Problem>,
 }
 
-impl Sink for Kept {
+impl Sink for DumpOutput {
     fn fields(&mut self, name: &str, _about: &str, fields: Fields) {
         self.structures.push((name.into(), fields));
     }
@@ -46,7 +46,7 @@ fn value<'a>(fields: &'a Fields, name: &str) -> &'a Value {
     &fields.iter().find(|(n, _)| *n == name).unwrap_or_else(|| panic!("no {name}")).1
 }
 
-impl Kept {
+impl DumpOutput {
     fn field(&self, structure: &str, name: &str) -> &Value {
         let found = self.structures.iter().find(|(n, _)| n == structure);
         value(&found.unwrap_or_else(|| panic!("no {structure}")).1, name)
@@ -74,13 +74,13 @@ fn ask(text: &str) -> Request {
     Request::parse(STRUCTURES, structure, which).unwrap()
 }
 
-fn try_dump(disk: &Rc<MemDisk>, request: &Request) -> Result<Kept, DumpError> {
-    let (rt, mut kept) = (Rt::new(ClockOnly::default(), 1), Kept::default());
+fn try_dump(disk: &Rc<MemDisk>, request: &Request) -> Result<DumpOutput, DumpError> {
+    let (rt, mut kept) = (Rt::new(ClockOnly::default(), 1), DumpOutput::default());
     rt.block_on(dump(Rc::clone(disk) as _, request, &mut kept)).unwrap()?;
     Ok(kept)
 }
 
-fn sound(disk: &Rc<MemDisk>, text: &str) -> Kept {
+fn sound(disk: &Rc<MemDisk>, text: &str) -> DumpOutput {
     let kept = try_dump(disk, &ask(text)).unwrap();
     assert_eq!(kept.problems, [], "{text}");
     kept

@@ -8,13 +8,13 @@ use std::rc::Rc;
 use twin_disk::MemDisk;
 use twin_ffs::{Ffs, FfsSettings, MkfsOptions, check, write_behind};
 use twin_fs::{Cpu, FileSystem, Op, ROOT_INO, Reply, Request, SetTime, Settings, Volume};
-use twin_model::generate::{Generator, Shape};
+use twin_model::generate::{Generator, WorkloadParams};
 use twin_model::{self, Compare, DataMode, ModelFs, diff};
 use twin_rt::{ClockOnly, Rt, Time};
 
 use common::all_kinds;
 
-struct Run {
+struct TestVolume {
     rt: Rt,
     disk: Rc<MemDisk>,
     volume: Rc<Volume<Ffs>>,
@@ -24,14 +24,14 @@ struct Run {
     label: String,
 }
 
-impl Run {
-    fn new(options: &MkfsOptions, size: u64, settings: Settings, ffs: FfsSettings) -> Run {
+impl TestVolume {
+    fn new(options: &MkfsOptions, size: u64, settings: Settings, ffs: FfsSettings) -> TestVolume {
         let label = format!("{:?}, {}, {}", options.profile, options.ordering, ffs.write_behind);
         let rt = Rt::new(ClockOnly::default(), 1);
         let disk = Rc::new(MemDisk::new(size));
         rt.block_on(Ffs::mkfs(&rt, Rc::clone(&disk) as _, options)).unwrap().unwrap();
         let volume = open(&rt, &disk, &settings, &ffs);
-        Run { rt, disk, volume, settings, ffs, next_id: 1 << 40, label }
+        TestVolume { rt, disk, volume, settings, ffs, next_id: 1 << 40, label }
     }
 
     fn ask(&mut self, request: Request) -> twin_fs::Result<Reply> {
@@ -64,19 +64,19 @@ fn open(rt: &Rt, disk: &Rc<MemDisk>, settings: &Settings, ffs: &FfsSettings) -> 
     rt.block_on(opening).unwrap().unwrap().0
 }
 
-fn model_of(run: &mut Run) -> ModelFs {
-    let shape = run.volume.core.shape.clone();
-    let modern = shape.pointer.is_modern();
+fn model_of(run: &mut TestVolume) -> ModelFs {
+    let geometry = run.volume.core.geometry.clone();
+    let modern = geometry.is_modern();
     let settings = twin_model::Settings {
-        block_size: shape.block_size,
+        block_size: geometry.block_size,
         data: DataMode::Bytes,
-        file_size_max: shape.max_file_size(),
+        file_size_max: geometry.max_file_size(),
         link_max: if modern { 65_000 } else { 32_767 },
-        symlink_max: twin_fs::dir::SYMLINK_MAX.min(shape.block_size as usize),
+        symlink_max: twin_fs::dir::SYMLINK_MAX.min(geometry.block_size as usize),
         xattr_total_max: 256 << 10,
         xattrs: modern,
         birth_times: modern,
-        inline_max: shape.inline_max.into(),
+        inline_max: geometry.inline_max.into(),
         promised_is_data: true,
         ..twin_model::Settings::default()
     };
@@ -89,7 +89,7 @@ fn model_of(run: &mut Run) -> ModelFs {
 }
 
 /// Makes the times of a request those that a volume can keep.
-fn tame(run: &Run, mut request: Request) -> Request {
+fn tame(run: &TestVolume, mut request: Request) -> Request {
     if let Op::SetAttr { set, .. } = &mut request.op {
         for time in [&mut set.atime, &mut set.mtime].into_iter().flatten() {
             if let SetTime::At(at) = time {
@@ -101,9 +101,15 @@ fn tame(run: &Run, mut request: Request) -> Request {
 }
 
 /// Runs `ops` requests of a workload, closing and opening in between.
-fn beside_the_model(run: &mut Run, workload: &str, seed: u64, ops: u64, shape: Shape) {
+fn beside_the_model(
+    run: &mut TestVolume,
+    workload: &str,
+    seed: u64,
+    ops: u64,
+    params: WorkloadParams,
+) {
     let mut model = model_of(run);
-    let mut generator = Generator::new(workload, shape, seed).unwrap();
+    let mut generator = Generator::new(workload, params, seed).unwrap();
     for round in 0..4 {
         for _ in 0..ops / 4 {
             let request = tame(run, generator.next());
@@ -131,16 +137,16 @@ fn volumes_do_what_the_model_does() {
     for workload in twin_model::generate::WORKLOADS.iter().map(|w| w.name) {
         all_kinds(|options| {
             let settings = Settings { expand_stamps: true, ..Settings::default() };
-            let mut run = Run::new(&options, 48 << 20, settings, FfsSettings::default());
-            let shape = Shape { block_size: 8192, ..Shape::default() };
-            beside_the_model(&mut run, workload, 11, 1200, shape);
+            let mut run = TestVolume::new(&options, 48 << 20, settings, FfsSettings::default());
+            let params = WorkloadParams { block_size: 8192, ..WorkloadParams::default() };
+            beside_the_model(&mut run, workload, 11, 1200, params);
         });
     }
 }
 
 #[test]
 fn small_caches_and_every_way_of_writing_change_nothing() {
-    for entry in write_behind::registry() {
+    for entry in &write_behind::REGISTRY {
         all_kinds(|options| {
             let settings = Settings {
                 expand_stamps: true,
@@ -149,9 +155,9 @@ fn small_caches_and_every_way_of_writing_change_nothing() {
                 ..Settings::default()
             };
             let ffs = FfsSettings { write_behind: entry.name.into(), ..FfsSettings::default() };
-            let mut run = Run::new(&options, 24 << 20, settings, ffs);
-            let shape = Shape { block_size: 8192, ..Shape::default() };
-            beside_the_model(&mut run, "mixed", 5, 2000, shape);
+            let mut run = TestVolume::new(&options, 24 << 20, settings, ffs);
+            let params = WorkloadParams { block_size: 8192, ..WorkloadParams::default() };
+            beside_the_model(&mut run, "mixed", 5, 2000, params);
         });
     }
 }

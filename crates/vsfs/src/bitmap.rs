@@ -1,7 +1,7 @@
 //! A bitmap: which numbers, of inodes or of data blocks, are in use.
 //!
-//! Contract: the whole bitmap is in memory while the volume is open, so that a number can be taken without
-//! waiting for the disk. It knows which of its blocks differ from the disk's.
+//! Contract: the whole bitmap is in memory while the volume is open, so that a number can be taken
+//! without waiting for the disk. It knows which of its blocks differ from those on the disk.
 
 use std::collections::BTreeSet;
 
@@ -10,15 +10,15 @@ use twin_fs::Result;
 
 use crate::format::{Superblock, read};
 
-/// See the module.
+/// A bitmap in memory. See the module.
 #[derive(Debug)]
 pub(crate) struct Bitmap {
     /// Bit n is bit n % 8 of byte n / 8. Whole blocks, as on the disk.
     bytes: Vec<u8>,
-    /// How many bits count; those behind them are zero.
+    /// The number of valid bits; the bits behind them are zero.
     len: u32,
     used: u32,
-    /// Every bit below this one is set: where a search begins.
+    /// Every bit below this one is set, so a search begins here.
     lowest: u32,
     first_block: u32,
     block_size: u32,
@@ -57,7 +57,7 @@ impl Bitmap {
         number < self.len && self.bytes[number as usize / 8] & 1 << (number % 8) != 0
     }
 
-    /// Notes whether a number is in use. One past the end is left alone.
+    /// Records whether a number is in use. Numbers past the end are ignored.
     pub(crate) fn set(&mut self, number: u32, used: bool) {
         if number >= self.len || self.get(number) == used {
             return;
@@ -72,7 +72,7 @@ impl Bitmap {
         }
     }
 
-    /// Takes the first free number from `near` on, or else the first of all.
+    /// Takes the first free number from `near` on, or else the first free number of all.
     pub(crate) fn take(&mut self, near: u32) -> Option<u32> {
         let found = self.first_free(near.max(self.lowest)).or_else(|| {
             let first = self.first_free(self.lowest);
@@ -106,7 +106,7 @@ impl Bitmap {
         self.len
     }
 
-    /// The runs of numbers in use: where each begins, and how long it is.
+    /// The runs of numbers in use, each with its start and length.
     pub(crate) fn runs(&self) -> Vec<(u32, u32)> {
         let mut runs: Vec<(u32, u32)> = Vec::new();
         for number in (0..self.len).filter(|&number| self.get(number)) {
@@ -118,18 +118,18 @@ impl Bitmap {
         runs
     }
 
-    /// True if the disk has another state.
+    /// True if the disk has an older state.
     pub(crate) fn is_dirty(&self) -> bool {
         !self.dirty.is_empty()
     }
 
-    /// All blocks: where each lies, and its content.
+    /// All blocks, each with its place and content.
     pub(crate) fn blocks(&self) -> impl Iterator<Item = (u64, Vec<u8>)> + '_ {
         let blocks = self.bytes.chunks(self.block_size as usize);
         (u64::from(self.first_block)..).zip(blocks.map(<[u8]>::to_vec))
     }
 
-    /// The blocks that the disk lacks. They count as written from now on.
+    /// The blocks that differ from those on the disk. They count as written from now on.
     pub(crate) fn take_dirty(&mut self) -> Vec<(u64, Vec<u8>)> {
         let dirty = std::mem::take(&mut self.dirty);
         let first = u64::from(self.first_block);

@@ -1,30 +1,28 @@
-//! A volume as it lies on its device, read past the code that runs it: for the check and the dump.
+//! A volume on its device, read without the code that runs it: for the check and the dump.
 //!
-//! Contract: changes stay in memory until [`Disk::write`]. What was changed is read back as it is now, so a check
-//! that writes nothing is a repair that is thrown away.
+//! Contract: changes stay in memory until [`Disk::write`], and later reads see them. So a check is
+//! a repair whose changes are not written.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use twin_cache::Lbn;
 use twin_disk::{Block, BlockDevice, Buf, Class, Io, Origin};
 use twin_fs::Result;
-use twin_fs::dinode::Dinode;
-use twin_fs::shape::{Parent, Ptr, Shape};
+use twin_fs::geometry::Geometry;
 
 use crate::format::{Superblock, read};
 
-/// See the module.
+/// A volume on its device. See the module.
 pub(crate) struct Disk {
     pub(crate) sb: Superblock,
-    pub(crate) shape: Shape,
+    pub(crate) geometry: Geometry,
     device: Rc<dyn BlockDevice>,
     changed: BTreeMap<u64, Vec<u8>>,
 }
 
 impl Disk {
     pub(crate) fn new(device: Rc<dyn BlockDevice>, sb: Superblock) -> Disk {
-        Disk { shape: sb.shape(), sb, device, changed: BTreeMap::new() }
+        Disk { geometry: sb.geometry(), sb, device, changed: BTreeMap::new() }
     }
 
     /// A block's content.
@@ -41,28 +39,6 @@ impl Disk {
     /// Changes a block.
     pub(crate) fn put(&mut self, place: u64, bytes: Vec<u8>) {
         self.changed.insert(place, bytes);
-    }
-
-    /// Where block `lbn` of a file is; a hole if it has none.
-    ///
-    /// # Errors
-    /// If the device fails.
-    pub(crate) async fn place_of(&self, d: &Dinode, lbn: Lbn) -> Result<Ptr> {
-        let mut way = Vec::new();
-        let mut at = lbn;
-        let mut ptr = loop {
-            match self.shape.parent(at) {
-                Parent::Inode(slot) => break d.ptrs[slot],
-                Parent::Indirect(up, index) => {
-                    way.push(index);
-                    at = up;
-                }
-            }
-        };
-        while let (Some(index), true) = (way.pop(), self.sb.is_data(ptr.addr)) {
-            ptr = self.shape.get_ptr(&self.block(ptr.addr).await?, index);
-        }
-        Ok(if self.sb.is_data(ptr.addr) { ptr } else { Ptr::HOLE })
     }
 
     /// Writes what was changed.

@@ -7,9 +7,10 @@ use twin_cache::Lbn;
 use twin_disk::{BlockDevice, Bytes};
 use twin_fs::dinode::Dinode;
 use twin_fs::dump::{
-    Column, DumpError, Fields, InUse, OnDisk, Request, Sink, Structure, Takes, Value, number, text,
+    Column, DumpError, Fields, InUse, OnDisk, Request, Sink, Structure, StructureArgument, Value,
+    number, text,
 };
-use twin_fs::shape::{Ptr, Shape};
+use twin_fs::geometry::{Geometry, Ptr};
 use twin_fs::{Features, FsError, Ino, ROOT_INO, Result};
 use twin_rt::BoxFuture;
 
@@ -22,13 +23,17 @@ pub(crate) const STRUCTURES: &[Structure] = &[
     Structure {
         name: "overview",
         about: "what lies where, and how much of it is in use",
-        takes: Takes::Nothing,
+        takes: StructureArgument::Nothing,
     },
-    Structure { name: "superblock", about: "every field of the superblock", takes: Takes::Nothing },
+    Structure {
+        name: "superblock",
+        about: "every field of the superblock",
+        takes: StructureArgument::Nothing,
+    },
     Structure {
         name: "bitmaps",
         about: "the runs of bits that are set, of both bitmaps",
-        takes: Takes::Nothing,
+        takes: StructureArgument::Nothing,
     },
 ];
 
@@ -116,7 +121,7 @@ impl Source {
         let (place, offset) = self.disk.sb.inode_place(ino);
         let at = self.disk.sb.byte_of(place) + offset as u64;
         let raw = &block[offset..offset + INODE_BYTES as usize];
-        match Dinode::decode(&self.disk.shape, raw, self.frags()) {
+        match Dinode::decode(&self.disk.geometry, raw, self.frags()) {
             Ok(d) if d.ino == ino => Ok((at, d)),
             Ok(d) => Err(FsError::corrupt(at, format!("it says that it is inode {}", d.ino))),
             Err(what) => Err(FsError::corrupt(at, what)),
@@ -125,8 +130,8 @@ impl Source {
 }
 
 impl OnDisk for Source {
-    fn shape(&self) -> &Shape {
-        &self.disk.shape
+    fn geometry(&self) -> &Geometry {
+        &self.disk.geometry
     }
 
     fn features(&self) -> &Features {

@@ -1,13 +1,13 @@
-//! What lies where on the disk: the superblock, and the places of everything else.
+//! The places on the disk: the superblock, and the regions that follow from it.
 //!
-//! Contract: pure arithmetic and bytes. [`Superblock::encode`] and [`Superblock::decode`] are inverse; a
-//! decoded superblock is consistent, so no code after it checks sizes again. Inodes, directories and
-//! indirect blocks have the small ("narrow") form that twin-fs has ready. `docs/ondisk-vsfs.md` tells
-//! all of it byte by byte.
+//! Contract: pure arithmetic and bytes. [`Superblock::encode`] and [`Superblock::decode`] are
+//! inverse. A decoded superblock is consistent, so that no other code checks the sizes again.
+//! Inodes, directories and indirect blocks have the small ("narrow") form of twin-fs.
+//! `docs/ondisk-vsfs.md` describes every byte.
 
 use twin_disk::{Block, BlockDevice, Buf, Class, Io, Origin, gather};
-use twin_fs::dinode::{Get, Put};
-use twin_fs::shape::{PointerFormat, Shape};
+use twin_fs::dinode::{FieldReader, FieldWriter};
+use twin_fs::geometry::{Geometry, PointerFormat};
 use twin_fs::{Features, FsError, Ino, Result};
 
 /// The first bytes of a volume.
@@ -21,11 +21,11 @@ pub const INODE_BYTES: u32 = 256;
 pub const POINTERS_AT: usize = 40;
 /// See [`POINTERS_AT`].
 pub const POINTERS: usize = 14;
-/// Bytes of block 0 that mean something.
+/// The bytes of block 0 that are used.
 pub const SUPERBLOCK_BYTES: usize = 64;
-/// What the superblock says of a volume that was unmounted, and of one that is, or was, in use.
+/// The state in the superblock of a volume that was unmounted.
 pub const CLEAN: u32 = 1;
-/// See [`CLEAN`].
+/// The state of a volume that is in use, or was in use when the power failed.
 pub const IN_USE: u32 = 2;
 
 /// The superblock. Places are numbers of blocks from the start of the device.
@@ -50,16 +50,16 @@ pub struct Superblock {
 }
 
 impl Superblock {
-    /// Divides a device of `size` bytes: the picture of the book, for any size.
+    /// Divides a device of `size` bytes into the regions of the book's picture.
     ///
     /// # Errors
     /// If the sizes do not fit together.
     pub fn plan(uuid: [u8; 16], size: u64, block_size: u32, inodes: u64) -> Result<Superblock> {
-        shape(block_size).check()?;
+        geometry(block_size).check()?;
         let per_block = block_size / INODE_BYTES;
-        // Pointers have 32 bits, and the last of their values is not an address.
+        // Pointers have 32 bits, and their largest value is not an address.
         let small = |n: u64| u32::try_from(n).ok().filter(|&n| n < u32::MAX / 2);
-        // The table has whole blocks. One is the least: numbers 0 to 2 are taken.
+        // The table has whole blocks, at least one, because the numbers 0 to 2 are taken.
         let table_blocks = inodes.div_ceil(per_block.into()).max(1);
         let blocks = small(size / u64::from(block_size));
         let (Some(blocks), Some(inodes)) = (blocks, small(table_blocks * u64::from(per_block)))
@@ -72,7 +72,7 @@ impl Superblock {
         let bits_per_block = block_size * 8;
         let inode_bitmap = 1;
         let data_bitmap = inode_bitmap + inodes.div_ceil(bits_per_block);
-        // As if every block of the volume were a data block: a little too long, and simple.
+        // The bitmap has a bit for every block of the volume: slightly too long, but simple.
         let inode_table = data_bitmap + blocks.div_ceil(bits_per_block);
         let data = inode_table + inodes / per_block;
         if data >= blocks {
@@ -94,13 +94,13 @@ impl Superblock {
     }
 
     /// The sizes that the rest of twinfs works with.
-    pub fn shape(&self) -> Shape {
-        shape(self.block_size)
+    pub fn geometry(&self) -> Geometry {
+        geometry(self.block_size)
     }
 
-    /// What files can do here.
+    /// The features of its files.
     pub fn features(&self) -> Features {
-        features(&self.shape())
+        features(&self.geometry())
     }
 
     /// Data blocks.
@@ -108,13 +108,13 @@ impl Superblock {
         self.blocks - self.data
     }
 
-    /// True for the number of a data block. 0, a hole, is none.
+    /// True if the number is that of a data block. 0, a hole, is not.
     pub fn is_data(&self, block: u64) -> bool {
         (u64::from(self.data)..u64::from(self.blocks)).contains(&block)
     }
 
-    /// Where an inode lies: its block, and the byte in it. This is the book's
-    /// `blk = (inumber * sizeof(inode_t)) / blockSize`, from the start of the table.
+    /// The place of an inode: its block, and the byte in the block. It is the book's `blk =
+    /// (inumber * sizeof(inode_t)) / blockSize`, counted from the start of the table.
     pub fn inode_place(&self, ino: Ino) -> (u64, usize) {
         let per_block = u64::from(self.block_size / INODE_BYTES);
         let block = u64::from(self.inode_table) + ino / per_block;
@@ -131,7 +131,7 @@ impl Superblock {
         let mut raw = vec![0; self.block_size as usize];
         raw[..8].copy_from_slice(MAGIC);
         raw[16..32].copy_from_slice(&self.uuid);
-        let mut put = Put { raw: &mut raw, at: 8 };
+        let mut put = FieldWriter { raw: &mut raw, at: 8 };
         put.u32(VERSION);
         put.u32(state);
         put.at = 32;
@@ -152,7 +152,7 @@ impl Superblock {
         if raw.len() < SUPERBLOCK_BYTES || !raw.starts_with(MAGIC) {
             return wrong(0, "there is no vsfs superblock");
         }
-        let mut get = Get { raw, at: 8 };
+        let mut get = FieldReader { raw, at: 8 };
         if get.u32() != VERSION {
             return wrong(8, "the superblock has an unknown version");
         }
@@ -165,7 +165,7 @@ impl Superblock {
         if volume > size {
             return wrong(40, "the volume is larger than its device: was the image cut short?");
         }
-        // All places follow from the sizes: a superblock that says otherwise is damaged.
+        // All places follow from the sizes, so a superblock with other places is damaged.
         match Superblock::plan(uuid, volume, block_size, inodes.into()) {
             Ok(sb)
                 if inode_bytes == INODE_BYTES
@@ -221,24 +221,24 @@ pub(crate) async fn read(device: &dyn BlockDevice, at: u64, len: u64) -> Result<
 
 /// Files of blocks without fragments. An inode has 12 direct pointers, an indirect and a double indirect
 /// one, of 4 bytes each: with blocks of 4 KiB a file has up to 4 GiB.
-fn shape(block_size: u32) -> Shape {
-    Shape {
+fn geometry(block_size: u32) -> Geometry {
+    Geometry {
         block_size,
         frag_size: block_size,
         inode_size: INODE_BYTES,
         direct: POINTERS - 2,
         levels: 2,
-        pointer: PointerFormat::Narrow,
+        pointer_format: PointerFormat::Narrow,
         inline_max: 0,
         inline_link_max: 0,
     }
 }
 
-/// What files can do. Most of it follows from the narrow form of inodes: no checksums, no extended
-/// attributes, no indexes of directories, no times of birth. What needs more is refused by the
-/// operations above, by asking this value.
-fn features(shape: &Shape) -> Features {
-    Features { in_place: true, ..Features::of(shape) }
+/// The features of files. Most of them follow from the narrow form of inodes: no checksums, no
+/// extended attributes, no directory indexes, no times of creation. The operations above ask this
+/// value and refuse what needs more.
+fn features(geometry: &Geometry) -> Features {
+    Features { in_place: true, ..Features::of(geometry) }
 }
 
 #[cfg(test)]
@@ -250,7 +250,7 @@ mod tests {
         let sb = Superblock::plan([7; 16], 64 * 4096, 4096, 80).unwrap();
         assert_eq!((sb.inode_bitmap, sb.data_bitmap, sb.inode_table, sb.data), (1, 2, 3, 8));
         assert_eq!((sb.inodes, sb.data_blocks()), (80, 56));
-        // The book asks for inode 32: byte 20 KiB of the device.
+        // The book's example is inode 32, at byte 20 KiB of the device.
         let (block, offset) = sb.inode_place(32);
         assert_eq!(sb.byte_of(block) + offset as u64, 20 << 10);
     }

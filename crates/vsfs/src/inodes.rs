@@ -1,34 +1,35 @@
-//! Inodes: their table on the disk, and which of their numbers are free.
+//! Inodes: their table on the disk, and their free numbers.
 //!
-//! Contract: blocks of the table go through the cache, as if they were a file. An inode in memory holds the
-//! block that it lies in (its anchor), so that it can be put there without waiting. A number that was
-//! picked is in use in the bitmap at once; the inode follows when it is born.
+//! Contract: blocks of the table go through the cache, as if they were a file. An inode in memory
+//! holds its block of the table (its anchor), so that it can be stored there without waiting. A
+//! picked number is in use in the bitmap at once; the inode follows when it is created.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use twin_cache::{FileFrames, Frame, Wanted, load};
+use twin_cache::{FileFrames, Frame, FrameRequest, load};
 use twin_disk::{BlockDevice, Class, Origin};
 use twin_fs::dinode::Dinode;
-use twin_fs::shape::Ptr;
+use twin_fs::geometry::Ptr;
 use twin_fs::{Core, FsError, Ino, Inode, Picked, ROOT_INO, Result};
 
 use crate::bitmap::Bitmap;
 use crate::format::{INODE_BYTES, Superblock};
 
-/// See the module.
+/// The inodes of a volume. See the module.
 pub(crate) struct Inodes {
     sb: Superblock,
     bitmap: RefCell<Bitmap>,
     /// Blocks of the table in memory, by their number on the device.
     table: Rc<FileFrames>,
-    /// Numbers that were picked for inodes which are not born yet, each with its block of the table.
+    /// Numbers that were picked for inodes which are not created yet, each with its block of the
+    /// table.
     picked: RefCell<BTreeMap<Ino, Rc<Frame>>>,
 }
 
-/// The block of the inode table that an inode in memory lies in: it stays in memory with the inode, so
-/// that the inode can be put there without waiting.
+/// The block of the inode table that contains an inode. It stays in memory with the inode, so that
+/// the inode can be stored there without waiting.
 fn table_block(inode: &Inode) -> &RefCell<Option<Rc<Frame>>> {
     inode.layout_state()
 }
@@ -39,8 +40,8 @@ impl Inodes {
         Inodes { sb: sb.clone(), bitmap, table: FileFrames::new(0), picked: RefCell::default() }
     }
 
-    /// Of a new volume. Number 0 means "no inode" and 1 is nobody's, so that the root has number 2, as it
-    /// does everywhere since the first UNIX file systems.
+    /// The inodes of a new volume. Number 0 means "no inode" and 1 is not used, so that the root
+    /// has number 2, as in all UNIX file systems since the first.
     pub(crate) fn empty(sb: &Superblock) -> Inodes {
         let mut bitmap = Bitmap::empty(sb, sb.inode_bitmap, sb.inodes);
         (0..ROOT_INO as u32).for_each(|number| bitmap.set(number, true));
@@ -56,7 +57,7 @@ impl Inodes {
         Ok(Inodes::new(sb, bitmap))
     }
 
-    /// The block of the table that an inode lies in, read if need be.
+    /// The block of the table that contains an inode, read if it is not in memory.
     async fn block_of(&self, core: &Rc<Core>, ino: Ino) -> Result<Rc<Frame>> {
         let block = self.sb.inode_place(ino).0;
         loop {
@@ -69,7 +70,7 @@ impl Inodes {
             }
             let frame = core.cache.insert(&self.table, block as i64, None);
             let len = self.sb.block_size;
-            let wanted = vec![Wanted { frame, len, crc: None }];
+            let wanted = vec![FrameRequest { frame, len, crc: None }];
             let (at, device) = (self.sb.byte_of(block), &*core.device);
             let (class, origin) = (Class::Meta, Origin::User);
             load(&core.cache, &self.table, device, at, wanted, len as usize, class, origin).await?;
@@ -81,7 +82,7 @@ impl Inodes {
         frame.with(|block| f(&block.slice(at, INODE_BYTES as usize).to_bytes()))
     }
 
-    /// Puts an inode's bytes into its block of the table.
+    /// Stores the bytes of an inode in its block of the table.
     fn put_raw(&self, core: &Core, frame: &Rc<Frame>, ino: Ino, raw: &[u8]) {
         let at = self.sb.inode_place(ino).1;
         frame.change(|block| block.bytes_mut()[at..at + raw.len()].copy_from_slice(raw));
@@ -95,16 +96,16 @@ impl Inodes {
             return Err(FsError::NotFound);
         }
         let frame = self.block_of(core, ino).await?;
-        // Another operation may have been quicker while this one waited for the disk.
+        // Another operation may have loaded it while this one waited for the disk.
         if let Some(there) = core.cached_inode(ino) {
             return Ok(there);
         }
         let (block, offset) = self.sb.inode_place(ino);
         let wrong = |what: &str| FsError::corrupt(self.sb.byte_of(block) + offset as u64, what);
         let d =
-            self.with_raw(&frame, ino, |raw| match Dinode::free_generation(&core.shape, raw) {
+            self.with_raw(&frame, ino, |raw| match Dinode::free_generation(&core.geometry, raw) {
                 Some(_) => Err(FsError::NotFound),
-                None => Dinode::decode(&core.shape, raw, core.frags).map_err(wrong),
+                None => Dinode::decode(&core.geometry, raw, core.frags).map_err(wrong),
             })?;
         let is_sound = |ptr: &Ptr| ptr.is_hole() || self.sb.is_data(ptr.addr);
         if d.ino != ino || !d.ptrs.iter().all(is_sound) {
@@ -128,9 +129,9 @@ impl Inodes {
                 return Err(error);
             }
         };
-        // A free inode keeps the number of its last life, so that an old handle of a client is not
-        // taken for one of the new file.
-        let last = self.with_raw(&frame, ino, |raw| Dinode::free_generation(&core.shape, raw));
+        // A free inode keeps the generation of its last use, so that an old handle of a client does
+        // not lead to the new file.
+        let last = self.with_raw(&frame, ino, |raw| Dinode::free_generation(&core.geometry, raw));
         let Some(last) = last else {
             let what = format!("inode {ino} is free by the bitmap but in use");
             return Err(FsError::inconsistent(what));
@@ -139,41 +140,41 @@ impl Inodes {
         Ok(Picked { ino, generation: last.wrapping_add(1) })
     }
 
-    /// Takes back a pick.
+    /// Returns a picked number unused.
     pub(crate) fn unpick(&self, ino: Ino) {
         if self.picked.borrow_mut().remove(&ino).is_some() {
             self.bitmap.borrow_mut().set(ino as u32, false);
         }
     }
 
-    /// The inode of a picked number is there.
-    pub(crate) fn born(&self, inode: &Inode) {
+    /// Called when the inode of a picked number exists.
+    pub(crate) fn inode_created(&self, inode: &Inode) {
         let frame = self.picked.borrow_mut().remove(&inode.ino);
         *table_block(inode).borrow_mut() = frame;
     }
 
-    /// Frees the number of an inode that has lost everything.
+    /// Frees the number of an inode that has no names, users or blocks.
     pub(crate) fn free(&self, core: &Core, inode: &Rc<Inode>) {
         if let Some(frame) = table_block(inode).take() {
             let mut raw = vec![0; INODE_BYTES as usize];
             let generation = inode.d.borrow().generation;
-            Dinode::encode_free(&core.shape, inode.ino, generation, &mut raw);
+            Dinode::encode_free(&core.geometry, inode.ino, generation, &mut raw);
             self.put_raw(core, &frame, inode.ino, &raw);
         }
         self.bitmap.borrow_mut().set(inode.ino as u32, false);
         core.drop_inode(inode);
     }
 
-    /// Puts an inode as it is now into its block of the table.
+    /// Stores an inode as it is now in its block of the table.
     pub(crate) fn put(&self, core: &Core, inode: &Rc<Inode>) {
         let anchor = table_block(inode).borrow().clone();
         let Some(frame) = anchor else { panic!("inode {} has no block in the table", inode.ino) };
         let mut raw = vec![0; INODE_BYTES as usize];
-        inode.d.borrow().encode(&core.shape, &mut raw);
+        inode.d.borrow().encode(&core.geometry, &mut raw);
         self.put_raw(core, &frame, inode.ino, &raw);
     }
 
-    /// All numbers, and those that are free.
+    /// The number of all inodes, and of the free ones.
     pub(crate) fn counts(&self) -> (u64, u64) {
         let bitmap = self.bitmap.borrow();
         (bitmap.len().into(), (bitmap.len() - bitmap.used()).into())
@@ -189,7 +190,7 @@ impl Inodes {
         self.bitmap.borrow_mut().take_dirty()
     }
 
-    /// What lies where on this volume.
+    /// The superblock, with the places of this volume.
     pub(crate) fn superblock(&self) -> &Superblock {
         &self.sb
     }

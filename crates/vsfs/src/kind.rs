@@ -3,10 +3,11 @@
 use std::rc::Rc;
 
 use twin_disk::BlockDevice;
+use twin_fs::check::Progress;
 use twin_fs::dump::{DumpError, Request, Sink, Structure};
 use twin_fs::{
-    CheckHow, CheckReport, Cpu, Fact, FsError, Identity, KeyHelp, Layout, LayoutConfig, LayoutKind,
-    OpenVolume, Opened, Result, Settings,
+    CheckReport, CheckRequest, Cpu, FsError, Identity, KeyHelp, Layout, LayoutConfig, LayoutKind,
+    OpenVolume, Opened, Result, Settings, VolumeProperty,
 };
 use twin_rt::{BoxFuture, Rt};
 use twin_settings::value::bytes_for_people as size;
@@ -141,14 +142,15 @@ impl LayoutKind for Kind {
         &'a self,
         rt: &'a Rt,
         device: Rc<dyn BlockDevice>,
-        how: CheckHow,
+        how: CheckRequest,
         progress: &'a mut dyn FnMut(u64, u64),
     ) -> BoxFuture<'a, Result<CheckReport>> {
         Box::pin(async move {
             if how.data {
                 return Err(FsError::Invalid("a vsfs volume has no checksums: leave out --data"));
             }
-            check(rt, device, how.repair, progress).await
+            let mut told = |p: Progress| progress(p.done, p.total);
+            Ok(check(rt, device, how.repair, &mut told).await?.into())
         })
     }
 
@@ -166,19 +168,25 @@ impl LayoutKind for Kind {
         Box::pin(dump(device, request, sink))
     }
 
-    fn facts(&self, volume: &OpenVolume) -> Vec<Fact> {
+    fn properties(&self, volume: &OpenVolume) -> Vec<VolumeProperty> {
         let Some(volume) = volume.of_layout::<Vsfs>() else { return Vec::new() };
         let sb = volume.layout.superblock();
         let stat = volume.layout.stat(&volume.core);
         let used = stat.blocks - stat.free;
         let percent = used as f64 * 100.0 / stat.blocks as f64;
         vec![
-            Fact::new("uuid", sb.uuid.iter().map(|b| format!("{b:02x}")).collect::<String>()),
-            Fact::new("layout", "vsfs"),
-            Fact::new("size", size(sb.byte_of(sb.blocks.into()))),
-            Fact::new("block", size(sb.block_size.into())),
-            Fact::new("used", format!("{used} of {} data blocks ({percent:.1}%)", stat.blocks)),
-            Fact::new(
+            VolumeProperty::new(
+                "uuid",
+                sb.uuid.iter().map(|b| format!("{b:02x}")).collect::<String>(),
+            ),
+            VolumeProperty::new("layout", "vsfs"),
+            VolumeProperty::new("size", size(sb.byte_of(sb.blocks.into()))),
+            VolumeProperty::new("block", size(sb.block_size.into())),
+            VolumeProperty::new(
+                "used",
+                format!("{used} of {} data blocks ({percent:.1}%)", stat.blocks),
+            ),
+            VolumeProperty::new(
                 "inodes",
                 format!("{} used of {}", stat.inodes - stat.free_inodes, stat.inodes),
             ),

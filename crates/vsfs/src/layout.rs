@@ -1,15 +1,17 @@
-//! The seam: what twin-fs asks of a layout, answered with the parts of this one.
+//! The layout seam: implements what twin-fs requires of a layout with the parts of this one.
 //!
-//! Everything about names, directories, permissions and file data is above: see [`twin_fs::Layout`]. Below is
-//! the whole of what remains, and each answer is one line or little more.
+//! Everything about names, directories, permissions and file data is above this seam: see
+//! [`twin_fs::Layout`]. This file is all that remains, and each method has one line or little more.
 
 use std::rc::Rc;
 
-use twin_cache::{FlushState, Lbn};
+use twin_cache::Lbn;
 use twin_disk::{Io, Origin};
-use twin_fs::shape::{Parent, Ptr, UNWRITTEN};
-use twin_fs::{Core, FsError, Ino, Inode, Layout, Need, Picked, Result, Room, VolumeStat, Written};
-use twin_rt::Time;
+use twin_fs::geometry::{Parent, Ptr, UNWRITTEN};
+use twin_fs::{
+    Core, Dirty, FsError, Ino, Inode, Layout, Need, Picked, Result, Room, SpaceMap, VolumeStat,
+    Written,
+};
 
 use crate::format::{CLEAN, Superblock};
 use crate::inodes::Inodes;
@@ -29,7 +31,7 @@ impl Vsfs {
         Vsfs { sb, space, inodes, write_back: WriteBack::default() }
     }
 
-    /// What the volume is.
+    /// The superblock of the volume.
     pub fn superblock(&self) -> &Superblock {
         &self.sb
     }
@@ -38,12 +40,12 @@ impl Vsfs {
         self.write_back.write_all(core, &self.inodes, &self.space).await
     }
 
-    /// The block that comes before another in its file, if there is one: data before data, and before
-    /// an indirect block the last data that needs none.
+    /// The block that precedes another one in its file, if there is one: data follows data, and an
+    /// indirect block follows the last data block that needs none.
     fn previous(&self, core: &Core, inode: &Inode, lbn: Lbn) -> u64 {
-        let before = match core.shape.parent(lbn) {
+        let before = match core.geometry.parent(lbn) {
             _ if lbn > 0 => lbn - 1,
-            Parent::Inode(slot) if slot > 0 => core.shape.direct as Lbn - 1,
+            Parent::Inode(slot) if slot > 0 => core.geometry.direct as Lbn - 1,
             _ => return 0,
         };
         let ptr = core.resident_ptr(inode, before).filter(Ptr::is_on_disk);
@@ -52,8 +54,8 @@ impl Vsfs {
 }
 
 impl Layout for Vsfs {
-    /// Operations that were admitted hold nothing: reservations are enough.
-    type Permit = ();
+    /// Admission needs no state, because reservations are enough.
+    type AdmissionGuard = ();
 
     async fn load_inode(&self, core: &Rc<Core>, ino: Ino) -> Result<Rc<Inode>> {
         self.inodes.load(core, ino).await
@@ -67,8 +69,8 @@ impl Layout for Vsfs {
         self.inodes.unpick(picked.ino);
     }
 
-    fn born(&self, _core: &Core, inode: &Rc<Inode>) {
-        self.inodes.born(inode);
+    fn inode_created(&self, _core: &Core, inode: &Rc<Inode>) {
+        self.inodes.inode_created(inode);
     }
 
     fn free_inode(&self, core: &Core, inode: &Rc<Inode>) {
@@ -76,7 +78,7 @@ impl Layout for Vsfs {
     }
 
     fn set_orphan(&self, _core: &Core, _inode: &Inode, _orphan: bool) {
-        // After a crash the check goes over all inodes, and finds those that have no name.
+        // After a crash, the check examines all inodes and finds those without names.
     }
 
     fn reserve(&self, _core: &Core, bytes: u64) -> Result<()> {
@@ -88,7 +90,7 @@ impl Layout for Vsfs {
     }
 
     fn inode_bytes(&self) -> u64 {
-        // The table has its room from the start.
+        // The table has its space from the start.
         0
     }
 
@@ -118,23 +120,30 @@ impl Layout for Vsfs {
     }
 
     async fn admit(&self, core: &Rc<Core>, _bytes: u64, _need: Need) -> Result<()> {
-        // Writers that are quicker than the disk help to write, so that memory does not fill up.
+        // Writers that are faster than the disk write blocks themselves, so that memory does not
+        // fill up.
         while core.cache.dirty_bytes() > core.settings.cache_bytes / 2 {
             self.write_all(core).await?;
         }
         core.check_writable()
     }
 
-    fn flush_state(&self, core: &Core) -> FlushState {
-        self.write_back.flush_state(core, self.has_dirty(core))
+    fn dirty(&self, core: &Core) -> Dirty {
+        let inode_bytes = core.dirty_inode_count() as u64 * u64::from(core.geometry.inode_size);
+        Dirty {
+            bytes: core.cache.dirty_bytes() + inode_bytes,
+            any: self.has_dirty(core),
+            unit_bytes: 1 << 20,
+        }
     }
 
-    async fn write_back(&self, core: &Rc<Core>, _until: Time) -> Result<()> {
+    async fn write_back(&self, core: &Rc<Core>) -> Result<()> {
         self.write_all(core).await
     }
 
     async fn fsync(&self, core: &Rc<Core>, _inode: &Rc<Inode>, _data_only: bool) -> Result<()> {
-        // The names that lead to the file, the bitmaps and the inodes are anywhere: write it all.
+        // The names that lead to the file, the bitmaps and the inodes may be in any block, so all
+        // are written.
         self.sync(core).await
     }
 
@@ -151,7 +160,7 @@ impl Layout for Vsfs {
             self.write_all(core).await?;
         }
         self.sync(core).await?;
-        // Only now, with all the rest on the disk, is the volume one that needs no check.
+        // The state is written last: only a volume whose blocks are all on the disk needs no check.
         self.sb.write(&*core.device, CLEAN).await
     }
 
@@ -161,6 +170,10 @@ impl Layout for Vsfs {
 
     fn written(&self) -> Written {
         self.write_back.written()
+    }
+
+    fn space_map(&self, _core: &Core) -> SpaceMap {
+        SpaceMap::settled("ranges of blocks", self.space.used_by_range().into_iter())
     }
 
     fn stat(&self, _core: &Core) -> VolumeStat {

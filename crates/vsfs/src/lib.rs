@@ -19,7 +19,7 @@
 //! - A block has one place for its life and is overwritten there.
 //! - Space is reserved in memory before anything becomes dirty, so write-back always finds a block.
 //! - Write-back sends all that is dirty, in no order. A crash in the middle may leave anything: the
-//!   superblock says that the volume was in use, and whoever opens it next checks and repairs it first.
+//!   superblock says that the volume was in use, and the next mount checks and repairs it first.
 //! - `fsync` and `sync` return when a whole write-back has reached the disk.
 
 mod bitmap;

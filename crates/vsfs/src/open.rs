@@ -1,4 +1,4 @@
-//! Making a volume, and opening one.
+//! Makes and opens volumes.
 
 use std::rc::Rc;
 
@@ -12,7 +12,7 @@ use crate::inodes::Inodes;
 use crate::layout::Vsfs;
 use crate::space::Space;
 
-/// What a new volume shall be.
+/// The options of a new volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MkfsOptions {
     /// Bytes of a block.
@@ -26,15 +26,15 @@ pub struct MkfsOptions {
 }
 
 impl MkfsOptions {
-    /// As the book has it: blocks of 4 KiB.
+    /// The sizes of the book: blocks of 4 KiB.
     pub fn new(uuid: [u8; 16]) -> MkfsOptions {
         MkfsOptions { block_size: 4096, bytes_per_inode: 8192, uuid, root: (0, 0, 0o755) }
     }
 }
 
 impl Vsfs {
-    /// Makes a new volume on a device. The superblock is written last: until then the device holds no
-    /// volume.
+    /// Makes a new volume on a device. The superblock is written last, so that a crash before that
+    /// leaves no volume.
     ///
     /// # Errors
     /// If the sizes do not fit, or the device fails.
@@ -49,7 +49,7 @@ impl Vsfs {
         }
         let inodes = info.size / u64::from(options.bytes_per_inode.max(1));
         let sb = Superblock::plan(options.uuid, info.size, options.block_size, inodes)?;
-        // Zeros in the bitmaps and the table: all is free.
+        // Zeros in the bitmaps and the table mean that everything is free.
         let mut at = 0;
         while at < sb.byte_of(sb.data.into()) {
             let len = (sb.byte_of(sb.data.into()) - at).min(ZEROS);
@@ -61,20 +61,21 @@ impl Vsfs {
         let settings = Settings::default();
         let volume = volume(rt, device, Cpu::none(), settings, sb.clone(), space, inodes)?;
         let (layout, core) = (&volume.layout, &volume.core);
-        // The first free number is the root's, and its inode the first that is made.
+        // The root gets the first free number and is the first inode.
         let Picked { ino, generation } = layout.inodes.pick(core).await?;
         volume.make_root(Picked { ino, generation }, options.root.2)?;
         if let Some(root) = core.cached_inode(ROOT_INO) {
             let mut d = root.d.borrow_mut();
             (d.uid, d.gid) = (options.root.0, options.root.1);
         }
-        // Closing writes what there is, and then the superblock.
+        // Closing writes all blocks, and then the superblock.
         volume.close().await?;
         Ok(sb)
     }
 
-    /// Opens the volume on a device. One that was not unmounted is checked and repaired first, in memory
-    /// if it is opened read-only. Gives what the repair found, if there was one.
+    /// Opens the volume on a device. A volume that was not unmounted is checked and repaired first,
+    /// only in memory if it is opened read-only. Returns a description of the repair, if there was
+    /// one.
     ///
     /// # Errors
     /// If there is no volume, it is damaged beyond repair, or the device fails.
@@ -92,8 +93,8 @@ impl Vsfs {
             };
             let mut recovery = None;
             if state != CLEAN {
-                let quiet: &mut dyn FnMut(u64, u64) = &mut |_, _| {};
-                let report = Box::pin(check(rt, Rc::clone(&device), true, quiet)).await?;
+                let mut quiet = |_| {};
+                let report = Box::pin(check(rt, Rc::clone(&device), true, &mut quiet)).await?;
                 let found = report.findings.len() as u64 + report.more_findings;
                 let rescued = report.rescued;
                 let words = format!("{found} things repaired, {rescued} files put into lost+found");
@@ -104,7 +105,7 @@ impl Vsfs {
         })
     }
 
-    /// Opens a volume whose structures agree with each other.
+    /// Opens a volume whose structures are consistent.
     pub(crate) async fn open_sound(
         rt: &Rt,
         device: Rc<dyn BlockDevice>,
@@ -121,7 +122,7 @@ impl Vsfs {
     }
 }
 
-/// How many zeros are written at once.
+/// The bytes of zeros that one request writes.
 const ZEROS: u64 = 1 << 20;
 
 fn volume(
@@ -133,6 +134,6 @@ fn volume(
     space: Space,
     inodes: Inodes,
 ) -> Result<Rc<Volume<Vsfs>>> {
-    let core = Core::new(rt.clone(), device, cpu, sb.shape(), sb.features(), settings)?;
+    let core = Core::new(rt.clone(), device, cpu, sb.geometry(), sb.features(), settings)?;
     Volume::new(core, Vsfs::new(sb, space, inodes))
 }

@@ -1,8 +1,8 @@
-//! The data blocks: which are in use, and which are promised.
+//! The data blocks: the ones in use, and the reserved ones.
 //!
-//! Contract: nothing waits. An operation reserves the blocks that it may need before it makes anything
-//! dirty, and is told then that the volume is full. What was reserved is always found, because `used`
-//! counts the blocks of files and the reservations together.
+//! Contract: nothing waits. An operation reserves the blocks that it may need before it makes
+//! anything dirty, and fails then if the volume is full. A reserved block is always found, because
+//! `used` counts the blocks of files and the reservations together.
 
 use std::cell::{Cell, RefCell};
 
@@ -12,7 +12,7 @@ use twin_fs::{FsError, Result, Room};
 use crate::bitmap::Bitmap;
 use crate::format::Superblock;
 
-/// See the module.
+/// The space of a volume. See the module.
 pub(crate) struct Space {
     bitmap: RefCell<Bitmap>,
     /// Bytes of blocks that files have or that are reserved.
@@ -33,7 +33,7 @@ impl Space {
         }
     }
 
-    /// Of a new volume.
+    /// The space of a new volume.
     pub(crate) fn empty(sb: &Superblock) -> Space {
         Space::new(sb, Bitmap::empty(sb, sb.data_bitmap, sb.data_blocks()))
     }
@@ -47,7 +47,7 @@ impl Space {
         Ok(Space::new(sb, bitmap))
     }
 
-    /// Reserves space, all or nothing.
+    /// Reserves space, or fails and reserves nothing.
     pub(crate) fn reserve(&self, bytes: u64) -> Result<()> {
         if bytes > self.limit_bytes.saturating_sub(self.used_bytes.get()) {
             return Err(FsError::NoSpace);
@@ -56,14 +56,14 @@ impl Space {
         Ok(())
     }
 
-    /// Gives reserved space back.
+    /// Releases reserved space.
     pub(crate) fn unreserve(&self, bytes: u64) {
         debug_assert!(bytes <= self.used_bytes.get(), "more space given back than was reserved");
         self.used_bytes.set(self.used_bytes.get().saturating_sub(bytes));
     }
 
-    /// Takes a block whose space was reserved, if possible behind block `previous`: files that are
-    /// written in one go lie in one piece. None is found only if the bitmap was damaged.
+    /// Takes a block whose space was reserved, if possible behind block `previous`, so that a file
+    /// that is written in one go is contiguous. It fails only if the bitmap was damaged.
     pub(crate) fn take(&self, previous: u64) -> Option<u64> {
         let near = (previous + 1).saturating_sub(self.first.into());
         let near = u32::try_from(near).unwrap_or(0);
@@ -71,8 +71,8 @@ impl Space {
         Some(u64::from(self.first + index))
     }
 
-    /// A block is free again, and may be used again at once: this layout promises nothing of a
-    /// crash. False if it was not in use, which only damage can bring about.
+    /// Frees a block, which may be reused at once, because this layout promises nothing about a
+    /// crash. Returns false if it was not in use, which is a sign of damage.
     pub(crate) fn free(&self, block: u64) -> bool {
         let index = block.checked_sub(self.first.into()).and_then(|n| u32::try_from(n).ok());
         let mut bitmap = self.bitmap.borrow_mut();
@@ -80,18 +80,31 @@ impl Space {
         used.inspect(|&index| bitmap.set(index, false)).is_some()
     }
 
-    /// What could still be reserved, and what in all.
+    /// The bytes that can still be reserved, and those that can be reserved in all.
     pub(crate) fn room(&self) -> Room {
         let free_bytes = self.limit_bytes.saturating_sub(self.used_bytes.get());
         Room { free_bytes, limit_bytes: self.limit_bytes }
     }
 
-    /// True if the disk has another bitmap.
+    /// The share of blocks in use in each of equal ranges, of which there are a thousand at most.
+    pub(crate) fn used_by_range(&self) -> Vec<f64> {
+        const MOST: u32 = 1000;
+        let bitmap = self.bitmap.borrow();
+        let len = bitmap.len().div_ceil(MOST).max(1);
+        let used = |range: u32| {
+            let blocks = range * len..bitmap.len().min((range + 1) * len);
+            let all = blocks.len().max(1) as f64;
+            blocks.filter(|&block| bitmap.get(block)).count() as f64 / all
+        };
+        (0..bitmap.len().div_ceil(len)).map(used).collect()
+    }
+
+    /// True if the disk has an older bitmap.
     pub(crate) fn is_dirty(&self) -> bool {
         self.bitmap.borrow().is_dirty()
     }
 
-    /// Blocks of the bitmap that the disk lacks.
+    /// Blocks of the bitmap that differ from those on the disk.
     pub(crate) fn take_dirty(&self) -> Vec<(u64, Vec<u8>)> {
         self.bitmap.borrow_mut().take_dirty()
     }

@@ -1,65 +1,51 @@
 //! Write-back: how changes reach the disk.
 //!
-//! Contract: one write-back at a time takes all that is dirty, in one step without waiting, and sends it in the
-//! order of places, which is no order that means anything. Nothing is promised of a crash in the
-//! middle. Two writes of one block never meet on their way, because there is only one write-back.
+//! Contract: only one write-back runs at a time. It takes everything that is dirty, in one step
+//! without waiting, and sends it in the order of places, which guarantees nothing: a crash in the
+//! middle may leave any of it. Two writes of one block are never under way together, because there
+//! is only one write-back.
 
 use std::cell::Cell;
 use std::rc::Rc;
 
-use twin_cache::{FileFrames, FlushState, Frame};
+use twin_cache::{FileFrames, Frame};
 use twin_disk::{Block, Buf, Class, Io, Origin};
 use twin_fs::{Core, FsError, Inode, Result, Written};
-use twin_rt::{RwLock, Time, join_all};
+use twin_rt::{RwLock, join_all};
 
 use crate::format::Superblock;
 use crate::inodes::Inodes;
 use crate::space::Space;
 
-/// See the module.
+/// The state of write-back. See the module.
 #[derive(Default)]
 pub(crate) struct WriteBack {
-    /// Held by the write-back that is under way.
+    /// Held by the write-back that is under way, so that there is only one.
     one: RwLock,
-    /// When the oldest change that was not written was seen.
-    oldest: Cell<Option<Time>>,
     written: Cell<Written>,
 }
 
 /// A block on its way to its place.
-struct Piece {
+struct BlockWrite {
     place: u64,
     block: Block,
     class: Class,
-    /// Where it was taken from. It stays in memory until the disk has it.
+    /// The frame from which it was taken. It stays in memory until the disk has the block.
     frame: Option<Rc<Frame>>,
 }
 
 impl WriteBack {
-    /// What was written so far.
+    /// The amounts written so far.
     pub(crate) fn written(&self) -> Written {
         self.written.get()
     }
 
-    /// True if the disk lacks something.
+    /// True if some change is not on the disk.
     pub(crate) fn has_dirty(&self, core: &Core, inodes: &Inodes, space: &Space) -> bool {
         core.dirty_inode_count() > 0
             || core.cache.dirty_bytes() > 0
             || inodes.is_dirty()
             || space.is_dirty()
-    }
-
-    /// What the flush policy decides on.
-    pub(crate) fn flush_state(&self, core: &Core, has_dirty: bool) -> FlushState {
-        let oldest = has_dirty.then(|| self.oldest.get().unwrap_or(core.rt.now()));
-        self.oldest.set(oldest);
-        let inode_bytes = core.dirty_inode_count() as u64 * u64::from(core.shape.inode_size);
-        FlushState {
-            dirty_bytes: core.cache.dirty_bytes() + inode_bytes,
-            oldest,
-            capacity_bytes: core.cache.capacity_bytes(),
-            unit_bytes: 1 << 20,
-        }
     }
 
     /// Writes all that is dirty, and waits until the device has it.
@@ -74,20 +60,21 @@ impl WriteBack {
     ) -> Result<()> {
         let _one = self.one.write().await;
         core.check_writable()?;
-        // A block's place stands in the indirect blocks above it. They are read, and held, before.
+        // The place of a block is in the indirect blocks above it. They are read and held before
+        // the step that takes blocks, because that step must not wait.
         let mut pins = Vec::new();
         for inode in core.dirty_inodes() {
             for frame in inode.frames.dirty_frames() {
-                core.hold_parents(&inode, frame.lbn(), &mut pins).await?;
+                core.pin_parents(&inode, frame.lbn(), &mut pins).await?;
             }
         }
         let pieces = self.take_all(core, inodes, space)?;
         send(core, pieces).await
     }
 
-    /// Takes everything that is dirty, as it is now. From here on all of it counts as clean.
-    fn take_all(&self, core: &Core, inodes: &Inodes, space: &Space) -> Result<Vec<Piece>> {
-        self.oldest.set(None);
+    /// Takes everything that is dirty, as it is now. All of it counts as clean from here on.
+    fn take_all(&self, core: &Core, inodes: &Inodes, space: &Space) -> Result<Vec<BlockWrite>> {
+        core.forget_dirty();
         let mut pieces = Vec::new();
         for inode in core.dirty_inodes() {
             for frame in inode.frames.dirty_frames() {
@@ -96,7 +83,8 @@ impl WriteBack {
             if inode.is_dirty() {
                 inodes.put(core, &inode);
             }
-            // A block that became dirty while others were read may have to wait for the next time.
+            // A block that became dirty while others were read may have to wait for the next
+            // write-back.
             if !inode.frames.has_dirty() {
                 core.mark_inode_clean(&inode);
             }
@@ -107,14 +95,17 @@ impl WriteBack {
         }
         for (place, bytes) in inodes.take_dirty().into_iter().chain(space.take_dirty()) {
             let block = Block::Bytes(Buf::copy_of(&bytes).freeze());
-            pieces.push(Piece { place, block, class: Class::Meta, frame: None });
+            pieces.push(BlockWrite { place, block, class: Class::Meta, frame: None });
         }
         let mut written = self.written.get();
         for piece in &pieces {
             let bytes = piece.block.len() as u64;
             written.bytes += bytes;
             match piece.class {
-                Class::Data => written.data_bytes += bytes,
+                Class::Data => {
+                    written.data_bytes += bytes;
+                    written.new_data_bytes += bytes;
+                }
                 _ => written.meta_bytes += bytes,
             }
         }
@@ -129,10 +120,11 @@ fn take_block(
     inode: &Inode,
     frame: &Rc<Frame>,
     sb: &Superblock,
-) -> Result<Option<Piece>> {
+) -> Result<Option<BlockWrite>> {
     let Some(ptr) = core.resident_ptr(inode, frame.lbn()) else { return Ok(None) };
     if !sb.is_data(ptr.addr) {
-        // Only a damaged indirect block leads there. Writing would destroy the volume's own blocks.
+        // Only a damaged indirect block leads there. Writing would destroy the volume's own
+        // structures.
         let (ino, lbn) = (inode.ino, frame.lbn());
         let what = format!("block {lbn} of inode {ino} lies among the volume's own blocks");
         core.poison(FsError::inconsistent(what));
@@ -141,17 +133,17 @@ fn take_block(
     Ok(Some(take(core, &inode.frames, frame, ptr.addr, inode.class(frame.lbn()))))
 }
 
-fn take(core: &Core, file: &FileFrames, frame: &Rc<Frame>, place: u64, class: Class) -> Piece {
+fn take(core: &Core, file: &FileFrames, frame: &Rc<Frame>, place: u64, class: Class) -> BlockWrite {
     core.cache.mark_sent(file, frame);
-    Piece { place, block: frame.block(), class, frame: Some(Rc::clone(frame)) }
+    BlockWrite { place, block: frame.block(), class, frame: Some(Rc::clone(frame)) }
 }
 
-/// Sends blocks to their places, neighbours with one request.
-async fn send(core: &Core, mut pieces: Vec<Piece>) -> Result<()> {
+/// Sends blocks to their places, adjacent ones with one request.
+async fn send(core: &Core, mut pieces: Vec<BlockWrite>) -> Result<()> {
     pieces.sort_by_key(|piece| piece.place);
-    let block_size = u64::from(core.shape.block_size);
+    let block_size = u64::from(core.geometry.block_size);
     let most = (u64::from(core.info.max_io) / block_size).max(1) as usize;
-    let mut runs: Vec<Vec<Piece>> = Vec::new();
+    let mut runs: Vec<Vec<BlockWrite>> = Vec::new();
     for piece in pieces {
         match runs.last_mut() {
             Some(run) if run[0].place + run.len() as u64 == piece.place && run.len() < most => {

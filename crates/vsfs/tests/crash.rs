@@ -8,10 +8,10 @@ use twin_disk::{
     Block, BlockDevice, Bytes, DeviceInfo, Io, IoError, IoErrorKind, IoKind, MemDisk, Pending,
 };
 use twin_fs::{
-    CheckHow, Cpu, Data, FileSystem, Ino, Op, OpenVolume, Opened, ROOT_INO, Reply, Request,
+    CheckRequest, Cpu, Data, FileSystem, Ino, Op, OpenVolume, Opened, ROOT_INO, Reply, Request,
     Settings,
 };
-use twin_model::generate::{Generator, Shape};
+use twin_model::generate::{Generator, WorkloadParams};
 use twin_rt::{ClockOnly, Rng, Rt};
 use vsfs::format::{POINTERS_AT, Superblock};
 use vsfs::{MkfsOptions, VSFS, Vsfs};
@@ -82,15 +82,15 @@ impl BlockDevice for LosingDisk {
 }
 
 /// An open volume on such a disk.
-struct Run {
+struct TestVolume {
     rt: Rt,
     volume: OpenVolume,
     next_id: u64,
 }
 
-impl Run {
+impl TestVolume {
     /// Gives also what opening had to repair.
-    fn open(disk: &Rc<LosingDisk>, read_only: bool) -> (Run, Option<String>) {
+    fn open(disk: &Rc<LosingDisk>, read_only: bool) -> (TestVolume, Option<String>) {
         let rt = Rt::new(ClockOnly::default(), 1);
         let settings = Settings {
             cache_bytes: 1 << 20,
@@ -100,7 +100,7 @@ impl Run {
         };
         let opening = Vsfs::open(&rt, Rc::clone(disk) as _, Cpu::none(), settings);
         let Opened { volume, recovery } = rt.block_on(opening).unwrap().unwrap();
-        (Run { rt, volume, next_id: 1 << 40 }, recovery)
+        (TestVolume { rt, volume, next_id: 1 << 40 }, recovery)
     }
 
     fn ask(&mut self, op: Op) -> twin_fs::Result<Reply> {
@@ -117,8 +117,8 @@ impl Run {
 
     /// Random operations of every kind.
     fn work(&mut self, seed: u64, ops: u64) {
-        let shape = Shape { block_size: 4096, ..Shape::default() };
-        let mut generator = Generator::new("mixed", shape, seed).unwrap();
+        let params = WorkloadParams { block_size: 4096, ..WorkloadParams::default() };
+        let mut generator = Generator::new("mixed", params, seed).unwrap();
         for n in 0..ops {
             if n % 40 == 39 {
                 self.pause();
@@ -146,7 +146,7 @@ impl Run {
     }
 }
 
-impl Drop for Run {
+impl Drop for TestVolume {
     fn drop(&mut self) {
         self.rt.crash();
     }
@@ -154,7 +154,7 @@ impl Drop for Run {
 
 fn check(disk: &Rc<LosingDisk>, repair: bool) -> Vec<String> {
     let rt = Rt::new(ClockOnly::default(), 3);
-    let (mut quiet, how) = (|_, _| {}, CheckHow { repair, data: false });
+    let (mut quiet, how) = (|_, _| {}, CheckRequest { repair, data: false });
     let check = VSFS.check(&rt, Rc::clone(disk) as _, how, &mut quiet);
     let report = rt.block_on(check).unwrap().unwrap();
     rt.crash();
@@ -181,7 +181,7 @@ fn what_a_crash_leaves_is_repaired_and_what_was_synced_and_left_alone_is_there()
     for seed in 0..60 {
         let mut rng = Rng::new(seed);
         let disk = new_disk();
-        let (mut run, _) = Run::open(&disk, false);
+        let (mut run, _) = TestVolume::open(&disk, false);
         run.work(seed, rng.below(300));
         let create =
             Op::Create { dir: ROOT_INO, name: b"keep"[..].into(), mode: 0o644, exclusive: true };
@@ -205,7 +205,7 @@ fn what_a_crash_leaves_is_repaired_and_what_was_synced_and_left_alone_is_there()
         let crashed = cut_short.crash(&mut rng);
         // Opened read-only, it is repaired in memory.
         for read_only in [true, false] {
-            let (mut run, recovery) = Run::open(&crashed, read_only);
+            let (mut run, recovery) = TestVolume::open(&crashed, read_only);
             // The first repair may have come to its end, and failed in what follows.
             assert!(recovery.is_some() || check(&crashed, false).is_empty(), "seed {seed}");
             let ino = run.entry(Op::Lookup { dir: ROOT_INO, name: b"keep"[..].into() });
@@ -229,7 +229,7 @@ fn damage_anywhere_but_in_the_superblock_is_repaired_once_and_for_all() {
     for seed in 0..60 {
         let mut rng = Rng::new(seed);
         let disk = new_disk();
-        let (mut run, _) = Run::open(&disk, false);
+        let (mut run, _) = TestVolume::open(&disk, false);
         run.work(seed, 400);
         run.close();
         let mut image = disk.now.to_bytes();
@@ -246,7 +246,7 @@ fn damage_anywhere_but_in_the_superblock_is_repaired_once_and_for_all() {
         let disk = LosingDisk::new(image);
         found += check(&disk, true).len();
         assert_eq!(check(&disk, false), [""; 0], "seed {seed}: after repair");
-        let (mut run, recovery) = Run::open(&disk, false);
+        let (mut run, recovery) = TestVolume::open(&disk, false);
         assert_eq!(recovery, None, "seed {seed}");
         run.work(seed + 1000, 300);
         run.close();
@@ -259,7 +259,7 @@ fn damage_anywhere_but_in_the_superblock_is_repaired_once_and_for_all() {
 #[test]
 fn of_two_files_that_lead_to_a_block_the_older_keeps_it_and_a_directory_its_names() {
     let disk = new_disk();
-    let (mut run, _) = Run::open(&disk, false);
+    let (mut run, _) = TestVolume::open(&disk, false);
     let mut file = |name: &[u8], byte: u8| {
         let ino = run.entry(Op::Create {
             dir: ROOT_INO,
@@ -286,12 +286,12 @@ fn of_two_files_that_lead_to_a_block_the_older_keeps_it_and_a_directory_its_name
     let disk = LosingDisk::new(image);
     let findings = check(&disk, true);
     assert_eq!(
-        findings.iter().filter(|f| f.contains("another file has")).count(),
+        findings.iter().filter(|f| f.contains("is used by inode")).count(),
         2,
         "{findings:?}"
     );
     assert_eq!(check(&disk, false), [""; 0]);
-    let (mut run, _) = Run::open(&disk, false);
+    let (mut run, _) = TestVolume::open(&disk, false);
     assert_eq!(run.entry(Op::Lookup { dir: ROOT_INO, name: b"old"[..].into() }), old);
     for (ino, expected) in [(old, [1, 0]), (new, [0, 2])] {
         let read = run.ask(Op::Read { ino, off: 0, len: 8192 });

@@ -8,12 +8,12 @@ use twin_rt::{ClockOnly, Rt};
 use vsfs::{MkfsOptions, VSFS, Vsfs};
 
 #[derive(Default)]
-struct Parts {
+struct DumpOutput {
     fields: Fields,
     rows: Vec<Vec<Value>>,
 }
 
-impl Sink for Parts {
+impl Sink for DumpOutput {
     fn fields(&mut self, _name: &str, _about: &str, fields: Fields) {
         self.fields.extend(fields);
     }
@@ -34,7 +34,7 @@ fn the_volume_of_the_book_is_shown_as_in_the_book() {
     rt.block_on(Vsfs::mkfs(&rt, Rc::clone(&disk) as _, &options)).unwrap().unwrap();
     let show = |structure, which| {
         let request = Request::parse(VSFS.structures(), structure, which).unwrap();
-        let mut parts = Parts::default();
+        let mut parts = DumpOutput::default();
         let dump = VSFS.dump(&rt, Rc::clone(&disk) as _, &request, &mut parts);
         rt.block_on(dump).unwrap().unwrap();
         parts

@@ -3,7 +3,7 @@
 
 use twin_fs::dinode::{Dinode, TRUNCATING};
 use twin_fs::dir::block::Format;
-use twin_fs::shape::Ptr;
+use twin_fs::geometry::Ptr;
 use twin_fs::{Timestamp, mode};
 use vsfs::format::{IN_USE, INODE_BYTES, SUPERBLOCK_BYTES, Superblock};
 
@@ -65,9 +65,9 @@ fn superblocks_are_as_described() {
 
 #[test]
 fn inodes_are_as_described() {
-    let shape = Superblock::plan([9; 16], 256 << 20, 4096, 32_768).unwrap().shape();
+    let geometry = Superblock::plan([9; 16], 256 << 20, 4096, 32_768).unwrap().geometry();
     let time = |n: u32| Timestamp { secs: i64::from(n), nanos: n + 1 };
-    let mut d = Dinode::new(&shape, 0x1122, 0x2233, mode::REGULAR | 0o4755, time(10));
+    let mut d = Dinode::new(&geometry, 0x1122, 0x2233, mode::REGULAR | 0o4755, time(10));
     (d.nlink, d.uid, d.gid, d.flags) = (0x33, 0x4444, 0x5555, TRUNCATING);
     (d.size, d.allocated) = (0x1_6666, 512 * 0x77);
     (d.atime, d.mtime, d.ctime) = (time(20), time(30), time(40));
@@ -75,7 +75,7 @@ fn inodes_are_as_described() {
         *ptr = Ptr { addr, len: 4096, crc: 0 };
     }
     let mut raw = vec![7; INODE_BYTES as usize];
-    d.encode(&shape, &mut raw);
+    d.encode(&geometry, &mut raw);
     let values = [
         ("mode", b2(0o104_755)),
         ("nlink", b2(0x33)),
@@ -98,9 +98,9 @@ fn inodes_are_as_described() {
     ];
     hold("inode", &raw, &values);
     (d.mode, d.rdev) = (mode::CHAR | 0o600, 0x501);
-    d.encode(&shape, &mut raw);
+    d.encode(&geometry, &mut raw);
     assert_eq!(raw[40..48], 0x501_u64.to_le_bytes());
-    assert_eq!(shape.max_blocks(), 12 + 1024 + 1024 * 1024);
+    assert_eq!(geometry.max_blocks(), 12 + 1024 + 1024 * 1024);
 }
 
 #[test]

@@ -7,12 +7,12 @@ use twin_disk::MemDisk;
 use twin_fs::{
     Cpu, FileSystem, Op, OpenVolume, Opened, ROOT_INO, Reply, Request, SetTime, Settings,
 };
-use twin_model::generate::{Generator, Shape};
+use twin_model::generate::{Generator, WorkloadParams};
 use twin_model::{Compare, DataMode, ModelFs, diff};
 use twin_rt::{ClockOnly, Rt, Time};
 use vsfs::{MkfsOptions, Vsfs};
 
-struct Run {
+struct TestVolume {
     rt: Rt,
     disk: Rc<MemDisk>,
     volume: OpenVolume,
@@ -20,13 +20,13 @@ struct Run {
     next_id: u64,
 }
 
-impl Run {
-    fn new(size: u64, options: &MkfsOptions, settings: Settings) -> Run {
+impl TestVolume {
+    fn new(size: u64, options: &MkfsOptions, settings: Settings) -> TestVolume {
         let rt = Rt::new(ClockOnly::default(), 1);
         let disk = Rc::new(MemDisk::new(size));
         rt.block_on(Vsfs::mkfs(&rt, Rc::clone(&disk) as _, options)).unwrap().unwrap();
         let volume = open(&rt, &disk, &settings);
-        Run { rt, disk, volume, settings, next_id: 1 << 40 }
+        TestVolume { rt, disk, volume, settings, next_id: 1 << 40 }
     }
 
     fn ask(&mut self, request: Request) -> twin_fs::Result<Reply> {
@@ -48,11 +48,11 @@ impl Run {
     fn model(&mut self) -> ModelFs {
         let core = self.volume.core();
         let settings = twin_model::Settings {
-            block_size: core.shape.block_size,
+            block_size: core.geometry.block_size,
             data: DataMode::Bytes,
             file_size_max: core.features.file_bytes_max,
             link_max: core.features.link_max,
-            symlink_max: twin_fs::dir::SYMLINK_MAX.min(core.shape.block_size as usize),
+            symlink_max: twin_fs::dir::SYMLINK_MAX.min(core.geometry.block_size as usize),
             xattrs: core.features.extended_attributes,
             birth_times: core.features.birth_time,
             inline_max: core.features.inline_bytes.into(),
@@ -82,8 +82,8 @@ impl Run {
     /// Runs `ops` requests of a workload, closing and opening in between.
     fn beside_the_model(&mut self, workload: &str, seed: u64, ops: u64) {
         let mut model = self.model();
-        let shape = Shape { block_size: 4096, ..Shape::default() };
-        let mut generator = Generator::new(workload, shape, seed).unwrap();
+        let params = WorkloadParams { block_size: 4096, ..WorkloadParams::default() };
+        let mut generator = Generator::new(workload, params, seed).unwrap();
         for round in 0..4 {
             for _ in 0..ops / 4 {
                 let request = self.tame(generator.next());
@@ -121,7 +121,7 @@ fn bytes() -> Settings {
 #[test]
 fn volumes_do_what_the_model_does() {
     for workload in twin_model::generate::WORKLOADS.iter().map(|w| w.name) {
-        let mut run = Run::new(48 << 20, &MkfsOptions::new([1; 16]), bytes());
+        let mut run = TestVolume::new(48 << 20, &MkfsOptions::new([1; 16]), bytes());
         run.beside_the_model(workload, 11, 4000);
     }
 }
@@ -131,6 +131,6 @@ fn small_caches_and_blocks_change_nothing() {
     for block_size in [1024, 4096, 16_384] {
         let options = MkfsOptions { block_size, ..MkfsOptions::new([1; 16]) };
         let settings = Settings { cache_bytes: 1 << 20, cached_inodes: 20, ..bytes() };
-        Run::new(24 << 20, &options, settings).beside_the_model("mixed", 5, 4000);
+        TestVolume::new(24 << 20, &options, settings).beside_the_model("mixed", 5, 4000);
     }
 }

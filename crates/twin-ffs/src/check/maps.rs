@@ -1,39 +1,41 @@
-//! The maps of the groups against what inodes use.
+//! Compares the maps of the groups with what the inodes use.
 
+use twin_fs::check::{Finding, Kind, Node, NumberState, Report};
 use twin_fs::{Ino, mode};
 
-use super::{Checker, Finding, Kind, Life};
+use super::image::FfsImage;
 use crate::bits::Bits;
 use crate::format::CgImage;
 use crate::group::Group;
 
-impl Checker<'_> {
-    pub(super) fn check_maps(&mut self) {
+impl FfsImage {
+    /// Compares the maps with what was found. If `fixes`, replaces those that differ.
+    pub(super) fn check_maps(&self, nodes: &[Node], fixes: bool, report: &mut Report) {
         for index in 0..self.view.sb.groups {
-            let group = self.true_group(index);
-            let frag = u64::from(self.view.sb.shape.frag_size);
+            let group = self.recomputed_group(nodes, index);
+            let frag = u64::from(self.view.sb.geometry.frag_size);
             let free = group.free_frags() * frag;
             let data = self.view.sb.frags_of(index) - self.view.sb.group_data_start();
-            self.report.counts.free_bytes += free;
-            self.report.counts.used_bytes += u64::from(data) * frag - free;
+            report.counts.free_bytes += free;
+            report.counts.used_bytes += u64::from(data) * frag - free;
             let image = group.to_image(&[], &[]);
-            let at = self.view.sb.shape.byte_of(self.view.sb.cg_addr(index));
+            let at = self.view.sb.geometry.byte_of(self.view.sb.cg_addr(index));
             let same = match self.maps[index as usize].clone() {
                 Some(found) => {
-                    self.compare(&image, &found, at);
+                    self.compare(&image, &found, at, report);
                     found == image
                 }
                 None => false,
             };
-            if self.fixes && !same {
+            if fixes && !same {
                 let raw = image.encode(&self.view.sb);
                 self.view.put(self.view.sb.cg_addr(index), raw);
             }
         }
     }
 
-    /// A group as its inodes say that it should be, with the rotors that it has.
-    fn true_group(&self, index: u32) -> Group {
+    /// The group as its inodes say it should be. Only the rotors are taken from the device.
+    fn recomputed_group(&self, nodes: &[Node], index: u32) -> Group {
         let sb = &self.view.sb;
         let used = &self.used[index as usize];
         let mut free = Bits::new(sb.frags_of(index));
@@ -42,12 +44,12 @@ impl Checker<'_> {
         let mut inodes = Bits::new(sb.group_inodes);
         let (mut dirs, mut last) = (0, 0);
         for i in 0..sb.group_inodes {
-            let node = &self.nodes[(first + Ino::from(i)) as usize];
+            let node = &nodes[(first + Ino::from(i)) as usize];
             let reserved = index == 0 && i < 2;
-            if node.life == Life::Used || reserved {
+            if node.state == NumberState::Read || reserved {
                 inodes.set(i, true);
                 last = i + 1;
-                dirs += u32::from(u32::from(node.kind) << 12 == mode::DIRECTORY);
+                dirs += u32::from(node.is(mode::DIRECTORY));
             }
         }
         let mut group = Group::from_maps(sb, index, free, inodes);
@@ -62,7 +64,7 @@ impl Checker<'_> {
         group
     }
 
-    fn compare(&mut self, right: &CgImage, found: &CgImage, at: u64) {
+    fn compare(&self, right: &CgImage, found: &CgImage, at: u64, report: &mut Report) {
         let differing = |a: &[u8], b: &[u8], f: fn(u8, u8) -> u8| -> u32 {
             a.iter().zip(b).map(|(&a, &b)| f(a, b).count_ones()).sum()
         };
@@ -81,7 +83,7 @@ impl Checker<'_> {
         let mut say = |count: u32, finding: fn(Kind, String) -> Finding, kind, what: &str| {
             if count > 0 {
                 let finding = finding(kind, format!("group {group}: {count} {what}")).at(at);
-                self.report.add(match ino.filter(|_| kind == Kind::InodeMap) {
+                report.add(match ino.filter(|_| kind == Kind::InodeMap) {
                     Some(ino) => finding.of(ino),
                     None => finding,
                 });
@@ -96,7 +98,7 @@ impl Checker<'_> {
             && (right.counts, right.inodes_written) != (found.counts, found.inodes_written)
         {
             let what = format!("group {group}: the counts do not agree with the maps");
-            self.report.add(Finding::minor(Kind::GroupMaps, what).at(at));
+            report.add(Finding::minor(Kind::GroupMaps, what).at(at));
         }
     }
 }

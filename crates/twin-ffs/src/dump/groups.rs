@@ -21,7 +21,7 @@ const GROUPS: [Column; 9] = [
 const FREE: [Column; 3] = [number("frag", 8), number("frags", 8), number("at", 14)];
 const USED: [Column; 2] = [number("ino", 9), number("inodes", 8)];
 
-/// The runs of bits that are set: where each begins, and how long it is.
+/// The runs of bits that are set, each with its start and length.
 fn runs(bits: &Bits) -> Vec<(u32, u32)> {
     let (mut runs, mut at) = (Vec::new(), 0);
     while let Some(start) = bits.next_set(at, u32::MAX) {
@@ -50,7 +50,7 @@ impl Dumper<'_> {
             let used = u64::from(data).saturating_sub(free) * 100 / u64::from(data.max(1));
             self.sink.row(vec![
                 Value::Number(group.into()),
-                Value::Number(sb.shape.byte_of(sb.group_start(group))),
+                Value::Number(sb.geometry.byte_of(sb.group_start(group))),
                 Value::Number(sb.frags_of(group).into()),
                 Value::Number(c.free_blocks.into()),
                 Value::Number(c.free_frags.into()),
@@ -81,7 +81,7 @@ impl Dumper<'_> {
         let start = sb.group_start(group);
         self.sink.begin("free", "runs of free fragments, counted within the group", &FREE);
         for (frag, frags) in runs(&Bits::from_bytes(&image.free, sb.frags_of(group))) {
-            let at = sb.shape.byte_of(start + u64::from(frag));
+            let at = sb.geometry.byte_of(start + u64::from(frag));
             self.sink.row([frag.into(), frags.into(), at].map(Value::Number).into());
         }
         self.sink.end();
@@ -102,8 +102,8 @@ impl Dumper<'_> {
         };
         let fields = vec![
             ("group", Value::Number(group.into())),
-            ("at", Value::Number(sb.shape.byte_of(sb.group_start(group)))),
-            ("maps_at", Value::Number(sb.shape.byte_of(sb.cg_addr(group)))),
+            ("at", Value::Number(sb.geometry.byte_of(sb.group_start(group)))),
+            ("maps_at", Value::Number(sb.geometry.byte_of(sb.cg_addr(group)))),
             ("frags", Value::Number(sb.frags_of(group).into())),
             ("data_start", Value::Number(sb.group_data_start().into())),
             ("dirs", Value::Number(c.dirs.into())),

@@ -1,8 +1,8 @@
 //! The dump of an FFS volume: [`twin_fs::dump`] with its own structures.
 //!
-//! Contract: that of [`twin_fs::dump`]. Names of parts, fields and columns are those of
-//! `docs/ondisk-ffs.md`. A volume that was not closed is shown with what its journal says; one without a
-//! journal as it is, for what a repair would make of it only a repair can say.
+//! Contract: that of [`twin_fs::dump`]. The names of parts, fields and columns are those of
+//! `docs/ondisk-ffs.md`. A volume that was not closed is shown with the contents of its journal.
+//! Without a journal it is shown as it is, because only a repair can determine its repaired state.
 
 mod groups;
 mod journal;
@@ -13,14 +13,16 @@ use std::rc::Rc;
 
 use twin_disk::BlockDevice;
 use twin_fs::FsError;
-use twin_fs::dump::{DumpError, Problem, Request, Sink, Structure, Takes, Which};
+use twin_fs::dump::{
+    DumpError, Problem, Request, Sink, Structure, StructureArgument, StructureSelector,
+};
 use twin_rt::BoxFuture;
 
-use crate::check::view::View;
+use crate::check::volume_image::VolumeImage;
 use crate::format::{find_replica, read_state, read_superblock};
 use crate::open::features;
 use crate::replay::read_journal;
-use crate::settings::Sabotage;
+use crate::settings::PlantedFault;
 use source::Source;
 
 /// The structures of an FFS volume, beside those of files.
@@ -28,22 +30,22 @@ pub const STRUCTURES: &[Structure] = &[
     Structure {
         name: "overview",
         about: "what the volume is and where it stands, in short",
-        takes: Takes::Nothing,
+        takes: StructureArgument::Nothing,
     },
     Structure {
         name: "superblock",
         about: "every field of the superblock, and its replicas",
-        takes: Takes::Nothing,
+        takes: StructureArgument::Nothing,
     },
     Structure {
         name: "groups",
         about: "the cylinder groups: how full each is, or with a group's number all its maps",
-        takes: Takes::Number("a group"),
+        takes: StructureArgument::Number("a group"),
     },
     Structure {
         name: "journal",
         about: "both headers of the journal, and the records that count",
-        takes: Takes::Nothing,
+        takes: StructureArgument::Nothing,
     },
 ];
 
@@ -73,10 +75,10 @@ async fn show(
         }
     };
     let state = read_state(&*device, &sb).await?;
-    let view = View::new(Rc::clone(&device), sb);
+    let view = VolumeImage::new(Rc::clone(&device), sb);
     let mut records = 0;
     if !state.closed && view.sb.journal_bytes > 0 && !request.unrecovered {
-        match read_journal(&*device, &view.sb, Sabotage::None).await {
+        match read_journal(&*device, &view.sb, PlantedFault::None).await {
             Ok(replay) => {
                 records = replay.records;
                 for (addr, block) in replay.blocks {
@@ -94,7 +96,7 @@ async fn show(
     let mut dumper = Dumper { source: &source, sink };
     match (request.structure, &request.which) {
         ("superblock", _) => dumper.superblock().await,
-        ("groups", Which::Number(group)) => dumper.group(*group).await?,
+        ("groups", StructureSelector::Number(group)) => dumper.group(*group).await?,
         ("groups", _) => dumper.groups().await,
         ("journal", _) => dumper.journal().await,
         _ => dumper.overview().await,

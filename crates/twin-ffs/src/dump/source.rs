@@ -1,4 +1,4 @@
-//! An FFS volume as the shared dump of files sees it: inodes lie in the tables of their groups.
+//! An FFS volume for the shared dump of files: inodes are in the tables of their groups.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -7,19 +7,19 @@ use twin_cache::Lbn;
 use twin_disk::Bytes;
 use twin_fs::dinode::Dinode;
 use twin_fs::dump::{Fields, InUse, OnDisk, Value};
-use twin_fs::shape::{Ptr, Shape};
+use twin_fs::geometry::{Geometry, Ptr};
 use twin_fs::{Features, FsError, Ino, Result};
 use twin_rt::BoxFuture;
 
 use crate::bits::Bits;
-use crate::check::view::View;
-use crate::format::{CgImage, State};
+use crate::check::volume_image::VolumeImage;
+use crate::format::{CgImage, VolumeState};
 
 /// A volume for reading.
 pub(super) struct Source {
-    pub(super) view: View,
-    pub(super) state: State,
-    /// Records of the journal that lie over what is in its place.
+    pub(super) view: VolumeImage,
+    pub(super) state: VolumeState,
+    /// The number of journal records that are newer than the blocks in their places.
     pub(super) records: u64,
     features: Features,
     /// The group that was read last.
@@ -27,7 +27,12 @@ pub(super) struct Source {
 }
 
 impl Source {
-    pub(super) fn new(view: View, features: Features, state: State, records: u64) -> Source {
+    pub(super) fn new(
+        view: VolumeImage,
+        features: Features,
+        state: VolumeState,
+        records: u64,
+    ) -> Source {
         Source { view, state, records, features, group: RefCell::default() }
     }
 
@@ -39,7 +44,7 @@ impl Source {
             return Ok(Rc::clone(image));
         }
         let sb = &self.view.sb;
-        let raw = self.view.get(sb.cg_addr(group), sb.shape.block_size).await?;
+        let raw = self.view.get(sb.cg_addr(group), sb.geometry.block_size).await?;
         let image = Rc::new(CgImage::decode(sb, group, &raw)?);
         *self.group.borrow_mut() = Some((group, Rc::clone(&image)));
         Ok(image)
@@ -57,12 +62,12 @@ impl Source {
     fn inode_in(&self, block: &[u8], ino: Ino) -> Result<(u64, Dinode)> {
         let sb = &self.view.sb;
         let (addr, off) = sb.inode_place(ino);
-        let at = sb.shape.byte_of(addr) + off as u64;
-        let raw = &block[off..off + sb.shape.inode_size as usize];
-        if Dinode::free_generation(&sb.shape, raw).is_some() {
+        let at = sb.geometry.byte_of(addr) + off as u64;
+        let raw = &block[off..off + sb.geometry.inode_size as usize];
+        if Dinode::free_generation(&sb.geometry, raw).is_some() {
             return Err(FsError::corrupt(at, "its place in the table says that it is free"));
         }
-        let d = Dinode::decode(&sb.shape, raw, self.frags());
+        let d = Dinode::decode(&sb.geometry, raw, self.frags());
         let d = d.map_err(|what| FsError::corrupt(at, what))?;
         match d.ino == ino {
             true => Ok((at, d)),
@@ -72,13 +77,13 @@ impl Source {
 
     async fn table_block(&self, ino: Ino) -> Result<Vec<u8>> {
         let sb = &self.view.sb;
-        self.view.get(sb.inode_place(ino).0, sb.shape.block_size).await
+        self.view.get(sb.inode_place(ino).0, sb.geometry.block_size).await
     }
 }
 
 impl OnDisk for Source {
-    fn shape(&self) -> &Shape {
-        &self.view.sb.shape
+    fn geometry(&self) -> &Geometry {
+        &self.view.sb.geometry
     }
 
     fn features(&self) -> &Features {
@@ -86,7 +91,7 @@ impl OnDisk for Source {
     }
 
     fn frags(&self) -> u64 {
-        self.view.sb.size / u64::from(self.view.sb.shape.frag_size)
+        self.view.sb.size / u64::from(self.view.sb.geometry.frag_size)
     }
 
     fn region(&self) -> &'static str {
@@ -94,7 +99,7 @@ impl OnDisk for Source {
     }
 
     fn region_of(&self, at: u64) -> Option<u64> {
-        let addr = at / u64::from(self.view.sb.shape.frag_size);
+        let addr = at / u64::from(self.view.sb.geometry.frag_size);
         self.view.sb.locate(addr).map(|(group, _)| group.into())
     }
 
@@ -142,7 +147,7 @@ impl OnDisk for Source {
                 Ok(block) => block,
                 Err(error) => return (end, Err(error)),
             };
-            // Numbers 0 and 1 are taken and never used.
+            // Numbers 0 and 1 are reserved and never used.
             let numbers = (first..end).filter(|ino| *ino >= twin_fs::ROOT_INO);
             let numbers = numbers.filter(|ino| used.get((ino % per_group) as u32));
             let found = numbers.map(|ino| {
@@ -154,7 +159,7 @@ impl OnDisk for Source {
     }
 
     fn check_ptr(&self, ptr: Ptr) -> std::result::Result<(), &'static str> {
-        self.view.sb.shape.check_ptr(ptr, self.frags())
+        self.view.sb.geometry.check_ptr(ptr, self.frags())
     }
 
     fn block(&self, _ino: Ino, _lbn: Lbn, ptr: Ptr) -> BoxFuture<'_, Result<Bytes>> {

@@ -1,4 +1,4 @@
-//! What the volume is: the superblock, its replicas, and where it stands.
+//! The volume as a whole: the superblock, its replicas, and its state.
 
 use twin_disk::{Class, Io, Origin, gather};
 use twin_fs::Result;
@@ -32,10 +32,10 @@ impl Dumper<'_> {
             ("profile", profile(sb)),
             ("ordering", ordering_name(sb)),
             ("size", Value::Number(sb.size)),
-            ("block_size", Value::Number(sb.shape.block_size.into())),
-            ("frag_size", Value::Number(sb.shape.frag_size.into())),
+            ("block_size", Value::Number(sb.geometry.block_size.into())),
+            ("frag_size", Value::Number(sb.geometry.frag_size.into())),
             ("groups", Value::Number(sb.groups.into())),
-            ("group_bytes", Value::Number(sb.shape.byte_of(sb.group_frags.into()))),
+            ("group_bytes", Value::Number(sb.geometry.byte_of(sb.group_frags.into()))),
             ("journal_bytes", Value::Number(sb.journal_bytes)),
         ];
         self.sink.fields("volume", "what it is, from the superblock", fields);
@@ -71,7 +71,7 @@ impl Dumper<'_> {
         self.sink.fields("superblock", about, superblock_fields(&sb));
         const COLUMNS: [Column; 3] = [number("group", 6), number("at", 14), text("state", 40)];
         self.sink.begin("copies", "where superblocks are; the first counts", &COLUMNS);
-        let replicas = (0..sb.groups).map(|group| sb.shape.byte_of(sb.group_start(group)));
+        let replicas = (0..sb.groups).map(|group| sb.geometry.byte_of(sb.group_start(group)));
         for (group, at) in std::iter::once((None, 0)).chain((0..).map(Some).zip(replicas)) {
             let state = match self.superblock_at(at).await {
                 Ok(copy) if copy == sb => "sound".into(),
@@ -93,19 +93,19 @@ impl Dumper<'_> {
 }
 
 fn superblock_fields(sb: &Superblock) -> Fields {
-    let (g, t) = (&sb.geometry, &sb.tuning);
+    let (g, t) = (&sb.disk_geometry, &sb.tuning);
     vec![
         ("uuid", uuid(sb)),
         ("tag", Value::Hex(sb.tag().into())),
         ("profile", profile(sb)),
         ("ordering", ordering_name(sb)),
         ("size", Value::Number(sb.size)),
-        ("block_size", Value::Number(sb.shape.block_size.into())),
-        ("frag_size", Value::Number(sb.shape.frag_size.into())),
-        ("inode_size", Value::Number(sb.shape.inode_size.into())),
+        ("block_size", Value::Number(sb.geometry.block_size.into())),
+        ("frag_size", Value::Number(sb.geometry.frag_size.into())),
+        ("inode_size", Value::Number(sb.geometry.inode_size.into())),
         ("journal_start", Value::Number(sb.journal_start)),
         ("journal_bytes", Value::Number(sb.journal_bytes)),
-        ("first_group_at", Value::Number(sb.shape.byte_of(sb.group_start(0)))),
+        ("first_group_at", Value::Number(sb.geometry.byte_of(sb.group_start(0)))),
         ("groups", Value::Number(sb.groups.into())),
         ("group_frags", Value::Number(sb.group_frags.into())),
         ("group_inodes", Value::Number(sb.group_inodes.into())),
@@ -119,6 +119,6 @@ fn superblock_fields(sb: &Superblock) -> Fields {
         ("cpc", Value::Number(t.cpc.into())),
         ("optimize_time", Value::Flag(t.optimize_time)),
         ("must_write", Value::Hex(sb.must_write)),
-        ("largest_file", Value::Number(sb.shape.max_file_size())),
+        ("largest_file", Value::Number(sb.geometry.max_file_size())),
     ]
 }

@@ -1,19 +1,18 @@
 //! A cylinder group's maps: one block with counts, rotors and the bitmaps of inodes and fragments.
 //!
-//! Contract: [`CgImage`] is the block as data; what it means in memory is
-//! [`Group`](crate::group::Group). In the modern profile the block has a checksum. Counts and
-//! summaries follow from the bitmaps: they are there for those who read the disk, and a reader
-//! that needs them works them out.
+//! Contract: [`CgImage`] is the decoded block; [`Group`](crate::group::Group) is its form in
+//! memory. In the modern profile the block has a checksum. Counts and summaries follow from the
+//! bitmaps. They are stored for tools that read the disk; this code recomputes them.
 
-use twin_fs::dinode::{Get, Put};
+use twin_fs::dinode::{FieldReader, FieldWriter};
 use twin_fs::{FsError, Result};
 
 use super::superblock::{CG_FIXED_BYTES, Superblock};
 
 const MAGIC: u32 = u32::from_le_bytes(*b"ffcg");
-/// Clusters up to this many blocks are counted by their length.
+/// Clusters of up to this many blocks are counted by length.
 const CLUSTERS: usize = 16;
-/// What is free and used in a group.
+/// The free and used parts of a group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CgCounts {
     /// Directories.
@@ -33,17 +32,17 @@ pub struct CgImage {
     pub group: u32,
     /// What is free.
     pub counts: CgCounts,
-    /// Block of the last allocation, within the group.
+    /// The block of the last allocation, relative to the group.
     pub rotor: u32,
-    /// Fragment of the last allocation of fragments.
+    /// The fragment of the last allocation of fragments.
     pub frag_rotor: u32,
-    /// Inode of the last allocation.
+    /// The inode of the last allocation.
     pub inode_rotor: u32,
-    /// Inodes whose blocks have been written: those from here on were never used.
+    /// The number of inodes whose blocks have been written. Inodes from here on were never used.
     pub inodes_written: u32,
-    /// Runs of 1 to 7 free fragments in blocks that are partly used; index 0 is not used.
+    /// The numbers of runs of 1 to 7 free fragments in partly used blocks; index 0 is not used.
     pub frag_runs: [u32; 8],
-    /// Runs of 1, 2, ... free blocks; the last counts all that are longer.
+    /// The numbers of runs of 1, 2, ... free blocks; the last one counts all longer runs.
     pub clusters: [u32; CLUSTERS],
     /// One bit an inode: 1 if it is used.
     pub inodes: Vec<u8>,
@@ -52,10 +51,10 @@ pub struct CgImage {
 }
 
 impl CgImage {
-    /// The block that holds it.
+    /// Encodes the maps into their block.
     pub fn encode(&self, sb: &Superblock) -> Vec<u8> {
-        let mut raw = vec![0; sb.shape.block_size as usize];
-        let mut w = Put { raw: &mut raw, at: 0 };
+        let mut raw = vec![0; sb.geometry.block_size as usize];
+        let mut w = FieldWriter { raw: &mut raw, at: 0 };
         w.u32(MAGIC);
         w.u32(0);
         let c = &self.counts;
@@ -75,7 +74,7 @@ impl CgImage {
         let (inodes, free) = (CG_FIXED_BYTES, CG_FIXED_BYTES + self.inodes.len());
         raw[inodes..free].copy_from_slice(&self.inodes);
         raw[free..free + self.free.len()].copy_from_slice(&self.free);
-        if sb.shape.pointer.is_modern() {
+        if sb.geometry.is_modern() {
             let crc = crc32c::crc32c(&raw[8..]);
             raw[4..8].copy_from_slice(&crc.to_le_bytes());
         }
@@ -87,17 +86,17 @@ impl CgImage {
     /// # Errors
     /// What is wrong with them, and where.
     pub fn decode(sb: &Superblock, group: u32, raw: &[u8]) -> Result<CgImage> {
-        let at = sb.shape.byte_of(sb.cg_addr(group));
+        let at = sb.geometry.byte_of(sb.cg_addr(group));
         let bad = |what: String| Err(FsError::corrupt(at, format!("group {group}: {what}")));
-        if raw.len() < sb.shape.block_size as usize {
+        if raw.len() < sb.geometry.block_size as usize {
             return bad("too short for its maps".into());
         }
-        let mut r = Get { raw, at: 0 };
+        let mut r = FieldReader { raw, at: 0 };
         if r.u32() != MAGIC {
             return bad("no maps of a cylinder group here".into());
         }
         let crc = r.u32();
-        if sb.shape.pointer.is_modern() && crc != crc32c::crc32c(&raw[8..]) {
+        if sb.geometry.is_modern() && crc != crc32c::crc32c(&raw[8..]) {
             return bad("the checksum of its maps does not match".into());
         }
         let own = [r.u32(), r.u32(), r.u32(), r.u32()];

@@ -1,12 +1,12 @@
-//! Journal records: a transaction's blocks, in one piece.
+//! Journal records: the blocks of a transaction, in one piece.
 //!
-//! Contract: the journal is a ring of blocks after two headers. A record is a list of entries and
-//! the blocks that they announce; it counts if the checksums of the list and of every block
-//! match and its number is the one that must follow. So one write and one flush commit it, and a
-//! torn record does not count.
+//! Contract: the journal is a ring of blocks behind two headers. A record is a list of entries,
+//! followed by the blocks that the entries announce. It is valid if the checksums of the list and
+//! of every block match and its number is the one that must follow. Therefore one write and one
+//! flush commit it, and a torn record is not valid.
 
 use twin_disk::{Block, Buf, Class, Io, Origin};
-use twin_fs::dinode::{Get, Put};
+use twin_fs::dinode::{FieldReader, FieldWriter};
 use twin_fs::{FsError, Ino, Result};
 
 use super::Superblock;
@@ -18,25 +18,25 @@ pub const JOURNAL_HEADERS: u64 = 2;
 /// Bytes of a record before its entries.
 pub const RECORD_FIXED_BYTES: usize = 48;
 const ENTRY_BYTES: usize = 16;
-/// More headers or records than can ever be written.
+/// Above all numbers of headers or records that can ever be written.
 const NUMBER_MAX: u64 = 1 << 62;
 
-/// Where replay starts.
+/// The place where replay starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JournalHeader {
-    /// Counts headers: the higher of the two counts.
+    /// The number of the header. The header with the higher number is valid.
     pub number: u64,
     /// The number of the first record that may be needed.
     pub first_record: u64,
-    /// Its block within the ring.
+    /// The block of that record within the ring.
     pub tail: u64,
 }
 
 impl JournalHeader {
-    /// As bytes: a sector.
+    /// Encodes the header into a sector.
     pub fn encode(&self, sb: &Superblock) -> Vec<u8> {
         let mut raw = vec![0; 512];
-        let mut w = Put { raw: &mut raw, at: 0 };
+        let mut w = FieldWriter { raw: &mut raw, at: 0 };
         w.u64(HEADER_MAGIC);
         w.u32(0);
         w.u32(sb.tag());
@@ -54,12 +54,13 @@ impl JournalHeader {
     /// What is wrong with it.
     pub fn decode(sb: &Superblock, raw: &[u8], at: u64) -> Result<JournalHeader> {
         let raw = raw.get(..512).ok_or(FsError::corrupt(at, "too short for a header"))?;
-        let mut r = Get { raw, at: 0 };
+        let mut r = FieldReader { raw, at: 0 };
         if r.u64() != HEADER_MAGIC || r.u32() != crc32c::crc32c(&raw[12..]) || r.u32() != sb.tag() {
             return Err(FsError::corrupt(at, "the journal's header is not readable"));
         }
         let header = JournalHeader { number: r.u64(), first_record: r.u64(), tail: r.u64() };
-        // They count up from one: whatever is near their end was never written, and must not overflow.
+        // Numbers start at one, so a number near the maximum was never written; it must not
+        // overflow.
         if header.number > NUMBER_MAX || header.first_record > NUMBER_MAX {
             return Err(FsError::corrupt(at, "the journal's header counts more than there can be"));
         }
@@ -67,9 +68,9 @@ impl JournalHeader {
     }
 }
 
-/// What an entry of a record says.
+/// The meaning of an entry of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum EntryKind {
+pub enum RecordEntryKind {
     /// A block follows: `len` bytes for the address, and their CRC-32C.
     Block {
         /// Bytes, whole fragments.
@@ -77,62 +78,62 @@ pub enum EntryKind {
         /// Their checksum.
         crc: u32,
     },
-    /// What earlier records say of this address is void: it was freed.
+    /// The address was freed: its contents in earlier records are void.
     Revoked,
-    /// An inode, its number in place of an address, needs work after a crash.
+    /// The inode with this number, in place of an address, needs work after a crash.
     Orphan,
 }
 
 /// An entry of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct RecordEntry {
     /// Address in fragments, or an inode number.
     pub addr: u64,
-    /// What is said of it.
-    pub kind: EntryKind,
+    /// The meaning of the entry.
+    pub kind: RecordEntryKind,
 }
 
 /// A transaction without its blocks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// Its number: one more than that of the record before.
+    /// The number of the record: one more than that of the record before.
     pub number: u64,
-    /// What it says, in the order in which the blocks follow.
-    pub entries: Vec<Entry>,
+    /// The entries, in the order of the blocks that follow.
+    pub entries: Vec<RecordEntry>,
 }
 
-/// Blocks of `block_size` that a record takes with this many entries, of which `blocks` announce
-/// a block each.
+/// The blocks of `block_size` that a record with this many entries takes. `blocks` of the entries
+/// announce a block each.
 pub fn record_blocks(sb: &Superblock, entries: usize, blocks: usize) -> u64 {
     list_blocks(sb, entries) + blocks as u64
 }
 
 fn list_blocks(sb: &Superblock, entries: usize) -> u64 {
     let bytes = RECORD_FIXED_BYTES + entries * ENTRY_BYTES;
-    bytes.div_ceil(sb.shape.block_size as usize) as u64
+    bytes.div_ceil(sb.geometry.block_size as usize) as u64
 }
 
 impl Record {
-    /// Blocks of the list at the start of the record.
+    /// The number of blocks of the list at the start of the record.
     pub fn list_blocks(&self, sb: &Superblock) -> u64 {
         list_blocks(sb, self.entries.len())
     }
 
-    /// Blocks that follow the list.
+    /// The number of blocks that follow the list.
     pub fn block_count(&self) -> usize {
-        self.entries.iter().filter(|e| matches!(e.kind, EntryKind::Block { .. })).count()
+        self.entries.iter().filter(|e| matches!(e.kind, RecordEntryKind::Block { .. })).count()
     }
 
-    /// Orphans.
+    /// The inodes that need work after a crash.
     pub fn orphans(&self) -> impl Iterator<Item = Ino> + '_ {
-        self.entries.iter().filter(|e| e.kind == EntryKind::Orphan).map(|e| e.addr)
+        self.entries.iter().filter(|e| e.kind == RecordEntryKind::Orphan).map(|e| e.addr)
     }
 
-    /// The list as bytes: whole blocks.
+    /// Encodes the list into whole blocks.
     pub fn encode(&self, sb: &Superblock) -> Vec<u8> {
-        let len = self.list_blocks(sb) as usize * sb.shape.block_size as usize;
+        let len = self.list_blocks(sb) as usize * sb.geometry.block_size as usize;
         let mut raw = vec![0; len];
-        let mut w = Put { raw: &mut raw, at: 0 };
+        let mut w = FieldWriter { raw: &mut raw, at: 0 };
         w.u64(RECORD_MAGIC);
         w.u32(0);
         w.u32(sb.tag());
@@ -142,11 +143,12 @@ impl Record {
         w.u64(0);
         w.u64(0);
         for entry in &self.entries {
-            // Lengths are multiples of 512: the two kinds without a block have other small ones.
+            // Lengths of blocks are multiples of 512, so small values can mark the two kinds
+            // without a block.
             let (len, crc) = match entry.kind {
-                EntryKind::Block { len, crc } => (len, crc),
-                EntryKind::Revoked => (1, 0),
-                EntryKind::Orphan => (2, 0),
+                RecordEntryKind::Block { len, crc } => (len, crc),
+                RecordEntryKind::Revoked => (1, 0),
+                RecordEntryKind::Orphan => (2, 0),
             };
             w.u64(entry.addr);
             w.u32(len);
@@ -157,10 +159,10 @@ impl Record {
         raw
     }
 
-    /// The blocks of the list of the record whose first block is `raw`, if it is record `number`
-    /// of this volume.
+    /// The number of list blocks of the record whose first block is `raw`; `None` if it is not
+    /// record `number` of this volume.
     pub fn peek(sb: &Superblock, raw: &[u8], number: u64) -> Option<u64> {
-        let mut r = Get { raw: raw.get(..RECORD_FIXED_BYTES)?, at: 0 };
+        let mut r = FieldReader { raw: raw.get(..RECORD_FIXED_BYTES)?, at: 0 };
         let magic = r.u64();
         let _crc = r.u32();
         let same = magic == RECORD_MAGIC && r.u32() == sb.tag() && r.u64() == number;
@@ -169,9 +171,9 @@ impl Record {
         (same && (entries as u64) < most).then(|| list_blocks(sb, entries))
     }
 
-    /// Reads a list that [`peek`](Self::peek) has found, whole. `None` if it is torn.
+    /// Decodes a complete list that [`peek`](Self::peek) has found. `None` if it is torn.
     pub fn decode(sb: &Superblock, raw: &[u8]) -> Option<Record> {
-        let mut r = Get { raw, at: 8 };
+        let mut r = FieldReader { raw, at: 8 };
         if r.u32() != crc32c::crc32c(&raw[12..]) {
             return None;
         }
@@ -184,31 +186,31 @@ impl Record {
             let addr = r.u64();
             let (len, crc) = (r.u32(), r.u32());
             let kind = match len {
-                1 => EntryKind::Revoked,
-                2 => EntryKind::Orphan,
+                1 => RecordEntryKind::Revoked,
+                2 => RecordEntryKind::Orphan,
                 _ => {
-                    let frags = u64::from(len / sb.shape.frag_size);
-                    let whole = len > 0 && len.is_multiple_of(sb.shape.frag_size);
+                    let frags = u64::from(len / sb.geometry.frag_size);
+                    let whole = len > 0 && len.is_multiple_of(sb.geometry.frag_size);
                     let end = addr.checked_add(frags)?;
-                    // In fragments: an address in bytes may be more than 64 bits count.
-                    let volume = sb.size / u64::from(sb.shape.frag_size);
-                    let inside = end <= volume && len <= sb.shape.block_size;
+                    // Computed in fragments: an address in bytes may exceed 64 bits.
+                    let volume = sb.size / u64::from(sb.geometry.frag_size);
+                    let inside = end <= volume && len <= sb.geometry.block_size;
                     if !whole || !inside {
                         return None;
                     }
-                    EntryKind::Block { len, crc }
+                    RecordEntryKind::Block { len, crc }
                 }
             };
-            entries.push(Entry { addr, kind });
+            entries.push(RecordEntry { addr, kind });
         }
         Some(Record { number, entries })
     }
 }
 
-/// A header as a request.
+/// The request that writes a header.
 pub(crate) fn header_io(sb: &Superblock, header: &JournalHeader, sector: u32) -> Io {
     let slot = header.number % JOURNAL_HEADERS;
-    let at = sb.journal_start + slot * u64::from(sb.shape.block_size);
+    let at = sb.journal_start + slot * u64::from(sb.geometry.block_size);
     let raw = header.encode(sb);
     let padding = (sector as usize).saturating_sub(raw.len());
     let mut blocks = vec![Block::Bytes(Buf::copy_of(&raw).freeze())];
@@ -225,10 +227,10 @@ mod tests {
     #[test]
     fn records_survive_the_disk_and_torn_ones_do_not_count() {
         let sb = crate::format::superblock::tests::sample(64 << 20);
-        let block = |addr| Entry { addr, kind: EntryKind::Block { len: 4096, crc: 9 } };
+        let block = |addr| RecordEntry { addr, kind: RecordEntryKind::Block { len: 4096, crc: 9 } };
         let mut entries: Vec<_> = (0..700).map(|i| block(1000 + i)).collect();
-        entries.push(Entry { addr: 77, kind: EntryKind::Revoked });
-        entries.push(Entry { addr: 5, kind: EntryKind::Orphan });
+        entries.push(RecordEntry { addr: 77, kind: RecordEntryKind::Revoked });
+        entries.push(RecordEntry { addr: 5, kind: RecordEntryKind::Orphan });
         let record = Record { number: 12, entries };
         let raw = record.encode(&sb);
         assert_eq!(Record::peek(&sb, &raw, 12), Some(record.list_blocks(&sb)));
@@ -243,11 +245,11 @@ mod tests {
     #[test]
     fn an_address_whose_bytes_wrap_around_is_outside_of_the_volume() {
         let sb = crate::format::superblock::tests::sample(64 << 20);
-        let frag = u64::from(sb.shape.frag_size);
+        let frag = u64::from(sb.geometry.frag_size);
         let wrapped = (u64::MAX / frag + 1) + 100;
         for addr in [wrapped, u64::MAX, sb.size / frag] {
-            let kind = EntryKind::Block { len: sb.shape.frag_size, crc: 9 };
-            let record = Record { number: 12, entries: vec![Entry { addr, kind }] };
+            let kind = RecordEntryKind::Block { len: sb.geometry.frag_size, crc: 9 };
+            let record = Record { number: 12, entries: vec![RecordEntry { addr, kind }] };
             assert_eq!(Record::decode(&sb, &record.encode(&sb)), None, "{addr}");
         }
     }

@@ -12,10 +12,11 @@ pub(crate) use superblock::{MAGIC, Plan};
 
 pub use cylinder_group::{CgCounts, CgImage};
 pub use journal::{
-    Entry, EntryKind, JOURNAL_HEADERS, JournalHeader, RECORD_FIXED_BYTES, Record, record_blocks,
+    JOURNAL_HEADERS, JournalHeader, RECORD_FIXED_BYTES, Record, RecordEntry, RecordEntryKind,
+    record_blocks,
 };
-pub use state::{STATE_AT, STATE_BYTES, State, read_state};
+pub use state::{STATE_AT, STATE_BYTES, VolumeState, read_state};
 pub use superblock::{
-    CG_FIXED_BYTES, Geometry, Profile, SUPERBLOCK_BYTES, Superblock, Tuning, find_replica,
+    CG_FIXED_BYTES, DiskGeometry, Profile, SUPERBLOCK_BYTES, Superblock, Tuning, find_replica,
     read_superblock,
 };

@@ -1,8 +1,8 @@
-//! What changes of a volume as a whole: whether it was closed. One sector, so that it is written
-//! whole or not at all.
+//! The state of a volume that changes: whether it was closed. It is one sector, so that it is
+//! written whole or not at all.
 
 use twin_disk::{Block, BlockDevice, Buf, Class, Io, Origin, gather};
-use twin_fs::dinode::{Get, Put};
+use twin_fs::dinode::{FieldReader, FieldWriter};
 use twin_fs::{FsError, Result};
 
 use super::Superblock;
@@ -13,20 +13,20 @@ pub const STATE_AT: u64 = super::SUPERBLOCK_BYTES;
 pub const STATE_BYTES: usize = 512;
 const MAGIC: u64 = u64::from_le_bytes(*b"ffsstate");
 
-/// Whether the volume may be used as it is.
+/// The state of a volume as a whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct State {
-    /// Nobody uses it, and everything is in its place.
+pub struct VolumeState {
+    /// True if the volume is not in use and every block is in its place.
     pub closed: bool,
-    /// How often it was opened for writing.
+    /// The number of times that it was opened for writing.
     pub opened: u64,
 }
 
-impl State {
+impl VolumeState {
     /// As bytes.
     pub fn encode(&self, sb: &Superblock) -> Vec<u8> {
         let mut raw = vec![0; STATE_BYTES];
-        let mut w = Put { raw: &mut raw, at: 0 };
+        let mut w = FieldWriter { raw: &mut raw, at: 0 };
         w.u64(MAGIC);
         w.u32(0);
         w.u32(sb.tag());
@@ -41,25 +41,25 @@ impl State {
     /// Reads it.
     ///
     /// # Errors
-    /// What is wrong with it: such a volume counts as not closed.
-    pub fn decode(sb: &Superblock, raw: &[u8]) -> Result<State> {
+    /// A description of what is wrong. Such a volume is treated as not closed.
+    pub fn decode(sb: &Superblock, raw: &[u8]) -> Result<VolumeState> {
         let bad = |what: &str| Err(FsError::corrupt(STATE_AT, what));
         if raw.len() < STATE_BYTES {
             return bad("too short for the volume's state");
         }
         let raw = &raw[..STATE_BYTES];
-        let mut r = Get { raw, at: 0 };
+        let mut r = FieldReader { raw, at: 0 };
         if r.u64() != MAGIC || r.u32() != crc32c::crc32c(&raw[12..]) || r.u32() != sb.tag() {
             return bad("the volume's state is not readable");
         }
         let closed = r.u32();
         let _ = r.u32();
-        Ok(State { closed: closed == 1, opened: r.u64() })
+        Ok(VolumeState { closed: closed == 1, opened: r.u64() })
     }
 }
 
-/// The volume's state as a request.
-pub(crate) fn state_io(sb: &Superblock, state: &State, sector: u32) -> Io {
+/// The request that writes the volume's state.
+pub(crate) fn state_io(sb: &Superblock, state: &VolumeState, sector: u32) -> Io {
     let mut blocks = vec![Block::Bytes(Buf::copy_of(&state.encode(sb)).freeze())];
     let padding = (sector as usize).saturating_sub(STATE_BYTES);
     if padding > 0 {
@@ -68,15 +68,15 @@ pub(crate) fn state_io(sb: &Superblock, state: &State, sector: u32) -> Io {
     Io::write(STATE_AT, blocks, Class::Meta, Origin::Checkpoint)
 }
 
-/// Reads the volume's state. One that cannot be read is that of a volume that was not closed.
+/// Reads the volume's state. If it cannot be read, the volume is treated as not closed.
 ///
 /// # Errors
 /// If the device fails.
-pub async fn read_state(device: &dyn BlockDevice, sb: &Superblock) -> Result<State> {
+pub async fn read_state(device: &dyn BlockDevice, sb: &Superblock) -> Result<VolumeState> {
     let len = (STATE_BYTES as u64).max(device.info().sector.into());
     let blocks = device.submit(Io::read(STATE_AT, len, Class::Meta, Origin::Recovery)).await?;
     let raw = gather(&blocks, 0, STATE_BYTES).to_bytes();
-    Ok(State::decode(sb, &raw).unwrap_or(State { closed: false, opened: 0 }))
+    Ok(VolumeState::decode(sb, &raw).unwrap_or(VolumeState { closed: false, opened: 0 }))
 }
 
 #[cfg(test)]
@@ -86,13 +86,13 @@ mod tests {
     #[test]
     fn the_state_survives_the_disk_and_no_change_of_it_passes() {
         let sb = crate::format::superblock::tests::sample(64 << 20);
-        let state = State { closed: true, opened: 3 };
+        let state = VolumeState { closed: true, opened: 3 };
         let raw = state.encode(&sb);
-        assert_eq!(State::decode(&sb, &raw), Ok(state));
+        assert_eq!(VolumeState::decode(&sb, &raw), Ok(state));
         for bit in 0..STATE_BYTES * 8 {
             let mut bad = raw.clone();
             bad[bit / 8] ^= 1 << (bit % 8);
-            assert!(State::decode(&sb, &bad).is_err());
+            assert!(VolumeState::decode(&sb, &bad).is_err());
         }
     }
 }

@@ -1,13 +1,13 @@
-//! The superblock: what the volume is. Written once by mkfs, at byte 0 and at the start of every
-//! cylinder group.
+//! The superblock, which describes the volume. mkfs writes it once, at byte 0 and at the start of
+//! every cylinder group.
 //!
-//! Contract: [`Superblock::plan`] is the one place where sizes are worked out and refused, for
-//! mkfs and for what comes from a disk alike. Nothing in it changes while the volume lives; what
-//! changes is in [`State`](super::State).
+//! Contract: [`Superblock::plan`] is the only place where sizes are computed and checked, both for
+//! mkfs and for a superblock from a disk. Nothing in it changes during the life of the volume; the
+//! changing part is in [`VolumeState`](super::VolumeState).
 
 use twin_disk::{BlockDevice, Class, Io, Origin, gather};
-use twin_fs::dinode::{Get, Put};
-use twin_fs::shape::Shape;
+use twin_fs::dinode::{FieldReader, FieldWriter};
+use twin_fs::geometry::Geometry;
 use twin_fs::{FsError, Ino, Result};
 
 use crate::ordering;
@@ -19,9 +19,9 @@ pub const SUPERBLOCK_BYTES: u64 = 4096;
 /// What a superblock begins with.
 pub(crate) const MAGIC: &[u8; 8] = b"twinffs1";
 const VERSION: u32 = 2;
-/// Where the journal or the first group starts, in bytes.
+/// The first possible byte of the journal or of the first group.
 const FRONT_BYTES: u64 = 65_536;
-/// Replicas are looked for in this many first bytes of a device.
+/// Replicas are searched in the first bytes of a device, up to this many.
 const REPLICA_SEARCH_BYTES: u64 = 1 << 30;
 
 /// The two sets of sizes that a volume can have.
@@ -35,9 +35,9 @@ pub enum Profile {
 }
 
 /// The disk as the allocator imagines it, for rotational placement (McKusick, Joy, Leffler and
-/// Fabry 1984, section 3.3). Real ones have hidden theirs for long.
+/// Fabry 1984, section 3.3). Real disks have hidden their geometry for a long time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Geometry {
+pub struct DiskGeometry {
     /// Rotations a minute.
     pub rpm: u32,
     /// Sectors of 512 bytes on a track.
@@ -46,42 +46,43 @@ pub struct Geometry {
     pub tracks_per_cylinder: u32,
 }
 
-impl Geometry {
+impl DiskGeometry {
     /// Sectors of a cylinder.
     pub fn sectors_per_cylinder(&self) -> u64 {
         u64::from(self.sectors_per_track) * u64::from(self.tracks_per_cylinder)
     }
 }
 
-/// Where the allocator puts things: `tunefs`'s parameters.
+/// The parameters of the allocator, as in `tunefs`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tuning {
     /// Percent of the space that is kept free.
     pub minfree: u32,
-    /// Blocks laid out one after the other before a gap; also the cluster that is read and
-    /// written at once.
+    /// The number of adjacent blocks before a gap. It is also the size of a cluster, which is read
+    /// and written with one request.
     pub maxcontig: u32,
     /// The gap, as time in milliseconds.
     pub rotdelay_ms: u32,
-    /// Cylinders after which rotational positions repeat; 0: positions are not looked at.
+    /// The number of cylinders after which rotational positions repeat; 0 ignores the positions.
     pub cpc: u32,
-    /// Blocks that a file may take from a group before it has to go on in another one.
+    /// The number of blocks that a file may take from one group before it must continue in another
+    /// one.
     pub maxbpg: u32,
-    /// Growing fragments take whole blocks and give the rest back, to save copies (4.4BSD's
-    /// "time"); otherwise they take what they need ("space").
+    /// If true, growing fragments take whole blocks and return the rest, to save copies (4.4BSD's
+    /// "time"); otherwise they take only what they need ("space").
     pub optimize_time: bool,
 }
 
-/// What a volume is: fixed when it is made.
+/// The description of a volume, which is fixed when it is made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Superblock {
-    /// Tells volumes, and two lives of one device, apart.
+    /// Identifies the volume, and distinguishes it from earlier volumes on the device.
     pub uuid: [u8; 16],
     /// Which structures it has.
     pub profile: Profile,
     /// Sizes of blocks and inodes.
-    pub shape: Shape,
-    /// How metadata is ordered: the number on disk of one of [`ordering::registry`].
+    pub geometry: Geometry,
+    /// How metadata is ordered: the number on disk of one of [`ordering::REGISTRY`].
     pub ordering: u32,
     /// Bytes on the device that belong to the volume.
     pub size: u64,
@@ -98,7 +99,7 @@ pub struct Superblock {
     /// Groups.
     pub groups: u32,
     /// The imagined disk.
-    pub geometry: Geometry,
+    pub disk_geometry: DiskGeometry,
     /// The allocator's parameters.
     pub tuning: Tuning,
     /// Feature bits that a writer must know. None are defined yet: a volume with any of them can
@@ -106,39 +107,39 @@ pub struct Superblock {
     pub must_write: u64,
 }
 
-/// What [`Superblock::plan`] works from.
+/// The input of [`Superblock::plan`].
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub(crate) uuid: [u8; 16],
     pub(crate) profile: Profile,
-    pub(crate) shape: Shape,
+    pub(crate) geometry: Geometry,
     pub(crate) ordering: u32,
     pub(crate) size: u64,
     pub(crate) journal_bytes: u64,
     pub(crate) group_frags: u32,
     pub(crate) group_inodes: u32,
-    pub(crate) geometry: Geometry,
+    pub(crate) disk_geometry: DiskGeometry,
     pub(crate) tuning: Tuning,
 }
 
 impl Superblock {
-    /// Works out the places of a volume.
+    /// Computes the places of a volume.
     ///
     /// # Errors
     /// If the sizes do not fit together or the device is too small.
     pub(crate) fn plan(plan: Plan) -> Result<Superblock> {
-        plan.shape.check()?;
+        plan.geometry.check()?;
         check_tuning(&plan)?;
-        let block = u64::from(plan.shape.block_size);
-        if plan.shape.block_size < 4096 {
+        let block = u64::from(plan.geometry.block_size);
+        if plan.geometry.block_size < 4096 {
             return Err(FsError::Invalid("the block size must be at least 4096 bytes"));
         }
         if !plan.journal_bytes.is_multiple_of(block) || plan.journal_bytes > plan.size / 2 {
             return Err(FsError::Invalid("the journal must be whole blocks and half the volume"));
         }
         let first_group = FRONT_BYTES.next_multiple_of(block) + plan.journal_bytes;
-        let frag = u64::from(plan.shape.frag_size);
-        let narrow = !plan.shape.pointer.is_modern();
+        let frag = u64::from(plan.geometry.frag_size);
+        let narrow = !plan.geometry.is_modern();
         if narrow && plan.size / frag >= u64::from(u32::MAX) {
             return Err(FsError::Invalid(
                 "the classic profile's addresses have 32 bits: make the volume smaller",
@@ -147,7 +148,7 @@ impl Superblock {
         let mut sb = Superblock {
             uuid: plan.uuid,
             profile: plan.profile,
-            shape: plan.shape,
+            geometry: plan.geometry,
             ordering: plan.ordering,
             size: plan.size,
             journal_start: FRONT_BYTES.next_multiple_of(block),
@@ -156,7 +157,7 @@ impl Superblock {
             group_frags: plan.group_frags,
             group_inodes: plan.group_inodes,
             groups: 0,
-            geometry: plan.geometry,
+            disk_geometry: plan.disk_geometry,
             tuning: plan.tuning,
             must_write: 0,
         };
@@ -182,7 +183,7 @@ impl Superblock {
         if self.group_inodes == 0 || !self.group_inodes.is_multiple_of(per) {
             return Err(FsError::Invalid("a group's inodes fill whole blocks"));
         }
-        if CgImageLen::of(self) > self.shape.block_size as usize {
+        if CgImageLen::of(self) > self.geometry.block_size as usize {
             return Err(FsError::Invalid("a group's maps must fit one block: make groups smaller"));
         }
         let least = u64::from(self.group_data_start()) + 8 * u64::from(per_block);
@@ -194,23 +195,24 @@ impl Superblock {
 
     /// Fragments of a block.
     pub fn frags_per_block(&self) -> u32 {
-        self.shape.block_size / self.shape.frag_size
+        self.geometry.block_size / self.geometry.frag_size
     }
 
     /// Inodes of a block of the inode table.
     pub fn inodes_per_block(&self) -> u32 {
-        self.shape.block_size / self.shape.inode_size
+        self.geometry.block_size / self.geometry.inode_size
     }
 
     /// First fragment of a group, from the start of the device.
     pub fn group_start(&self, group: u32) -> u64 {
-        let first = self.first_group / u64::from(self.shape.frag_size);
+        let first = self.first_group / u64::from(self.geometry.frag_size);
         first + u64::from(group) * u64::from(self.group_frags)
     }
 
-    /// Fragments of a group: the last one may be short.
+    /// The number of fragments of a group. The last group may be shorter.
     pub fn frags_of(&self, group: u32) -> u32 {
-        let end = self.size / u64::from(self.shape.block_size) * u64::from(self.frags_per_block());
+        let end =
+            self.size / u64::from(self.geometry.block_size) * u64::from(self.frags_per_block());
         let rest = end.saturating_sub(self.group_start(group));
         rest.min(self.group_frags.into()) as u32
     }
@@ -221,7 +223,8 @@ impl Superblock {
         (2 + self.group_inodes / self.inodes_per_block()) * self.frags_per_block()
     }
 
-    /// The group and the fragment within that an address means, if a group has it.
+    /// The group of an address, and the fragment within it; `None` if no group contains the
+    /// address.
     pub fn locate(&self, addr: u64) -> Option<(u32, u32)> {
         let off = addr.checked_sub(self.group_start(0))?;
         let group = u32::try_from(off / u64::from(self.group_frags)).ok()?;
@@ -229,10 +232,10 @@ impl Superblock {
         (group < self.groups && within < self.frags_of(group)).then_some((group, within))
     }
 
-    /// That this program knows all that a writer must know.
+    /// Checks that this program knows all features that a writer must know.
     ///
     /// # Errors
-    /// If there is a feature that it lacks.
+    /// If there is an unknown feature.
     pub fn check_writable(&self) -> Result<()> {
         match self.must_write {
             0 => Ok(()),
@@ -247,12 +250,12 @@ impl Superblock {
         self.group_start(group) + u64::from(self.frags_per_block())
     }
 
-    /// The group that has an inode.
+    /// The group that contains an inode.
     pub fn inode_group(&self, ino: Ino) -> u32 {
         (ino / u64::from(self.group_inodes)) as u32
     }
 
-    /// Inode numbers of the volume: all below.
+    /// The number of inodes of the volume. All inode numbers are below it.
     pub fn inodes(&self) -> u64 {
         u64::from(self.groups) * u64::from(self.group_inodes)
     }
@@ -263,7 +266,7 @@ impl Superblock {
         let per = self.inodes_per_block();
         let block = self.group_start(self.inode_group(ino))
             + u64::from((2 + index / per) * self.frags_per_block());
-        (block, (index % per) as usize * self.shape.inode_size as usize)
+        (block, (index % per) as usize * self.geometry.inode_size as usize)
     }
 
     /// A number that every structure of this volume carries.
@@ -277,10 +280,10 @@ impl Superblock {
         (0..self.groups).map(|g| u64::from(self.frags_of(g)) - data).sum()
     }
 
-    /// The superblock as bytes; `group` is whose replica it is, 0 also for the first one.
+    /// Encodes the superblock. `group` is the group of the replica, and 0 for the first superblock.
     pub fn encode(&self, group: u32) -> Vec<u8> {
         let mut raw = vec![0; SUPERBLOCK_BYTES as usize];
-        let mut w = Put { raw: &mut raw, at: 0 };
+        let mut w = FieldWriter { raw: &mut raw, at: 0 };
         w.u64(u64::from_le_bytes(*MAGIC));
         w.u32(0);
         w.u32(VERSION);
@@ -296,11 +299,11 @@ impl Superblock {
             Profile::Classic => 1,
             Profile::Modern => 2,
         });
-        let (g, t) = (&self.geometry, &self.tuning);
+        let (g, t) = (&self.disk_geometry, &self.tuning);
         for n in [
             self.ordering,
-            self.shape.block_size,
-            self.shape.frag_size,
+            self.geometry.block_size,
+            self.geometry.frag_size,
             group,
             self.groups,
             self.group_frags,
@@ -333,7 +336,7 @@ impl Superblock {
         if raw.len() < SUPERBLOCK_BYTES as usize {
             return Err(FsError::corrupt(at, "too short for a superblock"));
         }
-        let mut r = Get { raw, at: 0 };
+        let mut r = FieldReader { raw, at: 0 };
         if r.u64() != u64::from_le_bytes(*MAGIC) {
             return Err(FsError::corrupt(at, "no twinfs FFS superblock here (made by mkfs?)"));
         }
@@ -362,7 +365,7 @@ impl Superblock {
         Ok(sb)
     }
 
-    fn decode_sizes(mut r: Get<'_>, at: u64) -> Result<Superblock> {
+    fn decode_sizes(mut r: FieldReader<'_>, at: u64) -> Result<Superblock> {
         let mut uuid = [0; 16];
         uuid[..8].copy_from_slice(&r.u64().to_le_bytes());
         uuid[8..].copy_from_slice(&r.u64().to_le_bytes());
@@ -372,23 +375,23 @@ impl Superblock {
         let [rpm, sectors_per_track, tracks_per_cylinder] = std::array::from_fn(|_| r.u32());
         let [minfree, maxcontig, rotdelay_ms, cpc, maxbpg, time] = std::array::from_fn(|_| r.u32());
         let [size, journal_start, journal_bytes, first_group] = std::array::from_fn(|_| r.u64());
-        let (profile, shape) = match profile {
-            1 => (Profile::Classic, Shape::classic(block, frag)),
-            2 => (Profile::Modern, Shape::modern_in_place(block, frag)),
+        let (profile, geometry) = match profile {
+            1 => (Profile::Classic, Geometry::classic(block, frag)),
+            2 => (Profile::Modern, Geometry::modern_in_place(block, frag)),
             _ => return Err(FsError::corrupt(at, "unknown profile")),
         };
-        shape.check()?;
+        geometry.check()?;
         let optimize_time = time != 0;
         let plan = Plan {
             uuid,
             profile,
-            shape,
+            geometry,
             ordering,
             size,
             journal_bytes,
             group_frags,
             group_inodes,
-            geometry: Geometry { rpm, sectors_per_track, tracks_per_cylinder },
+            disk_geometry: DiskGeometry { rpm, sectors_per_track, tracks_per_cylinder },
             tuning: Tuning { minfree, maxcontig, rotdelay_ms, cpc, maxbpg, optimize_time },
         };
         let planned = Superblock::plan(plan);
@@ -403,7 +406,7 @@ impl Superblock {
 }
 
 fn check_tuning(plan: &Plan) -> Result<()> {
-    let (g, t) = (&plan.geometry, &plan.tuning);
+    let (g, t) = (&plan.disk_geometry, &plan.tuning);
     let within = |n: u32, low: u32, high: u32| (low..=high).contains(&n);
     if !within(g.rpm, 60, 100_000)
         || !within(g.sectors_per_track, 1, 100_000)
@@ -460,8 +463,7 @@ pub async fn read_superblock(device: &dyn BlockDevice) -> Result<Superblock> {
     Superblock::decode(&raw, 0, size)
 }
 
-/// Looks for a replica of the superblock in the cylinder groups, for when the first one is
-/// damaged.
+/// Searches the cylinder groups for a replica of the superblock. Used if the first one is damaged.
 ///
 /// # Errors
 /// If there is none in the first GiB of the device.
@@ -472,7 +474,7 @@ pub async fn find_replica(device: &dyn BlockDevice) -> Result<Superblock> {
     let mut at = 0;
     while at < end {
         let len = STRIDE.min(end - at);
-        // A part that cannot be read may lie before the replica.
+        // A part that cannot be read must not end the search: the replica may be behind it.
         let raw = read(device, at, len).await.unwrap_or_default();
         for (i, chunk) in raw.chunks_exact(SUPERBLOCK_BYTES as usize).enumerate() {
             let place = at + i as u64 * SUPERBLOCK_BYTES;
@@ -522,7 +524,7 @@ pub(crate) mod tests {
         }
         let end = sb.group_start(sb.groups - 1) + u64::from(sb.frags_of(sb.groups - 1));
         assert_eq!(sb.locate(end), None);
-        assert!(end * u64::from(sb.shape.frag_size) <= sb.size);
+        assert!(end * u64::from(sb.geometry.frag_size) <= sb.size);
     }
 
     #[test]
@@ -533,7 +535,7 @@ pub(crate) mod tests {
             let (group, within) = sb.locate(addr).unwrap();
             assert_eq!(group, sb.inode_group(ino));
             assert!(within < sb.group_data_start());
-            assert!(off + sb.shape.inode_size as usize <= sb.shape.block_size as usize);
+            assert!(off + sb.geometry.inode_size as usize <= sb.geometry.block_size as usize);
         }
     }
 }

@@ -1,11 +1,11 @@
 use super::*;
-use crate::format::{Geometry, Tuning};
+use crate::format::{DiskGeometry, Tuning};
 
 fn sample(cpc: u32) -> (Superblock, Group) {
     let options = crate::MkfsOptions::classic([7; 16]);
     let tuning = Tuning { cpc, ..options.tuning };
-    let geometry = Geometry { rpm: 5400, sectors_per_track: 57, tracks_per_cylinder: 14 };
-    let options = crate::MkfsOptions { tuning, geometry, ..options };
+    let disk_geometry = DiskGeometry { rpm: 5400, sectors_per_track: 57, tracks_per_cylinder: 14 };
+    let options = crate::MkfsOptions { tuning, disk_geometry, ..options };
     let sb = options.superblock(64 << 20, 512).unwrap();
     let group = Group::empty(&sb, 1);
     (sb, group)
@@ -15,10 +15,10 @@ fn sample(cpc: u32) -> (Superblock, Group) {
 fn a_preferred_block_is_taken_if_it_is_free() {
     let (sb, mut group) = sample(0);
     let at = sb.group_data_start() + 40;
-    assert_eq!(group.alloc_block(&sb, Some(at)), Some((at, Found::Preferred)));
-    assert_eq!(group.alloc_block(&sb, Some(at)), Some((at + 8, Found::Next)));
+    assert_eq!(group.alloc_block(&sb, Some(at)), Some((at, FoundBy::Preferred)));
+    assert_eq!(group.alloc_block(&sb, Some(at)), Some((at + 8, FoundBy::Next)));
     // Without a preference the search goes on where the last one ended.
-    assert_eq!(group.alloc_block(&sb, None), Some((at + 16, Found::Next)));
+    assert_eq!(group.alloc_block(&sb, None), Some((at + 16, FoundBy::Next)));
 }
 
 #[test]
@@ -27,7 +27,7 @@ fn with_positions_the_block_that_comes_under_the_head_next_is_taken() {
     let at = sb.group_data_start() + 80;
     group.alloc_block(&sb, Some(at)).unwrap();
     let (near, found) = group.alloc_block(&sb, Some(at)).unwrap();
-    assert_eq!(found, Found::RotationallyNear);
+    assert_eq!(found, FoundBy::RotationallyNear);
     let start = sb.group_start(1);
     let position = |frag: u32| (start + u64::from(frag)) * 2 % 57 * 8 / 57;
     assert_eq!(position(near), position(at));
@@ -77,7 +77,7 @@ fn counts_follow_the_maps_through_anything() {
         match rng.below(3) {
             0 if !held.is_empty() => {
                 let (at, n) = held.swap_remove(rng.below(held.len() as u64) as usize);
-                group.give(at, n);
+                group.mark_free(at, n);
             }
             1 => held.extend(group.alloc_block(&sb, None).map(|(at, _)| (at, 8))),
             _ if n < 8 => held.extend(group.alloc_frags(&sb, None, n).map(|at| (at, n))),
@@ -88,7 +88,7 @@ fn counts_follow_the_maps_through_anything() {
     assert_eq!((again.counts, again.frag_runs), (group.counts, group.frag_runs));
     assert_eq!(again.free_blocks, group.free_blocks);
     for (at, n) in held {
-        group.give(at, n);
+        group.mark_free(at, n);
     }
     assert_eq!(group.counts, Group::empty(&sb, 1).counts);
 }
@@ -115,7 +115,7 @@ fn what_a_damaged_volume_frees_twice_is_free_and_counted_once() {
     let (at, _) = group.alloc_block(&sb, None).unwrap();
     let ino = group.alloc_inode(None).unwrap();
     for _ in 0..2 {
-        group.give(at, 8);
+        group.mark_free(at, 8);
         group.free_inode(ino, true);
     }
     assert_eq!(group.counts, fresh, "no directory was counted, so none is taken off");

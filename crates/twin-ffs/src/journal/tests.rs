@@ -7,7 +7,7 @@ use twin_rt::{ClockOnly, Rt};
 use super::*;
 use crate::{Ffs, FfsSettings, MkfsOptions, Recovered};
 
-/// A disk whose power fails after so many writes: later ones are lost.
+/// A disk whose power fails after a number of writes: later writes are lost.
 struct Failing {
     disk: Rc<MemDisk>,
     writes_left: Rc<Cell<u64>>,
@@ -55,12 +55,12 @@ fn crowded_ring(writes: u64) -> (Recovered, bool) {
     let name = || b"held".as_slice().into();
     let create = Op::Create { dir: ROOT_INO, name: name(), mode: 0o644, exclusive: true };
     ask(&rt, &volume, 1, create);
-    // It is open still.
+    // The file is still open, so it becomes an orphan.
     ask(&rt, &volume, 2, Op::Unlink { dir: ROOT_INO, name: name() });
     ask(&rt, &volume, 3, Op::Sync);
     let journal = volume.layout.journal.as_ref().unwrap();
     let one = record_blocks(&volume.layout.sb, 1, 0);
-    // As if it were a long one.
+    // The record now counts as a long one.
     journal.live.borrow_mut().back_mut().unwrap().len = journal.ring - one;
     ask(&rt, &volume, 4, Op::MakeDir { dir: ROOT_INO, name: b"d".as_slice().into(), mode: 0o755 });
     writes_left.set(writes);

@@ -1,10 +1,11 @@
-//! 4.4BSD's order: an inode is on the disk before a name leads to it, a new name before the old
-//! one goes, a pointer is gone before its block is used again (McKusick, Bostic, Karels and
-//! Quarterman, "The Design and Implementation of the 4.4BSD Operating System", section 8.2;
-//! McKusick, Joy, Leffler and Fabry 1984). Maps of free space are written behind.
+//! The order of 4.4BSD: an inode is on the disk before a name leads to it, a new name is on the
+//! disk before the old one is removed, and a pointer is removed before its block is reused
+//! (McKusick, Bostic, Karels and Quarterman, "The Design and Implementation of the 4.4BSD Operating
+//! System", section 8.2; McKusick, Joy, Leffler and Fabry 1984). Maps of free space are written
+//! behind.
 //!
-//! Directories are written by the operations that change them and by nobody else, so that no
-//! block with a new name gets ahead of its inode.
+//! Only the operation that changes a directory writes it, so that no block with a new name reaches
+//! the disk before its inode.
 
 use super::{Ordering, Reuse, Wait};
 

@@ -1,19 +1,19 @@
-//! 4.4BSD's `cluster_write`: blocks written one after the other are held back until a cluster is
-//! full, which then goes with one request; a writer that goes elsewhere pushes what it leaves
-//! (McVoy and Kleiman, "Extent-like Performance from a UNIX File System", USENIX Winter 1991;
-//! "The Design and Implementation of the 4.4BSD Operating System", section 8.2). What no write
-//! pushes stays for the flush, which writes block by block, as `ffs_fsync` did.
+//! 4.4BSD's `cluster_write`. Blocks written one after the other are held back until a cluster is
+//! full, which is then written with one request. A writer that continues elsewhere causes the write
+//! of the cluster that it leaves (McVoy and Kleiman, "Extent-like Performance from a UNIX File
+//! System", USENIX Winter 1991; "The Design and Implementation of the 4.4BSD Operating System",
+//! section 8.2). Other blocks stay for the flush, which writes block by block, as `ffs_fsync` did.
 
-use super::{Block, FileState, Push, WriteBehind};
+use super::{Block, FileState, WriteBehind, WriteBehindAdvice};
 
 pub(super) struct Cluster;
 
 impl WriteBehind for Cluster {
-    fn wrote(&self, file: &mut FileState, block: Block) -> Push {
+    fn block_written(&self, file: &mut FileState, block: Block) -> WriteBehindAdvice {
         if block.lbn == 0 {
             *file = FileState::default();
         }
-        let mut push = Push::default();
+        let mut push = WriteBehindAdvice::default();
         let follows = block.lbn == file.last + 1 && block.addr == file.last_addr + block.frags;
         if file.len == 0 || !follows {
             if file.len != 0 && leave(file, &block, &mut push) {
@@ -34,8 +34,9 @@ impl WriteBehind for Cluster {
     }
 }
 
-/// The cluster being filled ends here. True if it goes on after its blocks were moved together.
-fn leave(file: &mut FileState, block: &Block, push: &mut Push) -> bool {
+/// Ends the cluster that is being filled. Returns true if it continues after its blocks were moved
+/// together.
+fn leave(file: &mut FileState, block: &Block, push: &mut WriteBehindAdvice) -> bool {
     let filled = file.last - file.start + 1;
     let growing = block.at_end && block.lbn == file.last + 1 && filled < file.len;
     if growing {
@@ -46,8 +47,8 @@ fn leave(file: &mut FileState, block: &Block, push: &mut Push) -> bool {
     growing
 }
 
-/// Begins a cluster with a block, as long as it can become.
-fn begin(file: &mut FileState, block: &Block, push: &mut Push) {
+/// Begins a cluster with a block, with the greatest possible length.
+fn begin(file: &mut FileState, block: &Block, push: &mut WriteBehindAdvice) {
     let most = block.most.saturating_sub(1);
     file.len = if block.at_end { most } else { block.following.min(most) };
     if file.len == 0 {

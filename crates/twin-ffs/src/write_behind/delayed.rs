@@ -1,13 +1,13 @@
-//! Everything waits for the flush: data that is deleted soon is never written, and what is
-//! written lies in clusters.
+//! Everything waits for the flush: data that is soon deleted is never written, and data that is
+//! written forms clusters.
 
-use super::{Block, FileState, Push, WriteBehind};
+use super::{Block, FileState, WriteBehind, WriteBehindAdvice};
 
 pub(super) struct WithFlush;
 
 impl WriteBehind for WithFlush {
-    fn wrote(&self, _file: &mut FileState, _block: Block) -> Push {
-        Push::default()
+    fn block_written(&self, _file: &mut FileState, _block: Block) -> WriteBehindAdvice {
+        WriteBehindAdvice::default()
     }
 
     fn clusters_at_flush(&self) -> bool {

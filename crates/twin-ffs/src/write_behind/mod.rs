@@ -1,5 +1,5 @@
 //! Write-behind: which blocks of a file go to the disk as soon as they are written, and how large
-//! the requests of a flush are. Adding a policy: a file here, a line in [`registry`].
+//! the requests of a flush are. Adding a policy: a file here, a line in [`REGISTRY`].
 
 mod block;
 mod cluster;
@@ -10,9 +10,10 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use twin_fs::Ino;
+use twin_settings::{Registry, RegistryEntry};
 
-/// What a policy remembers of a file between two writes: 4.4BSD's `v_lastw`, `v_lasta`, `v_cstart`
-/// and `v_clen`.
+/// The state of a file that a policy keeps between two writes: 4.4BSD's `v_lastw`, `v_lasta`,
+/// `v_cstart` and `v_clen`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FileState {
     /// The last block written.
@@ -21,46 +22,48 @@ pub struct FileState {
     last_addr: u64,
     /// The first block of the cluster that is being filled.
     start: u64,
-    /// Blocks that it will have after the first; 0: no cluster is being filled.
+    /// The number of blocks after the first that it will have; 0 if no cluster is being filled.
     len: u64,
 }
 
-/// A block that was written whole.
+/// A block that was written completely.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Block {
-    /// Which one.
+    /// Its logical block number.
     pub lbn: u64,
     /// Its address, in fragments.
     pub addr: u64,
-    /// Fragments of a block.
+    /// The number of fragments of a block.
     pub frags: u64,
-    /// It ends where the file ends.
+    /// True if it ends where the file ends.
     pub at_end: bool,
-    /// Blocks after it in the file that follow it on the disk, as far as is known.
+    /// The number of blocks after it that follow it both in the file and on the disk, as far as
+    /// known.
     pub following: u64,
-    /// Blocks of the largest cluster.
+    /// The number of blocks of the largest cluster.
     pub most: u64,
 }
 
-/// What a policy wants.
+/// The writes that a policy requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Push {
-    /// Blocks to write now, in one request as far as they lie together; the first range is tried
-    /// to be moved together before.
+pub struct WriteBehindAdvice {
+    /// Blocks to write now, adjacent ones in one request. Before that, the blocks of the first
+    /// range are moved together if possible.
     pub now: Vec<Range<u64>>,
-    /// The file grows and these blocks do not lie together: move them together, and go on.
+    /// Blocks of a growing file that are not adjacent: move them together, and continue the
+    /// cluster.
     pub gather: Option<Range<u64>>,
 }
 
-/// Decides what is written when.
+/// Decides when blocks are written.
 pub trait WriteBehind {
-    /// A block was written.
-    fn wrote(&self, file: &mut FileState, block: Block) -> Push;
-    /// Blocks that lie together are written with one request when they are flushed.
+    /// Called when a block was written.
+    fn block_written(&self, file: &mut FileState, block: Block) -> WriteBehindAdvice;
+    /// True if a flush writes adjacent blocks with one request.
     fn clusters_at_flush(&self) -> bool;
 }
 
-/// The policy of an open volume, with what it remembers of files.
+/// The policy of an open volume, with its state of files.
 pub(crate) struct FileClusters {
     policy: Box<dyn WriteBehind>,
     files: RefCell<BTreeMap<Ino, FileState>>,
@@ -72,8 +75,8 @@ impl FileClusters {
     }
 
     /// A block of a file was written.
-    pub(crate) fn wrote(&self, ino: Ino, block: Block) -> Push {
-        self.policy.wrote(self.files.borrow_mut().entry(ino).or_default(), block)
+    pub(crate) fn block_written(&self, ino: Ino, block: Block) -> WriteBehindAdvice {
+        self.policy.block_written(self.files.borrow_mut().entry(ino).or_default(), block)
     }
 
     /// See [`WriteBehind::clusters_at_flush`].
@@ -88,78 +91,59 @@ impl FileClusters {
         }
     }
 
-    /// The cluster of a file that was being filled has been written as it lay.
+    /// Called when the current cluster of a file has been written without moving its blocks.
     pub(crate) fn end_cluster(&self, ino: Ino) {
         if let Some(state) = self.files.borrow_mut().get_mut(&ino) {
             state.len = 0;
         }
     }
 
-    /// A file is no more.
+    /// Called when a file no longer exists.
     pub(crate) fn forget(&self, ino: Ino) {
         self.files.borrow_mut().remove(&ino);
     }
 }
 
-/// A policy by name.
-pub struct Entry {
-    /// What settings call it.
-    pub name: &'static str,
-    /// One line for people.
-    pub about: &'static str,
-    make: fn() -> Box<dyn WriteBehind>,
-}
-
-impl Entry {
-    /// The policy.
-    pub fn build(&self) -> Box<dyn WriteBehind> {
-        (self.make)()
-    }
-}
+/// Makes a policy.
+pub type Maker = fn() -> Box<dyn WriteBehind>;
 
 /// All policies; the first is the default.
-pub fn registry() -> &'static [Entry] {
+pub static REGISTRY: Registry<Maker> = Registry::new(
+    "write-behind policy",
     &[
-        Entry {
-            name: "with-flush",
-            about: "nothing is written before the flush policy says so, and then in clusters",
-            make: || Box::new(delayed::WithFlush),
-        },
-        Entry {
-            name: "cluster",
-            about: "full clusters at once, the rest block by block with the flush (4.4BSD)",
-            make: || Box::new(cluster::Cluster),
-        },
-        Entry {
-            name: "block",
-            about: "every full block at once (4.2BSD, before clustering)",
-            make: || Box::new(block::EachBlock),
-        },
-    ]
-}
-
-/// The policy called `name`.
-pub fn by_name(name: &str) -> Option<&'static Entry> {
-    registry().iter().find(|e| e.name == name)
-}
+        RegistryEntry::new(
+            "with-flush",
+            "nothing is written before the flush policy says so, and then in clusters",
+            || Box::new(delayed::WithFlush),
+        ),
+        RegistryEntry::new(
+            "cluster",
+            "full clusters at once, the rest block by block with the flush (4.4BSD)",
+            || Box::new(cluster::Cluster),
+        ),
+        RegistryEntry::new("block", "every full block at once (4.2BSD, before clustering)", || {
+            Box::new(block::EachBlock)
+        }),
+    ],
+);
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     /// Writes blocks `lbns` of a file that grows, at these addresses, and gives what was pushed.
-    fn run(policy: &str, blocks: &[(u64, u64)], most: u64) -> Vec<Push> {
-        let policy = by_name(policy).unwrap().build();
+    fn run(policy: &str, blocks: &[(u64, u64)], most: u64) -> Vec<WriteBehindAdvice> {
+        let policy = REGISTRY.get(policy).unwrap().make();
         let mut file = FileState::default();
         let pushes = blocks.iter().map(|&(lbn, addr)| {
             let block = Block { lbn, addr, frags: 8, at_end: true, following: 0, most };
-            policy.wrote(&mut file, block)
+            policy.block_written(&mut file, block)
         });
-        pushes.filter(|p| *p != Push::default()).collect()
+        pushes.filter(|p| *p != WriteBehindAdvice::default()).collect()
     }
 
-    fn now(range: Range<u64>) -> Push {
-        Push { now: vec![range], gather: None }
+    fn now(range: Range<u64>) -> WriteBehindAdvice {
+        WriteBehindAdvice { now: vec![range], gather: None }
     }
 
     #[test]
@@ -171,7 +155,7 @@ mod tests {
     #[test]
     fn a_broken_cluster_of_a_growing_file_is_gathered() {
         let pushes = run("cluster", &[(0, 1000), (1, 1008), (2, 2000)], 8);
-        assert_eq!(pushes, [Push { now: Vec::new(), gather: Some(0..3) }]);
+        assert_eq!(pushes, [WriteBehindAdvice { now: Vec::new(), gather: Some(0..3) }]);
     }
 
     #[test]

@@ -115,7 +115,7 @@ fn open(rt: &Rt, disk: &Rc<MemDisk>, settings: &Settings, ffs: &FfsSettings) -> 
 
 /// Every profile with every ordering.
 pub fn all_kinds(test: impl Fn(MkfsOptions)) {
-    for entry in twin_ffs::ordering::registry() {
+    for entry in &twin_ffs::ordering::REGISTRY {
         for base in [MkfsOptions::modern([1; 16]), MkfsOptions::classic([1; 16])] {
             test(MkfsOptions { ordering: entry.name.into(), ..base });
         }
