@@ -1,11 +1,11 @@
 //! DAC, dynamic data clustering: a ladder of temperatures.
 //!
-//! Chiang, Lee and Chang, "Using data clustering to improve cleaning performance for flash
-//! memory", Software: Practice and Experience 1999. Each block has a level; a user's write takes
-//! it one up, a move by the cleaner one down. A block starts at level 0.
+//! Chiang, Lee and Chang, "Using data clustering to improve cleaning performance for flash memory",
+//! Software: Practice and Experience 1999. Each block has a level, 0 at first; a user's write
+//! raises it by one, a move by the cleaner lowers it by one.
 
 use super::Placement;
-use crate::facts::{CleanerWrite, NO_SEGMENT, Setting, UserWrite, View};
+use crate::inputs::{CleanerWrite, LogView, NO_SEGMENT, Setting, UserWrite};
 
 pub(super) struct Dac {
     top: u64,
@@ -18,12 +18,12 @@ impl Dac {
 }
 
 impl Placement for Dac {
-    fn user_write(&mut self, write: &UserWrite, word: &mut u64, _: &View<'_>) -> u8 {
+    fn user_write(&mut self, write: &UserWrite, word: &mut u64, _: &LogView<'_>) -> u8 {
         *word = if write.old_segment == NO_SEGMENT { 0 } else { (*word + 1).min(self.top) };
         *word as u8
     }
 
-    fn cleaner_write(&mut self, _: &CleanerWrite, word: &mut u64, _: &View<'_>) -> u8 {
+    fn cleaner_write(&mut self, _: &CleanerWrite, word: &mut u64, _: &LogView<'_>) -> u8 {
         *word = word.saturating_sub(1);
         *word as u8
     }

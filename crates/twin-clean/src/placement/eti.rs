@@ -1,15 +1,16 @@
 //! ETI, extent-based temperature identification: hot extents, found by counting.
 //!
 //! Shafaei, Desnoyers and Fitzpatrick, "Write Amplification Reduction in Flash-Based SSDs Through
-//! Extent-Based Temperature Identification", HotStorage 2016. The space is covered by at most
-//! 1,024 extents with counters of 4 bits; a request that matches an extent counts it, one that
-//! matches a part splits it. Every 4,096 requests counters are halved and neighbours of like
-//! temperature merged. Hot from 4 on; the cleaner's class is its own.
+//! Extent-Based Temperature Identification", HotStorage 2016. At most 1,024 extents with counters
+//! of 4 bits cover the space. A request that matches an extent increments its counter; one that
+//! matches a part of an extent splits it. Every 4,096 requests the counters are halved and
+//! neighbours of like temperature merged. An extent is hot from a count of 4; the cleaner has a
+//! class of its own.
 
 use std::collections::BTreeMap;
 
 use super::Placement;
-use crate::facts::{CleanerWrite, Needs, Setting, UserWrite, View};
+use crate::inputs::{CleanerWrite, LogView, Needs, Setting, UserWrite};
 
 const EXTENTS_MAX: usize = 1024;
 const COUNT_MAX: u8 = 15;
@@ -17,7 +18,7 @@ const HOT: u8 = 4;
 const HALVE_AFTER: u32 = 4096;
 
 pub(super) struct Eti {
-    /// By first block: blocks and counter. They cover the space without gaps.
+    /// By first block: number of blocks and counter. The extents cover the space without gaps.
     extents: BTreeMap<u32, (u32, u8)>,
     requests: u32,
 }
@@ -49,7 +50,7 @@ impl Eti {
 }
 
 impl Placement for Eti {
-    fn request(&mut self, first_block: u32, blocks: u32, _: &View<'_>) {
+    fn request(&mut self, first_block: u32, blocks: u32, _: &LogView<'_>) {
         self.requests += 1;
         if self.requests == HALVE_AFTER {
             self.requests = 0;
@@ -74,11 +75,11 @@ impl Placement for Eti {
         }
     }
 
-    fn user_write(&mut self, write: &UserWrite, _: &mut u64, _: &View<'_>) -> u8 {
+    fn user_write(&mut self, write: &UserWrite, _: &mut u64, _: &LogView<'_>) -> u8 {
         u8::from(self.extent(write.block).2 < HOT)
     }
 
-    fn cleaner_write(&mut self, _: &CleanerWrite, _: &mut u64, _: &View<'_>) -> u8 {
+    fn cleaner_write(&mut self, _: &CleanerWrite, _: &mut u64, _: &LogView<'_>) -> u8 {
         2
     }
 

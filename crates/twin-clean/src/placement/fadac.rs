@@ -1,12 +1,12 @@
-//! FADaC: a block's writes against a fading average.
+//! FADaC: the number of a block's writes compared with a fading average.
 //!
-//! Kremer and Brinkmann, "FADaC: A Self-adapting Data Classifier for Flash Memory", SYSTOR 2019,
-//! as in SepBIT's code. A block counts up at a user's write and down at a move; the average takes
-//! up each request and fades by one part in the live blocks. A level for each factor of ten that
-//! the count is above the average.
+//! Kremer and Brinkmann, "FADaC: A Self-adapting Data Classifier for Flash Memory", SYSTOR 2019, as
+//! in SepBIT's code. A user's write increments the count of a block and a move decrements it; the
+//! average takes in each request and fades by one part in the number of live blocks. The level
+//! rises by one for each factor of ten by which the count exceeds the average.
 
 use super::Placement;
-use crate::facts::{CleanerWrite, Needs, Setting, UserWrite, View};
+use crate::inputs::{CleanerWrite, LogView, Needs, Setting, UserWrite};
 
 const FACTOR: f64 = 10.0;
 
@@ -31,18 +31,18 @@ impl Fadac {
 }
 
 impl Placement for Fadac {
-    fn request(&mut self, _: u32, blocks: u32, view: &View<'_>) {
+    fn request(&mut self, _: u32, blocks: u32, view: &LogView<'_>) {
         if view.live_blocks > 0 {
             self.average += (f64::from(blocks) - self.average) / view.live_blocks as f64;
         }
     }
 
-    fn user_write(&mut self, _: &UserWrite, word: &mut u64, _: &View<'_>) -> u8 {
+    fn user_write(&mut self, _: &UserWrite, word: &mut u64, _: &LogView<'_>) -> u8 {
         *word += 1;
         self.level(*word)
     }
 
-    fn cleaner_write(&mut self, _: &CleanerWrite, word: &mut u64, _: &View<'_>) -> u8 {
+    fn cleaner_write(&mut self, _: &CleanerWrite, word: &mut u64, _: &LogView<'_>) -> u8 {
         *word = word.saturating_sub(1);
         self.level(*word)
     }

@@ -3,13 +3,13 @@
 //! Stoica and Ailamaki, "Improving Flash Write Performance by Using Update Frequency", VLDB 2013,
 //! as in SepBIT's code. A block that the cleaner finds alive goes to the next colder log; a new
 //! coldest log is begun once the last one fills a segment. A block that a user writes sooner than
-//! its log expects goes to the next hotter log with probability (expected - distance) / expected;
-//! a log expects live blocks times the mean utilization of its victims, over 2.
+//! its log expects goes to the next hotter log with probability (expected - distance) / expected; a
+//! log expects its number of live blocks times the mean utilization of its victims, divided by 2.
 
 use twin_rt::Rng;
 
 use super::Placement;
-use crate::facts::{CleanerWrite, NO_SEGMENT, SegmentFacts, Setting, UserWrite, View};
+use crate::inputs::{CleanerWrite, LogView, NO_SEGMENT, SegmentInfo, Setting, UserWrite};
 
 #[derive(Clone, Copy, Default)]
 struct Level {
@@ -24,7 +24,7 @@ pub(super) struct MultiLog {
     rng: Rng,
 }
 
-/// The word: the moment of the last user write (low half) and the level.
+/// The level in the word of a block, whose low half is the moment of the last user write.
 fn level_of(word: u64) -> usize {
     (word >> 32) as usize
 }
@@ -52,7 +52,7 @@ impl MultiLog {
 }
 
 impl Placement for MultiLog {
-    fn user_write(&mut self, write: &UserWrite, word: &mut u64, view: &View<'_>) -> u8 {
+    fn user_write(&mut self, write: &UserWrite, word: &mut u64, view: &LogView<'_>) -> u8 {
         let mut level = 0;
         if write.old_segment != NO_SEGMENT {
             level = level_of(*word);
@@ -70,7 +70,7 @@ impl Placement for MultiLog {
         level as u8
     }
 
-    fn cleaner_write(&mut self, _: &CleanerWrite, word: &mut u64, view: &View<'_>) -> u8 {
+    fn cleaner_write(&mut self, _: &CleanerWrite, word: &mut u64, view: &LogView<'_>) -> u8 {
         let mut level = level_of(*word);
         if level < self.coldest {
             level += 1;
@@ -85,12 +85,12 @@ impl Placement for MultiLog {
         level as u8
     }
 
-    fn trimmed(&mut self, _: u32, old_segment: u32, _: &mut u64, view: &View<'_>) {
+    fn trimmed(&mut self, _: u32, old_segment: u32, _: &mut u64, view: &LogView<'_>) {
         let class = view.segments[old_segment as usize].class;
         self.levels[usize::from(class)].live -= 1;
     }
 
-    fn collected(&mut self, segment: &SegmentFacts, _: &View<'_>) {
+    fn collected(&mut self, segment: &SegmentInfo, _: &LogView<'_>) {
         let level = &mut self.levels[usize::from(segment.class)];
         level.live -= u64::from(segment.live_blocks);
         level.collected += u64::from(segment.written_blocks);

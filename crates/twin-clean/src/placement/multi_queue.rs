@@ -1,13 +1,13 @@
-//! MQ, multi-queue: chunks of the space in queues by the logarithm of their writes.
+//! MQ, multi-queue: chunks of the space in queues by the logarithm of their number of writes.
 //!
 //! Yang, Pandurangan, Choi and Balakrishnan, "AutoStream: Automatic Stream Management for
-//! Multi-streamed SSDs", SYSTOR 2017. Chunks are 256 blocks. A chunk is in queue ln(writes); one
-//! at the head of its queue that has not been written for the lifetime of the hottest chunk (the
-//! time between its last two writes) falls by one. Only user writes are told apart; the last
-//! class is the cleaner's.
+//! Multi-streamed SSDs", SYSTOR 2017. Chunks are 256 blocks. A chunk is in queue ln(writes); a
+//! chunk at the head of its queue that has not been written for the lifetime of the hottest chunk
+//! (the time between that chunk's last two writes) falls by one queue. Only user writes are
+//! classified; the last class is the cleaner's.
 
 use super::Placement;
-use crate::facts::{CleanerWrite, Needs, Setting, UserWrite, View};
+use crate::inputs::{CleanerWrite, LogView, Needs, Setting, UserWrite};
 
 const CHUNK_BLOCKS: u32 = 256;
 const NOBODY: u32 = u32::MAX;
@@ -18,14 +18,14 @@ struct Chunk {
     last_at: u64,
     expires_at: u64,
     queue: u8,
-    /// In its queue, least recently written first.
+    /// The neighbours in its queue, which begins with the least recently written chunk.
     before: u32,
     after: u32,
 }
 
 pub(super) struct MultiQueue {
     chunks: Vec<Chunk>,
-    /// By queue: head and tail.
+    /// Head and tail of each queue.
     queues: Vec<(u32, u32)>,
     writes: u64,
     hottest: u32,
@@ -115,7 +115,7 @@ impl MultiQueue {
 }
 
 impl Placement for MultiQueue {
-    fn request(&mut self, first_block: u32, blocks: u32, _: &View<'_>) {
+    fn request(&mut self, first_block: u32, blocks: u32, _: &LogView<'_>) {
         let last = (first_block + blocks.max(1) - 1) / CHUNK_BLOCKS;
         for number in first_block / CHUNK_BLOCKS..=last {
             self.promote(number);
@@ -123,11 +123,11 @@ impl Placement for MultiQueue {
         }
     }
 
-    fn user_write(&mut self, write: &UserWrite, _: &mut u64, _: &View<'_>) -> u8 {
+    fn user_write(&mut self, write: &UserWrite, _: &mut u64, _: &LogView<'_>) -> u8 {
         self.chunks[(write.block / CHUNK_BLOCKS) as usize].queue
     }
 
-    fn cleaner_write(&mut self, _: &CleanerWrite, _: &mut u64, _: &View<'_>) -> u8 {
+    fn cleaner_write(&mut self, _: &CleanerWrite, _: &mut u64, _: &LogView<'_>) -> u8 {
         self.cleaner_class
     }
 

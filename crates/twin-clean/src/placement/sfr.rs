@@ -1,19 +1,19 @@
 //! SFR: sequentiality, frequency, recency.
 //!
 //! Yang, Pandurangan, Choi and Balakrishnan, "AutoStream: Automatic Stream Management for
-//! Multi-streamed SSDs", SYSTOR 2017. Chunks of 512 blocks count their writes; the count is
-//! halved for every 16,384 blocks written meanwhile. Class: the logarithm of the count, but a
-//! request that goes on where the last one ended stays in its class. The last class is the
-//! cleaner's.
+//! Multi-streamed SSDs", SYSTOR 2017. Chunks of 512 blocks count their writes; the count is halved
+//! for every 16,384 blocks written meanwhile. The class is the logarithm of the count, except that
+//! a request that begins where the last one ended stays in the class of that one. The last class is
+//! the cleaner's.
 
 use super::Placement;
-use crate::facts::{CleanerWrite, Needs, Setting, UserWrite, View};
+use crate::inputs::{CleanerWrite, LogView, Needs, Setting, UserWrite};
 
 const CHUNK_BLOCKS: u32 = 512;
 const DECAY_WRITES: u64 = 16_384;
 
 pub(super) struct Sfr {
-    /// By chunk: writes, decayed, and the moment of the last.
+    /// For each chunk: writes, decayed, and the moment of the last.
     chunks: Vec<(u64, u64)>,
     end_of_last: u32,
     is_sequential: bool,
@@ -34,7 +34,7 @@ impl Sfr {
 }
 
 impl Placement for Sfr {
-    fn request(&mut self, first_block: u32, blocks: u32, view: &View<'_>) {
+    fn request(&mut self, first_block: u32, blocks: u32, view: &LogView<'_>) {
         self.is_sequential = first_block == self.end_of_last;
         self.end_of_last = first_block + blocks;
         let last = (first_block + blocks.max(1) - 1) / CHUNK_BLOCKS;
@@ -46,7 +46,7 @@ impl Placement for Sfr {
         }
     }
 
-    fn user_write(&mut self, write: &UserWrite, _: &mut u64, _: &View<'_>) -> u8 {
+    fn user_write(&mut self, write: &UserWrite, _: &mut u64, _: &LogView<'_>) -> u8 {
         if !self.is_sequential {
             let (writes, _) = self.chunks[(write.block / CHUNK_BLOCKS) as usize];
             self.last_class = ((writes.max(1) as f64).ln() as u8).min(self.cleaner_class - 1);
@@ -54,7 +54,7 @@ impl Placement for Sfr {
         self.last_class
     }
 
-    fn cleaner_write(&mut self, _: &CleanerWrite, _: &mut u64, _: &View<'_>) -> u8 {
+    fn cleaner_write(&mut self, _: &CleanerWrite, _: &mut u64, _: &LogView<'_>) -> u8 {
         self.cleaner_class
     }
 

@@ -1,24 +1,25 @@
 //! SFS: blocks are grouped by hotness, write count over age.
 //!
-//! Min, Kim, Cho, Lee and Eom, "SFS: Random Write Considered Harmful in Solid State Drives",
-//! FAST 2012, section 3.2. At each cleaning the hotness of all full segments is clustered by
-//! three rounds of one-dimensional k-means that go on from the last centres; a block goes to the
-//! nearest centre. A block that had no old copy is as hot as can be.
+//! Min, Kim, Cho, Lee and Eom, "SFS: Random Write Considered Harmful in Solid State Drives", FAST
+//! 2012, section 3.2. At each cleaning the hotness of all full segments is clustered by three
+//! rounds of one-dimensional k-means, which start from the previous centres; a block goes to the
+//! nearest centre. A block without an old copy counts as hottest.
 
 use super::Placement;
-use crate::facts::{
-    CleanerWrite, NO_SEGMENT, Needs, SegmentFacts, Setting, State, UserWrite, View,
+use crate::inputs::{
+    CleanerWrite, LogView, NO_SEGMENT, Needs, SegmentInfo, SegmentState, Setting, UserWrite,
 };
 
 /// Rounds of clustering at each cleaning.
 const ROUNDS: usize = 3;
 
 pub(super) struct Sfs {
-    /// Hottest first.
+    /// Centres of hotness, hottest first.
     centres: Vec<f64>,
 }
 
-/// The word: the moment of the last user write (low half) and their number.
+/// The hotness from the word of a block: the moment of the last user write (low half) and the
+/// number of user writes.
 fn hotness(word: u64, now: u64) -> f64 {
     let age = (now as u32).wrapping_sub(word as u32).max(1);
     (word >> 32) as f64 / f64::from(age)
@@ -42,7 +43,7 @@ impl Sfs {
 }
 
 impl Placement for Sfs {
-    fn user_write(&mut self, write: &UserWrite, word: &mut u64, view: &View<'_>) -> u8 {
+    fn user_write(&mut self, write: &UserWrite, word: &mut u64, view: &LogView<'_>) -> u8 {
         let is_new = write.old_segment == NO_SEGMENT;
         let hotness = if is_new { f64::INFINITY } else { hotness(*word, view.now) };
         let writes = if is_new { 1 } else { ((*word >> 32) + 1).min(u64::from(u32::MAX)) };
@@ -50,12 +51,13 @@ impl Placement for Sfs {
         self.nearest(hotness) as u8
     }
 
-    fn cleaner_write(&mut self, _: &CleanerWrite, word: &mut u64, view: &View<'_>) -> u8 {
+    fn cleaner_write(&mut self, _: &CleanerWrite, word: &mut u64, view: &LogView<'_>) -> u8 {
         self.nearest(hotness(*word, view.now)) as u8
     }
 
-    fn collected(&mut self, _: &SegmentFacts, view: &View<'_>) {
-        let full = view.segments.iter().filter(|s| s.state == State::Sealed && s.live_blocks > 0);
+    fn collected(&mut self, _: &SegmentInfo, view: &LogView<'_>) {
+        let full =
+            view.segments.iter().filter(|s| s.state == SegmentState::Sealed && s.live_blocks > 0);
         let found: Vec<f64> = full.map(|segment| segment.hotness(view.now)).collect();
         if found.len() <= self.centres.len() {
             for (at, centre) in self.centres.iter_mut().enumerate() {

@@ -1,14 +1,14 @@
-//! WARCIP: user writes clustered by rewrite interval, on line.
+//! WARCIP: user writes clustered by rewrite interval, online.
 //!
 //! Yang, Pei and Yang, "WARCIP: Write Amplification Reduction by Clustering I/O Pages", SYSTOR
 //! 2019, as in SepBIT's code. One-dimensional k-means over intervals: a write goes to the nearest
-//! centre, which moves to the mean of its open segment. A block that the cleaner moves (class 0)
-//! is punished: its age is added to its next interval. After every 256 full segments of users a
-//! cluster that took more than half of the writes is split if a class is free; if none is, one
-//! that filled less than a segment ends with the segment that it has open.
+//! centre, which moves to the mean of its open segment. A block that the cleaner moves (class 0) is
+//! punished: its age is added to its next interval. After every 256 full segments of users, a
+//! cluster that took more than half of the writes is split if a class is free; if no class is free,
+//! a cluster that filled less than a segment is removed when its open segment is full.
 
 use super::Placement;
-use crate::facts::{CleanerWrite, NO_SEGMENT, SegmentFacts, Setting, UserWrite, View};
+use crate::inputs::{CleanerWrite, LogView, NO_SEGMENT, SegmentInfo, Setting, UserWrite};
 
 const SEALED_BETWEEN_CHANGES: u32 = 256;
 const CLEANER: u8 = 0;
@@ -16,9 +16,9 @@ const CLEANER: u8 = 0;
 #[derive(Clone, Copy)]
 struct Cluster {
     centre: f64,
-    /// Blocks in the open segment.
+    /// Number of blocks in the open segment.
     blocks: f64,
-    /// Since clusters were last changed.
+    /// Writes since the clusters were last changed.
     writes: u64,
     class: u8,
 }
@@ -30,7 +30,8 @@ pub(super) struct Warcip {
     sealed: u32,
 }
 
-/// The word: the moment of the last user write (low half) and the punishment.
+/// The interval from the word of a block: the moment of the last user write (low half) and the
+/// punishment.
 fn interval(word: u64, now: u64) -> u64 {
     u64::from((now as u32).wrapping_sub(word as u32)) + (word >> 32)
 }
@@ -63,7 +64,7 @@ impl Warcip {
 }
 
 impl Placement for Warcip {
-    fn user_write(&mut self, write: &UserWrite, word: &mut u64, view: &View<'_>) -> u8 {
+    fn user_write(&mut self, write: &UserWrite, word: &mut u64, view: &LogView<'_>) -> u8 {
         let is_new = write.old_segment == NO_SEGMENT;
         let interval = if is_new { 0.0 } else { interval(*word, view.now) as f64 };
         *word = u64::from(view.now as u32);
@@ -81,13 +82,13 @@ impl Placement for Warcip {
         cluster.class
     }
 
-    fn cleaner_write(&mut self, _: &CleanerWrite, word: &mut u64, view: &View<'_>) -> u8 {
+    fn cleaner_write(&mut self, _: &CleanerWrite, word: &mut u64, view: &LogView<'_>) -> u8 {
         let age = (view.now as u32).wrapping_sub(*word as u32);
         *word = (*word & 0xffff_ffff) | u64::from(age) << 32;
         CLEANER
     }
 
-    fn sealed(&mut self, segment: &SegmentFacts, view: &View<'_>) {
+    fn sealed(&mut self, segment: &SegmentInfo, view: &LogView<'_>) {
         if segment.class == CLEANER {
             return;
         }

@@ -1,12 +1,13 @@
-//! Cost-benefit in two forms: space gained times how long it will last, over the cost.
+//! Cost-benefit in two forms: space gained times how long it will stay free, over the cost.
 //!
-//! Rosenblum and Ousterhout (SOSP 1991, section 3.6) rank by (1-u) * age / (1+u): reading costs
-//! 1, writing u, and the age of the youngest block says how long what is left will live. SepBIT's
-//! published code ranks by (1-u)/u * sqrt(age), age since the last block was appended.
+//! Rosenblum and Ousterhout (SOSP 1991, section 3.6) rank by (1-u) * age / (1+u): reading costs 1,
+//! writing u, and the age of the youngest block predicts how long the remaining blocks will live.
+//! SepBIT's published code ranks by (1-u)/u * sqrt(age), with the age since the last block was
+//! appended.
 
 use super::{Candidates, VictimPolicy};
 
-/// Rosenblum and Ousterhout's.
+/// The formula of Rosenblum and Ousterhout.
 pub(super) struct CostBenefit;
 
 impl VictimPolicy for CostBenefit {
@@ -19,7 +20,7 @@ impl VictimPolicy for CostBenefit {
     }
 }
 
-/// SepBIT's.
+/// The formula of SepBIT's code.
 pub(super) struct CostBenefitSqrt;
 
 impl VictimPolicy for CostBenefitSqrt {

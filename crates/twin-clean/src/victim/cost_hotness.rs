@@ -1,11 +1,11 @@
-//! Cost-hotness: as cost-benefit, but a segment is left alone while its blocks are hot.
+//! Cost-hotness: like cost-benefit, but a segment is not cleaned while its blocks are hot.
 //!
-//! Min, Kim, Cho, Lee and Eom, "SFS: Random Write Considered Harmful in Solid State Drives",
-//! FAST 2012, section 3.3: most (1-u) / (u * hotness), hotness the write counts of the live
-//! blocks over their ages.
+//! Min, Kim, Cho, Lee and Eom, "SFS: Random Write Considered Harmful in Solid State Drives", FAST
+//! 2012, section 3.3: the largest (1-u) / (u * hotness), where hotness is the write counts of the
+//! live blocks over their ages.
 
 use super::{Candidates, VictimPolicy};
-use crate::facts::Needs;
+use crate::inputs::Needs;
 
 pub(super) struct CostHotness;
 

@@ -1,13 +1,13 @@
 //! d-choices: greedy among d segments drawn at random, here 10.
 //!
-//! Van Houdt, "A mean field model for a class of garbage collection algorithms in flash-based
-//! solid state drives", SIGMETRICS 2013. The draw protects hot segments a little, and it needs no
+//! Van Houdt, "A mean field model for a class of garbage collection algorithms in flash-based solid
+//! state drives", SIGMETRICS 2013. The random sample protects hot segments a little, and needs no
 //! order of all segments; with separate logs for users and cleaner the best d is finite.
 
 use twin_rt::Rng;
 
 use super::{Candidates, VictimPolicy};
-use crate::facts::Setting;
+use crate::inputs::Setting;
 
 const D: usize = 10;
 
@@ -30,7 +30,7 @@ impl VictimPolicy for DChoices {
     }
 }
 
-/// Draws `count` of the numbers, without repetition, and takes the one with the most garbage.
+/// Draws `count` of the numbers, without repetition, and returns the one with the most garbage.
 pub(super) fn most_garbage_of(
     rng: &mut Rng,
     numbers: &mut [u32],

@@ -1,4 +1,4 @@
-//! Greedy: the segment with the most garbage, so the least to move now.
+//! Greedy: the segment with the most garbage, that is the fewest blocks to move now.
 //!
 //! Optimal where all blocks are equally likely to be overwritten (Yang, Misra and Rubenstein,
 //! 2015). Named in Rosenblum and Ousterhout, "The Design and Implementation of a Log-Structured

@@ -1,14 +1,15 @@
-//! MDC, minimum declining cost: the segment whose cost of cleaning falls least by waiting.
+//! MDC, minimum declining cost: the segment whose cleaning cost falls least by waiting.
 //!
-//! Lomet and Luo, "Efficiently Reclaiming Space in a Log Structured Store", ICDE 2021. Cleaning
-//! a segment costs per block gained the more the fuller it is; that cost falls with every update
-//! of one of its blocks. The policy takes the least ((B-A)/A)^2 / (C * (now - up2)): B the size,
-//! A the free space, C the live blocks, up2 the time of the last update but one, from which the
-//! frequency of updates is guessed. A block carries up2 with it: written by a user it gets the
-//! middle between its old up2 and now, moved it keeps it; a segment's is the mean.
+//! Lomet and Luo, "Efficiently Reclaiming Space in a Log Structured Store", ICDE 2021. The fuller a
+//! segment is, the more its cleaning costs per block gained; that cost falls with every update of
+//! one of its blocks. The policy takes the segment with the least ((B-A)/A)^2 / (C * (now - up2)):
+//! B is the size, A the free space, C the number of live blocks, up2 the time of the last update
+//! but one, from which the frequency of updates is estimated. Each block has an up2: a user's write
+//! sets it to the middle between its old up2 and now, a move keeps it; that of a segment is the
+//! mean.
 
 use super::{Candidates, VictimPolicy};
-use crate::facts::Needs;
+use crate::inputs::Needs;
 
 pub(super) struct Mdc;
 

@@ -1,4 +1,4 @@
-//! Oldest first: the segment that was sealed first, as in a log that is a circle.
+//! Oldest first: the segment that was sealed first, as in a circular log.
 
 use super::{Candidates, VictimPolicy};
 

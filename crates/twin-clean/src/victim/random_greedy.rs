@@ -1,13 +1,13 @@
 //! Random greedy: greedy in a random sample of the candidates, a fifth of them here.
 //!
 //! Li, Lee and Lui, "Stochastic Modeling of Large-Scale Solid-State Storage Systems", SIGMETRICS
-//! 2013; the share of a fifth, and two at least, is that of SepBIT's code.
+//! 2013. The share of a fifth, and at least two candidates, are taken from SepBIT's code.
 
 use twin_rt::Rng;
 
 use super::d_choices::most_garbage_of;
 use super::{Candidates, VictimPolicy};
-use crate::facts::Setting;
+use crate::inputs::Setting;
 
 pub(super) struct RandomGreedy {
     rng: Rng,

@@ -1,30 +1,44 @@
-//! Twin: the segment that it pays most to clean now, by optimal stopping with measured rates.
+//! Twin: the segment whose cleaning gains most now, by optimal stopping with measured death rates.
 //!
-//! If blocks die at rate h, whatever their age, the best moment to clean a segment with
+//! If blocks die at rate h, independent of their age, the best moment to clean a segment with
 //! utilization u (g = 1 - u) is when h u / (g - u ln(1/u)) has fallen to the worth of a block of
-//! garbage: before, waiting gains more than the space is worth. So the segment for which this is
-//! least comes first. For a nearly full segment it is close to h u / g^2, which is close to
-//! Lomet and Luo's minimum declining cost (ICDE 2021); what differs is that h is measured: deaths
-//! over exposure of the segments of a class at an age, halved each quarter of a volume of writes,
-//! and then what this very segment did against what was expected of it.
+//! garbage: before that moment, waiting gains more than the space is worth. Therefore the segment
+//! with the least value comes first. For a nearly full segment the value is close to h u / g^2,
+//! which is close to Lomet and Luo's minimum declining cost (ICDE 2021). The difference is that h
+//! is measured: deaths over exposure of the segments of a class at an age, halved each quarter of a
+//! volume of writes, times the ratio of observed to expected deaths in this segment.
 //!
-//! Nothing is kept for a block: 24 bytes a segment, and a table of 10 KiB. The policy looks at
-//! all segments when it is asked, so it costs user writes nothing.
+//! While little has been measured, h is drawn towards a guess: half a death in the time that the
+//! segment has lived, the rate that scale-free lifetimes would have. How much is little depends on
+//! the writes. If blocks die one by one, a few deaths tell a rate; if whole files are overwritten at
+//! once, a hundred deaths are one event. The policy measures this as the dispersion, the squared
+//! differences of observed and expected deaths over the expected deaths, which is 1 if they are
+//! independent (McCullagh and Nelder, Generalized Linear Models, on over-dispersion), and a guess
+//! weighs as much more. What a guess gets wrong counts as dispersion, too, until the rates are
+//! learnt. Segments that were sealed long before the first look bring the deaths that they had until
+//! then.
+//!
+//! The policy keeps nothing for a block, 24 bytes for a segment, and a table of 10 KiB. It looks at
+//! all segments when it is called, so it costs user writes nothing.
 
 use super::{Candidates, VictimPolicy};
-use crate::facts::{SegmentFacts, State, View};
+use crate::inputs::{LogView, SegmentInfo, SegmentState};
 
-/// Half octaves of ages, in 1/256 of the volume.
+/// Number of ages: half octaves, in 1/256 of the volume.
 const AGES: usize = 40;
-/// Classes that are told apart; more share.
+/// Number of classes that are distinguished; further classes share one.
 const CLASSES: usize = 16;
-/// Deaths that the guess for a class (all classes), or an age (its class) counts for.
+/// The weight, in independent deaths, of the guess for an age.
 const GUESS_DEATHS: f64 = 5.0;
-/// Deaths that what is expected of a segment counts for against what it does.
+/// Deaths expected in the time that a block has lived, under scale-free lifetimes.
+const SCALE_FREE: f64 = 0.5;
+/// The weight, in deaths, of the expectation for a segment against its observed deaths.
 const SEGMENT_GUESS_DEATHS: f64 = 50.0;
-/// What is kept each quarter of a volume of writes.
+/// The factor by which counts decay each quarter of a volume of writes.
 const KEEP: f64 = 0.5;
 const PERIODS_PER_VOLUME: u64 = 4;
+/// Parts of a volume of writes in which the ages of segments are counted.
+const AGE_UNITS_PER_VOLUME: u64 = 256;
 
 /// Deaths over exposure.
 #[derive(Clone, Copy, Default)]
@@ -34,8 +48,8 @@ struct Hazard {
 }
 
 impl Hazard {
-    fn rate(self, guess: f64) -> f64 {
-        (self.deaths + GUESS_DEATHS) / (self.exposure + GUESS_DEATHS / guess)
+    fn rate(self, guess: f64, guess_deaths: f64) -> f64 {
+        (self.deaths + guess_deaths) / (self.exposure + guess_deaths / guess)
     }
 
     fn add(&mut self, deaths: f64, exposure: f64) {
@@ -43,19 +57,19 @@ impl Hazard {
         self.exposure += exposure;
     }
 
-    fn fade(&mut self) {
+    fn decay(&mut self) {
         self.deaths *= KEEP;
         self.exposure *= KEEP;
     }
 }
 
-/// A sealed segment as it was when last looked at.
+/// A sealed segment at the time of the last look.
 #[derive(Clone, Copy, Default)]
 struct Seen {
     /// Its serial number plus one; 0 if it was not sealed then.
     serial: u64,
     live_blocks: u32,
-    /// Deaths since it was sealed, and how many were expected, faded.
+    /// Deaths since it was sealed, observed and expected, faded.
     deaths: f32,
     expected: f32,
 }
@@ -66,17 +80,23 @@ pub(super) struct Twin {
     seen_at: u64,
     fade_at: u64,
     by_age: Vec<Hazard>,
-    by_class: [Hazard; CLASSES],
-    all: Hazard,
+    /// Squared differences of observed and expected deaths, and expected deaths, faded.
+    squares: f64,
+    expected: f64,
 }
 
-fn class_of(segment: &SegmentFacts) -> usize {
+fn class_of(segment: &SegmentInfo) -> usize {
     usize::from(segment.class) % CLASSES
 }
 
-/// The class and age of a segment.
-fn row(segment: &SegmentFacts, view: &View<'_>) -> usize {
-    let unit = (view.live_blocks >> 8).max(1);
+/// When the blocks of a segment were written, on average.
+fn filled_at(segment: &SegmentInfo) -> u64 {
+    segment.opened_at.midpoint(segment.sealed_at)
+}
+
+/// The row of the table for the class and age of a segment.
+fn row(segment: &SegmentInfo, view: &LogView<'_>) -> usize {
+    let unit = (view.live_blocks / AGE_UNITS_PER_VOLUME).max(1);
     let age = ((view.now - segment.sealed_at) / unit).max(1);
     let whole = age.ilog2() as usize;
     let upper = if whole == 0 { 0 } else { (age >> (whole - 1)) as usize & 1 };
@@ -85,41 +105,67 @@ fn row(segment: &SegmentFacts, view: &View<'_>) -> usize {
 
 impl Twin {
     /// The death rate of blocks in segments of this class and age.
-    fn rate(&self, segment: &SegmentFacts, view: &View<'_>) -> f64 {
-        let all = (self.all.deaths + 1e-9) / (self.all.exposure + 1e-3);
-        self.by_age[row(segment, view)].rate(self.by_class[class_of(segment)].rate(all))
+    fn rate(&self, segment: &SegmentInfo, view: &LogView<'_>) -> f64 {
+        let age = view.now.saturating_sub(filled_at(segment));
+        let guess = SCALE_FREE / age.max(1) as f64;
+        self.by_age[row(segment, view)].rate(guess, GUESS_DEATHS * self.dispersion(view))
     }
 
-    /// Takes up what has died since the last time.
-    fn look(&mut self, view: &View<'_>) {
+    /// How many deaths count as one event: 1 if they are independent, at most a segment's blocks.
+    fn dispersion(&self, view: &LogView<'_>) -> f64 {
+        let found = (self.squares + 1.0) / (self.expected + 1.0);
+        found.clamp(1.0, f64::from(view.segment_blocks.max(1)))
+    }
+
+    /// A segment that was not sealed at the last call. If that was long ago, the deaths since it was
+    /// opened are taken in.
+    fn first_look(&mut self, segment: &SegmentInfo, view: &LogView<'_>) -> Seen {
+        let (serial, live_blocks) = (segment.serial + 1, segment.live_blocks);
+        let new = Seen { serial, live_blocks, ..Seen::default() };
+        if view.now - segment.sealed_at < view.live_blocks / AGE_UNITS_PER_VOLUME {
+            return new;
+        }
+        let written = segment.written_blocks;
+        let deaths = f64::from(written.saturating_sub(live_blocks));
+        let span = view.now.saturating_sub(filled_at(segment)) as f64;
+        let exposure = (f64::from(written) + f64::from(live_blocks)) / 2.0 * span;
+        self.by_age[row(segment, view)].add(deaths, exposure);
+        let expected = self.rate(segment, view) * exposure;
+        Seen { deaths: deaths as f32, expected: expected as f32, ..new }
+    }
+
+    /// Takes in the deaths since the last call.
+    fn update(&mut self, view: &LogView<'_>) {
         self.by_age.resize(CLASSES * AGES, Hazard::default());
         self.seen.resize(view.segments.len(), Seen::default());
         let span = (view.now - self.seen_at) as f64;
         self.seen_at = view.now;
         for (number, segment) in view.segments.iter().enumerate() {
             let mut seen = self.seen[number];
-            let serial = segment.serial + 1;
-            if segment.state != State::Sealed || seen.serial != serial {
-                let is_sealed = segment.state == State::Sealed;
-                let (serial, live_blocks) =
-                    (if is_sealed { serial } else { 0 }, segment.live_blocks);
-                self.seen[number] = Seen { serial, live_blocks, ..Seen::default() };
+            if segment.state != SegmentState::Sealed {
+                self.seen[number] = Seen::default();
+                continue;
+            }
+            if seen.serial != segment.serial + 1 {
+                self.seen[number] = self.first_look(segment, view);
                 continue;
             }
             let deaths = f64::from(seen.live_blocks.saturating_sub(segment.live_blocks));
             let exposure = f64::from(seen.live_blocks + segment.live_blocks) / 2.0 * span;
+            let expected = self.rate(segment, view) * exposure;
+            self.squares += (deaths - expected).powi(2);
+            self.expected += expected;
             seen.deaths += deaths as f32;
-            seen.expected += (self.rate(segment, view) * exposure) as f32;
+            seen.expected += expected as f32;
             seen.live_blocks = segment.live_blocks;
             self.seen[number] = seen;
             self.by_age[row(segment, view)].add(deaths, exposure);
-            self.by_class[class_of(segment)].add(deaths, exposure);
-            self.all.add(deaths, exposure);
         }
         if view.now >= self.fade_at {
             self.fade_at = view.now + view.live_blocks / PERIODS_PER_VOLUME;
-            self.by_age.iter_mut().chain(&mut self.by_class).for_each(Hazard::fade);
-            self.all.fade();
+            self.by_age.iter_mut().for_each(Hazard::decay);
+            self.squares *= KEEP;
+            self.expected *= KEEP;
             for seen in &mut self.seen {
                 seen.deaths *= KEEP as f32;
                 seen.expected *= KEEP as f32;
@@ -130,7 +176,7 @@ impl Twin {
 
 impl VictimPolicy for Twin {
     fn choose(&mut self, candidates: &Candidates<'_>) -> Option<u32> {
-        self.look(&candidates.view);
+        self.update(&candidates.view);
         let mut best: Option<(f64, u32)> = None;
         for (number, segment) in candidates.iter() {
             let seen = self.seen[number as usize];
@@ -146,7 +192,7 @@ impl VictimPolicy for Twin {
     }
 }
 
-/// What a block of garbage must be worth for cleaning to pay now.
+/// The least worth of a block of garbage at which cleaning now gains.
 fn worth(rate: f64, u: f64) -> f64 {
     if u <= 0.0 {
         return 0.0;
@@ -169,36 +215,64 @@ mod tests {
         assert!(worth(0.1, 0.8) < worth(10.0, 0.6));
     }
 
-    #[test]
-    fn rates_are_learnt_from_what_dies() {
-        let segment = |serial, live_blocks, class| SegmentFacts {
-            state: State::Sealed,
+    fn segment(serial: u64, live_blocks: u32, class: u8) -> SegmentInfo {
+        SegmentInfo {
+            state: SegmentState::Sealed,
             class,
             serial,
             size_blocks: 100,
             written_blocks: 100,
             live_blocks,
-            ..SegmentFacts::default()
-        };
-        let mut twin = Twin::default();
-        // Segments of class 0 lose nine blocks a round, those of class 1 one.
-        for round in 0..5u32 {
-            let segments = [segment(0, 90 - 9 * round, 0), segment(1, 60 - round, 1)];
-            let now = 100 * u64::from(round);
-            let (live_blocks, segment_blocks, open) = (1000, 100, &[][..]);
-            let view = View { now, live_blocks, segment_blocks, segments: &segments, open };
-            twin.look(&view);
+            ..SegmentInfo::default()
         }
-        let segments = [segment(0, 54, 0), segment(1, 56, 1)];
-        let view = View {
-            now: 400,
-            live_blocks: 1000,
-            segment_blocks: 100,
-            segments: &segments,
-            open: &[],
+    }
+
+    fn view(now: u64, segments: &[SegmentInfo]) -> LogView<'_> {
+        LogView { now, live_blocks: 1000, segment_blocks: 100, segments, open: &[] }
+    }
+
+    #[test]
+    fn rates_are_learnt_from_what_dies() {
+        let mut twin = Twin::default();
+        let large = |serial, live_blocks, class| SegmentInfo {
+            written_blocks: 1000,
+            ..segment(serial, live_blocks, class)
         };
+        // The segment of class 0 loses sixty blocks a round, that of class 1 five.
+        for round in 0..=10u32 {
+            let segments = [large(0, 1000 - 60 * round, 0), large(1, 450 - 5 * round, 1)];
+            twin.update(&view(1000 + 100 * u64::from(round), &segments));
+        }
+        let segments = [large(0, 400, 0), large(1, 400, 1)];
+        let view = view(2000, &segments);
         let candidates = Candidates { view, min_garbage_share: 0.15 };
-        assert!(twin.rate(&segments[0], &view) > 2.0 * twin.rate(&segments[1], &view));
+        let rate = |at: usize| twin.rate(&segments[at], &view);
+        assert!(rate(0) > 1.5 * rate(1), "{}, {}", rate(0), rate(1));
         assert_eq!(twin.choose(&candidates), Some(1));
+    }
+
+    #[test]
+    fn the_first_look_already_tells_old_segments_from_young_ones() {
+        let old = segment(0, 70, 0);
+        let young = SegmentInfo { opened_at: 1900, sealed_at: 1950, ..segment(1, 70, 0) };
+        let segments = [young, old];
+        let candidates = Candidates { view: view(2000, &segments), min_garbage_share: 0.15 };
+        assert_eq!(Twin::default().choose(&candidates), Some(1));
+    }
+
+    #[test]
+    fn deaths_that_come_together_count_as_few() {
+        let after = |deaths: fn(u32) -> u32| {
+            let mut twin = Twin::default();
+            let mut live = 1000;
+            for round in 0..10 {
+                live -= deaths(round);
+                let one = SegmentInfo { written_blocks: 1000, ..segment(0, live, 0) };
+                twin.update(&view(1000 + 100 * u64::from(round), &[one]));
+            }
+            twin.dispersion(&view(2000, &[]))
+        };
+        let (apart, together) = (after(|_| 40), after(|round| if round == 7 { 400 } else { 0 }));
+        assert!(together > 2.0 * apart, "{together}, {apart}");
     }
 }

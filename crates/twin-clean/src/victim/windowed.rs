@@ -1,7 +1,7 @@
 //! Windowed greedy: greedy among the segments that were sealed first, 90% of the candidates here.
 //!
 //! Hu, Eleftheriou, Haas, Iliadis and Pletka, "Write amplification analysis in flash-based solid
-//! state drives", SYSTOR 2009; the window of 90% is that of SepBIT's code.
+//! state drives", SYSTOR 2009; the window of 90% is taken from SepBIT's code.
 
 use super::{Candidates, VictimPolicy};
 

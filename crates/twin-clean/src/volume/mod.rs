@@ -1,8 +1,8 @@
 //! The bare volume: a log of blocks with a cleaner and nothing else.
 //!
-//! It has as many segments as it needs. After each user write the share of garbage is looked at:
-//! dead blocks of sealed segments over all blocks in the log. Above the threshold, one victim is
-//! cleaned (as in SepBIT's experiments). [`Totals`] counts every block that is written.
+//! It has as many segments as it needs. After each user write the share of garbage is computed:
+//! dead blocks of sealed segments over all blocks in the log. If it exceeds the threshold, one
+//! victim is cleaned (as in SepBIT's experiments). [`Totals`] counts every block that is written.
 //!
 //! Start at [`Volume`]; [`study`] runs one from a description.
 
@@ -11,57 +11,57 @@ pub mod study;
 pub mod trace;
 pub mod workload;
 
-use crate::facts::{CleanerWrite, NO_SEGMENT, Needs, Setting, UserWrite};
+use crate::inputs::{CleanerWrite, NO_SEGMENT, Needs, Setting, UserWrite};
 use crate::placement::Placement;
 use crate::victim::{Candidates, VictimPolicy};
 use log::{Log, NOWHERE};
 
-/// The measures of a volume.
+/// The sizes of a volume.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Shape {
-    /// Numbers of blocks are below this.
+pub struct VolumeGeometry {
+    /// Number of blocks; block numbers are below it.
     pub blocks: u32,
     /// Blocks of a segment.
     pub segment_blocks: u32,
-    /// The share of garbage, 0 to 1, from which on the log is cleaned, and the share that a
-    /// victim has at least.
+    /// The share of garbage, 0 to 1, at which cleaning begins, and the least share in a victim.
     pub garbage_share: f64,
-    /// Open segments at most.
+    /// Maximum number of open segments.
     pub open_segments: u8,
 }
 
-/// Most blocks of a volume: the places of all its segments are numbered with 32 bits.
+/// The largest number of blocks of a volume: the places in all its segments are numbered with 32
+/// bits.
 pub const BLOCKS_MAX: u32 = 1 << 30;
 
-/// Why there can be no volume of some shape.
+/// Why there can be no volume of some geometry.
 #[derive(Clone, Debug, PartialEq)]
-pub struct ShapeError(String);
+pub struct GeometryError(String);
 
-impl std::fmt::Display for ShapeError {
+impl std::fmt::Display for GeometryError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl std::error::Error for ShapeError {}
+impl std::error::Error for GeometryError {}
 
-impl Shape {
+impl VolumeGeometry {
     /// A volume of `blocks` as in SepBIT's experiments: segments of 1% of it, 15% garbage, six
     /// open segments.
     ///
     /// # Errors
-    /// As [`Shape::check`].
-    pub fn of_working_set(blocks: u32) -> Result<Shape, ShapeError> {
+    /// As [`VolumeGeometry::check`].
+    pub fn of_working_set(blocks: u32) -> Result<VolumeGeometry, GeometryError> {
         let segment_blocks = (blocks / 100).max(2);
-        Shape { blocks, segment_blocks, garbage_share: 0.15, open_segments: 6 }.check()
+        VolumeGeometry { blocks, segment_blocks, garbage_share: 0.15, open_segments: 6 }.check()
     }
 
-    /// The shape, if there can be such a volume.
+    /// Returns the geometry if such a volume is possible.
     ///
     /// # Errors
-    /// Says what is too small or too large.
-    pub fn check(self) -> Result<Shape, ShapeError> {
-        let no = |what: String| Err(ShapeError(what));
+    /// A message about the size that is too small or too large.
+    pub fn check(self) -> Result<VolumeGeometry, GeometryError> {
+        let no = |what: String| Err(GeometryError(what));
         if self.blocks == 0 || self.blocks > BLOCKS_MAX {
             return no(format!("a volume has 1 to {BLOCKS_MAX} blocks, not {}", self.blocks));
         }
@@ -80,13 +80,16 @@ impl Shape {
         Ok(self)
     }
 
-    /// The shape, if a placement policy has the open segments that it needs.
+    /// Returns the geometry if it gives a placement policy enough open segments.
     ///
     /// # Errors
-    /// Names the policy and what it needs.
-    pub fn check_for(self, placement: &crate::placement::Entry) -> Result<Shape, ShapeError> {
+    /// A message with the policy and its needs.
+    pub fn check_for(
+        self,
+        placement: &crate::placement::PlacementEntry,
+    ) -> Result<VolumeGeometry, GeometryError> {
         if placement.classes > self.open_segments {
-            return Err(ShapeError(format!(
+            return Err(GeometryError(format!(
                 "placement {} needs {} open segments, not {}",
                 placement.name, placement.classes, self.open_segments
             )));
@@ -94,7 +97,7 @@ impl Shape {
         self.check()
     }
 
-    /// What policies are made for.
+    /// The setting for which policies are made.
     pub fn setting(&self, seed: u64) -> Setting {
         Setting {
             blocks: self.blocks,
@@ -106,7 +109,7 @@ impl Shape {
     }
 }
 
-/// What was written.
+/// Numbers of blocks written, moved and deleted, and of segments cleaned.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
     /// Blocks that users wrote.
@@ -120,7 +123,7 @@ pub struct Totals {
 }
 
 impl Totals {
-    /// All writes over user writes; 1 if there were none.
+    /// All writes divided by user writes; 1 if there were none.
     pub fn write_amplification(&self) -> f64 {
         if self.user_writes == 0 {
             return 1.0;
@@ -128,7 +131,7 @@ impl Totals {
         (self.user_writes + self.cleaner_writes) as f64 / self.user_writes as f64
     }
 
-    /// What has been written since `earlier`.
+    /// The difference to `earlier`.
     pub fn since(&self, earlier: &Totals) -> Totals {
         Totals {
             user_writes: self.user_writes - earlier.user_writes,
@@ -147,26 +150,26 @@ pub struct Volume {
     needs: Needs,
     batch: u32,
     totals: Totals,
-    /// Victims, and their live blocks, while they are cleaned.
+    /// The victims that are being cleaned, and their live blocks.
     victims: Vec<u32>,
     moving: Vec<(u32, u32)>,
 }
 
 impl Volume {
-    /// An empty volume.
+    /// An empty volume with these policies.
     pub fn new(
-        shape: &Shape,
+        geometry: &VolumeGeometry,
         placement: Box<dyn Placement>,
         victim: Box<dyn VictimPolicy>,
     ) -> Volume {
         let needs = placement.needs().and(victim.needs());
         let batch = placement.batch_segments().max(1);
-        let log = Log::new(shape, needs);
+        let log = Log::new(geometry, needs);
         let (victims, moving, totals) = (Vec::new(), Vec::new(), Totals::default());
         Volume { log, placement, victim, needs, batch, totals, victims, moving }
     }
 
-    /// Writes a block.
+    /// Writes a block, and cleans if there is too much garbage.
     ///
     /// # Panics
     /// If the volume has no such block.
@@ -174,7 +177,7 @@ impl Volume {
         self.write_known(block, 0);
     }
 
-    /// Writes a block of which it is known how many user writes later it will be overwritten.
+    /// Writes a block whose next overwrite is known to come `lifetime_writes` user writes later.
     ///
     /// # Panics
     /// If the volume has no such block.
@@ -201,7 +204,7 @@ impl Volume {
         }
     }
 
-    /// Tells of a request, whose blocks are to be written next.
+    /// Announces a request; the writes of its blocks follow.
     pub fn request(&mut self, first_block: u32, blocks: u32) {
         if self.needs.requests {
             let view = self.log.view();
@@ -209,7 +212,7 @@ impl Volume {
         }
     }
 
-    /// Deletes a block; nothing happens if it holds nothing.
+    /// Deletes a block; nothing happens if the block holds no data.
     ///
     /// # Panics
     /// If the volume has no such block.
@@ -227,7 +230,7 @@ impl Volume {
         self.placement.trimmed(block, old_segment, word, &view);
     }
 
-    /// What was written so far.
+    /// The totals so far.
     pub fn totals(&self) -> Totals {
         self.totals
     }
@@ -238,11 +241,11 @@ impl Volume {
     }
 
     /// The segments of the log.
-    pub fn segments(&self) -> &[crate::facts::SegmentFacts] {
+    pub fn segments(&self) -> &[crate::inputs::SegmentInfo] {
         &self.log.segments
     }
 
-    /// The segment in which a block lies; none if it holds nothing.
+    /// The segment in which a block lies; `None` if the block holds no data.
     pub fn segment_of(&self, block: u32) -> Option<u32> {
         let place = *self.log.place.get(block as usize)?;
         (place != NOWHERE).then(|| self.log.segment_of(place))
@@ -265,7 +268,7 @@ impl Volume {
             let chosen = self.placement.victim(&candidates);
             let Some(victim) = chosen.or_else(|| self.victim.choose(&candidates)) else { break };
             self.placement.collected(&view.segments[victim as usize], &view);
-            self.log.take_out(victim, &mut moving);
+            self.log.begin_cleaning(victim, &mut moving);
             victims.push(victim);
         }
         if self.batch > 1 {
@@ -282,17 +285,17 @@ impl Volume {
     fn move_all(&mut self, moving: &[(u32, u32)]) {
         self.totals.cleaner_writes += moving.len() as u64;
         for run in moving.chunk_by(|(_, a), (_, b)| a == b) {
-            let facts = &self.log.segments[run[0].1 as usize];
-            match self.placement.class_of_moved(facts.class) {
+            let info = &self.log.segments[run[0].1 as usize];
+            match self.placement.class_of_moved(info.class) {
                 Some(class) if !self.needs.heat && !self.needs.updates => {
-                    self.append_run(class, run, facts.youngest_at);
+                    self.append_run(class, run, info.youngest_at);
                 }
                 _ => self.move_each(run),
             }
         }
     }
 
-    /// Moves blocks to one class together.
+    /// Moves blocks together to one class.
     fn append_run(&mut self, class: u8, mut run: &[(u32, u32)], youngest_at: u64) {
         while !run.is_empty() {
             let (taken, sealed) = self.log.append_run(class, run, youngest_at);
@@ -306,9 +309,9 @@ impl Volume {
 
     fn move_each(&mut self, moving: &[(u32, u32)]) {
         for &(block, victim) in moving {
-            let facts = &self.log.segments[victim as usize];
-            let (youngest_at, penultimate) = (facts.youngest_at, facts.penultimate_at());
-            let victim_class = facts.class;
+            let info = &self.log.segments[victim as usize];
+            let (youngest_at, penultimate) = (info.youngest_at, info.penultimate_at());
+            let victim_class = info.class;
             let kind = Default::default();
             let write = CleanerWrite { block, victim, victim_class, kind };
             let (view, word) = self.log.view_and_word(block);

@@ -1,42 +1,42 @@
-//! Runs of a bare volume from a description: the unit of a study.
+//! Runs of a bare volume from a description; a study consists of such runs.
 
 use std::sync::Arc;
 
 use super::trace::Trace;
 use super::workload::Workload;
-use super::{Shape, Totals, Volume};
-use crate::facts::Needs;
+use super::{Totals, Volume, VolumeGeometry};
+use crate::inputs::Needs;
 use crate::{placement, victim};
 
-/// Where the writes of a run come from.
+/// The source of the writes of a run.
 #[derive(Clone, Debug)]
 pub enum Source {
-    /// A generator, and how many blocks it writes.
+    /// A generator, and the number of blocks that it writes.
     Generated(Workload, u64),
     /// A trace, written once.
     Trace(Arc<Trace>),
 }
 
-/// One run.
+/// The description of one run.
 #[derive(Clone, Debug)]
-pub struct Run {
-    /// The volume.
-    pub shape: Shape,
-    /// What is written.
+pub struct StudyRun {
+    /// The sizes of the volume.
+    pub geometry: VolumeGeometry,
+    /// The source of its writes.
     pub source: Source,
     /// The placement policy.
-    pub placement: &'static placement::Entry,
+    pub placement: &'static placement::PlacementEntry,
     /// The victim policy.
-    pub victim: &'static victim::Entry,
+    pub victim: &'static victim::VictimEntry,
     /// The seed of the generator and of policies that draw.
     pub seed: u64,
 }
 
-/// Blocks between two reports of progress.
+/// Number of blocks between two reports of progress.
 const CHUNK: usize = 1 << 14;
 
-impl Run {
-    /// Blocks that users will write.
+impl StudyRun {
+    /// Number of blocks that users will write.
     pub fn writes(&self) -> u64 {
         match &self.source {
             Source::Generated(_, writes) => *writes,
@@ -44,13 +44,14 @@ impl Run {
         }
     }
 
-    /// Does it. Told now and then how many more blocks users have written.
+    /// Runs it. Calls `progress` now and then with the number of blocks that users have written
+    /// since the last call.
     pub fn run(&self, progress: &dyn Fn(u64)) -> Totals {
-        let setting = self.shape.setting(self.seed);
+        let setting = self.geometry.setting(self.seed);
         let placement = self.placement.make(&setting);
         let victim = self.victim.make(&setting);
         let needs = placement.needs().and(victim.needs());
-        let mut volume = Volume::new(&self.shape, placement, victim);
+        let mut volume = Volume::new(&self.geometry, placement, victim);
         match &self.source {
             Source::Generated(workload, writes) => {
                 self.generated(&mut volume, workload, *writes, needs, progress);
@@ -68,13 +69,13 @@ impl Run {
         needs: Needs,
         progress: &dyn Fn(u64),
     ) {
-        let mut source = workload.start(self.shape.blocks, self.seed);
+        let mut source = workload.start(self.geometry.blocks, self.seed);
         let mut future = needs.future.then(|| {
-            let mut ahead = workload.start(self.shape.blocks, self.seed);
+            let mut ahead = workload.start(self.geometry.blocks, self.seed);
             let all =
                 std::iter::repeat_with(|| Event { block: ahead.next_block(), is_trim: false });
             let all: Vec<Event> = all.take(writes as usize).collect();
-            lifetimes(&all, self.shape.blocks).into_iter()
+            lifetimes(&all, self.geometry.blocks).into_iter()
         });
         let mut chunk = vec![0; CHUNK];
         let mut left = writes;
@@ -127,7 +128,7 @@ struct Event {
     is_trim: bool,
 }
 
-/// For each write: how many user writes later the block is overwritten or given up.
+/// For each write: the number of user writes until the block is overwritten or deleted.
 fn lifetimes(events: &[Event], count: u32) -> Vec<u64> {
     const NEVER: u64 = u64::MAX / 2;
     let mut ends_at = vec![NEVER; count as usize];

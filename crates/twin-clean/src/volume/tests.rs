@@ -1,31 +1,35 @@
-//! The bare volume: accounts, repetition, every policy of the registries.
+//! Tests of the bare volume: accounts, repeatability, every policy of the registries.
 
-use super::study::{Run, Source};
+use super::study::{Source, StudyRun};
 use super::workload;
 use super::*;
-use crate::facts::{SegmentFacts, State, View};
+use crate::inputs::{LogView, SegmentInfo, SegmentState};
 use crate::{placement, victim};
 
 const BLOCKS: u32 = 2_000;
 
 fn run(
     workload: &str,
-    placement: &'static placement::Entry,
-    victim: &'static victim::Entry,
+    placement: &'static placement::PlacementEntry,
+    victim: &'static victim::VictimEntry,
 ) -> Totals {
-    let shape = Shape::of_working_set(BLOCKS).unwrap();
+    let geometry = VolumeGeometry::of_working_set(BLOCKS).unwrap();
     let source = Source::Generated(workload::parse(workload).unwrap(), 20 * u64::from(BLOCKS));
-    Run { shape, source, placement, victim, seed: 1 }.run(&|_| {})
+    StudyRun { geometry, source, placement, victim, seed: 1 }.run(&|_| {})
 }
 
-/// What must hold of a log at any time.
+/// Checks the invariants of a log.
 fn audit(volume: &Volume, live: &std::collections::BTreeSet<u32>) {
     let segments = volume.segments();
     let in_segments: u64 = segments.iter().map(|s| u64::from(s.live_blocks)).sum();
     assert_eq!((volume.live_blocks(), in_segments), (live.len() as u64, live.len() as u64));
     assert!(segments.iter().all(|s| s.live_blocks <= s.written_blocks));
     assert!(segments.iter().all(|s| s.written_blocks <= s.size_blocks));
-    assert!(segments.iter().all(|s| s.state != State::Sealed || s.written_blocks == s.size_blocks));
+    assert!(
+        segments
+            .iter()
+            .all(|s| s.state != SegmentState::Sealed || s.written_blocks == s.size_blocks)
+    );
     for (number, segment) in (0u32..).zip(segments) {
         let live = live.iter().filter(|&&block| volume.segment_of(block) == Some(number));
         assert_eq!(live.count() as u32, segment.live_blocks);
@@ -34,10 +38,10 @@ fn audit(volume: &Volume, live: &std::collections::BTreeSet<u32>) {
 
 #[test]
 fn accounts_are_exact_under_every_placement_policy() {
-    for entry in placement::registry() {
-        let shape = Shape::of_working_set(600).unwrap();
-        let victim = victim::by_name("cost-hotness").unwrap().make(&shape.setting(1));
-        let mut volume = Volume::new(&shape, entry.make(&shape.setting(1)), victim);
+    for entry in &placement::REGISTRY {
+        let geometry = VolumeGeometry::of_working_set(600).unwrap();
+        let victim = victim::REGISTRY.get("cost-hotness").unwrap().make(&geometry.setting(1));
+        let mut volume = Volume::new(&geometry, entry.make(&geometry.setting(1)), victim);
         let mut writes = workload::parse("zipf").unwrap().start(600, 1);
         let mut live = std::collections::BTreeSet::new();
         for round in 0..6_000u64 {
@@ -61,25 +65,26 @@ fn accounts_are_exact_under_every_placement_policy() {
 
 #[test]
 fn every_placement_policy_makes_do_with_the_open_segments_that_it_names() {
-    for entry in placement::registry() {
+    for entry in &placement::REGISTRY {
         let open_segments = entry.classes;
-        let shape = Shape { open_segments, ..Shape::of_working_set(BLOCKS).unwrap() };
+        let geometry =
+            VolumeGeometry { open_segments, ..VolumeGeometry::of_working_set(BLOCKS).unwrap() };
         let source = Source::Generated(workload::parse("zipf").unwrap(), 20 * u64::from(BLOCKS));
-        let victim = victim::by_name("greedy").unwrap();
-        let run = Run { shape, source, placement: entry, victim, seed: 1 };
+        let victim = victim::REGISTRY.get("greedy").unwrap();
+        let run = StudyRun { geometry, source, placement: entry, victim, seed: 1 };
         assert!(run.run(&|_| {}).cleaner_writes > 0, "{}", entry.name);
-        let fewer = Shape { open_segments: open_segments - 1, ..shape };
+        let fewer = VolumeGeometry { open_segments: open_segments - 1, ..geometry };
         assert!(fewer.check_for(entry).is_err(), "{}", entry.name);
     }
 }
 
 #[test]
 fn the_share_of_garbage_is_kept() {
-    let shape = Shape::of_working_set(BLOCKS).unwrap();
-    let setting = shape.setting(1);
-    let greedy = victim::by_name("greedy").unwrap().make(&setting);
-    let none = placement::by_name("none").unwrap().make(&setting);
-    let mut volume = Volume::new(&shape, none, greedy);
+    let geometry = VolumeGeometry::of_working_set(BLOCKS).unwrap();
+    let setting = geometry.setting(1);
+    let greedy = victim::REGISTRY.get("greedy").unwrap().make(&setting);
+    let none = placement::REGISTRY.get("none").unwrap().make(&setting);
+    let mut volume = Volume::new(&geometry, none, greedy);
     let mut writes = workload::parse("uniform").unwrap().start(BLOCKS, 1);
     for round in 0..100_000 {
         volume.write(writes.next_block());
@@ -89,11 +94,11 @@ fn the_share_of_garbage_is_kept() {
     }
 }
 
-/// Runs every pair of a placement and a victim policy; a quarter of them, in which every policy
-/// occurs, twice.
+/// Runs every pair of a placement and a victim policy; a quarter of the pairs, in which every
+/// policy occurs, twice.
 fn every_pair(placements: impl Fn(usize) -> bool) {
-    for (p, placement) in placement::registry().iter().enumerate().filter(|(p, _)| placements(*p)) {
-        for (v, victim) in victim::registry().iter().enumerate() {
+    for (p, placement) in placement::REGISTRY.iter().enumerate().filter(|(p, _)| placements(*p)) {
+        for (v, victim) in victim::REGISTRY.iter().enumerate() {
             let first = run("hot-cold", placement, victim);
             if (p + v).is_multiple_of(4) {
                 assert_eq!(first, run("hot-cold", placement, victim));
@@ -117,11 +122,11 @@ fn the_same_run_gives_the_same_totals_and_every_other_policy_cleans() {
 
 #[test]
 fn greedy_on_uniform_writes_comes_to_what_theory_says() {
-    let shape = Shape::of_working_set(40_000).unwrap();
+    let geometry = VolumeGeometry::of_working_set(40_000).unwrap();
     let source = Source::Generated(workload::parse("uniform").unwrap(), 60 * 40_000);
-    let (placement, victim) = (placement::by_name("none"), victim::by_name("greedy"));
+    let (placement, victim) = (placement::REGISTRY.get("none"), victim::REGISTRY.get("greedy"));
     let (placement, victim) = (placement.unwrap(), victim.unwrap());
-    let totals = Run { shape, source, placement, victim, seed: 1 }.run(&|_| {});
+    let totals = StudyRun { geometry, source, placement, victim, seed: 1 }.run(&|_| {});
     let wa = totals.write_amplification();
     assert!((3.445..3.545).contains(&wa), "{wa}");
 }
@@ -131,54 +136,54 @@ fn a_trace_that_only_writes_once_is_never_cleaned() {
     let mut builder = trace::Builder::default();
     builder.write(0, 0, 5_000 * trace::BLOCK_BYTES);
     let trace = std::sync::Arc::new(builder.finish().unwrap());
-    let shape = Shape::of_working_set(trace.blocks()).unwrap();
-    for placement in placement::registry() {
-        let victim = &victim::registry()[0];
+    let geometry = VolumeGeometry::of_working_set(trace.blocks()).unwrap();
+    for placement in &placement::REGISTRY {
+        let victim = &victim::REGISTRY.first();
         let source = Source::Trace(std::sync::Arc::clone(&trace));
-        let totals = Run { shape, source, placement, victim, seed: 1 }.run(&|_| {});
+        let totals = StudyRun { geometry, source, placement, victim, seed: 1 }.run(&|_| {});
         assert_eq!(totals.user_writes, 5_000, "{}", placement.name);
         assert_eq!(totals.cleaner_writes, 0, "{}", placement.name);
     }
 }
 
 #[test]
-fn shapes_that_cannot_be_are_refused() {
-    let shape = Shape::of_working_set(1000).unwrap();
+fn geometries_that_cannot_be_are_refused() {
+    let geometry = VolumeGeometry::of_working_set(1000).unwrap();
     for wrong in [
-        Shape { blocks: 0, ..shape },
-        Shape { segment_blocks: 1, ..shape },
-        Shape { garbage_share: 0.0, ..shape },
-        Shape { garbage_share: f64::NAN, ..shape },
-        Shape { open_segments: 0, ..shape },
+        VolumeGeometry { blocks: 0, ..geometry },
+        VolumeGeometry { segment_blocks: 1, ..geometry },
+        VolumeGeometry { garbage_share: 0.0, ..geometry },
+        VolumeGeometry { garbage_share: f64::NAN, ..geometry },
+        VolumeGeometry { open_segments: 0, ..geometry },
     ] {
         assert!(wrong.check().is_err(), "{wrong:?}");
     }
 }
 
-/// Sealed segments of 100 blocks: live blocks, sealed at.
-fn segments(of: &[(u32, u64)]) -> Vec<SegmentFacts> {
-    let segment = |&(live_blocks, sealed_at): &(u32, u64)| SegmentFacts {
-        state: State::Sealed,
+/// Sealed segments of 100 blocks, each given by its live blocks and the time when it was sealed.
+fn segments(of: &[(u32, u64)]) -> Vec<SegmentInfo> {
+    let segment = |&(live_blocks, sealed_at): &(u32, u64)| SegmentInfo {
+        state: SegmentState::Sealed,
         size_blocks: 100,
         written_blocks: 100,
         live_blocks,
         sealed_at,
         youngest_at: sealed_at,
-        ..SegmentFacts::default()
+        ..SegmentInfo::default()
     };
     of.iter().map(segment).collect()
 }
 
-fn chosen(name: &str, segments: &[SegmentFacts]) -> Option<u32> {
-    let shape = Shape::of_working_set(1000).unwrap();
-    let view = View { now: 1000, live_blocks: 500, segment_blocks: 100, segments, open: &[] };
+fn chosen(name: &str, segments: &[SegmentInfo]) -> Option<u32> {
+    let geometry = VolumeGeometry::of_working_set(1000).unwrap();
+    let view = LogView { now: 1000, live_blocks: 500, segment_blocks: 100, segments, open: &[] };
     let candidates = Candidates { view, min_garbage_share: 0.15 };
-    victim::by_name(name).unwrap().make(&shape.setting(1)).choose(&candidates)
+    victim::REGISTRY.get(name).unwrap().make(&geometry.setting(1)).choose(&candidates)
 }
 
 #[test]
 fn victim_policies_keep_their_rules_at_an_example() {
-    // Emptiest but youngest; oldest but nearly full; between.
+    // The emptiest but youngest; the oldest but nearly full; one in between.
     let three = segments(&[(40, 990), (84, 0), (60, 500)]);
     assert_eq!(chosen("greedy", &three), Some(0));
     assert_eq!(chosen("oldest-first", &three), Some(1));
@@ -186,7 +191,7 @@ fn victim_policies_keep_their_rules_at_an_example() {
     assert_eq!(chosen("cost-benefit", &three), Some(2));
     // 1.5*3.2 = 4.7; 0.19*31.6 = 6.0; 0.67*22.4 = 14.9.
     assert_eq!(chosen("cost-benefit-sqrt", &three), Some(2));
-    // The youngest tenth, here one of eleven, is out of the window.
+    // The youngest tenth, here one of eleven, is outside the window.
     let mut eleven = segments(&[(70, 10); 10]);
     eleven.extend(segments(&[(20, 900)]));
     assert_eq!(chosen("greedy", &eleven), Some(10));
@@ -196,8 +201,8 @@ fn victim_policies_keep_their_rules_at_an_example() {
 #[test]
 fn cost_hotness_leaves_hot_segments_alone_and_mdc_those_that_are_updated_often() {
     let mut two = segments(&[(50, 500), (60, 500)]);
-    two[0].heat = crate::facts::Heat { writes: 5000, last_at: 50 * 990 };
-    two[1].heat = crate::facts::Heat { writes: 60, last_at: 60 * 100 };
+    two[0].heat = crate::inputs::Heat { writes: 5000, last_at: 50 * 990 };
+    two[1].heat = crate::inputs::Heat { writes: 60, last_at: 60 * 100 };
     assert_eq!(chosen("cost-hotness", &two), Some(1));
     two[0].penultimate_sum = 100.0 * 990.0;
     two[1].penultimate_sum = 100.0 * 100.0;
@@ -207,24 +212,24 @@ fn cost_hotness_leaves_hot_segments_alone_and_mdc_those_that_are_updated_often()
 #[test]
 fn no_policy_names_a_segment_without_enough_garbage() {
     let full = segments(&[(100, 0), (90, 0)]);
-    for entry in victim::registry() {
+    for entry in &victim::REGISTRY {
         assert_eq!(chosen(entry.name, &full), None, "{}", entry.name);
     }
 }
 
-/// Classes of a block that is written by a user again and again, then moved, with nothing else
-/// going on.
+/// The classes of a block that a user writes again and again, and that is then moved, with no other
+/// writes.
 fn classes(name: &str) -> (Vec<u8>, u8) {
-    let shape = Shape::of_working_set(1000).unwrap();
-    let mut policy = placement::by_name(name).unwrap().make(&shape.setting(1));
+    let geometry = VolumeGeometry::of_working_set(1000).unwrap();
+    let mut policy = placement::REGISTRY.get(name).unwrap().make(&geometry.setting(1));
     let segments = segments(&[(50, 0)]);
     let mut word = 0;
-    let view = |now| View {
+    let view = |now| LogView {
         now,
         live_blocks: 500,
         segment_blocks: 10,
         segments: &segments,
-        open: &[crate::facts::NO_SEGMENT; 6],
+        open: &[crate::inputs::NO_SEGMENT; 6],
     };
     let written = (0..8u64).map(|round| {
         let old_segment = if round == 0 { NO_SEGMENT } else { 0 };
@@ -240,9 +245,9 @@ fn classes(name: &str) -> (Vec<u8>, u8) {
 
 #[test]
 fn what_is_moved_without_asking_goes_where_it_would_have_gone() {
-    let setting = Shape::of_working_set(1000).unwrap().setting(1);
+    let setting = VolumeGeometry::of_working_set(1000).unwrap().setting(1);
     let mut some = 0;
-    for entry in placement::registry() {
+    for entry in &placement::REGISTRY {
         if let Some(class) = entry.make(&setting).class_of_moved(0) {
             assert_eq!(classes(entry.name).1, class, "{}", entry.name);
             some += 1;
@@ -257,7 +262,7 @@ fn placement_policies_keep_their_rules_at_an_example() {
     assert_eq!(classes("sep-gc"), (vec![0; 8], 1));
     assert_eq!(classes("age-sort"), (vec![0; 8], 1));
     assert_eq!(classes("dac"), (vec![0, 1, 2, 3, 4, 5, 5, 5], 4));
-    // Never written before: long-lived. Later: short-lived, as L is still infinite.
+    // Without an old copy: long-lived. Later: short-lived, because L is still infinite.
     assert_eq!(classes("sepbit"), (vec![1, 0, 0, 0, 0, 0, 0, 0], 2));
     // 25 writes are left, then 25 - 6 when it is moved 6 writes later; a segment is 10.
     assert_eq!(classes("fk"), (vec![2; 8], 1));
@@ -267,7 +272,7 @@ fn placement_policies_keep_their_rules_at_an_example() {
 
 #[test]
 fn descriptions_of_workloads_are_read_and_written_back() {
-    for entry in workload::registry() {
+    for entry in &workload::REGISTRY {
         let parsed = workload::parse(entry.name).unwrap();
         assert_eq!(parsed.to_string(), entry.name);
         let mut writes = parsed.start(1000, 3);
@@ -290,7 +295,7 @@ fn zipf_ranks_come_as_often_as_the_law_says() {
     let mut writes = workload::parse("zipf:permute=0").unwrap().start(100, 1);
     let mut seen = vec![0u32; 100];
     (0..500_000).for_each(|_| seen[writes.next_block() as usize] += 1);
-    // The hottest fifth is permuted, the rest is not.
+    // The hottest fifth is permuted, the others are not.
     seen[..20].sort_unstable_by(|a, b| b.cmp(a));
     let sum: f64 = (1..=100).map(|rank| 1.0 / f64::from(rank)).sum();
     for (at, &seen) in seen.iter().enumerate() {
@@ -301,13 +306,13 @@ fn zipf_ranks_come_as_often_as_the_law_says() {
 
 #[test]
 fn registries_name_each_policy_once_and_say_its_rule_and_source() {
-    let placements = placement::registry().iter().map(|e| (e.name, e.rule, e.source));
-    let victims = victim::registry().iter().map(|e| (e.name, e.rule, e.source));
+    let placements = placement::REGISTRY.iter().map(|e| (e.name, e.about, e.source));
+    let victims = victim::REGISTRY.iter().map(|e| (e.name, e.about, e.source));
     for all in [placements.collect::<Vec<_>>(), victims.collect()] {
         let names: std::collections::BTreeSet<_> = all.iter().map(|entry| entry.0).collect();
         assert_eq!(names.len(), all.len());
         assert!(all.iter().all(|(_, rule, source)| rule.len() > 5 && source.len() > 5));
     }
-    let ours = &placement::registry()[0];
+    let ours = &placement::REGISTRY.first();
     assert!(ours.online && ours.bits_per_block <= 32);
 }

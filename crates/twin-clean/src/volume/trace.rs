@@ -1,10 +1,10 @@
-//! What a block trace writes, as a bare volume takes it.
+//! The writes of a block trace, in the form that a bare volume takes.
 //!
-//! A volume has as many blocks as the trace ever writes. They keep their order, device by device,
-//! but the gaps between them are gone. A write that covers a block in part writes the block; a
-//! trim gives up only blocks that it covers whole.
+//! A volume has as many blocks as the trace writes distinct ones. They keep their order, device by
+//! device, without the gaps between them. A write that covers a part of a block writes the block; a
+//! trim deletes only blocks that it covers whole.
 
-use super::{BLOCKS_MAX, ShapeError};
+use super::{BLOCKS_MAX, GeometryError};
 
 /// Bytes of a block, as in SepBIT's experiments.
 pub const BLOCK_BYTES: u64 = 4096;
@@ -12,11 +12,11 @@ pub const BLOCK_BYTES: u64 = 4096;
 /// A request of a trace: consecutive blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// The first block.
+    /// The first block, in the numbering of the volume.
     pub first_block: u32,
-    /// How many.
+    /// The number of blocks.
     pub blocks: u32,
-    /// They are given up, not written.
+    /// Whether the blocks are deleted rather than written.
     pub is_trim: bool,
 }
 
@@ -34,12 +34,12 @@ impl Trace {
         &self.requests
     }
 
-    /// Distinct blocks that are written.
+    /// Number of distinct blocks that are written.
     pub fn blocks(&self) -> u32 {
         self.blocks
     }
 
-    /// Blocks that are written, all told.
+    /// Number of blocks written, repetitions included.
     pub fn writes(&self) -> u64 {
         self.writes
     }
@@ -53,13 +53,13 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// A write.
+    /// Adds a write of a byte range.
     pub fn write(&mut self, device: u32, offset_bytes: u64, bytes: u64) {
         let end = offset_bytes.saturating_add(bytes).div_ceil(BLOCK_BYTES);
         self.push(device, offset_bytes / BLOCK_BYTES, end, false);
     }
 
-    /// A trim.
+    /// Adds a trim of a byte range.
     pub fn trim(&mut self, device: u32, offset_bytes: u64, bytes: u64) {
         let end = offset_bytes.saturating_add(bytes) / BLOCK_BYTES;
         self.push(device, offset_bytes.div_ceil(BLOCK_BYTES), end, true);
@@ -71,16 +71,16 @@ impl Builder {
         }
     }
 
-    /// The trace.
+    /// Completes the trace.
     ///
     /// # Errors
     /// If it writes nothing, or more blocks than a volume can have.
-    pub fn finish(self) -> Result<Trace, ShapeError> {
+    pub fn finish(self) -> Result<Trace, GeometryError> {
         let written = self.requests.iter().filter(|request| !request.3);
         let mut runs: Vec<(u32, u64, u64)> =
             written.map(|&(d, from, to, _)| (d, from, to)).collect();
         runs.sort_unstable();
-        // Runs of blocks that are written, without overlap, and the number of each one's first.
+        // Runs of written blocks, without overlap, each with the number of its first block.
         let mut merged: Vec<(u32, u64, u64, u64)> = Vec::new();
         let mut blocks = 0u64;
         for (device, from, to) in runs {
@@ -96,16 +96,16 @@ impl Builder {
             }
         }
         if blocks == 0 {
-            return Err(ShapeError("the trace writes nothing".into()));
+            return Err(GeometryError("the trace writes nothing".into()));
         }
         if blocks > u64::from(BLOCKS_MAX) {
-            return Err(ShapeError(format!(
+            return Err(GeometryError(format!(
                 "the trace writes {blocks} different blocks: too many"
             )));
         }
         let mut trace = Trace { requests: Vec::new(), blocks: blocks as u32, writes: 0 };
         for (device, from, to, is_trim) in self.requests {
-            // A trim may go over gaps.
+            // A trim may extend over gaps.
             let start = merged.partition_point(|run| (run.0, run.2) <= (device, from));
             let runs = merged[start..].iter().take_while(|run| run.0 == device && run.1 < to);
             for run in runs {

@@ -1,208 +1,154 @@
-//! Workloads of a bare volume: which block is written next.
+//! Workloads of a bare volume: the order in which blocks are written.
 //!
-//! A workload is described as `name` or `name:key=value,...`; [`registry`] lists them. The same
+//! A workload is described as `name` or `name:key=value,...`; [`REGISTRY`] lists them. The same
 //! description, size and seed give the same writes.
 
 use twin_rt::Rng;
+use twin_settings::{Named, Param, Registry, RegistryEntry, SettingsError, Unit, Values};
 
-/// Gives the blocks that are written, one after the other.
+/// Produces the blocks to write, one after the other.
 pub trait Writes {
-    /// The next block.
+    /// The number of the next block.
     fn next_block(&mut self) -> u32;
 
-    /// The next blocks, as many as fit.
+    /// Fills `blocks` with the next ones.
     fn fill(&mut self, blocks: &mut [u32]) {
         blocks.iter_mut().for_each(|block| *block = self.next_block());
     }
 }
 
-/// A parameter of a workload.
-#[derive(Clone, Copy, Debug)]
-pub struct Param {
-    /// Its key.
-    pub name: &'static str,
-    /// What it is if it is not given.
-    pub default: f64,
-    /// Least and most.
-    pub range: (f64, f64),
-    /// What it is.
-    pub about: &'static str,
-}
+/// Starts a workload: with its settings, on so many blocks, from a seed.
+type Start = fn(&Values, u32, u64) -> Box<dyn Writes>;
 
-/// A kind of workload.
-pub struct Entry {
-    /// What descriptions call it.
-    pub name: &'static str,
-    /// What it is, in a line.
-    pub about: &'static str,
-    /// Its parameters.
+/// What is known of a kind of workload.
+pub struct Kind {
+    /// What can be set.
     pub params: &'static [Param],
-    start: fn(&[f64], u32, u64) -> Box<dyn Writes>,
+    start: Start,
 }
 
-const EXPONENT: Param = Param {
-    name: "exponent",
-    default: 1.0,
-    range: (0.0, 10.0),
-    about: "probability of rank k is proportional to k^-exponent",
-};
-const PERMUTE: Param = Param {
-    name: "permute",
-    default: 0.01,
-    range: (0.0, 1e6),
-    about: "the hottest fifth changes ranks after this many volumes of writes; 0: never",
-};
-const HOT_WRITES: Param = Param {
-    name: "hot_writes",
-    default: 0.9,
-    range: (0.0, 1.0),
-    about: "the share of writes that goes to the hot blocks",
-};
-const HOT_BLOCKS: Param = Param {
-    name: "hot_blocks",
-    default: 0.1,
-    range: (0.0, 1.0),
-    about: "the share of blocks that is hot",
-};
-const SEQUENTIAL: Param = Param {
-    name: "sequential",
-    default: 0.5,
-    range: (0.0, 1.0),
-    about: "the share of writes that is sequential",
-};
+const SHARE: Unit = Unit::Decimal(0.0, 1.0);
+const EXPONENT: Param = Param::new(
+    "exponent",
+    "1",
+    Unit::Decimal(0.0, 10.0),
+    "probability of rank k is proportional to k^-exponent",
+);
+const PERMUTE: Param = Param::new(
+    "permute",
+    "0.01",
+    Unit::Decimal(0.0, 1e6),
+    "the hottest fifth changes ranks after this many volumes of writes; 0: never",
+);
+const HOT_WRITES: Param =
+    Param::new("hot-writes", "0.9", SHARE, "the share of writes that goes to the hot blocks");
+const HOT_BLOCKS: Param = Param::new("hot-blocks", "0.1", SHARE, "the share of blocks that is hot");
+const SEQUENTIAL: Param =
+    Param::new("sequential", "0.5", SHARE, "the share of writes that is sequential");
 
 /// All workloads; the first is the default.
-pub fn registry() -> &'static [Entry] {
+pub static REGISTRY: Registry<Kind> = Registry::new(
+    "workload",
     &[
-        Entry {
-            name: "zipf",
-            about: "Zipf over ranks, the hottest 20% permuted anew every 1% of the volume (SepBIT)",
-            params: &[EXPONENT, PERMUTE],
-            start: |params, blocks, seed| Box::new(Zipf::new(params, blocks, seed)),
-        },
-        Entry {
-            name: "uniform",
-            about: "all blocks alike",
-            params: &[],
-            start: |_, blocks, seed| Box::new(Uniform { rng: rng(seed), blocks }),
-        },
-        Entry {
-            name: "hot-cold",
-            about: "two temperatures: 90% of the writes to 10% of the blocks",
-            params: &[HOT_WRITES, HOT_BLOCKS],
-            start: |params, blocks, seed| Box::new(HotCold::new(params, blocks, seed)),
-        },
-        Entry {
-            name: "mixed",
-            about: "sequential and random writes over one space: the whole volume round and round",
-            params: &[SEQUENTIAL],
-            start: |params, blocks, seed| Box::new(Mixed::new(params, blocks, seed, false)),
-        },
-        Entry {
-            name: "halves",
-            about: "sequential writes over one half of the volume, random over the other",
-            params: &[SEQUENTIAL],
-            start: |params, blocks, seed| Box::new(Mixed::new(params, blocks, seed, true)),
-        },
-    ]
-}
+        RegistryEntry::new(
+            "zipf",
+            "Zipf over ranks, the hottest 20% permuted anew every 1% of the volume (SepBIT)",
+            Kind {
+                params: &[EXPONENT, PERMUTE],
+                start: |values, blocks, seed| Box::new(Zipf::new(values, blocks, seed)),
+            },
+        ),
+        RegistryEntry::new(
+            "uniform",
+            "all blocks equally likely",
+            Kind {
+                params: &[],
+                start: |_, blocks, seed| Box::new(Uniform { rng: rng(seed), blocks }),
+            },
+        ),
+        RegistryEntry::new(
+            "hot-cold",
+            "two temperatures: 90% of the writes to 10% of the blocks",
+            Kind {
+                params: &[HOT_WRITES, HOT_BLOCKS],
+                start: |values, blocks, seed| Box::new(HotCold::new(values, blocks, seed)),
+            },
+        ),
+        RegistryEntry::new(
+            "mixed",
+            "sequential and random writes over one space, which is the whole volume",
+            Kind {
+                params: &[SEQUENTIAL],
+                start: |values, blocks, seed| Box::new(Mixed::new(values, blocks, seed, false)),
+            },
+        ),
+        RegistryEntry::new(
+            "halves",
+            "sequential writes over one half of the volume, random over the other",
+            Kind {
+                params: &[SEQUENTIAL],
+                start: |values, blocks, seed| Box::new(Mixed::new(values, blocks, seed, true)),
+            },
+        ),
+    ],
+);
 
 fn rng(seed: u64) -> Rng {
     Rng::stream(seed, "volume writes")
 }
 
-/// A workload, described.
-#[derive(Clone, Debug, PartialEq)]
+/// A workload with its settings.
+#[derive(Clone, Debug)]
 pub struct Workload {
-    kind: usize,
-    params: Vec<f64>,
+    entry: &'static RegistryEntry<Kind>,
+    values: Values,
 }
 
-/// Why a description means nothing.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WorkloadError(String);
-
-impl std::fmt::Display for WorkloadError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.0)
+impl PartialEq for Workload {
+    fn eq(&self, other: &Workload) -> bool {
+        (self.entry.name, &self.values) == (other.entry.name, &other.values)
     }
 }
 
-impl std::error::Error for WorkloadError {}
-
-/// Understands a description.
+/// Parses a description: a name, and settings behind it.
 ///
 /// # Errors
-/// Names what is not known, and what there is.
-pub fn parse(text: &str) -> Result<Workload, WorkloadError> {
-    let (name, rest) = text.split_once(':').unwrap_or((text, ""));
-    let Some(kind) = registry().iter().position(|entry| entry.name == name) else {
-        let known: Vec<_> = registry().iter().map(|entry| entry.name).collect();
-        let known = known.join(", ");
-        return Err(WorkloadError(format!("no workload is called {name:?}; there are {known}")));
-    };
-    let params = registry()[kind].params.iter().map(|param| param.default).collect();
-    let mut workload = Workload { kind, params };
-    for pair in rest.split(',').filter(|pair| !pair.is_empty()) {
-        let Some((key, value)) = pair.split_once('=') else {
-            return Err(WorkloadError(format!("{pair:?} should be key=value")));
-        };
-        let Ok(number) = value.parse() else {
-            return Err(WorkloadError(format!("{key} should be a number, not {value:?}")));
-        };
-        if !workload.set(key, number)? {
-            let keys: Vec<_> = registry()[kind].params.iter().map(|param| param.name).collect();
-            let keys = keys.join(", ");
-            return Err(WorkloadError(format!("{name} has no {key:?}; its parameters: [{keys}]")));
-        }
-    }
-    Ok(workload)
+/// If there is no such workload or setting, or a value is out of its range.
+pub fn parse(text: &str) -> Result<Workload, SettingsError> {
+    let named = Named::parse(text)?;
+    let entry = REGISTRY.get(named.name)?;
+    let mut values = Values::of(&[entry.params]);
+    values.apply(named.settings).map_err(|error| error.within(entry.name))?;
+    Ok(Workload { entry, values })
 }
 
 impl Workload {
-    /// What kind it is.
-    pub fn entry(&self) -> &'static Entry {
-        &registry()[self.kind]
+    /// Its settings.
+    pub fn values(&self) -> &Values {
+        &self.values
     }
 
-    /// Sets a parameter. False if it has none of this name.
+    /// Sets one of its settings.
     ///
     /// # Errors
-    /// If the value is out of range.
-    pub fn set(&mut self, key: &str, value: f64) -> Result<bool, WorkloadError> {
-        let params = self.entry().params;
-        let Some(at) = params.iter().position(|param| param.name == key) else {
-            return Ok(false);
-        };
-        let (least, most) = params[at].range;
-        if !(least..=most).contains(&value) {
-            return Err(WorkloadError(format!("{key} is between {least} and {most}, not {value}")));
-        }
-        self.params[at] = value;
-        Ok(true)
+    /// If it has none of this name, or the value is out of range.
+    pub fn set(&mut self, key: &str, value: &str) -> Result<(), SettingsError> {
+        self.values.set(key, value)
     }
 
-    /// The value of a parameter.
-    pub fn get(&self, key: &str) -> Option<f64> {
-        let at = self.entry().params.iter().position(|param| param.name == key)?;
-        Some(self.params[at])
-    }
-
-    /// Starts it on a volume.
+    /// Starts it on a volume of `blocks` blocks.
     pub fn start(&self, blocks: u32, seed: u64) -> Box<dyn Writes> {
-        (self.entry().start)(&self.params, blocks.max(1), seed)
+        (self.entry.start)(&self.values, blocks.max(1), seed)
     }
 }
 
 impl std::fmt::Display for Workload {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.entry().name)?;
-        for (at, (param, value)) in self.entry().params.iter().zip(&self.params).enumerate() {
-            if *value != param.default {
-                write!(f, "{}{}={value}", if at == 0 { ':' } else { ',' }, param.name)?;
-            }
+        f.write_str(self.entry.name)?;
+        match self.values.text_of_changed() {
+            changed if changed.is_empty() => Ok(()),
+            changed => write!(f, ":{changed}"),
         }
-        Ok(())
     }
 }
 
@@ -217,7 +163,7 @@ impl Writes for Uniform {
     }
 }
 
-/// Two temperatures. The hot blocks are the first ones: no policy here goes by numbers alone.
+/// Two temperatures. The hot blocks have the lowest numbers, which no policy here uses.
 struct HotCold {
     rng: Rng,
     hot_writes: f64,
@@ -226,10 +172,10 @@ struct HotCold {
 }
 
 impl HotCold {
-    fn new(params: &[f64], blocks: u32, seed: u64) -> HotCold {
-        let hot = (f64::from(blocks) * params[1]).round() as u64;
+    fn new(values: &Values, blocks: u32, seed: u64) -> HotCold {
+        let hot = (f64::from(blocks) * values.decimal(HOT_BLOCKS.name)).round() as u64;
         let (hot, cold) = (hot, u64::from(blocks) - hot);
-        HotCold { rng: rng(seed), hot_writes: params[0], hot, cold }
+        HotCold { rng: rng(seed), hot_writes: values.decimal(HOT_WRITES.name), hot, cold }
     }
 }
 
@@ -244,25 +190,25 @@ impl Writes for HotCold {
     }
 }
 
-/// Sequential and random writes, over one space or a half each.
+/// Sequential and random writes, over one range or a half each.
 struct Mixed {
     rng: Rng,
     sequential: f64,
     next: u32,
-    /// Sequential writes go round below this.
+    /// The block at which sequential writes start again from zero.
     end: u32,
-    /// Random writes are here.
+    /// The range of random writes.
     random: (u32, u32),
 }
 
 impl Mixed {
-    fn new(params: &[f64], blocks: u32, seed: u64, halves: bool) -> Mixed {
+    fn new(values: &Values, blocks: u32, seed: u64, halves: bool) -> Mixed {
         let middle = (blocks / 2).max(1);
         let (end, random) = match halves && blocks > 1 {
             true => (middle, (middle, blocks)),
             false => (blocks, (0, blocks)),
         };
-        Mixed { rng: rng(seed), sequential: params[0], next: 0, end, random }
+        Mixed { rng: rng(seed), sequential: values.decimal(SEQUENTIAL.name), next: 0, end, random }
     }
 }
 
@@ -278,13 +224,14 @@ impl Writes for Mixed {
     }
 }
 
-/// Draws that are made at a time.
+/// Number of draws that are made at a time.
 const PIECE: usize = 256;
 
 /// Zipf over ranks by the alias method (Walker 1977, Vose 1991): two table look-ups a draw.
 struct Zipf {
     rng: Rng,
-    /// By rank: below which of 2^32 the rank stands for itself, and for whom otherwise.
+    /// For each rank: the limit, of 2^32, below which a draw gives the rank itself, and the rank
+    /// that a draw above it gives.
     table: Vec<(u32, u32)>,
     hottest: Shuffle,
     permute_every: u64,
@@ -292,17 +239,18 @@ struct Zipf {
 }
 
 impl Zipf {
-    fn new(params: &[f64], blocks: u32, seed: u64) -> Zipf {
-        let permute_every = (params[1] * f64::from(blocks)).round() as u64;
+    fn new(values: &Values, blocks: u32, seed: u64) -> Zipf {
+        let exponent = values.decimal(EXPONENT.name);
+        let permute_every = (values.decimal(PERMUTE.name) * f64::from(blocks)).round() as u64;
         // At exponent 0 no rank is hotter than another.
-        let permute_every = if params[0] == 0.0 { 0 } else { permute_every };
+        let permute_every = if exponent == 0.0 { 0 } else { permute_every };
         let mut rng = rng(seed);
         let hottest = Shuffle::new(blocks / 5, &mut rng);
-        let table = alias_table(blocks, params[0]);
+        let table = alias_table(blocks, exponent);
         Zipf { rng, table, hottest, permute_every, until_permuted: permute_every }
     }
 
-    /// Draws `ranks.len()` ranks, all before the next renewal of the permutation.
+    /// Draws `ranks.len()` ranks, none of them beyond the next renewal of the permutation.
     fn ranks(&mut self, ranks: &mut [u32]) {
         for place in ranks {
             let draw = self.rng.next_u64();
@@ -321,7 +269,7 @@ impl Writes for Zipf {
     }
 
     fn fill(&mut self, mut blocks: &mut [u32]) {
-        // Draws first, then permuting, a piece at a time: each goes faster by itself.
+        // Draws a piece, then permutes it: each loop is faster by itself.
         while !blocks.is_empty() {
             let mut count = blocks.len().min(PIECE);
             if self.permute_every > 0 {
@@ -359,8 +307,8 @@ fn alias_table(count: u32, exponent: f64) -> Vec<(u32, u32)> {
     table
 }
 
-/// A permutation of `0..count` that is renewed at no cost: rounds of multiplying and shifting in
-/// the next power of two, walked until inside (as in Black and Rogaway, 2002).
+/// A permutation of `0..count` that costs nothing to renew: rounds of multiplying and shifting in
+/// the next power of two, repeated until the result is in range (as in Black and Rogaway, 2002).
 struct Shuffle {
     count: u32,
     mask: u32,
@@ -381,7 +329,7 @@ impl Shuffle {
         self.keys = std::array::from_fn(|_| rng.next_u64() as u32);
     }
 
-    /// A step of the walk.
+    /// One round of the permutation.
     fn step(&self, rank: u32) -> u32 {
         self.keys.iter().fold(rank, |x, key| {
             let x = x.wrapping_mul(key | 1).wrapping_add(key >> 1) & self.mask;
@@ -389,7 +337,7 @@ impl Shuffle {
         })
     }
 
-    /// Puts in place of each rank the one that it stands for. Those from `count` on stay.
+    /// Replaces each rank by its image. Ranks from `count` on stay.
     fn permute(&self, ranks: &mut [u32]) {
         for rank in ranks {
             if *rank >= self.count {

@@ -1,34 +1,37 @@
-//! MiDAS: a hot group and a chain of groups, whose number and sizes follow a model.
+//! MiDAS: a hot group and a chain of further groups, whose number and sizes follow a model.
 //!
 //! Oh, Park, Shin, Kang, Kim, Lim, Kim, Park and Lee, "MiDAS: Minimizing Write Amplification in
 //! Log-Structured Systems through Adaptive Group Number and Size Configuration", FAST 2024, with
-//! details from the published code. Users write to the hot group (class 0) or to group 1; what is
-//! alive when a segment is cleaned goes to the next group, in the last one to itself. All groups
-//! but the last are queues of a configured size. Hot are blocks whose counter (0 to 3) is full:
-//! up if the old copy in group 1 died younger than the segments of the hot group live on average,
-//! down if not, and down when moved. Each epoch of four volumes of writes, the update intervals
-//! of 1% of the blocks give the survival of blocks ([`model`]), and a greedy search the groups of
-//! least predicted cost; they are taken if that is less than was measured. A group whose valid
-//! ratio departs from the prediction by more than 0.1 is merged with all after it. Here the
-//! longest intervals are cut at an epoch, the hot share of the traffic is taken as measured, and
-//! the last group is predicted as first-in-first-out under uniform writes.
+//! details from the published code. Users write to the hot group (class 0) or to group 1; blocks
+//! that are alive when a segment is cleaned go to the next group, those of the last group to the
+//! same group. All groups but the last are queues of a configured size. A block is hot if its
+//! counter (0 to 3) is full: the counter rises if the old copy in group 1 died younger than the
+//! segments of the hot group live on average, falls if not, and falls when the block is moved. Each
+//! epoch of four volumes of writes, the update intervals of 1% of the blocks give the survival of
+//! blocks ([`model`]), and a greedy search finds the groups of least predicted cost; they are used
+//! if that is less than the measured cost. A group whose valid ratio departs from the prediction by
+//! more than 0.1 is merged with all groups after it. In this implementation the longest intervals
+//! are cut at an epoch, the hot share of the traffic is the measured one, and the last group is
+//! predicted as first-in-first-out under uniform writes.
 //!
-//! The policy names the victims itself: the oldest segment of the first group that is too large,
-//! else the one with the most garbage in the last group.
+//! The policy names the victims itself: the oldest segment of the first group that is too large, or
+//! otherwise the segment with the most garbage in the last group.
 
 mod model;
 
 use super::Placement;
-use crate::facts::{CleanerWrite, NO_SEGMENT, SegmentFacts, Setting, State, UserWrite, View};
+use crate::inputs::{
+    CleanerWrite, LogView, NO_SEGMENT, SegmentInfo, SegmentState, Setting, UserWrite,
+};
 use crate::victim::Candidates;
 use model::{Groups, Hot, Survival};
 
-/// One block of so many is sampled.
+/// One block in this many is sampled.
 const SAMPLE: u32 = 100;
 /// An epoch, in volumes of writes.
 const EPOCH_VOLUMES: u64 = 4;
 const HOT_COUNT: u64 = 3;
-/// How far a valid ratio may be from the prediction.
+/// The largest accepted difference between a valid ratio and its prediction.
 const IRREGULAR: f64 = 0.1;
 
 #[derive(Clone, Copy, Default)]
@@ -40,18 +43,18 @@ struct Seen {
 
 pub(super) struct Midas {
     groups: Groups,
-    /// Groups at most, the hot one included.
+    /// Maximum number of groups, the hot one included.
     most: usize,
-    /// Class that was the last one before the groups were changed, and when that was: segments
-    /// of it count as of the last group now.
+    /// The class that was the last one before the groups were changed, and when they were changed:
+    /// segments of it count as segments of the last group now.
     former_last: (u8, u64),
     survival: Survival,
     epoch_at: u64,
-    /// Moved and user blocks since the epoch began.
+    /// Blocks that were moved, and that users wrote, since the epoch began.
     moved: u64,
     written: u64,
     hot_written: u64,
-    /// Mean life of segments of the hot group: the window of the filter, in user writes.
+    /// Mean lifetime of segments of the hot group, in user writes: the window of the filter.
     window: f64,
     hot_lives: (f64, u64),
     /// By group, since the epoch began.
@@ -60,7 +63,8 @@ pub(super) struct Midas {
     garbage_share: f64,
 }
 
-/// The word: low half the moment of the last user write (of sampled blocks), then the counter.
+/// The word of a block: the low half holds the moment of the last user write (of sampled blocks),
+/// the high half the counter.
 fn counter(word: u64) -> u64 {
     word >> 32
 }
@@ -93,7 +97,7 @@ impl Midas {
         self.groups.sizes.len() as u8 + 1
     }
 
-    fn group_of(&self, segment: &SegmentFacts) -> u8 {
+    fn group_of(&self, segment: &SegmentInfo) -> u8 {
         let (class, since) = self.former_last;
         let joined = segment.class >= class && segment.opened_at < since;
         if joined { self.last() } else { segment.class.min(self.last()) }
@@ -106,7 +110,7 @@ impl Midas {
         self.groups = groups;
     }
 
-    fn end_epoch(&mut self, view: &View<'_>) {
+    fn end_epoch(&mut self, view: &LogView<'_>) {
         self.epoch_at = view.now + EPOCH_VOLUMES * view.live_blocks.max(self.segment_blocks);
         self.survival.finish();
         let hot = Hot {
@@ -131,7 +135,7 @@ impl Midas {
         self.collected.fill(Seen::default());
     }
 
-    /// Ends the chain at the first group that behaves otherwise than predicted.
+    /// Ends the chain at the first group that departs from its prediction.
     fn merge_irregular(&mut self, now: u64) {
         let wrong = (1..self.groups.valid.len()).find(|&group| {
             let predicted = self.groups.valid[group];
@@ -151,7 +155,7 @@ fn valid_ratio(seen: Seen) -> Option<f64> {
 }
 
 impl Placement for Midas {
-    fn user_write(&mut self, write: &UserWrite, word: &mut u64, view: &View<'_>) -> u8 {
+    fn user_write(&mut self, write: &UserWrite, word: &mut u64, view: &LogView<'_>) -> u8 {
         if view.now >= self.epoch_at {
             self.end_epoch(view);
         }
@@ -176,7 +180,7 @@ impl Placement for Midas {
         u8::from(!is_hot)
     }
 
-    fn cleaner_write(&mut self, write: &CleanerWrite, word: &mut u64, view: &View<'_>) -> u8 {
+    fn cleaner_write(&mut self, write: &CleanerWrite, word: &mut u64, view: &LogView<'_>) -> u8 {
         self.moved += 1;
         let group = self.group_of(&view.segments[write.victim as usize]);
         if group <= 1 {
@@ -186,7 +190,7 @@ impl Placement for Midas {
         (group + 1).min(self.last())
     }
 
-    fn collected(&mut self, segment: &SegmentFacts, view: &View<'_>) {
+    fn collected(&mut self, segment: &SegmentInfo, view: &LogView<'_>) {
         let group = self.group_of(segment);
         let seen = &mut self.collected[usize::from(group).min(self.most - 1)];
         seen.segments += 1;
@@ -199,19 +203,20 @@ impl Placement for Midas {
     }
 
     fn victim(&mut self, candidates: &Candidates<'_>) -> Option<u32> {
-        let sealed =
-            || (0u32..).zip(candidates.view.segments).filter(|(_, s)| s.state == State::Sealed);
+        let sealed = || {
+            (0u32..).zip(candidates.view.segments).filter(|(_, s)| s.state == SegmentState::Sealed)
+        };
         for (group, &size) in (1u8..).zip(&self.groups.sizes) {
             let members = || sealed().filter(|(_, s)| self.group_of(s) == group);
             if members().count() as f64 > size {
                 return members().min_by_key(|(_, s)| s.serial).map(|(number, _)| number);
             }
         }
-        // The hot group: blocks that are no longer hot would stay for ever.
+        // In the hot group, blocks that are no longer hot would stay for ever.
         let hot = candidates.iter().filter(|(_, s)| self.group_of(s) == 0);
         let old = hot.filter(|(_, s)| (candidates.view.now - s.opened_at) as f64 > self.window);
         let last = candidates.iter().filter(|(_, s)| self.group_of(s) == self.last());
-        let most_garbage = |a: &(u32, &SegmentFacts), b: &(u32, &SegmentFacts)| {
+        let most_garbage = |a: &(u32, &SegmentInfo), b: &(u32, &SegmentInfo)| {
             b.1.utilization().total_cmp(&a.1.utilization()).then(b.0.cmp(&a.0))
         };
         old.chain(last).max_by(most_garbage).map(|(number, _)| number)

@@ -1,13 +1,13 @@
-//! The model of MiDAS: survival of blocks from sampled update intervals, and what a chain of
-//! groups would cost.
+//! The model of MiDAS: survival of blocks, from sampled update intervals, and the predicted cost of
+//! a chain of groups.
 //!
-//! A block that enters a group of `size` segments at a rate of `r` segments a segment of user
-//! writes stays `size / r`; the survival tells which part is alive then and goes on. The last
-//! group is a queue under uniform writes: of P segments with U of live blocks, the valid ratio v
-//! solves v = exp(-(P/U)(1-v)). The chain is a Markov chain without branches, so its cost is a
-//! sum of products.
+//! A block that enters a group of `size` segments at a rate of `r` segments per segment of user
+//! writes stays for `size / r`; the survival gives the share of blocks that is alive then and goes
+//! on to the next group. The last group is a queue under uniform writes: for P segments with U
+//! segments of live blocks, the valid ratio v solves v = exp(-(P/U)(1-v)). The chain is a Markov
+//! chain without branches, so its cost is a sum of products.
 
-/// What the hot group does, as measured.
+/// The measured behaviour of the hot group.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Hot {
     /// Its share of user writes.
@@ -19,7 +19,7 @@ pub(super) struct Hot {
 /// The groups between the hot one and the last.
 #[derive(Clone, Debug)]
 pub(super) struct Groups {
-    /// Segments of groups 1, 2, ... without the last.
+    /// Segments of groups 1, 2, ..., without the last group.
     pub(super) sizes: Vec<f64>,
     /// Predicted valid ratios from group 0 on.
     pub(super) valid: Vec<f64>,
@@ -33,17 +33,17 @@ impl Default for Groups {
     }
 }
 
-/// How many blocks are alive how long after they were written.
+/// The share of blocks that is alive at each time after they were written.
 pub(super) struct Survival {
     segment_blocks: u64,
-    /// By interval in segments of user writes: sampled blocks.
+    /// Number of sampled blocks by interval, in segments of user writes.
     counts: Vec<u64>,
     longer: u64,
-    /// By age in segments: the share that is alive.
+    /// The share that is alive, by age in segments.
     alive: Vec<f64>,
 }
 
-/// Intervals above this many segments count as never.
+/// Intervals of more segments than this count as infinite.
 const INTERVALS: usize = 2048;
 
 impl Survival {
@@ -51,7 +51,7 @@ impl Survival {
         Survival { segment_blocks, counts: vec![0; INTERVALS], longer: 0, alive: vec![1.0] }
     }
 
-    /// A sampled block is written, whose last write was at that moment (modulo 2^32).
+    /// A sampled block is written; its previous write was at `last_at` (modulo 2^32).
     pub(super) fn written(&mut self, last_at: Option<u32>, now: u64) {
         let Some(last_at) = last_at else {
             self.longer += 1;
@@ -77,8 +77,8 @@ impl Survival {
         self.longer = 0;
     }
 
-    /// The share alive at an age in segments, among blocks that are not hot: the hot ones are
-    /// taken for those that die soonest.
+    /// The share that is alive at an age in segments, among blocks that are not hot: the hot ones
+    /// are assumed to be those that die soonest.
     fn alive(&self, age: f64, hot: Hot) -> f64 {
         let at = (age as usize).min(self.alive.len() - 1);
         let next = self.alive[(at + 1).min(self.alive.len() - 1)];
@@ -86,7 +86,7 @@ impl Survival {
         (alive / (1.0 - hot.traffic * (1.0 - hot.valid)).max(1e-6)).min(1.0)
     }
 
-    /// What groups of these sizes would do; none if they do not fit.
+    /// The prediction for groups of these sizes; `None` if they do not fit.
     fn predict(&self, sizes: &[f64], hot: Hot, live: f64, room: f64) -> Option<Groups> {
         let mut rate = 1.0 - hot.traffic * (1.0 - hot.valid);
         let (mut age, mut held, mut cost) = (0.0, 0.0, 1.0 + hot.traffic * hot.valid);
@@ -114,8 +114,8 @@ impl Survival {
         Some(Groups { sizes: sizes.to_vec(), valid, predicted })
     }
 
-    /// The groups of least predicted cost: one after the other with its best size, then each
-    /// size once more, as long as that gains.
+    /// The groups of least predicted cost: each group in turn gets its best size, then each size is
+    /// tried once more, for as long as that reduces the cost.
     pub(super) fn best_groups(
         &self,
         hot: Hot,

@@ -1,20 +1,20 @@
-//! Cells: kinds of history, and how soon blocks with such a history die.
+//! Cells: classes of history, and the measured death rate of blocks with such a history.
 //!
 //! The death rate of a cell is deaths over exposure (live blocks times user writes), both halved
-//! each epoch. Where a cell has seen few deaths, its rate is drawn to the product of what its row
-//! (all means) and its column (all distances) have in excess of all blocks; a row that has seen
-//! few is drawn to half a death in the time that has just passed without one, which is what
-//! scale-free lifetimes would give.
+//! each epoch. While a cell has seen few deaths, its rate is drawn towards the product of the rates
+//! of its row (all means) and its column (all distances), each relative to all blocks. The rate of
+//! a row that has seen few deaths is drawn towards half a death in the time that has just passed
+//! without one, the rate that scale-free lifetimes would have.
 
 use super::word::{DISTANCES, FIRST, MEANS};
 
-/// Number of cells: kinds (moved or not, going on or not), distances, means.
+/// Number of cells: kinds (moved or not, sequential or not), distances, means.
 pub(super) const CELLS: usize = 4 * DISTANCES * MEANS;
-/// Cells from here on are of blocks that the cleaner placed.
+/// Cells from this number on are those of blocks that the cleaner placed.
 pub(super) const MOVED_FROM: usize = CELLS / 2;
-/// What is kept of deaths and exposure each epoch.
+/// The factor by which deaths and exposure decay each epoch.
 const KEEP: f64 = 0.5;
-/// How many deaths the first guess counts for: of a row or column, and of a cell.
+/// The weight, in deaths, of the first guess for a row or column, and for a cell.
 const GUESS_DEATHS: f64 = 2.0;
 const CELL_GUESS_DEATHS: f64 = 8.0;
 /// Deaths expected in the time that has passed, under scale-free lifetimes.
@@ -30,7 +30,7 @@ struct Cell {
     exposure: f64,
 }
 
-/// What is known of a cell.
+/// The estimate for a cell.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rate {
     /// Live blocks in it, on average over the epochs.
@@ -39,7 +39,7 @@ pub(super) struct Rate {
     pub(super) rate: f64,
 }
 
-/// Deaths over exposure, drawn to a guess.
+/// Deaths over exposure, drawn towards a guess.
 #[derive(Clone, Copy, Default)]
 struct Sum {
     deaths: f64,
@@ -60,7 +60,7 @@ impl Sum {
 pub(super) struct Cells {
     cells: Vec<Cell>,
     epoch_from: u64,
-    /// Writes that the exposures stand for.
+    /// Number of user writes that the exposures represent.
     weight: f64,
 }
 
@@ -69,7 +69,7 @@ impl Cells {
         Cells { cells: vec![Cell::default(); CELLS], epoch_from: 0, weight: 0.0 }
     }
 
-    /// A block comes into a cell.
+    /// A block enters a cell.
     pub(super) fn enter(&mut self, cell: usize, now: u64) {
         let cell = &mut self.cells[cell];
         cell.live += 1;
@@ -84,7 +84,7 @@ impl Cells {
         cell.deaths_now += u64::from(is_dead);
     }
 
-    /// Takes up what has happened since the last epoch.
+    /// Takes in the events since the last epoch.
     pub(super) fn end_epoch(&mut self, now: u64) {
         self.weight = self.weight * KEEP + (now - self.epoch_from) as f64;
         self.epoch_from = now;
@@ -126,17 +126,17 @@ impl Cells {
     }
 }
 
-/// Kind and distance.
+/// The row of a cell: kind and distance.
 fn row(cell: usize) -> usize {
     cell / MEANS
 }
 
-/// Kind and mean.
+/// The column of a cell: kind and mean.
 fn column(cell: usize) -> usize {
     cell / (MEANS * DISTANCES) * MEANS + cell % MEANS
 }
 
-/// The rate of a row under scale-free lifetimes; none if its distance says nothing.
+/// The rate of a row under scale-free lifetimes; `None` if its distance carries no information.
 fn scale_free(row: usize, tick_writes: f64) -> Option<f64> {
     let (is_moved, distance) = (row / DISTANCES >= 2, row % DISTANCES);
     let octaves = if is_moved { distance as f64 / 2.0 } else { distance as f64 + 0.5 };
@@ -151,7 +151,7 @@ mod tests {
     #[test]
     fn a_rate_is_deaths_over_exposure() {
         let mut cells = Cells::new();
-        // Ten blocks that live 100 writes each, ten times over.
+        // Ten blocks that live for 100 writes each, ten times.
         for round in 0..10u64 {
             for _ in 0..10 {
                 cells.enter(40, round * 100);

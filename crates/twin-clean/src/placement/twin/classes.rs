@@ -1,32 +1,29 @@
 //! Which cells share a class: cells sorted by death rate, cut into contiguous classes of least
 //! predicted cost.
 //!
-//! A class is taken for blocks of one rate, its mean. With a price on garbage the cost of a
-//! partition is a sum over classes, so that dynamic programming finds the best cut; the price is
-//! the one at which all classes together hold as much garbage as there is. Each class after the
-//! first has to earn its open segment.
+//! A class is modelled as blocks of one rate, the mean. With a price on garbage the cost of a
+//! partition is a sum over classes, so dynamic programming finds the best cut; the price is the one
+//! at which all classes together hold as much garbage as there is. Each class after the first must
+//! save enough to justify its open segment.
 //!
-//! The model takes deaths for independent. They are not: what is written together is often
-//! overwritten together, and what the cleaner writes in between tears it apart. So blocks that
-//! users wrote and blocks that were moved are cut into classes of their own, unless the model
-//! says that sharing saves more than [`APART`].
+//! The model assumes that deaths are independent. They are not: blocks that are written together
+//! are often overwritten together, and cleaner writes between them separate them. Therefore blocks
+//! that users wrote and blocks that were moved get classes of their own.
 
 use super::cells::Rate;
 use super::model::Model;
 
-/// Cells of like rate are taken together: so many bins an octave.
+/// Cells of like rate are treated as one: the number of bins in an octave.
 const BINS_PER_OCTAVE: f64 = 4.0;
 const BINS_MAX: usize = 96;
-/// What each further class must save, in moves a user write.
+/// The least saving of each further class, in moves per user write.
 const EARNINGS: f64 = 0.002;
-/// What classes shared by user writes and moves must save, in moves a user write.
-const APART: f64 = 0.05;
-/// Halvings in the search for the price.
+/// Number of halvings in the search for the price.
 const HALVINGS: usize = 40;
-/// Rounds of cutting and pricing.
+/// Number of rounds of cutting and pricing.
 const ROUNDS: usize = 2;
 
-/// Live blocks, and how many of them die a user write.
+/// Number of live blocks, and how many of them die per user write.
 #[derive(Clone, Copy, Debug, Default)]
 struct Bin {
     live: f64,
@@ -47,7 +44,7 @@ impl Bin {
     }
 }
 
-/// Draws classes.
+/// Plans the classes, with a table of costs.
 pub(super) struct Planner {
     model: Model,
     garbage_share: f64,
@@ -58,9 +55,9 @@ impl Planner {
         Planner { model: Model::new(), garbage_share }
     }
 
-    /// Gives each cell its class, of at most `most`; cells from `moved_from` on are those of blocks
-    /// that the cleaner placed. Classes are numbered hottest first, those of users' blocks before
-    /// those of moved ones. Nothing changes if there are no live blocks.
+    /// Gives each cell its class, at most `most` of them; cells from `moved_from` on are those of
+    /// blocks that the cleaner placed. Classes are numbered hottest first, those of users' blocks
+    /// before those of moved blocks. Nothing changes if there are no live blocks.
     pub(super) fn plan(&self, rates: &[Rate], moved_from: usize, most: usize, class_of: &mut [u8]) {
         let seen = rates.iter().filter(|rate| rate.live > 0.0);
         let highest = seen.map(|rate| rate.rate).fold(0.0, f64::max);
@@ -81,19 +78,14 @@ impl Planner {
         };
         let (written, moved) = rates.split_at(moved_from);
         let (written_bins, moved_bins) = (binned(written), binned(moved));
-        let all: Vec<Bin> = written_bins.iter().zip(&moved_bins).map(|(a, b)| a.and(*b)).collect();
-        let shared = self.classes(&[&all], most);
-        let is_empty = |bins: &[Bin]| bins.iter().all(|bin| bin.live <= 0.0);
-        let apart = if most < 2 || is_empty(&written_bins) || is_empty(&moved_bins) {
-            None
+        let plan = if most < 2 {
+            let both = written_bins.iter().zip(&moved_bins);
+            let all: Vec<Bin> = both.map(|(a, b)| a.and(*b)).collect();
+            self.classes(&[&all], most)
         } else {
-            Some(self.classes(&[&written_bins, &moved_bins], most))
+            self.classes(&[&written_bins, &moved_bins], most)
         };
-        let apart = apart.filter(|apart| apart.cost < shared.cost + APART);
-        let (of_written, of_moved) = match &apart {
-            Some(apart) => (&apart.class_of[0], &apart.class_of[1]),
-            None => (&shared.class_of[0], &shared.class_of[0]),
-        };
+        let (of_written, of_moved) = (&plan.class_of[0], &plan.class_of[plan.class_of.len() - 1]);
         let (to_written, to_moved) = class_of.split_at_mut(moved_from);
         for (class, rate) in to_written.iter_mut().zip(written) {
             *class = of_written[bin_of(rate.rate)];
@@ -103,8 +95,9 @@ impl Planner {
         }
     }
 
-    /// The best classes for kinds of blocks that share none, each given as bins, hottest first.
-    /// A kind has one class at least; there are as many as that, or up to `most`.
+    /// The best classes for kinds of blocks that share no class, each kind given as bins, hottest
+    /// first. A kind has at least one class, so the number of classes is that of kinds or more, up
+    /// to `most`.
     fn classes(&self, kinds: &[&[Bin]], most: usize) -> Plan {
         let bins = kinds.iter().flat_map(|bins| bins.iter());
         let all = bins.fold(Bin::default(), |sum, &bin| sum.and(bin));
@@ -132,7 +125,8 @@ impl Planner {
         best
     }
 
-    /// `count` classes of least cost at this price, divided among the kinds: class by kind and bin.
+    /// The `count` classes of least cost at this price, divided among the kinds: class by kind and
+    /// bin.
     fn divide(&self, kinds: &[&[Bin]], count: usize, price: f64) -> Vec<Vec<u8>> {
         let cuts: Vec<Cuts> = kinds.iter().map(|bins| self.cut(bins, count, price)).collect();
         let [first, second] = cuts.as_slice() else { return vec![cuts[0].classes(count, 0)] };
@@ -141,7 +135,8 @@ impl Planner {
         vec![first.classes(of_first, 0), second.classes(count - of_first, of_first)]
     }
 
-    /// The price at which the classes hold this much garbage, and the moves a user write then.
+    /// The price at which the classes hold this much garbage, and the moves per user write at that
+    /// price.
     fn price(&self, classes: &[Bin], garbage: f64) -> (f64, f64) {
         let classes = || classes.iter().filter(|class| class.live > 0.0);
         let (mut low, mut high) = (-60.0f64, 20.0f64);
@@ -164,7 +159,7 @@ impl Planner {
         (price, moves.sum())
     }
 
-    /// How the bins are best cut into 1 to `most` classes at this price.
+    /// The best cuts of the bins into 1 to `most` classes at this price.
     fn cut(&self, bins: &[Bin], most: usize, price: f64) -> Cuts {
         let mut sums = vec![Bin::default()];
         for &bin in bins {
@@ -193,13 +188,14 @@ impl Planner {
     }
 }
 
-/// Classes by kind of block and bin, and what they cost in moves a user write.
+/// Classes by kind of block and bin, and their cost in moves per user write.
 struct Plan {
     class_of: Vec<Vec<u8>>,
     cost: f64,
 }
 
-/// By number of classes and end: least cost of the bins before it, and where the last class begins.
+/// By number of classes and end: the least cost of the bins before the end, and where the last
+/// class begins.
 struct Cuts {
     best: Vec<Vec<(f64, usize)>>,
 }
@@ -209,7 +205,7 @@ impl Cuts {
         self.best[count].last().map_or(f64::INFINITY, |end| end.0)
     }
 
-    /// By bin: its class, `first` being the hottest.
+    /// The class of each bin, `first` being the hottest.
     fn classes(&self, count: usize, first: usize) -> Vec<u8> {
         let end = self.best[count].len() - 1;
         let mut cut = vec![0; end];
@@ -235,8 +231,11 @@ mod tests {
     }
 
     #[test]
-    fn what_was_moved_has_classes_of_its_own_if_that_costs_little() {
+    fn what_is_moved_has_classes_of_its_own_even_before_there_is_any() {
         let rate = |live| Rate { live, rate: 0.001 };
+        let mut none_yet = [9; 2];
+        Planner::new(0.15).plan(&[rate(500.0), rate(0.0)], 1, 6, &mut none_yet);
+        assert_eq!(none_yet, [0, 1]);
         let mut classes = [9; 3];
         Planner::new(0.15).plan(&[rate(500.0), rate(500.0), rate(900.0)], 2, 6, &mut classes);
         assert_eq!(classes, [0, 0, 1]);

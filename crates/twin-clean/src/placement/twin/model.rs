@@ -1,22 +1,22 @@
-//! What it costs to keep blocks that die at some rate: optimal stopping for memoryless blocks.
+//! The cost of keeping blocks that die at some rate: optimal stopping for memoryless blocks.
 //!
-//! Blocks die at rate l; a segment of them is cleaned when a share u is left, g = 1 - u. Then a
-//! live block costs l u/g moves a unit of time, and holds ln(1/u)/g - 1 blocks of garbage on
+//! Blocks die at rate l; a segment of them is cleaned when a share u is still live; g = 1 - u. Then
+//! a live block costs l u/g moves per unit of time, and holds ln(1/u)/g - 1 blocks of garbage on
 //! average (the mean utilization of a segment that decays from 1 to u is g / ln(1/u)). If a block
-//! of garbage costs p a unit of time, the sum is least where p = l u / (g - u ln(1/u)). The victim
-//! policy of ours is the same rule seen from the other side: it cleans the segment for which that
-//! is least, so that garbage is worth the same everywhere.
+//! of garbage costs p per unit of time, the sum is least where p = l u / (g - u ln(1/u)). The
+//! victim policy `twin` applies the same rule from the other side: it cleans the segment with the
+//! least value of this expression, so that garbage has the same worth everywhere.
 
-/// Steps of u.
+/// Number of steps of u.
 const STEPS: usize = 400;
 
 #[derive(Clone, Copy, Debug)]
 struct Step {
     /// ln(l/p).
     log_ratio: f64,
-    /// Cost a live block, in p.
+    /// Cost per live block, in units of p.
     cost: f64,
-    /// Garbage a live block.
+    /// Garbage per live block.
     garbage: f64,
 }
 
@@ -36,7 +36,7 @@ impl Model {
         Model { steps: (0..STEPS).map(step).collect() }
     }
 
-    /// Cost (in prices of garbage) and garbage of a live block, for the ratio of death rate and
+    /// Cost (in prices of garbage) and garbage per live block, for this ratio of death rate to
     /// price.
     pub(super) fn at(&self, ratio: f64) -> (f64, f64) {
         let log_ratio = ratio.max(1e-30).ln();

@@ -1,20 +1,20 @@
-//! Open segments: a class writes to its own, unless a neighbour's would be stranded.
+//! Open segments: a class writes to its own, unless that of a neighbour would be stranded.
 //!
-//! When classes change, a segment that is half full may be open for a class that is hardly
-//! written any more; what is dead in it cannot be cleaned, what is free in it is not used. The
-//! class whose number is nearest fills such a segment.
+//! When classes change, a half-filled segment may be open for a class that is hardly written any
+//! more. Its garbage cannot be cleaned and its free space is not used. The active class with the
+//! nearest number then fills this segment.
 
-use crate::facts::View;
+use crate::inputs::LogView;
 
-/// A class is silent when it has not been written for this part of a volume of writes.
+/// A class is silent when it has not been written for a volume of writes divided by this.
 const SILENT_DIVISOR: u64 = 4;
-/// Silence is looked for so many times while a segment is written.
+/// Number of searches for silent classes while a segment is written.
 const LOOKS_PER_SEGMENT: u64 = 16;
 
 pub(super) struct Streams {
-    /// By class: when a block was last written to it.
+    /// For each class, when a block was last written to it.
     wanted_at: Vec<u64>,
-    /// By class: the class whose open segment it fills.
+    /// For each class, the class whose open segment it fills.
     fills: Vec<u8>,
     look_at: u64,
 }
@@ -25,10 +25,10 @@ impl Streams {
     }
 
     /// The class to whose open segment a block of this class is written.
-    pub(super) fn route(&mut self, class: u8, view: &View<'_>) -> u8 {
+    pub(super) fn route(&mut self, class: u8, view: &LogView<'_>) -> u8 {
         self.wanted_at[usize::from(class)] = view.now;
         if view.now >= self.look_at {
-            self.look(view);
+            self.update(view);
         }
         let to = self.fills[usize::from(class)];
         if to != class && view.open_written(to) == 0 {
@@ -38,8 +38,8 @@ impl Streams {
         to
     }
 
-    /// Finds who is silent, and a neighbour for each.
-    fn look(&mut self, view: &View<'_>) {
+    /// Finds the silent classes, and a neighbour for each.
+    fn update(&mut self, view: &LogView<'_>) {
         self.look_at = view.now + u64::from(view.segment_blocks) / LOOKS_PER_SEGMENT + 1;
         let silent_writes = view.live_blocks / SILENT_DIVISOR;
         let classes = 0..self.fills.len() as u8;
@@ -59,13 +59,13 @@ impl Streams {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::facts::{NO_SEGMENT, SegmentFacts};
+    use crate::inputs::{NO_SEGMENT, SegmentInfo};
 
     #[test]
     fn a_neighbour_fills_what_a_silent_class_has_open() {
-        let open_half = SegmentFacts { written_blocks: 5, ..SegmentFacts::default() };
+        let open_half = SegmentInfo { written_blocks: 5, ..SegmentInfo::default() };
         let segments = [open_half, open_half];
-        let at = |now, open| View {
+        let at = |now, open| LogView {
             now,
             live_blocks: 100,
             segment_blocks: 10,
@@ -76,7 +76,7 @@ mod tests {
         assert_eq!(streams.route(2, &at(10, &[0, NO_SEGMENT, 1])), 2);
         // Class 0 has been silent for more than a quarter of the volume.
         assert_eq!(streams.route(2, &at(30, &[0, NO_SEGMENT, 1])), 0);
-        // Its segment is full: everything as before.
+        // Its segment is full: each class writes to its own again.
         assert_eq!(streams.route(2, &at(31, &[NO_SEGMENT, NO_SEGMENT, 1])), 2);
     }
 }

@@ -1,36 +1,36 @@
-//! The word that goes with a block: 32 bits.
+//! The word of a block: 32 bits.
 //!
-//! Bits 0 to 15 are the moment of the last user write, in ticks of 1/1,024 of the volume at most,
-//! modulo 64 volumes of writes or more; a block that the cleaner finds older than three quarters
-//! of that is set to this age. Bits 16 to 23 are the mean interval, as 16 log2(ticks) (0: none
-//! yet), bit 24 says that the mean is settled. Bits 25 to 31 with the upper five of the mean are
-//! the cell: how far the interval reached or how old the block was, whether it goes on, whether
-//! the cleaner placed it.
+//! Bits 0 to 15 are the moment of the last user write, in ticks of at most 1/1,024 of the volume,
+//! modulo 64 volumes of writes or more; a block that the cleaner finds older than three quarters of
+//! that is set to this age. Bits 16 to 23 are the mean interval, as 16 log2(ticks) (0: none yet);
+//! bit 24 says that the mean is stable. Bits 25 to 31 with the upper five bits of the mean are the
+//! cell: the length of the last interval or the age, whether the write was sequential, whether the
+//! cleaner placed the block.
 
-/// Steps of an octave of the mean.
+/// Steps per octave of the mean.
 const STEPS: f32 = 16.0;
-/// Weight of a new interval in a mean that is still moving, and in one that is settled.
+/// Weight of a new interval in a mean that is still moving, and in one that is stable.
 const QUICK: f32 = 1.0 / 3.0;
 const SETTLED: f32 = 1.0 / 14.0;
-/// One of so many intervals settles a mean.
+/// One in this many intervals makes a mean stable.
 const SETTLES: u32 = 4;
-/// Distances in time that cells tell apart.
+/// Number of distances in time that cells distinguish.
 pub(super) const DISTANCES: usize = 32;
-/// Means that cells tell apart: none and short ones, then half octaves.
+/// Number of means that cells distinguish: none and short ones, then half octaves.
 pub(super) const MEANS: usize = 32;
 /// The distance of a block that was never rewritten.
 pub(super) const FIRST: usize = DISTANCES - 1;
 /// A block that is older is set to this age, in ticks.
 const OLDEST_TICKS: u16 = 0xc000;
 
-/// What is known of a block.
+/// The history of a block, unpacked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Word {
     tick: u16,
     mean: u8,
     is_settled: bool,
     distance: u8,
-    goes_on: bool,
+    is_sequential: bool,
     is_moved: bool,
 }
 
@@ -41,7 +41,7 @@ impl Word {
             mean: (bits >> 16) as u8,
             is_settled: bits >> 24 & 1 == 1,
             distance: (bits >> 25) as u8 & 31,
-            goes_on: bits >> 30 & 1 == 1,
+            is_sequential: bits >> 30 & 1 == 1,
             is_moved: bits >> 31 & 1 == 1,
         }
     }
@@ -51,29 +51,29 @@ impl Word {
             | u64::from(self.mean) << 16
             | u64::from(self.is_settled) << 24
             | u64::from(self.distance) << 25
-            | u64::from(self.goes_on) << 30
+            | u64::from(self.is_sequential) << 30
             | u64::from(self.is_moved) << 31
     }
 
     /// The number of its cell.
     pub(super) fn cell(self) -> usize {
-        let kind = usize::from(self.is_moved) * 2 + usize::from(self.goes_on);
+        let kind = usize::from(self.is_moved) * 2 + usize::from(self.is_sequential);
         (kind * DISTANCES + usize::from(self.distance)) * MEANS + usize::from(self.mean >> 3)
     }
 }
 
-/// Ticks, and what they do to words.
+/// The clock of the policy: it converts user writes to ticks and updates words.
 pub(super) struct Clock {
     /// A tick is 2 to this many user writes.
     tick_bits: u32,
 }
 
-/// Whole octaves; below 2 is the first.
+/// The whole octave of a number of ticks; numbers below 2 are in the first.
 fn octave(ticks: u16) -> u8 {
     ticks.max(1).ilog2() as u8
 }
 
-/// Half octaves.
+/// The half octave of a number of ticks.
 fn half_octave(ticks: u16) -> u8 {
     let ticks = ticks.max(1);
     let whole = ticks.ilog2();
@@ -94,17 +94,17 @@ impl Clock {
         (now >> self.tick_bits) as u16
     }
 
-    pub(super) fn first_write(&self, now: u64, goes_on: bool) -> Word {
+    pub(super) fn first_write(&self, now: u64, is_sequential: bool) -> Word {
         let (tick, distance) = (self.tick(now), FIRST as u8);
-        Word { tick, mean: 0, is_settled: false, distance, goes_on, is_moved: false }
+        Word { tick, mean: 0, is_settled: false, distance, is_sequential, is_moved: false }
     }
 
-    /// A user has written the block again. `noise` rounds the mean at random.
+    /// A user has written the block again. `noise` decides the random rounding of the mean.
     pub(super) fn rewritten(
         &self,
         old: Word,
         now: u64,
-        goes_on: bool,
+        is_sequential: bool,
         burst_writes: u64,
         noise: u32,
     ) -> Word {
@@ -118,7 +118,7 @@ impl Clock {
             is_settled |= old.mean > 0 && noise.is_multiple_of(SETTLES);
         }
         let distance = octave(interval);
-        Word { tick, mean, is_settled, distance, goes_on, is_moved: false }
+        Word { tick, mean, is_settled, distance, is_sequential, is_moved: false }
     }
 
     /// The cleaner has moved the block.
@@ -130,7 +130,7 @@ impl Clock {
     }
 }
 
-/// The mean with a new interval.
+/// The mean after a new interval.
 fn mean_with(mean: u8, is_settled: bool, interval_ticks: u16, noise: u32) -> u8 {
     let interval = f32::from(interval_ticks.max(1));
     let new = if mean == 0 {
@@ -139,7 +139,7 @@ fn mean_with(mean: u8, is_settled: bool, interval_ticks: u16, noise: u32) -> u8 
         let old = (f32::from(mean) / STEPS).exp2();
         old + (interval - old) * if is_settled { SETTLED } else { QUICK }
     };
-    // Rounded up as often as the remainder is large: small changes are not lost.
+    // Rounded up with the probability of the remainder, so that small changes are not lost.
     let up = (noise >> 8) as f32 / (1 << 24) as f32;
     (new.log2() * STEPS + up).clamp(1.0, 255.0) as u8
 }
@@ -155,7 +155,7 @@ mod tests {
             mean: 255,
             is_settled: true,
             distance: 31,
-            goes_on: true,
+            is_sequential: true,
             is_moved: true,
         };
         assert_eq!(word.to_bits(), 0xffff_ffff);
@@ -181,7 +181,7 @@ mod tests {
         let clock = Clock::new(1 << 20);
         let word = clock.rewritten(clock.first_write(0, false), 1 << 18, false, 0, 1);
         let again = clock.rewritten(word, (1 << 18) + 5, true, 1 << 12, 2);
-        assert_eq!((again.mean, again.distance, again.goes_on), (word.mean, 0, true));
+        assert_eq!((again.mean, again.distance, again.is_sequential), (word.mean, 0, true));
     }
 
     #[test]

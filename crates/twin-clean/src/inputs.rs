@@ -1,48 +1,49 @@
-//! What policies are told: segments, blocks, time.
+//! What policies decide from: segments, blocks, time.
 //!
-//! Time is counted in blocks that users have written (`_at` for a moment, `_writes` for a span):
-//! it stands still while nothing is written, and it is the unit in which garbage arises. All
-//! amounts of space are in blocks; a log with fragments may count those instead, as long as it
-//! does so throughout.
+//! Time is counted in blocks that users have written (names ending in `_at` are moments, in
+//! `_writes` spans): it stands still while nothing is written, and it is the unit in which garbage
+//! arises. All amounts of space are in blocks; a log with fragments may count fragments instead, if
+//! it does so throughout.
 
-/// No segment.
+/// The number that stands for no segment.
 pub const NO_SEGMENT: u32 = u32::MAX;
 
-/// What a segment is used for at the moment.
+/// The current use of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum State {
-    /// Nothing in it.
+pub enum SegmentState {
+    /// The segment is empty.
     #[default]
     Free,
-    /// Being filled.
+    /// The segment is being filled.
     Open,
-    /// Full: may be cleaned.
+    /// The segment is full and may be cleaned.
     Sealed,
-    /// Being cleaned.
+    /// The segment is being cleaned.
     Cleaning,
 }
 
-/// A segment.
+/// What is known of a segment.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct SegmentFacts {
-    /// What it is used for.
-    pub state: State,
+pub struct SegmentInfo {
+    /// Its current use.
+    pub state: SegmentState,
     /// The class of the blocks in it, as the placement policy numbers them.
     pub class: u8,
-    /// Blocks that fit.
+    /// Number of blocks that fit.
     pub size_blocks: u32,
     /// Blocks written to it since it was opened.
     pub written_blocks: u32,
-    /// Of those, blocks that have not been overwritten, deleted or moved.
+    /// Number of these that have not been overwritten, deleted or moved.
     pub live_blocks: u32,
     /// When it was opened.
     pub opened_at: u64,
     /// When its last block was written.
     pub sealed_at: u64,
-    /// When the youngest block in it was written by a user, to the knowledge of the log: a block
-    /// that was moved counts as old as the youngest of the segment that it came from.
+    /// When the youngest block in it was written by a user, as far as the log knows: a moved block
+    /// counts as old as the youngest block of the segment that it came from.
     pub youngest_at: u64,
-    /// How many segments had been opened before: tells two uses of the same place apart.
+    /// How many segments had been opened before this one. It distinguishes two uses of the same
+    /// place.
     pub serial: u64,
     /// Sums over live blocks, kept if a policy has [`Needs::heat`].
     pub heat: Heat,
@@ -60,7 +61,7 @@ pub struct Heat {
     pub last_at: u64,
 }
 
-impl SegmentFacts {
+impl SegmentInfo {
     /// The share of its blocks that is live, 0 to 1: Rosenblum and Ousterhout's u.
     pub fn utilization(&self) -> f64 {
         f64::from(self.live_blocks) / f64::from(self.written_blocks.max(1))
@@ -83,30 +84,31 @@ impl SegmentFacts {
     }
 }
 
-/// The log at a moment.
+/// The state of the log at a moment.
 #[derive(Clone, Copy, Debug)]
-pub struct View<'a> {
+pub struct LogView<'a> {
     /// User writes so far.
     pub now: u64,
     /// Blocks that hold user data.
     pub live_blocks: u64,
     /// Blocks of a segment.
     pub segment_blocks: u32,
-    /// All segments by number.
-    pub segments: &'a [SegmentFacts],
-    /// By class: the segment that is open, or [`NO_SEGMENT`].
+    /// All segments, indexed by number.
+    pub segments: &'a [SegmentInfo],
+    /// For each class the segment that is open, or [`NO_SEGMENT`].
     pub open: &'a [u32],
 }
 
-impl View<'_> {
-    /// Blocks in the open segment of a class; 0 if none is open.
+impl LogView<'_> {
+    /// Blocks in the open segment of a class; 0 if the class has none.
     pub fn open_written(&self, class: u8) -> u32 {
         let segment = self.open.get(usize::from(class)).copied().unwrap_or(NO_SEGMENT);
         self.segments.get(segment as usize).map_or(0, |segment| segment.written_blocks)
     }
 }
 
-/// What a block holds, where the log knows: what F2FS goes by. A bare volume knows data only.
+/// The kind of a block's content, where the log knows it; F2FS's policy uses it. A bare volume has
+/// data only.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum BlockKind {
     /// Contents of a file.
@@ -114,24 +116,24 @@ pub enum BlockKind {
     Data,
     /// Contents of a directory.
     Directory,
-    /// An inode, or a block of them.
+    /// An inode, or a block of inodes.
     Inode,
     /// An inode of a directory.
     DirectoryInode,
-    /// Pointers.
+    /// Pointers: an indirect block.
     Indirect,
 }
 
 /// A block that a user writes.
 #[derive(Clone, Copy, Debug)]
 pub struct UserWrite {
-    /// Its number.
+    /// The block number.
     pub block: u32,
-    /// The segment in which its last copy lies, or [`NO_SEGMENT`] if it had none.
+    /// The segment that holds its previous copy, or [`NO_SEGMENT`] if there is none.
     pub old_segment: u32,
-    /// What it holds.
+    /// The kind of its content.
     pub kind: BlockKind,
-    /// User writes until it is overwritten or deleted, if somebody who knows the future says so
+    /// User writes until it is overwritten or deleted, if the caller knows the future
     /// ([`Needs::future`]); otherwise 0.
     pub lifetime_writes: u64,
 }
@@ -139,31 +141,32 @@ pub struct UserWrite {
 /// A block that the cleaner moves.
 #[derive(Clone, Copy, Debug)]
 pub struct CleanerWrite {
-    /// Its number.
+    /// The block number.
     pub block: u32,
     /// The segment that is being cleaned.
     pub victim: u32,
     /// The class of that segment.
     pub victim_class: u8,
-    /// What it holds.
+    /// The kind of its content.
     pub kind: BlockKind,
 }
 
-/// What a policy needs to be told beyond the ordinary, as it costs to keep.
+/// The inputs that a policy needs beyond the ordinary ones, because keeping them costs time or
+/// memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Needs {
-    /// [`SegmentFacts::heat`].
+    /// [`SegmentInfo::heat`].
     pub heat: bool,
-    /// [`SegmentFacts::penultimate_sum`].
+    /// [`SegmentInfo::penultimate_sum`].
     pub updates: bool,
     /// [`UserWrite::lifetime_writes`]: only a simulation can give it.
     pub future: bool,
-    /// Requests, before their blocks.
+    /// Requests, announced before their blocks.
     pub requests: bool,
 }
 
 impl Needs {
-    /// What either needs.
+    /// The needs of both.
     pub fn and(self, other: Needs) -> Needs {
         Needs {
             heat: self.heat || other.heat,
@@ -174,17 +177,17 @@ impl Needs {
     }
 }
 
-/// What a policy is made for.
+/// The setting for which a policy is made.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Setting {
-    /// Numbers of blocks are below this.
+    /// Number of blocks of the volume; block numbers are below it.
     pub blocks: u32,
     /// Blocks of a segment.
     pub segment_blocks: u32,
-    /// The share of garbage in the log from which on it is cleaned.
+    /// The share of garbage in the log at which cleaning begins.
     pub garbage_share: f64,
-    /// Open segments that a policy may use at most.
+    /// Maximum number of open segments.
     pub open_segments: u8,
-    /// For policies that draw.
+    /// The seed of policies that draw random numbers.
     pub seed: u64,
 }

@@ -1,18 +1,18 @@
-//! Adaptive: how long an idle time must have been to last is counted, not assumed.
+//! Adaptive: the idle time after which a device is likely to stay idle is counted, not assumed.
 //!
-//! Idle times that ended are counted by half octaves of their length. A step begins at the
-//! shortest idle time w of which at least 19 in 20 idle times that reached w also reached w and
-//! what a segment takes; the counts fade, so that a change of habits is noticed. Of lengths of
-//! which it has seen fewer than [`ENOUGH`] it thinks as Blackwell's rule does.
+//! Idle times that have ended are counted by half octaves of their length. A step begins after the
+//! shortest idle time w for which at least 19 in 20 of the idle times that reached w also reached w
+//! plus the duration of cleaning a segment. The counts decay, so that the policy follows changes of
+//! behaviour. For lengths with fewer than [`ENOUGH`] counts it applies Blackwell's rule.
 
-use super::{Answer, Moment, WhenPolicy};
+use super::{TriggerDecision, TriggerInput, TriggerPolicy};
 
 /// Half octaves from 2^20 ns (a millisecond) up.
 const BUCKETS: usize = 64;
 const FIRST_OCTAVE: u32 = 20;
-/// Idle times that count, faded.
+/// The number of counted idle times, faded, that is enough.
 const ENOUGH: f64 = 20.0;
-/// Weight of what was counted when one more comes: about 500 count.
+/// The factor by which counts decay with each further idle time: about 500 count.
 const KEEP: f64 = 0.998;
 const LASTS: f64 = 0.95;
 const UNTIL_KNOWN_NS: u64 = 2_000_000_000;
@@ -35,14 +35,14 @@ fn bucket(ns: u64) -> usize {
     (2 * octave.saturating_sub(FIRST_OCTAVE) as usize + usize::from(upper)).min(BUCKETS - 1)
 }
 
-/// Where a bucket begins.
+/// The length at which a bucket begins.
 fn begins(bucket: usize) -> u64 {
     let octave = 1u64 << (FIRST_OCTAVE as usize + bucket / 2).min(62);
     if bucket.is_multiple_of(2) { octave } else { octave + octave / 2 }
 }
 
 impl Adaptive {
-    /// Idle times that reached this length, to a half octave.
+    /// Number of idle times that reached this length, to a half octave.
     fn reached(&self, ns: u64) -> f64 {
         self.counts[bucket(ns)..].iter().sum()
     }
@@ -64,12 +64,12 @@ impl Adaptive {
     }
 }
 
-impl WhenPolicy for Adaptive {
-    fn ask(&mut self, moment: &Moment) -> Answer {
-        let Some(since) = moment.idle_since_ns else { return Answer::Wait };
-        let age_ns = moment.now_ns.saturating_sub(since);
-        let wait_ns = self.wait_ns(age_ns, moment.step_ns);
-        if age_ns >= wait_ns { Answer::Now } else { Answer::At(since + wait_ns) }
+impl TriggerPolicy for Adaptive {
+    fn decide(&mut self, input: &TriggerInput) -> TriggerDecision {
+        let Some(since) = input.idle_since_ns else { return TriggerDecision::Wait };
+        let age_ns = input.now_ns.saturating_sub(since);
+        let wait_ns = self.wait_ns(age_ns, input.step_ns);
+        if age_ns >= wait_ns { TriggerDecision::Now } else { TriggerDecision::At(since + wait_ns) }
     }
 
     fn idle_ended(&mut self, idle_ns: u64) {
@@ -83,13 +83,13 @@ impl WhenPolicy for Adaptive {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{SECOND, moment};
+    use super::super::tests::{SECOND, input};
     use super::*;
 
     #[test]
     fn it_begins_with_two_seconds() {
         let mut policy = Adaptive::default();
-        assert_eq!(policy.ask(&moment(Some(SECOND), 50)), Answer::At(1001 * SECOND));
+        assert_eq!(policy.decide(&input(Some(SECOND), 50)), TriggerDecision::At(1001 * SECOND));
     }
 
     #[test]
