@@ -1,20 +1,22 @@
-//! The replayer's own cost: a workload against a file system that does nothing.
+//! The replayer's own cost: a workload replayed on a file system that does nothing.
 //!
-//! `cargo build --release --example replay_overhead`, then time
-//! `replay_overhead WORKLOAD TIMES [generate|read|memory-read|memory|replay|record]`: `memory` replays records that
-//! lie in memory, `replay` a trace in memory that is expanded and decoded, `memory-read` and
-//! `read` only go through the records, `generate` only makes them up, `record` is `memory` with a
-//! recorder around the file system. The difference of two runs, divided by the number of
-//! operations that is printed, is the cost of an operation.
+//! `cargo build --release --example replay_overhead`, then time `replay_overhead WORKLOAD TIMES
+//! [generate|read|memory-read|memory|replay|record]`: `memory` replays records that are held in
+//! memory, `replay` a trace in memory that is expanded and decoded, `memory-read` and `read` only
+//! iterate over the records, `generate` only generates them, `record` is `memory` with a recorder
+//! around the file system. The program prints the number of operations; the difference of two runs,
+//! divided by that number, is the cost of an operation.
 
 use std::cell::Cell;
 
-use twin_fs::{Attr, Entry, FileSystem, Ino, Op, Reply, Request, Result};
+use twin_fs::{Attr, FileSystem, Ino, LookupEntry, Op, Reply, Request, Result};
 use twin_rt::{ClockOnly, Rt};
 use twin_trace::replay::{Options, Population, Replayer};
-use twin_trace::{Header, Reader, Record, Recorder, Source, TraceError, Writer, generate};
+use twin_trace::{
+    Header, Reader, Record, Recorder, RecorderOptions, Source, TraceError, Writer, generate,
+};
 
-/// Answers at once, and always well.
+/// A file system that answers every request at once and with success.
 #[derive(Default)]
 struct Null {
     next: Cell<Ino>,
@@ -26,7 +28,7 @@ impl FileSystem for Null {
             Op::Lookup { .. } | Op::Create { .. } | Op::MakeDir { .. } => {
                 self.next.set(self.next.get() + 1);
                 let attr = Attr { ino: 2 + self.next.get(), ..Attr::default() };
-                Reply::Entry(Entry { attr, generation: 0 })
+                Reply::Entry(LookupEntry { attr, generation: 0 })
             }
             Op::Write { data, .. } => Reply::Written(data.len()),
             Op::Read { .. } => Reply::Data(Vec::new()),
@@ -96,7 +98,7 @@ fn record(
     source: &mut impl Source,
 ) -> std::result::Result<u64, Box<dyn std::error::Error>> {
     let rt = Rt::new(ClockOnly::default(), 1);
-    let fs = Recorder::new(&rt, Null::default(), std::io::sink(), false, "")?;
+    let fs = Recorder::new(&rt, Null::default(), std::io::sink(), RecorderOptions::default())?;
     replay_on(&rt, &fs, population, source)
 }
 

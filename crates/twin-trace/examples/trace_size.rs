@@ -5,13 +5,13 @@ use twin_trace::{Record, Source, Writer, generate};
 fn main() {
     println!("{:>9} {:>10} {:>9}  workload", "ops", "bytes", "bytes/op");
     for text in [
-        "build:files=2000,clients=4,service_us=30",
-        "build:files=2000,clients=1,service_us=30",
-        "small-files:files=20000,service_us=30",
-        "mail:messages=5000,clients=4,service_us=30",
-        "tpcb:transactions=20000,clients=4,service_us=30",
-        "large-file:service_us=30",
-        "zipf:service_us=30",
+        "build:files=2000,clients=4,service=30us",
+        "build:files=2000,clients=1,service=30us",
+        "small-files:files=20000,service=30us",
+        "mail:messages=5000,clients=4,service=30us",
+        "tpcb:transactions=20000,clients=4,service=30us",
+        "large-file:service=30us",
+        "zipf:service=30us",
     ] {
         let (ops, bytes) = size(text);
         println!("{ops:>9} {bytes:>10} {:>9.2}  {text}", bytes as f64 / ops as f64);

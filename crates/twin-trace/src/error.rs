@@ -1,10 +1,10 @@
-//! Why a trace cannot be read or written, and where.
+//! Errors of traces: why a trace cannot be read or written, and at which place.
 
 use std::fmt;
 
 use crate::kind::{Kind, VERSION};
 
-/// Where in a trace something is wrong.
+/// The place of an error in a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// In a binary trace: the offset of the frame (or of the header, 0), in bytes from the start
@@ -12,9 +12,9 @@ pub enum Place {
     Byte {
         /// Offset of the frame or of the header.
         offset: u64,
-        /// Number of the frame, from 0; none in the header.
+        /// Number of the frame, from 0; `None` in the header.
         frame: Option<u32>,
-        /// Number of the record in its frame, from 0; none if the frame itself is bad.
+        /// Number of the record in its frame, from 0; `None` if the frame itself is bad.
         record: Option<u32>,
     },
     /// In a text trace: the number of the line, from 1.
@@ -34,18 +34,18 @@ pub enum Problem {
     Version(u16),
     /// Feature bits that this program does not know.
     Features(u32),
-    /// It is a trace, but of the other kind.
+    /// It is a trace, but of another kind than expected.
     WrongKind {
-        /// What was asked for.
+        /// The expected kind.
         expected: Kind,
-        /// What it is.
+        /// The kind of the file.
         found: Kind,
     },
     /// The file ends inside its header.
     HeaderCut,
-    /// A checksum does not match. Names what it covers.
+    /// A checksum does not match. Names the part that it covers.
     Checksum(&'static str),
-    /// A field has a value that it cannot have. Says which.
+    /// A field has an impossible value. Names the field.
     Field(&'static str),
     /// The compressed bytes cannot be expanded.
     Compression,
@@ -58,16 +58,16 @@ pub enum Problem {
     },
     /// A record to write is larger than a frame can be, in bytes.
     TooBig(u64),
-    /// A line of a text trace makes no sense. Says why.
+    /// A line of a text trace cannot be parsed. Gives the reason.
     Line(String),
 }
 
 /// A trace that cannot be read or written, with its place.
 #[derive(Debug)]
 pub struct TraceError {
-    /// Where.
+    /// The place of the error.
     pub place: Place,
-    /// What.
+    /// What is wrong.
     pub problem: Problem,
 }
 

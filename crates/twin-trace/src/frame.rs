@@ -1,8 +1,8 @@
 //! The container: a header, then frames, then an end frame if the trace was closed.
 //!
-//! A frame is written whole, carries its own checksums and stands on its own, so that a trace
-//! that was cut off (by a crash of the recorder or of its machine) is good up to its last whole
-//! frame. Bytes are described one by one in docs/trace-format.md.
+//! A frame is written as a whole, has its own checksums and can be read alone, so a trace that was
+//! cut off (by a crash of the recorder or of its machine) is good up to its last whole frame.
+//! docs/trace-format.md describes every byte.
 
 use std::fmt;
 use std::io::{self, ErrorKind, Read, Write};
@@ -13,8 +13,8 @@ use crate::codec::column::COUNT;
 use crate::error::{Problem, TraceError};
 use crate::kind::{Kind, VERSION};
 
-/// The first bytes of a trace. The high bit, the two kinds of line end and the control-Z show
-/// when something took the file for text.
+/// The first bytes of a trace. The high bit, the two kinds of line end and the control-Z reveal a
+/// transfer that treated the file as text.
 const MAGIC: [u8; 8] = *b"\x89TWT\r\n\x1a\n";
 const FRAME_MAGIC: [u8; 4] = *b"TWfr";
 const HEADER_LEN: usize = 40;
@@ -29,32 +29,35 @@ const MAX_STORED: usize = DIRECTORY_LEN + MAX_RAW;
 /// zstd's level: its default, some 200 MB of records a second.
 const LEVEL: i32 = 3;
 
-/// What a trace says about itself before its first record.
+/// The header of a trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// What it holds.
+    /// The kind of its records.
     pub kind: Kind,
-    /// When it began, since the Unix epoch; zero if it was made, not recorded.
+    /// When it began, since the Unix epoch; zero if it was generated, not recorded.
     pub start: Time,
     /// The seed of the run or of the generator.
     pub seed: u64,
-    /// How to take it.
+    /// Properties of the trace.
     pub traits: Traits,
-    /// For a flight log the settings of the run, otherwise what it is a trace of.
+    /// For a flight log the settings of the run, otherwise a description of the trace.
     pub text: String,
 }
 
-/// How a trace is to be taken.
+/// Properties of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Traits {
     /// File contents are kept; otherwise only their lengths.
     pub contents: bool,
-    /// The times mean something; otherwise only the order does.
+    /// The times are meaningful; otherwise only the order is.
     pub timed: bool,
     /// All nodes come before the first request.
     pub nodes_first: bool,
-    /// Clients share nothing that one of them changes, so each may run at its own speed.
+    /// Clients share nothing that one of them changes, so each client may run at its own speed.
     pub independent: bool,
+    /// The requests came through a kernel that served a mount: the pauses between an answer and the
+    /// client's next request contain the time of that kernel, not only that of the client.
+    pub mounted: bool,
 }
 
 impl Traits {
@@ -63,11 +66,18 @@ impl Traits {
             | u32::from(self.timed) << 1
             | u32::from(self.nodes_first) << 2
             | u32::from(self.independent) << 3
+            | u32::from(self.mounted) << 4
     }
 
     fn from_bits(bits: u32) -> Traits {
         let bit = |n: u32| bits >> n & 1 == 1;
-        Traits { contents: bit(0), timed: bit(1), nodes_first: bit(2), independent: bit(3) }
+        Traits {
+            contents: bit(0),
+            timed: bit(1),
+            nodes_first: bit(2),
+            independent: bit(3),
+            mounted: bit(4),
+        }
     }
 }
 
@@ -149,7 +159,7 @@ fn u64_at(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(std::array::from_fn(|i| bytes[at + i]))
 }
 
-/// Reads until `out` is full or the input ends; gives the number of bytes read.
+/// Reads until `out` is full or the input ends; returns the number of bytes read.
 fn read_full(input: &mut impl Read, out: &mut [u8]) -> io::Result<usize> {
     let mut got = 0;
     while got < out.len() {
@@ -163,16 +173,16 @@ fn read_full(input: &mut impl Read, out: &mut [u8]) -> io::Result<usize> {
     Ok(got)
 }
 
-/// What a frame says about itself.
+/// The head of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FrameHead {
     /// True for the frame that closes a trace; it has no records.
     pub(crate) end: bool,
     /// Its number, from 0.
     pub(crate) number: u32,
-    /// How many records it has.
+    /// The number of its records.
     pub(crate) records: u32,
-    /// How many of them are nodes.
+    /// The number of its nodes.
     pub(crate) nodes: u32,
     /// Time of the last record before it.
     pub(crate) at_ns: Nanos,
@@ -199,7 +209,7 @@ impl FrameHead {
         out
     }
 
-    /// None unless the magic and the checksum are right.
+    /// Parses a frame head; `None` unless the magic and the checksum are right.
     fn from_bytes(raw: &[u8; FRAME_HEADER_LEN]) -> Option<FrameHead> {
         if raw[..4] != FRAME_MAGIC || crc32c::crc32c(&raw[..48]) != u32_at(raw, 48) {
             return None;
@@ -217,7 +227,7 @@ impl FrameHead {
     }
 }
 
-/// Writes a header and frames. After an error nothing more is written.
+/// Writes a header and frames. After an error it writes nothing more.
 pub(crate) struct FrameWriter<W> {
     out: W,
     written: u64,
@@ -226,7 +236,7 @@ pub(crate) struct FrameWriter<W> {
     stored: Vec<u8>,
 }
 
-/// The part of a frame's head that its records decide.
+/// The part of a frame's head that follows from its records.
 pub(crate) struct FrameSums {
     pub(crate) records: u32,
     pub(crate) nodes: u32,
@@ -269,7 +279,7 @@ impl<W: Write> FrameWriter<W> {
 
     /// Appends a column to the frame: compressed if that makes it shorter.
     fn store(&mut self, column: &[u8]) -> Result<(), TraceError> {
-        // Below this a zstd frame does not pay for its header.
+        // Below this length a zstd frame would be longer than the column.
         const WORTH: usize = 32;
         if column.len() >= WORTH {
             let start = self.stored.len();
@@ -303,12 +313,12 @@ impl<W: Write> FrameWriter<W> {
         Ok(())
     }
 
-    /// Hands what was written to the operating system.
+    /// Passes the written bytes on to the operating system.
     pub(crate) fn flush(&mut self) -> Result<(), TraceError> {
         Ok(self.out.flush()?)
     }
 
-    /// Closes the trace and gives the output back.
+    /// Closes the trace and returns the output.
     pub(crate) fn end(mut self, at_ns: Nanos, request: u64) -> Result<W, TraceError> {
         self.stored.clear();
         self.emit(true, &FrameSums { records: 0, nodes: 0, at_ns, request })?;
@@ -320,13 +330,13 @@ impl<W: Write> FrameWriter<W> {
 /// How a trace ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// It was closed: everything is there.
+    /// It was closed: the trace is complete.
     Closed,
-    /// It was cut off: everything up to `offset` is there, the frame after that is not.
+    /// It was cut off: everything up to `offset` is there, the next frame is not.
     Cut {
         /// Where the last whole frame ends, in bytes from the start of the file.
         offset: u64,
-        /// Bytes after that: part of a frame, lost.
+        /// Bytes after that, which are part of a frame and lost.
         lost_bytes: u64,
     },
 }
@@ -379,19 +389,19 @@ impl<R: Read> FrameReader<R> {
         &self.header
     }
 
-    /// How the trace ended, once [`next`](Self::next) has given none.
+    /// How the trace ended, once [`next`](Self::next) has returned `None`.
     pub(crate) fn ending(&self) -> Option<Ending> {
         self.ending
     }
 
-    /// An error in the frame read last, in its `record`th record if that is known.
+    /// An error in the last frame, in the record with index `record` if that is known.
     pub(crate) fn error(&self, record: Option<u32>, problem: Problem) -> TraceError {
         let frame = Some(self.frames.saturating_sub(1));
         let place = crate::Place::Byte { offset: self.frame_offset, frame, record };
         TraceError { place, problem }
     }
 
-    /// Reads the next frame, with its bytes as they are stored; none at the end.
+    /// Reads the next frame, with its bytes in stored form; `None` at the end.
     pub(crate) fn next(&mut self) -> Result<Option<FrameHead>, TraceError> {
         if self.ending.is_some() {
             return Ok(None);
@@ -435,7 +445,7 @@ impl<R: Read> FrameReader<R> {
         Ok(Some(head))
     }
 
-    /// After the end frame there must be nothing.
+    /// Checks that nothing follows the end frame.
     fn close(&mut self) -> Result<Option<FrameHead>, TraceError> {
         let got = read_full(&mut self.input, &mut [0]);
         match got.map_err(|error| self.error(None, Problem::Io(error)))? {
@@ -452,8 +462,8 @@ impl<R: Read> FrameReader<R> {
         None
     }
 
-    /// `bad` does not match its checksum. If no frame follows it, it is the torn end of a trace
-    /// that was cut off; otherwise the trace is damaged.
+    /// The bytes `bad` do not match their checksum. If no frame follows them, they are the torn end
+    /// of a trace that was cut off; otherwise the trace is damaged.
     fn cut_or_damaged(
         &mut self,
         bad: &[u8],
@@ -481,8 +491,8 @@ impl<R: Read> FrameReader<R> {
         }
     }
 
-    /// Expands the columns of the frame read last into `payload`, one behind the other, and
-    /// gives their lengths.
+    /// Expands the columns of the last frame into `payload`, one after the other, and returns their
+    /// lengths.
     pub(crate) fn expand(&mut self, payload: &mut Vec<u8>) -> Result<[u32; COUNT], TraceError> {
         let bad = |problem| Err(self.error(None, problem));
         if self.stored.len() < DIRECTORY_LEN {

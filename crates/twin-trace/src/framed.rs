@@ -1,5 +1,5 @@
-//! What traces of operations and flight logs have in common: records going into frames and
-//! coming out of them. One frame is in memory at a time.
+//! The common part of traces of operations and flight logs: putting records into frames and reading
+//! them from frames. One frame is in memory at a time.
 
 use std::io::{Read, Write};
 
@@ -10,11 +10,11 @@ use crate::error::{Problem, TraceError};
 use crate::frame::{Ending, FrameReader, FrameSums, FrameWriter, Header, MAX_RAW};
 use crate::kind::Kind;
 
-/// A frame is written when its records have this many bytes,
+/// A frame is written when its records have this many bytes, or
 const FRAME_BYTES: usize = 256 << 10;
-/// or when its first record is this old (what a crash may lose)
+/// when its first record is this old (a crash may lose that much)
 const FRAME_NS: Nanos = SECS;
-/// and it has so many records that it is worth its overhead.
+/// and it has at least this many records, so that it is worth its overhead.
 const FRAME_RECORDS: u32 = 256;
 
 /// Collects records into frames and writes them.
@@ -36,8 +36,8 @@ impl<W: Write> Framed<W> {
         })
     }
 
-    /// Adds a record of this time (if it has one): `put` encodes it, or refuses it and encodes
-    /// nothing.
+    /// Adds a record of this time (if it has one). `put` encodes the record, or refuses it and
+    /// encodes nothing.
     pub(crate) fn add(
         &mut self,
         at_ns: Option<Nanos>,
@@ -54,7 +54,7 @@ impl<W: Write> Framed<W> {
         Ok(())
     }
 
-    /// The record added last was a node.
+    /// Counts the last record as a node.
     pub(crate) fn count_node(&mut self) {
         self.sums.nodes += 1;
     }
@@ -103,14 +103,14 @@ pub(crate) fn expect_kind(header: &Header, expected: Kind) -> Result<(), TraceEr
     Err(TraceError::header(Problem::WrongKind { expected, found: header.kind }))
 }
 
-/// Reads frames and takes them apart, record by record.
+/// Reads frames and decodes their records one by one.
 pub(crate) struct Unframed<R> {
     frames: FrameReader<R>,
     decoder: Decoder,
-    /// Records of the frame read last that have not been given, and its number of records.
+    /// Records of the last frame that have not been returned, and its number of records.
     left: u32,
     records: u32,
-    /// After an error there is nothing more to read.
+    /// Set by an error: nothing more is read.
     failed: bool,
 }
 
@@ -129,8 +129,8 @@ impl<R: Read> Unframed<R> {
         self.frames.ending()
     }
 
-    /// Goes to the next frame, past those without nodes if only these are wanted. False at the
-    /// end.
+    /// Goes to the next frame, skipping frames without nodes if `nodes_only` is set. Returns false
+    /// at the end.
     fn next_frame(&mut self, nodes_only: bool) -> Result<bool, TraceError> {
         while let Some(head) = self.frames.next()? {
             if self.decoder.request_number() != head.request && self.records > 0 && !nodes_only {
@@ -148,7 +148,7 @@ impl<R: Read> Unframed<R> {
         Ok(false)
     }
 
-    /// Decodes the next record: `get` is given its code and flags. None at the end.
+    /// Decodes the next record: `get` is called with its code and flags. `None` at the end.
     #[inline]
     pub(crate) fn next<T>(
         &mut self,

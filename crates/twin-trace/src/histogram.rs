@@ -4,14 +4,14 @@
 //! equal width, so a bucket is at most 1/128 (0.8%) of its values wide. Counts, sum, minimum and
 //! maximum are exact. Two histograms can be merged without loss.
 
-/// Buckets of a power of two, as a power of two.
+/// The binary logarithm of the number of buckets for each power of two.
 const SUB_BITS: u32 = 7;
 const SUB: u64 = 1 << SUB_BITS;
 
 /// A histogram of whole numbers, usually of nanoseconds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Histogram {
-    /// Counts by bucket, as far as the largest bucket that is not empty.
+    /// Counts by bucket, up to the largest bucket that is not empty.
     counts: Vec<u64>,
     count: u64,
     sum: u128,
@@ -39,8 +39,16 @@ fn highest(bucket: usize) -> u64 {
     (next - 1) as u64
 }
 
+/// The largest value of the coarse bucket that a value lies in: values below eight are exact, above
+/// there are eight buckets for each power of two.
+fn coarse(value: u64) -> u64 {
+    const BITS: u32 = 3;
+    let shift = value.checked_ilog2().unwrap_or(0).saturating_sub(BITS);
+    value | ((1 << shift) - 1)
+}
+
 impl Histogram {
-    /// An empty one.
+    /// An empty histogram.
     pub fn new() -> Histogram {
         Histogram::default()
     }
@@ -77,7 +85,7 @@ impl Histogram {
         self.sum += other.sum;
     }
 
-    /// How many values were counted.
+    /// The number of values.
     pub fn count(&self) -> u64 {
         self.count
     }
@@ -102,11 +110,26 @@ impl Histogram {
         if self.count == 0 { 0.0 } else { self.sum as f64 / self.count as f64 }
     }
 
+    /// The distribution in coarser buckets, eight for each power of two: for each bucket that is
+    /// not empty its largest value, but not above the maximum, and the number of values in it.
+    pub fn buckets(&self) -> Vec<(u64, u64)> {
+        let mut found: Vec<(u64, u64)> = Vec::new();
+        for (bucket, &count) in self.counts.iter().enumerate().filter(|(_, count)| **count > 0) {
+            let end = coarse(highest(bucket)).min(self.max);
+            match found.last_mut() {
+                Some((last, all)) if *last == end => *all += count,
+                _ => found.push((end, count)),
+            }
+        }
+        found
+    }
+
     /// The `q`-quantile for `q` in 0 to 1 (0.99: the 99th percentile).
     ///
-    /// With `n` values in rising order it is the `ceil(q * n)`th, counted from 1 and at least the
-    /// first, rounded up to the largest value of its bucket but not above the maximum. It is so
-    /// never below the true one, and above it by less than 0.8%. Zero if there is no value.
+    /// With `n` values in ascending order it is the value number `ceil(q * n)`, counted from 1 and
+    /// at least the first, rounded up to the largest value of its bucket but not above the maximum.
+    /// It is never below the true quantile, and exceeds it by less than 0.8%. Zero if there is no
+    /// value.
     pub fn quantile(&self, q: f64) -> u64 {
         let rank = ((q * self.count as f64).ceil() as u64).clamp(1, self.count.max(1));
         let mut seen = 0;
@@ -154,6 +177,28 @@ mod tests {
         assert_eq!(histogram.quantile(1.0), histogram.max());
         let mean = values.iter().sum::<u64>() as f64 / values.len() as f64;
         assert!((histogram.mean() - mean).abs() < 1e-6);
+    }
+
+    #[test]
+    fn coarse_buckets_count_every_value_once_below_their_bound() {
+        let mut rng = Rng::new(5);
+        let mut values: Vec<u64> = (0..5000).map(|_| rng.next_u64() >> rng.below(64)).collect();
+        let mut histogram = Histogram::new();
+        values.iter().for_each(|&value| histogram.add(value));
+        values.sort_unstable();
+        let buckets = histogram.buckets();
+        let mut counted = 0;
+        for pair in buckets.windows(2) {
+            assert!(pair[0].0 < pair[1].0, "{pair:?}");
+        }
+        for &(end, count) in &buckets {
+            counted += count as usize;
+            assert_eq!(counted, values.partition_point(|&value| value <= end), "up to {end}");
+        }
+        assert_eq!(buckets.last().map(|bucket| bucket.0), Some(histogram.max()));
+        // An eighth of 64 powers of two at most.
+        assert!(counted == values.len() && buckets.len() <= 8 * 62, "{}", buckets.len());
+        assert!(Histogram::new().buckets().is_empty());
     }
 
     #[test]

@@ -1,11 +1,11 @@
-//! Which files there are: their version, and what they hold.
+//! The kinds of trace files and the version of their format.
 
 use std::fmt;
 
 /// The version of the format that this program writes.
 pub const VERSION: u16 = 1;
 
-/// What a trace holds.
+/// The content of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Operations and their answers: a workload.

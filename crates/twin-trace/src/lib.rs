@@ -1,18 +1,17 @@
-//! Workloads: recorded, read, made up, replayed.
+//! Workloads: recorded, read, generated, replayed.
 //!
-//! A workload is a stream of [`Record`]s: what was there before ([`Node`]), requests with their
-//! times, and what was answered ([`Outcome`]). A [`Source`] gives them: a trace that a [`Reader`]
-//! reads, a workload that [`generate`] makes up, a foreign trace that one of the [`readers`]
-//! understands ([`block`] has those of devices). A [`Writer`] writes them down, a [`Recorder`] around a file system tells it what
-//! is done there, and a [`replay::Replayer`] does the same on another file system.
+//! A workload is a stream of [`Record`]s: files that existed before ([`Node`]), requests with their
+//! times, and answers ([`Outcome`]). A [`Source`] produces them: a [`Reader`] reads a trace,
+//! [`generate`] makes workloads up, and the [`readers`] parse foreign traces ([`block`] those of
+//! devices). A [`Writer`] writes them. A [`Recorder`] around a file system records its operations,
+//! and a [`replay::Replayer`] repeats them on another file system.
 //!
 //! A flight log ([`FlightWriter`], [`FlightReader`]) holds everything that entered the core of a
-//! run, so that the run itself can be repeated. The bytes of both are described in
-//! docs/trace-format.md.
+//! run, so that the run itself can be repeated. docs/trace-format.md describes the bytes of both.
 //!
 //! Start at [`Record`] and [`Source`].
 //!
-//! Nothing here opens files: readers and writers take what the caller has opened.
+//! This crate opens no files: readers and writers take what the caller has opened.
 //!
 //! ```
 //! use twin_trace::{Reader, Source, Writer, generate};
@@ -41,7 +40,7 @@ pub mod readers;
 mod record;
 mod recorder;
 pub mod replay;
-mod settings;
+
 mod stream;
 mod varint;
 
@@ -51,6 +50,6 @@ pub use frame::{Ending, Header, Traits};
 pub use histogram::Histogram;
 pub use kind::{Kind, VERSION};
 pub use record::{DirOutcome, ErrorCode, Node, NodeAttr, Outcome, Record, Verb};
-pub use recorder::{Recorded, Recorder};
-pub use settings::{Param, Settings, SettingsError};
+pub use recorder::{Recorded, Recorder, RecorderOptions};
+
 pub use stream::{Reader, Source, Writer};

@@ -1,4 +1,4 @@
-//! What a trace of operations consists of: [`Record`]s in the order in which things happened.
+//! The records of a trace of operations, in the order of events: [`Record`].
 
 use twin_fs::{DirEntry, FsError, Ino, Name, Op, Reply, Request, mode};
 use twin_rt::Nanos;
@@ -6,40 +6,40 @@ use twin_rt::Nanos;
 /// One record of a trace of operations.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Record {
-    /// Something that existed before the trace began, told when it is first heard of.
+    /// A file that existed before the trace began, recorded when it first occurs.
     Node(Node),
     /// A request arrived.
     Request {
-        /// When, since the start of the trace.
+        /// Its time since the start of the trace.
         at_ns: Nanos,
         /// The request; its `id` is its number in the trace, from 1, without gaps.
         request: Request,
     },
     /// A request was answered.
     Reply {
-        /// When, since the start of the trace.
+        /// Its time since the start of the trace.
         at_ns: Nanos,
         /// The number of the request.
         id: u64,
-        /// The answer, in short.
+        /// The answer, abridged.
         outcome: Outcome,
     },
 }
 
-/// A name, and the inode behind it, that existed before the trace began.
+/// A name, and its inode, that existed before the trace began.
 ///
-/// The root is never told. A directory is told before what is in it. The same inode may be told
-/// again: under another name it has several (`nlink` is above 1 then), with
-/// `attr` where it had none before the first record is completed by the second.
+/// The root has no node. A directory has its node before those of its entries. An inode may have
+/// several nodes: one for each further name (`nlink` is then above 1), and a second one with `attr`
+/// that completes a first one without.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {
     /// The directory that holds the name.
     pub dir: Ino,
-    /// The name.
+    /// The name within the directory.
     pub name: Name,
-    /// The inode.
+    /// The inode, by its number in the trace.
     pub ino: Ino,
-    /// Type bits of its mode, and the permissions if `attr` is there.
+    /// Type bits of its mode, and the permissions if `attr` is present.
     pub mode: u32,
     /// The other attributes; unknown if the name was only listed.
     pub attr: Option<NodeAttr>,
@@ -52,34 +52,33 @@ impl Node {
     }
 }
 
-/// Attributes of a [`Node`], as they were when it was first looked at.
+/// Attributes of a [`Node`], as of its first lookup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct NodeAttr {
     /// Number of names.
     pub nlink: u32,
-    /// Owner.
+    /// User number of the owner.
     pub uid: u32,
-    /// Group.
+    /// Number of the group.
     pub gid: u32,
     /// Device number of a special file.
     pub rdev: u64,
     /// Length in bytes.
     pub size: u64,
-    /// Bytes of storage behind it if these are fewer than its length (a sparse file), else its
-    /// length.
+    /// Bytes of storage: fewer than its length for a sparse file, otherwise equal to the length.
     pub allocated: u64,
 }
 
-/// An answer, as far as a trace keeps it.
+/// An answer, with the parts that a trace keeps.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It failed.
+    /// The request failed with this error.
     Failed(ErrorCode),
     /// Success without a value (of StatFs too).
     Done,
     /// An entry: later operations may refer to this inode.
     Entry(Ino),
-    /// Attributes.
+    /// Success with attributes, which are not kept.
     Attr,
     /// This many bytes of file data.
     Data(u64),
@@ -87,25 +86,25 @@ pub enum Outcome {
     Bytes(u64),
     /// This many bytes were written.
     Written(u64),
-    /// Directory entries.
+    /// The entries of a listing.
     Dir(DirOutcome),
-    /// An offset.
+    /// The offset that a seek found.
     Offset(u64),
 }
 
 /// The answer to [`Op::ReadDir`].
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct DirOutcome {
-    /// How many entries; none says that the directory ended.
+    /// The number of entries; zero means the end of the directory.
     pub entries: u32,
-    /// The cookie behind the last entry; zero if there is none.
+    /// The cookie after the last entry; zero if there is none.
     pub next: u64,
     /// With `plus`: the inodes that gained a reference, in order.
     pub referenced: Vec<Ino>,
 }
 
 impl Outcome {
-    /// The error, if it failed.
+    /// The error, if the request failed.
     pub fn error(&self) -> Option<ErrorCode> {
         match self {
             Outcome::Failed(code) => Some(*code),
@@ -113,7 +112,7 @@ impl Outcome {
         }
     }
 
-    /// What is kept of a result.
+    /// The outcome that a trace keeps of a result.
     pub fn of(result: &Result<Reply, FsError>) -> Outcome {
         match result {
             Err(error) => Outcome::Failed(ErrorCode::of(error)),
@@ -144,11 +143,11 @@ macro_rules! codes {
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[repr(u8)]
-        #[allow(missing_docs)] // The text beside each variant is its meaning.
+        #[allow(missing_docs)] // The doc comment of each variant is its meaning.
         pub enum $name { $($variant = $code,)* }
 
         impl $name {
-            /// All of them, by rising code.
+            /// All of them, in the order of their codes.
             pub const ALL: &[$name] = &[$($name::$variant,)*];
 
             /// The one with this code in a trace.
@@ -174,7 +173,7 @@ macro_rules! codes {
 }
 
 codes! {
-    /// [`FsError`] without its particulars. The number is the code in a trace.
+    /// [`FsError`] without its details. The number is the code in a trace.
     ErrorCode {
         NotFound = 1 "not-found",
         Exists = 2 "exists",
@@ -236,7 +235,7 @@ impl ErrorCode {
 }
 
 codes! {
-    /// Which operation: [`Op`] without its arguments. The number is the code in a trace.
+    /// The kind of an operation: [`Op`] without its arguments. The number is the code in a trace.
     Verb {
         Lookup = 1 "lookup",
         Forget = 2 "forget",
@@ -359,7 +358,7 @@ mod tests {
         let plain =
             DirEntry { name: (*b".").into(), ino: 2, kind: mode::DIRECTORY, next: 1, entry: None };
         let attr = twin_fs::Attr { ino: 9, ..Default::default() };
-        let entry = twin_fs::Entry { attr, generation: 0 };
+        let entry = twin_fs::LookupEntry { attr, generation: 0 };
         let plus = DirEntry { name: (*b"a").into(), ino: 9, next: 5, entry: Some(entry), ..plain };
         let plain = DirEntry { entry: None, ..plus.clone() };
         let outcome = Outcome::of(&Ok(Reply::Dir(vec![plain, plus])));

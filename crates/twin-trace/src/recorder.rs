@@ -1,20 +1,21 @@
-//! A file system that writes down what is done on it.
+//! A file system that records the operations on it.
 //!
-//! [`Recorder`] executes every request on the file system that it wraps and adds it, and what was
-//! answered, to a trace. It gives every life of an inode a number of its own, and tells of what
-//! was there before when it first hears of it, so that the trace can be replayed elsewhere (see
-//! "What the records mean" in docs/trace-format.md).
+//! [`Recorder`] executes every request on the file system inside it and adds the request and its
+//! answer to a trace. Every use of an inode number gets a number of its own in the trace, and files
+//! that existed before are described when they first occur, so that the trace can be replayed
+//! elsewhere (see "What the records mean" in docs/trace-format.md).
 //!
-//! Recording never disturbs the file system: when the trace cannot be written any more, recording
+//! Recording never disturbs the file system: if the trace cannot be written any more, recording
 //! stops, the error is kept, and operations go on.
 
 use std::cell::RefCell;
 use std::hash::Hasher;
 use std::io::Write;
+use std::rc::Rc;
 
 use twin_fs::{
-    Attr, DirEntry, Entry, FileSystem, FsError, Ino, Name, Op, ROOT_INO, Reply, Request, Room,
-    Timestamp,
+    Attr, DirEntry, FileSystem, FsError, Ino, LookupEntry, Name, Op, ROOT_INO, Reply, Request,
+    Room, Timestamp,
 };
 use twin_rt::{FixedHasher, FixedMap, FixedSet, Rt, Time};
 
@@ -22,51 +23,52 @@ use crate::error::{Problem, TraceError};
 use crate::frame::{Header, Traits};
 use crate::kind::Kind;
 use crate::record::{Node, NodeAttr, Outcome, inos};
+use crate::replay::Clock;
 use crate::stream::Writer;
 
 /// A file system whose operations are recorded.
 pub struct Recorder<F, W: Write> {
     inner: F,
-    rt: Rt,
+    clock: Clock,
     log: RefCell<Log<W>>,
 }
 
 /// Figures of a recording.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Recorded {
-    /// Requests written down.
+    /// Number of recorded requests.
     pub requests: u64,
     /// Bytes of the trace so far, without the frame that is being filled.
     pub bytes: u64,
-    /// Inodes heard of, each life of a number counted.
+    /// Number of inodes seen, where each reuse of a number counts.
     pub inodes: u64,
-    /// Requests left out because the format cannot hold them: names of more than 65,535 bytes,
-    /// writes of more than 4 GiB. No kernel sends such.
+    /// Requests that were left out because the format cannot represent them: names of more than
+    /// 65,535 bytes, writes of more than 4 GiB. No kernel sends such requests.
     pub left_out: u64,
 }
 
-/// How the recorder came to know an inode.
+/// How the recorder learned of an inode.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Origin {
-    /// A request named it out of the blue.
+    /// A request named it without an earlier lookup.
     Named,
-    /// A listing told of it, without its attributes.
+    /// A listing contained it, without its attributes.
     Listed,
-    /// It was there before.
+    /// It existed before.
     Found,
-    /// It was made while recording.
+    /// It was created during the recording.
     Made,
-    /// It is being made, and somebody has seen it before its maker was answered.
+    /// It is being created, and another client has seen it before the creator got an answer.
     Early,
 }
 
-/// One life of an inode number.
+/// One use of an inode number, from creation to deletion.
 #[derive(Clone, Copy)]
 struct Life {
     /// Its number in the trace.
     id: Ino,
     origin: Origin,
-    /// It had several names before the recording began.
+    /// Whether it had several names before the recording began.
     several: bool,
     generation: u32,
     btime: Timestamp,
@@ -79,15 +81,15 @@ struct Log<W: Write> {
     recorded: Recorded,
     lives: FixedMap<Ino, Life>,
     next_id: Ino,
-    /// Names, by their hashes, that the trace has told of or that were made while recording, from
-    /// the moment on when an inode that had several names before is heard of.
+    /// Hashes of names that the trace contains or that were created during the recording. They are
+    /// kept from the moment at which an inode that had several names before occurs.
     names: FixedSet<u64>,
     several: bool,
-    /// Names, by their hashes, that operations under way are making.
+    /// Hashes of names that operations in flight are creating.
     making: Vec<u64>,
 }
 
-/// What to do when an operation has ended.
+/// The action at the end of an operation.
 enum After {
     Nothing,
     Found { dir: Ino, name: Name },
@@ -97,7 +99,7 @@ enum After {
 }
 
 impl After {
-    /// The hashes of the names that the operation may make.
+    /// The hashes of the names that the operation may create.
     fn names(&self) -> impl Iterator<Item = u64> + use<> {
         let names = match self {
             After::Made { dir, name, .. } => [Some(hash(*dir, name)), None],
@@ -115,12 +117,32 @@ fn hash(dir: Ino, name: &[u8]) -> u64 {
     hasher.finish()
 }
 
+/// How to record.
+#[derive(Clone, Default)]
+pub struct RecorderOptions {
+    /// Whether file contents are kept.
+    pub contents: bool,
+    /// Whether the requests come through a kernel that serves a mount: the pauses between them
+    /// then contain its time (see [`Traits::mounted`]).
+    pub mounted: bool,
+    /// Description of the recording.
+    pub text: String,
+    /// The clock of requests and answers. The default is the run's own time, which stands still
+    /// while tasks run: on a host an operation that does not wait would then take no time.
+    pub clock: Option<Clock>,
+}
+
 impl<F: FileSystem, W: Write> Recorder<F, W> {
-    /// Wraps a file system; `text` says what is recorded. File contents are kept only if
-    /// `contents` says so.
-    pub fn new(rt: &Rt, inner: F, out: W, contents: bool, text: &str) -> Result<Self, TraceError> {
-        let traits = Traits { contents, timed: true, ..Traits::default() };
-        let (start, seed, text) = (rt.now(), rt.seed(), text.to_owned());
+    /// Wraps a file system.
+    ///
+    /// # Errors
+    /// If the beginning of the trace cannot be written.
+    pub fn new(rt: &Rt, inner: F, out: W, options: RecorderOptions) -> Result<Self, TraceError> {
+        let RecorderOptions { contents, mounted, text, clock } = options;
+        let traits = Traits { contents, timed: true, mounted, ..Traits::default() };
+        let of_run = rt.clone();
+        let clock = clock.unwrap_or_else(|| Rc::new(move || of_run.now()));
+        let (start, seed) = (clock(), rt.seed());
         let header = Header { kind: Kind::Operations, start, seed, traits, text };
         let root = Life {
             id: ROOT_INO,
@@ -140,7 +162,7 @@ impl<F: FileSystem, W: Write> Recorder<F, W> {
             several: false,
             making: Vec::new(),
         };
-        Ok(Recorder { inner, rt: rt.clone(), log: RefCell::new(log) })
+        Ok(Recorder { inner, clock, log: RefCell::new(log) })
     }
 
     /// The file system inside.
@@ -155,16 +177,16 @@ impl<F: FileSystem, W: Write> Recorder<F, W> {
         Recorded { bytes, ..log.recorded }
     }
 
-    /// Writes out what was recorded so far; to be called about once a second, so that a crash
-    /// loses no more than that also when little is going on.
+    /// Writes out all records so far. To be called about once a second, so that a crash loses no
+    /// more than that even under low load.
     pub fn flush(&self) {
         self.log.borrow_mut().write(|writer| writer.flush());
     }
 
-    /// Closes the trace and gives its output back; later operations are not recorded.
+    /// Closes the trace and returns its output; later operations are not recorded.
     ///
     /// # Errors
-    /// The error at which recording stopped, if it did.
+    /// The error at which recording stopped, if there was one.
     pub fn finish(&self) -> Result<Option<W>, TraceError> {
         let mut log = self.log.borrow_mut();
         if let Some(error) = log.error.take() {
@@ -178,10 +200,10 @@ impl<F: FileSystem, W: Write> Recorder<F, W> {
 
 impl<F: FileSystem, W: Write + 'static> FileSystem for Recorder<F, W> {
     async fn execute(&self, mut request: Request) -> Result<Reply, FsError> {
-        let (number, after) = self.log.borrow_mut().before(self.rt.now(), &mut request);
+        let (number, after) = self.log.borrow_mut().before((self.clock)(), &mut request);
         let result = self.inner.execute(request).await;
         if let Some(number) = number {
-            self.log.borrow_mut().after(self.rt.now(), number, after, &result);
+            self.log.borrow_mut().after((self.clock)(), number, after, &result);
         }
         result
     }
@@ -200,7 +222,7 @@ impl<F: FileSystem, W: Write + 'static> FileSystem for Recorder<F, W> {
 }
 
 impl<W: Write> Log<W> {
-    /// Writes unless that has failed before.
+    /// Writes, unless an earlier write has failed.
     fn write<T>(
         &mut self,
         write: impl FnOnce(&mut Writer<W>) -> Result<T, TraceError>,
@@ -219,8 +241,8 @@ impl<W: Write> Log<W> {
         }
     }
 
-    /// Writes a request down: its number, if there will be an answer to write, and what to do
-    /// then.
+    /// Records a request: returns its number if an answer will be recorded, and the action at the
+    /// end of the operation.
     fn before(&mut self, now: Time, request: &mut Request) -> (Option<u64>, After) {
         if self.writer.is_none() {
             return (None, After::Nothing);
@@ -228,7 +250,7 @@ impl<W: Write> Log<W> {
         let after = after(&request.op);
         self.making.extend(after.names());
         let at_ns = now.since(self.start);
-        // The request is written with the trace's numbers and executed with its own.
+        // The trace gets the trace's inode numbers; the file system gets the original ones.
         let own = swap(&mut request.op, |ino| self.id(ino));
         let number = self.write(|writer| writer.request(at_ns, request));
         let mut own = own.into_iter();
@@ -246,7 +268,7 @@ impl<W: Write> Log<W> {
         }
     }
 
-    /// Begins a life.
+    /// Begins a new use of an inode number.
     fn live(&mut self, ino: Ino, origin: Origin, generation: u32, btime: Timestamp) -> Ino {
         let id = self.next_id;
         self.next_id += 1;
@@ -284,23 +306,23 @@ impl<W: Write> Log<W> {
         self.write(|writer| writer.reply(at_ns, number, &outcome));
     }
 
-    /// The life that an entry belongs to, if it is known.
-    fn life(&self, entry: &Entry) -> Option<Life> {
+    /// The use of the number to which an entry belongs, if it is known.
+    fn life(&self, entry: &LookupEntry) -> Option<Life> {
         let life = self.lives.get(&entry.attr.ino)?;
         let unseen = matches!(life.origin, Origin::Named | Origin::Listed);
         let same = (life.generation, life.btime) == (entry.generation, entry.attr.btime);
         (same || unseen || entry.attr.ino == ROOT_INO).then_some(*life)
     }
 
-    fn origin(&mut self, entry: &Entry, origin: Origin, several: bool) {
+    fn origin(&mut self, entry: &LookupEntry, origin: Origin, several: bool) {
         let (generation, btime) = (entry.generation, entry.attr.btime);
         if let Some(life) = self.lives.get_mut(&entry.attr.ino) {
             *life = Life { origin, several, generation, btime, ..*life };
         }
     }
 
-    /// A name led to an inode that was not made by this operation.
-    fn found(&mut self, dir: Ino, name: &[u8], entry: &Entry) {
+    /// A name led to an inode that this operation did not create.
+    fn found(&mut self, dir: Ino, name: &[u8], entry: &LookupEntry) {
         if matches!(name, b"." | b"..") {
             return;
         }
@@ -314,7 +336,8 @@ impl<W: Write> Log<W> {
                 Origin::Made | Origin::Early => false,
             },
             None => {
-                // Somebody is making it, under this name or one that it was moved from since.
+                // Another client is creating it, under this name or one from which it has been
+                // renamed since.
                 let young = attr.btime > Timestamp::from(self.start);
                 let early = young || self.making.contains(&name_hash);
                 let origin = if early { Origin::Early } else { Origin::Found };
@@ -335,12 +358,13 @@ impl<W: Write> Log<W> {
         self.node(dir, name, entry.attr.ino, mode, attr);
     }
 
-    /// An operation made an inode, or found one where it might have made one.
-    fn made(&mut self, dir: Ino, name: &[u8], may_exist: bool, entry: &Entry) {
+    /// An operation created an inode, or found one where it might have created it.
+    fn made(&mut self, dir: Ino, name: &[u8], may_exist: bool, entry: &LookupEntry) {
         let attr = &entry.attr;
         match self.life(entry) {
             Some(Life { origin: Origin::Early, .. }) => self.origin(entry, Origin::Made, false),
-            // Somebody else's file, opened. It is known, or it has bytes that nobody wrote.
+            // An existing file, opened. It is known, or it has bytes that no recorded request
+            // wrote.
             Some(_) if may_exist => self.found(dir, name, entry),
             None if may_exist && (attr.size > 0 || self.is_older(attr)) => {
                 self.found(dir, name, entry);
@@ -349,12 +373,12 @@ impl<W: Write> Log<W> {
         }
     }
 
-    /// True if the trace has told of the name, or tells how it is made.
+    /// True if the trace contains the name, or its creation.
     fn is_told(&self, name: u64) -> bool {
         self.names.contains(&name) || self.making.contains(&name)
     }
 
-    /// True if it was certainly made before the recording began.
+    /// True if it was certainly created before the recording began.
     fn is_older(&self, attr: &Attr) -> bool {
         attr.btime != Timestamp::default() && attr.btime < Timestamp::from(self.start)
     }
@@ -384,7 +408,7 @@ impl<W: Write> Log<W> {
 fn node_attr(attr: &Attr) -> NodeAttr {
     let Attr { nlink, uid, gid, rdev, size, .. } = *attr;
     let allocated = attr.blocks.saturating_mul(512).min(size);
-    // A small file may lie in its inode: it has no blocks, and is not a hole for that.
+    // A small file may be inline: it has no blocks, but no hole either.
     let allocated = if size < 4096 { size } else { allocated };
     NodeAttr { nlink, uid, gid, rdev, size, allocated }
 }
@@ -410,7 +434,7 @@ fn after(op: &Op) -> After {
     }
 }
 
-/// Replaces the inode numbers of an operation; gives those that were there.
+/// Replaces the inode numbers of an operation; returns the original ones.
 fn swap(op: &mut Op, mut number: impl FnMut(Ino) -> Ino) -> [Option<Ino>; 2] {
     let (first, second) = inos(op);
     [first, second].map(|ino| ino.map(|ino| std::mem::replace(ino, number(*ino))))

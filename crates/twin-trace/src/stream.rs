@@ -12,18 +12,18 @@ use crate::framed::{Framed, Unframed};
 use crate::kind::Kind;
 use crate::record::{Node, Outcome, Record};
 
-/// Anything that gives the records of a workload in order: a trace that is read, a generator, a
-/// reader of a foreign format.
+/// A source of the records of a workload, in order: a trace, a generator, or a reader of a foreign
+/// format.
 pub trait Source {
-    /// What it says about itself.
+    /// Its header.
     fn header(&self) -> &Header;
 
-    /// The next record; none at the end.
+    /// The next record; `None` at the end.
     fn next_record(&mut self) -> Result<Option<Record>, TraceError>;
 
-    /// Puts the next record in the place of `record`; false, and nothing done, at the end. The
-    /// same as [`next_record`](Self::next_record) for who is in a hurry: records are large, and
-    /// moving them about is what costs.
+    /// Replaces `record` by the next record; returns false, and changes nothing, at the end. A
+    /// faster form of [`next_record`](Self::next_record): records are large, and this avoids moving
+    /// them.
     fn next_into(&mut self, record: &mut Record) -> Result<bool, TraceError> {
         match self.next_record()? {
             Some(next) => *record = next,
@@ -32,7 +32,8 @@ pub trait Source {
         Ok(true)
     }
 
-    /// The next record that is a node; none at the end. Skips what it can without reading it.
+    /// The next record that is a node; `None` at the end. Skips other records unread where
+    /// possible.
     fn next_node(&mut self) -> Result<Option<Node>, TraceError> {
         loop {
             match self.next_record()? {
@@ -49,8 +50,8 @@ pub trait Source {
         Some(Ending::Closed)
     }
 
-    /// True if it is known that all requests come from one client: then nobody need read on to
-    /// find out what others do meanwhile.
+    /// True if all requests are known to come from one client: a replay then need not read ahead to
+    /// find requests of other clients.
     fn has_one_client(&self) -> bool {
         false
     }
@@ -79,8 +80,8 @@ impl<S: Source + ?Sized> Source for Box<S> {
 
 /// Writes a trace of operations.
 ///
-/// Call [`finish`](Self::finish) at the end: a trace without it counts as cut off, and lacks the
-/// frame that was being filled.
+/// Call [`finish`](Self::finish) at the end: a trace without it counts as cut off, and lacks its
+/// last frame.
 pub struct Writer<W: Write>(Framed<W>);
 
 impl<W: Write> Writer<W> {
@@ -89,8 +90,7 @@ impl<W: Write> Writer<W> {
         Ok(Writer(Framed::new(out, header, Kind::Operations)?))
     }
 
-    /// Adds any record. A request's own number is not looked at: requests are numbered as they
-    /// come.
+    /// Adds any record. The request's own number is ignored: requests are numbered in order.
     pub fn record(&mut self, record: &Record) -> Result<(), TraceError> {
         match record {
             Record::Node(node) => self.node(node),
@@ -99,14 +99,14 @@ impl<W: Write> Writer<W> {
         }
     }
 
-    /// Adds something that existed before.
+    /// Adds a file that existed before the trace began.
     pub fn node(&mut self, node: &Node) -> Result<(), TraceError> {
         self.0.add(None, |encoder| encoder.node(node))?;
         self.0.count_node();
         Ok(())
     }
 
-    /// Adds a request and gives its number in the trace. `at_ns` counts from the start of the
+    /// Adds a request and returns its number in the trace. `at_ns` counts from the start of the
     /// trace; a time before that of the last record counts as equal to it.
     pub fn request(&mut self, at_ns: Nanos, request: &Request) -> Result<u64, TraceError> {
         self.0.add(Some(at_ns), |encoder| encoder.request(at_ns, request))?;
@@ -121,9 +121,9 @@ impl<W: Write> Writer<W> {
         })
     }
 
-    /// Writes out what is there: nothing that was added so far can be lost by a crash of the
-    /// recorder. Costs compression if it is done too often; once a second is plenty. Without it
-    /// frames are written when they have 256 KiB, or 256 records and an age of a second.
+    /// Writes out all records so far, so that a crash of the recorder cannot lose them. Frequent
+    /// calls reduce compression; once a second is enough. Without calls a frame is written when it
+    /// has 256 KiB, or 256 records and an age of a second.
     pub fn flush(&mut self) -> Result<(), TraceError> {
         self.0.flush()
     }
@@ -138,7 +138,7 @@ impl<W: Write> Writer<W> {
         self.0.written()
     }
 
-    /// Closes the trace and gives the output back.
+    /// Closes the trace and returns the output.
     pub fn finish(self) -> Result<W, TraceError> {
         self.0.finish()
     }
@@ -146,7 +146,7 @@ impl<W: Write> Writer<W> {
 
 /// Reads a trace of operations.
 ///
-/// A trace that was cut off ends where its last whole frame ends; [`Source::ending`] tells.
+/// A trace that was cut off ends where its last whole frame ends; see [`Source::ending`].
 pub struct Reader<R>(Unframed<R>);
 
 impl<R: Read> Reader<R> {
@@ -174,7 +174,7 @@ impl<R: Read> Reader<R> {
     }
 }
 
-/// A record to be replaced by another.
+/// A placeholder record, to be replaced.
 pub(crate) fn blank() -> Record {
     Record::Reply { at_ns: 0, id: 0, outcome: Outcome::Done }
 }

@@ -1,5 +1,6 @@
-//! Integers of variable length, and cursors over them. Little end first, seven bits a byte, the
-//! high bit says that more follow (LEB128); signed numbers are zigzagged (0, -1, 1, -2, ...).
+//! Integers of variable length, and cursors over them: LEB128, that is seven bits in a byte, lowest
+//! bits first, with the high bit set if more bytes follow. Signed numbers are zigzagged (0, -1, 1,
+//! -2, ...).
 
 /// Appends an unsigned number: 1 to 10 bytes.
 #[inline]
@@ -29,7 +30,7 @@ pub(crate) struct Cursor {
 pub(crate) type Bad = &'static str;
 
 impl Cursor {
-    /// A cursor over `bytes[start..end]` of the payload that every call is given.
+    /// A cursor over `bytes[start..end]` of the payload that every call receives.
     pub(crate) fn new(start: usize, end: usize) -> Cursor {
         Cursor { pos: start, end }
     }

@@ -1,5 +1,5 @@
-//! The flight log: what is written is read back, damage is met with an error or a cut, and what
-//! it holds suffices to repeat a run.
+//! The flight log: written records are read back, damage leads to an error or a cut, and the
+//! content suffices to repeat a run.
 
 mod common;
 
@@ -59,7 +59,7 @@ fn piece(block: &Block, keep: bool) -> Piece {
     }
 }
 
-/// A log of random records, and what should be read from it.
+/// A log of random records, and the records that a reader should return.
 fn random_log(seed: u64, contents: bool, count: u64) -> (Vec<u8>, Vec<FlightRecord>) {
     let rng = &mut Rng::new(seed);
     let mut writer = FlightWriter::new(Vec::new(), START, 9, "layout=lfs", contents).unwrap();
@@ -158,7 +158,7 @@ fn ten_thousand_mutations_do_no_harm() {
             let at = rng.below(bytes.len() as u64) as usize;
             bytes[at] = if rng.chance(0.5) { rng.next_u64() as u8 } else { bytes[at] ^ 1 };
         }
-        // Half of them are put right again from outside, so that the records are reached.
+        // Half of them get valid checksums again, so that the records are reached.
         let frame = bytes.windows(4).position(|w| w == b"TWfr");
         if let (true, Some(frame)) = (seed % 4 < 2, frame)
             && bytes.len() > frame + 52
@@ -191,19 +191,19 @@ fn dropped_data_match_by_length_and_checksum() {
     assert!(piece(&Block::Zero(5), true).matches(&Block::Bytes(Bytes::copy_of(&[0; 5]))));
 }
 
-/// The outside of a run: requests to come in, completions to give, each at its time.
+/// The outside of a run: requests to deliver, device requests to complete, each at its time.
 #[derive(Default)]
 struct World {
     requests: VecDeque<Request>,
-    /// By number: device requests that wait.
+    /// Waiting device requests, by number.
     waiting: BTreeMap<u64, Completion>,
     submitted: u64,
 }
 
 type Shared = Rc<RefCell<World>>;
 
-/// A core as small as can be: each request does as many device requests, one after the other and
-/// with pauses, as its number says, and every step enters the digest.
+/// A minimal core: each request makes as many device requests as its number says, one after the
+/// other and with pauses, and every step enters the digest.
 fn core(rt: &Rt, world: &Shared) {
     let (rt, world) = (rt.clone(), Rc::clone(world));
     rt.clone().spawn("front end", async move {
@@ -236,7 +236,7 @@ fn core(rt: &Rt, world: &Shared) {
     });
 }
 
-/// A driver in which things happen by chance, and which logs them.
+/// A driver in which events happen at random, and which logs them.
 struct Chance {
     world: Shared,
     rng: Rng,
@@ -273,7 +273,7 @@ impl Driver for Chance {
     }
 }
 
-/// A driver in which things happen as logged.
+/// A driver that repeats the events of a log.
 struct Logged {
     world: Shared,
     log: Rc<RefCell<FlightReader<std::io::Cursor<Vec<u8>>>>>,
@@ -291,7 +291,7 @@ impl Driver for Logged {
                     self.world.borrow_mut().requests.push_back(request);
                 }
                 FlightRecord::Complete { io, result, .. } => {
-                    // A run that left the track may not have asked for it.
+                    // A run that has diverged may not have requested it.
                     let completion = self.world.borrow_mut().waiting.remove(&io)?;
                     let block = |piece: &Piece| piece.block().unwrap();
                     completion.done(result.map(|pieces| pieces.iter().map(block).collect()));

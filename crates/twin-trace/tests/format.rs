@@ -1,5 +1,5 @@
-//! The format, from outside: what is written is read back, and what is cut off is whole up to
-//! the last frame.
+//! The format, from outside: written records are read back, and a trace that was cut off is whole
+//! up to its last frame.
 
 mod common;
 
@@ -15,7 +15,7 @@ fn open(bytes: &[u8]) -> Reader<&[u8]> {
     Reader::new(bytes).unwrap()
 }
 
-/// Turns every other write into one of what a cache had collected.
+/// Turns every other write into a write from write-back.
 fn write_some_back(records: &mut [Record]) {
     let mut late = false;
     for record in records {
@@ -235,7 +235,7 @@ fn a_record_that_no_frame_can_hold_is_refused() {
 
 #[test]
 fn an_operation_of_a_build_takes_less_than_12_bytes() {
-    let mut source = generate::start("build:files=300,clients=2,service_us=30", 1).unwrap();
+    let mut source = generate::start("build:files=300,clients=2,service=30us", 1).unwrap();
     let mut writer = Writer::new(std::io::sink(), &source.header().clone()).unwrap();
     let mut ops = 0;
     while let Some(record) = source.next_record().unwrap() {

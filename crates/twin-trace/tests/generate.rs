@@ -1,4 +1,4 @@
-//! Generated workloads: the same from the same seed, in order of time, and true to themselves.
+//! Generated workloads: repeatable from the seed, ordered by time, and consistent.
 
 use std::collections::BTreeSet;
 
@@ -17,17 +17,17 @@ fn records(text: &str, seed: u64) -> Vec<Record> {
 /// Small settings for each workload.
 fn small() -> Vec<String> {
     let small = [
-        ("build", "files=50,headers=20,per_dir=10"),
-        ("small-files", "files=100,per_dir=30"),
-        ("mail", "messages=80,keep=20,news_percent=50"),
-        ("tpcb", "transactions=100,accounts_bytes=1m,checkpoint_every=30"),
-        ("large-file", "file_bytes=200k"),
-        ("zipf", "writes=500,file_bytes=1m,reads_percent=20"),
+        ("build", "files=50,headers=20,per-dir=10"),
+        ("small-files", "files=100,per-dir=30"),
+        ("mail", "messages=80,keep=20,news=50%"),
+        ("tpcb", "transactions=100,accounts-bytes=1m,checkpoint-every=30"),
+        ("large-file", "file-bytes=200k"),
+        ("zipf", "writes=500,file-bytes=1m,reads=20%"),
     ];
     assert_eq!(small.len(), generate::REGISTRY.len(), "a workload has no small settings here");
     small
         .iter()
-        .map(|(name, settings)| format!("{name}:{settings},clients=3,service_us=9"))
+        .map(|(name, settings)| format!("{name}:{settings},clients=3,service=9us"))
         .collect()
 }
 
@@ -86,6 +86,10 @@ fn records_come_in_order_and_name_only_what_is_known() {
 fn a_wrong_name_or_setting_is_refused_with_what_would_do() {
     let error = |text| generate::start(text, 0).err().unwrap().to_string();
     assert!(error("bild").contains("build, small-files, mail"), "{}", error("bild"));
-    assert!(error("zipf:blocks=3").contains("block_bytes"), "{}", error("zipf:blocks=3"));
-    assert!(error("zipf:clients=0").contains("from 1 to"), "{}", error("zipf:clients=0"));
+    assert!(error("zipf:blocks=3").contains("block-bytes"), "{}", error("zipf:blocks=3"));
+    assert!(
+        error("zipf:clients=0").contains("not between 1 and 4096"),
+        "{}",
+        error("zipf:clients=0")
+    );
 }

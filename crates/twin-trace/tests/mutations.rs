@@ -1,8 +1,9 @@
-//! 10,000 random mutations of a valid trace: each gives an error, a clean cut or (where it hits
-//! what no checksum covers) other records, never a panic, a hang or a huge allocation.
+//! 10,000 random mutations of a valid trace: each leads to an error, a clean cut or (where it
+//! changes bytes that no checksum covers) other records, never to a panic, a hang or a huge
+//! allocation.
 //!
-//! Half of the mutations hit the file as it is; the other half change the records and then put
-//! the checksums right, so that they reach the decoder.
+//! Half of the mutations change the file as it is; the other half change the records and then
+//! correct the checksums, so that the mutations reach the decoder.
 
 mod common;
 
@@ -39,7 +40,7 @@ fn mutate(bytes: &mut Vec<u8>, from: usize, rng: &mut Rng) {
     }
 }
 
-/// Reads everything that can be read; the number of records.
+/// Reads as much as possible; returns the number of records.
 fn survive(bytes: &[u8]) -> usize {
     let Ok(mut reader) = Reader::new(bytes) else { return 0 };
     let mut count = 0;
@@ -64,7 +65,7 @@ fn five_thousand_mutations_of_the_file_do_no_harm() {
             continue;
         }
         survive(&mutated);
-        // What is read without an error is a part of what was written.
+        // Records that are read without an error are a part of the written ones.
         if let Ok(mut reader) = Reader::new(&mutated[..]) {
             match read_all(&mut reader) {
                 Ok(got) => assert_eq!(got, expected[..got.len()], "seed {seed}"),
@@ -83,7 +84,7 @@ fn five_thousand_mutations_of_the_file_do_no_harm() {
 const FRAME_HEADER: usize = 52;
 const COLUMNS: usize = 9;
 
-/// The file with its only frame's columns stored as they are, not compressed.
+/// The file with the columns of its only frame stored uncompressed.
 fn plain(whole: &[u8]) -> (Vec<u8>, usize) {
     let frame = whole.windows(4).position(|w| w == b"TWfr").unwrap();
     let u32_at = |at: usize| u32::from_le_bytes(whole[at..at + 4].try_into().unwrap()) as usize;
@@ -104,7 +105,7 @@ fn plain(whole: &[u8]) -> (Vec<u8>, usize) {
     (out, frame)
 }
 
-/// Puts the lengths and checksums of the only frame right.
+/// Corrects the lengths and checksums of the only frame.
 fn repair(bytes: &mut [u8], frame: usize) {
     let stored = bytes.len() - frame - FRAME_HEADER;
     let crc = crc32c::crc32c(&bytes[frame + FRAME_HEADER..]);
@@ -127,7 +128,7 @@ fn five_thousand_mutations_behind_the_checksums_do_no_harm() {
             assert_eq!(got, expected, "the unharmed trace, seed {seed}");
         }
         let directory = frame + FRAME_HEADER;
-        // Mostly the columns, so that their lengths stay what the directory says.
+        // Mostly changes the columns, so that their lengths still match the directory.
         if rng.chance(0.8) {
             let from = directory + COLUMNS * 8;
             for _ in 0..rng.range(1, 4) {

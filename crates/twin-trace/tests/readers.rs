@@ -1,5 +1,5 @@
-//! Readers of foreign traces: on small texts, and on the shared traces where these are at hand
-//! (in `../shared` beside the repository, or where TWINFS_SHARED says).
+//! Readers of foreign traces: on small texts, and on the shared traces where these are available
+//! (in `../shared` beside the repository, or in the directory that TWINFS_SHARED names).
 
 mod common;
 
@@ -182,7 +182,7 @@ fn mutated_lines_are_refused_or_read() {
     assert!(refused > 3000 && refused < 10_000, "{refused}");
 }
 
-/// A shared trace, or none, with a reason printed.
+/// A shared trace, or `None`, with a reason printed.
 fn shared(path: &str) -> Option<File> {
     let root = std::env::var_os("TWINFS_SHARED").map_or_else(
         || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared")),
@@ -198,7 +198,8 @@ fn shared(path: &str) -> Option<File> {
     }
 }
 
-/// Reads, writes as a trace, reads that, replays that: the report and the bytes of the trace.
+/// Reads, writes as a trace, reads that, replays that: returns the report and the bytes of the
+/// trace.
 fn through_all(format: &str, input: File) -> (Report, Tiny, u64, usize) {
     let mut source = readers::open(format, input).unwrap();
     let mut writer = Writer::new(Vec::new(), &source.header().clone()).unwrap();
@@ -230,7 +231,7 @@ fn the_netbench_trace_replays() {
     assert_eq!(report.verb(Verb::Rename).done, 3_355);
     assert_eq!(report.verb(Verb::Read).done, 124_199);
     assert_eq!(report.verb(Verb::Write).done, 39_502);
-    // The one directory that the trace leaves behind, and nothing removed but held.
+    // The one directory that the trace leaves behind, and no removed file that is still held.
     assert_eq!((fs.tree().len(), fs.orphans()), (1, 0));
 }
 

@@ -1,5 +1,5 @@
-//! What the recorder writes down can be replayed: on another volume, with other inode numbers,
-//! it leads to the same tree, with the same answers on the way.
+//! A recording can be replayed: on another volume, with other inode numbers, it leads to the same
+//! tree with the same answers.
 
 mod common;
 
@@ -12,18 +12,18 @@ use common::tiny::{BLOCK, Tiny};
 use twin_fs::{Data, FileSystem, Ino, Name, Op, ROOT_INO, Reply, Request, SetAttr, mode};
 use twin_rt::{ClockOnly, MICROS, MILLIS, Rng, Rt, Time};
 use twin_trace::replay::{Options, Order, Population, Replayer, Report};
-use twin_trace::{ErrorCode, Node, Problem, Reader, Record, Recorder, Source};
+use twin_trace::{ErrorCode, Node, Problem, Reader, Record, Recorder, RecorderOptions, Source};
 
 fn name(rng: &mut Rng) -> Name {
     format!("n{}", rng.below(12)).into_bytes().into()
 }
 
-/// A client that wanders about: what it was given, it uses.
+/// A client that makes random requests with the inodes that it got.
 struct Wanderer {
     id: u32,
     rng: Rng,
     dirs: Vec<Ino>,
-    /// Files with the references and opens that it has.
+    /// Files with the number of references and opens that it holds.
     files: Vec<(Ino, u64, u64)>,
 }
 
@@ -127,7 +127,7 @@ fn looked_up(op: &Op) -> Vec<(Ino, Name)> {
 
 type Shared = Rc<RefCell<Vec<u8>>>;
 
-/// An output that can be looked at from outside.
+/// An output that the test can read.
 #[derive(Clone, Default)]
 struct Out(Shared);
 
@@ -159,8 +159,8 @@ async fn walk(fs: &impl FileSystem) {
     }
 }
 
-/// Clients wander about, first unseen, then recorded. With `all` the recording begins with a walk
-/// over everything that is there.
+/// Random clients run, first unrecorded, then recorded. With `all` the recording begins with a walk
+/// over all files.
 fn record(seed: u64, clients: u32, births: bool, all: bool) -> Recording {
     let rt = Rt::new(ClockOnly { start: Time(1_000_000) }, seed);
     let tiny = Tiny::new(&rt, 100);
@@ -170,7 +170,7 @@ fn record(seed: u64, clients: u32, births: bool, all: bool) -> Recording {
     let before = Wanderer::new(seed, 99).wander(Rc::clone(&tiny), Rc::clone(&ids), 400);
     rt.block_on(before).unwrap();
     rt.block_on(rt.sleep(MILLIS)).unwrap();
-    // The client before goes away: nothing is held when the recording begins.
+    // The earlier client releases everything: nothing is held when the recording begins.
     let held: Vec<(Ino, u64, u64)> =
         tiny.inodes.borrow().iter().map(|(ino, i)| (*ino, i.refs, i.opens)).collect();
     rt.block_on(async {
@@ -185,7 +185,7 @@ fn record(seed: u64, clients: u32, births: bool, all: bool) -> Recording {
     tiny.seen.borrow_mut().clear();
     tiny.delay_ns.set(50 * MICROS);
     let tiny = Rc::into_inner(tiny).unwrap();
-    let fs = Rc::new(Recorder::new(&rt, tiny, Out::default(), false, "wandering").unwrap());
+    let fs = Rc::new(Recorder::new(&rt, tiny, Out::default(), described("wandering")).unwrap());
     if all {
         rt.block_on(walk(&*fs)).unwrap();
     }
@@ -234,7 +234,7 @@ fn a_replayed_recording_gives_the_same_tree_and_the_same_answers() {
         for delay_ns in [0, MILLIS] {
             let (fs, report) = replay(&recording.bytes, delay_ns);
             let what = format!("seed {seed}: {:?} {:?}", report.examples, report.divergences);
-            // A directory may hold what the trace never heard of, and so not be removed.
+            // A directory may hold a name that the trace never contained, and so not be removed.
             let unheard = |(_, recorded, _): &_| *recorded == Some(ErrorCode::NotEmpty);
             if !all && report.divergences.keys().any(unheard) {
                 continue;
@@ -249,7 +249,8 @@ fn a_replayed_recording_gives_the_same_tree_and_the_same_answers() {
                 assert_eq!(replayed, original, "{what}");
                 assert_eq!(fs.orphans(), recording.fs.inner().orphans(), "{what}");
             }
-            // What the trace never heard of is not there; what was only listed has no attributes.
+            // Files that the trace never contained are missing; files that were only listed have no
+            // attributes.
             let names: Vec<_> = original.iter().map(path_and_kind).collect();
             let is_there = |item| names.contains(&path_and_kind(item));
             assert!(replayed.iter().all(is_there), "{what}");
@@ -272,7 +273,11 @@ fn numbers_used_again_without_a_mark_do_no_harm() {
     }
 }
 
-/// Executes and gives the reply.
+/// Executes an operation and returns the reply.
+fn described(text: &str) -> RecorderOptions {
+    RecorderOptions { text: text.into(), ..RecorderOptions::default() }
+}
+
 fn ask(rt: &Rt, fs: &impl FileSystem, op: Op) -> Reply {
     rt.block_on(fs.execute(Request::root(1, op))).unwrap().unwrap()
 }
@@ -311,7 +316,7 @@ fn every_name_of_what_was_there_is_told_once_and_nothing_else() {
     ask(&rt, &tiny, Op::Write { ino, off: 0, data: Data::Synthetic(9000) });
     ask(&rt, &tiny, Op::Link { ino, dir: ROOT_INO, name: (*b"b").into() });
     let single = create(&rt, &tiny, "single");
-    let fs = Recorder::new(&rt, tiny, Vec::new(), false, "test").unwrap();
+    let fs = Recorder::new(&rt, tiny, Vec::new(), described("test")).unwrap();
     for text in ["a", "a", "b", "b", "single"] {
         lookup(&rt, &fs, text);
     }
@@ -335,7 +340,7 @@ fn a_listing_tells_names_and_a_lookup_completes_them() {
     let tiny = Tiny::new(&rt, 100);
     create(&rt, &tiny, "a");
     create(&rt, &tiny, "b");
-    let fs = Recorder::new(&rt, tiny, Vec::new(), false, "test").unwrap();
+    let fs = Recorder::new(&rt, tiny, Vec::new(), described("test")).unwrap();
     let list = |plus| Op::ReadDir { dir: ROOT_INO, cookie: 0, max_bytes: 4096, plus };
     ask(&rt, &fs, list(false));
     lookup(&rt, &fs, "b");
@@ -353,7 +358,7 @@ fn a_listing_tells_names_and_a_lookup_completes_them() {
 fn a_file_seen_before_its_maker_was_answered_was_not_there_before() {
     let rt = Rt::new(ClockOnly::default(), 3);
     let tiny = Tiny::new(&rt, 100);
-    let fs = Rc::new(Recorder::new(&rt, tiny, Vec::new(), false, "test").unwrap());
+    let fs = Rc::new(Recorder::new(&rt, tiny, Vec::new(), described("test")).unwrap());
     fs.inner().delay_ns.set(MILLIS);
     let make = |i: u64| {
         let name = format!("{i}").into_bytes().into();
@@ -376,7 +381,7 @@ fn a_file_seen_before_its_maker_was_answered_was_not_there_before() {
 fn times_are_those_of_the_run_since_its_start() {
     let rt = Rt::new(ClockOnly { start: Time(5_000) }, 3);
     let tiny = Tiny::new(&rt, 100);
-    let fs = Recorder::new(&rt, tiny, Vec::new(), false, "test").unwrap();
+    let fs = Recorder::new(&rt, tiny, Vec::new(), described("test")).unwrap();
     let rt2 = rt.clone();
     rt.block_on(async {
         rt2.sleep(700).await;
@@ -409,7 +414,7 @@ impl Write for Full {
 #[test]
 fn a_full_disk_ends_the_recording_and_not_the_work() {
     let rt = Rt::new(ClockOnly::default(), 3);
-    let fs = Recorder::new(&rt, Tiny::new(&rt, 100), Full(200), false, "test").unwrap();
+    let fs = Recorder::new(&rt, Tiny::new(&rt, 100), Full(200), described("test")).unwrap();
     for i in 0..100 {
         create(&rt, &fs, &format!("f{i}"));
         fs.flush();

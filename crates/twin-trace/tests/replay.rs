@@ -4,7 +4,7 @@ mod common;
 
 use common::tiny::{BLOCK, Tiny};
 use twin_disk::Block;
-use twin_fs::{Attr, Data, Entry, FileSystem, FsError, Op, ROOT_INO, Reply, Request, mode};
+use twin_fs::{Attr, Data, FileSystem, FsError, LookupEntry, Op, ROOT_INO, Reply, Request, mode};
 use twin_rt::{ClockOnly, MICROS, MILLIS, Rng, Rt, SECS};
 use twin_trace::replay::{Options, Order, Pace, Population, Replayer, Report};
 use twin_trace::{
@@ -77,13 +77,13 @@ fn write(ino: u64, off: u64, len: u64) -> Op {
     Op::Write { ino, off, data: Data::Synthetic(len) }
 }
 
-struct Run {
+struct ReplayRun {
     fs: Tiny,
     report: Report,
 }
 
 /// Populates and replays; inode numbers of the volume differ from the workload's.
-fn run(mut open: impl FnMut() -> Box<dyn Source>, delay_ns: u64, options: Options) -> Run {
+fn run(mut open: impl FnMut() -> Box<dyn Source>, delay_ns: u64, options: Options) -> ReplayRun {
     let rt = Rt::new(ClockOnly::default(), 1);
     let fs = Tiny::new(&rt, 500);
     let population = Population::collect(&mut open()).unwrap();
@@ -94,28 +94,28 @@ fn run(mut open: impl FnMut() -> Box<dyn Source>, delay_ns: u64, options: Option
             replayer.populate(&population).await?;
             fs.delay_ns.set(delay_ns);
             let report = replayer.run(&mut source).await?;
-            replayer.let_go().await.unwrap();
+            replayer.release_all().await.unwrap();
             Ok::<_, twin_trace::replay::ReplayError>(report)
         })
         .unwrap()
         .unwrap();
     drop(replayer);
-    Run { fs, report }
+    ReplayRun { fs, report }
 }
 
-fn run_given(script: &Script, delay_ns: u64, options: Options) -> Run {
+fn run_given(script: &Script, delay_ns: u64, options: Options) -> ReplayRun {
     run(|| Box::new(script.source()), delay_ns, options)
 }
 
 const WORKLOADS: [&str; 8] = [
-    "build:files=60,clients=3,headers=40,service_us=20",
-    "small-files:files=300,per_dir=40,rounds=2",
-    "mail:messages=200,keep=50,clients=3,service_us=30",
-    "mail:messages=200,keep=50,clients=2,news_percent=100",
-    "tpcb:transactions=300,accounts_bytes=1m,checkpoint_every=100,clients=2",
-    "large-file:file_bytes=300k,clients=2",
-    "large-file:file_bytes=300k,write=0,random_write=0",
-    "zipf:writes=2000,file_bytes=1m,reads_percent=30,fsync_every=10,clients=2",
+    "build:files=60,clients=3,headers=40,service=20us",
+    "small-files:files=300,per-dir=40,rounds=2",
+    "mail:messages=200,keep=50,clients=3,service=30us",
+    "mail:messages=200,keep=50,clients=2,news=100%",
+    "tpcb:transactions=300,accounts-bytes=1m,checkpoint-every=100,clients=2",
+    "large-file:file-bytes=300k,clients=2",
+    "large-file:file-bytes=300k,write=no,random-write=no",
+    "zipf:writes=2000,file-bytes=1m,reads=30%,fsync-every=10,clients=2",
 ];
 
 #[test]
@@ -140,7 +140,7 @@ fn every_generated_workload_replays_without_a_divergence() {
             assert_eq!(verdict.right_bytes, report.read_bytes, "{what}");
             assert_eq!(run.fs.orphans(), 0, "{what}");
             let held: u64 = run.fs.inodes.borrow().values().map(|i| i.refs + i.opens).sum();
-            assert_eq!(held, 0, "{what}: let_go gives everything back");
+            assert_eq!(held, 0, "{what}: release_all gives everything back");
         }
     }
 }
@@ -149,7 +149,7 @@ fn every_generated_workload_replays_without_a_divergence() {
 fn the_same_replay_takes_the_same_time_again() {
     let once = || {
         let options = Options { order: Order::Client, ..Options::default() };
-        let text = "mail:messages=100,keep=50,clients=5,service_us=30";
+        let text = "mail:messages=100,keep=50,clients=5,service=30us";
         let run = run(|| generate::start(text, 3).unwrap(), MILLIS, options);
         (run.report.span_ns, run.report.latency_ns(), run.fs.seen.take())
     };
@@ -158,7 +158,7 @@ fn the_same_replay_takes_the_same_time_again() {
 
 #[test]
 fn a_stale_read_is_found() {
-    let text = "zipf:writes=500,file_bytes=256k,reads_percent=50";
+    let text = "zipf:writes=500,file-bytes=256k,reads=50%";
     let rt = Rt::new(ClockOnly::default(), 1);
     let fs = Tiny::new(&rt, 500);
     let options = Options { verify: Some(BLOCK as u32), ..Options::default() };
@@ -253,7 +253,7 @@ fn an_operation_waits_for_the_inode_that_another_client_makes() {
 #[test]
 fn an_inode_is_known_before_the_answer_of_its_maker_has_its_turn() {
     let mut script = Script::default();
-    // The answer to `b` waits behind that to a slow fsync; the other client need not.
+    // The answer to `b` waits behind that of a slow fsync; the other client need not wait.
     script.both(0, 1, create(ROOT_INO, "a"), Outcome::Entry(3));
     let slow = script.ask(1, 1, Op::Fsync { ino: 3, data_only: false });
     let made = script.ask(2, 1, create(ROOT_INO, "b"));
@@ -296,7 +296,7 @@ fn an_open_loop_does_not_wait_for_slow_operations_of_other_clients() {
 #[test]
 fn think_times_follow_the_answer() {
     let mut script = Script::default();
-    // Answered after 100 us, then 50 us of thought, ten times.
+    // Ten times: an answer after 100 us, then 50 us of think time.
     for i in 0..10 {
         let id = script.ask(150 * i, 1, Op::StatFs);
         script.answer(150 * i + 100, id, Outcome::Done);
@@ -365,7 +365,7 @@ fn listings_go_on_where_the_volume_stopped() {
             _ => None,
         })
         .collect();
-    // A listing with attributes has four entries in this room.
+    // A listing with attributes has four entries in this buffer.
     assert_eq!(cookies, [0, 500_004, 500_008, 0]);
     assert_eq!(run.report.cookies_lost, 1);
 }
@@ -381,7 +381,7 @@ fn unanswered_requests_do_not_pile_up() {
     assert_eq!(run.report.verb(Verb::StatFs).done, 10_000);
 }
 
-/// Answers anything with anything, after a while.
+/// A file system that gives random answers after a random time.
 struct Dice(Rt, std::cell::RefCell<Rng>);
 
 impl FileSystem for Dice {
@@ -392,7 +392,7 @@ impl FileSystem for Dice {
             let reply = match rng.below(5) {
                 0 => Err(FsError::NotFound),
                 1 => Ok(Reply::Done),
-                2 => Ok(Reply::Entry(Entry { attr, generation: 0 })),
+                2 => Ok(Reply::Entry(LookupEntry { attr, generation: 0 })),
                 3 => Ok(Reply::Data(vec![Block::Zero(rng.below(5000) as u32)])),
                 _ => Ok(Reply::Written(5)),
             };

@@ -2,26 +2,30 @@
 //!
 //! Device, opcode (R or W), offset and length in bytes, timestamp in microseconds.
 
-use super::{BlockOp, BlockRequest, PerLine, Spec, fields, lines};
+use twin_settings::RegistryEntry;
 
-pub(super) const SPEC: Spec = Spec {
-    name: "alibaba",
-    about: "Alibaba Cloud CSV: device_id,opcode,offset,length,timestamp",
-    is_like: |start| {
-        lines(start).next().is_some_and(|line| {
-            line.split(',').count() == 5
-                && matches!(line.split(',').nth(1), Some("R" | "W" | "opcode"))
-        })
+use super::{BlockOp, BlockRequest, Format, PerLine, fields, lines};
+
+pub(super) const FORMAT: RegistryEntry<Format> = RegistryEntry::new(
+    "alibaba",
+    "Alibaba Cloud CSV: device_id,opcode,offset,length,timestamp",
+    Format {
+        is_like: |start| {
+            lines(start).next().is_some_and(|line| {
+                line.split(',').count() == 5
+                    && matches!(line.split(',').nth(1), Some("R" | "W" | "opcode"))
+            })
+        },
+        open: |input| {
+            let mut is_first = true;
+            Ok(PerLine::start(input, move |line| {
+                let names_columns = is_first && line.starts_with("device_id");
+                is_first = false;
+                if names_columns { Ok(None) } else { parse(line).map(Some) }
+            }))
+        },
     },
-    open: |input| {
-        let mut is_first = true;
-        Ok(PerLine::start(input, move |line| {
-            let names_columns = is_first && line.starts_with("device_id");
-            is_first = false;
-            if names_columns { Ok(None) } else { parse(line).map(Some) }
-        }))
-    },
-};
+);
 
 fn parse(line: &str) -> Result<BlockRequest, String> {
     let mut fields = fields::separated(line, ',');

@@ -1,28 +1,33 @@
 //! `blkparse`: the text that blkparse prints from a blktrace, in its default format.
 //!
-//! Device (major,minor), processor, sequence number, seconds, process, action, kind (as WS),
-//! sector + sectors, process name. A request passes several actions; the first of Q (queued), D
-//! (sent to the device) and C (completed) that the text has is taken throughout. A kind with D is
-//! a discard, with W a write, with R a read; others, as a flush alone, and other lines, as the
-//! summary at the end, are passed over. Devices are numbered major * 2^20 + minor, as in Linux.
+//! Device (major,minor), processor, sequence number, seconds, process, action, kind (such as WS),
+//! sector + sectors, process name. A request passes several actions; the reader uses the first of Q
+//! (queued), D (sent to the device) and C (completed) that occurs in the text, throughout. A kind
+//! with D is a discard, with W a write, with R a read; other kinds, such as a flush alone, and
+//! other lines, such as the summary at the end, are skipped. Devices are numbered major * 2^20 +
+//! minor, as in Linux.
 
-use super::{BlockOp, BlockRequest, PerLine, Spec, fields, lines};
+use twin_settings::RegistryEntry;
 
-pub(super) const SPEC: Spec = Spec {
-    name: "blkparse",
-    about: "blkparse's default text: 8,0 3 1 0.000000000 697 Q W 223490 + 8 [name]",
-    is_like: |start| lines(start).any(|line| matches!(parse(line), Ok(Some(_)))),
-    open: |input| {
-        let mut action = None;
-        Ok(PerLine::start(input, move |line| {
-            let Some((found, request)) = parse(line)? else { return Ok(None) };
-            let taken = *action.get_or_insert(found);
-            Ok((taken == found).then_some(request))
-        }))
+use super::{BlockOp, BlockRequest, Format, PerLine, fields, lines};
+
+pub(super) const FORMAT: RegistryEntry<Format> = RegistryEntry::new(
+    "blkparse",
+    "blkparse's default text: 8,0 3 1 0.000000000 697 Q W 223490 + 8 [name]",
+    Format {
+        is_like: |start| lines(start).any(|line| matches!(parse(line), Ok(Some(_)))),
+        open: |input| {
+            let mut action = None;
+            Ok(PerLine::start(input, move |line| {
+                let Some((found, request)) = parse(line)? else { return Ok(None) };
+                let taken = *action.get_or_insert(found);
+                Ok((taken == found).then_some(request))
+            }))
+        },
     },
-};
+);
 
-/// A device, as `8,0`.
+/// Parses a device, such as `8,0`.
 fn device(text: &str) -> Option<u32> {
     let (major, minor) = text.split_once(',')?;
     let (major, minor): (u32, u32) = (major.parse().ok()?, minor.parse().ok()?);
@@ -48,7 +53,7 @@ fn parse(line: &str) -> Result<Option<(char, BlockRequest)>, String> {
         () if kind.contains('R') => BlockOp::Read,
         () => return Ok(None),
     };
-    // A flush that goes with a write has no blocks of its own.
+    // A flush that belongs to a write has no blocks of its own.
     let Ok(offset_bytes) = fields.sectors("the sector") else { return Ok(None) };
     match fields.text("the plus sign") {
         Ok("+") => {}

@@ -1,39 +1,42 @@
-//! `blkreplay`: the loads of blkreplay (Schoebel-Theuer), recorded at production servers.
+//! `blkreplay`: the loads of blkreplay (Schoebel-Theuer), recorded on production servers.
 //!
-//! After a text: start (s); sector (512 bytes); sectors; op (R, W, RA: read-ahead, also D);
-//! delay and duration of a replay. Lines of text, whose second field is no number, are passed
-//! over as long as no request has been met. Recorded on stacked devices, a request may appear
-//! twice at once: the same sector, length and op within a millisecond counts once.
+//! After a text: start (s); sector (512 bytes); sectors; op (R, W, RA: read-ahead, also D); delay
+//! and duration of a replay. Lines whose second field is not a number are text; they are skipped up
+//! to the first request. On stacked devices a request may be recorded twice: requests with the same
+//! sector, length and op within a millisecond count once.
 
 use std::collections::VecDeque;
 
 use twin_rt::MILLIS;
+use twin_settings::RegistryEntry;
 
-use super::{BlockOp, BlockRequest, PerLine, Spec, fields, lines};
+use super::{BlockOp, BlockRequest, Format, PerLine, fields, lines};
 
 const OPS: &[(&str, BlockOp)] =
     &[("R", BlockOp::Read), ("RA", BlockOp::Read), ("W", BlockOp::Write), ("D", BlockOp::Trim)];
 
-pub(super) const SPEC: Spec = Spec {
-    name: "blkreplay",
-    about: "blkreplay .load: start ; sector ; length ; op ; replay delay ; replay duration",
-    is_like: |start| {
-        let is_request = |line: &str| line.split(';').count() >= 4 && parse(line).is_ok();
-        lines(start).any(is_request)
+pub(super) const FORMAT: RegistryEntry<Format> = RegistryEntry::new(
+    "blkreplay",
+    "blkreplay .load: start ; sector ; length ; op ; replay delay ; replay duration",
+    Format {
+        is_like: |start| {
+            let is_request = |line: &str| line.split(';').count() >= 4 && parse(line).is_ok();
+            lines(start).any(is_request)
+        },
+        open: |input| {
+            let (mut met, mut recent) = (false, VecDeque::new());
+            Ok(PerLine::start(input, move |line| {
+                let second = line.split(';').nth(1).unwrap_or_default().trim();
+                if !met && second.parse::<u64>().is_err() {
+                    return Ok(None);
+                }
+                met = true;
+                let request = parse(line)?;
+                Ok((!is_repeat(&mut recent, request)).then_some(request))
+            }))
+        },
     },
-    open: |input| {
-        let (mut met, mut recent) = (false, VecDeque::new());
-        Ok(PerLine::start(input, move |line| {
-            let second = line.split(';').nth(1).unwrap_or_default().trim();
-            if !met && second.parse::<u64>().is_err() {
-                return Ok(None);
-            }
-            met = true;
-            let request = parse(line)?;
-            Ok((!is_repeat(&mut recent, request)).then_some(request))
-        }))
-    },
-};
+);
 
 fn parse(line: &str) -> Result<BlockRequest, String> {
     let mut fields = fields::separated(line, ';');
@@ -43,7 +46,8 @@ fn parse(line: &str) -> Result<BlockRequest, String> {
     Ok(BlockRequest { at_ns, device: 0, op, offset_bytes, bytes })
 }
 
-/// True if the same was requested within the last millisecond; a repeat is not repeated itself.
+/// True if the same request occurred within the last millisecond. A repetition does not start a new
+/// millisecond.
 fn is_repeat(recent: &mut VecDeque<BlockRequest>, request: BlockRequest) -> bool {
     let since = request.at_ns.saturating_sub(MILLIS);
     while recent.front().is_some_and(|first| first.at_ns < since) {

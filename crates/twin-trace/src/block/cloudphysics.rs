@@ -1,20 +1,24 @@
 //! `cloudphysics`: a virtual machine's disk (CloudPhysics, vSCSI) as comma-separated values:
 //! t_us, op (R or W), bytes, lbn512 (first block of 512 bytes).
 
-use super::{BlockOp, BlockRequest, BlockSource, PerLine, Spec, fields, header};
+use twin_settings::RegistryEntry;
+
+use super::{BlockOp, BlockRequest, BlockSource, Format, PerLine, fields, header};
 
 const COLUMNS: &str = "t_us,op,bytes,lbn512";
 
-pub(super) const SPEC: Spec = Spec {
-    name: "cloudphysics",
-    about: "CloudPhysics VM CSV: t_us,op,bytes,lbn512",
-    is_like: |start| start.starts_with(COLUMNS.as_bytes()),
-    open: |input| {
-        let source: Box<dyn BlockSource> =
-            Box::new(PerLine { lines: header(input, COLUMNS)?, parse });
-        Ok(source)
+pub(super) const FORMAT: RegistryEntry<Format> = RegistryEntry::new(
+    "cloudphysics",
+    "CloudPhysics VM CSV: t_us,op,bytes,lbn512",
+    Format {
+        is_like: |start| start.starts_with(COLUMNS.as_bytes()),
+        open: |input| {
+            let source: Box<dyn BlockSource> =
+                Box::new(PerLine { lines: header(input, COLUMNS)?, parse });
+            Ok(source)
+        },
     },
-};
+);
 
 fn parse(line: &str) -> Result<Option<BlockRequest>, String> {
     let mut fields = fields::separated(line, ',');

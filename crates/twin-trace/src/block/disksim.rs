@@ -1,20 +1,24 @@
 //! `disksim`: the ASCII format of DiskSim and MQSim.
 //!
-//! Arrival time (ns, as MQSim has it), device, first sector and sectors (512 bytes), type (0
-//! write, 1 read), between blanks.
+//! Arrival time (ns, as in MQSim), device, first sector and number of sectors (512 bytes), type (0
+//! write, 1 read), separated by blanks.
 
-use super::{BlockOp, BlockRequest, PerLine, Spec, fields, lines};
+use twin_settings::RegistryEntry;
 
-pub(super) const SPEC: Spec = Spec {
-    name: "disksim",
-    about: "MQSim and DiskSim ASCII: time_ns device sector sectors type (0 write, 1 read)",
-    is_like: |start| {
-        lines(start)
-            .next()
-            .is_some_and(|line| line.split_whitespace().count() == 5 && parse(line).is_ok())
+use super::{BlockOp, BlockRequest, Format, PerLine, fields, lines};
+
+pub(super) const FORMAT: RegistryEntry<Format> = RegistryEntry::new(
+    "disksim",
+    "MQSim and DiskSim ASCII: time_ns device sector sectors type (0 write, 1 read)",
+    Format {
+        is_like: |start| {
+            lines(start)
+                .next()
+                .is_some_and(|line| line.split_whitespace().count() == 5 && parse(line).is_ok())
+        },
+        open: |input| Ok(PerLine::start(input, parse)),
     },
-    open: |input| Ok(PerLine::start(input, parse)),
-};
+);
 
 fn parse(line: &str) -> Result<Option<BlockRequest>, String> {
     let mut fields = fields::blank(line);

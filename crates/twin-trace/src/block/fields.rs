@@ -1,4 +1,4 @@
-//! Fields of a line, taken apart with errors that say which field is wrong.
+//! Parsing of the fields of a line, with errors that name the bad field.
 
 use super::BlockOp;
 
@@ -10,23 +10,23 @@ pub(super) struct Fields<I> {
     fields: I,
 }
 
-/// Fields between separators, without the blanks around them.
+/// Fields between separators, without surrounding blanks.
 pub(super) fn separated(line: &str, by: char) -> Fields<impl Iterator<Item = &str>> {
     Fields { fields: line.split(by).map(str::trim) }
 }
 
-/// Fields between blanks.
+/// Fields separated by blanks.
 pub(super) fn blank(line: &str) -> Fields<impl Iterator<Item = &str>> {
     Fields { fields: line.split_whitespace() }
 }
 
 impl<'a, I: Iterator<Item = &'a str>> Fields<I> {
-    /// The next field.
+    /// The next field; an error names `what`.
     pub(super) fn text(&mut self, what: &str) -> Result<&'a str, String> {
         self.fields.next().ok_or_else(|| format!("the line ends where {what} should be"))
     }
 
-    /// Passes fields over.
+    /// Skips the fields named in `what`.
     pub(super) fn skip(&mut self, what: &[&str]) -> Result<(), String> {
         what.iter().try_for_each(|what| self.text(what).map(|_| ()))
     }
@@ -43,7 +43,7 @@ impl<'a, I: Iterator<Item = &'a str>> Fields<I> {
         sectors.checked_mul(SECTOR_BYTES).ok_or_else(|| format!("{what} is too large"))
     }
 
-    /// A device number.
+    /// A device number of at most 32 bits.
     pub(super) fn device(&mut self, what: &str) -> Result<u32, String> {
         let number = self.number(what)?;
         u32::try_from(number).map_err(|_| format!("{what} is too large: {number}"))
@@ -69,7 +69,7 @@ impl<'a, I: Iterator<Item = &'a str>> Fields<I> {
         whole.checked_mul(1_000_000_000).and_then(|ns| ns.checked_add(nanos)).ok_or_else(wrong)
     }
 
-    /// A word that stands for an operation.
+    /// A word that names an operation.
     pub(super) fn op(&mut self, what: &str, words: &[(&str, BlockOp)]) -> Result<BlockOp, String> {
         let text = self.text(what)?;
         let found = words.iter().find(|(word, _)| word.eq_ignore_ascii_case(text));

@@ -1,32 +1,37 @@
 //! `fio`: fio's iolog, version 2 (without times) and 3 (with them, in milliseconds).
 //!
-//! After the line that names the version: [time] file action [offset bytes]. Actions read, write
-//! and trim are requests; add, open, close, sync, datasync are passed over; wait (version 2, its
-//! offset in microseconds) moves the time. Each file is a device, numbered in order of
+//! After the line with the version: `[time] file action [offset bytes]`. The actions read, write
+//! and trim are requests; add, open, close, sync, datasync are skipped; wait (version 2, with its
+//! offset in microseconds) advances the time. Each file is a device, numbered in order of
 //! appearance.
 
 use twin_rt::{FixedMap, MICROS, MILLIS, Nanos};
+use twin_settings::RegistryEntry;
 
-use super::{BlockOp, BlockRequest, BlockSource, PerLine, Spec, fields};
+use super::{BlockOp, BlockRequest, BlockSource, Format, PerLine, fields};
 
-pub(super) const SPEC: Spec = Spec {
-    name: "fio",
-    about: "fio iolog, versions 2 and 3",
-    is_like: |start| start.starts_with(b"fio version "),
-    open: |input| {
-        let mut lines = crate::readers::Lines::new(input);
-        let version = if lines.advance()? { lines.text()? } else { "" };
-        let timed = match version.trim() {
-            "fio version 2 iolog" => false,
-            "fio version 3 iolog" => true,
-            _ => return Err(lines.error("the first line should be: fio version 2 iolog (or 3)")),
-        };
-        let mut log = Log { timed, now_ns: 0, files: FixedMap::default() };
-        let source: Box<dyn BlockSource> =
-            Box::new(PerLine { lines, parse: move |line: &str| log.parse(line) });
-        Ok(source)
+pub(super) const FORMAT: RegistryEntry<Format> = RegistryEntry::new(
+    "fio",
+    "fio iolog, versions 2 and 3",
+    Format {
+        is_like: |start| start.starts_with(b"fio version "),
+        open: |input| {
+            let mut lines = crate::readers::Lines::new(input);
+            let version = if lines.advance()? { lines.text()? } else { "" };
+            let timed = match version.trim() {
+                "fio version 2 iolog" => false,
+                "fio version 3 iolog" => true,
+                _ => {
+                    return Err(lines.error("the first line should be: fio version 2 iolog (or 3)"));
+                }
+            };
+            let mut log = Log { timed, now_ns: 0, files: FixedMap::default() };
+            let source: Box<dyn BlockSource> =
+                Box::new(PerLine { lines, parse: move |line: &str| log.parse(line) });
+            Ok(source)
+        },
     },
-};
+);
 
 struct Log {
     timed: bool,

@@ -1,24 +1,28 @@
-//! `hplajw`: the HP-UX workstation hplajw of 1992 (HP Labs, with DiskSim) as comma-separated
-//! values: t_us, kind, start_us, stop_us, op, bytes, sector (256 bytes), dev, and more that is
-//! passed over. Devices are hexadecimal: disk and section.
+//! `hplajw`: the HP-UX workstation hplajw of 1992 (HP Labs, distributed with DiskSim) as
+//! comma-separated values: t_us, kind, start_us, stop_us, op, bytes, sector (256 bytes), dev, and
+//! further fields that are skipped. Devices are hexadecimal: disk and section.
 
-use super::{BlockOp, BlockRequest, BlockSource, PerLine, Spec, fields, header};
+use twin_settings::RegistryEntry;
+
+use super::{BlockOp, BlockRequest, BlockSource, Format, PerLine, fields, header};
 
 const COLUMNS: &str =
     "t_us,kind,start_us,stop_us,op,bytes,sector,dev,driver,cyl,flags_hex,info_hex,qlen";
-/// The disks of this machine have sectors of this size.
+/// The sector size of the disks of this machine.
 const SECTOR_BYTES: u64 = 256;
 
-pub(super) const SPEC: Spec = Spec {
-    name: "hplajw",
-    about: "HP Labs' hplajw (1992) CSV: t_us,kind,start_us,stop_us,op,bytes,sector,dev,...",
-    is_like: |start| start.starts_with(COLUMNS.as_bytes()),
-    open: |input| {
-        let source: Box<dyn BlockSource> =
-            Box::new(PerLine { lines: header(input, COLUMNS)?, parse });
-        Ok(source)
+pub(super) const FORMAT: RegistryEntry<Format> = RegistryEntry::new(
+    "hplajw",
+    "HP Labs' hplajw (1992) CSV: t_us,kind,start_us,stop_us,op,bytes,sector,dev,...",
+    Format {
+        is_like: |start| start.starts_with(COLUMNS.as_bytes()),
+        open: |input| {
+            let source: Box<dyn BlockSource> =
+                Box::new(PerLine { lines: header(input, COLUMNS)?, parse });
+            Ok(source)
+        },
     },
-};
+);
 
 fn parse(line: &str) -> Result<Option<BlockRequest>, String> {
     let mut fields = fields::separated(line, ',');

@@ -1,10 +1,10 @@
-//! Block traces: which blocks of a device were read, written or given up, and when.
+//! Block traces: which blocks of a device were read, written or trimmed, and when.
 //!
-//! A format is a file here and a line in [`REGISTRY`]. [`open`] reads one by its name,
-//! [`open_any`] finds out which it is. All formats give [`BlockRequest`]s in bytes, streaming; a
-//! line that makes no sense is an error with its number (of a binary format: the number of the
-//! record). Input that is compressed with zstd or gzip is expanded on the way. The reader `blocks`
-//! of [`crate::readers`] makes operations on files of a block trace.
+//! A format is a file here and a line in [`REGISTRY`]. [`open`] reads a format by name,
+//! [`open_any`] detects the format. All formats are streams of [`BlockRequest`]s in bytes; a line
+//! that cannot be parsed is an error with its number (in a binary format: the number of the
+//! record). Input that is compressed with zstd or gzip is expanded. The reader `blocks` of
+//! [`crate::readers`] turns a block trace into operations on files.
 
 mod alibaba;
 mod blkparse;
@@ -23,116 +23,108 @@ mod tencent;
 use std::io::{Cursor, Read};
 
 use twin_rt::Nanos;
+use twin_settings::{Registry, RegistryEntry};
 
 use crate::error::TraceError;
-use crate::readers::{Input, OpenError, expanded, unknown_format};
+use crate::readers::{Input, OpenError, expanded};
 
-/// What is done to blocks.
+/// The kind of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BlockOp {
-    /// They are read.
+    /// The blocks are read.
     Read,
-    /// They are written.
+    /// The blocks are written.
     Write,
-    /// What they hold is not needed any more: discard, trim.
+    /// Their content is not needed any more: discard, trim.
     Trim,
 }
 
 /// A request to a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockRequest {
-    /// When it was issued, in nanoseconds from the trace's own zero.
+    /// When it was issued, in nanoseconds since the zero of the trace.
     pub at_ns: Nanos,
-    /// The device, as the trace numbers them.
+    /// The device, in the numbering of the trace.
     pub device: u32,
-    /// What is done.
+    /// The kind of the request.
     pub op: BlockOp,
     /// The first byte on the device.
     pub offset_bytes: u64,
-    /// How many bytes.
+    /// The number of bytes.
     pub bytes: u64,
 }
 
-/// A block trace that is read.
+/// A stream of the requests of a block trace.
 pub trait BlockSource {
-    /// The next request; none at the end.
+    /// The next request; `None` at the end.
     ///
     /// # Errors
-    /// If a line makes no sense, or cannot be read.
+    /// If a line cannot be parsed or read.
     fn next_request(&mut self) -> Result<Option<BlockRequest>, TraceError>;
 }
 
-/// A format of block traces.
-pub struct Spec {
-    /// Its name.
-    pub name: &'static str,
-    /// What it is and where it comes from, in a line.
-    pub about: &'static str,
-    /// True if the input, of which the beginning is given, may be of this format.
+/// What is known of a format of block traces.
+pub struct Format {
+    /// Whether input with this beginning may be of this format.
     is_like: fn(&[u8]) -> bool,
     open: fn(Input) -> Result<Box<dyn BlockSource>, TraceError>,
 }
 
-impl std::fmt::Debug for Spec {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.name)
-    }
-}
+/// All formats of block traces; formats that their first line identifies come first.
+pub static REGISTRY: Registry<Format> = Registry::new(
+    "format of block traces",
+    &[
+        fio::FORMAT,
+        hplajw::FORMAT,
+        cloudphysics::FORMAT,
+        rocksdb::FORMAT,
+        blkreplay::FORMAT,
+        blkparse::FORMAT,
+        msr::FORMAT,
+        alibaba::FORMAT,
+        spc::FORMAT,
+        tencent::FORMAT,
+        disksim::FORMAT,
+        oracle_general::FORMAT,
+    ],
+);
 
-/// All formats of block traces, those first that are told by their first line.
-pub const REGISTRY: &[Spec] = &[
-    fio::SPEC,
-    hplajw::SPEC,
-    cloudphysics::SPEC,
-    rocksdb::SPEC,
-    blkreplay::SPEC,
-    blkparse::SPEC,
-    msr::SPEC,
-    alibaba::SPEC,
-    spc::SPEC,
-    tencent::SPEC,
-    disksim::SPEC,
-    oracle_general::SPEC,
-];
-
-/// Bytes by which a format is told.
+/// Number of bytes by which a format is detected.
 const PEEK_BYTES: usize = 16 << 10;
-/// No request is larger: one that is, is a slip.
+/// The largest request; a larger one is an error in the trace.
 pub(super) const REQUEST_MAX_BYTES: u64 = 1 << 40;
 
 /// Reads `input` as the format called `name`.
 ///
 /// # Errors
-/// If there is no such format, or the beginning of the input is not of it.
+/// If there is no such format, or the beginning of the input does not match it.
 pub fn open(name: &str, input: impl Read + 'static) -> Result<Box<dyn BlockSource>, OpenError> {
-    let known = || REGISTRY.iter().map(|spec| spec.name).collect::<Vec<_>>();
-    let spec = REGISTRY.iter().find(|spec| spec.name == name);
-    let spec = spec.ok_or_else(|| unknown_format(name, &known()))?;
+    let format = REGISTRY.get(name).map_err(OpenError::Name)?;
     let input = expanded(input).map_err(|error| OpenError::Trace(error.into()))?;
-    (spec.open)(input).map_err(OpenError::Trace)
+    (format.open)(input).map_err(OpenError::Trace)
 }
 
-/// Reads `input` in the format that it looks like.
+/// Reads `input` in the format that its beginning matches.
 ///
 /// # Errors
-/// If it looks like none.
+/// If it matches no format.
 pub fn open_any(
     input: impl Read + 'static,
-) -> Result<(&'static Spec, Box<dyn BlockSource>), OpenError> {
+) -> Result<(&'static RegistryEntry<Format>, Box<dyn BlockSource>), OpenError> {
     let io = |error: std::io::Error| OpenError::Trace(error.into());
     let mut input = expanded(input).map_err(io)?;
     let mut start = Vec::new();
     (&mut input).take(PEEK_BYTES as u64).read_to_end(&mut start).map_err(io)?;
-    let Some(spec) = REGISTRY.iter().find(|spec| (spec.is_like)(&start)) else {
-        let known = REGISTRY.iter().map(|spec| spec.name).collect::<Vec<_>>().join(", ");
+    let Some(format) = REGISTRY.iter().find(|format| (format.is_like)(&start)) else {
+        let known = REGISTRY.names().collect::<Vec<_>>().join(", ");
         let why = format!("this looks like no block trace that is known; name one of: {known}");
         return Err(OpenError::Trace(TraceError::line(1, why)));
     };
     let input: Input = Box::new(Cursor::new(start).chain(input));
-    Ok((spec, (spec.open)(input).map_err(OpenError::Trace)?))
+    Ok((format, (format.open)(input).map_err(OpenError::Trace)?))
 }
 
-/// The first lines of a text that is complete as far as it is shown.
+/// The complete lines at the beginning of a text.
 fn lines(start: &[u8]) -> impl Iterator<Item = &str> {
     let whole = start.iter().rposition(|&byte| byte == b'\n').map_or(start.len(), |at| at + 1);
     let text = std::str::from_utf8(&start[..whole]).unwrap_or_default();
@@ -142,7 +134,7 @@ fn lines(start: &[u8]) -> impl Iterator<Item = &str> {
 #[cfg(test)]
 mod tests;
 
-/// A text format whose lines each hold a request or nothing of interest.
+/// A text format with one request, or nothing of interest, in each line.
 struct PerLine<P> {
     lines: crate::readers::Lines<Input>,
     parse: P,
@@ -183,7 +175,7 @@ where
     }
 }
 
-/// Reads a first line that names the columns.
+/// Reads the first line, which names the columns.
 fn header(input: Input, columns: &str) -> Result<crate::readers::Lines<Input>, TraceError> {
     let mut lines = crate::readers::Lines::new(input);
     if !lines.advance()? || lines.text()? != columns {

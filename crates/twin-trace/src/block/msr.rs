@@ -1,25 +1,29 @@
-//! `msr`: MSR Cambridge's servers (Narayanan, Donnelly and Rowstron, FAST 2008), as SNIA has them.
+//! `msr`: MSR Cambridge's servers (Narayanan, Donnelly and Rowstron, FAST 2008), in SNIA's form.
 //!
 //! Timestamp (Windows file time, 100 ns), hostname, disk number, type (Read or Write), offset and
 //! size in bytes, response time (100 ns). A file holds one host. Times start with the first line.
 
-use super::{BlockOp, BlockRequest, PerLine, Spec, fields, lines};
+use twin_settings::RegistryEntry;
 
-pub(super) const SPEC: Spec = Spec {
-    name: "msr",
-    about: "MSR Cambridge CSV: Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime",
-    is_like: |start| {
-        let mut lines = lines(start);
-        lines.next().is_some_and(|line| {
-            line.split(',').count() == 7
-                && matches!(line.split(',').nth(3), Some("Read" | "Write" | "Type"))
-        })
+use super::{BlockOp, BlockRequest, Format, PerLine, fields, lines};
+
+pub(super) const FORMAT: RegistryEntry<Format> = RegistryEntry::new(
+    "msr",
+    "MSR Cambridge CSV: Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime",
+    Format {
+        is_like: |start| {
+            let mut lines = lines(start);
+            lines.next().is_some_and(|line| {
+                line.split(',').count() == 7
+                    && matches!(line.split(',').nth(3), Some("Read" | "Write" | "Type"))
+            })
+        },
+        open: |input| {
+            let mut start = None;
+            Ok(PerLine::start(input, move |line| parse(line, &mut start)))
+        },
     },
-    open: |input| {
-        let mut start = None;
-        Ok(PerLine::start(input, move |line| parse(line, &mut start)))
-    },
-};
+);
 
 fn parse(line: &str, start: &mut Option<u64>) -> Result<Option<BlockRequest>, String> {
     if start.is_none() && line.starts_with("Timestamp") {

@@ -1,35 +1,38 @@
 //! `oracle-general`: libCacheSim's binary oracleGeneral.
 //!
 //! Records of 24 bytes, little-endian, without padding: clock time in seconds (u32), object (u64),
-//! size in bytes (u32), when it is accessed next (i64, passed over). The format knows no reads
-//! and writes: every access counts as a write of one block of 4 KiB, number by number in the order
-//! in which objects first appear.
+//! size in bytes (u32), time of the next access (i64, skipped). The format does not distinguish
+//! reads and writes: every access counts as a write of one block of 4 KiB, with objects numbered in
+//! the order of their first access.
 
 use std::io::Read;
 
 use twin_rt::{FixedMap, SECS};
+use twin_settings::RegistryEntry;
 
-use super::{BlockOp, BlockRequest, BlockSource, Spec};
+use super::{BlockOp, BlockRequest, BlockSource, Format};
 use crate::error::{Place, Problem, TraceError};
 use crate::readers::Input;
 
 const RECORD_BYTES: usize = 24;
 const BLOCK_BYTES: u64 = 4096;
 
-pub(super) const SPEC: Spec = Spec {
-    name: "oracle-general",
-    about: "libCacheSim's oracleGeneral (binary); every access counts as a write of a block",
-    is_like: |start| {
-        // Next access: later than this record, or never.
-        let mut records = start.chunks_exact(RECORD_BYTES).enumerate();
-        let is_plausible = |(at, record): (usize, &[u8])| {
-            let next = i64::from_le_bytes(record[16..24].try_into().unwrap_or_default());
-            next == -1 || next == i64::MAX || (next > at as i64 && next < 1 << 40)
-        };
-        start.len() >= RECORD_BYTES && records.all(is_plausible)
+pub(super) const FORMAT: RegistryEntry<Format> = RegistryEntry::new(
+    "oracle-general",
+    "libCacheSim's oracleGeneral (binary); every access counts as a write of a block",
+    Format {
+        is_like: |start| {
+            // Next access: later than this record, or never.
+            let mut records = start.chunks_exact(RECORD_BYTES).enumerate();
+            let is_plausible = |(at, record): (usize, &[u8])| {
+                let next = i64::from_le_bytes(record[16..24].try_into().unwrap_or_default());
+                next == -1 || next == i64::MAX || (next > at as i64 && next < 1 << 40)
+            };
+            start.len() >= RECORD_BYTES && records.all(is_plausible)
+        },
+        open: |input| Ok(Box::new(OracleGeneral { input, record: 0, blocks: FixedMap::default() })),
     },
-    open: |input| Ok(Box::new(OracleGeneral { input, record: 0, blocks: FixedMap::default() })),
-};
+);
 
 struct OracleGeneral {
     input: Input,

@@ -1,24 +1,28 @@
 //! `rocksdb`: RocksDB on XFS, recorded by Intel's standalone-linux-io-tracer, as comma-separated
-//! values: t_ns, ev, op (R, W or D), lba and sectors (512 bytes), and more. Only events IO are
-//! requests to the device; D is a discard. A flush has no blocks and is passed over.
+//! values: t_ns, ev, op (R, W or D), lba and sectors (512 bytes), and further fields. Only IO
+//! events are requests to the device; D is a discard. A flush has no blocks and is skipped.
 
-use super::{BlockOp, BlockRequest, BlockSource, PerLine, Spec, fields, header};
+use twin_settings::RegistryEntry;
+
+use super::{BlockOp, BlockRequest, BlockSource, Format, PerLine, fields, header};
 
 const COLUMNS: &str = "t_ns,ev,op,lba,sectors,io_class,flags,io_id,file,file_off_sectors,\
                        file_size_bytes,parent,name";
 const OPS: &[(&str, BlockOp)] =
     &[("R", BlockOp::Read), ("W", BlockOp::Write), ("D", BlockOp::Trim)];
 
-pub(super) const SPEC: Spec = Spec {
-    name: "rocksdb",
-    about: "Open CAS's io-tracer CSV (RocksDB on XFS): t_ns,ev,op,lba,sectors,...",
-    is_like: |start| start.starts_with(COLUMNS.as_bytes()),
-    open: |input| {
-        let source: Box<dyn BlockSource> =
-            Box::new(PerLine { lines: header(input, COLUMNS)?, parse });
-        Ok(source)
+pub(super) const FORMAT: RegistryEntry<Format> = RegistryEntry::new(
+    "rocksdb",
+    "Open CAS's io-tracer CSV (RocksDB on XFS): t_ns,ev,op,lba,sectors,...",
+    Format {
+        is_like: |start| start.starts_with(COLUMNS.as_bytes()),
+        open: |input| {
+            let source: Box<dyn BlockSource> =
+                Box::new(PerLine { lines: header(input, COLUMNS)?, parse });
+            Ok(source)
+        },
     },
-};
+);
 
 fn parse(line: &str) -> Result<Option<BlockRequest>, String> {
     let mut fields = fields::separated(line, ',');

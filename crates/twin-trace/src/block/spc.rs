@@ -1,23 +1,28 @@
-//! `spc`: the format of the Storage Performance Council, in which UMass has the Financial and
-//! WebSearch traces.
+//! `spc`: the format of the Storage Performance Council, used by the Financial and WebSearch traces
+//! of UMass.
 //!
 //! Application storage unit, first block (512 bytes), size in bytes, opcode (r or w), seconds.
-//! Further fields are passed over.
+//! Further fields are skipped.
 
-use super::{BlockOp, BlockRequest, PerLine, Spec, fields, lines};
+use twin_settings::RegistryEntry;
 
-pub(super) const SPEC: Spec = Spec {
-    name: "spc",
-    about: "SPC (UMass Financial, WebSearch): ASU,LBA,Size,Opcode,Timestamp",
-    is_like: |start| {
-        let opcode = |line: &str| line.split(',').nth(3).map(|op| op.trim().to_ascii_lowercase());
-        let first = lines(start).next();
-        first.is_some_and(|line| {
-            opcode(line).is_some_and(|op| op == "r" || op == "w") && parse(line).is_ok()
-        })
+use super::{BlockOp, BlockRequest, Format, PerLine, fields, lines};
+
+pub(super) const FORMAT: RegistryEntry<Format> = RegistryEntry::new(
+    "spc",
+    "SPC (UMass Financial, WebSearch): ASU,LBA,Size,Opcode,Timestamp",
+    Format {
+        is_like: |start| {
+            let opcode =
+                |line: &str| line.split(',').nth(3).map(|op| op.trim().to_ascii_lowercase());
+            let first = lines(start).next();
+            first.is_some_and(|line| {
+                opcode(line).is_some_and(|op| op == "r" || op == "w") && parse(line).is_ok()
+            })
+        },
+        open: |input| Ok(PerLine::start(input, parse)),
     },
-    open: |input| Ok(PerLine::start(input, parse)),
-};
+);
 
 fn parse(line: &str) -> Result<Option<BlockRequest>, String> {
     let mut fields = fields::separated(line, ',');

@@ -2,26 +2,30 @@
 //!
 //! Timestamp in seconds, offset and size in sectors of 512 bytes, type (0 read, 1 write), volume.
 
-use super::{BlockOp, BlockRequest, PerLine, Spec, fields, lines};
+use twin_settings::RegistryEntry;
 
-pub(super) const SPEC: Spec = Spec {
-    name: "tencent",
-    about: "Tencent Cloud CSV: Timestamp,Offset,Size,IOType,VolumeID",
-    is_like: |start| {
-        lines(start).next().is_some_and(|line| {
-            line.split(',').count() == 5
-                && matches!(line.split(',').nth(3), Some("0" | "1" | "IOType"))
-        })
+use super::{BlockOp, BlockRequest, Format, PerLine, fields, lines};
+
+pub(super) const FORMAT: RegistryEntry<Format> = RegistryEntry::new(
+    "tencent",
+    "Tencent Cloud CSV: Timestamp,Offset,Size,IOType,VolumeID",
+    Format {
+        is_like: |start| {
+            lines(start).next().is_some_and(|line| {
+                line.split(',').count() == 5
+                    && matches!(line.split(',').nth(3), Some("0" | "1" | "IOType"))
+            })
+        },
+        open: |input| {
+            let mut is_first = true;
+            Ok(PerLine::start(input, move |line| {
+                let names_columns = is_first && line.starts_with("Timestamp");
+                is_first = false;
+                if names_columns { Ok(None) } else { parse(line).map(Some) }
+            }))
+        },
     },
-    open: |input| {
-        let mut is_first = true;
-        Ok(PerLine::start(input, move |line| {
-            let names_columns = is_first && line.starts_with("Timestamp");
-            is_first = false;
-            if names_columns { Ok(None) } else { parse(line).map(Some) }
-        }))
-    },
-};
+);
 
 fn parse(line: &str) -> Result<BlockRequest, String> {
     let mut fields = fields::separated(line, ',');

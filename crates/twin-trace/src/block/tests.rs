@@ -1,8 +1,8 @@
-//! Each format understands an example of its kind, and names a line that is wrong.
+//! Each format parses an example of its kind, and names a line that is wrong.
 
 use super::*;
 
-/// A format, an example, the requests in it.
+/// A format, an example, and the requests in it.
 type Example = (&'static str, &'static str, &'static [(u64, u32, BlockOp, u64, u64)]);
 
 use BlockOp::{Read as R, Trim as D, Write as W};
@@ -123,7 +123,7 @@ fn each_text_format_is_told_and_read() {
 
 #[test]
 fn every_format_has_an_example() {
-    for spec in REGISTRY {
+    for spec in &REGISTRY {
         let is_text = EXAMPLES.iter().any(|(name, ..)| *name == spec.name);
         assert!(is_text || spec.name == "oracle-general", "{}", spec.name);
     }
@@ -149,7 +149,7 @@ fn a_cut_record_of_oracle_general_is_named() {
 #[test]
 fn a_wrong_line_is_named_by_its_number_in_every_text_format() {
     for (name, text, _) in EXAMPLES {
-        // Digits of the last line with a request become letters.
+        // Turns digits of the last line with a request into letters.
         let lines: Vec<&str> = text.lines().collect();
         for (at, line) in lines.iter().enumerate().rev() {
             let mut broken: Vec<String> = lines.iter().map(|&line| line.to_owned()).collect();
@@ -160,7 +160,7 @@ fn a_wrong_line_is_named_by_its_number_in_every_text_format() {
             let place = format!("in line {}:", at + 1);
             assert!(error.to_string().contains(&place), "{name}: {error}");
         }
-        // blkparse's text is mixed with lines of other kinds: what names no device is one.
+        // blkparse's text contains lines of other kinds, such as those that name no device.
         let last = match *name {
             "blkparse" => "8,0 3 5 0.7 697 Q W 8 + many [x]",
             "fio" => "4 /dev/a write 1 many",

@@ -1,6 +1,6 @@
-//! Bytes to records. Everything here reads what may be damaged: each call gives a reason instead
-//! of a panic, and allocates no more than the frame has bytes (values of extended attributes
-//! that were not kept, at most [`MAX_VALUE`] zeros, apart).
+//! Bytes to records. The input may be damaged: each function returns a reason instead of panicking,
+//! and allocates no more memory than the frame has bytes (except for values of extended attributes
+//! that were not kept, at most [`MAX_VALUE`] zeros).
 
 use twin_disk::Bytes;
 use twin_fs::{
@@ -10,7 +10,7 @@ use twin_fs::{
 use twin_rt::Nanos;
 
 use super::{
-    Context, MAX_GROUPS, MAX_NAME, MAX_VALUE, MAX_WHO, MAX_WRITE, Who, column, outcome, tag,
+    ClientCred, Context, MAX_GROUPS, MAX_NAME, MAX_VALUE, MAX_WHO, MAX_WRITE, column, outcome, tag,
 };
 use crate::record::{DirOutcome, ErrorCode, Node, NodeAttr, Outcome, Verb};
 use crate::varint::{Bad, Cursor};
@@ -22,7 +22,7 @@ pub(crate) struct Decoder {
     payload: Vec<u8>,
     columns: [Cursor; column::COUNT],
     context: Context,
-    table: Vec<Who>,
+    table: Vec<ClientCred>,
 }
 
 impl Decoder {
@@ -35,12 +35,12 @@ impl Decoder {
         }
     }
 
-    /// The payload of the next frame is to be put here, before [`start`](Self::start).
+    /// The buffer for the payload of the next frame, to be filled before [`start`](Self::start).
     pub(crate) fn payload_mut(&mut self) -> &mut Vec<u8> {
         &mut self.payload
     }
 
-    /// Starts a frame whose columns have these lengths, one behind the other.
+    /// Starts a frame whose columns have these lengths, one after the other.
     pub(crate) fn start(&mut self, lens: &[u32; column::COUNT], at_ns: Nanos, request: u64) {
         let mut pos = 0usize;
         for (cursor, &len) in self.columns.iter_mut().zip(lens) {
@@ -57,7 +57,7 @@ impl Decoder {
         self.context.request
     }
 
-    /// The code and flags of the next record, or none at the end of the frame.
+    /// The code and flags of the next record; `None` at the end of the frame.
     pub(crate) fn next_tag(&mut self) -> Result<Option<(u8, u8)>> {
         if self.columns[column::TAG].left() == 0 {
             return Ok(None);
@@ -66,7 +66,7 @@ impl Decoder {
         Ok(Some((byte & ((1 << tag::FLAG_SHIFT) - 1), byte >> tag::FLAG_SHIFT)))
     }
 
-    /// At the end of a frame nothing may be left over.
+    /// Checks that nothing is left over at the end of a frame.
     pub(crate) fn finish(&self) -> Result<()> {
         let left = self.columns.iter().any(|cursor| cursor.left() > 0);
         if left { Err("a column is longer than its records") } else { Ok(()) }
@@ -139,7 +139,7 @@ impl Decoder {
         let op = self.op(verb, flags)?;
         let at_ns = self.time()?;
         let index = self.who()?;
-        let Who { client, cred } = &self.table[index];
+        let ClientCred { client, cred } = &self.table[index];
         let (client, cred) = (*client, cred.clone());
         Ok((at_ns, Request { id: self.context.request, client, cred, op }))
     }
@@ -153,23 +153,23 @@ impl Decoder {
         Ok(request)
     }
 
-    /// The number of a device request that was completed.
+    /// The number of a completed device request.
     pub(crate) fn io(&mut self) -> Result<u64> {
         self.context.io = self.get_delta(column::REPLY, self.context.io)?;
         Ok(self.context.io)
     }
 
-    /// A text.
+    /// A text, which must be valid UTF-8.
     pub(crate) fn text(&mut self) -> Result<String> {
         String::from_utf8(self.name()?.into()).map_err(|_| "a text that is not UTF-8")
     }
 
-    /// Bytes left of the numbers: nothing that takes a number each can be more.
+    /// Bytes left in the column of numbers: an upper bound of how many numbers follow.
     pub(crate) fn numbers_left(&self) -> u64 {
         self.columns[column::NUMBER].left() as u64
     }
 
-    /// Who asks: a place in the table.
+    /// The client of a request: a place in the table.
     fn who(&mut self) -> Result<usize> {
         let index = match self.get(column::WHO)? {
             0 => self.context.who,
@@ -188,19 +188,19 @@ impl Decoder {
         Ok(index)
     }
 
-    fn new_who(&mut self) -> Result<Who> {
+    fn new_who(&mut self) -> Result<ClientCred> {
         let before = self.table.last().map_or(0, |who| who.client);
         let client = self.get_delta(column::WHO, u64::from(before))?;
         let client = u32::try_from(client).map_err(|_| "a client of more than 32 bits")?;
         let (uid, gid) = (self.get32(column::WHO)?, self.get32(column::WHO)?);
         let count = self.get(column::WHO)?;
         let checked = count & 1 == 1;
-        // Each group takes a byte at least, so a false count cannot ask for much memory.
+        // Each group takes at least one byte, so a false count cannot request much memory.
         if count >> 1 > MAX_GROUPS.min(self.columns[column::WHO].left() as u64) {
             return Err("too many groups");
         }
         let groups: Result<Box<[u32]>> = (0..count >> 1).map(|_| self.get32(column::WHO)).collect();
-        Ok(Who { client, cred: Cred { uid, gid, groups: groups?, checked } })
+        Ok(ClientCred { client, cred: Cred { uid, gid, groups: groups?, checked } })
     }
 
     fn op(&mut self, verb: Verb, flags: u8) -> Result<Op> {
@@ -233,7 +233,7 @@ impl Decoder {
         })
     }
 
-    /// The operations that name an inode and no name in a directory, and those that name neither.
+    /// The operations that name an inode but no name in a directory, and those that name neither.
     fn inode_op(&mut self, verb: Verb, flags: u8) -> Result<Op> {
         let flag = |bit: u32| flags >> bit & 1 == 1;
         Ok(match verb {
@@ -392,11 +392,11 @@ impl Decoder {
         Ok(Node { dir, name, ino, mode, attr })
     }
 
-    /// The answer whose tag was read: its time, the number of the request, the outcome.
+    /// The answer whose tag was read: its time, the number of the request, and the outcome.
     pub(crate) fn reply(&mut self, flags: u8) -> Result<(Nanos, u64, Outcome)> {
         let at_ns = self.time()?;
         let back = if flags & 1 == 1 { 0 } else { self.reply_number()? };
-        // Requests number from 1, so an answer to request 0 or before is an answer to nothing.
+        // Requests are numbered from 1, so an answer to request 0 or before belongs to no request.
         let id = self.context.request.checked_sub(back).filter(|&id| id > 0);
         let id = id.ok_or("an answer to no request")?;
         let code = self.columns[column::REPLY].byte(&self.payload)?;

@@ -2,9 +2,9 @@
 //! contract of both.
 //!
 //! The records of a frame are spread over columns: one for tags, one for times, one for inode
-//! numbers and so on. Like stands beside like, which is what makes a frame small when it is
-//! compressed. Numbers are coded against a [`Context`] that starts afresh with every frame, so
-//! that a frame can be read without those before it.
+//! numbers and so on. A column holds similar values, which compress well. Numbers are coded
+//! relative to a [`Context`] that is reset at the start of every frame, so that a frame can be read
+//! without the earlier ones.
 
 mod get;
 mod put;
@@ -16,7 +16,7 @@ use twin_fs::{Cred, Ino};
 
 /// The columns, in the order in which a frame holds them.
 pub(crate) mod column {
-    /// A byte a record: what it is (low five bits) and three flags.
+    /// One byte for each record: its code (low five bits) and three flags.
     pub(crate) const TAG: usize = 0;
     /// Time since the record before, in nanoseconds.
     pub(crate) const TIME: usize = 1;
@@ -34,17 +34,17 @@ pub(crate) mod column {
     pub(crate) const NAME: usize = 7;
     /// Data, where it is kept.
     pub(crate) const CONTENT: usize = 8;
-    /// How many there are.
+    /// The number of columns.
     pub(crate) const COUNT: usize = 9;
 }
 
 /// Tags of records that are not requests; those of requests are the codes of their verbs.
 pub(crate) mod tag {
-    /// An answer.
+    /// An answer to a request.
     pub(crate) const REPLY: u8 = 0;
-    /// Something that existed before.
+    /// A file that existed before the trace began.
     pub(crate) const NODE: u8 = 29;
-    /// Where the code of the record ends and its flags begin, in bits.
+    /// The number of bits of the code; the flags are above them.
     pub(crate) const FLAG_SHIFT: u32 = 5;
 }
 
@@ -72,38 +72,38 @@ pub(crate) const MAX_WRITE: u64 = 1 << 32;
 pub(crate) const MAX_GROUPS: u64 = 1024;
 /// The most different clients in a frame.
 pub(crate) const MAX_WHO: usize = 4096;
-/// Slots of the table that predicts offsets.
+/// Number of slots in the table that predicts offsets.
 const STREAMS: usize = 256;
 
 /// Client and credentials of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Who {
+pub(crate) struct ClientCred {
     pub(crate) client: u32,
     pub(crate) cred: Cred,
 }
 
-/// What the numbers of the next record are coded against.
+/// The values relative to which the next record is coded.
 pub(crate) struct Context {
     /// Time of the last record, since the start of the trace.
     at_ns: u64,
     /// Number of the last request.
     request: u64,
-    /// The inode that an operation or an answer named last.
+    /// The inode that the last operation or answer named.
     ino: Ino,
-    /// The directory that an operation named last.
+    /// The directory that the last operation named.
     dir: Ino,
-    /// The inode that an answer or node introduced last.
+    /// The inode that the last answer or node introduced.
     entry: Ino,
-    /// The length that a read or write asked for last.
+    /// The length of the last read or write.
     len: u64,
-    /// The cookie that a listing ended with last.
+    /// The cookie at the end of the last listing.
     cookie: u64,
-    /// The device request that was completed last.
+    /// The last completed device request.
     io: u64,
-    /// Who asked last: an index into the frame's table.
+    /// The client of the last request: an index into the frame's table.
     who: usize,
-    /// For inode numbers modulo the size: where the inode was read or written last, and where
-    /// the next sequential access would begin.
+    /// For inode numbers modulo the size: the inode that was read or written last, and the offset
+    /// at which a sequential access would continue.
     streams: Box<[(Ino, u64); STREAMS]>,
 }
 
@@ -122,13 +122,13 @@ impl Context {
         self.streams.fill((0, 0));
     }
 
-    /// The offset at which a sequential access of the inode goes on.
+    /// The offset at which a sequential access of the inode would continue.
     fn predicted(&self, ino: Ino) -> u64 {
         let (known, next) = self.streams[ino as usize % STREAMS];
         if known == ino { next } else { 0 }
     }
 
-    /// Notes an access.
+    /// Records an access.
     fn accessed(&mut self, ino: Ino, off: u64, len: u64) {
         self.streams[ino as usize % STREAMS] = (ino, off.wrapping_add(len));
         self.len = len;

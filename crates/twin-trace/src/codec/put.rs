@@ -6,7 +6,7 @@ use twin_fs::{
 use twin_rt::{FixedMap, Nanos};
 
 use super::{
-    Context, MAX_GROUPS, MAX_NAME, MAX_VALUE, MAX_WHO, MAX_WRITE, Who, column, outcome, tag,
+    ClientCred, Context, MAX_GROUPS, MAX_NAME, MAX_VALUE, MAX_WHO, MAX_WRITE, column, outcome, tag,
 };
 use crate::record::{Node, Outcome, Verb};
 use crate::varint::{put, put_delta};
@@ -17,19 +17,19 @@ pub(crate) struct Encoder {
     pub(crate) columns: [Vec<u8>; column::COUNT],
     context: Context,
     contents: bool,
-    table: Vec<Who>,
-    /// By client, user and group: the latest place in `table`.
+    table: Vec<ClientCred>,
+    /// For each client, user and group: the latest place in `table`.
     places: FixedMap<(u32, u32, u32), usize>,
 }
 
-/// Why a record cannot be written: a field is longer than the format allows, in bytes.
+/// A record cannot be written because a field of this many bytes is longer than the format allows.
 pub(crate) struct TooBig(pub(crate) u64);
 
-/// The flag of data that was written back.
+/// The flag of a write from write-back.
 const LATE: u8 = 4;
 
 impl Encoder {
-    /// An encoder that keeps file contents or drops them.
+    /// An encoder that keeps file contents if `contents` is set.
     pub(crate) fn new(contents: bool) -> Encoder {
         let mut encoder = Encoder {
             columns: Default::default(),
@@ -74,7 +74,7 @@ impl Encoder {
         self.columns[column::TAG].push(code | flags << tag::FLAG_SHIFT);
     }
 
-    /// A time; one before the last counts as equal to it.
+    /// Adds a time; a time before the last one counts as equal to it.
     pub(crate) fn time(&mut self, at_ns: Nanos) {
         let at_ns = at_ns.max(self.context.at_ns);
         put(&mut self.columns[column::TIME], at_ns - self.context.at_ns);
@@ -113,8 +113,8 @@ impl Encoder {
         (self.context.entry, self.context.ino) = (ino, ino);
     }
 
-    /// A request with its own number, at the time of the last record. Nothing is added if it is
-    /// too big.
+    /// Adds a request with its own number, at the time of the last record. Adds nothing if the
+    /// request is too big.
     pub(crate) fn arrival(&mut self, request: &Request) -> Result<(), TooBig> {
         let before = self.context.request;
         self.context.request = request.id.wrapping_sub(1);
@@ -126,18 +126,18 @@ impl Encoder {
         added
     }
 
-    /// The number of a device request that was completed.
+    /// Adds the number of a completed device request.
     pub(crate) fn io(&mut self, io: u64) {
         put_delta(&mut self.columns[column::REPLY], io, self.context.io);
         self.context.io = io;
     }
 
-    /// A text.
+    /// Adds a text as a name: its length, then its bytes.
     pub(crate) fn text(&mut self, text: &str) {
         self.name(text.as_bytes());
     }
 
-    /// A request with its time. Nothing is added if it is too big.
+    /// Adds a request with its time. Adds nothing if the request is too big.
     pub(crate) fn request(&mut self, at_ns: Nanos, request: &Request) -> Result<(), TooBig> {
         check(&request.op, self.contents)?;
         self.context.request = self.context.request.wrapping_add(1);
@@ -149,7 +149,7 @@ impl Encoder {
 
     fn who(&mut self, request: &Request) {
         let (client, cred) = (request.client, &request.cred);
-        let same = |who: &Who| who.client == client && who.cred == *cred;
+        let same = |who: &ClientCred| who.client == client && who.cred == *cred;
         if self.table.get(self.context.who).is_some_and(same) {
             return put(&mut self.columns[column::WHO], 0);
         }
@@ -166,7 +166,7 @@ impl Encoder {
             let groups = &cred.groups[..cred.groups.len().min(MAX_GROUPS as usize)];
             put(out, (groups.len() as u64) << 1 | u64::from(cred.checked));
             groups.iter().for_each(|&group| put(out, u64::from(group)));
-            self.table.push(Who { client, cred: cred.clone() });
+            self.table.push(ClientCred { client, cred: cred.clone() });
             self.places.insert(key, index);
         }
         self.context.who = index;
@@ -211,7 +211,7 @@ impl Encoder {
         }
     }
 
-    /// The operations that name an inode and no name in a directory, and those that name neither.
+    /// The operations that name an inode but no name in a directory, and those that name neither.
     fn inode_op(&mut self, code: u8, op: &Op) {
         match op {
             Op::Forget { ino, count } => self.ino_and_number(code, 0, *ino, *count),
@@ -352,7 +352,7 @@ impl Encoder {
         }
     }
 
-    /// Something that existed before.
+    /// Adds a node: a file that existed before the trace began.
     pub(crate) fn node(&mut self, node: &Node) -> Result<(), TooBig> {
         limit(node.name.len() as u64, MAX_NAME)?;
         let attr = node.attr.unwrap_or_default();
@@ -373,7 +373,7 @@ impl Encoder {
         Ok(())
     }
 
-    /// An answer. A request number that is not yet given out counts as the last one.
+    /// Adds an answer. A request number that has not been assigned yet counts as the last one.
     pub(crate) fn reply(&mut self, at_ns: Nanos, id: u64, outcome: &Outcome) {
         let back = self.context.request.saturating_sub(id);
         self.tag(tag::REPLY, u8::from(back == 0));
@@ -439,7 +439,7 @@ fn limit(len: u64, max: u64) -> Result<(), TooBig> {
     if len > max { Err(TooBig(len)) } else { Ok(()) }
 }
 
-/// Refuses what the format cannot hold.
+/// Refuses an operation that the format cannot represent.
 fn check(op: &Op, contents: bool) -> Result<(), TooBig> {
     match op {
         Op::Lookup { name, .. }

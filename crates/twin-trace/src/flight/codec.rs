@@ -154,7 +154,7 @@ pub(super) fn get(decoder: &mut Decoder, start: Time, code: u8, flags: u8) -> Re
 
 fn get_pieces(decoder: &mut Decoder) -> Result<Vec<Piece>> {
     let count = decoder.reply_number()?;
-    // Each piece takes a byte at least, so a false count cannot ask for much memory.
+    // Each piece takes at least one byte, so a false count cannot request much memory.
     if count > decoder.numbers_left().min(MAX_PIECES as u64) {
         return Err("too many pieces");
     }

@@ -1,19 +1,18 @@
 //! The flight log: everything that enters the core of a run, so that the run can be repeated.
 //!
-//! A run is a function of its seed, its settings, the requests and the device completions that
-//! came in, and the times at which the driver let it go on (time stands still in between). A
-//! [`FlightWriter`] logs these as they happen; a simulator that feeds them from a
-//! [`FlightReader`] to the same code in the same order must reach the same event digest, which
-//! the log gives too.
+//! A run is a function of its seed, its settings, the requests and device completions that came in,
+//! and the times at which the driver let it continue (time stands still in between). A
+//! [`FlightWriter`] logs these as they happen. A simulator that feeds them from a [`FlightReader`]
+//! to the same code in the same order must reach the same event digest, which is in the log too.
 //!
-//! The order of records is the order of events. What is delivered while the driver is parked
-//! ([`FlightRecord::Arrive`], [`FlightRecord::Complete`], [`FlightRecord::Command`]) comes before
-//! the [`FlightRecord::Park`] that says at what time the run goes on; a completion with
+//! The order of records is the order of events. Everything that is delivered while the driver is
+//! parked ([`FlightRecord::Arrive`], [`FlightRecord::Complete`], [`FlightRecord::Command`]) comes
+//! before the [`FlightRecord::Park`] with the time at which the run continues; a completion with
 //! `at_submit` comes after it, in the turn in which the request was submitted.
 //!
-//! Contents: writes are logged by their lengths unless contents are kept; metadata that was read
-//! is always logged in full, since the run depends on it; user data that was read is logged by
-//! its length and checksum unless contents are kept.
+//! Contents: writes are logged by their lengths unless contents are kept. Metadata that was read is
+//! always logged in full, because the run depends on it. User data that was read is logged by its
+//! length and checksum unless contents are kept.
 
 mod codec;
 
@@ -39,15 +38,15 @@ pub enum FlightRecord {
         io: u64,
         /// It was complete when it was submitted.
         at_submit: bool,
-        /// What it gave.
+        /// The data of a read, nothing for other requests, or the error.
         result: Result<Vec<Piece>, IoError>,
     },
-    /// Something else from outside, in the host's words ("unmount").
+    /// Another input from outside, in the host's words ("unmount").
     Command(String),
-    /// The driver let the run go on at this time.
+    /// The driver let the run continue at this time.
     Park(Time),
     /// The run's event digest when all ready tasks had run and before the driver parked. The last
-    /// one closes the run; earlier ones help to find where a repetition leaves the track.
+    /// one closes the run; earlier ones help to find the point at which a repetition diverges.
     Digest {
         /// [`EventDigest::value`].
         value: u64,
@@ -56,7 +55,7 @@ pub enum FlightRecord {
     },
 }
 
-/// A piece of what a read gave.
+/// A piece of the data that a read returned.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Piece {
     /// This many zeros.
@@ -67,15 +66,15 @@ pub enum Piece {
     Stamp(Stamp),
     /// This many bytes of user data that were not kept.
     Dropped {
-        /// How many.
+        /// The number of bytes.
         len: u32,
-        /// [`Block::crc32c`] of them.
+        /// Their [`Block::crc32c`].
         crc: u32,
     },
 }
 
 impl Piece {
-    /// What is logged of a block; its bytes only if they are to be kept.
+    /// The piece that is logged for a block; with its bytes only if `keep` is set.
     fn of(block: &Block, keep: bool) -> Piece {
         match block {
             Block::Zero(len) => Piece::Zero(*len),
@@ -95,8 +94,8 @@ impl Piece {
         }
     }
 
-    /// Whether a block is what was read then: the same, or of the same length and checksum. A
-    /// stamp in place of dropped bytes counts as right if the length is.
+    /// Whether a block equals what was read then: the same data, or the same length and checksum. A
+    /// stamp in place of dropped bytes only needs the right length.
     pub fn matches(&self, block: &Block) -> bool {
         match (self, block) {
             (Piece::Dropped { len, .. }, Block::Stamp(stamp)) => *len == stamp.len,
@@ -120,8 +119,8 @@ pub struct FlightWriter<W: Write> {
 }
 
 impl<W: Write> FlightWriter<W> {
-    /// Starts the log of a run that begins at `start` with this seed and these settings, which
-    /// are all that the simulator needs to put the same parts together.
+    /// Starts the log of a run that begins at `start` with this seed and these settings. The
+    /// settings are all that the simulator needs to build the same components.
     pub fn new(
         out: W,
         start: Time,
@@ -153,12 +152,12 @@ impl<W: Write> FlightWriter<W> {
         self.framed.add(None, |encoder| codec::put_completion(encoder, io, at_submit, keep, result))
     }
 
-    /// Something else comes from outside.
+    /// Another input comes from outside.
     pub fn command(&mut self, text: &str) -> Result<(), TraceError> {
         self.framed.add(None, |encoder| codec::put_command(encoder, text))
     }
 
-    /// The driver lets the run go on at this time.
+    /// The driver lets the run continue at this time.
     pub fn park(&mut self, now: Time) -> Result<(), TraceError> {
         self.now = self.now.max(now);
         let at_ns = self.now.since(self.start);
@@ -168,8 +167,9 @@ impl<W: Write> FlightWriter<W> {
         })
     }
 
-    /// The run's digest now. To be called where a repetition can compare: when no task is ready,
-    /// that is at the beginning of a park, or after [`Rt::run_ready`](twin_rt::Rt::run_ready).
+    /// Logs the run's digest. To be called where a repetition can compare it: when no task is
+    /// ready, that is at the beginning of a park, or after
+    /// [`Rt::run_ready`](twin_rt::Rt::run_ready).
     pub fn digest(&mut self, digest: EventDigest) -> Result<(), TraceError> {
         self.framed.add(None, |encoder| {
             codec::put_digest(encoder, digest.value(), digest.events());
@@ -177,7 +177,7 @@ impl<W: Write> FlightWriter<W> {
         })
     }
 
-    /// Writes out what is there, so that a crash cannot lose it.
+    /// Writes all records out, so that a crash cannot lose them.
     pub fn flush(&mut self) -> Result<(), TraceError> {
         self.framed.flush()
     }
@@ -192,7 +192,7 @@ impl<W: Write> FlightWriter<W> {
         self.framed.written()
     }
 
-    /// Closes the log and gives its output back.
+    /// Closes the log and returns the output.
     pub fn finish(self) -> Result<W, TraceError> {
         self.framed.finish()
     }
@@ -202,7 +202,7 @@ impl<W: Write> FlightWriter<W> {
 pub struct FlightReader<R>(Unframed<R>);
 
 impl<R: Read> FlightReader<R> {
-    /// Opens a log.
+    /// Opens a log: reads its header, and refuses a trace of operations.
     pub fn new(input: R) -> Result<FlightReader<R>, TraceError> {
         Ok(FlightReader(Unframed::new(input, Kind::Flight)?))
     }
@@ -212,7 +212,7 @@ impl<R: Read> FlightReader<R> {
         self.0.header()
     }
 
-    /// The next record; none at the end.
+    /// The next record; `None` at the end.
     pub fn next_record(&mut self) -> Result<Option<FlightRecord>, TraceError> {
         let start = self.0.header().start;
         self.0.next(false, |decoder, code, flags| codec::get(decoder, start, code, flags))

@@ -1,33 +1,50 @@
-//! `build`: a C project being compiled and its libraries put together, as a file system sees it
-//! under a kernel that caches names and pages for a while.
+//! `build`: compiling and linking a C project, as seen by a file system below a kernel that caches
+//! names and pages for a while.
 //!
-//! Each client builds its own directories, file after file, with headers that all share: the
-//! sources are found, opened and read; headers are looked for along a search path, mostly in
-//! vain but for the last place; objects are written piece by piece with their head rewritten at
-//! the end; dependency files are written under another name and renamed; at the end of a
+//! Each client builds its own directories, file by file, with headers that all clients share.
+//! Sources are looked up, opened and read. Headers are searched along a path, and mostly found in
+//! its last directory only. Objects are written piece by piece, and their first bytes are rewritten
+//! at the end. Dependency files are written under another name and renamed. At the end of a
 //! directory its objects are read and a library is written.
 
 use twin_fs::{Ino, SetAttr, SetTime};
 use twin_rt::{MILLIS, Rng};
+use twin_settings::{Param, RegistryEntry, Unit, Values};
 
 use super::script::{Burst, FIRST_INO, Script, Scripted, log_normal, mix, node, word};
-use super::{Spec, Zipf};
+use super::{Kind, Zipf};
 use crate::record::Node;
-use crate::settings::{Param, Settings};
 use crate::stream::Source;
 
-pub(super) const SPEC: Spec = Spec {
-    name: "build",
-    about: "compiling a C project: many lookups and small reads, objects, renames",
-    params: &[
-        Param::new("files", 1000, 1, 10_000_000, "source files"),
-        Param::new("per_dir", 25, 1, 10_000, "source files in a directory"),
-        Param::new("headers", 200, 1, 1_000_000, "header files, in four directories"),
-        Param::new("includes", 20, 0, 1000, "headers that a source file includes"),
-        Param::new("source_bytes", 9_000, 1, 1 << 30, "median size of a source file"),
-    ],
-    start,
-};
+pub(super) const ENTRY: RegistryEntry<Kind> = RegistryEntry::new(
+    "build",
+    "compiling a C project: many lookups and small reads, objects, renames",
+    Kind {
+        params: &[
+            Param::new("files", "1000", Unit::number(1, 10_000_000), "source files"),
+            Param::new("per-dir", "25", Unit::number(1, 10_000), "source files in a directory"),
+            Param::new(
+                "headers",
+                "200",
+                Unit::number(1, 1_000_000),
+                "header files, in four directories",
+            ),
+            Param::new(
+                "includes",
+                "20",
+                Unit::number(0, 1000),
+                "headers that a source file includes",
+            ),
+            Param::new(
+                "source-bytes",
+                "9000",
+                Unit::bytes(1, 1 << 30),
+                "median size of a source file",
+            ),
+        ],
+        start,
+    },
+);
 
 /// Directories of headers, in the order of the search path.
 const HEADER_DIRS: u64 = 4;
@@ -45,28 +62,28 @@ struct Build {
 
 #[derive(Default)]
 struct Client {
-    /// Which of its directories it is in, counted over all directories.
+    /// The directory in which the client works, counted over all directories.
     dir: u64,
-    /// The next file there.
+    /// The next file in it.
     file: u64,
-    /// Objects made there, with their sizes.
+    /// Objects created in it, with their sizes.
     objects: Vec<(Ino, u64)>,
 }
 
-fn start(settings: Settings, seed: u64) -> Box<dyn Source> {
-    let clients = (0..settings.get("clients")).map(|dir| Client { dir, ..Default::default() });
-    let headers = settings.get("headers");
+fn start(values: Values, seed: u64) -> Box<dyn Source> {
+    let clients = (0..values.number("clients")).map(|dir| Client { dir, ..Default::default() });
+    let headers = values.number("headers");
     let build = Build {
         seed,
-        files: settings.get("files"),
-        per_dir: settings.get("per_dir"),
+        files: values.number("files"),
+        per_dir: values.number("per-dir"),
         headers,
-        includes: settings.get("includes"),
-        source_bytes: settings.get("source_bytes") as f64,
+        includes: values.number("includes"),
+        source_bytes: values.number("source-bytes") as f64,
         popularity: Zipf::new(headers, 0.8),
         clients: clients.collect(),
     };
-    Scripted::start(SPEC.name, build, &settings, seed)
+    Scripted::start(ENTRY.name, build, &values, seed)
 }
 
 impl Build {
@@ -74,7 +91,7 @@ impl Build {
         self.files.div_ceil(self.per_dir)
     }
 
-    /// A size that belongs to the `index`th node.
+    /// The size of the node with this index.
     fn size(&self, index: u64, median: f64) -> u64 {
         log_normal(&mut Rng::new(mix(self.seed, index)), median, 1.0, 4 << 20)
     }
@@ -99,7 +116,7 @@ impl Build {
         format!("{}{file}", word(file))
     }
 
-    /// The kernel has forgotten some of what it knew.
+    /// Looks up headers that the kernel has dropped from its caches.
     fn include(&self, out: &mut Burst) {
         let header = self.popularity.draw(&mut out.rng);
         let (name, ino) = (Self::header_name(header), FIRST_INO + self.header_node(header));
@@ -131,7 +148,7 @@ impl Build {
         out.read_whole(source, source_bytes);
         out.release(source);
         (0..self.includes).for_each(|_| self.include(out));
-        // The compiler thinks.
+        // The time that the compiler computes.
         out.pause(20 * MILLIS);
         let depend = out.create(dir_ino, &name(".d.tmp"));
         let depend_bytes = 40 * self.includes.max(1) + out.rng.below(200);

@@ -1,33 +1,35 @@
 //! `large-file`: one large file per client, written and read in order and at random.
 //!
 //! The five phases of the large-file benchmark of Rosenblum and Ousterhout (1992, section 5.1):
-//! sequential write, sequential read, random write, random read, sequential read again. Each can
-//! be left out; what is read without having been written is there at the start.
+//! sequential write, sequential read, random write, random read, sequential read again. Each phase
+//! can be left out; a file that is read without having been written exists at the start.
 
 use twin_fs::{Ino, ROOT_INO};
+use twin_settings::{Param, RegistryEntry, Unit, Values};
 
-use super::Spec;
+use super::Kind;
 use super::script::{Burst, FIRST_INO, Script, Scripted, node};
 use crate::record::Node;
-use crate::settings::{Param, Settings};
 use crate::stream::Source;
 
-pub(super) const SPEC: Spec = Spec {
-    name: "large-file",
-    about: "a large file: sequential and random writes and reads",
-    params: &[
-        Param::new("file_bytes", 100 << 20, 1, 1 << 46, "size of each client's file"),
-        Param::new("request_bytes", 8192, 512, 1 << 20, "bytes of a request"),
-        Param::new("write", 1, 0, 1, "1: write it in order"),
-        Param::new("read", 1, 0, 1, "1: read it in order"),
-        Param::new("random_write", 1, 0, 1, "1: write as much at random places"),
-        Param::new("random_read", 1, 0, 1, "1: read as much at random places"),
-        Param::new("reread", 1, 0, 1, "1: read it in order again"),
-    ],
-    start,
-};
+pub(super) const ENTRY: RegistryEntry<Kind> = RegistryEntry::new(
+    "large-file",
+    "a large file: sequential and random writes and reads",
+    Kind {
+        params: &[
+            Param::new("file-bytes", "100M", Unit::bytes(1, 1 << 46), "size of each client's file"),
+            Param::new("request-bytes", "8K", Unit::bytes(512, 1 << 20), "bytes of a request"),
+            Param::new("write", "yes", Unit::YesNo, "write it in order"),
+            Param::new("read", "yes", Unit::YesNo, "read it in order"),
+            Param::new("random-write", "yes", Unit::YesNo, "write as much at random places"),
+            Param::new("random-read", "yes", Unit::YesNo, "read as much at random places"),
+            Param::new("reread", "yes", Unit::YesNo, "read it in order again"),
+        ],
+        start,
+    },
+);
 
-const PHASES: [&str; 5] = ["write", "read", "random_write", "random_read", "reread"];
+const PHASES: [&str; 5] = ["write", "read", "random-write", "random-read", "reread"];
 
 struct LargeFile {
     requests: u64,
@@ -44,15 +46,15 @@ struct Client {
     next: u64,
 }
 
-fn start(settings: Settings, seed: u64) -> Box<dyn Source> {
-    let request_bytes = settings.get("request_bytes");
+fn start(values: Values, seed: u64) -> Box<dyn Source> {
+    let request_bytes = values.number("request-bytes");
     let script = LargeFile {
-        requests: settings.get("file_bytes").div_ceil(request_bytes),
+        requests: values.number("file-bytes").div_ceil(request_bytes),
         request_bytes,
-        phases: PHASES.map(|name| settings.get(name) == 1),
-        clients: vec![Client { file: 0, phase: 0, next: 0 }; settings.get("clients") as usize],
+        phases: PHASES.map(|name| values.yes(name)),
+        clients: vec![Client { file: 0, phase: 0, next: 0 }; values.number("clients") as usize],
     };
-    Scripted::start(SPEC.name, script, &settings, seed)
+    Scripted::start(ENTRY.name, script, &values, seed)
 }
 
 impl Script for LargeFile {

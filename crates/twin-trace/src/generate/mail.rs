@@ -1,36 +1,48 @@
 //! `mail`: mailboxes of one file a message, and news groups that expire.
 //!
-//! Each client is a mailbox (or group) kept at a number of messages. Mail comes as in a Maildir:
-//! written under `tmp`, made durable, renamed to `new`; read by listing `new`, renamed to `cur`;
-//! later any message may be deleted. News comes without fsync under rising numbers and goes in
-//! batches, oldest first.
+//! Each client is a mailbox (or group) that is kept at a certain number of messages. Mail arrives
+//! as in a Maildir: a message is written under `tmp`, made durable and renamed to `new`; it is read
+//! after a listing of `new` and renamed to `cur`; later any message may be deleted. News is written
+//! without fsync under rising numbers and deleted in batches, oldest first.
 
 use std::collections::VecDeque;
 
 use twin_fs::{Ino, Op, ROOT_INO};
+use twin_settings::{Param, RegistryEntry, Unit, Values};
 
-use super::Spec;
+use super::Kind;
 use super::script::{Burst, FIRST_INO, Script, Scripted, log_normal, mix, node};
 use crate::record::{DirOutcome, Node, Outcome};
-use crate::settings::{Param, Settings};
 use crate::stream::Source;
 
-pub(super) const SPEC: Spec = Spec {
-    name: "mail",
-    about: "mailboxes and news groups: small files made durable, renamed, read, expired",
-    params: &[
-        Param::new("messages", 10_000, 1, u64::MAX, "messages that come for each client"),
-        Param::new("keep", 500, 1, 1 << 20, "messages that each client has at the start"),
-        Param::new("bytes", 4_000, 1, 1 << 26, "median size of a message"),
-        Param::new("news_percent", 0, 0, 100, "how many of the clients are news groups"),
-        Param::new("read_percent", 70, 0, 100, "messages that are read after they came"),
-    ],
-    start,
-};
+pub(super) const ENTRY: RegistryEntry<Kind> = RegistryEntry::new(
+    "mail",
+    "mailboxes and news groups: small files made durable, renamed, read, expired",
+    Kind {
+        params: &[
+            Param::new(
+                "messages",
+                "10000",
+                Unit::number(1, u64::MAX),
+                "messages that come for each client",
+            ),
+            Param::new(
+                "keep",
+                "500",
+                Unit::number(1, 1 << 20),
+                "messages that each client has at the start",
+            ),
+            Param::new("bytes", "4000", Unit::bytes(1, 1 << 26), "median size of a message"),
+            Param::new("news", "0%", Unit::Percent(100), "how many of the clients are news groups"),
+            Param::new("read", "70%", Unit::Percent(100), "messages that are read after they came"),
+        ],
+        start,
+    },
+);
 
-/// A client's own directory and the three in it.
+/// The number of directories of a client: its own and the three in it.
 const DIRS: u64 = 4;
-/// News expires so many articles at a time.
+/// The number of articles that expire at a time.
 const EXPIRED: usize = 50;
 
 struct Mail {
@@ -47,9 +59,9 @@ struct Mail {
 #[derive(Default)]
 struct Client {
     came: u64,
-    /// What is in `cur`, oldest first.
+    /// The messages in `cur`, oldest first.
     kept: VecDeque<Message>,
-    /// What is in `new`.
+    /// The messages in `new`.
     unread: VecDeque<Message>,
 }
 
@@ -58,7 +70,7 @@ struct Message {
     number: u64,
     ino: Ino,
     size: u64,
-    /// References that the client has: entries that it was given.
+    /// References that the client holds, one for each entry that it was given.
     refs: u64,
 }
 
@@ -81,15 +93,15 @@ impl Message {
     }
 }
 
-fn start(settings: Settings, seed: u64) -> Box<dyn Source> {
-    let clients = settings.get("clients");
+fn start(values: Values, seed: u64) -> Box<dyn Source> {
+    let clients = values.number("clients");
     let mut mail = Mail {
         seed,
-        messages: settings.get("messages"),
-        keep: settings.get("keep"),
-        bytes: settings.get("bytes") as f64,
-        read: settings.get("read_percent") as f64 / 100.0,
-        groups: clients * settings.get("news_percent") / 100,
+        messages: values.number("messages"),
+        keep: values.number("keep"),
+        bytes: values.number("bytes") as f64,
+        read: values.number("read") as f64 / 100.0,
+        groups: clients * values.number("news") / 100,
         clients: Vec::new(),
     };
     for client in 0..clients {
@@ -100,7 +112,7 @@ fn start(settings: Settings, seed: u64) -> Box<dyn Source> {
         let kept = kept.collect();
         mail.clients.push(Client { came: 0, kept, unread: VecDeque::new() });
     }
-    Scripted::start(SPEC.name, mail, &settings, seed)
+    Scripted::start(ENTRY.name, mail, &values, seed)
 }
 
 fn message_name(client: usize, number: u64) -> Vec<u8> {
@@ -148,7 +160,7 @@ impl Mail {
         self.clients[client].unread.push_back(Message { number, ino, size, refs: 1 });
     }
 
-    /// Looks what is new and reads one of it.
+    /// Lists the new messages and reads one of them.
     fn read(&mut self, client: usize, out: &mut Burst) {
         let [_, _, new, cur] = self.dirs(client);
         let unread = &mut self.clients[client].unread;
@@ -192,7 +204,7 @@ impl Mail {
     }
 }
 
-/// Lists a directory to its end.
+/// Lists a directory completely.
 fn list(dir: Ino, entries: u32, out: &mut Burst) {
     let max_bytes = 32 << 10;
     let next = u64::from(entries);

@@ -1,10 +1,10 @@
-//! Synthetic workloads. Each is a file here and a line in [`REGISTRY`], and gives the same
-//! records as a trace does: nodes for what is there at the start, then timed requests with their
-//! answers, streaming.
+//! Synthetic workloads. Each is a file here and a line in [`REGISTRY`], and produces the same
+//! records as a trace: nodes for the files that exist at the start, then timed requests with their
+//! answers, as a stream.
 //!
-//! A workload is named in a line of text, `build` or `build:files=300,clients=2`. The same text
-//! and seed give the same records. Clients change nothing that another one looks at, so a
-//! replayer may let each run at its own speed.
+//! A workload is named in a line of text, `build` or `build:files=300,clients=2`, in the grammar of [`twin_settings`]. The same text and
+//! seed give the same records. No client changes a file that another client uses, so a replayer may
+//! let each run at its own speed.
 
 mod build;
 mod large_file;
@@ -14,34 +14,36 @@ mod small_files;
 mod tpcb;
 mod zipf;
 
-use std::fmt;
-
 pub use zipf::Zipf;
 
-use crate::settings::{Param, Settings, SettingsError};
+use twin_settings::{Named, Param, Registry, SettingsError, Unit, Values};
+
 use crate::stream::Source;
 
-/// A kind of workload.
-pub struct Spec {
-    /// Its name.
-    pub name: &'static str,
-    /// What it does, in a line.
-    pub about: &'static str,
-    /// What can be set, apart from [`COMMON`].
+/// What is known of a kind of workload.
+pub struct Kind {
+    /// What can be set, without what [`COMMON`] has.
     pub params: &'static [Param],
-    /// Starts it.
-    start: fn(Settings, u64) -> Box<dyn Source>,
+    /// Starts it with these values and this seed.
+    start: fn(Values, u64) -> Box<dyn Source>,
 }
 
 /// All workloads.
-pub const REGISTRY: &[Spec] =
-    &[build::SPEC, small_files::SPEC, mail::SPEC, tpcb::SPEC, large_file::SPEC, zipf::SPEC];
+pub static REGISTRY: Registry<Kind> = Registry::new(
+    "workload",
+    &[build::ENTRY, small_files::ENTRY, mail::ENTRY, tpcb::ENTRY, large_file::ENTRY, zipf::ENTRY],
+);
 
-/// What can be set for every workload.
+/// The parameters of every workload.
 pub const COMMON: &[Param] = &[
-    Param::new("clients", 1, 1, 4096, "clients that work side by side"),
-    Param::new("think_us", 50, 0, 1_000_000_000, "mean time between operations, microseconds"),
-    Param::new("service_us", 0, 0, 1_000_000_000, "mean time that an operation takes in the trace"),
+    Param::new("clients", "1", Unit::number(1, 4096), "clients that work side by side"),
+    Param::new("think", "50us", Unit::MICROSECONDS, "mean time between operations"),
+    Param::new(
+        "service",
+        "0us",
+        Unit::MICROSECONDS,
+        "mean time that an operation takes in the trace",
+    ),
 ];
 
 /// Starts the workload that `text` names.
@@ -49,20 +51,9 @@ pub const COMMON: &[Param] = &[
 /// # Errors
 /// If there is no such workload or setting, or a value is out of its range.
 pub fn start(text: &str, seed: u64) -> Result<Box<dyn Source>, SettingsError> {
-    let (name, settings) = text.split_once(':').unwrap_or((text, ""));
-    let spec = REGISTRY.iter().find(|spec| spec.name == name).ok_or_else(|| {
-        let known: Vec<_> = REGISTRY.iter().map(|spec| spec.name).collect();
-        SettingsError::new(format!(
-            "no workload is called {name:?}; there are {}",
-            known.join(", ")
-        ))
-    })?;
-    let settings = Settings::parse(settings, &[spec.params, COMMON])?;
-    Ok((spec.start)(settings, seed))
-}
-
-impl fmt::Debug for Spec {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name)
-    }
+    let named = Named::parse(text)?;
+    let entry = REGISTRY.get(named.name)?;
+    let mut values = Values::of(&[entry.params, COMMON]);
+    values.apply(named.settings).map_err(|error| error.within(entry.name))?;
+    Ok((entry.start)(values, seed))
 }

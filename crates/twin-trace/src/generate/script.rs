@@ -1,38 +1,38 @@
-//! The machinery behind every workload: clients with clocks, whose operations are merged by time.
+//! The machinery of every workload: clients with clocks, whose operations are merged by time.
 //!
-//! A [`Script`] writes down what one client does next, a handful of operations at a time, as
-//! straight code; [`Scripted`] turns the scripts of all clients into one stream of records.
+//! A [`Script`] lists the next operations of one client, a few at a time, in straight-line code;
+//! [`Scripted`] turns the scripts of all clients into one stream of records.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 use twin_fs::{Cred, Data, Ino, Name, Op, ROOT_INO, Request, SetAttr, mode};
-use twin_rt::{MICROS, Nanos, Rng, Time};
+use twin_rt::{Nanos, Rng, Time};
+use twin_settings::Values;
 
 use crate::error::TraceError;
 use crate::frame::{Header, Traits};
 use crate::kind::Kind;
 use crate::record::{ErrorCode, Node, NodeAttr, Outcome, Record};
-use crate::settings::Settings;
 use crate::stream::Source;
 
 /// The user whose files the workloads use.
 pub(super) const USER: u32 = 1000;
-/// The number of the first node; the `i`th has this plus `i`.
+/// The number of the first node; the node with index `i` has this plus `i`.
 pub(super) const FIRST_INO: Ino = ROOT_INO + 1;
 /// The most bytes of one read or write.
 pub(super) const TRANSFER: u64 = 128 << 10;
 
-/// What a workload does.
+/// The behaviour of the clients of a workload.
 pub(super) trait Script: 'static {
-    /// How many nodes there are at the start.
+    /// The number of nodes at the start.
     fn nodes(&self) -> u64;
 
-    /// The `index`th of them; parents come before children.
+    /// The node with this index; parents come before children.
     fn node(&mut self, index: u64) -> Node;
 
-    /// Writes down what this client does next: one or more operations. False, with none, says
-    /// that it has done all of its work.
+    /// Adds the next operations of this client, one or more. Returns false, and adds none, when the
+    /// client has finished its work.
     fn burst(&mut self, client: usize, out: &mut Burst) -> bool;
 }
 
@@ -41,20 +41,19 @@ enum Event {
     Reply(Outcome),
 }
 
-/// What one client does, being written down. The clock of the client goes on with every
-/// operation.
+/// A few operations of one client. Every operation advances the client's clock.
 pub(super) struct Burst {
     events: VecDeque<(Nanos, Event)>,
     clock: Nanos,
     next_ino: Ino,
     think_ns: f64,
     service_ns: f64,
-    /// The client's own chance.
+    /// The random stream of the client.
     pub(super) rng: Rng,
 }
 
 impl Burst {
-    /// An operation and its answer.
+    /// Adds an operation and its answer.
     pub(super) fn op(&mut self, op: Op, outcome: Outcome) {
         if self.think_ns > 0.0 {
             self.clock += self.rng.exponential(self.think_ns) as Nanos;
@@ -69,7 +68,7 @@ impl Burst {
         }
     }
 
-    /// The client does nothing for a while: exponentially distributed with this mean.
+    /// The client pauses for an exponentially distributed time with this mean.
     pub(super) fn pause(&mut self, mean_ns: Nanos) {
         self.clock += self.rng.exponential(mean_ns as f64) as Nanos;
     }
@@ -79,17 +78,17 @@ impl Burst {
         self.next_ino - 1
     }
 
-    /// Finds a name that is there.
+    /// Looks up a name that exists.
     pub(super) fn lookup(&mut self, dir: Ino, name: &[u8], ino: Ino) {
         self.op(Op::Lookup { dir, name: name.into() }, Outcome::Entry(ino));
     }
 
-    /// Looks for a name that is not there.
+    /// Looks up a name that does not exist.
     pub(super) fn miss(&mut self, dir: Ino, name: &[u8]) {
         self.op(Op::Lookup { dir, name: name.into() }, Outcome::Failed(ErrorCode::NotFound));
     }
 
-    /// Makes and opens a file.
+    /// Creates and opens a file.
     pub(super) fn create(&mut self, dir: Ino, name: &[u8]) -> Ino {
         let ino = self.new_ino();
         let op = Op::Create { dir, name: name.into(), mode: 0o644, exclusive: false };
@@ -97,7 +96,7 @@ impl Burst {
         ino
     }
 
-    /// Makes a directory.
+    /// Creates a directory.
     pub(super) fn make_dir(&mut self, dir: Ino, name: &[u8]) -> Ino {
         let ino = self.new_ino();
         self.op(Op::MakeDir { dir, name: name.into(), mode: 0o755 }, Outcome::Entry(ino));
@@ -120,7 +119,7 @@ impl Burst {
         self.op(Op::SetAttr { ino, set }, Outcome::Attr);
     }
 
-    /// Reads bytes that are there.
+    /// Reads bytes that the file has.
     pub(super) fn read(&mut self, ino: Ino, off: u64, len: u64) {
         self.op(Op::Read { ino, off, len: len as u32 }, Outcome::Data(len));
     }
@@ -169,7 +168,7 @@ impl Burst {
     }
 }
 
-/// A directory or file of [`USER`] that is there at the start.
+/// A directory or file of [`USER`] that exists at the start.
 pub(super) fn node(index: u64, dir: Ino, name: impl Into<Name>, size: Option<u64>) -> Node {
     let (kind, nlink) = match size {
         None => (mode::DIRECTORY | 0o755, 2),
@@ -188,13 +187,12 @@ pub(super) fn log_normal(rng: &mut Rng, median: f64, sigma: f64, max: u64) -> u6
     ((median * (sigma * normal).exp()) as u64).clamp(1, max)
 }
 
-/// A fixed hash of two numbers, for sizes and names that must be the same whenever they are
-/// asked for.
+/// A fixed hash of two numbers, for sizes and names that must be the same at every call.
 pub(super) fn mix(a: u64, b: u64) -> u64 {
     Rng::new(a.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ b).next_u64()
 }
 
-/// Like the names that people give: two or three syllables from a number.
+/// A word of two or three syllables, derived from a number, like the names that people give.
 pub(super) fn word(number: u64) -> String {
     const SYLLABLES: [&str; 32] = [
         "net", "buf", "io", "hash", "tab", "sym", "lex", "fs", "mem", "str", "vec", "arg", "opt",
@@ -211,17 +209,17 @@ pub(super) fn word(number: u64) -> String {
 
 struct Client {
     burst: Burst,
-    /// The number of its last request: a client has one under way at a time.
+    /// The number of its last request; a client has one request in flight at a time.
     last: u64,
 }
 
-/// A script being played: a stream of records.
+/// A running script: a stream of records.
 pub(super) struct Scripted<S> {
     header: Header,
     script: S,
     node: u64,
     clients: Vec<Client>,
-    /// The next event of every client that has one.
+    /// The next event of every client that has events.
     order: BinaryHeap<Reverse<(Nanos, usize)>>,
     requests: u64,
     next_ino: Ino,
@@ -229,16 +227,17 @@ pub(super) struct Scripted<S> {
 }
 
 impl<S: Script> Scripted<S> {
-    pub(super) fn start(name: &str, script: S, settings: &Settings, seed: u64) -> Box<dyn Source> {
-        let mean = |name| (settings.get(name) * MICROS) as f64;
-        let (think_ns, service_ns) = (mean("think_us"), mean("service_us"));
-        let clients = (0..settings.get("clients")).map(|i| {
+    pub(super) fn start(name: &str, script: S, values: &Values, seed: u64) -> Box<dyn Source> {
+        let mean = |name| values.number(name) as f64;
+        let (think_ns, service_ns) = (mean("think"), mean("service"));
+        let clients = (0..values.number("clients")).map(|i| {
             let rng = Rng::stream(seed, &format!("{name} client {i}"));
             let (events, clock, next_ino) = (VecDeque::new(), 0, 0);
             Client { burst: Burst { events, clock, next_ino, think_ns, service_ns, rng }, last: 0 }
         });
-        let traits = Traits { contents: false, timed: true, nodes_first: true, independent: true };
-        let text = format!("generated {name}:{}", settings.to_text());
+        let traits =
+            Traits { timed: true, nodes_first: true, independent: true, ..Traits::default() };
+        let text = format!("generated {name}:{}", values.text());
         let header = Header { kind: Kind::Operations, start: Time(0), seed, traits, text };
         Box::new(Scripted {
             header,
@@ -252,7 +251,7 @@ impl<S: Script> Scripted<S> {
         })
     }
 
-    /// Sees to it that the client has events, unless it is done.
+    /// Makes sure that the client has events, unless it has finished.
     fn refill(&mut self, client: usize) {
         let burst = &mut self.clients[client].burst;
         if burst.events.is_empty() {

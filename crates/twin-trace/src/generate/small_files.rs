@@ -1,29 +1,31 @@
-//! `small-files`: many small files made, read in the same order, and removed.
+//! `small-files`: many small files are created, read in the same order, and removed.
 //!
 //! The small-file benchmark of Rosenblum and Ousterhout ("The design and implementation of a
-//! log-structured file system", 1992, section 5.1), with as many rounds, clients and directories
-//! as wanted. Between the phases everything is made durable.
+//! log-structured file system", 1992, section 5.1), with a chosen number of rounds, clients and
+//! directories. A sync after each phase makes its changes durable.
 
 use twin_fs::{Ino, Op, ROOT_INO};
+use twin_settings::{Param, RegistryEntry, Unit, Values};
 
-use super::Spec;
+use super::Kind;
 use super::script::{Burst, Script, Scripted};
 use crate::record::{Node, Outcome};
-use crate::settings::{Param, Settings};
 use crate::stream::Source;
 
-pub(super) const SPEC: Spec = Spec {
-    name: "small-files",
-    about: "creating, reading and deleting many small files",
-    params: &[
-        Param::new("files", 10_000, 1, 1 << 32, "files of each client"),
-        Param::new("bytes", 1024, 0, 1 << 30, "size of a file"),
-        Param::new("per_dir", 100, 1, 1 << 32, "files in a directory"),
-        Param::new("fsync", 0, 0, 1, "1: each file is made durable when it is written"),
-        Param::new("rounds", 1, 1, 1 << 32, "how often all of it is done"),
-    ],
-    start,
-};
+pub(super) const ENTRY: RegistryEntry<Kind> = RegistryEntry::new(
+    "small-files",
+    "creating, reading and deleting many small files",
+    Kind {
+        params: &[
+            Param::new("files", "10000", Unit::number(1, 1 << 32), "files of each client"),
+            Param::new("bytes", "1K", Unit::bytes(0, 1 << 30), "size of a file"),
+            Param::new("per-dir", "100", Unit::number(1, 1 << 32), "files in a directory"),
+            Param::new("fsync", "no", Unit::YesNo, "each file is made durable when it is written"),
+            Param::new("rounds", "1", Unit::number(1, 1 << 32), "rounds of the whole benchmark"),
+        ],
+        start,
+    },
+);
 
 #[derive(Clone, Copy, PartialEq)]
 enum Phase {
@@ -50,18 +52,18 @@ struct Client {
     inos: Vec<Ino>,
 }
 
-fn start(settings: Settings, seed: u64) -> Box<dyn Source> {
+fn start(values: Values, seed: u64) -> Box<dyn Source> {
     let (dirs, inos) = (Vec::new(), Vec::new());
     let client = Client { round: 0, phase: Phase::Create, next: 0, dirs, inos };
     let script = SmallFiles {
-        files: settings.get("files"),
-        bytes: settings.get("bytes"),
-        per_dir: settings.get("per_dir"),
-        fsync: settings.get("fsync") == 1,
-        rounds: settings.get("rounds"),
-        clients: vec![client; settings.get("clients") as usize],
+        files: values.number("files"),
+        bytes: values.number("bytes"),
+        per_dir: values.number("per-dir"),
+        fsync: values.yes("fsync"),
+        rounds: values.number("rounds"),
+        clients: vec![client; values.number("clients") as usize],
     };
-    Scripted::start(SPEC.name, script, &settings, seed)
+    Scripted::start(ENTRY.name, script, &values, seed)
 }
 
 impl SmallFiles {

@@ -1,39 +1,56 @@
-//! `tpcb`: a database in the manner of TPC-B: random pages changed, a log made durable.
+//! `tpcb`: a database in the manner of TPC-B: random pages are changed, and a log is made durable.
 //!
-//! A transaction reads an account's page unless it is cached, changes it together with a teller's
-//! and a branch's, and appends a record to the log, which fsync makes durable. Changed account
-//! pages are written back one a transaction; teller and branch pages, few and hot, and all of the
-//! rest at a checkpoint, which makes the data durable too.
+//! A transaction reads an account's page unless it is cached, changes that page, a teller's and a
+//! branch's, and appends a record to the log, which fsync makes durable. Each transaction writes
+//! one changed account page back. A checkpoint writes the teller and branch pages, few and hot, and
+//! the remaining account pages, and makes the data durable too.
 
 use std::collections::VecDeque;
 
 use twin_fs::{Ino, ROOT_INO};
+use twin_settings::{Param, RegistryEntry, Unit, Values};
 
-use super::Spec;
+use super::Kind;
 use super::script::{Burst, FIRST_INO, Script, Scripted, node};
 use crate::record::Node;
-use crate::settings::{Param, Settings};
 use crate::stream::Source;
 
-pub(super) const SPEC: Spec = Spec {
-    name: "tpcb",
-    about: "a database: random pages overwritten, fsync after each transaction",
-    params: &[
-        Param::new("transactions", 10_000, 1, u64::MAX, "transactions of each client"),
-        Param::new("accounts_bytes", 64 << 20, 1 << 20, 1 << 44, "size of the accounts file"),
-        Param::new("page_bytes", 4096, 512, 65_536, "bytes of a page"),
-        Param::new("record_bytes", 240, 16, 4096, "bytes of a log record"),
-        Param::new("cached_percent", 25, 0, 100, "account pages that need no read"),
-        Param::new("checkpoint_every", 1000, 1, u64::MAX, "transactions between checkpoints"),
-    ],
-    start,
-};
+pub(super) const ENTRY: RegistryEntry<Kind> = RegistryEntry::new(
+    "tpcb",
+    "a database: random pages overwritten, fsync after each transaction",
+    Kind {
+        params: &[
+            Param::new(
+                "transactions",
+                "10000",
+                Unit::number(1, u64::MAX),
+                "transactions of each client",
+            ),
+            Param::new(
+                "accounts-bytes",
+                "64M",
+                Unit::bytes(1 << 20, 1 << 44),
+                "size of the accounts file",
+            ),
+            Param::new("page-bytes", "4K", Unit::bytes(512, 65_536), "bytes of a page"),
+            Param::new("record-bytes", "240", Unit::bytes(16, 4096), "bytes of a log record"),
+            Param::new("cached", "25%", Unit::Percent(100), "account pages that need no read"),
+            Param::new(
+                "checkpoint-every",
+                "1000",
+                Unit::number(1, u64::MAX),
+                "transactions between checkpoints",
+            ),
+        ],
+        start,
+    },
+);
 
 /// Accounts, tellers and branches, log.
 const FILES: u64 = 3;
-/// A teller or branch page for so many account pages.
+/// The number of account pages for each teller or branch page.
 const PAGES_PER_BRANCH: u64 = 1000;
-/// Changed account pages that wait to be written.
+/// The number of changed account pages that wait to be written.
 const DIRTY: usize = 64;
 
 struct Tpcb {
@@ -53,18 +70,18 @@ struct Client {
     dirty: VecDeque<u64>,
 }
 
-fn start(settings: Settings, seed: u64) -> Box<dyn Source> {
-    let page_bytes = settings.get("page_bytes");
+fn start(values: Values, seed: u64) -> Box<dyn Source> {
+    let page_bytes = values.number("page-bytes");
     let script = Tpcb {
-        transactions: settings.get("transactions"),
-        pages: settings.get("accounts_bytes") / page_bytes,
+        transactions: values.number("transactions"),
+        pages: values.number("accounts-bytes") / page_bytes,
         page_bytes,
-        record_bytes: settings.get("record_bytes"),
-        cached: settings.get("cached_percent") as f64 / 100.0,
-        checkpoint_every: settings.get("checkpoint_every"),
-        clients: vec![Client::default(); settings.get("clients") as usize],
+        record_bytes: values.number("record-bytes"),
+        cached: values.number("cached") as f64 / 100.0,
+        checkpoint_every: values.number("checkpoint-every"),
+        clients: vec![Client::default(); values.number("clients") as usize],
     };
-    Scripted::start(SPEC.name, script, &settings, seed)
+    Scripted::start(ENTRY.name, script, &values, seed)
 }
 
 impl Tpcb {

@@ -1,31 +1,44 @@
-//! `zipf`: blocks of one file per client overwritten, a few of them most of the time.
+//! `zipf`: blocks of one file per client are overwritten, a few of them most of the time.
 //!
-//! The skew is the hot-and-cold pattern that cleaners are judged by.
+//! The skew gives the hot-and-cold pattern with which cleaners are usually compared.
 
 use twin_fs::ROOT_INO;
 use twin_rt::Rng;
+use twin_settings::{Param, RegistryEntry, Unit, Values};
 
-use super::Spec;
+use super::Kind;
 use super::script::{Burst, FIRST_INO, Script, Scripted, mix, node};
 use crate::record::Node;
-use crate::settings::{Param, Settings};
 use crate::stream::Source;
 
-pub(super) const SPEC: Spec = Spec {
-    name: "zipf",
-    about: "overwriting blocks of a file, few of them often (Zipf)",
-    params: &[
-        Param::new("file_bytes", 64 << 20, 4096, 1 << 44, "size of each client's file"),
-        Param::new("block_bytes", 4096, 512, 1 << 20, "bytes of a write"),
-        Param::new("writes", 100_000, 1, u64::MAX, "writes of each client"),
-        Param::new("skew_percent", 99, 0, 500, "exponent of the distribution times 100"),
-        Param::new("fsync_every", 0, 0, u64::MAX, "writes between two fsyncs; 0: none"),
-        Param::new("reads_percent", 0, 0, 100, "how many of the accesses are reads"),
-    ],
-    start,
-};
+pub(super) const ENTRY: RegistryEntry<Kind> = RegistryEntry::new(
+    "zipf",
+    "overwriting blocks of a file, few of them often (Zipf)",
+    Kind {
+        params: &[
+            Param::new(
+                "file-bytes",
+                "64M",
+                Unit::bytes(4096, 1 << 44),
+                "size of each client's file",
+            ),
+            Param::new("block-bytes", "4K", Unit::bytes(512, 1 << 20), "bytes of a write"),
+            Param::new("writes", "100000", Unit::number(1, u64::MAX), "writes of each client"),
+            Param::new("skew", "0.99", Unit::Decimal(0.0, 5.0), "exponent of the distribution"),
+            Param::new(
+                "fsync-every",
+                "0",
+                Unit::number(0, u64::MAX),
+                "writes between two fsyncs; 0: none",
+            ),
+            Param::new("reads", "0%", Unit::Percent(100), "how many of the accesses are reads"),
+        ],
+        start,
+    },
+);
 
-/// Numbers from 0 up to a limit, where the `k`th has probability proportional to `1 / (k+1)^s`.
+/// Random numbers from 0 up to a limit, where number `k` has probability proportional to `1 /
+/// (k+1)^s`.
 ///
 /// By rejection-inversion (Hoermann and Derflinger, "Rejection-inversion to generate variates
 /// from monotone discrete distributions", 1996): no table, a constant number of draws on average.
@@ -33,10 +46,10 @@ pub(super) const SPEC: Spec = Spec {
 pub struct Zipf {
     count: u64,
     skew: f64,
-    /// Integral of the hat function from 1.5 (less one) and up to `count` + 0.5.
+    /// Integral of the hat function at 1.5 (less one) and at `count` + 0.5.
     low: f64,
     high: f64,
-    /// Below this distance of a candidate no second check is needed.
+    /// For a candidate closer than this no second check is needed.
     sure: f64,
 }
 
@@ -100,31 +113,31 @@ struct Overwrite {
     popularity: Zipf,
     fsync_every: u64,
     reads: f64,
-    /// For each client: accesses to go.
+    /// For each client: the remaining number of accesses.
     left: Vec<u64>,
     writes: u64,
 }
 
-fn start(settings: Settings, seed: u64) -> Box<dyn Source> {
-    let block_bytes = settings.get("block_bytes");
-    let blocks = (settings.get("file_bytes") / block_bytes).max(1);
-    let writes = settings.get("writes");
+fn start(values: Values, seed: u64) -> Box<dyn Source> {
+    let block_bytes = values.number("block-bytes");
+    let blocks = (values.number("file-bytes") / block_bytes).max(1);
+    let writes = values.number("writes");
     let script = Overwrite {
         seed,
         block_bytes,
         blocks,
-        popularity: Zipf::new(blocks, settings.get("skew_percent") as f64 / 100.0),
-        fsync_every: settings.get("fsync_every"),
-        reads: settings.get("reads_percent") as f64 / 100.0,
-        left: vec![writes; settings.get("clients") as usize],
+        popularity: Zipf::new(blocks, values.decimal("skew")),
+        fsync_every: values.number("fsync-every"),
+        reads: values.number("reads") as f64 / 100.0,
+        left: vec![writes; values.number("clients") as usize],
         writes,
     };
-    Scripted::start(SPEC.name, script, &settings, seed)
+    Scripted::start(ENTRY.name, script, &values, seed)
 }
 
 impl Overwrite {
-    /// The hot blocks lie anywhere in the file, not all at its start: a permutation of the block
-    /// numbers. A permutation of a power of two that is walked until it hits a block.
+    /// The block with this rank. A permutation spreads the hot blocks over the file: a permutation
+    /// of a power of two, repeated until the result is a block number.
     fn place(&self, rank: u64) -> u64 {
         let bits = self.blocks.next_power_of_two().trailing_zeros();
         let mask = (1u64 << bits) - 1;
@@ -206,8 +219,8 @@ mod tests {
     #[test]
     fn every_block_has_one_rank() {
         for blocks in [1, 2, 3, 100, 1000, 1024] {
-            let settings = Settings::parse("", &[SPEC.params, super::super::COMMON]).unwrap();
-            let (block_bytes, fsync_every) = (settings.get("block_bytes"), 0);
+            let values = Values::of(&[ENTRY.maker.params, super::super::COMMON]);
+            let (block_bytes, fsync_every) = (values.number("block-bytes"), 0);
             let popularity = Zipf::new(blocks, 1.0);
             let (left, writes, reads) = (vec![1], 1, 0.0);
             let script = Overwrite {

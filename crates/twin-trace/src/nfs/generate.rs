@@ -1,23 +1,24 @@
 //! A stream of requests with given totals.
 //!
-//! Fitted: how many requests of each kind there are, in how much time, on how much data (the
-//! published totals); and, to what sections 5.1 and 5.2 of the paper say of idle times and of what
-//! is written between two cleanings, the length of sessions ([`SESSION`]), the least time between
-//! two ([`QUIET_NS`]) and how fast a file is read ([`READ_STEP_NS`]). So those two results of the
-//! paper are no test of a model that is driven by this stream; all others are.
+//! Fitted to the published totals: the number of requests of each kind, the duration, and the
+//! amount of data. Fitted to sections 5.1 and 5.2 of the paper, which describe idle times and the
+//! amount of data written between two cleanings: the length of sessions ([`SESSION`]), the least
+//! time between two sessions ([`QUIET_NS`]) and the speed of reading a file ([`READ_STEP_NS`]).
+//! Therefore those two results of the paper are no test of a model that is driven by this stream;
+//! all other results are.
 //!
-//! Assumed, as nothing is published of it:
+//! Assumed, because nothing is published about it:
 //!
-//! - Requests come in activities, one user's doing with one file or directory; activities come in
+//! - Requests come in activities, each of one user on one file or directory; activities come in
 //!   sessions, [`THINK_NS`] apart. In an activity a client waits for answers, so requests that a
-//!   disk must answer come slower than others ([`STEPS_NS`]). Between sessions there is as much
-//!   quiet as the totals leave, half as much again at night.
+//!   disk must answer come more slowly than others ([`STEPS_NS`]). The time that the totals leave
+//!   is divided into pauses between sessions, which are half as long again at night.
 //! - Sizes of files are lognormal with median 4 KB and mean 30 KB, up to 4 MB.
-//! - Most of what is used was used lately ([`LATELY`], [`WRITE_LATELY`]), but for data that is read:
-//!   clients keep that, and nearly all data reads of the traces went to disk.
-//! - A quarter to a half of the written files are new, as far as there are directory changes for that; the others
-//!   are cut and written again, or longer. For each new file one is removed, half of the time a
-//!   young one.
+//! - Most accesses go to files that were used recently ([`LATELY`], [`WRITE_LATELY`]), except for
+//!   reads of data: clients cache those, and nearly all data reads of the traces went to disk.
+//! - A quarter to a half of the written files are new, as far as the number of directory changes
+//!   allows; the others are truncated and written again, or extended. For each new file one is
+//!   removed, half of the time a recent one.
 
 use std::collections::VecDeque;
 
@@ -27,33 +28,33 @@ use super::{BLOCK_BYTES, Kind, NfsOp, NodeId, Totals};
 
 /// Mean time between requests of an activity.
 const STEP_NS: Nanos = MILLIS;
-/// The same of what changes something: a client waits for the answer.
+/// The same for a change: the client waits for the answer.
 const CHANGE_STEP_NS: Nanos = 20 * MILLIS;
 /// The same for data that is read.
 const READ_STEP_NS: Nanos = 35 * MILLIS;
 /// Mean time between activities of a session.
 const THINK_NS: Nanos = 10 * MILLIS;
-/// Activities of a session, on average.
+/// Mean number of activities in a session.
 const SESSION: f64 = 80.0;
-/// The least time between two sessions: what is nearer is one session.
+/// The least time between two sessions: activities closer together belong to one session.
 const QUIET_NS: Nanos = 5 * SECS;
-/// Files that were used lately, of which most that is used is drawn.
+/// Number of recently used files, to which most accesses go.
 const RECENT: usize = 2000;
 const MEDIAN_BYTES: f64 = 4096.0;
 const MEAN_BYTES: f64 = 30_720.0;
 const MAX_BYTES: f64 = 4_194_304.0;
-/// Files of a directory, on average.
+/// Mean number of files in a directory.
 const FILES_PER_DIRECTORY: u32 = 20;
-/// What a file takes beside its blocks: an inode, and its part of a directory.
+/// Space that a file takes besides its blocks: an inode, and its part of a directory.
 const FILE_OVERHEAD_BYTES: f64 = 512.0 + 4096.0 / FILES_PER_DIRECTORY as f64;
 /// How strongly classes that lag behind are preferred.
 const EVEN: i32 = 16;
-/// How often an activity without data is with what was used lately; with data: [`WRITE_LATELY`].
+/// The probability that an activity without data uses recent files. With data: [`WRITE_LATELY`].
 const LATELY: f64 = 0.98;
-/// The same for files that are written, and that are read: clients keep what they have read.
+/// The same for an activity that reads or writes data: clients cache what they have read.
 const WRITE_LATELY: f64 = 0.5;
 const READ_LATELY: f64 = 0.05;
-/// Blocks that an activity reads or writes at most.
+/// Maximum number of blocks that an activity reads or writes.
 const ACTIVITY_BLOCKS: u32 = 64;
 
 /// Kinds of requests that have a total.
@@ -75,24 +76,25 @@ const CLASSES: [Class; 6] = [
     Class::Inode,
     Class::Other,
 ];
-/// By class: the mean time before a request.
+/// The mean time before a request, by class.
 const STEPS_NS: [Nanos; 6] =
     [READ_STEP_NS, CHANGE_STEP_NS, STEP_NS, CHANGE_STEP_NS, CHANGE_STEP_NS, STEP_NS];
-/// Requests of an activity of each class, about: for the number of activities that are left.
+/// Approximate number of requests in an activity of each class, to estimate how many activities are
+/// left.
 const ACTIVITY_REQUESTS: [f64; 6] = [6.0, 6.0, 8.0, 2.0, 2.0, 8.0];
 
-/// The requests of a server, in order of time.
+/// The requests of a server, ordered by time.
 pub struct Stream {
     rng: Rng,
-    /// By node: blocks; none if there is no such file.
+    /// For each node: number of blocks; `None` if the file does not exist.
     sizes: Vec<Option<u32>>,
     dirs: u32,
-    /// Numbers of removed files, to be used again.
+    /// Numbers of removed files, for reuse.
     removed: Vec<NodeId>,
     recent: VecDeque<NodeId>,
-    /// Requests that are left, by class.
+    /// Remaining requests, by class.
     left: [u64; 6],
-    /// The same at the start.
+    /// All requests, by class.
     totals: [u64; 6],
     live_blocks: u64,
     most_blocks: u64,
@@ -148,18 +150,18 @@ impl Stream {
         }
     }
 
-    /// By node, at the moment: how many data blocks it has; none if it does not exist. Before the
-    /// first request these are the files that are there at the start.
+    /// For each node: its current number of data blocks; `None` if it does not exist. Before the
+    /// first request these are the files that exist at the start.
     pub fn sizes(&self) -> &[Option<u32>] {
         &self.sizes
     }
 
-    /// The first so many nodes are directories.
+    /// The number of directories; they are the nodes with the lowest numbers.
     pub fn directories(&self) -> u32 {
         self.dirs
     }
 
-    /// Requests of the class that is counted `at`, to be sent: none left, none sent.
+    /// Queues a request of this class at the current time, unless none of the class is left.
     fn send(&mut self, class: Class, kind: Kind) {
         let left = &mut self.left[class as usize];
         if *left == 0 {
@@ -167,7 +169,7 @@ impl Stream {
         }
         *left -= 1;
         let step = STEPS_NS[class as usize];
-        // Half of it is what a client cannot do without.
+        // Half of the step is a fixed time that every client needs.
         self.at += step / 2 + self.rng.exponential(step as f64 / 2.0) as Nanos;
         self.ahead.push_back(NfsOp { at: self.at, kind });
         match kind {
@@ -185,7 +187,7 @@ impl Stream {
         }
     }
 
-    /// The time until the next activity: in a session, or between two.
+    /// Advances the time to the next activity: within a session, or between two.
     fn pause(&mut self) {
         let activities: f64 =
             self.left.iter().zip(ACTIVITY_REQUESTS).map(|(&left, each)| left as f64 / each).sum();
@@ -204,7 +206,7 @@ impl Stream {
         self.at += QUIET_NS + self.rng.exponential(beyond) as Nanos;
     }
 
-    /// A file that is there, most likely one that was used lately.
+    /// A random existing file, with probability `lately` a recently used one.
     fn some_file(&mut self, lately: f64) -> NodeId {
         for _ in 0..64 {
             let node = if !self.recent.is_empty() && self.rng.chance(lately) {
@@ -258,7 +260,7 @@ impl Stream {
         self.removed.push(node);
     }
 
-    /// Removes files while there is more than there was at the start.
+    /// Removes files while there is more data than at the start.
     fn make_room(&mut self) {
         let young = self.rng.chance(0.5);
         while self.live_blocks > self.most_blocks {
@@ -290,7 +292,7 @@ impl Stream {
         self.send(Class::DirRead, Kind::ReadDir(self.dir_of(node)));
         let is_full = self.live_blocks > self.most_blocks;
         let from = if is_full && had > 0 {
-            // Nothing can be removed any more: written over.
+            // No file can be removed any more: the file is overwritten without growing.
             blocks = blocks.min(had);
             0
         } else if had > 0 && self.rng.chance(0.3) {
@@ -317,12 +319,12 @@ impl Stream {
         }
     }
 
-    /// What one user does with one thing.
+    /// One activity: requests of one user on one file or directory.
     fn activity(&mut self) {
         let part = |left: u64, total: u64| left as f64 / total.max(1) as f64;
         let all = part(self.left.iter().sum(), self.totals.iter().sum());
         let weights = std::array::from_fn::<f64, 6, _>(|class| {
-            // All classes are to come to their end together.
+            // All classes should run out at the same time.
             let behind = (part(self.left[class], self.totals[class]) / all).powi(EVEN);
             self.left[class] as f64 / ACTIVITY_REQUESTS[class] * behind
         });
@@ -386,7 +388,7 @@ impl Iterator for Stream {
     }
 }
 
-/// Blocks of a file, lognormal.
+/// A lognormal number of blocks for a file.
 fn file_blocks(rng: &mut Rng) -> u32 {
     let sigma = (2.0 * (MEAN_BYTES / MEDIAN_BYTES).ln()).sqrt();
     // Box and Muller.

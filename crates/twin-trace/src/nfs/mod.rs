@@ -1,11 +1,11 @@
 //! Operations of an NFS server, and streams of them like those of Blackwell, Harris and Seltzer
 //! ("Heuristic Cleaning Algorithms in Log-Structured File Systems", USENIX 1995).
 //!
-//! The traces of that paper (Attic, Cellar, Maytag) are not to be had. What is published of them
-//! is a table of totals, [`SERVERS`]. A [`Stream`] is fitted to these totals: its counts of reads,
-//! writes and so on are the published ones, over the published time. Nothing is published of which
-//! files were used when; that part is assumed, and said in `generate`. Whoever shows a result of
-//! it says so.
+//! The traces of that paper (Attic, Cellar, Maytag) are not available; only a table of their totals
+//! is published, [`SERVERS`]. A [`Stream`] is fitted to these totals: its counts of reads, writes
+//! and so on are the published ones, over the published time. Nothing is published about which
+//! files were used when; that part is assumed, and described in `generate`. Reports that show
+//! results of such a stream must say so.
 
 mod generate;
 
@@ -13,28 +13,28 @@ pub use generate::Stream;
 
 use twin_rt::Nanos;
 
-/// Bytes of a data block: what an NFS (version 2) request moves at most.
+/// Bytes of a data block: the most that an NFS (version 2) request moves.
 pub const BLOCK_BYTES: u32 = 8192;
 
 /// A file or directory, by number. Directories come first.
 pub type NodeId = u32;
 
-/// What a request does.
+/// The kind of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Looks at the inode.
+    /// Reads the inode.
     GetAttr(NodeId),
-    /// Reads a directory, or looks for a name in it.
+    /// Reads a directory, or searches it for a name.
     ReadDir(NodeId),
     /// Reads a data block, by number.
     Read(NodeId, u32),
-    /// Writes a data block; the file ends there if it was shorter.
+    /// Writes a data block; the file grows to this block if it was shorter.
     Write(NodeId, u32),
     /// Changes the inode.
     SetAttr(NodeId),
-    /// Cuts the file to no blocks: an inode update too.
+    /// Truncates the file to zero length, which is also an inode update.
     Truncate(NodeId),
-    /// Makes a file in a directory.
+    /// Creates a file in a directory.
     Create {
         /// The directory.
         dir: NodeId,
@@ -52,12 +52,12 @@ pub enum Kind {
     Rename(NodeId),
 }
 
-/// A request and when it came.
+/// A request and its arrival time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NfsOp {
-    /// Since the beginning.
+    /// The time since the beginning.
     pub at: Nanos,
-    /// What it does.
+    /// Its kind.
     pub kind: Kind,
 }
 
@@ -82,7 +82,7 @@ pub struct Totals {
     pub seconds: u64,
     /// Size of the file system.
     pub file_system_bytes: u64,
-    /// How much of it holds data.
+    /// The share of it that holds data.
     pub utilization: f64,
 }
 
@@ -90,8 +90,8 @@ const DAY: u64 = 86_400;
 const GB: u64 = 1 << 30;
 
 /// The three servers. The decimal points of the scanned table are read as in "4.0M" where it has
-/// "40M": the parts would not add up otherwise. Cellar's length is the table's; the text has 12
-/// days.
+/// "40M", because the parts would not add up otherwise. Cellar's length is that of the table; the
+/// text has 12 days.
 pub const SERVERS: [Totals; 3] = [
     Totals {
         name: "attic",

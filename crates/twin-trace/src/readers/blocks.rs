@@ -1,13 +1,14 @@
-//! `blocks`: a block trace of any format of [`crate::block`], as operations on files: one file a
-//! device, named after its number, opened at its first request and never closed. What is read
-//! before it was written lies in a hole, and a trim makes one. Reads and writes are cut into pieces
-//! of at most a MiB.
+//! `blocks`: a block trace of any format of [`crate::block`], as operations on files. Each device
+//! becomes one file, named after its number, opened at its first request and never closed. A read
+//! of bytes that were never written reads a hole, and a trim punches one. Reads and writes are
+//! divided into pieces of at most a MiB.
 
 use twin_fs::{Fallocate, Ino, Op, ROOT_INO};
 use twin_rt::{FixedMap, Time};
+use twin_settings::RegistryEntry;
 
 use super::tree::Tree;
-use super::{Input, OpenError, Spec};
+use super::{Format, Input, OpenError};
 use crate::block::{self, BlockOp, BlockRequest, BlockSource};
 use crate::error::TraceError;
 use crate::frame::{Header, Traits};
@@ -15,11 +16,11 @@ use crate::kind::Kind;
 use crate::record::{Outcome, Record};
 use crate::stream::Source;
 
-pub(super) const SPEC: Spec = Spec {
-    name: "blocks",
-    about: "a block trace (blkparse, MSR, SPC, fio, Alibaba, Tencent, ...): one file a device",
-    open,
-};
+pub(super) const FORMAT: RegistryEntry<Format> = RegistryEntry::new(
+    "blocks",
+    "a block trace (blkparse, MSR, SPC, fio, Alibaba, Tencent, ...): one file a device",
+    Format { open },
+);
 
 const PIECE_BYTES: u64 = 1 << 20;
 

@@ -1,38 +1,39 @@
-//! `rewrites` and `checkouts`: the history of a source tree, one line an event, as comma-separated
-//! values with the columns commit, author_time, commit_time (seconds), op (A, M or D), file, dir,
-//! depth, size_bytes, ext.
+//! `rewrites` and `checkouts`: the history of a source tree, one event in each line, as
+//! comma-separated values with the columns commit, author_time, commit_time (seconds), op (A, M or
+//! D), file, dir, depth, size_bytes, ext.
 //!
-//! `rewrites` takes a modified file as opened, cut to nothing and written anew, as an editor or
-//! RCS does; `checkouts` as removed and made again, as git does, so that replaying a history is
-//! the "git ageing" of Conway et al. (FAST 2017). Made up: names are numbers, all directories lie
-//! in the root, files are written in requests of at most a MiB, a size that is missing is the one
-//! before. A file that is modified though it was deleted (after a merge in the history) is made;
-//! one deleted twice stays deleted. Times are those of the commits, which stand still where they
-//! go back.
+//! `rewrites` turns a modified file into an open, a truncation and a new write, as an editor or RCS
+//! does; `checkouts` into a removal and a new file, as git does, so that replaying a history is the
+//! "git ageing" of Conway et al. (FAST 2017). The reader makes up what the trace lacks: names are
+//! numbers, all directories are in the root, files are written in requests of at most a MiB, and a
+//! missing size is the previous one. A file that is modified after its deletion (because of a merge
+//! in the history) is created; a second deletion is ignored. Times are those of the commits; where
+//! they go back, time stands still.
 
 use twin_fs::{Ino, ROOT_INO};
 use twin_rt::{FixedMap, Nanos, SECS, Time};
+use twin_settings::RegistryEntry;
 
 use super::lines::Lines;
 use super::tree::Tree;
-use super::{Input, Spec};
+use super::{Format, Input};
 use crate::error::TraceError;
 use crate::frame::{Header, Traits};
 use crate::kind::Kind;
 use crate::record::Record;
 use crate::stream::Source;
 
-pub(super) const REWRITES: Spec = Spec {
-    name: "rewrites",
-    about: "history of a source tree (CSV): modified files are rewritten in place",
-    open: |input| open(input, false),
-};
+pub(super) const REWRITES: RegistryEntry<Format> = RegistryEntry::new(
+    "rewrites",
+    "history of a source tree (CSV): modified files are rewritten in place",
+    Format { open: |input| open(input, false) },
+);
 
-pub(super) const CHECKOUTS: Spec = Spec {
-    name: "checkouts",
-    about: "history of a source tree (CSV): modified files are removed and made again",
-    open: |input| open(input, true),
-};
+pub(super) const CHECKOUTS: RegistryEntry<Format> = RegistryEntry::new(
+    "checkouts",
+    "history of a source tree (CSV): modified files are removed and made again",
+    Format { open: |input| open(input, true) },
+);
 
 const COLUMNS: &str = "commit,author_time,commit_time,op,file,dir,depth,size_bytes,ext";
 
@@ -43,11 +44,11 @@ struct Checkins {
     anew: bool,
     start_secs: Option<u64>,
     dirs: FixedMap<u64, Ino>,
-    /// By file: its inode, if it is there, and its last size.
+    /// For each file: its inode, if it exists, and its last size.
     files: FixedMap<u64, (Option<Ino>, u64)>,
 }
 
-/// A line, taken apart.
+/// The fields of a line.
 struct Event<'a> {
     secs: u64,
     op: &'a str,
@@ -90,7 +91,7 @@ fn parse(line: &str) -> Result<Event<'_>, String> {
         return Err("the line has more than 9 columns".to_owned());
     }
     let size = if size.is_empty() { None } else { Some(number(size, "size_bytes")?) };
-    // The largest file that a volume could take as one line; larger is a slip.
+    // The largest file that a volume can hold in one line; a larger size is an error in the trace.
     if size.is_some_and(|size| size > 1 << 40) {
         return Err("size_bytes is above a TiB".to_owned());
     }

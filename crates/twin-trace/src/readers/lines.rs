@@ -1,5 +1,5 @@
 //! Lines of a text, numbered from 1. A line of more than 64 KiB is refused, so that no input can
-//! ask for much memory.
+//! request much memory.
 
 use std::io::{BufRead, Read};
 
@@ -19,7 +19,7 @@ impl<R: BufRead> Lines<R> {
         Lines { input, line: Vec::new(), number: 0 }
     }
 
-    /// An error in the line read last.
+    /// An error in the current line.
     pub(crate) fn error(&self, why: impl Into<String>) -> TraceError {
         TraceError::line(self.number, why)
     }
@@ -40,7 +40,7 @@ impl<R: BufRead> Lines<R> {
         Ok(got > 0)
     }
 
-    /// The line read last, without its end.
+    /// The current line, without its end.
     pub(crate) fn text(&self) -> Result<&str, TraceError> {
         std::str::from_utf8(&self.line).map_err(|_| self.error("the line is not UTF-8"))
     }

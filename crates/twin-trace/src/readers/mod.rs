@@ -1,8 +1,9 @@
-//! Readers of foreign traces. Each is a file here and a line in [`REGISTRY`], and gives records
-//! as a trace of our own does, streaming.
+//! Readers of foreign traces. Each is a file here and a line in [`REGISTRY`], and produces the same
+//! records as a trace of our own, as a stream.
 //!
-//! What such a trace does not say is made up and said in the reader's file. A line that makes no
-//! sense is an error with its number. Input that is compressed with zstd or gzip is expanded on the way.
+//! Where such a trace lacks information the reader makes it up, as its file describes. A line that
+//! cannot be parsed is an error with its number. Input that is compressed with zstd or gzip is
+//! expanded.
 
 mod blocks;
 mod checkins;
@@ -13,54 +14,43 @@ mod tree;
 use std::fmt;
 use std::io::{BufRead, BufReader, Read};
 
+use twin_settings::{Registry, SettingsError};
+
 use crate::error::TraceError;
-use crate::settings::SettingsError;
 use crate::stream::Source;
 
 pub(crate) use lines::Lines;
 
-/// A foreign format.
-pub struct Spec {
-    /// Its name.
-    pub name: &'static str,
-    /// What it is and where it comes from, in a line.
-    pub about: &'static str,
-    /// Starts to read.
+/// What is known of a foreign format: how an input is opened.
+pub struct Format {
     open: fn(Input) -> Result<Box<dyn Source>, TraceError>,
 }
 
 /// All foreign formats.
-pub const REGISTRY: &[Spec] =
-    &[netbench::SPEC, checkins::REWRITES, checkins::CHECKOUTS, blocks::SPEC];
+pub static REGISTRY: Registry<Format> = Registry::new(
+    "trace format",
+    &[netbench::FORMAT, checkins::REWRITES, checkins::CHECKOUTS, blocks::FORMAT],
+);
 
-/// What readers read from.
+/// The input of a reader.
 pub(crate) type Input = Box<dyn BufRead>;
 
 /// Reads `input` as the format called `name`.
 ///
 /// # Errors
-/// If there is no such format, or the beginning of the input is not of it.
+/// If there is no such format, or the beginning of the input does not match it.
 pub fn open(name: &str, input: impl Read + 'static) -> Result<Box<dyn Source>, OpenError> {
-    let known = || REGISTRY.iter().map(|spec| spec.name).collect::<Vec<_>>();
-    let spec = REGISTRY.iter().find(|spec| spec.name == name);
-    let spec = spec.ok_or_else(|| unknown_format(name, &known()))?;
+    let format = REGISTRY.get(name).map_err(OpenError::Name)?;
     let input = expanded(input).map_err(|error| OpenError::Trace(error.into()))?;
-    (spec.open)(input).map_err(OpenError::Trace)
+    (format.open)(input).map_err(OpenError::Trace)
 }
 
-/// There is no such format, but these.
-pub(crate) fn unknown_format(name: &str, known: &[&str]) -> OpenError {
-    let known = known.join(", ");
-    let why = format!("no trace format is called {name:?}; there are {known}");
-    OpenError::Name(SettingsError::new(why))
-}
-
-/// Why a foreign trace cannot be read at all.
+/// Why a foreign trace cannot be opened.
 #[derive(Debug)]
 pub enum OpenError {
     /// There is no format of this name.
     Name(SettingsError),
-    /// It is not of the format.
+    /// The input does not match the format.
     Trace(TraceError),
 }
 
@@ -90,10 +80,4 @@ pub(crate) fn expanded(input: impl Read + 'static) -> std::io::Result<Input> {
         return Ok(Box::new(BufReader::with_capacity(64 << 10, decoder)));
     }
     Ok(Box::new(input))
-}
-
-impl fmt::Debug for Spec {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name)
-    }
 }

@@ -1,33 +1,34 @@
-//! `netbench`: the operations of dbench's client.txt (A. Tridgell), which were captured from
+//! `netbench`: the operations of dbench's client.txt (A. Tridgell), which were captured from the
 //! clients of a NetBench run over SMB.
 //!
-//! A line is an operation: its name, paths in quotes with backslashes, numbers, a status. There
-//! are no times: all operations happen at once, so replay them in a closed loop. Made up: every
-//! path is reached by looking up its last name (the kernel knows the directories); opening a file
-//! that is there is a lookup and an open; queries are lookups or getattr, setting information sets
-//! the modification time, listings (whatever the pattern) read the directory once. Locks have no
-//! counterpart and are passed over. A file that is opened without having been made before is taken
-//! for an empty one and made at this moment.
+//! Each line is an operation: its name, paths in quotes with backslashes, numbers, a status. There
+//! are no times: all operations happen at once, so replay them in a closed loop. The reader makes
+//! up what the trace lacks: every path is reached by a lookup of its last name (the kernel knows
+//! the directories); opening an existing file is a lookup and an open; queries are lookups or
+//! getattr; setting information sets the modification time; listings, with any pattern, read the
+//! directory once. Locks have no counterpart and are skipped. A file that is opened without having
+//! been created before is assumed to be empty, and is created at that point.
 
 use twin_fs::{Ino, Op, ROOT_INO, SetAttr, SetTime};
 use twin_rt::{FixedMap, Time};
+use twin_settings::RegistryEntry;
 
 use super::lines::Lines;
 use super::tree::Tree;
-use super::{Input, Spec};
+use super::{Format, Input};
 use crate::error::TraceError;
 use crate::frame::{Header, Traits};
 use crate::kind::Kind;
 use crate::record::{Outcome, Record};
 use crate::stream::Source;
 
-pub(super) const SPEC: Spec = Spec {
-    name: "netbench",
-    about: "dbench's client.txt: SMB operations of office programs, without times",
-    open,
-};
+pub(super) const FORMAT: RegistryEntry<Format> = RegistryEntry::new(
+    "netbench",
+    "dbench's client.txt: SMB operations of office programs, without times",
+    Format { open },
+);
 
-/// From this disposition of an open on, what was in the file is dropped.
+/// An open with this disposition, or a higher one, drops the content of the file.
 const OVERWRITE: u64 = 4;
 /// The option of an open that asks for a directory.
 const DIRECTORY: u64 = 1;
@@ -48,7 +49,7 @@ fn open(input: Input) -> Result<Box<dyn Source>, TraceError> {
     Ok(Box::new(Netbench { header, lines, tree, handles: FixedMap::default() }))
 }
 
-/// The words of a line; what stands in quotes is one.
+/// The words of a line; a quoted string is one word.
 struct Words<'a> {
     rest: &'a str,
 }
@@ -91,7 +92,7 @@ impl<'a> Words<'a> {
 }
 
 impl Netbench {
-    /// The directory and the last name of a path; directories above that are missing are made.
+    /// The directory and the last name of a path; missing directories above are created.
     fn parent<'p>(&mut self, path: &'p str) -> Result<(Ino, &'p [u8]), String> {
         let mut dir = ROOT_INO;
         let mut parts = path.split('\\').filter(|part| !part.is_empty()).peekable();
@@ -232,7 +233,7 @@ impl Netbench {
         Ok(())
     }
 
-    /// Makes a directory, or removes one with all that is in it.
+    /// Creates a directory, or removes one with its contents.
     fn directory(&mut self, line: &str) -> Result<(), String> {
         let words = &mut Words { rest: line };
         let make = words.next("the operation")? == "Mkdir";

@@ -1,5 +1,5 @@
-//! A tree that a reader keeps in mind: it turns paths into the operations by which a kernel would
-//! reach them, with numbers for inodes as a recorder would give them.
+//! The tree that a reader keeps in memory: it turns paths into the operations with which a kernel
+//! would reach them, with inode numbers as a recorder would assign them.
 
 use std::collections::VecDeque;
 
@@ -8,7 +8,7 @@ use twin_rt::{FixedMap, Nanos};
 
 use crate::record::{ErrorCode, Outcome, Record};
 
-/// Inodes and names, and the records that are made from them.
+/// Inodes and names, and the records made from them.
 pub(super) struct Tree {
     names: FixedMap<(Ino, Name), Ino>,
     nodes: FixedMap<Ino, Inode>,
@@ -17,7 +17,7 @@ pub(super) struct Tree {
     records: VecDeque<Record>,
     /// The time of the next operations.
     pub(super) at_ns: Nanos,
-    /// The client that asks.
+    /// The client that makes the requests.
     pub(super) client: u32,
 }
 
@@ -26,12 +26,12 @@ pub(super) struct Tree {
 pub(super) struct Inode {
     /// Length in bytes.
     pub(super) size: u64,
-    /// References that the client has.
+    /// References that the client holds.
     refs: u64,
     opens: u64,
     is_dir: bool,
     unlinked: bool,
-    /// Names in it, if it is a directory.
+    /// Number of names in it, if it is a directory.
     entries: u64,
 }
 
@@ -49,12 +49,12 @@ impl Tree {
         }
     }
 
-    /// The next record that was made.
+    /// The next record that is ready.
     pub(super) fn pop(&mut self) -> Option<Record> {
         self.records.pop_front()
     }
 
-    /// An operation and its answer.
+    /// Adds an operation and its answer.
     pub(super) fn op(&mut self, op: Op, outcome: Outcome) {
         self.requests += 1;
         let (at_ns, id) = (self.at_ns, self.requests);
@@ -74,7 +74,7 @@ impl Tree {
         self.nodes.entry(ino).or_default()
     }
 
-    /// The inode behind a name, without asking for it.
+    /// The inode of a name, without adding an operation.
     pub(super) fn known(&self, dir: Ino, name: &[u8]) -> Option<Ino> {
         self.names.get(&(dir, name.into())).copied()
     }
@@ -106,14 +106,14 @@ impl Tree {
         ino
     }
 
-    /// Makes a directory whose name is free.
+    /// Creates a directory whose name is free.
     pub(super) fn make_dir(&mut self, dir: Ino, name: &[u8]) -> Ino {
         let ino = self.add(dir, name, Inode { refs: 1, is_dir: true, ..Inode::default() });
         self.op(Op::MakeDir { dir, name: name.into(), mode: 0o755 }, Outcome::Entry(ino));
         ino
     }
 
-    /// Makes and opens a file whose name is free.
+    /// Creates and opens a file whose name is free.
     pub(super) fn create(&mut self, dir: Ino, name: &[u8]) -> Ino {
         let ino = self.add(dir, name, Inode { refs: 1, opens: 1, ..Inode::default() });
         let op = Op::Create { dir, name: name.into(), mode: 0o644, exclusive: true };
@@ -151,13 +151,13 @@ impl Tree {
         }
     }
 
-    /// Reads; what is there comes back.
+    /// Reads as many of the bytes as the file has.
     pub(super) fn read(&mut self, ino: Ino, off: u64, len: u32) {
         let left = self.inode(ino).size.saturating_sub(off);
         self.op(Op::Read { ino, off, len }, Outcome::Data(left.min(u64::from(len))));
     }
 
-    /// Removes a name that is there.
+    /// Removes an existing name.
     pub(super) fn remove(&mut self, dir: Ino, name: &[u8]) {
         let Some(ino) = self.names.remove(&(dir, name.into())) else { return };
         self.inode_mut(dir).entries -= 1;
@@ -171,7 +171,7 @@ impl Tree {
         self.reap(ino);
     }
 
-    /// Moves a name that is there; a target is replaced.
+    /// Renames an existing name; a target is replaced.
     pub(super) fn rename(&mut self, dir: Ino, name: &[u8], to_dir: Ino, to_name: &[u8]) {
         let Some(ino) = self.names.remove(&(dir, name.into())) else { return };
         self.inode_mut(dir).entries -= 1;
@@ -186,7 +186,7 @@ impl Tree {
         }
     }
 
-    /// A kernel forgets an inode that has neither name nor opens.
+    /// Forgets an inode that has neither a name nor opens, as a kernel does.
     fn reap(&mut self, ino: Ino) {
         let Inode { unlinked, opens, refs, .. } = self.inode(ino);
         if unlinked && opens == 0 {
@@ -195,7 +195,7 @@ impl Tree {
         }
     }
 
-    /// Removes everything below a directory. Takes time for every name of the tree.
+    /// Removes everything below a directory. Takes time in proportion to the number of names.
     pub(super) fn clear(&mut self, dir: Ino) {
         let inside = self.names.iter().filter(|((parent, _), _)| *parent == dir);
         let mut names: Vec<(Name, Ino)> =
@@ -209,7 +209,7 @@ impl Tree {
         }
     }
 
-    /// Lists a directory from its start as far as an answer goes.
+    /// Lists a directory from its start, as far as one answer reaches.
     pub(super) fn list(&mut self, dir: Ino) {
         let entries = u32::try_from(self.inode(dir).entries).unwrap_or(u32::MAX);
         let outcome = crate::DirOutcome { entries, next: u64::from(entries), ..Default::default() };

@@ -1,13 +1,13 @@
-//! The replay itself.
+//! The replay engine.
 //!
-//! Requests and answers of the workload are events. Each belongs to a *domain*: the client, or
-//! the whole workload where the order of the trace is to be kept. A domain handles its events in
-//! order: a request is given to the file system and left to itself, an answer is waited for. So
-//! an operation overlaps with others of its domain exactly where it did in the workload. An event
-//! that cannot be handled yet blocks its domain, not the others.
+//! Requests and answers of the workload are events. Each belongs to a *domain*: the client, or the
+//! whole workload where the order of the trace must be kept. A domain handles its events in order:
+//! a request is issued to the file system without waiting for it, while an answer waits until the
+//! operation has ended. So an operation overlaps with others of its domain exactly where it did in
+//! the workload. An event that cannot be handled yet blocks its domain, not the others.
 //!
-//! One task drives all of it. An operation that ends at its first poll costs no allocation and no
-//! turn of the executor; every so often the task yields, so that others get their turn.
+//! One task drives the replay. An operation that ends at its first poll costs no allocation and no
+//! turn of the executor; the task yields now and then, so that other tasks run.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -22,15 +22,15 @@ use super::flights::Flights;
 use super::ids::IdMap;
 use super::inodes::Translation;
 use super::report::{Divergence, Report};
-use super::tracks::{Got, State, Tracks};
+use super::tracks::{Got, TrackState, Tracks};
 use super::{Order, Pace, ReplayError, Replayer};
 use crate::frame::Ending;
 use crate::record::{ErrorCode, Outcome, Record, Verb};
 use crate::stream::{Source, blank};
 
-/// After so many records without waiting the task lets others run.
+/// After this many records without waiting the task lets others run.
 const YIELD_EVERY: u32 = 128;
-/// The name of an operation that nobody waits for: one that evens out a divergence.
+/// The index of operations that correct a divergence and for which no domain waits.
 const NOBODY: u32 = u32::MAX;
 
 enum Event {
@@ -41,9 +41,9 @@ enum Event {
 #[derive(Default)]
 struct Domain {
     queue: VecDeque<Event>,
-    /// Waits for an operation, a time, or room.
+    /// The domain waits for an operation, a time, or a free slot.
     blocked: bool,
-    /// The time in the trace and in the replay of the event handled last.
+    /// The time in the trace and in the replay of the last event.
     last: Option<(Nanos, Time)>,
 }
 
@@ -58,7 +58,7 @@ struct Engine<'e, 'a, F, I, Fut> {
     /// For each client the number of its domain plus one.
     domain_of: IdMap<u32>,
     merged: bool,
-    /// Events that wait in domains.
+    /// Number of events that wait in domains.
     queued: usize,
     runnable: VecDeque<u32>,
     throttled: VecDeque<u32>,
@@ -68,7 +68,7 @@ struct Engine<'e, 'a, F, I, Fut> {
     begun: Time,
     ended: Time,
     first_at_ns: Option<Nanos>,
-    /// When the request read last is due, at a pace that follows the trace's times.
+    /// When the last request is due, at a pace that follows the trace's times.
     horizon: Time,
     timed: bool,
     report: Report,
@@ -131,7 +131,8 @@ where
     Fut: Future<Output = Result<Reply, FsError>>,
 {
     async fn play(&mut self, source: &mut impl Source) -> Result<(), ReplayError> {
-        // What waits is memory that the processor's caches do not hold: no more than is of use.
+        // Queued records are memory outside the processor's caches, so no more are queued than is
+        // useful.
         let alone = self.merged || source.has_one_client();
         let limit = if alone { 1 } else { self.replayer.options.read_ahead.max(1) };
         let (mut since_yield, mut record) = (0, blank());
@@ -153,13 +154,13 @@ where
         }
     }
 
-    /// True if the request read last is not due yet and no later one can be due before it.
+    /// True if the last request is not due yet and no later one can be due before it.
     fn is_ahead(&self) -> bool {
         let recorded = matches!(self.replayer.options.pace, Pace::Recorded { .. });
         recorded && self.queued > 0 && self.horizon > self.replayer.rt.now()
     }
 
-    /// Waits for all that was begun.
+    /// Waits for all operations in flight.
     async fn drain(&mut self) {
         loop {
             self.make_progress();
@@ -170,7 +171,7 @@ where
         }
     }
 
-    /// Handles what can be handled without waiting.
+    /// Handles all events that need not wait.
     fn make_progress(&mut self) {
         if self.flights.len() > 0 {
             while let Some((track, result)) = self.flights.next_done(None) {
@@ -181,7 +182,7 @@ where
             while let Some(domain) = self.runnable.pop_front() {
                 self.advance(domain);
             }
-            // Whoever is woken may then wait for something else and not take the room.
+            // A domain that is woken may then wait for something else and not use the slot.
             let room = self.flights.len() < self.replayer.options.max_in_flight.max(1);
             match self.throttled.pop_front() {
                 Some(domain) if room => self.unblock(domain),
@@ -191,7 +192,7 @@ where
         }
     }
 
-    /// Waits until an operation ends or a time comes.
+    /// Waits until an operation ends or a time is reached.
     async fn wait(&mut self) {
         std::future::poll_fn(|cx| {
             let mut progress = self.poll_timers(cx);
@@ -204,7 +205,7 @@ where
         .await;
     }
 
-    /// Makes domains runnable whose time has come. True if there is one.
+    /// Makes the domains runnable whose time has come. Returns true if there is one.
     fn poll_timers(&mut self, cx: &mut Context<'_>) -> bool {
         let mut fired = false;
         while let Some(&Reverse((at, _, domain))) = self.timers.peek() {
@@ -242,8 +243,8 @@ where
         *domain - 1
     }
 
-    /// Takes a record of the workload: handles it at once if it can be. Records are large, so
-    /// they are moved as little as possible on this path.
+    /// Takes a record of the workload and handles it immediately if possible. Records are large, so
+    /// this path moves them as little as possible.
     fn accept(&mut self, record: &mut Record) {
         match record {
             Record::Node(_) => {}
@@ -268,7 +269,7 @@ where
                 if let Outcome::Entry(id) = outcome {
                     state.introduces = *id;
                     match state.state {
-                        State::Open => self.replayer.inodes.expect(*id, track),
+                        TrackState::Open => self.replayer.inodes.expect(*id, track),
                         _ => self.introduce(track),
                     }
                 }
@@ -280,7 +281,7 @@ where
         }
     }
 
-    /// True if an event of the domain may be handled at once.
+    /// True if an event of the domain may be handled immediately.
     fn is_free(&self, domain: u32) -> bool {
         let state = &self.domains[domain as usize];
         !state.blocked && state.queue.is_empty()
@@ -311,19 +312,19 @@ where
         }
     }
 
-    /// Takes note of an answer, or blocks the domain until there is something to compare it
-    /// with. False if it did that.
+    /// Handles an answer, or blocks the domain until the operation has ended. Returns false if it
+    /// blocked the domain.
     fn handle_reply(&mut self, domain: u32, track: u32, at_ns: Nanos, outcome: &Outcome) -> bool {
-        if self.tracks[track].state == State::Open {
+        if self.tracks[track].state == TrackState::Open {
             self.block_on(domain, track);
             return false;
         }
-        self.settle(track, at_ns, outcome);
+        self.complete_track(track, at_ns, outcome);
         self.handled(domain, at_ns);
         true
     }
 
-    /// Remembers when the last event of the domain was, for think times.
+    /// Stores the time of the domain's last event, for think times.
     fn handled(&mut self, domain: u32, at_ns: Nanos) {
         if matches!(self.replayer.options.pace, Pace::Think { .. }) {
             let now = self.replayer.rt.now();
@@ -336,7 +337,7 @@ where
         self.domains[domain as usize].blocked = true;
     }
 
-    /// When a request is due, if not at once.
+    /// The time at which a request is due; `None` for immediately.
     fn due(&self, domain: u32, at_ns: Nanos) -> Option<Time> {
         let from_start = (self.first_at_ns.unwrap_or(at_ns), self.begun);
         let ((base_ns, base), speed) = match self.replayer.options.pace {
@@ -347,13 +348,13 @@ where
             }
         };
         let span = at_ns.saturating_sub(base_ns);
-        // A speed that makes no sense (zero, not a number) leaves the times as they are.
+        // An invalid speed (zero, not a number) leaves the times as they are.
         let scaled = if speed > 0.0 && speed != 1.0 { (span as f64 / speed) as u64 } else { span };
         Some(base + scaled)
     }
 
-    /// Takes a request and gives it to the file system, or blocks the domain and lets the request
-    /// be. False if it did that.
+    /// Takes a request and issues it to the file system, or blocks the domain and leaves the
+    /// request in the queue. Returns false if it blocked the domain.
     fn handle_request(
         &mut self,
         domain: u32,
@@ -376,8 +377,8 @@ where
             return false;
         }
         match self.replayer.inodes.translate(&mut request.op) {
-            // Only ever for an earlier request, so that nobody waits in a circle: a trace that
-            // says otherwise is wrong.
+            // Only an earlier request is waited for, so that there is no deadlock; a trace that
+            // requires otherwise is wrong.
             Translation::Wait(other) if self.is_before(other, track) => {
                 self.block_on(domain, other);
                 return false;
@@ -402,8 +403,8 @@ where
         self.tracks[a].number < self.tracks[b].number
     }
 
-    /// Keeps references, opens and cookies in step. False if there is nothing to do on the
-    /// volume.
+    /// Keeps references, opens and cookies consistent. Returns false if nothing has to be done on
+    /// the volume.
     fn prepare(&mut self, op: &mut Op) -> bool {
         let inodes = &mut self.replayer.inodes;
         match op {
@@ -444,16 +445,16 @@ where
         }
     }
 
-    /// Does something on the volume that the workload did not ask for, to even out a divergence.
+    /// Issues an operation that the workload does not contain, to correct a divergence.
     fn even_out(&mut self, op: Op) {
         let id = self.replayer.next_id;
         self.replayer.next_id += 1;
-        // Releasing and forgetting cannot fail, and nothing depends on when they end.
+        // Release and forget cannot fail, and nothing depends on when they end.
         drop(self.flights.start(NOBODY, || (self.issue)(Request::root(id, op))));
     }
 
     fn skip(&mut self, track: u32) {
-        self.tracks[track].state = State::Skipped;
+        self.tracks[track].state = TrackState::Skipped;
         self.release(track);
     }
 
@@ -466,18 +467,18 @@ where
         }
     }
 
-    /// The operation has ended: the inode that it made is known from now on, whether its answer
-    /// has had its turn or not.
+    /// The operation has ended: the inode that it created is known from now on, even if its answer
+    /// has not been handled yet.
     fn introduce(&mut self, track: u32) {
         let state = &self.tracks[track];
         let (id, entry) = (state.introduces, state.got.entry);
-        self.replayer.inodes.settled(id, track);
+        self.replayer.inodes.resolved(id, track);
         if entry != 0 && self.replayer.inodes.actual(id).is_none() {
             self.replayer.inodes.introduce(id, entry);
         }
     }
 
-    /// Whoever waited for the operation may go on.
+    /// Wakes the domains that waited for the operation.
     fn release(&mut self, track: u32) {
         if self.tracks[track].introduces != 0 {
             self.introduce(track);
@@ -488,7 +489,7 @@ where
             waiters.drain(..).for_each(|domain| self.unblock(domain));
             self.tracks[track].waiters = waiters;
         }
-        // There is no answer to wait for, unless a strange trace has one.
+        // No answer will come, unless the trace is unusual.
         let state = &self.tracks[track];
         if state.verb == Verb::Forget && !state.answered {
             self.tracks.retire(track);
@@ -501,7 +502,7 @@ where
         let stats = &mut self.report.verbs[state.verb as usize];
         stats.latency_ns.add(self.ended.since(state.issued));
         stats.done += 1;
-        state.state = State::Done;
+        state.state = TrackState::Done;
         let mut got = Got::default();
         match result {
             Err(error) => {
@@ -547,11 +548,11 @@ where
     }
 
     /// Compares an operation that has ended with its answer in the workload.
-    fn settle(&mut self, track: u32, at_ns: Nanos, outcome: &Outcome) {
+    fn complete_track(&mut self, track: u32, at_ns: Nanos, outcome: &Outcome) {
         let state = &mut self.tracks[track];
         let got = std::mem::take(&mut state.got);
         let (verb, number, ino) = (state.verb, state.number, state.ino);
-        let done = state.state == State::Done;
+        let done = state.state == TrackState::Done;
         if self.timed && done {
             let recorded_ns = &mut self.report.verbs[verb as usize].recorded_ns;
             recorded_ns.add(at_ns.saturating_sub(state.at_ns));
@@ -581,8 +582,8 @@ where
         self.tracks.retire(track);
     }
 
-    /// An operation succeeded that failed in the workload: nobody will ever give back what it
-    /// gave.
+    /// An operation succeeded that failed in the workload, so the workload will never return the
+    /// references that it got.
     fn undo(&mut self, verb: Verb, ino: Ino, entry: Ino) {
         let opened = match verb {
             Verb::Create => entry,
@@ -595,7 +596,7 @@ where
         self.undo_reference(entry);
     }
 
-    /// A listing gave references that it did not give in the workload.
+    /// A listing returned references that it did not return in the workload.
     fn undo_listing(&mut self, mut got: Vec<Ino>, recorded: &[Ino]) {
         let inodes = &self.replayer.inodes;
         let mut expected: Vec<Ino> = recorded.iter().filter_map(|&id| inodes.actual(id)).collect();
@@ -620,7 +621,7 @@ where
     }
 }
 
-/// The request, moved out of its place.
+/// Moves the request out of its place.
 #[inline]
 fn take(request: &mut Request) -> Request {
     std::mem::replace(request, Request::root(0, Op::Sync))

@@ -1,7 +1,7 @@
-//! Operations under way: futures in slots that are used again, each with its own waker.
+//! Operations in flight: futures in reusable slots, each with its own waker.
 //!
-//! Starting an operation allocates nothing once its slot exists, and polls it at once: an
-//! operation that needs not wait never leaves [`Flights::start`].
+//! Starting an operation allocates nothing once its slot exists, and polls the operation at once:
+//! an operation that need not wait is finished within [`Flights::start`].
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
-/// Slots that were woken, and who waits for them. Wakers must be `Send` by their contract, hence
-/// the mutex; all of this runs on one thread.
+/// Slots that were woken, and the waker of their owner. Wakers must be `Send` by their contract,
+/// hence the mutex; all of this runs on one thread.
 #[derive(Default)]
 struct Woken {
     slots: VecDeque<u32>,
@@ -52,11 +52,11 @@ struct Slot<Fut> {
     future: Pin<Box<Option<Fut>>>,
     wake: Arc<SlotWake>,
     waker: Waker,
-    /// What the owner calls the operation.
+    /// The owner's index of the operation.
     op: u32,
 }
 
-/// Operations under way.
+/// Operations in flight.
 pub(super) struct Flights<Fut> {
     slots: Vec<Slot<Fut>>,
     free: Vec<u32>,
@@ -68,12 +68,12 @@ impl<Fut: Future> Flights<Fut> {
         Flights { slots: Vec::new(), free: Vec::new(), woken: Arc::default() }
     }
 
-    /// How many are under way.
+    /// Number of operations in flight.
     pub(super) fn len(&self) -> usize {
         self.slots.len() - self.free.len()
     }
 
-    /// Starts an operation; gives its result if that is there at once.
+    /// Starts an operation; returns its result if it ended at once.
     #[inline]
     pub(super) fn start(&mut self, op: u32, begin: impl FnOnce() -> Fut) -> Option<Fut::Output> {
         let index = self.free.pop().unwrap_or_else(|| self.new_slot());
@@ -94,7 +94,7 @@ impl<Fut: Future> Flights<Fut> {
 
     fn poll(&mut self, index: u32) -> Option<(u32, Fut::Output)> {
         let slot = &mut self.slots[index as usize];
-        // A slot may have been woken for an operation that has ended since.
+        // A slot may have been woken for an earlier operation that has ended since.
         let future = slot.future.as_mut().as_pin_mut()?;
         match future.poll(&mut Context::from_waker(&slot.waker)) {
             Poll::Pending => None,
@@ -106,8 +106,8 @@ impl<Fut: Future> Flights<Fut> {
         }
     }
 
-    /// Polls operations that were woken until one of them ends; gives what it is called and its
-    /// result. None if no woken one is left; then `waker` is woken when there is again.
+    /// Polls operations that were woken until one of them ends; returns its index and its result.
+    /// `None` if no woken operation is left; `waker` is then woken when there is one again.
     pub(super) fn next_done(&mut self, waker: Option<&Waker>) -> Option<(u32, Fut::Output)> {
         loop {
             let index = {

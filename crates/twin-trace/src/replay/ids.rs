@@ -2,10 +2,10 @@
 
 use twin_rt::FixedMap;
 
-/// Values by number. What was never set has its default.
+/// Values by number. Numbers that were never set have the default value.
 ///
-/// Low numbers live in a vector that grows only as far as it is filled to an eighth (past its
-/// first 65,536), so that a stray number cannot ask for much memory.
+/// Low numbers are kept in a vector that grows only while at least an eighth of it is used (beyond
+/// its first 65,536 entries), so that a stray number cannot request much memory.
 #[derive(Debug, Default)]
 pub(super) struct IdMap<T> {
     dense: Vec<T>,
@@ -24,7 +24,7 @@ impl<T: Copy + Default> IdMap<T> {
         }
     }
 
-    /// The value of a number, for changing.
+    /// The value of a number, mutable.
     #[inline]
     pub(super) fn at(&mut self, id: u64) -> &mut T {
         if id < self.dense.len() as u64 {

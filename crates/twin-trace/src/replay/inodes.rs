@@ -1,4 +1,5 @@
-//! From a workload's inode numbers to the volume's, and what the replay holds of them.
+//! The mapping of a workload's inode numbers to the volume's, and the references that the replay
+//! holds.
 
 use std::collections::VecDeque;
 
@@ -9,45 +10,46 @@ use crate::record::inos;
 
 /// What is known of an inode of the workload.
 #[derive(Clone, Copy, Default)]
-struct Known {
+struct InodeRecord {
     /// Its number on the volume; 0 if it has none (yet).
     actual: Ino,
-    /// The operation whose end will tell `actual`, plus one; 0 if there is none.
+    /// The operation whose end will reveal `actual`, plus one; 0 if there is none.
     pending: u32,
 }
 
-/// What the replay holds of an inode of the volume.
+/// The references and opens that the replay holds on an inode of the volume.
 #[derive(Clone, Copy, Default)]
-struct Held {
+struct HeldRefs {
     refs: u32,
     opens: u32,
 }
 
-/// What became of the inode numbers of an operation.
+/// The result of translating the inode numbers of an operation.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Translation {
-    /// They are now the volume's.
+    /// They are replaced by the volume's.
     Done,
-    /// They are not known before this operation has ended; nothing was changed.
+    /// They are unknown until this operation has ended; nothing was changed.
     Wait(u32),
     /// One of them will never be known.
     Missing,
 }
 
-/// How many listings may be under way at a time and still go on where they stopped.
+/// Maximum number of listings that may be in progress at a time and still continue at their
+/// cookies.
 const COOKIES: usize = 1024;
 
-/// The tables.
+/// The tables of the mapping.
 pub(super) struct Inodes {
-    known: IdMap<Known>,
-    held: IdMap<Held>,
+    known: IdMap<InodeRecord>,
+    held: IdMap<HeldRefs>,
     /// Directory on the volume, cookie in the workload, cookie on the volume; newest last.
     cookies: VecDeque<(Ino, u64, u64)>,
 }
 
 impl Inodes {
     pub(super) fn new() -> Inodes {
-        let mut known: IdMap<Known> = IdMap::default();
+        let mut known: IdMap<InodeRecord> = IdMap::default();
         known.at(ROOT_INO).actual = ROOT_INO;
         Inodes { known, held: IdMap::default(), cookies: VecDeque::new() }
     }
@@ -57,14 +59,14 @@ impl Inodes {
         Some(self.known.get(id).actual).filter(|&ino| ino != 0)
     }
 
-    /// Says which inode of the volume it is. False if another one was known before.
+    /// Sets the volume's number of an inode. Returns false if another one was known before.
     pub(super) fn introduce(&mut self, id: Ino, actual: Ino) -> bool {
         let known = self.known.at(id);
         let before = std::mem::replace(&mut known.actual, actual);
         before == 0 || before == actual
     }
 
-    /// The inode, if it is not known, will be when this operation has ended.
+    /// If the inode is not known, it will be when this operation has ended.
     pub(super) fn expect(&mut self, id: Ino, op: u32) {
         let known = self.known.at(id);
         if known.actual == 0 {
@@ -72,15 +74,15 @@ impl Inodes {
         }
     }
 
-    /// The operation has ended and has told all that it will.
-    pub(super) fn settled(&mut self, id: Ino, op: u32) {
+    /// The operation has ended and reveals no further inode numbers.
+    pub(super) fn resolved(&mut self, id: Ino, op: u32) {
         let known = self.known.at(id);
         if known.pending == op + 1 {
             known.pending = 0;
         }
     }
 
-    /// Puts the volume's numbers into an operation.
+    /// Replaces the inode numbers of an operation by the volume's.
     pub(super) fn translate(&self, op: &mut Op) -> Translation {
         let (first, second) = inos(op);
         let known = |ino: &Option<&mut Ino>| ino.as_ref().map(|ino| self.known.get(**ino));
@@ -102,8 +104,8 @@ impl Inodes {
         Translation::Done
     }
 
-    /// `count` references of an inode of the volume are to be given back. How many there are to
-    /// give.
+    /// `count` references of an inode of the volume are to be returned. Returns how many the replay
+    /// holds of them.
     pub(super) fn forget(&mut self, actual: Ino, count: u64) -> u64 {
         let held = self.held.at(actual);
         let back = u64::from(held.refs).min(count);
@@ -118,12 +120,12 @@ impl Inodes {
         }
     }
 
-    /// The replay has opened it.
+    /// The replay has opened the inode.
     pub(super) fn opened(&mut self, actual: Ino) {
         self.held.at(actual).opens += 1;
     }
 
-    /// The replay is to close it. False if it is not open.
+    /// The replay is about to close the inode. Returns false if it is not open.
     pub(super) fn release(&mut self, actual: Ino) -> bool {
         let held = self.held.at(actual);
         let was_open = held.opens > 0;
@@ -131,8 +133,8 @@ impl Inodes {
         was_open
     }
 
-    /// Everything that the replay holds: inodes with their references and opens. Afterwards it
-    /// holds nothing.
+    /// Takes all inodes that the replay holds, with their references and opens. Afterwards it holds
+    /// nothing.
     pub(super) fn take_held(&mut self) -> Vec<(Ino, u32, u32)> {
         let held = std::mem::take(&mut self.held);
         let mut all: Vec<_> = held
@@ -144,7 +146,7 @@ impl Inodes {
         all
     }
 
-    /// A listing stopped at this cookie in the workload and at that one on the volume.
+    /// A listing stopped at `recorded` in the workload and at `actual` on the volume.
     pub(super) fn stopped(&mut self, dir: Ino, recorded: u64, actual: u64) {
         if self.cookies.len() == COOKIES {
             self.cookies.pop_front();
@@ -152,7 +154,7 @@ impl Inodes {
         self.cookies.push_back((dir, recorded, actual));
     }
 
-    /// Where a listing is to go on.
+    /// The cookie at which a listing continues.
     pub(super) fn cookie(&self, dir: Ino, recorded: u64) -> Option<u64> {
         let found = self.cookies.iter().rev().find(|&&(d, r, _)| (d, r) == (dir, recorded));
         found.map(|&(_, _, actual)| actual)

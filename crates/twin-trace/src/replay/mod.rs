@@ -1,13 +1,13 @@
 //! Replaying a workload on any file system, in virtual time and in real time alike.
 //!
-//! Start at [`Replayer`]. It first makes what was there before ([`Population`]), then gives the
-//! requests to the file system in an order and at a pace that can be chosen ([`Order`],
-//! [`Pace`]), with as many under way at a time as the workload had, and compares what comes back
-//! with what the trace says ([`Report`]).
+//! Start at [`Replayer`]. It first creates the files that existed before ([`Population`]), then
+//! issues the requests to the file system in a chosen order and at a chosen pace ([`Order`],
+//! [`Pace`]), with as many in flight at a time as the workload had, and compares the answers with
+//! those of the trace ([`Report`]).
 //!
-//! Inode numbers in a workload are its recorder's; the replayer keeps a table from them to those
-//! of the volume. References and opens are kept in step: a request to forget gives back what the
-//! replay was given, so that what is removed goes.
+//! Inode numbers in a workload are those of its recorder; the replayer maps them to those of the
+//! volume. References and opens are kept consistent: a forget returns the references that the
+//! replay got, so that removed files are freed.
 
 mod engine;
 mod flights;
@@ -36,34 +36,35 @@ use inodes::Inodes;
 use oracle::Oracle;
 use population::Item;
 
-/// What must have ended before a request is given to the file system.
+/// The operations that must have ended before a request is issued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// Everything that had been answered in the trace when the request came, whoever asked:
-    /// operations overlap only where they did in the trace. Right for what was recorded on one
-    /// machine, where clients wait for each other in ways that a trace does not show.
+    /// Everything that had been answered in the trace when the request came, from any client:
+    /// operations overlap only where they did in the trace. Right for recordings of one machine,
+    /// where clients wait for each other in ways that a trace does not show.
     Trace,
-    /// Everything of the same client that had been answered, and whatever makes the inodes that
-    /// the request names. Clients run at their own speed; right where they are independent.
+    /// Everything of the same client that had been answered, and the operations that create the
+    /// inodes that the request names. Clients run at their own speed; right where they are
+    /// independent.
     Client,
     /// By client where the workload says that clients are independent, otherwise by trace.
     Auto,
 }
 
-/// When a request is given to the file system, once it may be by [`Order`].
+/// When a request is issued, once its [`Order`] allows it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Pace {
-    /// At once: closed loop, as fast as possible.
+    /// At once: a closed loop, as fast as possible.
     Asap,
-    /// At its time in the trace divided by `speed`, counted from the start, or at once if that
-    /// has passed: open loop.
+    /// At its time in the trace divided by `speed`, counted from the start, or at once if that time
+    /// has passed: an open loop.
     Recorded {
         /// 2.0 is twice as fast as recorded.
         speed: f64,
     },
-    /// After the same pause as in the trace, divided by `speed`, since the event before it: the
-    /// answer, or failing that the request, that came last (of its client, where clients are
-    /// independent). Closed loop with think times.
+    /// After the same pause as in the trace, divided by `speed`, since the previous event (of its
+    /// client, where clients are independent): the last answer or, without one, the last request. A
+    /// closed loop with think times.
     Think {
         /// 2.0 makes pauses half as long as recorded.
         speed: f64,
@@ -73,26 +74,26 @@ pub enum Pace {
 /// A clock finer than [`Rt::now`], which stands still while tasks run.
 pub type Clock = Rc<dyn Fn() -> Time>;
 
-/// How to replay.
+/// Options of a replay.
 #[derive(Clone)]
 pub struct Options {
-    /// What must have ended before.
+    /// The operations that must have ended before a request is issued.
     pub order: Order,
-    /// When to ask.
+    /// When a request is issued.
     pub pace: Pace,
-    /// The most operations under way at a time.
+    /// Maximum number of operations in flight.
     pub max_in_flight: usize,
-    /// How many records may be read ahead of a client that waits ([`Order::Client`]).
+    /// Maximum number of records that are read ahead of a client that waits ([`Order::Client`]).
     pub read_ahead: usize,
-    /// All requests as root, whoever asked in the trace.
+    /// Issue all requests as root, for any user in the trace.
     pub as_root: bool,
-    /// Check every read against what was written before; the volume's block size in bytes, or 0
-    /// if that is not known. Costs memory for each piece of a file and time for each operation.
+    /// Check every read against the last write; the volume's block size in bytes, or 0 if it is
+    /// unknown. Takes memory for each piece of a file and time for each operation.
     pub verify: Option<u32>,
-    /// Measures latencies; without it the run's own time does, which is exact in a simulation
+    /// The clock for latencies. The default is the run's own time, which is exact in a simulation
     /// and coarse on a host.
     pub clock: Option<Clock>,
-    /// The most bytes of a write that makes what was there before.
+    /// Maximum number of bytes in a write that fills a file of the population.
     pub populate_bytes: u64,
 }
 
@@ -111,16 +112,16 @@ impl Default for Options {
     }
 }
 
-/// Why a replay could not go on. Operations that fail are no reason: they are reported.
+/// Why a replay stopped. Failed operations do not stop it: they are reported.
 #[derive(Debug)]
 pub enum ReplayError {
     /// The workload could not be read.
     Trace(TraceError),
-    /// What was there before could not be made.
+    /// A file that existed before could not be created.
     Populate {
-        /// What was to be made.
+        /// The name of the file.
         name: Name,
-        /// Why it could not.
+        /// The error.
         error: FsError,
     },
 }
@@ -137,7 +138,7 @@ impl fmt::Display for ReplayError {
             ReplayError::Trace(error) => write!(f, "{error}"),
             ReplayError::Populate { name, error } => {
                 let name = String::from_utf8_lossy(name);
-                write!(f, "making {name:?}, which was there before the trace: {error}")
+                write!(f, "cannot create {name:?}, which existed before the trace: {error}")
             }
         }
     }
@@ -145,8 +146,8 @@ impl fmt::Display for ReplayError {
 
 impl std::error::Error for ReplayError {}
 
-/// Drives a file system from workloads. Its table of inodes lives on from one to the next, so a
-/// long trace may come in parts.
+/// Replays workloads on a file system. Its table of inodes persists from one workload to the next,
+/// so a long trace may come in parts.
 pub struct Replayer<'a, F> {
     rt: &'a Rt,
     fs: &'a F,
@@ -163,8 +164,8 @@ impl<'a, F: FileSystem> Replayer<'a, F> {
         Replayer { rt, fs, options, inodes: Inodes::new(), oracle, next_id: 1 }
     }
 
-    /// Numbers requests from here on; 1 unless set. Each request that is given to the volume has
-    /// the next number, which is also the version of what it writes.
+    /// Sets the number of the next request; 1 by default. Each request to the volume has the next
+    /// number, which is also the version of the data that it writes.
     pub fn set_next_id(&mut self, id: u64) {
         self.next_id = id;
     }
@@ -174,11 +175,11 @@ impl<'a, F: FileSystem> Replayer<'a, F> {
         self.next_id
     }
 
-    /// Makes what was there before, one thing after the other, and makes it durable. Owners and
-    /// permissions are as they were, times are not, links lead to targets of the same length.
+    /// Creates the files that existed before, one after the other, and makes them durable. Owners
+    /// and permissions are restored, times are not; links get targets of the same length.
     ///
     /// # Errors
-    /// The first thing that cannot be made.
+    /// The first file that cannot be created.
     pub async fn populate(&mut self, population: &Population) -> Result<(), ReplayError> {
         for item in population.items() {
             let made = self.make(item).await;
@@ -189,10 +190,10 @@ impl<'a, F: FileSystem> Replayer<'a, F> {
         Ok(())
     }
 
-    /// Replays a workload from its next record to its end. Nodes are passed over.
+    /// Replays a workload from its next record to its end. Nodes are skipped.
     ///
     /// # Errors
-    /// If the workload cannot be read; operations under way are waited for first.
+    /// If the workload cannot be read; operations in flight are waited for first.
     pub async fn run(&mut self, source: &mut impl Source) -> Result<Report, ReplayError> {
         engine::run(self, source).await
     }
@@ -235,7 +236,7 @@ impl<'a, F: FileSystem> Replayer<'a, F> {
             self.fill(cred, ino, attr.size, attr.allocated).await?;
             self.ask(Cred::root(), Op::Release { ino }).await?;
         }
-        // Set-id bits and the group of a set-group-id directory may have come out otherwise.
+        // Set-id bits and the group in a set-group-id directory may differ from the recorded ones.
         let owned = (entry.attr.uid, entry.attr.gid) == (attr.uid, attr.gid);
         let fixed_mode = node.mode & mode::TYPE != mode::SYMLINK
             && entry.attr.mode & mode::PERMISSIONS != permissions;
@@ -251,7 +252,7 @@ impl<'a, F: FileSystem> Replayer<'a, F> {
         self.give_back(&reply).await
     }
 
-    /// Writes as many bytes as the file had storage for; the rest is a hole.
+    /// Writes as many bytes as the file had storage for; the remaining range is a hole.
     async fn fill(&mut self, cred: Cred, ino: Ino, size: u64, bytes: u64) -> Result<(), FsError> {
         let bytes = bytes.min(size);
         let mut off = 0;
@@ -268,7 +269,7 @@ impl<'a, F: FileSystem> Replayer<'a, F> {
         Ok(())
     }
 
-    /// Asks for a change that the oracle is to know of.
+    /// Issues a change and tells the oracle of it.
     async fn watched(&mut self, cred: Cred, op: Op) -> Result<Reply, FsError> {
         let id = self.next_id;
         let ticket = self.oracle.as_mut().map(|oracle| oracle.begin(id, &op));
@@ -279,12 +280,12 @@ impl<'a, F: FileSystem> Replayer<'a, F> {
         result
     }
 
-    /// Gives back everything that the replay still holds open or referenced, as a client that
-    /// goes away does: what was removed but held is then gone from the volume.
+    /// Releases all opens and references that the replay still holds, as the exit of a client does;
+    /// removed files that were held are then freed on the volume.
     ///
     /// # Errors
-    /// The first failure; the rest is given back all the same.
-    pub async fn let_go(&mut self) -> Result<(), FsError> {
+    /// The first failure; everything else is released all the same.
+    pub async fn release_all(&mut self) -> Result<(), FsError> {
         let mut outcome = Ok(());
         for (ino, refs, opens) in self.inodes.take_held() {
             let releases = (0..opens).map(|_| Op::Release { ino });
@@ -297,7 +298,7 @@ impl<'a, F: FileSystem> Replayer<'a, F> {
         outcome
     }
 
-    /// Gives back the reference that an entry holds.
+    /// Returns the reference of an entry.
     async fn give_back(&mut self, reply: &Reply) -> Result<(), FsError> {
         if let Reply::Entry(entry) = reply
             && entry.attr.ino != ROOT_INO

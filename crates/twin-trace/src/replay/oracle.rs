@@ -1,9 +1,9 @@
-//! Whether reads return what was written last: an oracle for runs whose data are synthetic.
+//! An oracle for runs with synthetic data: whether reads return the last written data.
 //!
-//! For each file it keeps which request wrote which bytes, and checks the stamps (or bytes) of
-//! every read against that. It judges only what is certain: a range that two operations changed
-//! at the same time is unknown until it is written again, and a read during a change of the same
-//! file is not judged.
+//! For each file it stores which request wrote which bytes, and checks the stamps (or bytes) of
+//! every read against that. It judges only certain cases: a range that two operations changed at
+//! the same time is unknown until it is written again, and a read during a change of the same file
+//! is not judged.
 
 use std::collections::BTreeMap;
 
@@ -11,27 +11,27 @@ use twin_disk::{Block, Stamp};
 use twin_fs::{Data, Fallocate, Ino, Op};
 use twin_rt::FixedMap;
 
-/// Version of bytes that nobody wrote: zeros.
+/// Version of bytes that were never written: zeros.
 const HOLE: u64 = 0;
-/// Version of bytes that may be anything.
+/// Version of bytes with unknown content.
 const UNKNOWN: u64 = u64::MAX;
 
-/// A read that returned something else than was written last.
+/// A read that returned something else than the last written data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WrongRead {
     /// The number of the request in the trace.
     pub number: u64,
     /// The inode on the volume.
     pub ino: Ino,
-    /// First byte of the file that is wrong.
+    /// First wrong byte of the file.
     pub off: u64,
-    /// What should be there.
+    /// The expected content, as text.
     pub expected: String,
-    /// What was read.
+    /// The content that was read.
     pub found: String,
 }
 
-/// What the oracle has judged.
+/// The verdict of the oracle.
 #[derive(Clone, Debug, Default)]
 pub struct Verdict {
     /// Bytes that were read and are right.
@@ -40,7 +40,7 @@ pub struct Verdict {
     pub unjudged_bytes: u64,
     /// Reads that were wrong.
     pub wrong: u64,
-    /// The first of them.
+    /// The first wrong reads.
     pub examples: Vec<WrongRead>,
 }
 
@@ -50,17 +50,17 @@ const EXAMPLES: usize = 10;
 #[derive(Default)]
 struct File {
     size: u64,
-    /// False if a change of the length may or may not have come about.
+    /// Set if a change of the length may or may not have happened.
     size_unknown: bool,
-    /// From the first byte: behind the last byte, and the request that wrote them.
+    /// By first byte: the end of the range, and the request that wrote it.
     extents: BTreeMap<u64, (u64, u64)>,
-    /// Changes begun so far, and how many of them have not ended.
+    /// Number of changes begun so far, and how many of them are in flight.
     begun: u64,
     changing: u32,
 }
 
 impl File {
-    /// Takes the range out of the extents.
+    /// Removes a range from the extents.
     fn carve(&mut self, from: u64, to: u64) {
         if let Some((&start, &(end, version))) = self.extents.range(..from).next_back()
             && end > from
@@ -115,19 +115,19 @@ impl File {
     }
 }
 
-/// What is to be done when an operation ends.
+/// The check or update at the end of an operation.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) enum Ticket {
     /// Nothing.
     #[default]
     None,
-    /// A read of a file that nothing was changing then.
+    /// A read of a file that no operation was changing.
     Read { ino: Ino, off: u64, len: u64, begun: u64 },
-    /// A change; `alone` if nothing else was changing the file then.
+    /// A change; `alone` if no other operation was changing the file.
     Change { ino: Ino, change: Change, alone: bool, begun: u64 },
 }
 
-/// What an operation does to the bytes of a file.
+/// The effect of an operation on the bytes of a file.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Change {
     /// These bytes now have this version.
@@ -136,7 +136,7 @@ pub(super) enum Change {
     Size(u64),
 }
 
-/// Knows what each file should hold.
+/// The expected content of all files.
 pub(super) struct Oracle {
     files: FixedMap<Ino, File>,
     block_bytes: u64,
@@ -144,14 +144,14 @@ pub(super) struct Oracle {
 }
 
 impl Oracle {
-    /// An oracle for a volume with blocks of this many bytes; 0 if that is not known: data that
-    /// come back as bytes cannot be judged then.
+    /// An oracle for a volume with this block size in bytes; 0 if it is unknown: data that are
+    /// returned as bytes cannot be judged then.
     pub(super) fn new(block_bytes: u32) -> Oracle {
         let block_bytes = u64::from(block_bytes);
         Oracle { files: FixedMap::default(), block_bytes, verdict: Verdict::default() }
     }
 
-    /// A regular file was made, or found when it was to be made, with this length.
+    /// A regular file of this length was created, or found when it was to be created.
     pub(super) fn created(&mut self, ino: Ino, size: u64) {
         match size {
             0 => drop(self.files.insert(ino, File::default())),
@@ -164,7 +164,7 @@ impl Oracle {
         }
     }
 
-    /// An operation is about to be given to the volume.
+    /// An operation is about to be issued to the volume.
     pub(super) fn begin(&mut self, id: u64, op: &Op) -> Ticket {
         if let Op::Read { ino, off, len } = *op {
             let Some(file) = self.files.get(&ino) else { return Ticket::None };
@@ -182,7 +182,7 @@ impl Oracle {
         Ticket::Change { ino, change, alone, begun: file.begun }
     }
 
-    /// A change has ended, well or not.
+    /// A change has ended, with success if `done` is set.
     pub(super) fn changed(&mut self, ticket: Ticket, done: bool) {
         let Ticket::Change { ino, change, alone, begun } = ticket else { return };
         let Some(file) = self.files.get_mut(&ino) else { return };
@@ -234,7 +234,7 @@ impl Oracle {
                     Some(false) => {
                         let expected = match version {
                             HOLE => "zeros".to_owned(),
-                            _ => format!("what request {version} wrote"),
+                            _ => format!("data of request {version}"),
                         };
                         let found = describe(&piece);
                         let off = from;
@@ -266,7 +266,7 @@ fn describe(piece: &Block) -> String {
     }
 }
 
-/// Whether a piece of data, read at `off`, is of this version; none if that cannot be told.
+/// Whether a piece of data, read at `off`, is of this version; `None` if that is unknown.
 fn judge(ino: Ino, off: u64, version: u64, piece: &Block, block_bytes: u64) -> Option<bool> {
     match (piece, version) {
         (_, UNKNOWN) => None,
@@ -308,7 +308,7 @@ fn change(id: u64, op: &Op) -> Option<(Ino, Change)> {
             let (version, extends) = match mode {
                 Fallocate::PunchHole => (HOLE, false),
                 Fallocate::ZeroRange { keep_size } => (HOLE, !keep_size),
-                // Promises room and changes no byte, but may change the length.
+                // Reserves space and changes no byte, but may change the length.
                 Fallocate::Allocate { keep_size: true } => return None,
                 Fallocate::Allocate { keep_size: false } => (UNKNOWN, true),
             };

@@ -1,4 +1,5 @@
-//! What was there before a workload began, collected from its nodes and made on a volume.
+//! The files that existed before a workload began, collected from its nodes and created on a
+//! volume.
 
 use twin_fs::{Ino, Name, ROOT_INO, mode};
 use twin_rt::FixedMap;
@@ -7,30 +8,30 @@ use crate::error::TraceError;
 use crate::record::{Node, NodeAttr};
 use crate::stream::Source;
 
-/// A tree to make: inodes in an order in which parents come before children.
+/// A tree to create: inodes in an order in which parents come before children.
 ///
-/// The nodes of a workload may tell of an inode more than once (see [`Node`]); here each inode
-/// stands once with its final attributes, and each further name of it as a link.
+/// A workload may have several nodes for an inode (see [`Node`]); this list has each inode once,
+/// with its final attributes, and each further name of it as a link.
 #[derive(Clone, Debug, Default)]
 pub struct Population {
     items: Vec<Item>,
-    /// Where the inode of a number stands in `items`.
+    /// The index in `items` of each inode.
     places: FixedMap<Ino, usize>,
-    /// Nodes whose directory was not known, or that named the root or a number twice in
-    /// contradiction: left out.
+    /// Number of nodes that were left out: their directory was unknown, they named the root, or
+    /// they contradicted an earlier node.
     dropped: u64,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Item {
     pub(super) node: Node,
-    /// Another name of an inode that is made before.
+    /// Set for a further name of an earlier inode.
     pub(super) is_link: bool,
 }
 
 impl Population {
-    /// Reads a workload for its nodes alone, to its end or, where the workload says that nodes
-    /// come first, to its first request. Takes memory for each node.
+    /// Reads only the nodes of a workload: to its end or, if the workload has all nodes first, to
+    /// its first request. Takes memory for each node.
     ///
     /// # Errors
     /// Those of the source.
@@ -42,7 +43,7 @@ impl Population {
         Ok(population)
     }
 
-    /// Adds a node.
+    /// Adds a node, or counts it as dropped if it is invalid.
     pub fn add(&mut self, node: Node) {
         let is_dir = |place: usize| self.items[place].node.is_dir();
         let parent = self.places.get(&node.dir).copied();
@@ -81,7 +82,7 @@ impl Population {
         self.items.is_empty()
     }
 
-    /// Bytes that the files have together.
+    /// Total size of the files in bytes.
     pub fn file_bytes(&self) -> u64 {
         self.items
             .iter()
@@ -90,7 +91,7 @@ impl Population {
             .fold(0, u64::saturating_add)
     }
 
-    /// Nodes that make no sense (a directory that was never told of, two kinds for one inode).
+    /// Number of invalid nodes (a directory without a node, two kinds for one inode).
     pub fn dropped(&self) -> u64 {
         self.dropped
     }
@@ -100,12 +101,12 @@ impl Population {
     }
 }
 
-/// The attributes of a node; those of an empty file of root if they are not known.
+/// The attributes of a node; by default those of an empty file of root.
 pub(super) fn attr(node: &Node) -> NodeAttr {
     node.attr.unwrap_or(NodeAttr { nlink: 1, ..NodeAttr::default() })
 }
 
-/// A link target of a length; its content was not kept.
+/// A link target of this length; its content was not kept.
 pub(super) fn link_target(node: &Node) -> Name {
     let len = attr(node).size.clamp(1, 4095) as usize;
     vec![b'x'; len].into()

@@ -1,4 +1,4 @@
-//! What a replay found out.
+//! The results of a replay.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,70 +10,71 @@ use crate::frame::Ending;
 use crate::histogram::Histogram;
 use crate::record::{ErrorCode, Verb};
 
-/// What is known of the operations of one kind.
+/// Figures of the operations of one kind.
 #[derive(Clone, Debug, Default)]
 pub struct VerbStats {
-    /// Operations that ended.
+    /// Number of operations that ended.
     pub done: u64,
-    /// Of these, how many with an error, whether the trace has it too or not.
+    /// Number of these with an error, whether or not the trace has it too.
     pub errors: u64,
-    /// From the moment when an operation was given to the file system to its end, nanoseconds.
+    /// From the issue of an operation to its end, in nanoseconds.
     pub latency_ns: Histogram,
-    /// The same as the trace has it; empty if the trace has no times.
+    /// The same in the trace; empty if the trace has no times.
     pub recorded_ns: Histogram,
 }
 
-/// An operation that ended otherwise than in the trace.
+/// An operation with another outcome than in the trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Divergence {
     /// The number of the request in the trace.
     pub number: u64,
-    /// What it was.
+    /// The kind of operation.
     pub verb: Verb,
-    /// The error in the trace; none means success.
+    /// The error in the trace; `None` for success.
     pub recorded: Option<ErrorCode>,
-    /// The error in the replay; none means success.
+    /// The error in the replay; `None` for success.
     pub replayed: Option<ErrorCode>,
 }
 
 /// Figures of a replay.
 #[derive(Clone, Debug)]
 pub struct Report {
-    /// From the first operation to the end of the last, nanoseconds of the run's time.
+    /// From the first operation to the end of the last, in nanoseconds of the run's time.
     pub span_ns: Nanos,
-    /// Operations given to the file system.
+    /// Number of operations issued to the file system.
     pub ops: u64,
-    /// By kind of operation, at the verb's code.
+    /// By kind of operation, indexed by the verb's code.
     pub verbs: Vec<VerbStats>,
-    /// Operations left out because they name an inode that the replay does not have: the one
-    /// that should have made it failed, or the trace does not say where it comes from.
+    /// Operations left out because they name an inode that the replay does not have: the operation
+    /// that should have created it failed, or the trace lacks its origin.
     pub skipped: u64,
-    /// How many operations ended otherwise than in the trace: by verb, error there, error here.
+    /// Number of operations with another outcome than in the trace: by verb, error in the trace,
+    /// error in the replay.
     pub divergences: BTreeMap<(Verb, Option<ErrorCode>, Option<ErrorCode>), u64>,
-    /// The first of them.
+    /// The first divergences, one by one.
     pub examples: Vec<Divergence>,
-    /// Reads that returned another number of bytes than in the trace.
+    /// Number of reads that returned another number of bytes than in the trace.
     pub lengths_differ: u64,
-    /// Names that led to another inode than in the trace.
+    /// Number of names that led to another inode than in the trace.
     pub inodes_differ: u64,
-    /// Listings that were to go on at a cookie that the replay never had.
+    /// Number of listings that should continue at a cookie that the replay never got.
     pub cookies_lost: u64,
     /// Bytes that reads returned.
     pub read_bytes: u64,
-    /// Bytes that writes took.
+    /// Bytes that writes accepted.
     pub written_bytes: u64,
-    /// How far behind its time in the trace each operation was given to the file system,
-    /// nanoseconds; empty unless the pace follows the times of the trace.
+    /// The delay of each operation's issue after its time in the trace, in nanoseconds; empty
+    /// unless the pace follows the times of the trace.
     pub late_ns: Histogram,
-    /// The most operations that were under way at a time.
+    /// The largest number of operations in flight at a time.
     pub max_in_flight: usize,
-    /// What the oracle says of the reads, if it was asked.
+    /// The oracle's verdict on the reads, if it was requested.
     pub verdict: Option<Verdict>,
     /// How the trace ended.
     pub ending: Ending,
 }
 
-/// How many divergences are kept one by one.
+/// Number of divergences that are kept as examples.
 const EXAMPLES: usize = 20;
 
 impl Report {
@@ -110,13 +111,13 @@ impl Report {
         &self.verbs[verb as usize]
     }
 
-    /// How many operations ended otherwise than in the trace.
+    /// Number of operations with another outcome than in the trace.
     pub fn diverged_ops(&self) -> u64 {
         self.divergences.values().sum()
     }
 
-    /// How many operations that the trace has as successful failed, or could not be tried because
-    /// what they work on was missing.
+    /// Number of operations that succeeded in the trace and failed here, or could not be issued
+    /// because a file was missing.
     pub fn failed_ops(&self) -> u64 {
         let failed = self
             .divergences

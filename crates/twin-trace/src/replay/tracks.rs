@@ -1,4 +1,4 @@
-//! Operations of a workload from their requests to their answers.
+//! The operations of a workload, tracked from their requests to their answers.
 
 use std::ops::{Index, IndexMut};
 
@@ -8,10 +8,10 @@ use twin_rt::{FixedMap, Nanos, Time};
 use super::oracle::Ticket;
 use crate::record::{ErrorCode, Verb};
 
-/// Requests that the workload has left unanswered for so many later ones are given up on.
+/// Requests that are still unanswered after this many later ones are dropped.
 const GIVEN_UP: u64 = 500_000;
 
-/// What an operation gave, as far as its answer in the trace is compared with it.
+/// The parts of an operation's result that are compared with its answer in the trace.
 #[derive(Default)]
 pub(super) struct Got {
     pub(super) error: Option<ErrorCode>,
@@ -19,17 +19,17 @@ pub(super) struct Got {
     pub(super) entry: Ino,
     /// Bytes of data.
     pub(super) len: u64,
-    /// Where a listing stopped.
+    /// The cookie at which a listing stopped.
     pub(super) next: u64,
-    /// Inodes that a listing gave references of.
+    /// Inodes to which a listing returned references.
     pub(super) referenced: Vec<Ino>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum State {
-    /// Not given to the file system yet, or under way.
+pub(super) enum TrackState {
+    /// Not issued to the file system yet, or in flight.
     Open,
-    /// Left out.
+    /// Not issued at all.
     Skipped,
     Done,
 }
@@ -38,34 +38,34 @@ pub(super) enum State {
 pub(super) struct Track {
     pub(super) number: u64,
     pub(super) verb: Verb,
-    pub(super) state: State,
-    /// The answer was read (it may still wait for its turn).
+    pub(super) state: TrackState,
+    /// The answer was read (it may still be queued).
     pub(super) answered: bool,
     pub(super) domain: u32,
     pub(super) at_ns: Nanos,
     pub(super) issued: Time,
-    /// The inode that it named first, on the volume.
+    /// The inode on the volume that it named first.
     pub(super) ino: Ino,
     pub(super) got: Got,
-    /// The inode that its answer in the trace introduces; 0 if there is none or it was not read
-    /// yet.
+    /// The inode that its answer in the trace introduces; 0 if there is none or the answer was not
+    /// read yet.
     pub(super) introduces: Ino,
     pub(super) ticket: Ticket,
     /// Domains that wait for its end.
     pub(super) waiters: Vec<u32>,
 }
 
-/// All operations that are followed. Their places are used again.
+/// All operations that are tracked. Their places are reused.
 #[derive(Default)]
 pub(super) struct Tracks {
     all: Vec<Track>,
     free: Vec<u32>,
-    /// The number and place of the last request, while it waits for its answer: most answers are
-    /// to it.
+    /// The number and place of the last request while it waits for its answer, which most answers
+    /// belong to.
     latest: Option<(u64, u32)>,
-    /// Those of the requests before.
+    /// The places of earlier requests, by number.
     by_number: FixedMap<u64, u32>,
-    /// How many there must be before old ones are given up on.
+    /// The number of tracked operations at which old ones are searched for and dropped.
     sweep_at: usize,
 }
 
@@ -85,7 +85,7 @@ impl IndexMut<u32> for Tracks {
 }
 
 impl Tracks {
-    /// Follows a request; gives its place.
+    /// Begins to track a request; returns its place.
     pub(super) fn begin(&mut self, domain: u32, at_ns: Nanos, request: &Request) -> u32 {
         let number = request.id;
         if self.free.is_empty() && self.all.len() >= self.sweep_at.max(GIVEN_UP as usize) {
@@ -94,7 +94,7 @@ impl Tracks {
         let fresh = |waiters| Track {
             number,
             verb: Verb::of(&request.op),
-            state: State::Open,
+            state: TrackState::Open,
             answered: false,
             domain,
             at_ns,
@@ -130,7 +130,7 @@ impl Tracks {
         }
     }
 
-    /// Follows it no longer: its place may be used again.
+    /// Ends the tracking: the place may be reused.
     pub(super) fn retire(&mut self, track: u32) {
         let number = self[track].number;
         match self.latest {
@@ -140,11 +140,11 @@ impl Tracks {
         self.free.push(track);
     }
 
-    /// Lets go of operations that ended long ago and that the workload never answered.
+    /// Drops operations that ended long ago and have no answer in the workload.
     fn give_up(&mut self, number: u64) {
         let old = self.by_number.values().copied().filter(|&track| {
             let track = &self[track];
-            let ended = track.state != State::Open && !track.answered;
+            let ended = track.state != TrackState::Open && !track.answered;
             ended && track.number + GIVEN_UP / 2 < number
         });
         let mut old: Vec<u32> = old.collect();
@@ -179,7 +179,7 @@ mod tests {
         let mut tracks = Tracks::default();
         for id in 1..=3_000_000 {
             let track = tracks.begin(0, 0, &request(id));
-            tracks[track].state = State::Done;
+            tracks[track].state = TrackState::Done;
         }
         assert!(tracks.all.len() < 1_100_000, "{}", tracks.all.len());
         assert_eq!(tracks.find(1), None);

@@ -1,5 +1,5 @@
 //! Random records of every kind, for tests of the format.
-#![allow(dead_code, unreachable_pub)] // Each test binary uses its part.
+#![allow(dead_code, unreachable_pub)] // Each test binary uses a part of it.
 
 pub mod tiny;
 
@@ -20,11 +20,11 @@ pub fn header(contents: bool) -> Header {
     Header { kind: Kind::Operations, start, seed: 7, traits, text }
 }
 
-/// What version 1 began with. Fixed, so that the file in `data` keeps its meaning.
+/// The number of verbs in version 1. Fixed, so that the file in `data` keeps its meaning.
 const VERBS: usize = 28;
 const ERRORS: usize = 22;
 
-/// Any number, small ones more often.
+/// A random number, more often a small one.
 pub fn any(rng: &mut Rng) -> u64 {
     let bits = rng.below(65) as u32;
     if bits == 0 { 0 } else { rng.next_u64() >> (64 - bits) }
@@ -176,7 +176,7 @@ fn node(rng: &mut Rng) -> Node {
     Node { dir: ino(rng), name: name(rng), ino: ino(rng), mode: mode::REGULAR | 0o644, attr }
 }
 
-/// `count` random records in the order of time.
+/// `count` random records, ordered by time.
 pub fn records(rng: &mut Rng, count: u64, contents: bool) -> Vec<Record> {
     let (mut at_ns, mut requests) = (0, 0);
     let mut creds: Vec<Cred> = (0..4).map(|_| cred(rng)).collect();
@@ -215,7 +215,7 @@ pub fn trace(records: &[Record], contents: bool, per_frame: usize) -> Vec<u8> {
     writer.finish().unwrap()
 }
 
-/// Reads to the end.
+/// Reads a source to its end.
 pub fn read_all(source: &mut impl Source) -> Result<Vec<Record>, twin_trace::TraceError> {
     let mut records = Vec::new();
     while let Some(record) = source.next_record()? {

@@ -1,14 +1,14 @@
-//! A small file system in memory for the tests of recorder and replayer: enough of POSIX for
-//! their workloads, inode numbers from a start of one's choice that are used again at once,
-//! stamps for synthetic data, and, if wanted, operations that take random times.
+//! A small file system in memory for the tests of recorder and replayer: enough of POSIX for their
+//! workloads, inode numbers from a chosen start that are reused at once, stamps for synthetic data,
+//! and, as an option, operations that take random times.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 
 use twin_disk::{Block, Stamp};
 use twin_fs::{
-    Attr, Data, DirEntry, Entry, FileSystem, FsError, Ino, Name, Op, ROOT_INO, Reply, Request,
-    Result, SetAttr, Timestamp, VolumeStat, mode,
+    Attr, Data, DirEntry, FileSystem, FsError, Ino, LookupEntry, Name, Op, ROOT_INO, Reply,
+    Request, Result, SetAttr, Timestamp, VolumeStat, mode,
 };
 use twin_rt::{Rng, Rt};
 
@@ -21,7 +21,7 @@ pub struct Inode {
     parent: Ino,
     generation: u32,
     pub target: Name,
-    /// Blocks of a file; where there is none it is a hole.
+    /// Blocks of a file; missing ones are holes.
     blocks: BTreeMap<u64, Block>,
     pub refs: u64,
     pub opens: u64,
@@ -33,16 +33,16 @@ pub struct Tiny {
     free: RefCell<Vec<Ino>>,
     next: Cell<Ino>,
     generation: Cell<u32>,
-    /// The most nanoseconds that an operation takes; 0: it ends at once.
+    /// The longest delay of an operation, in nanoseconds; 0: it ends at once.
     pub delay_ns: Cell<u64>,
     rng: RefCell<Rng>,
-    /// Every request as it came.
+    /// All requests, unchanged.
     pub seen: RefCell<Vec<Op>>,
     pub under_way: Cell<usize>,
     pub max_under_way: Cell<usize>,
-    /// Entries have generations and times of birth, which tell the lives of a number apart.
+    /// Whether entries have generations and creation times, which distinguish the uses of a number.
     pub births: Cell<bool>,
-    /// A bug: reads return what was written before the last write.
+    /// A deliberate bug: reads return the content before the last write.
     pub stale_reads: Cell<bool>,
 }
 
@@ -67,7 +67,7 @@ impl Tiny {
         }
     }
 
-    /// All paths with what is there, hard links and the numbers of inodes apart.
+    /// All paths with their attributes, except for hard links and inode numbers.
     pub fn tree(&self) -> Vec<(String, u32, u32, u32, u64)> {
         let mut out = Vec::new();
         self.walk(ROOT_INO, "", &mut out);
@@ -89,7 +89,7 @@ impl Tiny {
         }
     }
 
-    /// Inodes that have no name but are held.
+    /// Number of inodes that have no name but are referenced.
     pub fn orphans(&self) -> usize {
         self.inodes.borrow().values().filter(|inode| inode.attr.nlink == 0).count()
     }
@@ -136,7 +136,7 @@ impl Tiny {
         inode.refs += u64::from(ino != ROOT_INO);
         let blocks = inode.blocks.len() as u64 * BLOCK / 512;
         let generation = inode.generation;
-        Reply::Entry(Entry { attr: Attr { blocks, ..inode.attr.clone() }, generation })
+        Reply::Entry(LookupEntry { attr: Attr { blocks, ..inode.attr.clone() }, generation })
     }
 
     fn unlink(&self, dir: Ino, name: &Name, want_dir: bool) -> Result<Reply> {
@@ -260,7 +260,7 @@ impl Tiny {
             inode.names.iter().map(|(name, ino)| (name.clone(), *ino)).collect()
         };
         let (mut out, mut left) = (Vec::new(), max_bytes as usize);
-        // Cookies are no plain positions: they differ from volume to volume.
+        // Cookies are not plain positions: they differ from volume to volume.
         let base = self.inodes.borrow().keys().nth(1).copied().unwrap_or(0) * 1000;
         let skip = if cookie == 0 { 0 } else { cookie - base };
         for (i, (name, ino)) in names.into_iter().enumerate().skip(skip as usize) {
@@ -279,7 +279,7 @@ impl Tiny {
         Ok(Reply::Dir(out))
     }
 
-    /// The file of a name, made if there is none.
+    /// The file with this name, created if there is none.
     fn create(
         &self,
         request: &Request,
@@ -375,7 +375,7 @@ impl Tiny {
     }
 }
 
-/// The directory, if a name may be made in it: not if it was removed.
+/// The directory, if a name may be created in it: not if it was removed.
 fn living(inodes: &BTreeMap<Ino, Inode>, dir: Ino) -> Result<()> {
     match inodes.get(&dir) {
         Some(inode) if inode.attr.nlink > 0 => Ok(()),
