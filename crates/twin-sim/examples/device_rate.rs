@@ -1,12 +1,12 @@
-//! Drives a simulated device with 4 KiB requests, half reads and half writes of stamps, and says
-//! how it took them. How long the simulation itself takes is for `time` to say:
+//! Drives a simulated device with 4 KiB requests, half reads and half writes of stamps, and prints
+//! the device's statistics. Use `time` to see how long the simulation itself takes:
 //!
 //! ```sh
 //! cargo build --release -p twin-sim --example device_rate
 //! time target/release/examples/device_rate ssd-sata 10000000 1
 //! ```
 //!
-//! Arguments: model, requests, requests in flight, blocks among which they choose.
+//! Arguments: model, number of requests, requests in flight, number of blocks to choose from.
 
 use std::rc::Rc;
 
@@ -21,7 +21,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let clients: u64 = args.next().map_or(Ok(1), |n| n.parse())?;
     let blocks: u64 = args.next().map_or(Ok(250_000), |n| n.parse())?;
     let rt = Rt::new(ClockOnly::default(), 1);
-    let model = model::by_name(&name)?.build(&model::Options::default())?;
+    let model = model::REGISTRY.get(&name)?.build(&model::Options::default())?;
     let disk = Rc::new(SimDisk::builder(&rt, model).start());
     let tasks: Vec<_> = (0..clients.max(1))
         .map(|client| {

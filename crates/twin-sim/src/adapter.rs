@@ -1,9 +1,9 @@
 //! The host's side of a disk: the driver and its adapter.
 //!
-//! Contract: a request larger than the adapter can move in one transfer goes to the disk as
-//! several, in order and all at once, and completes when all have. Each transfer first costs the
-//! processor what preparing a request costs, which is why requests are broken up here and not left
-//! to the disk. [`info`](BlockDevice::info) says how long one transfer may be.
+//! Contract: a request larger than the adapter can move in one transfer goes to the disk as several
+//! requests, in order and all at once, and completes when all of them have. Each transfer first
+//! costs the processor the preparation of a request; for this reason requests are split here and
+//! not in the disk. [`info`](BlockDevice::info) reports the largest transfer.
 
 use std::rc::Rc;
 
@@ -11,7 +11,7 @@ use twin_disk::{BlockDevice, DeviceInfo, Io, IoKind, Pending, all_parts, pending
 use twin_fs::{Cpu, Work};
 use twin_rt::Rt;
 
-/// A device behind a driver that breaks requests up and takes processor time.
+/// A device behind a driver that splits requests and uses processor time.
 pub struct HostAdapter<D> {
     rt: Rt,
     inner: Rc<D>,
@@ -19,7 +19,7 @@ pub struct HostAdapter<D> {
 }
 
 impl<D: BlockDevice> HostAdapter<D> {
-    /// A driver for `inner`, which works on `cpu`.
+    /// A driver for `inner` whose work runs on `cpu`.
     pub fn new(rt: &Rt, inner: D, cpu: Cpu) -> HostAdapter<D> {
         HostAdapter { rt: rt.clone(), inner: Rc::new(inner), cpu }
     }
@@ -39,7 +39,7 @@ impl<D: BlockDevice> BlockDevice for HostAdapter<D> {
         self.rt.run_or_spawn("driver", async move {
             let mut under_way = Vec::new();
             for part in io.parts(inner.info().max_io) {
-                cpu.charge(Work::Request).await;
+                cpu.charge(Work::Request(part.len)).await;
                 under_way.push(inner.submit(part));
             }
             completion.done(all_parts(under_way).await);
@@ -63,7 +63,8 @@ mod tests {
     #[test]
     fn a_request_larger_than_a_transfer_becomes_several_with_the_same_bytes() {
         let rt = Rt::new(ClockOnly::default(), 1);
-        let model = model::by_name("instant").unwrap().build(&model::Options::default()).unwrap();
+        let model =
+            model::REGISTRY.get("instant").unwrap().build(&model::Options::default()).unwrap();
         let disk = SimDisk::builder(&rt, model).bus(Bus::new(1 << 20, 64 << 10)).start();
         let adapter = HostAdapter::new(&rt, disk.clone(), Cpu::none());
         let bytes: Vec<u8> = (0..150_000u32).map(|i| i as u8).collect();

@@ -1,21 +1,20 @@
 //! A path between disks and host that moves one transfer at a time.
 //!
-//! Disks disconnect while they position and contend for the bus when they have data to move:
-//! transfers are granted in the order in which they are asked for, in virtual time.
+//! Disks disconnect while they position and compete for the bus when they have data to move. The
+//! bus grants transfers in the order in which they are requested, in virtual time.
 
 use std::cell::Cell;
 use std::rc::Rc;
 
 use twin_rt::{Nanos, SECS, Time};
-
-use crate::UnknownName;
+use twin_settings::{Registry, RegistryEntry};
 
 /// A shared bus. Cloning gives another connection to the same bus.
 #[derive(Clone, Debug)]
-pub struct Bus(Rc<State>);
+pub struct Bus(Rc<BusState>);
 
 #[derive(Debug)]
-struct State {
+struct BusState {
     bytes_per_s: u64,
     largest_transfer: u32,
     free_at: Cell<Time>,
@@ -23,23 +22,24 @@ struct State {
     waited_ns: Cell<Nanos>,
 }
 
-/// When a transfer has the bus.
+/// The time during which a transfer has the bus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
-    /// Its first byte moves.
+    /// When its first byte moves.
     pub start: Time,
-    /// Its last byte has moved.
+    /// When its last byte has moved.
     pub end: Time,
 }
 
 impl Bus {
-    /// A bus that moves so many bytes a second, in requests of at most `largest_transfer` bytes.
+    /// A bus that moves `bytes_per_s` bytes a second, in requests of at most `largest_transfer`
+    /// bytes.
     ///
     /// # Panics
     /// If either is zero.
     pub fn new(bytes_per_s: u64, largest_transfer: u32) -> Bus {
         assert!(bytes_per_s > 0 && largest_transfer > 0, "a bus must be able to move something");
-        Bus(Rc::new(State {
+        Bus(Rc::new(BusState {
             bytes_per_s,
             largest_transfer,
             free_at: Cell::default(),
@@ -53,12 +53,12 @@ impl Bus {
         self.0.largest_transfer
     }
 
-    /// How long so many bytes take.
+    /// How long the bus takes to move `bytes` bytes.
     pub fn ns_for(&self, bytes: u64) -> Nanos {
         (u128::from(bytes) * u128::from(SECS) / u128::from(self.0.bytes_per_s)) as Nanos
     }
 
-    /// Asks for the bus at `now`, which must not be before an earlier asker's.
+    /// Requests a transfer at `now`, which must not be earlier than that of the previous request.
     pub(crate) fn transfer(&self, now: Time, bytes: u64) -> Span {
         let state = &self.0;
         let start = now.max(state.free_at.get());
@@ -69,74 +69,58 @@ impl Bus {
         Span { start, end }
     }
 
-    /// Time during which it moved data.
+    /// Time during which the bus moved data.
     pub fn busy_ns(&self) -> Nanos {
         self.0.busy_ns.get()
     }
 
-    /// Time that transfers waited for others.
+    /// Time that transfers waited for other transfers.
     pub fn waited_ns(&self) -> Nanos {
         self.0.waited_ns.get()
     }
 }
 
-/// A bus that can be had by name.
-pub struct Entry {
-    /// Its name in settings.
-    pub name: &'static str,
-    /// What it is, in a line.
-    pub about: &'static str,
+/// What is known of a bus.
+pub struct Kind {
     bytes_per_s: u64,
     largest_transfer: u32,
 }
 
-impl Entry {
+impl Kind {
     /// A new bus of this kind.
     pub fn build(&self) -> Bus {
         Bus::new(self.bytes_per_s, self.largest_transfer)
     }
 }
 
-/// All buses.
+/// The largest transfer of a bus of which it is not published, in bytes.
+const LARGEST: u32 = 64 << 10;
+
+/// The registry of buses.
 ///
 /// The papers' "2.3 MB/sec" and "1.3 MB/sec" are taken as units of 2^20 bytes, because the Wren
 /// IV's 1.3 is then its media rate (45 sectors, 3600 rpm). The largest transfer of the other two
 /// is not published; 64 KB is what SunOS and 4.4BSD used.
-pub fn registry() -> &'static [Entry] {
-    const LARGEST: u32 = 64 << 10;
+pub static REGISTRY: Registry<Kind> = Registry::new(
+    "bus",
     &[
-        Entry {
-            name: "scsi-2",
-            about: "SCSI-2 at 10 MB/s, as Cut-and-Paste 1996 simulated it",
-            bytes_per_s: 10_000_000,
-            largest_transfer: LARGEST,
-        },
-        Entry {
-            name: "sparcstation-2",
-            about: "Logging versus Clustering 1995, table 1: 2.3 MB/s, at most 64 KB",
-            bytes_per_s: 23 * (1 << 20) / 10,
-            largest_transfer: LARGEST,
-        },
-        Entry {
-            name: "sun-4-260",
-            about: "Logging versus Clustering 1995, table 1: 1.3 MB/s (the Sprite machine)",
-            bytes_per_s: 13 * (1 << 20) / 10,
-            largest_transfer: LARGEST,
-        },
-    ]
-}
-
-/// The bus with this name.
-///
-/// # Errors
-/// [`UnknownName`] lists the names that there are.
-pub fn by_name(name: &str) -> Result<&'static Entry, UnknownName> {
-    registry().iter().find(|e| e.name == name).ok_or_else(|| UnknownName {
-        what: "bus",
-        name: name.into(),
-        known: registry().iter().map(|e| e.name).collect(),
-    })
-}
+        RegistryEntry::new(
+            "scsi-2",
+            "SCSI-2 at 10 MB/s, as Cut-and-Paste 1996 simulated it",
+            Kind { bytes_per_s: 10_000_000, largest_transfer: LARGEST },
+        ),
+        RegistryEntry::new(
+            "sparcstation-2",
+            "Logging versus Clustering 1995, table 1: 2.3 MB/s, at most 64 KB",
+            Kind { bytes_per_s: 23 * (1 << 20) / 10, largest_transfer: LARGEST },
+        ),
+        RegistryEntry::new(
+            "sun-4-260",
+            "Logging versus Clustering 1995, table 1: 1.3 MB/s (the Sprite machine)",
+            Kind { bytes_per_s: 13 * (1 << 20) / 10, largest_transfer: LARGEST },
+        ),
+    ],
+);
 
 #[cfg(test)]
 mod tests {

@@ -1,17 +1,19 @@
-//! The simulated device world of twinfs: what stands under the file system in place of hardware.
+//! The simulated devices of twinfs: disks, buses and processors that stand in for hardware.
 //!
 //! A [`SimDisk`] is a [`BlockDevice`](twin_disk::BlockDevice) made of exchangeable parts, driven
 //! by virtual time:
 //!
-//! - [`model`]: how long a request takes and why (mechanical disks, flat SSDs);
+//! - [`model`]: how long a request takes and why (mechanical disks, SSDs);
 //! - [`queue`]: in which order waiting requests are served;
 //! - [`bus`]: a path to the host that several disks share;
 //! - [`platter`]: what is stored, with user data as stamps and with free snapshots;
 //! - [`faults`]: what goes wrong, and what a power failure leaves behind;
-//! - [`cpu`]: what the host's processor costs; [`HostAdapter`]: the driver that spends it on requests;
+//! - [`fuse`]: the kernel between clients and a mount;
+//! - [`cpu`]: the time that the host's processor takes; [`HostAdapter`]: the driver that spends it
+//!   on requests.
 //!
-//! Models, schedulers and processor models are pure objects that see time as an argument; each
-//! folder has a `registry()` that command line, settings and sweeps iterate. Start at
+//! Models, schedulers and processor models are pure objects that get the time as an argument. Each
+//! folder has a `REGISTRY`, which the command line, settings and sweeps iterate. Start at
 //! [`SimDisk`]; for crashes at [`faults::WriteLog`].
 //!
 //! ```
@@ -20,8 +22,8 @@
 //! use twin_sim::{SimDisk, model, queue};
 //!
 //! let rt = Rt::new(ClockOnly::default(), 1);
-//! let model = model::by_name("hp97560")?.build(&model::Options::default())?;
-//! let disk = SimDisk::builder(&rt, model).scheduler(queue::by_name("c-look")?.build()).start();
+//! let model = model::REGISTRY.get("hp97560")?.build(&model::Options::default())?;
+//! let disk = SimDisk::builder(&rt, model).scheduler(queue::REGISTRY.get("c-look")?.make()).start();
 //! let at = 1 << 20;
 //! let read = rt.block_on(disk.submit(Io::read(at, 8192, Class::Data, Origin::User)));
 //! assert_eq!(read.unwrap(), Ok(vec![Block::Zero(8192)]));
@@ -33,36 +35,17 @@
 mod adapter;
 pub mod bus;
 pub mod cpu;
+mod demerit;
 mod device;
 pub mod faults;
+pub mod fuse;
 pub mod model;
 pub mod platter;
 pub mod queue;
 mod stats;
 
-use std::fmt;
-
 pub use adapter::HostAdapter;
+pub use demerit::demerit;
 pub use device::{Builder, Observer, Served, SimDisk};
 pub use platter::Platter;
-pub use stats::{DiskStats, Parts, Share};
-
-/// No component of a registry has this name.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UnknownName {
-    /// What was looked for: "disk model", "disk queue", "processor".
-    pub what: &'static str,
-    /// The name that was given.
-    pub name: String,
-    /// The names that there are.
-    pub known: Vec<&'static str>,
-}
-
-impl fmt::Display for UnknownName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { what, name, known } = self;
-        write!(f, "there is no {what} called {name:?}; choose one of: {}", known.join(", "))
-    }
-}
-
-impl std::error::Error for UnknownName {}
+pub use stats::{DiskStats, Share, TimeBreakdown};

@@ -1,4 +1,4 @@
-//! Where a device's time went: added up over requests, in nanoseconds.
+//! How a device's time was spent: added up over requests, in nanoseconds.
 
 use std::fmt;
 use std::ops::{Add, AddAssign};
@@ -6,34 +6,34 @@ use std::ops::{Add, AddAssign};
 use twin_disk::{IoKind, Origin};
 use twin_rt::{Nanos, Time};
 
-/// The time of a request (or the sum over many), by what it was spent on. The parts of a request
-/// add up to the time from its submission to its completion.
+/// The time of a request (or the sum over many), divided by cause. The parts of a request add up to
+/// the time from its submission to its completion.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Parts {
+pub struct TimeBreakdown {
     /// Waiting behind other requests.
     pub queue_ns: Nanos,
-    /// The controller: decoding the command, ending it.
+    /// The controller: decoding and finishing the command.
     pub overhead_ns: Nanos,
-    /// The arm moving, settling included.
+    /// Seeks, settle time included.
     pub seek_ns: Nanos,
-    /// Changing to another surface of the same cylinder.
+    /// Head switches: changing to another surface of the same cylinder.
     pub head_switch_ns: Nanos,
-    /// Waiting for the sector to come round.
+    /// Rotational delay: waiting for the sector.
     pub rotation_ns: Nanos,
-    /// Sectors passing under the head; an SSD's cells and link.
+    /// Transfer: sectors passing under the head, or an SSD's cells and link.
     pub transfer_ns: Nanos,
-    /// Served from the drive's buffer.
+    /// Data served from the drive's buffer.
     pub buffer_ns: Nanos,
-    /// Waiting for the medium to take writes that were reported early.
+    /// Waiting until the medium has taken writes that were reported early.
     pub destage_ns: Nanos,
     /// Flushing the write cache.
     pub flush_ns: Nanos,
-    /// Waiting for the shared bus and moving data over it, where nothing else hides that.
+    /// Waiting for the shared bus and moving data over it, where no other part hides that.
     pub bus_ns: Nanos,
 }
 
-impl Parts {
-    /// The parts with their names, in the order in which a request meets them.
+impl TimeBreakdown {
+    /// The parts with their names, in the order in which they occur in a request.
     pub fn named(&self) -> [(&'static str, Nanos); 10] {
         [
             ("queue", self.queue_ns),
@@ -49,16 +49,21 @@ impl Parts {
         ]
     }
 
-    /// All of it.
+    /// The sum of all parts.
     pub fn total_ns(&self) -> Nanos {
         self.named().iter().map(|(_, ns)| ns).sum()
     }
+
+    /// All parts but the wait behind other requests: the time of service.
+    pub fn service_ns(&self) -> Nanos {
+        self.total_ns() - self.queue_ns
+    }
 }
 
-impl Add for Parts {
-    type Output = Parts;
-    fn add(self, b: Parts) -> Parts {
-        Parts {
+impl Add for TimeBreakdown {
+    type Output = TimeBreakdown;
+    fn add(self, b: TimeBreakdown) -> TimeBreakdown {
+        TimeBreakdown {
             queue_ns: self.queue_ns + b.queue_ns,
             overhead_ns: self.overhead_ns + b.overhead_ns,
             seek_ns: self.seek_ns + b.seek_ns,
@@ -73,14 +78,14 @@ impl Add for Parts {
     }
 }
 
-impl AddAssign for Parts {
-    fn add_assign(&mut self, other: Parts) {
+impl AddAssign for TimeBreakdown {
+    fn add_assign(&mut self, other: TimeBreakdown) {
         *self = *self + other;
     }
 }
 
-impl fmt::Display for Parts {
-    /// The parts that took any time, in percent of all, largest first.
+impl fmt::Display for TimeBreakdown {
+    /// The parts that took any time, in percent of the total, largest first.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let total = self.total_ns();
         let mut named = self.named();
@@ -94,7 +99,7 @@ impl fmt::Display for Parts {
     }
 }
 
-/// The part of a device's work that was done for one purpose.
+/// The part of a device's work that has one origin or kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Share {
     /// Requests completed.
@@ -103,24 +108,23 @@ pub struct Share {
     pub bytes: u64,
     /// Time from submission to completion.
     pub response_ns: Nanos,
-    /// Of this, not waiting behind others.
+    /// The same without the wait in the queue.
     pub service_ns: Nanos,
 }
 
 impl Share {
-    fn add(&mut self, bytes: u64, parts: &Parts) {
-        let response = parts.total_ns();
+    fn add(&mut self, bytes: u64, parts: &TimeBreakdown) {
         self.requests += 1;
         self.bytes += bytes;
-        self.response_ns += response;
-        self.service_ns += response - parts.queue_ns;
+        self.response_ns += parts.total_ns();
+        self.service_ns += parts.service_ns();
     }
 }
 
-/// How many purposes ([`Origin`]) there are.
+/// The number of [`Origin`]s.
 const ORIGINS: usize = 6;
 
-/// What a device has done.
+/// Statistics of a device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DiskStats {
     /// Reads completed.
@@ -131,36 +135,43 @@ pub struct DiskStats {
     pub flushes: Share,
     /// Discards completed.
     pub discards: Share,
-    /// The same by purpose; see [`DiskStats::by_origin`].
+    /// The same by origin; see [`DiskStats::by_origin`].
     origins: [Share; ORIGINS],
     /// Requests that failed (not counted above).
     pub failed: u64,
-    /// Reads that the drive's buffer served.
+    /// Reads that were served from the drive's buffer.
     pub buffer_hits: u64,
-    /// Where the time of all completed requests went.
-    pub parts: Parts,
-    /// Where the time of the reads went.
-    pub read_parts: Parts,
-    /// Where the time of the writes went.
-    pub write_parts: Parts,
+    /// How the time of all completed requests is divided.
+    pub parts: TimeBreakdown,
+    /// How the time of reads is divided.
+    pub read_parts: TimeBreakdown,
+    /// How the time of writes is divided.
+    pub write_parts: TimeBreakdown,
     /// Time during which at least one request was waiting or in service.
     pub busy_ns: Nanos,
     /// Requests that arrived.
     pub arrived: u64,
     /// Requests that found nothing waiting or in service.
     pub arrived_at_idle: u64,
-    /// User requests that arrived, and the cleaner's requests that they found before them.
+    /// User requests that arrived.
     pub user_arrived: u64,
-    /// See [`DiskStats::user_arrived`].
+    /// Requests of the cleaner that user requests found before them, summed up.
     pub user_found_cleaner: u64,
     busy_since: Time,
     present: [u64; ORIGINS],
 }
 
 impl DiskStats {
-    /// The work that was done for `origin`.
+    /// The work with this origin.
     pub fn by_origin(&self, origin: Origin) -> Share {
         self.origins[origin as usize]
+    }
+
+    /// The device's utilization over a time, if it serves one request at a time: the share that it
+    /// spent on service. A device that serves several at once has more work than time, up to its
+    /// depth. Writing what was reported early counts only as far as a request waited for it.
+    pub fn utilization(&self, elapsed_ns: Nanos) -> f64 {
+        self.parts.service_ns() as f64 / elapsed_ns.max(1) as f64
     }
 
     pub(crate) fn arrive(&mut self, now: Time, origin: Origin) {
@@ -177,13 +188,13 @@ impl DiskStats {
         self.present[origin as usize] += 1;
     }
 
-    /// A request has left; `done` has its size and time unless it failed.
+    /// A request has completed; `done` has its size and times unless it failed.
     pub(crate) fn leave(
         &mut self,
         now: Time,
         kind: IoKind,
         origin: Origin,
-        done: Option<(u64, &Parts)>,
+        done: Option<(u64, &TimeBreakdown)>,
     ) {
         self.present[origin as usize] -= 1;
         if self.present.iter().all(|&n| n == 0) {
@@ -210,7 +221,7 @@ impl DiskStats {
         }
     }
 
-    /// The figures as of `now`: what is under way counts as busy.
+    /// The statistics as of `now`: an unfinished busy period is included.
     pub(crate) fn until(&self, now: Time) -> DiskStats {
         let mut stats = *self;
         if self.in_flight() > 0 {
@@ -220,7 +231,7 @@ impl DiskStats {
         stats
     }
 
-    /// Forgets everything but the requests under way.
+    /// Resets everything except the requests in flight.
     pub(crate) fn reset(&mut self, now: Time) {
         *self = DiskStats { present: self.present, busy_since: now, ..DiskStats::default() };
     }

@@ -1,38 +1,37 @@
 //! Processor models: what the host's work costs in time.
 //!
-//! A [`CpuModel`] is a table of costs. To add a machine, write one file and one line of
-//! [`registry`]. The Sun machines are one table, that of the SparcStation II, scaled.
+//! A [`CpuModel`] is a table of costs. A new machine takes one file and one line in [`REGISTRY`].
+//! The Sun machines share the table of the SparcStation II, scaled.
 
 mod modern;
 mod sun;
 
 use twin_fs::{CpuModel, OpKind, Work};
 use twin_rt::Nanos;
-
-use crate::UnknownName;
+use twin_settings::{Registry, RegistryEntry};
 
 /// Costs by kind of work, in nanoseconds (per byte: in picoseconds).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CostTable {
-    /// Finding a name.
+    /// Looking up a name.
     pub lookup_ns: Nanos,
-    /// Making a name and an inode.
+    /// Creating a name and an inode.
     pub create_ns: Nanos,
     /// Removing a name.
     pub remove_ns: Nanos,
-    /// Moving or linking a name.
+    /// Renaming or linking a name.
     pub rename_ns: Nanos,
-    /// Opening, closing.
+    /// Opening or closing a file.
     pub open_ns: Nanos,
-    /// A read, apart from its data.
+    /// A read, without the copying of its data.
     pub read_ns: Nanos,
-    /// A write, apart from its data.
+    /// A write, without the copying of its data.
     pub write_ns: Nanos,
-    /// Attributes.
+    /// Reading or setting attributes.
     pub attr_ns: Nanos,
-    /// Reading a directory, apart from its entries.
+    /// Listing a directory, without the cost of its entries.
     pub read_dir_ns: Nanos,
-    /// fsync and sync, apart from their writes.
+    /// fsync and sync, without the writes that they cause.
     pub sync_ns: Nanos,
     /// Any other operation.
     pub other_ns: Nanos,
@@ -42,24 +41,33 @@ pub struct CostTable {
     pub block_ns: Nanos,
     /// Preparing a device request.
     pub request_ns: Nanos,
+    /// For each byte of a device request: what the layout computes before it sends the byte (log
+    /// building, checksums) or once it has it.
+    pub send_ps_per_byte: u64,
 }
 
-/// A machine: a table of costs and how much slower it is than the machine that the table is of.
+/// A machine: a table of costs, and its speed relative to the machine for which the table holds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Machine {
-    /// The costs.
+    /// The costs on the reference machine.
     pub costs: CostTable,
-    /// What to multiply them with.
+    /// The factor by which this machine is slower.
     pub slower: f64,
+    /// The time that a client program takes to compute, relative to a SparcStation II.
+    pub program: f64,
 }
 
 impl CpuModel for Machine {
+    fn program_ns(&self, on_reference: Nanos) -> Nanos {
+        (on_reference as f64 * self.program).round() as Nanos
+    }
+
     fn cost_ns(&self, work: Work) -> Nanos {
         let c = &self.costs;
         let base_ps = match work {
             Work::Copy(bytes) => bytes * c.copy_ps_per_byte,
             Work::Block => c.block_ns * 1000,
-            Work::Request => c.request_ns * 1000,
+            Work::Request(bytes) => c.request_ns * 1000 + bytes * c.send_ps_per_byte,
             Work::Op(kind) => {
                 1000 * match kind {
                     OpKind::Lookup => c.lookup_ns,
@@ -80,90 +88,61 @@ impl CpuModel for Machine {
     }
 }
 
-/// A machine that can be had by name.
-pub struct Entry {
-    /// Its name in settings.
-    pub name: &'static str,
-    /// What it is, in a line.
-    pub about: &'static str,
-    /// Its costs.
+/// What is known of a machine.
+pub struct Kind {
+    /// Its table of costs and its factor.
     pub machine: Machine,
-    /// How many processors it has.
+    /// The number of its processors.
     pub processors: u64,
 }
 
-impl Entry {
+impl Kind {
     /// The machine as a processor model.
     pub fn build(&self) -> Box<dyn CpuModel> {
         Box::new(self.machine)
     }
 }
 
-/// All machines.
-pub fn registry() -> &'static [Entry] {
-    macro_rules! entry {
-        ($name:literal, $about:literal, $costs:path, $slower:expr, $processors:literal) => {
-            Entry {
-                name: $name,
-                about: $about,
-                machine: Machine { costs: $costs, slower: $slower },
-                processors: $processors,
-            }
-        };
-    }
-    const REGISTRY: &[Entry] = &[
-        entry!(
-            "sparcstation-2",
-            "SparcStation II, 40 MHz; copies 4 KB in 0.2 ms, as the 1994 table implies",
-            sun::SPARCSTATION_2,
-            1.0,
-            1
-        ),
-        entry!(
-            "sparcstation-2-copy",
-            "SparcStation II; copies 4 KB in 0.9 ms, as Logging versus Clustering says",
-            sun::SPARCSTATION_2_COPY,
-            1.0,
-            1
-        ),
-        entry!(
-            "sparcstation-1",
-            "SparcStation I, 20 MHz, of the ageing study",
-            sun::SPARCSTATION_2,
-            sun::SPARCSTATION_1_SLOWER,
-            1
-        ),
-        entry!(
-            "sun-4-260",
-            "Sun 4/260, 25 MHz, the Sprite machine; the 4/280 has the same processor",
-            sun::SPARCSTATION_2,
-            sun::SUN_4_260_SLOWER,
-            1
-        ),
-        entry!("modern", "one core of a server of the 2020s", modern::MODERN, 1.0, 1),
-        entry!("free", "work costs nothing: the disk alone decides", modern::FREE, 1.0, 1),
-    ];
-    REGISTRY
+/// A machine whose programs and file system are slower by the same factor.
+const fn machine(costs: CostTable, slower: f64, processors: u64) -> Kind {
+    Kind { machine: Machine { costs, slower, program: slower }, processors }
 }
 
-/// The machine with this name.
-///
-/// # Errors
-/// [`UnknownName`] lists the names that there are.
-pub fn by_name(name: &str) -> Result<&'static Entry, UnknownName> {
-    registry().iter().find(|e| e.name == name).ok_or_else(|| UnknownName {
-        what: "processor",
-        name: name.into(),
-        known: registry().iter().map(|e| e.name).collect(),
-    })
-}
+/// All machines; the first is the default.
+pub static REGISTRY: Registry<Kind> = Registry::new(
+    "processor",
+    &[
+        RegistryEntry::new(
+            "sparcstation-2",
+            "SparcStation II, 40 MHz; copies 4 KB in 0.2 ms, as the 1994 table implies",
+            machine(sun::SPARCSTATION_2, 1.0, 1),
+        ),
+        RegistryEntry::new(
+            "sparcstation-2-copy",
+            "SparcStation II; copies 4 KB in 0.9 ms, as Logging versus Clustering says",
+            machine(sun::SPARCSTATION_2_COPY, 1.0, 1),
+        ),
+        RegistryEntry::new(
+            "sparcstation-1",
+            "SparcStation I, 20 MHz, of the ageing study",
+            machine(sun::SPARCSTATION_2, sun::SPARCSTATION_1_SLOWER, 1),
+        ),
+        RegistryEntry::new(
+            "sun-4-260",
+            "Sun 4/260, 25 MHz, the Sprite machine; the 4/280 has the same processor",
+            machine(sun::SPARCSTATION_2, sun::SUN_4_260_SLOWER, 1),
+        ),
+        RegistryEntry::new("modern", "one core of a server of the 2020s", modern::modern()),
+        RegistryEntry::new("free", "work costs nothing: the disk alone decides", modern::free()),
+    ],
+);
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn copy_4k_us(name: &str) -> f64 {
-        by_name(name).unwrap().build().cost_ns(Work::Copy(4096)) as f64 / 1e3
+        REGISTRY.get(name).unwrap().build().cost_ns(Work::Copy(4096)) as f64 / 1e3
     }
 
     #[test]
@@ -177,14 +156,15 @@ mod tests {
 
     #[test]
     fn a_free_processor_costs_nothing() {
-        let free = by_name("free").unwrap().build();
-        let work = [Work::Op(OpKind::Create), Work::Copy(1 << 20), Work::Block, Work::Request];
+        let free = REGISTRY.get("free").unwrap().build();
+        let work =
+            [Work::Op(OpKind::Create), Work::Copy(1 << 20), Work::Block, Work::Request(4096)];
         assert!(work.iter().all(|&w| free.cost_ns(w) == 0));
     }
 
     #[test]
     fn creating_a_small_file_takes_about_two_milliseconds_of_a_sparcstation_2() {
-        let cpu = by_name("sparcstation-2").unwrap().build();
+        let cpu = REGISTRY.get("sparcstation-2").unwrap().build();
         let file = [
             Work::Op(OpKind::Lookup),
             Work::Op(OpKind::Create),

@@ -1,8 +1,8 @@
-//! The machine inside a [`SimDisk`](super::SimDisk): takes requests, moves them through queue,
-//! bus and model, and completes them.
+//! The machine inside a [`SimDisk`](super::SimDisk): takes requests, moves them through the host's
+//! queue, the drive's own ([`Commands`]), bus and model, and completes them.
 //!
-//! Submitting to an idle device starts the request then and there; the disk's task runs once a
-//! completion, when the request's time has come. [`Engine::turn`] is all that the task does.
+//! A request that is submitted to an idle device starts immediately. The disk's task runs once for
+//! each completion, at the time of that completion, and does nothing but call [`Engine::turn`].
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -16,16 +16,17 @@ use twin_disk::{
 };
 use twin_rt::{Event, Rt, Time};
 
-use super::durability::{Durability, doubt};
+use super::commands::Commands;
+use super::durability::{Durability, unstable_write};
 use super::{Observer, Served};
 use crate::bus::Bus;
 use crate::faults::{CrashState, FaultPlan, Faults, Verdict, WriteLog};
 use crate::model::{Access, DeviceModel, Service, Supply};
-use crate::queue::{Scheduler, View, Waiting};
+use crate::queue::{Scheduler, SchedulerInput, Waiting};
 use crate::{DiskStats, Platter};
 
-/// What an engine is made of.
-pub(super) struct Parts {
+/// The components of an engine.
+pub(super) struct EngineParts {
     pub(super) model: Box<dyn DeviceModel>,
     pub(super) scheduler: Box<dyn Scheduler>,
     pub(super) bus: Option<Bus>,
@@ -41,37 +42,40 @@ struct Request {
     io: Io,
     completion: Completion,
     arrived: Time,
-    parts: crate::Parts,
+    parts: crate::TimeBreakdown,
     verdict: Verdict,
-    /// When the medium is done with it, once it is in service.
+    /// When the medium has finished it, once the request is in service.
     done: Time,
     /// For a flush: how many writes had completed when it was submitted.
     covered: u64,
-    /// Its number in the write log, or else in the order of submission.
+    /// Its number in the write log, or without a log its number in the order of submission.
     logged: u64,
 }
 
-/// What happens to a request at a time.
+/// What a request waits for at a certain time.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Stage {
-    /// Something was planned for this time.
+    /// A planned fault strikes.
     Fault,
-    /// A read wants the bus.
+    /// A read requests the bus.
     Bus,
-    /// It completes.
+    /// The request completes.
     Finish,
 }
 
 pub(super) struct Engine {
     model: Box<dyn DeviceModel>,
     depth: usize,
+    queue_depth: usize,
     scheduler: Box<dyn Scheduler>,
+    /// What a drive that orders commands itself has taken from the scheduler.
+    commands: Commands,
     bus: Option<Bus>,
     requests: Vec<Option<Request>>,
     free: Vec<u32>,
     /// Flushes and discards, which are not scheduled.
     control: VecDeque<u32>,
-    /// Requests in service.
+    /// Number of requests in service.
     serving: usize,
     seq: u64,
     head_at: u64,
@@ -81,21 +85,21 @@ pub(super) struct Engine {
     /// The earliest time at which the task will be woken.
     armed: Option<Time>,
     platter: Platter,
-    /// What the platter would be without faults.
+    /// The content that the platter would have without faults.
     truth: Option<Platter>,
     faults: Option<Box<Faults>>,
     durability: Option<Durability>,
     /// Writes completed.
     completions: u64,
     log: Option<WriteLog>,
-    /// Told of every request that goes to the device.
+    /// Called for every request that the device begins to serve.
     pub(super) observer: Option<Observer>,
     stats: DiskStats,
     power: Rc<Event>,
 }
 
 impl Engine {
-    pub(super) fn new(parts: Parts) -> Engine {
+    pub(super) fn new(parts: EngineParts) -> Engine {
         let spec = parts.model.spec();
         if let Some(log) = &parts.log {
             log.begin(parts.platter.clone(), spec.sector, spec.write_cache);
@@ -109,8 +113,10 @@ impl Engine {
         }
         Engine {
             depth: spec.depth as usize,
+            queue_depth: spec.queue_depth as usize,
             model: parts.model,
             scheduler: parts.scheduler,
+            commands: Commands::default(),
             bus: parts.bus,
             requests: Vec::new(),
             free: Vec::new(),
@@ -148,7 +154,7 @@ impl Engine {
         &self.platter
     }
 
-    pub(super) fn truth(&self) -> &Platter {
+    pub(super) fn intended(&self) -> &Platter {
         self.truth.as_ref().unwrap_or(&self.platter)
     }
 
@@ -156,7 +162,7 @@ impl Engine {
         self.stats.in_flight() as usize
     }
 
-    pub(super) fn is_dark(&self) -> bool {
+    pub(super) fn is_powered_off(&self) -> bool {
         self.faults.as_ref().is_some_and(|f| f.dark)
     }
 
@@ -168,13 +174,14 @@ impl Engine {
 
     pub(super) fn crash_state(&self) -> Option<CrashState> {
         let durability = self.durability.as_ref()?;
-        let mut doubts: Vec<_> = durability.doubts().collect();
+        let mut unstable_writes: Vec<_> = durability.unstable_writes().collect();
         let mut under_way: Vec<_> = self.requests.iter().flatten().collect();
         under_way.retain(|r| matches!(r.io.kind, IoKind::Write | IoKind::Discard));
         under_way.sort_by_key(|r| r.logged);
-        doubts.extend(under_way.iter().map(|r| doubt(r.io.at, &r.io.blocks, false)));
+        unstable_writes
+            .extend(under_way.iter().map(|r| unstable_write(r.io.at, &r.io.blocks, false)));
         let sector = self.model.spec().sector;
-        Some(CrashState { base: durability.stable().clone(), sector, doubts })
+        Some(CrashState { base: durability.stable().clone(), sector, unstable_writes })
     }
 
     pub(super) fn submit(&mut self, rt: &Rt, info: &DeviceInfo, mut io: Io) -> Pending {
@@ -185,12 +192,12 @@ impl Engine {
             return Pending::ready(Err(error(&io, IoErrorKind::Gone)));
         }
         let (completion, pending) = pending();
-        if self.is_dark() {
-            return pending; // Its completion is dropped: it waits for ever.
+        if self.is_powered_off() {
+            return pending; // Its completion is dropped, so it never completes.
         }
         let now = rt.now();
         if io.kind == IoKind::Discard {
-            // From here on it is a write of zeros.
+            // From here on a discard is a write of zeros.
             io.blocks = Platter::new(io.len).read(0, io.len);
         }
         self.seq += 1;
@@ -205,7 +212,7 @@ impl Engine {
             io,
             completion,
             arrived: now,
-            parts: crate::Parts::default(),
+            parts: crate::TimeBreakdown::default(),
             verdict: Verdict::Serve,
             done: now,
             covered: self.completions,
@@ -213,7 +220,7 @@ impl Engine {
         });
         match kind {
             IoKind::Flush | IoKind::Discard => self.control.push_back(id),
-            _ if self.serving < self.depth && self.scheduler.is_empty() => {
+            _ if self.serving < self.depth && self.waiting() == 0 => {
                 self.start(now, id);
             }
             _ => self.scheduler.push(Waiting { id, seq, kind, at, len, origin, arrived: now }),
@@ -236,7 +243,7 @@ impl Engine {
         }
     }
 
-    /// Does all that is due, and asks to be woken for what comes next.
+    /// Does everything that is due, and arranges to be woken for the next event.
     pub(super) fn turn(&mut self, rt: &Rt, waker: &Waker) {
         if !self.waker.as_ref().is_some_and(|w| w.will_wake(waker)) {
             self.waker = Some(waker.clone());
@@ -245,7 +252,7 @@ impl Engine {
         self.armed = self.armed.filter(|&at| at > now);
         while let Some(&Reverse((at, _, stage, id))) = self.events.peek()
             && at <= now
-            && !self.is_dark()
+            && !self.is_powered_off()
         {
             self.events.pop();
             match stage {
@@ -263,7 +270,7 @@ impl Engine {
         let (Some(Reverse((at, ..))), Some(waker)) = (self.events.peek(), &self.waker) else {
             return;
         };
-        if self.is_dark() || self.armed.is_some_and(|armed| armed <= *at) {
+        if self.is_powered_off() || self.armed.is_some_and(|armed| armed <= *at) {
             return;
         }
         if *at <= rt.now() {
@@ -281,33 +288,66 @@ impl Engine {
         self.event_seq += 1;
     }
 
+    /// Reads and writes that have not been started.
+    fn waiting(&self) -> usize {
+        self.scheduler.len() + self.commands.len()
+    }
+
     /// Starts requests while the device has room for them.
     fn dispatch(&mut self, now: Time) {
-        while self.serving < self.depth && !self.is_dark() {
-            let view = View { now, head_at: self.head_at, model: &*self.model };
+        while !self.is_powered_off() {
+            self.hand_over(now);
+            if self.serving >= self.depth {
+                return;
+            }
             let next = match self.control.pop_front() {
                 Some(id) => Some(id),
-                None => self.scheduler.pop(&view).map(|w| w.id),
+                None => self.choose(now).map(|w| w.id),
             };
             let Some(id) = next else { return };
             self.start(now, id);
         }
     }
 
-    /// A planned time has come.
+    /// Whether the drive orders its commands itself.
+    fn drive_orders(&self) -> bool {
+        self.queue_depth > self.depth
+    }
+
+    /// Gives the drive the commands that it has room for, if it orders them itself.
+    fn hand_over(&mut self, now: Time) {
+        while self.drive_orders() && self.serving + self.commands.len() < self.queue_depth {
+            let view = SchedulerInput { now, head_at: self.head_at, model: &*self.model };
+            let Some(command) = self.scheduler.pop(&view) else { return };
+            // The host knows only what it has sent.
+            self.head_at = command.at + command.len;
+            self.commands.push(now, command);
+        }
+    }
+
+    /// The read or write to start next.
+    fn choose(&mut self, now: Time) -> Option<Waiting> {
+        if self.drive_orders() {
+            return self.commands.pop(now, &*self.model);
+        }
+        let view = SchedulerInput { now, head_at: self.head_at, model: &*self.model };
+        self.scheduler.pop(&view)
+    }
+
+    /// The time of a planned fault has come.
     fn tick(&mut self, now: Time) {
         let Some(faults) = &mut self.faults else { return };
         faults.tick(now);
         let gone = faults.gone;
         self.rot();
-        if self.is_dark() {
+        if self.is_powered_off() {
             self.power.notify();
         } else if gone {
             self.fail_all(now);
         }
     }
 
-    /// Applies bits that have just rotted: on the medium, not in what the truth would be.
+    /// Flips bits that have just rotted: on the medium, not in the fault-free content.
     fn rot(&mut self) {
         let Some(faults) = &mut self.faults else { return };
         for (at, bit) in faults.rotten.drain(..) {
@@ -325,22 +365,25 @@ impl Engine {
         }
     }
 
-    /// The device has gone: everything under way fails.
+    /// The device is gone: all requests in flight fail.
     fn fail_all(&mut self, now: Time) {
-        while self.scheduler.pop(&View { now, head_at: 0, model: &*self.model }).is_some() {}
+        while self.scheduler.pop(&SchedulerInput { now, head_at: 0, model: &*self.model }).is_some()
+        {
+        }
+        self.commands.clear();
         self.control.clear();
         self.events.clear();
         for id in 0..self.requests.len() as u32 {
             if let Some(request) = &mut self.requests[id as usize] {
                 request.verdict = Verdict::Fail(IoErrorKind::Gone);
-                self.serving += 1; // `finish` takes it off.
+                self.serving += 1; // `finish` subtracts it again.
                 self.finish(now, id);
             }
         }
         self.serving = 0;
     }
 
-    /// The request goes to the device.
+    /// Gives the request to the device model.
     fn start(&mut self, now: Time, id: u32) {
         let Some(request) = &mut self.requests[id as usize] else { return };
         self.serving += 1;
@@ -376,23 +419,20 @@ impl Engine {
             let Access { kind, at, len } = access;
             observer(&Served { kind, at, len, origin, begun: now, done, parts });
         }
+        if !self.drive_orders() && matches!(access.kind, IoKind::Read | IoKind::Write) {
+            self.head_at = access.at + access.len;
+        }
         match access.kind {
             IoKind::Read => {
-                self.head_at = access.at + access.len;
                 let (at, stage) = self.after_read(&access, &service);
                 self.schedule(at, stage, id);
             }
-            kind => {
-                if kind == IoKind::Write {
-                    self.head_at = access.at + access.len;
-                }
-                self.schedule(service.done, Stage::Finish, id);
-            }
+            _ => self.schedule(service.done, Stage::Finish, id),
         }
     }
 
-    /// What a read waits for when the medium serves it: with a bus, for the moment to begin the
-    /// transfer so that it ends just behind the medium, if the bus is faster.
+    /// The event that a read waits for while the medium serves it. With a bus this is the start of
+    /// the transfer: if the bus is faster than the medium, as late as lets both finish together.
     fn after_read(&self, access: &Access, service: &Service) -> (Time, Stage) {
         let Some(bus) = &self.bus else { return (service.done, Stage::Finish) };
         let sector = u64::from(self.model.spec().sector).min(access.len);
@@ -421,7 +461,7 @@ impl Engine {
         request.completion.done(result);
     }
 
-    /// What a completed request does to the content.
+    /// Applies a completed request to the content.
     fn effect(&mut self, now: Time, request: &mut Request) -> IoResult {
         let verdict = std::mem::replace(&mut request.verdict, Verdict::Serve);
         let io = &mut request.io;
@@ -458,7 +498,7 @@ impl Engine {
         result
     }
 
-    /// A write has completed; `stored` is where it went, if anywhere.
+    /// A write has completed; `stored` is the address at which it was stored, if it was.
     fn store(&mut self, now: Time, logged: u64, stored: Option<u64>, blocks: Vec<Block>, len: u64) {
         if let Some(log) = &self.log {
             log.written(now, logged, stored);
@@ -476,7 +516,7 @@ impl Engine {
     }
 }
 
-/// Refuses what the device cannot do.
+/// Refuses requests that the device cannot serve.
 pub(super) fn accept(info: &DeviceInfo, io: &Io) -> Result<(), IoError> {
     info.check(io)?;
     let given: u64 = io.blocks.iter().map(|b| b.len() as u64).sum();

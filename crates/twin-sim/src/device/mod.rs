@@ -1,13 +1,15 @@
 //! The simulated disk: a [`BlockDevice`] made of a model, a queue, a platter and faults.
 //!
 //! Contract: requests are served in virtual time, in the order that the scheduler chooses, as many
-//! at once as the model's depth. A write changes the platter when it completes, and a read gives
-//! what the platter holds when it completes. With a write cache, completed writes are in doubt at
-//! a power failure until a flush that was submitted after their completion has completed; without
-//! one, completed writes are durable. A request longer than the model moves at once is served in
-//! parts, each of which counts as a request of its own. The same requests at the same times give the same
-//! completions at the same times.
+//! at once as the model's depth. A drive whose queue is longer than that takes so many requests
+//! from the scheduler and chooses their order itself. A write changes the platter when it completes, and a read returns
+//! the content of the platter at its completion. With a write cache, a completed write is in doubt
+//! at a power failure until a flush that was submitted after the write's completion has completed;
+//! without a cache, completed writes are durable. A request longer than the model's largest
+//! transfer is served in parts, each of which counts as a request of its own. The same requests at
+//! the same times give the same completions at the same times.
 
+mod commands;
 mod durability;
 mod engine;
 
@@ -23,33 +25,33 @@ use crate::bus::Bus;
 use crate::faults::{CrashState, FaultPlan, WriteLog};
 use crate::model::DeviceModel;
 use crate::queue::Scheduler;
-use crate::{DiskStats, Parts, Platter};
-use engine::{Engine, Parts as EngineParts};
+use crate::{DiskStats, Platter, TimeBreakdown};
+use engine::{Engine, EngineParts};
 
 /// A request that the device has begun to serve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Served {
-    /// What it is to do.
+    /// Read, write, flush or discard.
     pub kind: IoKind,
     /// First byte on the device.
     pub at: u64,
     /// Number of bytes.
     pub len: u64,
-    /// On whose behalf.
+    /// For whom the request was made.
     pub origin: Origin,
-    /// When the device turned to it.
+    /// When the device began to serve it.
     pub begun: Time,
-    /// When the medium is done with it. With a bus the data may reach the host later.
+    /// When the medium has finished it. With a bus the data may reach the host later.
     pub done: Time,
-    /// What its time is spent on, waiting for its turn included.
-    pub parts: Parts,
+    /// How its time is divided, the wait in the queue included.
+    pub parts: TimeBreakdown,
 }
 
-/// Told of requests as the device turns to them. It must not use the disk.
+/// Called for requests as the device begins to serve them. It must not use the disk.
 pub type Observer = Rc<dyn Fn(&Served)>;
 
-/// A disk under virtual time. Cloning gives another handle to the same disk; when the last one
-/// goes, requests under way never complete.
+/// A disk under virtual time. Cloning gives another handle to the same disk; when the last handle
+/// is dropped, requests in flight never complete.
 #[derive(Clone)]
 pub struct SimDisk(Rc<Inner>);
 
@@ -60,8 +62,8 @@ struct Inner {
     power: Rc<Event>,
 }
 
-/// Puts a [`SimDisk`] together. Everything has a default: an empty platter, a first-come queue,
-/// no bus, no faults.
+/// Builds a [`SimDisk`]. Everything has a default: an empty platter, a first-come queue, no bus, no
+/// faults.
 pub struct Builder {
     rt: Rt,
     name: Option<String>,
@@ -75,7 +77,7 @@ pub struct Builder {
 }
 
 impl SimDisk {
-    /// Begins to put a disk together.
+    /// A builder for a disk with this model.
     pub fn builder(rt: &Rt, model: Box<dyn DeviceModel>) -> Builder {
         Builder {
             rt: rt.clone(),
@@ -90,111 +92,113 @@ impl SimDisk {
         }
     }
 
-    /// What it has done so far.
+    /// Statistics since the start or the last reset.
     pub fn stats(&self) -> DiskStats {
         self.0.engine.borrow().stats(self.0.rt.now())
     }
 
-    /// Begins to count anew: after a warm-up, or between the phases of a benchmark.
+    /// Resets the statistics: after a warm-up, or between the phases of a benchmark.
     pub fn reset_stats(&self) {
         self.0.engine.borrow_mut().reset_stats(self.0.rt.now());
     }
 
-    /// Tells `observer`, and no other any more, of every request that the device turns to, in the
-    /// order in which it serves them. Nothing else changes.
+    /// Calls `observer`, in place of an earlier observer, for every request that the device begins
+    /// to serve, in the order of service. The run itself does not change.
     pub fn observe(&self, observer: Observer) {
         self.0.engine.borrow_mut().observer = Some(observer);
     }
 
-    /// A snapshot of its content, completed writes included: what it would hold after a clean
-    /// stop.
+    /// A snapshot of its content, completed writes included: the content that it would have after a
+    /// clean stop.
     pub fn platter(&self) -> Platter {
         self.0.engine.borrow().platter().clone()
     }
 
-    /// A snapshot of what it would hold if no fault had touched it. The same as the platter
-    /// unless a fault plan was given.
-    pub fn truth(&self) -> Platter {
-        self.0.engine.borrow().truth().clone()
+    /// A snapshot of the content that it would have without faults. It equals the platter unless a
+    /// fault plan was given.
+    pub fn intended(&self) -> Platter {
+        self.0.engine.borrow().intended().clone()
     }
 
-    /// What is certain and what is in doubt if the power fails now: every write that was submitted
-    /// and is not certain counts, also one that still waits its turn, for a little earlier or
-    /// later it would not. `None` unless the disk was built to be [crashable](Builder::crashable).
+    /// What is certain and what is in doubt if the power fails now. Every submitted write that is
+    /// not certain is in doubt, also one that still waits in the queue, because a little later it
+    /// might have been under way. `None` unless the disk was built as
+    /// [crashable](Builder::crashable).
     pub fn crash_state(&self) -> Option<CrashState> {
         self.0.engine.borrow().crash_state()
     }
 
-    /// A content that may be found after a power failure now, drawn from `rng`; then stop the
-    /// run with [`Rt::crash`]. `None` unless it was built to be [crashable](Builder::crashable).
+    /// A content that a restart may find after a power failure now, drawn from `rng`. The caller
+    /// then stops the run with [`Rt::crash`]. `None` unless the disk was built as
+    /// [crashable](Builder::crashable).
     pub fn power_failure(&self, rng: &mut Rng) -> Option<Platter> {
         Some(self.crash_state()?.random(rng))
     }
 
     /// True once its fault plan has cut the power: no request completes any more.
-    pub fn is_dark(&self) -> bool {
-        self.0.engine.borrow().is_dark()
+    pub fn is_powered_off(&self) -> bool {
+        self.0.engine.borrow().is_powered_off()
     }
 
     /// Waits until its fault plan cuts the power.
     pub async fn power_cut(&self) {
-        self.0.power.wait_until(|| self.is_dark()).await;
+        self.0.power.wait_until(|| self.is_powered_off()).await;
     }
 }
 
 impl Builder {
-    /// What to call it in messages; the model's name by default.
+    /// The name in messages; by default that of the model.
     #[must_use]
     pub fn name(mut self, name: &str) -> Builder {
         self.name = Some(name.into());
         self
     }
 
-    /// In which order waiting requests are served.
+    /// The order in which waiting requests are served.
     #[must_use]
     pub fn scheduler(mut self, scheduler: Box<dyn Scheduler>) -> Builder {
         self.scheduler = Some(scheduler);
         self
     }
 
-    /// The bus to the host, shared with other disks that are given the same one. It limits the
-    /// largest request. Without one, data moves in no time.
+    /// The bus to the host, shared with the other disks that get the same one. It limits the
+    /// largest request. Without a bus, data moves in no time.
     #[must_use]
     pub fn bus(mut self, bus: Bus) -> Builder {
         self.bus = Some(bus);
         self
     }
 
-    /// What it holds at first: an image, or what another disk held at a crash.
+    /// The initial content: an image, or the content of another disk after a crash.
     #[must_use]
     pub fn platter(mut self, platter: Platter) -> Builder {
         self.platter = Some(platter);
         self
     }
 
-    /// What goes wrong.
+    /// The faults that the disk is to show.
     #[must_use]
     pub fn faults(mut self, plan: FaultPlan) -> Builder {
         self.faults = plan;
         self
     }
 
-    /// Keeps track of what is durable, for [`SimDisk::crash_state`]. Costs memory for what has
-    /// not been flushed.
+    /// Keeps track of durable content, for [`SimDisk::crash_state`]. Unflushed writes then take
+    /// memory.
     #[must_use]
     pub fn crashable(mut self) -> Builder {
         self.crashable = true;
         self
     }
 
-    /// Writes down every write and flush.
+    /// Records every write and flush in `log`.
     #[must_use]
     pub fn log(mut self, log: &WriteLog) -> Builder {
         self.log = Some(log.clone());
         self
     }
 
-    /// The disk, at work.
+    /// Starts the disk.
     ///
     /// # Panics
     /// If the platter is not of the model's size, or the log has a disk already.
@@ -212,7 +216,7 @@ impl Builder {
         let power = Rc::new(Event::new());
         let engine = Engine::new(EngineParts {
             model: self.model,
-            scheduler: self.scheduler.unwrap_or_else(|| crate::queue::registry()[0].build()),
+            scheduler: self.scheduler.unwrap_or_else(|| crate::queue::REGISTRY.first().make()),
             bus: self.bus,
             platter,
             plan: self.faults,
@@ -243,7 +247,7 @@ impl BlockDevice for SimDisk {
     fn submit(&self, io: Io) -> Pending {
         let Inner { rt, info, engine, .. } = &*self.0;
         let most = info.max_io;
-        // What the disk refuses it refuses whole.
+        // A request that the disk refuses is refused as a whole.
         if io.len <= most.into() || engine::accept(info, &io).is_err() {
             return engine.borrow_mut().submit(rt, info, io);
         }
@@ -251,7 +255,7 @@ impl BlockDevice for SimDisk {
         let under_way: Vec<Pending> =
             parts.into_iter().map(|part| engine.borrow_mut().submit(rt, info, part)).collect();
         if under_way.len() == 1 {
-            // Nothing but a discard or a flush is longer than that and still whole.
+            // Only a discard or a flush is longer than that and still not split.
             return under_way.into_iter().next().unwrap_or_else(|| Pending::ready(Ok(Vec::new())));
         }
         let (completion, whole) = pending();
@@ -268,7 +272,7 @@ impl BlockDevice for SimDisk {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        // Lets the disk's task see that there is nothing left to do.
+        // Lets the disk's task notice that no handle is left.
         self.engine.borrow().wake();
     }
 }

@@ -1,18 +1,18 @@
-//! A fault plan at work: which of a disk's requests it strikes, and how.
+//! A fault plan in a running disk: which of the disk's requests it strikes, and how.
 
 use twin_disk::{Io, IoErrorKind, IoKind};
 use twin_rt::Time;
 
 use super::{Fault, FaultPlan, Trigger};
 
-/// What is to become of a request.
+/// What the disk has to do with a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// Serve it.
+    /// Serve it normally.
     Serve,
     /// Acknowledge it and do nothing.
     Pretend,
-    /// Write it there instead.
+    /// Write it at this byte instead.
     Elsewhere(u64),
     /// Fail it, after the usual time.
     Fail(IoErrorKind),
@@ -25,11 +25,11 @@ pub(crate) struct Faults {
     writes: u64,
     flushes: u64,
     bad: Vec<(u64, u64)>,
-    /// The first byte without room for writes.
+    /// Writes that reach this byte or beyond it find no space.
     room_ends: u64,
-    /// Nothing can be written any more.
+    /// Every write fails from now on.
     worn: bool,
-    /// Bits that have just rotted, as (byte, bit): the disk applies and empties this.
+    /// Bits that have just rotted, as (byte, bit). The disk applies them and empties the list.
     pub(crate) rotten: Vec<(u64, u8)>,
     /// The device is gone.
     pub(crate) gone: bool,
@@ -53,7 +53,7 @@ impl Faults {
         }
     }
 
-    /// The times at which something is planned.
+    /// The times for which faults are planned.
     pub(crate) fn times(&self) -> impl Iterator<Item = Time> + '_ {
         self.plan.0.iter().filter_map(|(trigger, _)| match trigger {
             Trigger::Time(at) => Some(*at),
@@ -70,8 +70,8 @@ impl Faults {
         }
     }
 
-    /// Takes what is due now out of the plan: faults of the device, and, if a request of `kind`
-    /// begins, those that concern it.
+    /// Takes the faults that are due now from the plan: those of the device and, if a request of
+    /// `kind` begins, those that concern such a request.
     fn take_due(&mut self, now: Time, kind: Option<IoKind>) -> Vec<Fault> {
         let concerns = |fault: &Fault| match fault {
             Fault::LoseWrite | Fault::MisdirectWrite { .. } | Fault::FailWrite => {
@@ -89,7 +89,7 @@ impl Faults {
         due.into_iter().map(|(_, fault)| fault).collect()
     }
 
-    /// What is planned for this time happens.
+    /// Triggers the faults that are planned for this time.
     pub(crate) fn tick(&mut self, now: Time) {
         for fault in self.take_due(now, None) {
             self.strike(fault);
@@ -110,7 +110,7 @@ impl Faults {
         }
     }
 
-    /// A request to a device of `size` bytes begins. Says what is to become of it.
+    /// A request to a device of `size` bytes begins. Returns what the disk has to do with it.
     pub(crate) fn begin(&mut self, now: Time, io: &Io, size: u64) -> Verdict {
         match io.kind {
             IoKind::Read => self.reads += 1,

@@ -1,10 +1,10 @@
-//! Every write and flush of a run, so that a crash at any of them can be looked at without
-//! running again.
+//! Every write and flush of a run, so that a crash at any of them can be examined without a second
+//! run.
 //!
 //! Give a [`WriteLog`] to a disk ([`Builder::log`](crate::Builder::log)), run, and walk its
-//! [`CrashPoints`]. Each point is the last moment before what is in doubt changes, because then
-//! most has been acknowledged: an earlier moment with the same writes in doubt can only leave the
-//! same platters with less promised about them.
+//! [`CrashPoints`]. Each point is the last moment before the set of writes in doubt changes,
+//! because by then most has been acknowledged: an earlier moment with the same writes in doubt can
+//! only leave the same platters, with weaker guarantees about them.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -12,7 +12,7 @@ use std::rc::Rc;
 use twin_disk::Block;
 use twin_rt::Time;
 
-use super::crash::{CrashState, Doubt};
+use super::crash::{CrashState, UnstableWrite};
 use crate::Platter;
 
 #[derive(Clone)]
@@ -48,10 +48,10 @@ impl WriteLog {
         WriteLog::default()
     }
 
-    /// A disk begins to use it.
+    /// Called by a disk that begins to use the log.
     ///
     /// # Panics
-    /// If another one does already.
+    /// If another disk uses it already.
     pub(crate) fn begin(&self, start: Platter, sector: u32, write_cache: bool) {
         let mut log = self.0.borrow_mut();
         assert!(log.is_none(), "a write log serves one disk");
@@ -63,7 +63,7 @@ impl WriteLog {
         self.0.borrow_mut().as_mut().map(f)
     }
 
-    /// Gives the number of the write.
+    /// Records a write and returns its number.
     pub(crate) fn write(&self, now: Time, at: u64, blocks: &[Block]) -> u64 {
         let len = blocks.iter().map(|b| b.len() as u64).sum();
         let blocks = blocks.into();
@@ -75,12 +75,12 @@ impl WriteLog {
         .unwrap_or(0)
     }
 
-    /// `stored`: where it went; nowhere if it failed or was lost.
+    /// `stored`: the address at which it was stored; `None` if it failed or was lost.
     pub(crate) fn written(&self, now: Time, write: u64, stored: Option<u64>) {
         self.with(|log| log.events.push((now, Event::Written { write, stored })));
     }
 
-    /// Gives the number of the flush.
+    /// Records a flush and returns its number.
     pub(crate) fn flush(&self, now: Time) -> u64 {
         self.with(|log| {
             log.events.push((now, Event::Flush));
@@ -94,13 +94,13 @@ impl WriteLog {
         self.with(|log| log.events.push((now, Event::Flushed { flush })));
     }
 
-    /// Notes that something has been promised by now (the number of operations acknowledged, of
-    /// those that are durable, ...). A crash point carries the latest mark before it.
+    /// Records that `mark` holds from now on (the number of acknowledged operations, or of durable
+    /// ones, say). A crash point carries the latest mark before it.
     pub fn mark(&self, mark: u64) {
         self.with(|log| log.marks.push((log.events.len(), mark)));
     }
 
-    /// How many events it has.
+    /// The number of events.
     pub fn len(&self) -> usize {
         self.with(|log| log.events.len()).unwrap_or(0)
     }
@@ -110,7 +110,7 @@ impl WriteLog {
         self.len() == 0
     }
 
-    /// The moments at which a crash differs from one a moment earlier, from the start.
+    /// The moments at which a crash differs from a crash a moment earlier, from the start.
     pub fn crash_points(&self) -> CrashPoints {
         CrashPoints {
             log: self.clone(),
@@ -139,18 +139,18 @@ pub struct CrashPoint {
     pub state: CrashState,
 }
 
-/// Walks a log from crash point to crash point. Each step costs the events in between and a list
-/// of the writes in doubt.
+/// Walks a log from crash point to crash point. Each step costs the events in between and a list of
+/// the writes in doubt.
 pub struct CrashPoints {
     log: WriteLog,
     next: usize,
     ended: bool,
     stable: Option<Platter>,
-    /// Completed and not flushed, with the number of their completion.
-    completed: Vec<(u64, Doubt)>,
-    /// Submitted and not complete, with their number.
-    under_way: Vec<(u64, Doubt)>,
-    /// For each flush that was submitted, how many writes had completed before.
+    /// Completed and not flushed writes, with the number of their completion.
+    completed: Vec<(u64, UnstableWrite)>,
+    /// Submitted and not completed writes, with their number.
+    under_way: Vec<(u64, UnstableWrite)>,
+    /// For each submitted flush, how many writes had completed before.
     flushes: Vec<u64>,
     submitted: u64,
     completions: u64,
@@ -161,9 +161,13 @@ impl CrashPoints {
     fn apply(&mut self, event: &Event, write_cache: bool) {
         match event {
             Event::Write { at, len, blocks } => {
-                let doubt =
-                    Doubt { at: *at, len: *len, reported: false, blocks: Rc::clone(blocks) };
-                self.under_way.push((self.submitted, doubt));
+                let unstable = UnstableWrite {
+                    at: *at,
+                    len: *len,
+                    reported: false,
+                    blocks: Rc::clone(blocks),
+                };
+                self.under_way.push((self.submitted, unstable));
                 self.submitted += 1;
             }
             Event::Written { write, stored } => self.written(*write, *stored, write_cache),
@@ -171,9 +175,9 @@ impl CrashPoints {
             Event::Flushed { flush } => {
                 let covered = self.flushes[*flush as usize];
                 let Some(stable) = &mut self.stable else { return };
-                self.completed.retain(|(number, doubt)| {
+                self.completed.retain(|(number, unstable)| {
                     if *number < covered {
-                        stable.write(doubt.at, &doubt.blocks);
+                        stable.write(unstable.at, &unstable.blocks);
                     }
                     *number >= covered
                 });
@@ -185,22 +189,22 @@ impl CrashPoints {
         let Some(i) = self.under_way.iter().position(|(number, _)| *number == write) else {
             return;
         };
-        let (_, mut doubt) = self.under_way.remove(i);
+        let (_, mut unstable) = self.under_way.remove(i);
         let number = self.completions;
         self.completions += 1;
         let (Some(at), Some(stable)) = (stored, &mut self.stable) else { return };
-        doubt.at = at;
-        doubt.reported = true;
+        unstable.at = at;
+        unstable.reported = true;
         if write_cache {
-            self.completed.push((number, doubt));
+            self.completed.push((number, unstable));
         } else {
-            stable.write(doubt.at, &doubt.blocks);
+            stable.write(unstable.at, &unstable.blocks);
         }
     }
 
     fn point(&self, log: &Log, time: Time) -> CrashPoint {
         let marks = log.marks.partition_point(|(index, _)| *index <= self.next);
-        let doubts = self.completed.iter().chain(&self.under_way).map(|(_, d)| d.clone());
+        let unstable_writes = self.completed.iter().chain(&self.under_way).map(|(_, d)| d.clone());
         CrashPoint {
             index: self.next,
             time,
@@ -208,7 +212,7 @@ impl CrashPoints {
             state: CrashState {
                 base: self.stable.clone().unwrap_or_else(|| log.start.clone()),
                 sector: log.sector,
-                doubts: doubts.collect(),
+                unstable_writes: unstable_writes.collect(),
             },
         }
     }
@@ -224,7 +228,7 @@ impl Iterator for CrashPoints {
         while let Some((time, event)) = log.events.get(self.next) {
             let changes = match event {
                 Event::Write { .. } => true,
-                // What is in doubt, and so not yet a state to crash in, need not be looked at twice.
+                // These writes stay in doubt, so the state is not a new crash point.
                 Event::Written { stored, .. } => !log.write_cache || stored.is_none(),
                 Event::Flush => false,
                 Event::Flushed { .. } => !self.completed.is_empty(),

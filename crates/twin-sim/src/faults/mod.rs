@@ -1,11 +1,11 @@
-//! What goes wrong with a device, and what a power failure leaves on it.
+//! Faults of a device, and the state in which a power failure leaves it.
 //!
 //! Two halves:
 //!
 //! - A [`FaultPlan`] makes a running [`SimDisk`](crate::SimDisk) misbehave: writes that are lost or
-//!   land elsewhere, flushes that do nothing, bits that rot, errors, a device that vanishes, the
-//!   power that fails. The disk keeps the truth beside what it pretends
-//!   ([`SimDisk::truth`](crate::SimDisk::truth)), so that a checker knows what was damaged.
+//!   misdirected, flushes that do nothing, bits that rot, errors, a device that vanishes, a power
+//!   failure. The disk keeps the fault-free content too
+//!   ([`SimDisk::intended`](crate::SimDisk::intended)), so that a checker knows what was damaged.
 //! - A [`CrashState`] is what is certain and what is in doubt at the moment of a power failure:
 //!   any subset of the sectors of the unflushed writes, in any order, may be on the medium. It
 //!   comes from a live disk ([`SimDisk::crash_state`](crate::SimDisk::crash_state)) or, for every
@@ -20,7 +20,7 @@ mod log;
 
 use twin_rt::{Rng, Time};
 
-pub use crash::{CrashState, Doubt, Exploration, Fate};
+pub use crash::{CrashState, Exploration, UnstableWrite, WriteOutcome};
 pub use log::{CrashPoint, CrashPoints, WriteLog};
 
 pub(crate) use live::{Faults, Verdict};
@@ -39,15 +39,15 @@ pub enum Trigger {
     Time(Time),
 }
 
-/// What goes wrong. A fault that concerns one kind of request waits, once triggered, for the
-/// next of that kind.
+/// A fault. A fault that concerns one kind of request waits, once triggered, for the next request
+/// of that kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// The write is acknowledged and never stored.
     LoseWrite,
     /// The write is acknowledged and stored at byte `to` instead (moved to fit the device).
     MisdirectWrite {
-        /// Where it goes.
+        /// The byte at which it is stored.
         to: u64,
     },
     /// The write fails; nothing is stored.
@@ -67,17 +67,17 @@ pub enum Fault {
     },
     /// One bit of what is stored changes.
     BitRot {
-        /// The byte.
+        /// The byte on the device.
         at: u64,
         /// The bit, 0 to 7.
         bit: u8,
     },
-    /// This and every later write fails for want of room.
+    /// This and every later write fails for want of space.
     NoSpace,
-    /// This and every later write fails for want of room that touches bytes from `at` on: a sparse
-    /// image on a full host, which has its first part in place.
+    /// This and every later write that touches bytes from `at` on fails for want of space: as for a
+    /// sparse image on a full host, which has only its first part allocated.
     NoSpaceFrom {
-        /// The first byte without room.
+        /// The first byte without space.
         at: u64,
     },
     /// This and every later request fails: the device is gone.
@@ -116,7 +116,7 @@ pub enum FaultKind {
 }
 
 impl FaultKind {
-    /// All kinds.
+    /// All kinds, for settings and for random plans.
     pub const ALL: [FaultKind; 12] = [
         FaultKind::LoseWrite,
         FaultKind::MisdirectWrite,
@@ -177,7 +177,7 @@ impl FaultKind {
 /// Random places are multiples of this, so that they are sector addresses of any device.
 const PLACE: u64 = 4096;
 
-/// What will go wrong, and when.
+/// The faults of a run, and when they strike.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FaultPlan(pub Vec<(Trigger, Fault)>);
 
@@ -187,7 +187,7 @@ impl FaultPlan {
         FaultPlan::default()
     }
 
-    /// One fault more.
+    /// Adds one fault.
     #[must_use]
     pub fn and(mut self, trigger: Trigger, fault: Fault) -> FaultPlan {
         self.0.push((trigger, fault));

@@ -17,7 +17,7 @@ fn disk(rt: &Rt, model: &str, write_cache: bool) -> Builder {
         seed: rt.seed(),
         ..Default::default()
     };
-    SimDisk::builder(rt, model::by_name(model).unwrap().build(&options).unwrap())
+    SimDisk::builder(rt, model::REGISTRY.get(model).unwrap().build(&options).unwrap())
 }
 
 fn stamp(lbn: u64, version: u64) -> Block {
@@ -56,8 +56,8 @@ fn a_lost_write_is_acknowledged_and_the_truth_kept() {
     }
     assert_eq!(get(&rt, &disk, 1), Ok(vec![Block::Zero(4096)]));
     assert_eq!(get(&rt, &disk, 2), Ok(vec![stamp(2, 1)]));
-    assert_eq!(disk.truth().read(4096, 4096), [stamp(1, 1)]);
-    assert_eq!(disk.crash_state().unwrap().doubts().len(), 2);
+    assert_eq!(disk.intended().read(4096, 4096), [stamp(1, 1)]);
+    assert_eq!(disk.crash_state().unwrap().unstable_writes().len(), 2);
 }
 
 #[test]
@@ -68,7 +68,7 @@ fn a_misdirected_write_lands_elsewhere() {
     assert_eq!(put(&rt, &disk, 0, 1), NOTHING);
     assert_eq!(get(&rt, &disk, 0), Ok(vec![Block::Zero(4096)]));
     assert_eq!(disk.platter().read(SIZE - 4096, 4096), [stamp(0, 1)]);
-    assert_eq!(disk.truth().read(0, 4096), [stamp(0, 1)]);
+    assert_eq!(disk.intended().read(0, 4096), [stamp(0, 1)]);
 }
 
 #[test]
@@ -78,7 +78,7 @@ fn failed_requests_say_so_and_store_nothing() {
     let error = put(&rt, &disk, 3, 1).unwrap_err();
     assert_eq!((error.kind, error.at, error.len), (IoErrorKind::Medium, 3 * 4096, 4096));
     assert_eq!(get(&rt, &disk, 3), Ok(vec![Block::Zero(4096)]));
-    assert_eq!(disk.truth().read(3 * 4096, 4096), [Block::Zero(4096)]);
+    assert_eq!(disk.intended().read(3 * 4096, 4096), [Block::Zero(4096)]);
     assert_eq!(disk.stats().failed, 1);
 
     let disk = faulty(&rt, Trigger::Read(2), Fault::FailRead);
@@ -108,10 +108,10 @@ fn a_rotten_bit_differs_from_the_truth_in_one_bit() {
     assert_eq!(get(&rt, &disk, 1), Ok(vec![stamp(1, 1)]));
     let rt2 = rt.clone();
     rt.block_on(async move { rt2.sleep(10 * MILLIS).await }).unwrap();
-    let (is, was) = (disk.platter().read_bytes(0, SIZE), disk.truth().read_bytes(0, SIZE));
+    let (is, was) = (disk.platter().read_bytes(0, SIZE), disk.intended().read_bytes(0, SIZE));
     let bits: u32 = is.iter().zip(&was).map(|(a, b)| (a ^ b).count_ones()).sum();
     assert_eq!((bits, is[4796] ^ was[4796]), (1, 8));
-    assert_eq!(disk.crash_state().unwrap().certain().read_bytes(0, SIZE), is);
+    assert_eq!(disk.crash_state().unwrap().durable().read_bytes(0, SIZE), is);
 }
 
 #[test]
@@ -120,9 +120,9 @@ fn a_lost_flush_leaves_writes_in_doubt() {
     let disk = faulty(&rt, Trigger::Flush(1), Fault::LoseFlush);
     put(&rt, &disk, 0, 1).unwrap();
     assert_eq!(flush(&rt, &disk), NOTHING);
-    assert_eq!(disk.crash_state().unwrap().doubts().len(), 1);
+    assert_eq!(disk.crash_state().unwrap().unstable_writes().len(), 1);
     flush(&rt, &disk).unwrap();
-    assert_eq!(disk.crash_state().unwrap().doubts().len(), 0);
+    assert_eq!(disk.crash_state().unwrap().unstable_writes().len(), 0);
 }
 
 #[test]
@@ -160,10 +160,13 @@ fn a_power_cut_stops_everything_and_leaves_the_write_in_doubt() {
         }
     });
     rt.block_on(disk.power_cut()).unwrap();
-    assert!(disk.is_dark());
+    assert!(disk.is_powered_off());
     let state = disk.crash_state().unwrap();
-    assert_eq!(state.doubts().iter().map(|d| d.reported).collect::<Vec<_>>(), [true, true, false]);
-    // Nothing happens any more: whoever waits, waits.
+    assert_eq!(
+        state.unstable_writes().iter().map(|d| d.reported).collect::<Vec<_>>(),
+        [true, true, false]
+    );
+    // No request completes any more, so the writer waits for ever.
     assert!(rt.block_on(writer).is_err());
     assert!(rt.block_on(disk.submit(Io::read(0, 512, Class::Data, Origin::User))).is_err());
 
@@ -206,7 +209,7 @@ fn under_any_plan_every_request_ends_or_the_power_is_out() {
             }
         });
         let ended = rt.block_on(task).is_ok();
-        assert_eq!(ended, !disk.is_dark(), "seed {seed}, {plan:?}");
+        assert_eq!(ended, !disk.is_powered_off(), "seed {seed}, {plan:?}");
         assert!(!ended || disk.in_flight() == 0, "seed {seed}, {plan:?}");
     }
 }
@@ -215,25 +218,28 @@ fn under_any_plan_every_request_ends_or_the_power_is_out() {
 fn state(writes: &[(u64, u64)]) -> CrashState {
     let mut base = Platter::new(SIZE);
     (0..8).for_each(|lbn| base.write(lbn * 4096, &[stamp(lbn, 0)]));
-    let doubt = |&(lbn, version): &(u64, u64)| Doubt {
+    let unstable = |&(lbn, version): &(u64, u64)| UnstableWrite {
         at: lbn * 4096,
         len: 4096,
         reported: true,
         blocks: vec![stamp(lbn, version)].into(),
     };
-    CrashState { base, sector: 512, doubts: writes.iter().map(doubt).collect() }
+    CrashState { base, sector: 512, unstable_writes: writes.iter().map(unstable).collect() }
 }
 
 #[test]
 fn a_torn_write_has_just_the_sectors_that_it_should() {
     let state = state(&[(2, 1)]);
-    let torn = state.with(&[Fate::Torn(vec![0b1000_0110])]);
+    let torn = state.with(&[WriteOutcome::Torn(vec![0b1000_0110])]);
     let (old, new) = (stamp(2, 0), stamp(2, 1));
     let expected =
         [old.slice(0, 512), new.slice(512, 1024), old.slice(1536, 2048), new.slice(3584, 512)];
     assert_eq!(torn.read(2 * 4096, 4096), expected);
-    assert_eq!(state.with(&[Fate::sectors(0, 8)]).digest(), state.with(&[Fate::Whole]).digest());
-    assert_eq!(state.with(&[Fate::Lost]).digest(), state.certain().digest());
+    assert_eq!(
+        state.with(&[WriteOutcome::sectors(0, 8)]).digest(),
+        state.with(&[WriteOutcome::Whole]).digest()
+    );
+    assert_eq!(state.with(&[WriteOutcome::Lost]).digest(), state.durable().digest());
 }
 
 #[test]
@@ -243,12 +249,12 @@ fn exploring_shows_every_subset_once() {
     let mut rng = Rng::new(1);
     let seen: FixedSet<_> = state.explore(&exploration, &mut rng).map(|p| p.digest()).collect();
     assert_eq!(seen.len(), 16);
-    // Less deep: the earlier ones are whole.
+    // Fewer writes in the subsets: the earlier ones are whole.
     let shallow = Exploration { exhaustive: 2, ..exploration };
     let platters: Vec<_> = state.explore(&shallow, &mut rng).collect();
     assert_eq!(platters.len(), 4);
     assert!(platters.iter().all(|p| p.read(4096, 4096) == [stamp(1, 1)]));
-    // With tears: three ways each.
+    // With torn writes: three ways each.
     let torn = Exploration { torn: true, ..exploration };
     let seen: FixedSet<_> = state.explore(&torn, &mut rng).map(|p| p.digest()).collect();
     assert_eq!(seen.len(), 16 + 4 * 3);
@@ -274,8 +280,8 @@ fn random_crashes_keep_reorder_and_tear() {
     assert_eq!(again(7), again(7));
 }
 
-/// A random load on a jittery device, with a log; looks at the live crash state now and then and
-/// finds the same in the log.
+/// A random load on a device with random service times, with a log. Compares the live crash state
+/// now and then with the one in the log.
 #[test]
 fn the_log_and_the_live_disk_agree_on_what_is_in_doubt() {
     for (seed, write_cache) in (0..40).map(|s| (s, s % 2 == 0)) {
@@ -298,17 +304,18 @@ fn the_log_and_the_live_disk_agree_on_what_is_in_doubt() {
         }
         let live = disk.crash_state().unwrap();
         let logged = log.crash_points().last().unwrap().state;
-        assert_eq!(live.certain().digest(), logged.certain().digest(), "seed {seed}");
+        assert_eq!(live.durable().digest(), logged.durable().digest(), "seed {seed}");
         let list = |s: &CrashState| {
-            s.doubts().iter().map(|d| (d.at, d.len, d.reported)).collect::<Vec<_>>()
+            s.unstable_writes().iter().map(|d| (d.at, d.len, d.reported)).collect::<Vec<_>>()
         };
         assert_eq!(list(&live), list(&logged), "seed {seed}");
-        let all = |s: &CrashState| s.with(&vec![Fate::Whole; s.doubts().len()]).digest();
+        let all =
+            |s: &CrashState| s.with(&vec![WriteOutcome::Whole; s.unstable_writes().len()]).digest();
         assert_eq!(all(&live), all(&logged), "seed {seed}");
     }
 }
 
-/// A toy journal: data blocks, flush, a commit record in one sector, flush. `careful` tells
+/// A toy journal: data blocks, flush, a commit record in one sector, flush. `careful` selects
 /// whether the first flush is made.
 fn journal_run(careful: bool, transactions: u64) -> WriteLog {
     let rt = rt();
@@ -335,8 +342,8 @@ fn journal_run(careful: bool, transactions: u64) -> WriteLog {
     log
 }
 
-/// The number of crash states, and of those in which a committed transaction is not all there or
-/// an acknowledged one is not committed.
+/// The number of crash states, and of those in which a committed transaction is incomplete or an
+/// acknowledged one is not committed.
 fn journal_check(log: &WriteLog) -> (usize, usize) {
     let mut rng = Rng::new(11);
     let (mut states, mut broken) = (0, 0);

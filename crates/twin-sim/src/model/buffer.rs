@@ -1,26 +1,26 @@
-//! A drive's buffer for reading: a few segments, and the stream that fills one of them with what
-//! passes under the head after a read until something else is to be done.
+//! A drive's read buffer: a few segments, and the read-ahead stream that fills one of them after a
+//! read with the sectors that pass under the head, until the drive has other work.
 
 use twin_rt::Time;
 
-use super::media::{Media, Place, Track};
+use super::media::{Media, Position, Track};
 
 /// A range of consecutive sectors in the buffer.
 #[derive(Clone, Copy, Debug, Default)]
 struct Segment {
     start: u64,
     end: u64,
-    /// When it was last of use, in requests.
+    /// Number of the request that used it last.
     used: u64,
 }
 
-/// Reading ahead: from time `at` on the head is on the track of `next` and reads on.
+/// Reading ahead: from time `at` on the head is on the track of `next` and goes on reading.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stream {
     segment: usize,
     pub(super) at: Time,
-    pub(super) next: Place,
-    /// Where to stop.
+    pub(super) next: Position,
+    /// The sector at which it stops.
     limit: u64,
 }
 
@@ -31,7 +31,7 @@ pub(super) struct TrackBuffer {
     capacity: u64,
     /// Sectors to read ahead of the last request.
     read_ahead: u64,
-    /// Sectors on the drive.
+    /// Number of sectors on the drive.
     size: u64,
     stream: Option<Stream>,
     clock: u64,
@@ -43,12 +43,12 @@ impl TrackBuffer {
         TrackBuffer { segments, capacity, read_ahead, size, stream: None, clock: 0 }
     }
 
-    /// Notes what the stream has read by `now`.
+    /// Records the sectors that the stream has read by `now`.
     pub(super) fn advance(&mut self, media: &Media, now: Time) {
         let Some(stream) = &mut self.stream else { return };
         let segment = &mut self.segments[stream.segment];
         while stream.next.lba < stream.limit {
-            let switch = media.settle(&mut stream.next, false).total_ns();
+            let switch = media.wrap_to_next_track(&mut stream.next, false).total_ns();
             stream.at += switch;
             if stream.at > now {
                 return;
@@ -72,7 +72,22 @@ impl TrackBuffer {
         }
     }
 
-    /// True if `from..to` is in the buffer. Then the stream, if it fills that segment, goes on to
+    /// When the stream reaches its end if the head is not needed elsewhere; `None` without one.
+    pub(super) fn reads_until(&self, media: &Media) -> Option<Time> {
+        let stream = self.stream.as_ref()?;
+        let left = stream.limit.saturating_sub(stream.next.lba);
+        if left == 0 {
+            return Some(stream.at);
+        }
+        Some(media.pass(stream.at, &stream.next, left, false).end)
+    }
+
+    /// True if `from..to` has been found in the buffer when the stream was last looked at.
+    pub(super) fn holds(&self, from: u64, to: u64) -> bool {
+        self.segments.iter().any(|s| s.start <= from && to <= s.end)
+    }
+
+    /// True if `from..to` is in the buffer. If the stream fills that segment, it then goes on, to
     /// stay ahead of the reader.
     pub(super) fn hit(&mut self, media: &Media, now: Time, from: u64, to: u64) -> bool {
         let holds = |s: &Segment| s.start <= from && to <= s.end;
@@ -83,7 +98,7 @@ impl TrackBuffer {
             && stream.segment == found
         {
             if stream.next.lba >= stream.limit {
-                // It had stopped: the head has been waiting on this track.
+                // The stream had stopped and the head has been waiting on this track.
                 stream.at = stream.at.max(now);
             }
             stream.limit = stream.limit.max((to + self.read_ahead).min(self.size));
@@ -92,14 +107,14 @@ impl TrackBuffer {
         true
     }
 
-    /// The first sector of `from..to` that is not in the buffer, if the buffer has the start.
+    /// The first sector of `from..to` that is not in the buffer, if the buffer holds the beginning.
     pub(super) fn missing_from(&self, from: u64, to: u64) -> u64 {
         let ends = self.segments.iter().filter(|s| s.start <= from && from < s.end);
         ends.map(|s| s.end).max().unwrap_or(from).min(to)
     }
 
-    /// The stream, if it is under way and would come to read sector `from` for a segment that
-    /// has all from `wanted` on, or would have it by then.
+    /// The stream, if it is reading towards sector `from` and fills a segment that holds all
+    /// sectors from `wanted` on, or will hold them by then.
     pub(super) fn stream_towards(&self, wanted: u64) -> Option<&Stream> {
         let stream = self.stream.as_ref()?;
         let segment = &self.segments[stream.segment];
@@ -107,19 +122,20 @@ impl TrackBuffer {
         (near && stream.next.lba < stream.limit).then_some(stream)
     }
 
-    /// The track where the stream has the head.
+    /// The track on which the stream keeps the head.
     pub(super) fn track(&self) -> Option<Track> {
         self.stream.as_ref().map(|s| s.next.track)
     }
 
-    /// The head was taken away.
+    /// Ends the stream, because the head is needed elsewhere.
     pub(super) fn stop(&mut self) {
         self.stream = None;
     }
 
-    /// The medium has been read up to `after`, for a request that began at sector `from`, and
-    /// the head stays: reads on from there at `at`. `on`: the stream itself did it.
-    pub(super) fn filled(&mut self, from: u64, after: Place, at: Time, on: bool) {
+    /// The medium has been read up to `after`, for a request that began at sector `from`, and the
+    /// head stays: the stream goes on from there at `at`. `on` says that the stream itself did the
+    /// reading.
+    pub(super) fn filled(&mut self, from: u64, after: Position, at: Time, on: bool) {
         if self.segments.is_empty() {
             return;
         }
@@ -141,7 +157,7 @@ impl TrackBuffer {
         self.stream = Some(Stream { segment: index, at, next: after, limit });
     }
 
-    /// Forgets what it holds of `from..to`, which has been written.
+    /// Drops the sectors of `from..to`, which have been written, from the buffer.
     pub(super) fn invalidate(&mut self, from: u64, to: u64) {
         for segment in &mut self.segments {
             if segment.start < to && from < segment.end {

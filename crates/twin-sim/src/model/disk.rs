@@ -1,31 +1,38 @@
-//! A mechanical disk: the controller that puts requests, buffer and medium together.
+//! A mechanical disk: the controller that connects requests, buffer and medium.
 //!
 //! What is modelled, after Ruemmler and Wilkes, "An Introduction to Disk Drive Modeling" (IEEE
 //! Computer 27(3), 1994): zones, track and cylinder skew, spare sectors, the seek curve, head and
 //! track switches in the middle of a request, write settling, rotational position in absolute
 //! time, controller overheads that differ by request, a segmented buffer with read-ahead that goes
-//! on while the drive is idle and while commands are decoded, and writes reported from the
-//! buffer, which then reach the medium in order and in one sweep if they are consecutive. Not
-//! modelled: thermal recalibration, retries, slipped and remapped sectors, reading a track from
-//! wherever the head lands.
+//! on while the drive is idle and while commands are decoded, the link to the host, and writes
+//! reported from the buffer.
 //!
-//! One request is served at a time; reordering is the business of a scheduler.
-
-use std::collections::VecDeque;
+//! Reported writes ([`WriteCache`]) reach the medium in sweeps, in order of arrival or upwards as
+//! the drive does it. A sweep begins when the medium is free and no read-ahead is under way, so a
+//! read waits for one sweep at most; a write waits for room, a flush for all sweeps. The time of
+//! sweeps is that of the medium, so writing is never faster than the medium for long.
+//!
+//! Not modelled: thermal recalibration, retries, slipped and remapped sectors, reading a track from
+//! the position at which the head arrives; sweeps chosen by rotational position, a time limit for
+//! reported writes under a steady load of reads, and the next command beginning while the data of
+//! the one before are still on the link.
+//!
+//! One request is served at a time; a scheduler, and the drive's own queue, reorder requests.
 
 use twin_disk::IoKind;
-use twin_rt::{Nanos, Time};
+use twin_rt::{Nanos, SECS, Time};
 
 use super::buffer::TrackBuffer;
 use super::media::{Media, Pass, Track};
 use super::seek::ms_to_ns;
+use super::write_cache::WriteCache;
 use super::{
     Access, DeviceModel, Drive, ModelError, ModelSpec, Options, Service, Supply, chosen_size,
 };
-use crate::Parts;
+use crate::TimeBreakdown;
 
-/// Bytes in a sector of every modelled disk.
-pub(super) const SECTOR: u32 = 512;
+/// Bytes in a sector that hosts see, of every modelled disk. The sectors below are the drive's own.
+const SECTOR: u32 = 512;
 /// The largest request that a drive takes; a bus may allow less.
 const MAX_IO: u32 = 1 << 20;
 
@@ -39,27 +46,21 @@ struct Overhead {
     write_done: Nanos,
 }
 
-/// A write that has been reported and is on its way to the medium.
-struct Behind {
-    from: u64,
-    to: u64,
-    end: Time,
-}
-
-/// A disk drive. Its state is where the head is, what the buffer holds and what the buffer still
-/// has to write.
+/// A disk drive. Its state is the position of the head, the content of the buffer, and the writes
+/// that the buffer still holds.
 pub struct Disk {
     spec: ModelSpec,
     media: Media,
     overhead: Overhead,
     buffer: TrackBuffer,
-    /// Where the head is, when no stream has it.
+    /// The track of the head, when no stream uses the head.
     track: Track,
     after_write: bool,
-    behind: VecDeque<Behind>,
-    behind_sectors: u64,
-    behind_capacity: u64,
-    /// When the medium has taken all that was reported early.
+    cache: WriteCache,
+    sector_bytes: u64,
+    link_bytes_per_s: Option<u64>,
+    link_waits_for_track: bool,
+    /// When the medium is free again after the last write or sweep.
     free_at: Time,
 }
 
@@ -76,7 +77,9 @@ impl Disk {
             }
         }
         let media = Media::new(&drive);
-        let own = media.sectors().min(drive.blocks.unwrap_or(u64::MAX)) * u64::from(SECTOR);
+        let sector_bytes = u64::from(drive.sector_bytes);
+        let own = media.sectors().min(drive.blocks.unwrap_or(u64::MAX)) * sector_bytes;
+        let own = own / u64::from(SECTOR) * u64::from(SECTOR);
         let size = chosen_size(name, options, own, SECTOR)?;
         if size > own {
             return Err(ModelError::TooLarge { name, asked: size, has: own });
@@ -95,9 +98,17 @@ impl Disk {
             write_done: ms_to_ns(o.write_done_ms),
         };
         let b = &drive.buffer;
-        let sectors = size / u64::from(SECTOR);
+        let sectors = size / sector_bytes;
         Ok(Disk {
-            spec: ModelSpec { name, size, sector: SECTOR, max_io: MAX_IO, depth: 1, write_cache },
+            spec: ModelSpec {
+                name,
+                size,
+                sector: SECTOR,
+                max_io: MAX_IO,
+                depth: 1,
+                queue_depth: options.queue_depth.unwrap_or(drive.queue_depth).max(1),
+                write_cache,
+            },
             track: media.locate(0).track,
             media,
             overhead,
@@ -108,15 +119,16 @@ impl Disk {
                 sectors,
             ),
             after_write: false,
-            behind: VecDeque::new(),
-            behind_sectors: 0,
-            behind_capacity: u64::from(b.write_sectors),
+            cache: WriteCache::new(u64::from(b.write_sectors), b.reorders),
+            sector_bytes,
+            link_bytes_per_s: drive.link_bytes_per_s,
+            link_waits_for_track: drive.link_waits_for_track,
             free_at: Time(0),
         })
     }
 
-    /// The head goes to sector `from`, waits until `not_before` (data is on its way) and lets
-    /// sectors up to `to` pass.
+    /// The head moves to sector `from`, waits until `not_before` (when the data arrives) and lets
+    /// the sectors up to `to` pass.
     fn access(&self, at: Time, from: u64, to: u64, write: bool, not_before: Time) -> Pass {
         let place = self.media.locate(from);
         let head = self.buffer.track().unwrap_or(self.track);
@@ -132,18 +144,20 @@ impl Disk {
         self.after_write = false;
         let decoded = now + self.overhead.read_hit;
         self.buffer.advance(&self.media, decoded);
-        if self.behind.iter().any(|b| b.from <= from && to <= b.to && b.end > decoded)
-            || self.buffer.hit(&self.media, decoded, from, to)
-        {
-            let done = decoded + self.overhead.read_done;
-            let parts = Parts { buffer_ns: done - now, ..Parts::default() };
+        self.sweep_until(decoded);
+        if self.cache.holds(decoded, from, to) || self.buffer.hit(&self.media, decoded, from, to) {
+            let bus_ns = self.link_ns(to - from);
+            let done = decoded + bus_ns + self.overhead.read_done;
+            let buffer_ns = done - now - bus_ns;
+            let parts = TimeBreakdown { buffer_ns, bus_ns, ..TimeBreakdown::default() };
             return Service { first: decoded, done, parts };
         }
         let missing = self.buffer.missing_from(from, to);
         let decoded_miss = now + self.overhead.read_miss;
         let start = decoded_miss.max(self.free_at);
         let moved = self.access(start, missing, to, false, Time(0));
-        // A stream that is on its way to the data may be sooner there than a head that repositions.
+        // A stream that is reading towards the data may reach it sooner than a head that
+        // repositions.
         let (pass, began, streamed) = match self.streamed(decoded, from, to) {
             Some(pass) if pass.end <= moved.end => (pass, decoded, true),
             _ => (moved, start, false),
@@ -158,15 +172,18 @@ impl Disk {
             self.buffer.stop();
         }
         self.buffer.filled(from, pass.after, pass.end, streamed);
-        Service { first, done: pass.end + self.overhead.read_done, parts }
+        let sent = self.sent(decoded, (from, missing, to), &pass);
+        let sent = sent.max(pass.end);
+        parts.bus_ns += sent - pass.end;
+        Service { first, done: sent + self.overhead.read_done, parts }
     }
 
-    /// The read-ahead stream going on to the end of the request; its parts count from `decoded`.
+    /// The read-ahead stream, continued to the end of the request; its parts count from `decoded`.
     fn streamed(&self, decoded: Time, from: u64, to: u64) -> Option<Pass> {
         let stream = self.buffer.stream_towards(from)?;
         let sectors = to.checked_sub(stream.next.lba).filter(|&n| n > 0)?;
         let mut pass = self.media.pass(stream.at, &stream.next, sectors, false);
-        // What passed before `decoded` was a wait or a part of the sector under the head.
+        // The time before `decoded` was a wait or a part of the sector under the head.
         let mut early = decoded - stream.at;
         for part in [
             &mut pass.parts.seek_ns,
@@ -191,14 +208,15 @@ impl Disk {
         };
         self.after_write = true;
         let decoded = now + overhead;
-        self.buffer.advance(&self.media, decoded);
-        self.track = self.buffer.track().unwrap_or(self.track);
-        self.buffer.stop();
+        self.sweep_until(decoded);
+        self.end_read_ahead(decoded);
         self.buffer.invalidate(from, to);
-        let mut parts = Parts { overhead_ns: overhead, ..Parts::default() };
-        if self.spec.write_cache && to - from <= self.behind_capacity {
+        let mut parts = TimeBreakdown { overhead_ns: overhead, ..TimeBreakdown::default() };
+        if self.spec.write_cache && to - from <= self.cache.capacity() {
             return self.write_behind(now, decoded, (from, to), supply, parts);
         }
+        self.cache.forget(from, to);
+        let supply = self.received(decoded, to - from, supply);
         let start = decoded.max(self.free_at);
         parts.destage_ns = start - decoded;
         let pass = self.access(start, from, to, true, self.needed(from, to, supply));
@@ -209,50 +227,110 @@ impl Disk {
         Service { first: now, done: pass.end + self.overhead.write_done, parts }
     }
 
-    /// The earliest time at which writing may begin so that the data never comes too late.
+    /// The earliest time at which writing may begin such that the data never arrives too late.
     fn needed(&self, from: u64, to: u64, supply: Supply) -> Time {
         let span = self.media.span_ns(&self.media.locate(from), to - from);
         supply.first.max(Time(supply.last.0.saturating_sub(span)))
     }
 
-    /// Reports the write when the buffer has it, and lets the medium take it when it can.
+    /// Time that so many sectors take on the link to the host.
+    fn link_ns(&self, sectors: u64) -> Nanos {
+        let Some(rate) = self.link_bytes_per_s else { return 0 };
+        let ns =
+            u128::from(sectors * self.sector_bytes) * u128::from(SECS) / u128::from(rate.max(1));
+        ns as Nanos
+    }
+
+    /// When the host has all data of a read that was found in the buffer up to the sector
+    /// `missing`, if a pass has read the rest.
+    fn sent(&self, decoded: Time, (from, missing, to): (u64, u64, u64), pass: &Pass) -> Time {
+        let first = if missing > from { decoded } else { pass.first.max(decoded) };
+        let (begin, last) = match self.link_waits_for_track {
+            true if missing > from => (decoded, pass.after.sector.into()),
+            true => (pass.first_part, u64::from(pass.after.sector)),
+            false => (first, 1),
+        };
+        let last = last.min(to - missing);
+        (begin + self.link_ns(to - from)).max(pass.end + self.link_ns(last))
+    }
+
+    /// When data that the host supplies have come over the link, which is free from `at` on.
+    fn received(&self, at: Time, sectors: u64, supply: Supply) -> Supply {
+        if self.link_bytes_per_s.is_none() {
+            return supply;
+        }
+        let first = supply.first.max(at + self.link_ns(1));
+        Supply { first, last: supply.last.max(at + self.link_ns(sectors)) }
+    }
+
+    /// Reports the write when the cache has room for it and holds it.
     fn write_behind(
         &mut self,
         now: Time,
         decoded: Time,
         (from, to): (u64, u64),
         supply: Supply,
-        mut parts: Parts,
+        mut parts: TimeBreakdown,
     ) -> Service {
         let mut room = decoded;
-        while let Some(oldest) = self.behind.front() {
-            let fits = self.behind_sectors + (to - from) <= self.behind_capacity;
-            if oldest.end > decoded && fits {
-                break;
-            }
-            room = room.max(oldest.end);
-            self.behind_sectors -= oldest.to - oldest.from;
-            self.behind.pop_front();
+        while !self.cache.fits(room, to - from) {
+            // The medium is at work, or there would be room: when it has finished, there is more.
+            room = room.max(self.free_at);
+            self.sweep_until(room);
         }
-        let start = room.max(self.free_at);
-        let pass = self.access(start, from, to, true, self.needed(from, to, supply));
-        self.track = pass.after.track;
-        self.free_at = pass.end;
-        self.behind.push_back(Behind { from, to, end: pass.end });
-        self.behind_sectors += to - from;
-        let has_all = room.max(supply.last);
+        let has_all = self.received(room, to - from, supply).last.max(room);
+        self.cache.put(from, to, has_all);
         parts.destage_ns = room - decoded;
         parts.bus_ns = has_all - room;
         parts.overhead_ns += self.overhead.write_done;
         Service { first: now, done: has_all + self.overhead.write_done, parts }
     }
 
+    /// Starts all sweeps that begin by `until`. Read-ahead that is under way comes first.
+    fn sweep_until(&mut self, until: Time) {
+        if self.cache.is_empty() {
+            return;
+        }
+        if let Some(end) = self.buffer.reads_until(&self.media) {
+            if end > until {
+                return;
+            }
+            self.end_read_ahead(end);
+        }
+        while self.free_at <= until
+            && let Some(sweep) = self.cache.next()
+        {
+            let start = self.free_at.max(sweep.ready);
+            let pass = self.access(start, sweep.from, sweep.to, true, Time(0));
+            self.track = pass.after.track;
+            self.free_at = pass.end;
+            self.cache.ends(pass.end);
+        }
+    }
+
+    /// The head stops reading ahead at `at`.
+    fn end_read_ahead(&mut self, at: Time) {
+        self.buffer.advance(&self.media, at);
+        if let Some(track) = self.buffer.track() {
+            self.track = track;
+            self.buffer.stop();
+            self.free_at = self.free_at.max(at);
+        }
+    }
+
     fn flush(&mut self, now: Time) -> Service {
-        // Without a write cache there is nothing to do and the host does not even ask.
+        self.sweep_until(now);
+        if !self.cache.is_empty() {
+            self.end_read_ahead(now);
+            self.sweep_until(Time(u64::MAX));
+        }
+        // Without a write cache there is nothing to do, and the host does not even send the flush.
         let done = if self.spec.write_cache { now.max(self.free_at) } else { now };
-        self.behind.clear();
-        self.behind_sectors = 0;
-        Service { first: now, done, parts: Parts { flush_ns: done - now, ..Parts::default() } }
+        Service {
+            first: now,
+            done,
+            parts: TimeBreakdown { flush_ns: done - now, ..TimeBreakdown::default() },
+        }
     }
 }
 
@@ -262,25 +340,37 @@ impl DeviceModel for Disk {
     }
 
     fn serve(&mut self, now: Time, access: &Access, supply: Supply) -> Service {
-        let sector = u64::from(SECTOR);
+        let sector = self.sector_bytes;
         let (from, to) = (access.at / sector, (access.at + access.len) / sector);
         match access.kind {
             IoKind::Read if to > from => self.read(now, from, to),
             IoKind::Write if to > from => self.write(now, from, to, supply),
             IoKind::Flush => self.flush(now),
-            // A disk has no use for discards, and an empty request moves nothing.
-            _ => Service { first: now, done: now, parts: Parts::default() },
+            // A disk ignores discards, and an empty request moves nothing.
+            _ => Service { first: now, done: now, parts: TimeBreakdown::default() },
         }
     }
 
     fn positioning_ns(&self, now: Time, access: &Access) -> Nanos {
+        let sector = self.sector_bytes;
+        let (from, to) = (access.at / sector, (access.at + access.len) / sector);
         let write = access.kind == IoKind::Write;
-        let place = self.media.locate(access.at / u64::from(SECTOR));
-        let head = self.buffer.track().unwrap_or(self.track);
         let overhead =
             if write { self.overhead.write_after_write } else { self.overhead.read_miss };
-        let start = (now + overhead).max(self.free_at);
+        let decoded = now + overhead;
+        let cached = match write {
+            true => self.spec.write_cache && self.cache.fits(decoded, to - from),
+            false => self.cache.holds(decoded, from, to) || self.buffer.holds(from, to),
+        };
+        if cached {
+            return overhead;
+        }
+        let place = self.media.locate(from);
+        let head = self.buffer.track().unwrap_or(self.track);
+        let start = decoded.max(self.free_at);
         let (there, _) = self.media.go(start, head, &place, write);
-        self.media.arrival(there, &place) - now
+        let moved = self.media.arrival(there, &place);
+        let streamed = if write { None } else { self.streamed(decoded, from, to) };
+        streamed.map_or(moved, |pass| pass.end.max(decoded).min(moved)) - now
     }
 }

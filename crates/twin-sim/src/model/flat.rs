@@ -5,12 +5,12 @@ use twin_disk::IoKind;
 use twin_rt::{MICROS, MILLIS, Nanos, SECS, Time};
 
 use super::{Access, DeviceModel, ModelError, ModelSpec, Options, Service, Supply, chosen_size};
-use crate::Parts;
+use crate::TimeBreakdown;
 
 /// The figures of a flat SSD.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlatSsdFigures {
-    /// Bytes on the device, unless chosen otherwise.
+    /// Default size of the device in bytes.
     pub size: u64,
     /// Bytes in a sector.
     pub sector: u32,
@@ -18,23 +18,23 @@ pub struct FlatSsdFigures {
     pub max_io: u32,
     /// Requests that the host may have in flight.
     pub depth: u32,
-    /// Requests that are worked on side by side.
+    /// Number of requests that are served in parallel.
     pub channels: u32,
-    /// Time in a channel for a read.
+    /// Time that a read occupies a channel.
     pub read_ns: Nanos,
-    /// Time in a channel for a write.
+    /// Time that a write occupies a channel.
     pub write_ns: Nanos,
-    /// Time for a flush, on top of waiting for the writes under way.
+    /// Time of a flush after the writes in flight have finished.
     pub flush_ns: Nanos,
-    /// What the link moves each way, in bytes a second.
+    /// Bandwidth of the link in each direction, in bytes a second.
     pub link_bytes_per_s: u64,
-    /// Writes are volatile until flushed.
+    /// Whether writes are volatile until flushed.
     pub write_cache: bool,
 }
 
-/// A SATA SSD. Assumed, no particular product: 80 us to read and 25 us to take a write into its
+/// A SATA SSD. Assumed, no particular product: 80 us to read and 25 us to take a write into the
 /// cache are common in data sheets (10,000 to 12,000 and 40,000 requests a second one at a time);
-/// the link is SATA's 6 Gbit/s less its coding and framing; depth is NCQ's.
+/// the link is SATA's 6 Gbit/s less coding and framing; the depth is that of NCQ.
 pub(super) const SATA: FlatSsdFigures = FlatSsdFigures {
     size: 512_000_000_000,
     sector: 512,
@@ -48,7 +48,7 @@ pub(super) const SATA: FlatSsdFigures = FlatSsdFigures {
     write_cache: true,
 };
 
-/// An NVMe SSD. Assumed, no particular product: as above, with PCIe 3 x4's bandwidth.
+/// An NVMe SSD. Assumed, no particular product: as above, with the bandwidth of PCIe 3 x4.
 pub(super) const NVME: FlatSsdFigures = FlatSsdFigures {
     size: 1_024_000_000_000,
     sector: 512,
@@ -62,34 +62,16 @@ pub(super) const NVME: FlatSsdFigures = FlatSsdFigures {
     write_cache: true,
 };
 
-/// MQSim's default configuration (ssdconfig.xml): 8 channels of 4 chips, 75 us to read a page,
-/// 333 MT/s of one byte a channel, a write cache. A channel serves one request at a time here, so
-/// the chips behind it are the parallelism: 32. Its 750 us to program a page stay hidden behind
-/// the cache: a write takes as long as its transfer over one channel (4 KiB at 333 MB/s, 12 us);
-/// a flush waits for one program. Size: 8 x 4 x 2 dies x 2 planes x 2048 blocks x 256 pages x
-/// 8192 bytes, less 7% over-provisioning, in whole MiB.
-pub(super) const MQSIM: FlatSsdFigures = FlatSsdFigures {
-    size: (8 * 4 * 2 * 2 * 2048 * 256 * 8192 / 100 * 93) >> 20 << 20,
-    sector: 512,
-    max_io: 1 << 20,
-    depth: 256,
-    channels: 32,
-    read_ns: 75 * MICROS,
-    write_ns: 12 * MICROS,
-    flush_ns: 750 * MICROS,
-    link_bytes_per_s: 8 * 333_000_000,
-    write_cache: true,
-};
-
-/// A flat SSD. Its state is when each channel and each direction of the link are free.
+/// A flat SSD. Its state is the time at which each channel and each direction of the link becomes
+/// free.
 pub struct FlatSsd {
     spec: ModelSpec,
     figures: FlatSsdFigures,
     free_at: Vec<Time>,
-    /// From the device to the host, and from the host to the device: a read that will have its
-    /// data later must not hold up a write that has it now.
+    /// From the device to the host, and from the host to the device. They are separate because a
+    /// read whose data comes later must not delay a write whose data is there.
     link_free_at: [Time; 2],
-    /// When the last write under way is done.
+    /// When the last write in flight is finished.
     written_at: Time,
 }
 
@@ -112,7 +94,7 @@ impl FlatSsd {
         let write_cache = options.write_cache.unwrap_or(f.write_cache);
         let (sector, max_io, depth) = (f.sector, f.max_io, f.depth);
         Ok(FlatSsd {
-            spec: ModelSpec { name, size, sector, max_io, depth, write_cache },
+            spec: ModelSpec { name, size, sector, max_io, depth, queue_depth: depth, write_cache },
             figures: f,
             free_at: vec![Time(0); f.channels.max(1) as usize],
             link_free_at: [Time(0); 2],
@@ -120,11 +102,11 @@ impl FlatSsd {
         })
     }
 
-    /// Occupies the channel that is free first, from `ready` on.
+    /// Occupies the first channel to become free, from `ready` on.
     fn channel(&mut self, ready: Time, ns: Nanos) -> (Time, Time) {
         let mut best = 0;
         for (i, &at) in self.free_at.iter().enumerate() {
-            // The first idle one is as good as any.
+            // All idle channels are equal.
             if at <= ready {
                 best = i;
                 break;
@@ -154,7 +136,7 @@ impl DeviceModel for FlatSsd {
     }
 
     fn serve(&mut self, now: Time, access: &Access, supply: Supply) -> Service {
-        let mut parts = Parts::default();
+        let mut parts = TimeBreakdown::default();
         let (first, done) = match access.kind {
             IoKind::Read => {
                 let (start, ready) = self.channel(now, self.figures.read_ns);

@@ -1,10 +1,9 @@
-//! A device for unit tests: whatever is asked is done at once. Its write cache is off unless told
-//! otherwise.
+//! A device for unit tests: every request is finished at once. Its write cache is off by default.
 
 use twin_rt::Time;
 
 use super::{Access, DeviceModel, ModelError, ModelSpec, Options, Service, Supply, chosen_size};
-use crate::Parts;
+use crate::TimeBreakdown;
 
 const SECTOR: u32 = 512;
 const SIZE: u64 = 1 << 30;
@@ -17,8 +16,9 @@ pub(super) fn make(
 ) -> Result<Box<dyn DeviceModel>, ModelError> {
     let size = chosen_size(name, options, SIZE, SECTOR)?;
     let write_cache = options.write_cache.unwrap_or(false);
-    let (sector, max_io, depth) = (SECTOR, 1 << 30, u32::MAX);
-    Ok(Box::new(Instant(ModelSpec { name, size, sector, max_io, depth, write_cache })))
+    let (sector, max_io, depth, queue_depth) = (SECTOR, 1 << 30, u32::MAX, u32::MAX);
+    let spec = ModelSpec { name, size, sector, max_io, depth, queue_depth, write_cache };
+    Ok(Box::new(Instant(spec)))
 }
 
 impl DeviceModel for Instant {
@@ -28,7 +28,7 @@ impl DeviceModel for Instant {
 
     fn serve(&mut self, now: Time, _access: &Access, supply: Supply) -> Service {
         let done = now.max(supply.last);
-        let parts = Parts { bus_ns: done - now, ..Parts::default() };
+        let parts = TimeBreakdown { bus_ns: done - now, ..TimeBreakdown::default() };
         Service { first: now, done, parts }
     }
 }

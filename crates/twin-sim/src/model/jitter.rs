@@ -1,10 +1,10 @@
-//! A device for tests of correctness: every request takes a random time, so that requests in
-//! flight complete in any order. Its write cache is on unless told otherwise.
+//! A device for tests of correctness: every request takes a random time, so that requests in flight
+//! complete in any order. Its write cache is on by default.
 
 use twin_rt::{MICROS, MILLIS, Nanos, Rng, Time};
 
 use super::{Access, DeviceModel, ModelError, ModelSpec, Options, Service, Supply, chosen_size};
-use crate::Parts;
+use crate::TimeBreakdown;
 
 const SECTOR: u32 = 512;
 const SIZE: u64 = 1 << 30;
@@ -22,7 +22,8 @@ pub(super) fn make(
 ) -> Result<Box<dyn DeviceModel>, ModelError> {
     let size = chosen_size(name, options, SIZE, SECTOR)?;
     let write_cache = options.write_cache.unwrap_or(true);
-    let spec = ModelSpec { name, size, sector: SECTOR, max_io: 1 << 20, depth: 32, write_cache };
+    let (sector, max_io, depth, queue_depth) = (SECTOR, 1 << 20, 32, 32);
+    let spec = ModelSpec { name, size, sector, max_io, depth, queue_depth, write_cache };
     Ok(Box::new(Jitter { spec, rng: Rng::stream(options.seed, name) }))
 }
 
@@ -35,7 +36,7 @@ impl DeviceModel for Jitter {
         let ready = now.max(supply.last);
         let took = self.rng.range(LEAST_NS, MOST_NS);
         let bus_ns = ready - now;
-        let parts = Parts { transfer_ns: took, bus_ns, ..Parts::default() };
+        let parts = TimeBreakdown { transfer_ns: took, bus_ns, ..TimeBreakdown::default() };
         Service { first: ready, done: ready + took, parts }
     }
 }

@@ -1,4 +1,4 @@
-//! The medium and the arm: where sectors are, and when they pass under a head.
+//! The medium and the arm: the places of sectors, and when they pass under a head.
 //!
 //! Pure functions of time. Rotation is absolute: at time zero slot 0 of every track passes under
 //! its head, and angles are whole nanoseconds of a revolution, so that the end of one sector is
@@ -9,19 +9,19 @@ use twin_rt::{MILLIS, Nanos, SECS, Time};
 use super::seek::ms_to_ns;
 use super::zone::{Zone, track_number};
 use super::{Drive, SeekCurve};
-use crate::Parts;
+use crate::TimeBreakdown;
 
 /// A sector, and the track that it is on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct Position {
     /// Logical number of the sector.
     pub(super) lba: u64,
     pub(super) track: Track,
-    /// Number on the track; may be one past the last, before [`Media::settle`].
+    /// Number on the track; may be one past the last until [`Media::wrap_to_next_track`] is called.
     pub(super) sector: u32,
 }
 
-/// A track, where a head can be.
+/// A track, as a position of the head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Track {
     zone: u32,
@@ -32,20 +32,22 @@ pub(super) struct Track {
 /// Sectors passing under the head.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pass {
-    /// The first sector has been read or written.
+    /// When the first sector has been read or written.
     pub(super) first: Time,
-    /// The last one has.
+    /// When the last one of the first track has.
+    pub(super) first_part: Time,
+    /// When the last one has.
     pub(super) end: Time,
-    /// The place behind the last one.
-    pub(super) after: Place,
-    /// What the time was spent on.
-    pub(super) parts: Parts,
+    /// The place behind the last sector.
+    pub(super) after: Position,
+    /// How the time is divided.
+    pub(super) parts: TimeBreakdown,
 }
 
 /// Geometry and mechanics of a drive.
 pub(super) struct Media {
     zones: Vec<Zone>,
-    /// Logical number of each zone's first sector, and behind the last one the drive's size.
+    /// Logical number of each zone's first sector, followed by the number of sectors on the drive.
     zone_lba: Vec<u64>,
     heads: u32,
     revolution_ns: Nanos,
@@ -74,12 +76,12 @@ impl Media {
         }
     }
 
-    /// Sectors that the geometry has room for.
+    /// Number of sectors that the geometry has room for.
     pub(super) fn sectors(&self) -> u64 {
         self.zone_lba[self.zones.len()]
     }
 
-    pub(super) fn locate(&self, lba: u64) -> Place {
+    pub(super) fn locate(&self, lba: u64) -> Position {
         let zone =
             (self.zone_lba.partition_point(|&first| first <= lba) - 1).min(self.zones.len() - 1);
         let z = &self.zones[zone];
@@ -91,20 +93,20 @@ impl Media {
             cylinder: (number / heads) as u32,
             head: (number % heads) as u32,
         };
-        Place { lba, track, sector: (within % u64::from(z.sectors)) as u32 }
+        Position { lba, track, sector: (within % u64::from(z.sectors)) as u32 }
     }
 
     fn zone(&self, track: Track) -> &Zone {
         &self.zones[track.zone as usize]
     }
 
-    /// How long `sectors` take to pass where `place` is, switches left out.
-    pub(super) fn span_ns(&self, place: &Place, sectors: u64) -> Nanos {
+    /// How long `sectors` sectors take to pass in the zone of `place`, without switches.
+    pub(super) fn span_ns(&self, place: &Position, sectors: u64) -> Nanos {
         sectors * self.revolution_ns / u64::from(self.zone(place.track).slots)
     }
 
     /// The slot of a sector of a track.
-    fn slot(&self, place: &Place) -> u64 {
+    fn slot(&self, place: &Position) -> u64 {
         let zone = self.zone(place.track);
         let step = (self.heads - 1) * zone.track_skew + zone.cylinder_skew;
         let cylinders = u64::from(place.track.cylinder - zone.first.0);
@@ -117,17 +119,17 @@ impl Media {
         slot * self.revolution_ns / u64::from(zone.slots)
     }
 
-    /// When the place's sector next begins to pass, from `at` on.
-    pub(super) fn arrival(&self, at: Time, place: &Place) -> Time {
+    /// When the sector at `place` next begins to pass, from `at` on.
+    pub(super) fn arrival(&self, at: Time, place: &Position) -> Time {
         let zone = self.zone(place.track);
         let target = self.angle_ns(zone, self.slot(place));
         let now = at.0 % self.revolution_ns;
         at + (target + self.revolution_ns - now) % self.revolution_ns
     }
 
-    /// How many of the `run` sectors from `place` on, all on its track, have passed completely
-    /// by `now` if the first began to pass at `start`; and when the last of those had.
-    pub(super) fn passed(&self, start: Time, place: &Place, run: u64, now: Time) -> (u64, Time) {
+    /// How many of the `run` sectors from `place` on, all on its track, have passed completely by
+    /// `now` if the first began to pass at `start`; and when the last of those had passed.
+    pub(super) fn passed(&self, start: Time, place: &Position, run: u64, now: Time) -> (u64, Time) {
         let zone = self.zone(place.track);
         let slot = self.slot(place);
         let base = self.angle_ns(zone, slot);
@@ -148,13 +150,13 @@ impl Media {
     }
 
     /// Sectors from the place to the end of its track.
-    pub(super) fn left_on_track(&self, place: &Place) -> u64 {
+    pub(super) fn left_on_track(&self, place: &Position) -> u64 {
         u64::from(self.zone(place.track).sectors - place.sector)
     }
 
-    /// Time to go from one track to another: arm and head move together.
-    fn reach(&self, from: Track, to: Track, write: bool) -> Parts {
-        let mut parts = Parts::default();
+    /// Time to move from one track to another: arm and head move together.
+    fn reach(&self, from: Track, to: Track, write: bool) -> TimeBreakdown {
+        let mut parts = TimeBreakdown::default();
         let distance = from.cylinder.abs_diff(to.cylinder);
         let settle = |ns: Nanos| {
             if write { ns.saturating_add_signed(self.write_settle_ns) } else { ns }
@@ -169,10 +171,11 @@ impl Media {
         parts
     }
 
-    /// A place one past the end of a track becomes the start of the next track, which takes time.
-    pub(super) fn settle(&self, place: &mut Place, write: bool) -> Parts {
+    /// Turns a place one past the end of a track into the start of the next track; returns the time
+    /// for it.
+    pub(super) fn wrap_to_next_track(&self, place: &mut Position, write: bool) -> TimeBreakdown {
         if self.left_on_track(place) > 0 || place.lba >= self.sectors() {
-            return Parts::default();
+            return TimeBreakdown::default();
         }
         let next = self.locate(place.lba);
         let parts = self.reach(place.track, next.track, write);
@@ -180,19 +183,25 @@ impl Media {
         parts
     }
 
-    /// The head goes from a track to a place and waits for nothing yet.
-    pub(super) fn go(&self, at: Time, from: Track, to: &Place, write: bool) -> (Time, Parts) {
+    /// Moves the head from a track to the track of a place, without waiting for the sector.
+    pub(super) fn go(
+        &self,
+        at: Time,
+        from: Track,
+        to: &Position,
+        write: bool,
+    ) -> (Time, TimeBreakdown) {
         let parts = self.reach(from, to.track, write);
         (at + parts.total_ns(), parts)
     }
 
-    /// Lets `sectors` (at least one) pass from `place` on; the head is on its track at `at`.
-    pub(super) fn pass(&self, at: Time, place: &Place, sectors: u64, write: bool) -> Pass {
+    /// Lets `sectors` (at least one) pass from `place` on, with the head on the track at `at`.
+    pub(super) fn pass(&self, at: Time, place: &Position, sectors: u64, write: bool) -> Pass {
         let (mut t, mut place, mut left) = (at, *place, sectors);
-        let mut parts = Parts::default();
-        let mut first = None;
+        let mut parts = TimeBreakdown::default();
+        let (mut first, mut first_part) = (None, None);
         loop {
-            let switch = self.settle(&mut place, write);
+            let switch = self.wrap_to_next_track(&mut place, write);
             t += switch.total_ns();
             parts += switch;
             let start = self.arrival(t, &place);
@@ -201,12 +210,14 @@ impl Media {
             let (_, end) = self.passed(start, &place, run, Time(u64::MAX));
             first.get_or_insert_with(|| self.passed(start, &place, 1, Time(u64::MAX)).1);
             parts.transfer_ns += end - start;
+            first_part.get_or_insert(end);
             t = end;
             place.lba += run;
             place.sector += run as u32;
             left -= run;
             if left == 0 {
-                return Pass { first: first.unwrap_or(t), end: t, after: place, parts };
+                let (first, first_part) = (first.unwrap_or(t), first_part.unwrap_or(t));
+                return Pass { first, first_part, end: t, after: place, parts };
             }
         }
     }

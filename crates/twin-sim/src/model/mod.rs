@@ -1,40 +1,51 @@
-//! Device models: how long a request takes, and what it spends that time on.
+//! Device models: how long a request takes, and how that time is divided.
 //!
-//! A [`DeviceModel`] is a pure mechanism: it is told the time and a request, moves its own state
-//! (where the head is, what the buffer holds) and says when the request is done. It does no I/O,
-//! stores no data and knows no tasks. To add a model, write one file and one line of
-//! [`registry`].
+//! A [`DeviceModel`] is a pure mechanism: it gets the time and a request, updates its own state
+//! (the position of the head, the content of the buffer) and returns when the request is done. It
+//! does no I/O, stores no data and knows no tasks. A new model takes one file and one line in
+//! [`REGISTRY`].
 //!
-//! Mechanical disks are all one mechanism, [`Disk`], with the figures of different [`Drive`]s;
-//! `disk.rs` says what it models and what not, `drives/` where the figures come from.
+//! All mechanical disks are one mechanism, [`Disk`], with the figures of different [`Drive`]s.
+//! `disk.rs` lists what it models and what it leaves out, `drives/` the sources of the figures.
 
 mod buffer;
 mod disk;
 mod drives;
 mod flat;
+mod ftl;
 mod instant;
 mod jitter;
+mod measured;
 mod media;
 mod seek;
+mod ssd;
+mod write_cache;
 mod zone;
 
 use std::fmt;
+use std::rc::Rc;
 
 use twin_disk::IoKind;
 use twin_rt::{Nanos, Time};
+use twin_settings::{Registry, RegistryEntry};
 
-use crate::{Parts, UnknownName};
+use crate::TimeBreakdown;
 
 pub use disk::Disk;
 pub use drives::{Buffering, Drive, Overheads};
 pub use flat::{FlatSsd, FlatSsdFigures};
+pub use ftl::Wear;
+#[cfg(test)]
+pub(crate) use measured::figures_for_tests;
+pub use measured::{MeasuredFigures, Sample, Spacing, Times};
 pub use seek::SeekCurve;
+pub use ssd::{Ssd, SsdFigures};
 pub use zone::Zone;
 
-/// A request as a model sees it: on sectors, inside the device.
+/// A request as a model sees it: whole sectors, within the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access {
-    /// What to do.
+    /// Read, write, flush or discard.
     pub kind: IoKind,
     /// First byte.
     pub at: u64,
@@ -45,9 +56,9 @@ pub struct Access {
 /// When the data of a write reaches the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Supply {
-    /// The first sector is there.
+    /// When the first sector is there.
     pub first: Time,
-    /// All of it is there.
+    /// When all of it is there.
     pub last: Time,
 }
 
@@ -58,15 +69,15 @@ impl Supply {
     }
 }
 
-/// What a request took.
+/// The result of serving a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Service {
     /// When the first byte of a read was in the device's buffer.
     pub first: Time,
-    /// When it was done. Without a shared bus, when the host hears of it.
+    /// When it was done. Without a shared bus this is when the host is told.
     pub done: Time,
-    /// What the time from being given to the model until `done` was spent on. Adds up to it.
-    pub parts: Parts,
+    /// How the time from `now` until `done` is divided. The parts add up to it.
+    pub parts: TimeBreakdown,
 }
 
 /// Size and limits of a modelled device.
@@ -80,85 +91,98 @@ pub struct ModelSpec {
     pub sector: u32,
     /// The largest request, in bytes.
     pub max_io: u32,
-    /// How many requests it works on at once.
+    /// Number of requests that it serves at once.
     pub depth: u32,
-    /// It reports writes before they are on the medium: they need a flush to be durable.
+    /// Number of requests that it accepts at once. If this is more than it serves, it chooses
+    /// their order itself.
+    pub queue_depth: u32,
+    /// Whether it reports writes before they are on the medium, so that a flush is needed.
     pub write_cache: bool,
 }
 
-/// A mechanism that serves requests in the order in which it is given them.
+/// A mechanism that serves requests in the order in which it gets them.
 pub trait DeviceModel {
-    /// Size and limits.
+    /// Size and limits of the device.
     fn spec(&self) -> ModelSpec;
 
-    /// Serves a request that it is given at `now`, not before the previous one. `supply` is for
-    /// writes.
+    /// Serves a request that arrives at `now`, which is not earlier than that of the previous
+    /// request. `supply` is for writes.
     fn serve(&mut self, now: Time, access: &Access, supply: Supply) -> Service;
 
-    /// How long the device would take before the first byte of this request moves, for
-    /// schedulers that ask. Zero if it makes no difference.
+    /// How long the device would take before the first byte of this request moves, for schedulers
+    /// that ask. Zero if the order makes no difference.
     fn positioning_ns(&self, _now: Time, _access: &Access) -> Nanos {
         0
     }
 }
 
-/// What can be chosen about a model.
+/// The options of a model.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Options {
     /// Bytes on the device; the drive's own size if absent. A mechanical disk can be made smaller
     /// (its outer part is used), never larger.
     pub size: Option<u64>,
-    /// Report writes from the drive's cache before they are on the medium; the drive's own habit
-    /// if absent.
+    /// Report writes from the drive's cache before they are on the medium; by default as the drive
+    /// does.
     pub write_cache: Option<bool>,
-    /// For models that draw random numbers.
+    /// The seed of models that draw random numbers.
     pub seed: u64,
     /// Mechanical disks: time that each command takes before the drive begins to decode it, in
     /// nanoseconds: the host's driver and adapter, selection, the command's own bytes.
     pub command_ns: Nanos,
-    /// Mechanical disks without zones: track and cylinder skew in sectors, in place of the drive's.
+    /// Mechanical disks: number of commands that the drive accepts at once (NCQ), instead of the
+    /// drive's own. Zero counts as one.
+    pub queue_depth: Option<u32>,
+    /// Mechanical disks without zones: track and cylinder skew in sectors, instead of the drive's.
     pub skews: Option<(u32, u32)>,
-    /// Flat SSDs: times in place of the drive's own.
+    /// Flat SSDs: times instead of the device's own.
     pub flat: Option<FlatTimes>,
+    /// What was measured of a device, for the model of a measured one.
+    pub measured: Option<Rc<MeasuredFigures>>,
 }
 
 /// The times of a flat SSD that differ from device to device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlatTimes {
-    /// Time in a channel for a read.
+    /// Time that a read occupies a channel.
     pub read_ns: Nanos,
-    /// Time in a channel for a write.
+    /// Time that a write occupies a channel.
     pub write_ns: Nanos,
-    /// Time for a flush, on top of waiting for the writes under way.
+    /// Time of a flush after the writes in flight have finished.
     pub flush_ns: Nanos,
-    /// What the link moves each way, in bytes a second. Not zero.
+    /// Bandwidth of the link in each direction, in bytes a second. Not zero.
     pub link_bytes_per_s: u64,
 }
 
-/// A model cannot be made like this.
+/// A model cannot be built with these options.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ModelError {
-    /// The drive is not as large as was asked.
+    /// The drive is smaller than the requested size.
     TooLarge {
-        /// The model.
+        /// The name of the model.
         name: &'static str,
-        /// Bytes that were asked.
+        /// Requested size in bytes.
         asked: u64,
-        /// Bytes that it has.
+        /// Size of the drive in bytes.
         has: u64,
     },
-    /// The size is zero or not a number of sectors.
+    /// The size is zero or not a multiple of the sector.
     OddSize {
-        /// The model.
+        /// The name of the model.
         name: &'static str,
-        /// Bytes that were asked.
+        /// Requested size in bytes.
         asked: u64,
         /// Bytes in a sector.
         sector: u32,
     },
+    /// The model needs what was measured of a device.
+    NotMeasured {
+        /// The name of the model.
+        name: &'static str,
+    },
     /// The drive has no cache that could hold writes.
     NoWriteCache {
-        /// The model.
+        /// The name of the model.
         name: &'static str,
     },
 }
@@ -168,13 +192,18 @@ impl fmt::Display for ModelError {
         match self {
             ModelError::TooLarge { name, asked, has } => write!(
                 f,
-                "{name} holds {has} bytes, not {asked}: ask for less, or take a larger model"
+                "{name} has {has} bytes, not {asked}: choose a smaller size or a larger model"
             ),
             ModelError::OddSize { name, asked, sector } => {
-                write!(f, "{name} cannot have {asked} bytes: take a positive multiple of {sector}")
+                write!(f, "{name} cannot have {asked} bytes: use a positive multiple of {sector}")
             }
+            ModelError::NotMeasured { name } => write!(
+                f,
+                "{name} stands for the device in a machine file: make one with `twinfs calibrate` \
+                 and give it with --machine"
+            ),
             ModelError::NoWriteCache { name } => {
-                write!(f, "{name} cannot report writes early: leave its write cache off")
+                write!(f, "{name} cannot report writes early: switch its write cache off")
             }
         }
     }
@@ -182,65 +211,94 @@ impl fmt::Display for ModelError {
 
 impl std::error::Error for ModelError {}
 
-type Make = fn(&'static str, &Options) -> Result<Box<dyn DeviceModel>, ModelError>;
-
-/// What a model is made of: decides which of the [`Options`] count.
+/// The kind of a model, which decides the applicable [`Options`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Arms and platters.
+    /// A mechanical disk, with seeks and rotation.
     Mechanical,
-    /// Channels and a link.
+    /// A flat SSD, with channels and a link.
     Flat,
+    /// A device whose times were measured.
+    Measured,
+    /// An SSD with a translation layer.
+    Flash,
     /// A model for tests.
     Test,
 }
 
-/// A model that can be had by name.
-pub struct Entry {
-    /// Its name in settings.
-    pub name: &'static str,
-    /// What it is, in a line.
-    pub about: &'static str,
-    /// What it is made of.
+/// What is known of a model beside its name.
+pub struct Known {
+    /// Its kind, which decides the applicable options.
     pub kind: Kind,
-    make: Make,
+    make: fn(&Options) -> Result<Box<dyn DeviceModel>, ModelError>,
 }
 
-impl Entry {
+impl Known {
     /// A new device of this kind.
     ///
     /// # Errors
     /// If the device cannot have these options.
     pub fn build(&self, options: &Options) -> Result<Box<dyn DeviceModel>, ModelError> {
-        (self.make)(self.name, options)
+        (self.make)(options)
     }
 }
 
-/// All models: the drives of the papers and of the traces, then modern devices, then models for
-/// tests.
-pub fn registry() -> &'static [Entry] {
-    macro_rules! drive {
-        ($name:literal, $about:literal, $figures:path) => {
-            Entry {
-                name: $name,
-                about: $about,
+macro_rules! drive {
+    ($name:literal, $about:literal, $figures:path) => {
+        RegistryEntry::new(
+            $name,
+            $about,
+            Known {
                 kind: Kind::Mechanical,
-                make: |name, options| Ok(Box::new(Disk::new(name, &$figures(), options)?)),
-            }
-        };
-    }
-    macro_rules! flat {
-        ($name:literal, $about:literal, $figures:path) => {
-            Entry {
-                name: $name,
-                about: $about,
+                make: |options| Ok(Box::new(Disk::new($name, &$figures(), options)?)),
+            },
+        )
+    };
+}
+
+macro_rules! flat {
+    ($name:literal, $about:literal, $figures:path) => {
+        RegistryEntry::new(
+            $name,
+            $about,
+            Known {
                 kind: Kind::Flat,
-                make: |name, options| Ok(Box::new(FlatSsd::new(name, &$figures, options)?)),
-            }
-        };
-    }
-    const REGISTRY: &[Entry] = &[
+                make: |options| Ok(Box::new(FlatSsd::new($name, &$figures, options)?)),
+            },
+        )
+    };
+}
+
+macro_rules! flash {
+    ($name:literal, $about:literal, $figures:path) => {
+        RegistryEntry::new(
+            $name,
+            $about,
+            Known {
+                kind: Kind::Flash,
+                make: |options| Ok(Box::new(Ssd::new($name, &$figures, options)?)),
+            },
+        )
+    };
+}
+
+macro_rules! other {
+    ($kind:ident, $name:literal, $about:literal, $make:path) => {
+        RegistryEntry::new(
+            $name,
+            $about,
+            Known { kind: Kind::$kind, make: |options| $make($name, options) },
+        )
+    };
+}
+
+/// All models; the first is the default: the drives of the papers and of the traces, then modern
+/// devices, then models for tests.
+pub static REGISTRY: Registry<Known> = Registry::new(
+    "disk model",
+    &[
         drive!("hp97560", "HP 97560, 1.3 GB, 4002 rpm, 1991", drives::hp97560::figures),
+        drive!("hp335h", "HP 335H, 0.34 GB, 4002 rpm, on HP-IB", drives::hp335h::figures),
         drive!("hp-c3323a", "HP C3323A, 0.9 GB, 5400 rpm, zoned", drives::hp_c3323a::figures),
         drive!("hp-c2249a", "HP C2249A, 1.4 GB, 5400 rpm, zoned", drives::hp_c2249a::figures),
         drive!("dec-rz26", "DEC RZ26, 1.05 GB, 5400 rpm, 1992", drives::dec_rz26::rz26),
@@ -254,36 +312,15 @@ pub fn registry() -> &'static [Entry] {
         drive!("disk-7200", "a 4 TB disk of the 2010s, 7200 rpm", drives::disk_7200::figures),
         flat!("ssd-sata", "a flat SATA SSD, 512 GB", flat::SATA),
         flat!("ssd-nvme", "a flat NVMe SSD, 1 TB", flat::NVME),
-        flat!("ssd-mqsim", "MQSim's default SSD without its translation layer", flat::MQSIM),
-        Entry {
-            name: "jitter",
-            about: "random latency, any order: for tests",
-            kind: Kind::Test,
-            make: jitter::make,
-        },
-        Entry {
-            name: "instant",
-            about: "takes no time: for tests",
-            kind: Kind::Test,
-            make: instant::make,
-        },
-    ];
-    REGISTRY
-}
+        flash!("ssd-tlc", "an NVMe SSD with its translation layer, 1 TB", ssd::TLC),
+        flash!("ssd-mqsim", "MQSim's default SSD with its translation layer", ssd::MQSIM),
+        other!(Measured, "measured", "the device of a machine file (--machine)", measured::make),
+        other!(Test, "jitter", "random latency, any order: for tests", jitter::make),
+        other!(Test, "instant", "takes no time: for tests", instant::make),
+    ],
+);
 
-/// The model with this name.
-///
-/// # Errors
-/// [`UnknownName`] lists the names that there are.
-pub fn by_name(name: &str) -> Result<&'static Entry, UnknownName> {
-    registry().iter().find(|e| e.name == name).ok_or_else(|| UnknownName {
-        what: "disk model",
-        name: name.into(),
-        known: registry().iter().map(|e| e.name).collect(),
-    })
-}
-
-/// The size that the options ask for, or the device's own, in whole sectors.
+/// The requested size, or the device's own, in whole sectors.
 fn chosen_size(
     name: &'static str,
     options: &Options,

@@ -1,4 +1,4 @@
-//! How long the arm takes to move over so many cylinders.
+//! How long the arm takes to move over a number of cylinders.
 
 use twin_rt::{MILLIS, Nanos};
 
@@ -21,15 +21,15 @@ pub enum SeekCurve {
         /// Factor of the linear piece.
         e_ms: f64,
     },
-    /// Measured times at some distances, ascending; in between they are interpolated linearly,
-    /// past the last they stay.
+    /// Measured times at some distances, ascending. Times in between are interpolated linearly;
+    /// distances beyond the last take its time.
     Table(&'static [(u32, f64)]),
 }
 
 impl SeekCurve {
     /// A square-root curve through a single-cylinder time and a mean over random pairs of
-    /// `cylinders`: for drives of which only these two figures are published. The mean of sqrt(d)
-    /// is 8/15 of sqrt(cylinders).
+    /// `cylinders`, for drives with only these two figures published. The mean of sqrt(d) is 8/15
+    /// of sqrt(cylinders).
     pub fn from_mean(single_ms: f64, mean_ms: f64, cylinders: u32) -> SeekCurve {
         let mean_root = 8.0 / 15.0 * f64::from(cylinders).sqrt();
         let b_ms = (mean_ms - single_ms) / (mean_root - 1.0);

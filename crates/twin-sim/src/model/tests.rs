@@ -1,22 +1,24 @@
-//! The models held against what their published parameters imply, by arithmetic that shares
-//! nothing with them.
+//! The models compared with what their published parameters imply, by independent arithmetic.
 
 use twin_disk::IoKind;
 use twin_rt::{MICROS, MILLIS, Nanos, Rng, Time};
 
 use super::*;
 
+mod flash;
+mod today;
+
 const KIB: u64 = 1024;
 
 fn device(name: &str, options: &Options) -> Box<dyn DeviceModel> {
-    by_name(name).unwrap().build(options).unwrap()
+    REGISTRY.get(name).unwrap().build(options).unwrap()
 }
 
 fn plain(name: &str) -> Box<dyn DeviceModel> {
     device(name, &Options::default())
 }
 
-/// Serves requests one after the other, each as soon as the one before is done. Gives the mean
+/// Serves requests one after the other, each as soon as the one before is done. Returns the mean
 /// time of a request in ms.
 fn back_to_back(
     model: &mut dyn DeviceModel,
@@ -42,8 +44,8 @@ fn random(seed: u64, from: u64, to: u64, len: u64, count: u64) -> impl Iterator<
     (0..count).map(move |_| (from + rng.below((to - from - len) / 512) * 512, len))
 }
 
-/// The promise is 5%. These bounds are tighter, just above the noise of the random draws, so that
-/// a skew or a piece of the seek curve that is a little wrong shows.
+/// The documented accuracy is 5%. These bounds are tighter, just above the noise of the random
+/// draws, so that a slightly wrong skew or piece of the seek curve shows.
 const RANDOM: f64 = 0.01;
 const IN_ORDER: f64 = 0.002;
 
@@ -60,7 +62,7 @@ fn mean_over_distances(cylinders: u32, f: impl Fn(u32) -> f64) -> f64 {
     at_zero + (1..cylinders).map(|d| 2.0 * (n - f64::from(d)) / (n * n) * f(d)).sum::<f64>()
 }
 
-/// What is published of the HP 97560 (Ruemmler and Wilkes 1994), in ms.
+/// The published figures of the HP 97560 (Ruemmler and Wilkes 1994), in ms.
 mod hp97560 {
     pub(super) const REVOLUTION: f64 = 60_000.0 / 4002.0;
     pub(super) const SECTOR: f64 = REVOLUTION / 72.0;
@@ -85,8 +87,8 @@ mod hp97560 {
     }
 
     /// A read of so many sectors at a random place within `cylinders` of them: controller, mean
-    /// seek (a change of head alone if the cylinder stays), half a revolution, the sectors, and
-    /// a skew if the request crosses a track boundary.
+    /// seek (or a head switch alone if the cylinder stays), half a revolution, the sectors, and a
+    /// skew if the request crosses a track boundary.
     pub(super) fn random_read(cylinders: u32, sectors: u32) -> f64 {
         let moves = |d| if d == 0 { 1.6 * 18.0 / 19.0 } else { seek(d) };
         let crosses = f64::from(sectors - 1) / 72.0;
@@ -97,7 +99,7 @@ mod hp97560 {
             + crosses * boundary()
     }
 
-    /// Sectors in order, per sector, nothing lost: the skews belong to it.
+    /// Time per sector of a sequential read that loses no revolution; the skews belong to it.
     pub(super) fn streaming_sector() -> f64 {
         SECTOR + boundary() / 72.0
     }
@@ -160,8 +162,8 @@ fn the_hp97560_reads_in_order_at_its_media_rate() {
 
 #[test]
 fn the_hp97560_loses_a_revolution_between_writes_in_order() {
-    // The next sector passes while the controller still decodes: every write waits for it to
-    // come round once more.
+    // The next sector passes while the controller still decodes: every write waits one revolution
+    // for it.
     let requests = sequential(0, 8 * KIB, 8000);
     let measured = back_to_back(&mut *plain("hp97560"), IoKind::Write, requests);
     let implied = hp97560::REVOLUTION + 16.0 * hp97560::streaming_sector();
@@ -177,7 +179,7 @@ fn the_hp97560_writes_in_order_at_its_media_rate_if_it_reports_early() {
     close("8 KB written in order and reported early, ms", measured, implied, IN_ORDER);
 }
 
-/// What is published of the HP C3323A (DiskSim), in ms and sectors.
+/// The published figures of the HP C3323A (DiskSim), in ms and sectors.
 mod hp_c3323a {
     pub(super) const REVOLUTION: f64 = 60_000.0 / 5400.0;
     /// First and last cylinder, sectors, track skew, cylinder skew.
@@ -215,7 +217,7 @@ mod hp_c3323a {
 
 #[test]
 fn the_hp_c3323a_reads_at_random_as_its_parameters_imply() {
-    // Places are equally likely by sector, so a cylinder counts with the sectors it has.
+    // Places are equally likely by sector, so a cylinder is weighted by its number of sectors.
     let mut cylinders = Vec::new();
     let mut left = hp_c3323a::BLOCKS;
     for (first, last, sectors, track_skew, _) in hp_c3323a::ZONES {
@@ -275,7 +277,7 @@ fn a_drive_reads_on_while_it_is_idle() {
     let later = first.done + 100 * MILLIS;
     let hit = read(later, 64 * KIB);
     assert_eq!((hit.done - later, hit.parts.buffer_ns), (2_200 * MICROS, 2_200 * MICROS));
-    // What lies behind the end of the buffer has not been read.
+    // Sectors beyond the end of the buffer have not been read.
     let beyond = read(hit.done, 400 * KIB);
     assert_eq!(beyond.parts.buffer_ns, 0);
 }
@@ -304,7 +306,7 @@ fn a_read_that_the_stream_is_coming_to_waits_for_it_and_no_longer() {
     };
     let first = read(Time(0), 0);
     let next = read(first.done, 8 * KIB);
-    // 16 sectors pass in 3.33 ms, of which 2.2 ms hide behind the controller.
+    // 16 sectors pass in 3.33 ms; 2.2 ms of this are hidden behind the controller.
     assert_eq!((next.done - first.done) / MICROS, 3331);
     assert_eq!(next.parts.seek_ns + next.parts.rotation_ns, 0);
 }
@@ -385,7 +387,7 @@ fn a_flush_of_an_ssd_waits_for_writes_under_way() {
     assert_eq!(flushed - done, 500 * MICROS);
 }
 
-/// A mixed load of one request at a time with pauses; gives the completion times.
+/// A mixed load of one request at a time with pauses; returns the completion times.
 fn mixed(model: &mut dyn DeviceModel, seed: u64) -> Vec<Time> {
     let spec = model.spec();
     let (mut rng, mut now, mut out) = (Rng::new(seed), Time(0), Vec::new());
@@ -420,11 +422,16 @@ fn mixed(model: &mut dyn DeviceModel, seed: u64) -> Vec<Time> {
 
 #[test]
 fn every_model_accounts_for_all_its_time_and_repeats_itself() {
-    for entry in registry() {
+    for entry in &REGISTRY {
         for write_cache in [false, true] {
-            let options = Options { write_cache: Some(write_cache), seed: 3, ..Default::default() };
+            let options = Options {
+                write_cache: Some(write_cache),
+                seed: 3,
+                measured: Some(std::rc::Rc::new(super::figures_for_tests())),
+                ..Default::default()
+            };
             let Ok(mut model) = entry.build(&options) else {
-                assert_eq!(entry.name, "wren-iv");
+                assert!(["wren-iv", "hp335h"].contains(&entry.name), "{}", entry.name);
                 continue;
             };
             assert_eq!(model.spec().name, entry.name);
@@ -438,18 +445,20 @@ fn every_model_accounts_for_all_its_time_and_repeats_itself() {
 #[test]
 fn sizes_that_a_model_cannot_have_are_refused() {
     let build = |name: &str, size| {
-        let options = Options { size: Some(size), ..Options::default() };
-        by_name(name).unwrap().build(&options).map(|m| m.spec().size)
+        let measured = Some(std::rc::Rc::new(super::figures_for_tests()));
+        let options = Options { size: Some(size), measured, ..Options::default() };
+        REGISTRY.get(name).unwrap().build(&options).map(|m| m.spec().size)
     };
     assert_eq!(build("hp97560", 1 << 20), Ok(1 << 20));
     assert!(matches!(build("hp97560", 1 << 40), Err(ModelError::TooLarge { .. })));
     assert!(matches!(build("ssd-sata", 1000), Err(ModelError::OddSize { .. })));
     assert_eq!(build("ssd-sata", 1 << 42), Ok(1 << 42));
-    let text = by_name("floppy").err().unwrap().to_string();
+    let text = REGISTRY.get("floppy").err().unwrap().to_string();
     assert!(text.contains("floppy") && text.contains("hp97560"), "{text}");
 }
 
-/// The mean seek of the drives that were made from one comes out, over the whole drive.
+/// The published mean seek of drives whose curve was made from it is reproduced, over the whole
+/// drive.
 #[test]
 fn mean_seeks_are_those_published() {
     for (name, cylinders, mean) in [("wren-iv", 1546, 17.5), ("disk-7200", 400_700, 8.2)] {
@@ -471,7 +480,7 @@ fn mean_seeks_are_those_published() {
 
 #[test]
 fn writes_settle_after_a_seek() {
-    // The C2249A settles 0.65 ms longer before it writes, wherever it goes.
+    // The C2249A settles 0.65 ms longer before a write, at any distance.
     let size = plain("hp-c2249a").spec().size;
     let seek_ns = |kind| {
         let mut disk = plain("hp-c2249a");

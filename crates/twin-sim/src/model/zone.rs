@@ -9,11 +9,11 @@ pub struct Zone {
     pub last: (u32, u32),
     /// Data sectors on a track.
     pub sectors: u32,
-    /// Sectors that would fit on a track: the data sectors and the spare ones at its end.
+    /// Sectors that fit on a track: the data sectors and the spare ones at its end.
     pub slots: u32,
-    /// How many slots later the next track of a cylinder begins.
+    /// Number of slots by which the next track of a cylinder begins later.
     pub track_skew: u32,
-    /// How many slots later the first track of the next cylinder begins.
+    /// Number of slots by which the first track of the next cylinder begins later.
     pub cylinder_skew: u32,
 }
 

@@ -1,8 +1,8 @@
 //! One stored run of a platter, and how runs are cut and joined.
 //!
-//! An extent is a byte range with one [`Piece`] of content: real bytes, packed if that pays, or a
-//! run of stamps in arithmetic progression, so that a file written in order costs one extent
-//! however long it is.
+//! An extent is a byte range with one [`ExtentContent`] of content: real bytes, packed if that
+//! saves enough, or a run of stamps in arithmetic progression. A file of any length that is written
+//! in order takes one extent.
 
 use twin_disk::{Block, Bytes, Stamp};
 
@@ -10,24 +10,24 @@ use super::packed::{MOST, Packed};
 
 /// Stamps of consecutive blocks of one file, seen through a window.
 ///
-/// Block `i` of the sequence is the stamp `(ino, lbn + i, version + i * step)` of `unit` bytes.
-/// The window begins `off` bytes into block 0; how long it is, the extent knows.
+/// Block `i` of the sequence is the stamp `(ino, lbn + i, version + i * step)` of `unit` bytes. The
+/// window begins `off` bytes into block 0; the extent holds its length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Run {
+pub(super) struct StampRun {
     ino: u64,
     lbn: u64,
     version: u64,
-    /// What is added to the version from one block to the next.
+    /// Difference of the version from one block to the next.
     step: u32,
-    /// Bytes of a block. While the window shows one block only, no more than a lower bound.
+    /// Bytes of a block; only a lower bound while the window shows a single block.
     unit: u32,
     off: u32,
 }
 
-impl Run {
-    fn of(stamp: Stamp) -> Run {
+impl StampRun {
+    fn of(stamp: Stamp) -> StampRun {
         let Stamp { ino, lbn, version, off, len } = stamp;
-        Run { ino, lbn, version, step: 0, unit: off + len, off }
+        StampRun { ino, lbn, version, step: 0, unit: off + len, off }
     }
 
     fn stamp_at(&self, pos: u64, len: u64) -> Stamp {
@@ -43,14 +43,14 @@ impl Run {
     }
 
     /// The same sequence with the window moved on by `by` bytes.
-    fn moved(&self, by: u64) -> Run {
+    fn moved(&self, by: u64) -> StampRun {
         let first = self.stamp_at(u64::from(self.off) + by, 1);
-        Run { lbn: first.lbn, version: first.version, off: first.off, ..*self }
+        StampRun { lbn: first.lbn, version: first.version, off: first.off, ..*self }
     }
 
-    /// The window of `len` bytes lengthened by a window `next` of another run, if the stamps that
-    /// it shows are those that this run would show next.
-    fn joined(&self, len: u64, next: &Run, next_len: u64) -> Option<Run> {
+    /// This window of `len` bytes, lengthened by a window `next` of another run, if the stamps of
+    /// `next` are those with which this run continues.
+    fn joined(&self, len: u64, next: &StampRun, next_len: u64) -> Option<StampRun> {
         if self.ino != next.ino {
             return None;
         }
@@ -58,9 +58,9 @@ impl Run {
         let one = end <= u64::from(self.unit);
         let next_one = u64::from(next.off) + next_len <= u64::from(next.unit);
         if one && next.lbn == self.lbn && next.version == self.version {
-            // Two cuts of one block; the second knows better how long the block is.
+            // Two cuts of one block; the second has the better bound of the block's length.
             let follows = u64::from(next.off) == end && (next_one || next.unit >= self.unit);
-            let whole = Run { unit: self.unit.max(next.unit), step: next.step, ..*self };
+            let whole = StampRun { unit: self.unit.max(next.unit), step: next.step, ..*self };
             return follows.then_some(whole);
         }
         let unit = u64::from(self.unit);
@@ -79,17 +79,17 @@ impl Run {
         };
         let follows = next.version == self.version + blocks * u64::from(step)
             && (next_one || next.step == step);
-        follows.then_some(Run { step, ..*self })
+        follows.then_some(StampRun { step, ..*self })
     }
 }
 
 /// The content of an extent.
 #[derive(Clone, Debug)]
-pub(super) enum Piece {
+pub(super) enum ExtentContent {
     Bytes(Bytes),
-    /// What is packed, from this byte on.
+    /// A position in packed bytes: the content begins at this byte of them.
     Packed(Packed, u32),
-    Stamps(Run),
+    Stamps(StampRun),
 }
 
 /// A byte range of a platter that is not zero, with its content.
@@ -97,27 +97,27 @@ pub(super) enum Piece {
 pub(super) struct Extent {
     pub(super) start: u64,
     pub(super) len: u64,
-    piece: Piece,
+    piece: ExtentContent,
 }
 
 impl Extent {
-    /// Calls `f` for the extents that the block makes at `start`: one, or some if they are bytes
-    /// of which parts can be packed, or none for zeros, which are not stored.
+    /// Calls `f` for the extents that the block makes at `start`: one, several if it has bytes that
+    /// can be packed in parts, or none for zeros, which are not stored.
     pub(super) fn of(start: u64, block: &Block, f: &mut impl FnMut(Extent)) {
         let piece = match block {
             Block::Zero(_) => return,
             Block::Bytes(bytes) => return Extent::of_bytes(start, bytes, f),
-            Block::Stamp(stamp) => Piece::Stamps(Run::of(*stamp)),
+            Block::Stamp(stamp) => ExtentContent::Stamps(StampRun::of(*stamp)),
         };
         f(Extent { start, len: block.len() as u64, piece });
     }
 
     fn of_bytes(start: u64, bytes: &Bytes, f: &mut impl FnMut(Extent)) {
-        // What is not packed stays together, so that it goes on sharing its buffer.
+        // Bytes that are not packed stay together and go on sharing their buffer.
         let (mut at, mut from) = (0, 0);
         let plain = |from: usize, to: usize, f: &mut dyn FnMut(Extent)| {
             if from < to {
-                let piece = Piece::Bytes(kept(&bytes.slice(from, to - from)));
+                let piece = ExtentContent::Bytes(kept(&bytes.slice(from, to - from)));
                 f(Extent { start: start + from as u64, len: (to - from) as u64, piece });
             }
         };
@@ -127,7 +127,11 @@ impl Extent {
             let end = (at + MOST - (here % MOST as u64) as usize).min(bytes.len());
             if let Some(packed) = Packed::of(&bytes[at..end]) {
                 plain(from, at, f);
-                f(Extent { start: here, len: (end - at) as u64, piece: Piece::Packed(packed, 0) });
+                f(Extent {
+                    start: here,
+                    len: (end - at) as u64,
+                    piece: ExtentContent::Packed(packed, 0),
+                });
                 from = end;
             }
             at = end;
@@ -139,41 +143,49 @@ impl Extent {
         self.start + self.len
     }
 
-    /// The part of it from `from` to `to`, both inside it.
+    /// The part from `from` to `to`, both inside the extent.
     pub(super) fn cut(&self, from: u64, to: u64) -> Extent {
         let by = from - self.start;
         let piece = match &self.piece {
-            Piece::Bytes(bytes) => Piece::Bytes(bytes.slice(by as usize, (to - from) as usize)),
-            Piece::Packed(packed, off) => Piece::Packed(packed.clone(), off + by as u32),
-            Piece::Stamps(run) => Piece::Stamps(run.moved(by)),
+            ExtentContent::Bytes(bytes) => {
+                ExtentContent::Bytes(bytes.slice(by as usize, (to - from) as usize))
+            }
+            ExtentContent::Packed(packed, off) => {
+                ExtentContent::Packed(packed.clone(), off + by as u32)
+            }
+            ExtentContent::Stamps(run) => ExtentContent::Stamps(run.moved(by)),
         };
         Extent { start: from, len: to - from, piece }
     }
 
-    /// Lengthens it by `next`, if that lies right behind it and continues its stamps.
+    /// Lengthens the extent by `next`, if that begins at its end and continues its stamps.
     pub(super) fn join(&mut self, next: &Extent) -> bool {
         if self.end() != next.start {
             return false;
         }
-        let (Piece::Stamps(a), Piece::Stamps(b)) = (&self.piece, &next.piece) else { return false };
+        let (ExtentContent::Stamps(a), ExtentContent::Stamps(b)) = (&self.piece, &next.piece)
+        else {
+            return false;
+        };
         let Some(run) = a.joined(self.len, b, next.len) else { return false };
-        self.piece = Piece::Stamps(run);
+        self.piece = ExtentContent::Stamps(run);
         self.len += next.len;
         true
     }
 
-    /// Appends what it holds from `from` to `to` (both inside it) to `out`, one block a stamp.
+    /// Appends the content from `from` to `to` (both inside the extent) to `out`, one block a
+    /// stamp.
     pub(super) fn emit(&self, from: u64, to: u64, out: &mut Vec<Block>) {
         match &self.piece {
-            Piece::Bytes(bytes) => {
+            ExtentContent::Bytes(bytes) => {
                 let off = (from - self.start) as usize;
                 out.push(Block::Bytes(bytes.slice(off, (to - from) as usize)));
             }
-            Piece::Packed(packed, window) => {
+            ExtentContent::Packed(packed, window) => {
                 let off = *window as usize + (from - self.start) as usize;
                 out.push(Block::Bytes(packed.unpack().slice(off, (to - from) as usize)));
             }
-            Piece::Stamps(run) => {
+            ExtentContent::Stamps(run) => {
                 let (mut pos, mut left) = (u64::from(run.off) + from - self.start, to - from);
                 while left > 0 {
                     let stamp = run.stamp_at(pos, left);
@@ -185,18 +197,18 @@ impl Extent {
         }
     }
 
-    /// Bytes of memory that it holds beside itself.
+    /// Bytes of memory that it holds besides itself.
     pub(super) fn heap_bytes(&self) -> usize {
         match &self.piece {
-            Piece::Bytes(bytes) => bytes.buffer_len(),
-            Piece::Packed(packed, _) => packed.heap_bytes(),
-            Piece::Stamps(_) => 0,
+            ExtentContent::Bytes(bytes) => bytes.buffer_len(),
+            ExtentContent::Packed(packed, _) => packed.heap_bytes(),
+            ExtentContent::Stamps(_) => 0,
         }
     }
 }
 
-/// The bytes as they are worth keeping: a small piece of a large buffer is copied, because it
-/// would keep the whole buffer in memory.
+/// The bytes in the form in which they are kept: a small piece of a large buffer is copied, because
+/// it would keep the whole buffer in memory.
 fn kept(bytes: &Bytes) -> Bytes {
     if bytes.buffer_len() > 2 * bytes.len() { Bytes::copy_of(bytes) } else { bytes.clone() }
 }
@@ -273,7 +285,7 @@ mod tests {
 
     #[test]
     fn metadata_is_kept_without_its_zeros() {
-        // Like inodes: some numbers in 512 bytes, in a buffer that is not cut as blocks are.
+        // Like inodes: a few numbers in 512 bytes, in a buffer that is not divided into blocks.
         let mut bytes = vec![0u8; 100_000];
         for inode in bytes.chunks_mut(512) {
             inode.iter_mut().take(160).step_by(4).for_each(|byte| *byte = 9);

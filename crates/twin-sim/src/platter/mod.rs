@@ -1,10 +1,10 @@
-//! What a simulated device stores: sparse, without bytes for user data, with free snapshots.
+//! The content of a simulated device: sparse, without bytes for user data, with free snapshots.
 //!
-//! [`Platter`] maps byte ranges to [`Block`]s. Zeros cost nothing, a run of stamps costs one
-//! entry however long it is, real bytes are kept without their zeros where that pays. Cloning a platter is
-//! a snapshot and costs nothing; the two copies part as they are written. Reading gives back
-//! exactly the stamps that were written, cut where later writes cut them, so that
-//! [`twin_disk::gather`] puts them together again.
+//! [`Platter`] maps byte ranges to [`Block`]s. Zeros cost nothing, a run of stamps costs one entry
+//! at any length, and real bytes are kept without their zeros where that saves memory. Cloning a
+//! platter makes a snapshot and costs nothing; the copies diverge as they are written. Reading
+//! returns exactly the stamps that were written, cut where later writes cut them, so that
+//! [`twin_disk::gather`] joins them again.
 
 mod extent;
 mod packed;
@@ -41,7 +41,7 @@ impl Platter {
         platter
     }
 
-    /// Bytes that it holds, zeros included.
+    /// Size in bytes, zeros included.
     pub fn size(&self) -> u64 {
         self.size
     }
@@ -49,7 +49,7 @@ impl Platter {
     /// Stores `blocks`, one after the other, from `at` on.
     ///
     /// # Panics
-    /// If they reach past the end: a device checks its requests before.
+    /// If they reach beyond the end: a device checks its requests first.
     pub fn write(&mut self, at: u64, blocks: &[Block]) {
         let mut new: Vec<Extent> = Vec::new();
         let mut pos = at;
@@ -83,7 +83,7 @@ impl Platter {
     /// The `len` bytes at `at`, in order.
     ///
     /// # Panics
-    /// If they are not all there: a device checks its requests before.
+    /// If they are not all within the platter: a device checks its requests first.
     pub fn read(&self, at: u64, len: u64) -> Vec<Block> {
         self.check(at, len);
         let mut out = Vec::new();
@@ -117,7 +117,7 @@ impl Platter {
         assert!(inside, "{len} bytes at {at} of a platter of {} bytes", self.size);
     }
 
-    /// How many entries its map has: what it costs.
+    /// Number of entries of its map, a measure of its cost.
     pub fn extents(&self) -> usize {
         let mut count = 0;
         self.root.visit(0, u64::MAX, &mut |_| count += 1);
@@ -154,8 +154,8 @@ impl Platter {
     }
 }
 
-/// Adds one block to a content digest. `tail` is a stamp not yet added, because its next cut may
-/// follow.
+/// Adds one block to a content digest. `tail` is a stamp that is not added yet, because its next
+/// piece may follow.
 fn add_block(
     digest: &mut EventDigest,
     at: u64,

@@ -1,29 +1,29 @@
-//! Metadata as a platter keeps it: without its zeros.
+//! Metadata in the form that a platter keeps: without its zeros.
 //!
-//! Inodes, maps and summaries are mostly zeros, in runs and inside numbers. Packed are a bit for
-//! each word of eight bytes that is not zero; then for each such word a byte, whose bits say which
-//! of its bytes are not zero, and these bytes. What would not become a quarter smaller is kept as
-//! it is.
+//! Inodes, maps and summaries are mostly zeros, in runs and inside numbers. The packed form has one
+//! bit for each eight-byte word, set if the word is not zero; then for each such word one byte,
+//! whose bits say which of its bytes are not zero, and these bytes. Content that would not become a
+//! quarter smaller is kept as it is.
 
 use std::sync::Arc;
 
 use twin_disk::{Buf, Bytes};
 
-/// Bytes of a word, and words that one byte of the map speaks of.
+/// Bytes of a word, and the number of words that one byte of the map covers.
 const WORD: usize = 8;
-/// The most bytes that are packed together: what must be unpacked to read one of them.
+/// The most bytes that are packed together, and so unpacked to read one of them.
 pub(super) const MOST: usize = 4096;
 
 /// Bytes without their zeros. Cloning is cheap.
 #[derive(Clone, Debug)]
 pub(super) struct Packed {
     packed: Arc<[u8]>,
-    /// How many bytes they are unpacked.
+    /// Number of bytes when unpacked.
     len: u32,
 }
 
 impl Packed {
-    /// Packs at most [`MOST`] bytes; `None` if it does not pay.
+    /// Packs at most [`MOST`] bytes; `None` if that does not save enough.
     pub(super) fn of(bytes: &[u8]) -> Option<Packed> {
         debug_assert!(bytes.len() <= MOST, "{} bytes are too many to pack together", bytes.len());
         // The words, a byte for each of them, and the map.
@@ -40,7 +40,7 @@ impl Packed {
             used += 1;
             let mut mask = 0u8;
             for (k, &byte) in word.iter().enumerate() {
-                // Without a branch: which bytes are zero cannot be foreseen.
+                // Without a branch, because zero bytes cannot be predicted.
                 out[used] = byte;
                 let there = u8::from(byte != 0);
                 mask |= there << k;

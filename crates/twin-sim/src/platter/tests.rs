@@ -114,7 +114,7 @@ fn a_snapshot_does_not_see_later_writes() {
 fn a_terabyte_of_sequential_data_needs_megabytes() {
     let size = 1u64 << 40;
     let mut platter = Platter::new(size);
-    // Requests of 1 GiB: one stamp a MiB, as the version of every request differs.
+    // Requests of 1 GiB: one stamp a MiB, because the version of every request differs.
     for request in 0..1024 {
         let (file, first) = (request / 64, request % 64 * 1024);
         let blocks = (0..1024).map(|i| stamp(file, first + i, request, 1 << 20));

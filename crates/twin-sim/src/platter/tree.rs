@@ -1,25 +1,25 @@
-//! A persistent B+-tree of extents: cloning the root is a snapshot, and writing to one copy
-//! copies only the path to what changes.
+//! A persistent B+-tree of extents: cloning the root makes a snapshot, and a write to one copy
+//! copies only the path to the changed leaves.
 //!
 //! Invariants: extents are sorted and do not overlap; a node's keys are the exact starts of its
 //! extents, or of the first extents below its children; no node but the root is empty.
 //!
-//! A node has its keys beside it, not in its entries: a search then touches a few cache lines of
-//! keys and one entry, which is most of what a simulated request costs on a large device.
+//! A node holds its keys separately from its entries: a search then touches a few cache lines of
+//! keys and one entry. This search is most of the cost of a simulated request on a large device.
 
 use std::sync::Arc;
 
 use super::extent::Extent;
 
-/// Most entries of a node.
+/// The maximum number of entries in a node.
 const FULL: usize = 64;
-/// What a node that is too full is divided into: above half, because logs are written in order.
-/// A leaf that became too full at its end keeps all that it may.
+/// Number of entries of each part when an overfull node is split: above half, because logs are
+/// written in order. A leaf that overflowed at its end keeps all that fit.
 const PART: usize = 48;
-/// Room for extents of a leaf grows by so many.
+/// The step by which a leaf's room for extents grows.
 const ROOM: usize = 16;
 
-/// The keys of a node's entries. Unused places hold the largest number, which no key is.
+/// The keys of a node's entries. Unused places hold the largest number, which is never a key.
 #[derive(Clone, Debug)]
 struct Keys([u64; FULL]);
 
@@ -31,19 +31,20 @@ impl Keys {
     }
 
     /// How many keys are at most `at`. Looks at the last key of each line of eight, then at the
-    /// eight of one line: the loads do not wait for each other, as those of halving do.
+    /// eight keys of one line: unlike those of a binary search, these loads do not wait for each
+    /// other.
     fn up_to(&self, at: u64) -> usize {
         const LINE: usize = 8;
         let count = |keys: &[u64]| keys.iter().map(|&key| usize::from(key <= at)).sum::<usize>();
         let lines = (0..FULL / LINE).map(|i| self.0[i * LINE + LINE - 1]);
         let line = lines.map(|key| usize::from(key <= at)).sum::<usize>();
-        // A full node whose keys are all at most `at` has no line left to look into: look into the
-        // last, which then counts whole.
+        // In a full node whose keys are all at most `at` no line is left to look into: the last
+        // line is used, and counts whole.
         let first = line.min(FULL / LINE - 1) * LINE;
         first + count(&self.0[first..first + LINE])
     }
 
-    /// Replaces places `from..to` of `len` by `new` ones, of which there is room for `count`.
+    /// Replaces places `from..to` of the `len` keys by `count` keys from `new`.
     fn splice(
         &mut self,
         len: usize,
@@ -78,7 +79,7 @@ pub(super) enum Node {
     Inner(Inner),
 }
 
-/// What became of an attempt to replace a range within one leaf.
+/// The result of an attempt to replace a range within one leaf.
 enum Replaced {
     /// Done; these nodes were split off to the right.
     Here(Vec<Arc<Node>>),
@@ -149,7 +150,7 @@ impl Node {
 }
 
 impl Leaf {
-    /// The first extent that ends behind `at`.
+    /// The first extent that ends after `at`.
     fn first_behind(&self, at: u64) -> usize {
         let next = self.keys.up_to(at);
         match next.checked_sub(1) {
@@ -158,9 +159,9 @@ impl Leaf {
         }
     }
 
-    /// Replaces `from..to`, cutting extents that reach out of the range and joining neighbours
-    /// that continue each other. May become too full; then its keys are those before. Gives how
-    /// many of its extents lie behind what it replaced.
+    /// Replaces `from..to`, cutting extents that reach out of the range and joining neighbours that
+    /// continue each other. The leaf may become overfull; its keys are then still the old ones.
+    /// Returns how many of its extents lie after the replaced range.
     fn splice(&mut self, from: u64, to: u64, new: &mut Vec<Extent>) -> usize {
         let low = self.first_behind(from);
         let Leaf { keys, extents } = self;
@@ -190,8 +191,8 @@ impl Leaf {
         len - high
     }
 
-    /// If it is too full, keeps the first part and gives the others. `behind` is what lies behind
-    /// the place where it grew.
+    /// Splits an overfull leaf: keeps the first part and returns the others. `behind` is the number
+    /// of extents after the place where it grew.
     fn split(&mut self, behind: usize) -> Vec<Arc<Node>> {
         if self.extents.len() <= FULL {
             return Vec::new();
@@ -205,17 +206,18 @@ impl Leaf {
 }
 
 impl Inner {
-    /// The child that an extent with a byte at `at` would be in.
+    /// The child that would hold an extent with a byte at `at`.
     fn child_of(&self, at: u64) -> usize {
         self.keys.up_to(at).saturating_sub(1)
     }
 
-    /// The start of what lies behind child `i`.
+    /// The start of the extents after child `i`.
     fn behind(&self, i: usize, next_start: u64) -> u64 {
         if i + 1 < self.children.len() { self.keys.0[i + 1] } else { next_start }
     }
 
-    /// Child `i` has changed, and `split` was split off it. Gives what is split off this node.
+    /// Child `i` has changed, and the nodes `split` were split off it. Returns the nodes that are
+    /// split off this node.
     fn changed(&mut self, i: usize, split: Vec<Arc<Node>>) -> Vec<Arc<Node>> {
         if split.is_empty() && !self.children[i].is_empty() {
             self.keys.0[i] = self.children[i].start();
@@ -236,13 +238,13 @@ impl Inner {
     }
 }
 
-/// Keeps the `first` of too many entries and gives the others, cut to size.
+/// Keeps the `first` of too many entries and returns the others, in parts.
 fn parts<T>(entries: &mut Vec<T>, first: usize) -> Vec<Vec<T>> {
     let mut out = Vec::new();
     let mut rest = entries.split_off(first);
     while rest.len() > FULL {
         let tail = rest.split_off(PART);
-        // Splitting leaves a part the room that all had.
+        // `split_off` leaves the remainder with the capacity of the whole.
         rest.shrink_to_fit();
         out.push(std::mem::replace(&mut rest, tail));
     }
@@ -284,7 +286,7 @@ pub(super) fn replace(root: &mut Arc<Node>, from: u64, to: u64, new: &mut Vec<Ex
     collapse(root);
 }
 
-/// Takes away levels that have one child only, or none.
+/// Removes levels that have a single child or none.
 fn collapse(root: &mut Arc<Node>) {
     loop {
         let only = match &**root {
@@ -322,12 +324,12 @@ fn replace_in_leaf(
     }
 }
 
-/// Removes `from..to` from a subtree; entries of it that become empty go.
+/// Removes `from..to` from a subtree, with the entries that become empty.
 fn remove(node: &mut Arc<Node>, from: u64, to: u64, next_start: u64) {
     match Arc::make_mut(node) {
         Node::Leaf(leaf) => {
-            // The range reaches out of this leaf on one side at least, so no extent is cut in two
-            // and the leaf cannot become too full.
+            // The range extends beyond this leaf on at least one side, so no extent is cut in two
+            // and the leaf cannot become overfull.
             leaf.splice(from, to, &mut Vec::new());
         }
         Node::Inner(inner) => {

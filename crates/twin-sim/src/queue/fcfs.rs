@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::{Scheduler, View, Waiting};
+use super::{Scheduler, SchedulerInput, Waiting};
 
 #[derive(Default)]
 pub(super) struct Fcfs(VecDeque<Waiting>);
@@ -12,7 +12,7 @@ impl Scheduler for Fcfs {
         self.0.push_back(request);
     }
 
-    fn pop(&mut self, _view: &View<'_>) -> Option<Waiting> {
+    fn pop(&mut self, _view: &SchedulerInput<'_>) -> Option<Waiting> {
         self.0.pop_front()
     }
 

@@ -1,8 +1,8 @@
-//! LOOK: the elevator. Goes on in its direction until nothing is left there, then turns.
+//! LOOK: the elevator. It goes on in one direction until no request is left there, then turns.
 
 use std::collections::BTreeMap;
 
-use super::{Scheduler, View, Waiting};
+use super::{Scheduler, SchedulerInput, Waiting};
 
 #[derive(Default)]
 pub(super) struct Look {
@@ -15,7 +15,7 @@ impl Scheduler for Look {
         self.waiting.insert((request.at, request.seq), request);
     }
 
-    fn pop(&mut self, view: &View<'_>) -> Option<Waiting> {
+    fn pop(&mut self, view: &SchedulerInput<'_>) -> Option<Waiting> {
         let above = self.waiting.range((view.head_at, 0)..).next().map(|(key, _)| *key);
         let below = self.waiting.range(..(view.head_at, 0)).next_back().map(|(key, _)| *key);
         let key = if self.down { below.or(above) } else { above.or(below) }?;

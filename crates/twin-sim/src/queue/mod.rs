@@ -1,7 +1,7 @@
-//! Request schedulers: in which order a device's waiting requests are served.
+//! Scheduling policies: the order in which a device serves waiting requests.
 //!
-//! A [`Scheduler`] is a pure queue. To add one, write one file and one line of [`registry`].
-//! Flushes and discards are not scheduled: the device takes them first, in order of arrival.
+//! A [`Scheduler`] is a pure queue. A new one takes one file and one line in [`REGISTRY`]. Flushes
+//! and discards are not scheduled: the device takes them first, in order of arrival.
 
 mod clook;
 mod fcfs;
@@ -11,16 +11,16 @@ mod sstf;
 
 use twin_disk::{IoKind, Origin};
 use twin_rt::Time;
+use twin_settings::{Registry, RegistryEntry};
 
-use crate::UnknownName;
 use crate::model::DeviceModel;
 
-/// A request that waits: a read or a write.
+/// A read or write that waits in the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Waiting {
-    /// Names it to the device.
+    /// The device's name for it.
     pub id: u32,
-    /// Grows with every request: the order of arrival.
+    /// A number that rises with every request: the order of arrival.
     pub seq: u64,
     /// Read or write.
     pub kind: IoKind,
@@ -28,19 +28,19 @@ pub struct Waiting {
     pub at: u64,
     /// Number of bytes.
     pub len: u64,
-    /// On whose behalf.
+    /// For whom the request was made.
     pub origin: Origin,
-    /// When it arrived.
+    /// When it arrived at the device.
     pub arrived: Time,
 }
 
-/// What a scheduler may know when it chooses.
-pub struct View<'a> {
+/// What a scheduler can see when it chooses.
+pub struct SchedulerInput<'a> {
     /// The current time.
     pub now: Time,
-    /// The byte behind the last request that was started.
+    /// The byte behind the request that was started last.
     pub head_at: u64,
-    /// The device, which can say how far away a request is.
+    /// The device model, which can estimate positioning times.
     pub model: &'a dyn DeviceModel,
 }
 
@@ -49,7 +49,7 @@ pub trait Scheduler {
     /// A request has arrived.
     fn push(&mut self, request: Waiting);
     /// Takes the request to serve next, `None` if none waits.
-    fn pop(&mut self, view: &View<'_>) -> Option<Waiting>;
+    fn pop(&mut self, view: &SchedulerInput<'_>) -> Option<Waiting>;
     /// How many requests wait.
     fn len(&self) -> usize;
     /// True if none waits.
@@ -58,50 +58,32 @@ pub trait Scheduler {
     }
 }
 
-/// A scheduler that can be had by name.
-pub struct Entry {
-    /// Its name in settings.
-    pub name: &'static str,
-    /// What it does, in a line.
-    pub about: &'static str,
-    make: fn() -> Box<dyn Scheduler>,
-}
+/// Makes an empty queue.
+pub type Maker = fn() -> Box<dyn Scheduler>;
 
-impl Entry {
-    /// A new, empty queue.
-    pub fn build(&self) -> Box<dyn Scheduler> {
-        (self.make)()
-    }
-}
-
-macro_rules! entry {
-    ($name:literal, $about:literal, $type:ty) => {
-        Entry { name: $name, about: $about, make: || Box::<$type>::default() }
-    };
-}
-
-/// All schedulers.
-pub fn registry() -> &'static [Entry] {
+/// All schedulers; the first is the default.
+pub static REGISTRY: Registry<Maker> = Registry::new(
+    "disk queue",
     &[
-        entry!("fcfs", "first come, first served", fcfs::Fcfs),
-        entry!("c-look", "upwards through the addresses, then back to the lowest", clook::CLook),
-        entry!("look", "upwards, then downwards through the addresses", look::Look),
-        entry!("sstf", "the nearest address first; may starve", sstf::Sstf),
-        entry!("sptf", "the shortest positioning time first, as drives do; may starve", sptf::Sptf),
-    ]
-}
-
-/// The scheduler with this name.
-///
-/// # Errors
-/// [`UnknownName`] lists the names that there are.
-pub fn by_name(name: &str) -> Result<&'static Entry, UnknownName> {
-    registry().iter().find(|e| e.name == name).ok_or_else(|| UnknownName {
-        what: "disk queue",
-        name: name.into(),
-        known: registry().iter().map(|e| e.name).collect(),
-    })
-}
+        RegistryEntry::new("fcfs", "first come, first served", || Box::<fcfs::Fcfs>::default()),
+        RegistryEntry::new(
+            "c-look",
+            "upwards through the addresses, then back to the lowest",
+            || Box::<clook::CLook>::default(),
+        ),
+        RegistryEntry::new("look", "upwards, then downwards through the addresses", || {
+            Box::<look::Look>::default()
+        }),
+        RegistryEntry::new("sstf", "the nearest address first; may starve", || {
+            Box::<sstf::Sstf>::default()
+        }),
+        RegistryEntry::new(
+            "sptf",
+            "the shortest positioning time first, as drives do; may starve",
+            || Box::<sptf::Sptf>::default(),
+        ),
+    ],
+);
 
 #[cfg(test)]
 mod tests;

@@ -1,8 +1,8 @@
-//! Shortest positioning time first (Jacobson and Wilkes 1991; Seltzer, Chen and Ousterhout
-//! 1990): the request that the head reaches soonest, seek and rotation together. Looks at every
+//! Shortest positioning time first (Jacobson and Wilkes 1991; Seltzer, Chen and Ousterhout 1990):
+//! serves the request that the head reaches soonest, seek and rotation together. It examines every
 //! waiting request, so it is meant for queues as short as a drive's.
 
-use super::{Scheduler, View, Waiting};
+use super::{Scheduler, SchedulerInput, Waiting};
 use crate::model::Access;
 
 #[derive(Default)]
@@ -13,7 +13,7 @@ impl Scheduler for Sptf {
         self.0.push(request);
     }
 
-    fn pop(&mut self, view: &View<'_>) -> Option<Waiting> {
+    fn pop(&mut self, view: &SchedulerInput<'_>) -> Option<Waiting> {
         let cost = |w: &Waiting| {
             let access = Access { kind: w.kind, at: w.at, len: w.len };
             (view.model.positioning_ns(view.now, &access), w.seq)

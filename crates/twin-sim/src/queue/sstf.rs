@@ -1,8 +1,8 @@
-//! Shortest seek time first, with the distance between addresses standing for the seek.
+//! Shortest seek time first; the distance between addresses stands for the seek time.
 
 use std::collections::BTreeMap;
 
-use super::{Scheduler, View, Waiting};
+use super::{Scheduler, SchedulerInput, Waiting};
 
 #[derive(Default)]
 pub(super) struct Sstf(BTreeMap<(u64, u64), Waiting>);
@@ -12,7 +12,7 @@ impl Scheduler for Sstf {
         self.0.insert((request.at, request.seq), request);
     }
 
-    fn pop(&mut self, view: &View<'_>) -> Option<Waiting> {
+    fn pop(&mut self, view: &SchedulerInput<'_>) -> Option<Waiting> {
         let head = view.head_at;
         let above = self.0.range((head, 0)..).next().map(|(key, _)| *key);
         let below = self.0.range(..(head, 0)).next_back().map(|(key, _)| *key);

@@ -4,17 +4,17 @@ use twin_rt::Time;
 use super::*;
 use crate::model;
 
-/// Serves requests at these addresses with the head at `head`; gives the order.
+/// Serves requests at these addresses with the head at `head`; returns the order.
 fn order(name: &str, head: u64, addresses: &[u64]) -> Vec<u64> {
-    let model = model::by_name("hp97560").unwrap().build(&model::Options::default()).unwrap();
-    let mut queue = by_name(name).unwrap().build();
+    let model = model::REGISTRY.get("hp97560").unwrap().build(&model::Options::default()).unwrap();
+    let mut queue = REGISTRY.get(name).unwrap().make();
     for (i, &at) in addresses.iter().enumerate() {
         let (id, seq) = (i as u32, i as u64);
         let (kind, origin, arrived) = (IoKind::Read, Origin::User, Time(0));
         queue.push(Waiting { id, seq, kind, at, len: 512, origin, arrived });
     }
     let (mut head_at, mut out) = (head, Vec::new());
-    while let Some(w) = queue.pop(&View { now: Time(0), head_at, model: &*model }) {
+    while let Some(w) = queue.pop(&SchedulerInput { now: Time(0), head_at, model: &*model }) {
         head_at = w.at + w.len;
         out.push(w.at);
     }
@@ -51,8 +51,8 @@ fn sstf_takes_the_nearest() {
 
 #[test]
 fn sptf_takes_what_the_head_reaches_first() {
-    // On one track, from rotational position zero: after 2.2 ms of controller sector 10 has
-    // passed, so that the order is by angle from there.
+    // On one track, from rotational position zero: after 2.2 ms of controller time sector 10 has
+    // passed, so the order is by angle from there.
     let base = order("sptf", 0, &[4 * KIB, 512 * 11, 512 * 20, 512 * 70]);
     let mut by_address = base.clone();
     by_address.sort_unstable();
@@ -65,14 +65,15 @@ fn sptf_takes_what_the_head_reaches_first() {
 
 #[test]
 fn requests_for_one_address_keep_their_order() {
-    for entry in registry() {
-        let model = model::by_name("hp97560").unwrap().build(&model::Options::default()).unwrap();
-        let mut queue = entry.build();
+    for entry in &REGISTRY {
+        let model =
+            model::REGISTRY.get("hp97560").unwrap().build(&model::Options::default()).unwrap();
+        let mut queue = entry.make();
         for seq in 0..5u64 {
             let (kind, origin, arrived) = (IoKind::Write, Origin::WriteBack, Time(0));
             queue.push(Waiting { id: seq as u32, seq, kind, at: 4096, len: 512, origin, arrived });
         }
-        let view = View { now: Time(0), head_at: 4096, model: &*model };
+        let view = SchedulerInput { now: Time(0), head_at: 4096, model: &*model };
         let ids: Vec<_> = std::iter::from_fn(|| queue.pop(&view)).map(|w| w.id).collect();
         assert_eq!(ids, [0, 1, 2, 3, 4], "{}", entry.name);
     }

@@ -73,12 +73,12 @@ const SEEK_MS: &[(u32, f64)] = &[
 ];
 
 /// `[DiskSim]`: 14 surfaces, 58 sectors, 5360 rpm as measured, skews of 7 and 25, ten segments of a
-/// track each. NetBSD's disktab has 57 sectors and 2570 cylinders, which is just the 2,050,860
-/// sectors that the drive offers: one sector a track is spare.
+/// track each. NetBSD's disktab has 57 sectors and 2570 cylinders, which makes exactly the
+/// 2,050,860 sectors that the drive offers: one sector of each track is spare.
 ///
-/// Settling for a write is 0.483 ms shorter than the measured (read) seeks. DiskSim's 2.167 ms is the
-/// overhead of a write after a read; 1.94 ms, its lower figure for writes, is taken for a write
-/// after a write.
+/// The settle time of a write is 0.483 ms shorter than the measured (read) seeks contain. DiskSim's
+/// 2.167 ms is the overhead of a write after a read; its lower figure for writes, 1.94 ms, is used
+/// for a write after a write.
 pub(in crate::model) fn rz26() -> Drive {
     let zone = Zone {
         first: (0, 0),
@@ -89,6 +89,7 @@ pub(in crate::model) fn rz26() -> Drive {
         cylinder_skew: 25,
     };
     Drive {
+        sector_bytes: 512,
         rpm: 5360,
         heads: 14,
         zones: vec![zone],
@@ -110,16 +111,20 @@ pub(in crate::model) fn rz26() -> Drive {
             read_ahead_sectors: 57,
             write_sectors: 57,
             reports_early: false,
+            reorders: false,
         },
+        link_bytes_per_s: None,
+        link_waits_for_track: false,
+        queue_depth: 1,
     }
 }
 
-/// The BSD machine's disk. `[LvC]`: 5400 rpm, 57 sectors, 2568 cylinders, 14 tracks, 256 KB of buffer.
-/// Skews, seek times and overheads are not published where we looked: the RZ26's.
+/// The BSD machine's disk. `[LvC]`: 5400 rpm, 57 sectors, 2568 cylinders, 14 tracks, 256 KB of
+/// buffer. We found no published skews, seek times and overheads; those of the RZ26 are used.
 ///
-/// How the buffer is divided is not published either. Assumed: two segments, each read on to its
+/// The division of the buffer is not published either. Assumed: two segments, each filled to its
 /// end, because `[LvC]` explains its small reads by a buffer that holds all files that a block of
-/// inodes describes, far more than the RZ26's 57 sectors. Early reporting is off unless asked for.
+/// inodes describes, far more than the RZ26's 57 sectors. Early reporting is off unless requested.
 pub(in crate::model) fn dsp3105() -> Drive {
     let buffer = Buffering {
         segments: 2,
@@ -127,6 +132,7 @@ pub(in crate::model) fn dsp3105() -> Drive {
         read_ahead_sectors: 256,
         write_sectors: 256,
         reports_early: false,
+        reorders: false,
     };
     Drive { rpm: 5400, zones: vec![Zone::cylinders((0, 2567), 14, 57, (7, 25))], buffer, ..rz26() }
 }

@@ -3,15 +3,15 @@
 use super::{Buffering, Drive, Overheads};
 use crate::model::{SeekCurve, Zone};
 
-/// `[RW]`, as quoted in Hecios' and another simulator's tables, which agree but for misprints:
-/// 19 tracks a cylinder, 72 sectors, 4002 rpm; seeks up to 383 cylinders 3.24 + 0.400 sqrt(d) ms,
-/// longer ones 8.00 + 0.008 d ms; 2.2 ms of controller for reads and for writes; track switch
-/// 1.6 ms; skews of 8 and 18 sectors; 128 KB of buffer. The tracks that are not in these three
+/// `[RW]`, as quoted in the tables of Hecios and of another simulator, which agree except for
+/// misprints: 19 tracks a cylinder, 72 sectors, 4002 rpm; seeks up to 383 cylinders 3.24 + 0.400
+/// sqrt(d) ms, longer ones 8.00 + 0.008 d ms; 2.2 ms of controller for reads and for writes; track
+/// switch 1.6 ms; skews of 8 and 18 sectors; 128 KB of buffer. The tracks outside these three
 /// ranges are spare.
 ///
-/// The published figures do not say how the buffer is divided: one segment is assumed, filled to
-/// its end. Immediate reporting is off unless asked for; half of the buffer is assumed for it, the
-/// 64 KB of the published write fence.
+/// The division of the buffer is not published: one segment is assumed, filled to its end.
+/// Immediate reporting is off unless requested; half of the buffer is assumed for it, the 64 KB of
+/// the published write fence.
 pub(in crate::model) fn figures() -> Drive {
     let region = |first, last| Zone {
         first,
@@ -22,6 +22,7 @@ pub(in crate::model) fn figures() -> Drive {
         cylinder_skew: 18,
     };
     Drive {
+        sector_bytes: 512,
         rpm: 4002,
         heads: 19,
         zones: vec![
@@ -47,6 +48,10 @@ pub(in crate::model) fn figures() -> Drive {
             read_ahead_sectors: 256,
             write_sectors: 128,
             reports_early: false,
+            reorders: false,
         },
+        link_bytes_per_s: None,
+        link_waits_for_track: false,
+        queue_depth: 1,
     }
 }

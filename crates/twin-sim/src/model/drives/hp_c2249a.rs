@@ -4,13 +4,14 @@ use super::{Buffering, Drive, Overheads};
 use crate::model::{SeekCurve, Zone};
 
 /// `[DiskSim]`: geometry, skews, the seek times of 1 to 10 cylinders and a curve for the others,
-/// overheads, two segments of 128 KB with up to 64 KB of read-ahead. DiskSim gives one overhead for
-/// writes that follow a read; that of writes that follow a write is assumed to be the same.
+/// overheads, two segments of 128 KB with up to 64 KB of read-ahead. DiskSim gives one overhead,
+/// for writes that follow a read; writes that follow a write are assumed to have the same.
 pub(in crate::model) fn figures() -> Drive {
     let zone = |first, last, sectors, track_skew, cylinder_skew| {
         Zone::cylinders((first, last), 17, sectors, (track_skew, cylinder_skew))
     };
     Drive {
+        sector_bytes: 512,
         rpm: 5400,
         heads: 17,
         zones: vec![
@@ -48,6 +49,10 @@ pub(in crate::model) fn figures() -> Drive {
             read_ahead_sectors: 128,
             write_sectors: 256,
             reports_early: false,
+            reorders: false,
         },
+        link_bytes_per_s: None,
+        link_waits_for_track: false,
+        queue_depth: 1,
     }
 }

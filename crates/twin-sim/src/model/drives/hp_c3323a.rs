@@ -74,18 +74,19 @@ const SEEK_MS: &[(u32, f64)] = &[
     (2976, 18.1161),
 ];
 
-/// `[DiskSim]`: geometry, skews, seek times, overheads (a read is decoded in 0.348 ms if the buffer
-/// has it and in 2.502 ms if not, a write in 3.29 ms after a read and 2.92 ms after a write), two
-/// segments of 256 KB with up to 128 KB of read-ahead. The drive offers fewer sectors than its zones
-/// have room for: 1,743,672.
+/// `[DiskSim]`: geometry, skews, seek times, overheads (a read is decoded in 0.348 ms on a buffer
+/// hit and in 2.502 ms on a miss, a write in 3.29 ms after a read and 2.92 ms after a write), two
+/// segments of 256 KB with up to 128 KB of read-ahead. The drive offers 1,743,672 sectors, fewer
+/// than its zones have room for.
 ///
-/// The settling of 0.07 ms is added to head switches as well as to seeks. Early reporting is off
-/// there ("fast write level 0"); if asked for, one segment is assumed for it.
+/// DiskSim adds the settle time of 0.07 ms to head switches as well as to seeks, and has early
+/// reporting off ("fast write level 0"); if it is requested, one segment is assumed for it.
 pub(in crate::model) fn figures() -> Drive {
     let zone = |first, last, sectors, track_skew, cylinder_skew| {
         Zone::cylinders((first, last), 7, sectors, (track_skew, cylinder_skew))
     };
     Drive {
+        sector_bytes: 512,
         rpm: 5400,
         heads: 7,
         zones: vec![
@@ -116,6 +117,10 @@ pub(in crate::model) fn figures() -> Drive {
             read_ahead_sectors: 256,
             write_sectors: 512,
             reports_early: false,
+            reorders: false,
         },
+        link_bytes_per_s: None,
+        link_waits_for_track: false,
+        queue_depth: 1,
     }
 }

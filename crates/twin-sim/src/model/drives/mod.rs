@@ -7,6 +7,7 @@
 
 pub(super) mod dec_rz26;
 pub(super) mod disk_7200;
+pub(super) mod hp335h;
 pub(super) mod hp97560;
 pub(super) mod hp_c2249a;
 pub(super) mod hp_c3323a;
@@ -18,25 +19,35 @@ use super::{SeekCurve, Zone};
 /// The figures of a disk drive.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Drive {
+    /// Bytes in a sector of the geometry below: a divisor of 512, the sector that hosts see.
+    pub sector_bytes: u32,
     /// Revolutions a minute.
     pub rpm: u32,
-    /// Surfaces with data: tracks of a cylinder.
+    /// Number of surfaces with data, that is of tracks in a cylinder.
     pub heads: u32,
-    /// Where the sectors are, from the outside in.
+    /// The zones, from the outermost to the innermost.
     pub zones: Vec<Zone>,
-    /// Sectors that the drive offers, if fewer than the zones hold.
+    /// Number of sectors that the drive offers, if fewer than the zones hold.
     pub blocks: Option<u64>,
-    /// The arm.
+    /// Seek times by distance.
     pub seek: SeekCurve,
     /// Time to change to another surface of a cylinder, in ms.
     pub head_switch_ms: f64,
-    /// Added to seeks and head switches before a write, in ms; negative if the published seek
-    /// times contain more settling than a write was found to need.
+    /// Added to seeks and head switches before a write, in ms; negative if the published seek times
+    /// contain a longer settle time than writes were measured to need.
     pub write_settle_ms: f64,
-    /// The controller.
+    /// Controller times by kind of request.
     pub overhead: Overheads,
-    /// The buffer.
+    /// The division of the buffer.
     pub buffer: Buffering,
+    /// Bytes a second between host and buffer; `None` if the path to the host is modelled apart
+    /// ([`crate::bus`]) or takes no time.
+    pub link_bytes_per_s: Option<u64>,
+    /// Whether data of a read move over the link only when the request's part of a track is in the
+    /// buffer; otherwise as soon as a sector is.
+    pub link_waits_for_track: bool,
+    /// Number of commands that the drive accepts at once.
+    pub queue_depth: u32,
 }
 
 /// Controller time of a request, by kind, in ms.
@@ -57,7 +68,7 @@ pub struct Overheads {
 }
 
 impl Overheads {
-    /// The same times for hits and misses, after reads and writes, and nothing at the end.
+    /// The same times for hits and misses, after reads and writes, and no time at the end.
     pub fn fixed(read_ms: f64, write_ms: f64) -> Overheads {
         Overheads {
             read_hit_ms: read_ms,
@@ -70,23 +81,25 @@ impl Overheads {
     }
 }
 
-/// A drive's buffer.
+/// The division of a drive's buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Buffering {
-    /// Ranges that it keeps of what was read.
+    /// Number of segments, each for one range of sectors that was read.
     pub segments: u32,
-    /// Sectors of each.
+    /// Sectors in a segment.
     pub segment_sectors: u32,
-    /// Sectors that it reads on after a read.
+    /// Sectors that the drive reads ahead after a read.
     pub read_ahead_sectors: u32,
     /// Sectors of reported writes that it holds; zero if it cannot report early.
     pub write_sectors: u32,
-    /// It reports writes early unless told otherwise.
+    /// Whether it reports writes early by default.
     pub reports_early: bool,
+    /// Whether it brings reported writes into an order of its own.
+    pub reorders: bool,
 }
 
-/// Zones of equal width with evenly falling sectors a track: for drives of which only the extremes
-/// are published. Skews are given as times (ms) and rounded up to sectors.
+/// Zones of equal width with evenly falling sectors a track, for drives with only the extremes
+/// published. Skews are given as times (ms) and rounded up to sectors.
 fn even_zones(
     cylinders: u32,
     heads: u32,

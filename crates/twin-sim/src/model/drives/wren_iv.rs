@@ -13,6 +13,7 @@ const CYLINDERS: u32 = 1546;
 /// sectors of 0.37 ms cover 1.6 ms, 11 cover 4 ms); one segment, read on to its end.
 pub(in crate::model) fn figures() -> Drive {
     Drive {
+        sector_bytes: 512,
         rpm: 3600,
         heads: 9,
         zones: vec![Zone::cylinders((0, CYLINDERS - 1), 9, 45, (5, 11))],
@@ -27,6 +28,10 @@ pub(in crate::model) fn figures() -> Drive {
             read_ahead_sectors: 64,
             write_sectors: 0,
             reports_early: false,
+            reorders: false,
         },
+        link_bytes_per_s: None,
+        link_waits_for_track: false,
+        queue_depth: 1,
     }
 }

@@ -1,0 +1,251 @@
+//! A device with the times that were measured on a real one, as `twinfs calibrate` writes them down.
+//!
+//! Contract: a request takes a time drawn from the distribution measured for its kind and size, one request
+//! at a time. Between measured sizes the times are interpolated, beyond the largest they grow at the rate of
+//! the last two. Requests in flight together are spaced as far apart as the measured throughput at depth
+//! demands. A flush waits for the writes in flight and then takes a time drawn from the distribution for as
+//! many bytes written since the last one. The same seed gives the same times. The model knows nothing of
+//! places on the device, and no garbage collection: what the real device did of it is in the distributions.
+
+use std::rc::Rc;
+
+use twin_disk::IoKind;
+use twin_rt::{Nanos, Rng, Time};
+
+use super::{Access, DeviceModel, ModelError, ModelSpec, Options, Service, Supply, chosen_size};
+use crate::TimeBreakdown;
+
+const SECTOR: u32 = 512;
+/// The size unless another is asked for: any size has the same times.
+const SIZE: u64 = 64 << 30;
+/// The number of requests in flight. What more would bring is in the spacing.
+const DEPTH: u32 = 128;
+
+/// Times measured for one size, in nanoseconds, in ascending order: the mean of each of equally many equally
+/// large parts of the sorted times, so that drawing one of them at random keeps the mean.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sample {
+    /// Bytes of the request; for a flush, bytes written since the last one.
+    pub bytes: u64,
+    /// The times. Not empty.
+    pub times_ns: Vec<Nanos>,
+}
+
+/// The least time between two requests of a kind, however many are in flight.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Spacing {
+    /// The part that does not depend on the size.
+    pub request_ns: Nanos,
+    /// For each byte, in picoseconds.
+    pub byte_ps: u64,
+}
+
+impl Spacing {
+    fn ns(self, bytes: u64) -> Nanos {
+        self.request_ns + bytes.saturating_mul(self.byte_ps) / 1000
+    }
+}
+
+/// What was measured of one kind of request.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Times {
+    /// By size, ascending.
+    pub samples: Vec<Sample>,
+    /// When many are in flight.
+    pub spacing: Spacing,
+}
+
+impl Times {
+    /// The time at the share `at` (0 to 1) of the distribution for this size.
+    fn at(&self, bytes: u64, at: f64) -> Nanos {
+        let time = |sample: &Sample| {
+            let last = sample.times_ns.len().saturating_sub(1);
+            let nth = (at * sample.times_ns.len() as f64) as usize;
+            sample.times_ns.get(nth.min(last)).copied().unwrap_or(0)
+        };
+        let above = self.samples.partition_point(|sample| sample.bytes < bytes);
+        let (low, high) = match (above.checked_sub(1), self.samples.get(above)) {
+            (_, None) if self.samples.len() > 1 => (above - 2, above - 1),
+            (Some(below), Some(_)) => (below, above),
+            // Smaller than the smallest, or only one size was measured.
+            _ => return self.samples.first().map_or(0, time),
+        };
+        let (low, high) = (&self.samples[low], &self.samples[high]);
+        let share = (bytes - low.bytes) as f64 / (high.bytes - low.bytes).max(1) as f64;
+        let (from, to) = (time(low), time(high));
+        // A larger request is never faster, whatever the noise of the measurement says.
+        from + (to.saturating_sub(from) as f64 * share) as Nanos
+    }
+}
+
+/// What was measured of a device.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MeasuredFigures {
+    /// The largest request, in bytes.
+    pub max_io: u32,
+    /// Reads.
+    pub reads: Times,
+    /// Writes.
+    pub writes: Times,
+    /// Flushes, by the bytes written before.
+    pub flushes: Times,
+}
+
+struct Measured {
+    spec: ModelSpec,
+    figures: Rc<MeasuredFigures>,
+    rng: Rng,
+    /// When the next read, and the next write, may begin.
+    free_at: [Time; 2],
+    /// When the last write in flight is finished.
+    written_at: Time,
+    /// Bytes written since the last flush.
+    dirty: u64,
+}
+
+pub(super) fn make(
+    name: &'static str,
+    options: &Options,
+) -> Result<Box<dyn DeviceModel>, ModelError> {
+    let figures = options.measured.clone().ok_or(ModelError::NotMeasured { name })?;
+    let size = chosen_size(name, options, SIZE, SECTOR)?;
+    let write_cache = options.write_cache.unwrap_or(true);
+    let max_io = figures.max_io.max(SECTOR);
+    let spec = ModelSpec {
+        name,
+        size,
+        sector: SECTOR,
+        max_io,
+        depth: DEPTH,
+        queue_depth: DEPTH,
+        write_cache,
+    };
+    Ok(Box::new(Measured {
+        spec,
+        figures,
+        rng: Rng::stream(options.seed, name),
+        free_at: [Time(0); 2],
+        written_at: Time(0),
+        dirty: 0,
+    }))
+}
+
+impl Measured {
+    /// Transfers data in one direction: when it may begin, and when it is done.
+    fn transfer(&mut self, direction: usize, ready: Time, bytes: u64) -> (Time, Time) {
+        let figures = Rc::clone(&self.figures);
+        let times = if direction == 0 { &figures.reads } else { &figures.writes };
+        let start = ready.max(self.free_at[direction]);
+        self.free_at[direction] = start + times.spacing.ns(bytes);
+        (start, start + times.at(bytes, self.rng.unit()))
+    }
+}
+
+impl DeviceModel for Measured {
+    fn spec(&self) -> ModelSpec {
+        self.spec
+    }
+
+    fn serve(&mut self, now: Time, access: &Access, supply: Supply) -> Service {
+        let mut parts = TimeBreakdown::default();
+        let (first, done) = match access.kind {
+            IoKind::Read => {
+                let (start, done) = self.transfer(0, now, access.len);
+                parts.queue_ns = start - now;
+                (start, done)
+            }
+            IoKind::Write => {
+                let ready = now.max(supply.last);
+                let (start, done) = self.transfer(1, ready, access.len);
+                (parts.bus_ns, parts.queue_ns) = (ready - now, start - ready);
+                self.written_at = self.written_at.max(done);
+                self.dirty = self.dirty.saturating_add(access.len);
+                (now, done)
+            }
+            IoKind::Flush if self.spec.write_cache => {
+                let took = self.figures.flushes.at(self.dirty, self.rng.unit());
+                let done = now.max(self.written_at) + took;
+                self.dirty = 0;
+                parts.flush_ns = done - now;
+                (now, done)
+            }
+            IoKind::Flush | IoKind::Discard => (now, now),
+        };
+        parts.transfer_ns = (done - now) - parts.total_ns();
+        Service { first, done, parts }
+    }
+}
+
+/// Figures for tests that go over all models.
+#[cfg(test)]
+pub(crate) fn figures_for_tests() -> MeasuredFigures {
+    let sample = |bytes, us: &[u64]| Sample {
+        bytes,
+        times_ns: us.iter().map(|us| us * twin_rt::MICROS).collect(),
+    };
+    let spacing = Spacing { request_ns: 10 * twin_rt::MICROS, byte_ps: 1000 };
+    let times = |samples: Vec<Sample>| Times { samples, spacing };
+    MeasuredFigures {
+        max_io: 1 << 20,
+        reads: times(vec![sample(4096, &[50, 60, 100]), sample(8192, &[100, 120, 200])]),
+        writes: times(vec![sample(4096, &[30])]),
+        flushes: times(vec![sample(0, &[5]), sample(1 << 20, &[1005])]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::figures_for_tests as figures;
+    use super::*;
+    use twin_rt::MICROS;
+
+    fn device() -> Box<dyn DeviceModel> {
+        let measured = Some(Rc::new(figures()));
+        make("measured", &Options { measured, size: Some(1 << 20), ..Options::default() }).unwrap()
+    }
+
+    fn took(device: &mut dyn DeviceModel, now: Time, kind: IoKind, len: u64) -> Nanos {
+        let access = Access { kind, at: 0, len };
+        let service = device.serve(now, &access, Supply::at_once(now));
+        assert_eq!(service.parts.total_ns(), service.done - now);
+        service.done - now
+    }
+
+    #[test]
+    fn times_between_two_sizes_are_interpolated_and_beyond_them_they_grow() {
+        let reads = figures().reads;
+        assert_eq!(reads.at(4096, 0.0), 50 * MICROS);
+        assert_eq!(reads.at(6144, 0.5), 90 * MICROS);
+        assert_eq!(reads.at(12288, 0.99), 300 * MICROS);
+        assert_eq!(reads.at(512, 0.0), 50 * MICROS);
+        assert_eq!(figures().writes.at(1 << 20, 0.5), 30 * MICROS);
+    }
+
+    #[test]
+    fn draws_keep_the_mean_of_what_was_measured() {
+        let mut device = device();
+        let each = |i: u64| took(&mut *device, Time(i * 1_000_000), IoKind::Read, 4096);
+        let mean = (1..=3000).map(each).sum::<Nanos>() / 3000;
+        assert!(mean.abs_diff(70 * MICROS) < MICROS, "{mean}");
+    }
+
+    #[test]
+    fn requests_in_flight_together_are_spaced() {
+        let mut device = device();
+        let last = (0..100).map(|_| took(&mut *device, Time(0), IoKind::Write, 4096)).max();
+        // 99 spacings of 10 us and 4096 ns, then the write's own time.
+        assert_eq!(last, Some(99 * (10 * MICROS + 4096) + 30 * MICROS));
+    }
+
+    #[test]
+    fn a_flush_waits_for_writes_and_takes_longer_after_more_of_them() {
+        let mut device = device();
+        assert_eq!(took(&mut *device, Time(0), IoKind::Flush, 0), 5 * MICROS);
+        for _ in 0..128 {
+            took(&mut *device, Time(1_000_000_000), IoKind::Write, 4096);
+        }
+        let after = took(&mut *device, Time(2_000_000_000), IoKind::Flush, 0);
+        assert_eq!(after, 505 * MICROS);
+        assert_eq!(took(&mut *device, Time(3_000_000_000), IoKind::Flush, 0), 5 * MICROS);
+    }
+}
