@@ -1,4 +1,4 @@
-//! Mounts a mirror of a directory: the whole of a FUSE server made of twin-host's parts.
+//! Mounts a mirror of a directory: a complete FUSE server made of the parts of twin-host.
 //!
 //!     mirror [OPTION]... SOURCE DIR     mount; returns once mounted
 //!     mirror --unmount DIR              unmount; returns once the daemon has gone
@@ -34,7 +34,7 @@ fn parse() -> Option<Args> {
         match arg.as_str() {
             "--spin" => args.spin_us = rest.next()?.parse().ok()?,
             flag if flag.starts_with("--") => args.flags.push(arg),
-            // The daemon's working directory is the root.
+            // The path must be absolute, because the working directory of the daemon is the root.
             path => args.paths.push(std::path::absolute(path).ok()?),
         }
     }

@@ -1,16 +1,16 @@
-//! The clock of a host: civil time at the start, and from there on the monotonic clock.
+//! The clock of a host: civil time at the start, and the monotonic clock from then on.
 //!
-//! Civil time may be set back while a volume is mounted; [`Time`] must not go back. So it is
-//! asked once.
+//! Civil time may be set back while a volume is mounted, but [`Time`] must not go back. Therefore
+//! civil time is read only once.
 //!
-//! A kernel that keeps the times of files itself reads them from a coarse clock, which stands
-//! still for a few milliseconds at a time. [`Clock::coarse`] gives the same numbers.
+//! A kernel that keeps the times of files itself reads them from a coarse clock, which stands still
+//! for a few milliseconds at a time. [`Clock::coarse`] returns the same times.
 
 use rustix::time::{ClockId, clock_gettime};
 use twin_rt::{Nanos, SECS, Time};
 
 pub(crate) struct Clock {
-    /// Civil less monotonic time, to the nanosecond as the kernel has it.
+    /// Civil time minus monotonic time, to the nanosecond, as the kernel has it.
     offset_ns: Nanos,
 }
 
@@ -19,7 +19,8 @@ impl Clock {
         loop {
             let before = read(ClockId::MonotonicCoarse);
             let civil = read(ClockId::RealtimeCoarse);
-            // Within one of its steps the coarse clock stands still, so both are of one instant.
+            // The coarse clock has not moved between the two readings, so both belong to one
+            // instant.
             if read(ClockId::MonotonicCoarse) == before {
                 return Clock { offset_ns: civil.saturating_sub(before) };
             }
@@ -30,7 +31,7 @@ impl Clock {
         Time(self.offset_ns + read(ClockId::Monotonic))
     }
 
-    /// The time of the last tick: what the kernel gives to files that it changes now.
+    /// The time of the last tick, which the kernel gives to files that it changes now.
     pub(crate) fn coarse(&self) -> Time {
         Time(self.offset_ns + read(ClockId::MonotonicCoarse))
     }
@@ -59,7 +60,7 @@ mod tests {
     #[test]
     fn the_coarse_clock_is_the_kernel_s() {
         let clock = Clock::start();
-        // A tick may fall between two readings, hardly between all of them.
+        // A tick may fall between two readings, but hardly between all of them.
         let same = |_: &u32| read(ClockId::RealtimeCoarse) == clock.coarse().0;
         assert!((0..100).filter(same).count() > 50);
         assert!(clock.coarse() <= clock.now());

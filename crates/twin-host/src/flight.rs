@@ -1,8 +1,8 @@
-//! The flight recorder: writes down everything that enters the core of a mounted run.
+//! The flight recorder: records everything that enters the core of a mounted run.
 //!
-//! It hears of events from the host ([`FlightLog`]) and of device requests from the wrapper that
-//! keeps the digest ([`DeviceLog`]), which tells what kind of bytes each request reads. When the
-//! log cannot be written any more, recording stops, the error is kept, and the run goes on.
+//! The host reports events to it ([`FlightLog`]), and the wrapper that computes the digest reports
+//! device requests ([`DeviceLog`]) with the kind of bytes that each one reads. If the log can no
+//! longer be written, recording stops, the error is kept, and the run continues.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -17,11 +17,11 @@ use crate::FlightLog;
 
 /// Records a run to `W`. The run has one device.
 pub struct FlightRecorder<W: Write> {
-    /// What is needed to begin, until the run starts.
+    /// The values needed to begin the log; `None` after the run has started.
     begin: RefCell<Option<Begin<W>>>,
     writer: RefCell<Option<FlightWriter<W>>>,
     error: RefCell<Option<TraceError>>,
-    /// The time at which the round under way went on: written when all of its events are.
+    /// The time of the current round. It is written after all events of the round.
     round: Cell<Option<Time>>,
     submitted: Cell<u64>,
     classes: RefCell<BTreeMap<u64, Class>>,
@@ -34,8 +34,8 @@ struct Begin<W> {
 }
 
 impl<W: Write> FlightRecorder<W> {
-    /// A recorder for a run with this seed and these settings, which must suffice to put the same
-    /// parts together again.
+    /// A recorder for a run with this seed and these settings. The settings must suffice to build
+    /// the same components again.
     pub fn new(out: W, seed: u64, settings: String) -> FlightRecorder<W> {
         FlightRecorder {
             begin: RefCell::new(Some(Begin { out, seed, settings })),
@@ -55,12 +55,12 @@ impl<W: Write> FlightRecorder<W> {
         }
     }
 
-    /// Something else comes from outside: the caller's word for it.
+    /// Records another event from outside, described by the caller in `text`.
     pub fn command(&self, text: &str) {
         self.write(|writer| writer.command(text));
     }
 
-    /// Writes out what is there.
+    /// Writes buffered records out.
     pub fn flush(&self) {
         self.write(FlightWriter::flush);
     }
@@ -104,7 +104,8 @@ impl<W: Write> FlightLog for FlightRecorder<W> {
 
     fn completed(&self, _device: u32, id: u64, result: &IoResult) {
         let class = match self.classes.borrow_mut().remove(&id) {
-            // A read of both kinds steers the run as metadata does.
+            // Mixed bytes are recorded with their content, since the metadata in them steers the
+            // run.
             Some(Class::Data) => Class::Data,
             _ => Class::Meta,
         };

@@ -1,10 +1,10 @@
-//! The guard of a daemon: a thread that sees to it that a mount never waits without end.
+//! The guard of a daemon: a thread that makes sure that no client of a mount waits for ever.
 //!
-//! Contract: it looks at the core's thread from outside, a few times a second. If that thread
-//! computes for [`BUSY`] without once looking for events (a bug), or if closing takes longer than
-//! [`CLOSING`] (a bug, or a device that does not answer), it says so and ends the process. The
-//! kernel then ends every call on the mount with an error; what was acknowledged by fsync is on
-//! the device, and the next mount recovers the volume.
+//! Contract: it observes the thread of the core a few times a second. If that thread computes for
+//! [`BUSY`] without looking for events (a bug), or if closing takes longer than [`CLOSING`] (a bug,
+//! or a device that does not answer), the guard reports it and ends the process. The kernel then
+//! ends every call on the mount with an error. Data that was acknowledged by fsync is on the
+//! device, and the next mount recovers the volume.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -17,17 +17,17 @@ use crate::words::{Grade, Words};
 pub(crate) const BUSY: Duration = Duration::from_secs(60);
 /// The longest that closing a volume may take.
 pub(crate) const CLOSING: Duration = Duration::from_secs(60);
-/// How often it looks.
+/// The interval of its observations.
 const LOOK: Duration = Duration::from_millis(250);
-/// The exit code of a daemon that was ended (EX_SOFTWARE).
+/// The exit code of a daemon that the guard ended (EX_SOFTWARE).
 const GAVE_UP: i32 = 70;
 
-/// What the core's thread shows of itself.
+/// The state of the core's thread that the guard observes.
 #[derive(Default)]
 pub(crate) struct Pulse {
-    /// Times that it looked for events.
+    /// How often the thread has looked for events.
     beats: AtomicU64,
-    /// It sleeps until one comes.
+    /// True while the thread sleeps until the next event.
     asleep: AtomicBool,
     closing: AtomicBool,
     over: AtomicBool,
@@ -35,7 +35,7 @@ pub(crate) struct Pulse {
 
 impl Pulse {
     pub(crate) fn beat(&self) {
-        // One writer: no need for an atomic addition.
+        // Only one thread writes, so no atomic addition is needed.
         self.beats.store(self.beats.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
@@ -55,7 +55,7 @@ impl Guard {
         Ok(Guard(pulse))
     }
 
-    /// From now on the volume is being closed.
+    /// Reports that the volume is being closed from now on.
     pub fn closing(&self) {
         self.0.closing.store(true, Ordering::Relaxed);
     }
@@ -76,7 +76,8 @@ fn watch(
     give_up: impl Fn(),
 ) {
     let look = LOOK.min(busy / 4);
-    // Counted in looks: a process that is stopped and goes on later has not computed meanwhile.
+    // Time is counted in observations: a process that is stopped and continued has not computed
+    // meanwhile.
     let (mut same, mut closes) = (Duration::ZERO, Duration::ZERO);
     let mut beats = pulse.beats.load(Ordering::Relaxed);
     while !pulse.over.load(Ordering::Relaxed) {

@@ -1,12 +1,12 @@
-//! The runtime in real time: [`Host`], its driver, and what a flight recorder hears.
+//! The runtime in real time: [`Host`], its driver, and the events that a flight recorder receives.
 //!
-//! Contract: at most one outside event enters the core in one [`Driver::park`]; the tasks that it
-//! woke run until none is ready; then the next event enters. Time moves only there. So the order
-//! of tasks follows from the order of events, and a driver that gives the same events in the same order
-//! with the same times (see [`FlightLog`]) gets the same run.
+//! Contract: at most one outside event enters the core in one [`Driver::park`]. The tasks that it
+//! woke run until none is ready, then the next event enters. Time moves only in `park`. So the
+//! order of tasks follows from the order of events, and a driver that delivers the same events in
+//! the same order at the same times (see [`FlightLog`]) repeats the run.
 //!
-//! Events are: a device request completed, or a [`Source`] (requests of a mount, signals) has
-//! something. Completions go first: a request in the core holds memory and locks.
+//! An event is the completion of a device request, or something that a [`Source`] has (requests of
+//! a mount, signals). Completions go first, because a request in the core holds memory and locks.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -23,17 +23,17 @@ use crate::clock::Clock;
 use crate::device::{Ending, Finished, Transfer};
 use crate::guard::{Guard, Pulse};
 use crate::slab::Slab;
-use crate::wait::{Engine, Patience, Wake};
+use crate::wait::{Engine, Timeout, Wake};
 use crate::words::Words;
 
-/// Hears everything that enters the core, in order: together with the seed and the image this
+/// Receives everything that enters the core, in order. Together with the seed and the image, this
 /// determines the run.
 ///
-/// One round of a run: [`parked`](Self::parked) gives the time; then either one
+/// A run consists of rounds. In each, [`parked`](Self::parked) gives the time. Then follows one
 /// [`completed`](Self::completed), whose waiter is woken before the timers that are due; or any
-/// number of [`arrived`](Self::arrived), each polled in place, in order, by the front end's task,
-/// which was woken before the timers that are due; or nothing, when only timers are due. Then the
-/// tasks run until none is ready.
+/// number of [`arrived`](Self::arrived), each polled in place, in order, by the task of the front
+/// end, which was woken before the timers that are due; or nothing, if only timers are due. Then
+/// the tasks run until none is ready.
 pub trait FlightLog {
     /// The run starts at this time.
     fn started(&self, now: Time);
@@ -46,21 +46,21 @@ pub trait FlightLog {
     fn completed(&self, device: u32, id: u64, result: &IoResult);
 }
 
-/// How to run on this host.
+/// Options of a host.
 #[derive(Clone)]
 pub struct HostOptions {
     /// The seed of the run.
     pub seed: u64,
-    /// Use io_uring if the kernel has it; otherwise epoll and helper threads.
+    /// Use io_uring if the kernel supports it; otherwise epoll and helper threads.
     pub io_uring: bool,
-    /// How long to look for the next event before sleeping, in nanoseconds. Pays where clients
-    /// run on other processors; costs where they share this one.
+    /// How long to look for the next event before sleeping, in nanoseconds. It helps if clients run
+    /// on other processors, and costs time if they share this one.
     pub spin_ns: Nanos,
-    /// Time moves in the steps of the kernel's coarse clock, so that files changed by the core
-    /// and by a kernel that collects writes have the same times. What is measured in such time
-    /// is good to some milliseconds.
+    /// Time moves in the steps of the kernel's coarse clock. Files changed by the core then get the
+    /// same times as files changed by a kernel that collects writes. Measurements in such time are
+    /// accurate to some milliseconds.
     pub coarse_time: bool,
-    /// Hears everything that enters the core.
+    /// Receives everything that enters the core.
     pub flight: Option<Rc<dyn FlightLog>>,
 }
 
@@ -70,27 +70,26 @@ impl Default for HostOptions {
     }
 }
 
-/// Something outside that wakes tasks: a mount, signals.
+/// An outside source of events that wake tasks: a mount, or signals.
 pub trait Source {
-    /// Takes one event, without waiting, and wakes the task that it is for. False if there is
-    /// none: then it is asked again when its descriptor has something to read, or after
-    /// [`Watch::nudge`].
+    /// Takes one event, without waiting, and wakes its task. Returns false if there is none. It is
+    /// then called again when its descriptor is readable, or after [`Watch::nudge`].
     fn take_event(&self) -> bool;
 }
 
 struct Watched {
     source: Rc<dyn Source>,
     fd: Rc<OwnedFd>,
-    /// May have an event: ask it before sleeping.
+    /// True if it may have an event: it must be asked before the thread sleeps.
     ready: bool,
-    /// The engine will say when its descriptor has something to read.
+    /// True if the engine will report when its descriptor is readable.
     armed: bool,
 }
 
-/// Memory of large buffers that is kept for the next ones, in bytes.
+/// The most bytes of unused large buffers that are kept for reuse.
 const SPARE_BYTES: usize = 64 << 20;
 
-/// What the host's parts share.
+/// The state that the parts of a host share.
 pub(crate) struct Core {
     clock: Clock,
     flight: Option<Rc<dyn FlightLog>>,
@@ -103,19 +102,19 @@ pub(crate) struct Core {
     transfers: RefCell<Slab<Transfer>>,
     finished: RefCell<VecDeque<Finished>>,
     sources: RefCell<Slab<Watched>>,
-    /// Keys of sources that may have an event, in the order in which to ask them.
+    /// Keys of sources that may have an event, in the order in which they will be asked.
     ready: RefCell<VecDeque<u64>>,
     next_device: Cell<u32>,
     /// Large buffers, of packets and of device requests.
     buffers: BufPool,
     /// Device requests that have completed.
     completions: Cell<u64>,
-    /// What a guard sees of this thread.
+    /// The state that a guard observes.
     pulse: Arc<Pulse>,
 }
 
-/// The runtime of a mounted volume: a clock, tasks, and the way to devices and clients. Cheap to
-/// clone. Made after any fork: neither io_uring nor threads survive one.
+/// The runtime of a mounted volume: a clock, tasks, and access to devices and clients. Cheap to
+/// clone. Create it after any fork, because neither io_uring nor threads survive one.
 #[derive(Clone)]
 pub struct Host {
     rt: Rt,
@@ -126,7 +125,7 @@ impl Host {
     /// Starts a runtime on this thread.
     ///
     /// # Errors
-    /// If the host refuses the descriptors to wait with.
+    /// If the host refuses the descriptors that waiting needs.
     pub fn start(options: HostOptions) -> io::Result<Host> {
         let core = Rc::new(Core {
             clock: Clock::start(),
@@ -154,17 +153,22 @@ impl Host {
         &self.rt
     }
 
-    /// How device requests reach the kernel: `io_uring` or `threads`.
+    /// The time now. [`Rt::now`] stands still while tasks run, and may be a coarse clock's.
+    pub fn now(&self) -> Time {
+        self.core.clock.now()
+    }
+
+    /// The way in which device requests reach the kernel: `io_uring` or `threads`.
     pub fn engine(&self) -> &'static str {
         self.core.engine.borrow().name()
     }
 
-    /// What hears of everything that enters the core. Front ends tell it of arrivals.
+    /// The recorder of everything that enters the core. Front ends report arrivals to it.
     pub fn flight(&self) -> Option<&Rc<dyn FlightLog>> {
         self.core.flight.as_ref()
     }
 
-    /// Asks `source` for events whenever `fd` has something to read.
+    /// Asks `source` for events whenever `fd` is readable.
     ///
     /// # Errors
     /// If the descriptor cannot be waited for.
@@ -179,15 +183,16 @@ impl Host {
         Ok(Watch { core: Rc::clone(&self.core), key })
     }
 
-    /// Device requests that have completed so far, and how many have not.
+    /// The numbers of device requests that have completed, and that have not.
     pub fn device_requests(&self) -> (u64, usize) {
         (self.core.completions.get(), self.core.transfers.borrow().len())
     }
 
-    /// Has a thread end the process if this thread's work has no end; until the guard is dropped.
+    /// Starts a thread that ends the process if this thread computes without end. It runs until the
+    /// guard is dropped.
     ///
     /// # Errors
-    /// If there can be no thread.
+    /// If the thread cannot be started.
     pub fn guard(&self, words: &Words) -> io::Result<Guard> {
         Guard::start(Arc::clone(&self.core.pulse), words)
     }
@@ -214,7 +219,7 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Says that the source has an event of its own, which its descriptor does not show.
+    /// Reports that the source has an event that its descriptor does not show.
     pub fn nudge(&self) {
         self.core.set_ready(self.key);
     }
@@ -261,19 +266,19 @@ impl Core {
         }
     }
 
-    /// Sleeps, or only looks, and notes what has become possible.
-    fn look(&self, patience: Patience) {
+    /// Waits as long as `timeout` says, and records what has become possible.
+    fn look(&self, timeout: Timeout) {
         let mut found = self.found.borrow_mut();
-        let sleeps = !matches!(patience, Patience::None);
+        let sleeps = !matches!(timeout, Timeout::None);
         if sleeps {
             self.pulse.sleeps(true);
         }
-        let waited = self.engine.borrow_mut().wait(patience, &mut found);
+        let waited = self.engine.borrow_mut().wait(timeout, &mut found);
         if sleeps {
             self.pulse.sleeps(false);
         }
         if let Err(error) = waited {
-            // Every argument is ours: this is a bug or a kernel without the call.
+            // All arguments are our own, so this is a bug or a kernel without the call.
             panic!("the host refuses to wait: {error}");
         }
         for wake in found.drain(..) {
@@ -300,7 +305,7 @@ impl Core {
         }
     }
 
-    /// Moves time to now, or to `due` if the clock's steps have not come to it.
+    /// Sets the time to now, or to `due` if the coarse clock has not reached it yet.
     fn mark_time(&self, due: Time) -> Time {
         let now = if self.coarse_time { self.clock.coarse() } else { self.clock.now() };
         let now = now.max(due).max(self.marked.get());
@@ -311,8 +316,8 @@ impl Core {
         now
     }
 
-    /// Delivers one event, if there is one, and gives the time at which it entered. With `arm`,
-    /// sources that have none will wake the thread when they have; without, they are asked again.
+    /// Delivers one event, if there is one, and returns the time at which it entered. With `arm`,
+    /// sources without an event will wake the thread later; otherwise they are asked again.
     fn deliver(&self, arm: bool) -> Option<Time> {
         let finished = self.finished.borrow_mut().pop_front();
         if let Some(finished) = finished {
@@ -351,15 +356,15 @@ impl Core {
         self.ready.borrow_mut().pop_front()
     }
 
-    /// True if something outside may still happen.
+    /// True if an outside event may still happen.
     fn expects_events(&self) -> bool {
         self.sources.borrow().len() > 0 || self.transfers.borrow().len() > 0
     }
 
     fn park(&self, deadline: Option<Time>) -> Option<Time> {
         self.pulse.beat();
-        // Requests that were submitted must be under way before anything else is waited for.
-        self.look(Patience::None);
+        // Submitted requests must be under way before the thread waits for anything else.
+        self.look(Timeout::None);
         let mut spin_until = None;
         loop {
             let now = self.clock.now();
@@ -374,16 +379,16 @@ impl Core {
                 return None;
             }
             if spinning {
-                // A client that shares this processor must come to its next request.
+                // Lets a client that shares this processor reach its next request.
                 rustix::thread::sched_yield();
                 if self.transfers.borrow().len() > 0 {
-                    self.look(Patience::None);
+                    self.look(Timeout::None);
                 }
                 continue;
             }
             self.look(match deadline {
-                Some(deadline) => Patience::For(deadline.since(now)),
-                None => Patience::Forever,
+                Some(deadline) => Timeout::For(deadline.since(now)),
+                None => Timeout::Forever,
             });
         }
     }

@@ -1,4 +1,4 @@
-//! Signals for programs without a runtime: a flag that rises.
+//! Signals for programs without a runtime: a flag that is set.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -12,8 +12,8 @@ use crate::signals::block_and_open;
 /// The status of a program that ended by SIGINT, by convention of shells.
 const INTERRUPTED: i32 = 130;
 
-/// From now on SIGINT, SIGTERM and SIGHUP raise the flag, for the program to end by itself. The
-/// second one ends it at once. Comes before any other thread.
+/// From now on SIGINT, SIGTERM and SIGHUP set the flag, and the program should then end by itself.
+/// The second signal ends it at once. Call this before any other thread is started.
 ///
 /// # Errors
 /// If the host refuses a descriptor or a thread.

@@ -1,7 +1,7 @@
 //! The real world: real time, files and raw devices, FUSE mounts.
 //!
-//! Everything below this crate is a pure function of what enters it. This crate is where things
-//! enter: it is the only one with a clock, descriptors, threads and `unsafe` code.
+//! Everything below this crate is a pure function of its inputs. The inputs enter here: this is the
+//! only crate with a clock, descriptors, threads and `unsafe` code.
 //!
 //! Main types: [`Host`] (the runtime in real time, and the one place where a thread waits),
 //! [`FileDevice`] (an image file or a raw device as a [`twin_disk::BlockDevice`]), [`fuse`] (a

@@ -1,20 +1,20 @@
-//! How this process keeps memory.
+//! The memory allocation of this process.
 //!
-//! A mount takes and gives back buffers of a megabyte all the time. By default the C library
-//! returns such buffers to the kernel at once and asks for fresh ones, whose pages are then made
-//! and zeroed one by one: more than half the price of taking in a large write.
+//! A mount allocates and frees buffers of a megabyte all the time. By default the C library returns
+//! such buffers to the kernel at once and requests new ones, whose pages are then created and
+//! zeroed one by one. That takes more than half the time of receiving a large write.
 
 #![allow(unsafe_code)] // The C library's knobs have no safe wrapper.
 
 /// The largest buffer that is kept for reuse, in bytes: the most that the library allows.
 #[cfg(target_env = "gnu")]
 const KEEP_UP_TO: libc::c_int = 32 << 20;
-/// Free memory that is kept, in bytes, beside large buffers, which the host keeps itself.
+/// The most bytes of free memory that are kept, beside large buffers, which the host keeps itself.
 #[cfg(target_env = "gnu")]
 const KEEP_FREE: libc::c_int = 32 << 20;
 
-/// Has freed buffers kept for reuse, in this whole process. Without effect where the C library is
-/// not glibc.
+/// Makes this whole process keep freed buffers for reuse. It has no effect if the C library is not
+/// glibc.
 pub fn keep_freed_buffers() {
     #[cfg(target_env = "gnu")]
     // SAFETY: mallopt takes plain numbers and locks what it changes; a refused value changes

@@ -1,4 +1,4 @@
-//! Work that would block the core's thread, on a thread of its own.
+//! Runs work that would block the core's thread on a thread of its own.
 #![allow(clippy::disallowed_methods)] // Starting a thread is what this file is for.
 
 use std::cell::RefCell;
@@ -34,8 +34,9 @@ impl<T> Source for Waiting<T> {
     }
 }
 
-/// Runs `work` on a thread of its own; await the result. For calls that may take long or that may
-/// need this very process to serve them, as unmounting does. The work runs also if nobody awaits.
+/// Runs `work` on a thread of its own; await the result. For calls that may take long or that this
+/// same process may have to serve, for example unmounting. The work runs even if the result is not
+/// awaited.
 ///
 /// # Errors
 /// If the host refuses a thread or a descriptor.

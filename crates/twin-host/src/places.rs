@@ -1,9 +1,10 @@
-//! Which of two places lies in the other, by whatever way they are reached.
+//! Whether one of two places contains the other, by whatever paths they are reached.
 //!
-//! A process that serves a directory must not use a path through it: the call would wait for the
-//! process that makes it. Names do not tell: symbolic links, bind mounts and `..` lead to one
-//! directory by many of them. So places are compared as inodes along the way up to the root, and as
-//! paths within their file system, which also sees a directory that is mounted twice.
+//! A process that serves a directory must not use a path through it, because the call would wait
+//! for the process that makes it. Names are not sufficient to detect this: symbolic links, bind
+//! mounts and `..` give one directory many names. Therefore places are compared as inodes along the
+//! path to the root, and as paths within their file system, which also detects a directory that is
+//! mounted twice.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -11,18 +12,18 @@ use std::path::{Path, PathBuf};
 
 use crate::fuse::mountinfo::place_of;
 
-/// How a place lies to a directory.
+/// The position of a path relative to a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Relation {
-    /// It is the directory.
+    /// The path is the directory.
     Same,
-    /// It lies in the directory, at any depth.
+    /// The path is inside the directory, at any depth.
     Inside,
-    /// Neither.
+    /// Neither of the two.
     Apart,
 }
 
-/// How `path`, which need not exist yet, lies to the directory `dir`.
+/// The position of `path`, which need not exist yet, relative to the directory `dir`.
 pub fn relation(path: &Path, dir: &Path) -> Relation {
     let (path, dir) = (real(path), real(dir));
     if path == dir {
@@ -46,8 +47,8 @@ pub fn relation(path: &Path, dir: &Path) -> Relation {
     }
 }
 
-/// A path without links. Of what does not exist, or cannot be looked at (a mount whose server was
-/// killed), the part above.
+/// A path without links. If part of it does not exist or cannot be accessed (a mount whose server
+/// was killed), only the part above is resolved.
 fn real(path: &Path) -> PathBuf {
     let path = std::path::absolute(path).unwrap_or_else(|_| path.into());
     let above = || Some(fs::canonicalize(path.parent()?).ok()?.join(path.file_name()?));

@@ -12,8 +12,8 @@ use std::task::{Context, Poll, Waker};
 
 use crate::host::{Host, Source, Watch};
 
-/// Signals that a daemon is stopped with. Listening blocks their usual effect for this thread
-/// and all that it starts from then on, so it comes before any thread.
+/// The signals that stop a daemon. Listening blocks their usual effect for this thread and all
+/// threads that it starts later, so it must come before any thread.
 pub struct Signals {
     queue: Rc<Queue>,
     _watch: Watch,
@@ -51,7 +51,7 @@ impl Signals {
         Signals::listen(host, &[libc::SIGTERM, libc::SIGINT, libc::SIGHUP])
     }
 
-    /// These signals.
+    /// Listens for these signals.
     ///
     /// # Errors
     /// If one is not a signal, or the host refuses a descriptor.
@@ -64,12 +64,12 @@ impl Signals {
         Ok(Signals { queue, _watch: watch })
     }
 
-    /// Waits for the next one and gives its number.
+    /// Waits for the next signal and returns its number.
     pub async fn next(&self) -> i32 {
         poll_fn(|cx| self.poll_next(cx)).await
     }
 
-    /// The number of the next one, if it has come; otherwise wakes this task when it does.
+    /// The number of the next signal, if one has arrived; otherwise wakes this task when one does.
     pub fn poll_next(&self, cx: &mut Context<'_>) -> Poll<i32> {
         if let Some(signal) = self.queue.came.borrow_mut().pop_front() {
             return Poll::Ready(signal);
@@ -99,7 +99,7 @@ pub(crate) fn block_and_open(signals: &[i32]) -> io::Result<OwnedFd> {
         if fd < 0 {
             return Err(io::Error::last_os_error());
         }
-        // Just opened, and owned by nobody else.
+        // The descriptor was just opened and has no other owner.
         Ok(OwnedFd::from_raw_fd(fd))
     }
 }

@@ -1,7 +1,7 @@
 //! A table whose places are reused, with a check against stale keys.
 
-/// Values under small numeric keys. A key is a place and the number of times that the place had
-/// been used before, so that the key of a removed value finds nothing.
+/// Values under small numeric keys. A key consists of a place and the number of earlier uses of
+/// that place, so that the key of a removed value finds nothing.
 pub(crate) struct Slab<T> {
     places: Vec<(u32, Option<T>)>,
     free: Vec<u32>,

@@ -1,12 +1,12 @@
 //! Work with a time limit.
-// Starting a thread and looking at the clock is what this file is for.
+// This file starts a thread and reads the clock.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Work was not done in time: what it last said that it was at.
+/// The work was not done in time; the value is its last progress message.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Late(pub Option<String>);
 
@@ -15,11 +15,11 @@ enum Word<T> {
     Done(T),
 }
 
-/// Runs work, on a thread of its own, and gives its result if that comes in time. Work may say
-/// what it is at. What is late goes on until the process ends.
+/// Runs work on a thread of its own, and returns its result if it comes in time. The work may
+/// report its progress. Work that is late continues until the process ends.
 ///
 /// # Errors
-/// If it is late.
+/// If the work is late.
 pub fn within<T: Send + 'static>(
     limit: Duration,
     work: impl FnOnce(&dyn Fn(String)) -> T + Send + 'static,

@@ -1,9 +1,9 @@
-//! Where the messages of a daemon go: standard error in the foreground, the system's
-//! log (syslog, or the journal, which listens at the same socket) in the background.
+//! The destination of a daemon's messages: standard error in the foreground, the system's log
+//! (syslog, or the journal, which listens at the same socket) in the background.
 //!
-//! Contract: each line names the volume; the same line is said once, and of different ones not
-//! more than [`MOST`]. Saying never waits: the log may lie on the very volume that has something
-//! to say. What nobody can hear is lost.
+//! Contract: each line names the volume. The same line is sent only once, and at most [`MOST`]
+//! different ones are sent. Sending never waits, because the log may be stored on this very volume.
+//! A line that cannot be sent is lost.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -11,50 +11,50 @@ use std::io::Write as _;
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 
-/// Where the system's log listens.
+/// The socket of the system's log.
 const LOG_SOCKET: &str = "/dev/log";
-/// Lines of one daemon at the most: a disk that fails can fail at every byte.
+/// The most lines of one daemon: a failing disk may fail at every byte.
 const MOST: usize = 200;
 /// Syslog's number for daemons.
 const FACILITY: u8 = 3 << 3;
 
-/// How bad it is; the numbers are syslog's.
+/// The severity of a message; the numbers are those of syslog.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Grade {
-    /// Something is lost, or may be.
+    /// Data is lost, or may be.
     Error = 3,
-    /// The administrator should look.
+    /// The administrator should act.
     Warning = 4,
-    /// Worth knowing.
+    /// For information.
     Notice = 5,
 }
 
-/// The words of one daemon.
+/// The messages of one daemon.
 pub struct Words {
     about: String,
-    /// The log's socket; none for standard error.
+    /// The socket of the log; `None` for standard error.
     log: Option<PathBuf>,
     said: RefCell<BTreeSet<String>>,
     more: Cell<bool>,
 }
 
 impl Words {
-    /// To standard error, about a volume.
+    /// Messages about a volume, to standard error.
     pub fn to_terminal(about: &str) -> Words {
         Words { about: about.into(), log: None, said: RefCell::default(), more: Cell::new(false) }
     }
 
-    /// To the system's log, about a volume.
+    /// Messages about a volume, to the system's log.
     pub fn to_log(about: &str) -> Words {
         Words { log: Some(LOG_SOCKET.into()), ..Words::to_terminal(about) }
     }
 
-    /// True if standard error hears it.
+    /// True if the messages go to standard error.
     pub fn is_foreground(&self) -> bool {
         self.log.is_none()
     }
 
-    /// Says it, unless it was said before.
+    /// Sends a message, unless it was sent before.
     pub fn say(&self, grade: Grade, text: &str) {
         let mut said = self.said.borrow_mut();
         if said.len() >= MOST {
@@ -72,7 +72,7 @@ impl Words {
         send(self.log.as_deref(), grade, &self.about, text);
     }
 
-    /// The same from another thread, whatever was said before.
+    /// A function for another thread that sends every message, even a repeated one.
     pub fn from_elsewhere(&self) -> impl Fn(Grade, &str) + Send + 'static {
         let (log, about) = (self.log.clone(), self.about.clone());
         move |grade, text| send(log.as_deref(), grade, &about, text)
@@ -117,7 +117,7 @@ mod tests {
         let expected = [format!("<27>{from}: the disk is full"), format!("<29>{from}: it is over")];
         assert_eq!(heard, expected);
         std::fs::remove_dir_all(&dir).unwrap();
-        // Nobody listens any more: nothing waits, nothing fails.
+        // The log is gone: sending must neither wait nor fail.
         words.say(Grade::Error, "the disk is gone");
     }
 

@@ -1,4 +1,4 @@
-//! Zeros to write to devices and clients: one buffer, shared by all requests.
+//! Zero bytes to write to devices and clients, in one buffer that all requests share.
 
 use std::sync::OnceLock;
 
@@ -6,9 +6,9 @@ use twin_disk::{Buf, Bytes};
 
 const LEN: usize = 64 << 10;
 
-/// Adds pieces of `len` zero bytes together.
+/// Adds pieces with `len` zero bytes in total.
 pub(crate) fn push_zeros(pieces: &mut Vec<Bytes>, mut len: usize) {
-    // Constant, so it is no state of a run.
+    // The value is constant, so it is not part of the state of a run.
     static ZEROS: OnceLock<Bytes> = OnceLock::new();
     let zeros = ZEROS.get_or_init(|| Buf::aligned(LEN).freeze());
     while len > 0 {

@@ -66,7 +66,7 @@ fn random_block(rng: &mut Rng, len: usize) -> Block {
         1 => {
             let mut buf = Buf::zeroed(len + 3);
             buf.iter_mut().for_each(|byte| *byte = rng.next_u64() as u8);
-            // Now and then at an odd address.
+            // Some buffers begin at an odd address.
             let skip = rng.below(4) as usize;
             Block::Bytes(buf.freeze().slice(skip, len))
         }
@@ -91,7 +91,7 @@ fn random_write(rng: &mut Rng, info: &DeviceInfo) -> (u64, Vec<Block>) {
     (at, blocks)
 }
 
-/// Writes and reads at random, several at a time, and holds each read against a copy in memory.
+/// Makes random reads and writes, several at a time, and compares each read with a copy in memory.
 fn random_traffic(path: &Path, io_uring: bool, options: &ImageOptions, seed: u64) {
     println!("seed {seed}, {}, io_uring {io_uring}", path.display());
     let host = host(io_uring);
@@ -276,7 +276,7 @@ fn a_file_cut_under_way_gives_an_error_not_old_data() {
 
 #[test]
 fn a_full_host_file_system_gives_no_space() {
-    // /dev/full is a character device; a small memory file system is full soon enough.
+    // /dev/full is a character device, so a small memory file system is filled instead.
     let dir = std::env::temp_dir().join(format!("twin-host-full-{}", std::process::id()));
     std::fs::create_dir_all(&dir).unwrap();
     let mounted = Command::new("mount")

@@ -1,8 +1,8 @@
-//! Mounted file systems from the outside: real mounts of a mirror, used as programs use them.
+//! Tests of mounted file systems from outside: real mounts of a mirror, used as programs use them.
 //!
-//! Each test mounts in a daemon of its own, made with `in_background` (which is why this test has
-//! its own main: fork wants one thread). A watchdog ends the daemon by its process number if it
-//! hangs, so that the test fails instead of waiting for ever.
+//! Each test mounts in its own daemon, made with `in_background`. The test has its own main
+//! function, because fork requires a single thread. A watchdog ends a daemon that hangs by its
+//! process number, so that the test fails instead of waiting for ever.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
@@ -36,14 +36,14 @@ struct Config {
     threads: bool,
     /// Every operation waits a little, some longer than others.
     slow: bool,
-    /// Most descriptors that the mirror may hold.
+    /// The most descriptors that the mirror may hold.
     fds: Option<usize>,
     grace_ns: u64,
-    /// Serve as this user.
+    /// The user who serves the mount.
     user: Option<u32>,
 }
 
-/// A mirror whose operations end in another order than they began.
+/// A mirror whose operations end in another order than that in which they began.
 struct Slow {
     rt: Rt,
     inner: Mirror,
@@ -238,7 +238,7 @@ fn default() -> Config {
     Config { grace_ns: 5 * SECS, ..Config::default() }
 }
 
-/// Ways to serve that all must behave alike.
+/// The ways to serve, which must all behave alike.
 fn ways() -> Vec<(&'static str, Config)> {
     let with = |session| Config { session, ..default() };
     let base = SessionOptions::default;
@@ -258,7 +258,7 @@ fn check(right: bool, what: &str) -> Outcome {
     if right { Ok(()) } else { Err(what.into()) }
 }
 
-/// What a tree looks like to those who walk it.
+/// A tree as a program that walks it sees it.
 fn snapshot(top: &Path) -> io::Result<Vec<String>> {
     fn walk(top: &Path, dir: &Path, out: &mut Vec<String>) -> io::Result<()> {
         let mut entries = fs::read_dir(dir)?.collect::<io::Result<Vec<_>>>()?;
@@ -301,8 +301,8 @@ fn same(got: &[String], want: &[String], what: &str) -> Outcome {
     check(got.len() == want.len(), &format!("{what}: {} entries, not {}", got.len(), want.len()))
 }
 
-/// One random operation in the tree at `top`, the same for every `top`. Gives what a program
-/// would see of it.
+/// Makes one random operation in the tree at `top`, the same for every `top`. Returns what a
+/// program would see of its result.
 fn random_step(top: &Path, rng: &mut Rng) -> String {
     let name = |rng: &mut Rng| {
         let dirs = ["", "a", "b", "a/c"];
@@ -453,7 +453,8 @@ fn a_removed_file_lives_while_it_is_open() -> Outcome {
         let (file, replaced) = (open("file")?, open("replaced")?);
         file.write_all_at(b"before", 0)?;
         replaced.write_all_at(b"old", 0)?;
-        // Enough others that a mirror with few descriptors would like to let go of these.
+        // Enough others that a mirror with few descriptors would replace the descriptors of these
+        // by handles.
         for i in 0..100 {
             fs::write(mounted.at(&format!("other{i}")), b"other")?;
         }
@@ -630,7 +631,7 @@ fn a_dead_daemon_s_mount_is_replaced() -> Outcome {
     unmount(&mounted.dir())?;
     rustix::process::waitpid(Pid::from_raw(pid), WaitOptions::empty())?;
     check(fs::read(mounted.source().join("again"))? == b"alive", "what was written")?;
-    // And one that nobody replaces can be taken away.
+    // A dead mount that was not replaced can be removed.
     let pid = start(&mounted.source(), &mounted.dir(), &default())?;
     rustix::process::kill_process(Pid::from_raw(pid).ok_or("a pid")?, Signal::KILL)?;
     rustix::process::waitpid(Pid::from_raw(pid), WaitOptions::empty())?;
@@ -662,7 +663,7 @@ fn an_ordinary_user_mounts_through_the_helper() -> Outcome {
         println!("    skipped: /dev/fuse is for root alone here");
         return Ok(());
     }
-    // One that has a name, which the helper wants.
+    // A user with a name, which the helper requires.
     let user = 65_534;
     let mounted = Mounted::new("user", Config { user: Some(user), ..default() })?;
     let place = mounted.dir().display().to_string();

@@ -1,28 +1,28 @@
-//! Reading ahead of small reads that lie near each other: the track buffer of a device without
-//! one.
+//! Read-ahead for small reads that are near each other. It replaces the track buffer for a device
+//! that has none.
 //!
-//! A log puts small files, and the inodes of a directory, one behind the other. Read cold they are
-//! as many small requests, each of which waits for the one before. So a small read that follows
-//! another one closely is made with a larger one, a window, and those behind it find their data
-//! there. Windows grow with the number of reads that follow each other; a read that follows none
-//! is made as it was asked.
+//! A log stores small files, and the inodes of a directory, one behind the other. Without
+//! read-ahead, a cold read of them makes as many small requests, each of which waits for the one
+//! before. Therefore a small read that closely follows another one is replaced by a larger read, a
+//! window, in which the reads behind it find their data. Windows grow with the number of reads that
+//! follow each other. A read that follows no other is made unchanged.
 //!
-//! Contract: a window holds what the device had when it was read, and is forgotten as soon as a
-//! write or a discard that touches it is submitted. A window that cannot be read costs nothing but
-//! time: who waited for it asks for himself.
+//! Contract: a window holds the content that the device had when it was read. It is dropped as soon
+//! as a write or a discard that touches it is submitted. A window that cannot be read costs only
+//! time: the reads that waited for it are then made on their own.
 
 use std::collections::VecDeque;
 
 use twin_disk::{Block, Bytes, Completion};
 
-/// Reads from this length on are large, in bytes: a caller that makes them has read ahead itself.
+/// Reads of at least this many bytes are large: a caller that makes them has read ahead itself.
 const LARGE: u64 = 64 << 10;
-/// How far behind the end of another read one may begin to follow it, in bytes.
+/// A read that begins at most this many bytes behind the end of another one follows it.
 const NEAR: u64 = 64 << 10;
-/// The first window of a run of reads, and the largest, in bytes.
+/// The sizes of the first window of a run of reads, and of the largest, in bytes.
 const FIRST: u64 = 32 << 10;
 const MOST: u64 = 256 << 10;
-/// Windows in memory, and runs of reads that are known.
+/// The number of windows in memory, and of runs of reads that are remembered.
 const WINDOWS: usize = 24;
 const RUNS: usize = 12;
 
@@ -38,10 +38,10 @@ struct Window {
     number: u64,
     at: u64,
     len: u64,
-    /// Once it was read.
+    /// The content, after it was read.
     bytes: Option<Bytes>,
     waiters: Vec<Waiter>,
-    /// What was written since it was asked for: only who waits already may have it.
+    /// True if the range was written after the read began: only reads that wait already may use it.
     stale: bool,
 }
 
@@ -52,31 +52,31 @@ impl Window {
 }
 
 /// A run of small reads near each other.
-struct Run {
+struct ReadRun {
     end: u64,
     window: u64,
 }
 
-/// What to do with a read.
+/// How a read is to be served.
 pub(super) enum Advice {
-    /// Its data, to be given to who waits.
+    /// The data is here; the caller completes the read with it.
     Here(Bytes, Completion),
-    /// It waits for a window that is being read.
+    /// The read waits for a window that is being read.
     Waits,
-    /// It waits for this window, which is to be read: number, place and length.
+    /// The read waits for this window, which the caller must read: number, place and length.
     Window(u64, u64, u64),
-    /// Read it as it is.
+    /// The caller makes this read unchanged.
     Alone(Waiter),
 }
 
 /// The windows of a device.
 pub(super) struct Ahead {
-    /// Bytes of the device.
+    /// The size of the device in bytes.
     size: u64,
     sector: u64,
     next: u64,
     windows: VecDeque<Window>,
-    runs: VecDeque<Run>,
+    runs: VecDeque<ReadRun>,
 }
 
 impl Ahead {
@@ -84,7 +84,7 @@ impl Ahead {
         Ahead { size, sector, next: 0, windows: VecDeque::new(), runs: VecDeque::new() }
     }
 
-    /// A read that is within the device and not empty.
+    /// Decides about a read, which must be within the device and not empty.
     pub(super) fn read(&mut self, waiter: Waiter) -> Advice {
         let (at, len) = (waiter.at, waiter.len);
         if len >= LARGE {
@@ -97,7 +97,8 @@ impl Ahead {
                 window.waiters.push(waiter);
                 return Advice::Waits;
             };
-            // A copy: the reader keeps a block, and would keep the window with it.
+            // Copied, because the reader may keep its block for long and would keep the whole
+            // window alive.
             let cut = bytes.slice((at - window.at) as usize, len as usize);
             return Advice::Here(Bytes::copy_of(&cut), waiter.completion);
         }
@@ -114,14 +115,14 @@ impl Ahead {
         Advice::Window(number, at, length)
     }
 
-    /// How long a window is to be made for this read; 0 if it follows none.
+    /// The length of the window to read for this request; 0 if it follows no other read.
     fn follow(&mut self, at: u64, len: u64) -> u64 {
         let end = at + len;
-        let near = |run: &Run| at + NEAR >= run.end && at <= run.end + NEAR;
+        let near = |run: &ReadRun| at + NEAR >= run.end && at <= run.end + NEAR;
         let place = self.runs.iter().position(near);
         let run = match place.and_then(|place| self.runs.remove(place)) {
-            Some(run) => Run { end, window: (run.window * 2).clamp(FIRST, MOST) },
-            None => Run { end, window: 0 },
+            Some(run) => ReadRun { end, window: (run.window * 2).clamp(FIRST, MOST) },
+            None => ReadRun { end, window: 0 },
         };
         if self.runs.len() == RUNS {
             self.runs.pop_front();
@@ -140,15 +141,15 @@ impl Ahead {
         }
     }
 
-    /// Something is about to change these bytes.
+    /// Drops the windows that hold these bytes, which are about to change.
     pub(super) fn forget(&mut self, at: u64, len: u64) {
         let touched = |w: &Window| w.at < at.saturating_add(len) && at < w.at + w.len;
         self.windows.iter_mut().filter(|w| touched(w)).for_each(|w| w.stale = true);
         self.windows.retain(|w| !w.stale || w.bytes.is_none());
     }
 
-    /// A window was read: gives the reads that waited for it with their data; or it could not be:
-    /// then without.
+    /// Ends a window. Returns the reads that waited for it, with their data if it was read and
+    /// without data if it could not be read.
     pub(super) fn done(&mut self, number: u64, blocks: Option<&[Block]>) -> Vec<Ended> {
         let Some(place) = self.windows.iter().position(|w| w.number == number) else {
             return Vec::new();
@@ -174,7 +175,7 @@ impl Ahead {
     }
 }
 
-/// A read that waited, and its data if there is any.
+/// A read that waited, with its data if there is any.
 pub(super) type Ended = (Option<Bytes>, Waiter);
 
 #[cfg(test)]
@@ -191,7 +192,7 @@ mod tests {
         (0..len).map(|i| (i / 512 % 251) as u8).collect()
     }
 
-    /// Reads the window, if one is to be read, from `content`.
+    /// Reads the window that the advice asks for, if any, from `content`.
     fn serve(ahead: &mut Ahead, advice: &Advice, content: &[u8]) -> Vec<Ended> {
         let &Advice::Window(number, at, len) = advice else { return Vec::new() };
         let part = &content[at as usize..(at + len) as usize];
@@ -232,7 +233,7 @@ mod tests {
         content[8192..12_288].fill(1);
         ahead.forget(8192, 4096);
         let advice = read(&mut ahead, 8192, 4096);
-        // Written to while it is being read: for those who wait it is as good as before.
+        // The range is written while the window is being read: the waiting reads may still use it.
         ahead.forget(12_288, 4096);
         assert!(!matches!(read(&mut ahead, 12_288, 4096), Advice::Here(..) | Advice::Waits));
         let ended = serve(&mut ahead, &advice, &content);

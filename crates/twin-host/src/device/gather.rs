@@ -1,27 +1,29 @@
-//! From the blocks of a write to pieces of memory that direct I/O accepts.
+//! Turns the blocks of a write into pieces of memory that direct I/O accepts.
 //!
-//! Direct I/O wants each piece at an aligned address and a whole number of sectors long. Blocks
-//! that are so go out as they are; runs of blocks that are not are copied together.
+//! Direct I/O requires each piece to have an aligned address and to be a whole number of sectors
+//! long. Blocks that satisfy this are written from where they are; runs of other blocks are copied
+//! together.
 
 use twin_disk::{Block, BufPool, Bytes};
 
 use crate::zeros::push_zeros;
 
-/// What a device asks of the pieces of a write.
+/// The requirements of a device for the pieces of a write.
 #[derive(Clone, Copy)]
-pub(super) struct Shape {
+pub(super) struct Alignment {
     /// Each piece is a multiple of this many bytes.
     pub(super) sector: usize,
     /// Each piece starts at a multiple of this.
     pub(super) memory_align: usize,
 }
 
-/// The blocks as pieces of this shape, in order. The blocks' lengths add up to whole sectors.
-pub(super) fn gather(blocks: Vec<Block>, shape: Shape, buffers: &BufPool) -> Vec<Bytes> {
+/// Turns the blocks into pieces of this alignment, in order. The total length of the blocks must be
+/// a whole number of sectors.
+pub(super) fn gather(blocks: Vec<Block>, alignment: Alignment, buffers: &BufPool) -> Vec<Bytes> {
     let mut pieces = Vec::with_capacity(blocks.len());
-    let mut run = Run::default();
+    let mut run = CopyRun::default();
     for block in blocks {
-        if run.len.is_multiple_of(shape.sector) && fits(&block, shape) {
+        if run.len.is_multiple_of(alignment.sector) && fits(&block, alignment) {
             run.end(&mut pieces, buffers);
             match block {
                 Block::Bytes(bytes) => pieces.push(bytes),
@@ -35,23 +37,23 @@ pub(super) fn gather(blocks: Vec<Block>, shape: Shape, buffers: &BufPool) -> Vec
     pieces
 }
 
-fn fits(block: &Block, shape: Shape) -> bool {
+fn fits(block: &Block, alignment: Alignment) -> bool {
     let at = match block {
         Block::Bytes(bytes) => bytes.as_ptr() as usize,
         Block::Zero(_) => 0,
         Block::Stamp(_) => return false,
     };
-    at.is_multiple_of(shape.memory_align) && block.len().is_multiple_of(shape.sector)
+    at.is_multiple_of(alignment.memory_align) && block.len().is_multiple_of(alignment.sector)
 }
 
-/// Blocks that wait to be copied together.
+/// Blocks that will be copied together.
 #[derive(Default)]
-struct Run {
+struct CopyRun {
     blocks: Vec<Block>,
     len: usize,
 }
 
-impl Run {
+impl CopyRun {
     fn add(&mut self, block: Block) {
         self.len += block.len();
         self.blocks.push(block);
@@ -78,7 +80,7 @@ mod tests {
     use twin_disk::{Buf, Stamp};
     use twin_rt::Rng;
 
-    const SHAPE: Shape = Shape { sector: 512, memory_align: 512 };
+    const ALIGNMENT: Alignment = Alignment { sector: 512, memory_align: 512 };
 
     fn joined(blocks: &[Block]) -> Vec<u8> {
         blocks.iter().flat_map(|b| b.to_bytes().to_vec()).collect()
@@ -90,13 +92,13 @@ mod tests {
         bytes.fill(7);
         let bytes = bytes.freeze();
         let blocks = vec![Block::Bytes(bytes.slice(0, 512)), Block::Bytes(bytes.slice(4096, 4096))];
-        let pieces = gather(blocks, SHAPE, &BufPool::new(1 << 20));
+        let pieces = gather(blocks, ALIGNMENT, &BufPool::new(1 << 20));
         assert_eq!(pieces[0].as_ptr(), bytes.as_ptr());
         assert_eq!(pieces[1].as_ptr(), bytes[4096..].as_ptr());
     }
 
     #[test]
-    fn any_blocks_become_well_shaped_pieces_with_the_same_content() {
+    fn any_blocks_become_aligned_pieces_with_the_same_content() {
         for seed in 0..200 {
             let mut rng = Rng::new(seed);
             let source = Buf::copy_of(&(0..65536).map(|i| (i * 7) as u8).collect::<Vec<_>>());
@@ -125,11 +127,11 @@ mod tests {
             let total: usize = blocks.iter().map(Block::len).sum();
             blocks.push(Block::Zero((512 - total % 512) as u32));
             let want = joined(&blocks);
-            let pieces = gather(blocks, SHAPE, &BufPool::new(1 << 20));
-            let well_shaped = |p: &Bytes| {
+            let pieces = gather(blocks, ALIGNMENT, &BufPool::new(1 << 20));
+            let well_aligned = |p: &Bytes| {
                 p.len().is_multiple_of(512) && (p.as_ptr() as usize).is_multiple_of(512)
             };
-            assert!(pieces.iter().all(well_shaped), "seed {seed}");
+            assert!(pieces.iter().all(well_aligned), "seed {seed}");
             let got: Vec<u8> = pieces.iter().flat_map(|p| p.to_vec()).collect();
             assert!(got == want, "seed {seed}");
         }

@@ -1,8 +1,8 @@
 //! Image files and raw devices as block devices.
 //!
-//! Contract beyond that of [`BlockDevice`]: nothing is written before [`BlockDevice::submit`]
-//! and nothing completes inside it: every request, the malformed ones included, completes as an
-//! event of its own, so that a flight log names them all.
+//! Contract beyond that of [`BlockDevice`]: nothing is written before [`BlockDevice::submit`], and
+//! nothing completes inside it. Every request, even a malformed one, completes as an event of its
+//! own, so that a flight log contains them all.
 
 mod ahead;
 mod gather;
@@ -23,43 +23,43 @@ use twin_disk::{
 use crate::Host;
 
 use self::ahead::{Advice, Ahead, Waiter};
-use self::transfer::Whose;
+use self::transfer::ResultOwner;
 
 pub use open::{ImageError, ImageOptions, create_image};
 pub(crate) use transfer::{Ending, Finished, Job, Step, Transfer};
 
-/// The largest request, in bytes. A bound on memory, not on the kernel, which splits by itself.
+/// The largest request, in bytes. It bounds memory; the kernel splits large requests itself.
 const MAX_IO: u32 = 64 << 20;
 
 /// An image file or a raw block device, locked for this process until it is dropped.
 ///
-/// Writes are gathered from their blocks without copying where direct I/O allows it; reads go
-/// into buffers of their own. Requests are under way at once as far as the file system can tell:
-/// the kernel gets them, all in one call, when no task is left to run.
+/// Writes are made from the memory of their blocks without copying where direct I/O allows it;
+/// reads go into their own buffers. For the file system a request is under way at once: the kernel
+/// gets all new requests in one call, when no task is ready to run.
 pub struct FileDevice {
     host: Host,
     state: Rc<DeviceState>,
     info: DeviceInfo,
 }
 
-/// What a request under way needs of its device.
+/// The state of a device that its requests share.
 pub(crate) struct DeviceState {
-    /// Numbers the host's devices, from 0, in the order in which they were opened.
+    /// The number of the device on its host, from 0, in the order in which devices were opened.
     pub(crate) number: u32,
     fd: Arc<OwnedFd>,
     sector: u32,
-    /// What direct I/O asks of addresses in memory; 1 without direct I/O.
+    /// The alignment that direct I/O requires in memory; 1 without direct I/O.
     memory_align: usize,
     in_flight: Cell<usize>,
     next_id: Cell<u64>,
     no_discard: Cell<bool>,
     buffers: BufPool,
-    /// What was read ahead of small reads.
+    /// Windows that were read ahead of small reads.
     ahead: RefCell<Ahead>,
 }
 
 impl DeviceState {
-    /// A request of this device has its result.
+    /// Called when a request of this device has its result.
     fn finished(&self, id: u64, completion: Completion, result: IoResult) -> Finished {
         self.in_flight.set(self.in_flight.get() - 1);
         Finished { device: self.number, id, completion, result }
@@ -108,7 +108,7 @@ impl FileDevice {
             Advice::Waits => {}
             Advice::Window(number, at, len) => {
                 let io = Io::read(at, len, class, Origin::ReadAhead);
-                let whose = Whose::Window(number);
+                let whose = ResultOwner::Window(number);
                 core.begin(Transfer::new(Rc::clone(&self.state), whose, io));
             }
             Advice::Alone(waiter) => core.begin(Transfer::read(&self.state, waiter)),
@@ -128,7 +128,7 @@ impl BlockDevice for FileDevice {
         self.state.next_id.set(id + 1);
         self.state.in_flight.set(self.state.in_flight.get() + 1);
         let refused = self.info.check(&io).err();
-        // What was discarded may read as before.
+        // Skipped after the host has refused one: a discarded range may keep its content.
         let pointless = op == IoKind::Discard && self.state.no_discard.get();
         let nothing = len == 0 && op != IoKind::Flush;
         let done = match refused {
@@ -143,7 +143,7 @@ impl BlockDevice for FileDevice {
             }
             None => {
                 self.state.ahead.borrow_mut().forget(io.at, len);
-                let whose = Whose::One(id, completion);
+                let whose = ResultOwner::One(id, completion);
                 core.begin(Transfer::new(Rc::clone(&self.state), whose, io));
             }
         }

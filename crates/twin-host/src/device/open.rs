@@ -12,10 +12,10 @@ use rustix::fs::{
 use rustix::io::Errno;
 use twin_disk::Buf;
 
-/// The unit of addresses where the host asks for nothing larger, in bytes.
+/// The unit of addresses, in bytes, if the host requires no larger one.
 const SMALLEST_SECTOR: u32 = 512;
-/// How long to wait for a process that was killed to let go of the image: the kernel may have to
-/// finish its requests first.
+/// How often to try to lock an image. A process that was killed keeps its lock until the kernel has
+/// finished its requests.
 const LOCK_TRIES: u32 = 50;
 const LOCK_PAUSE: std::time::Duration = std::time::Duration::from_millis(10);
 
@@ -24,10 +24,10 @@ const LOCK_PAUSE: std::time::Duration = std::time::Duration::from_millis(10);
 pub struct ImageOptions {
     /// Open for reading only, and share an image file with other readers.
     pub read_only: bool,
-    /// Bypass the host's page cache (O_DIRECT) if the host can.
+    /// Bypass the host's page cache (O_DIRECT) if the host supports it.
     pub direct: bool,
-    /// The largest sector that the caller can use, in bytes: direct I/O that asks for larger
-    /// units is not used. A volume gives the sector that it was made with.
+    /// The largest sector that the caller can use, in bytes. Direct I/O that requires larger units
+    /// is not used. For a volume, this is the sector size with which it was made.
     pub max_sector: u32,
 }
 
@@ -40,7 +40,7 @@ impl Default for ImageOptions {
 /// Why an image could not be opened or made.
 #[derive(Debug)]
 pub enum ImageError {
-    /// Another process has it.
+    /// Another process has it open.
     InUse(PathBuf),
     /// Neither a regular file nor a block device.
     NotAnImage(PathBuf),
@@ -55,13 +55,13 @@ pub enum ImageError {
         /// The largest that the caller can use, in bytes.
         max: u32,
     },
-    /// The host refused.
+    /// A system call failed.
     Host {
-        /// What was tried, as "opening".
+        /// The attempted action, for example "opening".
         what: &'static str,
         /// The file.
         path: PathBuf,
-        /// What the host said.
+        /// The error of the host.
         error: io::Error,
     },
 }
@@ -120,7 +120,7 @@ pub(super) struct Image {
     pub(super) fd: OwnedFd,
     pub(super) size: u64,
     pub(super) sector: u32,
-    /// 1 without direct I/O.
+    /// The alignment that direct I/O requires in memory; 1 without direct I/O.
     pub(super) memory_align: usize,
 }
 
@@ -149,7 +149,7 @@ pub(super) fn open(path: &Path, options: &ImageOptions) -> Result<Image, ImageEr
         _ => return Err(ImageError::NotAnImage(path.into())),
     };
     let access = if options.read_only { OFlags::RDONLY } else { OFlags::RDWR };
-    // On a block device, O_EXCL keeps out mounts and other exclusive users.
+    // On a block device, O_EXCL excludes mounts and other exclusive users.
     let exclusive = if is_device { OFlags::EXCL } else { OFlags::empty() };
     let flags = access | exclusive | OFlags::CLOEXEC;
     let fd = with_patience(|| open_file(path, flags, Mode::empty()), Errno::BUSY)
@@ -171,7 +171,7 @@ pub(super) fn open(path: &Path, options: &ImageOptions) -> Result<Image, ImageEr
         }
     };
     if is_device {
-        // Buffered or not, a device writes its own sectors whole and no smaller unit.
+        // With or without direct I/O, a device writes only whole sectors of its own size.
         let own = rustix::fs::ioctl_blksszget(&fd).map_err(host("measuring", path))?;
         let sector = sector.max(own);
         if sector > options.max_sector {
@@ -223,8 +223,8 @@ fn set_direct(fd: &OwnedFd, direct: bool) -> Result<(), Errno> {
     fcntl_setfl(fd, flags)
 }
 
-/// Turns on direct I/O, and gives the sector and the alignment of memory that it asks for.
-/// `None` if the host cannot do it on this file.
+/// Turns on direct I/O. Returns the sector and the memory alignment that it requires, or `None` if
+/// the host does not support it on this file.
 fn direct_align(fd: &OwnedFd, is_device: bool, size: u64) -> Option<(u32, usize)> {
     set_direct(fd, true).ok()?;
     let stat = statx(fd, c"", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN).ok();
@@ -235,12 +235,12 @@ fn direct_align(fd: &OwnedFd, is_device: bool, size: u64) -> Option<(u32, usize)
         Some((0, _) | (_, 0)) => return None,
         Some(told) => told,
         None if is_device => (rustix::fs::ioctl_blksszget(fd).ok()?, 4096),
-        // Kernels before 6.1 do not tell: a page satisfies every one.
+        // Kernels before 6.1 do not report the alignment: a page satisfies every device.
         None => (4096, 4096),
     };
     let sector = offset.max(SMALLEST_SECTOR).next_power_of_two();
     if size >= u64::from(sector) {
-        // Some file systems take the flag and then refuse the requests.
+        // Some file systems accept the flag and then refuse the requests.
         let mut probe = Buf::aligned(sector as usize);
         rustix::io::pread(fd, &mut probe[..], 0).ok()?;
     }

@@ -1,7 +1,8 @@
-//! One device request on its way: what is left of it after each step that the kernel took.
+//! A device request that is being executed, with the part that is left after each step of the
+//! kernel.
 //!
-//! The kernel may do less than it was asked (a signal, more pieces than one call takes): then
-//! another step follows.
+//! The kernel may do less than it was asked (because of a signal, or of more pieces than one call
+//! takes). Another step then does the rest.
 
 use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -17,81 +18,82 @@ use twin_disk::{
 
 use super::DeviceState;
 use super::ahead::Waiter;
-use super::gather::{Shape, gather};
+use super::gather::{Alignment, gather};
 
 /// The most pieces that one system call takes (IOV_MAX).
 const MAX_PIECES: usize = 1024;
 
-/// The result of one step: how many bytes, or the error number.
+/// The result of one step: the number of bytes, or the error number.
 pub(crate) enum Step {
-    /// By the kernel itself.
+    /// The kernel executed the step itself.
     Kernel(Result<u32, i32>),
-    /// By a helper thread, which gives the job back.
+    /// A helper thread executed the step and returns the job.
     Helper(Job, Result<usize, Errno>),
 }
 
-/// What a step needs, as plain data that may cross threads.
+/// The data of a step, which may cross threads.
 pub(crate) struct Job {
     fd: Arc<OwnedFd>,
     kind: IoKind,
     at: u64,
     len: u64,
     done: u64,
-    /// What a write writes.
+    /// The data of a write.
     pieces: Vec<Bytes>,
-    /// What a read reads into.
+    /// The destination of a read.
     buf: Option<Buf>,
     buffers: BufPool,
 }
 
 pub(crate) struct Transfer {
     device: Rc<DeviceState>,
-    whose: Whose,
+    whose: ResultOwner,
     op: IoKind,
     at: u64,
     len: u64,
-    /// With a helper thread while it works on it.
+    /// `None` while a helper thread works on it.
     job: Option<Job>,
-    /// What the kernel was last given to read: in place until the step ends.
+    /// The list that the kernel reads during a step. It must stay in place until the step ends.
     iovecs: Vec<libc::iovec>,
 }
 
-/// Whose result it is.
-pub(super) enum Whose {
+/// Who receives the result of a transfer.
+pub(super) enum ResultOwner {
     /// The request of this number.
     One(u64, Completion),
-    /// All that wait for the window of this number.
+    /// All requests that wait for the window of this number.
     Window(u64),
 }
 
-/// What the end of a transfer means.
+/// The consequences of the end of a transfer.
 pub(crate) enum Ending {
     One(Finished),
-    /// Some requests have their results, others have to be made.
+    /// These requests have their results, and these transfers must be started.
     Many(Vec<Finished>, Vec<Transfer>),
 }
 
-/// A request that has its result, for which a task waits.
+/// A request that has its result and for which a task waits.
 pub(crate) struct Finished {
     /// The number of its device.
     pub(crate) device: u32,
-    /// Its own number within its device.
+    /// Its number on its device.
     pub(crate) id: u64,
     pub(crate) completion: Completion,
     pub(crate) result: IoResult,
 }
 
 impl Transfer {
-    pub(super) fn new(device: Rc<DeviceState>, whose: Whose, io: Io) -> Transfer {
+    pub(super) fn new(device: Rc<DeviceState>, whose: ResultOwner, io: Io) -> Transfer {
         let (op, at, len) = (io.kind, io.at, io.len);
-        let shape = Shape { sector: device.sector as usize, memory_align: device.memory_align };
+        let alignment =
+            Alignment { sector: device.sector as usize, memory_align: device.memory_align };
         let job = Job {
             fd: Arc::clone(&device.fd),
             kind: op,
             at,
             len,
             done: 0,
-            pieces: gather(io.blocks, shape, &device.buffers),
+            pieces: gather(io.blocks, alignment, &device.buffers),
             buf: None,
             buffers: device.buffers.clone(),
         };
@@ -122,7 +124,7 @@ impl Transfer {
         self.len - self.job().done
     }
 
-    /// The memory of the next step, for the kernel. Valid until the transfer ends or is asked
+    /// The memory of the next step, for the kernel. Valid until the transfer ends or this is called
     /// again.
     pub(crate) fn iovecs(&mut self) -> &[libc::iovec] {
         let Some(job) = &mut self.job else { unreachable!("asked between steps") };
@@ -138,7 +140,7 @@ impl Transfer {
                     let (base, len) = (piece.as_ptr().cast_mut().cast(), piece.len());
                     let full = self.iovecs.len() == MAX_PIECES;
                     match self.iovecs.last_mut() {
-                        // Blocks cut from one buffer lie behind each other.
+                        // Adjacent slices of one buffer are joined into one entry.
                         Some(last) if last.iov_base.wrapping_byte_add(last.iov_len) == base => {
                             last.iov_len += len;
                         }
@@ -151,7 +153,7 @@ impl Transfer {
         &self.iovecs
     }
 
-    /// Hands out the job, to be given back with the step's result.
+    /// Gives the job to a helper thread, which must return it with the result of the step.
     pub(crate) fn take_job(&mut self) -> Job {
         match self.job.take() {
             Some(job) => job,
@@ -159,7 +161,7 @@ impl Transfer {
         }
     }
 
-    /// Takes the result of a step. `None` says that there is more to do.
+    /// Takes the result of a step. Returns `None` if there is more to do.
     pub(crate) fn advance(&mut self, step: Step) -> Option<IoResult> {
         let result = match step {
             Step::Kernel(result) => result.map(|n| n as usize).map_err(Errno::from_raw_os_error),
@@ -214,14 +216,14 @@ impl Transfer {
     /// Ends the transfer. No step may be under way.
     pub(crate) fn end(self, result: IoResult) -> Ending {
         if self.op != IoKind::Read {
-            // A window that was read meanwhile may have either content.
+            // Windows that were read during this write may have the old or the new content.
             self.device.ahead.borrow_mut().forget(self.at, self.len);
         }
         let number = match self.whose {
-            Whose::One(id, completion) => {
+            ResultOwner::One(id, completion) => {
                 return Ending::One(self.device.finished(id, completion, result));
             }
-            Whose::Window(number) => number,
+            ResultOwner::Window(number) => number,
         };
         let blocks = result.as_deref().ok();
         let ended = self.device.ahead.borrow_mut().done(number, blocks);
@@ -238,10 +240,10 @@ impl Transfer {
         Ending::Many(finished, again)
     }
 
-    /// A read for a task that waits.
+    /// A transfer that reads for a waiting task.
     pub(super) fn read(device: &Rc<DeviceState>, waiter: Waiter) -> Transfer {
         let io = Io::read(waiter.at, waiter.len, Class::Data, Origin::User);
-        Transfer::new(Rc::clone(device), Whose::One(waiter.id, waiter.completion), io)
+        Transfer::new(Rc::clone(device), ResultOwner::One(waiter.id, waiter.completion), io)
     }
 }
 

@@ -8,20 +8,20 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// The protocol that this front end speaks.
 pub const MAJOR: u32 = 7;
-/// The newest minor version that it knows.
+/// The newest minor version that it supports.
 pub const MINOR: u32 = 45;
-/// The oldest that it accepts: Linux 5.4's.
+/// The oldest minor version that it accepts, that of Linux 5.4.
 pub const OLDEST_MINOR: u32 = 31;
 /// The root directory's node number.
 pub const ROOT_NODE: u64 = 1;
 
 macro_rules! opcodes {
     ($($name:ident = $code:literal),* $(,)?) => {
-        /// What the kernel asks.
+        /// Numbers of the requests of the kernel.
         pub mod opcode {
             $(pub const $name: u32 = $code;)*
         }
-        /// An opcode's name, for messages and task names.
+        /// The name of an opcode, for messages and task names.
         pub fn opcode_name(code: u32) -> &'static str {
             match code {
                 $(opcode::$name => concat!("FUSE_", stringify!($name)),)*
@@ -63,7 +63,7 @@ pub mod init {
     pub const INIT_EXT: u64 = 1 << 30;
 }
 
-/// Which fields of `SetattrIn` hold something.
+/// Which fields of `SetattrIn` are valid.
 pub mod fattr {
     pub const MODE: u32 = 1 << 0;
     pub const UID: u32 = 1 << 1;
@@ -85,20 +85,21 @@ pub mod fopen {
 
 /// Flags of WRITE.
 pub mod write {
-    /// From the page cache: written earlier, by whom is not known.
+    /// The write comes from the page cache, and the kernel does not know whose it is.
     pub const CACHE: u32 = 1 << 0;
     pub const KILL_SUIDGID: u32 = 1 << 2;
 }
 
-/// In the place of an error, with no request's number: the attributes of an inode that the kernel
-/// holds, and its pages from an offset on (negative: none), are out of date.
+/// The notice that the kernel's attributes of an inode are out of date, and so are its cached pages
+/// from an offset on (none if the offset is negative). It is sent in the error field, with the
+/// number 0 in place of a request's.
 pub const NOTIFY_INVAL_INODE: i32 = 2;
 
-/// Flag of GETATTR: it comes with a handle.
+/// Flag of GETATTR: the request has a file handle.
 pub const GETATTR_FH: u32 = 1;
 
-/// The first minor version in whose kernels only writes ask for attributes by a handle, as long as
-/// the attributes have not grown old: Linux 5.16's.
+/// The minor version of Linux 5.16. From this version on, only writes ask for attributes by a file
+/// handle, as long as the attributes have not expired.
 pub const GATED_MINOR: u32 = 35;
 
 /// Flag of FSYNC and FSYNCDIR.
@@ -116,12 +117,12 @@ macro_rules! structures {
 }
 
 structures! {
-    /// Before every request.
+    /// The header of every request.
     struct InHeader {
         len: u32, opcode: u32, unique: u64, nodeid: u64, uid: u32, gid: u32, pid: u32,
         total_extlen: u16, padding: u16,
     }
-    /// Before every reply. `error` is zero or a negative errno.
+    /// The header of every reply. `error` is zero or a negative errno.
     struct OutHeader { len: u32, error: i32, unique: u64 }
     struct Attr {
         ino: u64, size: u64, blocks: u64, atime: u64, mtime: u64, ctime: u64, atimensec: u32,
@@ -196,22 +197,23 @@ structures! {
     }
 }
 
-/// An ioctl of our own on any file of a mount: gives the number of the process that serves it, as
-/// 32 bits. It is how `umount` finds whom to wait for. Encoded as `_IOR(0xf5, 1, u32)`.
+/// Our own ioctl on any file of a mount. It returns the number of the process that serves the
+/// mount, as 32 bits; `umount` so learns for which process to wait. Encoded as `_IOR(0xf5, 1,
+/// u32)`.
 pub const IOCTL_DAEMON: u32 = 2 << 30 | 4 << 16 | 0xf5 << 8 | 1;
 
-/// Another: makes the whole volume durable and says whether that worked, which no system call does
-/// on a FUSE mount. Encoded as `_IO(0xf5, 2)`.
+/// Our own ioctl that makes the whole volume durable and reports whether that succeeded, which no
+/// system call reports on a FUSE mount. Encoded as `_IO(0xf5, 2)`.
 pub const IOCTL_SYNC: u32 = 0xf5 << 8 | 2;
 
-/// Another: gives how many writes of the kernel's own could not be carried out so far, as 64 bits.
-/// Encoded as `_IOR(0xf5, 3, u64)`.
+/// Our own ioctl that returns the number of the kernel's own writes that have failed so far, as 64
+/// bits. Encoded as `_IOR(0xf5, 3, u64)`.
 pub const IOCTL_LOST: u32 = 2 << 30 | 8 << 16 | 0xf5 << 8 | 3;
 
-/// What precedes the payload of a WRITE: its two structures.
+/// The length of the two structures before the data of a WRITE.
 pub const WRITE_HEAD: usize = size_of::<InHeader>() + size_of::<WriteIn>();
 
-/// Lengths of names in directory entries are rounded up to this.
+/// Lengths of directory entries are rounded up to a multiple of this.
 pub const DIRENT_ALIGN: usize = 8;
 
 #[cfg(test)]

@@ -1,8 +1,9 @@
-//! What the kernel does not say of a client: its supplementary groups.
+//! The supplementary groups of a client, which the kernel does not send.
 
 use std::fs;
 
-/// The groups of a process, from `/proc`; none if it has gone or cannot be seen from here.
+/// The groups of a process, from `/proc`. Empty if the process has ended or is not visible from
+/// here.
 pub(super) fn groups_of(pid: u32) -> Box<[u32]> {
     let Ok(status) = fs::read_to_string(format!("/proc/{pid}/status")) else {
         return Box::default();

@@ -1,5 +1,5 @@
-//! Going into the background: the command returns once the file system is mounted, and a process
-//! of its own serves it.
+//! Starts a daemon: the command returns when the file system is mounted, and a process of its own
+//! serves it.
 #![allow(unsafe_code)] // fork has no safe wrapper.
 
 use std::fs::{File, OpenOptions};
@@ -8,20 +8,20 @@ use std::os::fd::OwnedFd;
 
 use rustix::pipe::{PipeFlags, pipe_with};
 
-/// First byte of what the child says: mounted, or failed with a text.
+/// The first byte of the child's message: mounted, or failed with a text.
 const MOUNTED: u8 = b'+';
 const FAILED: u8 = b'-';
 
-/// The child's way to say how starting went. Dropping it unsaid says that it failed.
+/// Reports to the parent how the start went. Dropping it without a report means failure.
 pub struct Ready(Option<File>);
 
 impl Ready {
-    /// In the foreground nobody waits.
+    /// For a process in the foreground, where no parent waits.
     pub fn nobody() -> Ready {
         Ready(None)
     }
 
-    /// Everything works: the parent returns. From here on the child has no terminal.
+    /// Reports success, so that the parent returns. From then on the child has no terminal.
     ///
     /// # Errors
     /// If `/dev/null` cannot be opened.
@@ -29,7 +29,8 @@ impl Ready {
         self.mounted_saying("")
     }
 
-    /// The same, with something that the parent is to tell on standard error.
+    /// Reports success as [`mounted`](Self::mounted) does, with a note that the parent prints on
+    /// standard error.
     ///
     /// # Errors
     /// If `/dev/null` cannot be opened.
@@ -42,7 +43,7 @@ impl Ready {
         pipe.write_all(&[MOUNTED]).and_then(|()| pipe.write_all(note.as_bytes()))
     }
 
-    /// It did not work: the parent returns this text as its error.
+    /// Reports a failure: the parent returns this text as its error.
     pub fn failed(mut self, why: &str) {
         if let Some(mut pipe) = self.0.take() {
             let _ = pipe.write_all(&[FAILED]).and_then(|()| pipe.write_all(why.as_bytes()));
@@ -50,22 +51,22 @@ impl Ready {
     }
 }
 
-/// Runs `child` in a new process, detached from the terminal, and returns its number once it says
-/// that it is [`Ready`]. The child ends with the status that `child` gives.
+/// Runs `child` in a new process, detached from the terminal. Returns the number of that process
+/// when it has reported through [`Ready`]. The process exits with the status that `child` returns.
 ///
-/// Call it before anything is set up: io_uring, locks of images and threads do not pass to the
-/// child.
+/// Call it before anything else is set up, because io_uring, locks of images and threads do not
+/// pass to the child.
 ///
 /// # Errors
-/// What the child said; or that this process has more than one thread already, or may not fork.
+/// The error that the child reported. Also if this process has several threads or may not fork.
 pub fn in_background(child: impl FnOnce(Ready) -> i32) -> Result<i32, String> {
     let threads = std::fs::read_dir("/proc/self/task").map_or(1, Iterator::count);
     if threads != 1 {
         return Err(format!("cannot go into the background with {threads} threads running"));
     }
     let (ours, theirs) = pipe_with(PipeFlags::CLOEXEC).map_err(|e| format!("a pipe: {e}"))?;
-    // SAFETY: this process has one thread, as was just seen, so the child finds no lock held by a
-    // thread that it does not have.
+    // SAFETY: this process has one thread, as checked above, so no lock in the child can be held by
+    // a thread that does not exist there.
     match unsafe { libc::fork() } {
         -1 => Err(format!("cannot start the daemon: {}", io::Error::last_os_error())),
         0 => {
@@ -80,7 +81,7 @@ pub fn in_background(child: impl FnOnce(Ready) -> i32) -> Result<i32, String> {
 }
 
 fn run_child(child: impl FnOnce(Ready) -> i32, pipe: OwnedFd) -> i32 {
-    // Its own session: no terminal's hang-up and no shell's job control reaches it.
+    // In its own session, the daemon gets no hang-up of a terminal and no job control of a shell.
     let _ = rustix::process::setsid();
     let _ = rustix::process::chdir("/");
     child(Ready(Some(File::from(pipe))))

@@ -1,9 +1,9 @@
-//! Errors of operations as the kernel wants them. The only place where errno has a meaning.
+//! Translates errors of operations to errno. Error numbers have a meaning only here.
 
 use rustix::io::Errno;
 use twin_fs::FsError;
 
-/// The error number of an error.
+/// The error number for an error.
 pub fn errno(error: &FsError) -> Errno {
     match error {
         FsError::NotFound => Errno::NOENT,
@@ -20,7 +20,7 @@ pub fn errno(error: &FsError) -> Errno {
         FsError::TooManyLinks => Errno::MLINK,
         FsError::NoAttribute => Errno::NODATA,
         FsError::Range => Errno::RANGE,
-        // What ext4 answers when a value does not fit its inode or block.
+        // The answer of ext4 if a value does not fit its inode or block.
         FsError::AttributesTooBig => Errno::NOSPC,
         FsError::NoSuchOffset => Errno::NXIO,
         FsError::Stale => Errno::STALE,
@@ -32,7 +32,7 @@ pub fn errno(error: &FsError) -> Errno {
     }
 }
 
-/// The error that an error number of the host's own file systems stands for: [`errno`] backwards.
+/// The error for an error number of the host's file systems: the inverse of [`errno`].
 pub fn from_errno(errno: Errno, what: &str) -> FsError {
     match errno {
         Errno::NOENT => FsError::NotFound,

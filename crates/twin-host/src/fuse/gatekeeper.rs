@@ -1,18 +1,18 @@
-//! Has the kernel ask before it accepts writes, when room gets short.
+//! Makes the kernel ask before it accepts writes while room is short.
 //!
-//! A kernel that collects writes accepts them without a word to us. But before each write it makes
-//! sure that it has the file's mode, for it has to know of set-id bits: if the file's attributes
-//! are out of date it asks for them, by the writer's handle, and an error in our answer becomes the
-//! error of the write. Nothing else asks so: stat names no handle, and what reads or seeks by one
-//! trusts the size that the kernel itself keeps. (That is so from Linux 5.16 on, which speaks 7.35;
-//! older kernels are not gated. And attributes must not grow old by themselves: see
-//! [`SessionOptions`](super::SessionOptions).)
+//! A kernel that collects writes accepts them without a request to us. But before each write it
+//! needs the mode of the file, because of set-id bits. If the attributes are out of date, it asks
+//! for them by the file handle of the writer, and an error in our answer becomes the error of the
+//! write. No other call asks in this way: stat names no handle, and reading or seeking by a handle
+//! uses the size that the kernel keeps itself. (This holds from Linux 5.16 on, which speaks
+//! protocol 7.35; older kernels are not gated. The attributes must also not expire by themselves:
+//! see [`SessionOptions`](super::SessionOptions).)
 //!
-//! So to shut the gate is to say of every node that the kernel knows that its attributes are out of
-//! date, and to keep them so: whatever tells attributes of a file is followed by such a notice, or
-//! preceded by one, which makes the kernel take the answer as old. What passes the gate is up to
-//! the policy, [`Gate`](twin_fs::Gate). To call back what the kernel has collected is syncfs on
-//! the mount, from another thread.
+//! To shut the gate, we tell the kernel that the attributes of every node that it knows are out of
+//! date, and keep them so: every answer that contains attributes is followed by such a notice, or
+//! preceded by one, which makes the kernel treat the answer as old. The policy
+//! [`Gate`](twin_fs::Gate) decides which writes may pass. To call back the writes that the kernel
+//! has collected, another thread calls syncfs on the mount.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeSet, VecDeque};
@@ -23,24 +23,26 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use twin_fs::{Attr, Cred, FileSystem, FsError, Gate, Ino, Reply, Room, Turn, Verdict, mode};
+use twin_fs::{
+    Attr, Cred, FileSystem, FsError, Gate, GateChange, Ino, Reply, Room, WriteVerdict, mode,
+};
 
 use super::abi::InHeader;
 use super::porter::{Job, Porter, tell_stale};
 use super::translate::{Expect, node};
 
-/// Where a session is mounted.
+/// The place where a session is mounted.
 #[derive(Clone, Debug)]
 pub(super) struct Place {
     pub(super) dir: PathBuf,
-    /// The device number of the mount: something else may have been put on top of it.
+    /// The device number of the mount, to detect another file system mounted over it.
     pub(super) device: String,
-    /// The most that the kernel collects of its writes, in bytes.
+    /// The most bytes of writes that the kernel collects.
     pub(super) collected_bytes: u64,
 }
 
 /// A client that waits at the gate.
-pub(super) struct Asked {
+pub(super) struct PendingWrite {
     pub(super) header: InHeader,
     pub(super) cred: Cred,
     pub(super) ino: Ino,
@@ -52,29 +54,29 @@ pub(super) struct Gatekeeper {
     gate: RefCell<Option<Gate>>,
     porter: RefCell<Option<Porter>>,
     place: RefCell<Option<Place>>,
-    /// The writers that wait until what was collected has come.
-    waiting: RefCell<Vec<Asked>>,
-    /// The writers that may ask again.
-    ready: RefCell<VecDeque<Asked>>,
+    /// The writers that wait until the collected writes have arrived.
+    waiting: RefCell<Vec<PendingWrite>>,
+    /// The writers whose requests can be decided again.
+    ready: RefCell<VecDeque<PendingWrite>>,
     calling: Cell<bool>,
-    /// The thread that calls back, which is not to be taken for a client.
+    /// The thread that calls back; its requests must not be treated as those of a client.
     caller: Arc<AtomicU32>,
-    /// Files that lost set-id bits of which the kernel must hear.
+    /// Files that lost set-id bits without the kernel's knowledge.
     fell: RefCell<BTreeSet<u64>>,
     lost: Cell<u64>,
-    /// The files that were written last, by the kernel on its own account.
+    /// The files that the kernel wrote last on its own account.
     recent: RefCell<VecDeque<Ino>>,
 }
 
-/// How many files to remember as written last.
+/// How many files to remember as recently written.
 const RECENT: usize = 16;
 
-/// What to do with a client that asks.
+/// The decision about a client that asks to write.
 pub(super) enum Decision {
-    Enter(Asked),
+    Enter(PendingWrite),
     Refuse(u64),
     Wait,
-    /// It waits, and has to be called back.
+    /// The client waits, and the caller must call the collected writes back.
     CallBack,
 }
 
@@ -83,8 +85,8 @@ impl Gatekeeper {
         *self.place.borrow_mut() = Some(place);
     }
 
-    /// The kernel asks before writes if it is made to. Without a known place, nothing bounds what
-    /// it collects.
+    /// Begins to watch the room, so that the kernel can be made to ask. If the place of the mount
+    /// is unknown, nothing bounds how much the kernel collects.
     pub(super) fn begin(&self, room: Room) {
         let collected = self.place.borrow().as_ref().map(|place| place.collected_bytes);
         *self.gate.borrow_mut() = Some(Gate::new(room.limit_bytes, collected.unwrap_or(u64::MAX)));
@@ -94,53 +96,54 @@ impl Gatekeeper {
         self.gate.borrow().as_ref().is_some_and(Gate::is_shut)
     }
 
-    /// Writes of the kernel's own for which there was no place: their callers heard of it, if
-    /// he asked.
+    /// The number of the kernel's own writes that found no room. Their callers learn of it at fsync
+    /// or close.
     pub(super) fn lost(&self) -> u64 {
         self.lost.get()
     }
 
-    /// True if a request is our own doing.
+    /// True if a request was caused by our own call.
     pub(super) fn is_caller(&self, pid: u32) -> bool {
         pid != 0 && self.caller.load(Ordering::Relaxed) == pid
     }
 
-    /// A client wants to write.
-    pub(super) fn ask<F: FileSystem>(&self, fs: &F, asked: Asked) -> Decision {
+    /// Decides about a client that asks to write.
+    pub(super) fn check<F: FileSystem>(&self, fs: &F, pending: PendingWrite) -> Decision {
         if self.calling.get() {
-            self.waiting.borrow_mut().push(asked);
+            self.waiting.borrow_mut().push(pending);
             return Decision::Wait;
         }
         let verdict = match (&mut *self.gate.borrow_mut(), fs.room()) {
             (Some(gate), Some(room)) => {
-                // A file that is not in memory is not new.
-                let takes = fs.room_of(asked.ino).unwrap_or(1);
-                gate.ask(asked.ino, room.free_bytes, takes)
+                // A file that is not in memory is not new: it has its room already.
+                let takes = fs.room_of(pending.ino).unwrap_or(1);
+                gate.check_write(pending.ino, room.free_bytes, takes)
             }
-            _ => Verdict::Pass,
+            _ => WriteVerdict::Pass,
         };
         match verdict {
-            Verdict::Pass => Decision::Enter(asked),
-            Verdict::Refuse => Decision::Refuse(asked.header.unique),
-            Verdict::CallBack => {
-                self.waiting.borrow_mut().push(asked);
+            WriteVerdict::Pass => Decision::Enter(pending),
+            WriteVerdict::Refuse => Decision::Refuse(pending.header.unique),
+            WriteVerdict::CallBack => {
+                self.waiting.borrow_mut().push(pending);
                 self.calling.set(true);
                 Decision::CallBack
             }
         }
     }
 
-    /// What calls everything back, to be run on another thread.
+    /// Returns the function that calls everything back. It must run on another thread.
     pub(super) fn caller(&self, fd: &OwnedFd) -> io::Result<impl FnOnce() + Send + use<>> {
         let fd = rustix::io::dup(fd)?;
         let place = self.place.borrow().clone();
         let nodes: BTreeSet<u64> =
-            self.waiting.borrow().iter().map(|asked| asked.header.nodeid).collect();
+            self.waiting.borrow().iter().map(|pending| pending.header.nodeid).collect();
         let caller = Arc::clone(&self.caller);
         Ok(move || {
             caller.store(rustix::thread::gettid().as_raw_nonzero().get() as u32, Ordering::Relaxed);
             if place.is_none_or(|place| sync(&place).is_err()) {
-                // The mount cannot be seen from here. Slower, and the kernel forgets the data.
+                // The mount is not visible from here. A notice for each node is slower, and the
+                // kernel drops the data.
                 for node in nodes {
                     let _ = tell_stale(&fd, node, 0);
                 }
@@ -149,7 +152,7 @@ impl Gatekeeper {
         })
     }
 
-    /// Everything has come: who waits may ask again.
+    /// Called when everything has arrived: the waiting writers are decided again.
     pub(super) fn called_back(&self) {
         self.calling.set(false);
         if let Some(gate) = &mut *self.gate.borrow_mut() {
@@ -162,13 +165,12 @@ impl Gatekeeper {
         !self.ready.borrow().is_empty()
     }
 
-    pub(super) fn next_ready(&self) -> Option<Asked> {
+    pub(super) fn next_ready(&self) -> Option<PendingWrite> {
         self.ready.borrow_mut().pop_front()
     }
 
-    /// An operation has ended, perhaps a write of the kernel's own of so many bytes to
-    /// this file: looks at the room
-    /// that is left.
+    /// Called at the end of each operation, which may have been a write of `bytes` by the kernel
+    /// itself to this file. Checks the room that is left.
     pub(super) fn ended<F: FileSystem>(
         &self,
         fs: &F,
@@ -187,15 +189,15 @@ impl Gatekeeper {
             None => {}
         }
         let Some(room) = fs.room() else { return };
-        let turn = gate.look(room.free_bytes);
-        if let Some(Turn::Shut) = turn {
+        let change = gate.update(room.free_bytes);
+        if let Some(GateChange::Shut) = change {
             self.shut(fs, fd);
         }
         let Some((ino, bytes)) = late else { return };
         match result {
             Ok(_) => {
-                let asked = gate.came(ino, bytes, fs.room_of(ino).unwrap_or(1));
-                if !asked {
+                let announced = gate.data_arrived(ino, bytes, fs.room_of(ino).unwrap_or(1));
+                if !announced {
                     self.tell(Job::After(node(ino)));
                 }
             }
@@ -216,27 +218,28 @@ impl Gatekeeper {
         recent.push_back(ino);
     }
 
-    /// Begins to have the kernel ask.
+    /// Shuts the gate: makes the kernel ask from now on.
     pub(super) fn shut<F: FileSystem>(&self, fs: &F, fd: &OwnedFd) {
         let mut porter = self.porter.borrow_mut();
         if porter.is_none() {
-            // Without, writes are refused when they come, and close, fsync or msync tell of it.
+            // Without the thread, writes are refused when they arrive, and close, fsync or msync
+            // report it.
             *porter = Porter::start(fd).ok();
         }
         drop(porter);
-        // A process that is writing now would go on as fast as we read, until the other thread has come to
-        // his file.
+        // The recent files come first: a process that is writing now would fill the room before the
+        // other thread comes to its file.
         if let Some(porter) = &*self.porter.borrow() {
             porter.tell_now(self.recent.borrow().iter().copied().map(node).collect());
         }
         self.tell(Job::Sweep(fs.held().into_iter().map(node).collect()));
     }
 
-    /// Looks at the room for the first time.
+    /// Checks the room for the first time.
     pub(super) fn look<F: FileSystem>(&self, fs: &F, fd: &OwnedFd) {
         let room = fs.room().map_or(u64::MAX, |room| room.free_bytes);
-        let turn = self.gate.borrow_mut().as_mut().and_then(|gate| gate.look(room));
-        if turn == Some(Turn::Shut) {
+        let change = self.gate.borrow_mut().as_mut().and_then(|gate| gate.update(room));
+        if change == Some(GateChange::Shut) {
             self.shut(fs, fd);
         }
     }
@@ -247,16 +250,16 @@ impl Gatekeeper {
         }
     }
 
-    /// A file lost its set-id bits, and the kernel's next question for its attributes must be
-    /// answered so that it believes the answer.
+    /// Notes that a file lost its set-id bits. The kernel must believe the answer to its next
+    /// request for the attributes of the file.
     pub(super) fn fell(&self, node: u64) {
         if self.is_shut() {
             self.fell.borrow_mut().insert(node);
         }
     }
 
-    /// An answer with a file's attributes: keeps them out of date if they are to be. Gives the
-    /// packet back if it is to be sent as always.
+    /// Sends an answer with attributes so that they stay out of date, if they must. Returns the
+    /// packet if it is to be sent in the usual way.
     pub(super) fn answer(&self, expect: Expect, reply: &Reply, packet: Vec<u8>) -> Option<Vec<u8>> {
         let (Expect::Attr | Expect::Gate | Expect::Statx, Reply::Attr(attr)) = (expect, reply)
         else {
@@ -270,7 +273,7 @@ impl Gatekeeper {
         None
     }
 
-    /// An answer was sent: keeps the attributes out of date that it told.
+    /// Called after an answer was sent: keeps the attributes in it out of date.
     pub(super) fn answered(&self, expect: Expect, reply: &Reply) {
         if !self.is_shut() {
             return;
@@ -299,7 +302,7 @@ impl Gatekeeper {
     }
 }
 
-/// Has the kernel write out what it holds of the mount.
+/// Makes the kernel write out what it holds of the mount.
 fn sync(place: &Place) -> io::Result<()> {
     let dir = File::open(&place.dir)?;
     let device = rustix::fs::fstat(&dir)?.st_dev;
@@ -307,7 +310,7 @@ fn sync(place: &Place) -> io::Result<()> {
     if device != place.device {
         return Err(io::ErrorKind::NotFound.into());
     }
-    // What could not be written has been counted where it came.
+    // Failed writes have been counted when they arrived.
     let _ = rustix::fs::syncfs(&dir);
     Ok(())
 }

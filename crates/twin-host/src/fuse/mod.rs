@@ -1,19 +1,19 @@
 //! FUSE: a [`twin_fs::FileSystem`] as a mounted file system.
 //!
-//! From packet to packet: `parse` reads one, `translate` makes it an operation,
-//! [`Session`] executes it on the core, `reply` writes the answer, which `held` may keep for a
-//! moment to send it with others. `abi` has the kernel's structures and `errno` is the only place
-//! where error numbers have a meaning. [`Mount`] puts a session in place, [`serve`] runs it until
-//! somebody ends it, [`unmount`] ends it from outside, and [`in_background`] makes a daemon of it.
+//! The way of a packet: `parse` reads it, `translate` turns it into an operation, [`Session`]
+//! executes the operation on the core, and `reply` writes the answer, which `reply_batch` may keep
+//! for a moment to send it with others. `abi` has the structures of the kernel, and `errno` is the
+//! only place where error numbers have a meaning. [`Mount`] mounts a session, [`serve`] runs it
+//! until it ends, [`unmount`] ends it from another process, and [`in_background`] makes a daemon of
+//! it.
 //!
-//! Start at [`serve`], or at `examples/mirror.rs`, which does it all.
+//! Start at [`serve`], or at `examples/mirror.rs`, which uses all of them.
 
 mod abi;
 mod client;
 mod daemon;
 mod errno;
 mod gatekeeper;
-mod held;
 mod mount;
 pub(crate) mod mountinfo;
 mod negotiate;
@@ -21,6 +21,7 @@ mod options;
 mod parse;
 mod porter;
 mod reply;
+mod reply_batch;
 mod serve;
 mod server;
 mod session;

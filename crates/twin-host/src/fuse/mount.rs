@@ -1,5 +1,4 @@
-//! Putting a file system in place: with mount(2) as the superuser, through fusermount3 as
-//! anybody else.
+//! Mounting: with mount(2) as the superuser, with fusermount3 as an ordinary user.
 
 use std::fmt;
 use std::fs;
@@ -26,32 +25,32 @@ use super::gatekeeper::Place;
 use super::mountinfo::mounted_at;
 use super::server::{MOUNT_TYPE, Server, find_server, resolve};
 
-/// The type under which mounts appear, after `fuse.`.
+/// The type of our mounts, after `fuse.`.
 const SUBTYPE: &str = "twinfs";
 const HELPER: &str = "fusermount3";
-/// How often, and how long after each other, to try to unmount what is in use: desktops look at
-/// what has just been mounted, and so does our own front end.
+/// How often, and at which interval, to try to unmount a mount in use: desktops look at new mounts
+/// for a moment, and so does our own front end.
 const BUSY_TRIES: u32 = 10;
 const BUSY_PAUSE: Duration = Duration::from_millis(20);
-/// How long a dropped mount waits to be out of the tree.
+/// How long the drop of a mount waits for its unmounting.
 const DROP_PATIENCE: Duration = Duration::from_secs(2);
 
 /// How to mount.
 #[derive(Clone, Debug)]
 pub struct MountOptions {
-    /// What to show as the mounted device: the image's path.
+    /// The text to show as the mounted device: the path of the image.
     pub source: String,
-    /// Let other users in. An ordinary user may only if /etc/fuse.conf has `user_allow_other`.
+    /// Allow other users access. An ordinary user needs `user_allow_other` in /etc/fuse.conf.
     pub allow_other: bool,
     /// Let the kernel check permission bits.
     pub kernel_checks: bool,
     /// Mount read-only.
     pub read_only: bool,
-    /// How much of the kernel's page cache may be dirty, in bytes. Only the superuser may choose
-    /// anything but the kernel's own limit.
+    /// The limit on dirty bytes in the kernel's page cache. Only the superuser may change the
+    /// default of the kernel.
     pub collected_bytes: u64,
-    /// The largest read-ahead of the kernel, in bytes. Only the superuser may choose more than
-    /// the kernel's 128 KiB.
+    /// The largest read-ahead of the kernel, in bytes. Only the superuser may exceed the kernel's
+    /// 128 KiB.
     pub read_ahead: u32,
 }
 
@@ -73,18 +72,18 @@ impl Default for MountOptions {
 pub enum MountError {
     /// `/dev/fuse` could not be opened.
     NoFuse(io::Error),
-    /// The place to mount at cannot be used.
+    /// The directory cannot be used.
     Place {
         /// The directory.
         dir: PathBuf,
-        /// What the host said.
+        /// The error of the host.
         error: io::Error,
     },
-    /// The kernel or the helper refused.
+    /// The kernel or fusermount3 refused.
     Refused {
         /// The directory.
         dir: PathBuf,
-        /// What it said.
+        /// The message.
         why: String,
     },
     /// There is no fusermount3, which an ordinary user needs.
@@ -112,8 +111,8 @@ impl fmt::Display for MountError {
 
 impl std::error::Error for MountError {}
 
-/// A mounted file system whose requests can be read. Dropping it unmounts it lazily if nobody has
-/// unmounted it before.
+/// A mounted file system whose requests can be read. If it is dropped while still mounted, it is
+/// detached from the tree.
 pub struct Mount {
     pub(super) dir: PathBuf,
     fd: Rc<OwnedFd>,
@@ -125,7 +124,7 @@ impl Mount {
     /// Mounts at a directory. Requests wait until a [`Session`](super::Session) answers them.
     ///
     /// # Errors
-    /// If the place is no directory, or the kernel or fusermount3 refuse.
+    /// If the place is not a directory, or if the kernel or fusermount3 refuses.
     pub fn new(dir: &Path, options: &MountOptions) -> Result<Mount, MountError> {
         make_way(dir)?;
         let place = |error| MountError::Place { dir: dir.into(), error };
@@ -148,38 +147,38 @@ impl Mount {
         Rc::clone(&self.fd)
     }
 
-    /// Where it is mounted.
+    /// The directory at which it is mounted.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// Where it is, and what the kernel collects there at most.
+    /// The device and directory of the mount, and how much the kernel collects there.
     pub(super) fn place(&self) -> Option<Place> {
         let mounted = mounted_at(&self.dir).ok()??;
         let limits = limits_of(&mounted.device);
         let read = |what: &str| fs::read_to_string(limits.join(what)).ok()?.trim().parse().ok();
-        // Without a strict limit the mount may have what all have together.
+        // Without a strict limit, the mount may use the limit that all file systems share.
         let strict = read("strict_limit") == Some(1u64);
         let collected_bytes = read("max_bytes").filter(|_| strict).unwrap_or(u64::MAX);
         Some(Place { dir: self.dir.clone(), device: mounted.device, collected_bytes })
     }
 
-    /// How to unmount it, from another thread.
+    /// A handle that can unmount from another thread.
     pub(super) fn unmounter(&self) -> Unmounter {
         Unmounter { dir: self.dir.clone(), by_helper: self.by_helper }
     }
 
-    /// Sets the kernel's limits for this mount: read-ahead, and how much of the page cache may be
-    /// dirty. Above half of that the kernel begins to write, so that a large file is on its way
-    /// to the device while it is still being made; at all of it writers wait. Best effort:
-    /// without it things are only slower.
+    /// Sets the limits of the kernel for this mount: read-ahead, and dirty bytes in the page cache.
+    /// Above half of the latter the kernel begins to write, so that a large file is on its way to
+    /// the device while it is still being written; at the limit, writers wait. Failures are
+    /// ignored, because only speed depends on it.
     fn widen(&self, read_ahead: u32, collected_bytes: u64) {
         let Ok(Some(mounted)) = mounted_at(&self.dir) else { return };
         let limits = limits_of(&mounted.device);
         let _ = fs::write(limits.join("read_ahead_kb"), (read_ahead >> 10).to_string());
         let set = |what: &str, value: u64| fs::write(limits.join(what), value.to_string());
         if set("max_bytes", collected_bytes).and_then(|()| set("strict_limit", 1)).is_err() {
-            // A kernel before 6.2: no limit is better than its one percent.
+            // For kernels before 6.2: no limit is better than their one percent.
             let _ = set("strict_limit", 0);
             let _ = set("max_ratio", 100);
         }
@@ -189,7 +188,8 @@ impl Mount {
 impl Drop for Mount {
     fn drop(&mut self) {
         if !self.gone {
-            // The kernel may want to write to us first, and this thread would not listen.
+            // On another thread, because the kernel may send us writes first and this thread would
+            // not answer.
             let (unmounter, (done, wait)) = (self.unmounter(), mpsc::channel());
             let work = move || done.send(unmounter.detach());
             let started = thread::Builder::new().spawn(work).is_ok();
@@ -198,13 +198,13 @@ impl Drop for Mount {
     }
 }
 
-/// Where the kernel's limits for a mount are, by its device number.
+/// The directory with the kernel's limits for a mount, by its device number.
 fn limits_of(device: &str) -> PathBuf {
     PathBuf::from("/sys/class/bdi").join(device)
 }
 
-/// A daemon that was killed leaves its mount behind, on which every call fails. It is in the way
-/// of the next. One that lives is not to be covered by another.
+/// Removes the mount of a daemon that was killed, on which every call fails. Refuses to cover the
+/// mount of a living daemon.
 fn make_way(dir: &Path) -> Result<(), MountError> {
     let Ok(place) = resolve(dir) else { return Ok(()) };
     match find_server(&place) {
@@ -253,7 +253,7 @@ fn mount_here(dir: &Path, options: &MountOptions) -> Result<OwnedFd, MountError>
     Ok(fd)
 }
 
-/// Lets fusermount3 mount; it hands `/dev/fuse` back over a socket.
+/// Asks fusermount3 to mount. It returns the descriptor of `/dev/fuse` over a socket.
 fn ask_helper(dir: &Path, options: &MountOptions) -> Result<OwnedFd, MountError> {
     let refused = |why: String| MountError::Refused { dir: dir.into(), why };
     let pair = socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::empty(), None);
@@ -275,7 +275,7 @@ fn ask_helper(dir: &Path, options: &MountOptions) -> Result<OwnedFd, MountError>
         .stderr(Stdio::piped())
         .spawn()
         .map_err(MountError::NoHelper)?;
-    // Ours must be the only end left, or a helper that fails would keep us waiting.
+    // Closes our copy of the helper's end, so that the socket reports its end if the helper fails.
     drop(theirs);
     let fd = receive_fd(&ours);
     let output = child.wait_with_output().map_err(MountError::NoHelper)?;
@@ -305,7 +305,8 @@ fn receive_fd(socket: &OwnedFd) -> Result<Option<OwnedFd>, Errno> {
     }))
 }
 
-/// Unmounts, from any thread. Not from the core's: the kernel may ask the file system first.
+/// Unmounts, from any thread but that of the core: the kernel may send requests to the file system
+/// first.
 #[derive(Clone, Debug)]
 pub(super) struct Unmounter {
     pub(super) dir: PathBuf,
@@ -313,7 +314,7 @@ pub(super) struct Unmounter {
 }
 
 impl Unmounter {
-    /// Unmounts, unless a process uses it for more than a moment.
+    /// Unmounts, unless a process keeps using the mount.
     #[allow(clippy::disallowed_methods)] // Never on the core's thread: see above.
     pub(super) fn unmount(&self) -> Result<(), String> {
         for _ in 1..BUSY_TRIES {
@@ -325,12 +326,12 @@ impl Unmounter {
         self.run(UnmountFlags::NOFOLLOW, &["-u"])
     }
 
-    /// Takes it out of the tree; it ends when nobody uses it any more.
+    /// Removes the mount from the tree. It ends when its last user is gone.
     pub(super) fn detach(&self) -> Result<(), String> {
         self.run(UnmountFlags::NOFOLLOW | UnmountFlags::DETACH, &["-u", "-z"])
     }
 
-    /// Unmounts it; if a process uses it, writes out what the kernel holds and detaches it.
+    /// Unmounts. If a process uses the mount, writes out what the kernel holds and detaches it.
     pub(super) fn unmount_or_detach(&self) -> Result<(), String> {
         if self.unmount().is_ok() {
             return Ok(());

@@ -1,4 +1,5 @@
-//! What is mounted where, without asking the file systems themselves (which might be us).
+//! The table of mounts, read without a call to the mounted file systems (one of which may be our
+//! own).
 
 use std::fs;
 use std::io;
@@ -9,7 +10,7 @@ use std::path::{Path, PathBuf};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Mounted {
     pub(super) dir: PathBuf,
-    /// Which directory of the file system is seen there.
+    /// The directory of the file system that is visible there.
     root: PathBuf,
     /// Its device number, as `major:minor`.
     pub(super) device: String,
@@ -22,8 +23,8 @@ pub(super) fn mounted_at(dir: &Path) -> io::Result<Option<Mounted>> {
     Ok(table.lines().filter_map(parse).rfind(|mounted| mounted.dir == dir))
 }
 
-/// What an absolute path without links means, whatever it is mounted as: the number of the file
-/// system, and the path within it. Paths through two mounts of one directory come to the same.
+/// The meaning of an absolute path without links, independent of mounts: the number of its file
+/// system, and the path within it. Two mounts of one directory give the same result.
 pub(crate) fn place_of(path: &Path) -> Option<(String, PathBuf)> {
     let table = fs::read_to_string("/proc/self/mountinfo").ok()?;
     place_in(&table, path)
@@ -31,7 +32,7 @@ pub(crate) fn place_of(path: &Path) -> Option<(String, PathBuf)> {
 
 fn place_in(table: &str, path: &Path) -> Option<(String, PathBuf)> {
     let above = table.lines().filter_map(parse).filter(|mounted| path.starts_with(&mounted.dir));
-    // Of several at one directory the last is seen.
+    // Of several mounts at one directory, the last one is visible.
     let mounted = above.max_by_key(|mounted| mounted.dir.components().count())?;
     let within = path.strip_prefix(&mounted.dir).ok()?;
     Some((mounted.device, mounted.root.join(within)))
@@ -47,7 +48,7 @@ fn parse(line: &str) -> Option<Mounted> {
     Some(Mounted { dir, root, device, kind })
 }
 
-/// Blanks and backslashes of paths are written as a backslash and three octal digits.
+/// In paths, blanks and backslashes are written as a backslash and three octal digits.
 fn unescape(text: &str) -> PathBuf {
     let raw = text.as_bytes();
     let mut path = Vec::with_capacity(raw.len());

@@ -1,21 +1,21 @@
-//! INIT: what the kernel offers, what we take.
+//! INIT: agrees with the kernel on the features of the session.
 
 use rustix::io::Errno;
 
 use super::abi::{self, InitIn, InitOut, init};
 use super::options::{Agreed, SessionOptions};
 
-/// The answer to INIT and what it means for the session.
+/// Returns the answer to INIT, and its meaning for the session.
 ///
 /// # Errors
-/// EPROTO if the kernel speaks an older protocol than we know.
+/// EPROTO if the kernel speaks an older protocol than we support.
 pub(super) fn negotiate(
     asked: &InitIn,
     flags2: u32,
     options: &SessionOptions,
 ) -> Result<(InitOut, Agreed), Errno> {
     if asked.major > abi::MAJOR {
-        // The kernel asks again with the version that we name.
+        // The kernel repeats the request with the version that we name.
         let out = InitOut { major: abi::MAJOR, minor: abi::MINOR, ..InitOut::default() };
         return Ok((out, Agreed::default()));
     }
@@ -64,7 +64,8 @@ fn wanted(options: &SessionOptions) -> u64 {
         | init::HANDLE_KILLPRIV_V2
         | init::INIT_EXT;
     let or_none = |condition: bool, flags: u64| if condition { flags } else { 0 };
-    // Without requests for opens nobody would tell us of a truncating one.
+    // If opens are no requests, a truncating open would not reach us: the kernel must then
+    // truncate with a request of its own.
     let opens = if options.executes_opens() {
         init::ATOMIC_O_TRUNC
     } else {

@@ -4,43 +4,45 @@ use std::rc::Rc;
 
 use twin_rt::{Nanos, SECS};
 
-/// How the front end and the kernel share the work.
+/// How the front end and the kernel divide the work.
 #[derive(Clone)]
 pub struct SessionOptions {
-    /// How long the kernel may trust a name, in nanoseconds. Safe to be long where only this
-    /// mount changes the volume.
+    /// How long the kernel may trust a name, in nanoseconds. It may be long if only this mount
+    /// changes the volume.
     pub entry_timeout_ns: Nanos,
-    /// How long the kernel may trust attributes. A session in which the kernel collects writes
-    /// tells it when they are out of date, and they must not become so by themselves.
+    /// How long the kernel may trust attributes, in nanoseconds. A session in which the kernel
+    /// collects writes tells it when they are out of date; they must not expire by themselves
+    /// there.
     pub attr_timeout_ns: Nanos,
-    /// How long the kernel may trust that a name does not exist. Zero: not at all.
+    /// How long the kernel may trust that a name does not exist, in nanoseconds. Zero turns this
+    /// off.
     pub negative_timeout_ns: Nanos,
-    /// Let the kernel collect writes in its page cache, until a file is closed or fsynced or for
-    /// some seconds, and keep times and sizes meanwhile. A full volume is then told of there. Pays
-    /// only with [`coarse_time`](crate::HostOptions::coarse_time): otherwise small files cost a
-    /// request more.
+    /// Let the kernel collect writes in its page cache until a file is closed or fsynced, or for
+    /// some seconds, and keep times and sizes meanwhile. The error of a full volume is then
+    /// reported at those moments. Use it with [`coarse_time`](crate::HostOptions::coarse_time);
+    /// without, small files cost one more request.
     pub writeback_cache: bool,
-    /// Execute opens and releases. Without, the kernel is told once that opens need no request,
-    /// which saves up to three requests a file; inodes then live by their references.
+    /// Execute opens and releases. Otherwise the kernel is told once that opens need no request,
+    /// which saves up to three requests for each file; only references then keep inodes alive.
     pub count_opens: bool,
-    /// Serve extended attributes. Without, the kernel is told once that there are none, which
-    /// saves it a question at the first write to each file.
+    /// Serve extended attributes. Otherwise the kernel is told once that there are none, which
+    /// saves a request at the first write to each file.
     pub xattrs: bool,
-    /// Only this mount changes the volume: the kernel may keep cached data between opens and
-    /// need not look for changes.
+    /// Only this mount changes the volume, so that the kernel may keep cached data between opens
+    /// without looking for changes.
     pub exclusive: bool,
     /// The kernel checks permission bits (mount option `default_permissions`). If it does not,
     /// opens are executed whatever [`count_opens`](Self::count_opens) says: the core checks there.
     pub kernel_checks: bool,
     /// The largest write and read, in bytes: a multiple of 4,096, at most 1 MiB.
     pub max_write: u32,
-    /// Requests that the kernel may have under way by itself: read-ahead and write-back.
+    /// The most requests of the kernel's own under way at once: read-ahead and write-back.
     pub max_background: u16,
-    /// Told of damage, of malformed packets, and of anything else worth a line in a log.
+    /// Called with a line about damage, a malformed packet, or another event that belongs in a log.
     pub report: Rc<dyn Fn(&str)>,
 }
 
-/// Fifty years.
+/// A time that never expires in practice: fifty years.
 const FOR_EVER: Nanos = 50 * 365 * 86_400 * SECS;
 
 impl Default for SessionOptions {
@@ -62,8 +64,8 @@ impl Default for SessionOptions {
 }
 
 impl SessionOptions {
-    /// For a file system that others change too, as a mirrored directory: the kernel asks again
-    /// after a second, and at every open.
+    /// Options for a file system that others change too, for example a mirrored directory. The
+    /// kernel asks again after a second, and at every open.
     pub fn shared() -> SessionOptions {
         SessionOptions {
             entry_timeout_ns: SECS,
@@ -83,18 +85,18 @@ impl SessionOptions {
     }
 }
 
-/// What was agreed with the kernel.
+/// The features that were agreed with the kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Agreed {
     /// INIT has been answered.
     pub(super) started: bool,
-    /// The kernel leaves set-id bits to us and says where they fall.
+    /// The kernel leaves the clearing of set-id bits to us and says when it is due.
     pub(super) kill_privileges: bool,
     /// Opens need no request.
     pub(super) no_open: bool,
     pub(super) no_opendir: bool,
     /// The kernel collects writes, and keeps times and sizes of files meanwhile.
     pub(super) writeback: bool,
-    /// Who asks for attributes by a handle is about to write.
+    /// A request for attributes by a file handle means that the client is about to write.
     pub(super) gated: bool,
 }

@@ -1,8 +1,8 @@
-//! From a packet of the kernel to a call with its arguments.
+//! Parses a packet of the kernel into a call with its arguments.
 //!
-//! Contract: no packet makes this panic; whatever is short, unterminated or out of range gives a
-//! [`Malformed`] that names it. Names are checked here (not empty, without a slash), so that what
-//! passes is a [`twin_fs::Name`].
+//! Contract: no packet causes a panic. A packet that is short, unterminated or out of range gives a
+//! [`Malformed`] that describes it. Names are checked here (not empty, without a slash), so that
+//! every parsed name is a [`twin_fs::Name`].
 
 use std::fmt;
 
@@ -68,7 +68,7 @@ pub(super) enum Call<'a> {
     Read {
         read: abi::ReadIn,
     },
-    /// The data is what follows the two structures (`abi::WRITE_HEAD`).
+    /// The data follows the two structures (`abi::WRITE_HEAD`).
     Write {
         write: abi::WriteIn,
     },
@@ -121,16 +121,16 @@ pub(super) enum Call<'a> {
     Ioctl {
         ioctl: abi::IoctlIn,
     },
-    /// Something that this front end does not do.
+    /// A call that this front end does not support.
     Other,
 }
 
 /// A packet that makes no sense.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Malformed {
-    /// What to answer to, if that much could be read.
+    /// The number of the request to answer, if it could be read.
     pub(super) unique: Option<u64>,
-    /// What was asked, zero if that could not be read.
+    /// The opcode, or zero if it could not be read.
     pub(super) opcode: u32,
     /// What is wrong.
     pub(super) what: &'static str,
@@ -142,10 +142,10 @@ impl fmt::Display for Malformed {
     }
 }
 
-/// Reads a packet.
+/// Parses a packet.
 ///
 /// # Errors
-/// If it is not one.
+/// If it is malformed.
 pub(super) fn parse(packet: &[u8]) -> Result<(InHeader, Call<'_>), Malformed> {
     let Ok((header, rest)) = InHeader::read_from_prefix(packet) else {
         return Err(Malformed { unique: None, opcode: 0, what: "shorter than a header" });
@@ -154,7 +154,7 @@ pub(super) fn parse(packet: &[u8]) -> Result<(InHeader, Call<'_>), Malformed> {
     if header.len as usize != packet.len() {
         return Err(malformed("its length is not that of the packet"));
     }
-    // Extensions that we did not ask for lie behind the arguments.
+    // Behind the arguments there may be extensions that we did not ask for.
     let extensions = usize::from(header.total_extlen) * 8;
     let Some(len) = rest.len().checked_sub(extensions) else {
         return Err(malformed("its extensions are longer than the packet"));
@@ -244,7 +244,7 @@ fn names(code: u32, mut args: Arguments<'_>) -> Result<Call<'_>, &'static str> {
     })
 }
 
-/// What is left of a packet.
+/// The unread part of a packet.
 struct Arguments<'a>(&'a [u8]);
 
 impl<'a> Arguments<'a> {
@@ -260,7 +260,7 @@ impl<'a> Arguments<'a> {
         Ok(bytes)
     }
 
-    /// Bytes up to a zero, not empty.
+    /// The bytes before the next zero byte, at least one.
     fn text(&mut self) -> Result<&'a [u8], &'static str> {
         let end = self.0.iter().position(|&byte| byte == 0).ok_or("a name without an end")?;
         let text = &self.0[..end];
@@ -268,7 +268,7 @@ impl<'a> Arguments<'a> {
         if text.is_empty() { Err("an empty name") } else { Ok(text) }
     }
 
-    /// A file name, `.` and `..` among them.
+    /// A file name, including `.` and `..`.
     fn any_name(&mut self) -> Result<&'a [u8], &'static str> {
         let name = self.text()?;
         if name.contains(&b'/') { Err("a name with a slash") } else { Ok(name) }
@@ -285,7 +285,7 @@ impl<'a> Arguments<'a> {
 
     fn forgets(&mut self) -> Result<Vec<abi::ForgetOne>, &'static str> {
         let count = self.take::<abi::BatchForgetIn>()?.count;
-        // A count that the packet cannot hold must not size a vector.
+        // The count must not size a vector unless the packet is large enough for it.
         let fits = self.0.len() / size_of::<abi::ForgetOne>();
         if count as usize > fits {
             return Err("more inodes to forget than it holds");

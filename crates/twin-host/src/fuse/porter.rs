@@ -1,10 +1,10 @@
-//! What is told to the kernel of its own accord, on a thread of its own.
+//! Sends notices to the kernel, on a thread of its own.
 //!
-//! A notice about an inode takes the inode in the kernel, and may be the last to let go of it. The
-//! kernel then waits until everything that it had collected of that inode is written, which is to
-//! say, for us. So the core's thread, which answers writes, never sends notices; this one does, and
-//! waits for nobody but the kernel.
-// Starting a thread, and that thread's patience.
+//! For a notice about an inode, the kernel takes the inode, and may drop the last reference to it.
+//! It then waits until all data that it collected for the inode is written, which means that it
+//! waits for us. Therefore the thread of the core, which answers writes, never sends notices. The
+//! thread of this module sends them, and waits for nothing but the kernel.
+// This file starts a thread, which sleeps in real time.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use std::collections::VecDeque;
@@ -18,45 +18,44 @@ use rustix::io::Errno;
 use super::abi;
 use super::reply::Answer;
 
-/// What a porter does.
+/// A task for the porter.
 pub(super) enum Job {
-    /// Has the kernel ask for the attributes of these nodes again: in the background, what else
-    /// there is to do goes first.
+    /// Makes the attributes of these nodes out of date, in the background: other jobs go first.
     Sweep(Vec<u64>),
-    /// The same of these at once, and says so.
+    /// Makes the attributes of these nodes out of date at once, and reports it.
     First(Vec<u64>, Sender<()>),
-    /// The same of a node of which the kernel has just been sent something that it may not have
-    /// looked at yet.
+    /// Makes the attributes of a node out of date. The kernel was just sent an answer about it,
+    /// which it may not have processed yet.
     After(u64),
-    /// Sends an answer with a node's attributes that are to stay out of date all the same: the
-    /// kernel takes no attributes from an answer that is older than a notice.
+    /// Sends an answer with attributes of a node that must stay out of date. The kernel ignores
+    /// attributes in an answer that is older than a notice.
     Answer { node: u64, packet: Vec<u8> },
-    /// The same as `After`, once the kernel has surely looked at what it was sent.
+    /// Like `After`, once the kernel must have processed the answer.
     Later(u64),
 }
 
-/// A node to be told of at some time.
+/// A node whose notice is due at some time.
 struct Due {
     at: Instant,
     node: u64,
     tries: u32,
 }
 
-/// How often, and how long after each other, to look whether the kernel knows a new node by now.
+/// How often, and at which interval, to check whether the kernel knows a new node.
 const TRIES: u32 = 20;
 const PAUSE: Duration = Duration::from_micros(50);
-/// When the kernel has surely looked at an answer.
+/// After this time the kernel must have processed an answer.
 const SURE: Duration = Duration::from_millis(2);
-/// How long to wait for what is told at once.
+/// How long a caller waits for an immediate notice.
 const AT_ONCE: Duration = Duration::from_millis(20);
-/// Nodes of a sweep that are told of before looking for other jobs.
+/// The number of nodes of a sweep that are notified before other jobs are looked at.
 const BATCH: usize = 32;
 
-/// The way to a thread that tells the kernel things. It ends when this is dropped.
+/// A channel to the thread that sends notices. The thread ends when this is dropped.
 pub(super) struct Porter(Sender<Job>);
 
 impl Porter {
-    /// Starts one over `/dev/fuse`.
+    /// Starts a porter for `/dev/fuse`.
     ///
     /// # Errors
     /// If the host refuses a thread or a descriptor.
@@ -68,17 +67,17 @@ impl Porter {
         Ok(Porter(sender))
     }
 
-    /// Tells of these nodes now, and waits for that, but not long: should the kernel wait for us
-    /// in turn, we go on.
+    /// Notifies the kernel of these nodes now, and waits for that, but not for long: if the kernel
+    /// waits for us in turn, we must go on.
     pub(super) fn tell_now(&self, nodes: Vec<u64>) {
         let (told, wait) = channel();
         self.tell(Job::First(nodes, told));
         let _ = wait.recv_timeout(AT_ONCE);
     }
 
-    /// Has it do something, in order but for sweeps.
+    /// Queues a job. Jobs run in order, except that sweeps come last.
     pub(super) fn tell(&self, job: Job) {
-        // It ends only after us.
+        // The thread outlives this sender, so sending cannot fail.
         let _ = self.0.send(job);
     }
 }
@@ -135,7 +134,7 @@ impl Work {
             Job::Later(node) => self.again(node, SURE, 0),
             Job::Answer { node, packet } => {
                 let _ = tell_stale(&self.fd, node, -1);
-                // Who gave up waits for nothing.
+                // A client that gave up does not need its answer.
                 let _ = rustix::io::write(&self.fd, &packet);
             }
         }
@@ -143,10 +142,11 @@ impl Work {
 
     fn after(&mut self, node: u64, tries: u32) {
         match tell_stale(&self.fd, node, -1) {
-            // The kernel has not come to it.
+            // The kernel does not know the node yet.
             Err(Errno::NOENT) if tries > 0 => self.again(node, PAUSE, tries - 1),
             Err(_) => {}
-            // It may look at the answer only now, and then believe it.
+            // The kernel may process the answer only now and then trust it, so one more notice
+            // follows.
             Ok(()) if tries > 0 => self.again(node, SURE, 0),
             Ok(()) => {}
         }
@@ -169,8 +169,8 @@ impl Work {
     }
 }
 
-/// Has the kernel ask for an inode's attributes again. From `offset` on, unless that is negative,
-/// it also brings what it has collected of the inode's data, and forgets the data.
+/// Makes the kernel's attributes of an inode out of date. If `offset` is not negative, the kernel
+/// also writes out and drops its cached data from there on.
 pub(super) fn tell_stale(fd: &OwnedFd, node: u64, offset: i64) -> Result<(), Errno> {
     let mut notice = Answer::new(Vec::new());
     notice.push(&abi::NotifyInvalInodeOut { ino: node, off: offset, len: 0 });

@@ -1,11 +1,11 @@
-//! From a reply of the core to the bytes that the kernel wants.
+//! Encodes a reply of the core into the bytes that the kernel expects.
 //!
-//! An [`Answer`] is one packet: a head in a reused buffer, and for file data the blocks
-//! themselves, which are not copied.
+//! An [`Answer`] is one packet: a head in a reused buffer, and for file data the blocks themselves,
+//! without a copy.
 
 use rustix::io::Errno;
 use twin_disk::Block;
-use twin_fs::{Attr, DirEntry, Entry, Reply, Timestamp, VolumeStat};
+use twin_fs::{Attr, DirEntry, LookupEntry, Reply, Timestamp, VolumeStat};
 use twin_rt::{Nanos, SECS};
 use zerocopy::IntoBytes;
 
@@ -13,17 +13,17 @@ use super::abi::{self, OutHeader, fopen};
 use super::options::SessionOptions;
 use super::translate::{Expect, PRIME_NODE, node};
 
-/// A packet being made. Its header is filled in when it is sent.
+/// A packet under construction. Its header is filled in when it is sent.
 #[derive(Default)]
 pub(super) struct Answer {
-    /// Room for the header, then what precedes the data.
+    /// Space for the header, then the bytes before the data.
     pub(super) head: Vec<u8>,
-    /// File data.
+    /// The file data behind the head.
     pub(super) data: Vec<Block>,
 }
 
 impl Answer {
-    /// An empty one in this buffer.
+    /// An empty answer that uses this buffer.
     pub(super) fn new(mut buffer: Vec<u8>) -> Answer {
         buffer.clear();
         buffer.resize(size_of::<OutHeader>(), 0);
@@ -38,7 +38,7 @@ impl Answer {
         self.head.extend_from_slice(bytes);
     }
 
-    /// Writes the header: the packet is whole.
+    /// Writes the header, which completes the packet.
     pub(super) fn finish(&mut self, unique: u64, errno: Option<Errno>) {
         if errno.is_some() {
             self.head.truncate(size_of::<OutHeader>());
@@ -52,21 +52,21 @@ impl Answer {
 }
 
 impl Answer {
-    /// Writes the header of a packet that answers nothing.
+    /// Writes the header of a notice, which answers no request.
     pub(super) fn finish_notice(&mut self, code: i32) {
         let header = OutHeader { len: self.head.len() as u32, error: code, unique: 0 };
         self.head[..size_of::<OutHeader>()].copy_from_slice(header.as_bytes());
     }
 }
 
-/// A reply of the wrong kind, which is a bug of the core.
+/// The reply does not belong to the operation, which is a bug of the core.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct WrongKind;
 
 /// Adds a reply to an answer. File data is moved out of the reply.
 ///
 /// # Errors
-/// The inner error is for the client (a value larger than its room); the outer one says that the
+/// The inner error is for the client (a value larger than its buffer). The outer one says that the
 /// core gave a reply of another kind than the operation has.
 pub(super) fn encode(
     answer: &mut Answer,
@@ -105,7 +105,7 @@ pub(super) fn encode(
     Ok(Ok(()))
 }
 
-/// Adds a value to an answer, or its length if the client's room is zero.
+/// Adds a value to an answer, or only its length if the client's buffer has size zero.
 fn sized(answer: &mut Answer, room: u32, bytes: &[u8]) -> Result<(), Errno> {
     if room == 0 {
         answer.push(&abi::GetxattrOut { size: bytes.len() as u32, padding: 0 });
@@ -117,14 +117,14 @@ fn sized(answer: &mut Answer, room: u32, bytes: &[u8]) -> Result<(), Errno> {
     Ok(())
 }
 
-/// The entry that says that there is none, and for how long.
+/// The entry for a name that does not exist, with the time for which that may be trusted.
 pub(super) fn negative_entry(options: &SessionOptions) -> abi::EntryOut {
     let (entry_valid, entry_valid_nsec) = span(options.negative_timeout_ns);
     abi::EntryOut { entry_valid, entry_valid_nsec, ..abi::EntryOut::default() }
 }
 
-/// The entry of the file whose first open tells the kernel that opens need no request: an empty
-/// file that everybody may read, under a name that is forgotten at once.
+/// The entry of the file whose first open tells the kernel that opens need no request. The file is
+/// empty, everybody may read it, and its name expires at once.
 pub(super) fn prime_entry() -> abi::EntryOut {
     let attr = abi::Attr { ino: PRIME_NODE, mode: 0o100_444, nlink: 1, ..abi::Attr::default() };
     abi::EntryOut { nodeid: PRIME_NODE, attr_valid: 60, attr, ..abi::EntryOut::default() }
@@ -134,7 +134,7 @@ fn span(span_ns: Nanos) -> (u64, u32) {
     (span_ns / SECS, (span_ns % SECS) as u32)
 }
 
-fn entry_out(entry: &Entry, options: &SessionOptions) -> abi::EntryOut {
+fn entry_out(entry: &LookupEntry, options: &SessionOptions) -> abi::EntryOut {
     let (entry_valid, entry_valid_nsec) = span(options.entry_timeout_ns);
     let (attr_valid, attr_valid_nsec) = span(options.attr_timeout_ns);
     abi::EntryOut {
@@ -178,7 +178,7 @@ fn attributes(attr: &Attr) -> abi::Attr {
         uid: attr.uid,
         gid: attr.gid,
         rdev: attr.rdev as u32,
-        // Zero: the kernel's own preference, a page.
+        // Zero lets the kernel choose its default, a page.
         blksize: 0,
         flags: 0,
     }
@@ -225,7 +225,7 @@ fn statfs_out(stat: &VolumeStat) -> abi::StatfsOut {
 
 fn dir_entry(answer: &mut Answer, entry: &DirEntry, plus: bool, options: &SessionOptions) {
     if plus {
-        // Without an inode the kernel just takes the name.
+        // If an entry has no inode, the kernel uses only the name.
         let none = abi::EntryOut::default();
         answer.push(&entry.entry.as_ref().map_or(none, |e| entry_out(e, options)));
     }
@@ -253,9 +253,9 @@ mod tests {
         answer.head
     }
 
-    fn entry(ino: u64) -> Entry {
+    fn entry(ino: u64) -> LookupEntry {
         let attr = Attr { ino, mode: mode::REGULAR | 0o644, size: 10, ..Attr::default() };
-        Entry { attr, generation: 3 }
+        LookupEntry { attr, generation: 3 }
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! A mount from its first request to its end, signals included.
+//! Serves a mount from its first request to its end, and handles signals.
 
 use std::future::{Future, pending, poll_fn};
 use std::io;
@@ -15,11 +15,11 @@ use crate::host::Host;
 use crate::offload::offload;
 use crate::signals::Signals;
 
-/// Serves a mount until it is unmounted. The first signal unmounts it (if a process uses it: takes
-/// it out of the tree, and leaves `grace_ns` to end that); after the grace, or at the second
-/// signal, the session ends although clients still hold on to it.
+/// Serves a mount until it is unmounted. The first signal unmounts it; if a process uses the mount,
+/// it is detached from the tree, and the process has `grace_ns` to finish. After the grace, or at
+/// the second signal, the session ends although clients still use it.
 ///
-/// When this returns, no operation is under way. Making everything durable is up to the caller.
+/// When this returns, no operation is under way. The caller must make everything durable.
 ///
 /// # Errors
 /// If `/dev/fuse` cannot be read.
@@ -32,14 +32,14 @@ pub async fn serve<F: FileSystem>(
 ) -> io::Result<End> {
     session.placed(&mount);
     if let Some(name) = session.prime_name() {
-        // Best effort: only speed depends on it.
+        // Failures are ignored, because only speed depends on it.
         let file = mount.dir.join(name);
         let work = offload(host, move || drop(std::fs::File::open(file)));
         if let Ok(work) = work {
             host.rt().spawn("prime", work);
         }
     }
-    // All in one task: nothing is left behind when it ends.
+    // Everything runs in one task, so that nothing is left behind when it ends.
     let mut run = pin!(session.run());
     let mut stop = Stop { unmounter: mount.unmounter(), grace_ns, stopping: None };
     let end = poll_fn(|cx| {
@@ -57,7 +57,7 @@ pub async fn serve<F: FileSystem>(
     end
 }
 
-/// Unmounting at a signal, and the grace after it.
+/// Unmounting after a signal, and the grace period after it.
 struct Stop {
     unmounter: Unmounter,
     grace_ns: Nanos,
@@ -65,13 +65,13 @@ struct Stop {
 }
 
 impl Stop {
-    /// Begins; false if it has begun before.
+    /// Begins to unmount. Returns false if it has begun before.
     fn begin(&mut self, host: &Host) -> bool {
         if self.stopping.is_some() {
             return false;
         }
         let (rt, grace_ns, unmounter) = (host.rt().clone(), self.grace_ns, self.unmounter.clone());
-        // On another thread: the kernel writes to us before it lets go.
+        // On another thread, because the kernel sends us writes before it unmounts.
         let work = offload(host, move || unmounter.unmount_or_detach());
         self.stopping = Some(Box::pin(async move {
             if let Ok(work) = work {
@@ -82,7 +82,7 @@ impl Stop {
         true
     }
 
-    /// Ready when the grace is over.
+    /// Ready when the grace period is over.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let Some(stopping) = &mut self.stopping else { return Poll::Pending };
         let over = stopping.as_mut().poll(cx);

@@ -1,4 +1,4 @@
-//! Who serves the mount at a directory.
+//! Finds the process that serves the mount at a directory.
 #![allow(unsafe_code)] // An ioctl has no safe wrapper.
 
 use std::fs::{self, File};
@@ -9,23 +9,23 @@ use std::path::{Path, PathBuf};
 use super::abi::IOCTL_DAEMON;
 use super::mountinfo::mounted_at;
 
-/// The type by which `unmount` knows our mounts.
+/// The type by which `unmount` recognizes our mounts.
 pub(super) const MOUNT_TYPE: &str = "fuse.twinfs";
 
-/// Who serves the mount at a directory.
+/// The server of the mount at a directory.
 pub(super) enum Server {
-    /// None of ours is mounted there.
+    /// None of our mounts is there.
     None,
-    /// A daemon that answers, at this open root.
+    /// A living daemon, with the open root of its mount.
     Alive(File),
-    /// One that has died.
+    /// The daemon has died.
     Dead,
-    /// Another user's, which does not let even the superuser in.
+    /// The mount belongs to another user and does not even admit the superuser.
     Unseen,
 }
 
-/// Finds out who serves a directory. Not by looking at it: the kernel may answer that from what
-/// it remembers of a daemon that has died.
+/// Finds the server of a directory. It does not look at the directory itself, because the kernel
+/// may answer from its cache for a daemon that has died.
 pub(super) fn find_server(place: &Path) -> io::Result<Server> {
     if mounted_at(place)?.is_none_or(|mounted| mounted.kind != MOUNT_TYPE) {
         return Ok(Server::None);
@@ -44,7 +44,8 @@ pub(super) fn find_server(place: &Path) -> io::Result<Server> {
     }
 }
 
-/// The absolute path of a directory, also of one at which a dead mount is: its parent is asked.
+/// The absolute path of a directory. It works at a dead mount as well, because only the parent is
+/// resolved.
 pub(super) fn resolve(dir: &Path) -> io::Result<PathBuf> {
     match (fs::canonicalize(dir), dir.parent(), dir.file_name()) {
         (Ok(place), _, _) => Ok(place),
@@ -56,11 +57,11 @@ pub(super) fn resolve(dir: &Path) -> io::Result<PathBuf> {
     }
 }
 
-/// Asks the front end behind an open root for its process number.
+/// Asks the front end of an open root for its process number.
 pub(super) fn ask_daemon(root: &File) -> io::Result<u32> {
     let mut pid = 0u32;
-    // SAFETY: the request has its size and direction in its number: it writes four bytes to where
-    // the pointer points, which is a number of that size that lives until the call ends.
+    // SAFETY: the request encodes its size and direction. It writes four bytes to the pointer,
+    // which points to a number of that size that lives until the call ends.
     let answered =
         unsafe { libc::ioctl(root.as_raw_fd(), libc::Ioctl::from(IOCTL_DAEMON), &raw mut pid) };
     if answered == 0 { Ok(pid) } else { Err(io::Error::last_os_error()) }

@@ -1,9 +1,9 @@
-//! A mounted file system's conversation with the kernel.
+//! The conversation of a mounted file system with the kernel.
 //!
-//! Contract: every request is read, executed and answered by the core's thread. One packet is one
+//! Contract: the thread of the core reads, executes and answers every request. One packet is one
 //! event of the run (see [`FlightLog`](crate::FlightLog)): its operations are polled in place, in
-//! order, and whatever has to wait goes on as a task. What the front end itself asks of the core
-//! (to give back an entry whose reply the kernel did not take) enters as an event too.
+//! order, and an operation that has to wait continues as a task. Requests of the front end itself
+//! (to give back an entry whose reply the kernel did not take) are events too.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
@@ -15,31 +15,32 @@ use std::task::{Poll, Waker};
 
 use rustix::io::Errno;
 use twin_disk::{Block, Buf, BufPool, Bytes};
-use twin_fs::{Cred, Entry, FileSystem, FsError, Op, Reply, Request};
+use twin_fs::{Cred, FileSystem, FsError, LookupEntry, Op, Reply, Request};
 use twin_rt::{Category, Time};
 
 use super::abi::{self, InHeader};
 use super::errno::errno;
-use super::gatekeeper::{Asked, Decision, Gatekeeper};
-use super::held::Held;
+use super::gatekeeper::{Decision, Gatekeeper, PendingWrite};
 use super::mount::Mount;
 use super::negotiate::negotiate;
 use super::options::{Agreed, SessionOptions};
 use super::parse::parse;
 use super::porter::tell_stale;
 use super::reply::{Answer, encode, negative_entry, prime_entry};
+use super::reply_batch::ReplyBatch;
 use super::translate::{Expect, Plan, plan, write_op};
 use crate::host::{Host, Source, Watch};
 use crate::offload::offload;
 use crate::zeros::push_zeros;
 
-/// Packets are read to here, so that a write's data begins at an aligned address.
+/// The position of packets in their buffers, chosen so that the data of a write is aligned.
 const PACKET_AT: usize = PAYLOAD_AT - abi::WRITE_HEAD;
 const PAYLOAD_AT: usize = 4096;
-/// Data of writes from this length on stays in the packet's buffer, in bytes; shorter data is
-/// copied, for a piece keeps its whole buffer in memory.
+/// Data of writes of at least this many bytes stays in the packet's buffer. Shorter data is copied,
+/// because a slice keeps its whole buffer in memory.
 const KEEP_FROM: usize = 128 << 10;
-/// Large buffers that are made ready when a session begins: what a sequential reader has in flight.
+/// Large buffers that are prepared when a session begins: as many as a sequential reader has in
+/// flight.
 const READY_BUFFERS: usize = 12;
 /// The most pieces that one system call takes (IOV_MAX).
 const MAX_PIECES: usize = 1024;
@@ -49,20 +50,20 @@ const MAX_PIECES: usize = 1024;
 pub enum End {
     /// The file system was unmounted.
     Unmounted,
-    /// It was told to stop while clients still held on to it.
+    /// It was told to stop while clients still used it.
     Abandoned,
 }
 
-/// What a session has seen.
+/// Counters of a session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SessionStats {
     /// Packets of the kernel.
     pub packets: u64,
     /// Operations that the core executed.
     pub operations: u64,
-    /// Operations that had to wait for something.
+    /// Operations that had to wait.
     pub waited: u64,
-    /// Packets that made no sense.
+    /// Malformed packets.
     pub malformed: u64,
 }
 
@@ -91,9 +92,9 @@ struct Inner<F> {
     stats: Cell<SessionStats>,
     /// A buffer for heads of answers.
     spare: RefCell<Vec<u8>>,
-    held: Held,
+    reply_batch: ReplyBatch,
     keeper: Gatekeeper,
-    /// A packet is being handled, so that the driver asks for the next one before it sleeps.
+    /// True while a packet is handled, so that the driver asks for the next one before it sleeps.
     in_packet: Cell<bool>,
 }
 
@@ -103,11 +104,11 @@ struct Waiting {
     name: &'static str,
     since: Time,
     silent: bool,
-    /// Its client was told that it failed: nobody waits for it any more.
+    /// True if its client was told that it failed: the result is not sent any more.
     given_up: bool,
 }
 
-/// What passes from the driver, which reads, to the session's task, which executes.
+/// The state that the driver, which reads, shares with the session's task, which executes.
 struct Link {
     fd: Rc<OwnedFd>,
     buffer_len: usize,
@@ -117,11 +118,11 @@ struct Link {
     filled: Cell<usize>,
     /// References and opens to give back.
     debts: RefCell<VecDeque<Op>>,
-    state: RefCell<State>,
+    state: RefCell<SessionState>,
     waker: RefCell<Option<Waker>>,
 }
 
-enum State {
+enum SessionState {
     Open,
     Ended(End),
     Failed(io::Error),
@@ -134,29 +135,29 @@ impl Link {
         }
     }
 
-    /// Reads one packet. False if there is none.
+    /// Reads one packet. Returns false if there is none.
     fn read(&self) -> bool {
         let mut slot = self.packet.borrow_mut();
         let buf = slot.get_or_insert_with(|| self.buffers.take(self.buffer_len));
         loop {
             match rustix::io::read(&self.fd, &mut buf[PACKET_AT..]) {
                 Ok(0) => {
-                    *self.state.borrow_mut() = State::Ended(End::Unmounted);
+                    *self.state.borrow_mut() = SessionState::Ended(End::Unmounted);
                     return true;
                 }
                 Ok(len) => {
                     self.filled.set(len);
                     return true;
                 }
-                // The client gave up before its request was read: there may be another.
+                // The client gave up before its request was read; there may be another request.
                 Err(Errno::NOENT | Errno::INTR) => {}
                 Err(Errno::AGAIN) => return false,
                 Err(Errno::NODEV | Errno::CONNABORTED) => {
-                    *self.state.borrow_mut() = State::Ended(End::Unmounted);
+                    *self.state.borrow_mut() = SessionState::Ended(End::Unmounted);
                     return true;
                 }
                 Err(error) => {
-                    *self.state.borrow_mut() = State::Failed(error.into());
+                    *self.state.borrow_mut() = SessionState::Failed(error.into());
                     return true;
                 }
             }
@@ -166,7 +167,7 @@ impl Link {
 
 impl<F: FileSystem> Source for Inner<F> {
     fn take_event(&self) -> bool {
-        if !matches!(*self.link.state.borrow(), State::Open) {
+        if !matches!(*self.link.state.borrow(), SessionState::Open) {
             return false;
         }
         let own = self.keeper.has_ready() || !self.link.debts.borrow().is_empty();
@@ -181,7 +182,7 @@ impl<F: FileSystem> Source for Inner<F> {
 }
 
 impl<F: FileSystem> Session<F> {
-    /// A session over an open, non-blocking `/dev/fuse` that is mounted or about to be.
+    /// A session over an open, non-blocking `/dev/fuse` whose mount exists or will follow.
     pub fn new(host: &Host, fd: Rc<OwnedFd>, fs: Rc<F>, options: SessionOptions) -> Session<F> {
         let link = Link {
             fd: Rc::clone(&fd),
@@ -190,10 +191,10 @@ impl<F: FileSystem> Session<F> {
             packet: RefCell::default(),
             filled: Cell::new(0),
             debts: RefCell::default(),
-            state: RefCell::new(State::Open),
+            state: RefCell::new(SessionState::Open),
             waker: RefCell::default(),
         };
-        // No client comes upon it by chance.
+        // A name that no client uses by chance.
         let prime_name = format!(".twinfs-{}-{}", std::process::id(), host.rt().now().0);
         Session(Rc::new(Inner {
             host: host.clone(),
@@ -209,7 +210,7 @@ impl<F: FileSystem> Session<F> {
             waiting: RefCell::default(),
             stats: Cell::default(),
             spare: RefCell::default(),
-            held: Held::default(),
+            reply_batch: ReplyBatch::default(),
             keeper: Gatekeeper::default(),
             in_packet: Cell::new(false),
         }))
@@ -229,47 +230,51 @@ impl<F: FileSystem> Session<F> {
         let end = poll_fn(|cx| {
             if inner.link.filled.get() > 0 {
                 inner.handle_packet();
-            } else if let Some(asked) = inner.keeper.next_ready() {
-                inner.pass_gate(asked);
+            } else if let Some(pending) = inner.keeper.next_ready() {
+                inner.pass_gate(pending);
             } else {
                 inner.pay_debt();
             }
             *inner.link.waker.borrow_mut() = Some(cx.waker().clone());
-            let ended = !matches!(*inner.link.state.borrow(), State::Open);
+            let ended = !matches!(*inner.link.state.borrow(), SessionState::Open);
             if ended {
-                // An ended connection would report itself readable for ever.
+                // A closed connection would report itself readable for ever, so it is no longer
+                // watched.
                 inner.watch.borrow_mut().take();
-                // Nobody asks for the next packet any more.
+                // No further packet is read, so nothing else would send the held answers.
                 inner.send_held();
             }
             let idle = inner.in_flight.get() == 0;
             if ended && idle { Poll::Ready(()) } else { Poll::Pending }
         });
         end.await;
-        match std::mem::replace(&mut *inner.link.state.borrow_mut(), State::Ended(End::Abandoned)) {
-            State::Failed(error) => Err(error),
-            State::Ended(end) => Ok(end),
-            State::Open => unreachable!("it ended"),
+        match std::mem::replace(
+            &mut *inner.link.state.borrow_mut(),
+            SessionState::Ended(End::Abandoned),
+        ) {
+            SessionState::Failed(error) => Err(error),
+            SessionState::Ended(end) => Ok(end),
+            SessionState::Open => unreachable!("it ended"),
         }
     }
 
-    /// Ends the session although it is still mounted. Operations under way end first.
+    /// Ends the session although the file system is still mounted. Operations under way end first.
     pub fn abandon(&self) {
         let mut state = self.0.link.state.borrow_mut();
-        if matches!(*state, State::Open) {
-            *state = State::Ended(End::Abandoned);
+        if matches!(*state, SessionState::Open) {
+            *state = SessionState::Ended(End::Abandoned);
             self.0.link.wake();
         }
     }
 
-    /// The operation that has waited longest, and since when.
+    /// The operation that has waited longest, and the time when it began to wait.
     pub fn oldest_wait(&self) -> Option<(&'static str, Time)> {
         let waiting = self.0.waiting.borrow();
         waiting.values().find(|w| !w.given_up).map(|w| (w.name, w.since))
     }
 
-    /// Tells all clients that wait that their operations failed (EIO), whatever becomes of these:
-    /// for a core that does not answer any more.
+    /// Fails the requests of all waiting clients with EIO, whatever becomes of their operations.
+    /// For a core that does not answer any more.
     pub fn give_up_waiting(&self) {
         let inner = &self.0;
         let mut told = Vec::new();
@@ -284,20 +289,20 @@ impl<F: FileSystem> Session<F> {
         inner.link.wake();
     }
 
-    /// The name, in the root, of a file that is not there: opening it once tells the kernel that
-    /// opens need no request, files that it creates included. `None` if they do.
+    /// The name, in the root, of a file that does not exist. Opening it once tells the kernel that
+    /// no open needs a request, not even that of a file just created. `None` if opens are requests.
     pub(super) fn prime_name(&self) -> Option<&str> {
         (!self.0.options.executes_opens()).then_some(self.0.prime_name.as_str())
     }
 
-    /// Says where it is mounted.
+    /// Stores the place at which the session is mounted.
     pub(super) fn placed(&self, mount: &Mount) {
         if let Some(place) = mount.place() {
             self.0.keeper.place(place);
         }
     }
 
-    /// What it has seen so far.
+    /// The counters so far.
     pub fn stats(&self) -> SessionStats {
         self.0.stats.get()
     }
@@ -346,12 +351,12 @@ impl<F: FileSystem> Inner<F> {
             self.in_packet.set(false);
             return;
         }
-        // Nothing points into the packet any more.
+        // No slice of the packet is in use any more.
         *self.link.packet.borrow_mut() = Some(buf);
         self.carry_out(&header, planned);
     }
 
-    /// The data of a write, out of the buffer that it was read to.
+    /// Takes the data of a write out of the buffer into which it was read.
     fn take_data(&self, buf: Buf, len: usize) -> Bytes {
         if len >= KEEP_FROM {
             return buf.freeze().slice(PAYLOAD_AT, len);
@@ -365,10 +370,10 @@ impl<F: FileSystem> Inner<F> {
         let unique = header.unique;
         match plan {
             Plan::Ask(cred, Op::GetAttr { ino }, Expect::Gate) if self.keeper.is_shut() => {
-                self.pass_gate(Asked { header: *header, cred, ino });
+                self.pass_gate(PendingWrite { header: *header, cred, ino });
             }
             Plan::Ask(_, Op::Sync, Expect::Done) if self.keeper.is_caller(header.pid) => {
-                // We want what the kernel holds, and not to wait for the device.
+                // The aim is to get what the kernel holds; there is no need to wait for the device.
                 let _ = self.send(unique, None, self.answer());
             }
             Plan::Ask(cred, op, expect) => self.enter(header, cred, op, expect),
@@ -422,7 +427,8 @@ impl<F: FileSystem> Inner<F> {
         }
     }
 
-    /// Hands an operation to the core. Polls it in place; what has to wait goes on as a task.
+    /// Gives an operation to the core and polls it in place. If it has to wait, it continues as a
+    /// task.
     fn enter(self: &Rc<Self>, header: &InHeader, cred: Cred, op: Op, expect: Expect) {
         let id = self.next_id.get();
         self.next_id.set(id + 1);
@@ -448,7 +454,9 @@ impl<F: FileSystem> Inner<F> {
             }
             inner.done(unique, expect, result);
             inner.in_flight.set(inner.in_flight.get() - 1);
-            if inner.in_flight.get() == 0 && !matches!(*inner.link.state.borrow(), State::Open) {
+            if inner.in_flight.get() == 0
+                && !matches!(*inner.link.state.borrow(), SessionState::Open)
+            {
                 inner.link.wake();
             }
         });
@@ -460,10 +468,10 @@ impl<F: FileSystem> Inner<F> {
         }
     }
 
-    /// Lets a client write, or not, or later.
-    fn pass_gate(self: &Rc<Self>, asked: Asked) {
-        match self.keeper.ask(&*self.fs, asked) {
-            Decision::Enter(Asked { header, cred, ino }) => {
+    /// Lets a client write, refuses, or makes it wait.
+    fn pass_gate(self: &Rc<Self>, pending: PendingWrite) {
+        match self.keeper.check(&*self.fs, pending) {
+            Decision::Enter(PendingWrite { header, cred, ino }) => {
                 self.enter(&header, cred, Op::GetAttr { ino }, Expect::Gate);
             }
             Decision::Refuse(unique) => self.refuse(unique, Errno::NOSPC),
@@ -472,7 +480,7 @@ impl<F: FileSystem> Inner<F> {
         }
     }
 
-    /// Has the kernel bring all that it has collected.
+    /// Makes the kernel send all writes that it has collected.
     fn call_back(self: &Rc<Self>) {
         let work = self.keeper.caller(&self.fd).and_then(|work| offload(&self.host, work));
         let inner = Rc::clone(self);
@@ -487,14 +495,14 @@ impl<F: FileSystem> Inner<F> {
         self.host.rt().spawn("call back", called);
     }
 
-    /// There is an event that the descriptor does not show.
+    /// Tells the host that there is an event that the descriptor does not show.
     fn nudge(&self) {
         if let Some(watch) = &*self.watch.borrow() {
             watch.nudge();
         }
     }
 
-    /// Answers an operation.
+    /// Answers an operation that has ended.
     fn done(&self, unique: u64, expect: Expect, result: Result<Reply, FsError>) {
         let mut reply = match result {
             Ok(reply) => reply,
@@ -506,7 +514,7 @@ impl<F: FileSystem> Inner<F> {
         if let (true, Expect::Written { stale: None, late: true }, Reply::Written(bytes)) =
             (self.in_packet.get(), expect, &reply)
         {
-            if !self.held.hold(unique, *bytes) {
+            if !self.reply_batch.hold(unique, *bytes) {
                 self.send_held();
             }
             return;
@@ -534,7 +542,7 @@ impl<F: FileSystem> Inner<F> {
         }
         let sent = self.send(unique, errno, answer);
         if sent.is_err() || errno.is_some() {
-            // The kernel does not know of what it was given.
+            // The kernel did not take the reply, so it does not know the references in it.
             self.link.debts.borrow_mut().extend(debts(expect, &reply));
             self.nudge();
         } else {
@@ -559,7 +567,7 @@ impl<F: FileSystem> Inner<F> {
                 answer.push(&negative_entry(&self.options));
                 let _ = self.send(unique, None, answer);
             }
-            // The kernel looks up again.
+            // The kernel then looks the name up again.
             (Expect::Create { exclusive: false, .. }, FsError::Exists) => {
                 self.refuse(unique, Errno::STALE);
             }
@@ -581,10 +589,10 @@ impl<F: FileSystem> Inner<F> {
     }
 
     fn send_held(&self) {
-        while let Some((unique, bytes)) = self.held.next() {
+        while let Some((unique, bytes)) = self.reply_batch.next() {
             let mut answer = self.answer();
             answer.push(&abi::WriteOut { size: bytes as u32, padding: 0 });
-            // Who gave up waits for nothing.
+            // A client that gave up does not need its answer.
             let _ = self.send(unique, None, answer);
         }
     }
@@ -593,7 +601,7 @@ impl<F: FileSystem> Inner<F> {
         let _ = self.send(unique, Some(errno), self.answer());
     }
 
-    /// Writes an answer. Fails if the kernel no longer wants it.
+    /// Sends an answer. Fails if the kernel no longer wants it.
     fn send(&self, unique: u64, errno: Option<Errno>, mut answer: Answer) -> Result<(), Errno> {
         answer.finish(unique, errno);
         let sent = if answer.data.is_empty() {
@@ -606,7 +614,8 @@ impl<F: FileSystem> Inner<F> {
             Ok(_) => Ok(()),
             Err(gone @ (Errno::NOENT | Errno::NODEV)) => Err(gone),
             Err(errno) => {
-                // The request must not wait for ever for an answer that the kernel refuses.
+                // The client would wait for ever for an answer that the kernel refuses, so it gets
+                // an error.
                 (self.options.report)(&format!("the kernel refuses an answer: {errno}"));
                 if sent_error(&self.fd, unique).is_err() { Err(Errno::NODEV) } else { Err(errno) }
             }
@@ -638,9 +647,9 @@ fn sent_error(fd: &OwnedFd, unique: u64) -> Result<(), Errno> {
     rustix::io::write(fd, &answer.head).map(|_| ())
 }
 
-/// What to give back if the kernel does not take this reply.
+/// The references and opens to give back if the kernel does not take this reply.
 fn debts(expect: Expect, reply: &Reply) -> Vec<Op> {
-    let forget = |entry: &Entry| Op::Forget { ino: entry.attr.ino, count: 1 };
+    let forget = |entry: &LookupEntry| Op::Forget { ino: entry.attr.ino, count: 1 };
     match (expect, reply) {
         (Expect::Create { opened: true, .. }, Reply::Entry(entry)) => {
             vec![Op::Release { ino: entry.attr.ino }, forget(entry)]

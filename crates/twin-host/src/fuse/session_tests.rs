@@ -1,4 +1,4 @@
-//! The session against a kernel of our own: a socket that keeps packets apart.
+//! Tests of the session against a simulated kernel: a socket that preserves packets.
 
 use std::cell::{Cell, RefCell};
 use std::os::fd::OwnedFd;
@@ -7,7 +7,7 @@ use std::rc::Rc;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, Shutdown, SocketFlags, SocketType, shutdown, socketpair};
 use twin_disk::{Block, IoResult, Stamp};
-use twin_fs::{Attr, Data, Entry, FileSystem, FsError, Ino, Op, Reply, Request, Room, mode};
+use twin_fs::{Attr, Data, FileSystem, FsError, Ino, LookupEntry, Op, Reply, Request, Room, mode};
 use twin_rt::{Event, Rng, Time};
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -16,21 +16,21 @@ use super::parse::tests::packet;
 use super::{End, Session, SessionOptions};
 use crate::{FlightLog, Host, HostOptions};
 
-/// Notes what it is asked and gives canned replies. An fsync waits until it is let go.
+/// Records its requests and gives prepared replies. An fsync waits until the test releases it.
 #[derive(Default)]
 struct Fake {
     seen: RefCell<Vec<Op>>,
     go: Event,
     room: Cell<Option<Room>>,
-    /// The room that each file takes.
+    /// The bytes that each file takes.
     takes: Cell<u64>,
-    /// No write finds room.
+    /// True if no write finds room.
     full: Cell<bool>,
 }
 
-fn entry(ino: u64) -> Entry {
+fn entry(ino: u64) -> LookupEntry {
     let attr = Attr { ino, mode: mode::REGULAR | 0o644, nlink: 1, ..Attr::default() };
-    Entry { attr, generation: 0 }
+    LookupEntry { attr, generation: 0 }
 }
 
 impl FileSystem for Fake {
@@ -92,7 +92,7 @@ struct Kernel {
 }
 
 impl Kernel {
-    /// A session that has agreed on everything it wants.
+    /// A session that has agreed on every feature that it wants.
     fn new(options: SessionOptions) -> Kernel {
         let mut kernel = Kernel::silent(options);
         let init = abi::InitIn { major: 7, minor: 40, max_readahead: 0, flags: u32::MAX };
@@ -121,7 +121,7 @@ impl Kernel {
         self.turn_until(|| self.session.stats().packets > before);
     }
 
-    /// Lets events in until `done`, and no longer: the next park would wait for ever.
+    /// Delivers events until `done`, and no longer: the next park would wait for ever.
     fn turn_until(&self, done: impl Fn() -> bool) {
         self.host.rt().run_ready();
         while !done() {
@@ -137,7 +137,7 @@ impl Kernel {
         Some(packet)
     }
 
-    /// What the kernel gets for a call: the bytes after the header, or an error.
+    /// The answer of the session to a call: the bytes after the header, or an error.
     fn ask(&mut self, opcode: u32, node: u64, arguments: &[&[u8]]) -> Result<Vec<u8>, Errno> {
         self.send(&packet(opcode, node, arguments));
         let answer = self.answer().expect("an answer");
@@ -208,7 +208,7 @@ fn data_of_a_large_write_is_not_copied_and_of_a_small_one_is() {
         let seen = kernel.seen();
         let [Op::Write { data: Data::Bytes(bytes), .. }] = &seen[..] else { panic!("{seen:?}") };
         assert_eq!(**bytes, data[..]);
-        // What is small goes out together with its neighbours.
+        // Small data goes out together with its neighbours.
         assert!(len < 32 << 10 || (bytes.as_ptr() as usize).is_multiple_of(4096));
         assert_eq!(bytes.buffer_len() > len as usize, kept);
     }
@@ -218,7 +218,7 @@ fn collecting() -> SessionOptions {
     SessionOptions { writeback_cache: true, ..counted() }
 }
 
-/// Sends so many writes of the kernel's own, numbered from 1.
+/// Sends `count` writes of the kernel's own, numbered from 1.
 fn write_back(kernel: &Kernel, count: u64) {
     for unique in 1..=count {
         let write_flags = abi::write::CACHE;
@@ -266,8 +266,8 @@ fn what_is_held_is_answered_when_the_session_is_abandoned() {
     assert_eq!(answered(&kernel), [2, 1]);
 }
 
-/// A session above a volume with so much room, in which the kernel collects writes and holds a
-/// reference to file 9.
+/// A session above a volume with this much room. The kernel collects writes and holds a reference
+/// to file 9.
 fn short_of_room(free_bytes: u64) -> Kernel {
     let kernel = Kernel::silent(collecting());
     kernel.fs.room.set(Some(Room { free_bytes, limit_bytes: 256 << 20 }));
@@ -276,8 +276,8 @@ fn short_of_room(free_bytes: u64) -> Kernel {
     kernel
 }
 
-/// Packets that come until there is one that answers a request: notices by their node and offset,
-/// and the answer's error.
+/// Reads packets up to one that answers a request. Returns the notices by node and offset, and the
+/// error of the answer.
 fn until_answered(kernel: &Kernel) -> (Vec<(u64, i64)>, i32) {
     let (notices, error) = (RefCell::new(Vec::new()), Cell::new(None));
     let take = || {
@@ -293,7 +293,7 @@ fn until_answered(kernel: &Kernel) -> (Vec<(u64, i64)>, i32) {
         }
         false
     };
-    // Answers and notices may come from another thread, of which the host does not hear.
+    // Answers and notices may come from another thread without an event of the host.
     for _ in 0..2000 {
         if take() {
             return (notices.take(), error.get().unwrap_or_default());
@@ -309,7 +309,7 @@ fn until_answered(kernel: &Kernel) -> (Vec<(u64, i64)>, i32) {
     panic!("no answer");
 }
 
-/// Asks for attributes of file 9, as a writer does or as stat does.
+/// Asks for attributes of file 9, by a handle as a writer does or as stat does.
 fn attributes(kernel: &Kernel, by_handle: bool) -> (Vec<(u64, i64)>, i32) {
     let getattr_flags = if by_handle { abi::GETATTR_FH } else { 0 };
     let ask = abi::GetattrIn { getattr_flags, ..Default::default() };
@@ -336,8 +336,8 @@ fn when_room_gets_short_the_kernel_is_made_to_ask_before_writes() {
     kernel.fs.room.set(Some(Room { free_bytes: 60 << 20, limit_bytes: 256 << 20 }));
     write_back(&kernel, 1);
     assert_eq!(until_answered(&kernel).1, 0);
-    // What the kernel knows of is out of date; the first writer waits until all has been brought,
-    // and its own answer does not make the attributes valid.
+    // All that the kernel knows becomes out of date. The first writer waits until all collected
+    // data has arrived, and its own answer does not make the attributes valid.
     let (told, error) = attributes(&kernel, true);
     assert_eq!(error, 0);
     assert!(told.contains(&(9, -1)) && told.contains(&(9, 0)), "{told:?}");
@@ -353,7 +353,7 @@ fn on_a_full_volume_writers_are_refused_and_others_are_not() {
     assert_eq!(attributes(&kernel, true).1, NOSPC, "an empty file");
     assert_eq!(attributes(&kernel, false).1, 0);
     assert_eq!(attributes(&kernel, true).1, NOSPC);
-    // It may be overwritten, then.
+    // The room suffices to overwrite the file.
     kernel.fs.takes.set(1 << 20);
     kernel.fs.room.set(Some(Room { free_bytes: 200 << 20, limit_bytes: 256 << 20 }));
     write_back(&kernel, 1);
@@ -405,7 +405,7 @@ fn what_the_kernel_does_not_take_is_given_back() {
     kernel.turn_until(|| kernel.fs.seen.borrow().len() == 3);
     let given_back = [Op::Release { ino: 9 }, Op::Forget { ino: 9, count: 1 }];
     assert_eq!(kernel.seen()[1..], given_back);
-    // Each as an event of its own, for the flight log.
+    // Each request must be an event of its own, for the flight log.
     let notes = kernel.notes.0.take();
     let entered: Vec<_> = notes.windows(2).filter(|w| w[1].starts_with("arrived")).collect();
     assert!(entered.len() == 3 && entered.iter().all(|w| w[0] == "parked"), "{notes:?}");
@@ -430,7 +430,7 @@ fn opens_need_no_request_where_nobody_counts_them() {
     let name = format!("{}\0", kernel.session.prime_name().unwrap());
     kernel.ask(opcode::LOOKUP, 1, &[name.as_bytes()]).unwrap();
     assert!(kernel.seen().is_empty());
-    // Where the core checks permissions, it has to see opens.
+    // If the core checks permissions, it must see opens.
     let mut kernel =
         Kernel::new(SessionOptions { kernel_checks: false, ..SessionOptions::default() });
     kernel.ask(opcode::OPEN, 9, &[abi::OpenIn::default().as_bytes()]).unwrap();
@@ -499,7 +499,7 @@ fn no_mutated_packet_ends_the_session_and_each_answer_is_well_formed() {
             let at = rng.below(packet.len() as u64) as usize;
             packet[at] = rng.next_u64() as u8;
         }
-        // A mutated opcode must not start what we then would have to let go.
+        // A mutated opcode must not start an fsync, which the test would have to release.
         let fsyncs = [opcode::FSYNC, opcode::FSYNCDIR, opcode::INIT];
         if fsyncs.contains(&u32::from_ne_bytes([packet[4], packet[5], packet[6], packet[7]])) {
             continue;

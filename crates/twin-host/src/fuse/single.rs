@@ -1,7 +1,7 @@
 //! Single packets, without a session and without a kernel: for fuzz targets and benchmarks.
 //!
-//! Contract: what a session does with a packet ([`parse`], [`plan`], [`encode`]), as one that has agreed on nothing
-//! special and whose clients the kernel checks, as on most mounts.
+//! Contract: treats a packet as a session does ([`parse`], [`plan`], [`encode`]) that has agreed on
+//! no special features and whose clients are checked by the kernel, as on most mounts.
 
 use twin_disk::Bytes;
 use twin_fs::{Cred, Op, Reply};
@@ -12,10 +12,10 @@ use super::parse::parse;
 use super::reply::{Answer, encode};
 use super::translate::{Expect, Plan, plan, write_op};
 
-/// The requests that a packet of the kernel asks the core for; none if it asks nothing of the core.
+/// The operations that a packet of the kernel requests from the core. Empty if it needs none.
 ///
 /// # Errors
-/// What is wrong with the packet.
+/// A description of what is wrong with the packet.
 pub fn requests(packet: &[u8]) -> Result<Vec<(Cred, Op)>, String> {
     Ok(match planned(packet)?.1 {
         Plan::Ask(cred, op, _) => vec![(cred, op)],
@@ -28,8 +28,9 @@ pub fn requests(packet: &[u8]) -> Result<Vec<(Cred, Op)>, String> {
     })
 }
 
-/// The packet that answers a packet of the kernel with this reply of the core; none if nothing is answered, or the
-/// reply is not one of the request's. File data is moved out of the reply.
+/// The packet that answers a packet of the kernel with this reply of the core. `None` if the packet
+/// needs no answer, or if the reply does not belong to the request. File data is moved out of the
+/// reply.
 pub fn answer(packet: &[u8], reply: &mut Reply) -> Option<Vec<u8>> {
     let (header, plan) = planned(packet).ok()?;
     let expect = match plan {

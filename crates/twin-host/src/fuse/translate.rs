@@ -1,7 +1,8 @@
-//! From a call of the kernel to an operation of the core, and what its reply is to look like.
+//! Translates a call of the kernel into an operation of the core and the expected form of its
+//! reply.
 //!
-//! Everything that is the kernel's habit and not the core's concern ends here: node numbers,
-//! flag words, masks, which calls need no operation at all.
+//! Conventions of the kernel that do not concern the core end here: node numbers, flag words,
+//! masks, and calls that need no operation.
 
 use rustix::io::Errno;
 use twin_fs::{
@@ -13,14 +14,14 @@ use super::abi::{self, InHeader, fattr};
 use super::options::{Agreed, SessionOptions};
 use super::parse::Call;
 
-/// What the kernel wants back.
+/// The form of the reply that the kernel expects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Expect {
     /// No reply at all.
     Silence,
     /// Only success.
     Done,
-    /// An entry. A missing name may be told as a negative entry.
+    /// An entry. A missing name may be reported as a negative entry.
     Lookup,
     /// An entry.
     Entry,
@@ -34,7 +35,7 @@ pub(super) enum Expect {
     Attr,
     /// Attributes for a caller that is about to write.
     Gate,
-    /// Attributes that have just been changed.
+    /// Attributes that the operation has just changed.
     Changed,
     Statx,
     Open {
@@ -42,13 +43,13 @@ pub(super) enum Expect {
     },
     Data,
     Written {
-        /// The file of this number may have lost set-id bits of which the kernel does not know.
+        /// The file of this number may have lost set-id bits without the kernel's knowledge.
         stale: Option<u64>,
-        /// The kernel wrote on its own account: its answer may wait for others.
+        /// The kernel wrote on its own account: the answer may be held back.
         late: bool,
     },
     Bytes,
-    /// Bytes in a room of this size, or their length if it is zero.
+    /// Bytes that must fit a buffer of this size, or only their length if the size is zero.
     Sized(u32),
     Dir {
         plus: bool,
@@ -58,43 +59,44 @@ pub(super) enum Expect {
     Ioctl,
 }
 
-/// What to do with a call.
+/// How to treat a call.
 pub(super) enum Plan {
-    /// Execute this.
+    /// Execute this operation.
     Ask(Cred, Op, Expect),
     /// Execute a WRITE, whose data is still in the packet.
     Write { cred: Cred, ino: Ino, off: u64, len: usize, late: bool, stale: Option<u64> },
-    /// Execute these, without replies.
+    /// Execute these operations, without replies.
     Forget(Vec<Op>),
-    /// Answer at once.
+    /// Answer at once with this error.
     Refuse(Errno),
     /// Answer success at once.
     Accept,
-    /// Answer the file whose first open tells the kernel that opens need no request.
+    /// Answer with the file whose first open tells the kernel that opens need no request.
     Prime,
-    /// Answer the number of this process.
+    /// Answer with the number of this process.
     TellDaemon,
-    /// Answer how many writes were lost.
+    /// Answer with the number of writes that were lost.
     TellLost,
     /// Agree on the protocol.
     Init { init: abi::InitIn, flags2: u32 },
 }
 
-/// The node of the file by which the kernel learns that opens need no request.
+/// The node of the file that tells the kernel that opens need no request.
 pub(super) const PRIME_NODE: u64 = u64::MAX;
 
-/// The core's number of a node.
+/// The inode number of a node of the kernel.
 fn ino(node: u64) -> Result<Ino, Errno> {
     match node {
         abi::ROOT_NODE => Ok(ROOT_INO),
-        // Our root's number as a node is what keeps the mapping one to one.
+        // The node with our root's number gets the kernel's root number, so that the mapping is one
+        // to one.
         ROOT_INO => Ok(abi::ROOT_NODE),
         0 | PRIME_NODE => Err(Errno::STALE),
         node => Ok(node),
     }
 }
 
-/// The kernel's number of an inode.
+/// The node number that the kernel uses for an inode.
 pub(super) fn node(ino: Ino) -> u64 {
     match ino {
         ROOT_INO => abi::ROOT_NODE,
@@ -103,7 +105,7 @@ pub(super) fn node(ino: Ino) -> u64 {
     }
 }
 
-/// What a client is to the core. `groups` is called where the core may have to know them.
+/// The credentials of a client. `groups` is called if the core may need the groups.
 fn cred(header: &InHeader, options: &SessionOptions, groups: bool) -> Cred {
     let wanted = header.uid != 0 && (groups || !options.kernel_checks);
     let groups = if wanted { super::client::groups_of(header.pid) } else { Box::default() };
@@ -142,8 +144,8 @@ fn translate(
             let forgets: Vec<_> = forgets.iter().map(|f| (f.nodeid, f.nlookup)).collect();
             return Ok(forget(&forgets));
         }
-        // No file carries a flush; the kernel then never asks again. Nor can operations be
-        // interrupted: they end by themselves.
+        // After this answer to a flush, the kernel sends no more of them. Operations cannot be
+        // interrupted either: they end by themselves.
         Call::Flush | Call::Interrupt | Call::Other => return Err(Errno::NOSYS),
         Call::Ioctl { ioctl } if ioctl.cmd == abi::IOCTL_DAEMON && ioctl.out_size == 4 => {
             return Ok(Plan::TellDaemon);
@@ -179,12 +181,12 @@ fn translate(
         _ => {}
     }
     let valid = if let Call::SetAttr { set } = &call { set.valid } else { 0 };
-    // By ownership, and with it by group, only these decide.
+    // Only these checks depend on ownership and so on the groups of the client.
     let mut cred = cred(header, options, valid & (fattr::GID | fattr::MODE) != 0);
-    // A process that has it open for writing was let in then.
+    // The permission of a process that has the file open for writing was checked at the open.
     cred.checked |= valid & fattr::FH != 0;
-    // What a program may do falls with a change of its file, by any user. The kernel asks
-    // in his name, having refused it to whoever wants no more than that.
+    // A change of a file, by any user, removes its capabilities. The kernel sends this request in
+    // the name of that user; it has already refused direct requests of users without permission.
     if matches!(&call, Call::RemoveXattr { name } if *name == b"security.capability") {
         cred.uid = 0;
     }
@@ -200,10 +202,10 @@ fn write_plan(
 ) -> Result<Plan, Errno> {
     let cred = writer(header, write.write_flags, options, agreed);
     let (ino, off, len) = (ino(header.nodeid)?, write.offset, write.size as usize);
-    // Pages that the kernel's write-back cache held: it tells their times itself.
+    // Pages from the kernel's write-back cache, whose times the kernel sends itself.
     let late = agreed.writeback && write.write_flags & abi::write::CACHE != 0;
-    // Such a kernel passes a write on only if the file has set-id bits, and then believes in them
-    // until it asks for something else.
+    // Such a kernel sends a write at once only if the file has set-id bits, and believes that they
+    // remain until it asks for the attributes.
     let falls = agreed.writeback && write.write_flags & abi::write::KILL_SUIDGID != 0;
     let stale = falls.then_some(header.nodeid);
     Ok(Plan::Write { cred, ino, off, len, late, stale })
@@ -211,13 +213,14 @@ fn write_plan(
 
 fn forget(forgets: &[(u64, u64)]) -> Plan {
     let op = |&(node, count): &(u64, u64)| Some(Op::Forget { ino: ino(node).ok()?, count });
-    // The root needs no reference, so it has none to give back.
+    // The root needs no reference, so none is given back.
     let forgets = forgets.iter().filter(|(node, count)| *node != abi::ROOT_NODE && *count > 0);
     Plan::Forget(forgets.filter_map(op).collect())
 }
 
-/// Whom a write is by. The kernel says in a flag whether set-id bits fall; the core decides by
-/// user. So a write without the flag is the superuser's, and one with it never is.
+/// The credentials of a write. The kernel says in a flag whether set-id bits are cleared, but the
+/// core decides it by the user. So a write without the flag is made as the superuser, and a write
+/// with it never is.
 fn writer(header: &InHeader, flags: u32, options: &SessionOptions, agreed: &Agreed) -> Cred {
     const NOBODY: u32 = 65_534;
     let mut cred = cred(header, options, false);
@@ -300,8 +303,9 @@ fn naming(dir: Ino, call: Call<'_>, agreed: &Agreed) -> Result<(Op, Expect), Err
         Call::Create { name, create } => {
             let exclusive = create.flags & libc::O_EXCL as u32 != 0;
             let (name, mode) = (name.into(), create.mode & !create.umask);
-            // The kernel has looked and found nothing. If there is something after all, it is
-            // told to look again, for we could not truncate it as the open may ask.
+            // The kernel has looked the name up and found nothing. If it exists after all, the
+            // kernel must look again, because we could not truncate the file as the open may
+            // demand.
             if agreed.no_open {
                 let expect = Expect::Create { exclusive, opened: false };
                 (Op::MakeNode { dir, name, mode, rdev: 0 }, expect)
@@ -324,7 +328,7 @@ fn naming(dir: Ino, call: Call<'_>, agreed: &Agreed) -> Result<(Op, Expect), Err
     })
 }
 
-/// More than any kernel asks at once: a bound against packets that are not the kernel's.
+/// More than any kernel reads at once. It bounds packets that do not come from a kernel.
 const MAX_READ: u32 = 4 << 20;
 
 fn open_file(ino: Ino, flags: u32) -> Op {
@@ -393,7 +397,7 @@ fn seek_for(whence: u32) -> Result<SeekFor, Errno> {
     }
 }
 
-/// A write's operation, once its data is at hand.
+/// The operation of a write, after its data was read.
 pub(super) fn write_op(ino: Ino, off: u64, data: twin_disk::Bytes, late: bool) -> Op {
     let data = Data::Bytes(data);
     if late { Op::WriteBack { ino, off, data } } else { Op::Write { ino, off, data } }

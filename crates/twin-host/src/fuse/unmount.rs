@@ -1,9 +1,9 @@
-//! Unmounting from outside, and waiting for the daemon to go.
+//! Unmounts from another process, and waits for the end of the daemon.
 //!
-//! How the daemon is found: its front end answers an ioctl of our own on the mounted root with
-//! its process number. The process is then held by a pidfd, and the number asked again: if it is
-//! still the same, the descriptor cannot mean another process that came later. A process that has
-//! ended has let go of its image, and everything that it wrote is on disk.
+//! To find the daemon, our own ioctl asks the front end at the mounted root for its process number.
+//! A pidfd then holds the process, and the number is asked again: if it is the same, the pidfd
+//! cannot refer to a later process. A process that has ended has released its image, and everything
+//! that it wrote is on disk.
 #![allow(unsafe_code)] // An ioctl has no safe wrapper.
 
 use std::fmt;
@@ -23,30 +23,31 @@ use super::server::{MOUNT_TYPE, Server, ask_daemon, find_server, resolve};
 /// Why a directory could not be unmounted.
 #[derive(Debug)]
 pub enum UnmountError {
-    /// None of ours is mounted there.
+    /// None of our mounts is there.
     NotMounted(PathBuf),
-    /// Not everything could be written: it is still mounted.
+    /// Not all changes could be written. It is still mounted.
     Sync {
         /// The directory.
         dir: PathBuf,
-        /// What the file system said.
+        /// The error of the file system.
         error: io::Error,
     },
-    /// It is unmounted, but not everything could be written: the volume takes no changes.
+    /// It is unmounted, but not all changes could be written, because the volume had stopped taking
+    /// changes.
     Lost {
         /// The directory.
         dir: PathBuf,
-        /// What the file system said.
+        /// The error of the file system.
         error: io::Error,
     },
-    /// The kernel or fusermount3 refused; a process uses it.
+    /// The kernel or fusermount3 refused, or a process uses it.
     Refused {
         /// The directory.
         dir: PathBuf,
-        /// What it said.
+        /// The message.
         why: String,
     },
-    /// The host refused.
+    /// A system call failed.
     Host(io::Error),
 }
 
@@ -84,23 +85,23 @@ impl fmt::Display for UnmountError {
 
 impl std::error::Error for UnmountError {}
 
-/// Unmounts a directory. Returns once its daemon has ended, so that everything is on disk and the
-/// image is free. A mount whose daemon has died is only taken away, and one whose volume takes no
-/// changes any more loses what was not on the device.
+/// Unmounts a directory. Returns when the daemon has ended, so that everything is on disk and the
+/// image is free. If the daemon has died, only the mount is removed. If the volume takes no changes
+/// any more, changes that are not on the device are lost.
 ///
 /// # Errors
-/// If none of ours is mounted there, if a process uses it, or if it could not be written out.
+/// If none of our mounts is there, if a process uses it, or if it could not be written out.
 pub fn unmount(dir: &Path) -> Result<(), UnmountError> {
     unmount_telling(dir, &mut |_| {})
 }
 
-/// The same; tells what it is about to wait for, in words.
+/// As [`unmount`]; calls `tell` with the name of each thing that it is about to wait for.
 ///
 /// # Errors
 /// As [`unmount`].
 pub fn unmount_telling(dir: &Path, tell: &mut dyn FnMut(&str)) -> Result<(), UnmountError> {
     let by_helper = !rustix::process::geteuid().is_root();
-    // A dead mount cannot be resolved by asking it, so ask its parent.
+    // A dead mount cannot be resolved itself, so its parent is.
     let place = resolve(dir).map_err(UnmountError::Host)?;
     let unmounter = Unmounter { dir: place.clone(), by_helper };
     let refused = |why| UnmountError::Refused { dir: place.clone(), why };
@@ -117,7 +118,8 @@ pub fn unmount_telling(dir: &Path, tell: &mut dyn FnMut(&str)) -> Result<(), Unm
             tell(&format!("its daemon{whose} to write everything out"));
             let lost = match sync(&root) {
                 Ok(()) => None,
-                // It will not get better: what clients wait for is that the mount ends.
+                // A later attempt would fail too, and the waiting clients need the end of the
+                // mount.
                 Err((error, true)) => Some(error),
                 Err((error, false)) => return Err(UnmountError::Sync { dir: place, error }),
             };
@@ -136,18 +138,18 @@ pub fn unmount_telling(dir: &Path, tell: &mut dyn FnMut(&str)) -> Result<(), Unm
     }
 }
 
-/// Writes everything out: what the kernel holds, then what the daemon holds. What fails is told
-/// here, where the user hears it; true with it if the volume takes no changes any more, so that
-/// no later attempt can end otherwise.
+/// Writes out what the kernel holds, then what the daemon holds. Errors are returned from here,
+/// where the user sees them. The flag with an error is true if the volume takes no changes any
+/// more, so that a later attempt would fail in the same way.
 ///
-/// The kernel tells of each failed write of the mount's life once, to the first who asks for the
-/// whole mount: also of those that their writers have heard of long since. So the daemon is asked
-/// how many there were, before and after.
+/// The kernel reports each failed write in the life of the mount once, to the first caller that
+/// syncs the whole mount, even if the writer has received the error long ago. Therefore the daemon
+/// is asked before and after how many writes have failed.
 fn sync(root: &File) -> Result<(), (io::Error, bool)> {
     let before = lost_writes(root);
     let kernel = rustix::fs::syncfs(root);
     let lost = before.is_none() || before != lost_writes(root);
-    // SAFETY: the request carries no data: its third argument is not looked at.
+    // SAFETY: the request carries no data, so its third argument is not used.
     let synced = unsafe { libc::ioctl(root.as_raw_fd(), libc::Ioctl::from(IOCTL_SYNC), 0) };
     if synced != 0 {
         let error = io::Error::last_os_error();
@@ -160,12 +162,12 @@ fn sync(root: &File) -> Result<(), (io::Error, bool)> {
     }
 }
 
-/// How many writes of the kernel's own the daemon could not carry out so far. None if it does not
-/// tell, as those of older programs.
+/// The number of the kernel's own writes that the daemon could not carry out so far. `None` if the
+/// daemon does not support the question, as in older versions.
 fn lost_writes(root: &File) -> Option<u64> {
     let mut lost = 0u64;
-    // SAFETY: the request has its size and direction in its number: it writes eight bytes to where
-    // the pointer points, which is a number of that size that lives until the call ends.
+    // SAFETY: the request encodes its size and direction. It writes eight bytes to the pointer,
+    // which points to a number of that size that lives until the call ends.
     let answered =
         unsafe { libc::ioctl(root.as_raw_fd(), libc::Ioctl::from(IOCTL_LOST), &raw mut lost) };
     (answered == 0).then_some(lost)
@@ -175,7 +177,7 @@ fn named_daemon(root: &File) -> Option<Pid> {
     Pid::from_raw(i32::try_from(ask_daemon(root).ok()?).ok()?)
 }
 
-/// The daemon that serves a mount; none if it cannot be seen from here (another pid namespace).
+/// The daemon that serves a mount. `None` if it is not visible from here (another pid namespace).
 fn daemon_of(root: &File) -> Option<OwnedFd> {
     let pid = named_daemon(root)?;
     let daemon = pidfd_open(pid, PidfdFlags::empty()).ok()?;

@@ -1,8 +1,8 @@
-//! How much memory the daemon of a mount uses, seen from outside.
+//! The memory use of a mount's daemon, seen from another process.
 //!
 //! The daemon is found as for unmounting: it answers an ioctl on the mounted root with its process
-//! number. What it uses the kernel tells in `/proc`. Nothing is asked of the daemon itself, so the
-//! answer does not change what it tells.
+//! number. The figures come from `/proc`; the daemon itself is asked nothing else, so the
+//! measurement does not change what it measures.
 
 use std::fs::{self, File};
 use std::io;
@@ -11,24 +11,24 @@ use std::path::Path;
 use super::server::{Server, ask_daemon, find_server, resolve};
 use super::unmount::UnmountError;
 
-/// What a mount's daemon uses.
+/// The memory use of a daemon.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DaemonUsage {
-    /// Its process.
+    /// The number of its process.
     pub pid: u32,
-    /// Bytes of memory that it has now.
+    /// Bytes of memory that it uses now.
     pub resident_bytes: u64,
-    /// The most that it had since it was started.
+    /// The most bytes that it has used since its start.
     pub most_bytes: u64,
     /// The words of its command line.
     pub command: Vec<String>,
 }
 
-/// What the daemon uses that serves the mount at `dir`.
+/// The memory use of the daemon that serves the mount at `dir`.
 ///
 /// # Errors
-/// If none of ours is mounted there, or it cannot be seen from here (another user's, or in another
-/// pid namespace).
+/// If none of our mounts is there, or its daemon is not visible from here (another user's, or in
+/// another pid namespace).
 pub fn daemon_usage(dir: &Path) -> Result<DaemonUsage, UnmountError> {
     let place = resolve(dir).map_err(UnmountError::Host)?;
     let root = match find_server(&place).map_err(UnmountError::Host)? {

@@ -32,7 +32,7 @@ impl Mirror {
             let (uid, gid) = (set.uid.map(Uid::from_raw), set.gid.map(Gid::from_raw));
             chownat(&*fd, c"", uid, gid, AtFlags::EMPTY_PATH)?;
         }
-        // After the owner, whose change takes set-id bits off.
+        // After the owner, because a change of the owner clears set-id bits.
         if let Some(mode) = set.mode {
             let mode = Mode::from_raw_mode(mode);
             chmodat(&self.held, DecInt::from_fd(&*fd), mode, AtFlags::empty())?;
@@ -44,7 +44,7 @@ impl Mirror {
             };
             utimensat(&*fd, c"", &times, AtFlags::EMPTY_PATH)?;
         }
-        // Change times are the host's: no call sets them.
+        // The host sets change times; no call sets them.
         self.get_attr(ino)
     }
 
@@ -63,7 +63,7 @@ impl Mirror {
         access.set(Access::READ_OK, mask & 4 != 0);
         access.set(Access::WRITE_OK, mask & 2 != 0);
         access.set(Access::EXEC_OK, mask & 1 != 0);
-        // By the identity that the thread has taken on, not by that of the process.
+        // Checks the identity that the thread has assumed, not that of the process.
         let flags = AtFlags::EACCESS;
         rustix::fs::accessat(&self.held, DecInt::from_fd(&*fd), access, flags)?;
         Ok(Reply::Done)
@@ -95,7 +95,7 @@ impl Mirror {
 
     pub(super) fn get_xattr(&self, ino: Ino, name: &[u8]) -> Result<Reply, Errno> {
         let (_held, path) = self.held_path(ino)?;
-        // Most questions are for attributes that are not there: ask with little room first.
+        // Most requests are for attributes that do not exist, so a small buffer is tried first.
         let mut value = vec![0u8; 256];
         let name = OsStr::from_bytes(name);
         let len = match rustix::fs::getxattr(&path, name, &mut value[..]) {

@@ -19,7 +19,7 @@ impl Mirror {
         truncate: bool,
     ) -> Result<Reply, Errno> {
         if self.nodes.borrow().is_dir(ino)? {
-            // For the check of permission; it is read through a stream of its own.
+            // Only to check the permission; the directory is read through another descriptor.
             self.reopen(ino, OFlags::RDONLY | OFlags::DIRECTORY)?;
         } else {
             self.open_data(ino, read, write, truncate)?;
@@ -31,7 +31,7 @@ impl Mirror {
     fn open_data(&self, ino: Ino, read: bool, write: bool, truncate: bool) -> Result<(), Errno> {
         let mut files = self.nodes.borrow().files(ino)?;
         let extra = if truncate { OFlags::TRUNC } else { OFlags::empty() };
-        // Opened anew each time, since each client's permission counts.
+        // Opened anew each time, because the permission of each client counts.
         match (read, write) {
             (_, true) => match self.reopen(ino, OFlags::RDWR | extra) {
                 Ok(file) => {
@@ -94,7 +94,7 @@ impl Mirror {
         let file = self.writer(ino)?;
         let bytes = match data {
             Data::Bytes(bytes) => bytes.clone(),
-            // Whatever the trace's client wrote, it was not zeros.
+            // The data that the trace's client wrote was not zeros.
             Data::Synthetic(len) => {
                 let stamp = Stamp { ino, lbn: 0, version: id, off: 0, len: *len as u32 };
                 Block::Stamp(stamp).to_bytes()
@@ -105,7 +105,7 @@ impl Mirror {
             match rustix::io::pwrite(&*file, &bytes[done..], off + done as u64) {
                 Ok(count) => done += count,
                 Err(Errno::INTR) => {}
-                // What could be written counts.
+                // A partial write is a success.
                 Err(_) if done > 0 => break,
                 Err(errno) => return Err(errno),
             }

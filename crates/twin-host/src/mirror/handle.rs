@@ -1,4 +1,5 @@
-//! Handles: names of inodes that outlive descriptors. Only the superuser may open them.
+//! Handles: names of inodes that remain valid when descriptors are closed. Only the superuser may
+//! open them.
 #![allow(unsafe_code)] // Handles have no safe wrapper.
 
 use std::mem::offset_of;
@@ -19,7 +20,7 @@ struct Raw {
 
 const _: () = assert!(offset_of!(Raw, bytes) == size_of::<libc::file_handle>());
 
-/// Names an inode of one file system, through removal and reuse of its number.
+/// Names an inode of one file system, even after it was removed or its number was reused.
 pub(super) struct Handle {
     kind: i32,
     bytes: Box<[u8]>,
@@ -55,7 +56,7 @@ impl Handle {
         if fd < 0 {
             return Err(last_error());
         }
-        // SAFETY: the call has just opened it, and nobody else knows it.
+        // SAFETY: the call has just opened the descriptor, and nothing else owns it.
         Ok(unsafe { OwnedFd::from_raw_fd(fd) })
     }
 }

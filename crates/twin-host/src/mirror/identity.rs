@@ -1,10 +1,10 @@
-//! Acting as the user who asks.
+//! Acts with the identity of the client.
 //!
-//! The superuser's thread takes on the client's file-system user, group and groups for one
-//! operation, so that the host decides by its own rules: who owns what is made, who may change
-//! attributes, when set-id bits fall. The kernel takes file capabilities off a thread whose
-//! file-system user is not root; where permission bits have been checked already, the one that
-//! overrides them is put back.
+//! For one operation, the superuser's thread assumes the file-system user, group and groups of the
+//! client, so that the host applies its own rules: who owns a new inode, who may change attributes,
+//! and when set-id bits are cleared. The kernel takes the file capabilities from a thread whose
+//! file-system user is not root. If permission bits have been checked already, the capability that
+//! overrides them is restored.
 #![allow(unsafe_code)] // setfsuid and setfsgid have no safe wrapper.
 
 use rustix::process::{Gid, geteuid, getgroups};
@@ -12,12 +12,12 @@ use rustix::thread::{CapabilitySet, capabilities, set_capabilities, set_thread_g
 use twin_fs::Cred;
 
 pub(super) struct Identity {
-    /// This process may take on others.
+    /// True if this process may assume other identities.
     superuser: bool,
     groups: Vec<Gid>,
 }
 
-/// Gives the thread its own identity back when it is dropped.
+/// Restores the thread's own identity when it is dropped.
 pub(super) struct Assumed<'a> {
     own: &'a Identity,
     groups_changed: bool,
@@ -28,7 +28,7 @@ impl Identity {
         Identity { superuser: geteuid().is_root(), groups: getgroups().unwrap_or_default() }
     }
 
-    /// Takes on an identity. `None` if it is our own.
+    /// Assumes an identity. Returns `None` if it is our own.
     pub(super) fn assume(&self, cred: &Cred) -> Option<Assumed<'_>> {
         if !self.superuser || (cred.uid == 0 && cred.gid == 0) {
             return None;
@@ -53,7 +53,7 @@ impl Identity {
 
 impl Drop for Assumed<'_> {
     fn drop(&mut self) {
-        // Becoming root again gives the file capabilities back.
+        // The kernel restores the file capabilities when the user becomes root again.
         set_fs_ids(0, 0);
         if self.groups_changed {
             let _ = set_thread_groups(&self.own.groups);

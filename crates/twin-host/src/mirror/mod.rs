@@ -1,15 +1,16 @@
-//! An existing directory of any file system as a [`FileSystem`]: what is done here is done there.
+//! Serves an existing directory of any file system as a [`FileSystem`]: every operation is passed
+//! on to it.
 //!
-//! It serves to record a workload where it runs today, and to try the front end on a file system
-//! that is known to work. Every inode that the kernel knows is held by an `O_PATH` descriptor, so
-//! that names may change under it, as libfuse's `passthrough_ll` does it. Every operation is a
-//! system call, executed in place: nothing here ever waits.
+//! It serves to record a workload where it runs today, and to test the front end on a file system
+//! that is known to work. An `O_PATH` descriptor holds every inode that the kernel knows, so that
+//! its names may change, as in libfuse's `passthrough_ll`. Every operation is a system call that is
+//! executed in place: nothing here ever waits.
 //!
-//! The superuser's mirror may know any number of inodes, an ordinary user's as many as the limit of
-//! descriptors allows.
+//! The superuser's mirror may hold any number of inodes, an ordinary user's only as many as the
+//! limit on descriptors allows.
 //!
-//! Run by the superuser it acts as the user who asks (see `identity`). It clears the process's umask
-//! and raises its limit of descriptors, since both belong to the whole process.
+//! If the superuser runs it, it acts with the identity of the client (see `identity`). It clears
+//! the umask of the process and raises its limit on descriptors; both belong to the whole process.
 
 mod attrs;
 mod files;
@@ -44,7 +45,7 @@ impl Mirror {
     /// Mirrors a directory.
     ///
     /// # Errors
-    /// If it is no directory or may not be read, or `/proc` is not mounted.
+    /// If it is not a directory, is not readable, or `/proc` is not mounted.
     pub fn open(source: &Path) -> io::Result<Mirror> {
         Mirror::with_fd_limit(source, raise_fd_limit())
     }
@@ -94,7 +95,7 @@ impl Mirror {
                 Ok(Reply::Done)
             }
             Op::Read { ino, off, len } => self.read(ino, off, len as usize),
-            // What is mirrored keeps its times itself.
+            // The mirrored file system keeps times itself.
             Op::Write { ino, off, data } | Op::WriteBack { ino, off, data } => {
                 self.write(id, ino, off, &data)
             }
@@ -141,7 +142,7 @@ impl FileSystem for Mirror {
     }
 }
 
-/// True for operations whose result depends on who asks even if the kernel has checked the
+/// True for operations whose result depends on the client even if the kernel has checked the
 /// permission bits: owners of new inodes, rules of ownership, set-id bits.
 fn changes(op: &Op) -> bool {
     !matches!(
@@ -162,7 +163,7 @@ fn changes(op: &Op) -> bool {
     )
 }
 
-/// Raises the limit of open descriptors as far as this process may, and gives it.
+/// Raises the limit on open descriptors as far as this process may, and returns it.
 fn raise_fd_limit() -> usize {
     let kernel_s = std::fs::read_to_string("/proc/sys/fs/nr_open").ok();
     let kernel_s = kernel_s.and_then(|text| text.trim().parse::<u64>().ok());

@@ -1,4 +1,4 @@
-//! Operations on names: looking up, making, moving, removing, listing.
+//! Operations on names: lookup, creation, renaming, removal, and listing.
 
 use std::ffi::CString;
 use std::mem::MaybeUninit;
@@ -8,14 +8,14 @@ use std::rc::Rc;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, RenameFlags, SeekFrom};
 use rustix::io::Errno;
 use rustix::path::DecInt;
-use twin_fs::{DirEntry, Entry, Ino, ROOT_INO, RenameMode, Reply, Result, mode};
+use twin_fs::{DirEntry, Ino, LookupEntry, ROOT_INO, RenameMode, Reply, Result, mode};
 
 use super::Mirror;
 
 /// The cost of a directory entry beyond its name, and beyond that with its attributes, in bytes.
 const ENTRY_COST: usize = 24;
 const PLUS_COST: usize = 128;
-/// The most to read of a directory in one call, in bytes.
+/// The most bytes of a directory that one call reads.
 const DIR_BUFFER: usize = 64 << 10;
 
 impl Mirror {
@@ -23,14 +23,14 @@ impl Mirror {
         self.nodes.borrow_mut().path_fd(dir)
     }
 
-    fn enter(&self, dir: &OwnedFd, name: &[u8]) -> Result<Entry, Errno> {
+    fn enter(&self, dir: &OwnedFd, name: &[u8]) -> Result<LookupEntry, Errno> {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let fd = rustix::fs::openat(dir, name, flags, Mode::empty())?;
         self.nodes.borrow_mut().enter(fd)
     }
 
     pub(super) fn lookup(&self, dir: Ino, name: &[u8]) -> Result<Reply, Errno> {
-        // What lies above the mirrored directory is not part of it.
+        // The parent of the mirrored directory is not part of the mirror.
         let name = if dir == ROOT_INO && name == b".." { b"." } else { name };
         self.enter(&*self.dir_fd(dir)?, name).map(Reply::Entry)
     }
@@ -73,7 +73,7 @@ impl Mirror {
         flags.set(OFlags::EXCL, exclusive);
         let permissions = Mode::from_raw_mode(mode & mode::PERMISSIONS);
         let file = rustix::fs::openat(&*dir, name, flags, permissions)?;
-        // By the descriptor and not by the name, which may mean something else by now.
+        // Uses the descriptor and not the name, which may refer to another file by now.
         let flags = OFlags::PATH | OFlags::CLOEXEC;
         let path = rustix::fs::openat(&self.held, DecInt::from_fd(&file), flags, Mode::empty())?;
         let mut nodes = self.nodes.borrow_mut();
@@ -142,7 +142,7 @@ impl Mirror {
             rustix::fs::seek(&*stream, SeekFrom::Start(cookie))?;
         }
         let listed = self.list(dir, &stream, max_bytes, plus);
-        // Where the stream stands is known only if all that it gave was taken.
+        // The position of the stream is known only if all entries that it returned were used.
         let at = match &listed {
             Ok((entries, true)) => entries.last().map_or(cookie, |entry| entry.next),
             _ => u64::MAX,
@@ -152,7 +152,8 @@ impl Mirror {
         listed.map(|(entries, _)| Reply::Dir(entries))
     }
 
-    /// Entries from where the stream stands, and whether they are all that it gave.
+    /// Lists entries from the position of the stream on. The flag is true if all of its entries
+    /// fitted.
     fn list(
         &self,
         dir: Ino,
@@ -160,7 +161,7 @@ impl Mirror {
         max_bytes: usize,
         plus: bool,
     ) -> Result<(Vec<DirEntry>, bool), Errno> {
-        // The host's entries take about as much room as plain ones of ours.
+        // Entries of the host take about as much space as our plain ones.
         let share = if plus { 5 } else { 1 };
         let room = (max_bytes / share).clamp(512, DIR_BUFFER);
         let mut buffer = vec![MaybeUninit::uninit(); room];
@@ -186,7 +187,7 @@ impl Mirror {
         let name = found.file_name().to_bytes();
         let dots = name == b"." || name == b"..";
         let held = plus && !dots && self.nodes.borrow().has_room();
-        // What has gone meanwhile is listed without its inode.
+        // An entry that was removed meanwhile is listed without its inode.
         let entry =
             if held { self.dir_fd(dir).and_then(|dir| self.enter(&dir, name)).ok() } else { None };
         let ino = match &entry {

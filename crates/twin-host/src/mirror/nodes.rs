@@ -1,8 +1,8 @@
 //! The inodes that the kernel knows, and the descriptors that hold them.
 //!
-//! The kernel may know more inodes than a process may have descriptors. Then those that were
-//! entered first, and that nobody has open, are held by a handle instead, if the host lets us.
-//! What is removed meanwhile would be lost so: it gets its descriptor back before.
+//! The kernel may know more inodes than a process may have descriptors. The oldest inodes that are
+//! not open are then held by handles, if the host allows it. A removed inode cannot be opened by
+//! its handle, so it gets a descriptor before its name is removed.
 
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
@@ -10,24 +10,24 @@ use std::rc::Rc;
 
 use rustix::fs::{AtFlags, Mode, OFlags, Statx, StatxFlags, openat, statx};
 use rustix::io::Errno;
-use twin_fs::{Attr, Entry, Ino, ROOT_INO, Timestamp};
+use twin_fs::{Attr, Ino, LookupEntry, ROOT_INO, Timestamp};
 use twin_rt::FixedMap;
 
 use super::handle::Handle;
 
-/// How many inodes that nobody has open may keep descriptors for data.
+/// The number of inodes without opens that may keep data descriptors.
 const IDLE_FILES: usize = 256;
-/// Inodes that do not get their host's number have one from here on.
+/// Inodes that cannot have their host's number get numbers from here on.
 const OWN_NUMBERS: Ino = 1 << 62;
 
-/// Which inode of the host: device and number.
+/// The identity of an inode on the host: device and number.
 type Key = (u64, u64);
 
 /// An inode.
 struct Node {
     key: Key,
     hold: Hold,
-    /// Must not be held by a handle: it has lost its name, or may.
+    /// True if it must not be held by a handle, because it has lost its name, or may lose it.
     pinned: bool,
     is_dir: bool,
     refs: u64,
@@ -39,7 +39,7 @@ struct Node {
 enum Hold {
     /// A descriptor that cannot read or write.
     Path(Rc<OwnedFd>),
-    /// Nothing, but it can be opened again while it has a name.
+    /// Only a handle. The inode can be opened again while it has a name.
     Handle(Handle),
 }
 
@@ -50,13 +50,13 @@ impl Node {
     }
 }
 
-/// Descriptors for data, opened when they are needed.
+/// Descriptors for data, opened on demand.
 #[derive(Default, Clone)]
 pub(super) struct Files {
     pub(super) read: Option<Rc<OwnedFd>>,
     pub(super) write: Option<Rc<OwnedFd>>,
     pub(super) dir: Option<Rc<OwnedFd>>,
-    /// Where `dir` stands.
+    /// The position of `dir`.
     pub(super) dir_at: u64,
 }
 
@@ -70,12 +70,12 @@ pub(super) struct Nodes {
     idle: VecDeque<Ino>,
     /// A directory of the mirrored file system, to open handles by.
     mount: OwnedFd,
-    /// How many inodes are held by descriptors, and how many may be.
+    /// The number of inodes that descriptors hold, and the most that they may hold.
     held: usize,
     most_held: usize,
-    /// Those inodes, the oldest first; some that have gone since.
+    /// The inodes that descriptors hold, the oldest first. Some of them may be gone.
     order: VecDeque<Ino>,
-    /// The host lets us open handles.
+    /// True if the host lets us open handles.
     handles_open: bool,
 }
 
@@ -95,7 +95,7 @@ impl Nodes {
             mount,
             handles_open,
             held: 1,
-            // The rest is for data and for whatever else the process does.
+            // The rest is for data and for other uses in the process.
             most_held: most_fds / 4 * 3,
             order: VecDeque::new(),
         };
@@ -125,17 +125,18 @@ impl Nodes {
         self.held += 1;
         self.order.push_back(ino);
         if self.held > self.most_held && self.handles_open {
-            self.let_go();
+            self.close_unused();
         }
     }
 
-    /// Lets some inodes be held by their handles. A few at a time: it is called for each new one.
-    fn let_go(&mut self) {
+    /// Replaces some descriptors by handles. Only a few at a time, because each new inode calls
+    /// this.
+    fn close_unused(&mut self) {
         for _ in 0..8 {
             let Some(ino) = self.order.pop_front() else { return };
             let Some(node) = self.by_ino.get_mut(&ino) else { continue };
             let Hold::Path(path) = &node.hold else { continue };
-            // What has lost its name cannot be found again.
+            // An inode without a name cannot be opened by its handle.
             node.pinned |= stat_of(path).is_ok_and(|stat| stat.stx_nlink == 0);
             let foreign = node.key.0 != self.root_device;
             match Handle::of(path) {
@@ -149,7 +150,7 @@ impl Nodes {
         }
     }
 
-    /// Called before a name is taken away: gives what it names its descriptor back.
+    /// Called before a name is removed: gives its inode a descriptor again.
     pub(super) fn hold_victim(&mut self, dir: &OwnedFd, name: &[u8]) {
         if self.held == self.by_ino.len() {
             return;
@@ -167,12 +168,12 @@ impl Nodes {
         self.node(ino).map(|node| node.is_dir)
     }
 
-    /// True while there is room to hold more inodes than we must.
+    /// True while there is room to hold more inodes than necessary.
     pub(super) fn has_room(&self) -> bool {
         self.held < self.most_held
     }
 
-    /// Our number of an inode that an entry of `dir` names, whether we hold it or not.
+    /// The number of an inode that an entry of `dir` names, whether or not it is held.
     pub(super) fn number_in(&self, dir: Ino, number: u64) -> Ino {
         let device = self.by_ino.get(&dir).map_or(self.root_device, |node| node.key.0);
         self.number_of(device, number).max(1)
@@ -182,7 +183,8 @@ impl Nodes {
         if let Some(&ino) = self.by_key.get(&(device, number)) {
             return ino;
         }
-        // The root has a number that another inode may have on the host; give that one the root's.
+        // Another inode on the host may have the number of our root; it gets the number of the
+        // host's root instead.
         if number == ROOT_INO { self.root_number } else { number }
     }
 
@@ -196,8 +198,8 @@ impl Nodes {
         self.next_own
     }
 
-    /// Adds a reference to the inode that `fd` holds, and gives its entry.
-    pub(super) fn enter(&mut self, fd: OwnedFd) -> Result<Entry, Errno> {
+    /// Adds a reference to the inode that `fd` holds, and returns its entry.
+    pub(super) fn enter(&mut self, fd: OwnedFd) -> Result<LookupEntry, Errno> {
         let stat = stat_of(&fd)?;
         let key = key_of(&stat);
         let ino = match self.by_key.get(&key) {
@@ -227,7 +229,7 @@ impl Nodes {
         if newly_held {
             self.note_held(ino);
         }
-        Ok(Entry { attr, generation: 0 })
+        Ok(LookupEntry { attr, generation: 0 })
     }
 
     pub(super) fn forget(&mut self, ino: Ino, count: u64) {
@@ -277,8 +279,8 @@ impl Nodes {
         self.node(ino).map(|node| node.files.clone())
     }
 
-    /// Keeps data descriptors of an inode: until its last release, or, if it is not open, until
-    /// enough others have come after it.
+    /// Keeps data descriptors of an inode until its last release or, if it is not open, until
+    /// enough others have been added.
     pub(super) fn keep_files(&mut self, ino: Ino, files: Files) {
         let Some(node) = self.by_ino.get_mut(&ino) else { return };
         let first = node.files.read.is_none() && node.files.write.is_none();

@@ -1,8 +1,9 @@
-//! The one place where the core's thread sleeps, and the way of device requests to the kernel.
+//! The one place where the core's thread sleeps, and the path of device requests to the kernel.
 //!
-//! Two engines do the same: [`Uring`] waits and submits with one system call; [`Threads`] waits
-//! with epoll and hands device requests to a few helper threads, for hosts that refuse io_uring
-//! (containers often do). Neither delivers anything: they only say what has become possible.
+//! Two engines do the same work: [`Uring`] waits and submits with one system call; [`Threads`]
+//! waits with epoll and gives device requests to a few helper threads, for hosts that refuse
+//! io_uring (containers often do). Neither delivers events: they only report what has become
+//! possible.
 
 mod threads;
 mod uring;
@@ -28,10 +29,10 @@ pub(crate) enum Wake {
 
 /// How long to wait.
 #[derive(Clone, Copy)]
-pub(crate) enum Patience {
-    /// Only look.
+pub(crate) enum Timeout {
+    /// Look without waiting.
     None,
-    /// At most this long.
+    /// At most this many nanoseconds.
     For(Nanos),
     /// Until something happens.
     Forever,
@@ -43,7 +44,7 @@ pub(crate) enum Engine {
 }
 
 impl Engine {
-    /// io_uring, if it is wanted and the kernel has it; else helper threads.
+    /// Starts io_uring, if it is wanted and the kernel supports it; otherwise helper threads.
     pub(crate) fn start(want_uring: bool) -> io::Result<Engine> {
         if want_uring && let Ok(ring) = Uring::start() {
             return Ok(Engine::Uring(Box::new(ring)));
@@ -58,8 +59,8 @@ impl Engine {
         }
     }
 
-    /// Begins to watch a descriptor, which must stay open until it is no longer watched. Nothing
-    /// is reported before it is armed.
+    /// Begins to watch a descriptor, which must stay open until `unwatch`. Nothing is reported
+    /// before it is armed.
     pub(crate) fn watch(&mut self, key: u64, fd: BorrowedFd<'_>) -> io::Result<()> {
         match self {
             Engine::Uring(_) => Ok(()),
@@ -67,11 +68,11 @@ impl Engine {
         }
     }
 
-    /// Asks for one report when the descriptor has something to read.
+    /// Requests one report when the descriptor is readable.
     pub(crate) fn arm(&mut self, key: u64, fd: RawFd) {
         match self {
             Engine::Uring(ring) => ring.arm(key, fd),
-            // Level-triggered: it reports as long as there is something.
+            // epoll is level-triggered: it reports as long as the descriptor is readable.
             Engine::Threads(_) => {}
         }
     }
@@ -84,8 +85,8 @@ impl Engine {
         }
     }
 
-    /// Starts the next step of a transfer. The transfer must stay in its place, unchanged, until
-    /// the step is reported.
+    /// Starts the next step of a transfer. The transfer must stay in place, unchanged, until the
+    /// step is reported, because the kernel uses its memory.
     pub(crate) fn step(&mut self, key: u64, transfer: &mut Transfer) {
         match self {
             Engine::Uring(ring) => ring.step(key, transfer),
@@ -93,24 +94,24 @@ impl Engine {
         }
     }
 
-    /// Waits, and adds what it found to `found`. May find nothing.
+    /// Waits, and adds the results to `found`. There may be none.
     ///
     /// # Errors
     /// Only if the kernel refuses to wait at all.
-    pub(crate) fn wait(&mut self, patience: Patience, found: &mut Vec<Wake>) -> io::Result<()> {
+    pub(crate) fn wait(&mut self, timeout: Timeout, found: &mut Vec<Wake>) -> io::Result<()> {
         match self {
-            Engine::Uring(ring) => ring.wait(patience, found),
-            Engine::Threads(threads) => threads.wait(patience, found),
+            Engine::Uring(ring) => ring.wait(timeout, found),
+            Engine::Threads(threads) => threads.wait(timeout, found),
         }
     }
 }
 
-impl Patience {
+impl Timeout {
     fn duration(self) -> Option<Duration> {
         match self {
-            Patience::None => Some(Duration::ZERO),
-            Patience::For(span) => Some(Duration::from_nanos(span)),
-            Patience::Forever => None,
+            Timeout::None => Some(Duration::ZERO),
+            Timeout::For(span) => Some(Duration::from_nanos(span)),
+            Timeout::Forever => None,
         }
     }
 }

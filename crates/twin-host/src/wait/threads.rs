@@ -1,6 +1,6 @@
-//! Waiting with epoll, device requests by helper threads: for hosts without io_uring.
+//! Waits with epoll and executes device requests on helper threads, for hosts without io_uring.
 //!
-//! The threads see only jobs, which are plain data: no state of the core crosses over.
+//! The threads receive only jobs, which are plain data: they share no state with the core.
 #![allow(clippy::disallowed_methods)] // Starting threads is what this file is for.
 
 use std::collections::VecDeque;
@@ -11,12 +11,12 @@ use std::thread::JoinHandle;
 
 use rustix::event::{EventfdFlags, Timespec, epoll, eventfd};
 
-use super::{Patience, Wake};
+use super::{Timeout, Wake};
 use crate::device::{Job, Step, Transfer};
 
-/// Helper threads: enough that a flush does not hold back reads, few enough to cost nothing.
+/// The number of helper threads: enough that a flush does not delay reads, few enough to be cheap.
 const THREADS: usize = 4;
-/// The key of our own descriptor, which no watch has.
+/// The key of our own descriptor; no watch has it.
 const OWN: u64 = u64::MAX;
 
 #[derive(Default)]
@@ -66,7 +66,7 @@ impl Threads {
     }
 
     pub(crate) fn step(&mut self, key: u64, transfer: &mut Transfer) {
-        // Only once there is work: a process may still want to fork before.
+        // Threads start with the first work, because a process may still fork before that.
         while self.threads.len() < THREADS {
             let shared = Arc::clone(&self.shared);
             self.threads.push(std::thread::spawn(move || help(&shared)));
@@ -76,15 +76,15 @@ impl Threads {
         self.shared.more.notify_one();
     }
 
-    pub(crate) fn wait(&mut self, patience: Patience, found: &mut Vec<Wake>) -> io::Result<()> {
-        // A glance costs a system call here: without work of ours take only one in sixteen.
+    pub(crate) fn wait(&mut self, timeout: Timeout, found: &mut Vec<Wake>) -> io::Result<()> {
+        // A look costs a system call here. Without work of our own, only one in sixteen is made.
         self.glances = self.glances.wrapping_add(1);
-        let skip = matches!(patience, Patience::None) && !self.glances.is_multiple_of(16);
+        let skip = matches!(timeout, Timeout::None) && !self.glances.is_multiple_of(16);
         if skip && self.jobs == 0 {
             return Ok(());
         }
         let mut events = [const { epoll_event() }; 16];
-        let timeout = patience.duration().map(|span| Timespec {
+        let timeout = timeout.duration().map(|span| Timespec {
             tv_sec: span.as_secs() as i64,
             tv_nsec: i64::from(span.subsec_nanos()),
         });
@@ -139,7 +139,7 @@ fn help(shared: &Shared) {
 }
 
 impl Drop for Threads {
-    /// Lets the helpers finish what was submitted: a request that was started ends.
+    /// Lets the helpers finish the submitted requests.
     fn drop(&mut self) {
         self.shared.queues().stop = true;
         self.shared.more.notify_all();

@@ -9,11 +9,11 @@ use io_uring::types::{Fd, FsyncFlags, SubmitArgs, Timespec};
 use io_uring::{IoUring, opcode, squeue};
 use twin_disk::IoKind;
 
-use super::{Patience, Wake};
+use super::{Timeout, Wake};
 use crate::device::{Step, Transfer};
 use crate::slab::KEY_BITS;
 
-/// Requests that fit in the submission queue; more are submitted when it is full.
+/// The capacity of the submission queue. A full queue is submitted at once.
 const ENTRIES: u32 = 256;
 
 const TAG_POLL: u64 = 1 << KEY_BITS;
@@ -23,7 +23,7 @@ const TAGS: u64 = u64::MAX << KEY_BITS;
 
 pub(crate) struct Uring {
     ring: IoUring,
-    /// Steps that the kernel has or will get: their memory must stay.
+    /// The number of steps that the kernel has or will get; their memory must stay in place.
     steps: usize,
 }
 
@@ -34,13 +34,13 @@ impl Uring {
             .setup_defer_taskrun()
             .setup_taskrun_flag()
             .build(ENTRIES)
-            // Kernels before 6.1 know none of these.
+            // Kernels before 6.1 know none of these flags.
             .or_else(|_| IoUring::builder().build(ENTRIES))?;
         let params = ring.params();
         if !params.is_feature_ext_arg() || !params.is_feature_nodrop() {
             return Err(io::Error::from(io::ErrorKind::Unsupported));
         }
-        // Saves a table lookup a call; refused by old kernels, which does no harm.
+        // This saves a table lookup in each call. Old kernels refuse it, which does no harm.
         let _ = ring.submitter().register_ring_fd();
         ring.submission().sync();
         Ok(Uring { ring, steps: 0 })
@@ -72,7 +72,7 @@ impl Uring {
     pub(crate) fn disarm(&mut self, key: u64) {
         let remove = opcode::PollRemove::new(TAG_POLL | key).build();
         self.push(remove.user_data(TAG_CANCEL));
-        // At once: an armed poll keeps the file open.
+        // Submitted at once, because an armed poll keeps the file open.
         let _ = self.ring.submit();
     }
 
@@ -98,29 +98,29 @@ impl Uring {
         self.push(entry.user_data(TAG_STEP | key));
     }
 
-    pub(crate) fn wait(&mut self, patience: Patience, found: &mut Vec<Wake>) -> io::Result<()> {
+    pub(crate) fn wait(&mut self, timeout: Timeout, found: &mut Vec<Wake>) -> io::Result<()> {
         if self.reap(found) {
-            // Something is there: only hand over what is queued.
+            // There is a result already: only submit the queue.
             if !self.ring.submission().is_empty() {
-                self.enter(Patience::None)?;
+                self.enter(Timeout::None)?;
             }
             return Ok(());
         }
-        self.enter(patience)?;
+        self.enter(timeout)?;
         self.reap(found);
         Ok(())
     }
 
-    fn enter(&mut self, patience: Patience) -> io::Result<()> {
-        let entered = match patience {
-            Patience::None => {
+    fn enter(&mut self, timeout: Timeout) -> io::Result<()> {
+        let entered = match timeout {
+            Timeout::None => {
                 let queue = self.ring.submission();
                 let idle = queue.is_empty() && !queue.taskrun() && !queue.cq_overflow();
                 drop(queue);
                 if idle { Ok(0) } else { self.ring.submit() }
             }
-            Patience::Forever => self.ring.submit_and_wait(1),
-            Patience::For(span) => {
+            Timeout::Forever => self.ring.submit_and_wait(1),
+            Timeout::For(span) => {
                 let (sec, nsec) = (span / twin_rt::SECS, (span % twin_rt::SECS) as u32);
                 let span = Timespec::new().sec(sec).nsec(nsec);
                 self.ring.submitter().submit_with_args(1, &SubmitArgs::new().timespec(&span))
@@ -155,12 +155,13 @@ impl Uring {
 }
 
 impl Drop for Uring {
-    /// Waits for the steps under way: until they end the kernel may write into their memory.
+    /// Waits for the steps under way, because until they end the kernel may write into their
+    /// memory.
     fn drop(&mut self) {
         let mut found = Vec::new();
         while self.steps > 0 {
-            if self.wait(Patience::Forever, &mut found).is_err() {
-                // Memory that the kernel may still write to must not be used again.
+            if self.wait(Timeout::Forever, &mut found).is_err() {
+                // Memory that the kernel may still write to must not be freed, so the process ends.
                 std::process::abort();
             }
             found.clear();
