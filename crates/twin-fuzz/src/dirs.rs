@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use twin_fs::dir::block::Format;
-use twin_fs::dir::index::{self, BlockMap, Stop};
+use twin_fs::dir::index::{self, BlockMap, StepError};
 use twin_fs::{Ino, mode};
 
 use crate::Target;
@@ -139,14 +139,14 @@ struct File {
 
 impl File {
     /// Runs a step until it has all blocks: those that were never written read as zeros.
-    fn run<T>(&mut self, step: impl Fn(&mut BlockMap) -> Result<T, Stop>) -> Option<T> {
+    fn run<T>(&mut self, step: impl Fn(&mut BlockMap) -> Result<T, StepError>) -> Option<T> {
         // A step asks for each block once, and for no more than its chains have.
         for _ in 0..10_000 {
             match step(&mut self.frames) {
                 Ok(done) => return Some(done),
-                Err(Stop::Load(lbn)) => self.frames.put(lbn, vec![0; INDEX_BLOCK]),
-                Err(Stop::Make(lbn)) => self.frames.put(lbn, vec![0x5a; INDEX_BLOCK]),
-                Err(Stop::Bad(error)) => {
+                Err(StepError::Load(lbn)) => self.frames.put(lbn, vec![0; INDEX_BLOCK]),
+                Err(StepError::Make(lbn)) => self.frames.put(lbn, vec![0x5a; INDEX_BLOCK]),
+                Err(StepError::Bad(error)) => {
                     assert!(self.damaged, "{error}");
                     return None;
                 }

@@ -2,7 +2,8 @@
 
 use twin_ffs::MkfsOptions;
 use twin_ffs::format::{
-    CgCounts, CgImage, Entry, EntryKind, JournalHeader, Record, SUPERBLOCK_BYTES, State, Superblock,
+    CgCounts, CgImage, JournalHeader, Record, RecordEntry, RecordEntryKind, SUPERBLOCK_BYTES,
+    Superblock, VolumeState,
 };
 
 use crate::Target;
@@ -53,7 +54,7 @@ fn superblock(data: &[u8]) -> bool {
     assert_eq!(Superblock::decode(&sb.encode(0), 0, DEVICE).as_ref(), Ok(&sb));
     let last = sb.groups - 1;
     let end = sb.group_start(last) + u64::from(sb.frags_of(last));
-    assert!(sb.shape.byte_of(end) <= sb.size && sb.locate(end).is_none());
+    assert!(sb.geometry.byte_of(end) <= sb.size && sb.locate(end).is_none());
     for group in [0, last / 2, last] {
         let start = sb.group_start(group);
         assert_eq!(sb.locate(start), Some((group, 0)));
@@ -66,7 +67,7 @@ fn superblock(data: &[u8]) -> bool {
     let (addr, off) = sb.inode_place(sb.inodes() - 1);
     assert!(
         sb.locate(addr).is_some()
-            && off + sb.shape.inode_size as usize <= sb.shape.block_size as usize
+            && off + sb.geometry.inode_size as usize <= sb.geometry.block_size as usize
     );
     assert!(sb.data_frags() > 0);
     true
@@ -77,7 +78,7 @@ fn group(data: &[u8]) -> bool {
     let sb = &samples()[usize::from(input.u8() & 1)];
     let group = u32::from(input.u8()) % sb.groups;
     let _ = CgImage::decode(sb, group, input.0);
-    let mut raw = sized(input.0, sb.shape.block_size as usize);
+    let mut raw = sized(input.0, sb.geometry.block_size as usize);
     let own = CgImage { group, ..group_of(0) }.encode(sb);
     raw[..4].copy_from_slice(&own[..4]);
     raw[8..24].copy_from_slice(&own[8..24]);
@@ -110,7 +111,7 @@ fn group_of(which: u8) -> CgImage {
 
 fn journal(data: &[u8]) -> bool {
     let sb = &samples()[0];
-    let _ = (JournalHeader::decode(sb, data, 0), State::decode(sb, data));
+    let _ = (JournalHeader::decode(sb, data, 0), VolumeState::decode(sb, data));
     let mut input = Input(data);
     match input.u8() % 3 {
         0 => {
@@ -124,9 +125,9 @@ fn journal(data: &[u8]) -> bool {
             true
         }
         1 => {
-            let raw = sealed(input.0, &State { closed: true, opened: 1 }.encode(sb), 512);
-            let state = State::decode(sb, &raw).unwrap();
-            assert_eq!(State::decode(sb, &state.encode(sb)), Ok(state));
+            let raw = sealed(input.0, &VolumeState { closed: true, opened: 1 }.encode(sb), 512);
+            let state = VolumeState::decode(sb, &raw).unwrap();
+            assert_eq!(VolumeState::decode(sb, &state.encode(sb)), Ok(state));
             true
         }
         _ => record(sb, input.0),
@@ -135,7 +136,7 @@ fn journal(data: &[u8]) -> bool {
 
 /// Found by its first block and then read whole, as a replay does.
 fn record(sb: &Superblock, data: &[u8]) -> bool {
-    let block = sb.shape.block_size as usize;
+    let block = sb.geometry.block_size as usize;
     let number = 12;
     let own = Record { number, entries: Vec::new() }.encode(sb);
     let first = sealed(data, &own, block);
@@ -152,8 +153,8 @@ fn record(sb: &Superblock, data: &[u8]) -> bool {
     let Some(record) = Record::decode(sb, &raw) else { return false };
     assert_eq!(record.list_blocks(sb), blocks);
     for entry in &record.entries {
-        if let EntryKind::Block { len, .. } = entry.kind {
-            assert!(sb.shape.byte_of(entry.addr) + u64::from(len) <= sb.size);
+        if let RecordEntryKind::Block { len, .. } = entry.kind {
+            assert!(sb.geometry.byte_of(entry.addr) + u64::from(len) <= sb.size);
         }
     }
     assert_eq!(Record::decode(sb, &record.encode(sb)).as_ref(), Some(&record));
@@ -172,16 +173,16 @@ fn sealed(data: &[u8], own: &[u8], len: usize) -> Vec<u8> {
 fn journal_seeds() -> Vec<Vec<u8>> {
     let sb = &samples()[0];
     let header = JournalHeader { number: 3, first_record: 12, tail: 5 };
-    let entry = |addr, kind| Entry { addr, kind };
+    let entry = |addr, kind| RecordEntry { addr, kind };
     let entries = vec![
-        entry(1000, EntryKind::Block { len: 8192, crc: 9 }),
-        entry(77, EntryKind::Revoked),
-        entry(5, EntryKind::Orphan),
+        entry(1000, RecordEntryKind::Block { len: 8192, crc: 9 }),
+        entry(77, RecordEntryKind::Revoked),
+        entry(5, RecordEntryKind::Orphan),
     ];
     let record = Record { number: 12, entries };
     vec![
         with(0, &header.encode(sb)),
-        with(1, &State { closed: true, opened: 3 }.encode(sb)),
+        with(1, &VolumeState { closed: true, opened: 3 }.encode(sb)),
         with(2, &record.encode(sb)),
     ]
 }

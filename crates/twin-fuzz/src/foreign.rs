@@ -25,11 +25,11 @@ fn run(data: &[u8]) -> bool {
     if let Ok((_, source)) = block::open_any(input()) {
         blocks(source);
     }
-    if let Some(spec) = block::REGISTRY.get(which) {
-        return block::open(spec.name, input()).is_ok_and(blocks);
+    if let Some(name) = block::REGISTRY.names().nth(which) {
+        return block::open(name, input()).is_ok_and(blocks);
     }
-    let spec = readers::REGISTRY.get(which - block::REGISTRY.len());
-    let source = spec.and_then(|spec| readers::open(spec.name, input()).ok());
+    let name = readers::REGISTRY.names().nth(which - block::REGISTRY.len());
+    let source = name.and_then(|name| readers::open(name, input()).ok());
     source.is_some_and(operations)
 }
 

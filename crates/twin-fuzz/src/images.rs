@@ -8,9 +8,9 @@ use std::rc::Rc;
 
 use twin_disk::{Bytes, MemDisk};
 use twin_ffs::format::Superblock;
-use twin_fs::dump::{self, Column, Fields, OF_FILES, Problem, Sink, Takes, Value};
+use twin_fs::dump::{self, Column, Fields, OF_FILES, Problem, Sink, StructureArgument, Value};
 use twin_fs::{
-    CheckHow, CheckReport, Cpu, Data, FileSystem, FsError, Identity, Ino, LayoutKind, Op,
+    CheckReport, CheckRequest, Cpu, Data, FileSystem, FsError, Identity, Ino, LayoutKind, Op,
     OpenVolume, ROOT_INO, Reply, Request, SetAttr, Settings,
 };
 use twin_lfs::format::Summary;
@@ -142,7 +142,7 @@ fn seal_log(image: &mut [u8], used: &[usize]) {
 fn seal_clustered(image: &mut [u8], is_classic: bool, used: &[usize]) {
     seal(&mut image[..4096], 8, 12);
     let Ok(sb) = Superblock::decode(&image[..4096], 0, image.len() as u64) else { return };
-    let (block, size) = (sb.shape.block_size as usize, sb.shape.inode_size as usize);
+    let (block, size) = (sb.geometry.block_size as usize, sb.geometry.inode_size as usize);
     for at in used.iter().map(|sector| sector * SECTOR) {
         let len = match &image[at..at + 8] {
             b"ffsstate" | b"ffsjhead" => SECTOR,
@@ -160,14 +160,14 @@ fn seal_clustered(image: &mut [u8], is_classic: bool, used: &[usize]) {
         return;
     }
     for group in 0..sb.groups.min(16) {
-        let maps = sb.shape.byte_of(sb.cg_addr(group)) as usize;
+        let maps = sb.geometry.byte_of(sb.cg_addr(group)) as usize;
         if let Some(raw) = image.get_mut(maps..maps + block) {
             seal(raw, 4, 8);
         }
     }
     for ino in 0..sb.inodes().min(4096) {
         let (addr, off) = sb.inode_place(ino);
-        let at = sb.shape.byte_of(addr) as usize + off;
+        let at = sb.geometry.byte_of(addr) as usize + off;
         // Those that were never written are zeros, without a checksum.
         if let Some(raw) = image.get_mut(at..at + size)
             && raw.iter().any(|&byte| byte != 0)
@@ -201,9 +201,9 @@ fn show(kind: &dyn LayoutKind, image: &[u8]) {
     let disk = Rc::new(MemDisk::from_bytes(image.to_vec()));
     for structure in kind.structures().iter().chain(OF_FILES) {
         let which = match structure.takes {
-            Takes::Nothing => vec![None],
-            Takes::Number(_) => vec![None, Some("0")],
-            Takes::File => vec![Some("/large"), Some("/full"), Some("3")],
+            StructureArgument::Nothing => vec![None],
+            StructureArgument::Number(_) => vec![None, Some("0")],
+            StructureArgument::File => vec![Some("/large"), Some("/full"), Some("3")],
         };
         for which in which {
             let request = dump::Request::parse(kind.structures(), structure.name, which);
@@ -233,7 +233,7 @@ fn check_and_repair(kind: &dyn LayoutKind, image: Vec<u8>) {
     let disk = Rc::new(MemDisk::from_bytes(image));
     let check = |repair| -> Result<CheckReport, FsError> {
         let rt = Rt::new(ClockOnly::default(), 3);
-        let how = CheckHow { data: true, repair };
+        let how = CheckRequest { data: true, repair };
         let mut quiet = |_, _| {};
         let report = rt.block_on(kind.check(&rt, Rc::clone(&disk) as _, how, &mut quiet));
         rt.crash();

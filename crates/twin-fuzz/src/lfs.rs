@@ -2,10 +2,10 @@
 
 use twin_fs::Timestamp;
 use twin_fs::dinode::{self, Dinode};
-use twin_fs::shape::Shape;
+use twin_fs::geometry::Geometry;
 use twin_lfs::format::{
-    BlockInfo, CHECKPOINT_BYTES, Checkpoint, Entry, GROUP_LAST, HeadPos, Header, InodeInfo,
-    Profile, SUPERBLOCK_BYTES, Summary, Superblock,
+    BlockInfo, CHECKPOINT_BYTES, Checkpoint, HeadPos, Header, InodeInfo, LOG_WRITE_LAST, Profile,
+    SUPERBLOCK_BYTES, Summary, SummaryEntry, Superblock,
 };
 use twin_rt::Time;
 
@@ -38,11 +38,12 @@ pub(crate) const SUMMARY: Target = Target {
 
 /// A volume of each profile, on which checkpoints and summaries are read.
 fn samples() -> [Superblock; 2] {
-    let plan =
-        |profile, shape| Superblock::plan([3; 16], profile, shape, 1 << 18, 8 << 20, 2).unwrap();
+    let plan = |profile, geometry| {
+        Superblock::plan([3; 16], profile, geometry, 1 << 18, 8 << 20, 2).unwrap()
+    };
     [
-        plan(Profile::Modern, Shape::modern(4096, 512)),
-        plan(Profile::Classic, Shape::classic(4096, 1024)),
+        plan(Profile::Modern, Geometry::modern(4096, 512)),
+        plan(Profile::Classic, Geometry::classic(4096, 1024)),
     ]
 }
 
@@ -89,7 +90,7 @@ fn checkpoint(data: &[u8]) -> bool {
     raw[16..20].copy_from_slice(&own[16..20]);
     let count = |at| Input(&raw[at..]).u32() as usize;
     let inode = HEADS_AT + (count(72) & 0xffff) * 12 + (count(76) & 0xffff) * 8;
-    let size = sb.shape.inode_size as usize;
+    let size = sb.geometry.inode_size as usize;
     if sb.profile == Profile::Modern && inode + size <= raw.len() {
         seal(&mut raw[inode..inode + size], 0, 4);
     }
@@ -101,8 +102,10 @@ fn checkpoint(data: &[u8]) -> bool {
 
 fn checkpoint_of(which: u8) -> Vec<u8> {
     let sb = &samples()[usize::from(which)];
-    let ifile =
-        Dinode { flags: dinode::HIDDEN, ..Dinode::new(&sb.shape, 1, 0, 0, Timestamp::default()) };
+    let ifile = Dinode {
+        flags: dinode::HIDDEN,
+        ..Dinode::new(&sb.geometry, 1, 0, 0, Timestamp::default())
+    };
     let checkpoint = Checkpoint {
         number: 5,
         serial: 77,
@@ -148,14 +151,14 @@ fn summary_of(which: u8) -> Vec<u8> {
     let sb = &samples()[usize::from(which)];
     let block = |lbn| BlockInfo { lbn, len: 4096, crc: 0, holder: None };
     let entries = vec![
-        Entry::File { ino: 7, generation: 1, blocks: vec![block(0), block(1), block(-12)] },
-        Entry::Inodes(vec![InodeInfo { ino: 7, crc: 0 }; if which == 0 { 2 } else { 1 }]),
-        Entry::Freed { ino: 9, generation: 2 },
+        SummaryEntry::File { ino: 7, generation: 1, blocks: vec![block(0), block(1), block(-12)] },
+        SummaryEntry::Inodes(vec![InodeInfo { ino: 7, crc: 0 }; if which == 0 { 2 } else { 1 }]),
+        SummaryEntry::Freed { ino: 9, generation: 2 },
     ];
     let header = Header {
         serial: 77,
         group: 77,
-        flags: GROUP_LAST,
+        flags: LOG_WRITE_LAST,
         stream: 0,
         next_segment: 3,
         total_bytes: 20_480,

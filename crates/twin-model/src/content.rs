@@ -1,8 +1,10 @@
-//! What a regular file holds: a map from logical block to its content; what is missing is a hole.
+//! The content of a regular file: a map from logical blocks to their content. Missing blocks are
+//! holes.
 //!
-//! Contract: a block is held whole, `block_size` bytes of it, also the last one of the file. With
-//! bytes, all bytes behind the end of the file are zero, so that extending it shows zeros. What
-//! an inode holds itself (a file that has been small since it was empty) is bytes in any case.
+//! Contract: every block, even the last one of a file, is stored with all of its `block_size`
+//! bytes. Bytes behind the end of the file are zero, so that extending the file shows zeros. Data
+//! that fits the inode (of a file that has been small since it was empty) is always stored as
+//! bytes.
 
 use std::collections::BTreeMap;
 
@@ -10,20 +12,20 @@ use twin_disk::{Block, Stamp};
 
 use twin_fs::{Data, Ino};
 
-/// What a model keeps of user data.
+/// The form in which a model stores user data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DataMode {
-    /// Every byte. Synthetic data are the bytes of the stamps that they would be.
+    /// Every byte. Synthetic data becomes the bytes that its stamps would stand for.
     Bytes,
-    /// Which request changed each block last.
+    /// Only the request that changed each block last.
     Stamps,
 }
 
-/// In which pieces, and as what, a request changes a file.
+/// The units in which a request changes a file.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Grain {
     pub(super) block_size: u64,
-    /// The most that an inode holds itself.
+    /// The most bytes that an inode stores itself.
     pub(super) inline_max: u64,
     pub(super) data: DataMode,
     pub(super) ino: Ino,
@@ -42,7 +44,7 @@ impl Grain {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Content {
     blocks: BTreeMap<u64, Block>,
-    /// The inode holds it.
+    /// True if the inode stores the content.
     inline: bool,
 }
 
@@ -112,7 +114,7 @@ impl Content {
         }
     }
 
-    /// Makes the part of a block zero that lies in the range, or changes its stamp.
+    /// Zeroes the part of a block in the range, or changes its stamp.
     fn zero_part(&mut self, grain: &Grain, lbn: u64, part: std::ops::Range<usize>) {
         match self.blocks.get_mut(&lbn) {
             None | Some(Block::Zero(_)) => {}
@@ -121,7 +123,7 @@ impl Content {
         }
     }
 
-    /// Cuts the content to a size, or makes ready to show more of it.
+    /// Truncates the content to a size, or prepares it to be extended.
     pub(super) fn set_size(&mut self, grain: &Grain, old: u64, new: u64) {
         if new >= old {
             self.inline &= new <= grain.inline_max;
@@ -139,8 +141,8 @@ impl Content {
         }
     }
 
-    /// Makes the bytes `off..end` within the file's size zero: blocks all of whose bytes within
-    /// the file are in the range become holes.
+    /// Zeroes the bytes `off..end`, which are within the file's size. A block whose bytes within
+    /// the file are all in the range becomes a hole.
     pub(super) fn zero(&mut self, grain: &Grain, size: u64, off: u64, end: u64) {
         let end = end.min(size);
         let touched = blocks_of(grain.block_size, off, end);
@@ -156,7 +158,7 @@ impl Content {
         }
     }
 
-    /// Makes the holes in a range blocks of zeros.
+    /// Turns the holes in a range into blocks of zeros.
     pub(super) fn fill(&mut self, grain: &Grain, off: u64, end: u64) {
         if !self.inline {
             for lbn in blocks_of(grain.block_size, off, end) {
@@ -181,7 +183,7 @@ impl Content {
 
 #[cfg(test)]
 impl Content {
-    /// Each block changed, or left out.
+    /// Applies `f` to each block. Blocks for which it returns `None` are left out.
     pub(super) fn mapped(&self, f: impl Fn(u64, &Block) -> Option<Block>) -> Content {
         let blocks = self.blocks.iter().filter_map(|(lbn, block)| Some((*lbn, f(*lbn, block)?)));
         Content { blocks: blocks.collect(), inline: self.inline }

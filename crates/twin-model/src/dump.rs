@@ -1,5 +1,5 @@
-//! Whole trees in a form that can be compared: taken from a model, or by walking any file system
-//! with operations.
+//! Whole trees in a form that can be compared. They come from a model, or from walking any file
+//! system with operations.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,7 +15,7 @@ use twin_fs::{
     mode,
 };
 
-/// What a name leads to.
+/// The inode to which a name leads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DumpNode {
     /// The attributes.
@@ -26,18 +26,18 @@ pub struct DumpNode {
     pub xattrs: BTreeMap<Name, Box<[u8]>>,
     /// A digest of the content; holes count as zeros.
     pub content: u64,
-    /// The first path, in byte order, that leads to the same inode, if this is not it.
+    /// The first path, in byte order, that leads to the same inode, unless this is that path.
     pub same_as: Option<Box<[u8]>>,
 }
 
-/// A tree: every path, with what it leads to. The root is `/`.
+/// A tree: every path with its inode. The root is `/`.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Dump {
     /// The nodes by path.
     pub nodes: BTreeMap<Box<[u8]>, DumpNode>,
 }
 
-/// What counts as a difference. Space used and the size of directories never do.
+/// What counts as a difference. Used space and the size of directories never count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Compare {
     /// Times of access, modification, change and birth.
@@ -84,7 +84,7 @@ impl Dump {
         self
     }
 
-    /// The first contradiction within the tree, in words: a link count that is not the number of
+    /// The first inconsistency within the tree, in words: a link count that is not the number of
     /// names.
     pub fn contradiction(&self) -> Option<String> {
         let mut names: BTreeMap<Ino, u32> = BTreeMap::new();
@@ -117,7 +117,7 @@ fn child_of(path: &[u8], name: &[u8]) -> Box<[u8]> {
     [dir, b"/", name].concat().into()
 }
 
-/// The digest of one block's worth of content, under its place; zeros add nothing.
+/// Adds the digest of one block and its place; zeros add nothing.
 fn add_content(digest: &mut EventDigest, lbn: u64, block: &Block) {
     match block {
         _ if is_zero(block) => {}
@@ -172,9 +172,9 @@ impl ModelFs {
     }
 }
 
-/// Takes the tree of any file system by walking it as root, and leaves no reference behind.
-/// `next_id` numbers the requests. Holes are passed over if the file system can seek. Checks on
-/// the way that listings begin with `.` and `..`, name nothing twice, and agree with lookups.
+/// Dumps the tree of any file system by walking it as root, and leaves no reference behind.
+/// `next_id` numbers the requests. Holes are skipped if the file system can seek. The walk checks
+/// that listings begin with `.` and `..`, contain no name twice, and agree with lookups.
 ///
 /// # Errors
 /// The first operation that fails, or contradicts another, with its path.
@@ -295,7 +295,7 @@ impl<F: FileSystem> Walker<'_, F> {
         Ok(())
     }
 
-    /// Where data begins at or after `off`; `off` itself if the file system cannot tell.
+    /// The first byte of data at or after `off`; `off` itself if the file system cannot tell.
     async fn next_data(&mut self, ino: Ino, off: u64, size: u64) -> Result<u64> {
         match self.ask(Op::Seek { ino, off, what: SeekFor::Data }).await {
             Ok(Reply::Offset(at)) if at >= off => Ok(at),
@@ -355,7 +355,7 @@ impl<F: FileSystem> Walker<'_, F> {
     }
 }
 
-/// The first difference of two trees, in words, or none. `names` says what to call the two.
+/// The first difference of two trees, in words; `None` if they are equal. `names` names the two.
 pub fn diff(a: &Dump, b: &Dump, names: [&str; 2], compare: &Compare) -> Option<String> {
     let paths: std::collections::BTreeSet<_> = a.nodes.keys().chain(b.nodes.keys()).collect();
     paths.into_iter().find_map(|path| {

@@ -1,4 +1,4 @@
-//! Giving the model what a volume was given, and saying in words where the two part.
+//! Gives the model the requests that a volume has executed, and describes the first difference.
 
 use std::mem::discriminant;
 
@@ -9,20 +9,20 @@ use super::words::readable;
 use super::{ModelFs, is_dot};
 use twin_fs::{Attr, DirEntry, FsError, Ino, Op, Reply, Request, Result};
 
-/// What following a request came to.
+/// The result of following a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Followed {
-    /// The model has done it, or refused it for the same reason.
+    /// The model has executed it, or refused it for the same reason.
     Same,
-    /// The volume had no room, so the model has not done it.
+    /// The volume had no room, so the model has not executed it.
     NoRoom,
 }
 
 impl ModelFs {
     /// Executes a request that a volume has executed at time `now` with this reply, and compares
-    /// the replies. Inode numbers must be those of the volume's replies; the model takes over the
-    /// numbers of new inodes. Not compared: space used, the size of directories, generations, the
-    /// order of listings, and the figures of the volume.
+    /// the replies. Inode numbers must be those of the volume's replies; the model adopts the
+    /// numbers of new inodes. Used space, the size of directories, generations, the order of
+    /// listings and the figures of the volume are not compared.
     ///
     /// # Errors
     /// The first difference, in words.
@@ -55,7 +55,7 @@ impl ModelFs {
         Ok(Followed::Same)
     }
 
-    /// A listing may stop anywhere and come in any order, but names what is there.
+    /// A listing may stop anywhere and have any order, but must name existing entries.
     fn follow_listing(
         &mut self,
         dir: Ino,
@@ -130,7 +130,7 @@ fn compare(
     }
 }
 
-/// Errors agree by kind; an inode that is gone may be called stale or not found.
+/// Errors are compared by kind; an inode that is gone may be called stale or not found.
 fn same_error(a: &FsError, b: &FsError) -> bool {
     let gone = |error: &FsError| matches!(error, FsError::Stale | FsError::NotFound);
     discriminant(a) == discriminant(b) || (*a == FsError::Stale && gone(b))

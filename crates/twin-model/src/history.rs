@@ -1,18 +1,18 @@
-//! The state after each request: what a volume may come back to after a crash.
+//! The state after each request, to which a volume may return after a crash.
 
 use std::cell::OnceCell;
 
 use super::dump::node_diff;
 use super::{Compare, Dump, DumpNode, ModelFs, diff};
 
-/// What one state of a history holds for a tree that was found after a crash.
+/// The state of a history that matches a tree found after a crash.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Match {
-    /// The tree is that of this state, the newest that fits.
+    /// The tree is that of this state, the newest one that matches.
     At(usize),
-    /// It is that of no state.
+    /// The tree matches no state.
     Nowhere {
-        /// The state that comes nearest, by the number of paths that differ.
+        /// The nearest state, by the number of different paths.
         nearest: usize,
         /// The first difference to it, in words.
         difference: String,
@@ -23,16 +23,16 @@ pub enum Match {
 /// Keeping one costs a map of shared inodes; trees are taken when first asked for.
 #[derive(Debug)]
 pub struct History {
-    states: Vec<State>,
+    states: Vec<HistoryState>,
 }
 
 #[derive(Debug)]
-struct State {
+struct HistoryState {
     model: ModelFs,
     dump: OnceCell<Dump>,
 }
 
-impl State {
+impl HistoryState {
     fn dump(&self) -> &Dump {
         self.dump.get_or_init(|| self.model.dump())
     }
@@ -48,7 +48,7 @@ impl History {
 
     /// Adds the state after one more request.
     pub fn push(&mut self, model: &ModelFs) {
-        self.states.push(State { model: model.clone(), dump: OnceCell::new() });
+        self.states.push(HistoryState { model: model.clone(), dump: OnceCell::new() });
     }
 
     /// The number of the newest state.

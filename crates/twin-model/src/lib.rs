@@ -53,8 +53,8 @@ pub use mounted::Mounted;
 use content::Content;
 use twin_fs::dir::{LINK_MAX, SYMLINK_MAX, XATTR_VALUE_MAX};
 use twin_fs::{
-    Attr, Entry, FsError, Ino, NAME_MAX, Name, Op, ROOT_INO, Reply, Request, Result, Timestamp,
-    VolumeStat, mode,
+    Attr, FsError, Ino, LookupEntry, NAME_MAX, Name, Op, ROOT_INO, Reply, Request, Result,
+    Timestamp, VolumeStat, mode,
 };
 
 /// What a model is told about the volume that it stands for.
@@ -395,10 +395,10 @@ impl ModelFs {
     }
 
     /// The reply that names an inode, which holds it from now on.
-    fn entry(&mut self, ino: Ino) -> Entry {
+    fn entry(&mut self, ino: Ino) -> LookupEntry {
         let inode = self.edit(ino);
         inode.refs += 1;
-        Entry { attr: inode.attr.clone(), generation: 1 }
+        LookupEntry { attr: inode.attr.clone(), generation: 1 }
     }
 
     fn forget(&mut self, ino: Ino, count: u64) -> Result<Reply> {

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use super::{Body, Call, Content, Directory, Inode, ModelFs, Slot, check_name, is_dot};
 use twin_fs::perm::{self, RenameSides, Victim};
 use twin_fs::{
-    Attr, DirEntry, Entry, FsError, Ino, Name, RenameMode, Reply, Result, Timestamp, mode,
+    Attr, DirEntry, FsError, Ino, LookupEntry, Name, RenameMode, Reply, Result, Timestamp, mode,
 };
 
 /// What the existing names of a listing cost in a reply, beside the name rounded up to 8.
@@ -87,7 +87,7 @@ impl ModelFs {
 
     /// Makes an inode that is to have one name, in `dir`.
     fn make_inode(&mut self, call: &Call<'_>, dir: Ino, ino: Ino, mode: u32, body: Body) {
-        let birth = perm::birth(&self.inodes[&dir].attr, &call.request.cred, mode);
+        let birth = perm::initial_attrs(&self.inodes[&dir].attr, &call.request.cred, mode);
         let attr = Attr {
             ino,
             mode: birth.mode,
@@ -491,7 +491,7 @@ impl ModelFs {
                 break;
             }
             left -= cost;
-            let entry: Option<Entry> = (plus && !is_dot(&name)).then(|| self.entry(ino));
+            let entry: Option<LookupEntry> = (plus && !is_dot(&name)).then(|| self.entry(ino));
             let kind = self.inodes[&ino].attr.kind();
             list.push(DirEntry { name, ino, kind, next: place + 1, entry });
         }

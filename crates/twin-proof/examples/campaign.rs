@@ -30,7 +30,7 @@ const REUSE_ROUNDS: u64 = 12;
 const STATES_STRIDE: usize = 1;
 
 /// The kinds of runs, with what they are drawn by from a seed.
-const KINDS: [Kind; 15] = [
+const KINDS: [Kind; 17] = [
     ("show", Scenario::of_kind, |s| Ok(s.to_string())),
     ("run", Scenario::of_kind, |s| {
         twin_proof::run(s).map(|outcome| format!("{} requests", outcome.requests))
@@ -39,6 +39,12 @@ const KINDS: [Kind; 15] = [
     ("ffs", Scenario::clustered, |s| twin_proof::ffs_crash(s, &FFS).map(counted)),
     ("ffs-images", Scenario::clustered_image, |s| {
         twin_proof::ffs_damage(s, 250).map(|damaged| format!("{damaged:?}"))
+    }),
+    ("ffs-repair", Scenario::clustered_repair, |s| {
+        twin_proof::repair::<Ffs>(s, 50).map(|repaired| format!("{repaired:?}"))
+    }),
+    ("lfs-repair", Scenario::repair, |s| {
+        twin_proof::repair::<Lfs>(s, 50).map(|repaired| format!("{repaired:?}"))
     }),
     ("ffs-reuse", Scenario::reusing, |s| {
         twin_proof::reuse::<Ffs>(s, REUSE_ROUNDS).map(|reused| format!("{reused:?}"))

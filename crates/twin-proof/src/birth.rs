@@ -9,7 +9,7 @@ use twin_model::Dump;
 use twin_rt::{FixedMap, Rng, SECS, Time};
 
 use super::contents::Contents;
-use super::crash::{describe, fates};
+use super::crash::{describe, outcomes};
 use super::{Depth, Explored, Failure, Scenario, Timing, World, oracle, prepare, recount};
 use twin_sim::Platter;
 use twin_sim::faults::{FaultPlan, WriteLog};
@@ -59,21 +59,21 @@ fn explore(scenario: &Scenario, depth: &Depth) -> Result<Explored, String> {
     for point in log.crash_points() {
         explored.points += 1;
         contents.advance(&point.state);
-        for fates in fates(&point, &depth.exploration, &mut rng) {
+        for outcomes in outcomes(&point, &depth.exploration, &mut rng) {
             explored.outcomes += 1;
-            let key = contents.fingerprint(&point.state, &fates);
+            let key = contents.fingerprint(&point.state, &outcomes);
             let found = match seen.get(&key) {
                 Some(found) => *found,
                 None => {
                     explored.failures += 1;
-                    let found = open(scenario, point.state.with(&fates), old.as_ref())
-                        .map_err(|what| describe(&point, &fates, &what))?;
+                    let found = open(scenario, point.state.with(&outcomes), old.as_ref())
+                        .map_err(|what| describe(&point, &outcomes, &what))?;
                     seen.insert(key, found);
                     found
                 }
             };
             if point.mark.is_some() && found != Found::New {
-                return Err(describe(&point, &fates, "the volume was made and is not there"));
+                return Err(describe(&point, &outcomes, "the volume was made and is not there"));
             }
         }
     }

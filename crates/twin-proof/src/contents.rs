@@ -12,7 +12,7 @@ use std::rc::Rc;
 use twin_disk::{Block, gather};
 use twin_rt::{FixedHasher, FixedMap};
 
-use twin_sim::faults::{CrashState, Doubt, Fate};
+use twin_sim::faults::{CrashState, UnstableWrite, WriteOutcome};
 
 /// Fingerprints of the contents along a log of writes.
 pub(super) struct Contents {
@@ -34,30 +34,30 @@ impl Contents {
     pub(super) fn advance(&mut self, state: &CrashState) {
         let sector = u64::from(state.sector());
         for (at, old) in std::mem::take(&mut self.doubtful) {
-            let now = sectors(&state.certain().read(at * sector, sector), sector)[0];
+            let now = sectors(&state.durable().read(at * sector, sector), sector)[0];
             self.certain = self.certain.wrapping_add(placed(at, now)).wrapping_sub(placed(at, old));
         }
-        for doubt in state.doubts() {
-            let was = sectors(&state.certain().read(doubt.at, doubt.len), sector);
-            self.doubtful.extend((doubt.at / sector..).zip(was.iter().copied()));
-            let writes = self.writes.entry(address(doubt));
-            writes.or_insert_with(|| sectors(&doubt.blocks, sector));
+        for unstable in state.unstable_writes() {
+            let was = sectors(&state.durable().read(unstable.at, unstable.len), sector);
+            self.doubtful.extend((unstable.at / sector..).zip(was.iter().copied()));
+            let writes = self.writes.entry(address(unstable));
+            writes.or_insert_with(|| sectors(&unstable.blocks, sector));
         }
     }
 
-    /// The fingerprint of the content if the writes in doubt have these fates.
-    pub(super) fn fingerprint(&self, state: &CrashState, fates: &[Fate]) -> u64 {
+    /// The fingerprint of the content if the writes in doubt have these outcomes.
+    pub(super) fn fingerprint(&self, state: &CrashState, outcomes: &[WriteOutcome]) -> u64 {
         let mut now: BTreeMap<u64, u64> = BTreeMap::new();
-        for (doubt, fate) in state.doubts().iter().zip(fates) {
-            let first = doubt.at / u64::from(state.sector());
-            let survives = |i: u64| match fate {
-                Fate::Lost => false,
-                Fate::Whole => true,
-                Fate::Torn(mask) => {
+        for (unstable, outcome) in state.unstable_writes().iter().zip(outcomes) {
+            let first = unstable.at / u64::from(state.sector());
+            let survives = |i: u64| match outcome {
+                WriteOutcome::Lost => false,
+                WriteOutcome::Whole => true,
+                WriteOutcome::Torn(mask) => {
                     mask.get((i / 64) as usize).is_some_and(|w| w >> (i % 64) & 1 == 1)
                 }
             };
-            let write = self.writes[&address(doubt)].iter();
+            let write = self.writes[&address(unstable)].iter();
             let kept = (0..).zip(write).filter(|(i, _)| survives(*i));
             now.extend(kept.map(|(i, content)| (first + i, *content)));
         }
@@ -68,8 +68,8 @@ impl Contents {
     }
 }
 
-fn address(doubt: &Doubt) -> usize {
-    Rc::as_ptr(&doubt.blocks).cast::<u8>() as usize
+fn address(unstable: &UnstableWrite) -> usize {
+    Rc::as_ptr(&unstable.blocks).cast::<u8>() as usize
 }
 
 /// What a sector adds to the fingerprint of a content; zeros add nothing.
@@ -131,7 +131,7 @@ mod tests {
             seed,
             ..Default::default()
         };
-        let model = twin_sim::model::by_name("jitter").unwrap().build(&options).unwrap();
+        let model = twin_sim::model::REGISTRY.get("jitter").unwrap().build(&options).unwrap();
         let disk = SimDisk::builder(&rt, model).log(&log).start();
         let mut rng = Rng::new(seed);
         for version in 0..40 {
@@ -160,13 +160,13 @@ mod tests {
             for point in log(seed).crash_points() {
                 contents.advance(&point.state);
                 let exploration = Exploration { exhaustive: 3, torn: true, random: 0 };
-                let mut all = point.state.fates(&exploration);
-                let draw = |_: &Doubt| Fate::random(&mut rng, 8);
-                all.push(point.state.doubts().iter().map(draw).collect());
-                for fates in all {
-                    let platter = point.state.with(&fates);
+                let mut all = point.state.outcomes(&exploration);
+                let draw = |_: &UnstableWrite| WriteOutcome::random(&mut rng, 8);
+                all.push(point.state.unstable_writes().iter().map(draw).collect());
+                for outcomes in all {
+                    let platter = point.state.with(&outcomes);
                     let expected = of_platter(&platter, u64::from(point.state.sector()));
-                    let found = contents.fingerprint(&point.state, &fates);
+                    let found = contents.fingerprint(&point.state, &outcomes);
                     assert_eq!(found, expected, "seed {seed}, event {}", point.index);
                 }
             }

@@ -1,11 +1,11 @@
 //! Power failures at every write and flush of a run, and what a restart makes of them.
 //!
-//! Contract, as the layout promises it: after a power failure the volume opens, and its tree is
-//! the one after some prefix of the requests in the order in which they took effect, no older
-//! than what the last acknowledged fsync or sync promised. Only a file that was just being
-//! changed in several steps (punching or zeroing more than 256 blocks) may hold anything between.
-//! The accounts are those that a recount finds, nothing is lost or held by nobody, and the volume
-//! works from there on. A power failure during the recovery changes nothing of this.
+//! Contract, as the layout promises it: after a power failure the volume opens, and its tree is the
+//! one after some prefix of the requests in the order in which they took effect, no older than what
+//! the last acknowledged fsync or sync promised. Only a file that was just being changed in several
+//! steps (punching or zeroing more than 256 blocks) may hold anything between. The volume's counts
+//! are those of a recount, no inode is lost or left without a name and a holder, and the volume
+//! works from there on. A power failure during the recovery does not change this.
 
 use std::collections::BTreeSet;
 
@@ -19,7 +19,7 @@ use super::oracle::{self, History, Place};
 use super::recount::recount;
 use super::{Failure, Scenario, Timing, World, prepare};
 use twin_sim::Platter;
-use twin_sim::faults::{CrashPoint, Doubt, Exploration, Fate, WriteLog};
+use twin_sim::faults::{CrashPoint, Exploration, UnstableWrite, WriteLog, WriteOutcome};
 
 /// How much is looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -155,36 +155,36 @@ impl Recorded {
     }
 }
 
-/// The fates to look at: those of the exploration, and random ones.
-pub(super) fn fates(
+/// The outcomes to look at: those of the exploration, and random ones.
+pub(super) fn outcomes(
     point: &CrashPoint,
     exploration: &Exploration,
     rng: &mut Rng,
-) -> Vec<Vec<Fate>> {
-    let mut all = point.state.fates(exploration);
+) -> Vec<Vec<WriteOutcome>> {
+    let mut all = point.state.outcomes(exploration);
     let sector = u64::from(point.state.sector());
     for _ in 0..exploration.random {
-        let fate = |doubt: &Doubt| (doubt.len / sector, doubt.reported);
-        let draw = |(sectors, _)| Fate::random(rng, sectors);
-        all.push(point.state.doubts().iter().map(fate).map(draw).collect());
+        let outcome = |unstable: &UnstableWrite| (unstable.len / sector, unstable.reported);
+        let draw = |(sectors, _)| WriteOutcome::random(rng, sectors);
+        all.push(point.state.unstable_writes().iter().map(outcome).map(draw).collect());
     }
     all
 }
 
-pub(super) fn describe(point: &CrashPoint, fates: &[Fate], what: &str) -> String {
-    let doubts = point.state.doubts().iter().enumerate().map(|(i, d)| {
-        let fate = match fates.get(i).unwrap_or(&Fate::Lost) {
-            Fate::Lost => "lost".into(),
-            Fate::Whole => "whole".into(),
-            Fate::Torn(mask) => format!("torn {mask:x?}"),
+pub(super) fn describe(point: &CrashPoint, outcomes: &[WriteOutcome], what: &str) -> String {
+    let unstable_writes = point.state.unstable_writes().iter().enumerate().map(|(i, d)| {
+        let outcome = match outcomes.get(i).unwrap_or(&WriteOutcome::Lost) {
+            WriteOutcome::Lost => "lost".into(),
+            WriteOutcome::Whole => "whole".into(),
+            WriteOutcome::Torn(mask) => format!("torn {mask:x?}"),
         };
-        format!("{}+{} {fate}", d.at, d.len)
+        format!("{}+{} {outcome}", d.at, d.len)
     });
-    let doubts: Vec<String> = doubts.collect();
+    let unstable_writes: Vec<String> = unstable_writes.collect();
     let (index, at) = (point.index, point.time);
     format!(
         "power failure before event {index}, at {at:?}: {what}; in doubt: {}",
-        doubts.join(", ")
+        unstable_writes.join(", ")
     )
 }
 
@@ -211,22 +211,22 @@ impl Restart<'_> {
             }
             self.explored.points += 1;
             let oldest = self.history.kept(point.mark.unwrap_or(0));
-            for fates in fates(&point, &self.depth.exploration, &mut self.rng) {
+            for outcomes in outcomes(&point, &self.depth.exploration, &mut self.rng) {
                 self.explored.outcomes += 1;
-                let key = contents.fingerprint(&point.state, &fates);
+                let key = contents.fingerprint(&point.state, &outcomes);
                 if let Some(found) = self.found.get(&key) {
                     // The same content as before, but perhaps more was promised since.
                     if *found < oldest {
                         let what = format!("state {found} is found, but {oldest} is promised");
-                        return Err(describe(&point, &fates, &what));
+                        return Err(describe(&point, &outcomes, &what));
                     }
                     continue;
                 }
                 if self.explored.failures >= self.depth.most {
                     return Ok(());
                 }
-                self.check(point.state.with(&fates), key, oldest)
-                    .map_err(|what| describe(&point, &fates, &what))?;
+                self.check(point.state.with(&outcomes), key, oldest)
+                    .map_err(|what| describe(&point, &outcomes, &what))?;
             }
         }
         Ok(())
@@ -259,7 +259,7 @@ impl Restart<'_> {
         let start = self.end + self.explored.failures;
         let mut world = World::new(self.scenario, platter, Timing::Instant, start);
         let recovered = world.open()?;
-        self.explored.rolled += u64::from(recovered.groups > 0);
+        self.explored.rolled += u64::from(recovered.log_writes > 0);
         let counted = recount(&world.disk.platter())?;
         let used = world.volume().layout.space().0;
         if used != counted.live_bytes {
@@ -290,7 +290,7 @@ impl Restart<'_> {
         let mut model = self.history.state(found).clone();
         model.crash();
         let mut history = History::new(scenario, &model);
-        let generator = Generator::new(&scenario.workload, scenario.shape(), number);
+        let generator = Generator::new(&scenario.workload, scenario.workload_params(), number);
         let mut generator = generator.ok_or("no workload")?;
         generator.set_next_id(1 << 32);
         let (journal, _) = drive(scenario, world, generator, 60, None)?;
@@ -316,21 +316,21 @@ impl Restart<'_> {
         let mut contents = Contents::new(key);
         for point in log.crash_points() {
             contents.advance(&point.state);
-            for fates in fates(&point, &exploration, &mut self.rng) {
+            for outcomes in outcomes(&point, &exploration, &mut self.rng) {
                 self.explored.outcomes += 1;
-                let key = contents.fingerprint(&point.state, &fates);
+                let key = contents.fingerprint(&point.state, &outcomes);
                 let again = match self.found.get(&key) {
                     Some(again) => *again,
                     None => {
                         self.explored.second += 1;
-                        self.open(point.state.with(&fates), key, found)
-                            .map_err(|what| describe(&point, &fates, &what))?
+                        self.open(point.state.with(&outcomes), key, found)
+                            .map_err(|what| describe(&point, &outcomes, &what))?
                             .0
                     }
                 };
                 if again != found {
                     let what = format!("state {found}, then state {again}");
-                    return Err(describe(&point, &fates, &what));
+                    return Err(describe(&point, &outcomes, &what));
                 }
             }
         }

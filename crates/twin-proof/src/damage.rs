@@ -95,8 +95,9 @@ pub(super) fn damaged_copy(good: &Platter, used: &[u64], rng: &mut Rng) -> Platt
     bad
 }
 
-/// Changes one sector, mostly one that is used: a bit, a byte, all of it, or another's in its place.
-fn mutate(bad: &mut Platter, used: &[u64], rng: &mut Rng) {
+/// Changes one sector, mostly one that is used: a bit, a byte, all of it, or another's in its
+/// place. Gives its number.
+pub(super) fn mutate(bad: &mut Platter, used: &[u64], rng: &mut Rng) -> u64 {
     let place = |rng: &mut Rng| match rng.chance(0.9) {
         true => *rng.pick(used),
         false => rng.below(used.len() as u64),
@@ -113,6 +114,7 @@ fn mutate(bad: &mut Platter, used: &[u64], rng: &mut Rng) {
         _ => raw = bad.read_bytes(place(rng) * SECTOR, SECTOR),
     }
     bad.write(at, &[Block::Bytes(Bytes::copy_of(&raw))]);
+    at / SECTOR
 }
 
 fn use_it(
@@ -139,9 +141,9 @@ fn use_it(
         }
     }
     // Whatever comes of it: it must end.
-    let shape = twin_model::generate::Shape { clients: 1, ..scenario.shape() };
+    let params = twin_model::generate::WorkloadParams { clients: 1, ..scenario.workload_params() };
     let generator =
-        Generator::new("mixed", shape, image).ok_or("there is no workload \"mixed\"")?;
+        Generator::new("mixed", params, image).ok_or("there is no workload \"mixed\"")?;
     let alone = Scenario { clients: 1, think_ns: 0, trace: false, ..scenario.clone() };
     drive(&alone, &world, generator, 12, None)?;
     let volume = world.volume.take();

@@ -69,7 +69,7 @@ pub struct Journal {
     pub slowest: Option<(Nanos, Op)>,
 }
 
-struct State {
+struct DriverState {
     generator: Generator,
     rng: Rng,
     left: u64,
@@ -84,7 +84,7 @@ struct Driver<L: Subject> {
     volume: Rc<Volume<L>>,
     rt: twin_rt::Rt,
     think_ns: u64,
-    state: RefCell<State>,
+    state: RefCell<DriverState>,
     changed: Event,
 }
 
@@ -99,7 +99,7 @@ pub fn drive<L: Subject>(
     ops: u64,
     log: Option<&WriteLog>,
 ) -> Result<(Journal, Generator), String> {
-    let state = State {
+    let state = DriverState {
         generator,
         rng: world.rt.rng("clients"),
         left: ops,
@@ -191,7 +191,7 @@ impl<L: Subject> Driver<L> {
                 return None;
             }
             state.left -= 1;
-            let request = tame(&self.volume.core.shape, state.generator.next_for(client));
+            let request = tame(&self.volume.core.geometry, state.generator.next_for(client));
             if !needs_to_be_alone(&request.op) {
                 state.in_flight += 1;
                 return Some(request);

@@ -15,10 +15,10 @@ use twin_model::generate::Generator;
 use twin_rt::{Rng, SECS, Time};
 
 use super::contents::Contents;
-use super::crash::{describe, fates};
+use super::crash::{describe, outcomes};
 use super::drive::{Ack, Replied, drive};
 use super::oracle::History;
-use super::promise::{Judged, Moment, Promises};
+use super::promise::{FailurePoint, Judged, Promises};
 use super::{AnyWorld, Depth, Explored, Failure, Scenario, Timing, prepare_any};
 use twin_sim::Platter;
 use twin_sim::faults::{Exploration, FaultPlan, WriteLog};
@@ -95,23 +95,23 @@ impl Restart<'_> {
             }
             self.explored.points += 1;
             let moment = self.promises.moment(point.mark.unwrap_or(0) as usize);
-            for fates in fates(&point, &self.depth.exploration, &mut self.rng) {
+            for outcomes in outcomes(&point, &self.depth.exploration, &mut self.rng) {
                 self.explored.outcomes += 1;
-                if !self.seen.insert(contents.fingerprint(&point.state, &fates)) {
+                if !self.seen.insert(contents.fingerprint(&point.state, &outcomes)) {
                     continue;
                 }
                 if self.explored.failures >= self.depth.most {
                     return Ok(());
                 }
-                self.check(point.state.with(&fates), moment)
-                    .map_err(|what| describe(&point, &fates, &what))?;
+                self.check(point.state.with(&outcomes), moment)
+                    .map_err(|what| describe(&point, &outcomes, &what))?;
             }
         }
         Ok(())
     }
 
     /// Opens what a power failure left and checks it.
-    fn check(&mut self, platter: Platter, moment: Moment) -> Result<(), String> {
+    fn check(&mut self, platter: Platter, moment: FailurePoint) -> Result<(), String> {
         self.explored.failures += 1;
         let number = self.explored.failures;
         let works = number.is_multiple_of(self.depth.work_every);
@@ -124,7 +124,7 @@ impl Restart<'_> {
         Ok(())
     }
 
-    fn open(&mut self, platter: Platter, moment: Moment, works: bool) -> Result<(), String> {
+    fn open(&mut self, platter: Platter, moment: FailurePoint, works: bool) -> Result<(), String> {
         // No two starts have the same time, and with it the same seed.
         let start = self.end + self.explored.failures + self.explored.second;
         let mut world = AnyWorld::<Ffs>::new(self.scenario, platter, Timing::Instant, start);
@@ -164,8 +164,8 @@ impl Restart<'_> {
     /// The volume goes on to work. Gives the tree then.
     fn work(&self, world: &mut AnyWorld<Ffs>) -> Result<Dump, String> {
         let scenario = self.scenario;
-        let (shape, number) = (scenario.shape(), self.explored.worked);
-        let generator = Generator::new(&scenario.workload, shape, number);
+        let (params, number) = (scenario.workload_params(), self.explored.worked);
+        let generator = Generator::new(&scenario.workload, params, number);
         let mut generator = generator.ok_or("no workload")?;
         generator.set_next_id(1 << 32);
         drive(scenario, world, generator, 60, None)?;
@@ -198,7 +198,7 @@ impl Restart<'_> {
     }
 
     /// The power fails again while the volume recovers: the promises are the same.
-    fn interrupt(&mut self, platter: Platter, moment: Moment) -> Result<(), String> {
+    fn interrupt(&mut self, platter: Platter, moment: FailurePoint) -> Result<(), String> {
         let (log, faults, timing) = (WriteLog::new(), FaultPlan::none(), Timing::Jitter);
         let mut world =
             AnyWorld::<Ffs>::build(self.scenario, platter, timing, self.end, faults, Some(&log));
@@ -208,13 +208,13 @@ impl Restart<'_> {
         let mut contents = Contents::new(self.explored.second.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         for point in log.crash_points() {
             contents.advance(&point.state);
-            for fates in fates(&point, &exploration, &mut self.rng) {
+            for outcomes in outcomes(&point, &exploration, &mut self.rng) {
                 self.explored.outcomes += 1;
-                if self.seen.insert(contents.fingerprint(&point.state, &fates)) {
+                if self.seen.insert(contents.fingerprint(&point.state, &outcomes)) {
                     self.explored.second += 1;
                     self.explored.failures += 1;
-                    self.open(point.state.with(&fates), moment, false)
-                        .map_err(|what| describe(&point, &fates, &what))?;
+                    self.open(point.state.with(&outcomes), moment, false)
+                        .map_err(|what| describe(&point, &outcomes, &what))?;
                 }
             }
         }

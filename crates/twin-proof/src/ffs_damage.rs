@@ -70,9 +70,9 @@ fn use_it(
         return Ok(());
     }
     damaged.noticed += u64::from(world.try_dump()?.is_err());
-    let shape = twin_model::generate::Shape { clients: 1, ..scenario.shape() };
+    let params = twin_model::generate::WorkloadParams { clients: 1, ..scenario.workload_params() };
     let generator =
-        Generator::new("mixed", shape, image).ok_or("there is no workload \"mixed\"")?;
+        Generator::new("mixed", params, image).ok_or("there is no workload \"mixed\"")?;
     let alone = Scenario { clients: 1, think_ns: 0, trace: false, ..scenario.clone() };
     drive(&alone, &world, generator, 12, None)?;
     let volume = world.volume.take();

@@ -120,13 +120,13 @@ fn one_round(
 
 /// Fills and empties until the volume has refused often enough.
 fn fill(scenario: &Scenario, world: &World, round: u64) -> Result<(Vec<Journal>, u64), String> {
-    let shape = twin_model::generate::Shape {
+    let params = twin_model::generate::WorkloadParams {
         space_max: u64::MAX,
         file_size_max: scenario.size / 40,
-        ..scenario.shape()
+        ..scenario.workload_params()
     };
     let seed = scenario.seed ^ (round + 1) << 40;
-    let generator = Generator::new("fill", shape, seed);
+    let generator = Generator::new("fill", params, seed);
     let mut generator = generator.ok_or("there is no workload \"fill\"")?;
     generator.set_next_id((round + 1) << 40);
     let (mut all, mut refusals) = (Vec::new(), 0);

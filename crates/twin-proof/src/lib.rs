@@ -32,6 +32,7 @@ mod full;
 pub mod oracle;
 mod promise;
 mod recount;
+mod repair;
 mod reuse;
 mod scenario;
 mod subject;
@@ -43,7 +44,7 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use twin_lfs::Lfs;
-use twin_model::generate::{Generator, Shape};
+use twin_model::generate::{Generator, WorkloadParams};
 use twin_model::{Dump, ModelFs};
 use twin_rt::{EventDigest, Order, SECS, Time};
 
@@ -58,6 +59,7 @@ pub use ffs_damage::ffs_damage;
 pub use full::{Filled, full};
 pub use oracle::{History, Place};
 pub use recount::{Recount, recount};
+pub use repair::{Repaired, repair};
 pub use reuse::{Reused, States, reuse, states};
 pub use scenario::Scenario;
 pub use subject::Subject;
@@ -130,7 +132,7 @@ pub fn run(scenario: &Scenario) -> Result<Outcome, Failure> {
 const FILLER: u64 = 1 << 36;
 
 fn generator(scenario: &Scenario) -> Result<Generator, String> {
-    Generator::new(&scenario.workload, scenario.shape(), scenario.seed)
+    Generator::new(&scenario.workload, scenario.workload_params(), scenario.seed)
         .ok_or_else(|| format!("there is no workload {:?}", scenario.workload))
 }
 
@@ -147,8 +149,12 @@ fn prepare_any<L: Subject>(scenario: &Scenario) -> Result<(Platter, ModelFs), St
     world.open()?;
     let model = oracle::model_of(&calm, &mut world)?;
     let mut history = History::new(&calm, &model);
-    let shape = Shape { space_max: u64::MAX, file_size_max: scenario.size / 50, ..calm.shape() };
-    let filler = Generator::new("fill", shape, scenario.seed);
+    let params = WorkloadParams {
+        space_max: u64::MAX,
+        file_size_max: scenario.size / 50,
+        ..calm.workload_params()
+    };
+    let filler = Generator::new("fill", params, scenario.seed);
     let mut filler = filler.ok_or("there is no workload \"fill\"")?;
     filler.set_next_id(FILLER);
     loop {
@@ -185,7 +191,7 @@ fn plain(scenario: &Scenario) -> Result<Outcome, String> {
     }
     let mut world = World::new(scenario, platter, Timing::Instant, end);
     let recovered = world.open()?;
-    if recovered.groups > 0 {
+    if recovered.log_writes > 0 {
         return Err("a closed volume was recovered".into());
     }
     let counts = [used, world.volume().layout.space().0, counted.live_bytes];

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
 
-use twin_fs::shape::Shape;
+use twin_fs::geometry::Geometry;
 use twin_fs::{Features, Ino, Op, ROOT_INO, Reply, Request, SeekFor, SetTime};
 use twin_lfs::format::Profile;
 use twin_model::{Compare, DataMode, Dump, DumpNode, ModelFs, Settings, diff};
@@ -245,17 +245,17 @@ pub fn model_of<L: Subject>(
     scenario: &Scenario,
     world: &mut AnyWorld<L>,
 ) -> Result<ModelFs, String> {
-    let shape = world.volume().core.shape.clone();
+    let geometry = world.volume().core.geometry.clone();
     let settings = Settings {
-        block_size: shape.block_size,
+        block_size: geometry.block_size,
         data: if scenario.stamps { DataMode::Stamps } else { DataMode::Bytes },
-        file_size_max: shape.max_file_size(),
+        file_size_max: geometry.max_file_size(),
         link_max: if scenario.profile == Profile::Classic { 32_767 } else { 65_000 },
-        symlink_max: twin_fs::dir::SYMLINK_MAX.min(shape.block_size as usize),
+        symlink_max: twin_fs::dir::SYMLINK_MAX.min(geometry.block_size as usize),
         xattr_total_max: 256 << 10,
         xattrs: scenario.profile == Profile::Modern,
         birth_times: scenario.profile == Profile::Modern,
-        inline_max: shape.inline_max.into(),
+        inline_max: geometry.inline_max.into(),
         promised_is_data: true,
         ..Settings::default()
     };
@@ -267,9 +267,9 @@ pub fn model_of<L: Subject>(
     Ok(model)
 }
 
-/// Makes the times of a request those that a volume of this shape can keep.
-pub fn tame(shape: &Shape, mut request: Request) -> Request {
-    let features = Features::of(shape);
+/// Makes the times of a request those that a volume of this geometry can keep.
+pub fn tame(geometry: &Geometry, mut request: Request) -> Request {
+    let features = Features::of(geometry);
     if let Op::SetAttr { set, .. } = &mut request.op {
         for time in [&mut set.atime, &mut set.mtime].into_iter().flatten() {
             if let SetTime::At(at) = time {

@@ -56,7 +56,7 @@ pub(super) struct Promises {
 
 /// What a power failure is judged by.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Moment {
+pub(super) struct FailurePoint {
     /// Replies that had been given.
     pub(super) replies: usize,
     /// States that may have been reached: the newest.
@@ -101,9 +101,9 @@ impl Promises {
     }
 
     /// The moment when so many replies had been given.
-    pub(super) fn moment(&self, replies: usize) -> Moment {
+    pub(super) fn moment(&self, replies: usize) -> FailurePoint {
         let next = self.journal.replies.get(replies);
-        Moment { replies, top: next.map_or(self.last(), |next| next.seen) }
+        FailurePoint { replies, top: next.map_or(self.last(), |next| next.seen) }
     }
 
     fn state(&self, n: usize) -> &ModelFs {
@@ -111,7 +111,7 @@ impl Promises {
     }
 
     /// Fsyncs and syncs that were acknowledged.
-    fn acks(&self, moment: Moment) -> impl DoubleEndedIterator<Item = &Ack> {
+    fn acks(&self, moment: FailurePoint) -> impl DoubleEndedIterator<Item = &Ack> {
         self.journal.acks.iter().filter(move |ack| ack.replied <= moment.replies)
     }
 
@@ -122,7 +122,7 @@ impl Promises {
     pub(super) fn judge(
         &self,
         ordering: &str,
-        moment: Moment,
+        moment: FailurePoint,
         found: &Dump,
         read: ReadFile<'_>,
     ) -> Result<Judged, String> {
@@ -139,7 +139,7 @@ impl Promises {
 
     fn judge_journal(
         &self,
-        moment: Moment,
+        moment: FailurePoint,
         found: &Dump,
         read: ReadFile<'_>,
         judged: &mut Judged,
@@ -168,7 +168,7 @@ impl Promises {
     /// The data of all files is right for state `n`.
     fn data_fits(
         &self,
-        moment: Moment,
+        moment: FailurePoint,
         n: usize,
         found: &Dump,
         read: ReadFile<'_>,
@@ -215,19 +215,19 @@ impl Promises {
     }
 
     /// The content is that of state `n`, and nothing newer is promised.
-    fn is_settled(&self, moment: Moment, n: usize, node: &DumpNode) -> bool {
+    fn is_settled(&self, moment: FailurePoint, n: usize, node: &DumpNode) -> bool {
         let same = self.state(n).node(node.attr.ino).is_some_and(|m| m.content == node.content);
         same && self.data_kept(moment, node.attr.ino) <= n
     }
 
     /// The oldest state whose data of a file may be found: that of its last fsync.
-    fn data_kept(&self, moment: Moment, ino: Ino) -> usize {
+    fn data_kept(&self, moment: FailurePoint, ino: Ino) -> usize {
         let of_it = |ack: &&Ack| ack.ino.is_none_or(|i| i == ino);
         self.acks(moment).filter(of_it).map(|ack| ack.issued).max().unwrap_or(0)
     }
 
     /// What may be found in a block if the metadata is that of state `n`.
-    fn allowed(&self, moment: Moment, n: usize, ino: Ino, lbn: u64) -> Vec<Option<&Block>> {
+    fn allowed(&self, moment: FailurePoint, n: usize, ino: Ino, lbn: u64) -> Vec<Option<&Block>> {
         let at = |m: usize| self.state(m).block(ino, lbn);
         let oldest = self.data_kept(moment, ino);
         // Of fdatasync the times may be older than the data.
@@ -248,7 +248,7 @@ impl Promises {
 
     fn judge_sync(
         &self,
-        moment: Moment,
+        moment: FailurePoint,
         found: &Dump,
         read: ReadFile<'_>,
         judged: &mut Judged,
@@ -292,7 +292,7 @@ impl Promises {
     /// What a rename under way moves has one of the two names.
     fn renamed_are_there(
         &self,
-        moment: Moment,
+        moment: FailurePoint,
         replied: &BTreeSet<usize>,
         found: &Dump,
     ) -> Result<(), String> {
@@ -312,7 +312,7 @@ impl Promises {
     }
 
     /// Each inode is of the kind that it was made with, and links have their targets.
-    fn kinds_fit(&self, moment: Moment, found: &Dump) -> Result<(), String> {
+    fn kinds_fit(&self, moment: FailurePoint, found: &Dump) -> Result<(), String> {
         for (path, node) in &found.nodes {
             let same = |n: usize| {
                 let model = self.state(n).node(node.attr.ino);
@@ -326,13 +326,13 @@ impl Promises {
         Ok(())
     }
 
-    fn is_known(&self, moment: Moment, node: &DumpNode) -> bool {
+    fn is_known(&self, moment: FailurePoint, node: &DumpNode) -> bool {
         (0..=moment.top).any(|n| self.state(n).attr(node.attr.ino).is_some())
     }
 
     fn synced_data_is_there(
         &self,
-        moment: Moment,
+        moment: FailurePoint,
         found: &Dump,
         read: ReadFile<'_>,
         judged: &mut Judged,
@@ -378,7 +378,12 @@ impl Promises {
 
     // ---- async
 
-    fn judge_async(&self, moment: Moment, found: &Dump, judged: &mut Judged) -> Result<(), String> {
+    fn judge_async(
+        &self,
+        moment: FailurePoint,
+        found: &Dump,
+        judged: &mut Judged,
+    ) -> Result<(), String> {
         let syncs = self.acks(moment).filter(|ack| ack.ino.is_none());
         let Some(from) = syncs.filter(|ack| self.is_undisturbed(ack)).map(|a| a.issued).max()
         else {

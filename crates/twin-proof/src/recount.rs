@@ -11,11 +11,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use twin_disk::gather;
 use twin_fs::Ino;
 use twin_fs::dinode::{Dinode, HIDDEN};
-use twin_fs::shape::{PointerFormat, Ptr};
+use twin_fs::geometry::Ptr;
 use twin_lfs::IFILE_INO;
 use twin_lfs::format::{
-    CHECKPOINT_BYTES, Checkpoint, Form, IMAP_ENTRY_BYTES, ImapEntry, SEG_ENTRY_BYTES,
-    SUPERBLOCK_BYTES, SegEntry, Summary, Superblock, What,
+    BlockContents, CHECKPOINT_BYTES, Checkpoint, HolderVersion, IMAP_ENTRY_BYTES, ImapEntry,
+    SEG_ENTRY_BYTES, SUPERBLOCK_BYTES, SegEntry, Summary, Superblock,
 };
 
 use twin_sim::Platter;
@@ -55,9 +55,9 @@ pub fn recount(platter: &Platter) -> Result<Recount, String> {
     let table = counter.sb.usage_blocks();
     let mut segments = Vec::new();
     let mut map = Vec::new();
-    for lbn in 0..counter.sb.shape.blocks_for(checkpoint.ifile.size) {
+    for lbn in 0..counter.sb.geometry.blocks_for(checkpoint.ifile.size) {
         let Some(ptr) = ifile.get(&lbn) else { return Err(format!("ifile block {lbn}: a hole")) };
-        let raw = platter.read_bytes(counter.sb.shape.byte_of(ptr.addr), ptr.len.into());
+        let raw = platter.read_bytes(counter.sb.geometry.byte_of(ptr.addr), ptr.len.into());
         if lbn < table {
             segments.extend(raw.chunks_exact(SEG_ENTRY_BYTES).map(SegEntry::decode));
         } else {
@@ -108,16 +108,16 @@ fn checkpoint(platter: &Platter, sb: &Superblock) -> Result<Checkpoint, String> 
 
 impl Counter<'_> {
     fn inode(&mut self, ino: Ino, at: u64, crc: u32) -> Result<Dinode, String> {
-        let size = self.sb.shape.inode_size;
+        let size = self.sb.geometry.inode_size;
         let byte = at * u64::from(size);
         let raw = self.platter.read_bytes(byte, size.into());
-        let wide = self.sb.shape.pointer == PointerFormat::Wide;
+        let wide = self.sb.geometry.has_checksums();
         if wide && crc32c::crc32c(&raw) != crc {
             return Err(format!("inode {ino} at byte {byte} is not the one that the map means"));
         }
         self.places.push((byte, size, format!("inode {ino}")));
-        let frags = self.platter.size() / u64::from(self.sb.shape.frag_size);
-        Dinode::decode(&self.sb.shape, &raw, frags).map_err(|e| format!("inode {ino}: {e}"))
+        let frags = self.platter.size() / u64::from(self.sb.geometry.frag_size);
+        Dinode::decode(&self.sb.geometry, &raw, frags).map_err(|e| format!("inode {ino}: {e}"))
     }
 
     /// What the summaries of marked segments say of forwarded blocks. Later ones replace earlier
@@ -139,10 +139,10 @@ impl Counter<'_> {
                 }
                 last = summary.header.serial;
                 for placed in summary.blocks(&self.sb) {
-                    let What::Block { ino, block, .. } = placed.what else { continue };
-                    let Some(Form { at, crc }) = block.holder else { continue };
+                    let BlockContents::Block { ino, block, .. } = placed.what else { continue };
+                    let Some(HolderVersion { at, crc }) = block.holder else { continue };
                     let byte = start + u64::from(offset + placed.at);
-                    let addr = byte / u64::from(self.sb.shape.frag_size);
+                    let addr = byte / u64::from(self.sb.geometry.frag_size);
                     let ptr = Ptr { addr, len: block.len, crc: block.crc };
                     found.insert((last, byte), ((ino, block.lbn, at, crc), ptr));
                 }
@@ -158,7 +158,7 @@ impl Counter<'_> {
         let mut data = BTreeMap::new();
         let mut left: Vec<(i64, Ptr)> = Vec::new();
         for (slot, ptr) in d.ptrs.iter().enumerate() {
-            let lbn = self.sb.shape.inode_child(slot);
+            let lbn = self.sb.geometry.inode_child(slot);
             let moved = form.and_then(|(at, crc)| self.moved.get(&(d.ino, lbn, at, crc)));
             left.push((lbn, *moved.unwrap_or(ptr)));
         }
@@ -168,15 +168,15 @@ impl Counter<'_> {
                 continue;
             }
             let what = format!("block {lbn} of inode {}", d.ino);
-            let len = self.sb.shape.len_on_disk(lbn, d.size);
+            let len = self.sb.geometry.len_on_disk(lbn, d.size);
             if !ptr.is_on_disk() || ptr.len != len {
                 return Err(format!("{what}: {ptr:?}, should have {len} bytes"));
             }
             bytes += u64::from(len);
-            let byte = self.sb.shape.byte_of(ptr.addr);
+            let byte = self.sb.geometry.byte_of(ptr.addr);
             self.places.push((byte, len, what.clone()));
             let content = gather(&self.platter.read(byte, len.into()), 0, len as usize);
-            let wide = self.sb.shape.pointer == PointerFormat::Wide;
+            let wide = self.sb.geometry.has_checksums();
             if wide && content.crc32c() != ptr.crc {
                 return Err(format!("{what}: the content does not match its checksum"));
             }
@@ -185,10 +185,10 @@ impl Counter<'_> {
                 continue;
             }
             let raw = content.to_bytes();
-            for index in 0..self.sb.shape.per_block() as usize {
-                let child = self.sb.shape.child(lbn, index);
+            for index in 0..self.sb.geometry.per_block() as usize {
+                let child = self.sb.geometry.child(lbn, index);
                 let moved = self.moved.get(&(d.ino, child, ptr.addr, ptr.crc)).copied();
-                left.push((child, moved.unwrap_or(self.sb.shape.get_ptr(&raw, index))));
+                left.push((child, moved.unwrap_or(self.sb.geometry.get_ptr(&raw, index))));
             }
         }
         if bytes != d.allocated {
@@ -278,8 +278,8 @@ fn check_hidden(inodes: &BTreeMap<Ino, Dinode>) -> Result<(), String> {
 }
 
 impl Recount {
-    /// Compares with the tree: what has no name must be held by somebody, and after a closing or
-    /// a recovery nobody holds anything.
+    /// Compares with the tree: an inode without a name must be held by a client, and after closing or
+    /// recovery no client holds anything.
     ///
     /// # Errors
     /// The first inode that is lost.

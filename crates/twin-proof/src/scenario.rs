@@ -7,9 +7,10 @@ use std::fmt;
 use std::str::FromStr;
 
 use twin_lfs::format::{Profile, Superblock};
-use twin_lfs::{LfsSettings, MkfsOptions, Sabotage};
-use twin_model::generate::Shape;
+use twin_lfs::{LfsSettings, MkfsOptions, PlantedFault};
+use twin_model::generate::WorkloadParams;
 use twin_rt::{MILLIS, Nanos, Order, Rng};
+use twin_settings::grammar;
 
 /// Everything that a run depends on.
 #[derive(Clone, Debug, PartialEq)]
@@ -58,14 +59,14 @@ pub struct Scenario {
     pub victim: String,
     /// The age at which dirty data is written.
     pub age_ns: Nanos,
-    /// A fault built in on purpose.
-    pub sabotage: Sabotage,
+    /// The fault planted in the log.
+    pub planted: PlantedFault,
     /// The metadata ordering of the clustered layout.
     pub ordering: String,
     /// Bytes of the clustered layout's journal; 0 for what suits the volume.
     pub journal: u64,
-    /// A fault built into the clustered layout on purpose.
-    pub ffs_sabotage: twin_ffs::Sabotage,
+    /// The fault planted in the clustered layout.
+    pub ffs_planted: twin_ffs::PlantedFault,
     /// Print every request with its reply.
     pub trace: bool,
 }
@@ -100,10 +101,10 @@ impl Scenario {
             checkpoint: 8,
             victim: "cost-benefit".into(),
             age_ns: 200 * MILLIS,
-            sabotage: Sabotage::None,
+            planted: PlantedFault::None,
             ordering: "journal".into(),
             journal: 0,
-            ffs_sabotage: twin_ffs::Sabotage::None,
+            ffs_planted: twin_ffs::PlantedFault::None,
             trace: false,
         }
     }
@@ -217,7 +218,7 @@ impl Scenario {
 
     /// The same for a clustered volume, every ordering in turn.
     pub fn clustered_ending(seed: u64) -> Scenario {
-        let orderings = twin_ffs::ordering::registry();
+        let orderings = &twin_ffs::ordering::REGISTRY;
         let ordering = orderings[(seed % orderings.len() as u64) as usize].name.into();
         Scenario { ordering, size: 8 << 20, ..Scenario::ending(seed) }
     }
@@ -226,7 +227,7 @@ impl Scenario {
     /// turn.
     pub fn clustered(seed: u64) -> Scenario {
         let mut rng = Rng::stream(seed, "ffs");
-        let orderings = twin_ffs::ordering::registry();
+        let orderings = &twin_ffs::ordering::REGISTRY;
         let workload = *rng.pick(&["mixed", "metadata", "small_files", "overwrite", "commits"]);
         let base = match workload {
             "commits" => Scenario::commits(seed),
@@ -247,7 +248,7 @@ impl Scenario {
     /// layout that have little more room than they need, every ordering in turn.
     pub fn reusing(seed: u64) -> Scenario {
         let mut rng = Rng::stream(seed, "reuse");
-        let orderings = twin_ffs::ordering::registry();
+        let orderings = &twin_ffs::ordering::REGISTRY;
         Scenario {
             size: *rng.pick(&[6 << 20, 8 << 20]),
             // A longer one keeps blocks from their places for longer.
@@ -270,7 +271,7 @@ impl Scenario {
     /// A small clustered volume that is filled until there is hardly room, every ordering in turn.
     /// The log needs twice the size.
     pub fn crowded(seed: u64) -> Scenario {
-        let orderings = twin_ffs::ordering::registry();
+        let orderings = &twin_ffs::ordering::REGISTRY;
         let ordering = orderings[(seed % orderings.len() as u64) as usize].name.into();
         Scenario { size: 3 << 20, users: false, stamps: false, ordering, ..Scenario::new(seed) }
     }
@@ -282,9 +283,19 @@ impl Scenario {
 
     /// The same for a small clustered volume, every ordering in turn.
     pub fn clustered_image(seed: u64) -> Scenario {
-        let orderings = twin_ffs::ordering::registry();
+        let orderings = &twin_ffs::ordering::REGISTRY;
         let ordering = orderings[(seed % orderings.len() as u64) as usize].name.into();
         Scenario { ordering, size: 4 << 20, ..Scenario::image(seed) }
+    }
+
+    /// Draws a small volume to be damaged and repaired: its data is stamps.
+    pub fn repair(seed: u64) -> Scenario {
+        Scenario { stamps: true, ..Scenario::image(seed) }
+    }
+
+    /// The same for a small clustered volume.
+    pub fn clustered_repair(seed: u64) -> Scenario {
+        Scenario { stamps: true, ..Scenario::clustered_image(seed) }
     }
 
     /// How its volume is made.
@@ -313,7 +324,7 @@ impl Scenario {
             background_cleaning: true,
             clean_step_bytes: 16 << 10,
             in_flight_bytes: 4 * u64::from(self.segment),
-            sabotage: self.sabotage,
+            planted: self.planted,
         }
     }
 
@@ -330,7 +341,7 @@ impl Scenario {
 
     /// The clustered layout's settings.
     pub fn ffs(&self) -> twin_ffs::FfsSettings {
-        twin_ffs::FfsSettings { sabotage: self.ffs_sabotage, ..twin_ffs::FfsSettings::default() }
+        twin_ffs::FfsSettings { planted: self.ffs_planted, ..twin_ffs::FfsSettings::default() }
     }
 
     /// The settings of the volume above it.
@@ -348,8 +359,8 @@ impl Scenario {
     }
 
     /// What the workload goes by.
-    pub fn shape(&self) -> Shape {
-        Shape {
+    pub fn workload_params(&self) -> WorkloadParams {
+        WorkloadParams {
             clients: self.clients,
             users: self.users,
             files: self.files,
@@ -361,7 +372,7 @@ impl Scenario {
             names: self.files,
             // Bytes that clients give cannot be told apart from stamps when stamps are kept.
             bytes: if self.stamps { 0.0 } else { 0.2 },
-            ..Shape::default()
+            ..WorkloadParams::default()
         }
     }
 
@@ -391,10 +402,10 @@ impl Scenario {
             ("checkpoint", self.checkpoint.to_string()),
             ("victim", self.victim.clone()),
             ("age-ns", self.age_ns.to_string()),
-            ("sabotage", sabotage_name(self.sabotage).into()),
+            ("planted", planted_name(self.planted).into()),
             ("ordering", self.ordering.clone()),
             ("journal", self.journal.to_string()),
-            ("ffs-sabotage", ffs_sabotage_name(self.ffs_sabotage).into()),
+            ("ffs-planted", ffs_planted_name(self.ffs_planted).into()),
             ("trace", flag(self.trace)),
         ]
     }
@@ -442,25 +453,25 @@ impl Scenario {
             "checkpoint" => self.checkpoint = number(value)?,
             "victim" => self.victim = value.into(),
             "age-ns" => self.age_ns = number(value)?,
-            "sabotage" => {
+            "planted" => {
                 let all = [
-                    Sabotage::None,
-                    Sabotage::SkipFlush,
-                    Sabotage::SkipChecksum,
-                    Sabotage::SummaryFirst,
-                    Sabotage::ReuseEarly,
+                    PlantedFault::None,
+                    PlantedFault::SkipFlush,
+                    PlantedFault::SkipChecksum,
+                    PlantedFault::SummaryFirst,
+                    PlantedFault::ReuseEarly,
                 ];
-                let found = all.into_iter().find(|s| sabotage_name(*s) == value);
-                self.sabotage = found.ok_or_else(bad)?;
+                let found = all.into_iter().find(|s| planted_name(*s) == value);
+                self.planted = found.ok_or_else(bad)?;
             }
             "ordering" => {
-                let entry = twin_ffs::ordering::by_name(value).ok_or_else(bad)?;
+                let entry = twin_ffs::ordering::REGISTRY.get(value).map_err(|_| bad())?;
                 self.ordering = entry.name.into();
             }
             "journal" => self.journal = number(value)?,
-            "ffs-sabotage" => {
-                let found = FFS_SABOTAGE.into_iter().find(|s| ffs_sabotage_name(*s) == value);
-                self.ffs_sabotage = found.ok_or_else(bad)?;
+            "ffs-planted" => {
+                let found = FFS_PLANTED.into_iter().find(|s| ffs_planted_name(*s) == value);
+                self.ffs_planted = found.ok_or_else(bad)?;
             }
             "trace" => self.trace = flag()?,
             _ => return Err(format!("a scenario has no {key:?}")),
@@ -475,39 +486,39 @@ fn order_of(value: &str) -> Option<Order> {
     orders.into_iter().find(|&order| (order as u64).to_string() == value)
 }
 
-fn sabotage_name(sabotage: Sabotage) -> &'static str {
-    match sabotage {
-        Sabotage::None => "none",
-        Sabotage::SkipFlush => "skip-flush",
-        Sabotage::SkipChecksum => "skip-checksum",
-        Sabotage::SummaryFirst => "summary-first",
-        Sabotage::ReuseEarly => "reuse-early",
+fn planted_name(planted: PlantedFault) -> &'static str {
+    match planted {
+        PlantedFault::None => "none",
+        PlantedFault::SkipFlush => "skip-flush",
+        PlantedFault::SkipChecksum => "skip-checksum",
+        PlantedFault::SummaryFirst => "summary-first",
+        PlantedFault::ReuseEarly => "reuse-early",
     }
 }
 
-const FFS_SABOTAGE: [twin_ffs::Sabotage; 9] = [
-    twin_ffs::Sabotage::None,
-    twin_ffs::Sabotage::SkipFlush,
-    twin_ffs::Sabotage::ReuseAtOnce,
-    twin_ffs::Sabotage::DataLate,
-    twin_ffs::Sabotage::SkipChecksum,
-    twin_ffs::Sabotage::SkipRevoked,
-    twin_ffs::Sabotage::RevokeLate,
-    twin_ffs::Sabotage::HeaderStays,
-    twin_ffs::Sabotage::FlushEarly,
+const FFS_PLANTED: [twin_ffs::PlantedFault; 9] = [
+    twin_ffs::PlantedFault::None,
+    twin_ffs::PlantedFault::SkipFlush,
+    twin_ffs::PlantedFault::ReuseAtOnce,
+    twin_ffs::PlantedFault::DataLate,
+    twin_ffs::PlantedFault::SkipChecksum,
+    twin_ffs::PlantedFault::SkipRevoked,
+    twin_ffs::PlantedFault::RevokeLate,
+    twin_ffs::PlantedFault::HeaderStays,
+    twin_ffs::PlantedFault::FlushEarly,
 ];
 
-fn ffs_sabotage_name(sabotage: twin_ffs::Sabotage) -> &'static str {
-    match sabotage {
-        twin_ffs::Sabotage::None => "none",
-        twin_ffs::Sabotage::SkipFlush => "skip-flush",
-        twin_ffs::Sabotage::ReuseAtOnce => "reuse-at-once",
-        twin_ffs::Sabotage::DataLate => "data-late",
-        twin_ffs::Sabotage::SkipChecksum => "skip-checksum",
-        twin_ffs::Sabotage::SkipRevoked => "skip-revoked",
-        twin_ffs::Sabotage::RevokeLate => "revoke-late",
-        twin_ffs::Sabotage::HeaderStays => "header-stays",
-        twin_ffs::Sabotage::FlushEarly => "flush-early",
+fn ffs_planted_name(planted: twin_ffs::PlantedFault) -> &'static str {
+    match planted {
+        twin_ffs::PlantedFault::None => "none",
+        twin_ffs::PlantedFault::SkipFlush => "skip-flush",
+        twin_ffs::PlantedFault::ReuseAtOnce => "reuse-at-once",
+        twin_ffs::PlantedFault::DataLate => "data-late",
+        twin_ffs::PlantedFault::SkipChecksum => "skip-checksum",
+        twin_ffs::PlantedFault::SkipRevoked => "skip-revoked",
+        twin_ffs::PlantedFault::RevokeLate => "revoke-late",
+        twin_ffs::PlantedFault::HeaderStays => "header-stays",
+        twin_ffs::PlantedFault::FlushEarly => "flush-early",
     }
 }
 
@@ -525,9 +536,8 @@ impl FromStr for Scenario {
     /// Reads `key=value` pairs, parted by commas; what is missing is as in [`Scenario::new`].
     fn from_str(text: &str) -> Result<Scenario, String> {
         let mut scenario = Scenario::new(1);
-        for pair in text.split(',').filter(|pair| !pair.is_empty()) {
-            let (key, value) = pair.split_once('=').ok_or(format!("{pair:?} has no value"))?;
-            scenario.set(key, value)?;
+        for setting in grammar::settings(text).map_err(|error| error.to_string())? {
+            scenario.set(setting.key, setting.value)?;
         }
         Ok(scenario)
     }

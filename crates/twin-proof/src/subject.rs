@@ -7,6 +7,7 @@ use std::rc::Rc;
 
 use twin_disk::BlockDevice;
 use twin_ffs::Ffs;
+use twin_fs::LayoutKind;
 use twin_fs::{Core, Cpu, Layout, Result, Volume};
 use twin_lfs::Lfs;
 use twin_rt::Rt;
@@ -44,6 +45,15 @@ pub trait Subject: Layout {
     /// What it calls the exploration [`states`](fn@super::states).
     const STATES: &'static str;
 
+    /// What it calls the campaign [`repair`](fn@super::repair).
+    const REPAIR: &'static str;
+
+    /// The layout's entry.
+    const KIND: &'static dyn LayoutKind;
+
+    /// What is read of a file is held against a checksum.
+    fn has_checksums(scenario: &Scenario) -> bool;
+
     /// Checkpoints since the volume was opened; `None` if there is no log or journal.
     fn checkpoints(&self) -> Option<u64>;
 
@@ -60,6 +70,12 @@ pub trait Subject: Layout {
 impl Subject for Lfs {
     const REUSE: &'static str = "lfs-reuse";
     const STATES: &'static str = "lfs-states";
+    const REPAIR: &'static str = "lfs-repair";
+    const KIND: &'static dyn LayoutKind = twin_lfs::LFS;
+
+    fn has_checksums(scenario: &Scenario) -> bool {
+        scenario.profile == twin_lfs::format::Profile::Modern
+    }
 
     fn checkpoints(&self) -> Option<u64> {
         Some(self.stats().checkpoints)
@@ -117,6 +133,12 @@ impl Subject for Lfs {
 impl Subject for Ffs {
     const REUSE: &'static str = "ffs-reuse";
     const STATES: &'static str = "ffs-states";
+    const REPAIR: &'static str = "ffs-repair";
+    const KIND: &'static dyn LayoutKind = twin_ffs::FFS;
+
+    fn has_checksums(_scenario: &Scenario) -> bool {
+        false
+    }
 
     fn checkpoints(&self) -> Option<u64> {
         (self.superblock().journal_bytes > 0).then(|| self.stats().checkpoints)

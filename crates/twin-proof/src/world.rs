@@ -92,11 +92,11 @@ impl<L: Subject> AnyWorld<L> {
             seed: scenario.seed ^ start.0,
             ..twin_sim::model::Options::default()
         };
-        let model = match twin_sim::model::by_name(name).map(|entry| entry.build(&options)) {
+        let model = match twin_sim::model::REGISTRY.get(name).map(|entry| entry.build(&options)) {
             Ok(Ok(model)) => model,
             _ => unreachable!("the models for tests take any size"),
         };
-        let scheduler = queue::registry()[0].build();
+        let scheduler = queue::REGISTRY.first().make();
         let mut builder = SimDisk::builder(&rt, model).scheduler(scheduler).platter(platter);
         builder = builder.faults(faults);
         if let Some(log) = log {

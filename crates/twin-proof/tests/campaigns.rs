@@ -1,10 +1,12 @@
 //! Short campaigns of what `cargo xtask soak` does for as long as wanted: full volumes, failing
-//! disks, damaged images. Each says on standard error what it came to; a failure prints the
+//! disks, damaged images and their repair. Each says on standard error what it came to; a failure prints the
 //! command that repeats it.
 
 use std::io::Write as _;
 
-use twin_proof::{Damaged, Failed, Failure, Filled, Scenario};
+use twin_ffs::Ffs;
+use twin_lfs::Lfs;
+use twin_proof::{Damaged, Failed, Failure, Filled, Repaired, Scenario, Subject};
 
 fn say(what: &str) {
     // Past the harness, which would swallow it.
@@ -68,4 +70,26 @@ fn five_thousand_damaged_images_are_refused_or_used_without_wrong_data() {
 #[test]
 fn five_thousand_more_damaged_images_are_refused_or_used_without_wrong_data() {
     images(26..51);
+}
+
+/// 2,000 volumes, with a power failure in the middle of 500 of the repairs.
+fn repairs<L: Subject>(draw: fn(u64) -> Scenario, fewest_mended: u64) {
+    let mut all = Repaired::default();
+    for seed in 1..41 {
+        all += passed(L::REPAIR, &draw(seed), |s| twin_proof::repair::<L>(s, 50));
+    }
+    say(&format!("{}, seeds 1..41: {all:?}\n", L::REPAIR));
+    assert!(all.images == 2000 && all.interrupted >= 450, "{all:?}");
+    let mended = all.images - all.sound - all.unknown - all.cramped;
+    assert!(mended >= fewest_mended && all.untouched > 10_000 && all.hurt > 100, "{all:?}");
+}
+
+#[test]
+fn damaged_logs_are_repaired_and_files_that_were_not_hit_are_right() {
+    repairs::<Lfs>(Scenario::repair, 1000);
+}
+
+#[test]
+fn damaged_clustered_volumes_are_repaired_and_files_that_were_not_hit_are_right() {
+    repairs::<Ffs>(Scenario::clustered_repair, 500);
 }

@@ -7,7 +7,7 @@
 
 use std::io::Write as _;
 
-use twin_lfs::Sabotage;
+use twin_lfs::PlantedFault;
 use twin_lfs::format::Profile;
 use twin_proof::{Depth, Explored, Failure, Scenario};
 
@@ -82,36 +82,36 @@ fn power_failures_while_a_volume_is_made_leave_it_or_none() {
 }
 
 /// The number of seeds until the fault is found.
-fn seeds_until_found(sabotage: Sabotage, scenario: impl Fn(u64) -> Scenario, most: u64) -> u64 {
+fn seeds_until_found(planted: PlantedFault, scenario: impl Fn(u64) -> Scenario, most: u64) -> u64 {
     for seed in 1..=most {
-        let scenario = Scenario { sabotage, ..scenario(seed) };
+        let scenario = Scenario { planted, ..scenario(seed) };
         if let Err(failure) = twin_proof::crash(&scenario, &Depth::default()) {
-            let line = format!("{sabotage:?} is found with seed {seed}: {}\n", failure.what);
+            let line = format!("{planted:?} is found with seed {seed}: {}\n", failure.what);
             let _ = std::io::stderr().write_all(line.as_bytes());
             return seed;
         }
     }
-    panic!("{sabotage:?} is not found with {most} seeds");
+    panic!("{planted:?} is not found with {most} seeds");
 }
 
 #[test]
 fn a_skipped_flush_is_found() {
-    seeds_until_found(Sabotage::SkipFlush, Scenario::commits, 5);
+    seeds_until_found(PlantedFault::SkipFlush, Scenario::commits, 5);
 }
 
 #[test]
 fn a_skipped_checksum_is_found() {
-    seeds_until_found(Sabotage::SkipChecksum, Scenario::commits, 10);
+    seeds_until_found(PlantedFault::SkipChecksum, Scenario::commits, 10);
 }
 
 #[test]
 fn a_summary_that_is_written_before_its_blocks_is_found() {
-    seeds_until_found(Sabotage::SummaryFirst, Scenario::commits, 10);
+    seeds_until_found(PlantedFault::SummaryFirst, Scenario::commits, 10);
 }
 
 #[test]
 fn a_segment_that_is_filled_again_too_early_is_found() {
     // It takes a cleaner at work at the wrong moment: longer runs come to it.
     let scenario = |seed| Scenario { ops: 400, ..Scenario::pressed(seed) };
-    seeds_until_found(Sabotage::ReuseEarly, scenario, 30);
+    seeds_until_found(PlantedFault::ReuseEarly, scenario, 30);
 }

@@ -1,24 +1,25 @@
-//! What databases, mail servers and editors do: small changes, each made durable before the next.
+//! The work of databases, mail servers and editors: small changes, each made durable before the
+//! next.
 
 use twin_rt::Rng;
 
 use super::script::{Script, Step};
-use super::{Shape, Spec, Workload, World};
+use super::{Spec, Workload, WorkloadParams, World};
 use twin_fs::{Data, Ino, Name, Op, ROOT_INO, RenameMode, Reply, Result};
 
 pub(super) const SPEC: Spec = Spec {
     name: "commits",
     about: "changes small parts of a few files and makes each change durable; replaces whole files \
             by renaming",
-    make: |shape| {
-        let scripts = vec![Script::default(); shape.clients.max(1) as usize];
+    make: |params| {
+        let scripts = vec![Script::default(); params.clients.max(1) as usize];
         let renames = vec![None; scripts.len()];
-        Box::new(Commits { shape: shape.clone(), scripts, renames, made: 0, open: Vec::new() })
+        Box::new(Commits { params: params.clone(), scripts, renames, made: 0, open: Vec::new() })
     },
 };
 
 struct Commits {
-    shape: Shape,
+    params: WorkloadParams,
     scripts: Vec<Script>,
     /// Names to move into place once their script has ended: the old name and the new one.
     renames: Vec<Option<(Name, Name)>>,
@@ -39,8 +40,8 @@ impl Commits {
             return Op::Fsync { ino, data_only: rng.chance(0.5) };
         }
         let size = world.known(ino).map_or(0, |known| known.size);
-        let len = rng.range(1, self.shape.write_max.clamp(2, 9_000));
-        let most = self.shape.space_max / self.shape.files.max(1);
+        let len = rng.range(1, self.params.write_max.clamp(2, 9_000));
+        let most = self.params.space_max / self.params.files.max(1);
         if size > most {
             // A log that is full begins anew.
             return Op::SetAttr {
@@ -52,13 +53,14 @@ impl Commits {
         Op::Write { ino, off, data: Data::Synthetic(len) }
     }
 
-    /// A new version of a file under a name of its own, durable, then moved into place.
+    /// Writes a new version of a file under its own name, makes it durable, then moves it into
+    /// place.
     fn replace(&mut self, nth: usize, rng: &mut Rng) -> (Op, Vec<Step>) {
         self.made += 1;
         let (new, old) = (self.name("new", self.made), self.name("doc", rng.below(5)));
         self.renames[nth] = Some((new.clone(), old));
         let create = Op::Create { dir: ROOT_INO, name: new, mode: 0o666, exclusive: true };
-        let len = rng.range(1, self.shape.write_max.max(2));
+        let len = rng.range(1, self.params.write_max.max(2));
         (create, vec![Step::Write { off: 0, len }, Step::Fsync, Step::Release, Step::Forget])
     }
 }

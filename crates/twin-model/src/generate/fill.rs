@@ -1,29 +1,29 @@
-//! Fills the volume until it says that there is no room, removes a part at random, and again.
+//! Fills the volume until there is no room, removes a part at random, and repeats.
 
 use twin_rt::Rng;
 
 use super::script::{Script, Step, writes};
-use super::{Shape, Spec, Workload, World};
+use super::{Spec, Workload, WorkloadParams, World};
 use twin_fs::{FsError, Name, Op, ROOT_INO, Reply, Result};
 
 pub(super) const SPEC: Spec = Spec {
     name: "fill",
     about: "fills the volume until there is no room, removes a part, and again",
-    make: |shape| {
-        let clients = shape.clients.max(1) as usize;
+    make: |params| {
+        let clients = params.clients.max(1) as usize;
         let scripts = vec![Script::default(); clients];
-        let shape = shape.clone();
-        Box::new(Fill { shape, scripts, listed: false, made: 0, full: false, to_remove: 0 })
+        let params = params.clone();
+        Box::new(Fill { params, scripts, listed: false, made: 0, full: false, to_remove: 0 })
     },
 };
 
 struct Fill {
-    shape: Shape,
+    params: WorkloadParams,
     scripts: Vec<Script>,
-    /// What is there already is known.
+    /// True if the existing names have been listed.
     listed: bool,
     made: u64,
-    /// There was no room.
+    /// True if there was no room.
     full: bool,
     /// Files still to be removed before filling goes on.
     to_remove: u64,
@@ -34,8 +34,8 @@ impl Fill {
         self.made += 1;
         let name: Name = format!("fill{}", self.made).into_bytes().into();
         let create = Op::Create { dir: ROOT_INO, name, mode: 0o666, exclusive: true };
-        let size = rng.range(1, self.shape.file_size_max + 1);
-        let mut steps: Vec<Step> = writes(size, self.shape.write_max).collect();
+        let size = rng.range(1, self.params.file_size_max + 1);
+        let mut steps: Vec<Step> = writes(size, self.params.write_max).collect();
         if rng.chance(0.1) {
             steps.push(Step::Fsync);
         }
@@ -51,11 +51,11 @@ impl Workload for Fill {
             return op;
         }
         if !std::mem::replace(&mut self.listed, true) {
-            // Names that no earlier life of this workload used.
+            // Names that no earlier run of this workload has used.
             self.made = rng.below(1 << 40);
             return Op::ReadDir { dir: ROOT_INO, cookie: 0, max_bytes: 1 << 20, plus: false };
         }
-        if self.to_remove == 0 && world.written_bytes() > self.shape.space_max {
+        if self.to_remove == 0 && world.written_bytes() > self.params.space_max {
             self.to_remove = 1 + world.name_count() as u64 / 10;
         }
         if std::mem::take(&mut self.full) && self.to_remove == 0 {

@@ -3,13 +3,13 @@
 use twin_rt::Rng;
 
 use super::verbs::{self, Verb, Weights};
-use super::{Shape, Spec, Workload, World};
+use super::{Spec, Workload, WorkloadParams, World};
 use twin_fs::Op;
 
 pub(super) const SPEC: Spec = Spec {
     name: "metadata",
     about: "names and attributes: making, moving, linking, removing",
-    make: |shape| Box::new(Metadata { shape: shape.clone() }),
+    make: |params| Box::new(Metadata { params: params.clone() }),
 };
 
 const WEIGHTS: Weights = &[
@@ -37,11 +37,11 @@ const WEIGHTS: Weights = &[
 ];
 
 struct Metadata {
-    shape: Shape,
+    params: WorkloadParams,
 }
 
 impl Workload for Metadata {
     fn next(&mut self, _client: u32, world: &World, rng: &mut Rng) -> Op {
-        verbs::draw(WEIGHTS, &self.shape, world, rng)
+        verbs::draw(WEIGHTS, &self.params, world, rng)
     }
 }

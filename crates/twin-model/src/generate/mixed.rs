@@ -3,13 +3,13 @@
 use twin_rt::Rng;
 
 use super::verbs::{self, Verb, Weights};
-use super::{Shape, Spec, Workload, World};
+use super::{Spec, Workload, WorkloadParams, World};
 use twin_fs::Op;
 
 pub(super) const SPEC: Spec = Spec {
     name: "mixed",
     about: "every operation there is, on a small tree of everything",
-    make: |shape| Box::new(Mixed { shape: shape.clone() }),
+    make: |params| Box::new(Mixed { params: params.clone() }),
 };
 
 const WEIGHTS: Weights = &[
@@ -48,11 +48,11 @@ const WEIGHTS: Weights = &[
 ];
 
 struct Mixed {
-    shape: Shape,
+    params: WorkloadParams,
 }
 
 impl Workload for Mixed {
     fn next(&mut self, _client: u32, world: &World, rng: &mut Rng) -> Op {
-        verbs::draw(WEIGHTS, &self.shape, world, rng)
+        verbs::draw(WEIGHTS, &self.params, world, rng)
     }
 }

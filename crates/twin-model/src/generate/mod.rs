@@ -1,19 +1,19 @@
-//! Seeded random requests: what tests and fuzzers ask a volume and the model alike.
+//! Seeded random requests that tests and fuzzers send to a volume and to the model.
 //!
-//! A [`Generator`] draws requests from a [`Workload`], tells it what has been answered, and keeps
-//! a [`World`]: the inodes that the clients hold and the names that they have seen. So most
-//! requests make sense, and some, on purpose, do not. Everything follows from the seed and the
-//! replies. Several requests may be under way at a time, one a client: the world then lags, and
-//! mends itself by what is answered.
+//! A [`Generator`] draws requests from a [`Workload`], tells it the replies, and maintains a
+//! [`World`]: the inodes that the clients hold and the names that they have seen. Therefore most
+//! requests are valid, and some are invalid on purpose. Everything follows from the seed and the
+//! replies. Several requests may be under way at a time, one for each client; the world is then out
+//! of date, and is corrected by the replies.
 //!
-//! A workload is one file here and one line in [`WORKLOADS`].
+//! To add a workload, add a file here and a line in [`WORKLOADS`].
 //!
 //! ```
-//! use twin_model::generate::{Generator, Shape};
+//! use twin_model::generate::{Generator, WorkloadParams};
 //! use twin_model::{ModelFs, Settings};
 //! use twin_rt::Time;
 //! let mut model = ModelFs::new(Settings::default(), Time(0));
-//! let mut generator = Generator::new("mixed", Shape::default(), 7).unwrap();
+//! let mut generator = Generator::new("mixed", WorkloadParams::default(), 7).unwrap();
 //! for _ in 0..100 {
 //!     let request = generator.next();
 //!     let reply = model.apply(Time(request.id), &request);
@@ -38,10 +38,10 @@ pub use world::World;
 
 use twin_fs::{Cred, Op, Reply, Request, Result};
 
-/// Sizes and shares that workloads go by.
+/// Sizes and shares for workloads.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Shape {
-    /// Clients; each is a user of its own but client 0, which is root.
+pub struct WorkloadParams {
+    /// The number of clients. Each is a different user, except client 0, which is root.
     pub clients: u32,
     /// Whether clients other than 0 are users rather than root.
     pub users: bool,
@@ -49,16 +49,17 @@ pub struct Shape {
     pub files: u64,
     /// The number of directories, likewise.
     pub dirs: u64,
-    /// The longest file, in bytes, but for rare far ends.
+    /// The longest file, in bytes, except for rare far ends.
     pub file_size_max: u64,
     /// The farthest end of a file, in bytes: where sparse writes go.
     pub far_size_max: u64,
     /// The longest write, in bytes.
     pub write_max: u64,
-    /// Bytes that are written, less those that are removed, above which workloads remove rather
-    /// than write.
+    /// The number of bytes written minus bytes removed above which workloads remove rather than
+    /// write.
     pub space_max: u64,
-    /// Different names that are drawn; few names meet often.
+    /// The number of different names that are drawn; with few names, clients often use the same
+    /// ones.
     pub names: u64,
     /// The share of requests that are made wrong on purpose.
     pub invalid: f64,
@@ -68,9 +69,9 @@ pub struct Shape {
     pub block_size: u64,
 }
 
-impl Default for Shape {
-    fn default() -> Shape {
-        Shape {
+impl Default for WorkloadParams {
+    fn default() -> WorkloadParams {
+        WorkloadParams {
             clients: 4,
             users: true,
             files: 60,
@@ -87,11 +88,11 @@ impl Default for Shape {
     }
 }
 
-/// What clients do: draws operations.
+/// The behaviour of clients: draws operations.
 pub trait Workload {
     /// The next operation of a client.
     fn next(&mut self, client: u32, world: &World, rng: &mut Rng) -> Op;
-    /// Learns what came of an operation of this workload; the world has learned already.
+    /// Learns the result of an operation of this workload. The world has learned it already.
     fn learn(&mut self, _client: u32, _op: &Op, _reply: &Result<Reply>) {}
 }
 
@@ -101,7 +102,7 @@ pub struct Spec {
     pub name: &'static str,
     /// What it does, in a line.
     pub about: &'static str,
-    make: fn(&Shape) -> Box<dyn Workload>,
+    make: fn(&WorkloadParams) -> Box<dyn Workload>,
 }
 
 /// All workloads.
@@ -110,25 +111,25 @@ pub const WORKLOADS: [Spec; 6] =
 
 /// Draws requests.
 pub struct Generator {
-    shape: Shape,
+    params: WorkloadParams,
     rng: Rng,
     world: World,
     workload: Box<dyn Workload>,
-    make: fn(&Shape) -> Box<dyn Workload>,
+    make: fn(&WorkloadParams) -> Box<dyn Workload>,
     next_id: u64,
 }
 
 impl Generator {
     /// A generator of the workload called `name`; none if there is no such workload.
-    pub fn new(name: &str, shape: Shape, seed: u64) -> Option<Generator> {
+    pub fn new(name: &str, params: WorkloadParams, seed: u64) -> Option<Generator> {
         let spec = WORKLOADS.iter().find(|spec| spec.name == name)?;
-        let workload = (spec.make)(&shape);
+        let workload = (spec.make)(&params);
         let rng = Rng::stream(seed, "generate");
         let (world, make) = (World::new(), spec.make);
-        Some(Generator { shape, rng, world, workload, make, next_id: 1 })
+        Some(Generator { params, rng, world, workload, make, next_id: 1 })
     }
 
-    /// Numbers the following requests from `id`, if others used numbers meanwhile.
+    /// Sets the number of the next request, if others used numbers meanwhile.
     pub fn set_next_id(&mut self, id: u64) {
         self.next_id = id;
     }
@@ -141,7 +142,7 @@ impl Generator {
     /// The next request of some client.
     #[allow(clippy::should_implement_trait)] // An iterator would end.
     pub fn next(&mut self) -> Request {
-        let client = self.rng.below(u64::from(self.shape.clients.max(1))) as u32;
+        let client = self.rng.below(u64::from(self.params.clients.max(1))) as u32;
         self.next_for(client)
     }
 
@@ -149,7 +150,7 @@ impl Generator {
     pub fn next_for(&mut self, client: u32) -> Request {
         let id = self.next_id;
         self.next_id += 1;
-        let op = if id == 1 && self.shape.users {
+        let op = if id == 1 && self.params.users {
             verbs::open_root_to_all()
         } else {
             self.workload.next(client, &self.world, &mut self.rng)
@@ -160,24 +161,24 @@ impl Generator {
 
     /// Users share one group in pairs, and client 3 has a second group.
     fn cred(&self, client: u32) -> Cred {
-        if client == 0 || !self.shape.users {
+        if client == 0 || !self.params.users {
             return Cred::root();
         }
         let groups: &[u32] = if client % 4 == 3 { &[500] } else { &[] };
         Cred { groups: groups.into(), ..Cred::user(1000 + client, 500 + client / 2) }
     }
 
-    /// Learns what a request of this generator was answered.
+    /// Learns the reply to a request of this generator.
     pub fn learn(&mut self, request: &Request, reply: &Result<Reply>) {
         self.world.learn(&request.op, reply);
         self.workload.learn(request.client, &request.op, reply);
     }
 
-    /// Begins anew on what is there, as clients do after the volume crashed or was unmounted:
-    /// nothing is held, and names are found by listing.
+    /// Begins again on the existing tree, as clients do after a crash or an unmount: nothing is
+    /// held, and names are found by listing.
     pub fn remount(&mut self) {
         self.world = World::new();
-        self.workload = (self.make)(&self.shape);
+        self.workload = (self.make)(&self.params);
     }
 }
 

@@ -3,20 +3,20 @@
 use twin_rt::Rng;
 
 use super::script::{Script, Step, writes};
-use super::{Shape, Spec, Workload, World};
+use super::{Spec, Workload, WorkloadParams, World};
 use twin_fs::{Data, Name, Op, ROOT_INO, Reply, Result};
 
 pub(super) const SPEC: Spec = Spec {
     name: "overwrite",
     about: "overwrites parts of a set of files, most often of the same few",
-    make: |shape| {
-        let scripts = vec![Script::default(); shape.clients.max(1) as usize];
-        Box::new(Overwrite { shape: shape.clone(), scripts, made: 0, files: Vec::new() })
+    make: |params| {
+        let scripts = vec![Script::default(); params.clients.max(1) as usize];
+        Box::new(Overwrite { params: params.clone(), scripts, made: 0, files: Vec::new() })
     },
 };
 
 struct Overwrite {
-    shape: Shape,
+    params: WorkloadParams,
     scripts: Vec<Script>,
     made: u64,
     /// The files, held open, in the order in which they were made.
@@ -26,19 +26,19 @@ struct Overwrite {
 impl Overwrite {
     /// The size of every file: a multiple of the block that keeps all within the space.
     fn size(&self) -> u64 {
-        let block = self.shape.block_size;
-        let share = self.shape.space_max / self.shape.files.max(1);
-        (share.min(self.shape.file_size_max) / block).max(1) * block
+        let block = self.params.block_size;
+        let share = self.params.space_max / self.params.files.max(1);
+        (share.min(self.params.file_size_max) / block).max(1) * block
     }
 
     fn overwrite(&self, rng: &mut Rng) -> Op {
         let all = self.files.len() as u64;
         let hot = if rng.chance(0.9) { all.div_ceil(10) } else { all };
         let ino = self.files[rng.below(hot) as usize];
-        let block = self.shape.block_size;
+        let block = self.params.block_size;
         let blocks = self.size() / block;
         let first = rng.below(blocks);
-        let most = (self.shape.write_max / block).clamp(1, blocks - first);
+        let most = (self.params.write_max / block).clamp(1, blocks - first);
         let (off, len) = (first * block, rng.range(1, most + 1) * block);
         match rng.below(20) {
             0 => Op::Fsync { ino, data_only: rng.chance(0.5) },
@@ -54,13 +54,13 @@ impl Workload for Overwrite {
         if let Some(op) = self.scripts[nth].next() {
             return op;
         }
-        if self.made >= self.shape.files && !self.files.is_empty() {
+        if self.made >= self.params.files && !self.files.is_empty() {
             return self.overwrite(rng);
         }
         self.made += 1;
         let name: Name = format!("over{}", self.made).into_bytes().into();
         let create = Op::Create { dir: ROOT_INO, name, mode: 0o666, exclusive: true };
-        let steps: Vec<Step> = writes(self.size(), self.shape.write_max).collect();
+        let steps: Vec<Step> = writes(self.size(), self.params.write_max).collect();
         self.scripts[nth].begin(create.clone(), steps);
         self.scripts[nth].next().unwrap_or(create)
     }

@@ -15,7 +15,7 @@ fn model() -> ModelFs {
 
 fn run(name: &str, seed: u64, ops: usize) -> (Vec<Request>, Vec<Result<Reply>>, Generator) {
     let mut model = model();
-    let mut generator = Generator::new(name, Shape::default(), seed).unwrap();
+    let mut generator = Generator::new(name, WorkloadParams::default(), seed).unwrap();
     let (mut requests, mut replies) = (Vec::new(), Vec::new());
     for _ in 0..ops {
         let request = generator.next();
@@ -43,7 +43,7 @@ fn names_of_workloads_are_unique_and_unknown_ones_are_none() {
     names.sort_unstable();
     names.dedup();
     assert_eq!(names.len(), WORKLOADS.len());
-    assert!(Generator::new("no such", Shape::default(), 0).is_none());
+    assert!(Generator::new("no such", WorkloadParams::default(), 0).is_none());
 }
 
 /// The name of an operation's variant.
@@ -113,24 +113,24 @@ fn mixed_requests_fail_for_many_reasons() {
 fn trees_stay_near_their_shape() {
     for spec in WORKLOADS {
         let (_, _, generator) = run(spec.name, 6, 20_000);
-        let (world, shape) = (generator.world(), Shape::default());
+        let (world, params) = (generator.world(), WorkloadParams::default());
         let names = world.name_count() as u64;
         // Commits are to a few files of each client, on purpose.
-        let fewest = if spec.name == "commits" { u64::from(shape.clients) } else { 10 };
+        let fewest = if spec.name == "commits" { u64::from(params.clients) } else { 10 };
         assert!(
-            (fewest..=4 * (shape.files + shape.dirs)).contains(&names),
+            (fewest..=4 * (params.files + params.dirs)).contains(&names),
             "{}: {names}",
             spec.name
         );
         let written = world.written_bytes();
-        assert!(written < 2 * shape.space_max, "{}: {written} bytes", spec.name);
+        assert!(written < 2 * params.space_max, "{}: {written} bytes", spec.name);
     }
 }
 
 #[test]
 fn mixed_trees_are_deep_and_files_sparse() {
     let mut model = model();
-    let mut generator = Generator::new("mixed", Shape::default(), 7).unwrap();
+    let mut generator = Generator::new("mixed", WorkloadParams::default(), 7).unwrap();
     let (mut deepest, mut sparse) = (0, false);
     for n in 0..20_000 {
         let request = generator.next();
@@ -155,8 +155,8 @@ fn mixed_trees_are_deep_and_files_sparse() {
 #[test]
 fn filling_meets_no_space_again_and_again() {
     let mut model = model();
-    let shape = Shape { space_max: u64::MAX, ..Shape::default() };
-    let mut generator = Generator::new("fill", shape, 8).unwrap();
+    let params = WorkloadParams { space_max: u64::MAX, ..WorkloadParams::default() };
+    let mut generator = Generator::new("fill", params, 8).unwrap();
     let (mut refusals, mut removed, mut room) = (0, 0, true);
     for _ in 0..30_000 {
         let request = generator.next();
@@ -181,7 +181,7 @@ fn filling_meets_no_space_again_and_again() {
 #[test]
 fn several_clients_may_have_requests_under_way() {
     let mut model = model();
-    let mut generator = Generator::new("mixed", Shape::default(), 9).unwrap();
+    let mut generator = Generator::new("mixed", WorkloadParams::default(), 9).unwrap();
     let mut rng = Rng::new(9);
     let mut under_way: Vec<Request> = Vec::new();
     let mut succeeded = 0;

@@ -1,9 +1,9 @@
-//! One operation of each kind, drawn at random: mostly on what exists, sometimes wrong.
+//! One random operation of each kind: mostly on existing files, sometimes invalid.
 
 use twin_disk::{Buf, Bytes};
 use twin_rt::Rng;
 
-use super::{Shape, World};
+use super::{WorkloadParams, World};
 use twin_fs::{
     Data, Fallocate, Ino, Name, Op, ROOT_INO, RenameMode, SeekFor, SetAttr, SetTime, Timestamp,
     XattrMode, mode,
@@ -56,10 +56,10 @@ pub(super) fn open_root_to_all() -> Op {
     Op::SetAttr { ino: ROOT_INO, set }
 }
 
-/// Draws a verb by weight, and then its operation. Cares for the number of files and
-/// directories and for the space that the shape wants, and lets go of what is held in excess.
-pub(super) fn draw(weights: Weights, shape: &Shape, world: &World, rng: &mut Rng) -> Op {
-    let mut picker = Picker { shape, world, rng };
+/// Draws a verb by weight, and then its operation. Keeps the number of files and directories and
+/// the space near the values of the params, and releases what is held in excess.
+pub(super) fn draw(weights: Weights, params: &WorkloadParams, world: &World, rng: &mut Rng) -> Op {
+    let mut picker = Picker { params, world, rng };
     if let Some(op) = picker.housekeeping() {
         return op;
     }
@@ -75,7 +75,7 @@ pub(super) fn draw(weights: Weights, shape: &Shape, world: &World, rng: &mut Rng
 }
 
 struct Picker<'a> {
-    shape: &'a Shape,
+    params: &'a WorkloadParams,
     world: &'a World,
     rng: &'a mut Rng,
 }
@@ -84,7 +84,7 @@ struct Picker<'a> {
 const NOBODY: Ino = 1 << 50;
 
 impl Picker<'_> {
-    /// Releases and forgets what is held without need.
+    /// Releases and forgets inodes that need not be held.
     fn housekeeping(&mut self) -> Option<Op> {
         let world = self.world;
         if world.open.len() > 20 + self.rng.below(20) as usize {
@@ -92,7 +92,7 @@ impl Picker<'_> {
         }
         let held = world.files.len() + world.dirs.len() + world.others.len();
         let orphan = world.orphans.draw(self.rng).filter(|_| world.orphans.len() > 8);
-        let excess = held as u64 > 2 * (self.shape.files + self.shape.dirs);
+        let excess = held as u64 > 2 * (self.params.files + self.params.dirs);
         let ino = match orphan {
             Some(ino) => *ino,
             None if excess => *world.files.draw(self.rng)?,
@@ -105,11 +105,12 @@ impl Picker<'_> {
         Some(Op::Forget { ino, count: known.refs })
     }
 
-    /// The verb, or its opposite when there is too much already.
+    /// The verb, or its opposite if there are too many files or bytes already.
     fn wanted(&self, verb: Verb) -> Verb {
-        let many_names = self.world.name_count() as u64 > 2 * (self.shape.files + self.shape.dirs);
-        let many_dirs = self.world.dirs.len() as u64 > 2 * self.shape.dirs;
-        let much_space = self.world.written_bytes() > self.shape.space_max;
+        let many_names =
+            self.world.name_count() as u64 > 2 * (self.params.files + self.params.dirs);
+        let many_dirs = self.world.dirs.len() as u64 > 2 * self.params.dirs;
+        let much_space = self.world.written_bytes() > self.params.space_max;
         match verb {
             Verb::Create | Verb::Link | Verb::Symlink | Verb::MakeNode if many_names => {
                 Verb::Unlink
@@ -121,7 +122,7 @@ impl Picker<'_> {
     }
 
     fn wrong(&mut self) -> bool {
-        self.rng.chance(self.shape.invalid)
+        self.rng.chance(self.params.invalid)
     }
 
     fn dir(&mut self) -> Ino {
@@ -164,7 +165,7 @@ impl Picker<'_> {
                 _ => vec![b'L'; 256].into(),
             };
         }
-        let number = self.rng.below(self.shape.names);
+        let number = self.rng.below(self.params.names);
         let mut name = format!("n{number}").into_bytes();
         match number % 16 {
             0 => name.resize(255, b'l'),
@@ -217,7 +218,7 @@ impl Picker<'_> {
     fn len(&mut self, max: u64) -> u64 {
         let bits = self.rng.below(u64::from(max.max(2).ilog2()) + 1);
         let len = self.rng.range(1 << bits, 2 << bits);
-        let block = self.shape.block_size;
+        let block = self.params.block_size;
         let len = if self.rng.chance(0.4) { len.next_multiple_of(block) } else { len };
         len.clamp(1, max)
     }
@@ -225,23 +226,23 @@ impl Picker<'_> {
     /// An offset in a file, at its end, or far behind.
     fn off(&mut self, ino: Ino) -> u64 {
         let size = self.world.known(ino).map_or(0, |known| known.size);
-        let near = size.min(self.shape.file_size_max);
+        let near = size.min(self.params.file_size_max);
         match self.rng.below(20) {
             0..9 => near,
             9..13 => self.rng.below(near + 1),
             13..17 => {
                 let off = self.rng.below(near + 1);
-                off - off % self.shape.block_size
+                off - off % self.params.block_size
             }
-            17..19 => self.rng.below(self.shape.file_size_max),
+            17..19 => self.rng.below(self.params.file_size_max),
             _ if self.wrong() => u64::MAX - self.rng.below(9000),
-            _ => self.len(self.shape.far_size_max),
+            _ => self.len(self.params.far_size_max),
         }
     }
 
     fn data(&mut self) -> Data {
-        let len = if self.rng.chance(0.01) { 0 } else { self.len(self.shape.write_max) };
-        if !self.rng.chance(self.shape.bytes) {
+        let len = if self.rng.chance(0.01) { 0 } else { self.len(self.params.write_max) };
+        if !self.rng.chance(self.params.bytes) {
             return Data::Synthetic(len);
         }
         let mut buf = Buf::zeroed(len as usize);
@@ -329,7 +330,7 @@ impl Picker<'_> {
             }
             Verb::RemoveDir => match self.victim(true) {
                 Some((dir, name)) => Op::RemoveDir { dir, name },
-                // Emptying directories brings the next one nearer.
+                // Emptying directories makes the next removal of one more likely.
                 None => self.name_op(Verb::Unlink),
             },
             Verb::Unlink => {
@@ -378,12 +379,12 @@ impl Picker<'_> {
                 Op::Forget { ino, count: if refs == 0 { 0 } else { self.rng.range(1, refs + 1) } }
             }
             Verb::Read => {
-                let len = self.len(4 * self.shape.write_max) as u32;
+                let len = self.len(4 * self.params.write_max) as u32;
                 Op::Read { ino, off: self.off(ino), len }
             }
             Verb::Write => Op::Write { ino, off: self.off(ino), data: self.data() },
             Verb::Truncate => {
-                let much = self.world.written_bytes() > self.shape.space_max;
+                let much = self.world.written_bytes() > self.params.space_max;
                 let size = if much { 0 } else { self.off(ino) };
                 Op::SetAttr { ino, set: SetAttr { size: Some(size), ..SetAttr::default() } }
             }
@@ -395,7 +396,7 @@ impl Picker<'_> {
                     1 | 2 => Fallocate::ZeroRange { keep_size },
                     _ => Fallocate::PunchHole,
                 };
-                let len = if self.wrong() { 0 } else { self.len(4 * self.shape.write_max) };
+                let len = if self.wrong() { 0 } else { self.len(4 * self.params.write_max) };
                 Op::Fallocate { ino, off: self.off(ino), len, mode }
             }
             _ => {

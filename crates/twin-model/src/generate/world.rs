@@ -1,10 +1,12 @@
-//! What the clients of a generator hold and know, learned from replies.
+//! What the clients of a generator hold and know, as learned from replies.
 
 use std::hash::Hash;
 
 use twin_rt::{FixedMap, Rng};
 
-use twin_fs::{Attr, Entry, FsError, Ino, Name, Op, ROOT_INO, RenameMode, Reply, Result, mode};
+use twin_fs::{
+    Attr, FsError, Ino, LookupEntry, Name, Op, ROOT_INO, RenameMode, Reply, Result, mode,
+};
 
 /// A set from which one element can be drawn at random.
 #[derive(Clone, Debug)]
@@ -57,7 +59,7 @@ impl<T: Clone + Eq + Hash> Bag<T> {
     }
 }
 
-/// What is known of an inode.
+/// The known facts about an inode.
 #[derive(Clone, Debug)]
 pub(super) struct Known {
     pub(super) kind: u32,
@@ -104,7 +106,7 @@ impl World {
         self.inodes.get(&ino)
     }
 
-    /// Where a name is believed to lead.
+    /// The inode to which a name is believed to lead.
     pub(super) fn lead(&self, dir: Ino, name: &[u8]) -> Option<Ino> {
         self.leads.get(&(dir, Name::from(name))).copied()
     }
@@ -119,7 +121,7 @@ impl World {
         self.names.len()
     }
 
-    /// Bytes written and not removed, by guess.
+    /// An estimate of the bytes written and not removed.
     pub fn written_bytes(&self) -> u64 {
         self.written
     }
@@ -129,11 +131,11 @@ impl World {
         let new = Known { kind, size: 0, nlink: 0, refs: 0, opens: 0, written: 0 };
         let known = self.inodes.entry(attr.ino).or_insert(new);
         (known.size, known.nlink) = (attr.size, attr.nlink);
-        self.settle(attr.ino);
+        self.drop_if_unused(attr.ino);
     }
 
-    fn hold(&mut self, entry: &Entry) {
-        // A number that comes back with another kind is another inode.
+    fn hold(&mut self, entry: &LookupEntry) {
+        // A number that returns with another kind belongs to another inode.
         if self.known(entry.attr.ino).is_some_and(|known| known.kind != entry.attr.kind()) {
             self.drop_inode(entry.attr.ino);
         }
@@ -147,12 +149,12 @@ impl World {
             f(known);
             known.written = known.written.min(known.size);
             self.written = self.written - before + known.written;
-            self.settle(ino);
+            self.drop_if_unused(ino);
         }
     }
 
     /// Puts an inode into the bags that it belongs to.
-    fn settle(&mut self, ino: Ino) {
+    fn drop_if_unused(&mut self, ino: Ino) {
         let Some(known) = self.inodes.get(&ino) else { return };
         let held = known.refs > 0 || known.opens > 0 || ino == ROOT_INO;
         if !held && known.nlink == 0 {
@@ -301,7 +303,7 @@ impl World {
         }
     }
 
-    /// What a failure says about the world.
+    /// Learns from a failed operation.
     fn learn_failed(&mut self, op: &Op, error: &FsError) {
         match (op, error) {
             (

@@ -2,7 +2,7 @@
 //! faults put in on purpose, which it must find.
 
 use super::*;
-use crate::generate::{Generator, Shape, WORKLOADS};
+use crate::generate::{Generator, WORKLOADS, WorkloadParams};
 use twin_fs::perm;
 
 /// What runs of the same requests must have in common.
@@ -15,7 +15,7 @@ fn sizes(dump: &Dump) -> Vec<(Box<[u8]>, u64, u64, Timestamp)> {
 fn bytes_and_stamps_differ_in_nothing_but_content() {
     for (seed, spec) in (0..).zip(WORKLOADS) {
         let [mut bytes, mut stamps] = [Bench::bytes().model, Bench::stamps().model];
-        let mut generator = Generator::new(spec.name, Shape::default(), seed).unwrap();
+        let mut generator = Generator::new(spec.name, WorkloadParams::default(), seed).unwrap();
         for _ in 0..3_000 {
             let request = generator.next();
             let now = Time(request.id * SECS);
@@ -42,9 +42,9 @@ fn bytes_and_stamps_differ_in_nothing_but_content() {
 /// written.
 #[test]
 fn stamps_stand_for_the_bytes_of_whole_blocks() {
-    let shape = Shape { users: false, ..Shape::default() };
+    let params = WorkloadParams { users: false, ..WorkloadParams::default() };
     let [mut bytes, mut stamps] = [Bench::bytes().model, Bench::stamps().model];
-    let mut generator = Generator::new("overwrite", shape, 1).unwrap();
+    let mut generator = Generator::new("overwrite", params, 1).unwrap();
     let mut checked = 0;
     for _ in 0..3_000 {
         let request = generator.next();
@@ -66,8 +66,8 @@ fn stamps_stand_for_the_bytes_of_whole_blocks() {
 #[test]
 fn a_walk_of_a_generated_tree_gives_its_dump() {
     for mut model in [Bench::bytes().model, Bench::stamps().model] {
-        let shape = Shape { far_size_max: 1 << 50, ..Shape::default() };
-        let mut generator = Generator::new("mixed", shape, 5).unwrap();
+        let params = WorkloadParams { far_size_max: 1 << 50, ..WorkloadParams::default() };
+        let mut generator = Generator::new("mixed", params, 5).unwrap();
         for _ in 0..4_000 {
             let request = generator.next();
             let reply = model.apply(Time(request.id * SECS), &request);
@@ -83,7 +83,7 @@ fn a_walk_of_a_generated_tree_gives_its_dump() {
 #[test]
 fn clones_are_not_changed_by_what_their_origin_does() {
     let mut model = Bench::stamps().model;
-    let mut generator = Generator::new("mixed", Shape::default(), 2).unwrap();
+    let mut generator = Generator::new("mixed", WorkloadParams::default(), 2).unwrap();
     let mut kept: Vec<(ModelFs, Dump)> = Vec::new();
     for n in 0..2_000 {
         let request = generator.next();
@@ -101,7 +101,7 @@ fn clones_are_not_changed_by_what_their_origin_does() {
 #[test]
 fn what_fails_changes_nothing() {
     let mut model = Bench::bytes().model;
-    let mut generator = Generator::new("mixed", Shape::default(), 3).unwrap();
+    let mut generator = Generator::new("mixed", WorkloadParams::default(), 3).unwrap();
     for _ in 0..1_500 {
         let request = generator.next();
         let before = model.dump();
@@ -136,7 +136,7 @@ impl Volume {
 /// Runs a volume and a model side by side. Gives the first difference, of replies or of trees.
 fn follow_run(workload: &str, seed: u64, ops: u64, volume: &mut Volume) -> Option<String> {
     let mut model = volume.model.clone();
-    let mut generator = Generator::new(workload, Shape::default(), seed).unwrap();
+    let mut generator = Generator::new(workload, WorkloadParams::default(), seed).unwrap();
     for n in 1..=ops {
         let request = generator.next();
         let now = Time(request.id * SECS);
@@ -280,7 +280,7 @@ fn every_fault_of_a_volume_is_found() {
 #[test]
 fn permissions_decide_in_generated_runs_too() {
     let mut model = Bench::bytes().model;
-    let mut generator = Generator::new("mixed", Shape::default(), 4).unwrap();
+    let mut generator = Generator::new("mixed", WorkloadParams::default(), 4).unwrap();
     let mut refused = 0;
     for _ in 0..8_000 {
         let request = generator.next();

@@ -219,7 +219,7 @@ fn a_follower_says_where_replies_part() {
     assert!(wrong(read.clone(), short).contains("bytes read: expected 4096, got 10"));
     assert!(wrong(read, Err(FsError::Stale)).contains("got the error"));
     let lookup = Op::Lookup { dir: ROOT, name: n("x") };
-    let found = Ok(Reply::Entry(Entry { attr: Attr::default(), generation: 1 }));
+    let found = Ok(Reply::Entry(LookupEntry { attr: Attr::default(), generation: 1 }));
     assert!(wrong(lookup, found).contains("expected the error \"no such file"));
     let list = Op::ReadDir { dir: ROOT, cookie: 0, max_bytes: 9999, plus: false };
     assert!(wrong(list.clone(), Ok(Reply::Dir(vec![]))).contains("begin with . and .."));

@@ -1,8 +1,9 @@
 //! A client of the campaign: makes, rewrites and removes things that have blocks of every kind,
 //! and remembers what is promised of them.
 //!
-//! Contract: what a client is about to touch is off its list before it asks, and on it again when
-//! the reply was there. So whenever the run ends, the list has what nobody was touching.
+//! Contract: a client takes a file off its list before it sends a request that changes the file,
+//! and puts it back when the reply has come. So whenever the run ends, the files on the list were
+//! not being changed.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -26,8 +27,8 @@ const SLOTS: u64 = 2;
 /// What a step takes besides the device.
 const STEP_NS: u64 = 10_000;
 /// Requests between two fsyncs from which on a step takes longer: metadata that nothing waits for
-/// lets the rewriters go round a hundred thousand times while a client waits for the disk, and tells
-/// nothing new.
+/// lets the rewriters go round a hundred thousand times while a client waits for the disk, and
+/// tells nothing new.
 const AHEAD: u64 = 1_000;
 /// What a step takes then.
 const SLOW_STEP_NS: u64 = 1_000_000;
@@ -240,7 +241,7 @@ impl<L: Subject> Client<L> {
         let len = self.rng.range(LONG.0, LONG.1) as usize;
         let content = Content { file, version, len };
         let written = self.write(ino, &content).await;
-        self.let_go(ino).await?;
+        self.release(ino).await?;
         written?;
         self.memory.borrow_mut().files.push(File { name, content, durable: false });
         Ok(())
@@ -265,7 +266,7 @@ impl<L: Subject> Client<L> {
             board.fsynced += 1;
             board.fsynced_at = board.request;
         }
-        self.let_go(ino).await?;
+        self.release(ino).await?;
         written?;
         let old = {
             let mut memory = self.memory.borrow_mut();
@@ -352,7 +353,7 @@ impl<L: Subject> Client<L> {
         Ok(())
     }
 
-    async fn let_go(&mut self, ino: Ino) -> Result<()> {
+    async fn release(&mut self, ino: Ino) -> Result<()> {
         self.ask(Op::Release { ino }).await?;
         self.ask(Op::Forget { ino, count: 1 }).await.map(drop)
     }

@@ -29,7 +29,7 @@ use client::{Board, Client, Memory, named};
 use content::foreign;
 pub use states::{States, states};
 use twin_sim::Platter;
-use twin_sim::faults::{Fate, FaultPlan, WriteLog};
+use twin_sim::faults::{FaultPlan, WriteLog, WriteOutcome};
 
 /// Clients that rewrite and remove.
 const REWRITERS: u64 = 3;
@@ -146,7 +146,7 @@ impl<L: Subject> Campaign<'_, L> {
             End::Kill => {
                 self.reused.kills += 1;
                 let state = world.disk.crash_state().ok_or("the disk keeps no log")?;
-                let all = vec![Fate::Whole; state.doubts().len()];
+                let all = vec![WriteOutcome::Whole; state.unstable_writes().len()];
                 state.with(&all)
             }
             End::Close => {

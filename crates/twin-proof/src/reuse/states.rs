@@ -23,7 +23,7 @@ use super::content::{Content, foreign};
 use super::{lookup, named, read};
 use crate::{AnyWorld, Failure, Scenario, Subject, Timing, make};
 use twin_sim::Platter;
-use twin_sim::faults::{Exploration, Fate, FaultPlan, WriteLog};
+use twin_sim::faults::{Exploration, FaultPlan, WriteLog, WriteOutcome};
 
 /// Bytes of the file that is removed: with an indirect block.
 const LONG: usize = 120_000;
@@ -209,7 +209,7 @@ impl<'a, L: Subject> Explorer<'a, L> {
         drop(client);
         ran.map_err(|error| format!("before the kill: {error}"))?;
         let state = world.disk.crash_state().ok_or("the disk keeps no log")?;
-        Ok(state.with(&vec![Fate::Whole; state.doubts().len()]))
+        Ok(state.with(&vec![WriteOutcome::Whole; state.unstable_writes().len()]))
     }
 
     /// One pair of states. True for each sync if it had ended by then.
@@ -410,7 +410,7 @@ impl<L: Subject> Client<L> {
             off += data.len();
             self.ask(Op::Write { ino, off: off - data.len(), data }).await?;
         }
-        self.let_go(ino).await
+        self.release(ino).await
     }
 
     /// Makes what will be freed, and leaves hardly any room beside it.
@@ -418,7 +418,7 @@ impl<L: Subject> Client<L> {
         match freed {
             Freed::File => {
                 let ino = self.file("freed", FREED).await?;
-                self.let_go(ino).await?;
+                self.release(ino).await?;
             }
             Freed::Directory => drop(self.directory("freed").await?),
         }
@@ -445,7 +445,7 @@ impl<L: Subject> Client<L> {
             Freed::Directory => self.fell("freed").await?,
         }
         let beside = self.file("beside", BESIDE).await?;
-        self.let_go(beside).await?;
+        self.release(beside).await?;
         let two = self.sync_to(second, log).await?;
         let mut taken = 0;
         // The first fsync makes the removal durable too: until then nothing may lie where the freed
@@ -534,13 +534,13 @@ impl<L: Subject> Client<L> {
         };
         self.ask(Op::Fsync { ino, data_only: false }).await?;
         match taker.makes(nth) {
-            Taken::File(_) => self.let_go(ino).await?,
+            Taken::File(_) => self.release(ino).await?,
             Taken::Directory => drop(self.ask(Op::Forget { ino, count: 1 }).await?),
         }
         Ok(true)
     }
 
-    async fn let_go(&self, ino: Ino) -> Result<()> {
+    async fn release(&self, ino: Ino) -> Result<()> {
         self.ask(Op::Release { ino }).await?;
         self.ask(Op::Forget { ino, count: 1 }).await.map(drop)
     }
