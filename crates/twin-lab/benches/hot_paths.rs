@@ -1,10 +1,11 @@
-//! `cargo bench -p twin-lab`: what the six hottest paths cost, in nanoseconds.
+//! `cargo bench -p twin-lab`: the cost of the six hottest paths, in nanoseconds.
 //!
-//! Each path runs in batches of some 20 ms. Printed are the fastest batch, which a change of the code is held
-//! against, and the median, which tells how quiet the machine was. A word behind `--` chooses among the paths. For
-//! figures that do not depend on the machine at all there are the instruction budgets (`cargo xtask e2e instructions`).
+//! Each path runs in batches of some 20 ms. The output has the fastest batch, for comparison before
+//! and after a change of the code, and the median, which shows how quiet the machine was. A word
+//! behind `--` selects paths. For figures that do not depend on the machine use the instruction
+//! budgets (`cargo xtask e2e instructions`).
 
-#![allow(clippy::disallowed_types, clippy::disallowed_methods)] // A benchmark looks at the clock.
+#![allow(clippy::disallowed_types, clippy::disallowed_methods)] // A benchmark reads the clock.
 
 use std::hint::black_box;
 use std::rc::Rc;
@@ -18,7 +19,7 @@ use twin_lab::layouts::layout;
 use twin_rt::{ClockOnly, Rt};
 use twin_sim::{SimDisk, model, queue};
 
-/// A path: its name, and something that makes what runs it once.
+/// A path: its name, and a function that returns a closure which runs it once.
 type Path = (&'static str, fn() -> Box<dyn FnMut()>);
 
 const PATHS: &[Path] = &[
@@ -44,7 +45,7 @@ fn main() {
     }
 }
 
-/// Nanoseconds of one run: in the fastest batch, and in the median one.
+/// Nanoseconds per run: in the fastest batch, and in the median batch.
 fn measure(mut path: Box<dyn FnMut()>) -> (f64, f64) {
     let mut batch = |runs: u32| {
         let start = Instant::now();
@@ -61,7 +62,7 @@ fn measure(mut path: Box<dyn FnMut()>) -> (f64, f64) {
     (all[0], all[BATCHES / 2])
 }
 
-/// A volume in memory and someone who uses it.
+/// A volume in memory with a client.
 struct Client {
     rt: Rt,
     volume: OpenVolume,
@@ -145,7 +146,8 @@ fn ffs_allocation() -> Box<dyn FnMut()> {
     let ino = client.create("a");
     let data = bytes(8192);
     let mut n = 0;
-    // A block in turn of a file that is always as long: one is freed, one allocated and written.
+    // Rewrites the blocks of a file of constant length in turn: one block is freed, one allocated
+    // and written.
     Box::new(move || {
         n = (n + 1) % BLOCKS;
         let (off, len) = (n * 8192, 8192);
@@ -163,7 +165,7 @@ fn fuse_request() -> Box<dyn FnMut()> {
     for word in [(80 + LEN) as u32, 16, 77, 0, 9, 0, 1000, 1000, 1, 0] {
         packet.extend(word.to_ne_bytes());
     }
-    // The arguments of a write: handle, offset, length, and what does not matter here.
+    // The arguments of a write: handle, offset, length, and fields that have no effect here.
     for word in [0, 0, 8192, 0, LEN as u32, 0, 0, 0, 0, 0] {
         packet.extend(word.to_ne_bytes());
     }
@@ -178,8 +180,8 @@ fn fuse_request() -> Box<dyn FnMut()> {
 
 fn disk_request() -> Box<dyn FnMut()> {
     let rt = Rt::new(ClockOnly::default(), 1);
-    let disk = model::by_name("hp97560").unwrap().build(&model::Options::default()).unwrap();
-    let scheduler = queue::by_name("c-look").unwrap().build();
+    let disk = model::REGISTRY.get("hp97560").unwrap().build(&model::Options::default()).unwrap();
+    let scheduler = queue::REGISTRY.get("c-look").unwrap().make();
     let disk = SimDisk::builder(&rt, disk).scheduler(scheduler).start();
     let mut n = 0u64;
     Box::new(move || {

@@ -1,14 +1,14 @@
-//! What caches of several sizes and policies would have had of a workload's reads and writes,
+//! The hit rates of caches of several sizes and policies for the reads and writes of a workload,
 //! without a file system: no names, no metadata, no disk, no time.
 //!
 //! ```sh
-//! cargo run --release -p twin-lab --example caches -- zipf:writes=10000000,file_bytes=1073741824
+//! cargo run --release -p twin-lab --example caches -- zipf:writes=10000000,file-bytes=1073741824
 //! cargo run --release -p twin-lab --example caches -- traces/libgit2-build.tw
 //! ```
 //!
-//! Prints the share of accesses to blocks of 4 KiB that find their block, and how many accesses
-//! a second one processor went through.
-#![allow(clippy::disallowed_types)] // A program may look at the clock; only the core may not.
+//! Prints the share of accesses to blocks of 4 KiB that find their block, and the number of
+//! accesses that one processor simulates in a second.
+#![allow(clippy::disallowed_types)] // A program may read the clock; only the core may not.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use twin_trace::Record;
 
 const BLOCK: u64 = 4096;
 
-/// The accesses of a workload, blocks numbered in the order in which they came.
+/// The accesses of a workload, with blocks numbered in the order of their first access.
 fn accesses(workload: &Workload) -> Result<(Vec<u32>, u32), Box<dyn std::error::Error>> {
     let mut numbers: FixedMap<(Ino, u64), u32> = FixedMap::default();
     let mut out = Vec::new();
@@ -52,10 +52,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (accesses, blocks) = accesses(&workload)?;
     println!("{} accesses to {blocks} blocks", accesses.len());
     println!("{:>10} {:>12} {:>8} {:>14}", "policy", "frames", "hits", "accesses/s");
-    for entry in replacement::registry() {
+    for entry in &replacement::REGISTRY {
         for part in [64, 16, 4] {
             let frames = (blocks / part).max(1);
-            let Some(mut policy) = replacement::by_name(entry.name) else { continue };
+            let mut policy = entry.make();
             let begun = Instant::now();
             let hits = study::hits(&mut *policy, frames, blocks, accesses.iter().copied());
             let rate = accesses.len() as f64 / begun.elapsed().as_secs_f64();

@@ -1,4 +1,4 @@
-//! Many runs side by side: one a thread, the results as on one thread.
+//! Many concurrent runs, one a thread, with the same results as on one thread.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -6,82 +6,90 @@ use std::sync::{Mutex, PoisonError};
 use twin_trace::replay::Pace;
 
 use crate::config::Config;
+use crate::error::SimulateError;
 use crate::figures::Figures;
-use crate::history::History;
-use crate::simulate::{SimulateError, simulate, simulate_with_history};
+use crate::seeds::Seeded;
+use crate::simulate::{simulate, simulate_with_history};
+use crate::verdict::MeasureEntry;
 use crate::workload::Workload;
 
-/// Told of each run that ends: how many have, of how many. Called from any thread.
+/// Called when a run ends, with the number of finished runs and of all runs, from any thread.
 pub type Progress<'a> = &'a (dyn Fn(usize, usize) + Sync);
 
-/// Ranks runs by throughput, the fastest first. A run in which operations failed has no rank: what
-/// it has not done took it no time.
-pub fn rank(runs: &mut [&mut Figures]) {
-    let mut sound: Vec<&mut &mut Figures> = runs.iter_mut().filter(|f| f.failed == 0).collect();
-    sound.sort_by(|a, b| b.ops_per_s.total_cmp(&a.ops_per_s));
-    for (place, figures) in sound.into_iter().enumerate() {
-        figures.rank = Some(place + 1);
-    }
-}
-
-/// Simulates a workload on each configuration, on up to `threads` threads. Results come in the
+/// Simulates a workload on each configuration, on up to `threads` threads. The results are in the
 /// order of the configurations.
 pub fn compare(
     configs: &[Config],
     workload: &Workload,
     pace: Pace,
     threads: usize,
-    clock: &(dyn Fn() -> f64 + Sync),
     progress: Progress<'_>,
 ) -> Vec<Result<Figures, SimulateError>> {
-    let run = |config: &Config| {
-        let start = clock();
-        let figures = simulate(config, workload, pace)?;
-        Ok(Figures { real_s: clock() - start, ..figures })
-    };
-    side_by_side(configs, threads, &run, progress)
+    let run = |at: usize| simulate(&configs[at], workload, pace);
+    side_by_side(configs.len(), threads, &run, progress)
 }
 
-/// The same with the course of each run, for [`page`](crate::page()).
-pub fn compare_with_histories(
+/// What [`compare_seeds`] runs.
+#[derive(Clone, Copy)]
+pub struct SeedRuns<'a> {
+    /// The workload.
+    pub workload: &'a Workload,
+    /// When its operations are issued.
+    pub pace: Pace,
+    /// The number of seeds, at least 1.
+    pub seeds: u64,
+    /// The measure by which the median run of a configuration is found.
+    pub measure: &'a MeasureEntry,
+}
+
+/// As [`compare`], with several seeds for each configuration, and with histories for
+/// [`page`](crate::page()). See [`Seeded`].
+pub fn compare_seeds(
     configs: &[Config],
-    workload: &Workload,
-    pace: Pace,
+    runs: SeedRuns<'_>,
     threads: usize,
-    clock: &(dyn Fn() -> f64 + Sync),
     progress: Progress<'_>,
-) -> Vec<Result<(Figures, History), SimulateError>> {
-    let run = |config: &Config| {
-        let start = clock();
-        let (figures, history) = simulate_with_history(config, workload, pace)?;
-        Ok((Figures { real_s: clock() - start, ..figures }, history))
+) -> Vec<Result<Seeded, SimulateError>> {
+    let seeds = runs.seeds.max(1);
+    let run = |at: usize| {
+        let (config, seed) = (&configs[at / seeds as usize], at as u64 % seeds);
+        let config = Config { seed, ..config.clone() };
+        simulate_with_history(&config, &runs.workload.with_seed(seed), runs.pace)
     };
-    side_by_side(configs, threads, &run, progress)
+    let results = side_by_side(configs.len() * seeds as usize, threads, &run, progress);
+    let mut results = results.into_iter();
+    let mut of_one = |_: &Config| {
+        let all: Vec<_> = results.by_ref().take(seeds as usize).collect();
+        let all = all.into_iter().collect::<Result<Vec<_>, _>>()?;
+        Ok(Seeded::of(all, runs.measure))
+    };
+    let all = configs.iter().map(&mut of_one);
+    all.filter_map(Result::transpose).collect()
 }
 
+/// Runs `count` jobs; the results are in their order.
 fn side_by_side<T: Send>(
-    configs: &[Config],
+    count: usize,
     threads: usize,
-    run: &(dyn Fn(&Config) -> Result<T, SimulateError> + Sync),
+    run: &(dyn Fn(usize) -> Result<T, SimulateError> + Sync),
     progress: Progress<'_>,
 ) -> Vec<Result<T, SimulateError>> {
     let next = AtomicUsize::new(0);
     let ended = AtomicUsize::new(0);
-    let results: Mutex<Vec<Option<_>>> = Mutex::new(configs.iter().map(|_| None).collect());
+    let results: Mutex<Vec<Option<_>>> = Mutex::new((0..count).map(|_| None).collect());
     let work = || {
-        while let Some(config) = configs.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let place = configs.iter().position(|c| std::ptr::eq(c, config));
-            let result = run(config);
-            let mut results = results.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Some(place) = place {
-                results[place] = Some(result);
+        loop {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            if at >= count {
+                break;
             }
-            drop(results);
-            progress(ended.fetch_add(1, Ordering::Relaxed) + 1, configs.len());
+            let result = run(at);
+            results.lock().unwrap_or_else(PoisonError::into_inner)[at] = Some(result);
+            progress(ended.fetch_add(1, Ordering::Relaxed) + 1, count);
         }
     };
     std::thread::scope(|scope| {
-        for _ in 1..threads.clamp(1, configs.len().max(1)) {
+        for _ in 1..threads.clamp(1, count.max(1)) {
             scope.spawn(work);
         }
         work();

@@ -1,8 +1,10 @@
 //! Configurations: a file system, its settings, and the hardware under it.
 //!
 //! A configuration is written `preset` or `preset:key=value,key=value`. The keys of the machine and
-//! of the volume are here, those of a layout with the layout; every value that names a component is
-//! looked up in that component's own registry.
+//! of the volume are defined here, those of a layout with the layout. Every value that names a
+//! component is looked up in the registry of that kind of component.
+
+use std::sync::Arc;
 
 use twin_fs::reading::{self, Overwrite};
 use twin_fs::{LayoutConfig, LayoutKind, Settings};
@@ -12,12 +14,13 @@ use twin_sim::{bus, cpu, model, queue};
 
 use crate::event_log::EventLog;
 use crate::layouts::{LAYOUTS, layout};
+use crate::machine_file::MachineFile;
 use crate::presets::presets;
 
 /// A file system and the hardware under it.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// What to call it: the text that made it.
+    /// Its name: the text from which it was parsed.
     pub name: String,
     /// The layout.
     pub layout: &'static dyn LayoutKind,
@@ -27,34 +30,61 @@ pub struct Config {
     pub settings: Settings,
     /// The disk, by name.
     pub disk: String,
-    /// The order of requests, by name.
+    /// The scheduling policy, by name.
     pub queue: String,
     /// The host's processor, by name.
     pub cpu: String,
-    /// How many of them.
+    /// The number of processors.
     pub cpus: u64,
-    /// The bus between host and disk, by name; with one the processor also spends time on each
+    /// The bus between host and disk, by name. With a bus the processor also spends time on each
     /// transfer.
     pub bus: Option<String>,
-    /// Bytes a second of the bus, in place of its own.
+    /// Bytes a second of the bus, instead of its own.
     pub bus_bytes_per_s: Option<u64>,
     /// Nanoseconds that each command takes before a mechanical disk begins to decode it.
     pub command_ns: u64,
-    /// Track and cylinder skew of a mechanical disk in sectors, in place of its own.
+    /// Commands that a mechanical disk accepts at once, instead of its own number.
+    pub ncq: Option<u64>,
+    /// Track and cylinder skew of a mechanical disk in sectors, instead of its own.
     pub skews: Option<(u32, u32)>,
-    /// Times of a flat SSD, in place of its own.
+    /// Times of a flat SSD, instead of its own.
     pub ssd: Option<model::FlatTimes>,
-    /// Costs of the processor in place of its own.
+    /// Costs of the processor, instead of its own.
     pub costs: Costs,
     /// Bytes of the volume; `None` for the whole disk.
     pub size: Option<u64>,
-    /// The size was asked for: a disk that has less is refused, not taken whole.
+    /// Whether the size was given: then a smaller disk is refused rather than used whole.
     pub size_asked: bool,
-    /// Who is told of events. No setting: it changes nothing of a run.
+    /// The number of the run among several that differ in their random numbers: those of the disk
+    /// model, of the volume and of its policies. Like the log it is not a setting.
+    pub seed: u64,
+    /// What stands between the clients and the core.
+    pub front: Front,
+    /// The measured machine on which it runs; see [`Config::on_machine`].
+    pub machine: Option<Arc<MachineFile>>,
+    /// Whether a preset or the user has chosen the disk.
+    pub disk_chosen: bool,
+    /// The receiver of events. It is not a setting: it does not affect the run.
     pub log: Option<EventLog>,
 }
 
-/// Costs of a processor that a configuration gives in place of the machine's own, in nanoseconds.
+/// What stands between the clients of a simulated volume and its core.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Front {
+    /// What stood there when the workload was recorded.
+    AsRecorded,
+    /// Nothing: clients call the core.
+    Nothing,
+    /// The kernel of a mount.
+    Fuse,
+}
+
+impl Front {
+    const ALL: [(&'static str, Front); 3] =
+        [("as-recorded", Front::AsRecorded), ("none", Front::Nothing), ("fuse", Front::Fuse)];
+}
+
+/// Costs of a processor that replace the machine's own, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Costs {
     /// Preparing a device request.
@@ -65,7 +95,7 @@ pub struct Costs {
     pub copy_ns: Option<u64>,
 }
 
-/// What a configuration must have for a key to make a difference.
+/// The property that a configuration must have for a key to take effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Needs {
     Nothing,
@@ -75,9 +105,9 @@ enum Needs {
 }
 
 impl Needs {
-    /// What is missing in a configuration and what to do, if anything is.
+    /// A message about the property that the configuration lacks, and what to do, if it lacks it.
     fn missing(self, config: &Config) -> Option<String> {
-        let kind = model::by_name(&config.disk).map(|entry| entry.kind);
+        let kind = model::REGISTRY.get(&config.disk).map(|entry| entry.kind);
         let disk = |needed, what: &str, such: &str| {
             let text = format!("is for {what} disks, and {} is none: choose {such}", config.disk);
             (kind != Ok(needed)).then_some(text)
@@ -94,13 +124,17 @@ impl Needs {
     }
 }
 
-/// The word for a component's own value.
+/// The value that stands for a component's own figure.
 const OWN: &str = "own";
+/// What is shown for a value that the layout chooses by itself.
+const AUTOMATIC: &str = "automatic";
 /// The key that chooses the layout.
 const LAYOUT: &str = "layout";
-/// No configuration has more.
+/// The disk model that stands for a machine file's device.
+const MEASURED: &str = "measured";
+/// The largest number of processors.
 const MOST_CPUS: u64 = 4096;
-/// Times that are set are at most a quarter of an hour, so that sums stay far below the end of time.
+/// Times are limited to a quarter of an hour, so that sums stay far below the end of time.
 const COST: Unit = Unit::Time(twin_rt::MICROS, 1_000_000_000 * twin_rt::MICROS);
 const ANY_BYTES: Unit = Unit::bytes(0, u64::MAX);
 
@@ -111,7 +145,7 @@ const KEYS: &[(Needs, Key<Config>)] = &[
         Key::new(
             "disk",
             "disk model",
-            Unit::Name("disk", || model::registry().iter().map(|e| e.name).collect()),
+            Unit::Name("disk", || model::REGISTRY.names().collect()),
             |c| (&mut c.disk).into(),
         ),
     ),
@@ -120,7 +154,7 @@ const KEYS: &[(Needs, Key<Config>)] = &[
         Key::new(
             "queue",
             "order of disk requests",
-            Unit::Name("queue", || queue::registry().iter().map(|e| e.name).collect()),
+            Unit::Name("queue", || queue::REGISTRY.names().collect()),
             |c| (&mut c.queue).into(),
         ),
     ),
@@ -129,7 +163,7 @@ const KEYS: &[(Needs, Key<Config>)] = &[
         Key::new(
             "cpu",
             "processor model",
-            Unit::Name("processor", || cpu::registry().iter().map(|e| e.name).collect()),
+            Unit::Name("processor", || cpu::REGISTRY.names().collect()),
             |c| (&mut c.cpu).into(),
         ),
     ),
@@ -146,8 +180,7 @@ const KEYS: &[(Needs, Key<Config>)] = &[
             "bus between host and disk: limits transfers, each of which takes processor time",
             "name",
             |c, text| {
-                let unknown = |error: twin_sim::UnknownName| SettingsError::new(error.to_string());
-                c.bus = Some(bus::by_name(text).map_err(unknown)?.name.into());
+                c.bus = Some(bus::REGISTRY.get(text)?.name.into());
                 Ok(())
             },
             |c| c.bus.clone().unwrap_or_else(|| "none".into()),
@@ -166,6 +199,15 @@ const KEYS: &[(Needs, Key<Config>)] = &[
             "time of driver and adapter before a disk begins to decode a command",
             COST,
             |c| (&mut c.command_ns).into(),
+        ),
+    ),
+    (
+        Needs::Mechanical,
+        Key::new(
+            "ncq",
+            "commands that a disk accepts at once and orders itself, or own",
+            Unit::number(1, 256),
+            |c| (&mut c.ncq).into(),
         ),
     ),
     (
@@ -212,6 +254,25 @@ const KEYS: &[(Needs, Key<Config>)] = &[
     ),
     (
         Needs::Nothing,
+        Key::own(
+            "front-end",
+            "what stands between clients and the core: what stood there when the workload was \
+             recorded, nothing, or the kernel of a mount",
+            "as-recorded|none|fuse",
+            |c, text| {
+                let found = Front::ALL.iter().find(|(name, _)| *name == text);
+                let names = Front::ALL.iter().map(|(name, _)| *name);
+                c.front = found.ok_or_else(|| SettingsError::unknown("front end", text, names))?.1;
+                Ok(())
+            },
+            |c| {
+                let name = Front::ALL.iter().find(|(_, front)| *front == c.front);
+                name.map_or(String::new(), |(name, _)| (*name).into())
+            },
+        ),
+    ),
+    (
+        Needs::Nothing,
         Key::new(
             "inodes",
             "inodes kept in memory beyond those in use",
@@ -223,8 +284,8 @@ const KEYS: &[(Needs, Key<Config>)] = &[
         Needs::Nothing,
         Key::new(
             "reading",
-            "how files are read: at once, or block by block",
-            Unit::Name("read policy", || reading::registry().iter().map(|e| e.name).collect()),
+            "read policy: all blocks at once, or block by block",
+            Unit::Name("read policy", || reading::REGISTRY.names().collect()),
             |c| (&mut c.settings.reading).into(),
         ),
     ),
@@ -246,7 +307,7 @@ const KEYS: &[(Needs, Key<Config>)] = &[
         Needs::Nothing,
         Key::own(
             "size",
-            "bytes of the volume (4G, or what the disk has), or full for the whole disk",
+            "bytes of the volume (4G, or the size of a smaller disk), or full for the whole disk",
             "bytes|full",
             |c, text| {
                 c.size = if text == "full" { None } else { Some(bytes(text)?) };
@@ -266,9 +327,9 @@ const KEYS: &[(Needs, Key<Config>)] = &[
         Needs::Nothing,
         Key::new(
             "replacement",
-            "which clean block leaves the cache",
+            "choice of the clean block to evict",
             Unit::Name("replacement policy", || {
-                twin_cache::replacement::registry().iter().map(|e| e.name).collect()
+                twin_cache::replacement::REGISTRY.names().collect()
             }),
             |c| (&mut c.settings.replacement).into(),
         ),
@@ -278,9 +339,7 @@ const KEYS: &[(Needs, Key<Config>)] = &[
         Key::new(
             "flush",
             "when dirty blocks are written",
-            Unit::Name("flush policy", || {
-                twin_cache::flush::registry().iter().map(|e| e.name).collect()
-            }),
+            Unit::Name("flush policy", || twin_cache::flush::REGISTRY.names().collect()),
             |c| (&mut c.settings.flush).into(),
         ),
     ),
@@ -288,7 +347,7 @@ const KEYS: &[(Needs, Key<Config>)] = &[
         Needs::Nothing,
         Key::new(
             "flush-age",
-            "the age at which they are, in milliseconds unless it has a unit",
+            "age at which dirty blocks are written, in milliseconds unless it has a unit",
             Unit::MILLISECONDS,
             |c| (&mut c.settings.flush_age_ns).into(),
         ),
@@ -306,7 +365,7 @@ const KEYS: &[(Needs, Key<Config>)] = &[
         Needs::Nothing,
         Key::own(
             "content",
-            "what stands for user data: stamps, or the bytes that they stand for",
+            "form of user data: stamps, or the bytes that they stand for",
             "stamps|bytes",
             |c, text| match text {
                 "stamps" | "bytes" => {
@@ -364,7 +423,7 @@ fn flat_text(ssd: &model::FlatTimes) -> String {
     format!("{read}/{write}/{flush}/{}", bytes_text(ssd.link_bytes_per_s))
 }
 
-/// A setting that was chosen, by a preset or by who asks.
+/// A setting that was chosen, by a preset or by the user.
 struct Chosen<'a> {
     key: &'a str,
     value: &'a str,
@@ -385,16 +444,30 @@ impl Config {
             bus: None,
             bus_bytes_per_s: None,
             command_ns: 0,
+            ncq: None,
             skews: None,
             ssd: None,
             costs: Costs::default(),
             size: Some(4 << 30),
             size_asked: false,
+            seed: 0,
+            front: Front::AsRecorded,
+            machine: None,
+            disk_chosen: false,
             log: None,
         }
     }
 
-    /// Reads a configuration from its text.
+    /// The same on a measured machine: its processor, its kernel, and its device unless the
+    /// configuration chooses a disk.
+    #[must_use]
+    pub fn on_machine(self, machine: Arc<MachineFile>) -> Config {
+        let disk = if self.disk_chosen { self.disk } else { MEASURED.into() };
+        let queue = if self.disk_chosen { self.queue } else { "fcfs".into() };
+        Config { disk, queue, machine: Some(machine), ..self }
+    }
+
+    /// Parses a configuration: a preset or layout, and settings behind it.
     ///
     /// # Errors
     /// If a preset, a key or a value does not exist; the message lists those that do.
@@ -410,7 +483,7 @@ impl Config {
     }
 
     fn of(chosen: &[Chosen<'_>]) -> Result<Config, SettingsError> {
-        // Keys may stand in any order, so the layout comes first, wherever it stands.
+        // Keys may stand in any order, so the layout is determined first.
         let of_layout = chosen.iter().rev().find(|choice| choice.key == LAYOUT);
         let mut config = Config::base(match of_layout {
             Some(choice) => layout(choice.value).map_err(|error| error.within(LAYOUT))?,
@@ -419,8 +492,8 @@ impl Config {
         for choice in chosen.iter().filter(|choice| choice.key != LAYOUT) {
             config.set(choice)?;
         }
-        // What keys need is known at the end. A preset's own settings may lie idle: the presets that
-        // build on it bring what they need.
+        // The needs of keys can be checked only at the end. A preset's own settings may have no
+        // effect: the presets that build on it add what they need.
         let asked = |name: &str| chosen.iter().any(|choice| choice.asked && choice.key == name);
         for (needs, key) in KEYS.iter().filter(|(_, key)| asked(key.name)) {
             if let Some(why) = needs.missing(&config) {
@@ -428,7 +501,26 @@ impl Config {
             }
         }
         config.of_layout.complete(&asked);
+        config.disk_chosen = chosen.iter().any(|choice| choice.key == "disk");
         Ok(config)
+    }
+
+    /// The seed of a run's clock, from which the volume and its policies draw.
+    pub(crate) fn run_seed(&self) -> u64 {
+        self.seed.wrapping_add(1)
+    }
+
+    /// All settings that the text resolves to, defaults filled in: key and value, those of the
+    /// machine and of the volume first, then the layout and its own. What the volume decides when it
+    /// is made is `automatic`; a component's own figure is `own`.
+    pub fn resolved(&self) -> Vec<(&'static str, String)> {
+        let common = KEYS.iter().map(|(_, key)| (key.name, key.text(self)));
+        let layout = std::iter::once((LAYOUT, self.layout.name().to_string()));
+        let own = self.of_layout.keys().into_iter().map(|key| {
+            let is_open = key.value.is_empty();
+            (key.name, if is_open { AUTOMATIC.into() } else { key.value })
+        });
+        common.chain(layout).chain(own).collect()
     }
 
     fn set(&mut self, choice: &Chosen<'_>) -> Result<(), SettingsError> {
@@ -459,13 +551,13 @@ impl Config {
     }
 }
 
-/// The layouts that no preset is called after: the name of each is a configuration too.
+/// The layouts for which no preset is named: the name of each is a configuration too.
 fn plain_layouts() -> impl Iterator<Item = &'static dyn LayoutKind> {
     let has_preset = |kind: &dyn LayoutKind| presets().iter().any(|p| p.name == kind.name());
     LAYOUTS.iter().copied().filter(move |kind| !has_preset(*kind))
 }
 
-/// What a preset chooses, what it builds on first.
+/// Adds the settings of a preset, after those of the preset that it builds on.
 fn choose_preset(name: &str, chosen: &mut Vec<Chosen<'_>>) -> Result<(), SettingsError> {
     if let Some(kind) = plain_layouts().find(|kind| kind.name() == name) {
         chosen.push(Chosen { key: LAYOUT, value: kind.name(), asked: false });
@@ -484,14 +576,14 @@ fn choose_preset(name: &str, chosen: &mut Vec<Chosen<'_>>) -> Result<(), Setting
     Ok(())
 }
 
-/// What is compared when nothing is said.
+/// The configurations that are compared by default.
 pub fn defaults() -> Vec<Config> {
     let all = presets().iter().filter(|p| p.compared).map(|p| Config::parse(p.name));
-    // Presets parse: a test holds them to it.
+    // All presets parse; a test checks that.
     all.filter_map(Result::ok).collect()
 }
 
-/// The presets and keys, for people.
+/// Help on the presets and keys.
 pub fn settings_help() -> String {
     let mut out = String::from("Configurations (preset, or preset:key=value,...):\n");
     for p in presets() {
@@ -517,15 +609,12 @@ pub fn settings_help() -> String {
         let lines = names.iter().map(|(name, about)| format!("  {name:<16} {about}\n"));
         format!("\n{title}:\n{}", lines.collect::<String>())
     };
-    out += &list("Disks", model::registry().iter().map(|e| (e.name, e.about)).collect());
-    out += &list("Queues", queue::registry().iter().map(|e| (e.name, e.about)).collect());
-    out += &list("Processors", cpu::registry().iter().map(|e| (e.name, e.about)).collect());
-    let flush = twin_cache::flush::registry();
-    out += &list("Flush policies", flush.iter().map(|e| (e.name, e.about)).collect());
-    let replacement = twin_cache::replacement::registry();
-    out += &list("Replacement policies", replacement.iter().map(|e| (e.name, e.about)).collect());
-    let reading = reading::registry();
-    out += &list("Read policies", reading.iter().map(|e| (e.name, e.about)).collect());
+    out += &list("Disks", model::REGISTRY.abouts());
+    out += &list("Queues", queue::REGISTRY.abouts());
+    out += &list("Processors", cpu::REGISTRY.abouts());
+    out += &list("Flush policies", twin_cache::flush::REGISTRY.abouts());
+    out += &list("Replacement policies", twin_cache::replacement::REGISTRY.abouts());
+    out += &list("Read policies", reading::REGISTRY.abouts());
     for kind in LAYOUTS {
         for (title, names) in kind.policies() {
             out += &list(title, names);
@@ -556,6 +645,42 @@ mod tests {
         assert_eq!((&*value("segment"), &*value("victim")), ("512K", "greedy"));
         let ssd = Config::parse("lfs-ssd:ssd=80/25/1000/1M").unwrap().ssd.unwrap();
         assert_eq!((ssd.read_ns, ssd.flush_ns, ssd.link_bytes_per_s), (80_000, 1_000_000, 1 << 20));
+    }
+
+    #[test]
+    fn what_a_text_resolves_to_has_every_key_and_makes_the_same_configuration() {
+        for text in ["lfs:disk=hp97560,cache=8M,victim=greedy", "ffs-m8r2", "vsfs:size=64M"] {
+            let config = Config::parse(text).unwrap();
+            let resolved = config.resolved();
+            let mut keys: Vec<&str> = resolved.iter().map(|(key, _)| *key).collect();
+            let value = |name| &resolved.iter().find(|(key, _)| *key == name).unwrap().1;
+            assert_eq!(
+                (value(LAYOUT).as_str(), value("disk")),
+                (config.layout.name(), &config.disk)
+            );
+            assert_eq!(keys.len(), KEYS.len() + 1 + config.of_layout.keys().len(), "{text}");
+            keys.sort_unstable();
+            keys.dedup();
+            assert_eq!(keys.len(), resolved.len(), "{text}");
+            // What is not a setting of its own, or counts on the presence of something else.
+            let is_open = |value: &str| [OWN, AUTOMATIC, "none"].contains(&value);
+            let needy: Vec<&str> = KEYS
+                .iter()
+                .filter(|(needs, _)| *needs != Needs::Nothing)
+                .map(|(_, key)| key.name)
+                .collect();
+            let set =
+                resolved.iter().filter(|(key, value)| !is_open(value) && !needy.contains(key));
+            let set: Vec<String> = set.map(|(key, value)| format!("{key}={value}")).collect();
+            let name = config.layout.name();
+            let again = Config::parse(&format!("{name}:{}", set.join(","))).unwrap().resolved();
+            for (before, after) in resolved.iter().zip(&again) {
+                assert!(
+                    needy.contains(&before.0) || before == after,
+                    "{text}: {before:?} {after:?}"
+                );
+            }
+        }
     }
 
     #[test]

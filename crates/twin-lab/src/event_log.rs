@@ -1,4 +1,4 @@
-//! Events of simulated runs, as lines; and the categories as users write them.
+//! Events of simulated runs as lines, and the parsing of their categories.
 
 use std::fmt;
 use std::rc::Rc;
@@ -7,17 +7,17 @@ use std::sync::Arc;
 use twin_rt::{Categories, Category, Rt};
 use twin_settings::SettingsError;
 
-/// Who is told of the events of a run, and of which.
+/// The receiver of events of a run, and their categories.
 #[derive(Clone)]
 pub struct EventLog {
-    /// Which.
+    /// The categories to report.
     pub categories: Categories,
-    /// Told of each, as one line, in the order in which they happen. Runs on several threads share it.
+    /// Called for each event, with one line, in order. Runs on several threads share it.
     pub tell: Arc<dyn Fn(&str) + Send + Sync>,
 }
 
 impl EventLog {
-    /// From now on.
+    /// Begins to receive the events of `rt`.
     pub(crate) fn begin(&self, rt: &Rt) {
         let tell = Arc::clone(&self.tell);
         rt.log_to(self.categories, Rc::new(move |event| tell(&event.to_string())));
@@ -30,7 +30,7 @@ impl fmt::Debug for EventLog {
     }
 }
 
-/// Categories of events, as users write them: `cleaner,flush`.
+/// Parses categories of events: `cleaner,flush`.
 ///
 /// # Errors
 /// If there is no such category; the message lists all.

@@ -1,25 +1,25 @@
-//! What a run measured. The names of the fields are those of the JSON output.
+//! The figures that a run measured. The names of the fields are those of the JSON output.
 
 use serde::Serialize;
-use twin_fs::OpenVolume;
+use twin_fs::{OpenVolume, write_cost};
 use twin_trace::Histogram;
 
 /// Latencies in microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Latency {
-    /// Operations.
+    /// Number of operations measured.
     pub count: u64,
     /// The mean.
     pub mean_us: f64,
-    /// Half are at most this.
+    /// The median.
     pub p50_us: f64,
-    /// 90 of 100 are at most this.
+    /// The 90th percentile.
     pub p90_us: f64,
-    /// 99 of 100 are at most this.
+    /// The 99th percentile.
     pub p99_us: f64,
-    /// 999 of 1,000 are at most this.
+    /// The 99.9th percentile.
     pub p999_us: f64,
-    /// The longest.
+    /// The maximum.
     pub max_us: f64,
 }
 
@@ -43,46 +43,72 @@ impl Latency {
 /// Operations of one kind.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct VerbFigures {
-    /// Which.
+    /// The kind of operation.
     pub verb: &'static str,
-    /// How many failed.
+    /// Number of failed operations.
     pub errors: u64,
-    /// How long they took.
+    /// Their latency.
     pub latency: Latency,
+    /// Their latency when they were recorded, if the workload has it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recorded: Option<Latency>,
+    /// The distribution of their latency: pairs of a largest value in microseconds and the number
+    /// of operations that took no longer than it but longer than the pair before.
+    pub distribution: Vec<(f64, u64)>,
 }
 
-/// What the layout wrote. For a layout without a log, what it wrote in place.
+impl VerbFigures {
+    /// The figures of a histogram in nanoseconds, and of the recorded one, which may be empty.
+    pub fn of(
+        verb: &'static str,
+        errors: u64,
+        histogram: &Histogram,
+        recorded: &Histogram,
+    ) -> VerbFigures {
+        let us = |(ns, count): (u64, u64)| (ns as f64 / 1e3, count);
+        let distribution = histogram.buckets().into_iter().map(us).collect();
+        let recorded = (recorded.count() > 0).then(|| Latency::of(recorded));
+        VerbFigures { verb, errors, latency: Latency::of(histogram), recorded, distribution }
+    }
+}
+
+/// The writes of the layout. A layout without a log has its writes in place here.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct LogFigures {
-    /// Bytes moved to and from the disk for each byte of new data and metadata.
-    pub write_cost: f64,
-    /// Bytes written, to the log if there is one.
+    /// Bytes moved to and from the disk, metadata and cleaning included, for each byte of new data
+    /// ([`twin_fs::write_cost`]); `None` without new data.
+    pub write_cost: Option<f64>,
+    /// Bytes written, to the log if the layout has one.
     pub log_bytes: u64,
-    /// Of these, file data and directories.
+    /// Of these, bytes of file data and directories.
     pub data_bytes: u64,
-    /// Of these, indirect blocks, inodes, maps.
+    /// Of these, bytes of indirect blocks, inodes and maps.
     pub meta_bytes: u64,
-    /// Of these, moved by the cleaner.
+    /// Of these, file contents that users wrote: neither directories nor other metadata, and
+    /// nothing that the cleaner moved. It is the denominator of the write cost.
+    pub new_data_bytes: u64,
+    /// Of these, bytes moved by the cleaner.
     pub moved_bytes: u64,
-    /// Segments cleaned.
+    /// Number of cleaned segments.
     pub cleaned_segments: u64,
     /// Bytes that the cleaner read.
     pub cleaner_read_bytes: u64,
-    /// Log writes; commits of a journal.
+    /// Number of log writes, or of commits of a journal.
     pub log_writes: u64,
-    /// Checkpoints.
+    /// Number of checkpoints.
     pub checkpoints: u64,
 }
 
 impl LogFigures {
-    /// What a volume has written since it was opened.
+    /// The writes of a volume since it was opened.
     pub(crate) fn of(volume: &OpenVolume) -> LogFigures {
         let written = volume.written();
         LogFigures {
-            write_cost: 0.0,
+            write_cost: None,
             log_bytes: written.bytes,
             data_bytes: written.data_bytes,
             meta_bytes: written.meta_bytes,
+            new_data_bytes: written.new_data_bytes,
             moved_bytes: written.moved_bytes,
             cleaned_segments: written.cleaned_segments,
             cleaner_read_bytes: written.cleaner_read_bytes,
@@ -91,71 +117,107 @@ impl LogFigures {
         }
     }
 
-    /// What was written since `before`, with its write cost (Rosenblum and Ousterhout 1991, section
-    /// 3.4).
+    /// The writes since `before`, with their write cost.
     pub fn since(&self, before: &LogFigures) -> LogFigures {
         let mut since = LogFigures {
-            write_cost: 1.0,
+            write_cost: None,
             log_bytes: self.log_bytes - before.log_bytes,
             data_bytes: self.data_bytes - before.data_bytes,
             meta_bytes: self.meta_bytes - before.meta_bytes,
+            new_data_bytes: self.new_data_bytes - before.new_data_bytes,
             moved_bytes: self.moved_bytes - before.moved_bytes,
             cleaned_segments: self.cleaned_segments - before.cleaned_segments,
             cleaner_read_bytes: self.cleaner_read_bytes - before.cleaner_read_bytes,
             log_writes: self.log_writes - before.log_writes,
             checkpoints: self.checkpoints - before.checkpoints,
         };
-        let new = since.log_bytes.saturating_sub(since.moved_bytes);
-        if new > 0 {
-            since.write_cost = (since.log_bytes + since.cleaner_read_bytes) as f64 / new as f64;
-        }
+        since.write_cost =
+            write_cost(since.log_bytes, since.cleaner_read_bytes, since.new_data_bytes);
         since
     }
 }
 
-/// What the disk did.
+/// What a run has done by a moment of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Moment {
+    /// Operations that have ended.
+    pub operations: u64,
+    /// Bytes that are dirty in the cache now.
+    pub dirty_bytes: u64,
+    /// Look-ups of blocks in the cache.
+    pub lookups: u64,
+    /// Of these, those that found the block.
+    pub hits: u64,
+    /// What the layout has written.
+    pub log: LogFigures,
+}
+
+/// The part of a request's time in which the disk does nothing for it.
+pub(crate) const WAITING: &str = "queue";
+
+/// The use of the disk.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct DiskFigures {
-    /// Requests to read.
+    /// Number of read requests.
     pub reads: u64,
-    /// Bytes read.
+    /// Bytes read from the disk.
     pub read_bytes: u64,
-    /// Requests to write.
+    /// Number of write requests.
     pub writes: u64,
-    /// Bytes written.
+    /// Bytes written to the disk.
     pub written_bytes: u64,
-    /// Flushes.
+    /// Number of flushes.
     pub flushes: u64,
-    /// Seconds during which it had something to do.
+    /// Seconds during which it had requests.
     pub busy_s: f64,
-    /// Where the time of its requests went: name and seconds, waiting included.
+    /// The parts of its requests' time, by name in seconds, waiting included.
     pub time_s: Vec<(&'static str, f64)>,
 }
 
-/// What a run measured.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+/// The values of a measure over the seeds.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Spread {
+    /// The name of the measure.
+    pub measure: &'static str,
+    /// The median; of an even number of values the mean of the middle two.
+    pub median: f64,
+    /// The smallest value.
+    pub min: f64,
+    /// The largest value.
+    pub max: f64,
+    /// All values, by seed.
+    pub values: Vec<f64>,
+}
+
+/// The figures of a run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Figures {
-    /// The configuration.
+    /// The text of the configuration.
     pub config: String,
-    /// The disk model.
+    /// The name of the disk model.
     pub disk: String,
-    /// Operations executed.
+    /// Number of operations executed.
     pub ops: u64,
     /// Simulated seconds from the first operation to the end of the last.
     pub span_s: f64,
+    /// Simulated seconds from the first operation until all that was written is on the disk.
+    pub finish_s: f64,
     /// Operations a simulated second.
     pub ops_per_s: f64,
     /// Bytes that clients read.
     pub read_bytes: u64,
     /// Bytes that clients wrote.
     pub written_bytes: u64,
-    /// Operations that ended otherwise than in the trace.
+    /// Bytes written to the disk for each byte that clients wrote; `None` if they wrote none.
+    pub write_amplification: Option<f64>,
+    /// Operations with another outcome than in the trace.
     pub diverged: u64,
-    /// Operations that succeeded in the trace and failed here, or could not be tried. With any, the
-    /// other figures are of another workload.
+    /// Operations that succeeded in the trace and failed here, or could not be issued. If there are
+    /// any, the other figures belong to a different workload.
     pub failed: u64,
-    /// Its place among the configurations compared, by throughput: 1 is the fastest. None if
-    /// operations failed.
+    /// Its place among the compared configurations, by the measure that was asked for: 1 is the
+    /// best. Those that are equal share a place. `None` if operations failed, or if the run has no
+    /// such figure.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rank: Option<usize>,
     /// Latency of all operations.
@@ -166,15 +228,17 @@ pub struct Figures {
     pub cache_hit_share: f64,
     /// Simulated seconds of processor time.
     pub cpu_s: f64,
-    /// The log.
+    /// What the layout wrote.
     pub log: LogFigures,
-    /// The disk.
+    /// What the disk did.
     pub disk_use: DiskFigures,
+    /// The values of each measure over several seeds, of which this run is the median; empty if
+    /// there was one run.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub spreads: Vec<Spread>,
     /// Fingerprint of all disk requests: equal for equal runs.
     pub digest: String,
-    /// Real seconds that the simulation took.
-    pub real_s: f64,
-    /// What the trace lacks, if it was cut off when it was recorded.
+    /// The missing part of the trace, if it was cut off when it was recorded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cut: Option<String>,
 }

@@ -1,10 +1,10 @@
 //! Replaying a flight: a mounted run again, in the simulator, to the same event digest.
 //!
-//! The log stands in for the outside: its requests arrive, its completions end device requests,
-//! its times pass. What the replay writes it also reads back: see [`crate::rewritten`]. The core is
-//! put together from the settings in the log. Device requests that
-//! the core makes enter the digest as they did on the mount, so the digest is the same if, and
-//! only if, the core asked its device the same things in the same order at the same times.
+//! The log replaces the outside world: its requests arrive, its completions end device requests,
+//! its times pass. Reads of data that the replay has written return that data: see
+//! [`crate::rewritten`]. The core is built from the settings in the log. The device requests of the
+//! core enter the digest as they did on the mount, so the digest is the same if, and only if, the
+//! core made the same requests to its device in the same order at the same times.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -26,13 +26,13 @@ use crate::front_end::FrontEnd;
 use crate::layouts::layout;
 use crate::rewritten::{MOST_BYTES, Rewritten};
 
-/// The word in a flight log for: serving ended, the volume is being closed.
+/// The command in a flight log which says that serving has ended and the volume is being closed.
 pub const CLOSE: &str = "close";
 
-/// What a mounted run was put together from.
+/// The components of a mounted run.
 #[derive(Clone, Debug)]
 pub struct FlightSettings {
-    /// The device.
+    /// Size and limits of the device.
     pub device: DeviceInfo,
     /// The volume's settings.
     pub settings: Settings,
@@ -45,7 +45,7 @@ pub struct FlightSettings {
 const SIZE: Unit = Unit::bytes(0, MOST_BYTES);
 const NAME: &str = "a policy's name";
 
-/// The settings of the device and of the volume that a flight log has.
+/// The keys of the device and of the volume in a flight log.
 const KEYS: &[Key<FlightSettings>] = &[
     Key::new("size", "bytes of the device", SIZE, |f| (&mut f.device.size).into()),
     Key::new("sector", "bytes of a sector", Unit::bytes(512, 1 << 16), |f| {
@@ -62,7 +62,7 @@ const KEYS: &[Key<FlightSettings>] = &[
         (&mut f.settings.replacement).into()
     }),
     Key::new("flush", "flush policy", Unit::Text(NAME), |f| (&mut f.settings.flush).into()),
-    Key::new("flush-age", "age of what is flushed", Unit::SECONDS, |f| {
+    Key::new("flush-age", "age at which dirty blocks are flushed", Unit::SECONDS, |f| {
         (&mut f.settings.flush_age_ns).into()
     }),
     Key::new("durable-within", "time until changes are durable", Unit::SECONDS, |f| {
@@ -80,7 +80,7 @@ const KEYS: &[Key<FlightSettings>] = &[
 ];
 
 impl FlightSettings {
-    /// As the text that a flight log carries: `lfs:key=value,key=value`, and on a second line the
+    /// The text that a flight log carries: `lfs:key=value,key=value`, and on a second line the
     /// settings of the layout.
     pub fn to_text(&self) -> String {
         let common = text_of(self, &FlightSettings::of(self.layout), KEYS);
@@ -112,10 +112,10 @@ impl FlightSettings {
     }
 }
 
-/// What replaying a flight found.
+/// The result of replaying a flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Verified {
-    /// The digest in the log and its number of events; none if the log was cut off.
+    /// The digest in the log and its number of events; `None` if the log was cut off.
     pub recorded: Option<(u64, u64)>,
     /// The digest of the replay and its number of events.
     pub replayed: (u64, u64),
@@ -137,7 +137,7 @@ pub enum FlightError {
     Trace(TraceError),
     /// The log's settings cannot be used.
     Settings(SettingsError),
-    /// The volume could not be opened or closed as it was then.
+    /// The volume could not be opened or closed as in the mounted run.
     Fs(FsError),
 }
 
@@ -153,10 +153,10 @@ impl fmt::Display for FlightError {
 
 impl std::error::Error for FlightError {}
 
-/// What the log has to say next, and who waits for it.
+/// The next records of the log, and the parts of the run that wait for them.
 #[derive(Default)]
 struct Feed {
-    /// Device requests under way, by number.
+    /// Device requests in flight, by number.
     under_way: RefCell<BTreeMap<u64, (Io, Completion)>>,
     rewritten: RefCell<Rewritten>,
     submitted: Cell<u64>,
@@ -166,7 +166,8 @@ struct Feed {
 }
 
 impl Feed {
-    /// What a request that succeeded does to the device, or finds there: its log says `blocks`.
+    /// Applies a successful request to the device, or returns the data found there; the log has
+    /// `blocks`.
     fn on_device(&self, io: &Io, blocks: Vec<Block>) -> Vec<Block> {
         match io.kind {
             IoKind::Read => return self.rewritten.borrow().over(io.at, blocks),
@@ -204,7 +205,7 @@ impl<R: Read + 'static> Driver for FlightDriver<R> {
                 }
                 FlightRecord::Complete { io, result, .. } => {
                     let waiting = self.feed.under_way.borrow_mut().remove(&io);
-                    // A request that the replay did not make: the digest will tell.
+                    // If the replay made no such request, the digest will differ.
                     if let Some((io, completion)) = waiting {
                         let result = result.map(|pieces| pieces.iter().map(content).collect());
                         let result = result.and_then(|blocks| whole(&io, blocks));
@@ -225,7 +226,7 @@ impl<R: Read + 'static> Driver for FlightDriver<R> {
     }
 }
 
-/// A read gives as much as was asked for, or the log is not one of this run.
+/// A read must return its full length, or the log belongs to another run.
 fn whole(io: &Io, blocks: Vec<Block>) -> IoResult {
     let len: u64 = blocks.iter().map(|block| block.len() as u64).sum();
     if io.kind != IoKind::Read || len == io.len {
@@ -235,7 +236,8 @@ fn whole(io: &Io, blocks: Vec<Block>) -> IoResult {
     Err(IoError { op: io.kind, at: io.at, len: io.len, kind })
 }
 
-/// What a read gives in the replay. User data that was not kept reads as zeros: nothing looks.
+/// The data that a read returns in the replay. User data that was not kept reads as zeros, which no
+/// code examines.
 fn content(piece: &Piece) -> Block {
     match piece {
         Piece::Dropped { len, .. } => Block::Zero(*len),
@@ -270,7 +272,7 @@ impl BlockDevice for FlightDevice {
 /// Replays a flight and compares the digests.
 ///
 /// # Errors
-/// If the log is damaged, or says things that no mount can have said.
+/// If the log is damaged, or has records that no mount writes.
 pub fn verify_flight(log: impl Read + 'static) -> Result<Verified, FlightError> {
     let reader = FlightReader::new(log).map_err(FlightError::Trace)?;
     let header = reader.header().clone();
@@ -301,13 +303,13 @@ pub fn verify_flight(log: impl Read + 'static) -> Result<Verified, FlightError> 
     Ok(Verified { recorded: feed.digest.get(), replayed, operations: feed.front_end.operations() })
 }
 
-/// Opens a volume and hands it what arrives. Gives the error that ended it.
+/// Opens a volume and feeds the records of the log to it. Returns the error that ended it.
 fn open_and_run(
     rt: &Rt,
     feed: &Rc<Feed>,
     open: impl Future<Output = twin_fs::Result<Opened>>,
 ) -> Option<FsError> {
-    // A stall is the end of the log: everything that it has was fed.
+    // A stall is the end of the log: all of its records were fed.
     match rt.block_on(open).ok()? {
         Ok(Opened { volume, .. }) => {
             let serving = Rc::clone(&feed.front_end).serve(rt.clone(), volume);
@@ -329,7 +331,7 @@ mod tests {
             all.device.size = 99;
             (all.device.sector, all.device.max_io) = (4096, 9999);
             (all.settings.flush_age_ns, all.settings.durable_within_ns) = (Some(5), Some(7));
-            // A layout need not have settings of its own.
+            // A layout may lack settings of its own.
             let has_own = all.of_layout.set_for_open("lazy-fsync", "yes").is_ok();
             let read = FlightSettings::parse(&all.to_text()).unwrap();
             assert_eq!(read.to_text(), all.to_text());

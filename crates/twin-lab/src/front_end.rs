@@ -1,5 +1,5 @@
-//! The front end of a run that is fed from outside, as a mount is fed by the kernel: requests arrive when
-//! they arrive, and the volume is closed when everything has been answered.
+//! The front end of a run that is fed from outside, as a mount is fed by the kernel: requests
+//! arrive at any time, and the volume is closed when all of them have been answered.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -9,7 +9,7 @@ use std::task::{Poll, Waker};
 use twin_fs::{FsError, OpenVolume, Request};
 use twin_rt::Rt;
 
-/// What has arrived, and whether more will.
+/// The requests that have arrived, and whether more will come.
 #[derive(Default)]
 pub struct FrontEnd {
     arrivals: RefCell<VecDeque<Request>>,
@@ -37,7 +37,7 @@ impl FrontEnd {
         self.closing.get()
     }
 
-    /// Requests that have arrived so far.
+    /// Number of requests that have arrived so far.
     pub fn operations(&self) -> u64 {
         self.operations.get()
     }
@@ -48,8 +48,8 @@ impl FrontEnd {
         }
     }
 
-    /// Hands arriving requests to the volume, each as a task, until none is left and no more come;
-    /// then closes the volume.
+    /// Executes arriving requests on the volume, each as a task, until no request is left and no
+    /// more come; then closes the volume.
     ///
     /// # Errors
     /// Those of closing.

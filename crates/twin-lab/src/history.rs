@@ -1,56 +1,62 @@
-//! What a log was like in the course of a run: its write cost over time, and how full its segments
-//! were at the end.
+//! The history of a run: operations, dirty data, the cache and the cleaner over time, and how full
+//! the volume was at the end.
 //!
-//! A [`Sampler`] watches a run at equal distances of virtual time, and keeps at most
-//! [`MOST_SAMPLES`] samples however long the run is: when there are more, it forgets every other
-//! one and samples half as often.
+//! A [`Sampler`] samples a run at equal distances of virtual time. It keeps at most
+//! [`MOST_SAMPLES`] samples of a run of any length: when there are more, it drops every other
+//! sample and doubles the interval.
 
 use std::ops::ControlFlow;
 
-use twin_clean::facts::{SegmentFacts, State};
+use twin_clean::inputs::{SegmentInfo, SegmentState};
+use twin_fs::SpaceMap;
 use twin_rt::{MILLIS, Nanos, Time};
 
-use crate::figures::LogFigures;
+use crate::figures::{LogFigures, Moment};
 use crate::watch::{Watcher, World};
 
-/// Samples that are kept at the most, that of the end aside.
+/// Maximum number of samples, without that of the end.
 pub const MOST_SAMPLES: usize = 400;
 /// Bars of [`LogAtEnd::bins`].
 pub const BINS: usize = 20;
-/// How far samples are apart at first.
+/// The interval of samples at the beginning.
 const FIRST_INTERVAL: Nanos = MILLIS;
 
-/// The course of a run.
+/// The most points of a curve of rates: over shorter intervals they are noise.
+const MOST_RATES: usize = 80;
+
+/// The history of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct History {
-    /// Samples in order: seconds since the beginning, and what had been written by then.
-    pub samples: Vec<(f64, LogFigures)>,
-    /// The log at the end; none if the layout has no log.
+    /// Samples in order: seconds since the beginning, and what was done up to then.
+    pub samples: Vec<(f64, Moment)>,
+    /// The log at the end; `None` if the layout has no log.
     pub log: Option<LogAtEnd>,
+    /// How full the regions of the volume were at the end; empty if there is no volume.
+    pub space: SpaceMap,
 }
 
 /// The segments at the end of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LogAtEnd {
-    /// Of the segments that are full, how many have so much live: each twentieth, a segment all
-    /// of which is live in the last.
+    /// The number of full segments by live share, in twentieths; a segment that is completely live
+    /// counts in the last.
     pub bins: [u32; BINS],
-    /// Segments that can be filled.
+    /// Number of clean segments.
     pub clean: u32,
-    /// Segments that are being filled.
+    /// Number of open segments.
     pub open: u32,
 }
 
 impl LogAtEnd {
-    /// Counts these segments.
-    pub(crate) fn of(segments: impl Iterator<Item = SegmentFacts>) -> LogAtEnd {
+    /// Sorts these segments into bins.
+    pub(crate) fn of(segments: impl Iterator<Item = SegmentInfo>) -> LogAtEnd {
         let mut log = LogAtEnd::default();
-        for facts in segments {
-            match facts.state {
-                State::Free => log.clean += 1,
-                State::Open => log.open += 1,
-                State::Sealed | State::Cleaning => {
-                    let bin = (facts.utilization() * BINS as f64) as usize;
+        for info in segments {
+            match info.state {
+                SegmentState::Free => log.clean += 1,
+                SegmentState::Open => log.open += 1,
+                SegmentState::Sealed | SegmentState::Cleaning => {
+                    let bin = (info.utilization() * BINS as f64) as usize;
                     log.bins[bin.min(BINS - 1)] += 1;
                 }
             }
@@ -58,31 +64,84 @@ impl LogAtEnd {
         log
     }
 
-    /// Segments that are full.
+    /// Number of full segments.
     pub fn full(&self) -> u32 {
         self.bins.iter().sum()
     }
 }
 
 impl History {
-    /// Write cost up to each sample: seconds and cost. Nothing before the first byte.
+    /// Write cost up to each sample, as seconds and cost. Begins with the first new data.
     pub fn cumulative(&self) -> Vec<(f64, f64)> {
-        let written = self.samples.iter().filter(|(_, log)| log.log_bytes > log.moved_bytes);
-        written.map(|(at_s, log)| (*at_s, log.write_cost)).collect()
+        let costs =
+            self.samples.iter().filter_map(|(at_s, moment)| Some((*at_s, moment.log.write_cost?)));
+        costs.collect()
     }
 
-    /// Write cost between samples. While only the cleaner writes there is no new data that could
-    /// bear the cost: such a time counts to that of the next sample with new data.
+    /// Write cost between samples. While only metadata is written or moved, there is no new data to which
+    /// the cost could be attributed: such an interval is added to the next one with new data.
     pub fn by_interval(&self) -> Vec<(f64, f64)> {
         let (mut costs, mut before) = (Vec::new(), LogFigures::default());
-        for (at_s, log) in &self.samples {
+        for (at_s, Moment { log, .. }) in &self.samples {
             let since = log.since(&before);
-            if since.log_bytes > since.moved_bytes {
-                costs.push((*at_s, since.write_cost));
+            if let Some(cost) = since.write_cost {
+                costs.push((*at_s, cost));
                 before = *log;
             }
         }
         costs
+    }
+
+    /// Operations a second, over intervals of equal length.
+    pub fn throughput(&self) -> Vec<(f64, f64)> {
+        let rate = |(from_s, from): (f64, Moment), (to_s, to): (f64, Moment)| {
+            let ops = to.operations.saturating_sub(from.operations);
+            (to_s > from_s).then(|| ops as f64 / (to_s - from_s))
+        };
+        self.rates(rate)
+    }
+
+    /// The share of look-ups that the cache served, in percent, over intervals of equal length.
+    /// Intervals without look-ups are left out.
+    pub fn hits(&self) -> Vec<(f64, f64)> {
+        let share = |(_, from): (f64, Moment), (_, to): (f64, Moment)| {
+            let lookups = to.lookups.saturating_sub(from.lookups);
+            let hits = to.hits.saturating_sub(from.hits);
+            (lookups > 0).then(|| hits as f64 * 100.0 / lookups as f64)
+        };
+        self.rates(share)
+    }
+
+    /// A figure of each sample.
+    pub fn course(&self, of: impl Fn(&Moment) -> f64) -> Vec<(f64, f64)> {
+        self.samples.iter().map(|(at_s, moment)| (*at_s, of(moment))).collect()
+    }
+
+    /// The largest value of a figure in each of a few intervals of equal length.
+    pub fn peaks(&self, of: impl Fn(&Moment) -> f64) -> Vec<(f64, f64)> {
+        let peak = |samples: &[(f64, Moment)]| {
+            let highest = samples.iter().map(|(_, moment)| of(moment)).fold(f64::MIN, f64::max);
+            samples.last().map(|(at_s, _)| (*at_s, highest))
+        };
+        self.samples.chunks(self.step()).filter_map(peak).collect()
+    }
+
+    /// The number of samples of an interval of a rate.
+    fn step(&self) -> usize {
+        self.samples.len().div_ceil(MOST_RATES).max(1)
+    }
+
+    /// A figure of each interval, at its middle.
+    fn rates(&self, of: impl Fn((f64, Moment), (f64, Moment)) -> Option<f64>) -> Vec<(f64, f64)> {
+        let mut before = (0.0, Moment::default());
+        let mut rates = Vec::new();
+        for sample in self.samples.chunks(self.step()).filter_map(|samples| samples.last()) {
+            if let Some(rate) = of(before, *sample) {
+                rates.push(((before.0 + sample.0) / 2.0, rate));
+            }
+            before = *sample;
+        }
+        rates
     }
 }
 
@@ -91,9 +150,9 @@ impl History {
 pub struct Sampler {
     begun: Time,
     interval: Nanos,
-    /// Since the beginning, as all times here.
+    /// Since the beginning, like all times here.
     next: Nanos,
-    samples: Vec<(Nanos, LogFigures)>,
+    samples: Vec<(Nanos, Moment)>,
     history: History,
 }
 
@@ -106,31 +165,37 @@ impl Default for Sampler {
 }
 
 impl Sampler {
-    /// What was seen; empty before the end of the run.
+    /// The history; empty before the end of the run.
     pub fn history(&mut self) -> History {
         std::mem::take(&mut self.history)
     }
 
-    /// Time goes on to `until`, in nanoseconds since the beginning; this was `written` before.
-    pub(crate) fn pass(&mut self, until: Nanos, written: impl FnOnce() -> LogFigures) {
+    /// Time advances to `until`, in nanoseconds since the beginning; `moment` holds up to then.
+    pub(crate) fn pass(&mut self, until: Nanos, moment: impl FnOnce() -> Moment) {
         if self.next <= until {
-            let written = written();
+            let moment = moment();
             while self.next <= until {
-                self.take(written);
+                self.take(moment);
             }
         }
     }
 
-    /// The run is over after so many nanoseconds.
-    pub(crate) fn finish(&mut self, end: Nanos, written: LogFigures, log: Option<LogAtEnd>) {
+    /// The run has ended after `end` nanoseconds.
+    pub(crate) fn finish(
+        &mut self,
+        end: Nanos,
+        moment: Moment,
+        log: Option<LogAtEnd>,
+        space: SpaceMap,
+    ) {
         let samples = std::mem::take(&mut self.samples);
-        let all = samples.into_iter().filter(|(at, _)| *at < end).chain([(end, written)]);
-        let samples = all.map(|(at, written)| (at as f64 / 1e9, written)).collect();
-        self.history = History { samples, log };
+        let all = samples.into_iter().filter(|(at, _)| *at < end).chain([(end, moment)]);
+        let samples = all.map(|(at, moment)| (at as f64 / 1e9, moment)).collect();
+        self.history = History { samples, log, space };
     }
 
-    fn take(&mut self, written: LogFigures) {
-        self.samples.push((self.next, written));
+    fn take(&mut self, moment: Moment) {
+        self.samples.push((self.next, moment));
         if self.samples.len() == MOST_SAMPLES {
             let mut number = 0;
             self.samples.retain(|_| {
@@ -149,13 +214,14 @@ impl Watcher for Sampler {
     }
 
     fn look(&mut self, world: &dyn World, next: Time) -> ControlFlow<()> {
-        self.pass(next.since(self.begun), || world.written());
+        self.pass(next.since(self.begun), || world.moment());
         ControlFlow::Continue(())
     }
 
     fn end(&mut self, world: &dyn World) {
-        let log = world.status().map(|status| LogAtEnd::of(status.facts()));
-        self.finish(world.now().since(self.begun), world.written(), log);
+        let log = world.status().map(|status| LogAtEnd::of(status.info()));
+        let end = world.now().since(self.begun);
+        self.finish(end, world.moment(), log, world.space_map());
     }
 }
 
@@ -170,8 +236,11 @@ mod tests {
         fn now(&self) -> Time {
             Time(self.0 * MILLIS)
         }
-        fn written(&self) -> LogFigures {
-            LogFigures { log_bytes: self.0, ..LogFigures::default() }
+        fn moment(&self) -> Moment {
+            Moment { operations: self.0, lookups: 4, hits: 1, ..Moment::default() }
+        }
+        fn space_map(&self) -> SpaceMap {
+            SpaceMap::default()
         }
         fn status(&self) -> Option<Status> {
             let segments = vec![('s', 0, 0, 100, 0), ('s', 0, 100, 100, 0), ('s', 0, 99, 100, 0)];
@@ -200,7 +269,7 @@ mod tests {
                 let is_last = i + 2 == times.len();
                 assert!((pair[1] - pair[0] - step).abs() < 1e-6 || is_last, "{length}: {pair:?}");
             }
-            assert_eq!(samples.last().unwrap().1.log_bytes, length);
+            assert_eq!(samples.last().unwrap().1.operations, length);
             assert!(
                 length < 400 || times.len() > MOST_SAMPLES / 2 - 2,
                 "{length}: {}",
@@ -213,12 +282,12 @@ mod tests {
     fn a_sample_shows_what_was_there_at_its_time() {
         let mut sampler = Sampler::default();
         sampler.begin(&At(0));
-        // Nothing happens between 2 and 7.
+        // No event between 2 and 7.
         assert!(sampler.look(&At(2), Time(7 * MILLIS)).is_continue());
         sampler.end(&At(9));
-        let bytes: Vec<u64> =
-            sampler.history().samples.iter().map(|(_, log)| log.log_bytes).collect();
-        assert_eq!(bytes, [2, 2, 2, 2, 2, 2, 2, 9]);
+        let samples = sampler.history().samples;
+        let operations: Vec<u64> = samples.iter().map(|(_, moment)| moment.operations).collect();
+        assert_eq!(operations, [2, 2, 2, 2, 2, 2, 2, 9]);
     }
 
     #[test]
@@ -233,15 +302,34 @@ mod tests {
     #[test]
     fn the_cost_of_cleaning_alone_is_borne_by_the_next_data() {
         let log = |log_bytes, moved_bytes, cleaner_read_bytes| {
+            let new_data_bytes = log_bytes - moved_bytes;
             let figures =
-                LogFigures { log_bytes, moved_bytes, cleaner_read_bytes, ..LogFigures::default() };
-            figures.since(&LogFigures::default())
+                LogFigures { log_bytes, new_data_bytes, cleaner_read_bytes, ..Default::default() };
+            Moment { log: figures.since(&LogFigures::default()), ..Moment::default() }
         };
-        // 100 new; then 50 moved for 100 read; then 50 new.
+        // 100 new; then 50 moved, with 100 read; then 50 new.
         let samples =
             vec![(1.0, log(100, 0, 0)), (2.0, log(150, 50, 100)), (3.0, log(200, 50, 100))];
-        let history = History { samples, log: None };
+        let history = History { samples, ..History::default() };
         assert_eq!(history.by_interval(), [(1.0, 1.0), (3.0, 4.0)]);
         assert_eq!(history.cumulative(), [(1.0, 1.0), (2.0, 2.5), (3.0, 2.0)]);
+    }
+
+    #[test]
+    fn rates_are_of_intervals_and_an_interval_without_lookups_has_no_share() {
+        let at =
+            |operations, lookups, hits| Moment { operations, lookups, hits, ..Moment::default() };
+        let samples = vec![(1.0, at(10, 4, 1)), (3.0, at(10, 4, 1)), (4.0, at(40, 8, 5))];
+        let history = History { samples, ..History::default() };
+        assert_eq!(history.throughput(), [(0.5, 10.0), (2.0, 0.0), (3.5, 30.0)]);
+        assert_eq!(history.hits(), [(0.5, 25.0), (3.5, 100.0)]);
+        let long = (1..=400u32).map(|n| (f64::from(n), at(n.into(), 0, 0))).collect();
+        let long = History { samples: long, ..History::default() };
+        let rates = long.throughput();
+        assert_eq!(rates.len(), MOST_RATES);
+        assert!(rates.iter().all(|rate| rate.1 == 1.0), "{rates:?}");
+        let odd = |moment: &Moment| if moment.operations % 5 == 3 { 7.0 } else { 0.0 };
+        let peaks = long.peaks(odd);
+        assert_eq!((peaks.len(), peaks[0]), (MOST_RATES, (5.0, 7.0)));
     }
 }

@@ -9,9 +9,9 @@ use twin_sim::bus::Bus;
 use twin_sim::{HostAdapter, SimDisk, bus, cpu, model, queue};
 
 use crate::config::{Config, Costs};
-use crate::simulate::{SimulateError, model_error};
+use crate::error::{SimulateError, model_error};
 
-/// The parts under a volume.
+/// The components under a volume.
 pub(crate) struct Machine {
     pub(crate) disk: SimDisk,
     pub(crate) device: Rc<dyn BlockDevice>,
@@ -19,16 +19,20 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
-    /// Builds what a configuration says.
+    /// Builds the machine of a configuration.
     pub(crate) fn build(rt: &Rt, config: &Config) -> Result<Machine, SimulateError> {
         let options = model::Options {
             size: config.size,
             command_ns: config.command_ns,
+            // The key's range is far below u32.
+            queue_depth: config.ncq.map(|commands| commands as u32),
             skews: config.skews,
             flat: config.ssd,
+            seed: config.seed,
+            measured: config.machine.as_ref().map(|machine| machine.device()),
             ..model::Options::default()
         };
-        let disk_model = model::by_name(&config.disk).map_err(model_error)?;
+        let disk_model = model::REGISTRY.get(&config.disk).map_err(model_error)?;
         let disk_model = match disk_model.build(&options) {
             Err(model::ModelError::TooLarge { .. }) if !config.size_asked => {
                 disk_model.build(&model::Options { size: None, ..options })
@@ -36,15 +40,21 @@ impl Machine {
             built => built,
         };
         let disk_model = disk_model.map_err(model_error)?;
-        let scheduler = queue::by_name(&config.queue).map_err(model_error)?.build();
+        let scheduler = queue::REGISTRY.get(&config.queue).map_err(model_error)?.make();
         let disk = SimDisk::builder(rt, disk_model).name(&config.disk).scheduler(scheduler);
         let cpu = Cpu::modelled(rt.clone(), Box::new(processor(config)?), config.cpus);
         let Some(name) = &config.bus else {
             let disk = disk.start();
-            let device = Rc::new(Recorded::new(rt.clone(), disk.clone()));
+            let device: Rc<dyn BlockDevice> = match &config.machine {
+                Some(_) => {
+                    let adapter = HostAdapter::new(rt, disk.clone(), cpu.clone());
+                    Rc::new(Recorded::new(rt.clone(), adapter))
+                }
+                None => Rc::new(Recorded::new(rt.clone(), disk.clone())),
+            };
             return Ok(Machine { disk, device, cpu });
         };
-        let own = bus::by_name(name).map_err(model_error)?.build();
+        let own = bus::REGISTRY.get(name).map_err(model_error)?.build();
         let bus = match config.bus_bytes_per_s {
             Some(rate) => Bus::new(rate, own.largest_transfer()),
             None => own,
@@ -56,9 +66,13 @@ impl Machine {
     }
 }
 
-/// The configuration's processor, with its own costs where it has them.
+/// The configuration's processor, with the costs that the configuration sets.
 fn processor(config: &Config) -> Result<cpu::Machine, SimulateError> {
-    let mut machine = cpu::by_name(&config.cpu).map_err(model_error)?.machine;
+    let mut machine = cpu::REGISTRY.get(&config.cpu).map_err(model_error)?.machine;
+    let measured = config.machine.as_ref().and_then(|file| file.costs(config.layout.name()));
+    if let Some(costs) = measured {
+        machine = cpu::Machine { costs, slower: 1.0, ..machine };
+    }
     let Costs { request_ns, block_ns, copy_ns } = config.costs;
     let costs = &mut machine.costs;
     costs.request_ns = request_ns.unwrap_or(costs.request_ns);
@@ -68,7 +82,7 @@ fn processor(config: &Config) -> Result<cpu::Machine, SimulateError> {
     Ok(machine)
 }
 
-/// Something to do with an open volume.
+/// Work on an open volume.
 pub(crate) trait OnVolume {
     type Output;
 
@@ -80,10 +94,10 @@ pub(crate) trait OnVolume {
     ) -> Result<Self::Output, SimulateError>;
 }
 
-/// Simulated volumes need no identity, and equal runs must be equal.
+/// The identity of simulated volumes, always the same, because equal runs must be equal.
 const NOBODY: Identity = Identity { uuid: *b"twinfs simulated", root: (0, 0, 0o755) };
 
-/// Makes a new volume as the configuration says, does something with it, and closes it.
+/// Makes a new volume for the configuration, works on it, and closes it.
 pub(crate) async fn on_volume<T: OnVolume>(
     rt: &Rt,
     config: &Config,

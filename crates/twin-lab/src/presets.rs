@@ -1,7 +1,7 @@
-//! The named configurations: what each sets and where it comes from.
+//! The named configurations: their settings and their sources.
 //!
-//! A preset is a list of the settings that a user would write, so that `twinfs presets` can show it
-//! and nothing is hidden in code. A preset that builds on another begins with that one's settings.
+//! A preset is a list of settings in the form that a user would write, so that `twinfs presets` can
+//! show all of them. A preset that builds on another begins with the settings of that one.
 
 use crate::reproduce::fitted;
 
@@ -9,28 +9,28 @@ use crate::reproduce::fitted;
 pub struct Preset {
     /// Its name.
     pub name: &'static str,
-    /// What it is, in a line.
+    /// A description in one line.
     pub about: &'static str,
-    /// Where it comes from.
+    /// The source of its figures.
     pub source: &'static str,
-    /// The preset that it begins with, if any.
+    /// The preset on which it builds, if any.
     pub base: Option<&'static str>,
-    /// What it sets: key and value.
+    /// Its settings: key and value.
     pub sets: &'static [(&'static str, &'static str)],
-    /// It is among those that are compared when nothing is said.
+    /// Whether it is compared by default.
     pub compared: bool,
 }
 
 const LVC: &str = "Logging versus Clustering 1995";
 const CLC: &str = "A Comparison of Logging and Clustering 1994";
 
-/// All presets: today's first, then those of the papers.
+/// All presets: those of today first, then those of the papers.
 pub fn presets() -> &'static [Preset] {
     PRESETS
 }
 
-/// The machine that Seltzer et al. measured BSD on: a tenth of its memory are buffers, as
-/// 4.4BSD had it (40 MB are from the paper of 1994).
+/// The machine on which Seltzer et al. measured BSD: a tenth of its memory is buffers, as in 4.4BSD
+/// (40 MB are from the paper of 1994).
 const BSD_MACHINE: &[(&str, &str)] = &[
     ("disk", "dsp3105"),
     ("bus", "sparcstation-2"),
@@ -101,7 +101,7 @@ const PRESETS: &[Preset] = &[
             ("reading", "growing"),
             ("overwrite", "partial"),
             // Section 4 adds the time of a log write to that of the transactions that fill it, and
-            // section 2 has a processor that waits for a third of its time: nothing overlaps.
+            // section 2 has a processor that waits for a third of its time: there is no overlap.
             ("writers-wait", "yes"),
         ],
         compared: false,

@@ -1,24 +1,24 @@
-//! What the replay of a flight has written to its device.
+//! The data that the replay of a flight has written to its device.
 //!
-//! Contract: a read of the replay gives, where the replay itself has written before, what it wrote,
-//! and everywhere else what the log has. A flight log has no user data, so the checksums that the
-//! replay computes of it, and keeps in inodes, indirect blocks and summaries, are not those of the
-//! mount. Metadata that leaves memory and is read again must therefore be the replay's own: that of
-//! the mount does not match what the replay has of it in memory. What lay on the device before the
-//! flight is never computed anew, and comes from the log.
+//! Contract: a read of the replay returns the replay's own data where the replay has written
+//! before, and the data of the log everywhere else. A flight log has no user data, so the checksums
+//! of user data that the replay computes and stores in inodes, indirect blocks and summaries differ
+//! from those of the mount. Metadata that leaves memory and is read again must therefore be the
+//! replay's own: the mount's version would not match the replay's state in memory. Metadata from
+//! before the flight is not computed again, and comes from the log.
 
 use std::collections::BTreeMap;
 
 use twin_disk::{Block, Io};
 use twin_sim::Platter;
 
-/// No device has more bytes: file systems end there too.
+/// The largest device size in bytes, which is also the largest file system.
 pub(crate) const MOST_BYTES: u64 = 1 << 60;
 
-/// See the module.
+/// The written data. See the module.
 pub(crate) struct Rewritten {
     content: Platter,
-    /// The ranges that were written, apart from each other: the end of each by its start.
+    /// The written ranges, which do not overlap: the end of each by its start.
     ranges: BTreeMap<u64, u64>,
 }
 
@@ -29,7 +29,7 @@ impl Default for Rewritten {
 }
 
 impl Rewritten {
-    /// A write has reached the device. One that is not within any device is none of a mount.
+    /// A write has reached the device. A write beyond any device does not come from a mount.
     pub(crate) fn wrote(&mut self, io: &Io) {
         let len: u64 = io.blocks.iter().map(|block| block.len() as u64).sum();
         let Some(mut end) = io.at.checked_add(len).filter(|end| *end <= MOST_BYTES) else { return };
@@ -47,7 +47,7 @@ impl Rewritten {
         self.ranges.insert(start, end);
     }
 
-    /// What a read at byte `at` gives: `logged`, with what was written here in its place.
+    /// The data of a read at byte `at`: `logged`, overlaid with the data that was written here.
     pub(crate) fn over(&self, at: u64, logged: Vec<Block>) -> Vec<Block> {
         let len: u64 = logged.iter().map(|block| block.len() as u64).sum();
         let Some(end) = at.checked_add(len).filter(|end| *end <= MOST_BYTES) else { return logged };

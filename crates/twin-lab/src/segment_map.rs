@@ -1,27 +1,27 @@
-//! A picture of a log in characters: a map of its segments and how full they are.
+//! A picture of a log in characters: a map of its segments, and how full they are.
 //!
-//! [`frame`] draws what a bare volume is at a moment; who calls it again and again sees it live.
+//! [`frame`] draws a bare volume at a moment; repeated calls show it live.
 
-use twin_clean::facts::{SegmentFacts, State};
+use twin_clean::inputs::{SegmentInfo, SegmentState};
 use twin_clean::volume::{Totals, Volume};
 
-/// How a frame looks.
+/// The appearance of a frame.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Look {
-    /// Characters of a line.
+    /// Number of characters in a line.
     pub columns: usize,
-    /// Colours for ages, by the escape sequences of terminals.
+    /// Whether colours show ages, through escape sequences of terminals.
     pub colours: bool,
-    /// With colours: a segment to show in reverse, for it is being read or written.
+    /// With colours: a segment to show in reverse because it is being read or written.
     pub marked: Option<usize>,
 }
 
 const LEGEND: &str = "tenths live: . 1 to 9 #  being written: a to f by class  cleaned: *  free: _";
-/// Rows of the histogram, one for each tenth.
+/// Number of rows of the histogram, one for each tenth.
 const TENTHS: usize = 10;
 const BAR: usize = 40;
 
-/// The volume now. `before` are the totals at the last frame.
+/// The frame of a volume. `before` are the totals at the last frame.
 pub fn frame(volume: &Volume, before: &Totals, look: Look) -> String {
     let (totals, segments) = (volume.totals(), volume.segments());
     let count = |state| segments.iter().filter(|segment| segment.state == state).count();
@@ -35,23 +35,23 @@ pub fn frame(volume: &Volume, before: &Totals, look: Look) -> String {
         totals.since(before).write_amplification(),
         garbage * 100.0,
         segments.len(),
-        count(State::Open),
-        count(State::Sealed),
-        count(State::Free),
+        count(SegmentState::Open),
+        count(SegmentState::Sealed),
+        count(SegmentState::Free),
         totals.victims,
     );
     text += &map(segments, totals.user_writes, volume.live_blocks(), look);
     text
 }
 
-/// The map of segments, its legend, and how many segments have how much live, at a moment (in user
-/// writes) with so many live blocks.
-pub fn map(segments: &[SegmentFacts], now: u64, live_blocks: u64, look: Look) -> String {
+/// The map of segments, its legend, and the histogram of live shares, at the moment `now` (in user
+/// writes).
+pub fn map(segments: &[SegmentInfo], now: u64, live_blocks: u64, look: Look) -> String {
     let mut text = String::new();
     let columns = look.columns.max(1);
     let marked = look.marked.filter(|_| look.colours);
-    // Whole rows of what was never filled say nothing: they are counted.
-    let last = segments.iter().rposition(|segment| segment.state != State::Free);
+    // Whole rows of segments that were never filled are summarized by their number.
+    let last = segments.iter().rposition(|segment| segment.state != SegmentState::Free);
     let shown = last.max(marked).map_or(0, |last| last / columns + 1).max(1) * columns;
     let (drawn, rest) = segments.split_at(shown.min(segments.len()));
     for (row, in_row) in drawn.chunks(columns).enumerate() {
@@ -75,12 +75,12 @@ pub fn map(segments: &[SegmentFacts], now: u64, live_blocks: u64, look: Look) ->
 }
 
 /// One character for a segment.
-fn mark(segment: &SegmentFacts) -> char {
+fn mark(segment: &SegmentInfo) -> char {
     match segment.state {
-        State::Free => '_',
-        State::Open => char::from(b'a' + segment.class.min(25)),
-        State::Cleaning => '*',
-        State::Sealed => match tenth(segment) {
+        SegmentState::Free => '_',
+        SegmentState::Open => char::from(b'a' + segment.class.min(25)),
+        SegmentState::Cleaning => '*',
+        SegmentState::Sealed => match tenth(segment) {
             0 => '.',
             TENTHS => '#',
             tenth => char::from(b'0' + tenth as u8),
@@ -88,15 +88,16 @@ fn mark(segment: &SegmentFacts) -> char {
     }
 }
 
-/// Tenths of a segment that are live, rounded down; ten if all of it is.
-fn tenth(segment: &SegmentFacts) -> usize {
+/// The live share of a segment in tenths, rounded down; ten if all of it is live.
+fn tenth(segment: &SegmentInfo) -> usize {
     (segment.utilization() * TENTHS as f64) as usize
 }
 
-/// The colour of its age: red for less than a tenth of a volume of writes, then yellow up to one
+/// The colour of a segment's age: red below a tenth of a volume of writes, then yellow up to one
 /// volume, then blue.
-fn age(segment: &SegmentFacts, now: u64, live_blocks: u64) -> Option<u8> {
-    let sealed = (segment.state == State::Sealed).then(|| now.saturating_sub(segment.sealed_at))?;
+fn age(segment: &SegmentInfo, now: u64, live_blocks: u64) -> Option<u8> {
+    let sealed =
+        (segment.state == SegmentState::Sealed).then(|| now.saturating_sub(segment.sealed_at))?;
     Some(match sealed {
         age if age < live_blocks / 10 => 31,
         age if age < live_blocks => 33,
@@ -104,10 +105,10 @@ fn age(segment: &SegmentFacts, now: u64, live_blocks: u64) -> Option<u8> {
     })
 }
 
-/// How many full segments have how much live.
-fn histogram(segments: &[SegmentFacts]) -> String {
+/// The number of full segments by live share.
+fn histogram(segments: &[SegmentInfo]) -> String {
     let mut counts = [0usize; TENTHS];
-    for segment in segments.iter().filter(|segment| segment.state == State::Sealed) {
+    for segment in segments.iter().filter(|segment| segment.state == SegmentState::Sealed) {
         counts[tenth(segment).min(TENTHS - 1)] += 1;
     }
     let most = counts.iter().copied().max().unwrap_or(0).max(1);
@@ -122,14 +123,14 @@ fn histogram(segments: &[SegmentFacts]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use twin_clean::volume::{Shape, workload};
+    use twin_clean::volume::{VolumeGeometry, workload};
     use twin_clean::{placement, victim};
 
     fn volume(writes: u32) -> Volume {
-        let shape = Shape::of_working_set(1000).unwrap();
-        let setting = shape.setting(1);
-        let placement = placement::registry()[1].make(&setting);
-        let mut volume = Volume::new(&shape, placement, victim::registry()[1].make(&setting));
+        let geometry = VolumeGeometry::of_working_set(1000).unwrap();
+        let setting = geometry.setting(1);
+        let placement = placement::REGISTRY[1].make(&setting);
+        let mut volume = Volume::new(&geometry, placement, victim::REGISTRY[1].make(&setting));
         let mut source = workload::parse("uniform").unwrap().start(1000, 1);
         (0..writes).for_each(|_| volume.write(source.next_block()));
         volume
@@ -160,8 +161,8 @@ mod tests {
 
     #[test]
     fn free_rows_at_the_end_are_counted_and_a_marked_segment_is_seen() {
-        let mut segments = vec![SegmentFacts::default(); 35];
-        segments[3].state = State::Open;
+        let mut segments = vec![SegmentInfo::default(); 35];
+        segments[3].state = SegmentState::Open;
         let look = Look { columns: 10, ..Look::default() };
         let text = map(&segments, 0, 0, look);
         assert!(text.starts_with("___a______\nand 25 more, free\n"), "{text}");

@@ -1,125 +1,126 @@
-//! What a log is doing, as a mount writes it into a file for `twinfs top`, and as a picture.
+//! The status of a log, as a mount writes it to a file for `twinfs top`, and as a picture.
 //!
-//! [`Status::of`] looks at an open volume; the file is its JSON.
+//! [`Status::of`] reads it from an open volume; the file is its JSON form.
 
 use serde::{Deserialize, Serialize};
-use twin_clean::facts::{SegmentFacts, State};
-use twin_fs::OpenVolume;
-use twin_lfs::{Lfs, LfsStats};
+use twin_clean::inputs::{SegmentInfo, SegmentState};
+use twin_fs::{OpenVolume, SegmentPhase, SegmentStatus, write_cost};
 
 use crate::segment_map::{Look, map};
 
-/// A log at a moment. Amounts are bytes and times nanoseconds, unless their names say otherwise.
+/// The status of a log at a moment. Amounts are bytes and times nanoseconds, unless their names say
+/// otherwise.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Status {
-    /// When.
+    /// The time of the status.
     pub at_ns: u64,
     /// Bytes written to the log since it was mounted.
     pub log_bytes: u64,
-    /// Of these, moved by the cleaner.
+    /// Of these, file contents that users wrote: no metadata, nothing that the cleaner moved.
+    pub new_data_bytes: u64,
+    /// Of these, bytes moved by the cleaner.
     pub moved_bytes: u64,
     /// Bytes that the cleaner read.
     pub cleaner_read_bytes: u64,
-    /// Write cost since the mount: bytes to and from the disk for each byte of new data.
-    pub write_cost: f64,
-    /// Segments cleaned.
+    /// Write cost since the mount: bytes to and from the disk for each byte of new data; `None`
+    /// without new data.
+    pub write_cost: Option<f64>,
+    /// Number of cleaned segments.
     pub cleaned_segments: u64,
-    /// Checkpoints.
+    /// Number of checkpoints.
     pub checkpoints: u64,
-    /// Operations that waited for the cleaner, and for how long.
+    /// Number of operations that waited for the cleaner.
     pub space_waits: u64,
-    /// All together.
+    /// The sum of their waits.
     pub space_wait_ns: u64,
-    /// The longest.
+    /// The longest of their waits.
     pub longest_space_wait_ns: u64,
-    /// Bytes promised or live, and the most that this may become.
+    /// Bytes reserved or live.
     pub used_bytes: u64,
-    /// The most.
+    /// The largest value that `used_bytes` may have.
     pub limit_bytes: u64,
-    /// Segments that can be filled.
+    /// Number of clean segments.
     pub clean_segments: u32,
-    /// Clean segments below which the cleaner works whatever its policy.
+    /// Number of clean segments below which the cleaner works under any policy.
     pub low_water_segments: u32,
-    /// Requests of the device under way.
+    /// Number of device requests in flight.
     pub queue: usize,
-    /// Since users asked something of the device; none while it works.
+    /// Time since the last user request to the device ended; `None` while one is in flight.
     pub idle_ns: Option<u64>,
     /// Bytes that are dirty in memory.
     pub dirty_bytes: u64,
     /// Fragments that users have written, as the log counts time.
     pub now: u64,
-    /// Fragments that are live.
+    /// Number of live fragments.
     pub live: u64,
     /// Segments: state (one of `_`, `o`, `s`, `*`), class, fragments live and written, time sealed.
     pub segments: Vec<(char, u8, u32, u32, u64)>,
 }
 
 impl Status {
-    /// What the log of an open volume is doing; none if it has no log.
+    /// The status of the log of an open volume; `None` if it has no log.
     pub fn of(volume: &OpenVolume) -> Option<Status> {
-        let volume = volume.of_layout::<Lfs>()?;
-        let (core, lfs) = (&volume.core, &volume.layout);
-        let LfsStats { space_waits, space_wait_ns, longest_space_wait_ns, .. } = lfs.stats();
-        let stats = lfs.stats();
-        let (used_bytes, limit_bytes) = lfs.space();
-        let frag = u64::from(lfs.superblock().shape.frag_size);
-        let segment = |facts: &SegmentFacts| {
-            let state = match facts.state {
-                State::Free => '_',
-                State::Open => 'o',
-                State::Sealed => 's',
-                State::Cleaning => '*',
+        let log = volume.log_status()?;
+        let core = volume.core();
+        let segment = |segment: &SegmentStatus| {
+            let state = match segment.phase {
+                SegmentPhase::Clean => '_',
+                SegmentPhase::Open => 'o',
+                SegmentPhase::Sealed => 's',
+                SegmentPhase::Cleaning => '*',
             };
-            (state, facts.class, facts.live_blocks, facts.written_blocks, facts.sealed_at)
+            (state, segment.class, segment.live, segment.written, segment.sealed_at)
         };
-        Some(lfs.with_segments(|segments| Status {
+        Some(Status {
             at_ns: core.rt.now().0,
-            log_bytes: stats.log_bytes,
-            moved_bytes: stats.moved_bytes,
-            cleaner_read_bytes: stats.cleaner_read_bytes,
-            write_cost: stats.write_cost(),
-            cleaned_segments: stats.cleaned_segments,
-            checkpoints: stats.checkpoints,
-            space_waits,
-            space_wait_ns,
-            longest_space_wait_ns,
-            used_bytes,
-            limit_bytes,
-            clean_segments: segments.clean_count(),
-            low_water_segments: lfs.low_water(),
+            log_bytes: log.log_bytes,
+            new_data_bytes: log.new_data_bytes,
+            moved_bytes: log.moved_bytes,
+            cleaner_read_bytes: log.cleaner_read_bytes,
+            write_cost: log.write_cost,
+            cleaned_segments: log.cleaned_segments,
+            checkpoints: log.checkpoints,
+            space_waits: log.space_waits,
+            space_wait_ns: log.space_wait_ns,
+            longest_space_wait_ns: log.longest_space_wait_ns,
+            used_bytes: log.used_bytes,
+            limit_bytes: log.limit_bytes,
+            clean_segments: log.clean_segments,
+            low_water_segments: log.low_water_segments,
             queue: core.device.in_flight(),
-            idle_ns: lfs.idle_ns(core),
+            idle_ns: log.idle_ns,
             dirty_bytes: core.cache.dirty_bytes(),
-            now: segments.now(),
-            live: segments.live_bytes() / frag,
-            segments: segments.facts().iter().map(segment).collect(),
-        }))
+            now: log.now,
+            live: log.live,
+            segments: log.segments.iter().map(segment).collect(),
+        })
     }
 
-    /// What was written since `before`: bytes to and from the disk for each byte of new data; none
-    /// if nothing was.
+    /// Write cost since `before`: bytes to and from the disk for each byte of new data; `None` if
+    /// there is no new data.
     fn cost_since(&self, before: &Status) -> Option<f64> {
         let log = self.log_bytes.saturating_sub(before.log_bytes);
-        let new = log.saturating_sub(self.moved_bytes.saturating_sub(before.moved_bytes));
+        let new = self.new_data_bytes.saturating_sub(before.new_data_bytes);
         let read = self.cleaner_read_bytes.saturating_sub(before.cleaner_read_bytes);
-        (new > 0).then(|| (log + read) as f64 / new as f64)
+        write_cost(log, read, new)
     }
 
-    /// The segments as policies see them.
-    pub fn facts(&self) -> impl Iterator<Item = SegmentFacts> {
-        self.segments.iter().map(facts)
+    /// The segments in the form that policies see.
+    pub fn info(&self) -> impl Iterator<Item = SegmentInfo> {
+        self.segments.iter().map(segment_info)
     }
 
-    /// A picture, with what happened since `before`.
+    /// A picture, with the differences to `before`.
     pub fn frame(&self, before: &Status, look: Look) -> String {
         let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
-        let lately = self.cost_since(before).map_or("-".into(), |cost| format!("{cost:.2}"));
+        let told = |cost: Option<f64>| cost.map_or("-".into(), |cost| format!("{cost:.2}"));
+        let (cost, lately) = (told(self.write_cost), told(self.cost_since(before)));
         let idle =
             self.idle_ns.map_or("busy".into(), |ns| format!("idle {:.1} s", ns as f64 / 1e9));
-        let facts: Vec<SegmentFacts> = self.facts().collect();
+        let info: Vec<SegmentInfo> = self.info().collect();
         format!(
             "{:.1} of {:.1} MiB used ({:.1}%), {:.1} MiB dirty in memory; device {idle}, {} requests\n\
-             {:.1} MiB written to the log, {:.1} moved; write cost {:.2}, lately {lately}\n\
+             {:.1} MiB written to the log, {:.1} moved; write cost {cost}, lately {lately}\n\
              {} segments clean (cleaned below {}); {} cleaned, {} checkpoints; \
              {} waited, {:.1} ms at most\n{}",
             mib(self.used_bytes),
@@ -129,28 +130,27 @@ impl Status {
             self.queue,
             mib(self.log_bytes),
             mib(self.moved_bytes),
-            self.write_cost,
             self.clean_segments,
             self.low_water_segments,
             self.cleaned_segments,
             self.checkpoints,
             self.space_waits,
             self.longest_space_wait_ns as f64 / 1e6,
-            map(&facts, self.now, self.live, look)
+            map(&info, self.now, self.live, look)
         )
     }
 }
 
-fn facts(
+fn segment_info(
     &(state, class, live_blocks, written_blocks, sealed_at): &(char, u8, u32, u32, u64),
-) -> SegmentFacts {
+) -> SegmentInfo {
     let state = match state {
-        'o' => State::Open,
-        's' => State::Sealed,
-        '*' => State::Cleaning,
-        _ => State::Free,
+        'o' => SegmentState::Open,
+        's' => SegmentState::Sealed,
+        '*' => SegmentState::Cleaning,
+        _ => SegmentState::Free,
     };
-    SegmentFacts { state, class, live_blocks, written_blocks, sealed_at, ..SegmentFacts::default() }
+    SegmentInfo { state, class, live_blocks, written_blocks, sealed_at, ..SegmentInfo::default() }
 }
 
 #[cfg(test)]
@@ -162,6 +162,7 @@ mod tests {
         let segments = vec![('s', 0, 50, 100, 7), ('o', 2, 3, 10, 0), ('_', 0, 0, 0, 0)];
         let status = Status {
             log_bytes: 3 << 20,
+            new_data_bytes: 2 << 20,
             moved_bytes: 1 << 20,
             cleaner_read_bytes: 2 << 20,
             idle_ns: Some(1_500_000_000),

@@ -1,5 +1,5 @@
-//! Studies of bare volumes: policies, workloads and seeds, every one with every other, one run a
-//! thread, the results in order and as on one thread.
+//! Studies of bare volumes: all combinations of policies, workloads and seeds, one run a thread,
+//! with the results in order and the same as on one thread.
 
 use std::io::Read;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -7,37 +7,38 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
-use twin_clean::volume::study::{Run, Source};
+use twin_clean::volume::study::{Source, StudyRun};
 use twin_clean::volume::trace::{Builder, Trace};
 use twin_clean::volume::workload::Workload;
-use twin_clean::volume::{Shape, Totals};
+use twin_clean::volume::{Totals, VolumeGeometry};
 use twin_clean::{placement, victim};
+use twin_settings::help_of;
 use twin_trace::block::{self, BlockOp};
 
-/// What is studied: every workload with every placement, victim policy and seed.
+/// The parameters of a study: every workload with every placement policy, victim policy and seed.
 #[derive(Clone, Debug)]
 pub struct Study {
     /// Workloads, with the name under which they are reported.
     pub workloads: Vec<(String, Input)>,
     /// Placement policies, each with a victim policy.
     pub policies: Vec<Policies>,
-    /// Seeds.
+    /// The seeds of generators and policies.
     pub seeds: Vec<u64>,
-    /// Blocks of a segment; if not given, 1% of the volume.
+    /// Blocks of a segment; by default 1% of the volume.
     pub segment_blocks: Option<u32>,
-    /// The share of garbage from which on a volume is cleaned.
-    pub garbage_share: f64,
-    /// Open segments at most.
+    /// The shares of garbage at which cleaning begins; each workload is run with each.
+    pub garbage_shares: Vec<f64>,
+    /// Maximum number of open segments.
     pub open_segments: u8,
 }
 
 /// A placement and a victim policy.
-pub type Policies = (&'static placement::Entry, &'static victim::Entry);
+pub type Policies = (&'static placement::PlacementEntry, &'static victim::VictimEntry);
 
 /// Every placement policy with every victim policy.
 pub fn every(
-    placements: &[&'static placement::Entry],
-    victims: &[&'static victim::Entry],
+    placements: &[&'static placement::PlacementEntry],
+    victims: &[&'static victim::VictimEntry],
 ) -> Vec<Policies> {
     let with = |&placement| victims.iter().map(move |&victim| (placement, victim));
     placements.iter().flat_map(with).collect()
@@ -45,34 +46,44 @@ pub fn every(
 
 /// The policies of the full table: our own pair, then every other placement policy with these
 /// victim policies.
-pub fn full_table(victims: &[&'static victim::Entry]) -> Vec<Policies> {
-    let ours = (&placement::registry()[0], &victim::registry()[0]);
-    let others: Vec<_> = placement::registry()[1..].iter().collect();
+pub fn full_table(victims: &[&'static victim::VictimEntry]) -> Vec<Policies> {
+    let ours = (placement::REGISTRY.first(), victim::REGISTRY.first());
+    let others: Vec<_> = placement::REGISTRY.iter().skip(1).collect();
     std::iter::once(ours).chain(every(&others, victims)).collect()
 }
 
-/// What is written to a volume.
+/// The policies of [`gaps`]: our own pair, then every pair of other policies that does not know the
+/// future.
+pub fn rivals() -> Vec<Policies> {
+    let ours = (placement::REGISTRY.first(), victim::REGISTRY.first());
+    let placements = placement::REGISTRY.iter().skip(1).filter(|entry| entry.online);
+    let placements: Vec<_> = placements.collect();
+    let victims: Vec<_> = victim::REGISTRY.iter().skip(1).collect();
+    std::iter::once(ours).chain(every(&placements, &victims)).collect()
+}
+
+/// The writes to a volume.
 #[derive(Clone, Debug)]
 pub enum Input {
-    /// A generator on a volume of so many blocks, for so many volumes of writes.
+    /// A generator.
     Generated {
-        /// The generator.
+        /// The generator with its parameters.
         workload: Workload,
         /// Blocks of the volume.
         blocks: u32,
-        /// Blocks that are written.
+        /// Number of blocks that are written.
         writes: u64,
     },
-    /// A block trace.
+    /// A block trace, written once.
     Trace(Arc<Trace>),
 }
 
-/// What a run measured.
+/// The results of a run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Row {
     /// The workload.
     pub workload: String,
-    /// The exponent, of a workload that has one.
+    /// The exponent, if the workload has one.
     pub exponent: Option<f64>,
     /// The placement policy.
     pub placement: &'static str,
@@ -84,22 +95,23 @@ pub struct Row {
     pub blocks: u32,
     /// Blocks of a segment.
     pub segment_blocks: u32,
-    /// Blocks that users wrote.
+    /// Number of blocks that users wrote.
     pub user_writes: u64,
-    /// Blocks that the cleaner moved.
+    /// Number of blocks that the cleaner moved.
     pub cleaner_writes: u64,
-    /// Segments that were cleaned.
+    /// Number of segments that were cleaned.
     pub victims: u64,
-    /// All writes over user writes.
+    /// All writes divided by user writes.
     pub write_amplification: f64,
 }
 
 impl Study {
-    /// The runs: workloads outermost, then policies, then seeds.
+    /// The runs: workloads outermost, then shares of garbage, which are a part of the reported name
+    /// if there are several, then policies, then seeds.
     ///
     /// # Errors
-    /// If there can be no volume of that shape.
-    pub fn runs(&self) -> Result<Vec<(String, Run)>, String> {
+    /// If a volume of that geometry is impossible.
+    pub fn runs(&self) -> Result<Vec<(String, StudyRun)>, String> {
         let mut runs = Vec::new();
         for (name, input) in &self.workloads {
             let (blocks, source) = match input {
@@ -109,13 +121,22 @@ impl Study {
                 Input::Trace(trace) => (trace.blocks(), Source::Trace(Arc::clone(trace))),
             };
             let segment_blocks = self.segment_blocks.unwrap_or((blocks / 100).max(2));
-            let (garbage_share, open_segments) = (self.garbage_share, self.open_segments);
-            let shape = Shape { blocks, segment_blocks, garbage_share, open_segments };
-            for &(placement, victim) in &self.policies {
-                let shape = shape.check_for(placement).map_err(|error| error.to_string())?;
-                for &seed in &self.seeds {
-                    let source = source.clone();
-                    runs.push((name.clone(), Run { shape, source, placement, victim, seed }));
+            let open_segments = self.open_segments;
+            for &garbage_share in &self.garbage_shares {
+                let name = match self.garbage_shares.len() {
+                    1 => name.clone(),
+                    _ => format!("{name} at {:.0}%", garbage_share * 100.0),
+                };
+                let geometry =
+                    VolumeGeometry { blocks, segment_blocks, garbage_share, open_segments };
+                for &(placement, victim) in &self.policies {
+                    let checked = geometry.check_for(placement);
+                    let geometry = checked.map_err(|error| error.to_string())?;
+                    for &seed in &self.seeds {
+                        let source = source.clone();
+                        let run = StudyRun { geometry, source, placement, victim, seed };
+                        runs.push((name.clone(), run));
+                    }
                 }
             }
         }
@@ -123,10 +144,10 @@ impl Study {
     }
 }
 
-/// Does all runs on up to `threads` threads. `progress` is told from any thread how many more
-/// blocks users have written.
+/// Runs all on up to `threads` threads. Calls `progress` from any thread with the number of blocks
+/// that users have written since the last call.
 pub fn run_all(
-    runs: &[(String, Run)],
+    runs: &[(String, StudyRun)],
     threads: usize,
     progress: &(dyn Fn(u64) + Sync),
 ) -> Vec<Row> {
@@ -150,9 +171,12 @@ pub fn run_all(
     runs.iter().zip(found).filter_map(|(run, totals)| Some(row(run, totals?))).collect()
 }
 
-fn row((workload, run): &(String, Run), totals: Totals) -> Row {
+fn row((workload, run): &(String, StudyRun), totals: Totals) -> Row {
     let exponent = match &run.source {
-        Source::Generated(workload, _) => workload.get("exponent"),
+        Source::Generated(workload, _) => {
+            let values = workload.values();
+            values.has("exponent").then(|| values.decimal("exponent"))
+        }
         Source::Trace(_) => None,
     };
     Row {
@@ -161,8 +185,8 @@ fn row((workload, run): &(String, Run), totals: Totals) -> Row {
         placement: run.placement.name,
         victim: run.victim.name,
         seed: run.seed,
-        blocks: run.shape.blocks,
-        segment_blocks: run.shape.segment_blocks,
+        blocks: run.geometry.blocks,
+        segment_blocks: run.geometry.segment_blocks,
         user_writes: totals.user_writes,
         cleaner_writes: totals.cleaner_writes,
         victims: totals.victims,
@@ -170,10 +194,10 @@ fn row((workload, run): &(String, Run), totals: Totals) -> Row {
     }
 }
 
-/// Reads a block trace in the format called `format`, or in the one that it looks like.
+/// Reads a block trace in the format called `format`, or detects the format.
 ///
 /// # Errors
-/// If it is damaged, or no format is called so, or it writes nothing.
+/// If it is damaged, the format is unknown, or it writes no block.
 pub fn read_trace(input: impl Read + 'static, format: Option<&str>) -> Result<Trace, String> {
     let source = match format {
         Some(name) => block::open(name, input),
@@ -191,7 +215,7 @@ pub fn read_trace(input: impl Read + 'static, format: Option<&str>) -> Result<Tr
     builder.finish().map_err(|error| error.to_string())
 }
 
-/// The rows as comma-separated values, with a line that names the columns.
+/// The rows as comma-separated values, with a first line that names the columns.
 pub fn csv(rows: &[Row]) -> String {
     let mut text = String::from(
         "workload,exponent,placement,victim,seed,blocks,segment_blocks,user_writes,\
@@ -259,7 +283,7 @@ impl<'a> Medians<'a> {
     }
 }
 
-/// Median over seeds: a row for each placement and victim policy, a column a workload.
+/// Medians over seeds: a row for each pair of policies, a column for each workload.
 pub fn table(rows: &[Row]) -> String {
     let medians = Medians::of(rows);
     let mut table = Table::new();
@@ -276,7 +300,7 @@ pub fn table(rows: &[Row]) -> String {
     table.to_string()
 }
 
-/// The same in Markdown, as documents show it, with the geometric mean over the workloads.
+/// The same in Markdown, for documents, with the geometric mean over the workloads.
 pub fn markdown(rows: &[Row]) -> String {
     let medians = Medians::of(rows);
     let mut text = String::from("| placement | victim |");
@@ -297,30 +321,102 @@ pub fn markdown(rows: &[Row]) -> String {
     text
 }
 
+/// What our own policies lack to the best other pair, in Markdown: for each workload the best other
+/// pair, its write amplification, ours and the ratio, then the geometric mean of the ratios. The
+/// rows are those of [`rivals`]; figures are medians over seeds.
+pub fn gaps(rows: &[Row]) -> String {
+    let medians = Medians::of(rows);
+    let mut text = String::from(
+        "| workload | best other placement | victim | its amplification | ours | ratio |\n\
+         |---|---|---|---|---|---|",
+    );
+    let Some(((_, ours), others)) = medians.rows.split_first() else { return text };
+    let mut ratios = Vec::new();
+    for (at, workload) in medians.workloads.iter().enumerate() {
+        let known = others.iter().filter_map(|(names, cells)| Some((*names, cells[at]?)));
+        let best = known.min_by(|a, b| a.1.total_cmp(&b.1));
+        let (Some(((placement, victim), best)), Some(ours)) = (best, ours[at]) else { continue };
+        let ratio = ours / best;
+        text += &format!(
+            "\n| {workload} | {placement} | {victim} | {best:.3} | {ours:.3} | {ratio:.3} |"
+        );
+        ratios.push(ratio);
+    }
+    let count = ratios.len().max(1) as f64;
+    let mean = (ratios.iter().map(|ratio| ratio.ln()).sum::<f64>() / count).exp();
+    text + &format!("\n| geometric mean | | | | | {mean:.3} |")
+}
+
 /// All policies, workloads and trace formats, each with its rule.
 pub fn list() -> String {
     let mut text = String::from("Placement policies (--placement), bits of memory a block:\n");
-    for entry in placement::registry() {
+    for entry in &placement::REGISTRY {
         let bits = entry.bits_per_block;
-        text += &format!("  {:12} {:2}  {}\n", entry.name, bits, entry.rule);
+        text += &format!("  {:12} {:2}  {}\n", entry.name, bits, entry.about);
         text += &format!("                   {}\n", entry.source);
     }
     text += "\nVictim policies (--victim):\n";
-    for entry in victim::registry() {
-        text +=
-            &format!("  {:18} {}\n                     {}\n", entry.name, entry.rule, entry.source);
+    for entry in &victim::REGISTRY {
+        text += &format!(
+            "  {:18} {}\n                     {}\n",
+            entry.name, entry.about, entry.source
+        );
     }
     text += "\nWorkloads (--workload), written name or name:key=value,...:\n";
-    for entry in twin_clean::volume::workload::registry() {
+    for entry in &twin_clean::volume::workload::REGISTRY {
         text += &format!("  {:9} {}\n", entry.name, entry.about);
-        for param in entry.params {
-            let (name, default, about) = (param.name, param.default, param.about);
-            text += &format!("            {name} ({default}): {about}\n");
-        }
+        text += &help_of(entry.params, "            ");
     }
     text += "\nFormats of block traces (--trace FILE, found out unless --trace-format is given):\n";
-    for spec in block::REGISTRY {
+    for spec in &block::REGISTRY {
         text += &format!("  {:14} {}\n", spec.name, spec.about);
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(workload: &str, placement: &'static str, write_amplification: f64) -> Row {
+        Row {
+            workload: workload.into(),
+            exponent: None,
+            placement,
+            victim: "v",
+            seed: 1,
+            blocks: 1,
+            segment_blocks: 1,
+            user_writes: 1,
+            cleaner_writes: 1,
+            victims: 1,
+            write_amplification,
+        }
+    }
+
+    #[test]
+    fn the_gap_is_measured_to_the_best_other_pair_of_each_workload() {
+        let rows = [
+            row("a", "ours", 2.2),
+            row("a", "b", 2.0),
+            row("a", "c", 3.0),
+            row("z", "ours", 1.0),
+            row("z", "b", 1.5),
+            row("z", "c", 1.1),
+        ];
+        let found = gaps(&rows);
+        assert!(found.contains("| a | b | v | 2.000 | 2.200 | 1.100 |"), "{found}");
+        assert!(found.contains("| z | c | v | 1.100 | 1.000 | 0.909 |"), "{found}");
+        assert!(found.ends_with("| geometric mean | | | | | 1.000 |"), "{found}");
+    }
+
+    #[test]
+    fn rivals_do_not_know_the_future_and_ours_comes_first() {
+        let pairs = rivals();
+        assert!(pairs.iter().all(|(placement, _)| placement.online));
+        let (placements, victims) = (placement::REGISTRY.iter(), victim::REGISTRY.iter());
+        let others = (placements.filter(|entry| entry.online).count() - 1) * (victims.count() - 1);
+        assert_eq!(pairs.len(), 1 + others);
+        assert_eq!(pairs[0].0.name, placement::REGISTRY.first().name);
+    }
 }

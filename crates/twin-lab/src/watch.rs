@@ -1,48 +1,50 @@
-//! Looking at a simulated run while it goes on, without changing it.
+//! Observing a simulated run without changing it.
 //!
-//! Contract: a [`Watcher`] looks when nothing can run before time moves on, from within the clock
-//! itself: no task, no timer and no event is added, so a watched run has the same digest and the
-//! same figures as one that nobody watches. What nobody watches costs nothing.
+//! Contract: a [`Watcher`] is called from within the clock, when no task can run and before time
+//! advances: no task, no timer and no event is added, so a watched run has the same digest and the
+//! same figures as an unwatched one. An unwatched run has no cost for it.
 
 use std::cell::{Cell, RefCell};
 use std::ops::ControlFlow;
 use std::rc::Rc;
 
-use twin_fs::OpenVolume;
+use twin_fs::{OpenVolume, SpaceMap};
 use twin_rt::{ClockOnly, Driver, Rt, Time};
 use twin_sim::{Served, SimDisk};
 
-use crate::figures::LogFigures;
+use crate::figures::{LogFigures, Moment};
 use crate::status::Status;
 
-/// What a watcher sees of a run.
+/// The view of a run that a watcher has.
 pub trait World {
     /// The current time.
     fn now(&self) -> Time;
-    /// What the layout has written since the watch began.
-    fn written(&self) -> LogFigures;
-    /// What the log is doing; none if the layout has no log.
+    /// What has been done since the watch began.
+    fn moment(&self) -> Moment;
+    /// How full the regions of the volume are.
+    fn space_map(&self) -> SpaceMap;
+    /// The status of the log; `None` if the layout has no log.
     fn status(&self) -> Option<Status>;
-    /// The segment that a byte of the device lies in, and where in it.
+    /// The segment that contains a byte of the device, and the position in it.
     fn segment_at(&self, byte: u64) -> Option<(u32, u64)>;
 }
 
-/// Someone who looks at a run: at the part that is measured, not at what is made before.
+/// An observer of the measured part of a run, without its preparation.
 pub trait Watcher: 'static {
-    /// It begins.
+    /// The measured part begins.
     fn begin(&mut self, _: &dyn World) {}
 
-    /// The disk turns to a request.
+    /// The disk begins to serve a request.
     fn served(&mut self, _: &Served) {}
 
-    /// Nothing more happens before `next`. [`ControlFlow::Break`] ends the run then and there.
+    /// There is no event before `next`. [`ControlFlow::Break`] ends the run immediately.
     fn look(&mut self, world: &dyn World, next: Time) -> ControlFlow<()>;
 
-    /// It has ended.
+    /// The measured part has ended.
     fn end(&mut self, _: &dyn World) {}
 }
 
-/// Where a watcher sits: between the clock of a run and its volume.
+/// The connection of a watcher with the clock of a run and its volume.
 #[derive(Clone)]
 pub(crate) struct Seat(Rc<Inner>);
 
@@ -57,15 +59,15 @@ impl Seat {
         Seat(Rc::new(Inner { watcher, world: RefCell::default(), stopped: Cell::new(false) }))
     }
 
-    /// A runtime whose clock lets the watcher look.
-    pub(crate) fn runtime(&self) -> Rt {
-        Rt::new(WatchedClock { clock: ClockOnly::default(), now: Time(0), seat: self.clone() }, 1)
+    /// A runtime whose clock calls the watcher.
+    pub(crate) fn runtime(&self, seed: u64) -> Rt {
+        let clock = ClockOnly::default();
+        Rt::new(WatchedClock { clock, now: Time(0), seat: self.clone() }, seed)
     }
 
     /// The watch begins.
     pub(crate) fn begin(&self, disk: &SimDisk, volume: &OpenVolume) {
-        let before = LogFigures::of(volume);
-        let world: Rc<dyn World> = Rc::new(Watched { volume: volume.clone(), before });
+        let world: Rc<dyn World> = Rc::new(Watched::since_now(volume));
         self.0.watcher.borrow_mut().begin(&*world);
         *self.0.world.borrow_mut() = Some(world);
         let seat = self.clone();
@@ -76,14 +78,14 @@ impl Seat {
         }));
     }
 
-    /// The watch ends as it should.
+    /// The watch ends normally.
     pub(crate) fn end(&self) {
         if let Some(world) = self.leave() {
             self.0.watcher.borrow_mut().end(&*world);
         }
     }
 
-    /// The watch ends, whatever has happened: the volume may go.
+    /// Ends the watch in any case, so that the volume can be dropped.
     pub(crate) fn leave(&self) -> Option<Rc<dyn World>> {
         self.0.world.borrow_mut().take()
     }
@@ -102,7 +104,7 @@ impl Seat {
     }
 }
 
-/// The simulator's clock with a watcher: it looks before time moves on.
+/// The simulator's clock with a watcher, which it calls before time advances.
 struct WatchedClock {
     clock: ClockOnly,
     now: Time,
@@ -127,7 +129,27 @@ impl Driver for WatchedClock {
 
 struct Watched {
     volume: OpenVolume,
-    before: LogFigures,
+    /// All sums when the watch began.
+    before: Moment,
+}
+
+impl Watched {
+    fn since_now(volume: &OpenVolume) -> Watched {
+        Watched { volume: volume.clone(), before: total(volume) }
+    }
+}
+
+/// The sums since the volume was opened.
+fn total(volume: &OpenVolume) -> Moment {
+    let core = volume.core();
+    let cache = core.cache.stats();
+    Moment {
+        operations: core.operations(),
+        dirty_bytes: core.cache.dirty_bytes(),
+        lookups: cache.hits + cache.misses,
+        hits: cache.hits,
+        log: LogFigures::of(volume),
+    }
 }
 
 impl World for Watched {
@@ -135,8 +157,19 @@ impl World for Watched {
         self.volume.core().rt.now()
     }
 
-    fn written(&self) -> LogFigures {
-        LogFigures::of(&self.volume).since(&self.before)
+    fn moment(&self) -> Moment {
+        let (now, before) = (total(&self.volume), &self.before);
+        Moment {
+            operations: now.operations - before.operations,
+            dirty_bytes: now.dirty_bytes,
+            lookups: now.lookups - before.lookups,
+            hits: now.hits - before.hits,
+            log: now.log.since(&before.log),
+        }
+    }
+
+    fn space_map(&self) -> SpaceMap {
+        self.volume.space_map()
     }
 
     fn status(&self) -> Option<Status> {

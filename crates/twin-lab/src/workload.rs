@@ -1,17 +1,21 @@
-//! Workloads by name: a trace in memory, or a generator's text. Each run reads its own copy.
+//! Workloads by name: a trace in memory, or a generator's text. Each run reads a copy of its own.
 
 use std::fmt;
 use std::sync::Arc;
 
+use twin_settings::{SettingsError, help_of};
+use twin_trace::readers::{self, OpenError};
 use twin_trace::replay::Population;
-use twin_trace::{Reader, SettingsError, Source, TraceError, generate};
+use twin_trace::{Reader, Source, TraceError, generate};
 
-/// A workload that can be started again and again.
+/// A workload that can be started repeatedly.
 #[derive(Clone, Debug)]
 pub enum Workload {
     /// The bytes of a trace.
     Trace(Arc<[u8]>),
-    /// A generator, as `build:files=300`, and its seed.
+    /// A trace in a foreign format: the format's name, and the bytes.
+    Foreign(&'static str, Arc<[u8]>),
+    /// A generator, such as `build:files=300`, and its seed.
     Generated(String, u64),
 }
 
@@ -35,16 +39,39 @@ impl fmt::Display for WorkloadError {
 
 impl std::error::Error for WorkloadError {}
 
+/// Help on the generated workloads and their settings, and on foreign traces.
+pub fn help() -> String {
+    let mut out = String::from("Generated workloads (name, or name:key=value,...):\n");
+    for entry in &generate::REGISTRY {
+        out += &format!("  {:<12} {}\n", entry.name, entry.about);
+        out += &help_of(entry.params, "    ");
+    }
+    out += "  settings of each workload:\n";
+    out += &help_of(generate::COMMON, "    ");
+    out += "\nForeign formats of traces (--trace FILE --trace-format NAME):\n";
+    for entry in &readers::REGISTRY {
+        out += &format!("  {:<12} {}\n", entry.name, entry.about);
+    }
+    out
+}
+
 impl Workload {
     /// Starts it from the beginning.
     ///
     /// # Errors
-    /// If it does not begin as one.
+    /// If its beginning is not that of a workload.
     pub fn start(&self) -> Result<Box<dyn Source>, WorkloadError> {
         match self {
             Workload::Trace(bytes) => {
                 let reader = Reader::new(std::io::Cursor::new(Arc::clone(bytes)));
                 Ok(Box::new(reader.map_err(WorkloadError::Trace)?))
+            }
+            Workload::Foreign(format, bytes) => {
+                let input = std::io::Cursor::new(Arc::clone(bytes));
+                readers::open(format, input).map_err(|error| match error {
+                    OpenError::Name(error) => WorkloadError::Settings(error),
+                    OpenError::Trace(error) => WorkloadError::Trace(error),
+                })
             }
             Workload::Generated(text, seed) => {
                 generate::start(text, *seed).map_err(WorkloadError::Settings)
@@ -52,7 +79,34 @@ impl Workload {
         }
     }
 
-    /// What is there before it begins.
+    /// True if its requests came through the kernel of a mount when it was recorded.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    pub fn is_of_mount(&self) -> Result<bool, WorkloadError> {
+        Ok(self.start()?.header().traits.mounted)
+    }
+
+    /// True if the pauses of its clients are known.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    pub fn is_timed(&self) -> Result<bool, WorkloadError> {
+        let recorded = !matches!(self, Workload::Generated(..));
+        Ok(recorded && self.start()?.header().traits.timed)
+    }
+
+    /// The same workload with the seed of its generator raised by `more`. A trace stays as it is.
+    pub(crate) fn with_seed(&self, more: u64) -> Workload {
+        match self {
+            Workload::Generated(text, seed) => {
+                Workload::Generated(text.clone(), seed.wrapping_add(more))
+            }
+            trace => trace.clone(),
+        }
+    }
+
+    /// The files that exist before it begins.
     ///
     /// # Errors
     /// If the trace is damaged.

@@ -1,5 +1,5 @@
-//! Equal runs are equal: the same digest twice, on one thread and on several, with stamps and
-//! with bytes; and simulated results stay what the golden table says.
+//! Equal runs are equal: the same digest twice, on one thread and on several, with stamps and with
+//! bytes. And simulated results stay those of the golden table.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use twin_lab::{Config, Figures, Workload, compare, defaults, simulate};
 use twin_trace::replay::Pace;
 
-/// A fifth of the mail that the generator makes if not told otherwise: the same kinds of work.
+/// A fifth of the generator's default mail: the same kinds of work.
 const MAIL: &str = "mail:messages=2000";
 
 fn shipped() -> Workload {
@@ -23,7 +23,7 @@ fn run(config: &Config, workload: &Workload) -> Figures {
 fn every_configuration_gives_the_same_digest_twice_and_on_any_number_of_threads() {
     let (configs, workload) = (defaults(), shipped());
     let once: Vec<Figures> = configs.iter().map(|c| run(c, &workload)).collect();
-    let again = compare(&configs, &workload, Pace::Asap, 3, &|| 0.0, &|_, _| {});
+    let again = compare(&configs, &workload, Pace::Asap, 3, &|_, _| {});
     for (a, b) in once.iter().zip(again) {
         assert_eq!(*a, b.unwrap());
     }
@@ -44,14 +44,14 @@ fn stamps_and_bytes_give_the_same_digest() {
 
 #[test]
 fn a_replay_ends_as_the_trace_did() {
-    // The classic profile has no extended attributes, which the trace asks for and does not find.
+    // The classic profile has no extended attributes, which the trace requests without finding any.
     for config in defaults().iter().filter(|c| c.name != "lfs-classic") {
         assert_eq!(run(config, &shipped()).diverged, 0, "{}", config.name);
     }
 }
 
-/// The simulated results that a change of the code must not change unnoticed. To accept a change
-/// run the tests with TWINFS_BLESS=1 and explain it in the commit.
+/// Simulated results that a change of the code must not change unnoticed. To accept a change run
+/// the tests with TWINFS_BLESS=1 and explain it in the commit.
 #[test]
 fn simulated_results_are_those_of_the_golden_table() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/golden/compare.txt");

@@ -1,4 +1,4 @@
-//! Events: what is told of a run changes nothing of it, and every category has something to tell.
+//! Events: receiving them does not change a run, and every category has events.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
@@ -11,7 +11,7 @@ fn run(config: &Config, workload: &str) -> Figures {
     simulate(config, &Workload::Generated(workload.into(), 1), Pace::Asap).unwrap()
 }
 
-/// What a run is, and the lines that are told of it.
+/// The figures of a run, and the lines of its events.
 fn told(config: &str, categories: &str, workload: &str) -> (Figures, Vec<String>) {
     let lines = Arc::new(Mutex::new(Vec::new()));
     let heard = Arc::clone(&lines);
@@ -27,7 +27,7 @@ fn all() -> String {
     Category::ALL.iter().map(|(_, name, _)| *name).collect::<Vec<_>>().join(",")
 }
 
-/// Small enough to have to be cleaned, and to make writers wait.
+/// A volume small enough to be cleaned, and to make writers wait.
 const SMALL: &str = "lfs:size=80M,cache=4M";
 const REWRITTEN: &str = "zipf:writes=40000";
 

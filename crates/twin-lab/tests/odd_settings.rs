@@ -1,12 +1,12 @@
 //! Settings that make no sense, as a user may type them: a configuration, workload or benchmark is
-//! refused with words, or it runs to its end; never a panic, a hang or a huge allocation.
+//! refused with a message, or runs to its end, without a panic, a hang or a huge allocation.
 
 use twin_lab::{Config, Workload, presets, settings_help, simulate};
 use twin_rt::Rng;
 use twin_trace::replay::Pace;
 
-/// The keys that take numbers, from the parts of the help that begin with "Keys", which are made of
-/// their tables.
+/// The keys that take numbers, from the parts of the help that begin with "Keys", which are
+/// generated from the tables of keys.
 fn keys() -> Vec<String> {
     let help = settings_help();
     let parts = help.split("\n\n").filter(|part| part.starts_with("Keys"));
@@ -15,7 +15,7 @@ fn keys() -> Vec<String> {
     keys.sort_unstable();
     keys.dedup();
     let keys = keys.into_iter().map(String::from);
-    // Some count on one layout, a bus or a kind of disk alone.
+    // Some keys need a certain layout, a bus or a kind of disk.
     let hardware = ["lfs", "ffs", "bsd-lfs", "lfs-ssd"];
     let takes = |key: &String, value| {
         hardware.iter().any(|preset| Config::parse(&format!("{preset}:{key}={value}")).is_ok())
@@ -23,7 +23,7 @@ fn keys() -> Vec<String> {
     keys.filter(|key| ["7", "7/7", "7/7/7"].iter().any(|value| takes(key, value))).collect()
 }
 
-/// A number that programs stumble over.
+/// A number that programs often mishandle.
 fn odd(rng: &mut Rng) -> u64 {
     let near = *rng.pick(&[
         0,
@@ -70,7 +70,7 @@ fn odd_settings_are_refused_or_work() {
             refused += 1;
             continue;
         };
-        // Named before, so that a run that hangs or panics is known.
+        // Printed first, so that a run that hangs or panics is known.
         println!("{seed}: {text}");
         let workload = Workload::Generated("small-files:files=12".into(), 1);
         match simulate(&config, &workload, Pace::Asap) {
@@ -84,8 +84,8 @@ fn odd_settings_are_refused_or_work() {
     assert!(refused > 500 && impossible > 500 && ran > 500, "{refused} {impossible} {ran}");
 }
 
-/// The README's comparison of a user's own recording asked for disks smaller than the volume that
-/// is simulated if no size is given, and was refused.
+/// The README's comparison of a user's own recording needs disks smaller than the default size of
+/// the simulated volume, and was once refused.
 #[test]
 fn the_comparison_that_the_readme_tells_of_works() {
     let readme = include_str!("../../../README.md");
@@ -96,7 +96,7 @@ fn the_comparison_that_the_readme_tells_of_works() {
     for text in configs {
         simulate(&Config::parse(text).unwrap(), &workload, Pace::Asap).unwrap();
     }
-    // What is asked for is refused if the disk does not have it.
+    // A requested size is refused if the disk is smaller.
     let config = Config::parse("lfs:disk=hp97560,size=4G").unwrap();
     let error = simulate(&config, &workload, Pace::Asap).unwrap_err().to_string();
     assert!(error.contains("hp97560"), "{error}");

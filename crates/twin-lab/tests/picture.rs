@@ -1,42 +1,53 @@
-//! The picture of a result in the README: two logs that are cleaned, drawn as `compare --html` draws them.
+//! The picture of a result in the README: two logs that are cleaned, drawn by `compare --html`.
 
 use std::path::Path;
 
-use twin_lab::{Config, Workload, page, simulate_with_history};
+use twin_lab::{Config, MEASURES, Question, Run, Workload, page, simulate_with_history};
 use twin_trace::replay::Pace;
 
 const CONFIGS: [&str; 2] =
     ["lfs:size=128M,cache=4M,victim=greedy", "lfs:size=128M,cache=4M,victim=twin,placement=twin"];
 const WORKLOAD: &str = "zipf:writes=100000";
 
-/// What a page has in its head, for a picture that stands alone and is read in the dark, too.
-const STYLE: &str = "\
-    text{font-family:system-ui,sans-serif;fill:#1c2430}.title{font-size:15px;font-weight:600}\
-    .tick{font-size:11px}.axis{font-size:12px}.name{font-size:17px;font-weight:600}\
-    .grid{stroke:#e6eaf0}.mark{stroke:#5b6676;stroke-dasharray:6 4}.back{fill:#fff}\
-    @media (prefers-color-scheme:dark){text{fill:#e8ecf2}.grid{stroke:#2c3644}.back{fill:#10151c}}";
-const WIDTH: usize = 620;
+const WIDTH: usize = 440;
 const HEIGHT: usize = 330;
 const NAME: usize = 34;
+const COLUMNS: usize = 3;
 
-/// The drawings of a page, two a log, under the names of the logs.
+/// What stands between two texts of a page.
+fn between<'a>(page: &'a str, from: &str, to: &str) -> &'a str {
+    let (_, rest) = page.split_once(from).unwrap_or_else(|| panic!("no {from}"));
+    rest.split_once(to).unwrap_or_else(|| panic!("no {to}")).0
+}
+
+/// The drawings of the volumes, three for each log, under the names of the logs, with the page's
+/// style.
 fn picture(page: &str) -> String {
-    let drawings: Vec<&str> =
-        page.split("<svg").skip(1).map(|part| part.split_once("</svg>").unwrap().0).collect();
-    assert_eq!(drawings.len(), 2 * CONFIGS.len());
+    let volumes = between(page, "<h2>The volumes at the end</h2>", "<h2>");
+    let drawings: Vec<&str> = volumes
+        .split("<svg viewBox=\"0 0 440")
+        .skip(1)
+        .map(|part| part.split_once("</svg>").unwrap().0)
+        .collect();
+    assert_eq!(drawings.len(), COLUMNS * CONFIGS.len());
     let height = CONFIGS.len() * (NAME + HEIGHT);
     let mut out = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {} {height}\"><style>{STYLE}</style>\
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {} {height}\"><style>{}</style>\
          <rect class=\"back\" width=\"100%\" height=\"100%\"/>\n",
-        2 * WIDTH
+        COLUMNS * WIDTH,
+        between(page, "<style>", "</style>")
     );
-    for (row, (name, pair)) in CONFIGS.iter().zip(drawings.chunks(2)).enumerate() {
+    for (row, (name, of_log)) in CONFIGS.iter().zip(drawings.chunks(COLUMNS)).enumerate() {
         let top = row * (NAME + HEIGHT);
-        out += &format!("<text class=\"name\" x=\"20\" y=\"{}\">{name}</text>\n", top + 24);
-        for (column, drawing) in pair.iter().enumerate() {
+        let y = top + 24;
+        out += &format!("<text class=\"title\" x=\"10\" y=\"{y}\">{name}</text>\n");
+        for (column, drawing) in of_log.iter().enumerate() {
             let (x, y) = (column * WIDTH, top + NAME);
+            let (height, rest) = drawing.split_once('"').unwrap();
             out += &format!(
-                "<svg x=\"{x}\" y=\"{y}\" width=\"{WIDTH}\" height=\"{HEIGHT}\"{drawing}</svg>\n"
+                "<svg x=\"{x}\" y=\"{y}\" width=\"{WIDTH}\" height=\"{}\" \
+                 viewBox=\"0 0 {WIDTH}{height}\"{rest}</svg>\n",
+                height.trim()
             );
         }
     }
@@ -49,10 +60,12 @@ fn the_golden_picture_of_the_readme_is_what_a_run_draws() {
     let workload = Workload::Generated(WORKLOAD.into(), 1);
     let run = |name: &&str| {
         let config = Config::parse(name).unwrap();
-        simulate_with_history(&config, &workload, Pace::Asap).unwrap()
+        let (figures, history) = simulate_with_history(&config, &workload, Pace::Asap).unwrap();
+        Run { config, figures, history }
     };
     let runs: Vec<_> = CONFIGS.iter().map(run).collect();
-    let drawn = picture(&page(WORKLOAD, &runs, &[]));
+    let question = Question { workload: WORKLOAD, verdict: None, measure: MEASURES.first() };
+    let drawn = picture(&page(&question, &runs, &[]));
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/pictures/cleaning.svg");
     if std::env::var_os("TWINFS_BLESS").is_some() {
         std::fs::write(&path, &drawn).unwrap();

@@ -1,5 +1,5 @@
 //! The reproduction of the papers: the table of 1994 reaches its target, the runs behind the
-//! figures stay what the golden table says, and pages stand alone.
+//! figures stay those of the golden table, and pages are self-contained.
 
 use std::fmt::Write as _;
 
@@ -41,8 +41,9 @@ fn a_run_gives_the_same_figures_on_any_number_of_threads() {
     }
 }
 
-/// What a change of the code must not change unnoticed: the runs behind the figures, made small. To
-/// accept a change run the tests with TWINFS_BLESS=1 and explain it in the commit.
+/// Results that a change of the code must not change unnoticed: the runs behind the figures, in a
+/// small version. To accept a change run the tests with TWINFS_BLESS=1 and explain it in the
+/// commit.
 #[test]
 fn the_runs_behind_the_figures_are_those_of_the_golden_table() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/golden/reproduce.txt");
@@ -52,7 +53,7 @@ fn the_runs_behind_the_figures_are_those_of_the_golden_table() {
         "large:mb=2,random=50",
         "sizes:size=8K,total=1M,unit=4M",
         "sizes:size=256K,total=2M,unit=4M",
-        "tpcb:transactions=100,accounts=20000,cached=20,log=0,scan=0",
+        "tpcb:transactions=100,accounts=20000,cached=20,log=no,scan=no",
     ];
     for preset in presets().iter().filter(|p| p.name != "bsd-machine") {
         for text in benches {
@@ -83,7 +84,7 @@ fn a_page_stands_alone() {
 
 #[test]
 fn a_watched_run_has_the_same_figures_and_shows_the_log_as_it_was_in_that_phase() {
-    let bench = "tpcb:transactions=3000,accounts=40000,page=17,cached=20,log=0,scan=0";
+    let bench = "tpcb:transactions=3000,accounts=40000,page=17,cached=20,log=no,scan=no";
     let need = Need::new("lfs:size=24M,cache=1M,segment=256K", bench);
     let plain = reproduce::run_all(vec![need.clone()], 1, &|_, _| {}).unwrap();
     let watched = [(need.clone(), "tx")];
@@ -91,10 +92,10 @@ fn a_watched_run_has_the_same_figures_and_shows_the_log_as_it_was_in_that_phase(
     assert_eq!(plain.phase(&need, "tx"), seen.phase(&need, "tx"));
     assert!(plain.history(&need).is_none());
     let (history, tx) = (seen.history(&need).unwrap(), seen.phase(&need, "tx").unwrap());
-    let (at_s, written) = history.samples.last().unwrap();
+    let (at_s, last) = history.samples.last().unwrap();
     assert!((at_s - tx.seconds).abs() < 1e-6, "{at_s} of {}", tx.seconds);
-    assert_eq!(written.log_bytes as f64, tx.written_bytes.unwrap());
-    // The files are still there: about 10 of 24 MB.
+    assert_eq!(last.log.log_bytes as f64, tx.written_bytes.unwrap());
+    // The files still exist: about 10 of 24 MB.
     let log = history.log.as_ref().unwrap();
     let live: f64 =
         log.bins.iter().enumerate().map(|(i, &n)| (i as f64 + 0.5) * f64::from(n)).sum();

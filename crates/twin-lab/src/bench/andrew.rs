@@ -1,18 +1,19 @@
 //! `andrew`: the Andrew benchmark (Howard et al. 1988) for one or several users: make directories,
-//! copy a small tree of sources, look at every file, read every file, compile and link.
+//! copy a small tree of sources, stat every file, read every file, compile and link.
 //!
-//! The original sources are not used: a tree of the same size stands in for them, about 70 files
-//! and 200 KB in 20 directories. What compiling costs the processor is that of a SparcStation II,
-//! on which the whole benchmark took a few minutes, mostly in the compiler: 2 s for each source
-//! file and 4 s for linking (assumed; a directory of the host leaves computing out).
+//! The original sources are not used: a tree of the same size replaces them, about 70 files and 200
+//! KB in 20 directories. The processor time of compiling is that of a SparcStation II, on which the
+//! whole benchmark took a few minutes, mostly in the compiler: 2 s for each source file and 4 s for
+//! linking (assumed). Another processor takes as much longer or shorter as it is slower or faster
+//! for programs; on a directory of the host computing is left out.
 
 use twin_rt::{Rng, SECS};
 
-use super::{Act, Benchmark, Content, How, Script};
+use super::{Act, Benchmark, Content, OpenMode, Script};
 
 const DIRS: u64 = 20;
 const FILES: u64 = 70;
-/// Of the files, those that are compiled; the others are headers and papers.
+/// Number of files that are compiled; the others are headers and papers.
 const SOURCES: u64 = 17;
 const HEADERS_PER_SOURCE: u64 = 6;
 const COMPILE_NS: u64 = 2 * SECS;
@@ -21,7 +22,7 @@ const LINK_NS: u64 = 4 * SECS;
 #[derive(Clone, Debug)]
 pub(super) struct Andrew {
     pub(super) users: u64,
-    /// Times that each user goes through it.
+    /// Number of times that each user runs it.
     pub(super) rounds: u64,
     pub(super) seed: u64,
     pub(super) label: String,
@@ -65,7 +66,7 @@ impl Tree {
     fn read(&self, path: String, i: u64, size: u64) -> [Act; 3] {
         let content = Tree::content(i);
         [
-            Act::Open { slot: 0, path, how: How::Read },
+            Act::Open { slot: 0, path, how: OpenMode::Read },
             Act::Read { slot: 0, off: 0, len: size, content },
             Act::Close { slot: 0 },
         ]
@@ -74,7 +75,7 @@ impl Tree {
     fn write(&self, path: String, i: u64, size: u64) -> [Act; 3] {
         let content = Tree::content(i);
         [
-            Act::Open { slot: 1, path, how: How::Create },
+            Act::Open { slot: 1, path, how: OpenMode::Create },
             Act::Write { slot: 1, off: 0, len: size, content },
             Act::Close { slot: 1 },
         ]
@@ -138,7 +139,7 @@ impl Tree {
         for round in 0..rounds {
             let inner = self.round(round).into_iter();
             match round {
-                // Of several rounds only the whole is timed.
+                // With several rounds only the whole is timed.
                 0 if rounds == 1 => acts.extend(inner),
                 _ => acts.extend(inner.filter(|a| !matches!(a, Act::Begin(_) | Act::End { .. }))),
             }
@@ -176,7 +177,7 @@ mod tests {
     fn everything_that_is_made_is_removed() {
         let acts = Tree::new(0, 1).all(2);
         let count = |pick: fn(&Act) -> bool| acts.iter().filter(|a| pick(a)).count();
-        let created = count(|a| matches!(a, Act::Open { how: How::Create, .. }));
+        let created = count(|a| matches!(a, Act::Open { how: OpenMode::Create, .. }));
         assert_eq!(created, count(|a| matches!(a, Act::Unlink(_))));
         let made = count(|a| matches!(a, Act::MakeDir(_)));
         assert_eq!(made, count(|a| matches!(a, Act::RemoveDir(_))));

@@ -1,9 +1,10 @@
 //! A benchmark on a directory of the host: real system calls, real time.
 //!
 //! Contract: all work happens in a new directory below the given one, which is removed at the end,
-//! also after an error. What is written is a function of file, generation and offset and does not
-//! compress; whatever is read is compared with it. A phase that writes ends with everything on
-//! disk: `syncfs` and `fsync` of the top directory (on FUSE only the latter reaches the server).
+//! also after an error. The written data is a function of file, generation and offset and does not
+//! compress; all data that is read is compared with it. A phase that writes ends with everything on
+//! disk, by `syncfs` and an `fsync` of the top directory (on FUSE only the latter reaches the
+//! server).
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -13,23 +14,23 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier, Mutex, PoisonError};
 
 use super::meeting::Meeting;
-use super::{Act, BenchFailure, Benchmark, Content, How, Mark, Phase, Script, Spans};
+use super::{Act, BenchFailure, Benchmark, Content, Mark, OpenMode, Phase, Script, Spans};
 
-/// How caches are emptied.
+/// How caches are emptied between phases.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Cold {
-    /// By the kernel, as root; otherwise they stay warm.
+    /// Through the kernel, as root; otherwise caches stay warm.
     #[default]
     DropCaches,
-    /// By this shell command, as a remount.
+    /// By this shell command, such as a remount.
     Command(String),
-    /// By what a place says, as a remount that it knows how to do.
+    /// By this function of a place, such as a remount.
     Call(Call),
-    /// Not at all.
+    /// Caches are not emptied.
     Never,
 }
 
-/// What empties caches, or why it could not.
+/// A function that empties caches, or returns an error.
 #[derive(Clone)]
 pub struct Call(pub Arc<dyn Fn() -> Result<(), String> + Send + Sync>);
 
@@ -50,11 +51,11 @@ impl Eq for Call {}
 /// A directory as a target.
 #[derive(Clone, Debug)]
 pub struct Directory {
-    /// Where.
+    /// The path of an existing directory.
     pub path: PathBuf,
     /// How caches are emptied.
     pub cold: Cold,
-    /// Once this is set a run ends with an error, having cleaned up.
+    /// Setting this ends a run with an error, after it has cleaned up.
     pub stop: Arc<AtomicBool>,
 }
 
@@ -64,7 +65,7 @@ pub type Clock<'a> = &'a (dyn Fn() -> f64 + Sync);
 const DROP_CACHES: &str = "/proc/sys/vm/drop_caches";
 
 impl Directory {
-    /// True if phases begin with cold caches here.
+    /// Whether phases can begin with cold caches here.
     pub fn can_be_cold(&self) -> bool {
         match &self.cold {
             Cold::DropCaches => OpenOptions::new().write(true).open(DROP_CACHES).is_ok(),
@@ -73,10 +74,10 @@ impl Directory {
         }
     }
 
-    /// Carries out a benchmark.
+    /// Runs a benchmark and returns its phases.
     ///
     /// # Errors
-    /// The first system call that fails, or the first byte that is not what was written.
+    /// The first system call that fails, or the first byte that differs from the written one.
     pub fn run(&self, bench: &dyn Benchmark, clock: Clock<'_>) -> Result<Vec<Phase>, BenchFailure> {
         let top = Top::make(&self.path)?;
         let spans = Mutex::new(Spans::default());
@@ -123,7 +124,7 @@ impl Top {
 
 impl Drop for Top {
     fn drop(&mut self) {
-        // What a finished run leaves is empty; a failed one may leave files.
+        // A finished run leaves the directory empty; a failed one may leave files.
         let _ = fs::remove_dir_all(&self.0);
     }
 }
@@ -226,13 +227,13 @@ impl User<'_> {
         }
     }
 
-    fn open(&mut self, slot: usize, path: &str, how: How) -> Result<(), BenchFailure> {
+    fn open(&mut self, slot: usize, path: &str, how: OpenMode) -> Result<(), BenchFailure> {
         let path = self.top.join(path);
         let mut options = OpenOptions::new();
         match how {
-            How::Read => options.read(true),
-            How::Write => options.read(true).write(true),
-            How::Create => options.read(true).write(true).create_new(true),
+            OpenMode::Read => options.read(true),
+            OpenMode::Write => options.read(true).write(true),
+            OpenMode::Create => options.read(true).write(true).create_new(true),
         };
         let file = options.open(&path).map_err(|e| failure("open", &path, e))?;
         if self.open.len() <= slot {
@@ -266,7 +267,7 @@ impl User<'_> {
         match got.iter().zip(&want).position(|(a, b)| a != b) {
             None => Ok(()),
             Some(i) => self.with(slot, "read", |_| {
-                let what = format!("byte {} is not what was written", off + i as u64);
+                let what = format!("byte {} differs from the written one", off + i as u64);
                 Err(io::Error::other(what))
             }),
         }
@@ -293,7 +294,7 @@ impl User<'_> {
             Cold::DropCaches => {
                 self.sync_all()?;
                 let Ok(file) = OpenOptions::new().write(true).open(DROP_CACHES) else {
-                    return Ok(()); // Not root: they stay warm, and the report says so.
+                    return Ok(()); // Not root: caches stay warm, and the report says so.
                 };
                 file.write_all_at(b"3", 0).map_err(|e| failure("write", DROP_CACHES.as_ref(), e))
             }
@@ -321,7 +322,7 @@ fn mix(mut z: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// The bytes `off..off + len` of a content: in lines of 64 bytes, each from a mixed number.
+/// The bytes `off..off + len` of a content: lines of 64 bytes, each made from a hashed number.
 fn fill(buf: &mut Vec<u8>, off: u64, len: u64, content: Content) {
     let base = mix(content.file << 20 ^ content.generation << 56);
     buf.clear();

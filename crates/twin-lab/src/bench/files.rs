@@ -1,7 +1,7 @@
 //! Many files of one size: `small` (Rosenblum and Ousterhout's small-file benchmark) and `sizes`
 //! (Seltzer et al. 1995, section 3: the same amount of data in files of one size after another).
 
-use super::{Act, Benchmark, Content, How, Script};
+use super::{Act, Benchmark, Content, OpenMode, Script};
 
 /// Files in a directory.
 const PER_DIR: u64 = 100;
@@ -10,31 +10,31 @@ const MIB: f64 = (1 << 20) as f64;
 /// Creates, reads, rewrites and deletes files of one size.
 #[derive(Clone, Debug)]
 pub(super) struct Files {
-    /// Files.
+    /// Number of files.
     pub(super) count: u64,
-    /// Bytes of each.
+    /// Size of each file in bytes.
     pub(super) size: u64,
-    /// Bytes of a system call at the most.
+    /// Largest system call in bytes.
     pub(super) unit: u64,
-    /// Counts bytes and rewrites (`sizes`); otherwise files and attributes (`small`).
+    /// Report bytes and rewrites (`sizes`) rather than files and attributes (`small`).
     pub(super) sizes: bool,
-    /// With `sizes`: overwrites with fsync are a phase too.
+    /// With `sizes`: overwriting with fsync is a phase too.
     pub(super) synced: bool,
-    /// fsync each file that is written in the first two phases too.
+    /// Also fsync each file that is written in the first two phases.
     pub(super) fsync: bool,
-    /// Caches are left alone between phases.
+    /// Keep caches warm between phases.
     pub(super) warm: bool,
-    /// Only the kernel's caches are emptied between phases.
+    /// Empty only the kernel's caches between phases.
     pub(super) kernel: bool,
-    /// Users at a time, each with as many files.
+    /// Number of concurrent users, each with as many files.
     pub(super) users: u64,
     /// The number of the first file.
     pub(super) first: u64,
     pub(super) label: String,
 }
 
-/// Files that hold `total` bytes between them, but `least` at least: Seltzer et al. 1995 have
-/// "either 32 MB or ten files, whichever generates more data".
+/// The number of files that hold `total` bytes together, but at least `least`: Seltzer et al. 1995
+/// have "either 32 MB or ten files, whichever generates more data".
 pub(super) fn count_for(total: u64, size: u64, least: u64) -> u64 {
     (total / size).max(least).max(1)
 }
@@ -61,7 +61,7 @@ impl Files {
         (0..size.div_ceil(unit)).map(move |k| (k * unit, unit.min(size - k * unit)))
     }
 
-    fn write(&self, i: u64, generation: u64, how: How, fsync: bool) -> Vec<Act> {
+    fn write(&self, i: u64, generation: u64, how: OpenMode, fsync: bool) -> Vec<Act> {
         let content = Content { file: i, generation };
         let mut acts = vec![Act::Open { slot: 0, path: path(i), how }];
         acts.extend(self.pieces().map(|(off, len)| Act::Write { slot: 0, off, len, content }));
@@ -74,7 +74,7 @@ impl Files {
 
     fn read(&self, i: u64, generation: u64) -> Vec<Act> {
         let content = Content { file: i, generation };
-        let mut acts = vec![Act::Open { slot: 0, path: path(i), how: How::Read }];
+        let mut acts = vec![Act::Open { slot: 0, path: path(i), how: OpenMode::Read }];
         acts.extend(self.pieces().map(|(off, len)| Act::Read { slot: 0, off, len, content }));
         acts.push(Act::Close { slot: 0 });
         acts
@@ -87,7 +87,7 @@ impl Files {
         }
     }
 
-    /// A phase: what is done with each file, between its beginning and its end.
+    /// A phase: the operations on each file, between the beginning and the end of the phase.
     fn phase(
         &self,
         name: &'static str,
@@ -108,7 +108,7 @@ impl Files {
     fn create(&self) -> Script {
         self.phase("create", self.amount(), true, |f, i| {
             let new_dir = i.is_multiple_of(PER_DIR).then(|| Act::MakeDir(dir(i)));
-            let write = f.write(i, 0, How::Create, f.fsync);
+            let write = f.write(i, 0, OpenMode::Create, f.fsync);
             new_dir.into_iter().chain(write).collect()
         })
     }
@@ -120,10 +120,12 @@ impl Files {
     }
 
     fn rewrite(&self, name: &'static str, generation: u64, fsync: bool) -> Script {
-        self.phase(name, self.amount(), true, move |f, i| f.write(i, generation, How::Write, fsync))
+        self.phase(name, self.amount(), true, move |f, i| {
+            f.write(i, generation, OpenMode::Write, fsync)
+        })
     }
 
-    /// Reads some files to see that a rewrite is there; no phase.
+    /// Reads some files to check that a rewrite has taken effect; not a phase.
     fn spot_check(&self, generation: u64) -> Script {
         let me = self.clone();
         let step = self.count / 16 + 1;
@@ -146,7 +148,7 @@ impl Benchmark for Files {
     }
 
     fn users(&self) -> Vec<Script> {
-        // Numbers begin at a directory's first, for that is when it is made.
+        // Numbers begin at the first file of a directory, because that file creates the directory.
         let first = |user| user * PER_USER.next_multiple_of(PER_DIR);
         (0..self.users).map(|user| Files { first: first(user), ..self.clone() }.one()).collect()
     }

@@ -3,19 +3,19 @@
 
 use twin_rt::Rng;
 
-use super::{Act, Benchmark, Content, How, Script};
+use super::{Act, Benchmark, Content, OpenMode, Script};
 
 const UNIT: u64 = 8192;
 const MIB: f64 = (1 << 20) as f64;
 
 #[derive(Clone, Debug)]
 pub(super) struct Large {
-    /// MiB of the file.
+    /// Size of the file in MiB.
     pub(super) mib: u64,
-    /// Percent of its units that each random pass touches.
+    /// Percentage of its units that each random pass accesses.
     pub(super) random_percent: u64,
     pub(super) seed: u64,
-    /// Only the kernel's caches are emptied between passes.
+    /// Empty only the kernel's caches between passes.
     pub(super) kernel: bool,
     pub(super) label: String,
 }
@@ -29,14 +29,14 @@ fn shuffled(n: u64, seed: u64) -> Vec<u64> {
     all
 }
 
-fn open(how: How) -> Act {
+fn open(how: OpenMode) -> Act {
     Act::Open { slot: 0, path: "large".into(), how }
 }
 
 fn pass(
     name: &'static str,
     amount: f64,
-    how: How,
+    how: OpenMode,
     body: impl Iterator<Item = Act> + Send + 'static,
     sync: bool,
 ) -> Script {
@@ -57,7 +57,7 @@ impl Benchmark for Large {
         let mut generation = vec![0; n as usize];
         let written = order[..random as usize].to_vec();
         written.iter().for_each(|&u| generation[u as usize] = 1);
-        // Another random set than the one written.
+        // Another random set than the written one.
         let read_at: Vec<u64> = order.iter().rev().take(random as usize).copied().collect();
         let content = |generation| Content { file: 0, generation };
         let write =
@@ -69,14 +69,14 @@ impl Benchmark for Large {
         let kernel = self.kernel;
         let cold = move || -> Script { Box::new(std::iter::once(Act::cold(kernel))) };
         let parts: Vec<Script> = vec![
-            pass("seq_write", mib, How::Create, (0..n).map(move |u| write(u, 0)), true),
+            pass("seq_write", mib, OpenMode::Create, (0..n).map(move |u| write(u, 0)), true),
             cold(),
-            pass("seq_read", mib, How::Read, (0..n).map(move |u| read(u, 0)), false),
+            pass("seq_read", mib, OpenMode::Read, (0..n).map(move |u| read(u, 0)), false),
             cold(),
             pass(
                 "rand_write",
                 random_mib,
-                How::Write,
+                OpenMode::Write,
                 written.into_iter().map(move |u| write(u, 1)),
                 true,
             ),
@@ -84,7 +84,7 @@ impl Benchmark for Large {
             pass(
                 "rand_read",
                 random_mib,
-                How::Read,
+                OpenMode::Read,
                 read_at.into_iter().map(move |u| read(u, generation[u as usize])),
                 false,
             ),
@@ -92,7 +92,7 @@ impl Benchmark for Large {
             pass(
                 "seq_reread",
                 mib,
-                How::Read,
+                OpenMode::Read,
                 (0..n).map(move |u| read(u, last[u as usize])),
                 false,
             ),

@@ -1,44 +1,45 @@
-//! Where the users of a benchmark wait for each other before caches are emptied: under one who
-//! still works a file system cannot be mounted anew, and what he reads would be cold in part.
+//! The barrier at which the users of a benchmark wait for each other before caches are emptied.
+//! While a user still works, the file system cannot be remounted, and that user's reads would be
+//! partly cold.
 //!
-//! Contract: what is to be done is done once, when all users who have not ended stand there. There
-//! is one such place for threads and one for tasks under virtual time.
+//! Contract: the action is run once, when all users that have not ended wait. There is one barrier
+//! for threads and one for tasks under virtual time.
 
 use std::cell::Cell;
 use std::sync::{Condvar, Mutex, PoisonError};
 
 use twin_rt::Event;
 
-/// For users that are threads.
+/// A barrier for users that are threads.
 #[derive(Debug)]
 pub(super) struct Meeting {
-    state: Mutex<State>,
+    state: Mutex<MeetingState>,
     changed: Condvar,
 }
 
 #[derive(Debug)]
-struct State {
-    /// Users who have not ended.
+struct MeetingState {
+    /// Number of users that have not ended.
     present: usize,
-    /// Of these, who wait.
+    /// Number of these that wait.
     waiting: usize,
-    /// How often it was done.
+    /// How often the action was run.
     done: u64,
 }
 
 impl Meeting {
-    /// For so many users.
+    /// A barrier for this number of users.
     pub(super) fn of(users: usize) -> Meeting {
-        let state = Mutex::new(State { present: users, waiting: 0, done: 0 });
+        let state = Mutex::new(MeetingState { present: users, waiting: 0, done: 0 });
         Meeting { state, changed: Condvar::new() }
     }
 
-    /// Waits for the others, and does `act` if nobody else has.
+    /// Waits for the others; the last one to arrive runs `act`.
     pub(super) fn once<E>(&self, act: impl FnOnce() -> Result<(), E>) -> Result<(), E> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.waiting += 1;
         let before = state.done;
-        let wait = |state: &mut State| state.done == before && state.waiting < state.present;
+        let wait = |state: &mut MeetingState| state.done == before && state.waiting < state.present;
         state = self.changed.wait_while(state, wait).unwrap_or_else(PoisonError::into_inner);
         if state.done != before {
             return Ok(());
@@ -49,12 +50,12 @@ impl Meeting {
         result
     }
 
-    /// Lasts as long as the user, however he ends.
+    /// A guard that makes the user leave when it is dropped.
     pub(super) fn until_end(&self) -> impl Drop {
         Leaves(self)
     }
 
-    /// A user has ended: nobody waits for him.
+    /// A user has ended, so the others need not wait for it.
     fn leave(&self) {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).present -= 1;
         self.changed.notify_all();
@@ -69,7 +70,7 @@ impl Drop for Leaves<'_> {
     }
 }
 
-/// For users that are tasks.
+/// A barrier for users that are tasks.
 pub(super) struct TaskMeeting {
     present: Cell<usize>,
     waiting: Cell<usize>,
@@ -78,13 +79,13 @@ pub(super) struct TaskMeeting {
 }
 
 impl TaskMeeting {
-    /// For so many users.
+    /// A barrier for this number of users.
     pub(super) fn of(users: usize) -> TaskMeeting {
         let (waiting, done, changed) = (Cell::new(0), Cell::new(0), Event::new());
         TaskMeeting { present: Cell::new(users), waiting, done, changed }
     }
 
-    /// Waits for the others, and does `act` if nobody else has.
+    /// Waits for the others; the last one to arrive runs `act`.
     pub(super) async fn once<E>(&self, act: impl Future<Output = Result<(), E>>) -> Result<(), E> {
         self.waiting.set(self.waiting.get() + 1);
         self.changed.notify();
@@ -94,7 +95,7 @@ impl TaskMeeting {
         if self.done.get() != before {
             return Ok(());
         }
-        // From here on it is being done: the others see that not all wait.
+        // The action is now being run, so the other users must not start it again.
         self.waiting.set(0);
         let result = act.await;
         self.done.set(before + 1);
@@ -102,7 +103,7 @@ impl TaskMeeting {
         result
     }
 
-    /// A user has ended: nobody waits for him.
+    /// A user has ended, so the others need not wait for it.
     pub(super) fn leave(&self) {
         self.present.set(self.present.get() - 1);
         self.changed.notify();

@@ -1,18 +1,18 @@
-//! `meta`: one operation a name, many names in one directory: mkdir, create, rename, link, symlink,
-//! list, look up with cold caches, remove.
+//! `meta`: one metadata operation for each name, with many names in one directory: mkdir, create,
+//! rename, link, symlink, list, look up with cold caches, remove.
 
-use super::{Act, Benchmark, How, Script};
+use super::{Act, Benchmark, OpenMode, Script};
 
 const FLAT: &str = "flat";
 
 #[derive(Clone, Debug)]
 pub(super) struct Meta {
-    /// Names of each kind.
+    /// Number of names of each kind.
     pub(super) names: u64,
     pub(super) label: String,
 }
 
-/// What one phase does with the name of a number.
+/// The acts of one phase for the name with this number.
 type Each = fn(u64) -> Vec<Act>;
 
 fn flat(kind: char, i: u64) -> String {
@@ -24,7 +24,7 @@ fn directory(i: u64) -> String {
 }
 
 impl Meta {
-    /// A phase, which ends with everything on disk if it `writes`.
+    /// A phase. If it `writes`, it ends with everything on disk.
     fn phase(&self, name: &'static str, writes: bool, each: Each) -> Script {
         let amount = self.names as f64;
         let end = writes.then_some(Act::SyncAll).into_iter();
@@ -52,7 +52,7 @@ impl Benchmark for Meta {
             self.phase("mkdir", true, |i| vec![Act::MakeDir(directory(i))]),
             Meta::one(Act::MakeDir(FLAT.into())),
             self.phase("create", true, |i| {
-                let open = Act::Open { slot: 0, path: flat('c', i), how: How::Create };
+                let open = Act::Open { slot: 0, path: flat('c', i), how: OpenMode::Create };
                 vec![open, Act::Close { slot: 0 }]
             }),
             self.phase("rename", true, |i| {
@@ -76,7 +76,7 @@ impl Benchmark for Meta {
     }
 
     fn bytes(&self) -> u64 {
-        // An inode and a name for each, with room to spare.
+        // An inode and a name for each, with some reserve.
         self.names * 4 * 1024
     }
 }
@@ -91,7 +91,10 @@ mod tests {
         let acts: Vec<Act> = meta.users().into_iter().flatten().collect();
         let count = |f: fn(&Act) -> bool| acts.iter().filter(|act| f(act)).count();
         let made = count(|a| {
-            matches!(a, Act::Open { how: How::Create, .. } | Act::Link { .. } | Act::Symlink { .. })
+            matches!(
+                a,
+                Act::Open { how: OpenMode::Create, .. } | Act::Link { .. } | Act::Symlink { .. }
+            )
         });
         assert_eq!((made, count(|a| matches!(a, Act::Unlink(_)))), (21, 21));
         assert_eq!(count(|a| matches!(a, Act::MakeDir(_))), 8);

@@ -1,9 +1,9 @@
-//! Benchmarks: what they do, as streams of operations, and what drives them.
+//! Benchmarks: streams of operations, and the targets that run them.
 //!
 //! A [`Benchmark`] is a description: for each of its users a [`Script`], a stream of [`Act`]s with
-//! phases. Three things can carry it out: a simulated volume under virtual time
-//! ([`simulated`]), and any directory of the host with real system calls ([`directory`]), which
-//! is a mount of ours or of any other file system. [`run`] lets several targets take turns.
+//! phases. It runs on a simulated volume under virtual time ([`simulated`]) or on a directory of
+//! the host with real system calls ([`directory`]), which may be a mount of ours or of any other
+//! file system. [`run`] lets several targets take turns.
 //!
 //! The phases are those of the papers: Rosenblum and Ousterhout 1992 (small and large files),
 //! Seltzer et al. 1995 (files by size, TPC-B), Howard et al. 1988 (Andrew).
@@ -14,70 +14,70 @@ mod files;
 mod large;
 mod meeting;
 mod meta;
+mod page;
 mod parse;
 mod report;
 mod run;
 pub mod simulated;
 mod tpcb;
 
-pub use parse::{BenchError, help, parse, sweep_sizes};
-pub use report::{bars, ratios};
-pub use report::{json, table as bench_table};
-pub(crate) use run::median;
+pub use page::page;
+pub use parse::{help, parse, sweep_sizes};
+pub use report::{json, ratios, table as bench_table};
 pub use run::{Place, Row, Target, run};
 
-/// What a file holds: a function of these two and the offset, so that readers can check it.
+/// The content of a file: a function of these two and the offset, so that readers can check it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Content {
-    /// The file.
+    /// The number of the file.
     pub file: u64,
-    /// How often it was rewritten.
+    /// The number of rewrites so far.
     pub generation: u64,
 }
 
 /// How a file is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum How {
-    /// It is there.
+pub enum OpenMode {
+    /// An existing file, to be read.
     Read,
-    /// It is there and will be written, without being cut.
+    /// An existing file, to be written without truncation.
     Write,
-    /// It must not be there.
+    /// A new file; the name must be free.
     Create,
 }
 
-/// One thing to do. Paths are relative to the top directory, with `/` between their parts; an open
-/// file is known by its slot.
+/// One operation of a benchmark. Paths are relative to the top directory, with `/` between their
+/// parts; an open file is known by its slot.
 #[derive(Clone, Debug, PartialEq)]
-#[allow(missing_docs)] // The fields are named by what the variants say.
+#[allow(missing_docs)] // The docs of the variants name the fields.
 pub enum Act {
-    /// A phase begins: its time counts from here.
+    /// Begins a phase: its time counts from here.
     Begin(&'static str),
-    /// It ends, having moved so much.
+    /// Ends the phase, with the amount that it moved.
     End { amount: f64, unit: &'static str },
-    /// Makes a directory.
+    /// Creates a directory.
     MakeDir(String),
     /// Removes an empty directory.
     RemoveDir(String),
-    /// Looks at a file, which has this many bytes.
+    /// Stats a file, which has this many bytes.
     Stat { path: String, size: u64 },
     /// Removes a file.
     Unlink(String),
-    /// Gives a file another name.
+    /// Renames a file.
     Rename { from: String, to: String },
-    /// Gives a file one more name.
+    /// Adds a name to a file.
     Link { from: String, to: String },
     /// Makes a symbolic link.
     Symlink { path: String, target: String },
     /// Lists a directory, which has this many names.
     List { path: String, names: u64 },
     /// Opens a file.
-    Open { slot: usize, path: String, how: How },
-    /// Writes. `content`: what, from offset `off` of that content on.
+    Open { slot: usize, path: String, how: OpenMode },
+    /// Writes `content` from offset `off` on.
     Write { slot: usize, off: u64, len: u64, content: Content },
-    /// Reads, and checks.
+    /// Reads `content` from offset `off` on, and checks it.
     Read { slot: usize, off: u64, len: u64, content: Content },
-    /// Makes a file durable; `data_only`: fdatasync, where there is one.
+    /// Makes a file durable; `data_only`: with fdatasync, where it exists.
     Fsync { slot: usize, data_only: bool },
     /// Closes a file.
     Close { slot: usize },
@@ -87,40 +87,40 @@ pub enum Act {
     Cold,
     /// Empties the caches of the kernel alone, not those of a file system's daemon.
     ColdKernel,
-    /// The program computes: this long on a SparcStation II. Directories leave it out.
+    /// The program computes for this time on a SparcStation II. Directories leave it out.
     Compute { ns: u64 },
 }
 
 impl Act {
-    /// Empties caches: those of the kernel alone, or all.
+    /// Empties caches: only those of the kernel, or all.
     pub(crate) fn cold(kernel_only: bool) -> Act {
         if kernel_only { Act::ColdKernel } else { Act::Cold }
     }
 }
 
-/// What one user does.
+/// The operations of one user.
 pub type Script = Box<dyn Iterator<Item = Act> + Send>;
 
 /// A description of a benchmark.
 pub trait Benchmark: Sync + Send {
-    /// What to call it and its settings: `sizes:size=8K`.
+    /// The name with its settings: `sizes:size=8K`.
     fn label(&self) -> String;
-    /// What each user does. Users run side by side.
+    /// The scripts of all users, which run concurrently.
     fn users(&self) -> Vec<Script>;
-    /// Bytes of data that it has on disk at a time, at the most.
+    /// The largest amount of data, in bytes, that it has on disk at a time.
     fn bytes(&self) -> u64;
 }
 
-/// What a phase took.
+/// The measurements of a phase.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
 pub struct Phase {
-    /// Its name.
+    /// The name of the phase.
     pub phase: &'static str,
-    /// What it moved.
+    /// The amount that it moved.
     pub amount: f64,
-    /// In which unit a second.
+    /// The unit of the rate.
     pub unit: &'static str,
-    /// Seconds from its beginning to its end, of all users.
+    /// Seconds from the first user's beginning to the last user's end.
     pub seconds: f64,
     /// Share of the time that the processor was busy; simulated targets only.
     pub cpu_share: Option<f64>,
@@ -133,19 +133,19 @@ pub struct Phase {
 }
 
 impl Phase {
-    /// A phase of which nothing else is known.
+    /// A phase with only these measurements.
     pub fn of(phase: &'static str, amount: f64, unit: &'static str, seconds: f64) -> Phase {
         let (cpu_share, disk_share, log_writes, written_bytes) = (None, None, None, None);
         Phase { phase, amount, unit, seconds, cpu_share, disk_share, log_writes, written_bytes }
     }
 
-    /// What it moved in a second.
+    /// The amount moved per second.
     pub fn rate(&self) -> f64 {
         if self.seconds > 0.0 { self.amount / self.seconds } else { 0.0 }
     }
 }
 
-/// Begins and ends of phases of all users, as they happen.
+/// The beginnings and ends of phases of all users, recorded as they happen.
 #[derive(Default)]
 pub(crate) struct Spans(Vec<Span>);
 
@@ -157,7 +157,7 @@ struct Span {
     end: Option<(Mark, f64, &'static str)>,
 }
 
-/// Where the clocks stand, in seconds.
+/// Readings of the clocks, in seconds.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Mark {
     pub(crate) time_s: f64,
@@ -180,7 +180,7 @@ impl Spans {
     }
 
     /// The phases in the order in which they first began: each from the first user's beginning to
-    /// the last one's end.
+    /// the last user's end.
     pub(crate) fn phases(self) -> Vec<Phase> {
         let mut phases: Vec<(Phase, Mark, Mark)> = Vec::new();
         for span in self.0 {
@@ -215,12 +215,23 @@ impl Spans {
     }
 }
 
+/// The median; the mean of the middle two if their number is even.
+pub(crate) fn median(figures: &[f64]) -> f64 {
+    let mut sorted = figures.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    match sorted.len() {
+        0 => f64::NAN,
+        n if n % 2 == 1 => sorted[n / 2],
+        n => (sorted[n / 2 - 1] + sorted[n / 2]) / 2.0,
+    }
+}
+
 /// Why a benchmark ended early.
 #[derive(Debug)]
 pub struct BenchFailure(pub String);
 
 impl BenchFailure {
-    /// Somebody wants no more of it.
+    /// The run was interrupted.
     pub(crate) fn interrupted() -> BenchFailure {
         BenchFailure("interrupted".into())
     }
@@ -240,6 +251,12 @@ mod tests {
 
     fn at(time_s: f64) -> Mark {
         Mark { time_s, ..Mark::default() }
+    }
+
+    #[test]
+    fn the_median_is_the_middle() {
+        assert_eq!(median(&[3.0, 1.0, 2.0]), 2.0);
+        assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), 2.5);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Benchmarks by name: `sizes:size=8K,total=32M`.
 
-use std::fmt;
+use twin_settings::{Named, Param, Registry, RegistryEntry, SettingsError, Unit, Values, help_of};
 
 use super::Benchmark;
 use super::andrew::Andrew;
@@ -9,27 +9,11 @@ use super::large::Large;
 use super::meta::Meta;
 use super::tpcb::Tpcb;
 
-/// What is wrong with the text of a benchmark.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BenchError(String);
-
-impl fmt::Display for BenchError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for BenchError {}
-
-/// A setting: its name, its value unless told otherwise, and what it is.
-type Param = (&'static str, u64, &'static str);
-
 /// Makes a benchmark from its settings and its label.
-type Make = fn(&dyn Fn(&str) -> u64, String) -> Vec<Box<dyn Benchmark>>;
+type Make = fn(&Values, String) -> Vec<Box<dyn Benchmark>>;
 
-struct Kind {
-    name: &'static str,
-    about: &'static str,
+/// What is known of a kind of benchmark.
+pub(super) struct Kind {
     params: &'static [Param],
     make: Make,
 }
@@ -37,154 +21,264 @@ struct Kind {
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 
-const KINDS: &[Kind] = &[
-    Kind {
-        name: "small",
-        about: "create, read, stat and delete small files",
-        params: &[
-            ("files", 10_000, "files"),
-            ("size", KIB, "bytes of each"),
-            ("fsync", 0, "1: fsync each"),
-            ("warm", 0, "1: leave caches alone"),
-            ("kernel", 0, "1: empty the kernel's caches only, not a daemon's"),
-            ("users", 1, "users at a time, each with as many files"),
-        ],
-        make: |get, label| {
-            vec![Box::new(Files {
-                count: get("files").max(1),
-                size: get("size").max(1),
-                unit: 64 * KIB,
-                sizes: false,
-                synced: false,
-                fsync: get("fsync") != 0,
-                warm: get("warm") != 0,
-                kernel: get("kernel") != 0,
-                users: get("users").clamp(1, 1000),
-                first: 0,
-                label,
-            })]
-        },
-    },
-    Kind {
-        name: "large",
-        about: "one large file in five passes of 8 KB: sequential, random, sequential again",
-        params: &[
-            ("mb", 100, "MiB of the file"),
-            ("random", 25, "percent of it that random passes touch"),
-            ("seed", 1, "of the random order"),
-            ("kernel", 0, "1: empty the kernel's caches only, not a daemon's"),
-        ],
-        make: |get, label| {
-            vec![Box::new(Large {
-                mib: get("mb").max(1),
-                random_percent: get("random").min(100),
-                seed: get("seed"),
-                kernel: get("kernel") != 0,
-                label,
-            })]
-        },
-    },
-    Kind {
-        name: "sizes",
-        about: "create, read, overwrite (also with fsync) and delete files of one size",
-        params: &[
-            ("size", 8 * KIB, "bytes of a file"),
-            ("total", 32 * MIB, "bytes of all files"),
-            ("least", 1, "files at least"),
-            ("unit", 64 * KIB, "bytes of a system call at most"),
-            ("fsync", 0, "1: fsync each file in all phases"),
-            ("synced", 1, "0: without the phase of overwrites with fsync"),
-            ("warm", 0, "1: leave caches alone"),
-        ],
-        make: |get, label| vec![Box::new(sizes(get, get("size"), label))],
-    },
-    Kind {
-        name: "sweep",
-        about: "`sizes` for 1 KB to `to`, each twice the one before",
-        params: &[
-            ("from", KIB, "bytes of the smallest files"),
-            ("to", 32 * MIB, "bytes of the largest"),
-            ("total", 32 * MIB, "bytes of all files of one size"),
-            ("least", 1, "files of one size at least"),
-            ("unit", 64 * KIB, "bytes of a system call at most"),
-            ("fsync", 0, "1: fsync each file in all phases"),
-            ("synced", 1, "0: without the phase of overwrites with fsync"),
-            ("warm", 0, "1: leave caches alone"),
-        ],
-        make: |get, _| {
-            let each = |size| {
-                let label = format!("sizes:size={}", human(size));
-                Box::new(sizes(get, size, label)) as Box<dyn Benchmark>
-            };
-            sweep_sizes(get("from"), get("to")).into_iter().map(each).collect()
-        },
-    },
-    Kind {
-        name: "andrew",
-        about: "the Andrew benchmark: copy, scan, read and compile a small tree",
-        params: &[
-            ("users", 1, "users at a time"),
-            ("rounds", 1, "times that each does it"),
-            ("seed", 1, "of the sizes"),
-        ],
-        make: |get, label| {
-            vec![Box::new(Andrew {
-                users: get("users").max(1),
-                rounds: get("rounds").max(1),
-                seed: get("seed"),
-                label,
-            })]
-        },
-    },
-    Kind {
-        name: "meta",
-        about: "make, rename, link, list, look up and remove names in one directory",
-        params: &[("names", 10_000, "names of each kind")],
-        make: |get, label| vec![Box::new(Meta { names: get("names").max(1), label })],
-    },
-    Kind {
-        name: "tpcb",
-        about: "random pages read and rewritten, with a history and a log",
-        params: &[
-            ("transactions", 2000, "transactions"),
-            ("accounts", 100_000, "account records of 100 bytes"),
-            ("page", 40, "records on a page of 4 KB"),
-            ("cached", 0, "pages of the database's own cache; 0 writes each page at once"),
-            ("warm", 0, "transactions before the clock starts, beside those that fill that cache"),
-            ("log", 1, "0: the log is elsewhere"),
-            ("group", 1, "transactions made durable at once"),
-            ("scan", 1, "0: no scan at the end"),
-            ("seed", 1, "of the accounts"),
-            ("kernel", 0, "1: empty the kernel's caches only, not a daemon's"),
-        ],
-        make: |get, label| {
-            vec![Box::new(Tpcb {
-                transactions: get("transactions").max(1),
-                accounts: get("accounts").max(1),
-                per_page: get("page").clamp(1, 40),
-                cached: get("cached"),
-                warm: get("warm"),
-                log: get("log") != 0,
-                group: get("group").max(1),
-                scan: get("scan") != 0,
-                kernel: get("kernel") != 0,
-                seed: get("seed"),
-                label,
-            })]
-        },
-    },
-];
+/// The largest count of a setting.
+const COUNT_MAX: u64 = 1 << 40;
+/// The largest size of a setting, in bytes.
+const BYTES_MAX: u64 = 1 << 46;
 
-fn sizes(get: &dyn Fn(&str) -> u64, size: u64, label: String) -> Files {
-    let size = size.max(1);
+/// All benchmarks.
+pub(super) static REGISTRY: Registry<Kind> = Registry::new(
+    "benchmark",
+    &[
+        RegistryEntry::new(
+            "small",
+            "create, read, stat and delete small files",
+            Kind {
+                params: &[
+                    Param::new("files", "10000", Unit::number(1, COUNT_MAX), "files"),
+                    Param::new("size", "1K", Unit::bytes(1, BYTES_MAX), "bytes of each"),
+                    Param::new("fsync", "no", Unit::YesNo, "fsync each"),
+                    Param::new("warm", "no", Unit::YesNo, "leave caches alone"),
+                    Param::new(
+                        "kernel",
+                        "no",
+                        Unit::YesNo,
+                        "empty the kernel's caches only, not a daemon's",
+                    ),
+                    Param::new(
+                        "users",
+                        "1",
+                        Unit::number(1, 1000),
+                        "users at a time, each with as many files",
+                    ),
+                ],
+                make: |values, label| {
+                    vec![Box::new(Files {
+                        count: values.number("files"),
+                        size: values.number("size"),
+                        unit: 64 * KIB,
+                        sizes: false,
+                        synced: false,
+                        fsync: values.yes("fsync"),
+                        warm: values.yes("warm"),
+                        kernel: values.yes("kernel"),
+                        users: values.number("users"),
+                        first: 0,
+                        label,
+                    })]
+                },
+            },
+        ),
+        RegistryEntry::new(
+            "large",
+            "one large file in five passes of 8 KB: sequential, random, sequential again",
+            Kind {
+                params: &[
+                    Param::new("mb", "100", Unit::number(1, COUNT_MAX), "MiB of the file"),
+                    Param::new(
+                        "random",
+                        "25%",
+                        Unit::Percent(100),
+                        "the share of it that random passes touch",
+                    ),
+                    Param::new("seed", "1", Unit::number(0, COUNT_MAX), "of the random order"),
+                    Param::new(
+                        "kernel",
+                        "no",
+                        Unit::YesNo,
+                        "empty the kernel's caches only, not a daemon's",
+                    ),
+                ],
+                make: |values, label| {
+                    vec![Box::new(Large {
+                        mib: values.number("mb"),
+                        random_percent: values.number("random"),
+                        seed: values.number("seed"),
+                        kernel: values.yes("kernel"),
+                        label,
+                    })]
+                },
+            },
+        ),
+        RegistryEntry::new(
+            "sizes",
+            "create, read, overwrite (also with fsync) and delete files of one size",
+            Kind {
+                params: &[
+                    Param::new("size", "8K", Unit::bytes(1, BYTES_MAX), "bytes of a file"),
+                    Param::new("total", "32M", Unit::bytes(1, BYTES_MAX), "bytes of all files"),
+                    Param::new("least", "1", Unit::number(1, COUNT_MAX), "files at least"),
+                    Param::new(
+                        "unit",
+                        "64K",
+                        Unit::bytes(512, BYTES_MAX),
+                        "bytes of a system call at most",
+                    ),
+                    Param::new("fsync", "no", Unit::YesNo, "fsync each file in all phases"),
+                    Param::new(
+                        "synced",
+                        "yes",
+                        Unit::YesNo,
+                        "with the phase of overwrites with fsync",
+                    ),
+                    Param::new("warm", "no", Unit::YesNo, "leave caches alone"),
+                ],
+                make: |values, label| vec![Box::new(sizes(values, values.number("size"), label))],
+            },
+        ),
+        RegistryEntry::new(
+            "sweep",
+            "`sizes` for 1 KB to `to`, each twice the one before",
+            Kind {
+                params: &[
+                    Param::new(
+                        "from",
+                        "1K",
+                        Unit::bytes(1, BYTES_MAX),
+                        "bytes of the smallest files",
+                    ),
+                    Param::new("to", "32M", Unit::bytes(1, BYTES_MAX), "bytes of the largest"),
+                    Param::new(
+                        "total",
+                        "32M",
+                        Unit::bytes(1, BYTES_MAX),
+                        "bytes of all files of one size",
+                    ),
+                    Param::new(
+                        "least",
+                        "1",
+                        Unit::number(1, COUNT_MAX),
+                        "files of one size at least",
+                    ),
+                    Param::new(
+                        "unit",
+                        "64K",
+                        Unit::bytes(512, BYTES_MAX),
+                        "bytes of a system call at most",
+                    ),
+                    Param::new("fsync", "no", Unit::YesNo, "fsync each file in all phases"),
+                    Param::new(
+                        "synced",
+                        "yes",
+                        Unit::YesNo,
+                        "with the phase of overwrites with fsync",
+                    ),
+                    Param::new("warm", "no", Unit::YesNo, "leave caches alone"),
+                ],
+                make: |values, _| {
+                    let each = |size| {
+                        let label = format!("sizes:size={}", human(size));
+                        Box::new(sizes(values, size, label)) as Box<dyn Benchmark>
+                    };
+                    sweep_sizes(values.number("from"), values.number("to"))
+                        .into_iter()
+                        .map(each)
+                        .collect()
+                },
+            },
+        ),
+        RegistryEntry::new(
+            "andrew",
+            "the Andrew benchmark: copy, scan, read and compile a small tree",
+            Kind {
+                params: &[
+                    Param::new("users", "1", Unit::number(1, 1000), "users at a time"),
+                    Param::new("rounds", "1", Unit::number(1, COUNT_MAX), "rounds of each user"),
+                    Param::new("seed", "1", Unit::number(0, COUNT_MAX), "of the sizes"),
+                ],
+                make: |values, label| {
+                    vec![Box::new(Andrew {
+                        users: values.number("users"),
+                        rounds: values.number("rounds"),
+                        seed: values.number("seed"),
+                        label,
+                    })]
+                },
+            },
+        ),
+        RegistryEntry::new(
+            "meta",
+            "make, rename, link, list, look up and remove names in one directory",
+            Kind {
+                params: &[Param::new(
+                    "names",
+                    "10000",
+                    Unit::number(1, COUNT_MAX),
+                    "names of each kind",
+                )],
+                make: |values, label| vec![Box::new(Meta { names: values.number("names"), label })],
+            },
+        ),
+        RegistryEntry::new(
+            "tpcb",
+            "random pages read and rewritten, with a history and a log",
+            Kind {
+                params: &[
+                    Param::new("transactions", "2000", Unit::number(1, COUNT_MAX), "transactions"),
+                    Param::new(
+                        "accounts",
+                        "100000",
+                        Unit::number(1, COUNT_MAX),
+                        "account records of 100 bytes",
+                    ),
+                    Param::new("page", "40", Unit::number(1, 40), "records on a page of 4 KB"),
+                    Param::new(
+                        "cached",
+                        "0",
+                        Unit::number(0, COUNT_MAX),
+                        "pages of the database's own cache; 0 writes each page at once",
+                    ),
+                    Param::new(
+                        "warm",
+                        "0",
+                        Unit::number(0, COUNT_MAX),
+                        "transactions before the clock starts, after those that fill that cache",
+                    ),
+                    Param::new("log", "yes", Unit::YesNo, "the log is on this volume"),
+                    Param::new(
+                        "group",
+                        "1",
+                        Unit::number(1, COUNT_MAX),
+                        "transactions made durable at once",
+                    ),
+                    Param::new("scan", "yes", Unit::YesNo, "a scan at the end"),
+                    Param::new("seed", "1", Unit::number(0, COUNT_MAX), "of the accounts"),
+                    Param::new(
+                        "kernel",
+                        "no",
+                        Unit::YesNo,
+                        "empty the kernel's caches only, not a daemon's",
+                    ),
+                ],
+                make: |values, label| {
+                    vec![Box::new(Tpcb {
+                        transactions: values.number("transactions"),
+                        accounts: values.number("accounts"),
+                        per_page: values.number("page"),
+                        cached: values.number("cached"),
+                        warm: values.number("warm"),
+                        log: values.yes("log"),
+                        group: values.number("group"),
+                        scan: values.yes("scan"),
+                        kernel: values.yes("kernel"),
+                        seed: values.number("seed"),
+                        label,
+                    })]
+                },
+            },
+        ),
+    ],
+);
+
+fn sizes(values: &Values, size: u64, label: String) -> Files {
     Files {
-        count: count_for(get("total"), size, get("least")),
+        count: count_for(values.number("total"), size, values.number("least")),
         size,
-        unit: get("unit").max(512),
+        unit: values.number("unit"),
         sizes: true,
-        synced: get("synced") != 0,
-        fsync: get("fsync") != 0,
-        warm: get("warm") != 0,
+        synced: values.yes("synced"),
+        fsync: values.yes("fsync"),
+        warm: values.yes("warm"),
         kernel: false,
         users: 1,
         first: 0,
@@ -192,7 +286,7 @@ fn sizes(get: &dyn Fn(&str) -> u64, size: u64, label: String) -> Files {
     }
 }
 
-/// Sizes from one to another, each twice the one before.
+/// Sizes from `from` up to `to`, each twice the one before.
 pub fn sweep_sizes(from: u64, to: u64) -> Vec<u64> {
     let mut all = Vec::new();
     let mut size = from.max(1);
@@ -211,46 +305,24 @@ fn human(bytes: u64) -> String {
     }
 }
 
-/// Reads a benchmark from its text: the benchmarks that it stands for.
+/// Parses a description: returns the benchmarks that it stands for.
 ///
 /// # Errors
-/// If the name or a setting does not exist; the message lists those that do.
-pub fn parse(text: &str) -> Result<Vec<Box<dyn Benchmark>>, BenchError> {
-    let (name, rest) = text.split_once(':').unwrap_or((text, ""));
-    let Some(kind) = KINDS.iter().find(|k| k.name == name) else {
-        let known: Vec<_> = KINDS.iter().map(|k| k.name).collect();
-        let known = known.join(", ");
-        return Err(BenchError(format!("there is no benchmark {name:?}; choose one of: {known}")));
-    };
-    let mut values: Vec<u64> = kind.params.iter().map(|p| p.1).collect();
-    for pair in rest.split(',').filter(|p| !p.is_empty()) {
-        let place = pair
-            .split_once('=')
-            .and_then(|(key, value)| Some((kind.params.iter().position(|p| p.0 == key)?, value)));
-        let Some((place, value)) = place else {
-            let known: Vec<_> = kind.params.iter().map(|p| p.0).collect();
-            let known = known.join(", ");
-            return Err(BenchError(format!("{text}: {pair:?} cannot be set; these can: {known}")));
-        };
-        let bytes =
-            twin_settings::value::bytes(value).map_err(|e| BenchError(format!("{text}: {e}")))?;
-        values[place] = bytes;
-    }
-    let get = |key: &str| {
-        let at = kind.params.iter().position(|p| p.0 == key);
-        at.map_or(0, |at| values[at])
-    };
-    Ok((kind.make)(&get, text.to_string()))
+/// If the name or a setting does not exist, or a value is out of its range.
+pub fn parse(text: &str) -> Result<Vec<Box<dyn Benchmark>>, SettingsError> {
+    let named = Named::parse(text)?;
+    let entry = REGISTRY.get(named.name)?;
+    let mut values = Values::of(&[entry.params]);
+    values.apply(named.settings).map_err(|error| error.within(entry.name))?;
+    Ok((entry.make)(&values, text.to_string()))
 }
 
-/// The benchmarks and their settings, for people.
+/// Help on the benchmarks and their settings.
 pub fn help() -> String {
     let mut out = String::from("Benchmarks (name, or name:key=value,...):\n");
-    for kind in KINDS {
-        out += &format!("  {:<8} {}\n", kind.name, kind.about);
-        for (key, value, about) in kind.params {
-            out += &format!("    {key:<13} {about} ({})\n", human(*value));
-        }
+    for entry in &REGISTRY {
+        out += &format!("  {:<8} {}\n", entry.name, entry.about);
+        out += &help_of(entry.params, "    ");
     }
     out
 }

@@ -1,14 +1,13 @@
-//! Benchmark results as tables for the terminal, as JSON and as a page with a chart.
-
-use std::fmt::Write as _;
+//! Benchmark results as tables for the terminal and as JSON.
 
 use comfy_table::{CellAlignment, Table, presets};
 use serde_json::{Value, json};
 
-use super::run::{Row, median};
+use super::median;
+use super::run::Row;
 
 /// A rate with three significant digits.
-fn short(rate: f64) -> String {
+pub(super) fn short(rate: f64) -> String {
     match rate.abs() {
         r if r >= 100.0 => format!("{rate:.0}"),
         r if r >= 10.0 => format!("{rate:.1}"),
@@ -16,8 +15,8 @@ fn short(rate: f64) -> String {
     }
 }
 
-/// The middle of the runs, and with several runs how far the others lie from it.
-fn cell(rates: &[f64]) -> String {
+/// The median of the runs, and with several runs the largest deviation from it.
+pub(super) fn cell(rates: &[f64]) -> String {
     let middle = median(rates);
     if rates.is_empty() {
         return "-".into();
@@ -29,7 +28,7 @@ fn cell(rates: &[f64]) -> String {
     format!("{} ±{:.0}%", short(middle), far * 100.0 / middle.max(1e-12))
 }
 
-/// Phases down, targets across: medians, and the farthest run in percent.
+/// A table of medians with the largest deviation in percent: phases down, targets across.
 pub fn table(rows: &[Row], targets: &[String]) -> String {
     let mut table = Table::new();
     table.load_style(presets::UTF8_FULL_CONDENSED);
@@ -48,7 +47,7 @@ pub fn table(rows: &[Row], targets: &[String]) -> String {
     table.to_string()
 }
 
-/// One object a phase: for each target its name, the median, and all runs.
+/// One object for each phase: for each target its name, the median, and all runs.
 pub fn json(rows: &[Row], targets: &[String]) -> Value {
     let target = |name: &String, rates: &Vec<f64>| json!({ "target": name, "median": median(rates), "runs": rates });
     let row = |row: &Row| {
@@ -58,8 +57,8 @@ pub fn json(rows: &[Row], targets: &[String]) -> Value {
     Value::Array(rows.iter().map(row).collect())
 }
 
-/// How many times as fast the target at `ours` is as each of the others, by medians: phases down,
-/// the others across.
+/// The speed of the target at `ours` as a multiple of that of each other target, by medians: phases
+/// down, targets across.
 pub fn ratios(rows: &[Row], targets: &[String], ours: usize) -> String {
     let mut table = Table::new();
     table.load_style(presets::UTF8_FULL_CONDENSED);
@@ -82,64 +81,6 @@ pub fn ratios(rows: &[Row], targets: &[String], ours: usize) -> String {
     table.to_string()
 }
 
-const COLOURS: [&str; 9] = [
-    "#4e79a7", "#f28e2b", "#e15759", "#76b7b2", "#59a14f", "#edc948", "#b07aa1", "#9c755f",
-    "#bab0ac",
-];
-const BAR: usize = 12;
-const LEFT: usize = 230;
-const WIDTH: usize = 560;
-
-/// A page that needs nothing else: for each phase the medians as bars, the fastest at full
-/// length, with lines from the slowest to the fastest run.
-pub fn bars(rows: &[Row], targets: &[String]) -> String {
-    let mut svg = String::new();
-    let mut y = 10;
-    for row in rows {
-        let runs = row.rates.iter().flatten();
-        let most = runs.fold(0.0, |most: f64, &rate| most.max(rate)).max(1e-12);
-        let name = escaped(&format!("{} {}, {}", row.bench, row.phase, row.unit));
-        let _ = writeln!(svg, "<text x=\"0\" y=\"{}\" class=\"phase\">{name}</text>", y + BAR);
-        y += BAR + 6;
-        for (i, rates) in row.rates.iter().enumerate().filter(|(_, rates)| !rates.is_empty()) {
-            let x = |rate: f64| LEFT as f64 + rate / most * WIDTH as f64;
-            let (middle, colour) = (median(rates), COLOURS[i % COLOURS.len()]);
-            let least = rates.iter().copied().fold(f64::INFINITY, f64::min);
-            let best = rates.iter().copied().fold(0.0, f64::max);
-            let (text, mid) = (y + BAR - 2, y + BAR / 2);
-            let _ = writeln!(
-                svg,
-                "<text x=\"{}\" y=\"{text}\" text-anchor=\"end\">{}</text>\
-                 <rect x=\"{LEFT}\" y=\"{y}\" width=\"{:.1}\" height=\"{}\" fill=\"{colour}\"/>\
-                 <path d=\"M{:.1} {mid}H{:.1}\" stroke=\"black\"/>\
-                 <text x=\"{}\" y=\"{text}\">{}</text>",
-                LEFT - 6,
-                escaped(&targets[i]),
-                x(middle) - LEFT as f64,
-                BAR - 2,
-                x(least),
-                x(best),
-                LEFT + WIDTH + 6,
-                short(middle),
-            );
-            y += BAR;
-        }
-        y += 8;
-    }
-    let width = LEFT + WIDTH + 70;
-    format!(
-        "<!doctype html><meta charset=\"utf-8\"><title>twinfs bench</title>\
-         <style>text{{font:10px sans-serif}}.phase{{font-weight:bold;font-size:11px}}</style>\n\
-         <h1>File systems side by side</h1><p>Medians; black: from the slowest to the fastest \
-         run. Each phase has its own scale.</p>\n\
-         <svg width=\"{width}\" height=\"{y}\" xmlns=\"http://www.w3.org/2000/svg\">\n{svg}</svg>\n"
-    )
-}
-
-fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('"', "&quot;")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -156,13 +97,5 @@ mod tests {
         let table = ratios(&rows, &names, 0);
         let last = table.lines().rfind(|line| line.contains("create")).unwrap_or_default();
         assert!(last.contains("2.22") && last.contains('-'), "{table}");
-    }
-
-    #[test]
-    fn a_page_has_a_bar_for_each_target_that_ran() {
-        let (rows, names) = rows();
-        let page = bars(&rows, &names);
-        assert_eq!(page.matches("<rect").count(), 2);
-        assert!(page.contains("&lt;peer>") && !page.contains("absent"));
     }
 }

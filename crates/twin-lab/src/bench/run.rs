@@ -1,4 +1,4 @@
-//! Several targets taking turns, several times.
+//! Runs of several targets, which take turns, several times.
 
 use std::sync::Arc;
 
@@ -6,23 +6,25 @@ use super::directory::{Clock, Directory};
 use super::{BenchFailure, Benchmark, Phase, simulated};
 use crate::config::Config;
 
-/// What benchmarks run on.
+/// The target of a benchmark.
 #[derive(Clone, Debug)]
 pub enum Target {
     /// A configuration, simulated.
     Simulated(Box<Config>),
-    /// A directory.
+    /// A configuration, simulated, whose caches stay warm between the phases.
+    SimulatedWarm(Box<Config>),
+    /// An existing directory of the host.
     Directory(Directory),
-    /// A place that is made for each run.
+    /// A place that is created for each run.
     Place(Arc<dyn Place>),
 }
 
-/// Where a benchmark runs that has to be set up first, as a file system that is made for it.
+/// A target that has to be set up first, such as a file system that is made for the run.
 pub trait Place: std::fmt::Debug + Send + Sync {
-    /// What to call it.
+    /// The name in reports.
     fn name(&self) -> String;
 
-    /// Sets up, carries out a benchmark and cleans up. No phases: it cannot be carried out here.
+    /// Sets up, runs a benchmark and cleans up. Returns no phases if the benchmark cannot run here.
     ///
     /// # Errors
     /// The first thing that fails.
@@ -30,10 +32,10 @@ pub trait Place: std::fmt::Debug + Send + Sync {
 }
 
 impl Target {
-    /// What to call it.
+    /// The name in reports.
     pub fn name(&self) -> String {
         match self {
-            Target::Simulated(config) => config.name.clone(),
+            Target::Simulated(config) | Target::SimulatedWarm(config) => config.name.clone(),
             Target::Directory(directory) => directory.path.display().to_string(),
             Target::Place(place) => place.name(),
         }
@@ -42,15 +44,16 @@ impl Target {
     fn run(&self, bench: &dyn Benchmark, clock: Clock<'_>) -> Result<Vec<Phase>, BenchFailure> {
         match self {
             Target::Simulated(config) => simulated::run(config, bench),
+            Target::SimulatedWarm(config) => simulated::run_warm(config, bench),
             Target::Directory(directory) => directory.run(bench, clock),
             Target::Place(place) => place.run(bench, clock),
         }
     }
 
-    /// Simulated runs are all equal: one is enough.
+    /// Simulated runs are all equal, so one is enough.
     fn runs(&self, runs: usize) -> usize {
         match self {
-            Target::Simulated(_) => 1,
+            Target::Simulated(_) | Target::SimulatedWarm(_) => 1,
             Target::Directory(_) | Target::Place(_) => runs,
         }
     }
@@ -59,29 +62,18 @@ impl Target {
 /// A phase of a benchmark on all targets.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
 pub struct Row {
-    /// The benchmark.
+    /// The benchmark with its settings.
     pub bench: String,
-    /// The phase.
+    /// The name of the phase.
     pub phase: &'static str,
-    /// What a second's amount is in.
+    /// The unit of the rates.
     pub unit: &'static str,
-    /// For each target what it moved in a second, run by run.
+    /// For each target its amounts per second, one for each run.
     pub rates: Vec<Vec<f64>>,
 }
 
-/// The middle of some figures; the mean of the middle two if their number is even.
-pub(crate) fn median(figures: &[f64]) -> f64 {
-    let mut sorted = figures.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    match sorted.len() {
-        0 => f64::NAN,
-        n if n % 2 == 1 => sorted[n / 2],
-        n => (sorted[n / 2 - 1] + sorted[n / 2]) / 2.0,
-    }
-}
-
-/// Runs the benchmarks on the targets `runs` times. The targets take turns within each benchmark
-/// and begin with another one each time, so that what changes on the machine meets all alike.
+/// Runs the benchmarks on the targets `runs` times. The targets take turns within each benchmark,
+/// starting with another one each time, so that changes on the machine affect all of them alike.
 ///
 /// # Errors
 /// The first run that fails.
@@ -131,12 +123,6 @@ mod tests {
     use crate::bench::parse;
 
     #[test]
-    fn the_median_is_the_middle() {
-        assert_eq!(median(&[3.0, 1.0, 2.0]), 2.0);
-        assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), 2.5);
-    }
-
-    #[test]
     fn every_benchmark_ends_on_a_simulated_volume_and_on_a_directory() {
         let dir = std::env::temp_dir();
         let targets = [
@@ -151,10 +137,10 @@ mod tests {
             "small:files=150",
             "large:mb=1",
             "sizes:size=12K,total=200K",
-            "small:files=50,users=3,warm=1,kernel=1",
+            "small:files=50,users=3,warm=yes,kernel=yes",
             "meta:names=60",
             "andrew:users=2",
-            "tpcb:transactions=40,accounts=2000,cached=5,group=4,kernel=1",
+            "tpcb:transactions=40,accounts=2000,cached=5,group=4,kernel=yes",
         ];
         for text in texts {
             let benches = parse(text).unwrap();

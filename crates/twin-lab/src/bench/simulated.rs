@@ -1,9 +1,8 @@
 //! A benchmark on a simulated volume under virtual time.
 //!
-//! Contract: what the directory does with system calls happens here with the operations of a
-//! volume: a path is looked up part by part, an open file is an inode that is held. Data is
-//! synthetic. The processor and the disk are those of the configuration, and what the program
-//! computes occupies the processor too.
+//! Contract: the operations of a volume replace the system calls of a directory: a path is looked
+//! up part by part, and an open file is an inode that is referenced. Data is synthetic. Processor
+//! and disk are those of the configuration, and the program's computing occupies the processor too.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -13,24 +12,33 @@ use twin_rt::{ClockOnly, Rt, join_all};
 use twin_sim::SimDisk;
 
 use super::meeting::TaskMeeting;
-use super::{Act, BenchFailure, Benchmark, How, Mark, Phase, Script, Spans};
+use super::{Act, BenchFailure, Benchmark, Mark, OpenMode, Phase, Script, Spans};
 use crate::config::Config;
+use crate::error::SimulateError;
 use crate::figures::LogFigures;
 use crate::history::{History, Sampler};
 use crate::machine::{self, OnVolume};
-use crate::simulate::SimulateError;
 use crate::watch::Seat;
 
-/// Carries out a benchmark on a configuration.
+/// Runs a benchmark on a configuration.
 ///
 /// # Errors
 /// If the configuration is impossible or an operation fails.
 pub fn run(config: &Config, bench: &dyn Benchmark) -> Result<Vec<Phase>, BenchFailure> {
-    let rt = Rt::new(ClockOnly::default(), 1);
-    carry_out(&rt, config, Run { bench, watched: None })
+    let rt = Rt::new(ClockOnly::default(), config.run_seed());
+    carry_out(&rt, config, BenchRun { bench, warm: false, watched: None })
 }
 
-/// The same with the course of one phase.
+/// As [`run`], with caches that stay warm between the phases.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_warm(config: &Config, bench: &dyn Benchmark) -> Result<Vec<Phase>, BenchFailure> {
+    let rt = Rt::new(ClockOnly::default(), config.run_seed());
+    carry_out(&rt, config, BenchRun { bench, warm: true, watched: None })
+}
+
+/// As [`run`], and returns the history of one phase.
 ///
 /// # Errors
 /// As [`run`].
@@ -41,26 +49,32 @@ pub fn run_with_history(
 ) -> Result<(Vec<Phase>, History), BenchFailure> {
     let sampler = Rc::new(RefCell::new(Sampler::default()));
     let seat = Seat::new(sampler.clone());
-    let phases = carry_out(&seat.runtime(), config, Run { bench, watched: Some((&seat, phase)) });
+    let phases = carry_out(
+        &seat.runtime(config.run_seed()),
+        config,
+        BenchRun { bench, warm: false, watched: Some((&seat, phase)) },
+    );
     let _ = seat.leave();
     let history = sampler.borrow_mut().history();
     Ok((phases?, history))
 }
 
-fn carry_out(rt: &Rt, config: &Config, run: Run<'_>) -> Result<Vec<Phase>, BenchFailure> {
+fn carry_out(rt: &Rt, config: &Config, run: BenchRun<'_>) -> Result<Vec<Phase>, BenchFailure> {
     let result = rt.block_on(machine::on_volume(rt, config, run));
     rt.crash();
     let failure = |e: &dyn std::fmt::Display| BenchFailure(format!("{}: {e}", config.name));
     result.map_err(|e| failure(&e))?.map_err(|e| failure(&e))
 }
 
-struct Run<'a> {
+struct BenchRun<'a> {
     bench: &'a dyn Benchmark,
-    /// Who watches which phase.
+    /// Whether caches stay warm between the phases.
+    warm: bool,
+    /// The watcher's seat, and the phase that it watches.
     watched: Option<(&'a Seat, &'static str)>,
 }
 
-impl OnVolume for Run<'_> {
+impl OnVolume for BenchRun<'_> {
     type Output = Vec<Phase>;
 
     async fn run(
@@ -69,11 +83,11 @@ impl OnVolume for Run<'_> {
         disk: &SimDisk,
         volume: &OpenVolume,
     ) -> Result<Vec<Phase>, SimulateError> {
-        let Run { bench, watched } = self;
+        let BenchRun { bench, warm, watched } = self;
         let (spans, next_id) = (RefCell::default(), 1.into());
         let scripts = bench.users();
         let meeting = TaskMeeting::of(scripts.len());
-        let shared = Shared { rt, disk, volume, spans, meeting, next_id, watched };
+        let shared = Shared { rt, disk, volume, spans, meeting, next_id, warm, watched };
         let users = scripts.into_iter().enumerate().map(|(user, script)| {
             let user = User { shared: &shared, user, cred: Cred::root(), open: Vec::new() };
             user.all(script)
@@ -92,6 +106,7 @@ struct Shared<'a> {
     spans: RefCell<Spans>,
     meeting: TaskMeeting,
     next_id: std::cell::Cell<u64>,
+    warm: bool,
     watched: Option<(&'a Seat, &'static str)>,
 }
 
@@ -179,7 +194,7 @@ impl User<'_> {
                 let len = u32::try_from(len).unwrap_or(u32::MAX);
                 self.op(Op::Read { ino, off, len }).await?;
             }
-            // The papers' systems have no fdatasync.
+            // The systems of the papers have no fdatasync.
             Act::Fsync { slot, .. } => {
                 let ino = self.ino(slot)?;
                 self.op(Op::Fsync { ino, data_only: false }).await?;
@@ -192,8 +207,9 @@ impl User<'_> {
             Act::SyncAll => {
                 self.op(Op::Sync).await?;
             }
+            Act::Cold | Act::ColdKernel if self.shared.warm => {}
             Act::Cold | Act::ColdKernel => self.shared.meeting.once(self.go_cold()).await?,
-            Act::Compute { ns } => self.shared.volume.core().cpu.occupy(ns).await,
+            Act::Compute { ns } => self.shared.volume.core().cpu.compute(ns).await,
         }
         Ok(())
     }
@@ -204,9 +220,9 @@ impl User<'_> {
         Ok(())
     }
 
-    async fn open(&mut self, slot: usize, path: &str, how: How) -> Result<(), SimulateError> {
+    async fn open(&mut self, slot: usize, path: &str, how: OpenMode) -> Result<(), SimulateError> {
         let ino = match how {
-            How::Create => {
+            OpenMode::Create => {
                 let (dir, name) = self.parent(path).await?;
                 let name = name.into();
                 let op =
@@ -216,7 +232,7 @@ impl User<'_> {
             }
             _ => {
                 let ino = self.look_up(path).await?;
-                let write = how == How::Write;
+                let write = how == OpenMode::Write;
                 self.op(Op::Open { ino, read: true, write, truncate: false }).await?;
                 Some(ino)
             }
@@ -228,7 +244,7 @@ impl User<'_> {
         Ok(())
     }
 
-    /// The acts that give names to what is there, and symbolic links.
+    /// The acts that give names to existing files, and symbolic links.
     async fn name(&self, act: Act) -> Result<(), SimulateError> {
         match act {
             Act::Rename { from, to } => {
@@ -267,7 +283,7 @@ impl User<'_> {
         if seen == names {
             return Ok(());
         }
-        Err(FsError::Invalid("a directory does not list what was put into it"))?
+        Err(FsError::Invalid("a directory does not list all of its names"))?
     }
 
     fn ino(&self, slot: usize) -> Result<Ino, SimulateError> {
@@ -293,7 +309,7 @@ impl User<'_> {
         Ok(dir)
     }
 
-    /// Gives back the reference that a reply carries: like a kernel that keeps no inode that is
+    /// Returns the reference that a reply carries, as a kernel does that keeps no inode which is
     /// not open. An inode without names is held by its open.
     fn forget(&self, reply: &Reply) -> Option<Ino> {
         let Reply::Entry(entry) = reply else { return None };

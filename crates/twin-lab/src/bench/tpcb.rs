@@ -1,16 +1,16 @@
 //! `tpcb`: transactions in the manner of TPC-B on plain files (Seltzer et al. 1995, section 4).
 //!
-//! The account file is read and rewritten page by page at random; a history file grows by 50 bytes
-//! a transaction. The database's own cache holds the pages that it read last, so a page is written
-//! when it leaves that cache: `cached` pages after it was read. The paper's log is on a disk of its
-//! own; with `log=yes` it is a file beside the others, made durable every `group` transactions, as
-//! a directory on one disk must have it.
+//! Pages of the account file are read and rewritten at random; a history file grows by 50 bytes a
+//! transaction. The database's own cache holds the pages that were read last, so a page is written
+//! when it leaves that cache: `cached` pages after it was read. The paper's log is on a separate
+//! disk; with `log=yes` it is a file beside the others, made durable every `group` transactions, as
+//! it must be in a directory on one disk.
 
 use std::collections::VecDeque;
 
 use twin_rt::Rng;
 
-use super::{Act, Benchmark, Content, How, Script};
+use super::{Act, Benchmark, Content, OpenMode, Script};
 
 const RECORD: u64 = 100;
 const HISTORY: u64 = 50;
@@ -19,21 +19,21 @@ const LOG: u64 = 120;
 #[derive(Clone, Debug)]
 pub(super) struct Tpcb {
     pub(super) transactions: u64,
-    /// Account records.
+    /// Number of account records.
     pub(super) accounts: u64,
-    /// Records on a page of 4 KB: 40 if pages are full.
+    /// Records on a page of 4 KB; a full page has 40.
     pub(super) per_page: u64,
-    /// Pages of the database's cache: 0 writes each page at once.
+    /// Pages of the database's cache; 0 writes each page at once.
     pub(super) cached: u64,
-    /// Transactions before the clock starts, beside those that fill that cache.
+    /// Transactions before the clock starts, in addition to those that fill that cache.
     pub(super) warm: u64,
-    /// The log is a file beside the others.
+    /// Whether the log is a file beside the others.
     pub(super) log: bool,
-    /// Transactions made durable at once.
+    /// Number of transactions that are made durable together.
     pub(super) group: u64,
-    /// Ends with a sequential scan.
+    /// Whether it ends with a sequential scan.
     pub(super) scan: bool,
-    /// Only the kernel's caches are emptied, before the transactions and before the scan.
+    /// Empty only the kernel's caches, before the transactions and before the scan.
     pub(super) kernel: bool,
     pub(super) seed: u64,
     pub(super) label: String,
@@ -57,7 +57,7 @@ impl Tpcb {
             len: PAGE,
             content: Content { file: 1, generation: 0 },
         };
-        let open = |path: &str, slot| Act::Open { slot, path: path.into(), how: How::Create };
+        let open = |path: &str, slot| Act::Open { slot, path: path.into(), how: OpenMode::Create };
         let amount = (pages * self.per_page) as f64;
         let begin = [Act::Begin("load"), open("account", ACCOUNT)];
         let end = [
@@ -65,7 +65,7 @@ impl Tpcb {
             Act::End { amount, unit: "accounts/s" },
             Act::Close { slot: ACCOUNT },
             Act::cold(self.kernel),
-            Act::Open { slot: ACCOUNT, path: "account".into(), how: How::Write },
+            Act::Open { slot: ACCOUNT, path: "account".into(), how: OpenMode::Write },
             open("history", HISTORY_SLOT),
         ];
         let log = self.log.then(|| open("log", LOG_SLOT));
@@ -73,7 +73,7 @@ impl Tpcb {
     }
 
     fn run(&self) -> Script {
-        let mut state = Run::new(self.clone());
+        let mut state = DatabaseState::new(self.clone());
         // The database's cache fills before the clock starts.
         let warm = self.cached + self.warm;
         let all = (0..warm + self.transactions).flat_map(move |i| {
@@ -94,8 +94,8 @@ impl Tpcb {
             return Box::new(std::iter::empty());
         }
         let pages = self.pages();
-        let mut state = Run::new(self.clone());
-        // The pages that transactions wrote have another content: replay the draws.
+        let mut state = DatabaseState::new(self.clone());
+        // The pages that transactions wrote have a later generation: the random draws are repeated.
         for i in 0..self.cached + self.warm + self.transactions {
             state.transaction(i);
         }
@@ -106,15 +106,15 @@ impl Tpcb {
             content: Content { file: 1, generation: state.written(g) },
         };
         let mib = pages as f64 * PAGE as f64 / (1 << 20) as f64;
-        let open = Act::Open { slot: ACCOUNT, path: "account".into(), how: How::Read };
+        let open = Act::Open { slot: ACCOUNT, path: "account".into(), how: OpenMode::Read };
         let begin = [Act::cold(self.kernel), Act::Begin("scan"), open];
         let end = [Act::Close { slot: ACCOUNT }, Act::End { amount: mib, unit: "MiB/s" }];
         Box::new(begin.into_iter().chain((0..pages).map(read)).chain(end))
     }
 }
 
-/// The database's state: which pages its cache holds, and how often each page was changed.
-struct Run {
+/// The state of the database: the pages in its cache, and how often each page was changed.
+struct DatabaseState {
     spec: Tpcb,
     rng: Rng,
     /// Pages read and not written back yet, oldest first.
@@ -123,11 +123,11 @@ struct Run {
     log_bytes: u64,
 }
 
-impl Run {
-    fn new(spec: Tpcb) -> Run {
+impl DatabaseState {
+    fn new(spec: Tpcb) -> DatabaseState {
         let rng = Rng::stream(spec.seed, "tpcb accounts");
         let on_disk = vec![0; spec.pages() as usize];
-        Run { spec, rng, held: VecDeque::new(), on_disk, log_bytes: 0 }
+        DatabaseState { spec, rng, held: VecDeque::new(), on_disk, log_bytes: 0 }
     }
 
     fn written(&self, page: u64) -> u64 {
@@ -155,7 +155,7 @@ impl Run {
             }
         }
         if !self.held.contains(&page) {
-            // Room first, as a database does: the page that leaves is written.
+            // Makes room first, as a database does: the oldest page is written.
             if self.held.len() as u64 >= self.spec.cached.max(1) {
                 acts.extend(self.write_back());
             }

@@ -1,8 +1,8 @@
-//! The server's memory: least recently used, counted in bytes.
+//! The server's memory: an LRU cache, counted in bytes.
 
 use std::collections::BTreeMap;
 
-/// What is kept: a data block, a directory or an inode of a node.
+/// The key of an entry: a data block, a directory or an inode of a node.
 pub(super) type Key = (u32, u32);
 
 pub(super) struct Cache {
@@ -18,7 +18,7 @@ impl Cache {
         Cache { most_bytes, bytes: 0, used: 0, by_key: BTreeMap::new(), by_use: BTreeMap::new() }
     }
 
-    /// Uses something of this size; false if it was not there. It is afterwards.
+    /// Uses an entry of this size, and adds it if it is missing. Returns false if it was missing.
     pub(super) fn touch(&mut self, key: Key, bytes: u64) -> bool {
         self.used += 1;
         let old = self.by_key.insert(key, (self.used, bytes));

@@ -1,13 +1,13 @@
 //! A file server with a log, as Blackwell, Harris and Seltzer simulated it ("Heuristic Cleaning
-//! Algorithms in Log-Structured File Systems", USENIX 1995, section 4): which idle times there are,
-//! how much of the cleaning fits into them, what accumulates meanwhile, what queues form.
+//! Algorithms in Log-Structured File Systems", USENIX 1995, section 4): the lengths of idle times,
+//! how much of the cleaning fits into them, how much is written meanwhile, and the queues.
 //!
-//! The model is the paper's: files and where their blocks lie, a cache of 10 MB, segments of 1 MB,
-//! one queue in front of the disk; no contents, no recovery, no metadata beyond directories, inodes
-//! and summaries of 512 bytes. What differs: the requests are a stream fitted to the published
-//! totals ([`twin_trace::nfs`]), the drives are DSP 3105 (the paper names none), victims are chosen
-//! by a policy of [`twin_clean::victim`] and moments by one of [`twin_clean::when`]. A victim has
-//! at least [`WORTH`] garbage.
+//! The model is that of the paper: files and the places of their blocks, a cache of 10 MB, segments
+//! of 1 MB, one queue in front of the disk; no contents, no recovery, no metadata beyond
+//! directories, inodes and summaries of 512 bytes. It differs in this: the requests are a stream
+//! fitted to the published totals ([`twin_trace::nfs`]), the drives are DSP 3105 (the paper names
+//! none), and policies of [`twin_clean::victim`] and [`twin_clean::trigger`] choose victims and
+//! moments. A victim has at least [`WORTH`] garbage.
 //!
 //! Start at [`Study`].
 
@@ -17,116 +17,116 @@ mod log;
 mod server;
 mod start;
 
-use twin_clean::{victim, when};
+use twin_clean::{trigger, victim};
 use twin_trace::nfs::{Stream, Totals};
 
-use log::{Piece, SECTOR, SEGMENT_SECTORS};
+use log::{NodeBlock, SECTOR, SEGMENT_SECTORS};
 use server::Server;
 
-use crate::figures::LogFigures;
+use crate::figures::{LogFigures, Moment};
 use crate::history::History;
 
-/// Sectors of a data block, a directory, an inode.
+/// Sectors of a data block, a directory, and an inode.
 const BLOCK_SECTORS: u32 = 16;
 const DIRECTORY_SECTORS: u32 = 8;
 const INODE_SECTORS: u32 = 1;
-/// The share of garbage that a victim has at least: below, cleaning gains little and never ends.
+/// The least share of garbage in a victim. With less, cleaning gains little and never ends.
 pub const WORTH: f64 = 0.1;
-/// Segments that are clean at the start, in a hundred: the others are equally full.
+/// Share of segments that are clean at the start; the others are equally full.
 const CLEAN_AT_START: f64 = 0.03;
 
-fn data_piece(node: u32, block: u32) -> Piece {
-    Piece { node, block, sectors: BLOCK_SECTORS }
+fn data_piece(node: u32, block: u32) -> NodeBlock {
+    NodeBlock { node, block, sectors: BLOCK_SECTORS }
 }
 
-/// When what was written goes to the disk.
+/// When writes reach the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WriteModel {
-    /// Each request that changes something is a partial segment on disk before it is answered.
+    /// Each request that changes something is a partial segment, on disk before the answer.
     Sync,
-    /// A segment is written when it is full: unsafe, or with memory that survives.
+    /// A segment is written when it is full: unsafe, unless the memory is non-volatile.
     Async,
 }
 
 /// When the cleaner works.
 #[derive(Clone, Copy, Debug)]
 pub enum Cleaning {
-    /// As this policy says, and when there is no clean segment.
-    When(&'static when::Entry),
-    /// Never: the log has as many segments as it needs. What users would see without a cleaner.
+    /// When this policy says so, and when no segment is clean.
+    When(&'static trigger::WhenEntry),
+    /// Never: the log has as many segments as it needs. Shows the service of users without a
+    /// cleaner.
     Never,
 }
 
-/// What is studied.
+/// The parameters of a study.
 #[derive(Clone, Copy, Debug)]
 pub struct Study {
-    /// The server.
+    /// The published totals of the server.
     pub totals: Totals,
-    /// When writes go to disk.
+    /// When writes reach the disk.
     pub model: WriteModel,
     /// When the cleaner works.
     pub cleaning: Cleaning,
-    /// Which segments it cleans.
-    pub victim: &'static victim::Entry,
-    /// For the requests.
+    /// The victim policy.
+    pub victim: &'static victim::VictimEntry,
+    /// The seed of the requests.
     pub seed: u64,
 }
 
-/// What came out.
+/// The results of a study.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Outcome {
-    /// Idle times of the disk, as users leave it, of at least 1, 2 and 4 seconds.
+    /// Number of idle times of the disk, from the view of users, of at least 1, 2 and 4 seconds.
     pub idle: [u64; 3],
-    /// Segments cleaned while users waited for nothing, and because none was clean. Those that
-    /// were empty are not counted.
+    /// Number of segments cleaned while no user waited. Empty segments are not counted.
     pub background: u64,
-    /// See `background`.
+    /// Number of segments cleaned because none was clean. Empty segments are not counted.
     pub on_demand: u64,
-    /// Bytes written by users between one moment of cleaning and the next.
+    /// Bytes written by users between consecutive moments of cleaning.
     pub accumulated: Vec<u64>,
-    /// Requests of users to the disk.
+    /// Number of users' requests to the disk.
     pub arrivals: u64,
-    /// Of those, how many found its queue empty.
+    /// Number of these that found the queue empty.
     pub empty: u64,
-    /// Requests of the cleaner that requests of users found in the queue, all told.
+    /// Sum of the cleaner's requests that users' requests found in the queue.
     pub cleaner_met: u64,
-    /// How long users waited for the disk, in nanoseconds, sorted.
+    /// Users' waiting times for the disk, in nanoseconds, sorted.
     pub waits_ns: Vec<u32>,
-    /// Bytes that users' requests wrote to the log, and that the cleaner moved, its summaries
-    /// with them.
+    /// Bytes that users' requests wrote to the log, summaries included.
     pub user_bytes: u64,
-    /// See `user_bytes`.
+    /// Bytes that the cleaner moved, summaries included.
     pub moved_bytes: u64,
-    /// Bytes of summaries of what users' requests wrote.
+    /// Bytes of summaries in users' writes.
     pub summary_bytes: u64,
     /// Bytes that the cleaner read.
     pub cleaner_read_bytes: u64,
     /// Bytes read from disk for users.
     pub read_bytes: u64,
-    /// The share of the disk that was live at the end.
+    /// The live share of the disk at the end.
     pub utilization: f64,
     /// Size of the file system.
     pub disk_bytes: u64,
-    /// The course of the log.
+    /// The history of the log.
     pub history: History,
 }
 
 impl Outcome {
-    /// What was written to the log up to now.
-    fn written(&self) -> LogFigures {
+    /// What was done so far: the writes to the log.
+    fn moment(&self) -> Moment {
         let all = LogFigures {
             log_bytes: self.user_bytes + self.summary_bytes + self.moved_bytes,
             data_bytes: self.user_bytes,
             meta_bytes: self.summary_bytes,
+            new_data_bytes: self.user_bytes,
             moved_bytes: self.moved_bytes,
             cleaned_segments: self.background + self.on_demand,
             cleaner_read_bytes: self.cleaner_read_bytes,
             ..LogFigures::default()
         };
-        all.since(&LogFigures::default())
+        Moment { log: all.since(&LogFigures::default()), ..Moment::default() }
     }
 
-    /// Of the idle times of two seconds, those that reached four.
+    /// The share of two-second idle times that reached four seconds.
     pub fn predicts(&self) -> f64 {
         self.idle[2] as f64 / self.idle[1] as f64
     }
@@ -137,13 +137,13 @@ impl Outcome {
         if all == 0 { 1.0 } else { self.background as f64 / all as f64 }
     }
 
-    /// The share of moments of cleaning before which less than this was written.
+    /// The share of moments of cleaning before which less than `bytes` was written.
     pub fn accumulated_below(&self, bytes: u64) -> f64 {
         let below = self.accumulated.iter().filter(|&&written| written < bytes).count();
         below as f64 / self.accumulated.len() as f64
     }
 
-    /// The most that was written between two moments of cleaning, as a share of the disk.
+    /// The largest amount written between two moments of cleaning, as a share of the disk.
     pub fn accumulated_most(&self) -> f64 {
         self.accumulated.iter().max().map_or(0.0, |&most| most as f64 / self.disk_bytes as f64)
     }
@@ -153,12 +153,12 @@ impl Outcome {
         self.empty as f64 / self.arrivals as f64
     }
 
-    /// Requests of the cleaner in the queue when a user's came, on average.
+    /// Mean number of the cleaner's requests in the queue when a user's request arrives.
     pub fn interference(&self) -> f64 {
         self.cleaner_met as f64 / self.arrivals as f64
     }
 
-    /// The wait that this share of users' requests to the disk did not exceed, in seconds.
+    /// The wait, in seconds, that this share of users' requests to the disk did not exceed.
     pub fn wait(&self, share: f64) -> f64 {
         let at = (self.waits_ns.len() as f64 * share) as usize;
         self.waits_ns
@@ -168,7 +168,7 @@ impl Outcome {
 }
 
 impl Study {
-    /// Does it.
+    /// Runs the study.
     ///
     /// # Errors
     /// If the files do not fit into the file system, or it is too small to be cleaned.

@@ -1,15 +1,16 @@
-//! The server: requests one after the other, and the cleaner in between.
+//! The server: it executes requests one after the other, with the cleaner in between.
 
-use twin_clean::facts::Setting;
+use twin_clean::inputs::Setting;
+use twin_clean::trigger::{TriggerDecision, TriggerInput, TriggerPolicy};
 use twin_clean::victim::{Candidates, VictimPolicy};
-use twin_clean::when::{Answer, Moment, WhenPolicy};
 use twin_disk::IoKind;
+use twin_fs::SpaceMap;
 use twin_sim::model;
 use twin_trace::nfs::{Kind, NfsOp, Stream};
 
 use super::cache::Cache;
-use super::device::{Device, Who};
-use super::log::{Head, INODE, Log, Piece, SECTOR, SEGMENT_SECTORS, SUMMARY_SECTORS};
+use super::device::{Device, Requester};
+use super::log::{Head, INODE, Log, NodeBlock, SECTOR, SEGMENT_SECTORS, SUMMARY_SECTORS};
 use super::{
     BLOCK_SECTORS, Cleaning, DIRECTORY_SECTORS, INODE_SECTORS, Outcome, Study, WORTH, WriteModel,
     data_piece,
@@ -18,13 +19,13 @@ use crate::history::{LogAtEnd, Sampler};
 
 const CACHE_BYTES: u64 = 10 << 20;
 const DRIVE: &str = "DSP 3105";
-/// Clean segments that are kept for the cleaner; below, it cleans on demand.
+/// Clean segments that are reserved for the cleaner; below this number it cleans on demand.
 const RESERVE: u32 = 2;
-/// What cleaning a segment is thought to take: the paper's worst case, a read and a write.
+/// Estimated time for cleaning a segment: the paper's worst case, a read and a write.
 const STEP_NS: u64 = 1_250_000_000;
 const SECOND: u64 = 1_000_000_000;
 
-/// A victim that has been read and not written yet.
+/// A victim that has been read but not written yet.
 struct Pending {
     segment: u32,
     read_at: u64,
@@ -36,25 +37,25 @@ pub(super) struct Server {
     device: Device,
     model: WriteModel,
     victims: Box<dyn VictimPolicy>,
-    when: Option<Box<dyn WhenPolicy>>,
+    when: Option<Box<dyn TriggerPolicy>>,
     pending: Option<Pending>,
-    /// Nothing was worth cleaning when it was last looked at, and nothing has been written since.
+    /// The last search found no segment worth cleaning, and nothing has been written since.
     is_clean: bool,
     /// When users' last request to the disk was done.
     user_free_at: u64,
-    /// Written by users since the last moment of cleaning.
+    /// Bytes written by users since the last moment of cleaning.
     written: u64,
-    /// First sector of what is not on disk yet, if the model buffers.
+    /// First sector that is not on disk yet, if the model buffers.
     buffered_from: u32,
     outcome: Outcome,
     sampler: Sampler,
-    /// There is no clean segment, and cleaning gave none.
+    /// No segment is clean, and cleaning gained none.
     is_full: bool,
 }
 
 impl Server {
     pub(super) fn new(study: &Study, segments: u32) -> Result<Server, String> {
-        let entry = model::registry().iter().find(|entry| entry.about.contains(DRIVE));
+        let entry = model::REGISTRY.iter().find(|entry| entry.about.contains(DRIVE));
         let entry = entry.ok_or("the drive of the study is not there")?;
         let bytes = u64::from(segments) * u64::from(SEGMENT_SECTORS) * SECTOR;
         let setting = Setting {
@@ -68,7 +69,7 @@ impl Server {
             Cleaning::When(entry) => Some(entry.make()),
             Cleaning::Never => None,
         };
-        // Without a cleaner: room for all that is written, inodes and directories included.
+        // Without a cleaner there is room for all that is written, inodes and directories included.
         let room = match study.cleaning {
             Cleaning::When(_) => 0,
             Cleaning::Never => {
@@ -99,7 +100,7 @@ impl Server {
         let mut end = 0;
         for op in stream {
             end = op.at;
-            self.sampler.pass(op.at, || self.outcome.written());
+            self.sampler.pass(op.at, || self.outcome.moment());
             self.clean_until(op.at);
             self.serve(&op);
             if self.is_full {
@@ -107,7 +108,8 @@ impl Server {
             }
         }
         let segments = self.log.segments.iter().copied();
-        self.sampler.finish(end, self.outcome.written(), Some(LogAtEnd::of(segments)));
+        let log = Some(LogAtEnd::of(segments));
+        self.sampler.finish(end, self.outcome.moment(), log, SpaceMap::default());
         let queue = self.device.queue;
         let mut outcome = self.outcome;
         (outcome.arrivals, outcome.empty) = (queue.arrivals, queue.empty);
@@ -140,8 +142,8 @@ impl Server {
         }
     }
 
-    /// A user's request to the disk, for what lies at this sector of a segment.
-    fn ask(&mut self, now: u64, kind: IoKind, segment: u32, sector: u32, sectors: u32) {
+    /// A user's request to the disk, for data at this sector of a segment.
+    fn request(&mut self, now: u64, kind: IoKind, segment: u32, sector: u32, sectors: u32) {
         let idle = now.saturating_sub(self.user_free_at);
         for (count, seconds) in self.outcome.idle.iter_mut().zip([1, 2, 4]) {
             *count += u64::from(idle >= seconds * SECOND);
@@ -153,7 +155,8 @@ impl Server {
         }
         let at = (u64::from(segment) * u64::from(SEGMENT_SECTORS) + u64::from(sector)) * SECTOR;
         let bytes = u64::from(sectors) * SECTOR;
-        let done = self.device.ask(now, kind, at % self.outcome.disk_bytes, bytes, Who::User);
+        let done =
+            self.device.request(now, kind, at % self.outcome.disk_bytes, bytes, Requester::User);
         self.user_free_at = done;
         self.outcome.waits_ns.push(u32::try_from(done - now).unwrap_or(u32::MAX));
     }
@@ -161,14 +164,14 @@ impl Server {
     fn read(&mut self, now: u64, node: u32, block: u32, sectors: u32) {
         let is_there = self.cache.touch((node, block), u64::from(sectors) * SECTOR);
         let Some(segment) = self.log.find(node, block).filter(|_| !is_there) else { return };
-        // Somewhere in its segment: files lie in order, so where does not matter much.
+        // At a random place in its segment: files lie in order, so the exact place matters little.
         let sector =
             (block.wrapping_mul(BLOCK_SECTORS)).wrapping_add(node) % (SEGMENT_SECTORS - 16);
-        self.ask(now, IoKind::Read, segment, sector, sectors);
+        self.request(now, IoKind::Read, segment, sector, sectors);
         self.outcome.read_bytes += u64::from(sectors) * SECTOR;
     }
 
-    fn write(&mut self, now: u64, pieces: &[Piece]) {
+    fn write(&mut self, now: u64, pieces: &[NodeBlock]) {
         if self.is_full {
             return;
         }
@@ -199,25 +202,25 @@ impl Server {
         self.outcome.user_bytes += u64::from(sectors) * SECTOR;
         self.is_clean = false;
         if self.model == WriteModel::Sync {
-            self.ask(now, IoKind::Write, segment, from, sectors + SUMMARY_SECTORS);
+            self.request(now, IoKind::Write, segment, from, sectors + SUMMARY_SECTORS);
         }
     }
 
-    /// Writes what the model holds back.
+    /// Writes all buffered data.
     fn flush(&mut self, now: u64) {
         let (segment, to) = self.log.position(Head::User);
         let from = std::mem::take(&mut self.buffered_from);
         if to > from {
-            self.ask(now, IoKind::Write, segment, from, to - from);
+            self.request(now, IoKind::Write, segment, from, to - from);
         }
     }
 
-    /// Goes on in a clean segment; cleans on demand if there are too few.
+    /// Continues in a clean segment; cleans on demand if too few are clean.
     fn next_segment(&mut self, now: u64) {
         if self.when.is_some() && self.log.clean_segments() <= RESERVE {
             self.log.free_empty();
             self.finish(now);
-            // A log without room would be cleaned for ever: each segment once at most.
+            // A full log would be cleaned for ever, so each segment is tried once at most.
             let mut tries = self.log.segments.len();
             while self.log.clean_segments() <= RESERVE + 1 && tries > 0 {
                 tries -= 1;
@@ -231,12 +234,12 @@ impl Server {
         self.is_full = !self.log.advance(Head::User);
     }
 
-    /// The cleaner works until a user's request comes at `until`.
+    /// Lets the cleaner work until a user's request comes at `until`.
     fn clean_until(&mut self, until: u64) {
         let Some(mut when) = self.when.take() else { return };
         let mut now = self.user_free_at.max(self.device.free_at());
         while now < until && (!self.is_clean || self.pending.is_some()) {
-            let moment = Moment {
+            let input = TriggerInput {
                 now_ns: now,
                 idle_since_ns: Some(self.user_free_at),
                 clean_segments: self.log.clean_segments(),
@@ -244,15 +247,15 @@ impl Server {
                 reserve_segments: RESERVE,
                 step_ns: STEP_NS,
             };
-            match when.ask(&moment) {
-                Answer::Wait => break,
-                Answer::At(at) => now = at.max(now + 1),
-                Answer::Now => {
+            match when.decide(&input) {
+                TriggerDecision::Wait => break,
+                TriggerDecision::At(at) => now = at.max(now + 1),
+                TriggerDecision::Now => {
                     if self.pending.is_some() {
                         self.finish(now);
                         self.outcome.background += 1;
                     } else {
-                        // A moment at which it could be cleaned ends what accumulated.
+                        // A moment at which the segment could be cleaned ends the accumulation.
                         self.outcome.accumulated.push(std::mem::take(&mut self.written));
                         self.log.free_empty();
                         self.is_clean = !self.begin(now, WORTH);
@@ -264,23 +267,23 @@ impl Server {
         self.when = Some(when);
     }
 
-    /// Reads a victim with at least this share of garbage; false if there is none.
+    /// Reads a victim with at least this share of garbage; returns false if there is none.
     fn begin(&mut self, now: u64, worth: f64) -> bool {
         let candidates = Candidates { view: self.log.view(), min_garbage_share: worth };
         let Some(segment) = self.victims.choose(&candidates) else { return false };
         let live = self.log.segments[segment as usize].live_blocks;
         let at = u64::from(segment) * u64::from(SEGMENT_SECTORS) * SECTOR;
         let bytes = u64::from(live.max(1)) * SECTOR;
-        // Live blocks lie in order, with gaps that are read over: at most the whole segment.
+        // Live blocks lie in order, and gaps between them are read too: at most the whole segment.
         let bytes = (bytes * 2).min(u64::from(SEGMENT_SECTORS) * SECTOR);
         self.outcome.cleaner_read_bytes += bytes;
         let at = at % self.outcome.disk_bytes;
-        let read_at = self.device.ask(now, IoKind::Read, at, bytes, Who::Cleaner);
+        let read_at = self.device.request(now, IoKind::Read, at, bytes, Requester::Cleaner);
         self.pending = Some(Pending { segment, read_at });
         true
     }
 
-    /// Writes what is live of the victim that was read.
+    /// Writes the live pieces of the victim that was read.
     fn finish(&mut self, now: u64) {
         let Some(Pending { segment, read_at }) = self.pending.take() else { return };
         let youngest_at = self.log.segments[segment as usize].youngest_at;
@@ -294,7 +297,7 @@ impl Server {
             let (to, from) = self.log.position(Head::Cleaner);
             self.log.pad(Head::Cleaner, SUMMARY_SECTORS);
             self.outcome.moved_bytes += u64::from(SUMMARY_SECTORS) * SECTOR;
-            let room = |log: &Log, piece: &Piece| log.room(Head::Cleaner) >= piece.sectors;
+            let room = |log: &Log, piece: &NodeBlock| log.room(Head::Cleaner) >= piece.sectors;
             while let Some(piece) = live.next_if(|piece| room(&self.log, piece)) {
                 self.log.append(Head::Cleaner, piece, youngest_at);
                 self.outcome.moved_bytes += u64::from(piece.sectors) * SECTOR;
@@ -303,7 +306,7 @@ impl Server {
             let at = (u64::from(to) * u64::from(SEGMENT_SECTORS) + u64::from(from)) * SECTOR;
             let bytes = u64::from(end - from) * SECTOR;
             let at = at % self.outcome.disk_bytes;
-            now = self.device.ask(now, IoKind::Write, at, bytes, Who::Cleaner);
+            now = self.device.request(now, IoKind::Write, at, bytes, Requester::Cleaner);
         }
         if self.log.segments[segment as usize].live_blocks == 0 {
             self.log.free(segment);
@@ -311,10 +314,10 @@ impl Server {
     }
 }
 
-fn inode(node: u32) -> Piece {
-    Piece { node, block: INODE, sectors: INODE_SECTORS }
+fn inode(node: u32) -> NodeBlock {
+    NodeBlock { node, block: INODE, sectors: INODE_SECTORS }
 }
 
-fn directory(node: u32) -> Piece {
-    Piece { node, block: 0, sectors: DIRECTORY_SECTORS }
+fn directory(node: u32) -> NodeBlock {
+    NodeBlock { node, block: 0, sectors: DIRECTORY_SECTORS }
 }

@@ -1,12 +1,12 @@
-//! The log as it is before the first request (Heuristic Cleaning, section 4).
+//! The state of the log before the first request (Heuristic Cleaning, section 4).
 //!
-//! Files are grouped by the octave of their blocks. A pass over the requests, with nothing else
-//! simulated, tells how many segments a file of each group gets written to; each file that is there
-//! at the start is spread evenly over as many segments, in each of them contiguous.
+//! Files are grouped by the octave of their size in blocks. A pass over the requests alone shows
+//! over how many segments the writes of a file in each group are spread. Each file that exists at
+//! the start is spread evenly over as many segments, and is contiguous in each of them.
 
 use twin_trace::nfs::{Kind, Stream};
 
-use super::log::{Head, INODE, Log, Piece, SEGMENT_SECTORS};
+use super::log::{Head, INODE, Log, NodeBlock, SEGMENT_SECTORS};
 use super::{DIRECTORY_SECTORS, INODE_SECTORS, data_piece};
 
 const GROUPS: usize = 32;
@@ -18,11 +18,11 @@ fn group(blocks: u32) -> usize {
     blocks.max(1).ilog2() as usize
 }
 
-/// What the requests say of interleaving: how many segments' worth of other writes lie between the
-/// first and the last block of a file that is written in one go.
+/// The mean number of segments over which the interleaving of the requests spreads a file that is
+/// written in one go.
 pub(super) fn spans(requests: Stream) -> Spans {
     let mut written = 0u64;
-    // By node: when it was begun, blocks since, segments met.
+    // For each node: its number of blocks, its last segment, and its number of segments.
     let mut open: std::collections::BTreeMap<u32, (u32, u64, u32)> = Default::default();
     let (mut sums, mut counts) = ([0.0; GROUPS], [0.0; GROUPS]);
     let mut close = |(blocks, _, segments): (u32, u64, u32)| {
@@ -51,19 +51,23 @@ pub(super) fn spans(requests: Stream) -> Spans {
     std::array::from_fn(|at| if counts[at] > 0.0 { sums[at] / counts[at] } else { 1.0 })
 }
 
-/// Lays the files of a stream out in `segments` segments, about equally full.
+/// Places the files of a stream in `segments` segments, about equally full.
 ///
 /// Returns false if they do not fit.
 pub(super) fn lay_out(log: &mut Log, stream: &Stream, spans: &Spans, segments: u32) -> bool {
-    let mut bins: Vec<Vec<Piece>> = vec![Vec::new(); segments as usize];
+    let mut bins: Vec<Vec<NodeBlock>> = vec![Vec::new(); segments as usize];
     let mut at = 0usize;
     for (node, blocks) in (0u32..).zip(stream.sizes()) {
         let Some(blocks) = *blocks else { continue };
         if node < stream.directories() {
-            bins[at % segments as usize].push(Piece { node, block: 0, sectors: DIRECTORY_SECTORS });
+            bins[at % segments as usize].push(NodeBlock {
+                node,
+                block: 0,
+                sectors: DIRECTORY_SECTORS,
+            });
         }
         let blocks = if node < stream.directories() { 0 } else { blocks };
-        bins[at % segments as usize].push(Piece { node, block: INODE, sectors: INODE_SECTORS });
+        bins[at % segments as usize].push(NodeBlock { node, block: INODE, sectors: INODE_SECTORS });
         let span = (spans[group(blocks)].round() as u32).clamp(1, segments);
         let each = blocks.div_ceil(span).max(1);
         for block in 0..blocks {
@@ -86,12 +90,12 @@ pub(super) fn lay_out(log: &mut Log, stream: &Stream, spans: &Spans, segments: u
     log.advance(Head::User)
 }
 
-/// Moves pieces from bins that are too full to their neighbours.
-fn even_out(bins: &mut [Vec<Piece>]) {
-    let size = |bin: &[Piece]| bin.iter().map(|piece| u64::from(piece.sectors)).sum::<u64>();
+/// Moves pieces from overfull bins to their neighbours.
+fn even_out(bins: &mut [Vec<NodeBlock>]) {
+    let size = |bin: &[NodeBlock]| bin.iter().map(|piece| u64::from(piece.sectors)).sum::<u64>();
     let all: u64 = bins.iter().map(|bin| size(bin)).sum();
     let most = (all / bins.len().max(1) as u64 + 40).min(u64::from(SEGMENT_SECTORS));
-    let mut rest: Vec<Piece> = Vec::new();
+    let mut rest: Vec<NodeBlock> = Vec::new();
     for _ in 0..2 {
         for bin in bins.iter_mut() {
             let mut full = size(bin);
@@ -106,7 +110,7 @@ fn even_out(bins: &mut [Vec<Piece>]) {
             }
         }
     }
-    // Nothing is lost: what found no place goes where it does not fit, and that is noticed.
+    // The remaining pieces are kept in the last bin, where the lack of space is noticed.
     if let Some(bin) = bins.last_mut() {
         bin.append(&mut rest);
     }

@@ -1,17 +1,17 @@
 //! The study on small servers.
 
-use twin_clean::{victim, when};
+use twin_clean::{trigger, victim};
 use twin_trace::nfs::{SERVERS, server};
 
 use super::*;
 
-/// How much of each server.
+/// The scale of each server.
 const PART: f64 = 0.2;
 
 fn study(name: &str, model: WriteModel, policy: &str) -> Outcome {
     let totals = server(name).unwrap().scaled(PART);
-    let cleaning = when::by_name(policy).map_or(Cleaning::Never, Cleaning::When);
-    let victim = victim::by_name("greedy").unwrap();
+    let cleaning = trigger::REGISTRY.get(policy).map_or(Cleaning::Never, Cleaning::When);
+    let victim = victim::REGISTRY.get("greedy").unwrap();
     Study { totals, model, cleaning, victim, seed: 1 }.run().unwrap()
 }
 
@@ -29,7 +29,7 @@ fn synchronous_writes_ask_the_disk_more_often() {
     for server in &SERVERS {
         let sync = study(server.name, WriteModel::Sync, "idle");
         let buffered = study(server.name, WriteModel::Async, "idle");
-        // Each change is a write of its own, in place of a few that fill segments.
+        // Each change is a write of its own, instead of a few writes that fill segments.
         let totals = server.scaled(PART);
         let changes = totals.data_writes + totals.directory_changes + totals.inode_updates;
         let more = sync.arrivals as f64 - buffered.arrivals as f64;
@@ -50,9 +50,9 @@ fn a_server_without_a_cleaner_moves_nothing() {
 fn the_course_of_the_log_ends_with_what_the_study_says() {
     let outcome = study("cellar", WriteModel::Async, "idle");
     let (_, last) = outcome.history.samples.last().unwrap();
-    assert_eq!(last.moved_bytes, outcome.moved_bytes);
-    assert_eq!(last.cleaned_segments, outcome.background + outcome.on_demand);
-    assert!(last.write_cost > 1.0);
+    assert_eq!(last.log.moved_bytes, outcome.moved_bytes);
+    assert_eq!(last.log.cleaned_segments, outcome.background + outcome.on_demand);
+    assert!(last.log.write_cost.unwrap() > 1.0);
     let log = outcome.history.log.unwrap();
     let segments = outcome.disk_bytes / SECTOR / u64::from(SEGMENT_SECTORS);
     assert_eq!(u64::from(log.full() + log.clean + log.open), segments);

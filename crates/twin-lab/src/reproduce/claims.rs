@@ -1,4 +1,4 @@
-//! The claims, as data: the rows of the two papers that are not of ageing.
+//! The claims, as data: those of the two papers on performance rather than ageing.
 
 use super::clc::{self, System};
 use super::runs::{
@@ -7,7 +7,7 @@ use super::runs::{
 };
 use super::{Check, Claim, Expect, Need, Results};
 
-/// All claims.
+/// All claims, in the order of the report.
 pub fn claims() -> &'static [Claim] {
     CLAIMS
 }
@@ -150,22 +150,22 @@ fn share(results: &Results, need: &Need, phase: &str) -> f64 {
     results.phase(need, phase).and_then(|p| p.cpu_share).unwrap_or(f64::NAN)
 }
 
-/// Why ratios of small files to those of FFS are larger than the paper's.
-const SMALL: &str = "our FFS waits for its synchronous writes as long as the table of 1994 has it \
+/// Why the ratios of small files to FFS are larger than in the paper.
+const SMALL: &str = "our FFS waits for its synchronous writes as long as in the table of 1994 \
     (26 files of 4 KB a second), a rotation or more for each of two; the paper of 1995 gives no \
     rates, only ratios";
-const TWO_KB: &str = "the paper differs with itself: figure 3 has \"4 to 10 times\" below 64 KB, its \
-    text a fall from ten to four between 1 and 2 KB, though both sizes take the same writes in both \
+const TWO_KB: &str = "the paper contradicts itself: figure 3 has \"4 to 10 times\" below 64 KB, its \
+    text a fall from ten to four between 1 and 2 KB, though both sizes need the same writes in both \
     file systems; the table of 1994, of the same machine, has 7.3 at 4 KB and 7.1 at 8 KB";
-const MEDIUM: &str = "the paper differs with itself: figure 3 has \"4 to 10 times\" below 64 KB, its \
+const MEDIUM: &str = "the paper contradicts itself: figure 3 has \"4 to 10 times\" below 64 KB, its \
     text 2 at 32 KB; the table of 1994, with a gap between clusters, has 3.8, and FFS is reproduced as \
     in that table";
 const HALF_MB: &str = "the papers differ: with a gap between clusters the table of 1994 has 1.4, and FFS \
     is reproduced as in that table";
-/// Why deletes of files without indirect blocks are further apart than in the paper.
+/// Why deletes of files without indirect blocks differ more than in the paper.
 const DELETES: &str = "our FFS takes 26 to 28 ms for a delete, two synchronous writes that wait as long \
     as those of the table of 1994; our LFS takes 1.4 ms of the processor, and with the paper's 73% \
-    of it 2.0 ms would make ten times: the paper gives no rates to tell which of the two differs";
+    of it 2.0 ms would make ten times; the paper gives no rates that show which of the two differs";
 const SEEKS: &str = "scaled by average accesses; but the file takes a third of the Wren IV's arm \
     travel and a tenth of the DSP 3105's, which outweighs the read-ahead that the paper blames";
 const SPRITE: &str = "the paper says \"an order of magnitude\"; ours is 10.5 before it is scaled, the \
@@ -174,12 +174,12 @@ const SPRITE: &str = "the paper says \"an order of magnitude\"; ours is 10.5 bef
 const FFS_CPU: &str = "ours takes 3 ms of the processor for a file, 0.9 ms more than LFS: three \
     requests and more, 0.25 ms each by the fitted constant; the paper's FFS takes less than its LFS";
 const NO_OVERLAP: &str = "writers wait for the log, so the processor's time adds to the disk's, as \
-    section 4 reckons and section 2's 64% of the processor asks; with both overlapped, as in the table \
+    section 4 computes and section 2's 64% of the processor requires; with both overlapped, as in the table \
     of 1994, it is 52 to 61%, and for large files 60%";
-const LOG_WRITES: &str = "a log write of section 2 has 115 blocks, section 4 says, of 4 KB: 460 KB, and \
-    writers wait for it, while the Sprite machine has nothing to wait for";
+const LOG_WRITES: &str = "by section 4 a log write of section 2 has 115 blocks of 4 KB, 460 KB, and writers \
+    wait for it, while writers on the Sprite machine need not wait";
 const CUT: &str = "LFS waits for the indirect block alone, 14 ms; FFS for it and for two synchronous \
-    writes, 66 ms in all: the block is in another cylinder group, and the arm goes there and back";
+    writes, 66 ms in all: the block is in another cylinder group, and the arm moves there and back";
 const READ_AHEAD: &str = "the table of 1994 has a rise there too, from 1.35 to 1.50 MB/s; ours drops \
     where the indirect block begins, from 96 to 104 KB, and at 256 KB";
 
@@ -523,7 +523,7 @@ fn andrew_times(r: &Results) -> Vec<Check> {
     ]
 }
 
-/// The runs of all figures.
+/// The runs for all figures of the paper.
 pub(super) fn figure_needs() -> Vec<Need> {
     let mut all = each(&SYSTEMS, small);
     all.extend(each(&SYSTEMS, large));

@@ -1,15 +1,15 @@
 //! The table of A Comparison of Logging and Clustering (1994), section 3, cell by cell.
 //!
 //! Each run moves 32 MB in files of one size with blocks of 8 KB: sequential reads, and writes of
-//! three kinds: (a) creating, (b) overwriting, (c) overwriting with fsync for each file. Figures
+//! three kinds: (a) creating, (b) overwriting, (c) overwriting with fsync for each file. The values
 //! are MB/s.
 //!
-//! Two cells look like misprints and are left out of the score: EFS's (c) at 64 KB (0.37 between
-//! 0.66 and 0.60), and LFS's (a) at 8 MB (1.65, while the text says that LFS is slower there).
+//! Two cells look like misprints and are not scored: EFS's (c) at 64 KB (0.37 between 0.66 and
+//! 0.60), and LFS's (a) at 8 MB (1.65, while the text says that LFS is slower there).
 //!
-//! LFS's (c) at 4 and 8 KB commits more files in a second than the disk turns. We take it that
-//! fsync did not wait for the medium (the setting `lazy-fsync`); [`strict`] is the run in which it
-//! does.
+//! LFS's (c) at 4 and 8 KB commits more files in a second than the disk has revolutions. We assume
+//! that fsync did not wait for the medium (the setting `lazy-fsync`); [`strict`] is the run in
+//! which it waits.
 
 use super::{Need, Results};
 use crate::bench::sweep_sizes;
@@ -23,7 +23,7 @@ pub enum System {
     Lfs,
 }
 
-/// The four columns: name in the file, phase of the benchmark.
+/// The four columns: name in the CSV file, phase of the benchmark.
 pub const COLUMNS: [(&str, &str); 4] = [
     ("read", "read"),
     ("write_a", "create"),
@@ -54,28 +54,28 @@ pub struct Cell {
     pub file_kb: u64,
     /// Index into [`COLUMNS`].
     pub column: usize,
-    /// Which file system.
+    /// The file system.
     pub system: System,
-    /// The paper's figure.
+    /// The paper's value.
     pub paper: f64,
-    /// Ours; not a number if it was not run.
+    /// Our value; not a number if it was not run.
     pub ours: f64,
 }
 
 impl Cell {
-    /// It looks like a misprint: not scored.
+    /// Whether it looks like a misprint and is not scored.
     pub fn is_suspect(&self) -> bool {
         let place = (self.file_kb, COLUMNS[self.column].0, self.system);
         matches!(place, (64, "write_c", System::Efs) | (8192, "write_a", System::Lfs))
     }
 
-    /// How far ours lies from the paper's, as a part of it.
+    /// The relative error of our value.
     pub fn error(&self) -> f64 {
         (self.ours / self.paper - 1.0).abs()
     }
 }
 
-/// The configuration of a system; `strict`: fsync waits for the medium.
+/// The configuration of a system; with `strict` fsync waits for the medium.
 pub fn config(system: System, strict: bool) -> String {
     match (system, strict) {
         (System::Efs, false) => "efs".into(),
@@ -85,7 +85,7 @@ pub fn config(system: System, strict: bool) -> String {
     }
 }
 
-/// The run for a size.
+/// The run for a file size.
 pub fn need(config: String, file_kb: u64) -> Need {
     Need::new(config, format!("sizes:size={file_kb}K,total=32M,unit=4M"))
 }
@@ -109,12 +109,12 @@ pub fn strict() -> Vec<Need> {
     all.map(|(s, kb)| need(config(s, true), kb)).collect()
 }
 
-/// All cells with our figures.
+/// All cells with our values.
 pub fn cells(results: &Results) -> Vec<Cell> {
     cells_of(results, |need| need)
 }
 
-/// All cells with the figures of other runs in place of the table's own.
+/// All cells with the values of other runs instead of the table's own.
 pub fn cells_of(results: &Results, run: impl Fn(Need) -> Need) -> Vec<Cell> {
     let mut cells = Vec::new();
     for (file_kb, row) in TABLE {
@@ -128,20 +128,20 @@ pub fn cells_of(results: &Results, run: impl Fn(Need) -> Need) -> Vec<Cell> {
     cells
 }
 
-/// How well cells agree.
+/// The agreement of cells.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Score {
-    /// Cells that count.
+    /// Number of scored cells.
     pub cells: usize,
-    /// The middle error, as a part.
+    /// The median relative error.
     pub median: f64,
-    /// Cells within 10%.
+    /// Number of cells within 10%.
     pub within_10: usize,
-    /// Cells within 20%.
+    /// Number of cells within 20%.
     pub within_20: usize,
 }
 
-/// The score of cells, suspect ones left out.
+/// The score of cells, without suspect ones.
 pub fn score<'a>(cells: impl Iterator<Item = &'a Cell>) -> Score {
     let errors: Vec<f64> = cells.filter(|c| !c.is_suspect()).map(Cell::error).collect();
     let within = |part: f64| errors.iter().filter(|&&e| e <= part).count();
@@ -153,7 +153,7 @@ pub fn score<'a>(cells: impl Iterator<Item = &'a Cell>) -> Score {
     }
 }
 
-/// The table in the columns of the target file.
+/// The table as CSV, in the columns of the target file.
 pub fn csv(results: &Results) -> String {
     let mut out = String::from("file_kb");
     for (name, _) in COLUMNS {

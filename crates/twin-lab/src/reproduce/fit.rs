@@ -1,16 +1,16 @@
 //! Fitting the constants to some cells of the table of 1994, and scoring them on the others.
 //!
-//! Contract: starts from the published values (or none), changes one constant at a time by steps
-//! that shrink, and keeps what makes the sum of the squared errors of the chosen cells smaller.
-//! Deterministic: the same cells give the same constants.
+//! Contract: the search starts from the published values (or none), changes one constant at a time
+//! by shrinking steps, and keeps a change that reduces the sum of the squared errors of the chosen
+//! cells. It is deterministic: the same cells give the same constants.
 
 use super::clc::{self, Cell, Score, System};
 use super::fitted::FITTED;
 use super::{Need, run_all};
 use crate::bench::BenchFailure;
 
-/// Where each search starts, its first step and its smallest, in the order of [`FITTED`]. The third
-/// is the track skew in sectors; the cylinder skew keeps the RZ26's ratio to it.
+/// The start, the first step and the smallest step of each search, in the order of [`FITTED`]. The
+/// third is the track skew in sectors; the cylinder skew keeps the RZ26's ratio to it.
 const SEARCH: [(f64, f64, f64); 4] = [
     (2_400_000.0, 600_000.0, 150_000.0),
     (0.0, 600.0, 150.0),
@@ -18,12 +18,12 @@ const SEARCH: [(f64, f64, f64); 4] = [
     (500.0, 250.0, 125.0),
 ];
 
-/// Which cells.
+/// A half of the cells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Half {
     /// Every second size, from the smallest on.
     EvenSizes,
-    /// The others.
+    /// The other sizes.
     OddSizes,
     /// EFS's cells.
     Efs,
@@ -42,7 +42,7 @@ impl Half {
         }
     }
 
-    /// The cells that it does not have.
+    /// The half with the other cells.
     pub fn other(self) -> Half {
         match self {
             Half::EvenSizes => Half::OddSizes,
@@ -83,7 +83,7 @@ fn badness(cells: &[Cell]) -> f64 {
     cells.iter().filter(|c| !c.is_suspect()).map(|c| c.error().powi(2)).sum()
 }
 
-/// Fits on one half and scores on the other. Gives the settings and the score.
+/// Fits on one half and scores on the other. Returns the settings and the score.
 ///
 /// # Errors
 /// The first run that fails.

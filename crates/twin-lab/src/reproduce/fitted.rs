@@ -1,10 +1,10 @@
-//! What had to be fitted: all of it, for all claims together.
+//! All fitted constants, for all claims together.
 //!
-//! Fitted to the table of 1994 alone ([`clc`]); the claims of 1995 are then judged with
-//! the same values. The presets of the BSD machine set them, nothing else does.
-//! [`sensitivity`] says what 5% of each does (`twinfs reproduce efs-table --sensitivity`); what it
-//! last said stands with each constant. With the values as they are, the median error over the 94
-//! cells is 3.2% and 87 are within 10%.
+//! They are fitted to the table of 1994 alone ([`clc`]); the claims of 1995 are then judged with
+//! the same values. Only the presets of the BSD machine use them. [`sensitivity`] measures the
+//! effect of 5% of each (`twinfs reproduce efs-table --sensitivity`); its last result is given with
+//! each constant. With the present values the median error over the 94 cells is 3.2% and 87 are
+//! within 10%.
 //!
 //! Cross-validation (`--cross-validate`, [`super::fit`]): fitted on every second size and scored on
 //! the others, a median of 4.1%; the other way round 3.7%; fitted on EFS and scored on LFS 4.5%;
@@ -13,21 +13,21 @@
 use super::{Need, clc, run_all};
 use crate::bench::BenchFailure;
 
-/// A constant that had to be fitted.
+/// A fitted constant.
 #[derive(Clone, Copy, Debug)]
 pub struct Fitted {
     /// The configuration's key.
     pub key: &'static str,
-    /// What it is.
+    /// Its meaning.
     pub what: &'static str,
-    /// What is published.
+    /// The published figure, or that there is none.
     pub published: &'static str,
-    /// The value.
+    /// The fitted value.
     pub value: &'static str,
     /// Why it had to be fitted, and what the value means.
     pub reason: &'static str,
-    /// What 5% of it does to the table, measured: the median error and the cells within 10%, with
-    /// 5% less and with 5% more.
+    /// The measured effect on the table of 5% less and of 5% more: the median error and the number
+    /// of cells within 10%.
     pub effect: &'static str,
     /// The value times a factor.
     pub times: fn(f64) -> String,
@@ -41,7 +41,7 @@ const BUS_RATE: f64 = 3_900_000.0;
 const COMMAND_US: f64 = 1200.0;
 const REQUEST_US: f64 = 250.0;
 
-/// All of them.
+/// All fitted constants.
 pub const FITTED: &[Fitted] = &[
     Fitted {
         key: "bus-rate",
@@ -90,8 +90,8 @@ pub const fn value(key_index: usize) -> (&'static str, &'static str) {
     (FITTED[key_index].key, FITTED[key_index].value)
 }
 
-/// What 5% of each constant does to the table: for each the score with 5% less and 5% more (skews:
-/// one sector of a track).
+/// The effect of each constant on the table: the scores with 5% less and with 5% more (skews: one
+/// sector of a track).
 ///
 /// # Errors
 /// The first run that fails.

@@ -1,18 +1,18 @@
 //! The claims of Heuristic Cleaning 1995, on requests fitted to the totals of its traces.
 //!
-//! The traces are not to be had, so every check says "-like": what is measured is a server under a
-//! stream with the published totals and an assumed structure ([`twin_trace::nfs`]). Where the
-//! structure was chosen for what the paper says, which is so of idle times and of what is written
-//! between cleanings, the check says "fitted": that it holds shows that there are such streams, no more.
+//! The traces are not available, so every check says "-like": it measures a server under a stream
+//! with the published totals and an assumed structure ([`twin_trace::nfs`]). Where the structure
+//! was fitted to the paper, that is for idle times and for the amounts written between cleanings,
+//! the check says "fitted": that it holds only shows that such streams exist.
 
-use twin_clean::{victim, when};
+use twin_clean::{trigger, victim};
 use twin_trace::nfs::SERVERS;
 
 use super::{Check, Claim, Expect, Results};
 use crate::history::History;
 use crate::nfs_server::{Cleaning, Outcome, Study, WriteModel};
 
-/// The claim; its checks are those of sections 5.1 to 5.3, and what our own policies make of it.
+/// The claim. Its checks are those of sections 5.1 to 5.3, and the results of our own policies.
 pub(super) const CLAIM: Claim = Claim {
     id: "heuristic-cleaning",
     source: "HC 5",
@@ -22,17 +22,19 @@ pub(super) const CLAIM: Claim = Claim {
     judge,
 };
 
-/// Table 3: requests of the cleaner in the queue when a user's came, by server, sync and async.
+/// Table 3: the cleaner's requests in the queue when a user's request came, by server, sync and
+/// async.
 const INTERFERENCE: [[f64; 2]; 3] = [[0.069, 0.067], [0.057, 0.072], [0.039, 0.022]];
 const MODELS: [(WriteModel, &str); 2] =
     [(WriteModel::Sync, "NFS-sync"), (WriteModel::Async, "NFS-async")];
 const SESSIONS: &str =
     "the pauses of the traces are not published: the stream's sessions are fitted";
-const BURSTS: &str = "what was written together is not published: the stream's sessions are fitted";
+const BURSTS: &str =
+    "which writes came together is not published: the stream's sessions are fitted";
 const NO_RUN: &str = "the study failed: its log was too full";
 
-/// The policies of the paper (two idle seconds; it does not say which victims: the emptiest), ours,
-/// and none. The registries have ours first among victims, the paper's first among moments.
+/// The policies of the paper (two idle seconds; victims are not specified, so greedy ones), ours,
+/// and none. The registries list our victim policy first, and the paper's trigger policy first.
 #[derive(Clone, Copy)]
 enum Policies {
     Paper,
@@ -42,24 +44,24 @@ enum Policies {
 
 fn run(at: usize, model: WriteModel, policies: Policies) -> Option<Outcome> {
     let (when, victim) = match policies {
-        Policies::Paper => (when::registry().first(), victim::registry().get(1)),
-        Policies::Ours => (when::registry().get(1), victim::registry().first()),
-        Policies::Never => (None, victim::registry().get(1)),
+        Policies::Paper => (Some(trigger::REGISTRY.first()), &victim::REGISTRY[1]),
+        Policies::Ours => (Some(&trigger::REGISTRY[1]), victim::REGISTRY.first()),
+        Policies::Never => (None, &victim::REGISTRY[1]),
     };
     let cleaning = when.map_or(Cleaning::Never, Cleaning::When);
-    Study { totals: SERVERS[at], model, cleaning, victim: victim?, seed: 1 }.run().ok()
+    Study { totals: SERVERS[at], model, cleaning, victim, seed: 1 }.run().ok()
 }
 
-/// All studies, four for each server: the paper's policies under both write models, ours, none.
-/// None for one that failed.
+/// All studies, four for each server: the paper's policies under both write models, ours, and none.
+/// `None` for a study that failed.
 #[derive(Debug, Default)]
 pub(super) struct Studies(Vec<Option<Outcome>>);
 
-/// Of a server.
+/// Number of studies for a server.
 const STUDIES: usize = 4;
 
 impl Studies {
-    /// Runs them all.
+    /// Runs all studies, two at a time.
     pub(super) fn run() -> Studies {
         let all: Vec<(usize, usize, Policies)> = (0..SERVERS.len())
             .flat_map(|server| {
@@ -73,7 +75,7 @@ impl Studies {
         Studies(in_parallel(&all, run))
     }
 
-    /// The logs that were cleaned and how they came to be, by name.
+    /// The logs that were cleaned and their histories, by name.
     pub(super) fn histories(&self) -> Vec<(String, &History)> {
         let policies = ["NFS-sync", "NFS-async", "NFS-async, our policies"];
         let mut all = Vec::new();
@@ -115,7 +117,7 @@ fn judge(results: &Results) -> Vec<Check> {
     checks
 }
 
-/// What the paper says of a server under a write model.
+/// The paper's checks of a server under a write model.
 fn of_paper(server: usize, model: usize, outcome: &Outcome) -> Vec<Check> {
     let name = SERVERS[server].name;
     let check = |what: &str, expect, ours| {
@@ -161,7 +163,7 @@ fn below(outcome: &Outcome, megabytes: u64) -> f64 {
     outcome.accumulated_below(megabytes << 20)
 }
 
-/// The results of `run`, in order, two at a time.
+/// The results of `run`, in order, computed two at a time.
 fn in_parallel<T: Sync, R: Send>(all: &[T], run: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let (even, odd) = std::thread::scope(|scope| {
         let odd = scope.spawn(|| all.iter().skip(1).step_by(2).map(&run).collect::<Vec<R>>());

@@ -1,40 +1,20 @@
-//! The report as one page that needs nothing else: figures, the table, the claims, the present.
+//! The report as one self-contained page: figures, the table, the claims, the present.
 
+use crate::draw::{
+    BLUE, Bar, Chart, Colour, GREEN, GREY, Group, Line, PINK, RED, SKY, Span, YELLOW, bars, lines,
+};
+use crate::markup::{escape, page_of};
 use crate::page::{EXPLAINED, course};
 
 use super::clc::{self, System};
 use super::fitted::FITTED;
 use super::runs::{BANDWIDTH, BY_SIZE, SCALE, SIZES_KB, SYSTEMS, andrew, large, rate, small, tpcb};
-use super::svg::{BLUE, Chart, GREEN, GREY, Line, PINK, RED, SKY, YELLOW, bars, lines};
 use super::{Judged, Need, Results, Tally, claims, present, tally, tpcb_cleaner};
-
-pub(crate) const STYLE: &str = "\
-body{font:16px/1.5 system-ui,sans-serif;color:#1c2430;background:#fff;margin:0}\
-main{max-width:1320px;margin:0 auto;padding:28px 24px}\
-h1{font-size:30px;margin:0 0 4px}h2{font-size:22px;margin:44px 0 8px;border-top:2px solid #1c2430;\
-padding-top:14px}p{max-width:76ch;margin:6px 0 12px}\
-.grid2{display:grid;grid-template-columns:repeat(auto-fit,minmax(520px,1fr));gap:18px}\
-svg{width:100%;height:auto;background:#fff;border:1px solid #dde2ea;border-radius:6px}\
-svg text{font-family:system-ui,sans-serif;fill:#1c2430}\
-.title{font-size:15px;font-weight:600}.tick{font-size:11px}.small{font-size:9px}.axis{font-size:12px}\
-.tiny{font-size:7.4px}.grid{stroke:#e6eaf0}.mark{stroke:#5b6676;stroke-dasharray:6 4}\
-table{border-collapse:collapse;font-size:14px;margin:10px 0}\
-th,td{padding:3px 9px;text-align:right;border-bottom:1px solid #e6eaf0;white-space:nowrap}\
-tr:first-child th{border-bottom:2px solid #8a94a6}th{font-weight:600}\
-tr.group th{border-bottom:0;text-align:center}tr.group+tr th{border-bottom:2px solid #8a94a6}\
-td.l,th.l{text-align:left;white-space:normal}td.id{white-space:nowrap;vertical-align:top}\
-.part{width:180px;background:#f3dcd5}.part i{display:block;height:14px;background:#00734f}\
-.near{background:#e3f3ea}.mid{background:#fff3d6}.far{background:#fbdfd9}.out{color:#8a94a6}\
-.yes{color:#00734f;font-weight:600}.no{color:#b03a1a;font-weight:600}small{color:#5b6676}";
 
 /// Users of the Andrew benchmark that the page shows.
 const ANDREW_USERS: [u64; 2] = [1, 4];
 
-pub(crate) fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
-}
-
-/// The runs that the page shows beside those of the claims.
+/// The runs that the page shows in addition to those of the claims.
 pub fn page_needs() -> Vec<Need> {
     let mut all = claims::figure_needs();
     all.extend(clc::needs());
@@ -54,12 +34,12 @@ fn cleaned() -> Vec<(&'static str, Need)> {
     std::iter::once(without).chain(tpcb_cleaner::runs()).collect()
 }
 
-/// The runs whose course the page draws, from the first transaction to the last.
+/// The runs whose history the page draws, from the first transaction to the last.
 pub(super) fn watched() -> Vec<(Need, &'static str)> {
     cleaned().into_iter().map(|(_, need)| (need, "tx")).collect()
 }
 
-/// The logs of these runs, as far as their course is known.
+/// The charts of the logs of these runs, where their history is known.
 fn logs(results: &Results) -> String {
     let one = |(name, need): (&str, Need)| course(name, results.history(&need)?);
     let charts: String = cleaned().into_iter().filter_map(one).collect();
@@ -76,31 +56,27 @@ fn logs(results: &Results) -> String {
     out
 }
 
-/// What the servers are.
+/// An explanation of the servers.
 const SERVERS: &str = "<p>The servers of <i>Heuristic Cleaning Algorithms in Log-Structured File \
-    Systems</i> (Blackwell, Harris and Seltzer, USENIX 1995). Their traces are not to be had: these \
-    are requests fitted to the published totals of them. All begin with segments that are equally \
-    full and 3% that are clean.</p>";
+    Systems</i> (Blackwell, Harris and Seltzer, USENIX 1995). Their traces are not available: the \
+    requests are fitted to the published totals. At the start 3% of the segments are clean and the \
+    others equally full.</p>";
 
-/// The page. `measured`: rows of `twinfs bench --json` on real directories, if there are any.
+/// The page. `measured`: rows of `twinfs bench --json` on real directories, if available.
 pub fn html(judged: &[Judged], results: &Results, measured: Option<&serde_json::Value>) -> String {
-    let mut page = format!(
-        "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\">\
-         <meta name=\"viewport\" content=\"width=device-width\">\
-         <title>Logging versus clustering, again</title><style>{STYLE}</style><main>\
-         <h1>Logging versus clustering, again</h1>\
-         <p>The measurements of <i>A Comparison of Logging and Clustering in File Systems</i> \
+    let mut page = String::from(
+        "<p>The measurements of <i>A Comparison of Logging and Clustering in File Systems</i> \
          (Ousterhout et al., 1994) and <i>File System Logging Versus Clustering</i> (Seltzer et al., \
          USENIX 1995), repeated by twinfs: its file-system code under virtual time on models of the \
-         papers' disk, bus and processor.</p>"
+         papers' disk, bus and processor.</p>",
     );
     page += &tally_table(judged);
     page += "<h2>The table of 1994</h2>";
     page += &clc_section(results);
     page += "<h2>The figures of 1995</h2><p>Ours. Sprite-LFS and Sun-FFS ran on another machine and \
-             are scaled as the paper scales them: processor 2.5, bandwidth 1.8, accesses 1.7. What the \
-             paper says of the figures in words stands further down, statement by statement.</p>\
-             <div class=\"grid2\">";
+             are scaled as in the paper: processor 2.5, bandwidth 1.8, accesses 1.7. The paper's \
+             statements about the figures are listed further down, one by one.</p>\
+             <div class=\"charts\">";
     page += &figures_1995(results);
     page += "</div>";
     page += &logs(results);
@@ -111,10 +87,10 @@ pub fn html(judged: &[Judged], results: &Results, measured: Option<&serde_json::
     page += &claims_table(judged);
     page += "<h2>What was fitted</h2>";
     page += &fitted_table();
-    page + "</main></html>\n"
+    page_of("Logging versus clustering, again", &page)
 }
 
-/// How many statements hold, by paper.
+/// The number of statements that hold, by paper.
 fn tally_table(judged: &[Judged]) -> String {
     let mut out = String::from(
         "<table><tr><th class=\"l\">statements of</th><th>hold</th><th>of</th><th></th></tr>",
@@ -135,7 +111,7 @@ fn clc_section(r: &Results) -> String {
     let mut out = format!(
         "<p>MB/s by file size, 32 MB in files of one size, blocks of 8 KB, SPARCstation 2. Solid: \
          ours; dots: the paper's. Over {} cells: median error {:.1}%, {} within 10%, {} within 20%.\
-         </p><div class=\"grid2\">",
+         </p><div class=\"charts\">",
         score.cells,
         score.median * 100.0,
         score.within_10,
@@ -164,7 +140,7 @@ fn clc_section(r: &Results) -> String {
             all.push(Line { name, colour: GREY, paper: true, points });
         }
         let chart = Chart { title, y_label: "MB/s", log_y: false, marks: &[] };
-        out += &lines(&chart, &all, "file size", true);
+        out += &lines(&chart, &all, "file size");
     }
     out += "</div><table><tr class=\"group\"><th></th>";
     for title in titles {
@@ -187,16 +163,17 @@ fn clc_section(r: &Results) -> String {
         }
         out += "</tr>";
     }
-    out += "</table><p><small>Ours, and small the paper's. Green: within 10%; yellow: within 20%. \
+    out += "</table><p><small>Our values, with the paper's in small print. Green: within 10%; yellow: within 20%. \
             Grey: a cell that looks like a misprint, not scored.</small></p>";
     out + &strict_table(r)
 }
 
 fn strict_table(r: &Results) -> String {
     let mut out = String::from(
-        "<p>LFS's (c) at 4 and 8 KB makes more files durable in a second than the disk turns. The \
-         table above takes it that fsync did not wait for the medium (lazy). Here beside it what comes \
-         out if it does (strict); and beside (a) scenario (d), EFS without synchronous metadata.</p>\
+        "<p>LFS's (c) at 4 and 8 KB makes more files durable in a second than the disk has revolutions. \
+         The table above assumes that fsync did not wait for the medium (lazy). This table compares it \
+         with an fsync that waits (strict), and (a) with scenario (d), EFS without synchronous \
+         metadata.</p>\
          <table><tr class=\"group\"><th></th><th colspan=\"2\">(c) EFS</th><th colspan=\"2\">(c) LFS</th>\
          <th colspan=\"3\">create</th></tr><tr><th>KB</th><th>lazy</th><th>strict</th><th>lazy</th>\
          <th>strict</th><th>(a) EFS</th><th>(d) EFS, asynchronous</th><th>(a) LFS</th></tr>",
@@ -229,11 +206,12 @@ fn by_size(r: &Results, chart: &Chart<'_>, phase: &str) -> String {
         points: SIZES_KB.iter().map(|&kb| (kb as f64, rate(r, config, kb, phase))).collect(),
     };
     let all: Vec<Line> = BY_SIZE.iter().enumerate().map(line).collect();
-    lines(chart, &all, "file size", true)
+    lines(chart, &all, "file size")
 }
 
-/// What the paper scales the Sprite machine's figures by, so that they stand beside BSD's: small
-/// files (create and delete, read) and the large file (in order and LFS's random writes, the rest).
+/// The factors by which the paper scales the figures of the Sprite machine to compare them with
+/// BSD's: for small files (create and delete, read) and for the large file (sequential and LFS's
+/// random writes, others).
 fn scale(name: &str, phase: &str) -> f64 {
     let (processor, bandwidth, accesses) = SCALE;
     match (name, phase) {
@@ -247,24 +225,33 @@ fn scale(name: &str, phase: &str) -> f64 {
 
 fn figures_1995(r: &Results) -> String {
     let colours = [SKY, BLUE, PINK, YELLOW, RED];
-    let series: Vec<_> = SYSTEMS.iter().zip(colours).map(|((name, _), c)| (*name, c)).collect();
-    let values = |run: fn(&str) -> Need, phases: &[&str]| -> Vec<Vec<f64>> {
-        let one = |name, config, phase| r.rate(&run(config), phase) * scale(name, phase);
-        let row = |&(name, config)| phases.iter().map(|phase| one(name, config, phase)).collect();
-        SYSTEMS.iter().map(row).collect()
-    };
     let chart = |title, y_label| Chart { title, y_label, log_y: false, marks: &[] };
-    let mut out = bars(
-        &chart("Figure 1. 10,000 files of 1 KB", "files/s"),
-        &["create", "read", "delete"],
-        &series,
-        &values(small, &["create", "read", "delete"]),
+    // A group of bars for each phase.
+    let phases = |title: &str, run: fn(&str) -> Need, phases: &[(&'static str, &str)]| {
+        let group = |&(phase, words): &(&'static str, &str)| {
+            let bar = |(&(name, config), colour): (&(&str, &str), Colour)| {
+                Bar::new(name, colour, r.rate(&run(config), phase) * scale(name, phase))
+            };
+            Group { title: words.into(), bars: SYSTEMS.iter().zip(colours).map(bar).collect() }
+        };
+        let groups: Vec<Group> = phases.iter().map(group).collect();
+        bars(title, &groups, Span::Shared)
+    };
+    let mut out = phases(
+        "Figure 1. 10,000 files of 1 KB, files/s",
+        small,
+        &[("create", "create"), ("read", "read"), ("delete", "delete")],
     );
-    out += &bars(
-        &chart("Figure 2. A file of 100 MB in units of 8 KB", "MB/s"),
-        &["seq. write", "seq. read", "random write", "random read", "re-read"],
-        &series,
-        &values(large, &["seq_write", "seq_read", "rand_write", "rand_read", "seq_reread"]),
+    out += &phases(
+        "Figure 2. A file of 100 MB in units of 8 KB, MB/s",
+        large,
+        &[
+            ("seq_write", "sequential write"),
+            ("seq_read", "sequential read"),
+            ("rand_write", "random write"),
+            ("rand_read", "random read"),
+            ("seq_reread", "sequential read again"),
+        ],
     );
     let writes = [
         (0.67 * BANDWIDTH, "paper: LFS and FFS-m8r0 at the end, 67% of the disk"),
@@ -280,22 +267,28 @@ fn figures_1995(r: &Results) -> String {
     out += &by_size(r, &delete, "delete");
     let tx = |config: &str| r.rate(&tpcb(config), "tx");
     let [low, high] = tpcb_cleaner::figures(r);
-    out += &bars(
-        &chart("Figure 7. TPC-B", "transactions/s"),
-        &["LFS, no cleaner", "FFS", "LFS, cleaner, 48% full", "LFS, cleaner, 90% full"],
-        &[("ours", BLUE), ("paper", SKY)],
-        &[vec![tx("bsd-lfs"), tx("ffs-m8r2"), low.1, high.1], vec![41.0, 27.0, low.0, high.0]],
-    );
-    let seconds = |config: &str| {
-        let total = |users| r.phase(&andrew(config, users), "total");
-        ANDREW_USERS.map(|users| total(users).map_or(f64::NAN, |p| p.seconds)).to_vec()
+    let pair = |title: &str, names: [(&str, Colour); 2], values: [f64; 2]| {
+        let bar = |((name, colour), value): ((&str, Colour), f64)| Bar::new(name, colour, value);
+        Group { title: title.into(), bars: names.into_iter().zip(values).map(bar).collect() }
     };
-    out + &bars(
-        &chart("Andrew (1994): the shorter the better", "seconds"),
-        &["one user (paper: EFS takes 10% longer)", "four users (paper: equal)"],
-        &[("EFS", RED), ("LFS", BLUE)],
-        &[seconds("efs"), seconds("bsd-lfs-1994")],
-    )
+    let ours = |title, values| pair(title, [("ours", BLUE), ("paper", SKY)], values);
+    let groups = [
+        ours("LFS without cleaner", [tx("bsd-lfs"), 41.0]),
+        ours("FFS", [tx("ffs-m8r2"), 27.0]),
+        ours("LFS with cleaner, disk 48% full", [low.1, low.0]),
+        ours("LFS with cleaner, disk 90% full", [high.1, high.0]),
+    ];
+    out += &bars("Figure 7. TPC-B, transactions/s", &groups, Span::Shared);
+    let seconds = |config: &str, users| {
+        r.phase(&andrew(config, users), "total").map_or(f64::NAN, |phase| phase.seconds)
+    };
+    let titles = ["one user (paper: EFS takes 10% longer)", "four users (paper: equal)"];
+    let andrew = |(users, title): (u64, &str)| {
+        let values = [seconds("efs", users), seconds("bsd-lfs-1994", users)];
+        pair(title, [("EFS", RED), ("LFS", BLUE)], values)
+    };
+    let groups: Vec<Group> = ANDREW_USERS.into_iter().zip(titles).map(andrew).collect();
+    out + &bars("Andrew (1994), seconds: the shorter the better", &groups, Span::Shared)
 }
 
 fn claims_table(judged: &[Judged]) -> String {

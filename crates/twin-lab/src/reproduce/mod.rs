@@ -1,8 +1,8 @@
 //! The papers' measurements as claims, and their reproduction on modelled hardware.
 //!
-//! A [`Claim`] is data: who said what, which runs show it, and how their figures are judged. A
-//! [`Need`] is a run: a configuration and a benchmark. Claims share runs; [`reproduce`] carries
-//! each out once, one a thread. What was fitted stands in [`fitted`], nowhere else.
+//! A [`Claim`] is data: its source, the runs that show it, and how their figures are judged. A
+//! [`Need`] is a run: a configuration and a benchmark. Claims share runs; [`reproduce`] runs each
+//! once, one a thread. All fitted constants are in [`fitted`].
 
 mod claims;
 pub mod clc;
@@ -12,7 +12,6 @@ mod heuristic;
 pub(crate) mod html;
 pub mod present;
 mod runs;
-pub(crate) mod svg;
 mod tpcb_cleaner;
 
 use std::collections::BTreeMap;
@@ -23,6 +22,7 @@ use crate::bench::{self, BenchFailure, Phase};
 use crate::config::Config;
 use crate::history::History;
 
+pub use crate::draw::figure;
 pub use claims::claims;
 pub use html::{html, page_needs};
 
@@ -36,18 +36,18 @@ pub struct Need {
 }
 
 impl Need {
-    /// A run.
+    /// A run of a benchmark on a configuration, both as texts.
     pub fn new(config: impl Into<String>, bench: impl Into<String>) -> Need {
         Need { config: config.into(), bench: bench.into() }
     }
 }
 
-/// What runs gave.
+/// The results of runs.
 #[derive(Debug, Default)]
 pub struct Results {
     phases: BTreeMap<Need, Vec<Phase>>,
     histories: BTreeMap<Need, History>,
-    /// The studies of file servers, if a claim asks for them.
+    /// The studies of file servers, if a claim needs them.
     servers: heuristic::Studies,
 }
 
@@ -57,25 +57,25 @@ impl Results {
         self.phases.get(need)?.iter().find(|p| p.phase == phase)
     }
 
-    /// The course of a run's phase, of those that were [watched](Watched).
+    /// The history of a run's phase, if it was [watched](Watched).
     pub fn history(&self, need: &Need) -> Option<&History> {
         self.histories.get(need)
     }
 
-    /// What a phase of a run moved in a second; not a number if it was not run.
+    /// The rate of a phase; not a number if it was not run.
     pub fn rate(&self, need: &Need, phase: &str) -> f64 {
         self.phase(need, phase).map_or(f64::NAN, Phase::rate)
     }
 }
 
-/// How a figure is held against the paper's.
+/// How a figure is compared with the paper's.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Expect {
     /// The paper's figure: ours within 15%.
     Figure(f64),
     /// The paper's ratio: ours within 20%.
     Ratio(f64),
-    /// The paper gives a range: ours in it, or within 15% of its ends.
+    /// The paper gives a range: ours is in it, or within 15% of its ends.
     Between(f64, f64),
     /// Ours is at least this (an ordering).
     AtLeast(f64),
@@ -84,7 +84,7 @@ pub enum Expect {
 }
 
 impl Expect {
-    /// True if our figure is what the paper says.
+    /// Whether our figure agrees with the paper.
     pub fn holds(self, ours: f64) -> bool {
         let within = |paper: f64, part: f64| (ours / paper - 1.0).abs() <= part;
         match self {
@@ -109,30 +109,16 @@ impl std::fmt::Display for Expect {
     }
 }
 
-/// A figure with two or three significant digits; whole numbers from 10 on as such.
-pub fn figure(x: f64) -> String {
-    match x.abs() {
-        a if a >= 10.0 && a.fract() == 0.0 => format!("{x:.0}"),
-        a if a >= 100.0 => format!("{x:.0}"),
-        a if a >= 10.0 => format!("{x:.1}"),
-        a if a < 0.1 => {
-            let long = format!("{x:.3}");
-            long.strip_suffix('0').map_or(long.clone(), str::to_owned)
-        }
-        _ => format!("{x:.2}"),
-    }
-}
-
-/// One thing that a claim says.
+/// One statement of a claim.
 #[derive(Clone, Debug)]
 pub struct Check {
-    /// What is looked at.
+    /// The measured quantity, in words.
     pub what: String,
-    /// What the paper has.
+    /// The paper's value.
     pub paper: Expect,
-    /// What we have.
+    /// Our value.
     pub ours: f64,
-    /// If it does not hold: the reason that was found.
+    /// If it does not hold: the likely reason.
     pub reason: Option<&'static str>,
 }
 
@@ -142,19 +128,19 @@ impl Check {
         Check { what: what.into(), paper, ours, reason: None }
     }
 
-    /// Says why it does not hold.
+    /// Adds the reason why it does not hold.
     #[must_use]
     pub fn because(mut self, reason: &'static str) -> Check {
         self.reason = Some(reason);
         self
     }
 
-    /// True if our figure is what the paper says.
+    /// Whether our figure agrees with the paper.
     pub fn holds(&self) -> bool {
         self.paper.holds(self.ours)
     }
 
-    /// Our figure, with more digits where the usual ones would show what just misses a bound as
+    /// Our figure, with more digits where the usual number of digits would print a narrow miss like
     /// the bound.
     pub fn ours_in_words(&self) -> String {
         let short = figure(self.ours);
@@ -167,20 +153,21 @@ impl Check {
 
 /// A claim of a paper.
 pub struct Claim {
-    /// Its name.
+    /// Its name on the command line.
     pub id: &'static str,
-    /// Where it stands.
+    /// The paper and section.
     pub source: &'static str,
-    /// What it says.
+    /// The statement, abridged.
     pub says: &'static str,
-    /// The runs that show it.
+    /// The runs that it needs.
     pub needs: fn() -> Vec<Need>,
-    /// What they show.
+    /// The checks of their results.
     pub judge: fn(&Results) -> Vec<Check>,
 }
 
 impl Claim {
-    /// What it is counted under: its paper, and apart from that what needs the cleaner.
+    /// The heading under which it is counted: its paper, and separately the claims that need the
+    /// cleaner.
     pub fn paper(&self) -> &'static str {
         match (self.id, self.source.split([' ', ',']).next()) {
             ("tpcb-cleaner", _) => "the same with the cleaner at work",
@@ -191,18 +178,18 @@ impl Claim {
     }
 }
 
-/// How many statements of a paper hold.
+/// The number of statements of a paper that hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tally {
     /// See [`Claim::paper`].
     pub paper: &'static str,
-    /// Statements that hold.
+    /// Number of statements that hold.
     pub held: usize,
-    /// All that were judged.
+    /// Number of statements that were judged.
     pub all: usize,
 }
 
-/// The statements that hold, by paper, in the order in which the papers come.
+/// The tally by paper, in the order in which the papers occur.
 pub fn tally(judged: &[Judged]) -> Vec<Tally> {
     let mut tallies: Vec<Tally> = Vec::new();
     for Judged { claim, checks } in judged {
@@ -217,10 +204,10 @@ pub fn tally(judged: &[Judged]) -> Vec<Tally> {
     tallies
 }
 
-/// Runs whose course is to be known, each with the phase of it.
+/// The runs whose history is recorded, each with the phase.
 pub type Watched = [(Need, &'static str)];
 
-/// Carries out the runs that claims need, each once, on up to `threads` threads.
+/// Runs what the claims need, each run once, on up to `threads` threads.
 ///
 /// # Errors
 /// The first run that fails.
@@ -232,7 +219,7 @@ pub fn run_all(
     run_watched(needs, &[], threads, progress)
 }
 
-/// The same, with the course of some of the runs.
+/// As [`run_all`], and records the history of some of the runs.
 ///
 /// # Errors
 /// The first run that fails.
@@ -244,7 +231,8 @@ pub fn run_watched(
 ) -> Result<Results, BenchFailure> {
     needs.sort();
     needs.dedup();
-    // The longest first would be best; configurations take turns, which is nearly as good.
+    // Starting with the longest would be best; the configurations take turns, which is nearly as
+    // good.
     let next = AtomicUsize::new(0);
     let ended = AtomicUsize::new(0);
     let results = Mutex::new(Ok(Results::default()));
@@ -274,7 +262,7 @@ pub fn run_watched(
     results.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The phases of a run, and the course of one of them.
+/// The phases of a run, and the history of one of them.
 type Outcome = (Vec<Phase>, Option<History>);
 
 fn run_one(need: &Need, watched: Option<&'static str>) -> Result<Outcome, BenchFailure> {
@@ -295,15 +283,15 @@ fn run_one(need: &Need, watched: Option<&'static str>) -> Result<Outcome, BenchF
     Ok((phases, course))
 }
 
-/// A claim with what came out.
+/// A claim with its results.
 pub struct Judged {
     /// The claim.
     pub claim: &'static Claim,
-    /// Its checks.
+    /// Its checks, with our figures.
     pub checks: Vec<Check>,
 }
 
-/// Carries out and judges claims; `for_page`: with all that [`html()`] shows beside them.
+/// Runs and judges claims; with `for_page` also the runs that [`html()`] shows in addition.
 ///
 /// # Errors
 /// The first run that fails.
@@ -327,7 +315,7 @@ pub fn reproduce(
     Ok((judged, results))
 }
 
-/// The claims and what came out, for the terminal.
+/// The claims and their results, for the terminal.
 pub fn text(judged: &[Judged]) -> String {
     let mut out = String::new();
     for Judged { claim, checks } in judged {
@@ -360,12 +348,6 @@ mod tests {
         assert!(Expect::Between(3.0, 4.0).holds(4.5) && !Expect::Between(3.0, 4.0).holds(2.5));
         assert!(!Expect::Figure(10.0).holds(f64::NAN), "what was not run does not hold");
         assert!(!Expect::AtLeast(1.0).holds(f64::NAN));
-    }
-
-    #[test]
-    fn figures_have_the_digits_that_matter() {
-        let texts = [0.0, 0.05, 0.053, 0.64, 12.0, 12.34, 456.7].map(figure);
-        assert_eq!(texts, ["0.00", "0.05", "0.053", "0.64", "12", "12.3", "457"]);
     }
 
     #[test]

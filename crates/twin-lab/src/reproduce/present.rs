@@ -1,17 +1,17 @@
-//! The present: the old conclusions, asked again of today's devices and of real mounts.
+//! The present: the conclusions of the papers, tested on today's devices and on real mounts.
 //!
 //! Contract: a `Conclusion` is a sentence of the papers as a ratio of LFS to FFS with a bound. It
-//! is judged on the papers' machine, on a modelled disk and a modelled SSD of today, and, where the
-//! rows of a `twinfs bench` are given, on mounts of both layouts.
+//! is judged on the papers' machine, on a modelled disk and a modelled SSD of today, and on mounts
+//! of both layouts if the rows of a `twinfs bench` are given.
 
 use std::fmt::Write as _;
 
-use super::html::escape;
 use super::runs::{TODAY, TODAY_KB, rate, today, today_tpcb, tpcb};
-use super::svg::{BLUE, Chart, Line, RED, SKY, YELLOW, lines};
 use super::{Results, clc, figure};
+use crate::draw::{BLUE, Chart, Line, RED, SKY, YELLOW, lines};
+use crate::markup::escape;
 
-/// What a ratio of LFS to FFS must be for a conclusion to hold.
+/// The bound on a ratio of LFS to FFS for a conclusion to hold.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Bound {
     AtLeast(f64),
@@ -39,7 +39,7 @@ impl std::fmt::Display for Bound {
     }
 }
 
-/// What is compared.
+/// The quantity that is compared.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Measure {
     /// A phase of the sweep for a size in KB.
@@ -106,7 +106,7 @@ const CONCLUSIONS: &[Conclusion] = &[
 /// The ratio on the papers' machine, and on today's disk and SSD.
 fn ratios(r: &Results, measure: Measure) -> [f64; 3] {
     let then = match measure {
-        // The paper of 1995 has none with fsync.
+        // The paper of 1995 has no overwrites with fsync.
         Measure::Size(phase @ "overwrite_fsync", kb) => {
             let of = |system| r.rate(&clc::need(clc::config(system, false), kb), phase);
             of(clc::System::Lfs) / of(clc::System::Efs)
@@ -143,7 +143,7 @@ pub fn text(r: &Results) -> String {
     out
 }
 
-/// Bytes, as benchmarks are told them: `64K`.
+/// Parses a number of bytes in the form of benchmark settings: `64K`.
 fn bytes(text: &str) -> Option<u64> {
     let digits = text.trim_end_matches(['K', 'M', 'G']);
     let unit = match &text[digits.len()..] {
@@ -185,7 +185,7 @@ fn mounted(rows: &serde_json::Value, measure: Measure) -> f64 {
 pub(super) fn section(r: &Results, measured: Option<&serde_json::Value>) -> String {
     let mut out = String::from(
         "<p>The same files on a modelled disk of 7200 rpm and a modelled SATA SSD: our LFS and our \
-         FFS with a journal, both as they are mounted today.</p><div class=\"grid2\">",
+         FFS with a journal, both as they are mounted today.</p><div class=\"charts\">",
     );
     let charts = [
         ("create", "Create, today"),
@@ -204,12 +204,8 @@ pub(super) fn section(r: &Results, measured: Option<&serde_json::Value>) -> Stri
                 .collect(),
         };
         let all: Vec<Line> = TODAY.iter().enumerate().map(line).collect();
-        out += &lines(
-            &Chart { title, y_label: "MB/s", log_y: true, marks: &[] },
-            &all,
-            "file size",
-            true,
-        );
+        out +=
+            &lines(&Chart { title, y_label: "MB/s", log_y: true, marks: &[] }, &all, "file size");
     }
     out += "</div><h3>Which of the old conclusions still hold</h3><table><tr>\
             <th class=\"l\">LFS over FFS</th><th>holds if</th><th>the papers' machine</th>\
@@ -234,19 +230,19 @@ fn verdict(bound: Bound, ratio: f64) -> String {
     }
 }
 
-/// What a path of a target is called on the page: its last part.
+/// The short form of a target's path on the page: its last part.
 fn short(target: &str) -> &str {
     target.rsplit('/').find(|part| !part.is_empty()).unwrap_or(target)
 }
 
-/// Real directories, from `twinfs bench --json`. Where one target's name has `lfs` in it and
-/// another's `ffs`, the ratio of the two stands beside them.
+/// Results on real directories, from `twinfs bench --json`. If one target's name contains `lfs` and
+/// another's `ffs`, their ratio is shown too.
 pub(super) fn measured(rows: &serde_json::Value) -> String {
     let rows = rows.as_array().map(Vec::as_slice).unwrap_or_default();
     let targets = |row: &serde_json::Value| row["targets"].as_array().cloned().unwrap_or_default();
     let Some(first) = rows.first() else { return String::new() };
     let median = |row: &serde_json::Value, i: usize| row["targets"][i]["median"].as_f64();
-    // A target that no benchmark ran on has no column.
+    // A target on which no benchmark ran has no column.
     let shown: Vec<usize> = (0..targets(first).len())
         .filter(|&i| rows.iter().any(|row| median(row, i).is_some()))
         .collect();
@@ -255,8 +251,8 @@ pub(super) fn measured(rows: &serde_json::Value) -> String {
     let place = |what: &str| names.iter().position(|name| name.contains(what));
     let both = place("lfs").zip(place("ffs"));
     let mut out = String::from(
-        "<h3>On real mounts</h3><p>Measured by <code>twinfs bench</code> on real file systems, the \
-         targets taking turns; medians.</p><table><tr>\
+        "<h3>On real mounts</h3><p>Measured by <code>twinfs bench</code> on real file systems, with the \
+         targets in turn; medians.</p><table><tr>\
          <th class=\"l\">benchmark</th><th class=\"l\">phase</th><th>in</th>",
     );
     names.iter().for_each(|name| out += &format!("<th>{}</th>", escape(name)));

@@ -2,8 +2,8 @@
 
 use super::{Need, Results};
 
-/// BSD-LFS in section 2: "as in Rosenblum's tests, we use a 4 KB file system". Its 500 buffers, the
-/// quarter of which (115, section 4, with ten held back) starts a log write, then hold 2 MB.
+/// BSD-LFS in section 2: "as in Rosenblum's tests, we use a 4 KB file system". With 4 KB its 500
+/// buffers, a quarter of which (115, section 4, with ten held back) starts a log write, hold 2 MB.
 pub(super) const BSD_LFS_4K: &str = "bsd-lfs:block=4K,cache=2M";
 
 /// The two LFS and three FFS of section 2, by preset.
@@ -15,7 +15,7 @@ pub(super) const SYSTEMS: [(&str, &str); 5] = [
     ("BSD-FFS-m8r2", "ffs-m8r2"),
 ];
 
-/// The three of section 3.
+/// The three systems of section 3.
 pub(super) const BY_SIZE: [(&str, &str); 3] =
     [("LFS", "bsd-lfs"), ("FFS-m8r2", "ffs-m8r2"), ("FFS-m8r0", "ffs-m8r0")];
 
@@ -25,7 +25,7 @@ pub(super) const SIZES_KB: [u64; 18] =
 
 /// The disk's bandwidth of table 2, in MiB/s: 57 sectors of 512 bytes at 5400 rpm.
 pub(super) const BANDWIDTH: f64 = 2.5;
-/// The Sprite machine's: table 2 has 1.4 against 2.5.
+/// The Sprite machine's bandwidth: table 2 has 1.4 against 2.5.
 pub(super) const SPRITE_BANDWIDTH: f64 = 1.4;
 /// Scale factors of table 2: processor, bandwidth, accesses.
 pub(super) const SCALE: (f64, f64, f64) = (2.5, 1.8, 1.7);
@@ -38,17 +38,17 @@ pub(super) fn large(config: &str) -> Need {
     Need::new(config, "large:mb=100,random=100")
 }
 
-/// The four phases of section 3, create, read, write and delete, follow each other with the caches
-/// as they are, as the paper describes them. Overwrites with fsync are not among them: they would
+/// The four phases of section 3, create, read, write and delete, follow each other without emptying
+/// the caches, as the paper describes them. Overwrites with fsync are not among them: they would
 /// leave the log with a block of inodes for each file.
 pub(super) fn sized(config: &str, kb: u64) -> Need {
-    Need::new(config, format!("sizes:size={kb}K,total=32M,least=10,unit=4M,warm=1,synced=0"))
+    Need::new(config, format!("sizes:size={kb}K,total=32M,least=10,unit=4M,warm=yes,synced=no"))
 }
 
 /// The database of section 4: a million records in a file of 237 MB with pages of 4 KB, 4 MB of
-/// them cached by the database, which logs elsewhere.
+/// which the database caches. Its log is on another disk.
 pub(super) fn tpcb(layout: &str) -> Need {
-    let bench = "tpcb:transactions=3000,accounts=1M,page=17,cached=1000,log=0,scan=0";
+    let bench = "tpcb:transactions=3000,accounts=1048576,page=17,cached=1000,log=no,scan=no";
     Need::new(format!("{layout}:block=4K,cache=2800K"), bench)
 }
 
@@ -67,7 +67,7 @@ pub(super) fn all_sizes() -> Vec<Need> {
     all.collect()
 }
 
-/// A rate of a size.
+/// The rate for a size.
 pub(super) fn rate(results: &Results, config: &str, kb: u64, phase: &str) -> f64 {
     results.rate(&sized(config, kb), phase)
 }
@@ -87,12 +87,12 @@ pub(super) fn today(config: &str, kb: u64) -> Need {
     Need::new(config, format!("sizes:size={kb}K,total=32M,unit=4M"))
 }
 
-/// TPC-B of today: a database of 24 MB behind a cache of the database's own.
+/// TPC-B of today: a database of 24 MB behind the database's own cache.
 pub(super) fn today_tpcb(config: &str) -> Need {
-    Need::new(config, "tpcb:transactions=3000,accounts=100000,cached=1000,log=0,scan=0")
+    Need::new(config, "tpcb:transactions=3000,accounts=100000,cached=1000,log=no,scan=no")
 }
 
-/// Runs of today's part.
+/// Runs for the part on today's devices.
 pub(super) fn present() -> Vec<Need> {
     let sizes = TODAY.iter().flat_map(|(_, c, _)| TODAY_KB.iter().map(|&kb| today(c, kb)));
     sizes.chain(TODAY.iter().map(|(_, c, _)| today_tpcb(c))).collect()

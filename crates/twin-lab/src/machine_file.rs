@@ -1,0 +1,366 @@
+//! The machine file: what `twinfs calibrate` measured of a machine, for simulations of that machine.
+//!
+//! Contract: a TOML text that people can read and compare. All times are in microseconds. Device times are
+//! distributions: the sorted times of a kind and size of request, in equally large parts, the mean of each.
+//! Costs of the processor are medians, by layout, since layouts compute differently. [`MachineFile::parse`]
+//! refuses what a simulation could not use, and names the field.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use serde::{Deserialize, Serialize};
+use twin_rt::Nanos;
+use twin_settings::SettingsError;
+use twin_sim::cpu::CostTable;
+use twin_sim::fuse::FuseCosts;
+use twin_sim::model::{MeasuredFigures, Sample, Spacing, Times};
+
+/// The version of the format.
+pub const FORMAT: u32 = 1;
+/// The largest time in a machine file, in microseconds: a quarter of an hour.
+const MOST_US: f64 = 9e8;
+
+/// What was measured of a machine.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MachineFile {
+    /// The version of the format: [`FORMAT`].
+    pub format: u32,
+    /// Where and when it was measured, in words.
+    pub about: BTreeMap<String, String>,
+    /// Why the figures may be wrong: measurements whose repetitions differ much.
+    #[serde(default)]
+    pub warnings: Vec<String>,
+    /// The cost of passing a request through the kernel to a mount.
+    pub fuse: Fuse,
+    /// The processor's costs, by layout.
+    pub processor: BTreeMap<String, Processor>,
+    /// The device.
+    pub device: Device,
+}
+
+/// What a request to a mount costs beside the work of the core.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Fuse {
+    /// Between the client and the core, both ways, while the core's processor is free.
+    pub transit_us: f64,
+    /// Of the core's processor, to read and parse the request and to answer it.
+    pub serve_us: f64,
+    /// Of the core's processor, to copy 4 KiB through the kernel.
+    pub copy_4k_us: f64,
+    /// The spread of the round trip: its 5th and 95th percentile.
+    pub round_trip_us: [f64; 2],
+}
+
+/// Costs of one layout's work on the core's processor. Medians.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Processor {
+    /// Looking up a name.
+    pub lookup_us: f64,
+    /// Creating a file.
+    pub create_us: f64,
+    /// Removing a name.
+    pub remove_us: f64,
+    /// Renaming or linking.
+    pub rename_us: f64,
+    /// Opening or closing.
+    pub open_us: f64,
+    /// A read from the cache, without its bytes.
+    pub read_us: f64,
+    /// A write into the cache, without its bytes.
+    pub write_us: f64,
+    /// Reading or setting attributes.
+    pub attr_us: f64,
+    /// Listing a directory.
+    pub read_dir_us: f64,
+    /// fsync of a clean file.
+    pub sync_us: f64,
+    /// Copying 4 KiB between client and cache, with all that is done for a block.
+    pub copy_4k_us: f64,
+    /// Preparing a device request.
+    pub request_us: f64,
+    /// Building and checking 4 KiB of a device request.
+    pub send_4k_us: f64,
+}
+
+/// Times of the device.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Device {
+    /// The largest request, in bytes.
+    pub max_request: u32,
+    /// Reads of a file that is written in full.
+    pub read: Transfers,
+    /// Overwrites of such a file.
+    pub write: Transfers,
+    /// Flushes, by the bytes written before.
+    pub flush: Vec<Distribution>,
+    /// Writes into a file that has no blocks there yet, each size with a flush behind it. Not used
+    /// by simulations, which assume a written image.
+    #[serde(default)]
+    pub write_sparse: Vec<Distribution>,
+}
+
+/// Times of requests that transfer data.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Transfers {
+    /// One at a time, by size.
+    pub alone: Vec<Distribution>,
+    /// Requests of 4 KiB a second, by the number in flight.
+    pub rate_4k: BTreeMap<String, f64>,
+    /// Bytes a second of the largest requests, several in flight.
+    pub bytes_per_s: f64,
+}
+
+/// A distribution of times.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Distribution {
+    /// Bytes of the request.
+    pub bytes: u64,
+    /// Means of equally large parts of the sorted times, ascending.
+    pub us: Vec<f64>,
+}
+
+impl Distribution {
+    /// Of these times in microseconds, in `parts` parts.
+    pub fn of(bytes: u64, mut times_us: Vec<f64>, parts: usize) -> Distribution {
+        times_us.sort_by(f64::total_cmp);
+        let n = times_us.len();
+        let parts = parts.clamp(1, n.max(1));
+        let part = |i: usize| {
+            let part = &times_us[n * i / parts..n * (i + 1) / parts];
+            let mean = part.iter().sum::<f64>() / part.len().max(1) as f64;
+            (mean * 10.0).round() / 10.0
+        };
+        Distribution { bytes, us: (0..parts).map(part).collect() }
+    }
+
+    /// The mean.
+    pub fn mean(&self) -> f64 {
+        self.us.iter().sum::<f64>() / self.us.len().max(1) as f64
+    }
+
+    /// The median.
+    pub fn median(&self) -> f64 {
+        self.us.get(self.us.len() / 2).copied().unwrap_or(0.0)
+    }
+}
+
+impl MachineFile {
+    /// Reads a machine file.
+    ///
+    /// # Errors
+    /// If the text is no machine file; the message names the line or the field.
+    pub fn parse(text: &str) -> Result<MachineFile, SettingsError> {
+        let file: MachineFile =
+            toml::from_str(text).map_err(|e| SettingsError::new(e.to_string().trim_end()))?;
+        file.check().map_err(SettingsError::new)?;
+        Ok(file)
+    }
+
+    /// As a text.
+    ///
+    /// # Errors
+    /// None for values that [`parse`](Self::parse) accepts.
+    pub fn to_text(&self) -> Result<String, SettingsError> {
+        toml::to_string(self).map_err(|e| SettingsError::new(e.to_string()))
+    }
+
+    fn check(&self) -> Result<(), String> {
+        if self.format != FORMAT {
+            let format = self.format;
+            return Err(format!("format {format} of machine files is not known: use {FORMAT}"));
+        }
+        let device = &self.device;
+        if !(4096..=1 << 30).contains(&device.max_request) {
+            return Err("device.max_request: from 4096 bytes to 1 GiB".into());
+        }
+        let lists = [
+            ("device.read.alone", &device.read.alone),
+            ("device.write.alone", &device.write.alone),
+            ("device.flush", &device.flush),
+        ];
+        for (name, list) in lists {
+            let ascending = list.windows(2).all(|pair| pair[0].bytes < pair[1].bytes);
+            if list.is_empty() || !ascending || list.iter().any(|each| each.us.is_empty()) {
+                return Err(format!("{name}: needs sizes in ascending order, each with times"));
+            }
+            if !list.iter().flat_map(|each| &each.us).all(|us| (0.0..=MOST_US).contains(us)) {
+                return Err(format!("{name}: times are from 0 to {MOST_US} microseconds"));
+            }
+        }
+        let of_layouts = self.processor.values().flat_map(Processor::all);
+        let fuse = &self.fuse;
+        let times = of_layouts.chain([fuse.transit_us, fuse.serve_us, fuse.copy_4k_us]);
+        if !times.into_iter().all(|us| (0.0..=MOST_US).contains(&us)) {
+            return Err(format!("processor, fuse: times are from 0 to {MOST_US} microseconds"));
+        }
+        Ok(())
+    }
+
+    /// The device for simulations.
+    pub(crate) fn device(&self) -> Rc<MeasuredFigures> {
+        let Device { max_request, read, write, flush, .. } = &self.device;
+        let flushes = Times { samples: samples(flush), spacing: Spacing::default() };
+        Rc::new(MeasuredFigures {
+            max_io: *max_request,
+            reads: read.times(),
+            writes: write.times(),
+            flushes,
+        })
+    }
+
+    /// The costs of a layout on the core's processor; those of another layout if it was not measured.
+    pub(crate) fn costs(&self, layout: &str) -> Option<CostTable> {
+        let own = self.processor.get(layout).or_else(|| self.processor.values().next());
+        own.map(Processor::table)
+    }
+
+    /// The cost of passing requests to a mount.
+    pub(crate) fn fuse(&self) -> FuseCosts {
+        let Fuse { transit_us, serve_us, copy_4k_us, .. } = self.fuse;
+        FuseCosts {
+            transit_ns: ns(transit_us),
+            serve_ns: ns(serve_us),
+            copy_ps_per_byte: ps_per_byte(copy_4k_us),
+        }
+    }
+}
+
+fn ns(us: f64) -> Nanos {
+    (us * 1e3).round() as Nanos
+}
+
+fn ps_per_byte(us_for_4k: f64) -> u64 {
+    (us_for_4k * 1e6 / 4096.0).round() as u64
+}
+
+fn samples(list: &[Distribution]) -> Vec<Sample> {
+    let sample = |each: &Distribution| Sample {
+        bytes: each.bytes,
+        times_ns: each.us.iter().copied().map(ns).collect(),
+    };
+    list.iter().map(sample).collect()
+}
+
+impl Transfers {
+    fn times(&self) -> Times {
+        let rate = self.rate_4k.values().copied().fold(0.0, f64::max);
+        let byte_ps = if self.bytes_per_s > 0.0 { 1e12 / self.bytes_per_s } else { 0.0 };
+        let request_ns = if rate > 0.0 { 1e9 / rate - 4096.0 * byte_ps / 1e3 } else { 0.0 };
+        let spacing = Spacing { request_ns: request_ns.max(0.0) as Nanos, byte_ps: byte_ps as u64 };
+        Times { samples: samples(&self.alone), spacing }
+    }
+}
+
+impl Processor {
+    fn all(&self) -> [f64; 13] {
+        let p = self;
+        [
+            p.lookup_us,
+            p.create_us,
+            p.remove_us,
+            p.rename_us,
+            p.open_us,
+            p.read_us,
+            p.write_us,
+            p.attr_us,
+            p.read_dir_us,
+            p.sync_us,
+            p.copy_4k_us,
+            p.request_us,
+            p.send_4k_us,
+        ]
+    }
+
+    fn table(&self) -> CostTable {
+        CostTable {
+            lookup_ns: ns(self.lookup_us),
+            create_ns: ns(self.create_us),
+            remove_ns: ns(self.remove_us),
+            rename_ns: ns(self.rename_us),
+            open_ns: ns(self.open_us),
+            read_ns: ns(self.read_us),
+            write_ns: ns(self.write_us),
+            attr_ns: ns(self.attr_us),
+            read_dir_ns: ns(self.read_dir_us),
+            sync_ns: ns(self.sync_us),
+            other_ns: ns(self.attr_us),
+            copy_ps_per_byte: ps_per_byte(self.copy_4k_us),
+            // Part of the copy, as it was measured.
+            block_ns: 0,
+            request_ns: ns(self.request_us),
+            send_ps_per_byte: ps_per_byte(self.send_4k_us),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file() -> MachineFile {
+        let alone = vec![Distribution::of(4096, (1..=40).map(f64::from).collect(), 20)];
+        let transfers = Transfers {
+            alone: alone.clone(),
+            rate_4k: [("1".into(), 10_000.0), ("32".into(), 50_000.0)].into(),
+            bytes_per_s: 1e9,
+        };
+        MachineFile {
+            format: FORMAT,
+            about: [("device".into(), "a test".into())].into(),
+            warnings: Vec::new(),
+            fuse: Fuse { transit_us: 9.0, serve_us: 5.0, ..Fuse::default() },
+            processor: [("lfs".into(), Processor { create_us: 7.5, ..Processor::default() })]
+                .into(),
+            device: Device {
+                max_request: 1 << 20,
+                read: transfers.clone(),
+                write: transfers,
+                flush: alone,
+                write_sparse: Vec::new(),
+            },
+        }
+    }
+
+    #[test]
+    fn a_file_is_read_as_it_was_written() {
+        let text = file().to_text().unwrap();
+        assert_eq!(MachineFile::parse(&text).unwrap(), file());
+    }
+
+    #[test]
+    fn parts_of_a_distribution_keep_its_mean() {
+        let all = Distribution::of(4096, (0..100).map(f64::from).collect(), 20);
+        assert_eq!((all.us.len(), all.us[0], all.us[19]), (20, 2.0, 97.0));
+        assert!((all.mean() - 49.5).abs() < 1e-9);
+        assert_eq!(Distribution::of(0, vec![3.0], 20).us, [3.0]);
+    }
+
+    #[test]
+    fn mistakes_are_told_by_field() {
+        let broken = |change: &dyn Fn(&mut MachineFile)| {
+            let mut file = file();
+            change(&mut file);
+            MachineFile::parse(&file.to_text().unwrap()).unwrap_err().to_string()
+        };
+        assert!(broken(&|f| f.format = 9).contains("format 9"));
+        assert!(broken(&|f| f.device.flush.clear()).contains("device.flush"));
+        assert!(broken(&|f| f.device.read.alone[0].us[0] = -1.0).contains("device.read.alone"));
+        assert!(broken(&|f| f.fuse.serve_us = f64::NAN).contains("fuse"));
+        let text = file().to_text().unwrap().replace("create_us", "creat_us");
+        assert!(MachineFile::parse(&text).unwrap_err().to_string().contains("creat_us"));
+        assert!(MachineFile::parse("disk=ssd").is_err());
+    }
+
+    #[test]
+    fn requests_are_spaced_as_the_throughput_at_depth_demands() {
+        let times = file().device.read.times();
+        // 20 us a request of 4 KiB, of which 4.096 us are its bytes at 1 GB/s.
+        assert_eq!(times.spacing, Spacing { request_ns: 15_904, byte_ps: 1000 });
+    }
+}
