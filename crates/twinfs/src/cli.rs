@@ -1,4 +1,4 @@
-//! The command line: names, arguments, and the help that teaches them.
+//! The command line: names, arguments and help.
 
 use std::path::PathBuf;
 
@@ -8,7 +8,12 @@ use twin_lab::layouts::LAYOUTS;
 use twin_lab::log_categories;
 use twin_rt::{Categories, Category};
 
+use crate::choices::{block_formats, foreign_formats, measures, placements, volume_victims};
 use crate::size::Size;
+
+mod measure;
+
+pub(crate) use measure::{Calibrate, Pace, Validate};
 
 /// A file system with a twin: the same code, mounted and simulated.
 #[derive(Parser)]
@@ -42,6 +47,8 @@ pub(crate) enum Command {
     Volume(Volume),
     Top(Top),
     Bench(Bench),
+    Calibrate(Calibrate),
+    Validate(Validate),
     Presets(Presets),
     Reproduce(Reproduce),
     Completions(Completions),
@@ -59,7 +66,7 @@ pub(crate) enum Profile {
 }
 
 impl Profile {
-    /// What settings call it.
+    /// The name in settings.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Profile::Modern => "modern",
@@ -74,13 +81,13 @@ fn layouts() -> PossibleValuesParser {
     choices(all.collect())
 }
 
-/// The policies of one kind that layouts have.
+/// The policies of one kind in all layouts.
 fn policies(title: &str) -> PossibleValuesParser {
     let all = LAYOUTS.iter().flat_map(|kind| kind.policies());
     choices(all.filter(|(kind, _)| *kind == title).flat_map(|(_, names)| names).collect())
 }
 
-/// What --log does, with the categories that there are.
+/// The help of --log, with all categories.
 fn log_help() -> String {
     let all = Category::ALL.iter().map(|(_, name, about)| format!("{name} ({about})"));
     let all = all.collect::<Vec<_>>().join(", ");
@@ -103,7 +110,7 @@ pub(crate) struct Mkfs {
     /// Which layout.
     #[arg(long, value_parser = layouts(), default_value = LAYOUTS[0].name())]
     pub(crate) layout: String,
-    /// Which structures, of layouts that have several. Default: modern.
+    /// Which structures, for layouts that have several. Default: modern.
     #[arg(long, value_enum)]
     pub(crate) profile: Option<Profile>,
     /// Bytes of the image, as 512M or 4G. For an image or device that exists: all of it.
@@ -146,7 +153,7 @@ pub(crate) struct Clean {
     /// Clean segments with at least this share of garbage, 0 to 1.
     #[arg(long, default_value_t = 0.1)]
     pub(crate) garbage: f64,
-    /// Clean so many segments at most: all that are worth it, if not given.
+    /// The most segments to clean. Default: all that are worth it.
     #[arg(long)]
     pub(crate) segments: Option<u64>,
     /// Policies, as victim=greedy,placement=age-sort.
@@ -172,10 +179,10 @@ pub(crate) struct Mount {
     /// Stay in the foreground and print what happens.
     #[arg(long, short)]
     pub(crate) foreground: bool,
-    /// Allow no change.
+    /// Allow no changes.
     #[arg(long, short)]
     pub(crate) read_only: bool,
-    /// Memory for blocks.
+    /// Memory for blocks, in bytes.
     #[arg(long, default_value = "256M")]
     pub(crate) cache: Size,
     /// Memory that the daemon may take in all, in place of --cache: blocks get what is left beside
@@ -186,7 +193,7 @@ pub(crate) struct Mount {
     /// or fsynced, or for some seconds. When room gets short it has to ask before each write, so
     /// that a full volume says so in the write itself; what is left is one write of more than some
     /// MiB, and mapped memory: of these close, fsync and msync tell. Before Linux 5.16 they tell of
-    /// every write. --record implies it, to write down what was done.
+    /// every write. With --record, the recording has writes as they were made.
     #[arg(long, conflicts_with = "read_only")]
     pub(crate) write_through: bool,
     /// Let other users in (an ordinary user needs user_allow_other in /etc/fuse.conf). Root's
@@ -203,8 +210,8 @@ pub(crate) struct Mount {
     #[arg(long)]
     pub(crate) no_io_uring: bool,
     /// How the log is cleaned, as victim=twin,placement=twin,when=idle: which segment is cleaned
-    /// first, which blocks are written together, and when the cleaner works though nobody waits
-    /// for it (otherwise it begins when clean segments get few). A log only. The policies are
+    /// first, which blocks are written together, and when the cleaner works although no
+    /// operation waits for it (it always begins when clean segments get few). A log only. The policies are
     /// listed by `twinfs compare --list`.
     #[arg(long, value_name = "LIST", default_value = "", conflicts_with = "read_only")]
     pub(crate) cleaner: String,
@@ -268,28 +275,53 @@ pub(crate) struct Compare {
     /// A trace to replay in place of the one that comes with the program.
     #[arg(long, short)]
     pub(crate) trace: Option<PathBuf>,
-    /// A generated workload in place of a trace, as `build:files=300`.
+    /// The format of the trace, if it is not one of twinfs' own; --list shows them.
+    #[arg(long, requires = "trace", value_parser = foreign_formats(), value_name = "FORMAT")]
+    pub(crate) trace_format: Option<String>,
+    /// A generated workload in place of a trace, as `build:files=300`; --list shows them.
     #[arg(long, short, conflicts_with = "trace")]
     pub(crate) workload: Option<String>,
     /// The seed of a generated workload. Default: 1.
     #[arg(long, requires = "workload", conflicts_with = "trace")]
     pub(crate) seed: Option<u64>,
-    /// When operations are issued.
-    #[arg(long, value_enum, default_value = "asap")]
-    pub(crate) pace: Pace,
+    /// Run each configuration with this many seeds, one after the other, and show the median run with
+    /// the smallest and the largest value. Configurations are then equal too if chance explains their
+    /// difference: their ranges overlap, and the test of Mann and Whitney does not tell them apart
+    /// at 5% (which it never does with fewer than four seeds).
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=twin_lab::MOST_SEEDS))]
+    pub(crate) seeds: u64,
+    /// When operations are issued. Default: think for a recording of a mount, otherwise asap.
+    #[arg(long, value_enum)]
+    pub(crate) pace: Option<Pace>,
     /// With --pace recorded or think: how many times faster than recorded. Default: 1.
     #[arg(long)]
     pub(crate) speed: Option<f64>,
     /// Print JSON: an array with one object a configuration.
     #[arg(long)]
     pub(crate) json: bool,
-    /// Write a page with the figures, and of each log how full its segments are at the end and what
-    /// writing cost over time.
+    /// Write a page that needs no network: the verdict, the settings, and charts of the measure, the
+    /// disk's time, latencies, the course of the runs, and the volumes at the end.
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
     #[arg(long, value_name = "CATEGORIES", value_parser = log_categories, help = log_help())]
     pub(crate) log: Option<Categories>,
-    /// Print the configurations, keys and components that there are.
+    /// Print all figures too, a column for each configuration, and all settings with their defaults.
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) details: bool,
+    /// The machine to simulate, as `twinfs calibrate` has measured it: processor, kernel, and the
+    /// device of configurations that choose no disk.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) machine: Option<PathBuf>,
+    /// Replay the workload for real too, in turn, in these directories and on these file systems,
+    /// which are made on a loop device (as root): /mnt/disk,ext4,xfs,lfs,ffs. What is measured
+    /// stands beside what is simulated.
+    #[arg(long, value_name = "PLACES", value_delimiter = ',', conflicts_with = "json")]
+    pub(crate) on: Vec<String>,
+    /// What the configurations are judged by; smaller is better.
+    #[arg(long, value_name = "MEASURE", value_parser = measures(),
+        default_value = twin_lab::MEASURES.first().name)]
+    pub(crate) by: String,
+    /// Print the configurations, keys, components and generated workloads that there are.
     #[arg(long, exclusive = true)]
     pub(crate) list: bool,
 }
@@ -307,7 +339,7 @@ pub(crate) struct Compare {
     twinfs volume --workload hot-cold --placement sepbit --victim cost-benefit-sqrt,mdc\n  \
     twinfs volume --trace server.csv.zst --placement none,sepbit,twin --format table")]
 pub(crate) struct Volume {
-    /// Generated workloads, as zipf, mixed or hot-cold:hot_writes=0.8. Default: zipf.
+    /// Generated workloads, as zipf, mixed or hot-cold:hot-writes=0.8. Default: zipf.
     #[arg(long, short, conflicts_with = "trace", num_args = 1..)]
     pub(crate) workload: Vec<String>,
     /// Exponents of the Zipf workload, as 0,0.5,1.0.
@@ -322,11 +354,11 @@ pub(crate) struct Volume {
     pub(crate) trace_format: Option<String>,
     /// Placement policies.
     #[arg(long, value_delimiter = ',', value_parser = placements(), hide_possible_values = true,
-        default_value = twin_clean::placement::registry()[0].name)]
+        default_value = twin_clean::placement::REGISTRY.first().name)]
     pub(crate) placement: Vec<String>,
     /// Victim policies.
     #[arg(long, value_delimiter = ',', value_parser = volume_victims(), hide_possible_values = true,
-        default_value = twin_clean::victim::registry()[0].name,
+        default_value = twin_clean::victim::REGISTRY.first().name,
         default_value_if("table", "true", "greedy,cost-benefit-sqrt"))]
     pub(crate) victim: Vec<String>,
     /// Seeds, as 1,2,3.
@@ -347,19 +379,22 @@ pub(crate) struct Volume {
     /// Blocks of a segment. Default: 1% of the volume.
     #[arg(long)]
     pub(crate) segment: Option<u32>,
-    /// The percentage of garbage in the log from which on it is cleaned.
-    #[arg(long, default_value_t = 15.0)]
-    pub(crate) garbage: f64,
+    /// The percentage of garbage in the log from which on it is cleaned, or several, as 5,15,40.
+    #[arg(long, value_delimiter = ',', default_value = "15")]
+    pub(crate) garbage: Vec<f64>,
     /// How many segments may be open at a time.
     #[arg(long, default_value_t = 6)]
     pub(crate) open_segments: u8,
-    /// How many runs go on at a time. Default: one a core. Results do not depend on it.
+    /// How many runs go on at a time. Default: one for each core. Results do not depend on it.
     #[arg(long)]
     pub(crate) threads: Option<usize>,
     /// How to print the results. A table has medians over the seeds.
     #[arg(long, value_enum, default_value = "table")]
     pub(crate) format: VolumeFormat,
-    /// Say on standard error how fast it went.
+    /// Write a page with charts to this file too.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
+    /// Print the speed of the runs on standard error.
     #[arg(long)]
     pub(crate) speed: bool,
     /// The full table: our own pair, and all other placement policies with the victim policies
@@ -367,12 +402,16 @@ pub(crate) struct Volume {
     /// traces), seeds 1 to 5 (or those given). Over generated workloads it takes hours.
     #[arg(long, conflicts_with = "placement")]
     pub(crate) table: bool,
+    /// Compare our own pair with the best of all pairs of other policies that do not know the future,
+    /// for each workload and share of garbage, and print the ratios in Markdown.
+    #[arg(long, conflicts_with_all = ["placement", "victim", "table", "format"])]
+    pub(crate) rivals: bool,
     /// Print the policies with their rules and sources, the workloads and the trace formats.
     #[arg(long, exclusive = true)]
     pub(crate) list: bool,
 }
 
-/// What is for simulations watched by `top`.
+/// Options for simulations that `top` shows.
 const SIMULATED: [&str; 6] = ["slow", "every", "accesses", "by_hand", "pace", "speed"];
 /// What is for bare volumes watched by `top`, but for the number of their blocks.
 const BARE: [&str; 5] = ["placement", "victim", "volumes", "step", "rate"];
@@ -420,26 +459,27 @@ pub(crate) struct Top {
     /// A simulation: show the next picture when Enter is pressed.
     #[arg(long)]
     pub(crate) by_hand: bool,
-    /// A simulation: when operations are issued.
-    #[arg(long, value_enum, default_value = "asap")]
-    pub(crate) pace: Pace,
+    /// A simulation: when operations are issued. Default: think for a recording of a mount,
+    /// otherwise asap.
+    #[arg(long, value_enum)]
+    pub(crate) pace: Option<Pace>,
     /// With --pace recorded or think: how many times faster than recorded. Default: 1.
     #[arg(long)]
     pub(crate) speed: Option<f64>,
-    /// A simulation or a mount: so many pictures, then end.
+    /// For a simulation or a mount: end after so many pictures.
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) count: Option<u64>,
-    /// The workload of a bare volume, as zipf, mixed or hot-cold:hot_writes=0.8; with --config one of
+    /// The workload of a bare volume, as zipf, mixed or hot-cold:hot-writes=0.8; with --config one of
     /// files, as `compare` has them.
     #[arg(long, short)]
     pub(crate) workload: Option<String>,
     /// The placement policy.
     #[arg(long, value_parser = placements(), hide_possible_values = true,
-        default_value = twin_clean::placement::registry()[0].name)]
+        default_value = twin_clean::placement::REGISTRY.first().name)]
     pub(crate) placement: String,
     /// The victim policy.
     #[arg(long, value_parser = volume_victims(), hide_possible_values = true,
-        default_value = twin_clean::victim::registry()[0].name)]
+        default_value = twin_clean::victim::REGISTRY.first().name)]
     pub(crate) victim: String,
     /// The seed of the workload. Default: 1.
     #[arg(long)]
@@ -499,7 +539,7 @@ pub(crate) struct Reproduce {
     pub(crate) list: bool,
 }
 
-/// How results of a volume study are printed.
+/// The output format of a volume study.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum VolumeFormat {
     /// Policies down, workloads across, medians over seeds.
@@ -508,7 +548,7 @@ pub(crate) enum VolumeFormat {
     Markdown,
     /// A line a run.
     Csv,
-    /// An object a run.
+    /// One object for each run.
     Json,
 }
 
@@ -531,30 +571,6 @@ fn volumes_of_writes(text: &str) -> Result<f64, String> {
         Ok(volumes) if volumes > 0.0 && volumes <= 1e6 => Ok(volumes),
         _ => Err("must be a number above 0 and at most a million".into()),
     }
-}
-
-/// The placement policies, from their registry.
-fn placements() -> clap::builder::PossibleValuesParser {
-    let values = twin_clean::placement::registry().iter();
-    clap::builder::PossibleValuesParser::new(
-        values.map(|e| clap::builder::PossibleValue::new(e.name).help(e.rule)),
-    )
-}
-
-/// The victim policies of bare volumes, from their registry.
-fn volume_victims() -> clap::builder::PossibleValuesParser {
-    let values = twin_clean::victim::registry().iter();
-    clap::builder::PossibleValuesParser::new(
-        values.map(|e| clap::builder::PossibleValue::new(e.name).help(e.rule)),
-    )
-}
-
-/// The formats of block traces, from their registry.
-fn block_formats() -> clap::builder::PossibleValuesParser {
-    let values = twin_trace::block::REGISTRY.iter();
-    clap::builder::PossibleValuesParser::new(
-        values.map(|e| clap::builder::PossibleValue::new(e.name).help(e.about)),
-    )
 }
 
 /// How the results of a reproduction are printed.
@@ -598,8 +614,8 @@ pub(crate) struct Bench {
     /// With --peers: bytes of the device.
     #[arg(long, default_value = "2G", requires = "peers", conflicts_with_all = NOT_PEERS)]
     pub(crate) size: Size,
-    /// With --peers: write a page with a chart to this file.
-    #[arg(long, value_name = "FILE", requires = "peers", conflicts_with_all = NOT_PEERS)]
+    /// Write a page with a chart for each benchmark to this file.
+    #[arg(long, value_name = "FILE", conflicts_with = "device")]
     pub(crate) html: Option<PathBuf>,
     /// Measure the disk under this directory through a file of 64 MiB, with direct I/O, and print
     /// the setting that makes a simulated SSD like it: `twinfs compare lfs:disk=ssd-sata,ssd=...`.
@@ -621,35 +637,6 @@ pub(crate) struct Bench {
     /// Print the benchmarks and their settings.
     #[arg(long, exclusive = true)]
     pub(crate) list: bool,
-}
-
-/// When operations are issued.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Pace {
-    /// As soon as the operations before them have ended.
-    Asap,
-    /// At the times at which they were recorded.
-    Recorded,
-    /// With the pauses between them that were recorded.
-    Think,
-}
-
-impl Pace {
-    /// With its speed.
-    pub(crate) fn at(self, speed: Option<f64>) -> Result<twin_trace::replay::Pace, String> {
-        if self == Pace::Asap && speed.is_some() {
-            return Err("--speed is for --pace recorded and --pace think".into());
-        }
-        let speed = speed.unwrap_or(1.0);
-        if !(speed.is_finite() && speed > 0.0) {
-            return Err(format!("--speed {speed}: must be more than 0"));
-        }
-        Ok(match self {
-            Pace::Asap => twin_trace::replay::Pace::Asap,
-            Pace::Recorded => twin_trace::replay::Pace::Recorded { speed },
-            Pace::Think => twin_trace::replay::Pace::Think { speed },
-        })
-    }
 }
 
 /// Record what is done in a directory of any file system.
@@ -688,9 +675,9 @@ pub(crate) struct Replay {
     /// Replay for real on the volume in this image or device. It must not be mounted.
     #[arg(long)]
     pub(crate) image: Option<PathBuf>,
-    /// When operations are issued.
-    #[arg(long, value_enum, default_value = "asap")]
-    pub(crate) pace: Pace,
+    /// When operations are issued. Default: think for a recording of a mount, otherwise asap.
+    #[arg(long, value_enum)]
+    pub(crate) pace: Option<Pace>,
     /// With --pace recorded or think: how many times faster than recorded. Default: 1.
     #[arg(long)]
     pub(crate) speed: Option<f64>,
@@ -715,10 +702,10 @@ pub(crate) struct Man {
     pub(crate) dir: PathBuf,
 }
 
-/// Check a volume that is not mounted: nothing is written.
+/// Check a volume that is not mounted, and repair it with --repair.
 ///
-/// Exits with 0 only if the volume is clean. A volume that was not unmounted is checked as the
-/// next mount will recover it.
+/// Without --repair nothing is written, and the exit code is 0 only if the volume is clean. A
+/// volume that was not unmounted is checked as the next mount will recover it.
 #[derive(Args)]
 pub(crate) struct Check {
     /// Read all file data too and compare its checksums.
@@ -727,7 +714,8 @@ pub(crate) struct Check {
     /// Print nothing but findings.
     #[arg(long, short)]
     pub(crate) quiet: bool,
-    /// Repair what is wrong, if the layout can. Nothing may have it mounted.
+    /// Repair what is wrong: all that can be reached is kept, files without a name go to
+    /// lost+found, and what is lost is listed. The volume must not be mounted.
     #[arg(long)]
     pub(crate) repair: bool,
     /// The image file or block device.

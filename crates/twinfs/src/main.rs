@@ -3,6 +3,7 @@
 //! Each command is a file in [`cmd`]; [`cli`] says what they are called and what they take. All
 //! work is done in the libraries below.
 
+mod choices;
 mod cli;
 mod cmd;
 mod content;

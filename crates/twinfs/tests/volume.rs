@@ -60,6 +60,18 @@ fn a_short_version_of_the_full_table_is_as_pinned() {
 }
 
 #[test]
+fn rivals_are_compared_for_each_share_of_garbage() {
+    let args = ["--rivals", "--garbage", "10,20", "--blocks", "1000", "--volumes", "3"];
+    let shown = printed(&args);
+    let rows: Vec<&str> = shown.lines().skip(2).collect();
+    assert_eq!(rows.len(), 3, "{shown}");
+    assert!(rows[0].contains(" at 10% |") && rows[1].contains(" at 20% |"), "{shown}");
+    assert!(rows[2].starts_with("| geometric mean |"), "{shown}");
+    assert!(!shown.contains("| fk |"), "an oracle is no rival: {shown}");
+    assert!(refused(&["--rivals", "--table"]).contains("--table"));
+}
+
+#[test]
 fn the_number_of_threads_changes_nothing() {
     let short = ["--placement", "none,twin,sepbit", "--seed", "1,2", "--blocks", "2000"];
     let with = |threads: &str| {

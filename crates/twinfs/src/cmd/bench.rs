@@ -7,11 +7,12 @@ use std::sync::atomic::AtomicBool;
 use twin_lab::Config;
 use twin_lab::bench::{self, Target, bench_table, directory};
 
-use super::compare::{progress_bar, real_clock};
+use super::files::Page;
+use super::time::{progress_bar, real_clock};
 use super::{Outcome, say};
 use crate::cli::Bench;
 
-/// What runs unless told otherwise: a minute or so on a disk.
+/// The default benchmarks: they take about a minute on a disk.
 const DEFAULT: &[&str] = &["small:files=2000", "large:mb=32", "sizes:size=64K,total=16M", "andrew"];
 
 pub(crate) fn run(args: &Bench) -> Outcome {
@@ -23,7 +24,7 @@ pub(crate) fn run(args: &Bench) -> Outcome {
     if let Some(dir) = &args.device {
         return super::device::run(dir, args.json);
     }
-    // Simulated runs leave nothing behind: they may end at once.
+    // Simulated runs leave nothing behind, so an interrupt may end them at once.
     let stop = match args.peers || !args.dir.is_empty() {
         true => twin_host::note_interrupts().map_err(|e| format!("signals: {e}"))?,
         false => Arc::default(),
@@ -45,6 +46,7 @@ pub(crate) fn run(args: &Bench) -> Outcome {
     for text in texts {
         benches.extend(bench::parse(text).map_err(|e| e.to_string())?);
     }
+    let page_file = args.html.as_deref().map(Page::open).transpose()?;
     let bar = progress_bar(0);
     let progress = |ended: usize, all: usize| {
         bar.set_length(all as u64);
@@ -55,6 +57,13 @@ pub(crate) fn run(args: &Bench) -> Outcome {
     bar.finish_and_clear();
     let rows = result.map_err(|e| e.to_string())?;
     let names: Vec<String> = targets.iter().map(Target::name).collect();
+    if let Some(file) = page_file {
+        let simulated = targets.iter().filter_map(|target| match target {
+            Target::Simulated(config) => Some(&**config),
+            _ => None,
+        });
+        file.write(&bench::page(&rows, &names, &simulated.collect::<Vec<_>>()))?;
+    }
     if args.json {
         say(format!("{:#}", bench::json(&rows, &names)))?;
     } else {
@@ -65,13 +74,14 @@ pub(crate) fn run(args: &Bench) -> Outcome {
 
 /// Options that are for directories need one.
 fn check_options(args: &Bench) -> Result<(), String> {
-    let for_dirs = [("--cold", args.cold.is_some()), ("--warm", args.warm)];
-    match for_dirs.iter().find(|(_, given)| *given && args.dir.is_empty()) {
-        Some((option, _)) => Err(format!("{option} is for directories: give --dir DIR too")),
-        None if args.runs.is_some() && args.dir.is_empty() && !args.peers => {
+    match args.cold {
+        Some(_) if args.dir.is_empty() => {
+            Err("--cold is for directories: give --dir DIR too".into())
+        }
+        _ if args.runs.is_some() && args.dir.is_empty() && !args.peers => {
             Err("--runs is for --dir and --peers: simulated runs are all the same".into())
         }
-        None => Ok(()),
+        _ => Ok(()),
     }
 }
 
@@ -79,7 +89,11 @@ fn targets(args: &Bench, stop: &Arc<AtomicBool>) -> Result<Vec<Target>, String> 
     let mut targets = Vec::new();
     for text in &args.sim {
         let config = Config::parse(text).map_err(|e| e.to_string())?;
-        targets.push(Target::Simulated(Box::new(config)));
+        let config = Box::new(config);
+        targets.push(match args.warm {
+            true => Target::SimulatedWarm(config),
+            false => Target::Simulated(config),
+        });
     }
     for path in &args.dir {
         let cold = match (&args.cold, args.warm) {

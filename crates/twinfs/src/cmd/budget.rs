@@ -1,4 +1,4 @@
-//! How much of a mount's memory is for blocks.
+//! Divides the memory of a mount between blocks and everything else.
 //!
 //! Measured, not computed: a daemon whose clients write, read and overwrite large and small files
 //! at random has at most some 110 MiB and 1.25 to 1.65 times its cache, for a block keeps
@@ -8,11 +8,11 @@
 use crate::cli::Mount;
 use crate::size::Size;
 
-/// What a daemon has beside its blocks: buffers under way and kept, inodes, tables, the program.
+/// The memory of a daemon beside its blocks: buffers, inodes, tables, the program.
 const BESIDE: u64 = 128 << 20;
 /// Blocks of so many bytes take so many bytes of memory.
 const SHARE: (u64, u64) = (4, 7);
-/// The smallest cache that is of use.
+/// The smallest useful cache, in bytes.
 const LEAST_CACHE: u64 = 8 << 20;
 
 /// Bytes of the cache of a mount.

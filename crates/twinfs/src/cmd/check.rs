@@ -3,12 +3,12 @@
 use std::process::ExitCode;
 use std::rc::Rc;
 
-use twin_fs::CheckHow;
+use twin_fs::CheckRequest;
 use twin_host::{Host, HostOptions, ImageOptions};
 
-use super::compare::progress_bar;
 use super::image::layout_of;
 use super::opening::device;
+use super::time::progress_bar;
 use super::{Outcome, say};
 use crate::cli::Check;
 
@@ -22,7 +22,7 @@ pub(crate) fn run(args: &Check) -> Outcome {
         bar.set_length(total);
         bar.set_position(done);
     };
-    let how = CheckHow { data: args.data, repair: args.repair };
+    let how = CheckRequest { data: args.data, repair: args.repair };
     let work = kind.check(host.rt(), Rc::new(device), how, &mut progress);
     let report = host.rt().block_on(work).map_err(|e| e.to_string())?;
     bar.finish_and_clear();
@@ -49,6 +49,11 @@ pub(crate) fn run(args: &Check) -> Outcome {
             say(format!("repaired; {} files are in lost+found", report.rescued))?;
             Ok(ExitCode::SUCCESS)
         }
-        (false, false) => Ok(ExitCode::FAILURE),
+        (false, false) => {
+            if !args.quiet {
+                say("not clean; `twinfs check --repair` repairs it (copy the volume first)")?;
+            }
+            Ok(ExitCode::FAILURE)
+        }
     }
 }

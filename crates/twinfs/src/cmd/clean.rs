@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use twin_fs::{Cleaning, Settings};
+use twin_settings::grammar;
 
 use super::image::must_be_log;
 use super::opening::{OpenOptions, Opened, open_volume, set_for_open};
@@ -16,9 +17,9 @@ pub(crate) fn run(args: &Clean) -> Outcome {
     if !(0.0..=1.0).contains(&args.garbage) {
         return Err(format!("--garbage is a share between 0 and 1, not {}", args.garbage));
     }
-    for part in args.cleaner.split(',') {
-        let key = part.split('=').next().unwrap_or_default().trim();
-        if matches!(key, "when" | "clean-step") {
+    for setting in grammar::settings(&args.cleaner).map_err(|why| format!("--cleaner: {why}"))? {
+        if matches!(setting.key, "when" | "clean-step") {
+            let key = setting.key;
             return Err(format!("--cleaner: {key} is for mounts: here the cleaner works at once"));
         }
     }
@@ -37,7 +38,7 @@ pub(crate) fn run(args: &Clean) -> Outcome {
     let cleaning = kind.clean(&volume, how).ok_or(no_log)?;
     let work = async {
         let cleaned = cleaning.await;
-        // What was done is kept, whatever ended it.
+        // Segments cleaned so far stay clean, whatever ended the run.
         let closed = volume.close().await;
         closed.and(cleaned)
     };

@@ -3,18 +3,21 @@
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 use twin_lab::{
-    Config, EventLog, Figures, SimulateError, Workload, compare, compare_with_histories, defaults,
-    page, rank, settings_help, table,
+    Config, EventLog, Figures, MEASURES, MachineFile, Question, Run, SeedRuns, Seeded,
+    SimulateError, Workload, compare_seeds, defaults, page, rank, settings, settings_help, summary,
+    table, verdict, workload_help,
 };
 use twin_rt::Categories;
+use twin_trace::readers;
 
 use super::files::Page;
+use super::on;
+use super::time::progress_bar;
 use super::{Outcome, say};
-use crate::cli::Compare;
+use crate::cli::{Compare, Pace};
 
 /// The trace that comes with the program: see traces/README.md.
 const SHIPPED_TRACE: &[u8] = include_bytes!("../../../../traces/libgit2-build.tw");
@@ -22,66 +25,129 @@ const SHIPPED_TRACE: &[u8] = include_bytes!("../../../../traces/libgit2-build.tw
 pub(crate) fn run(args: &Compare) -> Outcome {
     if args.list {
         say(settings_help().trim_end())?;
+        say(format!("\n{}", workload_help().trim_end()))?;
         return Ok(ExitCode::SUCCESS);
     }
-    let workload =
-        workload(args.trace.as_deref(), args.workload.as_deref(), args.seed.unwrap_or(1))?;
+    // Before any thread is started: what is made for --on is removed after an interrupt too.
+    let stop = match args.on.is_empty() {
+        true => None,
+        false => Some(twin_host::note_interrupts().map_err(|e| format!("signals: {e}"))?),
+    };
+    let workload = workload(
+        args.trace.as_deref(),
+        args.trace_format.as_deref(),
+        args.workload.as_deref(),
+        args.seed.unwrap_or(1),
+    )?;
     // A damaged trace is told once, before the runs.
     workload.population().map_err(|e| in_trace(args.trace.as_deref(), &e))?;
-    let pace = args.pace.at(args.speed)?;
+    let pace = Pace::of(args.pace, &workload, args.speed)?;
     let page_file = args.html.as_deref().map(Page::open).transpose()?;
-    let (mut configs, mut not_run) = configs(&args.configs);
+    let (mut configs, mut not_run) = configs(args)?;
+    let measure = MEASURES.get(&args.by).map_err(|e| e.to_string())?;
     let bar = match args.log {
         Some(categories) => {
             tell_of_events(&mut configs, categories);
             ProgressBar::hidden()
         }
-        None => progress_bar(configs.len() as u64),
+        None => progress_bar(configs.len() as u64 * args.seeds),
     };
     let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
     let progress = |ended: usize, _: usize| bar.set_position(ended as u64);
-    let clock = real_clock();
-    let figures = if let Some(file) = page_file {
-        let results = compare_with_histories(&configs, &workload, pace, threads, &clock, &progress);
-        bar.finish_and_clear();
-        let mut runs = those_that_ran(&configs, results, &mut not_run);
-        rank(&mut runs.iter_mut().map(|(figures, _)| figures).collect::<Vec<_>>());
-        file.write(&page(&title(args), &runs, &not_run))?;
-        runs.into_iter().map(|(figures, _)| figures).collect()
-    } else {
-        let results = compare(&configs, &workload, pace, threads, &clock, &progress);
-        bar.finish_and_clear();
-        let mut runs = those_that_ran(&configs, results, &mut not_run);
-        rank(&mut runs.iter_mut().collect::<Vec<_>>());
-        runs
-    };
+    let runs = SeedRuns { workload: &workload, pace, seeds: args.seeds, measure };
+    let results = compare_seeds(&configs, runs, threads, &progress);
+    bar.finish_and_clear();
+    let mut ran = those_that_ran(configs, results, &mut not_run);
+    let mut ranked: Vec<&mut Figures> = ran.iter_mut().map(|(_, run)| &mut run.figures).collect();
+    rank(&mut ranked, measure);
+    let figures: Vec<Figures> = ran.iter().map(|(_, run)| run.figures.clone()).collect();
+    let verdict = verdict(&figures, measure);
+    if args.seeds > 1 && ran.iter().all(|(_, run)| makes_no_difference(run)) {
+        eprintln!(
+            "twinfs: the seeds make no difference: neither the workload nor the volumes and disks \
+             draw random numbers"
+        );
+    }
     if let Some(cut) = figures.first().and_then(|figures| figures.cut.as_ref()) {
         warn_of_cut(args.trace.as_deref(), cut);
     }
     if args.json {
-        say(json(&figures, &not_run)?)?;
-    } else if !figures.is_empty() {
-        say(table(&figures))?;
+        say(json(&ran, &not_run)?)?;
+    } else {
+        let configs: Vec<&Config> = ran.iter().map(|(config, _)| config).collect();
+        print(args, verdict.as_deref(), (&configs, &figures), &not_run)?;
     }
-    Ok(verdict(&figures, &not_run))
+    if let Some(file) = page_file {
+        let title = title(args);
+        let question = Question { workload: &title, verdict: verdict.as_deref(), measure };
+        let run = |(config, Seeded { figures, history, .. })| Run { config, figures, history };
+        let runs: Vec<Run> = ran.into_iter().map(run).collect();
+        file.write(&page(&question, &runs, &not_run))?;
+    }
+    let mut ended = ending(&figures, &not_run);
+    if let Some(stop) = stop
+        && !on::beside(&args.on, &workload, pace, &figures, &stop)?
+    {
+        ended = ExitCode::FAILURE;
+    }
+    Ok(ended)
 }
 
-/// The configurations, and of those that cannot be: what was asked for and why not.
-fn configs(texts: &[String]) -> (Vec<Config>, NotRun) {
-    if texts.is_empty() {
-        return (defaults(), Vec::new());
+/// Prints the verdict, the summary and, if asked for, all figures and settings.
+fn print(
+    args: &Compare,
+    verdict: Option<&str>,
+    (configs, figures): (&[&Config], &[Figures]),
+    not_run: &NotRun,
+) -> Result<(), String> {
+    if let Some(words) = verdict {
+        say(words)?;
     }
+    let width = terminal_width();
+    say(summary(figures, not_run, width))?;
+    if args.details && !figures.is_empty() {
+        say(table(figures, width))?;
+        say(settings(configs, width))?;
+    }
+    Ok(())
+}
+
+/// The valid configurations, on the machine that was asked for, and each invalid one with the
+/// reason.
+///
+/// # Errors
+/// If the machine file cannot be used.
+fn configs(args: &Compare) -> Result<(Vec<Config>, NotRun), String> {
+    let machine = args.machine.as_deref().map(machine_file).transpose()?.map(Arc::new);
+    let on_machine = |config: Config| match &machine {
+        Some(machine) => config.on_machine(Arc::clone(machine)),
+        None => config,
+    };
     let (mut configs, mut not_run) = (Vec::new(), Vec::new());
-    for text in texts {
+    if args.configs.is_empty() {
+        configs = defaults().into_iter().map(on_machine).collect();
+    }
+    for text in &args.configs {
         match Config::parse(text) {
-            Ok(config) => configs.push(config),
+            Ok(config) => configs.push(on_machine(config)),
             Err(error) => not_run.push((text.clone(), error.to_string())),
         }
     }
-    (configs, not_run)
+    Ok((configs, not_run))
 }
 
-/// Has the events of all runs told on standard error, with the configuration where there are several.
+/// Reads a machine file.
+pub(crate) fn machine_file(path: &Path) -> Result<MachineFile, String> {
+    let text = std::fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()))?;
+    MachineFile::parse(&text).map_err(|e| {
+        format!(
+            "{}: {e}\nThis is to be a machine file, as `twinfs calibrate` makes it",
+            path.display()
+        )
+    })
+}
+
+/// Reports the events of all runs on standard error, with the configuration if there are several.
 fn tell_of_events(configs: &mut [Config], categories: Categories) {
     let several = configs.len() > 1;
     for config in configs {
@@ -94,34 +160,51 @@ fn tell_of_events(configs: &mut [Config], categories: Categories) {
 /// Configurations that could not run, each with the reason.
 type NotRun = Vec<(String, String)>;
 
-/// The results that there are; the others go to `not_run`. One that fails takes nothing from the
-/// others.
-fn those_that_ran<T>(
-    configs: &[Config],
-    results: Vec<Result<T, SimulateError>>,
+/// The configurations that ran, with their results; the others go to `not_run`. A failed run does
+/// not affect the others.
+fn those_that_ran(
+    configs: Vec<Config>,
+    results: Vec<Result<Seeded, SimulateError>>,
     not_run: &mut NotRun,
-) -> Vec<T> {
+) -> Vec<(Config, Seeded)> {
     let mut ran = Vec::new();
-    for (config, result) in configs.iter().zip(results) {
+    for (config, result) in configs.into_iter().zip(results) {
         match result {
-            Ok(run) => ran.push(run),
-            Err(error) => not_run.push((config.name.clone(), error.to_string())),
+            Ok(run) => ran.push((config, run)),
+            Err(error) => not_run.push((config.name, error.to_string())),
         }
     }
     ran
 }
 
-/// An array with one object a configuration; of one that could not run, its name and the reason.
-fn json(figures: &[Figures], not_run: &NotRun) -> Result<String, String> {
-    let objects: Result<Vec<_>, _> = figures.iter().map(serde_json::to_value).collect();
+/// True if all seeds of a configuration took the same times.
+fn makes_no_difference(run: &Seeded) -> bool {
+    let same = |figures: &Figures| {
+        let first = &run.all[0];
+        (figures.finish_s, figures.latency) == (first.finish_s, first.latency)
+    };
+    run.all.iter().all(same)
+}
+
+/// An array with one object for each configuration, with several seeds also the figures of each.
+/// One that could not run has its name and the reason.
+fn json(ran: &[(Config, Seeded)], not_run: &NotRun) -> Result<String, String> {
+    let object = |(_, run): &(Config, Seeded)| {
+        let mut object = serde_json::to_value(&run.figures)?;
+        if !run.all.is_empty() {
+            object["seeds"] = serde_json::to_value(&run.all)?;
+        }
+        Ok(object)
+    };
+    let objects: Result<Vec<_>, serde_json::Error> = ran.iter().map(object).collect();
     let mut objects = objects.map_err(|e| e.to_string())?;
     let failed = |(config, error): &(String, String)| serde_json::json!({ "config": config, "error": error });
     objects.extend(not_run.iter().map(failed));
     serde_json::to_string_pretty(&objects).map_err(|e| e.to_string())
 }
 
-/// Success only if every configuration did all of the workload; says what did not.
-fn verdict(figures: &[Figures], not_run: &NotRun) -> ExitCode {
+/// Success only if every configuration did all of the workload; prints what failed.
+fn ending(figures: &[Figures], not_run: &NotRun) -> ExitCode {
     for (config, why) in not_run {
         let named = why.starts_with(config.as_str());
         let name = if named { String::new() } else { format!("{config}: ") };
@@ -141,7 +224,7 @@ fn verdict(figures: &[Figures], not_run: &NotRun) -> ExitCode {
     if all_done { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// What the runs are of, as a page is called.
+/// The title of the page.
 fn title(args: &Compare) -> String {
     match (&args.trace, &args.workload) {
         (Some(path), _) => path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
@@ -158,7 +241,7 @@ fn in_trace(trace: Option<&Path>, error: &dyn std::fmt::Display) -> String {
     }
 }
 
-/// Says that a trace is not whole; what is there was used.
+/// Reports that a trace is incomplete; its readable part was used.
 pub(crate) fn warn_of_cut(trace: Option<&Path>, cut: &str) {
     eprintln!("twinfs: {}", in_trace(trace, &cut));
 }
@@ -166,12 +249,19 @@ pub(crate) fn warn_of_cut(trace: Option<&Path>, cut: &str) {
 /// The workload that the arguments name.
 pub(crate) fn workload(
     trace: Option<&Path>,
+    format: Option<&str>,
     generator: Option<&str>,
     seed: u64,
 ) -> Result<Workload, String> {
     if let Some(path) = trace {
         let bytes = std::fs::read(path).map_err(|e| format!("{}: {e}", path.display()))?;
-        return Ok(Workload::Trace(Arc::from(bytes)));
+        return Ok(match format {
+            Some(name) => {
+                let format = readers::REGISTRY.get(name).map_err(|e| e.to_string())?;
+                Workload::Foreign(format.name, Arc::from(bytes))
+            }
+            None => Workload::Trace(Arc::from(bytes)),
+        });
     }
     Ok(match generator {
         Some(text) => Workload::Generated(text.into(), seed),
@@ -179,21 +269,7 @@ pub(crate) fn workload(
     })
 }
 
-/// Seconds since some instant.
-pub(crate) fn real_clock() -> impl Fn() -> f64 + Sync {
-    // A program may look at the clock; only the core may not.
-    #[allow(clippy::disallowed_types)]
-    let start = std::time::Instant::now();
-    move || start.elapsed().as_secs_f64()
-}
-
-/// A bar on standard error, hidden when that is no terminal.
-pub(crate) fn progress_bar(len: u64) -> ProgressBar {
-    let bar = ProgressBar::new(len);
-    let style = ProgressStyle::with_template("{spinner} {wide_bar} {pos} of {len} ({elapsed})");
-    if let Ok(style) = style {
-        bar.set_style(style);
-    }
-    bar.enable_steady_tick(Duration::from_millis(100));
-    bar
+/// Characters of a line of the terminal; none if standard output is no terminal.
+pub(crate) fn terminal_width() -> Option<u16> {
+    terminal_size::terminal_size_of(std::io::stdout()).map(|(width, _)| width.0)
 }

@@ -13,14 +13,14 @@ use twin_disk::{Block, BlockDevice, Buf, Bytes, Class, Io, IoError, Origin};
 use twin_host::{FileDevice, Host, HostOptions, ImageOptions};
 use twin_rt::{Nanos, Rng, SECS};
 
-use super::compare::real_clock;
 use super::peers::write_whole;
+use super::time::real_clock;
 use super::{Outcome, say};
 
 const FILE: u64 = 64 << 20;
 const SMALL: u64 = 4096;
 const LARGE: u64 = 1 << 20;
-/// Requests of each kind.
+/// The number of requests of each kind.
 const COUNT: usize = 101;
 
 /// Measures and says it.

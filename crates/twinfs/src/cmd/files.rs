@@ -1,9 +1,10 @@
 //! Files that commands write.
 //!
-//! Contract: every file is opened before the work whose results it is to have, so that what cannot
-//! be written is said before minutes are spent, and before anything is mounted: a path that leads
-//! into a mount which nobody serves yet would wait for ever. Nothing is overwritten that was not
-//! written by the same command. What tells of users' files is for its owner alone.
+//! Contract: every file is opened before the work whose results it gets, so that a file that cannot
+//! be written is reported before minutes are spent. It is also opened before anything is mounted,
+//! because a path into a mount that is not served yet would block for ever. A command overwrites
+//! only files that the same command has written. Files that tell of users' files are readable by
+//! their owner only.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};

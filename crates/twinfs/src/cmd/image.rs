@@ -7,8 +7,8 @@ use twin_lab::layouts::{LAYOUTS, layout};
 
 use crate::content::{self, Content};
 
-/// The layout of the volume in an image or device. What cannot be looked at is left to whoever
-/// opens it, whose error says more.
+/// The layout of the volume in an image or device. An image that cannot be read is left to the
+/// code that opens it, whose error says more.
 ///
 /// # Errors
 /// Says what is there if it is no volume of ours.

@@ -2,6 +2,7 @@
 
 mod bench;
 mod budget;
+mod calibrate;
 mod check;
 mod clean;
 mod compare;
@@ -12,6 +13,8 @@ mod image;
 mod manual;
 mod mkfs;
 mod mount;
+mod mounted;
+mod on;
 mod opening;
 mod peers;
 mod presets;
@@ -21,8 +24,10 @@ mod reproduce;
 mod serving;
 mod stat;
 mod status;
+mod time;
 mod top;
 mod umount;
+mod validate;
 mod volume;
 mod watch;
 
@@ -45,12 +50,14 @@ pub(crate) fn run(command: Command) -> Outcome {
         Command::Stat(args) => stat::run(&args),
         Command::Record(args) => record::run(args),
         Command::Replay(args) => replay::run(&args),
+        Command::Calibrate(args) => calibrate::run(&args),
         Command::Compare(args) => compare::run(&args),
         Command::Volume(args) => volume::run(&args),
         Command::Top(args) => top::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Presets(args) => presets::run(&args),
         Command::Reproduce(args) => reproduce::run(&args),
+        Command::Validate(args) => validate::run(&args),
         Command::Completions(args) => manual::completions(&args),
         Command::Man(args) => manual::pages(&args),
     }

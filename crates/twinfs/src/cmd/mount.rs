@@ -62,7 +62,7 @@ fn serve_volume(args: &Mount, ready: Ready, words: &Rc<Words>) -> Result<(), Str
 
 /// What is known before anything is opened for writing: which layout it is, and that every option
 /// means something for it. Makes the trace's file: once something is mounted, a path may lead into
-/// the mount that nobody serves yet.
+/// the mount, which is not served yet.
 fn prepare(args: &Mount) -> Result<(&'static dyn LayoutKind, Option<Trace>), String> {
     let mut files: Vec<(&str, &Path)> = vec![("the image", &args.image)];
     let others = [
@@ -108,7 +108,7 @@ fn serve_opened(
         SessionOptions { writeback_cache: collects_writes(args), ..SessionOptions::default() };
     let closing = volume.clone();
     let words = Rc::clone(&place.words);
-    volume.core().tell_of_stop(move |error| {
+    volume.core().on_stop(move |error| {
         words.say(Grade::Error, &format!("{error}: from now on the volume is read-only"));
     });
     let stopped = volume.downgrade();
@@ -154,8 +154,6 @@ fn serve_opened(
         }
         Ok(())
     };
-    // A trace tells when files were opened.
-    let options = SessionOptions { count_opens: true, ..options };
     serve_until_unmounted(place, recorder, options, ready, stop, close)
 }
 
@@ -176,9 +174,9 @@ fn event_log(args: &Mount) -> Result<Option<(Categories, Listener)>, String> {
     Ok(Some((categories, Rc::new(move |event| out.borrow_mut()(format!("{event}\n"))))))
 }
 
-/// True if the kernel may collect writes. A recording is to have them as they were made.
+/// True if the kernel may collect writes, also for a recording, which must not change the run.
 fn collects_writes(args: &Mount) -> bool {
-    !args.write_through && args.record.is_none()
+    !args.write_through
 }
 
 fn random_seed() -> Result<u64, String> {
@@ -229,7 +227,7 @@ fn open(
     let (opened, note) = open_or_read(args, |read_only| {
         let image = ImageOptions { read_only, direct: !args.buffered, ..ImageOptions::default() };
         let cache_bytes = super::budget::cache_bytes(args)?;
-        let settings = Settings { cache_bytes, read_only, ..super::serving::mounted_settings() };
+        let settings = Settings { cache_bytes, read_only, ..Settings::default() }.mounted();
         let host = host_options(args)?;
         let (of_layout, flight) = (of_layout.clone(), args.flight.clone());
         let log = log.clone();

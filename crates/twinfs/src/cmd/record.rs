@@ -46,7 +46,7 @@ fn record(args: &Record, ready: Ready, words: &Rc<Words>) -> Result<(), String> 
 }
 
 /// Opens all that is needed, in this order: the trace before the mirror, which clears the umask of
-/// the process, and all files before the mount, which answers nobody yet.
+/// the process, and all files before the mount, which does not answer yet.
 fn open(args: &Record, words: &Rc<Words>) -> Result<(Place, Rc<Recorder<Mirror, File>>), String> {
     check_places(args)?;
     let host = Host::start(HostOptions::default()).map_err(|e| e.to_string())?;

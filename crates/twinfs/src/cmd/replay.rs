@@ -4,29 +4,29 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::rc::Rc;
 
+use twin_fs::{FileSystem, Op, Request};
 use twin_lab::{Config, Figures, Latency, Workload, simulate, table, verify_flight};
 use twin_rt::Time;
 use twin_trace::replay::{Options, Replayer, Report};
 
-use super::compare::{real_clock, warn_of_cut, workload};
+use super::compare::{terminal_width, warn_of_cut, workload};
 use super::image::layout_of;
 use super::opening::{OpenOptions, Opened, open_volume};
+use super::time::real_clock;
 use super::{Outcome, say};
-use crate::cli::Replay;
+use crate::cli::{Pace, Replay};
 
 pub(crate) fn run(args: &Replay) -> Outcome {
     if args.verify {
         return verify(args);
     }
-    let workload = workload(Some(&args.file), None, 0)?;
+    let workload = workload(Some(&args.file), None, None, 0)?;
     if let Some(image) = &args.image {
         return for_real(args, &workload, image);
     }
     let config = Config::parse(&args.config).map_err(|e| e.to_string())?;
-    let clock = real_clock();
-    let figures = simulate(&config, &workload, args.pace.at(args.speed)?);
-    let mut figures = figures.map_err(|e| format!("{}: {e}", args.file.display()))?;
-    figures.real_s = clock();
+    let figures = simulate(&config, &workload, Pace::of(args.pace, &workload, args.speed)?);
+    let figures = figures.map_err(|e| format!("{}: {e}", args.file.display()))?;
     if let Some(cut) = &figures.cut {
         warn_of_cut(Some(&args.file), cut);
     }
@@ -75,7 +75,7 @@ fn print(args: &Replay, figures: &[Figures]) -> Result<(), String> {
         let text = serde_json::to_string_pretty(figures).map_err(|e| e.to_string())?;
         say(text)?;
     } else {
-        say(table(figures))?;
+        say(table(figures, terminal_width()))?;
     }
     Ok(())
 }
@@ -86,19 +86,25 @@ fn for_real(args: &Replay, workload: &Workload, image: &Path) -> Outcome {
     let Opened { host, volume, .. } = open_volume(image, options)?;
     let clock = real_clock();
     let now: Rc<dyn Fn() -> Time> = Rc::new(move || Time((clock() * 1e9) as u64));
-    let pace = args.pace.at(args.speed)?;
+    let pace = Pace::of(args.pace, workload, args.speed)?;
     let rt = host.rt().clone();
     let work = async {
         let options = Options { pace, clock: Some(now), ..Options::default() };
         let mut replayer = Replayer::new(&rt, &volume, options);
         let population = workload.population().map_err(|e| e.to_string())?;
         replayer.populate(&population).await.map_err(|e| e.to_string())?;
+        if !population.is_empty() {
+            // As in a simulation: the workload finds nothing in memory.
+            let sync = Request::root(u64::MAX, Op::Sync);
+            volume.execute(sync).await.map_err(|e| e.to_string())?;
+            volume.core().drop_caches();
+        }
         let mut source = workload.start().map_err(|e| e.to_string())?;
         let report = replayer.run(&mut source).await.map_err(|e| e.to_string())?;
         if let Some(cut) = twin_lab::cut(&*source) {
             warn_of_cut(Some(&args.file), &cut);
         }
-        let _ = replayer.let_go().await;
+        let _ = replayer.release_all().await;
         volume.close().await.map_err(|e| e.to_string())?;
         Ok::<Report, String>(report)
     };

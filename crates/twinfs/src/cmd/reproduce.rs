@@ -6,8 +6,8 @@ use std::process::ExitCode;
 use twin_lab::reproduce::fit::{self, Half};
 use twin_lab::reproduce::{self, Claim, clc, fitted};
 
-use super::compare::progress_bar;
 use super::files::Page;
+use super::time::progress_bar;
 use super::{Outcome, say};
 use crate::cli::{Reproduce, ReproduceFormat};
 

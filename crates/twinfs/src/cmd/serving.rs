@@ -5,29 +5,16 @@ use std::fs::File;
 use std::path::Path;
 use std::rc::Rc;
 
-use twin_fs::{FileSystem, FsError, Settings};
+use twin_fs::{FileSystem, FsError};
 use twin_host::fuse::{Mount, Ready, Session, SessionOptions, in_background, serve};
 use twin_host::{Grade, Host, Relation, Signals, Words, relation};
 use twin_rt::SECS;
-use twin_trace::Recorder;
+use twin_trace::{Recorder, RecorderOptions};
 
 use super::files::NewFile;
 
 /// How long clients may hold on to a mount that was told to end.
 const GRACE_NS: u64 = 5 * SECS;
-
-/// What the kernel hands over is durable after so long, whether anybody asks or not.
-const DURABLE_WITHIN_NS: u64 = 2 * SECS;
-
-/// What differs on a mount from a simulation: above it is the kernel's page cache, which keeps what
-/// was read, and which passes `sync` on to us as writes and not as a wish.
-pub(super) fn mounted_settings() -> Settings {
-    Settings {
-        drop_behind: true,
-        durable_within_ns: Some(DURABLE_WITHIN_NS),
-        ..Settings::default()
-    }
-}
 
 /// A place where a file system is mounted, with what serving needs.
 pub(super) struct Place {
@@ -115,7 +102,14 @@ pub(super) fn recorded<F: FileSystem>(
     trace: Trace,
 ) -> Result<Rc<Recorder<F, File>>, String> {
     let Trace { new, contents, about } = trace;
-    let recorder = Recorder::new(host.rt(), fs, new.handle()?, contents, &about);
+    let clock = host.clone();
+    let options = RecorderOptions {
+        contents,
+        mounted: true,
+        text: about,
+        clock: Some(Rc::new(move || clock.now())),
+    };
+    let recorder = Recorder::new(host.rt(), fs, new.handle()?, options);
     let recorder = Rc::new(recorder.map_err(|e| format!("the trace: {e}"))?);
     new.keep();
     let (weak, rt) = (Rc::downgrade(&recorder), host.rt().clone());

@@ -23,8 +23,8 @@ pub(crate) fn run(args: &Stat) -> Outcome {
         ..OpenOptions::of(kind)
     };
     let Opened { volume, recovery, .. } = open_volume(&args.image, options)?;
-    for fact in kind.facts(&volume) {
-        say(format!("{:<17}{}", fact.name, fact.value))?;
+    for property in kind.properties(&volume) {
+        say(format!("{:<17}{}", property.name, property.value))?;
     }
     let state = match recovery {
         Some(words) => format!("not unmounted: {words}"),

@@ -92,7 +92,7 @@ impl StatusFile {
         let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
         if number > *written {
             let name = self.path.file_name().unwrap_or_default();
-            // Of this process, so nobody else's.
+            // The name has this process's number, so no other process uses it.
             let mut new = std::ffi::OsString::from(".");
             new.push(name);
             new.push(format!(".{}", std::process::id()));

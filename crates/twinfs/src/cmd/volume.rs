@@ -8,11 +8,13 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressStyle};
 use twin_clean::volume::workload;
 use twin_clean::{placement, victim};
+use twin_lab::study_page;
 use twin_lab::volume::{
-    Input, Study, csv, every, full_table, list, markdown, read_trace, run_all, table,
+    Input, Study, csv, every, full_table, gaps, list, markdown, read_trace, rivals, run_all, table,
 };
 
-use super::compare::real_clock;
+use super::files::Page;
+use super::time::real_clock;
 use super::{Outcome, say};
 use crate::cli::{Volume, VolumeFormat};
 
@@ -22,17 +24,23 @@ pub(crate) fn run(args: &Volume) -> Outcome {
         return Ok(ExitCode::SUCCESS);
     }
     let placements: Vec<_> =
-        args.placement.iter().filter_map(|name| placement::by_name(name)).collect();
-    let victims: Vec<_> = args.victim.iter().filter_map(|name| victim::by_name(name)).collect();
+        args.placement.iter().filter_map(|name| placement::REGISTRY.get(name).ok()).collect();
+    let victims: Vec<_> =
+        args.victim.iter().filter_map(|name| victim::REGISTRY.get(name).ok()).collect();
     let study = Study {
         workloads: inputs(args)?,
-        policies: if args.table { full_table(&victims) } else { every(&placements, &victims) },
+        policies: match (args.rivals, args.table) {
+            (true, _) => rivals(),
+            (_, true) => full_table(&victims),
+            _ => every(&placements, &victims),
+        },
         seeds: args.seed.clone(),
         segment_blocks: args.segment,
-        garbage_share: args.garbage / 100.0,
+        garbage_shares: args.garbage.iter().map(|percent| percent / 100.0).collect(),
         open_segments: args.open_segments,
     };
     let runs = study.runs()?;
+    let page_file = args.html.as_deref().map(Page::open).transpose()?;
     let writes = runs.iter().map(|(_, run)| run.writes()).sum();
     let bar = progress_bar(writes);
     let clock = real_clock();
@@ -41,7 +49,11 @@ pub(crate) fn run(args: &Volume) -> Outcome {
     let rows = run_all(&runs, threads, &|written| bar.inc(written));
     let seconds = clock();
     bar.finish_and_clear();
+    if let Some(file) = page_file {
+        file.write(&study_page(&rows))?;
+    }
     match args.format {
+        _ if args.rivals => say(gaps(&rows))?,
         VolumeFormat::Csv => say(csv(&rows).trim_end())?,
         VolumeFormat::Table => say(table(&rows))?,
         VolumeFormat::Markdown => say(markdown(&rows))?,
@@ -81,7 +93,7 @@ fn inputs(args: &Volume) -> Result<Vec<(String, Input)>, String> {
     }
     let writes = (f64::from(args.blocks) * args.volumes) as u64;
     let blocks = args.blocks;
-    let default = [workload::registry()[0].name.to_owned()];
+    let default = [workload::REGISTRY.first().name.to_owned()];
     if let Some(format) = &args.trace_format {
         return Err(format!("--trace-format {format} is for traces: give --trace too"));
     }
@@ -97,18 +109,18 @@ fn inputs(args: &Volume) -> Result<Vec<(String, Input)>, String> {
         } else {
             &args.exponent[..]
         };
-        if exponents.is_empty() || plain.get("exponent").is_none() {
+        if exponents.is_empty() || !plain.values().has("exponent") {
             with(plain);
             continue;
         }
         for &exponent in exponents {
             let mut workload = plain.clone();
-            workload.set("exponent", exponent).map_err(|error| error.to_string())?;
+            workload.set("exponent", &exponent.to_string()).map_err(|error| error.to_string())?;
             with(workload);
         }
     }
     let takes_exponent = |text: &String| {
-        workload::parse(text).is_ok_and(|workload| workload.get("exponent").is_some())
+        workload::parse(text).is_ok_and(|workload| workload.values().has("exponent"))
     };
     if !args.exponent.is_empty() && !texts.iter().any(takes_exponent) {
         return Err(format!("--exponent: {} has none", texts.join(", ")));

@@ -26,7 +26,7 @@ const LOOK: Nanos = 5 * SECS;
 /// What the watch has seen.
 struct Watch {
     completed: u64,
-    /// When something last happened on the device, or nobody waited.
+    /// The last time at which the device completed something, or no request waited.
     moved: Time,
     stopped: bool,
 }

@@ -68,8 +68,8 @@ impl std::fmt::Display for Content {
     }
 }
 
-/// What a regular file or block device holds; `None` if it is neither, or may not be read: whoever
-/// opens it says why.
+/// What a regular file or block device holds; `None` if it is neither, or may not be read. The
+/// code that opens it reports why.
 pub(crate) fn of(path: &Path) -> Option<Content> {
     let meta = std::fs::metadata(path).ok()?;
     let is_device = meta.file_type().is_block_device();

@@ -8,28 +8,28 @@ mod place;
 mod raw;
 mod system;
 
-pub(super) use place::write_whole;
+pub(super) use place::{Disk, System, write_whole};
+pub(super) use system::{choose, is_system};
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use twin_lab::bench::{self, Target, bars, bench_table, ratios};
+use twin_lab::bench::{self, Target, bench_table, ratios};
 
-use self::place::{Disk, System};
 use self::raw::Raw;
-use super::compare::{progress_bar, real_clock};
 use super::files::Page;
+use super::time::{progress_bar, real_clock};
 use super::{Outcome, say};
 use crate::cli::Bench;
 
 /// What runs unless told otherwise: some minutes a round.
 const DEFAULT: &[&str] = &[
     "small:files=5000",
-    "small:files=5000,kernel=1",
-    "small:files=1500,size=4K,fsync=1,warm=1",
-    "small:files=1500,users=4,warm=1",
+    "small:files=5000,kernel=yes",
+    "small:files=1500,size=4K,fsync=yes,warm=yes",
+    "small:files=1500,users=4,warm=yes",
     "large:mb=256",
     "tpcb:transactions=1500",
     "tpcb:transactions=6000,group=10",
@@ -82,7 +82,7 @@ pub(super) fn run(args: &Bench, stop: Arc<AtomicBool>) -> Outcome {
     let rows = result.map_err(|e| e.to_string())?;
     let names: Vec<String> = targets.iter().map(Target::name).collect();
     if let Some(file) = page_file {
-        file.write(&bars(&rows, &names))?;
+        file.write(&bench::page(&rows, &names, &[]))?;
     }
     if args.json {
         say(format!("{:#}", bench::json(&rows, &names)))?;

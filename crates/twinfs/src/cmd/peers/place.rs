@@ -23,7 +23,7 @@ const DROP_CACHES: &str = "/proc/sys/vm/drop_caches";
 
 /// A fully written file as a loop device with direct I/O, in a directory of its own.
 #[derive(Debug)]
-pub(super) struct Disk {
+pub(in crate::cmd) struct Disk {
     dir: PathBuf,
     /// Empty until it is attached.
     device: PathBuf,
@@ -37,7 +37,11 @@ impl Disk {
     ///
     /// # Errors
     /// If there is no room, or the host refuses a loop device.
-    pub(super) fn make(base: &Path, size: u64, stop: Arc<AtomicBool>) -> Result<Disk, String> {
+    pub(in crate::cmd) fn make(
+        base: &Path,
+        size: u64,
+        stop: Arc<AtomicBool>,
+    ) -> Result<Disk, String> {
         let dir = base.join(format!("twinfs-peers-{}", std::process::id()));
         let mount_at = dir.join("mnt");
         let text = |path: &Path, e: io::Error| format!("{}: {e}", path.display());
@@ -228,14 +232,14 @@ impl Drop for Mounted {
 
 /// A file system with its turns on the disk.
 #[derive(Debug)]
-pub(super) struct System {
+pub(in crate::cmd) struct System {
     kind: Kind,
     disk: Arc<Disk>,
     failures: Mutex<Vec<String>>,
 }
 
 impl System {
-    pub(super) fn new(kind: Kind, disk: Arc<Disk>) -> Result<System, String> {
+    pub(in crate::cmd) fn new(kind: Kind, disk: Arc<Disk>) -> Result<System, String> {
         Ok(System { kind, disk, failures: Mutex::default() })
     }
 
@@ -244,11 +248,32 @@ impl System {
         self.failures.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn turn(&self, bench: &dyn Benchmark, clock: Clock<'_>) -> Result<Vec<Phase>, BenchFailure> {
+    /// Makes a new file system on the disk.
+    fn make(&self) -> Result<(), String> {
         if let [tool, words @ ..] = self.kind.mkfs {
             let mut mkfs = Command::new(program(tool));
-            output(mkfs.args(words).arg(self.disk.device())).map_err(BenchFailure)?;
+            output(mkfs.args(words).arg(self.disk.device()))?;
         }
+        Ok(())
+    }
+
+    /// Works in a new file system of this kind, which is mounted meanwhile.
+    ///
+    /// # Errors
+    /// Those of making and mounting it, and of the work.
+    pub(in crate::cmd) fn with_mount<T>(
+        &self,
+        work: impl FnOnce(&Path) -> Result<T, String>,
+    ) -> Result<T, String> {
+        self.make()?;
+        let mut mounted = Mounted::new(&self.kind, &self.disk)?;
+        let done = work(&self.disk.mount_at);
+        mounted.end();
+        done
+    }
+
+    fn turn(&self, bench: &dyn Benchmark, clock: Clock<'_>) -> Result<Vec<Phase>, BenchFailure> {
+        self.make().map_err(BenchFailure)?;
         let mounted = Mounted::new(&self.kind, &self.disk).map_err(BenchFailure)?;
         let mounted = Arc::new(Mutex::new(mounted));
         let directory = Directory {

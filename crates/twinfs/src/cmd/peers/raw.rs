@@ -63,7 +63,7 @@ impl Place for Raw {
         let (phase, unit, amount, measured) = if label.starts_with("large") {
             let mib = LARGE_COUNT as f64;
             ("seq_write", "MiB/s", mib, self.writes(LARGE, LARGE_COUNT, false, clock))
-        } else if label.starts_with("small") && label.contains("fsync=1") {
+        } else if label.starts_with("small") && label.contains("fsync=yes") {
             let count = SMALL_COUNT as f64;
             ("create", "files/s", count, self.writes(SMALL, SMALL_COUNT, true, clock))
         } else {

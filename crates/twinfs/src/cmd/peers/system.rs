@@ -15,8 +15,8 @@ pub(super) enum Mount {
 
 /// A file system.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Kind {
-    pub(super) name: &'static str,
+pub(in crate::cmd) struct Kind {
+    pub(in crate::cmd) name: &'static str,
     /// The command that makes one, the device at its end. `twinfs` is this program.
     pub(super) mkfs: &'static [&'static str],
     pub(super) mount: Mount,
@@ -85,14 +85,19 @@ fn installed(tool: &str) -> bool {
 }
 
 /// A file system that cannot take part, and the tool that it lacks.
-pub(super) type Missing = (&'static str, &'static str);
+pub(in crate::cmd) type Missing = (&'static str, &'static str);
+
+/// True if a file system of this name can be made.
+pub(in crate::cmd) fn is_system(name: &str) -> bool {
+    KINDS.iter().any(|kind| kind.name == name)
+}
 
 /// The systems of these names, or all; and those that lack a tool. A system that was named must be
 /// there.
 ///
 /// # Errors
 /// If a name stands for none, or for one that cannot take part; or if loop devices cannot be had.
-pub(super) fn choose(names: &[String]) -> Result<(Vec<Kind>, Vec<Missing>), String> {
+pub(in crate::cmd) fn choose(names: &[String]) -> Result<(Vec<Kind>, Vec<Missing>), String> {
     if !installed("losetup") {
         return Err("losetup is not installed: install util-linux".into());
     }

@@ -5,14 +5,14 @@ mod simulation;
 use std::io::IsTerminal;
 use std::process::ExitCode;
 
-use twin_clean::volume::{Shape, Volume, workload};
+use twin_clean::volume::{Volume, VolumeGeometry, workload};
 use twin_clean::{placement, victim};
 use twin_lab::Status;
 use twin_lab::segment_map::{Look, frame};
 
-use super::compare::real_clock;
+use super::time::real_clock;
 use super::{Outcome, say};
-use crate::cli::{Pace, Top};
+use crate::cli::Top;
 
 /// Where frames go.
 enum Screen {
@@ -47,7 +47,7 @@ fn for_simulations(args: &Top) -> Option<&'static str> {
         ("--every", args.every.is_some()),
         ("--accesses", args.accesses),
         ("--by-hand", args.by_hand),
-        ("--pace", args.pace != Pace::Asap),
+        ("--pace", args.pace.is_some()),
         ("--speed", args.speed.is_some()),
         ("--count", args.count.is_some()),
     ];
@@ -56,19 +56,17 @@ fn for_simulations(args: &Top) -> Option<&'static str> {
 
 /// Shows a bare volume.
 fn bare(args: &Top) -> Outcome {
-    let unknown = |what: &str, name: &str| format!("no {what} policy is called {name}");
-    let placement =
-        placement::by_name(&args.placement).ok_or_else(|| unknown("placement", &args.placement))?;
-    let victim = victim::by_name(&args.victim).ok_or_else(|| unknown("victim", &args.victim))?;
+    let placement = placement::REGISTRY.get(&args.placement).map_err(|e| e.to_string())?;
+    let victim = victim::REGISTRY.get(&args.victim).map_err(|e| e.to_string())?;
     let workload =
-        workload::parse(args.workload.as_deref().unwrap_or(workload::registry()[0].name))
+        workload::parse(args.workload.as_deref().unwrap_or(workload::REGISTRY.first().name))
             .map_err(|error| error.to_string())?;
     let blocks = args.blocks.unwrap_or(BLOCKS);
-    let shape = Shape::of_working_set(blocks).map_err(|error| error.to_string())?;
-    let shape = shape.check_for(placement).map_err(|error| error.to_string())?;
+    let geometry = VolumeGeometry::of_working_set(blocks).map_err(|error| error.to_string())?;
+    let geometry = geometry.check_for(placement).map_err(|error| error.to_string())?;
     let seed = args.seed.unwrap_or(1);
-    let setting = shape.setting(seed);
-    let mut volume = Volume::new(&shape, placement.make(&setting), victim.make(&setting));
+    let setting = geometry.setting(seed);
+    let mut volume = Volume::new(&geometry, placement.make(&setting), victim.make(&setting));
     let mut writes = workload.start(blocks, seed);
     let (screen, look) = screen(args);
     let clock = real_clock();

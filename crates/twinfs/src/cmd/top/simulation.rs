@@ -1,7 +1,7 @@
 //! A simulated run, watched: its log at equal distances of simulated time, or at each disk access.
 //!
-//! Contract: pictures depend on nothing but the arguments. How long each stays, or that somebody
-//! asks for the next, changes when they come, not what they show.
+//! Contract: pictures depend on nothing but the arguments. The time for which each is shown, or a key
+//! that asks for the next, changes when they come and not what they show.
 
 use std::cell::RefCell;
 use std::ops::ControlFlow;
@@ -13,10 +13,11 @@ use twin_lab::segment_map::Look;
 use twin_lab::{Config, Served, Status, Watcher, World, simulate_watched};
 use twin_rt::{Nanos, SECS, Time};
 
-use super::super::compare::{real_clock, warn_of_cut, workload};
+use super::super::compare::{warn_of_cut, workload};
+use super::super::time::real_clock;
 use super::super::{Outcome, say};
 use super::{Screen, screen, wait_until};
-use crate::cli::Top;
+use crate::cli::{Pace, Top};
 
 /// Pictures in a real second, of a run that is slowed down.
 const PICTURES_PER_S: f64 = 10.0;
@@ -38,8 +39,8 @@ pub(super) fn run(args: &Top) -> Outcome {
         return Err("--seed is for generated workloads: give --workload too".into());
     }
     let trace = args.trace.as_deref();
-    let workload = workload(trace, args.workload.as_deref(), args.seed.unwrap_or(1))?;
-    let pace = args.pace.at(args.speed)?;
+    let workload = workload(trace, None, args.workload.as_deref(), args.seed.unwrap_or(1))?;
+    let pace = Pace::of(args.pace, &workload, args.speed)?;
     let show = Rc::new(RefCell::new(Show::new(args)));
     let figures = simulate_watched(&config, &workload, pace, show.clone());
     if let Some(failed) = show.borrow_mut().failed.take() {
@@ -50,9 +51,10 @@ pub(super) fn run(args: &Top) -> Outcome {
         if let Some(cut) = &figures.cut {
             warn_of_cut(trace, cut);
         }
+        let cost = figures.log.write_cost.map_or("-".into(), |cost| format!("{cost:.2}"));
         say(format!(
-            "{} operations in {:.3} s; write cost {:.2}, {} segments cleaned",
-            figures.ops, figures.span_s, figures.log.write_cost, figures.log.cleaned_segments
+            "{} operations in {:.3} s; write cost {cost}, {} segments cleaned",
+            figures.ops, figures.span_s, figures.log.cleaned_segments
         ))?;
     }
     Ok(ExitCode::SUCCESS)
@@ -230,12 +232,12 @@ fn told(served: &Served, place: Option<(u32, u64)>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use twin_lab::Parts;
+    use twin_lab::TimeBreakdown;
 
     #[test]
     fn an_access_is_told_with_its_place_and_time() {
         let (queue_ns, seek_ns, transfer_ns) = (20_000, 3_000_000, 1_500_000);
-        let parts = Parts { queue_ns, seek_ns, transfer_ns, ..Parts::default() };
+        let parts = TimeBreakdown { queue_ns, seek_ns, transfer_ns, ..TimeBreakdown::default() };
         let (begun, done) = (Time(7), Time(4_500_007));
         let (kind, origin) = (IoKind::Read, Origin::Cleaner);
         let served = Served { kind, at: 99 << 10, len: 4096, origin, begun, done, parts };
@@ -245,7 +247,8 @@ mod tests {
              queue, in 4.50 ms: seek 3.00, transfer 1.50"
         );
         assert!(told(&served, None).contains("at byte 101376 for"));
-        let flush = Served { kind: IoKind::Flush, len: 0, parts: Parts::default(), ..served };
+        let flush =
+            Served { kind: IoKind::Flush, len: 0, parts: TimeBreakdown::default(), ..served };
         assert!(told(&flush, None).starts_with("the disk flushes its cache for the cleaner\n"));
     }
 }

@@ -1,0 +1,97 @@
+//! The arguments of the commands that hold simulations against a machine, and the pace of a replay.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+/// When operations are issued.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Pace {
+    /// As soon as the operations before them have ended.
+    Asap,
+    /// At the times at which they were recorded.
+    Recorded,
+    /// With the pauses between them that were recorded.
+    Think,
+}
+
+impl Pace {
+    /// The chosen pace, or that of the workload, with its speed.
+    ///
+    /// # Errors
+    /// If the speed is none, or there is nothing that it could change.
+    pub(crate) fn of(
+        chosen: Option<Pace>,
+        workload: &twin_lab::Workload,
+        speed: Option<f64>,
+    ) -> Result<twin_trace::replay::Pace, String> {
+        let pace = match chosen {
+            Some(pace) => pace,
+            // Its pauses are those of real clients.
+            None if workload.is_of_mount().map_err(|e| e.to_string())? => Pace::Think,
+            None => Pace::Asap,
+        };
+        if pace == Pace::Asap && speed.is_some() {
+            return Err("--speed is for --pace recorded and --pace think".into());
+        }
+        let speed = speed.unwrap_or(1.0);
+        if !(speed.is_finite() && speed > 0.0) {
+            return Err(format!("--speed {speed}: must be more than 0"));
+        }
+        Ok(match pace {
+            Pace::Asap => twin_trace::replay::Pace::Asap,
+            Pace::Recorded => twin_trace::replay::Pace::Recorded { speed },
+            Pace::Think => twin_trace::replay::Pace::Think { speed },
+        })
+    }
+}
+
+/// Measure this machine, for simulations of it.
+///
+/// Measures, in a directory on the device in question, the device's times by kind, size and number of
+/// requests in flight, the cost of passing a request to a mount, and the processor's costs of each
+/// layout, all several times over two minutes. Simulations take the result with
+/// `twinfs compare --machine FILE`.
+#[derive(Args)]
+pub(crate) struct Calibrate {
+    /// The file to write, which must not exist: TOML, times in microseconds.
+    #[arg(long, short, value_name = "FILE", default_value = "machine.toml")]
+    pub(crate) output: PathBuf,
+    /// A directory on the device to measure; half a gigabyte is used there meanwhile.
+    #[arg(default_value = ".")]
+    pub(crate) dir: PathBuf,
+}
+
+/// Compare simulations of this machine with the machine.
+///
+/// Records real workloads (builds, git, SQLite, mail and others) on a mount, runs each for real on several
+/// configurations, simulates the recordings on the same ones, and reports how far the simulations are
+/// off and whether they rank the configurations rightly. Takes some ten minutes; the machine should
+/// be quiet.
+#[derive(Args)]
+pub(crate) struct Validate {
+    /// The machine file of this machine. Default: calibrate first.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) machine: Option<PathBuf>,
+    /// How often each workload runs on each configuration.
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub(crate) runs: u32,
+    /// Only these workloads, as untar,git.
+    #[arg(long, value_delimiter = ',', value_name = "NAMES")]
+    pub(crate) workloads: Vec<String>,
+    /// List the workloads.
+    #[arg(long)]
+    pub(crate) list: bool,
+    /// Write the report to this file too, as Markdown.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) markdown: Option<PathBuf>,
+    /// Leave the recordings in this directory.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) keep: Option<PathBuf>,
+    /// Do one of the loads here: for this command's own children.
+    #[arg(long, hide = true)]
+    pub(crate) load: Option<String>,
+    /// A directory on the device; a gigabyte and a half is used there meanwhile.
+    #[arg(default_value = ".")]
+    pub(crate) dir: PathBuf,
+}

@@ -1,0 +1,242 @@
+//! The device under a directory: distributions of times by kind, size and number in flight.
+//!
+//! Through our own way to devices, as a mount uses it. Requests go to random places of a file that is
+//! written in full; sparse writes to a file without blocks.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::Path;
+
+use twin_disk::{Block, BlockDevice, Buf, Bytes, Class, Io, IoError, Origin};
+use twin_host::{FileDevice, Host, HostOptions, ImageOptions};
+use twin_lab::{Device, Distribution, Transfers};
+use twin_rt::Rng;
+
+use super::{Bench, ROUNDS, median};
+use crate::cmd::peers::write_whole;
+use crate::cmd::time::real_clock;
+
+const FILE: u64 = 256 << 20;
+const SMALL: u64 = 4096;
+const LARGE: u64 = 1 << 20;
+/// Sizes of requests, and how many are measured a round.
+const SIZES: [(u64, usize); 5] =
+    [(SMALL, 60), (16 << 10, 40), (64 << 10, 30), (256 << 10, 20), (LARGE, 12)];
+/// Bytes written before a flush, and how many flushes are measured a round.
+const DIRTY: [(u64, usize); 4] = [(SMALL, 24), (64 << 10, 16), (LARGE, 10), (16 << 20, 3)];
+/// Sizes of writes into a sparse file, each flushed, and how many a round.
+const SPARSE: [(u64, usize); 3] = [(SMALL, 10), (64 << 10, 10), (LARGE, 5)];
+/// Numbers of requests in flight.
+const DEPTHS: [usize; 6] = [1, 2, 4, 8, 16, 32];
+/// Requests for each of them, a round.
+const AT_DEPTH: usize = 256;
+/// Large requests in flight, and how many a round, for the bandwidth.
+const LARGE_AT_ONCE: usize = 4;
+const LARGE_COUNT: usize = 32;
+/// Into so many parts a distribution is divided.
+const PARTS: usize = 20;
+/// Microseconds that the host looks for completions before it sleeps, as a mount does by default.
+const SPIN_NS: u64 = 200_000;
+
+pub(super) const STEPS: u64 = ROUNDS as u64 + 1;
+
+/// The results of all rounds, by kind and bytes.
+#[derive(Default)]
+struct Results {
+    times: BTreeMap<(&'static str, u64), Vec<Vec<f64>>>,
+    rates: BTreeMap<(&'static str, usize), Vec<f64>>,
+    bandwidth: BTreeMap<&'static str, Vec<f64>>,
+}
+
+/// Measures the device. `request_us` is the processor's time for a request, which is not part of
+/// the device's times.
+pub(super) fn measure(bench: &mut Bench, request_us: f64) -> Result<Device, String> {
+    let full = bench.dir.join("full");
+    let said = |error: std::io::Error| format!("{}: {error}", full.display());
+    let mut file = File::create_new(&full).map_err(said)?;
+    write_whole(&mut file, FILE, &bench.stop).map_err(said)?;
+    bench.step()?;
+    let mut results = Results::default();
+    let mut max_request = 0;
+    for round in 0..ROUNDS {
+        let mut probe = Probe::open(&full, round as u64)?;
+        max_request = probe.device.info().max_io;
+        probe.run(&mut results).map_err(|e| format!("{}: {e}", full.display()))?;
+        drop(probe);
+        sparse(bench, round as u64, &mut results)?;
+        bench.step()?;
+    }
+    std::fs::remove_file(&full).map_err(said)?;
+    Ok(device(bench, results, max_request, request_us))
+}
+
+fn device(bench: &mut Bench, results: Results, max_request: u32, request_us: f64) -> Device {
+    let mut list = |kind: &'static str, sizes: &[(u64, usize)]| -> Vec<Distribution> {
+        let of = |bytes| results.times.get(&(kind, bytes)).cloned().unwrap_or_default();
+        let distribution = |&(bytes, _): &(u64, usize)| {
+            let rounds: Vec<Vec<f64>> = of(bytes);
+            let medians: Vec<f64> = rounds.iter().cloned().map(median).collect();
+            bench.judge(&format!("{kind} of {bytes} bytes"), &medians);
+            let all = rounds.concat().into_iter().map(|us| (us - request_us).max(0.1)).collect();
+            Distribution::of(bytes, all, PARTS)
+        };
+        sizes.iter().map(distribution).collect()
+    };
+    let (read, write) = (list("read", &SIZES), list("write", &SIZES));
+    let (flush, write_sparse) = (list("flush", &DIRTY), list("sparse", &SPARSE));
+    let transfers = |kind: &'static str, alone| {
+        let rate = |depth| results.rates.get(&(kind, depth)).cloned().unwrap_or_default();
+        let rate_4k = DEPTHS.map(|depth| (format!("{depth:02}"), median(rate(depth)).round()));
+        let bandwidth = results.bandwidth.get(kind).cloned().unwrap_or_default();
+        Transfers { alone, rate_4k: rate_4k.into(), bytes_per_s: median(bandwidth).round() }
+    };
+    let (read, write) = (transfers("read", read), transfers("write", write));
+    Device { max_request, read, write, flush, write_sparse }
+}
+
+/// Writes into a file that has no blocks there, each flushed.
+fn sparse(bench: &Bench, round: u64, results: &mut Results) -> Result<(), String> {
+    let path = bench.dir.join("sparse");
+    let said = |error: std::io::Error| format!("{}: {error}", path.display());
+    let file = File::create_new(&path).map_err(said)?;
+    file.set_len(FILE).map_err(said)?;
+    drop(file);
+    let mut probe = Probe::open(&path, round)?;
+    let host = probe.host.clone();
+    let work = async {
+        for (bytes, count) in SPARSE {
+            let mut times = Vec::with_capacity(count);
+            for _ in 0..count {
+                let write = probe.a_write(bytes);
+                let start = (probe.clock)();
+                probe.device.submit(write).await?;
+                probe.device.submit(Io::flush(Origin::User)).await?;
+                times.push(((probe.clock)() - start) * 1e6);
+            }
+            results.times.entry(("sparse", bytes)).or_default().push(times);
+        }
+        Ok::<(), IoError>(())
+    };
+    host.rt().block_on(work).map_err(|e| e.to_string())?.map_err(|e| e.to_string())?;
+    drop(probe);
+    std::fs::remove_file(&path).map_err(said)
+}
+
+struct Probe {
+    host: Host,
+    device: FileDevice,
+    clock: Box<dyn Fn() -> f64>,
+    rng: Rng,
+    content: Bytes,
+}
+
+impl Probe {
+    fn open(path: &Path, seed: u64) -> Result<Probe, String> {
+        let host = Host::start(HostOptions { spin_ns: SPIN_NS, ..HostOptions::default() });
+        let host = host.map_err(|e| e.to_string())?;
+        let device = FileDevice::open(&host, path, &ImageOptions::default());
+        let device = device.map_err(|e| e.to_string())?;
+        let content = Buf::copy_of(&vec![0x5a; LARGE as usize]).freeze();
+        let rng = Rng::stream(seed, "places");
+        Ok(Probe { host, device, clock: Box::new(real_clock()), rng, content })
+    }
+
+    /// A round of all but sparse writes.
+    fn run(&mut self, results: &mut Results) -> Result<(), String> {
+        let host = self.host.clone();
+        let work = async {
+            for (bytes, count) in SIZES {
+                let times = self.alone(count, |probe| probe.a_read(bytes)).await?;
+                results.times.entry(("read", bytes)).or_default().push(times);
+                let times = self.alone(count, |probe| probe.a_write(bytes)).await?;
+                results.times.entry(("write", bytes)).or_default().push(times);
+            }
+            for (bytes, count) in DIRTY {
+                let times = self.flushes(bytes, count).await?;
+                results.times.entry(("flush", bytes)).or_default().push(times);
+            }
+            for depth in DEPTHS {
+                let rate = self.rate(depth, AT_DEPTH, |probe| probe.a_read(SMALL)).await?;
+                results.rates.entry(("read", depth)).or_default().push(rate);
+                let rate = self.rate(depth, AT_DEPTH, |probe| probe.a_write(SMALL)).await?;
+                results.rates.entry(("write", depth)).or_default().push(rate);
+            }
+            let large = (LARGE_AT_ONCE, LARGE_COUNT);
+            let rate = self.rate(large.0, large.1, |probe| probe.a_read(LARGE)).await?;
+            results.bandwidth.entry("read").or_default().push(rate * LARGE as f64);
+            let rate = self.rate(large.0, large.1, |probe| probe.a_write(LARGE)).await?;
+            results.bandwidth.entry("write").or_default().push(rate * LARGE as f64);
+            Ok::<(), IoError>(())
+        };
+        host.rt().block_on(work).map_err(|e| e.to_string())?.map_err(|e| e.to_string())
+    }
+
+    fn place(&mut self, len: u64) -> u64 {
+        self.rng.below(FILE / len) * len
+    }
+
+    fn a_read(&mut self, len: u64) -> Io {
+        Io::read(self.place(len), len, Class::Data, Origin::User)
+    }
+
+    fn a_write(&mut self, len: u64) -> Io {
+        let block = Block::Bytes(self.content.slice(0, len as usize));
+        Io::write(self.place(len), vec![block], Class::Data, Origin::User)
+    }
+
+    /// Times of requests one after the other, in microseconds.
+    async fn alone(
+        &mut self,
+        count: usize,
+        io: impl Fn(&mut Self) -> Io,
+    ) -> Result<Vec<f64>, IoError> {
+        let mut times = Vec::with_capacity(count);
+        for _ in 0..count {
+            let io = io(self);
+            let start = (self.clock)();
+            self.device.submit(io).await?;
+            times.push(((self.clock)() - start) * 1e6);
+        }
+        Ok(times)
+    }
+
+    /// Times of flushes, each behind so many bytes of writes, in microseconds.
+    async fn flushes(&mut self, dirty: u64, count: usize) -> Result<Vec<f64>, IoError> {
+        let mut times = Vec::with_capacity(count);
+        for _ in 0..count {
+            for _ in 0..dirty.div_ceil(LARGE) {
+                let write = self.a_write(dirty.min(LARGE));
+                self.device.submit(write).await?;
+            }
+            let start = (self.clock)();
+            self.device.submit(Io::flush(Origin::User)).await?;
+            times.push(((self.clock)() - start) * 1e6);
+        }
+        Ok(times)
+    }
+
+    /// Requests a second with so many in flight.
+    async fn rate(
+        &mut self,
+        depth: usize,
+        count: usize,
+        io: impl Fn(&mut Self) -> Io,
+    ) -> Result<f64, IoError> {
+        let mut requests: Vec<Io> = (0..count).map(|_| io(self)).collect();
+        let start = (self.clock)();
+        let (each, device) = (count / depth, &self.device);
+        let mut lanes = Vec::with_capacity(depth);
+        for _ in 0..depth {
+            let lane = requests.split_off(requests.len() - each);
+            lanes.push(async move {
+                for io in lane {
+                    device.submit(io).await?;
+                }
+                Ok::<(), IoError>(())
+            });
+        }
+        let ended: Result<Vec<()>, IoError> = twin_rt::join_all(lanes).await.into_iter().collect();
+        ended?;
+        Ok((each * depth) as f64 / ((self.clock)() - start))
+    }
+}

@@ -1,0 +1,218 @@
+//! `twinfs calibrate`: measures this machine for simulations of it.
+//!
+//! Contract: everything is measured in a directory of its own below the one that is given, which is removed
+//! at the end, also after an interrupt. The result is a machine file ([`MachineFile`]). Every figure is
+//! measured in [`ROUNDS`] rounds; a figure whose rounds differ by more than [`NOISY`] is named in the file's
+//! warnings, because simulations with it inherit the noise.
+
+mod device;
+mod fuse;
+mod processor;
+mod served;
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use indicatif::ProgressBar;
+use twin_lab::{MACHINE_FORMAT, MachineFile};
+
+use super::files::NewFile;
+use super::time::progress_bar;
+use super::{Outcome, say};
+use crate::cli::Calibrate;
+
+/// How often every figure is measured; the rounds of all figures alternate.
+const ROUNDS: usize = 5;
+/// Medians of rounds that differ by more than this factor are told.
+const NOISY: f64 = 1.5;
+/// Bytes of small and of large operations.
+const SMALL: usize = 4096;
+const LARGE: usize = 128 << 10;
+
+/// What the parts of a calibration share.
+pub(super) struct Bench {
+    /// The directory to work in.
+    dir: PathBuf,
+    stop: Arc<AtomicBool>,
+    bar: ProgressBar,
+    warnings: Vec<String>,
+}
+
+impl Bench {
+    fn make(base: &Path, stop: Arc<AtomicBool>, steps: u64) -> Result<Bench, String> {
+        if !base.is_dir() {
+            return Err(format!(
+                "{} is no directory: give one on the device that is to be measured",
+                base.display()
+            ));
+        }
+        let dir = super::absolute(&base.join(format!("twinfs-calibrate-{}", std::process::id())))?;
+        std::fs::create_dir(&dir).map_err(|e| format!("{}: {e}", dir.display()))?;
+        Ok(Bench { dir, stop, bar: progress_bar(steps), warnings: Vec::new() })
+    }
+
+    /// A step has been done.
+    ///
+    /// # Errors
+    /// If the user has interrupted.
+    fn step(&self) -> Result<(), String> {
+        self.bar.inc(1);
+        self.check()
+    }
+
+    fn check(&self) -> Result<(), String> {
+        if self.stop.load(Ordering::Relaxed) { Err("interrupted".into()) } else { Ok(()) }
+    }
+
+    /// Notes a figure whose rounds differ much.
+    fn judge(&mut self, what: &str, medians: &[f64]) {
+        let (low, high) = medians
+            .iter()
+            .fold((f64::MAX, 0.0f64), |(low, high), &each| (low.min(each), high.max(each)));
+        if high > low * NOISY && high - low > 1.0 {
+            let rounds: Vec<String> = medians.iter().map(|us| format!("{us:.1}")).collect();
+            self.warnings.push(format!("{what}: {} us in {ROUNDS} rounds", rounds.join(", ")));
+        }
+    }
+}
+
+impl Drop for Bench {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+        if let Err(error) = std::fs::remove_dir_all(&self.dir) {
+            eprintln!("twinfs: {}: {error}", self.dir.display());
+        }
+    }
+}
+
+/// The median of some figures.
+pub(in crate::cmd) fn median(mut all: Vec<f64>) -> f64 {
+    all.sort_by(f64::total_cmp);
+    all.get(all.len() / 2).copied().unwrap_or(0.0)
+}
+
+pub(crate) fn run(args: &Calibrate) -> Outcome {
+    let stop = twin_host::note_interrupts().map_err(|e| format!("signals: {e}"))?;
+    let new = NewFile::make(&args.output)?;
+    let machine = calibrate(&args.dir, stop)?;
+    let text = machine.to_text().map_err(|e| e.to_string())?;
+    let path = args.output.display();
+    let mut file = new.handle()?;
+    write!(file, "# Times are in microseconds; see `twinfs calibrate --help`.\n{text}")
+        .map_err(|e| format!("{path}: {e}"))?;
+    new.keep();
+    say(summary(&machine))?;
+    say(format!("written to {path}: twinfs compare --machine {path} ..."))?;
+    for warning in &machine.warnings {
+        eprintln!("twinfs: noisy: {warning}");
+    }
+    if !machine.warnings.is_empty() {
+        eprintln!(
+            "twinfs: simulations with this file are as uncertain as these figures: calibrate again \
+             when the machine is quiet"
+        );
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Measures all.
+///
+/// # Errors
+/// If a file cannot be made or used there, or the user interrupts.
+pub(in crate::cmd) fn calibrate(base: &Path, stop: Arc<AtomicBool>) -> Result<MachineFile, String> {
+    let steps = device::STEPS + processor::steps() + fuse::STEPS;
+    let mut bench = Bench::make(base, stop, steps)?;
+    let (processor, request_us) = processor::measure(&mut bench)?;
+    let device = device::measure(&mut bench, request_us)?;
+    let fuse = fuse::measure(&mut bench)?;
+    let warnings = std::mem::take(&mut bench.warnings);
+    let about = about(base)?;
+    Ok(MachineFile { format: MACHINE_FORMAT, about, warnings, fuse, processor, device })
+}
+
+/// Where and when.
+fn about(base: &Path) -> Result<BTreeMap<String, String>, String> {
+    let uname = rustix::system::uname();
+    let text = |text: &std::ffi::CStr| text.to_string_lossy().into_owned();
+    let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model =
+        cpuinfo.lines().find_map(|line| line.strip_prefix("model name")?.split(": ").nth(1));
+    let cpus = std::thread::available_parallelism().map_or(1, |n| n.get());
+    let since = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
+    let (year, month, day) = civil(since.tv_sec.div_euclid(86_400));
+    Ok([
+        ("kernel", format!("{} {}", text(uname.sysname()), text(uname.release()))),
+        ("processor", format!("{cpus} of {}", model.unwrap_or("unknown"))),
+        ("directory", super::absolute(base)?.display().to_string()),
+        ("date", format!("{year:04}-{month:02}-{day:02}")),
+        ("program", format!("twinfs {}", env!("CARGO_PKG_VERSION"))),
+    ]
+    .map(|(key, value)| (key.to_owned(), value))
+    .into())
+}
+
+/// Year, month and day of a day since 1970 (Howard Hinnant, "chrono-compatible low-level date
+/// algorithms", civil_from_days).
+fn civil(days: i64) -> (i64, i64, i64) {
+    let z = days + 719_468;
+    let era = z.div_euclid(146_097);
+    let doe = z.rem_euclid(146_097);
+    let yoe = (doe - doe / 1460 + doe / 36_524 - doe / 146_096) / 365;
+    let doy = doe - (365 * yoe + yoe / 4 - yoe / 100);
+    let mp = (5 * doy + 2) / 153;
+    let month = if mp < 10 { mp + 3 } else { mp - 9 };
+    (yoe + era * 400 + i64::from(month <= 2), month, doy - (153 * mp + 2) / 5 + 1)
+}
+
+/// The main figures, in a few lines.
+fn summary(machine: &MachineFile) -> String {
+    let device = &machine.device;
+    let at = |list: &[twin_lab::Distribution], bytes: u64| {
+        let found = list.iter().find(|each| each.bytes == bytes);
+        found.map_or(0.0, twin_lab::Distribution::median)
+    };
+    let most = |rates: &BTreeMap<String, f64>| rates.values().copied().fold(0.0, f64::max);
+    let mut out = format!(
+        "device:    4 KiB read {:.0} us, written {:.0} us, flush after it {:.0} us (medians)\n\
+         \x20          {:.0} reads and {:.0} writes a second at depth, {:.0} and {:.0} MiB/s\n\
+         front end: {:.1} us a request, of which {:.1} on the core's processor\n",
+        at(&device.read.alone, 4096),
+        at(&device.write.alone, 4096),
+        at(&device.flush, 4096),
+        most(&device.read.rate_4k),
+        most(&device.write.rate_4k),
+        device.read.bytes_per_s / 1048576.0,
+        device.write.bytes_per_s / 1048576.0,
+        machine.fuse.transit_us + machine.fuse.serve_us,
+        machine.fuse.serve_us,
+    );
+    for (layout, costs) in &machine.processor {
+        let name = format!("{layout}:");
+        out += &format!(
+            "{name:<11}create {:.1} us, look up {:.1} us, remove {:.1} us, copy 4 KiB {:.1} us\n",
+            costs.create_us, costs.lookup_us, costs.remove_us, costs.copy_4k_us
+        );
+    }
+    out.trim_end().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn days_have_their_dates() {
+        assert_eq!(civil(0), (1970, 1, 1));
+        assert_eq!(civil(20_780), (2026, 11, 23));
+        assert_eq!(civil(11_016), (2000, 2, 29));
+    }
+
+    #[test]
+    fn the_median_is_in_the_middle() {
+        assert_eq!((median(vec![9.0, 1.0, 5.0]), median(vec![])), (5.0, 0.0));
+    }
+}

@@ -1,0 +1,176 @@
+//! `twinfs compare --on`: the same workload for real, beside its simulations.
+//!
+//! Contract: the workload is replayed by system calls, one at a time, in a new directory below each directory
+//! that is given, and on each file system that is named, which is made for it and mounted on a loop device
+//! (as root). What is made is removed. Measured is what a simulation measures: from the first operation until
+//! everything is durable. Populating is not part of it, and the kernel's caches are dropped after it where
+//! the user may do that; a daemon keeps its own.
+
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use twin_fs::{FileSystem, Op, Request};
+use twin_host::mirror::Mirror;
+use twin_host::{Host, HostOptions};
+use twin_lab::{Figures, Latency, Workload};
+use twin_rt::Time;
+use twin_trace::replay::{Options, Pace, Replayer};
+
+use super::peers::{Disk, System, choose, is_system};
+use super::say;
+use super::time::real_clock;
+
+/// Bytes of the loop device on which file systems are made.
+const DEVICE: u64 = 2 << 30;
+/// As a mount: short pauses are waited for awake.
+const SPIN_NS: u64 = 200_000;
+
+/// A workload replayed for real.
+struct Measured {
+    name: String,
+    /// Seconds from the first operation until everything was durable.
+    finish_s: f64,
+    ops: u64,
+    failed: u64,
+    latency: Latency,
+}
+
+/// Replays on each place and prints what was measured beside what was simulated. Returns whether all
+/// of the workload was done everywhere.
+///
+/// # Errors
+/// As [`replay`].
+pub(super) fn beside(
+    places: &[String],
+    workload: &Workload,
+    pace: Pace,
+    simulated: &[Figures],
+    stop: &Arc<AtomicBool>,
+) -> Result<bool, String> {
+    let mut all_done = true;
+    say("\nMeasured by replaying on this machine, until everything was durable:")?;
+    for (place, found) in replay(places, workload, pace, stop)? {
+        let measured = match found {
+            Ok(measured) => measured,
+            Err(why) => {
+                all_done = false;
+                say(format!("  {place:<16} could not take part: {why}"))?;
+                continue;
+            }
+        };
+        let Measured { name, finish_s, ops, failed, latency } = measured;
+        let p99 = latency.p99_us;
+        let mut line = format!("  {name:<16} {finish_s:>9.3} s  99 of 100 within {p99:.0} us");
+        if failed > 0 {
+            all_done = false;
+            line += &format!("  FAILED: {failed} of {ops} operations");
+        }
+        say(line)?;
+        // A layout's name stands for the mount, and begins the configurations that simulate it.
+        let of_place = |figures: &&Figures| {
+            figures.config.split(':').next() == Some(&*name) && figures.failed == 0
+        };
+        for figures in simulated.iter().filter(of_place) {
+            let Figures { config, finish_s: ours, .. } = figures;
+            let error = (ours / finish_s - 1.0) * 100.0;
+            say(format!("    simulated      {ours:>9.3} s  {error:+.0}%  ({config})"))?;
+        }
+    }
+    Ok(all_done)
+}
+
+/// A place, and its figures or the reason why it has none.
+type Replayed = (String, Result<Measured, String>);
+
+/// Replays on each place, in turn. A place that cannot take part has its reason in place of figures.
+///
+/// # Errors
+/// If no place can be used at all, or the user interrupts.
+fn replay(
+    places: &[String],
+    workload: &Workload,
+    pace: Pace,
+    stop: &Arc<AtomicBool>,
+) -> Result<Vec<Replayed>, String> {
+    let names: Vec<String> = places.iter().filter(|place| is_system(place)).cloned().collect();
+    let systems = if names.is_empty() { Vec::new() } else { choose(&names)?.0 };
+    if !systems.is_empty() && !rustix::process::geteuid().is_root() {
+        return Err("--on with file systems makes loop devices and mounts: run it as root".into());
+    }
+    let disk = match systems.is_empty() {
+        true => None,
+        false => Some(Arc::new(Disk::make(Path::new("/var/tmp"), DEVICE, Arc::clone(stop))?)),
+    };
+    let mut all = Vec::new();
+    for place in places {
+        let found = match (systems.iter().find(|kind| kind.name == place), &disk) {
+            (Some(kind), Some(disk)) => {
+                let system = System::new(*kind, Arc::clone(disk))?;
+                system.with_mount(|dir| in_directory(place, dir, workload, pace))
+            }
+            _ => in_directory(place, Path::new(place), workload, pace),
+        };
+        all.push((place.clone(), found));
+        if stop.load(std::sync::atomic::Ordering::Relaxed) {
+            return Err("interrupted".into());
+        }
+    }
+    Ok(all)
+}
+
+/// A directory that goes with this value.
+struct Below(PathBuf);
+
+impl Drop for Below {
+    fn drop(&mut self) {
+        if let Err(error) = std::fs::remove_dir_all(&self.0) {
+            eprintln!("twinfs: {}: {error}", self.0.display());
+        }
+    }
+}
+
+fn in_directory(
+    name: &str,
+    dir: &Path,
+    workload: &Workload,
+    pace: Pace,
+) -> Result<Measured, String> {
+    let own = dir.join(format!("twinfs-on-{}", std::process::id()));
+    std::fs::create_dir(&own).map_err(|e| format!("{}: {e}", own.display()))?;
+    let below = Below(own);
+    let host = Host::start(HostOptions { spin_ns: SPIN_NS, ..HostOptions::default() });
+    let host = host.map_err(|e| e.to_string())?;
+    let mirror = Mirror::open(&below.0).map_err(|e| format!("{}: {e}", below.0.display()))?;
+    let seconds = real_clock();
+    let clock: Rc<dyn Fn() -> Time> = Rc::new(move || Time((seconds() * 1e9) as u64));
+    let now = Rc::clone(&clock);
+    let rt = host.rt().clone();
+    let work = async {
+        let options = Options { pace, clock: Some(clock), ..Options::default() };
+        let mut replayer = Replayer::new(&rt, &mirror, options);
+        let population = workload.population().map_err(|e| e.to_string())?;
+        replayer.populate(&population).await.map_err(|e| e.to_string())?;
+        let sync = || mirror.execute(Request::root(u64::MAX, Op::Sync));
+        sync().await.map_err(|e| e.to_string())?;
+        if !population.is_empty() {
+            // Only the superuser may; others have warm caches.
+            let _ = std::fs::write("/proc/sys/vm/drop_caches", "3");
+        }
+        let mut source = workload.start().map_err(|e| e.to_string())?;
+        let begun = now();
+        let report = replayer.run(&mut source).await.map_err(|e| e.to_string())?;
+        sync().await.map_err(|e| e.to_string())?;
+        let finish_s = now().since(begun) as f64 / 1e9;
+        let _ = replayer.release_all().await;
+        Ok::<Measured, String>(Measured {
+            name: name.into(),
+            finish_s,
+            ops: report.ops,
+            failed: report.failed_ops(),
+            latency: Latency::of(&report.latency_ns()),
+        })
+    };
+    host.rt().block_on(work).map_err(|e| e.to_string())?
+}

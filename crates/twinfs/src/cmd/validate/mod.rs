@@ -1,0 +1,155 @@
+//! `twinfs validate`: how far simulations of this machine are from it.
+//!
+//! Contract: real workloads are recorded on one configuration, then run for real on each of several and
+//! simulated from the recording, several times each, in turn. The report has the error of each pair, of the
+//! means of operations, and whether the order of configurations is right where real runs can tell them
+//! apart. Everything happens in a directory of its own, which is removed at the end, also after an interrupt.
+
+mod loads;
+mod report;
+mod run;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use indicatif::ProgressBar;
+
+use super::compare::machine_file;
+use super::time::progress_bar;
+use super::{Outcome, say};
+use crate::cli::Validate;
+use loads::{LOADS, Load};
+use report::Report;
+use run::{Pair, Place, SETUPS, SIZE};
+
+/// A directory that goes with this value.
+struct Scratch(PathBuf);
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        if let Err(error) = std::fs::remove_dir_all(&self.0) {
+            eprintln!("twinfs: {}: {error}", self.0.display());
+        }
+    }
+}
+
+pub(crate) fn run(args: &Validate) -> Outcome {
+    if let Some(name) = &args.load {
+        return loads::run_own(name).map(|()| ExitCode::SUCCESS);
+    }
+    let loads = chosen(&args.workloads)?;
+    if args.list {
+        for load in loads {
+            say(format!("{:<12} {}", load.name, load.about))?;
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    if !args.dir.is_dir() {
+        return Err(format!("{} is no directory", args.dir.display()));
+    }
+    let stop = twin_host::note_interrupts().map_err(|e| format!("signals: {e}"))?;
+    let machine = match &args.machine {
+        Some(path) => machine_file(path)?,
+        None => super::calibrate::calibrate(&args.dir, Arc::clone(&stop))?,
+    };
+    let report = validate(args, &loads, machine, &stop)?;
+    say(report.text())?;
+    if let Some(path) = &args.markdown {
+        std::fs::write(path, report.markdown()).map_err(|e| format!("{}: {e}", path.display()))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn chosen(names: &[String]) -> Result<Vec<&'static Load>, String> {
+    if names.is_empty() {
+        return Ok(LOADS.iter().collect());
+    }
+    let find = |name: &String| {
+        let known = || LOADS.iter().map(|load| load.name).collect::<Vec<_>>().join(", ");
+        let found = LOADS.iter().find(|load| load.name == name);
+        found.ok_or_else(|| format!("there is no workload {name}: choose of {}", known()))
+    };
+    names.iter().map(find).collect()
+}
+
+fn validate(
+    args: &Validate,
+    loads: &[&'static Load],
+    machine: twin_lab::MachineFile,
+    stop: &Arc<AtomicBool>,
+) -> Result<Report, String> {
+    let name = format!("twinfs-validate-{}", std::process::id());
+    let dir = super::absolute(&args.dir.join(name))?;
+    std::fs::create_dir(&dir).map_err(|e| format!("{}: {e}", dir.display()))?;
+    let _scratch = Scratch(dir.clone());
+    let material = dir.join("material");
+    loads::prepare(&material).map_err(|e| format!("{}: {e}", material.display()))?;
+    let image = dir.join("image");
+    let made = std::fs::File::create_new(&image)
+        .and_then(|mut file| super::peers::write_whole(&mut file, SIZE, stop));
+    made.map_err(|e| format!("{}: {e}", image.display()))?;
+    let machine = Arc::new(machine);
+    let place = Place { dir, material, machine: Arc::clone(&machine) };
+    let steps = loads.len() as u64 * u64::from(args.runs) * (SETUPS.len() as u64 + 1);
+    let bar = progress_bar(steps);
+    let mut report = Report::new(machine, args.runs);
+    for load in loads {
+        if let Some(why) = load.missing() {
+            report.left_out(load, why);
+            continue;
+        }
+        let pairs = one_load(&place, load, args, &bar, stop)?;
+        report.add(load, pairs);
+    }
+    bar.finish_and_clear();
+    Ok(report)
+}
+
+/// Records a workload, runs it on each configuration in turn, and simulates it.
+fn one_load(
+    place: &Place,
+    load: &Load,
+    args: &Validate,
+    bar: &ProgressBar,
+    stop: &AtomicBool,
+) -> Result<Vec<Pair>, String> {
+    bar.set_message(load.name);
+    let done = || {
+        bar.inc(1);
+        if stop.load(Ordering::Relaxed) { Err("interrupted".to_owned()) } else { Ok(()) }
+    };
+    let mut recordings = Vec::new();
+    let mut real = vec![Vec::new(); SETUPS.len()];
+    for turn in 0..args.runs {
+        let path = place.dir.join(format!("{}-{turn}.tw", load.name));
+        recordings.push((place.real(load, &SETUPS[0], Some(&path))?, path));
+        done()?;
+        for (setup, times) in SETUPS.iter().zip(&mut real) {
+            times.push(place.real(load, setup, None)?);
+            done()?;
+        }
+    }
+    // The recording of the run that took neither long nor short stands for the workload.
+    recordings.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let recording = &recordings[recordings.len() / 2].1;
+    let workload = run::between_marks(recording)?;
+    keep(args.keep.as_deref(), load, &workload)?;
+    for (_, path) in &recordings {
+        std::fs::remove_file(path).map_err(|e| format!("{}: {e}", path.display()))?;
+    }
+    let mut pairs = Vec::new();
+    for (setup, real) in SETUPS.iter().zip(real) {
+        let (simulated, figures) = place.simulated(&workload, setup, args.runs.into())?;
+        pairs.push(Pair { setup: setup.name, real, simulated, figures });
+    }
+    Ok(pairs)
+}
+
+/// Leaves the recording in the directory that was asked for.
+fn keep(dir: Option<&Path>, load: &Load, workload: &twin_lab::Workload) -> Result<(), String> {
+    let (Some(dir), twin_lab::Workload::Trace(bytes)) = (dir, workload) else { return Ok(()) };
+    let path = dir.join(format!("{}.tw", load.name));
+    std::fs::write(&path, bytes).map_err(|e| format!("{}: {e}", path.display()))
+}

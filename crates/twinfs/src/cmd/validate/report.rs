@@ -1,0 +1,236 @@
+//! The report of `twinfs validate`: errors by workload and configuration, and whether the order is right.
+
+use std::fmt::Write;
+use std::sync::Arc;
+
+use twin_lab::MachineFile;
+
+use super::loads::Load;
+use super::run::{Pair, means};
+use crate::cmd::calibrate::median;
+
+/// All that was measured and simulated.
+pub(super) struct Report {
+    machine: Arc<MachineFile>,
+    runs: u32,
+    loads: Vec<(&'static str, &'static str, bool, Vec<Pair>)>,
+    left_out: Vec<(&'static str, String)>,
+}
+
+/// Counts over a set of workloads.
+#[derive(Default)]
+struct Tally {
+    /// Ratios of simulated to real time.
+    ratios: Vec<f64>,
+    /// Pairs of configurations that real runs tell apart, and how many of them are in order.
+    ordered: (usize, usize),
+    /// Ratios of simulated to recorded means of operations that took a tenth of the time or more.
+    means: Vec<f64>,
+}
+
+impl Tally {
+    fn within(ratios: &[f64], error: f64) -> usize {
+        ratios.iter().filter(|&&ratio| (ratio - 1.0).abs() <= error).count()
+    }
+
+    /// The mean factor, whichever way: 1 is perfect.
+    fn factor(&self) -> f64 {
+        let logs: f64 = self.ratios.iter().map(|ratio| ratio.ln().abs()).sum();
+        (logs / self.ratios.len().max(1) as f64).exp()
+    }
+
+    fn lines(&self) -> Vec<String> {
+        let n = self.ratios.len();
+        let of = |error| Tally::within(&self.ratios, error);
+        let (right, told) = self.ordered;
+        let m = self.means.len();
+        vec![
+            format!(
+                "total time: {} of {n} pairs within 10%, {} within 25%, {} within 50%; mean factor \
+                 {:.2}",
+                of(0.1),
+                of(0.25),
+                of(0.5),
+                self.factor()
+            ),
+            format!(
+                "order: {right} of {told} pairs of configurations that real runs tell apart are in \
+                 the right order"
+            ),
+            format!(
+                "means of operations that take a tenth of the service time or more: {} of {m} \
+                 within 20%",
+                Tally::within(&self.means, 0.2)
+            ),
+        ]
+    }
+}
+
+impl Report {
+    pub(super) fn new(machine: Arc<MachineFile>, runs: u32) -> Report {
+        Report { machine, runs, loads: Vec::new(), left_out: Vec::new() }
+    }
+
+    pub(super) fn add(&mut self, load: &Load, pairs: Vec<Pair>) {
+        self.loads.push((load.name, load.about, load.seen, pairs));
+    }
+
+    pub(super) fn left_out(&mut self, load: &Load, why: String) {
+        self.left_out.push((load.name, why));
+    }
+
+    fn tally(&self, seen: bool) -> Tally {
+        let mut tally = Tally::default();
+        for (_, _, _, pairs) in self.loads.iter().filter(|load| load.2 == seen) {
+            tally.ratios.extend(pairs.iter().map(Pair::ratio));
+            for (i, a) in pairs.iter().enumerate() {
+                for b in &pairs[i + 1..] {
+                    let Some(real) = order(&a.real, &b.real) else { continue };
+                    let simulated = median(a.simulated.clone()) < median(b.simulated.clone());
+                    tally.ordered.1 += 1;
+                    tally.ordered.0 += usize::from(simulated == real);
+                }
+            }
+            if let Some(recorded_on) = pairs.first() {
+                tally.means.extend(worthy(recorded_on).map(|(_, real, ours, _)| ours / real));
+            }
+        }
+        tally
+    }
+
+    /// For the terminal.
+    pub(super) fn text(&self) -> String {
+        let mut out = String::new();
+        for (name, about, seen, pairs) in &self.loads {
+            let mark = if *seen { "" } else { " (held out)" };
+            let _ = writeln!(out, "{name}: {about}{mark}");
+            for pair in pairs {
+                let _ = writeln!(
+                    out,
+                    "  {:<22} real {}  simulated {}  {:>6.1}%",
+                    pair.setup,
+                    spread(&pair.real),
+                    spread(&pair.simulated),
+                    (pair.ratio() - 1.0) * 100.0
+                );
+            }
+            for (verb, real, ours, count) in pairs.first().into_iter().flat_map(worthy) {
+                let _ = writeln!(
+                    out,
+                    "    {verb:<10} {count:>6} times: recorded {real:.1} us, simulated {ours:.1} us"
+                );
+            }
+        }
+        for (name, why) in &self.left_out {
+            let _ = writeln!(out, "{name}: left out: {why}");
+        }
+        for (title, seen) in TITLES {
+            let _ = writeln!(out, "{title}:");
+            for line in self.tally(seen).lines() {
+                let _ = writeln!(out, "  {line}");
+            }
+        }
+        out.trim_end().into()
+    }
+
+    /// As a page of the documentation.
+    pub(super) fn markdown(&self) -> String {
+        let mut out = String::from(HEAD);
+        for (key, value) in &self.machine.about {
+            // A path says nothing to others.
+            if key != "directory" {
+                let _ = writeln!(out, "- {key}: {value}");
+            }
+        }
+        let _ = writeln!(out, "- runs of each pair: {} (medians below)", self.runs);
+        for warning in &self.machine.warnings {
+            let _ = writeln!(out, "- noisy while it was measured: {warning}");
+        }
+        for (title, seen) in TITLES {
+            let _ = writeln!(out, "\n**{title}**\n");
+            for line in self.tally(seen).lines() {
+                let _ = writeln!(out, "- {line}");
+            }
+        }
+        out += "\n| workload | configuration | real s (least to most) | simulated s | error |\n";
+        out += "|---|---|---|---|---|\n";
+        for (name, _, seen, pairs) in &self.loads {
+            let mark = if *seen { "" } else { " (held out)" };
+            for pair in pairs {
+                let _ = writeln!(
+                    out,
+                    "| {name}{mark} | {} | {} | {} | {:+.0}% |",
+                    pair.setup,
+                    spread(&pair.real),
+                    spread(&pair.simulated),
+                    (pair.ratio() - 1.0) * 100.0
+                );
+            }
+        }
+        out += "\nMeans of operations on the configuration that was recorded, in microseconds:\n\n";
+        out += "| workload | operation | number | recorded | simulated |\n|---|---|---|---|---|\n";
+        for (name, _, _, pairs) in &self.loads {
+            for (verb, real, ours, count) in pairs.first().into_iter().flat_map(worthy) {
+                let _ = writeln!(out, "| {name} | {verb} | {count} | {real:.1} | {ours:.1} |");
+            }
+        }
+        for (name, why) in &self.left_out {
+            let _ = writeln!(out, "\n{name} was left out: {why}.");
+        }
+        out
+    }
+}
+
+const TITLES: [(&str, bool); 2] =
+    [("Workloads used while the models were built", true), ("Held out", false)];
+
+const HEAD: &str = "# Fidelity\n\nHow far simulations are from the machine that they simulate: real \
+workloads, recorded on a mount of the log, then run for real on each configuration and simulated from \
+the recording with a machine file of the same machine. The command `twinfs validate --markdown \
+docs/fidelity.md DIR` makes this page; yours will differ.\n\n";
+
+/// Kinds of operations that took a tenth of the recorded service time or more.
+fn worthy(pair: &Pair) -> impl Iterator<Item = (&'static str, f64, f64, u64)> {
+    let all = means(&pair.figures);
+    let total: f64 = all.iter().map(|(_, real, _, count)| real * *count as f64).sum();
+    all.into_iter().filter(move |(_, real, _, count)| real * *count as f64 >= total / 10.0)
+}
+
+/// Which of two was faster, if all of its runs were faster than all of the other's.
+fn order(a: &[f64], b: &[f64]) -> Option<bool> {
+    let most = |all: &[f64]| all.iter().copied().fold(0.0, f64::max);
+    let least = |all: &[f64]| all.iter().copied().fold(f64::MAX, f64::min);
+    if most(a) < least(b) {
+        Some(true)
+    } else if most(b) < least(a) {
+        Some(false)
+    } else {
+        None
+    }
+}
+
+fn spread(all: &[f64]) -> String {
+    let most = all.iter().copied().fold(0.0, f64::max);
+    let least = all.iter().copied().fold(f64::MAX, f64::min);
+    format!("{:.3} ({least:.3} to {most:.3})", median(all.to_vec()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_that_overlap_have_no_order() {
+        assert_eq!(order(&[1.0, 2.0], &[3.0, 4.0]), Some(true));
+        assert_eq!(order(&[3.0, 4.0], &[1.0, 2.0]), Some(false));
+        assert_eq!(order(&[1.0, 3.0], &[2.0, 4.0]), None);
+    }
+
+    #[test]
+    fn a_tally_counts_errors_either_way() {
+        let tally = Tally { ratios: vec![0.91, 1.2, 2.0, 0.5], ..Tally::default() };
+        assert_eq!(Tally::within(&tally.ratios, 0.1), 1);
+        assert_eq!(Tally::within(&tally.ratios, 0.25), 2);
+        assert!((tally.factor() - (0.91f64.recip() * 1.2 * 2.0 * 2.0).powf(0.25)).abs() < 1e-9);
+    }
+}
