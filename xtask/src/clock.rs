@@ -1,10 +1,10 @@
-//! Real time: how long things took. Chores may look at the clock; the core may not.
+//! Real time, for measuring durations. Development tools may read the clock; the core may not.
 
 use std::time::Duration;
 #[allow(clippy::disallowed_types)]
 use std::time::Instant;
 
-/// Measures from its start.
+/// Measures the time since its creation.
 #[derive(Clone, Copy)]
 #[allow(clippy::disallowed_types)]
 pub(crate) struct Stopwatch(Instant);
@@ -24,7 +24,7 @@ impl Stopwatch {
     }
 }
 
-/// Waits.
+/// Sleeps.
 #[allow(clippy::disallowed_methods)]
 pub(crate) fn pause_ms(ms: u64) {
     std::thread::sleep(Duration::from_millis(ms));

@@ -1,6 +1,6 @@
-//! The project's own chores: `cargo xtask tidy`, `test`, `e2e`, `soak`, `golden`.
+//! The development tools of the project: `cargo xtask tidy`, `test`, `e2e`, `soak`, `golden`.
 //!
-//! Uses no crate of the project, so that it builds in seconds and can judge a tree that does
+//! They use no crate of the project, so that they build in seconds and can check a tree that does
 //! not build.
 
 mod clock;
@@ -24,32 +24,34 @@ usage: cargo xtask COMMAND
   tidy                      check the invariants that can be seen in the source
   test [OPTIONS]            run all tests: tidy, format, lints, docs, cargo test, end to end
   e2e [OPTIONS] [NAME...]   run the mounted program under real work; all scenarios or those named
-  e2e --list                tell the scenarios
+  e2e --list                list the scenarios
   soak KIND [--seeds A..B] [--minutes N]
-                            go on where the seeded tests end, ten minutes if not told otherwise;
+                            run more seeds than the tests do, for ten minutes by default;
                             a failure prints the command that repeats it. KIND is
                               crash   power failures at every write of random runs
-                              full    volumes filled until there is no room, again and again
+                              full    volumes that are filled again and again
                               faults  failing disks under clients at work
                               images  damaged images, opened, walked and used
                               ffs     power failures of clustered volumes
                               ffs-reuse   clustered volumes short of space, failing in turn
                               lfs-reuse   the same on the log
                               ffs-images  damaged clustered volumes, used and repaired
+                              lfs-repair  damaged logs, repaired, and power failures in it
+                              ffs-repair  damaged FFS volumes, repaired, and power failures in it
                               traces  damaged traces and flight logs, replayed
-  golden                    accept what the simulator measures now: writes the golden tables anew
-                            (say why in the commit)
+  golden                    accept the present results of the simulator: rewrite the golden tables
+                            (give the reason in the commit)
 
 options of test and e2e:
-  --full          the full sizes (half an hour or so)
-  --seed N        what random choices follow from (default 1)
-  --keep          leave images and logs where they are
+  --full          use the full sizes (about half an hour)
+  --seed N        seed of random choices (default 1)
+  --keep          keep images and logs
   --program PATH  test this twinfs, do not build it
-  --loop          make volumes on loop devices in place of image files (as root)
-  --mkfs WORDS    make volumes with these options, as --layout ffs
+  --loop          make volumes on loop devices instead of image files (as root)
+  --mkfs WORDS    make volumes with these options, for example --layout ffs
 ";
 
-/// What was asked for.
+/// The task on the command line.
 #[derive(Debug, PartialEq, Eq)]
 enum Task {
     Tidy,

@@ -1,21 +1,22 @@
-//! Processes by their place in `/proc`: who descends from whom, who works where.
+//! Processes from `/proc`: descendants of a process, and processes that work in a folder.
 
 use std::fs;
 use std::path::Path;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// All processes.
+/// The numbers of all processes.
 pub(crate) fn all() -> Vec<Pid> {
     let Ok(processes) = fs::read_dir("/proc") else { return Vec::new() };
     let numbers = processes.flatten().filter_map(|p| p.file_name().to_str()?.parse::<i32>().ok());
     numbers.filter_map(Pid::from_raw).collect()
 }
 
-/// Kills a process of ours that was not waited for yet, and all that descend from it.
+/// Kills a child process that was not waited for yet, and all its descendants.
 pub(crate) fn kill_family(pid: Pid) {
-    // Its children first: when it has gone, they are no longer known as its children. Meanwhile it
-    // is stopped, or it might start more of them, or end by itself as if all were well.
+    // Its children first, because they are no longer known as its children once it has exited.
+    // Meanwhile it is stopped; otherwise it might start more children, or exit by itself as if
+    // nothing were wrong.
     let _ = kill_process(pid, Signal::STOP);
     for child in all().into_iter().filter(|&child| parent(child) == Some(pid)) {
         kill_family(child);
@@ -23,7 +24,7 @@ pub(crate) fn kill_family(pid: Pid) {
     let _ = kill_process(pid, Signal::KILL);
 }
 
-/// Kills all processes that work in a folder or below it.
+/// Kills all processes whose working directory is a folder or below it.
 pub(crate) fn kill_at(folder: &Path) {
     for pid in all() {
         let place = fs::read_link(format!("/proc/{}/cwd", pid.as_raw_nonzero()));
@@ -38,7 +39,7 @@ fn parent(pid: Pid) -> Option<Pid> {
     parent_in(&stat).and_then(Pid::from_raw)
 }
 
-/// The parent in a line `pid (name) state parent ..`; names may hold anything.
+/// The parent in a line `pid (name) state parent ..`; names may contain anything.
 fn parent_in(stat: &str) -> Option<i32> {
     stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
 }
@@ -65,7 +66,7 @@ mod tests {
         output.read_exact(&mut first).unwrap();
         kill_family(Pid::from_child(&child));
         assert!(!child.wait().unwrap().success());
-        // The grandchild holds the other end: this ends only if it has ended.
+        // The grandchild holds the other end: this read ends only if the grandchild has exited.
         output.read_to_end(&mut Vec::new()).unwrap();
     }
 }

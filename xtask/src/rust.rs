@@ -1,7 +1,7 @@
-//! Rust source as a flat list of tokens: enough to see names, paths, functions and strings.
+//! Rust source as a flat list of tokens: enough to find names, paths, functions and strings.
 //!
-//! Contract: comments are gone, doc comments too; every token knows its line and whether it
-//! belongs to something under `#[test]` or `#[cfg(test)]`.
+//! Contract: comments and doc comments are removed; every token knows its line and whether it
+//! belongs to an item under `#[test]` or `#[cfg(test)]`.
 
 use proc_macro2::{Delimiter, Group, Span, TokenStream, TokenTree};
 
@@ -25,17 +25,17 @@ pub(crate) enum Kind {
     /// An opening delimiter, and the index of its partner.
     Open(char, usize),
     Close(char),
-    /// A string, as its text.
+    /// The text of a string literal.
     Str(String),
-    /// Any other literal, or a lifetime's tick.
+    /// Any other literal, or the tick of a lifetime.
     Other,
 }
 
-/// A path such as `std::time::Instant`, as it is written or imported.
+/// A path such as `std::time::Instant`, as written or imported.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Path {
     pub(crate) segments: Vec<String>,
-    /// A leaf of a `use`: everything below it can be named without naming it again.
+    /// Whether it is a leaf of a `use`: everything below it can then be named without the path.
     pub(crate) imported: bool,
     pub(crate) line: usize,
     pub(crate) in_test: bool,
@@ -68,7 +68,7 @@ impl Token {
 
 impl Rust {
     /// # Errors
-    /// The place, if the text is no Rust.
+    /// The place where the text is not Rust.
     pub(crate) fn parse(text: &str) -> Result<Rust, String> {
         let stream: TokenStream = text.parse().map_err(|error: proc_macro2::LexError| {
             format!("line {}: cannot be read as Rust", error.span().start().line)
@@ -79,7 +79,7 @@ impl Rust {
         Ok(Rust { tokens })
     }
 
-    /// The token at an index; there is always one, so that rules can look ahead freely.
+    /// The token at an index, or a placeholder beyond the end, so that rules can look ahead freely.
     pub(crate) fn at(&self, index: usize) -> &Token {
         const NONE: &Token = &Token { kind: Kind::Other, line: 0, in_test: false };
         self.tokens.get(index).unwrap_or(NONE)
@@ -90,7 +90,7 @@ impl Rust {
         self.at(index).punct(':') && self.at(index + 1).punct(':')
     }
 
-    /// All paths, single names too.
+    /// All paths, including single names.
     pub(crate) fn paths(&self) -> Vec<Path> {
         let mut paths = Vec::new();
         let mut at = 0;
@@ -119,7 +119,7 @@ impl Rust {
         at + 1
     }
 
-    /// Reads one branch of a `use` and returns the index behind it.
+    /// Reads one branch of a `use` and returns the index after it.
     fn use_tree(&self, mut at: usize, prefix: &[String], paths: &mut Vec<Path>) -> usize {
         let (mut segments, start) = (prefix.to_vec(), at);
         loop {
@@ -155,7 +155,7 @@ impl Rust {
         Path { segments, imported, line: token.line, in_test: token.in_test }
     }
 
-    /// All functions that have a body; closures are part of theirs.
+    /// All functions that have a body; closures are part of the function that contains them.
     pub(crate) fn functions(&self) -> Vec<Function> {
         let mut functions = Vec::new();
         for (index, token) in self.tokens.iter().enumerate() {
@@ -178,7 +178,7 @@ impl Rust {
         functions
     }
 
-    /// All string literals outside doc comments: text, line, in a test.
+    /// All string literals outside doc comments, each with its token.
     pub(crate) fn strings(&self) -> impl Iterator<Item = (&str, &Token)> {
         self.tokens.iter().filter_map(|token| match &token.kind {
             Kind::Str(text) => Some((text.as_str(), token)),
@@ -193,7 +193,7 @@ fn flatten(stream: TokenStream, out: &mut Vec<Token>) {
         let line = line_of(tree.span());
         match tree {
             TokenTree::Punct(punct) if punct.as_char() == '#' => {
-                // `#![doc]` and `#[doc]` are what doc comments have become.
+                // Doc comments appear as `#![doc]` and `#[doc]`.
                 if matches!(trees.peek(), Some(TokenTree::Punct(p)) if p.as_char() == '!') {
                     trees.next();
                 }
@@ -243,14 +243,14 @@ fn is_doc(tree: &TokenTree) -> bool {
         && matches!(inside.next(), Some(TokenTree::Punct(equals)) if equals.as_char() == '=')
 }
 
-/// The text of a string literal, byte and C strings too; escapes are left as they are.
+/// The text of a string literal, also of byte and C strings; escapes stay unchanged.
 fn text_of(literal: &str) -> Option<String> {
     let body = literal.trim_start_matches(['b', 'c', 'r']).trim_matches('#');
     let text = body.strip_prefix('"')?.strip_suffix('"')?;
     Some(text.to_string())
 }
 
-/// Marks what hangs on `#[test]` or `#[cfg(test)]`, up to the end of the item.
+/// Marks the items under `#[test]` or `#[cfg(test)]`, each to its end.
 fn mark_tests(tokens: &mut [Token]) {
     let mut at = 0;
     while at < tokens.len() {
@@ -278,7 +278,7 @@ fn mark_tests(tokens: &mut [Token]) {
     }
 }
 
-/// The closing bracket of a test attribute that begins at an index.
+/// The closing bracket of a test attribute that begins at an index, if there is one.
 fn test_attribute(tokens: &[Token], at: usize) -> Option<usize> {
     let (hash, open) = (tokens.get(at)?, tokens.get(at + 1)?);
     let Kind::Open('[', close) = open.kind else { return None };

@@ -1,8 +1,8 @@
-//! `cargo xtask soak`: seeded campaigns that go on for as long as wanted, two processes at a time.
+//! `cargo xtask soak`: seeded campaigns that run as long as requested, two processes at a time.
 //!
 //! Contract: every seed is a run of its own in the example `campaign` of twin-proof (or `traces` of
 //! twin-lab), which prints one line for it. A run that fails, panics or does not end is reported
-//! with the command that repeats it, and the campaign goes on.
+//! with the command that repeats it, and the campaign continues.
 
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Write as _};
@@ -18,7 +18,7 @@ use crate::e2e::tools;
 use crate::processes;
 use crate::totals::Totals;
 
-/// The campaigns: name, package and example that run them, and what they do.
+/// The campaigns: name, package and example that run them, and a description.
 pub(crate) const KINDS: &[(&str, &str, &str, &str)] = &[
     ("crash", "twin-proof", "campaign", "power failures at every write of random runs"),
     ("full", "twin-proof", "campaign", "volumes filled until there is no room, again and again"),
@@ -35,17 +35,24 @@ pub(crate) const KINDS: &[(&str, &str, &str, &str)] = &[
     ("ffs-reuse", "twin-proof", "campaign", "clustered volumes short of space, failing in turn"),
     ("lfs-reuse", "twin-proof", "campaign", "the same on the log"),
     ("ffs-images", "twin-proof", "campaign", "damaged clustered volumes, used and repaired"),
+    ("lfs-repair", "twin-proof", "campaign", "damaged logs, repaired, and power failures in it"),
+    (
+        "ffs-repair",
+        "twin-proof",
+        "campaign",
+        "damaged FFS volumes, repaired, and power failures in it",
+    ),
     ("traces", "twin-proof", "traces", "damaged traces and flight logs, replayed"),
 ];
 
-/// One seed may take this long.
+/// Time limit for one seed.
 const LIMIT: Duration = Duration::from_secs(15 * 60);
-/// Campaigns without `--seeds` begin here, past the seeds of the tests.
+/// The first seed of campaigns without `--seeds`, beyond the seeds of the tests.
 const FIRST: u64 = 1_000_000;
-/// Processes at a time.
+/// Number of concurrent processes.
 const WORKERS: u64 = 2;
 
-/// What to run.
+/// The options of a campaign.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Options {
     pub(crate) kind: String,
@@ -53,7 +60,7 @@ pub(crate) struct Options {
     pub(crate) minutes: Option<u64>,
 }
 
-/// Understands the words behind `soak`.
+/// Parses the words after `soak`.
 pub(crate) fn parse(words: &[&str]) -> Result<Options, String> {
     let mut words = words.iter();
     let kind = words.next().ok_or("soak what?")?.to_string();
@@ -82,7 +89,7 @@ pub(crate) fn parse(words: &[&str]) -> Result<Options, String> {
 /// Runs a campaign and counts its seeds.
 pub(crate) fn run(root: &Path, options: &Options) -> Result<Totals, String> {
     let program = build(root, &options.kind)?;
-    // Without a bound of any kind: ten minutes.
+    // Without any limit: ten minutes.
     let minutes = match (&options.seeds, options.minutes) {
         (None, None) => Some(10),
         (_, minutes) => minutes,
@@ -132,7 +139,7 @@ fn seed_again(kind: &str, seed: u64) -> String {
     format!("cargo xtask soak {kind} --seeds {seed}..{}", seed + 1)
 }
 
-/// Builds the program once and gives its path.
+/// Builds the program once and returns its path.
 fn build(root: &Path, kind: &str) -> Result<PathBuf, String> {
     let found = KINDS.iter().find(|(name, ..)| *name == kind);
     let (_, package, example, _) = found.ok_or("no such campaign")?;
@@ -150,7 +157,7 @@ fn build(root: &Path, kind: &str) -> Result<PathBuf, String> {
 
 type Ended = (u64, Result<(), String>);
 
-/// Starts one seed; its result comes through `done`.
+/// Starts one seed; its result is sent through `done`.
 fn start(program: &Path, kind: &str, seed: u64, done: mpsc::Sender<Ended>) -> Result<(), String> {
     let mut command = Command::new(program);
     command.arg(kind).arg(format!("{seed}..{}", seed + 1));
@@ -163,8 +170,8 @@ fn start(program: &Path, kind: &str, seed: u64, done: mpsc::Sender<Ended>) -> Re
     Ok(())
 }
 
-/// Waits for a run. What it says is its result if it fails.
-#[allow(clippy::disallowed_methods)] // A chore may start threads: one reads, one looks at the clock.
+/// Waits for a run. If it fails, its output is its result.
+#[allow(clippy::disallowed_methods)] // A development tool may start threads: one reads, one watches the clock.
 fn wait(mut child: Child) -> Result<(), String> {
     let pid = rustix::process::Pid::from_child(&child);
     let (ended, waits) = mpsc::channel::<()>();

@@ -1,8 +1,8 @@
-//! `cargo xtask test`: all tests, and one line with what came of them.
+//! `cargo xtask test`: all tests, and one line with the result of each step.
 //!
-//! One step after the other, but for lints and documents: they compile beside the end-to-end
-//! scenarios, which leave processors idle while they wait for devices, and tell what they found
-//! when these are done.
+//! Steps run one after the other, except for lints and documentation: these are built beside the
+//! end-to-end scenarios, which leave processors idle while they wait for devices, and report when
+//! the scenarios have ended.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -17,11 +17,11 @@ use crate::clock::Stopwatch;
 use crate::totals::Totals;
 use crate::{e2e, processes, tidy, tree};
 
-/// How long the tests of all crates may take, compiling included. They take a tenth of it.
+/// Time limit for the tests of all crates, compiling included. They normally take a tenth of it.
 const LIMIT: Duration = Duration::from_secs(40 * 60);
 
-/// End-to-end steps on the clustered layout: name, metadata ordering, scenarios. What depends on
-/// the ordering is done with each; the rest once.
+/// End-to-end steps on the clustered layout: name, metadata ordering, scenarios. Scenarios that
+/// depend on the ordering run with each ordering; the others run once.
 const CLUSTERED: [(&str, &str, &[&str]); 3] = [
     (
         "end to end, FFS",
@@ -44,8 +44,8 @@ fn of_layout(options: &e2e::Options, words: &[&str], scenarios: &[&str]) -> e2e:
     e2e::Options { names, mkfs, ..options.clone() }
 }
 
-/// The layouts beside the two that have steps of their own. A crate's name is its layout's, but for the
-/// prefix of the house.
+/// The layouts besides the two that have steps of their own. A layout's name is that of its crate
+/// without the prefix `twin-`.
 fn other_layouts(root: &Path) -> Result<Vec<String>, String> {
     let layouts = tidy::layouts(&tree::Project::read(root)?);
     let names = layouts.iter().map(|krate| krate.strip_prefix("twin-").unwrap_or(krate));
@@ -60,7 +60,7 @@ fn on_other_layouts(root: &Path, options: &e2e::Options) -> Result<Totals, Strin
     Ok(all)
 }
 
-/// What one step came to.
+/// The result of one step.
 struct Done {
     name: &'static str,
     totals: Totals,
@@ -107,7 +107,8 @@ pub(crate) fn run(root: &Path, options: &e2e::Options) -> Totals {
     all
 }
 
-/// The scenarios, on the layout asked for and, unless another volume was asked for, on the other.
+/// The scenarios, on the requested layout and, unless another volume was requested, on the other
+/// layouts.
 fn end_to_end(root: &Path, options: &e2e::Options) -> Vec<Done> {
     let mut done = vec![step("end to end", || e2e::run(root, options))];
     if options.mkfs.is_empty() {
@@ -119,7 +120,7 @@ fn end_to_end(root: &Path, options: &e2e::Options) -> Vec<Done> {
     done
 }
 
-/// What each says, and what it came to.
+/// The results of lints and documentation.
 fn lints_and_documents(root: &Path) -> [(String, Done); 2] {
     let lints = [
         &["clippy", "--release", "--workspace", "--all-targets", "--locked", "--quiet"][..],
@@ -136,7 +137,7 @@ fn lints_and_documents(root: &Path) -> [(String, Done); 2] {
     })
 }
 
-/// Announces a step and does it.
+/// Announces a step and runs it.
 fn step(name: &'static str, work: impl FnOnce() -> Result<Totals, String>) -> Done {
     println!("\n==== {name}");
     let watch = Stopwatch::start();
@@ -147,7 +148,7 @@ fn step(name: &'static str, work: impl FnOnce() -> Result<Totals, String>) -> Do
     Done { name, totals, seconds: watch.seconds() }
 }
 
-/// Writes the golden tables anew: runs the tests that keep them, told to accept what they see.
+/// Writes the golden tables anew: runs their tests in the mode that accepts the current results.
 pub(crate) fn golden(root: &Path) -> Result<Totals, String> {
     let test = ["test", "--release", "--locked", "-p", "twin-lab", "golden"];
     let mut command = cargo(root, &test);
@@ -161,13 +162,13 @@ fn cargo(root: &Path, arguments: &[&str]) -> Command {
     command
 }
 
-/// A command whose status is the test.
+/// Runs a command; the test passes if its exit status is success.
 fn passes(mut command: impl std::borrow::BorrowMut<Command>) -> Result<Totals, String> {
     let status = command.borrow_mut().status().map_err(|error| format!("cargo: {error}"))?;
     Ok(Totals::one(status.success()))
 }
 
-/// A command whose status is the test, in silence: what it said, and whether it passed.
+/// Runs a command without showing its output; returns the output and whether the command succeeded.
 fn heard(mut command: Command) -> (String, bool) {
     match command.stdin(Stdio::null()).output() {
         Ok(output) => {
@@ -178,8 +179,8 @@ fn heard(mut command: Command) -> (String, bool) {
     }
 }
 
-/// A command that runs Rust's test harness any number of times; counts what it says. When its
-/// time has passed it is ended, with all that it started.
+/// Runs a command that runs Rust's test harness any number of times, and counts the results in its
+/// output. When its time has passed it is killed, with all processes that it started.
 fn counted(mut command: Command, limit: Duration) -> Result<Totals, String> {
     let mut child =
         command.stdout(Stdio::piped()).spawn().map_err(|error| format!("cargo: {error}"))?;
@@ -211,7 +212,7 @@ fn counted(mut command: Command, limit: Duration) -> Result<Totals, String> {
             limit.as_secs()
         );
     }
-    // A test that does not build, or that ends its process, says no count.
+    // A test that does not build, or that ends its process, prints no count.
     if late || (!status.success() && totals.failed == 0) {
         totals.failed += 1;
     }

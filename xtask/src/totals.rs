@@ -1,4 +1,4 @@
-//! How many tests passed, failed and were skipped.
+//! The numbers of tests that passed, failed and were skipped.
 
 use std::fmt;
 use std::ops::AddAssign;
@@ -12,7 +12,7 @@ pub(crate) struct Totals {
 }
 
 impl Totals {
-    /// One test.
+    /// The totals of one test.
     pub(crate) fn one(passed: bool) -> Totals {
         Totals { passed: usize::from(passed), failed: usize::from(!passed), skipped: 0 }
     }

@@ -1,4 +1,4 @@
-//! The repository as the rules see it: its files with their text, and its packages.
+//! The repository in the form that the rules check: its files with their text, and its packages.
 //!
 //! A [`Project`] is a value: tests of the rules make small ones from strings.
 
@@ -7,9 +7,9 @@ use std::process::Command;
 
 use crate::rust::Rust;
 
-/// Everything that is checked.
+/// The files and packages that are checked.
 pub(crate) struct Project {
-    /// The files that git knows, and those that it would add.
+    /// The files that git tracks, and those that it would add.
     pub(crate) files: Vec<SourceFile>,
     /// All packages, members of the workspace and dependencies.
     pub(crate) packages: Vec<Package>,
@@ -20,7 +20,7 @@ pub(crate) struct SourceFile {
     /// Relative to the repository's root, with `/` between parts.
     pub(crate) path: String,
     pub(crate) text: String,
-    /// Its tokens, if it is a Rust file; the error, if it cannot be read as one.
+    /// The tokens of a Rust file, or the error if it cannot be parsed; `None` for other files.
     pub(crate) rust: Option<Result<Rust, String>>,
 }
 
@@ -31,16 +31,16 @@ pub(crate) struct Package {
     pub(crate) version: String,
     pub(crate) license: Option<String>,
     pub(crate) description: Option<String>,
-    /// Belongs to this workspace.
+    /// Whether it belongs to this workspace.
     pub(crate) member: bool,
-    /// Names of what it depends on, to run or to be built.
+    /// Names of its dependencies, including those for its build.
     pub(crate) dependencies: Vec<String>,
-    /// Names of what its tests and examples depend on beside that.
+    /// Names of the additional dependencies of its tests and examples.
     pub(crate) dev_dependencies: Vec<String>,
     pub(crate) features: Vec<String>,
 }
 
-/// The crates that judge the others.
+/// The crates that test the others.
 pub(crate) const HARNESS: &[&str] = &["twin-model", "twin-proof", "twin-fuzz"];
 
 impl SourceFile {
@@ -49,12 +49,12 @@ impl SourceFile {
         SourceFile { path: path.into(), text: text.into(), rust }
     }
 
-    /// Tokens, if it is a Rust file that can be read.
+    /// The tokens, if it is a Rust file that can be parsed.
     pub(crate) fn tokens(&self) -> Option<&Rust> {
         self.rust.as_ref()?.as_ref().ok()
     }
 
-    /// The crate it belongs to: `twin-rt` for `crates/twin-rt/src/lib.rs`.
+    /// The crate of the file: `twin-rt` for `crates/twin-rt/src/lib.rs`.
     pub(crate) fn krate(&self) -> Option<&str> {
         let mut parts = self.path.split('/');
         match parts.next()? {
@@ -64,8 +64,8 @@ impl SourceFile {
         }
     }
 
-    /// True for what serves tests, examples and benchmarks only: also the crates that nothing which is
-    /// shipped links.
+    /// Whether it serves tests, examples and benchmarks only, which includes crates that no shipped
+    /// crate links.
     pub(crate) fn is_test(&self) -> bool {
         if self.krate().is_some_and(|krate| HARNESS.contains(&krate)) {
             return true;
@@ -82,7 +82,7 @@ impl Project {
     /// Reads the repository at `root`.
     ///
     /// # Errors
-    /// A text, if git or cargo do not answer.
+    /// A message, if git or cargo fails.
     pub(crate) fn read(root: &Path) -> Result<Project, String> {
         let listed = output(
             Command::new("git")
@@ -91,7 +91,7 @@ impl Project {
         )?;
         let mut files = Vec::new();
         for path in listed.split('\0').filter(|path| !path.is_empty()) {
-            // A file that was removed but not yet from git's list, a link, or one of bytes.
+            // A file that was deleted but is still in git's index, a link, or a binary file.
             let Ok(bytes) = std::fs::read(root.join(path)) else { continue };
             if let Ok(text) = String::from_utf8(bytes)
                 && !text.contains('\0')
@@ -107,20 +107,20 @@ impl Project {
         self.files.iter().filter_map(|file| Some((file, file.tokens()?)))
     }
 
-    /// Whether there is a file with this path, or a folder.
+    /// Whether there is a file or folder with this path.
     pub(crate) fn has(&self, path: &str) -> bool {
         let folder = format!("{}/", path.trim_end_matches('/'));
         path.is_empty() || self.files.iter().any(|f| f.path == path || f.path.starts_with(&folder))
     }
 }
 
-/// The root of the repository that this program was built from.
+/// The root of the repository from which this program was built.
 pub(crate) fn root() -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     here.parent().unwrap_or(here).to_path_buf()
 }
 
-/// What a command says; an error if it fails.
+/// The output of a command; an error if it fails.
 pub(crate) fn output(command: &mut Command) -> Result<String, String> {
     let name = format!("{command:?}");
     let output = command.output().map_err(|error| format!("{name}: {error}"))?;
@@ -143,7 +143,7 @@ fn packages(root: &Path) -> Result<Vec<Package>, String> {
     packages_of(&text)
 }
 
-/// Takes the answer of `cargo metadata` apart.
+/// Parses the output of `cargo metadata`.
 fn packages_of(metadata: &str) -> Result<Vec<Package>, String> {
     let json: serde_json::Value =
         serde_json::from_str(metadata).map_err(|error| format!("cargo metadata: {error}"))?;

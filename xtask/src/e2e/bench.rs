@@ -1,7 +1,7 @@
-//! Where a scenario works: its folder, its commands, and the end of them.
+//! The workbench of a scenario: its folder, its commands, and their termination.
 //!
 //! Contract: every command is started through here, in a process group of its own, so that
-//! [`Bench::end_everything`] reaches what it started.
+//! [`Bench::end_everything`] reaches all processes that it started.
 
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -12,31 +12,31 @@ use std::sync::{Arc, Mutex};
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::daemon;
-use super::tools::Turns;
+use super::turns::Turns;
 use super::{Options, Stop};
 
 /// The place and the settings of one scenario.
 pub(crate) struct Bench {
-    /// A folder of its own, on the host's file system.
+    /// The scenario's own folder, on the host's file system.
     pub(crate) dir: PathBuf,
     /// The program under test.
     pub(crate) program: PathBuf,
-    /// What volumes are made with; nothing for the log-structured layout.
+    /// Arguments of `mkfs`; empty for the log-structured layout.
     pub(crate) mkfs: Vec<String>,
-    /// The repository.
+    /// The root of the repository.
     pub(crate) root: PathBuf,
-    /// The full sizes.
+    /// Whether to use the full sizes.
     pub(crate) full: bool,
-    /// Volumes lie on loop devices in place of image files.
+    /// Whether volumes are made on loop devices instead of image files.
     pub(crate) on_loop: bool,
     pub(crate) seed: u64,
-    /// Shared by the scenarios of a run.
+    /// The locks shared by the scenarios of a run.
     pub(super) turns: Arc<Turns>,
     groups: Mutex<Vec<Pid>>,
     ended: AtomicBool,
 }
 
-/// How much of a failed command's output is told.
+/// Number of lines of a failed command's output that are reported.
 const TAIL_LINES: usize = 12;
 
 impl Bench {
@@ -55,13 +55,13 @@ impl Bench {
         }
     }
 
-    /// The layout that volumes get unless a scenario chooses.
+    /// The layout of volumes, unless a scenario chooses another.
     pub(crate) fn layout(&self) -> &str {
         let at = self.mkfs.iter().position(|word| word == "--layout");
         at.and_then(|at| self.mkfs.get(at + 1)).map_or("lfs", String::as_str)
     }
 
-    /// The short form's size, or the full one's.
+    /// `short` in the short form, `full` in the full one.
     pub(crate) fn size(&self, short: usize, full: usize) -> usize {
         if self.full { full } else { short }
     }
@@ -69,7 +69,7 @@ impl Bench {
     /// Runs a command to its end and returns its standard output.
     ///
     /// # Errors
-    /// If it cannot be started or fails; with the end of what it said.
+    /// If it cannot be started or fails; with the end of its output.
     pub(crate) fn run(&self, command: &mut Command) -> Result<String, String> {
         let name = describe(command);
         command.process_group(0).stdin(Stdio::null());
@@ -98,7 +98,7 @@ impl Bench {
         }
     }
 
-    /// Runs a line of shell.
+    /// Runs a shell command line.
     ///
     /// # Errors
     /// As for [`run`](Self::run).
@@ -106,10 +106,10 @@ impl Bench {
         self.run(Command::new("sh").args(["-euc", line]).current_dir(dir))
     }
 
-    /// Kills every command and every daemon of this scenario, and those that it starts from now.
+    /// Kills every command and every daemon of this scenario, also those that start later.
     pub(crate) fn end_everything(&self) {
         self.ended.store(true, Ordering::SeqCst);
-        // Daemons first: what waits for one of them cannot die before.
+        // Daemons first: a process that waits for a daemon cannot die before it.
         daemon::kill_all(&self.dir);
         if let Ok(groups) = self.groups.lock() {
             for &group in groups.iter() {
@@ -118,7 +118,7 @@ impl Bench {
         }
     }
 
-    /// Time has run out.
+    /// Whether the time limit has passed.
     pub(crate) fn has_ended(&self) -> bool {
         self.ended.load(Ordering::SeqCst)
     }
@@ -135,7 +135,7 @@ impl Bench {
     }
 }
 
-/// A command in short: its program's name and arguments.
+/// A command in short form: its program's name and arguments.
 fn describe(command: &Command) -> String {
     let program = Path::new(command.get_program()).file_name().unwrap_or_default();
     let mut text = program.to_string_lossy().into_owned();

@@ -1,8 +1,8 @@
-//! The processes that serve mounts, found by what they were started with.
+//! The processes that serve mounts, found by their arguments.
 //!
-//! The background process is a fork of `twinfs mount IMAGE DIR` and keeps its arguments. All that
-//! the scenarios mount lies in folders of this run, so an argument below such a folder names a
-//! daemon of ours and no other. Asking the mount itself is no way: it may hang.
+//! The background process is a fork of `twinfs mount IMAGE DIR` and keeps its arguments. Everything
+//! that the scenarios mount lies in folders of this run, so an argument below such a folder
+//! identifies one of our daemons. The mount itself cannot be asked, because it may hang.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -16,22 +16,22 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use crate::clock::{Stopwatch, pause_ms};
 use crate::processes;
 
-/// How long a killed process may take to go.
+/// Time limit for a killed process to exit.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A daemon, held so that its number cannot come to mean another process.
+/// A daemon, held by a file descriptor so that its process number cannot be reused.
 pub(crate) struct Daemon {
     pid: Pid,
     held: OwnedFd,
 }
 
 impl Daemon {
-    /// The daemon that serves a directory; none if there is none.
+    /// The daemon that serves a directory, if there is one.
     pub(crate) fn of_mount(dir: &Path) -> Option<Daemon> {
         find(dir).into_iter().next()
     }
 
-    /// Kills it without a chance to write anything, and waits until it has gone.
+    /// Kills it with SIGKILL, so that it cannot write anything, and waits until it has exited.
     pub(crate) fn kill(&self) {
         let _ = pidfd_send_signal(&self.held, Signal::KILL);
         let watch = Stopwatch::start();
@@ -40,11 +40,11 @@ impl Daemon {
         }
     }
 
-    /// Whether it still runs.
+    /// Whether it is still running.
     pub(crate) fn lives(&self) -> bool {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.pid.as_raw_nonzero()));
         let signalled = rustix::process::test_kill_process(self.pid).is_ok();
-        // A process that has ended but was not yet asked for its status lives no more.
+        // A zombie, which has exited but was not waited for, is not running.
         let dead = stat.is_ok_and(|stat| stat.rsplit(')').next().unwrap_or("").starts_with(" Z"));
         signalled && !dead
     }
@@ -57,12 +57,12 @@ pub(crate) fn kill_all(below: &Path) {
     }
 }
 
-/// All processes of the program with an argument at or below a path.
+/// All processes of the program that have an argument at or below a path.
 fn find(below: &Path) -> Vec<Daemon> {
     processes::all().into_iter().filter_map(|pid| hold(pid, below)).collect()
 }
 
-/// Holds a process if it is one of those, and still is once it is held.
+/// Holds a process if it is such a daemon, and checks this again after holding it.
 fn hold(pid: Pid, below: &Path) -> Option<Daemon> {
     if !is_ours(pid, below) {
         return None;
@@ -78,7 +78,7 @@ fn is_ours(pid: Pid, below: &Path) -> bool {
     serves(&line, below)
 }
 
-/// Whether a command line, its arguments ended by zeros, is that of a mount at or below a path.
+/// Whether a command line, with zero-terminated arguments, mounts at or below a path.
 fn serves(line: &[u8], below: &Path) -> bool {
     let arguments: Vec<&Path> =
         line.split(|&byte| byte == 0).map(|part| Path::new(OsStr::from_bytes(part))).collect();

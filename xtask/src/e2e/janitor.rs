@@ -1,8 +1,8 @@
-//! Leaves nothing behind: daemons, mounts, loop devices and files of a run go, however it ends.
+//! Cleanup after a run, however it ends: of its daemons, mounts, loop devices and files.
 //!
-//! All of a run lies in one folder. A second process, in a session of its own, holds the reading
-//! end of a pipe; when this process ends in any way, even by SIGKILL, that pipe closes and the
-//! other process cleans up.
+//! All files of a run are in one folder. A second process, in a session of its own, holds the
+//! reading end of a pipe; when this process ends in any way, even by SIGKILL, the pipe closes and
+//! the second process cleans up.
 
 use std::fs;
 use std::io::Read;
@@ -13,10 +13,10 @@ use std::process::{Child, Command, Stdio};
 use super::daemon;
 use crate::processes;
 
-/// The word with which the second process is started.
+/// The command word that starts the second process.
 pub(crate) const COMMAND: &str = "e2e-janitor";
 
-/// The folder of a run. Dropping it cleans up.
+/// The folder of a run. Dropping the janitor cleans up.
 pub(crate) struct Janitor {
     dir: PathBuf,
     process: Child,
@@ -24,11 +24,11 @@ pub(crate) struct Janitor {
 }
 
 impl Janitor {
-    /// Makes the folder and starts to watch.
+    /// Creates the folder and starts the second process.
     pub(crate) fn start(keep: bool) -> Result<Janitor, String> {
         let dir = base().join(format!("twinfs-e2e-{}", std::process::id()));
         fs::create_dir_all(&dir).map_err(|error| format!("{}: {error}", dir.display()))?;
-        // Ordinary users work in here too.
+        // Ordinary users work in this folder too.
         let open = fs::Permissions::from_mode(0o755);
         fs::set_permissions(&dir, open).map_err(|error| format!("{}: {error}", dir.display()))?;
         let own = std::env::current_exe().map_err(|error| error.to_string())?;
@@ -57,15 +57,15 @@ impl Drop for Janitor {
     }
 }
 
-/// What the second process does.
+/// The work of the second process.
 pub(crate) fn watch(dir: &Path, keep: bool) {
-    // No terminal's interrupt reaches a session of its own.
+    // A terminal's interrupt does not reach a session of its own.
     let _ = rustix::process::setsid();
     let _ = std::io::stdin().read_to_end(&mut Vec::new());
     clean(dir, keep);
 }
 
-/// Where runs lie: on a disk rather than in memory, where there is one.
+/// The folder for runs: on a disk rather than in memory, if possible.
 fn base() -> PathBuf {
     let disk = Path::new("/var/tmp");
     match std::env::var_os("TMPDIR") {
@@ -90,7 +90,7 @@ fn clean(dir: &Path, keep: bool) {
     }
 }
 
-/// What is mounted below a folder, the latest first.
+/// The mounts below a folder, the latest first.
 pub(super) fn mounts_below(table: &str, dir: &Path) -> Vec<PathBuf> {
     let places = table.lines().filter_map(|line| line.split(' ').nth(4)).map(PathBuf::from);
     let mut below: Vec<PathBuf> = places.filter(|place| place.starts_with(dir)).collect();
@@ -98,7 +98,7 @@ pub(super) fn mounts_below(table: &str, dir: &Path) -> Vec<PathBuf> {
     below
 }
 
-/// Loop devices on files below a folder.
+/// The loop devices on files below a folder.
 fn loops_below(dir: &Path) -> Vec<PathBuf> {
     let Ok(devices) = fs::read_dir("/sys/block") else { return Vec::new() };
     let mut found = Vec::new();

@@ -1,4 +1,4 @@
-//! What a tree holds: every name with its attributes and a hash of its content, to compare.
+//! The content of a tree, for comparison: every name with its attributes and a hash of its content.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -11,12 +11,12 @@ use std::path::{Path, PathBuf};
 /// A tree, by path below its root.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Manifest {
-    entries: BTreeMap<PathBuf, Entry>,
+    entries: BTreeMap<PathBuf, ManifestEntry>,
 }
 
-/// One name. Times of access are left out: reading a tree to describe it may change them.
+/// One name. Access times are left out because reading a tree may change them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Entry {
+struct ManifestEntry {
     content: Content,
     mode: u32,
     uid: u32,
@@ -34,14 +34,14 @@ enum Content {
     Special(u64),
 }
 
-/// How many differences are told.
+/// Number of differences that are reported.
 const TOLD: usize = 8;
 
 impl Manifest {
     /// Reads a whole tree.
     ///
     /// # Errors
-    /// The path and what the host said.
+    /// The path and the host's error.
     pub(crate) fn of(root: &Path) -> Result<Manifest, String> {
         let mut manifest = Manifest::default();
         let mut stack = vec![PathBuf::new()];
@@ -66,7 +66,7 @@ impl Manifest {
         self.entries.len()
     }
 
-    /// The same names with the same contents and attributes.
+    /// Checks that `now` has the same names with the same contents and attributes.
     ///
     /// # Errors
     /// The first differences.
@@ -74,7 +74,8 @@ impl Manifest {
         self.compare(now, when, |a, b| a == b)
     }
 
-    /// The same names with the same contents and types; owners, modes and times may differ.
+    /// Checks that `now` has the same names with the same contents and types; owners, modes and
+    /// times may differ.
     ///
     /// # Errors
     /// The first differences.
@@ -86,7 +87,7 @@ impl Manifest {
         &self,
         now: &Manifest,
         when: &str,
-        same: impl Fn(&Entry, &Entry) -> bool,
+        same: impl Fn(&ManifestEntry, &ManifestEntry) -> bool,
     ) -> Result<(), String> {
         let mut differences = Vec::new();
         for (path, was) in &self.entries {
@@ -107,7 +108,7 @@ impl Manifest {
     }
 }
 
-fn read(path: &Path) -> std::io::Result<Entry> {
+fn read(path: &Path) -> std::io::Result<ManifestEntry> {
     let meta = fs::symlink_metadata(path)?;
     let kind = meta.file_type();
     let content = if kind.is_dir() {
@@ -124,7 +125,7 @@ fn read(path: &Path) -> std::io::Result<Entry> {
     } else {
         Content::Special(meta.rdev())
     };
-    Ok(Entry {
+    Ok(ManifestEntry {
         content,
         mode: meta.mode(),
         uid: meta.uid(),
@@ -135,7 +136,7 @@ fn read(path: &Path) -> std::io::Result<Entry> {
     })
 }
 
-/// Length and SipHash of a file. Against accidents, not against forgers.
+/// Length and SipHash of a file, which detects accidental differences.
 fn hash(path: &Path) -> std::io::Result<(u64, u64)> {
     let mut file = File::open(path)?;
     let mut hasher = std::collections::hash_map::DefaultHasher::new();
@@ -154,7 +155,7 @@ fn hash(path: &Path) -> std::io::Result<(u64, u64)> {
 /// Names of a directory, sorted.
 ///
 /// # Errors
-/// What the host said; or a name that is listed twice.
+/// The host's error; or a name that is listed twice.
 pub(crate) fn names(dir: &Path) -> Result<Vec<Vec<u8>>, String> {
     let text = |error: std::io::Error| format!("{}: {error}", dir.display());
     let mut names = Vec::new();

@@ -1,9 +1,9 @@
-//! `cargo xtask e2e`: the program `twinfs` as its users meet it, mounted, under real work.
+//! `cargo xtask e2e`: the program `twinfs` as its users run it, mounted, under real work.
 //!
-//! A scenario is one file in `scenarios/` and one line in [`SCENARIOS`]. It runs in a folder of
-//! its own, on a thread of its own, under a time limit: when that has passed, its commands and
-//! its daemons are killed by process number, which ends every call that waits for them. Two run at
-//! a time. Whatever happens, nothing stays mounted: see [`janitor`].
+//! A scenario is one file in `scenarios/` and one line in [`SCENARIOS`]. It runs in its own folder,
+//! on its own thread, with a time limit: when the limit has passed, its commands and its daemons
+//! are killed by process number, which ends every call that waits for them. Two scenarios run at a
+//! time. No mount is left behind: see [`janitor`].
 
 mod bench;
 mod daemon;
@@ -13,6 +13,7 @@ mod rng;
 mod scenarios;
 mod stamped;
 pub(crate) mod tools;
+mod turns;
 mod volume;
 mod writer;
 
@@ -35,9 +36,9 @@ use crate::totals::Totals;
 /// Why a scenario did not pass.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Stop {
-    /// What went wrong.
+    /// It failed with this error.
     Failed(String),
-    /// What is missing here.
+    /// It was skipped for want of this requirement.
     Skipped(String),
 }
 
@@ -47,46 +48,46 @@ impl From<String> for Stop {
     }
 }
 
-/// What a scenario found: figures worth a line.
+/// The result of a scenario: figures for its line of output.
 pub(crate) type Outcome = Result<String, Stop>;
 
-/// A piece of real work.
+/// One scenario of the suite.
 pub(crate) struct Scenario {
     pub(crate) name: &'static str,
     pub(crate) about: &'static str,
-    /// How long it may take, in seconds: in the short form and in the full one.
+    /// Its time limit in seconds: in the short form and in the full one.
     limit_s: (u64, u64),
     run: fn(&Bench) -> Outcome,
 }
 
-/// What was asked for.
+/// The options of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Options {
-    /// Names of scenarios; none means all.
+    /// Names of scenarios; empty for all.
     pub(crate) names: Vec<String>,
-    /// The sizes that the project's claims speak of.
+    /// Use the full sizes, for which the project states its results.
     pub(crate) full: bool,
-    /// Make volumes on loop devices in place of image files (only root can).
+    /// Make volumes on loop devices instead of image files (root only).
     pub(crate) on_loop: bool,
-    /// Leave images and logs where they are.
+    /// Keep images and logs.
     pub(crate) keep: bool,
     pub(crate) seed: u64,
-    /// A program in place of the one that is built.
+    /// A program to test instead of the one that is built.
     pub(crate) program: Option<PathBuf>,
-    /// What volumes are made with; nothing for the log-structured layout.
+    /// Arguments of `mkfs`; empty for the log-structured layout.
     pub(crate) mkfs: Vec<String>,
 }
 
-/// Scenarios at a time: most wait for a device half of their time.
+/// Number of concurrent scenarios: most wait for a device half of the time.
 const AT_A_TIME: usize = 2;
 
-/// How long an ended scenario may take to notice.
+/// Time limit for a scenario to end after it was stopped.
 const GRACE: Duration = Duration::from_secs(30);
 
-/// Runs scenarios.
+/// Runs the chosen scenarios, two at a time.
 ///
 /// # Errors
-/// If there is no scenario of a name, or the program cannot be built.
+/// If a name is unknown, or the program cannot be built.
 pub(crate) fn run(root: &Path, options: &Options) -> Result<Totals, String> {
     let chosen = choose(&options.names)?;
     let program = match &options.program {
@@ -116,20 +117,20 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<Totals, String> {
     results.into_inner().map_err(|_| "a scenario's thread panicked".into())
 }
 
-/// The order in which nobody waits for one long scenario at the end.
+/// The longest scenarios first, so that no long one runs alone at the end.
 fn longest_first(mut chosen: Vec<&'static Scenario>) -> VecDeque<&'static Scenario> {
     chosen.sort_by_key(|scenario| Reverse(scenario.limit_s));
     chosen.into()
 }
 
-/// Runs a scenario, tells what came of it, and cleans up after it.
+/// Runs a scenario, prints its result, and cleans up after it.
 fn one(
     scenario: &'static Scenario,
     janitor: &Janitor,
     program: &Path,
     root: &Path,
     options: &Options,
-    turns: &Arc<tools::Turns>,
+    turns: &Arc<turns::Turns>,
 ) -> Totals {
     let name = scenario.name;
     let dir = janitor.dir().join(name);
@@ -172,14 +173,14 @@ fn choose(names: &[String]) -> Result<Vec<&'static Scenario>, String> {
     names.iter().map(find).collect()
 }
 
-/// Runs a scenario on a thread of its own and ends what it does when its time has passed.
+/// Runs a scenario on a thread of its own and stops it when its time has passed.
 fn supervise(scenario: &'static Scenario, bench: Bench, full: bool) -> Outcome {
     let limit_s = if full { scenario.limit_s.1 } else { scenario.limit_s.0 };
     let bench = Arc::new(bench);
     let (done, wait) = mpsc::channel();
     let theirs = Arc::clone(&bench);
     let work = move || {
-        // Nobody waits any more if the time has passed twice.
+        // After the second time limit the receiver is gone.
         let _ = done.send((scenario.run)(&theirs));
     };
     if let Err(error) = thread::Builder::new().name(scenario.name.into()).spawn(work) {

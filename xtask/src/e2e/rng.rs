@@ -22,7 +22,7 @@ impl Rng {
         (self.next() % end as u64) as usize
     }
 
-    /// So many bytes. None is zero, so that a hole is told from data.
+    /// Random bytes. None is zero, so that they are distinguishable from a hole.
     pub(crate) fn bytes(&mut self, len: usize) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(len + 8);
         while bytes.len() < len {

@@ -1,20 +1,21 @@
-//! Contents that say whose they are: what a block of another file, or of pointers, cannot pass for.
+//! Contents that identify themselves, so that a block of another file, or of pointers, is
+//! recognized.
 //!
-//! Contract: every sector of a content names its file, the version of the file and its own place
-//! in it; the rest follows from these. So a content can be held against what was written
-//! ([`Stamp::differs`]), and one whose version is not known can still be searched for anything
-//! that was never the file's ([`foreign`]).
+//! Contract: every sector of a content names its file, the version of the file and its own position
+//! in it; the remaining bytes follow from these. So a content can be compared with the written one
+//! ([`Stamp::differs`]), and one of unknown version can still be searched for bytes that were never
+//! the file's ([`foreign`]).
 
 use super::rng::Rng;
 
-/// What a disk writes whole.
+/// The unit that a disk writes atomically.
 const SECTOR: usize = 512;
-/// How a sector begins.
+/// The first bytes of a sector.
 const MAGIC: u64 = u64::from_le_bytes(*b"stamped!");
-/// Bytes of a sector before those that follow from them.
+/// Bytes of the header of a sector; the others follow from it.
 const HEAD: usize = 32;
 
-/// A content.
+/// The identity of a content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stamp {
     pub(crate) file: u64,
@@ -23,14 +24,14 @@ pub(crate) struct Stamp {
 }
 
 impl Stamp {
-    /// Its bytes.
+    /// The bytes of the content.
     pub(crate) fn bytes(&self) -> Vec<u8> {
         let sectors = (0..self.len.div_ceil(SECTOR) as u64)
             .flat_map(|nth| sector(self.file, self.version, nth));
         sectors.take(self.len).collect()
     }
 
-    /// How a content differs from this one; nothing if it does not.
+    /// A description of the first difference from this content; `None` if there is none.
     pub(crate) fn differs(&self, is: &[u8]) -> Option<String> {
         let want = self.bytes();
         let at = want.iter().zip(is).position(|(a, b)| a != b);
@@ -43,8 +44,9 @@ impl Stamp {
     }
 }
 
-/// What a file has that it never had in any version: neither its own sectors nor zeros, which a
-/// hole reads as, and which may follow where a version ended. Nothing if all is the file's own.
+/// The first part of a file that it never had in any version: neither its own sectors nor zeros,
+/// which a hole reads as, and which may follow the end of a version. `None` if there is no such
+/// part.
 pub(crate) fn foreign(file: u64, is: &[u8]) -> Option<String> {
     for (nth, found) in is.chunks(SECTOR).enumerate() {
         let own = match head(found) {
@@ -53,10 +55,10 @@ pub(crate) fn foreign(file: u64, is: &[u8]) -> Option<String> {
                 let same = own.iter().zip(found).take_while(|(own, found)| own == found).count();
                 found[same..].iter().all(|byte| *byte == 0)
             }
-            // Too short to say whose it is: the end of a file.
+            // Too short for a header: the end of a file.
             None => true,
             _ => {
-                // A version may have ended within the words that say whose it is.
+                // A version may have ended within the header.
                 let end = found.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
                 end <= 8 && MAGIC.to_le_bytes().starts_with(&found[..end])
             }
@@ -93,7 +95,7 @@ fn head(sector: &[u8]) -> Option<[u64; 4]> {
     Some(words)
 }
 
-/// What a sector looks like, for people.
+/// A description of a sector for messages.
 fn describe(found: &[u8]) -> String {
     let words = match head(found) {
         None => return format!("{} bytes", found.len()),

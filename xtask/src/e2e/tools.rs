@@ -1,35 +1,25 @@
-//! What scenarios need from outside: Debian packages, test suites and a C project from the
-//! registry of crates. What cannot be had skips a scenario, and says why.
+//! External requirements of scenarios: Debian packages, test suites and a C project from the
+//! registry of crates. If a requirement is not available, the scenario is skipped with the reason.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Mutex;
 
 use super::Stop;
 use super::bench::Bench;
 
-/// A C library of 1,200 source files, as a crate ships it: name, version, folder inside.
+/// A C library of 1,200 source files, in a crate: name, version, folder inside.
 const C_PROJECT: (&str, &str, &str) = ("openssl-src", "300.6.1+3.6.3", "openssl");
 
-/// What two scenarios at a time may miss and must not fetch both.
-#[derive(Default)]
-pub(crate) struct Turns {
-    /// Held while packages are installed.
-    packages: Mutex<()>,
-    /// Held while the C project is unpacked.
-    sources: Mutex<()>,
-}
-
-/// Where cargo puts what it builds: two levels above this program.
+/// Cargo's target directory: two levels above this program.
 pub(crate) fn target_dir(root: &Path) -> PathBuf {
     let own = std::env::current_exe().ok();
     let target = own.as_deref().and_then(Path::parent).and_then(Path::parent);
     target.map_or_else(|| root.join("target"), Path::to_path_buf)
 }
 
-/// Copies the program to where every user may run it and no build replaces it.
+/// Copies the program to a place where every user may run it and no build replaces it.
 pub(crate) fn place_program(program: &Path, dir: &Path) -> Result<PathBuf, String> {
     let place = dir.join("bin/twinfs");
     let text = |error: std::io::Error| format!("{}: {error}", program.display());
@@ -39,7 +29,7 @@ pub(crate) fn place_program(program: &Path, dir: &Path) -> Result<PathBuf, Strin
     Ok(place)
 }
 
-/// Makes sure that programs are there, each with the Debian package that has it.
+/// Makes sure that programs are installed, each from the Debian package that has it.
 ///
 /// # Errors
 /// [`Stop::Skipped`], if one is missing and cannot be installed.
@@ -56,7 +46,7 @@ pub(crate) fn need(bench: &Bench, programs: &[(&str, &str)]) -> Result<(), Stop>
     }
 }
 
-/// Makes sure that a file of a Debian package is there.
+/// Makes sure that a file of a Debian package is installed.
 ///
 /// # Errors
 /// [`Stop::Skipped`], if it cannot be installed.
@@ -83,7 +73,7 @@ fn install(bench: &Bench, packages: &[&str]) -> Result<(), Stop> {
         bench.run(command.args(words).env("DEBIAN_FRONTEND", "noninteractive"))
     };
     let wanted = [&["install", "-qq", "-y", "--no-install-recommends"], packages].concat();
-    // A machine that has never been updated knows no packages.
+    // A machine that has never been updated has no package lists.
     let done = apt(&wanted).or_else(|_| apt(&["update", "-qq"]).and_then(|_| apt(&wanted)));
     match done {
         Ok(_) => Ok(()),
@@ -97,7 +87,7 @@ fn in_path(name: &str) -> bool {
     std::env::split_paths(&path).chain(sbin).any(|dir| dir.join(name).is_file())
 }
 
-/// Makes sure that there is a program to test with: `/dev/fuse`.
+/// Makes sure that mounts are possible, that is that `/dev/fuse` exists.
 ///
 /// # Errors
 /// [`Stop::Skipped`] without it.
@@ -122,7 +112,7 @@ pub(crate) fn installed(bench: &Bench, name: &str, version: &str) -> Result<Path
     let mut command = Command::new("cargo");
     command.args(["install", "--quiet", "--locked", name, "--version", version, "--root"]);
     command.arg(&place).current_dir("/");
-    // It is run for seconds and built from nothing: a quick build is the better one.
+    // It runs for seconds and is built from scratch: a quick build is better.
     command.env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "1").env("CARGO_PROFILE_RELEASE_LTO", "off");
     command.env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16");
     match bench.run(&mut command) {

@@ -1,8 +1,8 @@
 //! A volume under test: made, mounted, unmounted and checked with the program.
 //!
-//! Contract: [`Volume::umount`] and [`Volume::mount`] hold the program to what it promises: a
-//! mount that returns is mounted, an unmount that returns has no daemon left. Dropping a volume
-//! that is mounted kills its daemon.
+//! Contract: [`Volume::umount`] and [`Volume::mount`] check the results of the program: after a
+//! mount the volume is mounted, and after an unmount no daemon is left. Dropping a mounted volume
+//! kills its daemon.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -22,7 +22,7 @@ pub(crate) struct Volume<'a> {
     layout: Option<String>,
     options: Vec<String>,
     daemon: Option<Daemon>,
-    /// The image is a loop device that was attached here.
+    /// Whether the image is a loop device that was attached here.
     attached: bool,
 }
 
@@ -30,7 +30,7 @@ impl<'a> Volume<'a> {
     /// Makes a volume in a new image file; with `--loop`, on a loop device over one.
     ///
     /// # Errors
-    /// What `twinfs mkfs` said, or `losetup`.
+    /// The message of `twinfs mkfs`, or of `losetup`.
     pub(crate) fn make(bench: &'a Bench, size: &str) -> Result<Volume<'a>, String> {
         if bench.on_loop {
             return Volume::make_on_loop(bench, size);
@@ -43,7 +43,7 @@ impl<'a> Volume<'a> {
     /// Makes a volume on a loop device over a new file.
     ///
     /// # Errors
-    /// What `twinfs mkfs` said, or `losetup`.
+    /// The message of `twinfs mkfs`, or of `losetup`.
     pub(crate) fn make_on_loop(bench: &'a Bench, size: &str) -> Result<Volume<'a>, String> {
         let file = bench.dir.join("disk.img");
         bench.run(Command::new("truncate").args(["-s", size]).arg(&file))?;
@@ -57,7 +57,7 @@ impl<'a> Volume<'a> {
     /// Makes a volume in a new image file that another user owns and mounts.
     ///
     /// # Errors
-    /// What `twinfs mkfs` said.
+    /// The message of `twinfs mkfs`.
     pub(crate) fn make_as(bench: &'a Bench, user: &str, size: &str) -> Result<Volume<'a>, String> {
         let mut volume = Volume::at(bench, bench.dir.join("disk.img"))?;
         volume.user = Some(user.into());
@@ -65,10 +65,10 @@ impl<'a> Volume<'a> {
         Ok(volume)
     }
 
-    /// Makes a volume in a new image file at a place, of a layout; or of what was chosen for all.
+    /// Makes a volume in a new image file at a path, of a given layout or of the layout of the run.
     ///
     /// # Errors
-    /// What `twinfs mkfs` said.
+    /// The message of `twinfs mkfs`.
     pub(crate) fn make_at(
         bench: &'a Bench,
         image: &Path,
@@ -81,10 +81,10 @@ impl<'a> Volume<'a> {
         Ok(volume)
     }
 
-    /// The same in a file named after the layout, in place of an earlier one.
+    /// Makes a volume in a file named after its layout, replacing an earlier one.
     ///
     /// # Errors
-    /// What `twinfs mkfs` said.
+    /// The message of `twinfs mkfs`.
     pub(crate) fn make_of(
         bench: &'a Bench,
         layout: &str,
@@ -95,10 +95,10 @@ impl<'a> Volume<'a> {
         Volume::make_at(bench, &image, size, layout)
     }
 
-    /// The same on a loop device over the file.
+    /// The same as [`Volume::make_at`] on a loop device over the file.
     ///
     /// # Errors
-    /// What `twinfs mkfs` said, or `losetup`.
+    /// The message of `twinfs mkfs`, or of `losetup`.
     pub(crate) fn make_on_loop_at(
         bench: &'a Bench,
         file: &Path,
@@ -136,7 +136,7 @@ impl<'a> Volume<'a> {
         })
     }
 
-    /// Mounts with these options from now on.
+    /// Sets the options of later mounts.
     pub(crate) fn set_options(&mut self, options: &[&str]) {
         self.options = options.iter().map(|&option| option.into()).collect();
     }
@@ -146,10 +146,10 @@ impl<'a> Volume<'a> {
         &self.dir
     }
 
-    /// Mounts it, and returns how long that took.
+    /// Mounts it, and returns the duration.
     ///
     /// # Errors
-    /// What `twinfs mount` said; or that it is not mounted although the command succeeded.
+    /// The message of `twinfs mount`; or that it is not mounted although the command succeeded.
     pub(crate) fn mount(&mut self) -> Result<Duration, String> {
         let watch = Stopwatch::start();
         let options: Vec<&str> = self.options.iter().map(String::as_str).collect();
@@ -165,7 +165,7 @@ impl<'a> Volume<'a> {
     /// Unmounts it.
     ///
     /// # Errors
-    /// What `twinfs umount` said; or what was still there when it had succeeded.
+    /// The message of `twinfs umount`; or the mount or daemon that was left although it succeeded.
     pub(crate) fn umount(&mut self) -> Result<(), String> {
         self.twinfs(&["umount"], &[&self.dir])?;
         let left = self.daemon.take().is_some_and(|daemon| daemon.lives());
@@ -176,10 +176,10 @@ impl<'a> Volume<'a> {
         }
     }
 
-    /// Something went wrong, but it is still mounted, with its daemon.
+    /// Checks that after an error the volume is still mounted, with its daemon.
     ///
     /// # Errors
-    /// If not.
+    /// If it is not.
     pub(crate) fn expect_mounted(&mut self) -> Result<(), String> {
         self.daemon = Daemon::of_mount(&self.dir);
         match self.is_mounted() && self.daemon.is_some() {
@@ -188,7 +188,7 @@ impl<'a> Volume<'a> {
         }
     }
 
-    /// Whatever was said, neither a mount nor a daemon is left.
+    /// Checks that neither a mount nor a daemon is left.
     ///
     /// # Errors
     /// If one is.
@@ -202,7 +202,7 @@ impl<'a> Volume<'a> {
     /// Checks it; it must be unmounted.
     ///
     /// # Errors
-    /// What `twinfs check` found.
+    /// The findings of `twinfs check`.
     pub(crate) fn check(&self) -> Result<(), String> {
         self.twinfs(&["check"], &[&self.image]).map(drop)
     }
@@ -216,7 +216,7 @@ impl<'a> Volume<'a> {
         self.check()
     }
 
-    /// Unmounts it, checks it and mounts it again: nothing that is read then comes from memory.
+    /// Unmounts it, checks it and mounts it again, so that later reads do not come from memory.
     ///
     /// # Errors
     /// As for the three.
@@ -225,7 +225,7 @@ impl<'a> Volume<'a> {
         self.mount().map(drop)
     }
 
-    /// Kills the daemon where it stands. The dead mount stays until the next.
+    /// Kills the daemon. The dead mount stays until the next mount.
     pub(crate) fn kill9(&mut self) {
         if let Some(daemon) = self.daemon.take() {
             daemon.kill();

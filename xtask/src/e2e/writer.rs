@@ -1,9 +1,9 @@
-//! A program that fsyncs, and remembers outside the mount what was acknowledged.
+//! A client that fsyncs, and records outside the mount which operations were acknowledged.
 //!
-//! Contract: before an operation the writer notes what it is about to change, after its fsync it
-//! notes that it is done. So when the file system dies under it, everything acknowledged is
-//! known byte by byte, and the one operation under way is known too: [`Writer::verify`] demands
-//! the former and allows the latter in every state that POSIX allows.
+//! Contract: before an operation the writer records the change that it is about to make, and after
+//! the fsync that the change is done. If the file system dies, every acknowledged byte is known,
+//! and so is the one operation in progress: [`Writer::verify`] requires the former, and accepts the
+//! latter in every state that POSIX allows.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -13,14 +13,14 @@ use std::path::{Path, PathBuf};
 use super::manifest::names;
 use super::rng::Rng;
 
-/// Files of one writer.
+/// Number of files of one writer.
 const SLOTS: usize = 30;
 /// The longest file, in bytes.
 const FILE_MAX: usize = 400_000;
 /// The name under which a replacement is written.
 const NEW: &str = "new";
 
-/// What a file holds; none if it does not exist.
+/// The content of a file; `None` if it does not exist.
 type Content = Option<Vec<u8>>;
 
 /// Writes files in a directory of its own.
@@ -29,9 +29,9 @@ pub(crate) struct Writer {
     rng: Rng,
     files: Vec<Content>,
     pending: Option<Pending>,
-    /// The layout writes data where it lies, see [`Pending::is_half_cut`].
+    /// Whether the layout writes data in place, see [`Pending::is_half_cut`].
     in_place: bool,
-    /// Operations that were acknowledged.
+    /// Number of acknowledged operations.
     pub(crate) done: usize,
 }
 
@@ -40,12 +40,12 @@ pub(crate) struct Writer {
 struct Pending {
     slot: usize,
     becomes: Content,
-    /// It is done or it is not; other operations may be done in part.
+    /// Whether the operation is atomic; other operations may be done in part.
     atomic: bool,
 }
 
 impl Writer {
-    /// A writer in a new directory, of a volume whose layout writes data where it lies, or not.
+    /// A writer in a new directory; `in_place`: the layout of the volume writes data in place.
     ///
     /// # Errors
     /// If the directory cannot be made.
@@ -55,7 +55,7 @@ impl Writer {
         Ok(Writer { dir, rng: Rng::new(seed), files, pending: None, in_place, done: 0 })
     }
 
-    /// Does operations until one fails, and returns why.
+    /// Runs operations until one fails, and returns the error.
     pub(crate) fn run(&mut self) -> io::Error {
         loop {
             if let Err(error) = self.step() {
@@ -64,10 +64,10 @@ impl Writer {
         }
     }
 
-    /// One operation, made durable.
+    /// Runs one operation and makes it durable.
     ///
     /// # Errors
-    /// What the host said; the operation is then pending.
+    /// The host's error; the operation is then pending.
     pub(crate) fn step(&mut self) -> io::Result<()> {
         let slot = self.rng.below(SLOTS);
         let choice = self.rng.below(10);
@@ -94,7 +94,7 @@ impl Writer {
         self.pending = Some(Pending { slot, becomes, atomic });
     }
 
-    /// Bytes for a file: mostly few, sometimes many.
+    /// Random bytes for a file: mostly few, sometimes many.
     fn data(&mut self, max: usize) -> Vec<u8> {
         let few = self.rng.below(8) > 0;
         let len = 1 + self.rng.below(if few { 6000.min(max) } else { max });
@@ -162,10 +162,10 @@ impl Writer {
         self.sync_dir()
     }
 
-    /// Compares what is there with what was acknowledged, and goes on from what is there.
+    /// Compares the files with the acknowledged operations, and continues with the files found.
     ///
     /// # Errors
-    /// The first file that is not as it may be.
+    /// The first file in a state that is not allowed.
     pub(crate) fn verify(&mut self) -> Result<(), String> {
         let pending = self.pending.take();
         for slot in 0..SLOTS {
@@ -203,7 +203,7 @@ impl Writer {
 }
 
 impl Pending {
-    /// Whether a file may be in a state, having been in another one.
+    /// Whether a file may be in state `is` after state `was`.
     fn allows(&self, was: &Content, is: &Content) -> bool {
         if *is == self.becomes {
             return true;
@@ -213,7 +213,7 @@ impl Pending {
         }
         let (Some(is), Some(becomes)) = (is, &self.becomes) else { return false };
         let was = was.as_deref().unwrap_or_default();
-        // Old bytes, new bytes, or a hole where nothing was before.
+        // Old bytes, new bytes, or a hole where there were no bytes before.
         is.len() <= becomes.len()
             && is.len() >= was.len()
             && is.iter().enumerate().all(|(at, byte)| {
@@ -223,9 +223,9 @@ impl Pending {
 }
 
 impl Pending {
-    /// Whether a file is as a truncation leaves it between its two writes, in 4.4BSD and wherever
-    /// data is written in place: the rest of the last block is zero already, the inode still has
-    /// the old length.
+    /// Whether a file is in the state between the two writes of a truncation, in 4.4BSD and
+    /// wherever data is written in place: the rest of the last block is zero already, the inode
+    /// still has the old length.
     fn is_half_cut(&self, was: &Content, is: &Content) -> bool {
         let (Some(was), Some(is), Some(becomes)) = (was, is, &self.becomes) else { return false };
         let is_old_or_zero = |at: usize| is[at] == was[at] || is[at] == 0;

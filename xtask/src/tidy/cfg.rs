@@ -1,8 +1,11 @@
-//! No build knows which world it is in: what differs is passed in as a value.
+//! Code does not know at build time in which world it runs: differences are passed in as values.
+//!
+//! One feature is allowed, [`PLANTED`]: deliberate faults must not be in the program that users get,
+//! so only the harness may turn it on.
 
 use super::{Finding, Rule};
-use crate::rust::Kind;
-use crate::tree::Project;
+use crate::rust::{Kind, Rust};
+use crate::tree::{HARNESS, Project};
 
 /// Conditions that code may depend on.
 const ALLOWED: &[&str] = &[
@@ -20,14 +23,17 @@ const ALLOWED: &[&str] = &[
     "miri",
 ];
 
+/// The feature that builds faults in, for tests to find.
+pub(super) const PLANTED: &str = "planted-faults";
+
 pub(super) const RULE: Rule = Rule {
     name: "cfg",
-    about: "no cfg(sim) and no features: a simulator is a value that is passed in",
+    about: "no cfg(sim) and no features, but planted faults for the harness: a simulator is a value",
     check,
 };
 
 fn check(project: &Project) -> Vec<Finding> {
-    let mut findings = Vec::new();
+    let mut findings = planted_elsewhere(project);
     for (file, rust) in project.rust() {
         for (index, token) in rust.tokens.iter().enumerate() {
             let conditions = match token.ident() {
@@ -42,13 +48,15 @@ fn check(project: &Project) -> Vec<Finding> {
                 continue;
             }
             let mut depth = 0;
-            for condition in &rust.tokens[open + 1..close] {
+            for (place, condition) in rust.tokens.iter().enumerate().take(close).skip(open + 1) {
                 match &condition.kind {
                     Kind::Open(..) => depth += 1,
                     Kind::Close(_) => depth -= 1,
-                    // Behind the condition of a cfg_attr stand attributes.
+                    // The attributes of a cfg_attr follow its condition.
                     Kind::Punct(',') if depth == 0 => break,
-                    Kind::Ident(name) if !ALLOWED.contains(&name.as_str()) => {
+                    Kind::Ident(name)
+                        if !ALLOWED.contains(&name.as_str()) && !is_planted(rust, place) =>
+                    {
                         let what = format!("depends on {name}: pass a value in");
                         findings.push(Finding::new(&file.path, condition.line, what));
                     }
@@ -60,10 +68,51 @@ fn check(project: &Project) -> Vec<Finding> {
     findings
 }
 
+/// True if the condition at `place` is the feature that builds planted faults in.
+fn is_planted(rust: &Rust, place: usize) -> bool {
+    rust.at(place).is("feature")
+        && rust.at(place + 1).punct('=')
+        && matches!(&rust.at(place + 2).kind, Kind::Str(name) if name == PLANTED)
+}
+
+/// Manifests that turn planted faults on, except those of the harness.
+fn planted_elsewhere(project: &Project) -> Vec<Finding> {
+    let manifests = project.files.iter().filter(|file| {
+        let harness = file.krate().is_some_and(|krate| HARNESS.contains(&krate));
+        file.path.ends_with("Cargo.toml") && !harness
+    });
+    let turned_on = manifests.flat_map(|file| {
+        let lines = file.text.lines().zip(1..);
+        let named = lines.filter(|(line, _)| line.contains(PLANTED));
+        let on = named.filter(|(line, _)| line.trim() != format!("{PLANTED} = []"));
+        on.map(|(_, line)| {
+            let what = format!("turns {PLANTED} on, which only {} may", HARNESS.join(", "));
+            Finding::new(&file.path, line, what)
+        })
+    });
+    turned_on.collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::testing::lines;
     use super::*;
+    use crate::tree::testing::files;
+
+    #[test]
+    fn planted_faults_are_for_the_harness() {
+        let text = "#[cfg(feature = \"planted-faults\")] fn a() {}";
+        assert!(lines(&RULE, "crates/a/src/a.rs", text).is_empty());
+        let on = "[dependencies]\na = { workspace = true, features = [\"planted-faults\"] }";
+        for (path, text, found) in [
+            ("crates/twin-lab/Cargo.toml", on, 1),
+            ("crates/twin-proof/Cargo.toml", on, 0),
+            ("crates/a/Cargo.toml", "[features]\nplanted-faults = []", 0),
+            ("crates/a/Cargo.toml", "[features]\ndefault = [\"planted-faults\"]", 1),
+        ] {
+            assert_eq!(check(&files(&[(path, text)])).len(), found, "{path}: {text}");
+        }
+    }
 
     #[test]
     fn worlds_and_features_are_found() {

@@ -1,8 +1,9 @@
-//! Files of a crate do not use each other in a circle, so that each can be read after those it uses.
+//! Files of a crate do not use each other in a circle, so that each can be read after those that it
+//! uses.
 //!
-//! File A uses file B if a path in A leads to a name in B, also through a re-export, or if A calls a
-//! method on `self` that only B defines, for a type whose methods are spread over several files. A
-//! module and those inside it are one thing seen from outside: they may use each other.
+//! File A uses file B if a path in A leads to a name in B, also through a re-export, or if A calls
+//! a method on `self` that only B defines, for a type whose methods are spread over several files.
+//! A module and the modules inside it count as one: they may use each other.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,16 +17,7 @@ pub(super) const RULE: Rule = Rule {
     check,
 };
 
-/// Circles that are still there, by the first file of each. One that is gone must leave the list.
-const STILL: &[&str] = &[
-    "crates/twin-lab/src/bench/run.rs",
-    "crates/twin-lab/src/page.rs",
-    "crates/twin-lfs/src/build.rs",
-    "crates/twin-lfs/src/check/dirs.rs",
-    "xtask/src/e2e/bench.rs",
-];
-
-/// How many re-exports a name may come through before the search gives up.
+/// Maximum number of re-exports of a name that the search follows.
 const REEXPORTS: usize = 8;
 
 /// The files of one crate.
@@ -38,13 +30,12 @@ struct Krate<'a> {
     methods: BTreeMap<String, Vec<String>>,
 }
 
-/// Who uses whom, by module path.
+/// The modules that each module uses.
 type Uses = BTreeMap<Vec<String>, BTreeSet<Vec<String>>>;
 
 fn check(project: &Project) -> Vec<Finding> {
     let names: BTreeSet<&str> = project.files.iter().filter_map(|file| file.krate()).collect();
-    let found = names.into_iter().flat_map(|name| check_crate(&Krate::read(project, name)));
-    super::except(found.collect(), STILL, project)
+    names.into_iter().flat_map(|name| check_crate(&Krate::read(project, name))).collect()
 }
 
 fn check_crate(krate: &Krate<'_>) -> Vec<Finding> {
@@ -127,7 +118,7 @@ impl<'a> Krate<'a> {
                     rest = &rest[1..];
                 }
             }
-            // A module beside or below, or something else altogether.
+            // A module beside or below, or a name that is not a module.
             _ => {
                 let below: Vec<String> = base.iter().chain([first]).cloned().collect();
                 if !self.files.contains_key(&below) {
@@ -152,7 +143,7 @@ impl<'a> Krate<'a> {
     }
 }
 
-/// The module that a file is: `a/b` for `crates/x/src/a/b.rs` and `crates/x/src/a/b/mod.rs`.
+/// The module path of a file: `a/b` for `crates/x/src/a/b.rs` and `crates/x/src/a/b/mod.rs`.
 fn module_of(path: &str) -> Option<Vec<String>> {
     let (_, inside) = path.split_once("/src/")?;
     let inside = inside.strip_suffix(".rs")?;
@@ -168,7 +159,7 @@ fn apart(a: &[String], b: &[String]) -> bool {
     !a.starts_with(b) && !b.starts_with(a)
 }
 
-/// Methods that one file alone defines, of types whose methods stand in several files.
+/// Methods that exactly one file defines, of types whose methods are in several files.
 fn spread_methods(files: &BTreeMap<Vec<String>, (&str, &Rust)>) -> BTreeMap<String, Vec<String>> {
     let mut homes: BTreeMap<&str, BTreeSet<&Vec<String>>> = BTreeMap::new();
     let mut defined: BTreeMap<&str, BTreeMap<&str, BTreeSet<&Vec<String>>>> = BTreeMap::new();
@@ -186,14 +177,14 @@ fn spread_methods(files: &BTreeMap<Vec<String>, (&str, &Rust)>) -> BTreeMap<Stri
         for (name, modules) in names {
             let home = modules.first().filter(|_| spread && modules.len() == 1);
             let home = home.map(|module| (*module).clone());
-            // The same name on two types: a call does not say which is meant.
+            // The same name on two types: the call does not show which one is meant.
             methods.entry(name.into()).and_modify(|known| *known = None).or_insert(home);
         }
     }
     methods.into_iter().filter_map(|(name, home)| Some((name, home?))).collect()
 }
 
-/// The `impl Type` blocks of a file that are of no trait: the type, and the functions in it.
+/// The inherent `impl` blocks of a file: the type, and the functions in the block.
 fn inherent_impls(rust: &Rust) -> Vec<(&str, Vec<&str>)> {
     let mut found = Vec::new();
     for at in 0..rust.tokens.len() {
@@ -217,7 +208,7 @@ fn inherent_impls(rust: &Rust) -> Vec<(&str, Vec<&str>)> {
     found
 }
 
-/// The type that an `impl` is about: the first name outside of angle brackets.
+/// The type of an `impl`: the first name outside of angle brackets.
 fn type_name(words: &[crate::rust::Token]) -> Option<&str> {
     let mut depth = 0;
     for word in words {
@@ -234,7 +225,7 @@ fn type_name(words: &[crate::rust::Token]) -> Option<&str> {
     None
 }
 
-/// Sets of modules that reach each other.
+/// Sets of modules that use each other in a circle.
 fn circles(uses: &Uses) -> Vec<Vec<Vec<String>>> {
     let reach = |from: &Vec<String>| {
         let mut seen: BTreeSet<&Vec<String>> = BTreeSet::new();

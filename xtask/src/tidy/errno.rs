@@ -1,18 +1,18 @@
-//! Error numbers have a meaning only where the host's kernel or a client is spoken to.
+//! Error numbers are used only at the interface to the host's kernel or to a client.
 
 use super::{Finding, Rule};
 use crate::tree::Project;
 
-/// The crate of the front ends. It speaks to the host's kernel too, which answers in errno.
+/// The crate of the front ends. It also calls the host's kernel, which returns errno.
 const HOST: &str = "twin-host";
 
-/// Error numbers that file systems give.
+/// The error numbers that file systems return.
 const NUMBERS: &str = " EPERM ENOENT EIO ENXIO E2BIG EBADF EAGAIN ENOMEM EACCES EFAULT EBUSY EEXIST EXDEV ENODEV \
     ENOTDIR EISDIR EINVAL ENFILE EMFILE ENOTTY ETXTBSY EFBIG ENOSPC ESPIPE EROFS EMLINK EPIPE \
     ERANGE ENAMETOOLONG ENOSYS ENOTEMPTY ELOOP ENODATA ENOTSUP EOPNOTSUPP EOVERFLOW ESTALE \
     EDQUOT ENOTCONN EINTR EBADMSG EUCLEAN ETIMEDOUT ";
 
-/// Other ways to name one.
+/// Other names for error numbers.
 const TYPES: &[&str] = &["Errno", "raw_os_error", "from_raw_os_error", "nfsstat3"];
 
 pub(super) const RULE: Rule = Rule {
@@ -36,7 +36,7 @@ fn check(project: &Project) -> Vec<Finding> {
         }
         for (text, token) in rust.strings() {
             if is_number(text) {
-                let what = format!("{text:?}: say it in words, front ends translate");
+                let what = format!("{text:?}: use words, front ends translate");
                 findings.push(Finding::new(&file.path, token.line, what));
             }
         }

@@ -1,17 +1,17 @@
-//! No globals: two volumes, or two runs, in one process must not know of each other.
+//! There are no globals: two volumes, or two runs, in one process must not influence each other.
 
 use super::{Finding, Rule};
 use crate::rust::{Kind, Rust};
 use crate::tree::Project;
 
-/// What makes a global, wherever it is named.
+/// Names that create a global.
 const GLOBAL: &[&str] = &["OnceLock", "LazyLock", "thread_local", "lazy_static", "once_cell"];
 
-/// What makes a `static` one that changes.
+/// Types that make a `static` mutable.
 const CHANGING: &[&str] =
     &["Cell", "RefCell", "UnsafeCell", "OnceCell", "LazyCell", "Mutex", "RwLock"];
 
-/// Globals that hold nothing a run could tell from another: path, and the reason.
+/// Globals that cannot influence a run: path, and the reason.
 const EXCEPTIONS: &[(&str, &str)] = &[
     (
         "crates/twin-host/src/zeros.rs",

@@ -1,13 +1,14 @@
-//! Which crate may use which, and what every crate's manifest says.
+//! The allowed dependencies between crates, and the required fields of each manifest.
 
 use std::collections::BTreeSet;
 
+use super::cfg::PLANTED;
 use super::{Finding, Rule};
 use crate::tree::{HARNESS, Package, Project};
 
-/// Who may use whom directly. What these may use, they may use too. ARCHITECTURE.md explains the
-/// table; a crate comes in when its first code arrives. A layout has no row unless it needs more than
-/// [`OF_LAYOUTS`]: the registry says which crates are layouts.
+/// The direct dependencies that each crate may have; those of its dependencies are allowed too.
+/// ARCHITECTURE.md explains the table; a crate is added when its first code arrives. A layout has
+/// no row unless it needs more than [`OF_LAYOUTS`]: the registry shows which crates are layouts.
 const HOUSE: &[(&str, &[&str])] = &[
     ("twin-rt", &[]),
     ("twin-settings", &[]),
@@ -28,8 +29,8 @@ const HOUSE: &[(&str, &[&str])] = &[
     ("xtask", &[]),
 ];
 
-/// The crates that run in both worlds or in the simulated one: nothing in them may ask the host. The
-/// [layouts] belong to them.
+/// The crates that run in both worlds or in the simulated one, none of which may access the host.
+/// The [layouts] belong to them.
 pub(super) const BELOW_HOST: &[&str] = &[
     "twin-rt",
     "twin-settings",
@@ -42,10 +43,11 @@ pub(super) const BELOW_HOST: &[&str] = &[
     "twin-sim",
 ];
 
-/// Where layouts are registered. A crate that has an entry there is a layout.
+/// The registry of layouts. A crate with an entry there is a layout.
 pub(super) const REGISTRY: &str = "crates/twin-lab/src/layouts.rs";
 
-/// What a layout may use unless the table says otherwise, and who may use every layout.
+/// The dependencies that a layout may have unless the table says otherwise, and the crates that may
+/// use all layouts.
 const OF_LAYOUTS: &[&str] = &["twin-fs"];
 const USES_LAYOUTS: &str = "twin-lab";
 
@@ -54,14 +56,15 @@ const LICENCE: &str = "Apache-2.0 OR MIT";
 
 pub(super) const USES: Rule = Rule {
     name: "house",
-    about: "a crate uses only what stands below it; twin-sim and twin-host never meet",
+    about: "a crate uses only crates below it; twin-sim and twin-host never use each other; only \
+            the registry names layouts",
     check: uses,
 };
 
 pub(super) const FIELDS: Rule = Rule {
     name: "manifests",
-    about: "crates have licence, description and the workspace's lints, no features, and are in \
-            ARCHITECTURE.md; Cargo.lock is there",
+    about: "crates have licence, description and the workspace's lints, no features but planted \
+            faults, and are in ARCHITECTURE.md; Cargo.lock is there",
     check: fields,
 };
 
@@ -76,7 +79,7 @@ fn uses(project: &Project) -> Vec<Finding> {
             findings.push(Finding::new(&package.name, 0, what));
             continue;
         };
-        // Tests may be judged by the harness; what is shipped may not link it.
+        // Tests may use the harness; shipped code must not.
         let judged = package.dev_dependencies.iter();
         let judged = judged.filter(|used| !HARNESS.contains(&used.as_str()));
         for used in package.dependencies.iter().chain(judged) {
@@ -88,10 +91,32 @@ fn uses(project: &Project) -> Vec<Finding> {
             }
         }
     }
+    findings.extend(named_outside(project, &layouts));
     findings
 }
 
-/// The crates with an entry in the registry of layouts, which names each as `twin_lfs::LFS`.
+/// Places in shipped code that name a layout, outside of its own crate and the registry: what a
+/// program needs of a layout is behind its entry.
+fn named_outside(project: &Project, layouts: &BTreeSet<String>) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (file, rust) in project.rust() {
+        let own = file.krate().is_some_and(|krate| layouts.contains(krate));
+        let inside = file.path.contains("/src/") && file.path != REGISTRY;
+        if own || !inside || file.is_test() {
+            continue;
+        }
+        for path in rust.paths().into_iter().filter(|path| !path.in_test) {
+            let first = path.segments.first().map(|name| name.replace('_', "-"));
+            if first.is_some_and(|name| path.segments.len() > 1 && layouts.contains(&name)) {
+                let what = format!("names {}: ask the layout's entry", path.segments.join("::"));
+                findings.push(Finding::new(&file.path, path.line, what));
+            }
+        }
+    }
+    findings
+}
+
+/// The crates with an entry in the registry of layouts, where each appears as `twin_lfs::LFS`.
 pub(crate) fn layouts(project: &Project) -> BTreeSet<String> {
     let registry = project.rust().find(|(file, _)| file.path == REGISTRY);
     let paths = registry.into_iter().flat_map(|(_, rust)| rust.paths());
@@ -102,8 +127,8 @@ pub(crate) fn layouts(project: &Project) -> BTreeSet<String> {
     entries.map(|krate| krate.replace('_', "-")).collect()
 }
 
-/// What a crate may use, directly and through others; none if neither the table nor the registry of
-/// layouts holds it.
+/// All crates that a crate may use, directly or indirectly; `None` if neither the table nor the
+/// registry of layouts has it.
 fn allowed<'a>(name: &str, layouts: &'a BTreeSet<String>) -> Option<BTreeSet<&'a str>> {
     let row = HOUSE.iter().find(|(krate, _)| *krate == name).map(|(_, direct)| *direct);
     let direct = row.or_else(|| layouts.contains(name).then_some(OF_LAYOUTS))?;
@@ -127,7 +152,7 @@ fn fields(project: &Project) -> Vec<Finding> {
         if package.description.as_deref().is_none_or(|text| text.len() < 10) {
             say(&package.name, "needs a `description` of a line");
         }
-        if !package.features.is_empty() {
+        if package.features.iter().any(|feature| feature != PLANTED) {
             say(&package.name, "has features: a difference is a value that is passed in");
         }
         if map.is_some_and(|map| !map.text.contains(&format!("`{}`", package.name))) {
@@ -184,6 +209,20 @@ mod tests {
         assert_eq!(uses(&packages(&[lfs.clone(), all[0].clone(), all[1].clone()])), []);
         lfs.dependencies.push("twin-model".into());
         assert_eq!(uses(&packages(&[lfs, all[0].clone(), all[1].clone()])).len(), 1);
+    }
+
+    #[test]
+    fn shipped_code_names_no_layout_but_in_the_registry() {
+        let text = "use twin_lfs::Lfs; #[cfg(test)] mod tests { use twin_ffs::Ffs; }";
+        for (path, found) in [
+            ("crates/twin-lab/src/status.rs", 1),
+            ("crates/twin-lfs/src/status.rs", 0),
+            ("crates/twin-lab/tests/status.rs", 0),
+            ("crates/twin-proof/src/lib.rs", 0),
+        ] {
+            let project = files(&[(REGISTRY, "&[twin_lfs::LFS, twin_ffs::FFS]"), (path, text)]);
+            assert_eq!(uses(&project).len(), found, "{path}");
+        }
     }
 
     #[test]

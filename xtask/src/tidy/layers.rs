@@ -1,7 +1,8 @@
-//! twin-fs stands in layers that its folders show: no file names a layer above its own.
+//! The layers of twin-fs correspond to its folders: no file names a layer above its own.
 //!
-//! What is in no layer (the vocabulary of operations, errors, permissions, sizes) may be named
-//! everywhere. Calls upwards without a name are the compiler's: a layer has no value of those above.
+//! Modules that are in no layer (the vocabulary of operations, errors, permissions, sizes) may be
+//! named everywhere. The compiler refuses calls upwards that need no name: a layer has no value of
+//! those above.
 
 use super::{Finding, Rule};
 use crate::rust::Rust;
@@ -18,6 +19,7 @@ const LAYERS: &[&[&str]] = &[
     &["data"],
     &["orphans"],
     &["dir"],
+    &["check"],
     &["ops", "write_back"],
     &["volume"],
 ];

@@ -1,9 +1,9 @@
-//! The licences of dependencies: each must allow shipping under Apache-2.0 OR MIT.
+//! The licences of dependencies must allow shipping under Apache-2.0 OR MIT.
 
 use super::{Finding, Rule};
 use crate::tree::Project;
 
-/// SPDX names that are fine. A `-` stands for any ending (BSD-2-Clause, BSD-3-Clause).
+/// Allowed SPDX names. A final `-` stands for any ending (BSD-2-Clause, BSD-3-Clause).
 const ALLOWED: &[&str] = &[
     "MIT",
     "MIT-0",
@@ -18,7 +18,7 @@ const ALLOWED: &[&str] = &[
     "BSL-1.0",
 ];
 
-/// The one exception that only ever adds rights.
+/// The one allowed exception, which only adds rights.
 const ALLOWED_EXCEPTION: &str = "LLVM-exception";
 
 pub(super) const RULE: Rule = Rule {
@@ -40,7 +40,8 @@ fn check(project: &Project) -> Vec<Finding> {
     findings
 }
 
-/// Whether an SPDX expression can be met with allowed licences alone. `/` is an old form of OR.
+/// Whether an SPDX expression can be satisfied with allowed licences only. `/` is an old form of
+/// OR.
 fn allows(expression: &str) -> bool {
     let spaced = expression.replace('/', " OR ").replace('(', " ( ").replace(')', " ) ");
     let mut words = spaced.split_whitespace().peekable();

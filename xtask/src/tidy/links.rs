@@ -1,4 +1,4 @@
-//! Relative links in Markdown lead somewhere, to their heading too.
+//! Relative links in Markdown lead to existing files and headings.
 
 use super::{Finding, Rule};
 use crate::tree::Project;
@@ -34,7 +34,7 @@ fn check(project: &Project) -> Vec<Finding> {
     findings
 }
 
-/// Lines that are not in fenced code, counted from 1.
+/// Lines outside of fenced code, with numbers from 1.
 fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut fenced = false;
     text.lines().enumerate().filter_map(move |(index, line)| {
@@ -48,7 +48,7 @@ fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
 fn links(text: &str) -> Vec<(usize, String)> {
     let mut found = Vec::new();
     for (number, line) in prose(text) {
-        // Spans of code hold no links.
+        // Code spans contain no links.
         let plain: String = line.split('`').step_by(2).collect::<Vec<_>>().join("`");
         for (at, _) in plain.match_indices("](") {
             let rest = &plain[at + 2..];
@@ -62,7 +62,7 @@ fn links(text: &str) -> Vec<(usize, String)> {
     found
 }
 
-/// A path relative to a file's folder; none if it leads out of the repository.
+/// A path relative to a file's folder; `None` if it leads out of the repository.
 fn resolve(from: &str, path: &str) -> Option<String> {
     let mut parts: Vec<&str> = from.split('/').collect();
     parts.pop();
@@ -76,7 +76,7 @@ fn resolve(from: &str, path: &str) -> Option<String> {
     Some(parts.join("/"))
 }
 
-/// The anchors of a file's headings, as forges make them.
+/// The anchors of a file's headings, in the form that forges generate.
 fn headings(text: &str) -> Vec<String> {
     prose(text)
         .filter(|(_, line)| line.starts_with('#'))

@@ -1,8 +1,8 @@
 //! `cargo xtask tidy`: the invariants that can be seen in the source.
 //!
 //! A rule is one file here and one line in [`RULES`]. It is a pure function from a [`Project`] to
-//! [`Finding`]s, and has a test that shows it firing. What a rule forbids is spelt in pieces in
-//! its own source, so that it does not fire on itself.
+//! [`Finding`]s, and has a test in which it fires. A rule's own source spells what it forbids in
+//! pieces, so that the rule does not fire on itself.
 
 mod cfg;
 mod circles;
@@ -28,18 +28,18 @@ pub(crate) use house::layouts;
 use crate::totals::Totals;
 use crate::tree::Project;
 
-/// Something that a rule found.
+/// A violation of a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Finding {
-    /// The file; for packages, their name.
+    /// The file; for packages, the package name.
     pub(crate) path: String,
-    /// 0 if it is about the whole file.
+    /// The line; 0 for the whole file.
     pub(crate) line: usize,
-    /// What is wrong and what to do instead.
+    /// The violation and the remedy.
     pub(crate) what: String,
 }
 
-/// A rule.
+/// A rule with its name.
 pub(crate) struct Rule {
     pub(crate) name: &'static str,
     /// The rule in one sentence.
@@ -47,7 +47,7 @@ pub(crate) struct Rule {
     pub(crate) check: fn(&Project) -> Vec<Finding>,
 }
 
-/// All rules.
+/// All rules, in the order of their output.
 pub(crate) const RULES: &[Rule] = &[
     house::USES,
     house::FIELDS,
@@ -69,12 +69,12 @@ pub(crate) const RULES: &[Rule] = &[
     links::RULE,
 ];
 
-/// Leaves out what was found in the files of `still`, and adds those of them in which nothing was found.
+/// Removes the findings in the files of `still`, and reports files of `still` without findings.
 fn except(mut findings: Vec<Finding>, still: &[&str], project: &Project) -> Vec<Finding> {
     for path in still {
         let before = findings.len();
         findings.retain(|finding| finding.path != *path);
-        // Tests of rules have small projects, without the files of this one.
+        // Tests of rules have small projects, which lack the files of this one.
         if findings.len() == before && project.files.iter().any(|file| file.path == *path) {
             let what = "breaks this rule no more: take it out of the rule's list";
             findings.push(Finding::new(path, 0, what));
@@ -83,7 +83,7 @@ fn except(mut findings: Vec<Finding>, still: &[&str], project: &Project) -> Vec<
     findings
 }
 
-/// Checks all rules, says what they found, and returns the totals.
+/// Checks all rules, prints the findings, and returns the totals.
 pub(crate) fn run(project: &Project) -> Totals {
     let mut failed = 0;
     for rule in RULES {

@@ -1,4 +1,4 @@
-//! Every file opens by saying what it is for.
+//! Every file opens with its purpose.
 
 use super::{Finding, Rule};
 use crate::tree::Project;
@@ -21,11 +21,11 @@ fn check(project: &Project) -> Vec<Finding> {
             file.text.lines().take_while(|line| line.starts_with("//!")).collect();
         if opening.is_empty() {
             if !file.is_test() {
-                let what = "opens without //!: say what the file is for and what it promises";
+                let what = "opens without //!: state the purpose of the file and its contract";
                 findings.push(Finding::new(&file.path, 1, what));
             }
         } else if file.path.ends_with("/src/lib.rs") {
-            // A paragraph of its own for the purpose, then at least one type to start at.
+            // One paragraph for the purpose, and at least one type at which to start.
             let linked = opening.iter().any(|line| line.contains("[`"));
             if opening.get(1).map(|line| line.trim()) != Some("//!") && !parted(&opening) || !linked
             {

@@ -1,7 +1,8 @@
-//! Each part of a layout keeps its state to itself: no other file can change it behind its back.
+//! Each part of a layout keeps its state private, so that no other file can change it.
 //!
-//! State that changes through a shared reference (`Cell`, `RefCell`) is private to the file of its struct.
-//! The compiler then refuses whoever touches it from outside; this rule refuses whoever opens it up.
+//! State that changes through a shared reference (`Cell`, `RefCell`) must be private to the file of
+//! its struct. The compiler then refuses access from other files; this rule refuses fields that are
+//! not private.
 
 use super::house::layouts;
 use super::{Finding, Rule};
@@ -14,10 +15,10 @@ pub(super) const RULE: Rule = Rule {
     check,
 };
 
-/// Files that still have such fields. One that has none left must leave the list.
+/// Files that still have such fields. A file without them must leave the list.
 const STILL: &[&str] = &[];
 
-/// What makes a field changeable through a shared reference.
+/// Types that make a field changeable through a shared reference.
 const CELLS: &[&str] = &["Cell", "RefCell"];
 
 fn check(project: &Project) -> Vec<Finding> {
@@ -63,7 +64,7 @@ fn open_state(rust: &Rust) -> Vec<(&str, usize)> {
     found
 }
 
-/// Where each field of a struct begins and ends.
+/// The first and last token of each field of a struct.
 fn fields(rust: &Rust, start: usize, close: usize) -> Vec<(usize, usize)> {
     let (mut fields, mut begin, mut depth, mut at) = (Vec::new(), start, 0_i32, start);
     while at < close {

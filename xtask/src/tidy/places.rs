@@ -1,14 +1,14 @@
-//! Nothing names a machine: a clone works wherever it is.
+//! No file names a machine: a clone works in any place.
 
 use super::{Finding, Rule};
 use crate::tree::Project;
 
-/// Roots that exist on some machines only, without their leading slash.
+/// Root directories that exist on some machines only, without their leading slash.
 const ROOTS: &[&str] = &["work", "root", "home", "farm", "Users", "mnt/data"];
 
 pub(super) const RULE: Rule = Rule {
     name: "places",
-    about: "no paths of one machine and no private hosts in what is tracked",
+    about: "no paths of one machine and no private hosts in tracked files",
     check,
 };
 
@@ -44,7 +44,7 @@ fn machine_path(line: &str) -> Option<String> {
     None
 }
 
-/// An address or name that only one network knows.
+/// An address or name that is valid in one network only.
 fn private_host(line: &str) -> Option<String> {
     let mut words = line.split(|c: char| !(c.is_alphanumeric() || matches!(c, '.' | '-')));
     let word = words.find(|word| private_address(word) || private_name(word))?;

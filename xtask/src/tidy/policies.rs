@@ -1,7 +1,9 @@
-//! Policies: named in one place, and without waiting.
+//! Policies are named in one place, and do not wait.
 //!
-//! A registry is where structs called `Entry` or `Spec` get a `name` from a string, by themselves
-//! or through a macro. What they make (`Box<dyn Trait>`) is a policy.
+//! A registry is a file in which a `RegistryEntry` gets its name from a string (`RegistryEntry::new("lru", ..)`),
+//! directly or through a macro. The boxed trait objects that its entries make (`Box<dyn Trait>`) are
+//! policies. That two entries of one registry have different names is checked by the compiler
+//! (`twin_settings::Registry::new`).
 
 use super::{Finding, Rule};
 use crate::rust::{Kind, Rust};
@@ -19,16 +21,17 @@ pub(super) const PURE: Rule = Rule {
     check: pure,
 };
 
-/// Where strings may be equal to names of policies: path, strings, and why.
+/// Strings that may equal names of policies: path, strings, and the reason.
 const EXCEPTIONS: &[(&str, &[&str], &str)] = &[
     ("crates/twinfs/src/cli.rs", &["modern"], "the profile of a volume, not the processor"),
     ("crates/twin-lfs/src/kind.rs", &["modern"], "the profile of a volume, not the processor"),
     ("crates/twin-ffs/src/kind.rs", &["modern"], "the profile of a volume, not the processor"),
     ("crates/twinfs/src/cmd/mkfs.rs", &["block", "segment"], "settings of layouts"),
-    ("crates/twin-lfs/src/check/tree.rs", &["block"], "a kind of damage"),
-    ("crates/twin-ffs/src/check/finding.rs", &["journal"], "a kind of damage"),
+    ("crates/twin-lfs/src/check/map.rs", &["block"], "a kind of damage"),
+    ("crates/twin-fs/src/check/duplicates.rs", &["block"], "a kind of damage"),
+    ("crates/twin-fs/src/check/finding.rs", &["journal"], "a kind of damage"),
     ("crates/twin-rt/src/events.rs", &["journal"], "a category of events"),
-    ("crates/twin-ffs/src/check/inodes.rs", &["block"], "a kind of damage"),
+    ("crates/twin-fs/src/check/inodes.rs", &["block"], "a kind of damage"),
     ("crates/twin-trace/src/block/fio.rs", &["sync"], "a word of fio's format"),
     ("crates/twin-trace/src/record.rs", &["sync"], "the name of an operation"),
     ("crates/twin-lab/src/bench/files.rs", &["overwrite"], "a phase of a benchmark"),
@@ -43,13 +46,22 @@ const EXCEPTIONS: &[(&str, &[&str], &str)] = &[
     ),
 ];
 
-/// Files that put components together by name, and why that is not a second place for the names.
+/// Files that build components by name, and the reason why they do not repeat the names.
 const COMPOSITIONS: &[(&str, &str)] = &[
     (
         "crates/twin-lab/src/config.rs",
         "presets are settings files in code: they choose components as a user would",
     ),
     ("crates/twin-lab/src/presets.rs", "the presets: settings, written as a user would"),
+];
+
+/// Registries whose entries are no policies, and the reason why their names may stand elsewhere.
+const NO_POLICIES: &[(&str, &str)] = &[
+    (
+        "crates/twin-lab/src/bench/parse.rs",
+        "benchmarks: their phases are called like them, and reproductions choose them as a user would",
+    ),
+    ("crates/twin-lab/src/verdict.rs", "measures: fsync is also an operation"),
 ];
 
 struct Registered<'a> {
@@ -60,19 +72,14 @@ struct Registered<'a> {
 /// All names in the registries of a file.
 fn registered<'a>(file: &'a SourceFile, rust: &'a Rust) -> Vec<Registered<'a>> {
     let mut found = Vec::new();
-    if file.is_test() {
+    if file.is_test() || NO_POLICIES.iter().any(|(path, _)| *path == file.path) {
         return found;
     }
     let macros = entry_macros(rust);
     for (index, token) in rust.tokens.iter().enumerate().filter(|(_, token)| !token.in_test) {
         let next = &rust.at(index + 1).kind;
         let name = match token.ident() {
-            Some("Entry" | "Spec") => match *next {
-                Kind::Open('{', close) => {
-                    (index + 2..close).find(|&at| rust.at(at).is("name")).map(|at| at + 2)
-                }
-                _ => None,
-            },
+            Some("RegistryEntry") if rust.at(index + 3).is("new") => Some(index + 5),
             Some(word) if *next == Kind::Punct('!') && macros.contains(&word) => Some(index + 3),
             _ => None,
         };
@@ -89,9 +96,9 @@ fn entry_macros(rust: &Rust) -> Vec<&str> {
     for index in 0..rust.tokens.len() {
         let Kind::Open('{', close) = rust.at(index + 3).kind else { continue };
         let body = rust.tokens.get(index + 4..close).unwrap_or_default();
-        let names = body
-            .windows(4)
-            .any(|t| t[0].is("name") && t[1].punct(':') && t[2].punct('$') && t[3].is("name"));
+        let names = body.windows(7).any(|t| {
+            t[0].is("RegistryEntry") && t[3].is("new") && t[5].punct('$') && t[6].is("name")
+        });
         if rust.at(index).is("macro_rules") && names {
             macros.extend(rust.at(index + 2).ident());
         }
@@ -105,7 +112,7 @@ fn names(project: &Project) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (file, rust) in project.rust() {
         let composes = COMPOSITIONS.iter().any(|(path, _)| *path == file.path);
-        // Labels of a dump are names of fields on the disk.
+        // Labels of a dump are names of on-disk fields.
         let labels = file.path.contains("/src/dump/") || file.path.ends_with("/src/dump.rs");
         if file.is_test() || file.krate() == Some("xtask") || composes || labels {
             continue;
@@ -128,8 +135,12 @@ fn names(project: &Project) -> Vec<Finding> {
     findings
 }
 
-/// Whether a string is the name of an entry, of this registry or of another one: `name: "lru"`,
-/// or the first argument of one of the file's macros; or of a setting, `Key::new("block", ...)`.
+/// Types that are made with a name.
+const NAMING: &[&str] = &["Key", "Param", "RegistryEntry", "VolumeProperty"];
+
+/// Whether a string is the name of an entry in this registry or in another one
+/// (`RegistryEntry::new("lru", ..)`, or the first argument of one of the file's macros), or of a setting
+/// (`Key::new("block", ..)`, `Param::new("files", ..)`).
 fn names_itself(rust: &Rust, index: usize) -> bool {
     let before = |back: usize| rust.at(index.wrapping_sub(back));
     let field = before(2).is("name") && before(1).punct(':');
@@ -138,7 +149,7 @@ fn names_itself(rust: &Rust, index: usize) -> bool {
         && before(3).ident().is_some_and(|word| entry_macros(rust).contains(&word));
     let key = matches!(before(1).kind, Kind::Open('(', _))
         && (before(2).is("new") || before(2).is("own"))
-        && (3..6).any(|back| before(back).is("Key") || before(back).is("Fact"));
+        && (3..6).any(|back| before(back).ident().is_some_and(|word| NAMING.contains(&word)));
     field || argument || key
 }
 
@@ -168,14 +179,12 @@ fn pure(project: &Project) -> Vec<Finding> {
     findings
 }
 
-/// Whether a file declares what its registry consists of.
+/// Whether a file has a registry.
 fn makes_entries(rust: &Rust) -> bool {
-    rust.tokens
-        .windows(2)
-        .any(|pair| pair[0].is("struct") && (pair[1].is("Entry") || pair[1].is("Spec")))
+    rust.tokens.windows(4).any(|t| t[0].is("Registry") && t[3].is("new"))
 }
 
-/// The traits of which a file makes boxed values.
+/// The traits for which a file makes boxed objects.
 fn made(rust: &Rust) -> Vec<&str> {
     let at = |index: usize| rust.at(index);
     (0..rust.tokens.len())
@@ -189,14 +198,13 @@ mod tests {
     use super::*;
     use crate::tree::testing::files;
 
-    const REGISTRY: &str =
-        "pub struct Entry { pub name: &'static str, make: fn() -> Box<dyn Policy> }
-        pub fn registry() -> &'static [Entry] {
-            &[Entry { name: \"lru\", about: \"least\", make: || Box::new(Lru) }]
-        }
-        #[test] fn f() { by_name(\"lru\"); }";
-    const MACRO: &str = "macro_rules! disk { ($name:literal) => { Entry { name: $name } } }
-        fn registry() { &[disk!(\"fcfs\")] }";
+    const REGISTRY: &str = "pub type Maker = fn() -> Box<dyn Policy>;
+        pub static REGISTRY: Registry<Maker> =
+            Registry::new(\"policy\", &[RegistryEntry::new(\"lru\", \"least\", || Box::new(Lru))]);
+        #[test] fn f() { REGISTRY.get(\"lru\"); }";
+    const MACRO: &str =
+        "macro_rules! disk { ($name:literal) => { RegistryEntry::new($name, \"\", make) } }
+        static REGISTRY: Registry<M> = Registry::new(\"disk\", &[disk!(\"fcfs\")]);";
 
     #[test]
     fn a_name_outside_its_registry_is_found() {
@@ -220,8 +228,8 @@ mod tests {
     fn tests_docs_and_registries_may_name_it() {
         let project = files(&[
             ("crates/a/src/replacement/mod.rs", REGISTRY),
-            ("crates/a/src/lib.rs", "//! by_name(\"lru\")"),
-            ("crates/a/tests/a.rs", "fn f() { by_name(\"lru\"); }"),
+            ("crates/a/src/lib.rs", "//! REGISTRY.get(\"lru\")"),
+            ("crates/a/tests/a.rs", "fn f() { REGISTRY.get(\"lru\"); }"),
             ("crates/b/src/a.rs", "const A: Key = Key { name: \"lru\" };"),
         ]);
         assert_eq!(names(&project), []);

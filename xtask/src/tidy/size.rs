@@ -1,19 +1,19 @@
-//! Files and functions stay short enough to be read in one go.
+//! Files and functions are short enough to be read at once.
 
 use super::{Finding, Rule};
 use crate::tree::Project;
 
-/// Lines of a file.
+/// Maximum number of lines in a file.
 const FILE_MAX: usize = 800;
-/// Lines of a function, from `fn` to its closing brace.
+/// Maximum number of lines in a function, from `fn` to its closing brace.
 const FUNCTION_MAX: usize = 70;
 
-/// Files that may be longer: path and the reason. None.
+/// Files that may be longer: path and the reason.
 const EXCEPTIONS: &[(&str, &str)] = &[];
 
 pub(super) const RULE: Rule = Rule {
     name: "size",
-    about: "files of at most 800 lines, functions of at most 70: what grows past has two jobs",
+    about: "files of at most 800 lines, functions of at most 70: longer ones do two jobs",
     check,
 };
 

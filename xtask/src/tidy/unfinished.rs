@@ -1,4 +1,4 @@
-//! Nothing says of itself that it is unfinished.
+//! No file declares itself unfinished.
 
 use super::{Finding, Rule};
 use crate::tree::Project;
@@ -9,7 +9,7 @@ const WORDS: &[&str] =
 
 pub(super) const RULE: Rule = Rule {
     name: "unfinished",
-    about: "no code that says it is unfinished; what is missing is named where users read",
+    about: "no code is marked as unfinished; missing features are listed in the documents",
     check,
 };
 

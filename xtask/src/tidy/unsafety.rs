@@ -1,10 +1,10 @@
-//! `unsafe` is only in twin-host, and every block there says why it is sound.
+//! `unsafe` occurs only in twin-host, and every block there states why it is sound.
 
 use super::{Finding, Rule};
 use crate::rust::Kind;
 use crate::tree::Project;
 
-/// The one crate that talks to the kernel.
+/// The only crate that calls the kernel.
 const HOST: &str = "twin-host";
 
 pub(super) const RULE: Rule = Rule {
@@ -35,13 +35,13 @@ fn check(project: &Project) -> Vec<Finding> {
     findings
 }
 
-/// Blocks and impls claim that something holds; `unsafe fn` and types of function pointers only
-/// pass the claim on.
+/// Blocks and impls assert that a condition holds; `unsafe fn` and types of function pointers only
+/// pass the condition on.
 fn needs_argument(next: &Kind) -> bool {
     matches!(next, Kind::Open('{', _)) || matches!(next, Kind::Ident(name) if name == "impl")
 }
 
-/// Whether a SAFETY comment stands above the statement that holds a line, counted from 1.
+/// Whether a SAFETY comment precedes the statement that contains a line, counted from 1.
 fn argued(lines: &[&str], line: usize) -> bool {
     let mut in_comment = false;
     for above in lines[..line - 1].iter().rev().map(|line| line.trim()) {
@@ -49,7 +49,7 @@ fn argued(lines: &[&str], line: usize) -> bool {
         if comment && above.contains("SAFETY:") {
             return true;
         }
-        // Comments, attributes and the beginning of the same statement may stand between.
+        // Comments, attributes and the beginning of the same statement may come between.
         let ends_statement = above.is_empty() || above.ends_with([';', '{', '}', ',']);
         if !comment && (in_comment || ends_statement) {
             return false;

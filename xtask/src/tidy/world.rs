@@ -1,11 +1,11 @@
-//! Below twin-host nothing asks the host for time, threads, files, sockets or its environment.
+//! Below twin-host no code asks the host for time, threads, files, sockets or its environment.
 
 use super::house::{BELOW_HOST, layouts};
 use super::{Finding, Rule};
 use crate::rust::Path;
 use crate::tree::Project;
 
-/// What may not be named, and what to use instead.
+/// Forbidden names, and their replacements.
 const BANNED: &[(&str, &str)] = &[
     ("std::time::Instant", "time comes from twin_rt::Rt::now"),
     ("std::time::SystemTime", "time comes from twin_rt::Rt::now"),
@@ -27,13 +27,13 @@ const BANNED: &[(&str, &str)] = &[
     ("io_uring", "system calls are in twin-host"),
 ];
 
-/// Macros that write where a simulation has no place.
+/// Output macros, which have no place in a simulation.
 const BANNED_MACROS: &[&str] = &["println", "eprintln", "print", "eprint"];
 
-/// What tests beside a crate may use all the same: they read files of examples.
+/// Names that tests beside a crate may use all the same: they read example files.
 const TESTS_MAY: &[&str] = &["std::fs", "std::env"];
 
-/// Where the hash maps of fixed order are made from std's.
+/// The file that makes the hash maps of fixed order from those of std.
 const HASH: &str = "crates/twin-rt/src/hash.rs";
 
 pub(super) const RULE: Rule = Rule {
@@ -50,7 +50,7 @@ fn check(project: &Project) -> Vec<Finding> {
         let below = file
             .krate()
             .is_some_and(|krate| BELOW_HOST.contains(&krate) || layouts.contains(krate));
-        // Examples are programs: they take arguments, tell the time and print.
+        // Examples are programs: they take arguments, read the clock and print.
         if !below || file.path.contains("/examples/") {
             continue;
         }
@@ -75,7 +75,7 @@ fn check(project: &Project) -> Vec<Finding> {
     findings
 }
 
-/// Whether a path names what is banned, or imports a module through which it can be named.
+/// Whether a path is a forbidden name, or imports a module through which such a name is reachable.
 fn names(path: &Path, banned: &str) -> bool {
     let banned: Vec<&str> = banned.split("::").collect();
     let shared = path.segments.iter().zip(&banned).take_while(|(a, b)| a == b).count();

@@ -1,4 +1,4 @@
-//! One directory with a great many names: made, listed, found, removed.
+//! One directory with a great many names: created, listed, looked up, removed.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -11,7 +11,7 @@ use crate::clock::Stopwatch;
 
 pub(super) const SCENARIO: Scenario = Scenario {
     name: "bigdir",
-    about: "1,000,000 names (100,000 in the short form) in a directory: made, listed, removed",
+    about: "1,000,000 names (100,000 in the short form) in a directory: created, listed, removed",
     limit_s: (180, 1800),
     run,
 };
@@ -38,7 +38,8 @@ fn run(bench: &Bench) -> Outcome {
     expect_names(&dir, &expected)?;
     find_some(&dir, count)?;
 
-    // Half of them in an order of their own, the other half as they are listed.
+    // Removes half of the names in an order of their own, the other half in the order of the
+    // listing.
     let watch = Stopwatch::start();
     for n in (0..count).filter(|n| n % 2 == 0) {
         fs::remove_file(dir.join(name(n))).map_err(|error| format!("{}: {error}", name(n)))?;
@@ -57,7 +58,7 @@ fn run(bench: &Bench) -> Outcome {
     Ok(format!("{count} names: made {made:.0}/s, listed {listed:.0}/s, removed {removed:.0}/s"))
 }
 
-/// Names in an order that is neither that of creation nor that of a hash.
+/// Names whose order is neither that of creation nor that of a hash.
 fn name(n: usize) -> String {
     format!("name-{:07}-{n}", n * 7919 % 1_000_003)
 }
@@ -85,7 +86,7 @@ fn expect_names(dir: &Path, expected: &[Vec<u8>]) -> Result<(), String> {
     Err(format!("{have} names listed, {want} expected; the first that differs: {is}, not {should}"))
 }
 
-/// Looks for names that are there and for names that are not.
+/// Looks up existing names and missing names.
 fn find_some(dir: &Path, count: usize) -> Result<(), String> {
     for n in (0..count).step_by(97) {
         let there = dir.join(name(n));

@@ -17,11 +17,11 @@ pub(super) const SCENARIO: Scenario = Scenario {
     run,
 };
 
-/// What is compiled, and how: the same everywhere, so that objects can be compared.
+/// The configuration of the build, the same everywhere, so that objects can be compared.
 const CONFIGURE: &str = "SOURCE_DATE_EPOCH=0 perl ./Configure linux-x86_64 no-shared no-module \
                          no-tests no-docs no-apps no-engine no-asm -O0";
 
-/// A program that works only if the library does: SHA-256 of "abc", FIPS 180-4's first example.
+/// A program that tests the library: SHA-256 of "abc", the first example of FIPS 180-4.
 const PROGRAM: &str = "\
 #include <stdio.h>
 #include <openssl/sha.h>
@@ -38,7 +38,7 @@ fn run(bench: &Bench) -> Outcome {
     let tarball = prepare(bench)?;
     let mut volume = Volume::make(bench, "4G")?;
     volume.mount()?;
-    // One library is enough of the same on a layout that was asked for beside the other.
+    // On an additional layout one library is enough.
     let target = if bench.full || bench.mkfs.is_empty() { "build_libs" } else { "libssl.a" };
     let figures = unpack_and_build(bench, &mut volume, &tarball, target)?;
     if bench.full {
@@ -47,10 +47,10 @@ fn run(bench: &Bench) -> Outcome {
     Ok(figures)
 }
 
-/// What a build needs: a compiler, and the sources in one file.
+/// Provides the requirements of a build: a compiler, and the sources in one file.
 ///
 /// # Errors
-/// [`Stop::Skipped`] if they cannot be had.
+/// [`Stop::Skipped`] if they are not available.
 pub(super) fn prepare(bench: &Bench) -> Result<PathBuf, Stop> {
     tools::need_fuse()?;
     tools::need(bench, &[("cc", "gcc"), ("make", "make"), ("perl", "perl"), ("tar", "tar")])?;
@@ -66,7 +66,7 @@ pub(super) fn prepare(bench: &Bench) -> Result<PathBuf, Stop> {
 /// compares everything after a remount. The volume ends unmounted and clean.
 ///
 /// # Errors
-/// The first thing that went wrong.
+/// The first failure.
 pub(super) fn unpack_and_build(
     bench: &Bench,
     volume: &mut Volume<'_>,
@@ -114,7 +114,7 @@ fn try_library(bench: &Bench, tree: &Path) -> Result<(), String> {
     }
 }
 
-/// Builds the same beside the mount: the objects must be equal, byte by byte.
+/// Builds the same outside the mount: the objects must be equal, byte by byte.
 fn compare_with_host(bench: &Bench, volume: &mut Volume<'_>, tarball: &Path) -> Result<(), String> {
     let host = bench.dir.join("host");
     fs::create_dir_all(&host).map_err(|error| format!("{}: {error}", host.display()))?;

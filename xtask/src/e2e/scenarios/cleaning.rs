@@ -1,5 +1,5 @@
-//! The cleaner under a real mount: what it costs, held against the simulation of the same recorded
-//! operations; and what a client notices of it on a volume that is nearly full.
+//! The cleaner on a real mount: its write cost, compared with that of a simulation of the same
+//! recorded operations; and its effect on a client of a volume that is nearly full.
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
@@ -16,7 +16,7 @@ use crate::clock::{Stopwatch, pause_ms};
 
 pub(super) const SCENARIO: Scenario = Scenario {
     name: "cleaning",
-    about: "random overwriting at 85% full (1G), held against its simulation; full: at 30% and \
+    about: "random overwriting at 85% full (1G), compared with its simulation; full: at 30% and \
             90% of 2G as well",
     limit_s: (300, 1200),
     run,
@@ -24,17 +24,18 @@ pub(super) const SCENARIO: Scenario = Scenario {
 
 const BLOCK: usize = 4096;
 const OURS: &str = "victim=twin,placement=twin,when=idle";
-/// Of the volume for the write cost. Clean segments and those that wait for a checkpoint are some
-/// thirty of 1 MiB, a few more or less as time falls out. On a volume of 256 MiB that is much: the
-/// cost of the same mount moves by 4% from run to run. On this it moves by half a percent.
+/// The size of the volume for the write cost. Some thirty segments of 1 MiB are clean or wait for a
+/// checkpoint; their number varies a little with timing. On a volume of 256 MiB that matters: the
+/// cost of the same mount varies by 4% from run to run. On this size it varies by half a percent.
 const SIZE: &str = "1G";
-/// So many writes together, and a second: what the cleaner of a mount on a shared machine keeps up
-/// with. Where it does not, more of a segment dies before it is cleaned.
+/// Number of writes in a batch, once a second: a load that the cleaner of a mount on a shared
+/// machine can keep up with. If the cleaner falls behind, more of a segment dies before it is
+/// cleaned.
 const BATCH: u64 = 256;
 const WRITES_A_SECOND: f64 = 8000.0;
-/// What the simulation's write cost may differ by, in parts of the mount's.
+/// The largest relative difference between the write costs of the simulation and of the mount.
 const COST_WITHIN: f64 = 0.03;
-/// What is shown at 90%: the longest wait for the cleaner, and the throughput against 30%.
+/// The bounds at 90%: the longest wait for the cleaner, and the throughput relative to 30%.
 const WAIT_MAX_MS: f64 = 50.0;
 const KEEPS: f64 = 0.6;
 
@@ -64,7 +65,7 @@ fn run(bench: &Bench) -> Outcome {
     Ok(said)
 }
 
-/// A file that takes this share of what `df` says there is, and how many blocks it has.
+/// A file that takes this share of the space that `df` reports, and its number of blocks.
 fn filled(volume: &Volume<'_>, share: f64, with: &[u8]) -> Result<(File, u64), String> {
     let told = |error: std::io::Error| error.to_string();
     let space = rustix::fs::statvfs(volume.dir()).map_err(|error| error.to_string())?;
@@ -84,7 +85,8 @@ fn cost(bench: &Bench) -> Result<(f64, f64), String> {
     let (status, trace) = (bench.dir.join("status.json"), bench.dir.join("work.tw"));
     let mut volume = Volume::make(bench, SIZE)?;
     let (status_word, trace_word) = (word(&status)?, word(&trace)?);
-    let options = ["--cache", "32M", "--cleaner", OURS];
+    // Writes as they are made, one by one: what the kernel collects comes in bursts.
+    let options = ["--cache", "32M", "--write-through", "--cleaner", OURS];
     let files = ["--record", &trace_word, "--status", &status_word];
     volume.set_options(&[&options[..], &files].concat());
     volume.mount()?;
@@ -104,8 +106,8 @@ fn cost(bench: &Bench) -> Result<(f64, f64), String> {
     drop(file);
     volume.umount_and_check()?;
     let mounted = number(&read(&status)?, &["write_cost"])?;
-    // The recorded pace: who has to wait for a slow disk lets more of a segment die.
-    // How much dies meanwhile depends on how fast the disk is, so the model has its times.
+    // At the recorded pace: if writers have to wait for a slow disk, more of a segment dies
+    // meanwhile. How much depends on the speed of the disk, so the model gets its times.
     let mut measure = Command::new(&bench.program);
     let like_here = bench.run(measure.args(["bench", "--device"]).arg(&bench.dir))?;
     let config = format!("lfs:size={SIZE},cache=32M,{},{OURS}", like_here.trim());
@@ -116,11 +118,11 @@ fn cost(bench: &Bench) -> Result<(f64, f64), String> {
     Ok((mounted, simulated))
 }
 
-/// Random overwrites a second of a volume this full, once it has been overwritten, and the longest
-/// time that an operation waited for the cleaner.
+/// Random overwrites a second on a volume of this utilization, after it has been overwritten once,
+/// and the longest time that an operation waited for the cleaner.
 fn throughput(bench: &Bench, share: f64) -> Result<(f64, f64), String> {
     let status = bench.dir.join(format!("status-{}.json", (share * 100.0) as u32));
-    // That of the part before was of another size.
+    // The image of the previous part had another size.
     std::fs::remove_file(bench.dir.join("disk.img")).map_err(|error| error.to_string())?;
     let mut volume = Volume::make(bench, "2G")?;
     let status_word = word(&status)?;

@@ -1,5 +1,6 @@
-//! Full volumes: whoever writes hears of it in the write, near the end; nothing is lost behind
-//! anybody's back; and when there is room again, writing goes on, on handles that were open too.
+//! Full volumes: a writer gets the error in the write, near the end of the volume; no accepted data
+//! is lost silently; and when there is room again, writing continues, also on handles that were
+//! open.
 
 use std::fmt::Write as _;
 use std::fs::{self, File, OpenOptions};
@@ -20,7 +21,7 @@ pub(super) const SCENARIO: Scenario = Scenario {
     run,
 };
 
-/// How far from its end a volume may be when a writer is refused, in bytes.
+/// The largest number of free bytes at which a writer may be refused.
 const NEAR: u64 = 64 << 20;
 
 fn run(bench: &Bench) -> Outcome {
@@ -36,13 +37,13 @@ fn run(bench: &Bench) -> Outcome {
         overwrite_and_stat(&dir)?;
         append_on_an_open_handle(&dir)?;
         grow_a_database(bench, &dir)?;
-        // Whoever asks for the whole mount hears of nothing that was not lost.
+        // The unmount must not report errors if nothing was lost.
         volume.umount_and_check()?;
     }
     Ok(told.trim_end_matches("; ").into())
 }
 
-/// The room that is left.
+/// The remaining space.
 fn room(dir: &Path) -> Result<u64, String> {
     let stat = rustix::fs::statvfs(dir).map_err(|e| format!("statfs: {e}"))?;
     Ok(stat.f_bavail * stat.f_frsize)
@@ -52,7 +53,7 @@ fn text(what: &str) -> impl FnOnce(io::Error) -> String {
     move |error| format!("{what}: {error}")
 }
 
-/// True if there was no room; another error is passed on.
+/// Whether the result is ENOSPC; other errors are passed on.
 fn is_full(what: &str, result: io::Result<()>) -> Result<bool, String> {
     match result {
         Ok(()) => Ok(false),
@@ -61,7 +62,7 @@ fn is_full(what: &str, result: io::Result<()>) -> Result<bool, String> {
     }
 }
 
-/// `dd` without an end, which must stop, and what it wrote must be there.
+/// `dd` without a limit must stop, and all data that it wrote must be there.
 fn fill_with_one_file(bench: &Bench, dir: &Path) -> Result<u64, String> {
     let total = room(dir)?;
     let big = dir.join("big");
@@ -86,13 +87,13 @@ fn fill_with_one_file(bench: &Bench, dir: &Path) -> Result<u64, String> {
     for at in 0..written / piece.len() as u64 {
         file.read_exact(&mut content).map_err(text("reading big"))?;
         if content != piece {
-            return Err(format!("MiB {at} of big is not what was written"));
+            return Err(format!("MiB {at} of big differs from the written data"));
         }
     }
     Ok(left)
 }
 
-/// A full volume can be overwritten, read at its files' ends, and asked.
+/// A full volume can be overwritten, read at the end of a file, and queried with stat.
 fn overwrite_and_stat(dir: &Path) -> Result<(), String> {
     let big = dir.join("big");
     let file = OpenOptions::new().read(true).write(true).open(&big).map_err(text("big"))?;
@@ -103,20 +104,20 @@ fn overwrite_and_stat(dir: &Path) -> Result<(), String> {
         let read = file.read_at(&mut end, size).map_err(text("reading at the end"))?;
         let now = fs::metadata(&big).map_err(text("stat"))?.size();
         if (read, now) != (0, size) {
-            return Err(format!("{read} bytes past the end, size {now} in place of {size}"));
+            return Err(format!("{read} bytes past the end, size {now} instead of {size}"));
         }
     }
-    file.sync_all().map_err(text("fsync of what was overwritten"))
+    file.sync_all().map_err(text("fsync of overwritten data"))
 }
 
-/// A log that is appended to by 100 bytes until there is no room, and goes on when there is.
+/// Appends 100 bytes at a time to a log until there is no room, and again after room was made.
 fn append_on_an_open_handle(dir: &Path) -> Result<(), String> {
     let fill = |name: &str| -> Result<u64, String> {
         let path = dir.join(name);
         let mut log = OpenOptions::new().append(true).create(true).open(&path);
         let log = log.as_mut().map_err(|e| format!("{name}: {e}"))?;
         let mut written = log.metadata().map_err(text("fstat"))?.len();
-        // Small files may find room where large ones do not: no more than there can be.
+        // Small files may find room where large ones do not, but not more than a bound.
         while !is_full("appending", log.write_all(&[b'x'; 100]))? {
             written += 100;
             if written > NEAR {
@@ -131,11 +132,11 @@ fn append_on_an_open_handle(dir: &Path) -> Result<(), String> {
     let written = fill("log")?;
     let mut open = OpenOptions::new().append(true).open(&log).map_err(text("log"))?;
     if !is_full("appending", open.write_all(&[b'y'; 100]))? {
-        // A file that was refused may try once, in case it overwrites.
+        // After a refusal one attempt may pass, in case it overwrites.
         let _ = is_full("appending", open.write_all(&[b'y'; 100]))?;
     }
     fs::remove_file(big).map_err(text("deleting on a full volume"))?;
-    // The kernel lets go of a deleted file a moment after the call, and only then is it freed.
+    // The kernel releases a deleted file a moment after the call, and only then is its space freed.
     let mut tries = 0;
     while is_full("appending when there is room again", open.write_all(&[b'z'; 100]))? {
         tries += 1;
@@ -152,7 +153,7 @@ fn append_on_an_open_handle(dir: &Path) -> Result<(), String> {
     fs::remove_file(log).map_err(text("deleting the log"))
 }
 
-/// A database that grows until there is no room is sound, and has all that was committed.
+/// A database that grows until there is no room is consistent, and has all committed rows.
 fn grow_a_database(bench: &Bench, dir: &Path) -> Result<(), String> {
     let db = dir.join("db");
     let sql = |line: &str| {

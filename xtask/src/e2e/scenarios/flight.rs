@@ -1,5 +1,5 @@
-//! A mounted session, written down in both ways: what entered the core, and what clients did.
-//! The first repeats to the same digest, the second replays in the simulator.
+//! A mounted session, recorded both as a flight log and as a trace. The flight log repeats to the
+//! same digest, and the trace replays in the simulator.
 
 use std::fs;
 use std::path::Path;
@@ -18,7 +18,8 @@ pub(super) const SCENARIO: Scenario = Scenario {
     run,
 };
 
-/// What a file's round below asks of the core at least: lookup, create, write, rename, unlink.
+/// The least number of operations for each file in the round below: lookup, create, write, rename,
+/// unlink.
 const PER_FILE: usize = 5;
 
 fn run(bench: &Bench) -> Outcome {
@@ -27,7 +28,7 @@ fn run(bench: &Bench) -> Outcome {
     let (flight, trace) = (bench.dir.join("a.flight"), bench.dir.join("a.tw"));
     let mut volume = Volume::make(bench, "4G")?;
     let flight_text = flight.display().to_string();
-    // A small cache, so that what the session wrote itself is read again from the device.
+    // A small cache, so that data written by the session is read again from the device.
     volume.set_options(&["--flight", &flight_text, "--cache", "1M"]);
     volume.mount()?;
     work(volume.dir(), count, bench.seed)?;
@@ -40,7 +41,7 @@ fn run(bench: &Bench) -> Outcome {
         );
     }
 
-    // A log that was changed or cut must not pass.
+    // A log that was changed or cut must not verify.
     expect_refused(bench, &flight, &|bytes| bytes.truncate(bytes.len() / 2))?;
     expect_refused(bench, &flight, &|bytes| {
         let middle = bytes.len() / 2;
@@ -64,7 +65,7 @@ fn run(bench: &Bench) -> Outcome {
     Ok(format!("{operations} operations repeat; a trace of {bytes} bytes replays alike"))
 }
 
-/// Files made, renamed and removed, with writers that fsync between them.
+/// Creates, renames and removes files, with concurrent writers that fsync.
 fn work(dir: &Path, count: usize, seed: u64) -> Result<(), String> {
     let text = |error: std::io::Error| format!("{}: {error}", dir.display());
     let mut rng = Rng::new(seed);
@@ -86,7 +87,7 @@ fn work(dir: &Path, count: usize, seed: u64) -> Result<(), String> {
     writer.verify()
 }
 
-/// Verifying a changed copy must fail.
+/// Checks that verifying a changed copy fails.
 fn expect_refused(
     bench: &Bench,
     flight: &Path,
@@ -103,7 +104,7 @@ fn expect_refused(
     }
 }
 
-/// The number in front of a word.
+/// The number before a word.
 fn first_number_before(text: &str, word: &str) -> Option<usize> {
     let words: Vec<&str> = text.split_whitespace().collect();
     let at = words.iter().position(|w| w.trim_matches(',') == word)?;

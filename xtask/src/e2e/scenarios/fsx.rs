@@ -14,7 +14,7 @@ pub(super) const SCENARIO: Scenario = Scenario {
     run,
 };
 
-/// Everything that fsx can do on Linux.
+/// All operations that fsx supports on Linux.
 const SETTINGS: &str = "\
 flen = 1000000
 [weights]
@@ -41,7 +41,7 @@ fn run(bench: &Bench) -> Outcome {
     fs::write(&settings, SETTINGS).map_err(|error| error.to_string())?;
     let count = bench.size(20_000, 100_000);
     let mut volume = Volume::make(bench, "4G")?;
-    // Without and with the kernel collecting writes: two quite different streams of requests.
+    // With and without collecting of writes by the kernel: two very different streams of requests.
     for (options, count) in [(&[][..], count), (&["--write-through"][..], count / 4)] {
         volume.set_options(options);
         volume.mount()?;

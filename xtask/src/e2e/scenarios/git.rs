@@ -31,7 +31,7 @@ fn run(bench: &Bench) -> Outcome {
     git(&[".", "-c", &trusted, "clone", "--quiet", "--no-local", &origin, &clone])?;
     verify(bench, &clone, &head)?;
     git(&[&clone, "repack", "-adq"])?;
-    // Objects one by one, as daily work leaves them.
+    // Loose objects, as daily work leaves them.
     git(&[&clone, "checkout", "--quiet", "-b", "work"])?;
     for n in 0..bench.size(20, 200) {
         let line = format!(
@@ -53,7 +53,7 @@ fn run(bench: &Bench) -> Outcome {
     Ok(format!("{} names cloned, fsck clean three times", before.len()))
 }
 
-/// Mounted read-only, everything can be read and nothing changed.
+/// Mounted read-only, the volume can be read but not changed.
 fn read_only(
     bench: &Bench,
     volume: &mut Volume<'_>,
@@ -71,13 +71,13 @@ fn read_only(
     volume.umount_and_check()
 }
 
-/// Nothing is damaged, missing or changed.
+/// Checks that nothing is damaged, missing or changed.
 fn verify(bench: &Bench, clone: &str, head: &str) -> Result<(), String> {
     let git = |words: &[&str]| bench.run(Command::new("git").args(["-C", clone]).args(words));
     git(&["fsck", "--full", "--strict"])?;
     let changed = git(&["status", "--porcelain"])?;
     if !changed.is_empty() {
-        return Err(format!("the work tree differs from what was committed:\n{changed}"));
+        return Err(format!("the work tree differs from the commit:\n{changed}"));
     }
     match git(&["rev-parse", "HEAD"])? == head {
         true => Ok(()),

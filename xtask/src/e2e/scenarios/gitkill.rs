@@ -1,5 +1,5 @@
-//! The daemon is killed while repositories are committed to: none of them has garbage in it, and what
-//! was committed before the last commit is there.
+//! The daemon is killed during commits to several repositories: no repository has garbage in it,
+//! and all commits before the last one are there.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,9 +20,9 @@ pub(super) const SCENARIO: Scenario = Scenario {
     run,
 };
 
-/// Repositories that are committed to at once.
+/// Number of repositories with concurrent commits.
 const REPOSITORIES: usize = 3;
-/// Who commits, and that everything is fsynced: without it nothing is promised.
+/// The author, and fsync for everything: without fsync nothing is guaranteed.
 const SETTINGS: [&str; 8] = [
     "-c",
     "user.name=e2e",
@@ -70,7 +70,7 @@ fn run(bench: &Bench) -> Outcome {
     }
 }
 
-/// How long git may take to see that the daemon is gone.
+/// Time limit for git to notice that the daemon is gone.
 const GRACE_MS: u64 = 500;
 
 /// Commits to all repositories, and kills the daemon after a while.
@@ -91,7 +91,7 @@ fn commit_until_killed(
         pause_ms(when_ms);
         killed.store(true, Ordering::SeqCst);
         volume.kill9();
-        // git goes on for ever where reading a directory fails: it is told to stop.
+        // git does not end by itself if reading a directory fails, so it is stopped.
         pause_ms(GRACE_MS);
         bench.kill_running();
         let panicked = |_| ("a thread panicked".into(), false);
@@ -127,7 +127,7 @@ impl Repository {
         self.begun += 1;
         let nth = self.begun;
         for file in 0..5 {
-            // Contents of several lengths, none of which compresses to nothing.
+            // Contents of several lengths, none of which compresses well.
             let lines = (nth * 7 + file * 131) % 1500 + 1;
             let text: String =
                 (0..lines).map(|line| format!("{nth} {file} {line} {}\n", line * nth)).collect();
@@ -150,8 +150,8 @@ impl Repository {
         self.git(bench, &["rev-parse", "HEAD"]).map(|head| head.trim().into())
     }
 
-    /// Nothing is damaged, and all commits are there but perhaps the last one that git reported: it
-    /// does not fsync the name of a branch.
+    /// Checks that nothing is damaged, and that all commits are there except possibly the last one:
+    /// git does not fsync the name of a branch.
     fn verify(&mut self, bench: &Bench) -> Result<(), String> {
         remove_locks(&self.dir.join(".git"))?;
         let name = self.dir.display();
@@ -166,7 +166,7 @@ impl Repository {
     }
 }
 
-/// Removes what a git that was killed has left for others to wait for.
+/// Removes the lock files of a git process that was killed.
 fn remove_locks(dir: &Path) -> Result<(), String> {
     let told = |error: std::io::Error| format!("{}: {error}", dir.display());
     for entry in fs::read_dir(dir).map_err(told)? {

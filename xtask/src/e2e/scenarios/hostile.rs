@@ -1,10 +1,11 @@
-//! No mount hangs and nothing that was fsynced is lost: volumes that are full under load, and hosts
-//! that take their image away.
+//! No mount hangs and no fsynced data is lost: volumes that are full under load, and hosts on which
+//! the image becomes unavailable.
 //!
-//! Contract: every unmount ends within [`UMOUNT_MAX`]. A full volume is sound afterwards. A volume
-//! whose image cannot be written (the host is full, the image was unlinked or cut, the device under
-//! it fails) is unmounted with an error that says so, and is mounted again read-only while the host
-//! is full, and as ever once there is room. All that was fsynced is there wherever its bytes are.
+//! Contract: every unmount ends within [`UMOUNT_MAX`]. A full volume is consistent afterwards. A
+//! volume whose image cannot be written (the host is full, the image was unlinked or truncated, the
+//! device under it fails) is unmounted with an error that says so; it mounts read-only while the
+//! host is full, and normally once there is room. All fsynced data is there wherever its bytes
+//! still exist.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
@@ -27,11 +28,11 @@ pub(super) const SCENARIO: Scenario = Scenario {
     run,
 };
 
-/// How soon an unmount has ended, whatever happened.
+/// Time limit for every unmount.
 const UMOUNT_MAX: Duration = Duration::from_secs(10);
-/// Threads that make files, change and remove them without an fsync.
+/// Number of threads that create, change and remove files without an fsync.
 const CHURNS: u64 = 4;
-/// Files that the one who fsyncs keeps at the most.
+/// Maximum number of files that the client with fsync keeps.
 const KEPT: usize = 40;
 
 fn run(bench: &Bench) -> Outcome {
@@ -70,7 +71,7 @@ fn run(bench: &Bench) -> Outcome {
     ))
 }
 
-/// What was counted.
+/// The counts of a run.
 #[derive(Default)]
 struct Tally {
     umounts: usize,
@@ -82,7 +83,7 @@ struct Tally {
 }
 
 impl Tally {
-    /// Unmounts, in time; with what it said if it failed.
+    /// Unmounts within the time limit; returns the error message if the unmount failed.
     fn umount(&mut self, volume: &mut Volume<'_>) -> Result<Result<(), String>, String> {
         let watch = Stopwatch::start();
         let result = volume.umount();
@@ -96,7 +97,7 @@ impl Tally {
     }
 }
 
-/// What was fsynced: names and contents, remembered outside the mount.
+/// The fsynced files: names and contents, remembered outside the mount.
 struct Ledger {
     dir: PathBuf,
     rng: Rng,
@@ -114,7 +115,7 @@ impl Ledger {
         Ok(Ledger { dir, rng, files, made: 0, full: 0, errors: 0 })
     }
 
-    /// Makes files durable until `over`. What fails is not counted on.
+    /// Makes files durable until `over` is set. Failed operations are not recorded.
     fn work(&mut self, over: &AtomicBool) {
         while !over.load(Ordering::Relaxed) {
             match self.step() {
@@ -151,7 +152,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// Compares what is there with what was acknowledged.
+    /// Compares the files with those that were acknowledged.
     fn verify(&self, tally: &mut Tally) -> Result<(), String> {
         for (path, data) in &self.files {
             match fs::read(path) {
@@ -167,7 +168,7 @@ impl Ledger {
     }
 }
 
-/// Works on a volume for a while, with fsync and without; `strike` comes in the middle.
+/// Works on a volume for a while, with fsync and without; calls `strike` in the middle.
 fn load(
     dir: &Path,
     ledger: &mut Ledger,
@@ -190,7 +191,7 @@ fn load(
     })
 }
 
-/// Makes files, overwrites, cuts, renames and removes them, whatever that answers.
+/// Creates, overwrites, truncates, renames and removes files, ignoring errors.
 fn churn(dir: &Path, seed: u64, over: &AtomicBool) {
     let mut rng = Rng::new(seed);
     let _ = fs::create_dir(dir);
@@ -216,7 +217,7 @@ fn churn(dir: &Path, seed: u64, over: &AtomicBool) {
     }
 }
 
-/// Fills a volume to so many percent of what it takes.
+/// Fills a volume to a percentage of its capacity.
 fn fill(dir: &Path, percent: u64) -> Result<(), String> {
     let said = |error: io::Error| format!("filling {}: {error}", dir.display());
     let files = dir.join("fill");
@@ -230,7 +231,7 @@ fn fill(dir: &Path, percent: u64) -> Result<(), String> {
         }
         let len = (wanted / 2).clamp(16 << 10, 4 << 20) as usize;
         let mut file = File::create_new(files.join(n.to_string())).map_err(said)?;
-        // The last percent may be refused.
+        // Writes of the last percent may be refused.
         if file.write_all(&vec![n as u8; len]).and_then(|()| file.sync_all()).is_err() {
             return Ok(());
         }
@@ -260,7 +261,8 @@ fn full_volume(
         return Err(format!("{} errors that are not ENOSPC", ledger.errors));
     }
     if let Err(why) = tally.umount(&mut volume)? {
-        // What the kernel had collected found no room: it says so once, and then ends.
+        // Data that the kernel had collected found no room: the unmount reports it once, and ends
+        // the second time.
         if !why.contains("still mounted") {
             return Err(why);
         }
@@ -276,16 +278,16 @@ fn full_volume(
     fs::remove_file(&image).map_err(said)
 }
 
-/// What the host does to an image.
+/// A fault of the host that affects an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Host {
-    /// Its file system has no room for what the sparse image grows by.
+    /// The host's file system has no room for the growth of the sparse image.
     Full,
-    /// The image's name is removed.
+    /// The name of the image is removed.
     Unlinked,
-    /// The image is cut in the middle.
+    /// The image is truncated in the middle.
     Cut,
-    /// The image is a device whose other end is cut: it answers with errors.
+    /// The image is a device whose backing file is truncated: it returns errors.
     DeviceFails,
 }
 
@@ -293,7 +295,7 @@ impl Host {
     const ALL: [Host; 4] = [Host::Full, Host::Unlinked, Host::Cut, Host::DeviceFails];
 }
 
-/// A small file system in memory, while this lives.
+/// A small file system in memory, mounted until it is dropped.
 struct Memory(PathBuf);
 
 impl Memory {
@@ -360,7 +362,7 @@ fn hostile_host(
     after_a_full_host(bench, &mut volume, &memory, &ledger, tally)
 }
 
-/// The host is still full: the volume can be read. It has room again: all is as ever.
+/// While the host is full the volume can be read. When it has room again the volume works normally.
 fn after_a_full_host(
     bench: &Bench,
     volume: &mut Volume<'_>,

@@ -1,7 +1,7 @@
-//! Instructions for an operation, counted by valgrind: the same on every machine and under any
-//! load, so that a change that makes operations dearer is seen.
+//! Instructions per operation, counted by valgrind: the same on every machine and under any load,
+//! so that changes which make operations more expensive are noticed.
 //!
-//! The difference of two runs of different length counts, so that starting up does not.
+//! The difference between two runs of different length is counted, so that startup does not matter.
 
 use std::process::Command;
 
@@ -10,22 +10,27 @@ use super::super::{Outcome, Scenario, Stop, tools};
 
 pub(super) const SCENARIO: Scenario = Scenario {
     name: "instructions",
-    about: "counts instructions for simulated operations and holds them to their budget",
+    about: "counts instructions of simulated operations and compares them with their budget",
     limit_s: (300, 300),
     run,
 };
 
-/// A benchmark with a number of files or transactions, twice, and the most instructions that each
-/// further one may take through the whole stack: file system, cache, layout, simulated device. A
-/// tenth above what was measured; when one becomes cheaper by more than that, lower it.
+/// A benchmark with a number of files or transactions, twice, and the limit of instructions for
+/// each further one through the whole stack: file system, cache, layout, simulated device. Each
+/// limit is a tenth above the measured value; lower it when the value falls by more than that.
 const BUDGETS: &[(&str, &str, [u64; 2], u64)] = &[
-    ("a small file made, read, looked at and deleted", "small:warm=1,files=", [100, 300], 175_000),
+    (
+        "a small file made, read, looked up and deleted",
+        "small:warm=yes,files=",
+        [100, 300],
+        175_000,
+    ),
     ("a name made, renamed, linked, looked up and removed", "meta:names=", [50, 150], 1_021_000),
     (
         "a transaction with an fsync",
-        "tpcb:scan=0,accounts=10000,transactions=",
+        "tpcb:scan=no,accounts=10000,transactions=",
         [200, 1200],
-        // A quarter of it is the simulated platter, which packs metadata: mounts do not.
+        // A quarter of it is the simulated platter, which packs metadata; a mount does not do that.
         123_000,
     ),
 ];

@@ -1,4 +1,4 @@
-//! The daemon is killed in the middle of work, again and again: what was fsynced must be there.
+//! The daemon is killed during work, again and again: all fsynced data must be there.
 
 use std::fs;
 use std::io;
@@ -24,13 +24,13 @@ pub(super) const SCENARIO: Scenario = Scenario {
     run,
 };
 
-/// Clients that fsync, each in a directory of its own.
+/// Number of clients that fsync, each in a directory of its own.
 const WRITERS: u64 = 3;
 /// The error number of an I/O error.
 const EIO: i32 = 5;
-/// How soon the next mount must be there.
+/// Time limit for the next mount.
 const RECOVERY_MAX: Duration = Duration::from_secs(2);
-/// The same without a log or journal, where it looks through the whole volume.
+/// The same without a log or journal, where the mount checks the whole volume.
 const REPAIR_MAX: Duration = Duration::from_secs(5);
 
 fn run(bench: &Bench) -> Outcome {
@@ -61,7 +61,7 @@ fn run(bench: &Bench) -> Outcome {
         for writer in &mut writers {
             writer.verify().map_err(told)?;
         }
-        // Whatever else is there can be read and removed.
+        // All other files can be read and removed.
         Manifest::of(volume.dir()).map_err(told)?;
         volume.umount_and_check().map_err(told)?;
         volume.mount().map_err(told)?;
@@ -102,27 +102,27 @@ fn work_until_killed(
     match ends.iter().find(|end| !end.is_death()) {
         None => Ok(()),
         Some(End { error, killed: false }) => {
-            Err(format!("a writer was told, before the kill: {error}"))
+            Err(format!("a writer got, before the kill: {error}"))
         }
-        Some(End { error, .. }) => Err(format!("a writer was told, of the kill: {error}")),
+        Some(End { error, .. }) => Err(format!("a writer got, from the kill: {error}")),
     }
 }
 
-/// How a writer ended.
+/// The end of a writer.
 pub(super) struct End {
     pub(super) error: io::Error,
-    /// The daemon was being killed.
+    /// Whether the daemon was being killed.
     pub(super) killed: bool,
 }
 
 impl End {
-    /// Whether this is what the kernel tells clients of a file system whose daemon dies.
+    /// Whether the kernel returns this error to clients of a file system whose daemon dies.
     ///
-    /// An I/O error is, from the moment of the kill on: a thread that dies while it takes a
-    /// request from the kernel cannot be given the memory to copy it to, and the kernel ends that
-    /// request so (`fuse_dev_do_read` of Linux); it is also what an fsync says of data that the
-    /// kernel could not hand on (`mapping_set_error`). Of 600 clients of 150 killed daemons three
-    /// were told that, 0.14 to 0.17 ms after the signal was sent.
+    /// An I/O error is possible from the moment of the kill on. A thread that dies while it takes a
+    /// request from the kernel has no memory to which the request could be copied, and the kernel
+    /// ends that request with this error (`fuse_dev_do_read` of Linux). An fsync also returns it
+    /// for data that the kernel could not pass on (`mapping_set_error`). Of 600 clients of 150
+    /// killed daemons three got this error, 0.14 to 0.17 ms after the signal was sent.
     pub(super) fn is_death(&self) -> bool {
         match self.error.kind() {
             io::ErrorKind::NotConnected | io::ErrorKind::ConnectionAborted => true,
@@ -131,7 +131,7 @@ impl End {
     }
 }
 
-/// Unpacks and removes a tree without an fsync, until that fails.
+/// Unpacks and removes a tree without an fsync, until an operation fails.
 fn make_noise(bench: &Bench, dir: &Path, tarball: &Path) {
     while fs::create_dir_all(dir).is_ok() {
         let mut command = Command::new("tar");

@@ -1,4 +1,4 @@
-//! The build on a block device in place of an image file.
+//! The build on a block device instead of an image file.
 
 use std::process::Command;
 

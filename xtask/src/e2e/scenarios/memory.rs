@@ -1,5 +1,5 @@
-//! A mount's memory stays below what `--memory` allows, whatever its clients do with files larger
-//! than that.
+//! A mount's memory stays below the limit of `--memory` when its clients use files larger than
+//! that.
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
@@ -20,7 +20,7 @@ pub(super) const SCENARIO: Scenario = Scenario {
 const MIB: u64 = 1 << 20;
 const PAGE: u64 = 4096;
 
-/// How much is done.
+/// The amount of work.
 struct Amount {
     memory: &'static str,
     allowed_mib: f64,
@@ -48,7 +48,7 @@ fn run(bench: &Bench) -> Outcome {
     if most > amount.allowed_mib { Err(told.into()) } else { Ok(told) }
 }
 
-/// What `stat` says of the daemon's memory at most, in MiB.
+/// The largest memory of the daemon that `stat` reports, in MiB.
 fn most_mib(said: &str) -> Option<f64> {
     let line = said.lines().find(|line| line.starts_with("memory"))?;
     let (before, _) = line.split_once(" MiB at most")?;
@@ -88,7 +88,7 @@ fn work(bench: &Bench, volume: &Volume<'_>, amount: &Amount) -> std::io::Result<
     (0..amount.large_mib).try_for_each(|at| file.read_exact_at(&mut buffer, at * MIB))
 }
 
-/// Has the kernel forget a file's clean pages, so that reads come to the daemon.
+/// Drops a file's clean pages from the kernel's cache, so that reads reach the daemon.
 fn forget(file: &File) -> std::io::Result<()> {
     Ok(rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::DontNeed)?)
 }

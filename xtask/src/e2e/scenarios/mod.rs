@@ -1,9 +1,10 @@
-//! The scenarios, a file each.
+//! The scenarios, one file each.
 
 mod bigdir;
 mod build;
 mod cleaning;
 mod enospc;
+mod events;
 mod flight;
 mod fsx;
 mod git;
@@ -37,6 +38,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     times::SCENARIO,
     enospc::SCENARIO,
     sync::SCENARIO,
+    events::SCENARIO,
     user::SCENARIO,
     kill9::SCENARIO,
     rewrite::SCENARIO,

@@ -1,4 +1,4 @@
-//! The crate pjdfstest: POSIX, call by call. What ext4 passes must pass.
+//! The crate pjdfstest: POSIX, call by call. Every test that ext4 passes must pass.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -17,7 +17,7 @@ pub(super) const SCENARIO: Scenario = Scenario {
     run,
 };
 
-/// Two users that every Debian has, and what Linux file systems can do.
+/// Two users that every Debian has, and the features of Linux file systems.
 const SETTINGS: &str = "\
 [features]
 posix_fallocate = {}
@@ -37,12 +37,12 @@ const BEYOND_FUSE: &[(&str, &str)] = &[(
     "the C library knows LINK_MAX by the type of a file system; FUSE cannot be asked for it",
 )];
 
-/// Tests of times past 2038, and a second that is. Formats with 32-bit times keep the nearest time that
-/// they have, as every Linux file system with such inodes does.
+/// Tests of times past 2038, and a second past 2038. Formats with 32-bit times store the nearest
+/// time that they can represent, as every Linux file system with such inodes does.
 const PAST_2038: &str = "utimensat::y2038";
 const LATE_SECS: u64 = 1 << 32;
 
-/// What became of each test.
+/// The result of each test.
 type Verdicts = BTreeMap<String, String>;
 
 fn run(bench: &Bench) -> Outcome {
@@ -83,11 +83,12 @@ fn run(bench: &Bench) -> Outcome {
     Ok(format!("{} tests pass, {} on ext4{but}", passing(&ours), passing(&reference)))
 }
 
-/// True if the mount can keep this time.
+/// Whether the mount can store this time.
 fn keeps(dir: &Path, secs: u64) -> Result<bool, String> {
     let (path, time) = (dir.join("late"), UNIX_EPOCH + Duration::from_secs(secs));
     let keeps = || {
-        // A directory: of files that it writes to, the kernel keeps the times itself for a while.
+        // A directory, because the kernel itself keeps the times of files that it writes to for a
+        // while.
         fs::create_dir(&path)?;
         fs::File::open(&path)?.set_modified(time)?;
         let kept = fs::metadata(&path)?.modified()?;
@@ -96,8 +97,8 @@ fn keeps(dir: &Path, secs: u64) -> Result<bool, String> {
     keeps().map_err(|error: std::io::Error| format!("{}: {error}", path.display()))
 }
 
-/// A fresh ext4 on a loop device. Its path is as long as that of the mount: a few tests fail or
-/// pass by the length of the path at which they run.
+/// A new ext4 on a loop device. Its path is as long as that of the mount: a few tests fail or pass
+/// depending on the length of the path at which they run.
 fn mount_ext4(bench: &Bench) -> Result<std::path::PathBuf, String> {
     let (image, dir) = (bench.dir.join("ext4.img"), bench.dir.join("ext"));
     fs::create_dir_all(&dir).map_err(|error| error.to_string())?;
@@ -118,7 +119,7 @@ fn verdicts(
 ) -> Result<Verdicts, String> {
     let mut command = Command::new(program);
     command.arg("-c").arg(settings).arg("-p").arg(dir).arg("-s").arg(other);
-    // Its exit status says that some failed, on ext4 too: what counts is which.
+    // Its exit status only says that some tests failed, as on ext4: the list of failures matters.
     let log = bench.dir.join("pjdfstest.log");
     let line = format!("{} > {} 2>&1 || :", shell_words(&command), log.display());
     bench.shell(&bench.dir, &line)?;

@@ -1,8 +1,10 @@
-//! Files of a daemon where they would make it wait for itself: refused before anything is mounted.
+//! Files of a daemon in places where the daemon would wait for itself are refused before anything
+//! is mounted.
 //!
 //! `record` with its trace below the place where it mirrors hung in the kernel until it was killed,
-//! and so did a mirror that could see its own mount. Each case has seconds to be refused in, and
-//! must leave no mount and no file behind. What is told of users' files is for their owner alone.
+//! and so did a mirror that could see its own mount. Each case must be refused within seconds, and
+//! must leave no mount and no file behind. Files that describe a user's files are readable by their
+//! owner only.
 
 use std::process::Command;
 
@@ -16,7 +18,7 @@ pub(super) const SCENARIO: Scenario = Scenario {
     run,
 };
 
-/// Arguments of `record`, and what the refusal says.
+/// Arguments of `record`, and the message of the refusal.
 const RECORD: &[(&str, &str)] = &[
     ("--to mnt/t src mnt", "would wait for itself"),
     ("--to src/t src mnt", "would record itself"),
@@ -31,7 +33,7 @@ const RECORD: &[(&str, &str)] = &[
     ("--to t src none", "existing directory"),
 ];
 
-/// The same through bind mounts, which only root makes.
+/// The same through bind mounts, which need root.
 const BOUND: &[(&str, &str)] = &[
     ("--to t src bound/deep", "would contain itself"),
     ("--to bound/t src mnt", "would record itself"),
@@ -90,7 +92,7 @@ fn run(bench: &Bench) -> Outcome {
     Ok(format!("{} refused, none hung", RECORD.len() + MOUNT.len() + bound))
 }
 
-/// That a command is refused within seconds.
+/// Checks that a command is refused within seconds.
 fn refused(bench: &Bench, command: &str, words: &str, says: &str) -> Result<(), Stop> {
     let mut line = Command::new("timeout");
     line.args(["-s", "KILL", "10"]).arg(&bench.program).arg(command);
@@ -102,14 +104,14 @@ fn refused(bench: &Bench, command: &str, words: &str, says: &str) -> Result<(), 
     }
 }
 
-/// That mkfs leaves alone what is in use, with --force too: an image that is mounted, also through a
-/// loop device over it, a device that is mounted, and the file of a loop device.
+/// Checks that mkfs refuses what is in use, with --force too: an image that is mounted, also
+/// through a loop device over it, a device that is mounted, and the file of a loop device.
 fn in_use(bench: &Bench) -> Result<(), Stop> {
     let (dir, twinfs) = (&bench.dir, bench.program.display());
     let device =
         bench.shell(dir, "cp image copy; losetup -f --show copy").map_err(Stop::Skipped)?;
     let device = device.trim();
-    // `set -e` lets a command with `!` pass.
+    // `set -e` does not end the script at a command with `!`.
     let line = format!(
         "no() {{ if \"$@\"; then echo \"$* went on\"; exit 9; fi; }}; no {twinfs} mkfs --force copy; \
          {twinfs} mount {device} mnt; no {twinfs} mkfs --force {device}; {twinfs} umount mnt; \
@@ -125,8 +127,8 @@ fn in_use(bench: &Bench) -> Result<(), Stop> {
     Ok(done.map(drop)?)
 }
 
-/// What lies well works: a trace beside, a directory mirrored at itself; traces are private
-/// whatever the umask.
+/// Allowed places work: a trace outside, a directory mirrored at itself. Traces are private under
+/// any umask.
 fn works(bench: &Bench) -> Result<(), Stop> {
     let twinfs = bench.program.display();
     let line = format!(

@@ -1,15 +1,15 @@
-//! Small files fsynced and removed beside larger ones that are rewritten and removed, on a volume
-//! so small that space is in use again at once; then `kill -9`, or `umount`; and every byte looked
-//! at.
+//! Small files are fsynced and removed beside larger ones that are rewritten and removed, on a
+//! volume so small that space is reused at once; then `kill -9`, or `umount`; and every byte is
+//! checked.
 //!
-//! What is demanded of the files after a round:
-//! - After `umount`: all of them, whole.
-//! - After `kill -9`, of the log, the journal and synchronous metadata: what was fsynced, whole;
-//!   and of the log and the journal that no file has bytes that were never its own. (Synchronous
-//!   metadata may lead to blocks whose data nobody made durable, as in 4.4BSD.)
-//! - After `kill -9`, of asynchronous metadata: what a clean unmount left on the disk and nobody
-//!   has touched since, whole; `docs/design-ffs.md` promises no more.
-//! - `twinfs check` is content whenever the volume was unmounted.
+//! Requirements on the files after a round:
+//! - After `umount`: all of them are there, whole.
+//! - After `kill -9`, with the log, the journal and synchronous metadata: fsynced files are there,
+//!   whole; and with the log and the journal no file has bytes that were never its own.
+//!   (Synchronous metadata may lead to blocks whose data was not made durable, as in 4.4BSD.)
+//! - After `kill -9`, with asynchronous metadata: files that a clean unmount left on the disk and
+//!   that were not changed since are there, whole; `docs/design-ffs.md` guarantees no more.
+//! - `twinfs check` finds nothing whenever the volume was unmounted.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -28,33 +28,33 @@ use crate::clock::pause_ms;
 
 pub(super) const SCENARIO: Scenario = Scenario {
     name: "rewrite",
-    about: "files rewritten, removed and fsynced where space is short, every byte looked at after \
+    about: "files rewritten, removed and fsynced where space is short, every byte checked after \
             kill -9 and after umount, 6 rounds (300 in the full form)",
     limit_s: (240, 3600),
     run,
 };
 
-/// Clients that rewrite and remove files with indirect blocks, without fsync.
+/// Number of clients that rewrite and remove files with indirect blocks, without fsync.
 const REWRITERS: u64 = 3;
-/// Clients that write files and fsync each.
+/// Number of clients that write files and fsync each.
 const FSYNCERS: u64 = 4;
-/// Files of a rewriter.
+/// Number of files of a rewriting client.
 const SLOTS: usize = 8;
-/// Files with indirect blocks in either layout's default shape.
+/// The range of lengths of files with indirect blocks in either layout's default geometry.
 const LONG: (usize, usize) = (98_000, 260_000);
 /// The longest file that is fsynced.
 const SHORT_MAX: usize = 70_000;
-/// Bytes that a client who fsyncs keeps.
+/// Bytes that a client with fsync keeps.
 const KEEP_MAX: usize = 8 << 20;
-/// Files that nobody touches.
+/// Number of files that no client changes.
 const UNTOUCHED: u64 = 40;
-/// Wrong files that are told of.
+/// Number of wrong files that are reported.
 const TOLD: usize = 5;
 
-/// What the volume promises of a `kill -9`.
+/// The guarantees of the volume after a `kill -9`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Promise {
-    /// Files that were fsynced are there.
+    /// Fsynced files are there.
     fsynced: bool,
     /// No file has bytes that were never its own.
     own_bytes: bool,
@@ -65,16 +65,16 @@ fn promise(mkfs: &[String]) -> Promise {
     Promise { fsynced: !says("async"), own_bytes: !says("async") && !says("sync") }
 }
 
-/// What was looked at, and what was wrong.
+/// Counts of checked files and of errors.
 #[derive(Default)]
 struct Tally {
     kills: usize,
     umounts: usize,
-    /// Fsynced files looked at after a kill, and after an unmount.
+    /// Checked fsynced files, after a kill and after an unmount.
     fsynced: [usize; 2],
-    /// Of these, those that were wrong.
+    /// Number of these that were wrong.
     wrong: [usize; 2],
-    /// Files looked at that were not fsynced, and those of them that were wrong.
+    /// Checked files that were not fsynced, and the number of these that were wrong.
     others: (usize, usize),
     told: Vec<String>,
 }
@@ -150,7 +150,7 @@ fn run(bench: &Bench) -> Outcome {
     Err(format!("seed {}: {tally}; {}", bench.seed, tally.told.join("; ")))?
 }
 
-/// One round, on a volume that is mounted, and is again at the end.
+/// One round, on a volume that is mounted before and after it.
 fn one_round(
     bench: &Bench,
     volume: &mut Volume<'_>,
@@ -168,7 +168,7 @@ fn one_round(
     for client in &mut *clients {
         client.begin().map_err(|error| format!("{}: {error}", client.dir.display()))?;
     }
-    // The first two rounds are one of each kind, so that no form does without one.
+    // The first two rounds are one of each kind, so that every run has both.
     let umounts = match tally.rounds() {
         0 => false,
         1 => true,
@@ -195,13 +195,13 @@ fn one_round(
         }
     }
     for client in &mut *clients {
-        // What a repair has moved elsewhere is in nobody's way.
+        // Files that a repair has moved elsewhere do not matter.
         let _ = fs::remove_dir_all(&client.dir);
     }
     Ok(())
 }
 
-/// Lets the clients work for a while, and ends them by a kill or by asking.
+/// Lets the clients work for a while, then stops them, by a kill or in an orderly way.
 fn work(
     volume: &mut Volume<'_>,
     clients: &mut [Client],
@@ -223,11 +223,11 @@ fn work(
     });
     match ends.into_iter().find_map(Result::err) {
         None => Ok(()),
-        Some(error) => Err(format!("a client was told: {error}")),
+        Some(error) => Err(format!("a client got: {error}")),
     }
 }
 
-/// Makes files that nobody touches.
+/// Creates files that no client changes.
 fn keep_some(dir: &Path, version: u64) -> Result<(), String> {
     let make = || {
         fs::create_dir_all(dir)?;
@@ -252,7 +252,7 @@ fn expect_kept(dir: &Path, umounted: bool, tally: &mut Tally) {
     }
 }
 
-/// What is wrong with a file that must have a content.
+/// The error in a file that must have this content, if there is one.
 fn wrong_with(path: &Path, stamp: Stamp) -> Option<String> {
     match fs::read(path) {
         Ok(is) => stamp.differs(&is),
@@ -260,16 +260,17 @@ fn wrong_with(path: &Path, stamp: Stamp) -> Option<String> {
     }
 }
 
-/// Works in a directory of its own.
+/// A client, which works in a directory of its own.
 struct Client {
     dir: PathBuf,
     number: u64,
     rewrites: bool,
     rng: Rng,
     version: u64,
-    /// What is there, as far as was acknowledged: of who rewrites by slot, otherwise by age.
+    /// The files that exist as far as was acknowledged: of a rewriting client by slot, otherwise by
+    /// age.
     files: Vec<Stamp>,
-    /// What was fsynced and then removed without an fsync: there whole, or not at all.
+    /// Files that were fsynced and then removed without an fsync: they exist whole, or not at all.
     removed: Vec<Stamp>,
 }
 
@@ -290,7 +291,7 @@ impl Client {
         self.dir.join(file.to_string())
     }
 
-    /// Works until it is asked to stop, or the daemon is killed.
+    /// Works until it is told to stop, or the daemon is killed.
     fn run(&mut self, stop: &AtomicBool, killed: &AtomicBool) -> io::Result<()> {
         while !stop.load(Ordering::SeqCst) {
             let done = if self.rewrites { self.rewrite() } else { self.write_and_fsync() };
@@ -318,7 +319,7 @@ impl Client {
         Ok(())
     }
 
-    /// Makes a file durable, and removes an older one after every third.
+    /// Makes a file durable, and after every third one removes an older one.
     fn write_and_fsync(&mut self) -> io::Result<()> {
         self.version += 1;
         let file = self.number * 1_000_000 + self.version;
@@ -336,7 +337,7 @@ impl Client {
         Ok(())
     }
 
-    /// After an unmount everything is there as it was left.
+    /// After an unmount all files are there unchanged.
     fn expect_all(&self, tally: &mut Tally) {
         for stamp in &self.files {
             let path = self.path(stamp.file);
@@ -350,7 +351,7 @@ impl Client {
         }
     }
 
-    /// After a kill what was fsynced is there, and nothing has a stranger's bytes.
+    /// After a kill fsynced files are there, and no file has bytes of another one.
     fn expect_promised(&self, promise: Promise, tally: &mut Tally) -> Result<(), String> {
         let fsynced = if self.rewrites { &[] } else { &self.files[..] };
         for stamp in fsynced {

@@ -1,7 +1,8 @@
-//! `mkfs` on what other tools have made: all of it is refused by its name, and nothing is written.
+//! `mkfs` on the volumes and files of other tools: all of them are refused by name, and nothing is
+//! written.
 //!
-//! Our table of signatures is held against the tools themselves, and against `blkid`, which knows
-//! by libblkid what lies on a device.
+//! Our table of signatures is compared with the tools themselves, and with `blkid`, which
+//! recognizes the content of a device with libblkid.
 
 use std::path::Path;
 use std::process::Command;
@@ -11,13 +12,14 @@ use super::super::{Outcome, Scenario, Stop, tools};
 
 pub(super) const SCENARIO: Scenario = Scenario {
     name: "signatures",
-    about: "mkfs refuses what other tools have made, by its name, and leaves it as it is",
+    about: "mkfs refuses volumes and files of other tools by name and leaves them unchanged",
     limit_s: (300, 300),
     run,
 };
 
-/// What makes something in `image`, a sparse file of 320 MiB; the program it needs and its Debian
-/// package; what we call it, and what blkid does (nothing where it does not look at such things).
+/// A command that makes a volume or file in `image`, a sparse file of 320 MiB; the program that it
+/// needs, with its Debian package; our name for it, and that of blkid (empty if blkid does not
+/// recognize it).
 struct Made {
     by: &'static str,
     program: (&'static str, &'static str),
@@ -111,7 +113,7 @@ fn run(bench: &Bench) -> Outcome {
     Ok(format!("{refused} kinds refused by name, {} tools missing", without.len()))
 }
 
-/// Makes it, and sees that all commands say what it is and none writes to it.
+/// Makes it, and checks that all commands name it and none writes to it.
 fn one(bench: &Bench, made: &Made) -> Result<(), Stop> {
     let Made { by, ours, blkid, .. } = made;
     let dir = &bench.dir;
@@ -144,8 +146,8 @@ fn one(bench: &Bench, made: &Made) -> Result<(), Stop> {
     overwritten(bench, made)
 }
 
-/// That nobody takes it for what it was once a volume was made over it: copies of superblocks far
-/// behind the first one were left.
+/// Checks that an old volume is not recognized any more once a volume was made over it, although
+/// copies of its superblock remain far behind the first one.
 fn overwritten(bench: &Bench, made: &Made) -> Result<(), Stop> {
     let dir = &bench.dir;
     if made.blkid.is_empty() || bench.shell(dir, "stat -c %s image")?.trim() != "335544320" {
@@ -163,10 +165,10 @@ fn overwritten(bench: &Bench, made: &Made) -> Result<(), Stop> {
     Ok(())
 }
 
-/// That a command on an image is refused with words.
+/// Checks that a command on an image is refused with this message.
 fn must_fail(bench: &Bench, words: &[&str], image: &Path, text: &str) -> Result<(), Stop> {
     let found = bench.run(Command::new(&bench.program).args(words).arg(image));
-    // Only mkfs cares what unknown data is.
+    // Only mkfs examines unknown data.
     let text = match (text.starts_with("data"), words[0]) {
         (true, "check" | "dump" | "stat") => "no twinfs volume",
         _ => text,
@@ -178,7 +180,7 @@ fn must_fail(bench: &Bench, words: &[&str], image: &Path, text: &str) -> Result<
     }
 }
 
-/// New, sparse and zeroed files are taken, and with `--force` whatever is there.
+/// New, sparse and zeroed files are accepted, and with `--force` any file.
 fn blank_is_taken(bench: &Bench) -> Result<(), Stop> {
     let twinfs = bench.program.display();
     let line = format!(

@@ -16,7 +16,7 @@ pub(super) const SCENARIO: Scenario = Scenario {
     run,
 };
 
-/// What must be the same before and after.
+/// A summary that must be the same before and after.
 const SUMMARY: &str =
     "PRAGMA integrity_check; SELECT count(*), sum(n), sum(length(v)), max(v) FROM t;";
 
@@ -52,7 +52,7 @@ fn run(bench: &Bench) -> Outcome {
     Ok(format!("{count} transactions, {rate:.0}/s"))
 }
 
-/// The number in a row, after its change.
+/// The number in a row after its change.
 fn value(row: usize) -> usize {
     row * 7 % 1000 + 1
 }

@@ -1,5 +1,5 @@
-//! `sync` and syncfs: the kernel does not pass them on to the server of a FUSE mount, only the data
-//! that it had collected. That data must be durable two seconds later all the same.
+//! `sync` and syncfs: the kernel does not pass them on to the server of a FUSE mount, but only the
+//! data that it had collected. That data must be durable within two seconds.
 
 use std::fs;
 use std::process::Command;
@@ -11,12 +11,12 @@ use crate::clock::pause_ms;
 
 pub(super) const SCENARIO: Scenario = Scenario {
     name: "sync",
-    about: "files that were made before `sync` survive a daemon that is killed two seconds later",
+    about: "files created before `sync` survive a kill of the daemon two seconds later",
     limit_s: (120, 120),
     run,
 };
 
-/// What a mount promises.
+/// The time within which a mount makes data durable.
 const PROMISED_MS: u64 = 2000;
 
 fn run(bench: &Bench) -> Outcome {

@@ -1,8 +1,8 @@
-//! What a remount shows is what was seen before it: times to the nanosecond, modes, capabilities
-//! and contents, whichever way a file was written.
+//! After a remount everything is as before: times to the nanosecond, modes, capabilities and
+//! contents, for every way of writing a file.
 //!
-//! With a kernel that collects writes two sides keep the times of a file: the kernel while the
-//! file is in its memory, the volume after that.
+//! If the kernel collects writes, the times of a file are kept in two places: by the kernel while
+//! the file is in its memory, and by the volume after that.
 
 use std::process::Command;
 
@@ -21,8 +21,8 @@ pub(super) const SCENARIO: Scenario = Scenario {
 /// A user that every Debian has.
 const USER: &str = "nobody";
 
-/// Ways to change a file, each with a pause in which the kernel's clock goes on: before the
-/// write, between the write and what follows, and with the file still open.
+/// Ways to change a file, each with pauses in which the kernel's clock advances: before the write,
+/// after the write, and while the file is still open.
 const WORK: &str = r"
     chmod 777 .; pause() { sleep 0.03; }
     for n in $(seq 40); do seq $n >new-$n; done
@@ -42,7 +42,7 @@ const WORK: &str = r"
     seq 9 >others; chmod 666 others; seq 9 >others-cut; chmod 666 others-cut
     for f in set-id set-id-cut; do seq 5000 >$f; chmod 6777 $f; done
     for f in able able-cut able-owned; do seq 9 >$f; chmod 777 $f; done";
-/// By another user than the owner: set-id bits fall.
+/// Changes by another user than the owner, which clear set-id bits.
 const OTHERS: &str = "
     sleep 0.03; echo more >>others; : >others-cut; touch others
     echo more >>set-id; truncate -s 10 set-id-cut
@@ -66,7 +66,8 @@ fn run(bench: &Bench) -> Outcome {
         others.args(["-u", USER, "--", "sh", "-euc"]);
         bench.run(others.arg(format!("cd '{}'; {OTHERS}", dir.display())))?;
         bench.shell(&dir, "chown nobody able-owned")?;
-        // Asked for the mode alone, a kernel that was not told answers from memory: see the blocks.
+        // Asking for the mode alone could be answered from the kernel's memory, so blocks are
+        // requested too.
         let modes = bench.shell(&dir, "stat -c '%a blocks %b' set-id set-id-cut")?;
         if modes.lines().any(|line| !line.starts_with("777 ")) {
             Err(format!("{options:?}: set-id bits outlive writes of others: {modes}"))?;
@@ -83,7 +84,7 @@ fn run(bench: &Bench) -> Outcome {
     Ok(format!("{} names, collecting writes and writing through", told.join(" and ")))
 }
 
-/// A file that was changed must not keep what its old content was trusted with.
+/// A changed file must not keep the capabilities that its old content was given.
 fn no_capability_left(bench: &Bench, volume: &Volume<'_>) -> Result<(), String> {
     let left = bench.shell(volume.dir(), "getcap able able-cut able-owned")?;
     match left.trim() {

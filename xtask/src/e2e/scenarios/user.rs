@@ -19,7 +19,7 @@ pub(super) const SCENARIO: Scenario = Scenario {
 /// A user that every Debian has.
 const USER: &str = "nobody";
 
-/// Files, links and renames; then what there is, with checksums.
+/// Creates files, links and renames; then lists them, with checksums.
 const WORK: &str = "
     mkdir -p a/b; for n in $(seq 200); do seq $n > a/b/$n; done
     cp -r a c; ln a/b/7 hard; ln -s a/b/9 soft; mv c/b/11 c/twelve; rm c/b/1?
@@ -53,8 +53,8 @@ fn run(bench: &Bench) -> Outcome {
     Ok(format!("{} names as {USER}", before.lines().count() / 2))
 }
 
-/// `/dev/fuse` as udev makes it on every distribution: usable by all. Where it is not, it is for
-/// as long as this lives.
+/// Makes `/dev/fuse` usable by all users, as udev does on every distribution, until it is dropped,
+/// if it is not so already.
 struct FuseForAll {
     mode_before: u32,
 }
