@@ -1,14 +1,14 @@
-//! The core without an operating system's files: a volume on a block device of your own, driven by
-//! requests, on whatever clock you have. (Cut-and-paste file systems, section 5.2: the same components in
+//! The core without the files of an operating system: a volume on your own block device, driven by
+//! requests, with any clock. (Cut-and-paste file systems, section 5.2: the same components in
 //! another system.)
 //!
 //! ```text
 //! cargo run --release --example embed
 //! ```
 //!
-//! What an embedder brings: a [`BlockDevice`], a driver for the executor that knows the time and waits
-//! for the device (here [`ClockOnly`], for a device that answers at once), and a front end that turns
-//! its users' wishes into requests.
+//! An embedder provides a [`BlockDevice`], a driver for the executor that knows the time and waits
+//! for the device (here [`ClockOnly`], for a device that completes requests at once), and a front
+//! end that turns the calls of its users into requests.
 
 use std::cell::RefCell;
 use std::error::Error;
@@ -18,7 +18,7 @@ use twin_disk::{Block, BlockDevice, Bytes, DeviceInfo, Io, IoKind, Pending, gath
 use twin_fs::{Cpu, Data, FileSystem, Identity, Op, ROOT_INO, Reply, Request, Settings};
 use twin_rt::{ClockOnly, Rt};
 
-/// The smallest device that there can be: memory in blocks of a sector.
+/// The simplest possible device: an array of sectors in memory.
 struct Flash {
     sectors: RefCell<Vec<[u8; 512]>>,
 }
@@ -44,7 +44,7 @@ impl BlockDevice for Flash {
                 let bytes = sectors[range].concat();
                 Pending::ready(Ok(vec![Block::Bytes(Bytes::copy_of(&bytes))]))
             }
-            // Memory keeps what it has; it could forget on a discard.
+            // Writes to memory are durable at once, and nothing needs to be freed on a discard.
             IoKind::Flush | IoKind::Discard => Pending::ready(Ok(Vec::new())),
         }
     }

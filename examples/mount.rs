@@ -37,13 +37,13 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     let opening = config.open(host.rt(), device, Cpu::none(), Settings::default());
     let opened = host.rt().block_on(opening)??;
-    // From here on the kernel asks, and the session answers, on this thread.
+    // From here on the session answers the requests of the kernel on this thread.
     let signals = Rc::new(Signals::listen_for_stop(&host)?);
     let mount = Mount::new(Path::new(dir), &MountOptions::default())?;
     let volume = Rc::new(opened.volume.clone());
     let session = Session::new(&host, mount.fd(), volume, SessionOptions::default());
     host.rt().block_on(serve(&host, mount, &session, Some(signals), 5 * SECS))??;
-    // What clients were told is durable when this has returned.
+    // When this returns, everything that was acknowledged to clients is durable.
     host.rt().block_on(opened.volume.close())??;
     Ok(())
 }

@@ -1,22 +1,22 @@
-//! A replacement policy of your own, in the cache that mounts and simulations use, beside those that there
-//! are.
+//! Your own replacement policy, in the cache that mounts and simulations use, compared with the
+//! existing policies.
 //!
 //! ```text
 //! cargo run --release --example policy
 //! ```
 //!
-//! To have it everywhere (`mount`, `compare lfs:replacement=mru`), put it into a file of
-//! `crates/twin-cache/src/replacement` and add a line to the registry there: docs/recipes.md.
+//! To use it everywhere (`mount`, `compare lfs:replacement=mru`), put it into a file of
+//! `crates/twin-cache/src/replacement` and add a line to the registry there; see docs/recipes.md.
 
 use std::collections::BTreeMap;
 use std::error::Error;
 
 use twin_cache::{Lbn, Removal, Replacement, replacement, study};
 
-/// Most recently used first: what a loop that is larger than the cache wants, and nobody else.
+/// Most recently used first. It suits a loop that is larger than the cache, and little else.
 #[derive(Default)]
 struct Mru {
-    /// Frames by when they were last used.
+    /// The frames, by the time of their last use.
     by_time: BTreeMap<u64, u32>,
     times: BTreeMap<u32, u64>,
     now: u64,
@@ -56,9 +56,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     // A loop over 1,200 blocks, and a cache of 1,000.
     let accesses = || (0..100_000_u32).map(|n| n % 1200);
     let mut policies: Vec<(&str, Box<dyn Replacement>)> = Vec::new();
-    for entry in replacement::registry() {
-        let policy = replacement::by_name(entry.name).ok_or("a registry names what it has")?;
-        policies.push((entry.name, policy));
+    for entry in &replacement::REGISTRY {
+        policies.push((entry.name, entry.make()));
     }
     policies.push(("mru", Box::<Mru>::default()));
     for (name, mut policy) in policies {

@@ -1,12 +1,13 @@
-//! Fails the power of a simulated disk in the middle of work, and looks at every volume that a restart
-//! might find.
+//! Fails the power of a simulated disk during work, and examines every volume that a restart might
+//! find.
 //!
 //! ```text
 //! cargo run --release --example power_failure [LAYOUT]
 //! ```
 //!
-//! Nobody can tell a drive which of the writes in its cache to lose. A simulated one keeps them apart: the
-//! content that is certain, and the writes in doubt, of which each may have arrived, or not, or in part.
+//! A real drive cannot be told which of the writes in its cache to lose. A simulated one keeps them
+//! apart: the content that is certain, and the writes in doubt. Each of those may have reached the
+//! medium wholly, partly or not at all.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -22,7 +23,8 @@ use twin_sim::{Platter, SimDisk, model};
 const SIZE: u64 = 64 << 20;
 
 fn disk(rt: &Rt, platter: Platter) -> Result<SimDisk, Box<dyn Error>> {
-    let model = model::by_name("disk-7200")?
+    let model = model::REGISTRY
+        .get("disk-7200")?
         .build(&model::Options { size: Some(SIZE), ..Default::default() })?;
     Ok(SimDisk::builder(rt, model).platter(platter).crashable().start())
 }
@@ -39,7 +41,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let opening = config.open(&rt, device, Cpu::none(), Settings::default());
     let volume = rt.block_on(opening)??.volume;
 
-    // A client writes files and makes each durable. It is still at it when the power fails.
+    // A client writes files and makes each one durable. It is still at work when the power fails.
     let durable = Rc::new(Cell::new(0));
     let (work, told) = (volume.clone(), Rc::clone(&durable));
     rt.spawn("client", async move {
@@ -60,7 +62,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     rt.block_on(rt.sleep(200 * MILLIS))?;
 
     let crash = sim.crash_state().ok_or("the disk keeps no writes apart")?;
-    let (writes, durable) = (crash.doubts().len(), durable.get());
+    let (writes, durable) = (crash.unstable_writes().len(), durable.get());
     println!("{durable} files were called durable; {writes} writes are in doubt");
     let mut restarts: BTreeMap<(u64, String), u64> = BTreeMap::new();
     for platter in crash.explore(&Exploration::default(), &mut Rng::new(1)) {
