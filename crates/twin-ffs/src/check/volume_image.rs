@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use twin_disk::{Block, BlockDevice, Buf, Class, Io, Origin, gather};
+use twin_disk::{Block, BlockDevice, Buf, Bytes, Class, Io, Origin, gather};
 use twin_fs::dinode::Dinode;
 use twin_fs::geometry::Ptr;
 use twin_fs::{FsError, Ino, Result};
@@ -29,12 +29,13 @@ impl VolumeImage {
         self.over.borrow_mut().insert(addr, bytes);
     }
 
-    /// Reads `len` bytes at an address.
-    pub(crate) async fn get(&self, addr: u64, len: u32) -> Result<Vec<u8>> {
+    /// Reads `len` bytes at an address. What no change covers is not copied: a repair reads whole
+    /// tables of inodes, and to copy these takes longer than to read them.
+    pub(crate) async fn get(&self, addr: u64, len: u32) -> Result<Bytes> {
         if let Some(bytes) = self.over.borrow().get(&addr)
             && bytes.len() >= len as usize
         {
-            return Ok(bytes[..len as usize].to_vec());
+            return Ok(Bytes::copy_of(&bytes[..len as usize]));
         }
         let at = self.sb.geometry.byte_of(addr);
         if at + u64::from(len) > self.sb.size {
@@ -42,7 +43,7 @@ impl VolumeImage {
         }
         let io = Io::read(at, len.into(), Class::Meta, Origin::Recovery);
         let blocks = self.device.submit(io).await?;
-        let mut bytes = gather(&blocks, 0, len as usize).to_bytes().to_vec();
+        let mut bytes = gather(&blocks, 0, len as usize).to_bytes();
         let frags = u64::from(len) / u64::from(self.sb.geometry.frag_size);
         let frag = u64::from(self.sb.geometry.frag_size);
         let block = u64::from(self.sb.frags_per_block());
@@ -53,7 +54,8 @@ impl VolumeImage {
             let rest = change.get(skip as usize..).unwrap_or_default();
             let n = rest.len().min(bytes.len().saturating_sub(from as usize));
             if n > 0 {
-                bytes[from as usize..from as usize + n].copy_from_slice(&rest[..n]);
+                let changed = &mut bytes.make_mut()[from as usize..from as usize + n];
+                changed.copy_from_slice(&rest[..n]);
             }
         }
         Ok(bytes)
@@ -93,7 +95,7 @@ impl VolumeImage {
 
     async fn put_raw_inode(&self, ino: Ino, raw: &[u8]) -> Result<()> {
         let (addr, off) = self.sb.inode_place(ino);
-        let mut block = self.get(addr, self.sb.geometry.block_size).await?;
+        let mut block = self.get(addr, self.sb.geometry.block_size).await?.to_vec();
         block[off..off + raw.len()].copy_from_slice(raw);
         self.put(addr, block);
         Ok(())

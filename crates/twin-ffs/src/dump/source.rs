@@ -75,7 +75,7 @@ impl Source {
         }
     }
 
-    async fn table_block(&self, ino: Ino) -> Result<Vec<u8>> {
+    async fn table_block(&self, ino: Ino) -> Result<Bytes> {
         let sb = &self.view.sb;
         self.view.get(sb.inode_place(ino).0, sb.geometry.block_size).await
     }
@@ -165,7 +165,7 @@ impl OnDisk for Source {
     fn block(&self, _ino: Ino, _lbn: Lbn, ptr: Ptr) -> BoxFuture<'_, Result<Bytes>> {
         Box::pin(async move {
             self.check_ptr(ptr).map_err(FsError::inconsistent)?;
-            Ok(Bytes::copy_of(&self.view.get(ptr.addr, ptr.len).await?))
+            self.view.get(ptr.addr, ptr.len).await
         })
     }
 }
