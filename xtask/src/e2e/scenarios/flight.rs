@@ -4,6 +4,7 @@
 use std::fs;
 use std::path::Path;
 use std::process::Command;
+use std::thread;
 
 use super::super::bench::Bench;
 use super::super::rng::Rng;
@@ -13,7 +14,7 @@ use super::super::{Outcome, Scenario, tools};
 
 pub(super) const SCENARIO: Scenario = Scenario {
     name: "flight",
-    about: "100,000 operations (20,000 in the short form) recorded on a mount and repeated",
+    about: "four clients make 4,000 files (100,000 in the full form), recorded and repeated",
     limit_s: (240, 900),
     run,
 };
@@ -21,23 +22,26 @@ pub(super) const SCENARIO: Scenario = Scenario {
 /// The least number of operations for each file in the round below: lookup, create, write, rename,
 /// unlink.
 const PER_FILE: usize = 5;
+/// Number of clients, each in a directory of its own.
+const CLIENTS: usize = 4;
 
 fn run(bench: &Bench) -> Outcome {
     tools::need_fuse()?;
-    let count = bench.size(20_000, 100_000);
+    let files = bench.size(4_000, 100_000);
     let (flight, trace) = (bench.dir.join("a.flight"), bench.dir.join("a.tw"));
     let mut volume = Volume::make(bench, "4G")?;
     let flight_text = flight.display().to_string();
     // A small cache, so that data written by the session is read again from the device.
     volume.set_options(&["--flight", &flight_text, "--cache", "1M"]);
     volume.mount()?;
-    work(volume.dir(), count, bench.seed)?;
+    clients(volume.dir(), files, bench.seed)?;
     volume.umount_and_check()?;
     let said = bench.run(Command::new(&bench.program).args(["replay", "--verify"]).arg(&flight))?;
     let operations = first_number_before(&said, "operations").unwrap_or(0);
-    if operations < count {
+    let least = files * PER_FILE;
+    if operations < least {
         return Err(
-            format!("{operations} operations repeated, of more than {count}: {said}").into()
+            format!("{operations} operations repeated, of more than {least}: {said}").into()
         );
     }
 
@@ -53,7 +57,7 @@ fn run(bench: &Bench) -> Outcome {
     let trace_text = trace.display().to_string();
     volume.set_options(&["--record", &trace_text]);
     volume.mount()?;
-    work(volume.dir(), count, bench.seed)?;
+    clients(volume.dir(), files, bench.seed)?;
     volume.umount_and_check()?;
     let bytes = fs::metadata(&trace).map_err(|error| error.to_string())?.len();
     let mut command = Command::new(&bench.program);
@@ -62,15 +66,36 @@ fn run(bench: &Bench) -> Outcome {
     if !said.contains("\"diverged\": 0,") {
         return Err(format!("the recorded session replays otherwise than it went: {said}").into());
     }
-    Ok(format!("{operations} operations repeat; a trace of {bytes} bytes replays alike"))
+    Ok(format!(
+        "{files} files, {operations} operations repeat; a trace of {bytes} bytes replays alike"
+    ))
 }
 
-/// Creates, renames and removes files, with concurrent writers that fsync.
-fn work(dir: &Path, count: usize, seed: u64) -> Result<(), String> {
+/// Lets all clients work at once.
+fn clients(dir: &Path, files: usize, seed: u64) -> Result<(), String> {
+    let mut rng = Rng::new(seed);
+    let seeds: Vec<u64> = (0..CLIENTS).map(|_| rng.next()).collect();
+    thread::scope(|scope| {
+        let running: Vec<_> = seeds
+            .iter()
+            .enumerate()
+            .map(|(n, &seed)| {
+                let dir = dir.join(format!("client-{n}"));
+                scope.spawn(move || work(&dir, files / CLIENTS, seed))
+            })
+            .collect();
+        let panicked = |_| Err("a client panicked".to_string());
+        running.into_iter().try_for_each(|client| client.join().unwrap_or_else(panicked))
+    })
+}
+
+/// Creates, renames and removes files, and at times makes a change that is fsynced.
+fn work(dir: &Path, files: usize, seed: u64) -> Result<(), String> {
     let text = |error: std::io::Error| format!("{}: {error}", dir.display());
+    fs::create_dir_all(dir).map_err(text)?;
     let mut rng = Rng::new(seed);
     let mut writer = Writer::new(dir.join("writer"), rng.next(), false).map_err(text)?;
-    for n in 0..count / PER_FILE {
+    for n in 0..files {
         let sub = dir.join(format!("dir-{}", n % 20));
         fs::create_dir_all(&sub).map_err(text)?;
         let (file, moved) = (sub.join(format!("new-{n}")), sub.join(format!("file-{n}")));
