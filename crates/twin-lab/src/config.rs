@@ -472,12 +472,22 @@ impl Config {
     /// # Errors
     /// If a preset, a key or a value does not exist; the message lists those that do.
     pub fn parse(text: &str) -> Result<Config, SettingsError> {
+        Config::parse_with("", text)
+    }
+
+    /// Parses a configuration, with settings that it shares with others: they come before its own,
+    /// and so hold where it does not choose otherwise. Its name is the text alone.
+    ///
+    /// # Errors
+    /// As [`Config::parse`], also if a shared setting means nothing to the layout.
+    pub fn parse_with(shared: &str, text: &str) -> Result<Config, SettingsError> {
         let named = Named::parse(text)?;
         let mut chosen = Vec::new();
         choose_preset(named.name, &mut chosen)?;
-        let asked = grammar::settings(named.settings)?;
-        let asked = asked.iter().map(|s| Chosen { key: s.key, value: s.value, asked: true });
-        chosen.extend(asked);
+        for settings in [shared, named.settings] {
+            let asked = grammar::settings(settings)?.into_iter();
+            chosen.extend(asked.map(|s| Chosen { key: s.key, value: s.value, asked: true }));
+        }
         let config = Config::of(&chosen).map_err(|error| error.within(text))?;
         Ok(Config { name: text.into(), ..config })
     }
@@ -576,11 +586,9 @@ fn choose_preset(name: &str, chosen: &mut Vec<Chosen<'_>>) -> Result<(), Setting
     Ok(())
 }
 
-/// The configurations that are compared by default.
-pub fn defaults() -> Vec<Config> {
-    let all = presets().iter().filter(|p| p.compared).map(|p| Config::parse(p.name));
-    // All presets parse; a test checks that.
-    all.filter_map(Result::ok).collect()
+/// The names of the presets that are compared by default.
+pub fn compared_by_default() -> impl Iterator<Item = &'static str> {
+    presets().iter().filter(|preset| preset.compared).map(|preset| preset.name)
 }
 
 /// Help on the presets and keys.
@@ -632,7 +640,14 @@ mod tests {
         for preset in presets() {
             Config::parse(preset.name).unwrap();
         }
-        assert_eq!(defaults().len(), presets().iter().filter(|p| p.compared).count());
+    }
+
+    #[test]
+    fn a_configuration_s_own_settings_come_after_shared_ones() {
+        let config = Config::parse_with("size=256M,cache=16M", "lfs:cache=8M").unwrap();
+        assert_eq!((config.size, config.settings.cache_bytes), (Some(256 << 20), 8 << 20));
+        assert_eq!(config.name, "lfs:cache=8M");
+        assert!(Config::parse_with("segment=512K", "ffs").is_err());
     }
 
     #[test]

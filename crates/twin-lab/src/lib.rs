@@ -54,7 +54,7 @@ mod watch;
 mod workload;
 
 pub use compare::{Progress, SeedRuns, compare, compare_seeds};
-pub use config::{Config, Costs, Front, defaults, settings_help};
+pub use config::{Config, Costs, Front, compared_by_default, settings_help};
 pub use error::SimulateError;
 pub use event_log::{EventLog, log_categories};
 pub use figures::{DiskFigures, Figures, Latency, LogFigures, Moment, Spread, VerbFigures};

@@ -76,7 +76,7 @@ const PRESETS: &[Preset] = &[
         source: "this project's default on a present-day SSD",
         base: None,
         sets: &[("disk", "ssd-sata")],
-        compared: true,
+        compared: false,
     },
     Preset {
         name: "bsd-machine",
@@ -144,6 +144,14 @@ const PRESETS: &[Preset] = &[
         source: "this project's default, on a present-day hard disk with 64 MiB of cache",
         base: None,
         sets: &[("layout", "ffs")],
+        compared: true,
+    },
+    Preset {
+        name: "ffs-sync",
+        about: "the same with synchronous metadata in place of a journal",
+        source: "the order of writes of 4.4BSD's FFS, on the preset ffs",
+        base: Some("ffs"),
+        sets: &[("ordering", "sync")],
         compared: true,
     },
     Preset {

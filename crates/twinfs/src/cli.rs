@@ -13,7 +13,7 @@ use crate::size::Size;
 
 mod measure;
 
-pub(crate) use measure::{Calibrate, Pace, Validate};
+pub(crate) use measure::{Calibrate, Pace, SharedSettings, Validate};
 
 /// A file system with a twin: the same code, mounted and simulated.
 #[derive(Parser)]
@@ -263,7 +263,7 @@ pub(crate) struct Umount {
 ///
 /// A configuration is a file system and the hardware under it, written `preset` or
 /// `preset:key=value,...`; --list shows them all. Without configurations, a set that shows the
-/// range is compared. The workload is the trace that comes with the program (a software build,
+/// range is compared. The workload is the trace that comes with the program (a small server,
 /// recorded on a twinfs mount), a trace of your own, or a generator.
 ///
 /// Exits with 0 only if every configuration did all of the workload. One in which operations failed
@@ -272,6 +272,8 @@ pub(crate) struct Umount {
 pub(crate) struct Compare {
     /// Configurations, as `lfs lfs:disk=hp97560,cache=8M`.
     pub(crate) configs: Vec<String>,
+    #[command(flatten)]
+    pub(crate) shared: SharedSettings,
     /// A trace to replay in place of the one that comes with the program.
     #[arg(long, short)]
     pub(crate) trace: Option<PathBuf>,

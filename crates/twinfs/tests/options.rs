@@ -77,7 +77,7 @@ fn what_a_command_would_ignore_is_an_error_that_names_it() {
         (&["replay", trace, "--verify", "--speed", "2"], "--speed"),
         (&["replay", trace, "--verify", "--pace", "think"], "--pace"),
         (&["replay", trace, "--speed", "2"], "--speed"),
-        (&["compare", "lfs", "--speed", "2"], "--speed"),
+        (&["compare", "-t", trace, "lfs", "--speed", "2"], "--speed"),
         (&["compare", "lfs", "--seed", "2"], "--workload"),
         (&["compare", "lfs", "--trace", trace, "--seed", "2"], "--seed"),
         (&["compare", "lfs", "--list"], "--list"),

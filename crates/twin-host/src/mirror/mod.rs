@@ -50,6 +50,19 @@ impl Mirror {
         Mirror::with_fd_limit(source, raise_fd_limit())
     }
 
+    /// As [`Mirror::open`], for a replay of what another file system answered. There a listing may
+    /// have returned references to inodes that a listing here does not return, in another order
+    /// and in pieces of other sizes; so forgotten inodes remain known where the host allows it, as
+    /// they do on a file system whose inode numbers are its own.
+    ///
+    /// # Errors
+    /// As [`Mirror::open`].
+    pub fn for_replay(source: &Path) -> io::Result<Mirror> {
+        let mirror = Mirror::open(source)?;
+        mirror.nodes.borrow_mut().keep_forgotten();
+        Ok(mirror)
+    }
+
     /// As [`Mirror::open`], with about `most_fds` descriptors at most.
     ///
     /// # Errors

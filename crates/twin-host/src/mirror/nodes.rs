@@ -77,6 +77,8 @@ pub(super) struct Nodes {
     order: VecDeque<Ino>,
     /// True if the host lets us open handles.
     handles_open: bool,
+    /// True if inodes without references are still held by their handles, while they have a name.
+    keeps_forgotten: bool,
 }
 
 impl Nodes {
@@ -94,6 +96,7 @@ impl Nodes {
             idle: VecDeque::new(),
             mount,
             handles_open,
+            keeps_forgotten: false,
             held: 1,
             // The rest is for data and for other uses in the process.
             most_held: most_fds / 4 * 3,
@@ -103,6 +106,11 @@ impl Nodes {
         nodes.by_ino.insert(ROOT_INO, root);
         nodes.by_key.insert(key, ROOT_INO);
         Ok(nodes)
+    }
+
+    /// From now on inodes without references stay known, where handles can be opened.
+    pub(super) fn keep_forgotten(&mut self) {
+        self.keeps_forgotten = self.handles_open;
     }
 
     fn node(&self, ino: Ino) -> Result<&Node, Errno> {
@@ -157,7 +165,10 @@ impl Nodes {
         }
         let stat = statx(dir, name, AtFlags::SYMLINK_NOFOLLOW, StatxFlags::BASIC_STATS);
         let Some(&ino) = stat.ok().and_then(|stat| self.by_key.get(&key_of(&stat))) else { return };
-        if self.path_fd(ino).is_ok()
+        if self.by_ino.get(&ino).is_some_and(|node| node.refs == 0 && node.opens == 0) {
+            // It was forgotten. A descriptor would keep its space after its last name is gone.
+            self.keep_by_handle(ino);
+        } else if self.path_fd(ino).is_ok()
             && let Some(node) = self.by_ino.get_mut(&ino)
         {
             node.pinned = true;
@@ -217,7 +228,8 @@ impl Nodes {
                 node.refs += 1;
                 let by_handle = matches!(node.hold, Hold::Handle(_));
                 if by_handle {
-                    node.hold = Hold::Path(Rc::new(fd));
+                    // Another inode may have got the number of one that was forgotten and removed.
+                    (node.hold, node.is_dir) = (Hold::Path(Rc::new(fd)), is_dir);
                 }
                 by_handle
             }
@@ -242,9 +254,32 @@ impl Nodes {
         }
     }
 
+    /// Replaces the descriptor of an inode without references by its handle. Returns false if it
+    /// cannot be kept so.
+    fn keep_by_handle(&mut self, ino: Ino) -> bool {
+        let Some(node) = self.by_ino.get_mut(&ino) else { return false };
+        let path = match &node.hold {
+            Hold::Handle(_) => return true,
+            Hold::Path(path) => path,
+        };
+        let has_name = stat_of(path).is_ok_and(|stat| stat.stx_nlink > 0);
+        match Handle::of(path) {
+            Ok(handle) if has_name && node.key.0 == self.root_device => {
+                node.hold = Hold::Handle(handle);
+                (node.files, node.pinned) = (Files::default(), false);
+                self.held -= 1;
+                true
+            }
+            _ => false,
+        }
+    }
+
     fn drop_unused(&mut self, ino: Ino) {
         let unused = self.by_ino.get(&ino).filter(|node| node.refs == 0 && node.opens == 0);
         if let Some(key) = unused.map(|node| node.key) {
+            if self.keeps_forgotten && self.keep_by_handle(ino) {
+                return;
+            }
             self.by_key.remove(&key);
             let node = self.by_ino.remove(&ino);
             if node.is_some_and(|node| matches!(node.hold, Hold::Path(_))) {

@@ -1,4 +1,5 @@
-//! The arguments of the commands that hold simulations against a machine, and the pace of a replay.
+//! The arguments of the commands that hold simulations against a machine, and what runs of a
+//! workload share: the pace of a replay and settings.
 
 use std::path::PathBuf;
 
@@ -94,4 +95,13 @@ pub(crate) struct Validate {
     /// A directory on the device; a gigabyte and a half is used there meanwhile.
     #[arg(default_value = ".")]
     pub(crate) dir: PathBuf,
+}
+
+/// Settings of several configurations.
+#[derive(Args)]
+pub(crate) struct SharedSettings {
+    /// Settings of all configurations, as size=256M,cache=16M; their own come after them. Default:
+    /// none, but size=256M,cache=16M,disk=ssd-tlc for the trace that comes with the program.
+    #[arg(long, value_name = "SETTINGS")]
+    pub(crate) with: Option<String>,
 }

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use indicatif::ProgressBar;
 use twin_lab::{
     Config, EventLog, Figures, MEASURES, MachineFile, Question, Run, SeedRuns, Seeded,
-    SimulateError, Workload, compare_seeds, defaults, page, rank, settings, settings_help, summary,
-    table, verdict, workload_help,
+    SimulateError, Workload, compare_seeds, compared_by_default, page, rank, settings,
+    settings_help, summary, table, verdict, workload_help,
 };
 use twin_rt::Categories;
 use twin_trace::readers;
@@ -20,7 +20,13 @@ use super::{Outcome, say};
 use crate::cli::{Compare, Pace};
 
 /// The trace that comes with the program: see traces/README.md.
-const SHIPPED_TRACE: &[u8] = include_bytes!("../../../../traces/libgit2-build.tw");
+const SHIPPED_TRACE: &[u8] = include_bytes!("../../../../traces/server.tw");
+
+/// Settings of the volume on which that trace was recorded, and which it nearly fills.
+const SHIPPED_VOLUME: &str = "size=256M,cache=16M";
+
+/// The disk for that trace, unless a machine was measured: the kind that most servers have.
+const SHIPPED_DISK: &str = "disk=ssd-tlc";
 
 pub(crate) fn run(args: &Compare) -> Outcome {
     if args.list {
@@ -103,6 +109,10 @@ fn print(
     if let Some(words) = verdict {
         say(words)?;
     }
+    let shared = shared_settings(args);
+    if !shared.is_empty() {
+        say(format!("All configurations: {shared}."))?;
+    }
     let width = terminal_width();
     say(summary(figures, not_run, width))?;
     if args.details && !figures.is_empty() {
@@ -124,16 +134,30 @@ fn configs(args: &Compare) -> Result<(Vec<Config>, NotRun), String> {
         None => config,
     };
     let (mut configs, mut not_run) = (Vec::new(), Vec::new());
-    if args.configs.is_empty() {
-        configs = defaults().into_iter().map(on_machine).collect();
-    }
-    for text in &args.configs {
-        match Config::parse(text) {
+    let shared = shared_settings(args);
+    let asked: Vec<&str> = match args.configs.is_empty() {
+        true => compared_by_default().collect(),
+        false => args.configs.iter().map(String::as_str).collect(),
+    };
+    for text in asked {
+        match Config::parse_with(&shared, text) {
             Ok(config) => configs.push(on_machine(config)),
-            Err(error) => not_run.push((text.clone(), error.to_string())),
+            Err(error) => not_run.push((text.to_string(), error.to_string())),
         }
     }
     Ok((configs, not_run))
+}
+
+/// Settings that all configurations share. The trace that comes with the program has some of its
+/// own: on a volume of the default size it would never meet the cleaner.
+fn shared_settings(args: &Compare) -> String {
+    let is_shipped = args.trace.is_none() && args.workload.is_none();
+    match (&args.shared.with, is_shipped, &args.machine) {
+        (Some(settings), ..) => settings.clone(),
+        (None, true, Some(_)) => SHIPPED_VOLUME.into(),
+        (None, true, None) => format!("{SHIPPED_VOLUME},{SHIPPED_DISK}"),
+        (None, false, _) => String::new(),
+    }
 }
 
 /// Reads a machine file.
@@ -229,7 +253,7 @@ fn title(args: &Compare) -> String {
     match (&args.trace, &args.workload) {
         (Some(path), _) => path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
         (None, Some(generated)) => generated.clone(),
-        (None, None) => "A recorded software build".into(),
+        (None, None) => "A recorded small server".into(),
     }
 }
 

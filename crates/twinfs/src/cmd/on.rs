@@ -16,7 +16,7 @@ use twin_host::mirror::Mirror;
 use twin_host::{Host, HostOptions};
 use twin_lab::{Figures, Latency, Workload};
 use twin_rt::Time;
-use twin_trace::replay::{Options, Pace, Replayer};
+use twin_trace::replay::{Options, Pace, Replayer, Report};
 
 use super::peers::{Disk, System, choose, is_system};
 use super::say;
@@ -34,6 +34,8 @@ struct Measured {
     finish_s: f64,
     ops: u64,
     failed: u64,
+    /// How most of these failed.
+    most_common: String,
     latency: Latency,
 }
 
@@ -60,12 +62,12 @@ pub(super) fn beside(
                 continue;
             }
         };
-        let Measured { name, finish_s, ops, failed, latency } = measured;
+        let Measured { name, finish_s, ops, failed, most_common, latency } = measured;
         let p99 = latency.p99_us;
         let mut line = format!("  {name:<16} {finish_s:>9.3} s  99 of 100 within {p99:.0} us");
         if failed > 0 {
             all_done = false;
-            line += &format!("  FAILED: {failed} of {ops} operations");
+            line += &format!("  FAILED: {failed} of {ops} operations{most_common}");
         }
         say(line)?;
         // A layout's name stands for the mount, and begins the configurations that simulate it.
@@ -142,7 +144,7 @@ fn in_directory(
     let below = Below(own);
     let host = Host::start(HostOptions { spin_ns: SPIN_NS, ..HostOptions::default() });
     let host = host.map_err(|e| e.to_string())?;
-    let mirror = Mirror::open(&below.0).map_err(|e| format!("{}: {e}", below.0.display()))?;
+    let mirror = Mirror::for_replay(&below.0).map_err(|e| format!("{}: {e}", below.0.display()))?;
     let seconds = real_clock();
     let clock: Rc<dyn Fn() -> Time> = Rc::new(move || Time((seconds() * 1e9) as u64));
     let now = Rc::clone(&clock);
@@ -169,8 +171,21 @@ fn in_directory(
             finish_s,
             ops: report.ops,
             failed: report.failed_ops(),
+            most_common: most_common(&report),
             latency: Latency::of(&report.latency_ns()),
         })
     };
     host.rt().block_on(work).map_err(|e| e.to_string())?
+}
+
+/// How most of the failed operations failed, as a part of a sentence; empty if none did.
+fn most_common(report: &Report) -> String {
+    let failed = report.divergences.iter().filter_map(|(&(verb, recorded, replayed), &count)| {
+        replayed.filter(|_| recorded.is_none()).map(|error| (count, format!("{verb}: {error}")))
+    });
+    let left_out = (report.skipped, "left out, because a file was missing".to_string());
+    match failed.chain([left_out]).max_by_key(|(count, _)| *count) {
+        Some((count, what)) if count > 0 => format!(", {count} of them {what}"),
+        _ => String::new(),
+    }
 }
