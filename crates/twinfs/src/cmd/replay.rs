@@ -4,6 +4,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::rc::Rc;
 
+use serde_json::json;
 use twin_fs::{FileSystem, Op, Request};
 use twin_lab::{Config, Figures, Latency, Workload, simulate, table, verify_flight};
 use twin_rt::Time;
@@ -13,8 +14,9 @@ use super::compare::{terminal_width, warn_of_cut, workload};
 use super::image::layout_of;
 use super::opening::{OpenOptions, Opened, open_volume};
 use super::time::real_clock;
-use super::{Outcome, say};
+use super::{Outcome, usage};
 use crate::cli::{Pace, Replay};
+use crate::rows;
 
 pub(crate) fn run(args: &Replay) -> Outcome {
     if args.verify {
@@ -24,7 +26,7 @@ pub(crate) fn run(args: &Replay) -> Outcome {
     if let Some(image) = &args.image {
         return for_real(args, &workload, image);
     }
-    let config = Config::parse(&args.config).map_err(|e| e.to_string())?;
+    let config = Config::parse(&args.config).map_err(usage)?;
     let figures = simulate(&config, &workload, Pace::of(args.pace, &workload, args.speed)?);
     let figures = figures.map_err(|e| format!("{}: {e}", args.file.display()))?;
     if let Some(cut) = &figures.cut {
@@ -57,27 +59,29 @@ fn verify(args: &Replay) -> Outcome {
     match verified.recorded {
         Some(_) if verified.is_same() => {
             let operations = verified.operations;
-            say(format!(
+            let row = json!({
+                "flight": args.file.display().to_string(), "same": true,
+                "digest": format!("{value:016x}"), "ops": operations, "device_requests": events,
+            });
+            let words = format!(
                 "same digest {value:016x}: {operations} operations, {events} device requests"
-            ))?;
+            );
+            rows::print(&args.output, &[row], || Ok(words))?;
             Ok(ExitCode::SUCCESS)
         }
         Some((recorded, of)) => Err(in_file(&format!(
             "the digests differ: {recorded:016x} after {of} device requests on the mount, \
              {value:016x} after {events} in the replay"
-        ))),
-        None => Err(in_file(&"the log was cut off before the mount ended: no digest to compare")),
+        ))
+        .into()),
+        None => {
+            Err(in_file(&"the log was cut off before the mount ended: no digest to compare").into())
+        }
     }
 }
 
 fn print(args: &Replay, figures: &[Figures]) -> Result<(), String> {
-    if args.json {
-        let text = serde_json::to_string_pretty(figures).map_err(|e| e.to_string())?;
-        say(text)?;
-    } else {
-        say(table(figures, terminal_width()))?;
-    }
-    Ok(())
+    rows::print(&args.output, figures, || Ok(table(figures, terminal_width())))
 }
 
 /// Replays on the volume in an image, in real time and without FUSE.
@@ -110,32 +114,42 @@ fn for_real(args: &Replay, workload: &Workload, image: &Path) -> Outcome {
     };
     let report = host.rt().block_on(work).map_err(|e| e.to_string())??;
     let latency = Latency::of(&report.latency_ns());
-    let span_s = report.span_ns as f64 / 1e9;
-    if args.json {
-        let text = serde_json::json!([{
-            "config": image.display().to_string(),
-            "ops": report.ops,
-            "span_s": span_s,
-            "ops_per_s": report.ops as f64 / span_s,
-            "read_bytes": report.read_bytes,
-            "written_bytes": report.written_bytes,
-            "diverged": report.diverged_ops(),
-            "latency": latency,
-        }]);
-        say(format_args!("{text:#}"))?;
-    } else {
-        say(format!(
-            "{} operations in {span_s:.2} s, {:.0} a second",
-            report.ops,
-            report.ops as f64 / span_s
-        ))?;
-        say(format!(
-            "latency: mean {:.1} us, median {:.1} us, 99 of 100 {:.1} us",
-            latency.mean_us, latency.p50_us, latency.p99_us
-        ))?;
-        if report.diverged_ops() > 0 {
-            say(format!("{} operations ended otherwise than in the trace", report.diverged_ops()))?;
-        }
-    }
+    print_real(args, image, &report, latency)?;
     Ok(verdict(args, report.failed_ops()))
+}
+
+/// Prints the figures of a replay on an image.
+fn print_real(
+    args: &Replay,
+    image: &Path,
+    report: &Report,
+    latency: Latency,
+) -> Result<(), String> {
+    let span_s = report.span_ns as f64 / 1e9;
+    let ops_per_s = if span_s > 0.0 { report.ops as f64 / span_s } else { 0.0 };
+    let row = json!({
+        "config": image.display().to_string(),
+        "ops": report.ops,
+        "span_s": span_s,
+        "ops_per_s": ops_per_s,
+        "read_bytes": report.read_bytes,
+        "written_bytes": report.written_bytes,
+        "diverged": report.diverged_ops(),
+        "failed": report.failed_ops(),
+        "latency": latency,
+    });
+    let words = || {
+        let Latency { mean_us, p50_us, p90_us, p99_us, .. } = latency;
+        let mut words = format!(
+            "{} operations in {span_s:.2} s, {ops_per_s:.0} a second\nlatency: mean {mean_us:.1} us, \
+             median {p50_us:.1} us, p90 {p90_us:.1} us, p99 {p99_us:.1} us",
+            report.ops
+        );
+        if report.diverged_ops() > 0 {
+            let diverged = report.diverged_ops();
+            words += &format!("\n{diverged} operations ended otherwise than in the trace");
+        }
+        Ok(words)
+    };
+    rows::print(&args.output, &[row], words)
 }

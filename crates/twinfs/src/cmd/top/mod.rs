@@ -11,7 +11,7 @@ use twin_lab::Status;
 use twin_lab::segment_map::{Look, frame};
 
 use super::time::real_clock;
-use super::{Outcome, say};
+use super::{Outcome, say, usage};
 use crate::cli::Top;
 
 /// Where frames go.
@@ -26,7 +26,7 @@ const BLOCKS: u32 = 131_072;
 pub(crate) fn run(args: &Top) -> Outcome {
     let is_bare = args.mount.is_none() && args.config.is_none() && args.trace.is_none();
     if !is_bare && args.blocks.is_some() {
-        return Err("--blocks is for bare volumes".into());
+        return Err(usage("--blocks is for bare volumes"));
     }
     if let Some(status) = &args.mount {
         return watch(args, status);
@@ -35,7 +35,7 @@ pub(crate) fn run(args: &Top) -> Outcome {
         return simulation::run(args);
     }
     if let Some(option) = for_simulations(args) {
-        return Err(format!("{option} is for simulations: give --config or --trace too"));
+        return Err(usage(format!("{option} is for simulations: give --config or --trace too")));
     }
     bare(args)
 }
@@ -60,10 +60,10 @@ fn bare(args: &Top) -> Outcome {
     let victim = victim::REGISTRY.get(&args.victim).map_err(|e| e.to_string())?;
     let workload =
         workload::parse(args.workload.as_deref().unwrap_or(workload::REGISTRY.first().name))
-            .map_err(|error| error.to_string())?;
+            .map_err(usage)?;
     let blocks = args.blocks.unwrap_or(BLOCKS);
-    let geometry = VolumeGeometry::of_working_set(blocks).map_err(|error| error.to_string())?;
-    let geometry = geometry.check_for(placement).map_err(|error| error.to_string())?;
+    let geometry = VolumeGeometry::of_working_set(blocks).map_err(usage)?;
+    let geometry = geometry.check_for(placement).map_err(usage)?;
     let seed = args.seed.unwrap_or(1);
     let setting = geometry.setting(seed);
     let mut volume = Volume::new(&geometry, placement.make(&setting), victim.make(&setting));
