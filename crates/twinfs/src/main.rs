@@ -7,6 +7,7 @@ mod choices;
 mod cli;
 mod cmd;
 mod content;
+mod input;
 mod rows;
 mod size;
 

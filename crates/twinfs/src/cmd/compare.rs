@@ -12,17 +12,15 @@ use twin_lab::{
     table, verdict, workload_help,
 };
 use twin_rt::Categories;
-use twin_trace::readers;
 
 use super::files::Page;
 use super::on;
 use super::time::progress_bar;
+use super::workload::{Chosen, chosen};
 use super::{Interrupts, Outcome, say, usage};
 use crate::cli::{Compare, Pace};
+use crate::input::{Wanted, must_be};
 use crate::rows;
-
-/// The trace that comes with the program: see traces/README.md.
-const SHIPPED_TRACE: &[u8] = include_bytes!("../../../../traces/libgit2-build.tw");
 
 pub(crate) fn run(args: &Compare, interrupts: &Interrupts) -> Outcome {
     if args.list {
@@ -33,13 +31,13 @@ pub(crate) fn run(args: &Compare, interrupts: &Interrupts) -> Outcome {
     if args.details && !args.output.is_table() {
         return Err(usage("--details is for the table: JSON has all figures anyway"));
     }
-    let workload = workload(
+    let Chosen { workload, is_cut } = chosen(
         args.trace.as_deref(),
         args.trace_format.as_deref(),
         args.workload.as_deref(),
         args.seed.unwrap_or(1),
     )?;
-    let pace = Pace::of(args.pace, &workload, args.speed)?;
+    let pace = Pace::of(args.pace, &workload, args.speed).map_err(usage)?;
     on::check(&args.on)?;
     let page_file = args.html.as_deref().map(|path| Page::open(path, interrupts)).transpose()?;
     let (configs, mut not_run) = configs(args)?;
@@ -49,9 +47,6 @@ pub(crate) fn run(args: &Compare, interrupts: &Interrupts) -> Outcome {
     rank(&mut ranked, measure);
     let figures: Vec<Figures> = ran.iter().map(|(_, run)| run.figures.clone()).collect();
     let verdict = verdict(&figures, measure);
-    if let Some(cut) = figures.first().and_then(|figures| figures.cut.as_ref()) {
-        warn_of_cut(args.trace.as_deref(), cut);
-    }
     let mut objects = objects(&ran, &not_run)?;
     if args.output.is_table() {
         let configs: Vec<&Config> = ran.iter().map(|(config, _)| config).collect();
@@ -64,7 +59,7 @@ pub(crate) fn run(args: &Compare, interrupts: &Interrupts) -> Outcome {
         let runs: Vec<Run> = ran.into_iter().map(run).collect();
         file.write(&page(&question, &runs, &not_run))?;
     }
-    let mut all_done = ending(&figures, &not_run);
+    let mut all_done = ending(&figures, &not_run) && !is_cut;
     if !args.on.is_empty() {
         let measured = on::replay(&args.on, &workload, pace, interrupts)?;
         if args.output.is_table() {
@@ -155,13 +150,9 @@ fn configs(args: &Compare) -> Result<(Vec<Config>, NotRun), String> {
 
 /// Reads a machine file.
 pub(crate) fn machine_file(path: &Path) -> Result<MachineFile, String> {
+    must_be(path, Wanted::Machine)?;
     let text = std::fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()))?;
-    MachineFile::parse(&text).map_err(|e| {
-        format!(
-            "{}: {e}\nThis is to be a machine file, as `twinfs calibrate` makes it",
-            path.display()
-        )
-    })
+    MachineFile::parse(&text).map_err(|e| format!("{}: {e}", path.display()))
 }
 
 /// Reports the events of all runs on standard error, with the configuration if there are several.
@@ -248,42 +239,6 @@ fn title(args: &Compare) -> String {
         (None, Some(generated)) => generated.clone(),
         (None, None) => "A recorded software build".into(),
     }
-}
-
-/// An error in a trace, with the trace's name.
-fn in_trace(trace: Option<&Path>, error: &dyn std::fmt::Display) -> String {
-    match trace {
-        Some(path) => format!("{}: {error}", path.display()),
-        None => error.to_string(),
-    }
-}
-
-/// Reports that a trace is incomplete; its readable part was used.
-pub(crate) fn warn_of_cut(trace: Option<&Path>, cut: &str) {
-    eprintln!("twinfs: {}", in_trace(trace, &cut));
-}
-
-/// The workload that the arguments name.
-pub(crate) fn workload(
-    trace: Option<&Path>,
-    format: Option<&str>,
-    generator: Option<&str>,
-    seed: u64,
-) -> Result<Workload, String> {
-    if let Some(path) = trace {
-        let bytes = std::fs::read(path).map_err(|e| format!("{}: {e}", path.display()))?;
-        return Ok(match format {
-            Some(name) => {
-                let format = readers::REGISTRY.get(name).map_err(|e| e.to_string())?;
-                Workload::Foreign(format.name, Arc::from(bytes))
-            }
-            None => Workload::Trace(Arc::from(bytes)),
-        });
-    }
-    Ok(match generator {
-        Some(text) => Workload::Generated(text.into(), seed),
-        None => Workload::Trace(Arc::from(SHIPPED_TRACE)),
-    })
 }
 
 /// Characters of a line of the terminal; none if standard output is no terminal.

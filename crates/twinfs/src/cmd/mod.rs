@@ -32,6 +32,7 @@ mod umount;
 mod validate;
 mod volume;
 mod watch;
+mod workload;
 
 use std::process::ExitCode;
 

@@ -10,37 +10,37 @@ use twin_lab::{Config, Figures, Latency, Workload, simulate, table, verify_fligh
 use twin_rt::Time;
 use twin_trace::replay::{Options, Replayer, Report};
 
-use super::compare::{terminal_width, warn_of_cut, workload};
+use super::compare::terminal_width;
 use super::image::layout_of;
 use super::opening::{OpenOptions, Opened, open_volume};
 use super::time::real_clock;
+use super::workload::{Chosen, chosen};
 use super::{Outcome, usage};
 use crate::cli::{Pace, Replay};
+use crate::input::{Wanted, must_be};
 use crate::rows;
 
 pub(crate) fn run(args: &Replay) -> Outcome {
     if args.verify {
         return verify(args);
     }
-    let workload = workload(Some(&args.file), None, None, 0)?;
+    let Chosen { workload, is_cut } = chosen(Some(&args.file), None, None, 0)?;
     if let Some(image) = &args.image {
-        return for_real(args, &workload, image);
+        return for_real(args, &workload, is_cut, image);
     }
     let config = Config::parse(&args.config).map_err(usage)?;
-    let figures = simulate(&config, &workload, Pace::of(args.pace, &workload, args.speed)?);
+    let figures =
+        simulate(&config, &workload, Pace::of(args.pace, &workload, args.speed).map_err(usage)?);
     let figures = figures.map_err(|e| format!("{}: {e}", args.file.display()))?;
-    if let Some(cut) = &figures.cut {
-        warn_of_cut(Some(&args.file), cut);
-    }
     let failed = figures.failed;
     print(args, &[figures])?;
-    Ok(verdict(args, failed))
+    Ok(verdict(args, failed, is_cut))
 }
 
-/// Success only if all of the trace was done.
-fn verdict(args: &Replay, failed: u64) -> ExitCode {
+/// Success only if all of the trace was there and was done.
+fn verdict(args: &Replay, failed: u64, is_cut: bool) -> ExitCode {
     if failed == 0 {
-        return ExitCode::SUCCESS;
+        return if is_cut { ExitCode::FAILURE } else { ExitCode::SUCCESS };
     }
     eprintln!(
         "twinfs: {}: {failed} operations failed that succeed in the trace, or lacked what failed \
@@ -53,6 +53,7 @@ fn verdict(args: &Replay, failed: u64) -> ExitCode {
 /// Repeats a flight and compares the digests.
 fn verify(args: &Replay) -> Outcome {
     let in_file = |e: &dyn std::fmt::Display| format!("{}: {e}", args.file.display());
+    must_be(&args.file, Wanted::Flight)?;
     let file = std::fs::File::open(&args.file).map_err(|e| in_file(&e))?;
     let verified = verify_flight(std::io::BufReader::new(file)).map_err(|e| in_file(&e))?;
     let (value, events) = verified.replayed;
@@ -85,12 +86,12 @@ fn print(args: &Replay, figures: &[Figures]) -> Result<(), String> {
 }
 
 /// Replays on the volume in an image, in real time and without FUSE.
-fn for_real(args: &Replay, workload: &Workload, image: &Path) -> Outcome {
+fn for_real(args: &Replay, workload: &Workload, is_cut: bool, image: &Path) -> Outcome {
     let options = OpenOptions::of(layout_of(image)?);
     let Opened { host, volume, .. } = open_volume(image, options)?;
     let clock = real_clock();
     let now: Rc<dyn Fn() -> Time> = Rc::new(move || Time((clock() * 1e9) as u64));
-    let pace = Pace::of(args.pace, workload, args.speed)?;
+    let pace = Pace::of(args.pace, workload, args.speed).map_err(usage)?;
     let rt = host.rt().clone();
     let work = async {
         let options = Options { pace, clock: Some(now), ..Options::default() };
@@ -105,9 +106,6 @@ fn for_real(args: &Replay, workload: &Workload, image: &Path) -> Outcome {
         }
         let mut source = workload.start().map_err(|e| e.to_string())?;
         let report = replayer.run(&mut source).await.map_err(|e| e.to_string())?;
-        if let Some(cut) = twin_lab::cut(&*source) {
-            warn_of_cut(Some(&args.file), &cut);
-        }
         let _ = replayer.release_all().await;
         volume.close().await.map_err(|e| e.to_string())?;
         Ok::<Report, String>(report)
@@ -115,7 +113,7 @@ fn for_real(args: &Replay, workload: &Workload, image: &Path) -> Outcome {
     let report = host.rt().block_on(work).map_err(|e| e.to_string())??;
     let latency = Latency::of(&report.latency_ns());
     print_real(args, image, &report, latency)?;
-    Ok(verdict(args, report.failed_ops()))
+    Ok(verdict(args, report.failed_ops(), is_cut))
 }
 
 /// Prints the figures of a replay on an image.

@@ -12,6 +12,7 @@ use super::files::Page;
 use super::time::progress_bar;
 use super::{Failure, Interrupts, Outcome, say, usage};
 use crate::cli::Reproduce;
+use crate::input::{Wanted, must_be};
 use crate::rows;
 
 pub(crate) fn run(args: &Reproduce, interrupts: &Interrupts) -> Outcome {
@@ -102,14 +103,15 @@ fn cells(results: &Results) -> Vec<Value> {
     rows
 }
 
-/// Rows of `twinfs bench --json`.
+/// Rows of `twinfs bench --format json`.
 fn measured(path: &Path) -> Result<serde_json::Value, String> {
+    must_be(path, Wanted::Results)?;
     let text = std::fs::read_to_string(path).map_err(|e| e.to_string());
     let value: Result<serde_json::Value, _> =
         text.and_then(|t| serde_json::from_str(&t).map_err(|e| e.to_string()));
     match value {
         Ok(rows) if rows.is_array() => Ok(rows),
-        Ok(_) => Err("it is not what twinfs bench --json prints, an array of rows".into()),
+        Ok(_) => Err("it is not what twinfs bench --format json prints, an array of rows".into()),
         Err(error) => Err(error),
     }
     .map_err(|e| format!("{}: {e}", path.display()))

@@ -17,6 +17,7 @@ use super::files::Page;
 use super::time::real_clock;
 use super::{Failure, Interrupts, Outcome, say, usage};
 use crate::cli::Volume;
+use crate::input::{Wanted, must_be};
 use crate::rows;
 
 pub(crate) fn run(args: &Volume, interrupts: &Interrupts) -> Outcome {
@@ -79,6 +80,11 @@ const TABLE_EXPONENTS: [f64; 6] = [0.0, 0.2, 0.4, 0.6, 0.8, 1.0];
 fn inputs(args: &Volume) -> Result<Vec<(String, Input)>, Failure> {
     let mut inputs = Vec::new();
     for path in &args.trace {
+        let wanted = match args.trace_format {
+            Some(_) => Wanted::Foreign,
+            None => Wanted::Blocks,
+        };
+        must_be(path, wanted)?;
         let in_file = |why: String| format!("{}: {why}", path.display());
         let file = std::fs::File::open(path).map_err(|error| in_file(error.to_string()))?;
         let trace = read_trace(file, args.trace_format.as_deref()).map_err(in_file)?;

@@ -13,6 +13,7 @@ use twin_lab::segment_map::{Look, frame};
 use super::time::real_clock;
 use super::{Outcome, say, usage};
 use crate::cli::Top;
+use crate::input::{Wanted, must_be};
 
 /// Where frames go.
 enum Screen {
@@ -121,9 +122,9 @@ fn watch(args: &Top, path: &std::path::Path) -> Outcome {
     let clock = real_clock();
     let read = || -> Result<Status, String> {
         let in_file = |e: &dyn std::fmt::Display| format!("{}: {e}", path.display());
+        must_be(path, Wanted::Status)?;
         let text = std::fs::read_to_string(path).map_err(|e| in_file(&e))?;
-        let why = |e| format!("is no file of `twinfs mount --status`: {e}");
-        serde_json::from_str(&text).map_err(|e: serde_json::Error| in_file(&why(e)))
+        serde_json::from_str(&text).map_err(|e| in_file(&e))
     };
     let (mut before, mut shown, mut changed_s) = (read()?, 0, 0.0);
     screen.show(&before.frame(&before, look))?;
