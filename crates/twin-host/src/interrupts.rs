@@ -1,34 +1,37 @@
-//! Signals for programs without a runtime: a flag that is set.
+//! Signals for programs without a runtime: a function that is called.
 
 use std::io;
 use std::os::fd::AsFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::event::{PollFd, PollFlags, poll};
 
 use crate::signals::block_and_open;
 
-/// The status of a program that ended by SIGINT, by convention of shells.
-const INTERRUPTED: i32 = 130;
-
-/// From now on SIGINT, SIGTERM and SIGHUP set the flag, and the program should then end by itself.
-/// The second signal ends it at once. Call this before any other thread is started.
+/// From now on SIGINT, SIGTERM and SIGHUP call `handler` with their number, each on a thread of its own,
+/// and do nothing else: what ends the program is the handler's business. Processes that are started
+/// later do not get these signals either. Call this before any other thread is started.
 ///
 /// # Errors
 /// If the host refuses a descriptor or a thread.
-pub fn note_interrupts() -> io::Result<Arc<AtomicBool>> {
+pub fn on_interrupt(handler: impl Fn(i32) + Send + Sync + 'static) -> io::Result<()> {
     let fd = block_and_open(&[libc::SIGTERM, libc::SIGINT, libc::SIGHUP])?;
-    let flag = Arc::new(AtomicBool::new(false));
-    let raised = Arc::clone(&flag);
+    let handler = Arc::new(handler);
     std::thread::Builder::new().name("signals".into()).spawn(move || {
         let mut info = [0u8; size_of::<libc::signalfd_siginfo>()];
         loop {
             let _ = poll(&mut [PollFd::from_borrowed_fd(fd.as_fd(), PollFlags::IN)], None);
-            if rustix::io::read(&fd, &mut info).is_ok() && raised.swap(true, Ordering::Relaxed) {
-                std::process::exit(INTERRUPTED);
+            if rustix::io::read(&fd, &mut info).is_ok() {
+                // The number is the first field, ssi_signo.
+                let [a, b, c, d, ..] = info;
+                let (number, handler) = (i32::from_ne_bytes([a, b, c, d]), Arc::clone(&handler));
+                let call = move || handler(number);
+                if std::thread::Builder::new().spawn(call).is_err() {
+                    // Nothing else can be done for who wants the program to end.
+                    std::process::exit(128 + number);
+                }
             }
         }
     })?;
-    Ok(flag)
+    Ok(())
 }

@@ -53,7 +53,7 @@ pub use device::{FileDevice, ImageError, ImageOptions, create_image};
 pub use flight::FlightRecorder;
 pub use guard::Guard;
 pub use host::{FlightLog, Host, HostDriver, HostOptions, Source, Watch};
-pub use interrupts::note_interrupts;
+pub use interrupts::on_interrupt;
 pub use memory::keep_freed_buffers;
 pub use offload::offload;
 pub use places::{Relation, relation};

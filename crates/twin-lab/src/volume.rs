@@ -215,34 +215,6 @@ pub fn read_trace(input: impl Read + 'static, format: Option<&str>) -> Result<Tr
     builder.finish().map_err(|error| error.to_string())
 }
 
-/// The rows as comma-separated values, with a first line that names the columns.
-pub fn csv(rows: &[Row]) -> String {
-    let mut text = String::from(
-        "workload,exponent,placement,victim,seed,blocks,segment_blocks,user_writes,\
-         cleaner_writes,victims,write_amplification\n",
-    );
-    for row in rows {
-        let quoted = match row.workload.contains([',', '"']) {
-            true => format!("\"{}\"", row.workload.replace('"', "\"\"")),
-            false => row.workload.clone(),
-        };
-        let exponent = row.exponent.map(|exponent| exponent.to_string()).unwrap_or_default();
-        text += &format!(
-            "{quoted},{exponent},{},{},{},{},{},{},{},{},{:.6}\n",
-            row.placement,
-            row.victim,
-            row.seed,
-            row.blocks,
-            row.segment_blocks,
-            row.user_writes,
-            row.cleaner_writes,
-            row.victims,
-            row.write_amplification
-        );
-    }
-    text
-}
-
 /// Names of a placement and a victim policy.
 type Names<'a> = (&'a str, &'a str);
 

@@ -15,7 +15,7 @@ use crate::kind::{Kind, VERSION};
 
 /// The first bytes of a trace. The high bit, the two kinds of line end and the control-Z reveal a
 /// transfer that treated the file as text.
-const MAGIC: [u8; 8] = *b"\x89TWT\r\n\x1a\n";
+pub(crate) const MAGIC: [u8; 8] = *b"\x89TWT\r\n\x1a\n";
 const FRAME_MAGIC: [u8; 4] = *b"TWfr";
 const HEADER_LEN: usize = 40;
 const FRAME_HEADER_LEN: usize = 52;
@@ -87,10 +87,7 @@ impl Header {
         while text.len() > MAX_TEXT || std::str::from_utf8(text).is_err() {
             text = &text[..text.len().min(MAX_TEXT + 1) - 1];
         }
-        let kind = match self.kind {
-            Kind::Operations => 1,
-            Kind::Flight => 2,
-        };
+        let kind = self.kind.number();
         let mut out = Vec::with_capacity(HEADER_LEN + text.len() + 4);
         out.extend_from_slice(&MAGIC);
         out.extend_from_slice(&VERSION.to_le_bytes());

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::frame::MAGIC;
+
 /// The version of the format that this program writes.
 pub const VERSION: u16 = 1;
 
@@ -12,6 +14,40 @@ pub enum Kind {
     Operations,
     /// Everything that entered the core of a run: a flight log.
     Flight,
+}
+
+impl Kind {
+    /// The number in the header of a trace.
+    pub(crate) fn number(self) -> u8 {
+        match self {
+            Kind::Operations => 1,
+            Kind::Flight => 2,
+        }
+    }
+
+    /// The kind of the trace that begins with these bytes, whatever its version; `None` if they are
+    /// not the beginning of a trace.
+    ///
+    /// ```
+    /// use twin_trace::{Header, Kind, Traits, Writer};
+    /// let header = Header {
+    ///     kind: Kind::Operations,
+    ///     start: twin_rt::Time(0),
+    ///     seed: 0,
+    ///     traits: Traits::default(),
+    ///     text: String::new(),
+    /// };
+    /// let bytes = Writer::new(Vec::new(), &header)?.finish()?;
+    /// assert_eq!(Kind::of(&bytes), Some(Kind::Operations));
+    /// assert_eq!(Kind::of(b"a letter"), None);
+    /// # Ok::<(), twin_trace::TraceError>(())
+    /// ```
+    pub fn of(start: &[u8]) -> Option<Kind> {
+        let rest = start.strip_prefix(&MAGIC)?;
+        // Behind the version.
+        let number = rest.get(size_of_val(&VERSION))?;
+        [Kind::Operations, Kind::Flight].into_iter().find(|kind| kind.number() == *number)
+    }
 }
 
 impl fmt::Display for Kind {

@@ -12,8 +12,10 @@ use crate::choices::{block_formats, foreign_formats, measures, placements, volum
 use crate::size::Size;
 
 mod measure;
+mod output;
 
 pub(crate) use measure::{Calibrate, Pace, SharedSettings, Validate};
+pub(crate) use output::{Format, Output};
 
 /// A file system with a twin: the same code, mounted and simulated.
 #[derive(Parser)]
@@ -162,6 +164,8 @@ pub(crate) struct Clean {
     /// Memory for blocks.
     #[arg(long, default_value = "256M")]
     pub(crate) cache: Size,
+    #[command(flatten)]
+    pub(crate) output: Output,
     /// The image file or block device.
     pub(crate) image: PathBuf,
 }
@@ -298,9 +302,8 @@ pub(crate) struct Compare {
     /// With --pace recorded or think: how many times faster than recorded. Default: 1.
     #[arg(long)]
     pub(crate) speed: Option<f64>,
-    /// Print JSON: an array with one object a configuration.
-    #[arg(long)]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) output: Output,
     /// Write a page that needs no network: the verdict, the settings, and charts of the measure, the
     /// disk's time, latencies, the course of the runs, and the volumes at the end.
     #[arg(long, value_name = "FILE")]
@@ -308,7 +311,7 @@ pub(crate) struct Compare {
     #[arg(long, value_name = "CATEGORIES", value_parser = log_categories, help = log_help())]
     pub(crate) log: Option<Categories>,
     /// Print all figures too, a column for each configuration, and all settings with their defaults.
-    #[arg(long, conflicts_with = "json")]
+    #[arg(long)]
     pub(crate) details: bool,
     /// The machine to simulate, as `twinfs calibrate` has measured it: processor, kernel, and the
     /// device of configurations that choose no disk.
@@ -317,7 +320,7 @@ pub(crate) struct Compare {
     /// Replay the workload for real too, in turn, in these directories and on these file systems,
     /// which are made on a loop device (as root): /mnt/disk,ext4,xfs,lfs,ffs. What is measured
     /// stands beside what is simulated.
-    #[arg(long, value_name = "PLACES", value_delimiter = ',', conflicts_with = "json")]
+    #[arg(long, value_name = "PLACES", value_delimiter = ',')]
     pub(crate) on: Vec<String>,
     /// What the configurations are judged by; smaller is better.
     #[arg(long, value_name = "MEASURE", value_parser = measures(),
@@ -390,9 +393,11 @@ pub(crate) struct Volume {
     /// How many runs go on at a time. Default: one for each core. Results do not depend on it.
     #[arg(long)]
     pub(crate) threads: Option<usize>,
-    /// How to print the results. A table has medians over the seeds.
-    #[arg(long, value_enum, default_value = "table")]
-    pub(crate) format: VolumeFormat,
+    #[command(flatten)]
+    pub(crate) output: Output,
+    /// Print the table in Markdown, for a document, with the geometric mean over the workloads.
+    #[arg(long, conflicts_with_all = ["format", "json"])]
+    pub(crate) markdown: bool,
     /// Write a page with charts to this file too.
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
@@ -406,7 +411,7 @@ pub(crate) struct Volume {
     pub(crate) table: bool,
     /// Compare our own pair with the best of all pairs of other policies that do not know the future,
     /// for each workload and share of garbage, and print the ratios in Markdown.
-    #[arg(long, conflicts_with_all = ["placement", "victim", "table", "format"])]
+    #[arg(long, conflicts_with_all = ["placement", "victim", "table", "format", "json", "markdown"])]
     pub(crate) rivals: bool,
     /// Print the policies with their rules and sources, the workloads and the trace formats.
     #[arg(long, exclusive = true)]
@@ -509,8 +514,10 @@ pub(crate) struct Presets {
     /// Only these.
     pub(crate) names: Vec<String>,
     /// Print all that can be set, and the components that there are.
-    #[arg(long, conflicts_with = "names")]
+    #[arg(long, exclusive = true)]
     pub(crate) keys: bool,
+    #[command(flatten)]
+    pub(crate) output: Output,
 }
 
 /// Repeat the papers' measurements on models of the papers' hardware.
@@ -521,9 +528,11 @@ pub(crate) struct Presets {
 pub(crate) struct Reproduce {
     /// Claims, as `efs-table small-create`.
     pub(crate) claims: Vec<String>,
-    /// How results are printed; csv is for efs-table.
-    #[arg(long, value_enum, default_value = "text")]
-    pub(crate) format: ReproduceFormat,
+    #[command(flatten)]
+    pub(crate) output: Output,
+    /// Print the cells of the table of 1994 in place of statements: for the claim efs-table alone.
+    #[arg(long, conflicts_with_all = ["sensitivity", "cross_validate"])]
+    pub(crate) cells: bool,
     /// Write a page with all figures and tables, which needs nothing else.
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
@@ -539,19 +548,6 @@ pub(crate) struct Reproduce {
     /// List the claims.
     #[arg(long, exclusive = true)]
     pub(crate) list: bool,
-}
-
-/// The output format of a volume study.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum VolumeFormat {
-    /// Policies down, workloads across, medians over seeds.
-    Table,
-    /// The same for a document, with the geometric mean over the workloads.
-    Markdown,
-    /// A line a run.
-    Csv,
-    /// One object for each run.
-    Json,
 }
 
 fn rate(text: &str) -> Result<f64, String> {
@@ -573,15 +569,6 @@ fn volumes_of_writes(text: &str) -> Result<f64, String> {
         Ok(volumes) if volumes > 0.0 && volumes <= 1e6 => Ok(volumes),
         _ => Err("must be a number above 0 and at most a million".into()),
     }
-}
-
-/// How the results of a reproduction are printed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum ReproduceFormat {
-    /// For people.
-    Text,
-    /// The columns of the paper's table.
-    Csv,
 }
 
 /// What excludes `--peers`: clap forgives a missing argument that could not be given besides.
@@ -633,9 +620,8 @@ pub(crate) struct Bench {
     /// Leave caches as they are.
     #[arg(long)]
     pub(crate) warm: bool,
-    /// Print JSON: an array with one object a phase.
-    #[arg(long)]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) output: Output,
     /// Print the benchmarks and their settings.
     #[arg(long, exclusive = true)]
     pub(crate) list: bool,
@@ -672,7 +658,7 @@ pub(crate) struct Replay {
     pub(crate) config: String,
     /// The file is a flight log (`twinfs mount --flight`): repeat that run in the simulator and
     /// succeed only if its event digest is the same.
-    #[arg(long, conflicts_with_all = ["config", "image", "pace", "speed", "json"])]
+    #[arg(long, conflicts_with_all = ["config", "image", "pace", "speed"])]
     pub(crate) verify: bool,
     /// Replay for real on the volume in this image or device. It must not be mounted.
     #[arg(long)]
@@ -683,9 +669,8 @@ pub(crate) struct Replay {
     /// With --pace recorded or think: how many times faster than recorded. Default: 1.
     #[arg(long)]
     pub(crate) speed: Option<f64>,
-    /// Print JSON.
-    #[arg(long)]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) output: Output,
 }
 
 /// Print a completion script for a shell.
@@ -716,6 +701,8 @@ pub(crate) struct Check {
     /// Print nothing but findings.
     #[arg(long, short)]
     pub(crate) quiet: bool,
+    #[command(flatten)]
+    pub(crate) output: Output,
     /// Repair what is wrong: all that can be reached is kept, files without a name go to
     /// lost+found, and what is lost is listed. The volume must not be mounted.
     #[arg(long)]
@@ -742,9 +729,8 @@ pub(crate) struct Check {
     twinfs dump disk.img file-map 17              where the blocks of inode 17 are\n  \
     twinfs dump --json disk.img inode 17 | jq .inode.size")]
 pub(crate) struct Dump {
-    /// Print JSON: an object with a member for each structure or table, and `problems`.
-    #[arg(long)]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) output: Output,
     /// Of a volume that was not unmounted: show it without what the log has after the newest
     /// checkpoint, or the journal of FFS.
     #[arg(long, alias = "checkpointed")]
@@ -762,6 +748,8 @@ pub(crate) struct Dump {
 /// one is mounted, how full it is and how much memory the mount uses.
 #[derive(Args)]
 pub(crate) struct Stat {
+    #[command(flatten)]
+    pub(crate) output: Output,
     /// The image file or block device, or the directory.
     pub(crate) image: PathBuf,
 }

@@ -7,6 +7,8 @@ mod choices;
 mod cli;
 mod cmd;
 mod content;
+mod input;
+mod rows;
 mod size;
 
 use std::process::ExitCode;
@@ -14,12 +16,25 @@ use std::process::ExitCode;
 use clap::Parser;
 
 fn main() -> ExitCode {
-    let cli = cli::Cli::parse();
-    match cmd::run(cli.command) {
+    let command = cli::Cli::parse().command;
+    let interrupts = match cmd::serves(&command) {
+        true => Ok(cmd::Interrupts::default()),
+        false => cmd::Interrupts::listen(),
+    };
+    let outcome = match &interrupts {
+        Ok(interrupts) => cmd::run(command, interrupts),
+        Err(why) => Err(why.as_str().into()),
+    };
+    // What failed after an interrupt failed because of it.
+    if let Some(status) = interrupts.ok().and_then(|interrupts| interrupts.status()) {
+        eprintln!("twinfs: interrupted");
+        return ExitCode::from(status);
+    }
+    match outcome {
         Ok(code) => code,
-        Err(why) => {
-            eprintln!("twinfs: {why}");
-            ExitCode::FAILURE
+        Err(failure) => {
+            eprintln!("twinfs: {}", failure.why);
+            ExitCode::from(failure.status)
         }
     }
 }

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
+use super::Output;
+
 /// When operations are issued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Pace {
@@ -56,8 +58,10 @@ impl Pace {
 #[derive(Args)]
 pub(crate) struct Calibrate {
     /// The file to write, which must not exist: TOML, times in microseconds.
-    #[arg(long, short, value_name = "FILE", default_value = "machine.toml")]
-    pub(crate) output: PathBuf,
+    #[arg(long = "output", short, value_name = "FILE", default_value = "machine.toml")]
+    pub(crate) to: PathBuf,
+    #[command(flatten)]
+    pub(crate) output: Output,
     /// A directory on the device to measure; half a gigabyte is used there meanwhile.
     #[arg(default_value = ".")]
     pub(crate) dir: PathBuf,
@@ -81,11 +85,13 @@ pub(crate) struct Validate {
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     pub(crate) workloads: Vec<String>,
     /// List the workloads.
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["format", "json"])]
     pub(crate) list: bool,
     /// Write the report to this file too, as Markdown.
     #[arg(long, value_name = "FILE")]
     pub(crate) markdown: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) output: Output,
     /// Leave the recordings in this directory.
     #[arg(long, value_name = "DIR")]
     pub(crate) keep: Option<PathBuf>,

@@ -1,5 +1,6 @@
 //! `twinfs bench`: benchmarks on simulated volumes, mounts and any directories, side by side.
 
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -7,36 +8,34 @@ use std::sync::atomic::AtomicBool;
 use twin_lab::Config;
 use twin_lab::bench::{self, Target, bench_table, directory};
 
+use super::bench_rows::in_targets;
 use super::files::Page;
+use super::interrupt::{Undoing, remove_by_force};
 use super::time::{progress_bar, real_clock};
-use super::{Outcome, say};
+use super::{Failure, Interrupts, Outcome, say, usage};
 use crate::cli::Bench;
+use crate::rows;
 
 /// The default benchmarks: they take about a minute on a disk.
 const DEFAULT: &[&str] = &["small:files=2000", "large:mb=32", "sizes:size=64K,total=16M", "andrew"];
 
-pub(crate) fn run(args: &Bench) -> Outcome {
+pub(crate) fn run(args: &Bench, interrupts: &Interrupts) -> Outcome {
     if args.list {
         say(bench::help().trim_end())?;
         return Ok(ExitCode::SUCCESS);
     }
     check_options(args)?;
     if let Some(dir) = &args.device {
-        return super::device::run(dir, args.json);
+        return super::device::run(dir, &args.output, interrupts);
     }
-    // Simulated runs leave nothing behind, so an interrupt may end them at once.
-    let stop = match args.peers || !args.dir.is_empty() {
-        true => twin_host::note_interrupts().map_err(|e| format!("signals: {e}"))?,
-        false => Arc::default(),
-    };
     if args.peers {
-        return super::peers::run(args, stop);
+        return super::peers::run(args, interrupts);
     }
-    let targets = targets(args, &stop)?;
+    let targets = targets(args, &interrupts.stop())?;
+    let _undoing: Vec<_> = args.dir.iter().map(|dir| undoes_runs(dir, interrupts)).collect();
     if targets.is_empty() {
-        return Err(
-            "nothing to run on: name targets with --sim CONFIG, --dir DIR or --peers".into()
-        );
+        let why = "nothing to run on: name targets with --sim CONFIG, --dir DIR or --peers";
+        return Err(usage(why));
     }
     let texts: Vec<&str> = match &args.benches[..] {
         [] => DEFAULT.to_vec(),
@@ -44,9 +43,9 @@ pub(crate) fn run(args: &Bench) -> Outcome {
     };
     let mut benches = Vec::new();
     for text in texts {
-        benches.extend(bench::parse(text).map_err(|e| e.to_string())?);
+        benches.extend(bench::parse(text).map_err(usage)?);
     }
-    let page_file = args.html.as_deref().map(Page::open).transpose()?;
+    let page_file = args.html.as_deref().map(|path| Page::open(path, interrupts)).transpose()?;
     let bar = progress_bar(0);
     let progress = |ended: usize, all: usize| {
         bar.set_length(all as u64);
@@ -64,31 +63,41 @@ pub(crate) fn run(args: &Bench) -> Outcome {
         });
         file.write(&bench::page(&rows, &names, &simulated.collect::<Vec<_>>()))?;
     }
-    if args.json {
-        say(format!("{:#}", bench::json(&rows, &names)))?;
-    } else {
-        say(bench_table(&rows, &names))?;
-    }
+    rows::print(&args.output, &in_targets(&args.output, &rows, &names), || {
+        Ok(bench_table(&rows, &names))
+    })?;
     Ok(ExitCode::SUCCESS)
 }
 
+/// Removes the directories of runs below `dir` after an interrupt.
+fn undoes_runs(dir: &Path, interrupts: &Interrupts) -> Undoing {
+    let (dir, ours) = (dir.to_owned(), format!("twinfs-bench-{}-", std::process::id()));
+    interrupts.undo(move || {
+        for entry in std::fs::read_dir(&dir).into_iter().flatten().flatten() {
+            if entry.file_name().to_string_lossy().starts_with(&ours) {
+                remove_by_force(&entry.path());
+            }
+        }
+    })
+}
+
 /// Options that are for directories need one.
-fn check_options(args: &Bench) -> Result<(), String> {
+fn check_options(args: &Bench) -> Result<(), Failure> {
     match args.cold {
         Some(_) if args.dir.is_empty() => {
-            Err("--cold is for directories: give --dir DIR too".into())
+            Err(usage("--cold is for directories: give --dir DIR too"))
         }
         _ if args.runs.is_some() && args.dir.is_empty() && !args.peers => {
-            Err("--runs is for --dir and --peers: simulated runs are all the same".into())
+            Err(usage("--runs is for --dir and --peers: simulated runs are all the same"))
         }
         _ => Ok(()),
     }
 }
 
-fn targets(args: &Bench, stop: &Arc<AtomicBool>) -> Result<Vec<Target>, String> {
+fn targets(args: &Bench, stop: &Arc<AtomicBool>) -> Result<Vec<Target>, Failure> {
     let mut targets = Vec::new();
     for text in &args.sim {
-        let config = Config::parse(text).map_err(|e| e.to_string())?;
+        let config = Config::parse(text).map_err(usage)?;
         let config = Box::new(config);
         targets.push(match args.warm {
             true => Target::SimulatedWarm(config),

@@ -3,7 +3,8 @@
 use std::process::ExitCode;
 use std::rc::Rc;
 
-use twin_fs::CheckRequest;
+use serde_json::{Value, json};
+use twin_fs::{CheckReport, CheckRequest};
 use twin_host::{Host, HostOptions, ImageOptions};
 
 use super::image::layout_of;
@@ -11,6 +12,7 @@ use super::opening::device;
 use super::time::progress_bar;
 use super::{Outcome, say};
 use crate::cli::Check;
+use crate::rows;
 
 pub(crate) fn run(args: &Check) -> Outcome {
     let kind = layout_of(&args.image)?;
@@ -27,6 +29,39 @@ pub(crate) fn run(args: &Check) -> Outcome {
     let report = host.rt().block_on(work).map_err(|e| e.to_string())?;
     bar.finish_and_clear();
     let report = report.map_err(|e| format!("{}: {e}", args.image.display()))?;
+    if args.output.is_table() {
+        print(args, &report)?;
+    } else {
+        rows::print(&args.output, &rows_of(args, &report), || Ok(String::new()))?;
+    }
+    let is_sound = report.is_clean() || args.repair;
+    Ok(if is_sound { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// One row for each finding and note, and the verdict as the last.
+fn rows_of(args: &Check, report: &CheckReport) -> Vec<Value> {
+    let mut all: Vec<Value> = Vec::new();
+    let mut row = |kind: &str, text: &str| all.push(json!({ "kind": kind, "text": text }));
+    report.findings.iter().for_each(|text| row("finding", text));
+    if report.more_findings > 0 {
+        row("more findings", &report.more_findings.to_string());
+    }
+    if !args.quiet {
+        report.notes.iter().for_each(|text| row("note", text));
+    }
+    row("verdict", verdict(args, report));
+    all
+}
+
+fn verdict(args: &Check, report: &CheckReport) -> &'static str {
+    match (report.is_clean(), args.repair) {
+        (true, _) => "clean",
+        (false, true) => "repaired",
+        (false, false) => "not clean",
+    }
+}
+
+fn print(args: &Check, report: &CheckReport) -> Result<(), String> {
     for finding in &report.findings {
         say(finding)?;
     }
@@ -39,21 +74,11 @@ pub(crate) fn run(args: &Check) -> Outcome {
         }
     }
     match (report.is_clean(), args.repair) {
-        (true, _) => {
-            if !args.quiet {
-                say("clean")?;
-            }
-            Ok(ExitCode::SUCCESS)
-        }
-        (false, true) => {
-            say(format!("repaired; {} files are in lost+found", report.rescued))?;
-            Ok(ExitCode::SUCCESS)
-        }
+        (false, true) => say(format!("repaired; {} files are in lost+found", report.rescued)),
+        _ if args.quiet => Ok(()),
+        (true, _) => say("clean"),
         (false, false) => {
-            if !args.quiet {
-                say("not clean; `twinfs check --repair` repairs it (copy the volume first)")?;
-            }
-            Ok(ExitCode::FAILURE)
+            say("not clean; `twinfs check --repair` repairs it (copy the volume first)")
         }
     }
 }

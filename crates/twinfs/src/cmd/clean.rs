@@ -7,31 +7,37 @@ use twin_settings::grammar;
 
 use super::image::must_be_log;
 use super::opening::{OpenOptions, Opened, open_volume, set_for_open};
-use super::{Outcome, say};
+use super::{Outcome, usage};
 use crate::cli::Clean;
+use crate::rows;
 use crate::size::Size;
 
 pub(crate) fn run(args: &Clean) -> Outcome {
     let no_log = "it has no log that could be cleaned";
     let kind = must_be_log(&args.image, no_log)?;
     if !(0.0..=1.0).contains(&args.garbage) {
-        return Err(format!("--garbage is a share between 0 and 1, not {}", args.garbage));
+        return Err(usage(format!("--garbage is a share between 0 and 1, not {}", args.garbage)));
     }
-    for setting in grammar::settings(&args.cleaner).map_err(|why| format!("--cleaner: {why}"))? {
+    for setting in
+        grammar::settings(&args.cleaner).map_err(|why| usage(format!("--cleaner: {why}")))?
+    {
         if matches!(setting.key, "when" | "clean-step") {
             let key = setting.key;
-            return Err(format!("--cleaner: {key} is for mounts: here the cleaner works at once"));
+            return Err(usage(format!(
+                "--cleaner: {key} is for mounts: here the cleaner works at once"
+            )));
         }
     }
     let settings = Settings { cache_bytes: args.cache.0, ..Settings::default() };
     let mut options = OpenOptions { settings, ..OpenOptions::of(kind) };
     let alone = "background-cleaning=no";
     for text in [alone, &args.cleaner] {
-        set_for_open(&mut *options.of_layout, text).map_err(|why| format!("--cleaner: {why}"))?;
+        set_for_open(&mut *options.of_layout, text)
+            .map_err(|why| usage(format!("--cleaner: {why}")))?;
     }
     let Opened { host, volume, recovery, .. } = open_volume(&args.image, options)?;
     if let Some(words) = recovery {
-        say(format!("{words} first"))?;
+        eprintln!("twinfs: {words} first");
     }
     let segments = args.segments.unwrap_or(u64::MAX);
     let how = Cleaning { segments, garbage_share: args.garbage };
@@ -44,12 +50,22 @@ pub(crate) fn run(args: &Clean) -> Outcome {
     };
     let cleaned = host.rt().block_on(work).map_err(|e| e.to_string())?;
     let cleaned = cleaned.map_err(|e| format!("{}: {e}", args.image.display()))?;
-    say(format!(
-        "{} segments cleaned, {} moved; {} segments were clean, {} are",
-        cleaned.segments,
-        Size(cleaned.moved_bytes),
-        cleaned.clean_before,
-        cleaned.clean_after
-    ))?;
+    let row = serde_json::json!({
+        "image": args.image.display().to_string(),
+        "cleaned_segments": cleaned.segments,
+        "moved_bytes": cleaned.moved_bytes,
+        "clean_segments_before": cleaned.clean_before,
+        "clean_segments_after": cleaned.clean_after,
+    });
+    let words = || {
+        Ok(format!(
+            "{} segments cleaned, {} moved; {} segments were clean, {} are",
+            cleaned.segments,
+            Size(cleaned.moved_bytes),
+            cleaned.clean_before,
+            cleaned.clean_after
+        ))
+    };
+    rows::print(&args.output, &[row], words)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -5,81 +5,57 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use indicatif::ProgressBar;
+use serde_json::Value;
 use twin_lab::{
     Config, EventLog, Figures, MEASURES, MachineFile, Question, Run, SeedRuns, Seeded,
     SimulateError, Workload, compare_seeds, compared_by_default, page, rank, settings,
     settings_help, summary, table, verdict, workload_help,
 };
 use twin_rt::Categories;
-use twin_trace::readers;
 
 use super::files::Page;
 use super::on;
 use super::time::progress_bar;
-use super::{Outcome, say};
+use super::workload::{Chosen, chosen};
+use super::{Interrupts, Outcome, say, usage};
 use crate::cli::{Compare, Pace};
+use crate::input::{Wanted, must_be};
+use crate::rows;
 
-/// The trace that comes with the program: see traces/README.md.
-const SHIPPED_TRACE: &[u8] = include_bytes!("../../../../traces/server.tw");
-
-/// Settings of the volume on which that trace was recorded, and which it nearly fills.
+/// Settings of the volume on which the trace that comes with the program was recorded, and which it
+/// nearly fills.
 const SHIPPED_VOLUME: &str = "size=256M,cache=16M";
 
 /// The disk for that trace, unless a machine was measured: the kind that most servers have.
 const SHIPPED_DISK: &str = "disk=ssd-tlc";
 
-pub(crate) fn run(args: &Compare) -> Outcome {
+pub(crate) fn run(args: &Compare, interrupts: &Interrupts) -> Outcome {
     if args.list {
         say(settings_help().trim_end())?;
         say(format!("\n{}", workload_help().trim_end()))?;
         return Ok(ExitCode::SUCCESS);
     }
-    // Before any thread is started: what is made for --on is removed after an interrupt too.
-    let stop = match args.on.is_empty() {
-        true => None,
-        false => Some(twin_host::note_interrupts().map_err(|e| format!("signals: {e}"))?),
-    };
-    let workload = workload(
+    if args.details && !args.output.is_table() {
+        return Err(usage("--details is for the table: JSON has all figures anyway"));
+    }
+    let Chosen { workload, is_cut } = chosen(
         args.trace.as_deref(),
         args.trace_format.as_deref(),
         args.workload.as_deref(),
         args.seed.unwrap_or(1),
     )?;
-    // A damaged trace is told once, before the runs.
-    workload.population().map_err(|e| in_trace(args.trace.as_deref(), &e))?;
-    let pace = Pace::of(args.pace, &workload, args.speed)?;
-    let page_file = args.html.as_deref().map(Page::open).transpose()?;
-    let (mut configs, mut not_run) = configs(args)?;
+    let pace = Pace::of(args.pace, &workload, args.speed).map_err(usage)?;
+    on::check(&args.on)?;
+    let page_file = args.html.as_deref().map(|path| Page::open(path, interrupts)).transpose()?;
+    let (configs, mut not_run) = configs(args)?;
     let measure = MEASURES.get(&args.by).map_err(|e| e.to_string())?;
-    let bar = match args.log {
-        Some(categories) => {
-            tell_of_events(&mut configs, categories);
-            ProgressBar::hidden()
-        }
-        None => progress_bar(configs.len() as u64 * args.seeds),
-    };
-    let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
-    let progress = |ended: usize, _: usize| bar.set_position(ended as u64);
-    let runs = SeedRuns { workload: &workload, pace, seeds: args.seeds, measure };
-    let results = compare_seeds(&configs, runs, threads, &progress);
-    bar.finish_and_clear();
-    let mut ran = those_that_ran(configs, results, &mut not_run);
+    let mut ran = simulated(args, &workload, pace, configs, &mut not_run)?;
     let mut ranked: Vec<&mut Figures> = ran.iter_mut().map(|(_, run)| &mut run.figures).collect();
     rank(&mut ranked, measure);
     let figures: Vec<Figures> = ran.iter().map(|(_, run)| run.figures.clone()).collect();
     let verdict = verdict(&figures, measure);
-    if args.seeds > 1 && ran.iter().all(|(_, run)| makes_no_difference(run)) {
-        eprintln!(
-            "twinfs: the seeds make no difference: neither the workload nor the volumes and disks \
-             draw random numbers"
-        );
-    }
-    if let Some(cut) = figures.first().and_then(|figures| figures.cut.as_ref()) {
-        warn_of_cut(args.trace.as_deref(), cut);
-    }
-    if args.json {
-        say(json(&ran, &not_run)?)?;
-    } else {
+    let mut objects = objects(&ran, &not_run)?;
+    if args.output.is_table() {
         let configs: Vec<&Config> = ran.iter().map(|(config, _)| config).collect();
         print(args, verdict.as_deref(), (&configs, &figures), &not_run)?;
     }
@@ -90,13 +66,50 @@ pub(crate) fn run(args: &Compare) -> Outcome {
         let runs: Vec<Run> = ran.into_iter().map(run).collect();
         file.write(&page(&question, &runs, &not_run))?;
     }
-    let mut ended = ending(&figures, &not_run);
-    if let Some(stop) = stop
-        && !on::beside(&args.on, &workload, pace, &figures, &stop)?
-    {
-        ended = ExitCode::FAILURE;
+    let mut all_done = ending(&figures, &not_run) && !is_cut;
+    if !args.on.is_empty() {
+        let measured = on::replay(&args.on, &workload, pace, interrupts)?;
+        if args.output.is_table() {
+            on::print(&measured, &figures)?;
+        }
+        all_done &= measured.iter().all(on::is_whole);
+        objects.extend(measured.iter().map(on::object));
     }
-    Ok(ended)
+    if !args.output.is_table() {
+        rows::print(&args.output, &objects, || Ok(String::new()))?;
+    }
+    Ok(if all_done { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Runs all configurations; those that cannot run go to `not_run`.
+fn simulated(
+    args: &Compare,
+    workload: &Workload,
+    pace: twin_trace::replay::Pace,
+    mut configs: Vec<Config>,
+    not_run: &mut NotRun,
+) -> Result<Vec<(Config, Seeded)>, String> {
+    let measure = MEASURES.get(&args.by).map_err(|e| e.to_string())?;
+    let bar = match args.log {
+        Some(categories) => {
+            tell_of_events(&mut configs, categories);
+            ProgressBar::hidden()
+        }
+        None => progress_bar(configs.len() as u64 * args.seeds),
+    };
+    let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
+    let progress = |ended: usize, _: usize| bar.set_position(ended as u64);
+    let runs = SeedRuns { workload, pace, seeds: args.seeds, measure };
+    let results = compare_seeds(&configs, runs, threads, &progress);
+    bar.finish_and_clear();
+    let ran = those_that_ran(configs, results, not_run);
+    if args.seeds > 1 && ran.iter().all(|(_, run)| makes_no_difference(run)) {
+        eprintln!(
+            "twinfs: the seeds make no difference: neither the workload nor the volumes and disks \
+             draw random numbers"
+        );
+    }
+    Ok(ran)
 }
 
 /// Prints the verdict, the summary and, if asked for, all figures and settings.
@@ -162,13 +175,9 @@ fn shared_settings(args: &Compare) -> String {
 
 /// Reads a machine file.
 pub(crate) fn machine_file(path: &Path) -> Result<MachineFile, String> {
+    must_be(path, Wanted::Machine)?;
     let text = std::fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()))?;
-    MachineFile::parse(&text).map_err(|e| {
-        format!(
-            "{}: {e}\nThis is to be a machine file, as `twinfs calibrate` makes it",
-            path.display()
-        )
-    })
+    MachineFile::parse(&text).map_err(|e| format!("{}: {e}", path.display()))
 }
 
 /// Reports the events of all runs on standard error, with the configuration if there are several.
@@ -210,9 +219,9 @@ fn makes_no_difference(run: &Seeded) -> bool {
     run.all.iter().all(same)
 }
 
-/// An array with one object for each configuration, with several seeds also the figures of each.
-/// One that could not run has its name and the reason.
-fn json(ran: &[(Config, Seeded)], not_run: &NotRun) -> Result<String, String> {
+/// An object for each configuration, with several seeds also the figures of each. One that could not
+/// run has its name and the reason.
+fn objects(ran: &[(Config, Seeded)], not_run: &NotRun) -> Result<Vec<Value>, String> {
     let object = |(_, run): &(Config, Seeded)| {
         let mut object = serde_json::to_value(&run.figures)?;
         if !run.all.is_empty() {
@@ -224,11 +233,11 @@ fn json(ran: &[(Config, Seeded)], not_run: &NotRun) -> Result<String, String> {
     let mut objects = objects.map_err(|e| e.to_string())?;
     let failed = |(config, error): &(String, String)| serde_json::json!({ "config": config, "error": error });
     objects.extend(not_run.iter().map(failed));
-    serde_json::to_string_pretty(&objects).map_err(|e| e.to_string())
+    Ok(objects)
 }
 
-/// Success only if every configuration did all of the workload; prints what failed.
-fn ending(figures: &[Figures], not_run: &NotRun) -> ExitCode {
+/// True if every configuration did all of the workload; prints what failed.
+fn ending(figures: &[Figures], not_run: &NotRun) -> bool {
     for (config, why) in not_run {
         let named = why.starts_with(config.as_str());
         let name = if named { String::new() } else { format!("{config}: ") };
@@ -245,7 +254,7 @@ fn ending(figures: &[Figures], not_run: &NotRun) -> ExitCode {
             ops + failed
         );
     }
-    if all_done { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    all_done
 }
 
 /// The title of the page.
@@ -255,42 +264,6 @@ fn title(args: &Compare) -> String {
         (None, Some(generated)) => generated.clone(),
         (None, None) => "A recorded small server".into(),
     }
-}
-
-/// An error in a trace, with the trace's name.
-fn in_trace(trace: Option<&Path>, error: &dyn std::fmt::Display) -> String {
-    match trace {
-        Some(path) => format!("{}: {error}", path.display()),
-        None => error.to_string(),
-    }
-}
-
-/// Reports that a trace is incomplete; its readable part was used.
-pub(crate) fn warn_of_cut(trace: Option<&Path>, cut: &str) {
-    eprintln!("twinfs: {}", in_trace(trace, &cut));
-}
-
-/// The workload that the arguments name.
-pub(crate) fn workload(
-    trace: Option<&Path>,
-    format: Option<&str>,
-    generator: Option<&str>,
-    seed: u64,
-) -> Result<Workload, String> {
-    if let Some(path) = trace {
-        let bytes = std::fs::read(path).map_err(|e| format!("{}: {e}", path.display()))?;
-        return Ok(match format {
-            Some(name) => {
-                let format = readers::REGISTRY.get(name).map_err(|e| e.to_string())?;
-                Workload::Foreign(format.name, Arc::from(bytes))
-            }
-            None => Workload::Trace(Arc::from(bytes)),
-        });
-    }
-    Ok(match generator {
-        Some(text) => Workload::Generated(text.into(), seed),
-        None => Workload::Trace(Arc::from(SHIPPED_TRACE)),
-    })
 }
 
 /// Characters of a line of the terminal; none if standard output is no terminal.

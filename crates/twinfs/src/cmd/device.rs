@@ -7,15 +7,17 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use twin_disk::{Block, BlockDevice, Buf, Bytes, Class, Io, IoError, Origin};
 use twin_host::{FileDevice, Host, HostOptions, ImageOptions};
 use twin_rt::{Nanos, Rng, SECS};
 
+use super::interrupt::Undoing;
 use super::peers::write_whole;
 use super::time::real_clock;
-use super::{Outcome, say};
+use super::{Interrupts, Outcome};
+use crate::cli::Output;
+use crate::rows;
 
 const FILE: u64 = 64 << 20;
 const SMALL: u64 = 4096;
@@ -27,45 +29,46 @@ const COUNT: usize = 101;
 ///
 /// # Errors
 /// If a file cannot be made there, or read and written directly.
-pub(super) fn run(dir: &Path, json: bool) -> Outcome {
-    // An interrupt must not leave the file behind: it waits for the end, a second or so.
-    let stop = twin_host::note_interrupts().map_err(|e| format!("signals: {e}"))?;
-    let file = Scratch::make(dir, &stop)?;
-    let times = measure(&file.0).map_err(|why| format!("{}: {why}", file.0.display()))?;
-    if stop.load(Ordering::Relaxed) {
-        return Err("interrupted".into());
-    }
+pub(super) fn run(dir: &Path, output: &Output, interrupts: &Interrupts) -> Outcome {
+    let file = Scratch::make(dir, interrupts)?;
+    let times = measure(&file.path).map_err(|why| format!("{}: {why}", file.path.display()))?;
+    interrupts.check()?;
     let setting = times.setting();
-    if json {
-        say(serde_json::json!({
-            "read_us": times.read_ns / 1000, "write_us": times.write_ns / 1000,
-            "flush_us": times.flush_ns / 1000, "bytes_per_s": times.bytes_per_s,
-            "ssd": setting,
-        }))?;
-    } else {
-        say(format!("disk=ssd-sata,ssd={setting}"))?;
-    }
+    let row = serde_json::json!({
+        "read_us": times.read_ns / 1000, "write_us": times.write_ns / 1000,
+        "flush_us": times.flush_ns / 1000, "bytes_per_s": times.bytes_per_s,
+        "ssd": setting,
+    });
+    rows::print(output, &[row], || Ok(format!("disk=ssd-sata,ssd={setting}")))?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// A file that goes with this value.
-struct Scratch(PathBuf);
+struct Scratch {
+    path: PathBuf,
+    _undoing: Undoing,
+}
 
 impl Scratch {
-    fn make(dir: &Path, stop: &AtomicBool) -> Result<Scratch, String> {
+    fn make(dir: &Path, interrupts: &Interrupts) -> Result<Scratch, String> {
         let path = dir.join(format!("twinfs-device-{}", std::process::id()));
         let said = |error: std::io::Error| format!("{}: {error}", path.display());
         let mut file = File::create_new(&path).map_err(said)?;
-        let scratch = Scratch(path.clone());
-        write_whole(&mut file, FILE, stop).map_err(said)?;
+        let gone = path.clone();
+        let undoing = interrupts.undo(move || drop(std::fs::remove_file(&gone)));
+        let scratch = Scratch { path: path.clone(), _undoing: undoing };
+        write_whole(&mut file, FILE, &interrupts.stop()).map_err(said)?;
         Ok(scratch)
     }
 }
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        if let Err(error) = std::fs::remove_file(&self.0) {
-            eprintln!("twinfs: {}: {error}", self.0.display());
+        match std::fs::remove_file(&self.path) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                eprintln!("twinfs: {}: {error}", self.path.display());
+            }
+            _ => {}
         }
     }
 }

@@ -11,6 +11,8 @@ use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use super::interrupt::{Interrupts, Undoing};
+
 /// Names, sizes and perhaps contents of users' files are not for everybody.
 const PRIVATE: u32 = 0o600;
 
@@ -19,6 +21,7 @@ const PRIVATE: u32 = 0o600;
 pub(super) struct NewFile {
     path: PathBuf,
     file: Option<File>,
+    _undoing: Undoing,
 }
 
 impl NewFile {
@@ -26,7 +29,7 @@ impl NewFile {
     ///
     /// # Errors
     /// If there is a file of that name, or it cannot be made.
-    pub(super) fn make(path: &Path) -> Result<NewFile, String> {
+    pub(super) fn make(path: &Path, interrupts: &Interrupts) -> Result<NewFile, String> {
         let file = File::options().write(true).create_new(true).mode(PRIVATE).open(path);
         let file = file.map_err(|error| match error.kind() {
             ErrorKind::AlreadyExists => {
@@ -34,7 +37,8 @@ impl NewFile {
             }
             _ => format!("{}: {error}", path.display()),
         })?;
-        Ok(NewFile { path: path.into(), file: Some(file) })
+        let undoing = interrupts.undo(removes(path));
+        Ok(NewFile { path: path.into(), file: Some(file), _undoing: undoing })
     }
 
     /// Another handle to write through.
@@ -69,6 +73,13 @@ pub(super) struct Page {
     path: PathBuf,
     file: File,
     is_new: bool,
+    _undoing: Option<Undoing>,
+}
+
+/// What removes a file.
+fn removes(path: &Path) -> impl Fn() + Send + 'static {
+    let path = path.to_owned();
+    move || drop(std::fs::remove_file(&path))
 }
 
 impl Page {
@@ -76,7 +87,7 @@ impl Page {
     ///
     /// # Errors
     /// If there is a file that is no page, or it cannot be written.
-    pub(super) fn open(path: &Path) -> Result<Page, String> {
+    pub(super) fn open(path: &Path, interrupts: &Interrupts) -> Result<Page, String> {
         let in_file = |error: std::io::Error| format!("{}: {error}", path.display());
         let is_new = !path.exists();
         let options =
@@ -94,7 +105,8 @@ impl Page {
                 ));
             }
         }
-        Ok(Page { path: path.into(), file, is_new })
+        let undoing = is_new.then(|| interrupts.undo(removes(path)));
+        Ok(Page { path: path.into(), file, is_new, _undoing: undoing })
     }
 
     /// Writes it in place of what was there.
@@ -135,13 +147,16 @@ mod tests {
     #[test]
     fn a_trace_is_for_its_owner_alone_and_goes_if_nothing_came_of_it() {
         let path = place("trace");
-        let new = NewFile::make(&path).unwrap();
+        let new = NewFile::make(&path, &Interrupts::default()).unwrap();
         let mode = std::fs::metadata(&path).unwrap().permissions().mode();
         assert_eq!(mode & 0o777 & !PRIVATE, 0, "{mode:o}");
-        assert!(NewFile::make(&path).is_err_and(|why| why.contains("exists already")));
+        assert!(
+            NewFile::make(&path, &Interrupts::default())
+                .is_err_and(|why| why.contains("exists already"))
+        );
         drop(new);
         assert!(!path.exists());
-        NewFile::make(&path).unwrap().keep();
+        NewFile::make(&path, &Interrupts::default()).unwrap().keep();
         assert!(path.exists());
         std::fs::remove_file(&path).unwrap();
     }
@@ -149,15 +164,24 @@ mod tests {
     #[test]
     fn a_page_replaces_a_page_and_nothing_else() {
         let path = place("page");
-        drop(Page::open(&path).unwrap());
+        drop(Page::open(&path, &Interrupts::default()).unwrap());
         assert!(!path.exists(), "nothing was written");
-        Page::open(&path).unwrap().write("<!doctype html>first, and long").unwrap();
-        Page::open(&path).unwrap().write("<!doctype html>second").unwrap();
+        Page::open(&path, &Interrupts::default())
+            .unwrap()
+            .write("<!doctype html>first, and long")
+            .unwrap();
+        Page::open(&path, &Interrupts::default()).unwrap().write("<!doctype html>second").unwrap();
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "<!doctype html>second");
         std::fs::write(&path, "a letter").unwrap();
-        assert!(Page::open(&path).is_err_and(|why| why.contains("is no HTML page")));
+        assert!(
+            Page::open(&path, &Interrupts::default())
+                .is_err_and(|why| why.contains("is no HTML page"))
+        );
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "a letter");
         std::fs::remove_file(&path).unwrap();
-        Page::open(Path::new("/dev/null")).unwrap().write("<!doctype html>").unwrap();
+        Page::open(Path::new("/dev/null"), &Interrupts::default())
+            .unwrap()
+            .write("<!doctype html>")
+            .unwrap();
     }
 }

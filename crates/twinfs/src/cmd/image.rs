@@ -6,6 +6,7 @@ use twin_fs::LayoutKind;
 use twin_lab::layouts::{LAYOUTS, layout};
 
 use crate::content::{self, Content};
+use crate::input::taken_by;
 
 /// The layout of the volume in an image or device. An image that cannot be read is left to the
 /// code that opens it, whose error says more.
@@ -30,7 +31,10 @@ pub(super) fn layout_of(image: &Path) -> Result<&'static dyn LayoutKind, String>
             "{name}: this is no twinfs volume: there is neither a superblock at its start nor a \
              copy of one, and nothing else that twinfs knows"
         )),
-        Some(known) => Err(format!("{name}: this is {known}, not a twinfs volume")),
+        Some(known) => Err(match taken_by(image) {
+            Some(command) => format!("{name}: this is {known}, not a twinfs volume. {command}"),
+            None => format!("{name}: this is {known}, not a twinfs volume"),
+        }),
     }
 }
 

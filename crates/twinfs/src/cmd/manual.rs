@@ -17,7 +17,9 @@ pub(crate) fn completions(args: &Completions) -> Outcome {
 pub(crate) fn pages(args: &Man) -> Outcome {
     let in_dir = |e: std::io::Error| format!("{}: {e}", args.dir.display());
     if args.dir.is_file() {
-        return Err(format!("{} is a file: name a directory for the pages", args.dir.display()));
+        return Err(
+            format!("{} is a file: name a directory for the pages", args.dir.display()).into()
+        );
     }
     std::fs::create_dir_all(&args.dir).map_err(in_dir)?;
     clap_mangen::generate_to(Cli::command(), &args.dir).map_err(in_dir)?;

@@ -4,6 +4,7 @@
 //! `--force` was given. A file is made larger only if it had no byte, and never smaller.
 
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::Path;
 use std::process::ExitCode;
 use std::rc::Rc;
 
@@ -13,7 +14,7 @@ use twin_fs::{Identity, LayoutConfig, LayoutKind};
 use twin_host::{FileDevice, Host, HostOptions, ImageOptions, create_image};
 use twin_lab::layouts::{LAYOUTS, layout};
 
-use super::{Outcome, random_bytes, say};
+use super::{Failure, Interrupts, Outcome, random_bytes, say, usage};
 use crate::cli::Mkfs;
 use crate::content::{self, Content};
 use crate::size::Size;
@@ -39,12 +40,12 @@ impl BlockDevice for Front {
     }
 }
 
-pub(crate) fn run(args: &Mkfs) -> Outcome {
+pub(crate) fn run(args: &Mkfs, interrupts: &Interrupts) -> Outcome {
     let kind = layout(&args.layout).map_err(|error| error.to_string())?;
     let config = config(args, kind)?;
     let me = (rustix::process::geteuid(), rustix::process::getegid());
     let identity = Identity { uuid: random_bytes()?, root: (me.0.as_raw(), me.1.as_raw(), 0o755) };
-    with_image(args, |is_new| {
+    with_image(args, interrupts, |is_new| {
         let (host, device) = device(args, is_new)?;
         let making = config.mkfs(host.rt(), device, identity);
         let made = host.rt().block_on(making).map_err(|e| e.to_string())?;
@@ -53,7 +54,7 @@ pub(crate) fn run(args: &Mkfs) -> Outcome {
 }
 
 /// What a new volume shall be.
-fn config(args: &Mkfs, kind: &'static dyn LayoutKind) -> Result<Box<dyn LayoutConfig>, String> {
+fn config(args: &Mkfs, kind: &'static dyn LayoutKind) -> Result<Box<dyn LayoutConfig>, Failure> {
     let size = |size: Option<Size>| size.map(|size| size.0.to_string());
     let number = |number: Option<u32>| number.map(|number| number.to_string());
     // The profile first: it sets the sizes that go with it.
@@ -71,9 +72,9 @@ fn config(args: &Mkfs, kind: &'static dyn LayoutKind) -> Result<Box<dyn LayoutCo
         let Some(value) = value else { continue };
         let has = |kind: &dyn LayoutKind| kind.config().keys().iter().any(|k| k.name == *key);
         if let (false, Some(other)) = (has(kind), LAYOUTS.iter().find(|kind| has(**kind))) {
-            return Err(format!("--{option} is for --layout {}", other.name()));
+            return Err(usage(format!("--{option} is for --layout {}", other.name())));
         }
-        config.set(key, value).map_err(|error| format!("--{option}: {error}"))?;
+        config.set(key, value).map_err(|error| usage(format!("--{option}: {error}")))?;
     }
     let asked = |key: &str| options.iter().any(|(_, name, value)| *name == key && value.is_some());
     config.complete(&asked);
@@ -104,19 +105,30 @@ enum Before {
 
 /// Makes the image if it does not exist or is empty, then the volume in it; takes back what it has
 /// made itself if that fails.
-fn with_image(args: &Mkfs, make: impl FnOnce(bool) -> Result<(), String>) -> Outcome {
+fn with_image(
+    args: &Mkfs,
+    interrupts: &Interrupts,
+    make: impl FnOnce(bool) -> Result<(), String>,
+) -> Outcome {
     let image = args.image.display();
     let before = before(args)?;
-    let size = || args.size.ok_or("say how large the new image shall be: --size 4G");
+    let size = || args.size.ok_or_else(|| usage("say how large the new image shall be: --size 4G"));
+    let path = args.image.clone();
+    let _undoing = (before != Before::Something).then(|| {
+        interrupts.undo(move || match before {
+            Before::Nothing => drop(std::fs::remove_file(&path)),
+            _ => drop(resize(&path, 0)),
+        })
+    });
     match before {
         Before::Nothing => create_image(&args.image, size()?.0).map_err(|e| e.to_string())?,
-        Before::Empty => resize(args, size()?.0).map_err(|e| format!("{image}: {e}"))?,
+        Before::Empty => resize(&args.image, size()?.0).map_err(|e| format!("{image}: {e}"))?,
         Before::Something => {}
     }
-    let made = make(before != Before::Something);
+    let made = make(before != Before::Something).and_then(|()| interrupts.check());
     match (&made, before) {
         (Err(_), Before::Nothing) => drop(std::fs::remove_file(&args.image)),
-        (Err(_), Before::Empty) => drop(resize(args, 0)),
+        (Err(_), Before::Empty) => drop(resize(&args.image, 0)),
         _ => {}
     }
     made?;
@@ -157,8 +169,8 @@ fn before(args: &Mkfs) -> Result<Before, String> {
     Ok(if meta.is_file() && meta.len() == 0 { Before::Empty } else { Before::Something })
 }
 
-fn resize(args: &Mkfs, size: u64) -> std::io::Result<()> {
-    std::fs::File::options().write(true).open(&args.image)?.set_len(size)
+fn resize(image: &Path, size: u64) -> std::io::Result<()> {
+    std::fs::File::options().write(true).open(image)?.set_len(size)
 }
 
 /// The loop device that a file is attached to: it has pages of the file of its own, and perhaps

@@ -1,6 +1,7 @@
 //! The commands, a file each.
 
 mod bench;
+mod bench_rows;
 mod budget;
 mod calibrate;
 mod check;
@@ -10,6 +11,7 @@ mod device;
 mod dump;
 mod files;
 mod image;
+mod interrupt;
 mod manual;
 mod mkfs;
 mod mount;
@@ -30,18 +32,59 @@ mod umount;
 mod validate;
 mod volume;
 mod watch;
+mod workload;
 
 use std::process::ExitCode;
 
 use crate::cli::Command;
 
+pub(crate) use interrupt::Interrupts;
+
 /// A command's result: the exit status, or what to tell the user.
-pub(crate) type Outcome = Result<ExitCode, String>;
+pub(crate) type Outcome = Result<ExitCode, Failure>;
+
+/// Why a command failed: the words for the user, and the exit status.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) why: String,
+    pub(crate) status: u8,
+}
+
+/// The exit status of a command line that is wrong, as clap has it.
+const USAGE: u8 = 2;
+
+/// The failure of a command line that is wrong, though its grammar is right.
+pub(crate) fn usage(why: impl std::fmt::Display) -> Failure {
+    Failure { why: why.to_string(), status: USAGE }
+}
+
+impl From<String> for Failure {
+    fn from(why: String) -> Failure {
+        Failure { why, status: 1 }
+    }
+}
+
+impl From<&str> for Failure {
+    fn from(why: &str) -> Failure {
+        why.to_owned().into()
+    }
+}
+
+impl From<opening::Refused> for Failure {
+    fn from(refused: opening::Refused) -> Failure {
+        refused.why.into()
+    }
+}
+
+/// True if a command ends an interrupt in its own way: what is mounted is unmounted in order.
+pub(crate) fn serves(command: &Command) -> bool {
+    matches!(command, Command::Mount(_) | Command::Record(_))
+}
 
 /// Runs a command.
-pub(crate) fn run(command: Command) -> Outcome {
+pub(crate) fn run(command: Command, interrupts: &Interrupts) -> Outcome {
     match command {
-        Command::Mkfs(args) => mkfs::run(&args),
+        Command::Mkfs(args) => mkfs::run(&args, interrupts),
         Command::Mount(args) => mount::run(args),
         Command::Umount(args) => umount::run(&args),
         Command::Check(args) => check::run(&args),
@@ -50,14 +93,14 @@ pub(crate) fn run(command: Command) -> Outcome {
         Command::Stat(args) => stat::run(&args),
         Command::Record(args) => record::run(args),
         Command::Replay(args) => replay::run(&args),
-        Command::Calibrate(args) => calibrate::run(&args),
-        Command::Compare(args) => compare::run(&args),
-        Command::Volume(args) => volume::run(&args),
+        Command::Calibrate(args) => calibrate::run(&args, interrupts),
+        Command::Compare(args) => compare::run(&args, interrupts),
+        Command::Volume(args) => volume::run(&args, interrupts),
         Command::Top(args) => top::run(&args),
-        Command::Bench(args) => bench::run(&args),
+        Command::Bench(args) => bench::run(&args, interrupts),
         Command::Presets(args) => presets::run(&args),
-        Command::Reproduce(args) => reproduce::run(&args),
-        Command::Validate(args) => validate::run(&args),
+        Command::Reproduce(args) => reproduce::run(&args, interrupts),
+        Command::Validate(args) => validate::run(&args, interrupts),
         Command::Completions(args) => manual::completions(&args),
         Command::Man(args) => manual::pages(&args),
     }

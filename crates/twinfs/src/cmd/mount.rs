@@ -14,6 +14,7 @@ use twin_host::{
     FlightRecorder, Grade, Host, HostOptions, ImageOptions, Relation, Signals, Words, relation,
 };
 use twin_lab::CLOSE;
+use twin_lab::layouts::LAYOUTS;
 use twin_rt::Categories;
 
 use super::files::NewFile;
@@ -23,7 +24,7 @@ use super::serving::{
     Place, Trace, finish, must_be_outside, recorded, run_serving, serve_until_unmounted,
 };
 use super::status::StatusFile;
-use super::{Outcome, absolute, random_bytes};
+use super::{Interrupts, Outcome, absolute, random_bytes, usage};
 use crate::cli::Mount;
 
 pub(crate) fn run(mut args: Mount) -> Outcome {
@@ -33,6 +34,12 @@ pub(crate) fn run(mut args: Mount) -> Outcome {
     for path in paths.into_iter().flatten() {
         *path = absolute(path)?;
     }
+    // What can be said of the command line alone is said before a process is started.
+    if let Some(log) = LAYOUTS.iter().find(|layout| layout.is_log()) {
+        set_for_open(&mut *log.config(), &args.cleaner)
+            .map_err(|why| usage(format!("--cleaner: {why}")))?;
+    }
+    super::budget::cache_bytes(&args).map_err(usage)?;
     let about = args.image.display().to_string();
     run_serving(args.foreground, &about, |ready, words| serve_volume(&args, ready, words))?;
     Ok(ExitCode::SUCCESS)
@@ -91,7 +98,8 @@ fn prepare(args: &Mount) -> Result<(&'static dyn LayoutKind, Option<Trace>), Str
     }
     let Some(to) = &args.record else { return Ok((layout, None)) };
     let about = format!("a twinfs mount of {image}");
-    let trace = Trace { new: NewFile::make(to)?, contents: args.contents, about };
+    let trace =
+        Trace { new: NewFile::make(to, &Interrupts::default())?, contents: args.contents, about };
     Ok((layout, Some(trace)))
 }
 

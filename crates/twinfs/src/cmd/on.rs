@@ -6,11 +6,11 @@
 //! everything is durable. Populating is not part of it, and the kernel's caches are dropped after it where
 //! the user may do that; a daemon keeps its own.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
+use serde_json::{Value, json};
 use twin_fs::{FileSystem, Op, Request};
 use twin_host::mirror::Mirror;
 use twin_host::{Host, HostOptions};
@@ -18,9 +18,10 @@ use twin_lab::{Figures, Latency, Workload};
 use twin_rt::Time;
 use twin_trace::replay::{Options, Pace, Replayer, Report};
 
-use super::peers::{Disk, System, choose, is_system};
-use super::say;
+use super::interrupt::{Interrupts, ScratchDir};
+use super::peers::{Disk, System, choose, is_system, unknown};
 use super::time::real_clock;
+use super::{Failure, say, usage};
 
 /// Bytes of the loop device on which file systems are made.
 const DEVICE: u64 = 2 << 30;
@@ -28,7 +29,7 @@ const DEVICE: u64 = 2 << 30;
 const SPIN_NS: u64 = 200_000;
 
 /// A workload replayed for real.
-struct Measured {
+pub(super) struct Measured {
     name: String,
     /// Seconds from the first operation until everything was durable.
     finish_s: f64,
@@ -39,40 +40,30 @@ struct Measured {
     latency: Latency,
 }
 
-/// Replays on each place and prints what was measured beside what was simulated. Returns whether all
-/// of the workload was done everywhere.
+/// Prints what was measured beside what was simulated.
 ///
 /// # Errors
-/// As [`replay`].
-pub(super) fn beside(
-    places: &[String],
-    workload: &Workload,
-    pace: Pace,
-    simulated: &[Figures],
-    stop: &Arc<AtomicBool>,
-) -> Result<bool, String> {
-    let mut all_done = true;
+/// If standard output fails.
+pub(super) fn print(all: &[Replayed], simulated: &[Figures]) -> Result<(), String> {
     say("\nMeasured by replaying on this machine, until everything was durable:")?;
-    for (place, found) in replay(places, workload, pace, stop)? {
+    for (place, found) in all {
         let measured = match found {
             Ok(measured) => measured,
             Err(why) => {
-                all_done = false;
                 say(format!("  {place:<16} could not take part: {why}"))?;
                 continue;
             }
         };
         let Measured { name, finish_s, ops, failed, most_common, latency } = measured;
         let p99 = latency.p99_us;
-        let mut line = format!("  {name:<16} {finish_s:>9.3} s  99 of 100 within {p99:.0} us");
-        if failed > 0 {
-            all_done = false;
+        let mut line = format!("  {name:<16} {finish_s:>9.3} s  p99 {p99:.0} us");
+        if *failed > 0 {
             line += &format!("  FAILED: {failed} of {ops} operations{most_common}");
         }
         say(line)?;
         // A layout's name stands for the mount, and begins the configurations that simulate it.
         let of_place = |figures: &&Figures| {
-            figures.config.split(':').next() == Some(&*name) && figures.failed == 0
+            figures.config.split(':').next() == Some(&**name) && figures.failed == 0
         };
         for figures in simulated.iter().filter(of_place) {
             let Figures { config, finish_s: ours, .. } = figures;
@@ -80,21 +71,49 @@ pub(super) fn beside(
             say(format!("    simulated      {ours:>9.3} s  {error:+.0}%  ({config})"))?;
         }
     }
-    Ok(all_done)
+    Ok(())
+}
+
+/// True if all of the workload was done at a place.
+pub(super) fn is_whole((_, found): &Replayed) -> bool {
+    found.as_ref().is_ok_and(|measured| measured.failed == 0)
+}
+
+/// What was measured at a place, in the names of the simulated figures, with `on` for its name.
+pub(super) fn object((place, found): &Replayed) -> Value {
+    match found {
+        Ok(Measured { finish_s, ops, failed, latency, .. }) => json!({
+            "on": place, "ops": ops, "failed": failed, "finish_s": finish_s, "latency": latency,
+        }),
+        Err(why) => json!({ "on": place, "error": why }),
+    }
+}
+
+/// That each place is a directory or a file system that can be made.
+///
+/// # Errors
+/// The first that is neither, with the nearest name.
+pub(super) fn check(places: &[String]) -> Result<(), Failure> {
+    let strange = places.iter().find(|place| !is_system(place) && !Path::new(place).is_dir());
+    match strange {
+        None => Ok(()),
+        Some(path) if path.contains('/') => Err(format!("{path} is no directory").into()),
+        Some(name) => Err(usage(format!("{}, or a directory", unknown(name)))),
+    }
 }
 
 /// A place, and its figures or the reason why it has none.
-type Replayed = (String, Result<Measured, String>);
+pub(super) type Replayed = (String, Result<Measured, String>);
 
 /// Replays on each place, in turn. A place that cannot take part has its reason in place of figures.
 ///
 /// # Errors
 /// If no place can be used at all, or the user interrupts.
-fn replay(
+pub(super) fn replay(
     places: &[String],
     workload: &Workload,
     pace: Pace,
-    stop: &Arc<AtomicBool>,
+    interrupts: &Interrupts,
 ) -> Result<Vec<Replayed>, String> {
     let names: Vec<String> = places.iter().filter(|place| is_system(place)).cloned().collect();
     let systems = if names.is_empty() { Vec::new() } else { choose(&names)?.0 };
@@ -103,48 +122,35 @@ fn replay(
     }
     let disk = match systems.is_empty() {
         true => None,
-        false => Some(Arc::new(Disk::make(Path::new("/var/tmp"), DEVICE, Arc::clone(stop))?)),
+        false => Some(Arc::new(Disk::make(Path::new("/var/tmp"), DEVICE, interrupts)?)),
     };
     let mut all = Vec::new();
     for place in places {
         let found = match (systems.iter().find(|kind| kind.name == place), &disk) {
             (Some(kind), Some(disk)) => {
                 let system = System::new(*kind, Arc::clone(disk))?;
-                system.with_mount(|dir| in_directory(place, dir, workload, pace))
+                system.with_mount(|dir| in_directory(place, dir, (workload, pace), interrupts))
             }
-            _ => in_directory(place, Path::new(place), workload, pace),
+            _ => in_directory(place, Path::new(place), (workload, pace), interrupts),
         };
         all.push((place.clone(), found));
-        if stop.load(std::sync::atomic::Ordering::Relaxed) {
-            return Err("interrupted".into());
-        }
+        interrupts.check()?;
     }
     Ok(all)
-}
-
-/// A directory that goes with this value.
-struct Below(PathBuf);
-
-impl Drop for Below {
-    fn drop(&mut self) {
-        if let Err(error) = std::fs::remove_dir_all(&self.0) {
-            eprintln!("twinfs: {}: {error}", self.0.display());
-        }
-    }
 }
 
 fn in_directory(
     name: &str,
     dir: &Path,
-    workload: &Workload,
-    pace: Pace,
+    (workload, pace): (&Workload, Pace),
+    interrupts: &Interrupts,
 ) -> Result<Measured, String> {
     let own = dir.join(format!("twinfs-on-{}", std::process::id()));
-    std::fs::create_dir(&own).map_err(|e| format!("{}: {e}", own.display()))?;
-    let below = Below(own);
+    let below = ScratchDir::make(own, interrupts)?;
     let host = Host::start(HostOptions { spin_ns: SPIN_NS, ..HostOptions::default() });
     let host = host.map_err(|e| e.to_string())?;
-    let mirror = Mirror::for_replay(&below.0).map_err(|e| format!("{}: {e}", below.0.display()))?;
+    let mirror =
+        Mirror::for_replay(below.path()).map_err(|e| format!("{}: {e}", below.path().display()))?;
     let seconds = real_clock();
     let clock: Rc<dyn Fn() -> Time> = Rc::new(move || Time((seconds() * 1e9) as u64));
     let now = Rc::clone(&clock);

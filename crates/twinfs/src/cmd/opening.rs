@@ -11,6 +11,7 @@ use twin_lab::FlightSettings;
 use twin_rt::{Categories, LogEvent};
 use twin_settings::{SettingsError, grammar};
 
+use super::Interrupts;
 use super::files::NewFile;
 
 /// Who is told of events.
@@ -139,7 +140,7 @@ fn flight_recorder(
     seed: u64,
     settings: &FlightSettings,
 ) -> Result<Rc<FlightRecorder<File>>, String> {
-    let new = NewFile::make(path)?;
+    let new = NewFile::make(path, &Interrupts::default())?;
     let recorder = FlightRecorder::new(new.handle()?, seed, settings.to_text());
     new.keep();
     Ok(Rc::new(recorder))

@@ -2,10 +2,12 @@
 
 use std::process::ExitCode;
 
-use twin_lab::{presets, settings_help};
+use twin_lab::{Preset, presets, settings_help};
+use twin_settings::SettingsError;
 
-use super::{Outcome, say};
+use super::{Outcome, say, usage};
 use crate::cli::Presets;
+use crate::rows;
 
 pub(crate) fn run(args: &Presets) -> Outcome {
     if args.keys {
@@ -14,17 +16,33 @@ pub(crate) fn run(args: &Presets) -> Outcome {
     }
     let wanted = |name: &str| args.names.is_empty() || args.names.iter().any(|n| n == name);
     if let Some(name) = args.names.iter().find(|n| presets().iter().all(|p| p.name != **n)) {
-        let known: Vec<_> = presets().iter().map(|p| p.name).collect();
-        return Err(format!("there is no preset {name:?}; choose from: {}", known.join(", ")));
+        let known = presets().iter().map(|p| p.name);
+        return Err(usage(SettingsError::unknown("preset", name, known)));
     }
-    for preset in presets().iter().filter(|p| wanted(p.name)) {
+    let chosen: Vec<_> = presets().iter().filter(|p| wanted(p.name)).collect();
+    let all_sets = |preset: &Preset, between: &str| {
         let sets: Vec<String> = preset.sets.iter().map(|(k, v)| format!("{k}={v}")).collect();
-        let base = preset.base.map(|b| format!("{b}, then ")).unwrap_or_default();
-        let sets = if sets.is_empty() { "the defaults".into() } else { sets.join(" ") };
-        say(format!(
-            "{}: {}\n    from: {}\n    sets: {base}{sets}",
-            preset.name, preset.about, preset.source
-        ))?;
-    }
+        sets.join(between)
+    };
+    let objects: Vec<_> = chosen
+        .iter()
+        .map(|preset| {
+            serde_json::json!({
+                "preset": preset.name, "about": preset.about, "source": preset.source,
+                "base": preset.base, "sets": all_sets(preset, ","),
+            })
+        })
+        .collect();
+    let text = || {
+        let one = |preset: &&Preset| {
+            let base = preset.base.map(|b| format!("{b}, then ")).unwrap_or_default();
+            let sets = all_sets(preset, " ");
+            let sets = if sets.is_empty() { "the defaults".into() } else { sets };
+            let Preset { name, about, source, .. } = preset;
+            format!("{name}: {about}\n    from: {source}\n    sets: {base}{sets}")
+        };
+        Ok(chosen.iter().map(one).collect::<Vec<_>>().join("\n"))
+    };
+    rows::print(&args.output, &objects, text)?;
     Ok(ExitCode::SUCCESS)
 }

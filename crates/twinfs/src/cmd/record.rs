@@ -13,7 +13,7 @@ use super::files::NewFile;
 use super::serving::{
     Place, Trace, finish, must_be_outside, recorded, run_serving, serve_until_unmounted,
 };
-use super::{Outcome, absolute};
+use super::{Interrupts, Outcome, absolute};
 use crate::cli::Record;
 
 pub(crate) fn run(mut args: Record) -> Outcome {
@@ -52,7 +52,7 @@ fn open(args: &Record, words: &Rc<Words>) -> Result<(Place, Rc<Recorder<Mirror, 
     let host = Host::start(HostOptions::default()).map_err(|e| e.to_string())?;
     let signals = Rc::new(Signals::listen_for_stop(&host).map_err(|e| e.to_string())?);
     let about = format!("what was done in {}", args.source.display());
-    let new = NewFile::make(&args.to)?;
+    let new = NewFile::make(&args.to, &Interrupts::default())?;
     let mirror =
         Mirror::open(&args.source).map_err(|e| format!("{}: {e}", args.source.display()))?;
     let options =

@@ -3,15 +3,19 @@
 use std::path::Path;
 use std::process::ExitCode;
 
+use serde_json::{Value, json};
 use twin_lab::reproduce::fit::{self, Half};
-use twin_lab::reproduce::{self, Claim, clc, fitted};
+use twin_lab::reproduce::{self, Check, Claim, Judged, Results, clc, fitted};
+use twin_settings::SettingsError;
 
 use super::files::Page;
 use super::time::progress_bar;
-use super::{Outcome, say};
-use crate::cli::{Reproduce, ReproduceFormat};
+use super::{Failure, Interrupts, Outcome, say, usage};
+use crate::cli::Reproduce;
+use crate::input::{Wanted, must_be};
+use crate::rows;
 
-pub(crate) fn run(args: &Reproduce) -> Outcome {
+pub(crate) fn run(args: &Reproduce, interrupts: &Interrupts) -> Outcome {
     let all = reproduce::claims();
     if args.list {
         for claim in all {
@@ -20,14 +24,15 @@ pub(crate) fn run(args: &Reproduce) -> Outcome {
         return Ok(ExitCode::SUCCESS);
     }
     let claims = chosen(all, &args.claims)?;
-    if args.format == ReproduceFormat::Csv && claims.iter().any(|c| c.id != "efs-table") {
-        return Err(
-            "--format csv is for efs-table alone: twinfs reproduce efs-table --format csv".into()
-        );
+    if args.cells && claims.iter().any(|claim| claim.id != TABLE) {
+        return Err(usage(format!("--cells is for one claim: twinfs reproduce {TABLE} --cells")));
+    }
+    if (args.sensitivity || args.cross_validate) && !args.output.is_table() {
+        return Err(usage("--sensitivity and --cross-validate print text: leave --format out"));
     }
     // What cannot be read is said before minutes of work.
     let measured = args.measured.as_deref().map(measured).transpose()?;
-    let page_file = args.html.as_deref().map(Page::open).transpose()?;
+    let page_file = args.html.as_deref().map(|path| Page::open(path, interrupts)).transpose()?;
     let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
     let bar = progress_bar(0);
     let progress = |ended: usize, all: usize| {
@@ -41,11 +46,11 @@ pub(crate) fn run(args: &Reproduce) -> Outcome {
         false => None,
     };
     bar.finish_and_clear();
-    match args.format {
-        ReproduceFormat::Csv => say(clc::csv(&results).trim_end())?,
-        ReproduceFormat::Text => say(reproduce::text(&judged).trim_end())?,
+    match args.cells {
+        true => rows::print(&args.output, &cells(&results), || Ok(clc::csv(&results)))?,
+        false => rows::print(&args.output, &statements(&judged), || Ok(reproduce::text(&judged)))?,
     }
-    if args.html.is_some() && args.format == ReproduceFormat::Text {
+    if args.html.is_some() && !args.cells && args.output.is_table() {
         say(reproduce::present::text(&results).trim_end())?;
     }
     for (fitted, [less, more]) in sensitivity.iter().flatten() {
@@ -63,14 +68,50 @@ pub(crate) fn run(args: &Reproduce) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Rows of `twinfs bench --json`.
+/// The claim whose cells can be printed.
+const TABLE: &str = "efs-table";
+
+/// A row for each statement.
+fn statements(judged: &[Judged]) -> Vec<Value> {
+    let row = |claim: &Claim, check: &Check| {
+        json!({
+            "claim": claim.id, "source": claim.source, "statement": check.what,
+            "paper": check.paper.to_string(), "ours": check.ours, "holds": check.holds(),
+            "reason": check.reason.filter(|_| !check.holds()),
+        })
+    };
+    let of_claim = |one: &Judged| one.checks.iter().map(|c| row(one.claim, c)).collect::<Vec<_>>();
+    judged.iter().flat_map(of_claim).collect()
+}
+
+/// The table of 1994: a row for each size, in MB a second.
+fn cells(results: &Results) -> Vec<Value> {
+    let all = clc::cells(results);
+    let mut rows: Vec<Value> = Vec::new();
+    for cell in all {
+        if rows.last().is_none_or(|row| row["file_kb"] != cell.file_kb) {
+            rows.push(json!({ "file_kb": cell.file_kb }));
+        }
+        let system = match cell.system {
+            clc::System::Efs => "efs",
+            clc::System::Lfs => "lfs",
+        };
+        if let Some(row) = rows.last_mut() {
+            row[format!("{}_{system}_mb_per_s", clc::COLUMNS[cell.column].0)] = json!(cell.ours);
+        }
+    }
+    rows
+}
+
+/// Rows of `twinfs bench --format json`.
 fn measured(path: &Path) -> Result<serde_json::Value, String> {
+    must_be(path, Wanted::Results)?;
     let text = std::fs::read_to_string(path).map_err(|e| e.to_string());
     let value: Result<serde_json::Value, _> =
         text.and_then(|t| serde_json::from_str(&t).map_err(|e| e.to_string()));
     match value {
         Ok(rows) if rows.is_array() => Ok(rows),
-        Ok(_) => Err("it is not what twinfs bench --json prints, an array of rows".into()),
+        Ok(_) => Err("it is not what twinfs bench --format json prints, an array of rows".into()),
         Err(error) => Err(error),
     }
     .map_err(|e| format!("{}: {e}", path.display()))
@@ -99,14 +140,14 @@ fn cross_validate(threads: usize) -> Result<(), String> {
     Ok(())
 }
 
-fn chosen(all: &'static [Claim], names: &[String]) -> Result<Vec<&'static Claim>, String> {
+fn chosen(all: &'static [Claim], names: &[String]) -> Result<Vec<&'static Claim>, Failure> {
     if names.is_empty() {
         return Ok(all.iter().collect());
     }
     let find = |name: &String| {
         all.iter().find(|c| c.id == name).ok_or_else(|| {
-            let known: Vec<_> = all.iter().map(|c| c.id).collect();
-            format!("there is no claim {name:?}; choose from: {}", known.join(", "))
+            let known = all.iter().map(|c| c.id);
+            usage(SettingsError::unknown("claim", name, known))
         })
     };
     names.iter().map(find).collect()

@@ -1,20 +1,21 @@
 //! `twinfs stat`: of an image, or of a mount.
 
-use std::path::Path;
 use std::process::ExitCode;
 
-use twin_fs::Settings;
+use serde_json::json;
+use twin_fs::{FileSystem, Op, Reply, Request, Settings};
 use twin_host::ImageOptions;
 
+use super::Outcome;
 use super::image::layout_of;
 use super::opening::{OpenOptions, Opened, open_volume};
-use super::{Outcome, say};
 use crate::cli::Stat;
+use crate::rows;
 use crate::size::Size;
 
 pub(crate) fn run(args: &Stat) -> Outcome {
     if args.image.is_dir() {
-        return of_mount(&args.image);
+        return of_mount(args);
     }
     let kind = layout_of(&args.image)?;
     let options = OpenOptions {
@@ -22,29 +23,75 @@ pub(crate) fn run(args: &Stat) -> Outcome {
         settings: Settings { read_only: true, ..Settings::default() },
         ..OpenOptions::of(kind)
     };
-    let Opened { volume, recovery, .. } = open_volume(&args.image, options)?;
-    for property in kind.properties(&volume) {
-        say(format!("{:<17}{}", property.name, property.value))?;
-    }
-    let state = match recovery {
-        Some(words) => format!("not unmounted: {words}"),
-        None => "unmounted properly, or nothing to recover".into(),
+    let Opened { host, volume, recovery, .. } = open_volume(&args.image, options)?;
+    let properties = kind.properties(&volume);
+    let asked = volume.execute(Request::root(1, Op::StatFs));
+    let stat = match host.rt().block_on(asked).map_err(|e| e.to_string())? {
+        Ok(Reply::Stat(stat)) => stat,
+        Ok(_) => return Err("the volume does not answer statfs".into()),
+        Err(error) => return Err(format!("{}: {error}", args.image.display()).into()),
     };
-    say(format!("state            {state}"))?;
+    let block = u64::from(stat.block_size);
+    let uuid = properties.iter().find(|property| property.name == "uuid");
+    let row = json!({
+        "image": args.image.display().to_string(),
+        "layout": kind.name(),
+        "uuid": uuid.map(|property| &property.value),
+        "device_bytes": volume.core().device.info().size,
+        "capacity_bytes": stat.blocks * block,
+        "used_bytes": stat.blocks.saturating_sub(stat.free) * block,
+        "free_bytes": stat.free * block,
+        "used_inodes": stat.inodes.saturating_sub(stat.free_inodes),
+        "free_inodes": stat.free_inodes,
+        "was_unmounted": recovery.is_none(),
+    });
+    let words = || {
+        let mut text = String::new();
+        for property in &properties {
+            text += &format!("{:<17}{}\n", property.name, property.value);
+        }
+        let state = match recovery {
+            Some(words) => format!("not unmounted: {words}"),
+            None => "unmounted properly, or nothing to recover".into(),
+        };
+        Ok(format!("{text}state            {state}"))
+    };
+    rows::print(&args.output, &[row], words)?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// What is known of a mount without asking its daemon for more than its process number.
-fn of_mount(dir: &Path) -> Outcome {
+fn of_mount(args: &Stat) -> Outcome {
+    let dir = &args.image;
     let usage = twin_host::fuse::daemon_usage(dir).map_err(|e| e.to_string())?;
     let space = rustix::fs::statvfs(dir).map_err(|e| format!("{}: {e}", dir.display()))?;
     let size = space.f_blocks * space.f_frsize;
     let used = size.saturating_sub(space.f_bfree * space.f_frsize);
-    let percent = used as f64 * 100.0 / size.max(1) as f64;
-    say(format!("mounted by       process {}: {}", usage.pid, usage.command.join(" ")))?;
-    say(format!("used             {} of {} ({percent:.1}%)", Size(used), Size(size)))?;
-    say(format!("inodes           {} used", space.f_files.saturating_sub(space.f_ffree)))?;
-    let (now, most) = (Size(usage.resident_bytes), Size(usage.most_bytes));
-    say(format!("memory           {now} now, {most} at most (`mount --memory` bounds it)"))?;
+    let inodes = space.f_files.saturating_sub(space.f_ffree);
+    let row = json!({
+        "dir": dir.display().to_string(),
+        "pid": usage.pid,
+        "command": usage.command.join(" "),
+        "capacity_bytes": size,
+        "used_bytes": used,
+        "free_bytes": size.saturating_sub(used),
+        "used_inodes": inodes,
+        "resident_bytes": usage.resident_bytes,
+        "most_resident_bytes": usage.most_bytes,
+    });
+    let words = || {
+        let percent = used as f64 * 100.0 / size.max(1) as f64;
+        let (now, most) = (Size(usage.resident_bytes), Size(usage.most_bytes));
+        Ok(format!(
+            "mounted by       process {}: {}\nused             {} of {} ({percent:.1}%)\n\
+             inodes           {inodes} used\n\
+             memory           {now} now, {most} at most (`mount --memory` bounds it)",
+            usage.pid,
+            usage.command.join(" "),
+            Size(used),
+            Size(size)
+        ))
+    };
+    rows::print(&args.output, &[row], words)?;
     Ok(ExitCode::SUCCESS)
 }

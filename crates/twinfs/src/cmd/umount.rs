@@ -31,7 +31,7 @@ pub(crate) fn run(args: &Umount) -> Outcome {
     let child = command.spawn().map_err(|e| format!("a process for it: {e}"))?;
     match within(Duration::from_secs(args.limit), |tell| finish(child, tell)) {
         Ok(Ok(())) => Ok(ExitCode::SUCCESS),
-        Ok(Err(why)) => Err(why),
+        Ok(Err(why)) => Err(why.into()),
         Err(Late(last)) => Err(format!(
             "{}: not unmounted within {} s. It waits for {}, and goes on doing so in the \
              background. To give up what is not on the device, kill that process; what was synced \
@@ -39,7 +39,8 @@ pub(crate) fn run(args: &Umount) -> Outcome {
             args.dir.display(),
             args.limit,
             last.as_deref().unwrap_or("a process to start"),
-        )),
+        )
+        .into()),
     }
 }
 

@@ -10,15 +10,17 @@ use twin_clean::volume::workload;
 use twin_clean::{placement, victim};
 use twin_lab::study_page;
 use twin_lab::volume::{
-    Input, Study, csv, every, full_table, gaps, list, markdown, read_trace, rivals, run_all, table,
+    Input, Study, every, full_table, gaps, list, markdown, read_trace, rivals, run_all, table,
 };
 
 use super::files::Page;
 use super::time::real_clock;
-use super::{Outcome, say};
-use crate::cli::{Volume, VolumeFormat};
+use super::{Failure, Interrupts, Outcome, say, usage};
+use crate::cli::Volume;
+use crate::input::{Wanted, must_be};
+use crate::rows;
 
-pub(crate) fn run(args: &Volume) -> Outcome {
+pub(crate) fn run(args: &Volume, interrupts: &Interrupts) -> Outcome {
     if args.list {
         say(list().trim_end())?;
         return Ok(ExitCode::SUCCESS);
@@ -39,8 +41,8 @@ pub(crate) fn run(args: &Volume) -> Outcome {
         garbage_shares: args.garbage.iter().map(|percent| percent / 100.0).collect(),
         open_segments: args.open_segments,
     };
-    let runs = study.runs()?;
-    let page_file = args.html.as_deref().map(Page::open).transpose()?;
+    let runs = study.runs().map_err(usage)?;
+    let page_file = args.html.as_deref().map(|path| Page::open(path, interrupts)).transpose()?;
     let writes = runs.iter().map(|(_, run)| run.writes()).sum();
     let bar = progress_bar(writes);
     let clock = real_clock();
@@ -52,15 +54,10 @@ pub(crate) fn run(args: &Volume) -> Outcome {
     if let Some(file) = page_file {
         file.write(&study_page(&rows))?;
     }
-    match args.format {
-        _ if args.rivals => say(gaps(&rows))?,
-        VolumeFormat::Csv => say(csv(&rows).trim_end())?,
-        VolumeFormat::Table => say(table(&rows))?,
-        VolumeFormat::Markdown => say(markdown(&rows))?,
-        VolumeFormat::Json => {
-            let text = serde_json::to_string_pretty(&rows).map_err(|error| error.to_string())?;
-            say(text)?;
-        }
+    match (args.rivals, args.markdown) {
+        (true, _) => say(gaps(&rows))?,
+        (_, true) => say(markdown(&rows))?,
+        _ => rows::print(&args.output, &rows, || Ok(table(&rows)))?,
     }
     if args.speed {
         let all: u64 = rows.iter().map(|row| row.user_writes + row.cleaner_writes).sum();
@@ -80,9 +77,14 @@ pub(crate) fn run(args: &Volume) -> Outcome {
 const TABLE_EXPONENTS: [f64; 6] = [0.0, 0.2, 0.4, 0.6, 0.8, 1.0];
 
 /// The workloads: traces, or generators with each exponent.
-fn inputs(args: &Volume) -> Result<Vec<(String, Input)>, String> {
+fn inputs(args: &Volume) -> Result<Vec<(String, Input)>, Failure> {
     let mut inputs = Vec::new();
     for path in &args.trace {
+        let wanted = match args.trace_format {
+            Some(_) => Wanted::Foreign,
+            None => Wanted::Blocks,
+        };
+        must_be(path, wanted)?;
         let in_file = |why: String| format!("{}: {why}", path.display());
         let file = std::fs::File::open(path).map_err(|error| in_file(error.to_string()))?;
         let trace = read_trace(file, args.trace_format.as_deref()).map_err(in_file)?;
@@ -95,11 +97,11 @@ fn inputs(args: &Volume) -> Result<Vec<(String, Input)>, String> {
     let blocks = args.blocks;
     let default = [workload::REGISTRY.first().name.to_owned()];
     if let Some(format) = &args.trace_format {
-        return Err(format!("--trace-format {format} is for traces: give --trace too"));
+        return Err(usage(format!("--trace-format {format} is for traces: give --trace too")));
     }
     let texts = if args.workload.is_empty() { &default[..] } else { &args.workload };
     for text in texts {
-        let plain = workload::parse(text).map_err(|error| error.to_string())?;
+        let plain = workload::parse(text).map_err(usage)?;
         let mut with = |workload: workload::Workload| {
             inputs.push((workload.to_string(), Input::Generated { workload, blocks, writes }));
         };
@@ -115,7 +117,7 @@ fn inputs(args: &Volume) -> Result<Vec<(String, Input)>, String> {
         }
         for &exponent in exponents {
             let mut workload = plain.clone();
-            workload.set("exponent", &exponent.to_string()).map_err(|error| error.to_string())?;
+            workload.set("exponent", &exponent.to_string()).map_err(usage)?;
             with(workload);
         }
     }
@@ -123,7 +125,7 @@ fn inputs(args: &Volume) -> Result<Vec<(String, Input)>, String> {
         workload::parse(text).is_ok_and(|workload| workload.values().has("exponent"))
     };
     if !args.exponent.is_empty() && !texts.iter().any(takes_exponent) {
-        return Err(format!("--exponent: {} has none", texts.join(", ")));
+        return Err(usage(format!("--exponent: {} has none", texts.join(", "))));
     }
     Ok(inputs)
 }

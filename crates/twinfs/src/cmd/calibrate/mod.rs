@@ -14,16 +14,17 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use indicatif::ProgressBar;
+use serde_json::{Value, json};
 use twin_lab::{MACHINE_FORMAT, MachineFile};
 
 use super::files::NewFile;
+use super::interrupt::ScratchDir;
 use super::time::progress_bar;
-use super::{Outcome, say};
+use super::{Interrupts, Outcome};
 use crate::cli::Calibrate;
+use crate::rows;
 
 /// How often every figure is measured; the rounds of all figures alternate.
 const ROUNDS: usize = 5;
@@ -37,22 +38,25 @@ const LARGE: usize = 128 << 10;
 pub(super) struct Bench {
     /// The directory to work in.
     dir: PathBuf,
-    stop: Arc<AtomicBool>,
+    _scratch: ScratchDir,
+    interrupts: Interrupts,
     bar: ProgressBar,
     warnings: Vec<String>,
 }
 
 impl Bench {
-    fn make(base: &Path, stop: Arc<AtomicBool>, steps: u64) -> Result<Bench, String> {
+    fn make(base: &Path, interrupts: &Interrupts, steps: u64) -> Result<Bench, String> {
         if !base.is_dir() {
             return Err(format!(
                 "{} is no directory: give one on the device that is to be measured",
                 base.display()
             ));
         }
-        let dir = super::absolute(&base.join(format!("twinfs-calibrate-{}", std::process::id())))?;
-        std::fs::create_dir(&dir).map_err(|e| format!("{}: {e}", dir.display()))?;
-        Ok(Bench { dir, stop, bar: progress_bar(steps), warnings: Vec::new() })
+        let dir = base.join(format!("twinfs-calibrate-{}", std::process::id()));
+        let scratch = ScratchDir::make(dir, interrupts)?;
+        let (dir, interrupts) = (scratch.path().to_owned(), interrupts.clone());
+        let bar = progress_bar(steps);
+        Ok(Bench { dir, _scratch: scratch, interrupts, bar, warnings: Vec::new() })
     }
 
     /// A step has been done.
@@ -65,7 +69,7 @@ impl Bench {
     }
 
     fn check(&self) -> Result<(), String> {
-        if self.stop.load(Ordering::Relaxed) { Err("interrupted".into()) } else { Ok(()) }
+        self.interrupts.check()
     }
 
     /// Notes a figure whose rounds differ much.
@@ -83,9 +87,6 @@ impl Bench {
 impl Drop for Bench {
     fn drop(&mut self) {
         self.bar.finish_and_clear();
-        if let Err(error) = std::fs::remove_dir_all(&self.dir) {
-            eprintln!("twinfs: {}: {error}", self.dir.display());
-        }
     }
 }
 
@@ -95,18 +96,20 @@ pub(in crate::cmd) fn median(mut all: Vec<f64>) -> f64 {
     all.get(all.len() / 2).copied().unwrap_or(0.0)
 }
 
-pub(crate) fn run(args: &Calibrate) -> Outcome {
-    let stop = twin_host::note_interrupts().map_err(|e| format!("signals: {e}"))?;
-    let new = NewFile::make(&args.output)?;
-    let machine = calibrate(&args.dir, stop)?;
+pub(crate) fn run(args: &Calibrate, interrupts: &Interrupts) -> Outcome {
+    let new = NewFile::make(&args.to, interrupts)?;
+    let machine = calibrate(&args.dir, interrupts)?;
     let text = machine.to_text().map_err(|e| e.to_string())?;
-    let path = args.output.display();
+    let path = args.to.display();
     let mut file = new.handle()?;
     write!(file, "# Times are in microseconds; see `twinfs calibrate --help`.\n{text}")
         .map_err(|e| format!("{path}: {e}"))?;
     new.keep();
-    say(summary(&machine))?;
-    say(format!("written to {path}: twinfs compare --machine {path} ..."))?;
+    let words = || {
+        let hint = format!("written to {path}: twinfs compare --machine {path} ...");
+        Ok(format!("{}\n{hint}", summary(&machine)))
+    };
+    rows::print(&args.output, &figures(&machine), words)?;
     for warning in &machine.warnings {
         eprintln!("twinfs: noisy: {warning}");
     }
@@ -123,9 +126,12 @@ pub(crate) fn run(args: &Calibrate) -> Outcome {
 ///
 /// # Errors
 /// If a file cannot be made or used there, or the user interrupts.
-pub(in crate::cmd) fn calibrate(base: &Path, stop: Arc<AtomicBool>) -> Result<MachineFile, String> {
+pub(in crate::cmd) fn calibrate(
+    base: &Path,
+    interrupts: &Interrupts,
+) -> Result<MachineFile, String> {
     let steps = device::STEPS + processor::steps() + fuse::STEPS;
-    let mut bench = Bench::make(base, stop, steps)?;
+    let mut bench = Bench::make(base, interrupts, steps)?;
     let (processor, request_us) = processor::measure(&mut bench)?;
     let device = device::measure(&mut bench, request_us)?;
     let fuse = fuse::measure(&mut bench)?;
@@ -166,6 +172,43 @@ fn civil(days: i64) -> (i64, i64, i64) {
     let mp = (5 * doy + 2) / 153;
     let month = if mp < 10 { mp + 3 } else { mp - 9 };
     (yoe + era * 400 + i64::from(month <= 2), month, doy - (153 * mp + 2) / 5 + 1)
+}
+
+/// A row for each figure of the machine file; of distributions the median.
+fn figures(machine: &MachineFile) -> Vec<Value> {
+    let device = &machine.device;
+    let mut all: Vec<Value> = Vec::new();
+    let mut row = |part: &str, figure: &str, value: f64| {
+        all.push(json!({ "part": part, "figure": figure, "value": value }));
+    };
+    let lists = [
+        ("read", &device.read.alone),
+        ("write", &device.write.alone),
+        ("flush_after_write", &device.flush),
+        ("write_sparse_and_flush", &device.write_sparse),
+    ];
+    for (what, list) in lists {
+        for each in list {
+            row("device", &format!("{what}_{}_bytes_median_us", each.bytes), each.median());
+        }
+    }
+    for (what, transfers) in [("read", &device.read), ("write", &device.write)] {
+        for (depth, rate) in &transfers.rate_4k {
+            row("device", &format!("{what}_4096_bytes_depth_{depth}_per_s"), *rate);
+        }
+        row("device", &format!("{what}_bytes_per_s"), transfers.bytes_per_s);
+    }
+    let fuse = &machine.fuse;
+    row("fuse", "transit_us", fuse.transit_us);
+    row("fuse", "serve_us", fuse.serve_us);
+    row("fuse", "copy_4k_us", fuse.copy_4k_us);
+    for (layout, costs) in &machine.processor {
+        let Ok(Value::Object(costs)) = serde_json::to_value(costs) else { continue };
+        for (figure, value) in &costs {
+            row(layout, figure, value.as_f64().unwrap_or_default());
+        }
+    }
+    all
 }
 
 /// The main figures, in a few lines.

@@ -20,7 +20,8 @@ pub(super) struct Json<W: Write> {
     problems: Vec<J>,
 }
 
-fn value(value: Value) -> J {
+/// A value in JSON.
+pub(super) fn value(value: Value) -> J {
     match value {
         Value::None => J::Null,
         Value::Number(n) => json!(n),

@@ -1,5 +1,6 @@
 //! `twinfs dump`.
 
+mod csv;
 mod json;
 mod text;
 
@@ -13,31 +14,39 @@ use twin_fs::LayoutKind;
 use twin_fs::dump::{Request, Sink};
 use twin_host::{FileDevice, Host, HostOptions, ImageOptions};
 
-use super::Outcome;
 use super::image::layout_of;
-use crate::cli::Dump;
+use super::{Outcome, usage};
+use crate::cli::{Dump, Format};
 
 pub(crate) fn run(args: &Dump) -> Outcome {
     let kind = layout_of(&args.image)?;
     let request = Request::parse(kind.structures(), &args.what, args.which.as_deref())
-        .map_err(|why| format!("{}, {}: {why}", args.image.display(), kind.noun()))?;
+        .map_err(|why| usage(format!("{}, {}: {why}", args.image.display(), kind.noun())))?;
     let request = Request { unrecovered: args.unrecovered, ..request };
     let out = std::io::BufWriter::new(std::io::stdout().lock());
-    let problems = if args.json {
-        let mut sink = json::Json::new(out);
-        run_into(kind, &args.image, &request, &mut sink)?;
-        sink.finish().map(|()| sink.problems())
-    } else {
-        let mut sink = text::Text::new(out, std::io::stderr());
-        run_into(kind, &args.image, &request, &mut sink)?;
-        sink.finish().map(|()| sink.problems())
+    let problems = match args.output.format() {
+        Format::Json => {
+            let mut sink = json::Json::new(out);
+            run_into(kind, &args.image, &request, &mut sink)?;
+            sink.finish().map(|()| sink.problems())
+        }
+        Format::Csv => {
+            let mut sink = csv::Csv::new(out, std::io::stderr());
+            run_into(kind, &args.image, &request, &mut sink)?;
+            sink.finish().map(|()| sink.problems())
+        }
+        Format::Table => {
+            let mut sink = text::Text::new(out, std::io::stderr());
+            run_into(kind, &args.image, &request, &mut sink)?;
+            sink.finish().map(|()| sink.problems())
+        }
     };
     match problems {
         Ok(0) => Ok(ExitCode::SUCCESS),
         Ok(_) => Ok(ExitCode::FAILURE),
         // A reader that has gone (`| head`) is no error.
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
-        Err(error) => Err(format!("standard output: {error}")),
+        Err(error) => Err(format!("standard output: {error}").into()),
     }
 }
 

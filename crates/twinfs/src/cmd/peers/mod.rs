@@ -9,20 +9,21 @@ mod raw;
 mod system;
 
 pub(super) use place::{Disk, System, write_whole};
-pub(super) use system::{choose, is_system};
+pub(super) use system::{choose, is_system, unknown};
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use twin_lab::bench::{self, Target, bench_table, ratios};
 
 use self::raw::Raw;
+use super::bench_rows::in_targets;
 use super::files::Page;
 use super::time::{progress_bar, real_clock};
-use super::{Outcome, say};
+use super::{Interrupts, Outcome, usage};
 use crate::cli::Bench;
+use crate::rows;
 
 /// What runs unless told otherwise: some minutes a round.
 const DEFAULT: &[&str] = &[
@@ -36,16 +37,16 @@ const DEFAULT: &[&str] = &[
     "meta:names=4000",
 ];
 
-pub(super) fn run(args: &Bench, stop: Arc<AtomicBool>) -> Outcome {
+pub(super) fn run(args: &Bench, interrupts: &Interrupts) -> Outcome {
     let texts: Vec<&str> = match &args.benches[..] {
         [] => DEFAULT.to_vec(),
         texts => texts.iter().map(String::as_str).collect(),
     };
     let mut benches = Vec::new();
     for text in texts {
-        benches.extend(bench::parse(text).map_err(|e| e.to_string())?);
+        benches.extend(bench::parse(text).map_err(usage)?);
     }
-    let (systems, missing) = system::choose(&args.only)?;
+    let (systems, missing) = system::choose(&args.only).map_err(usage)?;
     if !rustix::process::geteuid().is_root() {
         return Err("--peers makes loop devices and mounts file systems: run it as root".into());
     }
@@ -56,13 +57,13 @@ pub(super) fn run(args: &Bench, stop: Arc<AtomicBool>) -> Outcome {
     let bytes = benches.iter().map(|b| b.bytes()).max().unwrap_or(0);
     if args.size.0 < 4 * bytes {
         let size = crate::size::Size(4 * bytes);
-        return Err(format!("the benchmarks need a device of {size} at least: give --size"));
+        return Err(usage(format!("the benchmarks need a device of {size} at least: give --size")));
     }
     for (name, tool) in &missing {
         eprintln!("twinfs: without {name}: {tool} is not installed");
     }
-    let page_file = args.html.as_deref().map(Page::open).transpose()?;
-    let disk = Arc::new(Disk::make(&base, args.size.0, Arc::clone(&stop))?);
+    let page_file = args.html.as_deref().map(|path| Page::open(path, interrupts)).transpose()?;
+    let disk = Arc::new(Disk::make(&base, args.size.0, interrupts)?);
     let mut targets: Vec<Target> = Vec::new();
     let mut tried = Vec::new();
     for kind in systems {
@@ -84,12 +85,8 @@ pub(super) fn run(args: &Bench, stop: Arc<AtomicBool>) -> Outcome {
     if let Some(file) = page_file {
         file.write(&bench::page(&rows, &names, &[]))?;
     }
-    if args.json {
-        say(format!("{:#}", bench::json(&rows, &names)))?;
-    } else {
-        say(bench_table(&rows, &names))?;
-        say(ratios(&rows, &names, 0))?;
-    }
+    let table = || Ok(format!("{}\n{}", bench_table(&rows, &names), ratios(&rows, &names, 0)));
+    rows::print(&args.output, &in_targets(&args.output, &rows, &names), table)?;
     for system in &tried {
         for failure in system.failures() {
             eprintln!("twinfs: {failure}");

@@ -15,6 +15,7 @@ use twin_lab::bench::directory::{Call, Clock, Cold, Directory};
 use twin_lab::bench::{BenchFailure, Benchmark, Phase, Place};
 
 use super::system::{Kind, Mount};
+use crate::cmd::interrupt::{Interrupts, Undoing, remove_by_force};
 
 /// How long, and how often, to wait for a mount to appear or to let go.
 const TRIES: u32 = 500;
@@ -30,6 +31,7 @@ pub(in crate::cmd) struct Disk {
     /// The directory to mount at.
     pub(super) mount_at: PathBuf,
     pub(super) stop: Arc<AtomicBool>,
+    _undoing: Undoing,
 }
 
 impl Disk {
@@ -40,13 +42,16 @@ impl Disk {
     pub(in crate::cmd) fn make(
         base: &Path,
         size: u64,
-        stop: Arc<AtomicBool>,
+        interrupts: &Interrupts,
     ) -> Result<Disk, String> {
         let dir = base.join(format!("twinfs-peers-{}", std::process::id()));
         let mount_at = dir.join("mnt");
         let text = |path: &Path, e: io::Error| format!("{}: {e}", path.display());
         fs::create_dir(&dir).map_err(|e| text(&dir, e))?;
-        let mut disk = Disk { dir, device: PathBuf::new(), mount_at, stop };
+        let (gone, stop) = (dir.clone(), interrupts.stop());
+        let undoing = interrupts.undo(move || remove_by_force(&gone));
+        let device = PathBuf::new();
+        let mut disk = Disk { dir, device, mount_at, stop, _undoing: undoing };
         for path in [&disk.mount_at, &disk.memory()] {
             fs::create_dir(path).map_err(|e| text(path, e))?;
         }

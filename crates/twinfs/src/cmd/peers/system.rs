@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use twin_settings::SettingsError;
+
 /// How a file system gets into place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mount {
@@ -92,6 +94,11 @@ pub(in crate::cmd) fn is_system(name: &str) -> bool {
     KINDS.iter().any(|kind| kind.name == name)
 }
 
+/// The error that no file system of this name can be made.
+pub(in crate::cmd) fn unknown(name: &str) -> SettingsError {
+    SettingsError::unknown("file system", name, KINDS.iter().map(|kind| kind.name))
+}
+
 /// The systems of these names, or all; and those that lack a tool. A system that was named must be
 /// there.
 ///
@@ -101,9 +108,8 @@ pub(in crate::cmd) fn choose(names: &[String]) -> Result<(Vec<Kind>, Vec<Missing
     if !installed("losetup") {
         return Err("losetup is not installed: install util-linux".into());
     }
-    let known = || KINDS.iter().map(|k| k.name).collect::<Vec<_>>().join(", ");
-    if let Some(name) = names.iter().find(|n| KINDS.iter().all(|k| k.name != **n)) {
-        return Err(format!("there is no peer {name:?}; choose of: {}", known()));
+    if let Some(name) = names.iter().find(|name| !is_system(name)) {
+        return Err(unknown(name).to_string());
     }
     let (mut there, mut missing) = (Vec::new(), Vec::new());
     for kind in KINDS {

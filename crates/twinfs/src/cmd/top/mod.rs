@@ -11,8 +11,9 @@ use twin_lab::Status;
 use twin_lab::segment_map::{Look, frame};
 
 use super::time::real_clock;
-use super::{Outcome, say};
+use super::{Outcome, say, usage};
 use crate::cli::Top;
+use crate::input::{Wanted, must_be};
 
 /// Where frames go.
 enum Screen {
@@ -26,7 +27,7 @@ const BLOCKS: u32 = 131_072;
 pub(crate) fn run(args: &Top) -> Outcome {
     let is_bare = args.mount.is_none() && args.config.is_none() && args.trace.is_none();
     if !is_bare && args.blocks.is_some() {
-        return Err("--blocks is for bare volumes".into());
+        return Err(usage("--blocks is for bare volumes"));
     }
     if let Some(status) = &args.mount {
         return watch(args, status);
@@ -35,7 +36,7 @@ pub(crate) fn run(args: &Top) -> Outcome {
         return simulation::run(args);
     }
     if let Some(option) = for_simulations(args) {
-        return Err(format!("{option} is for simulations: give --config or --trace too"));
+        return Err(usage(format!("{option} is for simulations: give --config or --trace too")));
     }
     bare(args)
 }
@@ -60,10 +61,10 @@ fn bare(args: &Top) -> Outcome {
     let victim = victim::REGISTRY.get(&args.victim).map_err(|e| e.to_string())?;
     let workload =
         workload::parse(args.workload.as_deref().unwrap_or(workload::REGISTRY.first().name))
-            .map_err(|error| error.to_string())?;
+            .map_err(usage)?;
     let blocks = args.blocks.unwrap_or(BLOCKS);
-    let geometry = VolumeGeometry::of_working_set(blocks).map_err(|error| error.to_string())?;
-    let geometry = geometry.check_for(placement).map_err(|error| error.to_string())?;
+    let geometry = VolumeGeometry::of_working_set(blocks).map_err(usage)?;
+    let geometry = geometry.check_for(placement).map_err(usage)?;
     let seed = args.seed.unwrap_or(1);
     let setting = geometry.setting(seed);
     let mut volume = Volume::new(&geometry, placement.make(&setting), victim.make(&setting));
@@ -121,9 +122,9 @@ fn watch(args: &Top, path: &std::path::Path) -> Outcome {
     let clock = real_clock();
     let read = || -> Result<Status, String> {
         let in_file = |e: &dyn std::fmt::Display| format!("{}: {e}", path.display());
+        must_be(path, Wanted::Status)?;
         let text = std::fs::read_to_string(path).map_err(|e| in_file(&e))?;
-        let why = |e| format!("is no file of `twinfs mount --status`: {e}");
-        serde_json::from_str(&text).map_err(|e: serde_json::Error| in_file(&why(e)))
+        serde_json::from_str(&text).map_err(|e| in_file(&e))
     };
     let (mut before, mut shown, mut changed_s) = (read()?, 0, 0.0);
     screen.show(&before.frame(&before, look))?;

@@ -13,9 +13,9 @@ use twin_lab::segment_map::Look;
 use twin_lab::{Config, Served, Status, Watcher, World, simulate_watched};
 use twin_rt::{Nanos, SECS, Time};
 
-use super::super::compare::{warn_of_cut, workload};
 use super::super::time::real_clock;
-use super::super::{Outcome, say};
+use super::super::workload::{Chosen, chosen};
+use super::super::{Outcome, say, usage};
 use super::{Screen, screen, wait_until};
 use crate::cli::{Pace, Top};
 
@@ -28,36 +28,34 @@ const LATELY_BYTES: u64 = 1 << 20;
 
 pub(super) fn run(args: &Top) -> Outcome {
     let config = Config::parse(args.config.as_deref().unwrap_or("lfs"));
-    let config = config.map_err(|e| e.to_string())?;
+    let config = config.map_err(usage)?;
     if !config.layout.is_log() {
         let name = &config.name;
-        return Err(format!(
+        return Err(usage(format!(
             "{name}: has no log that could be shown; choose a configuration of lfs"
-        ));
+        )));
     }
     if args.seed.is_some() && args.workload.is_none() {
-        return Err("--seed is for generated workloads: give --workload too".into());
+        return Err(usage("--seed is for generated workloads: give --workload too"));
     }
     let trace = args.trace.as_deref();
-    let workload = workload(trace, None, args.workload.as_deref(), args.seed.unwrap_or(1))?;
-    let pace = Pace::of(args.pace, &workload, args.speed)?;
+    let Chosen { workload, is_cut } =
+        chosen(trace, None, args.workload.as_deref(), args.seed.unwrap_or(1))?;
+    let pace = Pace::of(args.pace, &workload, args.speed).map_err(usage)?;
     let show = Rc::new(RefCell::new(Show::new(args)));
     let figures = simulate_watched(&config, &workload, pace, show.clone());
     if let Some(failed) = show.borrow_mut().failed.take() {
-        return Err(failed);
+        return Err(failed.into());
     }
     let place = trace.map_or_else(|| config.name.clone(), |path| path.display().to_string());
     if let Some(figures) = figures.map_err(|e| format!("{place}: {e}"))? {
-        if let Some(cut) = &figures.cut {
-            warn_of_cut(trace, cut);
-        }
         let cost = figures.log.write_cost.map_or("-".into(), |cost| format!("{cost:.2}"));
         say(format!(
             "{} operations in {:.3} s; write cost {cost}, {} segments cleaned",
             figures.ops, figures.span_s, figures.log.cleaned_segments
         ))?;
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(if is_cut { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
 /// Who watches, and shows it.

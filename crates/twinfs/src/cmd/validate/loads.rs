@@ -150,6 +150,8 @@ impl Load {
                 command
             }
         };
+        // A terminal's interrupt is ours to answer: it ends all of the group.
+        std::os::unix::process::CommandExt::process_group(&mut command, 0);
         command.current_dir(dir).stdin(Stdio::null()).stdout(Stdio::null());
         let output = command.output().map_err(|e| format!("{}: {e}", self.name))?;
         if output.status.success() {

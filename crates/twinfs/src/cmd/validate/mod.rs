@@ -9,35 +9,26 @@ mod loads;
 mod report;
 mod run;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use indicatif::ProgressBar;
+use twin_settings::SettingsError;
 
 use super::compare::machine_file;
+use super::interrupt::ScratchDir;
 use super::time::progress_bar;
-use super::{Outcome, say};
+use super::{Failure, Interrupts, Outcome, say, usage};
 use crate::cli::Validate;
+use crate::rows;
 use loads::{LOADS, Load};
 use report::Report;
 use run::{Pair, Place, SETUPS, SIZE};
 
-/// A directory that goes with this value.
-struct Scratch(PathBuf);
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        if let Err(error) = std::fs::remove_dir_all(&self.0) {
-            eprintln!("twinfs: {}: {error}", self.0.display());
-        }
-    }
-}
-
-pub(crate) fn run(args: &Validate) -> Outcome {
+pub(crate) fn run(args: &Validate, interrupts: &Interrupts) -> Outcome {
     if let Some(name) = &args.load {
-        return loads::run_own(name).map(|()| ExitCode::SUCCESS);
+        return Ok(loads::run_own(name).map(|()| ExitCode::SUCCESS)?);
     }
     let loads = chosen(&args.workloads)?;
     if args.list {
@@ -47,29 +38,28 @@ pub(crate) fn run(args: &Validate) -> Outcome {
         return Ok(ExitCode::SUCCESS);
     }
     if !args.dir.is_dir() {
-        return Err(format!("{} is no directory", args.dir.display()));
+        return Err(format!("{} is no directory", args.dir.display()).into());
     }
-    let stop = twin_host::note_interrupts().map_err(|e| format!("signals: {e}"))?;
     let machine = match &args.machine {
         Some(path) => machine_file(path)?,
-        None => super::calibrate::calibrate(&args.dir, Arc::clone(&stop))?,
+        None => super::calibrate::calibrate(&args.dir, interrupts)?,
     };
-    let report = validate(args, &loads, machine, &stop)?;
-    say(report.text())?;
+    let report = validate(args, &loads, machine, interrupts)?;
+    rows::print(&args.output, &report.rows(), || Ok(report.text()))?;
     if let Some(path) = &args.markdown {
         std::fs::write(path, report.markdown()).map_err(|e| format!("{}: {e}", path.display()))?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn chosen(names: &[String]) -> Result<Vec<&'static Load>, String> {
+fn chosen(names: &[String]) -> Result<Vec<&'static Load>, Failure> {
     if names.is_empty() {
         return Ok(LOADS.iter().collect());
     }
     let find = |name: &String| {
-        let known = || LOADS.iter().map(|load| load.name).collect::<Vec<_>>().join(", ");
+        let known = LOADS.iter().map(|load| load.name);
         let found = LOADS.iter().find(|load| load.name == name);
-        found.ok_or_else(|| format!("there is no workload {name}: choose of {}", known()))
+        found.ok_or_else(|| usage(SettingsError::unknown("workload", name, known)))
     };
     names.iter().map(find).collect()
 }
@@ -78,17 +68,16 @@ fn validate(
     args: &Validate,
     loads: &[&'static Load],
     machine: twin_lab::MachineFile,
-    stop: &Arc<AtomicBool>,
+    interrupts: &Interrupts,
 ) -> Result<Report, String> {
     let name = format!("twinfs-validate-{}", std::process::id());
-    let dir = super::absolute(&args.dir.join(name))?;
-    std::fs::create_dir(&dir).map_err(|e| format!("{}: {e}", dir.display()))?;
-    let _scratch = Scratch(dir.clone());
+    let scratch = ScratchDir::make(args.dir.join(name), interrupts)?;
+    let dir = scratch.path().to_owned();
     let material = dir.join("material");
     loads::prepare(&material).map_err(|e| format!("{}: {e}", material.display()))?;
     let image = dir.join("image");
     let made = std::fs::File::create_new(&image)
-        .and_then(|mut file| super::peers::write_whole(&mut file, SIZE, stop));
+        .and_then(|mut file| super::peers::write_whole(&mut file, SIZE, &interrupts.stop()));
     made.map_err(|e| format!("{}: {e}", image.display()))?;
     let machine = Arc::new(machine);
     let place = Place { dir, material, machine: Arc::clone(&machine) };
@@ -100,7 +89,7 @@ fn validate(
             report.left_out(load, why);
             continue;
         }
-        let pairs = one_load(&place, load, args, &bar, stop)?;
+        let pairs = one_load(&place, load, args, &bar, interrupts)?;
         report.add(load, pairs);
     }
     bar.finish_and_clear();
@@ -113,12 +102,12 @@ fn one_load(
     load: &Load,
     args: &Validate,
     bar: &ProgressBar,
-    stop: &AtomicBool,
+    interrupts: &Interrupts,
 ) -> Result<Vec<Pair>, String> {
     bar.set_message(load.name);
     let done = || {
         bar.inc(1);
-        if stop.load(Ordering::Relaxed) { Err("interrupted".to_owned()) } else { Ok(()) }
+        interrupts.check()
     };
     let mut recordings = Vec::new();
     let mut real = vec![Vec::new(); SETUPS.len()];

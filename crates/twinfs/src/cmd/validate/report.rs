@@ -3,6 +3,7 @@
 use std::fmt::Write;
 use std::sync::Arc;
 
+use serde_json::{Value, json};
 use twin_lab::MachineFile;
 
 use super::loads::Load;
@@ -96,6 +97,26 @@ impl Report {
             }
         }
         tally
+    }
+
+    /// A row for each workload and configuration: medians, and the smallest and largest value.
+    pub(super) fn rows(&self) -> Vec<Value> {
+        let row = |load: &str, seen: bool, pair: &Pair| {
+            let (real, simulated) = (range(&pair.real), range(&pair.simulated));
+            json!({
+                "workload": load, "held_out": !seen, "config": pair.setup, "runs": self.runs,
+                "real_s": median(pair.real.clone()), "real_min_s": real.0, "real_max_s": real.1,
+                "simulated_s": median(pair.simulated.clone()), "simulated_min_s": simulated.0,
+                "simulated_max_s": simulated.1, "error_share": pair.ratio() - 1.0,
+            })
+        };
+        let mut rows = Vec::new();
+        for (name, _, seen, pairs) in &self.loads {
+            rows.extend(pairs.iter().map(|pair| row(name, *seen, pair)));
+        }
+        let left_out = |(name, why): &(&str, String)| json!({ "workload": name, "error": why });
+        rows.extend(self.left_out.iter().map(left_out));
+        rows
     }
 
     /// For the terminal.
@@ -209,9 +230,14 @@ fn order(a: &[f64], b: &[f64]) -> Option<bool> {
     }
 }
 
-fn spread(all: &[f64]) -> String {
+/// The smallest and the largest value.
+fn range(all: &[f64]) -> (f64, f64) {
     let most = all.iter().copied().fold(0.0, f64::max);
-    let least = all.iter().copied().fold(f64::MAX, f64::min);
+    (all.iter().copied().fold(f64::MAX, f64::min), most)
+}
+
+fn spread(all: &[f64]) -> String {
+    let (least, most) = range(all);
     format!("{:.3} ({least:.3} to {most:.3})", median(all.to_vec()))
 }
 

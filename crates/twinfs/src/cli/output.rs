@@ -1,0 +1,45 @@
+//! How results are printed: the same arguments for every command that prints some.
+
+use clap::{Args, ValueEnum};
+
+/// The form of results on standard output.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// For people.
+    #[default]
+    Table,
+    /// An array with an object a row, all figures.
+    Json,
+    /// Comma-separated values under a line of names, as in RFC 4180.
+    Csv,
+}
+
+/// The arguments of commands that print results.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Output {
+    /// How results are printed: for people, as JSON or as comma-separated values. Names carry the
+    /// units, and numbers are plain.
+    #[arg(
+        long,
+        value_enum,
+        default_value = "table",
+        value_name = "FORMAT",
+        hide_possible_values = false
+    )]
+    format: Format,
+    /// The same as --format json.
+    #[arg(long, conflicts_with = "format")]
+    json: bool,
+}
+
+impl Output {
+    /// The form that was chosen.
+    pub(crate) fn format(&self) -> Format {
+        if self.json { Format::Json } else { self.format }
+    }
+
+    /// True if results are for people.
+    pub(crate) fn is_table(&self) -> bool {
+        self.format() == Format::Table
+    }
+}

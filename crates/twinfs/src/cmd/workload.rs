@@ -1,0 +1,124 @@
+//! The workload that a command line names, looked through before anything is done with it.
+//!
+//! Contract: a trace that is no trace, holds no operation or is damaged is refused here, with what it is and
+//! how much of it is good. One that was cut off when it was recorded is used up to there, which is told once
+//! and makes the command's exit status 1.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use twin_lab::{Workload, WorkloadError};
+use twin_trace::{Place, Record, TraceError, readers};
+
+use super::{Failure, usage};
+use crate::input::{Wanted, must_be};
+
+/// The trace that comes with the program: see traces/README.md.
+const SHIPPED_TRACE: &[u8] = include_bytes!("../../../../traces/server.tw");
+
+/// A workload, and whether its trace was cut off.
+pub(super) struct Chosen {
+    pub(super) workload: Workload,
+    pub(super) is_cut: bool,
+}
+
+/// The workload of a trace, perhaps in a foreign format, or of a generator, or the one that comes with the
+/// program.
+///
+/// # Errors
+/// Says what the file is if it is no trace; how much is good if it is damaged; the nearest name if there is no
+/// such generator or format.
+pub(super) fn chosen(
+    trace: Option<&Path>,
+    format: Option<&str>,
+    generator: Option<&str>,
+    seed: u64,
+) -> Result<Chosen, Failure> {
+    let Some(path) = trace else {
+        let workload = match generator {
+            Some(text) => Workload::Generated(text.into(), seed),
+            None => Workload::Trace(Arc::from(SHIPPED_TRACE)),
+        };
+        workload.start().map_err(usage)?;
+        return Ok(Chosen { workload, is_cut: false });
+    };
+    must_be(path, if format.is_some() { Wanted::Foreign } else { Wanted::Operations })?;
+    let bytes = std::fs::read(path).map_err(|e| format!("{}: {e}", path.display()))?;
+    let workload = match format {
+        Some(name) => {
+            let format = readers::REGISTRY.get(name).map_err(usage)?;
+            Workload::Foreign(format.name, Arc::from(bytes))
+        }
+        None => Workload::Trace(Arc::from(bytes)),
+    };
+    let survey = Survey::of(&workload).map_err(|e| format!("{}: {e}", path.display()))?;
+    let name = path.display();
+    let Survey { operations, cut, damage } = survey;
+    if let Some(error) = damage {
+        return Err(format!("{name}: {error}{}", good_part(path, operations, &error)).into());
+    }
+    match (operations, &cut) {
+        (0, Some(cut)) => {
+            return Err(format!("{name}: {cut}. No operation is left to replay").into());
+        }
+        (0, None) => {
+            let why = "this trace holds no operation: nothing was done while it was recorded, or \
+                       nothing that it could hold";
+            return Err(format!("{name}: {why}").into());
+        }
+        (_, Some(cut)) => {
+            eprintln!("twinfs: {name}: {cut}. The {operations} operations before that are used");
+        }
+        (_, None) => {}
+    }
+    Ok(Chosen { workload, is_cut: cut.is_some() })
+}
+
+/// What of a damaged trace is good, and how to have it.
+fn good_part(path: &Path, operations: u64, error: &TraceError) -> String {
+    match error.place {
+        Place::Byte { offset, frame: Some(_), .. } if operations > 0 => format!(
+            ". The {operations} operations before that are good: `head -c {offset} {} > good.tw` \
+             makes a trace of them",
+            path.display()
+        ),
+        Place::Line(_) if operations > 0 => {
+            format!(". {operations} operations before that are good")
+        }
+        _ => String::new(),
+    }
+}
+
+/// What is in a trace.
+struct Survey {
+    /// Number of operations that can be read, of whole frames only if there is damage.
+    operations: u64,
+    /// What is missing, if it was cut off.
+    cut: Option<String>,
+    damage: Option<TraceError>,
+}
+
+impl Survey {
+    fn of(workload: &Workload) -> Result<Survey, WorkloadError> {
+        let mut source = workload.start()?;
+        let (mut operations, mut in_frame) = (0, 0);
+        loop {
+            match source.next_record() {
+                Ok(Some(Record::Request { .. })) => {
+                    operations += 1;
+                    in_frame += 1;
+                }
+                Ok(Some(_)) => {}
+                Ok(None) => break,
+                Err(error) => {
+                    // A frame in which a record is bad is not good at all.
+                    if matches!(error.place, Place::Byte { record: Some(_), .. }) {
+                        operations -= in_frame;
+                    }
+                    return Ok(Survey { operations, cut: None, damage: Some(error) });
+                }
+            }
+        }
+        Ok(Survey { operations, cut: twin_lab::cut(&*source), damage: None })
+    }
+}
