@@ -37,6 +37,7 @@ mod machine_file;
 mod markup;
 pub mod nfs_server;
 mod page;
+mod planted;
 mod presets;
 pub mod reproduce;
 mod rewritten;
@@ -57,7 +58,7 @@ pub use compare::{Progress, SeedRuns, compare, compare_seeds};
 pub use config::{Config, Costs, Front, defaults, settings_help};
 pub use error::SimulateError;
 pub use event_log::{EventLog, log_categories};
-pub use figures::{DiskFigures, Figures, Latency, LogFigures, Moment, Spread, VerbFigures};
+pub use figures::{DiskFigures, Figures, Latency, LogFigures, Moment, Spread, VerbFigures, WearFigures};
 pub use flight::{CLOSE, FlightError, FlightSettings, Verified, verify_flight};
 pub use front_end::FrontEnd;
 pub use history::{BINS, History, LogAtEnd, MOST_SAMPLES, Sampler};
@@ -65,6 +66,8 @@ pub use machine_file::{
     Device, Distribution, FORMAT as MACHINE_FORMAT, Fuse, MachineFile, Processor, Transfers,
 };
 pub use page::{Question, Run, page};
+#[cfg(feature = "planted-faults")]
+pub use planted::PlantedFault;
 pub use presets::{Preset, presets};
 pub use seeds::{MOST_SEEDS, Seeded};
 pub use settings_table::settings;

@@ -114,6 +114,12 @@ pub trait DeviceModel {
     fn positioning_ns(&self, _now: Time, _access: &Access) -> Nanos {
         0
     }
+
+    /// What it has programmed and erased since it was made; `None` if it does not wear, or its wear
+    /// is not modelled.
+    fn wear(&self) -> Option<Wear> {
+        None
+    }
 }
 
 /// The options of a model.
