@@ -511,6 +511,11 @@ impl Config {
         Ok(config)
     }
 
+    /// True if its disk is the one of its machine file.
+    pub(crate) fn is_on_measured_disk(&self) -> bool {
+        self.disk == MEASURED
+    }
+
     /// True if the disk wears, and the model counts that.
     pub fn wears(&self) -> bool {
         model::REGISTRY.get(&self.disk).is_ok_and(|entry| entry.kind == model::Kind::Flash)

@@ -174,9 +174,10 @@ pub struct DiskFigures {
     /// Seconds of service, added up over requests: all parts of their time but waiting for each
     /// other. More than `busy_s` if the disk serves several at once.
     pub service_s: f64,
-    /// Of these, seconds in which the medium worked for them: seeks, rotation, head switches and
-    /// transfer, on an SSD its cells and link. What a drive writes after it has reported a write
-    /// counts only as far as a request waited for it.
+    /// Seconds in which the medium worked. Of a mechanical disk: seeks, head switches, rotational
+    /// delay and transfer, for requests and for writes that it had reported before, which may be
+    /// under way without any request. Of others: transfer, an SSD's cells and link, added up over
+    /// requests.
     pub medium_s: f64,
     /// Seconds that requests waited for each other, added up over them. The disk does nothing for
     /// a request in that time.
@@ -259,10 +260,15 @@ pub struct Figures {
     /// any, the other figures belong to a different workload.
     pub failed: u64,
     /// Its place among the compared configurations, by the measure that was asked for: 1 is the
-    /// best. Those that are equal share a place. `None` if operations failed, or if the run has no
+    /// best. Those that are equal or too close to call share a place. `None` if operations failed, or if the run has no
     /// such figure.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rank: Option<usize>,
+    /// The factor below which simulated times are too close to call ([`Trust`](crate::Trust)); 0
+    /// before the run is ranked.
+    pub times_trusted_to: f64,
+    /// Where that factor was measured.
+    pub trust: &'static str,
     /// Latency of all operations.
     pub latency: Latency,
     /// The same by kind.

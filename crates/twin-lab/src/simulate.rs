@@ -187,6 +187,7 @@ struct Before {
     cpu_ns: Nanos,
     cache: CacheStats,
     wear: Option<Wear>,
+    mechanics_ns: Option<Nanos>,
 }
 
 impl Before {
@@ -198,6 +199,7 @@ impl Before {
             cpu_ns: core.cpu.busy_ns(),
             cache: core.cache.stats(),
             wear: disk.wear(),
+            mechanics_ns: disk.mechanics_ns(),
         }
     }
 
@@ -274,7 +276,7 @@ fn figures(
     before: &Before,
 ) -> Figures {
     let span_s = report.span_ns as f64 / 1e9;
-    let disk_use = disk_figures(disk, before.wear);
+    let disk_use = disk_figures(disk, before);
     let cache = volume.core().cache.stats();
     let (hits, misses) = (cache.hits - before.cache.hits, cache.misses - before.cache.misses);
     let verbs = Verb::ALL.iter().filter(|&&verb| report.verb(verb).done > 0).map(|&verb| {
@@ -295,6 +297,8 @@ fn figures(
         diverged: report.diverged_ops(),
         failed: report.failed_ops(),
         rank: None,
+        times_trusted_to: 0.0,
+        trust: "",
         latency: Latency::of(&report.latency_ns()),
         verbs: verbs.collect(),
         cache_hit_share: hits as f64 / (hits + misses).max(1) as f64,
@@ -307,11 +311,13 @@ fn figures(
     }
 }
 
-/// What the disk has done since its statistics were reset; `before` is its wear at that time.
-fn disk_figures(disk: &SimDisk, before: Option<Wear>) -> DiskFigures {
+/// What the disk has done since its statistics were reset.
+fn disk_figures(disk: &SimDisk, before: &Before) -> DiskFigures {
     let stats = disk.stats();
     let seconds = |ns: Nanos| ns as f64 / 1e9;
-    let wear = disk.wear().zip(before);
+    let wear = disk.wear().zip(before.wear);
+    let mechanics = disk.mechanics_ns().zip(before.mechanics_ns);
+    let medium_ns = mechanics.map_or(stats.parts.medium_ns(), |(now, before)| now - before);
     DiskFigures {
         reads: stats.reads.requests,
         read_bytes: stats.reads.bytes,
@@ -320,7 +326,7 @@ fn disk_figures(disk: &SimDisk, before: Option<Wear>) -> DiskFigures {
         flushes: stats.flushes.requests,
         busy_s: seconds(stats.busy_ns),
         service_s: seconds(stats.parts.service_ns()),
-        medium_s: seconds(stats.parts.medium_ns()),
+        medium_s: seconds(medium_ns),
         waiting_s: seconds(stats.parts.queue_ns),
         time_s: stats.parts.named().iter().map(|&(name, ns)| (name, seconds(ns))).collect(),
         wear: wear.map(|(now, before)| WearFigures::since(&now, &before, stats.writes.bytes)),

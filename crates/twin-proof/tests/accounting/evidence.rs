@@ -173,7 +173,8 @@ impl Evidence {
         let figures = simulate_watched(&config, workload, Pace::Asap, watcher);
         let figures = figures.unwrap_or_else(|e| panic!("{}: {e}", config.name)).unwrap();
         let seen = seen.take();
-        let mut submitted: Vec<_> = lines.lock().unwrap().iter().map(|line| arrival(line)).collect();
+        let mut submitted: Vec<_> =
+            lines.lock().unwrap().iter().map(|line| arrival(line)).collect();
         submitted.retain(|one| (seen.began..=seen.ended).contains(&one.when));
         let Seen { began, ended, served } = seen;
         Evidence { figures, began, ended, served, submitted }

@@ -13,7 +13,7 @@ use twin_disk::IoKind;
 use twin_fs::Op;
 use twin_lab::{
     Config, Device, Distribution, Figures, Fuse, Latency, MACHINE_FORMAT, MEASURES, MachineFile,
-    PlantedFault, Processor, Served, Transfers, Workload, rank,
+    PlantedFault, Processor, Served, Transfers, Trust, Workload, rank,
 };
 use twin_sim::PlantedFault as DiskFault;
 use twin_trace::Outcome;
@@ -126,6 +126,7 @@ fn machine() -> Arc<MachineFile> {
         format: MACHINE_FORMAT,
         about: [("directory".into(), "made up".into())].into(),
         warnings: Vec::new(),
+        validated: None,
         fuse,
         processor: [("lfs".into(), processor)].into(),
         device: Device {
@@ -220,8 +221,13 @@ fn by_hand(checks: &mut Checks, planted: PlantedFault) {
     checks.near("processor time", figures.cpu_s, (processor_ns + given_back) as f64 / 1e9);
 
     fsyncs(checks, &run, &script);
-    let span: f64 = figures.verbs.iter().map(|kind| kind.latency.mean_us * kind.latency.count as f64).sum();
-    checks.near("operations a second", figures.ops_per_s, script.operations().len() as f64 * 1e6 / span);
+    let span: f64 =
+        figures.verbs.iter().map(|kind| kind.latency.mean_us * kind.latency.count as f64).sum();
+    checks.near(
+        "operations a second",
+        figures.ops_per_s,
+        script.operations().len() as f64 * 1e6 / span,
+    );
 }
 
 /// The latencies of fsyncs: from the end of the operation before to the end of the flush.
@@ -309,7 +315,7 @@ fn failing(checks: &mut Checks, planted: PlantedFault) {
     (0..1000).for_each(|_| slow.add(Op::GetAttr { ino }, Outcome::Attr));
     let sound = Evidence::of(&config, &slow.workload(), PlantedFault::None).figures;
     let mut all: [Figures; 2] = [failed, sound];
-    rank(&mut all.iter_mut().collect::<Vec<_>>(), MEASURES.first());
+    rank(&mut all.iter_mut().collect::<Vec<_>>(), MEASURES.first(), &Trust::of([&config]));
     let ranks = all.map(|figures| figures.rank);
     checks.holds("rank of what failed", ranks == [None, Some(1)], || format!("{ranks:?}"));
 }

@@ -14,7 +14,7 @@ use std::task::{Context, Waker};
 use twin_disk::{
     Block, Completion, DeviceInfo, Io, IoError, IoErrorKind, IoKind, IoResult, Pending, pending,
 };
-use twin_rt::{Event, Rt, Time};
+use twin_rt::{Event, Nanos, Rt, Time};
 
 use super::commands::Commands;
 use super::durability::{Durability, unstable_write};
@@ -157,6 +157,10 @@ impl Engine {
     /// A request is going to be served in parts.
     pub(super) fn splits(&mut self, io: &Io) {
         self.stats.count_whole(io.kind, io.len);
+    }
+
+    pub(super) fn mechanics_ns(&self) -> Option<Nanos> {
+        self.model.mechanics_ns()
     }
 
     pub(super) fn wear(&self) -> Option<Wear> {

@@ -19,7 +19,7 @@ use std::rc::Rc;
 use std::task::Poll;
 
 use twin_disk::{BlockDevice, DeviceInfo, Io, IoKind, Origin, Pending, all_parts, pending};
-use twin_rt::{Event, Rng, Rt, Time};
+use twin_rt::{Event, Nanos, Rng, Rt, Time};
 
 use crate::bus::Bus;
 use crate::faults::{CrashState, FaultPlan, WriteLog};
@@ -103,6 +103,12 @@ impl SimDisk {
     /// Resets the statistics: after a warm-up, or between the phases of a benchmark.
     pub fn reset_stats(&self) {
         self.0.engine.borrow_mut().reset_stats(self.0.rt.now());
+    }
+
+    /// How long its mechanics have worked since it was made, in nanoseconds; `None` without
+    /// mechanics. Writes that the drive has reported early are part of it.
+    pub fn mechanics_ns(&self) -> Option<Nanos> {
+        self.0.engine.borrow().mechanics_ns()
     }
 
     /// What has been programmed and erased since the disk was made; `None` for a device whose medium

@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use indicatif::ProgressBar;
 use twin_lab::{
-    Config, EventLog, Figures, MEASURES, MachineFile, Question, Run, SeedRuns, Seeded,
-    SimulateError, Workload, compare_seeds, defaults, page, rank, settings, settings_help, summary,
-    table, verdict, workload_help,
+    Config, EventLog, Figures, MEASURES, MachineFile, MeasureEntry, Question, Run, SeedRuns,
+    Seeded, SimulateError, Trust, Workload, compare_seeds, defaults, measurable, page, rank,
+    settings, settings_help, summary, table, verdict, workload_help,
 };
 use twin_rt::Categories;
 use twin_trace::readers;
@@ -45,6 +45,8 @@ pub(crate) fn run(args: &Compare) -> Outcome {
     let page_file = args.html.as_deref().map(Page::open).transpose()?;
     let (mut configs, mut not_run) = configs(args)?;
     let measure = MEASURES.get(&args.by).map_err(|e| e.to_string())?;
+    measurable(measure, &configs)?;
+    let trust = Trust::of(&configs);
     let bar = match args.log {
         Some(categories) => {
             tell_of_events(&mut configs, categories);
@@ -59,15 +61,10 @@ pub(crate) fn run(args: &Compare) -> Outcome {
     bar.finish_and_clear();
     let mut ran = those_that_ran(configs, results, &mut not_run);
     let mut ranked: Vec<&mut Figures> = ran.iter_mut().map(|(_, run)| &mut run.figures).collect();
-    rank(&mut ranked, measure);
+    rank(&mut ranked, measure, &trust);
     let figures: Vec<Figures> = ran.iter().map(|(_, run)| run.figures.clone()).collect();
-    let verdict = verdict(&figures, measure);
-    if args.seeds > 1 && ran.iter().all(|(_, run)| makes_no_difference(run)) {
-        eprintln!(
-            "twinfs: the seeds make no difference: neither the workload nor the volumes and disks \
-             draw random numbers"
-        );
-    }
+    let verdict = verdict(&figures, measure, &trust);
+    warn_of_seeds(args, &ran);
     if let Some(cut) = figures.first().and_then(|figures| figures.cut.as_ref()) {
         warn_of_cut(args.trace.as_deref(), cut);
     }
@@ -75,7 +72,7 @@ pub(crate) fn run(args: &Compare) -> Outcome {
         say(json(&ran, &not_run)?)?;
     } else {
         let configs: Vec<&Config> = ran.iter().map(|(config, _)| config).collect();
-        print(args, verdict.as_deref(), (&configs, &figures), &not_run)?;
+        print(args, verdict.as_deref(), measure, (&configs, &figures), &not_run)?;
     }
     if let Some(file) = page_file {
         let title = title(args);
@@ -97,6 +94,7 @@ pub(crate) fn run(args: &Compare) -> Outcome {
 fn print(
     args: &Compare,
     verdict: Option<&str>,
+    measure: &MeasureEntry,
     (configs, figures): (&[&Config], &[Figures]),
     not_run: &NotRun,
 ) -> Result<(), String> {
@@ -104,7 +102,7 @@ fn print(
         say(words)?;
     }
     let width = terminal_width();
-    say(summary(figures, not_run, width))?;
+    say(summary(figures, not_run, measure, width))?;
     if args.details && !figures.is_empty() {
         say(table(figures, width))?;
         say(settings(configs, width))?;
@@ -175,6 +173,16 @@ fn those_that_ran(
         }
     }
     ran
+}
+
+/// Tells if several seeds were run in vain.
+fn warn_of_seeds(args: &Compare, ran: &[(Config, Seeded)]) {
+    if args.seeds > 1 && ran.iter().all(|(_, run)| makes_no_difference(run)) {
+        eprintln!(
+            "twinfs: the seeds make no difference: neither the workload nor the volumes and disks \
+             draw random numbers"
+        );
+    }
 }
 
 /// True if all seeds of a configuration took the same times.

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use indicatif::ProgressBar;
+use twin_lab::MachineFile;
 
 use super::compare::machine_file;
 use super::time::progress_bar;
@@ -56,10 +57,25 @@ pub(crate) fn run(args: &Validate) -> Outcome {
     };
     let report = validate(args, &loads, machine, &stop)?;
     say(report.text())?;
+    if let Some(path) = &args.machine {
+        note_error(&report, path)?;
+    }
     if let Some(path) = &args.markdown {
         std::fs::write(path, report.markdown()).map_err(|e| format!("{}: {e}", path.display()))?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Writes the error into the machine file, from which `twinfs compare --machine` takes it.
+fn note_error(report: &Report, path: &Path) -> Result<(), String> {
+    let Some(validated) = report.validated(super::calibrate::today()) else {
+        let few = "too few pairs of configurations for an error that compare could use";
+        return say(format!("{few}: {} is left as it was", path.display()));
+    };
+    let machine = MachineFile { validated: Some(validated), ..machine_file(path)? };
+    let text = machine.to_text().map_err(|e| format!("{}: {e}", path.display()))?;
+    std::fs::write(path, text).map_err(|e| format!("{}: {e}", path.display()))?;
+    say(format!("the error is noted in {}", path.display()))
 }
 
 fn chosen(names: &[String]) -> Result<Vec<&'static Load>, String> {
@@ -77,7 +93,7 @@ fn chosen(names: &[String]) -> Result<Vec<&'static Load>, String> {
 fn validate(
     args: &Validate,
     loads: &[&'static Load],
-    machine: twin_lab::MachineFile,
+    machine: MachineFile,
     stop: &Arc<AtomicBool>,
 ) -> Result<Report, String> {
     let name = format!("twinfs-validate-{}", std::process::id());
