@@ -15,6 +15,7 @@ use twin_sim::{bus, cpu, model, queue};
 use crate::event_log::EventLog;
 use crate::layouts::{LAYOUTS, layout};
 use crate::machine_file::MachineFile;
+use crate::planted::PlantedFault;
 use crate::presets::presets;
 
 /// A file system and the hardware under it.
@@ -66,6 +67,9 @@ pub struct Config {
     pub disk_chosen: bool,
     /// The receiver of events. It is not a setting: it does not affect the run.
     pub log: Option<EventLog>,
+    /// The planted fault, in builds that can have one.
+    #[cfg(feature = "planted-faults")]
+    pub planted: PlantedFault,
 }
 
 /// What stands between the clients of a simulated volume and its core.
@@ -455,6 +459,8 @@ impl Config {
             machine: None,
             disk_chosen: false,
             log: None,
+            #[cfg(feature = "planted-faults")]
+            planted: PlantedFault::None,
         }
     }
 
@@ -513,6 +519,24 @@ impl Config {
         config.of_layout.complete(&asked);
         config.disk_chosen = chosen.iter().any(|choice| choice.key == "disk");
         Ok(config)
+    }
+
+    /// True if its disk is the one of its machine file.
+    pub(crate) fn is_on_measured_disk(&self) -> bool {
+        self.disk == MEASURED
+    }
+
+    /// True if the disk wears, and the model counts that.
+    pub fn wears(&self) -> bool {
+        model::REGISTRY.get(&self.disk).is_ok_and(|entry| entry.kind == model::Kind::Flash)
+    }
+
+    /// The planted fault: none in builds without planted faults.
+    pub(crate) const fn planted(&self) -> PlantedFault {
+        #[cfg(feature = "planted-faults")]
+        return self.planted;
+        #[cfg(not(feature = "planted-faults"))]
+        PlantedFault::None
     }
 
     /// The seed of a run's clock, from which the volume and its policies draw.

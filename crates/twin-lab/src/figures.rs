@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 use twin_fs::{OpenVolume, write_cost};
+use twin_sim::model::Wear;
 use twin_trace::Histogram;
 
 /// Latencies in microseconds.
@@ -168,10 +169,53 @@ pub struct DiskFigures {
     pub written_bytes: u64,
     /// Number of flushes.
     pub flushes: u64,
-    /// Seconds during which it had requests.
+    /// Seconds during which it had requests, waiting or in service.
     pub busy_s: f64,
+    /// Seconds of service, added up over requests: all parts of their time but waiting for each
+    /// other. More than `busy_s` if the disk serves several at once.
+    pub service_s: f64,
+    /// Seconds in which the medium worked. Of a mechanical disk: seeks, head switches, rotational
+    /// delay and transfer, for requests and for writes that it had reported before, which may be
+    /// under way without any request. Of others: transfer, an SSD's cells and link, added up over
+    /// requests.
+    pub medium_s: f64,
+    /// Seconds that requests waited for each other, added up over them. The disk does nothing for
+    /// a request in that time.
+    pub waiting_s: f64,
     /// The parts of its requests' time, by name in seconds, waiting included.
     pub time_s: Vec<(&'static str, f64)>,
+    /// What it programmed and erased; `None` if it does not wear, or its wear is not modelled.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wear: Option<WearFigures>,
+}
+
+/// The wear of a device with a flash translation layer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct WearFigures {
+    /// Bytes of the pages that it programmed: for the host's writes and to move pages.
+    pub programmed_bytes: u64,
+    /// Of these, bytes that its own garbage collection moved.
+    pub moved_bytes: u64,
+    /// Number of erased blocks.
+    pub erased_blocks: u64,
+    /// Bytes programmed for each byte written to the device; `None` if none was written. It is
+    /// below 1 if the device's cache took writes that were overwritten before they were programmed.
+    pub amplification: Option<f64>,
+}
+
+impl WearFigures {
+    /// The wear from `before` on, during which the host wrote so many bytes.
+    pub(crate) fn since(now: &Wear, before: &Wear, written_bytes: u64) -> WearFigures {
+        let (host, moved) = (now.host - before.host, now.moved - before.moved);
+        let programmed_bytes = (host + moved) * now.page_bytes;
+        let amplification = programmed_bytes as f64 / written_bytes as f64;
+        WearFigures {
+            programmed_bytes,
+            moved_bytes: moved * now.page_bytes,
+            erased_blocks: now.erased - before.erased,
+            amplification: (written_bytes > 0).then_some(amplification),
+        }
+    }
 }
 
 /// The values of a measure over the seeds.
@@ -216,10 +260,15 @@ pub struct Figures {
     /// any, the other figures belong to a different workload.
     pub failed: u64,
     /// Its place among the compared configurations, by the measure that was asked for: 1 is the
-    /// best. Those that are equal share a place. `None` if operations failed, or if the run has no
+    /// best. Those that are equal or too close to call share a place. `None` if operations failed, or if the run has no
     /// such figure.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rank: Option<usize>,
+    /// The factor below which simulated times are too close to call ([`Trust`](crate::Trust)); 0
+    /// before the run is ranked.
+    pub times_trusted_to: f64,
+    /// Where that factor was measured.
+    pub trust: &'static str,
     /// Latency of all operations.
     pub latency: Latency,
     /// The same by kind.

@@ -7,7 +7,7 @@
 //! at [`compare`].
 //!
 //! ```
-//! use twin_lab::{Config, MEASURES, Workload, compare, rank, verdict};
+//! use twin_lab::{Config, MEASURES, Trust, Workload, compare, rank, verdict};
 //! use twin_trace::replay::Pace;
 //!
 //! let configs = [Config::parse("lfs:disk=disk-7200")?, Config::parse("ffs:disk=disk-7200")?];
@@ -15,8 +15,9 @@
 //! let results = compare(&configs, &workload, Pace::Asap, 2, &|_, _| {});
 //! let mut figures = results.into_iter().collect::<Result<Vec<_>, _>>()?;
 //! let measure = MEASURES.get("finish")?;
-//! rank(&mut figures.iter_mut().collect::<Vec<_>>(), measure);
-//! println!("{}", verdict(&figures, measure).unwrap_or_default());
+//! let trust = Trust::of(&configs);
+//! rank(&mut figures.iter_mut().collect::<Vec<_>>(), measure, &trust);
+//! println!("{}", verdict(&figures, measure, &trust).unwrap_or_default());
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
@@ -37,6 +38,7 @@ mod machine_file;
 mod markup;
 pub mod nfs_server;
 mod page;
+mod planted;
 mod presets;
 pub mod reproduce;
 mod rewritten;
@@ -47,6 +49,7 @@ mod simulate;
 mod status;
 mod study_page;
 mod table;
+mod trust;
 mod units;
 mod verdict;
 pub mod volume;
@@ -57,14 +60,19 @@ pub use compare::{Progress, SeedRuns, compare, compare_seeds};
 pub use config::{Config, Costs, Front, compared_by_default, settings_help};
 pub use error::SimulateError;
 pub use event_log::{EventLog, log_categories};
-pub use figures::{DiskFigures, Figures, Latency, LogFigures, Moment, Spread, VerbFigures};
+pub use figures::{
+    DiskFigures, Figures, Latency, LogFigures, Moment, Spread, VerbFigures, WearFigures,
+};
 pub use flight::{CLOSE, FlightError, FlightSettings, Verified, verify_flight};
 pub use front_end::FrontEnd;
 pub use history::{BINS, History, LogAtEnd, MOST_SAMPLES, Sampler};
 pub use machine_file::{
     Device, Distribution, FORMAT as MACHINE_FORMAT, Fuse, MachineFile, Processor, Transfers,
+    Validated,
 };
 pub use page::{Question, Run, page};
+#[cfg(feature = "planted-faults")]
+pub use planted::PlantedFault;
 pub use presets::{Preset, presets};
 pub use seeds::{MOST_SEEDS, Seeded};
 pub use settings_table::settings;
@@ -72,8 +80,9 @@ pub use simulate::{cut, simulate, simulate_watched, simulate_with_history};
 pub use status::Status;
 pub use study_page::page as study_page;
 pub use table::{summary, table};
+pub use trust::{FEWEST_PAIRS, FIDELITY, Trust, error_of};
 pub use twin_settings::SettingsError;
 pub use twin_sim::{Served, TimeBreakdown};
-pub use verdict::{MEASURES, Measure, MeasureEntry, NOISE, rank, verdict};
+pub use verdict::{MEASURES, Measure, MeasureEntry, NOISE, measurable, rank, verdict};
 pub use watch::{Watcher, World};
 pub use workload::{Workload, WorkloadError, help as workload_help};

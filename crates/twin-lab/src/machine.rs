@@ -42,6 +42,7 @@ impl Machine {
         let disk_model = disk_model.map_err(model_error)?;
         let scheduler = queue::REGISTRY.get(&config.queue).map_err(model_error)?.make();
         let disk = SimDisk::builder(rt, disk_model).name(&config.disk).scheduler(scheduler);
+        let disk = disk.planted(config.planted().of_disk());
         let cpu = Cpu::modelled(rt.clone(), Box::new(processor(config)?), config.cpus);
         let Some(name) = &config.bus else {
             let disk = disk.start();

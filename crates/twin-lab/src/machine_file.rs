@@ -20,6 +20,9 @@ pub const FORMAT: u32 = 1;
 /// The largest time in a machine file, in microseconds: a quarter of an hour.
 const MOST_US: f64 = 9e8;
 
+/// The largest error of simulations, as a factor: what is further off is no simulation.
+const MOST_ERROR: f64 = 1000.0;
+
 /// What was measured of a machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -31,12 +34,27 @@ pub struct MachineFile {
     /// Why the figures may be wrong: measurements whose repetitions differ much.
     #[serde(default)]
     pub warnings: Vec<String>,
+    /// How far simulations of this machine were from it, if that was measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub validated: Option<Validated>,
     /// The cost of passing a request through the kernel to a mount.
     pub fuse: Fuse,
     /// The processor's costs, by layout.
     pub processor: BTreeMap<String, Processor>,
     /// The device.
     pub device: Device,
+}
+
+/// What a validation on a machine found; `twinfs validate` writes it into the machine file.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Validated {
+    /// When it was done.
+    pub date: String,
+    /// Pairs of configurations that were compared, over all workloads.
+    pub pairs: usize,
+    /// The factor that 19 of 20 of them do not exceed; see [`error_of`](crate::error_of).
+    pub error: f64,
 }
 
 /// What a request to a mount costs beside the work of the core.
@@ -199,6 +217,9 @@ impl MachineFile {
         if !times.into_iter().all(|us| (0.0..=MOST_US).contains(&us)) {
             return Err(format!("processor, fuse: times are from 0 to {MOST_US} microseconds"));
         }
+        if self.validated.as_ref().is_some_and(|found| !(1.0..=MOST_ERROR).contains(&found.error)) {
+            return Err(format!("validated.error: a factor from 1 to {MOST_ERROR}"));
+        }
         Ok(())
     }
 
@@ -299,33 +320,36 @@ impl Processor {
     }
 }
 
+/// A machine for tests.
+#[cfg(test)]
+pub(crate) fn for_tests() -> MachineFile {
+    let alone = vec![Distribution::of(4096, (1..=40).map(f64::from).collect(), 20)];
+    let transfers = Transfers {
+        alone: alone.clone(),
+        rate_4k: [("1".into(), 10_000.0), ("32".into(), 50_000.0)].into(),
+        bytes_per_s: 1e9,
+    };
+    MachineFile {
+        format: FORMAT,
+        about: [("device".into(), "a test".into())].into(),
+        warnings: Vec::new(),
+        validated: None,
+        fuse: Fuse { transit_us: 9.0, serve_us: 5.0, ..Fuse::default() },
+        processor: [("lfs".into(), Processor { create_us: 7.5, ..Processor::default() })].into(),
+        device: Device {
+            max_request: 1 << 20,
+            read: transfers.clone(),
+            write: transfers,
+            flush: alone,
+            write_sparse: Vec::new(),
+        },
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use super::for_tests as file;
     use super::*;
-
-    fn file() -> MachineFile {
-        let alone = vec![Distribution::of(4096, (1..=40).map(f64::from).collect(), 20)];
-        let transfers = Transfers {
-            alone: alone.clone(),
-            rate_4k: [("1".into(), 10_000.0), ("32".into(), 50_000.0)].into(),
-            bytes_per_s: 1e9,
-        };
-        MachineFile {
-            format: FORMAT,
-            about: [("device".into(), "a test".into())].into(),
-            warnings: Vec::new(),
-            fuse: Fuse { transit_us: 9.0, serve_us: 5.0, ..Fuse::default() },
-            processor: [("lfs".into(), Processor { create_us: 7.5, ..Processor::default() })]
-                .into(),
-            device: Device {
-                max_request: 1 << 20,
-                read: transfers.clone(),
-                write: transfers,
-                flush: alone,
-                write_sparse: Vec::new(),
-            },
-        }
-    }
 
     #[test]
     fn a_file_is_read_as_it_was_written() {
@@ -352,6 +376,8 @@ mod tests {
         assert!(broken(&|f| f.device.flush.clear()).contains("device.flush"));
         assert!(broken(&|f| f.device.read.alone[0].us[0] = -1.0).contains("device.read.alone"));
         assert!(broken(&|f| f.fuse.serve_us = f64::NAN).contains("fuse"));
+        let validated = |error| Some(Validated { date: "today".into(), pairs: 66, error });
+        assert!(broken(&|f| f.validated = validated(0.9)).contains("validated.error"));
         let text = file().to_text().unwrap().replace("create_us", "creat_us");
         assert!(MachineFile::parse(&text).unwrap_err().to_string().contains("creat_us"));
         assert!(MachineFile::parse("disk=ssd").is_err());

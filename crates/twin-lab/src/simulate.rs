@@ -3,18 +3,21 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use twin_fs::{FileSystem, FsError, OpenVolume};
+use twin_cache::CacheStats;
+use twin_fs::{FileSystem, FsError, OpenVolume, write_cost};
 use twin_rt::{ClockOnly, Nanos, Rt};
+use twin_sim::SimDisk;
 use twin_sim::fuse::{Fuse, FuseCosts};
-use twin_sim::{DiskStats, SimDisk};
+use twin_sim::model::Wear;
 use twin_trace::replay::{Options, Pace, Replayer, Report};
 use twin_trace::{Ending, Source, Verb};
 
 use crate::config::{Config, Front};
 use crate::error::{SimulateError, model_error};
-use crate::figures::{DiskFigures, Figures, Latency, LogFigures, VerbFigures};
+use crate::figures::{DiskFigures, Figures, Latency, LogFigures, VerbFigures, WearFigures};
 use crate::history::{History, Sampler};
 use crate::machine::{OnVolume, on_volume};
+use crate::planted::PlantedFault;
 use crate::watch::{Seat, Watcher};
 use crate::workload::Workload;
 
@@ -118,7 +121,8 @@ impl OnVolume for Replay<'_> {
         disk: &SimDisk,
         volume: &OpenVolume,
     ) -> Result<Figures, SimulateError> {
-        match self.fuse {
+        let fuse = self.fuse.filter(|_| !self.config.planted().is(PlantedFault::FuseLeftOut));
+        match fuse {
             None => self.play(rt, disk, volume, volume).await,
             Some(costs) => {
                 let cpu = volume.core().cpu.clone();
@@ -139,6 +143,9 @@ impl Replay<'_> {
         fs: &impl FileSystem,
     ) -> Result<Figures, SimulateError> {
         let Replay { config, workload, pace, seat, fuse: _ } = self;
+        let planted = config.planted();
+        let opened = rt.now();
+        let unused = Before::of(disk, volume);
         let mut replayer = Replayer::new(rt, fs, Options { pace, ..Options::default() });
         let population = workload.population().map_err(SimulateError::Workload)?;
         replayer.populate(&population).await.map_err(SimulateError::Replay)?;
@@ -148,24 +155,29 @@ impl Replay<'_> {
             volume.execute(sync_request()).await?;
             volume.core().drop_caches();
         }
-        disk.reset_stats();
-        let before = Before { log: LogFigures::of(volume), cpu_ns: volume.core().cpu.busy_ns() };
+        if !planted.is(PlantedFault::MkfsCounted) {
+            disk.reset_stats();
+        }
+        let before = Before::of(disk, volume).with_fault(planted, unused);
         if let Some(seat) = seat {
             seat.begin(disk, volume);
         }
         let mut source = workload.start().map_err(SimulateError::Workload)?;
-        let began = rt.now();
+        let began = if planted.is(PlantedFault::PopulatingTimed) { opened } else { rt.now() };
         let report = replayer.run(&mut source).await.map_err(SimulateError::Replay)?;
         let _ = replayer.release_all().await;
+        let all_done = rt.now();
         // Writing the remaining dirty data is part of the work, until the disk's own cache has
         // given it to the medium.
         volume.execute(sync_request()).await?;
-        let finish_ns = rt.now() - began;
+        let ended = if planted.is(PlantedFault::SyncLeftOut) { all_done } else { rt.now() };
+        let finish_ns = ended - began;
         if let Some(seat) = seat {
             seat.end();
         }
-        let figures = figures(rt, config, volume, &report, &disk.stats(), &before);
-        Ok(Figures { cut: cut(&*source), finish_s: finish_ns as f64 / 1e9, ..figures })
+        let figures = figures(rt, config, volume, &report, disk, &before);
+        let figures = Figures { cut: cut(&*source), finish_s: finish_ns as f64 / 1e9, ..figures };
+        Ok(with_fault(figures, planted, &report))
     }
 }
 
@@ -173,6 +185,74 @@ impl Replay<'_> {
 struct Before {
     log: LogFigures,
     cpu_ns: Nanos,
+    cache: CacheStats,
+    wear: Option<Wear>,
+    mechanics_ns: Option<Nanos>,
+}
+
+impl Before {
+    /// What has been done by now.
+    fn of(disk: &SimDisk, volume: &OpenVolume) -> Before {
+        let core = volume.core();
+        Before {
+            log: LogFigures::of(volume),
+            cpu_ns: core.cpu.busy_ns(),
+            cache: core.cache.stats(),
+            wear: disk.wear(),
+            mechanics_ns: disk.mechanics_ns(),
+        }
+    }
+
+    /// With the accounts of an unused volume where a planted fault says so.
+    fn with_fault(self, planted: PlantedFault, unused: Before) -> Before {
+        match planted {
+            _ if planted.is(PlantedFault::PopulatingProcessor) => {
+                Before { cpu_ns: unused.cpu_ns, ..self }
+            }
+            _ if planted.is(PlantedFault::PopulatingWritten) => Before { log: unused.log, ..self },
+            _ if planted.is(PlantedFault::PopulatingHits) => Before { cache: unused.cache, ..self },
+            _ if planted.is(PlantedFault::PopulatingWear) => Before { wear: unused.wear, ..self },
+            _ => self,
+        }
+    }
+}
+
+/// The figures with a planted fault of their own, if there is one.
+fn with_fault(mut figures: Figures, planted: PlantedFault, report: &Report) -> Figures {
+    let is = |fault| planted.is(fault);
+    if is(PlantedFault::FailuresHidden) {
+        figures.failed = 0;
+    }
+    if is(PlantedFault::SkippedCounted) {
+        figures.ops += report.skipped;
+        figures.ops_per_s = figures.ops as f64 / figures.span_s;
+    }
+    if is(PlantedFault::WrongKind) {
+        let (write, fsync) = (Verb::Write.name(), Verb::Fsync.name());
+        for of_kind in &mut figures.verbs {
+            of_kind.verb = match of_kind.verb {
+                name if name == write => fsync,
+                name if name == fsync => write,
+                name => name,
+            };
+        }
+    }
+    if is(PlantedFault::P99IsP90) {
+        let of_kinds = figures.verbs.iter_mut().map(|of_kind| &mut of_kind.latency);
+        of_kinds.chain([&mut figures.latency]).for_each(|all| all.p99_us = all.p90_us);
+    }
+    let log = figures.log;
+    if is(PlantedFault::WriteCostOfAllData) {
+        figures.log.write_cost = write_cost(log.log_bytes, log.cleaner_read_bytes, log.data_bytes);
+    }
+    if is(PlantedFault::CleanerReadsAreUsers) {
+        figures.read_bytes += log.cleaner_read_bytes;
+    }
+    if is(PlantedFault::AmplificationOfData) {
+        let times = log.data_bytes as f64 / figures.written_bytes as f64;
+        figures.write_amplification = figures.write_amplification.map(|_| times);
+    }
+    figures
 }
 
 /// The missing part of a workload that has ended, if it was cut off.
@@ -192,11 +272,13 @@ fn figures(
     config: &Config,
     volume: &OpenVolume,
     report: &Report,
-    disk: &DiskStats,
+    disk: &SimDisk,
     before: &Before,
 ) -> Figures {
     let span_s = report.span_ns as f64 / 1e9;
+    let disk_use = disk_figures(disk, before);
     let cache = volume.core().cache.stats();
+    let (hits, misses) = (cache.hits - before.cache.hits, cache.misses - before.cache.misses);
     let verbs = Verb::ALL.iter().filter(|&&verb| report.verb(verb).done > 0).map(|&verb| {
         let stats = report.verb(verb);
         VerbFigures::of(verb.name(), stats.errors, &stats.latency_ns, &stats.recorded_ns)
@@ -211,30 +293,42 @@ fn figures(
         read_bytes: report.read_bytes,
         written_bytes: report.written_bytes,
         write_amplification: (report.written_bytes > 0)
-            .then(|| disk.writes.bytes as f64 / report.written_bytes as f64),
+            .then(|| disk_use.written_bytes as f64 / report.written_bytes as f64),
         diverged: report.diverged_ops(),
         failed: report.failed_ops(),
         rank: None,
+        times_trusted_to: 0.0,
+        trust: "",
         latency: Latency::of(&report.latency_ns()),
         verbs: verbs.collect(),
-        cache_hit_share: cache.hits as f64 / (cache.hits + cache.misses).max(1) as f64,
+        cache_hit_share: hits as f64 / (hits + misses).max(1) as f64,
         cpu_s: (volume.core().cpu.busy_ns() - before.cpu_ns) as f64 / 1e9,
         log: LogFigures::of(volume).since(&before.log),
-        disk_use: disk_figures(disk),
+        disk_use,
         spreads: Vec::new(),
         digest: format!("{:016x}", rt.digest().value()),
         cut: None,
     }
 }
 
-fn disk_figures(stats: &DiskStats) -> DiskFigures {
+/// What the disk has done since its statistics were reset.
+fn disk_figures(disk: &SimDisk, before: &Before) -> DiskFigures {
+    let stats = disk.stats();
+    let seconds = |ns: Nanos| ns as f64 / 1e9;
+    let wear = disk.wear().zip(before.wear);
+    let mechanics = disk.mechanics_ns().zip(before.mechanics_ns);
+    let medium_ns = mechanics.map_or(stats.parts.medium_ns(), |(now, before)| now - before);
     DiskFigures {
         reads: stats.reads.requests,
         read_bytes: stats.reads.bytes,
         writes: stats.writes.requests,
         written_bytes: stats.writes.bytes,
         flushes: stats.flushes.requests,
-        busy_s: stats.busy_ns as f64 / 1e9,
-        time_s: stats.parts.named().iter().map(|&(name, ns)| (name, ns as f64 / 1e9)).collect(),
+        busy_s: seconds(stats.busy_ns),
+        service_s: seconds(stats.parts.service_ns()),
+        medium_s: seconds(medium_ns),
+        waiting_s: seconds(stats.parts.queue_ns),
+        time_s: stats.parts.named().iter().map(|&(name, ns)| (name, seconds(ns))).collect(),
+        wear: wear.map(|(now, before)| WearFigures::since(&now, &before, stats.writes.bytes)),
     }
 }

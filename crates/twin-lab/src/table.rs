@@ -3,9 +3,9 @@
 
 use comfy_table::{CellAlignment, Table, presets};
 
-use crate::figures::{Figures, Latency, WAITING};
+use crate::figures::{Figures, Latency, WAITING, WearFigures};
 use crate::units::{duration, mib};
-use crate::verdict::{MEASURES, text_of};
+use crate::verdict::{MEASURES, MeasureEntry, by_place, text_of};
 
 /// Number of failed operations, and of all operations.
 fn failures(figures: &Figures) -> String {
@@ -29,9 +29,8 @@ fn disk_time(figures: &Figures) -> String {
 /// How long a disk request waited for others, on average, in microseconds.
 pub(crate) fn wait_us(figures: &Figures) -> f64 {
     let disk = &figures.disk_use;
-    let waited = disk.time_s.iter().find(|(name, _)| *name == WAITING).map_or(0.0, |(_, s)| *s);
     let requests = disk.reads + disk.writes + disk.flushes;
-    waited * 1e6 / requests.max(1) as f64
+    disk.waiting_s * 1e6 / requests.max(1) as f64
 }
 
 /// All figures of all runs: a column for each run. Columns that do not fit into `width` characters
@@ -91,11 +90,15 @@ fn write_cost(figures: &Figures) -> String {
     figures.log.write_cost.map_or("no data".into(), |cost| format!("{cost:.2}"))
 }
 
-/// The columns of the summary, in the order in which they give way on a narrow terminal: the last
-/// one first.
-const SUMMARY: &[Column] = &[
+/// The first columns of the summary, before that of the measure.
+const FIRST: &[Column] = &[
     ("rank", |f| f.rank.map_or("none".into(), |place| place.to_string())),
     ("configuration", |f| f.config.clone()),
+];
+
+/// The columns behind that of the measure, in the order in which they give way on a narrow
+/// terminal: the last one first.
+const FURTHER: &[Column] = &[
     ("all on disk", |f| with_spread(f, "finish")),
     ("p99", |f| with_spread(f, "p99")),
     ("written", |f| with_spread(f, "written")),
@@ -109,42 +112,65 @@ const SUMMARY: &[Column] = &[
 
 /// One row for each run, the best first, with as many columns as fit into `width` characters, and a
 /// row for each configuration that could not run.
-pub fn summary(all: &[Figures], not_run: &[(String, String)], width: Option<u16>) -> String {
-    let mut runs: Vec<&Figures> = all.iter().collect();
-    runs.sort_by_key(|figures| figures.rank.unwrap_or(usize::MAX));
-    let room = width.map_or(usize::MAX, usize::from);
-    let names = not_run.iter().map(|(config, _)| config.chars().count());
-    let name = names.max().unwrap_or(0);
-    let mut used = 1;
-    let fits = |(title, cell): &&Column| {
-        let cells = runs.iter().map(|figures| cell(figures).chars().count());
-        let mut widest = cells.chain([title.len()]).max().unwrap_or(0);
-        if *title == SUMMARY[1].0 {
-            widest = widest.max(name);
-        }
-        used += widest + FRAME;
-        used <= room
+pub fn summary(
+    all: &[Figures],
+    not_run: &[(String, String)],
+    measure: &MeasureEntry,
+    width: Option<u16>,
+) -> String {
+    let runs = by_place(all, measure);
+    let of_measure = |f: &Figures| text_of(measure, f).unwrap_or("none".into());
+    let mut columns: Vec<(&str, Vec<String>)> = Vec::new();
+    let mut add = |title: &'static str, cell: &dyn Fn(&Figures) -> String| {
+        columns.push((title, runs.iter().map(|figures| cell(figures)).collect()));
     };
-    let columns: Vec<&Column> = SUMMARY.iter().take_while(fits).collect();
+    FIRST.iter().for_each(|(title, cell)| add(title, cell));
+    add(measure.title, &of_measure);
+    let further = FURTHER.iter().filter(|(title, _)| *title != measure.title);
+    further.for_each(|(title, cell)| add(title, cell));
+    for (config, _) in not_run {
+        columns[0].1.push("cannot run".into());
+        columns[1].1.push(config.clone());
+        columns[2..].iter_mut().for_each(|(_, cells)| cells.push("-".into()));
+    }
+    let failed = runs.iter().zip(&mut columns[0].1).filter(|(figures, _)| figures.failed > 0);
+    failed.for_each(|(_, cell)| *cell = "FAILED".into());
+    let room = width.map_or(usize::MAX, usize::from);
+    let mut used = 1;
+    let fitting = columns.iter().take_while(|(title, cells)| {
+        let lengths = cells.iter().map(|cell| cell.chars().count());
+        used += lengths.chain([title.len()]).max().unwrap_or(0) + FRAME;
+        used <= room
+    });
     // The configuration and what it is judged by are told however narrow the terminal is.
-    let columns = if columns.len() < 3 { SUMMARY.iter().take(3).collect() } else { columns };
+    let shown = fitting.count().max(3);
     let mut table = Table::new();
     table.load_style(presets::UTF8_FULL_CONDENSED);
-    table.set_header(columns.iter().map(|(title, _)| *title));
-    for figures in &runs {
-        let failed = figures.failed > 0;
-        let cells = columns.iter().map(|(title, cell)| match *title == SUMMARY[0].0 && failed {
-            true => "FAILED".into(),
-            false => cell(figures),
-        });
-        table.add_row(cells.collect::<Vec<String>>());
-    }
-    for (config, _) in not_run {
-        let mut cells = vec!["cannot run".to_string(), config.clone()];
-        cells.resize(columns.len(), "-".into());
-        table.add_row(cells);
+    table.set_header(columns[..shown].iter().map(|(title, _)| *title));
+    for row in 0..runs.len() + not_run.len() {
+        table.add_row(columns[..shown].iter().map(|(_, cells)| cells[row].clone()));
     }
     right_aligned(table, 2)
+}
+
+/// A time of the disk, and its share of the run. More than the whole if several requests are served
+/// at once.
+fn disk_share(figures: &Figures, seconds: f64) -> String {
+    let share = seconds * 100.0 / figures.finish_s.max(1e-9);
+    format!("{}, {share:.0}%", duration(seconds * 1e6))
+}
+
+/// The rows of the wear of disks.
+fn wear(row: &mut impl FnMut(&str, &dyn Fn(&Figures) -> String)) {
+    let cell = |f: &Figures, of: fn(&WearFigures) -> String| {
+        f.disk_use.wear.as_ref().map_or("not counted".into(), of)
+    };
+    row("SSD programs", &|f| cell(f, |wear| mib(wear.programmed_bytes)));
+    row("  bytes a written byte", &|f| {
+        cell(f, |wear| wear.amplification.map_or("-".into(), |times| format!("{times:.2}")))
+    });
+    row("  moved by itself", &|f| cell(f, |wear| mib(wear.moved_bytes)));
+    row("  blocks erased", &|f| cell(f, |wear| wear.erased_blocks.to_string()));
 }
 
 /// One row for each figure: its title and a cell for each run.
@@ -162,10 +188,13 @@ pub(crate) fn rows(all: &[&Figures]) -> Vec<Vec<String>> {
         row("FAILED operations", &failures);
     }
     if all.len() > 1 {
-        let rank = |f: &Figures| f.rank.map_or("none: failures".into(), |place| place.to_string());
-        row("rank", &rank);
+        let none = |f: &Figures| if f.failed > 0 { "none: failures" } else { "none: no figure" };
+        row("rank", &|f| f.rank.map_or_else(|| none(f).into(), |place| place.to_string()));
     }
     row("all done and on disk", &|f| with_spread(f, "finish"));
+    if all.iter().any(|f| f.times_trusted_to > 1.0) {
+        row("times trusted to", &|f| format!("a factor of {:.2}", f.times_trusted_to));
+    }
     row("all operations done", &|f| duration(f.span_s * 1e6));
     row("throughput", &|f| format!("{:.0} ops/s", f.ops_per_s));
     row("read, written", &|f| format!("{}, {}", mib(f.read_bytes), mib(f.written_bytes)));
@@ -182,10 +211,15 @@ pub(crate) fn rows(all: &[&Figures]) -> Vec<Vec<String>> {
     row("layout wrote", &|f| mib(f.log.log_bytes));
     row("segments cleaned", &|f| f.log.cleaned_segments.to_string());
     row("cache hits", &|f| format!("{:.1}%", f.cache_hit_share * 100.0));
-    row("disk busy", &|f| format!("{:.2} s", f.disk_use.busy_s));
+    row("disk has requests", &|f| disk_share(f, f.disk_use.busy_s));
+    row("  in service", &|f| disk_share(f, f.disk_use.service_s));
+    row("  medium at work", &|f| disk_share(f, f.disk_use.medium_s));
     row("disk reads, writes", &|f| format!("{}, {}", f.disk_use.reads, f.disk_use.writes));
     row("disk's work", &disk_time);
     row("wait of a disk request", &|f| duration(wait_us(f)));
+    if all.iter().any(|f| f.disk_use.wear.is_some()) {
+        wear(&mut row);
+    }
     row("processor", &|f| format!("{:.2} s", f.cpu_s));
     rows
 }
@@ -206,12 +240,28 @@ mod tests {
     fn tables_keep_to_the_width_of_the_terminal() {
         let runs: Vec<Figures> = (1..6).map(|n| run("lfs:cache=8M", Some(n))).collect();
         for width in 50..200 {
-            let (summary, all) = (summary(&runs, &[], Some(width)), table(&runs, Some(width)));
+            let (summary, all) =
+                (summary(&runs, &[], MEASURES.first(), Some(width)), table(&runs, Some(width)));
             assert!(widest(&summary) <= width.into(), "{width}:\n{summary}");
             assert!(widest(&all) <= width.into(), "{width}:\n{all}");
             assert_eq!(all.matches("lfs:cache=8M").count(), 5, "each run is shown once");
         }
-        assert_eq!(summary(&runs, &[], None).matches("cache hits").count(), 1);
+        assert_eq!(summary(&runs, &[], MEASURES.first(), None).matches("cache hits").count(), 1);
+    }
+
+    #[test]
+    fn the_measure_that_was_asked_for_leads() {
+        let runs = [run("a", None), run("b", None)];
+        for measure in &MEASURES {
+            let titles = |width| {
+                let text = summary(&runs, &[], measure, width);
+                let header = text.lines().nth(1).unwrap().trim_matches('│');
+                header.split('┆').map(|title| title.trim().to_string()).collect::<Vec<_>>()
+            };
+            assert_eq!(titles(Some(50))[..3], ["rank", "configuration", measure.title]);
+            let all = titles(None);
+            assert_eq!(all.iter().filter(|title| *title == measure.title).count(), 1, "{all:?}");
+        }
     }
 
     #[test]
@@ -219,7 +269,12 @@ mod tests {
         let mut failed = run("failed", None);
         failed.failed = 3;
         let not_run = [("ext4".to_string(), "no such configuration".to_string())];
-        let text = summary(&[failed, run("b", Some(2)), run("a", Some(1))], &not_run, None);
+        let text = summary(
+            &[failed, run("b", Some(2)), run("a", Some(1))],
+            &not_run,
+            MEASURES.first(),
+            None,
+        );
         let at = |word: &str| text.find(word).unwrap_or_else(|| panic!("no {word}: {text}"));
         assert!(at(" a ") < at(" b ") && at(" b ") < at("FAILED"), "{text}");
         assert!(at("FAILED") < at("cannot run"), "{text}");

@@ -6,6 +6,8 @@ use std::ops::{Add, AddAssign};
 use twin_disk::{IoKind, Origin};
 use twin_rt::{Nanos, Time};
 
+use crate::planted::PlantedFault;
+
 /// The time of a request (or the sum over many), divided by cause. The parts of a request add up to
 /// the time from its submission to its completion.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -57,6 +59,12 @@ impl TimeBreakdown {
     /// All parts but the wait behind other requests: the time of service.
     pub fn service_ns(&self) -> Nanos {
         self.total_ns() - self.queue_ns
+    }
+
+    /// The time of the medium: seeks, head switches, rotational delay and transfer, on an SSD its
+    /// cells and link. Without the controller, the buffer, the bus, waits for destaging, and flushes.
+    pub fn medium_ns(&self) -> Nanos {
+        self.seek_ns + self.head_switch_ns + self.rotation_ns + self.transfer_ns
     }
 }
 
@@ -159,9 +167,14 @@ pub struct DiskStats {
     pub user_found_cleaner: u64,
     busy_since: Time,
     present: [u64; ORIGINS],
+    planted: PlantedFault,
 }
 
 impl DiskStats {
+    pub(crate) fn with_fault(planted: PlantedFault) -> DiskStats {
+        DiskStats { planted, ..DiskStats::default() }
+    }
+
     /// The work with this origin.
     pub fn by_origin(&self, origin: Origin) -> Share {
         self.origins[origin as usize]
@@ -204,6 +217,17 @@ impl DiskStats {
             self.failed += 1;
             return;
         };
+        if self.planted.is(PlantedFault::CleanerReadsLeftOut)
+            && (kind, origin) == (IoKind::Read, Origin::Cleaner)
+        {
+            return;
+        }
+        if self.planted.is(PlantedFault::PartsTwice) {
+            self.parts += *parts;
+        }
+        if self.planted.is(PlantedFault::BusyWithoutWaiting) {
+            self.busy_ns = self.busy_ns.saturating_sub(parts.queue_ns);
+        }
         self.parts += *parts;
         self.origins[origin as usize].add(bytes, parts);
         match kind {
@@ -221,6 +245,18 @@ impl DiskStats {
         }
     }
 
+    /// A planted fault: a request that is served in parts is counted as a whole before them.
+    pub(crate) fn count_whole(&mut self, kind: IoKind, bytes: u64) {
+        let share = match kind {
+            IoKind::Read => &mut self.reads,
+            IoKind::Write => &mut self.writes,
+            IoKind::Flush | IoKind::Discard => return,
+        };
+        if self.planted.is(PlantedFault::WholeAndParts) {
+            share.add(bytes, &TimeBreakdown::default());
+        }
+    }
+
     /// The statistics as of `now`: an unfinished busy period is included.
     pub(crate) fn until(&self, now: Time) -> DiskStats {
         let mut stats = *self;
@@ -233,7 +269,12 @@ impl DiskStats {
 
     /// Resets everything except the requests in flight.
     pub(crate) fn reset(&mut self, now: Time) {
-        *self = DiskStats { present: self.present, busy_since: now, ..DiskStats::default() };
+        *self = DiskStats {
+            present: self.present,
+            busy_since: now,
+            planted: self.planted,
+            ..DiskStats::default()
+        };
     }
 
     pub(crate) fn in_flight(&self) -> u64 {

@@ -228,9 +228,11 @@ mod tests {
     fn a_run_that_failed_is_hatched_and_told() {
         let mut runs = vec![run("lfs:size=64M"), run("ffs:size=64M")];
         runs[0].figures.failed = 3;
+        let trust = crate::trust::Trust::of(runs.iter().map(|run| &run.config));
         rank(
             &mut runs.iter_mut().map(|run| &mut run.figures).collect::<Vec<_>>(),
             MEASURES.first(),
+            &trust,
         );
         let page = page(&question("w", None), &runs, &[]);
         assert_eq!(page.matches("url(#hatch)").count(), 1);

@@ -236,7 +236,6 @@ impl Lfs {
             self.count(|stats| {
                 stats.cleaned_segments += 1;
                 stats.cleaned_live_bytes += u64::from(live);
-                stats.cleaner_read_bytes += u64::from(self.sb.segment_size);
             });
         }
         let LiveItems { mut found, parents: _parents } = all;

@@ -94,13 +94,17 @@ impl Lfs {
         };
         // The segment must not be reused before the whole of it has been scanned.
         let pass = core.reads.enter();
-        let first = core.device.submit(self.segment_read(segment, 0, step));
+        let first = self.read_segment(core, segment, 0, step);
         Victim { segment, step, first, pass }
     }
 
-    fn segment_read(&self, segment: u32, at: u64, step: u64) -> Io {
+    /// Requests a step of a segment. It counts as read from here on, because a victim that is given
+    /// up after it was requested has cost the device its time too.
+    fn read_segment(&self, core: &Core, segment: u32, at: u64, step: u64) -> Pending {
         let len = step.min(u64::from(self.sb.segment_size) - at);
-        Io::read(self.sb.segment_start(segment) + at, len, Class::Mixed, Origin::Cleaner)
+        self.count(|stats| stats.cleaner_read_bytes += len);
+        let at = self.sb.segment_start(segment) + at;
+        core.device.submit(Io::read(at, len, Class::Mixed, Origin::Cleaner))
     }
 
     /// Finds the live items of a segment. Live blocks of the ifile are marked dirty, because the
@@ -117,8 +121,7 @@ impl Lfs {
         let (began, in_steps) = (core.rt.now(), step < size);
         let mut blocks = first.await?;
         for at in (step..size).step_by(step as usize) {
-            let io = self.segment_read(segment, at, step);
-            blocks.extend(core.device.submit(io).await?);
+            blocks.extend(self.read_segment(core, segment, at, step).await?);
         }
         self.cleaner.quick.read(in_steps.then(|| core.rt.now() - began));
         let mut heard = live.found.len();

@@ -14,14 +14,15 @@ use std::task::{Context, Waker};
 use twin_disk::{
     Block, Completion, DeviceInfo, Io, IoError, IoErrorKind, IoKind, IoResult, Pending, pending,
 };
-use twin_rt::{Event, Rt, Time};
+use twin_rt::{Event, Nanos, Rt, Time};
 
 use super::commands::Commands;
 use super::durability::{Durability, unstable_write};
 use super::{Observer, Served};
 use crate::bus::Bus;
 use crate::faults::{CrashState, FaultPlan, Faults, Verdict, WriteLog};
-use crate::model::{Access, DeviceModel, Service, Supply};
+use crate::model::{Access, DeviceModel, Service, Supply, Wear};
+use crate::planted::PlantedFault;
 use crate::queue::{Scheduler, SchedulerInput, Waiting};
 use crate::{DiskStats, Platter};
 
@@ -35,6 +36,7 @@ pub(super) struct EngineParts {
     pub(super) crashable: bool,
     pub(super) log: Option<WriteLog>,
     pub(super) power: Rc<Event>,
+    pub(super) planted: PlantedFault,
 }
 
 /// A request between submission and completion.
@@ -96,6 +98,7 @@ pub(super) struct Engine {
     pub(super) observer: Option<Observer>,
     stats: DiskStats,
     power: Rc<Event>,
+    planted: PlantedFault,
 }
 
 impl Engine {
@@ -137,8 +140,9 @@ impl Engine {
             completions: 0,
             log: parts.log,
             observer: None,
-            stats: DiskStats::default(),
+            stats: DiskStats::with_fault(parts.planted),
             power: parts.power,
+            planted: parts.planted,
         }
     }
 
@@ -148,6 +152,19 @@ impl Engine {
 
     pub(super) fn reset_stats(&mut self, now: Time) {
         self.stats.reset(now);
+    }
+
+    /// A request is going to be served in parts.
+    pub(super) fn splits(&mut self, io: &Io) {
+        self.stats.count_whole(io.kind, io.len);
+    }
+
+    pub(super) fn mechanics_ns(&self) -> Option<Nanos> {
+        self.model.mechanics_ns()
+    }
+
+    pub(super) fn wear(&self) -> Option<Wear> {
+        self.model.wear()
     }
 
     pub(super) fn platter(&self) -> &Platter {
@@ -413,7 +430,11 @@ impl Engine {
         let service = self.model.serve(now, &access, supply);
         request.done = service.done;
         request.parts = service.parts;
-        request.parts.queue_ns += now - request.arrived;
+        let waited = now - request.arrived;
+        match self.planted.is(PlantedFault::WaitingIsService) {
+            true => request.parts.overhead_ns += waited,
+            false => request.parts.queue_ns += waited,
+        }
         if let Some(observer) = &self.observer {
             let (origin, parts, done) = (request.io.origin, request.parts, service.done);
             let Access { kind, at, len } = access;

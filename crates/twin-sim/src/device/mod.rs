@@ -19,11 +19,12 @@ use std::rc::Rc;
 use std::task::Poll;
 
 use twin_disk::{BlockDevice, DeviceInfo, Io, IoKind, Origin, Pending, all_parts, pending};
-use twin_rt::{Event, Rng, Rt, Time};
+use twin_rt::{Event, Nanos, Rng, Rt, Time};
 
 use crate::bus::Bus;
 use crate::faults::{CrashState, FaultPlan, WriteLog};
-use crate::model::DeviceModel;
+use crate::model::{DeviceModel, Wear};
+use crate::planted::PlantedFault;
 use crate::queue::Scheduler;
 use crate::{DiskStats, Platter, TimeBreakdown};
 use engine::{Engine, EngineParts};
@@ -74,6 +75,7 @@ pub struct Builder {
     faults: FaultPlan,
     crashable: bool,
     log: Option<WriteLog>,
+    planted: PlantedFault,
 }
 
 impl SimDisk {
@@ -89,6 +91,7 @@ impl SimDisk {
             faults: FaultPlan::none(),
             crashable: false,
             log: None,
+            planted: PlantedFault::None,
         }
     }
 
@@ -100,6 +103,18 @@ impl SimDisk {
     /// Resets the statistics: after a warm-up, or between the phases of a benchmark.
     pub fn reset_stats(&self) {
         self.0.engine.borrow_mut().reset_stats(self.0.rt.now());
+    }
+
+    /// How long its mechanics have worked since it was made, in nanoseconds; `None` without
+    /// mechanics. Writes that the drive has reported early are part of it.
+    pub fn mechanics_ns(&self) -> Option<Nanos> {
+        self.0.engine.borrow().mechanics_ns()
+    }
+
+    /// What has been programmed and erased since the disk was made; `None` for a device whose medium
+    /// does not wear, or whose wear is not modelled.
+    pub fn wear(&self) -> Option<Wear> {
+        self.0.engine.borrow().wear()
     }
 
     /// Calls `observer`, in place of an earlier observer, for every request that the device begins
@@ -198,6 +213,13 @@ impl Builder {
         self
     }
 
+    /// Plants a fault in its accounts, in builds that can have one.
+    #[must_use]
+    pub fn planted(mut self, fault: PlantedFault) -> Builder {
+        self.planted = fault;
+        self
+    }
+
     /// Starts the disk.
     ///
     /// # Panics
@@ -223,6 +245,7 @@ impl Builder {
             crashable: self.crashable,
             log: self.log,
             power: Rc::clone(&power),
+            planted: self.planted,
         });
         let rt = self.rt;
         let inner = Rc::new(Inner { rt: rt.clone(), info, engine: RefCell::new(engine), power });
@@ -251,6 +274,7 @@ impl BlockDevice for SimDisk {
         if io.len <= most.into() || engine::accept(info, &io).is_err() {
             return engine.borrow_mut().submit(rt, info, io);
         }
+        engine.borrow_mut().splits(&io);
         let parts = io.parts(most);
         let under_way: Vec<Pending> =
             parts.into_iter().map(|part| engine.borrow_mut().submit(rt, info, part)).collect();

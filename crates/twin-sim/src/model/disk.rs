@@ -56,6 +56,8 @@ pub struct Disk {
     /// The track of the head, when no stream uses the head.
     track: Track,
     after_write: bool,
+    /// How long the mechanics have worked.
+    mechanics_ns: Nanos,
     cache: WriteCache,
     sector_bytes: u64,
     link_bytes_per_s: Option<u64>,
@@ -119,6 +121,7 @@ impl Disk {
                 sectors,
             ),
             after_write: false,
+            mechanics_ns: 0,
             cache: WriteCache::new(u64::from(b.write_sectors), b.reorders),
             sector_bytes,
             link_bytes_per_s: drive.link_bytes_per_s,
@@ -162,6 +165,7 @@ impl Disk {
             Some(pass) if pass.end <= moved.end => (pass, decoded, true),
             _ => (moved, start, false),
         };
+        self.mechanics_ns += pass.parts.medium_ns();
         let mut parts = pass.parts;
         parts.overhead_ns = if streamed { decoded - now } else { decoded_miss - now };
         parts.destage_ns = began - (now + parts.overhead_ns);
@@ -222,6 +226,7 @@ impl Disk {
         let pass = self.access(start, from, to, true, self.needed(from, to, supply));
         self.track = pass.after.track;
         self.free_at = pass.end;
+        self.mechanics_ns += pass.parts.medium_ns();
         parts += pass.parts;
         parts.overhead_ns += self.overhead.write_done;
         Service { first: now, done: pass.end + self.overhead.write_done, parts }
@@ -304,6 +309,7 @@ impl Disk {
             let pass = self.access(start, sweep.from, sweep.to, true, Time(0));
             self.track = pass.after.track;
             self.free_at = pass.end;
+            self.mechanics_ns += pass.parts.medium_ns();
             self.cache.ends(pass.end);
         }
     }
@@ -349,6 +355,10 @@ impl DeviceModel for Disk {
             // A disk ignores discards, and an empty request moves nothing.
             _ => Service { first: now, done: now, parts: TimeBreakdown::default() },
         }
+    }
+
+    fn mechanics_ns(&self) -> Option<Nanos> {
+        Some(self.mechanics_ns)
     }
 
     fn positioning_ns(&self, now: Time, access: &Access) -> Nanos {

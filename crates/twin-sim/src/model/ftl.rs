@@ -75,6 +75,8 @@ pub struct Wear {
     pub moved: u64,
     /// Blocks erased.
     pub erased: u64,
+    /// Bytes in a page.
+    pub page_bytes: u64,
 }
 
 /// The mapping and the blocks of a device.

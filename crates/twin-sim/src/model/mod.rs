@@ -114,6 +114,19 @@ pub trait DeviceModel {
     fn positioning_ns(&self, _now: Time, _access: &Access) -> Nanos {
         0
     }
+
+    /// How long its mechanics have worked since it was made: seeks, head switches, rotational delay
+    /// and sectors passing under the head, for requests and for writes that were reported before;
+    /// read-ahead counts as far as a request waited for it. `None` without mechanics.
+    fn mechanics_ns(&self) -> Option<Nanos> {
+        None
+    }
+
+    /// What it has programmed and erased since it was made; `None` if it does not wear, or its wear
+    /// is not modelled.
+    fn wear(&self) -> Option<Wear> {
+        None
+    }
 }
 
 /// The options of a model.

@@ -483,7 +483,7 @@ impl Ssd {
 
     /// Pages programmed and blocks erased so far.
     pub fn wear(&self) -> Wear {
-        self.ftl.wear()
+        Wear { page_bytes: self.figures.page_bytes.into(), ..self.ftl.wear() }
     }
 }
 
@@ -507,5 +507,9 @@ impl DeviceModel for Ssd {
             IoKind::Write => self.write(now, at, len, supply),
             IoKind::Discard => self.discard(now, at, len),
         }
+    }
+
+    fn wear(&self) -> Option<Wear> {
+        Some(Ssd::wear(self))
     }
 }

@@ -334,6 +334,9 @@ fn reported_writes_are_on_the_medium_after_a_flush() {
     let flush = serve(b.done, IoKind::Flush, 0);
     assert!(flush.parts.flush_ns > 15 * MILLIS, "{:?}", flush.parts);
     assert_eq!(serve(flush.done, IoKind::Flush, 0).done, flush.done);
+    // The mechanics have worked all through the flush, though no request's parts say so.
+    let mechanics = disk.mechanics_ns().unwrap();
+    assert!((flush.parts.flush_ns..flush.done.0).contains(&mechanics), "{mechanics}");
 }
 
 #[test]

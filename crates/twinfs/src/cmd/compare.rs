@@ -7,9 +7,9 @@ use std::sync::Arc;
 use indicatif::ProgressBar;
 use serde_json::Value;
 use twin_lab::{
-    Config, EventLog, Figures, MEASURES, MachineFile, Question, Run, SeedRuns, Seeded,
-    SimulateError, Workload, compare_seeds, compared_by_default, page, rank, settings,
-    settings_help, summary, table, verdict, workload_help,
+    Config, EventLog, Figures, MEASURES, MachineFile, MeasureEntry, Question, Run, SeedRuns,
+    Seeded, SimulateError, Trust, Workload, compare_seeds, compared_by_default, measurable, page,
+    rank, settings, settings_help, summary, table, verdict, workload_help,
 };
 use twin_rt::Categories;
 
@@ -49,15 +49,17 @@ pub(crate) fn run(args: &Compare, interrupts: &Interrupts) -> Outcome {
     let page_file = args.html.as_deref().map(|path| Page::open(path, interrupts)).transpose()?;
     let (configs, mut not_run) = configs(args)?;
     let measure = MEASURES.get(&args.by).map_err(|e| e.to_string())?;
+    measurable(measure, &configs).map_err(usage)?;
+    let trust = Trust::of(&configs);
     let mut ran = simulated(args, &workload, pace, configs, &mut not_run)?;
     let mut ranked: Vec<&mut Figures> = ran.iter_mut().map(|(_, run)| &mut run.figures).collect();
-    rank(&mut ranked, measure);
+    rank(&mut ranked, measure, &trust);
     let figures: Vec<Figures> = ran.iter().map(|(_, run)| run.figures.clone()).collect();
-    let verdict = verdict(&figures, measure);
+    let verdict = verdict(&figures, measure, &trust);
     let mut objects = objects(&ran, &not_run)?;
     if args.output.is_table() {
         let configs: Vec<&Config> = ran.iter().map(|(config, _)| config).collect();
-        print(args, verdict.as_deref(), (&configs, &figures), &not_run)?;
+        print(args, verdict.as_deref(), measure, (&configs, &figures), &not_run)?;
     }
     if let Some(file) = page_file {
         let title = title(args);
@@ -103,12 +105,7 @@ fn simulated(
     let results = compare_seeds(&configs, runs, threads, &progress);
     bar.finish_and_clear();
     let ran = those_that_ran(configs, results, not_run);
-    if args.seeds > 1 && ran.iter().all(|(_, run)| makes_no_difference(run)) {
-        eprintln!(
-            "twinfs: the seeds make no difference: neither the workload nor the volumes and disks \
-             draw random numbers"
-        );
-    }
+    warn_of_seeds(args, &ran);
     Ok(ran)
 }
 
@@ -116,6 +113,7 @@ fn simulated(
 fn print(
     args: &Compare,
     verdict: Option<&str>,
+    measure: &MeasureEntry,
     (configs, figures): (&[&Config], &[Figures]),
     not_run: &NotRun,
 ) -> Result<(), String> {
@@ -127,7 +125,7 @@ fn print(
         say(format!("All configurations: {shared}."))?;
     }
     let width = terminal_width();
-    say(summary(figures, not_run, width))?;
+    say(summary(figures, not_run, measure, width))?;
     if args.details && !figures.is_empty() {
         say(table(figures, width))?;
         say(settings(configs, width))?;
@@ -208,6 +206,16 @@ fn those_that_ran(
         }
     }
     ran
+}
+
+/// Tells if several seeds were run in vain.
+fn warn_of_seeds(args: &Compare, ran: &[(Config, Seeded)]) {
+    if args.seeds > 1 && ran.iter().all(|(_, run)| makes_no_difference(run)) {
+        eprintln!(
+            "twinfs: the seeds make no difference: neither the workload nor the volumes and disks \
+             draw random numbers"
+        );
+    }
 }
 
 /// True if all seeds of a configuration took the same times.

@@ -137,7 +137,15 @@ pub(in crate::cmd) fn calibrate(
     let fuse = fuse::measure(&mut bench)?;
     let warnings = std::mem::take(&mut bench.warnings);
     let about = about(base)?;
-    Ok(MachineFile { format: MACHINE_FORMAT, about, warnings, fuse, processor, device })
+    Ok(MachineFile {
+        format: MACHINE_FORMAT,
+        about,
+        warnings,
+        validated: None,
+        fuse,
+        processor,
+        device,
+    })
 }
 
 /// Where and when.
@@ -148,17 +156,22 @@ fn about(base: &Path) -> Result<BTreeMap<String, String>, String> {
     let model =
         cpuinfo.lines().find_map(|line| line.strip_prefix("model name")?.split(": ").nth(1));
     let cpus = std::thread::available_parallelism().map_or(1, |n| n.get());
-    let since = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
-    let (year, month, day) = civil(since.tv_sec.div_euclid(86_400));
     Ok([
         ("kernel", format!("{} {}", text(uname.sysname()), text(uname.release()))),
         ("processor", format!("{cpus} of {}", model.unwrap_or("unknown"))),
         ("directory", super::absolute(base)?.display().to_string()),
-        ("date", format!("{year:04}-{month:02}-{day:02}")),
+        ("date", today()),
         ("program", format!("twinfs {}", env!("CARGO_PKG_VERSION"))),
     ]
     .map(|(key, value)| (key.to_owned(), value))
     .into())
+}
+
+/// The date of today, as 2026-01-31.
+pub(crate) fn today() -> String {
+    let since = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
+    let (year, month, day) = civil(since.tv_sec.div_euclid(86_400));
+    format!("{year:04}-{month:02}-{day:02}")
 }
 
 /// Year, month and day of a day since 1970 (Howard Hinnant, "chrono-compatible low-level date

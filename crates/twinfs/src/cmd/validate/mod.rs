@@ -14,6 +14,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use indicatif::ProgressBar;
+use twin_lab::MachineFile;
 use twin_settings::SettingsError;
 
 use super::compare::machine_file;
@@ -46,10 +47,27 @@ pub(crate) fn run(args: &Validate, interrupts: &Interrupts) -> Outcome {
     };
     let report = validate(args, &loads, machine, interrupts)?;
     rows::print(&args.output, &report.rows(), || Ok(report.text()))?;
+    if let Some(path) = &args.machine {
+        note_error(&report, path)?;
+    }
     if let Some(path) = &args.markdown {
         std::fs::write(path, report.markdown()).map_err(|e| format!("{}: {e}", path.display()))?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Writes the error into the machine file, from which `twinfs compare --machine` takes it.
+fn note_error(report: &Report, path: &Path) -> Result<(), String> {
+    let Some(validated) = report.validated(super::calibrate::today()) else {
+        let few = "too few pairs of configurations for an error that compare could use";
+        eprintln!("twinfs: {few}: {} is left as it was", path.display());
+        return Ok(());
+    };
+    let machine = MachineFile { validated: Some(validated), ..machine_file(path)? };
+    let text = machine.to_text().map_err(|e| format!("{}: {e}", path.display()))?;
+    std::fs::write(path, text).map_err(|e| format!("{}: {e}", path.display()))?;
+    eprintln!("twinfs: the error is noted in {}", path.display());
+    Ok(())
 }
 
 fn chosen(names: &[String]) -> Result<Vec<&'static Load>, Failure> {
@@ -67,7 +85,7 @@ fn chosen(names: &[String]) -> Result<Vec<&'static Load>, Failure> {
 fn validate(
     args: &Validate,
     loads: &[&'static Load],
-    machine: twin_lab::MachineFile,
+    machine: MachineFile,
     interrupts: &Interrupts,
 ) -> Result<Report, String> {
     let name = format!("twinfs-validate-{}", std::process::id());

@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use twin_lab::MachineFile;
+use twin_lab::{MachineFile, Validated, error_of};
 
 use super::loads::Load;
 use super::run::{Pair, means};
@@ -80,6 +80,24 @@ impl Report {
         self.left_out.push((load.name, why));
     }
 
+    /// The error of simulated times against each other, over all workloads; `None` with too few.
+    pub(super) fn validated(&self, date: String) -> Option<Validated> {
+        let times = |pair: &Pair| (median(pair.real.clone()), median(pair.simulated.clone()));
+        let of_load = |(_, _, _, pairs): &(_, _, _, Vec<Pair>)| pairs.iter().map(times).collect();
+        let (error, pairs) = error_of(&self.loads.iter().map(of_load).collect::<Vec<_>>())?;
+        // As many digits as such a figure has.
+        Some(Validated { date, pairs, error: (error * 1000.0).round() / 1000.0 })
+    }
+
+    /// The same in words.
+    fn against_each_other(&self) -> Option<String> {
+        let Validated { pairs, error, .. } = self.validated(String::new())?;
+        Some(format!(
+            "Configurations against each other: 19 of 20 of all {pairs} pairs within a factor of \
+             {error:.2}, below which `twinfs compare` ranks nothing."
+        ))
+    }
+
     fn tally(&self, seen: bool) -> Tally {
         let mut tally = Tally::default();
         for (_, _, _, pairs) in self.loads.iter().filter(|load| load.2 == seen) {
@@ -151,6 +169,9 @@ impl Report {
                 let _ = writeln!(out, "  {line}");
             }
         }
+        if let Some(line) = self.against_each_other() {
+            let _ = writeln!(out, "{line}");
+        }
         out.trim_end().into()
     }
 
@@ -172,6 +193,9 @@ impl Report {
             for line in self.tally(seen).lines() {
                 let _ = writeln!(out, "- {line}");
             }
+        }
+        if let Some(line) = self.against_each_other() {
+            let _ = writeln!(out, "\n{line}");
         }
         out += "\n| workload | configuration | real s (least to most) | simulated s | error |\n";
         out += "|---|---|---|---|---|\n";
