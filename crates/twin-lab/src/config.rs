@@ -16,6 +16,7 @@ use crate::event_log::EventLog;
 use crate::layouts::{LAYOUTS, layout};
 use crate::machine_file::MachineFile;
 use crate::presets::presets;
+use crate::steps::Steps;
 
 /// A file system and the hardware under it.
 #[derive(Clone, Debug)]
@@ -66,6 +67,8 @@ pub struct Config {
     pub disk_chosen: bool,
     /// The receiver of events. It is not a setting: it does not affect the run.
     pub log: Option<EventLog>,
+    /// Who is told how far the run is; not a setting either.
+    pub steps: Option<Steps>,
 }
 
 /// What stands between the clients of a simulated volume and its core.
@@ -455,6 +458,7 @@ impl Config {
             machine: None,
             disk_chosen: false,
             log: None,
+            steps: None,
         }
     }
 

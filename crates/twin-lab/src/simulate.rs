@@ -15,6 +15,7 @@ use crate::error::{SimulateError, model_error};
 use crate::figures::{DiskFigures, Figures, Latency, LogFigures, VerbFigures};
 use crate::history::{History, Sampler};
 use crate::machine::{OnVolume, on_volume};
+use crate::steps::Counted;
 use crate::watch::{Seat, Watcher};
 use crate::workload::Workload;
 
@@ -153,7 +154,8 @@ impl Replay<'_> {
         if let Some(seat) = seat {
             seat.begin(disk, volume);
         }
-        let mut source = workload.start().map_err(SimulateError::Workload)?;
+        let source = workload.start().map_err(SimulateError::Workload)?;
+        let mut source = Counted::new(source, config.steps.clone());
         let began = rt.now();
         let report = replayer.run(&mut source).await.map_err(SimulateError::Replay)?;
         let _ = replayer.release_all().await;
@@ -165,7 +167,7 @@ impl Replay<'_> {
             seat.end();
         }
         let figures = figures(rt, config, volume, &report, &disk.stats(), &before);
-        Ok(Figures { cut: cut(&*source), finish_s: finish_ns as f64 / 1e9, ..figures })
+        Ok(Figures { cut: cut(&source), finish_s: finish_ns as f64 / 1e9, ..figures })
     }
 }
 
