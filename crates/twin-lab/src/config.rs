@@ -17,6 +17,7 @@ use crate::layouts::{LAYOUTS, layout};
 use crate::machine_file::MachineFile;
 use crate::planted::PlantedFault;
 use crate::presets::presets;
+use crate::steps::Steps;
 
 /// A file system and the hardware under it.
 #[derive(Clone, Debug)]
@@ -70,6 +71,8 @@ pub struct Config {
     /// The planted fault, in builds that can have one.
     #[cfg(feature = "planted-faults")]
     pub planted: PlantedFault,
+    /// Who is told how far the run is; not a setting either.
+    pub steps: Option<Steps>,
 }
 
 /// What stands between the clients of a simulated volume and its core.
@@ -461,6 +464,7 @@ impl Config {
             log: None,
             #[cfg(feature = "planted-faults")]
             planted: PlantedFault::None,
+            steps: None,
         }
     }
 

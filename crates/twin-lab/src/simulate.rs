@@ -18,6 +18,7 @@ use crate::figures::{DiskFigures, Figures, Latency, LogFigures, VerbFigures, Wea
 use crate::history::{History, Sampler};
 use crate::machine::{OnVolume, on_volume};
 use crate::planted::PlantedFault;
+use crate::steps::Counted;
 use crate::watch::{Seat, Watcher};
 use crate::workload::Workload;
 
@@ -162,7 +163,8 @@ impl Replay<'_> {
         if let Some(seat) = seat {
             seat.begin(disk, volume);
         }
-        let mut source = workload.start().map_err(SimulateError::Workload)?;
+        let source = workload.start().map_err(SimulateError::Workload)?;
+        let mut source = Counted::new(source, config.steps.clone());
         let began = if planted.is(PlantedFault::PopulatingTimed) { opened } else { rt.now() };
         let report = replayer.run(&mut source).await.map_err(SimulateError::Replay)?;
         let _ = replayer.release_all().await;
@@ -176,7 +178,7 @@ impl Replay<'_> {
             seat.end();
         }
         let figures = figures(rt, config, volume, &report, disk, &before);
-        let figures = Figures { cut: cut(&*source), finish_s: finish_ns as f64 / 1e9, ..figures };
+        let figures = Figures { cut: cut(&source), finish_s: finish_ns as f64 / 1e9, ..figures };
         Ok(with_fault(figures, planted, &report))
     }
 }

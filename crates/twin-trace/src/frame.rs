@@ -11,11 +11,8 @@ use twin_rt::{Nanos, Time};
 
 use crate::codec::column::COUNT;
 use crate::error::{Problem, TraceError};
-use crate::kind::{Kind, VERSION};
+use crate::kind::{Kind, MAGIC, VERSION};
 
-/// The first bytes of a trace. The high bit, the two kinds of line end and the control-Z reveal a
-/// transfer that treated the file as text.
-pub(crate) const MAGIC: [u8; 8] = *b"\x89TWT\r\n\x1a\n";
 const FRAME_MAGIC: [u8; 4] = *b"TWfr";
 const HEADER_LEN: usize = 40;
 const FRAME_HEADER_LEN: usize = 52;

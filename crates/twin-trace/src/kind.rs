@@ -2,7 +2,9 @@
 
 use std::fmt;
 
-use crate::frame::MAGIC;
+/// The first bytes of a trace. The high bit, the two kinds of line end and the control-Z reveal a
+/// transfer that treated the file as text.
+pub(crate) const MAGIC: [u8; 8] = *b"\x89TWT\r\n\x1a\n";
 
 /// The version of the format that this program writes.
 pub const VERSION: u16 = 1;

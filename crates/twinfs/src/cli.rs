@@ -27,7 +27,9 @@ pub(crate) use output::{Format, Output};
     twinfs check disk.img                         see that it is sound\n  \
     twinfs dump disk.img                          look inside\n\n\
     Exit status: 0 if all that was asked for was done and found sound; 1 if something failed, was \
-    found damaged, or was not done (what it was is on standard error); 2 if the command line is wrong.")]
+    found damaged, or was not done (what it was is on standard error); 2 if the command line is wrong; \
+    130 after SIGINT (Ctrl-C), 143 after SIGTERM, 129 after SIGHUP, which end every command within \
+    about a second and remove what it made for itself. docs/exit-codes.md has the details.")]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -107,6 +109,8 @@ fn choices(all: Vec<(&'static str, &'static str)>) -> PossibleValuesParser {
 /// only as it fills up. What is there already must be blank: anything else, a file system, an
 /// archive, a partition table or data that twinfs does not know, is named and left alone, unless
 /// --force is given. A device that is mounted or in use is never touched.
+///
+/// Interrupted, it removes an image that it has made; what was overwritten is lost.
 #[derive(Args)]
 pub(crate) struct Mkfs {
     /// Which layout.
@@ -692,7 +696,8 @@ pub(crate) struct Man {
 /// Check a volume that is not mounted, and repair it with --repair.
 ///
 /// Without --repair nothing is written, and the exit code is 0 only if the volume is clean. A
-/// volume that was not unmounted is checked as the next mount will recover it.
+/// volume that was not unmounted is checked as the next mount will recover it. A repair that was
+/// interrupted can be run again.
 #[derive(Args)]
 pub(crate) struct Check {
     /// Read all file data too and compare its checksums.

@@ -58,7 +58,7 @@ impl Pace {
 #[derive(Args)]
 pub(crate) struct Calibrate {
     /// The file to write, which must not exist: TOML, times in microseconds.
-    #[arg(long = "output", short, value_name = "FILE", default_value = "machine.toml")]
+    #[arg(long = "output", short = 'o', value_name = "FILE", default_value = "machine.toml")]
     pub(crate) to: PathBuf,
     #[command(flatten)]
     pub(crate) output: Output,

@@ -11,7 +11,8 @@ use twin_lab::bench::{self, Target, bench_table, directory};
 use super::bench_rows::in_targets;
 use super::files::Page;
 use super::interrupt::{Undoing, remove_by_force};
-use super::time::{progress_bar, real_clock};
+use super::progress::Progress;
+use super::time::real_clock;
 use super::{Failure, Interrupts, Outcome, say, usage};
 use crate::cli::Bench;
 use crate::rows;
@@ -46,14 +47,11 @@ pub(crate) fn run(args: &Bench, interrupts: &Interrupts) -> Outcome {
         benches.extend(bench::parse(text).map_err(usage)?);
     }
     let page_file = args.html.as_deref().map(|path| Page::open(path, interrupts)).transpose()?;
-    let bar = progress_bar(0);
-    let progress = |ended: usize, all: usize| {
-        bar.set_length(all as u64);
-        bar.set_position(ended as u64);
-    };
+    let bar = Progress::of("benchmarks", 1);
+    let progress = |ended: usize, all: usize| bar.set(ended as u64, all as u64);
     let result =
         bench::run(&benches, &targets, args.runs.map_or(1, usize::from), &real_clock(), &progress);
-    bar.finish_and_clear();
+    bar.finish();
     let rows = result.map_err(|e| e.to_string())?;
     let names: Vec<String> = targets.iter().map(Target::name).collect();
     if let Some(file) = page_file {

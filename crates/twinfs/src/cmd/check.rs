@@ -9,7 +9,7 @@ use twin_host::{Host, HostOptions, ImageOptions};
 
 use super::image::layout_of;
 use super::opening::device;
-use super::time::progress_bar;
+use super::progress::Progress;
 use super::{Outcome, say};
 use crate::cli::Check;
 use crate::rows;
@@ -19,15 +19,15 @@ pub(crate) fn run(args: &Check) -> Outcome {
     let host = Host::start(HostOptions::default()).map_err(|e| e.to_string())?;
     let image = ImageOptions { read_only: !args.repair, ..ImageOptions::default() };
     let (device, _) = device(&host, &args.image, kind, &image)?;
-    let bar = progress_bar(1);
-    let mut progress = |done: u64, total: u64| {
-        bar.set_length(total);
-        bar.set_position(done);
+    let bar = match args.quiet {
+        true => Progress::hidden(),
+        false => Progress::of("checked", 1),
     };
+    let mut progress = |done: u64, total: u64| bar.set(done, total);
     let how = CheckRequest { data: args.data, repair: args.repair };
     let work = kind.check(host.rt(), Rc::new(device), how, &mut progress);
     let report = host.rt().block_on(work).map_err(|e| e.to_string())?;
-    bar.finish_and_clear();
+    bar.finish();
     let report = report.map_err(|e| format!("{}: {e}", args.image.display()))?;
     if args.output.is_table() {
         print(args, &report)?;

@@ -7,10 +7,14 @@ use twin_settings::grammar;
 
 use super::image::must_be_log;
 use super::opening::{OpenOptions, Opened, open_volume, set_for_open};
+use super::progress::Progress;
 use super::{Outcome, usage};
 use crate::cli::Clean;
 use crate::rows;
 use crate::size::Size;
+
+/// How often is looked how far it is.
+const LOOK_NS: u64 = 500 * twin_rt::MILLIS;
 
 pub(crate) fn run(args: &Clean) -> Outcome {
     let no_log = "it has no log that could be cleaned";
@@ -35,7 +39,9 @@ pub(crate) fn run(args: &Clean) -> Outcome {
         set_for_open(&mut *options.of_layout, text)
             .map_err(|why| usage(format!("--cleaner: {why}")))?;
     }
+    let opening = Progress::waiting("the volume is opened");
     let Opened { host, volume, recovery, .. } = open_volume(&args.image, options)?;
+    opening.finish();
     if let Some(words) = recovery {
         eprintln!("twinfs: {words} first");
     }
@@ -48,7 +54,16 @@ pub(crate) fn run(args: &Clean) -> Outcome {
         let closed = volume.close().await;
         closed.and(cleaned)
     };
+    let progress = Progress::of("segments cleaned", 0);
+    let (bar, watched, rt) = (progress.clone(), volume.clone(), host.rt().clone());
+    host.rt().spawn("progress", async move {
+        loop {
+            rt.sleep(LOOK_NS).await;
+            bar.set_done(watched.written().cleaned_segments);
+        }
+    });
     let cleaned = host.rt().block_on(work).map_err(|e| e.to_string())?;
+    progress.finish();
     let cleaned = cleaned.map_err(|e| format!("{}: {e}", args.image.display()))?;
     let row = serde_json::json!({
         "image": args.image.display().to_string(),

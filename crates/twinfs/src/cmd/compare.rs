@@ -4,7 +4,6 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use indicatif::ProgressBar;
 use serde_json::Value;
 use twin_lab::{
     Config, EventLog, Figures, MEASURES, MachineFile, MeasureEntry, Question, Run, SeedRuns,
@@ -15,7 +14,7 @@ use twin_rt::Categories;
 
 use super::files::Page;
 use super::on;
-use super::time::progress_bar;
+use super::progress::Progress;
 use super::workload::{Chosen, chosen};
 use super::{Interrupts, Outcome, say, usage};
 use crate::cli::{Compare, Pace};
@@ -38,7 +37,7 @@ pub(crate) fn run(args: &Compare, interrupts: &Interrupts) -> Outcome {
     if args.details && !args.output.is_table() {
         return Err(usage("--details is for the table: JSON has all figures anyway"));
     }
-    let Chosen { workload, is_cut } = chosen(
+    let Chosen { workload, is_cut, operations } = chosen(
         args.trace.as_deref(),
         args.trace_format.as_deref(),
         args.workload.as_deref(),
@@ -51,7 +50,7 @@ pub(crate) fn run(args: &Compare, interrupts: &Interrupts) -> Outcome {
     let measure = MEASURES.get(&args.by).map_err(|e| e.to_string())?;
     measurable(measure, &configs).map_err(usage)?;
     let trust = Trust::of(&configs);
-    let mut ran = simulated(args, &workload, pace, configs, &mut not_run)?;
+    let mut ran = simulated(args, (&workload, operations), pace, configs, &mut not_run)?;
     let mut ranked: Vec<&mut Figures> = ran.iter_mut().map(|(_, run)| &mut run.figures).collect();
     rank(&mut ranked, measure, &trust);
     let figures: Vec<Figures> = ran.iter().map(|(_, run)| run.figures.clone()).collect();
@@ -70,7 +69,7 @@ pub(crate) fn run(args: &Compare, interrupts: &Interrupts) -> Outcome {
     }
     let mut all_done = ending(&figures, &not_run) && !is_cut;
     if !args.on.is_empty() {
-        let measured = on::replay(&args.on, &workload, pace, interrupts)?;
+        let measured = on::replay(&args.on, (&workload, operations), pace, interrupts)?;
         if args.output.is_table() {
             on::print(&measured, &figures)?;
         }
@@ -86,7 +85,7 @@ pub(crate) fn run(args: &Compare, interrupts: &Interrupts) -> Outcome {
 /// Runs all configurations; those that cannot run go to `not_run`.
 fn simulated(
     args: &Compare,
-    workload: &Workload,
+    (workload, operations): (&Workload, u64),
     pace: twin_trace::replay::Pace,
     mut configs: Vec<Config>,
     not_run: &mut NotRun,
@@ -95,15 +94,19 @@ fn simulated(
     let bar = match args.log {
         Some(categories) => {
             tell_of_events(&mut configs, categories);
-            ProgressBar::hidden()
+            Progress::hidden()
         }
-        None => progress_bar(configs.len() as u64 * args.seeds),
+        None => {
+            Progress::of("operations simulated", configs.len() as u64 * args.seeds * operations)
+        }
     };
+    for config in &mut configs {
+        config.steps = Some(bar.steps());
+    }
     let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
-    let progress = |ended: usize, _: usize| bar.set_position(ended as u64);
     let runs = SeedRuns { workload, pace, seeds: args.seeds, measure };
-    let results = compare_seeds(&configs, runs, threads, &progress);
-    bar.finish_and_clear();
+    let results = compare_seeds(&configs, runs, threads, &|_, _| {});
+    bar.finish();
     let ran = those_that_ran(configs, results, not_run);
     warn_of_seeds(args, &ran);
     Ok(ran)

@@ -14,6 +14,7 @@ use twin_rt::{Nanos, Rng, SECS};
 
 use super::interrupt::Undoing;
 use super::peers::write_whole;
+use super::progress::Progress;
 use super::time::real_clock;
 use super::{Interrupts, Outcome};
 use crate::cli::Output;
@@ -31,8 +32,11 @@ const COUNT: usize = 101;
 /// If a file cannot be made there, or read and written directly.
 pub(super) fn run(dir: &Path, output: &Output, interrupts: &Interrupts) -> Outcome {
     let file = Scratch::make(dir, interrupts)?;
-    let times = measure(&file.path).map_err(|why| format!("{}: {why}", file.path.display()))?;
+    let progress = Progress::of("requests measured", 5 * COUNT as u64);
+    let times =
+        measure(&file.path, &progress).map_err(|why| format!("{}: {why}", file.path.display()))?;
     interrupts.check()?;
+    progress.finish();
     let setting = times.setting();
     let row = serde_json::json!({
         "read_us": times.read_ns / 1000, "write_us": times.write_ns / 1000,
@@ -57,7 +61,7 @@ impl Scratch {
         let gone = path.clone();
         let undoing = interrupts.undo(move || drop(std::fs::remove_file(&gone)));
         let scratch = Scratch { path: path.clone(), _undoing: undoing };
-        write_whole(&mut file, FILE, &interrupts.stop()).map_err(said)?;
+        write_whole(&mut file, FILE, &interrupts.stop(), &Progress::hidden()).map_err(said)?;
         Ok(scratch)
     }
 }
@@ -88,7 +92,7 @@ impl Times {
     }
 }
 
-fn measure(path: &Path) -> Result<Times, String> {
+fn measure(path: &Path, progress: &Progress) -> Result<Times, String> {
     let host = Host::start(HostOptions { spin_ns: 200_000, ..HostOptions::default() });
     let host = host.map_err(|e| e.to_string())?;
     let device = FileDevice::open(&host, path, &ImageOptions::default());
@@ -96,6 +100,7 @@ fn measure(path: &Path) -> Result<Times, String> {
     let mut probe = Probe {
         device,
         clock: real_clock(),
+        progress: progress.clone(),
         rng: Rng::stream(1, "places"),
         content: Buf::copy_of(&vec![0x5a; LARGE as usize]).freeze(),
     };
@@ -120,6 +125,7 @@ struct Probe<C> {
     device: FileDevice,
     clock: C,
     rng: Rng,
+    progress: Progress,
     content: Bytes,
 }
 
@@ -144,6 +150,7 @@ impl<C: Fn() -> f64> Probe<C> {
             let start = (self.clock)();
             self.device.submit(io).await?;
             times.push(((self.clock)() - start) * 1e9);
+            self.progress.inc(1);
         }
         times.sort_by(f64::total_cmp);
         Ok(times[COUNT / 2] as Nanos)

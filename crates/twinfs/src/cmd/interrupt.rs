@@ -11,6 +11,7 @@
 //! takes.
 
 use std::collections::BTreeMap;
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
@@ -110,7 +111,9 @@ impl Interrupts {
                 how();
             }
         }
-        eprintln!("twinfs: interrupted");
+        // A bar may stand in this line.
+        let line = if std::io::stderr().is_terminal() { "\r\x1b[K" } else { "" };
+        eprintln!("{line}twinfs: interrupted");
         std::process::exit(128 + self.0.signal.load(Ordering::SeqCst));
     }
 }

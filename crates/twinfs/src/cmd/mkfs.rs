@@ -9,11 +9,12 @@ use std::process::ExitCode;
 use std::rc::Rc;
 
 use rustix::fs::{FlockOperation, flock};
-use twin_disk::{Block, BlockDevice, Class, DeviceInfo, Io, Origin, Pending};
+use twin_disk::{Block, BlockDevice, Class, DeviceInfo, Io, IoKind, Origin, Pending};
 use twin_fs::{Identity, LayoutConfig, LayoutKind};
 use twin_host::{FileDevice, Host, HostOptions, ImageOptions, create_image};
 use twin_lab::layouts::{LAYOUTS, layout};
 
+use super::progress::Progress;
 use super::{Failure, Interrupts, Outcome, random_bytes, say, usage};
 use crate::cli::Mkfs;
 use crate::content::{self, Content};
@@ -26,6 +27,7 @@ const SECTOR: u64 = 4096;
 struct Front {
     inner: FileDevice,
     size: u64,
+    progress: Progress,
 }
 
 impl BlockDevice for Front {
@@ -33,6 +35,9 @@ impl BlockDevice for Front {
         DeviceInfo { size: self.size, ..self.inner.info() }
     }
     fn submit(&self, io: Io) -> Pending {
+        if io.kind == IoKind::Write {
+            self.progress.inc(io.len);
+        }
         self.inner.submit(io)
     }
     fn in_flight(&self) -> usize {
@@ -190,6 +195,7 @@ fn loop_device_of(file: &std::fs::Metadata) -> Option<String> {
 /// The image or device, as large as it was asked for, locked and known to be blank.
 fn device(args: &Mkfs, is_new: bool) -> Result<(Host, Rc<dyn BlockDevice>), String> {
     let host = Host::start(HostOptions::default()).map_err(|e| e.to_string())?;
+    let progress = Progress::of_bytes("volume made, bytes written", 0);
     let inner = FileDevice::open(&host, &args.image, &ImageOptions::default());
     let inner = inner.map_err(|e| e.to_string())?;
     check_blank(args, is_new)?;
@@ -210,7 +216,7 @@ fn device(args: &Mkfs, is_new: bool) -> Result<(Host, Rc<dyn BlockDevice>), Stri
         let (rest, image) = (Size(whole - size), args.image.display());
         say(format!("{image}: the last {rest} stay as they are"))?;
     }
-    let device: Rc<dyn BlockDevice> = Rc::new(Front { inner, size });
+    let device: Rc<dyn BlockDevice> = Rc::new(Front { inner, size, progress });
     if args.force && !is_new {
         erase_marks(args, &host, &*device)?;
     }

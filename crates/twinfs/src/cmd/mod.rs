@@ -20,6 +20,7 @@ mod on;
 mod opening;
 mod peers;
 mod presets;
+mod progress;
 mod record;
 mod replay;
 mod reproduce;

@@ -14,12 +14,13 @@ use serde_json::{Value, json};
 use twin_fs::{FileSystem, Op, Request};
 use twin_host::mirror::Mirror;
 use twin_host::{Host, HostOptions};
-use twin_lab::{Figures, Latency, Workload};
+use twin_lab::{Counted, Figures, Latency, Workload};
 use twin_rt::Time;
 use twin_trace::replay::{Options, Pace, Replayer, Report};
 
 use super::interrupt::{Interrupts, ScratchDir};
 use super::peers::{Disk, System, choose, is_system, unknown};
+use super::progress::Progress;
 use super::time::real_clock;
 use super::{Failure, say, usage};
 
@@ -111,7 +112,7 @@ pub(super) type Replayed = (String, Result<Measured, String>);
 /// If no place can be used at all, or the user interrupts.
 pub(super) fn replay(
     places: &[String],
-    workload: &Workload,
+    (workload, operations): (&Workload, u64),
     pace: Pace,
     interrupts: &Interrupts,
 ) -> Result<Vec<Replayed>, String> {
@@ -124,18 +125,22 @@ pub(super) fn replay(
         true => None,
         false => Some(Arc::new(Disk::make(Path::new("/var/tmp"), DEVICE, interrupts)?)),
     };
+    let progress = Progress::of("operations replayed", places.len() as u64 * operations);
     let mut all = Vec::new();
     for place in places {
         let found = match (systems.iter().find(|kind| kind.name == place), &disk) {
             (Some(kind), Some(disk)) => {
                 let system = System::new(*kind, Arc::clone(disk))?;
-                system.with_mount(|dir| in_directory(place, dir, (workload, pace), interrupts))
+                system.with_mount(|dir| {
+                    in_directory(place, dir, (workload, pace), (interrupts, &progress))
+                })
             }
-            _ => in_directory(place, Path::new(place), (workload, pace), interrupts),
+            _ => in_directory(place, Path::new(place), (workload, pace), (interrupts, &progress)),
         };
         all.push((place.clone(), found));
         interrupts.check()?;
     }
+    progress.finish();
     Ok(all)
 }
 
@@ -143,7 +148,7 @@ fn in_directory(
     name: &str,
     dir: &Path,
     (workload, pace): (&Workload, Pace),
-    interrupts: &Interrupts,
+    (interrupts, progress): (&Interrupts, &Progress),
 ) -> Result<Measured, String> {
     let own = dir.join(format!("twinfs-on-{}", std::process::id()));
     let below = ScratchDir::make(own, interrupts)?;
@@ -166,7 +171,8 @@ fn in_directory(
             // Only the superuser may; others have warm caches.
             let _ = std::fs::write("/proc/sys/vm/drop_caches", "3");
         }
-        let mut source = workload.start().map_err(|e| e.to_string())?;
+        let source = workload.start().map_err(|e| e.to_string())?;
+        let mut source = Counted::new(source, Some(progress.steps()));
         let begun = now();
         let report = replayer.run(&mut source).await.map_err(|e| e.to_string())?;
         sync().await.map_err(|e| e.to_string())?;

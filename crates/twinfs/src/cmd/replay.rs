@@ -6,13 +6,14 @@ use std::rc::Rc;
 
 use serde_json::json;
 use twin_fs::{FileSystem, Op, Request};
-use twin_lab::{Config, Figures, Latency, Workload, simulate, table, verify_flight};
+use twin_lab::{Config, Counted, Figures, Latency, simulate, table, verify_flight};
 use twin_rt::Time;
 use twin_trace::replay::{Options, Replayer, Report};
 
 use super::compare::terminal_width;
 use super::image::layout_of;
 use super::opening::{OpenOptions, Opened, open_volume};
+use super::progress::Progress;
 use super::time::real_clock;
 use super::workload::{Chosen, chosen};
 use super::{Outcome, usage};
@@ -24,13 +25,17 @@ pub(crate) fn run(args: &Replay) -> Outcome {
     if args.verify {
         return verify(args);
     }
-    let Chosen { workload, is_cut } = chosen(Some(&args.file), None, None, 0)?;
+    let chosen = chosen(Some(&args.file), None, None, 0)?;
     if let Some(image) = &args.image {
-        return for_real(args, &workload, is_cut, image);
+        return for_real(args, &chosen, image);
     }
-    let config = Config::parse(&args.config).map_err(usage)?;
+    let Chosen { workload, is_cut, operations } = chosen;
+    let mut config = Config::parse(&args.config).map_err(usage)?;
+    let progress = Progress::of("operations simulated", operations);
+    config.steps = Some(progress.steps());
     let figures =
         simulate(&config, &workload, Pace::of(args.pace, &workload, args.speed).map_err(usage)?);
+    progress.finish();
     let figures = figures.map_err(|e| format!("{}: {e}", args.file.display()))?;
     let failed = figures.failed;
     print(args, &[figures])?;
@@ -55,7 +60,11 @@ fn verify(args: &Replay) -> Outcome {
     let in_file = |e: &dyn std::fmt::Display| format!("{}: {e}", args.file.display());
     must_be(&args.file, Wanted::Flight)?;
     let file = std::fs::File::open(&args.file).map_err(|e| in_file(&e))?;
-    let verified = verify_flight(std::io::BufReader::new(file)).map_err(|e| in_file(&e))?;
+    let size = file.metadata().map_or(0, |meta| meta.len());
+    let progress = Progress::of_bytes("flight repeated", size);
+    let verified = verify_flight(std::io::BufReader::new(progress.reading(file)));
+    progress.finish();
+    let verified = verified.map_err(|e| in_file(&e))?;
     let (value, events) = verified.replayed;
     match verified.recorded {
         Some(_) if verified.is_same() => {
@@ -86,12 +95,16 @@ fn print(args: &Replay, figures: &[Figures]) -> Result<(), String> {
 }
 
 /// Replays on the volume in an image, in real time and without FUSE.
-fn for_real(args: &Replay, workload: &Workload, is_cut: bool, image: &Path) -> Outcome {
+fn for_real(args: &Replay, chosen: &Chosen, image: &Path) -> Outcome {
+    let workload = &chosen.workload;
     let options = OpenOptions::of(layout_of(image)?);
+    let opening = Progress::waiting("the volume is opened");
     let Opened { host, volume, .. } = open_volume(image, options)?;
+    opening.finish();
     let clock = real_clock();
     let now: Rc<dyn Fn() -> Time> = Rc::new(move || Time((clock() * 1e9) as u64));
     let pace = Pace::of(args.pace, workload, args.speed).map_err(usage)?;
+    let progress = Progress::of("operations replayed", chosen.operations);
     let rt = host.rt().clone();
     let work = async {
         let options = Options { pace, clock: Some(now), ..Options::default() };
@@ -104,16 +117,18 @@ fn for_real(args: &Replay, workload: &Workload, is_cut: bool, image: &Path) -> O
             volume.execute(sync).await.map_err(|e| e.to_string())?;
             volume.core().drop_caches();
         }
-        let mut source = workload.start().map_err(|e| e.to_string())?;
+        let source = workload.start().map_err(|e| e.to_string())?;
+        let mut source = Counted::new(source, Some(progress.steps()));
         let report = replayer.run(&mut source).await.map_err(|e| e.to_string())?;
         let _ = replayer.release_all().await;
         volume.close().await.map_err(|e| e.to_string())?;
         Ok::<Report, String>(report)
     };
     let report = host.rt().block_on(work).map_err(|e| e.to_string())??;
+    progress.finish();
     let latency = Latency::of(&report.latency_ns());
     print_real(args, image, &report, latency)?;
-    Ok(verdict(args, report.failed_ops(), is_cut))
+    Ok(verdict(args, report.failed_ops(), chosen.is_cut))
 }
 
 /// Prints the figures of a replay on an image.

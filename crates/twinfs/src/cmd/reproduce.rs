@@ -9,7 +9,7 @@ use twin_lab::reproduce::{self, Check, Claim, Judged, Results, clc, fitted};
 use twin_settings::SettingsError;
 
 use super::files::Page;
-use super::time::progress_bar;
+use super::progress::Progress;
 use super::{Failure, Interrupts, Outcome, say, usage};
 use crate::cli::Reproduce;
 use crate::input::{Wanted, must_be};
@@ -34,18 +34,15 @@ pub(crate) fn run(args: &Reproduce, interrupts: &Interrupts) -> Outcome {
     let measured = args.measured.as_deref().map(measured).transpose()?;
     let page_file = args.html.as_deref().map(|path| Page::open(path, interrupts)).transpose()?;
     let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
-    let bar = progress_bar(0);
-    let progress = |ended: usize, all: usize| {
-        bar.set_length(all as u64);
-        bar.set_position(ended as u64);
-    };
+    let bar = Progress::of("runs", 1);
+    let progress = |ended: usize, all: usize| bar.set(ended as u64, all as u64);
     let result = reproduce::reproduce(&claims, args.html.is_some(), threads, &progress);
     let (judged, results) = result.map_err(|e| e.to_string())?;
     let sensitivity = match args.sensitivity {
         true => Some(fitted::sensitivity(threads, &progress).map_err(|e| e.to_string())?),
         false => None,
     };
-    bar.finish_and_clear();
+    bar.finish();
     match args.cells {
         true => rows::print(&args.output, &cells(&results), || Ok(clc::csv(&results)))?,
         false => rows::print(&args.output, &statements(&judged), || Ok(reproduce::text(&judged)))?,
@@ -125,13 +122,10 @@ fn cross_validate(threads: usize) -> Result<(), String> {
         (Half::Lfs, "fitted on LFS, scored on EFS"),
     ];
     for (half, what) in halves {
-        let bar = progress_bar(0);
-        let progress = |ended: usize, all: usize| {
-            bar.set_length(all as u64);
-            bar.set_position(ended as u64);
-        };
+        let bar = Progress::of("runs", 1);
+        let progress = |ended: usize, all: usize| bar.set(ended as u64, all as u64);
         let (settings, score) = fit::cross(half, threads, &progress).map_err(|e| e.to_string())?;
-        bar.finish_and_clear();
+        bar.finish();
         let clc::Score { cells, median, within_10, .. } = score;
         let median = median * 100.0;
         say(format!("{what}: median error {median:.1}%, {within_10} of {cells} within 10%"))?;

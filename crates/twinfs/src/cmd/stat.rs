@@ -9,6 +9,7 @@ use twin_host::ImageOptions;
 use super::Outcome;
 use super::image::layout_of;
 use super::opening::{OpenOptions, Opened, open_volume};
+use super::progress::Progress;
 use crate::cli::Stat;
 use crate::rows;
 use crate::size::Size;
@@ -23,7 +24,9 @@ pub(crate) fn run(args: &Stat) -> Outcome {
         settings: Settings { read_only: true, ..Settings::default() },
         ..OpenOptions::of(kind)
     };
+    let opening = Progress::waiting("the volume is opened");
     let Opened { host, volume, recovery, .. } = open_volume(&args.image, options)?;
+    opening.finish();
     let properties = kind.properties(&volume);
     let asked = volume.execute(Request::root(1, Op::StatFs));
     let stat = match host.rt().block_on(asked).map_err(|e| e.to_string())? {

@@ -11,6 +11,7 @@ use std::time::Duration;
 use twin_host::fuse::{unmount, unmount_telling};
 use twin_host::{Late, within};
 
+use super::progress::Progress;
 use super::{Outcome, say};
 use crate::cli::Umount;
 
@@ -29,7 +30,10 @@ pub(crate) fn run(args: &Umount) -> Outcome {
     command.args(["umount", "--tell", "--"]).arg(&args.dir).stdin(Stdio::null());
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let child = command.spawn().map_err(|e| format!("a process for it: {e}"))?;
-    match within(Duration::from_secs(args.limit), |tell| finish(child, tell)) {
+    let progress = Progress::waiting("data goes to the device");
+    let ended = within(Duration::from_secs(args.limit), |tell| finish(child, tell));
+    progress.finish();
+    match ended {
         Ok(Ok(())) => Ok(ExitCode::SUCCESS),
         Ok(Err(why)) => Err(why.into()),
         Err(Late(last)) => Err(format!(

@@ -3,9 +3,7 @@
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressStyle};
 use twin_clean::volume::workload;
 use twin_clean::{placement, victim};
 use twin_lab::study_page;
@@ -14,6 +12,7 @@ use twin_lab::volume::{
 };
 
 use super::files::Page;
+use super::progress::Progress;
 use super::time::real_clock;
 use super::{Failure, Interrupts, Outcome, say, usage};
 use crate::cli::Volume;
@@ -44,13 +43,13 @@ pub(crate) fn run(args: &Volume, interrupts: &Interrupts) -> Outcome {
     let runs = study.runs().map_err(usage)?;
     let page_file = args.html.as_deref().map(|path| Page::open(path, interrupts)).transpose()?;
     let writes = runs.iter().map(|(_, run)| run.writes()).sum();
-    let bar = progress_bar(writes);
+    let bar = Progress::of("blocks written", writes);
     let clock = real_clock();
     let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
     let threads = args.threads.unwrap_or(cores);
     let rows = run_all(&runs, threads, &|written| bar.inc(written));
     let seconds = clock();
-    bar.finish_and_clear();
+    bar.finish();
     if let Some(file) = page_file {
         file.write(&study_page(&rows))?;
     }
@@ -134,14 +133,4 @@ fn inputs(args: &Volume) -> Result<Vec<(String, Input)>, Failure> {
 fn stem(path: &Path) -> String {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     name.split('.').next().unwrap_or_default().to_owned()
-}
-
-fn progress_bar(blocks: u64) -> ProgressBar {
-    let bar = ProgressBar::new(blocks);
-    let template = "{spinner} {wide_bar} {human_pos} of {human_len} blocks, {per_sec} ({eta} left)";
-    if let Ok(style) = ProgressStyle::with_template(template) {
-        bar.set_style(style);
-    }
-    bar.enable_steady_tick(Duration::from_millis(100));
-    bar
 }

@@ -20,6 +20,8 @@ const SHIPPED_TRACE: &[u8] = include_bytes!("../../../../traces/server.tw");
 pub(super) struct Chosen {
     pub(super) workload: Workload,
     pub(super) is_cut: bool,
+    /// Number of its operations.
+    pub(super) operations: u64,
 }
 
 /// The workload of a trace, perhaps in a foreign format, or of a generator, or the one that comes with the
@@ -39,8 +41,8 @@ pub(super) fn chosen(
             Some(text) => Workload::Generated(text.into(), seed),
             None => Workload::Trace(Arc::from(SHIPPED_TRACE)),
         };
-        workload.start().map_err(usage)?;
-        return Ok(Chosen { workload, is_cut: false });
+        let Survey { operations, .. } = Survey::of(&workload).map_err(usage)?;
+        return Ok(Chosen { workload, is_cut: false, operations });
     };
     must_be(path, if format.is_some() { Wanted::Foreign } else { Wanted::Operations })?;
     let bytes = std::fs::read(path).map_err(|e| format!("{}: {e}", path.display()))?;
@@ -71,7 +73,7 @@ pub(super) fn chosen(
         }
         (_, None) => {}
     }
-    Ok(Chosen { workload, is_cut: cut.is_some() })
+    Ok(Chosen { workload, is_cut: cut.is_some(), operations })
 }
 
 /// What of a damaged trace is good, and how to have it.

@@ -14,6 +14,7 @@ use twin_rt::Rng;
 
 use super::{Bench, ROUNDS, median};
 use crate::cmd::peers::write_whole;
+use crate::cmd::progress::Progress;
 use crate::cmd::time::real_clock;
 
 const FILE: u64 = 256 << 20;
@@ -54,7 +55,7 @@ pub(super) fn measure(bench: &mut Bench, request_us: f64) -> Result<Device, Stri
     let full = bench.dir.join("full");
     let said = |error: std::io::Error| format!("{}: {error}", full.display());
     let mut file = File::create_new(&full).map_err(said)?;
-    write_whole(&mut file, FILE, &bench.interrupts.stop()).map_err(said)?;
+    write_whole(&mut file, FILE, &bench.interrupts.stop(), &Progress::hidden()).map_err(said)?;
     bench.step()?;
     let mut results = Results::default();
     let mut max_request = 0;

@@ -15,13 +15,12 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use indicatif::ProgressBar;
 use serde_json::{Value, json};
 use twin_lab::{MACHINE_FORMAT, MachineFile};
 
 use super::files::NewFile;
 use super::interrupt::ScratchDir;
-use super::time::progress_bar;
+use super::progress::Progress;
 use super::{Interrupts, Outcome};
 use crate::cli::Calibrate;
 use crate::rows;
@@ -40,7 +39,7 @@ pub(super) struct Bench {
     dir: PathBuf,
     _scratch: ScratchDir,
     interrupts: Interrupts,
-    bar: ProgressBar,
+    bar: Progress,
     warnings: Vec<String>,
 }
 
@@ -55,7 +54,7 @@ impl Bench {
         let dir = base.join(format!("twinfs-calibrate-{}", std::process::id()));
         let scratch = ScratchDir::make(dir, interrupts)?;
         let (dir, interrupts) = (scratch.path().to_owned(), interrupts.clone());
-        let bar = progress_bar(steps);
+        let bar = Progress::of("steps measured", steps);
         Ok(Bench { dir, _scratch: scratch, interrupts, bar, warnings: Vec::new() })
     }
 
@@ -86,7 +85,7 @@ impl Bench {
 
 impl Drop for Bench {
     fn drop(&mut self) {
-        self.bar.finish_and_clear();
+        self.bar.finish();
     }
 }
 

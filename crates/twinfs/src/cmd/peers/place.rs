@@ -16,6 +16,7 @@ use twin_lab::bench::{BenchFailure, Benchmark, Phase, Place};
 
 use super::system::{Kind, Mount};
 use crate::cmd::interrupt::{Interrupts, Undoing, remove_by_force};
+use crate::cmd::progress::Progress;
 
 /// How long, and how often, to wait for a mount to appear or to let go.
 const TRIES: u32 = 500;
@@ -64,7 +65,10 @@ impl Disk {
     }
 
     fn fill(&self, image: &Path, size: u64) -> io::Result<()> {
-        write_whole(&mut File::create_new(image)?, size, &self.stop)
+        let progress = Progress::of_bytes("of the device written", size);
+        let written = write_whole(&mut File::create_new(image)?, size, &self.stop, &progress);
+        progress.finish();
+        written
     }
 
     pub(super) fn device(&self) -> &Path {
@@ -80,7 +84,12 @@ impl Disk {
 ///
 /// # Errors
 /// If the host fails, or `stop` is set meanwhile.
-pub(in crate::cmd) fn write_whole(file: &mut File, size: u64, stop: &AtomicBool) -> io::Result<()> {
+pub(in crate::cmd) fn write_whole(
+    file: &mut File,
+    size: u64,
+    stop: &AtomicBool,
+    progress: &Progress,
+) -> io::Result<()> {
     // Not zeros, which some hosts store as holes.
     let chunk: Vec<u8> = (0..1u32 << 20).map(|i| (i * 7 + i / 4096) as u8).collect();
     for _ in 0..size / chunk.len() as u64 {
@@ -88,6 +97,7 @@ pub(in crate::cmd) fn write_whole(file: &mut File, size: u64, stop: &AtomicBool)
             return Err(io::Error::other("interrupted"));
         }
         file.write_all(&chunk)?;
+        progress.inc(chunk.len() as u64);
     }
     file.sync_all()
 }

@@ -1,25 +1,20 @@
 //! `twinfs top`: a log while it is written and cleaned, of a bare volume, a mount or a simulation.
 
+mod screen;
 mod simulation;
 
-use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use twin_clean::volume::{Volume, VolumeGeometry, workload};
 use twin_clean::{placement, victim};
 use twin_lab::Status;
-use twin_lab::segment_map::{Look, frame};
+use twin_lab::segment_map::frame;
 
+use self::screen::Screen;
 use super::time::real_clock;
-use super::{Outcome, say, usage};
+use super::{Outcome, usage};
 use crate::cli::Top;
 use crate::input::{Wanted, must_be};
-
-/// Where frames go.
-enum Screen {
-    Terminal,
-    Lines,
-}
 
 /// Blocks of a bare volume.
 const BLOCKS: u32 = 131_072;
@@ -69,7 +64,7 @@ fn bare(args: &Top) -> Outcome {
     let setting = geometry.setting(seed);
     let mut volume = Volume::new(&geometry, placement.make(&setting), victim.make(&setting));
     let mut writes = workload.start(blocks, seed);
-    let (screen, look) = screen(args);
+    let screen = Screen::of(args.plain);
     let clock = real_clock();
     let (mut before, end) = (volume.totals(), (f64::from(blocks) * args.volumes) as u64);
     while volume.totals().user_writes < end {
@@ -79,7 +74,7 @@ fn bare(args: &Top) -> Outcome {
             volume.request(block, 1);
             volume.write(block);
         }
-        let picture = frame(&volume, &before, look);
+        let picture = frame(&volume, &before, screen.look());
         before = volume.totals();
         screen.show(&picture)?;
         if let Some(rate) = args.rate {
@@ -89,36 +84,13 @@ fn bare(args: &Top) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-impl Screen {
-    fn show(&self, picture: &str) -> Result<(), String> {
-        match self {
-            // Home, the picture, and what was behind and below the last one goes.
-            Screen::Terminal => {
-                let lines = picture.replace('\n', "\x1b[K\n");
-                say(format_args!("\x1b[H{lines}\x1b[J"))
-            }
-            Screen::Lines => say(picture),
-        }
-    }
-}
-
-fn screen(args: &Top) -> (Screen, Look) {
-    let screen = match std::io::stdout().is_terminal() && !args.plain {
-        true => Screen::Terminal,
-        false => Screen::Lines,
-    };
-    let columns = terminal_size::terminal_size().map_or(80, |(width, _)| usize::from(width.0));
-    let look = Look { columns, colours: matches!(screen, Screen::Terminal), marked: None };
-    (screen, look)
-}
-
 /// How often a mount is looked at, in seconds, and how long its file may stand still.
 const LOOK_S: f64 = 0.5;
 const GONE_S: f64 = 5.0;
 
 /// Shows a mount for as long as its status changes.
 fn watch(args: &Top, path: &std::path::Path) -> Outcome {
-    let (screen, look) = screen(args);
+    let screen = Screen::of(args.plain);
     let clock = real_clock();
     let read = || -> Result<Status, String> {
         let in_file = |e: &dyn std::fmt::Display| format!("{}: {e}", path.display());
@@ -127,12 +99,12 @@ fn watch(args: &Top, path: &std::path::Path) -> Outcome {
         serde_json::from_str(&text).map_err(|e| in_file(&e))
     };
     let (mut before, mut shown, mut changed_s) = (read()?, 0, 0.0);
-    screen.show(&before.frame(&before, look))?;
+    screen.show(&before.frame(&before, screen.look()))?;
     while args.count.is_none_or(|count| shown + 1 < count) && clock() - changed_s < GONE_S {
         wait_until(&clock, clock() + LOOK_S);
         let status = read()?;
         if status.at_ns != before.at_ns {
-            screen.show(&status.frame(&before, look))?;
+            screen.show(&status.frame(&before, screen.look()))?;
             (before, changed_s, shown) = (status, clock(), shown + 1);
         }
     }

@@ -16,7 +16,8 @@ use twin_rt::{Nanos, SECS, Time};
 use super::super::time::real_clock;
 use super::super::workload::{Chosen, chosen};
 use super::super::{Outcome, say, usage};
-use super::{Screen, screen, wait_until};
+use super::screen::Screen;
+use super::wait_until;
 use crate::cli::{Pace, Top};
 
 /// Pictures in a real second, of a run that is slowed down.
@@ -39,7 +40,7 @@ pub(super) fn run(args: &Top) -> Outcome {
         return Err(usage("--seed is for generated workloads: give --workload too"));
     }
     let trace = args.trace.as_deref();
-    let Chosen { workload, is_cut } =
+    let Chosen { workload, is_cut, .. } =
         chosen(trace, None, args.workload.as_deref(), args.seed.unwrap_or(1))?;
     let pace = Pace::of(args.pace, &workload, args.speed).map_err(usage)?;
     let show = Rc::new(RefCell::new(Show::new(args)));
@@ -61,7 +62,6 @@ pub(super) fn run(args: &Top) -> Outcome {
 /// Who watches, and shows it.
 struct Show {
     screen: Screen,
-    look: Look,
     clock: Box<dyn Fn() -> f64>,
     /// Simulated seconds in a real one; none for as fast as can be.
     slow: Option<f64>,
@@ -83,11 +83,10 @@ struct Show {
 
 impl Show {
     fn new(args: &Top) -> Show {
-        let (screen, look) = screen(args);
+        let screen = Screen::of(args.plain);
         let every_s = args.every.or(args.slow.map(|slow| slow / PICTURES_PER_S)).unwrap_or(EVERY_S);
         Show {
             screen,
-            look,
             clock: Box::new(real_clock()),
             slow: args.slow,
             accesses: args.accesses,
@@ -115,7 +114,8 @@ impl Show {
         let at_s = at.since(self.begun) as f64 / SECS as f64;
         let place =
             access.and_then(|served| world.segment_at(served.at).filter(|_| served.len > 0));
-        let look = Look { marked: place.map(|(segment, _)| segment as usize), ..self.look };
+        let look =
+            Look { marked: place.map(|(segment, _)| segment as usize), ..self.screen.look() };
         let before = self.before.get_or_insert_with(|| status.clone());
         let access = access.map_or(String::new(), |served| format!(": {}", told(served, place)));
         let mut text = format!("at {at_s:.6} s{access}\n");

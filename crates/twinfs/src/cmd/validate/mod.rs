@@ -13,13 +13,12 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use indicatif::ProgressBar;
 use twin_lab::MachineFile;
 use twin_settings::SettingsError;
 
 use super::compare::machine_file;
 use super::interrupt::ScratchDir;
-use super::time::progress_bar;
+use super::progress::Progress;
 use super::{Failure, Interrupts, Outcome, say, usage};
 use crate::cli::Validate;
 use crate::rows;
@@ -94,13 +93,17 @@ fn validate(
     let material = dir.join("material");
     loads::prepare(&material).map_err(|e| format!("{}: {e}", material.display()))?;
     let image = dir.join("image");
-    let made = std::fs::File::create_new(&image)
-        .and_then(|mut file| super::peers::write_whole(&mut file, SIZE, &interrupts.stop()));
+    let filled = Progress::of_bytes("of the image written", SIZE);
+    let made = std::fs::File::create_new(&image).and_then(|mut file| {
+        super::peers::write_whole(&mut file, SIZE, &interrupts.stop(), &filled)
+    });
+    filled.finish();
     made.map_err(|e| format!("{}: {e}", image.display()))?;
     let machine = Arc::new(machine);
     let place = Place { dir, material, machine: Arc::clone(&machine) };
-    let steps = loads.len() as u64 * u64::from(args.runs) * (SETUPS.len() as u64 + 1);
-    let bar = progress_bar(steps);
+    let steps = loads.len() as u64
+        * (u64::from(args.runs) * (SETUPS.len() as u64 + 1) + SETUPS.len() as u64);
+    let bar = Progress::of("runs", steps);
     let mut report = Report::new(machine, args.runs);
     for load in loads {
         if let Some(why) = load.missing() {
@@ -110,7 +113,7 @@ fn validate(
         let pairs = one_load(&place, load, args, &bar, interrupts)?;
         report.add(load, pairs);
     }
-    bar.finish_and_clear();
+    bar.finish();
     Ok(report)
 }
 
@@ -119,10 +122,9 @@ fn one_load(
     place: &Place,
     load: &Load,
     args: &Validate,
-    bar: &ProgressBar,
+    bar: &Progress,
     interrupts: &Interrupts,
 ) -> Result<Vec<Pair>, String> {
-    bar.set_message(load.name);
     let done = || {
         bar.inc(1);
         interrupts.check()
@@ -150,6 +152,7 @@ fn one_load(
     for (setup, real) in SETUPS.iter().zip(real) {
         let (simulated, figures) = place.simulated(&workload, setup, args.runs.into())?;
         pairs.push(Pair { setup: setup.name, real, simulated, figures });
+        done()?;
     }
     Ok(pairs)
 }

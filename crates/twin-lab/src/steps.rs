@@ -1,0 +1,97 @@
+//! How far runs are: a count of the operations that have been taken from a workload.
+
+use std::fmt;
+use std::sync::Arc;
+
+use twin_trace::{Ending, Header, Node, Record, Source, TraceError};
+
+/// Who is told of progress, from any thread.
+#[derive(Clone)]
+pub struct Steps(pub Arc<dyn Fn(u64) + Send + Sync>);
+
+impl fmt::Debug for Steps {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Steps")
+    }
+}
+
+/// Operations between two calls.
+const BATCH: u64 = 1024;
+
+/// A source that counts its requests.
+pub struct Counted {
+    source: Box<dyn Source>,
+    steps: Option<Steps>,
+    untold: u64,
+}
+
+impl Counted {
+    /// Counts the requests of a source for `steps`, if it is there.
+    pub fn new(source: Box<dyn Source>, steps: Option<Steps>) -> Counted {
+        Counted { source, steps, untold: 0 }
+    }
+
+    fn count(&mut self, record: Option<&Record>) {
+        let Some(steps) = &self.steps else { return };
+        match record {
+            Some(Record::Request { .. }) => self.untold += 1,
+            Some(_) => return,
+            None => {}
+        }
+        if self.untold >= BATCH || record.is_none() {
+            (steps.0)(std::mem::take(&mut self.untold));
+        }
+    }
+}
+
+impl Source for Counted {
+    fn header(&self) -> &Header {
+        self.source.header()
+    }
+
+    fn next_record(&mut self) -> Result<Option<Record>, TraceError> {
+        let next = self.source.next_record()?;
+        self.count(next.as_ref());
+        Ok(next)
+    }
+
+    fn next_into(&mut self, record: &mut Record) -> Result<bool, TraceError> {
+        let more = self.source.next_into(record)?;
+        self.count(more.then_some(&*record));
+        Ok(more)
+    }
+
+    fn next_node(&mut self) -> Result<Option<Node>, TraceError> {
+        self.source.next_node()
+    }
+
+    fn ending(&self) -> Option<Ending> {
+        self.source.ending()
+    }
+
+    fn has_one_client(&self) -> bool {
+        self.source.has_one_client()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicU64, Ordering};
+    use twin_trace::generate;
+
+    #[test]
+    fn every_request_is_counted_once() {
+        let source = || generate::start("zipf:writes=3000", 1).unwrap();
+        let (mut plain, mut requests) = (source(), 0);
+        while let Some(record) = plain.next_record().unwrap() {
+            requests += u64::from(matches!(record, Record::Request { .. }));
+        }
+        let told = Arc::new(AtomicU64::new(0));
+        let sum = Arc::clone(&told);
+        let steps = Steps(Arc::new(move |more| _ = sum.fetch_add(more, Ordering::Relaxed)));
+        let mut counted = Counted::new(source(), Some(steps));
+        while counted.next_record().unwrap().is_some() {}
+        assert_eq!(told.load(Ordering::Relaxed), requests);
+    }
+}
