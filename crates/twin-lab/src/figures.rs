@@ -233,6 +233,16 @@ pub struct Spread {
     pub values: Vec<f64>,
 }
 
+/// How far simulated times are trusted beside those of other configurations; see
+/// [`Trust`](crate::Trust).
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Trusted {
+    /// Times whose ratio is below this factor are too close to call.
+    pub factor: f64,
+    /// Where that factor was measured.
+    pub source: &'static str,
+}
+
 /// The figures of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Figures {
@@ -264,11 +274,9 @@ pub struct Figures {
     /// such figure.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rank: Option<usize>,
-    /// The factor below which simulated times are too close to call ([`Trust`](crate::Trust)); 0
-    /// before the run is ranked.
-    pub times_trusted_to: f64,
-    /// Where that factor was measured.
-    pub trust: &'static str,
+    /// How far its times are trusted beside those of others; `None` before it is ranked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trusted: Option<Trusted>,
     /// Latency of all operations.
     pub latency: Latency,
     /// The same by kind.

@@ -192,8 +192,9 @@ pub(crate) fn rows(all: &[&Figures]) -> Vec<Vec<String>> {
         row("rank", &|f| f.rank.map_or_else(|| none(f).into(), |place| place.to_string()));
     }
     row("all done and on disk", &|f| with_spread(f, "finish"));
-    if all.iter().any(|f| f.times_trusted_to > 1.0) {
-        row("times trusted to", &|f| format!("a factor of {:.2}", f.times_trusted_to));
+    if all.len() > 1 {
+        let factor = |f: &Figures| f.trusted.map(|trusted| format!("{:.2}", trusted.factor));
+        row("  equal up to a factor of", &|f| factor(f).unwrap_or("-".into()));
     }
     row("all operations done", &|f| duration(f.span_s * 1e6));
     row("throughput", &|f| format!("{:.0} ops/s", f.ops_per_s));

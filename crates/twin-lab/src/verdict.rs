@@ -11,7 +11,7 @@ use twin_sim::model;
 
 use crate::chance::differ;
 use crate::config::Config;
-use crate::figures::{Figures, Spread, WAITING};
+use crate::figures::{Figures, Spread, Trusted, WAITING};
 use crate::trust::Trust;
 use crate::units::{duration, mib};
 
@@ -226,8 +226,7 @@ pub fn rank(runs: &mut [&mut Figures], measure: &MeasureEntry, trust: &Trust) {
     }
     for (figures, place) in runs.iter_mut().zip(places) {
         figures.rank = place;
-        figures.times_trusted_to = trust.factor;
-        figures.trust = trust.source();
+        figures.trusted = Some(Trusted { factor: trust.factor, source: trust.source() });
     }
 }
 

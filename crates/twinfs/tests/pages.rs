@@ -57,6 +57,8 @@ fn several_seeds_give_the_median_and_every_run_and_equal_seeds_equal_bytes() {
     let one: serde_json::Value = serde_json::from_str(&seeds("1")).unwrap();
     let mut first = all[0].clone();
     first["rank"] = 1.into();
+    first["trusted"] = one[0]["trusted"].clone();
+    assert!(one[0]["trusted"]["factor"].as_f64() > Some(1.0));
     assert_eq!(one[0], first);
     assert!(one[0]["seeds"].is_null());
 }
