@@ -502,6 +502,20 @@ impl Config {
         Ok(Config { name: text.into(), ..config })
     }
 
+    /// The same configuration with one more setting, as `key=value`, which comes last. It keeps its name.
+    ///
+    /// # Errors
+    /// As [`Config::parse_with`].
+    pub fn changed(&self, shared: &str, setting: &str) -> Result<Config, SettingsError> {
+        let joint = if self.name.contains(':') { ',' } else { ':' };
+        let config = Config::parse_with(shared, &format!("{}{joint}{setting}", self.name))?;
+        let config = Config { name: self.name.clone(), ..config };
+        Ok(match &self.machine {
+            Some(machine) => config.on_machine(Arc::clone(machine)),
+            None => config,
+        })
+    }
+
     fn of(chosen: &[Chosen<'_>]) -> Result<Config, SettingsError> {
         // Keys may stand in any order, so the layout is determined first.
         let of_layout = chosen.iter().rev().find(|choice| choice.key == LAYOUT);

@@ -55,6 +55,7 @@ mod units;
 mod verdict;
 pub mod volume;
 mod watch;
+mod what_if;
 mod workload;
 
 pub use compare::{Progress, SeedRuns, compare, compare_seeds};
@@ -85,6 +86,7 @@ pub use table::{summary, table};
 pub use trust::{FEWEST_PAIRS, FIDELITY, Trust, error_of};
 pub use twin_settings::SettingsError;
 pub use twin_sim::{Served, TimeBreakdown};
-pub use verdict::{MEASURES, Measure, MeasureEntry, NOISE, measurable, rank, verdict};
+pub use verdict::{MEASURES, Measure, MeasureEntry, NOISE, measurable, rank, rivals, verdict};
 pub use watch::{Watcher, World};
+pub use what_if::what_if;
 pub use workload::{Workload, WorkloadError, help as workload_help};

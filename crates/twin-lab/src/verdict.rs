@@ -13,7 +13,7 @@ use crate::chance::differ;
 use crate::config::Config;
 use crate::figures::{Figures, Spread, Trusted, WAITING};
 use crate::trust::Trust;
-use crate::units::{duration, mib};
+use crate::units::{duration, list, mib};
 
 /// Figures whose ratio differs from 1 by less than this are equal.
 pub const NOISE: f64 = 0.02;
@@ -212,6 +212,39 @@ fn gap(measure: &MeasureEntry, trust: &Trust, best: Judged<'_>, next: Judged<'_>
     }
 }
 
+/// How two runs compare, in either order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Order {
+    First,
+    Second,
+    /// Within the noise.
+    Equal,
+    /// Within the error of simulation.
+    Close,
+    /// One of them has no figure, or operations failed in it.
+    None,
+}
+
+/// Compares two runs by a measure.
+pub(crate) fn order(pair: [&Figures; 2], measure: &MeasureEntry, trust: &Trust) -> Order {
+    let sorted = in_order(pair.into_iter().enumerate(), measure);
+    let [(first, best), (_, next)] = sorted[..] else { return Order::None };
+    match gap(measure, trust, best, next) {
+        Gap::Equal => Order::Equal,
+        Gap::Close => Order::Close,
+        Gap::Apart if first == 0 => Order::First,
+        Gap::Apart => Order::Second,
+    }
+}
+
+/// The runs that a verdict sets against each other, by their numbers: the best, and the best of the next place; or
+/// the last, if all share the first place. None if there are not two.
+pub fn rivals(runs: &[Figures], measure: &MeasureEntry) -> Option<[usize; 2]> {
+    let sorted = in_order(runs.iter().enumerate(), measure);
+    let next = sorted.iter().find(|(_, (_, figures))| figures.rank != Some(1)).or(sorted.last())?;
+    (next.0 != sorted[0].0).then_some([sorted[0].0, next.0])
+}
+
 /// Gives each run its place by a measure. Runs that are equal to the best of their place, or too
 /// close to it to call, share it.
 pub fn rank(runs: &mut [&mut Figures], measure: &MeasureEntry, trust: &Trust) {
@@ -333,13 +366,14 @@ fn winner(
         _ if all_equal => ("win", "", 1),
         all => ("win", ", too close to call between them,", all),
     };
+    let names: Vec<String> = winners.iter().map(|run| run.1.config.clone()).collect();
     let values = winners.iter().take(shown).map(|run| value_text(measure, *run));
     let mut lines = vec![format!(
         "{} {wins}{between} by {} ({}): {}. Next is {} with {}, {:.2} times as much.",
-        names(winners, " and "),
+        list(&names),
         measure.name,
         about(measure, first),
-        values.collect::<Vec<_>>().join(" and "),
+        list(&values.collect::<Vec<_>>()),
         next.1.config,
         value_text(measure, next),
         next.0 / first.0,

@@ -110,4 +110,8 @@ pub(crate) struct SharedSettings {
     /// none, but size=256M,cache=16M,disk=ssd-tlc for the trace that comes with the program.
     #[arg(long, value_name = "SETTINGS")]
     pub(crate) with: Option<String>,
+    /// Try what would change the order of the best and the next: run both again with a smaller and a
+    /// larger cache, with other blocks, and on a disk of another kind.
+    #[arg(long)]
+    pub(crate) what_if: bool,
 }

@@ -8,7 +8,7 @@ use serde_json::Value;
 use twin_lab::{
     Config, EventLog, Figures, MEASURES, MachineFile, MeasureEntry, Question, Run, SeedRuns,
     Seeded, SimulateError, Trust, Workload, compare_seeds, compared_by_default, measurable, page,
-    rank, settings, settings_help, summary, table, verdict, workload_help,
+    rank, rivals, settings, settings_help, summary, table, verdict, what_if, workload_help,
 };
 use twin_rt::Categories;
 
@@ -54,7 +54,10 @@ pub(crate) fn run(args: &Compare, interrupts: &Interrupts) -> Outcome {
     let mut ranked: Vec<&mut Figures> = ran.iter_mut().map(|(_, run)| &mut run.figures).collect();
     rank(&mut ranked, measure, &trust);
     let figures: Vec<Figures> = ran.iter().map(|(_, run)| run.figures.clone()).collect();
-    let verdict = verdict(&figures, measure, &trust);
+    let verdict = verdict(&figures, measure, &trust).map(|verdict| match args.shared.what_if {
+        true => verdict + &tried(args, &ran, (&figures, &trust), &workload, pace),
+        false => verdict,
+    });
     let mut objects = objects(&ran, &not_run)?;
     if args.output.is_table() {
         let configs: Vec<&Config> = ran.iter().map(|(config, _)| config).collect();
@@ -80,6 +83,27 @@ pub(crate) fn run(args: &Compare, interrupts: &Interrupts) -> Outcome {
         rows::print(&args.output, &objects, || Ok(String::new()))?;
     }
     Ok(if all_done { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// What would change the order, in a line of its own; nothing if there are not two to compare.
+fn tried(
+    args: &Compare,
+    ran: &[(Config, Seeded)],
+    (figures, trust): (&[Figures], &Trust),
+    workload: &Workload,
+    pace: twin_trace::replay::Pace,
+) -> String {
+    let Ok(measure) = MEASURES.get(&args.by) else { return String::new() };
+    let Some(pair) = rivals(figures, measure) else { return String::new() };
+    let shared = shared_settings(args);
+    let changed = |config: &Config, setting: &str| {
+        config.changed(&shared, setting).map_err(|error| error.to_string())
+    };
+    let runs = SeedRuns { workload, pace, seeds: 1, measure };
+    let before = pair.map(|at| figures[at].clone());
+    let pair = pair.map(|at| &ran[at].0);
+    let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
+    format!("\n{}", what_if(pair, (&before, trust), &changed, runs, threads))
 }
 
 /// Runs all configurations; those that cannot run go to `not_run`.

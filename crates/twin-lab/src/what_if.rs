@@ -1,0 +1,161 @@
+//! What would change the order of two configurations: both run again with one setting of the machine or the
+//! volume changed, one setting at a time.
+//!
+//! Contract: the settings that are tried are those that are most often wrong or open when a system is chosen:
+//! the size of the cache (a quarter, four times), the block size, and the kind of disk. Each is tried by a
+//! simulation; nothing is extrapolated. What cannot run with a setting is told, not left out.
+
+use twin_sim::model;
+
+use crate::compare::{SeedRuns, compare};
+use crate::config::Config;
+use crate::figures::Figures;
+use crate::trust::Trust;
+use crate::units::list;
+use crate::verdict::{Order, order};
+
+/// The factor by which the cache is made smaller and larger.
+const CACHE_FACTOR: u64 = 4;
+/// The smallest cache that is tried.
+const LEAST_CACHE: u64 = 1 << 20;
+/// Sizes of blocks that are tried.
+const BLOCKS: [&str; 2] = ["4K", "16K"];
+/// Disks that are tried: one that moves an arm, and one that does not.
+const DISKS: [&str; 2] = ["disk-7200", "ssd-tlc"];
+
+/// The settings that are tried on two configurations, as `key=value`.
+fn changes(pair: [&Config; 2]) -> Vec<String> {
+    let caches = pair.map(|config| config.settings.cache_bytes);
+    let mut all = Vec::new();
+    if caches[0] == caches[1] {
+        let cache = caches[0];
+        all.extend(
+            [(cache / CACHE_FACTOR).max(LEAST_CACHE), cache * CACHE_FACTOR]
+                .map(|bytes| ("cache", bytes.to_string())),
+        );
+    }
+    all.extend(BLOCKS.map(|block| ("block", block.to_string())));
+    let is_mechanical = |disk: &str| {
+        model::REGISTRY.get(disk).is_ok_and(|entry| entry.kind == model::Kind::Mechanical)
+    };
+    // Another disk of the same kind seldom changes an order.
+    let other =
+        |disk: &&str| pair.iter().all(|config| is_mechanical(disk) != is_mechanical(&config.disk));
+    all.extend(DISKS.into_iter().filter(other).map(|disk| ("disk", disk.to_string())));
+    let has = |config: &Config, key: &str, value: &str| {
+        config.resolved().iter().any(|(name, text)| *name == key && text == value)
+    };
+    all.retain(|(key, value)| !pair.iter().all(|config| has(config, key, value)));
+    all.into_iter().map(|(key, value)| format!("{key}={}", readable(key, &value))).collect()
+}
+
+/// A number of bytes with its unit.
+fn readable(key: &str, value: &str) -> String {
+    match value.parse::<u64>() {
+        Ok(bytes) if key == "cache" && bytes % (1 << 20) == 0 => format!("{}M", bytes >> 20),
+        Ok(bytes) if key == "cache" && bytes % (1 << 10) == 0 => format!("{}K", bytes >> 10),
+        _ => value.into(),
+    }
+}
+
+/// Tries all changes on two configurations, the first of which is at least as good, and says in words which of
+/// them would change their order. `changed` makes a configuration with a setting changed, or says why there is
+/// none. `before` is the order without a change.
+pub fn what_if(
+    pair: [&Config; 2],
+    (before, trust): (&[Figures; 2], &Trust),
+    changed: &dyn Fn(&Config, &str) -> Result<Config, String>,
+    runs: SeedRuns<'_>,
+    threads: usize,
+) -> String {
+    let was = order([&before[0], &before[1]], runs.measure, trust);
+    let (mut other, mut same, mut failed) = (Vec::new(), Vec::new(), Vec::new());
+    let tried = changes(pair);
+    let configs: Vec<_> =
+        tried.iter().flat_map(|setting| pair.map(|config| changed(config, setting))).collect();
+    let able: Vec<Config> =
+        configs.iter().filter_map(|config| config.as_ref().ok().cloned()).collect();
+    let mut results = compare(&able, runs.workload, runs.pace, threads, &|_, _| {}).into_iter();
+    let mut figures = configs.into_iter().map(|config| {
+        let config = config?;
+        match results.next() {
+            Some(Ok(run)) => Ok((config, run)),
+            Some(Err(error)) => Err(error.to_string()),
+            None => Err("it was not run".to_string()),
+        }
+    });
+    for setting in &tried {
+        let (first, second) = (figures.next(), figures.next());
+        match (first, second) {
+            (Some(Ok((a, first))), Some(Ok((b, second)))) => {
+                let is = order([&first, &second], runs.measure, &Trust::of([&a, &b]));
+                let words = format!("{setting} ({})", words(is, pair));
+                if is == was { same.push(setting.clone()) } else { other.push(words) }
+            }
+            (Some(Err(why)), _) | (_, Some(Err(why))) => failed.push(format!("{setting} ({why})")),
+            _ => {}
+        }
+    }
+    let names = pair.map(|config| config.name.as_str()).join(" and ");
+    let mut said = match other.is_empty() {
+        true => format!("Nothing that was tried changes the order of {names}: {}.", list(&same)),
+        false => format!("What would change the order of {names}: {}.", list(&other)),
+    };
+    if !other.is_empty() && !same.is_empty() {
+        said += &format!(" What would not: {}.", list(&same));
+    }
+    if !failed.is_empty() {
+        said += &format!(" Could not be tried: {}.", list(&failed));
+    }
+    said
+}
+
+fn words(order: Order, pair: [&Config; 2]) -> String {
+    match order {
+        Order::First => format!("{} wins", pair[0].name),
+        Order::Second => format!("{} wins", pair[1].name),
+        Order::Equal => "they are equal".into(),
+        Order::Close => "too close to call".into(),
+        Order::None => "one of them fails".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::verdict::MEASURES;
+    use crate::workload::Workload;
+    use twin_trace::replay::Pace;
+
+    fn config(text: &str) -> Config {
+        Config::parse(text).unwrap()
+    }
+
+    #[test]
+    fn what_two_configurations_share_is_changed_and_what_they_have_is_not_tried() {
+        let (a, b) = (config("lfs:cache=16M,block=4K"), config("ffs:cache=16M,block=16K"));
+        let all = ["cache=4M", "cache=64M", "block=4K", "block=16K", "disk=ssd-tlc"];
+        assert_eq!(changes([&a, &b]), all);
+        let (a, b) = (config("lfs:cache=1M,disk=ssd-tlc"), config("lfs:cache=8M,disk=ssd-tlc"));
+        assert_eq!(changes([&a, &b]), ["block=16K", "disk=disk-7200"]);
+    }
+
+    /// A cache that holds the file turns misses into hits; nothing else makes up for that.
+    #[test]
+    fn a_setting_that_changes_the_order_is_found_by_running_both_with_it() {
+        let workload = Workload::Generated("zipf:writes=3000,reads=90%,file-bytes=12M".into(), 1);
+        let measure = MEASURES.first();
+        let (small, large) = (config("lfs:cache=16M"), config("lfs:disk=ssd-tlc,cache=16M"));
+        let runs = SeedRuns { workload: &workload, pace: Pace::Asap, seeds: 1, measure };
+        let pair = [&large, &small];
+        let figures = pair.map(|config| crate::simulate(config, &workload, Pace::Asap).unwrap());
+        let trust = Trust::of(pair);
+        let changed =
+            |config: &Config, setting: &str| config.changed("", setting).map_err(|e| e.to_string());
+        let said = what_if(pair, (&figures, &trust), &changed, runs, 2);
+        assert!(said.contains("block=16K"), "{said}");
+        let changed = |_: &Config, _: &str| Err("no such thing".to_string());
+        let said = what_if(pair, (&figures, &trust), &changed, runs, 2);
+        assert!(said.contains("Could not be tried: cache=4M (no such thing)"), "{said}");
+    }
+}
