@@ -5,7 +5,7 @@ use std::io::Read;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use comfy_table::{CellAlignment, Table, presets};
+use crate::table::in_width;
 use serde::Serialize;
 use twin_clean::volume::study::{Source, StudyRun};
 use twin_clean::volume::trace::{Builder, Trace};
@@ -255,21 +255,19 @@ impl<'a> Medians<'a> {
     }
 }
 
-/// Medians over seeds: a row for each pair of policies, a column for each workload.
-pub fn table(rows: &[Row]) -> String {
+/// Medians over seeds: a row for each pair of policies, a column for each workload; those that do not
+/// fit into `width` characters in tables below.
+pub fn table(rows: &[Row], width: Option<u16>) -> String {
     let medians = Medians::of(rows);
-    let mut table = Table::new();
-    table.load_style(presets::UTF8_FULL_CONDENSED);
-    table.set_header(["placement", "victim"].iter().chain(&medians.workloads));
+    let header = ["placement", "victim"].iter().chain(&medians.workloads);
+    let header: Vec<String> = header.map(|name| String::from(*name)).collect();
+    let mut lines = Vec::new();
     for ((placement, victim), cells) in medians.rows {
         let cells =
             cells.into_iter().map(|wa| wa.map_or_else(String::new, |wa| format!("{wa:.3}")));
-        table.add_row([placement, victim].map(String::from).into_iter().chain(cells));
+        lines.push([placement, victim].map(String::from).into_iter().chain(cells).collect());
     }
-    for column in table.column_iter_mut().skip(2) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    table.to_string()
+    in_width(&header, &lines, 2, width)
 }
 
 /// The same in Markdown, for documents, with the geometric mean over the workloads.

@@ -1,10 +1,10 @@
 //! Benchmark results as tables for the terminal and as JSON.
 
-use comfy_table::{CellAlignment, Table, presets};
 use serde_json::{Value, json};
 
 use super::median;
 use super::run::Row;
+use crate::table::in_width;
 
 /// A rate with three significant digits.
 pub(super) fn short(rate: f64) -> String {
@@ -28,23 +28,20 @@ pub(super) fn cell(rates: &[f64]) -> String {
     format!("{} ±{:.0}%", short(middle), far * 100.0 / middle.max(1e-12))
 }
 
-/// A table of medians with the largest deviation in percent: phases down, targets across.
-pub fn table(rows: &[Row], targets: &[String]) -> String {
-    let mut table = Table::new();
-    table.load_style(presets::UTF8_FULL_CONDENSED);
+/// A table of medians with the largest deviation in percent: phases down, targets across; those that
+/// do not fit into `width` characters in tables below.
+pub fn table(rows: &[Row], targets: &[String], width: Option<u16>) -> String {
     let head = ["benchmark", "phase", "in"].into_iter().map(String::from);
-    table.set_header(head.chain(targets.iter().cloned()));
+    let header: Vec<String> = head.chain(targets.iter().cloned()).collect();
+    let mut cells = Vec::new();
     let mut last = "";
     for row in rows {
         let bench = if row.bench == last { String::new() } else { row.bench.clone() };
         last = &row.bench;
         let head = [bench, row.phase.to_string(), row.unit.to_string()];
-        table.add_row(head.into_iter().chain(row.rates.iter().map(|r| cell(r))));
+        cells.push(head.into_iter().chain(row.rates.iter().map(|r| cell(r))).collect());
     }
-    for column in table.column_iter_mut().skip(3) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    table.to_string()
+    in_width(&header, &cells, 3, width)
 }
 
 /// One object for each phase: for each target its name, the median, and all runs.
@@ -59,12 +56,12 @@ pub fn json(rows: &[Row], targets: &[String]) -> Value {
 
 /// The speed of the target at `ours` as a multiple of that of each other target, by medians: phases
 /// down, targets across.
-pub fn ratios(rows: &[Row], targets: &[String], ours: usize) -> String {
-    let mut table = Table::new();
-    table.load_style(presets::UTF8_FULL_CONDENSED);
+pub fn ratios(rows: &[Row], targets: &[String], ours: usize, width: Option<u16>) -> String {
     let others = || (0..targets.len()).filter(move |&i| i != ours);
     let head = ["benchmark".to_string(), format!("{} to:", targets[ours])];
-    table.set_header(head.into_iter().chain(others().map(|i| targets[i].clone())));
+    let header: Vec<String> =
+        head.into_iter().chain(others().map(|i| targets[i].clone())).collect();
+    let mut cells = Vec::new();
     let mut last = "";
     for row in rows.iter().filter(|row| !row.rates[ours].is_empty()) {
         let bench = if row.bench == last { String::new() } else { row.bench.clone() };
@@ -73,12 +70,9 @@ pub fn ratios(rows: &[Row], targets: &[String], ours: usize) -> String {
             true => "-".into(),
             false => format!("{:.2}", median(&row.rates[ours]) / median(&row.rates[i])),
         };
-        table.add_row([bench, row.phase.to_string()].into_iter().chain(others().map(ratio)));
+        cells.push([bench, row.phase.to_string()].into_iter().chain(others().map(ratio)).collect());
     }
-    for column in table.column_iter_mut().skip(2) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    table.to_string()
+    in_width(&header, &cells, 2, width)
 }
 
 #[cfg(test)]
@@ -94,7 +88,7 @@ mod tests {
     #[test]
     fn ratios_are_of_medians_and_what_was_not_measured_has_none() {
         let (rows, names) = rows();
-        let table = ratios(&rows, &names, 0);
+        let table = ratios(&rows, &names, 0, None);
         let last = table.lines().rfind(|line| line.contains("create")).unwrap_or_default();
         assert!(last.contains("2.22") && last.contains('-'), "{table}");
     }

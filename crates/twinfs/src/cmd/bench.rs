@@ -9,6 +9,7 @@ use twin_lab::Config;
 use twin_lab::bench::{self, Target, bench_table, directory};
 
 use super::bench_rows::in_targets;
+use super::compare::terminal_width;
 use super::files::Page;
 use super::interrupt::{Undoing, remove_by_force};
 use super::progress::Progress;
@@ -62,7 +63,7 @@ pub(crate) fn run(args: &Bench, interrupts: &Interrupts) -> Outcome {
         file.write(&bench::page(&rows, &names, &simulated.collect::<Vec<_>>()))?;
     }
     rows::print(&args.output, &in_targets(&args.output, &rows, &names), || {
-        Ok(bench_table(&rows, &names))
+        Ok(bench_table(&rows, &names, terminal_width()))
     })?;
     Ok(ExitCode::SUCCESS)
 }

@@ -200,10 +200,9 @@ impl TermLike for Lines {
         Ok(())
     }
     fn flush(&self) -> io::Result<()> {
-        match self.due((self.clock)()) {
+        if let Some(line) = self.due((self.clock)()) {
             // Who has closed standard error does not want to know.
-            Some(line) => drop(writeln!(io::stderr(), "{line}")),
-            None => {}
+            let _ = writeln!(io::stderr(), "{line}");
         }
         Ok(())
     }
@@ -216,7 +215,7 @@ mod tests {
     #[test]
     fn lines_come_now_and_then_and_a_short_command_has_none() {
         let lines = Lines::default();
-        let mut at = |now: f64, text: &str| {
+        let at = |now: f64, text: &str| {
             lines.write_str(text).unwrap();
             lines.due(now)
         };

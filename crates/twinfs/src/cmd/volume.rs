@@ -11,6 +11,7 @@ use twin_lab::volume::{
     Input, Study, every, full_table, gaps, list, markdown, read_trace, rivals, run_all, table,
 };
 
+use super::compare::terminal_width;
 use super::files::Page;
 use super::progress::Progress;
 use super::time::real_clock;
@@ -56,7 +57,7 @@ pub(crate) fn run(args: &Volume, interrupts: &Interrupts) -> Outcome {
     match (args.rivals, args.markdown) {
         (true, _) => say(gaps(&rows))?,
         (_, true) => say(markdown(&rows))?,
-        _ => rows::print(&args.output, &rows, || Ok(table(&rows)))?,
+        _ => rows::print(&args.output, &rows, || Ok(table(&rows, terminal_width())))?,
     }
     if args.speed {
         let all: u64 = rows.iter().map(|row| row.user_writes + row.cleaner_writes).sum();

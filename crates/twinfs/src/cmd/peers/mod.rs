@@ -19,6 +19,7 @@ use twin_lab::bench::{self, Target, bench_table, ratios};
 
 use self::raw::Raw;
 use super::bench_rows::in_targets;
+use super::compare::terminal_width;
 use super::files::Page;
 use super::progress::Progress;
 use super::time::real_clock;
@@ -83,7 +84,11 @@ pub(super) fn run(args: &Bench, interrupts: &Interrupts) -> Outcome {
     if let Some(file) = page_file {
         file.write(&bench::page(&rows, &names, &[]))?;
     }
-    let table = || Ok(format!("{}\n{}", bench_table(&rows, &names), ratios(&rows, &names, 0)));
+    let table = || {
+        let width = terminal_width();
+        let medians = bench_table(&rows, &names, width);
+        Ok(format!("{medians}\n{}", ratios(&rows, &names, 0, width)))
+    };
     rows::print(&args.output, &in_targets(&args.output, &rows, &names), table)?;
     for system in &tried {
         for failure in system.failures() {
