@@ -438,7 +438,7 @@ struct Chosen<'a> {
 }
 
 impl Config {
-    fn base(layout: &'static dyn LayoutKind) -> Config {
+    pub(crate) fn base(layout: &'static dyn LayoutKind) -> Config {
         Config {
             name: String::new(),
             layout,

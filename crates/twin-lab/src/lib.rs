@@ -88,5 +88,5 @@ pub use twin_settings::SettingsError;
 pub use twin_sim::{Served, TimeBreakdown};
 pub use verdict::{MEASURES, Measure, MeasureEntry, NOISE, measurable, rank, rivals, verdict};
 pub use watch::{Watcher, World};
-pub use what_if::what_if;
+pub use what_if::{what_if, what_if_changes};
 pub use workload::{Workload, WorkloadError, help as workload_help};

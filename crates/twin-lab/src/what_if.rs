@@ -10,6 +10,7 @@ use twin_sim::model;
 use crate::compare::{SeedRuns, compare};
 use crate::config::Config;
 use crate::figures::Figures;
+use crate::layouts::LAYOUTS;
 use crate::trust::Trust;
 use crate::units::list;
 use crate::verdict::{Order, order};
@@ -20,11 +21,15 @@ const CACHE_FACTOR: u64 = 4;
 const LEAST_CACHE: u64 = 1 << 20;
 /// Sizes of blocks that are tried.
 const BLOCKS: [&str; 2] = ["4K", "16K"];
-/// Disks that are tried: one that moves an arm, and one that does not.
-const DISKS: [&str; 2] = ["disk-7200", "ssd-tlc"];
+
+/// Disks that are tried: the default one, and one that has no arm to move.
+fn disks() -> impl Iterator<Item = String> {
+    let flash = model::REGISTRY.iter().find(|entry| entry.kind == model::Kind::Flash);
+    [Config::base(LAYOUTS[0]).disk].into_iter().chain(flash.map(|entry| entry.name.to_string()))
+}
 
 /// The settings that are tried on two configurations, as `key=value`.
-fn changes(pair: [&Config; 2]) -> Vec<String> {
+pub fn what_if_changes(pair: [&Config; 2]) -> Vec<String> {
     let caches = pair.map(|config| config.settings.cache_bytes);
     let mut all = Vec::new();
     if caches[0] == caches[1] {
@@ -39,9 +44,9 @@ fn changes(pair: [&Config; 2]) -> Vec<String> {
         model::REGISTRY.get(disk).is_ok_and(|entry| entry.kind == model::Kind::Mechanical)
     };
     // Another disk of the same kind seldom changes an order.
-    let other =
-        |disk: &&str| pair.iter().all(|config| is_mechanical(disk) != is_mechanical(&config.disk));
-    all.extend(DISKS.into_iter().filter(other).map(|disk| ("disk", disk.to_string())));
+    let is_other =
+        |disk: &str| pair.iter().all(|config| is_mechanical(disk) != is_mechanical(&config.disk));
+    all.extend(disks().filter(|disk| is_other(disk)).map(|disk| ("disk", disk)));
     let has = |config: &Config, key: &str, value: &str| {
         config.resolved().iter().any(|(name, text)| *name == key && text == value)
     };
@@ -70,7 +75,7 @@ pub fn what_if(
 ) -> String {
     let was = order([&before[0], &before[1]], runs.measure, trust);
     let (mut other, mut same, mut failed) = (Vec::new(), Vec::new(), Vec::new());
-    let tried = changes(pair);
+    let tried = what_if_changes(pair);
     let configs: Vec<_> =
         tried.iter().flat_map(|setting| pair.map(|config| changed(config, setting))).collect();
     let able: Vec<Config> =
@@ -135,9 +140,9 @@ mod tests {
     fn what_two_configurations_share_is_changed_and_what_they_have_is_not_tried() {
         let (a, b) = (config("lfs:cache=16M,block=4K"), config("ffs:cache=16M,block=16K"));
         let all = ["cache=4M", "cache=64M", "block=4K", "block=16K", "disk=ssd-tlc"];
-        assert_eq!(changes([&a, &b]), all);
+        assert_eq!(what_if_changes([&a, &b]), all);
         let (a, b) = (config("lfs:cache=1M,disk=ssd-tlc"), config("lfs:cache=8M,disk=ssd-tlc"));
-        assert_eq!(changes([&a, &b]), ["block=16K", "disk=disk-7200"]);
+        assert_eq!(what_if_changes([&a, &b]), ["block=16K", "disk=disk-7200"]);
     }
 
     /// A cache that holds the file turns misses into hits; nothing else makes up for that.

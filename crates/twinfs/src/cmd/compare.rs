@@ -8,7 +8,8 @@ use serde_json::Value;
 use twin_lab::{
     Config, EventLog, Figures, MEASURES, MachineFile, MeasureEntry, Question, Run, SeedRuns,
     Seeded, SimulateError, Trust, Workload, compare_seeds, compared_by_default, measurable, page,
-    rank, rivals, settings, settings_help, summary, table, verdict, what_if, workload_help,
+    rank, rivals, settings, settings_help, summary, table, verdict, what_if, what_if_changes,
+    workload_help,
 };
 use twin_rt::Categories;
 
@@ -55,7 +56,7 @@ pub(crate) fn run(args: &Compare, interrupts: &Interrupts) -> Outcome {
     rank(&mut ranked, measure, &trust);
     let figures: Vec<Figures> = ran.iter().map(|(_, run)| run.figures.clone()).collect();
     let verdict = verdict(&figures, measure, &trust).map(|verdict| match args.shared.what_if {
-        true => verdict + &tried(args, &ran, (&figures, &trust), &workload, pace),
+        true => verdict + &tried(args, &ran, (&figures, &trust), (&workload, operations), pace),
         false => verdict,
     });
     let mut objects = objects(&ran, &not_run)?;
@@ -90,20 +91,25 @@ fn tried(
     args: &Compare,
     ran: &[(Config, Seeded)],
     (figures, trust): (&[Figures], &Trust),
-    workload: &Workload,
+    (workload, operations): (&Workload, u64),
     pace: twin_trace::replay::Pace,
 ) -> String {
     let Ok(measure) = MEASURES.get(&args.by) else { return String::new() };
     let Some(pair) = rivals(figures, measure) else { return String::new() };
     let shared = shared_settings(args);
-    let changed = |config: &Config, setting: &str| {
-        config.changed(&shared, setting).map_err(|error| error.to_string())
-    };
-    let runs = SeedRuns { workload, pace, seeds: 1, measure };
     let before = pair.map(|at| figures[at].clone());
     let pair = pair.map(|at| &ran[at].0);
+    let count = 2 * what_if_changes(pair).len() as u64;
+    let bar = Progress::of("operations simulated with other settings", count * operations);
+    let changed = |config: &Config, setting: &str| {
+        let config = config.changed(&shared, setting).map_err(|error| error.to_string())?;
+        Ok(Config { steps: Some(bar.steps()), ..config })
+    };
+    let runs = SeedRuns { workload, pace, seeds: 1, measure };
     let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
-    format!("\n{}", what_if(pair, (&before, trust), &changed, runs, threads))
+    let said = what_if(pair, (&before, trust), &changed, runs, threads);
+    bar.finish();
+    format!("\n{said}")
 }
 
 /// Runs all configurations; those that cannot run go to `not_run`.
