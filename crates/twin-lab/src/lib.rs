@@ -57,7 +57,9 @@ pub use compare::{Progress, SeedRuns, compare, compare_seeds};
 pub use config::{Config, Costs, Front, compared_by_default, settings_help};
 pub use error::SimulateError;
 pub use event_log::{EventLog, log_categories};
-pub use figures::{DiskFigures, Figures, Latency, LogFigures, Moment, Spread, VerbFigures};
+pub use figures::{
+    DiskFigures, Figures, Latency, Lateness, LogFigures, Moment, Spread, VerbFigures,
+};
 pub use flight::{CLOSE, FlightError, FlightSettings, Verified, verify_flight};
 pub use front_end::FrontEnd;
 pub use history::{BINS, History, LogAtEnd, MOST_SAMPLES, Sampler};

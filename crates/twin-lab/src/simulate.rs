@@ -12,7 +12,7 @@ use twin_trace::{Ending, Source, Verb};
 
 use crate::config::{Config, Front};
 use crate::error::{SimulateError, model_error};
-use crate::figures::{DiskFigures, Figures, Latency, LogFigures, VerbFigures};
+use crate::figures::{DiskFigures, Figures, Latency, Lateness, LogFigures, VerbFigures};
 use crate::history::{History, Sampler};
 use crate::machine::{OnVolume, on_volume};
 use crate::watch::{Seat, Watcher};
@@ -215,6 +215,7 @@ fn figures(
         diverged: report.diverged_ops(),
         failed: report.failed_ops(),
         rank: None,
+        lateness: Lateness::of(&report.clients),
         latency: Latency::of(&report.latency_ns()),
         verbs: verbs.collect(),
         cache_hit_share: cache.hits as f64 / (cache.hits + cache.misses).max(1) as f64,
