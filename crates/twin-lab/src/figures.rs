@@ -4,6 +4,7 @@ use serde::Serialize;
 use twin_fs::{OpenVolume, write_cost};
 use twin_sim::model::Wear;
 use twin_trace::Histogram;
+use twin_trace::replay::ClientEnd;
 
 /// Latencies in microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
@@ -243,6 +244,29 @@ pub struct Trusted {
     pub source: &'static str,
 }
 
+/// How much later than in the recording the clients of a mount ended, in seconds; negative where
+/// they ended earlier.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Lateness {
+    /// Number of clients.
+    pub clients: usize,
+    /// The median; of an even number of clients the later one of the middle two.
+    pub median_s: f64,
+    /// The client that ended latest in comparison.
+    pub max_s: f64,
+}
+
+impl Lateness {
+    /// The lateness of these clients; `None` if there are none.
+    pub fn of(clients: &[ClientEnd]) -> Option<Lateness> {
+        let mut late: Vec<i64> = clients.iter().map(ClientEnd::late_ns).collect();
+        late.sort_unstable();
+        let seconds = |ns: &i64| *ns as f64 / 1e9;
+        let (median_s, max_s) = (seconds(late.get(late.len() / 2)?), seconds(late.last()?));
+        Some(Lateness { clients: late.len(), median_s, max_s })
+    }
+}
+
 /// The figures of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Figures {
@@ -277,6 +301,9 @@ pub struct Figures {
     /// How far its times are trusted beside those of others; `None` before it is ranked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trusted: Option<Trusted>,
+    /// How late its clients were, if the workload was recorded on a mount and its pauses are kept.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lateness: Option<Lateness>,
     /// Latency of all operations.
     pub latency: Latency,
     /// The same by kind.

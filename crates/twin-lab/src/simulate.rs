@@ -14,7 +14,9 @@ use twin_trace::{Ending, Source, Verb};
 
 use crate::config::{Config, Front};
 use crate::error::{SimulateError, model_error};
-use crate::figures::{DiskFigures, Figures, Latency, LogFigures, VerbFigures, WearFigures};
+use crate::figures::{
+    DiskFigures, Figures, Latency, Lateness, LogFigures, VerbFigures, WearFigures,
+};
 use crate::history::{History, Sampler};
 use crate::machine::{OnVolume, on_volume};
 use crate::planted::PlantedFault;
@@ -300,6 +302,7 @@ fn figures(
         failed: report.failed_ops(),
         rank: None,
         trusted: None,
+        lateness: Lateness::of(&report.clients),
         latency: Latency::of(&report.latency_ns()),
         verbs: verbs.collect(),
         cache_hit_share: hits as f64 / (hits + misses).max(1) as f64,

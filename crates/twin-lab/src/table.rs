@@ -33,6 +33,16 @@ pub(crate) fn wait_us(figures: &Figures) -> f64 {
     disk.waiting_s * 1e6 / requests.max(1) as f64
 }
 
+/// How much later than in the recording the clients ended.
+fn clients_ended(figures: &Figures) -> String {
+    let Some(late) = figures.lateness else { return "-".into() };
+    let told = |s: f64| match s {
+        s if s < 0.0 => format!("{} earlier", duration(-s * 1e6)),
+        s => format!("{} later", duration(s * 1e6)),
+    };
+    format!("{}\nat most {}", told(late.median_s), told(late.max_s))
+}
+
 /// All figures of all runs: a column for each run. Columns that do not fit into `width` characters
 /// go to further tables below.
 pub fn table(all: &[Figures], width: Option<u16>) -> String {
@@ -237,6 +247,9 @@ pub(crate) fn rows(all: &[&Figures]) -> Vec<Vec<String>> {
         row("  equal up to a factor of", &|f| factor(f).unwrap_or("-".into()));
     }
     row("all operations done", &|f| duration(f.span_s * 1e6));
+    if all.iter().any(|f| f.lateness.is_some()) {
+        row("clients ended", &clients_ended);
+    }
     row("throughput", &|f| format!("{:.0} ops/s", f.ops_per_s));
     row("read, written", &|f| format!("{}, {}", mib(f.read_bytes), mib(f.written_bytes)));
     row("latency: mean", &latency(|l| l.mean_us));
@@ -268,6 +281,7 @@ pub(crate) fn rows(all: &[&Figures]) -> Vec<Vec<String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::figures::Lateness;
 
     fn run(config: &str, rank: Option<usize>) -> Figures {
         Figures { config: config.into(), rank, finish_s: 0.25, ..Figures::default() }
@@ -316,6 +330,16 @@ mod tests {
             assert_eq!(text.matches("third").count(), 1);
         }
         assert_eq!(in_width(&header, &rows, 1, None).matches("a row").count(), 1);
+    }
+
+    #[test]
+    fn how_late_clients_ended_is_told_where_it_is_known() {
+        let late = Lateness { clients: 3, median_s: -0.25, max_s: 1.5 };
+        let with = Figures { lateness: Some(late), ..run("a", None) };
+        let text = table(&[with, run("b", None)], None);
+        assert!(text.contains("250.0 ms earlier"), "{text}");
+        assert!(text.contains("at most 1500.0 ms later"), "{text}");
+        assert!(!table(&[run("b", None)], None).contains("clients ended"));
     }
 
     #[test]

@@ -191,7 +191,7 @@ fn record(seed: u64, clients: u32, births: bool, all: bool) -> Recording {
     }
     let handles: Vec<_> = (0..clients)
         .map(|client| {
-            let wanderer = Wanderer::new(seed, client);
+            let wanderer = Wanderer::new(seed, client + 1);
             rt.spawn("client", wanderer.wander(Rc::clone(&fs), Rc::clone(&ids), 600))
         })
         .collect();
@@ -206,12 +206,12 @@ fn record(seed: u64, clients: u32, births: bool, all: bool) -> Recording {
     Recording { fs, bytes }
 }
 
-fn replay(bytes: &[u8], delay_ns: u64) -> (Tiny, Report) {
+fn replay(bytes: &[u8], delay_ns: u64, order: Order) -> (Tiny, Report) {
     let rt = Rt::new(ClockOnly::default(), 5);
     let fs = Tiny::new(&rt, 7_000_000);
     let population = Population::collect(&mut Reader::new(bytes).unwrap()).unwrap();
     assert_eq!(population.dropped(), 0);
-    let options = Options { order: Order::Trace, verify: Some(BLOCK as u32), ..Options::default() };
+    let options = Options { order, verify: Some(BLOCK as u32), ..Options::default() };
     let mut replayer = Replayer::new(&rt, &fs, options);
     let report = rt
         .block_on(async {
@@ -231,9 +231,14 @@ fn a_replayed_recording_gives_the_same_tree_and_the_same_answers() {
         let recording = record(seed, 1 + seed as u32 % 4, true, all);
         let recorded = recording.fs.recorded();
         assert!(recorded.requests > 500, "seed {seed}");
-        for delay_ns in [0, MILLIS] {
-            let (fs, report) = replay(&recording.bytes, delay_ns);
-            let what = format!("seed {seed}: {:?} {:?}", report.examples, report.divergences);
+        let ways = [(Order::Trace, 0), (Order::Trace, MILLIS)];
+        let of_processes = [0, 10 * MICROS, MILLIS].map(|delay_ns| (Order::Process, delay_ns));
+        for (order, delay_ns) in ways.into_iter().chain(of_processes) {
+            let (fs, report) = replay(&recording.bytes, delay_ns, order);
+            let what = format!(
+                "seed {seed}, {order:?}, {delay_ns} ns: {:?} {:?}",
+                report.examples, report.divergences
+            );
             // A directory may hold a name that the trace never contained, and so not be removed.
             let unheard = |(_, recorded, _): &_| *recorded == Some(ErrorCode::NotEmpty);
             if !all && report.divergences.keys().any(unheard) {
@@ -267,7 +272,7 @@ fn path_and_kind(item: &(String, u32, u32, u32, u64)) -> (String, u32) {
 fn numbers_used_again_without_a_mark_do_no_harm() {
     for seed in 0..20 {
         let recording = record(seed, 1, false, true);
-        let (fs, report) = replay(&recording.bytes, 0);
+        let (fs, report) = replay(&recording.bytes, 0, Order::Trace);
         assert_eq!(report.skipped, 0, "seed {seed}");
         assert_eq!(fs.tree(), recording.fs.inner().tree(), "seed {seed}");
     }

@@ -2,80 +2,13 @@
 
 mod common;
 
+use common::script::{Given, Script, create, name, write};
 use common::tiny::{BLOCK, Tiny};
 use twin_disk::Block;
-use twin_fs::{Attr, Data, FileSystem, FsError, LookupEntry, Op, ROOT_INO, Reply, Request, mode};
+use twin_fs::{Attr, FileSystem, FsError, LookupEntry, Op, ROOT_INO, Reply, Request, mode};
 use twin_rt::{ClockOnly, MICROS, MILLIS, Rng, Rt, SECS};
 use twin_trace::replay::{Options, Order, Pace, Population, Replayer, Report};
-use twin_trace::{
-    ErrorCode, Header, Kind, Node, NodeAttr, Outcome, Record, Source, TraceError, Traits, Verb,
-    generate,
-};
-
-/// A workload of given records.
-struct Given {
-    header: Header,
-    records: std::vec::IntoIter<Record>,
-}
-
-impl Given {
-    fn new(records: Vec<Record>) -> Given {
-        let traits = Traits { timed: true, ..Traits::default() };
-        let (start, text) = (twin_rt::Time(0), String::new());
-        let header = Header { kind: Kind::Operations, start, seed: 0, traits, text };
-        Given { header, records: records.into_iter() }
-    }
-}
-
-impl Source for Given {
-    fn header(&self) -> &Header {
-        &self.header
-    }
-    fn next_record(&mut self) -> Result<Option<Record>, TraceError> {
-        Ok(self.records.next())
-    }
-}
-
-/// Builds a workload: requests number themselves.
-#[derive(Default)]
-struct Script {
-    records: Vec<Record>,
-    requests: u64,
-}
-
-impl Script {
-    fn ask(&mut self, at_us: u64, client: u32, op: Op) -> u64 {
-        self.requests += 1;
-        let request = Request { client, ..Request::root(self.requests, op) };
-        self.records.push(Record::Request { at_ns: at_us * MICROS, request });
-        self.requests
-    }
-
-    fn answer(&mut self, at_us: u64, id: u64, outcome: Outcome) {
-        self.records.push(Record::Reply { at_ns: at_us * MICROS, id, outcome });
-    }
-
-    fn both(&mut self, at_us: u64, client: u32, op: Op, outcome: Outcome) {
-        let id = self.ask(at_us, client, op);
-        self.answer(at_us, id, outcome);
-    }
-
-    fn source(&self) -> Given {
-        Given::new(self.records.clone())
-    }
-}
-
-fn name(text: &str) -> Box<[u8]> {
-    text.as_bytes().into()
-}
-
-fn create(dir: u64, text: &str) -> Op {
-    Op::Create { dir, name: name(text), mode: 0o644, exclusive: true }
-}
-
-fn write(ino: u64, off: u64, len: u64) -> Op {
-    Op::Write { ino, off, data: Data::Synthetic(len) }
-}
+use twin_trace::{ErrorCode, Node, NodeAttr, Outcome, Record, Source, Traits, Verb, generate};
 
 struct ReplayRun {
     fs: Tiny,
@@ -126,6 +59,7 @@ fn every_generated_workload_replays_without_a_divergence() {
             (Order::Auto, 50 * MICROS),
             (Order::Trace, 50 * MICROS),
             (Order::Client, 10 * MILLIS),
+            (Order::Process, 10 * MILLIS),
         ] {
             let options = Options { order, verify: Some(BLOCK as u32), ..Options::default() };
             let run = run(|| generate::start(text, 3).unwrap(), delay_ns, options);
@@ -203,7 +137,7 @@ fn what_was_there_before_is_made_as_it_was() {
             attr: Some(NodeAttr { nlink: 1, size: 1 << 40, allocated: 8192, ..Default::default() }),
         }),
     ];
-    let mut script = Script { records, requests: 0 };
+    let mut script = Script { records, ..Script::default() };
     let read = Op::Read { ino: 91, off: 2_999_000, len: 4096 };
     script.both(1, 0, read, Outcome::Data(1000));
     let run = run_given(&script, 0, Options::default());
@@ -229,7 +163,7 @@ fn operations_overlap_where_they_did_in_the_trace() {
     let ids: Vec<u64> = (0..4).map(|i| script.ask(10 + i, 1, write(3, i * 4096, 4096))).collect();
     ids.into_iter().for_each(|id| script.answer(100, id, Outcome::Written(4096)));
     script.both(200, 1, Op::Fsync { ino: 3, data_only: false }, Outcome::Done);
-    for order in [Order::Trace, Order::Client] {
+    for order in [Order::Trace, Order::Client, Order::Process] {
         let run = run_given(&script, MILLIS, Options { order, ..Options::default() });
         assert_eq!(run.fs.max_under_way.get(), 4);
         assert_eq!((run.report.max_in_flight, run.report.diverged_ops()), (4, 0));
@@ -411,7 +345,7 @@ fn nonsense_is_replayed_to_its_end() {
         let mut rng = Rng::new(seed);
         let records = common::records(&mut rng, 500, false);
         let requests = records.iter().filter(|r| matches!(r, Record::Request { .. })).count();
-        let order = *rng.pick(&[Order::Trace, Order::Client]);
+        let order = *rng.pick(&[Order::Trace, Order::Client, Order::Process]);
         let speeds = [1e-3, 0.0, f64::NAN, -1.0, f64::INFINITY, 1e6];
         let speed = *rng.pick(&speeds);
         let paces = [Pace::Asap, Pace::Recorded { speed }, Pace::Think { speed }];
@@ -424,7 +358,7 @@ fn nonsense_is_replayed_to_its_end() {
         let fs = Dice(rt.clone(), Rng::new(seed).into());
         let mut replayer = Replayer::new(&rt, &fs, options);
         let what = format!("seed {seed}: {order:?}, {pace:?}, {max_in_flight}, {read_ahead}");
-        let report = rt.block_on(replayer.run(&mut Given::new(records)));
+        let report = rt.block_on(replayer.run(&mut Given::new(records, Traits::default())));
         let report = report.unwrap_or_else(|error| panic!("{what}: {error}")).unwrap();
         let most = (report.ops + report.skipped) as usize;
         assert!(most <= requests * 2 && most > requests / 4, "{what}: {most} of {requests}");

@@ -21,6 +21,7 @@ use twin_rt::{Nanos, Time};
 use super::flights::Flights;
 use super::ids::IdMap;
 use super::inodes::Translation;
+use super::processes::Processes;
 use super::report::{Divergence, Report};
 use super::tracks::{Got, TrackState, Tracks};
 use super::{Order, Pace, ReplayError, Replayer};
@@ -58,6 +59,8 @@ struct Engine<'e, 'a, F, I, Fut> {
     /// For each client the number of its domain plus one.
     domain_of: IdMap<u32>,
     merged: bool,
+    /// What requests of a mounted recording wait for beside their own client's.
+    processes: Option<Processes>,
     /// Number of events that wait in domains.
     queued: usize,
     runnable: VecDeque<u32>,
@@ -80,12 +83,15 @@ pub(super) async fn run<F: FileSystem>(
 ) -> Result<Report, ReplayError> {
     let fs = replayer.fs;
     let traits = source.header().traits;
-    let merged = match replayer.options.order {
-        Order::Trace => true,
-        Order::Client => false,
-        Order::Auto => !traits.independent,
+    let order = match replayer.options.order {
+        Order::Auto if traits.independent => Order::Client,
+        Order::Auto if traits.mounted => Order::Process,
+        Order::Auto => Order::Trace,
+        order => order,
     };
     let begun = replayer.now();
+    let processes = (order == Order::Process)
+        .then(|| Processes::new(std::mem::take(&mut replayer.last_requests), begun));
     let mut engine = Engine {
         issue: move |request| fs.execute(request),
         replayer,
@@ -93,7 +99,8 @@ pub(super) async fn run<F: FileSystem>(
         tracks: Tracks::default(),
         domains: Vec::new(),
         domain_of: IdMap::default(),
-        merged,
+        merged: order == Order::Trace,
+        processes,
         queued: 0,
         runnable: VecDeque::new(),
         throttled: VecDeque::new(),
@@ -109,8 +116,11 @@ pub(super) async fn run<F: FileSystem>(
     };
     let played = engine.play(source).await;
     engine.drain().await;
-    let Engine { mut report, ended, .. } = engine;
+    let Engine { mut report, ended, processes, first_at_ns, .. } = engine;
     report.span_ns = ended.since(begun);
+    if let (Some(processes), Some(speed)) = (processes, replayer.options.pace.speed()) {
+        report.clients = processes.ends(first_at_ns.unwrap_or(0), begun, speed);
+    }
     report.ending = source.ending().unwrap_or(Ending::Closed);
     report.verdict = replayer.oracle.as_mut().map(|oracle| std::mem::take(&mut oracle.verdict));
     played.map(|()| report)
@@ -251,9 +261,16 @@ where
             Record::Request { at_ns, request } => {
                 let at_ns = *at_ns;
                 self.first_at_ns.get_or_insert(at_ns);
-                let domain = self.domain(request.client);
+                let client = match &self.processes {
+                    Some(processes) => processes.chain_of(request),
+                    None => request.client,
+                };
+                let domain = self.domain(client);
                 self.horizon = self.due(domain, at_ns).unwrap_or(self.horizon);
                 let track = self.tracks.begin(domain, at_ns, request);
+                if let Some(processes) = &mut self.processes {
+                    processes.request(track, domain, request);
+                }
                 if !self.is_free(domain) || !self.handle_request(domain, track, at_ns, request) {
                     let request = take(request);
                     self.enqueue(domain, Event::Request { track, at_ns, request });
@@ -266,7 +283,11 @@ where
                     return;
                 }
                 let domain = state.domain;
-                if let Outcome::Entry(id) = outcome {
+                if let Some(processes) = &mut self.processes {
+                    processes.answer(track, *at_ns, state.verb, outcome);
+                }
+                // There is no inode 0.
+                if let Outcome::Entry(id @ 1..) = outcome {
                     state.introduces = *id;
                     match state.state {
                         TrackState::Open => self.replayer.inodes.expect(*id, track),
@@ -288,6 +309,9 @@ where
     }
 
     fn enqueue(&mut self, domain: u32, event: Event) {
+        if let Some(processes) = &mut self.processes {
+            processes.set_busy(domain, true);
+        }
         self.domains[domain as usize].queue.push_back(event);
         self.queued += 1;
     }
@@ -295,7 +319,12 @@ where
     /// Handles the events of a domain until one blocks it.
     fn advance(&mut self, domain: u32) {
         while !self.domains[domain as usize].blocked {
-            let Some(mut event) = self.domains[domain as usize].queue.pop_front() else { return };
+            let Some(mut event) = self.domains[domain as usize].queue.pop_front() else {
+                if let Some(processes) = &mut self.processes {
+                    processes.set_busy(domain, false);
+                }
+                return;
+            };
             self.queued -= 1;
             let done = match &mut event {
                 Event::Request { track, at_ns, request } => {
@@ -321,6 +350,31 @@ where
         }
         self.complete_track(track, at_ns, outcome);
         self.handled(domain, at_ns);
+        let now = self.replayer.now();
+        if let Some(processes) = &mut self.processes {
+            processes.handled(track, at_ns, now);
+            self.wake(track);
+        }
+        true
+    }
+
+    /// False if the request has to wait for another one, which then blocks the domain.
+    fn may_follow(&mut self, domain: u32, track: u32) -> bool {
+        let Some(processes) = &mut self.processes else { return true };
+        if let Some(other) = processes.next_wait(track) {
+            self.block_on(domain, other);
+            return false;
+        }
+        if let Some(base) = processes.base(track) {
+            let now = self.replayer.rt.now();
+            let other = if base.waited { now } else { processes.handled_at().min(now) };
+            let last = &mut self.domains[domain as usize].last;
+            *last = Some(match *last {
+                Some((at_ns, at)) if base.waited => (at_ns.max(base.at_ns), at.max(now)),
+                Some((at_ns, at)) => (at_ns.max(base.at_ns), at),
+                None => (base.at_ns, other),
+            });
+        }
         true
     }
 
@@ -362,6 +416,9 @@ where
         at_ns: Nanos,
         request: &mut Request,
     ) -> bool {
+        if !self.may_follow(domain, track) {
+            return false;
+        }
         let due = self.due(domain, at_ns);
         if let Some(due) = due
             && due > self.replayer.rt.now()
@@ -438,6 +495,10 @@ where
         }
         state.issued = issued;
         self.report.ops += 1;
+        if let Some(processes) = &mut self.processes {
+            processes.issued(track);
+            self.wake(track);
+        }
         let in_flight = self.flights.len() + 1;
         self.report.max_in_flight = self.report.max_in_flight.max(in_flight);
         if let Some(result) = self.flights.start(track, || (self.issue)(take(request))) {
@@ -483,16 +544,23 @@ where
         if self.tracks[track].introduces != 0 {
             self.introduce(track);
         }
+        if let Some(processes) = &mut self.processes {
+            processes.ended(track);
+        }
+        self.wake(track);
+        // No answer will come, unless the trace is unusual.
+        let state = &self.tracks[track];
+        if state.verb == Verb::Forget && !state.answered {
+            self.tracks.retire(track);
+        }
+    }
+
+    fn wake(&mut self, track: u32) {
         let state = &mut self.tracks[track];
         if !state.waiters.is_empty() {
             let mut waiters = std::mem::take(&mut state.waiters);
             waiters.drain(..).for_each(|domain| self.unblock(domain));
             self.tracks[track].waiters = waiters;
-        }
-        // No answer will come, unless the trace is unusual.
-        let state = &self.tracks[track];
-        if state.verb == Verb::Forget && !state.answered {
-            self.tracks.retire(track);
         }
     }
 

@@ -15,6 +15,7 @@ mod ids;
 mod inodes;
 mod oracle;
 mod population;
+mod processes;
 mod report;
 mod tracks;
 
@@ -24,11 +25,11 @@ use std::rc::Rc;
 use twin_fs::{
     Cred, Data, FileSystem, FsError, Ino, Name, Op, ROOT_INO, Reply, Request, SetAttr, mode,
 };
-use twin_rt::{Rt, Time};
+use twin_rt::{FixedMap, Rt, Time};
 
 pub use oracle::{Verdict, WrongRead};
 pub use population::Population;
-pub use report::{Divergence, Report, VerbStats};
+pub use report::{ClientEnd, Divergence, Report, VerbStats};
 
 use crate::error::TraceError;
 use crate::stream::Source;
@@ -47,7 +48,16 @@ pub enum Order {
     /// inodes that the request names. Clients run at their own speed; right where they are
     /// independent.
     Client,
-    /// By client where the workload says that clients are independent, otherwise by trace.
+    /// As [`Order::Client`], and the requests of other clients that had been answered and that
+    /// conflict with the request, and what processes of one machine presumably wait for: the births
+    /// and ends of others. Right for recordings of a mount ([`Traits::mounted`]), where clients are
+    /// threads and client 0 is the kernel. The answers stay those of the recording, and clients
+    /// that share nothing run at their own speed.
+    ///
+    /// [`Traits::mounted`]: crate::Traits::mounted
+    Process,
+    /// By client where the workload says that clients are independent, by process if it was
+    /// recorded on a mount, otherwise by trace.
     Auto,
 }
 
@@ -63,12 +73,23 @@ pub enum Pace {
         speed: f64,
     },
     /// After the same pause as in the trace, divided by `speed`, since the previous event (of its
-    /// client, where clients are independent): the last answer or, without one, the last request. A
-    /// closed loop with think times.
+    /// client, where each client has its own order): the last answer or, without one, the last
+    /// request. With [`Order::Process`] a later answer of another client for which the request had
+    /// to wait takes its place. A closed loop with think times.
     Think {
         /// 2.0 makes pauses half as long as recorded.
         speed: f64,
     },
+}
+
+impl Pace {
+    /// The factor by which it is faster than the recording; `None` if it does not follow its times.
+    pub fn speed(self) -> Option<f64> {
+        match self {
+            Pace::Asap => None,
+            Pace::Recorded { speed } | Pace::Think { speed } => Some(speed),
+        }
+    }
 }
 
 /// A clock finer than [`Rt::now`], which stands still while tasks run.
@@ -83,7 +104,8 @@ pub struct Options {
     pub pace: Pace,
     /// Maximum number of operations in flight.
     pub max_in_flight: usize,
-    /// Maximum number of records that are read ahead of a client that waits ([`Order::Client`]).
+    /// Maximum number of records that are read ahead of a client that waits ([`Order::Client`] and
+    /// [`Order::Process`]).
     pub read_ahead: usize,
     /// Issue all requests as root, for any user in the trace.
     pub as_root: bool,
@@ -155,13 +177,16 @@ pub struct Replayer<'a, F> {
     inodes: Inodes,
     oracle: Option<Oracle>,
     next_id: u64,
+    /// The number of each client's last request, if the population tells.
+    last_requests: FixedMap<u32, u64>,
 }
 
 impl<'a, F: FileSystem> Replayer<'a, F> {
     /// A replayer for a volume.
     pub fn new(rt: &'a Rt, fs: &'a F, options: Options) -> Replayer<'a, F> {
         let oracle = options.verify.map(Oracle::new);
-        Replayer { rt, fs, options, inodes: Inodes::new(), oracle, next_id: 1 }
+        let last_requests = FixedMap::default();
+        Replayer { rt, fs, options, inodes: Inodes::new(), oracle, next_id: 1, last_requests }
     }
 
     /// Sets the number of the next request; 1 by default. Each request to the volume has the next
@@ -181,6 +206,7 @@ impl<'a, F: FileSystem> Replayer<'a, F> {
     /// # Errors
     /// The first file that cannot be created.
     pub async fn populate(&mut self, population: &Population) -> Result<(), ReplayError> {
+        self.last_requests = population.last_requests().clone();
         for item in population.items() {
             let made = self.make(item).await;
             made.map_err(|error| ReplayError::Populate { name: item.node.name.clone(), error })?;

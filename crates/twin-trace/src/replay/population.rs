@@ -5,8 +5,8 @@ use twin_fs::{Ino, Name, ROOT_INO, mode};
 use twin_rt::FixedMap;
 
 use crate::error::TraceError;
-use crate::record::{Node, NodeAttr};
-use crate::stream::Source;
+use crate::record::{Node, NodeAttr, Record};
+use crate::stream::{Source, blank};
 
 /// A tree to create: inodes in an order in which parents come before children.
 ///
@@ -20,6 +20,8 @@ pub struct Population {
     /// Number of nodes that were left out: their directory was unknown, they named the root, or
     /// they contradicted an earlier node.
     dropped: u64,
+    /// The number of each client's last request in a recording of a mount.
+    last_requests: FixedMap<u32, u64>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,12 +33,27 @@ pub(super) struct Item {
 
 impl Population {
     /// Reads only the nodes of a workload: to its end or, if the workload has all nodes first, to
-    /// its first request. Takes memory for each node.
+    /// its first request. Takes memory for each node. Of a recording of a mount also the ends of
+    /// the clients are noted ([`Order::Process`](super::Order::Process) needs them), with memory
+    /// for each client.
     ///
     /// # Errors
     /// Those of the source.
     pub fn collect(source: &mut impl Source) -> Result<Population, TraceError> {
         let mut population = Population::default();
+        if source.header().traits.mounted {
+            let mut record = blank();
+            while source.next_into(&mut record)? {
+                match &record {
+                    Record::Node(node) => population.add(node.clone()),
+                    Record::Request { request, .. } => {
+                        population.last_requests.insert(request.client, request.id);
+                    }
+                    Record::Reply { .. } => {}
+                }
+            }
+            return Ok(population);
+        }
         while let Some(node) = source.next_node()? {
             population.add(node);
         }
@@ -94,6 +111,11 @@ impl Population {
     /// Number of invalid nodes (a directory without a node, two kinds for one inode).
     pub fn dropped(&self) -> u64 {
         self.dropped
+    }
+
+    /// The number of each client's last request; empty if unknown.
+    pub(super) fn last_requests(&self) -> &FixedMap<u32, u64> {
+        &self.last_requests
     }
 
     pub(super) fn items(&self) -> &[Item] {

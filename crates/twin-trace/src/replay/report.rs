@@ -36,6 +36,25 @@ pub struct Divergence {
     pub replayed: Option<ErrorCode>,
 }
 
+/// The end of a client: when its last request was answered, since the start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClientEnd {
+    /// The client's number in the trace.
+    pub client: u32,
+    /// In the trace, divided by the speed of the replay, in nanoseconds.
+    pub recorded_ns: Nanos,
+    /// In the replay, in nanoseconds of the run's time.
+    pub replayed_ns: Nanos,
+}
+
+impl ClientEnd {
+    /// How much later than in the trace it ended, in nanoseconds; negative if it ended earlier.
+    pub fn late_ns(&self) -> i64 {
+        let (replayed, recorded) = (self.replayed_ns as i64, self.recorded_ns as i64);
+        replayed.saturating_sub(recorded)
+    }
+}
+
 /// Figures of a replay.
 #[derive(Clone, Debug)]
 pub struct Report {
@@ -66,6 +85,9 @@ pub struct Report {
     /// The delay of each operation's issue after its time in the trace, in nanoseconds; empty
     /// unless the pace follows the times of the trace.
     pub late_ns: Histogram,
+    /// The ends of the clients, by client; empty unless the pace follows the times of a recording
+    /// of a mount in the order of its processes.
+    pub clients: Vec<ClientEnd>,
     /// The largest number of operations in flight at a time.
     pub max_in_flight: usize,
     /// The oracle's verdict on the reads, if it was requested.
@@ -92,6 +114,7 @@ impl Report {
             read_bytes: 0,
             written_bytes: 0,
             late_ns: Histogram::new(),
+            clients: Vec::new(),
             max_in_flight: 0,
             verdict: None,
             ending: Ending::Closed,
