@@ -12,8 +12,10 @@ use crate::choices::{block_formats, foreign_formats, measures, placements, volum
 use crate::size::Size;
 
 mod measure;
+mod reproduce;
 
 pub(crate) use measure::{Calibrate, Pace, Validate};
+pub(crate) use reproduce::{Reproduce, ReproduceFormat};
 
 /// A file system with a twin: the same code, mounted and simulated.
 #[derive(Parser)]
@@ -511,34 +513,6 @@ pub(crate) struct Presets {
     pub(crate) keys: bool,
 }
 
-/// Repeat the papers' measurements on models of the papers' hardware.
-///
-/// Prints for each claim what the paper says, what comes out here, and whether it holds. Without
-/// names, all claims; --list shows them. Takes some minutes.
-#[derive(Args)]
-pub(crate) struct Reproduce {
-    /// Claims, as `efs-table small-create`.
-    pub(crate) claims: Vec<String>,
-    /// How results are printed; csv is for efs-table.
-    #[arg(long, value_enum, default_value = "text")]
-    pub(crate) format: ReproduceFormat,
-    /// Write a page with all figures and tables, which needs nothing else.
-    #[arg(long, value_name = "FILE")]
-    pub(crate) html: Option<PathBuf>,
-    /// Results of `twinfs bench --json` on real directories to show on that page.
-    #[arg(long, value_name = "FILE", requires = "html")]
-    pub(crate) measured: Option<PathBuf>,
-    /// Say what 5% of each fitted constant does to efs-table.
-    #[arg(long)]
-    pub(crate) sensitivity: bool,
-    /// Fit the constants to half of efs-table's cells and score them on the other half.
-    #[arg(long)]
-    pub(crate) cross_validate: bool,
-    /// List the claims.
-    #[arg(long, exclusive = true)]
-    pub(crate) list: bool,
-}
-
 /// The output format of a volume study.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum VolumeFormat {
@@ -571,15 +545,6 @@ fn volumes_of_writes(text: &str) -> Result<f64, String> {
         Ok(volumes) if volumes > 0.0 && volumes <= 1e6 => Ok(volumes),
         _ => Err("must be a number above 0 and at most a million".into()),
     }
-}
-
-/// How the results of a reproduction are printed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum ReproduceFormat {
-    /// For people.
-    Text,
-    /// The columns of the paper's table.
-    Csv,
 }
 
 /// What excludes `--peers`: clap forgives a missing argument that could not be given besides.

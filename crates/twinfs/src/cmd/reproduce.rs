@@ -3,8 +3,10 @@
 use std::path::Path;
 use std::process::ExitCode;
 
+use twin_lab::reproduce::choices::{self, Choice, Fitted};
 use twin_lab::reproduce::fit::{self, Half};
-use twin_lab::reproduce::{self, Claim, clc, fitted};
+use twin_lab::reproduce::wrong::Found;
+use twin_lab::reproduce::{self, Claim, Judged, Paper, Results, Variation, clc, worth, wrong};
 
 use super::files::Page;
 use super::time::progress_bar;
@@ -19,7 +21,9 @@ pub(crate) fn run(args: &Reproduce) -> Outcome {
         }
         return Ok(ExitCode::SUCCESS);
     }
-    let claims = chosen(all, &args.claims)?;
+    let without = args.without.as_deref().map(choice).transpose()?;
+    let variation = without.map_or(&Variation::NONE, |choice| &choice.without);
+    let claims = chosen(all, &args.claims, without.map(|choice| choice.papers))?;
     if args.format == ReproduceFormat::Csv && claims.iter().any(|c| c.id != "efs-table") {
         return Err(
             "--format csv is for efs-table alone: twinfs reproduce efs-table --format csv".into()
@@ -34,25 +38,33 @@ pub(crate) fn run(args: &Reproduce) -> Outcome {
         bar.set_length(all as u64);
         bar.set_position(ended as u64);
     };
-    let result = reproduce::reproduce(&claims, args.html.is_some(), threads, &progress);
+    let for_page = args.html.is_some();
+    let result = reproduce::reproduce(&claims, for_page, variation, threads, &progress);
     let (judged, results) = result.map_err(|e| e.to_string())?;
     let sensitivity = match args.sensitivity {
-        true => Some(fitted::sensitivity(threads, &progress).map_err(|e| e.to_string())?),
+        true => Some(choices::sensitivity(threads, &progress).map_err(|e| e.to_string())?),
+        false => None,
+    };
+    if args.choices {
+        let worths = worth::worths(&claims, &results, threads, &progress);
+        bar.finish_and_clear();
+        say(worth::text(&worths.map_err(|e| e.to_string())?).trim_end())?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let found = match args.wrong {
+        true => {
+            let found = wrong::plant(&claims, &results, threads, &progress);
+            Some(found.map_err(|e| e.to_string())?)
+        }
         false => None,
     };
     bar.finish_and_clear();
-    match args.format {
-        ReproduceFormat::Csv => say(clc::csv(&results).trim_end())?,
-        ReproduceFormat::Text => say(reproduce::text(&judged).trim_end())?,
-    }
+    say_results(args.format, &judged, &results, found.as_deref())?;
     if args.html.is_some() && args.format == ReproduceFormat::Text {
         say(reproduce::present::text(&results).trim_end())?;
     }
-    for (fitted, [less, more]) in sensitivity.iter().flatten() {
-        let part = |score: &clc::Score| {
-            format!("{:.1}% median, {} within 10%", score.median * 100.0, score.within_10)
-        };
-        say(format!("{}: 5% less gives {}; 5% more {}", fitted.key, part(less), part(more)))?;
+    for (fitted, scores) in sensitivity.iter().flatten() {
+        say_sensitivity(fitted, scores)?;
     }
     if args.cross_validate {
         cross_validate(threads)?;
@@ -60,7 +72,41 @@ pub(crate) fn run(args: &Reproduce) -> Outcome {
     if let Some(file) = page_file {
         file.write(&reproduce::html(&judged, &results, measured.as_ref()))?;
     }
-    Ok(ExitCode::SUCCESS)
+    let missed = found.iter().flatten().any(|found| found.missed().next().is_some());
+    Ok(if missed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// Prints the results, or with wrong models the checks that find them.
+fn say_results(
+    format: ReproduceFormat,
+    judged: &[Judged],
+    results: &Results,
+    found: Option<&[Found]>,
+) -> Result<(), String> {
+    match (format, found) {
+        (ReproduceFormat::Csv, _) => say(clc::csv(results).trim_end()),
+        (ReproduceFormat::Text, Some(found)) => say(wrong::text(found).trim_end()),
+        (ReproduceFormat::Text, None) => say(reproduce::text(judged).trim_end()),
+        (ReproduceFormat::Json, found) => {
+            let mut object = reproduce::json(judged);
+            object["wrong"] = wrong::json(found.unwrap_or_default());
+            say(object.to_string())
+        }
+    }
+}
+
+fn say_sensitivity(fitted: &Fitted, [less, more]: &[clc::Score; 2]) -> Result<(), String> {
+    let part = |score: &clc::Score| {
+        format!("{:.1}% median, {} within 10%", score.median * 100.0, score.within_10)
+    };
+    say(format!("{}: 5% less gives {}; 5% more {}", fitted.key, part(less), part(more)))
+}
+
+fn choice(name: &str) -> Result<&'static Choice, String> {
+    choices::all().find(|choice| choice.name == name).ok_or_else(|| {
+        let known: Vec<_> = choices::all().map(|choice| choice.name).collect();
+        format!("there is no choice {name:?}; choose from: {}", known.join(", "))
+    })
 }
 
 /// Rows of `twinfs bench --json`.
@@ -76,12 +122,14 @@ fn measured(path: &Path) -> Result<serde_json::Value, String> {
     .map_err(|e| format!("{}: {e}", path.display()))
 }
 
+/// Fits the constants to each half, scores them on the other, and says whether they are those that
+/// are declared.
 fn cross_validate(threads: usize) -> Result<(), String> {
     let halves = [
-        (Half::EvenSizes, "fitted on every second size, scored on the others"),
+        (Half::EvenSizes, "fitted to every second size, scored on the others"),
         (Half::OddSizes, "the other way round"),
-        (Half::Efs, "fitted on EFS, scored on LFS"),
-        (Half::Lfs, "fitted on LFS, scored on EFS"),
+        (Half::Efs, "fitted to EFS, scored on LFS"),
+        (Half::Lfs, "fitted to LFS, scored on EFS"),
     ];
     for (half, what) in halves {
         let bar = progress_bar(0);
@@ -89,19 +137,27 @@ fn cross_validate(threads: usize) -> Result<(), String> {
             bar.set_length(all as u64);
             bar.set_position(ended as u64);
         };
-        let (settings, score) = fit::cross(half, threads, &progress).map_err(|e| e.to_string())?;
+        let settings = fit::fit(half, threads, &progress).map_err(|e| e.to_string())?;
+        let score = fit::score(half.other(), &settings, threads).map_err(|e| e.to_string())?;
         bar.finish_and_clear();
         let clc::Score { cells, median, within_10, .. } = score;
         let median = median * 100.0;
         say(format!("{what}: median error {median:.1}%, {within_10} of {cells} within 10%"))?;
-        say(format!("    with {settings}"))?;
+        let declared = if settings == fit::held_out(half) { "" } else { ", not as declared" };
+        say(format!("    with {settings}{declared}"))?;
     }
     Ok(())
 }
 
-fn chosen(all: &'static [Claim], names: &[String]) -> Result<Vec<&'static Claim>, String> {
+/// The claims of these names; without names those of the papers, or all.
+fn chosen(
+    all: &'static [Claim],
+    names: &[String],
+    papers: Option<&[Paper]>,
+) -> Result<Vec<&'static Claim>, String> {
     if names.is_empty() {
-        return Ok(all.iter().collect());
+        let has = |claim: &&Claim| papers.is_none_or(|papers| papers.contains(&claim.paper()));
+        return Ok(all.iter().filter(has).collect());
     }
     let find = |name: &String| {
         all.iter().find(|c| c.id == name).ok_or_else(|| {

@@ -1,0 +1,57 @@
+//! The arguments of `twinfs reproduce`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+/// Repeat the papers' measurements on models of the papers' hardware.
+///
+/// Prints for each claim what the paper says, what comes out here, and whether it holds. Only
+/// independent checks, those of the kinds paper and order, count in a paper's tally. Without names,
+/// all claims; --list shows them. Takes some minutes.
+#[derive(Args)]
+pub(crate) struct Reproduce {
+    /// Claims, as `efs-table small-create`.
+    pub(crate) claims: Vec<String>,
+    /// How results are printed; csv is for efs-table.
+    #[arg(long, value_enum, default_value = "text")]
+    pub(crate) format: ReproduceFormat,
+    /// Write a page with all figures and tables, which needs nothing else.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
+    /// Results of `twinfs bench --json` on real directories to show on that page.
+    #[arg(long, value_name = "FILE", requires = "html")]
+    pub(crate) measured: Option<PathBuf>,
+    /// Say what 5% of each fitted constant does to efs-table.
+    #[arg(long)]
+    pub(crate) sensitivity: bool,
+    /// Fit the constants to half of efs-table's cells and score them on the other half.
+    #[arg(long)]
+    pub(crate) cross_validate: bool,
+    /// Judge without this choice, a name that --choices prints; without names of claims, all of the
+    /// papers that depend on it.
+    #[arg(long, value_name = "NAME", conflicts_with = "html")]
+    pub(crate) without: Option<String>,
+    /// Print all that was chosen with the answer in view or is settled by 4.4BSD's source, with the
+    /// tallies with and without each. Takes a quarter of an hour.
+    #[arg(long, conflicts_with_all = ["html", "without", "wrong", "sensitivity", "cross_validate"])]
+    pub(crate) choices: bool,
+    /// Plant models that are wrong on purpose, and print for each the checks that find it; fails if
+    /// none does. Takes some minutes.
+    #[arg(long, conflicts_with_all = ["html", "without", "sensitivity", "cross_validate"])]
+    pub(crate) wrong: bool,
+    /// List the claims.
+    #[arg(long, exclusive = true)]
+    pub(crate) list: bool,
+}
+
+/// How the results of a reproduction are printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ReproduceFormat {
+    /// For people.
+    Text,
+    /// The columns of the paper's table.
+    Csv,
+    /// One object, for programs.
+    Json,
+}
