@@ -1,4 +1,5 @@
-//! The development tools of the project: `cargo xtask tidy`, `test`, `e2e`, `soak`, `golden`.
+//! The development tools of the project: `cargo xtask tidy`, `test`, `e2e`, `soak`, `golden`,
+//! `referee`.
 //!
 //! They use no crate of the project, so that they build in seconds and can check a tree that does
 //! not build.
@@ -6,6 +7,7 @@
 mod clock;
 mod e2e;
 mod processes;
+mod referee;
 mod rust;
 mod soak;
 mod suite;
@@ -41,6 +43,8 @@ usage: cargo xtask COMMAND
                               traces  damaged traces and flight logs, replayed
   golden                    accept the present results of the simulator: rewrite the golden tables
                             (give the reason in the commit)
+  referee                   plant wrong models behind the reproductions of the papers: each must be
+                            found by a counted check of each paper that it concerns
 
 options of test and e2e:
   --full          use the full sizes (about half an hour)
@@ -60,6 +64,7 @@ enum Task {
     List,
     Soak(soak::Options),
     Golden,
+    Referee,
 }
 
 fn main() -> ExitCode {
@@ -98,6 +103,7 @@ fn perform(task: Task) -> Result<Totals, String> {
         Task::EndToEnd(options) => e2e::run(&root, &options),
         Task::Soak(options) => soak::run(&root, &options),
         Task::Golden => suite::golden(&root),
+        Task::Referee => referee::run(&root),
         Task::List => {
             for scenario in e2e::SCENARIOS {
                 println!("{:<10} {}", scenario.name, scenario.about);
@@ -140,10 +146,14 @@ fn parse(words: &[String]) -> Result<Task, String> {
         }
     }
     match (task, list) {
-        (plain @ ("tidy" | "golden"), false)
+        (plain @ ("tidy" | "golden" | "referee"), false)
             if options == (e2e::Options { seed: 1, ..Default::default() }) =>
         {
-            Ok(if plain == "tidy" { Task::Tidy } else { Task::Golden })
+            Ok(match plain {
+                "tidy" => Task::Tidy,
+                "golden" => Task::Golden,
+                _ => Task::Referee,
+            })
         }
         ("test", false) => Ok(Task::Test(options)),
         ("e2e", false) => Ok(Task::EndToEnd(options)),
@@ -172,6 +182,7 @@ mod tests {
         assert_eq!(parsed("e2e --full git --seed 7"), Ok(Task::EndToEnd(options)));
         assert_eq!(parsed("e2e --list"), Ok(Task::List));
         assert_eq!(parsed("golden"), Ok(Task::Golden));
+        assert_eq!(parsed("referee"), Ok(Task::Referee));
         assert!(matches!(parsed("soak full --minutes 2"), Ok(Task::Soak(_))));
         assert!(matches!(parsed("test --keep"), Ok(Task::Test(options)) if options.keep));
     }

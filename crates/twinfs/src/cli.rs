@@ -13,9 +13,11 @@ use crate::size::Size;
 
 mod measure;
 mod output;
+mod reproduce;
 
 pub(crate) use measure::{Calibrate, Pace, SharedSettings, Validate};
 pub(crate) use output::{Format, Output};
+pub(crate) use reproduce::Reproduce;
 
 /// A file system with a twin: the same code, mounted and simulated.
 #[derive(Parser)]
@@ -522,36 +524,6 @@ pub(crate) struct Presets {
     pub(crate) keys: bool,
     #[command(flatten)]
     pub(crate) output: Output,
-}
-
-/// Repeat the papers' measurements on models of the papers' hardware.
-///
-/// Prints for each claim what the paper says, what comes out here, and whether it holds. Without
-/// names, all claims; --list shows them. Takes some minutes.
-#[derive(Args)]
-pub(crate) struct Reproduce {
-    /// Claims, as `efs-table small-create`.
-    pub(crate) claims: Vec<String>,
-    #[command(flatten)]
-    pub(crate) output: Output,
-    /// Print the cells of the table of 1994 in place of statements: for the claim efs-table alone.
-    #[arg(long, conflicts_with_all = ["sensitivity", "cross_validate"])]
-    pub(crate) cells: bool,
-    /// Write a page with all figures and tables, which needs nothing else.
-    #[arg(long, value_name = "FILE")]
-    pub(crate) html: Option<PathBuf>,
-    /// Results of `twinfs bench --json` on real directories to show on that page.
-    #[arg(long, value_name = "FILE", requires = "html")]
-    pub(crate) measured: Option<PathBuf>,
-    /// Say what 5% of each fitted constant does to efs-table.
-    #[arg(long)]
-    pub(crate) sensitivity: bool,
-    /// Fit the constants to half of efs-table's cells and score them on the other half.
-    #[arg(long)]
-    pub(crate) cross_validate: bool,
-    /// List the claims.
-    #[arg(long, exclusive = true)]
-    pub(crate) list: bool,
 }
 
 fn rate(text: &str) -> Result<f64, String> {

@@ -18,7 +18,7 @@ mod server;
 mod start;
 
 use twin_clean::{trigger, victim};
-use twin_trace::nfs::{Stream, Totals};
+use twin_trace::nfs::{Pauses, Stream, Totals};
 
 use log::{NodeBlock, SECTOR, SEGMENT_SECTORS};
 use server::Server;
@@ -71,6 +71,8 @@ pub struct Study {
     pub victim: &'static victim::VictimEntry,
     /// The seed of the requests.
     pub seed: u64,
+    /// The pauses between the requests.
+    pub pauses: Pauses,
 }
 
 /// The results of a study.
@@ -131,10 +133,9 @@ impl Outcome {
         self.idle[2] as f64 / self.idle[1] as f64
     }
 
-    /// The share of cleaned segments that was cleaned in the background.
+    /// The share of cleaned segments that was cleaned in the background; not a number if none was.
     pub fn background_share(&self) -> f64 {
-        let all = self.background + self.on_demand;
-        if all == 0 { 1.0 } else { self.background as f64 / all as f64 }
+        self.background as f64 / (self.background + self.on_demand) as f64
     }
 
     /// The share of moments of cleaning before which less than `bytes` was written.
@@ -143,9 +144,10 @@ impl Outcome {
         below as f64 / self.accumulated.len() as f64
     }
 
-    /// The largest amount written between two moments of cleaning, as a share of the disk.
+    /// The largest amount written between two moments of cleaning, as a share of the disk; not a
+    /// number if nothing was ever cleaned.
     pub fn accumulated_most(&self) -> f64 {
-        self.accumulated.iter().max().map_or(0.0, |&most| most as f64 / self.disk_bytes as f64)
+        self.accumulated.iter().max().map_or(f64::NAN, |&most| most as f64 / self.disk_bytes as f64)
     }
 
     /// The share of users' requests that found the queue empty.
@@ -174,8 +176,9 @@ impl Study {
     /// If the files do not fit into the file system, or it is too small to be cleaned.
     pub fn run(&self) -> Result<Outcome, String> {
         let segments = (self.totals.file_system_bytes / SECTOR / u64::from(SEGMENT_SECTORS)) as u32;
-        let spans = start::spans(Stream::new(&self.totals, self.seed));
-        let stream = Stream::new(&self.totals, self.seed);
+        let stream = || Stream::new(&self.totals, self.seed).with_pauses(self.pauses);
+        let spans = start::spans(stream());
+        let stream = stream();
         let mut server = Server::new(self, segments)?;
         let used = (f64::from(segments) * (1.0 - CLEAN_AT_START)) as u32;
         if !start::lay_out(&mut server.log, &stream, &spans, used) {

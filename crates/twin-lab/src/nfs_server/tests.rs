@@ -12,7 +12,7 @@ fn study(name: &str, model: WriteModel, policy: &str) -> Outcome {
     let totals = server(name).unwrap().scaled(PART);
     let cleaning = trigger::REGISTRY.get(policy).map_or(Cleaning::Never, Cleaning::When);
     let victim = victim::REGISTRY.get("greedy").unwrap();
-    Study { totals, model, cleaning, victim, seed: 1 }.run().unwrap()
+    Study { totals, model, cleaning, victim, seed: 1, pauses: Pauses::Sessions }.run().unwrap()
 }
 
 #[test]

@@ -6,8 +6,8 @@ use crate::draw::{
 use crate::markup::{escape, page_of};
 use crate::page::{EXPLAINED, course};
 
+use super::choices;
 use super::clc::{self, System};
-use super::fitted::FITTED;
 use super::runs::{BANDWIDTH, BY_SIZE, SCALE, SIZES_KB, SYSTEMS, andrew, large, rate, small, tpcb};
 use super::{Judged, Need, Results, Tally, claims, present, tally, tpcb_cleaner};
 
@@ -18,7 +18,7 @@ const ANDREW_USERS: [u64; 2] = [1, 4];
 pub fn page_needs() -> Vec<Need> {
     let mut all = claims::figure_needs();
     all.extend(clc::needs());
-    all.extend(clc::strict());
+    all.extend(clc::lazy());
     all.extend(clc::sizes_kb().into_iter().map(|kb| clc::need("efs-async".into(), kb)));
     all.extend(super::runs::present());
     all.extend((tpcb_cleaner::CLAIM.needs)());
@@ -85,21 +85,28 @@ pub fn html(judged: &[Judged], results: &Results, measured: Option<&serde_json::
     page += &measured.map(present::measured).unwrap_or_default();
     page += "<h2>Statement by statement</h2>";
     page += &claims_table(judged);
-    page += "<h2>What was fitted</h2>";
-    page += &fitted_table();
+    page += "<h2>What was chosen, and what is settled</h2>";
+    page += &choices_table();
     page_of("Logging versus clustering, again", &page)
 }
 
-/// The number of statements that hold, by paper.
+/// The tally of each paper.
 fn tally_table(judged: &[Judged]) -> String {
     let mut out = String::from(
-        "<table><tr><th class=\"l\">statements of</th><th>hold</th><th>of</th><th></th></tr>",
+        "<p>Counted are published figures and directions to which no number was fitted.</p>\
+         <table><tr><th class=\"l\">statements of</th><th>hold</th><th>of</th><th></th>\
+         <th>free numbers</th><th class=\"l\">not counted</th></tr>",
     );
-    for Tally { paper, held, all } in tally(judged) {
+    for tally in tally(judged) {
+        let Tally { paper, held, all, .. } = tally;
         let part = held as f64 / all.max(1) as f64 * 100.0;
         out += &format!(
-            "<tr><td class=\"l\">{paper}</td><td>{held}</td><td>{all}</td>\
-             <td><div class=\"part\"><i style=\"width:{part:.0}%\"></i></div></td></tr>"
+            "<tr><td class=\"l\">{}</td><td>{held}</td><td>{all}</td>\
+             <td><div class=\"part\"><i style=\"width:{part:.0}%\"></i></div></td>\
+             <td>{}</td><td class=\"l\">{}</td></tr>",
+            paper.title(),
+            paper.free_numbers(),
+            tally.apart_in_words()
         );
     }
     out + "</table>"
@@ -165,14 +172,14 @@ fn clc_section(r: &Results) -> String {
     }
     out += "</table><p><small>Our values, with the paper's in small print. Green: within 10%; yellow: within 20%. \
             Grey: a cell that looks like a misprint, not scored.</small></p>";
-    out + &strict_table(r)
+    out + &lazy_table(r)
 }
 
-fn strict_table(r: &Results) -> String {
+fn lazy_table(r: &Results) -> String {
     let mut out = String::from(
-        "<p>LFS's (c) at 4 and 8 KB makes more files durable in a second than the disk has revolutions. \
-         The table above assumes that fsync did not wait for the medium (lazy). This table compares it \
-         with an fsync that waits (strict), and (a) with scenario (d), EFS without synchronous \
+        "<p>LFS's (c) at 4 and 8 KB makes more files durable in a second than the disk has revolutions, \
+         which an fsync that waits for the medium cannot. 4.4BSD's waits, and so does ours above \
+         (strict). This table compares it with one that does not wait (lazy), and (a) with scenario (d), EFS without synchronous \
          metadata.</p>\
          <table><tr class=\"group\"><th></th><th colspan=\"2\">(c) EFS</th><th colspan=\"2\">(c) LFS</th>\
          <th colspan=\"3\">create</th></tr><tr><th>KB</th><th>lazy</th><th>strict</th><th>lazy</th>\
@@ -180,12 +187,13 @@ fn strict_table(r: &Results) -> String {
     );
     for kb in clc::sizes_kb() {
         let rate = |config: String, phase| r.rate(&clc::need(config, kb), phase);
-        let (lfs, efs) = (clc::config(System::Lfs, false), clc::config(System::Efs, false));
+        let (lfs, efs) = (clc::config(System::Lfs), clc::config(System::Efs));
+        let lazy = |system| rate(clc::lazy_config(system), "overwrite_fsync");
         let cells = [
+            lazy(System::Efs),
             rate(efs.clone(), "overwrite_fsync"),
-            rate(clc::config(System::Efs, true), "overwrite_fsync"),
+            lazy(System::Lfs),
             rate(lfs.clone(), "overwrite_fsync"),
-            rate(clc::config(System::Lfs, true), "overwrite_fsync"),
             rate(efs, "create"),
             rate("efs-async".into(), "create"),
             rate(lfs, "create"),
@@ -293,8 +301,8 @@ fn figures_1995(r: &Results) -> String {
 
 fn claims_table(judged: &[Judged]) -> String {
     let mut out = String::from(
-        "<table><tr><th class=\"l\">claim</th><th class=\"l\">statement</th><th>paper</th>\
-         <th>ours</th><th></th></tr>",
+        "<table><tr><th class=\"l\">claim</th><th class=\"l\">statement</th>\
+         <th class=\"l\">kind</th><th>paper</th><th>tolerance</th><th>ours</th><th></th></tr>",
     );
     for Judged { claim, checks } in judged {
         for (i, check) in checks.iter().enumerate() {
@@ -309,9 +317,12 @@ fn claims_table(judged: &[Judged]) -> String {
             };
             out += &format!(
                 "<tr><td class=\"l id\">{id}<br><small>{source}</small></td>\
-                 <td class=\"l\">{}{reason}</td><td>{}</td><td>{}</td>{mark}</tr>",
+                 <td class=\"l\">{}{reason}</td><td class=\"l\">{}</td><td>{}</td><td>{}</td>\
+                 <td>{}</td>{mark}</tr>",
                 escape(&check.what),
+                check.kind.name(),
                 check.paper,
+                check.paper.tolerance(),
                 check.ours_in_words()
             );
         }
@@ -319,22 +330,23 @@ fn claims_table(judged: &[Judged]) -> String {
     out + "</table>"
 }
 
-fn fitted_table() -> String {
+/// What was chosen, and what the source of 4.4BSD settles.
+fn choices_table() -> String {
     let mut out = String::from(
-        "<table><tr><th class=\"l\">constant</th><th>published</th><th>fitted</th>\
-         <th class=\"l\">why</th><th class=\"l\">median error of the table, and cells within 10%, with \
-         5% of it less and more</th></tr>",
+        "<table><tr><th class=\"l\">what</th><th></th><th>value</th><th class=\"l\">why</th>\
+         <th class=\"l\">published, or settled by</th><th class=\"l\">without it</th></tr>",
     );
-    for f in FITTED {
+    for c in choices::all() {
         out += &format!(
-            "<tr><td class=\"l\">{} <small>{}</small></td><td>{}</td><td>{}</td><td class=\"l\">{}\
-             </td><td class=\"l\">{}</td></tr>",
-            f.what,
-            f.key,
-            f.published,
-            f.value,
-            escape(f.reason),
-            f.effect
+            "<tr><td class=\"l\">{} <small>{}</small></td><td>{}</td><td>{}</td>\
+             <td class=\"l\">{}</td><td class=\"l\">{}</td><td class=\"l\">{}</td></tr>",
+            escape(c.what),
+            c.name,
+            c.standing.name(),
+            c.value,
+            escape(c.reason),
+            escape(c.source),
+            escape(c.instead)
         );
     }
     out + "</table>"

@@ -108,7 +108,7 @@ fn ratios(r: &Results, measure: Measure) -> [f64; 3] {
     let then = match measure {
         // The paper of 1995 has no overwrites with fsync.
         Measure::Size(phase @ "overwrite_fsync", kb) => {
-            let of = |system| r.rate(&clc::need(clc::config(system, false), kb), phase);
+            let of = |system| r.rate(&clc::need(clc::config(system), kb), phase);
             of(clc::System::Lfs) / of(clc::System::Efs)
         }
         Measure::Size(phase, kb) => rate(r, "bsd-lfs", kb, phase) / rate(r, "ffs-m8r0", kb, phase),

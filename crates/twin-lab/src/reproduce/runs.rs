@@ -2,9 +2,8 @@
 
 use super::{Need, Results};
 
-/// BSD-LFS in section 2: "as in Rosenblum's tests, we use a 4 KB file system". With 4 KB its 500
-/// buffers, a quarter of which (115, section 4, with ten held back) starts a log write, hold 2 MB.
-pub(super) const BSD_LFS_4K: &str = "bsd-lfs:block=4K,cache=2M";
+/// BSD-LFS in section 2: "as in Rosenblum's tests, we use a 4 KB file system".
+pub(super) const BSD_LFS_4K: &str = "bsd-lfs:block=4K";
 
 /// The two LFS and three FFS of section 2, by preset.
 pub(super) const SYSTEMS: [(&str, &str); 5] = [
@@ -49,7 +48,7 @@ pub(super) fn sized(config: &str, kb: u64) -> Need {
 /// which the database caches. Its log is on another disk.
 pub(super) fn tpcb(layout: &str) -> Need {
     let bench = "tpcb:transactions=3000,accounts=1048576,page=17,cached=1000,log=no,scan=no";
-    Need::new(format!("{layout}:block=4K,cache=2800K"), bench)
+    Need::new(format!("{layout}:block=4K"), bench)
 }
 
 pub(super) fn andrew(config: &str, users: u64) -> Need {

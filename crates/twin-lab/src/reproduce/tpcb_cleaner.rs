@@ -29,7 +29,7 @@ fn at(size: &str, warm: u64, transactions: u64) -> Need {
     let bench = format!(
         "tpcb:warm={warm},transactions={transactions},accounts=1048576,page=17,cached=1000,log=no,scan=no"
     );
-    Need::new(format!("bsd-lfs:block=4K,cache=2800K,size={size}"), bench)
+    Need::new(format!("bsd-lfs:block=4K,size={size}"), bench)
 }
 
 fn low() -> Need {
@@ -54,7 +54,7 @@ pub(super) fn figures(results: &Results) -> [(f64, f64); 2] {
 fn judge(results: &Results) -> Vec<Check> {
     let without = results.rate(&tpcb("bsd-lfs"), "tx");
     let [low, high] = figures(results).map(|(_, ours)| ours / without);
-    let check = |what, paper, ours| Check::new(what, Expect::Ratio(paper), ours);
+    let check = |what, paper, ours| Check::paper(what, Expect::Ratio(paper), ours);
     vec![
         check("rate of LFS with the cleaner at 48% to that without", KEEPS[0], low),
         check("rate of LFS with the cleaner at 90% to that without", KEEPS[1], high).because(FULL),

@@ -83,8 +83,22 @@ const STEPS_NS: [Nanos; 6] =
 /// left.
 const ACTIVITY_REQUESTS: [f64; 6] = [6.0, 6.0, 8.0, 2.0, 2.0, 8.0];
 
+/// The pauses between activities. All but the first are controls: streams that are not like those
+/// of the paper.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Pauses {
+    /// Sessions, with at least five seconds between two.
+    #[default]
+    Sessions,
+    /// Sessions, with no least pause between two.
+    NoLeast,
+    /// All pauses are equal.
+    Equal,
+}
+
 /// The requests of a server, ordered by time.
 pub struct Stream {
+    pauses: Pauses,
     rng: Rng,
     /// For each node: number of blocks; `None` if the file does not exist.
     sizes: Vec<Option<u32>>,
@@ -135,6 +149,7 @@ impl Stream {
         let (removed, recent, ahead) = (Vec::new(), VecDeque::new(), VecDeque::new());
         let seconds = totals.seconds;
         Stream {
+            pauses: Pauses::Sessions,
             rng,
             sizes,
             dirs,
@@ -148,6 +163,12 @@ impl Stream {
             at: 0,
             ahead,
         }
+    }
+
+    /// The same stream with other pauses.
+    #[must_use]
+    pub fn with_pauses(self, pauses: Pauses) -> Stream {
+        Stream { pauses, ..self }
     }
 
     /// For each node: its current number of data blocks; `None` if it does not exist. Before the
@@ -191,7 +212,8 @@ impl Stream {
     fn pause(&mut self) {
         let activities: f64 =
             self.left.iter().zip(ACTIVITY_REQUESTS).map(|(&left, each)| left as f64 / each).sum();
-        if !self.rng.chance(1.0 / SESSION) {
+        let equal = self.pauses == Pauses::Equal;
+        if !equal && !self.rng.chance(1.0 / SESSION) {
             self.at += self.rng.exponential(THINK_NS as f64) as Nanos;
             return;
         }
@@ -200,10 +222,15 @@ impl Stream {
         let busy = activities * THINK_NS as f64 + steps.sum::<f64>();
         let quiet = (end.saturating_sub(self.at)) as f64 - busy;
         let mean = quiet / (activities / SESSION).max(1.0);
+        if equal {
+            self.at += (mean / SESSION).max(0.0) as Nanos + THINK_NS;
+            return;
+        }
+        let least = if self.pauses == Pauses::NoLeast { 0 } else { QUIET_NS };
         let hour = self.at / SECS / 3600 % 24;
         let factor = if (9..19).contains(&hour) { 0.8 } else { 1.25 };
-        let beyond = (mean * factor - QUIET_NS as f64).max(THINK_NS as f64);
-        self.at += QUIET_NS + self.rng.exponential(beyond) as Nanos;
+        let beyond = (mean * factor - least as f64).max(THINK_NS as f64);
+        self.at += least + self.rng.exponential(beyond) as Nanos;
     }
 
     /// A random existing file, with probability `lately` a recently used one.

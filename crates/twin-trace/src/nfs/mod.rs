@@ -9,7 +9,7 @@
 
 mod generate;
 
-pub use generate::Stream;
+pub use generate::{Pauses, Stream};
 
 use twin_rt::Nanos;
 

@@ -4,14 +4,16 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use serde_json::{Value, json};
+use twin_lab::reproduce::choices::{self, Choice, Fitted};
 use twin_lab::reproduce::fit::{self, Half};
-use twin_lab::reproduce::{self, Check, Claim, Judged, Results, clc, fitted};
+use twin_lab::reproduce::wrong::Found;
+use twin_lab::reproduce::{self, Claim, Judged, Paper, Results, Variation, clc, worth, wrong};
 use twin_settings::SettingsError;
 
 use super::files::Page;
 use super::progress::Progress;
 use super::{Failure, Interrupts, Outcome, say, usage};
-use crate::cli::Reproduce;
+use crate::cli::{Format, Reproduce};
 use crate::input::{Wanted, must_be};
 use crate::rows;
 
@@ -23,12 +25,19 @@ pub(crate) fn run(args: &Reproduce, interrupts: &Interrupts) -> Outcome {
         }
         return Ok(ExitCode::SUCCESS);
     }
-    let claims = chosen(all, &args.claims)?;
+    let without = args.without.as_deref().map(choice).transpose()?;
+    let variation = without.map_or(&Variation::NONE, |choice| &choice.without);
+    let claims = chosen(all, &args.claims, without.map(|choice| choice.papers))?;
     if args.cells && claims.iter().any(|claim| claim.id != TABLE) {
         return Err(usage(format!("--cells is for one claim: twinfs reproduce {TABLE} --cells")));
     }
-    if (args.sensitivity || args.cross_validate) && !args.output.is_table() {
-        return Err(usage("--sensitivity and --cross-validate print text: leave --format out"));
+    let prints_text = args.sensitivity || args.cross_validate || args.choices;
+    if prints_text && !args.output.is_table() {
+        let options = "--sensitivity, --cross-validate and --choices print text";
+        return Err(usage(format!("{options}: leave --format out")));
+    }
+    if args.wrong && args.output.format() == Format::Csv {
+        return Err(usage("--wrong has no rows: use --format json"));
     }
     // What cannot be read is said before minutes of work.
     let measured = args.measured.as_deref().map(measured).transpose()?;
@@ -36,25 +45,33 @@ pub(crate) fn run(args: &Reproduce, interrupts: &Interrupts) -> Outcome {
     let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
     let bar = Progress::of("runs", 1);
     let progress = |ended: usize, all: usize| bar.set(ended as u64, all as u64);
-    let result = reproduce::reproduce(&claims, args.html.is_some(), threads, &progress);
+    let for_page = args.html.is_some();
+    let result = reproduce::reproduce(&claims, for_page, variation, threads, &progress);
     let (judged, results) = result.map_err(|e| e.to_string())?;
     let sensitivity = match args.sensitivity {
-        true => Some(fitted::sensitivity(threads, &progress).map_err(|e| e.to_string())?),
+        true => Some(choices::sensitivity(threads, &progress).map_err(|e| e.to_string())?),
+        false => None,
+    };
+    if args.choices {
+        let worths = worth::worths(&claims, &results, threads, &progress);
+        bar.finish();
+        say(worth::text(&worths.map_err(|e| e.to_string())?).trim_end())?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let found = match args.wrong {
+        true => {
+            let found = wrong::plant(&claims, &results, threads, &progress);
+            Some(found.map_err(|e| e.to_string())?)
+        }
         false => None,
     };
     bar.finish();
-    match args.cells {
-        true => rows::print(&args.output, &cells(&results), || Ok(clc::csv(&results)))?,
-        false => rows::print(&args.output, &statements(&judged), || Ok(reproduce::text(&judged)))?,
-    }
+    say_results(args, &judged, &results, found.as_deref())?;
     if args.html.is_some() && !args.cells && args.output.is_table() {
         say(reproduce::present::text(&results).trim_end())?;
     }
-    for (fitted, [less, more]) in sensitivity.iter().flatten() {
-        let part = |score: &clc::Score| {
-            format!("{:.1}% median, {} within 10%", score.median * 100.0, score.within_10)
-        };
-        say(format!("{}: 5% less gives {}; 5% more {}", fitted.key, part(less), part(more)))?;
+    for (fitted, scores) in sensitivity.iter().flatten() {
+        say_sensitivity(fitted, scores)?;
     }
     if args.cross_validate {
         cross_validate(threads)?;
@@ -62,23 +79,33 @@ pub(crate) fn run(args: &Reproduce, interrupts: &Interrupts) -> Outcome {
     if let Some(file) = page_file {
         file.write(&reproduce::html(&judged, &results, measured.as_ref()))?;
     }
-    Ok(ExitCode::SUCCESS)
+    let missed = found.iter().flatten().any(|found| found.missed().next().is_some());
+    Ok(if missed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
 /// The claim whose cells can be printed.
 const TABLE: &str = "efs-table";
 
-/// A row for each statement.
-fn statements(judged: &[Judged]) -> Vec<Value> {
-    let row = |claim: &Claim, check: &Check| {
-        json!({
-            "claim": claim.id, "source": claim.source, "statement": check.what,
-            "paper": check.paper.to_string(), "ours": check.ours, "holds": check.holds(),
-            "reason": check.reason.filter(|_| !check.holds()),
-        })
-    };
-    let of_claim = |one: &Judged| one.checks.iter().map(|c| row(one.claim, c)).collect::<Vec<_>>();
-    judged.iter().flat_map(of_claim).collect()
+/// Prints the results, or with wrong models the checks that find them.
+fn say_results(
+    args: &Reproduce,
+    judged: &[Judged],
+    results: &Results,
+    found: Option<&[Found]>,
+) -> Result<(), String> {
+    let mut object = reproduce::json(judged);
+    match (found, args.cells) {
+        (Some(found), _) if args.output.is_table() => say(wrong::text(found).trim_end()),
+        (Some(found), _) => {
+            object["wrong"] = wrong::json(found);
+            say(object.to_string())
+        }
+        (None, true) => rows::print(&args.output, &cells(results), || Ok(clc::csv(results))),
+        (None, false) => {
+            let checks = object["checks"].as_array().cloned().unwrap_or_default();
+            rows::print(&args.output, &checks, || Ok(reproduce::text(judged)))
+        }
+    }
 }
 
 /// The table of 1994: a row for each size, in MB a second.
@@ -100,6 +127,19 @@ fn cells(results: &Results) -> Vec<Value> {
     rows
 }
 
+fn say_sensitivity(fitted: &Fitted, [less, more]: &[clc::Score; 2]) -> Result<(), String> {
+    let part = |score: &clc::Score| {
+        format!("{:.1}% median, {} within 10%", score.median * 100.0, score.within_10)
+    };
+    say(format!("{}: 5% less gives {}; 5% more {}", fitted.key, part(less), part(more)))
+}
+
+fn choice(name: &str) -> Result<&'static Choice, Failure> {
+    choices::all().find(|choice| choice.name == name).ok_or_else(|| {
+        usage(SettingsError::unknown("choice", name, choices::all().map(|choice| choice.name)))
+    })
+}
+
 /// Rows of `twinfs bench --format json`.
 fn measured(path: &Path) -> Result<serde_json::Value, String> {
     must_be(path, Wanted::Results)?;
@@ -114,34 +154,43 @@ fn measured(path: &Path) -> Result<serde_json::Value, String> {
     .map_err(|e| format!("{}: {e}", path.display()))
 }
 
+/// Fits the constants to each half, scores them on the other, and says whether they are those that
+/// are declared.
 fn cross_validate(threads: usize) -> Result<(), String> {
     let halves = [
-        (Half::EvenSizes, "fitted on every second size, scored on the others"),
+        (Half::EvenSizes, "fitted to every second size, scored on the others"),
         (Half::OddSizes, "the other way round"),
-        (Half::Efs, "fitted on EFS, scored on LFS"),
-        (Half::Lfs, "fitted on LFS, scored on EFS"),
+        (Half::Efs, "fitted to EFS, scored on LFS"),
+        (Half::Lfs, "fitted to LFS, scored on EFS"),
     ];
     for (half, what) in halves {
         let bar = Progress::of("runs", 1);
         let progress = |ended: usize, all: usize| bar.set(ended as u64, all as u64);
-        let (settings, score) = fit::cross(half, threads, &progress).map_err(|e| e.to_string())?;
+        let settings = fit::fit(half, threads, &progress).map_err(|e| e.to_string())?;
+        let score = fit::score(half.other(), &settings, threads).map_err(|e| e.to_string())?;
         bar.finish();
         let clc::Score { cells, median, within_10, .. } = score;
         let median = median * 100.0;
         say(format!("{what}: median error {median:.1}%, {within_10} of {cells} within 10%"))?;
-        say(format!("    with {settings}"))?;
+        let declared = if settings == fit::held_out(half) { "" } else { ", not as declared" };
+        say(format!("    with {settings}{declared}"))?;
     }
     Ok(())
 }
 
-fn chosen(all: &'static [Claim], names: &[String]) -> Result<Vec<&'static Claim>, Failure> {
+/// The claims of these names; without names those of the papers, or all.
+fn chosen(
+    all: &'static [Claim],
+    names: &[String],
+    papers: Option<&[Paper]>,
+) -> Result<Vec<&'static Claim>, Failure> {
     if names.is_empty() {
-        return Ok(all.iter().collect());
+        let has = |claim: &&Claim| papers.is_none_or(|papers| papers.contains(&claim.paper()));
+        return Ok(all.iter().filter(has).collect());
     }
     let find = |name: &String| {
         all.iter().find(|c| c.id == name).ok_or_else(|| {
-            let known = all.iter().map(|c| c.id);
-            usage(SettingsError::unknown("claim", name, known))
+            usage(SettingsError::unknown("claim", name, all.iter().map(|claim| claim.id)))
         })
     };
     names.iter().map(find).collect()

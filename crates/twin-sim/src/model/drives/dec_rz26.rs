@@ -122,17 +122,10 @@ pub(in crate::model) fn rz26() -> Drive {
 /// The BSD machine's disk. `[LvC]`: 5400 rpm, 57 sectors, 2568 cylinders, 14 tracks, 256 KB of
 /// buffer. We found no published skews, seek times and overheads; those of the RZ26 are used.
 ///
-/// The division of the buffer is not published either. Assumed: two segments, each filled to its
-/// end, because `[LvC]` explains its small reads by a buffer that holds all files that a block of
-/// inodes describes, far more than the RZ26's 57 sectors. Early reporting is off unless requested.
+/// The division of the buffer is not published either; it is taken to be the RZ26's, segments of a
+/// track each, of which 256 KB hold nine. Early reporting is off.
 pub(in crate::model) fn dsp3105() -> Drive {
-    let buffer = Buffering {
-        segments: 2,
-        segment_sectors: 256,
-        read_ahead_sectors: 256,
-        write_sectors: 256,
-        reports_early: false,
-        reorders: false,
-    };
-    Drive { rpm: 5400, zones: vec![Zone::cylinders((0, 2567), 14, 57, (7, 25))], buffer, ..rz26() }
+    let rz26 = rz26();
+    let buffer = Buffering { segments: 9, ..rz26.buffer };
+    Drive { rpm: 5400, zones: vec![Zone::cylinders((0, 2567), 14, 57, (7, 25))], buffer, ..rz26 }
 }

@@ -1,0 +1,32 @@
+//! The papers whose measurements are repeated.
+
+/// A paper whose measurements are repeated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Paper {
+    /// Ousterhout and others, A Comparison of Logging and Clustering, 1994.
+    Clc,
+    /// Seltzer and others, File System Logging Versus Clustering, 1995.
+    Lvc,
+    /// Blackwell, Harris and Seltzer, Heuristic Cleaning Algorithms, 1995.
+    Hc,
+}
+
+impl Paper {
+    /// Title and year.
+    pub fn title(self) -> &'static str {
+        match self {
+            Paper::Clc => "A Comparison of Logging and Clustering, 1994",
+            Paper::Lvc => "File System Logging Versus Clustering, 1995",
+            Paper::Hc => "Heuristic Cleaning Algorithms, 1995",
+        }
+    }
+
+    /// The abbreviation with which the sources of claims begin.
+    pub fn short(self) -> &'static str {
+        match self {
+            Paper::Clc => "CLC",
+            Paper::Lvc => "LvC",
+            Paper::Hc => "HC",
+        }
+    }
+}
