@@ -157,6 +157,11 @@ impl Ffs {
 
     /// Writes an inode and waits until the device has it.
     async fn write_inode(&self, core: &Rc<Core>, inode: &Rc<Inode>) -> Result<()> {
+        if InodeState::of(inode).table_block().is_none() {
+            // The inode was freed while its caller waited, and its block of the table says so. This
+            // happens to those who write all that was dirty when they began.
+            return core.check_writable();
+        }
         self.put_inode(core, inode);
         let table_block = InodeState::of(inode).table_block();
         self.alloc_mut().forget_fresh(inode.ino);

@@ -179,11 +179,16 @@ impl Layout for Ffs {
 
     async fn admit(&self, core: &Rc<Core>, bytes: u64, need: Need) -> Result<AdmissionGuard> {
         let limit = core.settings.cache_bytes / 2;
+        let mut in_vain = false;
         loop {
             core.check_writable()?;
-            if core.cache.dirty_bytes() > limit {
-                // More is dirty than write-back can keep up with, so the writer helps.
+            let dirty = core.cache.dirty_bytes();
+            if dirty > limit && !in_vain {
+                // More is dirty than write-back can keep up with, so the writer helps. If that
+                // changes nothing, the rest is directories that other operations write in their
+                // order; to wait for these here would be to wait for oneself.
                 self.write_back_all(core).await?;
+                in_vain = core.cache.dirty_bytes() >= dirty;
             } else if self.journal_needs_commit(core, bytes) {
                 self.commit(core).await?;
             } else if need == Need::Grow && !self.has_room(bytes) && self.awaits_space() {

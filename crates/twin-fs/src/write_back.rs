@@ -15,6 +15,9 @@ use crate::core::Core;
 use crate::layout::{Dirty, Layout};
 use crate::{FsError, Result};
 
+/// How long the flusher waits after a write-back that could write nothing, in nanoseconds.
+const NOTHING_DONE_NS: u64 = 1_000_000;
+
 /// The flusher and the committer of a volume. See the module.
 pub(crate) struct WriteBack<L> {
     core: Rc<Core>,
@@ -101,6 +104,12 @@ impl<L: Layout> WriteBack<L> {
                     core.rt.log(Category::Flush, "begins", || [("dirty_bytes", state.dirty_bytes)]);
                     if let Err(error) = self.layout.write_back(core).await {
                         core.poison(error);
+                    }
+                    // What is left belongs to operations that write it themselves, in their order.
+                    // They need the time that this task would take by trying again at once.
+                    let left = self.layout.dirty(core).bytes;
+                    if core.rt.now() == now && left >= state.dirty_bytes {
+                        core.rt.sleep(NOTHING_DONE_NS).await;
                     }
                 }
                 FlushAdvice::WaitUntil(at) => {

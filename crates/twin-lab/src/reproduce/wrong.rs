@@ -98,7 +98,7 @@ fn endless(need: &Need) -> Need {
 /// The Wren IV in place of the disk, unless the run needs more than its 0.3 GB.
 fn wren_iv(need: &Need) -> Need {
     let large = need.config.contains("size=")
-        || need.bench.starts_with("tpcb")
+        || need.bench.starts_with("tpcb:")
         || need.bench.contains("size=32768K");
     if large { need.clone() } else { on_bsd(need, "disk=wren-iv,skews=own") }
 }

@@ -83,7 +83,7 @@ const STEPS_NS: [Nanos; 6] =
 /// left.
 const ACTIVITY_REQUESTS: [f64; 6] = [6.0, 6.0, 8.0, 2.0, 2.0, 8.0];
 
-/// The pauses between activities. All but the first are controls: streams that are not like those
+/// The pauses between requests. All but the first are controls: streams that are not like those
 /// of the paper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Pauses {
@@ -92,7 +92,7 @@ pub enum Pauses {
     Sessions,
     /// Sessions, with no least pause between two.
     NoLeast,
-    /// All pauses are equal.
+    /// All requests come at the same distance.
     Equal,
 }
 
@@ -190,8 +190,11 @@ impl Stream {
         }
         *left -= 1;
         let step = STEPS_NS[class as usize];
-        // Half of the step is a fixed time that every client needs.
-        self.at += step / 2 + self.rng.exponential(step as f64 / 2.0) as Nanos;
+        self.at += match self.pauses {
+            Pauses::Equal => self.seconds * SECS / self.totals.iter().sum::<u64>().max(1),
+            // Half of the step is a fixed time that every client needs.
+            _ => step / 2 + self.rng.exponential(step as f64 / 2.0) as Nanos,
+        };
         self.ahead.push_back(NfsOp { at: self.at, kind });
         match kind {
             Kind::Write(node, block) => self.resize(node, |blocks| blocks.max(block + 1)),
@@ -212,8 +215,10 @@ impl Stream {
     fn pause(&mut self) {
         let activities: f64 =
             self.left.iter().zip(ACTIVITY_REQUESTS).map(|(&left, each)| left as f64 / each).sum();
-        let equal = self.pauses == Pauses::Equal;
-        if !equal && !self.rng.chance(1.0 / SESSION) {
+        if self.pauses == Pauses::Equal {
+            return;
+        }
+        if !self.rng.chance(1.0 / SESSION) {
             self.at += self.rng.exponential(THINK_NS as f64) as Nanos;
             return;
         }
@@ -222,10 +227,6 @@ impl Stream {
         let busy = activities * THINK_NS as f64 + steps.sum::<f64>();
         let quiet = (end.saturating_sub(self.at)) as f64 - busy;
         let mean = quiet / (activities / SESSION).max(1.0);
-        if equal {
-            self.at += (mean / SESSION).max(0.0) as Nanos + THINK_NS;
-            return;
-        }
         let least = if self.pauses == Pauses::NoLeast { 0 } else { QUIET_NS };
         let hour = self.at / SECS / 3600 % 24;
         let factor = if (9..19).contains(&hour) { 0.8 } else { 1.25 };
