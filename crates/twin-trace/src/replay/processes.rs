@@ -22,6 +22,9 @@
 //! - **Parents.** A client whose pause contains the whole life of others, from the first to the last
 //!   request, waits for their ends: it may be a shell, or `make`.
 //!
+//! The rules order what a kernel lets through. What depends on the whole tree (a directory moved below
+//! itself) or fails in the kernel (a link to a removed file) may come in another order.
+//!
 //! Where there is something to wait for, the pause before a request counts from the latest of the
 //! recorded answers that it waited for, its own chain's included.
 
@@ -159,8 +162,7 @@ pub(super) struct Processes {
     sweep_at: usize,
     /// The client that last worked on an inode.
     owners: FixedMap<Ino, u32>,
-    /// The inodes that names lead to, by the hashes of the names, as far as lookups and new
-    /// directories told.
+    /// The inodes that names lead to, by the hashes of the names, as far as answers told.
     named: FixedMap<u64, Ino>,
     lives: FixedMap<u32, Life>,
     deaths: Vec<Death>,
@@ -282,7 +284,12 @@ impl Processes {
     /// of which the answer will tell. Returns true for a directory with an unknown inode.
     fn wait_for_removed(&mut self, track: u32, op: &Op) -> bool {
         let (names, removed) = match op {
-            Op::Lookup { dir, name } | Op::MakeDir { dir, name, .. } => ([hash(*dir, name), 0], 0),
+            Op::Lookup { dir, name }
+            | Op::MakeDir { dir, name, .. }
+            | Op::MakeNode { dir, name, .. }
+            | Op::Symlink { dir, name, .. }
+            | Op::Create { dir, name, .. }
+            | Op::Link { dir, name, .. } => ([hash(*dir, name), 0], 0),
             Op::Unlink { dir, name } | Op::RemoveDir { dir, name } => {
                 let name = hash(*dir, name);
                 ([name, 0], name)
@@ -309,7 +316,7 @@ impl Processes {
     /// Keeps the names, when an answer told of them.
     fn learn(&mut self, [name, to]: [u64; 2], verb: Verb, outcome: &Outcome) {
         match (verb, outcome) {
-            (Verb::Lookup | Verb::MakeDir, Outcome::Entry(ino)) => {
+            (_, Outcome::Entry(ino)) => {
                 self.named.insert(name, *ino);
             }
             (Verb::Unlink | Verb::RemoveDir, Outcome::Done) => drop(self.named.remove(&name)),
