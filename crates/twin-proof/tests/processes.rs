@@ -70,8 +70,7 @@ fn answers_do_not_depend_on_the_order_of_processes() {
     // itself, for example a link to a removed file, and the rules do not order that.
     for seed in 0..24 {
         let [whole, processes] = [false, true].map(|mounted| record("small_files", seed, mounted));
-        // Not on `ffs-sync`: its sync cannot yet stand the removal of a directory beside it.
-        for config in ["lfs", "ffs:disk=ssd-sata", "ffs"] {
+        for config in ["lfs", "ffs:disk=ssd-sata", "ffs", "ffs-sync"] {
             for pace in [Pace::Asap, Pace::Think { speed: 1.0 }] {
                 let [a, b] = [&whole, &processes].map(|bytes| replay(bytes, config, pace));
                 let what = format!("seed {seed}, {config}, {pace:?}");
