@@ -145,22 +145,35 @@ mod tests {
         assert_eq!(what_if_changes([&a, &b]), ["block=16K", "disk=disk-7200"]);
     }
 
-    /// A cache that holds the file turns misses into hits; nothing else makes up for that.
-    #[test]
-    fn a_setting_that_changes_the_order_is_found_by_running_both_with_it() {
-        let workload = Workload::Generated("zipf:writes=3000,reads=90%,file-bytes=12M".into(), 1);
-        let measure = MEASURES.first();
-        let (small, large) = (config("lfs:cache=16M"), config("lfs:disk=ssd-tlc,cache=16M"));
-        let runs = SeedRuns { workload: &workload, pace: Pace::Asap, seeds: 1, measure };
-        let pair = [&large, &small];
+    /// What is said of a pair of which the first is on a faster disk, with these changed configurations.
+    fn said(changed: &dyn Fn(&Config, &str) -> Result<Config, String>) -> String {
+        let workload = Workload::Generated("small-files:files=50".into(), 1);
+        let runs =
+            SeedRuns { workload: &workload, pace: Pace::Asap, seeds: 1, measure: MEASURES.first() };
+        let pair = [&config(FAST), &config(SLOW)];
         let figures = pair.map(|config| crate::simulate(config, &workload, Pace::Asap).unwrap());
-        let trust = Trust::of(pair);
-        let changed =
-            |config: &Config, setting: &str| config.changed("", setting).map_err(|e| e.to_string());
-        let said = what_if(pair, (&figures, &trust), &changed, runs, 2);
-        assert!(said.contains("block=16K"), "{said}");
-        let changed = |_: &Config, _: &str| Err("no such thing".to_string());
-        let said = what_if(pair, (&figures, &trust), &changed, runs, 2);
-        assert!(said.contains("Could not be tried: cache=4M (no such thing)"), "{said}");
+        what_if(pair, (&figures, &Trust::of(pair)), changed, runs, 2)
+    }
+
+    const FAST: &str = "lfs:cache=16M,disk=ssd-nvme";
+    const SLOW: &str = "lfs:cache=16M";
+
+    #[test]
+    fn the_setting_under_which_the_other_wins_is_told_apart_from_those_that_change_nothing() {
+        let swap = |at: &Config, setting: &str| {
+            let other = if at.name == FAST { SLOW } else { FAST };
+            let text = if setting == "cache=64M" { other } else { &at.name };
+            Ok(Config { name: at.name.clone(), ..config(text) })
+        };
+        let changes =
+            format!("What would change the order of {FAST} and {SLOW}: cache=64M ({SLOW} wins).");
+        let rest = "What would not: cache=4M and block=16K.";
+        assert_eq!(said(&swap), format!("{changes} {rest}"));
+    }
+
+    #[test]
+    fn what_cannot_be_tried_is_told_with_its_reason() {
+        let words = said(&|_, _| Err("no such thing".to_string()));
+        assert!(words.contains("Could not be tried: cache=4M (no such thing)"), "{words}");
     }
 }

@@ -21,6 +21,14 @@ pub(super) struct Kind {
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 
+/// Parameters that several benchmarks share.
+const UNIT: Param =
+    Param::new("unit", "64K", Unit::bytes(512, BYTES_MAX), "bytes of a system call at most");
+const FSYNC: Param = Param::new("fsync", "no", Unit::YesNo, "fsync each file in all phases");
+const SYNCED: Param =
+    Param::new("synced", "yes", Unit::YesNo, "with the phase of overwrites with fsync");
+const WARM: Param = Param::new("warm", "no", Unit::YesNo, "leave caches alone");
+
 /// The largest count of a setting.
 const COUNT_MAX: u64 = 1 << 40;
 /// The largest size of a setting, in bytes.
@@ -38,7 +46,7 @@ pub(super) static REGISTRY: Registry<Kind> = Registry::new(
                     Param::new("files", "10000", Unit::number(1, COUNT_MAX), "files"),
                     Param::new("size", "1K", Unit::bytes(1, BYTES_MAX), "bytes of each"),
                     Param::new("fsync", "no", Unit::YesNo, "fsync each"),
-                    Param::new("warm", "no", Unit::YesNo, "leave caches alone"),
+                    WARM,
                     Param::new(
                         "kernel",
                         "no",
@@ -108,20 +116,10 @@ pub(super) static REGISTRY: Registry<Kind> = Registry::new(
                     Param::new("size", "8K", Unit::bytes(1, BYTES_MAX), "bytes of a file"),
                     Param::new("total", "32M", Unit::bytes(1, BYTES_MAX), "bytes of all files"),
                     Param::new("least", "1", Unit::number(1, COUNT_MAX), "files at least"),
-                    Param::new(
-                        "unit",
-                        "64K",
-                        Unit::bytes(512, BYTES_MAX),
-                        "bytes of a system call at most",
-                    ),
-                    Param::new("fsync", "no", Unit::YesNo, "fsync each file in all phases"),
-                    Param::new(
-                        "synced",
-                        "yes",
-                        Unit::YesNo,
-                        "with the phase of overwrites with fsync",
-                    ),
-                    Param::new("warm", "no", Unit::YesNo, "leave caches alone"),
+                    UNIT,
+                    FSYNC,
+                    SYNCED,
+                    WARM,
                 ],
                 make: |values, label| vec![Box::new(sizes(values, values.number("size"), label))],
             },
@@ -150,20 +148,10 @@ pub(super) static REGISTRY: Registry<Kind> = Registry::new(
                         Unit::number(1, COUNT_MAX),
                         "files of one size at least",
                     ),
-                    Param::new(
-                        "unit",
-                        "64K",
-                        Unit::bytes(512, BYTES_MAX),
-                        "bytes of a system call at most",
-                    ),
-                    Param::new("fsync", "no", Unit::YesNo, "fsync each file in all phases"),
-                    Param::new(
-                        "synced",
-                        "yes",
-                        Unit::YesNo,
-                        "with the phase of overwrites with fsync",
-                    ),
-                    Param::new("warm", "no", Unit::YesNo, "leave caches alone"),
+                    UNIT,
+                    FSYNC,
+                    SYNCED,
+                    WARM,
                 ],
                 make: |values, _| {
                     let each = |size| {

@@ -111,7 +111,7 @@ pub(crate) struct SharedSettings {
     #[arg(long, value_name = "SETTINGS")]
     pub(crate) with: Option<String>,
     /// Try what would change the order of the best and the next: run both again with a smaller and a
-    /// larger cache, with other blocks, and on a disk of another kind.
+    /// larger cache, with other blocks, and on a disk of another kind, each with one seed.
     #[arg(long)]
     pub(crate) what_if: bool,
 }

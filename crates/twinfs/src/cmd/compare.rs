@@ -38,6 +38,11 @@ pub(crate) fn run(args: &Compare, interrupts: &Interrupts) -> Outcome {
     if args.details && !args.output.is_table() {
         return Err(usage("--details is for the table: JSON has all figures anyway"));
     }
+    if args.shared.what_if && !args.output.is_table() && args.html.is_none() {
+        return Err(usage(
+            "--what-if adds to the verdict, which --format json and csv do not have",
+        ));
+    }
     let Chosen { workload, is_cut, operations } = chosen(
         args.trace.as_deref(),
         args.trace_format.as_deref(),
@@ -56,10 +61,13 @@ pub(crate) fn run(args: &Compare, interrupts: &Interrupts) -> Outcome {
     rank(&mut ranked, measure, &trust);
     let figures: Vec<Figures> = ran.iter().map(|(_, run)| run.figures.clone()).collect();
     let verdict = verdict(&figures, measure, &trust).map(|verdict| match args.shared.what_if {
-        true => verdict + &tried(args, &ran, (&figures, &trust), (&workload, operations), pace),
+        true => {
+            let runs = SeedRuns { workload: &workload, pace, seeds: 1, measure };
+            verdict + &tried(args, &ran, (&figures, &trust), runs, operations)
+        }
         false => verdict,
     });
-    let mut objects = objects(&ran, &not_run)?;
+    let mut objects = objects(args, &ran, &not_run)?;
     if args.output.is_table() {
         let configs: Vec<&Config> = ran.iter().map(|(config, _)| config).collect();
         print(args, verdict.as_deref(), measure, (&configs, &figures), &not_run)?;
@@ -91,11 +99,10 @@ fn tried(
     args: &Compare,
     ran: &[(Config, Seeded)],
     (figures, trust): (&[Figures], &Trust),
-    (workload, operations): (&Workload, u64),
-    pace: twin_trace::replay::Pace,
+    runs: SeedRuns<'_>,
+    operations: u64,
 ) -> String {
-    let Ok(measure) = MEASURES.get(&args.by) else { return String::new() };
-    let Some(pair) = rivals(figures, measure) else { return String::new() };
+    let Some(pair) = rivals(figures, runs.measure) else { return String::new() };
     let shared = shared_settings(args);
     let before = pair.map(|at| figures[at].clone());
     let pair = pair.map(|at| &ran[at].0);
@@ -105,7 +112,6 @@ fn tried(
         let config = config.changed(&shared, setting).map_err(|error| error.to_string())?;
         Ok(Config { steps: Some(bar.steps()), ..config })
     };
-    let runs = SeedRuns { workload, pace, seeds: 1, measure };
     let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
     let said = what_if(pair, (&before, trust), &changed, runs, threads);
     bar.finish();
@@ -262,9 +268,17 @@ fn makes_no_difference(run: &Seeded) -> bool {
 
 /// An object for each configuration, with several seeds also the figures of each. One that could not
 /// run has its name and the reason.
-fn objects(ran: &[(Config, Seeded)], not_run: &NotRun) -> Result<Vec<Value>, String> {
+fn objects(
+    args: &Compare,
+    ran: &[(Config, Seeded)],
+    not_run: &NotRun,
+) -> Result<Vec<Value>, String> {
+    let shared = shared_settings(args);
     let object = |(_, run): &(Config, Seeded)| {
         let mut object = serde_json::to_value(&run.figures)?;
+        if !shared.is_empty() {
+            object["with"] = shared.as_str().into();
+        }
         if !run.all.is_empty() {
             object["seeds"] = serde_json::to_value(&run.all)?;
         }
