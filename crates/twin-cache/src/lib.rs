@@ -30,14 +30,15 @@
 
 mod by_block;
 mod cache;
+mod dirty;
 pub mod flush;
 mod frame;
 mod miss;
 pub mod replacement;
 pub mod study;
 
-pub use cache::{Cache, CacheStats};
-pub use flush::{FlushAdvice, FlushPolicy, FlushState};
+pub use cache::{Cache, CacheStats, DirtyFrame};
+pub use flush::{FlushAdvice, FlushPolicy, FlushState, Which};
 pub use frame::{FileFrames, Frame, FrameError};
 pub use miss::{FrameRequest, LoadError, load, whole};
 pub use replacement::{Removal, Replacement};

@@ -1,5 +1,6 @@
 //! The settings of an open volume that do not depend on its layout.
 
+use twin_cache::flush::FlushBy;
 use twin_rt::{Nanos, SECS};
 
 use crate::reading::Overwrite;
@@ -17,6 +18,11 @@ pub struct Settings {
     pub flush: String,
     /// The age limit of the flush policy; `None` for the policy's default.
     pub flush_age_ns: Option<u64>,
+    /// Who writes back when an operation needs room; `None` for the policy's default.
+    pub flush_by: Option<FlushBy>,
+    /// The bytes of memory that survives a power failure, for flush policies that keep dirty data in
+    /// it.
+    pub nvram_bytes: u64,
     /// The time after which changes are durable even if no client asks for it. With `None` the
     /// flush policy alone decides when changes are written, and they are durable only when a client
     /// asks.
@@ -62,6 +68,8 @@ impl Default for Settings {
             replacement: twin_cache::replacement::REGISTRY.first().name.into(),
             flush: twin_cache::flush::REGISTRY.first().name.into(),
             flush_age_ns: None,
+            flush_by: None,
+            nvram_bytes: 4 << 20,
             durable_within_ns: None,
             read_ahead_bytes: 1 << 20,
             drop_behind: false,

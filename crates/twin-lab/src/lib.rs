@@ -30,6 +30,7 @@ mod error;
 mod event_log;
 mod figures;
 mod flight;
+pub mod frontier;
 mod front_end;
 mod history;
 pub mod layouts;

@@ -43,6 +43,7 @@ impl Machine {
         let scheduler = queue::REGISTRY.get(&config.queue).map_err(model_error)?.make();
         let disk = SimDisk::builder(rt, disk_model).name(&config.disk).scheduler(scheduler);
         let disk = disk.planted(config.planted().of_disk());
+        let disk = if config.crashable { disk.crashable() } else { disk };
         let cpu = Cpu::modelled(rt.clone(), Box::new(processor(config)?), config.cpus);
         let Some(name) = &config.bus else {
             let disk = disk.start();

@@ -11,10 +11,12 @@ use twin_rt::{Categories, Category};
 use crate::choices::{block_formats, foreign_formats, measures, placements, volume_victims};
 use crate::size::Size;
 
+mod frontier;
 mod measure;
 mod output;
 mod reproduce;
 
+pub(crate) use frontier::Frontier;
 pub(crate) use measure::{Calibrate, Pace, SharedSettings, Validate};
 pub(crate) use output::{Format, Output};
 pub(crate) use reproduce::Reproduce;
@@ -50,6 +52,7 @@ pub(crate) enum Command {
     Record(Record),
     Replay(Replay),
     Compare(Compare),
+    Frontier(Frontier),
     Volume(Volume),
     Top(Top),
     Bench(Bench),

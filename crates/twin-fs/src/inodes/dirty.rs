@@ -4,6 +4,8 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
+use twin_rt::Time;
+
 use super::inode::Inode;
 
 /// The dirty inodes, in the order in which they became dirty.
@@ -20,8 +22,11 @@ impl Default for DirtyInodes {
 }
 
 impl DirtyInodes {
-    pub(crate) fn add(&self, inode: &Rc<Inode>) {
-        if inode.dirty.get() == 0 {
+    pub(crate) fn add(&self, inode: &Rc<Inode>, now: Time) {
+        let (since, _) = inode.dirty_times.get();
+        let is_clean = inode.dirty.get() == 0;
+        inode.dirty_times.set((if is_clean { now } else { since }, now));
+        if is_clean {
             let turn = self.next.get();
             self.next.set(turn + 1);
             inode.dirty.set(turn);

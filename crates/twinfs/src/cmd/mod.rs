@@ -10,6 +10,7 @@ mod compare;
 mod device;
 mod dump;
 mod files;
+mod frontier;
 mod image;
 mod interrupt;
 mod manual;
@@ -96,6 +97,7 @@ pub(crate) fn run(command: Command, interrupts: &Interrupts) -> Outcome {
         Command::Replay(args) => replay::run(&args),
         Command::Calibrate(args) => calibrate::run(&args, interrupts),
         Command::Compare(args) => compare::run(&args, interrupts),
+        Command::Frontier(args) => frontier::run(&args, interrupts),
         Command::Volume(args) => volume::run(&args, interrupts),
         Command::Top(args) => top::run(&args),
         Command::Bench(args) => bench::run(&args, interrupts),
