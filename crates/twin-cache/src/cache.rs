@@ -152,7 +152,14 @@ impl Cache {
         if let Some(deaths) = self.deaths.borrow_mut().as_mut() {
             let last_life_ns = frame.life.last_life_ns.get();
             let (ino, lbn) = (frame.ino(), frame.lbn());
-            deaths.push(Death { ino, lbn, born, last_life_ns, at: now, unwritten: frame.is_dirty() });
+            deaths.push(Death {
+                ino,
+                lbn,
+                born,
+                last_life_ns,
+                at: now,
+                unwritten: frame.is_dirty(),
+            });
         }
         frame.life.last_life_ns.set(Some(now - born));
     }

@@ -58,11 +58,7 @@ impl Ffs {
     /// Writes some dirty files, or blocks of them, and what must go with them. With a journal that is,
     /// if the metadata of one of them changed, a transaction: all metadata and the data of all new
     /// blocks. Otherwise it is their own metadata and the maps.
-    pub(crate) async fn write_back_some(
-        &self,
-        core: &Rc<Core>,
-        chosen: &[Chosen],
-    ) -> Result<()> {
+    pub(crate) async fn write_back_some(&self, core: &Rc<Core>, chosen: &[Chosen]) -> Result<()> {
         core.check_writable()?;
         for choice in chosen {
             self.writes.wait_below(IN_FLIGHT_BYTES).await;

@@ -29,7 +29,10 @@ const OWN: &str = "own";
 ///
 /// # Errors
 /// If there is none; the message lists those that there are.
-pub fn set_flush_by(by: &mut Option<FlushBy>, name: &str) -> std::result::Result<(), SettingsError> {
+pub fn set_flush_by(
+    by: &mut Option<FlushBy>,
+    name: &str,
+) -> std::result::Result<(), SettingsError> {
     let found = FlushBy::ALL.iter().find(|by| by.name() == name);
     if found.is_none() && name != OWN {
         let names = FlushBy::ALL.iter().map(|by| by.name()).chain([OWN]);
@@ -106,7 +109,6 @@ impl Flushing {
     pub(crate) fn learns(&self) -> bool {
         self.policy.borrow().learns()
     }
-
 
     pub(crate) fn start_bytes(&self, state: &FlushState) -> u64 {
         self.policy.borrow().start_bytes(state)
@@ -239,6 +241,16 @@ pub(crate) async fn write<L: Layout>(core: &Rc<Core>, layout: &L, which: &Which)
     }
 }
 
+/// The bytes that count against the policy's limit. What a layout defers because it could restore it
+/// from what it has written needs memory, but none that survives.
+fn at_risk<L: Layout>(core: &Core, layout: &L) -> u64 {
+    let dirty = match core.memory_survives() {
+        true => layout.dirty(core).bytes,
+        false => core.cache.dirty_bytes(),
+    };
+    dirty + core.flushing().held_bytes.get()
+}
+
 /// An operation does not wait any longer when its own write-back has made no room.
 const IN_VAIN_MAX: u32 = 1;
 
@@ -255,7 +267,7 @@ pub(crate) async fn wait_for_room<L: Layout>(
     let mut in_vain = 0;
     loop {
         core.check_writable()?;
-        let dirty = core.cache.dirty_bytes() + flushing.held_bytes.get();
+        let dirty = at_risk(core, layout);
         let limit = core.dirty_limit_bytes(layout.dirty(core).unit_bytes);
         // Memory that is all that there is must not be exceeded by what the operation adds.
         let strict = flushing.survives != Survives::Nothing && dirty > 0;
@@ -276,7 +288,7 @@ pub(crate) async fn wait_for_room<L: Layout>(
                 if by == FlushBy::Needer {
                     layout.settle(core, false).await?;
                 }
-                core.cache.dirty_bytes() + flushing.held_bytes.get() >= dirty
+                at_risk(core, layout) >= dirty
             }
             FlushBy::Flusher => {
                 flushing.awaited.set(true);

@@ -12,10 +12,10 @@ use twin_cache::flush::Survives;
 use twin_cache::{FlushAdvice, FlushState, Which};
 use twin_rt::{Category, Event};
 
+use crate::Result;
 use crate::core::Core;
 use crate::flushing;
 use crate::layout::Layout;
-use crate::Result;
 
 /// How long the flusher waits after a write-back that could write nothing, in nanoseconds.
 const NOTHING_DONE_NS: u64 = 1_000_000;

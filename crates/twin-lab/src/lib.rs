@@ -30,13 +30,14 @@ mod error;
 mod event_log;
 mod figures;
 mod flight;
-pub mod frontier;
 mod front_end;
+pub mod frontier;
 mod history;
 pub mod layouts;
 mod machine;
 mod machine_file;
 mod markup;
+mod mount_flush;
 pub mod nfs_server;
 mod page;
 mod planted;
@@ -74,6 +75,7 @@ pub use machine_file::{
     Device, Distribution, FORMAT as MACHINE_FORMAT, Fuse, MachineFile, Processor, Transfers,
     Validated,
 };
+pub use mount_flush::with_flush;
 pub use page::{Question, Run, page};
 #[cfg(feature = "planted-faults")]
 pub use planted::PlantedFault;

@@ -6,8 +6,8 @@ use twin_cache::Lbn;
 use twin_disk::Io;
 use twin_fs::geometry::{Ptr, UNWRITTEN};
 use twin_fs::{
-    Chosen, Core, Dirty, FsError, Ino, Inode, Layout, LogStatus, Need, Picked, Result, Room, SpaceMap,
-    VolumeStat, Written,
+    Chosen, Core, Dirty, FsError, Ino, Inode, Layout, LogStatus, Need, Picked, Result, Room,
+    SpaceMap, VolumeStat, Written,
 };
 use twin_rt::Category;
 

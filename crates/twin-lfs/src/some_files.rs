@@ -30,9 +30,8 @@ impl Lfs {
     pub(crate) fn some_files(&self, core: &Core, chosen: &[Chosen]) -> Vec<LogItem> {
         let chosen: BTreeMap<Ino, &Chosen> = chosen.iter().map(|c| (c.inode.ino, c)).collect();
         let dirty = core.dirty_inodes();
-        let all_entangled = dirty
-            .iter()
-            .any(|inode| chosen.contains_key(&inode.ino) && !self.stands_alone(inode));
+        let all_entangled =
+            dirty.iter().any(|inode| chosen.contains_key(&inode.ino) && !self.stands_alone(inode));
         let per_block = (self.sb.geometry.block_size / self.sb.geometry.inode_size) as usize;
         let (mut items, mut inodes) = (Vec::new(), Vec::new());
         for inode in dirty {

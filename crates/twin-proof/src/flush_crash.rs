@@ -12,7 +12,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use twin_cache::flush::Grain;
+use twin_cache::flush::{Grain, Survives};
 use twin_fs::{Attr, Ino, Layout, Op, Reply, Timestamp, mode};
 use twin_model::{Dump, DumpNode};
 use twin_rt::{Rng, SECS, Time};
@@ -41,8 +41,16 @@ pub fn flush_crash(scenario: &Scenario, depth: &Depth) -> Result<Explored, Failu
         let by_names = states_by_names(&recorded);
         let rng = Rng::stream(scenario.seed, "crash");
         let mut explored = Explored::default();
-        Restart { scenario, recorded: &recorded, depth, grain, by_names, rng, seen: BTreeSet::new() }
-            .explore(&mut explored)?;
+        Restart {
+            scenario,
+            recorded: &recorded,
+            depth,
+            grain,
+            by_names,
+            rng,
+            seen: BTreeSet::new(),
+        }
+        .explore(&mut explored)?;
         Ok(explored)
     });
     explored.map_err(failure)
@@ -72,8 +80,7 @@ pub fn preserved(scenario: &Scenario) -> Result<Preserved, Failure> {
 fn fail_with_memory(scenario: &Scenario) -> Result<Preserved, String> {
     let (platter, model) = prepare(scenario)?;
     let (log, faults) = (WriteLog::new(), FaultPlan::none());
-    let mut world =
-        World::build(scenario, platter, Timing::Jitter, Time(SECS), faults, Some(&log));
+    let mut world = World::build(scenario, platter, Timing::Jitter, Time(SECS), faults, Some(&log));
     world.open()?;
     let mut history = History::new(scenario, &model);
     let generator = super::generator(scenario)?;
@@ -82,7 +89,7 @@ fn fail_with_memory(scenario: &Scenario) -> Result<Preserved, String> {
     let (volume, end) = (Rc::clone(world.volume()), world.rt.now());
     let mut rng = Rng::stream(scenario.seed, "crash");
     let left = world.disk.power_failure(&mut rng).ok_or("the disk cannot lose its power")?;
-    let dirty_bytes = volume.core.cache.dirty_bytes();
+    let dirty_bytes = volume.layout.dirty(&volume.core).bytes;
     let writes = volume.layout.preserve(&volume.core).ok_or("nothing is preserved")?;
     let writes = writes.map_err(|error| error.to_string())?;
     drop(volume);
@@ -104,7 +111,8 @@ fn fail_with_memory(scenario: &Scenario) -> Result<Preserved, String> {
     }
     // What one operation at a time adds, and what the volume itself keeps dirty, comes on top.
     let most = scenario.nvram + u64::from(scenario.clients) * (scenario.write + (64 << 10));
-    if dirty_bytes > most {
+    let entry = twin_cache::flush::REGISTRY.get(&scenario.flush).map_err(|e| e.to_string())?;
+    if entry.survives == Survives::Nvram && dirty_bytes > most {
         return Err(format!("{dirty_bytes} bytes are dirty; the memory has {}", scenario.nvram));
     }
     let bytes = writes.iter().map(|io| io.len).sum();
@@ -256,9 +264,13 @@ impl Restart<'_> {
             }
             explored.states += 1;
             let want = content(node);
-            let fits = |n: usize| history.state(n).node(node.attr.ino).is_some_and(|m| content(&m) == want);
+            let fits = |n: usize| {
+                history.state(n).node(node.attr.ino).is_some_and(|m| content(&m) == want)
+            };
             // A file whose creation was not answered has another number in the model.
-            let by_path = || history.state(of_names).dump().nodes.get(path).is_some_and(|m| content(m) == want);
+            let by_path = || {
+                history.state(of_names).dump().nodes.get(path).is_some_and(|m| content(m) == want)
+            };
             if !(oldest..history.len()).rev().any(fits) && !by_path() {
                 self.judge_blocks(path, node, oldest, world)?;
             }
@@ -280,7 +292,14 @@ impl Restart<'_> {
         let attributes = |n: &usize| {
             let same = |a: &Attr| {
                 (a.size, a.mode, a.uid, a.gid, a.mtime, a.ctime)
-                    == (node.attr.size, node.attr.mode, node.attr.uid, node.attr.gid, node.attr.mtime, node.attr.ctime)
+                    == (
+                        node.attr.size,
+                        node.attr.mode,
+                        node.attr.uid,
+                        node.attr.gid,
+                        node.attr.mtime,
+                        node.attr.ctime,
+                    )
             };
             history.state(*n).attr(ino).is_some_and(same)
         };
@@ -289,7 +308,8 @@ impl Restart<'_> {
         }
         let block = u64::from(history.state(oldest).settings().block_size);
         for lbn in 0..node.attr.size.div_ceil(block) {
-            let mut allowed: Vec<_> = states.iter().map(|n| history.state(*n).block(ino, lbn)).collect();
+            let mut allowed: Vec<_> =
+                states.iter().map(|n| history.state(*n).block(ino, lbn)).collect();
             allowed.dedup();
             if allowed == [None] {
                 continue;

@@ -47,7 +47,7 @@ fn a_journal_keeps_what_it_acknowledged() {
 
 #[test]
 fn every_ordering_keeps_its_promise_under_every_flush_policy() {
-    let depth = Depth { most: 60, points: 25, ..DEPTH };
+    let depth = Depth { most: 40, points: 20, ..DEPTH };
     for (seed, entry) in (40..).zip(&twin_cache::flush::REGISTRY) {
         for ordering in twin_ffs::ordering::REGISTRY.names() {
             let (flush, needer) = (entry.name.into(), seed % 2 == 0);

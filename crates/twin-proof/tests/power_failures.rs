@@ -78,7 +78,7 @@ fn power_failures_on_nearly_full_volumes_lose_nothing_acknowledged() {
 /// freshness of what nobody asked to be durable.
 #[test]
 fn power_failures_under_every_flush_policy_leave_a_consistent_volume() {
-    let depth = Depth { most: 120, points: 60, ..Depth::DEFAULT };
+    let depth = Depth { most: 60, points: 40, ..Depth::DEFAULT };
     for entry in &twin_cache::flush::REGISTRY {
         let scenario = |seed| {
             let (flush, needer) = (entry.name.into(), seed % 2 == 0);

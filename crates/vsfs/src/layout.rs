@@ -9,8 +9,8 @@ use twin_cache::Lbn;
 use twin_disk::{Io, Origin};
 use twin_fs::geometry::{Parent, Ptr, UNWRITTEN};
 use twin_fs::{
-    Chosen, Core, Dirty, FsError, Ino, Inode, Layout, Need, Picked, Result, Room, SpaceMap, VolumeStat,
-    Written,
+    Chosen, Core, Dirty, FsError, Ino, Inode, Layout, Need, Picked, Result, Room, SpaceMap,
+    VolumeStat, Written,
 };
 
 use crate::format::{CLEAN, Superblock};

@@ -151,7 +151,13 @@ fn take_block(
     Ok(Some(take_frame(core, &inode.frames, frame, ptr.addr, inode.class(frame.lbn()))))
 }
 
-fn take_frame(core: &Core, file: &FileFrames, frame: &Rc<Frame>, place: u64, class: Class) -> BlockWrite {
+fn take_frame(
+    core: &Core,
+    file: &FileFrames,
+    frame: &Rc<Frame>,
+    place: u64,
+    class: Class,
+) -> BlockWrite {
     core.cache.mark_sent(file, frame);
     BlockWrite { place, block: frame.block(), class, frame: Some(Rc::clone(frame)) }
 }

@@ -25,7 +25,9 @@ const MOST: f64 = 4096.0;
 /// The class of a version.
 pub(super) fn class(lbn: Lbn, last_life_ns: Option<Nanos>) -> usize {
     match last_life_ns {
-        None => (u64::BITS - lbn.unsigned_abs().leading_zeros()).min(FIRST_CLASSES as u32 - 1) as usize,
+        None => {
+            (u64::BITS - lbn.unsigned_abs().leading_zeros()).min(FIRST_CLASSES as u32 - 1) as usize
+        }
         Some(life) => FIRST_CLASSES + bucket(life),
     }
 }

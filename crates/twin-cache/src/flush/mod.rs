@@ -219,98 +219,107 @@ impl Kind {
     }
 }
 
-const fn entry(
-    name: &'static str,
-    about: &'static str,
-    age_ns: Nanos,
-    survives: Survives,
-    grain: Grain,
-    make: fn(Nanos) -> Box<dyn FlushPolicy>,
-) -> RegistryEntry<Kind> {
-    // Policies that always write everything come from a time when writers helped.
-    let by = match grain {
-        Grain::Everything => FlushBy::Helper,
-        _ => FlushBy::Flusher,
+/// An entry of the registry.
+macro_rules! entry {
+    ($name:literal, $about:literal, $age_ns:expr, $survives:ident, $grain:ident, $make:expr $(,)?) => {
+        RegistryEntry::new(
+            $name,
+            $about,
+            Kind {
+                age_ns: $age_ns,
+                survives: Survives::$survives,
+                grain: Grain::$grain,
+                by: who_writes(Grain::$grain),
+                make: $make,
+            },
+        )
     };
-    RegistryEntry::new(name, about, Kind { age_ns, survives, grain, by, make })
+}
+
+/// Policies that always write everything come from a time when writers helped.
+const fn who_writes(grain: Grain) -> FlushBy {
+    match grain {
+        Grain::Everything => FlushBy::Helper,
+        Grain::Files | Grain::Blocks => FlushBy::Flusher,
+    }
 }
 
 /// All policies; the first is the default.
 pub static REGISTRY: Registry<Kind> = Registry::new(
     "flush policy",
     &[
-        entry(
+        entry!(
             "segment",
             "as soon as eight units of the layout (segments) are dirty, or data is 5 s old",
             5 * SECS,
-            Survives::Nothing,
-            Grain::Everything,
+            Nothing,
+            Everything,
             |age_ns| Box::new(segment::Segment { age_ns }),
         ),
-        entry(
+        entry!(
             "delayed",
             "as soon as data is 30 s old, or when a quarter of the cache is dirty (the UNIX update daemon)",
             30 * SECS,
-            Survives::Nothing,
-            Grain::Everything,
+            Nothing,
+            Everything,
             |age_ns| Box::new(delayed::Delayed { age_ns }),
         ),
-        entry(
+        entry!(
             "update",
             "every 5 s the files with a block of 30 s, as SVR4 does it",
             30 * SECS,
-            Survives::Nothing,
-            Grain::Files,
+            Nothing,
+            Files,
             |age_ns| Box::new(update::Update { age_ns, next: Time(0) }),
         ),
-        entry(
+        entry!(
             "watermarks",
             "every 5 s files of 30 s, from a tenth of the cache on the oldest at once; writers wait at a fifth (Linux)",
             30 * SECS,
-            Survives::Nothing,
-            Grain::Files,
+            Nothing,
+            Files,
             |age_ns| Box::new(watermarks::Watermarks { age_ns, next: Time(0) }),
         ),
-        entry(
+        entry!(
             "eager",
             "files that have not changed for 1 s, the oldest at once from an eighth of the cache on",
             SECS,
-            Survives::Nothing,
-            Grain::Files,
+            Nothing,
+            Files,
             |age_ns| Box::new(eager::Eager { age_ns }),
         ),
-        entry(
+        entry!(
             "twin",
             "learns how soon what is written dies, and writes at once what lives; \
              flush-age is what a written byte may cost, in seconds of a byte at risk",
             5 * SECS,
-            Survives::Nothing,
-            Grain::Blocks,
+            Nothing,
+            Blocks,
             |age_ns| Box::new(twin::Twin::new(age_ns)),
         ),
-        entry(
+        entry!(
             "ups",
             "only when memory is needed: all of it survives a power failure",
             0,
-            Survives::Memory,
-            Grain::Files,
+            Memory,
+            Files,
             |_| Box::new(ups::Ups),
         ),
-        entry(
+        entry!(
             "nvram-file",
             "dirty data is in memory that survives a power failure, of nvram bytes; \
              when that is full the file of the oldest block is written",
             0,
-            Survives::Nvram,
-            Grain::Files,
+            Nvram,
+            Files,
             |_| Box::new(nvram::Nvram { whole_files: true }),
         ),
-        entry(
+        entry!(
             "nvram-block",
             "as nvram-file, but the oldest block alone is written",
             0,
-            Survives::Nvram,
-            Grain::Blocks,
+            Nvram,
+            Blocks,
             |_| Box::new(nvram::Nvram { whole_files: false }),
         ),
     ],

@@ -146,7 +146,8 @@ fn twin_learns_what_lives() {
     let (start, mut twin) = (Time(100 * SECS), policy("twin"));
     for n in 0..100 {
         let born = start + n * SECS;
-        let death = Death { ino: 1, lbn: 0, born, at: born + SECS, last_life_ns: None, unwritten: true };
+        let death =
+            Death { ino: 1, lbn: 0, born, at: born + SECS, last_life_ns: None, unwritten: true };
         twin.note_deaths(&[death]);
         // Blocks from the fourth on live for ever: each is written once.
         let long = Fake { blocks: vec![(2, 40, Time(0))] };

@@ -3,7 +3,8 @@
 //! Contract: each point is a run of one workload under one flush policy with one age limit, in which
 //! the power fails at many instants ([`cuts`]). Nothing but the policy makes data durable: the run has
 //! no committer, as if it were not behind a mount, but fsync counts. A point is on the frontier if no
-//! other point of its workload both loses less and writes less.
+//! other point of its workload and its kind of memory both loses less and writes less: policies that count
+//! on memory that survives are not compared with those that need none.
 
 mod cuts;
 mod ledger;
@@ -14,7 +15,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use serde::Serialize;
-use twin_cache::flush::REGISTRY;
+use twin_cache::flush::{REGISTRY, Survives};
 use twin_rt::{Nanos, Rng};
 use twin_trace::replay::Pace;
 
@@ -42,6 +43,8 @@ pub struct FrontierPoint {
     pub flush: &'static str,
     /// Its age limit in seconds; `None` if it has none.
     pub age_s: Option<f64>,
+    /// True if it counts on memory that survives a power failure.
+    pub memory_survives: bool,
     /// Power failures.
     pub instants: usize,
     /// Bytes that clients had written and recovery did not give back: the mean over the instants.
@@ -60,7 +63,7 @@ pub struct FrontierPoint {
     pub p99_us: f64,
     /// Operations that failed.
     pub failed: u64,
-    /// No other point of the workload both loses less and writes less.
+    /// No other point of the workload with such memory both loses less and writes less.
     pub on_frontier: bool,
 }
 
@@ -86,7 +89,9 @@ pub fn choices(policies: &[String], ages: &[Nanos]) -> Result<Vec<Choice>, Strin
     for name in named {
         let entry = REGISTRY.get(name).map_err(|error| error.to_string())?;
         match entry.age_ns > 0 {
-            true => all.extend(ages.iter().map(|age| Choice { flush: entry.name, age_ns: Some(*age) })),
+            true => {
+                all.extend(ages.iter().map(|age| Choice { flush: entry.name, age_ns: Some(*age) }))
+            }
             false => all.push(Choice { flush: entry.name, age_ns: None }),
         }
     }
@@ -126,18 +131,22 @@ fn mark(points: &mut [Result<FrontierPoint, SimulateError>]) {
     let all: Vec<(f64, u64)> = points.iter().flatten().map(both).collect();
     for point in points.iter_mut().flatten() {
         let (lost, written) = both(point);
-        let better = |other: &(f64, u64)| {
-            other.0 <= lost && other.1 <= written && *other != (lost, written)
-        };
+        let better =
+            |other: &(f64, u64)| other.0 <= lost && other.1 <= written && *other != (lost, written);
         point.on_frontier = !all.iter().any(better);
     }
 }
 
-fn point(config: &Config, choice: Choice, study: Study<'_>) -> Result<FrontierPoint, SimulateError> {
+fn point(
+    config: &Config,
+    choice: Choice,
+    study: Study<'_>,
+) -> Result<FrontierPoint, SimulateError> {
     let mut config = Config { crashable: true, front: Front::Nothing, ..config.clone() };
     config.settings.flush = choice.flush.into();
     config.settings.flush_age_ns = choice.age_ns;
     config.settings.durable_within_ns = None;
+    let entry = REGISTRY.get(choice.flush).map_err(model_error)?;
     let (figures, lost) = cut_often(&config, study)?;
     let mean = lost.iter().sum::<u64>() as f64 / lost.len().max(1) as f64;
     Ok(FrontierPoint {
@@ -145,6 +154,7 @@ fn point(config: &Config, choice: Choice, study: Study<'_>) -> Result<FrontierPo
         config: config.name.clone(),
         flush: choice.flush,
         age_s: choice.age_ns.map(|ns| ns as f64 / 1e9),
+        memory_survives: entry.survives != Survives::Nothing,
         instants: lost.len(),
         lost_mean_bytes: mean,
         lost_worst_bytes: lost.iter().copied().max().unwrap_or(0),
@@ -165,8 +175,7 @@ fn cut_often(config: &Config, study: Study<'_>) -> Result<(Figures, Vec<u64>), S
     let first = simulate(&steps_only_once, study.workload, study.pace)?;
     let span_ns = (first.span_s * 1e9) as u64;
     let mut rng = Rng::stream(config.seed, "instants");
-    let mut instants: Vec<Nanos> =
-        (0..study.instants).map(|_| rng.below(span_ns.max(1))).collect();
+    let mut instants: Vec<Nanos> = (0..study.instants).map(|_| rng.below(span_ns.max(1))).collect();
     instants.sort_unstable();
     let cuts = Rc::new(RefCell::new(Cuts::new(config, instants)));
     let watcher: Rc<RefCell<dyn Watcher>> = cuts.clone();

@@ -19,7 +19,8 @@ pub fn page(points: &[FrontierPoint]) -> String {
         "<p>Each dot is a run under one flush policy with one age limit: bytes that clients had \
          written and recovery did not give back, on average over power failures at instants of the \
          run, against the bytes that the run wrote to the device. Less of both is better; the dashed \
-         line joins the points that no other point beats in both.</p>",
+         line joins the points that no other point beats in both, among policies that need no memory \
+         that survives a power failure.</p>",
     );
     body += &charts(&pictures);
     body += "<h2>All figures</h2>";
@@ -52,7 +53,9 @@ fn picture(workload: &str, points: &[FrontierPoint]) -> String {
         name: "frontier".into(),
         colour: GREY,
         paper: true,
-        points: sorted(of_it().filter(|p| p.on_frontier).map(place).collect()),
+        points: sorted(
+            of_it().filter(|p| p.on_frontier && !p.memory_survives).map(place).collect(),
+        ),
     });
     let chart = Chart { title: workload, y_label: "MiB lost", log_y: false, marks: &[] };
     draw::over_time(&chart, &lines, "MiB written")

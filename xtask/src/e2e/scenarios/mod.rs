@@ -6,6 +6,7 @@ mod cleaning;
 mod enospc;
 mod events;
 mod flight;
+mod flush;
 mod fsx;
 mod git;
 mod gitkill;
@@ -41,6 +42,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     events::SCENARIO,
     user::SCENARIO,
     kill9::SCENARIO,
+    flush::SCENARIO,
     rewrite::SCENARIO,
     build::SCENARIO,
     loopdev::SCENARIO,
