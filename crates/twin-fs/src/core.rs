@@ -193,6 +193,11 @@ impl Core {
         self.dirty.all()
     }
 
+    /// Since when the first of the dirty inodes has been dirty.
+    pub(crate) fn dirty_since(&self) -> Option<Time> {
+        self.dirty.oldest()
+    }
+
     /// The number of dirty inodes.
     pub fn dirty_inode_count(&self) -> usize {
         self.dirty.len()

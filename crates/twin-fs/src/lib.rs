@@ -31,6 +31,7 @@ mod core;
 mod cpu;
 mod data;
 pub mod dir;
+mod dirty_limit;
 pub mod dump;
 mod error;
 mod features;

@@ -27,6 +27,10 @@ pub struct Settings {
     /// flush policy alone decides when changes are written, and they are durable only when a client
     /// asks.
     pub durable_within_ns: Option<u64>,
+    /// The flush policy alone decides what is durable when: the flusher makes durable what it writes, and
+    /// the age of dirty data counts from its change. Otherwise a device may keep what was written in a
+    /// cache that a power failure empties, and an age counts from the flusher's first look.
+    pub durable_flush: bool,
     /// The most that is read ahead of a sequential reader, in bytes; 0 for none.
     pub read_ahead_bytes: u32,
     /// True if clients cache what they have read, as the kernel above a mount does. Blocks that
@@ -71,6 +75,7 @@ impl Default for Settings {
             flush_by: None,
             nvram_bytes: 4 << 20,
             durable_within_ns: None,
+            durable_flush: false,
             read_ahead_bytes: 1 << 20,
             drop_behind: false,
             reading: crate::reading::REGISTRY.first().name.into(),

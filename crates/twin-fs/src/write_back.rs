@@ -14,7 +14,7 @@ use twin_rt::{Category, Event};
 
 use crate::Result;
 use crate::core::Core;
-use crate::flushing;
+use crate::dirty_limit;
 use crate::layout::Layout;
 
 /// How long the flusher waits after a write-back that could write nothing, in nanoseconds.
@@ -84,7 +84,12 @@ impl<L: Layout> WriteBack<L> {
     /// to write, so only the flusher may call it.
     fn flush_state(&self) -> FlushState {
         let dirty = self.layout.dirty(&self.core);
-        self.core.flush_state(&dirty, self.core.note_dirty(dirty.any))
+        let noted = self.core.note_dirty(dirty.any);
+        let oldest = match self.core.settings.durable_flush {
+            true => noted.map(|noted| self.core.dirty_since().unwrap_or(noted)),
+            false => noted,
+        };
+        self.core.flush_state(&dirty, oldest)
     }
 
     /// Writes back what the flush policy says when it says so, until the volume is closed.
@@ -92,7 +97,7 @@ impl<L: Layout> WriteBack<L> {
         let core = &self.core;
         while !self.closing.get() && core.poisoned().is_none() {
             let state = self.flush_state();
-            match core.flushing().advise(core, &state) {
+            match core.flush_advice(&state) {
                 FlushAdvice::Write(which) => self.flush(&state, &which).await,
                 FlushAdvice::WaitUntil(at) => {
                     // The flusher looks again at the time that the policy named, as soon as there
@@ -120,11 +125,11 @@ impl<L: Layout> WriteBack<L> {
         let core = &self.core;
         let (began, before) = (core.rt.now(), core.cache.dirty_bytes());
         core.rt.log(Category::Flush, "begins", || [("dirty_bytes", state.dirty_bytes)]);
-        if let Err(error) = flushing::write(core, &*self.layout, which).await {
+        if let Err(error) = dirty_limit::write(core, &*self.layout, which).await {
             core.poison(error);
         }
-        if core.flushing().survives == Survives::Nvram {
-            // Only what is safe on the device may leave the memory that survives.
+        if core.settings.durable_flush || core.flushing().survives == Survives::Nvram {
+            // Only what is safe on the device may leave memory that survives.
             core.flushing().hold(before.saturating_sub(core.cache.dirty_bytes()));
             if let Err(error) = self.layout.settle(core, true).await {
                 core.poison(error);

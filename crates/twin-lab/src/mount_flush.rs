@@ -41,6 +41,7 @@ pub fn with_flush(settings: Settings, text: &str) -> Result<Settings, SettingsEr
         flush_age_ns: chosen.flush_age_ns,
         flush_by: chosen.flush_by,
         durable_within_ns: None,
+        durable_flush: true,
         ..settings
     })
 }

@@ -22,7 +22,7 @@ pub use blocks::dirty_parents;
 
 use crate::core::Core;
 use crate::dinode::HIDDEN;
-use crate::flushing::wait_for_room;
+use crate::dirty_limit::wait_for_room;
 use crate::inodes::Inode;
 use crate::layout::{Layout, Need};
 use crate::{FsError, Ino, Result};

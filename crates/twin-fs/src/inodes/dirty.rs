@@ -46,6 +46,12 @@ impl DirtyInodes {
         self.by_turn.borrow().values().cloned().collect()
     }
 
+    /// Since when the first of them has been dirty.
+    pub(crate) fn oldest(&self) -> Option<Time> {
+        let by_turn = self.by_turn.borrow();
+        by_turn.first_key_value().map(|(_, inode)| inode.dirty_times.get().0)
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.by_turn.borrow().len()
     }

@@ -127,12 +127,14 @@ pub fn frontier(
 
 /// Marks the points that are on the frontier.
 fn mark(points: &mut [Result<FrontierPoint, SimulateError>]) {
-    let both = |point: &FrontierPoint| (point.lost_mean_bytes, point.written_bytes);
-    let all: Vec<(f64, u64)> = points.iter().flatten().map(both).collect();
+    let both = |p: &FrontierPoint| (p.memory_survives, p.lost_mean_bytes, p.written_bytes);
+    let all: Vec<(bool, f64, u64)> = points.iter().flatten().map(both).collect();
     for point in points.iter_mut().flatten() {
-        let (lost, written) = both(point);
-        let better =
-            |other: &(f64, u64)| other.0 <= lost && other.1 <= written && *other != (lost, written);
+        let (memory, lost, written) = both(point);
+        let better = |other: &(bool, f64, u64)| {
+            let is_like = other.0 == memory && *other != (memory, lost, written);
+            is_like && other.1 <= lost && other.2 <= written
+        };
         point.on_frontier = !all.iter().any(better);
     }
 }
@@ -146,6 +148,7 @@ fn point(
     config.settings.flush = choice.flush.into();
     config.settings.flush_age_ns = choice.age_ns;
     config.settings.durable_within_ns = None;
+    config.settings.durable_flush = true;
     let entry = REGISTRY.get(choice.flush).map_err(model_error)?;
     let (figures, lost) = cut_often(&config, study)?;
     let mean = lost.iter().sum::<u64>() as f64 / lost.len().max(1) as f64;

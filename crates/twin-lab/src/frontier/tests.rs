@@ -60,7 +60,14 @@ fn a_point_that_another_beats_in_both_is_not_on_the_frontier() {
         })
     };
     let point = |lost, written| with(false, lost, written);
-    let mut points = [with(true, 0.0, 1), point(1.0, 9), point(5.0, 5), point(6.0, 6), point(5.0, 7), point(5.0, 5)];
+    let mut points = [
+        with(true, 0.0, 1),
+        point(1.0, 9),
+        point(5.0, 5),
+        point(6.0, 6),
+        point(5.0, 7),
+        point(5.0, 5),
+    ];
     mark(&mut points);
     let on: Vec<bool> = points.iter().flatten().map(|p| p.on_frontier).collect();
     assert_eq!(on, [true, true, true, false, false, true]);
