@@ -5,7 +5,7 @@
 //! device: it exists there, with the links and the hidden file that it has in memory. It is written
 //! alone, as it is at this instant. All other dirty inodes are entangled: directories, new files, files
 //! that got or lost links, hidden files, freed numbers. Their names, link counts and numbers agree only
-//! at one instant, so they are written all together or not at all. See decision 20.
+//! at one instant, so they are written all together or not at all. See decision 21.
 //!
 //! Of a file that stands alone, single blocks can be written. Then go with them: blocks that have no
 //! place yet or become longer, since the inode must not lead to nothing, and all blocks if the file was
