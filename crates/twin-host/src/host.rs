@@ -234,8 +234,15 @@ impl Drop for Watch {
 }
 
 impl Core {
-    /// Starts a device request. It completes as an event of its own.
+    /// Starts a device request, or lets it wait in its device's queue. It completes as an event of
+    /// its own.
     pub(crate) fn begin(&self, transfer: Transfer) {
+        if let Some(transfer) = transfer.admitted(|| self.clock.now()) {
+            self.start(transfer);
+        }
+    }
+
+    fn start(&self, transfer: Transfer) {
         let mut transfers = self.transfers.borrow_mut();
         let key = transfers.insert(transfer);
         if let Some(transfer) = transfers.get_mut(key) {
@@ -297,7 +304,11 @@ impl Core {
                         Some(result) => {
                             let Some(ended) = transfers.remove(key) else { continue };
                             drop(transfers);
-                            self.ended(ended.end(result));
+                            let (ending, next) = ended.end(result, || self.clock.now());
+                            self.ended(ending);
+                            if let Some(next) = next {
+                                self.start(next);
+                            }
                         }
                     }
                 }

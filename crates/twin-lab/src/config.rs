@@ -47,6 +47,10 @@ pub struct Config {
     pub command_ns: u64,
     /// Commands that a mechanical disk accepts at once, instead of its own number.
     pub ncq: Option<u64>,
+    /// Bytes that a mechanical disk reads ahead, instead of its own figure.
+    pub drive_read_ahead: Option<u64>,
+    /// Whether a mechanical disk reports writes before they are on the medium, instead of its own way.
+    pub report_early: Option<bool>,
     /// Track and cylinder skew of a mechanical disk in sectors, instead of its own.
     pub skews: Option<(u32, u32)>,
     /// Times of a flat SSD, instead of its own.
@@ -215,6 +219,33 @@ const KEYS: &[(Needs, Key<Config>)] = &[
             "commands that a disk accepts at once and orders itself, or own",
             Unit::number(1, 256),
             |c| (&mut c.ncq).into(),
+        ),
+    ),
+    (
+        Needs::Mechanical,
+        Key::new(
+            "drive-read-ahead",
+            "bytes that a disk reads ahead by itself while it has nothing else to do, or own",
+            Unit::bytes(0, 1 << 30),
+            |c| (&mut c.drive_read_ahead).into(),
+        ),
+    ),
+    (
+        Needs::Mechanical,
+        Key::own(
+            "report-early",
+            "whether a disk reports writes when its buffer has them, or own",
+            "yes|no|own",
+            |c, text| {
+                c.report_early = match text {
+                    "yes" => Some(true),
+                    "no" => Some(false),
+                    OWN => None,
+                    _ => return Err(SettingsError::unknown("answer", text, ["yes", "no", OWN])),
+                };
+                Ok(())
+            },
+            |c| c.report_early.map_or(OWN, |yes| if yes { "yes" } else { "no" }).into(),
         ),
     ),
     (
@@ -453,6 +484,8 @@ impl Config {
             command_ns: 0,
             ncq: None,
             skews: None,
+            drive_read_ahead: None,
+            report_early: None,
             ssd: None,
             costs: Costs::default(),
             size: Some(4 << 30),

@@ -26,6 +26,8 @@ impl Machine {
             command_ns: config.command_ns,
             // The key's range is far below u32.
             queue_depth: config.ncq.map(|commands| commands as u32),
+            read_ahead: config.drive_read_ahead,
+            write_cache: config.report_early,
             skews: config.skews,
             flat: config.ssd,
             seed: config.seed,

@@ -4,11 +4,15 @@ use std::path::PathBuf;
 
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use twin_host::QueueChoice;
 use twin_lab::layouts::LAYOUTS;
 use twin_lab::log_categories;
 use twin_rt::{Categories, Category};
 
-use crate::choices::{block_formats, foreign_formats, measures, placements, volume_victims};
+use crate::choices::{
+    block_formats, disk_queue, disk_queue_help, foreign_formats, measures, placements,
+    volume_victims,
+};
 use crate::size::Size;
 
 mod measure;
@@ -219,6 +223,9 @@ pub(crate) struct Mount {
     /// Do not use io_uring.
     #[arg(long)]
     pub(crate) no_io_uring: bool,
+    #[arg(long, value_name = "NAME", default_value = "auto", value_parser = disk_queue,
+          help = disk_queue_help())]
+    pub(crate) queue: QueueChoice,
     /// How the log is cleaned, as victim=twin,placement=twin,when=idle: which segment is cleaned
     /// first, which blocks are written together, and when the cleaner works although no
     /// operation waits for it (it always begins when clean segments get few). A log only. The policies are

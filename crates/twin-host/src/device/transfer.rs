@@ -11,10 +11,12 @@ use std::sync::Arc;
 
 use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
+use twin_disk::queue::Waiting;
 use twin_disk::{
     Block, Buf, BufPool, Bytes, Class, Completion, Io, IoError, IoErrorKind, IoKind, IoResult,
     Origin,
 };
+use twin_rt::Time;
 
 use super::DeviceState;
 use super::ahead::Waiter;
@@ -51,6 +53,8 @@ pub(crate) struct Transfer {
     op: IoKind,
     at: u64,
     len: u64,
+    origin: Origin,
+    deadline: Option<Time>,
     /// `None` while a helper thread works on it.
     job: Option<Job>,
     /// The list that the kernel reads during a step. It must stay in place until the step ends.
@@ -84,7 +88,7 @@ pub(crate) struct Finished {
 
 impl Transfer {
     pub(super) fn new(device: Rc<DeviceState>, whose: ResultOwner, io: Io) -> Transfer {
-        let (op, at, len) = (io.kind, io.at, io.len);
+        let (op, at, len, origin, deadline) = (io.kind, io.at, io.len, io.origin, io.deadline);
         let alignment =
             Alignment { sector: device.sector as usize, memory_align: device.memory_align };
         let job = Job {
@@ -97,7 +101,8 @@ impl Transfer {
             buf: None,
             buffers: device.buffers.clone(),
         };
-        Transfer { device, whose, op, at, len, job: Some(job), iovecs: Vec::new() }
+        let (job, iovecs) = (Some(job), Vec::new());
+        Transfer { device, whose, op, at, len, origin, deadline, job, iovecs }
     }
 
     fn job(&self) -> &Job {
@@ -105,6 +110,18 @@ impl Transfer {
             Some(job) => job,
             None => unreachable!("a transfer is looked at only between its steps"),
         }
+    }
+
+    /// It, if it is to be started now; otherwise it waits in its device's queue.
+    pub(crate) fn admitted(self, now: impl FnOnce() -> Time) -> Option<Transfer> {
+        let device = Rc::clone(&self.device);
+        device.queue.admit(self, now)
+    }
+
+    /// It as its device's queue sees it.
+    pub(super) fn waiting(&self, id: u32, seq: u64, arrived: Time) -> Waiting {
+        let &Transfer { op: kind, at, len, origin, deadline, .. } = self;
+        Waiting { id, seq, kind, at, len, origin, arrived, deadline }
     }
 
     pub(crate) fn kind(&self) -> IoKind {
@@ -213,8 +230,18 @@ impl Transfer {
         Err(IoError { op: self.op, at: self.at, len: self.len, kind })
     }
 
-    /// Ends the transfer. No step may be under way.
-    pub(crate) fn end(self, result: IoResult) -> Ending {
+    /// Ends the transfer. No step may be under way. Returns the transfer too that was waiting for its
+    /// end and is to be started now.
+    pub(crate) fn end(
+        self,
+        result: IoResult,
+        now: impl FnOnce() -> Time,
+    ) -> (Ending, Option<Transfer>) {
+        let next = self.device.queue.ended(self.op, now);
+        (self.ending(result), next)
+    }
+
+    fn ending(self, result: IoResult) -> Ending {
         if self.op != IoKind::Read {
             // Windows that were read during this write may have the old or the new content.
             self.device.ahead.borrow_mut().forget(self.at, self.len);

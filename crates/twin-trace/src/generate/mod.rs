@@ -11,9 +11,11 @@ mod large_file;
 mod mail;
 mod script;
 mod small_files;
+mod sprite_like;
 mod tpcb;
 mod zipf;
 
+pub use sprite_like::{Published, published};
 pub use zipf::Zipf;
 
 use twin_settings::{Named, Param, Registry, SettingsError, Unit, Values};
@@ -31,7 +33,15 @@ pub struct Kind {
 /// All workloads.
 pub static REGISTRY: Registry<Kind> = Registry::new(
     "workload",
-    &[build::ENTRY, small_files::ENTRY, mail::ENTRY, tpcb::ENTRY, large_file::ENTRY, zipf::ENTRY],
+    &[
+        build::ENTRY,
+        small_files::ENTRY,
+        mail::ENTRY,
+        tpcb::ENTRY,
+        large_file::ENTRY,
+        zipf::ENTRY,
+        sprite_like::ENTRY,
+    ],
 );
 
 /// The parameters of every workload.
