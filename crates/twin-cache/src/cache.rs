@@ -382,6 +382,10 @@ impl Sharer for Cache {
         self.dirty.get()
     }
 
+    fn share_bytes(&self) -> u64 {
+        self.capacity_bytes.get()
+    }
+
     fn frame_bytes(&self) -> u64 {
         self.frame_bytes
     }

@@ -1,7 +1,8 @@
 //! One memory for the caches of several volumes.
 //!
 //! Contract: the shares of all members together are never more than the memory. A member that needs a
-//! frame when its share is full takes unused memory first, then from the member that holds most for
+//! frame when its share is full takes unused memory first, also that which another member has a
+//! share of and does not use, then from the member that holds most for
 //! the use that it makes of it: resident bytes for each lookup of late. One list of all frames by last
 //! use, as a host's kernel has, would hold what was used within a common age, that is in proportion
 //! to use; the members keep their own replacement policies, whatever these are. What is dirty or held
@@ -24,6 +25,8 @@ pub trait Sharer {
     fn resident_bytes(&self) -> u64;
     /// Those of them that are dirty.
     fn dirty_bytes(&self) -> u64;
+    /// The bytes that it may hold.
+    fn share_bytes(&self) -> u64;
     /// The bytes of a frame, the least that it needs.
     fn frame_bytes(&self) -> u64;
     /// Gives up to `bytes` of its share back. Returns how many it could give.
@@ -114,13 +117,19 @@ impl Memory {
         let members: Vec<Rc<Member>> = self.members.borrow().iter().cloned().collect();
         let Some(own) = members.get(number) else { return 0 };
         let weight = |resident: u64, member: &Member| resident / (member.used.get() + 1);
-        let mut others: Vec<(u64, usize)> = Vec::new();
+        // Unused parts of shares, and the weight.
+        let mut others: Vec<(u64, u64, usize)> = Vec::new();
         for (i, member) in members.iter().enumerate().filter(|(i, _)| *i != number) {
-            (member.access)(&mut |cache| others.push((weight(cache.resident_bytes(), member), i)));
+            (member.access)(&mut |cache| {
+                let holds = cache.resident_bytes();
+                let unused = cache.share_bytes().saturating_sub(holds) / PIECE;
+                others.push((unused, weight(holds, member), i));
+            });
         }
-        others.sort_unstable_by_key(|&(weight, i)| (std::cmp::Reverse(weight), i));
+        others.sort_unstable_by_key(|&(unused, weight, i)| std::cmp::Reverse((unused, weight, i)));
         let own = weight(resident, own);
-        for (_, i) in others.into_iter().take_while(|(weight, _)| *weight > own) {
+        let may = |&(unused, weight, _): &(u64, u64, usize)| unused > 0 || weight > own;
+        for (.., i) in others.into_iter().filter(may) {
             let mut given = 0;
             (members[i].access)(&mut |cache| given = cache.gives(PIECE));
             if given > 0 {
@@ -198,6 +207,16 @@ mod tests {
         let share = all[1].frames() as f64 / (all[0].frames() + all[1].frames()) as f64;
         assert!((0.6..0.9).contains(&share), "{share}");
         assert!(memory.moved_bytes() > 0);
+    }
+
+    #[test]
+    fn what_a_volume_has_a_share_of_and_does_not_use_goes_to_another() {
+        let (memory, all) = volumes(2, 8);
+        (0..8 * A_PIECE).for_each(|lbn| all[0].touch(lbn));
+        all[0].cache.remove_range(&all[0].file, 0..8 * A_PIECE);
+        (0..20 * A_PIECE).for_each(|lbn| all[1].touch(lbn));
+        assert!(all[1].frames() as i64 >= 7 * A_PIECE, "{}", all[1].frames());
+        assert!(all[1].cache.resident_bytes() <= memory.bound_bytes());
     }
 
     #[test]

@@ -44,6 +44,7 @@ pub mod reproduce;
 mod rewritten;
 mod seeds;
 pub mod segment_map;
+pub mod server;
 mod settings_table;
 mod simulate;
 mod status;
@@ -63,8 +64,8 @@ pub use config::{Config, Costs, Front, compared_by_default, settings_help};
 pub use error::SimulateError;
 pub use event_log::{EventLog, log_categories};
 pub use figures::{
-    DiskFigures, Figures, Latency, Lateness, LogFigures, Moment, Spread, Trusted, VerbFigures,
-    WearFigures,
+    BusFigures, DiskFigures, Figures, Latency, Lateness, LogFigures, Moment, Spread, Trusted,
+    VerbFigures, WearFigures,
 };
 pub use flight::{CLOSE, FlightError, FlightSettings, Verified, verify_flight};
 pub use front_end::FrontEnd;

@@ -138,6 +138,9 @@ struct Waiter {
     tenancy: Tenancy,
 }
 
+/// The phases before the data of a tenancy, the bytes of data, and the phase behind them.
+type Phases = ([(Phase, Nanos); 3], u64, [(Phase, Nanos); 1]);
+
 /// What a bus has done since the last reset.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BusStats {
@@ -242,7 +245,7 @@ impl Bus {
     }
 
     /// The phases before the data of a tenancy, the bytes of data, and the phases behind them.
-    fn phases(&self, tenancy: Tenancy) -> ([(Phase, Nanos); 3], u64, [(Phase, Nanos); 1]) {
+    fn phases(&self, tenancy: Tenancy) -> Phases {
         let none = (Phase::Status, 0);
         let bytes = match tenancy {
             Tenancy::Command(bytes) | Tenancy::Data(bytes) => bytes,

@@ -12,6 +12,8 @@ use crate::stream::Source;
 const SMALL: u64 = 10 * 1000;
 /// An open of less than this is brief.
 const BRIEF_NS: Nanos = SECS / 4;
+/// Users are active or not by intervals of this (table 2 of Baker and others 1991).
+const INTERVAL_NS: Nanos = 600 * SECS;
 /// A file that lives less than this died soon.
 const SOON_NS: Nanos = 30 * SECS;
 
@@ -46,6 +48,8 @@ pub struct AccessStats {
     pub requests: u64,
     /// Clients.
     pub clients: u64,
+    /// Intervals of ten minutes in which a client did something, summed over clients.
+    pub active_intervals: u64,
     /// From the first to the last request.
     pub span_ns: Nanos,
 }
@@ -77,7 +81,9 @@ impl AccessStats {
     /// If the workload is damaged.
     pub fn of(source: &mut (impl Source + ?Sized)) -> Result<AccessStats, TraceError> {
         let (mut stats, mut files) = (AccessStats::default(), Files::default());
-        let (mut first, mut last, mut clients) = (None, 0, FixedMap::<u32, ()>::default());
+        let (mut first, mut last) = (None, 0);
+        let (mut clients, mut active) =
+            (FixedMap::<u32, ()>::default(), FixedMap::<(u32, u64), ()>::default());
         while let Some(record) = source.next_record()? {
             match record {
                 Record::Node(node) => {
@@ -91,6 +97,7 @@ impl AccessStats {
                     last = at_ns;
                     stats.requests += 1;
                     clients.insert(request.client, ());
+                    active.insert((request.client, at_ns / INTERVAL_NS), ());
                     stats.request(&mut files, at_ns, request.id, request.client, &request.op);
                 }
                 Record::Reply { id, outcome: Outcome::Entry(ino), .. } => {
@@ -111,6 +118,7 @@ impl AccessStats {
         let unknown = files.born.values().filter(|&&born| last - born < SOON_NS).count() as u64;
         stats.born -= unknown;
         stats.clients = clients.len() as u64;
+        stats.active_intervals = active.len() as u64;
         stats.span_ns = last - first.unwrap_or(last);
         Ok(stats)
     }
@@ -192,9 +200,10 @@ impl AccessStats {
         count as f64 * 100.0 / self.accesses.max(1) as f64
     }
 
-    /// Bytes read and written a second.
-    pub fn bytes_per_s(&self) -> f64 {
-        (self.read_bytes + self.written_bytes) as f64 * 1e9 / self.span_ns.max(1) as f64
+    /// Bytes read and written a second, for each client in the intervals in which it is active.
+    pub fn bytes_per_active_s(&self) -> f64 {
+        let seconds = self.active_intervals.max(1) * (INTERVAL_NS / SECS);
+        (self.read_bytes + self.written_bytes) as f64 / seconds as f64
     }
 }
 

@@ -339,6 +339,11 @@ pub(crate) struct Compare {
     #[arg(long, value_name = "MEASURE", value_parser = measures(),
         default_value = twin_lab::MEASURES.first().name)]
     pub(crate) by: String,
+    /// Simulate a whole server in place of configurations: hosts, busses, disks, file systems and
+    /// clients, as FILE says (docs/servers.md), or one that comes with the program: cut-and-paste.
+    #[arg(long, value_name = "FILE|NAME", conflicts_with_all = ["configs", "trace", "workload", "with",
+        "what_if", "seeds", "pace", "speed", "html", "log", "machine", "on", "by"])]
+    pub(crate) server: Option<PathBuf>,
     /// Print the configurations, keys, components and generated workloads that there are.
     #[arg(long, exclusive = true)]
     pub(crate) list: bool,

@@ -180,6 +180,10 @@ impl Engine {
         self.model.mechanics_ns()
     }
 
+    pub(super) fn bus(&self) -> Option<Bus> {
+        self.bus.clone()
+    }
+
     pub(super) fn wear(&self) -> Option<Wear> {
         self.model.wear()
     }

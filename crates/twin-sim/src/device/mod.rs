@@ -117,6 +117,11 @@ impl SimDisk {
         self.0.engine.borrow().wear()
     }
 
+    /// The bus between it and the host, if it has one.
+    pub fn bus(&self) -> Option<Bus> {
+        self.0.engine.borrow().bus()
+    }
+
     /// Calls `observer`, in place of an earlier observer, for every request that the device begins
     /// to serve, in the order of service. The run itself does not change.
     pub fn observe(&self, observer: Observer) {

@@ -6,7 +6,7 @@
 //! workload by them. What they do not say is assumed, and listed here: which files an access chooses
 //! (by a Zipf law, four of ten accesses to the user's own files); that an access to a file is preceded
 //! by a look at another file every second time; the hours of the day; and that a file system's users
-//! are independent. Each client is an active user throughout.
+//! are independent. A client is active for half an hour at a time on average.
 //!
 //! A user reads files of the system, which nobody changes, and own ones; writes new files, most of
 //! which are removed within half a minute; appends to own files, and changes some of them.
@@ -21,7 +21,7 @@ use twin_rt::{Nanos, Rng, SECS};
 use twin_settings::{Param, RegistryEntry, Unit, Values};
 
 use super::script::{Burst, FIRST_INO, Script, Scripted, TRANSFER, log_normal, mix, node};
-use super::{Kind, Zipf};
+use super::{Kind, Published, StandsFor, Zipf};
 use crate::record::{Node, Outcome};
 use crate::stream::Source;
 
@@ -34,33 +34,26 @@ pub(super) const ENTRY: RegistryEntry<Kind> = RegistryEntry::new(
             Param::new("from", "0", Unit::number(0, 23), "hour of the day at which it begins"),
             Param::new(
                 "accesses",
-                "1000",
+                "1200",
                 Unit::number(1, 1_000_000),
-                "files that a client opens in an hour, on average over a day",
+                "files that a client opens in an hour while it is active, on average over a day",
+            ),
+            Param::new(
+                "active",
+                "100%",
+                Unit::Percent(100),
+                "how much of the time a client is active",
             ),
             Param::new("files", "4000", Unit::number(20, 1 << 24), "files at the start"),
             Param::new("day", "100%", Unit::Percent(100), "how much night and day differ"),
         ],
+        stands_for: Some(StandsFor { what: "the traces of Sprite", published }),
         start,
     },
 );
 
-/// A published figure, and the range within which the traces differ.
-pub struct Published {
-    /// What it is.
-    pub what: &'static str,
-    /// Its unit.
-    pub unit: &'static str,
-    /// The smallest and the largest value of the traces, or the value twice.
-    pub range: (f64, f64),
-    /// Where it was published.
-    pub place: &'static str,
-    /// The same figure of a workload.
-    pub of: fn(&crate::AccessStats) -> f64,
-}
-
 /// What was published of the traces, as far as a workload can be measured by it.
-pub fn published() -> &'static [Published] {
+fn published() -> &'static [Published] {
     const PERCENT: &str = "%";
     &[
         Published {
@@ -124,7 +117,7 @@ pub fn published() -> &'static [Published] {
             unit: "KB/s",
             range: (6.0, 10.0),
             place: "table 2: 8.0 over ten minutes",
-            of: |s| s.bytes_per_s() / s.clients.max(1) as f64 / 1e3,
+            of: |s| s.bytes_per_active_s() / 1e3,
         },
     ]
 }
@@ -153,6 +146,8 @@ const SHORT_SIZE: (f64, f64) = (1_200.0, 1.1);
 const LONG_S: f64 = 6.0 * 3600.0;
 /// Accesses to a user's own files.
 const OWN: f64 = 0.4;
+/// How long a user is active at a time, on average.
+const SESSION_S: f64 = 1800.0;
 /// Files in a directory.
 const IN_DIR: u64 = 50;
 /// The popularity of files.
@@ -182,6 +177,8 @@ struct User {
     made: Vec<Made>,
     /// When made files are to be removed, and their numbers.
     deaths: BinaryHeap<Reverse<(Nanos, u64)>>,
+    /// Until when the user is active.
+    active_until: Nanos,
     /// How far own files have grown beyond their first size.
     sizes: std::collections::BTreeMap<u64, u64>,
 }
@@ -193,6 +190,8 @@ struct SpriteLike {
     accesses: f64,
     /// How far the hours differ.
     swing: f64,
+    /// The share of the time for which users are active.
+    active: f64,
     /// Files of the system, and of each user.
     shared: u64,
     own: u64,
@@ -211,6 +210,7 @@ fn start(values: Values, seed: u64) -> Box<dyn Source> {
         from: values.number("from"),
         accesses: values.number("accesses") as f64,
         swing: values.number("day") as f64 / 100.0,
+        active: (values.number("active") as f64 / 100.0).max(0.01),
         shared,
         own,
         popular: Zipf::new(shared, SKEW),
@@ -277,11 +277,18 @@ impl SpriteLike {
     }
 
     /// When the user's next access comes.
-    fn next(&self, out: &mut Burst) -> Nanos {
+    fn next(&mut self, user: usize, out: &mut Burst) -> Nanos {
         let hour = (out.clock() / (3600 * SECS) + self.from) % 24;
         let busy = 1.0 + self.swing * (HOURS[hour as usize] - 1.0);
         let mean_s = 3600.0 / (self.accesses * busy.max(0.05));
-        out.clock() + (out.rng.exponential(mean_s) * 1e9) as Nanos
+        let mut at = out.clock() + (out.rng.exponential(mean_s) * 1e9) as Nanos;
+        let until = &mut self.users[user].active_until;
+        if self.active < 1.0 && at >= *until {
+            at +=
+                (out.rng.exponential(SESSION_S * (1.0 - self.active) / self.active) * 1e9) as Nanos;
+            *until = at + (out.rng.exponential(SESSION_S) * 1e9) as Nanos;
+        }
+        at
     }
 
     /// Removes the files whose time has come by `until`.
@@ -459,7 +466,7 @@ impl Script for SpriteLike {
     }
 
     fn burst(&mut self, user: usize, out: &mut Burst) -> bool {
-        let at = self.next(out);
+        let at = self.next(user, out);
         if at >= self.end {
             return false;
         }
@@ -489,8 +496,9 @@ mod tests {
 
     #[test]
     fn what_is_drawn_lies_within_the_published_ranges() {
-        for seed in 1..4 {
-            let mut source = generate::start("sprite-like:hours=24,clients=4", seed).unwrap();
+        for (seed, active) in [(1, 100), (2, 100), (3, 38)] {
+            let text = format!("sprite-like:hours=24,clients=4,active={active}%");
+            let mut source = generate::start(&text, seed).unwrap();
             let stats = AccessStats::of(&mut *source).unwrap();
             for figure in published() {
                 let (drawn, (low, high)) = ((figure.of)(&stats), figure.range);

@@ -35,6 +35,9 @@ pub(crate) fn run(args: &Compare, interrupts: &Interrupts) -> Outcome {
         say(format!("\n{}", workload_help().trim_end()))?;
         return Ok(ExitCode::SUCCESS);
     }
+    if let Some(server) = &args.server {
+        return super::server::run(args, server);
+    }
     if args.details && !args.output.is_table() {
         return Err(usage("--details is for the table: JSON has all figures anyway"));
     }

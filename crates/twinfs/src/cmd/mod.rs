@@ -24,6 +24,7 @@ mod progress;
 mod record;
 mod replay;
 mod reproduce;
+mod server;
 mod serving;
 mod stat;
 mod status;
