@@ -22,6 +22,7 @@
 //! ```
 
 pub mod bench;
+mod by_hand;
 mod chance;
 mod compare;
 mod config;
@@ -59,6 +60,7 @@ mod watch;
 mod what_if;
 mod workload;
 
+pub use by_hand::{drawn, drawn_table, plan};
 pub use compare::{Progress, SeedRuns, compare, compare_seeds};
 pub use config::{Config, Costs, Front, compared_by_default, settings_help};
 pub use error::SimulateError;

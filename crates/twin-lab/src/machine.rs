@@ -58,7 +58,6 @@ pub(crate) fn disk(rt: &Rt, config: &Config) -> Result<Builder, SimulateError> {
         flat: config.ssd,
         seed: config.seed,
         measured: config.machine.as_ref().map(|machine| machine.device()),
-        ..model::Options::default()
     };
     let disk_model = model::REGISTRY.get(&config.disk).map_err(model_error)?;
     let disk_model = match disk_model.build(&options) {

@@ -36,7 +36,7 @@ pub fn simulate(
     pace: Pace,
 ) -> Result<Figures, SimulateError> {
     let (config, fuse) = &behind_front_end(config, workload, pace)?;
-    let rt = Rt::new(ClockOnly::default(), config.run_seed());
+    let rt = Rt::with_order(ClockOnly::default(), config.run_seed(), config.order);
     let replay = Replay { config, workload, pace, seat: None, fuse: *fuse };
     let result = rt.block_on(on_volume(&rt, config, replay));
     rt.crash();
@@ -56,7 +56,7 @@ pub fn simulate_watched(
 ) -> Result<Option<Figures>, SimulateError> {
     let (config, fuse) = &behind_front_end(config, workload, pace)?;
     let seat = Seat::new(watcher);
-    let rt = seat.runtime(config.run_seed());
+    let rt = seat.runtime(config.run_seed(), config.order);
     let replay = Replay { config, workload, pace, seat: Some(&seat), fuse: *fuse };
     let result = rt.block_on(on_volume(&rt, config, replay));
     let _ = seat.leave();

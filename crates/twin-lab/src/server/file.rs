@@ -7,11 +7,12 @@
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
+use twin_rt::Order;
 use twin_settings::value::bytes;
 use twin_settings::{SettingsError, grammar};
 use twin_sim::{bus, cpu, queue};
 
-use crate::config::Config;
+use crate::config::{Config, order};
 use crate::layouts::LAYOUTS;
 
 /// A server: hosts, busses, disks, file systems and their clients, by name.
@@ -31,6 +32,8 @@ pub struct ServerFile {
     pub file_systems: Vec<FileSystemPart>,
     /// Who uses it.
     pub clients: Vec<Client>,
+    /// The order in which ready tasks run.
+    pub order: Order,
     /// The seed of its random numbers.
     pub seed: u64,
 }
@@ -126,6 +129,8 @@ struct Text {
     about: String,
     #[serde(default)]
     assumed: Vec<String>,
+    #[serde(default)]
+    order: Option<String>,
     #[serde(default = "one")]
     seed: u64,
     host: BTreeMap<String, HostText>,
@@ -240,8 +245,9 @@ impl ServerFile {
         let disks = disks(&text, &hosts, &buses)?;
         let file_systems = file_systems(&text, &disks)?;
         let clients = clients(&text, &file_systems)?;
+        let order = text.order.as_deref().map_or(Ok(Order::Fifo), order)?;
         let Text { about, assumed, seed, .. } = text;
-        Ok(ServerFile { about, assumed, hosts, buses, disks, file_systems, clients, seed })
+        Ok(ServerFile { about, assumed, hosts, buses, disks, file_systems, clients, order, seed })
     }
 
     /// The number of a file system's host.

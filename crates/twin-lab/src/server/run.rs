@@ -32,7 +32,7 @@ pub fn simulate_server(
     workloads: &[Workload],
     steps: Option<Steps>,
 ) -> Result<ServerFigures, SimulateError> {
-    let rt = Rt::new(ClockOnly::default(), server.seed);
+    let rt = Rt::with_order(ClockOnly::default(), server.seed, server.order);
     let result = rt.block_on(run(&rt, server, workloads, steps));
     rt.crash();
     result.map_err(SimulateError::Stalled)?
@@ -383,6 +383,17 @@ mod tests {
         assert!(first.buses[0].utilization > 0.0 && first.buses[0].utilization < 1.0);
         assert!(first.disks.iter().all(|disk| disk.utilization <= 1.0));
         assert!(first.hosts[0].cpu_s > 0.0);
+    }
+
+    #[test]
+    fn a_random_order_is_another_run_and_repeats_itself() {
+        let text = format!("order = \"random\"\n{TEXT}");
+        let (random, plain) = (simulated(&text).unwrap(), simulated(TEXT).unwrap());
+        assert_eq!(random, simulated(&text).unwrap());
+        assert_ne!(random.digest, plain.digest);
+        assert_eq!((random.whole.ops, random.whole.failed), (plain.whole.ops, 0));
+        let other = simulated(&format!("seed = 7\n{text}")).unwrap();
+        assert_ne!(other.digest, random.digest);
     }
 
     #[test]

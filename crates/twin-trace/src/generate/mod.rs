@@ -2,11 +2,15 @@
 //! records as a trace: nodes for the files that exist at the start, then timed requests with their
 //! answers, as a stream.
 //!
+//! [`by_hand`] has those that a user describes.
+//!
 //! A workload is named in a line of text, `build` or `build:files=300,clients=2`, in the grammar of [`twin_settings`]. The same text and
 //! seed give the same records. No client changes a file that another client uses, so a replayer may
 //! let each run at its own speed.
 
 mod build;
+pub mod by_hand;
+mod distribution;
 mod large_file;
 mod mail;
 mod script;
@@ -15,6 +19,7 @@ mod sprite_like;
 mod tpcb;
 mod zipf;
 
+pub use distribution::{DISTRIBUTIONS, Distribution, Measured};
 pub use zipf::Zipf;
 
 use twin_settings::{Named, Param, Registry, SettingsError, Unit, Values};

@@ -34,7 +34,7 @@ pub(super) const ENTRY: RegistryEntry<Kind> = RegistryEntry::new(
             Param::new("from", "0", Unit::number(0, 23), "hour of the day at which it begins"),
             Param::new(
                 "accesses",
-                "1200",
+                "1000",
                 Unit::number(1, 1_000_000),
                 "files that a client opens in an hour while it is active, on average over a day",
             ),

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use serde_json::Value;
 use twin_lab::{
     Config, EventLog, Figures, MEASURES, MachineFile, MeasureEntry, Question, Run, SeedRuns,
-    Seeded, SimulateError, Trust, Workload, compare_seeds, compared_by_default, measurable, page,
-    rank, rivals, settings, settings_help, summary, table, verdict, what_if, what_if_changes,
-    workload_help,
+    Seeded, SimulateError, Trust, Workload, compare_seeds, compared_by_default, drawn, drawn_table,
+    measurable, page, rank, rivals, settings, settings_help, summary, table, verdict, what_if,
+    what_if_changes, workload_help,
 };
 use twin_rt::Categories;
 
@@ -73,7 +73,7 @@ pub(crate) fn run(args: &Compare, interrupts: &Interrupts) -> Outcome {
     let mut objects = objects(args, &ran, &not_run)?;
     if args.output.is_table() {
         let configs: Vec<&Config> = ran.iter().map(|(config, _)| config).collect();
-        print(args, verdict.as_deref(), measure, (&configs, &figures), &not_run)?;
+        print(args, verdict.as_deref(), (&workload, measure), (&configs, &figures), &not_run)?;
     }
     if let Some(file) = page_file {
         let title = title(args);
@@ -155,7 +155,7 @@ fn simulated(
 fn print(
     args: &Compare,
     verdict: Option<&str>,
-    measure: &MeasureEntry,
+    (workload, measure): (&Workload, &MeasureEntry),
     (configs, figures): (&[&Config], &[Figures]),
     not_run: &NotRun,
 ) -> Result<(), String> {
@@ -172,7 +172,27 @@ fn print(
         say(table(figures, width))?;
         say(settings(configs, width))?;
     }
+    if let Workload::ByHand(plan, seed) = workload {
+        let drawn = drawn(plan, *seed).map_err(|error| error.to_string())?;
+        say(drawn_table(&drawn, width))?;
+    }
+    if let Some(stands) = stands_for(workload)? {
+        say(stands)?;
+    }
     Ok(())
+}
+
+/// What a workload takes the place of, in a sentence, if it does.
+fn stands_for(workload: &Workload) -> Result<Option<String>, String> {
+    let fits = twin_lab::server::fit(workload).map_err(|error| error.to_string())?;
+    let Some(first) = fits.first() else { return Ok(None) };
+    let held = fits.iter().filter(|fit| fit.holds()).count();
+    let table = twin_lab::server::fits(&fits, terminal_width());
+    Ok(Some(format!(
+        "This workload stands in for {}: {held} of {} published figures are met.\n{table}",
+        first.stands_for,
+        fits.len()
+    )))
 }
 
 /// The valid configurations, on the machine that was asked for, and each invalid one with the

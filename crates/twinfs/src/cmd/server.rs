@@ -21,9 +21,13 @@ pub(super) fn run(args: &Compare, file: &Path) -> Outcome {
     let (mut workloads, mut operations, mut is_cut) = (Vec::new(), 0, false);
     for client in &server.clients {
         let one = match &client.does {
+            Does::Workload(text, seed) if text.ends_with(".toml") => {
+                let text = file.parent().map_or(text.into(), |dir| dir.join(text));
+                chosen(None, None, text.to_str(), *seed)
+            }
             Does::Workload(text, seed) => chosen(None, None, Some(text), *seed),
             Does::Trace(trace, format) => {
-                // Traces are named from where the server file is.
+                // Files are named from where the server file is.
                 let trace = file.parent().map_or(trace.into(), |dir| dir.join(trace));
                 chosen(Some(&trace), format.as_deref(), None, 1)
             }
@@ -101,7 +105,7 @@ fn objects(
         value["part"] = part.into();
         value
     };
-    let mut all = vec![part("whole", serde_json::to_value(&figures.whole))];
+    let mut all = vec![part("server", serde_json::to_value(&figures.whole))];
     all.extend(figures.file_systems.iter().map(|f| part("file system", serde_json::to_value(f))));
     all.extend(figures.disks.iter().map(|disk| part("disk", serde_json::to_value(disk))));
     all.extend(figures.buses.iter().map(|bus| part("bus", serde_json::to_value(bus))));
