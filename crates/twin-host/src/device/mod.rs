@@ -29,7 +29,7 @@ use self::transfer::ResultOwner;
 
 pub use open::{ImageError, ImageOptions, create_image};
 pub use queue::QueueChoice;
-pub(crate) use transfer::{Ending, Finished, Job, Step, Transfer};
+pub(crate) use transfer::{Ending, Finished, Job, Step, Transfer, WaitingName};
 
 /// The largest request, in bytes. It bounds memory; the kernel splits large requests itself.
 const MAX_IO: u32 = 64 << 20;

@@ -111,8 +111,8 @@ pub(super) struct DriverQueue {
 
 struct State {
     scheduler: Box<dyn Scheduler>,
-    /// The transfers that wait, under the numbers that the scheduler has for them.
-    waiting: Vec<Option<Transfer>>,
+    /// Numbers given to waiting transfers so far, and those of them that are free again.
+    numbers: u32,
     free: Vec<u32>,
     seq: u64,
     under_way: usize,
@@ -141,7 +141,7 @@ impl DriverQueue {
         };
         let state = State {
             scheduler: entry.make(),
-            waiting: Vec::new(),
+            numbers: 0,
             free: Vec::new(),
             seq: 0,
             under_way: 0,
@@ -155,52 +155,39 @@ impl DriverQueue {
         (self.name, (self.depth != usize::MAX).then_some(self.depth))
     }
 
-    /// The transfer, if it is to be started now; otherwise it waits.
-    pub(super) fn admit(&self, transfer: Transfer, now: impl FnOnce() -> Time) -> Option<Transfer> {
+    /// `None` if the transfer is to be started now; otherwise the number under which its host keeps it
+    /// until [`ended`](Self::ended) names it.
+    pub(super) fn admit(&self, transfer: &Transfer, now: impl FnOnce() -> Time) -> Option<u32> {
         let mut state = self.state.borrow_mut();
-        let Some(state) = &mut *state else { return Some(transfer) };
-        if !scheduled(transfer.kind()) {
-            return Some(transfer);
-        }
+        let state = state.as_mut().filter(|_| scheduled(transfer.kind()))?;
         state.seq += 1;
         if state.under_way < self.depth {
-            state.hands_over(&transfer);
-            return Some(transfer);
-        }
-        let id = state.free.pop().unwrap_or(state.waiting.len() as u32);
-        let request = transfer.waiting(id, state.seq, now());
-        match state.waiting.get_mut(id as usize) {
-            Some(place) => *place = Some(transfer),
-            None => state.waiting.push(Some(transfer)),
-        }
-        state.scheduler.push(request);
-        None
-    }
-
-    /// A transfer of this kind has ended. Returns the one to start in its place.
-    pub(super) fn ended(&self, kind: IoKind, now: impl FnOnce() -> Time) -> Option<Transfer> {
-        let mut state = self.state.borrow_mut();
-        let state = state.as_mut()?;
-        if !scheduled(kind) {
+            state.under_way += 1;
+            state.head_at = transfer.position() + transfer.remaining();
             return None;
         }
+        let id = state.free.pop().unwrap_or_else(|| {
+            state.numbers += 1;
+            state.numbers - 1
+        });
+        state.scheduler.push(transfer.waiting(id, state.seq, now()));
+        Some(id)
+    }
+
+    /// A transfer of this kind has ended. Returns the number of the one to start in its place.
+    pub(super) fn ended(&self, kind: IoKind, now: impl FnOnce() -> Time) -> Option<u32> {
+        let mut state = self.state.borrow_mut();
+        let state = state.as_mut().filter(|_| scheduled(kind))?;
         state.under_way -= 1;
         if state.scheduler.is_empty() {
             return None;
         }
         let view = SchedulerInput { now: now(), head_at: state.head_at, device: &ByDistance };
-        let Waiting { id, .. } = state.scheduler.pop(&view)?.request;
+        let Waiting { id, at, len, .. } = state.scheduler.pop(&view)?.request;
         state.free.push(id);
-        let transfer = state.waiting[id as usize].take()?;
-        state.hands_over(&transfer);
-        Some(transfer)
-    }
-}
-
-impl State {
-    fn hands_over(&mut self, transfer: &Transfer) {
-        self.under_way += 1;
-        self.head_at = transfer.position() + transfer.remaining();
+        state.under_way += 1;
+        state.head_at = at + len;
+        Some(id)
     }
 }
 

@@ -61,6 +61,9 @@ pub(crate) struct Transfer {
     iovecs: Vec<libc::iovec>,
 }
 
+/// A transfer that waits in its device's queue: the number of the device, and a number there.
+pub(crate) type WaitingName = (u32, u32);
+
 /// Who receives the result of a transfer.
 pub(super) enum ResultOwner {
     /// The request of this number.
@@ -112,10 +115,11 @@ impl Transfer {
         }
     }
 
-    /// It, if it is to be started now; otherwise it waits in its device's queue.
-    pub(crate) fn admitted(self, now: impl FnOnce() -> Time) -> Option<Transfer> {
-        let device = Rc::clone(&self.device);
-        device.queue.admit(self, now)
+    /// `None` if it is to be started now; otherwise the name under which its host keeps it until
+    /// [`end`](Self::end) of another names it.
+    pub(crate) fn has_to_wait(&self, now: impl FnOnce() -> Time) -> Option<WaitingName> {
+        let id = self.device.queue.admit(self, now)?;
+        Some((self.device.number, id))
     }
 
     /// It as its device's queue sees it.
@@ -230,14 +234,15 @@ impl Transfer {
         Err(IoError { op: self.op, at: self.at, len: self.len, kind })
     }
 
-    /// Ends the transfer. No step may be under way. Returns the transfer too that was waiting for its
-    /// end and is to be started now.
+    /// Ends the transfer. No step may be under way. Returns the name too of the transfer that waited
+    /// for this end and is to be started now.
     pub(crate) fn end(
         self,
         result: IoResult,
         now: impl FnOnce() -> Time,
-    ) -> (Ending, Option<Transfer>) {
-        let next = self.device.queue.ended(self.op, now);
+    ) -> (Ending, Option<WaitingName>) {
+        let number = self.device.number;
+        let next = self.device.queue.ended(self.op, now).map(|id| (number, id));
         (self.ending(result), next)
     }
 

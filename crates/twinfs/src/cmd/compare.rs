@@ -16,6 +16,7 @@ use twin_rt::Categories;
 use super::files::Page;
 use super::on;
 use super::progress::Progress;
+use super::terminal::terminal_width;
 use super::workload::{Chosen, chosen};
 use super::{Interrupts, Outcome, say, usage};
 use crate::cli::{Compare, Pace};
@@ -342,9 +343,4 @@ fn title(args: &Compare) -> String {
         (None, Some(generated)) => generated.clone(),
         (None, None) => "A recorded small server".into(),
     }
-}
-
-/// Characters of a line of the terminal; none if standard output is no terminal.
-pub(crate) fn terminal_width() -> Option<u16> {
-    terminal_size::terminal_size_of(std::io::stdout()).map(|(width, _)| width.0)
 }

@@ -28,6 +28,7 @@ mod server;
 mod serving;
 mod stat;
 mod status;
+mod terminal;
 mod time;
 mod top;
 mod umount;

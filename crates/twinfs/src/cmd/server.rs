@@ -9,8 +9,8 @@ use twin_lab::server::{
     Does, Fit, PRESETS, ServerFigures, ServerFile, fit, preset, simulate_server, table,
 };
 
-use super::compare::terminal_width;
 use super::progress::Progress;
+use super::terminal::terminal_width;
 use super::workload::chosen;
 use super::{Failure, Outcome, usage};
 use crate::cli::{Compare, Format};
