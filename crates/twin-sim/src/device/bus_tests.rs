@@ -22,7 +22,8 @@ fn ten_disks_on_one_bus_move_no_more_than_it_can() {
     let rt = Rt::new(ClockOnly::default(), 1);
     let bus = bus::REGISTRY.get("scsi-2").unwrap().build();
     let disks: Vec<_> = (0..10).map(|_| disk(&rt, "hp97560", &bus)).collect();
-    for disk in disks.iter().cloned() {
+    for disk in &disks {
+        let disk = disk.clone();
         rt.spawn("reader", async move {
             loop {
                 disk.submit(read(0, 64 << 10)).await.unwrap();
