@@ -15,6 +15,7 @@
 //! ```
 
 mod bytes;
+mod capture;
 mod dirs;
 mod ffs;
 mod foreign;
@@ -46,6 +47,7 @@ pub const TARGETS: &[Target] = &[
     packets::REQUESTS,
     traces::TRACE,
     traces::FLIGHT,
+    capture::CAPTURE,
     foreign::FOREIGN,
     settings::SETTINGS,
     lfs::SUPERBLOCK,
