@@ -52,7 +52,7 @@ fn datagram(reply: bool, payload: &[u8]) -> Vec<u8> {
     let len = (28 + payload.len()) as u16;
     let [high, low] = len.to_be_bytes();
     let mut out = vec![0x45, 0, high, low, 0, 0, 0, 0, 64, 17, 0, 0];
-    out.extend(hosts.iter().flat_map(|host| [10, 0, 0, *host]));
+    out.extend(hosts.iter().flat_map(|host| [192, 0, 2, *host]));
     out.extend(ports.iter().flat_map(|port| port.to_be_bytes()));
     out.extend(((8 + payload.len()) as u16).to_be_bytes());
     out.extend([0, 0]);

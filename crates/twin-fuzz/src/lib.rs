@@ -22,6 +22,7 @@ mod foreign;
 mod images;
 mod inodes;
 mod lfs;
+mod nfs;
 mod packets;
 mod settings;
 mod traces;
@@ -45,6 +46,8 @@ pub struct Target {
 pub const TARGETS: &[Target] = &[
     packets::PACKET,
     packets::REQUESTS,
+    nfs::CALLS,
+    nfs::STREAM,
     traces::TRACE,
     traces::FLIGHT,
     capture::CAPTURE,

@@ -3,7 +3,7 @@
 //! Contract: an [`Exchange`] is a call of NFS version 2 or 3 with its answer. They are kept in memory until
 //! the capture ends, some 200 bytes each, because the name of a file may only be learnt later than its use.
 
-use std::net::SocketAddr;
+use core::net::SocketAddr;
 
 use twin_rt::FixedSet;
 

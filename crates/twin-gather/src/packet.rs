@@ -4,7 +4,7 @@
 //! and IPv6 fragments are put together. A packet that was captured in part yields its part. Anything else is
 //! passed over and counted.
 
-use std::net::{IpAddr, SocketAddr};
+use core::net::{IpAddr, SocketAddr};
 
 use etherparse::defrag::IpDefragPool;
 use etherparse::{
@@ -208,7 +208,7 @@ mod tests {
     }
 
     fn udp_v4(payload: &[u8]) -> Vec<u8> {
-        let builder = PacketBuilder::ipv4([10, 0, 0, 1], [10, 0, 0, 2], 64).udp(700, 2049);
+        let builder = PacketBuilder::ipv4([192, 0, 2, 1], [192, 0, 2, 2], 64).udp(700, 2049);
         let mut out = Vec::new();
         builder.write(&mut out, payload).unwrap();
         out
@@ -217,7 +217,7 @@ mod tests {
     #[test]
     fn links_are_told_apart_by_their_number() {
         let ip = udp_v4(b"payload");
-        let to: SocketAddr = "10.0.0.2:2049".parse().unwrap();
+        let to: SocketAddr = "192.0.2.2:2049".parse().unwrap();
         let expected = [(to, b"payload".to_vec())];
         let mut dissector = Dissector::default();
         assert_eq!(carried(&mut dissector, 101, &ip), expected);
@@ -258,7 +258,7 @@ mod tests {
         for part in [2, 0, 1] {
             all.extend(carried(&mut dissector, 101, &parts[part]));
         }
-        assert_eq!(all, [("10.0.0.2:2049".parse().unwrap(), vec![7; 3000])]);
+        assert_eq!(all, [("192.0.2.2:2049".parse().unwrap(), vec![7; 3000])]);
     }
 
     #[test]

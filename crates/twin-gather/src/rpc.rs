@@ -5,8 +5,8 @@
 //! arguments is the same call, also after it was answered. Memory is bounded by what is under way: old
 //! entries are dropped.
 
+use core::net::SocketAddr;
 use std::collections::VecDeque;
-use std::net::SocketAddr;
 
 use twin_rt::FixedMap;
 
@@ -270,8 +270,8 @@ mod tests {
     }
 
     fn key(xid: u32) -> CallKey {
-        let client = "10.0.0.1:700".parse().unwrap();
-        CallKey { client, server: "10.0.0.2:2049".parse().unwrap(), xid }
+        let client = "192.0.2.1:700".parse().unwrap();
+        CallKey { client, server: "192.0.2.2:2049".parse().unwrap(), xid }
     }
 
     #[test]

@@ -6,8 +6,9 @@
 //! beginning of a message is missing, messages are lost up to the next segment in which one begins. Of a message
 //! only the first [`KEEP`] bytes are kept.
 
+use core::net::SocketAddr;
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::collections::hash_map::Entry;
 
 use twin_rt::FixedMap;
 
@@ -88,13 +89,11 @@ impl Streams {
         if segment.data.is_empty() {
             return;
         }
-        if !self.streams.contains_key(&key) {
-            if first_message(segment.data).is_none() {
-                return;
-            }
-            self.streams.insert(key, Stream::new(segment.seq));
-        }
-        let Some(stream) = self.streams.get_mut(&key) else { return };
+        let stream = match self.streams.entry(key) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(_) if first_message(segment.data).is_none() => return,
+            Entry::Vacant(new) => new.insert(Stream::new(segment.seq)),
+        };
         stream.add(segment, &mut self.counts, take);
     }
 
@@ -370,7 +369,7 @@ mod tests {
     }
 
     fn addresses() -> (SocketAddr, SocketAddr) {
-        ("10.0.0.1:700".parse().unwrap(), "10.0.0.2:2049".parse().unwrap())
+        ("192.0.2.1:700".parse().unwrap(), "192.0.2.2:2049".parse().unwrap())
     }
 
     /// Sends pieces of a stream that begins at sequence number `first`; returns the numbers and lengths of

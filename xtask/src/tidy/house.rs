@@ -21,7 +21,8 @@ const HOUSE: &[(&str, &[&str])] = &[
     ("twin-gather", &["twin-trace"]),
     ("twin-model", &["twin-fs"]),
     ("twin-sim", &["twin-fs"]),
-    ("twin-host", &["twin-trace"]),
+    ("twin-nfs", &["twin-fs"]),
+    ("twin-host", &["twin-trace", "twin-nfs"]),
     ("twin-lab", &["twin-sim", "twin-trace", "twin-host"]),
     ("twin-proof", &["twin-lab", "twin-model"]),
     ("twinfs", &["twin-lab", "twin-gather"]),
@@ -41,6 +42,7 @@ pub(super) const BELOW_HOST: &[&str] = &[
     "twin-fs",
     "twin-trace",
     "twin-gather",
+    "twin-nfs",
     "twin-model",
     "twin-sim",
 ];

@@ -1,7 +1,7 @@
 //! What a whole capture tells of each file handle: looked up before the trace is made, since a file may be
 //! used long before its name is seen.
 
-use std::net::IpAddr;
+use core::net::IpAddr;
 
 use twin_fs::{Name, mode};
 use twin_rt::FixedMap;

@@ -13,7 +13,7 @@ mod names;
 mod opens;
 mod steps;
 
-use std::net::IpAddr;
+use core::net::IpAddr;
 
 use twin_fs::{Cred, Ino, Name, Op, Request};
 use twin_rt::{FixedMap, Nanos, Time};

@@ -1,6 +1,6 @@
 //! From an exchange to operations: one function a kind of call.
 
-use std::net::IpAddr;
+use core::net::IpAddr;
 
 use twin_fs::{Data, Ino, Name, Op, ROOT_INO, SetAttr, SetTime, mode};
 use twin_trace::{DirOutcome, ErrorCode, Node, NodeAttr, Outcome};

@@ -92,8 +92,8 @@ fn exchange(at_s: u64, call: Call, answer: Answer) -> Exchange {
     Exchange {
         asked_ns,
         answered_ns: asked_ns + twin_rt::MILLIS,
-        client: "10.0.0.1:700".parse().unwrap(),
-        server: "10.0.0.2:2049".parse().unwrap(),
+        client: "192.0.2.1:700".parse().unwrap(),
+        server: "192.0.2.2:2049".parse().unwrap(),
         caller: Caller::default(),
         call,
         answer,
@@ -271,7 +271,7 @@ fn any_exchanges_make_a_trace_that_replays_as_it_says() {
                 at_s += if rng.chance(0.05) { rng.below(100) } else { 1 };
                 let call = any_call(&mut rng);
                 let mut one = exchange(at_s, call, any_answer(&mut rng));
-                one.client.set_ip([10, 0, 0, rng.below(3) as u8].into());
+                one.client.set_ip([192, 0, 2, rng.below(3) as u8].into());
                 one
             })
             .collect();

@@ -197,6 +197,10 @@ pub(super) fn answer(
             (answer.size_before, answer.attr) = change(xdr)?;
             if done {
                 answer.count = Some(xdr.u32().ok_or(Stop::Cut)?);
+                // How durable the data is.
+                if !matches!(xdr.u32().ok_or(Stop::Cut)?, 0..=2) {
+                    return Err(Stop::Malformed);
+                }
             }
         }
         Call::SetAttr { .. } | Call::Commit { .. } => {
