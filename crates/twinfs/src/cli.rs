@@ -11,11 +11,13 @@ use twin_rt::{Categories, Category};
 use crate::choices::{block_formats, foreign_formats, measures, placements, volume_victims};
 use crate::size::Size;
 
+mod gather;
 mod measure;
 mod output;
 mod reproduce;
 mod serve;
 
+pub(crate) use gather::Gather;
 pub(crate) use measure::{Calibrate, Pace, SharedSettings, Validate};
 pub(crate) use output::{Format, Output};
 pub(crate) use reproduce::Reproduce;
@@ -51,6 +53,7 @@ pub(crate) enum Command {
     Dump(Dump),
     Stat(Stat),
     Record(Record),
+    Gather(Gather),
     Replay(Replay),
     Compare(Compare),
     Volume(Volume),
