@@ -15,11 +15,13 @@ use crate::choices::{
 };
 use crate::size::Size;
 
+mod gather;
 mod measure;
 mod output;
 mod reproduce;
 mod serve;
 
+pub(crate) use gather::Gather;
 pub(crate) use measure::{Calibrate, Pace, SharedSettings, Validate};
 pub(crate) use output::{Format, Output};
 pub(crate) use reproduce::Reproduce;
@@ -55,6 +57,7 @@ pub(crate) enum Command {
     Dump(Dump),
     Stat(Stat),
     Record(Record),
+    Gather(Gather),
     Replay(Replay),
     Compare(Compare),
     Volume(Volume),
