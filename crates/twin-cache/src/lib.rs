@@ -33,6 +33,7 @@ mod cache;
 mod dirty;
 pub mod flush;
 mod frame;
+mod memory;
 mod miss;
 pub mod replacement;
 pub mod study;
@@ -40,6 +41,7 @@ pub mod study;
 pub use cache::{Cache, CacheStats, DirtyFrame};
 pub use flush::{FlushAdvice, FlushPolicy, FlushState, Which};
 pub use frame::{FileFrames, Frame, FrameError};
+pub use memory::{Access, Memory, Sharer};
 pub use miss::{FrameRequest, LoadError, load, whole};
 pub use replacement::{Removal, Replacement};
 

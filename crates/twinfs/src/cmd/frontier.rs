@@ -7,9 +7,9 @@ use twin_lab::Config;
 use twin_lab::frontier::{FrontierPoint, Study, choices, frontier, page, table};
 use twin_settings::value::nanos;
 
-use super::compare::terminal_width;
 use super::files::Page;
 use super::progress::Progress;
+use super::terminal::terminal_width;
 use super::workload::{Chosen, chosen};
 use super::{Failure, Interrupts, Outcome, usage};
 use crate::cli::{Frontier, Pace};
