@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use twin_disk::{BlockDevice, Recorded};
 use twin_fs::{Cpu, Identity, OpenVolume, Opened};
-use twin_rt::Rt;
+use twin_rt::{ClockOnly, Rt};
 use twin_sim::bus::Bus;
 use twin_sim::{HostAdapter, SimDisk, bus, cpu, model, queue};
 
@@ -43,6 +43,10 @@ impl Machine {
         let scheduler = queue::REGISTRY.get(&config.queue).map_err(model_error)?.make();
         let disk = SimDisk::builder(rt, disk_model).name(&config.disk).scheduler(scheduler);
         let disk = disk.planted(config.planted().of_disk());
+        let disk = match &config.start {
+            Some(platter) => disk.platter(platter.clone()),
+            None => disk,
+        };
         let cpu = Cpu::modelled(rt.clone(), Box::new(processor(config)?), config.cpus);
         let Some(name) = &config.bus else {
             let disk = disk.start();
@@ -95,8 +99,20 @@ pub(crate) trait OnVolume {
     ) -> Result<Self::Output, SimulateError>;
 }
 
+/// The size of a configuration's disk and of its sectors, in bytes.
+///
+/// # Errors
+/// If there is no such machine.
+pub(crate) fn disk_of(config: &Config) -> Result<(u64, u32), SimulateError> {
+    let rt = Rt::new(ClockOnly::default(), 1);
+    let config = Config { start: None, ..config.clone() };
+    let info = Machine::build(&rt, &config)?.device.info();
+    rt.crash();
+    Ok((info.size, info.sector))
+}
+
 /// The identity of simulated volumes, always the same, because equal runs must be equal.
-const NOBODY: Identity = Identity { uuid: *b"twinfs simulated", root: (0, 0, 0o755) };
+pub(crate) const NOBODY: Identity = Identity { uuid: *b"twinfs simulated", root: (0, 0, 0o755) };
 
 /// Makes a new volume for the configuration, works on it, and closes it.
 pub(crate) async fn on_volume<T: OnVolume>(
@@ -108,7 +124,9 @@ pub(crate) async fn on_volume<T: OnVolume>(
         log.begin(rt);
     }
     let Machine { disk, device, cpu } = Machine::build(rt, config)?;
-    config.of_layout.mkfs(rt, Rc::clone(&device), NOBODY).await?;
+    if config.start.is_none() {
+        config.of_layout.mkfs(rt, Rc::clone(&device), NOBODY).await?;
+    }
     let settings = config.settings.clone();
     let Opened { volume, .. } = config.of_layout.open(rt, device, cpu, settings).await?;
     let output = what.run(rt, &disk, &volume).await?;

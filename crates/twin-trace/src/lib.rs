@@ -42,7 +42,7 @@ mod recorder;
 pub mod replay;
 
 mod stream;
-mod varint;
+pub mod varint;
 
 pub use error::{Place, Problem, TraceError};
 pub use flight::{FlightReader, FlightRecord, FlightWriter, Piece};

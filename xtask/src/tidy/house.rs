@@ -21,7 +21,8 @@ const HOUSE: &[(&str, &[&str])] = &[
     ("twin-model", &["twin-fs"]),
     ("twin-sim", &["twin-fs"]),
     ("twin-host", &["twin-trace"]),
-    ("twin-lab", &["twin-sim", "twin-trace", "twin-host"]),
+    ("twin-age", &["twin-trace"]),
+    ("twin-lab", &["twin-sim", "twin-trace", "twin-age", "twin-host"]),
     ("twin-proof", &["twin-lab", "twin-model"]),
     ("twinfs", &["twin-lab"]),
     ("twin-fuzz", &["twin-lab", "twin-model"]),
@@ -39,6 +40,7 @@ pub(super) const BELOW_HOST: &[&str] = &[
     "twin-cache",
     "twin-fs",
     "twin-trace",
+    "twin-age",
     "twin-model",
     "twin-sim",
 ];

@@ -165,6 +165,7 @@ impl<L: Layout> Files<L> {
                     content.bytes_mut()[from..from + n].copy_from_slice(&part);
                 }
             }
+            Data::Synthetic(_) if self.core.settings.zeros => *content = Block::Zero(block as u32),
             Data::Synthetic(_) if self.core.settings.expand_stamps => {
                 let cut = Stamp { off: from as u32, len: n as u32, ..stamp };
                 cut.expand(&mut content.bytes_mut()[from..from + n]);
