@@ -445,7 +445,7 @@ fn directories(profile: &Profile, files: u64, births: &mut [Birth], rng: &mut Rn
     // Below the root one directory has everything, so that other names are free.
     let mut dirs = vec![Dir { ino: ROOT_INO, parent: 0 }, Dir { ino: 0, parent: 0 }];
     // The indices of the directories of each depth.
-    let mut levels = vec![1..2u32];
+    let mut levels: Vec<std::ops::Range<u32>> = std::iter::once(1..2).collect();
     for level in 1..=deepest {
         let count = (u64::from(known(level)) * wanted).div_ceil(all.max(1)).max(1);
         let above = levels[level as usize - 1].clone();

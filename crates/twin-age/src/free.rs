@@ -128,6 +128,7 @@ fn in_areas<'a>(
 }
 
 #[cfg(test)]
+#[allow(clippy::single_range_in_vec_init)] // One area is one range.
 mod tests {
     use super::*;
 

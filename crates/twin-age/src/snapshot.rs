@@ -80,7 +80,8 @@ pub fn encode(map: &VolumeMap, names: bool) -> Result<Vec<u8>, SnapshotError> {
     }
     let packed = zstd::bulk::compress(&raw, LEVEL);
     let packed = packed.map_err(|_| SnapshotError::TooLarge(raw.len() as u64))?;
-    let flags = u16::from(names) * NAMES | u16::from(map.free.is_some()) * FREE;
+    let flag = |on: bool, bit: u16| if on { bit } else { 0 };
+    let flags = flag(names, NAMES) | flag(map.free.is_some(), FREE);
     let mut out = Vec::with_capacity(HEADER + packed.len() + TRAILER);
     out.extend_from_slice(MAGIC);
     out.extend_from_slice(&VERSION.to_le_bytes());

@@ -154,7 +154,8 @@ impl OnDisk for Source {
 
     fn areas(&self) -> Vec<Range<u64>> {
         let sb = &self.disk.sb;
-        vec![sb.byte_of(sb.data.into())..sb.byte_of(sb.blocks.into())]
+        let data = sb.byte_of(sb.data.into())..sb.byte_of(sb.blocks.into());
+        vec![data]
     }
 
     fn free_from(&self, first: usize) -> BoxFuture<'_, (usize, Result<Vec<Range<u64>>>)> {

@@ -124,7 +124,7 @@ mod tests {
             block_size: 4096,
             size: 1 << 20,
             region: "group".into(),
-            areas: vec![0..1 << 20],
+            areas: std::iter::once(0..1 << 20).collect(),
             free: Some(vec![0..8192, 1 << 19..1 << 20]),
             files: vec![file],
             ..VolumeMap::default()

@@ -116,6 +116,9 @@ fn check(args: &Compare) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Configurations with their results.
+type Ran = Vec<(Config, Seeded)>;
+
 /// A measure, and how far times are trusted.
 type Judged<'a> = (&'a MeasureEntry, &'a Trust);
 
@@ -128,7 +131,7 @@ fn run_all(
     configs: Vec<Config>,
     (start, judged): (Option<&Start>, Judged<'_>),
     not_run: &mut NotRun,
-) -> Result<(Vec<(Config, Seeded)>, Option<Vec<(Config, Seeded)>>), Failure> {
+) -> Result<(Ran, Option<Ran>), Failure> {
     let mut fresh = None;
     let configs = match start {
         None => configs,

@@ -112,7 +112,6 @@ impl Start {
         of_old: Option<String>,
         (measure, trust): (&MeasureEntry, &Trust),
     ) -> Option<String> {
-        let of_old = of_old?;
         let scores = self.scores.borrow();
         let scores: Vec<String> = scores
             .iter()
@@ -120,8 +119,10 @@ impl Start {
                 format!("{name} {}", score.map_or("-".into(), |s| format!("{s:.3}")))
             })
             .collect();
+        // Of one configuration there is no verdict.
+        let of_old = of_old.map_or(String::new(), |verdict| format!(": {verdict}"));
         let mut text = format!(
-            "On {}: {of_old}\nLayout scores at the beginning: {}.",
+            "On {}{of_old}\nLayout scores at the beginning: {}.",
             self.words(),
             scores.join(", ")
         );
@@ -135,6 +136,7 @@ impl Start {
         let differs =
             |(config, run): &(Config, Seeded)| run.figures.rank != rank(fresh, &config.name);
         match old.iter().any(differs) {
+            false if old.len() < 2 => {}
             false => text += "\nOn new volumes the order is the same.",
             true => {
                 let of_new = verdict(&figures, measure, trust).unwrap_or_default();
