@@ -8,9 +8,11 @@
 
 #![allow(unsafe_code)] // The ioctls have no safe wrapper.
 
+use std::ffi::OsStr;
 use std::fmt;
 use std::ops::Range;
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat};
@@ -127,15 +129,6 @@ pub fn map(dir: &Path, keep_on: &dyn Fn(u64) -> bool) -> Result<Walked, ExtentsE
     let system = SYSTEMS.iter().find(|(known, _)| *known == magic);
     let system = system.map_or(format!("type {magic:#x}"), |(_, name)| (*name).into());
     let stat = rustix::fs::fstat(&root).map_err(host)?;
-    match extents(&root) {
-        // Some answer for files alone.
-        Ok(_) | Err(Errno::ACCESS | Errno::INVAL) => {}
-        Err(Errno::NOTTY | Errno::OPNOTSUPP) if tells_of_files(dir, &root) => {}
-        Err(Errno::NOTTY | Errno::OPNOTSUPP) => {
-            return Err(ExtentsError::NotTold(dir.into(), system));
-        }
-        Err(errno) => return Err(host(errno)),
-    }
     let block_size = u32::try_from(about.f_bsize).unwrap_or(4096).max(512);
     let size = about.f_blocks * about.f_bsize as u64;
     let areas = if system == "ext4" { ext4_groups(block_size, size) } else { Vec::new() };
@@ -143,9 +136,21 @@ pub fn map(dir: &Path, keep_on: &dyn Fn(u64) -> bool) -> Result<Walked, ExtentsE
     let free = free_ranges(&root, stat.st_dev);
     let walked =
         Walked { system, block_size, size, now_s: now.tv_sec, areas, free, ..Walked::default() };
-    let mut walk =
-        Walk { walked, device: stat.st_dev, seen: Default::default(), unread: 0, keep_on };
-    walk.all(dir, root, &stat)?;
+    let mut walk = Walk {
+        walked,
+        device: stat.st_dev,
+        seen: Default::default(),
+        unread: 0,
+        is_refused: false,
+        keep_on,
+    };
+    // Some tell of files alone, so that the directory itself proves nothing.
+    let told = !matches!(extents(&root), Err(Errno::NOTTY | Errno::OPNOTSUPP));
+    let ended = walk.all(dir, root, &stat);
+    if walk.is_refused || (!told && walk.walked.files.iter().all(|file| file.is_dir)) {
+        return Err(ExtentsError::NotTold(dir.into(), walk.walked.system));
+    }
+    ended?;
     let Walk { mut walked, unread, .. } = walk;
     if unread > MOST_PROBLEMS as u64 {
         walked
@@ -163,24 +168,14 @@ fn ext4_groups(block_size: u32, size: u64) -> Vec<Range<u64>> {
     starts.map(|start| start..(start + group).min(size)).collect()
 }
 
-/// True if the first regular file in a directory has extents that can be asked for.
-fn tells_of_files(dir: &Path, root: &OwnedFd) -> bool {
-    let Ok(entries) = std::fs::read_dir(dir) else { return false };
-    let files = entries.flatten().filter(|entry| entry.file_type().is_ok_and(|t| t.is_file()));
-    let mut first = files.take(1).filter_map(|entry| {
-        let name = entry.file_name();
-        let file = open_at(Some(root), name.as_encoded_bytes(), OFlags::empty()).ok()?;
-        extents(&file).ok()
-    });
-    first.next().is_some()
-}
-
 struct Walk<'a> {
     walked: Walked,
     device: u64,
     /// Inodes with several names, and directories.
     seen: twin_rt::FixedSet<u64>,
     unread: u64,
+    /// A regular file was there whose extents cannot be asked for.
+    is_refused: bool,
     keep_on: &'a dyn Fn(u64) -> bool,
 }
 
@@ -232,13 +227,14 @@ impl Walk<'_> {
             if matches!(name.to_bytes(), b"." | b"..") {
                 continue;
             }
-            let child = path.join(std::ffi::OsStr::new(&name.to_string_lossy().into_owned()));
+            let child = path.join(OsStr::from_bytes(name.to_bytes()));
             match rustix::fs::statat(&fd, name, AtFlags::SYMLINK_NOFOLLOW) {
                 Err(errno) => self.problem(&child, errno),
                 Ok(stat) => self.entry(&fd, &child, ino, name.to_bytes(), &stat, below),
             }
-            if self.walked.files.len().is_multiple_of(BATCH)
-                && !(self.keep_on)(self.walked.files.len() as u64)
+            if self.is_refused
+                || self.walked.files.len().is_multiple_of(BATCH)
+                    && !(self.keep_on)(self.walked.files.len() as u64)
             {
                 return Err(ExtentsError::Ended);
             }
@@ -275,8 +271,11 @@ impl Walk<'_> {
     }
 
     fn add(&mut self, file: &OwnedFd, stat: &Stat, is_dir: bool) {
-        // Some file systems tell of files and not of directories.
-        let extents = extents(file).unwrap_or_default();
+        let asked = extents(file);
+        if !is_dir && matches!(asked, Err(Errno::NOTTY | Errno::OPNOTSUPP)) {
+            self.is_refused = true;
+        }
+        let extents = asked.unwrap_or_default();
         self.walked.files.push(WalkedFile {
             ino: stat.st_ino,
             is_dir,

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use twin_lab::layouts::LAYOUTS;
 
 use super::{Output, layouts};
 use crate::choices::foreign_formats;
@@ -74,7 +75,7 @@ pub(crate) struct Snapshot {
     twinfs compare -t dabre.tw --on /mnt/ext4,/mnt/xfs")]
 pub(crate) struct Age {
     /// Which layout.
-    #[arg(long, value_parser = layouts(), default_value = "lfs")]
+    #[arg(long, value_parser = layouts(), default_value = LAYOUTS[0].name())]
     pub(crate) layout: String,
     /// The profile. Default: agrawal, unless a history is given.
     #[arg(long, conflicts_with = "trace")]
