@@ -88,6 +88,7 @@ impl<L: Layout> Files<L> {
             }
             match data {
                 Data::Bytes(bytes) => d.inline[start..end].copy_from_slice(bytes),
+                Data::Synthetic(_) if self.core.settings.zeros => d.inline[start..end].fill(0),
                 // An inode always holds real bytes, never stamps.
                 Data::Synthetic(len) => {
                     let (off, len) = (off as u32, *len as u32);

@@ -20,7 +20,7 @@ use crate::size::Size;
 #[command(after_help = "Examples:\n  \
     twinfs layout disk.img                        a volume of ours\n  \
     twinfs layout /home --html home.html          a directory on any file system, as a page\n  \
-    twinfs layout disk.img --files --csv          a line for each file\n  \
+    twinfs layout disk.img --files --format csv   a line for each file\n  \
     twinfs layout --history snapshots/            scores over time")]
 pub(crate) struct Layout {
     #[command(flatten)]

@@ -22,7 +22,7 @@ fn run(bench: &Bench) -> Outcome {
     fs::create_dir(&dir).map_err(|error| error.to_string())?;
     let mut age = Command::new(&bench.program);
     age.args(["age", "--layout", bench.layout(), "--profile", "meyer", "--size", &size]);
-    age.args(["--full", "75%", "--seed", "5", "--csv", "-o"]).arg(&image);
+    age.args(["--full", "75%", "--seed", "5", "--format", "csv", "-o"]).arg(&image);
     let said = bench.run(&mut age)?;
     let layout = || {
         let mut layout = Command::new(&bench.program);
