@@ -15,12 +15,14 @@
 //! ```
 
 mod bytes;
+mod capture;
 mod dirs;
 mod ffs;
 mod foreign;
 mod images;
 mod inodes;
 mod lfs;
+mod nfs;
 mod packets;
 mod settings;
 mod traces;
@@ -44,8 +46,11 @@ pub struct Target {
 pub const TARGETS: &[Target] = &[
     packets::PACKET,
     packets::REQUESTS,
+    nfs::CALLS,
+    nfs::STREAM,
     traces::TRACE,
     traces::FLIGHT,
+    capture::CAPTURE,
     foreign::FOREIGN,
     settings::SETTINGS,
     lfs::SUPERBLOCK,

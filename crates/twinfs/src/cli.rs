@@ -12,14 +12,18 @@ use crate::choices::{block_formats, foreign_formats, measures, placements, volum
 use crate::size::Size;
 
 mod age;
+mod gather;
 mod measure;
 mod output;
 mod reproduce;
+mod serve;
 
 pub(crate) use age::{Age, Layout, Snapshot, Start};
+pub(crate) use gather::Gather;
 pub(crate) use measure::{Calibrate, Pace, SharedSettings, Validate};
 pub(crate) use output::{Format, Output};
 pub(crate) use reproduce::Reproduce;
+pub(crate) use serve::Serve;
 
 /// A file system with a twin: the same code, mounted and simulated.
 #[derive(Parser)]
@@ -45,11 +49,13 @@ pub(crate) enum Command {
     Mkfs(Mkfs),
     Mount(Mount),
     Umount(Umount),
+    Serve(Serve),
     Check(Check),
     Clean(Clean),
     Dump(Dump),
     Stat(Stat),
     Record(Record),
+    Gather(Gather),
     Replay(Replay),
     Compare(Compare),
     Volume(Volume),

@@ -11,6 +11,7 @@ mod compare;
 mod device;
 mod dump;
 mod files;
+mod gather;
 mod image;
 mod interrupt;
 mod layout;
@@ -26,6 +27,7 @@ mod progress;
 mod record;
 mod replay;
 mod reproduce;
+mod serve;
 mod serving;
 mod snapshot;
 mod source_map;
@@ -84,7 +86,7 @@ impl From<opening::Refused> for Failure {
 
 /// True if a command ends an interrupt in its own way: what is mounted is unmounted in order.
 pub(crate) fn serves(command: &Command) -> bool {
-    matches!(command, Command::Mount(_) | Command::Record(_))
+    matches!(command, Command::Mount(_) | Command::Record(_) | Command::Serve(_))
 }
 
 /// Runs a command.
@@ -93,12 +95,14 @@ pub(crate) fn run(command: Command, interrupts: &Interrupts) -> Outcome {
         Command::Mkfs(args) => mkfs::run(&args, interrupts),
         Command::Mount(args) => mount::run(args),
         Command::Umount(args) => umount::run(&args),
+        Command::Serve(args) => serve::run(args),
         Command::Check(args) => check::run(&args),
         Command::Clean(args) => clean::run(&args),
         Command::Dump(args) => dump::run(&args),
         Command::Stat(args) => stat::run(&args),
         Command::Record(args) => record::run(args),
         Command::Replay(args) => replay::run(&args),
+        Command::Gather(args) => gather::run(&args, interrupts),
         Command::Calibrate(args) => calibrate::run(&args, interrupts),
         Command::Compare(args) => compare::run(&args, interrupts),
         Command::Volume(args) => volume::run(&args, interrupts),
