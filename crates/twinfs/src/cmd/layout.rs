@@ -8,9 +8,9 @@ use twin_lab::layout_report::{
     Day, HistoryReport, LayoutReport, history_page, history_table, page, table,
 };
 
-use super::compare::terminal_width;
 use super::files::Page;
 use super::source_map::{map_of_source, snapshot_bytes};
+use super::terminal::terminal_width;
 use super::{Interrupts, Outcome, say};
 use crate::cli::{Format, Layout};
 use crate::rows;
