@@ -294,7 +294,7 @@ const SETTLED: &[Choice] = &[
     ),
     choice!(
         Settled, 0, BOTH,
-        "buffers",
+        "log-write",
         "when the log is written",
         "more than a quarter of the buffers less ten are dirty: flush=buffers",
         "it was a quarter of the bytes, indirect blocks included. There are 512 buffers, one for each \
