@@ -15,6 +15,7 @@ mod kill9;
 mod loopdev;
 mod memory;
 mod nfs;
+mod old;
 mod pjdfstest;
 mod places;
 mod rewrite;
@@ -48,6 +49,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     cleaning::SCENARIO,
     memory::SCENARIO,
     nfs::SCENARIO,
+    old::SCENARIO,
     places::SCENARIO,
     signatures::SCENARIO,
     hostile::SCENARIO,
