@@ -65,6 +65,8 @@ impl Core {
     pub(crate) fn flush_state(&self, dirty: &Dirty, oldest: Option<twin_rt::Time>) -> FlushState {
         FlushState {
             dirty_bytes: dirty.bytes,
+            data_bytes: self.cache.dirty_data_bytes(),
+            frame_bytes: self.cache.frame_bytes(),
             oldest,
             capacity_bytes: self.cache.capacity_bytes(),
             unit_bytes: dirty.unit_bytes,

@@ -11,7 +11,7 @@ use twin_fs::{LayoutConfig, LayoutKind, Settings, flush_by_name, set_flush_by};
 use twin_rt::Order;
 use twin_settings::value::{bytes, bytes_text, list, nanos, number};
 use twin_settings::{Key, Named, SettingsError, Unit, grammar};
-use twin_sim::{bus, cpu, model, queue};
+use twin_sim::{Platter, bus, cpu, model, queue};
 
 use crate::event_log::EventLog;
 use crate::layouts::{LAYOUTS, layout};
@@ -84,6 +84,9 @@ pub struct Config {
     pub steps: Option<Steps>,
     /// The disk keeps what a power failure would leave; not a setting either.
     pub crashable: bool,
+    /// The content of the disk at the beginning, which holds a volume of this configuration; without
+    /// one a new volume is made.
+    pub start: Option<Platter>,
 }
 
 /// What stands between the clients of a simulated volume and its core.
@@ -558,6 +561,7 @@ impl Config {
             planted: PlantedFault::None,
             steps: None,
             crashable: false,
+            start: None,
         }
     }
 

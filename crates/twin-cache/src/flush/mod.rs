@@ -8,6 +8,7 @@
 //! The policies come from "Cut-and-paste file systems" (1996), section 5.1, if their file names no
 //! other source.
 
+mod buffers;
 mod delayed;
 mod eager;
 mod lifetimes;
@@ -30,6 +31,10 @@ use crate::Lbn;
 pub struct FlushState {
     /// The number of dirty bytes.
     pub dirty_bytes: u64,
+    /// Dirty bytes of data blocks, in whole frames.
+    pub data_bytes: u64,
+    /// Bytes of a frame of the cache.
+    pub frame_bytes: u64,
     /// The time when the oldest of them became dirty; `None` if nothing is dirty.
     pub oldest: Option<Time>,
     /// The capacity of the cache, in bytes.
@@ -321,6 +326,14 @@ pub static REGISTRY: Registry<Kind> = Registry::new(
             Nvram,
             Blocks,
             |_| Box::new(nvram::Nvram { whole_files: false }),
+        ),
+        entry!(
+            "buffers",
+            "as soon as data is 30 s old, or when a quarter of the buffers less ten are dirty, with a buffer for each 4 KB of the cache (4.4BSD-LFS)",
+            30 * SECS,
+            Nothing,
+            Everything,
+            |age_ns| Box::new(buffers::Buffers { age_ns }),
         ),
     ],
 );

@@ -12,6 +12,8 @@ impl Fake {
     fn state(&self) -> FlushState {
         FlushState {
             dirty_bytes: self.blocks.len() as u64 * 4096,
+            data_bytes: self.blocks.len() as u64 * 4096,
+            frame_bytes: 4096,
             oldest: self.blocks.iter().map(|b| b.2).min(),
             capacity_bytes: 64 << 20,
             unit_bytes: 1 << 20,

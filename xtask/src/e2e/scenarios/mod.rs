@@ -16,6 +16,7 @@ mod kill9;
 mod loopdev;
 mod memory;
 mod nfs;
+mod old;
 mod pjdfstest;
 mod places;
 mod rewrite;
@@ -50,6 +51,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     cleaning::SCENARIO,
     memory::SCENARIO,
     nfs::SCENARIO,
+    old::SCENARIO,
     places::SCENARIO,
     signatures::SCENARIO,
     hostile::SCENARIO,
