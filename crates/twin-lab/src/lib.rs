@@ -22,6 +22,7 @@
 //! ```
 
 pub mod bench;
+pub mod caches;
 mod chance;
 mod compare;
 mod config;

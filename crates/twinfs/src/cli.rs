@@ -8,13 +8,18 @@ use twin_lab::layouts::LAYOUTS;
 use twin_lab::log_categories;
 use twin_rt::{Categories, Category};
 
-use crate::choices::{block_formats, foreign_formats, measures, placements, volume_victims};
+use crate::choices::{
+    block_formats, foreign_formats, measures, placements, replacement, replacement_help,
+    volume_victims,
+};
 use crate::size::Size;
 
+mod cache;
 mod measure;
 mod output;
 mod reproduce;
 
+pub(crate) use cache::{Cache, ObjectRules};
 pub(crate) use measure::{Calibrate, Pace, SharedSettings, Validate};
 pub(crate) use output::{Format, Output};
 pub(crate) use reproduce::Reproduce;
@@ -51,6 +56,7 @@ pub(crate) enum Command {
     Replay(Replay),
     Compare(Compare),
     Volume(Volume),
+    Cache(Cache),
     Top(Top),
     Bench(Bench),
     Calibrate(Calibrate),
@@ -195,6 +201,9 @@ pub(crate) struct Mount {
     /// Memory for blocks, in bytes.
     #[arg(long, default_value = "256M")]
     pub(crate) cache: Size,
+    #[arg(long, value_name = "POLICY", value_parser = replacement, help = replacement_help(),
+        default_value = twin_cache::replacement::REGISTRY.first().name)]
+    pub(crate) replacement: &'static str,
     /// Memory that the daemon may take in all, in place of --cache: blocks get what is left beside
     /// what they take with them. `twinfs stat DIR` tells what it has.
     #[arg(long, value_name = "SIZE", conflicts_with = "cache")]

@@ -36,6 +36,7 @@ const EXCEPTIONS: &[(&str, &[&str], &str)] = &[
     ("crates/twin-trace/src/block/fio.rs", &["sync"], "a word of fio's format"),
     ("crates/twin-trace/src/record.rs", &["sync"], "the name of an operation"),
     ("crates/twin-lab/src/bench/files.rs", &["overwrite"], "a phase of a benchmark"),
+    ("crates/twin-lab/src/bench/parse.rs", &["random"], "an order of accesses"),
     ("crates/twin-lab/src/reproduce/claims.rs", &["overwrite"], "a phase of a benchmark"),
     ("crates/twin-lab/src/reproduce/clc.rs", &["overwrite"], "a phase of a benchmark"),
     ("crates/twin-lab/src/reproduce/html.rs", &["overwrite"], "a phase of a benchmark"),

@@ -16,6 +16,7 @@ mod loopdev;
 mod memory;
 mod pjdfstest;
 mod places;
+mod replacement;
 mod rewrite;
 mod signatures;
 mod sqlite;
@@ -47,6 +48,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     cleaning::SCENARIO,
     memory::SCENARIO,
     places::SCENARIO,
+    replacement::SCENARIO,
     signatures::SCENARIO,
     hostile::SCENARIO,
 ];
