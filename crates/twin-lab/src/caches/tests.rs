@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use twin_cache::replacement::REGISTRY;
 use twin_trace::block;
 
+use super::load::Effect;
 use super::*;
 
 fn of_text(text: &str, as_objects: bool) -> Accesses {
