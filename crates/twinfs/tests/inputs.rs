@@ -105,8 +105,9 @@ fn caches_are_compared_with_plain_columns_and_more_for_a_disk() {
     assert_eq!(lines[0], "policy,size,requests,misses");
     assert!(lines[1].starts_with("lru,65536,3000,") && lines[4].starts_with("arc,1048576,3000,97"));
     assert_eq!(lines.len(), 5, "{shown}");
-    // Blocks and objects of one size are the same.
-    assert_eq!(cached(&[path, "--policies", "lru,arc", "--frames", "16,256"]), shown);
+    // For LRU blocks and objects of one size are the same.
+    let of_blocks = cached(&[path, "--policies", "lru", "--frames", "16,256"]);
+    assert!(shown.starts_with(&of_blocks), "{shown}{of_blocks}");
     let shown = cached(&[path, "--policies", "clock", "--sizes", "64K", "--disk", "hp97560"]);
     let columns = "device_reads,device_writes,read_ms,write_ms,device_ms";
     assert!(shown.starts_with(&format!("policy,size,requests,misses,{columns}\n")), "{shown}");

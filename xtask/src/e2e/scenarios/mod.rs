@@ -14,6 +14,7 @@ mod instructions;
 mod kill9;
 mod loopdev;
 mod memory;
+mod nfs;
 mod pjdfstest;
 mod places;
 mod replacement;
@@ -47,6 +48,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     loopdev::SCENARIO,
     cleaning::SCENARIO,
     memory::SCENARIO,
+    nfs::SCENARIO,
     places::SCENARIO,
     replacement::SCENARIO,
     signatures::SCENARIO,
