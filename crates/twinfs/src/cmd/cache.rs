@@ -10,9 +10,9 @@ use twin_lab::caches::{self, Accesses, Input, Loaded, Study, caches_page, defaul
 use twin_sim::model;
 use twin_trace::{Reader, block, readers};
 
-use super::compare::terminal_width;
 use super::files::Page;
 use super::progress::Progress;
+use super::terminal::terminal_width;
 use super::time::real_clock;
 use super::{Failure, Interrupts, Outcome, say, usage};
 use crate::cli::{Cache, ObjectRules};
