@@ -46,6 +46,8 @@ pub struct Cache {
     policy: RefCell<Box<dyn Replacement>>,
     resident: Cell<u64>,
     dirty: Cell<u64>,
+    /// The part of them that is in indirect blocks.
+    dirty_indirect: Cell<u64>,
     /// Notified when bytes become clean.
     cleaned: Event,
     /// Notified when dirty bytes pass `alarm_bytes`.
@@ -65,6 +67,7 @@ impl Cache {
             policy: RefCell::new(policy),
             resident: Cell::new(0),
             dirty: Cell::new(0),
+            dirty_indirect: Cell::new(0),
             cleaned: Event::new(),
             alarm: Event::new(),
             alarm_bytes: Cell::new(u64::MAX),
@@ -100,6 +103,32 @@ impl Cache {
     /// The dirty bytes, in whole frames.
     pub fn dirty_bytes(&self) -> u64 {
         self.dirty.get()
+    }
+
+    /// The dirty bytes of data blocks, in whole frames.
+    pub fn dirty_data_bytes(&self) -> u64 {
+        self.dirty.get() - self.dirty_indirect.get()
+    }
+
+    /// Bytes of a frame.
+    pub fn frame_bytes(&self) -> u64 {
+        self.frame_bytes
+    }
+
+    /// Counts a frame that has become dirty.
+    fn add_dirty(&self, frame: &Frame) {
+        self.dirty.set(self.dirty.get() + self.frame_bytes);
+        if frame.lbn() < 0 {
+            self.dirty_indirect.set(self.dirty_indirect.get() + self.frame_bytes);
+        }
+    }
+
+    /// Counts a frame that is dirty no longer.
+    fn take_dirty(&self, frame: &Frame) {
+        self.dirty.set(self.dirty.get() - self.frame_bytes);
+        if frame.lbn() < 0 {
+            self.dirty_indirect.set(self.dirty_indirect.get() - self.frame_bytes);
+        }
     }
 
     /// An event that is notified whenever dirty frames become clean or are dropped.
@@ -244,7 +273,7 @@ impl Cache {
         self.resident.set(self.resident.get() - self.frame_bytes);
         let was_dirty = frame.dirty.replace(false);
         if was_dirty {
-            self.dirty.set(self.dirty.get() - self.frame_bytes);
+            self.take_dirty(frame);
             self.count(|s| s.absorbed_bytes += self.frame_bytes);
             self.cleaned.notify();
         }
@@ -259,7 +288,7 @@ impl Cache {
         self.withdraw(frame);
         frame.set_dirty();
         file.dirty.borrow_mut().insert(frame.lbn());
-        self.dirty.set(self.dirty.get() + self.frame_bytes);
+        self.add_dirty(frame);
         self.count(|s| s.dirtied_bytes += self.frame_bytes);
         if self.dirty.get() > self.alarm_bytes.get() {
             self.alarm_bytes.set(u64::MAX);
@@ -284,7 +313,7 @@ impl Cache {
             return;
         }
         file.dirty.borrow_mut().remove(frame.lbn());
-        self.dirty.set(self.dirty.get() - self.frame_bytes);
+        self.take_dirty(frame);
         self.cleaned.notify();
     }
 

@@ -86,6 +86,8 @@ impl<L: Layout> WriteBack<L> {
         let Dirty { bytes, any, unit_bytes } = self.layout.dirty(&self.core);
         FlushState {
             dirty_bytes: bytes,
+            data_bytes: self.core.cache.dirty_data_bytes(),
+            frame_bytes: self.core.cache.frame_bytes(),
             oldest: self.core.note_dirty(any),
             capacity_bytes: self.core.cache.capacity_bytes(),
             unit_bytes,

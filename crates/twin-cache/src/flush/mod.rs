@@ -3,6 +3,7 @@
 //! A policy looks at the amount and the age of dirty data and gives advice; write-back acts. A new
 //! policy needs a file here and a line in [`REGISTRY`].
 
+mod buffers;
 mod delayed;
 mod segment;
 
@@ -14,6 +15,10 @@ use twin_settings::{Registry, RegistryEntry};
 pub struct FlushState {
     /// The number of dirty bytes.
     pub dirty_bytes: u64,
+    /// Dirty bytes of data blocks, in whole frames.
+    pub data_bytes: u64,
+    /// Bytes of a frame of the cache.
+    pub frame_bytes: u64,
     /// The time when the oldest of them became dirty; `None` if nothing is dirty.
     pub oldest: Option<Time>,
     /// The capacity of the cache, in bytes.
@@ -73,6 +78,14 @@ pub static REGISTRY: Registry<Kind> = Registry::new(
             Kind {
                 age_ns: 30 * twin_rt::SECS,
                 make: |age_ns| Box::new(delayed::Delayed { age_ns }),
+            },
+        ),
+        RegistryEntry::new(
+            "buffers",
+            "as soon as data is 30 s old, or when a quarter of the buffers less ten are dirty, with a buffer for each 4 KB of the cache (4.4BSD-LFS)",
+            Kind {
+                age_ns: 30 * twin_rt::SECS,
+                make: |age_ns| Box::new(buffers::Buffers { age_ns }),
             },
         ),
     ],

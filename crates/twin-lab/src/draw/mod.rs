@@ -69,6 +69,11 @@ pub(crate) fn part(number: usize) -> Colour {
 }
 
 impl Colour {
+    /// The same colour with dashed lines.
+    pub(crate) const fn dashed(self) -> Colour {
+        Colour { dashes: 1, ..self }
+    }
+
     /// The attribute for a dashed line; nothing for a solid one.
     fn dash(self) -> String {
         match DASHES[self.dashes] {

@@ -55,6 +55,8 @@ th{font-weight:600}tr.group th{border-bottom:0;text-align:center}\
 tr.group+tr th{border-bottom:2px solid var(--rule)}\
 td.l,th.l{text-align:left;white-space:normal}td.id{white-space:nowrap}\
 .part{width:180px;background:var(--far)}.part i{display:block;height:14px;background:var(--yes)}\
+main svg.band{width:120px;height:16px;border:0;background:none;display:inline-block}\
+.tolerance{fill:var(--line)}.in{fill:var(--yes)}.off{fill:var(--no)}\
 .near{background:var(--near)}.mid{background:var(--mid)}.far{background:var(--far)}\
 .out{color:var(--grey)}.yes{color:var(--yes);font-weight:600}.no{color:var(--no);font-weight:600}\
 small{color:var(--soft)}\

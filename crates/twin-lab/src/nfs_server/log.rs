@@ -28,24 +28,22 @@ struct Node {
     inode: u32,
 }
 
-/// A writer of the log, which has a segment of its own.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Head {
-    User = 0,
-    Cleaner = 1,
-}
-
 pub(super) struct Log {
     pub(super) segments: Vec<SegmentInfo>,
-    /// For each segment, the pieces that were written to it.
-    pieces: Vec<Vec<NodeBlock>>,
+    /// For each segment, the pieces that were written to it, and the sectors at which they begin.
+    pieces: Vec<Vec<(NodeBlock, u32)>>,
     nodes: Vec<Node>,
     clean: Vec<u32>,
-    open: [u32; 2],
+    open: u32,
     /// Sectors that users have written, which is the time of the policies.
     pub(super) now: u64,
     live_sectors: u64,
     opened: u64,
+}
+
+/// The segment of a place, and the number of the piece in it.
+fn parts(place: u32) -> (usize, usize) {
+    ((place >> SLOT_BITS) as usize, (place & ((1 << SLOT_BITS) - 1)) as usize)
 }
 
 impl Log {
@@ -55,7 +53,7 @@ impl Log {
             pieces: vec![Vec::new(); segments as usize],
             nodes: Vec::new(),
             clean: (0..segments).rev().collect(),
-            open: [NO_SEGMENT; 2],
+            open: NO_SEGMENT,
             now: 0,
             live_sectors: 0,
             opened: 0,
@@ -68,7 +66,7 @@ impl Log {
             live_blocks: self.live_sectors,
             segment_blocks: SEGMENT_SECTORS,
             segments: &self.segments,
-            open: &self.open,
+            open: std::slice::from_ref(&self.open),
         }
     }
 
@@ -93,11 +91,22 @@ impl Log {
     }
 
     /// The place of a piece: segment and sector; `None` if it has none.
-    pub(super) fn find(&self, node: u32, block: u32) -> Option<u32> {
+    pub(super) fn find(&self, node: u32, block: u32) -> Option<(u32, u32)> {
         let node = self.nodes.get(node as usize)?;
         let place =
             if block == INODE { Some(&node.inode) } else { node.blocks.get(block as usize) };
-        place.filter(|&&place| place != NOWHERE).map(|place| place >> SLOT_BITS)
+        let (segment, slot) = parts(*place.filter(|&&place| place != NOWHERE)?);
+        Some((segment as u32, self.pieces[segment][slot].1))
+    }
+
+    /// The sectors of a piece on the log; 0 if it has no place.
+    pub(super) fn sectors(&self, node: u32, block: u32) -> u32 {
+        let Some(found) = self.nodes.get(node as usize).and_then(|n| n.blocks.get(block as usize))
+        else {
+            return 0;
+        };
+        let (segment, slot) = parts(*found);
+        if *found == NOWHERE { 0 } else { self.pieces[segment][slot].0.sectors }
     }
 
     /// Turns the copy of a piece into garbage.
@@ -106,9 +115,9 @@ impl Log {
         if place == NOWHERE {
             return;
         }
-        let (segment, slot) = (place >> SLOT_BITS, place & ((1 << SLOT_BITS) - 1));
-        let sectors = self.pieces[segment as usize][slot as usize].sectors;
-        self.segments[segment as usize].live_blocks -= sectors;
+        let (segment, slot) = parts(place);
+        let sectors = self.pieces[segment][slot].0.sectors;
+        self.segments[segment].live_blocks -= sectors;
         self.live_sectors -= u64::from(sectors);
     }
 
@@ -124,24 +133,24 @@ impl Log {
         }
     }
 
-    /// Sectors that still fit into a head's segment; 0 if it has none.
-    pub(super) fn room(&self, head: Head) -> u32 {
-        match self.segments.get(self.open[head as usize] as usize) {
+    /// Sectors that still fit into the open segment; 0 if there is none.
+    pub(super) fn room(&self) -> u32 {
+        match self.segments.get(self.open as usize) {
             Some(info) => info.size_blocks - info.written_blocks,
             None => 0,
         }
     }
 
-    /// The segment of a head and the sectors written to it.
-    pub(super) fn position(&self, head: Head) -> (u32, u32) {
-        let segment = self.open[head as usize];
+    /// The open segment and the sectors written to it.
+    pub(super) fn position(&self) -> (u32, u32) {
+        let segment = self.open;
         (segment, self.segments.get(segment as usize).map_or(0, |info| info.written_blocks))
     }
 
     /// Continues in a clean segment; returns false if there is none.
-    pub(super) fn advance(&mut self, head: Head) -> bool {
+    pub(super) fn advance(&mut self) -> bool {
         let Some(segment) = self.clean.pop() else { return false };
-        let old = std::mem::replace(&mut self.open[head as usize], segment);
+        let old = std::mem::replace(&mut self.open, segment);
         if let Some(info) = self.segments.get_mut(old as usize) {
             info.state = SegmentState::Sealed;
             info.sealed_at = self.now;
@@ -150,7 +159,6 @@ impl Log {
         }
         self.segments[segment as usize] = SegmentInfo {
             state: SegmentState::Open,
-            class: head as u8,
             size_blocks: SEGMENT_SECTORS,
             opened_at: self.now,
             serial: self.opened,
@@ -162,19 +170,19 @@ impl Log {
     }
 
     /// Adds sectors of overhead.
-    pub(super) fn pad(&mut self, head: Head, sectors: u32) {
-        let info = &mut self.segments[self.open[head as usize] as usize];
+    pub(super) fn pad(&mut self, sectors: u32) {
+        let info = &mut self.segments[self.open as usize];
         info.written_blocks += sectors;
     }
 
-    /// Writes a piece to a head's segment, where it must fit; its old copy becomes garbage.
-    pub(super) fn append(&mut self, head: Head, piece: NodeBlock, youngest_at: u64) {
+    /// Writes a piece to the open segment, where it must fit; its old copy becomes garbage.
+    pub(super) fn append(&mut self, piece: NodeBlock, youngest_at: u64) {
         self.kill(piece.node, piece.block);
-        let segment = self.open[head as usize];
+        let segment = self.open;
         let pieces = &mut self.pieces[segment as usize];
         let slot = pieces.len() as u32;
-        pieces.push(piece);
         let info = &mut self.segments[segment as usize];
+        pieces.push((piece, info.written_blocks));
         info.written_blocks += piece.sectors;
         info.live_blocks += piece.sectors;
         info.youngest_at = info.youngest_at.max(youngest_at);
@@ -185,10 +193,10 @@ impl Log {
     /// The live pieces of a segment.
     pub(super) fn live(&mut self, segment: u32) -> Vec<NodeBlock> {
         let pieces = self.pieces[segment as usize].clone();
-        let live = pieces.into_iter().enumerate().filter(|(slot, piece)| {
+        let live = pieces.into_iter().enumerate().filter(|(slot, (piece, _))| {
             *self.place(piece.node, piece.block) == segment << SLOT_BITS | *slot as u32
         });
-        live.map(|(_, piece)| piece).collect()
+        live.map(|(_, (piece, _))| piece).collect()
     }
 
     /// Makes a segment clean.
@@ -224,16 +232,16 @@ mod tests {
     fn a_piece_that_is_written_again_leaves_garbage_behind() {
         let mut log = Log::new(3);
         let piece = |block| NodeBlock { node: 5, block, sectors: 16 };
-        assert!(log.advance(Head::User));
-        log.append(Head::User, piece(0), 0);
-        log.append(Head::User, piece(1), 0);
-        log.append(Head::User, piece(0), 0);
-        let (segment, written) = log.position(Head::User);
+        assert!(log.advance());
+        log.append(piece(0), 0);
+        log.append(piece(1), 0);
+        log.append(piece(0), 0);
+        let (segment, written) = log.position();
         assert_eq!((log.live_sectors(), written), (32, 48));
         assert_eq!(log.live(segment), [piece(1), piece(0)]);
         log.cut(5, true);
         assert!(log.live(segment).is_empty());
-        assert!(log.advance(Head::User));
+        assert!(log.advance());
         log.free_empty();
         assert_eq!(log.clean_segments(), 2);
     }

@@ -3,11 +3,13 @@
 //! how much of the cleaning fits into them, how much is written meanwhile, and the queues.
 //!
 //! The model is that of the paper: files and the places of their blocks, a cache of 10 MB, segments
-//! of 1 MB, one queue in front of the disk; no contents, no recovery, no metadata beyond
-//! directories, inodes and summaries of 512 bytes. It differs in this: the requests are a stream
-//! fitted to the published totals ([`twin_trace::nfs`]), the drives are DSP 3105 (the paper names
-//! none), and policies of [`twin_clean::victim`] and [`twin_clean::trigger`] choose victims and
-//! moments. A victim has at least [`WORTH`] garbage.
+//! of 1 MB in one log, to whose end the cleaner appends too; no contents, no recovery, no metadata
+//! beyond directories, inodes and summaries of 512 bytes. The drives are those of section 5.1, each
+//! with its queue. With [`WriteModel::Async`] what the cleaner moves waits for a full segment like
+//! everything else: the memory is non-volatile. It differs from the paper's in this: the requests
+//! are a stream fitted to the published totals ([`twin_trace::nfs`]), and policies of
+//! [`twin_clean::victim`] and [`twin_clean::trigger`] choose victims and moments. A victim has at
+//! least [`WORTH`] garbage.
 //!
 //! Start at [`Study`].
 
@@ -18,9 +20,9 @@ mod server;
 mod start;
 
 use twin_clean::{trigger, victim};
-use twin_trace::nfs::{Pauses, Stream, Totals};
+use twin_trace::nfs::{Lossy, Pauses, Stream, Totals};
 
-use log::{NodeBlock, SECTOR, SEGMENT_SECTORS};
+use log::{SECTOR, SEGMENT_SECTORS};
 use server::Server;
 
 use crate::figures::{LogFigures, Moment};
@@ -28,16 +30,12 @@ use crate::history::History;
 
 /// Sectors of a data block, a directory, and an inode.
 const BLOCK_SECTORS: u32 = 16;
-const DIRECTORY_SECTORS: u32 = 8;
+const DIRECTORY_SECTORS: u32 = 16;
 const INODE_SECTORS: u32 = 1;
 /// The least share of garbage in a victim. With less, cleaning gains little and never ends.
-pub const WORTH: f64 = 0.1;
+pub const WORTH: f64 = 0.05;
 /// Share of segments that are clean at the start; the others are equally full.
 const CLEAN_AT_START: f64 = 0.03;
-
-fn data_piece(node: u32, block: u32) -> NodeBlock {
-    NodeBlock { node, block, sectors: BLOCK_SECTORS }
-}
 
 /// When writes reach the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,18 +71,29 @@ pub struct Study {
     pub seed: u64,
     /// The pauses between the requests.
     pub pauses: Pauses,
+    /// The share of requests that the tracer lost: see [`Lossy`].
+    pub lost: f64,
 }
 
 /// The results of a study.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Outcome {
-    /// Number of idle times of the disk, from the view of users, of at least 1, 2 and 4 seconds.
-    pub idle: [u64; 3],
+    /// The idle times of the disk, from the view of users, of at least a second, in seconds, sorted.
+    pub idle_s: Vec<f32>,
+    /// Number of shorter idle times.
+    pub idle_short: u64,
+    /// Number of idle times in which the cleaner worked, and of those in which it ended with a
+    /// segment before a user's request came.
+    pub cleaned_periods: u64,
+    /// See there.
+    pub useful_periods: u64,
+    /// Time that the disk worked for the cleaner.
+    pub cleaner_busy_ns: u64,
     /// Number of segments cleaned while no user waited. Empty segments are not counted.
     pub background: u64,
     /// Number of segments cleaned because none was clean. Empty segments are not counted.
     pub on_demand: u64,
-    /// Bytes written by users between consecutive moments of cleaning.
+    /// Bytes written by users between consecutive idle times in which the log was cleaned.
     pub accumulated: Vec<u64>,
     /// Number of users' requests to the disk.
     pub arrivals: u64,
@@ -94,6 +103,8 @@ pub struct Outcome {
     pub cleaner_met: u64,
     /// Users' waiting times for the disk, in nanoseconds, sorted.
     pub waits_ns: Vec<u32>,
+    /// The part of them before the drive began with the request, sorted.
+    pub delays_ns: Vec<u32>,
     /// Bytes that users' requests wrote to the log, summaries included.
     pub user_bytes: u64,
     /// Bytes that the cleaner moved, summaries included.
@@ -104,6 +115,8 @@ pub struct Outcome {
     pub cleaner_read_bytes: u64,
     /// Bytes read from disk for users.
     pub read_bytes: u64,
+    /// Bytes that users' reads found in memory.
+    pub cached_bytes: u64,
     /// The live share of the disk at the end.
     pub utilization: f64,
     /// Size of the file system.
@@ -130,7 +143,23 @@ impl Outcome {
 
     /// The share of two-second idle times that reached four seconds.
     pub fn predicts(&self) -> f64 {
-        self.idle[2] as f64 / self.idle[1] as f64
+        self.idle_longer(4.0) as f64 / self.idle_longer(2.0) as f64
+    }
+
+    /// The number of idle times of at least so many seconds, from one on.
+    pub fn idle_longer(&self, seconds: f32) -> usize {
+        self.idle_s.len() - self.idle_s.partition_point(|&s| s < seconds)
+    }
+
+    /// The share of idle times with cleaning in which a segment was cleaned before a request came.
+    pub fn useful(&self) -> f64 {
+        self.useful_periods as f64 / self.cleaned_periods as f64
+    }
+
+    /// The mean delay of users' requests in a queue, in seconds.
+    pub fn mean_delay(&self) -> f64 {
+        let sum: f64 = self.delays_ns.iter().map(|&ns| f64::from(ns) / 1e9).sum();
+        sum / self.delays_ns.len() as f64
     }
 
     /// The share of cleaned segments that was cleaned in the background; not a number if none was.
@@ -179,7 +208,7 @@ impl Study {
         let stream = || Stream::new(&self.totals, self.seed).with_pauses(self.pauses);
         let spans = start::spans(stream());
         let stream = stream();
-        let mut server = Server::new(self, segments)?;
+        let mut server = Server::new(self, segments);
         let used = (f64::from(segments) * (1.0 - CLEAN_AT_START)) as u32;
         if !start::lay_out(&mut server.log, &stream, &spans, used) {
             return Err(format!(
@@ -188,7 +217,7 @@ impl Study {
                 self.totals.utilization * 100.0
             ));
         }
-        server.run(stream)
+        server.run(Lossy::new(stream, self.lost, self.seed))
     }
 }
 

@@ -6,8 +6,8 @@
 
 use twin_trace::nfs::{Kind, Stream};
 
-use super::log::{Head, INODE, Log, NodeBlock, SEGMENT_SECTORS};
-use super::{DIRECTORY_SECTORS, INODE_SECTORS, data_piece};
+use super::log::{INODE, Log, NodeBlock, SECTOR, SEGMENT_SECTORS};
+use super::{BLOCK_SECTORS, DIRECTORY_SECTORS, INODE_SECTORS};
 
 const GROUPS: usize = 32;
 
@@ -31,9 +31,9 @@ pub(super) fn spans(requests: Stream) -> Spans {
     };
     for op in requests {
         match op.kind {
-            Kind::Write(node, _) => {
+            Kind::Write(node, _, bytes) => {
                 let segment = written / u64::from(SEGMENT_SECTORS);
-                written += 16;
+                written += u64::from(bytes).div_ceil(SECTOR);
                 let file = open.entry(node).or_insert((0, u64::MAX, 0));
                 file.0 += 1;
                 file.2 += u32::from(file.1 != segment);
@@ -57,8 +57,8 @@ pub(super) fn spans(requests: Stream) -> Spans {
 pub(super) fn lay_out(log: &mut Log, stream: &Stream, spans: &Spans, segments: u32) -> bool {
     let mut bins: Vec<Vec<NodeBlock>> = vec![Vec::new(); segments as usize];
     let mut at = 0usize;
-    for (node, blocks) in (0u32..).zip(stream.sizes()) {
-        let Some(blocks) = *blocks else { continue };
+    for (node, sectors) in (0u32..).zip(stream.sizes()) {
+        let Some(sectors) = *sectors else { continue };
         if node < stream.directories() {
             bins[at % segments as usize].push(NodeBlock {
                 node,
@@ -66,28 +66,32 @@ pub(super) fn lay_out(log: &mut Log, stream: &Stream, spans: &Spans, segments: u
                 sectors: DIRECTORY_SECTORS,
             });
         }
-        let blocks = if node < stream.directories() { 0 } else { blocks };
+        let blocks = if node < stream.directories() { 0 } else { sectors.div_ceil(BLOCK_SECTORS) };
         bins[at % segments as usize].push(NodeBlock { node, block: INODE, sectors: INODE_SECTORS });
         let span = (spans[group(blocks)].round() as u32).clamp(1, segments);
         let each = blocks.div_ceil(span).max(1);
         for block in 0..blocks {
-            bins[(at + (block / each) as usize) % segments as usize].push(data_piece(node, block));
+            bins[(at + (block / each) as usize) % segments as usize].push(NodeBlock {
+                node,
+                block,
+                sectors: (sectors - block * BLOCK_SECTORS).min(BLOCK_SECTORS),
+            });
         }
         at += span as usize;
     }
     even_out(&mut bins);
     for bin in bins {
-        if !log.advance(Head::User) {
+        if !log.advance() {
             return false;
         }
         for piece in bin {
-            if log.room(Head::User) < piece.sectors {
+            if log.room() < piece.sectors {
                 return false;
             }
-            log.append(Head::User, piece, 0);
+            log.append(piece, 0);
         }
     }
-    log.advance(Head::User)
+    log.advance()
 }
 
 /// Moves pieces from overfull bins to their neighbours.

@@ -12,7 +12,9 @@ fn study(name: &str, model: WriteModel, policy: &str) -> Outcome {
     let totals = server(name).unwrap().scaled(PART);
     let cleaning = trigger::REGISTRY.get(policy).map_or(Cleaning::Never, Cleaning::When);
     let victim = victim::REGISTRY.get("greedy").unwrap();
-    Study { totals, model, cleaning, victim, seed: 1, pauses: Pauses::Sessions }.run().unwrap()
+    Study { totals, model, cleaning, victim, seed: 1, pauses: Pauses::Sessions, lost: 0.0 }
+        .run()
+        .unwrap()
 }
 
 #[test]
@@ -44,6 +46,29 @@ fn a_server_without_a_cleaner_moves_nothing() {
     let never = study("cellar", WriteModel::Async, "never");
     assert_eq!((never.moved_bytes, never.cleaner_met, never.on_demand), (0, 0, 0));
     assert!(never.wait(0.99) >= never.wait(0.5));
+}
+
+#[test]
+fn an_idle_time_ends_what_accumulated_once_however_many_victims_it_cleans() {
+    let outcome = study("cellar", WriteModel::Async, "idle");
+    let idle_times = outcome.idle_s.iter().filter(|&&s| s >= 2.0).count();
+    assert!(outcome.accumulated.len() <= idle_times, "{}", outcome.accumulated.len());
+    assert!(outcome.accumulated.iter().all(|&bytes| bytes > 0));
+    let accumulated: u64 = outcome.accumulated.iter().sum();
+    assert!(accumulated <= outcome.user_bytes && accumulated * 10 > outcome.user_bytes * 9);
+}
+
+#[test]
+fn equal_pauses_leave_no_time_to_clean() {
+    let totals = server("cellar").unwrap().scaled(PART);
+    let victim = victim::REGISTRY.get("greedy").unwrap();
+    let cleaning = Cleaning::When(trigger::REGISTRY.get("idle").unwrap());
+    let (model, pauses) = (WriteModel::Sync, Pauses::Equal);
+    let study = Study { totals, model, cleaning, victim, seed: 1, pauses, lost: 0.0 };
+    let outcome = study.run().unwrap();
+    // A change comes in every three seconds, so idle times do not last.
+    let predicts = outcome.predicts();
+    assert!(predicts.is_nan() || predicts < 0.9, "{predicts}");
 }
 
 #[test]

@@ -107,6 +107,7 @@ const CLAIMS: &[Claim] = &[
         tpcb_rates
     ),
     super::tpcb_cleaner::CLAIM,
+    super::tpcb_cleaner::AT_80,
     claim!(
         "tpcb-segment",
         "LvC 4",
@@ -155,9 +156,6 @@ const NO_DIP: &str = "a file of 16 KB takes two requests here too, but the drive
     before it is asked for";
 const NO_DROP: &str = "the files of the log follow each other in requests of 64 KB whatever their size; \
     FFS reads each direct block before it overwrites it, which hides the rotation between files";
-const LOG_WRITE: &str = "a log write begins when a quarter of the cache is dirty, indirect blocks included; \
-    4.4BSD counts data buffers only, a quarter of them less ten: sys/ufs/lfs/lfs_bio.c, \
-    WRITE_THRESHHOLD";
 const CUT: &str = "LFS waits for the indirect block alone, 14 ms; FFS for it and for two synchronous \
     writes, 66 ms in all: the block is in another cylinder group, and the arm moves there and back";
 const READ_AHEAD: &str = "the table of 1994 has a rise past 64 KB too, for LFS; here the drop begins with the \
@@ -469,10 +467,8 @@ fn tpcb_segment(r: &Results) -> Vec<Check> {
     let bytes = phase.and_then(|p| p.written_bytes).unwrap_or(f64::NAN);
     let transactions = phase.map_or(f64::NAN, |p| p.amount);
     vec![
-        Check::paper("transactions in a log write", Expect::Figure(115.0), transactions / writes)
-            .because(LOG_WRITE),
-        Check::paper("KB of a log write", Expect::Figure(700.0), bytes / writes / 1024.0)
-            .because(LOG_WRITE),
+        Check::paper("transactions in a log write", Expect::Figure(115.0), transactions / writes),
+        Check::paper("KB of a log write", Expect::Figure(700.0), bytes / writes / 1024.0),
         Check::forced(
             "KB written for a transaction, the quotient of the two",
             Expect::Figure(700.0 / 115.0),

@@ -2,6 +2,7 @@
 
 use crate::draw::{
     BLUE, Bar, Chart, Colour, GREEN, GREY, Group, Line, PINK, RED, SKY, Span, YELLOW, bars, lines,
+    over_time,
 };
 use crate::markup::{escape, page_of};
 use crate::page::{EXPLAINED, course};
@@ -9,7 +10,7 @@ use crate::page::{EXPLAINED, course};
 use super::choices;
 use super::clc::{self, System};
 use super::runs::{BANDWIDTH, BY_SIZE, SCALE, SIZES_KB, SYSTEMS, andrew, large, rate, small, tpcb};
-use super::{Judged, Need, Results, Tally, claims, present, tally, tpcb_cleaner};
+use super::{Judged, Need, Results, Tally, claims, present, servers, summary, tally, tpcb_cleaner};
 
 /// Users of the Andrew benchmark that the page shows.
 const ANDREW_USERS: [u64; 2] = [1, 4];
@@ -51,7 +52,8 @@ fn logs(results: &Results) -> String {
     let charts: String =
         servers.into_iter().filter_map(|(name, history)| course(&name, history)).collect();
     if !charts.is_empty() {
-        out += &format!("<h2>Logs of file servers</h2>{SERVERS}{charts}");
+        out +=
+            &format!("<h2>File servers</h2>{SERVERS}{}{charts}", servers::charts(&results.servers));
     }
     out
 }
@@ -68,8 +70,11 @@ pub fn html(judged: &[Judged], results: &Results, measured: Option<&serde_json::
         "<p>The measurements of <i>A Comparison of Logging and Clustering in File Systems</i> \
          (Ousterhout et al., 1994) and <i>File System Logging Versus Clustering</i> (Seltzer et al., \
          USENIX 1995), repeated by twinfs: its file-system code under virtual time on models of the \
-         papers' disk, bus and processor.</p>",
+         papers' disk, bus and processor; and of <i>Heuristic Cleaning Algorithms in Log-Structured \
+         File Systems</i> (Blackwell et al., USENIX 1995), with requests fitted to what is published \
+         of its traces. On the whole page blue is a log and red a clustered FFS.</p>",
     );
+    page.insert_str(0, &summary::section(judged, results));
     page += &tally_table(judged);
     page += "<h2>The table of 1994</h2>";
     page += &clc_section(results);
@@ -217,6 +222,29 @@ fn by_size(r: &Results, chart: &Chart<'_>, phase: &str) -> String {
     lines(chart, &all, "file size")
 }
 
+/// Figure 7: TPC-B by utilization.
+fn utilization(r: &Results) -> String {
+    let of = |need: fn(&tpcb_cleaner::Point) -> Need| -> Vec<(f64, f64)> {
+        let points = tpcb_cleaner::CURVE.iter();
+        points.map(|point| (f64::from(point.percent), r.rate(&need(point), "tx"))).collect()
+    };
+    let without = r.rate(&tpcb("bsd-lfs"), "tx");
+    let line =
+        |name: &str, colour, paper, points| Line { name: name.into(), colour, paper, points };
+    let paper = tpcb_cleaner::figures(r);
+    let paper = paper.iter().map(|(percent, paper, _)| (f64::from(*percent), *paper)).collect();
+    let all = [
+        line("LFS without cleaner", BLUE.dashed(), false, vec![(48.0, without), (90.0, without)]),
+        line("LFS with cleaner", BLUE, false, of(tpcb_cleaner::Point::lfs)),
+        line("the same, paper", BLUE, true, paper),
+        line("FFS", RED, false, of(tpcb_cleaner::Point::ffs)),
+    ];
+    let marks = [(27.0, "paper: FFS")];
+    let title = "Figure 7. TPC-B by utilization";
+    let chart = Chart { title, y_label: "transactions/s", log_y: false, marks: &marks };
+    over_time(&chart, &all, "% of the disk in use")
+}
+
 /// The factors by which the paper scales the figures of the Sprite machine to compare them with
 /// BSD's: for small files (create and delete, read) and for the large file (sequential and LFS's
 /// random writes, others).
@@ -274,19 +302,17 @@ fn figures_1995(r: &Results) -> String {
     let delete = Chart { log_y: true, ..chart("Figure 6. Delete", "files/s") };
     out += &by_size(r, &delete, "delete");
     let tx = |config: &str| r.rate(&tpcb(config), "tx");
-    let [low, high] = tpcb_cleaner::figures(r);
     let pair = |title: &str, names: [(&str, Colour); 2], values: [f64; 2]| {
         let bar = |((name, colour), value): ((&str, Colour), f64)| Bar::new(name, colour, value);
         Group { title: title.into(), bars: names.into_iter().zip(values).map(bar).collect() }
     };
-    let ours = |title, values| pair(title, [("ours", BLUE), ("paper", SKY)], values);
+    let ours = |title, colour, values| pair(title, [("ours", colour), ("paper", GREY)], values);
     let groups = [
-        ours("LFS without cleaner", [tx("bsd-lfs"), 41.0]),
-        ours("FFS", [tx("ffs-m8r2"), 27.0]),
-        ours("LFS with cleaner, disk 48% full", [low.1, low.0]),
-        ours("LFS with cleaner, disk 90% full", [high.1, high.0]),
+        ours("LFS without cleaner", BLUE, [tx("bsd-lfs"), tpcb_cleaner::WITHOUT]),
+        ours("FFS", RED, [tx("ffs-m8r2"), 27.0]),
     ];
-    out += &bars("Figure 7. TPC-B, transactions/s", &groups, Span::Shared);
+    out += &bars("TPC-B on an empty disk, transactions/s", &groups, Span::Shared);
+    out += &utilization(r);
     let seconds = |config: &str, users| {
         r.phase(&andrew(config, users), "total").map_or(f64::NAN, |phase| phase.seconds)
     };
@@ -302,7 +328,8 @@ fn figures_1995(r: &Results) -> String {
 fn claims_table(judged: &[Judged]) -> String {
     let mut out = String::from(
         "<table><tr><th class=\"l\">claim</th><th class=\"l\">statement</th>\
-         <th class=\"l\">kind</th><th>paper</th><th>tolerance</th><th>ours</th><th></th></tr>",
+         <th class=\"l\">kind</th><th>paper</th><th>tolerance</th><th>ours</th>\
+         <th>ours in the tolerance</th><th></th></tr>",
     );
     for Judged { claim, checks } in judged {
         for (i, check) in checks.iter().enumerate() {
@@ -318,12 +345,13 @@ fn claims_table(judged: &[Judged]) -> String {
             out += &format!(
                 "<tr><td class=\"l id\">{id}<br><small>{source}</small></td>\
                  <td class=\"l\">{}{reason}</td><td class=\"l\">{}</td><td>{}</td><td>{}</td>\
-                 <td>{}</td>{mark}</tr>",
+                 <td>{}</td><td>{}</td>{mark}</tr>",
                 escape(&check.what),
                 check.kind.name(),
                 check.paper,
                 check.paper.tolerance(),
-                check.ours_in_words()
+                check.ours_in_words(),
+                summary::band(check)
             );
         }
     }
@@ -346,7 +374,7 @@ fn choices_table() -> String {
             c.value,
             escape(c.reason),
             escape(c.source),
-            escape(c.instead)
+            escape(if c.has_run() { c.instead } else { "no run shows it" })
         );
     }
     out + "</table>"

@@ -17,6 +17,8 @@ mod paper;
 pub mod present;
 mod report;
 mod runs;
+mod servers;
+mod summary;
 mod table_claims;
 mod tally;
 mod tpcb_cleaner;

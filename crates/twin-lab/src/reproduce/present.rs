@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 
 use super::runs::{TODAY, TODAY_KB, rate, today, today_tpcb, tpcb};
 use super::{Results, clc, figure};
-use crate::draw::{BLUE, Chart, Line, RED, SKY, YELLOW, lines};
+use crate::draw::{BLUE, Chart, Colour, Line, RED, lines};
 use crate::markup::escape;
 
 /// The bound on a ratio of LFS to FFS for a conclusion to hold.
@@ -143,6 +143,32 @@ pub fn text(r: &Results) -> String {
     out
 }
 
+/// What changed since, for the head of the page: the conclusions that no longer hold, by device.
+pub(super) fn lines_of(r: &Results) -> String {
+    let mut out = String::new();
+    for (device, name) in [(1, "today's disk of 7200 rpm"), (2, "today's SATA SSD")] {
+        let known: Vec<(&Conclusion, f64)> =
+            CONCLUSIONS.iter().map(|c| (c, ratios(r, c.measure)[device])).collect();
+        let known: Vec<_> = known.into_iter().filter(|(_, ratio)| ratio.is_finite()).collect();
+        if known.is_empty() {
+            continue;
+        }
+        let gone: Vec<String> = known
+            .iter()
+            .filter(|(c, ratio)| !c.bound.holds(*ratio))
+            .map(|(c, ratio)| format!("\u{201c}{}\u{201d} ({})", escape(c.says), figure(*ratio)))
+            .collect();
+        let (all, held) = (known.len(), known.len() - gone.len());
+        let rest = match gone.len() {
+            0 => String::new(),
+            _ => format!(" No longer (LFS over FFS in brackets): {}.", gone.join("; ")),
+        };
+        out +=
+            &format!("<p>Since then: on {name} <b>{held} of {all}</b> conclusions hold.{rest}</p>");
+    }
+    out
+}
+
 /// Parses a number of bytes in the form of benchmark settings: `64K`.
 fn bytes(text: &str) -> Option<u64> {
     let digits = text.trim_end_matches(['K', 'M', 'G']);
@@ -180,6 +206,9 @@ fn mounted(rows: &serde_json::Value, measure: Measure) -> f64 {
     of("lfs").zip(of("ffs")).map_or(f64::NAN, |(lfs, ffs)| lfs / ffs)
 }
 
+/// Blue is LFS and red is FFS on the whole page; dashed on an SSD.
+const TODAY_COLOURS: [Colour; 4] = [BLUE, RED, BLUE.dashed(), RED.dashed()];
+
 /// The section of the page: charts of today's sweep, then the conclusions. `measured`: as in
 /// [`measured`].
 pub(super) fn section(r: &Results, measured: Option<&serde_json::Value>) -> String {
@@ -196,7 +225,7 @@ pub(super) fn section(r: &Results, measured: Option<&serde_json::Value>) -> Stri
     for (phase, title) in charts {
         let line = |(i, (name, config, _)): (usize, &(&str, &str, &str))| Line {
             name: name.to_string(),
-            colour: [BLUE, RED, SKY, YELLOW][i],
+            colour: TODAY_COLOURS[i],
             paper: false,
             points: TODAY_KB
                 .iter()

@@ -35,6 +35,10 @@ pub fn worths(
             continue;
         }
         let with = tally(&super::judge(&claims, results));
+        if !choice.has_run() {
+            all.push(Worth { choice, with, without: Vec::new(), table: None });
+            continue;
+        }
         let run = &choice.without;
         let without = tally(&super::judge_varied(&claims, results, run, threads, progress)?);
         let changed = table().any(|need| (run.run)(&need) != need);
@@ -61,7 +65,11 @@ pub fn text(worths: &[Worth]) -> String {
         if !reason.is_empty() {
             out += &format!("  {reason}\n");
         }
-        out += &format!("  source: {source}\n  without it: {instead}\n");
+        out += &format!("  source: {source}\n");
+        out += &match choice.has_run() {
+            true => format!("  without it: {instead}\n"),
+            false => "  no run shows what it is worth\n".into(),
+        };
         for (with, without) in with.iter().zip(without) {
             let paper = with.paper.short();
             let (held, all) = (with.held, with.all);

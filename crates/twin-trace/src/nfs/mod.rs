@@ -4,11 +4,14 @@
 //! The traces of that paper (Attic, Cellar, Maytag) are not available; only a table of their totals
 //! is published, [`SERVERS`]. A [`Stream`] is fitted to these totals: its counts of reads, writes
 //! and so on are the published ones, over the published time. Nothing is published about which
-//! files were used when; that part is assumed, and described in `generate`. Reports that show
-//! results of such a stream must say so.
+//! files were used when; that part is fitted to other results or assumed, as `generate` says.
+//! Reports that show results of such a stream must say so. [`look_ahead`] and [`Lossy`] are how the
+//! paper's tracer saw the requests.
 
+mod capture;
 mod generate;
 
+pub use capture::{LookAhead, Lossy, look_ahead};
 pub use generate::{Pauses, Stream};
 
 use twin_rt::Nanos;
@@ -28,8 +31,9 @@ pub enum Kind {
     ReadDir(NodeId),
     /// Reads a data block, by number.
     Read(NodeId, u32),
-    /// Writes a data block; the file grows to this block if it was shorter.
-    Write(NodeId, u32),
+    /// Writes this many bytes to a data block; the file grows to this block if it was
+    /// shorter.
+    Write(NodeId, u32, u32),
     /// Changes the inode.
     SetAttr(NodeId),
     /// Truncates the file to zero length, which is also an inode update.
@@ -57,6 +61,8 @@ pub enum Kind {
 pub struct NfsOp {
     /// The time since the beginning.
     pub at: Nanos,
+    /// The client that sent it.
+    pub client: u16,
     /// Its kind.
     pub kind: Kind,
 }
@@ -84,6 +90,14 @@ pub struct Totals {
     pub file_system_bytes: u64,
     /// The share of it that holds data.
     pub utilization: f64,
+    /// Gigabytes read from the cache, read from disk, and written.
+    pub volumes_gb: [f64; 3],
+    /// The mean pause between sessions, in seconds (not published: fitted to the idle times of
+    /// section 5.1).
+    pub pause_seconds: f64,
+    /// The shape of the distribution of pauses (not published: fitted to the idle times of section
+    /// 5.1). 1: without memory; the higher, the more regular.
+    pub regularity: u32,
 }
 
 const DAY: u64 = 86_400;
@@ -104,6 +118,9 @@ pub const SERVERS: [Totals; 3] = [
         seconds: 9 * DAY,
         file_system_bytes: 4 * GB,
         utilization: 0.9,
+        volumes_gb: [20.3, 7.1, 3.4],
+        pause_seconds: 60.0,
+        regularity: 1,
     },
     Totals {
         name: "cellar",
@@ -116,6 +133,9 @@ pub const SERVERS: [Totals; 3] = [
         seconds: 16 * DAY,
         file_system_bytes: GB,
         utilization: 0.9,
+        volumes_gb: [8.9, 1.1, 1.5],
+        pause_seconds: 66.0,
+        regularity: 1,
     },
     Totals {
         name: "maytag",
@@ -128,6 +148,9 @@ pub const SERVERS: [Totals; 3] = [
         seconds: 5 * DAY / 2,
         file_system_bytes: 8 * GB,
         utilization: 0.9,
+        volumes_gb: [36.6, 3.4, 5.5],
+        pause_seconds: 9.0,
+        regularity: 12,
     },
 ];
 
@@ -150,6 +173,7 @@ impl Totals {
             inode_updates: scale(self.inode_updates),
             seconds: scale(self.seconds),
             file_system_bytes: scale(self.file_system_bytes),
+            volumes_gb: self.volumes_gb.map(|gb| gb * part),
             ..*self
         }
     }

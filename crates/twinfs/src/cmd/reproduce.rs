@@ -135,8 +135,9 @@ fn say_sensitivity(fitted: &Fitted, [less, more]: &[clc::Score; 2]) -> Result<()
 }
 
 fn choice(name: &str) -> Result<&'static Choice, Failure> {
-    choices::all().find(|choice| choice.name == name).ok_or_else(|| {
-        usage(SettingsError::unknown("choice", name, choices::all().map(|choice| choice.name)))
+    let shown = || choices::all().filter(|choice| choice.has_run());
+    shown().find(|choice| choice.name == name).ok_or_else(|| {
+        usage(SettingsError::unknown("choice", name, shown().map(|choice| choice.name)))
     })
 }
 
