@@ -35,6 +35,9 @@ pub struct Settings {
     pub cluster_bytes: u32,
     /// Synthetic data is stored as real bytes, not as stamps.
     pub expand_stamps: bool,
+    /// Synthetic data is stored as zeros, which take no room on a sparse device and have the same
+    /// checksums in both worlds. Goes before `expand_stamps`.
+    pub zeros: bool,
     /// Every change is refused.
     pub read_only: bool,
     /// Blocks that are read are compared with their checksums, where the format has them.
@@ -69,6 +72,7 @@ impl Default for Settings {
             overwrite: Overwrite::Needed,
             cluster_bytes: 0,
             expand_stamps: false,
+            zeros: false,
             read_only: false,
             check_data: true,
         }

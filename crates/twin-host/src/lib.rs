@@ -33,6 +33,7 @@
 
 mod clock;
 mod device;
+pub mod extents;
 mod flight;
 pub mod fuse;
 mod guard;

@@ -11,7 +11,7 @@ use twin_fs::{LayoutConfig, LayoutKind, Settings};
 use twin_rt::Order;
 use twin_settings::value::{bytes, bytes_text, list, nanos, number};
 use twin_settings::{Key, Named, SettingsError, Unit, grammar};
-use twin_sim::{bus, cpu, model, queue};
+use twin_sim::{Platter, bus, cpu, model, queue};
 
 use crate::event_log::EventLog;
 use crate::layouts::{LAYOUTS, layout};
@@ -82,6 +82,9 @@ pub struct Config {
     pub planted: PlantedFault,
     /// Who is told how far the run is; not a setting either.
     pub steps: Option<Steps>,
+    /// The content of the disk at the beginning, which holds a volume of this configuration; without
+    /// one a new volume is made.
+    pub start: Option<Platter>,
 }
 
 /// What stands between the clients of a simulated volume and its core.
@@ -538,6 +541,7 @@ impl Config {
             #[cfg(feature = "planted-faults")]
             planted: PlantedFault::None,
             steps: None,
+            start: None,
         }
     }
 

@@ -21,6 +21,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+pub mod age;
 pub mod bench;
 mod by_hand;
 pub mod caches;
@@ -34,6 +35,7 @@ mod figures;
 mod flight;
 mod front_end;
 mod history;
+pub mod layout_report;
 pub mod layouts;
 mod machine;
 mod machine_file;
@@ -90,7 +92,7 @@ pub use study_page::page as study_page;
 pub use table::{summary, table};
 pub use trust::{FEWEST_PAIRS, FIDELITY, Trust, error_of};
 pub use twin_settings::SettingsError;
-pub use twin_sim::{Served, TimeBreakdown};
+pub use twin_sim::{Platter, Served, TimeBreakdown};
 pub use verdict::{MEASURES, Measure, MeasureEntry, NOISE, measurable, rank, rivals, verdict};
 pub use watch::{Watcher, World};
 pub use what_if::{what_if, what_if_changes};

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use twin_disk::{BlockDevice, Recorded};
 use twin_fs::{Cpu, Identity, OpenVolume, Opened};
-use twin_rt::Rt;
+use twin_rt::{ClockOnly, Rt};
 use twin_sim::{Builder, HostAdapter, SimDisk, bus, cpu, model, queue};
 
 use crate::config::{Config, Costs};
@@ -69,7 +69,11 @@ pub(crate) fn disk(rt: &Rt, config: &Config) -> Result<Builder, SimulateError> {
     let disk_model = disk_model.map_err(model_error)?;
     let scheduler = queue::REGISTRY.get(&config.queue).map_err(model_error)?.make();
     let disk = SimDisk::builder(rt, disk_model).name(&config.disk).scheduler(scheduler);
-    Ok(disk.planted(config.planted().of_disk()))
+    let disk = disk.planted(config.planted().of_disk());
+    Ok(match &config.start {
+        Some(platter) => disk.platter(platter.clone()),
+        None => disk,
+    })
 }
 
 /// The configuration's processor, with the costs that the configuration sets.
@@ -100,6 +104,18 @@ pub(crate) trait OnVolume {
     ) -> Result<Self::Output, SimulateError>;
 }
 
+/// The size of a configuration's disk and of its sectors, in bytes.
+///
+/// # Errors
+/// If there is no such machine.
+pub(crate) fn disk_of(config: &Config) -> Result<(u64, u32), SimulateError> {
+    let rt = Rt::new(ClockOnly::default(), 1);
+    let config = Config { start: None, ..config.clone() };
+    let info = Machine::build(&rt, &config)?.device.info();
+    rt.crash();
+    Ok((info.size, info.sector))
+}
+
 /// The identity of simulated volumes, always the same, because equal runs must be equal.
 pub(crate) const NOBODY: Identity = Identity { uuid: *b"twinfs simulated", root: (0, 0, 0o755) };
 
@@ -113,7 +129,9 @@ pub(crate) async fn on_volume<T: OnVolume>(
         log.begin(rt);
     }
     let Machine { disk, device, cpu } = Machine::build(rt, config)?;
-    config.of_layout.mkfs(rt, Rc::clone(&device), NOBODY).await?;
+    if config.start.is_none() {
+        config.of_layout.mkfs(rt, Rc::clone(&device), NOBODY).await?;
+    }
     let settings = config.settings.clone();
     let Opened { volume, .. } = config.of_layout.open(rt, device, cpu, settings).await?;
     let output = what.run(rt, &disk, &volume).await?;

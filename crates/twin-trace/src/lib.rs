@@ -43,7 +43,7 @@ mod recorder;
 pub mod replay;
 
 mod stream;
-mod varint;
+pub mod varint;
 
 pub use accesses::AccessStats;
 pub use error::{Place, Problem, TraceError};

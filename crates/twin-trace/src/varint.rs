@@ -4,7 +4,7 @@
 
 /// Appends an unsigned number: 1 to 10 bytes.
 #[inline]
-pub(crate) fn put(out: &mut Vec<u8>, mut value: u64) {
+pub fn put(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         out.push(value as u8 | 0x80);
         value >>= 7;
@@ -14,34 +14,35 @@ pub(crate) fn put(out: &mut Vec<u8>, mut value: u64) {
 
 /// Appends the difference `value - base` (wrapping), zigzagged.
 #[inline]
-pub(crate) fn put_delta(out: &mut Vec<u8>, value: u64, base: u64) {
+pub fn put_delta(out: &mut Vec<u8>, value: u64, base: u64) {
     let delta = value.wrapping_sub(base) as i64;
     put(out, ((delta << 1) ^ (delta >> 63)) as u64);
 }
 
 /// A column being read. Reading past its end or a malformed number gives `Err` with a reason.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Cursor {
+pub struct Cursor {
     pos: usize,
     end: usize,
 }
 
 /// Why a record cannot be decoded.
-pub(crate) type Bad = &'static str;
+pub type Bad = &'static str;
 
 impl Cursor {
     /// A cursor over `bytes[start..end]` of the payload that every call receives.
-    pub(crate) fn new(start: usize, end: usize) -> Cursor {
+    pub fn new(start: usize, end: usize) -> Cursor {
         Cursor { pos: start, end }
     }
 
     /// Bytes not read yet.
-    pub(crate) fn left(&self) -> usize {
+    pub fn left(&self) -> usize {
         self.end - self.pos
     }
 
     #[inline]
-    pub(crate) fn byte(&mut self, bytes: &[u8]) -> Result<u8, Bad> {
+    /// The next byte.
+    pub fn byte(&mut self, bytes: &[u8]) -> Result<u8, Bad> {
         if self.pos >= self.end {
             return Err("a column ends too early");
         }
@@ -51,7 +52,8 @@ impl Cursor {
     }
 
     #[inline]
-    pub(crate) fn number(&mut self, bytes: &[u8]) -> Result<u64, Bad> {
+    /// An unsigned number.
+    pub fn number(&mut self, bytes: &[u8]) -> Result<u64, Bad> {
         let first = self.byte(bytes)?;
         if first < 0x80 {
             return Ok(u64::from(first));
@@ -72,19 +74,20 @@ impl Cursor {
 
     /// A number that must fit 32 bits.
     #[inline]
-    pub(crate) fn number32(&mut self, bytes: &[u8]) -> Result<u32, Bad> {
+    pub fn number32(&mut self, bytes: &[u8]) -> Result<u32, Bad> {
         u32::try_from(self.number(bytes)?).map_err(|_| "a number has more than 32 bits")
     }
 
     #[inline]
-    pub(crate) fn delta(&mut self, bytes: &[u8], base: u64) -> Result<u64, Bad> {
+    /// A number that was written as its difference to `base`.
+    pub fn delta(&mut self, bytes: &[u8], base: u64) -> Result<u64, Bad> {
         let zigzag = self.number(bytes)?;
         Ok(base.wrapping_add((zigzag >> 1) ^ (zigzag & 1).wrapping_neg()))
     }
 
     /// The next `len` bytes.
     #[inline]
-    pub(crate) fn bytes<'a>(&mut self, bytes: &'a [u8], len: u64) -> Result<&'a [u8], Bad> {
+    pub fn bytes<'a>(&mut self, bytes: &'a [u8], len: u64) -> Result<&'a [u8], Bad> {
         if len > self.left() as u64 {
             return Err("a column ends too early");
         }

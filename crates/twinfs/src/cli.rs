@@ -15,6 +15,7 @@ use crate::choices::{
 };
 use crate::size::Size;
 
+mod age;
 mod cache;
 mod gather;
 mod measure;
@@ -22,6 +23,7 @@ mod output;
 mod reproduce;
 mod serve;
 
+pub(crate) use age::{Age, Layout, Snapshot, Start};
 pub(crate) use cache::{Cache, ObjectRules};
 pub(crate) use gather::Gather;
 pub(crate) use measure::{Calibrate, Pace, SharedSettings, Validate};
@@ -70,6 +72,9 @@ pub(crate) enum Command {
     Validate(Validate),
     Presets(Presets),
     Reproduce(Reproduce),
+    Layout(Layout),
+    Snapshot(Snapshot),
+    Age(Box<Age>),
     Completions(Completions),
     Man(Man),
 }
@@ -303,6 +308,8 @@ pub(crate) struct Compare {
     pub(crate) configs: Vec<String>,
     #[command(flatten)]
     pub(crate) shared: SharedSettings,
+    #[command(flatten)]
+    pub(crate) start: Start,
     /// A trace to replay in place of the one that comes with the program.
     #[arg(long, short)]
     pub(crate) trace: Option<PathBuf>,
@@ -586,6 +593,8 @@ pub(crate) struct Bench {
     /// Simulate on this configuration (see `twinfs presets`); may be given several times.
     #[arg(long, short, value_name = "CONFIG")]
     pub(crate) sim: Vec<String>,
+    #[command(flatten)]
+    pub(crate) start: Start,
     /// Run in this directory, of whatever file system; may be given several times.
     #[arg(long, short, value_name = "DIR")]
     pub(crate) dir: Vec<PathBuf>,

@@ -97,3 +97,102 @@ fn damage_makes_it_fail_and_go_on() {
     assert!(text(&out.stderr).contains("superblock"), "{}", text(&out.stderr));
     assert!(text(&out.stderr).contains("byte 0"), "{}", text(&out.stderr));
 }
+
+/// A JSON object on standard output.
+fn json(args: &[&str]) -> serde_json::Value {
+    let out = twinfs(args);
+    let said = text(&out.stderr);
+    assert!(out.status.success(), "{args:?}: {said}");
+    serde_json::from_slice(&out.stdout).unwrap_or_else(|error| panic!("{args:?}: {error}"))
+}
+
+#[test]
+fn an_aged_volume_of_every_layout_is_sound_and_layout_says_of_it_what_the_simulation_said() {
+    for layout in ["lfs", "ffs", "vsfs"] {
+        let place = Image::new(&format!("aged-{layout}"));
+        let path = |name: &str| place.dir.join(name).to_str().unwrap().to_owned();
+        let (one, two, snap) = (path("one.img"), path("two.img"), path("one.snap"));
+        let age = |to: &str| {
+            let volume = ["age", "--layout", layout, "--profile", "agrawal", "--size", "24M"];
+            let how = ["--full", "70%", "--seed", "3", "--turnover", "3", "--json", "-o", to];
+            json(&[&volume[..], &how].concat())
+        };
+        let (said, again) = (age(&one), age(&two));
+        assert_eq!(said["failed"], 0, "{said}");
+        assert_eq!(said["layout_score"], again["layout_score"]);
+        assert!(
+            std::fs::read(&one).unwrap() == std::fs::read(&two).unwrap(),
+            "same seed, same bytes"
+        );
+        let checked = twinfs(&["check", &one]);
+        assert!(checked.status.success(), "{layout}: {}", text(&checked.stdout));
+        let before = std::fs::read(&one).unwrap();
+        let of_image = json(&["layout", &one, "--format", "json"]);
+        for key in ["layout_score", "layout_score_without_fragments", "dynamic_score", "files"] {
+            assert_eq!(of_image[key], said[key], "{layout}: {key}");
+        }
+        let made = twinfs(&["snapshot", &one, "-o", &snap]);
+        assert!(made.status.success(), "{}", text(&made.stderr));
+        let of_snapshot = json(&["layout", &snap, "--json"]);
+        for key in ["layout_score", "dynamic_score", "free", "classes", "used"] {
+            assert_eq!(of_snapshot[key], of_image[key], "{layout}: {key}");
+        }
+        assert!(before == std::fs::read(&one).unwrap(), "the source is as it was");
+        // A process a file: one layout is enough, the maps are made by the same code for all.
+        if layout == "ffs" {
+            let score = of_image["layout_score"].as_f64().unwrap();
+            assert!((score - score_of_single_maps(&one)).abs() < 1e-9, "{score}");
+        }
+    }
+}
+
+/// The layout score of an image from the map of each single file.
+fn score_of_single_maps(image: &str) -> f64 {
+    let inodes = json(&["dump", image, "inodes", "--json"]);
+    let (mut counted, mut following) = (0, 0);
+    for inode in inodes["inodes"].as_array().unwrap().iter().filter(|i| i["kind"] == "file") {
+        let map = json(&["dump", image, "file-map", &inode["ino"].to_string(), "--json"]);
+        let mut end = None;
+        for run in map["map"].as_array().unwrap().iter().filter(|run| run["kind"] == "data") {
+            let number = |key: &str| run[key].as_u64().unwrap();
+            counted += number("blocks") - u64::from(end.is_none());
+            following += number("blocks") - 1 + u64::from(end == Some(number("at")));
+            end = Some(number("at") + number("bytes"));
+        }
+    }
+    following as f64 / counted as f64
+}
+
+#[test]
+fn what_layout_and_snapshot_cannot_read_is_named() {
+    let place = Image::new("not-readable");
+    let path = |name: &str| place.dir.join(name).to_str().unwrap().to_owned();
+    let (snap, cut, letter) = (path("a.snap"), path("cut.snap"), path("letter.txt"));
+    let image = place.image.to_str().unwrap();
+    assert!(twinfs(&["snapshot", image, "-o", &snap]).status.success());
+    let bytes = std::fs::read(&snap).unwrap();
+    std::fs::write(&cut, &bytes[..bytes.len() - 9]).unwrap();
+    std::fs::write(&letter, "Dear Sir").unwrap();
+    for (args, why) in [
+        (&["layout", &cut][..], "cut off"),
+        (&["layout", &letter], "not a twinfs volume"),
+        (&["layout", "/proc/self"], "FIEMAP"),
+        (&["layout", "/no such place"], "No such file"),
+        (&["snapshot", image, "-o", &snap], "exists already"),
+        (&["layout", "--history", "/proc/self/fdinfo"], "no snapshot"),
+        (&["age", "--size", "24M", "--profile", "agrawl", "-o", &path("x.img")], "agrawal"),
+        (&["age", "--size", "64K", "-o", &path("x.img")], "--size"),
+    ] {
+        let out = twinfs(args);
+        let said = text(&out.stderr);
+        assert!(!out.status.success() && said.contains(why), "{args:?}: {said}");
+        assert!(!std::path::Path::new(&path("x.img")).exists(), "nothing is left behind");
+    }
+    // A history with a damaged snapshot is shown without it, and is no success.
+    let shown = twinfs(&["layout", "--history", place.dir.to_str().unwrap()]);
+    assert_eq!(shown.status.code(), Some(1), "{}", text(&shown.stdout));
+    assert!(text(&shown.stdout).contains("a.snap") && text(&shown.stderr).contains("cut.snap"));
+    std::fs::remove_file(&cut).unwrap();
+    let history = json(&["layout", "--history", place.dir.to_str().unwrap(), "--json"]);
+    assert_eq!(history["days"].as_array().map(Vec::len), Some(1), "{history}");
+}

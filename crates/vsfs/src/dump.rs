@@ -1,6 +1,7 @@
 //! The dump: the superblock and the bitmaps; inodes, directories and files are shown by the part that all layouts
 //! share, over what this one says of itself ([`OnDisk`]).
 
+use std::ops::Range;
 use std::rc::Rc;
 
 use twin_cache::Lbn;
@@ -51,7 +52,7 @@ pub(crate) async fn dump(
     let inodes = Bitmap::read(&*device, &sb, sb.inode_bitmap, sb.inodes).await?;
     let data = Bitmap::read(&*device, &sb, sb.data_bitmap, sb.data_blocks()).await?;
     let features = sb.features();
-    let source = Source { disk: Disk::new(device, sb.clone()), features, inodes };
+    let source = Source { disk: Disk::new(device, sb.clone()), features, inodes, data };
     if twin_fs::dump::files(&source, request, sink).await? {
         return Ok(());
     }
@@ -62,7 +63,7 @@ pub(crate) async fn dump(
         }
         "bitmaps" => {
             sink.begin("runs", "numbers in use that follow one another", &RUNS);
-            for (name, bitmap) in [("inode", &source.inodes), ("data", &data)] {
+            for (name, bitmap) in [("inode", &source.inodes), ("data", &source.data)] {
                 for (first, bits) in bitmap.runs() {
                     let run = [first, bits].map(|n| Value::Number(n.into()));
                     sink.row([vec![Value::Text(name.into())], run.into()].concat());
@@ -78,7 +79,7 @@ pub(crate) async fn dump(
                 ("inode_bitmap", sb.inode_bitmap, sb.data_bitmap, None),
                 ("data_bitmap", sb.data_bitmap, sb.inode_table, None),
                 ("inode_table", sb.inode_table, sb.data, Some(source.inodes.used())),
-                ("data", sb.data, sb.blocks, Some(data.used())),
+                ("data", sb.data, sb.blocks, Some(source.data.used())),
             ];
             for (name, first, end, used) in regions {
                 let used = used.map_or(Value::None, |used| Value::Number(used.into()));
@@ -113,6 +114,7 @@ struct Source {
     disk: Disk,
     features: Features,
     inodes: Bitmap,
+    data: Bitmap,
 }
 
 impl Source {
@@ -148,6 +150,28 @@ impl OnDisk for Source {
 
     fn region_of(&self, at: u64) -> Option<u64> {
         Some(at / u64::from(self.disk.sb.block_size))
+    }
+
+    fn areas(&self) -> Vec<Range<u64>> {
+        let sb = &self.disk.sb;
+        let data = sb.byte_of(sb.data.into())..sb.byte_of(sb.blocks.into());
+        vec![data]
+    }
+
+    fn free_from(&self, first: usize) -> BoxFuture<'_, (usize, Result<Vec<Range<u64>>>)> {
+        Box::pin(async move {
+            let sb = &self.disk.sb;
+            let mut free = Vec::new();
+            let mut at = 0;
+            for (used, blocks) in self.data.runs().into_iter().chain([(self.data.len(), 0)]) {
+                if used > at {
+                    let [from, to] = [at, used].map(|block| sb.byte_of((sb.data + block).into()));
+                    free.push(from..to);
+                }
+                at = used + blocks;
+            }
+            (first + 1, Ok(free))
+        })
     }
 
     fn numbers(&self) -> Ino {

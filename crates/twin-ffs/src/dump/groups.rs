@@ -22,7 +22,7 @@ const FREE: [Column; 3] = [number("frag", 8), number("frags", 8), number("at", 1
 const USED: [Column; 2] = [number("ino", 9), number("inodes", 8)];
 
 /// The runs of bits that are set, each with its start and length.
-fn runs(bits: &Bits) -> Vec<(u32, u32)> {
+pub(super) fn runs(bits: &Bits) -> Vec<(u32, u32)> {
     let (mut runs, mut at) = (Vec::new(), 0);
     while let Some(start) = bits.next_set(at, u32::MAX) {
         at = bits.next_clear(start, u32::MAX).unwrap_or(bits.len());

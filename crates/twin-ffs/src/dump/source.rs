@@ -1,6 +1,7 @@
 //! An FFS volume for the shared dump of files: inodes are in the tables of their groups.
 
 use std::cell::RefCell;
+use std::ops::Range;
 use std::rc::Rc;
 
 use twin_cache::Lbn;
@@ -101,6 +102,32 @@ impl OnDisk for Source {
     fn region_of(&self, at: u64) -> Option<u64> {
         let addr = at / u64::from(self.view.sb.geometry.frag_size);
         self.view.sb.locate(addr).map(|(group, _)| group.into())
+    }
+
+    fn areas(&self) -> Vec<Range<u64>> {
+        let sb = &self.view.sb;
+        let area = |group| {
+            let (start, frags) = (sb.group_start(group), u64::from(sb.frags_of(group)));
+            sb.geometry.byte_of(start)..sb.geometry.byte_of(start + frags)
+        };
+        (0..sb.groups).map(area).collect()
+    }
+
+    fn free_from(&self, first: usize) -> BoxFuture<'_, (usize, Result<Vec<Range<u64>>>)> {
+        Box::pin(async move {
+            let sb = &self.view.sb;
+            let group = first as u32;
+            let start = sb.group_start(group);
+            let free = self.group(group).await.map(|image| {
+                let bits = Bits::from_bytes(&image.free, sb.frags_of(group));
+                let bytes = |(first, frags)| {
+                    let at = start + u64::from(first);
+                    sb.geometry.byte_of(at)..sb.geometry.byte_of(at + u64::from(frags))
+                };
+                super::groups::runs(&bits).into_iter().map(bytes).collect()
+            });
+            (first + 1, free)
+        })
     }
 
     fn numbers(&self) -> Ino {

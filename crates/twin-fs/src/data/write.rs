@@ -88,6 +88,7 @@ impl<L: Layout> Files<L> {
             }
             match data {
                 Data::Bytes(bytes) => d.inline[start..end].copy_from_slice(bytes),
+                Data::Synthetic(_) if self.core.settings.zeros => d.inline[start..end].fill(0),
                 // An inode always holds real bytes, never stamps.
                 Data::Synthetic(len) => {
                     let (off, len) = (off as u32, *len as u32);
@@ -165,6 +166,7 @@ impl<L: Layout> Files<L> {
                     content.bytes_mut()[from..from + n].copy_from_slice(&part);
                 }
             }
+            Data::Synthetic(_) if self.core.settings.zeros => *content = Block::Zero(block as u32),
             Data::Synthetic(_) if self.core.settings.expand_stamps => {
                 let cut = Stamp { off: from as u32, len: n as u32, ..stamp };
                 cut.expand(&mut content.bytes_mut()[from..from + n]);

@@ -15,6 +15,7 @@ mod directory;
 mod file_map;
 mod inodes;
 mod on_disk;
+mod space;
 mod walk;
 
 use std::fmt;
@@ -24,6 +25,7 @@ use twin_rt::Time;
 use crate::{FsError, Ino, Timestamp};
 
 pub use on_disk::{InUse, OnDisk};
+pub use space::tables as space_tables;
 pub use walk::{FileDump, Step, Walk};
 
 /// A kind of structure that can be dumped.
@@ -66,6 +68,11 @@ pub const OF_FILES: &[Structure] = &[
         name: "file-map",
         about: "where the blocks of a file are, holes too",
         takes: StructureArgument::File,
+    },
+    Structure {
+        name: "space",
+        about: "where all blocks of all files are, what is free, and all names",
+        takes: StructureArgument::Nothing,
     },
 ];
 
@@ -288,6 +295,7 @@ pub async fn files(
         ("inode", StructureSelector::File(file)) => dump.inode(file).await?,
         ("dir", StructureSelector::File(file)) => dump.directory(file).await?,
         ("file-map", StructureSelector::File(file)) => dump.file_map(file).await?,
+        ("space", _) => dump.space().await,
         _ => return Ok(false),
     }
     Ok(true)

@@ -1,5 +1,7 @@
 //! The interface through which a dump reads a volume of any layout.
 
+use std::ops::Range;
+
 use twin_cache::Lbn;
 use twin_disk::Bytes;
 use twin_rt::BoxFuture;
@@ -25,6 +27,16 @@ pub trait OnDisk {
 
     /// The number of the region that a byte lies in; `None` if it lies in none.
     fn region_of(&self, at: u64) -> Option<u64>;
+
+    /// The parts of the device within which space is given to files, in ascending order, as ranges
+    /// of bytes: groups, segments, or one range for all.
+    fn areas(&self) -> Vec<Range<u64>>;
+
+    /// The free ranges of bytes in the areas from number `first` on, in ascending order, in as many
+    /// areas as the layout reads at a time, and the number of the area to continue with. Free is
+    /// what may be written without moving anything; dead blocks in a segment of a log are not. An
+    /// error concerns all areas from `first` up to that one.
+    fn free_from(&self, first: usize) -> BoxFuture<'_, (usize, Result<Vec<Range<u64>>>)>;
 
     /// Inode numbers below this one may be in use.
     fn numbers(&self) -> Ino;

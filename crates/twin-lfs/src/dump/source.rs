@@ -1,5 +1,7 @@
 //! The log as the shared dump of files sees it: inodes are found through the inode map.
 
+use std::ops::Range;
+
 use twin_cache::Lbn;
 use twin_disk::Bytes;
 use twin_fs::dinode::Dinode;
@@ -9,7 +11,7 @@ use twin_fs::{Features, FsError, Ino, Result};
 use twin_rt::BoxFuture;
 
 use crate::format::IFILE_INO;
-use crate::format::{Checkpoint, IMAP_ENTRY_BYTES, ImapEntry};
+use crate::format::{Checkpoint, IMAP_ENTRY_BYTES, ImapEntry, SEG_ENTRY_BYTES, SegEntry};
 use crate::volume_reader::VolumeReader;
 
 /// A log for reading.
@@ -59,6 +61,21 @@ impl Source {
         Ok(ImapEntry::decode(&raw[at..at + IMAP_ENTRY_BYTES]))
     }
 
+    /// What is free in a segment: all of it if it is clean, and the rest of one that is being
+    /// filled.
+    fn free_in(&self, segment: u32, entry: SegEntry) -> Option<Range<u64>> {
+        let sb = &self.view.sb;
+        let start = sb.segment_start(segment);
+        let end = start + u64::from(sb.segment_size);
+        let mut heads = self.view.log_state.heads.iter();
+        let from = match heads.find(|head| head.segment == segment) {
+            Some(head) => start + u64::from(head.offset),
+            None if entry.live_bytes == 0 => start,
+            None => end,
+        };
+        (from < end).then_some(from..end)
+    }
+
     async fn placed_inode(
         &self,
         ino: Ino,
@@ -94,6 +111,38 @@ impl OnDisk for Source {
 
     fn region_of(&self, at: u64) -> Option<u64> {
         self.view.sb.segment_of(at).map(u64::from)
+    }
+
+    fn areas(&self) -> Vec<Range<u64>> {
+        let sb = &self.view.sb;
+        let area = |segment| {
+            let start = sb.segment_start(segment);
+            start..start + u64::from(sb.segment_size)
+        };
+        (0..sb.segments).map(area).collect()
+    }
+
+    fn free_from(&self, first: usize) -> BoxFuture<'_, (usize, Result<Vec<Range<u64>>>)> {
+        Box::pin(async move {
+            let (next, entries) = match &self.view.log_state.table {
+                Some(table) => (table.len(), Ok(table[first..].to_vec())),
+                None => {
+                    let block = self.view.sb.geometry.block_size as usize;
+                    let per_block = block / SEG_ENTRY_BYTES;
+                    let raw = self.ifile_block((first / per_block) as u64).await;
+                    let decode = |raw: Bytes| {
+                        let entries = raw.chunks_exact(SEG_ENTRY_BYTES).map(SegEntry::decode);
+                        entries.skip(first % per_block).collect::<Vec<_>>()
+                    };
+                    ((first / per_block + 1) * per_block, raw.map(decode))
+                }
+            };
+            let free = entries.map(|entries| {
+                let numbered = (first as u32..self.view.sb.segments).zip(entries);
+                numbered.filter_map(|(number, entry)| self.free_in(number, entry)).collect()
+            });
+            (next, free)
+        })
     }
 
     fn numbers(&self) -> Ino {

@@ -12,6 +12,7 @@ use super::bench_rows::in_targets;
 use super::files::Page;
 use super::interrupt::{Undoing, remove_by_force};
 use super::progress::Progress;
+use super::start::Start;
 use super::terminal::terminal_width;
 use super::time::real_clock;
 use super::{Failure, Interrupts, Outcome, say, usage};
@@ -82,6 +83,9 @@ fn undoes_runs(dir: &Path, interrupts: &Interrupts) -> Undoing {
 
 /// Options that are for directories need one.
 fn check_options(args: &Bench) -> Result<(), Failure> {
+    if args.start.is_given() && args.sim.is_empty() {
+        return Err(usage("--aged, --fill and --from are for simulations: give --sim CONFIG too"));
+    }
     match args.cold {
         Some(_) if args.dir.is_empty() => {
             Err(usage("--cold is for directories: give --dir DIR too"))
@@ -93,10 +97,27 @@ fn check_options(args: &Bench) -> Result<(), Failure> {
     }
 }
 
+/// The configurations: on new volumes, and where others are asked for on these, too.
+fn simulated(args: &Bench) -> Result<Vec<Config>, Failure> {
+    let configs = args.sim.iter().map(|text| Config::parse(text).map_err(usage));
+    let configs = configs.collect::<Result<Vec<_>, _>>()?;
+    let Some(start) = Start::of(&args.start)? else { return Ok(configs) };
+    let mut refused = Vec::new();
+    let old = start.apply(configs.clone(), &mut refused)?;
+    if let Some((name, why)) = refused.first() {
+        return Err(format!("{name}: {why}").into());
+    }
+    let beside = |config: Config| Config { name: format!("{} (old)", config.name), ..config };
+    let old = old.into_iter().map(beside);
+    Ok(match start.has_fresh() {
+        true => configs.into_iter().chain(old).collect(),
+        false => old.collect(),
+    })
+}
+
 fn targets(args: &Bench, stop: &Arc<AtomicBool>) -> Result<Vec<Target>, Failure> {
     let mut targets = Vec::new();
-    for text in &args.sim {
-        let config = Config::parse(text).map_err(usage)?;
+    for config in simulated(args)? {
         let config = Box::new(config);
         targets.push(match args.warm {
             true => Target::SimulatedWarm(config),

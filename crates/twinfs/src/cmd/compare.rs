@@ -16,9 +16,10 @@ use twin_rt::Categories;
 use super::files::Page;
 use super::on;
 use super::progress::Progress;
+use super::start::Start;
 use super::terminal::terminal_width;
 use super::workload::{Chosen, chosen};
-use super::{Interrupts, Outcome, say, usage};
+use super::{Failure, Interrupts, Outcome, say, usage};
 use crate::cli::{Compare, Pace};
 use crate::input::{Wanted, must_be};
 use crate::rows;
@@ -39,14 +40,7 @@ pub(crate) fn run(args: &Compare, interrupts: &Interrupts) -> Outcome {
     if let Some(server) = &args.server {
         return super::server::run(args, server);
     }
-    if args.details && !args.output.is_table() {
-        return Err(usage("--details is for the table: JSON has all figures anyway"));
-    }
-    if args.shared.what_if && !args.output.is_table() && args.html.is_none() {
-        return Err(usage(
-            "--what-if adds to the verdict, which --format json and csv do not have",
-        ));
-    }
+    check(args)?;
     let Chosen { workload, is_cut, operations } = chosen(
         args.trace.as_deref(),
         args.trace_format.as_deref(),
@@ -59,12 +53,18 @@ pub(crate) fn run(args: &Compare, interrupts: &Interrupts) -> Outcome {
     let (configs, mut not_run) = configs(args)?;
     let measure = MEASURES.get(&args.by).map_err(|e| e.to_string())?;
     measurable(measure, &configs).map_err(usage)?;
+    let start = Start::of(&args.start)?;
     let trust = Trust::of(&configs);
-    let mut ran = simulated(args, (&workload, operations), pace, configs, &mut not_run)?;
-    let mut ranked: Vec<&mut Figures> = ran.iter_mut().map(|(_, run)| &mut run.figures).collect();
-    rank(&mut ranked, measure, &trust);
+    let job = (&workload, operations);
+    let judged = (measure, &trust);
+    let (ran, fresh) = run_all(args, job, pace, configs, (start.as_ref(), judged), &mut not_run)?;
     let figures: Vec<Figures> = ran.iter().map(|(_, run)| run.figures.clone()).collect();
-    let verdict = verdict(&figures, measure, &trust).map(|verdict| match args.shared.what_if {
+    let of_runs = verdict(&figures, measure, &trust);
+    let verdict = match &start {
+        None => of_runs,
+        Some(start) => start.verdict(fresh.as_deref(), &ran, of_runs, judged),
+    };
+    let verdict = verdict.map(|verdict| match args.shared.what_if {
         true => {
             let runs = SeedRuns { workload: &workload, pace, seeds: 1, measure };
             verdict + &tried(args, &ran, (&figures, &trust), runs, operations)
@@ -72,6 +72,9 @@ pub(crate) fn run(args: &Compare, interrupts: &Interrupts) -> Outcome {
         false => verdict,
     });
     let mut objects = objects(args, &ran, &not_run)?;
+    if let Some(start) = &start {
+        start.add_to(&mut objects, fresh.as_deref().unwrap_or_default())?;
+    }
     if args.output.is_table() {
         let configs: Vec<&Config> = ran.iter().map(|(config, _)| config).collect();
         print(args, verdict.as_deref(), (&workload, measure), (&configs, &figures), &not_run)?;
@@ -96,6 +99,62 @@ pub(crate) fn run(args: &Compare, interrupts: &Interrupts) -> Outcome {
         rows::print(&args.output, &objects, || Ok(String::new()))?;
     }
     Ok(if all_done { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Refuses arguments that would be ignored.
+fn check(args: &Compare) -> Result<(), Failure> {
+    if args.details && !args.output.is_table() {
+        return Err(usage("--details is for the table: JSON has all figures anyway"));
+    }
+    if !args.on.is_empty() && args.start.is_given() {
+        return Err(usage("--on is for new volumes: leave --aged, --fill and --from out"));
+    }
+    if args.shared.what_if && args.start.is_given() {
+        return Err(usage("--what-if is for new volumes: leave --aged, --fill and --from out"));
+    }
+    if args.shared.what_if && !args.output.is_table() && args.html.is_none() {
+        return Err(usage(
+            "--what-if adds to the verdict, which --format json and csv do not have",
+        ));
+    }
+    Ok(())
+}
+
+/// Configurations with their results.
+type Ran = Vec<(Config, Seeded)>;
+
+/// A measure, and how far times are trusted.
+type Judged<'a> = (&'a MeasureEntry, &'a Trust);
+
+/// Runs and ranks all configurations on the volumes that they start with, and on new ones beside
+/// where that makes sense.
+fn run_all(
+    args: &Compare,
+    job: (&Workload, u64),
+    pace: twin_trace::replay::Pace,
+    configs: Vec<Config>,
+    (start, judged): (Option<&Start>, Judged<'_>),
+    not_run: &mut NotRun,
+) -> Result<(Ran, Option<Ran>), Failure> {
+    let mut fresh = None;
+    let configs = match start {
+        None => configs,
+        Some(start) => {
+            if start.has_fresh() {
+                let ran = simulated(args, job, pace, configs.clone(), &mut Vec::new())?;
+                fresh = Some(ranked(ran, judged));
+            }
+            start.apply(configs, not_run)?
+        }
+    };
+    Ok((ranked(simulated(args, job, pace, configs, not_run)?, judged), fresh))
+}
+
+/// Runs with their ranks.
+fn ranked(mut ran: Vec<(Config, Seeded)>, (measure, trust): Judged<'_>) -> Vec<(Config, Seeded)> {
+    let mut figures: Vec<&mut Figures> = ran.iter_mut().map(|(_, run)| &mut run.figures).collect();
+    rank(&mut figures, measure, trust);
+    ran
 }
 
 /// What would change the order, in a line of its own; nothing if there are not two to compare.

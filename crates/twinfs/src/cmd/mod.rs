@@ -1,5 +1,6 @@
 //! The commands, a file each.
 
+mod age;
 mod bench;
 mod bench_rows;
 mod budget;
@@ -14,6 +15,7 @@ mod files;
 mod gather;
 mod image;
 mod interrupt;
+mod layout;
 mod manual;
 mod mkfs;
 mod mount;
@@ -29,6 +31,9 @@ mod reproduce;
 mod serve;
 mod server;
 mod serving;
+mod snapshot;
+mod source_map;
+mod start;
 mod stat;
 mod status;
 mod terminal;
@@ -110,6 +115,9 @@ pub(crate) fn run(command: Command, interrupts: &Interrupts) -> Outcome {
         Command::Presets(args) => presets::run(&args),
         Command::Reproduce(args) => reproduce::run(&args, interrupts),
         Command::Validate(args) => validate::run(&args, interrupts),
+        Command::Layout(args) => layout::run(&args, interrupts),
+        Command::Snapshot(args) => snapshot::run(&args, interrupts),
+        Command::Age(args) => age::run(&args, interrupts),
         Command::Completions(args) => manual::completions(&args),
         Command::Man(args) => manual::pages(&args),
     }

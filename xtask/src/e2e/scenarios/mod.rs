@@ -15,6 +15,7 @@ mod kill9;
 mod loopdev;
 mod memory;
 mod nfs;
+mod old;
 mod pjdfstest;
 mod places;
 mod replacement;
@@ -49,6 +50,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     cleaning::SCENARIO,
     memory::SCENARIO,
     nfs::SCENARIO,
+    old::SCENARIO,
     places::SCENARIO,
     replacement::SCENARIO,
     signatures::SCENARIO,

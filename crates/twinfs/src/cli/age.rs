@@ -1,0 +1,147 @@
+//! The arguments of the commands about the age of volumes: `layout`, `snapshot` and `age`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use twin_lab::layouts::LAYOUTS;
+
+use super::{Output, layouts};
+use crate::choices::foreign_formats;
+use crate::size::Size;
+
+/// Show how well files lie on the device: layout scores, by size and as a whole, and where free
+/// space is.
+///
+/// The score is the share of blocks that follow their predecessor (Smith and Seltzer, 1994). Works
+/// on images of any layout, on snapshots, and on directories of any file system that tells where
+/// files are (ext4, xfs, btrfs, f2fs and others); free space of a real one is shown if it tells
+/// that too, which needs root. Nothing is written.
+#[derive(Args)]
+#[command(after_help = "Examples:\n  \
+    twinfs layout disk.img                        a volume of ours\n  \
+    twinfs layout /home --html home.html          a directory on any file system, as a page\n  \
+    twinfs layout disk.img --files --format csv   a line for each file\n  \
+    twinfs layout --history snapshots/            scores over time")]
+pub(crate) struct Layout {
+    #[command(flatten)]
+    pub(crate) output: Output,
+    /// Show each file: in CSV and JSON too.
+    #[arg(long, conflicts_with_all = ["dirs", "history"])]
+    pub(crate) files: bool,
+    /// Show each directory: the score of the files directly in it.
+    #[arg(long, conflicts_with = "history")]
+    pub(crate) dirs: bool,
+    /// Show the scores of all snapshots in this directory over time, by size, and whether they
+    /// change with age.
+    #[arg(long, value_name = "DIR", conflicts_with = "what")]
+    pub(crate) history: Option<PathBuf>,
+    /// Write a page with the figures and a map of the volume.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
+    /// An image or block device, a snapshot, or a directory.
+    #[arg(required_unless_present = "history")]
+    pub(crate) what: Option<PathBuf>,
+}
+
+/// Write down where all files and all free space of a file system are, for later.
+///
+/// Keeps sizes, ages, places of blocks and the free map; no contents, and names only with --names.
+/// The source is an image that is not mounted, or a directory on any file system. `twinfs layout`
+/// reads the result; many of one file system in a directory are a history. docs/ageing.md has a
+/// systemd timer and a cron line for daily snapshots.
+#[derive(Args)]
+pub(crate) struct Snapshot {
+    /// The file to write, which must not exist.
+    #[arg(long = "output", short = 'o', value_name = "FILE")]
+    pub(crate) to: PathBuf,
+    /// Keep the names of files too.
+    #[arg(long)]
+    pub(crate) names: bool,
+    /// An image or block device, or a directory.
+    pub(crate) what: PathBuf,
+}
+
+/// Make a volume that has been in use for years.
+///
+/// Files are created and deleted in simulation until the volume has the sizes, ages and depths of a
+/// profile (those of Geriatrix; --list shows them), or a recorded history is repeated. User data is
+/// zeros, so the image takes room on the host for metadata alone. The image mounts and checks clean.
+/// The same settings and seed make the same image.
+#[derive(Args)]
+#[command(after_help = "Examples:\n  \
+    twinfs age --layout ffs --profile agrawal --size 20G --full 80% --seed 1 -o old.img\n  \
+    twinfs age --profile meyer --size 1G -o old.snap               its snapshot alone\n  \
+    twinfs age --profile dabre --size 1G --operations dabre.tw     for any directory:\n  \
+    twinfs compare -t dabre.tw --on /mnt/ext4,/mnt/xfs")]
+pub(crate) struct Age {
+    /// Which layout.
+    #[arg(long, value_parser = layouts(), default_value = LAYOUTS[0].name())]
+    pub(crate) layout: String,
+    /// The profile. Default: agrawal, unless a history is given.
+    #[arg(long, conflicts_with = "trace")]
+    pub(crate) profile: Option<String>,
+    /// Bytes of the volume.
+    #[arg(long, required_unless_present = "list")]
+    pub(crate) size: Option<Size>,
+    /// How full it gets, in percent of what files may fill. Default: 80%.
+    #[arg(long, value_name = "PERCENT", conflicts_with = "trace")]
+    pub(crate) full: Option<String>,
+    /// The age of the oldest file in years. Default: 1.
+    #[arg(long, value_name = "YEARS", conflicts_with = "trace")]
+    pub(crate) years: Option<f64>,
+    /// How many times the volume is written in a year. Default: 5.
+    #[arg(long, value_name = "TIMES", conflicts_with = "trace")]
+    pub(crate) turnover: Option<f64>,
+    /// The seed.
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Settings of the layout, as profile=classic,block=8K (see `twinfs compare --list`).
+    #[arg(long, value_name = "SETTINGS", default_value = "")]
+    pub(crate) with: String,
+    /// Memory for blocks while it grows old.
+    #[arg(long, default_value = "256M")]
+    pub(crate) cache: Size,
+    /// Repeat this history in place of a profile: a trace of twinfs or, with --trace-format, another
+    /// one, as the history of a source tree.
+    #[arg(long, short)]
+    pub(crate) trace: Option<PathBuf>,
+    /// The format of the trace, if it is not one of twinfs' own.
+    #[arg(long, requires = "trace", value_parser = foreign_formats(), value_name = "FORMAT")]
+    pub(crate) trace_format: Option<String>,
+    /// The image to write, which must not exist; if its name ends with .snap, a snapshot.
+    #[arg(long = "output", short = 'o', value_name = "FILE", required_unless_present_any = ["operations", "list"])]
+    pub(crate) to: Option<PathBuf>,
+    /// Write the operations to this file, which must not exist, as a trace for any file system.
+    /// Without -o nothing is simulated.
+    #[arg(long, value_name = "FILE", conflicts_with = "trace")]
+    pub(crate) operations: Option<PathBuf>,
+    /// List the profiles.
+    #[arg(long, exclusive = true)]
+    pub(crate) list: bool,
+    #[command(flatten)]
+    pub(crate) output: Output,
+}
+
+/// The volumes on which simulations begin, in place of new ones.
+#[derive(Args)]
+pub(crate) struct Start {
+    /// Begin on volumes that are old, as agrawal or meyer:years=2,full=80%,turnover=5,seed=1; a new
+    /// volume is run beside each. `twinfs age --list` shows the profiles.
+    #[arg(long, value_name = "PROFILE")]
+    pub(crate) aged: Option<String>,
+    /// Begin on volumes that are so full of files that nothing was ever deleted, as 80%.
+    #[arg(long, value_name = "PERCENT", conflicts_with = "aged")]
+    pub(crate) fill: Option<String>,
+    /// Begin on the volume in this image, unmounted, which is not changed: configurations need its
+    /// layout, and have its size. Or on a volume with the files of this snapshot, whose places are
+    /// the layout's choice.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["aged", "fill"])]
+    pub(crate) from: Option<PathBuf>,
+}
+
+impl Start {
+    /// True if one of them is given.
+    pub(crate) fn is_given(&self) -> bool {
+        self.aged.is_some() || self.fill.is_some() || self.from.is_some()
+    }
+}

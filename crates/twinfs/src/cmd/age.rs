@@ -1,0 +1,294 @@
+//! `twinfs age`: volumes that have been in use for years.
+
+use std::fs::File;
+use std::io::Write;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::process::ExitCode;
+
+use serde::Serialize;
+use twin_age::{Ageing, Agreement, Plan, Planned, agreement, profile, profiles, snapshot};
+use twin_disk::Block;
+use twin_fs::Identity;
+use twin_lab::Platter;
+use twin_lab::age::{AgeSettings, Aged, END, IMAGE_SECTOR, ageing_settings, make_old, new_volume};
+use twin_lab::layouts::layout;
+use twin_settings::{grammar, value};
+use twin_trace::{Record, Source, Writer};
+
+use super::files::NewFile;
+use super::progress::Progress;
+use super::{Failure, Interrupts, Outcome, say, usage, workload};
+use crate::cli::{Age, Format};
+use crate::rows;
+use crate::size::Size;
+
+/// The identity of these volumes: a run depends on its settings alone.
+const IDENTITY: Identity = Identity { uuid: *b"twinfs made old!", root: (0, 0, 0o755) };
+/// What is copied to an image at a time.
+const CHUNK: u64 = 1 << 20;
+
+pub(crate) fn run(args: &Age, interrupts: &Interrupts) -> Outcome {
+    if args.list {
+        let names: Vec<String> = profiles().into_iter().map(|profile| profile.name).collect();
+        say(names.join("\n"))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    twin_host::keep_freed_buffers();
+    let settings = settings(args)?;
+    let fresh = new_volume(&settings).map_err(|error| usage(format!("--size: {error}")))?;
+    let (plan, history) = match &args.trace {
+        None => (Some(plan(args, &fresh)?), None),
+        Some(path) => {
+            let format = args.trace_format.as_deref();
+            (None, Some(workload::chosen(Some(path), format, None, args.seed)?))
+        }
+    };
+    let source: Box<dyn Source> = match (&plan, &history) {
+        (Some(plan), _) => Box::new(Ageing::new(plan).map_err(usage)?),
+        (None, Some(chosen)) => chosen.workload.start().map_err(|error| error.to_string())?,
+        (None, None) => return Err(usage("name a profile or a history")),
+    };
+    let planned = match &plan {
+        Some(plan) => Ageing::new(plan).map_err(usage)?.planned(),
+        None => of_history(source_of(&history)?)?,
+    };
+    if let Some(path) = &args.operations {
+        let source: Box<dyn Source> = match &plan {
+            Some(plan) => Box::new(Ageing::new(plan).map_err(usage)?),
+            None => source_of(&history)?,
+        };
+        write_operations(path, source, interrupts)?;
+    }
+    let Some(to) = &args.to else { return Ok(ExitCode::SUCCESS) };
+    let new = NewFile::make(to, interrupts)?;
+    let bar = Progress::of("operations", planned.requests);
+    let settings = AgeSettings { span_ns: planned.span_ns, steps: Some(bar.steps()), ..settings };
+    let aged = make_old(&settings, source).map_err(|error| error.to_string())?;
+    bar.finish();
+    interrupts.check()?;
+    let wrote = match to.extension().is_some_and(|extension| extension == "snap") {
+        true => write_snapshot(&new.handle()?, &aged),
+        false => write_image(&new.handle()?, &aged.platter),
+    };
+    wrote.map_err(|error| format!("{}: {error}", to.display()))?;
+    new.keep();
+    let report = Report::of(to, &aged, &planned, plan.as_ref());
+    match args.output.format() {
+        Format::Table => say(report.words(&aged))?,
+        Format::Json => say(serde_json::to_string_pretty(&report).map_err(|e| e.to_string())?)?,
+        Format::Csv => rows::print(&args.output, &[&report], || Ok(String::new()))?,
+    }
+    if aged.failed > 0 {
+        eprintln!(
+            "twinfs: {} operations failed, probably for want of room: ask for less than {:.0}% full",
+            aged.failed,
+            plan.map_or(100.0, |plan| plan.full * 100.0)
+        );
+    }
+    let good = aged.failed == 0 && report.has_converged != Some(false);
+    Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The volume, as the command line says.
+fn settings(args: &Age) -> Result<AgeSettings, Failure> {
+    let kind = layout(&args.layout).map_err(usage)?;
+    let mut of_layout = kind.config();
+    let mut asked = Vec::new();
+    for setting in grammar::settings(&args.with).map_err(usage)? {
+        of_layout.set(setting.key, setting.value).map_err(|e| usage(format!("--with: {e}")))?;
+        asked.push(setting.key);
+    }
+    of_layout.complete(&|key| asked.contains(&key));
+    Ok(AgeSettings {
+        layout: kind,
+        of_layout,
+        size: args.size.map_or(0, |size| size.0) / 4096 * 4096,
+        sector: IMAGE_SECTOR,
+        settings: ageing_settings(args.cache.0),
+        identity: IDENTITY,
+        seed: args.seed,
+        end: END,
+        span_ns: 0,
+        steps: None,
+    })
+}
+
+fn plan(args: &Age, fresh: &twin_lab::age::NewVolume) -> Result<Plan, Failure> {
+    let name = args.profile.as_deref().unwrap_or("agrawal");
+    let full = args.full.as_deref().unwrap_or("80%");
+    let full = value::percent(full).map_err(|error| usage(format!("--full: {error}")))?;
+    Ok(Plan {
+        profile: profile(name).map_err(usage)?,
+        capacity: fresh.capacity,
+        geometry: fresh.geometry.clone(),
+        full: full as f64 / 100.0,
+        years: args.years.unwrap_or(1.0),
+        turnover: args.turnover.unwrap_or(5.0),
+        seed: args.seed,
+    })
+}
+
+fn source_of(history: &Option<workload::Chosen>) -> Result<Box<dyn Source>, Failure> {
+    let chosen = history.as_ref().ok_or_else(|| usage("name a history"))?;
+    Ok(chosen.workload.start().map_err(|error| error.to_string())?)
+}
+
+/// What a history will do: its requests and its length.
+fn of_history(mut source: Box<dyn Source>) -> Result<Planned, Failure> {
+    let mut planned = Planned::default();
+    while let Some(record) = source.next_record().map_err(|error| error.to_string())? {
+        if let Record::Request { at_ns, .. } = record {
+            planned.requests += 1;
+            planned.span_ns = planned.span_ns.max(at_ns);
+        }
+    }
+    if planned.span_ns > END.0 {
+        return Err("the history is longer than the time since 1970".into());
+    }
+    Ok(planned)
+}
+
+fn write_operations(
+    path: &Path,
+    mut source: Box<dyn Source>,
+    interrupts: &Interrupts,
+) -> Result<(), Failure> {
+    let new = NewFile::make(path, interrupts)?;
+    let in_file = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
+    let out = std::io::BufWriter::new(new.handle()?);
+    let mut writer = Writer::new(out, source.header()).map_err(|error| in_file(&error))?;
+    let bar = Progress::of("records", 0);
+    while let Some(record) = source.next_record().map_err(|error| error.to_string())? {
+        writer.record(&record).map_err(|error| in_file(&error))?;
+        bar.inc(1);
+    }
+    let mut out = writer.finish().map_err(|error| in_file(&error))?;
+    out.flush().map_err(|error| in_file(&error))?;
+    new.keep();
+    Ok(())
+}
+
+/// Writes what is not zero; the rest of the file is a hole.
+fn write_image(file: &File, platter: &Platter) -> std::io::Result<()> {
+    file.set_len(platter.size())?;
+    let mut at = 0;
+    while at < platter.size() {
+        let len = CHUNK.min(platter.size() - at);
+        let mut place = at;
+        for block in platter.read(at, len) {
+            if !matches!(block, Block::Zero(_)) {
+                file.write_all_at(&block.to_bytes(), place)?;
+            }
+            place += block.len() as u64;
+        }
+        at += len;
+    }
+    file.sync_all()
+}
+
+fn write_snapshot(mut file: &File, aged: &Aged) -> std::io::Result<()> {
+    let bytes = snapshot::encode(&aged.map, true).map_err(std::io::Error::other)?;
+    file.write_all(&bytes)?;
+    file.sync_all()
+}
+
+/// What came of it.
+#[derive(Serialize)]
+struct Report {
+    output: String,
+    volume: String,
+    layout_score: Option<f64>,
+    layout_score_without_fragments: Option<f64>,
+    dynamic_score: Option<f64>,
+    files: u64,
+    file_bytes: u64,
+    requests: u64,
+    failed: u64,
+    planned_operations: u64,
+    planned_written_bytes: u64,
+    used: f64,
+    write_cost: Option<f64>,
+    /// Of a profile: the distances of sizes and ages from it.
+    size_distance: Option<f64>,
+    age_distance: Option<f64>,
+    has_converged: Option<bool>,
+    #[serde(skip)]
+    agreements: Vec<(&'static str, Agreement)>,
+}
+
+impl Report {
+    fn of(to: &Path, aged: &Aged, planned: &Planned, plan: Option<&Plan>) -> Report {
+        let agreements = plan.map_or(Vec::new(), |plan| agreements(plan, planned, aged));
+        let distance = |nth: usize| agreements.get(nth).map(|(_, agreement)| agreement.distance);
+        let twin_age::Layout { score, dynamic, files, file_bytes, .. } = &aged.layout;
+        Report {
+            output: to.display().to_string(),
+            volume: aged.description.clone(),
+            layout_score: score.value(),
+            layout_score_without_fragments: score.without_fragments(),
+            dynamic_score: dynamic.value(),
+            files: *files,
+            file_bytes: *file_bytes,
+            requests: aged.requests,
+            failed: aged.failed,
+            planned_operations: planned.operations,
+            planned_written_bytes: planned.written_bytes,
+            used: aged.used as f64 / aged.capacity.max(1) as f64,
+            write_cost: aged.write_cost,
+            size_distance: distance(0),
+            age_distance: distance(1),
+            has_converged: (!agreements.is_empty())
+                .then(|| agreements.iter().all(|(_, agreement)| agreement.has_converged())),
+            agreements,
+        }
+    }
+
+    fn words(&self, aged: &Aged) -> String {
+        let score = |value: Option<f64>| value.map_or("-".into(), |v| format!("{v:.3}"));
+        let mut text = format!(
+            "{}: {}\n{} files of {}, {:.1}% of {} in use, after {} requests\nLayout score {} ({} \
+             with fragments left out), dynamic score {}, write cost {}\n",
+            self.output,
+            self.volume,
+            self.files,
+            Size(self.file_bytes),
+            self.used * 100.0,
+            Size(aged.capacity),
+            self.requests,
+            score(self.layout_score),
+            score(self.layout_score_without_fragments),
+            score(self.dynamic_score),
+            self.write_cost.map_or("-".into(), |cost| format!("{cost:.2}")),
+        );
+        for (what, agreement) in &self.agreements {
+            let verdict = if agreement.has_converged() { "converged" } else { "NOT converged" };
+            text += &format!(
+                "{what}: {verdict}, {:.4} from the profile (chance alone reaches {:.4} once in a \
+                 hundred)\n",
+                agreement.distance, agreement.by_chance
+            );
+            text += "  up to            profile  volume\n";
+            for bucket in agreement.buckets.iter().filter(|b| b.expected + b.found > 0.0) {
+                text += &format!(
+                    "  {:<15}  {:>6.2}%  {:>5.2}%\n",
+                    bucket.bound,
+                    bucket.expected * 100.0,
+                    bucket.found * 100.0
+                );
+            }
+        }
+        text.trim_end().to_owned()
+    }
+}
+
+/// Sizes and ages of the files on the volume beside the profile's.
+fn agreements(plan: &Plan, planned: &Planned, aged: &Aged) -> Vec<(&'static str, Agreement)> {
+    let sizes = aged.map.regular().map(|file| file.size as f64);
+    let now = aged.map.now_s();
+    let age = |mtime_s: i64| (now - mtime_s) as f64 * 1e9 / planned.age_unit_ns;
+    let ages = aged.map.regular().map(|file| age(file.mtime_s));
+    let of_sizes = plan.sizes().map(|expected| ("Sizes", agreement(&expected, sizes)));
+    let of_ages = ("Ages", agreement(&plan.profile.ages, ages));
+    of_sizes.into_iter().chain([of_ages]).collect()
+}

@@ -1,0 +1,41 @@
+//! `twinfs snapshot`: the map of a file system as a file.
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use twin_age::snapshot;
+
+use super::files::NewFile;
+use super::source_map::map_of_source;
+use super::{Interrupts, Outcome, say};
+use crate::cli::Snapshot;
+use crate::size::Size;
+
+pub(crate) fn run(args: &Snapshot, interrupts: &Interrupts) -> Outcome {
+    let new = NewFile::make(&args.to, interrupts)?;
+    let mut map = map_of_source(&args.what, interrupts)?;
+    if map.taken_s == 0 {
+        map.taken_s = now_s();
+    }
+    let in_file = |why: &dyn std::fmt::Display| format!("{}: {why}", args.to.display());
+    let bytes = snapshot::encode(&map, args.names).map_err(|error| in_file(&error))?;
+    let mut file = new.handle()?;
+    file.write_all(&bytes).and_then(|()| file.sync_all()).map_err(|error| in_file(&error))?;
+    new.keep();
+    say(format!(
+        "{}: {} files and directories of {}, {}",
+        args.to.display(),
+        map.files.len(),
+        args.what.display(),
+        Size(bytes.len() as u64)
+    ))?;
+    for problem in &map.problems {
+        eprintln!("twinfs: {problem}");
+    }
+    Ok(if map.problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Seconds since 1970.
+fn now_s() -> i64 {
+    rustix::time::clock_gettime(rustix::time::ClockId::Realtime).tv_sec
+}

@@ -1,0 +1,93 @@
+//! The map of whatever a command line names: an image, a snapshot, a directory.
+//!
+//! Contract: nothing of the source is written to. What it is, is decided by its content.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+use std::rc::Rc;
+
+use twin_age::{VolumeMap, snapshot};
+use twin_host::extents::{self, Walked};
+use twin_host::{FileDevice, Host, HostOptions, ImageOptions};
+use twin_lab::age::map_of;
+
+use super::image::layout_of;
+use super::progress::Progress;
+use super::{Interrupts, opening};
+
+/// The map of a source.
+///
+/// # Errors
+/// What is wrong with it, with its name.
+pub(super) fn map_of_source(path: &Path, interrupts: &Interrupts) -> Result<VolumeMap, String> {
+    let in_source = |why: &dyn std::fmt::Display| format!("{}: {why}", path.display());
+    if path.is_dir() {
+        let bar = Progress::of("files", 0);
+        let keep_on = |files: u64| {
+            bar.set_done(files);
+            interrupts.check().is_ok()
+        };
+        return extents::map(path, &keep_on).map(of_directory).map_err(|error| error.to_string());
+    }
+    if let Some(bytes) = snapshot_bytes(path)? {
+        return snapshot::decode(&bytes).map_err(|error| in_source(&error));
+    }
+    let kind = layout_of(path)?;
+    let host = Host::start(HostOptions::default()).map_err(|e| e.to_string())?;
+    let options = ImageOptions { read_only: true, ..ImageOptions::default() };
+    let (device, _) = opening::device(&host, path, kind, &options)?;
+    let device: Rc<FileDevice> = Rc::new(device);
+    let _bar = Progress::waiting("reading metadata");
+    map_of(host.rt(), kind, device).map_err(|error| in_source(&error))
+}
+
+/// The bytes of a file, if it is a snapshot.
+pub(super) fn snapshot_bytes(path: &Path) -> Result<Option<Vec<u8>>, String> {
+    let in_file = |error: std::io::Error| format!("{}: {error}", path.display());
+    let mut file = File::open(path).map_err(in_file)?;
+    if !file.metadata().map_err(in_file)?.is_file() {
+        return Ok(None);
+    }
+    let mut bytes = Vec::new();
+    (&mut file).take(snapshot::MAGIC.len() as u64).read_to_end(&mut bytes).map_err(in_file)?;
+    if !snapshot::is_snapshot(&bytes) {
+        return Ok(None);
+    }
+    file.read_to_end(&mut bytes).map_err(in_file)?;
+    Ok(Some(bytes))
+}
+
+/// A walk over a directory as a map.
+fn of_directory(walked: Walked) -> VolumeMap {
+    use twin_age::map::{FileKind, FileMap, NameOf, Run};
+    let block = u64::from(walked.block_size).max(1);
+    let of_file = |file: extents::WalkedFile| {
+        let run = |extent: &extents::Extent| Run {
+            lbn: (extent.offset / block) as i64,
+            blocks: extent.bytes.div_ceil(block),
+            at: extent.at,
+            bytes: extent.bytes,
+        };
+        FileMap {
+            ino: file.ino,
+            kind: if file.is_dir { FileKind::Directory } else { FileKind::File },
+            size: file.size,
+            mtime_s: file.mtime_s,
+            runs: file.extents.iter().filter(|extent| extent.bytes > 0).map(run).collect(),
+        }
+    };
+    let name = |(dir, ino, name)| NameOf { dir, ino, name };
+    VolumeMap {
+        system: walked.system,
+        block_size: walked.block_size,
+        size: walked.size,
+        taken_s: walked.now_s,
+        region: if walked.areas.is_empty() { String::new() } else { "group".into() },
+        areas: walked.areas,
+        free: walked.free,
+        files: walked.files.into_iter().map(of_file).collect(),
+        names: walked.names.into_iter().map(name).collect(),
+        problems: walked.problems,
+    }
+}

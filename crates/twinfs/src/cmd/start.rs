@@ -1,0 +1,268 @@
+//! The volumes on which the simulations of a command begin: old ones, full ones, or that of an image.
+//!
+//! Contract: an image is read and never written; a simulation changes a copy in memory.
+
+use std::cell::RefCell;
+use std::fs::File;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::Path;
+
+use rustix::fs::{SeekFrom, seek};
+use serde_json::Value;
+use twin_age::{Layout, snapshot};
+use twin_disk::{Block, Buf};
+use twin_fs::LayoutKind;
+use twin_lab::age::{AgedSpec, Beginning, OldVolumes, map_of_platter};
+use twin_lab::{Config, Figures, MeasureEntry, Platter, Seeded, Trust, verdict};
+
+use super::image::layout_of;
+use super::progress::Progress;
+use super::source_map::snapshot_bytes;
+use super::{Failure, usage};
+use crate::cli;
+use crate::size::Size;
+
+/// The most bytes of an image that are read into memory.
+const MOST_BYTES: u64 = 4 << 30;
+/// What is read at a time.
+const CHUNK: usize = 64 << 10;
+
+/// Where simulations begin.
+pub(super) struct Start {
+    what: What,
+    /// The layout score of the volume of each configuration, by its name.
+    scores: RefCell<Vec<(String, Option<f64>)>>,
+}
+
+enum What {
+    Made(Beginning),
+    Image { name: String, kind: &'static dyn LayoutKind, platter: Platter },
+}
+
+impl Start {
+    /// What the command line asks for; `None` for new volumes.
+    ///
+    /// # Errors
+    /// If it cannot be had.
+    pub(super) fn of(args: &cli::Start) -> Result<Option<Start>, Failure> {
+        let what = match (&args.aged, &args.fill, &args.from) {
+            (Some(text), ..) => {
+                let spec = AgedSpec::parse(text).map_err(|e| usage(format!("--aged: {e}")))?;
+                What::Made(Beginning::Aged(spec))
+            }
+            (None, Some(full), _) => {
+                let spec = AgedSpec::filled(full).map_err(|e| usage(format!("--fill: {e}")))?;
+                What::Made(Beginning::Aged(spec))
+            }
+            (None, None, Some(path)) => from(path)?,
+            (None, None, None) => return Ok(None),
+        };
+        Ok(Some(Start { what, scores: RefCell::default() }))
+    }
+
+    /// True if new volumes are run beside.
+    pub(super) fn has_fresh(&self) -> bool {
+        matches!(self.what, What::Made(_))
+    }
+
+    /// What it is, in words.
+    fn words(&self) -> String {
+        match &self.what {
+            What::Made(beginning) => beginning.to_string(),
+            What::Image { name, .. } => format!("the volume in {name}"),
+        }
+    }
+
+    /// The configurations with their volumes; those that cannot have one go to `not_run`.
+    ///
+    /// # Errors
+    /// If there is none left.
+    pub(super) fn apply(
+        &self,
+        configs: Vec<Config>,
+        not_run: &mut Vec<(String, String)>,
+    ) -> Result<Vec<Config>, Failure> {
+        let bar = Progress::waiting("volumes are made old");
+        let mut old = OldVolumes::default();
+        let mut started = Vec::new();
+        for config in configs {
+            let made = match &self.what {
+                What::Made(beginning) => {
+                    old.start(&config, beginning).map_err(|error| error.to_string())
+                }
+                What::Image { name, kind, platter } => of_image(&config, name, *kind, platter),
+            };
+            match made {
+                Ok((config, score)) => {
+                    self.scores.borrow_mut().push((config.name.clone(), score));
+                    started.push(config);
+                }
+                Err(why) => not_run.push((config.name, why)),
+            }
+        }
+        bar.finish();
+        Ok(started)
+    }
+
+    /// The verdict on old volumes, with that on new ones where they differ.
+    pub(super) fn verdict(
+        &self,
+        fresh: Option<&[(Config, Seeded)]>,
+        old: &[(Config, Seeded)],
+        of_old: Option<String>,
+        (measure, trust): (&MeasureEntry, &Trust),
+    ) -> Option<String> {
+        let scores = self.scores.borrow();
+        let scores: Vec<String> = scores
+            .iter()
+            .map(|(name, score)| {
+                format!("{name} {}", score.map_or("-".into(), |s| format!("{s:.3}")))
+            })
+            .collect();
+        // Of one configuration there is no verdict.
+        let of_old = of_old.map_or(String::new(), |verdict| format!(": {verdict}"));
+        let mut text = format!(
+            "On {}{of_old}\nLayout scores at the beginning: {}.",
+            self.words(),
+            scores.join(", ")
+        );
+        let Some(fresh) = fresh else { return Some(text) };
+        let figures: Vec<Figures> = fresh.iter().map(|(_, run)| run.figures.clone()).collect();
+        let rank = |runs: &[(Config, Seeded)], name: &str| {
+            runs.iter()
+                .find(|(config, _)| config.name == name)
+                .and_then(|(_, run)| run.figures.rank)
+        };
+        let differs =
+            |(config, run): &(Config, Seeded)| run.figures.rank != rank(fresh, &config.name);
+        match old.iter().any(differs) {
+            false if old.len() < 2 => {}
+            false => text += "\nOn new volumes the order is the same.",
+            true => {
+                let of_new = verdict(&figures, measure, trust).unwrap_or_default();
+                text += &format!("\nOn new volumes the order is another one: {of_new}");
+            }
+        }
+        for (config, run) in old {
+            let Some((_, new)) = fresh.iter().find(|(other, _)| other.name == config.name) else {
+                continue;
+            };
+            let (old_s, new_s) = (run.figures.finish_s, new.figures.finish_s);
+            text += &format!(
+                "\n{}: {old_s:.3} s on the old volume, {new_s:.3} s on a new one ({:+.1}%)",
+                config.name,
+                (old_s / new_s - 1.0) * 100.0
+            );
+        }
+        Some(text)
+    }
+
+    /// Adds to the objects of old volumes what they began on, and those of new ones.
+    ///
+    /// # Errors
+    /// None that figures can have.
+    pub(super) fn add_to(
+        &self,
+        objects: &mut Vec<Value>,
+        fresh: &[(Config, Seeded)],
+    ) -> Result<(), String> {
+        for object in objects.iter_mut() {
+            object["start"] = self.words().into();
+            let scores = self.scores.borrow();
+            let score = scores.iter().find(|(name, _)| object["config"] == name.as_str());
+            if let Some((_, score)) = score {
+                object["start_layout_score"] = (*score).into();
+            }
+        }
+        for (_, run) in fresh {
+            let mut object = serde_json::to_value(&run.figures).map_err(|e| e.to_string())?;
+            object["start"] = "new volumes".into();
+            objects.push(object);
+        }
+        Ok(())
+    }
+}
+
+/// What a file holds: a snapshot's files, or the volume in an image.
+fn from(path: &Path) -> Result<What, Failure> {
+    let name = path.display().to_string();
+    if !path.is_dir()
+        && let Some(bytes) = snapshot_bytes(path)?
+    {
+        let map = snapshot::decode(&bytes).map_err(|why| format!("{name}: {why}"))?;
+        return Ok(What::Made(Beginning::Files(name, map)));
+    }
+    let kind = layout_of(path)?;
+    let platter = read(path).map_err(|why| format!("{name}: {why}"))?;
+    Ok(What::Image { name, kind, platter })
+}
+
+/// A configuration on the volume of an image.
+fn of_image(
+    config: &Config,
+    name: &str,
+    kind: &'static dyn LayoutKind,
+    platter: &Platter,
+) -> Result<(Config, Option<f64>), String> {
+    if config.layout.name() != kind.name() {
+        return Err(format!(
+            "{name} is {}, and this layout is {}",
+            kind.noun(),
+            config.layout.name()
+        ));
+    }
+    let map = map_of_platter(kind, platter).map_err(|error| error.to_string())?;
+    if let Some(problem) = map.problems.first() {
+        return Err(format!("{name} is damaged: {problem}"));
+    }
+    let score = Layout::of(&map).score.value();
+    let config = Config {
+        size: Some(platter.size()),
+        size_asked: true,
+        start: Some(platter.clone()),
+        ..config.clone()
+    };
+    Ok((config, score))
+}
+
+/// The content of an image or device; holes are zeros and take no memory.
+fn read(path: &Path) -> Result<Platter, String> {
+    let text = |error: std::io::Error| error.to_string();
+    let mut file = File::open(path).map_err(text)?;
+    // A device has no length of its own.
+    let size = std::io::Seek::seek(&mut file, std::io::SeekFrom::End(0)).map_err(text)?;
+    let metadata = file.metadata().map_err(text)?;
+    let is_file = metadata.is_file();
+    let stored = if is_file { metadata.blocks() * 512 } else { size };
+    if stored.min(size) > MOST_BYTES {
+        return Err(format!(
+            "{} of it are in use on the host, and a simulation can begin on {} at most",
+            Size(stored),
+            Size(MOST_BYTES)
+        ));
+    }
+    let mut platter = Platter::new(size);
+    let mut at = 0;
+    while at < size {
+        match seek(&file, SeekFrom::Data(at)) {
+            Ok(data) => at = data,
+            // Nothing but holes is left. A device may not tell of holes.
+            Err(_) if is_file => break,
+            Err(_) => {}
+        }
+        let end = match seek(&file, SeekFrom::Hole(at)) {
+            Ok(hole) if hole > at => hole,
+            _ => size,
+        };
+        while at < end {
+            let mut bytes = Buf::zeroed(CHUNK.min((end - at) as usize));
+            file.read_exact_at(&mut bytes, at).map_err(text)?;
+            let len = bytes.len() as u64;
+            if bytes.iter().any(|&byte| byte != 0) {
+                platter.write(at, &[Block::Bytes(bytes.freeze())]);
+            }
+            at += len;
+        }
+    }
+    Ok(platter)
+}
