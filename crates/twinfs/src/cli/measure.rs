@@ -62,9 +62,14 @@ pub(crate) struct Calibrate {
     pub(crate) to: PathBuf,
     #[command(flatten)]
     pub(crate) output: Output,
-    /// A directory on the device to measure; half a gigabyte is used there meanwhile.
-    #[arg(default_value = ".")]
-    pub(crate) dir: PathBuf,
+    /// A directory on the device to measure, where half a gigabyte is used meanwhile; or a block
+    /// device, which must be blank: its first 256 MiB are written and then zeroed, and what is not the
+    /// device's is measured in /var/tmp.
+    #[arg(default_value = ".", value_name = "DIR|DEVICE")]
+    pub(crate) target: PathBuf,
+    /// Measure the device although it is not blank, and destroy what it holds.
+    #[arg(long)]
+    pub(crate) force: bool,
 }
 
 /// Compare simulations of this machine with the machine.
@@ -92,7 +97,7 @@ pub(crate) struct Validate {
     pub(crate) markdown: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) output: Output,
-    /// Leave the recordings in this directory.
+    /// Leave the recordings in this directory, which is made if it does not exist.
     #[arg(long, value_name = "DIR")]
     pub(crate) keep: Option<PathBuf>,
     /// Do one of the loads here: for this command's own children.
