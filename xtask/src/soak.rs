@@ -42,6 +42,7 @@ pub(crate) const KINDS: &[(&str, &str, &str, &str)] = &[
         "campaign",
         "damaged FFS volumes, repaired, and power failures in it",
     ),
+    ("nfs", "twin-nfs", "contract", "the write contract of the NFS server, 1,000 runs a seed"),
     ("traces", "twin-proof", "traces", "damaged traces and flight logs, replayed"),
 ];
 

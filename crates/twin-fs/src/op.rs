@@ -210,7 +210,8 @@ pub enum XattrMode {
 /// An operation on a volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Op {
-    /// Finds a name. `.` and `..` are allowed. Returns an entry.
+    /// Finds a name. `.` and `..` are allowed; `.` finds the inode itself, even if that is no
+    /// directory, as long as it has a name. Returns an entry.
     Lookup { dir: Ino, name: Name },
     /// Drops references to an inode. Returns nothing and cannot fail.
     Forget { ino: Ino, count: u64 },

@@ -21,6 +21,7 @@ mod foreign;
 mod images;
 mod inodes;
 mod lfs;
+mod nfs;
 mod packets;
 mod settings;
 mod traces;
@@ -44,6 +45,8 @@ pub struct Target {
 pub const TARGETS: &[Target] = &[
     packets::PACKET,
     packets::REQUESTS,
+    nfs::CALLS,
+    nfs::STREAM,
     traces::TRACE,
     traces::FLIGHT,
     foreign::FOREIGN,

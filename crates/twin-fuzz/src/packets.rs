@@ -99,7 +99,7 @@ fn is_damage(error: &twin_fs::FsError) -> bool {
 }
 
 /// An empty volume in memory. Made once for each layout, then copied.
-fn volume(rt: &Rt, which: u8) -> OpenVolume {
+pub(crate) fn volume(rt: &Rt, which: u8) -> OpenVolume {
     thread_local! {
         static IMAGES: Vec<Vec<u8>> = LAYOUTS.iter().map(|kind| image(&*kind.config())).collect();
     }

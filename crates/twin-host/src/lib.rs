@@ -6,7 +6,7 @@
 //! Main types: [`Host`] (the runtime in real time, and the one place where a thread waits),
 //! [`FileDevice`] (an image file or a raw device as a [`twin_disk::BlockDevice`]), [`fuse`] (a
 //! mounted front end over any [`twin_fs::FileSystem`]), [`mirror`] (an existing directory as a
-//! `FileSystem`), [`FlightLog`] (hears of everything that enters the core, in order).
+//! `FileSystem`), [`nfs`] (the sockets of a server of NFS), [`FlightLog`] (hears of everything that enters the core, in order).
 //!
 //! Start at [`Host::start`]:
 //!
@@ -40,6 +40,7 @@ mod host;
 mod interrupts;
 mod memory;
 pub mod mirror;
+pub mod nfs;
 mod offload;
 mod places;
 mod signals;

@@ -58,9 +58,20 @@ impl ModelFs {
     }
 
     pub(super) fn lookup(&mut self, call: &Call<'_>, dir: Ino, name: &[u8]) -> Result<Reply> {
-        let (_, found) = self.search(call, dir, name)?;
-        let ino = found.ok_or(FsError::NotFound)?;
+        let ino = match name {
+            b"." => self.itself(call, dir)?,
+            name => self.search(call, dir, name)?.1.ok_or(FsError::NotFound)?,
+        };
         Ok(Reply::Entry(self.entry(ino)))
+    }
+
+    /// An inode of any kind that has a name.
+    fn itself(&self, call: &Call<'_>, ino: Ino) -> Result<Ino> {
+        let attr = &self.inode(ino)?.attr;
+        if attr.is_dir() {
+            self.check_search(call, ino)?;
+        }
+        if attr.nlink == 0 { Err(FsError::NotFound) } else { Ok(ino) }
     }
 
     /// Checks that a name may be added. Gives the directory's attributes.

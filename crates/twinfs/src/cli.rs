@@ -14,10 +14,12 @@ use crate::size::Size;
 mod measure;
 mod output;
 mod reproduce;
+mod serve;
 
 pub(crate) use measure::{Calibrate, Pace, SharedSettings, Validate};
 pub(crate) use output::{Format, Output};
 pub(crate) use reproduce::Reproduce;
+pub(crate) use serve::Serve;
 
 /// A file system with a twin: the same code, mounted and simulated.
 #[derive(Parser)]
@@ -43,6 +45,7 @@ pub(crate) enum Command {
     Mkfs(Mkfs),
     Mount(Mount),
     Umount(Umount),
+    Serve(Serve),
     Check(Check),
     Clean(Clean),
     Dump(Dump),

@@ -9,6 +9,7 @@ mod bench;
 mod daemon;
 pub(crate) mod janitor;
 mod manifest;
+mod nfs_client;
 mod rng;
 mod scenarios;
 mod stamped;

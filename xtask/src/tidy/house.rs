@@ -20,7 +20,8 @@ const HOUSE: &[(&str, &[&str])] = &[
     ("twin-trace", &["twin-fs"]),
     ("twin-model", &["twin-fs"]),
     ("twin-sim", &["twin-fs"]),
-    ("twin-host", &["twin-trace"]),
+    ("twin-nfs", &["twin-fs"]),
+    ("twin-host", &["twin-trace", "twin-nfs"]),
     ("twin-lab", &["twin-sim", "twin-trace", "twin-host"]),
     ("twin-proof", &["twin-lab", "twin-model"]),
     ("twinfs", &["twin-lab"]),
@@ -39,6 +40,7 @@ pub(super) const BELOW_HOST: &[&str] = &[
     "twin-cache",
     "twin-fs",
     "twin-trace",
+    "twin-nfs",
     "twin-model",
     "twin-sim",
 ];

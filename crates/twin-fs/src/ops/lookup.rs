@@ -10,12 +10,26 @@ use crate::{Cred, FsError, Ino, Name, Reply, Result, perm};
 
 impl<L: Layout> Operations<L> {
     pub(crate) async fn op_lookup(&self, dir: Ino, name: &Name, cred: &Cred) -> Result<Reply> {
-        let inode = self.lookup(dir, name, cred).await?;
+        let inode = match &**name {
+            b"." => self.itself(dir, cred).await?,
+            name => self.lookup(dir, name, cred).await?,
+        };
         Ok(Reply::Entry(self.entry(&inode)))
     }
 
+    /// The inode with this number, of any kind, which has a name. A front end that remembers
+    /// nothing (a client of NFS sends a number and a generation) gets a reference in this way.
+    async fn itself(&self, ino: Ino, cred: &Cred) -> Result<Rc<Inode>> {
+        let inode = self.files.inode(ino).await?;
+        let attr = inode.attr();
+        if attr.is_dir() {
+            perm::access(&attr, cred, perm::EXECUTE)?;
+        }
+        if attr.nlink == 0 { Err(FsError::NotFound) } else { Ok(inode) }
+    }
+
     /// The inode that a name leads to. It takes the lock of the directory, shared.
-    pub(crate) async fn lookup(&self, dir: Ino, name: &Name, cred: &Cred) -> Result<Rc<Inode>> {
+    pub(crate) async fn lookup(&self, dir: Ino, name: &[u8], cred: &Cred) -> Result<Rc<Inode>> {
         let dir = self.dirs.directory(dir).await?;
         let _shared = dir.lock.read().await;
         let ino = self.search(&dir, name, cred).await?.ok_or(FsError::NotFound)?.ino;

@@ -60,6 +60,18 @@ impl Ready {
 /// # Errors
 /// The error that the child reported. Also if this process has several threads or may not fork.
 pub fn in_background(child: impl FnOnce(Ready) -> i32) -> Result<i32, String> {
+    let (pid, note) = in_background_with_note(child)?;
+    if !note.is_empty() {
+        eprintln!("twinfs: {note}");
+    }
+    Ok(pid)
+}
+
+/// As [`in_background`]; returns the note of the child too and does not print it.
+///
+/// # Errors
+/// As for [`in_background`].
+pub fn in_background_with_note(child: impl FnOnce(Ready) -> i32) -> Result<(i32, String), String> {
     let threads = std::fs::read_dir("/proc/self/task").map_or(1, Iterator::count);
     if threads != 1 {
         return Err(format!("cannot go into the background with {threads} threads running"));
@@ -75,7 +87,7 @@ pub fn in_background(child: impl FnOnce(Ready) -> i32) -> Result<i32, String> {
         }
         pid => {
             drop(theirs);
-            hear(File::from(ours)).map(|()| pid)
+            hear(File::from(ours)).map(|note| (pid, note))
         }
     }
 }
@@ -87,20 +99,19 @@ fn run_child(child: impl FnOnce(Ready) -> i32, pipe: OwnedFd) -> i32 {
     child(Ready(Some(File::from(pipe))))
 }
 
-fn hear(mut pipe: File) -> Result<(), String> {
+/// The note of a child that has started.
+fn hear(mut pipe: File) -> Result<String, String> {
     let mut said = Vec::new();
     let mut first = [0u8];
     match pipe.read_exact(&mut first) {
         Ok(()) if first[0] == MOUNTED => {
-            if pipe.read_to_end(&mut said).is_ok() && !said.is_empty() {
-                eprintln!("twinfs: {}", String::from_utf8_lossy(&said));
-            }
-            Ok(())
+            let _ = pipe.read_to_end(&mut said);
+            Ok(String::from_utf8_lossy(&said).into_owned())
         }
         Ok(()) => {
             let _ = pipe.read_to_end(&mut said);
             Err(String::from_utf8_lossy(&said).into_owned())
         }
-        Err(_) => Err("the daemon ended before it had mounted".into()),
+        Err(_) => Err("the daemon ended before it was ready".into()),
     }
 }

@@ -32,7 +32,7 @@ mod translate;
 mod unmount;
 mod usage;
 
-pub use daemon::{Ready, in_background};
+pub use daemon::{Ready, in_background, in_background_with_note};
 pub use errno::{errno, from_errno};
 pub use mount::{Mount, MountError, MountOptions};
 pub use options::SessionOptions;

@@ -24,6 +24,7 @@ mod progress;
 mod record;
 mod replay;
 mod reproduce;
+mod serve;
 mod serving;
 mod stat;
 mod status;
@@ -79,7 +80,7 @@ impl From<opening::Refused> for Failure {
 
 /// True if a command ends an interrupt in its own way: what is mounted is unmounted in order.
 pub(crate) fn serves(command: &Command) -> bool {
-    matches!(command, Command::Mount(_) | Command::Record(_))
+    matches!(command, Command::Mount(_) | Command::Record(_) | Command::Serve(_))
 }
 
 /// Runs a command.
@@ -88,6 +89,7 @@ pub(crate) fn run(command: Command, interrupts: &Interrupts) -> Outcome {
         Command::Mkfs(args) => mkfs::run(&args, interrupts),
         Command::Mount(args) => mount::run(args),
         Command::Umount(args) => umount::run(&args),
+        Command::Serve(args) => serve::run(args),
         Command::Check(args) => check::run(&args),
         Command::Clean(args) => clean::run(&args),
         Command::Dump(args) => dump::run(&args),

@@ -110,17 +110,40 @@ pub(super) fn open_volume(image: &Path, options: OpenOptions) -> Result<Opened, 
         host.rt().log_to(categories, listener);
     }
     let device = FileDevice::open(&host, image, &image_options).map_err(|e| e.to_string())?;
-    let device: Rc<dyn BlockDevice> = match &flight {
+    let device = match &flight {
         Some(flight) => {
             let log = Rc::clone(flight) as Rc<dyn DeviceLog>;
-            Rc::new(Recorded::with_log(host.rt().clone(), device, log))
+            Rc::new(Recorded::with_log(host.rt().clone(), device, log)) as Rc<dyn BlockDevice>
         }
         None => Rc::new(device),
     };
+    let twin_fs::Opened { volume, recovery } =
+        open_device(&host, image, device, &*of_layout, settings)?;
+    Ok(Opened { host, volume, recovery, flight })
+}
+
+/// Opens the volume in an image on a host that has others too. Flights are not for these.
+pub(super) fn open_beside(
+    host: &Host,
+    image: &Path,
+    options: OpenOptions,
+) -> Result<twin_fs::Opened, Refused> {
+    let OpenOptions { layout, of_layout, image: image_options, settings, .. } = options;
+    let (_, image_options) = probe(image, layout, &image_options)?;
+    let device = FileDevice::open(host, image, &image_options).map_err(|e| e.to_string())?;
+    open_device(host, image, Rc::new(device), &*of_layout, settings)
+}
+
+fn open_device(
+    host: &Host,
+    image: &Path,
+    device: Rc<dyn BlockDevice>,
+    of_layout: &dyn LayoutConfig,
+    settings: Settings,
+) -> Result<twin_fs::Opened, Refused> {
     let opening = of_layout.open(host.rt(), device, Cpu::none(), settings);
     let opened = host.rt().block_on(opening).map_err(|e| e.to_string())?;
-    let twin_fs::Opened { volume, recovery } = opened.map_err(|e| Refused::by(&host, image, &e))?;
-    Ok(Opened { host, volume, recovery, flight })
+    opened.map_err(|e| Refused::by(host, image, &e))
 }
 
 /// What a device says of itself once it is open, and how it is opened for this layout.

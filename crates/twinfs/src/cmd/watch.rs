@@ -13,6 +13,7 @@ use std::rc::Rc;
 use twin_disk::{IoError, IoErrorKind, IoKind};
 use twin_fs::{FileSystem, FsError};
 use twin_host::fuse::Session;
+use twin_host::nfs::Front;
 use twin_host::{Grade, Host, Words};
 use twin_rt::{Nanos, SECS, Time};
 
@@ -56,10 +57,38 @@ impl Watch {
     }
 }
 
+/// What the watch observes: the requests of clients.
+pub(super) trait Watched: Clone + 'static {
+    /// The oldest request that has to wait, and since when.
+    fn oldest_wait(&self) -> Option<(&'static str, Time)>;
+    /// Lets the clients of all that wait go on without an answer.
+    fn give_up_waiting(&self);
+}
+
+impl<F: FileSystem> Watched for Session<F> {
+    fn oldest_wait(&self) -> Option<(&'static str, Time)> {
+        Session::oldest_wait(self)
+    }
+
+    fn give_up_waiting(&self) {
+        Session::give_up_waiting(self);
+    }
+}
+
+impl<F: FileSystem> Watched for Front<F> {
+    fn oldest_wait(&self) -> Option<(&'static str, Time)> {
+        Front::oldest_wait(self).map(|since| ("a call", since))
+    }
+
+    fn give_up_waiting(&self) {
+        Front::give_up_waiting(self);
+    }
+}
+
 /// Begins to watch; `stop` has the volume take no more changes, for a reason.
-pub(super) fn begin<F: FileSystem>(
+pub(super) fn begin(
     host: &Host,
-    session: &Session<F>,
+    session: &impl Watched,
     words: &Rc<Words>,
     stop: impl Fn(FsError) + 'static,
 ) {

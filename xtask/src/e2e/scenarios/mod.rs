@@ -14,6 +14,7 @@ mod instructions;
 mod kill9;
 mod loopdev;
 mod memory;
+mod nfs;
 mod pjdfstest;
 mod places;
 mod rewrite;
@@ -46,6 +47,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     loopdev::SCENARIO,
     cleaning::SCENARIO,
     memory::SCENARIO,
+    nfs::SCENARIO,
     places::SCENARIO,
     signatures::SCENARIO,
     hostile::SCENARIO,

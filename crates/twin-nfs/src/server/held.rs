@@ -1,0 +1,150 @@
+//! What every procedure begins and ends with: the inode of a handle, held while the procedure runs.
+//!
+//! Contract: [`Server::hold`] judges a handle (signature, volume, export, client, generation) and
+//! takes a reference, so that the inode stays what it is; [`Held::release`] gives it back and must
+//! be called on every way out, since operations cannot be started from a destructor.
+
+use twin_fs::{Attr, Cred, FileSystem, FsError, Ino, LookupEntry, Op, perm};
+
+use super::{Context, Served, Server};
+use crate::attrs::{Before, Wcc};
+use crate::export::Export;
+use crate::handle::{HANDLE_LEN, parse};
+use crate::status::Status;
+
+/// An inode that a call works on.
+pub(super) struct Held<'a, F> {
+    pub(super) volume: &'a Served<F>,
+    pub(super) export: &'a Export,
+    /// The inode, with its attributes when it was taken.
+    pub(super) entry: LookupEntry,
+    /// The credentials of the caller.
+    pub(super) cred: Cred,
+    /// The call may change the inode: see [`Changing`](crate::changing::Changing).
+    changes: bool,
+}
+
+impl<F: FileSystem> Server<F> {
+    /// Takes the inode of a handle, to look at it.
+    pub(super) async fn hold(&self, c: Context<'_>, handle: &[u8]) -> Result<Held<'_, F>, Status> {
+        self.take(c, handle, false).await
+    }
+
+    /// Takes the inode of a handle, to change it.
+    pub(super) async fn hold_to_change(
+        &self,
+        c: Context<'_>,
+        handle: &[u8],
+    ) -> Result<Held<'_, F>, Status> {
+        let held = self.take(c, handle, true).await?;
+        if held.export.rules.read_only {
+            held.release().await;
+            return Err(Status::ReadOnly);
+        }
+        Ok(held)
+    }
+
+    async fn take(
+        &self,
+        c: Context<'_>,
+        handle: &[u8],
+        changes: bool,
+    ) -> Result<Held<'_, F>, Status> {
+        let bytes: &[u8; HANDLE_LEN] = handle.try_into().map_err(|_| Status::BadHandle)?;
+        let fields = parse(bytes);
+        let volume = self.volumes.iter().find(|volume| volume.keys.volume == fields.volume);
+        // A volume that is not served any more.
+        let volume = volume.ok_or(Status::Stale)?;
+        if !volume.keys.verify(bytes) {
+            return Err(Status::BadHandle);
+        }
+        let export = self.exports.iter().find(|export| export.id() == fields.export);
+        let export = export.ok_or(Status::Stale)?;
+        if !std::ptr::eq(volume, &self.volumes[export.volume]) {
+            return Err(Status::Stale);
+        }
+        if !export.admits(c.peer) {
+            self.count(|counters| counters.forbidden += 1);
+            return Err(Status::Access);
+        }
+        if changes {
+            volume.changing.begin(fields.ino);
+        }
+        let taken = match volume.itself(fields.ino).await {
+            Ok(entry) if entry.generation == fields.generation => Ok(entry),
+            Ok(_) => {
+                volume.forget(fields.ino).await;
+                Err(Status::Stale)
+            }
+            Err(FsError::NotFound | FsError::Stale) => Err(Status::Stale),
+            Err(error) => Err(Status::of(&error)),
+        };
+        match taken {
+            Ok(entry) => {
+                let cred = export.credentials(c.peer, &c.call.caller);
+                Ok(Held { volume, export, entry, cred, changes })
+            }
+            Err(status) => {
+                if changes {
+                    volume.changing.end(fields.ino);
+                }
+                Err(status)
+            }
+        }
+    }
+}
+
+impl<F: FileSystem> Held<'_, F> {
+    pub(super) fn ino(&self) -> Ino {
+        self.entry.attr.ino
+    }
+
+    /// The attributes when the inode was taken.
+    pub(super) fn attr(&self) -> &Attr {
+        &self.entry.attr
+    }
+
+    /// Executes an operation as the caller.
+    pub(super) async fn run(&self, op: Op) -> twin_fs::Result<twin_fs::Reply> {
+        self.volume.run(self.cred.clone(), op).await
+    }
+
+    /// Checks that the caller may read or write. The owner always may: a program that has opened a
+    /// file keeps its rights, and the server does not know of opens.
+    pub(super) fn may(&self, mask: u32) -> Result<(), FsError> {
+        let attr = self.attr();
+        let own = attr.uid == self.cred.uid && !attr.is_dir();
+        if own || perm::allows(attr, &self.cred, mask) { Ok(()) } else { Err(FsError::Access) }
+    }
+
+    /// Makes what was done to these inodes durable, unless the export is lazy.
+    pub(super) async fn settle(&self, inos: &[Ino]) -> twin_fs::Result<()> {
+        if self.export.rules.lazy { Ok(()) } else { self.make_durable(inos).await }
+    }
+
+    /// Makes what was done to these inodes durable.
+    pub(super) async fn make_durable(&self, inos: &[Ino]) -> twin_fs::Result<()> {
+        for &ino in inos {
+            self.volume.run(Cred::root(), Op::Fsync { ino, data_only: false }).await?;
+        }
+        Ok(())
+    }
+
+    /// Gives the inode back.
+    pub(super) async fn release(self) {
+        if self.changes {
+            self.volume.changing.end(self.ino());
+        }
+        self.volume.forget(self.ino()).await;
+    }
+
+    /// Gives the inode back, and returns what the client needs to keep its cache.
+    pub(super) async fn release_changed(self) -> Wcc {
+        let after = self.volume.attr(self.ino()).await;
+        let alone = self.changes && self.volume.changing.end(self.ino());
+        self.volume.forget(self.ino()).await;
+        // Without the later attributes the earlier ones are of no use.
+        let before = (alone && after.is_some()).then(|| Before::from(self.attr()));
+        Wcc { before, after }
+    }
+}

@@ -1,0 +1,249 @@
+//! `twinfs serve`: opens volumes and serves them over NFS until it is told to stop.
+
+mod rules;
+
+use std::future::poll_fn;
+use std::net::{SocketAddr, TcpListener};
+use std::path::Path;
+use std::pin::pin;
+use std::process::ExitCode;
+use std::rc::Rc;
+
+use twin_fs::{FsError, OpenVolume, Settings};
+use twin_host::fuse::{Ready, in_background_with_note};
+use twin_host::nfs::{Bounds, Front, connections_possible, listen};
+use twin_host::{Grade, Host, HostOptions, ImageOptions, Signals, Words};
+use twin_nfs::{Export, Keys, Limits, Served, Server};
+
+use super::image::layout_of;
+use super::opening::{OpenOptions, open_beside};
+use super::{Outcome, random_bytes, say, usage};
+use crate::cli::Serve;
+use rules::Share;
+
+/// The port at which clients look for a portmapper.
+const PORTMAP_PORT: u16 = 111;
+
+pub(crate) fn run(args: Serve) -> Outcome {
+    let shares = rules::shares(&args.images).map_err(usage)?;
+    let exports = rules::exports(&shares, &args.exports).map_err(usage)?;
+    let about = shares.iter().map(|s| s.image.display().to_string()).collect::<Vec<_>>().join(", ");
+    if args.foreground {
+        let words = Rc::new(Words::to_terminal(&about));
+        serve(&args, &shares, exports, Ready::nobody(), &words)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let words = Rc::new(Words::to_log(&about));
+    let (_, note) =
+        in_background_with_note(|ready| match serve(&args, &shares, exports, ready, &words) {
+            Ok(()) => 0,
+            Err(why) => {
+                words.say(Grade::Error, &why);
+                1
+            }
+        })?;
+    say(note)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What is ready to serve.
+struct Prepared {
+    host: Host,
+    signals: Signals,
+    volumes: Vec<OpenVolume>,
+    front: Front<OpenVolume>,
+    address: SocketAddr,
+}
+
+fn serve(
+    args: &Serve,
+    shares: &[Share],
+    exports: Vec<Export>,
+    ready: Ready,
+    words: &Rc<Words>,
+) -> Result<(), String> {
+    twin_host::keep_freed_buffers();
+    let prepared = match prepare(args, shares, exports, words) {
+        Ok(prepared) => prepared,
+        Err(why) => {
+            ready.failed(&why);
+            return Err(why);
+        }
+    };
+    let Prepared { host, signals, volumes, front, address } = prepared;
+    let what: Vec<String> =
+        shares.iter().map(|s| format!("{} as {}", s.image.display(), s.path)).collect();
+    let line = format!("serving {} on {address}, process {}", what.join(", "), std::process::id());
+    if words.is_foreground() {
+        say(&line)?;
+    }
+    ready.mounted_saying(&line).map_err(|e| e.to_string())?;
+    let guard = host.guard(words).map_err(|e| e.to_string())?;
+    let watched: Vec<_> = volumes.iter().map(OpenVolume::downgrade).collect();
+    super::watch::begin(&host, &front, words, move |error: FsError| {
+        watched.iter().filter_map(std::rc::Weak::upgrade).for_each(|volume| {
+            volume.core().poison(error.clone());
+        });
+    });
+    let work = async {
+        let served = until_told(&front, &signals).await;
+        guard.closing();
+        let mut losses = Vec::new();
+        for (volume, share) in volumes.iter().zip(shares) {
+            if let Err(error) = volume.close().await {
+                losses.push(format!("{}: closed with loss: {error}", share.image.display()));
+            }
+        }
+        (served, losses)
+    };
+    let (served, losses) = host.rt().block_on(work).map_err(|e| e.to_string())?;
+    // Until the process has ended: letting go of the device waits for its requests too.
+    std::mem::forget(guard);
+    served?;
+    match losses.is_empty() {
+        true => Ok(()),
+        false => Err(format!(
+            "{}; what clients were told is durable is there, and the next start recovers it",
+            losses.join("; ")
+        )),
+    }
+}
+
+/// Serves until a signal comes.
+async fn until_told(front: &Front<OpenVolume>, signals: &Signals) -> Result<(), String> {
+    let mut run = pin!(front.run());
+    poll_fn(|cx| {
+        if signals.poll_next(cx).is_ready() {
+            front.stop();
+        }
+        run.as_mut().poll(cx)
+    })
+    .await
+    .map_err(|e| e.to_string())
+}
+
+fn prepare(
+    args: &Serve,
+    shares: &[Share],
+    exports: Vec<Export>,
+    words: &Rc<Words>,
+) -> Result<Prepared, String> {
+    let seed = u64::from_le_bytes(random_bytes()?[..8].try_into().unwrap_or_default());
+    let options = HostOptions { seed, io_uring: !args.no_io_uring, ..HostOptions::default() };
+    // The ports first: a port that is taken must not cost a recovery.
+    let wanted = SocketAddr::new(args.bind, args.port);
+    let mut listeners = vec![open_port(wanted)?];
+    if args.portmap {
+        listeners.push(open_port(SocketAddr::new(args.bind, PORTMAP_PORT))?);
+    }
+    let address = listeners[0].local_addr().map_err(|e| e.to_string())?;
+    let host = Host::start(options).map_err(|e| e.to_string())?;
+    let signals = Signals::listen_for_stop(&host).map_err(|e| e.to_string())?;
+    let mut volumes: Vec<OpenVolume> = Vec::new();
+    let mut served: Vec<Served<OpenVolume>> = Vec::new();
+    for share in shares {
+        let opened = open(args, share, &host, words).and_then(|(volume, uuid)| {
+            let keys = Keys::of(uuid);
+            if served.iter().any(|other| other.is_of(&keys)) {
+                let image = share.image.display();
+                return Err(format!("{image}: a copy of a volume that is served already"));
+            }
+            Ok((volume, keys))
+        });
+        match opened {
+            Ok((volume, keys)) => {
+                served.push(as_served(&volume, keys));
+                volumes.push(volume);
+            }
+            Err(why) => {
+                for volume in &volumes {
+                    let _ = host.rt().block_on(volume.close());
+                }
+                return Err(why);
+            }
+        }
+    }
+    let server = Rc::new(Server::new(random_bytes()?, served, exports));
+    server.set_port(address.port());
+    let bounds = Bounds::default();
+    let connections = connections_possible(bounds.connections);
+    let front = Front::new(&host, server, listeners, Bounds { connections, ..bounds });
+    let front = front.map_err(|e| e.to_string())?;
+    Ok(Prepared { host, signals, volumes, front, address })
+}
+
+fn open_port(address: SocketAddr) -> Result<TcpListener, String> {
+    listen(address).map_err(|error| {
+        let hint = match error.kind() {
+            std::io::ErrorKind::AddrInUse => ": choose another with --port, or 0 for a free one",
+            std::io::ErrorKind::PermissionDenied => ": ports below 1024 need root",
+            _ => "",
+        };
+        format!("{address}: {error}{hint}")
+    })
+}
+
+/// Opens a volume, and returns its identity too.
+fn open(
+    args: &Serve,
+    share: &Share,
+    host: &Host,
+    words: &Rc<Words>,
+) -> Result<(OpenVolume, [u8; 16]), String> {
+    let image = Path::new(&share.image);
+    let layout = layout_of(image)?;
+    let options = ImageOptions {
+        read_only: args.read_only,
+        direct: !args.buffered,
+        ..ImageOptions::default()
+    };
+    let cache_bytes = args.cache.0;
+    let settings = Settings { cache_bytes, read_only: args.read_only, ..Settings::default() };
+    // No cache is above this one, unlike on a mount.
+    let settings = Settings { drop_behind: false, ..settings.mounted() };
+    let opened = open_beside(
+        host,
+        image,
+        OpenOptions { image: options, settings, ..OpenOptions::of(layout) },
+    )?;
+    let twin_fs::Opened { volume, recovery } = opened;
+    let about = share.image.display().to_string();
+    if let Some(recovery) = recovery {
+        words.say(Grade::Notice, &format!("{about} was not unmounted: {recovery}"));
+    }
+    let told = Rc::clone(words);
+    volume.core().on_stop(move |error| {
+        let text = format!("{about}: {error}: from now on the volume is read-only");
+        told.say(Grade::Error, &text);
+    });
+    let properties = layout.properties(&volume);
+    let uuid = properties.iter().find(|property| property.name == "uuid");
+    let uuid = uuid.and_then(|property| from_hex(&property.value));
+    let uuid = uuid.ok_or_else(|| {
+        format!("{}: {} has no identity, which handles need", share.image.display(), layout.noun())
+    })?;
+    Ok((volume, uuid))
+}
+
+fn as_served(volume: &OpenVolume, keys: Keys) -> Served<OpenVolume> {
+    let features = &volume.core().features;
+    let limits = Limits {
+        file_bytes_max: features.file_bytes_max.min(i64::MAX as u64),
+        link_max: features.link_max,
+        seconds: features.seconds,
+        nanoseconds: features.nanoseconds,
+    };
+    let weak = volume.downgrade();
+    let losses = move || {
+        let volume = weak.upgrade();
+        u64::from(volume.is_none_or(|volume| volume.core().poisoned().is_some()))
+    };
+    Served::new(Rc::new(volume.clone()), keys, limits, losses)
+}
+
+fn from_hex(text: &str) -> Option<[u8; 16]> {
+    let digits: Vec<u8> =
+        text.chars().map(|c| c.to_digit(16).map(|d| d as u8)).collect::<Option<_>>()?;
+    let bytes: Vec<u8> = digits.as_chunks::<2>().0.iter().map(|[a, b]| a << 4 | b).collect();
+    bytes.try_into().ok()
+}
