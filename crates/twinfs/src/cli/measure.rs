@@ -62,14 +62,9 @@ pub(crate) struct Calibrate {
     pub(crate) to: PathBuf,
     #[command(flatten)]
     pub(crate) output: Output,
-    /// A directory on the device to measure, where half a gigabyte is used meanwhile; or a block
-    /// device, which must be blank: its first 256 MiB are written and then zeroed, and what is not the
-    /// device's is measured in /var/tmp.
-    #[arg(default_value = ".", value_name = "DIR|DEVICE")]
-    pub(crate) target: PathBuf,
-    /// Measure the device although it is not blank, and destroy what it holds.
-    #[arg(long)]
-    pub(crate) force: bool,
+    /// A directory on the device to measure; half a gigabyte is used there meanwhile.
+    #[arg(default_value = ".")]
+    pub(crate) dir: PathBuf,
 }
 
 /// Compare simulations of this machine with the machine.

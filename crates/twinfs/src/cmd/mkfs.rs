@@ -87,7 +87,7 @@ fn config(args: &Mkfs, kind: &'static dyn LayoutKind) -> Result<Box<dyn LayoutCo
 }
 
 /// The file under a loop device, if a twinfs has it locked: the device itself does not tell.
-pub(super) fn busy_file_under(device: &std::fs::Metadata) -> Option<String> {
+fn busy_file_under(device: &std::fs::Metadata) -> Option<String> {
     let (major, minor) = (rustix::fs::major(device.rdev()), rustix::fs::minor(device.rdev()));
     let node = format!("/sys/dev/block/{major}:{minor}");
     // A partition's device lies below its disk.

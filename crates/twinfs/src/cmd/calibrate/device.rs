@@ -1,8 +1,7 @@
-//! The device: distributions of times by kind, size and number in flight.
+//! The device under a directory: distributions of times by kind, size and number in flight.
 //!
-//! Through our own way to devices, as a mount uses it. Requests go to random places of a file, or of the
-//! beginning of a device, that is written in full; sparse writes to a file without blocks, which a
-//! device does not have.
+//! Through our own way to devices, as a mount uses it. Requests go to random places of a file that is
+//! written in full; sparse writes to a file without blocks.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -13,13 +12,12 @@ use twin_host::{FileDevice, Host, HostOptions, ImageOptions};
 use twin_lab::{Device, Distribution, Transfers};
 use twin_rt::Rng;
 
-use super::target::{Disk, Target};
 use super::{Bench, ROUNDS, median};
 use crate::cmd::peers::write_whole;
 use crate::cmd::progress::Progress;
 use crate::cmd::time::real_clock;
 
-pub(super) const FILE: u64 = 256 << 20;
+const FILE: u64 = 256 << 20;
 const SMALL: u64 = 4096;
 const LARGE: u64 = 1 << 20;
 /// Sizes of requests, and how many are measured a round.
@@ -53,60 +51,24 @@ struct Results {
 
 /// Measures the device. `request_us` is the processor's time for a request, which is not part of
 /// the device's times.
-pub(super) fn measure(
-    bench: &mut Bench,
-    target: &Target,
-    request_us: f64,
-) -> Result<Device, String> {
-    match target {
-        Target::Directory(_) => in_directory(bench, request_us),
-        Target::Disk(disk) => on_disk(bench, disk, request_us),
-    }
-}
-
-fn on_disk(bench: &mut Bench, disk: &Disk, request_us: f64) -> Result<Device, String> {
-    disk.fill(&bench.interrupts)?;
-    bench.step()?;
-    let measured = (0..ROUNDS).try_fold(Measured::default(), |mut measured, round| {
-        measured.round(disk.path(), disk.bytes(), round as u64)?;
-        bench.step()?;
-        Ok::<Measured, String>(measured)
-    });
-    disk.zero()?;
-    let measured = measured?;
-    Ok(device(bench, measured.results, measured.max_request, request_us))
-}
-
-/// What has been measured of the requests to one device.
-#[derive(Default)]
-struct Measured {
-    results: Results,
-    max_request: u32,
-}
-
-impl Measured {
-    /// A round on the first `bytes` of a file or device.
-    fn round(&mut self, path: &Path, bytes: u64, round: u64) -> Result<(), String> {
-        let mut probe = Probe::open(path, bytes, round)?;
-        self.max_request = probe.device.info().max_io;
-        probe.run(&mut self.results).map_err(|e| format!("{}: {e}", path.display()))
-    }
-}
-
-fn in_directory(bench: &mut Bench, request_us: f64) -> Result<Device, String> {
+pub(super) fn measure(bench: &mut Bench, request_us: f64) -> Result<Device, String> {
     let full = bench.dir.join("full");
     let said = |error: std::io::Error| format!("{}: {error}", full.display());
     let mut file = File::create_new(&full).map_err(said)?;
     write_whole(&mut file, FILE, &bench.interrupts.stop(), &Progress::hidden()).map_err(said)?;
     bench.step()?;
-    let mut measured = Measured::default();
+    let mut results = Results::default();
+    let mut max_request = 0;
     for round in 0..ROUNDS {
-        measured.round(&full, FILE, round as u64)?;
-        sparse(bench, round as u64, &mut measured.results)?;
+        let mut probe = Probe::open(&full, round as u64)?;
+        max_request = probe.device.info().max_io;
+        probe.run(&mut results).map_err(|e| format!("{}: {e}", full.display()))?;
+        drop(probe);
+        sparse(bench, round as u64, &mut results)?;
         bench.step()?;
     }
     std::fs::remove_file(&full).map_err(said)?;
-    Ok(device(bench, measured.results, measured.max_request, request_us))
+    Ok(device(bench, results, max_request, request_us))
 }
 
 fn device(bench: &mut Bench, results: Results, max_request: u32, request_us: f64) -> Device {
@@ -122,11 +84,7 @@ fn device(bench: &mut Bench, results: Results, max_request: u32, request_us: f64
         sizes.iter().map(distribution).collect()
     };
     let (read, write) = (list("read", &SIZES), list("write", &SIZES));
-    let sparse: Vec<_> = SPARSE
-        .into_iter()
-        .filter(|&(bytes, _)| results.times.contains_key(&("sparse", bytes)))
-        .collect();
-    let (flush, write_sparse) = (list("flush", &DIRTY), list("sparse", &sparse));
+    let (flush, write_sparse) = (list("flush", &DIRTY), list("sparse", &SPARSE));
     let transfers = |kind: &'static str, alone| {
         let rate = |depth| results.rates.get(&(kind, depth)).cloned().unwrap_or_default();
         let rate_4k = DEPTHS.map(|depth| (format!("{depth:02}"), median(rate(depth)).round()));
@@ -144,7 +102,7 @@ fn sparse(bench: &Bench, round: u64, results: &mut Results) -> Result<(), String
     let file = File::create_new(&path).map_err(said)?;
     file.set_len(FILE).map_err(said)?;
     drop(file);
-    let mut probe = Probe::open(&path, FILE, round)?;
+    let mut probe = Probe::open(&path, round)?;
     let host = probe.host.clone();
     let work = async {
         for (bytes, count) in SPARSE {
@@ -169,21 +127,19 @@ struct Probe {
     host: Host,
     device: FileDevice,
     clock: Box<dyn Fn() -> f64>,
-    /// Bytes in which requests have their places.
-    bytes: u64,
     rng: Rng,
     content: Bytes,
 }
 
 impl Probe {
-    fn open(path: &Path, bytes: u64, seed: u64) -> Result<Probe, String> {
+    fn open(path: &Path, seed: u64) -> Result<Probe, String> {
         let host = Host::start(HostOptions { spin_ns: SPIN_NS, ..HostOptions::default() });
         let host = host.map_err(|e| e.to_string())?;
         let device = FileDevice::open(&host, path, &ImageOptions::default());
         let device = device.map_err(|e| e.to_string())?;
         let content = Buf::copy_of(&vec![0x5a; LARGE as usize]).freeze();
         let rng = Rng::stream(seed, "places");
-        Ok(Probe { host, device, clock: Box::new(real_clock()), bytes, rng, content })
+        Ok(Probe { host, device, clock: Box::new(real_clock()), rng, content })
     }
 
     /// A round of all but sparse writes.
@@ -217,7 +173,7 @@ impl Probe {
     }
 
     fn place(&mut self, len: u64) -> u64 {
-        self.rng.below(self.bytes / len) * len
+        self.rng.below(FILE / len) * len
     }
 
     fn a_read(&mut self, len: u64) -> Io {

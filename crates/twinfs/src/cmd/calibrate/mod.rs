@@ -1,7 +1,7 @@
 //! `twinfs calibrate`: measures this machine for simulations of it.
 //!
 //! Contract: everything is measured in a directory of its own below the one that is given, which is removed
-//! at the end, also after an interrupt; or, if a block device is given, on that device ([`target`]). The result is a machine file ([`MachineFile`]). Every figure is
+//! at the end, also after an interrupt. The result is a machine file ([`MachineFile`]). Every figure is
 //! measured in [`ROUNDS`] rounds; a figure whose rounds differ by more than [`NOISY`] is named in the file's
 //! warnings, because simulations with it inherit the noise.
 
@@ -9,7 +9,6 @@ mod device;
 mod fuse;
 mod processor;
 mod served;
-mod target;
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -22,10 +21,9 @@ use twin_lab::{MACHINE_FORMAT, MachineFile};
 use super::files::NewFile;
 use super::interrupt::ScratchDir;
 use super::progress::Progress;
-use super::{Interrupts, Outcome, usage};
+use super::{Interrupts, Outcome};
 use crate::cli::Calibrate;
 use crate::rows;
-use target::Target;
 
 /// How often every figure is measured; the rounds of all figures alternate.
 const ROUNDS: usize = 5;
@@ -47,6 +45,12 @@ pub(super) struct Bench {
 
 impl Bench {
     fn make(base: &Path, interrupts: &Interrupts, steps: u64) -> Result<Bench, String> {
+        if !base.is_dir() {
+            return Err(format!(
+                "{} is no directory: give one on the device that is to be measured",
+                base.display()
+            ));
+        }
         let dir = base.join(format!("twinfs-calibrate-{}", std::process::id()));
         let scratch = ScratchDir::make(dir, interrupts)?;
         let (dir, interrupts) = (scratch.path().to_owned(), interrupts.clone());
@@ -92,13 +96,8 @@ pub(in crate::cmd) fn median(mut all: Vec<f64>) -> f64 {
 }
 
 pub(crate) fn run(args: &Calibrate, interrupts: &Interrupts) -> Outcome {
-    let target = Target::of(&args.target, args.force, interrupts)?;
-    if let (Target::Directory(dir), true) = (&target, args.force) {
-        let why = "--force is for devices, and nothing in a directory is overwritten";
-        return Err(usage(format!("{}: {why}", dir.display())));
-    }
     let new = NewFile::make(&args.to, interrupts)?;
-    let machine = measure(&target, interrupts)?;
+    let machine = calibrate(&args.dir, interrupts)?;
     let text = machine.to_text().map_err(|e| e.to_string())?;
     let path = args.to.display();
     let mut file = new.handle()?;
@@ -122,7 +121,7 @@ pub(crate) fn run(args: &Calibrate, interrupts: &Interrupts) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Measures all in a directory.
+/// Measures all.
 ///
 /// # Errors
 /// If a file cannot be made or used there, or the user interrupts.
@@ -130,17 +129,13 @@ pub(in crate::cmd) fn calibrate(
     base: &Path,
     interrupts: &Interrupts,
 ) -> Result<MachineFile, String> {
-    measure(&Target::of(base, false, interrupts)?, interrupts)
-}
-
-fn measure(target: &Target, interrupts: &Interrupts) -> Result<MachineFile, String> {
     let steps = device::STEPS + processor::steps() + fuse::STEPS;
-    let mut bench = Bench::make(target.directory(), interrupts, steps)?;
+    let mut bench = Bench::make(base, interrupts, steps)?;
     let (processor, request_us) = processor::measure(&mut bench)?;
-    let device = device::measure(&mut bench, target, request_us)?;
+    let device = device::measure(&mut bench, request_us)?;
     let fuse = fuse::measure(&mut bench)?;
     let warnings = std::mem::take(&mut bench.warnings);
-    let about = about(target)?;
+    let about = about(base)?;
     Ok(MachineFile {
         format: MACHINE_FORMAT,
         about,
@@ -153,18 +148,17 @@ fn measure(target: &Target, interrupts: &Interrupts) -> Result<MachineFile, Stri
 }
 
 /// Where and when.
-fn about(target: &Target) -> Result<BTreeMap<String, String>, String> {
+fn about(base: &Path) -> Result<BTreeMap<String, String>, String> {
     let uname = rustix::system::uname();
     let text = |text: &std::ffi::CStr| text.to_string_lossy().into_owned();
     let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model =
         cpuinfo.lines().find_map(|line| line.strip_prefix("model name")?.split(": ").nth(1));
     let cpus = std::thread::available_parallelism().map_or(1, |n| n.get());
-    let (kind, place) = target.about()?;
     Ok([
         ("kernel", format!("{} {}", text(uname.sysname()), text(uname.release()))),
         ("processor", format!("{cpus} of {}", model.unwrap_or("unknown"))),
-        (kind, place),
+        ("directory", super::absolute(base)?.display().to_string()),
         ("date", today()),
         ("program", format!("twinfs {}", env!("CARGO_PKG_VERSION"))),
     ]
