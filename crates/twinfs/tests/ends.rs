@@ -104,7 +104,6 @@ fn exit_codes_are_those_that_are_documented() {
         (1, &["replay", "--verify", TRACE]),
         (1, &["bench", "--dir", "/nowhere/at/all", "small:files=5"]),
         (1, &["calibrate", "/nowhere/at/all"]),
-        (1, &["calibrate", "lfs.img"]),
         (1, &["validate", "/nowhere/at/all"]),
         (1, &["volume", "-t", "lfs.img"]),
         (1, &["top", "--mount", "lfs.img"]),
