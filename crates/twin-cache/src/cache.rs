@@ -6,12 +6,13 @@
 //! capacity. If there is no such frame the cache grows beyond its capacity; write-back bounds the
 //! dirty bytes, not the cache.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::{Rc, Weak};
 
 use twin_disk::Block;
 use twin_rt::Event;
 
+use crate::memory::{Memory, Sharer};
 use crate::{FileFrames, Frame, Lbn, Removal, Replacement};
 
 /// Counters of the cache since it was made.
@@ -37,7 +38,9 @@ struct FrameTable {
 
 /// The cache of one volume.
 pub struct Cache {
-    capacity_bytes: u64,
+    capacity_bytes: Cell<u64>,
+    /// The memory that it shares with the caches of other volumes, and its number there.
+    memory: OnceCell<(Rc<Memory>, usize)>,
     frame_bytes: u64,
     table: RefCell<FrameTable>,
     policy: RefCell<Box<dyn Replacement>>,
@@ -55,7 +58,8 @@ impl Cache {
     /// A cache of `capacity_bytes` in frames of `frame_bytes`.
     pub fn new(capacity_bytes: u64, frame_bytes: u64, policy: Box<dyn Replacement>) -> Cache {
         Cache {
-            capacity_bytes,
+            capacity_bytes: Cell::new(capacity_bytes),
+            memory: OnceCell::new(),
             frame_bytes,
             table: RefCell::default(),
             policy: RefCell::new(policy),
@@ -68,9 +72,24 @@ impl Cache {
         }
     }
 
-    /// The bytes that the cache may hold. Dirty and held frames can take it beyond that.
+    /// The bytes that the cache may hold; of a shared memory, what it could get: all but the dirty
+    /// bytes of the others. Dirty and held frames can take it beyond that.
     pub fn capacity_bytes(&self) -> u64 {
-        self.capacity_bytes
+        match self.memory.get() {
+            Some((memory, number)) => {
+                memory.bound_bytes().saturating_sub(memory.dirty_of_others(*number))
+            }
+            None => self.capacity_bytes.get(),
+        }
+    }
+
+    /// Gets more of a shared memory, if it needs it and there is some.
+    fn get_more(&self) {
+        let Some((memory, number)) = self.memory.get() else { return };
+        if self.resident.get() + self.frame_bytes > self.capacity_bytes.get() {
+            let more = memory.more(*number, self.resident.get());
+            self.capacity_bytes.set(self.capacity_bytes.get() + more);
+        }
     }
 
     /// The bytes in memory, in whole frames.
@@ -109,6 +128,9 @@ impl Cache {
     /// lookup counts as a use.
     pub fn get(&self, file: &FileFrames, lbn: Lbn) -> Option<Rc<Frame>> {
         let frame = file.frames.borrow().get(lbn).cloned();
+        if let Some((memory, number)) = self.memory.get() {
+            memory.looked(*number);
+        }
         match &frame {
             Some(frame) => {
                 self.count(|s| s.hits += 1);
@@ -117,7 +139,7 @@ impl Cache {
                     self.policy.borrow_mut().touched(frame.slot.get());
                     // A frame that stays while its neighbours are evicted must not keep the buffer
                     // that they were read into together.
-                    let full = self.resident.get() + self.frame_bytes > self.capacity_bytes;
+                    let full = self.resident.get() + self.frame_bytes > self.capacity_bytes.get();
                     if frame.used.replace(true) && full {
                         frame.compact();
                     }
@@ -140,6 +162,7 @@ impl Cache {
     /// # Panics
     /// If the block is in memory already.
     pub fn insert(&self, file: &Rc<FileFrames>, lbn: Lbn, block: Option<Block>) -> Rc<Frame> {
+        self.get_more();
         let frame = Frame::new(file.ino, lbn, block);
         let old = file.frames.borrow_mut().insert(lbn, Rc::clone(&frame));
         assert!(old.is_none(), "block {lbn} of inode {} is in the cache twice", file.ino);
@@ -165,21 +188,25 @@ impl Cache {
     }
 
     fn evict_to_fit(&self) {
-        while self.resident.get() > self.capacity_bytes {
-            let victim = {
-                let table = self.table.borrow();
-                // The table and the file have one reference each; a third one is a task's hold.
-                let mut usable = |slot: u32| {
-                    table.slots[slot as usize].as_ref().is_some_and(|(frame, _)| {
-                        Rc::strong_count(frame) == 2 && !frame.is_loading()
-                    })
-                };
-                self.policy.borrow_mut().victim(&mut usable)
+        while self.resident.get() > self.capacity_bytes.get() && self.evict_one() {}
+    }
+
+    /// Evicts a frame. Returns false if there is none that can be evicted.
+    fn evict_one(&self) -> bool {
+        let victim = {
+            let table = self.table.borrow();
+            // The table and the file have one reference each; a third one is a task's hold.
+            let mut usable = |slot: u32| {
+                table.slots[slot as usize]
+                    .as_ref()
+                    .is_some_and(|(frame, _)| Rc::strong_count(frame) == 2 && !frame.is_loading())
             };
-            let Some(slot) = victim else { return };
-            self.count(|s| s.evictions += 1);
-            self.remove_slot(slot, Removal::Evicted);
-        }
+            self.policy.borrow_mut().victim(&mut usable)
+        };
+        let Some(slot) = victim else { return false };
+        self.count(|s| s.evictions += 1);
+        self.remove_slot(slot, Removal::Evicted);
+        true
     }
 
     fn remove_slot(&self, slot: u32, why: Removal) {
@@ -336,6 +363,40 @@ impl Cache {
             self.remove_slot(slot, Removal::Dropped);
         }
         file.frames.borrow().is_empty()
+    }
+}
+
+impl Sharer for Cache {
+    fn joined(&self, memory: &Rc<Memory>, number: usize, share_bytes: u64) {
+        let joined = self.memory.set((Rc::clone(memory), number));
+        assert!(joined.is_ok(), "a cache is in one memory only");
+        self.capacity_bytes.set(share_bytes);
+        self.evict_to_fit();
+    }
+
+    fn resident_bytes(&self) -> u64 {
+        self.resident.get()
+    }
+
+    fn dirty_bytes(&self) -> u64 {
+        self.dirty.get()
+    }
+
+    fn share_bytes(&self) -> u64 {
+        self.capacity_bytes.get()
+    }
+
+    fn frame_bytes(&self) -> u64 {
+        self.frame_bytes
+    }
+
+    fn gives(&self, bytes: u64) -> u64 {
+        let share = self.capacity_bytes.get();
+        let floor = share.saturating_sub(bytes).max(self.frame_bytes);
+        while self.resident.get() > floor && self.evict_one() {}
+        let kept = self.resident.get().clamp(floor, share.max(floor));
+        self.capacity_bytes.set(kept);
+        share.saturating_sub(kept)
     }
 }
 

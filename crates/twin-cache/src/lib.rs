@@ -32,6 +32,7 @@ mod by_block;
 mod cache;
 pub mod flush;
 mod frame;
+mod memory;
 mod miss;
 pub mod replacement;
 pub mod study;
@@ -39,6 +40,7 @@ pub mod study;
 pub use cache::{Cache, CacheStats};
 pub use flush::{FlushAdvice, FlushPolicy, FlushState};
 pub use frame::{FileFrames, Frame, FrameError};
+pub use memory::{Access, Memory, Sharer};
 pub use miss::{FrameRequest, LoadError, load, whole};
 pub use replacement::{Removal, Replacement};
 

@@ -14,7 +14,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use twin_rt::{Receiver, Sender};
+use twin_rt::{Receiver, Sender, Time};
 
 use crate::Block;
 
@@ -76,30 +76,38 @@ pub struct Io {
     pub class: Class,
     /// The part of the file system that makes the request.
     pub origin: Origin,
+    /// When its maker needs it, if that is known: a hint for queues that serve by deadline.
+    pub deadline: Option<Time>,
 }
 
 impl Io {
     /// A read of `len` bytes at byte `at`.
     pub fn read(at: u64, len: u64, class: Class, origin: Origin) -> Io {
-        Io { kind: IoKind::Read, at, len, blocks: Vec::new(), class, origin }
+        Io { kind: IoKind::Read, at, len, blocks: Vec::new(), class, origin, deadline: None }
     }
 
     /// A write of `blocks` at byte `at`.
     pub fn write(at: u64, blocks: Vec<Block>, class: Class, origin: Origin) -> Io {
         let len = blocks.iter().map(|b| b.len() as u64).sum();
-        Io { kind: IoKind::Write, at, len, blocks, class, origin }
+        Io { kind: IoKind::Write, at, len, blocks, class, origin, deadline: None }
     }
 
     /// A flush of the whole device.
     pub fn flush(origin: Origin) -> Io {
         let (kind, class) = (IoKind::Flush, Class::Meta);
-        Io { kind, at: 0, len: 0, blocks: Vec::new(), class, origin }
+        Io { kind, at: 0, len: 0, blocks: Vec::new(), class, origin, deadline: None }
     }
 
     /// A discard of `len` bytes at byte `at`.
     pub fn discard(at: u64, len: u64) -> Io {
         let (kind, class) = (IoKind::Discard, Class::Meta);
-        Io { kind, at, len, blocks: Vec::new(), class, origin: Origin::WriteBack }
+        Io { kind, at, len, blocks: Vec::new(), class, origin: Origin::WriteBack, deadline: None }
+    }
+
+    /// The same request, needed at this time.
+    #[must_use]
+    pub fn needed_at(self, deadline: Time) -> Io {
+        Io { deadline: Some(deadline), ..self }
     }
 
     /// Divides a read or write into requests of at most `most` bytes, in order. Other requests stay
@@ -110,7 +118,7 @@ impl Io {
         if self.len <= most || most == 0 || !moves_data {
             return vec![self];
         }
-        let Io { kind, at: start, len: all, blocks, class, origin } = self;
+        let Io { kind, at: start, len: all, blocks, class, origin, deadline } = self;
         let mut rest = blocks.into_iter();
         let mut cut: Option<Block> = None;
         let mut parts = Vec::new();
@@ -130,7 +138,7 @@ impl Io {
                 }
                 missing -= fits;
             }
-            parts.push(Io { kind, at: start + done, len, blocks, class, origin });
+            parts.push(Io { kind, at: start + done, len, blocks, class, origin, deadline });
             done += len;
         }
         parts

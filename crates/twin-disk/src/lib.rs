@@ -2,7 +2,8 @@
 //!
 //! Main types: [`Block`] (user data or metadata, possibly without its bytes), [`Io`] (one request
 //! to a device), [`BlockDevice`] (the seam itself: a simulated disk, an image file, a real disk),
-//! and [`Stamp`] (which stands for user data in a simulation). Start at [`BlockDevice`].
+//! [`Stamp`] (which stands for user data in a simulation), and [`queue`] (the order in which waiting
+//! requests are served). Start at [`BlockDevice`].
 //!
 //! ```
 //! use twin_disk::{Block, BlockDevice, Class, Io, MemDisk, Origin, Stamp};
@@ -30,6 +31,8 @@ mod flight;
 mod logged;
 mod mem;
 mod overlay;
+mod partition;
+pub mod queue;
 mod yielding;
 
 pub use block::{Block, Stamp, gather};
@@ -42,4 +45,5 @@ pub use flight::{DeviceLog, Recorded};
 pub use logged::logged;
 pub use mem::MemDisk;
 pub use overlay::Overlay;
+pub use partition::Partition;
 pub use yielding::yielding;

@@ -15,6 +15,7 @@
 //! ```
 
 mod bytes;
+mod capture;
 mod dirs;
 mod ffs;
 mod foreign;
@@ -49,6 +50,7 @@ pub const TARGETS: &[Target] = &[
     nfs::STREAM,
     traces::TRACE,
     traces::FLIGHT,
+    capture::CAPTURE,
     foreign::FOREIGN,
     settings::SETTINGS,
     lfs::SUPERBLOCK,

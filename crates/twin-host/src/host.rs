@@ -9,7 +9,7 @@
 //! a mount, signals). Completions go first, because a request in the core holds memory and locks.
 
 use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::rc::Rc;
@@ -20,7 +20,7 @@ use twin_fs::Request;
 use twin_rt::{Driver, Nanos, Rt, Time};
 
 use crate::clock::Clock;
-use crate::device::{Ending, Finished, Transfer};
+use crate::device::{Ending, Finished, Transfer, WaitingName};
 use crate::guard::{Guard, Pulse};
 use crate::slab::Slab;
 use crate::wait::{Engine, Timeout, Wake};
@@ -100,6 +100,8 @@ pub(crate) struct Core {
     engine: RefCell<Engine>,
     found: RefCell<Vec<Wake>>,
     transfers: RefCell<Slab<Transfer>>,
+    /// Transfers in the queues of their devices.
+    waiting: RefCell<BTreeMap<WaitingName, Transfer>>,
     finished: RefCell<VecDeque<Finished>>,
     sources: RefCell<Slab<Watched>>,
     /// Keys of sources that may have an event, in the order in which they will be asked.
@@ -136,6 +138,7 @@ impl Host {
             engine: RefCell::new(Engine::start(options.io_uring)?),
             found: RefCell::default(),
             transfers: RefCell::default(),
+            waiting: RefCell::default(),
             finished: RefCell::default(),
             sources: RefCell::default(),
             ready: RefCell::default(),
@@ -185,7 +188,8 @@ impl Host {
 
     /// The numbers of device requests that have completed, and that have not.
     pub fn device_requests(&self) -> (u64, usize) {
-        (self.core.completions.get(), self.core.transfers.borrow().len())
+        let unfinished = self.core.transfers.borrow().len() + self.core.waiting.borrow().len();
+        (self.core.completions.get(), unfinished)
     }
 
     /// Starts a thread that ends the process if this thread computes without end. It runs until the
@@ -234,8 +238,18 @@ impl Drop for Watch {
 }
 
 impl Core {
-    /// Starts a device request. It completes as an event of its own.
+    /// Starts a device request, or lets it wait in its device's queue. It completes as an event of
+    /// its own.
     pub(crate) fn begin(&self, transfer: Transfer) {
+        match transfer.has_to_wait(|| self.clock.now()) {
+            Some(name) => {
+                self.waiting.borrow_mut().insert(name, transfer);
+            }
+            None => self.start(transfer),
+        }
+    }
+
+    fn start(&self, transfer: Transfer) {
         let mut transfers = self.transfers.borrow_mut();
         let key = transfers.insert(transfer);
         if let Some(transfer) = transfers.get_mut(key) {
@@ -297,7 +311,12 @@ impl Core {
                         Some(result) => {
                             let Some(ended) = transfers.remove(key) else { continue };
                             drop(transfers);
-                            self.ended(ended.end(result));
+                            let (ending, next) = ended.end(result, || self.clock.now());
+                            self.ended(ending);
+                            let next = next.and_then(|n| self.waiting.borrow_mut().remove(&n));
+                            if let Some(next) = next {
+                                self.start(next);
+                            }
                         }
                     }
                 }

@@ -50,7 +50,7 @@ mod within;
 mod words;
 mod zeros;
 
-pub use device::{FileDevice, ImageError, ImageOptions, create_image};
+pub use device::{FileDevice, ImageError, ImageOptions, QueueChoice, create_image};
 pub use flight::FlightRecorder;
 pub use guard::Guard;
 pub use host::{FlightLog, Host, HostDriver, HostOptions, Source, Watch};

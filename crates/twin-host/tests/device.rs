@@ -9,7 +9,9 @@ use twin_disk::{
     Block, BlockDevice, Buf, Class, DeviceInfo, Io, IoErrorKind, IoResult, Origin, Stamp,
 };
 use twin_fs::Request;
-use twin_host::{FileDevice, FlightLog, Host, HostOptions, ImageError, ImageOptions, create_image};
+use twin_host::{
+    FileDevice, FlightLog, Host, HostOptions, ImageError, ImageOptions, QueueChoice, create_image,
+};
 use twin_rt::{MILLIS, Rng, Time};
 
 const SIZE: u64 = 8 << 20;
@@ -384,5 +386,46 @@ fn dropping_the_host_with_requests_under_way_waits_for_them() {
         drop((disk, host));
         assert!(std::fs::read(&image.0).unwrap()[..1 << 20].iter().all(|&byte| byte == 0x5a));
         std::fs::write(&image.0, vec![0; SIZE as usize]).unwrap();
+    }
+}
+
+/// The order in which requests complete that are submitted at once to a device that takes one at a
+/// time.
+fn order(io_uring: bool, queue: &str, addresses: &[u64]) -> Vec<u64> {
+    let image = TempFile::image(&format!("queue-{}", queue.split(':').next().unwrap()));
+    let host = host(io_uring);
+    let queue = QueueChoice::parse(queue).unwrap();
+    let options = ImageOptions { queue, ..ImageOptions::default() };
+    let disk = FileDevice::open(&host, &image.0, &options).unwrap();
+    let ended = Rc::new(RefCell::new(Vec::new()));
+    let (rt, tasks) = (host.rt().clone(), Rc::clone(&ended));
+    let addresses = addresses.to_vec();
+    host.rt()
+        .block_on(async move {
+            let zeros = || vec![Block::Zero(64 << 10)];
+            let writes = addresses.into_iter().map(|at| (at, disk.submit(write(at, zeros()))));
+            let tasks = writes.map(|(at, pending)| {
+                let ended = Rc::clone(&tasks);
+                rt.spawn("write", async move {
+                    pending.await.unwrap();
+                    ended.borrow_mut().push(at);
+                })
+            });
+            let tasks: Vec<_> = tasks.collect();
+            twin_rt::join_all(tasks).await;
+        })
+        .unwrap();
+    ended.take()
+}
+
+#[test]
+fn requests_that_wait_reach_the_kernel_in_the_queue_s_order() {
+    let all = [5u64, 3, 7, 1, 6, 2].map(|k| k << 20);
+    for io_uring in [false, true] {
+        let sorted =
+            |queue| order(io_uring, queue, &all).into_iter().map(|at| at >> 20).collect::<Vec<_>>();
+        assert_eq!(sorted("fcfs:depth=1"), [5, 3, 7, 1, 6, 2]);
+        assert_eq!(sorted("c-look:depth=1"), [5, 6, 7, 1, 2, 3]);
+        assert_eq!(sorted("look:depth=1"), [5, 6, 7, 3, 2, 1]);
     }
 }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use twin_fs::reading::{self, Overwrite};
 use twin_fs::{LayoutConfig, LayoutKind, Settings};
+use twin_rt::Order;
 use twin_settings::value::{bytes, bytes_text, list, nanos, number};
 use twin_settings::{Key, Named, SettingsError, Unit, grammar};
 use twin_sim::{bus, cpu, model, queue};
@@ -47,6 +48,10 @@ pub struct Config {
     pub command_ns: u64,
     /// Commands that a mechanical disk accepts at once, instead of its own number.
     pub ncq: Option<u64>,
+    /// Bytes that a mechanical disk reads ahead, instead of its own figure.
+    pub drive_read_ahead: Option<u64>,
+    /// Whether a mechanical disk reports writes before they are on the medium, instead of its own way.
+    pub report_early: Option<bool>,
     /// Track and cylinder skew of a mechanical disk in sectors, instead of its own.
     pub skews: Option<(u32, u32)>,
     /// Times of a flat SSD, instead of its own.
@@ -60,6 +65,10 @@ pub struct Config {
     /// The number of the run among several that differ in their random numbers: those of the disk
     /// model, of the volume and of its policies. Like the log it is not a setting.
     pub seed: u64,
+    /// The order in which ready tasks run.
+    pub order: Order,
+    /// Added to the seed of the run: the random numbers that a user has chosen.
+    pub chosen_seed: u64,
     /// What stands between the clients and the core.
     pub front: Front,
     /// The measured machine on which it runs; see [`Config::on_machine`].
@@ -219,6 +228,33 @@ const KEYS: &[(Needs, Key<Config>)] = &[
     ),
     (
         Needs::Mechanical,
+        Key::new(
+            "drive-read-ahead",
+            "bytes that a disk reads ahead by itself while it has nothing else to do, or own",
+            Unit::bytes(0, 1 << 30),
+            |c| (&mut c.drive_read_ahead).into(),
+        ),
+    ),
+    (
+        Needs::Mechanical,
+        Key::own(
+            "report-early",
+            "whether a disk reports writes when its buffer has them, or own",
+            "yes|no|own",
+            |c, text| {
+                c.report_early = match text {
+                    "yes" => Some(true),
+                    "no" => Some(false),
+                    OWN => None,
+                    _ => return Err(SettingsError::unknown("answer", text, ["yes", "no", OWN])),
+                };
+                Ok(())
+            },
+            |c| c.report_early.map_or(OWN, |yes| if yes { "yes" } else { "no" }).into(),
+        ),
+    ),
+    (
+        Needs::Mechanical,
         Key::own(
             "skews",
             "track and cylinder skew of the disk in sectors, as 7/25, or own",
@@ -258,6 +294,28 @@ const KEYS: &[(Needs, Key<Config>)] = &[
         Key::new("copy-us", "time of the processor for copying 4 KB, or own", COST, |c| {
             (&mut c.costs.copy_ns).into()
         }),
+    ),
+    (
+        Needs::Nothing,
+        Key::own(
+            "order",
+            "order of tasks that could run: as they became ready, or at random",
+            "fifo|random",
+            |c, text| {
+                c.order = order(text)?;
+                Ok(())
+            },
+            |c| if c.order == Order::Fifo { "fifo".into() } else { "random".into() },
+        ),
+    ),
+    (
+        Needs::Nothing,
+        Key::new(
+            "seed",
+            "random numbers of the run: of order=random, of the volume and its policies",
+            Unit::number(0, u32::MAX as u64),
+            |c| (&mut c.chosen_seed).into(),
+        ),
     ),
     (
         Needs::Nothing,
@@ -386,6 +444,15 @@ const KEYS: &[(Needs, Key<Config>)] = &[
     ),
 ];
 
+/// The order of tasks with this name.
+pub(crate) fn order(text: &str) -> Result<Order, SettingsError> {
+    match text {
+        "fifo" => Ok(Order::Fifo),
+        "random" => Ok(Order::Shuffled),
+        _ => Err(SettingsError::unknown("order", text, ["fifo", "random"])),
+    }
+}
+
 fn set_skews(c: &mut Config, text: &str) -> Result<(), SettingsError> {
     if text == OWN {
         c.skews = None;
@@ -453,6 +520,10 @@ impl Config {
             command_ns: 0,
             ncq: None,
             skews: None,
+            order: Order::Fifo,
+            chosen_seed: 0,
+            drive_read_ahead: None,
+            report_early: None,
             ssd: None,
             costs: Costs::default(),
             size: Some(4 << 30),
@@ -559,7 +630,7 @@ impl Config {
 
     /// The seed of a run's clock, from which the volume and its policies draw.
     pub(crate) fn run_seed(&self) -> u64 {
-        self.seed.wrapping_add(1)
+        self.seed.wrapping_add(self.chosen_seed).wrapping_add(1)
     }
 
     /// All settings that the text resolves to, defaults filled in: key and value, those of the
@@ -674,86 +745,4 @@ pub fn settings_help() -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_preset_parses() {
-        for preset in presets() {
-            Config::parse(preset.name).unwrap();
-        }
-    }
-
-    #[test]
-    fn a_configuration_s_own_settings_come_after_shared_ones() {
-        let config = Config::parse_with("size=256M,cache=16M", "lfs:cache=8M").unwrap();
-        assert_eq!((config.size, config.settings.cache_bytes), (Some(256 << 20), 8 << 20));
-        assert_eq!(config.name, "lfs:cache=8M");
-        assert!(Config::parse_with("segment=512K", "ffs").is_err());
-    }
-
-    #[test]
-    fn settings_are_applied() {
-        let config = Config::parse("lfs:disk=hp97560,cache=8M,segment=512K,victim=greedy").unwrap();
-        assert_eq!(config.disk, "hp97560");
-        assert_eq!(config.settings.cache_bytes, 8 << 20);
-        let keys = config.of_layout.keys();
-        let value = |name| keys.iter().find(|key| key.name == name).unwrap().value.clone();
-        assert_eq!((&*value("segment"), &*value("victim")), ("512K", "greedy"));
-        let ssd = Config::parse("lfs-ssd:ssd=80/25/1000/1M").unwrap().ssd.unwrap();
-        assert_eq!((ssd.read_ns, ssd.flush_ns, ssd.link_bytes_per_s), (80_000, 1_000_000, 1 << 20));
-    }
-
-    #[test]
-    fn what_a_text_resolves_to_has_every_key_and_makes_the_same_configuration() {
-        for text in ["lfs:disk=hp97560,cache=8M,victim=greedy", "ffs-m8r2", "vsfs:size=64M"] {
-            let config = Config::parse(text).unwrap();
-            let resolved = config.resolved();
-            let mut keys: Vec<&str> = resolved.iter().map(|(key, _)| *key).collect();
-            let value = |name| &resolved.iter().find(|(key, _)| *key == name).unwrap().1;
-            assert_eq!(
-                (value(LAYOUT).as_str(), value("disk")),
-                (config.layout.name(), &config.disk)
-            );
-            assert_eq!(keys.len(), KEYS.len() + 1 + config.of_layout.keys().len(), "{text}");
-            keys.sort_unstable();
-            keys.dedup();
-            assert_eq!(keys.len(), resolved.len(), "{text}");
-            // What is not a setting of its own, or counts on the presence of something else.
-            let is_open = |value: &str| [OWN, AUTOMATIC, "none"].contains(&value);
-            let needy: Vec<&str> = KEYS
-                .iter()
-                .filter(|(needs, _)| *needs != Needs::Nothing)
-                .map(|(_, key)| key.name)
-                .collect();
-            let set =
-                resolved.iter().filter(|(key, value)| !is_open(value) && !needy.contains(key));
-            let set: Vec<String> = set.map(|(key, value)| format!("{key}={value}")).collect();
-            let name = config.layout.name();
-            let again = Config::parse(&format!("{name}:{}", set.join(","))).unwrap().resolved();
-            for (before, after) in resolved.iter().zip(&again) {
-                assert!(
-                    needy.contains(&before.0) || before == after,
-                    "{text}: {before:?} {after:?}"
-                );
-            }
-        }
-    }
-
-    #[test]
-    fn mistakes_are_told_with_what_there_is() {
-        for (text, word) in [
-            ("ext4", "lfs-classic"),
-            ("lfs:disk=floppy", "hp97560"),
-            ("lfs:colour=red", "cache"),
-            ("lfs:cahce=8M", "did you mean \"cache\"?"),
-            ("lfs:ordering=sync", "set layout=ffs"),
-            ("lfs:cache=lots", "not a number of bytes"),
-            ("lfs:ssd=80/25/1000", "80/25/1000/550M"),
-            ("lfs:ssd=80/25/1000/0", "a byte a second"),
-        ] {
-            let error = Config::parse(text).unwrap_err().to_string();
-            assert!(error.contains(word), "{text}: {error}");
-        }
-    }
-}
+mod tests;

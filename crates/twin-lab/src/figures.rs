@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 use twin_fs::{OpenVolume, write_cost};
+use twin_sim::bus::{BusStats, Phase};
 use twin_sim::model::Wear;
 use twin_trace::Histogram;
 use twin_trace::replay::ClientEnd;
@@ -190,6 +191,45 @@ pub struct DiskFigures {
     pub wear: Option<WearFigures>,
 }
 
+/// The use of a bus.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct BusFigures {
+    /// How often a device had it.
+    pub tenancies: u64,
+    /// Bytes of data that it moved.
+    pub bytes: u64,
+    /// Seconds for which it was taken.
+    pub busy_s: f64,
+    /// How often a device had to wait for it.
+    pub waited: u64,
+    /// Seconds of these waits, added up.
+    pub waiting_s: f64,
+    /// The mean wait of a tenancy in microseconds, those that did not wait included.
+    pub mean_wait_us: f64,
+    /// The longest wait in microseconds.
+    pub longest_wait_us: f64,
+    /// The seconds for which it was taken, by phase.
+    pub phases_s: Vec<(&'static str, f64)>,
+}
+
+impl BusFigures {
+    /// What a bus has done.
+    pub(crate) fn of(stats: &BusStats) -> BusFigures {
+        let seconds = |ns: u64| ns as f64 / 1e9;
+        let phases = Phase::ALL.iter().map(|&phase| (phase.name(), seconds(stats.phase_ns(phase))));
+        BusFigures {
+            tenancies: stats.tenancies,
+            bytes: stats.bytes,
+            busy_s: seconds(stats.busy_ns()),
+            waited: stats.waited,
+            waiting_s: seconds(stats.waited_ns),
+            mean_wait_us: stats.mean_wait_ns() / 1e3,
+            longest_wait_us: stats.longest_wait_ns as f64 / 1e3,
+            phases_s: phases.filter(|(_, s)| *s > 0.0).collect(),
+        }
+    }
+}
+
 /// The wear of a device with a flash translation layer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct WearFigures {
@@ -316,6 +356,9 @@ pub struct Figures {
     pub log: LogFigures,
     /// What the disk did.
     pub disk_use: DiskFigures,
+    /// What the bus did, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bus_use: Option<BusFigures>,
     /// The values of each measure over several seeds, of which this run is the median; empty if
     /// there was one run.
     #[serde(skip_serializing_if = "Vec::is_empty")]

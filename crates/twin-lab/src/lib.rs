@@ -22,6 +22,7 @@
 //! ```
 
 pub mod bench;
+mod by_hand;
 mod chance;
 mod compare;
 mod config;
@@ -44,6 +45,7 @@ pub mod reproduce;
 mod rewritten;
 mod seeds;
 pub mod segment_map;
+pub mod server;
 mod settings_table;
 mod simulate;
 mod status;
@@ -58,13 +60,14 @@ mod watch;
 mod what_if;
 mod workload;
 
+pub use by_hand::{drawn, drawn_table, plan};
 pub use compare::{Progress, SeedRuns, compare, compare_seeds};
 pub use config::{Config, Costs, Front, compared_by_default, settings_help};
 pub use error::SimulateError;
 pub use event_log::{EventLog, log_categories};
 pub use figures::{
-    DiskFigures, Figures, Latency, Lateness, LogFigures, Moment, Spread, Trusted, VerbFigures,
-    WearFigures,
+    BusFigures, DiskFigures, Figures, Latency, Lateness, LogFigures, Moment, Spread, Trusted,
+    VerbFigures, WearFigures,
 };
 pub use flight::{CLOSE, FlightError, FlightSettings, Verified, verify_flight};
 pub use front_end::FrontEnd;

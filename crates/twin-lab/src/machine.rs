@@ -5,8 +5,7 @@ use std::rc::Rc;
 use twin_disk::{BlockDevice, Recorded};
 use twin_fs::{Cpu, Identity, OpenVolume, Opened};
 use twin_rt::Rt;
-use twin_sim::bus::Bus;
-use twin_sim::{HostAdapter, SimDisk, bus, cpu, model, queue};
+use twin_sim::{Builder, HostAdapter, SimDisk, bus, cpu, model, queue};
 
 use crate::config::{Config, Costs};
 use crate::error::{SimulateError, model_error};
@@ -21,28 +20,7 @@ pub(crate) struct Machine {
 impl Machine {
     /// Builds the machine of a configuration.
     pub(crate) fn build(rt: &Rt, config: &Config) -> Result<Machine, SimulateError> {
-        let options = model::Options {
-            size: config.size,
-            command_ns: config.command_ns,
-            // The key's range is far below u32.
-            queue_depth: config.ncq.map(|commands| commands as u32),
-            skews: config.skews,
-            flat: config.ssd,
-            seed: config.seed,
-            measured: config.machine.as_ref().map(|machine| machine.device()),
-            ..model::Options::default()
-        };
-        let disk_model = model::REGISTRY.get(&config.disk).map_err(model_error)?;
-        let disk_model = match disk_model.build(&options) {
-            Err(model::ModelError::TooLarge { .. }) if !config.size_asked => {
-                disk_model.build(&model::Options { size: None, ..options })
-            }
-            built => built,
-        };
-        let disk_model = disk_model.map_err(model_error)?;
-        let scheduler = queue::REGISTRY.get(&config.queue).map_err(model_error)?.make();
-        let disk = SimDisk::builder(rt, disk_model).name(&config.disk).scheduler(scheduler);
-        let disk = disk.planted(config.planted().of_disk());
+        let disk = disk(rt, config)?;
         let cpu = Cpu::modelled(rt.clone(), Box::new(processor(config)?), config.cpus);
         let Some(name) = &config.bus else {
             let disk = disk.start();
@@ -57,7 +35,7 @@ impl Machine {
         };
         let own = bus::REGISTRY.get(name).map_err(model_error)?.build();
         let bus = match config.bus_bytes_per_s {
-            Some(rate) => Bus::new(rate, own.largest_transfer()),
+            Some(rate) => own.at_rate(rate),
             None => own,
         };
         let disk = disk.bus(bus).start();
@@ -65,6 +43,33 @@ impl Machine {
         let device = Rc::new(Recorded::new(rt.clone(), adapter));
         Ok(Machine { disk, device, cpu })
     }
+}
+
+/// The disk of a configuration, without a bus.
+pub(crate) fn disk(rt: &Rt, config: &Config) -> Result<Builder, SimulateError> {
+    let options = model::Options {
+        size: config.size,
+        command_ns: config.command_ns,
+        // The key's range is far below u32.
+        queue_depth: config.ncq.map(|commands| commands as u32),
+        read_ahead: config.drive_read_ahead,
+        write_cache: config.report_early,
+        skews: config.skews,
+        flat: config.ssd,
+        seed: config.seed,
+        measured: config.machine.as_ref().map(|machine| machine.device()),
+    };
+    let disk_model = model::REGISTRY.get(&config.disk).map_err(model_error)?;
+    let disk_model = match disk_model.build(&options) {
+        Err(model::ModelError::TooLarge { .. }) if !config.size_asked => {
+            disk_model.build(&model::Options { size: None, ..options })
+        }
+        built => built,
+    };
+    let disk_model = disk_model.map_err(model_error)?;
+    let scheduler = queue::REGISTRY.get(&config.queue).map_err(model_error)?.make();
+    let disk = SimDisk::builder(rt, disk_model).name(&config.disk).scheduler(scheduler);
+    Ok(disk.planted(config.planted().of_disk()))
 }
 
 /// The configuration's processor, with the costs that the configuration sets.
@@ -96,7 +101,7 @@ pub(crate) trait OnVolume {
 }
 
 /// The identity of simulated volumes, always the same, because equal runs must be equal.
-const NOBODY: Identity = Identity { uuid: *b"twinfs simulated", root: (0, 0, 0o755) };
+pub(crate) const NOBODY: Identity = Identity { uuid: *b"twinfs simulated", root: (0, 0, 0o755) };
 
 /// Makes a new volume for the configuration, works on it, and closes it.
 pub(crate) async fn on_volume<T: OnVolume>(

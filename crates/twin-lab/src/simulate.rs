@@ -7,6 +7,7 @@ use twin_cache::CacheStats;
 use twin_fs::{FileSystem, FsError, OpenVolume, write_cost};
 use twin_rt::{ClockOnly, Nanos, Rt};
 use twin_sim::SimDisk;
+use twin_sim::bus::Bus;
 use twin_sim::fuse::{Fuse, FuseCosts};
 use twin_sim::model::Wear;
 use twin_trace::replay::{Options, Pace, Replayer, Report};
@@ -15,7 +16,7 @@ use twin_trace::{Ending, Source, Verb};
 use crate::config::{Config, Front};
 use crate::error::{SimulateError, model_error};
 use crate::figures::{
-    DiskFigures, Figures, Latency, Lateness, LogFigures, VerbFigures, WearFigures,
+    BusFigures, DiskFigures, Figures, Latency, Lateness, LogFigures, VerbFigures, WearFigures,
 };
 use crate::history::{History, Sampler};
 use crate::machine::{OnVolume, on_volume};
@@ -35,7 +36,7 @@ pub fn simulate(
     pace: Pace,
 ) -> Result<Figures, SimulateError> {
     let (config, fuse) = &behind_front_end(config, workload, pace)?;
-    let rt = Rt::new(ClockOnly::default(), config.run_seed());
+    let rt = Rt::with_order(ClockOnly::default(), config.run_seed(), config.order);
     let replay = Replay { config, workload, pace, seat: None, fuse: *fuse };
     let result = rt.block_on(on_volume(&rt, config, replay));
     rt.crash();
@@ -55,7 +56,7 @@ pub fn simulate_watched(
 ) -> Result<Option<Figures>, SimulateError> {
     let (config, fuse) = &behind_front_end(config, workload, pace)?;
     let seat = Seat::new(watcher);
-    let rt = seat.runtime(config.run_seed());
+    let rt = seat.runtime(config.run_seed(), config.order);
     let replay = Replay { config, workload, pace, seat: Some(&seat), fuse: *fuse };
     let result = rt.block_on(on_volume(&rt, config, replay));
     let _ = seat.leave();
@@ -160,6 +161,7 @@ impl Replay<'_> {
         }
         if !planted.is(PlantedFault::MkfsCounted) {
             disk.reset_stats();
+            disk.bus().inspect(Bus::reset_stats);
         }
         let before = Before::of(disk, volume).with_fault(planted, unused);
         if let Some(seat) = seat {
@@ -267,7 +269,7 @@ pub fn cut(source: &dyn Source) -> Option<String> {
     }
 }
 
-fn sync_request() -> twin_fs::Request {
+pub(crate) fn sync_request() -> twin_fs::Request {
     twin_fs::Request::root(u64::MAX, twin_fs::Op::Sync)
 }
 
@@ -280,7 +282,7 @@ fn figures(
     before: &Before,
 ) -> Figures {
     let span_s = report.span_ns as f64 / 1e9;
-    let disk_use = disk_figures(disk, before);
+    let disk_use = disk_figures(disk, (before.wear, before.mechanics_ns));
     let cache = volume.core().cache.stats();
     let (hits, misses) = (cache.hits - before.cache.hits, cache.misses - before.cache.misses);
     let verbs = Verb::ALL.iter().filter(|&&verb| report.verb(verb).done > 0).map(|&verb| {
@@ -309,6 +311,7 @@ fn figures(
         cpu_s: (volume.core().cpu.busy_ns() - before.cpu_ns) as f64 / 1e9,
         log: LogFigures::of(volume).since(&before.log),
         disk_use,
+        bus_use: disk.bus().map(|bus| BusFigures::of(&bus.stats())),
         spreads: Vec::new(),
         digest: format!("{:016x}", rt.digest().value()),
         cut: None,
@@ -316,11 +319,14 @@ fn figures(
 }
 
 /// What the disk has done since its statistics were reset.
-fn disk_figures(disk: &SimDisk, before: &Before) -> DiskFigures {
+pub(crate) fn disk_figures(
+    disk: &SimDisk,
+    (wear_before, mechanics_before): (Option<Wear>, Option<Nanos>),
+) -> DiskFigures {
     let stats = disk.stats();
     let seconds = |ns: Nanos| ns as f64 / 1e9;
-    let wear = disk.wear().zip(before.wear);
-    let mechanics = disk.mechanics_ns().zip(before.mechanics_ns);
+    let wear = disk.wear().zip(wear_before);
+    let mechanics = disk.mechanics_ns().zip(mechanics_before);
     let medium_ns = mechanics.map_or(stats.parts.medium_ns(), |(now, before)| now - before);
     DiskFigures {
         reads: stats.reads.requests,

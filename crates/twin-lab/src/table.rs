@@ -3,7 +3,7 @@
 
 use comfy_table::{CellAlignment, Table, presets};
 
-use crate::figures::{Figures, Latency, WAITING, WearFigures};
+use crate::figures::{BusFigures, Figures, Latency, WAITING, WearFigures};
 use crate::units::{duration, mib};
 use crate::verdict::{MEASURES, MeasureEntry, by_place, text_of};
 
@@ -210,6 +210,17 @@ fn disk_share(figures: &Figures, seconds: f64) -> String {
     format!("{}, {share:.0}%", duration(seconds * 1e6))
 }
 
+/// The rows of the use of busses.
+fn bus(row: &mut impl FnMut(&str, &dyn Fn(&Figures) -> String)) {
+    let cell = |f: &Figures, of: &dyn Fn(&BusFigures) -> String| {
+        f.bus_use.as_ref().map_or("no bus".into(), of)
+    };
+    row("bus taken", &|f| cell(f, &|bus| disk_share(f, bus.busy_s)));
+    row("  moved", &|f| cell(f, &|bus| mib(bus.bytes)));
+    row("  mean wait", &|f| cell(f, &|bus| duration(bus.mean_wait_us)));
+    row("  longest wait", &|f| cell(f, &|bus| duration(bus.longest_wait_us)));
+}
+
 /// The rows of the wear of disks.
 fn wear(row: &mut impl FnMut(&str, &dyn Fn(&Figures) -> String)) {
     let cell = |f: &Figures, of: fn(&WearFigures) -> String| {
@@ -270,6 +281,9 @@ pub(crate) fn rows(all: &[&Figures]) -> Vec<Vec<String>> {
     row("  medium at work", &|f| disk_share(f, f.disk_use.medium_s));
     row("disk reads, writes", &|f| format!("{}, {}", f.disk_use.reads, f.disk_use.writes));
     row("disk's work", &disk_time);
+    if all.iter().any(|f| f.bus_use.is_some()) {
+        bus(&mut row);
+    }
     row("wait of a disk request", &|f| duration(wait_us(f)));
     if all.iter().any(|f| f.disk_use.wear.is_some()) {
         wear(&mut row);

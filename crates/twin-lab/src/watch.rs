@@ -9,7 +9,7 @@ use std::ops::ControlFlow;
 use std::rc::Rc;
 
 use twin_fs::{OpenVolume, SpaceMap};
-use twin_rt::{ClockOnly, Driver, Rt, Time};
+use twin_rt::{ClockOnly, Driver, Order, Rt, Time};
 use twin_sim::{Served, SimDisk};
 
 use crate::figures::{LogFigures, Moment};
@@ -60,9 +60,10 @@ impl Seat {
     }
 
     /// A runtime whose clock calls the watcher.
-    pub(crate) fn runtime(&self, seed: u64) -> Rt {
+    pub(crate) fn runtime(&self, seed: u64, order: Order) -> Rt {
         let clock = ClockOnly::default();
-        Rt::new(WatchedClock { clock, now: Time(0), seat: self.clone() }, seed)
+        let clock = WatchedClock { clock, now: Time(0), seat: self.clone() };
+        Rt::with_order(clock, seed, order)
     }
 
     /// The watch begins.

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use twin_settings::{SettingsError, help_of};
+use twin_trace::generate::by_hand::{self, Plan};
 use twin_trace::readers::{self, OpenError};
 use twin_trace::replay::Population;
 use twin_trace::{Reader, Source, TraceError, generate};
@@ -17,6 +18,8 @@ pub enum Workload {
     Foreign(&'static str, Arc<[u8]>),
     /// A generator, such as `build:files=300`, and its seed.
     Generated(String, u64),
+    /// A workload by hand, and its seed.
+    ByHand(Arc<Plan>, u64),
 }
 
 /// Why a workload cannot be used.
@@ -48,6 +51,10 @@ pub fn help() -> String {
     }
     out += "  settings of each workload:\n";
     out += &help_of(generate::COMMON, "    ");
+    out += "\nDistributions of workloads by hand (-w FILE.toml, docs/workloads.md):\n";
+    for (name, needs) in generate::DISTRIBUTIONS {
+        out += &format!("  {name:<12} {needs}\n");
+    }
     out += "\nForeign formats of traces (--trace FILE --trace-format NAME):\n";
     for entry in &readers::REGISTRY {
         out += &format!("  {:<12} {}\n", entry.name, entry.about);
@@ -76,6 +83,10 @@ impl Workload {
             Workload::Generated(text, seed) => {
                 generate::start(text, *seed).map_err(WorkloadError::Settings)
             }
+            Workload::ByHand(plan, seed) => {
+                let (source, _) = by_hand::start(plan, *seed).map_err(WorkloadError::Settings)?;
+                Ok(source)
+            }
         }
     }
 
@@ -92,7 +103,7 @@ impl Workload {
     /// # Errors
     /// As [`start`](Self::start).
     pub fn is_timed(&self) -> Result<bool, WorkloadError> {
-        let recorded = !matches!(self, Workload::Generated(..));
+        let recorded = matches!(self, Workload::Trace(..) | Workload::Foreign(..));
         Ok(recorded && self.start()?.header().traits.timed)
     }
 
@@ -101,6 +112,9 @@ impl Workload {
         match self {
             Workload::Generated(text, seed) => {
                 Workload::Generated(text.clone(), seed.wrapping_add(more))
+            }
+            Workload::ByHand(plan, seed) => {
+                Workload::ByHand(Arc::clone(plan), seed.wrapping_add(more))
             }
             trace => trace.clone(),
         }

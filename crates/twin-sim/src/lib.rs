@@ -4,7 +4,8 @@
 //! by virtual time:
 //!
 //! - [`model`]: how long a request takes and why (mechanical disks, SSDs);
-//! - [`queue`]: in which order waiting requests are served;
+//! - [`queue`](twin_disk::queue): in which order waiting requests are served, the same code as on a
+//!   mount;
 //! - [`bus`]: a path to the host that several disks share;
 //! - [`platter`]: what is stored, with user data as stamps and with free snapshots;
 //! - [`faults`]: what goes wrong, and what a power failure leaves behind;
@@ -42,7 +43,6 @@ pub mod fuse;
 pub mod model;
 mod planted;
 pub mod platter;
-pub mod queue;
 mod stats;
 
 pub use adapter::HostAdapter;
@@ -51,3 +51,4 @@ pub use device::{Builder, Observer, Served, SimDisk};
 pub use planted::PlantedFault;
 pub use platter::Platter;
 pub use stats::{DiskStats, Share, TimeBreakdown};
+pub use twin_disk::queue;

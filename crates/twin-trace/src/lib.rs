@@ -26,6 +26,7 @@
 //! # Ok::<(), twin_trace::TraceError>(())
 //! ```
 
+mod accesses;
 pub mod block;
 mod codec;
 mod error;
@@ -44,6 +45,7 @@ pub mod replay;
 mod stream;
 mod varint;
 
+pub use accesses::AccessStats;
 pub use error::{Place, Problem, TraceError};
 pub use flight::{FlightReader, FlightRecord, FlightWriter, Piece};
 pub use frame::{Ending, Header, Traits};

@@ -40,3 +40,18 @@ pub(crate) fn measures() -> clap::builder::PossibleValuesParser {
         values.map(|e| clap::builder::PossibleValue::new(e.name).help(e.about)),
     )
 }
+
+/// The queue of a mount's device.
+pub(crate) fn disk_queue(text: &str) -> Result<twin_host::QueueChoice, String> {
+    twin_host::QueueChoice::parse(text).map_err(|error| error.to_string())
+}
+
+/// The help of --queue, with all queues.
+pub(crate) fn disk_queue_help() -> String {
+    format!(
+        "The order of requests that wait for the device: {}. With auto a disk that rotates, as the \
+         kernel says, has a queue that sorts, and any other device none. As NAME:depth=N the device \
+         gets N requests at once, not as many as the kernel says it takes",
+        twin_host::QueueChoice::names().join(", ")
+    )
+}

@@ -4,18 +4,24 @@ use std::path::PathBuf;
 
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use twin_host::QueueChoice;
 use twin_lab::layouts::LAYOUTS;
 use twin_lab::log_categories;
 use twin_rt::{Categories, Category};
 
-use crate::choices::{block_formats, foreign_formats, measures, placements, volume_victims};
+use crate::choices::{
+    block_formats, disk_queue, disk_queue_help, foreign_formats, measures, placements,
+    volume_victims,
+};
 use crate::size::Size;
 
+mod gather;
 mod measure;
 mod output;
 mod reproduce;
 mod serve;
 
+pub(crate) use gather::Gather;
 pub(crate) use measure::{Calibrate, Pace, SharedSettings, Validate};
 pub(crate) use output::{Format, Output};
 pub(crate) use reproduce::Reproduce;
@@ -51,6 +57,7 @@ pub(crate) enum Command {
     Dump(Dump),
     Stat(Stat),
     Record(Record),
+    Gather(Gather),
     Replay(Replay),
     Compare(Compare),
     Volume(Volume),
@@ -222,6 +229,9 @@ pub(crate) struct Mount {
     /// Do not use io_uring.
     #[arg(long)]
     pub(crate) no_io_uring: bool,
+    #[arg(long, value_name = "NAME", default_value = "auto", value_parser = disk_queue,
+          help = disk_queue_help())]
+    pub(crate) queue: QueueChoice,
     /// How the log is cleaned, as victim=twin,placement=twin,when=idle: which segment is cleaned
     /// first, which blocks are written together, and when the cleaner works although no
     /// operation waits for it (it always begins when clean segments get few). A log only. The policies are
@@ -335,6 +345,11 @@ pub(crate) struct Compare {
     #[arg(long, value_name = "MEASURE", value_parser = measures(),
         default_value = twin_lab::MEASURES.first().name)]
     pub(crate) by: String,
+    /// Simulate a whole server in place of configurations: hosts, busses, disks, file systems and
+    /// clients, as FILE says (docs/servers.md), or one that comes with the program: cut-and-paste.
+    #[arg(long, value_name = "FILE|NAME", conflicts_with_all = ["configs", "trace", "workload", "with",
+        "what_if", "seeds", "pace", "speed", "html", "log", "machine", "on", "by"])]
+    pub(crate) server: Option<PathBuf>,
     /// Print the configurations, keys, components and generated workloads that there are.
     #[arg(long, exclusive = true)]
     pub(crate) list: bool,

@@ -22,6 +22,7 @@ pub(crate) enum Wanted {
     Machine,
     Status,
     Results,
+    Capture,
     /// A trace in a format that is named on the command line: only what has no end or no byte, or is of
     /// our own, is refused.
     Foreign,
@@ -57,6 +58,7 @@ impl Wanted {
             Wanted::Machine => "a machine file",
             Wanted::Status => "a status file of a mount",
             Wanted::Results => "results of `twinfs bench --format json`",
+            Wanted::Capture => "a packet capture",
             Wanted::Foreign => "a trace of another program's format",
         }
     }
@@ -75,6 +77,7 @@ impl Wanted {
             Wanted::Machine => "`twinfs calibrate` makes one".into(),
             Wanted::Status => "`twinfs mount --status` writes one".into(),
             Wanted::Results => "They are an array of objects".into(),
+            Wanted::Capture => "`tcpdump -s 0 -w FILE port 2049` makes one".into(),
             Wanted::Foreign => "`twinfs compare --list` shows the formats".into(),
         }
     }
@@ -87,7 +90,8 @@ impl Wanted {
             | (Wanted::Blocks, Found::Blocks(_))
             | (Wanted::Machine, Found::Machine)
             | (Wanted::Status, Found::Status)
-            | (Wanted::Results, Found::Results) => true,
+            | (Wanted::Results, Found::Results)
+            | (Wanted::Capture, Found::Other(Content::Known(content::CAPTURE))) => true,
             (Wanted::Foreign, found) => !matches!(
                 found,
                 Found::Directory
@@ -138,6 +142,9 @@ impl Found {
             }
             Found::Other(Content::Volume(_)) => {
                 format!("`twinfs stat {name}` shows it and `twinfs mount {name} DIR` mounts it")
+            }
+            Found::Other(Content::Known(content::CAPTURE)) => {
+                format!("`twinfs gather {name} -o TRACE` makes a trace of it")
             }
             Found::Other(Content::Known("a gzip file" | "a zstd file" | "an xz file")) => {
                 "expanded, it may be one".into()

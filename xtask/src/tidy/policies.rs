@@ -35,6 +35,13 @@ const EXCEPTIONS: &[(&str, &[&str], &str)] = &[
     ("crates/twin-fs/src/check/inodes.rs", &["block"], "a kind of damage"),
     ("crates/twin-trace/src/block/fio.rs", &["sync"], "a word of fio's format"),
     ("crates/twin-trace/src/record.rs", &["sync"], "the name of an operation"),
+    (
+        "crates/twin-trace/src/generate/distribution.rs",
+        &["uniform", "zipf"],
+        "laws of probability, not workloads",
+    ),
+    ("crates/twin-lab/src/bench/parse.rs", &["scan"], "a phase of a benchmark"),
+    ("crates/twin-lab/src/bench/tpcb.rs", &["scan"], "a phase of a benchmark"),
     ("crates/twin-lab/src/bench/files.rs", &["overwrite"], "a phase of a benchmark"),
     ("crates/twin-lab/src/reproduce/claims.rs", &["overwrite"], "a phase of a benchmark"),
     ("crates/twin-lab/src/reproduce/clc.rs", &["overwrite"], "a phase of a benchmark"),

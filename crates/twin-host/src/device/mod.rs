@@ -7,6 +7,7 @@
 mod ahead;
 mod gather;
 mod open;
+mod queue;
 mod transfer;
 
 use std::cell::{Cell, RefCell};
@@ -23,10 +24,12 @@ use twin_disk::{
 use crate::Host;
 
 use self::ahead::{Advice, Ahead, Waiter};
+use self::queue::DriverQueue;
 use self::transfer::ResultOwner;
 
 pub use open::{ImageError, ImageOptions, create_image};
-pub(crate) use transfer::{Ending, Finished, Job, Step, Transfer};
+pub use queue::QueueChoice;
+pub(crate) use transfer::{Ending, Finished, Job, Step, Transfer, WaitingName};
 
 /// The largest request, in bytes. It bounds memory; the kernel splits large requests itself.
 const MAX_IO: u32 = 64 << 20;
@@ -56,6 +59,8 @@ pub(crate) struct DeviceState {
     buffers: BufPool,
     /// Windows that were read ahead of small reads.
     ahead: RefCell<Ahead>,
+    /// The order in which requests reach the kernel.
+    queue: DriverQueue,
 }
 
 impl DeviceState {
@@ -84,10 +89,17 @@ impl FileDevice {
             no_discard: Cell::new(false),
             buffers: host.buffers(),
             ahead: RefCell::new(Ahead::new(image.size, image.sector.into())),
+            queue: image.queue,
         };
         let name = path.display().to_string();
         let info = DeviceInfo { size: image.size, sector: image.sector, max_io: MAX_IO, name };
         Ok(FileDevice { host: host.clone(), state: Rc::new(state), info })
+    }
+
+    /// The queue in which requests wait that the device does not take yet, and how many it takes at
+    /// once; without a queue all.
+    pub fn queue(&self) -> (&'static str, Option<usize>) {
+        self.state.queue.described()
     }
 
     /// True if requests bypass the host's page cache (O_DIRECT).

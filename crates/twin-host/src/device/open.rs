@@ -12,6 +12,8 @@ use rustix::fs::{
 use rustix::io::Errno;
 use twin_disk::Buf;
 
+use super::queue::{DriverQueue, QueueChoice};
+
 /// The unit of addresses, in bytes, if the host requires no larger one.
 const SMALLEST_SECTOR: u32 = 512;
 /// How often to try to lock an image. A process that was killed keeps its lock until the kernel has
@@ -29,11 +31,18 @@ pub struct ImageOptions {
     /// The largest sector that the caller can use, in bytes. Direct I/O that requires larger units
     /// is not used. For a volume, this is the sector size with which it was made.
     pub max_sector: u32,
+    /// The order in which requests reach the kernel.
+    pub queue: QueueChoice,
 }
 
 impl Default for ImageOptions {
     fn default() -> Self {
-        ImageOptions { read_only: false, direct: true, max_sector: 4096 }
+        ImageOptions {
+            read_only: false,
+            direct: true,
+            max_sector: 4096,
+            queue: QueueChoice::Automatic,
+        }
     }
 }
 
@@ -122,6 +131,7 @@ pub(super) struct Image {
     pub(super) sector: u32,
     /// The alignment that direct I/O requires in memory; 1 without direct I/O.
     pub(super) memory_align: usize,
+    pub(super) queue: DriverQueue,
 }
 
 /// Makes a sparse image file of `size` bytes.
@@ -148,6 +158,7 @@ pub(super) fn open(path: &Path, options: &ImageOptions) -> Result<Image, ImageEr
         FileType::BlockDevice => true,
         _ => return Err(ImageError::NotAnImage(path.into())),
     };
+    let queue = DriverQueue::of(options.queue, &stat, is_device);
     let access = if options.read_only { OFlags::RDONLY } else { OFlags::RDWR };
     // On a block device, O_EXCL excludes mounts and other exclusive users.
     let exclusive = if is_device { OFlags::EXCL } else { OFlags::empty() };
@@ -178,9 +189,9 @@ pub(super) fn open(path: &Path, options: &ImageOptions) -> Result<Image, ImageEr
             let max = options.max_sector;
             return Err(ImageError::SectorTooLarge { path: path.into(), sector, max });
         }
-        return Ok(Image { fd, size: whole(size, sector), sector, memory_align });
+        return Ok(Image { fd, size: whole(size, sector), sector, memory_align, queue });
     }
-    Ok(Image { fd, size: whole(size, sector), sector, memory_align })
+    Ok(Image { fd, size: whole(size, sector), sector, memory_align, queue })
 }
 
 fn whole(size: u64, sector: u32) -> u64 {

@@ -11,10 +11,12 @@ use std::sync::Arc;
 
 use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
+use twin_disk::queue::Waiting;
 use twin_disk::{
     Block, Buf, BufPool, Bytes, Class, Completion, Io, IoError, IoErrorKind, IoKind, IoResult,
     Origin,
 };
+use twin_rt::Time;
 
 use super::DeviceState;
 use super::ahead::Waiter;
@@ -51,11 +53,16 @@ pub(crate) struct Transfer {
     op: IoKind,
     at: u64,
     len: u64,
+    origin: Origin,
+    deadline: Option<Time>,
     /// `None` while a helper thread works on it.
     job: Option<Job>,
     /// The list that the kernel reads during a step. It must stay in place until the step ends.
     iovecs: Vec<libc::iovec>,
 }
+
+/// A transfer that waits in its device's queue: the number of the device, and a number there.
+pub(crate) type WaitingName = (u32, u32);
 
 /// Who receives the result of a transfer.
 pub(super) enum ResultOwner {
@@ -84,7 +91,7 @@ pub(crate) struct Finished {
 
 impl Transfer {
     pub(super) fn new(device: Rc<DeviceState>, whose: ResultOwner, io: Io) -> Transfer {
-        let (op, at, len) = (io.kind, io.at, io.len);
+        let (op, at, len, origin, deadline) = (io.kind, io.at, io.len, io.origin, io.deadline);
         let alignment =
             Alignment { sector: device.sector as usize, memory_align: device.memory_align };
         let job = Job {
@@ -97,7 +104,8 @@ impl Transfer {
             buf: None,
             buffers: device.buffers.clone(),
         };
-        Transfer { device, whose, op, at, len, job: Some(job), iovecs: Vec::new() }
+        let (job, iovecs) = (Some(job), Vec::new());
+        Transfer { device, whose, op, at, len, origin, deadline, job, iovecs }
     }
 
     fn job(&self) -> &Job {
@@ -105,6 +113,19 @@ impl Transfer {
             Some(job) => job,
             None => unreachable!("a transfer is looked at only between its steps"),
         }
+    }
+
+    /// `None` if it is to be started now; otherwise the name under which its host keeps it until
+    /// [`end`](Self::end) of another names it.
+    pub(crate) fn has_to_wait(&self, now: impl FnOnce() -> Time) -> Option<WaitingName> {
+        let id = self.device.queue.admit(self, now)?;
+        Some((self.device.number, id))
+    }
+
+    /// It as its device's queue sees it.
+    pub(super) fn waiting(&self, id: u32, seq: u64, arrived: Time) -> Waiting {
+        let &Transfer { op: kind, at, len, origin, deadline, .. } = self;
+        Waiting { id, seq, kind, at, len, origin, arrived, deadline }
     }
 
     pub(crate) fn kind(&self) -> IoKind {
@@ -213,8 +234,19 @@ impl Transfer {
         Err(IoError { op: self.op, at: self.at, len: self.len, kind })
     }
 
-    /// Ends the transfer. No step may be under way.
-    pub(crate) fn end(self, result: IoResult) -> Ending {
+    /// Ends the transfer. No step may be under way. Returns the name too of the transfer that waited
+    /// for this end and is to be started now.
+    pub(crate) fn end(
+        self,
+        result: IoResult,
+        now: impl FnOnce() -> Time,
+    ) -> (Ending, Option<WaitingName>) {
+        let number = self.device.number;
+        let next = self.device.queue.ended(self.op, now).map(|id| (number, id));
+        (self.ending(result), next)
+    }
+
+    fn ending(self, result: IoResult) -> Ending {
         if self.op != IoKind::Read {
             // Windows that were read during this write may have the old or the new content.
             self.device.ahead.borrow_mut().forget(self.at, self.len);

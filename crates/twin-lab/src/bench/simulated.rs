@@ -50,7 +50,7 @@ pub fn run_with_history(
     let sampler = Rc::new(RefCell::new(Sampler::default()));
     let seat = Seat::new(sampler.clone());
     let phases = carry_out(
-        &seat.runtime(config.run_seed()),
+        &seat.runtime(config.run_seed(), config.order),
         config,
         BenchRun { bench, warm: false, watched: Some((&seat, phase)) },
     );

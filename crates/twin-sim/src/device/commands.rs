@@ -6,10 +6,10 @@
 //! so none starves. The host's scheduler decides which commands the drive gets, and sees nothing of
 //! the drive's order.
 
+use twin_disk::queue::Waiting;
 use twin_rt::{Nanos, SECS, Time};
 
 use crate::model::{Access, DeviceModel};
-use crate::queue::Waiting;
 
 /// How long a drive prefers other commands. Assumed: far above the time of a full queue, and far
 /// below a host's time limit for a command, which is half a minute.
@@ -63,7 +63,8 @@ mod tests {
         for (i, &at) in addresses.iter().enumerate() {
             let (id, seq, arrived) = (i as u32, i as u64, Time(0));
             let (kind, origin) = (IoKind::Read, Origin::User);
-            commands.push(arrived, Waiting { id, seq, kind, at, len: 512, origin, arrived });
+            let (len, deadline) = (512, None);
+            commands.push(arrived, Waiting { id, seq, kind, at, len, origin, arrived, deadline });
         }
         commands
     }

@@ -11,6 +11,7 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::task::{Context, Waker};
 
+use twin_disk::queue::{Next, Positioning, Scheduler, SchedulerInput, Waiting, Way};
 use twin_disk::{
     Block, Completion, DeviceInfo, Io, IoError, IoErrorKind, IoKind, IoResult, Pending, pending,
 };
@@ -19,11 +20,10 @@ use twin_rt::{Event, Nanos, Rt, Time};
 use super::commands::Commands;
 use super::durability::{Durability, unstable_write};
 use super::{Observer, Served};
-use crate::bus::Bus;
+use crate::bus::{Answer, Bus, Span, Tenancy};
 use crate::faults::{CrashState, FaultPlan, Faults, Verdict, WriteLog};
 use crate::model::{Access, DeviceModel, Service, Supply, Wear};
 use crate::planted::PlantedFault;
-use crate::queue::{Scheduler, SchedulerInput, Waiting};
 use crate::{DiskStats, Platter};
 
 /// The components of an engine.
@@ -46,8 +46,16 @@ struct Request {
     arrived: Time,
     parts: crate::TimeBreakdown,
     verdict: Verdict,
+    /// When the device began with it.
+    begun: Time,
+    /// The arm's way to it.
+    way: Way,
     /// When the medium has finished it, once the request is in service.
     done: Time,
+    /// When the bus is free again of its command.
+    released: Time,
+    /// What it wants the bus for, since when, and its ticket while the bus is taken.
+    turn: Option<(Tenancy, Time, Option<u64>)>,
     /// For a flush: how many writes had completed when it was submitted.
     covered: u64,
     /// Its number in the write log, or without a log its number in the order of submission.
@@ -59,8 +67,14 @@ struct Request {
 enum Stage {
     /// A planned fault strikes.
     Fault,
-    /// A read requests the bus.
+    /// A command has reached the drive.
+    Serve,
+    /// The data of a read want the bus.
     Bus,
+    /// The end of a write wants the bus.
+    Report,
+    /// The bus gets free for which it waits.
+    Free,
     /// The request completes.
     Finish,
 }
@@ -73,6 +87,8 @@ pub(super) struct Engine {
     /// What a drive that orders commands itself has taken from the scheduler.
     commands: Commands,
     bus: Option<Bus>,
+    /// The drive's rank on the bus.
+    rank: u32,
     requests: Vec<Option<Request>>,
     free: Vec<u32>,
     /// Flushes and discards, which are not scheduled.
@@ -120,6 +136,7 @@ impl Engine {
             model: parts.model,
             scheduler: parts.scheduler,
             commands: Commands::default(),
+            rank: parts.bus.as_ref().map_or(0, Bus::connect),
             bus: parts.bus,
             requests: Vec::new(),
             free: Vec::new(),
@@ -161,6 +178,10 @@ impl Engine {
 
     pub(super) fn mechanics_ns(&self) -> Option<Nanos> {
         self.model.mechanics_ns()
+    }
+
+    pub(super) fn bus(&self) -> Option<Bus> {
+        self.bus.clone()
     }
 
     pub(super) fn wear(&self) -> Option<Wear> {
@@ -219,6 +240,7 @@ impl Engine {
         }
         self.seq += 1;
         let (kind, at, len, origin, seq) = (io.kind, io.at, io.len, io.origin, self.seq);
+        let deadline = io.deadline;
         self.stats.arrive(now, origin);
         let logged = match (&self.log, kind) {
             (Some(log), IoKind::Write | IoKind::Discard) => log.write(now, at, &io.blocks),
@@ -231,16 +253,23 @@ impl Engine {
             arrived: now,
             parts: crate::TimeBreakdown::default(),
             verdict: Verdict::Serve,
+            begun: now,
+            way: Way::Straight,
             done: now,
+            released: now,
+            turn: None,
             covered: self.completions,
             logged,
         });
         match kind {
             IoKind::Flush | IoKind::Discard => self.control.push_back(id),
             _ if self.serving < self.depth && self.waiting() == 0 => {
-                self.start(now, id);
+                self.start(now, id, Way::Straight);
             }
-            _ => self.scheduler.push(Waiting { id, seq, kind, at, len, origin, arrived: now }),
+            _ => {
+                let arrived = now;
+                self.scheduler.push(Waiting { id, seq, kind, at, len, origin, arrived, deadline });
+            }
         }
         self.dispatch(now);
         self.arm(rt);
@@ -274,7 +303,13 @@ impl Engine {
             self.events.pop();
             match stage {
                 Stage::Fault => self.tick(now),
-                Stage::Bus => self.take_bus(now, id),
+                Stage::Serve => self.arrived(now, id),
+                Stage::Bus => {
+                    let len = self.requests[id as usize].as_ref().map_or(0, |r| r.io.len);
+                    self.ask_bus(now, id, Tenancy::Data(len));
+                }
+                Stage::Report => self.ask_bus(now, id, Tenancy::Status),
+                Stage::Free => self.ask_again(now, id),
                 Stage::Finish => self.finish(now, id),
             }
         }
@@ -318,11 +353,11 @@ impl Engine {
                 return;
             }
             let next = match self.control.pop_front() {
-                Some(id) => Some(id),
-                None => self.choose(now).map(|w| w.id),
+                Some(id) => Some((id, Way::Straight)),
+                None => self.choose(now).map(|next| (next.request.id, next.way)),
             };
-            let Some(id) = next else { return };
-            self.start(now, id);
+            let Some((id, way)) = next else { return };
+            self.start(now, id, way);
         }
     }
 
@@ -334,8 +369,10 @@ impl Engine {
     /// Gives the drive the commands that it has room for, if it orders them itself.
     fn hand_over(&mut self, now: Time) {
         while self.drive_orders() && self.serving + self.commands.len() < self.queue_depth {
-            let view = SchedulerInput { now, head_at: self.head_at, model: &*self.model };
-            let Some(command) = self.scheduler.pop(&view) else { return };
+            let device = &Mechanics(&*self.model);
+            let view = SchedulerInput { now, head_at: self.head_at, device };
+            // The host cannot move the arm of such a drive, so the way is left out.
+            let Some(Next { request: command, .. }) = self.scheduler.pop(&view) else { return };
             // The host knows only what it has sent.
             self.head_at = command.at + command.len;
             self.commands.push(now, command);
@@ -343,12 +380,12 @@ impl Engine {
     }
 
     /// The read or write to start next.
-    fn choose(&mut self, now: Time) -> Option<Waiting> {
+    fn choose(&mut self, now: Time) -> Option<Next> {
         if self.drive_orders() {
-            return self.commands.pop(now, &*self.model);
+            return self.commands.pop(now, &*self.model).map(Next::from);
         }
-        let view = SchedulerInput { now, head_at: self.head_at, model: &*self.model };
-        self.scheduler.pop(&view)
+        let device = &Mechanics(&*self.model);
+        self.scheduler.pop(&SchedulerInput { now, head_at: self.head_at, device })
     }
 
     /// The time of a planned fault has come.
@@ -384,15 +421,18 @@ impl Engine {
 
     /// The device is gone: all requests in flight fail.
     fn fail_all(&mut self, now: Time) {
-        while self.scheduler.pop(&SchedulerInput { now, head_at: 0, model: &*self.model }).is_some()
-        {
-        }
+        let device = &Mechanics(&*self.model);
+        let view = SchedulerInput { now, head_at: 0, device };
+        while self.scheduler.pop(&view).is_some() {}
         self.commands.clear();
         self.control.clear();
         self.events.clear();
         for id in 0..self.requests.len() as u32 {
             if let Some(request) = &mut self.requests[id as usize] {
                 request.verdict = Verdict::Fail(IoErrorKind::Gone);
+                if let (Some((_, _, Some(ticket))), Some(bus)) = (request.turn, &self.bus) {
+                    bus.cancel(ticket);
+                }
                 self.serving += 1; // `finish` subtracts it again.
                 self.finish(now, id);
             }
@@ -400,10 +440,11 @@ impl Engine {
         self.serving = 0;
     }
 
-    /// Gives the request to the device model.
-    fn start(&mut self, now: Time, id: u32) {
+    /// Begins with a request: over a bus the command, and the data of a write, go to the drive first.
+    fn start(&mut self, now: Time, id: u32, way: Way) {
         let Some(request) = &mut self.requests[id as usize] else { return };
         self.serving += 1;
+        (request.begun, request.way) = (now, way);
         let io = &request.io;
         if let Some(faults) = &mut self.faults {
             request.verdict = faults.begin(now, io, self.platter.size());
@@ -416,21 +457,96 @@ impl Engine {
                 return self.fail_all(now);
             }
         }
-        let Some(request) = &mut self.requests[id as usize] else { return };
-        let io = &request.io;
-        let supply = match &self.bus {
-            Some(bus) if io.kind == IoKind::Write => {
-                let span = bus.transfer(now, io.len);
-                let sector = bus.ns_for(u64::from(self.model.spec().sector).min(io.len));
-                Supply { first: span.start + sector, last: span.end }
+        let Some(request) = &self.requests[id as usize] else { return };
+        match (&self.bus, request.io.kind) {
+            (Some(_), IoKind::Write) => self.ask_bus(now, id, Tenancy::Command(request.io.len)),
+            (Some(bus), IoKind::Read) if bus.has_protocol() => {
+                self.ask_bus(now, id, Tenancy::Command(0));
             }
-            _ => Supply::at_once(now),
+            _ => self.serve(now, id, Supply::at_once(now)),
+        }
+    }
+
+    /// A request wants the bus.
+    fn ask_bus(&mut self, now: Time, id: u32, tenancy: Tenancy) {
+        let (Some(request), Some(bus)) = (&mut self.requests[id as usize], &self.bus) else {
+            return;
         };
+        request.turn = Some((tenancy, now, None));
+        let answer = bus.ask(now, self.rank, tenancy);
+        self.answered(now, id, answer);
+    }
+
+    /// The bus for which a request has waited is free.
+    fn ask_again(&mut self, now: Time, id: u32) {
+        let (Some(request), Some(bus)) = (&self.requests[id as usize], &self.bus) else { return };
+        let Some((_, _, Some(ticket))) = request.turn else { return };
+        let answer = bus.poll(now, ticket);
+        self.answered(now, id, answer);
+    }
+
+    /// The bus has answered a request.
+    fn answered(&mut self, now: Time, id: u32, answer: Answer) {
+        let (Some(request), Some(bus)) = (&mut self.requests[id as usize], &self.bus) else {
+            return;
+        };
+        let Some((tenancy, since, _)) = request.turn else { return };
+        let span = match answer {
+            Answer::Taken(until, ticket) => {
+                request.turn = Some((tenancy, since, Some(ticket)));
+                return self.schedule(until, Stage::Free, id);
+            }
+            Answer::Granted(span) => span,
+        };
+        request.turn = None;
+        match tenancy {
+            Tenancy::Command(_) if bus.has_protocol() => {
+                request.parts.bus_ns += span.data - since;
+                request.released = span.end;
+                self.schedule(span.data, Stage::Serve, id);
+            }
+            // Where commands take no time the drive has it at once, and positions while data come.
+            Tenancy::Command(len) => {
+                let supply = self.supply(span, len);
+                self.serve(now, id, supply);
+            }
+            Tenancy::Data(_) | Tenancy::Status => {
+                let end = span.end.max(request.done);
+                request.parts.bus_ns += end - request.done;
+                self.schedule(end, Stage::Finish, id);
+            }
+        }
+    }
+
+    /// When the `len` bytes of a write reach the drive that move in this time.
+    fn supply(&self, span: Span, len: u64) -> Supply {
+        let Some(bus) = &self.bus else { return Supply::at_once(span.start) };
+        let sector = bus.ns_for(u64::from(self.model.spec().sector).min(len));
+        Supply { first: span.data + sector, last: span.data + bus.ns_for(len) }
+    }
+
+    /// Gives a request to the device model.
+    fn serve(&mut self, now: Time, id: u32, supply: Supply) {
+        let Some(request) = &mut self.requests[id as usize] else { return };
+        let end = self.model.spec().size.saturating_sub(1);
+        let stops: &[u64] = match request.way {
+            Way::Straight => &[],
+            Way::ByTheEnd => &[end],
+            Way::ByTheStart => &[0],
+            Way::ByEndAndStart => &[end, 0],
+        };
+        let mut there = now;
+        for &stop in stops {
+            there += self.model.travel(there, stop);
+        }
+        let io = &request.io;
         let access = Access { kind: io.kind, at: io.at, len: io.len };
-        let service = self.model.serve(now, &access, supply);
+        let service = self.model.serve(there, &access, supply);
+        let released = request.released;
         request.done = service.done;
-        request.parts = service.parts;
-        let waited = now - request.arrived;
+        request.parts += service.parts;
+        request.parts.seek_ns += there - now;
+        let waited = request.begun - request.arrived;
         match self.planted.is(PlantedFault::WaitingIsService) {
             true => request.parts.overhead_ns += waited,
             false => request.parts.queue_ns += waited,
@@ -443,13 +559,25 @@ impl Engine {
         if !self.drive_orders() && matches!(access.kind, IoKind::Read | IoKind::Write) {
             self.head_at = access.at + access.len;
         }
+        let reports = self.bus.as_ref().is_some_and(Bus::has_protocol);
         match access.kind {
             IoKind::Read => {
                 let (at, stage) = self.after_read(&access, &service);
-                self.schedule(at, stage, id);
+                self.schedule(at.max(released), stage, id);
+            }
+            IoKind::Write if reports => {
+                self.schedule(service.done.max(released), Stage::Report, id)
             }
             _ => self.schedule(service.done, Stage::Finish, id),
         }
+    }
+
+    /// A command has reached the drive over the bus; the data of a write follow it.
+    fn arrived(&mut self, now: Time, id: u32) {
+        let Some(request) = &self.requests[id as usize] else { return };
+        let len = if request.io.kind == IoKind::Write { request.io.len } else { 0 };
+        let supply = self.supply(Span { start: now, data: now, end: now }, len);
+        self.serve(now, id, supply);
     }
 
     /// The event that a read waits for while the medium serves it. With a bus this is the start of
@@ -460,15 +588,6 @@ impl Engine {
         let latest = service.done + bus.ns_for(sector);
         let wanted = Time(latest.0.saturating_sub(bus.ns_for(access.len)));
         (service.first.max(wanted), Stage::Bus)
-    }
-
-    fn take_bus(&mut self, now: Time, id: u32) {
-        let (Some(request), Some(bus)) = (&mut self.requests[id as usize], &self.bus) else {
-            return;
-        };
-        let end = bus.transfer(now, request.io.len).end.max(request.done);
-        request.parts.bus_ns += end - request.done;
-        self.schedule(end, Stage::Finish, id);
     }
 
     fn finish(&mut self, now: Time, id: u32) {
@@ -534,6 +653,16 @@ impl Engine {
         if let Some(durability) = &mut self.durability {
             durability.written(number, at, blocks);
         }
+    }
+}
+
+/// A device model as queues see it.
+struct Mechanics<'a>(&'a dyn DeviceModel);
+
+impl Positioning for Mechanics<'_> {
+    fn positioning_ns(&self, now: Time, _head_at: u64, request: &Waiting) -> Nanos {
+        let Waiting { kind, at, len, .. } = *request;
+        self.0.positioning_ns(now, &Access { kind, at, len })
     }
 }
 

@@ -18,6 +18,7 @@ use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::Poll;
 
+use twin_disk::queue::{self, Scheduler};
 use twin_disk::{BlockDevice, DeviceInfo, Io, IoKind, Origin, Pending, all_parts, pending};
 use twin_rt::{Event, Nanos, Rng, Rt, Time};
 
@@ -25,7 +26,6 @@ use crate::bus::Bus;
 use crate::faults::{CrashState, FaultPlan, WriteLog};
 use crate::model::{DeviceModel, Wear};
 use crate::planted::PlantedFault;
-use crate::queue::Scheduler;
 use crate::{DiskStats, Platter, TimeBreakdown};
 use engine::{Engine, EngineParts};
 
@@ -115,6 +115,11 @@ impl SimDisk {
     /// does not wear, or whose wear is not modelled.
     pub fn wear(&self) -> Option<Wear> {
         self.0.engine.borrow().wear()
+    }
+
+    /// The bus between it and the host, if it has one.
+    pub fn bus(&self) -> Option<Bus> {
+        self.0.engine.borrow().bus()
     }
 
     /// Calls `observer`, in place of an earlier observer, for every request that the device begins
@@ -238,7 +243,7 @@ impl Builder {
         let power = Rc::new(Event::new());
         let engine = Engine::new(EngineParts {
             model: self.model,
-            scheduler: self.scheduler.unwrap_or_else(|| crate::queue::REGISTRY.first().make()),
+            scheduler: self.scheduler.unwrap_or_else(|| queue::REGISTRY.first().make()),
             bus: self.bus,
             platter,
             plan: self.faults,
@@ -301,5 +306,7 @@ impl Drop for Inner {
     }
 }
 
+#[cfg(test)]
+mod bus_tests;
 #[cfg(test)]
 mod tests;

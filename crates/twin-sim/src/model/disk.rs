@@ -100,6 +100,9 @@ impl Disk {
             write_done: ms_to_ns(o.write_done_ms),
         };
         let b = &drive.buffer;
+        let own = u64::from(b.read_ahead_sectors);
+        let most = u64::from(b.segment_sectors);
+        let ahead = options.read_ahead.map_or(own, |bytes| (bytes / sector_bytes).min(most));
         let sectors = size / sector_bytes;
         Ok(Disk {
             spec: ModelSpec {
@@ -114,12 +117,7 @@ impl Disk {
             track: media.locate(0).track,
             media,
             overhead,
-            buffer: TrackBuffer::new(
-                b.segments,
-                u64::from(b.segment_sectors),
-                u64::from(b.read_ahead_sectors),
-                sectors,
-            ),
+            buffer: TrackBuffer::new(b.segments, u64::from(b.segment_sectors), ahead, sectors),
             after_write: false,
             mechanics_ns: 0,
             cache: WriteCache::new(u64::from(b.write_sectors), b.reorders),
@@ -355,6 +353,16 @@ impl DeviceModel for Disk {
             // A disk ignores discards, and an empty request moves nothing.
             _ => Service { first: now, done: now, parts: TimeBreakdown::default() },
         }
+    }
+
+    fn travel(&mut self, now: Time, at: u64) -> Nanos {
+        self.sweep_until(now);
+        self.end_read_ahead(now);
+        let place = self.media.locate(at / self.sector_bytes);
+        let (there, moved) = self.media.go(now.max(self.free_at), self.track, &place, false);
+        self.mechanics_ns += moved.total_ns();
+        (self.track, self.free_at) = (place.track, there);
+        there - now
     }
 
     fn mechanics_ns(&self) -> Option<Nanos> {

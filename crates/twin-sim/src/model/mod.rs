@@ -115,6 +115,12 @@ pub trait DeviceModel {
         0
     }
 
+    /// Moves the arm to byte `at` without a request there, and returns how long that takes: for queues
+    /// that send the arm to the ends of the disk. Zero without an arm.
+    fn travel(&mut self, _now: Time, _at: u64) -> Nanos {
+        0
+    }
+
     /// How long its mechanics have worked since it was made: seeks, head switches, rotational delay
     /// and sectors passing under the head, for requests and for writes that were reported before;
     /// read-ahead counts as far as a request waited for it. `None` without mechanics.
@@ -138,6 +144,9 @@ pub struct Options {
     /// Report writes from the drive's cache before they are on the medium; by default as the drive
     /// does.
     pub write_cache: Option<bool>,
+    /// Mechanical disks with a buffer: bytes that the drive reads ahead, instead of its own figure; at
+    /// most what a segment of its buffer holds.
+    pub read_ahead: Option<u64>,
     /// The seed of models that draw random numbers.
     pub seed: u64,
     /// Mechanical disks: time that each command takes before the drive begins to decode it, in

@@ -5,6 +5,7 @@ use twin_rt::{MICROS, MILLIS, Nanos, Rng, Time};
 
 use super::*;
 
+mod cut_and_paste;
 mod flash;
 mod today;
 

@@ -42,6 +42,7 @@ pub(super) const ENTRY: RegistryEntry<Kind> = RegistryEntry::new(
                 "median size of a source file",
             ),
         ],
+        stands_for: None,
         start,
     },
 );

@@ -25,6 +25,7 @@ pub(super) const ENTRY: RegistryEntry<Kind> = RegistryEntry::new(
             Param::new("random-read", "yes", Unit::YesNo, "read as much at random places"),
             Param::new("reread", "yes", Unit::YesNo, "read it in order again"),
         ],
+        stands_for: None,
         start,
     },
 );

@@ -36,6 +36,7 @@ pub(super) const ENTRY: RegistryEntry<Kind> = RegistryEntry::new(
             Param::new("news", "0%", Unit::Percent(100), "how many of the clients are news groups"),
             Param::new("read", "70%", Unit::Percent(100), "messages that are read after they came"),
         ],
+        stands_for: None,
         start,
     },
 );

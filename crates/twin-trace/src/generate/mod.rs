@@ -2,36 +2,84 @@
 //! records as a trace: nodes for the files that exist at the start, then timed requests with their
 //! answers, as a stream.
 //!
+//! [`by_hand`] has those that a user describes.
+//!
 //! A workload is named in a line of text, `build` or `build:files=300,clients=2`, in the grammar of [`twin_settings`]. The same text and
 //! seed give the same records. No client changes a file that another client uses, so a replayer may
 //! let each run at its own speed.
 
 mod build;
+pub mod by_hand;
+mod distribution;
 mod large_file;
 mod mail;
 mod script;
 mod small_files;
+mod sprite_like;
 mod tpcb;
 mod zipf;
 
+pub use distribution::{DISTRIBUTIONS, Distribution, Measured};
 pub use zipf::Zipf;
 
 use twin_settings::{Named, Param, Registry, SettingsError, Unit, Values};
 
+use crate::accesses::AccessStats;
 use crate::stream::Source;
 
 /// What is known of a kind of workload.
 pub struct Kind {
     /// What can be set, without what [`COMMON`] has.
     pub params: &'static [Param],
+    /// Of what it takes the place, if its statistics were fitted to published ones.
+    pub stands_for: Option<StandsFor>,
     /// Starts it with these values and this seed.
     start: fn(Values, u64) -> Box<dyn Source>,
+}
+
+/// What a generated workload takes the place of, because it is not to be had.
+#[derive(Clone, Copy)]
+pub struct StandsFor {
+    /// What it is.
+    pub what: &'static str,
+    /// What was published of it.
+    pub published: fn() -> &'static [Published],
+}
+
+/// A published figure of something that a workload stands for.
+pub struct Published {
+    /// What it is.
+    pub what: &'static str,
+    /// Its unit.
+    pub unit: &'static str,
+    /// The smallest and the largest value that was measured.
+    pub range: (f64, f64),
+    /// Where it was published, and the value there.
+    pub place: &'static str,
+    /// The same figure of a workload.
+    pub of: fn(&AccessStats) -> f64,
+}
+
+/// What the workload that `text` names takes the place of.
+///
+/// # Errors
+/// If there is no such workload.
+pub fn stands_for(text: &str) -> Result<Option<StandsFor>, SettingsError> {
+    Ok(REGISTRY.get(Named::parse(text)?.name)?.stands_for)
 }
 
 /// All workloads.
 pub static REGISTRY: Registry<Kind> = Registry::new(
     "workload",
-    &[build::ENTRY, small_files::ENTRY, mail::ENTRY, tpcb::ENTRY, large_file::ENTRY, zipf::ENTRY],
+    &[
+        build::ENTRY,
+        small_files::ENTRY,
+        mail::ENTRY,
+        tpcb::ENTRY,
+        large_file::ENTRY,
+        zipf::ENTRY,
+        sprite_like::ENTRY,
+    ],
 );
 
 /// The parameters of every workload.

@@ -73,6 +73,21 @@ impl Burst {
         self.clock += self.rng.exponential(mean_ns as f64) as Nanos;
     }
 
+    /// The client pauses for this time.
+    pub(super) fn wait(&mut self, ns: Nanos) {
+        self.clock += ns;
+    }
+
+    /// The client pauses until this time, if it has not passed.
+    pub(super) fn wait_until(&mut self, at: Nanos) {
+        self.clock = self.clock.max(at);
+    }
+
+    /// The client's time since the start.
+    pub(super) fn clock(&self) -> Nanos {
+        self.clock
+    }
+
     fn new_ino(&mut self) -> Ino {
         self.next_ino += 1;
         self.next_ino - 1

@@ -23,6 +23,7 @@ pub(super) const ENTRY: RegistryEntry<Kind> = RegistryEntry::new(
             Param::new("fsync", "no", Unit::YesNo, "each file is made durable when it is written"),
             Param::new("rounds", "1", Unit::number(1, 1 << 32), "rounds of the whole benchmark"),
         ],
+        stands_for: None,
         start,
     },
 );

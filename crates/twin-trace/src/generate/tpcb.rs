@@ -42,6 +42,7 @@ pub(super) const ENTRY: RegistryEntry<Kind> = RegistryEntry::new(
                 "transactions between checkpoints",
             ),
         ],
+        stands_for: None,
         start,
     },
 );

@@ -33,6 +33,7 @@ pub(super) const ENTRY: RegistryEntry<Kind> = RegistryEntry::new(
             ),
             Param::new("reads", "0%", Unit::Percent(100), "how many of the accesses are reads"),
         ],
+        stands_for: None,
         start,
     },
 );

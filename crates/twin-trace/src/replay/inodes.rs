@@ -48,9 +48,10 @@ pub(super) struct Inodes {
 }
 
 impl Inodes {
-    pub(super) fn new() -> Inodes {
+    /// A mapping in which the root of the workload is this directory of the volume.
+    pub(super) fn new(root: Ino) -> Inodes {
         let mut known: IdMap<InodeRecord> = IdMap::default();
-        known.at(ROOT_INO).actual = ROOT_INO;
+        known.at(ROOT_INO).actual = root;
         Inodes { known, held: IdMap::default(), cookies: VecDeque::new() }
     }
 
@@ -167,7 +168,7 @@ mod tests {
 
     #[test]
     fn an_operation_is_changed_only_when_all_its_inodes_are_known() {
-        let mut inodes = Inodes::new();
+        let mut inodes = Inodes::new(ROOT_INO);
         inodes.introduce(3, 30);
         let rename = Op::Rename {
             dir: 3,
@@ -188,7 +189,7 @@ mod tests {
 
     #[test]
     fn no_more_is_given_back_than_is_held() {
-        let mut inodes = Inodes::new();
+        let mut inodes = Inodes::new(ROOT_INO);
         (0..5).for_each(|_| inodes.hold(30));
         assert_eq!((inodes.forget(30, 3), inodes.forget(30, 3), inodes.forget(30, 3)), (3, 2, 0));
         inodes.opened(30);

@@ -115,6 +115,8 @@ pub struct Options {
     /// The clock for latencies. The default is the run's own time, which is exact in a simulation
     /// and coarse on a host.
     pub clock: Option<Clock>,
+    /// The directory of the volume that stands for the workload's root.
+    pub root: Ino,
     /// Maximum number of bytes in a write that fills a file of the population.
     pub populate_bytes: u64,
 }
@@ -129,6 +131,7 @@ impl Default for Options {
             as_root: false,
             verify: None,
             clock: None,
+            root: ROOT_INO,
             populate_bytes: 1 << 20,
         }
     }
@@ -186,7 +189,8 @@ impl<'a, F: FileSystem> Replayer<'a, F> {
     pub fn new(rt: &'a Rt, fs: &'a F, options: Options) -> Replayer<'a, F> {
         let oracle = options.verify.map(Oracle::new);
         let last_requests = FixedMap::default();
-        Replayer { rt, fs, options, inodes: Inodes::new(), oracle, next_id: 1, last_requests }
+        let inodes = Inodes::new(options.root);
+        Replayer { rt, fs, options, inodes, oracle, next_id: 1, last_requests }
     }
 
     /// Sets the number of the next request; 1 by default. Each request to the volume has the next

@@ -9,10 +9,10 @@ use twin_lab::Config;
 use twin_lab::bench::{self, Target, bench_table, directory};
 
 use super::bench_rows::in_targets;
-use super::compare::terminal_width;
 use super::files::Page;
 use super::interrupt::{Undoing, remove_by_force};
 use super::progress::Progress;
+use super::terminal::terminal_width;
 use super::time::real_clock;
 use super::{Failure, Interrupts, Outcome, say, usage};
 use crate::cli::Bench;

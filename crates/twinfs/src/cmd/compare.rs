@@ -7,15 +7,16 @@ use std::sync::Arc;
 use serde_json::Value;
 use twin_lab::{
     Config, EventLog, Figures, MEASURES, MachineFile, MeasureEntry, Question, Run, SeedRuns,
-    Seeded, SimulateError, Trust, Workload, compare_seeds, compared_by_default, measurable, page,
-    rank, rivals, settings, settings_help, summary, table, verdict, what_if, what_if_changes,
-    workload_help,
+    Seeded, SimulateError, Trust, Workload, compare_seeds, compared_by_default, drawn, drawn_table,
+    measurable, page, rank, rivals, settings, settings_help, summary, table, verdict, what_if,
+    what_if_changes, workload_help,
 };
 use twin_rt::Categories;
 
 use super::files::Page;
 use super::on;
 use super::progress::Progress;
+use super::terminal::terminal_width;
 use super::workload::{Chosen, chosen};
 use super::{Interrupts, Outcome, say, usage};
 use crate::cli::{Compare, Pace};
@@ -34,6 +35,9 @@ pub(crate) fn run(args: &Compare, interrupts: &Interrupts) -> Outcome {
         say(settings_help().trim_end())?;
         say(format!("\n{}", workload_help().trim_end()))?;
         return Ok(ExitCode::SUCCESS);
+    }
+    if let Some(server) = &args.server {
+        return super::server::run(args, server);
     }
     if args.details && !args.output.is_table() {
         return Err(usage("--details is for the table: JSON has all figures anyway"));
@@ -70,7 +74,7 @@ pub(crate) fn run(args: &Compare, interrupts: &Interrupts) -> Outcome {
     let mut objects = objects(args, &ran, &not_run)?;
     if args.output.is_table() {
         let configs: Vec<&Config> = ran.iter().map(|(config, _)| config).collect();
-        print(args, verdict.as_deref(), measure, (&configs, &figures), &not_run)?;
+        print(args, verdict.as_deref(), (&workload, measure), (&configs, &figures), &not_run)?;
     }
     if let Some(file) = page_file {
         let title = title(args);
@@ -152,7 +156,7 @@ fn simulated(
 fn print(
     args: &Compare,
     verdict: Option<&str>,
-    measure: &MeasureEntry,
+    (workload, measure): (&Workload, &MeasureEntry),
     (configs, figures): (&[&Config], &[Figures]),
     not_run: &NotRun,
 ) -> Result<(), String> {
@@ -169,7 +173,27 @@ fn print(
         say(table(figures, width))?;
         say(settings(configs, width))?;
     }
+    if let Workload::ByHand(plan, seed) = workload {
+        let drawn = drawn(plan, *seed).map_err(|error| error.to_string())?;
+        say(drawn_table(&drawn, width))?;
+    }
+    if let Some(stands) = stands_for(workload)? {
+        say(stands)?;
+    }
     Ok(())
+}
+
+/// What a workload takes the place of, in a sentence, if it does.
+fn stands_for(workload: &Workload) -> Result<Option<String>, String> {
+    let fits = twin_lab::server::fit(workload).map_err(|error| error.to_string())?;
+    let Some(first) = fits.first() else { return Ok(None) };
+    let held = fits.iter().filter(|fit| fit.holds()).count();
+    let table = twin_lab::server::fits(&fits, terminal_width());
+    Ok(Some(format!(
+        "This workload stands in for {}: {held} of {} published figures are met.\n{table}",
+        first.stands_for,
+        fits.len()
+    )))
 }
 
 /// The valid configurations, on the machine that was asked for, and each invalid one with the
@@ -319,9 +343,4 @@ fn title(args: &Compare) -> String {
         (None, Some(generated)) => generated.clone(),
         (None, None) => "A recorded small server".into(),
     }
-}
-
-/// Characters of a line of the terminal; none if standard output is no terminal.
-pub(crate) fn terminal_width() -> Option<u16> {
-    terminal_size::terminal_size_of(std::io::stdout()).map(|(width, _)| width.0)
 }

@@ -10,6 +10,7 @@ mod compare;
 mod device;
 mod dump;
 mod files;
+mod gather;
 mod image;
 mod interrupt;
 mod manual;
@@ -25,9 +26,11 @@ mod record;
 mod replay;
 mod reproduce;
 mod serve;
+mod server;
 mod serving;
 mod stat;
 mod status;
+mod terminal;
 mod time;
 mod top;
 mod umount;
@@ -96,6 +99,7 @@ pub(crate) fn run(command: Command, interrupts: &Interrupts) -> Outcome {
         Command::Stat(args) => stat::run(&args),
         Command::Record(args) => record::run(args),
         Command::Replay(args) => replay::run(&args),
+        Command::Gather(args) => gather::run(&args, interrupts),
         Command::Calibrate(args) => calibrate::run(&args, interrupts),
         Command::Compare(args) => compare::run(&args, interrupts),
         Command::Volume(args) => volume::run(&args, interrupts),

@@ -233,7 +233,8 @@ fn open(
     set_for_open(&mut *of_layout, &args.cleaner).map_err(|why| format!("--cleaner: {why}"))?;
     let log = event_log(args)?;
     let (opened, note) = open_or_read(args, |read_only| {
-        let image = ImageOptions { read_only, direct: !args.buffered, ..ImageOptions::default() };
+        let (direct, queue) = (!args.buffered, args.queue);
+        let image = ImageOptions { read_only, direct, queue, ..ImageOptions::default() };
         let cache_bytes = super::budget::cache_bytes(args)?;
         let settings = Settings { cache_bytes, read_only, ..Settings::default() }.mounted();
         let host = host_options(args)?;

@@ -10,10 +10,10 @@ use twin_lab::{Config, Counted, Figures, Latency, simulate, table, verify_flight
 use twin_rt::Time;
 use twin_trace::replay::{Options, Replayer, Report};
 
-use super::compare::terminal_width;
 use super::image::layout_of;
 use super::opening::{OpenOptions, Opened, open_volume};
 use super::progress::Progress;
+use super::terminal::terminal_width;
 use super::time::real_clock;
 use super::workload::{Chosen, chosen};
 use super::{Outcome, usage};

@@ -11,9 +11,9 @@ use twin_lab::volume::{
     Input, Study, every, full_table, gaps, list, markdown, read_trace, rivals, run_all, table,
 };
 
-use super::compare::terminal_width;
 use super::files::Page;
 use super::progress::Progress;
+use super::terminal::terminal_width;
 use super::time::real_clock;
 use super::{Failure, Interrupts, Outcome, say, usage};
 use crate::cli::Volume;

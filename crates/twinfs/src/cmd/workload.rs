@@ -7,7 +7,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use twin_lab::{Workload, WorkloadError};
+use twin_lab::{Workload, WorkloadError, plan};
 use twin_trace::{Place, Record, TraceError, readers};
 
 use super::{Failure, usage};
@@ -38,6 +38,7 @@ pub(super) fn chosen(
 ) -> Result<Chosen, Failure> {
     let Some(path) = trace else {
         let workload = match generator {
+            Some(text) if text.ends_with(".toml") => by_hand(Path::new(text), seed)?,
             Some(text) => Workload::Generated(text.into(), seed),
             None => Workload::Trace(Arc::from(SHIPPED_TRACE)),
         };
@@ -74,6 +75,14 @@ pub(super) fn chosen(
         (_, None) => {}
     }
     Ok(Chosen { workload, is_cut: cut.is_some(), operations })
+}
+
+/// The workload that a file describes.
+fn by_hand(path: &Path, seed: u64) -> Result<Workload, Failure> {
+    let text = std::fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()))?;
+    let name = path.file_stem().unwrap_or_default().to_string_lossy();
+    let plan = plan(&name, &text).map_err(|error| format!("{}: {error}", path.display()))?;
+    Ok(Workload::ByHand(Arc::new(plan), seed))
 }
 
 /// What of a damaged trace is good, and how to have it.

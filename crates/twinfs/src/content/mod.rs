@@ -17,6 +17,7 @@ use rustix::fs::{SeekFrom, seek};
 
 use twin_lab::layouts::{LAYOUTS, layout};
 
+pub(crate) use signatures::CAPTURE;
 use signatures::SIGNATURES;
 
 /// Superblocks and their copies stand on multiples of this, those of every layout.

@@ -7,6 +7,9 @@
 
 use Place::{At, BeforeEnd, End, Every};
 
+/// Packets, in pcap (in either byte order, with micro- or nanoseconds) or pcapng.
+pub(crate) const CAPTURE: &str = "a packet capture";
+
 /// Where a magic number stands.
 pub(super) enum Place {
     /// So many bytes from the start.
@@ -161,6 +164,11 @@ pub(super) const SIGNATURES: &[Signature] = &[
     line("a tar archive", &[At(257)], b"ustar"),
     line("a zip archive", &[At(0)], b"PK\x03\x04"),
     line("a zip archive", &[At(0)], b"PK\x05\x06"),
+    line(CAPTURE, &[At(0)], b"\xa1\xb2\xc3\xd4"),
+    line(CAPTURE, &[At(0)], b"\xd4\xc3\xb2\xa1"),
+    line(CAPTURE, &[At(0)], b"\xa1\xb2\x3c\x4d"),
+    line(CAPTURE, &[At(0)], b"\x4d\x3c\xb2\xa1"),
+    line(CAPTURE, &[At(0)], b"\x0a\x0d\x0d\x0a"),
     line("a gzip file", &[At(0)], b"\x1f\x8b\x08"),
     line("a bzip2 file", &[At(0)], b"BZh"),
     line("an xz file", &[At(0)], b"\xfd7zXZ\0"),

@@ -19,9 +19,9 @@ use twin_lab::bench::{self, Target, bench_table, ratios};
 
 use self::raw::Raw;
 use super::bench_rows::in_targets;
-use super::compare::terminal_width;
 use super::files::Page;
 use super::progress::Progress;
+use super::terminal::terminal_width;
 use super::time::real_clock;
 use super::{Interrupts, Outcome, usage};
 use crate::cli::Bench;

@@ -2,8 +2,7 @@
 //! serves the request that the head reaches soonest, seek and rotation together. It examines every
 //! waiting request, so it is meant for queues as short as a drive's.
 
-use super::{Scheduler, SchedulerInput, Waiting};
-use crate::model::Access;
+use super::{Next, Scheduler, SchedulerInput, Waiting};
 
 #[derive(Default)]
 pub(super) struct Sptf(Vec<Waiting>);
@@ -13,13 +12,10 @@ impl Scheduler for Sptf {
         self.0.push(request);
     }
 
-    fn pop(&mut self, view: &SchedulerInput<'_>) -> Option<Waiting> {
-        let cost = |w: &Waiting| {
-            let access = Access { kind: w.kind, at: w.at, len: w.len };
-            (view.model.positioning_ns(view.now, &access), w.seq)
-        };
+    fn pop(&mut self, view: &SchedulerInput<'_>) -> Option<Next> {
+        let cost = |w: &Waiting| (view.device.positioning_ns(view.now, view.head_at, w), w.seq);
         let best = (0..self.0.len()).min_by_key(|&i| cost(&self.0[i]))?;
-        Some(self.0.swap_remove(best))
+        Some(self.0.swap_remove(best).into())
     }
 
     fn len(&self) -> usize {

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::{Scheduler, SchedulerInput, Waiting};
+use super::{Next, Scheduler, SchedulerInput, Waiting};
 
 #[derive(Default)]
 pub(super) struct Fcfs(VecDeque<Waiting>);
@@ -12,8 +12,8 @@ impl Scheduler for Fcfs {
         self.0.push_back(request);
     }
 
-    fn pop(&mut self, _view: &SchedulerInput<'_>) -> Option<Waiting> {
-        self.0.pop_front()
+    fn pop(&mut self, _view: &SchedulerInput<'_>) -> Option<Next> {
+        self.0.pop_front().map(Next::from)
     }
 
     fn len(&self) -> usize {

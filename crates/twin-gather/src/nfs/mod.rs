@@ -1,0 +1,274 @@
+//! The calls and answers of NFS version 2 (RFC 1094) and 3 (RFC 1813), as far as a trace needs them.
+//!
+//! Contract: both versions become the same [`Call`]s and [`Answer`]s. Of an answer that was captured in part
+//! the part is used. Numbers that the protocol does not have make a message malformed: `None`.
+
+mod v2;
+mod v3;
+
+use twin_fs::mode;
+
+use crate::rpc::Target;
+use crate::xdr::Xdr;
+
+/// The program number of NFS.
+pub const PROGRAM: u32 = 100_003;
+/// The longest file handle (version 3).
+const LONGEST_HANDLE: usize = 64;
+/// The longest name or path that is believed.
+const LONGEST_PATH: usize = 4096;
+/// The most names that are taken from one listing.
+const MOST_ENTRIES: usize = 1 << 16;
+
+/// A file handle, whose bytes only its server understands.
+pub type Handle = Box<[u8]>;
+
+/// A call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Call {
+    /// Does nothing, or asks for what a trace does not have (PATHCONF, FSINFO, obsolete procedures).
+    Nothing,
+    /// GETATTR.
+    GetAttr {
+        /// The file.
+        file: Handle,
+    },
+    /// SETATTR.
+    SetAttr {
+        /// The file.
+        file: Handle,
+        /// New permission bits.
+        mode: Option<u32>,
+        /// New length, in bytes.
+        size: Option<u64>,
+    },
+    /// LOOKUP.
+    Lookup {
+        /// The directory.
+        dir: Handle,
+        /// The name in it.
+        name: Box<[u8]>,
+    },
+    /// ACCESS.
+    Access {
+        /// The file.
+        file: Handle,
+    },
+    /// READLINK.
+    ReadLink {
+        /// The symbolic link.
+        file: Handle,
+    },
+    /// READ.
+    Read {
+        /// The file.
+        file: Handle,
+        /// Its first byte.
+        off: u64,
+        /// The number of bytes asked for.
+        len: u32,
+    },
+    /// WRITE.
+    Write {
+        /// The file.
+        file: Handle,
+        /// Its first byte.
+        off: u64,
+        /// The number of bytes.
+        len: u32,
+        /// The answer has to wait until they are durable.
+        stable: bool,
+    },
+    /// CREATE, MKDIR, SYMLINK and MKNOD.
+    Create {
+        /// The directory.
+        dir: Handle,
+        /// The new name.
+        name: Box<[u8]>,
+        /// File type and permission bits.
+        mode: u32,
+        /// An existing file is an error.
+        exclusive: bool,
+        /// The length that an existing or new file gets, if one is given.
+        size: Option<u64>,
+        /// The target of a symbolic link.
+        target: Box<[u8]>,
+    },
+    /// REMOVE and RMDIR.
+    Remove {
+        /// The directory.
+        dir: Handle,
+        /// The name in it.
+        name: Box<[u8]>,
+        /// The name of a directory.
+        is_dir: bool,
+    },
+    /// RENAME.
+    Rename {
+        /// The directory of the old name.
+        dir: Handle,
+        /// The old name.
+        name: Box<[u8]>,
+        /// The directory of the new name.
+        to_dir: Handle,
+        /// The new name.
+        to_name: Box<[u8]>,
+    },
+    /// LINK.
+    Link {
+        /// The file.
+        file: Handle,
+        /// The directory of the new name.
+        dir: Handle,
+        /// The new name.
+        name: Box<[u8]>,
+    },
+    /// READDIR and READDIRPLUS.
+    ReadDir {
+        /// The directory.
+        dir: Handle,
+        /// Where to go on; zero at the beginning.
+        cookie: u64,
+        /// The most bytes of the answer.
+        bytes: u32,
+        /// With attributes (READDIRPLUS).
+        plus: bool,
+    },
+    /// STATFS and FSSTAT.
+    StatFs,
+    /// COMMIT.
+    Commit {
+        /// The file.
+        file: Handle,
+    },
+}
+
+/// Attributes of a file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Attr {
+    /// File type and permission bits.
+    pub mode: u32,
+    /// Number of names.
+    pub nlink: u32,
+    /// User number of the owner.
+    pub uid: u32,
+    /// Number of the group.
+    pub gid: u32,
+    /// Length in bytes.
+    pub size: u64,
+    /// Bytes of storage.
+    pub used: u64,
+}
+
+/// A name of a listing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listed {
+    /// The name.
+    pub name: Box<[u8]>,
+    /// Attributes, if they came with it.
+    pub attr: Option<Attr>,
+    /// The handle, if it came with it.
+    pub handle: Option<Handle>,
+}
+
+/// An answer. What the call does not ask for, or what was not captured, is `None` or empty.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Answer {
+    /// Zero, or the number of an error.
+    pub status: u32,
+    /// The file that was found or made.
+    pub handle: Option<Handle>,
+    /// The attributes, after the call, of the file that was found, made or used.
+    pub attr: Option<Attr>,
+    /// The length, before the call, of the file that was used.
+    pub size_before: Option<u64>,
+    /// Bytes read or written.
+    pub count: Option<u32>,
+    /// Names of a listing.
+    pub entries: Vec<Listed>,
+}
+
+/// The errors of which an answer tells: version 3's, which include those of version 2.
+const STATUSES: [u32; 29] = [
+    0, 1, 2, 5, 6, 13, 17, 18, 19, 20, 21, 22, 27, 28, 30, 31, 63, 66, 69, 70, 71, 99, 10001,
+    10002, 10003, 10004, 10005, 10006, 10007,
+];
+/// A file or name does not exist.
+pub const NOT_FOUND: u32 = 2;
+/// A name exists already.
+pub const EXISTS: u32 = 17;
+/// A directory is not empty.
+pub const NOT_EMPTY: u32 = 66;
+/// The server asks to come again later (version 3).
+const TRY_LATER: u32 = 10008;
+
+/// The names of the procedures of a version of NFS.
+pub fn procedures(version: u32) -> &'static [&'static str] {
+    match version {
+        2 => &v2::PROCEDURES,
+        3 => &v3::PROCEDURES,
+        _ => &[],
+    }
+}
+
+/// Decodes the arguments of a call of NFS; `None` if they are malformed or cut.
+pub fn call(target: Target, arguments: &[u8]) -> Option<Call> {
+    let xdr = &mut Xdr::new(arguments);
+    match target.version {
+        2 => v2::call(target.procedure, xdr),
+        3 => v3::call(target.procedure, xdr),
+        _ => None,
+    }
+}
+
+/// Decodes the results of a call; `None` if there is not even a status, or they are malformed.
+pub fn answer(target: Target, call: &Call, results: &[u8]) -> Option<Answer> {
+    let xdr = &mut Xdr::new(results);
+    if *call == Call::Nothing && target.procedure == 0 {
+        return Some(Answer::default());
+    }
+    let status = xdr.u32()?;
+    if !STATUSES.contains(&status) && status != TRY_LATER {
+        return None;
+    }
+    let mut answer = Answer { status, ..Answer::default() };
+    let whole = match target.version {
+        2 => v2::answer(call, xdr, &mut answer),
+        3 => v3::answer(target.procedure, call, xdr, &mut answer),
+        _ => return None,
+    };
+    match whole {
+        Ok(()) | Err(Stop::Cut) => Some(answer),
+        Err(Stop::Malformed) => None,
+    }
+}
+
+/// Why the reading of results stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stop {
+    /// Here the captured bytes end.
+    Cut,
+    /// A number that the protocol does not have.
+    Malformed,
+}
+
+/// The type bits of a file type number, which both versions share as far as version 2 goes.
+fn type_bits(number: u32) -> Option<u32> {
+    Some(match number {
+        1 => mode::REGULAR,
+        2 => mode::DIRECTORY,
+        3 => mode::BLOCK,
+        4 => mode::CHAR,
+        5 => mode::SYMLINK,
+        6 => mode::SOCKET,
+        7 => mode::FIFO,
+        _ => return None,
+    })
+}
+
+fn name(xdr: &mut Xdr<'_>) -> Option<Box<[u8]>> {
+    xdr.opaque(LONGEST_PATH).map(Into::into)
+}
+
+#[cfg(test)]
+mod tests;

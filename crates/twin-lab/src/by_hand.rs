@@ -1,0 +1,235 @@
+//! Workloads by hand: the TOML text of a [`Plan`], and what was drawn beside what was asked.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::Deserialize;
+use twin_settings::SettingsError;
+use twin_trace::generate::by_hand::{self, Drawn, Group, Kind, Plan};
+use twin_trace::generate::{Distribution, Measured};
+
+use crate::table::in_width;
+use crate::units::duration;
+use crate::workload::WorkloadError;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Text {
+    client: BTreeMap<String, GroupText>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct GroupText {
+    #[serde(default = "one")]
+    clients: u64,
+    files: u64,
+    operations: u64,
+    size: String,
+    #[serde(default = "a_page")]
+    length: String,
+    popularity: Option<String>,
+    #[serde(default = "at_once")]
+    think: String,
+    #[serde(default = "alone")]
+    burst: String,
+    session: Option<SessionText>,
+    mix: BTreeMap<String, f64>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SessionText {
+    operations: String,
+    pause: String,
+}
+
+fn one() -> u64 {
+    1
+}
+
+fn a_page() -> String {
+    "constant:value=4K".into()
+}
+
+fn at_once() -> String {
+    "constant:value=0us".into()
+}
+
+fn alone() -> String {
+    "constant:value=1".into()
+}
+
+/// The most clients, and files and operations of a client.
+const MOST_CLIENTS: u64 = 4096;
+const MOST_FILES: u64 = 1 << 24;
+
+/// The plan that a TOML text describes.
+///
+/// # Errors
+/// What is wrong, with its place.
+pub fn plan(name: &str, text: &str) -> Result<Plan, SettingsError> {
+    let text: Text = toml::from_str(text).map_err(|error| SettingsError::new(error.to_string()))?;
+    let groups = text.client.iter().map(|(name, group)| {
+        self::group(name, group).map_err(|error| error.within(&format!("client.{name}")))
+    });
+    let groups: Vec<Group> = groups.collect::<Result<_, _>>()?;
+    let clients = groups.iter().fold(0u64, |sum, group| sum.saturating_add(group.clients));
+    match clients {
+        0 => Err(SettingsError::new("there are no clients: add a table [client.NAME]")),
+        1..=MOST_CLIENTS => Ok(Plan { name: name.into(), groups }),
+        _ => Err(SettingsError::new(format!("{clients} clients: the most are {MOST_CLIENTS}"))),
+    }
+}
+
+fn group(name: &str, text: &GroupText) -> Result<Group, SettingsError> {
+    let law = |what: &str, law: &str, measured| {
+        Distribution::parse(law, measured).map_err(|error| error.within(what))
+    };
+    if text.files > MOST_FILES {
+        return Err(SettingsError::new(format!("files: the most are {MOST_FILES}")));
+    }
+    let popularity = match &text.popularity {
+        Some(law) => law.clone(),
+        None => format!("uniform:from=0,to={}", text.files.max(1)),
+    };
+    let session = text.session.as_ref().map(|session| {
+        let operations = law("session.operations", &session.operations, Measured::Number)?;
+        Ok((operations, law("session.pause", &session.pause, Measured::Time)?))
+    });
+    let kind = |(name, weight): (&String, &f64)| {
+        if !(weight.is_finite() && *weight > 0.0) {
+            let what =
+                format!("mix: {name} = {weight}: a weight is more than 0; leave it out for none");
+            return Err(SettingsError::new(what));
+        }
+        Ok((Kind::named(name).map_err(|error| error.within("mix"))?, *weight))
+    };
+    let mix: Vec<(Kind, f64)> = text.mix.iter().map(kind).collect::<Result<_, _>>()?;
+    if mix.is_empty() {
+        return Err(SettingsError::new("mix: there is nothing to do: give an operation a weight"));
+    }
+    Ok(Group {
+        name: name.into(),
+        clients: text.clients,
+        files: text.files,
+        operations: text.operations,
+        size: law("size", &text.size, Measured::Bytes)?,
+        length: law("length", &text.length, Measured::Bytes)?,
+        popularity: law("popularity", &popularity, Measured::Number)?,
+        think: law("think", &text.think, Measured::Time)?,
+        burst: law("burst", &text.burst, Measured::Number)?,
+        session: session.transpose()?,
+        mix,
+    })
+}
+
+/// What is drawn for a plan, beside what it asks.
+///
+/// # Errors
+/// If the plan cannot be started.
+pub fn drawn(plan: &Arc<Plan>, seed: u64) -> Result<Vec<Drawn>, WorkloadError> {
+    let (mut source, tally) = by_hand::start(plan, seed).map_err(WorkloadError::Settings)?;
+    while source.next_record().map_err(WorkloadError::Trace)?.is_some() {}
+    let drawn = tally.borrow().drawn(plan);
+    Ok(drawn)
+}
+
+/// The same as a table.
+pub fn drawn_table(all: &[Drawn], width: Option<u16>) -> String {
+    let header = ["clients", "drawn for", "asked", "mean asked", "mean drawn", "draws"];
+    let header: Vec<String> = header.iter().map(ToString::to_string).collect();
+    let row = |drawn: &Drawn| {
+        let value = |mean: f64| match drawn.what {
+            "think" | "pause" => duration(mean / 1e3),
+            "size" | "length" => format!("{mean:.0} bytes"),
+            "popularity" | "burst" | "session" => format!("{mean:.2}"),
+            _ => format!("{:.2}%", mean * 100.0),
+        };
+        vec![
+            drawn.group.clone(),
+            drawn.what.into(),
+            drawn.asked.clone(),
+            value(drawn.asked_mean),
+            value(drawn.drawn_mean),
+            drawn.draws.to_string(),
+        ]
+    };
+    let rows: Vec<Vec<String>> = all.iter().map(row).collect();
+    in_width(&header, &rows, 3, width)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workload::Workload;
+    use crate::{Config, simulate};
+    use twin_trace::replay::Pace;
+
+    const TEXT: &str = r#"
+        [client.readers]
+        clients = 3
+        files = 200
+        operations = 3000
+        size = "lognormal:median=4K,sigma=1.0"
+        popularity = "zipf:count=200,exponent=0.9"
+        think = "exponential:mean=20ms"
+        session = { operations = "uniform:from=50,to=150", pause = "exponential:mean=2s" }
+        mix = { read-whole = 70, stat = 30 }
+
+        [client.writers]
+        files = 20
+        operations = 3000
+        size = "constant:value=8K"
+        length = "empirical:512=1,4K=3"
+        burst = "uniform:from=1,to=20"
+        think = "constant:value=5ms"
+        mix = { write = 4, write-sync = 1, append = 1, create = 2, delete = 2, read = 1 }
+    "#;
+
+    #[test]
+    fn what_is_drawn_is_what_was_asked_for() {
+        let plan = Arc::new(plan("test", TEXT).unwrap());
+        let drawn = drawn(&plan, 3).unwrap();
+        for figure in drawn.iter().filter(|figure| figure.draws > 400 && figure.what != "burst") {
+            let off = figure.drawn_mean / figure.asked_mean - 1.0;
+            assert!(off.abs() < 0.15, "{figure:?}");
+        }
+        let whats: Vec<_> = drawn.iter().filter(|d| d.group == "writers").map(|d| d.what).collect();
+        assert!(
+            ["size", "length", "burst", "think", "write-sync"].iter().all(|w| whats.contains(w))
+        );
+        let operations: u64 =
+            drawn.iter().filter(|d| d.asked.starts_with("weight")).map(|d| d.draws).sum();
+        assert_eq!(operations, 4 * 3000);
+        assert!(drawn_table(&drawn, None).contains("zipf:count=200"));
+    }
+
+    #[test]
+    fn a_workload_by_hand_runs_without_failures_and_repeats_itself() {
+        let plan = Arc::new(plan("test", TEXT).unwrap());
+        let workload = Workload::ByHand(plan, 1);
+        let config = Config::parse("lfs:size=256M,cache=4M").unwrap();
+        let first = simulate(&config, &workload, Pace::Think { speed: 1.0 }).unwrap();
+        assert_eq!((first.failed, first.diverged), (0, 0));
+        assert!(first.ops > 12_000 && first.span_s > 100.0, "{} {}", first.ops, first.span_s);
+        assert_eq!(first, simulate(&config, &workload, Pace::Think { speed: 1.0 }).unwrap());
+        let random = Config::parse("lfs:size=256M,cache=4M,order=random,seed=5").unwrap();
+        let random = simulate(&random, &workload, Pace::Asap).unwrap();
+        assert_eq!((random.failed, random.ops), (0, first.ops));
+    }
+
+    #[test]
+    fn mistakes_are_told_with_their_place() {
+        for (from, to, words) in [
+            ("read-whole = 70", "reed-whole = 70", "did you mean \"read-whole\"?"),
+            ("read-whole = 70", "read-whole = 0", "more than 0"),
+            ("lognormal:median=4K,sigma=1.0", "lognormal:median=4K", "client.readers: size"),
+            ("clients = 3", "clients = 5000", "the most are 4096"),
+            ("files = 200", "file = 200", "unknown field"),
+        ] {
+            let error = plan("test", &TEXT.replace(from, to)).unwrap_err().to_string();
+            assert!(error.contains(words), "{to}: {error}");
+        }
+    }
+}

@@ -1,0 +1,431 @@
+//! A run of a server: every client is a task of its own, on one virtual time.
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use twin_cache::CacheStats;
+use twin_fs::{FsError, Name, Op, OpenVolume, ROOT_INO, Reply, Request};
+use twin_rt::{ClockOnly, Event, Nanos, Rt};
+use twin_sim::SimDisk;
+use twin_sim::model::Wear;
+use twin_trace::replay::{self, Options, Replayer, Report};
+use twin_trace::{AccessStats, Histogram, Verb, generate};
+
+use super::build::Built;
+use super::figures::{Fit, OfBus, OfDisk, OfFileSystem, OfHost, ServerFigures, Whole};
+use super::file::{Pace, ServerFile};
+use crate::error::SimulateError;
+use crate::figures::{BusFigures, Latency, LogFigures, VerbFigures};
+use crate::simulate::{disk_figures, sync_request};
+use crate::steps::{Counted, Steps};
+use crate::workload::Workload;
+
+/// Numbers of requests between two clients of one file system.
+const NUMBERS: u64 = 1 << 40;
+
+/// Simulates a server. `workloads` has what each of its clients does, in their order.
+///
+/// # Errors
+/// If a workload is damaged, a part impossible, or a volume too small for what exists at the start.
+pub fn simulate_server(
+    server: &ServerFile,
+    workloads: &[Workload],
+    steps: Option<Steps>,
+) -> Result<ServerFigures, SimulateError> {
+    let rt = Rt::with_order(ClockOnly::default(), server.seed, server.order);
+    let result = rt.block_on(run(&rt, server, workloads, steps));
+    rt.crash();
+    result.map_err(SimulateError::Stalled)?
+}
+
+/// All clients wait here until every file that exists at the start exists.
+#[derive(Default)]
+struct Start {
+    ready: Cell<usize>,
+    is_ready: Event,
+    begun: Cell<bool>,
+    begin: Event,
+}
+
+/// What had been done when the clients began.
+struct Before {
+    cpu_ns: Vec<Nanos>,
+    caches: Vec<CacheStats>,
+    logs: Vec<LogFigures>,
+    disks: Vec<(Option<Wear>, Option<Nanos>)>,
+}
+
+impl Before {
+    fn of(built: &Built) -> Before {
+        let of_disk = |disk: &SimDisk| (disk.wear(), disk.mechanics_ns());
+        Before {
+            cpu_ns: built.hosts.iter().map(|(cpu, _)| cpu.busy_ns()).collect(),
+            caches: built.volumes.iter().map(|volume| volume.core().cache.stats()).collect(),
+            logs: built.volumes.iter().map(LogFigures::of).collect(),
+            disks: built.disks.iter().map(of_disk).collect(),
+        }
+    }
+}
+
+async fn run(
+    rt: &Rt,
+    server: &ServerFile,
+    workloads: &[Workload],
+    steps: Option<Steps>,
+) -> Result<ServerFigures, SimulateError> {
+    let built = Built::of(rt, server).await?;
+    let start = Rc::new(Start::default());
+    let mut clients = Vec::new();
+    for (number, client) in server.clients.iter().enumerate() {
+        let volume = &built.volumes[client.file_system];
+        let alone =
+            server.clients.iter().filter(|c| c.file_system == client.file_system).count() < 2;
+        let root = if alone { ROOT_INO } else { directory(volume, number).await? };
+        let task = play(
+            rt.clone(),
+            volume.clone(),
+            Player {
+                workload: workloads[number].clone(),
+                pace: match client.pace {
+                    Pace::Recorded => replay::Pace::Recorded { speed: 1.0 },
+                    Pace::Think => replay::Pace::Think { speed: 1.0 },
+                    Pace::Asap => replay::Pace::Asap,
+                },
+                first_id: 1 + number as u64 * NUMBERS,
+                root,
+                start: Rc::clone(&start),
+                steps: steps.clone(),
+            },
+        );
+        clients.push(rt.spawn("client", task));
+    }
+    let all = clients.len();
+    start.is_ready.wait_until(|| start.ready.get() == all).await;
+    for volume in &built.volumes {
+        volume.execute(sync_request()).await?;
+        volume
+            .core()
+            .device
+            .submit(twin_disk::Io::flush(twin_disk::Origin::User))
+            .await
+            .map_err(FsError::Io)?;
+        volume.core().drop_caches();
+    }
+    built.disks.iter().for_each(SimDisk::reset_stats);
+    built.buses.iter().for_each(twin_sim::bus::Bus::reset_stats);
+    let (before, began) = (Before::of(&built), rt.now());
+    start.begun.set(true);
+    start.begin.notify();
+    let mut reports = Vec::new();
+    for client in clients {
+        reports.push(client.await?);
+    }
+    let ended = rt.now();
+    for volume in &built.volumes {
+        volume.execute(sync_request()).await?;
+    }
+    let spans = (ended - began, rt.now() - began);
+    let figures = figures(rt, server, &built, &reports, &before, spans);
+    for volume in &built.volumes {
+        volume.close().await?;
+    }
+    Ok(figures)
+}
+
+/// A directory for one of several clients of a file system.
+async fn directory(volume: &OpenVolume, number: usize) -> Result<u64, SimulateError> {
+    let name: Name = format!("client{}", number + 1).into_bytes().as_slice().into();
+    let op = Op::MakeDir { dir: ROOT_INO, name, mode: 0o777 };
+    match volume.execute(Request::root(NUMBERS / 2 + number as u64, op)).await? {
+        Reply::Entry(entry) => Ok(entry.attr.ino),
+        _ => Err(FsError::inconsistent("an entry was expected").into()),
+    }
+}
+
+/// A client and what it does.
+struct Player {
+    workload: Workload,
+    pace: replay::Pace,
+    first_id: u64,
+    root: u64,
+    start: Rc<Start>,
+    steps: Option<Steps>,
+}
+
+async fn play(rt: Rt, volume: OpenVolume, player: Player) -> Result<Report, SimulateError> {
+    let Player { workload, pace, first_id, root, start, steps } = player;
+    let options = Options { pace, root, ..Options::default() };
+    let mut replayer = Replayer::new(&rt, &volume, options);
+    replayer.set_next_id(first_id);
+    let prepared = match workload.population() {
+        Ok(population) => replayer.populate(&population).await.map_err(SimulateError::Replay),
+        Err(error) => Err(SimulateError::Workload(error)),
+    };
+    // The others do not wait for a client that cannot begin.
+    start.ready.set(start.ready.get() + 1);
+    start.is_ready.notify();
+    prepared?;
+    start.begin.wait_until(|| start.begun.get()).await;
+    let source = workload.start().map_err(SimulateError::Workload)?;
+    let mut source = Counted::new(source, steps);
+    let report = replayer.run(&mut source).await.map_err(SimulateError::Replay)?;
+    let _ = replayer.release_all().await;
+    Ok(report)
+}
+
+/// The figures of some reports by kind of operation.
+fn verbs(reports: &[&Report]) -> Vec<VerbFigures> {
+    let of = |verb: &Verb| {
+        let (mut errors, mut done, mut latency_ns) = (0, 0, Histogram::new());
+        for stats in reports.iter().map(|report| report.verb(*verb)) {
+            errors += stats.errors;
+            done += stats.done;
+            latency_ns.merge(&stats.latency_ns);
+        }
+        (done > 0).then(|| VerbFigures::of(verb.name(), errors, &latency_ns, &Histogram::new()))
+    };
+    Verb::ALL.iter().filter_map(of).collect()
+}
+
+/// The sum of a histogram over reports.
+fn merged(reports: &[&Report], of: impl Fn(&Report) -> Histogram) -> Latency {
+    let mut all = Histogram::new();
+    reports.iter().for_each(|report| all.merge(&of(report)));
+    Latency::of(&all)
+}
+
+fn sum(reports: &[&Report], of: impl Fn(&Report) -> u64) -> u64 {
+    reports.iter().map(|report| of(report)).sum()
+}
+
+fn figures(
+    rt: &Rt,
+    server: &ServerFile,
+    built: &Built,
+    reports: &[Report],
+    before: &Before,
+    (span, finish): (Nanos, Nanos),
+) -> ServerFigures {
+    let seconds = |ns: Nanos| ns as f64 / 1e9;
+    let all: Vec<&Report> = reports.iter().collect();
+    let whole = Whole {
+        span_s: seconds(span),
+        finish_s: seconds(finish),
+        ops: sum(&all, |report| report.ops),
+        failed: sum(&all, Report::failed_ops),
+        read_bytes: sum(&all, |report| report.read_bytes),
+        written_bytes: sum(&all, |report| report.written_bytes),
+        latency: merged(&all, Report::latency_ns),
+        verbs: verbs(&all),
+        late: merged(&all, |report| report.late_ns.clone()),
+    };
+    let file_system = |number: usize| {
+        let of = server.clients.iter().zip(reports).filter(|(c, _)| c.file_system == number);
+        let own: Vec<&Report> = of.map(|(_, report)| report).collect();
+        of_file_system(server, built, number, &own, before)
+    };
+    let disk = |(number, part): (usize, &super::file::Disk)| {
+        let disk_use = disk_figures(&built.disks[number], before.disks[number]);
+        OfDisk {
+            name: part.name.clone(),
+            model: part.config.disk.clone(),
+            bus: part.bus.map(|bus| server.buses[bus].name.clone()),
+            utilization: disk_use.service_s / seconds(finish).max(1e-9),
+            disk_use,
+        }
+    };
+    let bus = |(number, part): (usize, &super::file::BusPart)| {
+        let bus_use = BusFigures::of(&built.buses[number].stats());
+        let utilization = bus_use.busy_s / seconds(finish).max(1e-9);
+        OfBus { name: part.name.clone(), kind: part.kind, utilization, bus_use }
+    };
+    let host = |(number, part): (usize, &super::file::Host)| {
+        let (cpu, memory) = &built.hosts[number];
+        let cpu_s = seconds(cpu.busy_ns() - before.cpu_ns[number]);
+        OfHost {
+            name: part.name.clone(),
+            cpu: format!("{} {}", part.cpu.1, part.cpu.0),
+            cpu_s,
+            utilization: cpu_s / part.cpu.1 as f64 / seconds(finish).max(1e-9),
+            cache_bytes: part.cache_bytes,
+            moved_cache_bytes: memory.moved_bytes(),
+        }
+    };
+    ServerFigures {
+        whole,
+        file_systems: (0..server.file_systems.len()).map(file_system).collect(),
+        disks: server.disks.iter().enumerate().map(disk).collect(),
+        buses: server.buses.iter().enumerate().map(bus).collect(),
+        hosts: server.hosts.iter().enumerate().map(host).collect(),
+        fits: Vec::new(),
+        digest: format!("{:016x}", rt.digest().value()),
+    }
+}
+
+fn of_file_system(
+    server: &ServerFile,
+    built: &Built,
+    number: usize,
+    reports: &[&Report],
+    before: &Before,
+) -> OfFileSystem {
+    let (part, volume) = (&server.file_systems[number], &built.volumes[number]);
+    let (cache, old) = (volume.core().cache.stats(), before.caches[number]);
+    let (hits, misses) = (cache.hits - old.hits, cache.misses - old.misses);
+    OfFileSystem {
+        name: part.name.clone(),
+        config: part.config.name.clone(),
+        disk: server.disks[part.disk].name.clone(),
+        size: volume.core().device.info().size,
+        ops: sum(reports, |report| report.ops),
+        failed: sum(reports, Report::failed_ops),
+        read_bytes: sum(reports, |report| report.read_bytes),
+        written_bytes: sum(reports, |report| report.written_bytes),
+        latency: merged(reports, Report::latency_ns),
+        verbs: verbs(reports),
+        cache_hit_share: hits as f64 / (hits + misses).max(1) as f64,
+        cache_bytes: volume.core().cache.resident_bytes(),
+        log: LogFigures::of(volume).since(&before.logs[number]),
+    }
+}
+
+/// A generated workload beside what was published of that for which it stands; empty if it stands for
+/// nothing but itself.
+///
+/// # Errors
+/// If there is no such workload.
+pub fn fit(workload: &Workload) -> Result<Vec<Fit>, SimulateError> {
+    let Workload::Generated(text, _) = workload else { return Ok(Vec::new()) };
+    let wrong = |error| SimulateError::Workload(crate::workload::WorkloadError::Settings(error));
+    let Some(stands_for) = generate::stands_for(text).map_err(wrong)? else {
+        return Ok(Vec::new());
+    };
+    let mut source = workload.start().map_err(SimulateError::Workload)?;
+    let stats = AccessStats::of(&mut *source)
+        .map_err(|error| SimulateError::Workload(crate::workload::WorkloadError::Trace(error)))?;
+    let figure = |published: &generate::Published| Fit {
+        workload: text.clone(),
+        stands_for: stands_for.what,
+        what: published.what,
+        unit: published.unit,
+        published: published.range,
+        place: published.place,
+        drawn: (published.of)(&stats),
+    };
+    Ok((stands_for.published)().iter().map(figure).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::server::{Does, PRESETS};
+
+    const TEXT: &str = r#"
+        [host.main]
+        cache = "2M"
+        [bus.scsi]
+        kind = "scsi-2"
+        [disk.a]
+        bus = "scsi"
+        model = "hp97560"
+        [disk.b]
+        bus = "scsi"
+        model = "hp97560"
+        queue = "scan"
+        [fs.home]
+        disk = "a"
+        config = "lfs"
+        [fs.src]
+        disk = "b"
+        config = "ffs"
+        size = "200M"
+        [fs.mail]
+        disk = "b"
+        config = "lfs"
+        [[client]]
+        fs = "home"
+        workload = "zipf:writes=300,file-bytes=4M"
+        pace = "asap"
+        [[client]]
+        fs = "home"
+        workload = "zipf:writes=200,file-bytes=4M,reads=50%"
+        pace = "asap"
+        [[client]]
+        fs = "src"
+        workload = "build:files=20"
+        [[client]]
+        fs = "mail"
+        workload = "mail:messages=20,keep=20"
+    "#;
+
+    fn simulated(text: &str) -> Result<ServerFigures, SimulateError> {
+        let server = ServerFile::parse(text).unwrap();
+        let workload = |client: &crate::server::Client| match &client.does {
+            Does::Workload(text, seed) => Workload::Generated(text.clone(), *seed),
+            Does::Trace(..) => panic!("no trace here"),
+        };
+        let workloads: Vec<Workload> = server.clients.iter().map(workload).collect();
+        simulate_server(&server, &workloads, None)
+    }
+
+    #[test]
+    fn a_server_repeats_itself_and_its_parts_add_up_to_the_whole() {
+        let first = simulated(TEXT).unwrap();
+        assert_eq!(first, simulated(TEXT).unwrap());
+        let whole = &first.whole;
+        assert_eq!(whole.failed, 0);
+        assert_eq!(whole.ops, first.file_systems.iter().map(|fs| fs.ops).sum::<u64>());
+        assert_eq!(whole.ops, whole.verbs.iter().map(|verb| verb.latency.count).sum::<u64>());
+        assert!(first.file_systems.iter().all(|fs| fs.ops > 0));
+        // All that the disks moved went over their bus, and the memory is shared.
+        let moved = |disk: &OfDisk| disk.disk_use.read_bytes + disk.disk_use.written_bytes;
+        assert_eq!(first.buses[0].bus_use.bytes, first.disks.iter().map(moved).sum::<u64>());
+        assert!(first.buses[0].utilization > 0.0 && first.buses[0].utilization < 1.0);
+        assert!(first.disks.iter().all(|disk| disk.utilization <= 1.0));
+        assert!(first.hosts[0].cpu_s > 0.0);
+    }
+
+    #[test]
+    fn a_random_order_is_another_run_and_repeats_itself() {
+        let text = format!("order = \"random\"\n{TEXT}");
+        let (random, plain) = (simulated(&text).unwrap(), simulated(TEXT).unwrap());
+        assert_eq!(random, simulated(&text).unwrap());
+        assert_ne!(random.digest, plain.digest);
+        assert_eq!((random.whole.ops, random.whole.failed), (plain.whole.ops, 0));
+        let other = simulated(&format!("seed = 7\n{text}")).unwrap();
+        assert_ne!(other.digest, random.digest);
+    }
+
+    #[test]
+    fn a_slower_bus_makes_requests_wait_longer() {
+        let slow = TEXT.replace("kind = \"scsi-2\"", "kind = \"scsi-2\"\nrate = \"1M\"");
+        let (fast, slow) = (simulated(TEXT).unwrap(), simulated(&slow).unwrap());
+        let wait = |server: &ServerFigures| server.buses[0].bus_use.mean_wait_us;
+        assert!(wait(&slow) > 2.0 * wait(&fast), "{} {}", wait(&slow), wait(&fast));
+        assert!(slow.whole.latency.mean_us > fast.whole.latency.mean_us);
+    }
+
+    #[test]
+    fn file_systems_that_do_not_fit_their_disk_are_refused() {
+        for (size, words) in [("2G", "has 135"), ("1G\"\nfrom = \"500M", "fs.src")] {
+            let text = TEXT.replace("200M", size);
+            let error = simulated(&text).unwrap_err().to_string();
+            assert!(error.contains(words), "{size}: {error}");
+        }
+        let full = TEXT.replace("size = \"200M\"", "size = \"1355000000\"");
+        let error = simulated(&full).unwrap_err().to_string();
+        assert!(error.contains("no room left"), "{error}");
+    }
+
+    #[test]
+    fn every_shipped_server_can_be_put_together() {
+        for preset in PRESETS {
+            // An hour is enough to see that nothing is full or missing.
+            let text =
+                preset.text.replace("sprite-like:", "sprite-like:hours=1,from=10,files=200,");
+            let figures = simulated(&text).unwrap();
+            assert_eq!(figures.whole.failed, 0, "{}", preset.name);
+            assert!((3500.0..3700.0).contains(&figures.whole.span_s), "{}", figures.whole.span_s);
+        }
+    }
+}

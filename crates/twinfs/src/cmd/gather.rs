@@ -1,0 +1,225 @@
+//! `twinfs gather`: a trace from the packets of an NFS server.
+
+use std::fs::File;
+use std::io::{Read, stdin};
+use std::path::Path;
+use std::process::ExitCode;
+
+use serde::Serialize;
+use twin_gather::{Gathered, Gatherer, capture, infer};
+use twin_trace::Writer;
+
+use super::files::NewFile;
+use super::progress::Progress;
+use super::{Failure, Interrupts, Outcome};
+use crate::cli::Gather;
+use crate::input::{Wanted, must_be};
+use crate::rows;
+
+/// How many packets are taken before it is looked whether to stop.
+const LOOK_EVERY: u64 = 4096;
+
+pub(crate) fn run(args: &Gather, interrupts: &Interrupts) -> Outcome {
+    let input = opened(&args.capture)?;
+    let new = args.to.as_deref().map(|path| NewFile::make(path, interrupts)).transpose()?;
+    let (gathered, ending) = gathered(args, input, interrupts)?;
+    let name = args.capture.display();
+    let mut rows = found(&gathered);
+    let mut exit = ExitCode::SUCCESS;
+    if let Some(damage) = &ending.damage {
+        eprintln!("twinfs: {name}: {damage}. The {} packets before that are used", ending.packets);
+        exit = ExitCode::FAILURE;
+    }
+    if let Some(new) = new {
+        if gathered.exchanges.is_empty() {
+            rows::print(&args.output, &rows, || Ok(table(&rows)))?;
+            return Err(empty(&gathered, &name.to_string()));
+        }
+        rows.extend(written(args, &gathered, new)?);
+    }
+    rows::print(&args.output, &rows, || Ok(table(&rows)))?;
+    Ok(exit)
+}
+
+/// The capture, its size if it has one.
+fn opened(path: &Path) -> Result<(Box<dyn Read + Send>, u64), Failure> {
+    if path == Path::new("-") {
+        return Ok((Box::new(stdin()), 0));
+    }
+    must_be(path, Wanted::Capture)?;
+    let in_file = |error| format!("{}: {error}", path.display());
+    let file = File::open(path).map_err(in_file)?;
+    let size = file.metadata().map_err(in_file)?.len();
+    Ok((Box::new(file), size))
+}
+
+fn gathered(
+    args: &Gather,
+    (input, size): (Box<dyn Read + Send>, u64),
+    interrupts: &Interrupts,
+) -> Result<(Gathered, capture::Ending), Failure> {
+    let progress = Progress::of_bytes("of the capture read", size);
+    let mut gatherer = Gatherer::default();
+    let (mut packets, mut stop) = (0u64, Ok(()));
+    let ending = capture::read(CountedInput { input, progress: progress.clone() }, &mut |packet| {
+        gatherer.packet(&packet);
+        packets += 1;
+        if packets.is_multiple_of(LOOK_EVERY) {
+            stop = interrupts.check();
+        }
+        stop.is_ok()
+    });
+    progress.finish();
+    stop?;
+    let ending = ending.map_err(|why| format!("{}: {why}", args.capture.display()))?;
+    Ok((gatherer.finish(), ending))
+}
+
+/// The input, whose bytes are shown.
+struct CountedInput {
+    input: Box<dyn Read + Send>,
+    progress: Progress,
+}
+
+impl Read for CountedInput {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let bytes = self.input.read(buffer)?;
+        self.progress.inc(bytes as u64);
+        Ok(bytes)
+    }
+}
+
+/// A line of the result.
+#[derive(Serialize)]
+struct Row {
+    /// What it tells of: `procedure`, `packets`, `unused` or `trace`.
+    about: &'static str,
+    name: String,
+    version: Option<u32>,
+    calls: Option<u64>,
+    answered: Option<u64>,
+    failed: Option<u64>,
+    count: Option<u64>,
+}
+
+impl Row {
+    fn count(about: &'static str, name: &str, count: u64) -> Row {
+        let name = name.to_owned();
+        let (version, calls, answered, failed) = (None, None, None, None);
+        Row { about, name, version, calls, answered, failed, count: Some(count) }
+    }
+}
+
+/// What was found in the packets.
+fn found(gathered: &Gathered) -> Vec<Row> {
+    let tally = &gathered.tally;
+    let mut rows: Vec<Row> = tally
+        .by_name()
+        .map(|(version, name, counts)| Row {
+            about: "procedure",
+            name: name.to_owned(),
+            version: Some(version),
+            calls: Some(counts.calls),
+            answered: Some(counts.answered),
+            failed: Some(counts.failed),
+            count: None,
+        })
+        .collect();
+    let packets = [
+        ("packets", tally.packets),
+        ("of them without UDP or TCP", tally.foreign_packets),
+        ("TCP segments seen before", tally.tcp.repeated),
+        ("calls sent again", tally.retransmitted),
+        ("replies sent again", tally.repeated_replies),
+        ("replies captured before their calls", tally.early_replies),
+        ("calls of other programs", tally.other_programs),
+    ];
+    rows.extend(packets.map(|(name, count)| Row::count("packets", name, count)));
+    let unused = [
+        ("calls without a reply", tally.unanswered),
+        ("replies without a call", tally.unasked),
+        ("malformed or cut calls", tally.malformed_calls),
+        ("malformed or cut replies", tally.malformed_replies),
+        ("calls that the server refused", tally.refused),
+        ("places where TCP data is missing", tally.tcp.gaps),
+        ("calls of NFS version 4, which is not read", tally.version_4),
+    ];
+    rows.extend(unused.map(|(name, count)| Row::count("unused", name, count)));
+    rows
+}
+
+/// Why there is nothing to write.
+fn empty(gathered: &Gathered, name: &str) -> Failure {
+    let why = match gathered.tally.version_4 {
+        0 => "was the server's traffic captured, with whole packets (tcpdump -s 0)?",
+        _ => "it has NFS version 4; mount with vers=3 to have what can be read",
+    };
+    format!("{name} has no call of NFS version 2 or 3 with its reply: {why}").into()
+}
+
+/// Writes the trace; tells what was inferred.
+fn written(args: &Gather, gathered: &Gathered, new: NewFile) -> Result<Vec<Row>, Failure> {
+    let options = infer::Options {
+        close_after_ns: args.close_after * twin_rt::SECS,
+        anonymous: args.anonymous,
+        text: match args.anonymous {
+            true => "NFS packets, names replaced".into(),
+            false => format!("NFS packets of {}", args.capture.display()),
+        },
+    };
+    let (header, records, inferred) = infer::trace(&gathered.exchanges, &options);
+    let mut writer = Writer::new(new.handle()?, &header).map_err(|e| e.to_string())?;
+    for record in &records {
+        writer.record(record).map_err(|e| e.to_string())?;
+    }
+    writer.finish().map_err(|e| e.to_string())?;
+    new.keep();
+    let trace = [
+        ("operations that clients asked for", inferred.asked),
+        ("opens inferred", inferred.opens),
+        ("lookups of files found earlier", inferred.lookups),
+        ("fsyncs of writes that had to be durable", inferred.fsyncs),
+        ("files that existed before", inferred.nodes),
+        ("of them with a name that was not seen", inferred.nameless),
+    ];
+    let unused = [
+        ("exchanges without a counterpart in a trace", inferred.without_counterpart),
+        ("exchanges that failed, but would not in a replay", inferred.failed),
+        ("answers that contradict earlier ones (now a getattr)", inferred.contradictions),
+    ];
+    let trace = trace.map(|(name, count)| Row::count("trace", name, count));
+    let unused = unused.map(|(name, count)| Row::count("unused", name, count));
+    Ok(trace.into_iter().chain(unused).collect())
+}
+
+/// The rows for people: procedures, then what else there is.
+fn table(rows: &[Row]) -> String {
+    let mut text = String::new();
+    let number = |number: Option<u64>| number.unwrap_or(0);
+    for (about, title) in [
+        ("procedure", "procedure            calls   answered     failed"),
+        ("packets", "\npackets"),
+        ("trace", "\ntrace"),
+        ("unused", "\nnot used"),
+    ] {
+        let of_kind = |row: &&Row| row.about == about && row.count != Some(0);
+        let lines: Vec<String> = rows
+            .iter()
+            .filter(of_kind)
+            .map(|row| match row.version {
+                Some(version) => format!(
+                    "{:<14} v{version} {:>8} {:>10} {:>10}",
+                    row.name,
+                    number(row.calls),
+                    number(row.answered),
+                    number(row.failed)
+                ),
+                None => format!("{:>12}  {}", number(row.count), row.name),
+            })
+            .collect();
+        if !lines.is_empty() {
+            text += &format!("{title}\n{}\n", lines.join("\n"));
+        }
+    }
+    text
+}

@@ -1,0 +1,139 @@
+//! `twinfs compare --server`: a whole server in one simulation.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use serde_json::{Value, json};
+use twin_lab::Workload;
+use twin_lab::server::{
+    Does, Fit, PRESETS, ServerFigures, ServerFile, fit, preset, simulate_server, table,
+};
+
+use super::progress::Progress;
+use super::terminal::terminal_width;
+use super::workload::chosen;
+use super::{Failure, Outcome, usage};
+use crate::cli::{Compare, Format};
+use crate::rows;
+
+pub(super) fn run(args: &Compare, file: &Path) -> Outcome {
+    let server = read(file)?;
+    let (mut workloads, mut operations, mut is_cut) = (Vec::new(), 0, false);
+    for client in &server.clients {
+        let one = match &client.does {
+            Does::Workload(text, seed) if text.ends_with(".toml") => {
+                let text = file.parent().map_or(text.into(), |dir| dir.join(text));
+                chosen(None, None, text.to_str(), *seed)
+            }
+            Does::Workload(text, seed) => chosen(None, None, Some(text), *seed),
+            Does::Trace(trace, format) => {
+                // Files are named from where the server file is.
+                let trace = file.parent().map_or(trace.into(), |dir| dir.join(trace));
+                chosen(Some(&trace), format.as_deref(), None, 1)
+            }
+        }?;
+        operations += one.operations;
+        is_cut |= one.is_cut;
+        workloads.push(one.workload);
+    }
+    let bar = Progress::of("operations simulated", operations);
+    let figures = simulate_server(&server, &workloads, Some(bar.steps()));
+    bar.finish();
+    let figures = figures.map_err(|error| format!("{}: {error}", file.display()))?;
+    let figures = ServerFigures { fits: all_fits(&workloads)?, ..figures };
+    rows::print(&args.output, &objects(args, file, &server, &figures), || {
+        Ok(text(args, &server, &figures))
+    })?;
+    let failed = figures.whole.failed;
+    if failed > 0 {
+        eprintln!(
+            "twinfs: {failed} operations failed that succeed in their workloads, or lacked what failed \
+             before. If a volume was full, give it a larger size"
+        );
+    }
+    Ok(if failed > 0 || is_cut { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// The server that a file holds, or that comes with the program under this name.
+fn read(file: &Path) -> Result<ServerFile, Failure> {
+    let named = file.to_str().and_then(|name| PRESETS.iter().find(|preset| preset.name == name));
+    if let Some(preset) = named {
+        return ServerFile::parse(preset.text).map_err(|error| error.to_string().into());
+    }
+    let is_word =
+        file.parent().is_none_or(|dir| dir.as_os_str().is_empty()) && file.extension().is_none();
+    if let Some(name) = file.to_str().filter(|_| is_word && !file.exists()) {
+        let unknown = preset(name).err().map(|error| error.to_string()).unwrap_or_default();
+        return Err(usage(format!("{unknown}; and there is no such file")));
+    }
+    let text = std::fs::read_to_string(file).map_err(|e| format!("{}: {e}", file.display()))?;
+    ServerFile::parse(&text).map_err(|error| format!("{}: {error}", file.display()).into())
+}
+
+/// What the generated workloads that take the place of something were held against, each once.
+fn all_fits(workloads: &[Workload]) -> Result<Vec<Fit>, String> {
+    let mut seen: Vec<&str> = Vec::new();
+    let mut all = Vec::new();
+    for workload in workloads {
+        if let Workload::Generated(text, _) = workload
+            && !seen.contains(&text.as_str())
+        {
+            seen.push(text);
+            all.extend(fit(workload).map_err(|error| error.to_string())?);
+        }
+    }
+    Ok(all)
+}
+
+/// The server as one object; as comma-separated values a line for each part, because the parts differ.
+fn objects(
+    args: &Compare,
+    file: &Path,
+    server: &ServerFile,
+    figures: &ServerFigures,
+) -> Vec<Value> {
+    let of = |value: serde_json::Result<Value>| value.unwrap_or(Value::Null);
+    if args.output.format() != Format::Csv {
+        let mut whole = of(serde_json::to_value(figures));
+        whole["server"] = file.display().to_string().into();
+        whole["about"] = server.about.as_str().into();
+        whole["assumed"] = json!(server.assumed);
+        return vec![whole];
+    }
+    let part = |part: &str, value: serde_json::Result<Value>| {
+        let mut value = of(value);
+        value["part"] = part.into();
+        value
+    };
+    let mut all = vec![part("server", serde_json::to_value(&figures.whole))];
+    all.extend(figures.file_systems.iter().map(|f| part("file system", serde_json::to_value(f))));
+    all.extend(figures.disks.iter().map(|disk| part("disk", serde_json::to_value(disk))));
+    all.extend(figures.buses.iter().map(|bus| part("bus", serde_json::to_value(bus))));
+    all.extend(figures.hosts.iter().map(|host| part("host", serde_json::to_value(host))));
+    all
+}
+
+fn text(args: &Compare, server: &ServerFile, figures: &ServerFigures) -> String {
+    let width = terminal_width();
+    let mut out = String::new();
+    if !server.about.is_empty() {
+        out += &format!("{}.\n", server.about.trim_end_matches('.'));
+    }
+    if let Some(first) = figures.fits.first() {
+        let (all, held) = (figures.fits.len(), figures.fits.iter().filter(|f| f.holds()).count());
+        out += &format!(
+            "Clients stand in for {}, which are not used here: {held} of {all} published figures are \
+             met (--details).\n",
+            first.stands_for
+        );
+    }
+    let shown = match args.details {
+        true => figures.clone(),
+        false => ServerFigures { fits: Vec::new(), ..figures.clone() },
+    };
+    out += &table(&shown, width);
+    if args.details && !server.assumed.is_empty() {
+        out += &format!("\nAssumed: {}.", server.assumed.join("; "));
+    }
+    out
+}
