@@ -19,6 +19,7 @@ mod nfs;
 mod old;
 mod pjdfstest;
 mod places;
+mod replacement;
 mod rewrite;
 mod signatures;
 mod sqlite;
@@ -53,6 +54,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     nfs::SCENARIO,
     old::SCENARIO,
     places::SCENARIO,
+    replacement::SCENARIO,
     signatures::SCENARIO,
     hostile::SCENARIO,
 ];
