@@ -210,6 +210,11 @@ impl BlockSet {
         self.len == 0
     }
 
+    /// True if a block from number 0 on is in the set.
+    pub(crate) fn has_data(&self) -> bool {
+        self.chunks.last_key_value().is_some_and(|(&number, _)| number >= chunk_of(0))
+    }
+
     /// The items that a map has for the blocks of this set, in ascending order of the blocks.
     pub(crate) fn of<'a, T>(&self, map: &'a ByBlock<T>) -> Vec<&'a T> {
         let mut found = Vec::with_capacity(self.len);

@@ -7,11 +7,14 @@
 //! the cache.
 
 use std::cell::{Cell, OnceCell, RefCell};
+use std::collections::BTreeSet;
 use std::rc::{Rc, Weak};
 
 use twin_disk::Block;
-use twin_rt::Event;
+use twin_rt::{Event, Rt, Time};
 
+use crate::dirty::DirtyFrames;
+use crate::flush::Death;
 use crate::memory::{Memory, Sharer};
 use crate::{FileFrames, Frame, Item, Lbn, Removal, Replacement};
 
@@ -36,6 +39,29 @@ struct FrameTable {
     free: Vec<u32>,
 }
 
+/// A dirty frame, as [`Cache::for_dirty`] shows it.
+pub struct DirtyFrame<'a> {
+    /// The frame.
+    pub frame: &'a Rc<Frame>,
+}
+
+impl DirtyFrame<'_> {
+    /// When it became dirty.
+    pub fn since(&self) -> Time {
+        self.frame.life.since.get()
+    }
+
+    /// When its content last changed.
+    pub fn changed(&self) -> Time {
+        self.frame.life.changed.get().unwrap_or(self.since())
+    }
+
+    /// How long the version before this one lived, if there was one in memory.
+    pub fn last_life_ns(&self) -> Option<twin_rt::Nanos> {
+        self.frame.life.last_life_ns.get()
+    }
+}
+
 /// The cache of one volume.
 pub struct Cache {
     capacity_bytes: Cell<u64>,
@@ -54,6 +80,13 @@ pub struct Cache {
     alarm: Event,
     alarm_bytes: Cell<u64>,
     stats: Cell<CacheStats>,
+    /// The clock, for the ages of dirty frames.
+    clock: OnceCell<Rt>,
+    dirty_frames: DirtyFrames,
+    /// Deaths that no flush policy has heard of; `None` if none wants to hear of them.
+    deaths: RefCell<Option<Vec<Death>>>,
+    /// Blocks that changed since an observer last asked; `None` if none asks.
+    changes: RefCell<Option<BTreeSet<(u64, Lbn)>>>,
 }
 
 impl Cache {
@@ -72,7 +105,70 @@ impl Cache {
             alarm: Event::new(),
             alarm_bytes: Cell::new(u64::MAX),
             stats: Cell::default(),
+            clock: OnceCell::new(),
+            dirty_frames: DirtyFrames::default(),
+            deaths: RefCell::new(None),
+            changes: RefCell::new(None),
         }
+    }
+
+    /// Gives the cache a clock. Without one every frame became dirty at time 0.
+    pub fn set_clock(&self, rt: &Rt) {
+        // A second call gives the clock of the same runtime.
+        let _ = self.clock.set(rt.clone());
+    }
+
+    fn now(&self) -> Time {
+        self.clock.get().map_or(Time(0), Rt::now)
+    }
+
+    /// Begins to collect the deaths of versions of blocks, for [`take_deaths`](Self::take_deaths).
+    pub fn watch_deaths(&self) {
+        self.deaths.borrow_mut().get_or_insert_default();
+    }
+
+    /// The versions of blocks that died since the last call.
+    pub fn take_deaths(&self) -> Vec<Death> {
+        self.deaths.borrow_mut().as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    /// Begins to collect the blocks that change, for [`take_changes`](Self::take_changes).
+    pub fn watch_changes(&self) {
+        self.changes.borrow_mut().get_or_insert_default();
+    }
+
+    /// The blocks that changed in memory since the last call: inode number and block.
+    pub fn take_changes(&self) -> BTreeSet<(u64, Lbn)> {
+        self.changes.borrow_mut().as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    /// Calls `f` for the dirty frames, from the one that became dirty first, until it returns
+    /// false.
+    pub fn for_dirty(&self, mut f: impl FnMut(&DirtyFrame<'_>) -> bool) {
+        let table = self.table.borrow();
+        self.dirty_frames.each(|slot| match &table.slots[slot as usize] {
+            Some((frame, _)) => f(&DirtyFrame { frame }),
+            None => true,
+        });
+    }
+
+    /// Notes that the version of a block in a frame is dead, because the block was overwritten or
+    /// removed.
+    fn note_death(&self, frame: &Frame, now: Time) {
+        let Some(born) = frame.life.changed.get().filter(|born| *born != now) else { return };
+        if let Some(deaths) = self.deaths.borrow_mut().as_mut() {
+            let last_life_ns = frame.life.last_life_ns.get();
+            let (ino, lbn) = (frame.ino(), frame.lbn());
+            deaths.push(Death {
+                ino,
+                lbn,
+                born,
+                last_life_ns,
+                at: now,
+                unwritten: frame.is_dirty(),
+            });
+        }
+        frame.life.last_life_ns.set(Some(now - born));
     }
 
     /// The bytes that the cache may hold; of a shared memory, what it could get: all but the dirty
@@ -273,6 +369,7 @@ impl Cache {
         self.resident.set(self.resident.get() - self.frame_bytes);
         let was_dirty = frame.dirty.replace(false);
         if was_dirty {
+            self.dirty_frames.remove(frame);
             self.take_dirty(frame);
             self.count(|s| s.absorbed_bytes += self.frame_bytes);
             self.cleaned.notify();
@@ -282,11 +379,21 @@ impl Cache {
 
     /// Marks a frame dirty. Returns true if it was clean before.
     pub fn mark_dirty(&self, file: &FileFrames, frame: &Rc<Frame>) -> bool {
-        if !frame.is_attached() || frame.is_dirty() {
+        if !frame.is_attached() {
+            return false;
+        }
+        let now = self.now();
+        self.note_death(frame, now);
+        frame.life.changed.set(Some(now));
+        if let Some(changes) = self.changes.borrow_mut().as_mut() {
+            changes.insert((frame.ino(), frame.lbn()));
+        }
+        if frame.is_dirty() {
             return false;
         }
         self.withdraw(frame);
         frame.set_dirty();
+        self.dirty_frames.add(frame, now);
         file.dirty.borrow_mut().insert(frame.lbn());
         self.add_dirty(frame);
         self.count(|s| s.dirtied_bytes += self.frame_bytes);
@@ -312,6 +419,7 @@ impl Cache {
         if !frame.is_attached() || !frame.dirty.replace(false) {
             return;
         }
+        self.dirty_frames.remove(frame);
         file.dirty.borrow_mut().remove(frame.lbn());
         self.take_dirty(frame);
         self.cleaned.notify();
@@ -342,9 +450,10 @@ impl Cache {
 
     /// Drops the frame of a block, dirty or not.
     pub fn remove(&self, file: &FileFrames, lbn: Lbn) {
-        let slot = file.frames.borrow().get(lbn).map(|f| f.slot.get());
-        if let Some(slot) = slot {
-            self.remove_slot(slot, Removal::Dropped);
+        let frame = file.frames.borrow().get(lbn).cloned();
+        if let Some(frame) = frame {
+            self.note_death(&frame, self.now());
+            self.remove_slot(frame.slot.get(), Removal::Dropped);
         }
     }
 
@@ -352,6 +461,8 @@ impl Cache {
     pub fn remove_range(&self, file: &FileFrames, range: std::ops::Range<Lbn>) {
         file.dirty.borrow_mut().remove_range(&range);
         let frames = file.frames.borrow_mut().take_range(range);
+        let now = self.now();
+        frames.iter().for_each(|frame| self.note_death(frame, now));
         self.drop_taken(frames);
     }
 

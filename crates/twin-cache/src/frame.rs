@@ -8,7 +8,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use twin_disk::{Block, Bytes, IoError};
-use twin_rt::Event;
+use twin_rt::{Event, Nanos, Time};
 
 use crate::Lbn;
 use crate::by_block::{BlockSet, ByBlock};
@@ -32,6 +32,19 @@ enum FrameState {
     Failed(FrameError),
 }
 
+/// What the cache remembers of the versions of a block, for flush policies.
+#[derive(Default)]
+pub(crate) struct Life {
+    /// The position among the dirty frames, 0 if the frame is clean.
+    pub(crate) turn: Cell<u64>,
+    /// When the frame became dirty; meaningful while it is dirty.
+    pub(crate) since: Cell<Time>,
+    /// When its content last changed in memory; `None` if it is as it was read.
+    pub(crate) changed: Cell<Option<Time>>,
+    /// How long the version before this one lived, if there was one in memory.
+    pub(crate) last_life_ns: Cell<Option<Nanos>>,
+}
+
 /// One block of a file in memory.
 pub struct Frame {
     ino: u64,
@@ -49,6 +62,7 @@ pub struct Frame {
     /// True if the frame is in memory only to be written elsewhere and no lookup has found it
     /// since.
     pub(crate) drop_behind: Cell<bool>,
+    pub(crate) life: Life,
     state: RefCell<FrameState>,
     block: RefCell<Block>,
     filled: Event,
@@ -67,6 +81,7 @@ impl Frame {
             read: Cell::new(false),
             used: Cell::new(false),
             drop_behind: Cell::new(false),
+            life: Life::default(),
             state: RefCell::new(state),
             block: RefCell::new(block.unwrap_or(Block::Zero(0))),
             filled: Event::new(),
@@ -205,6 +220,16 @@ impl FileFrames {
     /// True if some frames are dirty.
     pub fn has_dirty(&self) -> bool {
         !self.dirty.borrow().is_empty()
+    }
+
+    /// True if some frames of data, not of indirect blocks, are dirty.
+    pub fn has_dirty_data(&self) -> bool {
+        self.dirty.borrow().has_data()
+    }
+
+    /// The number of dirty frames of indirect blocks.
+    pub fn dirty_indirect_count(&self) -> usize {
+        self.dirty_frames().iter().take_while(|frame| frame.lbn() < 0).count()
     }
 
     /// The dirty frames in ascending order: first indirect blocks, whose numbers are negative, then

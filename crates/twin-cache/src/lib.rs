@@ -30,6 +30,7 @@
 
 mod by_block;
 mod cache;
+mod dirty;
 pub mod flush;
 mod frame;
 mod memory;
@@ -37,8 +38,8 @@ mod miss;
 pub mod replacement;
 pub mod study;
 
-pub use cache::{Cache, CacheStats};
-pub use flush::{FlushAdvice, FlushPolicy, FlushState};
+pub use cache::{Cache, CacheStats, DirtyFrame};
+pub use flush::{FlushAdvice, FlushPolicy, FlushState, Which};
 pub use frame::{FileFrames, Frame, FrameError};
 pub use memory::{Access, Memory, Sharer};
 pub use miss::{FrameRequest, LoadError, load, whole};

@@ -6,8 +6,9 @@
 
 use std::rc::Rc;
 
+use twin_cache::Frame;
 use twin_disk::{Class, Origin};
-use twin_fs::{Change, Core, Inode, Layout, Result};
+use twin_fs::{Change, Chosen, Core, Inode, Layout, Result};
 
 use crate::commit::meta_frames;
 use crate::ffs::Ffs;
@@ -52,6 +53,49 @@ impl Ffs {
         }
         let inodes = core.dirty_inodes();
         self.write_metadata(core, &inodes, self.ordering.writes_directories_behind()).await
+    }
+
+    /// Writes some dirty files, or blocks of them, and what must go with them. With a journal that is,
+    /// if the metadata of one of them changed, a transaction: all metadata and the data of all new
+    /// blocks. Otherwise it is their own metadata and the maps.
+    pub(crate) async fn write_back_some(&self, core: &Rc<Core>, chosen: &[Chosen]) -> Result<()> {
+        core.check_writable()?;
+        for choice in chosen {
+            self.writes.wait_below(IN_FLIGHT_BYTES).await;
+            match &choice.blocks {
+                None => drop(self.send_data(core, &choice.inode, Origin::WriteBack).await?),
+                Some(_) => self.send_blocks(core, choice).await?,
+            }
+        }
+        // A file of which dirty blocks are left is new to the disk, or waits for its own turn.
+        let mut inodes: Vec<Rc<Inode>> = Vec::new();
+        for choice in chosen.iter().filter(|choice| choice.inode.is_dirty()) {
+            let is_left = choice.blocks.is_some() && choice.inode.frames.has_dirty_data();
+            if !is_left || self.has_new_mapping(core, &choice.inode) {
+                inodes.push(Rc::clone(&choice.inode));
+            }
+        }
+        if inodes.is_empty() {
+            return core.check_writable();
+        }
+        if self.journal.is_some() {
+            return self.commit(core).await.map(|_| ());
+        }
+        self.write_metadata(core, &inodes, self.ordering.writes_directories_behind()).await
+    }
+
+    /// Sends the blocks of a file that a policy named.
+    async fn send_blocks(&self, core: &Rc<Core>, chosen: &Chosen) -> Result<()> {
+        let inode = &chosen.inode;
+        let mut pins = Vec::new();
+        self.pin_parents(core, inode, &mut pins).await?;
+        self.gather_fresh(core, inode);
+        let frames = inode.frames.dirty_frames();
+        let named = |f: &&Rc<Frame>| chosen.has(f.lbn()) && inode.class(f.lbn()) == Class::Data;
+        let pieces = frames.iter().filter(named);
+        let pieces = pieces.filter_map(|f| self.take_block(core, inode, f)).collect();
+        self.writes.send(core, join_runs(pieces, self.flush_bytes(core)), Origin::WriteBack);
+        Ok(())
     }
 
     /// Writes the metadata of these files, and all dirty inode blocks and maps. After that, the

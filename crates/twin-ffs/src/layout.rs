@@ -3,9 +3,10 @@
 use std::rc::Rc;
 
 use twin_cache::Lbn;
+use twin_disk::Origin;
 use twin_fs::geometry::{Ptr, UNWRITTEN};
 use twin_fs::{
-    Change, Core, Dirty, FsError, Ino, Inode, Layout, Need, Picked, Result, Room, SpaceMap,
+    Change, Chosen, Core, Dirty, FsError, Ino, Inode, Layout, Need, Picked, Result, Room, SpaceMap,
     VolumeStat, Written,
 };
 use twin_rt::Category;
@@ -178,18 +179,9 @@ impl Layout for Ffs {
     }
 
     async fn admit(&self, core: &Rc<Core>, bytes: u64, need: Need) -> Result<AdmissionGuard> {
-        let limit = core.settings.cache_bytes / 2;
-        let mut in_vain = false;
         loop {
             core.check_writable()?;
-            let dirty = core.cache.dirty_bytes();
-            if dirty > limit && !in_vain {
-                // More is dirty than write-back can keep up with, so the writer helps. If that
-                // changes nothing, the rest is directories that other operations write in their
-                // order; to wait for these here would be to wait for oneself.
-                self.write_back_all(core).await?;
-                in_vain = core.cache.dirty_bytes() >= dirty;
-            } else if self.journal_needs_commit(core, bytes) {
+            if self.journal_needs_commit(core, bytes) {
                 self.commit(core).await?;
             } else if need == Need::Grow && !self.has_room(bytes) && self.awaits_space() {
                 self.release_pending(core, bytes).await?;
@@ -211,6 +203,18 @@ impl Layout for Ffs {
     async fn write_back(&self, core: &Rc<Core>) -> Result<()> {
         // As 4.4BSD's update daemon: all of it.
         self.write_back_all(core).await
+    }
+
+    async fn write_some(&self, core: &Rc<Core>, chosen: Vec<Chosen>) -> Result<()> {
+        self.write_back_some(core, &chosen).await
+    }
+
+    async fn settle(&self, core: &Rc<Core>, durable: bool) -> Result<()> {
+        self.writes.wait_all().await;
+        match durable {
+            true => self.writes.barrier(core, Origin::WriteBack).await,
+            false => core.check_writable(),
+        }
     }
 
     async fn fsync(&self, core: &Rc<Core>, inode: &Rc<Inode>, data_only: bool) -> Result<()> {

@@ -11,6 +11,7 @@ use twin_cache::{Cache, Capacity, Frame, FrameError, Lbn};
 use twin_disk::{BlockDevice, DeviceInfo};
 use twin_rt::{Event, Rt, Time};
 
+use crate::flushing::Flushing;
 use crate::geometry::{Geometry, Ptr};
 use crate::inodes::{DirtyInodes, Inode, InodeTable, References, Refs};
 use crate::reading::ReadPolicy;
@@ -64,6 +65,7 @@ pub struct Core {
     changes: Cell<u64>,
     operations: Cell<u64>,
     dirty_since: Cell<Option<Time>>,
+    flushing: Flushing,
     stop: Stop,
 }
 
@@ -89,10 +91,13 @@ impl Core {
             .map_err(|_| FsError::Invalid("no such read policy"))?
             .maker
             .map(|make| Rc::from(make()));
+        let flushing = Flushing::new(&settings)?;
         let info = device.info();
+        let cache = Cache::new(settings.cache_bytes, geometry.block_size.into(), policy);
+        cache.set_clock(&rt);
         let device = twin_disk::logged(&rt, twin_disk::yielding(&rt, device));
         Ok(Rc::new(Core {
-            cache: Cache::new(settings.cache_bytes, geometry.block_size.into(), policy),
+            cache,
             frags: info.size / u64::from(geometry.frag_size),
             rt,
             device,
@@ -110,8 +115,13 @@ impl Core {
             changes: Cell::new(0),
             operations: Cell::new(0),
             dirty_since: Cell::new(None),
+            flushing,
             stop: Stop::default(),
         }))
+    }
+
+    pub(crate) fn flushing(&self) -> &Flushing {
+        &self.flushing
     }
 
     /// Registers the layout's hook for the block maps of files. A layout calls this at most once,
@@ -170,7 +180,7 @@ impl Core {
 
     /// Marks an inode dirty: its on-disk form is out of date.
     pub fn mark_inode_dirty(&self, inode: &Rc<Inode>) {
-        self.dirty.add(inode);
+        self.dirty.add(inode, self.rt.now());
     }
 
     /// Marks an inode clean: its current form is on its way to the disk.
@@ -181,6 +191,11 @@ impl Core {
     /// The dirty inodes, in the order in which they became dirty.
     pub fn dirty_inodes(&self) -> Vec<Rc<Inode>> {
         self.dirty.all()
+    }
+
+    /// Since when the first of the dirty inodes has been dirty.
+    pub(crate) fn dirty_since(&self) -> Option<Time> {
+        self.dirty.oldest()
     }
 
     /// The number of dirty inodes.

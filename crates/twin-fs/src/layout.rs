@@ -8,8 +8,10 @@
 use std::rc::Rc;
 
 use twin_cache::Lbn;
+use twin_disk::Io;
 
 use crate::core::Core;
+use crate::flushing::Chosen;
 use crate::geometry::Ptr;
 use crate::inodes::Inode;
 use crate::{Ino, LogStatus, Result, Room, SpaceMap, VolumeStat};
@@ -181,6 +183,28 @@ pub trait Layout: Sized + 'static {
     /// Writes all dirty data. At the moment when the layout takes the data it calls
     /// [`Core::forget_dirty`].
     async fn write_back(&self, core: &Rc<Core>) -> Result<()>;
+
+    /// Writes these dirty files, or of each the blocks that are named, and what must go with them so
+    /// that a crash leaves a consistent volume, not more. The files are in the order in which they
+    /// became dirty; some may have become clean meanwhile. A layout that can only write everything
+    /// does that.
+    async fn write_some(&self, core: &Rc<Core>, _chosen: Vec<Chosen>) -> Result<()> {
+        self.write_back(core).await
+    }
+
+    /// Waits until the device has completed what write-back has sent to it so far; with `durable`,
+    /// until that is certain to survive a power failure.
+    async fn settle(&self, core: &Rc<Core>, durable: bool) -> Result<()>;
+
+    /// What memory that survives a power failure holds at this instant, as writes that recovery
+    /// applies to the device, in order, before it opens the volume: everything that is dirty or not
+    /// known to be durable. Takes it as write-back does, so the volume must not be used afterwards.
+    /// `None` if the layout cannot recover from memory.
+    ///
+    /// It is asked only of volumes whose flush policy keeps data in such memory.
+    fn preserve(&self, _core: &Rc<Core>) -> Option<Result<Vec<Io>>> {
+        None
+    }
 
     /// Makes a file and the names that lead to it durable.
     async fn fsync(&self, core: &Rc<Core>, inode: &Rc<Inode>, data_only: bool) -> Result<()>;

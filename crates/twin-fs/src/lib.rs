@@ -31,9 +31,11 @@ mod core;
 mod cpu;
 mod data;
 pub mod dir;
+mod dirty_limit;
 pub mod dump;
 mod error;
 mod features;
+mod flushing;
 pub mod geometry;
 mod inodes;
 mod kind;
@@ -63,6 +65,7 @@ pub use cpu::{Cpu, CpuModel, OpKind, Work};
 pub use data::dirty_parents;
 pub use error::{FsError, Result};
 pub use features::{DirFormat, Features};
+pub use flushing::{Chosen, flush_by_name, set_flush_by};
 pub use inodes::{Inode, Refs, dinode};
 pub use kind::{
     CheckReport, CheckRequest, Cleaned, Cleaning, Identity, KeyHelp, LayoutConfig, LayoutKind,

@@ -1,5 +1,6 @@
 //! The settings of an open volume that do not depend on its layout.
 
+use twin_cache::flush::FlushBy;
 use twin_rt::{Nanos, SECS};
 
 use crate::reading::Overwrite;
@@ -17,10 +18,19 @@ pub struct Settings {
     pub flush: String,
     /// The age limit of the flush policy; `None` for the policy's default.
     pub flush_age_ns: Option<u64>,
+    /// Who writes back when an operation needs room; `None` for the policy's default.
+    pub flush_by: Option<FlushBy>,
+    /// The bytes of memory that survives a power failure, for flush policies that keep dirty data in
+    /// it.
+    pub nvram_bytes: u64,
     /// The time after which changes are durable even if no client asks for it. With `None` the
     /// flush policy alone decides when changes are written, and they are durable only when a client
     /// asks.
     pub durable_within_ns: Option<u64>,
+    /// The flush policy alone decides what is durable when: the flusher makes durable what it writes, and
+    /// the age of dirty data counts from its change. Otherwise a device may keep what was written in a
+    /// cache that a power failure empties, and an age counts from the flusher's first look.
+    pub durable_flush: bool,
     /// The most that is read ahead of a sequential reader, in bytes; 0 for none.
     pub read_ahead_bytes: u32,
     /// True if clients cache what they have read, as the kernel above a mount does. Blocks that
@@ -65,7 +75,10 @@ impl Default for Settings {
             replacement: twin_cache::replacement::REGISTRY.first().name.into(),
             flush: twin_cache::flush::REGISTRY.first().name.into(),
             flush_age_ns: None,
+            flush_by: None,
+            nvram_bytes: 4 << 20,
             durable_within_ns: None,
+            durable_flush: false,
             read_ahead_bytes: 1 << 20,
             drop_behind: false,
             reading: crate::reading::REGISTRY.first().name.into(),

@@ -82,6 +82,10 @@ impl Layout for InMemory {
         Ok(())
     }
 
+    async fn settle(&self, _: &Rc<Core>, _durable: bool) -> Result<()> {
+        Ok(())
+    }
+
     async fn fsync(&self, _: &Rc<Core>, _: &Rc<Inode>, _data_only: bool) -> Result<()> {
         Ok(())
     }

@@ -5,27 +5,30 @@
 //! a time limit only while there is nothing to write, and [`WriteBack::wake`] wakes them after
 //! every operation.
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::rc::Rc;
 
-use twin_cache::{FlushAdvice, FlushPolicy, FlushState};
+use twin_cache::flush::Survives;
+use twin_cache::{FlushAdvice, FlushState, Which};
 use twin_rt::{Category, Event};
 
+use crate::Result;
 use crate::core::Core;
-use crate::layout::{Dirty, Layout};
-use crate::{FsError, Result};
+use crate::dirty_limit;
+use crate::layout::Layout;
 
 /// How long the flusher waits after a write-back that could write nothing, in nanoseconds.
 const NOTHING_DONE_NS: u64 = 1_000_000;
+
+/// The same after one that could write nothing of some files.
+const NOTHING_OF_SOME_DONE_NS: u64 = 100_000_000;
 
 /// The flusher and the committer of a volume. See the module.
 pub(crate) struct WriteBack<L> {
     core: Rc<Core>,
     layout: Rc<L>,
-    flush: RefCell<Box<dyn FlushPolicy>>,
     closing: Cell<bool>,
     flusher_waits: Cell<bool>,
-    wake_flusher: Rc<Event>,
     /// The value of [`Core::changes`] up to which all changes are durable.
     committed: Cell<u64>,
     committer_waits: Cell<bool>,
@@ -36,22 +39,19 @@ impl<L: Layout> WriteBack<L> {
     /// Starts the tasks, unless the volume is read-only.
     pub(crate) fn start(core: &Rc<Core>, layout: &Rc<L>) -> Result<Rc<WriteBack<L>>> {
         let settings = &core.settings;
-        let flush = twin_cache::flush::REGISTRY
-            .get(&settings.flush)
-            .map_err(|_| FsError::Invalid("no such flush policy"))?
-            .make(settings.flush_age_ns);
         let this = Rc::new(WriteBack {
             core: Rc::clone(core),
             layout: Rc::clone(layout),
-            flush: RefCell::new(flush),
             closing: Cell::new(false),
             flusher_waits: Cell::new(false),
-            wake_flusher: Rc::default(),
             committed: Cell::new(0),
             committer_waits: Cell::new(false),
             wake_committer: Event::new(),
         });
-        core.wake_on_stop(&this.wake_flusher);
+        core.flushing().events().into_iter().for_each(|event| core.wake_on_stop(event));
+        if core.flushing().learns() {
+            core.cache.watch_deaths();
+        }
         if !settings.read_only {
             let flusher = Rc::clone(&this);
             core.rt.spawn("flusher", async move { flusher.flush_loop().await });
@@ -66,7 +66,7 @@ impl<L: Layout> WriteBack<L> {
     /// Called after every operation: wakes the tasks that wait if the operation left work for them.
     pub(crate) fn wake(&self) {
         if self.flusher_waits.get() && self.layout.has_dirty(&self.core) {
-            self.wake_flusher.notify();
+            self.core.flushing().wake_flusher().notify();
         }
         if self.committer_waits.get() && self.core.changes() != self.committed.get() {
             self.wake_committer.notify();
@@ -76,61 +76,77 @@ impl<L: Layout> WriteBack<L> {
     /// Makes the tasks end, as soon as they have finished what they are writing.
     pub(crate) fn stop(&self) {
         self.closing.set(true);
-        self.wake_flusher.notify();
+        self.core.flushing().wake_flusher().notify();
         self.wake_committer.notify();
     }
 
     /// The input of the flush policy. As a side effect it notes since when there has been something
     /// to write, so only the flusher may call it.
     fn flush_state(&self) -> FlushState {
-        let Dirty { bytes, any, unit_bytes } = self.layout.dirty(&self.core);
-        FlushState {
-            dirty_bytes: bytes,
-            data_bytes: self.core.cache.dirty_data_bytes(),
-            frame_bytes: self.core.cache.frame_bytes(),
-            oldest: self.core.note_dirty(any),
-            capacity_bytes: self.core.cache.capacity_bytes(),
-            unit_bytes,
-        }
+        let dirty = self.layout.dirty(&self.core);
+        let noted = self.core.note_dirty(dirty.any);
+        let oldest = match self.core.settings.durable_flush {
+            true => noted.map(|noted| self.core.dirty_since().unwrap_or(noted)),
+            false => noted,
+        };
+        self.core.flush_state(&dirty, oldest)
     }
 
-    /// Writes back when the flush policy says so, until the volume is closed.
+    /// Writes back what the flush policy says when it says so, until the volume is closed.
     async fn flush_loop(&self) {
         let core = &self.core;
         while !self.closing.get() && core.poisoned().is_none() {
-            let now = core.rt.now();
             let state = self.flush_state();
-            let advice = self.flush.borrow_mut().advise(now, state);
-            match advice {
-                FlushAdvice::Flush => {
-                    core.rt.log(Category::Flush, "begins", || [("dirty_bytes", state.dirty_bytes)]);
-                    if let Err(error) = self.layout.write_back(core).await {
-                        core.poison(error);
-                    }
-                    // What is left belongs to operations that write it themselves, in their order.
-                    // They need the time that this task would take by trying again at once.
-                    let left = self.layout.dirty(core).bytes;
-                    if core.rt.now() == now && left >= state.dirty_bytes {
-                        core.rt.sleep(NOTHING_DONE_NS).await;
-                    }
-                }
+            match core.flush_advice(&state) {
+                FlushAdvice::Write(which) => self.flush(&state, &which).await,
                 FlushAdvice::WaitUntil(at) => {
-                    // The flusher looks again at the time that the policy named, or as soon as
-                    // there is enough dirty data.
-                    let start = self.flush.borrow().start_bytes(state);
+                    // The flusher looks again at the time that the policy named, as soon as there
+                    // is enough dirty data, or when an operation needs room.
+                    let start = core.flushing().start_bytes(&state);
                     let missing = start.saturating_sub(state.dirty_bytes);
-                    let full = core.cache.dirty_bytes() + missing;
+                    let full = core.cache.dirty_bytes().saturating_add(missing);
                     let more = core.cache.wait_dirty_above(full);
-                    wait_either(core.rt.sleep_until(at), more).await;
+                    let asked = core.flushing().wake_flusher().wait();
+                    wait_either(core.rt.sleep_until(at), wait_either(more, asked)).await;
                 }
                 FlushAdvice::Wait => {
                     // No await lies between the policy's answer and this wait, so no wake is
                     // missed.
                     self.flusher_waits.set(true);
-                    self.wake_flusher.wait().await;
+                    core.flushing().wake_flusher().wait().await;
                     self.flusher_waits.set(false);
                 }
             }
+        }
+    }
+
+    /// Writes what a policy named.
+    async fn flush(&self, state: &FlushState, which: &Which) {
+        let core = &self.core;
+        let (began, before) = (core.rt.now(), core.cache.dirty_bytes());
+        core.rt.log(Category::Flush, "begins", || [("dirty_bytes", state.dirty_bytes)]);
+        if let Err(error) = dirty_limit::write(core, &*self.layout, which).await {
+            core.poison(error);
+        }
+        if core.settings.durable_flush || core.flushing().survives == Survives::Nvram {
+            // Only what is safe on the device may leave memory that survives.
+            core.flushing().hold(before.saturating_sub(core.cache.dirty_bytes()));
+            if let Err(error) = self.layout.settle(core, true).await {
+                core.poison(error);
+            }
+        }
+        // What is left belongs to operations that write it themselves, in their order. They need
+        // the time that this task would take by trying again at once.
+        let left = self.layout.dirty(core).bytes;
+        let done = core.rt.now() != began || left < state.dirty_bytes;
+        core.flushing().end_round(left < state.dirty_bytes);
+        if !done {
+            let wait_ns = match which {
+                Which::All => NOTHING_DONE_NS,
+                _ => NOTHING_OF_SOME_DONE_NS,
+            };
+            let asked = core.flushing().wake_flusher().wait();
+            wait_either(core.rt.sleep(wait_ns), asked).await;
         }
     }
 

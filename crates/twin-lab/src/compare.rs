@@ -68,7 +68,7 @@ pub fn compare_seeds(
 }
 
 /// Runs `count` jobs; the results are in their order.
-fn side_by_side<T: Send>(
+pub(crate) fn side_by_side<T: Send>(
     count: usize,
     threads: usize,
     run: &(dyn Fn(usize) -> Result<T, SimulateError> + Sync),

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use twin_fs::reading::{self, Overwrite};
-use twin_fs::{LayoutConfig, LayoutKind, Settings};
+use twin_fs::{LayoutConfig, LayoutKind, Settings, flush_by_name, set_flush_by};
 use twin_rt::Order;
 use twin_settings::value::{bytes, bytes_text, list, nanos, number};
 use twin_settings::{Key, Named, SettingsError, Unit, grammar};
@@ -82,6 +82,8 @@ pub struct Config {
     pub planted: PlantedFault,
     /// Who is told how far the run is; not a setting either.
     pub steps: Option<Steps>,
+    /// The disk keeps what a power failure would leave; not a setting either.
+    pub crashable: bool,
     /// The content of the disk at the beginning, which holds a volume of this configuration; without
     /// one a new volume is made.
     pub start: Option<Platter>,
@@ -424,6 +426,25 @@ const KEYS: &[(Needs, Key<Config>)] = &[
     ),
     (
         Needs::Nothing,
+        Key::own(
+            "flush-by",
+            "who writes for an operation that needs room: the flusher, or itself (helper, needer)",
+            "flusher|helper|needer|own",
+            |c, text| set_flush_by(&mut c.settings.flush_by, text),
+            |c| flush_by_name(c.settings.flush_by).into(),
+        ),
+    ),
+    (
+        Needs::Nothing,
+        Key::new(
+            "nvram",
+            "bytes of memory that survives a power failure, for the flush policies that use it",
+            Unit::bytes(64 << 10, u64::MAX),
+            |c| (&mut c.settings.nvram_bytes).into(),
+        ),
+    ),
+    (
+        Needs::Nothing,
         Key::new(
             "read-ahead",
             "bytes read ahead of a sequential reader",
@@ -541,6 +562,7 @@ impl Config {
             #[cfg(feature = "planted-faults")]
             planted: PlantedFault::None,
             steps: None,
+            crashable: false,
             start: None,
         }
     }

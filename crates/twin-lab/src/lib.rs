@@ -34,12 +34,14 @@ mod event_log;
 mod figures;
 mod flight;
 mod front_end;
+pub mod frontier;
 mod history;
 pub mod layout_report;
 pub mod layouts;
 mod machine;
 mod machine_file;
 mod markup;
+mod mount_flush;
 pub mod nfs_server;
 mod page;
 mod planted;
@@ -79,6 +81,7 @@ pub use machine_file::{
     Device, Distribution, FORMAT as MACHINE_FORMAT, Fuse, MachineFile, Processor, Transfers,
     Validated,
 };
+pub use mount_flush::with_flush;
 pub use page::{Question, Run, page};
 #[cfg(feature = "planted-faults")]
 pub use planted::PlantedFault;

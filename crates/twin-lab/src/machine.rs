@@ -70,6 +70,7 @@ pub(crate) fn disk(rt: &Rt, config: &Config) -> Result<Builder, SimulateError> {
     let scheduler = queue::REGISTRY.get(&config.queue).map_err(model_error)?.make();
     let disk = SimDisk::builder(rt, disk_model).name(&config.disk).scheduler(scheduler);
     let disk = disk.planted(config.planted().of_disk());
+    let disk = if config.crashable { disk.crashable() } else { disk };
     Ok(match &config.start {
         Some(platter) => disk.platter(platter.clone()),
         None => disk,

@@ -27,6 +27,10 @@ pub trait World {
     fn status(&self) -> Option<Status>;
     /// The segment that contains a byte of the device, and the position in it.
     fn segment_at(&self, byte: u64) -> Option<(u32, u64)>;
+    /// The volume and its disk, if this is a running simulation.
+    fn inside(&self) -> Option<(&OpenVolume, &SimDisk)> {
+        None
+    }
 }
 
 /// An observer of the measured part of a run, without its preparation.
@@ -68,7 +72,7 @@ impl Seat {
 
     /// The watch begins.
     pub(crate) fn begin(&self, disk: &SimDisk, volume: &OpenVolume) {
-        let world: Rc<dyn World> = Rc::new(Watched::since_now(volume));
+        let world: Rc<dyn World> = Rc::new(Watched::since_now(disk, volume));
         self.0.watcher.borrow_mut().begin(&*world);
         *self.0.world.borrow_mut() = Some(world);
         let seat = self.clone();
@@ -130,13 +134,14 @@ impl Driver for WatchedClock {
 
 struct Watched {
     volume: OpenVolume,
+    disk: SimDisk,
     /// All sums when the watch began.
     before: Moment,
 }
 
 impl Watched {
-    fn since_now(volume: &OpenVolume) -> Watched {
-        Watched { volume: volume.clone(), before: total(volume) }
+    fn since_now(disk: &SimDisk, volume: &OpenVolume) -> Watched {
+        Watched { volume: volume.clone(), disk: disk.clone(), before: total(volume) }
     }
 }
 
@@ -179,5 +184,9 @@ impl World for Watched {
 
     fn segment_at(&self, byte: u64) -> Option<(u32, u64)> {
         self.volume.segment_at(byte)
+    }
+
+    fn inside(&self) -> Option<(&OpenVolume, &SimDisk)> {
+        Some((&self.volume, &self.disk))
     }
 }

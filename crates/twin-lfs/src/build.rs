@@ -2,12 +2,15 @@
 //!
 //! A log write is a snapshot: it takes everything that is dirty at one instant, so that recovery
 //! finds the state of the volume at some instant. Operations are applied in one step (see
-//! `twin_fs::Volume`), so no operation is ever half there. The log writes of the cleaner are the
-//! exception: they move blocks and change nothing.
+//! `twin_fs::Volume`), so no operation is ever half there. There are two exceptions: the log writes of
+//! the cleaner move blocks and change nothing, and those of single files ([`some_files`]) leave out
+//! what is independent of them.
 //!
 //! Building does not wait. It goes through its items three times. First it gives each item its
 //! place. Then it updates the usage of segments. Last, children before parents, it takes the
 //! content of each item, computes the checksum, and puts place and checksum into the parent.
+//!
+//! [`some_files`]: crate::some_files
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -70,7 +73,8 @@ impl Lfs {
         let mut items = Vec::new();
         let mut inodes: Vec<Rc<Inode>> = Vec::new();
         for inode in core.dirty_inodes() {
-            self.collect_blocks(core, &inode, all || self.settings.eager_indirect, &mut items);
+            let all = all || self.settings.eager_indirect;
+            self.collect_blocks(core, &inode, all, &|_, _| true, &mut items);
             inodes.push(inode);
             if inodes.len() == per_block {
                 items.push(LogItem::Inodes(std::mem::take(&mut inodes)));
@@ -84,14 +88,25 @@ impl Lfs {
         items
     }
 
-    /// The dirty blocks of a file: data first, then indirect blocks from the lowest level up.
-    fn collect_blocks(&self, core: &Core, inode: &Rc<Inode>, all: bool, items: &mut Vec<LogItem>) {
+    /// The dirty blocks of a file: data, as far as it is `wanted` (block and length), then indirect
+    /// blocks from the lowest level up; those that could be deferred are among them with `all`.
+    pub(crate) fn collect_blocks(
+        &self,
+        core: &Core,
+        inode: &Rc<Inode>,
+        all: bool,
+        wanted: &dyn Fn(Lbn, u32) -> bool,
+        items: &mut Vec<LogItem>,
+    ) {
         let geometry = &self.sb.geometry;
         let size = inode.d.borrow().size;
         let dirty = inode.frames.dirty_frames();
         let first_data = dirty.partition_point(|frame| frame.lbn() < 0);
         for frame in &dirty[first_data..] {
             let len = geometry.data_len(frame.lbn() as u64, size);
+            if !wanted(frame.lbn(), len) {
+                continue;
+            }
             let (inode, frame) = (Rc::clone(inode), Rc::clone(frame));
             items.push(LogItem::Block { inode, frame, len, holder: None, crc: None });
         }
@@ -135,7 +150,7 @@ impl Lfs {
                 break;
             }
         }
-        self.collect_blocks(core, &self.ifile, true, items);
+        self.collect_blocks(core, &self.ifile, true, &|_, _| true, items);
     }
 
     /// Blocks of the usage table that a log write with these items and the dirty ifile changes.
@@ -206,9 +221,6 @@ impl Lfs {
         origin: Origin,
     ) -> Result<Option<LogWrite>> {
         if items.is_empty() {
-            if flags & LOG_WRITE_CLEANER == 0 {
-                self.note_taken(core);
-            }
             return Ok(None);
         }
         let streams = self.assign(core, &items, flags & LOG_WRITE_CLEANER != 0);
@@ -232,9 +244,6 @@ impl Lfs {
             let io = self.seal(core, part, taken, number, flags, origin, &mut log_write);
             log_write.bytes += io.len;
             log_write.ios.push(io);
-        }
-        if flags & LOG_WRITE_CLEANER == 0 {
-            self.note_taken(core);
         }
         self.note_built(&log_write);
         // The cleaner's own writes do not wake it, or it could run for ever.
@@ -448,6 +457,10 @@ impl Lfs {
                     inode.d.borrow().encode(&self.sb.geometry, &mut raw);
                     core.mark_inode_clean(inode);
                     InodeState::of(inode).set_written_in(number);
+                    InodeState::of(inode).set_links_on_disk(&inode.d.borrow());
+                    if !inode.frames.has_dirty_data() {
+                        InodeState::of(inode).forget_cut();
+                    }
                     self.forwards.drop_holder(inode.ino, Holder::Inode);
                     (inode.ino, raw, InodeState::of(inode).map_block())
                 });
@@ -565,13 +578,6 @@ impl Lfs {
         out.held.extend(taken.held);
         let class = if taken.is_data { Class::Mixed } else { Class::Meta };
         Io::write(part.start, blocks, class, origin)
-    }
-
-    /// Notes what is still dirty after a snapshot: deferred indirect blocks, which wait for a
-    /// checkpoint.
-    fn note_taken(&self, core: &Core) {
-        self.checkpoints.set_deferred_bytes(core.cache.dirty_bytes());
-        core.forget_dirty();
     }
 
     fn note_built(&self, log_write: &LogWrite) {

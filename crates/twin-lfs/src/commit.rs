@@ -7,7 +7,7 @@
 use std::rc::Rc;
 
 use twin_disk::{Block, Buf, Class, Io, Origin};
-use twin_fs::{Core, FsError, Result};
+use twin_fs::{Chosen, Core, FsError, Result};
 use twin_rt::{Category, join_all};
 
 use crate::build::LogWrite;
@@ -23,6 +23,26 @@ impl Lfs {
         let room = self.in_flight.take(u64::from(self.sb.segment_size)).await;
         let items = self.snapshot(core, false);
         let log_write = self.build(core, items, 0, Origin::WriteBack)?;
+        self.note_all_taken(core);
+        self.send(core, log_write, Some(room));
+        Ok(())
+    }
+
+    /// Notes what is still dirty after a snapshot: deferred indirect blocks, which wait for a
+    /// checkpoint.
+    fn note_all_taken(&self, core: &Core) {
+        self.checkpoints.set_deferred_bytes(core.cache.dirty_bytes());
+        core.forget_dirty();
+    }
+
+    /// Writes some dirty files to the log, with what must go with them. Returns when the requests have
+    /// been submitted.
+    pub(crate) async fn write_files(&self, core: &Rc<Core>, chosen: &[Chosen]) -> Result<()> {
+        core.check_writable()?;
+        let room = self.in_flight.take(u64::from(self.sb.segment_size)).await;
+        let items = self.some_files(core, chosen);
+        let log_write = self.build(core, items, 0, Origin::WriteBack)?;
+        self.note_some_taken(core, chosen);
         self.send(core, log_write, Some(room));
         Ok(())
     }
@@ -38,6 +58,9 @@ impl Lfs {
         let LogWrite { number, ios, held, .. } = log_write;
         let split = self.settings.planted().is(PlantedFault::SummaryFirst);
         let (ios, uncounted) = if split { summaries_first(ios) } else { (ios, Vec::new()) };
+        if core.memory_survives() {
+            self.progress.keep(number, &ios);
+        }
         let places: Vec<_> = ios.iter().map(|io| io.at..io.at + io.len).collect();
         let pending: Vec<_> = ios.into_iter().map(|io| core.device.submit(io)).collect();
         uncounted.into_iter().for_each(|io| drop(core.device.submit(io)));
@@ -62,6 +85,17 @@ impl Lfs {
         });
     }
 
+    /// The log as memory has it: the log writes that are not known to be durable, and one of all that is
+    /// dirty. Nothing is sent to the device.
+    pub(crate) fn log_in_memory(&self, core: &Rc<Core>) -> Result<Vec<Io>> {
+        let mut ios = self.progress.kept();
+        let items = self.snapshot(core, false);
+        let log_write = self.build(core, items, 0, Origin::WriteBack)?;
+        self.note_all_taken(core);
+        ios.extend(log_write.into_iter().flat_map(|log_write| log_write.ios));
+        Ok(ios)
+    }
+
     /// Waits until all log writes up to `number` have reached the device.
     pub(crate) async fn wait_written(&self, core: &Core, number: u64) -> Result<()> {
         let written = || self.progress.written() >= number || core.poisoned().is_some();
@@ -75,6 +109,7 @@ impl Lfs {
         core.check_writable()?;
         let items = self.snapshot(core, false);
         let log_write = self.build(core, items, 0, Origin::User)?;
+        self.note_all_taken(core);
         self.send(core, log_write, None);
         let target = self.progress.last();
         self.wait_written(core, target).await?;
@@ -105,11 +140,18 @@ impl Lfs {
         core.check_writable()
     }
 
-    /// True if it is time for a checkpoint.
-    pub(crate) fn checkpoint_due(&self, core: &Core) -> bool {
+    /// True if a checkpoint must come before more is written, so that the log to roll forward and the
+    /// deferred blocks do not become too many.
+    pub(crate) fn checkpoint_needed(&self, core: &Core) -> bool {
         let most = u64::from(self.settings.checkpoint_segments) * u64::from(self.sb.segment_size);
         self.checkpoints.since_bytes() >= most
-            || self.checkpoints.deferred_bytes() > core.settings.cache_bytes / 4
+            || self.checkpoints.deferred_bytes()
+                > core.dirty_limit_bytes(self.sb.segment_size.into()) / 2
+    }
+
+    /// True if it is time for a checkpoint.
+    pub(crate) fn checkpoint_due(&self, core: &Core) -> bool {
+        self.checkpoint_needed(core)
             || core.rt.now() - self.checkpoints.time() >= self.settings.checkpoint_age_ns
     }
 
@@ -124,6 +166,7 @@ impl Lfs {
         let mut items = self.snapshot(core, true);
         self.add_ifile(core, &mut items);
         let log_write = self.build(core, items, LOG_WRITE_CHECKPOINT, Origin::Checkpoint)?;
+        self.note_all_taken(core);
         let (checkpoint, empty) = self.describe(core, closing);
         self.send(core, log_write, None);
         let target = self.progress.last();

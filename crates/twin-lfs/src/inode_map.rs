@@ -112,6 +112,7 @@ impl Lfs {
             InodeState::of(&inode).set_map_block(anchor);
             // Its last change may be in any log write so far.
             InodeState::of(&inode).set_written_in(self.progress.last());
+            InodeState::of(&inode).set_links_on_disk(&inode.d.borrow());
             return Ok(core.add_inode(inode));
         }
     }

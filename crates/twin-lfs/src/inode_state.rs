@@ -5,8 +5,9 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use twin_cache::{Frame, Lbn};
-use twin_fs::Inode;
+use twin_fs::dinode::Dinode;
 use twin_fs::geometry::{Geometry, Parent};
+use twin_fs::{Ino, Inode};
 
 /// See the module.
 #[derive(Default)]
@@ -19,6 +20,10 @@ pub(crate) struct InodeState {
     lost_pointers: RefCell<BTreeSet<Lbn>>,
     /// The number of the log write that has its latest changes.
     written_in: Cell<u64>,
+    /// The link count and the hidden file of attributes in its form on the device, if they are known.
+    links_on_disk: Cell<Option<(u32, Ino)>>,
+    /// True if the file lost blocks or the end of one since it was last written whole.
+    was_cut: Cell<bool>,
 }
 
 impl InodeState {
@@ -40,8 +45,34 @@ impl InodeState {
         self.map_block.borrow_mut().take()
     }
 
+    /// Notes the form of the inode that the device has, or will have when the log write under way has
+    /// reached it.
+    pub(crate) fn set_links_on_disk(&self, d: &Dinode) {
+        self.links_on_disk.set(Some((d.nlink, d.xattr_ino)));
+    }
+
+    /// True if the inode has the links and the hidden file that it has on the device.
+    pub(crate) fn has_links_of_disk(&self, d: &Dinode) -> bool {
+        self.links_on_disk.get() == Some((d.nlink, d.xattr_ino))
+    }
+
+    /// The file lost blocks or the end of one.
+    pub(crate) fn note_cut(&self) {
+        self.was_cut.set(true);
+    }
+
+    /// All of the file is written.
+    pub(crate) fn forget_cut(&self) {
+        self.was_cut.set(false);
+    }
+
+    pub(crate) fn was_cut(&self) -> bool {
+        self.was_cut.get()
+    }
+
     /// The pointer to a block was cleared.
     pub(crate) fn block_freed(&self, geometry: &Geometry, lbn: Lbn) {
+        self.note_cut();
         let mut lost = self.lost_pointers.borrow_mut();
         lost.remove(&lbn);
         if let Parent::Indirect(up, _) = geometry.parent(lbn) {

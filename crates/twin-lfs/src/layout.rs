@@ -3,10 +3,11 @@
 use std::rc::Rc;
 
 use twin_cache::Lbn;
+use twin_disk::Io;
 use twin_fs::geometry::{Ptr, UNWRITTEN};
 use twin_fs::{
-    Core, Dirty, FsError, Ino, Inode, Layout, LogStatus, Need, Picked, Result, Room, SpaceMap,
-    VolumeStat, Written,
+    Chosen, Core, Dirty, FsError, Ino, Inode, Layout, LogStatus, Need, Picked, Result, Room,
+    SpaceMap, VolumeStat, Written,
 };
 use twin_rt::Category;
 
@@ -115,6 +116,11 @@ impl Layout for Lfs {
         }
     }
 
+    fn relocate_tail(&self, _core: &Core, inode: &Inode, _lbn: Lbn, ptr: Ptr) -> Ptr {
+        InodeState::of(inode).note_cut();
+        ptr
+    }
+
     fn free_block(&self, _core: &Core, _inode: &Inode, ptr: Ptr, len: u32) {
         self.reservations.release(len.into());
         if ptr.is_on_disk() {
@@ -130,7 +136,6 @@ impl Layout for Lfs {
         if self.settings.writers_wait && need == Need::Grow {
             self.wait_written(core, self.progress.last()).await?;
         }
-        let limit = core.settings.cache_bytes / 2;
         let mut admission_wait: Option<AdmissionWait> = None;
         let (mut waits_since, mut writer) = (None, PacedWriter::default());
         loop {
@@ -159,14 +164,6 @@ impl Layout for Lfs {
                 self.space.wait().await;
             } else if !keeps_pace {
                 self.space.wait().await;
-            } else if core.cache.dirty_bytes() > limit {
-                // Write-back does not keep up, so the writer helps; this bounds the memory.
-                let deferred = self.checkpoints.deferred_bytes() > limit / 2;
-                if deferred {
-                    self.checkpoint(core, false).await?
-                } else {
-                    self.write_log(core).await?
-                }
             } else {
                 if let Some(since) = waits_since {
                     let waited = core.rt.now() - since;
@@ -198,6 +195,28 @@ impl Layout for Lfs {
         } else {
             self.write_log(core).await
         }
+    }
+
+    async fn write_some(&self, core: &Rc<Core>, chosen: Vec<Chosen>) -> Result<()> {
+        // A checkpoint takes everything, so it is made only when it must be.
+        if self.checkpoint_needed(core) {
+            self.checkpoint(core, false).await
+        } else {
+            self.write_files(core, &chosen).await
+        }
+    }
+
+    async fn settle(&self, core: &Rc<Core>, durable: bool) -> Result<()> {
+        let target = self.progress.last();
+        self.wait_written(core, target).await?;
+        match durable {
+            true => self.flush_up_to(core, target).await,
+            false => Ok(()),
+        }
+    }
+
+    fn preserve(&self, core: &Rc<Core>) -> Option<Result<Vec<Io>>> {
+        Some(self.log_in_memory(core))
     }
 
     async fn fsync(&self, core: &Rc<Core>, inode: &Rc<Inode>, _data_only: bool) -> Result<()> {

@@ -36,7 +36,9 @@
 //! Invariants:
 //! - A log write is a snapshot of the whole volume at one instant, and recovery finds the last whole
 //!   log write. So a crash never leaves half an operation, and recovery never finds a state older
-//!   than the last acknowledged fsync.
+//!   than the last acknowledged fsync. Flush policies that name files make an exception: files whose
+//!   names did not change are then written alone, so that a crash leaves each at an instant of its
+//!   own; names, links and attributes stay those of one instant.
 //! - A segment is filled again only after a checkpoint that does not need it is durable.
 //! - Space is reserved before anything becomes dirty, and the log keeps room for everything dirty,
 //!   for a checkpoint and for the cleaner.
@@ -70,6 +72,7 @@ mod room;
 mod segment_usage;
 mod settings;
 mod sizing;
+mod some_files;
 mod stats;
 mod status;
 mod streams;

@@ -5,10 +5,11 @@
 //! the device.
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use twin_cache::Frame;
+use twin_disk::Io;
 use twin_rt::Event;
 
 /// See the module.
@@ -23,6 +24,8 @@ pub(crate) struct Progress {
     flushing: Cell<bool>,
     /// Frames of log writes that failed.
     lost: RefCell<Vec<Rc<Frame>>>,
+    /// The requests of log writes that are not durable, where memory survives a power failure.
+    kept: RefCell<BTreeMap<u64, Vec<Io>>>,
     changed: Rc<Event>,
 }
 
@@ -43,6 +46,16 @@ impl Progress {
     pub(crate) fn end(&self, number: u64) {
         self.under_way.borrow_mut().remove(&number);
         self.changed.notify();
+    }
+
+    /// Keeps the requests of a log write until it is durable.
+    pub(crate) fn keep(&self, number: u64, ios: &[Io]) {
+        self.kept.borrow_mut().insert(number, ios.to_vec());
+    }
+
+    /// The requests that are kept, in the order of their log writes.
+    pub(crate) fn kept(&self) -> Vec<Io> {
+        self.kept.borrow().values().flatten().cloned().collect()
     }
 
     /// Keeps the frames of a log write that failed, because they are the only copy of its data.
@@ -76,6 +89,8 @@ impl Progress {
     pub(crate) fn end_flush(&self, durable: Option<u64>) {
         self.flushing.set(false);
         self.durable.set(self.durable.get().max(durable.unwrap_or(0)));
+        let durable = self.durable.get();
+        self.kept.borrow_mut().retain(|number, _| *number > durable);
         self.changed.notify();
     }
 

@@ -30,12 +30,14 @@ const REUSE_ROUNDS: u64 = 12;
 const STATES_STRIDE: usize = 1;
 
 /// The kinds of runs, with what they are drawn by from a seed.
-const KINDS: [Kind; 17] = [
+const KINDS: [Kind; 19] = [
     ("show", Scenario::of_kind, |s| Ok(s.to_string())),
     ("run", Scenario::of_kind, |s| {
         twin_proof::run(s).map(|outcome| format!("{} requests", outcome.requests))
     }),
     ("crash", Scenario::of_kind, |s| twin_proof::crash(s, &Depth::default()).map(counted)),
+    ("flush", Scenario::flushing, |s| twin_proof::flush_crash(s, &Depth::default()).map(counted)),
+    ("nvram", Scenario::flushing, |s| twin_proof::preserved(s).map(|held| format!("{held:?}"))),
     ("ffs", Scenario::clustered, |s| twin_proof::ffs_crash(s, &FFS).map(counted)),
     ("ffs-images", Scenario::clustered_image, |s| {
         twin_proof::ffs_damage(s, 250).map(|damaged| format!("{damaged:?}"))

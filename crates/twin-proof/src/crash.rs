@@ -100,14 +100,14 @@ pub fn crash(scenario: &Scenario, depth: &Depth) -> Result<Explored, Failure> {
 }
 
 /// A run with its log of writes.
-struct Recorded {
-    log: WriteLog,
-    history: History,
-    end: Time,
+pub(super) struct Recorded {
+    pub(super) log: WriteLog,
+    pub(super) history: History,
+    pub(super) end: Time,
     stats: LfsStats,
 }
 
-fn run(scenario: &Scenario) -> Result<Recorded, String> {
+pub(super) fn run(scenario: &Scenario) -> Result<Recorded, String> {
     let (platter, model) = prepare(scenario)?;
     let log = WriteLog::new();
     let faults = twin_sim::faults::FaultPlan::none();

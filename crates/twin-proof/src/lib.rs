@@ -10,6 +10,7 @@
 //! - [`crash`], [`crash_birth`]: power failures, and what a restart makes of them.
 //! - [`ffs_crash`]: power failures under the clustered layout, by what its orderings promise
 //!   (`promise`); [`ffs_damage`]: damaged images of it, used and repaired.
+//! - [`flush_crash`]: power failures under flush policies that write single files or blocks.
 //! - [`reuse()`]: clients on a volume so short of space that it is in use again at once, under power
 //!   failures, round after round.
 //! - [`full`]: a volume filled until there is no room, again and again.
@@ -28,6 +29,7 @@ mod ending;
 mod failing;
 mod ffs_crash;
 mod ffs_damage;
+mod flush_crash;
 mod full;
 pub mod oracle;
 mod promise;
@@ -56,6 +58,7 @@ pub use ending::{CLOSE_NS, Ended, OP_NS, ending};
 pub use failing::{Failed, failing};
 pub use ffs_crash::ffs_crash;
 pub use ffs_damage::ffs_damage;
+pub use flush_crash::{Preserved, flush_crash, preserved};
 pub use full::{Filled, full};
 pub use oracle::{History, Place};
 pub use recount::{Recount, recount};

@@ -491,7 +491,7 @@ fn ancestors(path: &[u8]) -> Vec<&[u8]> {
 }
 
 /// The first sector of a block that is not that of one of the allowed ones; none stands for zeros.
-fn foreign_sector(got: &[Block], len: u64, allowed: &[Option<&Block>]) -> Option<u64> {
+pub(super) fn foreign_sector(got: &[Block], len: u64, allowed: &[Option<&Block>]) -> Option<u64> {
     (0..len).step_by(SECTOR as usize).find(|&at| {
         let n = SECTOR.min(len - at) as usize;
         let is = gather(got, at as usize, n);

@@ -6,6 +6,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use twin_cache::flush::FlushBy;
 use twin_lfs::format::{Profile, Superblock};
 use twin_lfs::{LfsSettings, MkfsOptions, PlantedFault};
 use twin_model::generate::WorkloadParams;
@@ -47,6 +48,12 @@ pub struct Scenario {
     pub write: u64,
     /// Bytes of the block cache.
     pub cache: u64,
+    /// The flush policy, by name.
+    pub flush: String,
+    /// Operations that need room write back themselves.
+    pub needer: bool,
+    /// Bytes of memory that survives a power failure, for policies that use it.
+    pub nvram: u64,
     /// Inodes kept in memory beyond those in use.
     pub inodes: usize,
     /// Stamps stand for user data; otherwise bytes.
@@ -95,6 +102,9 @@ impl Scenario {
             files: 40,
             write: 20_000,
             cache: 4 << 20,
+            flush: twin_fs::Settings::default().flush,
+            needer: false,
+            nvram: 256 << 10,
             inodes: 1000,
             stamps: true,
             eager: false,
@@ -151,6 +161,18 @@ impl Scenario {
             0 => Scenario::draw(seed),
             1 => Scenario::commits(seed),
             _ => Scenario::pressed(seed),
+        }
+    }
+
+    /// A scenario of any kind under one of the flush policies.
+    pub fn flushing(seed: u64) -> Scenario {
+        let mut rng = Rng::stream(seed, "flushing");
+        let all: Vec<&str> = twin_cache::flush::REGISTRY.names().collect();
+        Scenario {
+            flush: (*rng.pick(&all)).into(),
+            needer: rng.chance(0.3),
+            nvram: *rng.pick(&[64 << 10, 256 << 10]),
+            ..Scenario::of_kind(seed)
         }
     }
 
@@ -349,7 +371,10 @@ impl Scenario {
         twin_fs::Settings {
             cache_bytes: self.cache,
             cached_inodes: self.inodes,
+            flush: self.flush.clone(),
             flush_age_ns: Some(self.age_ns),
+            flush_by: self.needer.then_some(FlushBy::Needer),
+            nvram_bytes: self.nvram,
             read_ahead_bytes: 64 << 10,
             // As on mounts, in half of the runs.
             drop_behind: self.files.is_multiple_of(2),
@@ -396,6 +421,9 @@ impl Scenario {
             ("files", self.files.to_string()),
             ("write", self.write.to_string()),
             ("cache", self.cache.to_string()),
+            ("flush", self.flush.clone()),
+            ("needer", flag(self.needer)),
+            ("nvram", self.nvram.to_string()),
             ("inodes", self.inodes.to_string()),
             ("stamps", flag(self.stamps)),
             ("eager", flag(self.eager)),
@@ -447,6 +475,9 @@ impl Scenario {
             "files" => self.files = number(value)?,
             "write" => self.write = number(value)?,
             "cache" => self.cache = number(value)?,
+            "flush" => self.flush = flush_named(value)?,
+            "needer" => self.needer = flag()?,
+            "nvram" => self.nvram = number(value)?,
             "inodes" => self.inodes = number(value)?,
             "stamps" => self.stamps = flag()?,
             "eager" => self.eager = flag()?,
@@ -484,6 +515,11 @@ impl Scenario {
 fn order_of(value: &str) -> Option<Order> {
     let orders = [Order::Fifo, Order::Shuffled, Order::Yielding];
     orders.into_iter().find(|&order| (order as u64).to_string() == value)
+}
+
+fn flush_named(name: &str) -> Result<String, String> {
+    let entry = twin_cache::flush::REGISTRY.get(name).map_err(|error| error.to_string())?;
+    Ok(entry.name.into())
 }
 
 fn planted_name(planted: PlantedFault) -> &'static str {

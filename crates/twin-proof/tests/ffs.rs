@@ -46,6 +46,23 @@ fn a_journal_keeps_what_it_acknowledged() {
 }
 
 #[test]
+fn every_ordering_keeps_its_promise_under_every_flush_policy() {
+    let depth = Depth { most: 40, points: 20, ..DEPTH };
+    for (seed, entry) in (40..).zip(&twin_cache::flush::REGISTRY) {
+        for ordering in twin_ffs::ordering::REGISTRY.names() {
+            let (flush, needer) = (entry.name.into(), seed % 2 == 0);
+            let ordering = ordering.into();
+            let scenario = Scenario::clustered(seed);
+            let scenario = Scenario { flush, needer, ordering, nvram: 64 << 10, ..scenario };
+            let explored = twin_proof::ffs_crash(&scenario, &depth);
+            if let Err(failure) = explored {
+                panic!("{}: {failure}", entry.name);
+            }
+        }
+    }
+}
+
+#[test]
 fn synchronous_metadata_is_there() {
     let all = explore("sync", 1..13);
     assert!(all.failures >= 700 && all.states > 1000, "{all:?}");

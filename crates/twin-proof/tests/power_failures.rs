@@ -74,6 +74,48 @@ fn power_failures_on_nearly_full_volumes_lose_nothing_acknowledged() {
     assert!(all.failures >= 8000 && all.second >= 300 && all.cleaned >= 200, "{all:?}");
 }
 
+/// Policies that name files or blocks write these without the rest; no policy may cost more than the
+/// freshness of what nobody asked to be durable.
+#[test]
+fn power_failures_under_every_flush_policy_leave_a_consistent_volume() {
+    let depth = Depth { most: 60, points: 40, ..Depth::DEFAULT };
+    for entry in &twin_cache::flush::REGISTRY {
+        let scenario = |seed| {
+            let (flush, needer) = (entry.name.into(), seed % 2 == 0);
+            Scenario { flush, needer, nvram: 64 << 10, ..both(Scenario::of_kind)(seed) }
+        };
+        let what = format!("flush policy {}", entry.name);
+        let all = explore(&what, 3..9, scenario, |s| twin_proof::flush_crash(s, &depth));
+        assert!(all.failures >= 200 && all.rolled > 0, "{}: {all:?}", entry.name);
+    }
+}
+
+/// Memory that survives is as good as the device, and without it there is less.
+#[test]
+fn recovery_replays_what_memory_that_survives_held() {
+    let survives = |entry: &&_| twin_cache::flush::Survives::Nothing != survives_of(entry);
+    for entry in twin_cache::flush::REGISTRY.iter().filter(survives) {
+        let (mut needed, mut runs) = (0, 0);
+        for seed in 1..25 {
+            let scenario = both(Scenario::of_kind)(seed);
+            let (flush, ops) = (entry.name.into(), 10 + 9 * seed);
+            let scenario = Scenario { flush, ops, nvram: 128 << 10, ..scenario };
+            match twin_proof::preserved(&scenario) {
+                Ok(held) => needed += u32::from(held.needed),
+                Err(failure) => panic!("{}, seed {seed}: {failure}", entry.name),
+            }
+            runs += 1;
+        }
+        assert!(needed * 2 > runs, "{}: memory was needed in {needed} of {runs} runs", entry.name);
+    }
+}
+
+fn survives_of(
+    entry: &twin_settings::RegistryEntry<twin_cache::flush::Kind>,
+) -> twin_cache::flush::Survives {
+    entry.survives
+}
+
 #[test]
 fn power_failures_while_a_volume_is_made_leave_it_or_none() {
     let birth = |scenario: &Scenario| twin_proof::crash_birth(scenario, &Depth::default());

@@ -17,6 +17,7 @@ use crate::size::Size;
 
 mod age;
 mod cache;
+mod frontier;
 mod gather;
 mod measure;
 mod output;
@@ -25,6 +26,7 @@ mod serve;
 
 pub(crate) use age::{Age, Layout, Snapshot, Start};
 pub(crate) use cache::{Cache, ObjectRules};
+pub(crate) use frontier::Frontier;
 pub(crate) use gather::Gather;
 pub(crate) use measure::{Calibrate, Pace, SharedSettings, Validate};
 pub(crate) use output::{Format, Output};
@@ -64,6 +66,7 @@ pub(crate) enum Command {
     Gather(Gather),
     Replay(Replay),
     Compare(Compare),
+    Frontier(Frontier),
     Volume(Volume),
     Cache(Cache),
     Top(Top),
@@ -249,6 +252,12 @@ pub(crate) struct Mount {
     /// listed by `twinfs compare --list`.
     #[arg(long, value_name = "LIST", default_value = "", conflicts_with = "read_only")]
     pub(crate) cleaner: String,
+    /// When changes that nobody asked to be durable are written: a policy, as update or
+    /// delayed:flush-age=10s,flush-by=needer. It replaces the limit of two seconds: a crash may lose
+    /// what the policy had not written yet, for how long is up to it (`twinfs frontier` shows it).
+    /// fsync and unmounting write as always. The policies are listed by `twinfs compare --list`.
+    #[arg(long, value_name = "POLICY", conflicts_with_all = ["read_only", "flight"])]
+    pub(crate) flush: Option<String>,
     /// Write what the log does into this file twice a second and at the end, as JSON: for
     /// `twinfs top --mount FILE`. A log only.
     #[arg(long, value_name = "FILE")]

@@ -9,8 +9,8 @@ use twin_cache::Lbn;
 use twin_disk::{Io, Origin};
 use twin_fs::geometry::{Parent, Ptr, UNWRITTEN};
 use twin_fs::{
-    Core, Dirty, FsError, Ino, Inode, Layout, Need, Picked, Result, Room, SpaceMap, VolumeStat,
-    Written,
+    Chosen, Core, Dirty, FsError, Ino, Inode, Layout, Need, Picked, Result, Room, SpaceMap,
+    VolumeStat, Written,
 };
 
 use crate::format::{CLEAN, Superblock};
@@ -37,7 +37,7 @@ impl Vsfs {
     }
 
     async fn write_all(&self, core: &Rc<Core>) -> Result<()> {
-        self.write_back.write_all(core, &self.inodes, &self.space).await
+        self.write_back.write(core, &self.inodes, &self.space, None).await
     }
 
     /// The block that precedes another one in its file, if there is one: data follows data, and an
@@ -120,11 +120,6 @@ impl Layout for Vsfs {
     }
 
     async fn admit(&self, core: &Rc<Core>, _bytes: u64, _need: Need) -> Result<()> {
-        // Writers that are faster than the disk write blocks themselves, so that memory does not
-        // fill up.
-        while core.cache.dirty_bytes() > core.settings.cache_bytes / 2 {
-            self.write_all(core).await?;
-        }
         core.check_writable()
     }
 
@@ -139,6 +134,18 @@ impl Layout for Vsfs {
 
     async fn write_back(&self, core: &Rc<Core>) -> Result<()> {
         self.write_all(core).await
+    }
+
+    async fn write_some(&self, core: &Rc<Core>, chosen: Vec<Chosen>) -> Result<()> {
+        self.write_back.write(core, &self.inodes, &self.space, Some(&chosen)).await
+    }
+
+    async fn settle(&self, core: &Rc<Core>, durable: bool) -> Result<()> {
+        // Write-back has waited for the device.
+        if durable {
+            core.device.submit(Io::flush(Origin::WriteBack)).await.map_err(FsError::Io)?;
+        }
+        core.check_writable()
     }
 
     async fn fsync(&self, core: &Rc<Core>, _inode: &Rc<Inode>, _data_only: bool) -> Result<()> {

@@ -1,7 +1,7 @@
 //! Write-back: how changes reach the disk.
 //!
-//! Contract: only one write-back runs at a time. It takes everything that is dirty, in one step
-//! without waiting, and sends it in the order of places, which guarantees nothing: a crash in the
+//! Contract: only one write-back runs at a time. It takes everything that is dirty, or some files with
+//! the bitmaps and inodes, in one step without waiting, and sends it in the order of places, which guarantees nothing: a crash in the
 //! middle may leave any of it. Two writes of one block are never under way together, because there
 //! is only one write-back.
 
@@ -10,7 +10,7 @@ use std::rc::Rc;
 
 use twin_cache::{FileFrames, Frame};
 use twin_disk::{Block, Buf, Class, Io, Origin};
-use twin_fs::{Core, FsError, Inode, Result, Written};
+use twin_fs::{Chosen, Core, FsError, Inode, Result, Written};
 use twin_rt::{RwLock, join_all};
 
 use crate::format::Superblock;
@@ -48,15 +48,17 @@ impl WriteBack {
             || space.is_dirty()
     }
 
-    /// Writes all that is dirty, and waits until the device has it.
+    /// Writes all that is dirty, or the `chosen` files with all bitmaps and inodes, and waits until the
+    /// device has it.
     ///
     /// # Errors
     /// If the device fails: the volume takes no changes from then on.
-    pub(crate) async fn write_all(
+    pub(crate) async fn write(
         &self,
         core: &Rc<Core>,
         inodes: &Inodes,
         space: &Space,
+        chosen: Option<&[Chosen]>,
     ) -> Result<()> {
         let _one = self.one.write().await;
         core.check_writable()?;
@@ -68,17 +70,33 @@ impl WriteBack {
                 core.pin_parents(&inode, frame.lbn(), &mut pins).await?;
             }
         }
-        let pieces = self.take_all(core, inodes, space)?;
+        let pieces = self.take(core, inodes, space, chosen)?;
         send(core, pieces).await
     }
 
-    /// Takes everything that is dirty, as it is now. All of it counts as clean from here on.
-    fn take_all(&self, core: &Core, inodes: &Inodes, space: &Space) -> Result<Vec<BlockWrite>> {
-        core.forget_dirty();
+    /// Takes what is to be written, as it is now. All of it counts as clean from here on.
+    fn take(
+        &self,
+        core: &Core,
+        inodes: &Inodes,
+        space: &Space,
+        chosen: Option<&[Chosen]>,
+    ) -> Result<Vec<BlockWrite>> {
+        if chosen.is_none() {
+            core.forget_dirty();
+        }
         let mut pieces = Vec::new();
         for inode in core.dirty_inodes() {
+            let choice = chosen.map(|all| all.iter().find(|c| c.inode.ino == inode.ino));
+            if choice.is_some_and(|choice| choice.is_none()) {
+                continue;
+            }
             for frame in inode.frames.dirty_frames() {
-                pieces.extend(take_block(core, &inode, &frame, inodes.superblock())?);
+                // Indirect blocks go with any block: they may lead to it.
+                let is_wanted = choice.flatten().is_none_or(|c| c.has(frame.lbn()));
+                if is_wanted || frame.lbn() < 0 {
+                    pieces.extend(take_block(core, &inode, &frame, inodes.superblock())?);
+                }
             }
             if inode.is_dirty() {
                 inodes.put(core, &inode);
@@ -91,7 +109,7 @@ impl WriteBack {
         }
         let table = inodes.table();
         for frame in table.dirty_frames() {
-            pieces.push(take(core, table, &frame, frame.lbn() as u64, Class::Meta));
+            pieces.push(take_frame(core, table, &frame, frame.lbn() as u64, Class::Meta));
         }
         for (place, bytes) in inodes.take_dirty().into_iter().chain(space.take_dirty()) {
             let block = Block::Bytes(Buf::copy_of(&bytes).freeze());
@@ -130,10 +148,16 @@ fn take_block(
         core.poison(FsError::inconsistent(what));
         return core.check_writable().map(|()| None);
     }
-    Ok(Some(take(core, &inode.frames, frame, ptr.addr, inode.class(frame.lbn()))))
+    Ok(Some(take_frame(core, &inode.frames, frame, ptr.addr, inode.class(frame.lbn()))))
 }
 
-fn take(core: &Core, file: &FileFrames, frame: &Rc<Frame>, place: u64, class: Class) -> BlockWrite {
+fn take_frame(
+    core: &Core,
+    file: &FileFrames,
+    frame: &Rc<Frame>,
+    place: u64,
+    class: Class,
+) -> BlockWrite {
     core.cache.mark_sent(file, frame);
     BlockWrite { place, block: frame.block(), class, frame: Some(Rc::clone(frame)) }
 }

@@ -6,7 +6,7 @@
 
 use twin_rt::{Nanos, Time};
 
-use super::{FlushAdvice, FlushPolicy, FlushState};
+use super::{DirtyView, FlushAdvice, FlushPolicy, FlushState, Which};
 
 /// Bytes of memory for each buffer.
 const PAGE_BYTES: u64 = 4096;
@@ -18,22 +18,22 @@ pub(super) struct Buffers {
 }
 
 /// Bytes of dirty data from which on the log is written.
-fn most_bytes(state: FlushState) -> u64 {
+fn most_bytes(state: &FlushState) -> u64 {
     let buffers = state.capacity_bytes / PAGE_BYTES / 4;
     buffers.saturating_sub(LESS).max(1) * state.frame_bytes
 }
 
 impl FlushPolicy for Buffers {
-    fn advise(&mut self, now: Time, state: FlushState) -> FlushAdvice {
+    fn advise(&mut self, now: Time, state: &FlushState, _: &dyn DirtyView) -> FlushAdvice {
         match state.oldest {
             None => FlushAdvice::Wait,
-            Some(_) if state.data_bytes > most_bytes(state) => FlushAdvice::Flush,
-            Some(oldest) if now - oldest >= self.age_ns => FlushAdvice::Flush,
+            Some(_) if state.data_bytes > most_bytes(state) => FlushAdvice::Write(Which::All),
+            Some(oldest) if now - oldest >= self.age_ns => FlushAdvice::Write(Which::All),
             Some(oldest) => FlushAdvice::WaitUntil(oldest + self.age_ns),
         }
     }
 
-    fn start_bytes(&self, state: FlushState) -> u64 {
+    fn start_bytes(&self, state: &FlushState) -> u64 {
         // Indirect blocks may be among what becomes dirty, so the policy may be asked too early.
         state.dirty_bytes + most_bytes(state).saturating_sub(state.data_bytes)
     }
@@ -42,6 +42,19 @@ impl FlushPolicy for Buffers {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::flush::{DirtyBlock, DirtyFile};
+
+    struct NoView;
+
+    impl DirtyView for NoView {
+        fn blocks(&self, _: &mut dyn FnMut(&DirtyBlock) -> bool) {}
+
+        fn files(&self, _: &mut dyn FnMut(&DirtyFile) -> bool) {}
+
+        fn place(&self, _: u64, _: crate::Lbn) -> Option<u64> {
+            None
+        }
+    }
 
     #[test]
     fn a_quarter_of_the_buffers_less_ten_may_be_dirty_and_indirect_blocks_do_not_count() {
@@ -54,12 +67,13 @@ mod tests {
                 oldest: Some(Time(0)),
                 capacity_bytes: 2 << 20,
                 unit_bytes: 1 << 20,
+                nvram_bytes: 0,
             };
-            policy.advise(Time(1), state)
+            policy.advise(Time(1), &state, &NoView)
         };
         for frame_bytes in [4096, 8192] {
             assert_eq!(advise(118, frame_bytes), FlushAdvice::WaitUntil(Time(30 * twin_rt::SECS)));
-            assert_eq!(advise(119, frame_bytes), FlushAdvice::Flush);
+            assert_eq!(advise(119, frame_bytes), FlushAdvice::Write(Which::All));
         }
     }
 }

@@ -22,6 +22,7 @@ pub use blocks::dirty_parents;
 
 use crate::core::Core;
 use crate::dinode::HIDDEN;
+use crate::dirty_limit::wait_for_room;
 use crate::inodes::Inode;
 use crate::layout::{Layout, Need};
 use crate::{FsError, Ino, Result};
@@ -66,6 +67,9 @@ impl<L: Layout> Files<L> {
     /// the caller must look up again what it knew before, unless a lock protects it.
     pub(crate) async fn admit(&self, bytes: u64, need: Need) -> Result<L::AdmissionGuard> {
         self.maybe_yield().await;
+        if self.core.cache.dirty_bytes() > 0 {
+            wait_for_room(&self.core, &*self.layout, bytes).await?;
+        }
         self.layout.admit(&self.core, bytes, need).await
     }
 

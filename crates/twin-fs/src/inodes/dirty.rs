@@ -4,6 +4,8 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
+use twin_rt::Time;
+
 use super::inode::Inode;
 
 /// The dirty inodes, in the order in which they became dirty.
@@ -20,8 +22,11 @@ impl Default for DirtyInodes {
 }
 
 impl DirtyInodes {
-    pub(crate) fn add(&self, inode: &Rc<Inode>) {
-        if inode.dirty.get() == 0 {
+    pub(crate) fn add(&self, inode: &Rc<Inode>, now: Time) {
+        let (since, _) = inode.dirty_times.get();
+        let is_clean = inode.dirty.get() == 0;
+        inode.dirty_times.set((if is_clean { now } else { since }, now));
+        if is_clean {
             let turn = self.next.get();
             self.next.set(turn + 1);
             inode.dirty.set(turn);
@@ -39,6 +44,12 @@ impl DirtyInodes {
     /// All dirty inodes, in the order in which they became dirty.
     pub(crate) fn all(&self) -> Vec<Rc<Inode>> {
         self.by_turn.borrow().values().cloned().collect()
+    }
+
+    /// Since when the first of them has been dirty.
+    pub(crate) fn oldest(&self) -> Option<Time> {
+        let by_turn = self.by_turn.borrow();
+        by_turn.first_key_value().map(|(_, inode)| inode.dirty_times.get().0)
     }
 
     pub(crate) fn len(&self) -> usize {

@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 use twin_cache::{FileFrames, Lbn};
 use twin_disk::Class;
-use twin_rt::RwLock;
+use twin_rt::{RwLock, Time};
 
 use super::dinode::{Dinode, HIDDEN};
 use crate::{Attr, Ino, mode};
@@ -46,6 +46,8 @@ pub struct Inode {
     pub(crate) ahead: Cell<ReadAhead>,
     /// The position among the dirty inodes, 0 if the inode is clean. Only `DirtyInodes` changes it.
     pub(super) dirty: Cell<u64>,
+    /// Since when it has been dirty, and when it last changed. Only `DirtyInodes` changes it.
+    pub(super) dirty_times: Cell<(Time, Time)>,
 }
 
 impl Inode {
@@ -60,6 +62,7 @@ impl Inode {
             room: RefCell::default(),
             ahead: Cell::default(),
             dirty: Cell::new(0),
+            dirty_times: Cell::default(),
         })
     }
 
@@ -83,6 +86,11 @@ impl Inode {
     /// True if the record on disk is out of date.
     pub fn is_dirty(&self) -> bool {
         self.dirty.get() != 0
+    }
+
+    /// Since when the inode has been dirty, and when it last changed; meaningful while it is dirty.
+    pub(crate) fn dirty_times(&self) -> (Time, Time) {
+        self.dirty_times.get()
     }
 
     /// The class of requests for its block `lbn`: only data blocks of regular files are data.

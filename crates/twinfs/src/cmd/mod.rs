@@ -12,6 +12,7 @@ mod compare;
 mod device;
 mod dump;
 mod files;
+mod frontier;
 mod gather;
 mod image;
 mod interrupt;
@@ -108,6 +109,7 @@ pub(crate) fn run(command: Command, interrupts: &Interrupts) -> Outcome {
         Command::Gather(args) => gather::run(&args, interrupts),
         Command::Calibrate(args) => calibrate::run(&args, interrupts),
         Command::Compare(args) => compare::run(&args, interrupts),
+        Command::Frontier(args) => frontier::run(&args, interrupts),
         Command::Volume(args) => volume::run(&args, interrupts),
         Command::Cache(args) => cache::run(&args, interrupts),
         Command::Top(args) => top::run(&args),

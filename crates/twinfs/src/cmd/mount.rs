@@ -13,8 +13,8 @@ use twin_host::fuse::{Mount as FuseMount, MountOptions, Ready, SessionOptions};
 use twin_host::{
     FlightRecorder, Grade, Host, HostOptions, ImageOptions, Relation, Signals, Words, relation,
 };
-use twin_lab::CLOSE;
 use twin_lab::layouts::LAYOUTS;
+use twin_lab::{CLOSE, with_flush};
 use twin_rt::Categories;
 
 use super::files::NewFile;
@@ -40,6 +40,7 @@ pub(crate) fn run(mut args: Mount) -> Outcome {
             .map_err(|why| usage(format!("--cleaner: {why}")))?;
     }
     super::budget::cache_bytes(&args).map_err(usage)?;
+    with_policy(&args, Settings::default()).map_err(usage)?;
     let about = args.image.display().to_string();
     run_serving(args.foreground, &about, |ready, words| serve_volume(&args, ready, words))?;
     Ok(ExitCode::SUCCESS)
@@ -238,7 +239,7 @@ fn open(
         let cache_bytes = super::budget::cache_bytes(args)?;
         let replacement = args.replacement.to_owned();
         let settings = Settings { cache_bytes, read_only, replacement, ..Settings::default() };
-        let settings = settings.mounted();
+        let settings = with_policy(args, settings.mounted())?;
         let host = host_options(args)?;
         let (of_layout, flight) = (of_layout.clone(), args.flight.clone());
         let log = log.clone();
@@ -248,6 +249,14 @@ fn open(
     let begin = |to: &PathBuf| StatusFile::begin(to, &opened.volume);
     let status = args.status.as_ref().map(begin).transpose()?;
     Ok((place(args, opened.host.clone(), &opened.volume, words, note)?, opened, status))
+}
+
+/// The settings with the flush policy that was asked for.
+fn with_policy(args: &Mount, settings: Settings) -> Result<Settings, String> {
+    match &args.flush {
+        None => Ok(settings),
+        Some(text) => with_flush(settings, text).map_err(|error| format!("--flush: {error}")),
+    }
 }
 
 /// The place where a volume that is open on a host is to be mounted.

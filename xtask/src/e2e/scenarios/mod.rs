@@ -6,6 +6,7 @@ mod cleaning;
 mod enospc;
 mod events;
 mod flight;
+mod flush;
 mod fsx;
 mod git;
 mod gitkill;
@@ -44,6 +45,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     events::SCENARIO,
     user::SCENARIO,
     kill9::SCENARIO,
+    flush::SCENARIO,
     rewrite::SCENARIO,
     build::SCENARIO,
     loopdev::SCENARIO,

@@ -1,0 +1,43 @@
+//! The dirty frames of a cache, in the order in which they became dirty.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+
+use twin_rt::Time;
+
+use crate::Frame;
+
+/// The slots of the dirty frames. A frame keeps its place until it is clean, however often it
+/// changes.
+#[derive(Default)]
+pub(crate) struct DirtyFrames {
+    by_turn: RefCell<BTreeMap<u64, u32>>,
+    last: Cell<u64>,
+}
+
+impl DirtyFrames {
+    pub(crate) fn add(&self, frame: &Frame, now: Time) {
+        // Turns start at 1 because 0 marks a clean frame.
+        let turn = self.last.get() + 1;
+        self.last.set(turn);
+        frame.life.turn.set(turn);
+        frame.life.since.set(now);
+        self.by_turn.borrow_mut().insert(turn, frame.slot.get());
+    }
+
+    pub(crate) fn remove(&self, frame: &Frame) {
+        let turn = frame.life.turn.replace(0);
+        if turn != 0 {
+            self.by_turn.borrow_mut().remove(&turn);
+        }
+    }
+
+    /// Calls `f` with the slots, the oldest first, until it returns false.
+    pub(crate) fn each(&self, mut f: impl FnMut(u32) -> bool) {
+        for slot in self.by_turn.borrow().values() {
+            if !f(*slot) {
+                return;
+            }
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! Dirty data as the flush policy sees it, and the operations that wait because there is too much.
+//!
+//! Contract: the policy is asked by the flusher ([`write_back`](crate::write_back)) and, unless
+//! [`FlushBy`] is the flusher, by operations that need room. An operation that would make more dirty
+//! than the policy permits waits in [`wait_for_room`] before it changes anything and before it is
+//! admitted. The wait ends when there is room, when the volume stops, or when write-back has made no
+//! room: what is then dirty belongs to operations that write it themselves.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+
+use twin_cache::flush::{DirtyBlock, DirtyFile, DirtyView, FlushBy, Survives};
+use twin_cache::{FlushAdvice, FlushState, Lbn, Which};
+
+use crate::core::Core;
+use crate::flushing::Chosen;
+use crate::geometry::Ptr;
+use crate::inodes::Inode;
+use crate::layout::{Dirty, Layout};
+use crate::{Ino, Result};
+
+/// The dirty data of a volume.
+struct View<'a>(&'a Core);
+
+impl DirtyView for View<'_> {
+    fn blocks(&self, f: &mut dyn FnMut(&DirtyBlock) -> bool) {
+        // The layout's own structures, and indirect blocks, go with the files that need them.
+        self.0.cache.for_dirty(|dirty| {
+            let (ino, lbn) = (dirty.frame.ino(), dirty.frame.lbn());
+            if lbn < 0 || !self.0.cached_inode(ino).is_some_and(|inode| inode.is_dirty()) {
+                return true;
+            }
+            let (since, changed) = (dirty.since(), dirty.changed());
+            f(&DirtyBlock { ino, lbn, since, changed, last_life_ns: dirty.last_life_ns() })
+        });
+    }
+
+    fn files(&self, f: &mut dyn FnMut(&DirtyFile) -> bool) {
+        let block = u64::from(self.0.geometry.block_size);
+        for inode in self.0.dirty_inodes() {
+            let (since, changed) = inode.dirty_times();
+            let bytes = inode.frames.counts().1 as u64 * block;
+            let is_dir = inode.d.borrow().is_dir();
+            if !f(&DirtyFile { ino: inode.ino, since, changed, bytes, is_dir }) {
+                return;
+            }
+        }
+    }
+
+    fn place(&self, ino: u64, lbn: Lbn) -> Option<u64> {
+        let inode = self.0.cached_inode(ino)?;
+        let ptr = self.0.resident_ptr(&inode, lbn).filter(Ptr::is_on_disk)?;
+        Some(self.0.geometry.byte_of(ptr.addr))
+    }
+}
+
+impl Core {
+    /// The advice of the flush policy.
+    pub(crate) fn flush_advice(&self, state: &FlushState) -> FlushAdvice {
+        let deaths = self.cache.take_deaths();
+        self.flushing().advise(self.rt.now(), state, &View(self), &deaths)
+    }
+
+    /// The input of the flush policy, from what the layout says is dirty.
+    pub(crate) fn flush_state(&self, dirty: &Dirty, oldest: Option<twin_rt::Time>) -> FlushState {
+        FlushState {
+            dirty_bytes: dirty.bytes,
+            data_bytes: self.cache.dirty_data_bytes(),
+            frame_bytes: self.cache.frame_bytes(),
+            oldest,
+            capacity_bytes: self.cache.capacity_bytes(),
+            unit_bytes: dirty.unit_bytes,
+            nvram_bytes: self.settings.nvram_bytes,
+        }
+    }
+
+    /// The most bytes that the flush policy permits to be dirty, if the layout's units are so long.
+    pub fn dirty_limit_bytes(&self, unit_bytes: u64) -> u64 {
+        let dirty = Dirty { unit_bytes, ..Dirty::default() };
+        self.flushing().limit_bytes(&self.flush_state(&dirty, None))
+    }
+
+    /// True if dirty data counts as safe because memory survives a power failure.
+    pub fn memory_survives(&self) -> bool {
+        self.flushing().survives != Survives::Nothing
+    }
+
+    /// The dirty files that a policy named, in the order in which they became dirty; `None` for all.
+    pub(crate) fn chosen(&self, which: &Which) -> Option<Vec<Chosen>> {
+        let whole = |inode| Chosen { inode, blocks: None };
+        let dirty = self.dirty_inodes().into_iter();
+        Some(match which {
+            Which::All => return None,
+            Which::UpTo(time) => {
+                dirty.filter(|inode| inode.dirty_times().0 <= *time).map(whole).collect()
+            }
+            Which::Files(files) => {
+                let files: BTreeSet<Ino> = files.iter().copied().collect();
+                dirty.filter(|inode| files.contains(&inode.ino)).map(whole).collect()
+            }
+            Which::Blocks(blocks) => {
+                let mut by_file: BTreeMap<Ino, BTreeSet<Lbn>> = BTreeMap::new();
+                for (ino, lbn) in blocks {
+                    by_file.entry(*ino).or_default().insert(*lbn);
+                }
+                let some = |inode: Rc<Inode>| {
+                    let blocks = by_file.remove(&inode.ino)?;
+                    Some(Chosen { inode, blocks: Some(blocks) })
+                };
+                dirty.filter_map(some).collect()
+            }
+        })
+    }
+}
+
+/// Writes what a policy named.
+pub(crate) async fn write<L: Layout>(core: &Rc<Core>, layout: &L, which: &Which) -> Result<()> {
+    match core.chosen(which) {
+        None => layout.write_back(core).await,
+        Some(chosen) if chosen.is_empty() => Ok(()),
+        Some(chosen) => layout.write_some(core, chosen).await,
+    }
+}
+
+/// The bytes that count against the policy's limit. What a layout defers because it could restore it
+/// from what it has written needs memory, but none that survives.
+fn at_risk<L: Layout>(core: &Core, layout: &L) -> u64 {
+    let dirty = match core.memory_survives() {
+        true => layout.dirty(core).bytes,
+        false => core.cache.dirty_bytes(),
+    };
+    dirty + core.flushing().held_bytes()
+}
+
+/// An operation does not wait any longer when its own write-back has made no room.
+const IN_VAIN_MAX: u32 = 1;
+
+/// The same for the flusher's rounds, in which others may have made as much dirty as was written.
+const ROUNDS_IN_VAIN_MAX: u32 = 3;
+
+/// Waits until an operation may make up to `bytes` dirty.
+pub(crate) async fn wait_for_room<L: Layout>(
+    core: &Rc<Core>,
+    layout: &L,
+    bytes: u64,
+) -> Result<()> {
+    let flushing = core.flushing();
+    let mut in_vain = 0;
+    loop {
+        core.check_writable()?;
+        let dirty = at_risk(core, layout);
+        let limit = core.dirty_limit_bytes(layout.dirty(core).unit_bytes);
+        // Memory that is all that there is must not be exceeded by what the operation adds.
+        let strict = flushing.survives != Survives::Nothing && dirty > 0;
+        let ahead = if strict { bytes } else { 0 };
+        let by = flushing.by();
+        let patience = match by {
+            FlushBy::Flusher => ROUNDS_IN_VAIN_MAX,
+            FlushBy::Helper | FlushBy::Needer => IN_VAIN_MAX,
+        };
+        if dirty + ahead <= limit || in_vain >= patience {
+            return Ok(());
+        }
+        let is_fruitless = match by {
+            FlushBy::Helper | FlushBy::Needer => {
+                let state = core.flush_state(&layout.dirty(core), None);
+                let which = flushing.make_room(&state, &View(core));
+                write(core, layout, &which).await?;
+                if by == FlushBy::Needer {
+                    layout.settle(core, false).await?;
+                }
+                at_risk(core, layout) >= dirty
+            }
+            FlushBy::Flusher => !flushing.wait_for_round().await,
+        };
+        in_vain = if is_fruitless { in_vain + 1 } else { 0 };
+    }
+}

@@ -1,0 +1,171 @@
+//! The flush policy of a volume, and those who wait for its work.
+//!
+//! Contract: this file keeps the policy and what operations and the flusher tell each other; it knows
+//! neither dirty data nor layouts. [`dirty_limit`](crate::dirty_limit) shows the policy the dirty data,
+//! and lets operations wait.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
+use std::rc::Rc;
+
+use twin_cache::flush::{Death, DirtyView, FlushBy, Survives};
+use twin_cache::{FlushAdvice, FlushPolicy, FlushState, Lbn, Which};
+use twin_rt::{Event, Time};
+use twin_settings::SettingsError;
+
+use crate::inodes::Inode;
+use crate::{FsError, Result};
+
+/// The name in settings of what the policy itself chooses.
+const OWN: &str = "own";
+
+/// Sets who writes back for operations that need room to the one with this name; `own` leaves it to
+/// the policy.
+///
+/// # Errors
+/// If there is none; the message lists those that there are.
+pub fn set_flush_by(
+    by: &mut Option<FlushBy>,
+    name: &str,
+) -> std::result::Result<(), SettingsError> {
+    let found = FlushBy::ALL.iter().find(|by| by.name() == name);
+    if found.is_none() && name != OWN {
+        let names = FlushBy::ALL.iter().map(|by| by.name()).chain([OWN]);
+        return Err(SettingsError::unknown("choice", name, names));
+    }
+    *by = found.copied();
+    Ok(())
+}
+
+/// The name of who writes back for operations that need room.
+pub fn flush_by_name(by: Option<FlushBy>) -> &'static str {
+    by.map_or(OWN, FlushBy::name)
+}
+
+/// A dirty file of which a layout is to write something.
+pub struct Chosen {
+    /// Its inode, which is dirty.
+    pub inode: Rc<Inode>,
+    /// The blocks to write; `None` for all that are dirty.
+    pub blocks: Option<BTreeSet<Lbn>>,
+}
+
+impl Chosen {
+    /// True if a block is to be written.
+    pub fn has(&self, lbn: Lbn) -> bool {
+        self.blocks.as_ref().is_none_or(|blocks| blocks.contains(&lbn))
+    }
+}
+
+/// The policy, and those who wait for its work. See the module.
+pub(crate) struct Flushing {
+    policy: RefCell<Box<dyn FlushPolicy>>,
+    pub(crate) survives: Survives,
+    by: FlushBy,
+    /// True if operations wait for room and the flusher has not taken notice yet.
+    awaited: Cell<bool>,
+    /// Bytes that the flusher has taken and that are not safe on the device yet.
+    held_bytes: Cell<u64>,
+    /// True if the last round of the flusher made no room.
+    fruitless: Cell<bool>,
+    round_ended: Rc<Event>,
+    wake_flusher: Rc<Event>,
+}
+
+impl Flushing {
+    /// The policy that the settings name.
+    pub(crate) fn new(settings: &crate::Settings) -> Result<Flushing> {
+        let entry = twin_cache::flush::REGISTRY
+            .get(&settings.flush)
+            .map_err(|_| FsError::Invalid("no such flush policy"))?;
+        Ok(Flushing {
+            policy: RefCell::new(entry.make(settings.flush_age_ns)),
+            survives: entry.survives,
+            by: settings.flush_by.unwrap_or(entry.by),
+            awaited: Cell::new(false),
+            held_bytes: Cell::new(0),
+            fruitless: Cell::new(false),
+            round_ended: Rc::default(),
+            wake_flusher: Rc::default(),
+        })
+    }
+
+    /// The event on which the flusher waits when there is nothing to do.
+    pub(crate) fn wake_flusher(&self) -> &Rc<Event> {
+        &self.wake_flusher
+    }
+
+    pub(crate) fn events(&self) -> [&Rc<Event>; 2] {
+        [&self.wake_flusher, &self.round_ended]
+    }
+
+    /// True if the policy wants to hear of the deaths of blocks.
+    pub(crate) fn learns(&self) -> bool {
+        self.policy.borrow().learns()
+    }
+
+    pub(crate) fn start_bytes(&self, state: &FlushState) -> u64 {
+        self.policy.borrow().start_bytes(state)
+    }
+
+    pub(crate) fn limit_bytes(&self, state: &FlushState) -> u64 {
+        self.policy.borrow().limit_bytes(state)
+    }
+
+    /// The policy's advice; that to make room, if operations wait for it. The policy hears of the
+    /// `deaths` before.
+    pub(crate) fn advise(
+        &self,
+        now: Time,
+        state: &FlushState,
+        view: &dyn DirtyView,
+        deaths: &[Death],
+    ) -> FlushAdvice {
+        let mut policy = self.policy.borrow_mut();
+        if !deaths.is_empty() {
+            policy.note_deaths(deaths);
+        }
+        match self.awaited.replace(false) {
+            true => FlushAdvice::Write(policy.make_room(state, view)),
+            false => policy.advise(now, state, view),
+        }
+    }
+
+    /// What is to be written because an operation needs room.
+    pub(crate) fn make_room(&self, state: &FlushState, view: &dyn DirtyView) -> Which {
+        self.policy.borrow_mut().make_room(state, view)
+    }
+
+    /// Who writes back for operations that need room.
+    pub(crate) fn by(&self) -> FlushBy {
+        self.by
+    }
+
+    /// Waits for the end of a round of the flusher, which is asked to make room. Returns true if the
+    /// round made some.
+    pub(crate) async fn wait_for_round(&self) -> bool {
+        self.awaited.set(true);
+        let ended = self.round_ended.wait();
+        self.wake_flusher.notify();
+        ended.await;
+        !self.fruitless.get()
+    }
+
+    /// Bytes that the flusher has taken and that are not safe on the device yet.
+    pub(crate) fn held_bytes(&self) -> u64 {
+        self.held_bytes.get()
+    }
+
+    /// Called when the flusher has taken data to write it.
+    pub(crate) fn hold(&self, bytes: u64) {
+        self.held_bytes.set(bytes);
+    }
+
+    /// Called when what the flusher has written is as safe as the policy needs it, or when it found
+    /// that it can write nothing.
+    pub(crate) fn end_round(&self, fruitful: bool) {
+        self.fruitless.set(!fruitful);
+        self.held_bytes.set(0);
+        self.round_ended.notify();
+    }
+}

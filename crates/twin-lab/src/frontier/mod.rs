@@ -1,0 +1,195 @@
+//! The flush frontier: what a flush policy loses in a power failure, against what it writes.
+//!
+//! Contract: each point is a run of one workload under one flush policy with one age limit, in which
+//! the power fails at many instants ([`cuts`]). Nothing but the policy makes data durable: the run has
+//! no committer, as if it were not behind a mount, but fsync counts. A point is on the frontier if no
+//! other point of its workload and its kind of memory both loses less and writes less: policies that count
+//! on memory that survives are not compared with those that need none.
+
+mod cuts;
+mod ledger;
+mod page;
+mod table;
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use serde::Serialize;
+use twin_cache::flush::{REGISTRY, Survives};
+use twin_rt::{Nanos, Rng};
+use twin_trace::replay::Pace;
+
+use self::cuts::Cuts;
+use crate::compare::side_by_side;
+use crate::config::{Config, Front};
+use crate::error::{SimulateError, model_error};
+use crate::figures::Figures;
+use crate::simulate::{simulate, simulate_watched};
+use crate::watch::Watcher;
+use crate::workload::Workload;
+
+pub use page::page;
+pub use table::table;
+
+/// One point: a workload under a policy with an age limit. The names of the fields are those of the
+/// JSON output.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct FrontierPoint {
+    /// The workload.
+    pub workload: String,
+    /// The configuration without its flush policy.
+    pub config: String,
+    /// The flush policy.
+    pub flush: &'static str,
+    /// Its age limit in seconds; `None` if it has none.
+    pub age_s: Option<f64>,
+    /// True if it counts on memory that survives a power failure.
+    pub memory_survives: bool,
+    /// Power failures.
+    pub instants: usize,
+    /// Bytes that clients had written and recovery did not give back: the mean over the instants.
+    pub lost_mean_bytes: f64,
+    /// The most of them at an instant.
+    pub lost_worst_bytes: u64,
+    /// Bytes written to the device.
+    pub written_bytes: u64,
+    /// Time for which the device was busy.
+    pub device_s: f64,
+    /// Time from the first operation until everything is written.
+    pub finish_s: f64,
+    /// Latency of operations: the median.
+    pub p50_us: f64,
+    /// The 99th percentile.
+    pub p99_us: f64,
+    /// Operations that failed.
+    pub failed: u64,
+    /// No other point of the workload with such memory both loses less and writes less.
+    pub on_frontier: bool,
+}
+
+/// A policy with an age limit.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Choice {
+    /// The policy, by its name in the registry.
+    pub flush: &'static str,
+    /// Its age limit; `None` for policies that have none.
+    pub age_ns: Option<Nanos>,
+}
+
+/// The choices that these policies and ages make: a policy without an age limit is one choice.
+///
+/// # Errors
+/// If a policy does not exist; the message lists those that do.
+pub fn choices(policies: &[String], ages: &[Nanos]) -> Result<Vec<Choice>, String> {
+    let named: Vec<&str> = match policies.is_empty() {
+        true => REGISTRY.names().collect(),
+        false => policies.iter().map(String::as_str).collect(),
+    };
+    let mut all = Vec::new();
+    for name in named {
+        let entry = REGISTRY.get(name).map_err(|error| error.to_string())?;
+        match entry.age_ns > 0 {
+            true => {
+                all.extend(ages.iter().map(|age| Choice { flush: entry.name, age_ns: Some(*age) }))
+            }
+            false => all.push(Choice { flush: entry.name, age_ns: None }),
+        }
+    }
+    Ok(all)
+}
+
+/// What is simulated for each choice.
+#[derive(Clone, Copy)]
+pub struct Study<'a> {
+    /// The workload.
+    pub workload: &'a Workload,
+    /// Its name.
+    pub name: &'a str,
+    /// When its operations are issued.
+    pub pace: Pace,
+    /// How often the power fails.
+    pub instants: usize,
+}
+
+/// Runs the workload of a study with each choice, on up to `threads` threads. `config` is the
+/// configuration; its own flush policy does not count.
+pub fn frontier(
+    config: &Config,
+    choices: &[Choice],
+    study: Study<'_>,
+    threads: usize,
+) -> Vec<Result<FrontierPoint, SimulateError>> {
+    let run = |at: usize| point(config, choices[at], study);
+    let mut points = side_by_side(choices.len(), threads, &run, &|_, _| {});
+    mark(&mut points);
+    points
+}
+
+/// Marks the points that are on the frontier.
+fn mark(points: &mut [Result<FrontierPoint, SimulateError>]) {
+    let both = |p: &FrontierPoint| (p.memory_survives, p.lost_mean_bytes, p.written_bytes);
+    let all: Vec<(bool, f64, u64)> = points.iter().flatten().map(both).collect();
+    for point in points.iter_mut().flatten() {
+        let (memory, lost, written) = both(point);
+        let better = |other: &(bool, f64, u64)| {
+            let is_like = other.0 == memory && *other != (memory, lost, written);
+            is_like && other.1 <= lost && other.2 <= written
+        };
+        point.on_frontier = !all.iter().any(better);
+    }
+}
+
+fn point(
+    config: &Config,
+    choice: Choice,
+    study: Study<'_>,
+) -> Result<FrontierPoint, SimulateError> {
+    let mut config = Config { crashable: true, front: Front::Nothing, ..config.clone() };
+    config.settings.flush = choice.flush.into();
+    config.settings.flush_age_ns = choice.age_ns;
+    config.settings.durable_within_ns = None;
+    config.settings.durable_flush = true;
+    let entry = REGISTRY.get(choice.flush).map_err(model_error)?;
+    let (figures, lost) = cut_often(&config, study)?;
+    let mean = lost.iter().sum::<u64>() as f64 / lost.len().max(1) as f64;
+    Ok(FrontierPoint {
+        workload: study.name.into(),
+        config: config.name.clone(),
+        flush: choice.flush,
+        age_s: choice.age_ns.map(|ns| ns as f64 / 1e9),
+        memory_survives: entry.survives != Survives::Nothing,
+        instants: lost.len(),
+        lost_mean_bytes: mean,
+        lost_worst_bytes: lost.iter().copied().max().unwrap_or(0),
+        written_bytes: figures.disk_use.written_bytes,
+        device_s: figures.disk_use.busy_s,
+        finish_s: figures.finish_s,
+        p50_us: figures.latency.p50_us,
+        p99_us: figures.latency.p99_us,
+        failed: figures.failed,
+        on_frontier: false,
+    })
+}
+
+/// A run with the power failing at instants drawn evenly over its time, and the bytes lost at each.
+fn cut_often(config: &Config, study: Study<'_>) -> Result<(Figures, Vec<u64>), SimulateError> {
+    // The first run says how long it takes; the second is the same.
+    let steps_only_once = Config { steps: None, ..config.clone() };
+    let first = simulate(&steps_only_once, study.workload, study.pace)?;
+    let span_ns = (first.span_s * 1e9) as u64;
+    let mut rng = Rng::stream(config.seed, "instants");
+    let mut instants: Vec<Nanos> = (0..study.instants).map(|_| rng.below(span_ns.max(1))).collect();
+    instants.sort_unstable();
+    let cuts = Rc::new(RefCell::new(Cuts::new(config, instants)));
+    let watcher: Rc<RefCell<dyn Watcher>> = cuts.clone();
+    let figures = simulate_watched(config, study.workload, study.pace, watcher)?;
+    let mut cuts = cuts.borrow_mut();
+    match (cuts.error.take(), figures) {
+        (Some(error), _) => Err(error),
+        (None, Some(figures)) => Ok((figures, std::mem::take(&mut cuts.lost))),
+        (None, None) => Err(model_error("the run was ended")),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,40 @@
+//! The frontier as a table for people.
+
+use super::FrontierPoint;
+use crate::draw::figure;
+use crate::table::in_width;
+
+const MIB: f64 = (1 << 20) as f64;
+
+/// A line for each point; columns that do not fit into `width` characters are in tables below.
+pub fn table(points: &[FrontierPoint], width: Option<u16>) -> String {
+    let header = [
+        "workload",
+        "policy",
+        "age s",
+        "MiB lost",
+        "worst",
+        "MiB written",
+        "device s",
+        "p50 µs",
+        "p99 µs",
+        "frontier",
+    ];
+    let header: Vec<String> = header.iter().map(|name| String::from(*name)).collect();
+    let line = |p: &FrontierPoint| {
+        vec![
+            p.workload.clone(),
+            p.flush.into(),
+            p.age_s.map_or(String::new(), |age| format!("{age}")),
+            figure(p.lost_mean_bytes / MIB),
+            figure(p.lost_worst_bytes as f64 / MIB),
+            figure(p.written_bytes as f64 / MIB),
+            figure(p.device_s),
+            figure(p.p50_us),
+            figure(p.p99_us),
+            if p.on_frontier { "*" } else { "" }.into(),
+        ]
+    };
+    let lines: Vec<Vec<String>> = points.iter().map(line).collect();
+    in_width(&header, &lines, 3, width)
+}
