@@ -1,10 +1,10 @@
 //! The memory that all files of a volume share.
 //!
 //! Contract: the cache's table contains and counts every frame of every [`FileFrames`]. The
-//! replacement policy knows the clean frames, but not those that are dirty or being written. After
-//! an insertion, clean frames that no task holds are evicted until the resident bytes fit the
-//! capacity. If there is no such frame the cache grows beyond its capacity; write-back bounds the
-//! dirty bytes, not the cache.
+//! replacement policy ranks the clean frames, but not those that are dirty or being written. Before
+//! an insertion, clean frames that no task holds are evicted until the new one fits the capacity. If
+//! there is no such frame the cache grows beyond its capacity; write-back bounds the dirty bytes, not
+//! the cache.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::{Rc, Weak};
@@ -13,7 +13,7 @@ use twin_disk::Block;
 use twin_rt::Event;
 
 use crate::memory::{Memory, Sharer};
-use crate::{FileFrames, Frame, Lbn, Removal, Replacement};
+use crate::{FileFrames, Frame, Item, Lbn, Removal, Replacement};
 
 /// Counters of the cache since it was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -192,6 +192,9 @@ impl Cache {
     /// If the block is in memory already.
     pub fn insert(&self, file: &Rc<FileFrames>, lbn: Lbn, block: Option<Block>) -> Rc<Frame> {
         self.get_more();
+        let item = Item::frame((file.ino, lbn));
+        self.policy.borrow_mut().missed(item);
+        self.make_room();
         let frame = Frame::new(file.ino, lbn, block);
         let old = file.frames.borrow_mut().insert(lbn, Rc::clone(&frame));
         assert!(old.is_none(), "block {lbn} of inode {} is in the cache twice", file.ino);
@@ -210,10 +213,15 @@ impl Cache {
             }
         };
         frame.slot.set(slot);
-        self.policy.borrow_mut().inserted(slot, (file.ino, lbn));
+        self.policy.borrow_mut().inserted(slot, item);
         self.resident.set(self.resident.get() + self.frame_bytes);
-        self.evict_to_fit();
         frame
+    }
+
+    /// Evicts until there is room for a frame.
+    fn make_room(&self) {
+        let is_full = || self.resident.get() + self.frame_bytes > self.capacity_bytes.get();
+        while is_full() && self.evict_one() {}
     }
 
     fn evict_to_fit(&self) {
@@ -258,7 +266,8 @@ impl Cache {
     /// Updates the counts for a frame that has left the table and leaves its file. Returns true if
     /// it was dirty.
     fn detach(&self, frame: &Frame, why: Removal) -> bool {
-        self.withdraw(frame, why);
+        // The policy hears of dirty frames too: it may remember where they belong.
+        self.policy.borrow_mut().removed(frame.slot.get(), why);
         frame.attached.set(false);
         frame.slot.set(u32::MAX);
         self.resident.set(self.resident.get() - self.frame_bytes);
@@ -276,7 +285,7 @@ impl Cache {
         if !frame.is_attached() || frame.is_dirty() {
             return false;
         }
-        self.withdraw(frame, Removal::Dirtied);
+        self.withdraw(frame);
         frame.set_dirty();
         file.dirty.borrow_mut().insert(frame.lbn());
         self.add_dirty(frame);
@@ -298,7 +307,7 @@ impl Cache {
     /// [`mark_written`](Self::mark_written), because a read before the end of the write would
     /// return the old content of the device.
     pub fn mark_sent(&self, file: &FileFrames, frame: &Rc<Frame>) {
-        self.withdraw(frame, Removal::Dirtied);
+        self.withdraw(frame);
         frame.sent.set(frame.sent.get() + 1);
         if !frame.is_attached() || !frame.dirty.replace(false) {
             return;
@@ -316,7 +325,7 @@ impl Cache {
         frame.sent.set(frame.sent.get() - 1);
         if frame.sent.get() == 0 && frame.is_attached() && !frame.is_dirty() {
             let slot = frame.slot.get();
-            self.policy.borrow_mut().inserted(slot, (frame.ino(), frame.lbn()));
+            self.policy.borrow_mut().cleaned(slot, Item::frame((frame.ino(), frame.lbn())));
             // The table, the file and the caller have one reference each.
             if frame.drop_behind.get() && Rc::strong_count(frame) == 3 {
                 self.remove_slot(slot, Removal::Dropped);
@@ -324,10 +333,10 @@ impl Cache {
         }
     }
 
-    /// Removes a frame from the replacement policy, if the policy knows it.
-    fn withdraw(&self, frame: &Frame, why: Removal) {
+    /// Tells the policy not to rank a frame, if it does.
+    fn withdraw(&self, frame: &Frame) {
         if frame.is_attached() && !frame.is_dirty() && frame.sent.get() == 0 {
-            self.policy.borrow_mut().removed(frame.slot.get(), why);
+            self.policy.borrow_mut().removed(frame.slot.get(), Removal::Dirtied);
         }
     }
 
@@ -432,11 +441,11 @@ impl Sharer for Cache {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::replacement;
+    use crate::{Capacity, replacement};
     use twin_disk::Buf;
 
     fn cache(frames: u64) -> (Cache, Rc<FileFrames>) {
-        let policy = replacement::REGISTRY.get("lru").unwrap().make();
+        let policy = replacement::REGISTRY.first().make(Capacity::frames(frames));
         (Cache::new(frames * 4096, 4096, policy), FileFrames::new(7))
     }
 

@@ -7,11 +7,11 @@
 //! Start at [`Cache`]. To compare replacement policies on accesses alone: [`study`].
 //!
 //! ```
-//! use twin_cache::{Cache, FileFrames, replacement};
+//! use twin_cache::{Cache, Capacity, FileFrames, replacement};
 //! use twin_disk::Block;
 //!
 //! // Room for two blocks of 4 KiB. A frame that is not held may be evicted.
-//! let policy = replacement::REGISTRY.get("lru").unwrap().make();
+//! let policy = replacement::REGISTRY.get("lru").unwrap().make(Capacity::frames(2));
 //! let cache = Cache::new(8192, 4096, policy);
 //! let file = FileFrames::new(17);
 //! let held = cache.insert(&file, 0, Some(Block::Zero(4096)));
@@ -42,7 +42,7 @@ pub use flush::{FlushAdvice, FlushPolicy, FlushState};
 pub use frame::{FileFrames, Frame, FrameError};
 pub use memory::{Access, Memory, Sharer};
 pub use miss::{FrameRequest, LoadError, load, whole};
-pub use replacement::{Removal, Replacement};
+pub use replacement::{Capacity, Item, Key, Policy, Removal, Replacement, Rules};
 
 /// The number of a logical block of a file: data blocks from 0 on, indirect blocks below 0.
 pub type Lbn = i64;

@@ -7,7 +7,7 @@
 use std::cell::{Cell, OnceCell};
 use std::rc::Rc;
 
-use twin_cache::{Cache, Frame, FrameError, Lbn};
+use twin_cache::{Cache, Capacity, Frame, FrameError, Lbn};
 use twin_disk::{BlockDevice, DeviceInfo};
 use twin_rt::{Event, Rt, Time};
 
@@ -80,10 +80,10 @@ impl Core {
         features: Features,
         settings: Settings,
     ) -> Result<Rc<Core>> {
-        let policy = twin_cache::replacement::REGISTRY
-            .get(&settings.replacement)
-            .map_err(|_| FsError::Invalid("no such replacement policy"))?
-            .make();
+        let frames = Capacity::frames(settings.cache_bytes / u64::from(geometry.block_size));
+        let policy = twin_cache::replacement::for_cache(&settings.replacement)
+            .map_err(|_| FsError::Invalid("no such replacement policy for a cache"))?
+            .make(frames);
         let reading = crate::reading::REGISTRY
             .get(&settings.reading)
             .map_err(|_| FsError::Invalid("no such read policy"))?

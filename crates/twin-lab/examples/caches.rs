@@ -14,7 +14,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use twin_cache::{replacement, study};
+use twin_cache::{Capacity, replacement, study};
 use twin_fs::{Ino, Op};
 use twin_lab::Workload;
 use twin_rt::FixedMap;
@@ -55,9 +55,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     for entry in &replacement::REGISTRY {
         for part in [64, 16, 4] {
             let frames = (blocks / part).max(1);
-            let mut policy = entry.make();
+            let policy = entry.make(Capacity::frames(frames.into()));
             let begun = Instant::now();
-            let hits = study::hits(&mut *policy, frames, blocks, accesses.iter().copied());
+            let hits = study::hits(policy, frames, blocks, accesses.iter().copied());
             let rate = accesses.len() as f64 / begun.elapsed().as_secs_f64();
             let share = 100.0 * hits as f64 / accesses.len().max(1) as f64;
             println!("{:>10} {frames:>12} {share:>7.1}% {rate:>14.0}", entry.name);

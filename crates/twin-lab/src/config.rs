@@ -393,13 +393,15 @@ const KEYS: &[(Needs, Key<Config>)] = &[
     ),
     (
         Needs::Nothing,
-        Key::new(
+        Key::own(
             "replacement",
             "choice of the clean block to evict",
-            Unit::Name("replacement policy", || {
-                twin_cache::replacement::REGISTRY.names().collect()
-            }),
-            |c| (&mut c.settings.replacement).into(),
+            "a policy, listed below",
+            |c, text| {
+                c.settings.replacement = twin_cache::replacement::for_cache(text)?.name.into();
+                Ok(())
+            },
+            |c| c.settings.replacement.clone(),
         ),
     ),
     (
@@ -738,7 +740,8 @@ pub fn settings_help() -> String {
     out += &list("Queues", queue::REGISTRY.abouts());
     out += &list("Processors", cpu::REGISTRY.abouts());
     out += &list("Flush policies", twin_cache::flush::REGISTRY.abouts());
-    out += &list("Replacement policies", twin_cache::replacement::REGISTRY.abouts());
+    let replacement = twin_cache::replacement::REGISTRY.iter().filter(|e| !e.needs_future());
+    out += &list("Replacement policies", replacement.map(|e| (e.name, e.about)).collect());
     out += &list("Read policies", reading::REGISTRY.abouts());
     for kind in LAYOUTS {
         for (title, names) in kind.policies() {

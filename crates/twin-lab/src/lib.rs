@@ -24,6 +24,7 @@
 pub mod age;
 pub mod bench;
 mod by_hand;
+pub mod caches;
 mod chance;
 mod compare;
 mod config;

@@ -352,7 +352,7 @@ mod tests {
         let with = Figures { lateness: Some(late), ..run("a", None) };
         let text = table(&[with, run("b", None)], None);
         assert!(text.contains("250.0 ms earlier"), "{text}");
-        assert!(text.contains("at most 1500.0 ms later"), "{text}");
+        assert!(text.contains("at most 1.50 s later"), "{text}");
         assert!(!table(&[run("b", None)], None).contains("clients ended"));
     }
 

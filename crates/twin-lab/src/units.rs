@@ -5,7 +5,8 @@ pub(crate) fn duration(us: f64) -> String {
     match us {
         us if us < 10.0 => format!("{us:.1} us"),
         us if us < 10_000.0 => format!("{us:.0} us"),
-        us if us < 10_000_000.0 => format!("{:.1} ms", us / 1e3),
+        us if us < 1_000_000.0 => format!("{:.1} ms", us / 1e3),
+        us if us < 10_000_000.0 => format!("{:.2} s", us / 1e6),
         us => format!("{:.1} s", us / 1e6),
     }
 }

@@ -528,12 +528,12 @@ mod tests {
         assert_eq!(ranks, [Some(1), Some(1)]);
         let text = text.unwrap();
         assert!(text.contains("what chance explains") && text.contains("More seeds"), "{text}");
-        assert!(text.contains("1400.0 ms (") && text.contains("1500.0 ms ("), "{text}");
+        assert!(text.contains("1.40 s (") && text.contains("1.50 s ("), "{text}");
         let (ranks, text) = judge(vec![of("b", [2.1, 2.3, 2.5, 2.7, 1.7]), a], "finish");
         assert_eq!(ranks, [Some(2), Some(1)]);
         let text = text.unwrap();
         assert!(text.contains("medians of 5 seeds"), "{text}");
-        assert!(text.contains("1400.0 ms (1000.0 ms to 1800.0 ms)"), "{text}");
+        assert!(text.contains("1.40 s (1.00 s to 1.80 s)"), "{text}");
     }
 
     #[test]
@@ -603,6 +603,6 @@ mod tests {
         slow.disk_use.time_s = vec![("queue", 9.0), ("seek", 1.4)];
         let (_, text) = judge(vec![slow, run("quick", 1.5)], "finish");
         let text = text.unwrap();
-        assert!(text.contains("1400.0 ms more of seek") && !text.contains("queue"), "{text}");
+        assert!(text.contains("1.40 s more of seek") && !text.contains("queue"), "{text}");
     }
 }

@@ -139,6 +139,27 @@ fn every_key_makes_a_difference_or_is_refused_by_name() {
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
 }
 
+/// Every replacement policy under both layouts, with a cache that is far too small and is read from
+/// all the time: the replay compares every read with what was written. Policies differ in what they
+/// read from the disk; the optimum cannot be had.
+#[test]
+fn every_replacement_policy_runs_on_both_layouts() {
+    let policies = names("Replacement policies:");
+    let reads = "zipf:writes=3000,reads=50%,file-bytes=8388608";
+    for layout in ["lfs:size=64M", "ffs:size=64M"] {
+        let mut disk_reads = std::collections::BTreeSet::new();
+        for policy in &policies {
+            let figures = run(&format!("{layout},cache=1M,replacement={policy}"), reads);
+            let figures = figures.unwrap_or_else(|why| panic!("{policy}: {why}"));
+            assert_eq!(figures.failed, 0, "{layout}, {policy}");
+            disk_reads.insert(figures.disk_use.reads);
+        }
+        assert!(policies.len() > 12 && disk_reads.len() > 8, "{layout}: {disk_reads:?}");
+        let error = Config::parse(&format!("{layout},replacement=belady")).unwrap_err().to_string();
+        assert!(error.contains("needs to know all accesses in advance"), "{error}");
+    }
+}
+
 #[test]
 fn a_key_without_what_it_needs_is_refused_wherever_it_stands() {
     for (text, words) in [

@@ -17,6 +17,33 @@ pub(crate) fn volume_victims() -> clap::builder::PossibleValuesParser {
     )
 }
 
+/// A replacement policy for a cache.
+pub(crate) fn replacement(name: &str) -> Result<&'static str, String> {
+    let entry = twin_cache::replacement::for_cache(name).map_err(|error| error.to_string())?;
+    Ok(entry.name)
+}
+
+/// A replacement policy for a study, which may know the future.
+pub(crate) fn policies(name: &str) -> Result<&'static str, String> {
+    let entry = twin_cache::replacement::REGISTRY.get(name).map_err(|error| error.to_string())?;
+    Ok(entry.name)
+}
+
+/// A disk model.
+pub(crate) fn disks(name: &str) -> Result<&'static str, String> {
+    let entry = twin_sim::model::REGISTRY.get(name).map_err(|error| error.to_string())?;
+    Ok(entry.name)
+}
+
+/// The help of `--replacement`, with all policies.
+pub(crate) fn replacement_help() -> String {
+    let all = twin_cache::replacement::REGISTRY.iter().filter(|entry| !entry.needs_future());
+    let all = all.map(|entry| entry.name).collect::<Vec<_>>().join(", ");
+    format!(
+        "Which clean block leaves the cache when it is full: {all}. docs/caching.md explains them"
+    )
+}
+
 /// The foreign formats of traces, from their registry.
 pub(crate) fn foreign_formats() -> clap::builder::PossibleValuesParser {
     let values = twin_trace::readers::REGISTRY.iter();

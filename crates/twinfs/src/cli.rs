@@ -10,12 +10,13 @@ use twin_lab::log_categories;
 use twin_rt::{Categories, Category};
 
 use crate::choices::{
-    block_formats, disk_queue, disk_queue_help, foreign_formats, measures, placements,
-    volume_victims,
+    block_formats, disk_queue, disk_queue_help, foreign_formats, measures, placements, replacement,
+    replacement_help, volume_victims,
 };
 use crate::size::Size;
 
 mod age;
+mod cache;
 mod gather;
 mod measure;
 mod output;
@@ -23,6 +24,7 @@ mod reproduce;
 mod serve;
 
 pub(crate) use age::{Age, Layout, Snapshot, Start};
+pub(crate) use cache::{Cache, ObjectRules};
 pub(crate) use gather::Gather;
 pub(crate) use measure::{Calibrate, Pace, SharedSettings, Validate};
 pub(crate) use output::{Format, Output};
@@ -63,6 +65,7 @@ pub(crate) enum Command {
     Replay(Replay),
     Compare(Compare),
     Volume(Volume),
+    Cache(Cache),
     Top(Top),
     Bench(Bench),
     Calibrate(Calibrate),
@@ -210,6 +213,9 @@ pub(crate) struct Mount {
     /// Memory for blocks, in bytes.
     #[arg(long, default_value = "256M")]
     pub(crate) cache: Size,
+    #[arg(long, value_name = "POLICY", value_parser = replacement, help = replacement_help(),
+        default_value = twin_cache::replacement::REGISTRY.first().name)]
+    pub(crate) replacement: &'static str,
     /// Memory that the daemon may take in all, in place of --cache: blocks get what is left beside
     /// what they take with them. `twinfs stat DIR` tells what it has.
     #[arg(long, value_name = "SIZE", conflicts_with = "cache")]

@@ -9,7 +9,7 @@ use std::io::Read;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
-use twin_trace::{Kind, block};
+use twin_trace::{Kind, block, readers};
 
 use crate::content::{self, Content};
 
@@ -19,6 +19,8 @@ pub(crate) enum Wanted {
     Operations,
     Flight,
     Blocks,
+    /// A trace of any kind that has reads and writes.
+    Accesses,
     Machine,
     Status,
     Results,
@@ -26,6 +28,45 @@ pub(crate) enum Wanted {
     /// A trace in a format that is named on the command line: only what has no end or no byte, or is of
     /// our own, is refused.
     Foreign,
+}
+
+/// A trace whose accesses can be studied: how it is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Accessed {
+    /// A recording of twinfs.
+    Operations,
+    /// Operations in a foreign format.
+    Foreign(&'static str),
+    /// Requests to blocks or objects.
+    Blocks(&'static str),
+}
+
+/// How the accesses of a trace are read: in the format that is named, or that its content shows.
+///
+/// # Errors
+/// Says what the file is if it is no trace, and the nearest name if there is no such format.
+pub(crate) fn accesses_of(path: &Path, format: Option<&str>) -> Result<Accessed, String> {
+    if let Some(name) = format {
+        must_be(path, Wanted::Foreign)?;
+        if let Ok(entry) = block::REGISTRY.get(name) {
+            return Ok(Accessed::Blocks(entry.name));
+        }
+        if let Ok(entry) = readers::REGISTRY.get(name) {
+            return Ok(Accessed::Foreign(entry.name));
+        }
+        let known = block::REGISTRY.names().chain(readers::REGISTRY.names());
+        let error = twin_settings::SettingsError::unknown("trace format", name, known);
+        return Err(error.to_string());
+    }
+    match found(path).map_err(|error| format!("{}: {error}", path.display()))? {
+        Found::Operations => Ok(Accessed::Operations),
+        Found::Foreign(name) => Ok(Accessed::Foreign(name)),
+        Found::Blocks(name) => Ok(Accessed::Blocks(name)),
+        _ => {
+            must_be(path, Wanted::Accesses)?;
+            Err(format!("{}: a pipe cannot be looked at: name its --trace-format", path.display()))
+        }
+    }
 }
 
 /// What a file is.
@@ -39,6 +80,8 @@ enum Found {
     Flight,
     /// A block trace, with the name of its format.
     Blocks(&'static str),
+    /// Operations in another program's format, with its name.
+    Foreign(&'static str),
     Machine,
     Status,
     Results,
@@ -55,6 +98,7 @@ impl Wanted {
             Wanted::Operations => "a trace of operations",
             Wanted::Flight => "a flight log",
             Wanted::Blocks => "a block trace of a format that is known",
+            Wanted::Accesses => "a trace of a format that is known",
             Wanted::Machine => "a machine file",
             Wanted::Status => "a status file of a mount",
             Wanted::Results => "results of `twinfs bench --format json`",
@@ -73,6 +117,11 @@ impl Wanted {
                 format!(
                     "Known formats are {known}; --trace-format names one that is not recognized"
                 )
+            }
+            Wanted::Accesses => {
+                "`twinfs cache --list` shows the formats; --trace-format names one that is not \
+                 recognized"
+                    .into()
             }
             Wanted::Machine => "`twinfs calibrate` makes one".into(),
             Wanted::Status => "`twinfs mount --status` writes one".into(),
@@ -115,6 +164,7 @@ impl Found {
             Found::Operations => Wanted::Operations.noun().into(),
             Found::Flight => Wanted::Flight.noun().into(),
             Found::Blocks(format) => format!("a block trace of the format {format}"),
+            Found::Foreign(format) => format!("a trace of the format {format}"),
             Found::Machine => Wanted::Machine.noun().into(),
             Found::Status => Wanted::Status.noun().into(),
             Found::Results => "JSON, as `twinfs bench --format json` prints it".into(),
@@ -132,8 +182,11 @@ impl Found {
             }
             Found::Flight => format!("`twinfs replay --verify {name}` takes it"),
             Found::Blocks(_) => format!(
-                "`twinfs volume -t {name}` takes it, and `twinfs compare --trace-format blocks -t \
-                 {name}` as operations on files"
+                "`twinfs volume -t {name}` and `twinfs cache {name}` take it, and `twinfs compare \
+                 --trace-format blocks -t {name}` as operations on files"
+            ),
+            Found::Foreign(format) => format!(
+                "`twinfs compare --trace-format {format} -t {name}` and `twinfs cache {name}` take it"
             ),
             Found::Machine => format!("`twinfs compare --machine {name}` takes it"),
             Found::Status => format!("`twinfs top --mount {name}` takes it"),
@@ -211,6 +264,9 @@ fn found(path: &Path) -> std::io::Result<Found> {
     };
     if may_be_blocks && let Ok((format, _)) = block::open_any(File::open(path)?) {
         return Ok(Found::Blocks(format.name));
+    }
+    if may_be_blocks && let Some(name) = readers::looks_like(File::open(path)?)? {
+        return Ok(Found::Foreign(name));
     }
     Ok(match content {
         Content::Text => of_text(path).unwrap_or(Found::Other(Content::Text)),

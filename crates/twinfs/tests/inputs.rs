@@ -84,3 +84,84 @@ fn a_trace_without_operations_is_said_to_be_one() {
         assert!(said.contains("holds no operation") && said.contains("empty.tw"), "{said}");
     }
 }
+
+/// What `twinfs cache` prints for a trace as comma-separated values.
+fn cached(args: &[&str]) -> String {
+    let out = twinfs(&[&["cache"], args, &["--format", "csv"]].concat());
+    assert!(out.status.success(), "{args:?}: {}", text(&out.stderr));
+    text(&out.stdout)
+}
+
+#[test]
+fn caches_are_compared_with_plain_columns_and_more_for_a_disk() {
+    let line = |block: u64| {
+        format!("0,{},{},4096,{block}\n", ["R", "W"][block as usize % 2], (block % 97) << 12)
+    };
+    let trace = (0..3000u64).map(|at| line(at * at % 7919)).collect::<String>();
+    let path = file("cache.csv", trace.as_bytes());
+    let path = path.to_str().unwrap();
+    let shown = cached(&[path, "--objects", "--policies", "lru,arc", "--sizes", "64K,1M"]);
+    let lines: Vec<&str> = shown.lines().collect();
+    assert_eq!(lines[0], "policy,size,requests,misses");
+    assert!(lines[1].starts_with("lru,65536,3000,") && lines[4].starts_with("arc,1048576,3000,97"));
+    assert_eq!(lines.len(), 5, "{shown}");
+    // For LRU blocks and objects of one size are the same.
+    let of_blocks = cached(&[path, "--policies", "lru", "--frames", "16,256"]);
+    assert!(shown.starts_with(&of_blocks), "{shown}{of_blocks}");
+    let shown = cached(&[path, "--policies", "clock", "--sizes", "64K", "--disk", "hp97560"]);
+    let columns = "device_reads,device_writes,read_ms,write_ms,device_ms";
+    assert!(shown.starts_with(&format!("policy,size,requests,misses,{columns}\n")), "{shown}");
+    let table = text(&twinfs(&["cache", path, "--disk", "ssd-sata"]).stdout);
+    assert!(table.contains("misses, %") && table.contains("disk, s"), "{table}");
+}
+
+#[test]
+fn of_a_damaged_trace_the_cache_tells_the_line_and_uses_the_rest_if_asked() {
+    let path = file("cache-bad.csv", b"0,W,0,4096,1\n0,R,0,4096,2\n0,R,here,4096,3\n");
+    let path = path.to_str().unwrap();
+    let args = ["cache", path, "--trace-format", "alibaba", "--sizes", "1M", "--format", "csv"];
+    let out = twinfs(&args);
+    let said = text(&out.stderr);
+    assert_eq!((out.status.code(), text(&out.stdout)), (Some(1), String::new()));
+    assert!(
+        said.contains("in line 3") && said.contains("2 accesses before that are good"),
+        "{said}"
+    );
+    let out = twinfs(&[&args[..], &["--partial"]].concat());
+    assert_eq!(out.status.code(), Some(1));
+    assert!(text(&out.stdout).contains("lru,1048576,2,1\n"), "{}", text(&out.stdout));
+    let letter = file("letter.txt", b"Dear Sir,\nthis is no trace.\n");
+    let out = twinfs(&["cache", letter.to_str().unwrap()]);
+    assert_eq!(out.status.code(), Some(1));
+    assert!(text(&out.stderr).contains("a text file, not a trace"), "{}", text(&out.stderr));
+}
+
+/// Every trace that is there and has reads or writes, by its name alone.
+#[test]
+fn every_shared_trace_is_recognized() {
+    let shared = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/traces"));
+    for name in [
+        "anim-nfs-2003-2007/nfs-2.set-1.20k.csv.zst",
+        "anim-nfs-2003-2007/nfs.set6.20k.csv.zst",
+        "blkreplay-web-mysql/linux-mysql.load.gz",
+        "cache-reference-strings/lirs-sprite.trace.zst",
+        "cloudphysics-vm/cloudphysics.csv.zst",
+        "dbench-netbench/client.txt.zst",
+        "hplajw-1992/hplajw.csv.zst",
+        "mqsim-tpcc-wsrch/tpcc-small.trace.zst",
+        "sprite-kernel-checkins-1987-1993/sprite_kernel.csv.zst",
+        "tcpdump-history-1999-2026/tcpdump.csv.zst",
+    ] {
+        let path = shared.join(name);
+        if !path.exists() {
+            println!("skipped: ../shared/traces/{name} is missing");
+            continue;
+        }
+        let shown = cached(&[path.to_str().unwrap(), "--policies", "lru", "--sizes", "1M"]);
+        let requests = shown.lines().nth(1).and_then(|line| line.split(',').nth(2));
+        let requests: u64 = requests.unwrap().parse().unwrap();
+        assert!(requests > 1000, "{name}: {shown}");
+    }
+    let shown = cached(&[TRACE, "--policies", "sieve", "--sizes", "1M"]);
+    assert!(shown.lines().count() == 2, "{shown}");
+}

@@ -115,6 +115,22 @@ fn what_a_command_would_ignore_is_an_error_that_names_it() {
     assert!(!std::path::Path::new(&page).exists() && !std::path::Path::new(&new).exists());
 }
 
+#[test]
+fn what_a_study_of_caches_would_ignore_is_an_error_and_names_are_suggested() {
+    let trace = concat!(env!("CARGO_MANIFEST_DIR"), "/../../traces/libgit2-build.tw");
+    let lines: &[(&[&str], &str)] = &[
+        (&["cache", trace, "--rules", "paper"], "--objects"),
+        (&["cache", trace, "--objects", "--block", "8K"], "--block"),
+        (&["cache", trace, "--objects", "--frames", "8"], "--frames"),
+        (&["cache", trace, "--sizes", "1M", "--frames", "8"], "--frames"),
+        (&["cache", trace, "--policies", "lru,acr"], "did you mean \"arc\""),
+        (&["cache", trace, "--trace-format", "msrr"], "did you mean \"msr\""),
+        (&["cache", trace, "--disk", "hp97561"], "did you mean \"hp97560\""),
+        (&["mount", trace, "/nowhere", "--replacement", "belady"], "in advance"),
+    ];
+    lines.iter().for_each(|(line, word)| must_fail(line, word));
+}
+
 /// The one whose volume was too small, and did a seventh less of the work, was shown as the fastest
 /// with success; one that could not run took the results of the others with it.
 #[test]

@@ -1,33 +1,24 @@
-//! Second chance: a frame that was used since the hand last passed it is skipped once.
+//! Second chance: a frame that was used since the hand last passed it is skipped once. Corbató, "A
+//! Paging Experiment with the Multics System", 1968.
 
-use super::{Removal, Replacement, list::List};
-use crate::Lbn;
+use super::marks::Marks;
+use super::{Item, Removal, Replacement, list::List};
 
 #[derive(Default)]
 pub(super) struct Clock {
     /// The frames; the hand points at the oldest one.
     ring: List,
-    used: Vec<bool>,
-}
-
-impl Clock {
-    fn set_used(&mut self, slot: u32, used: bool) {
-        let i = slot as usize;
-        if self.used.len() <= i {
-            self.used.resize(i + 1, false);
-        }
-        self.used[i] = used;
-    }
+    used: Marks,
 }
 
 impl Replacement for Clock {
-    fn inserted(&mut self, slot: u32, _: (u64, Lbn)) {
+    fn inserted(&mut self, slot: u32, _: Item) {
         self.ring.push(slot);
-        self.set_used(slot, false);
+        self.used.set(slot, false);
     }
 
     fn touched(&mut self, slot: u32) {
-        self.set_used(slot, true);
+        self.used.set(slot, true);
     }
 
     fn removed(&mut self, slot: u32, _why: Removal) {
@@ -38,13 +29,12 @@ impl Replacement for Clock {
         // The first round clears the used bits, so the second one finds a usable frame if there is
         // any.
         for _ in 0..2 * self.ring.len() {
-            let slot = self.ring.iter().next()?;
-            if !self.used[slot as usize] && usable(slot) {
+            let slot = self.ring.oldest()?;
+            if !self.used.get(slot) && usable(slot) {
                 return Some(slot);
             }
-            self.used[slot as usize] = false;
-            self.ring.remove(slot);
-            self.ring.push(slot);
+            self.used.set(slot, false);
+            self.ring.renew(slot);
         }
         None
     }

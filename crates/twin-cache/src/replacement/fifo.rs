@@ -1,13 +1,12 @@
 //! First in, first out: the use of a frame does not change its rank.
 
-use super::{Removal, Replacement, list::List};
-use crate::Lbn;
+use super::{Item, Removal, Replacement, list::List};
 
 #[derive(Default)]
 pub(super) struct Fifo(List);
 
 impl Replacement for Fifo {
-    fn inserted(&mut self, slot: u32, _: (u64, Lbn)) {
+    fn inserted(&mut self, slot: u32, _: Item) {
         self.0.push(slot);
     }
 

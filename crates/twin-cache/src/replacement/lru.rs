@@ -1,20 +1,17 @@
 //! Evicts the least recently used frame.
 
-use super::{Removal, Replacement, list::List};
-use crate::Lbn;
+use super::{Item, Removal, Replacement, list::List};
 
 #[derive(Default)]
 pub(super) struct Lru(List);
 
 impl Replacement for Lru {
-    fn inserted(&mut self, slot: u32, _: (u64, Lbn)) {
+    fn inserted(&mut self, slot: u32, _: Item) {
         self.0.push(slot);
     }
 
     fn touched(&mut self, slot: u32) {
-        if self.0.remove(slot) {
-            self.0.push(slot);
-        }
+        self.0.renew(slot);
     }
 
     fn removed(&mut self, slot: u32, _why: Removal) {

@@ -189,3 +189,32 @@ fn raise_fd_limit() -> usize {
     }
     old.current.unwrap_or(1024) as usize
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use twin_fs::{ROOT_INO, SetAttr, SetTime};
+
+    #[test]
+    fn times_of_a_forgotten_inode_can_be_set_just_after_its_name_is_gone() {
+        let dir = std::env::temp_dir().join(format!("twinfs-departed-{}", std::process::id()));
+        std::fs::create_dir(&dir).unwrap();
+        let mirror = Mirror::for_replay(&dir).unwrap();
+        let run = |op| mirror.run(Request::root(1, op));
+        let name: twin_fs::Name = (*b"a").into();
+        let made =
+            run(Op::MakeNode { dir: ROOT_INO, name: name.clone(), mode: 0o100_644, rdev: 0 });
+        let Ok(Reply::Entry(entry)) = made else { panic!("{made:?}") };
+        let ino = entry.attr.ino;
+        run(Op::Forget { ino, count: 1 }).unwrap();
+        let unlinked = run(Op::Unlink { dir: ROOT_INO, name });
+        let set = SetAttr { mtime: Some(SetTime::Now), ..SetAttr::default() };
+        let set = run(Op::SetAttr { ino, set });
+        std::fs::remove_dir(&dir).unwrap();
+        assert!(unlinked.is_ok(), "{unlinked:?}");
+        // Only the superuser's mirror knows an inode that was forgotten.
+        if rustix::process::geteuid().is_root() {
+            assert!(set.is_ok(), "{set:?}");
+        }
+    }
+}

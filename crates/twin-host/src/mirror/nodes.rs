@@ -17,6 +17,8 @@ use super::handle::Handle;
 
 /// The number of inodes without opens that may keep data descriptors.
 const IDLE_FILES: usize = 256;
+/// The number of forgotten inodes without a name that keep a descriptor.
+const DEPARTED: usize = 8;
 /// Inodes that cannot have their host's number get numbers from here on.
 const OWN_NUMBERS: Ino = 1 << 62;
 
@@ -77,6 +79,8 @@ pub(super) struct Nodes {
     order: VecDeque<Ino>,
     /// True if the host lets us open handles.
     handles_open: bool,
+    /// Forgotten inodes that have just lost a name, the oldest first.
+    departed: VecDeque<Ino>,
     /// True if inodes without references are still held by their handles, while they have a name.
     keeps_forgotten: bool,
 }
@@ -97,6 +101,7 @@ impl Nodes {
             mount,
             handles_open,
             keeps_forgotten: false,
+            departed: VecDeque::new(),
             held: 1,
             // The rest is for data and for other uses in the process.
             most_held: most_fds / 4 * 3,
@@ -165,13 +170,36 @@ impl Nodes {
         }
         let stat = statx(dir, name, AtFlags::SYMLINK_NOFOLLOW, StatxFlags::BASIC_STATS);
         let Some(&ino) = stat.ok().and_then(|stat| self.by_key.get(&key_of(&stat))) else { return };
-        if self.by_ino.get(&ino).is_some_and(|node| node.refs == 0 && node.opens == 0) {
-            // It was forgotten. A descriptor would keep its space after its last name is gone.
-            self.keep_by_handle(ino);
-        } else if self.path_fd(ino).is_ok()
-            && let Some(node) = self.by_ino.get_mut(&ino)
+        if self.path_fd(ino).is_err() && self.hold_by_name(ino, dir, name).is_err() {
+            return;
+        }
+        let Some(node) = self.by_ino.get_mut(&ino) else { return };
+        node.pinned = true;
+        if node.refs == 0 && node.opens == 0 && !self.departed.contains(&ino) {
+            self.depart(ino);
+        }
+    }
+
+    /// Opens an inode by a name that it has, for where handles open nothing that the host does not
+    /// keep in memory: on a mount without support for exports.
+    fn hold_by_name(&mut self, ino: Ino, dir: &OwnedFd, name: &[u8]) -> Result<(), Errno> {
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let fd = openat(dir, name, flags, Mode::empty())?;
+        if let Some(node) = self.by_ino.get_mut(&ino) {
+            node.hold = Hold::Path(Rc::new(fd));
+            self.note_held(ino);
+        }
+        Ok(())
+    }
+
+    /// Keeps the descriptor of a forgotten inode that loses a name, until a few more have: change
+    /// times are set just after the name is gone. Not for longer, because a descriptor keeps space.
+    fn depart(&mut self, ino: Ino) {
+        self.departed.push_back(ino);
+        if self.departed.len() > DEPARTED
+            && let Some(oldest) = self.departed.pop_front()
         {
-            node.pinned = true;
+            self.drop_unused(oldest);
         }
     }
 

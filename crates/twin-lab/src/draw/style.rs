@@ -60,6 +60,7 @@ main svg.band{width:120px;height:16px;border:0;background:none;display:inline-bl
 .near{background:var(--near)}.mid{background:var(--mid)}.far{background:var(--far)}\
 .out{color:var(--grey)}.yes{color:var(--yes);font-weight:600}.no{color:var(--no);font-weight:600}\
 small{color:var(--soft)}\
+@media screen and (max-width:600px){table{font-size:12px}th,td{padding:3px 5px}}\
 @media print{body{font-size:11pt;-webkit-print-color-adjust:exact;print-color-adjust:exact}\
 main{padding:0}.charts{grid-template-columns:1fr 1fr}\
 main svg,.verdict,tr{break-inside:avoid}h2,h3{break-after:avoid}\

@@ -10,12 +10,14 @@ mod alibaba;
 mod blkparse;
 mod blkreplay;
 mod cloudphysics;
+mod columns;
 mod disksim;
 mod fields;
 mod fio;
 mod hplajw;
 mod msr;
 mod oracle_general;
+mod references;
 mod rocksdb;
 mod spc;
 mod tencent;
@@ -61,6 +63,26 @@ pub trait BlockSource {
     /// # Errors
     /// If a line cannot be parsed or read.
     fn next_request(&mut self) -> Result<Option<BlockRequest>, TraceError>;
+
+    /// The object that the latest request was for, in traces of whole objects.
+    fn object(&self) -> Option<Object> {
+        None
+    }
+
+    /// The bytes of a block, in formats that count in blocks or objects and do not say how large a block
+    /// is.
+    fn unit_bytes(&self) -> Option<u64> {
+        None
+    }
+}
+
+/// An object that is read or written whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Object {
+    /// Objects are numbered in the order of their first access.
+    pub number: u64,
+    /// Its size, as this request has it.
+    pub bytes: u64,
 }
 
 /// What is known of a format of block traces.
@@ -85,6 +107,9 @@ pub static REGISTRY: Registry<Format> = Registry::new(
         spc::FORMAT,
         tencent::FORMAT,
         disksim::FORMAT,
+        references::ARC,
+        references::REFERENCES,
+        columns::FORMAT,
         oracle_general::FORMAT,
     ],
 );

@@ -10,7 +10,7 @@ use std::io::Read;
 use twin_rt::{FixedMap, SECS};
 use twin_settings::RegistryEntry;
 
-use super::{BlockOp, BlockRequest, BlockSource, Format};
+use super::{BlockOp, BlockRequest, BlockSource, Format, Object};
 use crate::error::{Place, Problem, TraceError};
 use crate::readers::Input;
 
@@ -30,7 +30,10 @@ pub(super) const FORMAT: RegistryEntry<Format> = RegistryEntry::new(
             };
             start.len() >= RECORD_BYTES && records.all(is_plausible)
         },
-        open: |input| Ok(Box::new(OracleGeneral { input, record: 0, blocks: FixedMap::default() })),
+        open: |input| {
+            let blocks = FixedMap::default();
+            Ok(Box::new(OracleGeneral { input, record: 0, blocks, object: None }))
+        },
     },
 );
 
@@ -38,6 +41,7 @@ struct OracleGeneral {
     input: Input,
     record: u64,
     blocks: FixedMap<u64, u64>,
+    object: Option<Object>,
 }
 
 impl BlockSource for OracleGeneral {
@@ -63,6 +67,15 @@ impl BlockSource for OracleGeneral {
         let next = self.blocks.len() as u64;
         let block = *self.blocks.entry(number(4)).or_insert(next);
         let (op, offset_bytes) = (BlockOp::Write, block * BLOCK_BYTES);
+        self.object = Some(Object { number: block, bytes: number(8) >> 32 });
         Ok(Some(BlockRequest { at_ns, device: 0, op, offset_bytes, bytes: BLOCK_BYTES }))
+    }
+
+    fn object(&self) -> Option<Object> {
+        self.object
+    }
+
+    fn unit_bytes(&self) -> Option<u64> {
+        Some(BLOCK_BYTES)
     }
 }

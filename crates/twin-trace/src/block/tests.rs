@@ -81,6 +81,39 @@ const EXAMPLES: &[Example] = &[
         &[(7, 0, D, 384 * 512, 4096), (9, 0, W, 8192, 4096)],
     ),
     (
+        "references",
+        "17\n3\n17\n",
+        &[(0, 0, R, 69_632, 4096), (0, 0, R, 12_288, 4096), (0, 0, R, 69_632, 4096)],
+    ),
+    (
+        "arc-lis",
+        "230027 8 0 0\n1 1 0 1\n",
+        &[(0, 0, R, 230_027 * 4096, 32_768), (0, 0, R, 4096, 4096)],
+    ),
+    (
+        // libCacheSim's own sample: SCSI commands and sectors.
+        "csv",
+        "version,time,op,size,lbn\n1,5633898,2a,512,42932745\n\n1,5633899,28,4096,16\n",
+        &[
+            (5_633_898_000_000_000, 0, W, 42_932_745 * 512, 512),
+            (5_633_899_000_000_000, 0, R, 8192, 4096),
+        ],
+    ),
+    (
+        // SNIA's Systor '17.
+        "csv",
+        "Timestamp,Response,IOType,LUN,Offset,Size\n1455592511.163069000,0.000266,W,6,1024,512\n\
+         1455592511.5,0.1,R,3,0,4096\n",
+        &[(1_455_592_511_163_069_000, 6, W, 1024, 512), (1_455_592_511_500_000_000, 3, R, 0, 4096)],
+    ),
+    (
+        // NFS requests: what has no place, or is no read or write, is skipped.
+        "csv",
+        "t_req,client,op,fh,offset,bytes,type\n0.5,10.1,read,7,8192,16384,file\n\
+         0.6,10.1,getattr,7,,,file\n",
+        &[(500_000_000, 7, R, 8192, 16_384)],
+    ),
+    (
         "disksim",
         "938513000 4 264719034 16 0\n938828000 3 197570570 8 1\n",
         &[
@@ -137,6 +170,24 @@ fn objects_of_oracle_general_are_numbered_as_they_come() {
     assert_eq!(places, [0, 4096, 0]);
 }
 
+/// Objects keep their sizes, whatever they are as blocks.
+#[test]
+fn objects_have_numbers_and_sizes() {
+    let csv = "time,obj_id,obj_size\n1,photo,100\n2,page,7\n3,photo,100\n";
+    let csv = open_any(csv.as_bytes()).unwrap().1;
+    let binary = open_any(std::io::Cursor::new(oracle_general())).unwrap().1;
+    for (mut source, sizes) in [(csv, [100, 7, 100]), (binary, [4096, 4096, 4096])] {
+        let mut objects = Vec::new();
+        while let Some(request) = source.next_request().unwrap() {
+            assert_eq!(request.bytes, 4096);
+            let object = source.object().unwrap();
+            objects.push((object.number, object.bytes));
+        }
+        let expected = [(0, sizes[0]), (1, sizes[1]), (0, sizes[2])];
+        assert_eq!(objects, expected);
+    }
+}
+
 #[test]
 fn a_cut_record_of_oracle_general_is_named() {
     let mut bytes = oracle_general();
@@ -165,6 +216,7 @@ fn a_wrong_line_is_named_by_its_number_in_every_text_format() {
             "blkparse" => "8,0 3 5 0.7 697 Q W 8 + many [x]",
             "fio" => "4 /dev/a write 1 many",
             "rocksdb" => "9,IO,W,many,8,0,,2,,,,,",
+            "csv" => "1,many,W,many,many,many,many",
             _ => "one,two;three four",
         };
         let source = open(name, std::io::Cursor::new(format!("{text}{last}\n"))).unwrap();

@@ -19,7 +19,7 @@ use crate::stream::Source;
 pub(super) const FORMAT: RegistryEntry<Format> = RegistryEntry::new(
     "blocks",
     "a block trace (blkparse, MSR, SPC, fio, Alibaba, Tencent, ...): one file a device",
-    Format { open },
+    Format { is_like: None, open },
 );
 
 const PIECE_BYTES: u64 = 1 << 20;

@@ -26,13 +26,16 @@ use crate::stream::Source;
 pub(super) const REWRITES: RegistryEntry<Format> = RegistryEntry::new(
     "rewrites",
     "history of a source tree (CSV): modified files are rewritten in place",
-    Format { open: |input| open(input, false) },
+    Format {
+        is_like: Some(|start| start.starts_with(COLUMNS.as_bytes())),
+        open: |input| open(input, false),
+    },
 );
 
 pub(super) const CHECKOUTS: RegistryEntry<Format> = RegistryEntry::new(
     "checkouts",
     "history of a source tree (CSV): modified files are removed and made again",
-    Format { open: |input| open(input, true) },
+    Format { is_like: None, open: |input| open(input, true) },
 );
 
 const COLUMNS: &str = "commit,author_time,commit_time,op,file,dir,depth,size_bytes,ext";

@@ -14,7 +14,7 @@ mod tree;
 use std::fmt;
 use std::io::{BufRead, BufReader, Read};
 
-use twin_settings::{Registry, SettingsError};
+use twin_settings::{Registry, RegistryEntry, SettingsError};
 
 use crate::error::TraceError;
 use crate::stream::Source;
@@ -23,6 +23,9 @@ pub(crate) use lines::Lines;
 
 /// What is known of a foreign format: how an input is opened.
 pub struct Format {
+    /// Whether input with this beginning is of this format; `None` if another one with the same
+    /// beginning is the default.
+    is_like: Option<fn(&[u8]) -> bool>,
     open: fn(Input) -> Result<Box<dyn Source>, TraceError>,
 }
 
@@ -43,6 +46,24 @@ pub fn open(name: &str, input: impl Read + 'static) -> Result<Box<dyn Source>, O
     let format = REGISTRY.get(name).map_err(OpenError::Name)?;
     let input = expanded(input).map_err(|error| OpenError::Trace(error.into()))?;
     (format.open)(input).map_err(OpenError::Trace)
+}
+
+/// Number of bytes by which a format is detected.
+const PEEK_BYTES: u64 = 4 << 10;
+
+/// The name of the format that the beginning of an input matches, compressed or not.
+///
+/// # Errors
+/// If it cannot be read.
+pub fn looks_like(input: impl Read + 'static) -> std::io::Result<Option<&'static str>> {
+    let mut start = Vec::new();
+    // What is damaged looks like nothing.
+    let Ok(input) = expanded(input) else { return Ok(None) };
+    if input.take(PEEK_BYTES).read_to_end(&mut start).is_err() {
+        return Ok(None);
+    }
+    let is_like = |format: &&RegistryEntry<Format>| format.is_like.is_some_and(|is| is(&start));
+    Ok(REGISTRY.iter().find(is_like).map(|format| format.name))
 }
 
 /// Why a foreign trace cannot be opened.

@@ -25,7 +25,17 @@ use crate::stream::Source;
 pub(super) const FORMAT: RegistryEntry<Format> = RegistryEntry::new(
     "netbench",
     "dbench's client.txt: SMB operations of office programs, without times",
-    Format { open },
+    Format {
+        // Operations of SMB are followed by a path in quotes, or end with a status.
+        is_like: Some(|start| {
+            let text = String::from_utf8_lossy(start);
+            let mut lines = text.lines();
+            lines
+                .next()
+                .is_some_and(|line| line.contains(" NT_STATUS_") || line.ends_with(" SUCCESS"))
+        }),
+        open,
+    },
 );
 
 /// An open with this disposition, or a higher one, drops the content of the file.

@@ -92,7 +92,7 @@ pub(crate) struct Validate {
     pub(crate) markdown: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) output: Output,
-    /// Leave the recordings in this directory.
+    /// Leave the recordings in this directory, which is made if it does not exist.
     #[arg(long, value_name = "DIR")]
     pub(crate) keep: Option<PathBuf>,
     /// Do one of the loads here: for this command's own children.

@@ -4,6 +4,7 @@ mod age;
 mod bench;
 mod bench_rows;
 mod budget;
+mod cache;
 mod calibrate;
 mod check;
 mod clean;
@@ -108,6 +109,7 @@ pub(crate) fn run(command: Command, interrupts: &Interrupts) -> Outcome {
         Command::Calibrate(args) => calibrate::run(&args, interrupts),
         Command::Compare(args) => compare::run(&args, interrupts),
         Command::Volume(args) => volume::run(&args, interrupts),
+        Command::Cache(args) => cache::run(&args, interrupts),
         Command::Top(args) => top::run(&args),
         Command::Bench(args) => bench::run(&args, interrupts),
         Command::Presets(args) => presets::run(&args),

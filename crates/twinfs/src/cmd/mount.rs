@@ -236,7 +236,9 @@ fn open(
         let (direct, queue) = (!args.buffered, args.queue);
         let image = ImageOptions { read_only, direct, queue, ..ImageOptions::default() };
         let cache_bytes = super::budget::cache_bytes(args)?;
-        let settings = Settings { cache_bytes, read_only, ..Settings::default() }.mounted();
+        let replacement = args.replacement.to_owned();
+        let settings = Settings { cache_bytes, read_only, replacement, ..Settings::default() };
+        let settings = settings.mounted();
         let host = host_options(args)?;
         let (of_layout, flight) = (of_layout.clone(), args.flight.clone());
         let log = log.clone();

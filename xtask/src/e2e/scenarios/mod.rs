@@ -18,6 +18,7 @@ mod nfs;
 mod old;
 mod pjdfstest;
 mod places;
+mod replacement;
 mod rewrite;
 mod signatures;
 mod sqlite;
@@ -51,6 +52,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     nfs::SCENARIO,
     old::SCENARIO,
     places::SCENARIO,
+    replacement::SCENARIO,
     signatures::SCENARIO,
     hostile::SCENARIO,
 ];

@@ -40,6 +40,10 @@ pub(crate) fn run(args: &Validate, interrupts: &Interrupts) -> Outcome {
     if !args.dir.is_dir() {
         return Err(format!("{} is no directory", args.dir.display()).into());
     }
+    // Now, not after the first workload.
+    if let Some(dir) = &args.keep {
+        std::fs::create_dir_all(dir).map_err(|e| format!("{}: {e}", dir.display()))?;
+    }
     let machine = match &args.machine {
         Some(path) => machine_file(path)?,
         None => super::calibrate::calibrate(&args.dir, interrupts)?,

@@ -1,0 +1,317 @@
+//! Studies of caches: the misses of replacement policies over the size of the cache, for a trace, and the
+//! time that a disk takes for them.
+//!
+//! The policies are those that mounts and simulations use. [`Accesses`] are the reads and writes of a
+//! trace to blocks, or to whole objects; [`Study`] runs every policy with every size on them, one run a
+//! thread, with the same results as on one thread.
+
+mod device;
+mod load;
+mod page;
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use serde::Serialize;
+use twin_cache::study::{self, Blocks, LruSizes, Objects, Observer, Weights};
+use twin_cache::{Capacity, Policy, Rules};
+use twin_settings::RegistryEntry;
+use twin_sim::model;
+
+use crate::table::in_width;
+use device::{Device, Places};
+
+pub use load::{Accesses, Input, LoadError, Loaded, load};
+pub use page::page as caches_page;
+
+/// A replacement policy with its name.
+pub type PolicyEntry = RegistryEntry<Policy>;
+/// A disk model with its name.
+pub type DiskEntry = RegistryEntry<model::Known>;
+
+/// What is studied.
+pub struct Study<'a> {
+    /// The accesses.
+    pub accesses: &'a Accesses,
+    /// The policies.
+    pub policies: Vec<&'static PolicyEntry>,
+    /// The sizes of the cache in bytes.
+    pub sizes: Vec<u64>,
+    /// The rules for objects of different sizes.
+    pub rules: Rules,
+    /// The disk below the cache.
+    pub disk: Option<&'static DiskEntry>,
+}
+
+/// What a policy did with a size of the cache.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Row {
+    /// The policy.
+    pub policy: &'static str,
+    /// The size of the cache in bytes.
+    pub size: u64,
+    /// The number of accesses.
+    pub requests: u64,
+    /// Those that did not find their block or object.
+    pub misses: u64,
+    /// What the disk did, if there is one.
+    #[serde(flatten)]
+    pub device: Option<DeviceRow>,
+}
+
+/// What the disk did for a cache.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct DeviceRow {
+    /// Reads of the disk; neighbours that are missed one after the other are read together.
+    pub device_reads: u64,
+    /// Writes of the disk: of what was evicted while it was dirty, and of all that is dirty at the end.
+    pub device_writes: u64,
+    /// The time of the reads, one after the other.
+    pub read_ms: f64,
+    /// The time of the writes.
+    pub write_ms: f64,
+    /// The time of both.
+    pub device_ms: f64,
+}
+
+impl Row {
+    /// The share of accesses that were misses.
+    pub fn miss_ratio(&self) -> f64 {
+        self.misses as f64 / self.requests.max(1) as f64
+    }
+}
+
+/// One run: a policy with all sizes, or with one.
+enum Job {
+    All(usize),
+    One(usize, usize),
+}
+
+/// So many accesses are made between two reports.
+const STEP: usize = 1 << 18;
+
+impl Study<'_> {
+    /// That it can be run.
+    ///
+    /// # Errors
+    /// If a size holds no block, or the disk cannot hold what the trace touches.
+    pub fn check(&self) -> Result<(), String> {
+        let unit = if self.accesses.sizes.is_some() { 1 } else { self.accesses.block_bytes };
+        if let Some(size) = self.sizes.iter().find(|size| **size < unit) {
+            return Err(format!("a cache of {size} bytes does not hold one block of {unit}"));
+        }
+        if let Some(disk) = self.disk {
+            Places::new(self.accesses, &*device::model_of(disk)?)?;
+        }
+        Ok(())
+    }
+
+    /// The number of accesses that all runs make together.
+    pub fn work(&self) -> u64 {
+        self.jobs().len() as u64 * self.accesses.numbers.len() as u64
+    }
+
+    /// The number of accesses that a study without shared passes would make.
+    pub fn simulated(&self) -> u64 {
+        (self.policies.len() * self.sizes.len() * self.accesses.numbers.len()) as u64
+    }
+
+    fn jobs(&self) -> Vec<Job> {
+        let at_once = self.accesses.sizes.is_none() && self.disk.is_none();
+        let mut jobs = Vec::new();
+        for (at, policy) in self.policies.iter().enumerate() {
+            if at_once && policy.is_lru() && self.sizes.len() < 200 {
+                jobs.push(Job::All(at));
+            } else {
+                jobs.extend((0..self.sizes.len()).map(|size| Job::One(at, size)));
+            }
+        }
+        jobs
+    }
+
+    /// Runs all on up to `threads` threads; the rows are in the order of the policies and sizes. Calls
+    /// `progress` from any thread with the number of accesses that were made since the last call.
+    ///
+    /// # Errors
+    /// As [`check`](Self::check).
+    pub fn run(&self, threads: usize, progress: &(dyn Fn(u64) + Sync)) -> Result<Vec<Row>, String> {
+        self.check()?;
+        let jobs = self.jobs();
+        let accesses = &self.accesses.numbers;
+        let next = match self.policies.iter().any(|policy| policy.needs_future()) {
+            true => study::next_accesses(accesses, self.accesses.blocks),
+            false => Vec::new(),
+        };
+        let (at, found) = (AtomicUsize::new(0), Mutex::new(vec![None; self.rows()]));
+        let work = || {
+            while let Some(job) = jobs.get(at.fetch_add(1, Ordering::Relaxed)) {
+                for (place, row) in self.job(job, &next, progress) {
+                    found.lock().unwrap_or_else(PoisonError::into_inner)[place] = Some(row);
+                }
+            }
+        };
+        std::thread::scope(|scope| {
+            for _ in 1..threads.clamp(1, jobs.len().max(1)) {
+                scope.spawn(work);
+            }
+            work();
+        });
+        let found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
+        Ok(found.into_iter().flatten().collect())
+    }
+
+    fn rows(&self) -> usize {
+        self.policies.len() * self.sizes.len()
+    }
+
+    fn job(&self, job: &Job, next: &[u32], progress: &(dyn Fn(u64) + Sync)) -> Vec<(usize, Row)> {
+        match *job {
+            Job::All(policy) => self.all_sizes(policy, progress),
+            Job::One(policy, size) => {
+                let row = match &self.accesses.sizes {
+                    Some(weights) => self.one(policy, size, Objects(weights), next, progress),
+                    None => self.one(policy, size, Blocks, next, progress),
+                };
+                vec![(policy * self.sizes.len() + size, row)]
+            }
+        }
+    }
+
+    fn row(&self, policy: usize, size: usize, misses: u64) -> Row {
+        let requests = self.accesses.numbers.len() as u64;
+        let (policy, size) = (self.policies[policy].name, self.sizes[size]);
+        Row { policy, size, requests, misses, device: None }
+    }
+
+    /// The blocks, or bytes of objects, that a size holds.
+    fn units(&self, size: usize) -> u64 {
+        let unit = if self.accesses.sizes.is_some() { 1 } else { self.accesses.block_bytes };
+        self.sizes[size] / unit
+    }
+
+    /// LRU for all sizes in one pass.
+    fn all_sizes(&self, policy: usize, progress: &(dyn Fn(u64) + Sync)) -> Vec<(usize, Row)> {
+        // With more frames than blocks nothing changes any more.
+        let frames = |size| self.units(size).min(u64::from(self.accesses.blocks)).max(1) as u32;
+        let mut sizes: Vec<u32> = (0..self.sizes.len()).map(frames).collect();
+        sizes.sort_unstable();
+        sizes.dedup();
+        let mut lru = LruSizes::new(&sizes, self.accesses.blocks);
+        for step in self.accesses.numbers.chunks(STEP) {
+            lru.feed(step.iter().copied());
+            progress(step.len() as u64);
+        }
+        let misses = lru.misses();
+        let row = |size: usize| {
+            let at = sizes.binary_search(&frames(size)).unwrap_or_default();
+            (policy * self.sizes.len() + size, self.row(policy, size, misses[at]))
+        };
+        (0..self.sizes.len()).map(row).collect()
+    }
+
+    fn one<W: Weights>(
+        &self,
+        policy: usize,
+        size: usize,
+        weights: W,
+        next: &[u32],
+        progress: &(dyn Fn(u64) + Sync),
+    ) -> Row {
+        let units = self.units(size);
+        let mean = self.accesses.mean_weight();
+        let capacity = Capacity { units, mean, rules: self.rules };
+        let made = self.policies[policy].make(capacity);
+        let mut run = study::Study::new(made, capacity, self.accesses.blocks, weights);
+        let next = if self.policies[policy].needs_future() { next } else { &[] };
+        let device = self.disk.and_then(|disk| Device::new(disk, self.accesses).ok());
+        let device = match device {
+            None => {
+                feed(&mut run, &self.accesses.numbers, next, &mut (), progress);
+                None
+            }
+            Some(mut device) => {
+                feed(&mut run, &self.accesses.numbers, next, &mut device, progress);
+                Some(device.finish())
+            }
+        };
+        Row { device, ..self.row(policy, size, run.misses()) }
+    }
+}
+
+fn feed<W: Weights, O: Observer>(
+    run: &mut study::Study<W>,
+    accesses: &[u32],
+    next: &[u32],
+    observer: &mut O,
+    progress: &(dyn Fn(u64) + Sync),
+) {
+    for (at, step) in accesses.chunks(STEP).enumerate() {
+        let blocks = step.iter().copied();
+        match next.get(at * STEP..) {
+            Some(next) if !next.is_empty() => {
+                run.feed_with_future(blocks.zip(next.iter().copied()), observer);
+            }
+            _ => run.feed(blocks, observer),
+        }
+        progress(step.len() as u64);
+    }
+}
+
+/// Sizes over which a curve is drawn if none are given: shares of what the trace touches, in whole
+/// blocks.
+pub fn default_sizes(accesses: &Accesses) -> Vec<u64> {
+    const SHARES: [f64; 11] = [0.001, 0.003, 0.01, 0.02, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0];
+    let all = accesses.footprint_bytes();
+    let block = if accesses.sizes.is_some() { 512 } else { accesses.block_bytes };
+    let size = |share: &f64| ((all as f64 * share) as u64 / block).max(1) * block;
+    let mut sizes: Vec<u64> = SHARES.iter().map(size).collect();
+    sizes.dedup();
+    sizes
+}
+
+/// Bytes as a person reads them.
+fn bytes(bytes: u64) -> String {
+    let units = [(1 << 30, "G"), (1 << 20, "M"), (1 << 10, "K")];
+    let fit = units.into_iter().find(|(unit, _)| bytes >= *unit);
+    match fit {
+        Some((unit, name)) if bytes.is_multiple_of(unit) => format!("{}{name}", bytes / unit),
+        Some((unit, name)) => format!("{:.1}{name}", bytes as f64 / unit as f64),
+        None => bytes.to_string(),
+    }
+}
+
+/// A row for each policy, a column for each size: the percentage of misses, and below it the seconds of
+/// the disk if there is one. Columns that do not fit into `width` characters go to tables below.
+pub fn table(rows: &[Row], width: Option<u16>) -> String {
+    let mut text = grid(rows, "misses, %", width, |row| format!("{:.2}", 100.0 * row.miss_ratio()));
+    if rows.iter().any(|row| row.device.is_some()) {
+        let seconds = |row: &Row| {
+            let device = row.device.as_ref();
+            device.map_or(String::new(), |device| format!("{:.2}", device.device_ms / 1e3))
+        };
+        text += &format!("\n{}", grid(rows, "disk, s", width, seconds));
+    }
+    text
+}
+
+fn grid(rows: &[Row], title: &str, width: Option<u16>, cell: impl Fn(&Row) -> String) -> String {
+    let mut sizes: Vec<u64> = Vec::new();
+    let mut lines: Vec<Vec<String>> = Vec::new();
+    for row in rows {
+        if !sizes.contains(&row.size) {
+            sizes.push(row.size);
+        }
+        if lines.last().is_none_or(|line| line[0] != row.policy) {
+            lines.push(vec![row.policy.to_owned()]);
+        }
+        if let Some(line) = lines.last_mut() {
+            line.push(cell(row));
+        }
+    }
+    let header: Vec<String> =
+        std::iter::once(title.to_owned()).chain(sizes.into_iter().map(bytes)).collect();
+    in_width(&header, &lines, 1, width)
+}
+
+#[cfg(test)]
+mod tests;

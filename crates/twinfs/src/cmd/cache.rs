@@ -1,0 +1,174 @@
+//! `twinfs cache`: the misses of cache policies on a trace.
+
+use std::fs::File;
+use std::path::Path;
+use std::process::ExitCode;
+
+use twin_cache::Rules;
+use twin_cache::replacement::REGISTRY;
+use twin_lab::caches::{self, Accesses, Input, Loaded, Study, caches_page, default_sizes, load};
+use twin_sim::model;
+use twin_trace::{Reader, block, readers};
+
+use super::files::Page;
+use super::progress::Progress;
+use super::terminal::terminal_width;
+use super::time::real_clock;
+use super::{Failure, Interrupts, Outcome, say, usage};
+use crate::cli::{Cache, ObjectRules};
+use crate::input::{Accessed, accesses_of};
+use crate::rows;
+
+pub(crate) fn run(args: &Cache, interrupts: &Interrupts) -> Outcome {
+    if args.list {
+        say(list().trim_end())?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let path = args.trace.as_deref().ok_or_else(|| usage("a trace is needed"))?;
+    let page_file = args.html.as_deref().map(|path| Page::open(path, interrupts)).transpose()?;
+    let loaded = read(path, args)?;
+    let code = told(path, args, &loaded)?;
+    let accesses = loaded.accesses;
+    let study = Study {
+        policies: REGISTRY.iter().filter(|entry| chosen(args, entry.name)).collect(),
+        sizes: sizes(args, &accesses),
+        rules: match (args.objects, args.rules) {
+            (true, None | Some(ObjectRules::Libcachesim)) => Rules::LibCacheSim,
+            _ => Rules::Paper,
+        },
+        disk: args.disk.map(|name| model::REGISTRY.get(name)).transpose().map_err(usage)?,
+        accesses: &accesses,
+    };
+    study.check().map_err(usage)?;
+    let rows = simulated(args, &study)?;
+    if let Some(file) = page_file {
+        let offline = |name: &str| REGISTRY.get(name).is_ok_and(|entry| entry.needs_future());
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        file.write(&caches_page(&name, &rows, &offline))?;
+    }
+    rows::print(&args.output, &rows, || {
+        let head = format!(
+            "{} accesses to {} different {}, {} bytes",
+            accesses.len(),
+            accesses.blocks(),
+            if args.objects { "objects" } else { "blocks of a file or device" },
+            accesses.footprint_bytes()
+        );
+        Ok(format!("{head}\n{}", caches::table(&rows, terminal_width())))
+    })?;
+    Ok(code)
+}
+
+fn chosen(args: &Cache, name: &str) -> bool {
+    args.policies.is_empty() || args.policies.contains(&name)
+}
+
+fn sizes(args: &Cache, accesses: &Accesses) -> Vec<u64> {
+    let sizes: Vec<u64> = match (args.sizes.is_empty(), args.frames.is_empty()) {
+        (false, _) => args.sizes.iter().map(|size| size.0).collect(),
+        (_, false) => args.frames.iter().map(|frames| frames * accesses.block_bytes()).collect(),
+        _ => default_sizes(accesses),
+    };
+    let mut once = Vec::new();
+    for size in sizes {
+        if !once.contains(&size) {
+            once.push(size);
+        }
+    }
+    once
+}
+
+/// Opens a trace in the format that was named, or that its content shows.
+fn open(path: &Path, format: Option<&str>, progress: &Progress) -> Result<Input, Failure> {
+    let in_file = |why: String| format!("{}: {why}", path.display());
+    let found = accesses_of(path, format).map_err(|failure| match format {
+        Some(name) if !is_format(name) => usage(failure),
+        _ => failure.into(),
+    })?;
+    let file = File::open(path).map_err(|error| in_file(error.to_string()))?;
+    let file = progress.reading(file);
+    let input = match found {
+        Accessed::Operations => {
+            let reader = Reader::new(std::io::BufReader::new(file));
+            Input::Operations(Box::new(reader.map_err(|error| in_file(error.to_string()))?))
+        }
+        Accessed::Foreign(name) => {
+            let source = readers::open(name, file).map_err(|error| in_file(error.to_string()))?;
+            Input::Operations(source)
+        }
+        Accessed::Blocks(name) => {
+            let source = block::open(name, file).map_err(|error| in_file(error.to_string()))?;
+            Input::Requests(source)
+        }
+    };
+    Ok(input)
+}
+
+fn is_format(name: &str) -> bool {
+    block::REGISTRY.get(name).is_ok() || readers::REGISTRY.get(name).is_ok()
+}
+
+fn read(path: &Path, args: &Cache) -> Result<Loaded, Failure> {
+    let len = std::fs::metadata(path).map_or(0, |meta| meta.len());
+    let bar = Progress::of_bytes("read", len);
+    let input = open(path, args.trace_format.as_deref(), &bar)?;
+    let loaded = load(input, args.block.0, args.objects, &mut |_| {});
+    bar.finish();
+    Ok(loaded)
+}
+
+/// Tells of damage. The exit code is that of a trace that was used in part, or all of it.
+fn told(path: &Path, args: &Cache, loaded: &Loaded) -> Result<ExitCode, Failure> {
+    let (name, count) = (path.display(), loaded.accesses.len());
+    if let Some(damage) = &loaded.damage {
+        if !args.partial || count == 0 {
+            let remedy = match count {
+                0 => String::new(),
+                _ => format!(". The {count} accesses before that are good: --partial uses them"),
+            };
+            return Err(format!("{name}: {damage}{remedy}").into());
+        }
+        eprintln!("twinfs: {name}: {damage}. The {count} accesses before that are used");
+        return Ok(ExitCode::FAILURE);
+    }
+    if count == 0 {
+        return Err(format!("{name}: this trace reads and writes nothing").into());
+    }
+    if let Some(cut) = &loaded.cut {
+        eprintln!("twinfs: {name}: {cut}. The {count} accesses before that are used");
+        return Ok(ExitCode::FAILURE);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn simulated(args: &Cache, study: &Study<'_>) -> Result<Vec<caches::Row>, String> {
+    let bar = Progress::of("accesses", study.work());
+    let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
+    let threads = args.threads.unwrap_or(cores).max(1);
+    let clock = real_clock();
+    let rows = study.run(threads, &|more| bar.inc(more))?;
+    let seconds = clock();
+    bar.finish();
+    if args.speed {
+        let millions = study.simulated() as f64 / 1e6;
+        eprintln!(
+            "{millions:.1} million requests in {seconds:.3} s on {threads} threads: {:.1} million a \
+             second on each",
+            millions / seconds / threads as f64
+        );
+    }
+    Ok(rows)
+}
+
+/// The policies with their papers, the disks and the formats.
+fn list() -> String {
+    let part = |title: &str, names: Vec<(&str, &str)>| {
+        let lines = names.iter().map(|(name, about)| format!("  {name:<16} {about}\n"));
+        format!("{title}:\n{}\n", lines.collect::<String>())
+    };
+    let mut text = part("Policies (--policies)", REGISTRY.abouts());
+    text += &part("Disks (--disk)", model::REGISTRY.abouts());
+    let mut formats = block::REGISTRY.abouts();
+    formats.extend(readers::REGISTRY.abouts());
+    text + &part("Formats of traces beside those of twinfs (--trace-format)", formats)
+}
