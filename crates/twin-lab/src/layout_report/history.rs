@@ -200,7 +200,7 @@ mod tests {
         let report = HistoryReport::of(days);
         let age = report.age.unwrap();
         assert!((age.coefficient + 1.0).abs() < 1e-9 && (age.slope + 0.1).abs() < 1e-9);
-        assert_eq!(report.layout_score, Some(0.6000000000000001));
+        assert_eq!(report.layout_score, Some(0.9 - 0.1 * 3.0), "that of the last day");
         let text = history_table(&report, None);
         assert!(text.contains("coefficient -1.0000") && text.contains("no relation"), "{text}");
         let page = history_page(&report, "x");
