@@ -93,6 +93,13 @@ const CASES: &[Case] = &[
     ("replacement", [SMALL, SMALL_FFS], OVERWRITES, ["lru", "2q"]),
     ("flush", ["", ""], OVERWRITES, ["delayed", "segment"]),
     ("flush-age", ["flush=delayed", "flush=delayed"], FILES, ["1", "90000"]),
+    (
+        "flush-by",
+        ["flush=update,cache=1M", "flush=nvram-block,cache=1M"],
+        OVERWRITES,
+        ["flusher", "needer"],
+    ),
+    ("nvram", ["flush=nvram-block", "flush=nvram-block"], OVERWRITES, ["256K", "4M"]),
     ("read-ahead", ["cache=1M", "cache=1M"], "large-file:file-bytes=8388608", ["0", "1M"]),
     ("block", ["", ""], FILES, ["4K", "16K"]),
     ("frag", ["block=8K", "block=8K"], FILES, ["1K", "8K"]),

@@ -23,6 +23,7 @@ fn small() -> Vec<String> {
         ("tpcb", "transactions=100,accounts-bytes=1m,checkpoint-every=30"),
         ("large-file", "file-bytes=200k"),
         ("zipf", "writes=500,file-bytes=1m,reads=20%"),
+        ("sprite-like", "hours=1,from=12"),
     ];
     assert_eq!(small.len(), generate::REGISTRY.len(), "a workload has no small settings here");
     small

@@ -191,13 +191,18 @@ pub(super) fn remove_by_force(dir: &Path) {
         command.arg("--detach").arg(&device).stderr(Stdio::null());
         let _ = command.status();
     }
+    // Under another name nobody finds it who would go on to fill it faster than it is emptied.
+    let mut gone = dir.as_os_str().to_owned();
+    gone.push(".gone");
+    let gone = PathBuf::from(gone);
+    let place = if std::fs::rename(dir, &gone).is_ok() { &gone } else { dir };
     for _ in 0..TRIES {
-        match std::fs::remove_dir_all(dir) {
+        match std::fs::remove_dir_all(place) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => pause(PAUSE),
             _ => return,
         }
     }
-    eprintln!("twinfs: {} could not be removed", dir.display());
+    eprintln!("twinfs: {} could not be removed", place.display());
 }
 
 /// Where something is mounted below a directory, the last one first.

@@ -44,7 +44,7 @@ fn run(bench: &Bench) -> Outcome {
             let lost = killed(bench, policy, age_s, &mut rng)?;
             let most = worst as f64 * SLACK;
             if lost as f64 > most {
-                return Err(format!(
+                Err(format!(
                     "{policy} of {age_s} s lost {lost} bytes, {worst} at worst in the simulation"
                 ))?;
             }
@@ -52,7 +52,7 @@ fn run(bench: &Bench) -> Outcome {
         }
     }
     if told.iter().all(|text| text.contains(" 0K of")) {
-        return Err("no kill lost anything: nothing was delayed".to_owned())?;
+        Err("no kill lost anything: nothing was delayed".to_owned())?;
     }
     Ok(format!("lost: {}", told.join(", ")))
 }
