@@ -509,9 +509,11 @@ mod tests {
         }
     }
 
-    /// The files that exist in the end: birth and size by directory and name; and the most room
-    /// that was in use.
-    fn play(ageing: &mut Ageing) -> (BTreeMap<(Ino, Name), (Nanos, u64)>, u64) {
+    /// Birth and size of files, by directory and name.
+    type Files = BTreeMap<(Ino, Name), (Nanos, u64)>;
+
+    /// The files that exist in the end, and the most room that was in use.
+    fn play(ageing: &mut Ageing) -> (Files, u64) {
         let mut files = BTreeMap::new();
         let mut names = BTreeMap::new();
         let (mut last, mut most) = (0, 0);

@@ -47,16 +47,17 @@ pub(crate) enum Accessed {
 /// Says what the file is if it is no trace, and the nearest name if there is no such format.
 pub(crate) fn accesses_of(path: &Path, format: Option<&str>) -> Result<Accessed, String> {
     if let Some(name) = format {
+        let accessed = match (block::REGISTRY.get(name), readers::REGISTRY.get(name)) {
+            (Ok(entry), _) => Accessed::Blocks(entry.name),
+            (_, Ok(entry)) => Accessed::Foreign(entry.name),
+            _ => {
+                let known = block::REGISTRY.names().chain(readers::REGISTRY.names());
+                let error = twin_settings::SettingsError::unknown("trace format", name, known);
+                return Err(error.to_string());
+            }
+        };
         must_be(path, Wanted::Foreign)?;
-        if let Ok(entry) = block::REGISTRY.get(name) {
-            return Ok(Accessed::Blocks(entry.name));
-        }
-        if let Ok(entry) = readers::REGISTRY.get(name) {
-            return Ok(Accessed::Foreign(entry.name));
-        }
-        let known = block::REGISTRY.names().chain(readers::REGISTRY.names());
-        let error = twin_settings::SettingsError::unknown("trace format", name, known);
-        return Err(error.to_string());
+        return Ok(accessed);
     }
     match found(path).map_err(|error| format!("{}: {error}", path.display()))? {
         Found::Operations => Ok(Accessed::Operations),

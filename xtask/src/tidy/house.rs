@@ -261,7 +261,7 @@ mod tests {
         }
         let fs = allowed("twin-fs", &layouts).unwrap();
         assert_eq!(fs, BTreeSet::from(["twin-rt", "twin-settings", "twin-disk", "twin-cache"]));
-        assert_eq!(allowed("twin-py", &layouts).unwrap().len(), 12);
+        assert_eq!(allowed("twin-py", &layouts).unwrap().len(), 14);
     }
 
     #[test]
