@@ -8,8 +8,8 @@
 //! disk before those that were connected later (SCSI's order of addresses), or, on the ideal busses of
 //! the papers, in order of request.
 //!
-//! A bus is a pure value under virtual time: whoever [asks](Bus::ask) while it is taken is told when to
-//! [ask again](Bus::poll).
+//! A bus is a pure value under virtual time: whoever asks while it is taken is told when to
+//! ask again.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;

@@ -4,7 +4,7 @@
 //! by virtual time:
 //!
 //! - [`model`]: how long a request takes and why (mechanical disks, SSDs);
-//! - [`queue`](twin_disk::queue): in which order waiting requests are served, the same code as on a
+//! - [`queue`]: in which order waiting requests are served, the same code as on a
 //!   mount;
 //! - [`bus`]: a path to the host that several disks share;
 //! - [`platter`]: what is stored, with user data as stamps and with free snapshots;

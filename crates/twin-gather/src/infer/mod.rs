@@ -2,7 +2,7 @@
 //!
 //! Contract: the trace can be replayed, and every answer in it is the one that a replay gives. A file that is
 //! met for the first time existed before, with the length that it had then; a handle whose name was never
-//! seen gets a name of its own in the root directory. NFS has no opens and closes: [`opens`] infers them.
+//! seen gets a name of its own in the root directory. NFS has no opens and closes: `opens` infers them.
 //! A write that had to be durable before its answer, and a COMMIT, become an fsync. What contradicts the
 //! rest (something happened that was not captured, such as work on the server itself) becomes a getattr and is
 //! counted, so that the load stays and the trace stays true. Listings are taken once, from their beginning.

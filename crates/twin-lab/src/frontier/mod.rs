@@ -1,7 +1,7 @@
 //! The flush frontier: what a flush policy loses in a power failure, against what it writes.
 //!
 //! Contract: each point is a run of one workload under one flush policy with one age limit, in which
-//! the power fails at many instants ([`cuts`]). Nothing but the policy makes data durable: the run has
+//! the power fails at many instants (`cuts`). Nothing but the policy makes data durable: the run has
 //! no committer, as if it were not behind a mount, but fsync counts. A point is on the frontier if no
 //! other point of its workload and its kind of memory both loses less and writes less: policies that count
 //! on memory that survives are not compared with those that need none.
