@@ -75,9 +75,13 @@ pub(crate) struct Calibrate {
 /// be quiet.
 #[derive(Args)]
 pub(crate) struct Validate {
-    /// The machine file of this machine. Default: calibrate first.
+    /// The machine file of this machine. Default: calibrate between the runs, so that the speed of a
+    /// machine that others share drifts alike for both.
     #[arg(long, value_name = "FILE")]
     pub(crate) machine: Option<PathBuf>,
+    /// Write the machine as it was measured between the runs to this new file.
+    #[arg(long, value_name = "FILE", conflicts_with = "machine")]
+    pub(crate) save_machine: Option<PathBuf>,
     /// How often each workload runs on each configuration.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub(crate) runs: u32,
