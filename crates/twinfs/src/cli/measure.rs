@@ -62,8 +62,12 @@ pub(crate) struct Calibrate {
     pub(crate) to: PathBuf,
     #[command(flatten)]
     pub(crate) output: Output,
-    /// A directory on the device to measure; half a gigabyte is used there meanwhile.
-    #[arg(default_value = ".")]
+    /// Measure a device although it is not blank: all that it holds is lost.
+    #[arg(long)]
+    pub(crate) force: bool,
+    /// A directory on the device to measure, where half a gigabyte is used meanwhile, or a blank block
+    /// device, which is written to in random places.
+    #[arg(default_value = ".", value_name = "DIR|DEVICE")]
     pub(crate) dir: PathBuf,
 }
 

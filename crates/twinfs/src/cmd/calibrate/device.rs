@@ -1,11 +1,12 @@
 //! The device under a directory: distributions of times by kind, size and number in flight.
 //!
 //! Through our own way to devices, as a mount uses it. Requests go to random places of a file that is
-//! written in full; sparse writes to a file without blocks.
+//! written in full, and sparse writes to a file without blocks; or to random places of all of a device,
+//! whose contents are lost.
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use twin_disk::{Block, BlockDevice, Buf, Bytes, Class, Io, IoError, Origin};
 use twin_host::{FileDevice, Host, HostOptions, ImageOptions};
@@ -13,6 +14,7 @@ use twin_lab::{Device, Distribution, Transfers};
 use twin_rt::Rng;
 
 use super::{Bench, median};
+use crate::cmd::mkfs::blank;
 use crate::cmd::peers::write_whole;
 use crate::cmd::progress::Progress;
 use crate::cmd::time::real_clock;
@@ -43,8 +45,8 @@ const SPIN_NS: u64 = 200_000;
 pub(super) const STEPS: u64 = 1;
 
 /// The results of all rounds, by kind and bytes.
-#[derive(Default)]
 pub(super) struct Samples {
+    target: Target,
     rounds: u64,
     /// The most bytes that a request can have.
     max_request: u32,
@@ -53,24 +55,73 @@ pub(super) struct Samples {
     bandwidth: BTreeMap<&'static str, Vec<f64>>,
 }
 
+/// What is measured.
+pub(super) enum Target {
+    /// The device under the directory in which the calibration works.
+    Under,
+    /// This device, all of it.
+    Whole(PathBuf),
+}
+
 impl Samples {
+    /// Nothing is measured yet.
+    pub(super) fn new(target: Target) -> Samples {
+        Samples {
+            target,
+            rounds: 0,
+            max_request: 0,
+            times: BTreeMap::new(),
+            rates: BTreeMap::new(),
+            bandwidth: BTreeMap::new(),
+        }
+    }
+
     /// Measures all once.
     pub(super) fn round(&mut self, bench: &Bench) -> Result<(), String> {
-        let full = bench.dir.join("full");
-        let said = |error: std::io::Error| format!("{}: {error}", full.display());
-        if !full.exists() {
-            let mut file = File::create_new(&full).map_err(said)?;
-            write_whole(&mut file, FILE, &bench.interrupts.stop(), &Progress::hidden())
-                .map_err(said)?;
-        }
-        let mut probe = Probe::open(&full, self.rounds)?;
+        let path = match &self.target {
+            Target::Under => full_file(bench)?,
+            Target::Whole(path) => path.clone(),
+        };
+        let mut probe = Probe::open(&path, self.rounds)?;
         self.max_request = probe.device.info().max_io;
-        probe.run(self).map_err(|e| format!("{}: {e}", full.display()))?;
+        probe.run(self).map_err(|e| format!("{}: {e}", path.display()))?;
         drop(probe);
-        sparse(bench, self)?;
+        // A device has no holes.
+        if matches!(self.target, Target::Under) {
+            sparse(bench, self)?;
+        }
         self.rounds += 1;
         bench.step()
     }
+}
+
+/// Checks that a device can be measured: nobody uses it, it is large enough, and it is blank unless its
+/// contents may be lost.
+///
+/// # Errors
+/// In words, if not.
+pub(super) fn check(device: &Path, force: bool) -> Result<(), String> {
+    let probe = Probe::open(device, 0)?;
+    let bytes = probe.device.info().size;
+    if bytes < FILE {
+        return Err(format!(
+            "{} has {bytes} bytes: too small a device to be measured, which takes {FILE}",
+            device.display()
+        ));
+    }
+    if force { Ok(()) } else { blank(device) }
+}
+
+/// The file on the device, made in the first round.
+fn full_file(bench: &Bench) -> Result<PathBuf, String> {
+    let full = bench.dir.join("full");
+    let said = |error: std::io::Error| format!("{}: {error}", full.display());
+    if !full.exists() {
+        let mut file = File::create_new(&full).map_err(said)?;
+        let hidden = Progress::hidden();
+        write_whole(&mut file, FILE, &bench.interrupts.stop(), &hidden).map_err(said)?;
+    }
+    Ok(full)
 }
 
 /// The device. `request_us` is the processor's time for a request, which is not part of the device's
@@ -79,6 +130,7 @@ pub(super) fn device(bench: &mut Bench, samples: Samples, request_us: f64) -> De
     let max_request = samples.max_request;
     let mut list = |kind: &'static str, sizes: &[(u64, usize)]| -> Vec<Distribution> {
         let of = |bytes| samples.times.get(&(kind, bytes)).cloned().unwrap_or_default();
+        let measured = sizes.iter().filter(|(bytes, _)| !of(*bytes).is_empty());
         let distribution = |&(bytes, _): &(u64, usize)| {
             let rounds: Vec<Vec<f64>> = of(bytes);
             let medians: Vec<f64> = rounds.iter().cloned().map(median).collect();
@@ -86,7 +138,7 @@ pub(super) fn device(bench: &mut Bench, samples: Samples, request_us: f64) -> De
             let all = rounds.concat().into_iter().map(|us| (us - request_us).max(0.1)).collect();
             Distribution::of(bytes, all, PARTS)
         };
-        sizes.iter().map(distribution).collect()
+        measured.map(distribution).collect()
     };
     let (read, write) = (list("read", &SIZES), list("write", &SIZES));
     let (flush, write_sparse) = (list("flush", &DIRTY), list("sparse", &SPARSE));
@@ -178,7 +230,7 @@ impl Probe {
     }
 
     fn place(&mut self, len: u64) -> u64 {
-        self.rng.below(FILE / len) * len
+        self.rng.below(self.device.info().size / len) * len
     }
 
     fn a_read(&mut self, len: u64) -> Io {

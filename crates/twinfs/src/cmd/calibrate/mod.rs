@@ -14,6 +14,7 @@ mod served;
 
 use std::collections::BTreeMap;
 use std::io::Write;
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -26,6 +27,7 @@ use super::progress::Progress;
 use super::{Interrupts, Outcome};
 use crate::cli::Calibrate;
 use crate::rows;
+use device::Target;
 
 /// How often every figure is measured.
 const ROUNDS: u64 = 5;
@@ -99,7 +101,7 @@ pub(in crate::cmd) fn median(mut all: Vec<f64>) -> f64 {
 
 pub(crate) fn run(args: &Calibrate, interrupts: &Interrupts) -> Outcome {
     let new = NewFile::make(&args.to, interrupts)?;
-    let machine = calibrate(&args.dir, interrupts)?;
+    let machine = calibrate(args, interrupts)?;
     let text = text_of(&machine)?;
     let path = args.to.display();
     new.handle()?.write_all(text.as_bytes()).map_err(|e| format!("{path}: {e}"))?;
@@ -122,9 +124,21 @@ pub(crate) fn run(args: &Calibrate, interrupts: &Interrupts) -> Outcome {
 }
 
 /// Measures all in [`ROUNDS`] rounds.
-fn calibrate(base: &Path, interrupts: &Interrupts) -> Result<MachineFile, String> {
+fn calibrate(args: &Calibrate, interrupts: &Interrupts) -> Result<MachineFile, String> {
+    let named = std::fs::metadata(&args.dir).map_err(|e| format!("{}: {e}", args.dir.display()))?;
+    let is_device = named.file_type().is_block_device();
+    if is_device {
+        device::check(&args.dir, args.force)?;
+    } else if args.force {
+        return Err(
+            "--force is for a device, whose contents are lost: a directory loses none".into()
+        );
+    }
     let bar = Progress::of("steps measured", ROUNDS * Calibration::steps());
-    let mut calibration = Calibration::begin(base, interrupts, bar)?;
+    let mut calibration = match is_device {
+        true => Calibration::of_device(&args.dir, interrupts, bar)?,
+        false => Calibration::begin(&args.dir, interrupts, bar)?,
+    };
     for _ in 0..ROUNDS {
         calibration.round()?;
     }
@@ -157,11 +171,26 @@ impl Calibration {
     ) -> Result<Calibration, String> {
         Ok(Calibration {
             bench: Bench::make(base, interrupts, bar)?,
-            about: about(base)?,
+            about: about("directory", base)?,
             processor: processor::Samples::default(),
-            device: device::Samples::default(),
+            device: device::Samples::new(Target::Under),
             fuse: fuse::Samples::default(),
         })
+    }
+
+    /// The same of a device that no file system uses; all else is measured in the directory for temporary
+    /// files.
+    ///
+    /// # Errors
+    /// If no directory can be made there.
+    fn of_device(
+        path: &Path,
+        interrupts: &Interrupts,
+        bar: Progress,
+    ) -> Result<Calibration, String> {
+        let calibration = Calibration::begin(&std::env::temp_dir(), interrupts, bar)?;
+        let device = device::Samples::new(Target::Whole(path.into()));
+        Ok(Calibration { device, about: about("device", path)?, ..calibration })
     }
 
     /// Measures all once, in some two seconds.
@@ -186,8 +215,8 @@ impl Calibration {
     }
 }
 
-/// Where and when.
-fn about(base: &Path) -> Result<BTreeMap<String, String>, String> {
+/// Where and when; what kind of place it is.
+fn about(kind: &'static str, place: &Path) -> Result<BTreeMap<String, String>, String> {
     let uname = rustix::system::uname();
     let text = |text: &std::ffi::CStr| text.to_string_lossy().into_owned();
     let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
@@ -197,7 +226,7 @@ fn about(base: &Path) -> Result<BTreeMap<String, String>, String> {
     Ok([
         ("kernel", format!("{} {}", text(uname.sysname()), text(uname.release()))),
         ("processor", format!("{cpus} of {}", model.unwrap_or("unknown"))),
-        ("directory", super::absolute(base)?.display().to_string()),
+        (kind, super::absolute(place)?.display().to_string()),
         ("date", today()),
         ("program", format!("twinfs {}", env!("CARGO_PKG_VERSION"))),
     ]
