@@ -70,6 +70,27 @@ pub(crate) fn accesses_of(path: &Path, format: Option<&str>) -> Result<Accessed,
     }
 }
 
+/// The reader of a trace of operations: `None` for our own format, otherwise the foreign one that is named or
+/// that the content shows. Block traces are read as operations on files.
+///
+/// # Errors
+/// Says what the file is if it is no trace, and the nearest name if there is no such format.
+pub(crate) fn operations_of(
+    path: &Path,
+    format: Option<&str>,
+) -> Result<Option<&'static str>, String> {
+    if let Some(name) = format {
+        must_be(path, Wanted::Foreign)?;
+        let entry = readers::REGISTRY.get(name).map_err(|error| error.to_string())?;
+        return Ok(Some(entry.name));
+    }
+    match found(path).map_err(|error| format!("{}: {error}", path.display()))? {
+        Found::Foreign(name) => Ok(Some(name)),
+        Found::Blocks(_) => Ok(Some(readers::of_blocks())),
+        _ => must_be(path, Wanted::Operations).map(|()| None),
+    }
+}
+
 /// What a file is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Found {
@@ -184,11 +205,11 @@ impl Found {
             Found::Flight => format!("`twinfs replay --verify {name}` takes it"),
             Found::Blocks(_) => format!(
                 "`twinfs volume -t {name}` and `twinfs cache {name}` take it, and `twinfs compare \
-                 --trace-format blocks -t {name}` as operations on files"
+                 -t {name}` as operations on files"
             ),
-            Found::Foreign(format) => format!(
-                "`twinfs compare --trace-format {format} -t {name}` and `twinfs cache {name}` take it"
-            ),
+            Found::Foreign(format) => {
+                format!("`twinfs compare -t {name}` and `twinfs cache {name}` take it, as {format}")
+            }
             Found::Machine => format!("`twinfs compare --machine {name}` takes it"),
             Found::Status => format!("`twinfs top --mount {name}` takes it"),
             Found::Results => {
