@@ -70,20 +70,12 @@ pub(crate) fn accesses_of(path: &Path, format: Option<&str>) -> Result<Accessed,
     }
 }
 
-/// The reader of a trace of operations: `None` for our own format, otherwise the foreign one that is named or
-/// that the content shows. Block traces are read as operations on files.
+/// The reader of a trace of operations, as its content shows: `None` for our own format. Block traces are
+/// read as operations on files.
 ///
 /// # Errors
-/// Says what the file is if it is no trace, and the nearest name if there is no such format.
-pub(crate) fn operations_of(
-    path: &Path,
-    format: Option<&str>,
-) -> Result<Option<&'static str>, String> {
-    if let Some(name) = format {
-        must_be(path, Wanted::Foreign)?;
-        let entry = readers::REGISTRY.get(name).map_err(|error| error.to_string())?;
-        return Ok(Some(entry.name));
-    }
+/// Says what the file is if it is no trace.
+pub(crate) fn operations_of(path: &Path) -> Result<Option<&'static str>, String> {
     match found(path).map_err(|error| format!("{}: {error}", path.display()))? {
         Found::Foreign(name) => Ok(Some(name)),
         Found::Blocks(_) => Ok(Some(readers::of_blocks())),

@@ -11,7 +11,7 @@ use twin_lab::{Workload, WorkloadError, plan};
 use twin_trace::{Place, Record, TraceError, readers};
 
 use super::{Failure, usage};
-use crate::input::operations_of;
+use crate::input::{Wanted, must_be, operations_of};
 
 /// The trace that comes with the program: see traces/README.md.
 const SHIPPED_TRACE: &[u8] = include_bytes!("../../../../traces/server.tw");
@@ -45,10 +45,14 @@ pub(super) fn chosen(
         let Survey { operations, .. } = Survey::of(&workload).map_err(usage)?;
         return Ok(Chosen { workload, is_cut: false, operations });
     };
-    if let Some(name) = format {
-        readers::REGISTRY.get(name).map_err(usage)?;
-    }
-    let reader = operations_of(path, format)?;
+    let reader = match format {
+        Some(name) => {
+            let named = readers::REGISTRY.get(name).map_err(usage)?;
+            must_be(path, Wanted::Foreign)?;
+            Some(named.name)
+        }
+        None => operations_of(path)?,
+    };
     let bytes = std::fs::read(path).map_err(|e| format!("{}: {e}", path.display()))?;
     let workload = match reader {
         Some(name) => Workload::Foreign(name, Arc::from(bytes)),

@@ -52,8 +52,8 @@ pub(crate) fn run(args: &Validate, interrupts: &Interrupts) -> Outcome {
     let new = args.save_machine.as_ref().map(|path| NewFile::make(path, interrupts)).transpose()?;
     let report = validate(args, &loads, given, interrupts)?;
     rows::print(&args.output, &report.rows(), || Ok(report.text()))?;
-    if let Some(new) = new {
-        let path = args.save_machine.as_deref().unwrap_or(Path::new("")).display();
+    if let Some((new, path)) = new.zip(args.save_machine.as_ref()) {
+        let path = path.display();
         let text = super::calibrate::text_of(&report.machine)?;
         new.handle()?.write_all(text.as_bytes()).map_err(|e| format!("{path}: {e}"))?;
         new.keep();
