@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use crate::figures::{BusFigures, DiskFigures, Latency, LogFigures, VerbFigures};
+use crate::observe::Observed;
 
 /// The figures of a server.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -19,6 +20,9 @@ pub struct ServerFigures {
     pub hosts: Vec<OfHost>,
     /// What generated workloads that take the place of something were held against.
     pub fits: Vec<Fit>,
+    /// What observers have seen, if there were any.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub observed: Vec<Observed>,
     /// Fingerprint of all disk requests: equal for equal runs.
     pub digest: String,
 }
