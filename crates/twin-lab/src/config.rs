@@ -449,6 +449,15 @@ const KEYS: &[(Needs, Key<Config>)] = &[
     (
         Needs::Nothing,
         Key::new(
+            "nvram-reported",
+            "data leaves that memory once the device has reported its write, durable or not",
+            Unit::YesNo,
+            |c| (&mut c.settings.nvram_until_reported).into(),
+        ),
+    ),
+    (
+        Needs::Nothing,
+        Key::new(
             "read-ahead",
             "bytes read ahead of a sequential reader",
             Unit::bytes(0, u32::MAX as u64),

@@ -17,4 +17,4 @@ pub use file::{BusPart, Client, Disk, Does, FileSystemPart, Host, Pace, ServerFi
 pub use page::page;
 pub use presets::{PRESETS, Preset, preset};
 pub use run::{fit, simulate_server};
-pub use table::{fits, table};
+pub use table::{fits, fits_in_words, table};

@@ -363,8 +363,9 @@ pub fn fit(workload: &Workload) -> Result<Vec<Fit>, SimulateError> {
         stands_for: stands_for.what,
         what: published.what,
         unit: published.unit,
-        published: published.range,
+        expected: published.range,
         place: published.place,
+        published: published.confirmed,
         drawn: (published.of)(&stats),
     };
     Ok((stands_for.published)().iter().map(figure).collect())

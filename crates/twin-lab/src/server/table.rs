@@ -159,22 +159,35 @@ fn hosts(server: &ServerFigures) -> Section {
     Section::new("Hosts", &header, rows)
 }
 
-/// What was drawn beside what was published.
+/// How many of the figures are met: of those that were published, and of ours.
+pub fn fits_in_words(all: &[Fit]) -> String {
+    let count = |published: bool| {
+        let of = || all.iter().filter(move |fit| fit.published == published);
+        (of().filter(|fit| fit.holds()).count(), of().count())
+    };
+    let ((held, known), (ours_held, ours)) = (count(true), count(false));
+    format!("{held} of {known} published figures and {ours_held} of {ours} assumed by us are met")
+}
+
+/// What was drawn beside what was published or assumed.
 pub fn fits(all: &[Fit], width: Option<u16>) -> String {
     fit_section(all).text(width)
 }
 
 fn fit_section(all: &[Fit]) -> Section {
-    let header = ["workload", "figure", "drawn", "published range", "published in", "within"];
+    let header = ["workload", "figure", "drawn", "expected range", "source", "within"];
     let row = |fit: &Fit| {
         vec![
             fit.workload.clone(),
             fit.what.into(),
             format!("{:.1} {}", fit.drawn, fit.unit),
-            format!("{} to {} {}", fit.published.0, fit.published.1, fit.unit),
-            fit.place.into(),
+            format!("{} to {} {}", fit.expected.0, fit.expected.1, fit.unit),
+            match fit.published {
+                true => fit.place.into(),
+                false => format!("ours (from memory: {})", fit.place),
+            },
             if fit.holds() { "yes" } else { "NO" }.into(),
         ]
     };
-    Section::new("What was drawn beside what was published", &header, all.iter().map(row).collect())
+    Section::new("What was drawn beside what was expected", &header, all.iter().map(row).collect())
 }

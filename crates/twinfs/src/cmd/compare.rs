@@ -250,12 +250,11 @@ fn print(
 fn stands_for(workload: &Workload) -> Result<Option<String>, String> {
     let fits = twin_lab::server::fit(workload).map_err(|error| error.to_string())?;
     let Some(first) = fits.first() else { return Ok(None) };
-    let held = fits.iter().filter(|fit| fit.holds()).count();
     let table = twin_lab::server::fits(&fits, terminal_width());
     Ok(Some(format!(
-        "This workload stands in for {}: {held} of {} published figures are met.\n{table}",
+        "This workload stands in for {}: {}.\n{table}",
         first.stands_for,
-        fits.len()
+        twin_lab::server::fits_in_words(&fits)
     )))
 }
 

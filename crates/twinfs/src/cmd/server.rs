@@ -6,7 +6,8 @@ use std::process::ExitCode;
 use serde_json::{Value, json};
 use twin_lab::Workload;
 use twin_lab::server::{
-    Does, Fit, PRESETS, ServerFigures, ServerFile, fit, page, preset, simulate_server, table,
+    Does, Fit, PRESETS, ServerFigures, ServerFile, fit, fits_in_words, page, preset,
+    simulate_server, table,
 };
 
 use super::files::Page;
@@ -128,11 +129,10 @@ fn text(args: &Compare, server: &ServerFile, figures: &ServerFigures) -> String 
         out += &format!("{}.\n", server.about.trim_end_matches('.'));
     }
     if let Some(first) = figures.fits.first() {
-        let (all, held) = (figures.fits.len(), figures.fits.iter().filter(|f| f.holds()).count());
         out += &format!(
-            "Clients stand in for {}, which are not used here: {held} of {all} published figures are \
-             met (--details).\n",
-            first.stands_for
+            "Clients stand in for {}, which are not used here: {} (--details).\n",
+            first.stands_for,
+            fits_in_words(&figures.fits)
         );
     }
     let shown = match args.details {
