@@ -122,6 +122,7 @@ const CLAIMS: &[Claim] = &[
     table_claims::ANDREW,
     table_claims::TPCB,
     super::heuristic::CLAIM,
+    super::cut_and_paste::CLAIM,
 ];
 
 fn share(results: &Results, need: &Need, phase: &str) -> f64 {

@@ -305,7 +305,7 @@ fn below_mb(outcome: &Outcome, megabytes: u64) -> f64 {
 }
 
 /// The results of `run`, in order, computed two at a time.
-fn in_parallel<T: Sync, R: Send>(all: &[T], run: impl Fn(&T) -> R + Sync) -> Vec<R> {
+pub(super) fn in_parallel<T: Sync, R: Send>(all: &[T], run: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let (even, odd) = std::thread::scope(|scope| {
         let odd = scope.spawn(|| all.iter().skip(1).step_by(2).map(&run).collect::<Vec<R>>());
         let even: Vec<R> = all.iter().step_by(2).map(&run).collect();

@@ -10,6 +10,7 @@ mod check;
 pub mod choices;
 mod claims;
 pub mod clc;
+mod cut_and_paste;
 pub mod fit;
 mod heuristic;
 pub(crate) mod html;
@@ -66,6 +67,8 @@ pub struct Results {
     histories: BTreeMap<Need, History>,
     /// The studies of file servers, if a claim needs them.
     servers: heuristic::Studies,
+    /// The days of the server of 1996, if a claim needs them.
+    days: cut_and_paste::Days,
 }
 
 impl Results {
@@ -105,6 +108,7 @@ impl Claim {
         match self.source.split([' ', ',']).next() {
             Some("CLC") => Paper::Clc,
             Some("LvC") => Paper::Lvc,
+            Some("CP") => Paper::Cp,
             _ => Paper::Hc,
         }
     }
@@ -220,6 +224,9 @@ pub fn reproduce(
     if claims.iter().any(|claim| claim.id == heuristic::CLAIM.id) {
         results.servers = heuristic::Studies::run(variation);
     }
+    if claims.iter().any(|claim| claim.id == cut_and_paste::CLAIM.id) {
+        results.days = cut_and_paste::Days::run();
+    }
     Ok((judge(claims, &results), results))
 }
 
@@ -248,6 +255,8 @@ fn judge_varied(
         true => heuristic::Studies::run(variation),
         false => unchanged.servers.clone(),
     };
+    // No variation concerns them.
+    results.days = unchanged.days.clone();
     Ok(judge(claims, &results))
 }
 
