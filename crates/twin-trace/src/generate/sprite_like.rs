@@ -26,6 +26,7 @@ use twin_settings::{Param, RegistryEntry, Unit, Values};
 
 use super::script::{Burst, FIRST_INO, Script, Scripted, TRANSFER, log_normal, mix, node};
 use super::{Kind, Published, StandsFor, Zipf};
+use crate::AccessStats;
 use crate::record::{Node, Outcome};
 use crate::stream::Source;
 
@@ -477,7 +478,6 @@ impl Script for SpriteLike {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::AccessStats;
     use crate::generate;
 
     /// The figures of a workload that lie outside their ranges.
