@@ -70,6 +70,19 @@ pub(crate) fn accesses_of(path: &Path, format: Option<&str>) -> Result<Accessed,
     }
 }
 
+/// The reader of a trace of operations, as its content shows: `None` for our own format. Block traces are
+/// read as operations on files.
+///
+/// # Errors
+/// Says what the file is if it is no trace.
+pub(crate) fn operations_of(path: &Path) -> Result<Option<&'static str>, String> {
+    match found(path).map_err(|error| format!("{}: {error}", path.display()))? {
+        Found::Foreign(name) => Ok(Some(name)),
+        Found::Blocks(_) => Ok(Some(readers::of_blocks())),
+        _ => must_be(path, Wanted::Operations).map(|()| None),
+    }
+}
+
 /// What a file is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Found {
@@ -184,11 +197,11 @@ impl Found {
             Found::Flight => format!("`twinfs replay --verify {name}` takes it"),
             Found::Blocks(_) => format!(
                 "`twinfs volume -t {name}` and `twinfs cache {name}` take it, and `twinfs compare \
-                 --trace-format blocks -t {name}` as operations on files"
+                 -t {name}` as operations on files"
             ),
-            Found::Foreign(format) => format!(
-                "`twinfs compare --trace-format {format} -t {name}` and `twinfs cache {name}` take it"
-            ),
+            Found::Foreign(format) => {
+                format!("`twinfs compare -t {name}` and `twinfs cache {name}` take it, as {format}")
+            }
             Found::Machine => format!("`twinfs compare --machine {name}` takes it"),
             Found::Status => format!("`twinfs top --mount {name}` takes it"),
             Found::Results => {

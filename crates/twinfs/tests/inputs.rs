@@ -136,6 +136,22 @@ fn of_a_damaged_trace_the_cache_tells_the_line_and_uses_the_rest_if_asked() {
     assert!(text(&out.stderr).contains("a text file, not a trace"), "{}", text(&out.stderr));
 }
 
+#[test]
+fn a_block_trace_is_compared_by_its_name_alone_and_the_reader_is_told() {
+    let lines: String = (0..50u64)
+        .map(|i| format!("{},hm,1,Write,{},4096,413\n", 128_166_372_003_061_629 + i, i % 7 * 4096))
+        .collect();
+    let path = file("msr.csv", lines.as_bytes());
+    let out = twinfs(&["compare", "-t", path.to_str().unwrap(), "lfs:size=64M", "--json"]);
+    let (said, shown) = (text(&out.stderr), text(&out.stdout));
+    assert_eq!(out.status.code(), Some(0), "{said}");
+    assert!(said.contains("msr.csv is read as blocks"), "{said}");
+    let named = ["--trace-format", "blocks", "lfs:size=64M", "--json"];
+    let again = twinfs(&[&["compare", "-t", path.to_str().unwrap()], &named[..]].concat());
+    assert!(!text(&again.stderr).contains("is read as"), "{}", text(&again.stderr));
+    assert_eq!(shown, text(&again.stdout));
+}
+
 /// Every trace that is there and has reads or writes, by its name alone.
 #[test]
 fn every_shared_trace_is_recognized() {

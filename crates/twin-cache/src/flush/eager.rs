@@ -7,6 +7,7 @@ use twin_rt::{Nanos, Time};
 
 use super::{
     DirtyView, FlushAdvice, FlushPolicy, FlushState, SHORTEST_LOOK_NS, Which, oldest_files,
+    write_surplus,
 };
 
 /// A file that does not stop changing is written after so many times the quiet period.
@@ -22,9 +23,8 @@ impl FlushPolicy for Eager {
         if state.oldest.is_none() {
             return FlushAdvice::Wait;
         }
-        if state.dirty_bytes > self.start_bytes(state) {
-            let surplus = state.dirty_bytes - self.start_bytes(state);
-            return FlushAdvice::Write(oldest_files(dirty, surplus.max(state.unit_bytes)));
+        if let Some(advice) = write_surplus(self.start_bytes(state), state, dirty) {
+            return advice;
         }
         let (mut due, mut next) = (Vec::new(), now + self.age_ns);
         dirty.files(&mut |file| {

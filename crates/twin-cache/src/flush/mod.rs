@@ -283,7 +283,10 @@ pub static REGISTRY: Registry<Kind> = Registry::new(
             30 * SECS,
             Nothing,
             Files,
-            |age_ns| Box::new(watermarks::Watermarks { age_ns, next: Time(0) }),
+            |age_ns| {
+                let expiry = update::Update { age_ns, next: Time(0) };
+                Box::new(watermarks::Watermarks { expiry })
+            },
         ),
         entry!(
             "eager",
@@ -365,4 +368,14 @@ fn oldest_files(dirty: &dyn DirtyView, bytes: u64) -> Which {
         sum < bytes
     });
     Which::Files(files)
+}
+
+/// The advice to write the oldest files until at most `start_bytes` are dirty, if more are.
+fn write_surplus(
+    start_bytes: u64,
+    state: &FlushState,
+    dirty: &dyn DirtyView,
+) -> Option<FlushAdvice> {
+    let surplus = state.dirty_bytes.checked_sub(start_bytes).filter(|&bytes| bytes > 0)?;
+    Some(FlushAdvice::Write(oldest_files(dirty, surplus.max(state.unit_bytes))))
 }

@@ -12,6 +12,7 @@ use twin_rt::{Nanos, Time};
 use super::lifetimes::{Lifetimes, class};
 use super::{
     Death, DirtyView, FlushAdvice, FlushPolicy, FlushState, SHORTEST_LOOK_NS, Which, oldest_files,
+    write_surplus,
 };
 
 /// What has been dirty for so many times the price is written, even if it changes all the time.
@@ -34,9 +35,8 @@ impl FlushPolicy for Twin {
         if state.oldest.is_none() {
             return FlushAdvice::Wait;
         }
-        if state.dirty_bytes > self.start_bytes(state) {
-            let surplus = state.dirty_bytes - self.start_bytes(state);
-            return FlushAdvice::Write(oldest_files(dirty, surplus.max(state.unit_bytes)));
+        if let Some(advice) = write_surplus(self.start_bytes(state), state, dirty) {
+            return advice;
         }
         let most_ns = PATIENCE * self.price_ns;
         let ages = self.lives.ages(self.price_ns, most_ns);

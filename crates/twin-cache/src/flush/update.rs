@@ -20,6 +20,17 @@ impl FlushPolicy for Update {
         if state.oldest.is_none() {
             return FlushAdvice::Wait;
         }
+        self.look(now, dirty)
+    }
+
+    fn start_bytes(&self, _: &FlushState) -> u64 {
+        u64::MAX
+    }
+}
+
+impl Update {
+    /// Writes the files that have expired, if it is time to look for them.
+    pub(super) fn look(&mut self, now: Time, dirty: &dyn DirtyView) -> FlushAdvice {
         if now < self.next {
             return FlushAdvice::WaitUntil(self.next);
         }
@@ -30,14 +41,10 @@ impl FlushPolicy for Update {
             false => FlushAdvice::Write(Which::Files(old)),
         }
     }
-
-    fn start_bytes(&self, _: &FlushState) -> u64 {
-        u64::MAX
-    }
 }
 
 /// The files that have been dirty for at least `age_ns`.
-pub(super) fn expired(now: Time, age_ns: Nanos, dirty: &dyn DirtyView) -> Vec<u64> {
+fn expired(now: Time, age_ns: Nanos, dirty: &dyn DirtyView) -> Vec<u64> {
     let mut old = Vec::new();
     dirty.files(&mut |file| {
         let is_old = now - file.since >= age_ns;

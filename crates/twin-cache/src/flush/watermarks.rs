@@ -7,11 +7,10 @@
 //! Linux begins to slow writers down half way between the two ratios; here they run freely up to
 //! the second one.
 
-use twin_rt::{Nanos, Time};
+use twin_rt::Time;
 
-use super::{
-    DirtyView, FlushAdvice, FlushPolicy, FlushState, LOOK_NS, Which, oldest_files, update,
-};
+use super::update::Update;
+use super::{DirtyView, FlushAdvice, FlushPolicy, FlushState, Which, oldest_files, write_surplus};
 
 /// The share of the cache from which on the flusher writes in the background: one tenth.
 const BACKGROUND: u64 = 10;
@@ -20,9 +19,8 @@ const BACKGROUND: u64 = 10;
 const FOREGROUND: u64 = 5;
 
 pub(super) struct Watermarks {
-    pub(super) age_ns: Nanos,
-    /// The time of the next look.
-    pub(super) next: Time,
+    /// Looks for files that have expired.
+    pub(super) expiry: Update,
 }
 
 impl FlushPolicy for Watermarks {
@@ -30,20 +28,8 @@ impl FlushPolicy for Watermarks {
         if state.oldest.is_none() {
             return FlushAdvice::Wait;
         }
-        let background = self.start_bytes(state);
-        if state.dirty_bytes > background {
-            let surplus = state.dirty_bytes - background;
-            return FlushAdvice::Write(oldest_files(dirty, surplus.max(state.unit_bytes)));
-        }
-        if now < self.next {
-            return FlushAdvice::WaitUntil(self.next);
-        }
-        self.next = now + LOOK_NS.min(self.age_ns.max(1));
-        let old = update::expired(now, self.age_ns, dirty);
-        match old.is_empty() {
-            true => FlushAdvice::WaitUntil(self.next),
-            false => FlushAdvice::Write(Which::Files(old)),
-        }
+        write_surplus(self.start_bytes(state), state, dirty)
+            .unwrap_or_else(|| self.expiry.look(now, dirty))
     }
 
     fn start_bytes(&self, state: &FlushState) -> u64 {

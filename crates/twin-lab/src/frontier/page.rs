@@ -1,7 +1,8 @@
 //! The frontier as a self-contained page: one picture for each workload, and all figures.
 
 use super::FrontierPoint;
-use crate::draw::{self, Chart, GREY, Line, figure, nth};
+use super::table::figures;
+use crate::draw::{self, Chart, GREY, Line, nth};
 use crate::markup::{charts, escape, page_of, table_of};
 
 const MIB: f64 = (1 << 20) as f64;
@@ -75,16 +76,10 @@ fn rows(points: &[FrontierPoint]) -> Vec<Vec<String>> {
     let mut rows = vec![head.map(String::from).to_vec()];
     for p in points {
         let age = p.age_s.map_or(String::new(), |age| format!(", {age} s"));
-        rows.push(vec![
-            escape(&format!("{}, {}{age}", p.workload, p.flush)),
-            figure(p.lost_mean_bytes / MIB),
-            figure(p.lost_worst_bytes as f64 / MIB),
-            figure(p.written_bytes as f64 / MIB),
-            figure(p.device_s),
-            figure(p.p50_us),
-            figure(p.p99_us),
-            if p.on_frontier { "yes" } else { "" }.into(),
-        ]);
+        let mut cells = vec![escape(&format!("{}, {}{age}", p.workload, p.flush))];
+        cells.extend(figures(p));
+        cells.push(if p.on_frontier { "yes" } else { "" }.into());
+        rows.push(cells);
     }
     rows
 }

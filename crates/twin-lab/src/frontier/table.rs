@@ -22,19 +22,21 @@ pub fn table(points: &[FrontierPoint], width: Option<u16>) -> String {
     ];
     let header: Vec<String> = header.iter().map(|name| String::from(*name)).collect();
     let line = |p: &FrontierPoint| {
-        vec![
+        let mut cells = vec![
             p.workload.clone(),
             p.flush.into(),
             p.age_s.map_or(String::new(), |age| format!("{age}")),
-            figure(p.lost_mean_bytes / MIB),
-            figure(p.lost_worst_bytes as f64 / MIB),
-            figure(p.written_bytes as f64 / MIB),
-            figure(p.device_s),
-            figure(p.p50_us),
-            figure(p.p99_us),
-            if p.on_frontier { "*" } else { "" }.into(),
-        ]
+        ];
+        cells.extend(figures(p));
+        cells.push(if p.on_frontier { "*" } else { "" }.into());
+        cells
     };
     let lines: Vec<Vec<String>> = points.iter().map(line).collect();
     in_width(&header, &lines, 3, width)
+}
+
+/// MiB lost on average and at worst, MiB written, seconds of the device, and latencies in microseconds.
+pub(super) fn figures(p: &FrontierPoint) -> [String; 6] {
+    let (lost, worst) = (p.lost_mean_bytes / MIB, p.lost_worst_bytes as f64 / MIB);
+    [lost, worst, p.written_bytes as f64 / MIB, p.device_s, p.p50_us, p.p99_us].map(figure)
 }

@@ -35,6 +35,11 @@ pub static REGISTRY: Registry<Format> = Registry::new(
     &[netbench::FORMAT, checkins::REWRITES, checkins::CHECKOUTS, blocks::FORMAT],
 );
 
+/// The name of the reader that makes operations on files of a block trace.
+pub fn of_blocks() -> &'static str {
+    blocks::FORMAT.name
+}
+
 /// The input of a reader.
 pub(crate) type Input = Box<dyn BufRead>;
 

@@ -62,8 +62,12 @@ pub(crate) struct Calibrate {
     pub(crate) to: PathBuf,
     #[command(flatten)]
     pub(crate) output: Output,
-    /// A directory on the device to measure; half a gigabyte is used there meanwhile.
-    #[arg(default_value = ".")]
+    /// Measure a device although it is not blank: all that it holds is lost.
+    #[arg(long)]
+    pub(crate) force: bool,
+    /// A directory on the device to measure, where half a gigabyte is used meanwhile, or a blank block
+    /// device, which is written to in random places.
+    #[arg(default_value = ".", value_name = "DIR|DEVICE")]
     pub(crate) dir: PathBuf,
 }
 
@@ -75,9 +79,13 @@ pub(crate) struct Calibrate {
 /// be quiet.
 #[derive(Args)]
 pub(crate) struct Validate {
-    /// The machine file of this machine. Default: calibrate first.
+    /// The machine file of this machine. Default: calibrate between the runs, so that the speed of a
+    /// machine that others share drifts alike for both.
     #[arg(long, value_name = "FILE")]
     pub(crate) machine: Option<PathBuf>,
+    /// Write the machine as it was measured between the runs to this new file.
+    #[arg(long, value_name = "FILE", conflicts_with = "machine")]
+    pub(crate) save_machine: Option<PathBuf>,
     /// How often each workload runs on each configuration.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub(crate) runs: u32,

@@ -244,17 +244,19 @@ fn erase_marks(args: &Mkfs, host: &Host, device: &dyn BlockDevice) -> Result<(),
 /// Refuses an image that is not blank, unless it is to be overwritten. The image is open and
 /// locked, so nobody else changes it.
 fn check_blank(args: &Mkfs, is_new: bool) -> Result<(), String> {
-    let content = content::of(&args.image);
-    match content {
-        _ if is_new || args.force => Ok(()),
+    if is_new || args.force { Ok(()) } else { blank(&args.image) }
+}
+
+/// Refuses what is not blank. The file or device is open and locked, so nobody else changes it.
+pub(super) fn blank(image: &Path) -> Result<(), String> {
+    let path = image.display();
+    match content::of(image) {
         Some(Content::Blank | Content::Empty) => Ok(()),
         Some(holds) => Err(format!(
-            "{} is not blank: it holds {holds}. Nothing was written; --force overwrites it",
-            args.image.display()
+            "{path} is not blank: it holds {holds}. Nothing was written; --force overwrites it"
         )),
         None => Err(format!(
-            "{} cannot be read, so it is not known what it holds; --force overwrites it",
-            args.image.display()
+            "{path} cannot be read, so it is not known what it holds; --force overwrites it"
         )),
     }
 }

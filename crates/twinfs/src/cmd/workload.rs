@@ -11,7 +11,7 @@ use twin_lab::{Workload, WorkloadError, plan};
 use twin_trace::{Place, Record, TraceError, readers};
 
 use super::{Failure, usage};
-use crate::input::{Wanted, must_be};
+use crate::input::{Wanted, must_be, operations_of};
 
 /// The trace that comes with the program: see traces/README.md.
 const SHIPPED_TRACE: &[u8] = include_bytes!("../../../../traces/server.tw");
@@ -45,15 +45,22 @@ pub(super) fn chosen(
         let Survey { operations, .. } = Survey::of(&workload).map_err(usage)?;
         return Ok(Chosen { workload, is_cut: false, operations });
     };
-    must_be(path, if format.is_some() { Wanted::Foreign } else { Wanted::Operations })?;
-    let bytes = std::fs::read(path).map_err(|e| format!("{}: {e}", path.display()))?;
-    let workload = match format {
+    let reader = match format {
         Some(name) => {
-            let format = readers::REGISTRY.get(name).map_err(usage)?;
-            Workload::Foreign(format.name, Arc::from(bytes))
+            let named = readers::REGISTRY.get(name).map_err(usage)?;
+            must_be(path, Wanted::Foreign)?;
+            Some(named.name)
         }
+        None => operations_of(path)?,
+    };
+    let bytes = std::fs::read(path).map_err(|e| format!("{}: {e}", path.display()))?;
+    let workload = match reader {
+        Some(name) => Workload::Foreign(name, Arc::from(bytes)),
         None => Workload::Trace(Arc::from(bytes)),
     };
+    if let (Some(name), None) = (reader, format) {
+        eprintln!("twinfs: {} is read as {name}", path.display());
+    }
     let survey = Survey::of(&workload).map_err(|e| format!("{}: {e}", path.display()))?;
     let name = path.display();
     let Survey { operations, cut, damage } = survey;

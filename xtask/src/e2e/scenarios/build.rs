@@ -73,14 +73,8 @@ pub(super) fn unpack_and_build(
     tarball: &Path,
     target: &str,
 ) -> Result<String, Stop> {
-    let origin = Manifest::of(&tools::c_project(bench)?)?;
-    let watch = Stopwatch::start();
-    bench.run(Command::new("tar").arg("-C").arg(volume.dir()).arg("-xf").arg(tarball))?;
-    let unpacked_s = watch.seconds();
+    let (files, unpacked_s) = unpack(bench, volume, tarball)?;
     let tree = volume.dir().join("openssl");
-    origin.expect_same_contents(&Manifest::of(&tree)?, "unpacked")?;
-    volume.remount()?;
-    origin.expect_same_contents(&Manifest::of(&tree)?, "unpacked and remounted")?;
     let watch = Stopwatch::start();
     build(bench, &tree, target)?;
     let built_s = watch.seconds();
@@ -91,10 +85,31 @@ pub(super) fn unpack_and_build(
         try_library(bench, &tree)?;
     }
     volume.umount_and_check()?;
-    let (files, after) = (origin.len(), before.len());
+    let after = before.len();
     Ok(format!(
         "{files} names unpacked in {unpacked_s:.1} s, built in {built_s:.0} s, {after} names after"
     ))
+}
+
+/// Unpacks the project on a mounted volume, compares it with its origin, and again after a remount.
+/// Returns the number of names and the seconds that it took to unpack.
+///
+/// # Errors
+/// The first failure.
+pub(super) fn unpack(
+    bench: &Bench,
+    volume: &mut Volume<'_>,
+    tarball: &Path,
+) -> Result<(usize, f64), Stop> {
+    let origin = Manifest::of(&tools::c_project(bench)?)?;
+    let watch = Stopwatch::start();
+    bench.run(Command::new("tar").arg("-C").arg(volume.dir()).arg("-xf").arg(tarball))?;
+    let unpacked_s = watch.seconds();
+    let tree = volume.dir().join("openssl");
+    origin.expect_same_contents(&Manifest::of(&tree)?, "unpacked")?;
+    volume.remount()?;
+    origin.expect_same_contents(&Manifest::of(&tree)?, "unpacked and remounted")?;
+    Ok((origin.len(), unpacked_s))
 }
 
 fn build(bench: &Bench, tree: &Path, target: &str) -> Result<(), String> {

@@ -39,7 +39,7 @@ fn run(bench: &Bench) -> Outcome {
     let fsx = tools::installed(bench, "fsx", "0.3.2")?;
     let settings = bench.dir.join("fsx.toml");
     fs::write(&settings, SETTINGS).map_err(|error| error.to_string())?;
-    let count = bench.size(20_000, 100_000);
+    let count = bench.size(10_000, 100_000);
     let mut volume = Volume::make(bench, "4G")?;
     // With and without collecting of writes by the kernel: two very different streams of requests.
     for (options, count) in [(&[][..], count), (&["--write-through"][..], count / 4)] {

@@ -1,4 +1,4 @@
-//! The build on a block device instead of an image file.
+//! The C project on a block device instead of an image file.
 
 use std::process::Command;
 
@@ -9,7 +9,7 @@ use super::build;
 
 pub(super) const SCENARIO: Scenario = Scenario {
     name: "loopdev",
-    about: "unpacks and compiles on a loop block device (one library in the short form)",
+    about: "unpacks on a loop block device, and compiles there in the long form",
     limit_s: (600, 2400),
     run,
 };
@@ -23,6 +23,11 @@ fn run(bench: &Bench) -> Outcome {
     }
     let mut volume = Volume::make_on_loop(bench, "4G")?;
     volume.mount()?;
-    let target = if bench.full { "build_libs" } else { "libssl.a" };
-    build::unpack_and_build(bench, &mut volume, &tarball, target)
+    if bench.full {
+        return build::unpack_and_build(bench, &mut volume, &tarball, "build_libs");
+    }
+    // What a compiler asks of a volume, the build on an image file has asked already.
+    let (files, unpacked_s) = build::unpack(bench, &mut volume, &tarball)?;
+    volume.umount_and_check()?;
+    Ok(format!("{files} names unpacked in {unpacked_s:.1} s"))
 }

@@ -1,18 +1,20 @@
 //! The device under a directory: distributions of times by kind, size and number in flight.
 //!
 //! Through our own way to devices, as a mount uses it. Requests go to random places of a file that is
-//! written in full; sparse writes to a file without blocks.
+//! written in full, and sparse writes to a file without blocks; or to random places of all of a device,
+//! whose contents are lost.
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use twin_disk::{Block, BlockDevice, Buf, Bytes, Class, Io, IoError, Origin};
 use twin_host::{FileDevice, Host, HostOptions, ImageOptions};
 use twin_lab::{Device, Distribution, Transfers};
 use twin_rt::Rng;
 
-use super::{Bench, ROUNDS, median};
+use super::{Bench, median};
+use crate::cmd::mkfs::blank;
 use crate::cmd::peers::write_whole;
 use crate::cmd::progress::Progress;
 use crate::cmd::time::real_clock;
@@ -39,41 +41,96 @@ const PARTS: usize = 20;
 /// Microseconds that the host looks for completions before it sleeps, as a mount does by default.
 const SPIN_NS: u64 = 200_000;
 
-pub(super) const STEPS: u64 = ROUNDS as u64 + 1;
+/// Steps of a round.
+pub(super) const STEPS: u64 = 1;
 
 /// The results of all rounds, by kind and bytes.
-#[derive(Default)]
-struct Results {
+pub(super) struct Samples {
+    target: Target,
+    rounds: u64,
+    /// The most bytes that a request can have.
+    max_request: u32,
     times: BTreeMap<(&'static str, u64), Vec<Vec<f64>>>,
     rates: BTreeMap<(&'static str, usize), Vec<f64>>,
     bandwidth: BTreeMap<&'static str, Vec<f64>>,
 }
 
-/// Measures the device. `request_us` is the processor's time for a request, which is not part of
-/// the device's times.
-pub(super) fn measure(bench: &mut Bench, request_us: f64) -> Result<Device, String> {
-    let full = bench.dir.join("full");
-    let said = |error: std::io::Error| format!("{}: {error}", full.display());
-    let mut file = File::create_new(&full).map_err(said)?;
-    write_whole(&mut file, FILE, &bench.interrupts.stop(), &Progress::hidden()).map_err(said)?;
-    bench.step()?;
-    let mut results = Results::default();
-    let mut max_request = 0;
-    for round in 0..ROUNDS {
-        let mut probe = Probe::open(&full, round as u64)?;
-        max_request = probe.device.info().max_io;
-        probe.run(&mut results).map_err(|e| format!("{}: {e}", full.display()))?;
-        drop(probe);
-        sparse(bench, round as u64, &mut results)?;
-        bench.step()?;
-    }
-    std::fs::remove_file(&full).map_err(said)?;
-    Ok(device(bench, results, max_request, request_us))
+/// What is measured.
+pub(super) enum Target {
+    /// The device under the directory in which the calibration works.
+    Under,
+    /// This device, all of it.
+    Whole(PathBuf),
 }
 
-fn device(bench: &mut Bench, results: Results, max_request: u32, request_us: f64) -> Device {
+impl Samples {
+    /// Nothing is measured yet.
+    pub(super) fn new(target: Target) -> Samples {
+        Samples {
+            target,
+            rounds: 0,
+            max_request: 0,
+            times: BTreeMap::new(),
+            rates: BTreeMap::new(),
+            bandwidth: BTreeMap::new(),
+        }
+    }
+
+    /// Measures all once.
+    pub(super) fn round(&mut self, bench: &Bench) -> Result<(), String> {
+        let path = match &self.target {
+            Target::Under => full_file(bench)?,
+            Target::Whole(path) => path.clone(),
+        };
+        let mut probe = Probe::open(&path, self.rounds)?;
+        self.max_request = probe.device.info().max_io;
+        probe.run(self).map_err(|e| format!("{}: {e}", path.display()))?;
+        drop(probe);
+        // A device has no holes.
+        if matches!(self.target, Target::Under) {
+            sparse(bench, self)?;
+        }
+        self.rounds += 1;
+        bench.step()
+    }
+}
+
+/// Checks that a device can be measured: nobody uses it, it is large enough, and it is blank unless its
+/// contents may be lost.
+///
+/// # Errors
+/// In words, if not.
+pub(super) fn check(device: &Path, force: bool) -> Result<(), String> {
+    let probe = Probe::open(device, 0)?;
+    let bytes = probe.device.info().size;
+    if bytes < FILE {
+        return Err(format!(
+            "{} has {bytes} bytes: too small a device to be measured, which takes {FILE}",
+            device.display()
+        ));
+    }
+    if force { Ok(()) } else { blank(device) }
+}
+
+/// The file on the device, made in the first round.
+fn full_file(bench: &Bench) -> Result<PathBuf, String> {
+    let full = bench.dir.join("full");
+    let said = |error: std::io::Error| format!("{}: {error}", full.display());
+    if !full.exists() {
+        let mut file = File::create_new(&full).map_err(said)?;
+        let hidden = Progress::hidden();
+        write_whole(&mut file, FILE, &bench.interrupts.stop(), &hidden).map_err(said)?;
+    }
+    Ok(full)
+}
+
+/// The device. `request_us` is the processor's time for a request, which is not part of the device's
+/// times.
+pub(super) fn device(bench: &mut Bench, samples: Samples, request_us: f64) -> Device {
+    let max_request = samples.max_request;
     let mut list = |kind: &'static str, sizes: &[(u64, usize)]| -> Vec<Distribution> {
-        let of = |bytes| results.times.get(&(kind, bytes)).cloned().unwrap_or_default();
+        let of = |bytes| samples.times.get(&(kind, bytes)).cloned().unwrap_or_default();
+        let measured = sizes.iter().filter(|(bytes, _)| !of(*bytes).is_empty());
         let distribution = |&(bytes, _): &(u64, usize)| {
             let rounds: Vec<Vec<f64>> = of(bytes);
             let medians: Vec<f64> = rounds.iter().cloned().map(median).collect();
@@ -81,14 +138,14 @@ fn device(bench: &mut Bench, results: Results, max_request: u32, request_us: f64
             let all = rounds.concat().into_iter().map(|us| (us - request_us).max(0.1)).collect();
             Distribution::of(bytes, all, PARTS)
         };
-        sizes.iter().map(distribution).collect()
+        measured.map(distribution).collect()
     };
     let (read, write) = (list("read", &SIZES), list("write", &SIZES));
     let (flush, write_sparse) = (list("flush", &DIRTY), list("sparse", &SPARSE));
     let transfers = |kind: &'static str, alone| {
-        let rate = |depth| results.rates.get(&(kind, depth)).cloned().unwrap_or_default();
+        let rate = |depth| samples.rates.get(&(kind, depth)).cloned().unwrap_or_default();
         let rate_4k = DEPTHS.map(|depth| (format!("{depth:02}"), median(rate(depth)).round()));
-        let bandwidth = results.bandwidth.get(kind).cloned().unwrap_or_default();
+        let bandwidth = samples.bandwidth.get(kind).cloned().unwrap_or_default();
         Transfers { alone, rate_4k: rate_4k.into(), bytes_per_s: median(bandwidth).round() }
     };
     let (read, write) = (transfers("read", read), transfers("write", write));
@@ -96,13 +153,13 @@ fn device(bench: &mut Bench, results: Results, max_request: u32, request_us: f64
 }
 
 /// Writes into a file that has no blocks there, each flushed.
-fn sparse(bench: &Bench, round: u64, results: &mut Results) -> Result<(), String> {
+fn sparse(bench: &Bench, samples: &mut Samples) -> Result<(), String> {
     let path = bench.dir.join("sparse");
     let said = |error: std::io::Error| format!("{}: {error}", path.display());
     let file = File::create_new(&path).map_err(said)?;
     file.set_len(FILE).map_err(said)?;
     drop(file);
-    let mut probe = Probe::open(&path, round)?;
+    let mut probe = Probe::open(&path, samples.rounds)?;
     let host = probe.host.clone();
     let work = async {
         for (bytes, count) in SPARSE {
@@ -114,7 +171,7 @@ fn sparse(bench: &Bench, round: u64, results: &mut Results) -> Result<(), String
                 probe.device.submit(Io::flush(Origin::User)).await?;
                 times.push(((probe.clock)() - start) * 1e6);
             }
-            results.times.entry(("sparse", bytes)).or_default().push(times);
+            samples.times.entry(("sparse", bytes)).or_default().push(times);
         }
         Ok::<(), IoError>(())
     };
@@ -143,37 +200,37 @@ impl Probe {
     }
 
     /// A round of all but sparse writes.
-    fn run(&mut self, results: &mut Results) -> Result<(), String> {
+    fn run(&mut self, samples: &mut Samples) -> Result<(), String> {
         let host = self.host.clone();
         let work = async {
             for (bytes, count) in SIZES {
                 let times = self.alone(count, |probe| probe.a_read(bytes)).await?;
-                results.times.entry(("read", bytes)).or_default().push(times);
+                samples.times.entry(("read", bytes)).or_default().push(times);
                 let times = self.alone(count, |probe| probe.a_write(bytes)).await?;
-                results.times.entry(("write", bytes)).or_default().push(times);
+                samples.times.entry(("write", bytes)).or_default().push(times);
             }
             for (bytes, count) in DIRTY {
                 let times = self.flushes(bytes, count).await?;
-                results.times.entry(("flush", bytes)).or_default().push(times);
+                samples.times.entry(("flush", bytes)).or_default().push(times);
             }
             for depth in DEPTHS {
                 let rate = self.rate(depth, AT_DEPTH, |probe| probe.a_read(SMALL)).await?;
-                results.rates.entry(("read", depth)).or_default().push(rate);
+                samples.rates.entry(("read", depth)).or_default().push(rate);
                 let rate = self.rate(depth, AT_DEPTH, |probe| probe.a_write(SMALL)).await?;
-                results.rates.entry(("write", depth)).or_default().push(rate);
+                samples.rates.entry(("write", depth)).or_default().push(rate);
             }
             let large = (LARGE_AT_ONCE, LARGE_COUNT);
             let rate = self.rate(large.0, large.1, |probe| probe.a_read(LARGE)).await?;
-            results.bandwidth.entry("read").or_default().push(rate * LARGE as f64);
+            samples.bandwidth.entry("read").or_default().push(rate * LARGE as f64);
             let rate = self.rate(large.0, large.1, |probe| probe.a_write(LARGE)).await?;
-            results.bandwidth.entry("write").or_default().push(rate * LARGE as f64);
+            samples.bandwidth.entry("write").or_default().push(rate * LARGE as f64);
             Ok::<(), IoError>(())
         };
         host.rt().block_on(work).map_err(|e| e.to_string())?.map_err(|e| e.to_string())
     }
 
     fn place(&mut self, len: u64) -> u64 {
-        self.rng.below(FILE / len) * len
+        self.rng.below(self.device.info().size / len) * len
     }
 
     fn a_read(&mut self, len: u64) -> Io {

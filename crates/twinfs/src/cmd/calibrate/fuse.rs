@@ -8,7 +8,7 @@ use std::path::Path;
 
 use twin_lab::Fuse;
 
-use super::{Bench, LARGE, ROUNDS, SMALL, median};
+use super::{Bench, LARGE, SMALL, median};
 use crate::cmd::mounted::{Mounted, this_program};
 use crate::cmd::time::real_clock;
 
@@ -19,7 +19,17 @@ const READS: usize = 200;
 /// The core's own time to answer statfs; it reads a few counters.
 const CORE_US: f64 = 0.5;
 
-pub(super) const STEPS: u64 = ROUNDS as u64;
+/// Steps of a round.
+pub(super) const STEPS: u64 = 1;
+
+/// The results of all rounds, in microseconds.
+#[derive(Default)]
+pub(super) struct Samples {
+    /// Of each round the times of all requests.
+    trips: Vec<Vec<f64>>,
+    served: Vec<f64>,
+    copies: Vec<f64>,
+}
 
 /// The flag of open that bypasses the kernel's page cache.
 pub(super) const O_DIRECT: i32 = rustix::fs::OFlags::DIRECT.bits() as i32;
@@ -29,44 +39,51 @@ pub(super) fn can_mount() -> bool {
     Path::new("/dev/fuse").exists()
 }
 
-/// Measures it, where this user may mount.
-pub(super) fn measure(bench: &mut Bench) -> Result<Fuse, String> {
-    if !can_mount() {
+impl Samples {
+    /// Measures all once, where this user may mount.
+    pub(super) fn round(&mut self, bench: &Bench) -> Result<(), String> {
+        if !can_mount() {
+            return bench.step();
+        }
+        let image = bench.dir.join("fuse.img");
+        if !image.exists() {
+            let made = this_program()?.args(["mkfs", "--size", "128M"]).arg(&image).output();
+            let made = made.map_err(|e| format!("mkfs: {e}"))?;
+            if !made.status.success() {
+                return Err(String::from_utf8_lossy(&made.stderr).trim().to_owned());
+            }
+        }
+        // As people mount: the daemon looks for the next request before it sleeps.
+        self.trips.push(round_trips(bench, &image, &[])?);
+        // One that sleeps at once uses the processor for requests alone.
+        self.served.push(serve_us(bench, &image)?);
+        self.copies.push(copy_us(bench, &image)?);
+        bench.step()
+    }
+}
+
+/// The costs of the front end.
+pub(super) fn costs(bench: &mut Bench, samples: Samples) -> Fuse {
+    if samples.trips.is_empty() {
         let why = "no /dev/fuse: the cost of a mount's requests is assumed, and the core's costs are \
                    those of a loop, not of a daemon";
         bench.warnings.push(why.into());
-        let assumed = Fuse { transit_us: 9.0, serve_us: 5.0, copy_4k_us: 0.4, ..Fuse::default() };
-        return Ok(assumed);
+        return Fuse { transit_us: 9.0, serve_us: 5.0, copy_4k_us: 0.4, ..Fuse::default() };
     }
-    let image = bench.dir.join("fuse.img");
-    let made = this_program()?.args(["mkfs", "--size", "128M"]).arg(&image).output();
-    let made = made.map_err(|e| format!("mkfs: {e}"))?;
-    if !made.status.success() {
-        return Err(String::from_utf8_lossy(&made.stderr).trim().to_owned());
-    }
-    let (mut trips, mut served, mut copies) = (Vec::new(), Vec::new(), Vec::new());
-    for _ in 0..ROUNDS {
-        // As people mount: the daemon looks for the next request before it sleeps.
-        trips.push(round_trips(bench, &image, &[])?);
-        // One that sleeps at once uses the processor for requests alone.
-        served.push(serve_us(bench, &image)?);
-        copies.push(copy_us(bench, &image)?);
-        bench.step()?;
-    }
-    let medians: Vec<f64> = trips.iter().cloned().map(median).collect();
+    let medians: Vec<f64> = samples.trips.iter().cloned().map(median).collect();
     bench.judge("a round trip through FUSE", &medians);
-    let mut all = trips.concat();
+    let mut all = samples.trips.concat();
     all.sort_by(f64::total_cmp);
     let at = |share: f64| round(all[((all.len() - 1) as f64 * share) as usize]);
     // Sleeping and waking after each request is part of what a daemon that sleeps at once uses, and no
     // part of what one that is kept busy uses; nor can it work longer than the whole takes.
-    let serve_us = median(served).min(at(0.5) / 2.0);
-    Ok(Fuse {
+    let serve_us = median(samples.served).min(at(0.5) / 2.0);
+    Fuse {
         transit_us: round((at(0.5) - serve_us - CORE_US).max(0.0)),
         serve_us: round(serve_us),
-        copy_4k_us: round(median(copies)),
+        copy_4k_us: round(median(samples.copies)),
         round_trip_us: [at(0.05), at(0.95)],
-    })
+    }
 }
 
 fn round(us: f64) -> f64 {

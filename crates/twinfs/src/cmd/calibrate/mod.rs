@@ -2,8 +2,10 @@
 //!
 //! Contract: everything is measured in a directory of its own below the one that is given, which is removed
 //! at the end, also after an interrupt. The result is a machine file ([`MachineFile`]). Every figure is
-//! measured in [`ROUNDS`] rounds; a figure whose rounds differ by more than [`NOISY`] is named in the file's
-//! warnings, because simulations with it inherit the noise.
+//! measured once in each of several rounds, [`ROUNDS`] for this command; who compares simulations with runs
+//! on the machine puts the rounds between his runs, so that both see the same machine. A figure whose rounds
+//! differ by more than [`NOISY`] is named in the file's warnings, because simulations with it inherit the
+//! noise.
 
 mod device;
 mod fuse;
@@ -12,6 +14,7 @@ mod served;
 
 use std::collections::BTreeMap;
 use std::io::Write;
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -24,9 +27,10 @@ use super::progress::Progress;
 use super::{Interrupts, Outcome};
 use crate::cli::Calibrate;
 use crate::rows;
+use device::Target;
 
-/// How often every figure is measured; the rounds of all figures alternate.
-const ROUNDS: usize = 5;
+/// How often every figure is measured.
+const ROUNDS: u64 = 5;
 /// Medians of rounds that differ by more than this factor are told.
 const NOISY: f64 = 1.5;
 /// Bytes of small and of large operations.
@@ -44,7 +48,7 @@ pub(super) struct Bench {
 }
 
 impl Bench {
-    fn make(base: &Path, interrupts: &Interrupts, steps: u64) -> Result<Bench, String> {
+    fn make(base: &Path, interrupts: &Interrupts, bar: Progress) -> Result<Bench, String> {
         if !base.is_dir() {
             return Err(format!(
                 "{} is no directory: give one on the device that is to be measured",
@@ -54,7 +58,6 @@ impl Bench {
         let dir = base.join(format!("twinfs-calibrate-{}", std::process::id()));
         let scratch = ScratchDir::make(dir, interrupts)?;
         let (dir, interrupts) = (scratch.path().to_owned(), interrupts.clone());
-        let bar = Progress::of("steps measured", steps);
         Ok(Bench { dir, _scratch: scratch, interrupts, bar, warnings: Vec::new() })
     }
 
@@ -78,7 +81,8 @@ impl Bench {
             .fold((f64::MAX, 0.0f64), |(low, high), &each| (low.min(each), high.max(each)));
         if high > low * NOISY && high - low > 1.0 {
             let rounds: Vec<String> = medians.iter().map(|us| format!("{us:.1}")).collect();
-            self.warnings.push(format!("{what}: {} us in {ROUNDS} rounds", rounds.join(", ")));
+            let all = format!("{what}: {} us in {} rounds", rounds.join(", "), rounds.len());
+            self.warnings.push(all);
         }
     }
 }
@@ -97,12 +101,10 @@ pub(in crate::cmd) fn median(mut all: Vec<f64>) -> f64 {
 
 pub(crate) fn run(args: &Calibrate, interrupts: &Interrupts) -> Outcome {
     let new = NewFile::make(&args.to, interrupts)?;
-    let machine = calibrate(&args.dir, interrupts)?;
-    let text = machine.to_text().map_err(|e| e.to_string())?;
+    let machine = calibrate(args, interrupts)?;
+    let text = text_of(&machine)?;
     let path = args.to.display();
-    let mut file = new.handle()?;
-    write!(file, "# Times are in microseconds; see `twinfs calibrate --help`.\n{text}")
-        .map_err(|e| format!("{path}: {e}"))?;
+    new.handle()?.write_all(text.as_bytes()).map_err(|e| format!("{path}: {e}"))?;
     new.keep();
     let words = || {
         let hint = format!("written to {path}: twinfs compare --machine {path} ...");
@@ -121,34 +123,100 @@ pub(crate) fn run(args: &Calibrate, interrupts: &Interrupts) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Measures all.
-///
-/// # Errors
-/// If a file cannot be made or used there, or the user interrupts.
-pub(in crate::cmd) fn calibrate(
-    base: &Path,
-    interrupts: &Interrupts,
-) -> Result<MachineFile, String> {
-    let steps = device::STEPS + processor::steps() + fuse::STEPS;
-    let mut bench = Bench::make(base, interrupts, steps)?;
-    let (processor, request_us) = processor::measure(&mut bench)?;
-    let device = device::measure(&mut bench, request_us)?;
-    let fuse = fuse::measure(&mut bench)?;
-    let warnings = std::mem::take(&mut bench.warnings);
-    let about = about(base)?;
-    Ok(MachineFile {
-        format: MACHINE_FORMAT,
-        about,
-        warnings,
-        validated: None,
-        fuse,
-        processor,
-        device,
-    })
+/// Measures all in [`ROUNDS`] rounds.
+fn calibrate(args: &Calibrate, interrupts: &Interrupts) -> Result<MachineFile, String> {
+    let named = std::fs::metadata(&args.dir).map_err(|e| format!("{}: {e}", args.dir.display()))?;
+    let is_device = named.file_type().is_block_device();
+    if is_device {
+        device::check(&args.dir, args.force)?;
+    } else if args.force {
+        return Err(
+            "--force is for a device, whose contents are lost: a directory loses none".into()
+        );
+    }
+    let bar = Progress::of("steps measured", ROUNDS * Calibration::steps());
+    let mut calibration = match is_device {
+        true => Calibration::of_device(&args.dir, interrupts, bar)?,
+        false => Calibration::begin(&args.dir, interrupts, bar)?,
+    };
+    for _ in 0..ROUNDS {
+        calibration.round()?;
+    }
+    Ok(calibration.end())
 }
 
-/// Where and when.
-fn about(base: &Path) -> Result<BTreeMap<String, String>, String> {
+/// A machine that is being measured.
+pub(in crate::cmd) struct Calibration {
+    bench: Bench,
+    about: BTreeMap<String, String>,
+    processor: processor::Samples,
+    device: device::Samples,
+    fuse: fuse::Samples,
+}
+
+impl Calibration {
+    /// Steps of a round, as shown by the progress bar.
+    fn steps() -> u64 {
+        processor::steps() + device::STEPS + fuse::STEPS
+    }
+
+    /// Nothing is measured yet.
+    ///
+    /// # Errors
+    /// If no directory can be made in `base`.
+    pub(in crate::cmd) fn begin(
+        base: &Path,
+        interrupts: &Interrupts,
+        bar: Progress,
+    ) -> Result<Calibration, String> {
+        Ok(Calibration {
+            bench: Bench::make(base, interrupts, bar)?,
+            about: about("directory", base)?,
+            processor: processor::Samples::default(),
+            device: device::Samples::new(Target::Under),
+            fuse: fuse::Samples::default(),
+        })
+    }
+
+    /// The same of a device that no file system uses; all else is measured in the directory for temporary
+    /// files.
+    ///
+    /// # Errors
+    /// If no directory can be made there.
+    fn of_device(
+        path: &Path,
+        interrupts: &Interrupts,
+        bar: Progress,
+    ) -> Result<Calibration, String> {
+        let calibration = Calibration::begin(&std::env::temp_dir(), interrupts, bar)?;
+        let device = device::Samples::new(Target::Whole(path.into()));
+        Ok(Calibration { device, about: about("device", path)?, ..calibration })
+    }
+
+    /// Measures all once, in some two seconds.
+    ///
+    /// # Errors
+    /// If a file cannot be made or used there, or the user interrupts.
+    pub(in crate::cmd) fn round(&mut self) -> Result<(), String> {
+        self.processor.round(&self.bench)?;
+        self.device.round(&self.bench)?;
+        self.fuse.round(&self.bench)
+    }
+
+    /// The machine as all rounds saw it.
+    pub(in crate::cmd) fn end(self) -> MachineFile {
+        let Calibration { mut bench, about, processor, device, fuse } = self;
+        let (processor, request_us) = processor::tables(&mut bench, processor);
+        let device = device::device(&mut bench, device, request_us);
+        let fuse = fuse::costs(&mut bench, fuse);
+        let warnings = std::mem::take(&mut bench.warnings);
+        let format = MACHINE_FORMAT;
+        MachineFile { format, about, warnings, validated: None, fuse, processor, device }
+    }
+}
+
+/// Where and when; what kind of place it is.
+fn about(kind: &'static str, place: &Path) -> Result<BTreeMap<String, String>, String> {
     let uname = rustix::system::uname();
     let text = |text: &std::ffi::CStr| text.to_string_lossy().into_owned();
     let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
@@ -158,7 +226,7 @@ fn about(base: &Path) -> Result<BTreeMap<String, String>, String> {
     Ok([
         ("kernel", format!("{} {}", text(uname.sysname()), text(uname.release()))),
         ("processor", format!("{cpus} of {}", model.unwrap_or("unknown"))),
-        ("directory", super::absolute(base)?.display().to_string()),
+        (kind, super::absolute(place)?.display().to_string()),
         ("date", today()),
         ("program", format!("twinfs {}", env!("CARGO_PKG_VERSION"))),
     ]
@@ -184,6 +252,15 @@ fn civil(days: i64) -> (i64, i64, i64) {
     let mp = (5 * doy + 2) / 153;
     let month = if mp < 10 { mp + 3 } else { mp - 9 };
     (yoe + era * 400 + i64::from(month <= 2), month, doy - (153 * mp + 2) / 5 + 1)
+}
+
+/// The contents of a machine file.
+///
+/// # Errors
+/// If a figure has no place in TOML.
+pub(in crate::cmd) fn text_of(machine: &MachineFile) -> Result<String, String> {
+    let text = machine.to_text().map_err(|e| e.to_string())?;
+    Ok(format!("# Times are in microseconds; see `twinfs calibrate --help`.\n{text}"))
 }
 
 /// A row for each figure of the machine file; of distributions the median.

@@ -20,7 +20,7 @@ use twin_lab::Processor;
 use twin_lab::layouts::LAYOUTS;
 
 use super::fuse::can_mount;
-use super::{Bench, LARGE, ROUNDS, SMALL, median, served};
+use super::{Bench, LARGE, SMALL, median, served};
 use crate::cmd::random_bytes;
 use crate::cmd::time::real_clock;
 
@@ -32,30 +32,44 @@ const BULK: usize = 32 << 20;
 /// Device requests to see what the processor takes for one.
 const REQUESTS: usize = 400;
 
+/// Steps of a round.
 pub(super) fn steps() -> u64 {
-    (LAYOUTS.len() * ROUNDS) as u64
+    LAYOUTS.len() as u64
 }
 
-/// The costs of each layout, and the processor's time for a device request, in microseconds.
-pub(super) fn measure(bench: &mut Bench) -> Result<(BTreeMap<String, Processor>, f64), String> {
-    let mut all: BTreeMap<&str, BTreeMap<&str, Vec<f64>>> = BTreeMap::new();
-    let mut requests = Vec::new();
-    for _ in 0..ROUNDS {
+/// The results of all rounds, in microseconds.
+#[derive(Default)]
+pub(super) struct Samples {
+    /// By layout and operation.
+    costs: BTreeMap<&'static str, BTreeMap<&'static str, Vec<f64>>>,
+    /// The processor's time for a device request.
+    requests: Vec<f64>,
+}
+
+impl Samples {
+    /// Measures all once.
+    pub(super) fn round(&mut self, bench: &Bench) -> Result<(), String> {
         for kind in LAYOUTS {
             let mut found: BTreeMap<_, _> = round(bench, *kind)?.into_iter().collect();
             if can_mount() {
                 found.extend(served::measure(bench, *kind)?);
             }
+            let costs = self.costs.entry(kind.name()).or_default();
             for (what, us) in found {
-                all.entry(kind.name()).or_default().entry(what).or_default().push(us);
+                costs.entry(what).or_default().push(us);
             }
             bench.step()?;
         }
-        requests.push(request(bench)?);
+        self.requests.push(request(bench)?);
+        Ok(())
     }
-    let request_us = median(requests);
+}
+
+/// The costs of each layout, and the processor's time for a device request, in microseconds.
+pub(super) fn tables(bench: &mut Bench, samples: Samples) -> (BTreeMap<String, Processor>, f64) {
+    let request_us = median(samples.requests);
     let mut tables = BTreeMap::new();
-    for (layout, costs) in all {
+    for (layout, costs) in samples.costs {
         // A sync waits for the device, and its time is not used.
         for (what, rounds) in costs.iter().filter(|(what, _)| **what != "write out") {
             bench.judge(&format!("{layout}, {what}"), rounds);
@@ -81,7 +95,7 @@ pub(super) fn measure(bench: &mut Bench) -> Result<(BTreeMap<String, Processor>,
         };
         tables.insert(layout.to_owned(), table);
     }
-    Ok((tables, request_us))
+    (tables, request_us)
 }
 
 /// Processor time of this thread, in seconds.

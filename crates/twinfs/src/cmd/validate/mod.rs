@@ -1,7 +1,8 @@
 //! `twinfs validate`: how far simulations of this machine are from it.
 //!
-//! Contract: real workloads are recorded on one configuration, then run for real on each of several and
-//! simulated from the recording, several times each, in turn. The report has the error of each pair, of the
+//! Contract: real workloads are recorded on one configuration and run for real on each of several, in
+//! rounds, and simulated from the recording. Unless a machine file is given, the machine is measured between
+//! the rounds. The report has the error of each pair, of the
 //! means of operations, and whether the order of configurations is right where real runs can tell them
 //! apart. Everything happens in a directory of its own, which is removed at the end, also after an interrupt.
 
@@ -9,14 +10,17 @@ mod loads;
 mod report;
 mod run;
 
-use std::path::Path;
+use std::io::Write;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use twin_lab::MachineFile;
 use twin_settings::SettingsError;
 
+use super::calibrate::Calibration;
 use super::compare::machine_file;
+use super::files::NewFile;
 use super::interrupt::ScratchDir;
 use super::progress::Progress;
 use super::{Failure, Interrupts, Outcome, say, usage};
@@ -44,13 +48,17 @@ pub(crate) fn run(args: &Validate, interrupts: &Interrupts) -> Outcome {
     if let Some(dir) = &args.keep {
         std::fs::create_dir_all(dir).map_err(|e| format!("{}: {e}", dir.display()))?;
     }
-    let machine = match &args.machine {
-        Some(path) => machine_file(path)?,
-        None => super::calibrate::calibrate(&args.dir, interrupts)?,
-    };
-    let report = validate(args, &loads, machine, interrupts)?;
+    let given = args.machine.as_deref().map(machine_file).transpose()?;
+    let new = args.save_machine.as_ref().map(|path| NewFile::make(path, interrupts)).transpose()?;
+    let report = validate(args, &loads, given, interrupts)?;
     rows::print(&args.output, &report.rows(), || Ok(report.text()))?;
-    if let Some(path) = &args.machine {
+    if let Some((new, path)) = new.zip(args.save_machine.as_ref()) {
+        let path = path.display();
+        let text = super::calibrate::text_of(&report.machine)?;
+        new.handle()?.write_all(text.as_bytes()).map_err(|e| format!("{path}: {e}"))?;
+        new.keep();
+    }
+    if let Some(path) = args.machine.as_ref().or(args.save_machine.as_ref()) {
         note_error(&report, path)?;
     }
     if let Some(path) = &args.markdown {
@@ -85,12 +93,72 @@ fn chosen(names: &[String]) -> Result<Vec<&'static Load>, Failure> {
     names.iter().map(find).collect()
 }
 
+/// Where the figures of the machine come from.
+enum Machine {
+    Given(MachineFile),
+    Measured(Calibration),
+}
+
+/// What the runs of a workload left.
+struct Runs {
+    load: &'static Load,
+    /// Seconds of each recorded run, and where the recording is.
+    recordings: Vec<(f64, PathBuf)>,
+    /// Seconds of each run, by configuration.
+    real: Vec<Vec<f64>>,
+}
+
 fn validate(
     args: &Validate,
     loads: &[&'static Load],
-    machine: MachineFile,
+    given: Option<MachineFile>,
     interrupts: &Interrupts,
 ) -> Result<Report, String> {
+    let place = prepare(args, interrupts)?;
+    let (mut left_out, mut all) = (Vec::new(), Vec::new());
+    for &load in loads {
+        match load.missing() {
+            Some(why) => left_out.push((load.name, why)),
+            None => all.push(Runs {
+                load,
+                recordings: Vec::new(),
+                real: vec![Vec::new(); SETUPS.len()],
+            }),
+        }
+    }
+    let steps =
+        all.len() as u64 * (u64::from(args.runs) * (SETUPS.len() as u64 + 1) + SETUPS.len() as u64);
+    let bar = Progress::of("runs", steps);
+    // The speed of a machine that others share drifts within minutes. So the rounds of everything
+    // alternate: the machine is measured between the runs that its figures are held against.
+    let mut machine = match given {
+        Some(file) => Machine::Given(file),
+        None => Machine::Measured(Calibration::begin(&place.dir, interrupts, Progress::hidden())?),
+    };
+    for turn in 0..args.runs {
+        if let Machine::Measured(calibration) = &mut machine {
+            calibration.round()?;
+        }
+        for runs in &mut all {
+            run_once(&place, runs, turn, &bar, interrupts)?;
+        }
+    }
+    let machine = match machine {
+        Machine::Given(file) => file,
+        Machine::Measured(calibration) => calibration.end(),
+    };
+    let mut report = Report::new(Arc::new(machine), args.runs, left_out);
+    for runs in all {
+        let load = runs.load;
+        let pairs = simulate(&report.machine, runs, args, &bar, interrupts)?;
+        report.add(load, pairs);
+    }
+    bar.finish();
+    Ok(report)
+}
+
+/// Makes the directory to work in, with the image and what the workloads read.
+fn prepare(args: &Validate, interrupts: &Interrupts) -> Result<Place, String> {
     let name = format!("twinfs-validate-{}", std::process::id());
     let scratch = ScratchDir::make(args.dir.join(name), interrupts)?;
     let dir = scratch.path().to_owned();
@@ -103,62 +171,54 @@ fn validate(
     });
     filled.finish();
     made.map_err(|e| format!("{}: {e}", image.display()))?;
-    let machine = Arc::new(machine);
-    let place = Place { dir, material, machine: Arc::clone(&machine) };
-    let steps = loads.len() as u64
-        * (u64::from(args.runs) * (SETUPS.len() as u64 + 1) + SETUPS.len() as u64);
-    let bar = Progress::of("runs", steps);
-    let mut report = Report::new(machine, args.runs);
-    for load in loads {
-        if let Some(why) = load.missing() {
-            report.left_out(load, why);
-            continue;
-        }
-        let pairs = one_load(&place, load, args, &bar, interrupts)?;
-        report.add(load, pairs);
-    }
-    bar.finish();
-    Ok(report)
+    Ok(Place { dir, material, _scratch: scratch })
 }
 
-/// Records a workload, runs it on each configuration in turn, and simulates it.
-fn one_load(
+/// Records a workload, and runs it on each configuration in turn.
+fn run_once(
     place: &Place,
-    load: &Load,
+    runs: &mut Runs,
+    turn: u32,
+    bar: &Progress,
+    interrupts: &Interrupts,
+) -> Result<(), String> {
+    let path = place.dir.join(format!("{}-{turn}.tw", runs.load.name));
+    let took = place.real(runs.load, &SETUPS[0], Some(&path))?;
+    runs.recordings.push((took, path));
+    step(bar, interrupts)?;
+    for (setup, times) in SETUPS.iter().zip(&mut runs.real) {
+        times.push(place.real(runs.load, setup, None)?);
+        step(bar, interrupts)?;
+    }
+    Ok(())
+}
+
+/// Simulates a workload on each configuration.
+fn simulate(
+    machine: &Arc<MachineFile>,
+    mut runs: Runs,
     args: &Validate,
     bar: &Progress,
     interrupts: &Interrupts,
 ) -> Result<Vec<Pair>, String> {
-    let done = || {
-        bar.inc(1);
-        interrupts.check()
-    };
-    let mut recordings = Vec::new();
-    let mut real = vec![Vec::new(); SETUPS.len()];
-    for turn in 0..args.runs {
-        let path = place.dir.join(format!("{}-{turn}.tw", load.name));
-        recordings.push((place.real(load, &SETUPS[0], Some(&path))?, path));
-        done()?;
-        for (setup, times) in SETUPS.iter().zip(&mut real) {
-            times.push(place.real(load, setup, None)?);
-            done()?;
-        }
-    }
     // The recording of the run that took neither long nor short stands for the workload.
-    recordings.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let recording = &recordings[recordings.len() / 2].1;
+    runs.recordings.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let recording = &runs.recordings[runs.recordings.len() / 2].1;
     let workload = run::between_marks(recording)?;
-    keep(args.keep.as_deref(), load, &workload)?;
-    for (_, path) in &recordings {
-        std::fs::remove_file(path).map_err(|e| format!("{}: {e}", path.display()))?;
-    }
+    keep(args.keep.as_deref(), runs.load, &workload)?;
     let mut pairs = Vec::new();
-    for (setup, real) in SETUPS.iter().zip(real) {
-        let (simulated, figures) = place.simulated(&workload, setup, args.runs.into())?;
+    for (setup, real) in SETUPS.iter().zip(runs.real) {
+        let (simulated, figures) = run::simulated(machine, &workload, setup, args.runs.into())?;
         pairs.push(Pair { setup: setup.name, real, simulated, figures });
-        done()?;
+        step(bar, interrupts)?;
     }
     Ok(pairs)
+}
+
+/// A run has been done.
+fn step(bar: &Progress, interrupts: &Interrupts) -> Result<(), String> {
+    bar.inc(1);
+    interrupts.check()
 }
 
 /// Leaves the recording in the directory that was asked for.

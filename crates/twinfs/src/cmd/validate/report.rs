@@ -12,7 +12,7 @@ use crate::cmd::calibrate::median;
 
 /// All that was measured and simulated.
 pub(super) struct Report {
-    machine: Arc<MachineFile>,
+    pub(super) machine: Arc<MachineFile>,
     runs: u32,
     loads: Vec<(&'static str, &'static str, bool, Vec<Pair>)>,
     left_out: Vec<(&'static str, String)>,
@@ -27,6 +27,10 @@ struct Tally {
     ordered: (usize, usize),
     /// Ratios of simulated to recorded means of operations that took a tenth of the time or more.
     means: Vec<f64>,
+    /// Ratios of single real runs to the median of the others: what a perfect prediction would be off.
+    singly: Vec<f64>,
+    /// Simulated times between the shortest and the longest real run.
+    inside: usize,
 }
 
 impl Tally {
@@ -63,21 +67,30 @@ impl Tally {
                  within 20%",
                 Tally::within(&self.means, 0.2)
             ),
+            format!(
+                "the machine itself: {} of {} single real runs within 10% of the median of the others, \
+                 {} within 25%; {} of {n} simulated times lie between the shortest and the longest \
+                 real run",
+                Tally::within(&self.singly, 0.1),
+                self.singly.len(),
+                Tally::within(&self.singly, 0.25),
+                self.inside
+            ),
         ]
     }
 }
 
 impl Report {
-    pub(super) fn new(machine: Arc<MachineFile>, runs: u32) -> Report {
-        Report { machine, runs, loads: Vec::new(), left_out: Vec::new() }
+    pub(super) fn new(
+        machine: Arc<MachineFile>,
+        runs: u32,
+        left_out: Vec<(&'static str, String)>,
+    ) -> Report {
+        Report { machine, runs, loads: Vec::new(), left_out }
     }
 
     pub(super) fn add(&mut self, load: &Load, pairs: Vec<Pair>) {
         self.loads.push((load.name, load.about, load.seen, pairs));
-    }
-
-    pub(super) fn left_out(&mut self, load: &Load, why: String) {
-        self.left_out.push((load.name, why));
     }
 
     /// The error of simulated times against each other, over all workloads; `None` with too few.
@@ -102,6 +115,12 @@ impl Report {
         let mut tally = Tally::default();
         for (_, _, _, pairs) in self.loads.iter().filter(|load| load.2 == seen) {
             tally.ratios.extend(pairs.iter().map(Pair::ratio));
+            for pair in pairs {
+                tally.singly.extend(singly(&pair.real));
+                let (least, most) = range(&pair.real);
+                tally.inside +=
+                    usize::from((least..=most).contains(&median(pair.simulated.clone())));
+            }
             for (i, a) in pairs.iter().enumerate() {
                 for b in &pairs[i + 1..] {
                     let Some(real) = order(&a.real, &b.real) else { continue };
@@ -265,9 +284,27 @@ fn spread(all: &[f64]) -> String {
     format!("{:.3} ({least:.3} to {most:.3})", median(all.to_vec()))
 }
 
+/// Each time over the median of the others; none of fewer than three.
+fn singly(times: &[f64]) -> Vec<f64> {
+    if times.len() < 3 {
+        return Vec::new();
+    }
+    let but = |left_out: usize| {
+        let others = times.iter().enumerate().filter(|(i, _)| *i != left_out);
+        median(others.map(|(_, &time)| time).collect())
+    };
+    times.iter().enumerate().map(|(i, time)| time / but(i)).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_run_is_held_against_the_median_of_the_others() {
+        assert_eq!(singly(&[2.0, 1.0, 4.0, 1.0]), [2.0, 0.5, 4.0, 0.5]);
+        assert!(singly(&[1.0, 2.0]).is_empty());
+    }
 
     #[test]
     fn runs_that_overlap_have_no_order() {

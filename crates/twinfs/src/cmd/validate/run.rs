@@ -16,6 +16,7 @@ use twin_trace::{Reader, Record, Source, Verb, Writer};
 
 use super::loads::Load;
 use crate::cmd::calibrate::median;
+use crate::cmd::interrupt::ScratchDir;
 use crate::cmd::mounted::{Mounted, this_program};
 use crate::cmd::time::real_clock;
 
@@ -66,7 +67,8 @@ pub(super) struct Place {
     /// The directory of the command, with the image in it.
     pub(super) dir: PathBuf,
     pub(super) material: PathBuf,
-    pub(super) machine: Arc<MachineFile>,
+    /// Removes the directory at the end.
+    pub(super) _scratch: ScratchDir,
 }
 
 /// Times of a configuration under a workload, in seconds.
@@ -117,26 +119,26 @@ impl Place {
         mounted.end()?;
         Ok(took)
     }
+}
 
-    /// Simulates a recording on a configuration, once for each seed.
-    pub(super) fn simulated(
-        &self,
-        workload: &Workload,
-        setup: &Setup,
-        seeds: u64,
-    ) -> Result<(Vec<f64>, Figures), String> {
-        let config = Config::parse(setup.config).map_err(|e| e.to_string())?;
-        let config = config.on_machine(Arc::clone(&self.machine));
-        let mut times = Vec::new();
-        let mut last = Figures::default();
-        for seed in 1..=seeds {
-            let config = Config { seed, ..config.clone() };
-            let figures = simulate(&config, workload, Pace::Think { speed: 1.0 });
-            last = figures.map_err(|e| format!("{}: {e}", setup.name))?;
-            times.push(last.span_s);
-        }
-        Ok((times, last))
+/// Simulates a recording on a configuration of the machine, once for each seed.
+pub(super) fn simulated(
+    machine: &Arc<MachineFile>,
+    workload: &Workload,
+    setup: &Setup,
+    seeds: u64,
+) -> Result<(Vec<f64>, Figures), String> {
+    let config = Config::parse(setup.config).map_err(|e| e.to_string())?;
+    let config = config.on_machine(Arc::clone(machine));
+    let mut times = Vec::new();
+    let mut last = Figures::default();
+    for seed in 1..=seeds {
+        let config = Config { seed, ..config.clone() };
+        let figures = simulate(&config, workload, Pace::Think { speed: 1.0 });
+        last = figures.map_err(|e| format!("{}: {e}", setup.name))?;
+        times.push(last.span_s);
     }
+    Ok((times, last))
 }
 
 /// Runs the workload between the two marks; returns the seconds between them.
