@@ -3,9 +3,12 @@
 //!
 //! The stream is that of the study of cleaning in idle times, so that the same requests drive a
 //! mounted or simulated log and the study's bare one. A server is scaled down: its rates and pauses
-//! stay, its time and its files shrink. Each client of the workload is a server of its own. What NFS calls a lookup searches a directory for a name that
-//! is not there, which reads the directory and keeps no reference; a rename changes the name of an
-//! empty file that each directory has for it.
+//! stay, its time and its files shrink. Each client of the workload is a server of its own.
+//!
+//! What NFS calls a lookup searches a directory for a name that is not there, which reads the
+//! directory and keeps no reference; a rename changes the name of an empty file that each directory
+//! has for it. With `durable=yes` a client waits after each change until it is on the disk, as
+//! version 2 of NFS demands.
 
 use std::collections::BTreeMap;
 
@@ -27,6 +30,7 @@ pub(super) const ENTRY: RegistryEntry<Kind> = RegistryEntry::new(
         params: &[
             Param::new("server", "2", Unit::number(1, 3), "1: Attic, 2: Cellar, 3: Maytag"),
             Param::new("part", "5%", Unit::Percent(100), "how much of its time and of its files"),
+            Param::new("durable", "no", Unit::YesNo, "each change is durable before its answer"),
         ],
         stands_for: None,
         start,
@@ -41,6 +45,8 @@ struct FileServer {
     /// The sizes of the nodes at the start, in sectors.
     sizes: Vec<Option<u32>>,
     directories: u32,
+    /// Whether each change is durable before its answer.
+    durable: bool,
     /// Inode and size in bytes of the nodes that exist.
     nodes: BTreeMap<NodeId, (Ino, u64)>,
     /// For each directory: whether its file for renames has its second name.
@@ -54,7 +60,8 @@ fn start(values: Values, seed: u64) -> Box<dyn Source> {
     let part = values.number("part").max(1) as f64 / 100.0;
     let mut first = FIRST_INO;
     let servers = (0..values.number("clients")).map(|client| {
-        let server = FileServer::new(first, Stream::new(&server.scaled(part), seed + client));
+        let stream = Stream::new(&server.scaled(part), seed + client);
+        let server = FileServer::new(first, stream, values.yes("durable"));
         first += server.count();
         server
     });
@@ -70,7 +77,7 @@ fn name_of(node: NodeId) -> String {
 const NAMES: [&[u8]; 2] = [b"old", b"new"];
 
 impl FileServer {
-    fn new(first: Ino, stream: Stream) -> FileServer {
+    fn new(first: Ino, stream: Stream, durable: bool) -> FileServer {
         let sizes = stream.sizes().to_vec();
         let directories = stream.directories();
         let known = sizes.iter().enumerate().filter_map(|(at, size)| {
@@ -79,7 +86,7 @@ impl FileServer {
         });
         let nodes = known.collect();
         let renamed = vec![false; directories as usize];
-        FileServer { stream, first, sizes, directories, nodes, renamed }
+        FileServer { stream, first, sizes, directories, durable, nodes, renamed }
     }
 
     /// The number of nodes at the start.
@@ -133,18 +140,23 @@ impl FileServer {
                 if let Some((ino, size)) = self.nodes.get_mut(&node) {
                     let off = u64::from(at) * block;
                     *size = (*size).max(off + u64::from(bytes));
-                    out.write(*ino, off, u64::from(bytes));
+                    let ino = *ino;
+                    out.write(ino, off, u64::from(bytes));
+                    self.settle(ino, out);
                 }
             }
             nfs::Kind::SetAttr(node) => {
                 if let Some(&(ino, _)) = self.nodes.get(&node) {
                     out.setattr(ino, SetAttr { mode: Some(0o644), ..SetAttr::default() });
+                    self.settle(ino, out);
                 }
             }
             nfs::Kind::Truncate(node) => {
                 if let Some((ino, size)) = self.nodes.get_mut(&node) {
                     *size = 0;
-                    out.setattr(*ino, SetAttr { size: Some(0), ..SetAttr::default() });
+                    let ino = *ino;
+                    out.setattr(ino, SetAttr { size: Some(0), ..SetAttr::default() });
+                    self.settle(ino, out);
                 }
             }
             nfs::Kind::Create { .. } | nfs::Kind::Remove { .. } | nfs::Kind::Rename(_) => {
@@ -153,17 +165,26 @@ impl FileServer {
         }
     }
 
+    /// Waits until what was changed of a file or directory is durable, if that is asked for.
+    fn settle(&self, ino: Ino, out: &mut Burst) {
+        if self.durable {
+            out.fsync(ino, false);
+        }
+    }
+
     fn change_names(&mut self, kind: nfs::Kind, out: &mut Burst) {
         match kind {
             nfs::Kind::Create { dir, node } => {
                 let ino = out.create(self.dir(dir), name_of(node).as_bytes());
                 out.release(ino);
+                self.settle(self.dir(dir), out);
                 self.nodes.insert(node, (ino, 0));
             }
             nfs::Kind::Remove { dir, node } => {
                 if let Some((ino, _)) = self.nodes.remove(&node) {
                     out.unlink(self.dir(dir), name_of(node).as_bytes());
                     out.forget(ino, 1);
+                    self.settle(self.dir(dir), out);
                 }
             }
             nfs::Kind::Rename(dir) => {
@@ -172,6 +193,7 @@ impl FileServer {
                 let (from, to) = if *is_new { (NAMES[0], NAMES[1]) } else { (NAMES[1], NAMES[0]) };
                 let dir = self.dir(dir);
                 out.rename(dir, from, dir, to);
+                self.settle(dir, out);
             }
             _ => {}
         }
