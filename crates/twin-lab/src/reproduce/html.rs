@@ -198,7 +198,7 @@ fn scenario_d(r: &Results) -> String {
         line("EFS, asynchronous (d)", RED.dashed(), "efs-async".into()),
         line("LFS", BLUE, clc::config(System::Lfs)),
     ];
-    let title = "Write (d): create, without synchronous metadata (the paper has no figures)";
+    let title = "Write (d): create";
     lines(&Chart { title, y_label: "MB/s", log_y: true, marks: &[] }, &all, "file size")
 }
 

@@ -33,8 +33,9 @@ const PERCENT: [u64; 3] = [25, 100, 12];
 /// The size of the real log's volume, as a multiple of the bare log's: checkpoints and the segments
 /// that it keeps for the cleaner come on top of the files. With 1.03 the files of Cellar do not fit.
 const VOLUME: f64 = 1.05;
-/// A drive of the time with more than a gigabyte.
-const DISK: &str = "hp-c2249a";
+/// What both write models share: a drive of the time with more than a gigabyte, and the study's cache
+/// and segments.
+const CONFIG: &str = "lfs:disk=hp-c2249a,cache=10M,segment=1M,frag=512,minfree=1%";
 
 /// A server under a write model on both logs; `None` for a run that failed.
 #[derive(Clone, Debug)]
@@ -72,10 +73,7 @@ fn pair(server: usize, model: usize) -> Pair {
     };
     let size = ((totals.file_system_bytes as f64 * VOLUME) as u64).next_multiple_of(1 << 20);
     let (when, victim) = (trigger::REGISTRY.first().name, victim::REGISTRY[1].name);
-    let config = Config::parse(&format!(
-        "lfs:disk={DISK},cache=10M,segment=1M,frag=512,minfree=1%,size={size},when={when},\
-         victim={victim}"
-    ));
+    let config = Config::parse(&format!("{CONFIG},size={size},when={when},victim={victim}"));
     let durable = if write == WriteModel::Sync { "yes" } else { "no" };
     let (at, part) = (server + 1, PERCENT[server]);
     let requests = format!("file-server:server={at},part={part}%,durable={durable}");
