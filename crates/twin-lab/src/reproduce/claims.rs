@@ -115,6 +115,7 @@ const CLAIMS: &[Claim] = &[
         || vec![tpcb("bsd-lfs")],
         tpcb_segment
     ),
+    super::tpcb_parts::CLAIM,
     table_claims::TABLE,
     table_claims::HELD_OUT,
     table_claims::STATEMENTS,
@@ -123,6 +124,7 @@ const CLAIMS: &[Claim] = &[
     table_claims::TPCB,
     super::heuristic::CLAIM,
     super::cut_and_paste::CLAIM,
+    super::real_log::CLAIM,
 ];
 
 fn share(results: &Results, need: &Need, phase: &str) -> f64 {

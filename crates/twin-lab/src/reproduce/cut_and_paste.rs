@@ -418,7 +418,7 @@ mod tests {
             let flush = |server: &ServerFile| server.file_systems[0].config.settings.flush.clone();
             assert_eq!(flush(&server) == flush(&base), job.kept == Kept::Seconds);
             let hot = &server.file_systems[server.clients.last().unwrap().file_system].name;
-            assert_eq!(hot, "hot2");
+            assert!(hot == "hot2" || matches!(job.load, Load::Day(_)), "{hot}");
         }
         assert!([FLOOD, PARALLEL].iter().all(|text| plan(SERVER, text).is_ok()));
     }

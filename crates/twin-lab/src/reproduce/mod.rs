@@ -16,6 +16,7 @@ mod heuristic;
 pub(crate) mod html;
 mod paper;
 pub mod present;
+mod real_log;
 mod report;
 mod runs;
 mod servers;
@@ -23,6 +24,7 @@ mod summary;
 mod table_claims;
 mod tally;
 mod tpcb_cleaner;
+mod tpcb_parts;
 mod variation;
 pub mod worth;
 pub mod wrong;
@@ -69,6 +71,8 @@ pub struct Results {
     servers: heuristic::Studies,
     /// The days of the server of 1996, if a claim needs them.
     days: cut_and_paste::Days,
+    /// The same requests on the real log, if a claim needs them.
+    real_logs: real_log::Pairs,
 }
 
 impl Results {
@@ -227,6 +231,9 @@ pub fn reproduce(
     if claims.iter().any(|claim| claim.id == cut_and_paste::CLAIM.id) {
         results.days = cut_and_paste::Days::run();
     }
+    if claims.iter().any(|claim| claim.id == real_log::CLAIM.id) {
+        results.real_logs = real_log::Pairs::run();
+    }
     Ok((judge(claims, &results), results))
 }
 
@@ -257,6 +264,7 @@ fn judge_varied(
     };
     // No variation concerns them.
     results.days = unchanged.days.clone();
+    results.real_logs = unchanged.real_logs.clone();
     Ok(judge(claims, &results))
 }
 
