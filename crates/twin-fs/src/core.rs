@@ -14,6 +14,7 @@ use twin_rt::{Event, Rt, Time};
 use crate::flushing::Flushing;
 use crate::geometry::{Geometry, Ptr};
 use crate::inodes::{DirtyInodes, Inode, InodeTable, References, Refs};
+use crate::nvram::Nvram;
 use crate::reading::ReadPolicy;
 use crate::reads::ReadGate;
 use crate::settings::Settings;
@@ -66,6 +67,8 @@ pub struct Core {
     operations: Cell<u64>,
     dirty_since: Cell<Option<Time>>,
     flushing: Flushing,
+    /// The memory that survives and that it shares, and its number there.
+    nvram: OnceCell<(Rc<Nvram>, usize)>,
     stop: Stop,
 }
 
@@ -116,12 +119,25 @@ impl Core {
             operations: Cell::new(0),
             dirty_since: Cell::new(None),
             flushing,
+            nvram: OnceCell::new(),
             stop: Stop::default(),
         }))
     }
 
     pub(crate) fn flushing(&self) -> &Flushing {
         &self.flushing
+    }
+
+    /// Takes this memory of the host, where it has this number, instead of the volume's own; the first
+    /// call counts.
+    pub(crate) fn set_nvram(&self, nvram: &Rc<Nvram>, number: usize) {
+        let _ = self.nvram.set((Rc::clone(nvram), number));
+    }
+
+    /// The memory that survives and that the volume shares, if it does, and what others hold of it.
+    pub(crate) fn nvram(&self) -> Option<(&Rc<Nvram>, u64)> {
+        let (nvram, number) = self.nvram.get()?;
+        Some((nvram, nvram.held_by_others(*number)))
     }
 
     /// Registers the layout's hook for the block maps of files. A layout calls this at most once,

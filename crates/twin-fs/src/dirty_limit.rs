@@ -11,12 +11,14 @@ use std::rc::Rc;
 
 use twin_cache::flush::{DirtyBlock, DirtyFile, DirtyView, FlushBy, Survives};
 use twin_cache::{FlushAdvice, FlushState, Lbn, Which};
+use twin_rt::Time;
 
 use crate::core::Core;
 use crate::flushing::Chosen;
 use crate::geometry::Ptr;
 use crate::inodes::Inode;
 use crate::layout::{Dirty, Layout};
+use crate::nvram::{Member, Nvram};
 use crate::{Ino, Result};
 
 /// The dirty data of a volume.
@@ -62,7 +64,7 @@ impl Core {
     }
 
     /// The input of the flush policy, from what the layout says is dirty.
-    pub(crate) fn flush_state(&self, dirty: &Dirty, oldest: Option<twin_rt::Time>) -> FlushState {
+    pub(crate) fn flush_state(&self, dirty: &Dirty, oldest: Option<Time>) -> FlushState {
         FlushState {
             dirty_bytes: dirty.bytes,
             data_bytes: self.cache.dirty_data_bytes(),
@@ -70,7 +72,10 @@ impl Core {
             oldest,
             capacity_bytes: self.cache.capacity_bytes(),
             unit_bytes: dirty.unit_bytes,
-            nvram_bytes: self.settings.nvram_bytes,
+            nvram_bytes: match self.nvram() {
+                Some((shared, others)) => shared.bound_bytes().saturating_sub(others),
+                None => self.settings.nvram_bytes,
+            },
         }
     }
 
@@ -78,6 +83,15 @@ impl Core {
     pub fn dirty_limit_bytes(&self, unit_bytes: u64) -> u64 {
         let dirty = Dirty { unit_bytes, ..Dirty::default() };
         self.flushing().limit_bytes(&self.flush_state(&dirty, None))
+    }
+
+    /// The most bytes that a layout may defer to write, because it could restore them: they need
+    /// memory, but none that survives.
+    pub fn deferred_limit_bytes(&self, unit_bytes: u64) -> u64 {
+        match self.flushing().survives {
+            Survives::Nvram => self.cache.capacity_bytes() / 4,
+            Survives::Nothing | Survives::Memory => self.dirty_limit_bytes(unit_bytes) / 2,
+        }
     }
 
     /// True if dirty data counts as safe because memory survives a power failure.
@@ -122,6 +136,21 @@ pub(crate) async fn write<L: Layout>(core: &Rc<Core>, layout: &L, which: &Which)
     }
 }
 
+/// Writes what a policy named that keeps dirty data in memory which survives, and waits until the data
+/// may leave it: only what is as safe on the device as the settings ask makes room.
+pub(crate) async fn write_out<L: Layout>(core: &Rc<Core>, layout: &L, which: &Which) -> Result<()> {
+    let before = core.cache.dirty_bytes();
+    let written = write(core, layout, which).await;
+    let held = before.saturating_sub(core.cache.dirty_bytes());
+    core.flushing().hold(held);
+    let settled = match written {
+        Ok(()) => layout.settle(core, !core.settings.nvram_until_reported).await,
+        failed => failed,
+    };
+    core.flushing().release(held);
+    settled
+}
+
 /// The bytes that count against the policy's limit. What a layout defers because it could restore it
 /// from what it has written needs memory, but none that survives.
 fn at_risk<L: Layout>(core: &Core, layout: &L) -> u64 {
@@ -130,6 +159,65 @@ fn at_risk<L: Layout>(core: &Core, layout: &L) -> u64 {
         false => core.cache.dirty_bytes(),
     };
     dirty + core.flushing().held_bytes()
+}
+
+/// Lets the dirty data of a volume lie in memory that other volumes of its host use too. Nothing
+/// happens if its flush policy keeps it elsewhere.
+pub(crate) fn join_nvram<L: Layout>(core: &Rc<Core>, layout: &Rc<L>, nvram: &Rc<Nvram>) {
+    if core.flushing().survives != Survives::Nvram {
+        return;
+    }
+    let it = (Rc::downgrade(core), Rc::downgrade(layout));
+    let open = move || it.0.upgrade().zip(it.1.upgrade());
+    let (held, dirty, written, core_of) = (open.clone(), open.clone(), open, Rc::downgrade(core));
+    let member = Member {
+        held_bytes: Box::new(move || held().map_or(0, |(core, layout)| at_risk(&core, &*layout))),
+        oldest: Box::new(move || dirty().and_then(|(core, _)| oldest(&core))),
+        make_room: Box::new(move || {
+            let open = written();
+            Box::pin(async move {
+                match open {
+                    Some((core, layout)) => make_room(&core, &*layout).await,
+                    None => Ok(()),
+                }
+            })
+        }),
+        wait_for_round: Box::new(move || {
+            let core = core_of.upgrade();
+            Box::pin(async move {
+                match core {
+                    Some(core) => core.flushing().wait_for_round().await,
+                    None => false,
+                }
+            })
+        }),
+    };
+    core.set_nvram(nvram, nvram.join(member));
+}
+
+/// Since when the oldest dirty data is dirty.
+fn oldest(core: &Core) -> Option<Time> {
+    let (mut block, mut file) = (None, None);
+    let view = View(core);
+    view.blocks(&mut |one| {
+        block = Some(one.since);
+        false
+    });
+    view.files(&mut |one| {
+        file = Some(one.since);
+        false
+    });
+    block.into_iter().chain(file).min()
+}
+
+/// Writes what the policy names to make room.
+async fn make_room<L: Layout>(core: &Rc<Core>, layout: &L) -> Result<()> {
+    let state = core.flush_state(&layout.dirty(core), None);
+    let which = core.flushing().make_room(&state, &View(core));
+    match core.flushing().survives {
+        Survives::Nvram => write_out(core, layout, &which).await,
+        Survives::Nothing | Survives::Memory => write(core, layout, &which).await,
+    }
 }
 
 /// An operation does not wait any longer when its own write-back has made no room.
@@ -148,30 +236,36 @@ pub(crate) async fn wait_for_room<L: Layout>(
     let mut in_vain = 0;
     loop {
         core.check_writable()?;
-        let dirty = at_risk(core, layout);
+        let held = || at_risk(core, layout) + core.nvram().map_or(0, |(_, others)| others);
+        let (dirty, all) = (at_risk(core, layout), held());
         let limit = core.dirty_limit_bytes(layout.dirty(core).unit_bytes);
         // Memory that is all that there is must not be exceeded by what the operation adds.
-        let strict = flushing.survives != Survives::Nothing && dirty > 0;
+        let strict = flushing.survives != Survives::Nothing && all > 0;
         let ahead = if strict { bytes } else { 0 };
-        let by = flushing.by();
-        let patience = match by {
+        let patience = match flushing.by() {
             FlushBy::Flusher => ROUNDS_IN_VAIN_MAX,
             FlushBy::Helper | FlushBy::Needer => IN_VAIN_MAX,
         };
         if dirty + ahead <= limit || in_vain >= patience {
             return Ok(());
         }
-        let is_fruitless = match by {
+        // Where memory is shared, the oldest data may be another volume's.
+        let oldest = core.nvram().and_then(|(shared, _)| shared.oldest());
+        let is_fruitless = match flushing.by() {
             FlushBy::Helper | FlushBy::Needer => {
-                let state = core.flush_state(&layout.dirty(core), None);
-                let which = flushing.make_room(&state, &View(core));
-                write(core, layout, &which).await?;
-                if by == FlushBy::Needer {
+                match oldest {
+                    Some(member) => (member.make_room)().await?,
+                    None => make_room(core, layout).await?,
+                }
+                if flushing.by() == FlushBy::Needer {
                     layout.settle(core, false).await?;
                 }
-                at_risk(core, layout) >= dirty
+                held() >= all
             }
-            FlushBy::Flusher => !flushing.wait_for_round().await,
+            FlushBy::Flusher => match oldest {
+                Some(member) => !(member.wait_for_round)().await,
+                None => !flushing.wait_for_round().await,
+            },
         };
         in_vain = if is_fruitless { in_vain + 1 } else { 0 };
     }

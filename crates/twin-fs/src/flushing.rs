@@ -64,7 +64,7 @@ pub(crate) struct Flushing {
     by: FlushBy,
     /// True if operations wait for room and the flusher has not taken notice yet.
     awaited: Cell<bool>,
-    /// Bytes that the flusher has taken and that are not safe on the device yet.
+    /// Bytes that have been taken to be written and that are not safe on the device yet.
     held_bytes: Cell<u64>,
     /// True if the last round of the flusher made no room.
     fruitless: Cell<bool>,
@@ -151,21 +151,24 @@ impl Flushing {
         !self.fruitless.get()
     }
 
-    /// Bytes that the flusher has taken and that are not safe on the device yet.
+    /// Bytes that have been taken to be written and that are not safe on the device yet.
     pub(crate) fn held_bytes(&self) -> u64 {
         self.held_bytes.get()
     }
 
-    /// Called when the flusher has taken data to write it.
+    /// Called when data has been taken to be written, and is not as safe yet as the policy needs it.
     pub(crate) fn hold(&self, bytes: u64) {
-        self.held_bytes.set(bytes);
+        self.held_bytes.set(self.held_bytes.get() + bytes);
     }
 
-    /// Called when what the flusher has written is as safe as the policy needs it, or when it found
-    /// that it can write nothing.
+    /// Called when it is.
+    pub(crate) fn release(&self, bytes: u64) {
+        self.held_bytes.set(self.held_bytes.get().saturating_sub(bytes));
+    }
+
+    /// Called when the flusher's round has ended, or when it found that it can write nothing.
     pub(crate) fn end_round(&self, fruitful: bool) {
         self.fruitless.set(!fruitful);
-        self.held_bytes.set(0);
         self.round_ended.notify();
     }
 }

@@ -41,6 +41,7 @@ mod inodes;
 mod kind;
 mod layout;
 mod log_status;
+mod nvram;
 mod op;
 mod open_volume;
 mod ops;
@@ -73,6 +74,7 @@ pub use kind::{
 };
 pub use layout::{Change, Dirty, Layout, Need, Picked, Written, write_cost};
 pub use log_status::{LogStatus, SegmentPhase, SegmentStatus};
+pub use nvram::Nvram;
 pub use op::*;
 pub use open_volume::{AnyVolume, OpenVolume};
 pub use reads::{ReadGate, ReadPass};

@@ -11,7 +11,9 @@ use std::rc::Rc;
 use twin_rt::BoxFuture;
 
 use crate::core::Core;
+use crate::dirty_limit::join_nvram;
 use crate::layout::{Layout, Written};
+use crate::nvram::Nvram;
 use crate::running::Execution;
 use crate::volume::Volume;
 use crate::{FileSystem, Ino, LogStatus, Reply, Request, Result, Room, SpaceMap, VolumeStat};
@@ -29,6 +31,10 @@ pub trait AnyVolume: Any {
     /// # Errors
     /// If something could not be written. The volume then needs recovery.
     fn close(&self) -> BoxFuture<'static, Result<()>>;
+
+    /// Lets the volume's dirty data lie in memory that survives a power failure and that other
+    /// volumes use too, instead of memory of its own. Nothing happens if its flush policy uses none.
+    fn join_nvram(&self, nvram: &Rc<Nvram>);
 
     /// See [`FileSystem::room`].
     fn room(&self) -> Option<Room>;
@@ -67,6 +73,10 @@ impl<L: Layout> AnyVolume for Volume<L> {
 
     fn close(&self) -> BoxFuture<'static, Result<()>> {
         Volume::close(self)
+    }
+
+    fn join_nvram(&self, nvram: &Rc<Nvram>) {
+        join_nvram(&self.core, &self.layout, nvram);
     }
 
     fn room(&self) -> Option<Room> {

@@ -23,6 +23,9 @@ pub struct Settings {
     /// The bytes of memory that survives a power failure, for flush policies that keep dirty data in
     /// it.
     pub nvram_bytes: u64,
+    /// Data leaves that memory when the device has reported its write, not when it is durable: right
+    /// for devices whose own cache survives too.
+    pub nvram_until_reported: bool,
     /// The time after which changes are durable even if no client asks for it. With `None` the
     /// flush policy alone decides when changes are written, and they are durable only when a client
     /// asks.
@@ -77,6 +80,7 @@ impl Default for Settings {
             flush_age_ns: None,
             flush_by: None,
             nvram_bytes: 4 << 20,
+            nvram_until_reported: false,
             durable_within_ns: None,
             durable_flush: false,
             read_ahead_bytes: 1 << 20,

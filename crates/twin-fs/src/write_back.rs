@@ -123,17 +123,18 @@ impl<L: Layout> WriteBack<L> {
     /// Writes what a policy named.
     async fn flush(&self, state: &FlushState, which: &Which) {
         let core = &self.core;
-        let (began, before) = (core.rt.now(), core.cache.dirty_bytes());
+        let began = core.rt.now();
         core.rt.log(Category::Flush, "begins", || [("dirty_bytes", state.dirty_bytes)]);
-        if let Err(error) = dirty_limit::write(core, &*self.layout, which).await {
+        let written = match core.flushing().survives {
+            Survives::Nvram => dirty_limit::write_out(core, &*self.layout, which).await,
+            _ => dirty_limit::write(core, &*self.layout, which).await,
+        };
+        let written = match written {
+            Ok(()) if core.settings.durable_flush => self.layout.settle(core, true).await,
+            written => written,
+        };
+        if let Err(error) = written {
             core.poison(error);
-        }
-        if core.settings.durable_flush || core.flushing().survives == Survives::Nvram {
-            // Only what is safe on the device may leave memory that survives.
-            core.flushing().hold(before.saturating_sub(core.cache.dirty_bytes()));
-            if let Err(error) = self.layout.settle(core, true).await {
-                core.poison(error);
-            }
         }
         // What is left belongs to operations that write it themselves, in their order. They need
         // the time that this task would take by trying again at once.

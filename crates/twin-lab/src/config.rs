@@ -16,6 +16,7 @@ use twin_sim::{Platter, bus, cpu, model, queue};
 use crate::event_log::EventLog;
 use crate::layouts::{LAYOUTS, layout};
 use crate::machine_file::MachineFile;
+use crate::observe::Observing;
 use crate::planted::PlantedFault;
 use crate::presets::presets;
 use crate::steps::Steps;
@@ -82,6 +83,8 @@ pub struct Config {
     pub planted: PlantedFault,
     /// Who is told how far the run is; not a setting either.
     pub steps: Option<Steps>,
+    /// What is observed in runs with a history; not a setting either.
+    pub observe: Option<Observing>,
     /// The disk keeps what a power failure would leave; not a setting either.
     pub crashable: bool,
     /// The content of the disk at the beginning, which holds a volume of this configuration; without
@@ -453,6 +456,15 @@ const KEYS: &[(Needs, Key<Config>)] = &[
     (
         Needs::Nothing,
         Key::new(
+            "nvram-reported",
+            "data leaves that memory once the device has reported its write, durable or not",
+            Unit::YesNo,
+            |c| (&mut c.settings.nvram_until_reported).into(),
+        ),
+    ),
+    (
+        Needs::Nothing,
+        Key::new(
             "read-ahead",
             "bytes read ahead of a sequential reader",
             Unit::bytes(0, u32::MAX as u64),
@@ -569,6 +581,7 @@ impl Config {
             #[cfg(feature = "planted-faults")]
             planted: PlantedFault::None,
             steps: None,
+            observe: None,
             crashable: false,
             start: None,
         }
@@ -767,6 +780,7 @@ pub fn settings_help() -> String {
     };
     out += &list("Disks", model::REGISTRY.abouts());
     out += &list("Queues", queue::REGISTRY.abouts());
+    out += &list("Observers (--observe)", crate::observe::abouts());
     out += &list("Processors", cpu::REGISTRY.abouts());
     out += &list("Flush policies", twin_cache::flush::REGISTRY.abouts());
     let replacement = twin_cache::replacement::REGISTRY.iter().filter(|e| !e.needs_future());

@@ -7,6 +7,8 @@ use twin_sim::model::Wear;
 use twin_trace::Histogram;
 use twin_trace::replay::ClientEnd;
 
+use crate::observe::Observed;
+
 /// Latencies in microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Latency {
@@ -367,6 +369,9 @@ pub struct Figures {
     /// there was one run.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub spreads: Vec<Spread>,
+    /// What observers have seen, if there were any.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub observed: Vec<Observed>,
     /// Fingerprint of all disk requests: equal for equal runs.
     pub digest: String,
     /// The missing part of the trace, if it was cut off when it was recorded.

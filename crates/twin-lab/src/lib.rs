@@ -43,6 +43,7 @@ mod machine_file;
 mod markup;
 mod mount_flush;
 pub mod nfs_server;
+pub mod observe;
 mod page;
 mod planted;
 mod presets;

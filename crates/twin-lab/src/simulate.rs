@@ -1,16 +1,17 @@
 //! One run: a workload on a configuration under virtual time.
 
 use std::cell::RefCell;
+use std::ops::ControlFlow;
 use std::rc::Rc;
 
 use twin_cache::CacheStats;
 use twin_fs::{FileSystem, FsError, OpenVolume, write_cost};
-use twin_rt::{ClockOnly, Nanos, Rt};
-use twin_sim::SimDisk;
-use twin_sim::bus::Bus;
+use twin_rt::{ClockOnly, Nanos, Rt, Time};
+use twin_sim::bus::{Bus, Span};
 use twin_sim::fuse::{Fuse, FuseCosts};
 use twin_sim::kernel::Kernel;
 use twin_sim::model::Wear;
+use twin_sim::{Served, SimDisk};
 use twin_trace::replay::{Options, Pace, Replayer, Report};
 use twin_trace::{Ending, Source, Verb};
 
@@ -21,9 +22,10 @@ use crate::figures::{
 };
 use crate::history::{History, Sampler};
 use crate::machine::{OnVolume, on_volume};
+use crate::observe::{Observed, Observing, Panel, Parts, Pool};
 use crate::planted::PlantedFault;
 use crate::steps::Counted;
-use crate::watch::{Seat, Watcher};
+use crate::watch::{Seat, Watcher, World};
 use crate::workload::Workload;
 
 /// Simulates a workload on a configuration.
@@ -68,7 +70,8 @@ pub fn simulate_watched(
     }
 }
 
-/// As [`simulate`], and returns the history of the run.
+/// As [`simulate`], and returns the history of the run; the figures have what the configuration's
+/// observers have seen.
 ///
 /// # Errors
 /// As [`simulate`].
@@ -77,12 +80,68 @@ pub fn simulate_with_history(
     workload: &Workload,
     pace: Pace,
 ) -> Result<(Figures, History), SimulateError> {
-    let sampler = Rc::new(RefCell::new(Sampler::default()));
-    let watcher: Rc<RefCell<dyn Watcher>> = sampler.clone();
+    let watching = Rc::new(RefCell::new(Watching::of(config.observe.as_ref())));
+    let watcher: Rc<RefCell<dyn Watcher>> = watching.clone();
     let figures = simulate_watched(config, workload, pace, watcher)?;
     let figures = figures.ok_or_else(|| model_error("the run was ended"))?;
-    let history = sampler.borrow_mut().history();
-    Ok((figures, history))
+    let mut watching = watching.borrow_mut();
+    let history = watching.sampler.history();
+    Ok((Figures { observed: std::mem::take(&mut watching.observed), ..figures }, history))
+}
+
+/// The watchers of a run: one for its history, and the observers that were asked for.
+struct Watching {
+    sampler: Sampler,
+    panel: Option<Panel>,
+    observed: Vec<Observed>,
+}
+
+impl Watching {
+    fn of(observing: Option<&Observing>) -> Watching {
+        let (sampler, observed) = (Sampler::default(), Vec::new());
+        Watching { sampler, panel: observing.map(Panel::new), observed }
+    }
+}
+
+impl Watcher for Watching {
+    fn begin(&mut self, world: &dyn World) {
+        self.sampler.begin(world);
+        if let (Some(panel), Some((volume, disk))) = (&mut self.panel, world.inside()) {
+            let named = |name: &str| name.to_string();
+            let memory = Pool { name: named("memory"), memory: None, volumes: vec![0] };
+            let parts = Parts {
+                disks: vec![(named("disk"), disk.clone())],
+                buses: disk.bus().map(|bus| (named("bus"), bus.clone())).into_iter().collect(),
+                volumes: vec![(named("volume"), volume.clone())],
+                pools: vec![memory],
+            };
+            panel.begin(world.now(), parts);
+        }
+    }
+
+    fn served(&mut self, served: &Served) {
+        self.panel.iter_mut().for_each(|panel| panel.served(0, served));
+    }
+
+    fn bus_given(&mut self, wait_ns: Nanos, span: Span) {
+        self.panel.iter_mut().for_each(|panel| panel.bus_given(0, wait_ns, span));
+    }
+
+    fn ended(&mut self, verb: Verb, latency_ns: Nanos) {
+        self.panel.iter_mut().for_each(|panel| panel.ended(verb, latency_ns));
+    }
+
+    fn look(&mut self, world: &dyn World, next: Time) -> ControlFlow<()> {
+        self.panel.iter_mut().for_each(|panel| panel.look(next));
+        self.sampler.look(world, next)
+    }
+
+    fn end(&mut self, world: &dyn World) {
+        if let Some(panel) = &mut self.panel {
+            self.observed = panel.end(world.now());
+        }
+        self.sampler.end(world);
+    }
 }
 
 struct Replay<'a> {
@@ -159,7 +218,9 @@ impl Replay<'_> {
         let planted = config.planted();
         let opened = rt.now();
         let unused = Before::of(disk, volume);
-        let mut replayer = Replayer::new(rt, fs, Options { pace, ..Options::default() });
+        let listener = seat.map(Seat::listener);
+        let options = Options { pace, listener, ..Options::default() };
+        let mut replayer = Replayer::new(rt, fs, options);
         let population = workload.population().map_err(SimulateError::Workload)?;
         replayer.populate(&population).await.map_err(SimulateError::Replay)?;
         if let Some(kernel) = kernel {
@@ -329,6 +390,7 @@ fn figures(
         disk_use,
         bus_use: disk.bus().map(|bus| BusFigures::of(&bus.stats())),
         spreads: Vec::new(),
+        observed: Vec::new(),
         digest: format!("{:016x}", rt.digest().value()),
         cut: None,
     }

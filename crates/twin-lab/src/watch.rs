@@ -9,8 +9,11 @@ use std::ops::ControlFlow;
 use std::rc::Rc;
 
 use twin_fs::{OpenVolume, SpaceMap};
-use twin_rt::{ClockOnly, Driver, Order, Rt, Time};
+use twin_rt::{ClockOnly, Driver, Nanos, Order, Rt, Time};
+use twin_sim::bus::Span;
 use twin_sim::{Served, SimDisk};
+use twin_trace::Verb;
+use twin_trace::replay::Listener;
 
 use crate::figures::{LogFigures, Moment};
 use crate::status::Status;
@@ -41,6 +44,12 @@ pub trait Watcher: 'static {
     /// The disk begins to serve a request.
     fn served(&mut self, _: &Served) {}
 
+    /// A bus between host and disk has been given to a device that waited so long for it.
+    fn bus_given(&mut self, _wait_ns: Nanos, _span: Span) {}
+
+    /// An operation has ended.
+    fn ended(&mut self, _verb: Verb, _latency_ns: Nanos) {}
+
     /// There is no event before `next`. [`ControlFlow::Break`] ends the run immediately.
     fn look(&mut self, world: &dyn World, next: Time) -> ControlFlow<()>;
 
@@ -65,9 +74,21 @@ impl Seat {
 
     /// A runtime whose clock calls the watcher.
     pub(crate) fn runtime(&self, seed: u64, order: Order) -> Rt {
-        let clock = ClockOnly::default();
-        let clock = WatchedClock { clock, now: Time(0), seat: self.clone() };
-        Rt::with_order(clock, seed, order)
+        let seat = self.clone();
+        watched_runtime(seed, order, move |next| {
+            seat.look(next);
+            !seat.is_stopped()
+        })
+    }
+
+    /// Tells the watcher of operations that have ended, while it watches.
+    pub(crate) fn listener(&self) -> Listener {
+        let seat = self.clone();
+        Rc::new(move |verb, latency_ns| {
+            if seat.0.world.borrow().is_some() {
+                seat.0.watcher.borrow_mut().ended(verb, latency_ns);
+            }
+        })
     }
 
     /// The watch begins.
@@ -81,6 +102,14 @@ impl Seat {
                 seat.0.watcher.borrow_mut().served(served);
             }
         }));
+        if let Some(bus) = disk.bus() {
+            let seat = self.clone();
+            bus.observe(Rc::new(move |wait_ns, span| {
+                if seat.0.world.borrow().is_some() {
+                    seat.0.watcher.borrow_mut().bus_given(wait_ns, span);
+                }
+            }));
+        }
     }
 
     /// The watch ends normally.
@@ -109,11 +138,22 @@ impl Seat {
     }
 }
 
-/// The simulator's clock with a watcher, which it calls before time advances.
+/// A runtime whose clock calls `look` before time advances, with the time of the next event; the run
+/// ends when that returns false.
+pub(crate) fn watched_runtime(
+    seed: u64,
+    order: Order,
+    look: impl FnMut(Time) -> bool + 'static,
+) -> Rt {
+    let (clock, now, look) = (ClockOnly::default(), Time(0), Box::new(look));
+    Rt::with_order(WatchedClock { clock, now, look }, seed, order)
+}
+
+/// The simulator's clock, with a call before time advances.
 struct WatchedClock {
     clock: ClockOnly,
     now: Time,
-    seat: Seat,
+    look: Box<dyn FnMut(Time) -> bool>,
 }
 
 impl Driver for WatchedClock {
@@ -124,11 +164,9 @@ impl Driver for WatchedClock {
 
     fn park(&mut self, deadline: Option<Time>) -> Option<Time> {
         let next = self.clock.park(deadline)?;
-        if next > self.now {
-            self.seat.look(next);
-        }
+        let goes_on = next <= self.now || (self.look)(next);
         self.now = self.now.max(next);
-        (!self.seat.is_stopped()).then_some(next)
+        goes_on.then_some(next)
     }
 }
 

@@ -100,6 +100,12 @@ const CASES: &[Case] = &[
         ["flusher", "needer"],
     ),
     ("nvram", ["flush=nvram-block", "flush=nvram-block"], OVERWRITES, ["256K", "4M"]),
+    (
+        "nvram-reported",
+        ["flush=nvram-block,nvram=256K,disk=hp97560", "flush=nvram-block,nvram=256K,disk=hp97560"],
+        OVERWRITES,
+        ["yes", "no"],
+    ),
     ("read-ahead", ["cache=1M", "cache=1M"], "large-file:file-bytes=8388608", ["0", "1M"]),
     ("block", ["", ""], FILES, ["4K", "16K"]),
     ("frag", ["block=8K", "block=8K"], FILES, ["1K", "8K"]),

@@ -146,7 +146,7 @@ impl Lfs {
         let most = u64::from(self.settings.checkpoint_segments) * u64::from(self.sb.segment_size);
         self.checkpoints.since_bytes() >= most
             || self.checkpoints.deferred_bytes()
-                > core.dirty_limit_bytes(self.sb.segment_size.into()) / 2
+                > core.deferred_limit_bytes(self.sb.segment_size.into())
     }
 
     /// True if it is time for a checkpoint.

@@ -34,6 +34,18 @@ struct BusState {
     waiting: RefCell<Vec<Waiter>>,
     granted: RefCell<BTreeMap<u64, Span>>,
     stats: Cell<BusStats>,
+    observer: RefCell<Option<Observer>>,
+}
+
+/// Called for each tenancy as it gets the bus, with the time for which it waited and the time for
+/// which it has the bus. It must not use the bus.
+#[derive(Clone)]
+struct Observer(Rc<dyn Fn(Nanos, Span)>);
+
+impl fmt::Debug for Observer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Observer")
+    }
 }
 
 /// A part of a tenancy.
@@ -211,6 +223,7 @@ impl Bus {
             waiting: RefCell::default(),
             granted: RefCell::default(),
             stats: Cell::default(),
+            observer: RefCell::default(),
         }))
     }
 
@@ -333,7 +346,18 @@ impl Bus {
             stats.phases_ns[*phase as usize] += ns;
         }
         state.stats.set(stats);
-        Span { start, data, end }
+        let span = Span { start, data, end };
+        if let Some(Observer(observer)) = &*state.observer.borrow() {
+            observer(wait, span);
+        }
+        span
+    }
+
+    /// Calls `observer`, in place of an earlier one, for each tenancy as it gets the bus, with the
+    /// time for which it waited and the time for which it has the bus. It must not use the bus; the
+    /// run does not change.
+    pub fn observe(&self, observer: Rc<dyn Fn(Nanos, Span)>) {
+        *self.0.observer.borrow_mut() = Some(Observer(observer));
     }
 
     /// Statistics since the start or the last reset.

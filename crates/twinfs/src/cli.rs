@@ -20,6 +20,7 @@ mod cache;
 mod frontier;
 mod gather;
 mod measure;
+mod observe;
 mod output;
 mod reproduce;
 mod serve;
@@ -29,6 +30,7 @@ pub(crate) use cache::{Cache, ObjectRules};
 pub(crate) use frontier::Frontier;
 pub(crate) use gather::Gather;
 pub(crate) use measure::{Calibrate, Pace, SharedSettings, Validate};
+pub(crate) use observe::Observe;
 pub(crate) use output::{Format, Output};
 pub(crate) use reproduce::Reproduce;
 pub(crate) use serve::Serve;
@@ -370,8 +372,10 @@ pub(crate) struct Compare {
     /// Simulate a whole server in place of configurations: hosts, busses, disks, file systems and
     /// clients, as FILE says (docs/servers.md), or one that comes with the program: cut-and-paste.
     #[arg(long, value_name = "FILE|NAME", conflicts_with_all = ["configs", "trace", "workload", "with",
-        "what_if", "seeds", "pace", "speed", "html", "log", "machine", "on", "by"])]
+        "what_if", "seeds", "pace", "speed", "log", "machine", "on", "by"])]
     pub(crate) server: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) observe: Observe,
     /// Print the configurations, keys, components and generated workloads that there are.
     #[arg(long, exclusive = true)]
     pub(crate) list: bool,

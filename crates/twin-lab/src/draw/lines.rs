@@ -152,8 +152,44 @@ pub(crate) struct Distribution {
     pub(crate) shares: Vec<(f64, f64)>,
 }
 
-/// The shortest time that is drawn, in microseconds: a simulated one is a whole nanosecond, or zero.
-const SHORTEST_US: f64 = 1e-3;
+/// What a distribution is of.
+#[derive(Clone, Copy)]
+pub(crate) enum Scaled {
+    /// Microseconds that operations take.
+    Latency,
+    /// Other microseconds.
+    Time,
+    Bytes,
+    /// A number of something, which may be zero.
+    Count(&'static str),
+}
+
+impl Scaled {
+    /// The smallest value that is drawn: a simulated time is a whole nanosecond, or zero.
+    fn least(self) -> f64 {
+        match self {
+            Scaled::Latency | Scaled::Time => 1e-3,
+            Scaled::Bytes | Scaled::Count(_) => 1.0,
+        }
+    }
+
+    fn tick(self, value: f64) -> String {
+        match self {
+            Scaled::Latency | Scaled::Time => micros_label(value),
+            Scaled::Bytes | Scaled::Count(_) => tick_label(value),
+        }
+    }
+
+    /// The names of the axes.
+    fn labels(self) -> (String, &'static str) {
+        match self {
+            Scaled::Latency => ("latency, logarithmic".into(), "% of operations take no longer"),
+            Scaled::Time => ("time, logarithmic".into(), "% are not longer"),
+            Scaled::Bytes => ("bytes, logarithmic".into(), "% are not larger"),
+            Scaled::Count(unit) => (format!("{unit}, logarithmic"), "% are not larger"),
+        }
+    }
+}
 
 /// The number of nines of a share: 0 for nothing, 1 for 0.9, 2 for 0.99.
 fn nines(share: f64, most: f64) -> f64 {
@@ -163,20 +199,31 @@ fn nines(share: f64, most: f64) -> f64 {
 /// Distributions of latencies over a logarithmic axis. Each further nine of the share takes the same
 /// height, so that the rare long operations can be seen. `count` is the number of operations.
 pub(crate) fn distribution(title: &str, all: &[Distribution], count: u64) -> String {
+    distribution_of(Scaled::Latency, title, all, count)
+}
+
+/// As [`distribution`], of other values too; `count` is their number.
+pub(crate) fn distribution_of(
+    scaled: Scaled,
+    title: &str,
+    all: &[Distribution],
+    count: u64,
+) -> String {
+    let least = scaled.least();
     let most = (count.max(2) as f64).log10().ceil().clamp(1.0, f64::from(DECADES));
     // A distribution rises in steps, from nothing, and stays at its end.
     let steps = |one: &Distribution, high: f64| {
         let mut points = Vec::new();
         let mut before = 0.0;
         for &(us, share) in &one.shares {
-            let (us, now) = (us.max(SHORTEST_US), nines(share, most));
+            let (us, now) = (us.max(least), nines(share, most));
             points.extend([(us, before), (us, now)]);
             before = now;
         }
         points.extend((!points.is_empty()).then_some((high, before)));
         Line { name: one.name.clone(), colour: one.colour, paper: false, points }
     };
-    let times = || all.iter().flat_map(|one| &one.shares).map(|(us, _)| us.max(SHORTEST_US));
+    let times = || all.iter().flat_map(|one| &one.shares).map(|(us, _)| us.max(least));
     if times().next().is_none() {
         return empty(title);
     }
@@ -195,7 +242,8 @@ pub(crate) fn distribution(title: &str, all: &[Distribution], count: u64) -> Str
         .map(|(share, at)| (at, format!("{}", (share * 1e5).round() / 1e3)))
         .collect();
     y_ticks.push((most, "100".into()));
-    y_axis_of(&mut out, &y, &y_ticks, "% of operations take no longer");
+    let (x_label, y_label) = scaled.labels();
+    y_axis_of(&mut out, &y, &y_ticks, y_label);
     for &v in &x_ticks[1..] {
         let at = x.at(v);
         let _ = write!(
@@ -203,8 +251,8 @@ pub(crate) fn distribution(title: &str, all: &[Distribution], count: u64) -> Str
             "<line x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"{TOP}\" y2=\"{BOTTOM}\" class=\"grid\"/>"
         );
     }
-    let labelled = x_ticks.iter().map(|&v| (v, micros_label(v)));
-    x_axis(&mut out, &x, labelled.collect(), "latency, logarithmic");
+    let labelled = x_ticks.iter().map(|&v| (v, scaled.tick(v)));
+    x_axis(&mut out, &x, labelled.collect(), &x_label);
     curves(&mut out, &lines, &x, &y);
     out + "</svg>"
 }

@@ -13,7 +13,9 @@ mod style;
 
 pub(crate) use axes::Chart;
 pub(crate) use bars::{Bar, Group, Span, Stack, bars, histogram, stacks};
-pub(crate) use lines::{Distribution, Line, distribution, lines, over_time};
+pub(crate) use lines::{
+    Distribution, Line, Scaled, distribution, distribution_of, lines, over_time,
+};
 pub(crate) use map::map;
 pub(crate) use style::STYLE;
 

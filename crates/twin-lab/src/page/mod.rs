@@ -16,6 +16,7 @@ use crate::draw::{nth, swatch};
 use crate::figures::Figures;
 use crate::history::History;
 use crate::markup::{charts as side_by_side, escape, page_of, table_of};
+use crate::observe::page_charts;
 use crate::settings_table::{Settings, labels};
 use crate::table::rows;
 use crate::verdict::{MeasureEntry, text_of};
@@ -68,6 +69,7 @@ pub fn page(question: &Question<'_>, runs: &[Run], not_run: &[(String, String)])
     section("Latency", LATENCY, side_by_side(&charts::latencies(&shown)));
     section("Over time", "", side_by_side(&charts::over_time(&shown)));
     section("The volumes at the end", VOLUMES, charts::volumes(&shown));
+    section("Observed", "", observed(&shown));
     let figures: Vec<&Figures> = runs.iter().map(|run| &run.figures).collect();
     section("All figures", "", table_of(&rows(&figures)));
     body += "<p><small>Simulated by twinfs: its file-system code under virtual time on models of \
@@ -120,6 +122,18 @@ fn failures(shown: &[Shown<'_>], not_run: &[(String, String)]) -> String {
     }
     for (config, why) in not_run {
         out += &format!("<p><b>{}</b> could not run: {}</p>", escape(config), escape(why));
+    }
+    out
+}
+
+/// What the observers of each run have seen.
+fn observed(shown: &[Shown<'_>]) -> String {
+    let mut out = String::new();
+    for one in shown.iter().filter(|one| !one.run.figures.observed.is_empty()) {
+        if shown.len() > 1 {
+            out += &format!("<h3>{}{}</h3>", swatch(one.colour), escape(&one.label));
+        }
+        out += &page_charts(&one.run.figures.observed);
     }
     out
 }

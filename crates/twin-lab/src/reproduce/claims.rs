@@ -123,6 +123,7 @@ const CLAIMS: &[Claim] = &[
     table_claims::ANDREW,
     table_claims::TPCB,
     super::heuristic::CLAIM,
+    super::cut_and_paste::CLAIM,
     super::real_log::CLAIM,
 ];
 

@@ -10,7 +10,10 @@ use crate::page::{EXPLAINED, course};
 use super::choices;
 use super::clc::{self, System};
 use super::runs::{BANDWIDTH, BY_SIZE, SCALE, SIZES_KB, SYSTEMS, andrew, large, rate, small, tpcb};
-use super::{Judged, Need, Results, Tally, claims, present, servers, summary, tally, tpcb_cleaner};
+use super::{
+    Judged, Need, Results, Tally, claims, cut_and_paste, present, servers, summary, tally,
+    tpcb_cleaner,
+};
 
 /// Users of the Andrew benchmark that the page shows.
 const ANDREW_USERS: [u64; 2] = [1, 4];
@@ -55,7 +58,7 @@ fn logs(results: &Results) -> String {
         out +=
             &format!("<h2>File servers</h2>{SERVERS}{}{charts}", servers::charts(&results.servers));
     }
-    out
+    out + &cut_and_paste::charts(&results.days)
 }
 
 /// An explanation of the servers.

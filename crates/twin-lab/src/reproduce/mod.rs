@@ -10,6 +10,7 @@ mod check;
 pub mod choices;
 mod claims;
 pub mod clc;
+mod cut_and_paste;
 pub mod fit;
 mod heuristic;
 pub(crate) mod html;
@@ -68,6 +69,8 @@ pub struct Results {
     histories: BTreeMap<Need, History>,
     /// The studies of file servers, if a claim needs them.
     servers: heuristic::Studies,
+    /// The days of the server of 1996, if a claim needs them.
+    days: cut_and_paste::Days,
     /// The same requests on the real log, if a claim needs them.
     real_logs: real_log::Pairs,
 }
@@ -109,6 +112,7 @@ impl Claim {
         match self.source.split([' ', ',']).next() {
             Some("CLC") => Paper::Clc,
             Some("LvC") => Paper::Lvc,
+            Some("CP") => Paper::Cp,
             _ => Paper::Hc,
         }
     }
@@ -224,6 +228,9 @@ pub fn reproduce(
     if claims.iter().any(|claim| claim.id == heuristic::CLAIM.id) {
         results.servers = heuristic::Studies::run(variation);
     }
+    if claims.iter().any(|claim| claim.id == cut_and_paste::CLAIM.id) {
+        results.days = cut_and_paste::Days::run();
+    }
     if claims.iter().any(|claim| claim.id == real_log::CLAIM.id) {
         results.real_logs = real_log::Pairs::run();
     }
@@ -255,6 +262,8 @@ fn judge_varied(
         true => heuristic::Studies::run(variation),
         false => unchanged.servers.clone(),
     };
+    // No variation concerns them.
+    results.days = unchanged.days.clone();
     results.real_logs = unchanged.real_logs.clone();
     Ok(judge(claims, &results))
 }

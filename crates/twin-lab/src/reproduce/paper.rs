@@ -9,6 +9,8 @@ pub enum Paper {
     Lvc,
     /// Blackwell, Harris and Seltzer, Heuristic Cleaning Algorithms, 1995.
     Hc,
+    /// Bosch and Mullender, Cut-and-Paste File Systems, 1996.
+    Cp,
 }
 
 impl Paper {
@@ -18,6 +20,7 @@ impl Paper {
             Paper::Clc => "A Comparison of Logging and Clustering, 1994",
             Paper::Lvc => "File System Logging Versus Clustering, 1995",
             Paper::Hc => "Heuristic Cleaning Algorithms, 1995",
+            Paper::Cp => "Cut-and-Paste File Systems, 1996",
         }
     }
 
@@ -27,6 +30,7 @@ impl Paper {
             Paper::Clc => "CLC",
             Paper::Lvc => "LvC",
             Paper::Hc => "HC",
+            Paper::Cp => "CP",
         }
     }
 }

@@ -17,6 +17,7 @@ fn claimed(paper: Paper) -> &'static str {
         Paper::Hc => {
             "cleaning after two idle seconds is done in the background, and is hardly felt"
         }
+        Paper::Cp => "the longer dirty data stays in memory, the shorter latencies are",
     }
 }
 

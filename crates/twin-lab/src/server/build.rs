@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use twin_cache::Memory;
 use twin_disk::{BlockDevice, Partition, Recorded};
-use twin_fs::{Cpu, OpenVolume, Opened, Settings};
+use twin_fs::{Cpu, Nvram, OpenVolume, Opened, Settings};
 use twin_rt::Rt;
 use twin_sim::bus::Bus;
 use twin_sim::{HostAdapter, SimDisk, bus, cpu};
@@ -43,12 +43,16 @@ impl Built {
             disks.push(disk);
             devices.push(device);
         }
+        let nvrams: Vec<Rc<Nvram>> =
+            server.hosts.iter().map(|host| Nvram::new(host.nvram_bytes)).collect();
         let mut volumes = Vec::new();
         for (number, part) in server.file_systems.iter().enumerate() {
             let place = place(server, number, devices[part.disk].info().size)?;
             let device = Rc::clone(&devices[part.disk]);
             let (cpu, memory) = &hosts[server.host_of(number)];
-            volumes.push(volume(rt, part, (device, place), cpu, memory).await?);
+            let volume = volume(rt, part, (device, place), cpu, memory).await?;
+            volume.join_nvram(&nvrams[server.host_of(number)]);
+            volumes.push(volume);
         }
         Ok(Built { hosts, buses, disks, volumes })
     }

@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use crate::figures::{BusFigures, DiskFigures, Latency, LogFigures, VerbFigures};
+use crate::observe::Observed;
 
 /// The figures of a server.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -19,6 +20,9 @@ pub struct ServerFigures {
     pub hosts: Vec<OfHost>,
     /// What generated workloads that take the place of something were held against.
     pub fits: Vec<Fit>,
+    /// What observers have seen, if there were any.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub observed: Vec<Observed>,
     /// Fingerprint of all disk requests: equal for equal runs.
     pub digest: String,
 }
@@ -133,17 +137,19 @@ pub struct Fit {
     pub what: &'static str,
     /// Its unit.
     pub unit: &'static str,
-    /// The smallest and the largest published value.
-    pub published: (f64, f64),
-    /// Where it was published, and the value there.
+    /// The smallest and the largest value that is expected.
+    pub expected: (f64, f64),
+    /// Where the range was published, or where we remember it from, and the value there.
     pub place: &'static str,
+    /// It was published, and the publication was at hand; otherwise it is an assumption of ours.
+    pub published: bool,
     /// What was drawn.
     pub drawn: f64,
 }
 
 impl Fit {
-    /// Whether what was drawn lies within the published range.
+    /// Whether what was drawn lies within the range.
     pub fn holds(&self) -> bool {
-        (self.published.0..=self.published.1).contains(&self.drawn)
+        (self.expected.0..=self.expected.1).contains(&self.drawn)
     }
 }

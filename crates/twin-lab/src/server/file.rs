@@ -47,6 +47,8 @@ pub struct Host {
     pub cpu: (&'static str, u64),
     /// Bytes for blocks, of all its file systems together.
     pub cache_bytes: u64,
+    /// Bytes of memory that survives a power failure, of all its file systems together.
+    pub nvram_bytes: u64,
 }
 
 /// A bus.
@@ -149,6 +151,7 @@ struct HostText {
     #[serde(default = "one")]
     cpus: u64,
     cache: String,
+    nvram: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -214,6 +217,7 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("cpu", "cpu of the host"),
     ("cpus", "cpus of the host"),
     ("cache", "cache of the host"),
+    ("nvram", "nvram of the host"),
     ("size", "size of the file system"),
     ("front-end", "pace of the client: a server has no kernel in front of it"),
 ];
@@ -259,14 +263,17 @@ impl ServerFile {
 fn hosts(text: &Text) -> Result<Vec<Host>, SettingsError> {
     let host = |(name, host): (&String, &HostText)| {
         let place = format!("host.{name}");
-        let default = Config::parse(LAYOUTS[0].name())?.cpu;
-        let cpu = host.cpu.as_ref().unwrap_or(&default);
+        let default = Config::parse(LAYOUTS[0].name())?;
+        let cpu = host.cpu.as_ref().unwrap_or(&default.cpu);
         let cpu = cpu::REGISTRY.get(cpu).map_err(|error| error.within(&place))?.name;
         let cache_bytes = bytes(&host.cache).map_err(|error| error.within(&place))?;
         if host.cpus == 0 || cache_bytes == 0 {
             return Err(SettingsError::new("a host has a processor and memory").within(&place));
         }
-        Ok(Host { name: name.clone(), cpu: (cpu, host.cpus), cache_bytes })
+        let nvram = host.nvram.as_deref().map(bytes).transpose();
+        let nvram_bytes = nvram.map_err(|error| error.within(&place))?;
+        let nvram_bytes = nvram_bytes.unwrap_or(default.settings.nvram_bytes);
+        Ok(Host { name: name.clone(), cpu: (cpu, host.cpus), cache_bytes, nvram_bytes })
     };
     let hosts: Vec<Host> = text.host.iter().map(host).collect::<Result<_, _>>()?;
     match hosts.is_empty() {
@@ -434,6 +441,8 @@ mod tests {
             ("hp97560", "hp97561", "did you mean \"hp97560\"?"),
             ("kind = \"scsi-2\"", "kind = \"scsi2\"", "bus.scsi"),
             ("\"lfs\"", "\"lfs:cache=4M\"", "cache of the host"),
+            ("\"lfs\"", "\"lfs:nvram=4M\"", "nvram of the host"),
+            ("cache = \"8M\"", "cache = \"8M\"\nnvram = \"8X\"", "host.main"),
             ("\"lfs\"", "\"lfs:queue=look\"", "queue of the disk"),
             ("\"lfs\"", "\"lsf\"", "did you mean \"lfs\"?"),
             ("fs = \"home\"", "fs = \"hom\"", "client 1"),

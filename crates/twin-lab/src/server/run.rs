@@ -1,6 +1,6 @@
 //! A run of a server: every client is a task of its own, on one virtual time.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use twin_cache::CacheStats;
@@ -8,7 +8,7 @@ use twin_fs::{FsError, Name, Op, OpenVolume, ROOT_INO, Reply, Request};
 use twin_rt::{ClockOnly, Event, Nanos, Rt};
 use twin_sim::SimDisk;
 use twin_sim::model::Wear;
-use twin_trace::replay::{self, Options, Replayer, Report};
+use twin_trace::replay::{self, Listener, Options, Replayer, Report};
 use twin_trace::{AccessStats, Histogram, Verb, generate};
 
 use super::build::Built;
@@ -16,14 +16,17 @@ use super::figures::{Fit, OfBus, OfDisk, OfFileSystem, OfHost, ServerFigures, Wh
 use super::file::{Pace, ServerFile};
 use crate::error::SimulateError;
 use crate::figures::{BusFigures, Latency, LogFigures, VerbFigures};
+use crate::observe::{Observing, Panel, Parts, Pool};
 use crate::simulate::{disk_figures, sync_request};
 use crate::steps::{Counted, Steps};
+use crate::watch::watched_runtime;
 use crate::workload::Workload;
 
 /// Numbers of requests between two clients of one file system.
 const NUMBERS: u64 = 1 << 40;
 
-/// Simulates a server. `workloads` has what each of its clients does, in their order.
+/// Simulates a server. `workloads` has what each of its clients does, in their order; `observing`
+/// names the observers of the run.
 ///
 /// # Errors
 /// If a workload is damaged, a part impossible, or a volume too small for what exists at the start.
@@ -31,11 +34,52 @@ pub fn simulate_server(
     server: &ServerFile,
     workloads: &[Workload],
     steps: Option<Steps>,
+    observing: Option<&Observing>,
 ) -> Result<ServerFigures, SimulateError> {
-    let rt = Rt::with_order(ClockOnly::default(), server.seed, server.order);
-    let result = rt.block_on(run(&rt, server, workloads, steps));
+    let panel = observing.map(|observing| Rc::new(RefCell::new(Panel::new(observing))));
+    let rt = match panel.clone() {
+        None => Rt::with_order(ClockOnly::default(), server.seed, server.order),
+        Some(panel) => watched_runtime(server.seed, server.order, move |next| {
+            panel.borrow_mut().look(next);
+            true
+        }),
+    };
+    let result = rt.block_on(run(&rt, server, workloads, steps, panel.clone()));
+    panel.iter().for_each(|panel| panel.borrow_mut().leave());
     rt.crash();
     result.map_err(SimulateError::Stalled)?
+}
+
+/// Shows the panel all parts of the server from now on.
+fn observe(rt: &Rt, server: &ServerFile, built: &Built, panel: &Rc<RefCell<Panel>>) {
+    for (number, disk) in built.disks.iter().enumerate() {
+        let panel = Rc::clone(panel);
+        disk.observe(Rc::new(move |served| panel.borrow_mut().served(number, served)));
+    }
+    for (number, bus) in built.buses.iter().enumerate() {
+        let panel = Rc::clone(panel);
+        bus.observe(Rc::new(move |ns, span| panel.borrow_mut().bus_given(number, ns, span)));
+    }
+    let pool = |number: usize, name: &String| {
+        let of = |fs: &usize| server.host_of(*fs) == number;
+        Pool {
+            name: name.clone(),
+            memory: Some(Rc::clone(&built.hosts[number].1)),
+            volumes: (0..built.volumes.len()).filter(of).collect(),
+        }
+    };
+    let names = |all: Vec<&String>| all.into_iter().cloned().collect::<Vec<String>>();
+    let disks = names(server.disks.iter().map(|part| &part.name).collect());
+    let buses = names(server.buses.iter().map(|part| &part.name).collect());
+    let volumes = names(server.file_systems.iter().map(|part| &part.name).collect());
+    let hosts = server.hosts.iter().enumerate();
+    let parts = Parts {
+        disks: disks.into_iter().zip(built.disks.iter().cloned()).collect(),
+        buses: buses.into_iter().zip(built.buses.iter().cloned()).collect(),
+        volumes: volumes.into_iter().zip(built.volumes.iter().cloned()).collect(),
+        pools: hosts.map(|(number, host)| pool(number, &host.name)).collect(),
+    };
+    panel.borrow_mut().begin(rt.now(), parts);
 }
 
 /// All clients wait here until every file that exists at the start exists.
@@ -72,6 +116,7 @@ async fn run(
     server: &ServerFile,
     workloads: &[Workload],
     steps: Option<Steps>,
+    panel: Option<Rc<RefCell<Panel>>>,
 ) -> Result<ServerFigures, SimulateError> {
     let built = Built::of(rt, server).await?;
     let start = Rc::new(Start::default());
@@ -95,25 +140,19 @@ async fn run(
                 root,
                 start: Rc::clone(&start),
                 steps: steps.clone(),
+                listener: panel.clone().map(|panel| {
+                    let told = move |verb, ns| panel.borrow_mut().ended(verb, ns);
+                    Rc::new(told) as Listener
+                }),
             },
         );
         clients.push(rt.spawn("client", task));
     }
     let all = clients.len();
     start.is_ready.wait_until(|| start.ready.get() == all).await;
-    for volume in &built.volumes {
-        volume.execute(sync_request()).await?;
-        volume
-            .core()
-            .device
-            .submit(twin_disk::Io::flush(twin_disk::Origin::User))
-            .await
-            .map_err(FsError::Io)?;
-        volume.core().drop_caches();
-    }
-    built.disks.iter().for_each(SimDisk::reset_stats);
-    built.buses.iter().for_each(twin_sim::bus::Bus::reset_stats);
+    settle(&built).await?;
     let (before, began) = (Before::of(&built), rt.now());
+    panel.iter().for_each(|panel| observe(rt, server, &built, panel));
     start.begun.set(true);
     start.begin.notify();
     let mut reports = Vec::new();
@@ -126,10 +165,24 @@ async fn run(
     }
     let spans = (ended - began, rt.now() - began);
     let figures = figures(rt, server, &built, &reports, &before, spans);
+    let observed = panel.map(|panel| panel.borrow_mut().end(rt.now())).unwrap_or_default();
     for volume in &built.volumes {
         volume.close().await?;
     }
-    Ok(figures)
+    Ok(ServerFigures { observed, ..figures })
+}
+
+/// Writes everything that exists at the start, empties the caches and begins to count.
+async fn settle(built: &Built) -> Result<(), SimulateError> {
+    let flush = || twin_disk::Io::flush(twin_disk::Origin::User);
+    for volume in &built.volumes {
+        volume.execute(sync_request()).await?;
+        volume.core().device.submit(flush()).await.map_err(FsError::Io)?;
+        volume.core().drop_caches();
+    }
+    built.disks.iter().for_each(SimDisk::reset_stats);
+    built.buses.iter().for_each(twin_sim::bus::Bus::reset_stats);
+    Ok(())
 }
 
 /// A directory for one of several clients of a file system.
@@ -150,11 +203,12 @@ struct Player {
     root: u64,
     start: Rc<Start>,
     steps: Option<Steps>,
+    listener: Option<Listener>,
 }
 
 async fn play(rt: Rt, volume: OpenVolume, player: Player) -> Result<Report, SimulateError> {
-    let Player { workload, pace, first_id, root, start, steps } = player;
-    let options = Options { pace, root, ..Options::default() };
+    let Player { workload, pace, first_id, root, start, steps, listener } = player;
+    let options = Options { pace, root, listener, ..Options::default() };
     let mut replayer = Replayer::new(&rt, &volume, options);
     replayer.set_next_id(first_id);
     let prepared = match workload.population() {
@@ -258,6 +312,7 @@ fn figures(
         buses: server.buses.iter().enumerate().map(bus).collect(),
         hosts: server.hosts.iter().enumerate().map(host).collect(),
         fits: Vec::new(),
+        observed: Vec::new(),
         digest: format!("{:016x}", rt.digest().value()),
     }
 }
@@ -308,8 +363,9 @@ pub fn fit(workload: &Workload) -> Result<Vec<Fit>, SimulateError> {
         stands_for: stands_for.what,
         what: published.what,
         unit: published.unit,
-        published: published.range,
+        expected: published.range,
         place: published.place,
+        published: published.confirmed,
         drawn: (published.of)(&stats),
     };
     Ok((stands_for.published)().iter().map(figure).collect())
@@ -359,13 +415,17 @@ mod tests {
     "#;
 
     fn simulated(text: &str) -> Result<ServerFigures, SimulateError> {
+        observed(text, None)
+    }
+
+    fn observed(text: &str, observing: Option<&Observing>) -> Result<ServerFigures, SimulateError> {
         let server = ServerFile::parse(text).unwrap();
         let workload = |client: &crate::server::Client| match &client.does {
             Does::Workload(text, seed) => Workload::Generated(text.clone(), *seed),
             Does::Trace(..) => panic!("no trace here"),
         };
         let workloads: Vec<Workload> = server.clients.iter().map(workload).collect();
-        simulate_server(&server, &workloads, None)
+        simulate_server(&server, &workloads, None, observing)
     }
 
     #[test]
@@ -383,6 +443,51 @@ mod tests {
         assert!(first.buses[0].utilization > 0.0 && first.buses[0].utilization < 1.0);
         assert!(first.disks.iter().all(|disk| disk.utilization <= 1.0));
         assert!(first.hosts[0].cpu_s > 0.0);
+    }
+
+    #[test]
+    fn observers_change_nothing_and_agree_with_the_figures() {
+        let plain = simulated(TEXT).unwrap();
+        let observing = Observing::of(["all"], Some(twin_rt::SECS)).unwrap();
+        let mut seen = observed(TEXT, Some(&observing)).unwrap();
+        let all = std::mem::take(&mut seen.observed);
+        assert_eq!(plain, seen, "the run is the same");
+        let find = |what: &str, part: &str| {
+            all.iter().find(|one| (one.what, one.part.as_str()) == (what, part)).unwrap()
+        };
+        let latency = find("latency", "all");
+        assert_eq!(latency.whole.count, plain.whole.ops);
+        assert!((latency.whole.mean.unwrap() - plain.whole.latency.mean_us).abs() < 1e-6);
+        assert_eq!(latency.every.iter().map(|over| over.count).sum::<u64>(), plain.whole.ops);
+        let bus = &plain.buses[0].bus_use;
+        let waits = find("wait for the bus", "scsi").whole;
+        assert_eq!((waits.count, waits.max), (bus.tenancies, Some(bus.longest_wait_us)));
+        assert!((waits.mean.unwrap() - bus.mean_wait_us).abs() < 1e-6);
+        let used = find("bus use", "scsi").whole.mean.unwrap();
+        assert!((used / 100.0 - plain.buses[0].utilization).abs() < 1e-6, "{used}");
+        for (fs, figures) in plain.file_systems.iter().map(|fs| (fs.name.as_str(), fs)) {
+            let hits = find("hit ratio", fs).whole.mean.unwrap();
+            assert!((hits / 100.0 - figures.cache_hit_share).abs() < 1e-9, "{hits}");
+            let cost = find("write cost", fs).whole.mean;
+            assert!((cost.unwrap() - figures.log.write_cost.unwrap()).abs() < 1e-9);
+            assert!(find("at risk", fs).whole.max.unwrap() > 0.0);
+        }
+        for disk in &plain.disks {
+            let requests = disk.disk_use.reads + disk.disk_use.writes;
+            let queue = find("queue length", &disk.name).whole;
+            assert!(queue.count >= requests && queue.max.unwrap() >= 1.0, "{queue:?}");
+            let size = find("request size", &disk.name).whole;
+            let moved = (disk.disk_use.read_bytes + disk.disk_use.written_bytes) as f64;
+            assert!((size.mean.unwrap() * size.count as f64 / moved - 1.0).abs() < 1e-9);
+            // A revolution of the HP 97560 takes 14.99 ms, and a request may lie on two tracks.
+            let delay = find("rotational delay", &disk.name).whole;
+            assert!(delay.max.unwrap() < 30_000.0 && delay.p50.unwrap() < 15_000.0, "{delay:?}");
+            assert!(find("seek distance", &disk.name).whole.max.unwrap() < 1962.0);
+            assert!(find("idle period", &disk.name).whole.count > 0);
+        }
+        // What is clean, dirty and free is the memory together, at any look.
+        let host = ["clean", "dirty", "unused"].map(|what| find(what, "main").whole.mean.unwrap());
+        assert!((host.iter().sum::<f64>() / f64::from(2 << 20) - 1.0).abs() < 0.05, "{host:?}");
     }
 
     #[test]

@@ -5,24 +5,46 @@ use crate::figures::WAITING;
 use crate::table::in_width;
 use crate::units::{duration, mib};
 
+/// A table of parts of a kind.
+pub(super) struct Section {
+    pub(super) title: &'static str,
+    pub(super) header: Vec<String>,
+    pub(super) rows: Vec<Vec<String>>,
+}
+
+impl Section {
+    fn new(title: &'static str, header: &[&str], rows: Vec<Vec<String>>) -> Section {
+        Section { title, header: header.iter().map(ToString::to_string).collect(), rows }
+    }
+
+    /// The table; nothing without rows.
+    fn text(&self, width: Option<u16>) -> String {
+        if self.rows.is_empty() {
+            return String::new();
+        }
+        in_width(&self.header, &self.rows, 1, width)
+    }
+}
+
+/// The tables of all kinds of parts.
+pub(super) fn sections(server: &ServerFigures) -> [Section; 5] {
+    [file_systems(server), disks(server), buses(server), hosts(server), fit_section(&server.fits)]
+}
+
 /// What the whole server did, in sentences, and a table a kind of part.
 pub fn table(server: &ServerFigures, width: Option<u16>) -> String {
-    let parts = [
-        whole(server),
-        file_systems(server, width),
-        disks(server, width),
-        buses(server, width),
-        hosts(server, width),
-        fits(&server.fits, width),
-    ];
-    parts.iter().filter(|part| !part.is_empty()).cloned().collect::<Vec<_>>().join("\n")
+    let mut parts = vec![whole(server)];
+    parts.extend(sections(server).iter().map(|section| section.text(width)));
+    parts.retain(|part| !part.is_empty());
+    parts.join("\n")
 }
 
 fn percent(share: f64) -> String {
     format!("{:.1}%", share * 100.0)
 }
 
-fn whole(server: &ServerFigures) -> String {
+/// What the whole server did.
+pub(super) fn whole(server: &ServerFigures) -> String {
     let whole = &server.whole;
     let failed = match whole.failed {
         0 => String::new(),
@@ -42,15 +64,7 @@ fn whole(server: &ServerFigures) -> String {
     )
 }
 
-fn rows(header: &[&str], rows: &[Vec<String>], fixed: usize, width: Option<u16>) -> String {
-    if rows.is_empty() {
-        return String::new();
-    }
-    let header: Vec<String> = header.iter().map(ToString::to_string).collect();
-    in_width(&header, rows, fixed, width)
-}
-
-fn file_systems(server: &ServerFigures, width: Option<u16>) -> String {
+fn file_systems(server: &ServerFigures) -> Section {
     let header = [
         "file system",
         "disk",
@@ -81,11 +95,11 @@ fn file_systems(server: &ServerFigures, width: Option<u16>) -> String {
             fs.log.write_cost.map_or("-".into(), |cost| format!("{cost:.2}")),
         ]
     };
-    let all: Vec<Vec<String>> = server.file_systems.iter().map(row).collect();
-    rows(&header, &all, 1, width)
+    let rows = server.file_systems.iter().map(row).collect();
+    Section::new("File systems", &header, rows)
 }
 
-fn disks(server: &ServerFigures, width: Option<u16>) -> String {
+fn disks(server: &ServerFigures) -> Section {
     let header = ["disk", "model", "bus", "reads", "writes", "used", "mean wait", "mean service"];
     let row = |disk: &super::figures::OfDisk| {
         let requests = disk.disk_use.reads + disk.disk_use.writes + disk.disk_use.flushes;
@@ -102,11 +116,11 @@ fn disks(server: &ServerFigures, width: Option<u16>) -> String {
             mean(disk.disk_use.service_s),
         ]
     };
-    let all: Vec<Vec<String>> = server.disks.iter().map(row).collect();
-    rows(&header, &all, 1, width)
+    let rows = server.disks.iter().map(row).collect();
+    Section::new("Disks", &header, rows)
 }
 
-fn buses(server: &ServerFigures, width: Option<u16>) -> String {
+fn buses(server: &ServerFigures) -> Section {
     let header =
         ["bus", "kind", "moved", "used", "waited", "mean wait", "longest wait", "taken by"];
     let row = |bus: &super::figures::OfBus| {
@@ -125,11 +139,11 @@ fn buses(server: &ServerFigures, width: Option<u16>) -> String {
             phases.collect::<Vec<_>>().join(", "),
         ]
     };
-    let all: Vec<Vec<String>> = server.buses.iter().map(row).collect();
-    rows(&header, &all, 2, width)
+    let rows = server.buses.iter().map(row).collect();
+    Section::new("Busses", &header, rows)
 }
 
-fn hosts(server: &ServerFigures, width: Option<u16>) -> String {
+fn hosts(server: &ServerFigures) -> Section {
     let header = ["host", "processors", "worked", "used", "cache", "cache that changed hands"];
     let row = |host: &super::figures::OfHost| {
         vec![
@@ -141,23 +155,39 @@ fn hosts(server: &ServerFigures, width: Option<u16>) -> String {
             mib(host.moved_cache_bytes),
         ]
     };
-    let all: Vec<Vec<String>> = server.hosts.iter().map(row).collect();
-    rows(&header, &all, 2, width)
+    let rows = server.hosts.iter().map(row).collect();
+    Section::new("Hosts", &header, rows)
 }
 
-/// What was drawn beside what was published.
+/// How many of the figures are met: of those that were published, and of ours.
+pub fn fits_in_words(all: &[Fit]) -> String {
+    let count = |published: bool| {
+        let of = || all.iter().filter(move |fit| fit.published == published);
+        (of().filter(|fit| fit.holds()).count(), of().count())
+    };
+    let ((held, known), (ours_held, ours)) = (count(true), count(false));
+    format!("{held} of {known} published figures and {ours_held} of {ours} assumed by us are met")
+}
+
+/// What was drawn beside what was published or assumed.
 pub fn fits(all: &[Fit], width: Option<u16>) -> String {
-    let header = ["workload", "figure", "drawn", "published range", "published in", "within"];
+    fit_section(all).text(width)
+}
+
+fn fit_section(all: &[Fit]) -> Section {
+    let header = ["workload", "figure", "drawn", "expected range", "source", "within"];
     let row = |fit: &Fit| {
         vec![
             fit.workload.clone(),
             fit.what.into(),
             format!("{:.1} {}", fit.drawn, fit.unit),
-            format!("{} to {} {}", fit.published.0, fit.published.1, fit.unit),
-            fit.place.into(),
+            format!("{} to {} {}", fit.expected.0, fit.expected.1, fit.unit),
+            match fit.published {
+                true => fit.place.into(),
+                false => format!("ours (from memory: {})", fit.place),
+            },
             if fit.holds() { "yes" } else { "NO" }.into(),
         ]
     };
-    let rows_of: Vec<Vec<String>> = all.iter().map(row).collect();
-    rows(&header, &rows_of, 2, width)
+    Section::new("What was drawn beside what was expected", &header, all.iter().map(row).collect())
 }

@@ -554,7 +554,11 @@ impl Engine {
         if let Some(observer) = &self.observer {
             let (origin, parts, done) = (request.io.origin, request.parts, service.done);
             let Access { kind, at, len } = access;
-            observer(&Served { kind, at, len, origin, begun: now, done, parts });
+            let cylinder = |at| self.model.cylinder_of(at);
+            let cylinders = cylinder(at).zip(cylinder(at + len.saturating_sub(1)));
+            let waiting = self.waiting();
+            let begun = now;
+            observer(&Served { kind, at, len, origin, begun, done, parts, waiting, cylinders });
         }
         if !self.drive_orders() && matches!(access.kind, IoKind::Read | IoKind::Write) {
             self.head_at = access.at + access.len;

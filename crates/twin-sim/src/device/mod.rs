@@ -46,6 +46,10 @@ pub struct Served {
     pub done: Time,
     /// How its time is divided, the wait in the queue included.
     pub parts: TimeBreakdown,
+    /// Reads and writes that wait while it begins, without itself.
+    pub waiting: usize,
+    /// The cylinders of its first and its last byte; `None` without an arm.
+    pub cylinders: Option<(u32, u32)>,
 }
 
 /// Called for requests as the device begins to serve them. It must not use the disk.

@@ -365,6 +365,10 @@ impl DeviceModel for Disk {
         there - now
     }
 
+    fn cylinder_of(&self, at: u64) -> Option<u32> {
+        (at < self.spec.size).then(|| self.media.locate(at / self.sector_bytes).track.cylinder)
+    }
+
     fn mechanics_ns(&self) -> Option<Nanos> {
         Some(self.mechanics_ns)
     }

@@ -25,7 +25,7 @@ pub(super) struct Position {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Track {
     zone: u32,
-    cylinder: u32,
+    pub(super) cylinder: u32,
     head: u32,
 }
 

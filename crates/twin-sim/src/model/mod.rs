@@ -121,6 +121,11 @@ pub trait DeviceModel {
         0
     }
 
+    /// The cylinder on which a byte lies; `None` without an arm, or beyond the end.
+    fn cylinder_of(&self, _at: u64) -> Option<u32> {
+        None
+    }
+
     /// How long its mechanics have worked since it was made: seeks, head switches, rotational delay
     /// and sectors passing under the head, for requests and for writes that were reported before;
     /// read-ahead counts as far as a request waited for it. `None` without mechanics.

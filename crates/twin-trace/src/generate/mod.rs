@@ -57,6 +57,9 @@ pub struct Published {
     pub range: (f64, f64),
     /// Where it was published, and the value there.
     pub place: &'static str,
+    /// The publication was at hand and says so. Otherwise range and place are from memory, and the
+    /// figure is an assumption of ours.
+    pub confirmed: bool,
     /// The same figure of a workload.
     pub of: fn(&AccessStats) -> f64,
 }

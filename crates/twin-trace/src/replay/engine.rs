@@ -568,7 +568,11 @@ where
         let state = &mut self.tracks[track];
         let inodes = &mut self.replayer.inodes;
         let stats = &mut self.report.verbs[state.verb as usize];
-        stats.latency_ns.add(self.ended.since(state.issued));
+        let latency_ns = self.ended.since(state.issued);
+        stats.latency_ns.add(latency_ns);
+        if let Some(listener) = &self.replayer.options.listener {
+            listener(state.verb, latency_ns);
+        }
         stats.done += 1;
         state.state = TrackState::Done;
         let mut got = Got::default();

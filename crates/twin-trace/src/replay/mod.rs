@@ -25,13 +25,14 @@ use std::rc::Rc;
 use twin_fs::{
     Cred, Data, FileSystem, FsError, Ino, Name, Op, ROOT_INO, Reply, Request, SetAttr, mode,
 };
-use twin_rt::{FixedMap, Rt, Time};
+use twin_rt::{FixedMap, Nanos, Rt, Time};
 
 pub use oracle::{Verdict, WrongRead};
 pub use population::Population;
 pub use report::{ClientEnd, Divergence, Report, VerbStats};
 
 use crate::error::TraceError;
+use crate::record::Verb;
 use crate::stream::Source;
 use inodes::Inodes;
 use oracle::Oracle;
@@ -95,6 +96,9 @@ impl Pace {
 /// A clock finer than [`Rt::now`], which stands still while tasks run.
 pub type Clock = Rc<dyn Fn() -> Time>;
 
+/// Called when an operation has ended, with its latency.
+pub type Listener = Rc<dyn Fn(Verb, Nanos)>;
+
 /// Options of a replay.
 #[derive(Clone)]
 pub struct Options {
@@ -115,6 +119,8 @@ pub struct Options {
     /// The clock for latencies. The default is the run's own time, which is exact in a simulation
     /// and coarse on a host.
     pub clock: Option<Clock>,
+    /// Who is told of each operation that has ended.
+    pub listener: Option<Listener>,
     /// The directory of the volume that stands for the workload's root.
     pub root: Ino,
     /// Maximum number of bytes in a write that fills a file of the population.
@@ -131,6 +137,7 @@ impl Default for Options {
             as_root: false,
             verify: None,
             clock: None,
+            listener: None,
             root: ROOT_INO,
             populate_bytes: 1 << 20,
         }

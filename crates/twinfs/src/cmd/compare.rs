@@ -14,13 +14,14 @@ use twin_lab::{
 use twin_rt::Categories;
 
 use super::files::Page;
+use super::observed;
 use super::on;
 use super::progress::Progress;
 use super::start::Start;
 use super::terminal::terminal_width;
 use super::workload::{Chosen, chosen};
 use super::{Failure, Interrupts, Outcome, say, usage};
-use crate::cli::{Compare, Pace};
+use crate::cli::{Compare, Format, Pace};
 use crate::input::{Wanted, must_be};
 use crate::rows;
 
@@ -38,7 +39,7 @@ pub(crate) fn run(args: &Compare, interrupts: &Interrupts) -> Outcome {
         return Ok(ExitCode::SUCCESS);
     }
     if let Some(server) = &args.server {
-        return super::server::run(args, server);
+        return super::server::run(args, server, interrupts);
     }
     check(args)?;
     let Chosen { workload, is_cut, operations } = chosen(
@@ -232,6 +233,9 @@ fn print(
         say(table(figures, width))?;
         say(settings(configs, width))?;
     }
+    for run in figures.iter().filter(|run| !run.observed.is_empty()) {
+        say(observed::text(&run.observed, &run.config, args.details))?;
+    }
     if let Workload::ByHand(plan, seed) = workload {
         let drawn = drawn(plan, *seed).map_err(|error| error.to_string())?;
         say(drawn_table(&drawn, width))?;
@@ -246,21 +250,21 @@ fn print(
 fn stands_for(workload: &Workload) -> Result<Option<String>, String> {
     let fits = twin_lab::server::fit(workload).map_err(|error| error.to_string())?;
     let Some(first) = fits.first() else { return Ok(None) };
-    let held = fits.iter().filter(|fit| fit.holds()).count();
     let table = twin_lab::server::fits(&fits, terminal_width());
     Ok(Some(format!(
-        "This workload stands in for {}: {held} of {} published figures are met.\n{table}",
+        "This workload stands in for {}: {}.\n{table}",
         first.stands_for,
-        fits.len()
+        twin_lab::server::fits_in_words(&fits)
     )))
 }
 
-/// The valid configurations, on the machine that was asked for, and each invalid one with the
-/// reason.
+/// The valid configurations, on the machine that was asked for and with the observers that were, and
+/// each invalid one with the reason.
 ///
 /// # Errors
 /// If the machine file cannot be used.
-fn configs(args: &Compare) -> Result<(Vec<Config>, NotRun), String> {
+fn configs(args: &Compare) -> Result<(Vec<Config>, NotRun), Failure> {
+    let observe = args.observe.observing().map_err(usage)?;
     let machine = args.machine.as_deref().map(machine_file).transpose()?.map(Arc::new);
     let on_machine = |config: Config| match &machine {
         Some(machine) => config.on_machine(Arc::clone(machine)),
@@ -274,7 +278,9 @@ fn configs(args: &Compare) -> Result<(Vec<Config>, NotRun), String> {
     };
     for text in asked {
         match Config::parse_with(&shared, text) {
-            Ok(config) => configs.push(on_machine(config)),
+            Ok(config) => {
+                configs.push(Config { observe: observe.clone(), ..on_machine(config) });
+            }
             Err(error) => not_run.push((text.to_string(), error.to_string())),
         }
     }
@@ -371,6 +377,11 @@ fn objects(
     let mut objects = objects.map_err(|e| e.to_string())?;
     let failed = |(config, error): &(String, String)| serde_json::json!({ "config": config, "error": error });
     objects.extend(not_run.iter().map(failed));
+    if args.output.format() == Format::Csv {
+        for (_, Seeded { figures, .. }) in ran {
+            objects.extend(observed::rows(&figures.observed, "config", &figures.config)?);
+        }
+    }
     Ok(objects)
 }
 

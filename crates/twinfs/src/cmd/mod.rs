@@ -21,6 +21,7 @@ mod manual;
 mod mkfs;
 mod mount;
 mod mounted;
+mod observed;
 mod on;
 mod opening;
 mod peers;

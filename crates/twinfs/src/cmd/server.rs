@@ -6,18 +6,23 @@ use std::process::ExitCode;
 use serde_json::{Value, json};
 use twin_lab::Workload;
 use twin_lab::server::{
-    Does, Fit, PRESETS, ServerFigures, ServerFile, fit, preset, simulate_server, table,
+    Does, Fit, PRESETS, ServerFigures, ServerFile, fit, fits_in_words, page, preset,
+    simulate_server, table,
 };
 
+use super::files::Page;
+use super::observed;
 use super::progress::Progress;
 use super::terminal::terminal_width;
 use super::workload::chosen;
-use super::{Failure, Outcome, usage};
+use super::{Failure, Interrupts, Outcome, usage};
 use crate::cli::{Compare, Format};
 use crate::rows;
 
-pub(super) fn run(args: &Compare, file: &Path) -> Outcome {
+pub(super) fn run(args: &Compare, file: &Path, interrupts: &Interrupts) -> Outcome {
     let server = read(file)?;
+    let page_file = args.html.as_deref().map(|path| Page::open(path, interrupts)).transpose()?;
+    let observing = args.observe.observing().map_err(usage)?;
     let (mut workloads, mut operations, mut is_cut) = (Vec::new(), 0, false);
     for client in &server.clients {
         let one = match &client.does {
@@ -37,13 +42,16 @@ pub(super) fn run(args: &Compare, file: &Path) -> Outcome {
         workloads.push(one.workload);
     }
     let bar = Progress::of("operations simulated", operations);
-    let figures = simulate_server(&server, &workloads, Some(bar.steps()));
+    let figures = simulate_server(&server, &workloads, Some(bar.steps()), observing.as_ref());
     bar.finish();
     let figures = figures.map_err(|error| format!("{}: {error}", file.display()))?;
     let figures = ServerFigures { fits: all_fits(&workloads)?, ..figures };
-    rows::print(&args.output, &objects(args, file, &server, &figures), || {
+    rows::print(&args.output, &objects(args, file, &server, &figures)?, || {
         Ok(text(args, &server, &figures))
     })?;
+    if let Some(page_file) = page_file {
+        page_file.write(&page(&file.display().to_string(), &server, &figures))?;
+    }
     let failed = figures.whole.failed;
     if failed > 0 {
         eprintln!(
@@ -91,14 +99,14 @@ fn objects(
     file: &Path,
     server: &ServerFile,
     figures: &ServerFigures,
-) -> Vec<Value> {
+) -> Result<Vec<Value>, String> {
     let of = |value: serde_json::Result<Value>| value.unwrap_or(Value::Null);
     if args.output.format() != Format::Csv {
         let mut whole = of(serde_json::to_value(figures));
         whole["server"] = file.display().to_string().into();
         whole["about"] = server.about.as_str().into();
         whole["assumed"] = json!(server.assumed);
-        return vec![whole];
+        return Ok(vec![whole]);
     }
     let part = |part: &str, value: serde_json::Result<Value>| {
         let mut value = of(value);
@@ -110,7 +118,8 @@ fn objects(
     all.extend(figures.disks.iter().map(|disk| part("disk", serde_json::to_value(disk))));
     all.extend(figures.buses.iter().map(|bus| part("bus", serde_json::to_value(bus))));
     all.extend(figures.hosts.iter().map(|host| part("host", serde_json::to_value(host))));
-    all
+    all.extend(observed::rows(&figures.observed, "part", "observed")?);
+    Ok(all)
 }
 
 fn text(args: &Compare, server: &ServerFile, figures: &ServerFigures) -> String {
@@ -120,11 +129,10 @@ fn text(args: &Compare, server: &ServerFile, figures: &ServerFigures) -> String 
         out += &format!("{}.\n", server.about.trim_end_matches('.'));
     }
     if let Some(first) = figures.fits.first() {
-        let (all, held) = (figures.fits.len(), figures.fits.iter().filter(|f| f.holds()).count());
         out += &format!(
-            "Clients stand in for {}, which are not used here: {held} of {all} published figures are \
-             met (--details).\n",
-            first.stands_for
+            "Clients stand in for {}, which are not used here: {} (--details).\n",
+            first.stands_for,
+            fits_in_words(&figures.fits)
         );
     }
     let shown = match args.details {
@@ -132,6 +140,9 @@ fn text(args: &Compare, server: &ServerFile, figures: &ServerFigures) -> String 
         false => ServerFigures { fits: Vec::new(), ..figures.clone() },
     };
     out += &table(&shown, width);
+    if !figures.observed.is_empty() {
+        out += &format!("\n{}\n", observed::text(&figures.observed, "the server", args.details));
+    }
     if args.details && !server.assumed.is_empty() {
         out += &format!("\nAssumed: {}.", server.assumed.join("; "));
     }

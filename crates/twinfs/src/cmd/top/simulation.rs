@@ -238,7 +238,9 @@ mod tests {
         let parts = TimeBreakdown { queue_ns, seek_ns, transfer_ns, ..TimeBreakdown::default() };
         let (begun, done) = (Time(7), Time(4_500_007));
         let (kind, origin) = (IoKind::Read, Origin::Cleaner);
-        let served = Served { kind, at: 99 << 10, len: 4096, origin, begun, done, parts };
+        let (waiting, cylinders) = (0, None);
+        let at = 99 << 10;
+        let served = Served { kind, at, len: 4096, origin, begun, done, parts, waiting, cylinders };
         assert_eq!(
             told(&served, Some((3, 2048))),
             "the disk reads 4.0 KiB at segment 3 + 2.0 KiB for the cleaner\n  after 0.02 ms in the \

@@ -1,0 +1,70 @@
+//! Memory of a host that survives a power failure, for the dirty data of all its volumes.
+//!
+//! Contract: a volume whose flush policy keeps dirty data in such memory and that is a member may hold
+//! what the others do not. A member that needs room when there is none has the oldest dirty data of
+//! all members written, whoever holds it, as one cache for all file systems does ("Cut-and-paste file
+//! systems", section 5.1). This file keeps the members; [`dirty_limit`](crate::dirty_limit) waits.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use twin_rt::{BoxFuture, Time};
+
+use crate::Result;
+
+/// What a member tells and does for the others.
+pub(crate) struct Member {
+    /// The bytes that it holds.
+    pub(crate) held_bytes: Box<dyn Fn() -> u64>,
+    /// Since when its oldest dirty data is dirty; `None` if nothing is.
+    pub(crate) oldest: Box<dyn Fn() -> Option<Time>>,
+    /// Writes what its policy names to make room.
+    pub(crate) make_room: Box<dyn Fn() -> BoxFuture<'static, Result<()>>>,
+    /// Waits for a round of its flusher, which is asked to make room; true if it made some.
+    pub(crate) wait_for_round: Box<dyn Fn() -> BoxFuture<'static, bool>>,
+}
+
+/// Memory that survives a power failure. See the module.
+pub struct Nvram {
+    bound_bytes: u64,
+    members: RefCell<Vec<Rc<Member>>>,
+}
+
+impl Nvram {
+    /// A memory of this many bytes, without members.
+    pub fn new(bound_bytes: u64) -> Rc<Nvram> {
+        Rc::new(Nvram { bound_bytes, members: RefCell::default() })
+    }
+
+    /// The bytes of it.
+    pub fn bound_bytes(&self) -> u64 {
+        self.bound_bytes
+    }
+
+    /// The bytes that all members hold.
+    pub fn held_bytes(&self) -> u64 {
+        self.members.borrow().iter().map(|member| (member.held_bytes)()).sum()
+    }
+
+    /// Makes a volume a member. Returns its number.
+    pub(crate) fn join(&self, member: Member) -> usize {
+        let mut members = self.members.borrow_mut();
+        members.push(Rc::new(member));
+        members.len() - 1
+    }
+
+    /// The bytes that all members but this one hold.
+    pub(crate) fn held_by_others(&self, number: usize) -> u64 {
+        let members = self.members.borrow();
+        let others = members.iter().enumerate().filter(|(other, _)| *other != number);
+        others.map(|(_, member)| (member.held_bytes)()).sum()
+    }
+
+    /// The member whose dirty data is the oldest; `None` if nothing is dirty.
+    pub(crate) fn oldest(&self) -> Option<Rc<Member>> {
+        let members = self.members.borrow();
+        let since = |member: &Rc<Member>| Some(((member.oldest)()?, Rc::clone(member)));
+        let (_, member) = members.iter().filter_map(since).min_by_key(|(since, _)| *since)?;
+        Some(member)
+    }
+}

@@ -1,0 +1,29 @@
+//! The length of disk queues, as a disk sees it when it begins a request: those that wait, and that one.
+//!
+//! Reads and writes are counted; flushes and discards do not wait in the queue.
+
+use twin_disk::IoKind;
+use twin_sim::Served;
+
+use super::channel::{Channel, Unit};
+use super::{Observer, Parts};
+
+#[derive(Default)]
+pub(super) struct Queues(Vec<Channel>);
+
+impl Observer for Queues {
+    fn begin(&mut self, parts: &Parts) {
+        let of = |(name, _): &(String, _)| Channel::values("queue length", name, Unit::Requests);
+        self.0 = parts.disks.iter().map(of).collect();
+    }
+
+    fn served(&mut self, disk: usize, request: &Served) {
+        if matches!(request.kind, IoKind::Read | IoKind::Write) {
+            self.0[disk].add(request.waiting as u64 + 1);
+        }
+    }
+
+    fn channels(&mut self) -> &mut Vec<Channel> {
+        &mut self.0
+    }
+}

@@ -1,0 +1,27 @@
+//! The rotational delay of requests that reach the medium: waiting for the sector to come round.
+
+use twin_sim::Served;
+
+use super::channel::{Channel, Unit};
+use super::seek::reached_medium;
+use super::{Observer, Parts};
+
+#[derive(Default)]
+pub(super) struct Rotations(Vec<Channel>);
+
+impl Observer for Rotations {
+    fn begin(&mut self, parts: &Parts) {
+        let of = |(name, _): &(String, _)| Channel::values("rotational delay", name, Unit::Nanos);
+        self.0 = parts.disks.iter().map(of).collect();
+    }
+
+    fn served(&mut self, disk: usize, request: &Served) {
+        if request.cylinders.is_some() && reached_medium(request) {
+            self.0[disk].add(request.parts.rotation_ns);
+        }
+    }
+
+    fn channels(&mut self) -> &mut Vec<Channel> {
+        &mut self.0
+    }
+}

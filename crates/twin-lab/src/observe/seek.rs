@@ -1,0 +1,43 @@
+//! How far the arm of a disk moves from one request that reaches the medium to the next, in cylinders.
+//!
+//! Requests that the drive serves from its buffer, and writes that it reports before they are on the
+//! medium, wait for no arm: they are not counted, and where the arm goes for the latter is not seen.
+
+use twin_sim::Served;
+
+use super::channel::{Channel, Unit};
+use super::{Observer, Parts};
+
+#[derive(Default)]
+pub(super) struct Seeks {
+    channels: Vec<Channel>,
+    /// Where the arm of each disk was left.
+    arms: Vec<Option<u32>>,
+}
+
+/// True if a request waited for the medium itself.
+pub(super) fn reached_medium(request: &Served) -> bool {
+    let parts = &request.parts;
+    parts.seek_ns + parts.head_switch_ns + parts.rotation_ns + parts.transfer_ns > 0
+}
+
+impl Observer for Seeks {
+    fn begin(&mut self, parts: &Parts) {
+        let of = |(name, _): &(String, _)| Channel::values("seek distance", name, Unit::Cylinders);
+        self.channels = parts.disks.iter().map(of).collect();
+        self.arms = vec![None; parts.disks.len()];
+    }
+
+    fn served(&mut self, disk: usize, request: &Served) {
+        let Some((first, last)) = request.cylinders.filter(|_| reached_medium(request)) else {
+            return;
+        };
+        if let Some(arm) = self.arms[disk].replace(last) {
+            self.channels[disk].add(u64::from(arm.abs_diff(first)));
+        }
+    }
+
+    fn channels(&mut self) -> &mut Vec<Channel> {
+        &mut self.channels
+    }
+}

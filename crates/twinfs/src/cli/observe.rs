@@ -1,0 +1,45 @@
+//! The arguments that switch observers on.
+
+use clap::Args;
+use twin_lab::SettingsError;
+use twin_lab::observe::{Observing, abouts};
+use twin_rt::{Nanos, SECS};
+
+/// What is observed in simulated runs.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Observe {
+    /// Observe more of the simulated run, as `latencies,queue-length` or `all`, over the whole run and by
+    /// interval of simulated time: docs/observers.md explains each. The run itself does not change.
+    #[arg(long, value_name = "NAME,...|all", value_delimiter = ',', value_parser = observers())]
+    observe: Vec<String>,
+    /// With --observe: the interval, as `1s` or `15min`; seconds without a unit. Default: 15min.
+    #[arg(long, requires = "observe", value_name = "TIME", value_parser = interval)]
+    every: Option<Nanos>,
+}
+
+impl Observe {
+    /// The observers that were asked for, if there are any.
+    ///
+    /// # Errors
+    /// If the interval is empty.
+    pub(crate) fn observing(&self) -> Result<Option<Observing>, SettingsError> {
+        match self.observe.is_empty() {
+            true => Ok(None),
+            false => Observing::of(self.observe.iter().map(String::as_str), self.every).map(Some),
+        }
+    }
+}
+
+/// The names of observers.
+fn observers() -> clap::builder::PossibleValuesParser {
+    let value = |(name, about)| clap::builder::PossibleValue::new(name).help(about);
+    clap::builder::PossibleValuesParser::new(abouts().into_iter().map(value))
+}
+
+fn interval(text: &str) -> Result<Nanos, String> {
+    match twin_settings::value::nanos(text, SECS) {
+        Ok(0) => Err("it must be longer than nothing".into()),
+        Ok(ns) => Ok(ns),
+        Err(error) => Err(error.to_string()),
+    }
+}
