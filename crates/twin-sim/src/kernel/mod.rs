@@ -235,10 +235,7 @@ impl<F: FileSystem> Kernel<F> {
 
     async fn names(&self, from: From) -> Result<Reply, FsError> {
         let op = from.0.op.clone();
-        let result = self.inner.execute(from.0.clone()).await;
-        if result.is_err() {
-            return result;
-        }
+        let result = Ok(self.inner.execute(from.0.clone()).await?);
         match op {
             Op::Create { dir, name, .. }
             | Op::MakeNode { dir, name, .. }
