@@ -23,6 +23,7 @@ mod replacement;
 mod rewrite;
 mod signatures;
 mod sqlite;
+mod streams;
 mod sync;
 mod times;
 mod user;
@@ -51,6 +52,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     loopdev::SCENARIO,
     cleaning::SCENARIO,
     memory::SCENARIO,
+    streams::SCENARIO,
     nfs::SCENARIO,
     old::SCENARIO,
     places::SCENARIO,
