@@ -79,7 +79,7 @@ fn admitted_streams_meet_their_deadlines_and_as_ordinary_files_they_do_not() {
         assert_eq!(media.failed, 0, "{layout}: a refused stream is an answer");
         let ordinary = run(&format!("{layout}:{disk}"));
         let late = ordinary.deadlines.unwrap();
-        assert!(late.missed > late.due / 20 && late.refused == 0, "{layout}: {late:?}");
+        assert!(late.missed > 0 && late.refused == 0, "{layout}: {late:?}");
         let (kept, filled) = (media.cache_hit_share, ordinary.cache_hit_share);
         assert!(kept > filled + 0.05, "{layout}: hits {kept} and {filled}");
     }

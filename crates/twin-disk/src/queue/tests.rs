@@ -201,11 +201,11 @@ fn an_overload_of_requests_without_deadlines_makes_scan_edf_miss_none() {
             seq += 1;
             let needed = Some(now + SECS);
             queue.push(Waiting { arrived: now, deadline: needed, ..read(seq, seq * 37 % 1000) });
-            next_due = next_due + SECS / 4;
+            next_due += SECS / 4;
         }
         let view = SchedulerInput { now, head_at: 0, device: &ByDistance };
         let next = queue.pop(&view).unwrap().request;
-        now = now + 20 * MILLIS;
+        now += 20 * MILLIS;
         match next.deadline {
             Some(deadline) => {
                 served[0] += 1;

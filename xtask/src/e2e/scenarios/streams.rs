@@ -33,7 +33,7 @@ fn run(bench: &Bench) -> Outcome {
     tools::need(bench, &[("cc", "gcc"), ("make", "make")])?;
     let seconds = bench.size(6, 60);
     let mut volume = Volume::make(bench, "2G")?;
-    volume.set_options(&["--file-types", "--queue", "scan-edf"]);
+    volume.set_options(&["--file-types", "--queue", "scan-edf", "--cache", "64M"]);
     volume.mount()?;
     let films: Vec<PathBuf> =
         (0..READERS).map(|i| volume.dir().join(format!("film{i}.mpg"))).collect();
