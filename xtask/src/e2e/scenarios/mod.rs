@@ -23,7 +23,6 @@ mod replacement;
 mod rewrite;
 mod signatures;
 mod sqlite;
-mod streams;
 mod sync;
 mod times;
 mod user;
@@ -52,7 +51,6 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     loopdev::SCENARIO,
     cleaning::SCENARIO,
     memory::SCENARIO,
-    streams::SCENARIO,
     nfs::SCENARIO,
     old::SCENARIO,
     places::SCENARIO,
