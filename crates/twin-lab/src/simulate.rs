@@ -9,6 +9,7 @@ use twin_rt::{ClockOnly, Nanos, Rt};
 use twin_sim::SimDisk;
 use twin_sim::bus::Bus;
 use twin_sim::fuse::{Fuse, FuseCosts};
+use twin_sim::kernel::Kernel;
 use twin_sim::model::Wear;
 use twin_trace::replay::{Options, Pace, Replayer, Report};
 use twin_trace::{Ending, Source, Verb};
@@ -105,7 +106,7 @@ fn behind_front_end(
     let behind_kernel = match config.front {
         Front::AsRecorded => of_mount,
         Front::Nothing => false,
-        Front::Fuse => true,
+        Front::Fuse | Front::Kernel => true,
     };
     if !behind_kernel {
         return Ok((config.clone(), None));
@@ -128,24 +129,32 @@ impl OnVolume for Replay<'_> {
     ) -> Result<Figures, SimulateError> {
         let fuse = self.fuse.filter(|_| !self.config.planted().is(PlantedFault::FuseLeftOut));
         match fuse {
-            None => self.play(rt, disk, volume, volume).await,
+            None => self.play(rt, disk, volume, volume, None).await,
             Some(costs) => {
                 let cpu = volume.core().cpu.clone();
                 let fs = Fuse::new(rt, volume.clone(), cpu, costs);
-                self.play(rt, disk, volume, &fs).await
+                match self.config.front {
+                    Front::Kernel => {
+                        let kernel = Kernel::new(rt, fs);
+                        self.play(rt, disk, volume, &kernel, Some(&kernel)).await
+                    }
+                    _ => self.play(rt, disk, volume, &fs, None).await,
+                }
             }
         }
     }
 }
 
 impl Replay<'_> {
-    /// Plays the workload on `fs`, behind which `volume` is.
+    /// Plays the workload on `fs`, behind which `volume` is; `kernel` is the part of `fs` that keeps
+    /// dirty pages, if there is one.
     async fn play(
         self,
         rt: &Rt,
         disk: &SimDisk,
         volume: &OpenVolume,
         fs: &impl FileSystem,
+        kernel: Option<&Kernel<Fuse<OpenVolume>>>,
     ) -> Result<Figures, SimulateError> {
         let Replay { config, workload, pace, seat, fuse: _ } = self;
         let planted = config.planted();
@@ -154,6 +163,10 @@ impl Replay<'_> {
         let mut replayer = Replayer::new(rt, fs, Options { pace, ..Options::default() });
         let population = workload.population().map_err(SimulateError::Workload)?;
         replayer.populate(&population).await.map_err(SimulateError::Replay)?;
+        if let Some(kernel) = kernel {
+            kernel.write_out().await?;
+            kernel.drop_caches();
+        }
         let flush = twin_disk::Io::flush(twin_disk::Origin::User);
         volume.core().device.submit(flush).await.map_err(FsError::Io)?;
         if !population.is_empty() {
@@ -174,6 +187,9 @@ impl Replay<'_> {
         let report = replayer.run(&mut source).await.map_err(SimulateError::Replay)?;
         let _ = replayer.release_all().await;
         let all_done = rt.now();
+        if let Some(kernel) = kernel {
+            kernel.write_out().await?;
+        }
         // Writing the remaining dirty data is part of the work, until the disk's own cache has
         // given it to the medium.
         volume.execute(sync_request()).await?;

@@ -40,6 +40,7 @@ mod demerit;
 mod device;
 pub mod faults;
 pub mod fuse;
+pub mod kernel;
 pub mod model;
 mod planted;
 pub mod platter;
