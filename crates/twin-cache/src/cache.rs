@@ -25,6 +25,10 @@ pub struct CacheStats {
     pub hits: u64,
     /// Lookups that found none.
     pub misses: u64,
+    /// Lookups of streams' blocks, which `hits` and `misses` do not count: those that found a frame.
+    pub stream_hits: u64,
+    /// Lookups of streams' blocks that found none.
+    pub stream_misses: u64,
     /// Frames that were evicted.
     pub evictions: u64,
     /// Bytes that became dirty.
@@ -249,6 +253,17 @@ impl Cache {
         self.stats.set(stats);
     }
 
+    /// Counts a lookup, in one of two counters.
+    fn count_lookup(
+        &self,
+        file: &FileFrames,
+        counted: fn(&mut CacheStats) -> &mut u64,
+        apart: fn(&mut CacheStats) -> &mut u64,
+    ) {
+        let counter = if file.apart.get() { apart } else { counted };
+        self.count(|stats| *counter(stats) += 1);
+    }
+
     /// The frame of a block, which may still be loading; `None` if the block is not in memory. The
     /// lookup counts as a use.
     pub fn get(&self, file: &FileFrames, lbn: Lbn) -> Option<Rc<Frame>> {
@@ -258,7 +273,7 @@ impl Cache {
         }
         match &frame {
             Some(frame) => {
-                self.count(|s| s.hits += 1);
+                self.count_lookup(file, |s| &mut s.hits, |s| &mut s.stream_hits);
                 frame.drop_behind.set(false);
                 if !frame.dirty.get() && frame.sent.get() == 0 {
                     self.policy.borrow_mut().touched(frame.slot.get());
@@ -270,7 +285,7 @@ impl Cache {
                     }
                 }
             }
-            None => self.count(|s| s.misses += 1),
+            None => self.count_lookup(file, |s| &mut s.misses, |s| &mut s.stream_misses),
         }
         frame
     }

@@ -204,6 +204,8 @@ pub struct FileFrames {
     pub(crate) frames: RefCell<ByBlock<Rc<Frame>>>,
     /// The blocks of the dirty frames.
     pub(crate) dirty: RefCell<BlockSet>,
+    /// Lookups of its blocks are not counted among the hits and misses.
+    pub(crate) apart: Cell<bool>,
 }
 
 impl FileFrames {
@@ -215,6 +217,12 @@ impl FileFrames {
     /// The inode number of the file.
     pub fn ino(&self) -> u64 {
         self.ino
+    }
+
+    /// Lookups of the file's blocks count among the hits and misses of the cache, or apart from them
+    /// as those of streams.
+    pub fn set_apart(&self, apart: bool) {
+        self.apart.set(apart);
     }
 
     /// True if some frames are dirty.

@@ -6,7 +6,7 @@
 
 use std::rc::Rc;
 
-use twin_disk::{Block, BlockDevice, Class, Io, IoError, Origin, gather};
+use twin_disk::{Block, BlockDevice, Class, Io, IoError, Purpose, gather};
 
 use crate::{Cache, FileFrames, Frame, FrameError};
 
@@ -37,13 +37,15 @@ pub async fn load(
     wanted: Vec<FrameRequest>,
     frame_bytes: usize,
     class: Class,
-    origin: Origin,
+    purpose: impl Into<Purpose>,
 ) -> Result<(), LoadError> {
     let sector = u64::from(device.info().sector);
     let len: u64 = wanted.iter().map(|w| u64::from(w.len)).sum();
     let start = at / sector * sector;
     let end = (at + len).next_multiple_of(sector);
-    let result = device.submit(Io::read(start, end - start, class, origin)).await;
+    let Purpose { origin, deadline } = purpose.into();
+    let io = Io { deadline, ..Io::read(start, end - start, class, origin) };
+    let result = device.submit(io).await;
     let mut first_error = None;
     let mut pos = at;
     for want in wanted {

@@ -14,7 +14,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use twin_rt::{Receiver, Sender, Time};
+use twin_rt::{Nanos, Receiver, SECS, Sender, Time};
 
 use crate::Block;
 
@@ -277,6 +277,39 @@ impl DeviceInfo {
     }
 }
 
+/// For whom a request is made, and until when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Purpose {
+    /// The part of the file system that makes it.
+    pub origin: Origin,
+    /// When it is needed, if that is known.
+    pub deadline: Option<Time>,
+}
+
+impl From<Origin> for Purpose {
+    fn from(origin: Origin) -> Purpose {
+        Purpose { origin, deadline: None }
+    }
+}
+
+/// What a device takes for a request at worst, as far as that can be promised.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ServiceBounds {
+    /// To begin with the data of a request anywhere, in nanoseconds.
+    pub positioning_ns: Nanos,
+    /// Bytes a second of a long request, at the slowest place.
+    pub bytes_per_s: u64,
+}
+
+impl ServiceBounds {
+    /// The longest that so many requests of together so many bytes take, in nanoseconds.
+    pub fn worst_ns(&self, requests: u64, bytes: u64) -> Nanos {
+        let moving = u128::from(bytes) * u128::from(SECS) / u128::from(self.bytes_per_s.max(1));
+        let moving = Nanos::try_from(moving).unwrap_or(Nanos::MAX);
+        requests.saturating_mul(self.positioning_ns).saturating_add(moving)
+    }
+}
+
 /// A block device: a disk model, an image file or a real disk.
 pub trait BlockDevice: 'static {
     /// The size, the limits and the name of the device.
@@ -288,6 +321,11 @@ pub trait BlockDevice: 'static {
 
     /// The number of requests that are submitted and not complete.
     fn in_flight(&self) -> usize;
+
+    /// What a request takes at worst; `None` if nobody knows.
+    fn bounds(&self) -> Option<ServiceBounds> {
+        None
+    }
 }
 
 impl<D: BlockDevice + ?Sized> BlockDevice for std::rc::Rc<D> {
@@ -299,6 +337,9 @@ impl<D: BlockDevice + ?Sized> BlockDevice for std::rc::Rc<D> {
     }
     fn in_flight(&self) -> usize {
         (**self).in_flight()
+    }
+    fn bounds(&self) -> Option<ServiceBounds> {
+        (**self).bounds()
     }
 }
 

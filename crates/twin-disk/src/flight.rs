@@ -9,7 +9,7 @@ use std::rc::Rc;
 
 use twin_rt::Rt;
 
-use crate::{BlockDevice, DeviceInfo, Io, IoKind, Pending};
+use crate::{BlockDevice, DeviceInfo, Io, IoKind, Pending, ServiceBounds};
 
 /// Receives every request, in the order of submission.
 pub trait DeviceLog {
@@ -57,5 +57,9 @@ impl<D: BlockDevice> BlockDevice for Recorded<D> {
 
     fn in_flight(&self) -> usize {
         self.inner.in_flight()
+    }
+
+    fn bounds(&self) -> Option<ServiceBounds> {
+        self.inner.bounds()
     }
 }

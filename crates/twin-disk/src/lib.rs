@@ -39,7 +39,7 @@ pub use block::{Block, Stamp, gather};
 pub use buf::{Buf, BufPool, Bytes};
 pub use device::{
     BlockDevice, Class, Completion, DeviceInfo, Io, IoError, IoErrorKind, IoKind, IoResult, Origin,
-    Pending, all_parts, pending,
+    Pending, Purpose, ServiceBounds, all_parts, pending,
 };
 pub use flight::{DeviceLog, Recorded};
 pub use logged::logged;

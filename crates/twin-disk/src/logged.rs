@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use twin_rt::{Category, Rt};
 
-use crate::{BlockDevice, DeviceInfo, Io, IoKind, Pending};
+use crate::{BlockDevice, DeviceInfo, Io, IoKind, Pending, ServiceBounds};
 
 /// Wraps a device so that each request is reported when it is submitted, with the number of
 /// requests that are then under way. Returns the device itself if no listener wants these events.
@@ -41,5 +41,9 @@ impl BlockDevice for Logged {
 
     fn in_flight(&self) -> usize {
         self.device.in_flight()
+    }
+
+    fn bounds(&self) -> Option<ServiceBounds> {
+        self.device.bounds()
     }
 }

@@ -12,7 +12,10 @@ use std::rc::Rc;
 
 use twin_rt::Rt;
 
-use crate::{Block, BlockDevice, Buf, DeviceInfo, Io, IoKind, IoResult, Pending, gather, pending};
+use crate::{
+    Block, BlockDevice, Buf, DeviceInfo, Io, IoKind, IoResult, Pending, ServiceBounds, gather,
+    pending,
+};
 
 /// The contents of the sectors that were written, by the number of the sector.
 type Sectors = BTreeMap<u64, Box<[u8]>>;
@@ -96,6 +99,10 @@ impl BlockDevice for Overlay {
 
     fn in_flight(&self) -> usize {
         self.below.in_flight()
+    }
+
+    fn bounds(&self) -> Option<ServiceBounds> {
+        self.below.bounds()
     }
 }
 

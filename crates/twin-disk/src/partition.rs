@@ -6,7 +6,7 @@
 
 use std::rc::Rc;
 
-use crate::{BlockDevice, DeviceInfo, Io, IoKind, Pending};
+use crate::{BlockDevice, DeviceInfo, Io, IoKind, Pending, ServiceBounds};
 
 /// A range of bytes of a device.
 pub struct Partition {
@@ -59,6 +59,10 @@ impl BlockDevice for Partition {
 
     fn in_flight(&self) -> usize {
         self.device.in_flight()
+    }
+
+    fn bounds(&self) -> Option<ServiceBounds> {
+        self.device.bounds()
     }
 }
 

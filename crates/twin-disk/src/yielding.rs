@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use twin_rt::Rt;
 
-use crate::{BlockDevice, DeviceInfo, Io, Pending, pending};
+use crate::{BlockDevice, DeviceInfo, Io, Pending, ServiceBounds, pending};
 
 /// Wraps a device in a run with [`Order::Yielding`](twin_rt::Order), so that other tasks may run
 /// between the end of a request and the task that waits for it. In other runs it returns the device
@@ -39,5 +39,9 @@ impl BlockDevice for Yielding {
 
     fn in_flight(&self) -> usize {
         self.device.in_flight()
+    }
+
+    fn bounds(&self) -> Option<ServiceBounds> {
+        self.device.bounds()
     }
 }

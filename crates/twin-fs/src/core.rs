@@ -11,6 +11,7 @@ use twin_cache::{Cache, Capacity, Frame, FrameError, Lbn};
 use twin_disk::{BlockDevice, DeviceInfo};
 use twin_rt::{Event, Rt, Time};
 
+use crate::file_type::admission::StreamCounts;
 use crate::flushing::Flushing;
 use crate::geometry::{Geometry, Ptr};
 use crate::inodes::{DirtyInodes, Inode, InodeTable, References, Refs};
@@ -69,6 +70,7 @@ pub struct Core {
     flushing: Flushing,
     /// The memory that survives and that it shares, and its number there.
     nvram: OnceCell<(Rc<Nvram>, usize)>,
+    streams: Cell<StreamCounts>,
     stop: Stop,
 }
 
@@ -120,6 +122,7 @@ impl Core {
             dirty_since: Cell::new(None),
             flushing,
             nvram: OnceCell::new(),
+            streams: Cell::default(),
             stop: Stop::default(),
         }))
     }
@@ -158,6 +161,17 @@ impl Core {
 
     pub(crate) fn note_operation(&self) {
         self.operations.set(self.operations.get() + 1);
+    }
+
+    /// How many streams were admitted and refused.
+    pub fn stream_counts(&self) -> StreamCounts {
+        self.streams.get()
+    }
+
+    pub(crate) fn count_streams(&self, change: impl FnOnce(&mut StreamCounts)) {
+        let mut counts = self.streams.get();
+        change(&mut counts);
+        self.streams.set(counts);
     }
 
     /// The current time in the precision that inodes of this layout can store.

@@ -51,6 +51,8 @@ pub enum FsError {
     CrossDevice,
     /// It is in use, for example as a mount point or as a running program (EBUSY).
     Busy,
+    /// The disk cannot serve it in time beside what it has promised already (EBUSY).
+    Refused(&'static str),
     /// The device failed (EIO).
     Io(IoError),
     /// A structure on the device contradicts itself or its checksum (EIO).
@@ -111,6 +113,7 @@ impl fmt::Display for FsError {
             FsError::ReadOnly => "the volume is read-only",
             FsError::CrossDevice => "the two names are on different volumes",
             FsError::Busy => "it is in use",
+            FsError::Refused(why) => return write!(f, "refused: {why}"),
             FsError::Invalid(why) => return write!(f, "invalid argument: {why}"),
             FsError::NotSupported(what) => return write!(f, "not supported: {what}"),
             FsError::Io(error) => return write!(f, "{error}"),

@@ -35,6 +35,7 @@ mod dirty_limit;
 pub mod dump;
 mod error;
 mod features;
+pub mod file_type;
 mod flushing;
 pub mod geometry;
 mod inodes;
@@ -66,6 +67,7 @@ pub use cpu::{Cpu, CpuModel, OpKind, Work};
 pub use data::dirty_parents;
 pub use error::{FsError, Result};
 pub use features::{DirFormat, Features};
+pub use file_type::admission::StreamCounts;
 pub use flushing::{Chosen, flush_by_name, set_flush_by};
 pub use inodes::{Inode, Refs, dinode};
 pub use kind::{

@@ -39,6 +39,10 @@ pub struct Settings {
     /// True if clients cache what they have read, as the kernel above a mount does. Blocks that
     /// were read for a sequential reader then leave memory as soon as the reader has them.
     pub drop_behind: bool,
+    /// Files whose attributes say so are of another type than their mode alone says, for example
+    /// active while they are open ([`file_type`](crate::file_type)). Without it attributes have no
+    /// such effect, and opens need not reach the volume.
+    pub file_types: bool,
     /// The read policy, by name: see [`reading`](crate::reading). With any policy but the first,
     /// reads and writes proceed block by block.
     pub reading: String,
@@ -85,6 +89,7 @@ impl Default for Settings {
             durable_flush: false,
             read_ahead_bytes: 1 << 20,
             drop_behind: false,
+            file_types: false,
             reading: crate::reading::REGISTRY.first().name.into(),
             overwrite: Overwrite::Needed,
             cluster_bytes: 0,

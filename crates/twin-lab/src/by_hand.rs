@@ -34,6 +34,7 @@ struct GroupText {
     #[serde(default = "alone")]
     burst: String,
     session: Option<SessionText>,
+    rate: Option<String>,
     mix: BTreeMap<String, f64>,
 }
 
@@ -109,6 +110,17 @@ fn group(name: &str, text: &GroupText) -> Result<Group, SettingsError> {
     if mix.is_empty() {
         return Err(SettingsError::new("mix: there is nothing to do: give an operation a weight"));
     }
+    let plays = mix.iter().any(|(kind, _)| *kind == Kind::Play);
+    let rate_bytes_per_s = match (&text.rate, plays) {
+        (Some(rate), true) => rate_of(rate).map_err(|error| error.within("rate"))?,
+        (None, false) => 0,
+        (Some(_), false) => {
+            return Err(SettingsError::new("rate: nothing is played: give play a weight in mix"));
+        }
+        (None, true) => {
+            return Err(SettingsError::new("rate is missing: what is played has one, as 1.5Mb"));
+        }
+    };
     Ok(Group {
         name: name.into(),
         clients: text.clients,
@@ -120,8 +132,24 @@ fn group(name: &str, text: &GroupText) -> Result<Group, SettingsError> {
         think: law("think", &text.think, Measured::Time)?,
         burst: law("burst", &text.burst, Measured::Number)?,
         session: session.transpose()?,
+        rate_bytes_per_s,
         mix,
     })
+}
+
+/// A rate a second: in bytes (`200K`), or in decimal bits as media have it (`1.5Mb`).
+fn rate_of(text: &str) -> Result<u64, SettingsError> {
+    let wrong = || SettingsError::new(format!("{text}: a rate is as 200K (bytes) or 1.5Mb (bits)"));
+    let bits = text.strip_suffix('b').and_then(|bits| {
+        let factor = if bits.ends_with('M') { 1e6 } else { 1e3 };
+        let number: f64 = bits.strip_suffix(['M', 'k'])?.parse().ok()?;
+        Some((number * factor / 8.0) as u64)
+    });
+    let bytes = match bits {
+        Some(bytes) => bytes,
+        None => twin_settings::value::bytes(text).map_err(|_| wrong())?,
+    };
+    if bytes == 0 { Err(wrong()) } else { Ok(bytes) }
 }
 
 /// What is drawn for a plan, beside what it asks.

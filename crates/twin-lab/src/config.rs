@@ -473,6 +473,15 @@ const KEYS: &[(Needs, Key<Config>)] = &[
     ),
     (
         Needs::Nothing,
+        Key::new(
+            "file-types",
+            "files are of the type that their attributes name: media is read ahead at its rate",
+            Unit::YesNo,
+            |c| (&mut c.settings.file_types).into(),
+        ),
+    ),
+    (
+        Needs::Nothing,
         Key::own(
             "content",
             "form of user data: stamps, or the bytes that they stand for",

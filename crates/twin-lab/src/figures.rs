@@ -1,11 +1,11 @@
 //! The figures that a run measured. The names of the fields are those of the JSON output.
 
 use serde::Serialize;
-use twin_fs::{OpenVolume, write_cost};
+use twin_fs::{OpenVolume, StreamCounts, write_cost};
 use twin_sim::bus::{BusStats, Phase};
 use twin_sim::model::Wear;
 use twin_trace::Histogram;
-use twin_trace::replay::ClientEnd;
+use twin_trace::replay::{ClientEnd, Deadlines};
 
 use crate::observe::Observed;
 
@@ -74,6 +74,37 @@ impl VerbFigures {
         let distribution = histogram.buckets().into_iter().map(us).collect();
         let recorded = (recorded.count() > 0).then(|| Latency::of(recorded));
         VerbFigures { verb, errors, latency: Latency::of(histogram), recorded, distribution }
+    }
+}
+
+/// Streams, and operations with deadlines.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct DeadlineFigures {
+    /// Operations that had to end by a certain time.
+    pub due: u64,
+    /// Those that ended later.
+    pub missed: u64,
+    /// How late the latest was, in microseconds.
+    pub latest_us: f64,
+    /// Streams that the volume admitted.
+    pub admitted: u64,
+    /// Opens that it refused.
+    pub refused: u64,
+    /// Reads of admitted streams whose data was not in memory yet.
+    pub stalls: u64,
+}
+
+impl DeadlineFigures {
+    /// Those of a replay and its volume; `None` if the workload has no deadlines.
+    pub(crate) fn of(of_replay: &Deadlines, of_volume: StreamCounts) -> Option<DeadlineFigures> {
+        (of_replay.due > 0 || of_replay.refused > 0).then(|| DeadlineFigures {
+            due: of_replay.due,
+            missed: of_replay.missed,
+            latest_us: of_replay.late_ns.max() as f64 / 1e3,
+            admitted: of_volume.admitted,
+            refused: of_replay.refused,
+            stalls: of_volume.stalls,
+        })
     }
 }
 
@@ -350,6 +381,9 @@ pub struct Figures {
     /// How late its clients were, if the workload was recorded on a mount and its pauses are kept.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lateness: Option<Lateness>,
+    /// Operations with deadlines, if there are some.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deadlines: Option<DeadlineFigures>,
     /// Latency of all operations.
     pub latency: Latency,
     /// The same by kind.

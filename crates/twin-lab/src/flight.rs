@@ -74,6 +74,9 @@ const KEYS: &[Key<FlightSettings>] = &[
     Key::new("drop-behind", "what a sequential reader has read is dropped", Unit::YesNo, |f| {
         (&mut f.settings.drop_behind).into()
     }),
+    Key::new("file-types", "attributes name the types of files", Unit::YesNo, |f| {
+        (&mut f.settings.file_types).into()
+    }),
     Key::new("read-only", "nothing is written", Unit::YesNo, |f| {
         (&mut f.settings.read_only).into()
     }),

@@ -18,7 +18,8 @@ use twin_trace::{Ending, Source, Verb};
 use crate::config::{Config, Front};
 use crate::error::{SimulateError, model_error};
 use crate::figures::{
-    BusFigures, DiskFigures, Figures, Latency, Lateness, LogFigures, VerbFigures, WearFigures,
+    BusFigures, DeadlineFigures, DiskFigures, Figures, Latency, Lateness, LogFigures, VerbFigures,
+    WearFigures,
 };
 use crate::history::{History, Sampler};
 use crate::machine::{OnVolume, on_volume};
@@ -382,6 +383,7 @@ fn figures(
         rank: None,
         trusted: None,
         lateness: Lateness::of(&report.clients),
+        deadlines: DeadlineFigures::of(&report.deadlines, volume.core().stream_counts()),
         latency: Latency::of(&report.latency_ns()),
         verbs: verbs.collect(),
         cache_hit_share: hits as f64 / (hits + misses).max(1) as f64,

@@ -146,6 +146,26 @@ const FIRST: &[Column] = &[
     ("configuration", |f| f.config.clone()),
 ];
 
+/// The columns between, of runs with deadlines.
+const DEADLINES: &[Column] = &[("deadlines missed", missed), ("streams refused", refused)];
+
+fn missed(figures: &Figures) -> String {
+    figures.deadlines.map_or("-".into(), |d| format!("{} of {}", d.missed, d.due))
+}
+
+fn refused(figures: &Figures) -> String {
+    let asked = figures.deadlines.filter(|d| d.admitted + d.refused > 0);
+    asked.map_or("-".into(), |d| format!("{} of {}", d.refused, d.admitted + d.refused))
+}
+
+/// The rows of deadlines.
+fn deadlines(row: &mut impl FnMut(&str, &dyn Fn(&Figures) -> String)) {
+    row("deadlines missed", &missed);
+    row("  latest by", &|f| f.deadlines.map_or("-".into(), |d| duration(d.latest_us)));
+    row("streams refused", &refused);
+    row("  data not there in time", &|f| f.deadlines.map_or("-".into(), |d| d.stalls.to_string()));
+}
+
 /// The columns behind that of the measure, in the order in which they give way on a narrow
 /// terminal: the last one first.
 const FURTHER: &[Column] = &[
@@ -175,6 +195,9 @@ pub fn summary(
         columns.push((title, runs.iter().map(|figures| cell(figures)).collect()));
     };
     FIRST.iter().for_each(|(title, cell)| add(title, cell));
+    if all.iter().any(|figures| figures.deadlines.is_some()) {
+        DEADLINES.iter().for_each(|(title, cell)| add(title, cell));
+    }
     add(measure.title, &of_measure);
     let further = FURTHER.iter().filter(|(title, _)| *title != measure.title);
     further.for_each(|(title, cell)| add(title, cell));
@@ -258,6 +281,9 @@ pub(crate) fn rows(all: &[&Figures]) -> Vec<Vec<String>> {
         row("  equal up to a factor of", &|f| factor(f).unwrap_or("-".into()));
     }
     row("all operations done", &|f| duration(f.span_s * 1e6));
+    if all.iter().any(|f| f.deadlines.is_some()) {
+        deadlines(&mut row);
+    }
     if all.iter().any(|f| f.lateness.is_some()) {
         row("clients ended", &clients_ended);
     }

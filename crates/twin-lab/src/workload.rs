@@ -98,6 +98,14 @@ impl Workload {
         Ok(self.start()?.header().traits.mounted)
     }
 
+    /// True if some of its operations have to end by a certain time.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    pub fn has_deadlines(&self) -> Result<bool, WorkloadError> {
+        Ok(self.start()?.header().traits.deadlines)
+    }
+
     /// True if the pauses of its clients are known.
     ///
     /// # Errors

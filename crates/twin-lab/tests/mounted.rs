@@ -39,3 +39,48 @@ fn on_a_slower_disk_clients_end_later() {
     assert!(fast.clients > 4, "{fast:?}");
     assert!(slow.max_s > fast.max_s + 1.0, "{slow:?} {fast:?}");
 }
+
+/// Six viewers, and clients who write and read at random, for seven minutes.
+const VIEWERS: &str = r#"
+[client.viewers]
+clients = 6
+files = 1
+operations = 2
+size = "constant:value=32M"
+length = "constant:value=64K"
+rate = "1.5Mb"
+mix = { play = 1 }
+
+[client.readers]
+clients = 4
+files = 100
+operations = 3000
+size = "constant:value=64K"
+length = "constant:value=8K"
+think = "exponential:mean=100ms"
+mix = { read = 9, write = 1 }
+"#;
+
+#[test]
+fn admitted_streams_meet_their_deadlines_and_as_ordinary_files_they_do_not() {
+    let plan = twin_lab::plan("viewers", VIEWERS).unwrap();
+    let workload = Workload::ByHand(Arc::new(plan), 1);
+    let run = |config: &str| {
+        let config = Config::parse(config).unwrap();
+        simulate(&config, &workload, Pace::Recorded { speed: 1.0 }).unwrap()
+    };
+    for layout in ["lfs", "ffs"] {
+        let disk = "disk=hp97560,queue=scan-edf,cache=32M,size=1250M";
+        let media = run(&format!("{layout}:{disk},file-types=yes"));
+        let streams = media.deadlines.unwrap();
+        assert_eq!((streams.missed, streams.stalls), (0, 0), "{layout}: {streams:?}");
+        assert!(streams.admitted >= 6 && streams.refused > 0, "{layout}: {streams:?}");
+        assert!(streams.due > 3000, "{layout}: {streams:?}");
+        assert_eq!(media.failed, 0, "{layout}: a refused stream is an answer");
+        let ordinary = run(&format!("{layout}:{disk}"));
+        let late = ordinary.deadlines.unwrap();
+        assert!(late.missed > 0 && late.refused == 0, "{layout}: {late:?}");
+        let (kept, filled) = (media.cache_hit_share, ordinary.cache_hit_share);
+        assert!(kept > filled + 0.05, "{layout}: hits {kept} and {filled}");
+    }
+}

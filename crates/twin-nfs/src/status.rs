@@ -57,7 +57,7 @@ impl Status {
             FsError::NotSupported(_) => Status::NotSupported,
             FsError::CrossDevice => Status::CrossDevice,
             // The client tries again later.
-            FsError::Busy => Status::Jukebox,
+            FsError::Busy | FsError::Refused(_) => Status::Jukebox,
             FsError::Io(_) | FsError::Corrupt { .. } => Status::Io,
         }
     }

@@ -7,7 +7,7 @@
 
 use std::rc::Rc;
 
-use twin_disk::{BlockDevice, DeviceInfo, Io, IoKind, Pending, all_parts, pending};
+use twin_disk::{BlockDevice, DeviceInfo, Io, IoKind, Pending, ServiceBounds, all_parts, pending};
 use twin_fs::{Cpu, Work};
 use twin_rt::Rt;
 
@@ -49,6 +49,10 @@ impl<D: BlockDevice> BlockDevice for HostAdapter<D> {
 
     fn in_flight(&self) -> usize {
         self.inner.in_flight()
+    }
+
+    fn bounds(&self) -> Option<ServiceBounds> {
+        self.inner.bounds()
     }
 }
 

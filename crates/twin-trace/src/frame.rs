@@ -55,6 +55,9 @@ pub struct Traits {
     /// The requests came through a kernel that served a mount: the pauses between an answer and the
     /// client's next request contain the time of that kernel, not only that of the client.
     pub mounted: bool,
+    /// An answer that comes later than its request has the time by which the operation must have
+    /// ended; an answer at the same time means that there is no such time.
+    pub deadlines: bool,
 }
 
 impl Traits {
@@ -64,6 +67,7 @@ impl Traits {
             | u32::from(self.nodes_first) << 2
             | u32::from(self.independent) << 3
             | u32::from(self.mounted) << 4
+            | u32::from(self.deadlines) << 5
     }
 
     fn from_bits(bits: u32) -> Traits {
@@ -74,6 +78,7 @@ impl Traits {
             nodes_first: bit(2),
             independent: bit(3),
             mounted: bit(4),
+            deadlines: bit(5),
         }
     }
 }

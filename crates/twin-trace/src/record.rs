@@ -199,6 +199,7 @@ codes! {
         Corrupt = 22 "corrupt",
         CrossDevice = 23 "cross-device",
         Busy = 24 "busy",
+        Refused = 25 "refused",
     }
 }
 
@@ -230,6 +231,7 @@ impl ErrorCode {
             FsError::Corrupt { .. } => ErrorCode::Corrupt,
             FsError::CrossDevice => ErrorCode::CrossDevice,
             FsError::Busy => ErrorCode::Busy,
+            FsError::Refused(_) => ErrorCode::Refused,
         }
     }
 }

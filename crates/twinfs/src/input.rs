@@ -213,8 +213,8 @@ impl Found {
             Found::Other(Content::Known(content::CAPTURE)) => {
                 format!("`twinfs gather {name} -o TRACE` makes a trace of it")
             }
-            Found::Other(Content::Known("a gzip file" | "a zstd file" | "an xz file")) => {
-                "expanded, it may be one".into()
+            Found::Other(Content::Known("an xz file")) => {
+                format!("expanded (`xz -dk {name}`), it may be a trace")
             }
             _ => return None,
         })

@@ -184,3 +184,40 @@ fn every_policy_serves_every_request_once() {
         assert!(popped.into_iter().eq(0..pushed), "{}", entry.name);
     }
 }
+
+#[test]
+fn an_overload_of_requests_without_deadlines_makes_scan_edf_miss_none() {
+    let mut queue = REGISTRY.get("scan-edf").unwrap().make();
+    let (mut now, mut seq, mut missed, mut served) = (Time(0), 0, 0, [0, 0]);
+    let mut next_due = Time(0);
+    let request = |seq, deadline| Waiting { deadline, arrived: now, ..read(seq, seq * 37 % 1000) };
+    for _ in 0..200 {
+        seq += 1;
+        queue.push(request(seq, None));
+    }
+    while now < Time(60 * SECS) {
+        // Four requests a second that are needed within a second, and always 200 others.
+        if now >= next_due {
+            seq += 1;
+            let needed = Some(now + SECS);
+            queue.push(Waiting { arrived: now, deadline: needed, ..read(seq, seq * 37 % 1000) });
+            next_due += SECS / 4;
+        }
+        let view = SchedulerInput { now, head_at: 0, device: &ByDistance };
+        let next = queue.pop(&view).unwrap().request;
+        now += 20 * MILLIS;
+        match next.deadline {
+            Some(deadline) => {
+                served[0] += 1;
+                missed += u32::from(now > deadline);
+            }
+            None => {
+                served[1] += 1;
+                seq += 1;
+                queue.push(Waiting { arrived: now, ..read(seq, seq * 37 % 1000) });
+            }
+        }
+    }
+    assert_eq!(missed, 0);
+    assert!(served[0] > 200 && served[1] > 2000, "{served:?}");
+}

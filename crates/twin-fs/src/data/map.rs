@@ -9,10 +9,11 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use twin_cache::{Frame, FrameRequest, Lbn, load};
-use twin_disk::Origin;
-use twin_rt::{Category, join_all};
+use twin_disk::{Origin, Purpose};
+use twin_rt::{Category, Time, join_all};
 
 use crate::core::Core;
+use crate::file_type::admission::PARENTS_PART_OF_TIME;
 use crate::geometry::{Parent, Ptr};
 use crate::inodes::Inode;
 use crate::{FsError, Result};
@@ -66,10 +67,16 @@ impl Core {
 
     /// The pointer to a block; a hole if there is none. Reads indirect blocks as needed.
     pub async fn ptr(&self, inode: &Inode, lbn: Lbn) -> Result<Ptr> {
+        self.ptr_by(inode, lbn, None).await
+    }
+
+    /// As [`ptr`](Self::ptr), where indirect blocks are needed by a certain time.
+    async fn ptr_by(&self, inode: &Inode, lbn: Lbn, deadline: Option<Time>) -> Result<Ptr> {
+        let purpose = Purpose { origin: Origin::User, deadline };
         loop {
             match self.known_ptr(inode, lbn) {
                 PtrLookup::Is(ptr) => return Ok(ptr),
-                PtrLookup::Needs(up, ptr) => self.load_block(inode, up, ptr, Origin::User).await?,
+                PtrLookup::Needs(up, ptr) => self.load_block(inode, up, ptr, purpose).await?,
             }
         }
     }
@@ -82,10 +89,22 @@ impl Core {
         lbn: Lbn,
         pins: &mut Vec<Rc<Frame>>,
     ) -> Result<()> {
+        self.pin_parents_by(inode, lbn, pins, None).await
+    }
+
+    /// As [`pin_parents`](Self::pin_parents), where they are needed by a certain time.
+    async fn pin_parents_by(
+        &self,
+        inode: &Inode,
+        lbn: Lbn,
+        pins: &mut Vec<Rc<Frame>>,
+        deadline: Option<Time>,
+    ) -> Result<()> {
+        let purpose = Purpose { origin: Origin::User, deadline };
         let mut at = lbn;
         while let Parent::Indirect(up, _) = self.geometry.parent(at) {
             // An upper block may have left memory while a lower one stayed, so each is looked up.
-            pins.extend(self.block(inode, up, Origin::User).await?);
+            pins.extend(self.block(inode, up, purpose).await?);
             at = up;
         }
         Ok(())
@@ -109,12 +128,12 @@ impl Core {
     }
 
     /// Loads one block whose address is known. If another task is loading it, waits for that task.
-    async fn load_block(&self, inode: &Inode, lbn: Lbn, ptr: Ptr, origin: Origin) -> Result<()> {
+    async fn load_block(&self, inode: &Inode, lbn: Lbn, ptr: Ptr, purpose: Purpose) -> Result<()> {
         if let Some(frame) = self.cache.peek(&inode.frames, lbn) {
             return Ok(frame.wait().await?);
         }
         let held = self.cache.insert(&inode.frames, lbn, None);
-        self.load_runs(inode, vec![(Rc::clone(&held), ptr)], origin).await?;
+        self.load_runs(inode, vec![(Rc::clone(&held), ptr)], purpose).await?;
         if lbn < 0
             && let Err(what) = self.check_indirect(&held)
         {
@@ -146,7 +165,7 @@ impl Core {
         &self,
         inode: &Inode,
         wants: Vec<(Rc<Frame>, Ptr)>,
-        origin: Origin,
+        purpose: Purpose,
     ) -> Result<()> {
         // No await lies between the lookup of the pointers and this pass, so the space that they
         // name is not reused before the data is here.
@@ -181,7 +200,7 @@ impl Core {
             let class = inode.class(wanted[0].frame.lbn());
             let at = self.geometry.byte_of(start);
             let device = &*self.device;
-            load(&self.cache, &inode.frames, device, at, wanted, block, class, origin)
+            load(&self.cache, &inode.frames, device, at, wanted, block, class, purpose)
         };
         if runs.len() == 1
             && let Some(run) = runs.pop()
@@ -199,8 +218,9 @@ impl Core {
         &self,
         inode: &Inode,
         lbn: Lbn,
-        origin: Origin,
+        purpose: impl Into<Purpose>,
     ) -> Result<Option<Rc<Frame>>> {
+        let purpose = purpose.into();
         loop {
             if let Some(frame) = self.cache.get(&inode.frames, lbn) {
                 frame.wait().await?;
@@ -210,7 +230,7 @@ impl Core {
                 }
                 continue;
             }
-            let ptr = self.ptr(inode, lbn).await?;
+            let ptr = self.ptr_by(inode, lbn, purpose.deadline).await?;
             // Another task may have inserted the block during the await.
             if self.cache.peek(&inode.frames, lbn).is_some() {
                 continue;
@@ -222,7 +242,7 @@ impl Core {
                 let what = format!("block {lbn} of inode {} has no place", inode.ino);
                 return Err(FsError::inconsistent(what));
             }
-            self.load_block(inode, lbn, ptr, origin).await?;
+            self.load_block(inode, lbn, ptr, purpose).await?;
         }
     }
 
@@ -233,18 +253,22 @@ impl Core {
         inode: &Inode,
         first: u64,
         end: u64,
-        origin: Origin,
+        purpose: impl Into<Purpose>,
     ) -> Result<Vec<Rc<Frame>>> {
+        let purpose = purpose.into();
         let (first, end) = (first as Lbn, end as Lbn);
         // Blocks in memory are held, so that reading the others does not evict them.
         let mut held: BTreeMap<Lbn, Rc<Frame>> = (first..end)
             .filter_map(|lbn| Some((lbn, self.cache.get(&inode.frames, lbn)?)))
             .collect();
         if held.len() < (end - first) as usize {
+            // The data is requested when the indirect blocks are here, so these are needed sooner.
+            let now = self.rt.now();
+            let parents_by = purpose.deadline.map(|by| now + by.since(now) / PARENTS_PART_OF_TIME);
             let mut pins = Vec::new();
             let mut lbn = first;
             while lbn < end {
-                self.pin_parents(inode, lbn, &mut pins).await?;
+                self.pin_parents_by(inode, lbn, &mut pins, parents_by).await?;
                 lbn = match self.geometry.parent(lbn) {
                     Parent::Inode(_) => lbn + 1,
                     Parent::Indirect(up, _) => {
@@ -270,7 +294,7 @@ impl Core {
                 }
             }
             if !wants.is_empty() {
-                self.load_runs(inode, wants, origin).await?;
+                self.load_runs(inode, wants, purpose).await?;
             }
         }
         // A frame that another task failed to load is not a hole, although it has left the file:

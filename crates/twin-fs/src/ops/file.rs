@@ -5,6 +5,7 @@ use std::rc::Rc;
 use super::Operations;
 use crate::data::read::read;
 use crate::data::seek::seek;
+use crate::file_type::{self, Content};
 use crate::inodes::Inode;
 use crate::layout::Layout;
 use crate::{Cred, Data, Fallocate, FsError, Ino, Reply, Result, SeekFor, mode, perm};
@@ -30,7 +31,23 @@ impl<L: Layout> Operations<L> {
                 return Err(error);
             }
         }
+        if self.core.settings.file_types && read && !write {
+            let opened = self.open_as_type(&inode).await;
+            if let Err(error) = opened {
+                self.core.change_refs(ino, |refs| refs.opens = refs.opens.saturating_sub(1));
+                return Err(error);
+            }
+        }
         Ok(Reply::Done)
+    }
+
+    /// What the type of a file does when it is opened for reading.
+    async fn open_as_type(&self, inode: &Rc<Inode>) -> Result<()> {
+        let profile = self.profile(inode).await?;
+        match profile.rate_bytes_per_s {
+            Some(rate) => self.streams.open(&self.core, inode, rate).await,
+            None => Ok(()),
+        }
     }
 
     async fn truncate_on_open(&self, inode: &Rc<Inode>, cred: &Cred, id: u64) -> Result<()> {
@@ -47,7 +64,8 @@ impl<L: Layout> Operations<L> {
     }
 
     pub(crate) async fn op_release(&self, ino: Ino) -> Result<Reply> {
-        self.core.change_refs(ino, |refs| refs.opens = refs.opens.saturating_sub(1));
+        let refs = self.core.change_refs(ino, |refs| refs.opens = refs.opens.saturating_sub(1));
+        self.streams.released(&self.core, ino, refs.opens);
         // The open is dropped even if the inode cannot be freed: see `op_forget`.
         let _ = self.orphans.reap(ino).await;
         Ok(Reply::Done)
@@ -57,16 +75,26 @@ impl<L: Layout> Operations<L> {
     async fn regular(&self, ino: Ino) -> Result<Rc<Inode>> {
         let inode = self.files.inode(ino).await?;
         let kind = inode.d.borrow().kind();
-        match kind {
-            mode::REGULAR => Ok(inode),
-            mode::DIRECTORY => Err(FsError::IsDirectory),
-            _ => Err(FsError::Invalid("only a regular file has data")),
+        match file_type::of_mode(kind).content {
+            Content::Bytes => Ok(inode),
+            Content::Names => Err(FsError::IsDirectory),
+            Content::Other => Err(FsError::Invalid("only a regular file has data")),
         }
     }
 
     pub(crate) async fn op_read(&self, ino: Ino, off: u64, len: u32) -> Result<Reply> {
         let inode = self.regular(ino).await?;
-        Ok(Reply::Data(read(&self.core, &inode, off, len).await?))
+        let stream = self.streams.of(ino, off, self.core.geometry.block_size);
+        let end = off.saturating_add(len.into());
+        if let Some(stream) = &stream {
+            stream.begins(&self.core, off, end);
+        }
+        let data = read(&self.core, &inode, off, len).await?;
+        if let Some(stream) = &stream {
+            let got: u64 = data.iter().map(|block| block.len() as u64).sum();
+            stream.has_read(&self.core, off, off + got);
+        }
+        Ok(Reply::Data(data))
     }
 
     pub(crate) async fn op_write(

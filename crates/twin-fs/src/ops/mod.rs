@@ -23,6 +23,7 @@ use twin_rt::RwLock;
 use crate::core::Core;
 use crate::data::Files;
 use crate::dir::Directories;
+use crate::file_type::streams::Streams;
 use crate::inodes::Inode;
 use crate::layout::Layout;
 use crate::orphans::Orphans;
@@ -38,6 +39,7 @@ pub(crate) struct Operations<L> {
     /// Held while a name moves between two directories. No directory can move meanwhile, so the
     /// check that a directory does not move below itself stays valid.
     rename_lock: RwLock,
+    streams: Streams,
 }
 
 impl<L: Layout> Operations<L> {
@@ -53,6 +55,7 @@ impl<L: Layout> Operations<L> {
             files,
             orphans,
             rename_lock,
+            streams: Streams::default(),
         }
     }
 
@@ -63,6 +66,7 @@ impl<L: Layout> Operations<L> {
 
     /// Drops the references and opens of all clients, and frees the inodes that only these held.
     pub(crate) async fn drop_clients(&self) -> Result<()> {
+        self.streams.close_all(&self.core);
         for ino in self.core.drop_refs() {
             self.orphans.reap(ino).await?;
         }

@@ -12,6 +12,7 @@ use twin_disk::{Block, Bytes, Origin};
 
 use super::Operations;
 use crate::dinode::{Dinode, HIDDEN, XATTR_INLINE_MAX};
+use crate::file_type::{self, Profile};
 use crate::inodes::Inode;
 use crate::layout::{Layout, Need};
 use crate::{Cred, FsError, Ino, Name, Reply, Result, XattrMode, perm};
@@ -95,6 +96,20 @@ impl<L: Layout> Operations<L> {
         }
     }
 
+    /// What the attributes of a file say about its type.
+    pub(super) async fn profile(&self, inode: &Inode) -> Result<Profile> {
+        let has_none = {
+            let d = inode.d.borrow();
+            d.xattrs.is_empty() && d.xattr_ino == 0
+        };
+        if has_none {
+            return Ok(Profile::default());
+        }
+        let _shared = inode.lock.read().await;
+        let attributes = self.attributes(inode).await?;
+        Ok(Profile::of(inode.attr().kind(), &attributes))
+    }
+
     pub(crate) async fn op_list_xattr(&self, ino: Ino, cred: &Cred) -> Result<Reply> {
         self.core.features.need_attributes()?;
         let inode = self.files.inode(ino).await?;
@@ -123,6 +138,7 @@ impl<L: Layout> Operations<L> {
             return Err(FsError::AttributesTooBig);
         }
         perm::may_xattr(&inode.attr(), cred, name, true)?;
+        file_type::check_attribute(inode.attr().kind(), name, value)?;
         let _alone = inode.lock.write().await;
         let mut attributes = self.attributes(&inode).await?;
         match (attributes.contains_key(&**name), how) {

@@ -27,7 +27,7 @@ pub fn errno(error: &FsError) -> Errno {
         FsError::ReadOnly => Errno::ROFS,
         FsError::NotSupported(_) => Errno::OPNOTSUPP,
         FsError::CrossDevice => Errno::XDEV,
-        FsError::Busy => Errno::BUSY,
+        FsError::Busy | FsError::Refused(_) => Errno::BUSY,
         FsError::Io(_) | FsError::Corrupt { .. } => Errno::IO,
     }
 }

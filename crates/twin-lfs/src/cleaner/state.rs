@@ -7,7 +7,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use twin_clean::trigger::{TriggerDecision, TriggerInput, TriggerPolicy};
-use twin_disk::{BlockDevice, DeviceInfo, Io, Origin, Pending};
+use twin_disk::{BlockDevice, DeviceInfo, Io, Origin, Pending, ServiceBounds};
 use twin_rt::{Event, MILLIS, Nanos, Rt, Time};
 
 use super::quick::DeviceSpeed;
@@ -231,5 +231,9 @@ impl BlockDevice for Watch {
 
     fn in_flight(&self) -> usize {
         self.device.in_flight()
+    }
+
+    fn bounds(&self) -> Option<ServiceBounds> {
+        self.device.bounds()
     }
 }

@@ -13,7 +13,8 @@ use std::task::{Context, Waker};
 
 use twin_disk::queue::{Next, Positioning, Scheduler, SchedulerInput, Waiting, Way};
 use twin_disk::{
-    Block, Completion, DeviceInfo, Io, IoError, IoErrorKind, IoKind, IoResult, Pending, pending,
+    Block, Completion, DeviceInfo, Io, IoError, IoErrorKind, IoKind, IoResult, Pending,
+    ServiceBounds, pending,
 };
 use twin_rt::{Event, Nanos, Rt, Time};
 
@@ -178,6 +179,10 @@ impl Engine {
 
     pub(super) fn mechanics_ns(&self) -> Option<Nanos> {
         self.model.mechanics_ns()
+    }
+
+    pub(super) fn bounds(&self) -> Option<ServiceBounds> {
+        self.model.bounds()
     }
 
     pub(super) fn bus(&self) -> Option<Bus> {

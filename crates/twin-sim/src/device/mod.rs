@@ -19,7 +19,9 @@ use std::rc::Rc;
 use std::task::Poll;
 
 use twin_disk::queue::{self, Scheduler};
-use twin_disk::{BlockDevice, DeviceInfo, Io, IoKind, Origin, Pending, all_parts, pending};
+use twin_disk::{
+    BlockDevice, DeviceInfo, Io, IoKind, Origin, Pending, ServiceBounds, all_parts, pending,
+};
 use twin_rt::{Event, Nanos, Rng, Rt, Time};
 
 use crate::bus::Bus;
@@ -300,6 +302,11 @@ impl BlockDevice for SimDisk {
 
     fn in_flight(&self) -> usize {
         self.0.engine.borrow().in_flight()
+    }
+
+    /// That of the model. Waits for a bus that other disks use are not part of it.
+    fn bounds(&self) -> Option<ServiceBounds> {
+        self.0.engine.borrow().bounds()
     }
 }
 

@@ -19,7 +19,7 @@
 //!
 //! One request is served at a time; a scheduler, and the drive's own queue, reorder requests.
 
-use twin_disk::IoKind;
+use twin_disk::{IoKind, ServiceBounds};
 use twin_rt::{Nanos, SECS, Time};
 
 use super::buffer::TrackBuffer;
@@ -353,6 +353,22 @@ impl DeviceModel for Disk {
             // A disk ignores discards, and an empty request moves nothing.
             _ => Service { first: now, done: now, parts: TimeBreakdown::default() },
         }
+    }
+
+    /// Writes that the buffer holds go before others: their sweeps are part of it.
+    fn bounds(&self) -> Option<ServiceBounds> {
+        let o = &self.overhead;
+        let read = o.read_miss + o.read_done;
+        let write = o.write_after_read.max(o.write_after_write) + o.write_done;
+        let mut bounds = self.media.bounds(self.sector_bytes);
+        bounds.positioning_ns += read.max(write);
+        if self.spec.write_cache {
+            bounds.positioning_ns += bounds.worst_ns(1, self.cache.capacity() * self.sector_bytes);
+        }
+        if let Some(link) = self.link_bytes_per_s {
+            bounds.bytes_per_s = bounds.bytes_per_s.min(link);
+        }
+        Some(bounds)
     }
 
     fn travel(&mut self, now: Time, at: u64) -> Nanos {

@@ -4,6 +4,7 @@
 //! its head, and angles are whole nanoseconds of a revolution, so that the end of one sector is
 //! exactly the start of the next.
 
+use twin_disk::ServiceBounds;
 use twin_rt::{MILLIS, Nanos, SECS, Time};
 
 use super::seek::ms_to_ns;
@@ -73,6 +74,27 @@ impl Media {
             seek: drive.seek.clone(),
             head_switch_ns: ms_to_ns(drive.head_switch_ms),
             write_settle_ns: (drive.write_settle_ms * MILLIS as f64).round() as i64,
+        }
+    }
+
+    /// The longest way to a sector, and the bytes a second of a long transfer in the slowest zone,
+    /// head and cylinder switches included.
+    pub(super) fn bounds(&self, sector_bytes: u64) -> ServiceBounds {
+        let tracks = self.zones.iter().map(|zone| (zone.first.0, zone.last.0));
+        let first = tracks.clone().map(|(first, _)| first).min().unwrap_or(0);
+        let last = tracks.map(|(_, last)| last).max().unwrap_or(0);
+        let settle = Nanos::try_from(self.write_settle_ns).unwrap_or(0);
+        let move_ns = self.seek.ns(last - first).max(self.head_switch_ns);
+        let rate = |zone: &Zone| {
+            let heads = u64::from(self.heads);
+            let skews = u64::from((self.heads - 1) * zone.track_skew + zone.cylinder_skew);
+            let slots = heads * u64::from(zone.slots) + skews;
+            let bytes = heads * u64::from(zone.sectors) * sector_bytes;
+            bytes * SECS / (slots * self.revolution_ns / u64::from(zone.slots)).max(1)
+        };
+        ServiceBounds {
+            positioning_ns: move_ns + settle + self.revolution_ns,
+            bytes_per_s: self.zones.iter().map(rate).min().unwrap_or(1),
         }
     }
 

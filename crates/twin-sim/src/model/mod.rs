@@ -25,7 +25,7 @@ mod zone;
 use std::fmt;
 use std::rc::Rc;
 
-use twin_disk::IoKind;
+use twin_disk::{IoKind, ServiceBounds};
 use twin_rt::{Nanos, Time};
 use twin_settings::{Registry, RegistryEntry};
 
@@ -130,6 +130,11 @@ pub trait DeviceModel {
     /// and sectors passing under the head, for requests and for writes that were reported before;
     /// read-ahead counts as far as a request waited for it. `None` without mechanics.
     fn mechanics_ns(&self) -> Option<Nanos> {
+        None
+    }
+
+    /// What a request takes at worst; `None` if the model does not say.
+    fn bounds(&self) -> Option<ServiceBounds> {
         None
     }
 

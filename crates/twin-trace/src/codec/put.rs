@@ -241,11 +241,12 @@ impl Encoder {
             Op::StatFs | Op::Sync => self.tag(code, 0),
             Op::Access { ino, mask } => self.ino_and_number(code, 0, *ino, u64::from(*mask)),
             Op::SetXattr { ino, name, value, mode } => {
-                self.tag(code, xattr_code(*mode) | u8::from(self.contents) << 2);
+                let kept = self.contents || twin_fs::file_type::is_ours(name);
+                self.tag(code, xattr_code(*mode) | u8::from(kept) << 2);
                 self.ino(*ino);
                 self.name(name);
                 self.number(value.len() as u64);
-                if self.contents {
+                if kept {
                     self.content(value);
                 }
             }

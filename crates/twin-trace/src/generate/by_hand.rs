@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use twin_fs::{Ino, ROOT_INO};
+use twin_fs::{Ino, ROOT_INO, file_type};
 use twin_rt::{Nanos, Rng, SECS};
 use twin_settings::{SettingsError, Values};
 
@@ -19,6 +19,8 @@ use super::script::{Burst, FIRST_INO, Script, Scripted, TRANSFER, mix, node};
 use crate::record::Node;
 use crate::stream::Source;
 
+/// How long a player waits between opening a file and playing it: time for the first parts.
+const BEFORE_PLAYING: Nanos = 15 * SECS;
 /// Most bytes of a file.
 const LARGEST: f64 = (1u64 << 40) as f64;
 /// The longest pause.
@@ -47,6 +49,8 @@ pub struct Group {
     pub burst: Distribution,
     /// Operations of a session, and the pause behind it; without it there is one session.
     pub session: Option<(Distribution, Distribution)>,
+    /// What a stream plays, in bytes a second; 0 for groups that play none.
+    pub rate_bytes_per_s: u64,
     /// Kinds of operations with their weights.
     pub mix: Vec<(Kind, f64)>,
 }
@@ -70,6 +74,9 @@ pub enum Kind {
     Delete,
     /// Looks at its attributes.
     Stat,
+    /// Plays it from its start to its end at the rate of the group, in parts: each part is requested
+    /// while the one before it is played, and has to be there when that ends.
+    Play,
 }
 
 impl Kind {
@@ -83,6 +90,7 @@ impl Kind {
         ("create", Kind::Create),
         ("delete", Kind::Delete),
         ("stat", Kind::Stat),
+        ("play", Kind::Play),
     ];
 
     /// The kind with this name.
@@ -107,6 +115,13 @@ pub struct Plan {
     pub name: String,
     /// Its groups.
     pub groups: Vec<Group>,
+}
+
+impl Plan {
+    /// True if some operations have to end in time.
+    pub fn has_deadlines(&self) -> bool {
+        self.groups.iter().any(|group| group.mix.iter().any(|(kind, _)| *kind == Kind::Play))
+    }
 }
 
 /// What was drawn: by group and purpose, how often and the sum.
@@ -330,7 +345,7 @@ impl ByHand {
         let File { number, ino, size } = self.clients[client].files[chosen];
         let name = name(number);
         out.lookup(dir, &name, ino);
-        let moves = matches!(kind, Kind::Read | Kind::Write | Kind::WriteSync | Kind::Append);
+        let moves = !matches!(kind, Kind::Stat | Kind::Delete | Kind::ReadWhole);
         let len = match moves {
             true => self.draw(client, "length", &group.length, out).clamp(1.0, LARGEST) as u64,
             false => 0,
@@ -346,6 +361,7 @@ impl ByHand {
                 out.read_whole(ino, size);
                 out.release(ino);
             }
+            Kind::Play => play(ino, size, len.min(TRANSFER), group.rate_bytes_per_s, out),
             _ => {
                 out.open(ino, kind != Kind::Read);
                 let appends = kind == Kind::Append || size == 0;
@@ -370,17 +386,40 @@ impl ByHand {
     }
 }
 
+/// Plays a file in parts of `part` bytes.
+fn play(ino: Ino, size: u64, part: u64, rate_bytes_per_s: u64, out: &mut Burst) {
+    let ns = |bytes: u64| {
+        let ns = u128::from(bytes) * u128::from(SECS) / u128::from(rate_bytes_per_s.max(1));
+        Nanos::try_from(ns).unwrap_or(Nanos::MAX).min(LONGEST as Nanos)
+    };
+    out.set_xattr(ino, file_type::TYPE, file_type::media());
+    out.set_xattr(ino, file_type::RATE, &rate_bytes_per_s.to_string());
+    out.open(ino, false);
+    out.wait(BEFORE_PLAYING);
+    pieces_of(0, size, part, |off, len| out.read_within(ino, off, len, ns(len)));
+    out.release(ino);
+}
+
 /// Calls `access` for the pieces of a range that one request each moves.
-fn pieces(off: u64, len: u64, mut access: impl FnMut(u64, u64)) {
+fn pieces(off: u64, len: u64, access: impl FnMut(u64, u64)) {
+    pieces_of(off, len, TRANSFER, access);
+}
+
+/// The same, for pieces of at most `most` bytes.
+fn pieces_of(off: u64, len: u64, most: u64, mut access: impl FnMut(u64, u64)) {
     let mut done = 0;
     while done < len {
-        let piece = TRANSFER.min(len - done);
+        let piece = most.min(len - done);
         access(off + done, piece);
         done += piece;
     }
 }
 
 impl Script for ByHand {
+    fn has_deadlines(&self) -> bool {
+        self.plan.has_deadlines()
+    }
+
     fn nodes(&self) -> u64 {
         self.nodes
     }

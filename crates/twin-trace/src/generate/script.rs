@@ -34,6 +34,11 @@ pub(super) trait Script: 'static {
     /// Adds the next operations of this client, one or more. Returns false, and adds none, when the
     /// client has finished its work.
     fn burst(&mut self, client: usize, out: &mut Burst) -> bool;
+
+    /// True if some operations have to end in time.
+    fn has_deadlines(&self) -> bool {
+        false
+    }
 }
 
 enum Event {
@@ -66,6 +71,20 @@ impl Burst {
         if has_reply {
             self.events.push_back((self.clock, Event::Reply(outcome)));
         }
+    }
+
+    /// Adds a read that must have ended within this time. The client goes on when it has passed.
+    pub(super) fn read_within(&mut self, ino: Ino, off: u64, len: u64, within: Nanos) {
+        self.events.push_back((self.clock, Event::Request(Op::Read { ino, off, len: len as u32 })));
+        self.clock += within;
+        self.events.push_back((self.clock, Event::Reply(Outcome::Data(len))));
+    }
+
+    /// Sets an extended attribute.
+    pub(super) fn set_xattr(&mut self, ino: Ino, name: &[u8], value: &str) {
+        let (name, value) = (name.into(), value.as_bytes().into());
+        let mode = twin_fs::XattrMode::Any;
+        self.op(Op::SetXattr { ino, name, value, mode }, Outcome::Done);
     }
 
     /// The client pauses for an exponentially distributed time with this mean.
@@ -252,6 +271,7 @@ impl<S: Script> Scripted<S> {
         });
         let traits =
             Traits { timed: true, nodes_first: true, independent: true, ..Traits::default() };
+        let traits = Traits { deadlines: script.has_deadlines(), ..traits };
         let text = format!("generated {name}:{}", values.text());
         let header = Header { kind: Kind::Operations, start: Time(0), seed, traits, text };
         Box::new(Scripted {

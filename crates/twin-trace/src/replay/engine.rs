@@ -10,7 +10,7 @@
 //! turn of the executor; the task yields now and then, so that other tasks run.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::{BTreeSet, BinaryHeap, VecDeque};
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -31,7 +31,8 @@ use crate::stream::{Source, blank};
 
 /// After this many records without waiting the task lets others run.
 const YIELD_EVERY: u32 = 128;
-/// The index of operations that correct a divergence and for which no domain waits.
+/// The index of operations that correct a divergence and for which no domain waits, and of the domain
+/// of a timer that wakes none.
 const NOBODY: u32 = u32::MAX;
 
 enum Event {
@@ -73,7 +74,13 @@ struct Engine<'e, 'a, F, I, Fut> {
     first_at_ns: Option<Nanos>,
     /// When the last request is due, at a pace that follows the trace's times.
     horizon: Time,
+    /// The horizon for which there is a timer.
+    looks_at: Time,
     timed: bool,
+    /// Answers have the times by which operations must have ended.
+    deadlines: bool,
+    /// Domains and inodes of opens that were refused: what would be read there is left out.
+    refused: BTreeSet<(u32, Ino)>,
     report: Report,
 }
 
@@ -90,6 +97,7 @@ pub(super) async fn run<F: FileSystem>(
         order => order,
     };
     let begun = replayer.now();
+    let replayer_pace = replayer.options.pace;
     let processes = (order == Order::Process)
         .then(|| Processes::new(std::mem::take(&mut replayer.last_requests), begun));
     let mut engine = Engine {
@@ -111,7 +119,10 @@ pub(super) async fn run<F: FileSystem>(
         ended: begun,
         first_at_ns: None,
         horizon: begun,
+        looks_at: begun,
         timed: traits.timed,
+        deadlines: traits.deadlines && matches!(replayer_pace, Pace::Recorded { .. }),
+        refused: BTreeSet::new(),
         report: Report::new(),
     };
     let played = engine.play(source).await;
@@ -148,7 +159,11 @@ where
         let (mut since_yield, mut record) = (0, blank());
         loop {
             self.make_progress();
-            if self.queued >= limit || self.is_ahead() {
+            let ahead = self.is_ahead();
+            if self.queued >= limit || ahead {
+                if ahead {
+                    self.look_at_horizon();
+                }
                 self.wait().await;
                 continue;
             }
@@ -168,6 +183,16 @@ where
     fn is_ahead(&self) -> bool {
         let recorded = matches!(self.replayer.options.pace, Pace::Recorded { .. });
         recorded && self.queued > 0 && self.horizon > self.replayer.rt.now()
+    }
+
+    /// Has the wait end when the last request is due. Its domain may wait for an operation then, and
+    /// the requests of other domains that come after it must not.
+    fn look_at_horizon(&mut self) {
+        if self.looks_at != self.horizon {
+            self.looks_at = self.horizon;
+            self.timer_seq += 1;
+            self.timers.push(Reverse((self.horizon, self.timer_seq, NOBODY)));
+        }
     }
 
     /// Waits for all operations in flight.
@@ -221,7 +246,9 @@ where
         while let Some(&Reverse((at, _, domain))) = self.timers.peek() {
             if at <= self.replayer.rt.now() {
                 self.timers.pop();
-                self.unblock(domain);
+                if domain != NOBODY {
+                    self.unblock(domain);
+                }
                 fired = true;
                 continue;
             }
@@ -444,7 +471,7 @@ where
                 self.report.skipped += 1;
                 self.skip(track);
             }
-            Translation::Done if self.prepare(&mut request.op) => {
+            Translation::Done if self.prepare(domain, &mut request.op) => {
                 if let (Some(due), Pace::Recorded { .. }) = (due, self.replayer.options.pace) {
                     self.report.late_ns.add(self.replayer.rt.now().since(due));
                 }
@@ -462,14 +489,18 @@ where
 
     /// Keeps references, opens and cookies consistent. Returns false if nothing has to be done on
     /// the volume.
-    fn prepare(&mut self, op: &mut Op) -> bool {
+    fn prepare(&mut self, domain: u32, op: &mut Op) -> bool {
         let inodes = &mut self.replayer.inodes;
         match op {
             Op::Forget { ino, count } => {
                 *count = inodes.forget(*ino, *count);
                 *count > 0
             }
-            Op::Release { ino } => inodes.release(*ino),
+            Op::Release { ino } => {
+                self.refused.remove(&(domain, *ino));
+                inodes.release(*ino)
+            }
+            Op::Read { ino, .. } if self.refused.contains(&(domain, *ino)) => false,
             Op::ReadDir { dir, cookie, .. } if *cookie != 0 => {
                 let known = inodes.cookie(*dir, *cookie);
                 self.report.cookies_lost += u64::from(known.is_none());
@@ -568,6 +599,7 @@ where
         let state = &mut self.tracks[track];
         let inodes = &mut self.replayer.inodes;
         let stats = &mut self.report.verbs[state.verb as usize];
+        state.ended = self.ended;
         let latency_ns = self.ended.since(state.issued);
         stats.latency_ns.add(latency_ns);
         if let Some(listener) = &self.replayer.options.listener {
@@ -580,6 +612,10 @@ where
             Err(error) => {
                 stats.errors += 1;
                 got.error = Some(ErrorCode::of(error));
+                if let (FsError::Refused(_), Verb::Open) = (error, state.verb) {
+                    self.report.deadlines.refused += 1;
+                    self.refused.insert((state.domain, state.ino));
+                }
             }
             Ok(Reply::Entry(entry)) => {
                 got.entry = entry.attr.ino;
@@ -625,6 +661,10 @@ where
         let got = std::mem::take(&mut state.got);
         let (verb, number, ino) = (state.verb, state.number, state.ino);
         let done = state.state == TrackState::Done;
+        if self.deadlines && done && at_ns > state.at_ns && got.error.is_none() {
+            self.note_deadline(track, at_ns);
+        }
+        let state = &self.tracks[track];
         if self.timed && done {
             let recorded_ns = &mut self.report.verbs[verb as usize].recorded_ns;
             recorded_ns.add(at_ns.saturating_sub(state.at_ns));
@@ -652,6 +692,18 @@ where
             _ => {}
         }
         self.tracks.retire(track);
+    }
+
+    /// An operation that had to end by a time of the trace has ended.
+    fn note_deadline(&mut self, track: u32, at_ns: Nanos) {
+        let state = &self.tracks[track];
+        let Some(by) = self.due(state.domain, at_ns) else { return };
+        let deadlines = &mut self.report.deadlines;
+        deadlines.due += 1;
+        if state.ended > by {
+            deadlines.missed += 1;
+            deadlines.late_ns.add(state.ended.since(by));
+        }
     }
 
     /// An operation succeeded that failed in the workload, so the workload will never return the

@@ -29,7 +29,7 @@ use twin_rt::{FixedMap, Nanos, Rt, Time};
 
 pub use oracle::{Verdict, WrongRead};
 pub use population::Population;
-pub use report::{ClientEnd, Divergence, Report, VerbStats};
+pub use report::{ClientEnd, Deadlines, Divergence, Report, VerbStats};
 
 use crate::error::TraceError;
 use crate::record::Verb;

@@ -55,6 +55,20 @@ impl ClientEnd {
     }
 }
 
+/// Operations that had to end by a certain time.
+#[derive(Clone, Debug, Default)]
+pub struct Deadlines {
+    /// Operations with such a time.
+    pub due: u64,
+    /// Those of them that ended after it.
+    pub missed: u64,
+    /// How much later, in nanoseconds.
+    pub late_ns: Histogram,
+    /// Opens that the volume refused because it could not have kept the deadlines. What the client
+    /// would have read from the file was left out.
+    pub refused: u64,
+}
+
 /// Figures of a replay.
 #[derive(Clone, Debug)]
 pub struct Report {
@@ -85,6 +99,9 @@ pub struct Report {
     /// The delay of each operation's issue after its time in the trace, in nanoseconds; empty
     /// unless the pace follows the times of the trace.
     pub late_ns: Histogram,
+    /// Operations that had to end by a certain time, and did or did not; none unless the pace follows
+    /// the times of the trace.
+    pub deadlines: Deadlines,
     /// The ends of the clients, by client; empty unless the pace follows the times of a recording
     /// of a mount in the order of its processes.
     pub clients: Vec<ClientEnd>,
@@ -114,6 +131,7 @@ impl Report {
             read_bytes: 0,
             written_bytes: 0,
             late_ns: Histogram::new(),
+            deadlines: Deadlines::default(),
             clients: Vec::new(),
             max_in_flight: 0,
             verdict: None,
@@ -145,7 +163,9 @@ impl Report {
         let failed = self
             .divergences
             .iter()
-            .filter(|((_, recorded, replayed), _)| recorded.is_none() && replayed.is_some());
+            .filter(|((_, recorded, replayed), _)| recorded.is_none() && replayed.is_some())
+            // A refused stream is an answer, which is counted elsewhere.
+            .filter(|((_, _, replayed), _)| *replayed != Some(ErrorCode::Refused));
         failed.map(|(_, count)| count).sum::<u64>() + self.skipped
     }
 

@@ -44,6 +44,7 @@ pub(super) struct Track {
     pub(super) domain: u32,
     pub(super) at_ns: Nanos,
     pub(super) issued: Time,
+    pub(super) ended: Time,
     /// The inode on the volume that it named first.
     pub(super) ino: Ino,
     pub(super) got: Got,
@@ -99,6 +100,7 @@ impl Tracks {
             domain,
             at_ns,
             issued: Time(0),
+            ended: Time(0),
             ino: 0,
             got: Got::default(),
             introduces: 0,

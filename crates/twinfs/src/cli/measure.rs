@@ -32,6 +32,8 @@ impl Pace {
             Some(pace) => pace,
             // Its pauses are those of real clients.
             None if workload.is_of_mount().map_err(|e| e.to_string())? => Pace::Think,
+            // Deadlines are times of the workload.
+            None if workload.has_deadlines().map_err(|e| e.to_string())? => Pace::Recorded,
             None => Pace::Asap,
         };
         if pace == Pace::Asap && speed.is_some() {

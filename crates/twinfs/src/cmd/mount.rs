@@ -113,8 +113,12 @@ fn serve_opened(
     flight: Option<Rc<FlightRecorder<File>>>,
     trace: Option<Trace>,
 ) -> Result<(), String> {
-    let options =
-        SessionOptions { writeback_cache: collects_writes(args), ..SessionOptions::default() };
+    let options = SessionOptions {
+        writeback_cache: collects_writes(args),
+        // An open may be refused.
+        count_opens: args.file_types,
+        ..SessionOptions::default()
+    };
     let closing = volume.clone();
     let words = Rc::clone(&place.words);
     volume.core().on_stop(move |error| {
@@ -238,7 +242,9 @@ fn open(
         let image = ImageOptions { read_only, direct, queue, ..ImageOptions::default() };
         let cache_bytes = super::budget::cache_bytes(args)?;
         let replacement = args.replacement.to_owned();
-        let settings = Settings { cache_bytes, read_only, replacement, ..Settings::default() };
+        let file_types = args.file_types;
+        let settings =
+            Settings { cache_bytes, read_only, replacement, file_types, ..Settings::default() };
         let settings = with_policy(args, settings.mounted())?;
         let host = host_options(args)?;
         let (of_layout, flight) = (of_layout.clone(), args.flight.clone());

@@ -1,0 +1,181 @@
+//! File types: what a file holds, and whether it is active while it is open.
+//!
+//! Contract: a file has the type of its mode, unless its attribute [`TYPE`] names another. A new type
+//! takes a line in [`REGISTRY`]; the mechanisms look at its fields, never at its name. After Bosch and
+//! Mullender, "Cut-and-paste file systems" (1996), section 2: a file of continuous media is *active*.
+//! While it is open a task of its own ([`streams`]) reads it ahead at its rate, and its data passes
+//! through the cache without filling it. [`admission`] decides whether a disk can serve one more
+//! stream.
+
+pub(crate) mod admission;
+pub(crate) mod streams;
+
+use std::collections::BTreeMap;
+
+use twin_settings::{Registry, RegistryEntry};
+
+use crate::{FsError, Result, mode};
+
+/// The attribute that names a file's type.
+pub const TYPE: &[u8] = b"user.twinfs.type";
+/// The attribute with the rate of continuous media, in bytes a second.
+pub const RATE: &[u8] = b"user.twinfs.rate";
+/// What the names of all of them begin with.
+const OURS: &[u8] = b"user.twinfs.";
+
+/// True for the name of an attribute that says something about a file's type.
+pub fn is_ours(name: &[u8]) -> bool {
+    name.starts_with(OURS)
+}
+
+/// What a file holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// Bytes that clients read and write.
+    Bytes,
+    /// Names.
+    Names,
+    /// The target of a link, or nothing.
+    Other,
+}
+
+/// What is known of a file type beside its name.
+pub struct FileType {
+    /// The type bits of the modes that a file of this type may have.
+    pub modes: &'static [u32],
+    /// What it holds.
+    pub content: Content,
+    /// A task reads it ahead at its rate while it is open for reading.
+    pub active: bool,
+}
+
+impl FileType {
+    const fn passive(modes: &'static [u32], content: Content) -> FileType {
+        FileType { modes, content, active: false }
+    }
+}
+
+/// All file types. The first one for a mode is that of the files that name none.
+pub static REGISTRY: Registry<FileType> = Registry::new(
+    "file type",
+    &[
+        RegistryEntry::new(
+            "ordinary",
+            "a file whose blocks the cache keeps as its policies say",
+            FileType::passive(&[mode::REGULAR], Content::Bytes),
+        ),
+        RegistryEntry::new(
+            "directory-file",
+            "a directory: names of other files",
+            FileType::passive(&[mode::DIRECTORY], Content::Names),
+        ),
+        RegistryEntry::new(
+            "symbolic-link",
+            "the path of another file",
+            FileType::passive(&[mode::SYMLINK], Content::Other),
+        ),
+        RegistryEntry::new(
+            "special",
+            "a device, a pipe or a socket of the host, without data here",
+            FileType::passive(&[mode::BLOCK, mode::CHAR, mode::FIFO, mode::SOCKET], Content::Other),
+        ),
+        RegistryEntry::new(
+            "media",
+            "continuous media: read ahead at a rate, admitted if the disk can keep it, not kept",
+            FileType { modes: &[mode::REGULAR], content: Content::Bytes, active: true },
+        ),
+    ],
+);
+
+/// The type of files with these type bits that name none.
+pub fn of_mode(kind: u32) -> &'static FileType {
+    let found = REGISTRY.iter().find(|entry| entry.modes.contains(&kind));
+    found.unwrap_or_else(|| REGISTRY.first())
+}
+
+/// The name of the type of continuous media.
+pub fn media() -> &'static str {
+    REGISTRY.iter().find(|entry| entry.active).map_or("", |entry| entry.name)
+}
+
+/// What the attributes of a file say about its type.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub(crate) struct Profile {
+    /// The rate at which it is read ahead, if it is active.
+    pub(crate) rate_bytes_per_s: Option<u64>,
+}
+
+impl Profile {
+    /// The profile of a file with these type bits and attributes. Values that
+    /// [`check_attribute`] would refuse are passed over: they were set elsewhere.
+    pub(crate) fn of(kind: u32, attributes: &BTreeMap<Vec<u8>, Vec<u8>>) -> Profile {
+        let text = |name: &[u8]| std::str::from_utf8(attributes.get(name)?).ok();
+        let named = text(TYPE).and_then(|name| REGISTRY.get(name).ok());
+        let kind = named.map(|entry| &**entry).filter(|file| file.modes.contains(&kind));
+        let rate = text(RATE).and_then(|rate| rate.parse().ok()).filter(|rate| *rate > 0);
+        Profile { rate_bytes_per_s: rate.filter(|_| kind.is_some_and(|k| k.active)) }
+    }
+}
+
+/// Checks the value of an attribute that a client sets on a file with these type bits; attributes of
+/// other names pass.
+///
+/// # Errors
+/// `Invalid`, if the attribute is one of ours and its value means nothing.
+pub(crate) fn check_attribute(kind: u32, name: &[u8], value: &[u8]) -> Result<()> {
+    if !is_ours(name) {
+        return Ok(());
+    }
+    let text = std::str::from_utf8(value).unwrap_or("");
+    match name {
+        TYPE => match REGISTRY.get(text) {
+            Ok(entry) if entry.modes.contains(&kind) => Ok(()),
+            Ok(_) => Err(FsError::Invalid("a file of this mode cannot have that type")),
+            Err(_) => Err(FsError::Invalid("no such file type")),
+        },
+        RATE => match text.parse::<u64>() {
+            Ok(1..) => Ok(()),
+            _ => Err(FsError::Invalid("a rate is a number of bytes a second, more than 0")),
+        },
+        _ => Err(FsError::Invalid("twinfs has the attributes type and rate")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn attributes(all: &[(&[u8], &str)]) -> BTreeMap<Vec<u8>, Vec<u8>> {
+        all.iter().map(|(name, value)| (name.to_vec(), value.as_bytes().to_vec())).collect()
+    }
+
+    #[test]
+    fn every_kind_of_mode_has_a_type_and_only_regular_files_have_bytes() {
+        for kind in mode::KINDS {
+            let file = of_mode(kind);
+            assert!(file.modes.contains(&kind) && !file.active, "{kind:o}");
+            assert_eq!(file.content == Content::Bytes, kind == mode::REGULAR, "{kind:o}");
+        }
+    }
+
+    #[test]
+    fn a_rate_counts_only_with_an_active_type_that_the_mode_may_have() {
+        let both = attributes(&[(TYPE, "media"), (RATE, "187500")]);
+        assert_eq!(Profile::of(mode::REGULAR, &both).rate_bytes_per_s, Some(187_500));
+        assert_eq!(Profile::of(mode::DIRECTORY, &both).rate_bytes_per_s, None);
+        let alone = attributes(&[(RATE, "187500")]);
+        assert_eq!(Profile::of(mode::REGULAR, &alone), Profile::default());
+        let zero = attributes(&[(TYPE, "media"), (RATE, "0")]);
+        assert_eq!(Profile::of(mode::REGULAR, &zero).rate_bytes_per_s, None);
+    }
+
+    #[test]
+    fn values_that_mean_nothing_are_refused_when_they_are_set() {
+        let ok = |name, value: &str| check_attribute(mode::REGULAR, name, value.as_bytes()).is_ok();
+        assert!(ok(TYPE, "media") && ok(RATE, "1"));
+        assert!(!ok(TYPE, "directory-file") && !ok(TYPE, "film"));
+        assert!(!ok(RATE, "0") && !ok(RATE, "fast"));
+        assert!(!ok(b"user.twinfs.speed", "1"));
+        assert!(ok(b"user.mime_type", "video/mpeg"));
+    }
+}
