@@ -16,11 +16,13 @@ use twin_trace::{Ending, Source, Verb};
 use crate::config::{Config, Front};
 use crate::error::{SimulateError, model_error};
 use crate::figures::{
-    BusFigures, DiskFigures, Figures, Latency, Lateness, LogFigures, VerbFigures, WearFigures,
+    BusFigures, DiskFigures, Figures, Latency, Lateness, LogFigures, NetworkFigures, VerbFigures,
+    WearFigures,
 };
 use crate::history::{History, Sampler};
 use crate::machine::{OnVolume, on_volume};
 use crate::planted::PlantedFault;
+use crate::remote::Machines;
 use crate::steps::Counted;
 use crate::watch::{Seat, Watcher};
 use crate::workload::Workload;
@@ -100,6 +102,10 @@ fn behind_front_end(
     workload: &Workload,
     pace: Pace,
 ) -> Result<(Config, Option<FuseCosts>), SimulateError> {
+    if config.remote.is_some() {
+        let settings = config.settings.clone().served();
+        return Ok((Config { settings, ..config.clone() }, None));
+    }
     let of_mount = workload.is_of_mount().map_err(SimulateError::Workload)?;
     let behind_kernel = match config.front {
         Front::AsRecorded => of_mount,
@@ -126,25 +132,30 @@ impl OnVolume for Replay<'_> {
         volume: &OpenVolume,
     ) -> Result<Figures, SimulateError> {
         let fuse = self.fuse.filter(|_| !self.config.planted().is(PlantedFault::FuseLeftOut));
+        if let Some(remote) = &self.config.remote {
+            let machines = Machines::start(rt, remote, volume).await?;
+            return self.play(rt, disk, volume, &machines, Some(&machines)).await;
+        }
         match fuse {
-            None => self.play(rt, disk, volume, volume).await,
+            None => self.play(rt, disk, volume, volume, None).await,
             Some(costs) => {
                 let cpu = volume.core().cpu.clone();
                 let fs = Fuse::new(rt, volume.clone(), cpu, costs);
-                self.play(rt, disk, volume, &fs).await
+                self.play(rt, disk, volume, &fs, None).await
             }
         }
     }
 }
 
 impl Replay<'_> {
-    /// Plays the workload on `fs`, behind which `volume` is.
+    /// Plays the workload on `fs`, behind which `volume` is; `machines` are between the two.
     async fn play(
         self,
         rt: &Rt,
         disk: &SimDisk,
         volume: &OpenVolume,
         fs: &impl FileSystem,
+        machines: Option<&Machines>,
     ) -> Result<Figures, SimulateError> {
         let Replay { config, workload, pace, seat, fuse: _ } = self;
         let planted = config.planted();
@@ -167,6 +178,7 @@ impl Replay<'_> {
         if let Some(seat) = seat {
             seat.begin(disk, volume);
         }
+        machines.into_iter().for_each(Machines::begin);
         let source = workload.start().map_err(SimulateError::Workload)?;
         let mut source = Counted::new(source, config.steps.clone());
         let began = if planted.is(PlantedFault::PopulatingTimed) { opened } else { rt.now() };
@@ -175,6 +187,9 @@ impl Replay<'_> {
         let all_done = rt.now();
         // Writing the remaining dirty data is part of the work, until the disk's own cache has
         // given it to the medium.
+        if let Some(machines) = machines {
+            machines.sync().await?;
+        }
         volume.execute(sync_request()).await?;
         let ended = if planted.is(PlantedFault::SyncLeftOut) { all_done } else { rt.now() };
         let finish_ns = ended - began;
@@ -182,7 +197,9 @@ impl Replay<'_> {
             seat.end();
         }
         let figures = figures(rt, config, volume, &report, disk, &before);
-        let figures = Figures { cut: cut(&source), finish_s: finish_ns as f64 / 1e9, ..figures };
+        let network_use = machines.map(NetworkFigures::of);
+        let finish_s = finish_ns as f64 / 1e9;
+        let figures = Figures { cut: cut(&source), finish_s, network_use, ..figures };
         Ok(with_fault(figures, planted, &report))
     }
 }
@@ -311,6 +328,7 @@ fn figures(
         cpu_s: (volume.core().cpu.busy_ns() - before.cpu_ns) as f64 / 1e9,
         log: LogFigures::of(volume).since(&before.log),
         disk_use,
+        network_use: None,
         bus_use: disk.bus().map(|bus| BusFigures::of(&bus.stats())),
         spreads: Vec::new(),
         digest: format!("{:016x}", rt.digest().value()),
