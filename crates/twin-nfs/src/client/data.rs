@@ -176,23 +176,25 @@ impl Inner {
     ) -> Result<()> {
         let each = (self.settings.rsize / PAGE).max(1);
         let missing = |n: u64| node.pages.borrow().all.get(&n).is_none_or(|page| !page.full);
-        let mut chunks = Vec::new();
-        let mut n = pages.start;
-        while n < pages.end {
-            if missing(n) {
-                let chunk = n / each * each;
-                let most = size.div_ceil(PAGE).max(n + 1);
-                let wanted: Vec<u64> =
-                    (chunk..(chunk + each).min(most)).filter(|&n| missing(n)).collect();
-                n = chunk + each;
-                chunks.push((chunk, wanted));
-            } else {
-                n += 1;
+        // What is read may be out of date when it comes: then it is read again.
+        while pages.clone().any(missing) {
+            let mut chunks = Vec::new();
+            let mut n = pages.start;
+            while n < pages.end {
+                if missing(n) {
+                    let chunk = n / each * each;
+                    let end = (chunk + each).min(size.div_ceil(PAGE).max(n + 1));
+                    chunks.push((chunk, (chunk..end).filter(|&n| missing(n)).collect()));
+                    n = chunk + each;
+                } else {
+                    n += 1;
+                }
             }
+            let chunks = chunks.into_iter();
+            let reads = chunks.map(|(chunk, wanted)| self.read_chunk(cred, node, chunk, wanted));
+            join_all(reads).await.into_iter().collect::<Result<()>>()?;
         }
-        let reads =
-            chunks.into_iter().map(|(chunk, wanted)| self.read_chunk(cred, node, chunk, wanted));
-        join_all(reads).await.into_iter().collect()
+        Ok(())
     }
 
     /// Reads a chunk and keeps those of its pages that were missing.
@@ -205,6 +207,8 @@ impl Inner {
     ) -> Result<()> {
         let _biod = self.biods.take(1).await;
         let (off, count) = (chunk * PAGE, self.settings.rsize.max(PAGE));
+        let is_held = |n: u64| node.pages.borrow().all.contains_key(&n);
+        let wanted: Vec<(u64, bool)> = wanted.into_iter().map(|n| (n, is_held(n))).collect();
         let results = self.call(cred, proc::READ, |w| {
             w.opaque(&node.handle);
             w.u64(off);
@@ -216,7 +220,11 @@ impl Inner {
         let (_count, _eof) = (r.u32().map_err(garbled)?, r.flag().map_err(garbled)?);
         let data = r.opaque(usize::MAX).map_err(garbled)?;
         attr.into_iter().for_each(|attr| self.learn(node, &attr));
-        for n in wanted {
+        for (n, was_held) in wanted {
+            // It was written and dropped meanwhile, and the server may have read before that.
+            if was_held && !is_held(n) {
+                continue;
+            }
             let mut page = vec![0; PAGE as usize];
             let from = ((n - chunk) * PAGE) as usize;
             if from < data.len() {

@@ -347,10 +347,10 @@ impl App {
                         .map_err(|what| format!("piece {nth}: {what}"))?;
                 }
             }
-            (Act::Look(name), Reply::Entry(entry)) => {
-                if self.files.get(name).map(|file| file.ino) != Some(entry.attr.ino) {
-                    return Err("another file has its name".into());
-                }
+            (Act::Look(name), Reply::Entry(entry))
+                if self.files.get(name).map(|file| file.ino) != Some(entry.attr.ino) =>
+            {
+                return Err("another file has its name".into());
             }
             (Act::Rename(from, to), _) => self.renamed(from, to),
             (Act::Remove(name), _) => self.gone(name),
