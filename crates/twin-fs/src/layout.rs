@@ -54,6 +54,8 @@ pub struct Written {
     pub cleaner_read_bytes: u64,
     /// Number of segments that the cleaner emptied.
     pub cleaned_segments: u64,
+    /// Number of operations that waited for the cleaner to make room.
+    pub space_waits: u64,
     /// Number of log writes, or of transactions of a journal.
     pub batches: u64,
     /// Number of checkpoints.

@@ -100,13 +100,19 @@ pub enum Front {
     AsRecorded,
     /// Nothing: clients call the core.
     Nothing,
-    /// The kernel of a mount.
+    /// The kernel of a mount, without its caches: each operation is a request.
     Fuse,
+    /// The kernel of a mount with its caches.
+    Kernel,
 }
 
 impl Front {
-    const ALL: [(&'static str, Front); 3] =
-        [("as-recorded", Front::AsRecorded), ("none", Front::Nothing), ("fuse", Front::Fuse)];
+    const ALL: [(&'static str, Front); 4] = [
+        ("as-recorded", Front::AsRecorded),
+        ("none", Front::Nothing),
+        ("fuse", Front::Fuse),
+        ("kernel", Front::Kernel),
+    ];
 }
 
 /// Costs of a processor that replace the machine's own, in nanoseconds.
@@ -331,8 +337,9 @@ const KEYS: &[(Needs, Key<Config>)] = &[
         Key::own(
             "front-end",
             "what stands between clients and the core: what stood there when the workload was \
-             recorded, nothing, or the kernel of a mount",
-            "as-recorded|none|fuse",
+             recorded, nothing, the requests of a mount, or its kernel with names, attributes and \
+             pages in memory",
+            "as-recorded|none|fuse|kernel",
             |c, text| {
                 let found = Front::ALL.iter().find(|(name, _)| *name == text);
                 let names = Front::ALL.iter().map(|(name, _)| *name);

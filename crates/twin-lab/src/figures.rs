@@ -98,6 +98,8 @@ pub struct LogFigures {
     pub cleaned_segments: u64,
     /// Bytes that the cleaner read.
     pub cleaner_read_bytes: u64,
+    /// Number of operations that waited for the cleaner to make room.
+    pub space_waits: u64,
     /// Number of log writes, or of commits of a journal.
     pub log_writes: u64,
     /// Number of checkpoints.
@@ -117,6 +119,7 @@ impl LogFigures {
             moved_bytes: written.moved_bytes,
             cleaned_segments: written.cleaned_segments,
             cleaner_read_bytes: written.cleaner_read_bytes,
+            space_waits: written.space_waits,
             log_writes: written.batches,
             checkpoints: written.checkpoints,
         }
@@ -133,6 +136,7 @@ impl LogFigures {
             moved_bytes: self.moved_bytes - before.moved_bytes,
             cleaned_segments: self.cleaned_segments - before.cleaned_segments,
             cleaner_read_bytes: self.cleaner_read_bytes - before.cleaner_read_bytes,
+            space_waits: self.space_waits - before.space_waits,
             log_writes: self.log_writes - before.log_writes,
             checkpoints: self.checkpoints - before.checkpoints,
         };

@@ -9,6 +9,7 @@ use twin_rt::{ClockOnly, Nanos, Rt};
 use twin_sim::SimDisk;
 use twin_sim::bus::Bus;
 use twin_sim::fuse::{Fuse, FuseCosts};
+use twin_sim::kernel::Kernel;
 use twin_sim::model::Wear;
 use twin_trace::replay::{Options, Pace, Replayer, Report};
 use twin_trace::{Ending, Source, Verb};
@@ -110,7 +111,7 @@ fn behind_front_end(
     let behind_kernel = match config.front {
         Front::AsRecorded => of_mount,
         Front::Nothing => false,
-        Front::Fuse => true,
+        Front::Fuse | Front::Kernel => true,
     };
     if !behind_kernel {
         return Ok((config.clone(), None));
@@ -120,6 +121,16 @@ fn behind_front_end(
     // Recorded pauses contain what the kernel took between an answer and the next request.
     let in_pauses = of_mount && pace != Pace::Asap;
     Ok((Config { settings, ..config.clone() }, (!in_pauses).then_some(costs)))
+}
+
+/// What keeps dirty pages between a workload and its volume.
+#[derive(Clone, Copy)]
+enum Between<'a> {
+    Nothing,
+    /// The kernel of a mount.
+    Kernel(&'a Kernel<Fuse<OpenVolume>>),
+    /// Clients of a server.
+    Machines(&'a Machines),
 }
 
 impl OnVolume for Replay<'_> {
@@ -134,28 +145,35 @@ impl OnVolume for Replay<'_> {
         let fuse = self.fuse.filter(|_| !self.config.planted().is(PlantedFault::FuseLeftOut));
         if let Some(remote) = &self.config.remote {
             let machines = Machines::start(rt, remote, volume).await?;
-            return self.play(rt, disk, volume, &machines, Some(&machines)).await;
+            return self.play(rt, disk, volume, &machines, Between::Machines(&machines)).await;
         }
         match fuse {
-            None => self.play(rt, disk, volume, volume, None).await,
+            None => self.play(rt, disk, volume, volume, Between::Nothing).await,
             Some(costs) => {
                 let cpu = volume.core().cpu.clone();
                 let fs = Fuse::new(rt, volume.clone(), cpu, costs);
-                self.play(rt, disk, volume, &fs, None).await
+                match self.config.front {
+                    Front::Kernel => {
+                        let kernel = Kernel::new(rt, fs);
+                        self.play(rt, disk, volume, &kernel, Between::Kernel(&kernel)).await
+                    }
+                    _ => self.play(rt, disk, volume, &fs, Between::Nothing).await,
+                }
             }
         }
     }
 }
 
 impl Replay<'_> {
-    /// Plays the workload on `fs`, behind which `volume` is; `machines` are between the two.
+    /// Plays the workload on `fs`, behind which `volume` is; `between` is the part of `fs` that keeps
+    /// dirty pages.
     async fn play(
         self,
         rt: &Rt,
         disk: &SimDisk,
         volume: &OpenVolume,
         fs: &impl FileSystem,
-        machines: Option<&Machines>,
+        between: Between<'_>,
     ) -> Result<Figures, SimulateError> {
         let Replay { config, workload, pace, seat, fuse: _ } = self;
         let planted = config.planted();
@@ -164,6 +182,10 @@ impl Replay<'_> {
         let mut replayer = Replayer::new(rt, fs, Options { pace, ..Options::default() });
         let population = workload.population().map_err(SimulateError::Workload)?;
         replayer.populate(&population).await.map_err(SimulateError::Replay)?;
+        if let Between::Kernel(kernel) = between {
+            kernel.write_out().await?;
+            kernel.drop_caches();
+        }
         let flush = twin_disk::Io::flush(twin_disk::Origin::User);
         volume.core().device.submit(flush).await.map_err(FsError::Io)?;
         if !population.is_empty() {
@@ -178,6 +200,10 @@ impl Replay<'_> {
         if let Some(seat) = seat {
             seat.begin(disk, volume);
         }
+        let machines = match between {
+            Between::Machines(machines) => Some(machines),
+            _ => None,
+        };
         machines.into_iter().for_each(Machines::begin);
         let source = workload.start().map_err(SimulateError::Workload)?;
         let mut source = Counted::new(source, config.steps.clone());
@@ -185,11 +211,13 @@ impl Replay<'_> {
         let report = replayer.run(&mut source).await.map_err(SimulateError::Replay)?;
         let _ = replayer.release_all().await;
         let all_done = rt.now();
+        match between {
+            Between::Nothing => {}
+            Between::Kernel(kernel) => kernel.write_out().await?,
+            Between::Machines(machines) => machines.sync().await?,
+        }
         // Writing the remaining dirty data is part of the work, until the disk's own cache has
         // given it to the medium.
-        if let Some(machines) = machines {
-            machines.sync().await?;
-        }
         volume.execute(sync_request()).await?;
         let ended = if planted.is(PlantedFault::SyncLeftOut) { all_done } else { rt.now() };
         let finish_ns = ended - began;

@@ -285,6 +285,7 @@ pub(crate) fn rows(all: &[&Figures]) -> Vec<Vec<String>> {
     row("write cost", &write_cost);
     row("layout wrote", &|f| mib(f.log.log_bytes));
     row("segments cleaned", &|f| f.log.cleaned_segments.to_string());
+    row("  waits for them", &|f| f.log.space_waits.to_string());
     row("cache hits", &|f| format!("{:.1}%", f.cache_hit_share * 100.0));
     row("disk has requests", &|f| disk_share(f, f.disk_use.busy_s));
     row("  in service", &|f| disk_share(f, f.disk_use.service_s));

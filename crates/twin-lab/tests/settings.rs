@@ -249,3 +249,16 @@ fn every_combination_of_sizes_orderings_and_disks_runs_or_is_refused_with_a_reme
     let ran = ran.into_inner();
     assert!(ran * 2 > configs.len(), "{ran} of {} ran", configs.len());
 }
+
+/// The kernel's caches serve some operations and collect writes, but no client gets another answer.
+#[test]
+fn behind_the_kernel_s_caches_every_workload_gets_the_same_answers_with_fewer_requests() {
+    for workload in [FILES, OVERWRITES, USERS, "mail:messages=200", "small-files:files=300"] {
+        let settings = "disk=ssd-sata,size=256M,cache=16M";
+        let of = |front| run(&format!("lfs:{settings},front-end={front}"), workload).unwrap();
+        let [requests, kernel] = ["fuse", "kernel"].map(of);
+        assert_eq!((kernel.failed, kernel.diverged), (0, 0), "{workload}");
+        assert_eq!(kernel.ops, requests.ops, "{workload}");
+        assert!(kernel.span_s < requests.span_s, "{workload}: {kernel:?}");
+    }
+}

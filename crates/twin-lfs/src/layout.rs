@@ -256,6 +256,7 @@ impl Layout for Lfs {
             moved_bytes: stats.moved_bytes,
             cleaner_read_bytes: stats.cleaner_read_bytes,
             cleaned_segments: stats.cleaned_segments,
+            space_waits: stats.space_waits,
             batches: stats.log_writes,
             checkpoints: stats.checkpoints,
         }

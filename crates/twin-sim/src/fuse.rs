@@ -3,8 +3,8 @@
 //! Contract: a request that the kernel would send to a mount takes its transit on both sides, while other
 //! clients may use the processors, and occupies the core's processor while it is read, parsed and answered.
 //! Requests that never reach a mount of ours (opening and closing, which the kernel does alone) cost
-//! nothing, and forgetting costs no client any time. What the kernel keeps is not modelled: names,
-//! attributes and pages that it would serve from its caches are requests here.
+//! nothing, and forgetting costs no client any time. What the kernel keeps is not modelled here: that is
+//! [`Kernel`](crate::kernel::Kernel).
 
 use twin_fs::{Cpu, Data, FileSystem, FsError, Ino, Op, Reply, Request, Room};
 use twin_rt::{MICROS, Nanos, Rt};

@@ -41,6 +41,7 @@ mod demerit;
 mod device;
 pub mod faults;
 pub mod fuse;
+pub mod kernel;
 pub mod model;
 pub mod network;
 mod planted;

@@ -24,6 +24,7 @@ fn small() -> Vec<String> {
         ("large-file", "file-bytes=200k"),
         ("zipf", "writes=500,file-bytes=1m,reads=20%"),
         ("sprite-like", "hours=1,from=12"),
+        ("file-server", "part=1%"),
     ];
     assert_eq!(small.len(), generate::REGISTRY.len(), "a workload has no small settings here");
     small

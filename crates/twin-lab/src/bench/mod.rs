@@ -130,13 +130,27 @@ pub struct Phase {
     pub log_writes: Option<f64>,
     /// Bytes that the layout wrote; simulated targets only.
     pub written_bytes: Option<f64>,
+    /// Mean seconds in which the disk served a read, without its wait; simulated targets only.
+    pub read_s: Option<f64>,
+    /// Seconds in which the disk served writes, without their waits; simulated targets only.
+    pub write_service_s: Option<f64>,
 }
 
 impl Phase {
     /// A phase with only these measurements.
     pub fn of(phase: &'static str, amount: f64, unit: &'static str, seconds: f64) -> Phase {
-        let (cpu_share, disk_share, log_writes, written_bytes) = (None, None, None, None);
-        Phase { phase, amount, unit, seconds, cpu_share, disk_share, log_writes, written_bytes }
+        Phase {
+            phase,
+            amount,
+            unit,
+            seconds,
+            cpu_share: None,
+            disk_share: None,
+            log_writes: None,
+            written_bytes: None,
+            read_s: None,
+            write_service_s: None,
+        }
     }
 
     /// The amount moved per second.
@@ -165,6 +179,9 @@ pub(crate) struct Mark {
     pub(crate) disk_s: Option<f64>,
     pub(crate) log_writes: Option<f64>,
     pub(crate) written_bytes: Option<f64>,
+    pub(crate) reads: Option<f64>,
+    pub(crate) read_service_s: Option<f64>,
+    pub(crate) write_service_s: Option<f64>,
 }
 
 impl Spans {
@@ -209,6 +226,10 @@ impl Spans {
             let count = |a: Option<f64>, b: Option<f64>| Some(b? - a?);
             phase.log_writes = count(first.log_writes, last.log_writes);
             phase.written_bytes = count(first.written_bytes, last.written_bytes);
+            let reads = count(first.reads, last.reads).filter(|reads| *reads > 0.0);
+            let read_s = count(first.read_service_s, last.read_service_s);
+            phase.read_s = reads.and_then(|reads| Some(read_s? / reads));
+            phase.write_service_s = count(first.write_service_s, last.write_service_s);
             phase
         };
         phases.into_iter().map(finish).collect()
@@ -227,7 +248,7 @@ pub(crate) fn median(figures: &[f64]) -> f64 {
 }
 
 /// Why a benchmark ended early.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct BenchFailure(pub String);
 
 impl BenchFailure {

@@ -133,12 +133,17 @@ impl User<'_> {
     fn mark(&self) -> Mark {
         let shared = self.shared;
         let counts = LogFigures::of(shared.volume);
+        let disk = shared.disk.stats();
+        let seconds = |ns: u64| ns as f64 / 1e9;
         Mark {
             log_writes: Some(counts.log_writes as f64),
             written_bytes: Some(counts.log_bytes as f64),
             time_s: shared.rt.now().0 as f64 / 1e9,
             cpu_s: Some(shared.volume.core().cpu.busy_ns() as f64 / 1e9),
-            disk_s: Some(shared.disk.stats().busy_ns as f64 / 1e9),
+            disk_s: Some(seconds(disk.busy_ns)),
+            reads: Some(disk.reads.requests as f64),
+            read_service_s: Some(seconds(disk.reads.service_ns)),
+            write_service_s: Some(seconds(disk.writes.service_ns)),
         }
     }
 

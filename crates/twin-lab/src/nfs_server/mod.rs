@@ -136,6 +136,7 @@ impl Outcome {
             moved_bytes: self.moved_bytes,
             cleaned_segments: self.background + self.on_demand,
             cleaner_read_bytes: self.cleaner_read_bytes,
+            space_waits: self.on_demand,
             ..LogFigures::default()
         };
         Moment { log: all.since(&LogFigures::default()), ..Moment::default() }

@@ -115,6 +115,7 @@ const CLAIMS: &[Claim] = &[
         || vec![tpcb("bsd-lfs")],
         tpcb_segment
     ),
+    super::tpcb_parts::CLAIM,
     table_claims::TABLE,
     table_claims::HELD_OUT,
     table_claims::STATEMENTS,
@@ -122,6 +123,7 @@ const CLAIMS: &[Claim] = &[
     table_claims::ANDREW,
     table_claims::TPCB,
     super::heuristic::CLAIM,
+    super::real_log::CLAIM,
 ];
 
 fn share(results: &Results, need: &Need, phase: &str) -> f64 {

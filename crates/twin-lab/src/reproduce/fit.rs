@@ -84,9 +84,9 @@ impl Half {
 /// fits them again and says if it finds others.
 const HELD_OUT: [(Half, &str); 4] = [
     (Half::EvenSizes, "bus-rate=3600000,command-us=200,skews=6/21,request-us=375,copy-us=200"),
-    (Half::OddSizes, "bus-rate=3800000,command-us=0,skews=5/18,request-us=500,copy-us=300"),
+    (Half::OddSizes, "bus-rate=3200000,command-us=300,skews=8/29,request-us=500,copy-us=200"),
     (Half::Efs, "bus-rate=4100000,command-us=0,skews=12/43,request-us=562,copy-us=550"),
-    (Half::Lfs, "bus-rate=3800000,command-us=0,skews=6/21,request-us=625,copy-us=200"),
+    (Half::Lfs, "bus-rate=3500000,command-us=0,skews=5/18,request-us=375,copy-us=250"),
 ];
 
 /// The constants that were fitted to a half, as settings; those of the presets for

@@ -29,7 +29,7 @@ pub(super) const CLAIM: Claim = Claim {
 /// Table 3: the cleaner's requests in the queue when a user's request came, by server, sync and
 /// async.
 const INTERFERENCE: [[f64; 2]; 3] = [[0.069, 0.067], [0.057, 0.072], [0.039, 0.022]];
-const MODELS: [(WriteModel, &str); 2] =
+pub(super) const MODELS: [(WriteModel, &str); 2] =
     [(WriteModel::Sync, "NFS-sync"), (WriteModel::Async, "NFS-async")];
 const SESSIONS: &str =
     "the pauses of the traces are not published: the stream's are fitted to other results";
@@ -305,7 +305,7 @@ fn below_mb(outcome: &Outcome, megabytes: u64) -> f64 {
 }
 
 /// The results of `run`, in order, computed two at a time.
-fn in_parallel<T: Sync, R: Send>(all: &[T], run: impl Fn(&T) -> R + Sync) -> Vec<R> {
+pub(super) fn in_parallel<T: Sync, R: Send>(all: &[T], run: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let (even, odd) = std::thread::scope(|scope| {
         let odd = scope.spawn(|| all.iter().skip(1).step_by(2).map(&run).collect::<Vec<R>>());
         let even: Vec<R> = all.iter().step_by(2).map(&run).collect();

@@ -154,6 +154,7 @@ fn clc_section(r: &Results) -> String {
         let chart = Chart { title, y_label: "MB/s", log_y: false, marks: &[] };
         out += &lines(&chart, &all, "file size");
     }
+    out += &scenario_d(r);
     out += "</div><table><tr class=\"group\"><th></th>";
     for title in titles {
         out += &format!("<th colspan=\"2\">{title}</th>");
@@ -178,6 +179,27 @@ fn clc_section(r: &Results) -> String {
     out += "</table><p><small>Our values, with the paper's in small print. Green: within 10%; yellow: within 20%. \
             Grey: a cell that looks like a misprint, not scored.</small></p>";
     out + &lazy_table(r)
+}
+
+/// The fourth graph of writes that the paper announces: (a) with scenario (d), for which it has no
+/// figures.
+fn scenario_d(r: &Results) -> String {
+    let line = |name: &str, colour, config: String| Line {
+        name: name.into(),
+        colour,
+        paper: false,
+        points: clc::sizes_kb()
+            .into_iter()
+            .map(|kb| (kb as f64, r.rate(&clc::need(config.clone(), kb), "create")))
+            .collect(),
+    };
+    let all = [
+        line("EFS", RED, clc::config(System::Efs)),
+        line("EFS, asynchronous (d)", RED.dashed(), "efs-async".into()),
+        line("LFS", BLUE, clc::config(System::Lfs)),
+    ];
+    let title = "Write (d): create";
+    lines(&Chart { title, y_label: "MB/s", log_y: true, marks: &[] }, &all, "file size")
 }
 
 fn lazy_table(r: &Results) -> String {

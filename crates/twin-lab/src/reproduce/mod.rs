@@ -15,6 +15,7 @@ mod heuristic;
 pub(crate) mod html;
 mod paper;
 pub mod present;
+mod real_log;
 mod report;
 mod runs;
 mod servers;
@@ -22,6 +23,7 @@ mod summary;
 mod table_claims;
 mod tally;
 mod tpcb_cleaner;
+mod tpcb_parts;
 mod variation;
 pub mod worth;
 pub mod wrong;
@@ -66,6 +68,8 @@ pub struct Results {
     histories: BTreeMap<Need, History>,
     /// The studies of file servers, if a claim needs them.
     servers: heuristic::Studies,
+    /// The same requests on the real log, if a claim needs them.
+    real_logs: real_log::Pairs,
 }
 
 impl Results {
@@ -220,6 +224,9 @@ pub fn reproduce(
     if claims.iter().any(|claim| claim.id == heuristic::CLAIM.id) {
         results.servers = heuristic::Studies::run(variation);
     }
+    if claims.iter().any(|claim| claim.id == real_log::CLAIM.id) {
+        results.real_logs = real_log::Pairs::run();
+    }
     Ok((judge(claims, &results), results))
 }
 
@@ -248,6 +255,7 @@ fn judge_varied(
         true => heuristic::Studies::run(variation),
         false => unchanged.servers.clone(),
     };
+    results.real_logs = unchanged.real_logs.clone();
     Ok(judge(claims, &results))
 }
 

@@ -140,7 +140,10 @@ pub fn plant(
             let pairs = judged.iter().zip(&mistaken).filter(|(j, _)| j.claim.paper() == paper);
             let checks = pairs.flat_map(|(right, wrong)| right.checks.iter().zip(&wrong.checks));
             let turned = checks.filter(|(right, wrong)| {
-                right.kind.counts() && right.holds() && wrong.what == right.what && !wrong.holds()
+                let same = wrong.what == right.what;
+                // What was not measured says nothing of the model.
+                let differs = wrong.ours.is_finite() && !wrong.holds();
+                right.kind.counts() && right.holds() && same && differs
             });
             turned.map(|(_, wrong)| wrong.clone()).collect::<Vec<Check>>()
         };

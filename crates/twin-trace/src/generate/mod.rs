@@ -11,6 +11,7 @@
 mod build;
 pub mod by_hand;
 mod distribution;
+mod file_server;
 mod large_file;
 mod mail;
 mod script;
@@ -79,6 +80,7 @@ pub static REGISTRY: Registry<Kind> = Registry::new(
         large_file::ENTRY,
         zipf::ENTRY,
         sprite_like::ENTRY,
+        file_server::ENTRY,
     ],
 );
 

@@ -379,7 +379,8 @@ impl Stream {
         node
     }
 
-    fn dir_of(&self, node: NodeId) -> NodeId {
+    /// The directory that a file is in, whenever it exists.
+    pub fn dir_of(&self, node: NodeId) -> NodeId {
         node.wrapping_mul(0x9e37_79b1) % self.dirs
     }
 

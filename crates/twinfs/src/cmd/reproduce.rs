@@ -55,7 +55,7 @@ pub(crate) fn run(args: &Reproduce, interrupts: &Interrupts) -> Outcome {
     if args.choices {
         let worths = worth::worths(&claims, &results, threads, &progress);
         bar.finish();
-        say(worth::text(&worths.map_err(|e| e.to_string())?).trim_end())?;
+        say(worth::text(&worths).trim_end())?;
         return Ok(ExitCode::SUCCESS);
     }
     let found = match args.wrong {
