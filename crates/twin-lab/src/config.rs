@@ -776,10 +776,7 @@ pub fn settings_help() -> String {
             out += &format!("  {:<20} {} [{}]\n", key.name, key.about, key.value);
         }
     }
-    out += "\nKeys of clients, network and server, behind nfs(volume): as in nfs(lfs):biods=8:\n";
-    for (name, about, value) in remote::keys(&Remote::default()) {
-        out += &format!("  {name:<20} {about} [{value}]\n");
-    }
+    out += &remote::help();
     let list = |title: &str, names: Vec<(&str, &str)>| {
         let lines = names.iter().map(|(name, about)| format!("  {name:<16} {about}\n"));
         format!("\n{title}:\n{}", lines.collect::<String>())

@@ -47,6 +47,15 @@ pub fn keys(remote: &Remote) -> Vec<(&'static str, &'static str, String)> {
         .collect()
 }
 
+/// Help on the keys.
+pub fn help() -> String {
+    let lines = keys(&Remote::default());
+    let lines =
+        lines.iter().map(|(name, about, value)| format!("  {name:<20} {about} [{value}]\n"));
+    let title = "Keys of clients, network and server, behind nfs(volume): as in nfs(lfs):biods=8";
+    format!("\n{title}:\n{}", lines.collect::<String>())
+}
+
 /// Divides `nfs(volume):settings` into the volume's text and the settings; `None` if it is no such text.
 ///
 /// # Errors

@@ -118,6 +118,8 @@ impl Client {
 impl FileSystem for Client {
     async fn execute(&self, request: Request) -> Result<Reply> {
         let Request { cred, op, .. } = request;
+        // A server judges permissions itself. What a front end has judged already must not fail there.
+        let cred = if cred.checked { Cred::root() } else { cred };
         self.0.execute(&cred, op).await
     }
 }

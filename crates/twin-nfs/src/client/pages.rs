@@ -212,7 +212,7 @@ mod tests {
             pages.runs(most).iter().map(|run| (run.off, run.data.len())).collect()
         };
         assert_eq!(shape(1 << 20), [(100, 8102), (7 * PAGE, 10)]);
-        assert_eq!(shape(8192), [(100, 8092), (2 * PAGE, 10), (7 * PAGE, 10)]);
+        assert_eq!(shape(8100), [(100, 8092), (2 * PAGE, 10), (7 * PAGE, 10)]);
         assert_eq!(pages.end(), 7 * PAGE + 10);
     }
 
