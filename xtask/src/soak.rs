@@ -43,6 +43,12 @@ pub(crate) const KINDS: &[(&str, &str, &str, &str)] = &[
         "damaged FFS volumes, repaired, and power failures in it",
     ),
     ("nfs", "twin-nfs", "contract", "the write contract of the NFS server, 1,000 runs a seed"),
+    (
+        "nfs-disks",
+        "twin-proof",
+        "nfs_contract",
+        "the same contract over real layouts and disks, with modelled clients, 1,000 runs a seed",
+    ),
     ("traces", "twin-proof", "traces", "damaged traces and flight logs, replayed"),
 ];
 

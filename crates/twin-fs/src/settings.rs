@@ -72,6 +72,13 @@ impl Settings {
     pub fn mounted(self) -> Settings {
         Settings { drop_behind: true, durable_within_ns: Some(MOUNT_DURABLE_WITHIN_NS), ..self }
     }
+
+    /// These settings behind a server of a network: as on a mount, but no cache is above this one.
+    #[must_use]
+    pub fn served(self) -> Settings {
+        let drop_behind = self.drop_behind;
+        Settings { drop_behind, ..self.mounted() }
+    }
 }
 
 impl Default for Settings {

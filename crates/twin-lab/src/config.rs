@@ -1,6 +1,7 @@
 //! Configurations: a file system, its settings, and the hardware under it.
 //!
-//! A configuration is written `preset` or `preset:key=value,key=value`. The keys of the machine and
+//! A configuration is written `preset` or `preset:key=value,key=value`, and behind a network
+//! `nfs(preset:key=value):key=value` (see [`remote`]). The keys of the machine and
 //! of the volume are defined here, those of a layout with the layout. Every value that names a
 //! component is looked up in the registry of that kind of component.
 
@@ -19,6 +20,7 @@ use crate::machine_file::MachineFile;
 use crate::observe::Observing;
 use crate::planted::PlantedFault;
 use crate::presets::presets;
+use crate::remote::{self, Remote};
 use crate::steps::Steps;
 
 /// A file system and the hardware under it.
@@ -72,6 +74,8 @@ pub struct Config {
     pub chosen_seed: u64,
     /// What stands between the clients and the core.
     pub front: Front,
+    /// The network before the volume, and the clients at its other end, if there is one.
+    pub remote: Option<Remote>,
     /// The measured machine on which it runs; see [`Config::on_machine`].
     pub machine: Option<Arc<MachineFile>>,
     /// Whether a preset or the user has chosen the disk.
@@ -584,6 +588,7 @@ impl Config {
             size_asked: false,
             seed: 0,
             front: Front::AsRecorded,
+            remote: None,
             machine: None,
             disk_chosen: false,
             log: None,
@@ -619,6 +624,11 @@ impl Config {
     /// # Errors
     /// As [`Config::parse`], also if a shared setting means nothing to the layout.
     pub fn parse_with(shared: &str, text: &str) -> Result<Config, SettingsError> {
+        let remote = remote::split(text).map_err(|error| error.within(text))?;
+        if let Some((inner, own)) = remote {
+            let remote = Some(Remote::parse(own).map_err(|error| error.within(text))?);
+            return Ok(Config { name: text.into(), remote, ..Config::parse_with(shared, inner)? });
+        }
         let named = Named::parse(text)?;
         let mut chosen = Vec::new();
         choose_preset(named.name, &mut chosen)?;
@@ -635,8 +645,11 @@ impl Config {
     /// # Errors
     /// As [`Config::parse_with`].
     pub fn changed(&self, shared: &str, setting: &str) -> Result<Config, SettingsError> {
-        let joint = if self.name.contains(':') { ',' } else { ':' };
-        let config = Config::parse_with(shared, &format!("{}{joint}{setting}", self.name))?;
+        let changed = remote::inner_of(&self.name, |volume| {
+            let joint = if volume.contains(':') { ',' } else { ':' };
+            format!("{volume}{joint}{setting}")
+        });
+        let config = Config::parse_with(shared, &changed)?;
         let config = Config { name: self.name.clone(), ..config };
         Ok(match &self.machine {
             Some(machine) => config.on_machine(Arc::clone(machine)),
@@ -700,7 +713,9 @@ impl Config {
             let is_open = key.value.is_empty();
             (key.name, if is_open { AUTOMATIC.into() } else { key.value })
         });
-        common.chain(layout).chain(own).collect()
+        let of_remote = self.remote.iter().flat_map(remote::keys);
+        let of_remote = of_remote.map(|(name, _, value)| (name, value));
+        common.chain(layout).chain(own).chain(of_remote).collect()
     }
 
     fn set(&mut self, choice: &Chosen<'_>) -> Result<(), SettingsError> {
@@ -783,6 +798,7 @@ pub fn settings_help() -> String {
             out += &format!("  {:<20} {} [{}]\n", key.name, key.about, key.value);
         }
     }
+    out += &remote::help();
     let list = |title: &str, names: Vec<(&str, &str)>| {
         let lines = names.iter().map(|(name, about)| format!("  {name:<16} {about}\n"));
         format!("\n{title}:\n{}", lines.collect::<String>())

@@ -9,6 +9,8 @@ use twin_trace::replay::{ClientEnd, Deadlines};
 
 use crate::observe::Observed;
 
+use crate::remote::Machines;
+
 /// Latencies in microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Latency {
@@ -267,6 +269,38 @@ impl BusFigures {
     }
 }
 
+/// The use of a network by the clients of a server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct NetworkFigures {
+    /// Calls of the clients.
+    pub calls: u64,
+    /// Copies that were sent after the first.
+    pub resent: u64,
+    /// Messages, replies included.
+    pub messages: u64,
+    /// Bytes of these, headers included.
+    pub bytes: u64,
+    /// Frames that were lost.
+    pub lost_frames: u64,
+    /// Connections that broke.
+    pub broken: u64,
+}
+
+impl NetworkFigures {
+    /// What machines and their network have done.
+    pub(crate) fn of(machines: &Machines) -> NetworkFigures {
+        let (calls, carried) = (machines.calls(), machines.carried());
+        NetworkFigures {
+            calls: calls.calls,
+            resent: calls.resent,
+            messages: carried.messages,
+            bytes: carried.bytes,
+            lost_frames: carried.lost_frames,
+            broken: carried.broken,
+        }
+    }
+}
+
 /// The wear of a device with a flash translation layer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct WearFigures {
@@ -399,6 +433,9 @@ pub struct Figures {
     /// What the bus did, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bus_use: Option<BusFigures>,
+    /// What clients and network did, if a network is before the volume.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub network_use: Option<NetworkFigures>,
     /// The values of each measure over several seeds, of which this run is the median; empty if
     /// there was one run.
     #[serde(skip_serializing_if = "Vec::is_empty")]

@@ -47,6 +47,7 @@ pub mod observe;
 mod page;
 mod planted;
 mod presets;
+pub mod remote;
 pub mod reproduce;
 mod rewritten;
 mod seeds;
@@ -72,8 +73,8 @@ pub use config::{Config, Costs, Front, compared_by_default, settings_help};
 pub use error::SimulateError;
 pub use event_log::{EventLog, log_categories};
 pub use figures::{
-    BusFigures, DiskFigures, Figures, Latency, Lateness, LogFigures, Moment, Spread, Trusted,
-    VerbFigures, WearFigures,
+    BusFigures, DiskFigures, Figures, Latency, Lateness, LogFigures, Moment, NetworkFigures,
+    Spread, Trusted, VerbFigures, WearFigures,
 };
 pub use flight::{CLOSE, FlightError, FlightSettings, Verified, verify_flight};
 pub use front_end::FrontEnd;

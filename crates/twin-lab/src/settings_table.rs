@@ -77,7 +77,8 @@ pub fn settings(configs: &[&Config], width: Option<u16>) -> String {
 /// the full names.
 pub(crate) fn labels(names: &[&str]) -> Vec<String> {
     let full = || names.iter().map(|name| name.to_string()).collect();
-    if names.len() < 2 {
+    // Settings in parentheses are those of a part.
+    if names.len() < 2 || names.iter().any(|name| name.contains('(')) {
         return full();
     }
     let parts: Vec<Vec<&str>> =

@@ -18,13 +18,14 @@ use twin_trace::{Ending, Source, Verb};
 use crate::config::{Config, Front};
 use crate::error::{SimulateError, model_error};
 use crate::figures::{
-    BusFigures, DeadlineFigures, DiskFigures, Figures, Latency, Lateness, LogFigures, VerbFigures,
-    WearFigures,
+    BusFigures, DeadlineFigures, DiskFigures, Figures, Latency, Lateness, LogFigures,
+    NetworkFigures, VerbFigures, WearFigures,
 };
 use crate::history::{History, Sampler};
 use crate::machine::{OnVolume, on_volume};
 use crate::observe::{Observed, Observing, Panel, Parts, Pool};
 use crate::planted::PlantedFault;
+use crate::remote::Machines;
 use crate::steps::Counted;
 use crate::watch::{Seat, Watcher, World};
 use crate::workload::Workload;
@@ -161,6 +162,10 @@ fn behind_front_end(
     workload: &Workload,
     pace: Pace,
 ) -> Result<(Config, Option<FuseCosts>), SimulateError> {
+    if config.remote.is_some() {
+        let settings = config.settings.clone().served();
+        return Ok((Config { settings, ..config.clone() }, None));
+    }
     let of_mount = workload.is_of_mount().map_err(SimulateError::Workload)?;
     let behind_kernel = match config.front {
         Front::AsRecorded => of_mount,
@@ -177,6 +182,16 @@ fn behind_front_end(
     Ok((Config { settings, ..config.clone() }, (!in_pauses).then_some(costs)))
 }
 
+/// What keeps dirty pages between a workload and its volume.
+#[derive(Clone, Copy)]
+enum Between<'a> {
+    Nothing,
+    /// The kernel of a mount.
+    Kernel(&'a Kernel<Fuse<OpenVolume>>),
+    /// Clients of a server.
+    Machines(&'a Machines),
+}
+
 impl OnVolume for Replay<'_> {
     type Output = Figures;
 
@@ -187,17 +202,21 @@ impl OnVolume for Replay<'_> {
         volume: &OpenVolume,
     ) -> Result<Figures, SimulateError> {
         let fuse = self.fuse.filter(|_| !self.config.planted().is(PlantedFault::FuseLeftOut));
+        if let Some(remote) = &self.config.remote {
+            let machines = Machines::start(rt, remote, volume).await?;
+            return self.play(rt, disk, volume, &machines, Between::Machines(&machines)).await;
+        }
         match fuse {
-            None => self.play(rt, disk, volume, volume, None).await,
+            None => self.play(rt, disk, volume, volume, Between::Nothing).await,
             Some(costs) => {
                 let cpu = volume.core().cpu.clone();
                 let fs = Fuse::new(rt, volume.clone(), cpu, costs);
                 match self.config.front {
                     Front::Kernel => {
                         let kernel = Kernel::new(rt, fs);
-                        self.play(rt, disk, volume, &kernel, Some(&kernel)).await
+                        self.play(rt, disk, volume, &kernel, Between::Kernel(&kernel)).await
                     }
-                    _ => self.play(rt, disk, volume, &fs, None).await,
+                    _ => self.play(rt, disk, volume, &fs, Between::Nothing).await,
                 }
             }
         }
@@ -205,15 +224,15 @@ impl OnVolume for Replay<'_> {
 }
 
 impl Replay<'_> {
-    /// Plays the workload on `fs`, behind which `volume` is; `kernel` is the part of `fs` that keeps
-    /// dirty pages, if there is one.
+    /// Plays the workload on `fs`, behind which `volume` is; `between` is the part of `fs` that keeps
+    /// dirty pages.
     async fn play(
         self,
         rt: &Rt,
         disk: &SimDisk,
         volume: &OpenVolume,
         fs: &impl FileSystem,
-        kernel: Option<&Kernel<Fuse<OpenVolume>>>,
+        between: Between<'_>,
     ) -> Result<Figures, SimulateError> {
         let Replay { config, workload, pace, seat, fuse: _ } = self;
         let planted = config.planted();
@@ -224,7 +243,7 @@ impl Replay<'_> {
         let mut replayer = Replayer::new(rt, fs, options);
         let population = workload.population().map_err(SimulateError::Workload)?;
         replayer.populate(&population).await.map_err(SimulateError::Replay)?;
-        if let Some(kernel) = kernel {
+        if let Between::Kernel(kernel) = between {
             kernel.write_out().await?;
             kernel.drop_caches();
         }
@@ -242,14 +261,21 @@ impl Replay<'_> {
         if let Some(seat) = seat {
             seat.begin(disk, volume);
         }
+        let machines = match between {
+            Between::Machines(machines) => Some(machines),
+            _ => None,
+        };
+        machines.into_iter().for_each(Machines::begin);
         let source = workload.start().map_err(SimulateError::Workload)?;
         let mut source = Counted::new(source, config.steps.clone());
         let began = if planted.is(PlantedFault::PopulatingTimed) { opened } else { rt.now() };
         let report = replayer.run(&mut source).await.map_err(SimulateError::Replay)?;
         let _ = replayer.release_all().await;
         let all_done = rt.now();
-        if let Some(kernel) = kernel {
-            kernel.write_out().await?;
+        match between {
+            Between::Nothing => {}
+            Between::Kernel(kernel) => kernel.write_out().await?,
+            Between::Machines(machines) => machines.sync().await?,
         }
         // Writing the remaining dirty data is part of the work, until the disk's own cache has
         // given it to the medium.
@@ -260,7 +286,9 @@ impl Replay<'_> {
             seat.end();
         }
         let figures = figures(rt, config, volume, &report, disk, &before);
-        let figures = Figures { cut: cut(&source), finish_s: finish_ns as f64 / 1e9, ..figures };
+        let network_use = machines.map(NetworkFigures::of);
+        let finish_s = finish_ns as f64 / 1e9;
+        let figures = Figures { cut: cut(&source), finish_s, network_use, ..figures };
         Ok(with_fault(figures, planted, &report))
     }
 }
@@ -390,6 +418,7 @@ fn figures(
         cpu_s: (volume.core().cpu.busy_ns() - before.cpu_ns) as f64 / 1e9,
         log: LogFigures::of(volume).since(&before.log),
         disk_use,
+        network_use: None,
         bus_use: disk.bus().map(|bus| BusFigures::of(&bus.stats())),
         spreads: Vec::new(),
         observed: Vec::new(),

@@ -3,7 +3,7 @@
 
 use comfy_table::{CellAlignment, Table, presets};
 
-use crate::figures::{BusFigures, Figures, Latency, WAITING, WearFigures};
+use crate::figures::{BusFigures, Figures, Latency, NetworkFigures, WAITING, WearFigures};
 use crate::units::{duration, mib};
 use crate::verdict::{MEASURES, MeasureEntry, by_place, text_of};
 
@@ -244,6 +244,16 @@ fn bus(row: &mut impl FnMut(&str, &dyn Fn(&Figures) -> String)) {
     row("  longest wait", &|f| cell(f, &|bus| duration(bus.longest_wait_us)));
 }
 
+/// The rows of the use of a network.
+fn network(row: &mut impl FnMut(&str, &dyn Fn(&Figures) -> String)) {
+    let cell = |f: &Figures, of: &dyn Fn(&NetworkFigures) -> String| {
+        f.network_use.as_ref().map_or("no network".into(), of)
+    };
+    row("calls, sent again", &|f| cell(f, &|net| format!("{}, {}", net.calls, net.resent)));
+    row("network moved", &|f| cell(f, &|net| mib(net.bytes)));
+    row("frames lost, breaks", &|f| cell(f, &|net| format!("{}, {}", net.lost_frames, net.broken)));
+}
+
 /// The rows of the wear of disks.
 fn wear(row: &mut impl FnMut(&str, &dyn Fn(&Figures) -> String)) {
     let cell = |f: &Figures, of: fn(&WearFigures) -> String| {
@@ -310,6 +320,9 @@ pub(crate) fn rows(all: &[&Figures]) -> Vec<Vec<String>> {
     row("disk's work", &disk_time);
     if all.iter().any(|f| f.bus_use.is_some()) {
         bus(&mut row);
+    }
+    if all.iter().any(|f| f.network_use.is_some()) {
+        network(&mut row);
     }
     row("wait of a disk request", &|f| duration(wait_us(f)));
     if all.iter().any(|f| f.disk_use.wear.is_some()) {

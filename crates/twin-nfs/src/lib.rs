@@ -5,6 +5,9 @@
 //! may mount what), [`Records`] (divides the bytes of a connection into calls). Start at
 //! [`Server::answer`].
 //!
+//! [`client::Client`] is the other side as a part: a file system whose operations become calls to a
+//! server, for simulations and tests.
+//!
 //! The crate has no sockets, clock or threads: twin-host gives it the connections of a machine,
 //! and tests and simulations give it modelled ones. All that a client may rely on after a restart
 //! is on the volume or computed from it: handles are signed with a key of the volume, and writes
@@ -17,6 +20,7 @@
 mod address;
 pub mod attrs;
 mod changing;
+pub mod client;
 mod export;
 mod handle;
 mod record;

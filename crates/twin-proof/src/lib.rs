@@ -17,6 +17,7 @@
 //! - [`failing`]: disks that fail under clients at work.
 //! - [`ending`]: every wait ends, on full volumes and failing disks, unmounting included.
 //! - [`damage`]: damaged images, opened and used.
+//! - [`nfs`]: the write contract of the NFS server: clients, network, server and disk, all failing.
 //!
 //! Start at [`run`]. The example `campaign` runs scenarios from the command line.
 
@@ -31,6 +32,7 @@ mod ffs_crash;
 mod ffs_damage;
 mod flush_crash;
 mod full;
+pub mod nfs;
 pub mod oracle;
 mod promise;
 mod recount;

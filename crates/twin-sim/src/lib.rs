@@ -9,7 +9,8 @@
 //! - [`bus`]: a path to the host that several disks share;
 //! - [`platter`]: what is stored, with user data as stamps and with free snapshots;
 //! - [`faults`]: what goes wrong, and what a power failure leaves behind;
-//! - [`fuse`]: the kernel between clients and a mount;
+//! - [`fuse`]: the kernel between clients and a mount; [`network`]: the network between clients and a
+//!   server;
 //! - [`cpu`]: the time that the host's processor takes; [`HostAdapter`]: the driver that spends it
 //!   on requests.
 //!
@@ -42,6 +43,7 @@ pub mod faults;
 pub mod fuse;
 pub mod kernel;
 pub mod model;
+pub mod network;
 mod planted;
 pub mod platter;
 mod stats;

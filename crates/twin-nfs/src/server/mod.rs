@@ -17,7 +17,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use twin_disk::Bytes;
-use twin_fs::{FileSystem, Op, Reply, Request};
+use twin_fs::{FileSystem, Op, OpenVolume, Reply, Request};
 
 use crate::changing::Changing;
 use crate::export::{Export, Peer};
@@ -79,6 +79,25 @@ impl<F: FileSystem> Served<F> {
         let id = self.next_id.get();
         self.next_id.set(id + 1);
         self.fs.execute(Request { id, client: 0, cred, op }).await
+    }
+}
+
+impl Served<OpenVolume> {
+    /// An open volume, with the limits of its layout. It loses data when it stops: once.
+    pub fn of(volume: &OpenVolume, keys: Keys) -> Served<OpenVolume> {
+        let features = &volume.core().features;
+        let limits = Limits {
+            file_bytes_max: features.file_bytes_max.min(i64::MAX as u64),
+            link_max: features.link_max,
+            seconds: features.seconds,
+            nanoseconds: features.nanoseconds,
+        };
+        let weak = volume.downgrade();
+        let losses = move || {
+            let volume = weak.upgrade();
+            u64::from(volume.is_none_or(|volume| volume.core().poisoned().is_some()))
+        };
+        Served::new(Rc::new(volume.clone()), keys, limits, losses)
     }
 }
 

@@ -470,43 +470,65 @@ async fn make_or_take<F: FileSystem>(
 }
 
 /// CREATE with a verifier: a repeated call, even after a restart, finds the file that the first one
-/// made by the verifier, which is kept in the times of the file until the client sets them.
+/// made by the verifier, which is kept in the times of the file until the client sets them. The file
+/// gets its name when its verifier is durable, so that no failure leaves the name without it.
 async fn make_once<F: FileSystem>(
     held: &Held<'_, F>,
     name: &[u8],
     verifier: [u8; 8],
 ) -> twin_fs::Result<LookupEntry> {
-    let dir = held.ino();
-    let (atime, mtime) = verifier_times(verifier, held.volume.limits.seconds);
-    let op = Op::Create { dir, name: name.into(), mode: 0, exclusive: true };
-    match enter(held, op, true).await {
+    let (volume, dir) = (held.volume, held.ino());
+    let (atime, mtime) = verifier_times(verifier, volume.limits.seconds);
+    match volume.find(dir, name, &held.cred).await {
         Ok(entry) => {
-            let set = SetAttr {
-                atime: Some(SetTime::At(atime)),
-                mtime: Some(SetTime::At(mtime)),
-                ..SetAttr::default()
-            };
-            let ino = entry.attr.ino;
-            match held.run(Op::SetAttr { ino, set }).await {
-                Ok(_) => Ok(entry),
-                Err(error) => {
-                    held.volume.forget(ino).await;
-                    Err(error)
-                }
-            }
-        }
-        Err(FsError::Exists) => {
-            let entry = held.volume.find(dir, name, &held.cred).await?;
             let attr = &entry.attr;
             let same = attr.atime.secs == atime.secs && attr.mtime.secs == mtime.secs;
             if same && attr.kind() == mode::REGULAR && attr.size == 0 {
                 return Ok(entry);
             }
-            held.volume.forget(attr.ino).await;
-            Err(FsError::Exists)
+            volume.forget(attr.ino).await;
+            return Err(FsError::Exists);
         }
-        Err(error) => Err(error),
+        Err(FsError::NotFound) => {}
+        Err(error) => return Err(error),
     }
+    let hidden: Box<[u8]> =
+        format!(".nfs-new-{:016x}", u64::from_be_bytes(verifier)).into_bytes().into();
+    let op = Op::Create { dir, name: hidden.clone(), mode: 0, exclusive: true };
+    let entry = match enter(held, op, true).await {
+        // A failure left it.
+        Err(FsError::Exists) => volume.find(dir, &hidden, &held.cred).await,
+        made => made,
+    }?;
+    let ino = entry.attr.ino;
+    let (atime, mtime) = (Some(SetTime::At(atime)), Some(SetTime::At(mtime)));
+    let set = SetAttr { atime, mtime, ..SetAttr::default() };
+    let named = match held.run(Op::SetAttr { ino, set }).await {
+        Ok(_) => give_name(held, ino, hidden, name).await,
+        Err(error) => Err(error),
+    };
+    if let Err(error) = named {
+        volume.forget(ino).await;
+        return Err(error);
+    }
+    Ok(entry)
+}
+
+/// Makes an inode durable and gives it its name, in place of a hidden one.
+async fn give_name<F: FileSystem>(
+    held: &Held<'_, F>,
+    ino: Ino,
+    hidden: Box<[u8]>,
+    name: &[u8],
+) -> twin_fs::Result<()> {
+    held.settle(&[ino]).await?;
+    let dir = held.ino();
+    let (from, to_name, mode) = (hidden.clone(), name.into(), RenameMode::NoReplace);
+    let named = held.run(Op::Rename { dir, name: from, to_dir: dir, to_name, mode }).await;
+    if named.is_err() {
+        let _ = held.run(Op::Unlink { dir, name: hidden }).await;
+    }
+    named.map(drop)
 }
 
 /// The times that stand for a verifier: in whole seconds, which every layout stores, without the

@@ -13,7 +13,7 @@ use twin_fs::{FsError, OpenVolume, Settings};
 use twin_host::fuse::{Ready, in_background_with_note};
 use twin_host::nfs::{Bounds, Front, connections_possible, listen};
 use twin_host::{Grade, Host, HostOptions, ImageOptions, Signals, Words};
-use twin_nfs::{Export, Keys, Limits, Served, Server};
+use twin_nfs::{Export, Keys, Served, Server};
 
 use super::image::layout_of;
 use super::opening::{OpenOptions, open_beside};
@@ -152,7 +152,7 @@ fn prepare(
         });
         match opened {
             Ok((volume, keys)) => {
-                served.push(as_served(&volume, keys));
+                served.push(Served::of(&volume, keys));
                 volumes.push(volume);
             }
             Err(why) => {
@@ -199,8 +199,7 @@ fn open(
     };
     let cache_bytes = args.cache.0;
     let settings = Settings { cache_bytes, read_only: args.read_only, ..Settings::default() };
-    // No cache is above this one, unlike on a mount.
-    let settings = Settings { drop_behind: false, ..settings.mounted() };
+    let settings = settings.served();
     let opened = open_beside(
         host,
         image,
@@ -223,22 +222,6 @@ fn open(
         format!("{}: {} has no identity, which handles need", share.image.display(), layout.noun())
     })?;
     Ok((volume, uuid))
-}
-
-fn as_served(volume: &OpenVolume, keys: Keys) -> Served<OpenVolume> {
-    let features = &volume.core().features;
-    let limits = Limits {
-        file_bytes_max: features.file_bytes_max.min(i64::MAX as u64),
-        link_max: features.link_max,
-        seconds: features.seconds,
-        nanoseconds: features.nanoseconds,
-    };
-    let weak = volume.downgrade();
-    let losses = move || {
-        let volume = weak.upgrade();
-        u64::from(volume.is_none_or(|volume| volume.core().poisoned().is_some()))
-    };
-    Served::new(Rc::new(volume.clone()), keys, limits, losses)
 }
 
 fn from_hex(text: &str) -> Option<[u8; 16]> {

@@ -1,0 +1,256 @@
+//! A client of NFS version 3 as a part: a [`FileSystem`] whose operations become calls to a server.
+//!
+//! Contract: it does what the clients of the field do. Biods read ahead and write; attributes are
+//! believed for a time; data is collected and written when it is 30 s old, when a file is closed or
+//! synced, or when there is too much of it; opening a file compares its times with the server's, so
+//! that what was written before another client closed the file is seen (close-to-open). Written
+//! data is kept until a COMMIT with the same verifier, and written again if the verifier differs. A
+//! file that is removed while it is open is renamed until it is closed. Calls are repeated until
+//! they are answered ([hard mount](rpc)). What a repeated call finds done is taken as done by its
+//! first copy: a server that was restarted in between has forgotten that.
+//!
+//! Not modelled: locks, listings that are kept, names that are known not to exist, and files that are open
+//! while another is renamed to their name.
+//!
+//! Main types: [`Client`], [`ClientSettings`], [`Carrier`] (the network below it). Start at
+//! [`Client::new`].
+
+mod data;
+mod names;
+mod nodes;
+mod pages;
+mod rpc;
+mod settings;
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+use twin_fs::{
+    Attr, Cred, Data, FileSystem, FsError, Ino, LookupEntry, Op, Reply, Request, Result, SetAttr,
+    VolumeStat,
+};
+use twin_rt::{Budget, FixedMap, Rt};
+
+use crate::attrs;
+use crate::proc;
+use nodes::Node;
+use rpc::{Results, Rpc, garbled};
+
+pub use rpc::{CallStats, Carrier, Deliver};
+pub use settings::{ClientSettings, KEYS, Writes};
+
+/// The handles of inodes, by number. Clients may share them, if what drives them knows inodes from
+/// other clients' replies.
+pub type Handles = Rc<RefCell<FixedMap<Ino, Vec<u8>>>>;
+
+/// A client's machine. Cheap to clone.
+#[derive(Clone)]
+pub struct Client(Rc<Inner>);
+
+struct Inner {
+    rt: Rt,
+    settings: ClientSettings,
+    rpc: Rc<Rpc>,
+    handles: Handles,
+    nodes: RefCell<FixedMap<Ino, Rc<Node>>>,
+    /// Names that were found: the inode, and the time of the directory's last change then.
+    names: RefCell<FixedMap<(Ino, twin_fs::Name), (Ino, twin_fs::Timestamp)>>,
+    /// Files with data that is not known to be on the server's disk, or was lost unsaid.
+    unclean: RefCell<std::collections::BTreeMap<Ino, Rc<Node>>>,
+    /// Files that are open.
+    open_files: Cell<u64>,
+    biods: Budget,
+    /// Uses of pages, oldest first.
+    uses: RefCell<VecDeque<(Ino, u64, u64)>>,
+    clock: Cell<u64>,
+    /// Pages in memory, and of these those that are not clean.
+    pages: Cell<u64>,
+    /// The task that writes old data is there.
+    daemon_runs: Cell<bool>,
+    next_silly: Cell<u64>,
+}
+
+impl Client {
+    /// A client whose calls go through `carrier`. `root` is the handle of the root directory, which
+    /// has the number [`twin_fs::ROOT_INO`]; `xid` the number of its first call.
+    pub fn new(
+        rt: &Rt,
+        settings: ClientSettings,
+        carrier: Box<dyn Carrier>,
+        handles: Handles,
+        root: &[u8],
+        xid: u32,
+    ) -> Client {
+        handles.borrow_mut().insert(twin_fs::ROOT_INO, root.to_vec());
+        Client(Rc::new(Inner {
+            rt: rt.clone(),
+            biods: Budget::new(settings.biods),
+            rpc: Rc::new(Rpc::new(rt, carrier, xid, settings.timeout_ns)),
+            settings,
+            handles,
+            nodes: RefCell::default(),
+            names: RefCell::default(),
+            unclean: RefCell::default(),
+            open_files: Cell::new(0),
+            uses: RefCell::default(),
+            clock: Cell::new(0),
+            pages: Cell::new(0),
+            daemon_runs: Cell::new(false),
+            next_silly: Cell::new(0),
+        }))
+    }
+
+    /// Counters of its calls.
+    pub fn stats(&self) -> CallStats {
+        self.0.rpc.stats()
+    }
+
+    /// Writes and commits everything.
+    ///
+    /// # Errors
+    /// The first loss since the last report.
+    pub async fn sync(&self) -> Result<()> {
+        self.0.sync_all().await
+    }
+}
+
+impl FileSystem for Client {
+    async fn execute(&self, request: Request) -> Result<Reply> {
+        let Request { cred, op, .. } = request;
+        // A server judges permissions itself. What a front end has judged already must not fail there.
+        let cred = if cred.checked { Cred::root() } else { cred };
+        self.0.execute(&cred, op).await
+    }
+}
+
+impl Inner {
+    async fn execute(self: &Rc<Self>, cred: &Cred, op: Op) -> Result<Reply> {
+        let done = |()| Reply::Done;
+        match op {
+            Op::Lookup { dir, name } => self.lookup(cred, dir, &name).await.map(Reply::Entry),
+            Op::Forget { ino, count } => {
+                self.forget(ino, count);
+                Ok(Reply::Done)
+            }
+            Op::GetAttr { ino } => self.believed(cred, &self.node(ino)?).await.map(Reply::Attr),
+            Op::SetAttr { ino, set } => self.set(cred, ino, set).await.map(Reply::Attr),
+            Op::ReadLink { ino } => self.read_link(cred, ino).await,
+            Op::MakeNode { .. } | Op::MakeDir { .. } | Op::Symlink { .. } | Op::Create { .. } => {
+                self.make(cred, op).await.map(Reply::Entry)
+            }
+            Op::Unlink { dir, name } => self.unlink(cred, dir, &name).await.map(done),
+            Op::RemoveDir { dir, name } => {
+                self.remove(cred, proc::RMDIR, dir, &name).await.map(done)
+            }
+            Op::Rename { dir, name, to_dir, to_name, mode } => {
+                if mode != twin_fs::RenameMode::Replace {
+                    return Err(FsError::NotSupported("NFS has one kind of rename"));
+                }
+                self.rename(cred, (dir, &name), (to_dir, &to_name)).await.map(done)
+            }
+            Op::Link { ino, dir, name } => self.link(cred, ino, dir, &name).await.map(Reply::Entry),
+            Op::Open { ino, truncate, .. } => self.open(cred, ino, truncate).await.map(done),
+            Op::Release { ino } => self.release(cred, ino).await.map(done),
+            Op::Read { ino, off, len } => self.read(cred, ino, off, len).await,
+            Op::Write { ino, off, data } | Op::WriteBack { ino, off, data } => {
+                self.write(cred, ino, off, data).await.map(Reply::Written)
+            }
+            Op::Fsync { ino, .. } => self.fsync(ino).await.map(done),
+            Op::ReadDir { dir, cookie, max_bytes, plus } => {
+                self.list(cred, dir, cookie, max_bytes, plus).await.map(Reply::Dir)
+            }
+            Op::StatFs => self.stat_fs(cred).await.map(Reply::Stat),
+            Op::Access { ino, mask } => self.access(cred, ino, mask).await.map(done),
+            Op::Sync => self.sync_all().await.map(done),
+            Op::SetXattr { .. }
+            | Op::GetXattr { .. }
+            | Op::ListXattr { .. }
+            | Op::RemoveXattr { .. } => Err(FsError::NotSupported("NFS 3 has no attributes")),
+            Op::Fallocate { .. } | Op::Seek { .. } => {
+                Err(FsError::NotSupported("NFS 3 knows nothing of holes"))
+            }
+        }
+    }
+
+    /// Calls a procedure of NFS.
+    async fn call(
+        &self,
+        cred: &Cred,
+        procedure: u32,
+        args: impl Fn(&mut crate::xdr::Writer),
+    ) -> Result<Results> {
+        self.rpc.call((proc::NFS, procedure), cred, args).await
+    }
+
+    async fn set(self: &Rc<Self>, cred: &Cred, ino: Ino, set: SetAttr) -> Result<Attr> {
+        let node = self.node(ino)?;
+        let _writing = match set.size {
+            Some(_) => Some(node.lock.write().await),
+            None => None,
+        };
+        // Writes that are older than the change must not come after it.
+        self.settle(&node).await?;
+        let results = self.call(cred, proc::SETATTR, |w| {
+            w.opaque(&node.handle);
+            attrs::settings(w, &set);
+            w.flag(false);
+        });
+        let results = results.await?;
+        let mut r = results.ok()?;
+        let wcc = attrs::read_wcc(&mut r).map_err(garbled)?;
+        if let Some(size) = set.size {
+            self.cut(&node, size);
+        }
+        self.learn_own(&node, &wcc);
+        self.believed(cred, &node).await
+    }
+
+    async fn read_link(&self, cred: &Cred, ino: Ino) -> Result<Reply> {
+        let node = self.node(ino)?;
+        let results = self.call(cred, proc::READLINK, |w| w.opaque(&node.handle)).await?;
+        let mut r = results.ok()?;
+        let attr = r.optional(attrs::read_attributes).map_err(garbled)?;
+        let target = r.opaque(usize::MAX).map_err(garbled)?;
+        attr.into_iter().for_each(|attr| self.learn(&node, &attr));
+        Ok(Reply::Bytes(target.into()))
+    }
+
+    async fn access(&self, cred: &Cred, ino: Ino, mask: u32) -> Result<()> {
+        let node = self.node(ino)?;
+        let attr = self.believed(cred, &node).await?;
+        if twin_fs::perm::allows(&attr, cred, mask) { Ok(()) } else { Err(FsError::Access) }
+    }
+
+    async fn stat_fs(&self, cred: &Cred) -> Result<VolumeStat> {
+        let root = self.node(twin_fs::ROOT_INO)?;
+        let results = self.call(cred, proc::FSSTAT, |w| w.opaque(&root.handle)).await?;
+        let mut r = results.ok()?;
+        r.optional(attrs::read_attributes).map_err(garbled)?;
+        let mut figure = || r.u64().map_err(garbled);
+        let unit = pages::PAGE;
+        let (all, free, _) = (figure()?, figure()?, figure()?);
+        let (inodes, free_inodes) = (figure()?, figure()?);
+        let (blocks, free) = (all / unit, free / unit);
+        let (block_size, io_size) = (unit as u32, self.settings.wsize as u32);
+        Ok(VolumeStat { block_size, io_size, blocks, free, inodes, free_inodes })
+    }
+
+    /// An inode of a reply, with a reference.
+    fn entry(&self, handle: &[u8], attr: Attr) -> LookupEntry {
+        let node = self.adopt(attr.ino, handle);
+        self.learn(&node, &attr);
+        node.refs.set(node.refs.get() + 1);
+        let attr = node.attr().unwrap_or(attr);
+        // Generations are inside of handles, which clients do not read.
+        LookupEntry { attr, generation: 0 }
+    }
+}
+
+/// The bytes of a write.
+fn bytes_of(data: &Data) -> Vec<u8> {
+    match data {
+        Data::Bytes(bytes) => bytes.to_vec(),
+        Data::Synthetic(len) => vec![0; *len as usize],
+    }
+}

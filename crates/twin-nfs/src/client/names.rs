@@ -1,0 +1,354 @@
+//! Names: finding, making, moving, removing, listing.
+//!
+//! Contract: a call that was sent more than once may find its own work done by an earlier copy, to
+//! a server that has forgotten it. Then the work counts as done: a name that is not there any more
+//! was removed or renamed, one that exists was made.
+
+use std::rc::Rc;
+
+use twin_fs::{Attr, Cred, DirEntry, FsError, Ino, LookupEntry, Name, Op, Result, SetAttr, mode};
+
+use super::Inner;
+use super::pages::Pages;
+use super::rpc::{Results, garbled};
+use crate::attrs;
+use crate::proc;
+use crate::xdr::{Garbage, Reader, Writer};
+
+/// The longest handle.
+const HANDLE_MAX: usize = 64;
+/// What a listing takes besides its entries.
+const LISTING: u32 = 128;
+
+type Made = (Option<Vec<u8>>, Option<Attr>);
+
+impl Inner {
+    pub(super) async fn lookup(
+        self: &Rc<Self>,
+        cred: &Cred,
+        dir: Ino,
+        name: &[u8],
+    ) -> Result<LookupEntry> {
+        let node = self.node(dir)?;
+        if name == b"." {
+            let attr = self.believed(cred, &node).await?;
+            return Ok(self.entry(&node.handle, attr));
+        }
+        let key = (dir, Name::from(name));
+        let known = self.names.borrow().get(&key).copied();
+        if let Some((ino, changed)) = known {
+            let attr = self.believed(cred, &node).await?;
+            if attr.mtime == changed
+                && let Ok(found) = self.node(ino)
+                && let Ok(attr) = self.believed(cred, &found).await
+            {
+                return Ok(self.entry(&found.handle, attr));
+            }
+            self.names.borrow_mut().remove(&key);
+        }
+        let results = self.call(cred, proc::LOOKUP, |w| place(w, &node.handle, name)).await?;
+        let mut r = results.ok()?;
+        let handle = r.opaque(HANDLE_MAX).map_err(garbled)?.to_vec();
+        let attr = r.optional(attrs::read_attributes).map_err(garbled)?;
+        let of_dir = r.optional(attrs::read_attributes).map_err(garbled)?;
+        let entry = self.entered(cred, &handle, attr).await?;
+        if let Some(of_dir) = of_dir {
+            self.learn(&node, &of_dir);
+            self.names.borrow_mut().insert(key, (entry.attr.ino, of_dir.mtime));
+        }
+        Ok(entry)
+    }
+
+    /// An entry of a reply, whose attributes may be missing.
+    async fn entered(&self, cred: &Cred, handle: &[u8], attr: Option<Attr>) -> Result<LookupEntry> {
+        let attr = match attr {
+            Some(attr) => attr,
+            None => {
+                let results = self.call(cred, proc::GETATTR, |w| w.opaque(handle)).await?;
+                attrs::read_attributes(&mut results.ok()?).map_err(garbled)?
+            }
+        };
+        Ok(self.entry(handle, attr))
+    }
+
+    /// The directory has changed: what is known of it is in doubt.
+    fn changed(&self, dir: Ino, wcc: Option<attrs::Wcc>) {
+        let Ok(node) = self.node(dir) else { return };
+        match wcc {
+            Some(wcc) => self.learn_own(&node, &wcc),
+            None => node.doubt(),
+        }
+    }
+
+    /// Makes an inode and its name.
+    pub(super) async fn make(self: &Rc<Self>, cred: &Cred, op: Op) -> Result<LookupEntry> {
+        let (dir, name) = match &op {
+            Op::MakeNode { dir, name, .. }
+            | Op::MakeDir { dir, name, .. }
+            | Op::Symlink { dir, name, .. }
+            | Op::Create { dir, name, .. } => (*dir, name.clone()),
+            _ => return Err(FsError::Invalid("makes nothing")),
+        };
+        let parent = self.node(dir)?;
+        let verifier = self.verifier();
+        let (procedure, opens) = match &op {
+            Op::MakeDir { .. } => (proc::MKDIR, false),
+            Op::Symlink { .. } => (proc::SYMLINK, false),
+            Op::MakeNode { mode, .. } if mode & mode::TYPE != mode::REGULAR => (proc::MKNOD, false),
+            _ => (proc::CREATE, matches!(op, Op::Create { .. })),
+        };
+        let results = self.call(cred, procedure, |w| {
+            place(w, &parent.handle, &name);
+            arguments(w, &op, verifier);
+        });
+        let results = results.await?;
+        // The server recognizes an exclusive CREATE itself.
+        let exclusive = matches!(op, Op::Create { exclusive: true, .. });
+        let own = results.resent && results.status == crate::Status::Exists as u32;
+        let entry = if own && !exclusive {
+            self.changed(dir, None);
+            self.lookup(cred, dir, &name).await?
+        } else {
+            let (made, wcc) = made(&results)?;
+            self.changed(dir, Some(wcc));
+            match made {
+                (Some(handle), attr) => self.entered(cred, &handle, attr).await?,
+                (None, _) => self.lookup(cred, dir, &name).await?,
+            }
+        };
+        if opens {
+            self.opened(&*self.node(entry.attr.ino)?);
+        }
+        let (ino, finished) = (entry.attr.ino, self.finish(cred, &op, entry).await);
+        if finished.is_err() && opens {
+            self.closed(&*self.node(ino)?);
+        }
+        finished
+    }
+
+    /// An exclusive CREATE cannot say what mode the file is to have, and its verifier is where
+    /// times belong: both are set afterwards.
+    async fn finish(
+        self: &Rc<Self>,
+        cred: &Cred,
+        op: &Op,
+        made: LookupEntry,
+    ) -> Result<LookupEntry> {
+        let Op::Create { mode, exclusive: true, .. } = op else { return Ok(made) };
+        let now = Some(twin_fs::SetTime::Now);
+        let set = SetAttr { mode: Some(*mode), atime: now, mtime: now, ..SetAttr::default() };
+        let attr = self.set(cred, made.attr.ino, set).await?;
+        Ok(LookupEntry { attr, ..made })
+    }
+
+    fn verifier(&self) -> [u8; 8] {
+        let n = self.next_silly.get();
+        self.next_silly.set(n + 1);
+        (self.rt.now().0.rotate_left(20) ^ n).to_be_bytes()
+    }
+
+    pub(super) async fn link(
+        self: &Rc<Self>,
+        cred: &Cred,
+        ino: Ino,
+        dir: Ino,
+        name: &[u8],
+    ) -> Result<LookupEntry> {
+        let (node, parent) = (self.node(ino)?, self.node(dir)?);
+        let results = self.call(cred, proc::LINK, |w| {
+            w.opaque(&node.handle);
+            place(w, &parent.handle, name);
+        });
+        let results = results.await?;
+        if results.resent && results.status == crate::Status::Exists as u32 {
+            self.changed(dir, None);
+            return self.lookup(cred, dir, name).await;
+        }
+        let mut r = results.ok()?;
+        let attr = r.optional(attrs::read_attributes).map_err(garbled)?;
+        let wcc = attrs::read_wcc(&mut r).map_err(garbled)?;
+        self.changed(dir, Some(wcc));
+        self.entered(cred, &node.handle.clone(), attr).await
+    }
+
+    /// Removes a name of a file; a file that is open is renamed instead, until it is closed.
+    pub(super) async fn unlink(self: &Rc<Self>, cred: &Cred, dir: Ino, name: &[u8]) -> Result<()> {
+        let known = self.names.borrow().get(&(dir, Name::from(name))).map(|&(ino, _)| ino);
+        let ino = match known {
+            None if self.open_files.get() > 0 => {
+                let found = self.lookup(cred, dir, name).await?;
+                self.forget(found.attr.ino, 1);
+                Some(found.attr.ino)
+            }
+            known => known,
+        };
+        let node = ino.and_then(|ino| self.nodes.borrow().get(&ino).cloned());
+        let last = node.as_ref().and_then(|node| node.attr()).is_some_and(|attr| attr.nlink <= 1);
+        if let Some(node) = node.filter(|_| last) {
+            if node.opens.get() > 0 && node.silly.borrow().is_none() {
+                let n = self.next_silly.get();
+                self.next_silly.set(n + 1);
+                let silly = format!(".nfs{:x}.{n:x}", node.ino).into_bytes();
+                self.rename(cred, (dir, name), (dir, &silly)).await?;
+                *node.silly.borrow_mut() = Some((dir, silly.into()));
+                return Ok(());
+            }
+            self.remove(cred, proc::REMOVE, dir, name).await?;
+            self.with_pages(&node, Pages::drop_clean);
+            return Ok(());
+        }
+        self.remove(cred, proc::REMOVE, dir, name).await
+    }
+
+    pub(super) async fn remove(
+        &self,
+        cred: &Cred,
+        procedure: u32,
+        dir: Ino,
+        name: &[u8],
+    ) -> Result<()> {
+        let parent = self.node(dir)?;
+        let results = self.call(cred, procedure, |w| place(w, &parent.handle, name)).await?;
+        self.names.borrow_mut().remove(&(dir, Name::from(name)));
+        if is_done_before(&results) {
+            self.changed(dir, None);
+            return Ok(());
+        }
+        let wcc = attrs::read_wcc(&mut results.ok()?).map_err(garbled)?;
+        self.changed(dir, Some(wcc));
+        Ok(())
+    }
+
+    pub(super) async fn rename(
+        &self,
+        cred: &Cred,
+        (dir, name): (Ino, &[u8]),
+        (to_dir, to_name): (Ino, &[u8]),
+    ) -> Result<()> {
+        let (from, to) = (self.node(dir)?, self.node(to_dir)?);
+        let results = self.call(cred, proc::RENAME, |w| {
+            place(w, &from.handle, name);
+            place(w, &to.handle, to_name);
+        });
+        let results = results.await?;
+        self.names.borrow_mut().remove(&(dir, Name::from(name)));
+        self.names.borrow_mut().remove(&(to_dir, Name::from(to_name)));
+        if is_done_before(&results) {
+            self.changed(dir, None);
+            self.changed(to_dir, None);
+            return Ok(());
+        }
+        let mut r = results.ok()?;
+        let wccs = (attrs::read_wcc(&mut r), attrs::read_wcc(&mut r));
+        self.changed(dir, Some(wccs.0.map_err(garbled)?));
+        self.changed(to_dir, Some(wccs.1.map_err(garbled)?));
+        Ok(())
+    }
+
+    pub(super) async fn list(
+        &self,
+        cred: &Cred,
+        dir: Ino,
+        cookie: u64,
+        max_bytes: u32,
+        plus: bool,
+    ) -> Result<Vec<DirEntry>> {
+        let node = self.node(dir)?;
+        let count = max_bytes.saturating_add(LISTING);
+        let procedure = if plus { proc::READDIRPLUS } else { proc::READDIR };
+        let results = self.call(cred, procedure, |w| {
+            w.opaque(&node.handle);
+            w.u64(cookie);
+            w.u64(0);
+            if plus {
+                w.u32(count);
+            }
+            w.u32(count);
+        });
+        let results = results.await?;
+        let mut r = results.ok()?;
+        let attr = r.optional(attrs::read_attributes).map_err(garbled)?;
+        attr.into_iter().for_each(|attr| self.learn(&node, &attr));
+        self.entries(&mut r, plus).map_err(garbled)
+    }
+
+    fn entries(&self, r: &mut Reader<'_>, plus: bool) -> Result<Vec<DirEntry>, Garbage> {
+        r.u64()?;
+        let mut entries = Vec::new();
+        while r.flag()? {
+            let ino = r.u64()?;
+            let name: Name = r.opaque(usize::MAX)?.into();
+            let next = r.u64()?;
+            let mut entry = DirEntry { name, ino, kind: 0, next, entry: None };
+            if plus {
+                let attr = r.optional(attrs::read_attributes)?;
+                let handle = r.optional(|r| r.opaque(HANDLE_MAX))?;
+                entry.kind = attr.as_ref().map_or(0, Attr::kind);
+                if let (Some(attr), Some(handle)) = (attr, handle)
+                    && &*entry.name != b"."
+                    && &*entry.name != b".."
+                {
+                    entry.entry = Some(self.entry(handle, attr));
+                }
+            }
+            entries.push(entry);
+        }
+        Ok(entries)
+    }
+}
+
+/// The arguments behind the place of what is made.
+fn arguments(w: &mut Writer, op: &Op, verifier: [u8; 8]) {
+    let with_mode =
+        |mode: u32| SetAttr { mode: Some(mode & mode::PERMISSIONS), ..SetAttr::default() };
+    match op {
+        Op::MakeDir { mode, .. } => attrs::settings(w, &with_mode(*mode)),
+        Op::Symlink { target, .. } => {
+            attrs::settings(w, &SetAttr::default());
+            w.opaque(target);
+        }
+        Op::Create { exclusive: true, .. } => {
+            w.u32(2);
+            w.fixed(&verifier);
+        }
+        Op::Create { mode, .. } => {
+            w.u32(0);
+            attrs::settings(w, &with_mode(*mode));
+        }
+        Op::MakeNode { mode, .. } if mode & mode::TYPE == mode::REGULAR => {
+            w.u32(1);
+            attrs::settings(w, &with_mode(*mode));
+        }
+        Op::MakeNode { mode, rdev, .. } => {
+            w.u32(attrs::file_type(mode & mode::TYPE));
+            attrs::settings(w, &with_mode(*mode));
+            if matches!(mode & mode::TYPE, mode::CHAR | mode::BLOCK) {
+                let (major, minor) = attrs::split_device(*rdev);
+                w.u32(major);
+                w.u32(minor);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// What was made, and what that did to the directory.
+fn made(results: &Results) -> Result<(Made, attrs::Wcc)> {
+    let mut r = results.ok()?;
+    let read = |r: &mut Reader<'_>| {
+        let handle = r.optional(|r| r.opaque(HANDLE_MAX))?.map(<[u8]>::to_vec);
+        let attr = r.optional(attrs::read_attributes)?;
+        Ok(((handle, attr), attrs::read_wcc(r)?))
+    };
+    read(&mut r).map_err(garbled)
+}
+
+/// True if an earlier copy of the call has removed the name.
+fn is_done_before(results: &Results) -> bool {
+    results.resent && results.status == crate::Status::NoEntry as u32
+}
+
+fn place(w: &mut Writer, dir: &[u8], name: &[u8]) {
+    w.opaque(dir);
+    w.opaque(name);
+}

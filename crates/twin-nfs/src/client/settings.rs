@@ -1,0 +1,125 @@
+//! The settings of a client.
+
+use twin_rt::{MILLIS, Nanos, SECS};
+use twin_settings::{Key, SettingsError, Unit};
+
+use crate::record::TRANSFER_MAX;
+
+/// How a client writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Writes {
+    /// NFS version 3: data is collected, written unstable, and committed when a file is closed or
+    /// synced, or its data is old.
+    Behind,
+    /// As version 2 demands: each write waits until the server has it on its disk.
+    Sync,
+    /// Data is collected and written unstable, and never committed; the server answers changes of
+    /// names before they are on its disk. A failure of the server loses acknowledged work.
+    Async,
+}
+
+impl Writes {
+    /// All, with their names in settings.
+    pub const ALL: [(&'static str, Writes); 3] =
+        [("behind", Writes::Behind), ("nfs-sync", Writes::Sync), ("nfs-async", Writes::Async)];
+}
+
+/// The settings of a client.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClientSettings {
+    /// Daemons for asynchronous I/O: the reads ahead and writes that are under way at once, besides
+    /// those of the processes themselves.
+    pub biods: u64,
+    /// Bytes of a READ.
+    pub rsize: u64,
+    /// Bytes of a WRITE.
+    pub wsize: u64,
+    /// How it writes.
+    pub writes: Writes,
+    /// The age at which collected data is written.
+    pub write_behind_ns: Nanos,
+    /// Bytes of file data that the client caches.
+    pub cache_bytes: u64,
+    /// READs that are issued ahead of a sequential reader.
+    pub read_ahead: u64,
+    /// The least and the most time for which attributes are believed. Between the two it is a tenth
+    /// of the time since the file was changed.
+    pub attributes_ns: (Nanos, Nanos),
+    /// Time without a reply after which a call is sent again. It doubles each time, up to a minute.
+    pub timeout_ns: Nanos,
+}
+
+/// The longest time between two copies of a call.
+pub(super) const TIMEOUT_MAX_NS: Nanos = 60 * SECS;
+
+impl Default for ClientSettings {
+    fn default() -> ClientSettings {
+        ClientSettings {
+            biods: 4,
+            rsize: 32 << 10,
+            wsize: 32 << 10,
+            writes: Writes::Behind,
+            write_behind_ns: 30 * SECS,
+            cache_bytes: 32 << 20,
+            read_ahead: 4,
+            attributes_ns: (3 * SECS, 60 * SECS),
+            timeout_ns: 1100 * MILLIS,
+        }
+    }
+}
+
+/// Bytes of one call's data.
+const TRANSFER: Unit = Unit::bytes(4096, TRANSFER_MAX as u64);
+
+/// The keys of [`ClientSettings`].
+pub const KEYS: &[Key<ClientSettings>] = &[
+    Key::new(
+        "biods",
+        "daemons of a client for reading ahead and writing",
+        Unit::number(1, 1024),
+        |c| (&mut c.biods).into(),
+    ),
+    Key::new("rsize", "bytes of a READ", TRANSFER, |c| (&mut c.rsize).into()),
+    Key::new("wsize", "bytes of a WRITE", TRANSFER, |c| (&mut c.wsize).into()),
+    Key::own(
+        "writes",
+        "how a client writes: behind, with COMMIT (version 3); each write waits for the server's \
+         disk; nothing waits for it",
+        "behind|nfs-sync|nfs-async",
+        |c, text| {
+            let names = Writes::ALL.iter().map(|(name, _)| *name);
+            let found = Writes::ALL.iter().find(|(name, _)| *name == text);
+            c.writes =
+                found.ok_or_else(|| SettingsError::unknown("way of writing", text, names))?.1;
+            Ok(())
+        },
+        |c| Writes::ALL.iter().find(|(_, w)| *w == c.writes).map_or("", |(name, _)| name).into(),
+    ),
+    Key::new(
+        "write-behind",
+        "age at which a client writes what it has collected",
+        Unit::SECONDS,
+        |c| (&mut c.write_behind_ns).into(),
+    ),
+    Key::new("client-cache", "bytes of a client's cache", Unit::bytes(64 << 10, 1 << 44), |c| {
+        (&mut c.cache_bytes).into()
+    }),
+    Key::new(
+        "client-read-ahead",
+        "READs ahead of a sequential reader",
+        Unit::number(0, 1024),
+        |c| (&mut c.read_ahead).into(),
+    ),
+    Key::new("attr-min", "least time for which a client believes attributes", Unit::SECONDS, |c| {
+        (&mut c.attributes_ns.0).into()
+    }),
+    Key::new("attr-max", "most time for which a client believes attributes", Unit::SECONDS, |c| {
+        (&mut c.attributes_ns.1).into()
+    }),
+    Key::new(
+        "timeout",
+        "time after which a client repeats a call",
+        Unit::Time(MILLIS, 60 * SECS),
+        |c| (&mut c.timeout_ns).into(),
+    ),
+];
