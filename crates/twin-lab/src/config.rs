@@ -5,6 +5,8 @@
 //! of the volume are defined here, those of a layout with the layout. Every value that names a
 //! component is looked up in the registry of that kind of component.
 
+mod front;
+
 use std::sync::Arc;
 
 use twin_fs::reading::{self, Overwrite};
@@ -13,6 +15,8 @@ use twin_rt::Order;
 use twin_settings::value::{bytes, bytes_text, list, nanos, number};
 use twin_settings::{Key, Named, SettingsError, Unit, grammar};
 use twin_sim::{Platter, bus, cpu, model, queue};
+
+pub use front::Front;
 
 use crate::event_log::EventLog;
 use crate::layouts::{LAYOUTS, layout};
@@ -94,28 +98,6 @@ pub struct Config {
     /// The content of the disk at the beginning, which holds a volume of this configuration; without
     /// one a new volume is made.
     pub start: Option<Platter>,
-}
-
-/// What stands between the clients of a simulated volume and its core.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Front {
-    /// What stood there when the workload was recorded.
-    AsRecorded,
-    /// Nothing: clients call the core.
-    Nothing,
-    /// The kernel of a mount, without its caches: each operation is a request.
-    Fuse,
-    /// The kernel of a mount with its caches.
-    Kernel,
-}
-
-impl Front {
-    const ALL: [(&'static str, Front); 4] = [
-        ("as-recorded", Front::AsRecorded),
-        ("none", Front::Nothing),
-        ("fuse", Front::Fuse),
-        ("kernel", Front::Kernel),
-    ];
 }
 
 /// Costs of a processor that replace the machine's own, in nanoseconds.
@@ -343,16 +325,8 @@ const KEYS: &[(Needs, Key<Config>)] = &[
              recorded, nothing, the requests of a mount, or its kernel with names, attributes and \
              pages in memory",
             "as-recorded|none|fuse|kernel",
-            |c, text| {
-                let found = Front::ALL.iter().find(|(name, _)| *name == text);
-                let names = Front::ALL.iter().map(|(name, _)| *name);
-                c.front = found.ok_or_else(|| SettingsError::unknown("front end", text, names))?.1;
-                Ok(())
-            },
-            |c| {
-                let name = Front::ALL.iter().find(|(_, front)| *front == c.front);
-                name.map_or(String::new(), |(name, _)| (*name).into())
-            },
+            |c, text| Front::by_name(text).map(|front| c.front = front),
+            |c| c.front.name().into(),
         ),
     ),
     (

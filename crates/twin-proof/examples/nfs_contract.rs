@@ -10,9 +10,9 @@
 //! number, and counts the distinct ones by the fingerprint of what happened (`Ran::digest`); `one` repeats a
 //! run that failed.
 
-use std::collections::HashSet;
 use std::ops::Range;
 use std::process::ExitCode;
+use twin_rt::FixedSet;
 
 use twin_proof::nfs::{Bug, Ran, Scenario, VOLUMES, Volume, faults, run};
 use twin_sim::network::Proto;
@@ -59,7 +59,7 @@ fn space(volumes: &[Volume]) -> Result<Vec<(usize, Proto, Vec<faults::Strike>)>,
 
 struct Sum {
     runs: u64,
-    digests: HashSet<u64>,
+    digests: FixedSet<u64>,
     all: Ran,
 }
 
@@ -67,7 +67,7 @@ fn explore(kind: &str, numbers: Range<u64>, bug: Option<Bug>) -> Result<Sum, Str
     let volumes = VOLUMES.iter().map(|text| Volume::make(text));
     let volumes: Vec<Volume> = volumes.collect::<Result<_, _>>()?;
     let space = if kind == "pairs" { space(&volumes)? } else { Vec::new() };
-    let mut sum = Sum { runs: 0, digests: HashSet::new(), all: Ran::default() };
+    let mut sum = Sum { runs: 0, digests: FixedSet::default(), all: Ran::default() };
     for number in numbers {
         let Some((volume, scenario)) = scenario(kind, number, &space) else { break };
         let scenario = bug.map_or(scenario.clone(), |bug| scenario.with_bug(bug));
