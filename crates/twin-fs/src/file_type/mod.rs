@@ -3,8 +3,8 @@
 //! Contract: a file has the type of its mode, unless its attribute [`TYPE`] names another. A new type
 //! takes a line in [`REGISTRY`]; the mechanisms look at its fields, never at its name. After Bosch and
 //! Mullender, "Cut-and-paste file systems" (1996), section 2: a file of continuous media is *active*.
-//! While it is open a task of its own ([`streams`]) reads it ahead at its rate, and its data passes
-//! through the cache without filling it. [`admission`] decides whether a disk can serve one more
+//! While it is open a task of its own (`streams`) reads it ahead at its rate, and its data passes
+//! through the cache without filling it. `admission` decides whether a disk can serve one more
 //! stream.
 
 pub(crate) mod admission;

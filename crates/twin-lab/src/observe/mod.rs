@@ -1,10 +1,10 @@
 //! Observers: statistics of a run that are switched on by name ("Cut-and-paste file systems", section
 //! 4: plug-in statistics objects).
 //!
-//! An observer collects values in [`Channel`]s: of operations, of disk requests, of a bus, or of a
+//! An observer collects values in `Channel`s: of operations, of disk requests, of a bus, or of a
 //! state that it looks at many times an interval. Each channel is reported for every interval of
 //! simulated time ([`Observing::every_ns`], 15 minutes unless it is chosen) and for the whole run.
-//! A new observer needs a file here and a line in [`REGISTRY`].
+//! A new observer needs a file here and a line in `REGISTRY`.
 //!
 //! Contract: observers do not change a run. They add no task, no timer and no event, so an observed
 //! run has the same digest and the same figures as one that is not. Nothing is called where no

@@ -6,7 +6,7 @@
 //! that what was written before another client closed the file is seen (close-to-open). Written
 //! data is kept until a COMMIT with the same verifier, and written again if the verifier differs. A
 //! file that is removed while it is open is renamed until it is closed. Calls are repeated until
-//! they are answered ([hard mount](rpc)). What a repeated call finds done is taken as done by its
+//! they are answered (hard mount). What a repeated call finds done is taken as done by its
 //! first copy: a server that was restarted in between has forgotten that.
 //!
 //! Not modelled: locks, listings that are kept, names that are known not to exist, and files that are open
