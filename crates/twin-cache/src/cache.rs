@@ -25,10 +25,6 @@ pub struct CacheStats {
     pub hits: u64,
     /// Lookups that found none.
     pub misses: u64,
-    /// Lookups of streams' blocks, which `hits` and `misses` do not count: those that found a frame.
-    pub stream_hits: u64,
-    /// Lookups of streams' blocks that found none.
-    pub stream_misses: u64,
     /// Frames that were evicted.
     pub evictions: u64,
     /// Bytes that became dirty.
@@ -83,7 +79,10 @@ pub struct Cache {
     /// Notified when dirty bytes pass `alarm_bytes`.
     alarm: Event,
     alarm_bytes: Cell<u64>,
+    /// The counters, but hits and misses: each lookup counts, and would copy all of them.
     stats: Cell<CacheStats>,
+    hits: Cell<u64>,
+    misses: Cell<u64>,
     /// The clock, for the ages of dirty frames.
     clock: OnceCell<Rt>,
     dirty_frames: DirtyFrames,
@@ -109,6 +108,8 @@ impl Cache {
             alarm: Event::new(),
             alarm_bytes: Cell::new(u64::MAX),
             stats: Cell::default(),
+            hits: Cell::new(0),
+            misses: Cell::new(0),
             clock: OnceCell::new(),
             dirty_frames: DirtyFrames::default(),
             deaths: RefCell::new(None),
@@ -244,24 +245,13 @@ impl Cache {
 
     /// The counters so far.
     pub fn stats(&self) -> CacheStats {
-        self.stats.get()
+        CacheStats { hits: self.hits.get(), misses: self.misses.get(), ..self.stats.get() }
     }
 
     fn count(&self, f: impl FnOnce(&mut CacheStats)) {
         let mut stats = self.stats.get();
         f(&mut stats);
         self.stats.set(stats);
-    }
-
-    /// Counts a lookup, in one of two counters.
-    fn count_lookup(
-        &self,
-        file: &FileFrames,
-        counted: fn(&mut CacheStats) -> &mut u64,
-        apart: fn(&mut CacheStats) -> &mut u64,
-    ) {
-        let counter = if file.apart.get() { apart } else { counted };
-        self.count(|stats| *counter(stats) += 1);
     }
 
     /// The frame of a block, which may still be loading; `None` if the block is not in memory. The
@@ -273,7 +263,9 @@ impl Cache {
         }
         match &frame {
             Some(frame) => {
-                self.count_lookup(file, |s| &mut s.hits, |s| &mut s.stream_hits);
+                if !file.apart.get() {
+                    self.hits.set(self.hits.get() + 1);
+                }
                 frame.drop_behind.set(false);
                 if !frame.dirty.get() && frame.sent.get() == 0 {
                     self.policy.borrow_mut().touched(frame.slot.get());
@@ -285,7 +277,8 @@ impl Cache {
                     }
                 }
             }
-            None => self.count_lookup(file, |s| &mut s.misses, |s| &mut s.stream_misses),
+            None if file.apart.get() => {}
+            None => self.misses.set(self.misses.get() + 1),
         }
         frame
     }

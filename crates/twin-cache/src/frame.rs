@@ -219,10 +219,15 @@ impl FileFrames {
         self.ino
     }
 
-    /// Lookups of the file's blocks count among the hits and misses of the cache, or apart from them
-    /// as those of streams.
+    /// Lookups of the file's blocks count among the hits and misses of the cache, or not, as those of
+    /// streams.
     pub fn set_apart(&self, apart: bool) {
         self.apart.set(apart);
+    }
+
+    /// True if the file is read by streams, which read ahead by themselves.
+    pub fn is_apart(&self) -> bool {
+        self.apart.get()
     }
 
     /// True if some frames are dirty.

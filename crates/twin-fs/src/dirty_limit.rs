@@ -236,8 +236,9 @@ pub(crate) async fn wait_for_room<L: Layout>(
     let mut in_vain = 0;
     loop {
         core.check_writable()?;
-        let held = || at_risk(core, layout) + core.nvram().map_or(0, |(_, others)| others);
-        let (dirty, all) = (at_risk(core, layout), held());
+        let of_others = || core.nvram().map_or(0, |(_, others)| others);
+        let dirty = at_risk(core, layout);
+        let all = dirty + of_others();
         let limit = core.dirty_limit_bytes(layout.dirty(core).unit_bytes);
         // Memory that is all that there is must not be exceeded by what the operation adds.
         let strict = flushing.survives != Survives::Nothing && all > 0;
@@ -260,7 +261,7 @@ pub(crate) async fn wait_for_room<L: Layout>(
                 if flushing.by() == FlushBy::Needer {
                     layout.settle(core, false).await?;
                 }
-                held() >= all
+                at_risk(core, layout) + of_others() >= all
             }
             FlushBy::Flusher => match oldest {
                 Some(member) => !(member.wait_for_round)().await,

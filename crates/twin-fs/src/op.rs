@@ -51,6 +51,12 @@ pub mod mode {
     pub const PERMISSIONS: u32 = 0o7777;
     /// All file types.
     pub const KINDS: [u32; 7] = [SOCKET, SYMLINK, REGULAR, BLOCK, DIRECTORY, CHAR, FIFO];
+
+    /// True for the bits of a file type. A test of bits, not a search: each directory entry that is
+    /// read takes it.
+    pub const fn is_kind(bits: u32) -> bool {
+        matches!(bits, SOCKET | SYMLINK | REGULAR | BLOCK | DIRECTORY | CHAR | FIFO)
+    }
 }
 
 /// The credentials of the client that makes a request.

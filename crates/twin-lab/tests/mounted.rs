@@ -62,7 +62,7 @@ mix = { read = 9, write = 1 }
 "#;
 
 #[test]
-fn admitted_streams_meet_their_deadlines_and_as_ordinary_files_they_do_not() {
+fn admitted_streams_meet_their_deadlines_and_as_ordinary_files_some_are_late() {
     let plan = twin_lab::plan("viewers", VIEWERS).unwrap();
     let workload = Workload::ByHand(Arc::new(plan), 1);
     let run = |config: &str| {

@@ -35,7 +35,7 @@ pub(crate) async fn read(
     }
     let block = u64::from(core.geometry.block_size);
     let (first, last) = (off / block, end.div_ceil(block));
-    let sequential = !inode.active.get() && read_ahead(core, inode, off, end, size);
+    let sequential = !inode.frames.is_apart() && read_ahead(core, inode, off, end, size);
     let frames = core.blocks(inode, first, last, Origin::User).await?;
     core.cpu.charge(Work::Copy(len as u64)).await;
     let mut frames = frames.into_iter().peekable();

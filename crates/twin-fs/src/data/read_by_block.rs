@@ -72,7 +72,7 @@ async fn read_one(
         Poll::Pending => Poll::Ready(None),
     })
     .await;
-    if advice.ahead > 0 && !inode.active.get() {
+    if advice.ahead > 0 && !inode.frames.is_apart() {
         start_read_ahead(core, inode, advice);
     }
     let frames = match early {

@@ -158,11 +158,14 @@ impl Format {
 
     fn read_head(self, block: &[u8], offset: usize) -> Option<Head> {
         let raw = block.get(offset..offset.checked_add(self.head_len())?)?;
-        let (ino, rest) = raw.split_at(self.ino_len());
-        let mut wide = [0u8; 8];
-        wide[..ino.len()].copy_from_slice(ino);
+        // Lengths that the compiler knows: every search reads the heads of all entries.
+        let ino = match self {
+            Format::Classic => u64::from(u32::from_le_bytes(*raw.first_chunk()?)),
+            Format::Sectored | Format::Modern => u64::from_le_bytes(*raw.first_chunk()?),
+        };
+        let rest = raw.last_chunk::<4>()?;
         Some(Head {
-            ino: u64::from_le_bytes(wide),
+            ino,
             reclen: usize::from(u16::from_le_bytes([rest[0], rest[1]])),
             kind: rest[2],
             namlen: usize::from(rest[3]),
@@ -446,7 +449,7 @@ impl Format {
         if block[padding].iter().any(|&b| b != 0) {
             return Err(err("a name is not padded with zeros"));
         }
-        if !mode::KINDS.contains(&(u32::from(head.kind) << 12)) {
+        if !mode::is_kind(u32::from(head.kind) << 12) {
             return Err(err("an entry of an unknown kind"));
         }
         Ok(head)

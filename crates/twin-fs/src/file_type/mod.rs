@@ -1,4 +1,4 @@
-//! File types: what a file holds, and whether it is active while it is open.
+//! File types: which files may be of them, and whether they are active while they are open.
 //!
 //! Contract: a file has the type of its mode, unless its attribute [`TYPE`] names another. A new type
 //! takes a line in [`REGISTRY`]; the mechanisms look at its fields, never at its name. After Bosch and
@@ -28,70 +28,56 @@ pub fn is_ours(name: &[u8]) -> bool {
     name.starts_with(OURS)
 }
 
-/// What a file holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Content {
-    /// Bytes that clients read and write.
-    Bytes,
-    /// Names.
-    Names,
-    /// The target of a link, or nothing.
-    Other,
-}
-
 /// What is known of a file type beside its name.
 pub struct FileType {
     /// The type bits of the modes that a file of this type may have.
     pub modes: &'static [u32],
-    /// What it holds.
-    pub content: Content,
     /// A task reads it ahead at its rate while it is open for reading.
     pub active: bool,
 }
 
 impl FileType {
-    const fn passive(modes: &'static [u32], content: Content) -> FileType {
-        FileType { modes, content, active: false }
+    const fn passive(modes: &'static [u32]) -> FileType {
+        FileType { modes, active: false }
+    }
+
+    /// True if a file with these type bits may have the type.
+    fn suits(&self, kind: u32) -> bool {
+        self.modes.contains(&kind)
     }
 }
 
-/// All file types. The first one for a mode is that of the files that name none.
+/// All file types.
 pub static REGISTRY: Registry<FileType> = Registry::new(
     "file type",
     &[
         RegistryEntry::new(
             "ordinary",
             "a file whose blocks the cache keeps as its policies say",
-            FileType::passive(&[mode::REGULAR], Content::Bytes),
+            FileType::passive(&[mode::REGULAR]),
         ),
         RegistryEntry::new(
             "directory-file",
             "a directory: names of other files",
-            FileType::passive(&[mode::DIRECTORY], Content::Names),
+            FileType::passive(&[mode::DIRECTORY]),
         ),
         RegistryEntry::new(
             "symbolic-link",
             "the path of another file",
-            FileType::passive(&[mode::SYMLINK], Content::Other),
+            FileType::passive(&[mode::SYMLINK]),
         ),
         RegistryEntry::new(
             "special",
             "a device, a pipe or a socket of the host, without data here",
-            FileType::passive(&[mode::BLOCK, mode::CHAR, mode::FIFO, mode::SOCKET], Content::Other),
+            FileType::passive(&[mode::BLOCK, mode::CHAR, mode::FIFO, mode::SOCKET]),
         ),
         RegistryEntry::new(
             "media",
             "continuous media: read ahead at a rate, admitted if the disk can keep it, not kept",
-            FileType { modes: &[mode::REGULAR], content: Content::Bytes, active: true },
+            FileType { modes: &[mode::REGULAR], active: true },
         ),
     ],
 );
-
-/// The type of files with these type bits that name none.
-pub fn of_mode(kind: u32) -> &'static FileType {
-    let found = REGISTRY.iter().find(|entry| entry.modes.contains(&kind));
-    found.unwrap_or_else(|| REGISTRY.first())
-}
 
 /// The name of the type of continuous media.
 pub fn media() -> &'static str {
@@ -111,7 +97,7 @@ impl Profile {
     pub(crate) fn of(kind: u32, attributes: &BTreeMap<Vec<u8>, Vec<u8>>) -> Profile {
         let text = |name: &[u8]| std::str::from_utf8(attributes.get(name)?).ok();
         let named = text(TYPE).and_then(|name| REGISTRY.get(name).ok());
-        let kind = named.map(|entry| &**entry).filter(|file| file.modes.contains(&kind));
+        let kind = named.map(|entry| &**entry).filter(|file| file.suits(kind));
         let rate = text(RATE).and_then(|rate| rate.parse().ok()).filter(|rate| *rate > 0);
         Profile { rate_bytes_per_s: rate.filter(|_| kind.is_some_and(|k| k.active)) }
     }
@@ -129,7 +115,7 @@ pub(crate) fn check_attribute(kind: u32, name: &[u8], value: &[u8]) -> Result<()
     let text = std::str::from_utf8(value).unwrap_or("");
     match name {
         TYPE => match REGISTRY.get(text) {
-            Ok(entry) if entry.modes.contains(&kind) => Ok(()),
+            Ok(entry) if entry.suits(kind) => Ok(()),
             Ok(_) => Err(FsError::Invalid("a file of this mode cannot have that type")),
             Err(_) => Err(FsError::Invalid("no such file type")),
         },
@@ -150,11 +136,10 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_of_mode_has_a_type_and_only_regular_files_have_bytes() {
+    fn every_kind_of_mode_has_a_type_that_is_not_active() {
         for kind in mode::KINDS {
-            let file = of_mode(kind);
-            assert!(file.modes.contains(&kind) && !file.active, "{kind:o}");
-            assert_eq!(file.content == Content::Bytes, kind == mode::REGULAR, "{kind:o}");
+            assert!(mode::is_kind(kind));
+            assert!(REGISTRY.iter().any(|file| file.suits(kind) && !file.active), "{kind:o}");
         }
     }
 

@@ -85,7 +85,6 @@ impl Streams {
             moved: Event::new(),
         });
         self.open.borrow_mut().entry(inode.ino).or_default().push(Rc::clone(&stream));
-        inode.active.set(true);
         inode.frames.set_apart(true);
         for _ in 0..CHUNKS {
             if let Err(error) = stream.read_chunk(core).await {
@@ -129,7 +128,6 @@ impl Streams {
         let Some(of_file) = open.get_mut(&ino) else { return };
         of_file.retain(|other| !Rc::ptr_eq(other, stream));
         if of_file.is_empty() {
-            stream.inode.active.set(false);
             stream.inode.frames.set_apart(false);
             open.remove(&ino);
         }

@@ -44,8 +44,6 @@ pub struct Inode {
     /// For directories: the bytes of room in blocks that are known to have some, by logical block.
     pub(crate) room: RefCell<BTreeMap<u64, usize>>,
     pub(crate) ahead: Cell<ReadAhead>,
-    /// A task of its own reads it ahead.
-    pub(crate) active: Cell<bool>,
     /// The position among the dirty inodes, 0 if the inode is clean. Only `DirtyInodes` changes it.
     pub(super) dirty: Cell<u64>,
     /// Since when it has been dirty, and when it last changed. Only `DirtyInodes` changes it.
@@ -63,7 +61,6 @@ impl Inode {
             layout_state: OnceCell::new(),
             room: RefCell::default(),
             ahead: Cell::default(),
-            active: Cell::new(false),
             dirty: Cell::new(0),
             dirty_times: Cell::default(),
         })

@@ -5,7 +5,6 @@ use std::rc::Rc;
 use super::Operations;
 use crate::data::read::read;
 use crate::data::seek::seek;
-use crate::file_type::{self, Content};
 use crate::inodes::Inode;
 use crate::layout::Layout;
 use crate::{Cred, Data, Fallocate, FsError, Ino, Reply, Result, SeekFor, mode, perm};
@@ -75,19 +74,18 @@ impl<L: Layout> Operations<L> {
     async fn regular(&self, ino: Ino) -> Result<Rc<Inode>> {
         let inode = self.files.inode(ino).await?;
         let kind = inode.d.borrow().kind();
-        match file_type::of_mode(kind).content {
-            Content::Bytes => Ok(inode),
-            Content::Names => Err(FsError::IsDirectory),
-            Content::Other => Err(FsError::Invalid("only a regular file has data")),
+        match kind {
+            mode::REGULAR => Ok(inode),
+            mode::DIRECTORY => Err(FsError::IsDirectory),
+            _ => Err(FsError::Invalid("only a regular file has data")),
         }
     }
 
     pub(crate) async fn op_read(&self, ino: Ino, off: u64, len: u32) -> Result<Reply> {
         let inode = self.regular(ino).await?;
         let stream = self.streams.of(ino, off, self.core.geometry.block_size);
-        let end = off.saturating_add(len.into());
         if let Some(stream) = &stream {
-            stream.begins(&self.core, off, end);
+            stream.begins(&self.core, off, off.saturating_add(len.into()));
         }
         let data = read(&self.core, &inode, off, len).await?;
         if let Some(stream) = &stream {

@@ -23,11 +23,9 @@ const BUDGETS: &[(&str, &str, [u64; 2], u64)] = &[
         "a small file made, read, looked up and deleted",
         "small:warm=yes,files=",
         [100, 300],
-        // 177,000 measured since files have types and memory that survives can be shared, a tenth more
-        // than before; which of the two costs it has not been looked into.
-        195_000,
+        175_000,
     ),
-    ("a name made, renamed, linked, looked up and removed", "meta:names=", [50, 150], 1_021_000),
+    ("a name made, renamed, linked, looked up and removed", "meta:names=", [50, 150], 865_000),
     (
         "a transaction with an fsync",
         "tpcb:scan=no,accounts=10000,transactions=",
