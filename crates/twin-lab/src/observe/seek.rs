@@ -17,8 +17,7 @@ pub(super) struct Seeks {
 
 /// True if a request waited for the medium itself.
 pub(super) fn reached_medium(request: &Served) -> bool {
-    let parts = &request.parts;
-    parts.seek_ns + parts.head_switch_ns + parts.rotation_ns + parts.transfer_ns > 0
+    request.parts.medium_ns() > 0
 }
 
 impl Observer for Seeks {
