@@ -12,7 +12,7 @@ use crate::admission::Admission;
 use crate::dir_placement::{self, DirPlacement};
 use crate::format::{Superblock, VolumeState, state_io};
 use crate::group::Group;
-use crate::inode_set::{InodeSet, PickedNumbers};
+use crate::inode_set::{DueInodes, InodeSet, PickedNumbers};
 use crate::journal::Journal;
 use crate::ordering::{Ordering, Reuse};
 use crate::preference::PlacementRequest;
@@ -85,6 +85,9 @@ pub struct Ffs {
     pub(crate) journal: Option<Journal>,
     /// Files with new indirect blocks that the ordering requires on the disk.
     pub(crate) new_maps: InodeSet,
+    /// Files whose last block moved to a place where the disk may not have its content yet. Their
+    /// inodes on the disk lead to the old place, which has it.
+    pub(crate) moved: DueInodes,
     pub(crate) admission: Admission,
     state: Cell<VolumeState>,
     stats: Cell<FfsStats>,
@@ -130,6 +133,7 @@ impl Ffs {
             orphans: InodeSet::default(),
             journal,
             new_maps: InodeSet::default(),
+            moved: DueInodes::default(),
             admission: Admission::default(),
             state: Cell::new(state),
             stats: Cell::default(),

@@ -112,13 +112,17 @@ impl Ffs {
             if in_order && self.new_maps.contains(inode.ino) {
                 self.write_maps(core, inode).await?;
             }
+        }
+        self.write_moved(core, inodes).await?;
+        for inode in inodes {
             self.pin_parents(core, inode, &mut pins).await?;
         }
         let mut pieces = Vec::new();
         let mut freed = Vec::new();
         for inode in inodes {
             let is_dir = inode.d.borrow().is_dir();
-            if in_order && (self.has_new_maps(inode) || is_dir && inode.frames.has_dirty()) {
+            let leads_nowhere = self.has_new_maps(inode) || self.moved.contains(inode.ino);
+            if in_order && (leads_nowhere || is_dir && inode.frames.has_dirty()) {
                 // The inode changed meanwhile and leads to blocks that are not on the disk. It is
                 // written later.
                 continue;
@@ -140,6 +144,8 @@ impl Ffs {
         let numbers = self.writes.send(core, runs, Origin::WriteBack);
         self.writes.wait(&numbers).await;
         if !freed.is_empty() {
+            // The inode of a file that gave up the space may be on its way in another task's write.
+            self.writes.wait_file(0).await;
             self.writes.barrier(core, Origin::WriteBack).await?;
             self.alloc_mut().release(&self.sb, freed);
         }
@@ -199,8 +205,46 @@ impl Ffs {
         self.new_maps.contains(inode.ino)
     }
 
+    /// Makes the content of last blocks durable that moved to another place. An inode that reached
+    /// the disk before would lead to a place without the content, which the old place has and which
+    /// may have been acknowledged long ago. 4.4BSD has the same order in an fsync, because its disks
+    /// wrote at once; in the background it takes the risk.
+    async fn write_moved(&self, core: &Rc<Core>, inodes: &[Rc<Inode>]) -> Result<()> {
+        let mut moved = Vec::new();
+        for inode in inodes {
+            if let Some(number) = self.moved.number(inode.ino) {
+                self.send_all(core, inode).await?;
+                moved.push((inode.ino, number));
+            }
+        }
+        if moved.is_empty() {
+            return Ok(());
+        }
+        for &(ino, _) in &moved {
+            self.writes.wait_file(ino).await;
+        }
+        self.writes.barrier(core, Origin::User).await?;
+        moved.iter().for_each(|&(ino, number)| self.moved.done(ino, number));
+        Ok(())
+    }
+
+    /// Sends all dirty blocks of a file but the indirect ones.
+    async fn send_all(&self, core: &Rc<Core>, inode: &Rc<Inode>) -> Result<()> {
+        let mut pins = Vec::new();
+        self.pin_parents(core, inode, &mut pins).await?;
+        self.gather_fresh(core, inode);
+        let frames = inode.frames.dirty_frames();
+        let blocks = frames.iter().filter(|frame| frame.lbn() >= 0);
+        let pieces = blocks.filter_map(|frame| self.take_block(core, inode, frame)).collect();
+        self.writes.send(core, join_runs(pieces, self.flush_bytes(core)), Origin::User);
+        Ok(())
+    }
+
     /// Writes an inode and waits until the device has it.
     async fn write_inode(&self, core: &Rc<Core>, inode: &Rc<Inode>) -> Result<()> {
+        while self.moved.contains(inode.ino) {
+            self.write_moved(core, std::slice::from_ref(inode)).await?;
+        }
         if InodeState::of(inode).table_block().is_none() {
             // The inode was freed while its caller waited, and its block of the table says so. This
             // happens to those who write all that was dirty when they began.
@@ -244,6 +288,13 @@ impl Ffs {
         }
         // The operation that changes a directory also writes it: its lock makes us wait for that.
         let _shared = inode.lock.read().await;
+        if inode.d.borrow().is_dir() {
+            // Names that were removed from it are durable already; this tells the disk that their
+            // inodes are free, too. Otherwise a repair could revive a file by its inode.
+            let numbers = self.writes.send(core, self.take_tables(core), Origin::User);
+            self.writes.wait(&numbers).await;
+            self.writes.wait_file(0).await;
+        }
         self.write_file(core, inode, with_inode).await
     }
 

@@ -1,6 +1,6 @@
 //! Sets of inode numbers that are kept with an open volume.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::rc::Rc;
@@ -28,6 +28,44 @@ impl InodeSet {
     /// All of them, ascending.
     pub(crate) fn list(&self) -> Vec<Ino> {
         self.0.borrow().iter().copied().collect()
+    }
+}
+
+/// Inodes for which something must be done before they are written. What is noted again while it is
+/// being done must be done again.
+#[derive(Default)]
+pub(crate) struct DueInodes {
+    all: RefCell<BTreeMap<Ino, u64>>,
+    next: Cell<u64>,
+}
+
+impl DueInodes {
+    pub(crate) fn note(&self, ino: Ino) {
+        let number = self.next.get();
+        self.next.set(number + 1);
+        self.all.borrow_mut().insert(ino, number);
+    }
+
+    pub(crate) fn contains(&self, ino: Ino) -> bool {
+        !self.all.borrow().is_empty() && self.all.borrow().contains_key(&ino)
+    }
+
+    /// The number of the last note of an inode.
+    pub(crate) fn number(&self, ino: Ino) -> Option<u64> {
+        self.all.borrow().get(&ino).copied()
+    }
+
+    /// What was noted up to a number is done.
+    pub(crate) fn done(&self, ino: Ino, number: u64) {
+        let mut all = self.all.borrow_mut();
+        if all.get(&ino) == Some(&number) {
+            all.remove(&ino);
+        }
+    }
+
+    /// The inode is gone.
+    pub(crate) fn forget(&self, ino: Ino) {
+        self.all.borrow_mut().remove(&ino);
     }
 }
 

@@ -182,6 +182,7 @@ impl Ffs {
         space.note_maps_dirty();
         drop(space);
         self.orphans.remove(inode.ino);
+        self.moved.forget(inode.ino);
         self.write_behind.forget(inode.ino);
         core.drop_inode(inode);
     }

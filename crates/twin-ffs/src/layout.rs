@@ -41,9 +41,15 @@ impl Ffs {
         let mut space = self.alloc_mut();
         if frags > old_frags {
             space.note_unwritten(inode.ino);
+            let was_fresh = space.is_fresh(inode.ino, old.addr);
             let addr = space.grow(&self.sb, inode.ino, old, &wanted, frags)?;
             if addr != old.addr {
                 self.note_freed(old.addr);
+                // Directories follow their blocks anyway.
+                if self.ordering.maps() == Wait::InOrder && !was_fresh && !inode.d.borrow().is_dir()
+                {
+                    self.moved.note(inode.ino);
+                }
             }
             return Some(addr);
         }

@@ -129,6 +129,12 @@ impl Writer {
         self.bytes.truncate(len);
     }
 
+    /// The integer that was written at this position; `None` behind the end.
+    pub fn u32_at(&self, at: usize) -> Option<u32> {
+        let bytes = self.bytes.get(at..)?.first_chunk()?;
+        Some(u32::from_be_bytes(*bytes))
+    }
+
     /// Replaces the integer that was written at this position.
     pub fn set_u32(&mut self, at: usize, value: u32) {
         self.bytes[at..at + 4].copy_from_slice(&value.to_be_bytes());

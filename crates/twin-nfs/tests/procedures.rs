@@ -85,6 +85,23 @@ fn handles_outlive_the_server_and_end_with_the_file() {
     assert_eq!(c.write(&file, 0, b"a", 0), Err(STALE));
 }
 
+/// What a volume that has failed removed in memory is there again after a restart.
+#[test]
+fn of_a_volume_that_has_failed_nobody_is_told_that_something_is_not_there() {
+    let machine = Machine::new();
+    let c = machine.start();
+    let root = c.mnt("/").unwrap();
+    let file = c.create(&root, b"f").unwrap();
+    assert_eq!(c.remove(&root, b"f"), 0);
+    machine.stopped.set(true);
+    let io = Status::Io as u32;
+    assert_eq!(c.getattr(&file), Err(io));
+    assert_eq!(c.lookup(&root, b"f").map(drop), Err(io));
+    assert_eq!(c.remove(&root, b"f"), io);
+    machine.stopped.set(false);
+    assert_eq!(c.getattr(&file), Err(STALE));
+}
+
 #[test]
 fn a_forged_handle_is_no_handle() {
     let (c, root) = client();

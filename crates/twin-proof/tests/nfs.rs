@@ -57,3 +57,20 @@ fn a_run_is_a_function_of_its_scenario() {
     let volumes = volumes();
     assert_eq!(run(&Scenario::random(4), &volumes[0]), run(&Scenario::random(4), &volumes[0]));
 }
+
+/// A synced block moved to grow, its inode reached the disk before its content did, and the power failed:
+/// what was synced was gone, on FFS with synchronous metadata.
+#[test]
+fn a_synced_block_that_moves_is_not_lost() {
+    let sync = &volumes()[2];
+    run(&Scenario::random(197), sync).unwrap();
+}
+
+/// A removal failed with the disk: the client was told so, and the file was gone in the memory of the
+/// server, which went on to answer. A write that was under way got "stale", and the application was told
+/// that its file is gone, which after the restart it was not.
+#[test]
+fn a_stopped_volume_tells_nobody_that_a_file_is_gone() {
+    let log = &volumes()[0];
+    run(&Scenario::failing(231), log).unwrap();
+}

@@ -33,7 +33,7 @@ pub(crate) use measure::{Calibrate, Pace, SharedSettings, Validate};
 pub(crate) use observe::Observe;
 pub(crate) use output::{Format, Output};
 pub(crate) use reproduce::Reproduce;
-pub(crate) use serve::Serve;
+pub(crate) use serve::{Beside, Serve};
 
 /// A file system with a twin: the same code, mounted and simulated.
 #[derive(Parser)]
@@ -284,6 +284,8 @@ pub(crate) struct Mount {
     /// background needs one.
     #[arg(long, value_name = "FILE", requires = "log")]
     pub(crate) log_file: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) nfs: Beside,
     /// The image file or block device.
     pub(crate) image: PathBuf,
     /// Where to mount it: an existing directory.

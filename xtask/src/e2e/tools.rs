@@ -81,7 +81,8 @@ fn install(bench: &Bench, packages: &[&str]) -> Result<(), Stop> {
     }
 }
 
-fn in_path(name: &str) -> bool {
+/// True if a program is in the path.
+pub(crate) fn in_path(name: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let sbin = ["/usr/sbin", "/sbin"].map(PathBuf::from);
     std::env::split_paths(&path).chain(sbin).any(|dir| dir.join(name).is_file())

@@ -20,8 +20,8 @@ pub(super) struct Held<'a, F> {
     pub(super) entry: LookupEntry,
     /// The credentials of the caller.
     pub(super) cred: Cred,
-    /// The call may change the inode: see [`Changing`](crate::changing::Changing).
-    changes: bool,
+    /// The number of the call if it may change the inode: see [`Changing`](crate::changing::Changing).
+    changes: Option<u64>,
 }
 
 impl<F: FileSystem> Server<F> {
@@ -67,9 +67,7 @@ impl<F: FileSystem> Server<F> {
             self.count(|counters| counters.forbidden += 1);
             return Err(Status::Access);
         }
-        if changes {
-            volume.changing.begin(fields.ino);
-        }
+        let changes = changes.then(|| volume.changing.begin(fields.ino));
         let taken = match volume.itself(fields.ino).await {
             Ok(entry) if entry.generation == fields.generation => Ok(entry),
             Ok(_) => {
@@ -85,8 +83,8 @@ impl<F: FileSystem> Server<F> {
                 Ok(Held { volume, export, entry, cred, changes })
             }
             Err(status) => {
-                if changes {
-                    volume.changing.end(fields.ino);
+                if let Some(number) = changes {
+                    volume.changing.end(fields.ino, number);
                 }
                 Err(status)
             }
@@ -132,8 +130,8 @@ impl<F: FileSystem> Held<'_, F> {
 
     /// Gives the inode back.
     pub(super) async fn release(self) {
-        if self.changes {
-            self.volume.changing.end(self.ino());
+        if let Some(number) = self.changes {
+            self.volume.changing.end(self.ino(), number);
         }
         self.volume.forget(self.ino()).await;
     }
@@ -141,7 +139,8 @@ impl<F: FileSystem> Held<'_, F> {
     /// Gives the inode back, and returns what the client needs to keep its cache.
     pub(super) async fn release_changed(self) -> Wcc {
         let after = self.volume.attr(self.ino()).await;
-        let alone = self.changes && self.volume.changing.end(self.ino());
+        let ended = |number| self.volume.changing.end(self.ino(), number);
+        let alone = self.changes.is_some_and(ended);
         self.volume.forget(self.ino()).await;
         // Without the later attributes the earlier ones are of no use.
         let before = (alone && after.is_some()).then(|| Before::from(self.attr()));

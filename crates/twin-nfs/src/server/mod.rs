@@ -24,6 +24,7 @@ use crate::export::{Export, Peer};
 use crate::handle::{Keys, keyed};
 use crate::replies::{Known, ReplyCache};
 use crate::rpc::{self, Call, Refusal};
+use crate::status::Status;
 use crate::xdr::{Garbage, Reader, Writer};
 
 /// What the files of a volume can do, for the replies that tell clients.
@@ -53,6 +54,8 @@ pub struct Served<F> {
     limits: Limits,
     /// The number of times that data was lost which clients had written.
     losses: Box<dyn Fn() -> u64>,
+    /// True if the volume takes no more changes because it failed.
+    stopped: Box<dyn Fn() -> bool>,
     next_id: Cell<u64>,
     changing: Changing,
 }
@@ -66,7 +69,14 @@ impl<F: FileSystem> Served<F> {
         losses: impl Fn() -> u64 + 'static,
     ) -> Served<F> {
         let (next_id, changing) = (Cell::new(1), Changing::default());
-        Served { fs, keys, limits, losses: Box::new(losses), next_id, changing }
+        let (losses, stopped) = (Box::new(losses), Box::new(|| false));
+        Served { fs, keys, limits, losses, stopped, next_id, changing }
+    }
+
+    /// The same, of a volume that takes no more changes after a failure, as `stopped` tells.
+    #[must_use]
+    pub fn stopping(self, stopped: impl Fn() -> bool + 'static) -> Served<F> {
+        Served { stopped: Box::new(stopped), ..self }
     }
 
     /// True if these are the keys of the volume.
@@ -93,11 +103,13 @@ impl Served<OpenVolume> {
             nanoseconds: features.nanoseconds,
         };
         let weak = volume.downgrade();
-        let losses = move || {
+        let stopped = move || {
             let volume = weak.upgrade();
-            u64::from(volume.is_none_or(|volume| volume.core().poisoned().is_some()))
+            volume.is_none_or(|volume| volume.core().poisoned().is_some())
         };
-        Served::new(Rc::new(volume.clone()), keys, limits, losses)
+        let losses = stopped.clone();
+        Served::new(Rc::new(volume.clone()), keys, limits, move || u64::from(losses()))
+            .stopping(stopped)
     }
 }
 
@@ -244,6 +256,43 @@ impl<F: FileSystem> Server<F> {
     }
 
     async fn nfs(&self, c: Context<'_>, args: Reader<'_>, out: &mut Writer) -> Result<(), Garbage> {
+        let at = out.len();
+        self.procedure(c, args, out).await?;
+        if let Some(status) = out.u32_at(at).filter(|&status| tells_of_names(status))
+            && c.call.procedure != proc::NULL
+        {
+            let handle =
+                Reader::new(&c.record[c.call.args_at..]).opaque(crate::handle::HANDLE_MAX)?;
+            if self.doubts(handle, status).await {
+                // What follows is the same for every error.
+                out.set_u32(at, Status::Io as u32);
+            }
+        }
+        Ok(())
+    }
+
+    /// True if what an error says of names and files is in doubt. The memory of a volume is ahead of its
+    /// disk: a file whose removal has not been answered is gone in memory; if the disk fails, its client is
+    /// told so, and after a restart it is there. Nobody may have been told for good that it is not.
+    async fn doubts(&self, handle: &[u8], status: u32) -> bool {
+        let fields = handle.try_into().map(crate::handle::parse);
+        let volume = fields.ok().and_then(|fields| {
+            self.volumes.iter().find(|volume| volume.keys.volume == fields.volume)
+        });
+        let Some(volume) = volume else { return false };
+        if status == Status::Stale as u32 {
+            // What made it so is durable when the calls end that make it durable.
+            volume.changing.ends().await;
+        }
+        (volume.stopped)()
+    }
+
+    async fn procedure(
+        &self,
+        c: Context<'_>,
+        args: Reader<'_>,
+        out: &mut Writer,
+    ) -> Result<(), Garbage> {
         match c.call.procedure {
             proc::NULL => args.end(),
             proc::GETATTR => self.getattr(c, args, out).await,
@@ -278,4 +327,11 @@ impl<F: FileSystem> Server<F> {
         bytes[..8].copy_from_slice(&self.boot.to_le_bytes());
         keyed(&bytes, &losses.to_le_bytes())
     }
+}
+
+/// True for the errors that say that something is there or is not.
+fn tells_of_names(status: u32) -> bool {
+    [Status::NoEntry, Status::Exists, Status::NotEmpty, Status::Stale]
+        .iter()
+        .any(|&of_names| of_names as u32 == status)
 }

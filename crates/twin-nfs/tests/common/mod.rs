@@ -19,6 +19,8 @@ pub(crate) struct Machine {
     pub(crate) rt: Rt,
     pub(crate) fs: Rc<Mounted>,
     pub(crate) losses: Rc<Cell<u64>>,
+    /// The volume has failed and takes no more changes.
+    pub(crate) stopped: Rc<Cell<bool>>,
     boots: Cell<u8>,
 }
 
@@ -27,7 +29,7 @@ impl Machine {
         let rt = Rt::new(ClockOnly::default(), 1);
         let model = ModelFs::new(Settings::default(), Time::default());
         let fs = Rc::new(Mounted::new(rt.clone(), model));
-        Machine { rt, fs, losses: Rc::default(), boots: Cell::new(0) }
+        Machine { rt, fs, losses: Rc::default(), stopped: Rc::default(), boots: Cell::new(0) }
     }
 
     /// Starts a server with exports of this volume.
@@ -36,6 +38,8 @@ impl Machine {
         let losses = Rc::clone(&self.losses);
         let fs = Rc::clone(&self.fs);
         let served = Served::new(fs, Keys::of(UUID), Limits::default(), move || losses.get());
+        let stopped = Rc::clone(&self.stopped);
+        let served = served.stopping(move || stopped.get());
         let server = Rc::new(Server::new([self.boots.get(); 16], vec![served], exports));
         let root = Caller::User { uid: 0, gid: 0, groups: Vec::new() };
         Client {

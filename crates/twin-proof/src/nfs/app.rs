@@ -30,7 +30,13 @@ pub(super) struct Piece {
     pub(super) later: Vec<u64>,
     /// An fsync failed after the last write, which may be lost.
     told: bool,
+    /// Nothing was ever written here, and a failure may have left anything: see
+    /// [`File::failed`].
+    unknown: bool,
 }
+
+/// Pieces of a block of a volume without a journal.
+const BLOCK_PIECES: usize = 8192 / PIECE as usize;
 
 #[derive(Clone, Debug)]
 pub(super) struct File {
@@ -39,6 +45,25 @@ pub(super) struct File {
     handle: Vec<u8>,
     open: bool,
     pub(super) pieces: Vec<Piece>,
+}
+
+impl File {
+    /// The server ended without closing a volume that has no journal. Such a volume promises what was
+    /// synced. A block that was new, or longer than before, may be on the disk in name only: the
+    /// parts of it in which nothing was written then hold what was in that place before. What lies
+    /// before a synced piece of the same block was synced with it.
+    pub(super) fn failed(&mut self) {
+        let block = |nth: usize| nth / BLOCK_PIECES;
+        let Some(last) = self.pieces.iter().rposition(|piece| !piece.later.is_empty()) else {
+            return;
+        };
+        for nth in (0..self.pieces.len()).filter(|&nth| block(nth) <= block(last)) {
+            let end = ((block(nth) + 1) * BLOCK_PIECES).min(self.pieces.len());
+            let kept = self.pieces[nth..end].iter().any(|piece| piece.durable != 0);
+            let piece = &mut self.pieces[nth];
+            piece.unknown |= piece.durable == 0 && !kept;
+        }
+    }
 }
 
 /// A change of names that was told to have failed: it may have happened.
@@ -74,6 +99,8 @@ pub(super) struct App {
     doubts: Vec<(u64, Doubt)>,
     /// What is being done.
     pub(super) doing: Option<Act>,
+    /// The server's life in which that began.
+    since: u64,
     content: u64,
     course: Option<std::vec::IntoIter<Act>>,
     pub(super) ended: bool,
@@ -117,7 +144,7 @@ impl App {
     ) -> App {
         let (shared, content) = (Rc::clone(shared), (number as u64 + 1) << 32);
         let course = fixed.then(|| course().into_iter());
-        let (dir, files, doubts, doing, ended) = Default::default();
+        let (dir, files, doubts, doing, since, ended) = Default::default();
         App {
             number,
             client,
@@ -129,6 +156,7 @@ impl App {
             files,
             doubts,
             doing,
+            since,
             content,
             course,
             ended,
@@ -270,7 +298,10 @@ impl App {
     }
 
     async fn perform(this: &Rc<RefCell<App>>, act: Act) -> Verdict<()> {
-        this.borrow_mut().doing = Some(act.clone());
+        {
+            let mut app = this.borrow_mut();
+            (app.since, app.doing) = (app.shared.life.get(), Some(act.clone()));
+        }
         let op = this.borrow_mut().op(&act);
         let reply = App::ask(this, op).await;
         let done = this.borrow_mut().learn(&act, reply);
@@ -353,7 +384,7 @@ impl App {
                 return Err("another file has its name".into());
             }
             (Act::Rename(from, to), _) => self.renamed(from, to),
-            (Act::Remove(name), _) => self.gone(name),
+            (Act::Remove(name), _) => self.gone(name, self.since != self.shared.life.get()),
             _ => {}
         }
         Ok(())
@@ -389,11 +420,11 @@ impl App {
         }
     }
 
-    fn gone(&mut self, name: &str) {
+    fn gone(&mut self, name: &str, interrupted: bool) {
         let Some(file) = self.files.remove(name) else { return };
         // While it is open it only has another name.
         if !file.open {
-            self.shared.dead.borrow_mut().push(file.handle);
+            self.shared.dead.borrow_mut().push((file.handle, interrupted));
         }
     }
 
@@ -419,7 +450,7 @@ impl App {
         app.doubts.remove(at);
         match (&doubt, found) {
             (Doubt::Create(name), Some(ino)) => app.add(name, ino, false),
-            (Doubt::Remove(name), None) => app.gone(name),
+            (Doubt::Remove(name), None) => app.gone(name, true),
             (Doubt::Rename(from, to), Some(_)) => app.renamed(from, to),
             _ => {}
         }
@@ -435,6 +466,7 @@ impl Piece {
         {
             self.durable = *last;
             self.later.clear();
+            self.unknown = false;
         }
     }
 
@@ -456,13 +488,20 @@ impl Piece {
             return self.possible(data);
         }
         let last = self.later.last().unwrap_or(&self.durable);
-        if Piece::content(data) == Some(*last) { Ok(()) } else { Err(self.wrong(data)) }
+        let fine = Piece::content(data) == Some(*last) || self.is_open();
+        if fine { Ok(()) } else { Err(self.wrong(data)) }
+    }
+
+    /// True if it may hold anything.
+    fn is_open(&self) -> bool {
+        self.unknown && self.later.is_empty()
     }
 
     /// Compares with what a server may have: durable content, or what was written after it.
     pub(super) fn possible(&self, data: &[u8]) -> Verdict<()> {
         let is = Piece::content(data);
         let fine = is.is_some_and(|is| is == self.durable || self.later.contains(&is));
+        let fine = fine || self.is_open();
         if fine { Ok(()) } else { Err(self.wrong(data)) }
     }
 }

@@ -89,13 +89,16 @@ pub(super) async fn start(
     let bug = scenario.bug;
     let layer = Rc::new(Layer::new(volume.clone(), bug, Rng::new(rng.next_u64()), keeps));
     let (losses, core) = (Rc::clone(&layer.losses), volume.core().clone());
-    let losses = move || losses.get() + u64::from(core.poisoned().is_some());
+    let stopped = move || core.poisoned().is_some();
+    let also = stopped.clone();
+    let losses = move || losses.get() + u64::from(also());
     let mut boot = [0; 16];
     if bug != Some(Bug::VerifierStays) {
         boot[..8].copy_from_slice(&(number + 1).to_le_bytes());
     }
     let key = if bug == Some(Bug::KeyChanges) { [number as u8; 16] } else { remote::KEY };
     let served = Served::new(Rc::clone(&layer), Keys::of(key), Limits::default(), losses);
+    let served = served.stopping(stopped);
     let export = remote::export(bug == Some(Bug::EarlyReplies));
     let server = Rc::new(Server::new(boot, vec![served], vec![export]));
     Ok(Lived { disk, volume, layer, server, on })

@@ -287,6 +287,12 @@ impl<'a> World<'a> {
                 return Ok(platter);
             }
         }
+        if self.made.loose {
+            let files = |app: &Rc<RefCell<App>>| {
+                app.borrow_mut().files.values_mut().for_each(super::app::File::failed);
+            };
+            self.apps.iter().for_each(files);
+        }
         let state = lived.disk.crash_state().ok_or("the disk has no state of a crash")?;
         let whole = vec![WriteOutcome::Whole; state.unstable_writes().len()];
         let platter = match (struck, end) {
@@ -359,13 +365,13 @@ impl<'a> World<'a> {
 
     /// Handles of removed files are stale.
     async fn handles(&self, lived: &Lived) -> Verdict<()> {
-        // Without a journal a repair after a power failure may put a file into lost+found whose name was
-        // removed just before.
-        if self.made.loose {
-            return Ok(());
-        }
         let dead = self.shared.dead.borrow().clone();
-        for (nth, handle) in dead.iter().enumerate() {
+        for (nth, (handle, interrupted)) in dead.iter().enumerate() {
+            // Without a journal the name goes first. A file whose removal a failure interrupts then is
+            // found without a name, and the repair puts it into lost+found.
+            if self.made.loose && *interrupted {
+                continue;
+            }
             let root = rpc::Caller::User { uid: 0, gid: 0, groups: Vec::new() };
             let mut call = rpc::call(nth as u32, (proc::NFS, 3, proc::GETATTR), &root);
             call.opaque(handle);

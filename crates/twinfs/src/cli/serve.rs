@@ -1,6 +1,6 @@
 //! The arguments of `twinfs serve`.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
 use clap::Args;
@@ -52,4 +52,26 @@ pub(crate) struct Serve {
     /// The image files or block devices, as IMAGE (served as /) or IMAGE=/PATH.
     #[arg(required = true, value_name = "IMAGE")]
     pub(crate) images: Vec<PathBuf>,
+}
+
+/// A server of NFS beside a mount, in the same process.
+#[derive(Args)]
+pub(crate) struct Beside {
+    /// Serve the volume over NFS too, at this port of the loopback interface, or at ADDRESS:PORT
+    /// (port 0: one that is free). The kernel then keeps no names, attributes or writes of the mount,
+    /// because clients change them. docs/nfs.md tells who may come in.
+    #[arg(long = "serve", value_name = "PORT", value_parser = place_of_server,
+        conflicts_with_all = ["record", "flight"])]
+    pub(crate) at: Option<SocketAddr>,
+    /// With --serve: export this path, as PATH or PATH:RULE,RULE; see `twinfs serve --help`.
+    #[arg(long = "export", value_name = "PATH:RULES", requires = "at")]
+    pub(crate) exports: Vec<String>,
+}
+
+/// A port of the loopback interface, or an address with its port.
+fn place_of_server(text: &str) -> Result<SocketAddr, String> {
+    match text.parse::<u16>() {
+        Ok(port) => Ok(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port)),
+        Err(_) => text.parse().map_err(|_| "no port and no ADDRESS:PORT".into()),
+    }
 }

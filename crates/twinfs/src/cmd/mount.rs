@@ -20,6 +20,7 @@ use twin_rt::Categories;
 use super::files::NewFile;
 use super::image::layout_of;
 use super::opening::{Listener, OpenOptions, Opened, Refused, open_volume, set_for_open};
+use super::serve::{Beside, Running};
 use super::serving::{
     Place, Trace, finish, must_be_outside, recorded, run_serving, serve_until_unmounted,
 };
@@ -48,9 +49,20 @@ pub(crate) fn run(mut args: Mount) -> Outcome {
 
 fn serve_volume(args: &Mount, ready: Ready, words: &Rc<Words>) -> Result<(), String> {
     twin_host::keep_freed_buffers();
-    let prepared =
-        prepare(args).and_then(|(layout, trace)| Ok((open(args, layout, words)?, trace)));
-    let ((place, opened, status), trace) = match prepared {
+    let prepared = prepare(args).and_then(|(layout, trace)| {
+        let beside = Beside::prepare(&args.nfs, &args.image)?;
+        let (mut place, opened, status) = open(args, layout, words)?;
+        let nfs = match beside {
+            Some(beside) => {
+                place.served = beside.line().into();
+                let what = (layout, args.image.as_path());
+                Some(beside.start(&place.host, what, &opened.volume, words)?)
+            }
+            None => None,
+        };
+        Ok(((place, opened, status), (trace, nfs)))
+    });
+    let ((place, opened, status), (trace, nfs)) = match prepared {
         Ok(prepared) => prepared,
         Err(why) => {
             ready.failed(&why);
@@ -62,10 +74,11 @@ fn serve_volume(args: &Mount, ready: Ready, words: &Rc<Words>) -> Result<(), Str
         words.say(Grade::Notice, &format!("was not unmounted: {recovery}"));
     }
     let Some(status) = status else {
-        return serve_opened(args, ready, place, volume, flight, trace);
+        return serve_opened(args, ready, place, volume, flight, (trace, nfs));
     };
     let host = place.host.clone();
-    status.keep(&host, &volume, || serve_opened(args, ready, place, volume.clone(), flight, trace))
+    let served = (trace, nfs);
+    status.keep(&host, &volume, || serve_opened(args, ready, place, volume.clone(), flight, served))
 }
 
 /// What is known before anything is opened for writing: which layout it is, and that every option
@@ -111,14 +124,9 @@ fn serve_opened(
     place: Place,
     volume: OpenVolume,
     flight: Option<Rc<FlightRecorder<File>>>,
-    trace: Option<Trace>,
+    (trace, nfs): (Option<Trace>, Option<Running>),
 ) -> Result<(), String> {
-    let options = SessionOptions {
-        writeback_cache: collects_writes(args),
-        // An open may be refused.
-        count_opens: args.file_types,
-        ..SessionOptions::default()
-    };
+    let options = session_options(args);
     let closing = volume.clone();
     let words = Rc::clone(&place.words);
     volume.core().on_stop(move |error| {
@@ -134,6 +142,10 @@ fn serve_opened(
         if let Some(flight) = &flight {
             flight.command(CLOSE);
         }
+        let served = match nfs {
+            Some(nfs) => nfs.end().await,
+            None => Ok(()),
+        };
         let closed = closing.close().await;
         let finished = match &flight {
             Some(flight) => flight.finish(closing.core().rt.digest()).map(|_| ()),
@@ -145,7 +157,8 @@ fn serve_opened(
                  synced before is there, and the next mount recovers it"
             )
         })?;
-        finished.map_err(|e| format!("the flight log: {e}"))
+        finished.map_err(|e| format!("the flight log: {e}"))?;
+        served
     };
     let (Some(to), Some(trace)) = (&args.record, trace) else {
         return serve_until_unmounted(place, Rc::new(volume), options, ready, stop, close);
@@ -189,7 +202,27 @@ fn event_log(args: &Mount) -> Result<Option<(Categories, Listener)>, String> {
 
 /// True if the kernel may collect writes, also for a recording, which must not change the run.
 fn collects_writes(args: &Mount) -> bool {
-    !args.write_through
+    !args.write_through && args.nfs.at.is_none()
+}
+
+/// What the kernel may do and keep. What clients of NFS change too it must ask for each time.
+fn session_options(args: &Mount) -> SessionOptions {
+    let options = SessionOptions {
+        writeback_cache: collects_writes(args),
+        // An open may be refused.
+        count_opens: args.file_types,
+        ..SessionOptions::default()
+    };
+    match args.nfs.at {
+        None => options,
+        Some(_) => SessionOptions {
+            entry_timeout_ns: 0,
+            attr_timeout_ns: 0,
+            negative_timeout_ns: 0,
+            exclusive: false,
+            ..options
+        },
+    }
 }
 
 fn random_seed() -> Result<u64, String> {
@@ -284,5 +317,6 @@ fn place(
         ..MountOptions::default()
     };
     let mount = FuseMount::new(&args.dir, &mount_options).map_err(|e| e.to_string())?;
-    Ok(Place { host, mount, signals, words: Rc::clone(words), note })
+    let (words, served) = (Rc::clone(words), String::new());
+    Ok(Place { host, mount, signals, words, note, served })
 }

@@ -61,7 +61,7 @@ fn open(args: &Record, words: &Rc<Words>) -> Result<(Place, Rc<Recorder<Mirror, 
     let trace = Trace { new, contents: args.contents, about };
     let recorder = recorded(&host, mirror, trace)?;
     let (words, note) = (Rc::clone(words), String::new());
-    Ok((Place { host, mount, signals, words, note }, recorder))
+    Ok((Place { host, mount, signals, words, note, served: String::new() }, recorder))
 }
 
 /// That the mirrored directory, the place where it is mirrored and the trace lie apart. A mirror

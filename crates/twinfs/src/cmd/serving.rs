@@ -25,6 +25,8 @@ pub(super) struct Place {
     pub(super) words: Rc<Words>,
     /// What is to be told where it was mounted from.
     pub(super) note: String,
+    /// Where it is served besides; empty if it is not.
+    pub(super) served: String,
 }
 
 /// Runs `serve` on this process or, in the background, on one of its own, whose last words then go
@@ -64,12 +66,16 @@ pub(super) fn serve_until_unmounted<F: FileSystem>(
     stop: impl Fn(FsError) + 'static,
     close: impl Future<Output = Result<(), String>>,
 ) -> Result<(), String> {
-    let Place { host, mount, signals, words, note } = place;
+    let Place { host, mount, signals, words, note, served } = place;
     let session = Session::new(&host, mount.fd(), fs, reporting(options, &words));
     if !note.is_empty() {
         words.say(Grade::Warning, &note);
     }
-    ready.mounted_saying(&note).map_err(|e| e.to_string())?;
+    if !served.is_empty() {
+        words.say(Grade::Notice, &served);
+    }
+    let told = [note, served].into_iter().filter(|line| !line.is_empty()).collect::<Vec<_>>();
+    ready.mounted_saying(&told.join("; ")).map_err(|e| e.to_string())?;
     let guard = host.guard(&words).map_err(|e| e.to_string())?;
     if host.flight().is_none() {
         super::watch::begin(&host, &session, &words, stop);

@@ -8,6 +8,7 @@ mod events;
 mod flight;
 mod flush;
 mod fsx;
+mod fuse_nfs;
 mod git;
 mod gitkill;
 mod hostile;
@@ -16,6 +17,7 @@ mod kill9;
 mod loopdev;
 mod memory;
 mod nfs;
+mod nfs_mount;
 mod old;
 mod pjdfstest;
 mod places;
@@ -52,6 +54,8 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     cleaning::SCENARIO,
     memory::SCENARIO,
     nfs::SCENARIO,
+    nfs_mount::SCENARIO,
+    fuse_nfs::SCENARIO,
     old::SCENARIO,
     places::SCENARIO,
     replacement::SCENARIO,

@@ -47,15 +47,21 @@ fn run(bench: &Bench) -> Outcome {
 }
 
 /// A server in the foreground, which is killed when it is dropped.
-struct Server {
+pub(super) struct Server {
     child: Child,
-    port: u16,
+    pub(super) port: u16,
 }
 
 impl Server {
-    fn start(bench: &Bench, image: &Path) -> Result<Server, String> {
+    pub(super) fn start(bench: &Bench, image: &Path) -> Result<Server, String> {
+        Server::start_at(bench, image, 0)
+    }
+
+    /// The same at a port; 0: one that is free.
+    pub(super) fn start_at(bench: &Bench, image: &Path, port: u16) -> Result<Server, String> {
         let mut child = Command::new(&bench.program)
-            .args(["serve", "--foreground", "--port", "0", "--export", "/:squash=none"])
+            .args(["serve", "--foreground", "--export", "/:squash=none", "--port"])
+            .arg(port.to_string())
             .arg(image)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -77,7 +83,7 @@ impl Server {
     }
 
     /// Ends it with SIGTERM, and checks that it ended well.
-    fn stop(mut self) -> Result<(), String> {
+    pub(super) fn stop(mut self) -> Result<(), String> {
         let pid = self.child.id().to_string();
         Command::new("kill").arg(&pid).output().map_err(|error| format!("kill: {error}"))?;
         let status = self.child.wait().map_err(|error| format!("waiting: {error}"))?;

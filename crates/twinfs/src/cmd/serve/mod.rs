@@ -1,5 +1,6 @@
 //! `twinfs serve`: opens volumes and serves them over NFS until it is told to stop.
 
+mod beside;
 mod rules;
 
 use std::future::poll_fn;
@@ -9,7 +10,7 @@ use std::pin::pin;
 use std::process::ExitCode;
 use std::rc::Rc;
 
-use twin_fs::{FsError, OpenVolume, Settings};
+use twin_fs::{FsError, LayoutKind, OpenVolume, Settings};
 use twin_host::fuse::{Ready, in_background_with_note};
 use twin_host::nfs::{Bounds, Front, connections_possible, listen};
 use twin_host::{Grade, Host, HostOptions, ImageOptions, Signals, Words};
@@ -19,6 +20,7 @@ use super::image::layout_of;
 use super::opening::{OpenOptions, open_beside};
 use super::{Outcome, random_bytes, say, usage};
 use crate::cli::Serve;
+pub(super) use beside::{Beside, Running};
 use rules::Share;
 
 /// The port at which clients look for a portmapper.
@@ -163,13 +165,24 @@ fn prepare(
             }
         }
     }
+    let front = front_of(&host, served, exports, listeners, address.port())?;
+    Ok(Prepared { host, signals, volumes, front, address })
+}
+
+/// The front end of a new server of volumes.
+fn front_of(
+    host: &Host,
+    served: Vec<Served<OpenVolume>>,
+    exports: Vec<Export>,
+    listeners: Vec<TcpListener>,
+    port: u16,
+) -> Result<Front<OpenVolume>, String> {
     let server = Rc::new(Server::new(random_bytes()?, served, exports));
-    server.set_port(address.port());
+    server.set_port(port);
     let bounds = Bounds::default();
     let connections = connections_possible(bounds.connections);
-    let front = Front::new(&host, server, listeners, Bounds { connections, ..bounds });
-    let front = front.map_err(|e| e.to_string())?;
-    Ok(Prepared { host, signals, volumes, front, address })
+    let front = Front::new(host, server, listeners, Bounds { connections, ..bounds });
+    front.map_err(|e| e.to_string())
 }
 
 fn open_port(address: SocketAddr) -> Result<TcpListener, String> {
@@ -215,13 +228,22 @@ fn open(
         let text = format!("{about}: {error}: from now on the volume is read-only");
         told.say(Grade::Error, &text);
     });
-    let properties = layout.properties(&volume);
+    let uuid = identity(layout, &volume, &share.image)?;
+    Ok((volume, uuid))
+}
+
+/// The identity of a volume, from which its handles are made.
+fn identity(
+    layout: &'static dyn LayoutKind,
+    volume: &OpenVolume,
+    image: &Path,
+) -> Result<[u8; 16], String> {
+    let properties = layout.properties(volume);
     let uuid = properties.iter().find(|property| property.name == "uuid");
     let uuid = uuid.and_then(|property| from_hex(&property.value));
-    let uuid = uuid.ok_or_else(|| {
-        format!("{}: {} has no identity, which handles need", share.image.display(), layout.noun())
-    })?;
-    Ok((volume, uuid))
+    uuid.ok_or_else(|| {
+        format!("{}: {} has no identity, which handles need", image.display(), layout.noun())
+    })
 }
 
 fn from_hex(text: &str) -> Option<[u8; 16]> {

@@ -1,0 +1,89 @@
+//! A server of NFS beside a mount: the same volume, in the same process.
+//!
+//! Contract: the port is opened before anything is mounted, so that one that is taken costs nothing.
+//! The server ends before the volume is closed: calls under way are answered.
+
+use std::net::TcpListener;
+use std::path::Path;
+use std::rc::Rc;
+
+use twin_fs::{FsError, LayoutKind, OpenVolume};
+use twin_host::nfs::Front;
+use twin_host::{Host, Words};
+use twin_nfs::{Export, Keys, Served};
+use twin_rt::JoinHandle;
+
+use super::{front_of, identity, open_port, rules};
+use crate::cli::Beside as Args;
+
+/// What is known of the server before the volume is open: its port, and who may come in.
+pub(in crate::cmd) struct Beside {
+    listener: TcpListener,
+    exports: Vec<Export>,
+    /// What to tell of it.
+    line: String,
+}
+
+/// A server that runs.
+pub(in crate::cmd) struct Running {
+    front: Front<OpenVolume>,
+    task: JoinHandle<std::io::Result<()>>,
+}
+
+impl Running {
+    /// Ends the serving: calls under way are executed and answered.
+    ///
+    /// # Errors
+    /// If it ended before because its sockets could not be watched.
+    pub(in crate::cmd) async fn end(self) -> Result<(), String> {
+        self.front.stop();
+        self.task.await.map_err(|error| format!("the server of NFS: {error}"))
+    }
+}
+
+impl Beside {
+    /// Opens the port; `None` if no server is asked for.
+    ///
+    /// # Errors
+    /// If the port cannot be had, or an export is none.
+    pub(in crate::cmd) fn prepare(args: &Args, image: &Path) -> Result<Option<Beside>, String> {
+        let Some(at) = args.at else { return Ok(None) };
+        let shares = rules::shares(&[image.to_path_buf()])?;
+        let exports = rules::exports(&shares, &args.exports)?;
+        let listener = open_port(at).map_err(|why| format!("--serve {why}"))?;
+        let address = listener.local_addr().map_err(|e| e.to_string())?;
+        let line = format!("also served over NFS as / on {address}");
+        Ok(Some(Beside { listener, exports, line }))
+    }
+
+    /// What is to be told where it was mounted from.
+    pub(in crate::cmd) fn line(&self) -> &str {
+        &self.line
+    }
+
+    /// Begins to serve an open volume.
+    ///
+    /// # Errors
+    /// If the host refuses a descriptor, or the volume has no identity.
+    pub(in crate::cmd) fn start(
+        self,
+        host: &Host,
+        (layout, image): (&'static dyn LayoutKind, &Path),
+        volume: &OpenVolume,
+        words: &Rc<Words>,
+    ) -> Result<Running, String> {
+        let keys = Keys::of(identity(layout, volume, image)?);
+        let port = self.listener.local_addr().map_err(|e| e.to_string())?.port();
+        let served = vec![Served::of(volume, keys)];
+        let front = front_of(host, served, self.exports, vec![self.listener], port)?;
+        let running = front.clone();
+        let task = host.rt().spawn("nfs front", async move { running.run().await });
+        let stopped = volume.downgrade();
+        crate::cmd::watch::begin(host, &front, words, move |error: FsError| {
+            if let Some(volume) = stopped.upgrade() {
+                volume.core().poison(error);
+            }
+        });
+        Ok(Running { front, task })
+    }
+}
