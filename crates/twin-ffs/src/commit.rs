@@ -48,8 +48,9 @@ impl Ffs {
     pub(crate) async fn commit(&self, core: &Rc<Core>) -> Result<bool> {
         core.check_writable()?;
         let Some(journal) = &self.journal else { return Ok(false) };
-        let Some(_alone) = journal.turn().await else {
-            return core.check_writable().map(|()| true);
+        let _alone = match journal.turn().await {
+            Ok(alone) => alone,
+            Err(flushed) => return core.check_writable().map(|()| flushed),
         };
         let mut pins = Vec::new();
         for inode in core.dirty_inodes() {
@@ -62,6 +63,7 @@ impl Ffs {
         let any = snapshot.is_some();
         if let Some(snapshot) = snapshot {
             self.write_snapshot(core, journal, snapshot).await?;
+            journal.note_written();
         }
         journal.make_room(&self.target(core)).await?;
         Ok(any)

@@ -76,6 +76,8 @@ pub(crate) struct Journal {
     next: Cell<u64>,
     /// The number of snapshots taken. Each is durable when the lock is free again.
     snapshots: Cell<u64>,
+    /// The last snapshot in which something had changed, so that it was written.
+    written: Cell<u64>,
     /// Every transaction up to this one is durable.
     durable: Cell<u64>,
     /// The block of the ring for the next record.
@@ -122,6 +124,7 @@ impl Journal {
             lock: RwLock::new(),
             next: Cell::new(last.number + 1),
             snapshots: Cell::new(0),
+            written: Cell::new(0),
             durable: Cell::new(last.number),
             head: Cell::new((last.at + last.len) % ring),
             live: RefCell::new(live.into()),
@@ -190,12 +193,21 @@ impl Journal {
         dirty > most
     }
 
-    /// Waits for the turn to write a transaction. Returns `None` if another transaction that began
-    /// after this call has taken everything.
-    pub(crate) async fn turn(&self) -> Option<LockGuard> {
+    /// Waits for the turn to write a transaction. It fails if another snapshot that began after this
+    /// call has taken everything, and then tells whether that was written: where nothing had changed
+    /// nothing was, and the device was not flushed.
+    pub(crate) async fn turn(&self) -> std::result::Result<LockGuard, bool> {
         let wanted = self.snapshots.get() + 1;
         let alone = self.lock.write().await;
-        (self.snapshots.get() < wanted).then_some(alone)
+        match self.snapshots.get() < wanted {
+            true => Ok(alone),
+            false => Err(self.written.get() >= wanted),
+        }
+    }
+
+    /// The present snapshot was written.
+    pub(crate) fn note_written(&self) {
+        self.written.set(self.snapshots.get());
     }
 
     /// Waits until no transaction is being written.

@@ -74,3 +74,14 @@ fn a_stopped_volume_tells_nobody_that_a_file_is_gone() {
     let log = &volumes()[0];
     run(&Scenario::failing(231), log).unwrap();
 }
+
+/// On FFS with a journal: the data of a file was on its way, and its inode went with the transaction that was
+/// being written. An fsync waited for the next one, in which nothing had changed, so that nothing was written
+/// and the device not flushed; it took the turn for a flush, and the data was lost.
+#[test]
+fn a_transaction_without_changes_flushes_nothing() {
+    let journal = &volumes()[1];
+    for seed in [73_615, 114_022] {
+        run(&Scenario::random(seed), journal).unwrap();
+    }
+}
