@@ -47,7 +47,7 @@ fn run(bench: &Bench) -> Outcome {
 /// A port that nobody has. Somebody else may take it before the mount does; the scenario then fails.
 fn free_port() -> Result<u16, String> {
     let listener = TcpListener::bind(("127.0.0.1", 0));
-    let address = listener.and_then(|listener| listener.local_addr());
+    let address = listener.and_then(|listener| TcpListener::local_addr(&listener));
     address.map(|address| address.port()).map_err(|error| format!("a free port: {error}"))
 }
 

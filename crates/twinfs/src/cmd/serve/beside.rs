@@ -51,7 +51,7 @@ impl Beside {
         let shares = rules::shares(&[image.to_path_buf()])?;
         let exports = rules::exports(&shares, &args.exports)?;
         let listener = open_port(at).map_err(|why| format!("--serve {why}"))?;
-        let address = listener.local_addr().map_err(|e| e.to_string())?;
+        let address = TcpListener::local_addr(&listener).map_err(|e| e.to_string())?;
         let line = format!("also served over NFS as / on {address}");
         Ok(Some(Beside { listener, exports, line }))
     }
@@ -73,7 +73,7 @@ impl Beside {
         words: &Rc<Words>,
     ) -> Result<Running, String> {
         let keys = Keys::of(identity(layout, volume, image)?);
-        let port = self.listener.local_addr().map_err(|e| e.to_string())?.port();
+        let port = TcpListener::local_addr(&self.listener).map_err(|e| e.to_string())?.port();
         let served = vec![Served::of(volume, keys)];
         let front = front_of(host, served, self.exports, vec![self.listener], port)?;
         let running = front.clone();
