@@ -17,6 +17,7 @@ use crate::size::Size;
 
 mod age;
 mod cache;
+mod convert;
 mod frontier;
 mod gather;
 mod measure;
@@ -27,6 +28,7 @@ mod serve;
 
 pub(crate) use age::{Age, Layout, Snapshot, Start};
 pub(crate) use cache::{Cache, ObjectRules};
+pub(crate) use convert::Convert;
 pub(crate) use frontier::Frontier;
 pub(crate) use gather::Gather;
 pub(crate) use measure::{Calibrate, Pace, SharedSettings, Validate};
@@ -66,6 +68,7 @@ pub(crate) enum Command {
     Stat(Stat),
     Record(Record),
     Gather(Gather),
+    Convert(Convert),
     Replay(Replay),
     Compare(Compare),
     Frontier(Frontier),
@@ -267,8 +270,7 @@ pub(crate) struct Mount {
     /// `twinfs top --mount FILE`. A log only.
     #[arg(long, value_name = "FILE")]
     pub(crate) status: Option<PathBuf>,
-    /// Write down every operation in this file, to be replayed later. Names and sizes are kept,
-    /// contents are not.
+    /// Write down every operation in this file, for replays: names and sizes, no contents.
     #[arg(long, value_name = "FILE")]
     pub(crate) record: Option<PathBuf>,
     /// With --record: keep contents too.
@@ -280,8 +282,7 @@ pub(crate) struct Mount {
     pub(crate) flight: Option<PathBuf>,
     #[arg(long, value_name = "CATEGORIES", value_parser = log_categories, help = log_help())]
     pub(crate) log: Option<Categories>,
-    /// With --log: the file that the lines are added to, in place of standard error. A mount in the
-    /// background needs one.
+    /// With --log: the file to which lines are added. A mount in the background needs one.
     #[arg(long, value_name = "FILE", requires = "log")]
     pub(crate) log_file: Option<PathBuf>,
     #[command(flatten)]
