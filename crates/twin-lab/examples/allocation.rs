@@ -25,7 +25,7 @@ const POLICIES: &[(&str, &str)] = &[
     ("next-run", "ffs:alloc=next-run"),
     ("log", "lfs:"),
 ];
-const DISKS: &[&str] = &["modern-hdd", "ssd-sata"];
+const DISKS: &[&str] = &["disk-7200", "ssd-sata"];
 const BENCHES: &[&str] = &["sizes:size=64K,synced=no", "sizes:size=1M,synced=no"];
 
 type Failure = Box<dyn std::error::Error>;
