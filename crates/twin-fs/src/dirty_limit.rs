@@ -60,7 +60,14 @@ impl Core {
     /// The advice of the flush policy.
     pub(crate) fn flush_advice(&self, state: &FlushState) -> FlushAdvice {
         let deaths = self.cache.take_deaths();
-        self.flushing().advise(self.rt.now(), state, &View(self), &deaths)
+        let mut state = *state;
+        if self.flushing().survives == Survives::Nvram {
+            state.wanted_bytes = self.shortage_bytes(&state);
+            if state.wanted_bytes == 0 {
+                self.flushing().there_is_room();
+            }
+        }
+        self.flushing().advise(self.rt.now(), &state, &View(self), &deaths)
     }
 
     /// The input of the flush policy, from what the layout says is dirty.
@@ -76,7 +83,15 @@ impl Core {
                 Some((shared, others)) => shared.bound_bytes().saturating_sub(others),
                 None => self.settings.nvram_bytes,
             },
+            wanted_bytes: 0,
         }
+    }
+
+    /// How far what is dirty and what operations wait for together exceed the policy's limit. What
+    /// has been sent to the device already is not counted: it makes room when it is safe there.
+    pub(crate) fn shortage_bytes(&self, state: &FlushState) -> u64 {
+        let needed = state.dirty_bytes + self.flushing().wanted_bytes();
+        needed.saturating_sub(self.flushing().limit_bytes(state))
     }
 
     /// The most bytes that the flush policy permits to be dirty, if the layout's units are so long.
@@ -136,18 +151,25 @@ pub(crate) async fn write<L: Layout>(core: &Rc<Core>, layout: &L, which: &Which)
     }
 }
 
-/// Writes what a policy named that keeps dirty data in memory which survives, and waits until the data
-/// may leave it: only what is as safe on the device as the settings ask makes room.
-pub(crate) async fn write_out<L: Layout>(core: &Rc<Core>, layout: &L, which: &Which) -> Result<()> {
+/// Sends to the device what a policy named that keeps dirty data in memory which survives. Returns the
+/// bytes that are on their way: they are held until [`let_go`].
+pub(crate) async fn send<L: Layout>(core: &Rc<Core>, layout: &L, which: &Which) -> Result<u64> {
     let before = core.cache.dirty_bytes();
     let written = write(core, layout, which).await;
-    let held = before.saturating_sub(core.cache.dirty_bytes());
-    core.flushing().hold(held);
-    let settled = match written {
-        Ok(()) => layout.settle(core, !core.settings.nvram_until_reported).await,
-        failed => failed,
-    };
-    core.flushing().release(held);
+    let bytes = before.saturating_sub(core.cache.dirty_bytes());
+    core.flushing().hold(bytes);
+    if written.is_err() {
+        core.flushing().release(bytes);
+    }
+    written.map(|()| bytes)
+}
+
+/// Waits until what was sent may leave memory that survives: only what is as safe on the device as the
+/// settings ask makes room.
+pub(crate) async fn let_go<L: Layout>(core: &Rc<Core>, layout: &L, bytes: u64) -> Result<()> {
+    let durable = !core.settings.nvram_until_reported || core.settings.durable_flush;
+    let settled = layout.settle(core, durable).await;
+    core.flushing().release(bytes);
     settled
 }
 
@@ -173,20 +195,20 @@ pub(crate) fn join_nvram<L: Layout>(core: &Rc<Core>, layout: &Rc<L>, nvram: &Rc<
     let member = Member {
         held_bytes: Box::new(move || held().map_or(0, |(core, layout)| at_risk(&core, &*layout))),
         oldest: Box::new(move || dirty().and_then(|(core, _)| oldest(&core))),
-        make_room: Box::new(move || {
+        make_room: Box::new(move |bytes| {
             let open = written();
             Box::pin(async move {
                 match open {
-                    Some((core, layout)) => make_room(&core, &*layout).await,
+                    Some((core, layout)) => make_room(&core, &*layout, bytes).await,
                     None => Ok(()),
                 }
             })
         }),
-        wait_for_round: Box::new(move || {
+        wait_for_round: Box::new(move |bytes| {
             let core = core_of.upgrade();
             Box::pin(async move {
                 match core {
-                    Some(core) => core.flushing().wait_for_round().await,
+                    Some(core) => core.flushing().wait_for_round(bytes).await,
                     None => false,
                 }
             })
@@ -210,12 +232,16 @@ fn oldest(core: &Core) -> Option<Time> {
     block.into_iter().chain(file).min()
 }
 
-/// Writes what the policy names to make room.
-async fn make_room<L: Layout>(core: &Rc<Core>, layout: &L) -> Result<()> {
-    let state = core.flush_state(&layout.dirty(core), None);
+/// Writes what the policy names to make room for so many bytes.
+async fn make_room<L: Layout>(core: &Rc<Core>, layout: &L, bytes: u64) -> Result<()> {
+    let mut state = core.flush_state(&layout.dirty(core), None);
+    state.wanted_bytes = bytes;
     let which = core.flushing().make_room(&state, &View(core));
     match core.flushing().survives {
-        Survives::Nvram => write_out(core, layout, &which).await,
+        Survives::Nvram => {
+            let sent = send(core, layout, &which).await?;
+            let_go(core, layout, sent).await
+        }
         Survives::Nothing | Survives::Memory => write(core, layout, &which).await,
     }
 }
@@ -255,8 +281,8 @@ pub(crate) async fn wait_for_room<L: Layout>(
         let is_fruitless = match flushing.by() {
             FlushBy::Helper | FlushBy::Needer => {
                 match oldest {
-                    Some(member) => (member.make_room)().await?,
-                    None => make_room(core, layout).await?,
+                    Some(member) => (member.make_room)(bytes).await?,
+                    None => make_room(core, layout, bytes).await?,
                 }
                 if flushing.by() == FlushBy::Needer {
                     layout.settle(core, false).await?;
@@ -264,8 +290,8 @@ pub(crate) async fn wait_for_room<L: Layout>(
                 at_risk(core, layout) + of_others() >= all
             }
             FlushBy::Flusher => match oldest {
-                Some(member) => !(member.wait_for_round)().await,
-                None => !flushing.wait_for_round().await,
+                Some(member) => !(member.wait_for_round)(bytes).await,
+                None => !flushing.wait_for_round(bytes).await,
             },
         };
         in_vain = if is_fruitless { in_vain + 1 } else { 0 };

@@ -64,6 +64,8 @@ pub(crate) struct Flushing {
     by: FlushBy,
     /// True if operations wait for room and the flusher has not taken notice yet.
     awaited: Cell<bool>,
+    /// The bytes for which operations wait.
+    wanted_bytes: Cell<u64>,
     /// Bytes that have been taken to be written and that are not safe on the device yet.
     held_bytes: Cell<u64>,
     /// True if the last round of the flusher made no room.
@@ -83,6 +85,7 @@ impl Flushing {
             survives: entry.survives,
             by: settings.flush_by.unwrap_or(entry.by),
             awaited: Cell::new(false),
+            wanted_bytes: Cell::new(0),
             held_bytes: Cell::new(0),
             fruitless: Cell::new(false),
             round_ended: Rc::default(),
@@ -141,14 +144,33 @@ impl Flushing {
         self.by
     }
 
-    /// Waits for the end of a round of the flusher, which is asked to make room. Returns true if the
-    /// round made some.
-    pub(crate) async fn wait_for_round(&self) -> bool {
-        self.awaited.set(true);
+    /// Waits for the end of a round of the flusher, which is asked to make room for so many bytes.
+    /// Returns true if the round made some.
+    pub(crate) async fn wait_for_round(&self, bytes: u64) -> bool {
+        self.wanted_bytes.set(self.wanted_bytes.get() + bytes);
         let ended = self.round_ended.wait();
-        self.wake_flusher.notify();
+        self.ask();
         ended.await;
+        self.wanted_bytes.set(self.wanted_bytes.get() - bytes);
         !self.fruitless.get()
+    }
+
+    /// Asks the flusher for a round that makes room.
+    pub(crate) fn ask(&self) {
+        self.awaited.set(true);
+        self.wake_flusher.notify();
+    }
+
+    /// Called when there is room for all that wait, or will be when what is held is safe.
+    pub(crate) fn there_is_room(&self) {
+        if self.awaited.replace(false) && self.held_bytes.get() == 0 {
+            self.end_round(true);
+        }
+    }
+
+    /// The bytes for which operations wait.
+    pub(crate) fn wanted_bytes(&self) -> u64 {
+        self.wanted_bytes.get()
     }
 
     /// Bytes that have been taken to be written and that are not safe on the device yet.

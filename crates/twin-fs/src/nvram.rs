@@ -18,10 +18,11 @@ pub(crate) struct Member {
     pub(crate) held_bytes: Box<dyn Fn() -> u64>,
     /// Since when its oldest dirty data is dirty; `None` if nothing is.
     pub(crate) oldest: Box<dyn Fn() -> Option<Time>>,
-    /// Writes what its policy names to make room.
-    pub(crate) make_room: Box<dyn Fn() -> BoxFuture<'static, Result<()>>>,
-    /// Waits for a round of its flusher, which is asked to make room; true if it made some.
-    pub(crate) wait_for_round: Box<dyn Fn() -> BoxFuture<'static, bool>>,
+    /// Writes what its policy names to make room for so many bytes.
+    pub(crate) make_room: Box<dyn Fn(u64) -> BoxFuture<'static, Result<()>>>,
+    /// Waits for a round of its flusher, which is asked to make room for so many bytes; true if it
+    /// made some.
+    pub(crate) wait_for_round: Box<dyn Fn(u64) -> BoxFuture<'static, bool>>,
 }
 
 /// Memory that survives a power failure. See the module.

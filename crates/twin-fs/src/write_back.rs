@@ -93,12 +93,15 @@ impl<L: Layout> WriteBack<L> {
     }
 
     /// Writes back what the flush policy says when it says so, until the volume is closed.
-    async fn flush_loop(&self) {
+    async fn flush_loop(self: &Rc<Self>) {
         let core = &self.core;
         while !self.closing.get() && core.poisoned().is_none() {
             let state = self.flush_state();
             match core.flush_advice(&state) {
-                FlushAdvice::Write(which) => self.flush(&state, &which).await,
+                FlushAdvice::Write(which) => match core.flushing().survives {
+                    Survives::Nvram => self.make_room(&state, &which).await,
+                    Survives::Nothing | Survives::Memory => self.flush(&state, &which).await,
+                },
                 FlushAdvice::WaitUntil(at) => {
                     // The flusher looks again at the time that the policy named, as soon as there
                     // is enough dirty data, or when an operation needs room.
@@ -125,11 +128,7 @@ impl<L: Layout> WriteBack<L> {
         let core = &self.core;
         let began = core.rt.now();
         core.rt.log(Category::Flush, "begins", || [("dirty_bytes", state.dirty_bytes)]);
-        let written = match core.flushing().survives {
-            Survives::Nvram => dirty_limit::write_out(core, &*self.layout, which).await,
-            _ => dirty_limit::write(core, &*self.layout, which).await,
-        };
-        let written = match written {
+        let written = match dirty_limit::write(core, &*self.layout, which).await {
             Ok(()) if core.settings.durable_flush => self.layout.settle(core, true).await,
             written => written,
         };
@@ -142,12 +141,49 @@ impl<L: Layout> WriteBack<L> {
         let done = core.rt.now() != began || left < state.dirty_bytes;
         core.flushing().end_round(left < state.dirty_bytes);
         if !done {
-            let wait_ns = match which {
-                Which::All => NOTHING_DONE_NS,
-                _ => NOTHING_OF_SOME_DONE_NS,
-            };
-            let asked = core.flushing().wake_flusher().wait();
-            wait_either(core.rt.sleep(wait_ns), asked).await;
+            self.wait_for_others(which).await;
+        }
+    }
+
+    /// Waits after a write-back that could write nothing of this.
+    async fn wait_for_others(&self, which: &Which) {
+        let wait_ns = match which {
+            Which::All => NOTHING_DONE_NS,
+            _ => NOTHING_OF_SOME_DONE_NS,
+        };
+        let asked = self.core.flushing().wake_flusher().wait();
+        wait_either(self.core.rt.sleep(wait_ns), asked).await;
+    }
+
+    /// Makes room in memory that survives a power failure, by sending what the policy named. The next
+    /// round begins while this one is on its way to the device, as long as there is not enough on its
+    /// way for all that operations wait for. Flushing is asynchronous for that reason
+    /// ("Cut-and-paste file systems", section 5.2).
+    async fn make_room(self: &Rc<Self>, state: &FlushState, which: &Which) {
+        let (core, flushing) = (&self.core, self.core.flushing());
+        core.rt.log(Category::Flush, "begins", || [("dirty_bytes", state.dirty_bytes)]);
+        let sent = match dirty_limit::send(core, &*self.layout, which).await {
+            Ok(sent) => sent,
+            Err(error) => return core.poison(error),
+        };
+        if sent == 0 {
+            // What is on its way may be enough. Otherwise what is dirty belongs to others.
+            if flushing.held_bytes() == 0 {
+                flushing.end_round(false);
+            }
+            return self.wait_for_others(which).await;
+        }
+        let this = Rc::clone(self);
+        core.rt.spawn("room", async move {
+            let settled = dirty_limit::let_go(&this.core, &*this.layout, sent).await;
+            if let Err(error) = settled {
+                this.core.poison(error);
+            }
+            this.core.flushing().end_round(true);
+        });
+        let state = self.flush_state();
+        if core.shortage_bytes(&state) > 0 {
+            flushing.ask();
         }
     }
 

@@ -68,6 +68,7 @@ mod tests {
                 capacity_bytes: 2 << 20,
                 unit_bytes: 1 << 20,
                 nvram_bytes: 0,
+                wanted_bytes: 0,
             };
             policy.advise(Time(1), &state, &NoView)
         };

@@ -43,6 +43,8 @@ pub struct FlushState {
     pub unit_bytes: u64,
     /// The bytes of memory that survives a power failure, for policies that keep dirty data in it.
     pub nvram_bytes: u64,
+    /// The bytes for which operations wait, beyond what is free or on its way to the device.
+    pub wanted_bytes: u64,
 }
 
 /// A dirty block of a file.

@@ -1,10 +1,14 @@
 //! Dirty data lies in memory that survives a power failure, and nowhere else. When that memory is
-//! full, the oldest block is written, alone or with all of its file ("Cut-and-paste file systems",
-//! section 5.1; Baker and others, "Non-volatile memory for fast, reliable file systems", 1992).
+//! full, the oldest block is written for each block that is needed, alone or with all of its file
+//! ("Cut-and-paste file systems", section 5.1; Baker and others, "Non-volatile memory for fast,
+//! reliable file systems", 1992).
+
+use std::collections::BTreeMap;
 
 use twin_rt::Time;
 
 use super::{DirtyView, FlushAdvice, FlushPolicy, FlushState, Which, oldest_file};
+use crate::Lbn;
 
 pub(super) struct Nvram {
     /// Write the file of the oldest block, not the block alone.
@@ -25,20 +29,47 @@ impl FlushPolicy for Nvram {
         state.nvram_bytes.min(state.capacity_bytes / 16 * 15)
     }
 
-    fn make_room(&mut self, _: &FlushState, dirty: &dyn DirtyView) -> Which {
-        let mut oldest = None;
-        dirty.blocks(&mut |block| {
-            oldest = Some((block.ino, block.lbn));
-            false
-        });
-        match oldest {
-            Some((ino, _)) if self.whole_files => Which::Files(vec![ino]),
-            Some(block) => Which::Blocks(vec![block]),
+    fn make_room(&mut self, state: &FlushState, dirty: &dyn DirtyView) -> Which {
+        let blocks = match self.whole_files {
+            true => oldest_of_different_files(state, dirty),
+            false => oldest_blocks(state, dirty),
+        };
+        match blocks.is_empty() {
+            false if self.whole_files => Which::Files(blocks.iter().map(|(ino, _)| *ino).collect()),
+            false => Which::Blocks(blocks),
             // What is dirty has no blocks: attributes and small files.
-            None => match oldest_file(dirty) {
+            true => match oldest_file(dirty) {
                 Some(file) => Which::Files(vec![file.ino]),
                 None => Which::All,
             },
         }
     }
+}
+
+/// The oldest blocks, of at least the wanted bytes together.
+fn oldest_blocks(state: &FlushState, dirty: &dyn DirtyView) -> Vec<(u64, Lbn)> {
+    let mut blocks = Vec::new();
+    dirty.blocks(&mut |block| {
+        blocks.push((block.ino, block.lbn));
+        (blocks.len() as u64) * state.frame_bytes < state.wanted_bytes
+    });
+    blocks
+}
+
+/// The oldest blocks of files that have at least the wanted bytes together, one of each.
+fn oldest_of_different_files(state: &FlushState, dirty: &dyn DirtyView) -> Vec<(u64, Lbn)> {
+    let mut unnamed = BTreeMap::new();
+    dirty.files(&mut |file| {
+        unnamed.insert(file.ino, file.bytes);
+        true
+    });
+    let (mut blocks, mut sum) = (Vec::new(), 0);
+    dirty.blocks(&mut |block| {
+        if let Some(bytes) = unnamed.remove(&block.ino) {
+            blocks.push((block.ino, block.lbn));
+            sum += bytes;
+        }
+        sum < state.wanted_bytes || blocks.is_empty()
+    });
+    blocks
 }

@@ -18,6 +18,7 @@ impl Fake {
             capacity_bytes: 64 << 20,
             unit_bytes: 1 << 20,
             nvram_bytes: 4 << 20,
+            wanted_bytes: 0,
         }
     }
 }
@@ -159,4 +160,18 @@ fn twin_learns_what_lives() {
     let some = Fake { blocks: vec![(3, 0, now), (4, 40, now)] };
     let advice = twin.advise(now, &some.state(), &some);
     assert_eq!(advice, FlushAdvice::Write(Which::Blocks(vec![(4, 40)])));
+}
+
+#[test]
+fn nvram_names_as_much_as_is_wanted_of_the_oldest() {
+    let blocks = [(7, 0, 1), (7, 1, 2), (8, 0, 3), (9, 0, 4), (9, 1, 5)];
+    let dirty = Fake { blocks: blocks.map(|(ino, lbn, at)| (ino, lbn, Time(at))).to_vec() };
+    let named = |name: &str, wanted_bytes| {
+        policy(name).make_room(&FlushState { wanted_bytes, ..dirty.state() }, &dirty)
+    };
+    assert_eq!(named("nvram-block", 1), Which::Blocks(vec![(7, 0)]));
+    assert_eq!(named("nvram-block", 12_288), Which::Blocks(vec![(7, 0), (7, 1), (8, 0)]));
+    assert_eq!(named("nvram-file", 8_192), Which::Files(vec![7]));
+    assert_eq!(named("nvram-file", 8_193), Which::Files(vec![7, 8]));
+    assert_eq!(named("nvram-file", 1 << 20), Which::Files(vec![7, 8, 9]));
 }

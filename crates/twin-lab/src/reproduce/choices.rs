@@ -114,6 +114,7 @@ const BOTH: &[Paper] = &[Paper::Clc, Paper::Lvc];
 const LVC: &[Paper] = &[Paper::Lvc];
 const CLC: &[Paper] = &[Paper::Clc];
 const HC: &[Paper] = &[Paper::Hc];
+const CP: &[Paper] = &[Paper::Cp];
 
 /// The fields of a declaration of one number, or of none, that has the usual form.
 macro_rules! choice {
@@ -217,6 +218,32 @@ const NUMBERS: &[Choice] = &[
 ];
 
 const READINGS: &[Choice] = &[
+    choice!(
+        Chosen, 0, CP,
+        "nvram-reported",
+        "when data leaves NVRAM",
+        "when the disk has reported its write",
+        "The disks report writes from their buffers. That these are emptied first is not said, and \
+         the order of NVRAM and 30 s depends on it.",
+        "CP 4: disks with immediate reporting",
+        instead "when the disk has emptied its buffer",
+        Variation::of_server(|server| {
+            for part in &mut server.file_systems {
+                part.config.settings.nvram_until_reported = false;
+            }
+        })
+    ),
+    choice!(
+        Fitted, 2, CP,
+        "loads-by-hand",
+        "the two loads that stand in for the traces with another order",
+        "512 MB of new data in parts of 64 KB beside reads; 32 writers of 1 MB at a time",
+        "Only what kind of load it was is published: many large writes beside reads and looks at \
+         attributes, and many large parallel writes. Ours are made to show what the paper found.",
+        "CP 5.1, 5.2",
+        instead "",
+        Variation::NONE
+    ),
     choice!(
         Fitted, 2, HC,
         "locality",

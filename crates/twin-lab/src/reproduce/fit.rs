@@ -96,6 +96,15 @@ pub fn held_out(half: Half) -> &'static str {
     found.map_or("", |(_, settings)| settings)
 }
 
+/// The declared constants of a half; those of the presets for [`Half::All`].
+pub fn declared(half: Half) -> String {
+    let presets = || FITTED.iter().map(|f| format!("{}={}", f.key, f.value)).collect::<Vec<_>>();
+    match half {
+        Half::All => presets().join(","),
+        _ => held_out(half).to_string(),
+    }
+}
+
 fn settings(values: &[f64; 5]) -> String {
     let text = |i: usize| match FITTED[i].key {
         "skews" => format!("{}/{}", values[i], (values[i] * 25.0 / 7.0).round()),

@@ -233,7 +233,7 @@ pub fn reproduce(
         results.servers = heuristic::Studies::run(variation);
     }
     if claims.iter().any(|claim| claim.id == cut_and_paste::CLAIM.id) {
-        results.days = cut_and_paste::Days::run();
+        results.days = cut_and_paste::Days::run(variation);
     }
     if claims.iter().any(|claim| claim.id == file_layout::CLAIM.id) {
         results.layouts = file_layout::Study::run();
@@ -269,8 +269,12 @@ fn judge_varied(
         true => heuristic::Studies::run(variation),
         false => unchanged.servers.clone(),
     };
+    let of_days = claims.iter().any(|claim| claim.id == cut_and_paste::CLAIM.id);
+    results.days = match of_days && variation.server.is_some() {
+        true => cut_and_paste::Days::run(variation),
+        false => unchanged.days.clone(),
+    };
     // No variation concerns them.
-    results.days = unchanged.days.clone();
     results.layouts = unchanged.layouts.clone();
     results.real_logs = unchanged.real_logs.clone();
     Ok(judge(claims, &results))

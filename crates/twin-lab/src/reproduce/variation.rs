@@ -5,6 +5,7 @@
 use twin_trace::nfs::Pauses;
 
 use super::Need;
+use crate::server::ServerFile;
 
 /// A change of the runs behind the claims.
 #[derive(Clone, Copy, Debug)]
@@ -15,16 +16,23 @@ pub struct Variation {
     pub pauses: Pauses,
     /// The cleaner of the file servers never works.
     pub never_cleans: bool,
+    /// The change of the server with delayed writes of 1996, under each of its policies.
+    pub server: Option<fn(&mut ServerFile)>,
 }
 
 impl Variation {
     /// No change.
     pub const NONE: Variation =
-        Variation { run: Need::clone, pauses: Pauses::Sessions, never_cleans: false };
+        Variation { run: Need::clone, pauses: Pauses::Sessions, never_cleans: false, server: None };
 
     /// Other runs behind the claims.
     pub const fn of_runs(run: fn(&Need) -> Need) -> Variation {
         Variation { run, ..Variation::NONE }
+    }
+
+    /// Another server of 1996.
+    pub const fn of_server(server: fn(&mut ServerFile)) -> Variation {
+        Variation { server: Some(server), ..Variation::NONE }
     }
 
     /// Whether it changes the studies of file servers.

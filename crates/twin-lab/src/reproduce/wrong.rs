@@ -76,6 +76,24 @@ pub const WRONG: &[Wrong] = &[
         papers: &[Paper::Hc],
         runs: Variation { pauses: Pauses::Equal, ..Variation::NONE },
     },
+    Wrong {
+        name: "endless-nvram",
+        about: "NVRAM as large as the server's memory",
+        papers: &[Paper::Cp],
+        runs: Variation::of_server(|server| {
+            server.hosts.iter_mut().for_each(|host| host.nvram_bytes = host.cache_bytes);
+        }),
+    },
+    Wrong {
+        name: "no-update",
+        about: "data that is not in NVRAM waits for an hour, not for 30 seconds",
+        papers: &[Paper::Cp],
+        runs: Variation::of_server(|server| {
+            for part in &mut server.file_systems {
+                part.config.settings.flush_age_ns = Some(3600 * twin_rt::SECS);
+            }
+        }),
+    },
 ];
 
 /// The clustered file system's run in place of the log's.
