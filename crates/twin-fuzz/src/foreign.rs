@@ -91,6 +91,13 @@ const EXAMPLES: &[(&str, &str)] = &[
          WriteX 5 0 100 100 NT_STATUS_OK\nClose 5 NT_STATUS_OK\n\
          Rename \"\\a\\b c\" \"\\a\\d\" NT_STATUS_OK\nDeltree \"\\a\" NT_STATUS_OK\n",
     ),
+    (
+        "strace",
+        "7 1.0 openat(AT_FDCWD</w>, \"../a\", O_RDWR|O_CREAT, 0644) = 3</a> <0.5>\n\
+         7 2.0 write(3</a>, \"x\\n\"..., 4096) = 4096 <0.1>\n7 2.1 vfork( <unfinished ...>\n\
+         8 2.2 close(3</a>) = 0\n8 2.2 +++ exited with 0 +++\n7 2.3 <... vfork resumed>) = 8\n\
+         7 3.0 rename(\"/a\", \"/b\") = 0\n7 3.1 unlink(\"/c\") = -1 ENOENT (No such file)\n",
+    ),
 ];
 
 fn seeds() -> Vec<Vec<u8>> {

@@ -17,6 +17,7 @@ use crate::size::Size;
 
 mod age;
 mod cache;
+mod convert;
 mod frontier;
 mod gather;
 mod measure;
@@ -27,6 +28,7 @@ mod serve;
 
 pub(crate) use age::{Age, Layout, Snapshot, Start};
 pub(crate) use cache::{Cache, ObjectRules};
+pub(crate) use convert::Convert;
 pub(crate) use frontier::Frontier;
 pub(crate) use gather::Gather;
 pub(crate) use measure::{Calibrate, Pace, SharedSettings, Validate};
@@ -66,6 +68,7 @@ pub(crate) enum Command {
     Stat(Stat),
     Record(Record),
     Gather(Gather),
+    Convert(Convert),
     Replay(Replay),
     Compare(Compare),
     Frontier(Frontier),

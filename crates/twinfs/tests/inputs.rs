@@ -181,3 +181,60 @@ fn every_shared_trace_is_recognized() {
     let shown = cached(&[TRACE, "--policies", "sieve", "--sizes", "1M"]);
     assert!(shown.lines().count() == 2, "{shown}");
 }
+
+/// What strace prints of a shell that copies a file which was there before.
+const CALLS: &str = "\
+7 1.00 openat(AT_FDCWD</w>, \"in\", O_RDONLY) = 3</w/in> <0.01>
+7 1.02 newfstatat(3</w/in>, \"\", {st_mode=S_IFREG|0644, st_size=100000, ...}, AT_EMPTY_PATH) = 0 <0.01>
+7 1.04 vfork( <unfinished ...>
+8 1.05 openat(AT_FDCWD</w>, \"out\", O_WRONLY|O_CREAT|O_TRUNC, 0644) = 4</w/out> <0.01>
+8 1.07 read(3</w/in>, \"x\"..., 65536) = 65536 <0.01>
+8 1.09 write(4</w/out>, \"x\"..., 65536) = 65536 <0.01>
+8 1.11 fsync(4</w/out>) = 0 <0.2>
+8 1.32 exit_group(0) = ?
+8 1.32 +++ exited with 0 +++
+7 1.33 <... vfork resumed>) = 8 <0.29>
+7 1.34 wait4(-1, [{WIFEXITED(s) && WEXITSTATUS(s) == 0}], 0, NULL) = 8 <0.01>
+7 1.36 rename(\"/w/out\", \"/w/copy\") = 0 <0.01>
+7 1.38 close(3</w/in>) = 0 <0.01>
+";
+
+#[test]
+fn calls_of_strace_are_converted_and_all_of_them_succeed_again() {
+    let path = file("calls.txt", CALLS.as_bytes());
+    let to = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("inputs-calls.tw");
+    let _ = std::fs::remove_file(&to);
+    let (path, to) = (path.to_str().unwrap(), to.to_str().unwrap());
+    let out = twinfs(&["convert", path, "-o", to, "--format", "json"]);
+    assert_eq!(out.status.code(), Some(0), "{}", text(&out.stderr));
+    let rows: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
+    let count = |name: &str| {
+        let row = rows.as_array().unwrap().iter().find(|row| row["name"] == name);
+        row.map(|row| row["count"].as_u64().unwrap())
+    };
+    assert_eq!((count("bytes read"), count("bytes written")), (Some(65_536), Some(65_536)));
+    assert_eq!((count("clients"), count("rename"), count("fsync")), (Some(2), Some(1), Some(1)));
+    for trace in [path, to] {
+        let out = twinfs(&["compare", "-t", trace, "lfs", "ffs", "--format", "json"]);
+        assert_eq!(out.status.code(), Some(0), "{}", text(&out.stderr));
+        let rows: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
+        assert_eq!((&rows[0]["failed"], &rows[1]["failed"]), (&0.into(), &0.into()));
+        assert!(rows[1]["read_bytes"].as_u64() >= Some(65_536), "{rows}");
+    }
+}
+
+#[test]
+fn of_a_damaged_foreign_trace_the_good_part_is_converted_when_asked() {
+    let path = file("calls-damaged.txt", format!("{CALLS}nonsense\n").as_bytes());
+    let to = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("inputs-good.tw");
+    let _ = std::fs::remove_file(&to);
+    let (path, to) = (path.to_str().unwrap(), to.to_str().unwrap());
+    let out = twinfs(&["convert", path, "-o", to]);
+    assert_eq!(out.status.code(), Some(1));
+    let said = text(&out.stderr);
+    assert!(said.contains("line 14") && said.contains("--good-part"), "{said}");
+    assert!(!std::path::Path::new(to).exists());
+    let out = twinfs(&["convert", path, "-o", to, "--good-part"]);
+    assert_eq!(out.status.code(), Some(1), "{}", text(&out.stderr));
+    assert_eq!(twinfs(&["compare", "-t", to, "lfs"]).status.code(), Some(0));
+}

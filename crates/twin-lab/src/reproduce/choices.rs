@@ -14,7 +14,7 @@
 
 use twin_trace::nfs::Pauses;
 
-use super::variation::{Layout, Variation, bsd, on, on_bsd, with};
+use super::variation::{Layout, OtherServer, Variation, bsd, on, on_bsd, with};
 use super::{Need, Paper, clc, run_all};
 use crate::bench::BenchFailure;
 
@@ -227,11 +227,7 @@ const READINGS: &[Choice] = &[
          the order of NVRAM and 30 s depends on it.",
         "CP 4: disks with immediate reporting",
         instead "when the disk has emptied its buffer",
-        Variation::of_server(|server| {
-            for part in &mut server.file_systems {
-                part.config.settings.nvram_until_reported = false;
-            }
-        })
+        Variation::of_server(OtherServer::UntilDurable)
     ),
     choice!(
         Fitted, 2, CP,

@@ -9,9 +9,11 @@
 use std::sync::Arc;
 
 use twin_cache::flush::{self, FlushBy, Grain, Survives};
+use twin_rt::SECS;
 use twin_trace::Verb;
 
 use super::heuristic::in_parallel;
+use super::variation::OtherServer;
 use super::{Check, Claim, Expect, Results, Variation};
 use crate::by_hand::plan;
 use crate::draw::{Bar, Distribution, Group, Span, bars, distribution, nth};
@@ -125,6 +127,21 @@ struct Job {
     by: Option<FlushBy>,
 }
 
+/// Changes the server.
+fn vary(server: &mut ServerFile, change: OtherServer) {
+    if change == OtherServer::EndlessNvram {
+        server.hosts.iter_mut().for_each(|host| host.nvram_bytes = host.cache_bytes);
+    }
+    for part in &mut server.file_systems {
+        let settings = &mut part.config.settings;
+        match change {
+            OtherServer::UntilDurable => settings.nvram_until_reported = false,
+            OtherServer::NoUpdate => settings.flush_age_ns = Some(3600 * SECS),
+            OtherServer::EndlessNvram => {}
+        }
+    }
+}
+
 /// The figures of all runs; `None` for one that failed.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Days(Vec<Option<ServerFigures>>);
@@ -171,7 +188,7 @@ impl Job {
             }
         }
         if let Some(change) = variation.server {
-            change(&mut server);
+            vary(&mut server, change);
         }
         Ok(server)
     }

@@ -75,7 +75,7 @@ pub fn html(judged: &[Judged], results: &Results, measured: Option<&serde_json::
          USENIX 1995), repeated by twinfs: its file-system code under virtual time on models of the \
          papers' disk, bus and processor; and of <i>Heuristic Cleaning Algorithms in Log-Structured \
          File Systems</i> (Blackwell et al., USENIX 1995), with requests fitted to what is published \
-         of its traces. On the whole page blue is a log and red a clustered FFS.</p>",
+         of its traces. On the whole page blue is a log and orange a clustered FFS.</p>",
     );
     page.insert_str(0, &summary::section(judged, results));
     page += &tally_table(judged);

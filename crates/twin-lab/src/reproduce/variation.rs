@@ -5,7 +5,6 @@
 use twin_trace::nfs::Pauses;
 
 use super::Need;
-use crate::server::ServerFile;
 
 /// A change of the runs behind the claims.
 #[derive(Clone, Copy, Debug)]
@@ -17,7 +16,18 @@ pub struct Variation {
     /// The cleaner of the file servers never works.
     pub never_cleans: bool,
     /// The change of the server with delayed writes of 1996, under each of its policies.
-    pub server: Option<fn(&mut ServerFile)>,
+    pub server: Option<OtherServer>,
+}
+
+/// A change of the server with delayed writes of 1996.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OtherServer {
+    /// Data stays in NVRAM until it is durable, not until the disk has reported its write.
+    UntilDurable,
+    /// NVRAM is as large as the server's memory.
+    EndlessNvram,
+    /// Data that is not in NVRAM waits for an hour, not for 30 seconds.
+    NoUpdate,
 }
 
 impl Variation {
@@ -31,7 +41,7 @@ impl Variation {
     }
 
     /// Another server of 1996.
-    pub const fn of_server(server: fn(&mut ServerFile)) -> Variation {
+    pub const fn of_server(server: OtherServer) -> Variation {
         Variation { server: Some(server), ..Variation::NONE }
     }
 

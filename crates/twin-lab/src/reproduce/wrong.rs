@@ -6,7 +6,7 @@
 
 use twin_trace::nfs::Pauses;
 
-use super::variation::{Layout, Variation, bsd, on, on_bsd, with};
+use super::variation::{Layout, OtherServer, Variation, bsd, on, on_bsd, with};
 use super::{Check, Claim, Need, Paper, Results};
 use crate::bench::BenchFailure;
 
@@ -80,19 +80,13 @@ pub const WRONG: &[Wrong] = &[
         name: "endless-nvram",
         about: "NVRAM as large as the server's memory",
         papers: &[Paper::Cp],
-        runs: Variation::of_server(|server| {
-            server.hosts.iter_mut().for_each(|host| host.nvram_bytes = host.cache_bytes);
-        }),
+        runs: Variation::of_server(OtherServer::EndlessNvram),
     },
     Wrong {
         name: "no-update",
         about: "data that is not in NVRAM waits for an hour, not for 30 seconds",
         papers: &[Paper::Cp],
-        runs: Variation::of_server(|server| {
-            for part in &mut server.file_systems {
-                part.config.settings.flush_age_ns = Some(3600 * twin_rt::SECS);
-            }
-        }),
+        runs: Variation::of_server(OtherServer::NoUpdate),
     },
 ];
 

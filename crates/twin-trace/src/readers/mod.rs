@@ -9,6 +9,7 @@ mod blocks;
 mod checkins;
 mod lines;
 mod netbench;
+mod strace;
 mod tree;
 
 use std::fmt;
@@ -32,7 +33,7 @@ pub struct Format {
 /// All foreign formats.
 pub static REGISTRY: Registry<Format> = Registry::new(
     "trace format",
-    &[netbench::FORMAT, checkins::REWRITES, checkins::CHECKOUTS, blocks::FORMAT],
+    &[netbench::FORMAT, strace::FORMAT, checkins::REWRITES, checkins::CHECKOUTS, blocks::FORMAT],
 );
 
 /// The name of the reader that makes operations on files of a block trace.

@@ -30,14 +30,15 @@ pub(super) struct Inode {
     refs: u64,
     opens: u64,
     is_dir: bool,
-    unlinked: bool,
+    /// The number of names.
+    names: u64,
     /// Number of names in it, if it is a directory.
     entries: u64,
 }
 
 impl Tree {
     pub(super) fn new() -> Tree {
-        let root = Inode { is_dir: true, ..Inode::default() };
+        let root = Inode { is_dir: true, names: 1, ..Inode::default() };
         Tree {
             names: FixedMap::default(),
             nodes: [(ROOT_INO, root)].into_iter().collect(),
@@ -52,6 +53,28 @@ impl Tree {
     /// The next record that is ready.
     pub(super) fn pop(&mut self) -> Option<Record> {
         self.records.pop_front()
+    }
+
+    /// All records that are left, in the order of their times.
+    pub(super) fn into_records(self) -> impl Iterator<Item = Record> {
+        let mut records = self.records;
+        records.make_contiguous().sort_by_key(|record| match record {
+            Record::Request { at_ns, .. } | Record::Reply { at_ns, .. } => *at_ns,
+            Record::Node(_) => 0,
+        });
+        records.into_iter()
+    }
+
+    /// The number of operations so far.
+    pub(super) fn operations(&self) -> u64 {
+        self.requests
+    }
+
+    /// The latest answer came so much later than its request.
+    pub(super) fn answered_after(&mut self, ns: Nanos) {
+        if let Some(Record::Reply { at_ns, .. }) = self.records.back_mut() {
+            *at_ns = at_ns.saturating_add(ns);
+        }
     }
 
     /// Adds an operation and its answer.
@@ -102,8 +125,41 @@ impl Tree {
         self.next_ino += 1;
         self.names.insert((dir, name.into()), ino);
         self.inode_mut(dir).entries += 1;
-        self.nodes.insert(ino, inode);
+        self.nodes.insert(ino, Inode { names: 1, ..inode });
         ino
+    }
+
+    /// Adds what existed before the trace, without an operation.
+    pub(super) fn add_existing(&mut self, dir: Ino, name: &[u8], is_dir: bool) -> Ino {
+        self.add(dir, name, Inode { is_dir, ..Inode::default() })
+    }
+
+    /// What existed before turns out to be a directory.
+    pub(super) fn becomes_dir(&mut self, ino: Ino) {
+        self.inode_mut(ino).is_dir = true;
+    }
+
+    /// Sets the length that is known of a file, without an operation.
+    pub(super) fn set_size(&mut self, ino: Ino, size: u64) {
+        self.inode_mut(ino).size = size;
+    }
+
+    /// Gives a file another name, which is free.
+    pub(super) fn link(&mut self, ino: Ino, dir: Ino, name: &[u8]) {
+        self.names.insert((dir, name.into()), ino);
+        self.inode_mut(dir).entries += 1;
+        let inode = self.inode_mut(ino);
+        inode.names += 1;
+        inode.refs += 1;
+        self.op(Op::Link { ino, dir, name: name.into() }, Outcome::Entry(ino));
+    }
+
+    /// Makes a symbolic link whose name is free.
+    pub(super) fn symlink(&mut self, dir: Ino, name: &[u8], target: &[u8]) {
+        let size = target.len() as u64;
+        let ino = self.add(dir, name, Inode { refs: 1, size, ..Inode::default() });
+        let op = Op::Symlink { dir, name: name.into(), target: target.into() };
+        self.op(op, Outcome::Entry(ino));
     }
 
     /// Creates a directory whose name is free.
@@ -166,7 +222,7 @@ impl Tree {
             true => Op::RemoveDir { dir, name },
             false => Op::Unlink { dir, name },
         };
-        self.inode_mut(ino).unlinked = true;
+        self.lose_name(ino);
         self.op(op, Outcome::Done);
         self.reap(ino);
     }
@@ -181,15 +237,20 @@ impl Tree {
         let op = Op::Rename { dir, name, to_dir, to_name, mode: Default::default() };
         self.op(op, Outcome::Done);
         if let Some(old) = replaced.filter(|&old| old != ino) {
-            self.inode_mut(old).unlinked = true;
+            self.lose_name(old);
             self.reap(old);
         }
     }
 
+    fn lose_name(&mut self, ino: Ino) {
+        let inode = self.inode_mut(ino);
+        inode.names = inode.names.saturating_sub(1);
+    }
+
     /// Forgets an inode that has neither a name nor opens, as a kernel does.
     fn reap(&mut self, ino: Ino) {
-        let Inode { unlinked, opens, refs, .. } = self.inode(ino);
-        if unlinked && opens == 0 {
+        let Inode { names, opens, refs, .. } = self.inode(ino);
+        if names == 0 && opens == 0 && self.nodes.contains_key(&ino) {
             self.nodes.remove(&ino);
             self.op(Op::Forget { ino, count: refs }, Outcome::Done);
         }

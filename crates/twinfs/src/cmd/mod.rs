@@ -9,6 +9,7 @@ mod calibrate;
 mod check;
 mod clean;
 mod compare;
+mod convert;
 mod device;
 mod dump;
 mod files;
@@ -108,6 +109,7 @@ pub(crate) fn run(command: Command, interrupts: &Interrupts) -> Outcome {
         Command::Record(args) => record::run(args),
         Command::Replay(args) => replay::run(&args),
         Command::Gather(args) => gather::run(&args, interrupts),
+        Command::Convert(args) => convert::run(&args, interrupts),
         Command::Calibrate(args) => calibrate::run(&args, interrupts),
         Command::Compare(args) => compare::run(&args, interrupts),
         Command::Frontier(args) => frontier::run(&args, interrupts),

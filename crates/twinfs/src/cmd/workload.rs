@@ -38,29 +38,13 @@ pub(super) fn chosen(
 ) -> Result<Chosen, Failure> {
     let Some(path) = trace else {
         let workload = match generator {
-            Some(text) if text.ends_with(".toml") => by_hand(Path::new(text), seed)?,
-            Some(text) => Workload::Generated(text.into(), seed),
+            Some(text) => generated(text, seed)?,
             None => Workload::Trace(Arc::from(SHIPPED_TRACE)),
         };
         let Survey { operations, .. } = Survey::of(&workload).map_err(usage)?;
         return Ok(Chosen { workload, is_cut: false, operations });
     };
-    let reader = match format {
-        Some(name) => {
-            let named = readers::REGISTRY.get(name).map_err(usage)?;
-            must_be(path, Wanted::Foreign)?;
-            Some(named.name)
-        }
-        None => operations_of(path)?,
-    };
-    let bytes = std::fs::read(path).map_err(|e| format!("{}: {e}", path.display()))?;
-    let workload = match reader {
-        Some(name) => Workload::Foreign(name, Arc::from(bytes)),
-        None => Workload::Trace(Arc::from(bytes)),
-    };
-    if let (Some(name), None) = (reader, format) {
-        eprintln!("twinfs: {} is read as {name}", path.display());
-    }
+    let workload = of_file(path, format)?;
     let survey = Survey::of(&workload).map_err(|e| format!("{}: {e}", path.display()))?;
     let name = path.display();
     let Survey { operations, cut, damage } = survey;
@@ -84,6 +68,37 @@ pub(super) fn chosen(
     Ok(Chosen { workload, is_cut: cut.is_some(), operations })
 }
 
+/// The workload of a trace in the format that is named, or that its content shows.
+///
+/// # Errors
+/// Says what the file is if it is no trace, and the nearest name if there is no such format.
+pub(super) fn of_file(path: &Path, format: Option<&str>) -> Result<Workload, Failure> {
+    let reader = match format {
+        Some(name) => {
+            let named = readers::REGISTRY.get(name).map_err(usage)?;
+            must_be(path, Wanted::Foreign)?;
+            Some(named.name)
+        }
+        None => operations_of(path)?,
+    };
+    let bytes = std::fs::read(path).map_err(|e| format!("{}: {e}", path.display()))?;
+    if let (Some(name), None) = (reader, format) {
+        eprintln!("twinfs: {} is read as {name}", path.display());
+    }
+    Ok(match reader {
+        Some(name) => Workload::Foreign(name, Arc::from(bytes)),
+        None => Workload::Trace(Arc::from(bytes)),
+    })
+}
+
+/// The workload of a generator, or of a file that describes one.
+pub(super) fn generated(text: &str, seed: u64) -> Result<Workload, Failure> {
+    match text.ends_with(".toml") {
+        true => by_hand(Path::new(text), seed),
+        false => Ok(Workload::Generated(text.into(), seed)),
+    }
+}
+
 /// The workload that a file describes.
 fn by_hand(path: &Path, seed: u64) -> Result<Workload, Failure> {
     let text = std::fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()))?;
@@ -101,7 +116,11 @@ fn good_part(path: &Path, operations: u64, error: &TraceError) -> String {
             path.display()
         ),
         Place::Line(_) if operations > 0 => {
-            format!(". {operations} operations before that are good")
+            format!(
+                ". {operations} operations before that are good: `twinfs convert --good-part {} -o \
+                 good.tw` makes a trace of them",
+                path.display()
+            )
         }
         _ => String::new(),
     }

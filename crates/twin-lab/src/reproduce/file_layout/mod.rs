@@ -29,6 +29,9 @@ pub(super) const CLAIM: Claim = Claim {
 const LOADS: &str = "the loads are generators of each kind with sizes from other studies of the time; the \
     snapshots of the 48 file systems are not to be had";
 
+const GOES_ON: &str = "the load goes on after the day on which the volume is full: it deletes what is there \
+    while what it creates fails, so the day itself is not what is measured";
+
 fn judge(results: &Results) -> Vec<Check> {
     let study = &results.layouts;
     let old: Vec<&Old> = study.all.iter().flatten().collect();
@@ -76,8 +79,8 @@ fn by_size(old: &[&Old]) -> Vec<Check> {
         Check::order(
             "fragments counted as well placed: rise of the score of two-block files over that of files of \
              33 to 64 blocks",
-            Expect::AtLeast(1.0),
-            lift(2) / lift(64),
+            Expect::AtLeast(0.0),
+            lift(2) - lift(64),
         )
         .because(LOADS),
     ]
@@ -135,12 +138,12 @@ fn speeds(old: &[&Old]) -> Vec<Check> {
 /// Table 7: score and throughput of the tests with 64 KB and 1 MB, whose files have scores.
 fn correlations(old: &[&Old]) -> Vec<Check> {
     let scored = || old.iter().flat_map(|old| &old.tests).filter_map(|t| Some((t.score?, t)));
-    let reads: Vec<(f64, f64)> = scored().map(|(score, t)| (score, t.read)).collect();
-    let writes = scored().map(|(score, t)| (score, t.write));
+    let reads: Vec<(f64, f64)> = scored().map(|(score, t)| (score, t.relative_read)).collect();
+    let writes = scored().map(|(score, t)| (score, t.relative_write));
     let all: Vec<(f64, f64)> = reads.iter().copied().chain(writes).collect();
     vec![
         Check::paper(
-            "correlation of layout score and throughput, tests with 64 KB and 1 MB",
+            "correlation of layout score and relative throughput, tests with 64 KB and 1 MB",
             Expect::Within(0.7901, 0.08),
             correlation(&all),
         )
@@ -169,13 +172,13 @@ fn full_news(study: &Study) -> Vec<Check> {
             Expect::AtMost(0.02),
             full.map_or(f64::NAN, |old| old.free_blocks),
         )
-        .because(LOADS),
+        .because(GOES_ON),
         Check::paper(
             "the same: share of its space in free fragments",
             Expect::Within(0.16, 0.05),
             full.map_or(f64::NAN, |old| old.free_fragments),
         )
-        .because(LOADS),
+        .because(GOES_ON),
     ]
 }
 

@@ -75,10 +75,6 @@ const FULL_NEWS: FileSystem = FileSystem { full: 1.1, ..POPULATION[0] };
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Test {
     pub(super) size: u64,
-    /// MiB/s on the aged file system.
-    pub(super) read: f64,
-    pub(super) write: f64,
-    /// The same over those on a new one.
     pub(super) relative_read: f64,
     pub(super) relative_write: f64,
     /// The layout score of the test's files; `None` for files of one block.
@@ -174,8 +170,6 @@ fn test(config: &Config, how: &AgeSettings, aged: &Aged, size: u64) -> Result<Te
     let (new_read, new_write) = rates(config)?;
     Ok(Test {
         size,
-        read,
-        write,
         relative_read: read / new_read,
         relative_write: write / new_write,
         score: score_of_test(how, aged, size)?,
