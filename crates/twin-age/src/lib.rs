@@ -7,7 +7,7 @@
 //! Main types: [`VolumeMap`] (where all blocks of all files are and what is free, of one of our
 //! volumes or of any file system), [`Layout`] (its layout scores and its free space), [`snapshot`]
 //! (a map as a file), [`history`] (many of them over time), [`Profile`] and [`Ageing`] (a workload
-//! that makes a volume old). Scores are those of Smith and Seltzer, "File Layout and File System
+//! that makes a volume old), [`load`] (the loads of file servers). Scores are those of Smith and Seltzer, "File Layout and File System
 //! Performance" (Harvard TR-35-94, 1994); profiles those of Kadekodi, Nagarajan and Ganger,
 //! "Geriatrix" (USENIX ATC 2018). Start at [`Layout::of`].
 //!
@@ -29,6 +29,7 @@ mod converge;
 mod free;
 pub mod history;
 mod layout;
+pub mod load;
 pub mod map;
 mod order;
 mod profile;

@@ -9,6 +9,7 @@ use twin_fs::geometry::{Parent, Ptr};
 use twin_fs::{Core, FsError, Inode, Result};
 
 use crate::admission::Admission;
+use crate::allocation;
 use crate::dir_placement::{self, DirPlacement};
 use crate::format::{Superblock, VolumeState, state_io};
 use crate::group::Group;
@@ -114,6 +115,10 @@ impl Ffs {
             .get(&settings.dir_placement)
             .map_err(|_| FsError::Invalid("no such directory placement"))?
             .make();
+        let allocation = allocation::REGISTRY
+            .get(&settings.allocation)
+            .map_err(|_| FsError::Invalid("no such allocation policy"))?
+            .make();
         let write_behind = write_behind::REGISTRY
             .get(&settings.write_behind)
             .map_err(|_| FsError::Invalid("no such write-behind policy"))?
@@ -121,7 +126,7 @@ impl Ffs {
         let at_once = settings.planted().is(PlantedFault::ReuseAtOnce);
         let reuse = if at_once { Reuse::AtOnce } else { ordering.reuse() };
         Ok(Ffs {
-            space: RefCell::new(Space::new(&sb, groups, reuse)),
+            space: RefCell::new(Space::new(&sb, groups, allocation, reuse)),
             writes: Rc::new(Writes::new(settings.planted())),
             sb,
             settings,
@@ -207,8 +212,20 @@ impl Ffs {
         let home = self.sb.inode_group(inode.ino).min(self.sb.groups - 1);
         let first = geometry.first_data(lbn);
         if lbn < 0 {
-            let (index, before, cluster) = (0, 0, 0);
-            return PlacementRequest { home, lbn: first, index, indirect: true, before, cluster };
+            let (index, before, cluster, rest) = (0, 0, 0, 1);
+            let (indirect, is_map, prior) = (true, true, self.addr_before(core, inode, first));
+            let lbn = first;
+            return PlacementRequest {
+                home,
+                lbn,
+                index,
+                indirect,
+                before,
+                cluster,
+                is_map,
+                prior,
+                rest,
+            };
         }
         let (index, sibling): (u64, Box<dyn Fn(u64) -> i64>) = match geometry.parent(lbn) {
             Parent::Inode(slot) => (slot as u64, Box::new(|i| i as i64)),
@@ -222,6 +239,15 @@ impl Ffs {
         };
         let indirect = lbn as u64 >= geometry.direct as u64;
         let (before, cluster) = (addr_of(1), addr_of(self.sb.tuning.maxcontig.into()));
-        PlacementRequest { home, lbn: first, index, indirect, before, cluster }
+        let prior = if index > 0 { before } else { self.addr_before(core, inode, first) };
+        let rest = geometry.blocks_for(inode.d.borrow().size).saturating_sub(first).max(1);
+        let (lbn, is_map) = (first, false);
+        PlacementRequest { home, lbn, index, indirect, before, cluster, is_map, prior, rest }
+    }
+
+    /// The address of the data block before this one, as far as is in memory; 0 if there is none.
+    fn addr_before(&self, core: &Core, inode: &Inode, lbn: u64) -> u64 {
+        let before = lbn.checked_sub(1).and_then(|lbn| core.resident_ptr(inode, lbn as i64));
+        before.map_or(0, |ptr| ptr.addr)
     }
 }

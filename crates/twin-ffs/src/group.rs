@@ -8,6 +8,8 @@
 //! and `ffs_nodealloccg` of 4.4BSD, as described in McKusick, Joy, Leffler and Fabry 1984 (section
 //! 3.3) and in "The Design and Implementation of the 4.4BSD Operating System", section 8.2.
 
+use std::cell::Cell;
+
 use crate::bits::{Bits, mask};
 use crate::format::{CgCounts, CgImage, Superblock};
 
@@ -45,6 +47,8 @@ pub(crate) struct Group {
     pub(crate) inodes_written: u32,
     /// True if it differs from the last written state.
     pub(crate) is_dirty: bool,
+    /// No run of free blocks is longer than this.
+    longest: Cell<u32>,
 }
 
 impl Group {
@@ -74,6 +78,7 @@ impl Group {
             inode_rotor: 0,
             inodes_written: 0,
             is_dirty: false,
+            longest: Cell::new(u32::MAX),
         };
         for block in 0..blocks {
             group.account(block, 1);
@@ -138,6 +143,9 @@ impl Group {
         let bits = self.free.group(block * self.per_block, self.per_block);
         let add = |n: &mut u32, k: u32| *n = n.wrapping_add_signed(sign * k as i32);
         if bits == mask(self.per_block) {
+            if sign > 0 {
+                self.longest.set(u32::MAX);
+            }
             add(&mut self.counts.free_blocks, 1);
             self.free_blocks.set(block, sign > 0);
             return;
@@ -273,12 +281,17 @@ impl Group {
         pref: Option<u32>,
         n: u32,
     ) -> Option<u32> {
-        let fits = (n..self.per_block).find(|&len| self.frag_runs[len as usize] > 0);
-        let Some(len) = fits else {
-            let (at, _) = self.alloc_block(sb, pref)?;
-            self.mark_free(at + n, self.per_block - n);
+        if let Some(at) = self.alloc_loose(pref, n) {
             return Some(at);
-        };
+        }
+        let (at, _) = self.alloc_block(sb, pref)?;
+        self.mark_free(at + n, self.per_block - n);
+        Some(at)
+    }
+
+    /// Takes `n` fragments, fewer than a block, of a block that is broken already.
+    pub(crate) fn alloc_loose(&mut self, pref: Option<u32>, n: u32) -> Option<u32> {
+        let len = (n..self.per_block).find(|&len| self.frag_runs[len as usize] > 0)?;
         let from = pref.unwrap_or(self.frag_rotor) / self.per_block;
         let at = self.find_run(from, len)?;
         self.frag_rotor = at;
@@ -334,6 +347,65 @@ impl Group {
             }
         }
         None
+    }
+
+    /// The start and the length of the shortest run of at least `len` free blocks, in blocks. The
+    /// run from `avoid` on counts from its second block.
+    pub(crate) fn shortest_run(&self, len: u32, avoid: Option<u32>) -> Option<(u32, u32)> {
+        if self.longest.get() < len || self.counts.free_blocks < len {
+            return None;
+        }
+        let (mut best, mut longest) = (None, 0);
+        let mut at = 0;
+        while let Some(found) = self.free_blocks.next_set(at, u32::MAX) {
+            at = self.free_blocks.next_clear(found, u32::MAX).unwrap_or(self.free_blocks.len());
+            longest = longest.max(at - found);
+            let start = found + u32::from(avoid == Some(found));
+            let run = (start, at - start);
+            if run.1 >= len && best.is_none_or(|(_, least)| run.1 < least) {
+                best = Some(run);
+                if run.1 == len {
+                    return best;
+                }
+            }
+        }
+        self.longest.set(longest);
+        best
+    }
+
+    /// The start of the next run of at least `len` free blocks behind the last block that was placed,
+    /// around the end, in blocks. The run from `avoid` on counts from its second block.
+    pub(crate) fn next_run(&self, len: u32, avoid: Option<u32>) -> Option<u32> {
+        if self.longest.get() < len || self.counts.free_blocks < len {
+            return None;
+        }
+        let blocks = self.free_blocks.len();
+        let run_in = |from, to| {
+            let first = self.cluster_in(from, to, len)?;
+            match avoid == Some(first) {
+                true => self.cluster_in(first + 1, to, len),
+                false => Some(first),
+            }
+        };
+        run_in(self.rotor, blocks).or_else(|| run_in(0, self.rotor))
+    }
+
+    /// The start and the length of the longest run of free blocks, in blocks, if it is longer than
+    /// `than`.
+    pub(crate) fn longer_run(&self, than: u32) -> Option<(u32, u32)> {
+        if self.longest.get() <= than {
+            return None;
+        }
+        let mut best: Option<(u32, u32)> = None;
+        let mut at = 0;
+        while let Some(start) = self.free_blocks.next_set(at, u32::MAX) {
+            at = self.free_blocks.next_clear(start, u32::MAX).unwrap_or(self.free_blocks.len());
+            if best.is_none_or(|(_, most)| at - start > most) {
+                best = Some((start, at - start));
+            }
+        }
+        self.longest.set(best.map_or(0, |(_, len)| len));
+        best.filter(|&(_, len)| len > than)
     }
 
     /// Takes an inode number, as an index: the preferred one or the next one.

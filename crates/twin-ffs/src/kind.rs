@@ -18,7 +18,7 @@ use crate::ffs::Ffs;
 use crate::format::{DiskGeometry, Profile, read_superblock};
 use crate::open::{MkfsOptions, Recovered};
 use crate::settings::FfsSettings;
-use crate::{dir_placement, dump, ordering, write_behind};
+use crate::{allocation, dir_placement, dump, ordering, write_behind};
 
 /// The clustered fast-file-system layout.
 pub const FFS: &dyn LayoutKind = &Kind;
@@ -139,6 +139,12 @@ const OPENING: &[Key<FfsConfig>] = &[
         |c| (&mut c.ffs.write_behind).into(),
     ),
     Key::new(
+        "alloc",
+        "how places for blocks are found",
+        Unit::Name("allocation", || allocation::REGISTRY.names().collect()),
+        |c| (&mut c.ffs.allocation).into(),
+    ),
+    Key::new(
         "dir-placement",
         "where new directories go",
         Unit::Name("placement", || dir_placement::REGISTRY.names().collect()),
@@ -251,6 +257,7 @@ impl LayoutKind for Kind {
         let dirs = dir_placement::REGISTRY.abouts();
         vec![
             ("Orderings", orderings),
+            ("Allocation policies", allocation::REGISTRY.abouts()),
             ("Write-behind policies", behind),
             ("Placement of directories", dirs),
         ]

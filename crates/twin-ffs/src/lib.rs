@@ -8,7 +8,7 @@
 //!
 //! [`Ffs`] is put together from parts that keep their state to themselves, and files use each other in
 //! this order only, each those above it:
-//! - `preference`, `search` and `group`: where a block goes; `space`: what is free, reserved, and
+//! - [`allocation`]: policies of where a block goes; `preference`, `search` and `group`: the place itself; `space`: what is free, reserved, and
 //!   not to be used yet; `writes`: what is on its way to the device; `journal`: the ring of records;
 //! - `ffs`: the open layout, which holds the parts; `inodes`: inodes in their tables; `take`: dirty blocks
 //!   as they are at a moment; `realloc`: clusters;
@@ -41,6 +41,7 @@
 //! - A block that was given up is used again only when the ordering says that this is safe.
 
 mod admission;
+pub mod allocation;
 mod bits;
 pub mod check;
 mod commit;

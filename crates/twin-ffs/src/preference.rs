@@ -28,6 +28,23 @@ pub(crate) struct PlacementRequest {
     pub(crate) before: u64,
     /// The address `maxcontig` blocks before it in the same parent; 0 if there is none.
     pub(crate) cluster: u64,
+    /// It is an indirect block itself.
+    pub(crate) is_map: bool,
+    /// The address of the data block before `lbn`, whatever its parent; 0 if there is none.
+    pub(crate) prior: u64,
+    /// Blocks of the file from `lbn` on, by its size; at least 1.
+    pub(crate) rest: u64,
+}
+
+impl PlacementRequest {
+    /// A request for data block `lbn` of a file with its inode in group `home`, of which nothing
+    /// else is known.
+    #[cfg(test)]
+    pub(crate) fn sample(home: u32, lbn: u64) -> PlacementRequest {
+        let (index, before, cluster, prior) = (lbn, 0, 0, 0);
+        let (indirect, is_map) = (false, false);
+        PlacementRequest { home, lbn, index, indirect, before, cluster, is_map, prior, rest: 1 }
+    }
 }
 
 /// The address that the block should have. `rotor` is the group where the last file went on.
@@ -96,7 +113,7 @@ mod tests {
     }
 
     fn direct(home: u32, lbn: u64, before: u64, cluster: u64) -> PlacementRequest {
-        PlacementRequest { home, lbn, index: lbn, indirect: false, before, cluster }
+        PlacementRequest { before, cluster, ..PlacementRequest::sample(home, lbn) }
     }
 
     #[test]
@@ -135,7 +152,7 @@ mod tests {
             groups[1].alloc_block(&sb, None);
         }
         let wanted =
-            PlacementRequest { home: 1, lbn: 12, index: 0, indirect: true, before: 0, cluster: 0 };
+            PlacementRequest { index: 0, indirect: true, ..PlacementRequest::sample(1, 12) };
         let at = preferred(&sb, &groups, &wanted, &mut 0).unwrap();
         assert_eq!(sb.locate(at).unwrap().0, 2);
     }
@@ -145,12 +162,10 @@ mod tests {
         let (sb, groups) = sample(8, 0);
         let before = sb.group_start(1) + 4096;
         let wanted = PlacementRequest {
-            home: 1,
-            lbn: 12 + 64,
             index: 64,
             indirect: true,
             before,
-            cluster: 0,
+            ..PlacementRequest::sample(1, 12 + 64)
         };
         let at = preferred(&sb, &groups, &wanted, &mut 0).unwrap();
         assert_eq!(sb.locate(at).unwrap().0, 2);

@@ -12,6 +12,7 @@ use twin_cache::{Frame, Lbn};
 use twin_disk::Origin;
 use twin_fs::{Core, Inode, Result};
 
+use crate::allocation::Gather;
 use crate::ffs::Ffs;
 use crate::space::Freed;
 use crate::write_behind::{Block, WriteBehindAdvice};
@@ -24,7 +25,10 @@ impl Ffs {
         if !wants || !self.alloc().has_fresh(inode.ino) {
             return;
         }
-        let most = u64::from(self.sb.tuning.maxcontig);
+        let most = match self.alloc().gather() {
+            Gather::Clusters => u64::from(self.sb.tuning.maxcontig),
+            Gather::WholeFile => u64::MAX,
+        };
         let mut run: Range<u64> = 0..0;
         for frame in inode.frames.dirty_frames().iter().filter(|f| f.lbn() >= 0) {
             let lbn = frame.lbn() as u64;
@@ -39,11 +43,14 @@ impl Ffs {
         self.gather(core, inode, run);
     }
 
-    /// The address of a whole block that may be moved.
-    fn movable(&self, core: &Core, inode: &Inode, frame: &Frame) -> Option<u64> {
-        let ptr = core.resident_ptr(inode, frame.lbn())?;
-        let whole = ptr.len == self.sb.geometry.block_size && frame.is_dirty();
-        (whole && self.alloc().is_fresh(inode.ino, ptr.addr)).then_some(ptr.addr)
+    /// The place of a block that may be moved: a whole one, or one that the policy moves with
+    /// those before it.
+    fn movable(&self, core: &Core, inode: &Inode, frame: &Frame) -> Option<Freed> {
+        let ptr = core.resident_ptr(inode, frame.lbn()).filter(|_| frame.is_dirty())?;
+        let space = self.alloc();
+        let whole = ptr.len == self.sb.geometry.block_size || space.gather() == Gather::WholeFile;
+        let frags = ptr.len / self.sb.geometry.frag_size;
+        (whole && space.is_fresh(inode.ino, ptr.addr)).then_some(Freed { addr: ptr.addr, frags })
     }
 
     /// Moves blocks together. Returns false if that is not possible.
@@ -52,26 +59,27 @@ impl Ffs {
             return false;
         }
         let frames = self.dirty_range(inode, range.start, range.end);
-        let old: Option<Vec<u64>> =
+        let old: Option<Vec<Freed>> =
             frames.iter().map(|frame| self.movable(core, inode, frame)).collect();
         let Some(old) = old.filter(|old| old.len() as u64 == range.end - range.start) else {
             return false;
         };
-        let per_block = self.sb.frags_per_block();
-        if old.windows(2).all(|w| w[1] == w[0] + u64::from(per_block)) {
+        if old.windows(2).all(|w| w[1].addr == w[0].addr + u64::from(w[0].frags)) {
             return true;
         }
         let wanted = self.wanted(core, inode, range.start as Lbn);
         let mut space = self.alloc_mut();
-        let Some(first) = space.take_cluster(&self.sb, &wanted, old.len() as u32) else {
+        let frags = old.iter().map(|old| old.frags).sum();
+        let Some(first) = space.take_cluster(&self.sb, &wanted, frags) else {
             return false;
         };
-        for (i, (frame, old)) in frames.iter().zip(old).enumerate() {
-            let addr = first + i as u64 * u64::from(per_block);
-            let len = self.sb.geometry.block_size;
+        let mut addr = first;
+        for (frame, old) in frames.iter().zip(old) {
+            let len = old.frags * self.sb.geometry.frag_size;
             core.set_ptr(inode, frame.lbn(), twin_fs::geometry::Ptr { addr, len, crc: 0 });
-            space.free(&self.sb, inode.ino, Freed { addr: old, frags: per_block });
+            space.free(&self.sb, inode.ino, old);
             space.note_fresh(inode.ino, addr);
+            addr += u64::from(old.frags);
         }
         true
     }

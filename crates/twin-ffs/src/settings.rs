@@ -6,6 +6,8 @@
 /// Settings of this layout that may change from mount to mount.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FfsSettings {
+    /// How places for blocks are found, by name.
+    pub allocation: String,
     /// Where new directories go, by name.
     pub dir_placement: String,
     /// The write-behind policy, by name.
@@ -67,6 +69,7 @@ impl FfsSettings {
 impl Default for FfsSettings {
     fn default() -> Self {
         FfsSettings {
+            allocation: crate::allocation::REGISTRY.first().name.into(),
             dir_placement: crate::dir_placement::REGISTRY.first().name.into(),
             write_behind: crate::write_behind::REGISTRY.first().name.into(),
             reallocate: true,

@@ -11,12 +11,15 @@ use std::ops::Range;
 use twin_fs::geometry::Ptr;
 use twin_fs::{FsError, Ino, Result, Room};
 
+use crate::allocation::Allocation;
 use crate::dir_placement::GroupSummary;
 use crate::format::Superblock;
 use crate::group::{FoundBy, Group};
 use crate::ordering::Reuse;
 use crate::preference::{PlacementRequest, preferred};
 use crate::search::{Reach, search};
+
+mod runs;
 
 /// How blocks were found since the volume was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -49,6 +52,7 @@ pub(crate) struct Freed {
 /// The space of a volume. See the module.
 pub(crate) struct Space {
     groups: Vec<Group>,
+    allocation: Box<dyn Allocation>,
     /// Bytes reserved or held by files.
     used: u64,
     /// The most that `used` may become.
@@ -80,7 +84,12 @@ pub(crate) struct Space {
 }
 
 impl Space {
-    pub(crate) fn new(sb: &Superblock, groups: Vec<Group>, reuse: Reuse) -> Space {
+    pub(crate) fn new(
+        sb: &Superblock,
+        groups: Vec<Group>,
+        allocation: Box<dyn Allocation>,
+        reuse: Reuse,
+    ) -> Space {
         let frag_size = u64::from(sb.geometry.frag_size);
         let all_frags = sb.data_frags();
         let blocks = all_frags / u64::from(sb.frags_per_block());
@@ -90,6 +99,7 @@ impl Space {
         let limit = (bytes - bytes * u64::from(sb.tuning.minfree) / 100).min(bytes - slack);
         let mut space = Space {
             groups,
+            allocation,
             used: 0,
             limit,
             slack_blocks,
@@ -213,6 +223,9 @@ impl Space {
         wanted: &PlacementRequest,
         frags: u32,
     ) -> Option<u64> {
+        if let Some(run) = self.run_for(wanted) {
+            return self.take_of_run(sb, wanted, run, frags);
+        }
         let pref = preferred(sb, &self.groups, wanted, &mut self.rotor);
         let pref = pref.and_then(|addr| sb.locate(addr));
         let group = pref.map_or(wanted.home, |(group, _)| group);
@@ -275,11 +288,16 @@ impl Space {
         // A growing file is likely to grow further: a whole block saves it the next move.
         let whole = self.grows_into_blocks(sb) && frags < self.per_block;
         let request = if whole { self.per_block } else { frags };
-        let mut addr = self.take_near(sb, group, pref, request);
+        let run = self.run_for(wanted);
+        let take = |space: &mut Space, frags| match run {
+            Some(run) => space.take_of_run(sb, wanted, run, frags),
+            None => space.take_near(sb, group, pref, frags),
+        };
+        let mut addr = take(self, request);
         if let (Some(at), true) = (addr, whole) {
             self.free_now(sb, Freed { addr: at + u64::from(frags), frags: request - frags });
         } else if whole {
-            addr = self.take_near(sb, group, pref, frags);
+            addr = take(self, frags);
         }
         let addr = addr?;
         self.stats.moved_to_grow += 1;
@@ -526,13 +544,17 @@ impl Space {
         all
     }
 
-    /// Takes `len` adjacent whole blocks, near the preferred place of the first one.
+    /// Takes adjacent fragments, `frags` in all, of whole blocks at first, near the preferred place of
+    /// the first one.
     pub(crate) fn take_cluster(
         &mut self,
         sb: &Superblock,
         wanted: &PlacementRequest,
-        len: u32,
+        frags: u32,
     ) -> Option<u64> {
+        if self.run_for(wanted).is_some() {
+            return self.take_run(sb, wanted, frags);
+        }
         let pref = preferred(sb, &self.groups, wanted, &mut self.rotor);
         let pref = pref.and_then(|addr| sb.locate(addr));
         let group = pref.map_or(wanted.home, |(group, _)| group);
@@ -540,8 +562,8 @@ impl Space {
         let (addr, _) = search(groups.len() as u32, group, |g, is_preferred| {
             let group = &mut groups[g as usize];
             let near = pref.filter(|_| is_preferred).map(|(_, within)| within);
-            let at = group.find_cluster(near, len)?;
-            group.mark_used(at, len * sb.frags_per_block());
+            let at = group.find_cluster(near, frags / sb.frags_per_block())?;
+            group.mark_used(at, frags);
             Some(sb.group_start(g) + u64::from(at))
         })?;
         self.maps_dirty = true;
@@ -557,12 +579,13 @@ mod tests {
     fn sample(reuse: Reuse) -> (Superblock, Space) {
         let sb = crate::MkfsOptions::classic([7; 16]).superblock(64 << 20, 512).unwrap();
         let groups = (0..sb.groups).map(|g| Group::empty(&sb, g)).collect();
-        let space = Space::new(&sb, groups, reuse);
+        let first_fit = crate::allocation::REGISTRY.first().make();
+        let space = Space::new(&sb, groups, first_fit, reuse);
         (sb, space)
     }
 
     fn first(home: u32) -> PlacementRequest {
-        PlacementRequest { home, lbn: 0, index: 0, indirect: false, before: 0, cluster: 0 }
+        PlacementRequest::sample(home, 0)
     }
 
     #[test]

@@ -50,6 +50,9 @@ pub struct AgeSettings {
     pub span_ns: Nanos,
     /// Who is told of progress.
     pub steps: Option<Steps>,
+    /// The content of the device at the beginning, with a volume of this layout that goes on; `None`
+    /// for a new volume.
+    pub start: Option<Platter>,
 }
 
 /// A volume before it is used: what a plan needs to know of it.
@@ -70,7 +73,7 @@ pub struct Aged {
     pub map: VolumeMap,
     /// How its files lie.
     pub layout: Layout,
-    /// What `mkfs` says of the volume.
+    /// What `mkfs` says of the volume; empty if it existed.
     pub description: String,
     /// The requests that were made.
     pub requests: u64,
@@ -243,6 +246,7 @@ fn old_volume(config: &Config, beginning: &Beginning) -> Result<Aged, SimulateEr
         end: END,
         span_ns: 0,
         steps: None,
+        start: None,
     };
     let aged = match beginning {
         Beginning::Aged(spec) => {
@@ -351,9 +355,12 @@ async fn grow_old(
     how: &AgeSettings,
     source: Box<dyn Source>,
 ) -> Result<(Aged, Platter), SimulateError> {
-    let disk = instant(rt, how.size, None)?;
+    let disk = instant(rt, how.size, how.start.clone())?;
     let device: Rc<dyn BlockDevice> = Rc::new(Coarse(disk.clone(), how.sector));
-    let description = how.of_layout.mkfs(rt, Rc::clone(&device), how.identity).await?;
+    let description = match how.start {
+        Some(_) => String::new(),
+        None => how.of_layout.mkfs(rt, Rc::clone(&device), how.identity).await?,
+    };
     let settings = Settings { zeros: true, ..how.settings.clone() };
     let opening = how.of_layout.open(rt, device, Cpu::none(), settings).await?;
     let Opened { volume, .. } = opening;

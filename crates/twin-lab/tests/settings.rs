@@ -68,6 +68,7 @@ const CASES: &[Case] = &[
     ("layout", ["", ""], FILES, ["lfs", "ffs"]),
     ("ordering", ["", ""], FILES, ["sync", "async"]),
     ("write-behind", ["", ""], FILES, ["cluster", "block"]),
+    ("alloc", ["", ""], OVERWRITES, ["first-fit", "cluster"]),
     ("dir-placement", ["", "size=256M,group=4M"], "mail:messages=200", ["spread", "near-parent"]),
     ("reallocate", ["", ""], FILES, ["yes", "no"]),
     ("maxcontig", ["", ""], OVERWRITES, ["1", "64"]),

@@ -361,9 +361,19 @@ impl Scenario {
         twin_ffs::MkfsOptions { ordering: self.ordering.clone(), journal_bytes, ..options }
     }
 
-    /// The clustered layout's settings.
+    /// The clustered layout's settings. Where blocks go follows from the seed; planted faults are
+    /// looked for with the default.
     pub fn ffs(&self) -> twin_ffs::FfsSettings {
-        twin_ffs::FfsSettings { planted: self.ffs_planted, ..twin_ffs::FfsSettings::default() }
+        let policies = &twin_ffs::allocation::REGISTRY;
+        let policy = match self.ffs_planted {
+            twin_ffs::PlantedFault::None => self.seed / twin_ffs::ordering::REGISTRY.len() as u64,
+            _ => 0,
+        };
+        twin_ffs::FfsSettings {
+            allocation: policies[(policy % policies.len() as u64) as usize].name.into(),
+            planted: self.ffs_planted,
+            ..twin_ffs::FfsSettings::default()
+        }
     }
 
     /// The settings of the volume above it.

@@ -260,6 +260,10 @@ pub(crate) struct Mount {
     /// listed by `twinfs compare --list`.
     #[arg(long, value_name = "LIST", default_value = "", conflicts_with = "read_only")]
     pub(crate) cleaner: String,
+    /// Where blocks go, as whole-file: a policy of allocation of FFS. The policies are listed by
+    /// `twinfs compare --list`.
+    #[arg(long, value_name = "POLICY", conflicts_with = "read_only")]
+    pub(crate) alloc: Option<String>,
     /// When changes that nobody asked to be durable are written: a policy, as update or
     /// delayed:flush-age=10s,flush-by=needer. It replaces the limit of two seconds: a crash may lose
     /// what the policy had not written yet, for how long is up to it (`twinfs frontier` shows it).

@@ -124,6 +124,7 @@ const CLAIMS: &[Claim] = &[
     table_claims::TPCB,
     super::heuristic::CLAIM,
     super::cut_and_paste::CLAIM,
+    super::file_layout::CLAIM,
     super::real_log::CLAIM,
 ];
 

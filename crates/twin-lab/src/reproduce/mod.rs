@@ -11,6 +11,7 @@ pub mod choices;
 mod claims;
 pub mod clc;
 mod cut_and_paste;
+mod file_layout;
 pub mod fit;
 mod heuristic;
 pub(crate) mod html;
@@ -71,6 +72,8 @@ pub struct Results {
     servers: heuristic::Studies,
     /// The days of the server of 1996, if a claim needs them.
     days: cut_and_paste::Days,
+    /// The aged file systems, if a claim needs them.
+    layouts: file_layout::Study,
     /// The same requests on the real log, if a claim needs them.
     real_logs: real_log::Pairs,
 }
@@ -113,6 +116,7 @@ impl Claim {
             Some("CLC") => Paper::Clc,
             Some("LvC") => Paper::Lvc,
             Some("CP") => Paper::Cp,
+            Some("FL") => Paper::Fl,
             _ => Paper::Hc,
         }
     }
@@ -231,6 +235,9 @@ pub fn reproduce(
     if claims.iter().any(|claim| claim.id == cut_and_paste::CLAIM.id) {
         results.days = cut_and_paste::Days::run(variation);
     }
+    if claims.iter().any(|claim| claim.id == file_layout::CLAIM.id) {
+        results.layouts = file_layout::Study::run();
+    }
     if claims.iter().any(|claim| claim.id == real_log::CLAIM.id) {
         results.real_logs = real_log::Pairs::run();
     }
@@ -268,6 +275,7 @@ fn judge_varied(
         false => unchanged.days.clone(),
     };
     // No variation concerns them.
+    results.layouts = unchanged.layouts.clone();
     results.real_logs = unchanged.real_logs.clone();
     Ok(judge(claims, &results))
 }

@@ -11,6 +11,8 @@ pub enum Paper {
     Hc,
     /// Bosch and Mullender, Cut-and-Paste File Systems, 1996.
     Cp,
+    /// Smith and Seltzer, File Layout and File System Performance, 1994.
+    Fl,
 }
 
 impl Paper {
@@ -21,6 +23,7 @@ impl Paper {
             Paper::Lvc => "File System Logging Versus Clustering, 1995",
             Paper::Hc => "Heuristic Cleaning Algorithms, 1995",
             Paper::Cp => "Cut-and-Paste File Systems, 1996",
+            Paper::Fl => "File Layout and File System Performance, 1994",
         }
     }
 
@@ -31,6 +34,7 @@ impl Paper {
             Paper::Lvc => "LvC",
             Paper::Hc => "HC",
             Paper::Cp => "CP",
+            Paper::Fl => "FL",
         }
     }
 }

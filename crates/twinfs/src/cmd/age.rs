@@ -111,6 +111,7 @@ fn settings(args: &Age) -> Result<AgeSettings, Failure> {
         end: END,
         span_ns: 0,
         steps: None,
+        start: None,
     })
 }
 

@@ -269,6 +269,11 @@ fn open(
 ) -> Result<(Place, Opened, Option<StatusFile>), String> {
     let mut of_layout = layout.config();
     set_for_open(&mut *of_layout, &args.cleaner).map_err(|why| format!("--cleaner: {why}"))?;
+    if let Some(policy) = &args.alloc {
+        let image = args.image.display();
+        let set = of_layout.set_for_open("alloc", policy);
+        set.map_err(|why| format!("{image}: --alloc on {}: {why}", layout.noun()))?;
+    }
     let log = event_log(args)?;
     let (opened, note) = open_or_read(args, |read_only| {
         let (direct, queue) = (!args.buffered, args.queue);

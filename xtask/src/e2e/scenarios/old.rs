@@ -1,7 +1,9 @@
 //! A volume that was made old: it mounts, its files are there, it checks clean after use, and
-//! `layout` says of the image what the simulation said.
+//! `layout` says of the image what the simulation said. On an old FFS volume that is mounted with
+//! `--alloc whole-file`, a file that grows in small writes lies in one run.
 
 use std::fs;
+use std::io::Write;
 use std::process::Command;
 
 use super::super::bench::Bench;
@@ -49,7 +51,40 @@ fn run(bench: &Bench) -> Outcome {
     }
     let mut check = Command::new(&bench.program);
     bench.run(check.args(["check", "--quiet"]).arg(&image))?;
-    Ok(format!("{files} files, layout score {}", cell(&said, "layout_score")?))
+    let runs = grown(bench)?;
+    let score = cell(&said, "layout_score")?;
+    Ok(format!("{files} files, layout score {score}; a file grown on old FFS: {runs} run"))
+}
+
+/// The runs of a file that grew in small writes on an old FFS volume under `--alloc whole-file`: 1, or
+/// this fails.
+fn grown(bench: &Bench) -> Result<String, String> {
+    let (image, dir) = (bench.dir.join("old-ffs.img"), bench.dir.join("mnt-ffs"));
+    let text = |error: std::io::Error| error.to_string();
+    fs::create_dir(&dir).map_err(text)?;
+    let mut age = Command::new(&bench.program);
+    age.args(["age", "--layout", "ffs", "--profile", "douceur", "--size", "64M", "--full", "75%"]);
+    bench.run(age.args(["--seed", "5", "-o"]).arg(&image))?;
+    let mut mount = Command::new(&bench.program);
+    bench.run(mount.args(["mount", "--alloc", "whole-file"]).arg(&image).arg(&dir))?;
+    let mut file = fs::File::create(dir.join("grown")).map_err(text)?;
+    for piece in 0..30u8 {
+        file.write_all(&[piece; 10_000]).map_err(text)?;
+    }
+    drop(file);
+    let mut umount = Command::new(&bench.program);
+    bench.run(umount.arg("umount").arg(&dir))?;
+    let mut check = Command::new(&bench.program);
+    bench.run(check.args(["check", "--quiet"]).arg(&image))?;
+    let mut layout = Command::new(&bench.program);
+    let files = bench.run(layout.args(["layout", "--files", "--format", "csv"]).arg(&image))?;
+    let line = files.lines().find(|line| line.contains(",/grown,"));
+    let names = files.lines().next().unwrap_or_default();
+    let line = format!("{names}\n{}", line.ok_or("the file is not there")?);
+    match (cell(&line, "size")?, cell(&line, "runs")?) {
+        (size, runs) if size == "300000" && runs == "1" => Ok(runs),
+        (size, runs) => Err(format!("the file has {size} bytes in {runs} runs")),
+    }
 }
 
 /// A cell of one line of comma-separated values under a line of names.

@@ -53,6 +53,7 @@ const MOUNT: &[(&str, &str)] = &[
     ("--status src/letter image mnt", "is no status file"),
     ("--status s ffs mnt", "is for logs"),
     ("--cleaner when=idle ffs mnt", "is for logs"),
+    ("--alloc nearest ffs mnt", "allocation"),
 ];
 
 fn run(bench: &Bench) -> Outcome {
