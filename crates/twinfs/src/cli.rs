@@ -20,6 +20,7 @@ mod cache;
 mod convert;
 mod frontier;
 mod gather;
+mod manual;
 mod measure;
 mod observe;
 mod output;
@@ -31,6 +32,7 @@ pub(crate) use cache::{Cache, ObjectRules};
 pub(crate) use convert::Convert;
 pub(crate) use frontier::Frontier;
 pub(crate) use gather::Gather;
+pub(crate) use manual::{Completions, Man};
 pub(crate) use measure::{Calibrate, Pace, SharedSettings, Validate};
 pub(crate) use observe::Observe;
 pub(crate) use output::{Format, Output};
@@ -260,8 +262,7 @@ pub(crate) struct Mount {
     /// listed by `twinfs compare --list`.
     #[arg(long, value_name = "LIST", default_value = "", conflicts_with = "read_only")]
     pub(crate) cleaner: String,
-    /// Where blocks go, as whole-file: a policy of allocation of FFS. The policies are listed by
-    /// `twinfs compare --list`.
+    /// Where blocks of FFS go, as whole-file (see `twinfs compare --list`).
     #[arg(long, value_name = "POLICY", conflicts_with = "read_only")]
     pub(crate) alloc: Option<String>,
     /// When changes that nobody asked to be durable are written: a policy, as update or
@@ -703,22 +704,6 @@ pub(crate) struct Replay {
     pub(crate) speed: Option<f64>,
     #[command(flatten)]
     pub(crate) output: Output,
-}
-
-/// Print a completion script for a shell.
-///
-/// For bash: `twinfs completions bash > ~/.local/share/bash-completion/completions/twinfs`.
-#[derive(Args)]
-pub(crate) struct Completions {
-    /// Which shell.
-    pub(crate) shell: clap_complete::Shell,
-}
-
-/// Write the manual pages, one a command.
-#[derive(Args)]
-pub(crate) struct Man {
-    /// The directory to write them to, as ~/.local/share/man/man1; it is made if need be.
-    pub(crate) dir: PathBuf,
 }
 
 /// Check a volume that is not mounted, and repair it with --repair.

@@ -203,7 +203,7 @@ mod tests {
     #[test]
     fn an_indirect_block_leaves_the_place_behind_the_data_free() {
         let (sb, mut space) = sample("cluster");
-        only_free(&sb, &mut space, &[10..13]);
+        only_free(&sb, &mut space, std::slice::from_ref(&(10..13)));
         let first = space.take(&sb, &wanted(1, 11, 0, 2), 8).unwrap();
         let map = PlacementRequest { is_map: true, indirect: true, ..wanted(1, 12, first, 1) };
         assert_eq!(block(&sb, space.take(&sb, &map, 8)), Some((1, 12)));

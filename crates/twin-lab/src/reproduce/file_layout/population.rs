@@ -64,7 +64,7 @@ pub(super) const POPULATION: &[FileSystem] = &[
     row("glan5", (11, 2596), SOFTWARE, 0.80),
     row("glan6", (4, 2596), HOMES, 0.75),
     row("white", (5, 1520), HOMES, 0.36),
-    FileSystem { timed: false, ..row("mail", (2, 1360), MAIL, 0.6) },
+    FileSystem { timed: false, ..row("endor-mail", (2, 1360), MAIL, 0.6) },
     FileSystem { timed: false, ..row("software", (10, 1520), SOFTWARE, 0.85) },
     FileSystem { timed: false, ..row("adm", (2, 1360), LOGS, 0.6) },
 ];
