@@ -530,7 +530,8 @@ mod tests {
                 let changed = needs.iter().map(|n| (n, (choice.without.run)(n)));
                 let changed: Vec<Need> =
                     changed.filter(|(n, without)| *n != without).map(|(_, w)| w).collect();
-                let of_servers = choice.without.pauses != Pauses::Sessions;
+                let of_servers = choice.without.pauses != Pauses::Sessions
+                    || super::super::cut_and_paste::changes(&choice.without);
                 assert!(of_servers || !changed.is_empty(), "{} {paper:?}", choice.name);
                 for need in changed {
                     crate::Config::parse(&need.config).unwrap();

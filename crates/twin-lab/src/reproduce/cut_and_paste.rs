@@ -142,6 +142,13 @@ fn vary(server: &mut ServerFile, change: OtherServer) {
     }
 }
 
+/// Whether a variation changes any of the servers that are run.
+#[cfg(test)]
+pub(super) fn changes(variation: &Variation) -> bool {
+    let server = |job: &Job, variation| format!("{:?}", job.server(variation));
+    jobs().iter().any(|job| server(job, variation) != server(job, &Variation::NONE))
+}
+
 /// The figures of all runs; `None` for one that failed.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Days(Vec<Option<ServerFigures>>);

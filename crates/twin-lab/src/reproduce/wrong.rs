@@ -225,7 +225,8 @@ mod tests {
                 .flat_map(|c| (c.needs)());
             let mistaken: Vec<Need> =
                 needs.filter(|n| (wrong.runs.run)(n) != *n).map(|n| (wrong.runs.run)(&n)).collect();
-            let of_servers = wrong.runs.pauses != Pauses::Sessions || wrong.runs.never_cleans;
+            let of_servers =
+                wrong.runs.changes_servers() || super::super::cut_and_paste::changes(&wrong.runs);
             assert!(of_servers || !mistaken.is_empty(), "{}", wrong.name);
             for need in mistaken {
                 crate::Config::parse(&need.config).unwrap();
