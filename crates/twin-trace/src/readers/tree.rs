@@ -216,7 +216,7 @@ impl Tree {
     /// Removes an existing name.
     pub(super) fn remove(&mut self, dir: Ino, name: &[u8]) {
         let Some(ino) = self.names.remove(&(dir, name.into())) else { return };
-        self.inode_mut(dir).entries -= 1;
+        self.lose_entry(dir);
         let name = name.into();
         let op = match self.is_dir(ino) {
             true => Op::RemoveDir { dir, name },
@@ -230,7 +230,7 @@ impl Tree {
     /// Renames an existing name; a target is replaced.
     pub(super) fn rename(&mut self, dir: Ino, name: &[u8], to_dir: Ino, to_name: &[u8]) {
         let Some(ino) = self.names.remove(&(dir, name.into())) else { return };
-        self.inode_mut(dir).entries -= 1;
+        self.lose_entry(dir);
         let replaced = self.names.insert((to_dir, to_name.into()), ino);
         self.inode_mut(to_dir).entries += u64::from(replaced.is_none());
         let (name, to_name) = (name.into(), to_name.into());
@@ -240,6 +240,12 @@ impl Tree {
             self.lose_name(old);
             self.reap(old);
         }
+    }
+
+    /// A trace may have removed a directory in which names are left.
+    fn lose_entry(&mut self, dir: Ino) {
+        let dir = self.inode_mut(dir);
+        dir.entries = dir.entries.saturating_sub(1);
     }
 
     fn lose_name(&mut self, ino: Ino) {

@@ -8,6 +8,7 @@ use std::fs::File;
 use std::process::ExitCode;
 
 use serde::Serialize;
+use twin_fs::Op;
 use twin_rt::{Nanos, SECS};
 use twin_trace::{Header, Outcome as Answer, Record, Source, TraceError, Traits, Verb, Writer};
 
@@ -128,11 +129,13 @@ impl Copy {
                 self.verbs.entry(verb).or_default().0 += 1;
                 self.clients.insert(request.client);
                 self.last_ns = self.last_ns.max(at_ns);
-                self.waiting.insert(request.id, verb);
-                if let Some(writer) = &mut self.writer {
-                    // Readers number requests as they like; the new trace does so in order.
-                    let number = writer.request(at_ns, &request)?;
-                    self.numbers.insert(request.id, number);
+                // Readers number requests as they like; the new trace does so in order.
+                let writer = self.writer.as_mut();
+                let number = writer.map(|writer| writer.request(at_ns, &request)).transpose()?;
+                // That an inode is forgotten is not answered.
+                if !matches!(request.op, Op::Forget { .. }) {
+                    self.waiting.insert(request.id, verb);
+                    self.numbers.extend(number.map(|number| (request.id, number)));
                 }
                 Ok(())
             }

@@ -171,10 +171,15 @@ fn time(line: &str) -> Result<(Option<Nanos>, &str), String> {
     }
     let mut seconds = 0;
     let parts = word.split(':').count();
+    if parts > 3 {
+        return Err(format!("the time should be hours, minutes and seconds, not {word:?}"));
+    }
     for (at, part) in word.split(':').enumerate() {
         let wrong = || format!("the time should be a number, not {word:?}");
         seconds = match at + 1 == parts {
-            true => seconds * 60 * SECS + nanos(part).ok_or_else(wrong)?,
+            true => nanos(part)
+                .and_then(|part| part.checked_add(seconds * 60 * SECS))
+                .ok_or_else(wrong)?,
             false => {
                 let part: u64 = part.parse().ok().filter(|part| *part < 60).ok_or_else(wrong)?;
                 seconds * 60 + part
@@ -314,9 +319,15 @@ mod tests {
 
     #[test]
     fn what_is_no_line_of_strace_is_refused() {
-        for line in
-            ["hello world", "1 2.0 open(\"a", "5 1.0 close(3)", "1 x.y close(3) = 0", "(a) = 0"]
-        {
+        for line in [
+            "hello world",
+            "1 2.0 open(\"a",
+            "5 1.0 close(3)",
+            "1 x.y close(3) = 0",
+            "(a) = 0",
+            "1:1:1:1:1 close(3) = 0",
+            "0:59:18446744073 close(3) = 0",
+        ] {
             assert!(Parser::default().line(line).is_err(), "{line}");
         }
     }

@@ -260,6 +260,7 @@ impl Maker {
                 let ino = processes.file(pid, call.descriptor(0)?.0)?.ino;
                 let (off, len) = (call.number(2)?, call.number(3)?);
                 call.result?;
+                let end = off.checked_add(len).filter(|end| *end <= FARTHEST)?;
                 let mode = match call.args.get(1)?.as_str() {
                     "0" => Fallocate::Allocate { keep_size: false },
                     "FALLOC_FL_KEEP_SIZE" => Fallocate::Allocate { keep_size: true },
@@ -267,7 +268,6 @@ impl Maker {
                     _ => return None,
                 };
                 if mode == (Fallocate::Allocate { keep_size: false }) {
-                    let end = off.checked_add(len).filter(|end| *end <= FARTHEST)?;
                     let size = tree.inode(ino).size.max(end);
                     tree.set_size(ino, size);
                 }
