@@ -25,6 +25,7 @@ mod replacement;
 mod rewrite;
 mod signatures;
 mod sqlite;
+mod streams;
 mod sync;
 mod times;
 mod user;
@@ -59,6 +60,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     old::SCENARIO,
     places::SCENARIO,
     replacement::SCENARIO,
+    streams::SCENARIO,
     signatures::SCENARIO,
     hostile::SCENARIO,
 ];
