@@ -230,6 +230,14 @@ pub struct DiskFigures {
     pub wear: Option<WearFigures>,
 }
 
+impl DiskFigures {
+    /// True if the disk served requests at the same time: parts of their time, added up, are then longer
+    /// than the time that passed.
+    pub(crate) fn overlaps(&self) -> bool {
+        self.service_s > self.busy_s * 1.01
+    }
+}
+
 /// The use of a bus.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct BusFigures {

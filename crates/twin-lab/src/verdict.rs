@@ -398,8 +398,12 @@ fn why_later(first: &Figures, next: &Figures) -> Option<String> {
     more.sort_by(|a, b| b.1.total_cmp(&a.1));
     let least = WORTH_SAYING * (next.finish_s - first.finish_s).max(0.0);
     let told = more.iter().filter(|(_, s)| *s > least && *s > 0.0).take(3);
-    let told: Vec<String> =
+    let mut told: Vec<String> =
         told.map(|(name, s)| format!("{} more of {name}", duration(s * 1e6))).collect();
+    let all = [first, next].iter().any(|figures| figures.disk_use.overlaps());
+    if let Some(last) = told.last_mut().filter(|_| all) {
+        last.push_str(" (added up over requests, also those at the same time)");
+    }
     because(next, &told)
 }
 
@@ -604,5 +608,16 @@ mod tests {
         let (_, text) = judge(vec![slow, run("quick", 1.5)], "finish");
         let text = text.unwrap();
         assert!(text.contains("1.40 s more of seek") && !text.contains("queue"), "{text}");
+        assert!(!text.contains("at the same time"), "{text}");
+    }
+
+    #[test]
+    fn the_reason_says_that_requests_overlap_where_they_do() {
+        let mut slow = run("slow", 3.0);
+        slow.disk_use.time_s = vec![("flush", 4.0)];
+        (slow.disk_use.service_s, slow.disk_use.busy_s) = (4.0, 2.0);
+        let (_, text) = judge(vec![slow, run("quick", 1.5)], "finish");
+        let text = text.unwrap();
+        assert!(text.contains("4.00 s more of flush (added up over requests, also"), "{text}");
     }
 }

@@ -66,7 +66,11 @@ pub(super) fn disk_time(shown: &[Shown<'_>]) -> String {
         Stack { name: one.label.clone(), text: duration(sum * 1e6), parts }
     };
     let all: Vec<Stack> = shown.iter().map(stack).collect();
-    stacks("What the disk spends its time on", &all)
+    let title = match shown.iter().any(|one| one.run.figures.disk_use.overlaps()) {
+        true => "What disk requests take, also those at the same time, added up",
+        false => "What the disk spends its time on",
+    };
+    stacks(title, &all)
 }
 
 /// How long requests to the disk wait for each other.
