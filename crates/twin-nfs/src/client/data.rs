@@ -33,6 +33,7 @@ impl Inner {
         self.opened(&node);
         let asked = self.ask(cred, &node).await;
         let opened = match asked {
+            Ok(_) if node.gone().is_some() => Err(FsError::Stale),
             Ok(_) if truncate => {
                 let set = SetAttr { size: Some(0), ..SetAttr::default() };
                 self.set(cred, ino, set).await.map(drop)
@@ -72,7 +73,7 @@ impl Inner {
         }
         let silly = node.silly.borrow_mut().take();
         if let Some((dir, name)) = silly {
-            self.remove(cred, proc::REMOVE, dir, &name).await?;
+            self.take_last(Some(&node), self.remove(cred, proc::REMOVE, dir, &name)).await?;
         }
         Ok(())
     }
@@ -83,12 +84,16 @@ impl Inner {
         node.take_error()
     }
 
+    /// Writes and commits everything. What another client has removed nobody can have any more.
     pub(super) async fn sync_all(self: &Rc<Self>) -> Result<()> {
         let nodes: Vec<Rc<Node>> = self.unclean.borrow().values().cloned().collect();
         let mut result = Ok(());
         for node in nodes {
             let settled = self.settle(&node).await.and_then(|()| node.take_error());
-            result = result.and(settled);
+            result = result.and(match settled {
+                Err(FsError::Stale) => Ok(()),
+                settled => settled,
+            });
         }
         result
     }

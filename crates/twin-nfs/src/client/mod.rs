@@ -5,12 +5,12 @@
 //! synced, or when there is too much of it; opening a file compares its times with the server's, so
 //! that what was written before another client closed the file is seen (close-to-open). Written
 //! data is kept until a COMMIT with the same verifier, and written again if the verifier differs. A
-//! file that is removed while it is open is renamed until it is closed. Calls are repeated until
+//! file that is removed, or another is renamed to its name, while it is open, is renamed until it is closed;
+//! one that is not open is gone, and what still refers to it finds its attributes here. Calls are repeated until
 //! they are answered (hard mount). What a repeated call finds done is taken as done by its
 //! first copy: a server that was restarted in between has forgotten that.
 //!
-//! Not modelled: locks, listings that are kept, names that are known not to exist, and files that are open
-//! while another is renamed to their name.
+//! Not modelled: locks, listings that are kept, and names that are known not to exist.
 //!
 //! Main types: [`Client`], [`ClientSettings`], [`Carrier`] (the network below it). Start at
 //! [`Client::new`].
@@ -191,12 +191,20 @@ impl Inner {
         };
         // Writes that are older than the change must not come after it.
         self.settle(&node).await?;
+        if let Some(changed) = node.set_gone(cred, &set, self.rt.now()) {
+            return changed;
+        }
         let results = self.call(cred, proc::SETATTR, |w| {
             w.opaque(&node.handle);
             attrs::settings(w, &set);
             w.flag(false);
         });
         let results = results.await?;
+        if node.is_lost(&results)
+            && let Some(changed) = node.set_gone(cred, &set, self.rt.now())
+        {
+            return changed;
+        }
         let mut r = results.ok()?;
         let wcc = attrs::read_wcc(&mut r).map_err(garbled)?;
         if let Some(size) = set.size {
@@ -239,6 +247,7 @@ impl Inner {
     /// An inode of a reply, with a reference.
     fn entry(&self, handle: &[u8], attr: Attr) -> LookupEntry {
         let node = self.adopt(attr.ino, handle);
+        node.found(&attr);
         self.learn(&node, &attr);
         node.refs.set(node.refs.get() + 1);
         let attr = node.attr().unwrap_or(attr);
