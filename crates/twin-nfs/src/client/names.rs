@@ -41,6 +41,7 @@ impl Inner {
             let attr = self.believed(cred, &node).await?;
             if attr.mtime == changed
                 && let Ok(found) = self.node(ino)
+                && found.gone().is_none()
                 && let Ok(attr) = self.believed(cred, &found).await
             {
                 return Ok(self.entry(&found.handle, attr));
@@ -185,7 +186,17 @@ impl Inner {
         {
             return self.hide(cred, node, dir, name).await;
         }
-        self.take_last(last.as_ref(), self.remove(cred, proc::REMOVE, dir, name)).await
+        let removed =
+            self.take_last(last.as_ref(), self.remove(cred, proc::REMOVE, dir, name)).await;
+        self.let_go(last);
+        removed
+    }
+
+    /// An operation needs the inode no more.
+    fn let_go(&self, node: Option<Rc<Node>>) {
+        if let Some(ino) = node.map(|node| node.ino) {
+            self.forget(ino, 0);
+        }
     }
 
     /// The file whose last name this is, if this client may know the file.
@@ -201,7 +212,7 @@ impl Inner {
         }
         let ino = self.lookup(cred, dir, name).await?.attr.ino;
         let node = self.node(ino)?;
-        self.forget(ino, 1);
+        node.refs.set(node.refs.get().saturating_sub(1));
         let attr = self.believed(cred, &node).await?;
         Ok(Some(node).filter(|_| attr.nlink <= 1 && !attr.is_dir()))
     }
@@ -264,7 +275,10 @@ impl Inner {
             self.hide(cred, &node, to.0, to.1).await?;
             return self.move_name(cred, from, to).await;
         }
-        self.take_last(Some(&node).filter(|_| replaces), self.move_name(cred, from, to)).await
+        let lost = Some(node).filter(|_| replaces);
+        let moved = self.take_last(lost.as_ref(), self.move_name(cred, from, to)).await;
+        self.let_go(lost);
+        moved
     }
 
     /// Calls RENAME.

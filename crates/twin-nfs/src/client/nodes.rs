@@ -206,11 +206,13 @@ impl Inner {
         result
     }
 
-    /// Drops references.
+    /// Drops references. An inode that an operation uses stays, so that there is one node of it.
     pub(super) fn forget(&self, ino: Ino, count: u64) {
         let Some(node) = self.nodes.borrow().get(&ino).cloned() else { return };
         node.refs.set(node.refs.get().saturating_sub(count));
-        let idle = node.refs.get() == 0 && node.opens.get() == 0;
+        // Besides the table and this function, operations hold it.
+        let used = Rc::strong_count(&node) > 2;
+        let idle = node.refs.get() == 0 && node.opens.get() == 0 && !used;
         if idle && node.pages.borrow().all.is_empty() && !self.unclean.borrow().contains_key(&ino) {
             self.nodes.borrow_mut().remove(&ino);
         }
