@@ -232,7 +232,7 @@ fn space_is_used_again_when_the_inode_that_gave_it_up_is_on_the_disk() {
     let synced = world.begin(Op::Fsync { ino: file, data_only: false });
     assert!(world.disk.held.borrow().len() == 1 && !synced.get(), "the inode is on its way");
     // What has no room makes the volume release what was given up.
-    let space = || world.volume.layout.room(&world.volume.core);
+    let space = || world.volume.layout.space_map(&world.volume.core);
     let before = space();
     let data = Data::Synthetic(64 << 20);
     let written = world.begin(Op::Write { ino: neighbour, off: 3000, data });
