@@ -33,7 +33,6 @@ impl Inner {
         self.opened(&node);
         let asked = self.ask(cred, &node).await;
         let opened = match asked {
-            Ok(_) if node.gone().is_some() => Err(FsError::Stale),
             Ok(_) if truncate => {
                 let set = SetAttr { size: Some(0), ..SetAttr::default() };
                 self.set(cred, ino, set).await.map(drop)
@@ -73,7 +72,7 @@ impl Inner {
         }
         let silly = node.silly.borrow_mut().take();
         if let Some((dir, name)) = silly {
-            self.take_last(Some(&node), self.remove(cred, proc::REMOVE, dir, &name)).await?;
+            self.remove(cred, proc::REMOVE, dir, &name).await?;
         }
         Ok(())
     }

@@ -11,6 +11,7 @@ use twin_fs::{Attr, Cred, DirEntry, FsError, Ino, LookupEntry, Name, Op, Result,
 
 use super::Inner;
 use super::nodes::Node;
+use super::pages::Pages;
 use super::rpc::{Results, garbled};
 use crate::attrs;
 use crate::proc;
@@ -41,7 +42,6 @@ impl Inner {
             let attr = self.believed(cred, &node).await?;
             if attr.mtime == changed
                 && let Ok(found) = self.node(ino)
-                && found.gone().is_none()
                 && let Ok(attr) = self.believed(cred, &found).await
             {
                 return Ok(self.entry(&found.handle, attr));
@@ -186,17 +186,9 @@ impl Inner {
         {
             return self.hide(cred, node, dir, name).await;
         }
-        let removed =
-            self.take_last(last.as_ref(), self.remove(cred, proc::REMOVE, dir, name)).await;
-        self.let_go(last);
-        removed
-    }
-
-    /// An operation needs the inode no more.
-    fn let_go(&self, node: Option<Rc<Node>>) {
-        if let Some(ino) = node.map(|node| node.ino) {
-            self.forget(ino, 0);
-        }
+        self.remove(cred, proc::REMOVE, dir, name).await?;
+        last.iter().for_each(|node| self.with_pages(node, Pages::drop_clean));
+        Ok(())
     }
 
     /// The file whose last name this is, if this client may know the file.
@@ -212,8 +204,12 @@ impl Inner {
         }
         let ino = self.lookup(cred, dir, name).await?.attr.ino;
         let node = self.node(ino)?;
-        node.refs.set(node.refs.get().saturating_sub(1));
-        let attr = self.believed(cred, &node).await?;
+        self.forget(ino, 1);
+        let attr = match node.opens.get() {
+            0 => self.believed(cred, &node).await?,
+            // Its data depends on it, and another client may have removed another name.
+            _ => self.ask(cred, &node).await?,
+        };
         Ok(Some(node).filter(|_| attr.nlink <= 1 && !attr.is_dir()))
     }
 
@@ -267,18 +263,14 @@ impl Inner {
             Err(FsError::NotFound) => None,
             found => found?,
         };
-        let Some(node) = replaced else { return self.move_name(cred, from, to).await };
-        let moved = self.lookup(cred, from.0, from.1).await?.attr;
-        self.forget(moved.ino, 1);
-        let replaces = moved.ino != node.ino && !moved.is_dir();
-        if replaces && node.opens.get() > 0 {
-            self.hide(cred, &node, to.0, to.1).await?;
-            return self.move_name(cred, from, to).await;
+        if let Some(node) = replaced.filter(|node| node.opens.get() > 0) {
+            let moved = self.lookup(cred, from.0, from.1).await?.attr;
+            self.forget(moved.ino, 1);
+            if moved.ino != node.ino && !moved.is_dir() {
+                self.hide(cred, &node, to.0, to.1).await?;
+            }
         }
-        let lost = Some(node).filter(|_| replaces);
-        let moved = self.take_last(lost.as_ref(), self.move_name(cred, from, to)).await;
-        self.let_go(lost);
-        moved
+        self.move_name(cred, from, to).await
     }
 
     /// Calls RENAME.

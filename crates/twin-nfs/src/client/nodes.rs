@@ -3,12 +3,12 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use twin_fs::{Attr, Cred, FsError, Ino, Name, Result, SetAttr, Timestamp};
+use twin_fs::{Attr, Cred, FsError, Ino, Name, Result, Timestamp};
 use twin_rt::{RwLock, Time};
 
 use super::Inner;
 use super::pages::Pages;
-use super::rpc::{Results, garbled};
+use super::rpc::garbled;
 use crate::attrs::{self, Wcc};
 use crate::proc;
 
@@ -25,11 +25,6 @@ pub(super) struct Node {
     pub(super) pages: RefCell<Pages>,
     /// Where it was renamed to when it was removed while it was open.
     pub(super) silly: RefCell<Option<(Ino, Name)>>,
-    /// The attributes of a file whose last name this client has removed, for those that still refer
-    /// to it: the server knows it no more.
-    gone: RefCell<Option<Attr>>,
-    /// Calls of this client are under way that take its last name.
-    leaving: Cell<u32>,
     /// A loss that no process has been told of.
     pub(super) error: RefCell<Option<FsError>>,
     /// Whose data is written behind.
@@ -53,8 +48,6 @@ impl Node {
             flushing: RwLock::new(),
             pages: RefCell::default(),
             silly: RefCell::default(),
-            gone: RefCell::default(),
-            leaving: Cell::new(0),
             error: RefCell::default(),
             writer: RefCell::new(Cred::root()),
             read_end: Cell::new(0),
@@ -118,50 +111,6 @@ impl Node {
         *self.attr.borrow_mut() = None;
     }
 
-    /// The file has lost its last name, by this client.
-    fn go(&self) {
-        let last = self.attr.borrow().clone();
-        *self.gone.borrow_mut() = last.map(|attr| Attr { nlink: 0, ..attr });
-    }
-
-    /// True if the server does not know the file because this client has removed it. The answer to that
-    /// may still be under way.
-    pub(super) fn is_lost(&self, results: &Results) -> bool {
-        let stale = results.status == crate::Status::Stale as u32;
-        if stale && self.leaving.get() > 0 && self.gone.borrow().is_none() {
-            self.go();
-        }
-        stale && self.gone.borrow().is_some()
-    }
-
-    /// The server has the file. A reply that was under way when the file went has no news.
-    pub(super) fn found(&self, attr: &Attr) {
-        let news = |known: &Attr| attr.ctime > known.ctime;
-        if self.attr.borrow().as_ref().is_none_or(news) {
-            *self.gone.borrow_mut() = None;
-        }
-    }
-
-    /// The attributes of a file that this client has removed.
-    pub(super) fn gone(&self) -> Option<Attr> {
-        self.gone.borrow().clone()
-    }
-
-    /// Changes the attributes of a file that this client has removed, as a local file system would.
-    /// A kernel above does so: it writes back the times of files that it remembers. `None` if the file
-    /// is there.
-    ///
-    /// # Errors
-    /// [`twin_fs::perm::set_attr`].
-    pub(super) fn set_gone(&self, cred: &Cred, set: &SetAttr, now: Time) -> Option<Result<Attr>> {
-        let attr = self.gone()?;
-        let changed = twin_fs::perm::set_attr(&attr, cred, set, now.into());
-        if let Ok(changed) = &changed {
-            *self.gone.borrow_mut() = Some(changed.clone());
-        }
-        Some(changed)
-    }
-
     /// The loss that no process has been told of, which is told now.
     pub(super) fn take_error(&self) -> Result<()> {
         self.error.borrow_mut().take().map_or(Ok(()), Err)
@@ -178,7 +127,8 @@ impl Inner {
         Ok(self.adopt(ino, &handle))
     }
 
-    /// The inode with this number and handle. A new handle means a new inode.
+    /// The inode with this number and handle. A new handle means a new inode: the server has used the
+    /// number again. Those who refer to the old one and drop that later know the number alone.
     pub(super) fn adopt(&self, ino: Ino, handle: &[u8]) -> Rc<Node> {
         let mut nodes = self.nodes.borrow_mut();
         if let Some(node) = nodes.get(&ino)
@@ -190,6 +140,7 @@ impl Inner {
         let before = nodes.insert(ino, Rc::clone(&node));
         drop(nodes);
         if let Some(before) = before {
+            node.refs.set(before.refs.get());
             self.with_pages(&before, |pages| *pages = Pages::default());
             self.unclean.borrow_mut().remove(&ino);
         }
@@ -206,13 +157,11 @@ impl Inner {
         result
     }
 
-    /// Drops references. An inode that an operation uses stays, so that there is one node of it.
+    /// Drops references.
     pub(super) fn forget(&self, ino: Ino, count: u64) {
         let Some(node) = self.nodes.borrow().get(&ino).cloned() else { return };
         node.refs.set(node.refs.get().saturating_sub(count));
-        // Besides the table and this function, operations hold it.
-        let used = Rc::strong_count(&node) > 2;
-        let idle = node.refs.get() == 0 && node.opens.get() == 0 && !used;
+        let idle = node.refs.get() == 0 && node.opens.get() == 0;
         if idle && node.pages.borrow().all.is_empty() && !self.unclean.borrow().contains_key(&ino) {
             self.nodes.borrow_mut().remove(&ino);
         }
@@ -232,33 +181,8 @@ impl Inner {
         }
     }
 
-    /// Does what takes the last name of a file that is not open. If it succeeds nothing needs the file's
-    /// data, and nobody is owed it.
-    pub(super) async fn take_last<T>(
-        &self,
-        node: Option<&Rc<Node>>,
-        taking: impl Future<Output = Result<T>>,
-    ) -> Result<T> {
-        let Some(node) = node else { return taking.await };
-        node.leaving.set(node.leaving.get() + 1);
-        let taken = taking.await;
-        node.leaving.set(node.leaving.get() - 1);
-        if taken.is_ok() {
-            node.go();
-            self.with_pages(node, |pages| *pages = Pages::default());
-            let mut unclean = self.unclean.borrow_mut();
-            if unclean.get(&node.ino).is_some_and(|held| Rc::ptr_eq(held, node)) {
-                unclean.remove(&node.ino);
-            }
-        }
-        taken
-    }
-
     /// The attributes, from the client's memory if they are believed still.
     pub(super) async fn believed(&self, cred: &Cred, node: &Rc<Node>) -> Result<Attr> {
-        if let Some(attr) = node.gone() {
-            return Ok(attr);
-        }
         let now = self.rt.now();
         let (least, most) = self.settings.attributes_ns;
         if let Some(attr) = node.attr()
@@ -276,14 +200,8 @@ impl Inner {
     /// The attributes that the server has now.
     pub(super) async fn ask(&self, cred: &Cred, node: &Rc<Node>) -> Result<Attr> {
         let results = self.call(cred, proc::GETATTR, |w| w.opaque(&node.handle)).await?;
-        if node.is_lost(&results)
-            && let Some(attr) = node.gone()
-        {
-            return Ok(attr);
-        }
         let mut r = results.ok()?;
         let attr = attrs::read_attributes(&mut r).map_err(garbled)?;
-        node.found(&attr);
         self.learn(node, &attr);
         Ok(node.attr().unwrap_or(attr))
     }
