@@ -21,10 +21,6 @@ impl InodeSet {
         self.0.borrow_mut().remove(&ino);
     }
 
-    pub(crate) fn contains(&self, ino: Ino) -> bool {
-        self.0.borrow().contains(&ino)
-    }
-
     /// All of them, ascending.
     pub(crate) fn list(&self) -> Vec<Ino> {
         self.0.borrow().iter().copied().collect()

@@ -8,8 +8,8 @@ use std::rc::Rc;
 use common::Machine;
 use twin_disk::Bytes;
 use twin_fs::{
-    Data, FileSystem, FsError, Ino, Op, ROOT_INO, RenameMode, Reply, Request, SetAttr,
-    SetTime, Timestamp,
+    Data, FileSystem, FsError, Ino, Op, ROOT_INO, RenameMode, Reply, Request, SetAttr, SetTime,
+    Timestamp,
 };
 use twin_model::Mounted;
 use twin_nfs::client::{Carrier, Client, ClientSettings, Deliver, Handles};
@@ -142,11 +142,7 @@ fn times_that_come_after_the_removal_of_their_file_are_no_error() {
     world.op(Op::Release { ino: file }).unwrap();
     world.unlink("file").unwrap();
     let time = Timestamp { secs: 5, nanos: 0 };
-    let times = SetAttr {
-        mtime: Some(SetTime::At(time)),
-        ctime: Some(time),
-        ..SetAttr::default()
-    };
+    let times = SetAttr { mtime: Some(SetTime::At(time)), ctime: Some(time), ..SetAttr::default() };
     assert!(world.op(Op::SetAttr { ino: file, set: times }).is_ok());
     let mode = SetAttr { mode: Some(0o600), ..SetAttr::default() };
     assert_eq!(world.op(Op::SetAttr { ino: file, set: mode }), Err(FsError::Stale));

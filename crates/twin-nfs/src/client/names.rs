@@ -214,13 +214,7 @@ impl Inner {
     }
 
     /// Renames an open file that loses its last name, until it is closed.
-    async fn hide(
-        self: &Rc<Self>,
-        cred: &Cred,
-        node: &Node,
-        dir: Ino,
-        name: &[u8],
-    ) -> Result<()> {
+    async fn hide(self: &Rc<Self>, cred: &Cred, node: &Node, dir: Ino, name: &[u8]) -> Result<()> {
         let hidden = node.silly.borrow().clone();
         if hidden.is_some_and(|(of, silly)| of == dir && &*silly == name) {
             return Err(FsError::Busy);

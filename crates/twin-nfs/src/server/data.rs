@@ -49,11 +49,16 @@ impl<F: FileSystem> Server<F> {
             // A file that has grown since the attributes were taken is not at its end here.
             let end = offset.saturating_add(len as u64) >= held.attr().size;
             out.flag((len as u32) < count || end);
-            out.opaque_with(len, |mut to| {
+            out.opaque_with(len, |to| {
                 for block in &blocks {
-                    let (here, rest) = to.split_at_mut(block.len());
-                    block.copy_to(here);
-                    to = rest;
+                    match block {
+                        Block::Bytes(bytes) => to.extend_from_slice(bytes),
+                        other => {
+                            let at = to.len();
+                            to.resize(at + other.len(), 0);
+                            other.copy_to(&mut to[at..]);
+                        }
+                    }
                 }
             });
         }

@@ -12,7 +12,7 @@ use super::held::Held;
 use super::mount::unexpected;
 use super::{Context, Server};
 use crate::attrs::{self, Wcc};
-use crate::handle::HANDLE_MAX;
+use crate::handle::{HANDLE_MAX, keyed};
 use crate::record::RECORD_MAX;
 use crate::status::Status;
 use crate::xdr::{Garbage, Reader, Writer};
@@ -492,8 +492,7 @@ async fn make_once<F: FileSystem>(
         Err(FsError::NotFound) => {}
         Err(error) => return Err(error),
     }
-    let hidden: Box<[u8]> =
-        format!(".nfs-new-{:016x}", u64::from_be_bytes(verifier)).into_bytes().into();
+    let hidden = hidden_name(name, verifier);
     let op = Op::Create { dir, name: hidden.clone(), mode: 0, exclusive: true };
     let entry = match enter(held, op, true).await {
         // A failure left it.
@@ -512,6 +511,14 @@ async fn make_once<F: FileSystem>(
         return Err(error);
     }
     Ok(entry)
+}
+
+/// The name of a file until its verifier is durable. Of clients that chose the same verifier those that
+/// make other files do not meet there; who makes the same file repeats the call, as far as the protocol
+/// can tell.
+fn hidden_name(name: &[u8], verifier: [u8; 8]) -> Box<[u8]> {
+    let (number, of) = (u64::from_be_bytes(verifier), keyed(&[0; 16], name));
+    format!(".nfs-new-{number:016x}-{of:016x}").into_bytes().into()
 }
 
 /// Makes an inode durable and gives it its name, in place of a hidden one.
