@@ -52,14 +52,7 @@ impl<F: FileSystem> Server<F> {
     ) -> Result<(), Garbage> {
         let place = Place::read(&mut r)?;
         r.end()?;
-        let held = match self.hold(c, place.dir).await {
-            Err(status) => {
-                out.u32(status as u32);
-                out.flag(false);
-                return Ok(());
-            }
-            Ok(held) => held,
-        };
+        let Some(held) = self.look_at(c, place.dir, out).await else { return Ok(()) };
         let volume = held.volume.keys.volume;
         match self.find_within(&held, place.name).await {
             Ok(entry) => {
@@ -183,13 +176,7 @@ impl<F: FileSystem> Server<F> {
 
     /// Makes an inode and its name, and writes the reply of the four procedures that do.
     async fn make(&self, c: Context<'_>, place: Place<'_>, new: New, out: &mut Writer) {
-        let held = match self.hold_to_change(c, place.dir).await {
-            Err(status) => {
-                out.u32(status as u32);
-                return attrs::wcc(out, 0, &Wcc::default());
-            }
-            Ok(held) => held,
-        };
+        let Some(held) = self.change(c, place.dir, out).await else { return };
         let made = match make(&held, place.name, new).await {
             Ok(entry) => {
                 let settled = held.settle(&[entry.attr.ino, held.ino()]).await;
@@ -224,14 +211,7 @@ impl<F: FileSystem> Server<F> {
     ) -> Result<(), Garbage> {
         let place = Place::read(&mut r)?;
         r.end()?;
-        let held = match self.hold_to_change(c, place.dir).await {
-            Err(status) => {
-                out.u32(status as u32);
-                attrs::wcc(out, 0, &Wcc::default());
-                return Ok(());
-            }
-            Ok(held) => held,
-        };
+        let Some(held) = self.change(c, place.dir, out).await else { return Ok(()) };
         let (dir, name) = (held.ino(), place.name.into());
         let op = if is_dir { Op::RemoveDir { dir, name } } else { Op::Unlink { dir, name } };
         let done = match held.run(op).await {
