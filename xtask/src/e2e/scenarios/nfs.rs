@@ -94,6 +94,10 @@ impl Server {
         }
     }
 
+    pub(super) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Ends it with SIGTERM, and checks that it ended well.
     pub(super) fn stop(mut self) -> Result<(), String> {
         let pid = self.child.id().to_string();

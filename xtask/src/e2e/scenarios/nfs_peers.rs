@@ -31,6 +31,8 @@ pub(super) const SCENARIO: Scenario = Scenario {
 /// Bytes of a transfer, and transfers under way at once, of the sequential loads.
 const TRANSFER: usize = 64 << 10;
 const WINDOW: usize = 8;
+/// Ticks of processor time in a second, which Linux fixes for programs.
+const TICKS: f64 = 100.0;
 /// The size of the volumes.
 const VOLUME: &str = "3G";
 
@@ -69,27 +71,37 @@ fn run(bench: &Bench) -> Outcome {
             running.stop()?;
         }
     }
-    let mut told = format!("{rounds} rounds, load before {}", load.trim());
+    let mut told = format!(
+        "{rounds} rounds, load before {}; medians (ranges; processor time of the server for each)",
+        load.trim()
+    );
     for (at, (name, unit)) in LOADS.iter().enumerate() {
         let _ = write!(told, "\n  {name}, {unit}:");
         for (peer, all) in peers.iter().zip(&mut figures) {
             let all = &mut all[at];
-            all.sort_by(f64::total_cmp);
-            let (low, middle, high) = (all[0], all[all.len() / 2], all[all.len() - 1]);
-            let _ = write!(told, " {peer} {middle:.0} ({low:.0} to {high:.0});");
+            all.sort_by(|a, b| a.0.total_cmp(&b.0));
+            let ((low, _), middle, (high, _)) = (all[0], all[all.len() / 2], all[all.len() - 1]);
+            let (middle, busy) = middle;
+            let _ = write!(told, " {peer} {middle:.0} ({low:.0} to {high:.0}; {busy:.0} us);");
         }
     }
     Ok(told)
 }
 
-/// Runs all loads on a server. Returns their figures.
-fn loads(running: &Running, bench: &Bench) -> Result<Vec<f64>, String> {
+/// Runs all loads on a server. Returns for each how much was done in a second, and the microseconds of
+/// processor time of the server's process for each unit of it.
+fn loads(running: &Running, bench: &Bench) -> Result<Vec<(f64, f64)>, String> {
     let root = running.mount()?;
     let mut client = Client::new(&Arc::new(AtomicU16::new(running.port)), 1);
     let (files, bytes) = (bench.size(300, 2000), bench.size(64 << 20, 512 << 20));
     let small = [7; 4096];
     let mut figures = Vec::new();
-    let mut note = |amount: f64, watch: &Stopwatch| figures.push(amount / watch.seconds());
+    let mut busy = running.processor_seconds();
+    let mut note = |amount: f64, watch: &Stopwatch| {
+        let now = running.processor_seconds();
+        figures.push((amount / watch.seconds(), (now - busy) * 1e6 / amount));
+        busy = now;
+    };
     let watch = Stopwatch::start();
     for n in 0..files {
         let file = client.create(&root, &format!("f{n}"))?;
@@ -180,6 +192,18 @@ impl Running {
             wait_for(port)?;
         }
         Ok(running)
+    }
+
+    /// The processor time of its processes so far, of which a peer's kernel threads are no part.
+    fn processor_seconds(&self) -> f64 {
+        let pid = match &self.kind {
+            Kind::Ours(server) => server.pid(),
+            Kind::Peer { children, .. } => children.first().map_or(0, Child::id),
+        };
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
+        let ticks: Vec<f64> = fields.skip(11).take(2).filter_map(|n| n.parse().ok()).collect();
+        ticks.iter().sum::<f64>() / TICKS
     }
 
     /// The handle of its root.
