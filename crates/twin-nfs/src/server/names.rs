@@ -528,3 +528,16 @@ fn verifier_times(verifier: [u8; 8], (first, last): (i64, i64)) -> (Timestamp, T
     };
     (time(0), time(4))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clients_with_one_verifier_meet_only_if_they_make_one_file() {
+        let hidden = hidden_name(b"a", *b"verifier");
+        assert_eq!(hidden, hidden_name(b"a", *b"verifier"));
+        assert_ne!(hidden, hidden_name(b"b", *b"verifier"));
+        assert_ne!(hidden, hidden_name(b"a", *b"Verifier"));
+    }
+}

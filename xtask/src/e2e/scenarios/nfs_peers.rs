@@ -9,6 +9,7 @@
 
 use std::fmt::Write as _;
 use std::fs;
+use std::io;
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -245,8 +246,8 @@ fn end(children: Vec<Child>) {
 }
 
 fn free_port() -> Result<u16, String> {
-    let listener = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
-    listener.map(|address| address.port()).map_err(|error| format!("a port: {error}"))
+    let free = || TcpListener::bind("127.0.0.1:0")?.local_addr();
+    free().map(|address| address.port()).map_err(|error: io::Error| format!("a port: {error}"))
 }
 
 /// Waits until a server listens.
