@@ -49,9 +49,19 @@ impl Buf {
         if bytes.len() < ALIGNED_FROM {
             return Buf { storage: bytes.to_vec(), start: 0, len: bytes.len(), home: None };
         }
-        let mut buf = Buf::aligned(bytes.len());
-        buf.copy_from_slice(bytes);
-        buf
+        // Not zeroed first: that would cost as much again.
+        let mut storage: Vec<u8> = Vec::with_capacity(bytes.len() + ALIGN - 1);
+        let start = storage.as_ptr().align_offset(ALIGN).min(ALIGN - 1);
+        storage.resize(start, 0);
+        storage.extend_from_slice(bytes);
+        Buf { storage, start, len: bytes.len(), home: None }
+    }
+
+    /// A buffer that takes these bytes over where they are, so it is aligned to nothing, whatever its
+    /// length: for what no device sees.
+    pub fn taking(storage: Vec<u8>) -> Buf {
+        let len = storage.len();
+        Buf { storage, start: 0, len, home: None }
     }
 
     /// The same bytes without wasted memory: a small aligned buffer is copied to one of its size.

@@ -85,7 +85,7 @@ pub struct Ffs {
     pub(crate) writes: Rc<Writes>,
     pub(crate) journal: Option<Journal>,
     /// Files with new indirect blocks that the ordering requires on the disk.
-    pub(crate) new_maps: InodeSet,
+    pub(crate) new_maps: DueInodes,
     /// Files whose last block moved to a place where the disk may not have its content yet. Their
     /// inodes on the disk lead to the old place, which has it.
     pub(crate) moved: DueInodes,
@@ -137,7 +137,7 @@ impl Ffs {
             picked: PickedNumbers::default(),
             orphans: InodeSet::default(),
             journal,
-            new_maps: InodeSet::default(),
+            new_maps: DueInodes::default(),
             moved: DueInodes::default(),
             admission: Admission::default(),
             state: Cell::new(state),

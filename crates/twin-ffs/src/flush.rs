@@ -185,7 +185,9 @@ impl Ffs {
         let runs = join_runs(self.take_blocks(core, inode, DirtyBlocks::All), most);
         let ordered = self.ordering.maps() == Wait::InOrder
             && (self.has_new_maps(inode) || inode.class(0) == Class::Meta && !runs.is_empty());
-        self.new_maps.remove(inode.ino);
+        let due = self.new_maps.number(inode.ino);
+        let _doing = due.map(|_| self.new_maps.begin(inode.ino));
+        let durable = || due.into_iter().for_each(|number| self.new_maps.done(inode.ino, number));
         let numbers = self.writes.send(core, runs, Origin::User);
         self.writes.wait(&numbers).await;
         self.writes.wait_file(inode.ino).await;
@@ -194,10 +196,13 @@ impl Ffs {
                 // The barrier keeps a pointer from reaching the disk before its block, because it
                 // would lead to old content.
                 self.writes.barrier(core, Origin::User).await?;
+                durable();
             }
             self.write_inode(core, inode).await?;
         }
-        self.writes.barrier(core, Origin::User).await
+        self.writes.barrier(core, Origin::User).await?;
+        durable();
+        Ok(())
     }
 
     /// True if a file has indirect blocks that must be on the disk before its inode.
@@ -452,9 +457,11 @@ impl Ffs {
     }
 
     /// A file has new indirect blocks. The blocks to which they lead are written first, so that no
-    /// pointer ever leads to old content.
+    /// pointer ever leads to old content. The inode may follow when all are durable, also those that
+    /// another task has taken.
     async fn write_maps(&self, core: &Rc<Core>, inode: &Rc<Inode>) -> Result<()> {
-        self.new_maps.remove(inode.ino);
+        let Some(number) = self.new_maps.number(inode.ino) else { return Ok(()) };
+        let doing = self.new_maps.begin(inode.ino);
         for level in 1..=core.geometry.levels {
             let mut pins = Vec::new();
             self.pin_parents(core, inode, &mut pins).await?;
@@ -464,13 +471,18 @@ impl Ffs {
             let pieces: Vec<WriteRun> =
                 these.filter_map(|f| self.take_block(core, inode, f)).collect();
             self.alloc_mut().forget_fresh(inode.ino);
-            if !pieces.is_empty() {
-                self.count(|s| s.ordered_writes += 1);
+            let shared = doing.is_shared();
+            if !pieces.is_empty() || shared {
+                self.count(|s| s.ordered_writes += u64::from(!pieces.is_empty()));
                 let numbers = self.writes.send(core, pieces, Origin::User);
                 self.writes.wait(&numbers).await;
+                if shared {
+                    self.writes.wait_file(inode.ino).await;
+                }
                 self.writes.barrier(core, Origin::User).await?;
             }
         }
+        self.new_maps.done(inode.ino, number);
         Ok(())
     }
 

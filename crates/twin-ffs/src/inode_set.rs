@@ -21,10 +21,6 @@ impl InodeSet {
         self.0.borrow_mut().remove(&ino);
     }
 
-    pub(crate) fn contains(&self, ino: Ino) -> bool {
-        self.0.borrow().contains(&ino)
-    }
-
     /// All of them, ascending.
     pub(crate) fn list(&self) -> Vec<Ino> {
         self.0.borrow().iter().copied().collect()
@@ -37,6 +33,31 @@ impl InodeSet {
 pub(crate) struct DueInodes {
     all: RefCell<BTreeMap<Ino, u64>>,
     next: Cell<u64>,
+    /// The number of tasks that do it now, by inode.
+    doing: RefCell<BTreeMap<Ino, u32>>,
+}
+
+/// A task that does what is due for an inode.
+pub(crate) struct Doing<'a> {
+    due: &'a DueInodes,
+    ino: Ino,
+}
+
+impl Doing<'_> {
+    /// True if another task does it too, and may have taken parts of it that are not durable.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.due.doing.borrow().get(&self.ino).is_some_and(|&tasks| tasks > 1)
+    }
+}
+
+impl Drop for Doing<'_> {
+    fn drop(&mut self) {
+        let mut doing = self.due.doing.borrow_mut();
+        match doing.get_mut(&self.ino) {
+            Some(tasks) if *tasks > 1 => *tasks -= 1,
+            _ => drop(doing.remove(&self.ino)),
+        }
+    }
 }
 
 impl DueInodes {
@@ -53,6 +74,12 @@ impl DueInodes {
     /// The number of the last note of an inode.
     pub(crate) fn number(&self, ino: Ino) -> Option<u64> {
         self.all.borrow().get(&ino).copied()
+    }
+
+    /// A task begins to do what is due. It ends when the result is dropped.
+    pub(crate) fn begin(&self, ino: Ino) -> Doing<'_> {
+        *self.doing.borrow_mut().entry(ino).or_insert(0) += 1;
+        Doing { due: self, ino }
     }
 
     /// What was noted up to a number is done.

@@ -183,6 +183,7 @@ impl Ffs {
         drop(space);
         self.orphans.remove(inode.ino);
         self.moved.forget(inode.ino);
+        self.new_maps.forget(inode.ino);
         self.write_behind.forget(inode.ino);
         core.drop_inode(inode);
     }

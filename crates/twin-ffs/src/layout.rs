@@ -29,7 +29,7 @@ impl Ffs {
         space.note_fresh(inode.ino, addr);
         space.note_unwritten(inode.ino);
         if lbn < 0 && self.ordering.maps() == Wait::InOrder {
-            self.new_maps.insert(inode.ino);
+            self.new_maps.note(inode.ino);
         }
         Some(addr)
     }

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use twin_disk::Bytes;
+use twin_disk::{Bytes, MemDisk};
 use twin_fs::OpenVolume;
 use twin_nfs::rpc::{self, Caller};
 use twin_nfs::xdr::Writer;
@@ -11,7 +11,7 @@ use twin_rt::{ClockOnly, Rt};
 
 use crate::Target;
 use crate::bytes::Input;
-use crate::packets::volume;
+use crate::packets::{self, volume_on_disk};
 
 /// The bytes of a connection.
 pub(crate) const STREAM: Target = Target {
@@ -45,8 +45,10 @@ fn server(volume: &OpenVolume) -> Server<OpenVolume> {
     Server::new([2; 16], vec![served], vec![export("/", Vec::new()), inner])
 }
 
-fn close(rt: &Rt, volume: &OpenVolume) {
+/// Closes the volume, which must be sound.
+fn close(rt: &Rt, which: u8, (volume, disk): (OpenVolume, Rc<MemDisk>)) {
     assert_eq!(rt.block_on(volume.close()).unwrap(), Ok(()));
+    packets::check(rt, which, disk);
     // Tasks and what they hold would stay in memory otherwise.
     rt.crash();
 }
@@ -54,8 +56,8 @@ fn close(rt: &Rt, volume: &OpenVolume) {
 /// Whatever a connection sends, each record is answered, or is no call at all.
 fn stream(data: &[u8]) -> bool {
     let rt = Rt::new(ClockOnly::default(), 1);
-    let volume = volume(&rt, 0);
-    let server = server(&volume);
+    let volume = volume_on_disk(&rt, 0);
+    let server = server(&volume.0);
     let mut records = Vec::new();
     let _ = Records::default().feed(data, |record| records.push(record));
     let mut understood = false;
@@ -65,7 +67,7 @@ fn stream(data: &[u8]) -> bool {
         assert_eq!(reply.is_some(), is_call);
         understood |= reply.is_some_and(|reply| check(&reply));
     }
-    close(&rt, &volume);
+    close(&rt, 0, volume);
     understood
 }
 
@@ -89,8 +91,9 @@ fn record(out: Writer) -> Bytes {
 fn calls(data: &[u8]) -> bool {
     let mut input = Input(data);
     let rt = Rt::new(ClockOnly::default(), 1);
-    let volume = volume(&rt, input.u8());
-    let server = server(&volume);
+    let which = input.u8();
+    let volume = volume_on_disk(&rt, which);
+    let server = server(&volume.0);
     let answer = |out: Writer| rt.block_on(server.answer(Peer::LOCAL_ROOT, record(out))).unwrap();
     let mut out = rpc::call(0, (proc::MOUNT, 3, proc::mount::MNT), &root());
     out.opaque(b"/");
@@ -122,7 +125,7 @@ fn calls(data: &[u8]) -> bool {
             handles.push(handle.to_vec());
         }
     }
-    close(&rt, &volume);
+    close(&rt, which, volume);
     done
 }
 

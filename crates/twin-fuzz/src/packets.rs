@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use twin_disk::MemDisk;
-use twin_fs::{Cpu, Cred, FileSystem, Identity, OpenVolume, Request, Settings};
+use twin_fs::{CheckRequest, Cpu, Cred, FileSystem, Identity, OpenVolume, Request, Settings};
 use twin_host::fuse;
 use twin_lab::layouts::LAYOUTS;
 use twin_rt::{ClockOnly, Rt};
@@ -98,16 +98,35 @@ fn is_damage(error: &twin_fs::FsError) -> bool {
     matches!(error, twin_fs::FsError::Corrupt { .. } | twin_fs::FsError::Io(_))
 }
 
-/// An empty volume in memory. Made once for each layout, then copied.
+/// An empty volume in memory.
 pub(crate) fn volume(rt: &Rt, which: u8) -> OpenVolume {
+    volume_on_disk(rt, which).0
+}
+
+/// An empty volume in memory, and its disk. Made once for each layout, then copied.
+pub(crate) fn volume_on_disk(rt: &Rt, which: u8) -> (OpenVolume, Rc<MemDisk>) {
     thread_local! {
         static IMAGES: Vec<Vec<u8>> = LAYOUTS.iter().map(|kind| image(&*kind.config())).collect();
     }
     let which = usize::from(which) % LAYOUTS.len();
     let disk = IMAGES.with(|images| Rc::new(MemDisk::from_bytes(images[which].clone())));
     let config = LAYOUTS[which].config();
-    let opened = rt.block_on(config.open(rt, disk, Cpu::none(), Settings::default()));
-    opened.unwrap().unwrap().volume
+    let device = Rc::clone(&disk);
+    let opened = rt.block_on(config.open(rt, device, Cpu::none(), Settings::default()));
+    (opened.unwrap().unwrap().volume, disk)
+}
+
+/// Checks a volume of [`volume_on_disk`] that is closed.
+pub(crate) fn check(rt: &Rt, which: u8, disk: Rc<MemDisk>) {
+    let kind = LAYOUTS[usize::from(which) % LAYOUTS.len()];
+    let done = rt.block_on(kind.check(
+        rt,
+        disk,
+        CheckRequest { data: false, repair: false },
+        &mut |_, _| {},
+    ));
+    let report = done.unwrap().unwrap();
+    assert!(report.is_clean(), "{report:?}");
 }
 
 fn image(config: &dyn twin_fs::LayoutConfig) -> Vec<u8> {

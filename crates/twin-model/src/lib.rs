@@ -36,6 +36,7 @@ pub mod generate;
 mod history;
 mod mounted;
 mod names;
+mod nfs_bug;
 mod words;
 
 use std::collections::BTreeMap;
@@ -49,6 +50,7 @@ pub use dump::{Compare, Dump, DumpError, DumpNode, diff, dump};
 pub use follow::Followed;
 pub use history::{History, Match};
 pub use mounted::Mounted;
+pub use nfs_bug::NfsBug;
 
 use content::Content;
 use twin_fs::dir::{LINK_MAX, SYMLINK_MAX, XATTR_VALUE_MAX};

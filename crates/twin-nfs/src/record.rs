@@ -65,9 +65,8 @@ impl Records {
             } else {
                 self.partial.extend_from_slice(&bytes[..take]);
                 if whole {
-                    each(Buf::copy_of(&self.partial).freeze());
                     // Large buffers are not kept: there may be a thousand connections.
-                    self.partial = Vec::new();
+                    each(Buf::taking(std::mem::take(&mut self.partial)).freeze());
                 }
             }
             if whole {

@@ -18,6 +18,10 @@ use crate::handle::keyed;
 /// The most replies that are kept.
 const REPLIES_MAX: usize = 8192;
 
+/// The bytes of a call that are hashed with a key: the head, and the arguments of all calls but names
+/// and data that are long.
+const HEAD_BYTES: usize = 512;
+
 /// What a repeated call has in common with the first one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct CallKey {
@@ -57,9 +61,15 @@ impl ReplyCache {
         ReplyCache { seed, entries, order, repeated: Cell::new(0) }
     }
 
-    /// The key of a call.
+    /// The key of a call. What lies behind the arguments of most calls is data, of which a cheaper sum
+    /// is enough: a client that makes its own calls collide loses its own data.
     pub(crate) fn key(&self, address: Address, xid: u32, record: &[u8]) -> CallKey {
-        CallKey { address, xid, hash: keyed(&self.seed, record) }
+        let (head, data) = record.split_at(record.len().min(HEAD_BYTES));
+        let mut bytes = [0; HEAD_BYTES + 8];
+        bytes[..head.len()].copy_from_slice(head);
+        bytes[HEAD_BYTES..][..4].copy_from_slice(&(record.len() as u32).to_le_bytes());
+        bytes[HEAD_BYTES + 4..].copy_from_slice(&crc32c::crc32c(data).to_le_bytes());
+        CallKey { address, xid, hash: keyed(&self.seed, &bytes) }
     }
 
     /// The number of calls that were recognized as repeated.
@@ -126,11 +136,24 @@ mod tests {
         for other in [
             cache.key(Address::LOOPBACK, 8, b"call"),
             cache.key(Address::LOOPBACK, 7, b"caller"),
+            cache.key(Address::LOOPBACK, 7, b"call\0"),
             cache.key(Address([0; 16]), 7, b"call"),
         ] {
             assert!(matches!(cache.begin(other), Known::New));
         }
         assert_eq!(cache.repeated(), 2);
+    }
+
+    #[test]
+    fn each_byte_of_a_long_call_counts() {
+        let cache = ReplyCache::new([1; 16]);
+        let call = vec![5; 3 * HEAD_BYTES];
+        let key = cache.key(Address::LOOPBACK, 7, &call);
+        for at in 0..call.len() {
+            let mut other = call.clone();
+            other[at] ^= 1;
+            assert_ne!(cache.key(Address::LOOPBACK, 7, &other), key, "byte {at}");
+        }
     }
 
     #[test]

@@ -167,12 +167,13 @@ impl Writer {
         self.fixed(bytes);
     }
 
-    /// `len` bytes that `fill` puts in place, with their length before them.
-    pub fn opaque_with(&mut self, len: usize, fill: impl FnOnce(&mut [u8])) {
+    /// `len` bytes that `append` appends, with their length before them.
+    pub fn opaque_with(&mut self, len: usize, append: impl FnOnce(&mut Vec<u8>)) {
         self.u32(len as u32);
-        let at = self.bytes.len();
-        self.bytes.resize(at + len, 0);
-        fill(&mut self.bytes[at..]);
+        let end = self.bytes.len() + len;
+        self.bytes.reserve(len + 4);
+        append(&mut self.bytes);
+        self.bytes.resize(end, 0);
         self.pad();
     }
 
@@ -192,7 +193,7 @@ mod tests {
         out.u64(1 << 40);
         out.flag(true);
         out.opaque(b"abcde");
-        out.opaque_with(3, |b| b.copy_from_slice(b"xyz"));
+        out.opaque_with(3, |b| b.extend_from_slice(b"xyz"));
         let bytes = out.into_bytes();
         assert_eq!(bytes.len() % 4, 0);
         let mut r = Reader::new(&bytes);

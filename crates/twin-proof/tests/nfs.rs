@@ -46,7 +46,7 @@ fn planted_bugs_are_found() {
         })
     };
     // A late copy of a WRITE seldom meets a newer one of the same bytes: about a thousand runs find it
-    // (`nfs_contract bugs 0..3000`).
+    // (`nfs_contract bugs 0..6000`).
     let often = Bug::ALL.into_iter().filter(|&bug| bug != Bug::WritesNotCached);
     let missed: Vec<Bug> = often.filter(|&bug| !found(bug)).collect();
     assert!(missed.is_empty(), "not found: {missed:?}");

@@ -187,13 +187,84 @@ impl Client {
         }
     }
 
-    /// Sends a call until it is answered.
-    fn call(&mut self, (program, procedure): (u32, u32), args: Args) -> Result<Results, String> {
+    /// Writes the same data `count` times, one behind the other, with `window` calls under way.
+    pub(crate) fn write_many(
+        &mut self,
+        file: &[u8],
+        data: &[u8],
+        count: usize,
+        window: usize,
+    ) -> Result<(), String> {
+        let args = |n: usize| {
+            let args = Args::default().opaque(file).u64((n * data.len()) as u64);
+            args.u32(data.len() as u32).u32(0).opaque(data)
+        };
+        self.many((NFS, 7), count, window, args, |results| {
+            results.skip_wcc()?;
+            let len = results.u32()? as usize;
+            if len == data.len() { Ok(()) } else { Err(format!("a write of {len} bytes")) }
+        })
+    }
+
+    /// Reads `count` pieces of `len` bytes, one behind the other, with `window` calls under way.
+    pub(crate) fn read_many(
+        &mut self,
+        file: &[u8],
+        len: usize,
+        count: usize,
+        window: usize,
+    ) -> Result<(), String> {
+        let args = |n: usize| Args::default().opaque(file).u64((n * len) as u64).u32(len as u32);
+        self.many((NFS, 6), count, window, args, |results| {
+            results.skip_attributes()?;
+            let got = results.u32()? as usize;
+            if got == len { Ok(()) } else { Err(format!("a read of {got} bytes")) }
+        })
+    }
+
+    /// Makes many calls with several under way at once, in whatever order they are answered. Such calls
+    /// are not sent again.
+    fn many(
+        &mut self,
+        to: (u32, u32),
+        count: usize,
+        window: usize,
+        args: impl Fn(usize) -> Args,
+        mut check: impl FnMut(&mut Results) -> Result<(), String>,
+    ) -> Result<(), String> {
+        let first = self.xid + 1;
+        let (mut sent, mut answered) = (0, 0);
+        while answered < count {
+            while sent < count && sent < answered + window {
+                let record = self.record(to, args(sent));
+                self.send(&record).map_err(|error| format!("sending: {error}"))?;
+                sent += 1;
+            }
+            let bytes = self.receive().map_err(|error| format!("receiving: {error}"))?;
+            let xid = bytes.get(..4).and_then(|xid| xid.try_into().ok()).map(u32::from_be_bytes);
+            let xid = xid.filter(|xid| (first..=self.xid).contains(xid));
+            let mut results = results(bytes, xid.ok_or("a reply to no call")?, false)?;
+            match results.u32()? {
+                0 => check(&mut results)?,
+                status => return Err(format!("one of many calls: status {status}")),
+            }
+            answered += 1;
+        }
+        Ok(())
+    }
+
+    /// A new call.
+    fn record(&mut self, (program, procedure): (u32, u32), args: Args) -> Vec<u8> {
         self.xid += 1;
         // AUTH_SYS: root of a machine without a name.
         let head = Args::default().u32(self.xid).u32(0).u32(2).u32(program).u32(3).u32(procedure);
         let head = head.u32(1).u32(20).u32(0).u32(0).u32(0).u32(0).u32(0).u32(0).u32(0);
-        let record = [head.0, args.0].concat();
+        [head.0, args.0].concat()
+    }
+
+    /// Sends a call until it is answered.
+    fn call(&mut self, to: (u32, u32), args: Args) -> Result<Results, String> {
+        let record = self.record(to, args);
         let watch = Stopwatch::start();
         let mut repeated = false;
         loop {
@@ -214,7 +285,12 @@ impl Client {
     }
 
     fn exchange(&mut self, record: &[u8]) -> io::Result<Vec<u8>> {
-        let stream = match &mut self.stream {
+        self.send(record)?;
+        self.receive()
+    }
+
+    fn stream(&mut self) -> io::Result<&mut TcpStream> {
+        Ok(match &mut self.stream {
             Some(stream) => stream,
             none => {
                 let port = self.port.load(Ordering::Relaxed);
@@ -223,9 +299,16 @@ impl Client {
                 stream.set_read_timeout(Some(PATIENCE))?;
                 none.insert(stream)
             }
-        };
+        })
+    }
+
+    fn send(&mut self, record: &[u8]) -> io::Result<()> {
         let mark = (record.len() as u32 | 1 << 31).to_be_bytes();
-        stream.write_all(&[&mark, record].concat())?;
+        self.stream()?.write_all(&[&mark, record].concat())
+    }
+
+    fn receive(&mut self) -> io::Result<Vec<u8>> {
+        let stream = self.stream()?;
         let mut mark = [0; 4];
         stream.read_exact(&mut mark)?;
         let mut reply = vec![0; (u32::from_be_bytes(mark) & !(1 << 31)) as usize];

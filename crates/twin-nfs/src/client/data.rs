@@ -83,12 +83,16 @@ impl Inner {
         node.take_error()
     }
 
+    /// Writes and commits everything. What another client has removed nobody can have any more.
     pub(super) async fn sync_all(self: &Rc<Self>) -> Result<()> {
         let nodes: Vec<Rc<Node>> = self.unclean.borrow().values().cloned().collect();
         let mut result = Ok(());
         for node in nodes {
             let settled = self.settle(&node).await.and_then(|()| node.take_error());
-            result = result.and(settled);
+            result = result.and(match settled {
+                Err(FsError::Stale) => Ok(()),
+                settled => settled,
+            });
         }
         result
     }

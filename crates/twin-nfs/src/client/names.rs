@@ -2,13 +2,15 @@
 //!
 //! Contract: a call that was sent more than once may find its own work done by an earlier copy, to
 //! a server that has forgotten it. Then the work counts as done: a name that is not there any more
-//! was removed or renamed, one that exists was made.
+//! was removed or renamed, one that exists was made. A file that is open keeps a name until it is
+//! closed: `.nfs` and numbers, as clients of the field do it (silly rename).
 
 use std::rc::Rc;
 
 use twin_fs::{Attr, Cred, DirEntry, FsError, Ino, LookupEntry, Name, Op, Result, SetAttr, mode};
 
 use super::Inner;
+use super::nodes::Node;
 use super::pages::Pages;
 use super::rpc::{Results, garbled};
 use crate::attrs;
@@ -110,9 +112,13 @@ impl Inner {
             self.lookup(cred, dir, &name).await?
         } else {
             let (made, wcc) = made(&results)?;
-            self.changed(dir, Some(wcc));
+            self.changed(dir, Some(wcc.clone()));
             match made {
-                (Some(handle), attr) => self.entered(cred, &handle, attr).await?,
+                (Some(handle), attr) => {
+                    let entry = self.entered(cred, &handle, attr).await?;
+                    self.is_called(dir, &name, entry.attr.ino, &wcc);
+                    entry
+                }
                 (None, _) => self.lookup(cred, dir, &name).await?,
             }
         };
@@ -167,37 +173,58 @@ impl Inner {
         let mut r = results.ok()?;
         let attr = r.optional(attrs::read_attributes).map_err(garbled)?;
         let wcc = attrs::read_wcc(&mut r).map_err(garbled)?;
+        self.is_called(dir, name, ino, &wcc);
         self.changed(dir, Some(wcc));
         self.entered(cred, &node.handle.clone(), attr).await
     }
 
     /// Removes a name of a file; a file that is open is renamed instead, until it is closed.
     pub(super) async fn unlink(self: &Rc<Self>, cred: &Cred, dir: Ino, name: &[u8]) -> Result<()> {
-        let known = self.names.borrow().get(&(dir, Name::from(name))).map(|&(ino, _)| ino);
-        let ino = match known {
-            None if self.open_files.get() > 0 => {
-                let found = self.lookup(cred, dir, name).await?;
-                self.forget(found.attr.ino, 1);
-                Some(found.attr.ino)
-            }
-            known => known,
-        };
-        let node = ino.and_then(|ino| self.nodes.borrow().get(&ino).cloned());
-        let last = node.as_ref().and_then(|node| node.attr()).is_some_and(|attr| attr.nlink <= 1);
-        if let Some(node) = node.filter(|_| last) {
-            if node.opens.get() > 0 && node.silly.borrow().is_none() {
-                let n = self.next_silly.get();
-                self.next_silly.set(n + 1);
-                let silly = format!(".nfs{:x}.{n:x}", node.ino).into_bytes();
-                self.rename(cred, (dir, name), (dir, &silly)).await?;
-                *node.silly.borrow_mut() = Some((dir, silly.into()));
-                return Ok(());
-            }
-            self.remove(cred, proc::REMOVE, dir, name).await?;
-            self.with_pages(&node, Pages::drop_clean);
-            return Ok(());
+        let last = self.last_name(cred, dir, name).await?;
+        if let Some(node) = &last
+            && node.opens.get() > 0
+        {
+            return self.hide(cred, node, dir, name).await;
         }
-        self.remove(cred, proc::REMOVE, dir, name).await
+        self.remove(cred, proc::REMOVE, dir, name).await?;
+        last.iter().for_each(|node| self.with_pages(node, Pages::drop_clean));
+        Ok(())
+    }
+
+    /// The file whose last name this is, if this client may know the file.
+    async fn last_name(
+        self: &Rc<Self>,
+        cred: &Cred,
+        dir: Ino,
+        name: &[u8],
+    ) -> Result<Option<Rc<Node>>> {
+        let known = self.names.borrow().contains_key(&(dir, Name::from(name)));
+        if !known && self.open_files.get() == 0 {
+            return Ok(None);
+        }
+        let ino = self.lookup(cred, dir, name).await?.attr.ino;
+        let node = self.node(ino)?;
+        self.forget(ino, 1);
+        let attr = match node.opens.get() {
+            0 => self.believed(cred, &node).await?,
+            // Its data depends on it, and another client may have removed another name.
+            _ => self.ask(cred, &node).await?,
+        };
+        Ok(Some(node).filter(|_| attr.nlink <= 1 && !attr.is_dir()))
+    }
+
+    /// Renames an open file that loses its last name, until it is closed.
+    async fn hide(self: &Rc<Self>, cred: &Cred, node: &Node, dir: Ino, name: &[u8]) -> Result<()> {
+        let hidden = node.silly.borrow().clone();
+        if hidden.is_some_and(|(of, silly)| of == dir && &*silly == name) {
+            return Err(FsError::Busy);
+        }
+        let n = self.next_silly.get();
+        self.next_silly.set(n + 1);
+        let silly = format!(".nfs{:x}.{n:x}", node.ino).into_bytes();
+        self.move_name(cred, (dir, name), (dir, &silly)).await?;
+        *node.silly.borrow_mut() = Some((dir, silly.into()));
+        Ok(())
     }
 
     pub(super) async fn remove(
@@ -219,7 +246,29 @@ impl Inner {
         Ok(())
     }
 
+    /// Renames. A file that is open and loses its last name by it is renamed before.
     pub(super) async fn rename(
+        self: &Rc<Self>,
+        cred: &Cred,
+        from: (Ino, &[u8]),
+        to: (Ino, &[u8]),
+    ) -> Result<()> {
+        let replaced = match self.last_name(cred, to.0, to.1).await {
+            Err(FsError::NotFound) => None,
+            found => found?,
+        };
+        if let Some(node) = replaced.filter(|node| node.opens.get() > 0) {
+            let moved = self.lookup(cred, from.0, from.1).await?.attr;
+            self.forget(moved.ino, 1);
+            if moved.ino != node.ino && !moved.is_dir() {
+                self.hide(cred, &node, to.0, to.1).await?;
+            }
+        }
+        self.move_name(cred, from, to).await
+    }
+
+    /// Calls RENAME.
+    async fn move_name(
         &self,
         cred: &Cred,
         (dir, name): (Ino, &[u8]),
@@ -231,7 +280,7 @@ impl Inner {
             place(w, &to.handle, to_name);
         });
         let results = results.await?;
-        self.names.borrow_mut().remove(&(dir, Name::from(name)));
+        let moved = self.names.borrow_mut().remove(&(dir, Name::from(name)));
         self.names.borrow_mut().remove(&(to_dir, Name::from(to_name)));
         if is_done_before(&results) {
             self.changed(dir, None);
@@ -239,10 +288,21 @@ impl Inner {
             return Ok(());
         }
         let mut r = results.ok()?;
-        let wccs = (attrs::read_wcc(&mut r), attrs::read_wcc(&mut r));
-        self.changed(dir, Some(wccs.0.map_err(garbled)?));
-        self.changed(to_dir, Some(wccs.1.map_err(garbled)?));
+        let of_from = attrs::read_wcc(&mut r).map_err(garbled)?;
+        let of_to = attrs::read_wcc(&mut r).map_err(garbled)?;
+        if let Some((ino, _)) = moved {
+            self.is_called(to_dir, to_name, ino, &of_to);
+        }
+        self.changed(dir, Some(of_from));
+        self.changed(to_dir, Some(of_to));
         Ok(())
+    }
+
+    /// Notes a name that a change of the client's own has made.
+    fn is_called(&self, dir: Ino, name: &[u8], ino: Ino, of_dir: &attrs::Wcc) {
+        if let Some(after) = &of_dir.after {
+            self.names.borrow_mut().insert((dir, name.into()), (ino, after.mtime));
+        }
     }
 
     pub(super) async fn list(

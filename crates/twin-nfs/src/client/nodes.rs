@@ -127,7 +127,8 @@ impl Inner {
         Ok(self.adopt(ino, &handle))
     }
 
-    /// The inode with this number and handle. A new handle means a new inode.
+    /// The inode with this number and handle. A new handle means a new inode: the server has used the
+    /// number again. Those who refer to the old one and drop that later know the number alone.
     pub(super) fn adopt(&self, ino: Ino, handle: &[u8]) -> Rc<Node> {
         let mut nodes = self.nodes.borrow_mut();
         if let Some(node) = nodes.get(&ino)
@@ -139,6 +140,7 @@ impl Inner {
         let before = nodes.insert(ino, Rc::clone(&node));
         drop(nodes);
         if let Some(before) = before {
+            node.refs.set(before.refs.get());
             self.with_pages(&before, |pages| *pages = Pages::default());
             self.unclean.borrow_mut().remove(&ino);
         }

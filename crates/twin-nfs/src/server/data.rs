@@ -11,7 +11,7 @@ use super::files::check_regular;
 use super::held::Held;
 use super::mount::unexpected;
 use super::{Context, Server};
-use crate::attrs::{self, Wcc};
+use crate::attrs;
 use crate::handle::HANDLE_MAX;
 use crate::record::TRANSFER_MAX;
 use crate::status::Status;
@@ -31,14 +31,7 @@ impl<F: FileSystem> Server<F> {
         let handle = r.opaque(HANDLE_MAX)?;
         let (offset, count) = (r.u64()?, r.u32()?);
         r.end()?;
-        let held = match self.hold(c, handle).await {
-            Err(status) => {
-                out.u32(status as u32);
-                out.flag(false);
-                return Ok(());
-            }
-            Ok(held) => held,
-        };
+        let Some(held) = self.look_at(c, handle, out).await else { return Ok(()) };
         let count = count.min(TRANSFER_MAX);
         let read = read(&held, offset, count).await;
         out.u32(read.as_ref().map_or_else(Status::of, |_| Status::Ok) as u32);
@@ -49,11 +42,16 @@ impl<F: FileSystem> Server<F> {
             // A file that has grown since the attributes were taken is not at its end here.
             let end = offset.saturating_add(len as u64) >= held.attr().size;
             out.flag((len as u32) < count || end);
-            out.opaque_with(len, |mut to| {
+            out.opaque_with(len, |to| {
                 for block in &blocks {
-                    let (here, rest) = to.split_at_mut(block.len());
-                    block.copy_to(here);
-                    to = rest;
+                    match block {
+                        Block::Bytes(bytes) => to.extend_from_slice(bytes),
+                        other => {
+                            let at = to.len();
+                            to.resize(at + other.len(), 0);
+                            other.copy_to(&mut to[at..]);
+                        }
+                    }
                 }
             });
         }
@@ -74,14 +72,7 @@ impl<F: FileSystem> Server<F> {
         if stable > FILE_SYNC || count as usize > data.len() {
             return Err(Garbage);
         }
-        let held = match self.hold_to_change(c, handle).await {
-            Err(status) => {
-                out.u32(status as u32);
-                attrs::wcc(out, 0, &Wcc::default());
-                return Ok(());
-            }
-            Ok(held) => held,
-        };
+        let Some(held) = self.change(c, handle, out).await else { return Ok(()) };
         let verifier = self.verifier(held.volume);
         let written = write(&held, offset, &data[..count as usize], stable).await;
         let volume = held.volume.keys.volume;
@@ -108,14 +99,7 @@ impl<F: FileSystem> Server<F> {
         // The whole file is made durable, whatever range the client names.
         let (_offset, _count) = (r.u64()?, r.u32()?);
         r.end()?;
-        let held = match self.hold_to_change(c, handle).await {
-            Err(status) => {
-                out.u32(status as u32);
-                attrs::wcc(out, 0, &Wcc::default());
-                return Ok(());
-            }
-            Ok(held) => held,
-        };
+        let Some(held) = self.change(c, handle, out).await else { return Ok(()) };
         let done = match check_regular(held.attr().kind()) {
             Ok(()) => held.make_durable(&[held.ino()]).await,
             Err(error) => Err(error),

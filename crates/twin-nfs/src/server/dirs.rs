@@ -37,14 +37,7 @@ impl<F: FileSystem> Server<F> {
         let _names = if plus { r.u32()? } else { 0 };
         let count = r.u32()?;
         r.end()?;
-        let held = match self.hold(c, handle).await {
-            Err(status) => {
-                out.u32(status as u32);
-                out.flag(false);
-                return Ok(());
-            }
-            Ok(held) => held,
-        };
+        let Some(held) = self.look_at(c, handle, out).await else { return Ok(()) };
         let room = count.min(LISTING_MAX).saturating_sub(OVERHEAD);
         let listed = list(&held, cookie, room, plus).await;
         let status = match &listed {

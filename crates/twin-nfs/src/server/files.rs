@@ -4,7 +4,7 @@ use twin_fs::{FileSystem, FsError, Op, Reply, SetAttr, mode, perm};
 
 use super::mount::unexpected;
 use super::{Context, Server};
-use crate::attrs::{self, Wcc};
+use crate::attrs;
 use crate::handle::HANDLE_MAX;
 use crate::record::TRANSFER_MAX;
 use crate::status::Status;
@@ -55,14 +55,7 @@ impl<F: FileSystem> Server<F> {
         let set = attrs::read_settings(&mut r)?;
         let guard = r.optional(attrs::read_time)?;
         r.end()?;
-        let held = match self.hold_to_change(c, handle).await {
-            Err(status) => {
-                out.u32(status as u32);
-                attrs::wcc(out, 0, &Wcc::default());
-                return Ok(());
-            }
-            Ok(held) => held,
-        };
+        let Some(held) = self.change(c, handle, out).await else { return Ok(()) };
         let status = if guard.is_some_and(|ctime| ctime != held.attr().ctime) {
             Status::NotSync
         } else if set.size.is_some_and(|size| size > held.volume.limits.file_bytes_max) {
@@ -99,39 +92,32 @@ impl<F: FileSystem> Server<F> {
         let handle = r.opaque(HANDLE_MAX)?;
         let asked = r.u32()?;
         r.end()?;
-        match self.hold(c, handle).await {
-            Err(status) => {
-                out.u32(status as u32);
-                out.flag(false);
-            }
-            Ok(held) => {
-                let may = |mask| perm::allows(held.attr(), &held.cred, mask);
-                let writable = !held.export.rules.read_only;
-                let mut granted = 0;
-                if may(perm::READ) {
-                    granted |= bits::READ;
-                }
-                if may(perm::WRITE) && writable {
-                    granted |= bits::MODIFY | bits::EXTEND;
-                }
-                match held.attr().is_dir() {
-                    true => {
-                        if may(perm::EXECUTE) {
-                            granted |= bits::LOOKUP;
-                        }
-                        if may(perm::WRITE | perm::EXECUTE) && writable {
-                            granted |= bits::DELETE;
-                        }
-                    }
-                    false if may(perm::EXECUTE) => granted |= bits::EXECUTE,
-                    false => {}
-                }
-                out.u32(0);
-                attrs::post_op(out, held.volume.keys.volume, Some(held.attr()));
-                out.u32(granted & asked);
-                held.release().await;
-            }
+        let Some(held) = self.look_at(c, handle, out).await else { return Ok(()) };
+        let may = |mask| perm::allows(held.attr(), &held.cred, mask);
+        let writable = !held.export.rules.read_only;
+        let mut granted = 0;
+        if may(perm::READ) {
+            granted |= bits::READ;
         }
+        if may(perm::WRITE) && writable {
+            granted |= bits::MODIFY | bits::EXTEND;
+        }
+        match held.attr().is_dir() {
+            true => {
+                if may(perm::EXECUTE) {
+                    granted |= bits::LOOKUP;
+                }
+                if may(perm::WRITE | perm::EXECUTE) && writable {
+                    granted |= bits::DELETE;
+                }
+            }
+            false if may(perm::EXECUTE) => granted |= bits::EXECUTE,
+            false => {}
+        }
+        out.u32(0);
+        attrs::post_op(out, held.volume.keys.volume, Some(held.attr()));
+        out.u32(granted & asked);
+        held.release().await;
         Ok(())
     }
 
@@ -143,14 +129,7 @@ impl<F: FileSystem> Server<F> {
     ) -> Result<(), Garbage> {
         let handle = r.opaque(HANDLE_MAX)?;
         r.end()?;
-        let held = match self.hold(c, handle).await {
-            Err(status) => {
-                out.u32(status as u32);
-                out.flag(false);
-                return Ok(());
-            }
-            Ok(held) => held,
-        };
+        let Some(held) = self.look_at(c, handle, out).await else { return Ok(()) };
         let target = match held.run(Op::ReadLink { ino: held.ino() }).await {
             Ok(Reply::Bytes(target)) => Ok(target),
             Ok(other) => Err(unexpected(&other)),
@@ -173,14 +152,7 @@ impl<F: FileSystem> Server<F> {
     ) -> Result<(), Garbage> {
         let handle = r.opaque(HANDLE_MAX)?;
         r.end()?;
-        let held = match self.hold(c, handle).await {
-            Err(status) => {
-                out.u32(status as u32);
-                out.flag(false);
-                return Ok(());
-            }
-            Ok(held) => held,
-        };
+        let Some(held) = self.look_at(c, handle, out).await else { return Ok(()) };
         let stat = match held.run(Op::StatFs).await {
             Ok(Reply::Stat(stat)) => Ok(stat),
             Ok(other) => Err(unexpected(&other)),
@@ -208,27 +180,20 @@ impl<F: FileSystem> Server<F> {
     ) -> Result<(), Garbage> {
         let handle = r.opaque(HANDLE_MAX)?;
         r.end()?;
-        match self.hold(c, handle).await {
-            Err(status) => {
-                out.u32(status as u32);
-                out.flag(false);
-            }
-            Ok(held) => {
-                let limits = &held.volume.limits;
-                out.u32(0);
-                attrs::post_op(out, held.volume.keys.volume, Some(held.attr()));
-                let unit = 4096;
-                let transfers = [TRANSFER_MAX, TRANSFER_MAX, unit];
-                for size in transfers.iter().chain(&transfers).chain(&[DIRECTORY_BYTES]) {
-                    out.u32(*size);
-                }
-                out.u64(limits.file_bytes_max);
-                out.u32(u32::from(!limits.nanoseconds));
-                out.u32(u32::from(limits.nanoseconds));
-                out.u32(PROPERTIES);
-                held.release().await;
-            }
+        let Some(held) = self.look_at(c, handle, out).await else { return Ok(()) };
+        let limits = &held.volume.limits;
+        out.u32(0);
+        attrs::post_op(out, held.volume.keys.volume, Some(held.attr()));
+        let unit = 4096;
+        let transfers = [TRANSFER_MAX, TRANSFER_MAX, unit];
+        for size in transfers.iter().chain(&transfers).chain(&[DIRECTORY_BYTES]) {
+            out.u32(*size);
         }
+        out.u64(limits.file_bytes_max);
+        out.u32(u32::from(!limits.nanoseconds));
+        out.u32(u32::from(limits.nanoseconds));
+        out.u32(PROPERTIES);
+        held.release().await;
         Ok(())
     }
 
@@ -240,21 +205,14 @@ impl<F: FileSystem> Server<F> {
     ) -> Result<(), Garbage> {
         let handle = r.opaque(HANDLE_MAX)?;
         r.end()?;
-        match self.hold(c, handle).await {
-            Err(status) => {
-                out.u32(status as u32);
-                out.flag(false);
-            }
-            Ok(held) => {
-                out.u32(0);
-                attrs::post_op(out, held.volume.keys.volume, Some(held.attr()));
-                out.u32(held.volume.limits.link_max);
-                out.u32(twin_fs::NAME_MAX as u32);
-                // Long names are errors; only root gives files away; case counts and is kept.
-                [true, true, false, true].iter().for_each(|&fact| out.flag(fact));
-                held.release().await;
-            }
-        }
+        let Some(held) = self.look_at(c, handle, out).await else { return Ok(()) };
+        out.u32(0);
+        attrs::post_op(out, held.volume.keys.volume, Some(held.attr()));
+        out.u32(held.volume.limits.link_max);
+        out.u32(twin_fs::NAME_MAX as u32);
+        // Long names are errors; only root gives files away; case counts and is kept.
+        [true, true, false, true].iter().for_each(|&fact| out.flag(fact));
+        held.release().await;
         Ok(())
     }
 }

@@ -7,10 +7,11 @@
 use twin_fs::{Attr, Cred, FileSystem, FsError, Ino, LookupEntry, Op, perm};
 
 use super::{Context, Served, Server};
-use crate::attrs::{Before, Wcc};
+use crate::attrs::{self, Before, Wcc};
 use crate::export::Export;
 use crate::handle::{HANDLE_LEN, parse};
 use crate::status::Status;
+use crate::xdr::Writer;
 
 /// An inode that a call works on.
 pub(super) struct Held<'a, F> {
@@ -42,6 +43,36 @@ impl<F: FileSystem> Server<F> {
             return Err(Status::ReadOnly);
         }
         Ok(held)
+    }
+
+    /// [`hold`](Self::hold), or writes the results of a call that fails and has attributes.
+    pub(super) async fn look_at(
+        &self,
+        c: Context<'_>,
+        handle: &[u8],
+        out: &mut Writer,
+    ) -> Option<Held<'_, F>> {
+        let held = self.hold(c, handle).await;
+        held.inspect_err(|&status| {
+            out.u32(status as u32);
+            out.flag(false);
+        })
+        .ok()
+    }
+
+    /// [`hold_to_change`](Self::hold_to_change), or writes the results of a change that fails.
+    pub(super) async fn change(
+        &self,
+        c: Context<'_>,
+        handle: &[u8],
+        out: &mut Writer,
+    ) -> Option<Held<'_, F>> {
+        let held = self.hold_to_change(c, handle).await;
+        held.inspect_err(|&status| {
+            out.u32(status as u32);
+            attrs::wcc(out, 0, &Wcc::default());
+        })
+        .ok()
     }
 
     async fn take(

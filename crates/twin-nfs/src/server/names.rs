@@ -12,7 +12,7 @@ use super::held::Held;
 use super::mount::unexpected;
 use super::{Context, Server};
 use crate::attrs::{self, Wcc};
-use crate::handle::HANDLE_MAX;
+use crate::handle::{HANDLE_MAX, keyed};
 use crate::record::RECORD_MAX;
 use crate::status::Status;
 use crate::xdr::{Garbage, Reader, Writer};
@@ -52,14 +52,7 @@ impl<F: FileSystem> Server<F> {
     ) -> Result<(), Garbage> {
         let place = Place::read(&mut r)?;
         r.end()?;
-        let held = match self.hold(c, place.dir).await {
-            Err(status) => {
-                out.u32(status as u32);
-                out.flag(false);
-                return Ok(());
-            }
-            Ok(held) => held,
-        };
+        let Some(held) = self.look_at(c, place.dir, out).await else { return Ok(()) };
         let volume = held.volume.keys.volume;
         match self.find_within(&held, place.name).await {
             Ok(entry) => {
@@ -183,13 +176,7 @@ impl<F: FileSystem> Server<F> {
 
     /// Makes an inode and its name, and writes the reply of the four procedures that do.
     async fn make(&self, c: Context<'_>, place: Place<'_>, new: New, out: &mut Writer) {
-        let held = match self.hold_to_change(c, place.dir).await {
-            Err(status) => {
-                out.u32(status as u32);
-                return attrs::wcc(out, 0, &Wcc::default());
-            }
-            Ok(held) => held,
-        };
+        let Some(held) = self.change(c, place.dir, out).await else { return };
         let made = match make(&held, place.name, new).await {
             Ok(entry) => {
                 let settled = held.settle(&[entry.attr.ino, held.ino()]).await;
@@ -224,14 +211,7 @@ impl<F: FileSystem> Server<F> {
     ) -> Result<(), Garbage> {
         let place = Place::read(&mut r)?;
         r.end()?;
-        let held = match self.hold_to_change(c, place.dir).await {
-            Err(status) => {
-                out.u32(status as u32);
-                attrs::wcc(out, 0, &Wcc::default());
-                return Ok(());
-            }
-            Ok(held) => held,
-        };
+        let Some(held) = self.change(c, place.dir, out).await else { return Ok(()) };
         let (dir, name) = (held.ino(), place.name.into());
         let op = if is_dir { Op::RemoveDir { dir, name } } else { Op::Unlink { dir, name } };
         let done = match held.run(op).await {
@@ -492,8 +472,7 @@ async fn make_once<F: FileSystem>(
         Err(FsError::NotFound) => {}
         Err(error) => return Err(error),
     }
-    let hidden: Box<[u8]> =
-        format!(".nfs-new-{:016x}", u64::from_be_bytes(verifier)).into_bytes().into();
+    let hidden = hidden_name(name, verifier);
     let op = Op::Create { dir, name: hidden.clone(), mode: 0, exclusive: true };
     let entry = match enter(held, op, true).await {
         // A failure left it.
@@ -512,6 +491,14 @@ async fn make_once<F: FileSystem>(
         return Err(error);
     }
     Ok(entry)
+}
+
+/// The name of a file until its verifier is durable. Of clients that chose the same verifier those that
+/// make other files do not meet there; who makes the same file repeats the call, as far as the protocol
+/// can tell.
+fn hidden_name(name: &[u8], verifier: [u8; 8]) -> Box<[u8]> {
+    let (number, of) = (u64::from_be_bytes(verifier), keyed(&[0; 16], name));
+    format!(".nfs-new-{number:016x}-{of:016x}").into_bytes().into()
 }
 
 /// Makes an inode durable and gives it its name, in place of a hidden one.
@@ -540,4 +527,17 @@ fn verifier_times(verifier: [u8; 8], (first, last): (i64, i64)) -> (Timestamp, T
         Timestamp { secs, nanos: 0 }
     };
     (time(0), time(4))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clients_with_one_verifier_meet_only_if_they_make_one_file() {
+        let hidden = hidden_name(b"a", *b"verifier");
+        assert_eq!(hidden, hidden_name(b"a", *b"verifier"));
+        assert_ne!(hidden, hidden_name(b"b", *b"verifier"));
+        assert_ne!(hidden, hidden_name(b"a", *b"Verifier"));
+    }
 }

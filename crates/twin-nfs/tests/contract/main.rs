@@ -4,7 +4,8 @@ mod client;
 mod run;
 mod volume;
 
-use run::{Bug, Ran, run};
+use run::{Ran, run};
+use twin_model::NfsBug as Bug;
 
 /// The command that repeats a run.
 fn again(seed: u64) -> String {

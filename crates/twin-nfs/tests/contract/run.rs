@@ -12,80 +12,13 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use twin_disk::Bytes;
-use twin_model::{ModelFs, Settings};
+use twin_model::{ModelFs, NfsBug as Bug, Settings};
 use twin_nfs::rpc;
 use twin_nfs::{Export, Keys, Limits, Peer, Rules, Served, Server, proc};
 use twin_rt::{ClockOnly, Event, MICROS, MILLIS, Rng, Rt, Time};
 
 use super::client::{Client, Verdict};
 use super::volume::{Disk, Volume};
-
-/// Deliberate faults, each of which some seed must find.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Bug {
-    /// The verifier is the same after a restart.
-    VerifierStays,
-    /// The verifier is the same after a failed write-back (once a bug of the Linux server).
-    LossNotReported,
-    /// Fsync returns at once and does nothing.
-    FsyncLies,
-    /// Fsync does nothing, one time in ten.
-    FsyncSometimesLies,
-    /// Fsync of directories and empty files does nothing.
-    NamesNotDurable,
-    /// Fsync of files does nothing.
-    FilesNotDurable,
-    /// A stable write is not made durable.
-    StableWriteIsNot,
-    /// COMMIT does nothing.
-    CommitDoesNothing,
-    /// What is durable may be lost if it is the last.
-    FlushIsLate,
-    /// Replies come before changes are durable.
-    EarlyReplies,
-    /// Repeated calls are executed again.
-    NoReplyCache,
-    /// Repeated writes are executed again.
-    WritesNotCached,
-    /// A call that is repeated while it is executed is executed again.
-    RunningNotCached,
-    /// Calls are recognized by their number alone.
-    CallsByNumber,
-    /// Generations are not compared.
-    GenerationIgnored,
-    /// Handles are signed with a key that a restart forgets.
-    KeyChanges,
-    /// The verifier of an exclusive create is not kept.
-    ExclusiveForgets,
-    /// Handles of removed files go on.
-    RemovedStays,
-    /// Some writes are acknowledged and dropped.
-    WriteDropped,
-}
-
-impl Bug {
-    pub(crate) const ALL: [Bug; 19] = [
-        Bug::VerifierStays,
-        Bug::LossNotReported,
-        Bug::FsyncLies,
-        Bug::FsyncSometimesLies,
-        Bug::NamesNotDurable,
-        Bug::FilesNotDurable,
-        Bug::StableWriteIsNot,
-        Bug::CommitDoesNothing,
-        Bug::FlushIsLate,
-        Bug::EarlyReplies,
-        Bug::NoReplyCache,
-        Bug::WritesNotCached,
-        Bug::RunningNotCached,
-        Bug::CallsByNumber,
-        Bug::GenerationIgnored,
-        Bug::KeyChanges,
-        Bug::ExclusiveForgets,
-        Bug::RemovedStays,
-        Bug::WriteDropped,
-    ];
-}
 
 /// What a run came to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -11,10 +11,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
 use twin_fs::{Data, FileSystem, FsError, Ino, LookupEntry, Op, ROOT_INO, Reply, Request, Result};
-use twin_model::ModelFs;
+use twin_model::{ModelFs, NfsBug as Bug};
 use twin_rt::{MICROS, Rng, Rt};
-
-use super::run::Bug;
 
 /// The volume at one moment.
 #[derive(Clone)]
@@ -141,7 +139,7 @@ impl Volume {
         self.promising.set(self.promising.get() - promises);
         if !ignored {
             let mut disk = self.disk.borrow_mut();
-            let spare = usize::from(self.bug == Some(Bug::FlushIsLate));
+            let spare = usize::from(self.bug == Some(Bug::FlushLies));
             while disk.states.len() > 1 + spare && disk.states[1].0 <= upto {
                 disk.states.pop_front();
             }

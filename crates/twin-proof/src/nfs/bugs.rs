@@ -1,4 +1,4 @@
-//! Bugs that are planted in the server and its volume, and the layer between the two that has them.
+//! The layer between the server and its volume that has the planted bugs of the volume.
 //!
 //! Contract: without a bug the layer changes nothing, except that a write-back may be made to fail: then a
 //! file gets the content that is durable and the number of losses rises, as on a kernel that drops pages
@@ -12,75 +12,8 @@ use twin_disk::Bytes;
 use twin_fs::{
     Data, FileSystem, FsError, Ino, LookupEntry, Op, OpenVolume, Reply, Request, Result,
 };
+use twin_model::NfsBug as Bug;
 use twin_rt::{Rng, RwLock};
-
-/// Deliberate faults.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Bug {
-    /// The verifier is the same after a restart.
-    VerifierStays,
-    /// The verifier is the same after a failed write-back (once a bug of the Linux server).
-    LossNotReported,
-    /// Fsync returns at once and does nothing.
-    FsyncLies,
-    /// Fsync does nothing, one time in ten.
-    FsyncSometimesLies,
-    /// Fsync of directories and empty files does nothing.
-    NamesNotDurable,
-    /// Fsync of files does nothing.
-    FilesNotDurable,
-    /// A stable write is not made durable.
-    StableWriteIsNot,
-    /// COMMIT does nothing.
-    CommitDoesNothing,
-    /// The device's flushes do nothing.
-    FlushDoesNothing,
-    /// Replies come before changes are durable.
-    EarlyReplies,
-    /// Repeated calls are executed again.
-    NoReplyCache,
-    /// Repeated writes are executed again.
-    WritesNotCached,
-    /// A call that is repeated while it is executed is executed again.
-    RunningNotCached,
-    /// Calls are recognized by their number alone.
-    CallsByNumber,
-    /// Generations are not compared.
-    GenerationIgnored,
-    /// Handles are signed with a key that a restart forgets.
-    KeyChanges,
-    /// The verifier of an exclusive create is not kept.
-    ExclusiveForgets,
-    /// Handles of removed files go on.
-    RemovedStays,
-    /// Some writes are acknowledged and dropped.
-    WriteDropped,
-}
-
-impl Bug {
-    /// All of them.
-    pub const ALL: [Bug; 19] = [
-        Bug::VerifierStays,
-        Bug::LossNotReported,
-        Bug::FsyncLies,
-        Bug::FsyncSometimesLies,
-        Bug::NamesNotDurable,
-        Bug::FilesNotDurable,
-        Bug::StableWriteIsNot,
-        Bug::CommitDoesNothing,
-        Bug::FlushDoesNothing,
-        Bug::EarlyReplies,
-        Bug::NoReplyCache,
-        Bug::WritesNotCached,
-        Bug::RunningNotCached,
-        Bug::CallsByNumber,
-        Bug::GenerationIgnored,
-        Bug::KeyChanges,
-        Bug::ExclusiveForgets,
-        Bug::RemovedStays,
-        Bug::WriteDropped,
-    ];
-}
 
 /// What a write replaced: offset and bytes.
 type Before = (u64, Vec<u8>);

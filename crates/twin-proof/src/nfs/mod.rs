@@ -32,8 +32,8 @@ use twin_sim::Platter;
 use twin_sim::faults::{Fault, FaultPlan, Trigger};
 use twin_sim::network::{NetworkSettings, Proto};
 
-pub use bugs::Bug;
 pub use faults::{Strike, What, When};
+pub use twin_model::NfsBug as Bug;
 pub use world::run;
 
 /// The layouts over which the contract is explored: those whose crashes keep what was acknowledged.

@@ -11,7 +11,8 @@ use twin_nfs::{Keys, Limits, Peer, Served, Server, proc, rpc, xdr::Reader};
 use twin_rt::{BoxFuture, Event, MICROS, Rng, Rt};
 use twin_sim::{Platter, SimDisk, queue};
 
-use super::bugs::{Bug, Layer};
+use super::Bug;
+use super::bugs::Layer;
 use super::faults::{Strike, What, When};
 use super::{DURABLE_WITHIN_NS, Life, Scenario, Shared, Volume};
 
@@ -77,7 +78,7 @@ pub(super) async fn start(
     let disk = SimDisk::builder(rt, model).scheduler(queue::REGISTRY.first().make());
     let disk = disk.platter(platter).faults(life.faults.clone()).crashable().start();
     let on = Rc::new(Cell::new(true));
-    let flushes = scenario.bug != Some(Bug::FlushDoesNothing);
+    let flushes = scenario.bug != Some(Bug::FlushLies);
     let device = Rc::new(Plug { disk: disk.clone(), on: Rc::clone(&on), flushes });
     let settings = twin_fs::Settings {
         durable_within_ns: Some(DURABLE_WITHIN_NS),

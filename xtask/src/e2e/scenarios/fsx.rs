@@ -14,9 +14,11 @@ pub(super) const SCENARIO: Scenario = Scenario {
     run,
 };
 
-/// All operations that fsx supports on Linux.
-const SETTINGS: &str = "\
-flen = 1000000
+/// The settings of fsx: the longest file, and the weights of the operations that a client of NFS lacks.
+pub(super) fn settings(file_bytes: u32, [allocate, punch, copy]: [u32; 3]) -> String {
+    format!(
+        "\
+flen = {file_bytes}
 [weights]
 close_open = 1
 read = 10
@@ -27,18 +29,22 @@ invalidate = 1
 truncate = 5
 fsync = 1
 fdatasync = 1
-posix_fallocate = 2
-punch_hole = 3
+posix_fallocate = {allocate}
+punch_hole = {punch}
 sendfile = 3
 posix_fadvise = 1
-copy_file_range = 3
-";
+copy_file_range = {copy}
+"
+    )
+}
 
 fn run(bench: &Bench) -> Outcome {
     tools::need_fuse()?;
     let fsx = tools::installed(bench, "fsx", "0.3.2")?;
     let settings = bench.dir.join("fsx.toml");
-    fs::write(&settings, SETTINGS).map_err(|error| error.to_string())?;
+    // All operations that fsx supports on Linux.
+    fs::write(&settings, self::settings(1_000_000, [2, 3, 3]))
+        .map_err(|error| error.to_string())?;
     let count = bench.size(10_000, 100_000);
     let mut volume = Volume::make(bench, "4G")?;
     // With and without collecting of writes by the kernel: two very different streams of requests.

@@ -18,26 +18,6 @@ pub(super) const SCENARIO: Scenario = Scenario {
     run,
 };
 
-/// What fuse-nfs can do: it has no fallocate and no copy_file_range.
-const SETTINGS: &str = "\
-flen = 300000
-[weights]
-close_open = 1
-read = 10
-write = 10
-mapread = 10
-mapwrite = 10
-invalidate = 1
-truncate = 5
-fsync = 1
-fdatasync = 1
-posix_fallocate = 0
-punch_hole = 0
-sendfile = 3
-posix_fadvise = 1
-copy_file_range = 0
-";
-
 /// Between two restarts.
 const RESTART_MS: u64 = 3000;
 
@@ -73,7 +53,9 @@ fn run(bench: &Bench) -> Outcome {
         }
     }
     let settings = bench.dir.join("fsx.toml");
-    fs::write(&settings, SETTINGS).map_err(|error| error.to_string())?;
+    // fuse-nfs has no fallocate and no copy_file_range.
+    let text = super::fsx::settings(300_000, [0, 0, 0]);
+    fs::write(&settings, text).map_err(|error| error.to_string())?;
     let count = bench.size(5_000, 100_000);
     let mut command = Command::new(&fsx);
     command.arg("-N").arg(count.to_string()).arg("-S").arg(bench.seed.to_string());

@@ -18,6 +18,7 @@ mod loopdev;
 mod memory;
 mod nfs;
 mod nfs_mount;
+mod nfs_peers;
 mod old;
 mod pjdfstest;
 mod places;
@@ -57,6 +58,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     nfs::SCENARIO,
     nfs_mount::SCENARIO,
     fuse_nfs::SCENARIO,
+    nfs_peers::SCENARIO,
     old::SCENARIO,
     places::SCENARIO,
     replacement::SCENARIO,

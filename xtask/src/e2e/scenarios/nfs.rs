@@ -59,8 +59,20 @@ impl Server {
 
     /// The same at a port; 0: one that is free.
     pub(super) fn start_at(bench: &Bench, image: &Path, port: u16) -> Result<Server, String> {
+        Server::start_with(bench, image, port, "")
+    }
+
+    /// The same with more rules for clients.
+    pub(super) fn start_with(
+        bench: &Bench,
+        image: &Path,
+        port: u16,
+        rules: &str,
+    ) -> Result<Server, String> {
         let mut child = Command::new(&bench.program)
-            .args(["serve", "--foreground", "--export", "/:squash=none", "--port"])
+            .args(["serve", "--foreground", "--export"])
+            .arg(format!("/:squash=none{rules}"))
+            .arg("--port")
             .arg(port.to_string())
             .arg(image)
             .stdout(Stdio::piped())
@@ -80,6 +92,10 @@ impl Server {
                 Err(format!("twinfs serve says {line:?} ({read:?}): {why}"))
             }
         }
+    }
+
+    pub(super) fn pid(&self) -> u32 {
+        self.child.id()
     }
 
     /// Ends it with SIGTERM, and checks that it ended well.
