@@ -12,6 +12,7 @@ use twin_rt::BoxFuture;
 
 use crate::core::Core;
 use crate::dirty_limit::join_nvram;
+use crate::entrance::Still;
 use crate::layout::{Layout, Written};
 use crate::nvram::Nvram;
 use crate::running::Execution;
@@ -31,6 +32,15 @@ pub trait AnyVolume: Any {
     /// # Errors
     /// If something could not be written. The volume then needs recovery.
     fn close(&self) -> BoxFuture<'static, Result<()>>;
+
+    /// Makes everything durable and lets no operation run until the result is dropped: meanwhile the
+    /// device holds the state of one instant, which is after all operations that have ended and
+    /// before all that begin later. Operations wait no longer than for those under way and for one
+    /// sync of what became dirty during another; a cleaner may go on.
+    ///
+    /// # Errors
+    /// If something cannot be written.
+    fn hold_still(&self) -> BoxFuture<'static, Result<Still>>;
 
     /// Lets the volume's dirty data lie in memory that survives a power failure and that other
     /// volumes use too, instead of memory of its own. Nothing happens if its flush policy uses none.
@@ -73,6 +83,10 @@ impl<L: Layout> AnyVolume for Volume<L> {
 
     fn close(&self) -> BoxFuture<'static, Result<()>> {
         Volume::close(self)
+    }
+
+    fn hold_still(&self) -> BoxFuture<'static, Result<Still>> {
+        self.still()
     }
 
     fn join_nvram(&self, nvram: &Rc<Nvram>) {

@@ -27,7 +27,7 @@ mod output;
 mod reproduce;
 mod serve;
 
-pub(crate) use age::{Age, Layout, Snapshot, Start};
+pub(crate) use age::{Age, Fork, Layout, Snapshot, Start};
 pub(crate) use cache::{Cache, ObjectRules};
 pub(crate) use convert::Convert;
 pub(crate) use frontier::Frontier;
@@ -84,6 +84,7 @@ pub(crate) enum Command {
     Reproduce(Reproduce),
     Layout(Layout),
     Snapshot(Snapshot),
+    Fork(Fork),
     Age(Box<Age>),
     Completions(Completions),
     Man(Man),
