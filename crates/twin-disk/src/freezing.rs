@@ -354,9 +354,8 @@ impl BlockDevice for OldContent {
 
     fn submit(&self, io: Io) -> Pending {
         let (op, at, len) = (io.kind, io.at, io.len);
-        let failed = move |text: String| {
-            Err(IoError { op, at, len, kind: IoErrorKind::Other(text) })
-        };
+        let failed =
+            move |text: String| Err(IoError { op, at, len, kind: IoErrorKind::Other(text) });
         match io.kind {
             IoKind::Read => {}
             IoKind::Flush => return Pending::ready(Ok(Vec::new())),
@@ -407,7 +406,8 @@ mod tests {
         let frozen = Rc::new(rt.block_on(disk.freeze(1 << 20)).unwrap().unwrap());
         assert_eq!(rt.block_on(disk.freeze(1)).unwrap().err(), Some(Unfrozen::Busy));
         // Parts of grains, the same place twice, and the last grain, which is short.
-        for (n, io) in [(512, 512), (0, 8192), (512, 1024), (39_936, 1024)].into_iter().enumerate() {
+        for (n, io) in [(512, 512), (0, 8192), (512, 1024), (39_936, 1024)].into_iter().enumerate()
+        {
             rt.block_on(disk.submit(write(io.0, 100 + n as u8, io.1))).unwrap().unwrap();
         }
         let old = frozen.device();

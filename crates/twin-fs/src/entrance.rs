@@ -7,7 +7,7 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use twin_rt::{Event, Rt, Time};
+use twin_rt::{Event, Time};
 
 #[derive(Default)]
 pub(crate) struct Entrance {
@@ -28,7 +28,7 @@ pub struct Still {
 }
 
 impl Still {
-    /// Since when operations have had to wait.
+    /// Since when operations have had to wait, by the clock that was given.
     pub fn since(&self) -> Time {
         self.since
     }
@@ -49,10 +49,10 @@ impl Entrance {
     }
 
     /// Closes it, when it is open, and waits until no operation runs.
-    pub(crate) async fn close(self: &Rc<Self>, rt: &Rt) -> Still {
+    pub(crate) async fn close(self: &Rc<Self>, clock: &dyn Fn() -> Time) -> Still {
         self.opened().await;
         self.closed.set(true);
-        let still = Still { entrance: Rc::clone(self), since: rt.now() };
+        let still = Still { entrance: Rc::clone(self), since: clock() };
         self.changed.wait_until(|| self.inside.get() == 0).await;
         still
     }

@@ -8,7 +8,7 @@
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-use twin_rt::BoxFuture;
+use twin_rt::{BoxFuture, Time};
 
 use crate::core::Core;
 use crate::entrance::{Entrance, Still};
@@ -125,7 +125,7 @@ impl<L: Layout> Volume<L> {
     }
 
     /// See [`AnyVolume::hold_still`](crate::AnyVolume::hold_still).
-    pub(crate) fn still(&self) -> BoxFuture<'static, Result<Still>> {
+    pub(crate) fn still(&self, clock: Rc<dyn Fn() -> Time>) -> BoxFuture<'static, Result<Still>> {
         let (core, layout) = (Rc::clone(&self.core), Rc::clone(&self.layout));
         let entrance = Rc::clone(&self.entrance);
         Box::pin(async move {
@@ -137,7 +137,7 @@ impl<L: Layout> Volume<L> {
                     layout.sync(&core).await?;
                 }
             }
-            let still = entrance.close(&core.rt).await;
+            let still = entrance.close(&*clock).await;
             if has_writes {
                 layout.sync(&core).await?;
             }

@@ -67,10 +67,7 @@ impl Channel {
     ///
     /// # Errors
     /// If the host refuses a descriptor, or the name is taken.
-    pub fn open(
-        host: &Host,
-        make: impl Fn() -> Rc<dyn Session> + 'static,
-    ) -> io::Result<Channel> {
+    pub fn open(host: &Host, make: impl Fn() -> Rc<dyn Session> + 'static) -> io::Result<Channel> {
         let listener = UnixListener::bind_addr(&address_of(std::process::id())?)?;
         listener.set_nonblocking(true)?;
         let fd = Rc::new(OwnedFd::from(listener.try_clone()?));

@@ -2,8 +2,8 @@
 //!
 //! Contract: a fork is made of a device that holds that instant and does not change, in a simulation
 //! as of a mount ([`twin_disk::Frozen::device`]). The volume on it is recovered and closed in memory
-//! ([`Closed::of`]); nothing is written to the device. Of that, a fork ([`Twin::of`]) is what a check
-//! of the volume reads and what directories, links and lists of attributes contain; all else,
+//! ([`Closed::of`]); nothing is written to the device. Of that, a fork ([`Twin::of`]) is what
+//! opening and a check of the volume read, and what directories, links and lists of attributes contain; all else,
 //! the contents of files, is zeros. Contents that an inode holds itself stay: they are metadata.
 
 use std::cell::RefCell;
@@ -12,7 +12,9 @@ use std::rc::Rc;
 
 use twin_age::VolumeMap;
 use twin_age::map::FileKind;
-use twin_disk::{Block, BlockDevice, Class, DeviceInfo, Io, IoKind, Origin, Overlay, Pending, gather};
+use twin_disk::{
+    Block, BlockDevice, Class, DeviceInfo, Io, IoKind, Origin, Overlay, Pending, gather,
+};
 use twin_fs::{CheckRequest, Cpu, LayoutKind, Settings};
 use twin_rt::Rt;
 
@@ -77,14 +79,19 @@ impl Twin {
     ///
     /// # Errors
     /// If the volume is damaged or cannot be read.
-    pub fn of(
-        closed: &Closed,
-        progress: &mut dyn FnMut(u64, u64),
-    ) -> Result<Twin, SimulateError> {
+    pub fn of(closed: &Closed, progress: &mut dyn FnMut(u64, u64)) -> Result<Twin, SimulateError> {
         let Closed { rt, kind, device } = closed;
         let marking = kind.without_contents(&**device);
         rt.block_on(marking).map_err(SimulateError::Stalled)??;
         let read = Rc::new(Noted { device: Rc::clone(device), read: RefCell::default() });
+        // What opening reads beside, as the header of a journal.
+        let config = kind.config();
+        let settings = Settings { read_only: true, ..Settings::default() };
+        let work = async {
+            let opened = config.open(rt, Rc::clone(&read) as _, Cpu::none(), settings).await?;
+            opened.volume.close().await
+        };
+        rt.block_on(work).map_err(SimulateError::Stalled)??;
         let check = kind.check(rt, Rc::clone(&read) as _, CheckRequest::default(), progress);
         let report = rt.block_on(check).map_err(SimulateError::Stalled)??;
         if let Some(finding) = report.findings.first() {
@@ -168,4 +175,3 @@ impl BlockDevice for Noted {
         self.device.in_flight()
     }
 }
-

@@ -2,6 +2,8 @@
 //! which operations were held, while a client goes on changing the volume.
 
 use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
+use std::pin::pin;
 use std::rc::Rc;
 
 use twin_disk::{Block, BlockDevice, Buf, Class, Freezable, Io, MemDisk, Origin};
@@ -19,7 +21,7 @@ use twin_sim::{SimDisk, model};
 const SIZE: u64 = 64 << 20;
 const IDENTITY: Identity = Identity { uuid: [7; 16], root: (0, 0, 0o755) };
 /// The most old content to keep, in bytes.
-const KEPT: u64 = 32 << 20;
+const KEPT: u64 = 2 * SIZE;
 /// Clients of a real disk wait no longer for a fork in virtual time: sixteen rotations.
 const LONGEST_WAIT_NS: u64 = 250 * MILLIS;
 
@@ -88,9 +90,9 @@ impl Client {
                     }
                 }
                 let begun = rt.now();
-                let reply = volume.execute(request.clone()).await;
+                let (at, reply) = execute(&rt, &volume, request.clone()).await;
                 // Nothing waits between the end of the operation and the model's.
-                let followed = its.model.borrow_mut().follow(rt.now(), &request, &reply);
+                let followed = its.model.borrow_mut().follow(at, &request, &reply);
                 followed.unwrap_or_else(|what| panic!("seed {seed}: {what}"));
                 generator.learn(&request, &reply);
                 its.done.set(its.done.get() + 1);
@@ -100,6 +102,22 @@ impl Client {
         });
         client
     }
+}
+
+/// Executes a request. Returns when it first took effect, or ended, if it had none.
+async fn execute(rt: &Rt, volume: &OpenVolume, request: Request) -> (Time, twin_fs::Result<Reply>) {
+    let mut future = pin!(volume.execute(request));
+    let mut at = None;
+    let reply = poll_fn(|cx| {
+        let before = volume.core().changes();
+        let polled = future.as_mut().poll(cx);
+        if volume.core().changes() != before || polled.is_ready() {
+            at.get_or_insert(rt.now());
+        }
+        polled
+    });
+    let reply = reply.await;
+    (at.unwrap_or(rt.now()), reply)
 }
 
 fn dump_of(rt: &Rt, volume: &OpenVolume) -> Dump {
@@ -135,7 +153,8 @@ fn fork_once(kind: &'static dyn LayoutKind, disk: &str, seed: u64) -> u64 {
 
     let instant = async {
         rt.sleep(400 * MILLIS + seed * 37 * MILLIS).await;
-        let still = volume.hold_still().await.unwrap();
+        let clock = rt.clone();
+        let still = volume.hold_still(Rc::new(move || clock.now())).await.unwrap();
         let expected = client.model.borrow().dump();
         let done = client.done.get();
         let frozen = device.freeze(KEPT).await.unwrap();
@@ -190,7 +209,8 @@ fn fork_once(kind: &'static dyn LayoutKind, disk: &str, seed: u64) -> u64 {
 fn a_fork_is_the_state_of_one_instant() {
     for name in ["lfs", "ffs"] {
         let kind = layout(name).unwrap();
-        let kept = ["hp97560", "ssd-sata"].map(|disk| (1..=4).map(|s| fork_once(kind, disk, s)).sum());
+        let kept =
+            ["hp97560", "ssd-sata"].map(|disk| (1..=4).map(|s| fork_once(kind, disk, s)).sum());
         let kept: u64 = kept.iter().sum();
         assert!(kept > 0, "{name}: nothing was written over while forks were read");
     }

@@ -240,8 +240,7 @@ impl Superblock {
         };
         let plan = Superblock::plan(uuid, profile, geometry, segment_size, size, copies);
         let without_contents = may_ignore & WITHOUT_CONTENTS != 0;
-        let plan =
-            plan.map(|sb| Superblock { must_write, without_contents, minfree, ..sb });
+        let plan = plan.map(|sb| Superblock { must_write, without_contents, minfree, ..sb });
         let sb = plan.map_err(|e| FsError::corrupt(at, format!("impossible sizes: {e}")))?;
         if (sb.segments, sb.align) != (segments, align) || !(1..=2).contains(&copies) {
             return Err(FsError::corrupt(at, "the sizes contradict each other"));

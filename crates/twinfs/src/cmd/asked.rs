@@ -93,16 +93,22 @@ impl Client {
     async fn freeze(&self, keep_bytes: u64) -> Result<Value, String> {
         let Asked { volume, freezable, layout, image } = &self.asked;
         let Some(freezable) = freezable else {
-            return Err("it is mounted with --flight, and a flight with a fork in it could not be \
+            return Err(
+                "it is mounted with --flight, and a flight with a fork in it could not be \
                         repeated"
-                .into());
+                    .into(),
+            );
         };
         if self.frozen.borrow().is_some() {
             return Err("this connection has frozen it already".into());
         }
-        let still = volume.hold_still().await.map_err(|error| error.to_string())?;
+        let clock = self.host.clone();
+        let still = volume
+            .hold_still(Rc::new(move || clock.now()))
+            .await
+            .map_err(|error| error.to_string())?;
         let held = freezable.freeze(keep_bytes.min(KEEP_MOST)).await;
-        let held_ns = self.host.rt().now().since(still.since());
+        let held_ns = self.host.now().since(still.since());
         drop(still);
         *self.frozen.borrow_mut() = Some(held.map_err(|why| why.to_string())?);
         Ok(json!({
@@ -119,7 +125,8 @@ impl Client {
             return Err(format!("at most {OLD_MOST} bytes of the device can be asked for"));
         }
         let pieces = frozen.old(at, len).map_err(|why| why.to_string())?;
-        let places: Vec<(u64, usize)> = pieces.iter().map(|(at, block)| (*at, block.len())).collect();
+        let places: Vec<(u64, usize)> =
+            pieces.iter().map(|(at, block)| (*at, block.len())).collect();
         let mut answer = json!({ "pieces": places }).to_string().into_bytes();
         answer.push(b'\n');
         pieces.iter().for_each(|(_, block)| answer.extend_from_slice(&block.to_bytes()));

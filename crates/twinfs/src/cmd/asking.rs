@@ -25,7 +25,7 @@ pub(super) struct Instant {
     pub(super) host: Host,
     pub(super) kind: &'static dyn LayoutKind,
     pub(super) device: Rc<dyn BlockDevice>,
-    /// For how long operations had to wait, as far as the mount's clock tells.
+    /// For how long operations had to wait.
     pub(super) held_ns: u64,
 }
 
@@ -76,7 +76,8 @@ impl MountAsked {
     /// If the mount refuses, or its image cannot be read.
     pub(super) fn freeze(self, keep_bytes: u64) -> Result<Instant, String> {
         // What the kernel has collected goes to the mount first.
-        let root = std::fs::File::open(&self.dir).map_err(|e| format!("{}: {e}", self.dir.display()))?;
+        let root =
+            std::fs::File::open(&self.dir).map_err(|e| format!("{}: {e}", self.dir.display()))?;
         rustix::fs::syncfs(&root).map_err(|e| format!("{}: {e}", self.dir.display()))?;
         drop(root);
         let (answer, _) = self.ask(Question::Freeze { keep_bytes })?;

@@ -21,8 +21,10 @@ const HOLE: usize = 4096;
 pub(crate) fn run(args: &Fork, interrupts: &Interrupts) -> Outcome {
     let dir = args.dir.display();
     let mount = MountAsked::at(&args.dir)?.ok_or_else(|| {
-        format!("{dir}: no volume of twinfs is mounted there; the image of one that is not mounted \
-                 can be copied")
+        format!(
+            "{dir}: no volume of twinfs is mounted there; the image of one that is not mounted \
+                 can be copied"
+        )
     })?;
     let new = NewFile::make(&args.to, interrupts)?;
     let waiting = Progress::waiting("the volume is held");

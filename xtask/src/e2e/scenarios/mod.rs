@@ -7,6 +7,7 @@ mod enospc;
 mod events;
 mod flight;
 mod flush;
+mod fork;
 mod fsx;
 mod fuse_nfs;
 mod git;
@@ -57,6 +58,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     nfs_mount::SCENARIO,
     fuse_nfs::SCENARIO,
     old::SCENARIO,
+    fork::SCENARIO,
     places::SCENARIO,
     replacement::SCENARIO,
     signatures::SCENARIO,
