@@ -41,6 +41,7 @@ mod snapshot;
 mod source_map;
 mod start;
 mod stat;
+mod stat_watch;
 mod status;
 mod terminal;
 mod time;
