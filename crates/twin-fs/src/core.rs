@@ -223,6 +223,12 @@ impl Core {
         self.dirty.all()
     }
 
+    /// Calls `f` for dirty inodes, in the order in which they became dirty, until it returns false.
+    /// `f` may not change which inodes are dirty.
+    pub(crate) fn for_dirty_inodes(&self, f: impl FnMut(&Inode) -> bool) {
+        self.dirty.each(f);
+    }
+
     /// Since when the first of the dirty inodes has been dirty.
     pub(crate) fn dirty_since(&self) -> Option<Time> {
         self.dirty.oldest()

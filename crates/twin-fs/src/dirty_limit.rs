@@ -24,6 +24,16 @@ use crate::{Ino, Result};
 /// The dirty data of a volume.
 struct View<'a>(&'a Core);
 
+impl View<'_> {
+    fn file_of(&self, inode: &Inode) -> DirtyFile {
+        let (since, changed) = inode.dirty_times();
+        let block = u64::from(self.0.geometry.block_size);
+        let bytes = inode.frames.counts().1 as u64 * block;
+        let is_dir = inode.d.borrow().is_dir();
+        DirtyFile { ino: inode.ino, since, changed, bytes, is_dir }
+    }
+}
+
 impl DirtyView for View<'_> {
     fn blocks(&self, f: &mut dyn FnMut(&DirtyBlock) -> bool) {
         // The layout's own structures, and indirect blocks, go with the files that need them.
@@ -38,15 +48,12 @@ impl DirtyView for View<'_> {
     }
 
     fn files(&self, f: &mut dyn FnMut(&DirtyFile) -> bool) {
-        let block = u64::from(self.0.geometry.block_size);
-        for inode in self.0.dirty_inodes() {
-            let (since, changed) = inode.dirty_times();
-            let bytes = inode.frames.counts().1 as u64 * block;
-            let is_dir = inode.d.borrow().is_dir();
-            if !f(&DirtyFile { ino: inode.ino, since, changed, bytes, is_dir }) {
-                return;
-            }
-        }
+        self.0.for_dirty_inodes(|inode| f(&self.file_of(inode)));
+    }
+
+    fn file(&self, ino: u64) -> Option<DirtyFile> {
+        let inode = self.0.cached_inode(ino)?;
+        inode.is_dirty().then(|| self.file_of(&inode))
     }
 
     fn place(&self, ino: u64, lbn: Lbn) -> Option<u64> {
@@ -117,28 +124,30 @@ impl Core {
     /// The dirty files that a policy named, in the order in which they became dirty; `None` for all.
     pub(crate) fn chosen(&self, which: &Which) -> Option<Vec<Chosen>> {
         let whole = |inode| Chosen { inode, blocks: None };
-        let dirty = self.dirty_inodes().into_iter();
-        Some(match which {
+        let mut chosen: Vec<Chosen> = match which {
             Which::All => return None,
             Which::UpTo(time) => {
-                dirty.filter(|inode| inode.dirty_times().0 <= *time).map(whole).collect()
+                let dirty = self.dirty_inodes().into_iter();
+                return Some(dirty.filter(|i| i.dirty_times().0 <= *time).map(whole).collect());
             }
             Which::Files(files) => {
                 let files: BTreeSet<Ino> = files.iter().copied().collect();
-                dirty.filter(|inode| files.contains(&inode.ino)).map(whole).collect()
+                files.into_iter().filter_map(|ino| self.cached_inode(ino)).map(whole).collect()
             }
             Which::Blocks(blocks) => {
                 let mut by_file: BTreeMap<Ino, BTreeSet<Lbn>> = BTreeMap::new();
                 for (ino, lbn) in blocks {
                     by_file.entry(*ino).or_default().insert(*lbn);
                 }
-                let some = |inode: Rc<Inode>| {
-                    let blocks = by_file.remove(&inode.ino)?;
-                    Some(Chosen { inode, blocks: Some(blocks) })
+                let some = |(ino, blocks)| {
+                    Some(Chosen { inode: self.cached_inode(ino)?, blocks: Some(blocks) })
                 };
-                dirty.filter_map(some).collect()
+                by_file.into_iter().filter_map(some).collect()
             }
-        })
+        };
+        chosen.retain(|one| one.inode.is_dirty());
+        chosen.sort_by_key(|one| one.inode.dirty_turn());
+        Some(chosen)
     }
 }
 
@@ -217,19 +226,15 @@ pub(crate) fn join_nvram<L: Layout>(core: &Rc<Core>, layout: &Rc<L>, nvram: &Rc<
     core.set_nvram(nvram, nvram.join(member));
 }
 
-/// Since when the oldest dirty data is dirty.
+/// Since when the oldest dirty data is dirty. A block may be older than its file's place among the dirty
+/// ones, if other blocks of the file were written since.
 fn oldest(core: &Core) -> Option<Time> {
-    let (mut block, mut file) = (None, None);
-    let view = View(core);
-    view.blocks(&mut |one| {
+    let mut block = None;
+    View(core).blocks(&mut |one| {
         block = Some(one.since);
         false
     });
-    view.files(&mut |one| {
-        file = Some(one.since);
-        false
-    });
-    block.into_iter().chain(file).min()
+    block.into_iter().chain(core.dirty_since()).min()
 }
 
 /// Writes what the policy names to make room for so many bytes.

@@ -51,6 +51,10 @@ mod tests {
 
         fn files(&self, _: &mut dyn FnMut(&DirtyFile) -> bool) {}
 
+        fn file(&self, _: u64) -> Option<DirtyFile> {
+            None
+        }
+
         fn place(&self, _: u64, _: crate::Lbn) -> Option<u64> {
             None
         }

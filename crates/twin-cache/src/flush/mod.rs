@@ -85,6 +85,8 @@ pub trait DirtyView {
     fn blocks(&self, f: &mut dyn FnMut(&DirtyBlock) -> bool);
     /// Calls `f` for dirty files, from the one that became dirty first, until it returns false.
     fn files(&self, f: &mut dyn FnMut(&DirtyFile) -> bool);
+    /// The file of this inode number, if it is dirty.
+    fn file(&self, ino: u64) -> Option<DirtyFile>;
     /// The byte on the device where a block lies now; `None` if it has no place yet.
     fn place(&self, ino: u64, lbn: Lbn) -> Option<u64>;
 }

@@ -3,7 +3,7 @@
 //! ("Cut-and-paste file systems", section 5.1; Baker and others, "Non-volatile memory for fast,
 //! reliable file systems", 1992).
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 use twin_rt::Time;
 
@@ -58,18 +58,13 @@ fn oldest_blocks(state: &FlushState, dirty: &dyn DirtyView) -> Vec<(u64, Lbn)> {
 
 /// The oldest blocks of files that have at least the wanted bytes together, one of each.
 fn oldest_of_different_files(state: &FlushState, dirty: &dyn DirtyView) -> Vec<(u64, Lbn)> {
-    let mut unnamed = BTreeMap::new();
-    dirty.files(&mut |file| {
-        unnamed.insert(file.ino, file.bytes);
-        true
-    });
-    let (mut blocks, mut sum) = (Vec::new(), 0);
+    let (mut blocks, mut named, mut sum) = (Vec::new(), BTreeSet::new(), 0);
     dirty.blocks(&mut |block| {
-        if let Some(bytes) = unnamed.remove(&block.ino) {
+        if named.insert(block.ino) {
             blocks.push((block.ino, block.lbn));
-            sum += bytes;
+            sum += dirty.file(block.ino).map_or(0, |file| file.bytes);
         }
-        sum < state.wanted_bytes || blocks.is_empty()
+        sum < state.wanted_bytes
     });
     blocks
 }

@@ -48,6 +48,15 @@ impl DirtyView for Fake {
         }
     }
 
+    fn file(&self, ino: u64) -> Option<DirtyFile> {
+        let mut found = None;
+        self.files(&mut |file| {
+            found = (file.ino == ino).then_some(*file);
+            found.is_none()
+        });
+        found
+    }
+
     fn place(&self, _: u64, _: Lbn) -> Option<u64> {
         None
     }

@@ -46,6 +46,16 @@ impl DirtyInodes {
         self.by_turn.borrow().values().cloned().collect()
     }
 
+    /// Calls `f` for dirty inodes, in the order in which they became dirty, until it returns false.
+    /// `f` may not change which inodes are dirty.
+    pub(crate) fn each(&self, mut f: impl FnMut(&Inode) -> bool) {
+        for inode in self.by_turn.borrow().values() {
+            if !f(inode) {
+                return;
+            }
+        }
+    }
+
     /// Since when the first of them has been dirty.
     pub(crate) fn oldest(&self) -> Option<Time> {
         let by_turn = self.by_turn.borrow();

@@ -93,6 +93,11 @@ impl Inode {
         self.dirty_times.get()
     }
 
+    /// Its place in the order in which inodes became dirty; 0 if it is clean.
+    pub(crate) fn dirty_turn(&self) -> u64 {
+        self.dirty.get()
+    }
+
     /// The class of requests for its block `lbn`: only data blocks of regular files are data.
     pub fn class(&self, lbn: Lbn) -> Class {
         let d = self.d.borrow();

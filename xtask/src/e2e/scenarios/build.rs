@@ -112,6 +112,20 @@ pub(super) fn unpack(
     Ok((origin.len(), unpacked_s))
 }
 
+/// Unpacks the project, configures it and makes its generated files, in full runs a library as well: a load
+/// beside something else.
+///
+/// # Errors
+/// The first failure.
+pub(super) fn once(bench: &Bench, dir: &Path, tarball: &Path) -> Result<(), String> {
+    let tree = dir.join("beside");
+    fs::create_dir(&tree).map_err(|error| error.to_string())?;
+    bench.run(Command::new("tar").arg("-C").arg(&tree).arg("-xf").arg(tarball))?;
+    let target = if bench.full { "libssl.a" } else { "build_generated" };
+    build(bench, &tree.join("openssl"), target)?;
+    fs::remove_dir_all(&tree).map_err(|error| error.to_string())
+}
+
 fn build(bench: &Bench, tree: &Path, target: &str) -> Result<(), String> {
     bench.shell(tree, CONFIGURE)?;
     let jobs = std::thread::available_parallelism().map_or(1, usize::from);

@@ -26,6 +26,7 @@ mod replacement;
 mod rewrite;
 mod signatures;
 mod sqlite;
+mod streams;
 mod sync;
 mod times;
 mod user;
@@ -61,6 +62,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     fork::SCENARIO,
     places::SCENARIO,
     replacement::SCENARIO,
+    streams::SCENARIO,
     signatures::SCENARIO,
     hostile::SCENARIO,
 ];
