@@ -28,6 +28,7 @@ mod block;
 mod buf;
 mod device;
 mod flight;
+mod freezing;
 mod logged;
 mod mem;
 mod overlay;
@@ -42,6 +43,7 @@ pub use device::{
     Pending, Purpose, ServiceBounds, all_parts, pending,
 };
 pub use flight::{DeviceLog, Recorded};
+pub use freezing::{Freezable, Frozen, OldContent, Unfrozen};
 pub use logged::logged;
 pub use mem::MemDisk;
 pub use overlay::Overlay;

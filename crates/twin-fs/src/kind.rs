@@ -66,6 +66,16 @@ pub trait LayoutKind: Sync {
         progress: &'a mut dyn FnMut(u64, u64),
     ) -> BoxFuture<'a, Result<CheckReport>>;
 
+    /// Notes on a volume that is not open that the contents of its files are missing, so that what is
+    /// read in their place is compared with no checksum. Nothing to note without checksums of
+    /// contents.
+    ///
+    /// # Errors
+    /// If there is no volume, or the device fails.
+    fn without_contents<'a>(&'a self, _device: &'a dyn BlockDevice) -> BoxFuture<'a, Result<()>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
     /// The structures of a volume that can be dumped, besides [those of files](dump::OF_FILES).
     fn structures(&self) -> &'static [dump::Structure];
 

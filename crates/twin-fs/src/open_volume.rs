@@ -8,10 +8,11 @@ use std::any::Any;
 use std::ops::Deref;
 use std::rc::Rc;
 
-use twin_rt::BoxFuture;
+use twin_rt::{BoxFuture, Time};
 
 use crate::core::Core;
 use crate::dirty_limit::join_nvram;
+use crate::entrance::Still;
 use crate::layout::{Layout, Written};
 use crate::nvram::Nvram;
 use crate::running::Execution;
@@ -31,6 +32,16 @@ pub trait AnyVolume: Any {
     /// # Errors
     /// If something could not be written. The volume then needs recovery.
     fn close(&self) -> BoxFuture<'static, Result<()>>;
+
+    /// Makes everything durable and lets no operation run until the result is dropped: meanwhile the
+    /// device holds the state of one instant, which is after all operations that have ended and
+    /// before all that begin later. Operations wait no longer than for those under way and for one
+    /// sync of what became dirty during another; a cleaner may go on. `clock` says since when they wait:
+    /// the time of the run may be coarse.
+    ///
+    /// # Errors
+    /// If something cannot be written.
+    fn hold_still(&self, clock: Rc<dyn Fn() -> Time>) -> BoxFuture<'static, Result<Still>>;
 
     /// Lets the volume's dirty data lie in memory that survives a power failure and that other
     /// volumes use too, instead of memory of its own. Nothing happens if its flush policy uses none.
@@ -73,6 +84,10 @@ impl<L: Layout> AnyVolume for Volume<L> {
 
     fn close(&self) -> BoxFuture<'static, Result<()>> {
         Volume::close(self)
+    }
+
+    fn hold_still(&self, clock: Rc<dyn Fn() -> Time>) -> BoxFuture<'static, Result<Still>> {
+        self.still(clock)
     }
 
     fn join_nvram(&self, nvram: &Rc<Nvram>) {

@@ -8,14 +8,20 @@
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-use twin_rt::BoxFuture;
+use twin_rt::{BoxFuture, Time};
 
 use crate::core::Core;
+use crate::entrance::{Entrance, Still};
 use crate::layout::{Layout, Picked};
 use crate::ops::Operations;
 use crate::running::{Execution, Runners};
 use crate::write_back::WriteBack;
 use crate::{FileSystem, FsError, Ino, Reply, Request, Result, Room};
+
+/// How often everything is written before operations have to wait for a still volume.
+const EARLY_SYNCS: u32 = 3;
+/// So few dirty bytes may be written while they wait.
+const LITTLE_DIRTY_BYTES: u64 = 256 << 10;
 
 /// A file system: names and files, over a layout. The layout's `open` makes it.
 pub struct Volume<L: Layout> {
@@ -26,6 +32,7 @@ pub struct Volume<L: Layout> {
     ops: Operations<L>,
     write_back: Rc<WriteBack<L>>,
     runners: Runners,
+    entrance: Rc<Entrance>,
 }
 
 impl<L: Layout> Volume<L> {
@@ -41,6 +48,7 @@ impl<L: Layout> Volume<L> {
             core,
             layout,
             write_back,
+            entrance: Rc::default(),
             runners: Runners::new(this, Volume::run, Volume::close_now),
         }))
     }
@@ -116,10 +124,36 @@ impl<L: Layout> Volume<L> {
         if self.core.settings.read_only { Ok(()) } else { self.layout.close(&self.core).await }
     }
 
+    /// See [`AnyVolume::hold_still`](crate::AnyVolume::hold_still).
+    pub(crate) fn still(&self, clock: Rc<dyn Fn() -> Time>) -> BoxFuture<'static, Result<Still>> {
+        let (core, layout) = (Rc::clone(&self.core), Rc::clone(&self.layout));
+        let entrance = Rc::clone(&self.entrance);
+        Box::pin(async move {
+            let has_writes = !core.settings.read_only;
+            // What is dirty now is written while operations go on, so that little is left to write
+            // while they wait.
+            for _ in 0..EARLY_SYNCS {
+                if has_writes && layout.dirty(&core).bytes > LITTLE_DIRTY_BYTES {
+                    layout.sync(&core).await?;
+                }
+            }
+            let still = entrance.close(&*clock).await;
+            if has_writes {
+                layout.sync(&core).await?;
+            }
+            Ok(still)
+        })
+    }
+
     /// Runs one operation and then wakes the tasks that write back what it changed. [`Execution`]
     /// calls this.
     async fn run(self: Rc<Self>, request: Request) -> Result<Reply> {
+        if self.entrance.is_closed() {
+            self.entrance.opened().await;
+        }
+        let inside = self.entrance.enter();
         let result = self.ops.run(request).await;
+        drop(inside);
         self.core.note_operation();
         self.write_back.wake();
         result

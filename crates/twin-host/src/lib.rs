@@ -6,7 +6,8 @@
 //! Main types: [`Host`] (the runtime in real time, and the one place where a thread waits),
 //! [`FileDevice`] (an image file or a raw device as a [`twin_disk::BlockDevice`]), [`fuse`] (a
 //! mounted front end over any [`twin_fs::FileSystem`]), [`mirror`] (an existing directory as a
-//! `FileSystem`), [`nfs`] (the sockets of a server of NFS), [`FlightLog`] (hears of everything that enters the core, in order).
+//! `FileSystem`), [`nfs`] (the sockets of a server of NFS), [`channel`]
+//! (another process asks a mount), [`FlightLog`] (hears of everything that enters the core, in order).
 //!
 //! Start at [`Host::start`]:
 //!
@@ -31,6 +32,7 @@
 
 #![deny(unsafe_op_in_unsafe_fn, clippy::undocumented_unsafe_blocks)]
 
+pub mod channel;
 mod clock;
 mod device;
 pub mod extents;

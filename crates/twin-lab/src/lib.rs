@@ -33,6 +33,7 @@ mod error;
 mod event_log;
 mod figures;
 mod flight;
+pub mod fork;
 mod front_end;
 pub mod frontier;
 mod history;

@@ -16,9 +16,9 @@ use twin_settings::{Key, SettingsError, Unit, set, text_of};
 
 use crate::check::{self, CheckOptions};
 use crate::dump;
-use crate::format::Profile;
+use crate::format::{Profile, Superblock};
 use crate::lfs::Lfs;
-use crate::open::MkfsOptions;
+use crate::open::{MkfsOptions, read_superblock, write_superblocks};
 use crate::recover::Recovered;
 use crate::settings::LfsSettings;
 
@@ -270,6 +270,13 @@ impl LayoutKind for Kind {
                 false => check::check(rt, device, &options, &mut told).await?,
             };
             Ok(report.into())
+        })
+    }
+
+    fn without_contents<'a>(&'a self, device: &'a dyn BlockDevice) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            let sb = read_superblock(device).await?;
+            write_superblocks(device, &Superblock { without_contents: true, ..sb }).await
         })
     }
 

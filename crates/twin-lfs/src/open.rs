@@ -216,6 +216,8 @@ impl Lfs {
                 "the volume has features that this program cannot write: mount it read-only",
             ));
         }
+        let check_data = settings.check_data && !sb.without_contents;
+        let settings = Settings { check_data, ..settings };
         let watch = Rc::new(Watch::new(rt.clone(), device));
         let device = Rc::clone(&watch) as Rc<dyn BlockDevice>;
         let core = core(rt, device, cpu, &sb, settings)?;

@@ -27,7 +27,7 @@ mod output;
 mod reproduce;
 mod serve;
 
-pub(crate) use age::{Age, Layout, Snapshot, Start};
+pub(crate) use age::{Age, Fork, Layout, Snapshot, Start};
 pub(crate) use cache::{Cache, ObjectRules};
 pub(crate) use convert::Convert;
 pub(crate) use frontier::Frontier;
@@ -84,6 +84,7 @@ pub(crate) enum Command {
     Reproduce(Reproduce),
     Layout(Layout),
     Snapshot(Snapshot),
+    Fork(Fork),
     Age(Box<Age>),
     Completions(Completions),
     Man(Man),
@@ -763,11 +764,20 @@ pub(crate) struct Dump {
 }
 
 /// Show what a volume is and how full, of an image that is not mounted; or, of the directory where
-/// one is mounted, how full it is and how much memory the mount uses.
+/// one is mounted, how full it is, how much memory the mount uses and what it has done.
+///
+/// With --watch a line every few seconds says what a mount has done since the line before: as JSON an
+/// object a line.
 #[derive(Args)]
 pub(crate) struct Stat {
     #[command(flatten)]
     pub(crate) output: Output,
+    /// Go on, with a line every so many seconds; of a mount.
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=86400))]
+    pub(crate) watch: Option<u32>,
+    /// End after so many lines.
+    #[arg(long, requires = "watch", value_name = "LINES")]
+    pub(crate) times: Option<u64>,
     /// The image file or block device, or the directory.
     pub(crate) image: PathBuf,
 }

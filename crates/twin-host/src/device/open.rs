@@ -26,6 +26,8 @@ const LOCK_PAUSE: std::time::Duration = std::time::Duration::from_millis(10);
 pub struct ImageOptions {
     /// Open for reading only, and share an image file with other readers.
     pub read_only: bool,
+    /// Read it beside the process that has it open and that has agreed to that: without a lock.
+    pub beside: bool,
     /// Bypass the host's page cache (O_DIRECT) if the host supports it.
     pub direct: bool,
     /// The largest sector that the caller can use, in bytes. Direct I/O that requires larger units
@@ -39,6 +41,7 @@ impl Default for ImageOptions {
     fn default() -> Self {
         ImageOptions {
             read_only: false,
+            beside: false,
             direct: true,
             max_sector: 4096,
             queue: QueueChoice::Automatic,
@@ -161,11 +164,11 @@ pub(super) fn open(path: &Path, options: &ImageOptions) -> Result<Image, ImageEr
     let queue = DriverQueue::of(options.queue, &stat, is_device);
     let access = if options.read_only { OFlags::RDONLY } else { OFlags::RDWR };
     // On a block device, O_EXCL excludes mounts and other exclusive users.
-    let exclusive = if is_device { OFlags::EXCL } else { OFlags::empty() };
+    let exclusive = if is_device && !options.beside { OFlags::EXCL } else { OFlags::empty() };
     let flags = access | exclusive | OFlags::CLOEXEC;
     let fd = with_patience(|| open_file(path, flags, Mode::empty()), Errno::BUSY)
         .map_err(|errno| refused(path, errno))?;
-    if !is_device {
+    if !is_device && !options.beside {
         lock(&fd, options.read_only).map_err(|errno| refused(path, errno))?;
     }
     let size = if is_device {

@@ -77,7 +77,11 @@ pub fn check<'a>(
             // Without a checkpoint there is nothing more to check; the report says so.
             return Ok(report);
         }
-        let mut image = LfsImage::new(view, *options);
+        let options = CheckOptions { data: options.data && !view.sb.without_contents };
+        if view.sb.without_contents {
+            report.notes.push("a fork: the contents of files are missing".into());
+        }
+        let mut image = LfsImage::new(view, options);
         twin_fs::check::check(&mut image, &mut report, progress).await?;
         report.notes.push(image.usage_note());
         Ok(report)
@@ -113,7 +117,8 @@ async fn repair_volume(
             "the volume has features that this program cannot write: repair it with a newer one",
         ));
     }
-    let mut image = LfsImage::new(view, *options).for_repair();
+    let options = CheckOptions { data: options.data && !view.sb.without_contents };
+    let mut image = LfsImage::new(view, options).for_repair();
     let mut lost = twin_fs::check::repair(&mut image, true, &mut report, progress).await?;
     report.notes.push(image.usage_note());
     if report.is_clean() {

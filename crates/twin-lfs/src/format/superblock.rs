@@ -25,6 +25,9 @@ pub enum Profile {
     Modern,
 }
 
+/// The bit of `may_ignore` for [`Superblock::without_contents`].
+const WITHOUT_CONTENTS: u64 = 1;
+
 /// What a volume is: fixed when it is made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Superblock {
@@ -47,6 +50,9 @@ pub struct Superblock {
     /// Feature bits that a writer must know. None are defined yet: a volume with any of them can
     /// only be read.
     pub must_write: u64,
+    /// The contents of files are missing, as in a fork: what is read in their place matches no
+    /// checksum.
+    pub without_contents: bool,
     /// Percent of the log that is never given to files, at most 50: the fuller a log, the more a
     /// cleaner must move for each segment that it gains.
     pub minfree: u32,
@@ -104,6 +110,7 @@ impl Superblock {
             size,
             copies,
             must_write,
+            without_contents: false,
             minfree: Superblock::MINFREE_UNSAID,
         })
     }
@@ -160,8 +167,9 @@ impl Superblock {
         w.u32(0);
         w.u32(VERSION);
         // Feature bits: those that a reader may ignore, those that a writer must know, those that
-        // everyone must know. None are defined yet.
-        for bits in [0, self.must_write, 0] {
+        // everyone must know.
+        let may_ignore = if self.without_contents { WITHOUT_CONTENTS } else { 0 };
+        for bits in [may_ignore, self.must_write, 0] {
             w.u64(bits);
         }
         for half in self.uuid.as_chunks::<8>().0 {
@@ -210,7 +218,7 @@ impl Superblock {
             );
             return Err(FsError::corrupt(at, what));
         }
-        let (_may_ignore, must_write, must_know) = (r.u64(), r.u64(), r.u64());
+        let (may_ignore, must_write, must_know) = (r.u64(), r.u64(), r.u64());
         if must_know != 0 {
             return Err(FsError::corrupt(at, "the volume has features that this program lacks"));
         }
@@ -231,7 +239,8 @@ impl Superblock {
             _ => return Err(FsError::corrupt(at, "unknown profile")),
         };
         let plan = Superblock::plan(uuid, profile, geometry, segment_size, size, copies);
-        let plan = plan.map(|sb| Superblock { must_write, minfree, ..sb });
+        let without_contents = may_ignore & WITHOUT_CONTENTS != 0;
+        let plan = plan.map(|sb| Superblock { must_write, without_contents, minfree, ..sb });
         let sb = plan.map_err(|e| FsError::corrupt(at, format!("impossible sizes: {e}")))?;
         if (sb.segments, sb.align) != (segments, align) || !(1..=2).contains(&copies) {
             return Err(FsError::corrupt(at, "the sizes contradict each other"));

@@ -57,8 +57,29 @@ pub(crate) struct Snapshot {
     /// Keep the names of files too.
     #[arg(long)]
     pub(crate) names: bool,
-    /// An image or block device, or a directory.
+    /// An image or block device, or a directory; of a mount of twinfs, the state of one instant.
     pub(crate) what: PathBuf,
+}
+
+/// Fork a mounted volume: its state at one instant, without the contents of files.
+///
+/// Programs that use the volume wait for no longer than for one sync of what is dirty. The result is
+/// an image that mounts and checks clean, takes room on the host for metadata alone, and is what
+/// simulations begin with: `compare --from`. Contents of files are zeros, except those of small files
+/// that lie in the inode. Only the mount's user and root may do it.
+#[derive(Args)]
+#[command(after_help = "Examples:\n  \
+    twinfs fork /mnt -o twin.img\n  \
+    twinfs compare --from twin.img -t recorded.tw lfs lfs:victim=greedy")]
+pub(crate) struct Fork {
+    /// The image to make, which must not exist.
+    #[arg(long = "output", short = 'o', value_name = "IMAGE")]
+    pub(crate) to: PathBuf,
+    /// The most memory of the mount in which it keeps what is overwritten meanwhile.
+    #[arg(long, default_value = "256M", value_name = "BYTES")]
+    pub(crate) keep: Size,
+    /// Where the volume is mounted.
+    pub(crate) dir: PathBuf,
 }
 
 /// Make a volume that has been in use for years.

@@ -1,6 +1,8 @@
 //! The commands, a file each.
 
 mod age;
+mod asked;
+mod asking;
 mod bench;
 mod bench_rows;
 mod budget;
@@ -13,6 +15,7 @@ mod convert;
 mod device;
 mod dump;
 mod files;
+mod fork;
 mod frontier;
 mod gather;
 mod image;
@@ -38,6 +41,7 @@ mod snapshot;
 mod source_map;
 mod start;
 mod stat;
+mod stat_watch;
 mod status;
 mod terminal;
 mod time;
@@ -122,6 +126,7 @@ pub(crate) fn run(command: Command, interrupts: &Interrupts) -> Outcome {
         Command::Validate(args) => validate::run(&args, interrupts),
         Command::Layout(args) => layout::run(&args, interrupts),
         Command::Snapshot(args) => snapshot::run(&args, interrupts),
+        Command::Fork(args) => fork::run(&args, interrupts),
         Command::Age(args) => age::run(&args, interrupts),
         Command::Completions(args) => manual::completions(&args),
         Command::Man(args) => manual::pages(&args),

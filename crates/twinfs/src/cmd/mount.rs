@@ -17,6 +17,7 @@ use twin_lab::layouts::LAYOUTS;
 use twin_lab::{CLOSE, with_flush};
 use twin_rt::Categories;
 
+use super::asked::Asked;
 use super::files::NewFile;
 use super::image::layout_of;
 use super::opening::{Listener, OpenOptions, Opened, Refused, open_volume, set_for_open};
@@ -60,19 +61,25 @@ fn serve_volume(args: &Mount, ready: Ready, words: &Rc<Words>) -> Result<(), Str
             }
             None => None,
         };
-        Ok(((place, opened, status), (trace, nfs)))
+        Ok((layout, (place, opened, status), (trace, nfs)))
     });
-    let ((place, opened, status), (trace, nfs)) = match prepared {
+    let (layout, (place, opened, status), (trace, nfs)) = match prepared {
         Ok(prepared) => prepared,
         Err(why) => {
             ready.failed(&why);
             return Err(why);
         }
     };
-    let Opened { volume, recovery, flight, .. } = opened;
+    let Opened { volume, recovery, flight, freezable, .. } = opened;
     if let Some(recovery) = recovery {
         words.say(Grade::Notice, &format!("was not unmounted: {recovery}"));
     }
+    // A mount without a channel is as good a mount.
+    let asked = Asked { volume: volume.clone(), freezable, layout, image: args.image.clone() };
+    let _channel = asked.serve(&place.host).map_err(|error| {
+        let text = format!("`twinfs fork` and `twinfs stat` cannot ask this mount: {error}");
+        words.say(Grade::Warning, &text);
+    });
     let Some(status) = status else {
         return serve_opened(args, ready, place, volume, flight, (trace, nfs));
     };

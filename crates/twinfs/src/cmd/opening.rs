@@ -4,7 +4,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use twin_disk::{BlockDevice, DeviceInfo, DeviceLog, IoKind, Recorded};
+use twin_disk::{BlockDevice, DeviceInfo, DeviceLog, Freezable, IoKind, Recorded};
 use twin_fs::{Cpu, FsError, LayoutConfig, LayoutKind, OpenVolume, Settings};
 use twin_host::{FileDevice, FlightLog, FlightRecorder, Host, HostOptions, ImageOptions};
 use twin_lab::FlightSettings;
@@ -24,6 +24,8 @@ pub(super) struct Opened {
     /// What opening had to do first, in words, if the volume had not been unmounted.
     pub(super) recovery: Option<String>,
     pub(super) flight: Option<Rc<FlightRecorder<File>>>,
+    /// The device, if its content can be held: not of a flight, which could not be repeated.
+    pub(super) freezable: Option<Freezable>,
 }
 
 /// How to open a volume.
@@ -110,16 +112,20 @@ pub(super) fn open_volume(image: &Path, options: OpenOptions) -> Result<Opened, 
         host.rt().log_to(categories, listener);
     }
     let device = FileDevice::open(&host, image, &image_options).map_err(|e| e.to_string())?;
-    let device = match &flight {
+    let (device, freezable) = match &flight {
         Some(flight) => {
             let log = Rc::clone(flight) as Rc<dyn DeviceLog>;
-            Rc::new(Recorded::with_log(host.rt().clone(), device, log)) as Rc<dyn BlockDevice>
+            let device = Recorded::with_log(host.rt().clone(), device, log);
+            (Rc::new(device) as Rc<dyn BlockDevice>, None)
         }
-        None => Rc::new(device),
+        None => {
+            let device = Freezable::new(host.rt(), Rc::new(device));
+            (Rc::new(device.clone()) as Rc<dyn BlockDevice>, Some(device))
+        }
     };
     let twin_fs::Opened { volume, recovery } =
         open_device(&host, image, device, &*of_layout, settings)?;
-    Ok(Opened { host, volume, recovery, flight })
+    Ok(Opened { host, volume, recovery, flight, freezable })
 }
 
 /// Opens the volume in an image on a host that has others too. Flights are not for these.

@@ -11,18 +11,29 @@ use twin_age::{VolumeMap, snapshot};
 use twin_host::extents::{self, Walked};
 use twin_host::{FileDevice, Host, HostOptions, ImageOptions};
 use twin_lab::age::map_of;
+use twin_lab::fork::Closed;
 
+use super::asking::{Instant, MountAsked};
 use super::image::layout_of;
 use super::progress::Progress;
 use super::{Interrupts, opening};
 
-/// The map of a source.
+/// The most memory in which a mount keeps what is overwritten while its map is read.
+const KEEP_BYTES: u64 = 256 << 20;
+
+/// The map of a source; of a mount of ours, that of one instant.
 ///
 /// # Errors
 /// What is wrong with it, with its name.
 pub(super) fn map_of_source(path: &Path, interrupts: &Interrupts) -> Result<VolumeMap, String> {
     let in_source = |why: &dyn std::fmt::Display| format!("{}: {why}", path.display());
     if path.is_dir() {
+        if let Some(mount) = MountAsked::at(path)? {
+            let Instant { host, kind, device, .. } = mount.freeze(KEEP_BYTES)?;
+            let _bar = Progress::waiting("reading metadata");
+            let closed = Closed::of(host.rt(), kind, device);
+            return closed.and_then(|closed| closed.map()).map_err(|error| in_source(&error));
+        }
         let bar = Progress::of("files", 0);
         let keep_on = |files: u64| {
             bar.set_done(files);

@@ -7,6 +7,8 @@ use twin_fs::{FileSystem, Op, Reply, Request, Settings};
 use twin_host::ImageOptions;
 
 use super::Outcome;
+use super::asked::Question;
+use super::asking::MountAsked;
 use super::image::layout_of;
 use super::opening::{OpenOptions, Opened, open_volume};
 use super::progress::Progress;
@@ -15,6 +17,9 @@ use crate::rows;
 use crate::size::Size;
 
 pub(crate) fn run(args: &Stat) -> Outcome {
+    if let Some(seconds) = args.watch {
+        return super::stat_watch::run(args, seconds);
+    }
     if args.image.is_dir() {
         return of_mount(args);
     }
@@ -63,7 +68,7 @@ pub(crate) fn run(args: &Stat) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What is known of a mount without asking its daemon for more than its process number.
+/// What is known of a mount: from outside, and from itself if it answers.
 fn of_mount(args: &Stat) -> Outcome {
     let dir = &args.image;
     let usage = twin_host::fuse::daemon_usage(dir).map_err(|e| e.to_string())?;
@@ -71,6 +76,12 @@ fn of_mount(args: &Stat) -> Outcome {
     let size = space.f_blocks * space.f_frsize;
     let used = size.saturating_sub(space.f_bfree * space.f_frsize);
     let inodes = space.f_files.saturating_sub(space.f_ffree);
+    // One that was mounted by an earlier version has no channel, and one of another user is silent.
+    let figures = MountAsked::at(dir)
+        .ok()
+        .flatten()
+        .and_then(|mount| mount.ask(Question::Figures).ok())
+        .map(|(figures, _)| figures);
     let row = json!({
         "dir": dir.display().to_string(),
         "pid": usage.pid,
@@ -81,14 +92,27 @@ fn of_mount(args: &Stat) -> Outcome {
         "used_inodes": inodes,
         "resident_bytes": usage.resident_bytes,
         "most_resident_bytes": usage.most_bytes,
+        "figures": figures,
     });
     let words = || {
         let percent = used as f64 * 100.0 / size.max(1) as f64;
         let (now, most) = (Size(usage.resident_bytes), Size(usage.most_bytes));
+        let done = figures.as_ref().map_or(String::new(), |figures| {
+            let size = |name: &str| Size(figures[name].as_u64().unwrap_or_default());
+            let cost = figures["write_cost"].as_f64().map_or("-".into(), |c| format!("{c:.2}"));
+            format!(
+                "\noperations       {}\nwritten          {}, {} of it new data; write cost {cost}\n\
+                 dirty            {}",
+                figures["operations"],
+                size("written_bytes"),
+                size("new_data_bytes"),
+                size("dirty_bytes")
+            )
+        });
         Ok(format!(
             "mounted by       process {}: {}\nused             {} of {} ({percent:.1}%)\n\
              inodes           {inodes} used\n\
-             memory           {now} now, {most} at most (`mount --memory` bounds it)",
+             memory           {now} now, {most} at most (`mount --memory` bounds it){done}",
             usage.pid,
             usage.command.join(" "),
             Size(used),

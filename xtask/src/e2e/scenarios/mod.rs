@@ -7,6 +7,7 @@ mod enospc;
 mod events;
 mod flight;
 mod flush;
+mod fork;
 mod fsx;
 mod fuse_nfs;
 mod git;
@@ -60,6 +61,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     fuse_nfs::SCENARIO,
     nfs_peers::SCENARIO,
     old::SCENARIO,
+    fork::SCENARIO,
     places::SCENARIO,
     replacement::SCENARIO,
     streams::SCENARIO,

@@ -1,0 +1,151 @@
+//! What a mount answers over its channel.
+//!
+//! Contract: a question is a line of JSON ([`Question`]), an answer an object of JSON, after a line
+//! feed perhaps with bytes. What is no question gets an object with `error`. A client that has frozen
+//! the volume's device lets it go by closing the connection.
+
+use std::cell::RefCell;
+use std::path::PathBuf;
+use std::rc::Rc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use twin_disk::{Freezable, Frozen};
+use twin_fs::{LayoutKind, OpenVolume, write_cost};
+use twin_host::Host;
+use twin_host::channel::{Channel, Session};
+use twin_rt::BoxFuture;
+
+/// The most bytes that one question for old content may cover.
+pub(super) const OLD_MOST: u64 = 1 << 20;
+/// The most memory that a client may have old content kept in.
+const KEEP_MOST: u64 = 4 << 30;
+
+/// What can be asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "ask", rename_all = "kebab-case", deny_unknown_fields)]
+pub(super) enum Question {
+    /// The figures of the volume.
+    Figures,
+    /// Hold the state of this instant on the device until the connection ends, keeping at most so
+    /// many bytes of what is overwritten.
+    Freeze { keep_bytes: u64 },
+    /// What has been overwritten of a range since.
+    Old { at: u64, len: u64 },
+}
+
+/// What a mount's channel speaks for.
+#[derive(Clone)]
+pub(super) struct Asked {
+    pub(super) volume: OpenVolume,
+    pub(super) freezable: Option<Freezable>,
+    pub(super) layout: &'static dyn LayoutKind,
+    pub(super) image: PathBuf,
+}
+
+/// One client.
+struct Client {
+    asked: Asked,
+    host: Host,
+    frozen: RefCell<Option<Frozen>>,
+}
+
+impl Asked {
+    /// Opens the channel of this process.
+    ///
+    /// # Errors
+    /// If the host refuses.
+    pub(super) fn serve(self, host: &Host) -> std::io::Result<Channel> {
+        let its = host.clone();
+        Channel::open(host, move || {
+            let (asked, host) = (self.clone(), its.clone());
+            Rc::new(Client { asked, host, frozen: RefCell::default() })
+        })
+    }
+
+    /// The figures of the volume since it was mounted.
+    fn figures(&self, host: &Host) -> Value {
+        let core = self.volume.core();
+        let written = self.volume.written();
+        let stat = self.volume.stat();
+        let block = u64::from(stat.block_size);
+        let cost = write_cost(written.bytes, written.cleaner_read_bytes, written.new_data_bytes);
+        json!({
+            "layout": self.layout.name(),
+            "at_ns": host.now().0,
+            "operations": core.operations(),
+            "capacity_bytes": stat.blocks * block,
+            "used_bytes": stat.blocks.saturating_sub(stat.free) * block,
+            "dirty_bytes": core.cache.dirty_bytes(),
+            "cached_inodes": core.cached_inodes(),
+            "device_requests": host.device_requests().0,
+            "device_queue": core.device.in_flight(),
+            "written_bytes": written.bytes,
+            "new_data_bytes": written.new_data_bytes,
+            "moved_bytes": written.moved_bytes,
+            "cleaner_read_bytes": written.cleaner_read_bytes,
+            "write_cost": cost,
+        })
+    }
+}
+
+impl Client {
+    async fn freeze(&self, keep_bytes: u64) -> Result<Value, String> {
+        let Asked { volume, freezable, layout, image } = &self.asked;
+        let Some(freezable) = freezable else {
+            return Err(
+                "it is mounted with --flight, and a flight with a fork in it could not be \
+                        repeated"
+                    .into(),
+            );
+        };
+        if self.frozen.borrow().is_some() {
+            return Err("this connection has frozen it already".into());
+        }
+        let clock = self.host.clone();
+        let still = volume
+            .hold_still(Rc::new(move || clock.now()))
+            .await
+            .map_err(|error| error.to_string())?;
+        let held = freezable.freeze(keep_bytes.min(KEEP_MOST)).await;
+        let held_ns = self.host.now().since(still.since());
+        drop(still);
+        *self.frozen.borrow_mut() = Some(held.map_err(|why| why.to_string())?);
+        Ok(json!({
+            "image": image.to_string_lossy(),
+            "layout": layout.name(),
+            "held_ns": held_ns,
+        }))
+    }
+
+    fn old(&self, at: u64, len: u64) -> Result<Vec<u8>, String> {
+        let frozen = self.frozen.borrow();
+        let frozen = frozen.as_ref().ok_or("it was not frozen")?;
+        if len > OLD_MOST || at.checked_add(len).is_none() {
+            return Err(format!("at most {OLD_MOST} bytes of the device can be asked for"));
+        }
+        let pieces = frozen.old(at, len).map_err(|why| why.to_string())?;
+        let places: Vec<(u64, usize)> =
+            pieces.iter().map(|(at, block)| (*at, block.len())).collect();
+        let mut answer = json!({ "pieces": places }).to_string().into_bytes();
+        answer.push(b'\n');
+        pieces.iter().for_each(|(_, block)| answer.extend_from_slice(&block.to_bytes()));
+        Ok(answer)
+    }
+}
+
+impl Session for Client {
+    fn answer(&self, request: Vec<u8>) -> BoxFuture<'_, Vec<u8>> {
+        Box::pin(async move {
+            let answer = match serde_json::from_slice(&request) {
+                Ok(Question::Figures) => Ok(self.asked.figures(&self.host).to_string().into()),
+                Ok(Question::Freeze { keep_bytes }) => {
+                    self.freeze(keep_bytes).await.map(|answer| answer.to_string().into())
+                }
+                Ok(Question::Old { at, len }) => self.old(at, len),
+                Err(error) => Err(format!("this is no question: {error}")),
+            };
+            answer.unwrap_or_else(|why| json!({ "error": why }).to_string().into())
+        })
+    }
+}
