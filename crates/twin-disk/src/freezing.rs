@@ -44,8 +44,8 @@ impl fmt::Display for Unfrozen {
         f.write_str(match self {
             Unfrozen::Busy => "the volume is being forked already: wait for that to end",
             Unfrozen::Overrun => {
-                "so much was overwritten meanwhile that the old state could not be kept: try again \
-                 when less is written"
+                "so much was overwritten meanwhile that the old state could not be kept: keep more, or \
+                 try again when less is written"
             }
             Unfrozen::Unreadable => "what was to be overwritten could not be read from the device",
         })

@@ -111,6 +111,37 @@ fn a_stale_read_is_found() {
 }
 
 #[test]
+fn what_is_on_the_volume_already_stays_as_it_is() {
+    let node = |dir, text: &str, ino, mode, size| {
+        let attr = NodeAttr { nlink: 2, size, allocated: size, ..NodeAttr::default() };
+        Node { dir, name: name(text), ino, mode, attr: Some(attr) }
+    };
+    let tree = |size| {
+        let mut population = Population::default();
+        population.add(node(ROOT_INO, "d", 90, mode::DIRECTORY | 0o700, 0));
+        population.add(node(90, "f", 91, mode::REGULAR | 0o600, size));
+        population.add(node(ROOT_INO, "f2", 91, mode::REGULAR | 0o600, size));
+        population.add(node(90, "l", 92, mode::SYMLINK | 0o777, 11));
+        population
+    };
+    let rt = Rt::new(ClockOnly::default(), 1);
+    let fs = Tiny::new(&rt, 500);
+    let populate = |size, options| {
+        let work = async { Replayer::new(&rt, &fs, options).populate(&tree(size)).await };
+        rt.block_on(work).unwrap().map_err(|error| error.to_string())
+    };
+    let all = || fs.inodes.borrow().iter().map(|(ino, i)| (*ino, i.refs)).collect::<Vec<_>>();
+    populate(5000, Options::default()).unwrap();
+    let before = all();
+    populate(5000, Options::default()).unwrap();
+    assert_eq!(all(), before, "nothing is made twice, and no reference is kept");
+    let error = populate(5001, Options::default()).unwrap_err();
+    assert!(error.contains("\"f\"") && error.contains("another kind or size"), "{error}");
+    let options = Options { verify: Some(BLOCK as u32), ..Options::default() };
+    assert!(populate(5000, options).is_err(), "its contents cannot be verified");
+}
+
+#[test]
 fn what_was_there_before_is_made_as_it_was() {
     let node = |dir, text: &str, ino, mode, size, nlink| {
         let attr = NodeAttr { nlink, uid: 7, gid: 8, rdev: 0, size, allocated: size };

@@ -170,7 +170,11 @@ impl fmt::Display for ReplayError {
             ReplayError::Trace(error) => write!(f, "{error}"),
             ReplayError::Populate { name, error } => {
                 let name = String::from_utf8_lossy(name);
-                write!(f, "cannot create {name:?}, which existed before the trace: {error}")
+                write!(f, "cannot create {name:?}, which existed before the trace: {error}")?;
+                match error {
+                    FsError::Exists => f.write_str(" with another kind or size"),
+                    _ => Ok(()),
+                }
             }
         }
     }
@@ -212,14 +216,20 @@ impl<'a, F: FileSystem> Replayer<'a, F> {
     }
 
     /// Creates the files that existed before, one after the other, and makes them durable. Owners
-    /// and permissions are restored, times are not; links get targets of the same length.
+    /// and permissions are restored, times are not; links get targets of the same length. What is on the
+    /// volume already, of the same name, kind and size, stays as it is: so a recording goes on from a
+    /// copy of the volume on which it was made. With [`Options::verify`] it is refused, since its
+    /// contents are unknown.
     ///
     /// # Errors
     /// The first file that cannot be created.
     pub async fn populate(&mut self, population: &Population) -> Result<(), ReplayError> {
         self.last_requests = population.last_requests().clone();
         for item in population.items() {
-            let made = self.make(item).await;
+            let made = match self.make(item).await {
+                Err(FsError::Exists) if self.oracle.is_none() => self.find(item).await,
+                made => made,
+            };
             made.map_err(|error| ReplayError::Populate { name: item.node.name.clone(), error })?;
         }
         let synced = self.ask(Cred::root(), Op::Sync).await;
@@ -287,6 +297,27 @@ impl<'a, F: FileSystem> Replayer<'a, F> {
             }
         }
         self.give_back(&reply).await
+    }
+
+    /// Takes what is on the volume for what existed before.
+    async fn find(&mut self, item: &Item) -> Result<(), FsError> {
+        let node = &item.node;
+        let dir = self.inodes.actual(node.dir).ok_or(FsError::NotFound)?;
+        let op = Op::Lookup { dir, name: node.name.clone() };
+        let reply = self.ask(Cred::root(), op).await?;
+        let Reply::Entry(entry) = &reply else {
+            return Err(FsError::inconsistent("an entry was expected"));
+        };
+        let there = &entry.attr;
+        let kind = node.mode & mode::TYPE;
+        let is_it = there.mode & mode::TYPE == kind
+            && (kind != mode::REGULAR || there.size == population::attr(node).size)
+            && (!item.is_link || self.inodes.actual(node.ino) == Some(there.ino));
+        if is_it {
+            self.inodes.introduce(node.ino, there.ino);
+        }
+        self.give_back(&reply).await?;
+        if is_it { Ok(()) } else { Err(FsError::Exists) }
     }
 
     /// Writes as many bytes as the file had storage for; the remaining range is a hole.

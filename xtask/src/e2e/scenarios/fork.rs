@@ -1,6 +1,7 @@
 //! A mounted volume is forked while programs write to it: both the fork and the volume check clean,
 //! everything that was finished before is in the fork, nothing that was begun after it, the fork
-//! mounts, and a simulation begins on it. A snapshot of the mount is taken too.
+//! mounts, and a simulation begins on it. A snapshot of the mount is taken too. What the mount records
+//! afterwards is simulated from the fork.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -38,6 +39,7 @@ fn run(bench: &Bench) -> Outcome {
     let mut said = Vec::new();
     for layout in ["lfs", "ffs"] {
         said.push(format!("{layout}: {}", of_layout(bench, layout)?));
+        replayed(bench, layout)?;
     }
     Ok(said.join("; "))
 }
@@ -82,6 +84,43 @@ fn of_layout(bench: &Bench, layout: &str) -> Result<String, String> {
         metadata >> 10,
         longest.as_secs_f64() * 1e3
     ))
+}
+
+/// What a mount records after it was forked is simulated from the fork, without a difference.
+fn replayed(bench: &Bench, layout: &str) -> Result<(), String> {
+    let told = |error: std::io::Error| error.to_string();
+    let mut volume = Volume::make_of(bench, layout, "128M")?;
+    volume.mount()?;
+    let dir = volume.dir().join("a");
+    fs::create_dir(&dir).map_err(told)?;
+    for n in 0..200 {
+        fs::write(dir.join(format!("f{n}")), vec![7; n * 131]).map_err(told)?;
+    }
+    volume.umount()?;
+    let day = bench.dir.join(format!("{layout}.tw"));
+    let day_word = day.to_str().ok_or("the path is not UTF-8")?;
+    volume.set_options(&["--record", day_word]);
+    volume.mount()?;
+    let twin = bench.dir.join(format!("{layout}.morning"));
+    bench.run(Command::new(&bench.program).arg("fork").arg(volume.dir()).arg("-o").arg(&twin))?;
+    for n in 0..100 {
+        fs::remove_file(dir.join(format!("f{n}"))).map_err(told)?;
+        fs::write(dir.join(format!("g{n}")), vec![8; 30_000]).map_err(told)?;
+        fs::rename(dir.join(format!("g{n}")), dir.join(format!("h{n}"))).map_err(told)?;
+        fs::read(dir.join(format!("f{}", n + 100))).map_err(told)?;
+    }
+    volume.umount_and_check()?;
+    let mut compare = Command::new(&bench.program);
+    compare.args(["compare", layout, "--json", "--from"]).arg(&twin).arg("-t").arg(&day);
+    let figures = bench.run(&mut compare)?;
+    let figures: serde_json::Value =
+        serde_json::from_str(&figures).map_err(|error| error.to_string())?;
+    let one = &figures[0];
+    let operations = one["ops"].as_u64().ok_or("no operations are told")?;
+    match (one["failed"].as_u64(), one["diverged"].as_u64()) {
+        (Some(0), Some(0)) if operations > 500 => Ok(()),
+        other => Err(format!("of {operations} operations of the day (failed, differ): {other:?}")),
+    }
 }
 
 impl Client {
