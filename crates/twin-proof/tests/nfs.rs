@@ -40,7 +40,7 @@ fn the_contract_holds_over_single_faults_of_a_fixed_course() {
 fn planted_bugs_are_found() {
     let volumes = volumes();
     let found = |bug| {
-        (0..50).any(|seed| {
+        (0..100).any(|seed| {
             let volume = &volumes[seed as usize % volumes.len()];
             run(&Scenario::random(seed).with_bug(bug), volume).is_err()
         })
