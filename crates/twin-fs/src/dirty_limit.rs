@@ -128,7 +128,7 @@ impl Core {
             Which::All => return None,
             Which::UpTo(time) => {
                 let dirty = self.dirty_inodes().into_iter();
-                return Some(dirty.filter(|i| i.dirty_times().0 <= *time).map(whole).collect());
+                dirty.filter(|inode| inode.dirty_times().0 <= *time).map(whole).collect()
             }
             Which::Files(files) => {
                 let files: BTreeSet<Ino> = files.iter().copied().collect();

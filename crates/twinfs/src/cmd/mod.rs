@@ -151,10 +151,16 @@ pub(crate) fn absolute(path: &std::path::Path) -> Result<std::path::PathBuf, Str
 
 /// Prints a line. A reader that has gone (`| head`) is no error.
 pub(crate) fn say(text: impl std::fmt::Display) -> Result<(), String> {
+    say_to_reader(text).map(drop)
+}
+
+/// Prints a line. Returns false if the reader has gone: whoever would go on for ever ends then.
+pub(crate) fn say_to_reader(text: impl std::fmt::Display) -> Result<bool, String> {
     use std::io::Write;
     let mut out = std::io::stdout().lock();
     match writeln!(out, "{text}").and_then(|()| out.flush()) {
-        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
-        other => other.map_err(|e| format!("standard output: {e}")),
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(format!("standard output: {error}")),
     }
 }

@@ -1,7 +1,7 @@
 //! `twinfs stat --watch`: what a mount does, line by line.
 //!
 //! Contract: a line is of the time since the line before; the first is of the first interval. A mount
-//! that ends, ends the command without an error.
+//! that ends, or a reader that has gone, ends the command without an error.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use twin_fs::write_cost;
 
 use super::asked::Question;
 use super::asking::MountAsked;
-use super::{Outcome, say};
+use super::{Outcome, say_to_reader};
 use crate::cli::{Format, Stat};
 use crate::size::Size;
 
@@ -27,31 +27,32 @@ pub(super) fn run(args: &Stat, seconds: u32) -> Outcome {
         pause(seconds);
         let Ok((now, _)) = mount.ask(Question::Figures) else { break };
         let row = since(&before, &now);
-        match args.output.format() {
-            Format::Table => say(words(&row))?,
-            Format::Json => say(&row)?,
-            Format::Csv => {
-                let cells = row.as_object().into_iter().flatten();
-                let (names, values): (Vec<_>, Vec<_>) = cells
-                    .map(|(name, value)| {
-                        (
-                            name.as_str(),
-                            match value {
-                                Value::Null => String::new(),
-                                value => value.to_string(),
-                            },
-                        )
-                    })
-                    .unzip();
-                if is_first {
-                    say(names.join(","))?;
-                }
-                say(values.join(","))?;
-            }
+        let text = match args.output.format() {
+            Format::Table => words(&row),
+            Format::Json => row.to_string(),
+            Format::Csv => csv(&row, is_first),
+        };
+        if !say_to_reader(text)? {
+            break;
         }
         (before, is_first, left) = (now, false, left - 1);
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// A line of comma-separated values, under one of names if it is the first.
+fn csv(row: &Value, is_first: bool) -> String {
+    let text = |value: &Value| match value {
+        Value::Null => String::new(),
+        value => value.to_string(),
+    };
+    let cells = row.as_object().into_iter().flatten();
+    let (names, values): (Vec<&str>, Vec<String>) =
+        cells.map(|(name, value)| (name.as_str(), text(value))).unzip();
+    match is_first {
+        true => format!("{}\n{}", names.join(","), values.join(",")),
+        false => values.join(","),
+    }
 }
 
 /// What a mount has done between two answers.

@@ -103,6 +103,10 @@ fn replayed(bench: &Bench, layout: &str) -> Result<(), String> {
     volume.mount()?;
     let twin = bench.dir.join(format!("{layout}.morning"));
     bench.run(Command::new(&bench.program).arg("fork").arg(volume.dir()).arg("-o").arg(&twin))?;
+    // Figures of a mount end with their reader.
+    let (program, mount) = (bench.program.display(), volume.dir().display());
+    let watch = format!("timeout 20 {program} stat {mount} --watch 1; echo $? > ended");
+    bench.shell(&bench.dir, &format!("({watch}) | head -n 1 && test $(cat ended) = 0"))?;
     for n in 0..100 {
         fs::remove_file(dir.join(format!("f{n}"))).map_err(told)?;
         fs::write(dir.join(format!("g{n}")), vec![8; 30_000]).map_err(told)?;

@@ -281,8 +281,13 @@ fn ganesha(bench: &Bench, dir: &Path, port: u16, mount_port: u16) -> Result<Vec<
     let mut server = Command::new("ganesha.nfsd");
     server.arg("-F").arg("-f").arg(&config).arg("-L").arg(bench.dir.join("ganesha.log"));
     server.arg("-p").arg(bench.dir.join("ganesha.pid")).stdout(Stdio::null()).stderr(Stdio::null());
-    let server = server.spawn().map_err(|error| format!("ganesha.nfsd: {error}"))?;
-    Ok(vec![server, rpcbind])
+    match server.spawn() {
+        Ok(server) => Ok(vec![server, rpcbind]),
+        Err(error) => {
+            end(vec![rpcbind]);
+            Err(format!("ganesha.nfsd: {error}"))
+        }
+    }
 }
 
 /// The server of the crate `nfs3_server` over a folder.
