@@ -16,11 +16,12 @@ use crate::flushing::Flushing;
 use crate::geometry::{Geometry, Ptr};
 use crate::inodes::{DirtyInodes, Inode, InodeTable, References, Refs};
 use crate::nvram::Nvram;
+use crate::observing::{Observation, Observed, OperationObserver};
 use crate::reading::ReadPolicy;
 use crate::reads::ReadGate;
 use crate::settings::Settings;
 use crate::stop::Stop;
-use crate::{Attr, Cpu, Features, FsError, Ino, Result, Timestamp};
+use crate::{Attr, Cpu, Features, FsError, Ino, Op, Result, Timestamp};
 
 /// The calls that a layout receives when the block map of a file (its tree of indirect blocks) is
 /// read or changed, in addition to those of [`Layout`](crate::Layout). A layout registers it with
@@ -71,6 +72,7 @@ pub struct Core {
     /// The memory that survives and that it shares, and its number there.
     nvram: OnceCell<(Rc<Nvram>, usize)>,
     streams: Cell<StreamCounts>,
+    observed: Observed,
     stop: Stop,
 }
 
@@ -123,6 +125,7 @@ impl Core {
             flushing,
             nvram: OnceCell::new(),
             streams: Cell::default(),
+            observed: Observed::default(),
             stop: Stop::default(),
         }))
     }
@@ -157,6 +160,16 @@ impl Core {
     /// The number of operations that have ended, with or without an error.
     pub fn operations(&self) -> u64 {
         self.operations.get()
+    }
+
+    /// Has `observer` told of every operation from now on, in place of an earlier observer; `None`
+    /// ends that. Operations that are under way keep the observer that saw them begin.
+    pub fn observe_operations(&self, observer: Option<Rc<dyn OperationObserver>>) {
+        self.observed.set(observer);
+    }
+
+    pub(crate) fn observation(&self, op: &Op) -> Option<Observation> {
+        self.observed.begin(op)
     }
 
     pub(crate) fn note_operation(&self) {

@@ -74,8 +74,8 @@ fn observe(rt: &Rt, server: &ServerFile, built: &Built, panel: &Rc<RefCell<Panel
     let volumes = names(server.file_systems.iter().map(|part| &part.name).collect());
     let hosts = server.hosts.iter().enumerate();
     let parts = Parts {
-        disks: disks.into_iter().zip(built.disks.iter().cloned()).collect(),
-        buses: buses.into_iter().zip(built.buses.iter().cloned()).collect(),
+        disks,
+        buses,
         volumes: volumes.into_iter().zip(built.volumes.iter().cloned()).collect(),
         pools: hosts.map(|(number, host)| pool(number, &host.name)).collect(),
     };
