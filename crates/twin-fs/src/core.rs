@@ -7,10 +7,12 @@
 use std::cell::{Cell, OnceCell};
 use std::rc::Rc;
 
+use twin_cache::replacement::for_cache;
 use twin_cache::{Cache, Capacity, Frame, FrameError, Lbn};
 use twin_disk::{BlockDevice, DeviceInfo};
 use twin_rt::{Event, Rt, Time};
 
+use crate::file_type::Profile;
 use crate::file_type::admission::StreamCounts;
 use crate::flushing::Flushing;
 use crate::geometry::{Geometry, Ptr};
@@ -90,7 +92,7 @@ impl Core {
         settings: Settings,
     ) -> Result<Rc<Core>> {
         let frames = Capacity::frames(settings.cache_bytes / u64::from(geometry.block_size));
-        let policy = twin_cache::replacement::for_cache(&settings.replacement)
+        let policy = for_cache(&settings.replacement)
             .map_err(|_| FsError::Invalid("no such replacement policy for a cache"))?
             .make(frames);
         let reading = crate::reading::REGISTRY
@@ -160,6 +162,12 @@ impl Core {
     /// The number of operations that have ended, with or without an error.
     pub fn operations(&self) -> u64 {
         self.operations.get()
+    }
+
+    /// Has the blocks of a file replaced by the policy that its attributes name.
+    pub(crate) fn set_replacement(&self, inode: &Inode, profile: &Profile) {
+        let own = profile.replacement.and_then(|name| for_cache(name).ok());
+        self.cache.set_policy(&inode.frames, own);
     }
 
     /// Has `observer` told of every operation from now on, in place of an earlier observer; `None`
