@@ -81,7 +81,7 @@ pub use flight::{CLOSE, FlightError, FlightSettings, Verified, verify_flight};
 pub use front_end::FrontEnd;
 pub use history::{BINS, History, LogAtEnd, MOST_SAMPLES, Sampler};
 pub use machine_file::{
-    Device, Distribution, FORMAT as MACHINE_FORMAT, Fuse, MachineFile, Processor, Transfers,
+    Device, Distribution, FORMAT as MACHINE_FORMAT, Fuse, MachineFile, Pause, Processor, Transfers,
     Validated,
 };
 pub use mount_flush::with_flush;

@@ -22,6 +22,7 @@ mod image;
 mod interrupt;
 mod layout;
 mod manual;
+mod marked;
 mod mkfs;
 mod mount;
 mod mounted;
