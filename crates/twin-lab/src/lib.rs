@@ -22,6 +22,7 @@
 //! ```
 
 pub mod age;
+mod asked;
 pub mod bench;
 mod by_hand;
 pub mod caches;

@@ -14,6 +14,7 @@ mod git;
 mod gitkill;
 mod hostile;
 mod instructions;
+mod kernel;
 mod kill9;
 mod loopdev;
 mod memory;
@@ -47,6 +48,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     times::SCENARIO,
     enospc::SCENARIO,
     sync::SCENARIO,
+    kernel::SCENARIO,
     events::SCENARIO,
     user::SCENARIO,
     kill9::SCENARIO,
