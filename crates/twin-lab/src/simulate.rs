@@ -113,8 +113,8 @@ impl Watcher for Watching {
             let named = |name: &str| name.to_string();
             let memory = Pool { name: named("memory"), memory: None, volumes: vec![0] };
             let parts = Parts {
-                disks: vec![(named("disk"), disk.clone())],
-                buses: disk.bus().map(|bus| (named("bus"), bus.clone())).into_iter().collect(),
+                disks: vec![named("disk")],
+                buses: disk.bus().map(|_| named("bus")).into_iter().collect(),
                 volumes: vec![(named("volume"), volume.clone())],
                 pools: vec![memory],
             };

@@ -21,6 +21,7 @@ mod memory;
 mod nfs;
 mod nfs_mount;
 mod nfs_peers;
+mod observers;
 mod old;
 mod pjdfstest;
 mod places;
@@ -64,6 +65,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     nfs_peers::SCENARIO,
     old::SCENARIO,
     fork::SCENARIO,
+    observers::SCENARIO,
     places::SCENARIO,
     replacement::SCENARIO,
     streams::SCENARIO,
