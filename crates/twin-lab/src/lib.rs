@@ -34,6 +34,7 @@ mod error;
 mod event_log;
 mod figures;
 mod flight;
+pub mod forecast;
 pub mod fork;
 mod front_end;
 pub mod frontier;
@@ -76,7 +77,7 @@ pub use error::SimulateError;
 pub use event_log::{EventLog, log_categories};
 pub use figures::{
     BusFigures, DiskFigures, Figures, Latency, Lateness, LogFigures, Moment, NetworkFigures,
-    Spread, Trusted, VerbFigures, WearFigures,
+    SpaceFigures, Spread, Trusted, VerbFigures, WearFigures,
 };
 pub use flight::{CLOSE, FlightError, FlightSettings, Verified, verify_flight};
 pub use front_end::FrontEnd;

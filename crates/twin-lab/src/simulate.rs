@@ -20,7 +20,7 @@ use crate::config::{Config, Front};
 use crate::error::{SimulateError, model_error};
 use crate::figures::{
     BusFigures, DeadlineFigures, DiskFigures, Figures, Latency, Lateness, LogFigures,
-    NetworkFigures, VerbFigures, WearFigures,
+    NetworkFigures, SpaceFigures, VerbFigures, WearFigures,
 };
 use crate::history::{History, Sampler};
 use crate::machine::{OnVolume, on_volume};
@@ -304,6 +304,7 @@ impl Replay<'_> {
 /// What had been done before the workload began: making the volume and populating it.
 struct Before {
     log: LogFigures,
+    space: SpaceFigures,
     cpu_ns: Nanos,
     cache: CacheStats,
     wear: Option<Wear>,
@@ -316,6 +317,7 @@ impl Before {
         let core = volume.core();
         Before {
             log: LogFigures::of(volume),
+            space: SpaceFigures::of(volume),
             cpu_ns: core.cpu.busy_ns(),
             cache: core.cache.stats(),
             wear: disk.wear(),
@@ -425,6 +427,10 @@ fn figures(
         cache_hit_share: hits as f64 / (hits + misses).max(1) as f64,
         cpu_s: (volume.core().cpu.busy_ns() - before.cpu_ns) as f64 / 1e9,
         log: LogFigures::of(volume).since(&before.log),
+        space: SpaceFigures {
+            used_before_bytes: before.space.used_bytes,
+            ..SpaceFigures::of(volume)
+        },
         disk_use,
         network_use: None,
         requests: Vec::new(),
