@@ -27,6 +27,7 @@ pub mod bench;
 mod by_hand;
 pub mod caches;
 mod chance;
+mod columns;
 mod compare;
 mod config;
 mod draw;

@@ -9,9 +9,11 @@ use std::sync::Arc;
 use twin_age::again::Window;
 use twin_age::load::{HOMES, Habits, LOGS, Load, MAIL, NEWS};
 use twin_disk::{BlockDevice, MemDisk};
-use twin_fs::{Cpu, FileSystem, FsError, Identity, Op, OpenVolume, Reply, Request, Settings, write_cost};
-use twin_lab::fork::{Closed, Twin};
+use twin_fs::{
+    Cpu, FileSystem, FsError, Identity, Op, OpenVolume, Reply, Request, Settings, write_cost,
+};
 use twin_lab::forecast::next_period;
+use twin_lab::fork::{Closed, Twin};
 use twin_lab::layouts::layout;
 use twin_lab::{Config, Platter, Workload, simulate};
 use twin_model::generate::{Generator, WORKLOADS, WorkloadParams};
@@ -54,7 +56,8 @@ impl Recordable {
 
     fn begin(&self, rt: &Rt) {
         let options = RecorderOptions::default();
-        let recorder = Recorder::new(rt, self.volume.borrow().clone(), Vec::new(), options).unwrap();
+        let recorder =
+            Recorder::new(rt, self.volume.borrow().clone(), Vec::new(), options).unwrap();
         *self.recorder.borrow_mut() = Some(Rc::new(recorder));
         self.records.set(true);
     }
@@ -292,7 +295,11 @@ fn errors([morning, evening, forecast]: [Did; 3], what: &str) -> [f64; 2] {
     let percent = |share: f64| format!("{:+.1}%", share * 100.0);
     let line = |name: &str, of: fn(Did) -> f64| {
         let (is, said) = (of(evening), of(forecast));
-        println!("  {name}: {is:.3}, forecast {said:.3}: {}; as the morning {}", percent(error(of)), percent(naive(of)));
+        println!(
+            "  {name}: {is:.3}, forecast {said:.3}: {}; as the morning {}",
+            percent(error(of)),
+            percent(naive(of))
+        );
     };
     println!("{what}");
     line("write cost", |did| did.write_cost);
@@ -322,7 +329,13 @@ fn of_load(layout_name: &str, name: &str, habits: Habits, days: u64) -> [f64; 2]
     let capacity = stat.free * u64::from(stat.block_size);
     let geometry = volume.core().geometry.clone();
     rt.crash();
-    let mut load = Load::new(habits, geometry, capacity, std::env::var("FULL").map_or(0.75, |t| t.parse().unwrap()), days);
+    let mut load = Load::new(
+        habits,
+        geometry,
+        capacity,
+        std::env::var("FULL").map_or(0.75, |t| t.parse().unwrap()),
+        days,
+    );
     let times = [days * DAY * 3 / 4, days * DAY * 7 / 8];
     let pace = Pace::Recorded { speed: 1.0 };
     errors(noon(&config, &mut load, pace, &times), &format!("{layout_name}, {name}"))
@@ -330,11 +343,14 @@ fn of_load(layout_name: &str, name: &str, habits: Habits, days: u64) -> [f64; 2]
 
 #[test]
 fn a_forecast_made_at_noon_is_within_a_tenth_of_the_evening() {
-    let loads = [("news", NEWS, 64), ("homes", HOMES, 240), ("mail", MAIL, 160), ("logs", LOGS, 240)];
+    let loads =
+        [("news", NEWS, 64), ("homes", HOMES, 240), ("mail", MAIL, 160), ("logs", LOGS, 240)];
     for layout_name in ["lfs", "ffs"] {
         for (name, habits, days) in loads {
             let [cost, used] = of_load(layout_name, name, habits, days);
-            if std::env::var("LOOK").is_err() {assert!(cost < 0.1 && used < 0.1, "{layout_name}, {name}: {cost:.3}, {used:.3}");}
+            if std::env::var("LOOK").is_err() {
+                assert!(cost < 0.1 && used < 0.1, "{layout_name}, {name}: {cost:.3}, {used:.3}");
+            }
         }
     }
 }

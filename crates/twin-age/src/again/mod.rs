@@ -34,7 +34,9 @@ use twin_trace::{Header, Node, NodeAttr, Outcome, Record, Source, TraceError, Wr
 
 use self::now::{Heirs, Key, Now, Numbers, Wanted, free_name};
 pub use self::recorded::Window;
-use self::recorded::{Answer, Names, Object, Recorded, Slot, dirs_of, ino_of, is_dots, node_kind, slots_of};
+use self::recorded::{
+    Answer, Names, Object, Recorded, Slot, dirs_of, ino_of, is_dots, node_kind, slots_of,
+};
 use crate::map::VolumeMap;
 
 /// The kernel writes pages of so many bytes.
@@ -264,7 +266,8 @@ impl<'a> Next<'a> {
         let dir = self.number(above, depth + 1)?;
         self.numbers.entry(key).or_insert(id);
         let about = self.now.about(key);
-        let attr = NodeAttr { nlink: 1, size: about.size, allocated: about.size, ..NodeAttr::default() };
+        let attr =
+            NodeAttr { nlink: 1, size: about.size, allocated: about.size, ..NodeAttr::default() };
         let mode = about.kind | 0o755;
         self.writer.node(&Node { dir, name, ino: id, mode, attr: Some(attr) })
     }

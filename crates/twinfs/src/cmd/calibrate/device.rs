@@ -43,7 +43,7 @@ const PAUSES: [(u64, usize); 6] =
 /// Kinds of requests before which there are pauses.
 const PAUSED: [&str; 3] = ["paused read", "paused write", "paused flush"];
 /// How long nothing was in flight.
-const IDLE: &str = "idle";
+const IDLE: &str = "nothing in flight";
 /// Into so many parts a distribution is divided.
 const PARTS: usize = 20;
 /// Microseconds that the host looks for completions before it sleeps, as a mount does by default.
