@@ -40,7 +40,8 @@ pub fn next_period(
 pub fn forecast_changes(config: &Config) -> Vec<String> {
     let mut all = cache_changes(config.settings.cache_bytes);
     for key in config.of_layout.keys() {
-        let is_for_open = |name: &&str| config.of_layout.clone().set_for_open(key.name, name).is_ok();
+        let is_for_open =
+            |name: &&str| config.of_layout.clone().set_for_open(key.name, name).is_ok();
         let policies: Vec<&str> = key.form.split('|').filter(is_for_open).collect();
         // Whether something is on is the user's decision, as it changes what is promised.
         if policies.len() > 1 && policies[0] != "yes" && policies[0] != "no" {
@@ -165,9 +166,9 @@ pub fn by_setting(now: &Figures, tried: &[Tried], width: Option<u16>) -> String 
             format!("{:.1}", run.latency.p99_us),
         ]
     };
-    let others = tried.iter().filter_map(|one| {
-        one.figures.as_ref().ok().map(|figures| row(&one.setting, figures))
-    });
+    let others = tried
+        .iter()
+        .filter_map(|one| one.figures.as_ref().ok().map(|figures| row(&one.setting, figures)));
     let lines: Vec<_> = [row("as now", now)].into_iter().chain(others).collect();
     in_width(&header, &lines, 1, width)
 }
@@ -199,7 +200,8 @@ mod tests {
             latency: crate::Latency { p99_us, ..Default::default() },
             ..Figures::default()
         };
-        let tried = |setting: &str, figures| Tried { setting: setting.into(), figures: Ok(figures) };
+        let tried =
+            |setting: &str, figures| Tried { setting: setting.into(), figures: Ok(figures) };
         let all = [
             tried("a=1", figures(1.5, 990.0)),
             tried("b=1", figures(1.99, 400.0)),
@@ -214,7 +216,8 @@ mod tests {
     #[test]
     fn the_time_until_it_is_full_is_that_of_the_growth() {
         let space = SpaceFigures { capacity_bytes: 100, used_before_bytes: 40, used_bytes: 50 };
-        let words = "40.0% full now, 50.0% after the next 60 min; full after 6.0 such periods (6.0 h)";
+        let words =
+            "40.0% full now, 50.0% after the next 60 min; full after 6.0 such periods (6.0 h)";
         assert_eq!(fullness(&space, 3600.0), words);
         let space = SpaceFigures { used_bytes: 30, ..space };
         assert_eq!(fullness(&space, 60.0), "40.0% full now, 30.0% after the next 60 s");

@@ -34,7 +34,9 @@ use twin_trace::{Header, Node, NodeAttr, Outcome, Record, Source, TraceError, Wr
 
 use self::now::{Heirs, Key, Now, Numbers, Wanted, free_name};
 pub use self::recorded::Window;
-use self::recorded::{Answer, Names, Object, Recorded, Slot, dirs_of, ino_of, is_dots, node_kind, slots_of};
+use self::recorded::{
+    Answer, Names, Object, Recorded, Slot, dirs_of, ino_of, is_dots, node_kind, slots_of,
+};
 use crate::map::VolumeMap;
 
 /// The kernel writes pages of so many bytes.
@@ -264,7 +266,8 @@ impl<'a> Next<'a> {
         let dir = self.number(above, depth + 1)?;
         self.numbers.entry(key).or_insert(id);
         let about = self.now.about(key);
-        let attr = NodeAttr { nlink: 1, size: about.size, allocated: about.size, ..NodeAttr::default() };
+        let attr =
+            NodeAttr { nlink: 1, size: about.size, allocated: about.size, ..NodeAttr::default() };
         let mode = about.kind | 0o755;
         self.writer.node(&Node { dir, name, ino: id, mode, attr: Some(attr) })
     }
@@ -369,6 +372,12 @@ impl<'a> Next<'a> {
             Op::RemoveXattr { name, .. } => return self.attributes.remove(&(id, name.clone())),
             _ => {}
         }
+        self.fit_length(op, id, key)
+    }
+
+    /// Moves what an operation adds to a file from before to where the file ends now. False if it has no
+    /// meaning any more.
+    fn fit_length(&mut self, op: &mut Op, id: Ino, key: Key) -> bool {
         let object = self.recorded.objects.get(&id).filter(|object| object.made.is_none());
         let Some(object) = object.filter(|_| Now::is_old(key)) else { return true };
         let before = object.size_before;

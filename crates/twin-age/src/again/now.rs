@@ -317,8 +317,7 @@ impl Heirs {
         let candidates = self.dirs.entry((dir, kind));
         let candidates = candidates.or_insert_with(|| Candidates::of(now, (dir, kind), left));
         let is_free = |key: Key| {
-            let is_there =
-                |(at, name): &(Key, Name)| *at == dir && now.at(dir, name) == Some(key);
+            let is_there = |(at, name): &(Key, Name)| *at == dir && now.at(dir, name) == Some(key);
             !taken.contains(&key) && now.home(key).is_some_and(is_there)
         };
         let key = match changed_s {

@@ -489,7 +489,8 @@ impl Recorded {
             object.is_named |= begun;
         }
         let is_change = changes(op);
-        let mut named: Vec<(Ino, bool)> = ino_of(op).map(|ino| (*ino, is_change)).into_iter().collect();
+        let mut named: Vec<(Ino, bool)> =
+            ino_of(op).map(|ino| (*ino, is_change)).into_iter().collect();
         if let Answer::Entry(id) = answer {
             named.push((id, false));
         }
@@ -627,9 +628,8 @@ impl Recorded {
                 off.saturating_add(data.len())
             }
             Op::Fallocate { off, len, mode, .. } => match mode {
-                Fallocate::Allocate { keep_size: false } | Fallocate::ZeroRange { keep_size: false } => {
-                    off.saturating_add(*len)
-                }
+                Fallocate::Allocate { keep_size: false }
+                | Fallocate::ZeroRange { keep_size: false } => off.saturating_add(*len),
                 _ => return,
             },
             _ => 0,

@@ -58,8 +58,13 @@ impl Day {
 
     fn trace(&self) -> Vec<u8> {
         let traits = Traits { timed: true, nodes_first: true, ..Traits::default() };
-        let header =
-            Header { kind: Kind::Operations, start: Time(0), seed: 1, traits, text: "a day".into() };
+        let header = Header {
+            kind: Kind::Operations,
+            start: Time(0),
+            seed: 1,
+            traits,
+            text: "a day".into(),
+        };
         let mut writer = Writer::new(Vec::new(), &header).unwrap();
         self.nodes.iter().for_each(|node| writer.node(node).unwrap());
         for (nth, (op, outcome)) in self.ops.iter().enumerate() {
@@ -166,11 +171,8 @@ fn what_went_has_the_oldest_as_its_successor_if_no_young_file_goes() {
     let day = Day::default().make(2, "a4", 20, 5).remove(2, "a1");
     assert_eq!(day.next(&map(&now)).0, ["+a4~2", "0+5", "-a2"]);
     // What the day has written to is not given up.
-    let day = Day::default()
-        .had(2, "a1", 10, 5)
-        .had(2, "a2", 11, 5)
-        .write(11, 0, 5)
-        .remove(2, "a1");
+    let day =
+        Day::default().had(2, "a1", 10, 5).had(2, "a2", 11, 5).write(11, 0, 5).remove(2, "a1");
     assert_eq!(day.next(&map(&now)).0, ["0+5", "-a3"]);
 }
 

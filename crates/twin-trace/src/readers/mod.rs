@@ -12,6 +12,8 @@ mod netbench;
 mod strace;
 mod tree;
 
+pub use checkins::CHECKOUTS;
+
 use std::fmt;
 use std::io::{BufRead, BufReader, Read};
 

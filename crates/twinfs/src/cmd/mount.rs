@@ -1,6 +1,6 @@
 //! `twinfs mount`: opens a volume and serves it over FUSE until it is unmounted.
 
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::fs::File;
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
@@ -17,7 +17,7 @@ use twin_lab::layouts::LAYOUTS;
 use twin_lab::{CLOSE, with_flush};
 use twin_rt::Categories;
 
-use super::asked::Asked;
+use super::asked::{Asked, Recording};
 use super::files::NewFile;
 use super::image::layout_of;
 use super::opening::{Listener, OpenOptions, Opened, Refused, open_volume, set_for_open};
@@ -75,16 +75,23 @@ fn serve_volume(args: &Mount, ready: Ready, words: &Rc<Words>) -> Result<(), Str
         words.say(Grade::Notice, &format!("was not unmounted: {recovery}"));
     }
     // A mount without a channel is as good a mount.
-    let asked = Asked { volume: volume.clone(), freezable, layout, image: args.image.clone() };
+    let recording = Rc::new(OnceCell::new());
+    let asked = Asked {
+        volume: volume.clone(),
+        freezable,
+        layout,
+        image: args.image.clone(),
+        recording: Rc::clone(&recording),
+    };
     let _channel = asked.serve(&place.host).map_err(|error| {
         let text = format!("`twinfs fork` and `twinfs stat` cannot ask this mount: {error}");
         words.say(Grade::Warning, &text);
     });
     let Some(status) = status else {
-        return serve_opened(args, ready, place, volume, flight, (trace, nfs));
+        return serve_opened(args, ready, place, volume, flight, (trace, recording, nfs));
     };
     let host = place.host.clone();
-    let served = (trace, nfs);
+    let served = (trace, recording, nfs);
     status.keep(&host, &volume, || serve_opened(args, ready, place, volume.clone(), flight, served))
 }
 
@@ -131,7 +138,7 @@ fn serve_opened(
     place: Place,
     volume: OpenVolume,
     flight: Option<Rc<FlightRecorder<File>>>,
-    (trace, nfs): (Option<Trace>, Option<Running>),
+    (trace, slot, nfs): (Option<Trace>, Rc<OnceCell<Recording>>, Option<Running>),
 ) -> Result<(), String> {
     let options = session_options(args);
     let closing = volume.clone();
@@ -177,6 +184,7 @@ fn serve_opened(
             return Err(why);
         }
     };
+    let _ = slot.set(Recording::of(&recorder, to));
     let recording = Rc::clone(&recorder);
     let close = async move {
         let finished = finish(&recording, to);

@@ -7,6 +7,7 @@ mod enospc;
 mod events;
 mod flight;
 mod flush;
+mod forecast;
 mod fork;
 mod fsx;
 mod fuse_nfs;
@@ -62,6 +63,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     nfs_peers::SCENARIO,
     old::SCENARIO,
     fork::SCENARIO,
+    forecast::SCENARIO,
     places::SCENARIO,
     replacement::SCENARIO,
     streams::SCENARIO,
