@@ -12,11 +12,13 @@ use std::rc::{Rc, Weak};
 
 use twin_disk::Block;
 use twin_rt::{Event, Rt, Time};
+use twin_settings::RegistryEntry;
 
 use crate::dirty::DirtyFrames;
 use crate::flush::Death;
 use crate::memory::{Memory, Sharer};
-use crate::{FileFrames, Frame, Item, Lbn, Removal, Replacement};
+use crate::replacement::Divided;
+use crate::{Capacity, FileFrames, Frame, Item, Lbn, Policy, Removal, Replacement};
 
 /// Counters of the cache since it was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -39,7 +41,7 @@ struct FrameTable {
     free: Vec<u32>,
 }
 
-/// A dirty frame, as [`Cache::for_dirty`] shows it.
+/// A dirty frame, as [`Cache::for_dirty_data`] shows it.
 pub struct DirtyFrame<'a> {
     /// The frame.
     pub frame: &'a Rc<Frame>,
@@ -70,6 +72,8 @@ pub struct Cache {
     frame_bytes: u64,
     table: RefCell<FrameTable>,
     policy: RefCell<Box<dyn Replacement>>,
+    /// The same policy, if files have policies of their own beside it.
+    divided: OnceCell<Divided>,
     resident: Cell<u64>,
     dirty: Cell<u64>,
     /// The part of them that is in indirect blocks.
@@ -101,6 +105,7 @@ impl Cache {
             frame_bytes,
             table: RefCell::default(),
             policy: RefCell::new(policy),
+            divided: OnceCell::new(),
             resident: Cell::new(0),
             dirty: Cell::new(0),
             dirty_indirect: Cell::new(0),
@@ -147,11 +152,11 @@ impl Cache {
         self.changes.borrow_mut().as_mut().map(std::mem::take).unwrap_or_default()
     }
 
-    /// Calls `f` for the dirty frames, from the one that became dirty first, until it returns
-    /// false.
-    pub fn for_dirty(&self, mut f: impl FnMut(&DirtyFrame<'_>) -> bool) {
+    /// Calls `f` for the dirty frames of data, not of indirect blocks, from the one that became dirty
+    /// first, until it returns false.
+    pub fn for_dirty_data(&self, mut f: impl FnMut(&DirtyFrame<'_>) -> bool) {
         let table = self.table.borrow();
-        self.dirty_frames.each(|slot| match &table.slots[slot as usize] {
+        self.dirty_frames.each_of_data(|slot| match &table.slots[slot as usize] {
             Some((frame, _)) => f(&DirtyFrame { frame }),
             None => true,
         });
@@ -192,8 +197,51 @@ impl Cache {
         let Some((memory, number)) = self.memory.get() else { return };
         if self.resident.get() + self.frame_bytes > self.capacity_bytes.get() {
             let more = memory.more(*number, self.resident.get());
-            self.capacity_bytes.set(self.capacity_bytes.get() + more);
+            if more > 0 {
+                self.resize(self.capacity_bytes.get() + more);
+            }
         }
+    }
+
+    /// The cache may hold so many bytes from now on.
+    fn resize(&self, bytes: u64) {
+        self.capacity_bytes.set(bytes);
+        self.policy.borrow_mut().resized(self.capacity());
+    }
+
+    fn capacity(&self) -> Capacity {
+        Capacity::frames(self.capacity_bytes.get() / self.frame_bytes)
+    }
+
+    /// Has the blocks of a file replaced by a policy of this name, beside that of the volume, or by that
+    /// of the volume. All files with a policy of a name have one instance of it, within the same
+    /// capacity. Blocks in memory move with the file.
+    pub fn set_policy(&self, file: &FileFrames, own: Option<&'static RegistryEntry<Policy>>) {
+        if own.is_none() && self.divided.get().is_none() {
+            return;
+        }
+        let divided = self.divided.get_or_init(|| self.divide());
+        let part = own.map_or(0, |own| divided.part(own.name, || own.make(self.capacity())));
+        if file.part.replace(part) != part {
+            for frame in file.frames.borrow().values() {
+                divided.moves(frame.slot.get(), Item::frame((file.ino, frame.lbn())), part);
+            }
+        }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn divided(&self) -> Option<&Divided> {
+        self.divided.get()
+    }
+
+    /// Makes the volume's policy one of several.
+    fn divide(&self) -> Divided {
+        let is_ranked = |frame: &Frame| !frame.is_dirty() && frame.sent.get() == 0;
+        let table = self.table.borrow();
+        let frames = table.slots.iter().flatten();
+        let ranked =
+            frames.filter(|(frame, _)| is_ranked(frame)).map(|(frame, _)| frame.slot.get());
+        Divided::over(&mut self.policy.borrow_mut(), ranked)
     }
 
     /// The bytes in memory, in whole frames.
@@ -297,6 +345,9 @@ impl Cache {
     pub fn insert(&self, file: &Rc<FileFrames>, lbn: Lbn, block: Option<Block>) -> Rc<Frame> {
         self.get_more();
         let item = Item::frame((file.ino, lbn));
+        if let Some(divided) = self.divided.get() {
+            divided.next_is_of(file.part.get());
+        }
         self.policy.borrow_mut().missed(item);
         self.make_room();
         let frame = Frame::new(file.ino, lbn, block);
@@ -527,7 +578,7 @@ impl Sharer for Cache {
     fn joined(&self, memory: &Rc<Memory>, number: usize, share_bytes: u64) {
         let joined = self.memory.set((Rc::clone(memory), number));
         assert!(joined.is_ok(), "a cache is in one memory only");
-        self.capacity_bytes.set(share_bytes);
+        self.resize(share_bytes);
         self.evict_to_fit();
     }
 
@@ -552,7 +603,9 @@ impl Sharer for Cache {
         let floor = share.saturating_sub(bytes).max(self.frame_bytes);
         while self.resident.get() > floor && self.evict_one() {}
         let kept = self.resident.get().clamp(floor, share.max(floor));
-        self.capacity_bytes.set(kept);
+        if kept != share {
+            self.resize(kept);
+        }
         share.saturating_sub(kept)
     }
 }

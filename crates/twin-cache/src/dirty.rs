@@ -8,10 +8,12 @@ use twin_rt::Time;
 use crate::Frame;
 
 /// The slots of the dirty frames. A frame keeps its place until it is clean, however often it
-/// changes.
+/// changes. Indirect blocks have an order of their own: layouts defer to write them, and who looks for the
+/// oldest data would pass thousands of them each time.
 #[derive(Default)]
 pub(crate) struct DirtyFrames {
-    by_turn: RefCell<BTreeMap<u64, u32>>,
+    data: RefCell<BTreeMap<u64, u32>>,
+    indirect: RefCell<BTreeMap<u64, u32>>,
     last: Cell<u64>,
 }
 
@@ -22,19 +24,23 @@ impl DirtyFrames {
         self.last.set(turn);
         frame.life.turn.set(turn);
         frame.life.since.set(now);
-        self.by_turn.borrow_mut().insert(turn, frame.slot.get());
+        self.order_of(frame).borrow_mut().insert(turn, frame.slot.get());
     }
 
     pub(crate) fn remove(&self, frame: &Frame) {
         let turn = frame.life.turn.replace(0);
         if turn != 0 {
-            self.by_turn.borrow_mut().remove(&turn);
+            self.order_of(frame).borrow_mut().remove(&turn);
         }
     }
 
-    /// Calls `f` with the slots, the oldest first, until it returns false.
-    pub(crate) fn each(&self, mut f: impl FnMut(u32) -> bool) {
-        for slot in self.by_turn.borrow().values() {
+    fn order_of(&self, frame: &Frame) -> &RefCell<BTreeMap<u64, u32>> {
+        if frame.lbn() < 0 { &self.indirect } else { &self.data }
+    }
+
+    /// Calls `f` with the slots of data blocks, the oldest first, until it returns false.
+    pub(crate) fn each_of_data(&self, mut f: impl FnMut(u32) -> bool) {
+        for slot in self.data.borrow().values() {
             if !f(*slot) {
                 return;
             }

@@ -206,6 +206,8 @@ pub struct FileFrames {
     pub(crate) dirty: RefCell<BlockSet>,
     /// Lookups of its blocks are not counted among the hits and misses.
     pub(crate) apart: Cell<bool>,
+    /// The part of the cache to which its frames belong: that of the policy that replaces them.
+    pub(crate) part: Cell<u8>,
 }
 
 impl FileFrames {

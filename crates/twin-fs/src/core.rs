@@ -7,20 +7,23 @@
 use std::cell::{Cell, OnceCell};
 use std::rc::Rc;
 
+use twin_cache::replacement::for_cache;
 use twin_cache::{Cache, Capacity, Frame, FrameError, Lbn};
 use twin_disk::{BlockDevice, DeviceInfo};
 use twin_rt::{Event, Rt, Time};
 
+use crate::file_type::Profile;
 use crate::file_type::admission::StreamCounts;
 use crate::flushing::Flushing;
 use crate::geometry::{Geometry, Ptr};
 use crate::inodes::{DirtyInodes, Inode, InodeTable, References, Refs};
 use crate::nvram::Nvram;
+use crate::observing::{Observation, Observed, OperationObserver};
 use crate::reading::ReadPolicy;
 use crate::reads::ReadGate;
 use crate::settings::Settings;
 use crate::stop::Stop;
-use crate::{Attr, Cpu, Features, FsError, Ino, Result, Timestamp};
+use crate::{Attr, Cpu, Features, FsError, Ino, Op, Result, Timestamp};
 
 /// The calls that a layout receives when the block map of a file (its tree of indirect blocks) is
 /// read or changed, in addition to those of [`Layout`](crate::Layout). A layout registers it with
@@ -71,6 +74,7 @@ pub struct Core {
     /// The memory that survives and that it shares, and its number there.
     nvram: OnceCell<(Rc<Nvram>, usize)>,
     streams: Cell<StreamCounts>,
+    observed: Observed,
     stop: Stop,
 }
 
@@ -88,7 +92,7 @@ impl Core {
         settings: Settings,
     ) -> Result<Rc<Core>> {
         let frames = Capacity::frames(settings.cache_bytes / u64::from(geometry.block_size));
-        let policy = twin_cache::replacement::for_cache(&settings.replacement)
+        let policy = for_cache(&settings.replacement)
             .map_err(|_| FsError::Invalid("no such replacement policy for a cache"))?
             .make(frames);
         let reading = crate::reading::REGISTRY
@@ -123,6 +127,7 @@ impl Core {
             flushing,
             nvram: OnceCell::new(),
             streams: Cell::default(),
+            observed: Observed::default(),
             stop: Stop::default(),
         }))
     }
@@ -157,6 +162,22 @@ impl Core {
     /// The number of operations that have ended, with or without an error.
     pub fn operations(&self) -> u64 {
         self.operations.get()
+    }
+
+    /// Has the blocks of a file replaced by the policy that its attributes name.
+    pub(crate) fn set_replacement(&self, inode: &Inode, profile: &Profile) {
+        let own = profile.replacement.and_then(|name| for_cache(name).ok());
+        self.cache.set_policy(&inode.frames, own);
+    }
+
+    /// Has `observer` told of every operation from now on, in place of an earlier observer; `None`
+    /// ends that. Operations that are under way keep the observer that saw them begin.
+    pub fn observe_operations(&self, observer: Option<Rc<dyn OperationObserver>>) {
+        self.observed.set(observer);
+    }
+
+    pub(crate) fn observation(&self, op: &Op) -> Option<Observation> {
+        self.observed.begin(op)
     }
 
     pub(crate) fn note_operation(&self) {

@@ -36,10 +36,10 @@ impl View<'_> {
 
 impl DirtyView for View<'_> {
     fn blocks(&self, f: &mut dyn FnMut(&DirtyBlock) -> bool) {
-        // The layout's own structures, and indirect blocks, go with the files that need them.
-        self.0.cache.for_dirty(|dirty| {
+        // The layout's own structures go with the files that need them, as indirect blocks do.
+        self.0.cache.for_dirty_data(|dirty| {
             let (ino, lbn) = (dirty.frame.ino(), dirty.frame.lbn());
-            if lbn < 0 || !self.0.cached_inode(ino).is_some_and(|inode| inode.is_dirty()) {
+            if !self.0.cached_inode(ino).is_some_and(|inode| inode.is_dirty()) {
                 return true;
             }
             let (since, changed) = (dirty.since(), dirty.changed());

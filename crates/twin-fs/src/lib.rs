@@ -44,6 +44,7 @@ mod kind;
 mod layout;
 mod log_status;
 mod nvram;
+mod observing;
 mod op;
 mod open_volume;
 mod ops;
@@ -79,6 +80,7 @@ pub use kind::{
 pub use layout::{Change, Dirty, Layout, Need, Picked, Written, write_cost};
 pub use log_status::{LogStatus, SegmentPhase, SegmentStatus};
 pub use nvram::Nvram;
+pub use observing::{Begun, OperationObserver};
 pub use op::*;
 pub use open_volume::{AnyVolume, OpenVolume};
 pub use reads::{ReadGate, ReadPass};

@@ -148,6 +148,7 @@ impl<L: Layout> Volume<L> {
     /// Runs one operation and then wakes the tasks that write back what it changed. [`Execution`]
     /// calls this.
     async fn run(self: Rc<Self>, request: Request) -> Result<Reply> {
+        let observation = self.core.observation(&request.op);
         if self.entrance.is_closed() {
             self.entrance.opened().await;
         }
@@ -155,6 +156,9 @@ impl<L: Layout> Volume<L> {
         let result = self.ops.run(request).await;
         drop(inside);
         self.core.note_operation();
+        if let Some(observation) = observation {
+            observation.end();
+        }
         self.write_back.wake();
         result
     }

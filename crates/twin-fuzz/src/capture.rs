@@ -1,7 +1,7 @@
 //! Captures of packets, read and made to traces.
 
 use twin_gather::capture::Packet;
-use twin_gather::{Gatherer, capture, infer, nfs, rpc};
+use twin_gather::{Gatherer, capture, infer, nfs, nfsdump, rpc};
 
 use crate::Target;
 
@@ -11,6 +11,21 @@ pub(crate) const CAPTURE: Target = Target {
     about: "a capture of packets of NFS",
     run: |data| gathered(&file_of(data)) | gathered(data),
     seeds: || vec![file_of(&messages())],
+};
+
+/// The text of nfsdump.
+pub(crate) const NFSDUMP: Target = Target {
+    name: "nfsdump",
+    about: "calls and replies of NFS as text",
+    run: |data| {
+        nfsdump::looks_like(data);
+        let read = nfsdump::read(data, |_| true);
+        read.is_ok_and(|(gathered, _)| {
+            let (_, records, _) = infer::trace(&gathered.exchanges, &infer::Options::default());
+            !records.is_empty()
+        })
+    },
+    seeds: || vec![include_bytes!("../../twin-gather/tests/data/nfsdump.txt").to_vec()],
 };
 
 /// Makes a trace of a capture; true if it has one.

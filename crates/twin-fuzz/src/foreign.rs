@@ -1,6 +1,6 @@
 //! Traces of others, in every format that is read.
 
-use std::io::Cursor;
+use std::io::{Cursor, Read};
 
 use twin_trace::{Source, block, readers};
 
@@ -13,6 +13,25 @@ pub(crate) const FOREIGN: Target = Target {
     run,
     seeds,
 };
+
+/// A file compressed with xz.
+pub(crate) const XZ: Target = Target {
+    name: "xz",
+    about: "a file compressed with xz",
+    run: |data| {
+        // What does not begin as it should is passed on as it is.
+        let input = Cursor::new(data.to_vec());
+        let expanded = readers::is_compressed(data).then(|| readers::expanded(input));
+        expanded.is_some_and(|input| {
+            let read = input.and_then(|input| input.take(EXPANDED).read_to_end(&mut Vec::new()));
+            read.is_ok()
+        })
+    },
+    seeds: || vec![include_bytes!("../../twin-trace/tests/data/small.xz").to_vec()],
+};
+
+/// So many bytes of what is compressed are expanded.
+const EXPANDED: u64 = 1 << 20;
 
 /// So many records of one input are read: a short input may be compressed a thousand times.
 const RECORDS: usize = 20_000;

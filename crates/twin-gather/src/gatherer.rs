@@ -80,15 +80,12 @@ impl Gatherer {
 
     /// Ends the capture.
     pub fn finish(mut self) -> Gathered {
-        let Matcher { pairs, mut exchanges, mut tally, .. } = {
-            let matcher = &mut self.matcher;
-            self.streams.finish(&mut |message| matcher.message(&message, true));
-            self.matcher
-        };
-        (tally.unanswered, tally.unasked) = pairs.finish();
+        let matcher = &mut self.matcher;
+        self.streams.finish(&mut |message| matcher.message(&message, true));
+        let mut gathered = self.matcher.finish();
+        let tally = &mut gathered.tally;
         (tally.foreign_packets, tally.tcp) = (self.dissector.foreign, self.streams.counts());
-        exchanges.sort_by_key(|exchange| (exchange.asked_ns, exchange.answered_ns));
-        Gathered { exchanges, tally }
+        gathered
     }
 }
 
@@ -99,8 +96,24 @@ struct Asked {
     call: Option<Call>,
 }
 
+/// The results of a reply, as a packet has them, or read already.
+enum Results<B> {
+    Bytes(B),
+    Read(Box<Answer>),
+}
+
+impl Results<&[u8]> {
+    /// What is kept of it until its call comes.
+    fn kept(&self) -> Results<Box<[u8]>> {
+        match self {
+            Results::Bytes(bytes) => Results::Bytes(bytes[..bytes.len().min(EARLY_BYTES)].into()),
+            Results::Read(answer) => Results::Read(answer.clone()),
+        }
+    }
+}
+
 /// What is kept of an early reply: its results, unless it was refused.
-type Early = Option<Box<[u8]>>;
+type Early = Option<Results<Box<[u8]>>>;
 
 impl Asked {
     /// It can be read.
@@ -110,12 +123,12 @@ impl Asked {
 }
 
 /// Makes exchanges of messages.
-struct Matcher {
+pub(crate) struct Matcher {
     pairs: Pairs<Asked, Early>,
     /// Addresses that have been asked for NFS.
     servers: FixedSet<SocketAddr>,
     exchanges: Vec<Exchange>,
-    tally: Tally,
+    pub(crate) tally: Tally,
 }
 
 impl Default for Matcher {
@@ -152,13 +165,33 @@ impl Matcher {
         }
     }
 
+    /// All that was paired.
+    pub(crate) fn finish(self) -> Gathered {
+        let Matcher { pairs, mut exchanges, mut tally, .. } = self;
+        (tally.unanswered, tally.unasked) = pairs.finish();
+        exchanges.sort_by_key(|exchange| (exchange.asked_ns, exchange.answered_ns));
+        Gathered { exchanges, tally }
+    }
+
     fn call(&mut self, key: CallKey, at_ns: u64, target: Target, caller: Caller, arguments: &[u8]) {
         let digest = u64::from(crc32c::crc32c(arguments)) << 32
             | u64::from(target.procedure) << 8
             | u64::from(target.version & 0xff);
+        let readable = target.program == nfs::PROGRAM && matches!(target.version, 2 | 3);
+        let call = if readable { nfs::call(target, arguments) } else { None };
+        self.read_call(key, at_ns, (target, caller, digest), call);
+    }
+
+    /// Takes a call that has been read; `digest` tells calls with other arguments apart.
+    pub(crate) fn read_call(
+        &mut self,
+        key: CallKey,
+        at_ns: u64,
+        (target, caller, digest): (Target, Caller, u64),
+        call: Option<Call>,
+    ) {
         let is_nfs = target.program == nfs::PROGRAM;
         let readable = is_nfs && matches!(target.version, 2 | 3);
-        let call = if readable { nfs::call(target, arguments) } else { None };
         let malformed = readable && call.is_none();
         let asked = Asked { target, caller, call };
         let is = self.pairs.call(key, at_ns, digest, asked);
@@ -178,15 +211,25 @@ impl Matcher {
         }
         if let CallIs::Answered(reply_ns, asked, early) = is {
             self.tally.early_replies += u64::from(readable);
-            self.exchange(key, (at_ns, reply_ns), asked, early.as_deref());
+            self.exchange(key, (at_ns, reply_ns), asked, early);
         }
     }
 
     fn reply(&mut self, key: CallKey, at_ns: u64, results: Option<&[u8]>) {
-        let keep = || results.map(|results| results[..results.len().min(EARLY_BYTES)].into());
+        self.results(key, at_ns, results.map(Results::Bytes));
+    }
+
+    /// Takes a reply that has been read.
+    pub(crate) fn read_reply(&mut self, key: CallKey, at_ns: u64, answer: Answer) {
+        self.results(key, at_ns, Some(Results::Read(Box::new(answer))));
+    }
+
+    fn results(&mut self, key: CallKey, at_ns: u64, results: Option<Results<&[u8]>>) {
+        let keep = || results.as_ref().map(Results::kept);
         match self.pairs.reply(key, at_ns, keep) {
             ReplyIs::Answer(asked_ns, asked) => {
-                self.exchange(key, (asked_ns, at_ns), asked, results);
+                let times = (asked_ns, at_ns);
+                self.exchange(key, times, asked, results);
             }
             ReplyIs::Again => {
                 let readable = self.servers.contains(&key.server);
@@ -196,12 +239,12 @@ impl Matcher {
         }
     }
 
-    fn exchange(
+    fn exchange<B: AsRef<[u8]>>(
         &mut self,
         key: CallKey,
         (asked_ns, replied_ns): (u64, u64),
         asked: Asked,
-        results: Option<&[u8]>,
+        results: Option<Results<B>>,
     ) {
         if !asked.is_readable() {
             return;
@@ -217,7 +260,11 @@ impl Matcher {
         };
         // What is wrong with the call has been counted.
         let Some(call) = call else { return };
-        let Some(answer) = nfs::answer(target, &call, results) else {
+        let answer = match results {
+            Results::Bytes(bytes) => nfs::answer(target, &call, bytes.as_ref()),
+            Results::Read(answer) => Some(*answer).filter(|answer| nfs::is_status(answer.status)),
+        };
+        let Some(answer) = answer else {
             self.tally.malformed_replies += 1;
             return;
         };

@@ -14,6 +14,9 @@
 //! - [`nfs`] reads arguments and results;
 //! - [`infer`] makes operations of them: names for file handles, opens and closes.
 //!
+//! [`nfsdump`] reads calls and replies that another program has written down as text, and passes them to the same
+//! pairing.
+//!
 //! Start at [`Gatherer`]. What could not be used is counted in a [`Tally`], by reason. No file is opened
 //! here, and a packet with any content is survived: memory is bounded by what a capture holds.
 
@@ -21,6 +24,7 @@ pub mod capture;
 mod gatherer;
 pub mod infer;
 pub mod nfs;
+pub mod nfsdump;
 pub mod packet;
 pub mod rpc;
 mod tally;

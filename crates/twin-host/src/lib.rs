@@ -53,7 +53,9 @@ mod within;
 mod words;
 mod zeros;
 
-pub use device::{FileDevice, ImageError, ImageOptions, QueueChoice, create_image};
+pub use device::{
+    FileDevice, ImageError, ImageOptions, QueueChoice, RequestObserver, Requests, create_image,
+};
 pub use flight::FlightRecorder;
 pub use guard::Guard;
 pub use host::{FlightLog, Host, HostDriver, HostOptions, Source, Watch};

@@ -35,6 +35,7 @@ struct GroupText {
     burst: String,
     session: Option<SessionText>,
     rate: Option<String>,
+    replacement: Option<String>,
     mix: BTreeMap<String, f64>,
 }
 
@@ -121,6 +122,10 @@ fn group(name: &str, text: &GroupText) -> Result<Group, SettingsError> {
             return Err(SettingsError::new("rate is missing: what is played has one, as 1.5Mb"));
         }
     };
+    let replacement = text.replacement.as_deref().map(|name| {
+        let found = twin_cache::replacement::for_cache(name);
+        found.map(|entry| entry.name).map_err(|error| error.within("replacement"))
+    });
     Ok(Group {
         name: name.into(),
         clients: text.clients,
@@ -133,6 +138,7 @@ fn group(name: &str, text: &GroupText) -> Result<Group, SettingsError> {
         burst: law("burst", &text.burst, Measured::Number)?,
         session: session.transpose()?,
         rate_bytes_per_s,
+        replacement: replacement.transpose()?,
         mix,
     })
 }
@@ -247,6 +253,26 @@ mod tests {
         assert_eq!((random.failed, random.ops), (0, first.ops));
     }
 
+    /// A file that is read in a loop, larger than the cache, beside a set of files that fits.
+    #[test]
+    fn a_file_in_a_loop_is_served_better_by_a_policy_of_its_own() {
+        let text = include_str!("../../../examples/loop.toml");
+        let workload = Workload::ByHand(Arc::new(plan("loop", text).unwrap()), 1);
+        let run = |config: String| {
+            let config = format!("{config},size=256M,cache=16M,disk=disk-7200");
+            let config = Config::parse(&config).unwrap();
+            simulate(&config, &workload, Pace::Think { speed: 1.0 }).unwrap()
+        };
+        for layout in ["lfs", "ffs"] {
+            let volume = run(format!("{layout}:file-types=no"));
+            let own = run(format!("{layout}:file-types=yes"));
+            assert_eq!((volume.failed, own.failed), (0, 0));
+            let hits = [&volume, &own].map(|run| run.cache_hit_share);
+            assert!(hits[1] > hits[0] + 0.15, "{layout}: {hits:?}");
+            assert!(own.finish_s < 0.95 * volume.finish_s, "{layout}: {}", own.finish_s);
+        }
+    }
+
     #[test]
     fn mistakes_are_told_with_their_place() {
         for (from, to, words) in [
@@ -255,6 +281,8 @@ mod tests {
             ("lognormal:median=4K,sigma=1.0", "lognormal:median=4K", "client.readers: size"),
             ("clients = 3", "clients = 5000", "the most are 4096"),
             ("files = 200", "file = 200", "unknown field"),
+            ("files = 200", "files = 200\nreplacement = \"mrv\"", "did you mean \"mru\"?"),
+            ("files = 200", "files = 200\nreplacement = \"belady\"", "in advance"),
         ] {
             let error = plan("test", &TEXT.replace(from, to)).unwrap_err().to_string();
             assert!(error.contains(words), "{to}: {error}");

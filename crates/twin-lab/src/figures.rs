@@ -472,6 +472,9 @@ pub struct Figures {
     /// What clients and network did, if a network is before the volume.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub network_use: Option<NetworkFigures>,
+    /// What the mount was asked, by kind, if a kernel before it answered the rest (`front-end=kernel`).
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub requests: Vec<(&'static str, u64)>,
     /// The values of each measure over several seeds, of which this run is the median; empty if
     /// there was one run.
     #[serde(skip_serializing_if = "Vec::is_empty")]

@@ -22,6 +22,7 @@
 //! ```
 
 pub mod age;
+mod asked;
 pub mod bench;
 mod by_hand;
 pub mod caches;
@@ -82,7 +83,7 @@ pub use flight::{CLOSE, FlightError, FlightSettings, Verified, verify_flight};
 pub use front_end::FrontEnd;
 pub use history::{BINS, History, LogAtEnd, MOST_SAMPLES, Sampler};
 pub use machine_file::{
-    Device, Distribution, FORMAT as MACHINE_FORMAT, Fuse, MachineFile, Processor, Transfers,
+    Device, Distribution, FORMAT as MACHINE_FORMAT, Fuse, MachineFile, Pause, Processor, Transfers,
     Validated,
 };
 pub use mount_flush::with_flush;

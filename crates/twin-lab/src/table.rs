@@ -324,6 +324,13 @@ pub(crate) fn rows(all: &[&Figures]) -> Vec<Vec<String>> {
     if all.iter().any(|f| f.network_use.is_some()) {
         network(&mut row);
     }
+    if all.iter().any(|f| !f.requests.is_empty()) {
+        let asked = |f: &Figures| f.requests.iter().map(|(_, count)| count).sum::<u64>();
+        row("the mount was asked", &|f| match asked(f) {
+            0 => "all".into(),
+            count => count.to_string(),
+        });
+    }
     row("wait of a disk request", &|f| duration(wait_us(f)));
     if all.iter().any(|f| f.disk_use.wear.is_some()) {
         wear(&mut row);

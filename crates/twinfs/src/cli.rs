@@ -34,7 +34,7 @@ pub(crate) use frontier::Frontier;
 pub(crate) use gather::Gather;
 pub(crate) use manual::{Completions, Man};
 pub(crate) use measure::{Calibrate, Pace, SharedSettings, Validate};
-pub(crate) use observe::Observe;
+pub(crate) use observe::{Observe, ObserveMount};
 pub(crate) use output::{Format, Output};
 pub(crate) use reproduce::Reproduce;
 pub(crate) use serve::{Beside, Serve};
@@ -285,13 +285,18 @@ pub(crate) struct Mount {
     pub(crate) contents: bool,
     /// Log everything that enters the core in this file, so that `twinfs replay --verify` can
     /// repeat the run.
-    #[arg(long, value_name = "FILE", conflicts_with = "record")]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["record", "observe"])]
     pub(crate) flight: Option<PathBuf>,
     #[arg(long, value_name = "CATEGORIES", value_parser = log_categories, help = log_help())]
     pub(crate) log: Option<Categories>,
     /// With --log: the file to which lines are added. A mount in the background needs one.
     #[arg(long, value_name = "FILE", requires = "log")]
     pub(crate) log_file: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) observe: ObserveMount,
+    /// The new file to which figures of --observe go, as comma-separated values.
+    #[arg(long, value_name = "FILE", requires = "observe")]
+    pub(crate) observed: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) nfs: Beside,
     /// The image file or block device.
@@ -773,11 +778,14 @@ pub(crate) struct Dump {
 pub(crate) struct Stat {
     #[command(flatten)]
     pub(crate) output: Output,
+    #[command(flatten)]
+    pub(crate) observe: ObserveMount,
     /// Go on, with a line every so many seconds; of a mount.
-    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=86400))]
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=86400),
+          conflicts_with = "observe")]
     pub(crate) watch: Option<u32>,
-    /// End after so many lines.
-    #[arg(long, requires = "watch", value_name = "LINES")]
+    /// With --watch or --observe: end after so many lines or intervals.
+    #[arg(long, value_name = "COUNT")]
     pub(crate) times: Option<u64>,
     /// The image file or block device, or the directory.
     pub(crate) image: PathBuf,

@@ -5,10 +5,11 @@
 //! no end. Pipes cannot be looked at without taking from them: their readers judge for themselves.
 
 use std::fs::File;
-use std::io::Read;
+use std::io::{BufRead, Read};
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
+use twin_gather::nfsdump;
 use twin_trace::{Kind, block, readers};
 
 use crate::content::{self, Content};
@@ -96,6 +97,8 @@ enum Found {
     Blocks(&'static str),
     /// Operations in another program's format, with its name.
     Foreign(&'static str),
+    /// Calls and replies of NFS, as nfsdump writes them down.
+    NfsText,
     Machine,
     Status,
     Results,
@@ -116,7 +119,7 @@ impl Wanted {
             Wanted::Machine => "a machine file",
             Wanted::Status => "a status file of a mount",
             Wanted::Results => "results of `twinfs bench --format json`",
-            Wanted::Capture => "a packet capture",
+            Wanted::Capture => "a packet capture or text of nfsdump",
             Wanted::Foreign => "a trace of another program's format",
         }
     }
@@ -154,6 +157,7 @@ impl Wanted {
             | (Wanted::Machine, Found::Machine)
             | (Wanted::Status, Found::Status)
             | (Wanted::Results, Found::Results)
+            | (Wanted::Capture, Found::NfsText)
             | (Wanted::Capture, Found::Other(Content::Known(content::CAPTURE))) => true,
             (Wanted::Foreign, found) => !matches!(
                 found,
@@ -179,6 +183,7 @@ impl Found {
             Found::Flight => Wanted::Flight.noun().into(),
             Found::Blocks(format) => format!("a block trace of the format {format}"),
             Found::Foreign(format) => format!("a trace of the format {format}"),
+            Found::NfsText => "the text of nfsdump".into(),
             Found::Machine => Wanted::Machine.noun().into(),
             Found::Status => Wanted::Status.noun().into(),
             Found::Results => "JSON, as `twinfs bench --format json` prints it".into(),
@@ -210,11 +215,8 @@ impl Found {
             Found::Other(Content::Volume(_)) => {
                 format!("`twinfs stat {name}` shows it and `twinfs mount {name} DIR` mounts it")
             }
-            Found::Other(Content::Known(content::CAPTURE)) => {
+            Found::NfsText | Found::Other(Content::Known(content::CAPTURE)) => {
                 format!("`twinfs gather {name} -o TRACE` makes a trace of it")
-            }
-            Found::Other(Content::Known("an xz file")) => {
-                format!("expanded (`xz -dk {name}`), it may be a trace")
             }
             _ => return None,
         })
@@ -273,9 +275,12 @@ fn found(path: &Path) -> std::io::Result<Found> {
     // What is a block trace by its beginning only: volumes and pictures are none, whatever they begin with.
     let may_be_blocks = match content {
         Content::Text | Content::Unknown(_) => true,
-        Content::Known(name) => matches!(name, "a gzip file" | "a zstd file"),
+        Content::Known(name) => matches!(name, "a gzip file" | "a zstd file" | "an xz file"),
         _ => false,
     };
+    if may_be_blocks && is_nfs_text(path) {
+        return Ok(Found::NfsText);
+    }
     if may_be_blocks && let Ok((format, _)) = block::open_any(File::open(path)?) {
         return Ok(Found::Blocks(format.name));
     }
@@ -286,6 +291,12 @@ fn found(path: &Path) -> std::io::Result<Found> {
         Content::Text => of_text(path).unwrap_or(Found::Other(Content::Text)),
         other => Found::Other(other),
     })
+}
+
+/// True for the text of nfsdump, compressed or not.
+fn is_nfs_text(path: &Path) -> bool {
+    let input = File::open(path).and_then(readers::expanded);
+    input.and_then(|mut input| input.fill_buf().map(nfsdump::looks_like)).unwrap_or(false)
 }
 
 /// What a text of ours is.
@@ -331,11 +342,12 @@ mod tests {
     #[test]
     fn what_no_command_takes_is_named_to_all_of_them() {
         let picture = [b"\x89PNG\r\n\x1a\n", &[7u8; 4096][..]].concat();
-        let files: [(&str, &[u8], &str); 4] = [
+        let files: [(&str, &[u8], &str); 5] = [
             ("empty", b"", "an empty file"),
             ("picture", &picture, "a PNG picture"),
             ("text", b"Dear reader, this is a letter.\n", "a text file"),
             ("gzip", b"\x1f\x8b\x08\x00 and no more", "a gzip file"),
+            ("xz", b"\xfd7zXZ\0 and no more", "an xz file"),
         ];
         for (name, bytes, noun) in files {
             let path = file(name, bytes);

@@ -31,6 +31,19 @@ pub(crate) fn print<T: Serialize>(
     if text.is_empty() { Ok(()) } else { say(text.trim_end()) }
 }
 
+/// Rows as comma-separated values, with the line of names if `names`: for output that goes on.
+///
+/// # Errors
+/// If a row cannot be converted.
+pub(crate) fn csv_lines<T: Serialize>(rows: &[T], names: bool) -> Result<String, String> {
+    let text = csv(rows)?;
+    match names {
+        true => Ok(text),
+        // Names have no line ends in them.
+        false => Ok(text.split_once('\n').map_or(String::new(), |(_, rest)| rest.to_owned())),
+    }
+}
+
 /// The rows as comma-separated values.
 fn csv<T: Serialize>(rows: &[T]) -> Result<String, String> {
     let mut names: Vec<String> = Vec::new();

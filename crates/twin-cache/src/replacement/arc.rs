@@ -73,6 +73,11 @@ impl Arc {
 }
 
 impl Replacement for Arc {
+    fn resized(&mut self, capacity: Capacity) {
+        self.capacity = capacity.units;
+        self.p = self.p.min(self.capacity as f64);
+    }
+
     fn missed(&mut self, item: Item) -> bool {
         let list = self.ghosts.list_of(item.key);
         if let Some(list) = list {

@@ -71,6 +71,11 @@ impl Car {
 }
 
 impl Replacement for Car {
+    fn resized(&mut self, capacity: Capacity) {
+        self.capacity = capacity;
+        self.p = self.p.min(self.capacity.units as f64);
+    }
+
     fn missed(&mut self, item: Item) -> bool {
         let list = (!self.capacity.by_paper()).then(|| self.adapt(item));
         self.incoming = Some((item, list));

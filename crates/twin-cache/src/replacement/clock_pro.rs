@@ -224,6 +224,11 @@ impl ClockPro {
 }
 
 impl Replacement for ClockPro {
+    fn resized(&mut self, capacity: Capacity) {
+        self.capacity = capacity;
+        self.cold_target = self.cold_target.min(capacity.units).max(1);
+    }
+
     fn missed(&mut self, item: Item) -> bool {
         let weight = u64::from(item.weight);
         if !self.capacity.by_paper() {

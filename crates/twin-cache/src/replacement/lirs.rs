@@ -190,6 +190,12 @@ impl Lirs {
 }
 
 impl Replacement for Lirs {
+    fn resized(&mut self, capacity: Capacity) {
+        self.hir_max = capacity.share(HIR_SHARE).max(1);
+        self.lir_max = capacity.units.saturating_sub(self.hir_max);
+        self.stack_max = STACK * capacity.units;
+    }
+
     fn missed(&mut self, item: Item) -> bool {
         if self.by_paper {
             return true;

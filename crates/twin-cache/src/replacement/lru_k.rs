@@ -69,6 +69,11 @@ impl LruK {
 }
 
 impl Replacement for LruK {
+    fn resized(&mut self, capacity: Capacity) {
+        let frames = Capacity { units: capacity.blocks(), ..capacity };
+        (self.correlated, self.retained_max) = (frames.share(CORRELATED), capacity.share(RETAINED));
+    }
+
     fn inserted(&mut self, slot: u32, item: Item) {
         self.now += 1;
         let second = self.retained.remove(item.key).map_or(0, |(_, uses)| uses.first);

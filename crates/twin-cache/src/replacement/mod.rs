@@ -8,6 +8,7 @@ mod belady;
 mod car;
 mod clock;
 mod clock_pro;
+mod divided;
 mod entries;
 mod fifo;
 mod ghosts;
@@ -28,6 +29,8 @@ mod w_tiny_lfu;
 use twin_settings::{Registry, RegistryEntry, SettingsError};
 
 use crate::Lbn;
+
+pub(crate) use divided::Divided;
 
 /// A block in the cache: the inode number and the logical block.
 pub type Key = (u64, Lbn);
@@ -139,6 +142,10 @@ pub trait Replacement {
     fn leaving(&mut self) -> Option<u32> {
         None
     }
+
+    /// Called when the cache has another capacity from now on: what the policy reckons as shares of it
+    /// follows. What it has beyond such a share goes as others come.
+    fn resized(&mut self, _capacity: Capacity) {}
 
     /// Called in studies before each access: the number of the next access to the same block, or
     /// `u64::MAX`.

@@ -87,6 +87,11 @@ impl S3Fifo {
 }
 
 impl Replacement for S3Fifo {
+    fn resized(&mut self, capacity: Capacity) {
+        self.small_max = capacity.share(SMALL_SHARE);
+        self.main_max = capacity.units - self.small_max.min(capacity.units);
+    }
+
     fn missed(&mut self, item: Item) -> bool {
         if self.by_paper {
             return true;

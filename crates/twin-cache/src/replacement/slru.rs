@@ -23,12 +23,21 @@ pub(super) struct Slru {
     leaving: Vec<u32>,
 }
 
+/// The largest weight of each segment, the lowest first.
+fn largest(capacity: Capacity) -> Vec<u64> {
+    match capacity.by_paper() {
+        true => vec![u64::MAX, capacity.share(PROTECTED_SHARE)],
+        false => vec![capacity.units / MOST as u64; MOST],
+    }
+}
+
 impl Slru {
     pub(super) fn new(capacity: Capacity) -> Slru {
-        let (largest, admits) = match capacity.by_paper() {
-            true => (vec![u64::MAX, capacity.share(PROTECTED_SHARE)], u64::MAX),
-            false => (vec![capacity.units / MOST as u64; MOST], capacity.units / MOST as u64),
+        let admits = match capacity.by_paper() {
+            true => u64::MAX,
+            false => capacity.units / MOST as u64,
         };
+        let largest = largest(capacity);
         Slru { segments: Lists::default(), largest, admits, leaving: Vec::new() }
     }
 
@@ -48,6 +57,11 @@ impl Slru {
 }
 
 impl Replacement for Slru {
+    fn resized(&mut self, capacity: Capacity) {
+        self.largest = largest(capacity);
+        (1..self.largest.len()).rev().for_each(|segment| self.cool(segment));
+    }
+
     fn missed(&mut self, item: Item) -> bool {
         u64::from(item.weight) <= self.admits
     }

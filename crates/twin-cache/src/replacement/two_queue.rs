@@ -37,6 +37,11 @@ impl TwoQueue {
 }
 
 impl Replacement for TwoQueue {
+    fn resized(&mut self, capacity: Capacity) {
+        (self.once_max, self.left_max) = (capacity.share(KIN), capacity.share(KOUT));
+        while self.left.weight(0) > self.left_max && self.left.forget_oldest(0) {}
+    }
+
     fn inserted(&mut self, slot: u32, item: Item) {
         super::remember(&mut self.items, slot, item);
         let queue = if self.left.remove(item.key).is_some() { AGAIN } else { ONCE };

@@ -37,9 +37,23 @@ const MOST: u64 = 15;
 impl Sketch {
     /// For a cache of so many blocks.
     pub(super) fn new(blocks: u64) -> Sketch {
+        let (words, sample) = Sketch::sizes(blocks);
+        Sketch { rows: std::array::from_fn(|_| vec![0; words]), uses: 0, sample }
+    }
+
+    /// The words of a row, and the uses after which counters are halved.
+    fn sizes(blocks: u64) -> (usize, u64) {
         let blocks = blocks.clamp(16, SKETCH_MAX);
-        let words = (blocks.next_power_of_two() / 4) as usize;
-        Sketch { rows: std::array::from_fn(|_| vec![0; words]), uses: 0, sample: SAMPLE * blocks }
+        ((blocks.next_power_of_two() / 4) as usize, SAMPLE * blocks)
+    }
+
+    /// Fits it to another number of blocks.
+    fn fit(&mut self, blocks: u64) {
+        let (words, sample) = Sketch::sizes(blocks);
+        match words > self.rows[0].len() {
+            true => *self = Sketch::new(blocks),
+            false => self.sample = sample,
+        }
     }
 
     /// The word of a key in a row, and the shift of its counter.
@@ -98,13 +112,19 @@ pub(super) struct WTinyLfu {
     main_rests: usize,
 }
 
+/// The weights of the window and of the protected segment.
+fn shares(capacity: Capacity) -> (u64, u64) {
+    let window_max = capacity.share(WINDOW_SHARE).max(1);
+    let main = Capacity { units: capacity.units.saturating_sub(window_max), ..capacity };
+    (window_max, main.share(PROTECTED_SHARE))
+}
+
 impl WTinyLfu {
     pub(super) fn new(capacity: Capacity) -> WTinyLfu {
-        let window_max = capacity.share(WINDOW_SHARE).max(1);
-        let main = Capacity { units: capacity.units.saturating_sub(window_max), ..capacity };
+        let (window_max, protected_max) = shares(capacity);
         WTinyLfu {
             window_max,
-            protected_max: main.share(PROTECTED_SHARE),
+            protected_max,
             frames: Lists::default(),
             items: Vec::new(),
             sketch: Sketch::new(capacity.blocks()),
@@ -147,6 +167,13 @@ impl WTinyLfu {
 }
 
 impl Replacement for WTinyLfu {
+    /// A sketch that has got too small is replaced by an empty one.
+    fn resized(&mut self, capacity: Capacity) {
+        (self.window_max, self.protected_max) = shares(capacity);
+        self.shrink_window();
+        self.sketch.fit(capacity.blocks());
+    }
+
     fn missed(&mut self, item: Item) -> bool {
         self.sketch.add(item.key);
         self.incoming_weight = u64::from(item.weight);

@@ -1,6 +1,7 @@
 //! File types: which files may be of them, and whether they are active while they are open.
 //!
-//! Contract: a file has the type of its mode, unless its attribute [`TYPE`] names another. A new type
+//! Contract: a file has the type of its mode, unless its attribute [`TYPE`] names another, and its blocks in
+//! memory are replaced as the volume's are, unless [`REPLACEMENT`] names another policy. A new type
 //! takes a line in [`REGISTRY`]; the mechanisms look at its fields, never at its name. After Bosch and
 //! Mullender, "Cut-and-paste file systems" (1996), section 2: a file of continuous media is *active*.
 //! While it is open a task of its own (`streams`) reads it ahead at its rate, and its data passes
@@ -12,6 +13,7 @@ pub(crate) mod streams;
 
 use std::collections::BTreeMap;
 
+use twin_cache::replacement::for_cache;
 use twin_settings::{Registry, RegistryEntry};
 
 use crate::{FsError, Result, mode};
@@ -20,6 +22,8 @@ use crate::{FsError, Result, mode};
 pub const TYPE: &[u8] = b"user.twinfs.type";
 /// The attribute with the rate of continuous media, in bytes a second.
 pub const RATE: &[u8] = b"user.twinfs.rate";
+/// The attribute that names the replacement policy of a file's blocks in memory.
+pub const REPLACEMENT: &[u8] = b"user.twinfs.replacement";
 /// What the names of all of them begin with.
 const OURS: &[u8] = b"user.twinfs.";
 
@@ -84,22 +88,34 @@ pub fn media() -> &'static str {
     REGISTRY.iter().find(|entry| entry.active).map_or("", |entry| entry.name)
 }
 
+/// True if the type bits are those of a regular file.
+fn is_file(kind: u32) -> bool {
+    kind == mode::REGULAR
+}
+
 /// What the attributes of a file say about its type.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub(crate) struct Profile {
     /// The rate at which it is read ahead, if it is active.
     pub(crate) rate_bytes_per_s: Option<u64>,
+    /// The policy that replaces its blocks in memory, if not the volume's.
+    pub(crate) replacement: Option<&'static str>,
 }
 
 impl Profile {
     /// The profile of a file with these type bits and attributes. Values that
     /// [`check_attribute`] would refuse are passed over: they were set elsewhere.
-    pub(crate) fn of(kind: u32, attributes: &BTreeMap<Vec<u8>, Vec<u8>>) -> Profile {
+    pub(crate) fn of(kind_of_mode: u32, attributes: &BTreeMap<Vec<u8>, Vec<u8>>) -> Profile {
         let text = |name: &[u8]| std::str::from_utf8(attributes.get(name)?).ok();
         let named = text(TYPE).and_then(|name| REGISTRY.get(name).ok());
-        let kind = named.map(|entry| &**entry).filter(|file| file.suits(kind));
+        let kind = named.map(|entry| &**entry).filter(|file| file.suits(kind_of_mode));
         let rate = text(RATE).and_then(|rate| rate.parse().ok()).filter(|rate| *rate > 0);
-        Profile { rate_bytes_per_s: rate.filter(|_| kind.is_some_and(|k| k.active)) }
+        let is_file = is_file(kind_of_mode);
+        let replacement = text(REPLACEMENT).and_then(|name| for_cache(name).ok());
+        Profile {
+            rate_bytes_per_s: rate.filter(|_| kind.is_some_and(|k| k.active)),
+            replacement: replacement.filter(|_| is_file).map(|entry| entry.name),
+        }
     }
 }
 
@@ -123,7 +139,14 @@ pub(crate) fn check_attribute(kind: u32, name: &[u8], value: &[u8]) -> Result<()
             Ok(1..) => Ok(()),
             _ => Err(FsError::Invalid("a rate is a number of bytes a second, more than 0")),
         },
-        _ => Err(FsError::Invalid("twinfs has the attributes type and rate")),
+        REPLACEMENT if !is_file(kind) => {
+            Err(FsError::Invalid("only a regular file has a replacement policy of its own"))
+        }
+        REPLACEMENT => match for_cache(text) {
+            Ok(_) => Ok(()),
+            Err(_) => Err(FsError::Invalid("no such replacement policy for a cache")),
+        },
+        _ => Err(FsError::Invalid("twinfs has the attributes type, rate and replacement")),
     }
 }
 
@@ -152,6 +175,11 @@ mod tests {
         assert_eq!(Profile::of(mode::REGULAR, &alone), Profile::default());
         let zero = attributes(&[(TYPE, "media"), (RATE, "0")]);
         assert_eq!(Profile::of(mode::REGULAR, &zero).rate_bytes_per_s, None);
+        let own = attributes(&[(REPLACEMENT, "mru")]);
+        assert_eq!(Profile::of(mode::REGULAR, &own).replacement, Some("mru"));
+        assert_eq!(Profile::of(mode::SYMLINK, &own), Profile::default());
+        let wrong = attributes(&[(REPLACEMENT, "belady")]);
+        assert_eq!(Profile::of(mode::REGULAR, &wrong), Profile::default());
     }
 
     #[test]
@@ -160,6 +188,9 @@ mod tests {
         assert!(ok(TYPE, "media") && ok(RATE, "1"));
         assert!(!ok(TYPE, "directory-file") && !ok(TYPE, "film"));
         assert!(!ok(RATE, "0") && !ok(RATE, "fast"));
+        assert!(ok(REPLACEMENT, "mru"));
+        assert!(!ok(REPLACEMENT, "belady") && !ok(REPLACEMENT, "best"));
+        assert!(check_attribute(mode::DIRECTORY, REPLACEMENT, b"mru").is_err());
         assert!(!ok(b"user.twinfs.speed", "1"));
         assert!(ok(b"user.mime_type", "video/mpeg"));
     }

@@ -30,8 +30,8 @@ impl<L: Layout> Operations<L> {
                 return Err(error);
             }
         }
-        if self.core.settings.file_types && read && !write {
-            let opened = self.open_as_type(&inode).await;
+        if self.core.settings.file_types {
+            let opened = self.open_as_type(&inode, read && !write).await;
             if let Err(error) = opened {
                 self.core.change_refs(ino, |refs| refs.opens = refs.opens.saturating_sub(1));
                 return Err(error);
@@ -40,10 +40,11 @@ impl<L: Layout> Operations<L> {
         Ok(Reply::Done)
     }
 
-    /// What the type of a file does when it is opened for reading.
-    async fn open_as_type(&self, inode: &Rc<Inode>) -> Result<()> {
+    /// What the attributes of a file say is done when it is opened.
+    async fn open_as_type(&self, inode: &Rc<Inode>, reads: bool) -> Result<()> {
         let profile = self.profile(inode).await?;
-        match profile.rate_bytes_per_s {
+        self.core.set_replacement(inode, &profile);
+        match profile.rate_bytes_per_s.filter(|_| reads) {
             Some(rate) => self.streams.open(&self.core, inode, rate).await,
             None => Ok(()),
         }

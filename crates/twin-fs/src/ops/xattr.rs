@@ -148,6 +148,7 @@ impl<L: Layout> Operations<L> {
         }
         attributes.insert(name.to_vec(), value.to_vec());
         self.store_attributes(&inode, &attributes).await?;
+        self.heed(&inode, name, &attributes);
         Ok(Reply::Done)
     }
 
@@ -166,7 +167,16 @@ impl<L: Layout> Operations<L> {
             return Err(FsError::NoAttribute);
         }
         self.store_attributes(&inode, &attributes).await?;
+        self.heed(&inode, name, &attributes);
         Ok(Reply::Done)
+    }
+
+    /// An attribute of this name has changed. What it says of streams counts from the next open on.
+    fn heed(&self, inode: &Inode, name: &[u8], attributes: &Attributes) {
+        if self.core.settings.file_types && file_type::is_ours(name) {
+            let profile = Profile::of(inode.attr().kind(), attributes);
+            self.core.set_replacement(inode, &profile);
+        }
     }
 
     /// Stores the attributes of an inode in the place where they fit. A hidden file is never

@@ -14,9 +14,9 @@ use crate::xdr::Xdr;
 /// The program number of NFS.
 pub const PROGRAM: u32 = 100_003;
 /// The longest file handle (version 3).
-const LONGEST_HANDLE: usize = 64;
+pub(crate) const LONGEST_HANDLE: usize = 64;
 /// The longest name or path that is believed.
-const LONGEST_PATH: usize = 4096;
+pub(crate) const LONGEST_PATH: usize = 4096;
 /// The most names that are taken from one listing.
 const MOST_ENTRIES: usize = 1 << 16;
 
@@ -193,6 +193,11 @@ const STATUSES: [u32; 29] = [
     0, 1, 2, 5, 6, 13, 17, 18, 19, 20, 21, 22, 27, 28, 30, 31, 63, 66, 69, 70, 71, 99, 10001,
     10002, 10003, 10004, 10005, 10006, 10007,
 ];
+/// True for a status that a version of the protocol has.
+pub(crate) fn is_status(status: u32) -> bool {
+    STATUSES.contains(&status) || status == TRY_LATER
+}
+
 /// A file or name does not exist.
 pub const NOT_FOUND: u32 = 2;
 /// A name exists already.
@@ -228,7 +233,7 @@ pub fn answer(target: Target, call: &Call, results: &[u8]) -> Option<Answer> {
         return Some(Answer::default());
     }
     let status = xdr.u32()?;
-    if !STATUSES.contains(&status) && status != TRY_LATER {
+    if !is_status(status) {
         return None;
     }
     let mut answer = Answer { status, ..Answer::default() };
@@ -253,7 +258,7 @@ enum Stop {
 }
 
 /// The type bits of a file type number, which both versions share as far as version 2 goes.
-fn type_bits(number: u32) -> Option<u32> {
+pub(crate) fn type_bits(number: u32) -> Option<u32> {
     Some(match number {
         1 => mode::REGULAR,
         2 => mode::DIRECTORY,

@@ -6,6 +6,7 @@
 
 mod ahead;
 mod gather;
+mod observe;
 mod open;
 mod queue;
 mod transfer;
@@ -24,9 +25,11 @@ use twin_disk::{
 use crate::Host;
 
 use self::ahead::{Advice, Ahead, Waiter};
+use self::observe::Observed;
 use self::queue::DriverQueue;
 use self::transfer::ResultOwner;
 
+pub use observe::{RequestObserver, Requests};
 pub use open::{ImageError, ImageOptions, create_image};
 pub use queue::QueueChoice;
 pub(crate) use transfer::{Ending, Finished, Job, Step, Transfer, WaitingName};
@@ -61,12 +64,14 @@ pub(crate) struct DeviceState {
     ahead: RefCell<Ahead>,
     /// The order in which requests reach the kernel.
     queue: DriverQueue,
+    observed: Observed,
 }
 
 impl DeviceState {
     /// Called when a request of this device has its result.
     fn finished(&self, id: u64, completion: Completion, result: IoResult) -> Finished {
         self.in_flight.set(self.in_flight.get() - 1);
+        self.observed.ended(id);
         Finished { device: self.number, id, completion, result }
     }
 }
@@ -90,6 +95,7 @@ impl FileDevice {
             buffers: host.buffers(),
             ahead: RefCell::new(Ahead::new(image.size, image.sector.into())),
             queue: image.queue,
+            observed: Observed::default(),
         };
         let name = path.display().to_string();
         let info = DeviceInfo { size: image.size, sector: image.sector, max_io: MAX_IO, name };
@@ -100,6 +106,11 @@ impl FileDevice {
     /// once; without a queue all.
     pub fn queue(&self) -> (&'static str, Option<usize>) {
         self.state.queue.described()
+    }
+
+    /// By what its requests are observed, wherever the device itself is moved.
+    pub fn requests(&self) -> Requests {
+        Requests::of(&self.state)
     }
 
     /// True if requests bypass the host's page cache (O_DIRECT).
@@ -139,6 +150,7 @@ impl BlockDevice for FileDevice {
         let id = self.state.next_id.get();
         self.state.next_id.set(id + 1);
         self.state.in_flight.set(self.state.in_flight.get() + 1);
+        self.state.observed.submitted(id, &io);
         let refused = self.info.check(&io).err();
         // Skipped after the host has refused one: a discarded range may keep its content.
         let pointless = op == IoKind::Discard && self.state.no_discard.get();

@@ -224,6 +224,10 @@ impl User<'_> {
             Act::ColdKernel if *self.cold == Cold::Never => Ok(()),
             Act::ColdKernel => self.meeting.once(|| self.go_cold(&Cold::DropCaches)),
             Act::Compute { .. } => Ok(()),
+            Act::Pause { ns } => {
+                std::thread::sleep(std::time::Duration::from_nanos(ns));
+                Ok(())
+            }
         }
     }
 

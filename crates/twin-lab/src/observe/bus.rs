@@ -17,8 +17,12 @@ pub(super) struct Buses {
 }
 
 impl Observer for Buses {
+    fn unseen(&self) -> Option<&'static str> {
+        Some("busses: the host does not say when a device has its bus")
+    }
+
     fn begin(&mut self, parts: &Parts) {
-        let of = |(name, _): &(String, _)| {
+        let of = |name: &String| {
             [
                 Channel::values("wait for the bus", name, Unit::Nanos),
                 Channel::ratio("bus use", name, Unit::Percent),

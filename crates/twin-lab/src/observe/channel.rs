@@ -1,8 +1,10 @@
 //! A channel: values of one kind, by interval and over the whole run.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use twin_rt::{Nanos, Time};
 use twin_trace::Histogram;
+
+use super::Row;
 
 /// The unit of values as they are collected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,9 +43,9 @@ impl Unit {
 }
 
 /// The figures of an interval, or of the whole run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Over {
-    /// Its beginning in simulated seconds since the run began.
+    /// Its beginning in seconds since the run began, or the observation of a mount.
     pub from_s: f64,
     /// Its end.
     pub to_s: f64,
@@ -142,6 +144,14 @@ impl Channel {
         if keep {
             self.every.push(over);
         }
+    }
+
+    /// Takes the figures of its intervals in which there was something.
+    pub(super) fn take_intervals(&mut self, observer: &str) -> Vec<Row> {
+        let every = std::mem::take(&mut self.every);
+        let seen = every.into_iter().filter(|over| over.mean.is_some());
+        let (what, unit) = (self.what, self.unit.name());
+        seen.map(|over| Row::of_interval([observer, what, &self.part, unit], over)).collect()
     }
 
     /// What it has seen, `end` nanoseconds after the run began. All intervals are closed.

@@ -5,6 +5,7 @@ use twin_rt::Time;
 use twin_sim::Served;
 
 use super::channel::{Channel, Unit};
+use super::response::arrived;
 use super::{Observer, Parts};
 
 #[derive(Default)]
@@ -16,13 +17,13 @@ pub(super) struct Idle {
 
 impl Observer for Idle {
     fn begin(&mut self, parts: &Parts) {
-        let of = |(name, _): &(String, _)| Channel::values("idle period", name, Unit::Nanos);
+        let of = |name: &String| Channel::values("idle period", name, Unit::Nanos);
         self.channels = parts.disks.iter().map(of).collect();
         self.done = vec![None; parts.disks.len()];
     }
 
     fn served(&mut self, disk: usize, request: &Served) {
-        let arrived = Time(request.begun.0.saturating_sub(request.parts.queue_ns));
+        let arrived = arrived(request);
         let done = self.done[disk];
         if let Some(done) = done.filter(|done| *done < arrived) {
             self.channels[disk].add(arrived - done);

@@ -1,13 +1,14 @@
-//! Observers: statistics of a run that are switched on by name ("Cut-and-paste file systems", section
+//! Observers: statistics of a run, or of a mount, that are switched on by name ("Cut-and-paste file systems", section
 //! 4: plug-in statistics objects).
 //!
 //! An observer collects values in `Channel`s: of operations, of disk requests, of a bus, or of a
 //! state that it looks at many times an interval. Each channel is reported for every interval of
-//! simulated time ([`Observing::every_ns`], 15 minutes unless it is chosen) and for the whole run.
+//! time ([`Observing::every_ns`], 15 minutes unless it is chosen) and for the whole run. What an observer
+//! needs and a mount has not, it says itself (`Observer::unseen`).
 //! A new observer needs a file here and a line in `REGISTRY`.
 //!
-//! Contract: observers do not change a run. They add no task, no timer and no event, so an observed
-//! run has the same digest and the same figures as one that is not. Nothing is called where no
+//! Contract: observers do not change a run. They add no task, no timer and no event to a simulation, so an
+//! observed run has the same digest and the same figures as one that is not. Nothing is called where no
 //! observer is switched on. Of intervals beyond [`MOST_INTERVALS`] only the sum over the run is kept.
 
 mod at_risk;
@@ -16,9 +17,11 @@ mod cache;
 mod channel;
 mod idle;
 mod latency;
+mod mounted;
 mod page;
 mod panel;
 mod queue;
+mod response;
 mod rotation;
 mod seek;
 mod table;
@@ -31,15 +34,16 @@ use twin_cache::Memory;
 use twin_fs::OpenVolume;
 use twin_rt::{Nanos, SECS};
 use twin_settings::{Registry, RegistryEntry, SettingsError};
-use twin_sim::bus::{Bus, Span};
-use twin_sim::{Served, SimDisk};
+use twin_sim::Served;
+use twin_sim::bus::Span;
 use twin_trace::Verb;
 
 pub use channel::{Observed, Over};
+pub use mounted::{LEAST_EVERY_NS, Mounted, Unseen};
 pub(crate) use page::charts as page_charts;
 pub use panel::MOST_INTERVALS;
 pub(crate) use panel::Panel;
-pub use table::{Row, rows, table};
+pub use table::{Row, rows, table, table_of};
 
 use channel::Channel;
 
@@ -51,7 +55,7 @@ pub const EVERY_NS: Nanos = 900 * SECS;
 pub struct Observing {
     /// Names of observers, each once.
     pub names: Vec<&'static str>,
-    /// The interval of which figures are reported, in nanoseconds of simulated time.
+    /// The interval of which figures are reported, in nanoseconds.
     pub every_ns: Nanos,
 }
 
@@ -84,10 +88,10 @@ impl Observing {
     }
 }
 
-/// The parts of a simulated machine, each with its name.
+/// The parts of a machine: the names of its disks and busses, and its volumes with theirs.
 pub(crate) struct Parts {
-    pub(crate) disks: Vec<(String, SimDisk)>,
-    pub(crate) buses: Vec<(String, Bus)>,
+    pub(crate) disks: Vec<String>,
+    pub(crate) buses: Vec<String>,
     pub(crate) volumes: Vec<(String, OpenVolume)>,
     pub(crate) pools: Vec<Pool>,
 }
@@ -117,6 +121,11 @@ impl Pool {
 
 /// Collects values of a run. All parts are named by their number in [`Parts`].
 trait Observer {
+    /// What it cannot see on a mount, and why; `None` if it sees everything.
+    fn unseen(&self) -> Option<&'static str> {
+        None
+    }
+
     /// The measured part of the run begins. The observer makes its channels.
     fn begin(&mut self, parts: &Parts);
 
@@ -150,6 +159,11 @@ static REGISTRY: Registry<Maker> = Registry::new(
             "queue-length",
             "requests at a disk when it begins one, that one included",
             || Box::<queue::Queues>::default(),
+        ),
+        RegistryEntry::new(
+            "response-times",
+            "how long requests of a disk take from their arrival to their end",
+            || Box::<response::Responses>::default(),
         ),
         RegistryEntry::new(
             "seek-distance",

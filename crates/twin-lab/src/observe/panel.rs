@@ -6,13 +6,16 @@ use twin_sim::bus::Span;
 use twin_trace::Verb;
 
 use super::channel::since;
-use super::{Observed, Observer, Observing, Parts, REGISTRY};
+use super::{Observed, Observer, Observing, Parts, REGISTRY, Row};
 
 /// The most intervals of which figures are kept.
 pub const MOST_INTERVALS: usize = 10_000;
 
-/// Looks at states in an interval: one a simulated second with the interval of the paper.
+/// Looks at states in an interval: one a second with the interval of the paper.
 const LOOKS: Nanos = 900;
+
+/// The least time between two looks in a simulation.
+const LEAST_LOOK_NS: Nanos = MILLIS;
 
 /// The observers of a run.
 pub(crate) struct Panel {
@@ -30,9 +33,14 @@ pub(crate) struct Panel {
 impl Panel {
     /// These observers. They see nothing before [`begin`](Self::begin).
     pub(crate) fn new(observing: &Observing) -> Panel {
+        Panel::looking(observing, LEAST_LOOK_NS)
+    }
+
+    /// These observers, looking at states not more often than this.
+    pub(crate) fn looking(observing: &Observing, least_look_ns: Nanos) -> Panel {
         let chosen = REGISTRY.iter().filter(|entry| observing.names.contains(&entry.name));
         let every_ns = observing.every_ns;
-        let look_ns = (every_ns / LOOKS).max(MILLIS).min(every_ns);
+        let look_ns = (every_ns / LOOKS).max(least_look_ns).min(every_ns);
         Panel {
             observers: chosen.map(|entry| (entry.name, entry.make())).collect(),
             every_ns,
@@ -50,6 +58,27 @@ impl Panel {
         self.begun = now;
         self.observers.iter_mut().for_each(|(_, observer)| observer.begin(&parts));
         self.parts = Some(parts);
+    }
+
+    /// The time between two looks.
+    pub(crate) fn look_ns(&self) -> Nanos {
+        self.look_ns
+    }
+
+    /// What its observers do not see on a mount, with their names.
+    pub(crate) fn unseen(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
+        self.observers.iter().filter_map(|(name, one)| Some((*name, one.unseen()?)))
+    }
+
+    /// Takes the figures of the intervals that have ended since they were last taken, of parts that did
+    /// something in them.
+    pub(crate) fn take_intervals(&mut self) -> Vec<Row> {
+        let mut rows = Vec::new();
+        for (name, observer) in &mut self.observers {
+            rows.extend(observer.channels().iter_mut().flat_map(|one| one.take_intervals(name)));
+        }
+        rows.sort_by(|a, b| a.from_s().total_cmp(&b.from_s()));
+        rows
     }
 
     /// Time advances to `next`; what is now was so until then.

@@ -1,6 +1,7 @@
 //! The length of disk queues, as a disk sees it when it begins a request: those that wait, and that one.
 //!
-//! Reads and writes are counted; flushes and discards do not wait in the queue.
+//! Reads and writes are counted; flushes and discards do not wait in the queue. A disk of a mount begins
+//! each request when it arrives: it does not say which it works on.
 
 use twin_disk::IoKind;
 use twin_sim::Served;
@@ -13,7 +14,7 @@ pub(super) struct Queues(Vec<Channel>);
 
 impl Observer for Queues {
     fn begin(&mut self, parts: &Parts) {
-        let of = |(name, _): &(String, _)| Channel::values("queue length", name, Unit::Requests);
+        let of = |name: &String| Channel::values("queue length", name, Unit::Requests);
         self.0 = parts.disks.iter().map(of).collect();
     }
 

@@ -10,8 +10,12 @@ use super::{Observer, Parts};
 pub(super) struct Rotations(Vec<Channel>);
 
 impl Observer for Rotations {
+    fn unseen(&self) -> Option<&'static str> {
+        Some("rotational delay: the device does not say how its medium turns")
+    }
+
     fn begin(&mut self, parts: &Parts) {
-        let of = |(name, _): &(String, _)| Channel::values("rotational delay", name, Unit::Nanos);
+        let of = |name: &String| Channel::values("rotational delay", name, Unit::Nanos);
         self.0 = parts.disks.iter().map(of).collect();
     }
 

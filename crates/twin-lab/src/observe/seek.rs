@@ -21,8 +21,12 @@ pub(super) fn reached_medium(request: &Served) -> bool {
 }
 
 impl Observer for Seeks {
+    fn unseen(&self) -> Option<&'static str> {
+        Some("seek distance: the device does not say where its arm is, if it has one")
+    }
+
     fn begin(&mut self, parts: &Parts) {
-        let of = |(name, _): &(String, _)| Channel::values("seek distance", name, Unit::Cylinders);
+        let of = |name: &String| Channel::values("seek distance", name, Unit::Cylinders);
         self.channels = parts.disks.iter().map(of).collect();
         self.arms = vec![None; parts.disks.len()];
     }

@@ -11,8 +11,12 @@ use super::{Observer, Parts};
 pub(super) struct Transfers(Vec<Channel>);
 
 impl Observer for Transfers {
+    fn unseen(&self) -> Option<&'static str> {
+        Some("transfer time: the device does not say when data reaches its medium (sizes are seen)")
+    }
+
     fn begin(&mut self, parts: &Parts) {
-        let of = |(name, _): &(String, _)| {
+        let of = |name: &String| {
             [
                 Channel::values("transfer time", name, Unit::Nanos),
                 Channel::values("request size", name, Unit::Bytes),

@@ -14,6 +14,7 @@
 
 use twin_trace::nfs::Pauses;
 
+use super::Told;
 use super::variation::{Layout, OtherServer, Variation, bsd, on, on_bsd, with};
 use super::{Need, Paper, clc, run_all};
 use crate::bench::BenchFailure;
@@ -486,7 +487,7 @@ pub fn all() -> impl Iterator<Item = &'static Choice> {
 /// The first run that fails.
 pub fn sensitivity(
     threads: usize,
-    progress: &(dyn Fn(usize, usize) + Sync),
+    told: &Told,
 ) -> Result<Vec<(&'static Fitted, [clc::Score; 2])>, BenchFailure> {
     let variant = |need: &Need, f: &Fitted, factor: f64| {
         with(need, &format!("{}={}", f.key, (f.times)(factor)))
@@ -497,7 +498,7 @@ pub fn sensitivity(
             needs.extend(clc::needs().iter().map(|n| variant(n, f, factor)));
         }
     }
-    let results = run_all(needs, threads, progress)?;
+    let results = run_all(needs, threads, told)?;
     let score = |f: &Fitted, factor: f64| {
         let cells = clc::cells_of(&results, |need| variant(&need, f, factor));
         clc::score(cells.iter())

@@ -7,18 +7,21 @@
 //! memory of a naive UPS, and one whose parallel writes wait for NVRAM.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use twin_cache::flush::{self, FlushBy, Grain, Survives};
-use twin_rt::SECS;
+use twin_rt::{SECS, Time};
 use twin_trace::Verb;
 
 use super::heuristic::in_parallel;
 use super::variation::OtherServer;
-use super::{Check, Claim, Expect, Results, Variation};
+use super::{Check, Claim, Expect, Results, STEPS, Told, Variation};
 use crate::by_hand::plan;
 use crate::draw::{Bar, Distribution, Group, Span, bars, distribution, nth};
 use crate::markup::charts as side_by_side;
-use crate::server::{Client, Does, Pace, ServerFigures, ServerFile, preset, simulate_server};
+use crate::server::{
+    Client, Does, Pace, ServerFigures, ServerFile, preset, simulate_server_telling,
+};
 use crate::workload::Workload;
 
 /// The claim, with the rows write-saving, latency-cdf and flush-async.
@@ -35,6 +38,7 @@ pub(super) const CLAIM: Claim = Claim {
 const SERVER: &str = "cut-and-paste";
 /// Days: the paper has six traces of a day.
 const DAYS: u64 = 6;
+const DAY_NS: u64 = 24 * 3600 * SECS;
 /// The most days on which the order may be another: the paper's is on all but one.
 const EXCEPT: usize = 1;
 
@@ -153,6 +157,11 @@ pub(super) fn changes(variation: &Variation) -> bool {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Days(Vec<Option<ServerFigures>>);
 
+/// The number of runs.
+pub(super) fn runs() -> usize {
+    jobs().len()
+}
+
 /// All runs, in the order of [`Days`].
 fn jobs() -> Vec<Job> {
     let loads = (1..=DAYS).map(Load::Day).chain([Load::Flood, Load::Parallel]);
@@ -200,8 +209,9 @@ impl Job {
         Ok(server)
     }
 
-    /// The figures; `None` if the run fails, or an operation in it.
-    fn run(self, variation: &Variation) -> Option<ServerFigures> {
+    /// The figures; `None` if the run fails, or an operation in it. Tells how many of [`STEPS`] of a day are
+    /// done.
+    fn run(self, variation: &Variation, told: impl Fn(usize) + 'static) -> Option<ServerFigures> {
         let server = self.server(variation).ok()?;
         let by_hand = match self.load {
             Load::Day(_) => None,
@@ -215,15 +225,34 @@ impl Job {
             (Does::Trace(..), _) => Workload::Generated(String::new(), 0),
         };
         let workloads: Vec<Workload> = server.clients.iter().map(workload).collect();
-        let figures = simulate_server(&server, &workloads, None, None).ok()?;
+        let is_day = matches!(self.load, Load::Day(_));
+        let told = Box::new(move |now: Time| {
+            if is_day {
+                told((now.0 / (DAY_NS / STEPS as u64)).min(STEPS as u64 - 1) as usize);
+            }
+        });
+        let figures = simulate_server_telling(&server, &workloads, told).ok()?;
         (figures.whole.failed == 0).then_some(figures)
     }
 }
 
 impl Days {
     /// Runs everything with a variation, two runs at a time.
-    pub(super) fn run(variation: &Variation) -> Days {
-        Days(in_parallel(&jobs(), |job| job.run(variation)))
+    pub(super) fn run(variation: &Variation, told: &Told) -> Days {
+        let jobs: Vec<(usize, Job)> = jobs().into_iter().enumerate().collect();
+        let done: Arc<Vec<AtomicUsize>> = Arc::new(jobs.iter().map(|_| 0.into()).collect());
+        Days(in_parallel(&jobs, |(number, job)| {
+            let (number, done, told) = (*number, Arc::clone(&done), Arc::clone(told));
+            let of_job = move |steps: usize| {
+                if done[number].swap(steps, Ordering::Relaxed) != steps {
+                    let sum = done.iter().map(|one| one.load(Ordering::Relaxed)).sum();
+                    told(sum, done.len() * STEPS);
+                }
+            };
+            let figures = job.run(variation, of_job.clone());
+            of_job(STEPS);
+            figures
+        }))
     }
 
     fn of(&self, load: Load, kept: Kept, by: Option<FlushBy>) -> Option<&ServerFigures> {

@@ -3,6 +3,7 @@
 //! Contract: the search takes the best of some starts, the published values (or none) among them,
 //! changes one constant at a time by shrinking steps, and keeps a change that reduces the sum of the errors of the chosen cells. It is deterministic: the same cells give the same constants.
 
+use super::Told;
 use super::choices::FITTED;
 use super::clc::{self, Cell, Score, System};
 use super::run_all;
@@ -120,7 +121,7 @@ fn run_half(half: Half, settings: &str, threads: usize) -> Result<Vec<Cell>, Ben
             needs.push(with(&clc::need(clc::config(system), kb), settings));
         }
     }
-    let results = run_all(needs, threads, &|_, _| {})?;
+    let results = run_all(needs, threads, &super::untold())?;
     let mut cells = clc::cells_of(&results, |need| with(&need, settings));
     cells.retain(|c| half.has(c.file_kb, c.system));
     Ok(cells)
@@ -144,16 +145,12 @@ fn badness(cells: &[Cell]) -> f64 {
 ///
 /// # Errors
 /// The first run that fails.
-pub fn fit(
-    half: Half,
-    threads: usize,
-    progress: &(dyn Fn(usize, usize) + Sync),
-) -> Result<String, BenchFailure> {
+pub fn fit(half: Half, threads: usize, told: &Told) -> Result<String, BenchFailure> {
     let (mut tried, mut best, mut values) = (0, f64::INFINITY, [0.0; 5]);
     for start in starts() {
         let found = badness(&run_half(half, &settings(&start), threads)?);
         tried += 1;
-        progress(tried, tried + 40);
+        told(tried, tried + 40);
         if found < best {
             (best, values) = (found, start);
         }
@@ -170,7 +167,7 @@ pub fn fit(
                 }
                 let found = badness(&run_half(half, &settings(&next), threads)?);
                 tried += 1;
-                progress(tried, tried + 20);
+                told(tried, tried + 20);
                 if found < best * 0.999 {
                     (best, values, better) = (found, next, true);
                     break;

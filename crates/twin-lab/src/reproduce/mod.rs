@@ -32,7 +32,7 @@ pub mod wrong;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::bench::{self, BenchFailure, Phase};
 use crate::config::Config;
@@ -46,6 +46,23 @@ pub use paper::Paper;
 pub use report::{json, text};
 pub use tally::{Tally, tally};
 pub use variation::Variation;
+
+/// Who is told how much is done of how much, from any thread.
+pub type Told = Arc<dyn Fn(usize, usize) + Send + Sync>;
+
+/// Steps of progress that a run is worth.
+const STEPS: usize = 1000;
+
+/// Tells nobody.
+pub fn untold() -> Told {
+    Arc::new(|_, _| {})
+}
+
+/// Tells of a part that begins behind `before` steps, is `len` steps long, and is one of `all` steps.
+fn part_of(told: &Told, (before, len, all): (usize, usize, usize)) -> Told {
+    let told = Arc::clone(told);
+    Arc::new(move |done, of| told(before + done * len / of.max(1), all))
+}
 
 /// A run: a configuration and one benchmark, as texts.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -129,12 +146,8 @@ pub type Watched = [(Need, &'static str)];
 ///
 /// # Errors
 /// The first run that fails.
-pub fn run_all(
-    needs: Vec<Need>,
-    threads: usize,
-    progress: &(dyn Fn(usize, usize) + Sync),
-) -> Result<Results, BenchFailure> {
-    run_watched(needs, &[], &Variation::NONE, threads, progress)
+pub fn run_all(needs: Vec<Need>, threads: usize, told: &Told) -> Result<Results, BenchFailure> {
+    run_watched(needs, &[], &Variation::NONE, threads, told)
 }
 
 /// As [`run_all`], and records the history of some of the runs. The results stand under the runs
@@ -147,7 +160,7 @@ pub fn run_watched(
     watched: &Watched,
     variation: &Variation,
     threads: usize,
-    progress: &(dyn Fn(usize, usize) + Sync),
+    told: &Told,
 ) -> Result<Results, BenchFailure> {
     needs.sort();
     needs.dedup();
@@ -170,7 +183,7 @@ pub fn run_watched(
                 (_, Err(_)) => return,
             }
             drop(all);
-            progress(ended.fetch_add(1, Ordering::Relaxed) + 1, needs.len());
+            told(ended.fetch_add(1, Ordering::Relaxed) + 1, needs.len());
         }
     };
     std::thread::scope(|scope| {
@@ -221,19 +234,24 @@ pub fn reproduce(
     for_page: bool,
     variation: &Variation,
     threads: usize,
-    progress: &(dyn Fn(usize, usize) + Sync),
+    told: &Told,
 ) -> Result<(Vec<Judged>, Results), BenchFailure> {
     let (extra, watched) = match for_page {
         true => (page_needs(), html::watched()),
         false => (Vec::new(), Vec::new()),
     };
-    let needs = claims.iter().flat_map(|c| (c.needs)()).chain(extra).collect();
-    let mut results = run_watched(needs, &watched, variation, threads, progress)?;
+    let needs: Vec<Need> = claims.iter().flat_map(|c| (c.needs)()).chain(extra).collect();
+    let of_days = claims.iter().any(|claim| claim.id == cut_and_paste::CLAIM.id);
+    let days = if of_days { STEPS * cut_and_paste::runs() } else { 0 };
+    let before = STEPS * needs.len();
+    let of_runs = part_of(told, (0, before, before + days));
+    let mut results = run_watched(needs, &watched, variation, threads, &of_runs)?;
     if claims.iter().any(|claim| claim.id == heuristic::CLAIM.id) {
         results.servers = heuristic::Studies::run(variation);
     }
-    if claims.iter().any(|claim| claim.id == cut_and_paste::CLAIM.id) {
-        results.days = cut_and_paste::Days::run(variation);
+    if of_days {
+        let of_days = part_of(told, (before, days, before + days));
+        results.days = cut_and_paste::Days::run(variation, &of_days);
     }
     if claims.iter().any(|claim| claim.id == file_layout::CLAIM.id) {
         results.layouts = file_layout::Study::run();
@@ -256,11 +274,11 @@ fn judge_varied(
     unchanged: &Results,
     variation: &Variation,
     threads: usize,
-    progress: &(dyn Fn(usize, usize) + Sync),
+    told: &Told,
 ) -> Result<Vec<Judged>, BenchFailure> {
     let needs = claims.iter().flat_map(|c| (c.needs)());
     let changed = needs.filter(|need| (variation.run)(need) != *need).collect();
-    let mut results = run_watched(changed, &[], variation, threads, progress)?;
+    let mut results = run_watched(changed, &[], variation, threads, told)?;
     for (need, phases) in &unchanged.phases {
         results.phases.entry(need.clone()).or_insert_with(|| phases.clone());
     }
@@ -271,7 +289,7 @@ fn judge_varied(
     };
     let of_days = claims.iter().any(|claim| claim.id == cut_and_paste::CLAIM.id);
     results.days = match of_days && variation.server.is_some() {
-        true => cut_and_paste::Days::run(variation),
+        true => cut_and_paste::Days::run(variation, told),
         false => unchanged.days.clone(),
     };
     // No variation concerns them.

@@ -27,11 +27,12 @@ pub(super) fn section(judged: &[Judged], results: &Results) -> String {
     let mut out = String::from("<div class=\"verdict\">");
     for tally in tally(judged) {
         let (paper, held, all) = (tally.paper, tally.held, tally.all);
-        out += &format!(
-            "<p><b>{}</b> claimed: {}. <b>{held} of {all}</b> independent statements hold here.</p>",
-            escape(paper.title()),
-            claimed(paper),
-        );
+        let hold = match all {
+            0 => "Of what ran nothing is an independent statement".to_string(),
+            _ => format!("<b>{held} of {all}</b> independent statements hold here"),
+        };
+        let (title, claimed) = (escape(paper.title()), claimed(paper));
+        out += &format!("<p><b>{title}</b> claimed: {claimed}. {hold}.</p>");
     }
     out += &present::lines_of(results);
     out + "</div>"

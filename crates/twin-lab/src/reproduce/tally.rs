@@ -32,6 +32,9 @@ impl Tally {
             n => format!("{n} free numbers"),
         };
         let (title, held, all) = (self.paper.title(), self.held, self.all);
+        if all == 0 {
+            return format!("{title}: of what ran nothing is counted");
+        }
         format!("{title}: {held} of {all} hold, with {free}")
     }
 
@@ -91,6 +94,8 @@ mod tests {
         let tallies = tally(&judged);
         let counts: Vec<_> = tallies.iter().map(|t| (t.paper, t.held, t.all)).collect();
         assert_eq!(counts, [(Paper::Lvc, 1, 2), (Paper::Clc, 0, 0)]);
+        let lines: Vec<String> = tallies.iter().map(Tally::line).collect();
+        assert!(lines[0].contains(": 1 of 2 hold") && lines[1].ends_with("nothing is counted"));
         assert_eq!(tallies[0].apart_in_words(), "1 of 1 fitted hold, 0 of 1 forced hold");
     }
 }

@@ -3,6 +3,7 @@
 //! Contract: a choice without which some run fails costs only its own figures; the others are
 //! reported.
 
+use super::Told;
 use super::choices::{self, Choice};
 use super::{Claim, Paper, Results, Tally, clc, tally};
 use crate::bench::BenchFailure;
@@ -32,7 +33,7 @@ pub fn worths(
     claims: &[&'static Claim],
     results: &Results,
     threads: usize,
-    progress: &(dyn Fn(usize, usize) + Sync),
+    told: &Told,
 ) -> Vec<Worth> {
     let mut all = Vec::new();
     for choice in choices::all() {
@@ -41,7 +42,7 @@ pub fn worths(
             continue;
         }
         let with = tally(&super::judge(&claims, results));
-        let run = || without(choice, &claims, results, threads, progress);
+        let run = || without(choice, &claims, results, threads, told);
         all.push(Worth { choice, with, without: choice.has_run().then(run) });
     }
     all
@@ -53,16 +54,16 @@ fn without(
     claims: &[&'static Claim],
     results: &Results,
     threads: usize,
-    progress: &(dyn Fn(usize, usize) + Sync),
+    told: &Told,
 ) -> Result<Without, BenchFailure> {
     let run = &choice.without;
-    let tallies = tally(&super::judge_varied(claims, results, run, threads, progress)?);
+    let tallies = tally(&super::judge_varied(claims, results, run, threads, told)?);
     let mut of_table = clc::needs().into_iter().filter(|need| results.phases.contains_key(need));
     let changed = of_table.any(|need| (run.run)(&need) != need);
     let score = |results: &Results| clc::score(clc::cells(results).iter());
     let table = match choice.papers.contains(&Paper::Clc) && changed {
         true => {
-            let other = super::run_watched(clc::needs(), &[], run, threads, progress)?;
+            let other = super::run_watched(clc::needs(), &[], run, threads, told)?;
             Some([score(results), score(&other)])
         }
         false => None,

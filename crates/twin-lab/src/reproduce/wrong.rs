@@ -7,7 +7,7 @@
 use twin_trace::nfs::Pauses;
 
 use super::variation::{Layout, OtherServer, Variation, bsd, on, on_bsd, with};
-use super::{Check, Claim, Need, Paper, Results};
+use super::{Check, Claim, Need, Paper, Results, STEPS, Told};
 use crate::bench::BenchFailure;
 
 /// A model with a mistake planted.
@@ -143,13 +143,16 @@ pub fn plant(
     claims: &[&'static Claim],
     right: &Results,
     threads: usize,
-    progress: &(dyn Fn(usize, usize) + Sync),
+    told: &Told,
 ) -> Result<Vec<Found>, BenchFailure> {
     let mut all = Vec::new();
-    for wrong in WRONG {
+    let concerned = |wrong: &&Wrong| !super::of_papers(claims, wrong.papers).is_empty();
+    let planted: Vec<&Wrong> = WRONG.iter().filter(concerned).collect();
+    for (number, wrong) in planted.iter().enumerate() {
+        let told = &super::part_of(told, (number * STEPS, STEPS, planted.len() * STEPS));
         let of_papers = super::of_papers(claims, wrong.papers);
         let judged = super::judge(&of_papers, right);
-        let mistaken = super::judge_varied(&of_papers, right, &wrong.runs, threads, progress)?;
+        let mistaken = super::judge_varied(&of_papers, right, &wrong.runs, threads, told)?;
         let of = |paper: Paper| {
             let pairs = judged.iter().zip(&mistaken).filter(|(j, _)| j.claim.paper() == paper);
             let checks = pairs.flat_map(|(right, wrong)| right.checks.iter().zip(&wrong.checks));

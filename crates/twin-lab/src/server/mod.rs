@@ -16,5 +16,6 @@ pub use figures::{Fit, OfBus, OfDisk, OfFileSystem, OfHost, ServerFigures, Whole
 pub use file::{BusPart, Client, Disk, Does, FileSystemPart, Host, Pace, ServerFile};
 pub use page::page;
 pub use presets::{PRESETS, Preset, preset};
+pub(crate) use run::simulate_server_telling;
 pub use run::{fit, simulate_server};
 pub use table::{fits, fits_in_words, table};

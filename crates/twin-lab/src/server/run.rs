@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use twin_cache::CacheStats;
 use twin_fs::{FsError, Name, Op, OpenVolume, ROOT_INO, Reply, Request};
-use twin_rt::{ClockOnly, Event, Nanos, Rt};
+use twin_rt::{ClockOnly, Event, Nanos, Rt, Time};
 use twin_sim::SimDisk;
 use twin_sim::model::Wear;
 use twin_trace::replay::{self, Listener, Options, Replayer, Report};
@@ -36,11 +36,36 @@ pub fn simulate_server(
     steps: Option<Steps>,
     observing: Option<&Observing>,
 ) -> Result<ServerFigures, SimulateError> {
+    run_server(server, workloads, (steps, None), observing)
+}
+
+/// Who is told the simulated time, before it advances.
+pub(crate) type TimeTold = Box<dyn FnMut(Time)>;
+
+/// As [`simulate_server`], and tells how far the simulated time is. That changes nothing either.
+///
+/// # Errors
+/// As [`simulate_server`].
+pub(crate) fn simulate_server_telling(
+    server: &ServerFile,
+    workloads: &[Workload],
+    told: TimeTold,
+) -> Result<ServerFigures, SimulateError> {
+    run_server(server, workloads, (None, Some(told)), None)
+}
+
+fn run_server(
+    server: &ServerFile,
+    workloads: &[Workload],
+    (steps, told): (Option<Steps>, Option<TimeTold>),
+    observing: Option<&Observing>,
+) -> Result<ServerFigures, SimulateError> {
     let panel = observing.map(|observing| Rc::new(RefCell::new(Panel::new(observing))));
-    let rt = match panel.clone() {
-        None => Rt::with_order(ClockOnly::default(), server.seed, server.order),
-        Some(panel) => watched_runtime(server.seed, server.order, move |next| {
-            panel.borrow_mut().look(next);
+    let rt = match (panel.clone(), told) {
+        (None, None) => Rt::with_order(ClockOnly::default(), server.seed, server.order),
+        (panel, mut told) => watched_runtime(server.seed, server.order, move |next| {
+            panel.iter().for_each(|panel| panel.borrow_mut().look(next));
+            told.iter_mut().for_each(|told| told(next));
             true
         }),
     };
@@ -74,8 +99,8 @@ fn observe(rt: &Rt, server: &ServerFile, built: &Built, panel: &Rc<RefCell<Panel
     let volumes = names(server.file_systems.iter().map(|part| &part.name).collect());
     let hosts = server.hosts.iter().enumerate();
     let parts = Parts {
-        disks: disks.into_iter().zip(built.disks.iter().cloned()).collect(),
-        buses: buses.into_iter().zip(built.buses.iter().cloned()).collect(),
+        disks,
+        buses,
         volumes: volumes.into_iter().zip(built.volumes.iter().cloned()).collect(),
         pools: hosts.map(|(number, host)| pool(number, &host.name)).collect(),
     };

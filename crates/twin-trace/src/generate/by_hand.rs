@@ -51,6 +51,8 @@ pub struct Group {
     pub session: Option<(Distribution, Distribution)>,
     /// What a stream plays, in bytes a second; 0 for groups that play none.
     pub rate_bytes_per_s: u64,
+    /// The replacement policy that its files name as their own, if they do.
+    pub replacement: Option<&'static str>,
     /// Kinds of operations with their weights.
     pub mix: Vec<(Kind, f64)>,
 }
@@ -196,6 +198,8 @@ struct File {
     number: u64,
     ino: Ino,
     size: u64,
+    /// True if its attributes are set.
+    is_marked: bool,
 }
 
 #[derive(Default)]
@@ -248,6 +252,7 @@ pub fn start(plan: &Arc<Plan>, seed: u64) -> Result<Started, SettingsError> {
             number,
             ino: FIRST_INO + first + 1 + number,
             size: size(number),
+            is_marked: false,
         });
         let made: Vec<File> = made.collect();
         script.clients[client].files = made;
@@ -331,7 +336,7 @@ impl ByHand {
         out.write_whole(ino, size, TRANSFER);
         out.release(ino);
         out.forget(ino, 1);
-        self.clients[client].files.push(File { number, ino, size });
+        self.clients[client].files.push(File { number, ino, size, is_marked: false });
     }
 
     /// Does something to a file that exists.
@@ -342,7 +347,7 @@ impl ByHand {
         let dir = FIRST_INO + self.clients[client].first;
         let files = self.clients[client].files.len() as u64;
         let chosen = (rank % files) as usize;
-        let File { number, ino, size } = self.clients[client].files[chosen];
+        let File { number, ino, size, .. } = self.clients[client].files[chosen];
         let name = name(number);
         out.lookup(dir, &name, ino);
         let moves = !matches!(kind, Kind::Stat | Kind::Delete | Kind::ReadWhole);
@@ -350,6 +355,12 @@ impl ByHand {
             true => self.draw(client, "length", &group.length, out).clamp(1.0, LARGEST) as u64,
             false => 0,
         };
+        if let Some(policy) = group.replacement
+            && !matches!(kind, Kind::Stat | Kind::Delete)
+            && !std::mem::replace(&mut self.clients[client].files[chosen].is_marked, true)
+        {
+            out.set_xattr(ino, file_type::REPLACEMENT, policy);
+        }
         match kind {
             Kind::Stat => out.getattr(ino),
             Kind::Delete => {

@@ -11,6 +11,7 @@ mod lines;
 mod netbench;
 mod strace;
 mod tree;
+mod xz;
 
 pub use checkins::CHECKOUTS;
 
@@ -94,15 +95,28 @@ impl fmt::Display for OpenError {
 
 impl std::error::Error for OpenError {}
 
-/// The input, expanded if it is compressed with zstd or gzip.
-pub(crate) fn expanded(input: impl Read + 'static) -> std::io::Result<Input> {
-    const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
-    const GZIP: [u8; 3] = [0x1f, 0x8b, 8];
+/// What files compressed with zstd and gzip begin with.
+const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+const GZIP: [u8; 3] = [0x1f, 0x8b, 8];
+
+/// True if a file that begins so is compressed as [`expanded`] expands it.
+pub fn is_compressed(start: &[u8]) -> bool {
+    [&ZSTD[..], &GZIP[..], &xz::MAGIC[..]].iter().any(|magic| start.starts_with(magic))
+}
+
+/// The input, expanded if it is compressed with zstd, gzip or xz.
+///
+/// # Errors
+/// If it cannot be read.
+pub fn expanded(input: impl Read + 'static) -> std::io::Result<Input> {
     let mut input = BufReader::with_capacity(64 << 10, input);
     let start = input.fill_buf()?;
     if start.starts_with(&ZSTD) {
         let decoder = zstd::stream::read::Decoder::with_buffer(input)?;
         return Ok(Box::new(BufReader::with_capacity(64 << 10, decoder)));
+    }
+    if start.starts_with(&xz::MAGIC) {
+        return Ok(Box::new(BufReader::with_capacity(64 << 10, xz::Xz::new(input))));
     }
     if start.starts_with(&GZIP) {
         let decoder = flate2::bufread::MultiGzDecoder::new(input);

@@ -30,6 +30,37 @@ impl Observe {
     }
 }
 
+/// What is observed of a mount.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct ObserveMount {
+    /// Observe the mount with these, as `latencies,queue-length` or `all`: the observers of simulations,
+    /// docs/observers.md explains each. What a device does not say of itself is named.
+    #[arg(long, value_name = "NAME,...|all", value_delimiter = ',', value_parser = observers())]
+    observe: Vec<String>,
+    /// With --observe: the interval, as `1s` or `15min`, at least 100ms; seconds without a unit. Default:
+    /// 15min of mount, 10s of stat.
+    #[arg(long, requires = "observe", value_name = "TIME", value_parser = interval)]
+    every: Option<Nanos>,
+}
+
+impl ObserveMount {
+    /// The observers that were asked for, if there are any.
+    ///
+    /// # Errors
+    /// If the interval is empty.
+    pub(crate) fn observing(&self, every_ns: Nanos) -> Result<Option<Observing>, SettingsError> {
+        let every = Some(self.every.unwrap_or(every_ns));
+        match self.observe.is_empty() {
+            true => Ok(None),
+            false => Observing::of(self.observe.iter().map(String::as_str), every).map(Some),
+        }
+    }
+
+    pub(crate) fn is_on(&self) -> bool {
+        !self.observe.is_empty()
+    }
+}
+
 /// The names of observers.
 fn observers() -> clap::builder::PossibleValuesParser {
     let value = |(name, about)| clap::builder::PossibleValue::new(name).help(about);

@@ -2,7 +2,7 @@
 //!
 //! Contract: a question is a line of JSON ([`Question`]), an answer an object of JSON, after a line
 //! feed perhaps with bytes. What is no question gets an object with `error`. A client that has frozen
-//! the volume's device lets it go by closing the connection.
+//! the volume's device, or observes the mount, ends that by closing the connection.
 
 use std::cell::{OnceCell, RefCell};
 use std::fs::File;
@@ -15,8 +15,15 @@ use twin_disk::{Freezable, Frozen};
 use twin_fs::{FileSystem, LayoutKind, OpenVolume, write_cost};
 use twin_host::Host;
 use twin_host::channel::{Channel, Session};
+<<<<<<< HEAD
 use twin_rt::BoxFuture;
 use twin_trace::Recorder;
+=======
+use twin_lab::observe::{self, Observing};
+use twin_rt::{BoxFuture, MILLIS, SECS};
+
+use super::observing::{Observers, Seat};
+>>>>>>> main
 
 /// The most bytes that one question for old content may cover.
 pub(super) const OLD_MOST: u64 = 1 << 20;
@@ -24,7 +31,7 @@ pub(super) const OLD_MOST: u64 = 1 << 20;
 const KEEP_MOST: u64 = 4 << 30;
 
 /// What can be asked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "ask", rename_all = "kebab-case", deny_unknown_fields)]
 pub(super) enum Question {
     /// The figures of the volume.
@@ -34,6 +41,12 @@ pub(super) enum Question {
     Freeze { keep_bytes: u64 },
     /// What has been overwritten of a range since.
     Old { at: u64, len: u64 },
+    /// Begin to observe the mount with these observers.
+    Observe { names: Vec<String>, every_ns: u64 },
+    /// The figures of the intervals that have ended since this was last asked; waits a moment for one.
+    Intervals,
+    /// End observing; the figures of all of it.
+    Observed,
 }
 
 /// What a mount's channel speaks for.
@@ -41,6 +54,7 @@ pub(super) enum Question {
 pub(super) struct Asked {
     pub(super) volume: OpenVolume,
     pub(super) freezable: Option<Freezable>,
+    pub(super) observers: Option<Rc<Observers>>,
     pub(super) layout: &'static dyn LayoutKind,
     pub(super) image: PathBuf,
     /// What the mount records, once it does.
@@ -73,6 +87,7 @@ struct Client {
     asked: Asked,
     host: Host,
     frozen: RefCell<Option<Frozen>>,
+    seat: RefCell<Option<Rc<Seat>>>,
 }
 
 impl Asked {
@@ -84,7 +99,8 @@ impl Asked {
         let its = host.clone();
         Channel::open(host, move || {
             let (asked, host) = (self.clone(), its.clone());
-            Rc::new(Client { asked, host, frozen: RefCell::default() })
+            let (frozen, seat) = (RefCell::default(), RefCell::default());
+            Rc::new(Client { asked, host, frozen, seat })
         })
     }
 
@@ -116,7 +132,11 @@ impl Asked {
 
 impl Client {
     async fn freeze(&self, keep_bytes: u64) -> Result<Value, String> {
+<<<<<<< HEAD
         let Asked { volume, freezable, layout, image, recording } = &self.asked;
+=======
+        let Asked { volume, freezable, layout, image, .. } = &self.asked;
+>>>>>>> main
         let Some(freezable) = freezable else {
             return Err(
                 "it is mounted with --flight, and a flight with a fork in it could not be \
@@ -165,6 +185,46 @@ impl Client {
     }
 }
 
+/// How long a client that asks for intervals waits for one, in nanoseconds, and how often to look.
+const WAIT_NS: u64 = SECS;
+const LOOK_NS: u64 = 20 * MILLIS;
+
+impl Client {
+    fn observe(&self, names: &[String], every_ns: u64) -> Result<Value, String> {
+        let Some(observers) = &self.asked.observers else {
+            return Err("it is mounted with --flight, and a flight is not observed".into());
+        };
+        let observing = Observing::of(names.iter().map(String::as_str), Some(every_ns));
+        let observing = observing.map_err(|error| error.to_string())?;
+        let seat = observers.take_seat(&observing)?;
+        let unseen = seat.unseen().to_vec();
+        *self.seat.borrow_mut() = Some(Rc::new(seat));
+        Ok(json!({ "unseen": unseen }))
+    }
+
+    fn seat(&self) -> Result<Rc<Seat>, String> {
+        self.seat.borrow().clone().ok_or_else(|| "it is not observed by this connection".into())
+    }
+
+    async fn intervals(&self) -> Result<Value, String> {
+        let seat = self.seat()?;
+        let begun = self.host.now();
+        loop {
+            let rows = seat.take_intervals();
+            if !rows.is_empty() || self.host.now().since(begun) > WAIT_NS {
+                return Ok(json!({ "rows": rows }));
+            }
+            self.host.rt().sleep(LOOK_NS).await;
+        }
+    }
+
+    fn observed(&self) -> Result<Value, String> {
+        let observed = self.seat()?.end();
+        let rows = observe::rows(&observed).into_iter().filter(observe::Row::is_of_run);
+        Ok(json!({ "rows": rows.collect::<Vec<_>>() }))
+    }
+}
+
 impl Session for Client {
     fn answer(&self, request: Vec<u8>) -> BoxFuture<'_, Vec<u8>> {
         Box::pin(async move {
@@ -174,6 +234,13 @@ impl Session for Client {
                     self.freeze(keep_bytes).await.map(|answer| answer.to_string().into())
                 }
                 Ok(Question::Old { at, len }) => self.old(at, len),
+                Ok(Question::Observe { names, every_ns }) => {
+                    self.observe(&names, every_ns).map(|answer| answer.to_string().into())
+                }
+                Ok(Question::Intervals) => {
+                    self.intervals().await.map(|answer| answer.to_string().into())
+                }
+                Ok(Question::Observed) => self.observed().map(|answer| answer.to_string().into()),
                 Err(error) => Err(format!("this is no question: {error}")),
             };
             answer.unwrap_or_else(|why| json!({ "error": why }).to_string().into())

@@ -1,13 +1,13 @@
-//! `twinfs gather`: a trace from the packets of an NFS server.
+//! `twinfs gather`: a trace from the packets of an NFS server, or from what nfsdump wrote down of them.
 
 use std::fs::File;
-use std::io::{Read, stdin};
+use std::io::{BufRead, BufReader, Read, stdin};
 use std::path::Path;
 use std::process::ExitCode;
 
 use serde::Serialize;
-use twin_gather::{Gathered, Gatherer, capture, infer};
-use twin_trace::Writer;
+use twin_gather::{Gathered, Gatherer, capture, infer, nfsdump};
+use twin_trace::{Writer, readers};
 
 use super::files::NewFile;
 use super::progress::Progress;
@@ -61,7 +61,17 @@ fn gathered(
     let progress = Progress::of_bytes("of the capture read", size);
     let mut gatherer = Gatherer::default();
     let (mut packets, mut stop) = (0u64, Ok(()));
-    let ending = capture::read(CountedInput { input, progress: progress.clone() }, &mut |packet| {
+    let in_file = |why: &dyn std::fmt::Display| format!("{}: {why}", args.capture.display());
+    let input = CountedInput { input, progress: progress.clone() };
+    let mut input = BufReader::new(input);
+    let start = input.fill_buf().map_err(|why| in_file(&why))?;
+    if nfsdump::looks_like(start) || readers::is_compressed(start) {
+        let read = of_text(readers::expanded(input).map_err(|why| in_file(&why))?, interrupts);
+        progress.finish();
+        let (gathered, lines) = read.map_err(|why| in_file(&why))?;
+        return Ok((gathered, capture::Ending { packets: lines, damage: None }));
+    }
+    let ending = capture::read(input, &mut |packet| {
         gatherer.packet(&packet);
         packets += 1;
         if packets.is_multiple_of(LOOK_EVERY) {
@@ -71,8 +81,25 @@ fn gathered(
     });
     progress.finish();
     stop?;
-    let ending = ending.map_err(|why| format!("{}: {why}", args.capture.display()))?;
+    let ending = ending.map_err(|why| in_file(&why))?;
     Ok((gatherer.finish(), ending))
+}
+
+/// What a text of nfsdump has, and the number of its lines.
+fn of_text(mut input: impl BufRead, interrupts: &Interrupts) -> Result<(Gathered, u64), String> {
+    let told = |error: std::io::Error| error.to_string();
+    if !nfsdump::looks_like(input.fill_buf().map_err(told)?) {
+        return Err("what is compressed is no text of nfsdump; a capture has to be expanded".into());
+    }
+    let mut stop = Ok(());
+    let read = nfsdump::read(input, |lines| {
+        if lines.is_multiple_of(LOOK_EVERY) {
+            stop = interrupts.check();
+        }
+        stop.is_ok()
+    });
+    stop?;
+    read.map_err(told)
 }
 
 /// The input, whose bytes are shown.
@@ -164,7 +191,7 @@ fn written(args: &Gather, gathered: &Gathered, new: NewFile) -> Result<Vec<Row>,
         anonymous: args.anonymous,
         text: match args.anonymous {
             true => "NFS packets, names replaced".into(),
-            false => format!("NFS packets of {}", args.capture.display()),
+            false => format!("NFS calls of {}", args.capture.display()),
         },
     };
     let (header, records, inferred) = infer::trace(&gathered.exchanges, &options);

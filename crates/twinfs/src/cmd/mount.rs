@@ -14,12 +14,14 @@ use twin_host::{
     FlightRecorder, Grade, Host, HostOptions, ImageOptions, Relation, Signals, Words, relation,
 };
 use twin_lab::layouts::LAYOUTS;
+use twin_lab::observe::EVERY_NS;
 use twin_lab::{CLOSE, with_flush};
 use twin_rt::Categories;
 
 use super::asked::{Asked, Recording};
 use super::files::NewFile;
 use super::image::layout_of;
+use super::observing::Kept;
 use super::opening::{Listener, OpenOptions, Opened, Refused, open_volume, set_for_open};
 use super::serve::{Beside, Running};
 use super::serving::{
@@ -32,7 +34,13 @@ use crate::cli::Mount;
 pub(crate) fn run(mut args: Mount) -> Outcome {
     args.image = absolute(&args.image)?;
     args.dir = absolute(&args.dir)?;
-    let paths = [&mut args.record, &mut args.flight, &mut args.status, &mut args.log_file];
+    let paths = [
+        &mut args.record,
+        &mut args.flight,
+        &mut args.status,
+        &mut args.log_file,
+        &mut args.observed,
+    ];
     for path in paths.into_iter().flatten() {
         *path = absolute(path)?;
     }
@@ -43,6 +51,10 @@ pub(crate) fn run(mut args: Mount) -> Outcome {
     }
     super::budget::cache_bytes(&args).map_err(usage)?;
     with_policy(&args, Settings::default()).map_err(usage)?;
+    let observing = args.observe.observing(EVERY_NS).map_err(usage)?;
+    if observing.is_some() && args.observed.is_none() {
+        return Err(usage("--observe needs --observed FILE, to which figures go"));
+    }
     let about = args.image.display().to_string();
     run_serving(args.foreground, &about, |ready, words| serve_volume(&args, ready, words))?;
     Ok(ExitCode::SUCCESS)
@@ -52,6 +64,9 @@ fn serve_volume(args: &Mount, ready: Ready, words: &Rc<Words>) -> Result<(), Str
     twin_host::keep_freed_buffers();
     let prepared = prepare(args).and_then(|(layout, trace)| {
         let beside = Beside::prepare(&args.nfs, &args.image)?;
+        let observed_to = args.observed.as_ref();
+        let observed_to =
+            observed_to.map(|to| NewFile::make(to, &Interrupts::default())).transpose()?;
         let (mut place, opened, status) = open(args, layout, words)?;
         let nfs = match beside {
             Some(beside) => {
@@ -61,20 +76,22 @@ fn serve_volume(args: &Mount, ready: Ready, words: &Rc<Words>) -> Result<(), Str
             }
             None => None,
         };
-        Ok((layout, (place, opened, status), (trace, nfs)))
+        let kept = observed(args, observed_to, &opened, words)?;
+        Ok((layout, (place, opened, status), (trace, nfs, kept)))
     });
-    let (layout, (place, opened, status), (trace, nfs)) = match prepared {
+    let (layout, (place, opened, status), (trace, nfs, kept)) = match prepared {
         Ok(prepared) => prepared,
         Err(why) => {
             ready.failed(&why);
             return Err(why);
         }
     };
-    let Opened { volume, recovery, flight, freezable, .. } = opened;
+    let Opened { volume, recovery, flight, freezable, observers, host: _ } = opened;
     if let Some(recovery) = recovery {
         words.say(Grade::Notice, &format!("was not unmounted: {recovery}"));
     }
     // A mount without a channel is as good a mount.
+<<<<<<< HEAD
     let recording = Rc::new(OnceCell::new());
     let asked = Asked {
         volume: volume.clone(),
@@ -83,16 +100,46 @@ fn serve_volume(args: &Mount, ready: Ready, words: &Rc<Words>) -> Result<(), Str
         image: args.image.clone(),
         recording: Rc::clone(&recording),
     };
+=======
+    let image = args.image.clone();
+    let asked = Asked { volume: volume.clone(), freezable, observers, layout, image };
+>>>>>>> main
     let _channel = asked.serve(&place.host).map_err(|error| {
         let text = format!("`twinfs fork` and `twinfs stat` cannot ask this mount: {error}");
         words.say(Grade::Warning, &text);
     });
+<<<<<<< HEAD
     let Some(status) = status else {
         return serve_opened(args, ready, place, volume, flight, (trace, recording, nfs));
     };
     let host = place.host.clone();
     let served = (trace, recording, nfs);
     status.keep(&host, &volume, || serve_opened(args, ready, place, volume.clone(), flight, served))
+=======
+    let (host, served, its) = (place.host.clone(), (trace, nfs), volume.clone());
+    let serve = || serve_opened(args, ready, place, its, flight, served);
+    let served = match status {
+        None => serve(),
+        Some(status) => status.keep(&host, &volume, serve),
+    };
+    served.and(kept.map_or(Ok(()), Kept::end))
+}
+
+/// Begins to observe, if that was asked for.
+fn observed(
+    args: &Mount,
+    to: Option<NewFile>,
+    opened: &Opened,
+    words: &Rc<Words>,
+) -> Result<Option<Kept>, String> {
+    let observing = args.observe.observing(EVERY_NS).map_err(|error| error.to_string())?;
+    match (observing, to, &args.observed, &opened.observers) {
+        (Some(observing), Some(new), Some(name), Some(observers)) => {
+            Kept::begin(observers, &observing, (new, name), words).map(Some)
+        }
+        _ => Ok(None),
+    }
+>>>>>>> main
 }
 
 /// What is known before anything is opened for writing: which layout it is, and that every option
@@ -105,6 +152,7 @@ fn prepare(args: &Mount) -> Result<(&'static dyn LayoutKind, Option<Trace>), Str
         ("--flight", &args.flight),
         ("--status", &args.status),
         ("--log-file", &args.log_file),
+        ("--observed", &args.observed),
     ];
     for (option, path) in others {
         let Some(path) = path else { continue };

@@ -19,7 +19,7 @@ pub(super) fn text(all: &[Observed], name: &str, intervals: bool) -> String {
 /// # Errors
 /// If a row cannot be converted.
 pub(super) fn rows(all: &[Observed], column: &str, name: &str) -> Result<Vec<Value>, String> {
-    let named = |row: Row<'_>| {
+    let named = |row: Row| {
         let mut row = serde_json::to_value(row).map_err(|error| error.to_string())?;
         row[column] = name.into();
         Ok(row)

@@ -13,6 +13,7 @@ use twin_settings::{SettingsError, grammar};
 
 use super::Interrupts;
 use super::files::NewFile;
+use super::observing::Observers;
 
 /// Who is told of events.
 pub(super) type Listener = Rc<dyn Fn(&LogEvent<'_>)>;
@@ -26,6 +27,8 @@ pub(super) struct Opened {
     pub(super) flight: Option<Rc<FlightRecorder<File>>>,
     /// The device, if its content can be held: not of a flight, which could not be repeated.
     pub(super) freezable: Option<Freezable>,
+    /// Those who may observe it; not a flight either.
+    pub(super) observers: Option<Rc<Observers>>,
 }
 
 /// How to open a volume.
@@ -112,6 +115,7 @@ pub(super) fn open_volume(image: &Path, options: OpenOptions) -> Result<Opened, 
         host.rt().log_to(categories, listener);
     }
     let device = FileDevice::open(&host, image, &image_options).map_err(|e| e.to_string())?;
+    let requests = device.requests();
     let (device, freezable) = match &flight {
         Some(flight) => {
             let log = Rc::clone(flight) as Rc<dyn DeviceLog>;
@@ -125,7 +129,8 @@ pub(super) fn open_volume(image: &Path, options: OpenOptions) -> Result<Opened, 
     };
     let twin_fs::Opened { volume, recovery } =
         open_device(&host, image, device, &*of_layout, settings)?;
-    Ok(Opened { host, volume, recovery, flight, freezable })
+    let observers = flight.is_none().then(|| Observers::of(&host, &volume, requests));
+    Ok(Opened { host, volume, recovery, flight, freezable, observers })
 }
 
 /// Opens the volume in an image on a host that has others too. Flights are not for these.

@@ -38,6 +38,24 @@ impl Progress {
         Progress::styled(what, len, "{binary_bytes}", "{binary_total_bytes}")
     }
 
+    /// Begins to show which share of `what` is done.
+    pub(crate) fn share(what: &'static str) -> Progress {
+        Progress::made(
+            what,
+            1,
+            (
+                "{spinner} {prefix} {wide_bar} {percent}%{left}",
+                "twinfs: {prefix}: {percent}%, {elapsed} so far{left}",
+            ),
+        )
+    }
+
+    /// Who tells it how much is done of how much.
+    pub(crate) fn told(&self) -> Arc<dyn Fn(usize, usize) + Send + Sync> {
+        let bar = self.clone();
+        Arc::new(move |done, all| bar.set(done as u64, all as u64))
+    }
+
     /// Begins to show how long something takes whose steps cannot be counted.
     pub(crate) fn waiting(what: &'static str) -> Progress {
         Progress::made(

@@ -43,24 +43,26 @@ pub(crate) fn run(args: &Reproduce, interrupts: &Interrupts) -> Outcome {
     let measured = args.measured.as_deref().map(measured).transpose()?;
     let page_file = args.html.as_deref().map(|path| Page::open(path, interrupts)).transpose()?;
     let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
-    let bar = Progress::of("runs", 1);
-    let progress = |ended: usize, all: usize| bar.set(ended as u64, all as u64);
+    let bar = Progress::share("the claims' runs");
+    let told = bar.told();
     let for_page = args.html.is_some();
-    let result = reproduce::reproduce(&claims, for_page, variation, threads, &progress);
+    let result = reproduce::reproduce(&claims, for_page, variation, threads, &told);
     let (judged, results) = result.map_err(|e| e.to_string())?;
     let sensitivity = match args.sensitivity {
-        true => Some(choices::sensitivity(threads, &progress).map_err(|e| e.to_string())?),
+        true => Some(choices::sensitivity(threads, &told).map_err(|e| e.to_string())?),
         false => None,
     };
     if args.choices {
-        let worths = worth::worths(&claims, &results, threads, &progress);
+        let worths = worth::worths(&claims, &results, threads, &told);
         bar.finish();
         say(worth::text(&worths).trim_end())?;
         return Ok(ExitCode::SUCCESS);
     }
     let found = match args.wrong {
         true => {
-            let found = wrong::plant(&claims, &results, threads, &progress);
+            bar.finish();
+            let bar = Progress::share("runs of wrong models");
+            let found = wrong::plant(&claims, &results, threads, &bar.told());
             Some(found.map_err(|e| e.to_string())?)
         }
         false => None,
@@ -166,9 +168,9 @@ fn cross_validate(threads: usize) -> Result<(), String> {
         (Half::Lfs, "fitted to LFS, scored on EFS"),
     ];
     for (half, what) in halves {
-        let bar = Progress::of("runs", 1);
-        let progress = |ended: usize, all: usize| bar.set(ended as u64, all as u64);
-        let settings = fit::fit(half, threads, &progress).map_err(|e| e.to_string())?;
+        let bar = Progress::share("runs of a fit");
+        let told = bar.told();
+        let settings = fit::fit(half, threads, &told).map_err(|e| e.to_string())?;
         let score = fit::score(half.other(), &settings, threads).map_err(|e| e.to_string())?;
         bar.finish();
         let clc::Score { cells, median, within_10, .. } = score;

@@ -6,17 +6,23 @@ use serde_json::json;
 use twin_fs::{FileSystem, Op, Reply, Request, Settings};
 use twin_host::ImageOptions;
 
-use super::Outcome;
 use super::asked::Question;
 use super::asking::MountAsked;
 use super::image::layout_of;
 use super::opening::{OpenOptions, Opened, open_volume};
 use super::progress::Progress;
+use super::{Outcome, usage};
 use crate::cli::Stat;
 use crate::rows;
 use crate::size::Size;
 
 pub(crate) fn run(args: &Stat) -> Outcome {
+    if args.times.is_some() && args.watch.is_none() && !args.observe.is_on() {
+        return Err(usage("--times is for --watch and --observe"));
+    }
+    if args.observe.is_on() {
+        return super::stat_observe::run(args);
+    }
     if let Some(seconds) = args.watch {
         return super::stat_watch::run(args, seconds);
     }

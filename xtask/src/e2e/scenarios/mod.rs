@@ -15,12 +15,14 @@ mod git;
 mod gitkill;
 mod hostile;
 mod instructions;
+mod kernel;
 mod kill9;
 mod loopdev;
 mod memory;
 mod nfs;
 mod nfs_mount;
 mod nfs_peers;
+mod observers;
 mod old;
 mod pjdfstest;
 mod places;
@@ -48,6 +50,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     times::SCENARIO,
     enospc::SCENARIO,
     sync::SCENARIO,
+    kernel::SCENARIO,
     events::SCENARIO,
     user::SCENARIO,
     kill9::SCENARIO,
@@ -64,6 +67,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     old::SCENARIO,
     fork::SCENARIO,
     forecast::SCENARIO,
+    observers::SCENARIO,
     places::SCENARIO,
     replacement::SCENARIO,
     streams::SCENARIO,

@@ -1,10 +1,12 @@
 //! Every replacement policy on a mount whose cache is far smaller than its files: what is read is what was
-//! written, on both layouts. The policies are those that the help of `mount --replacement` lists; the one
+//! written, on both layouts, also while the file changes its own policy. The policies are those that the help of `mount --replacement` lists; the one
 //! that needs to know the future is refused with the reason.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::process::Command;
+
+use rustix::fs::{XattrFlags, setxattr};
 
 use super::super::bench::Bench;
 use super::super::rng::Rng;
@@ -23,6 +25,8 @@ const BLOCK: usize = 4096;
 const BLOCKS: usize = 2048;
 const CACHE: &str = "1M";
 const SIZE: &str = "48M";
+/// The attribute with the file's own policy.
+const OWN: &str = "user.twinfs.replacement";
 
 fn run(bench: &Bench) -> Outcome {
     tools::need_fuse()?;
@@ -34,10 +38,10 @@ fn run(bench: &Bench) -> Outcome {
         let mut volume = Volume::make_of(bench, layout, SIZE)?;
         let mut written = vec![0u8; BLOCKS];
         for (at, policy) in policies.iter().enumerate() {
-            volume.set_options(&["--cache", CACHE, "--replacement", policy]);
+            volume.set_options(&["--cache", CACHE, "--file-types", "--replacement", policy]);
             volume.mount()?;
             let seed = bench.seed.wrapping_mul(1000) + at as u64;
-            let found = work(&volume, &mut written, seed, bench.size(600, 6000));
+            let found = work(&volume, &mut written, (seed, &policies), bench.size(600, 6000));
             reads += found.map_err(|why| format!("{layout}, {policy}: {why}"))?;
             volume.umount_and_check().map_err(|why| format!("{layout}, {policy}: {why}"))?;
         }
@@ -69,12 +73,12 @@ fn refuses_the_future(bench: &Bench) -> Result<(), String> {
     }
 }
 
-/// Overwrites and reads blocks at random, past the kernel's own cache; `written` has the number in each
+/// Overwrites and reads blocks at random, past the kernel's own cache, and changes the file's own policy now and then; `written` has the number in each
 /// block. Gives the number of reads.
 fn work(
     volume: &Volume<'_>,
     written: &mut [u8],
-    seed: u64,
+    (seed, policies): (u64, &[String]),
     rounds: usize,
 ) -> Result<usize, String> {
     let text = |error: std::io::Error| error.to_string();
@@ -97,6 +101,11 @@ fn work(
             if content.iter().any(|byte| *byte != written[block]) {
                 return Err(format!("block {block} is wrong in round {round}, seed {seed}"));
             }
+        }
+        if round % 100 == 49 {
+            let own = &policies[rng.below(policies.len())];
+            let set = setxattr(&path, OWN, own.as_bytes(), XattrFlags::empty());
+            set.map_err(|error| format!("{OWN} of {own}: {error}"))?;
         }
         if round % 100 == 99 {
             file.sync_data().map_err(text)?;

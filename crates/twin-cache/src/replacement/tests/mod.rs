@@ -1,5 +1,6 @@
 //! Properties on which the cache relies, of every policy, and what each decides, against its paper.
 
+mod divided;
 mod naive;
 mod papers;
 

@@ -1,0 +1,121 @@
+//! `twinfs stat --observe`: a mount is observed, interval by interval.
+//!
+//! Contract: figures of an interval are printed when it has ended, those of all of it after the last of
+//! `--times`. Observing ends with this command, however it ends. A mount that ends, or a reader that
+//! has gone, ends the command without an error.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use twin_lab::observe::{Row, table_of};
+
+use super::asked::Question;
+use super::asking::MountAsked;
+use super::terminal::terminal_width;
+use super::{Outcome, say_to_reader, usage};
+use crate::cli::{Format, Stat};
+use crate::rows::csv_lines;
+
+/// The interval if none is given.
+const EVERY_NS: u64 = 10 * twin_rt::SECS;
+
+pub(super) fn run(args: &Stat) -> Outcome {
+    let dir = args.image.display();
+    let Some(observing) = args.observe.observing(EVERY_NS).map_err(usage)? else {
+        return Err("no observer is named".into());
+    };
+    let mount = MountAsked::at(&args.image)?.ok_or_else(|| {
+        format!("{dir}: --observe is for a mount, and no volume of twinfs is mounted there")
+    })?;
+    let names = observing.names.iter().map(|name| (*name).to_owned()).collect();
+    let (begun, _) = mount.ask(Question::Observe { names, every_ns: observing.every_ns })?;
+    let mut printer = Printer { format: args.output.format(), has_names: false };
+    if !printer.unseen(&begun["unseen"])? {
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut left = args.times.unwrap_or(u64::MAX);
+    while left > 0 {
+        pause(observing.every_ns);
+        let Ok(answer) = mount.ask(Question::Intervals) else { return Ok(ExitCode::SUCCESS) };
+        if !printer.rows(&rows_of(answer)?)? {
+            return Ok(ExitCode::SUCCESS);
+        }
+        left -= 1;
+    }
+    if let Ok(answer) = mount.ask(Question::Observed) {
+        printer.rows(&rows_of(answer)?)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn rows_of((mut answer, _): (Value, Vec<u8>)) -> Result<Vec<Row>, String> {
+    serde_json::from_value(answer["rows"].take())
+        .map_err(|error| format!("the mount's answer has no sense: {error}"))
+}
+
+/// Prints what a mount tells.
+struct Printer {
+    format: Format,
+    has_names: bool,
+}
+
+impl Printer {
+    /// Prints what is not seen. Returns false if the reader has gone.
+    fn unseen(&self, all: &Value) -> Result<bool, String> {
+        for one in all.as_array().into_iter().flatten() {
+            let text = |name: &str| one[name].as_str().unwrap_or_default();
+            let line = format!("{}: not on a mount: {}", text("observer"), text("why"));
+            let goes_on = match self.format {
+                Format::Table => say_to_reader(line)?,
+                Format::Json => say_to_reader(json!({ "unseen": one }))?,
+                // Rows have no place for it.
+                Format::Csv => {
+                    eprintln!("{line}");
+                    true
+                }
+            };
+            if !goes_on {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Prints rows: of one or more intervals, or of the whole. Returns false if the reader has gone.
+    fn rows(&mut self, rows: &[Row]) -> Result<bool, String> {
+        let text = match self.format {
+            Format::Table => words(rows),
+            Format::Json => {
+                let all: Result<Vec<String>, _> = rows.iter().map(serde_json::to_string).collect();
+                all.map_err(|error| error.to_string())?.join("\n")
+            }
+            Format::Csv => {
+                let text = csv_lines(rows, !self.has_names)?;
+                self.has_names |= !text.is_empty();
+                text.trim_end().to_owned()
+            }
+        };
+        if text.is_empty() { Ok(true) } else { say_to_reader(text) }
+    }
+}
+
+/// A table under a line that says of when it is.
+fn words(rows: &[Row]) -> String {
+    let mut text = String::new();
+    for group in rows.chunk_by(|a, b| (a.from_s(), a.to_s()) == (b.from_s(), b.to_s())) {
+        let head = match group.first() {
+            Some(row) if row.is_of_run() => format!("All {:.1} s", row.to_s()),
+            Some(row) => format!("{:.1} s to {:.1} s", row.from_s(), row.to_s()),
+            None => continue,
+        };
+        text += &format!("{head}\n{}\n", table_of(group, false, terminal_width()));
+    }
+    if text.is_empty() { "Nothing that was observed happened.\n".into() } else { text }
+}
+
+/// Waits outside of any runtime.
+#[allow(clippy::disallowed_methods)]
+fn pause(ns: u64) {
+    std::thread::sleep(Duration::from_nanos(ns));
+}
