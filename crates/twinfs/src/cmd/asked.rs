@@ -15,15 +15,11 @@ use twin_disk::{Freezable, Frozen};
 use twin_fs::{FileSystem, LayoutKind, OpenVolume, write_cost};
 use twin_host::Host;
 use twin_host::channel::{Channel, Session};
-<<<<<<< HEAD
-use twin_rt::BoxFuture;
-use twin_trace::Recorder;
-=======
 use twin_lab::observe::{self, Observing};
 use twin_rt::{BoxFuture, MILLIS, SECS};
+use twin_trace::Recorder;
 
 use super::observing::{Observers, Seat};
->>>>>>> main
 
 /// The most bytes that one question for old content may cover.
 pub(super) const OLD_MOST: u64 = 1 << 20;
@@ -132,11 +128,7 @@ impl Asked {
 
 impl Client {
     async fn freeze(&self, keep_bytes: u64) -> Result<Value, String> {
-<<<<<<< HEAD
-        let Asked { volume, freezable, layout, image, recording } = &self.asked;
-=======
-        let Asked { volume, freezable, layout, image, .. } = &self.asked;
->>>>>>> main
+        let Asked { volume, freezable, layout, image, recording, .. } = &self.asked;
         let Some(freezable) = freezable else {
             return Err(
                 "it is mounted with --flight, and a flight with a fork in it could not be \

@@ -91,32 +91,14 @@ fn serve_volume(args: &Mount, ready: Ready, words: &Rc<Words>) -> Result<(), Str
         words.say(Grade::Notice, &format!("was not unmounted: {recovery}"));
     }
     // A mount without a channel is as good a mount.
-<<<<<<< HEAD
-    let recording = Rc::new(OnceCell::new());
-    let asked = Asked {
-        volume: volume.clone(),
-        freezable,
-        layout,
-        image: args.image.clone(),
-        recording: Rc::clone(&recording),
-    };
-=======
-    let image = args.image.clone();
-    let asked = Asked { volume: volume.clone(), freezable, observers, layout, image };
->>>>>>> main
+    let (image, recording) = (args.image.clone(), Rc::new(OnceCell::new()));
+    let slot = Rc::clone(&recording);
+    let asked = Asked { volume: volume.clone(), freezable, observers, layout, image, recording };
     let _channel = asked.serve(&place.host).map_err(|error| {
         let text = format!("`twinfs fork` and `twinfs stat` cannot ask this mount: {error}");
         words.say(Grade::Warning, &text);
     });
-<<<<<<< HEAD
-    let Some(status) = status else {
-        return serve_opened(args, ready, place, volume, flight, (trace, recording, nfs));
-    };
-    let host = place.host.clone();
-    let served = (trace, recording, nfs);
-    status.keep(&host, &volume, || serve_opened(args, ready, place, volume.clone(), flight, served))
-=======
-    let (host, served, its) = (place.host.clone(), (trace, nfs), volume.clone());
+    let (host, served, its) = (place.host.clone(), (trace, slot, nfs), volume.clone());
     let serve = || serve_opened(args, ready, place, its, flight, served);
     let served = match status {
         None => serve(),
@@ -139,7 +121,6 @@ fn observed(
         }
         _ => Ok(None),
     }
->>>>>>> main
 }
 
 /// What is known before anything is opened for writing: which layout it is, and that every option
