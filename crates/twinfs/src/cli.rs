@@ -24,7 +24,7 @@ mod output;
 mod reproduce;
 mod serve;
 
-pub(crate) use age::{Age, Fork, Layout, Snapshot, Start};
+pub(crate) use age::{Age, Forecast, Fork, Layout, Snapshot, Start};
 pub(crate) use cache::{Cache, ObjectRules};
 pub(crate) use convert::Convert;
 pub(crate) use frontier::Frontier;
@@ -83,6 +83,7 @@ pub(crate) enum Command {
     Layout(Layout),
     Snapshot(Snapshot),
     Fork(Fork),
+    Forecast(Forecast),
     Age(Box<Age>),
     Completions(Completions),
     Man(Man),

@@ -372,6 +372,12 @@ impl<'a> Next<'a> {
             Op::RemoveXattr { name, .. } => return self.attributes.remove(&(id, name.clone())),
             _ => {}
         }
+        self.fit_length(op, id, key)
+    }
+
+    /// Moves what an operation adds to a file from before to where the file ends now. False if it has no
+    /// meaning any more.
+    fn fit_length(&mut self, op: &mut Op, id: Ino, key: Key) -> bool {
         let object = self.recorded.objects.get(&id).filter(|object| object.made.is_none());
         let Some(object) = object.filter(|_| Now::is_old(key)) else { return true };
         let before = object.size_before;

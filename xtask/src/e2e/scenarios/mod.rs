@@ -7,6 +7,7 @@ mod enospc;
 mod events;
 mod flight;
 mod flush;
+mod forecast;
 mod fork;
 mod fsx;
 mod fuse_nfs;
@@ -65,6 +66,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     nfs_peers::SCENARIO,
     old::SCENARIO,
     fork::SCENARIO,
+    forecast::SCENARIO,
     observers::SCENARIO,
     places::SCENARIO,
     replacement::SCENARIO,
