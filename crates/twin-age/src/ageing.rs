@@ -17,15 +17,15 @@
 //! within a session operations follow each other at once, between sessions a volume can write back.
 //! The same plan gives the same records.
 
-use std::collections::VecDeque;
 use std::fmt;
 
 use twin_fs::geometry::Geometry;
-use twin_fs::{Cred, Data, Ino, Name, Op, ROOT_INO, Request};
+use twin_fs::{Data, Ino, Name, Op, ROOT_INO};
 use twin_rt::{Nanos, Rng, SECS, Time};
 use twin_trace::{Header, Kind, Outcome, Record, Source, TraceError, Traits};
 
 use crate::profile::{Distribution, Profile};
+use crate::queue::{Queue, Steps};
 
 /// How a volume is made old.
 #[derive(Clone, Debug)]
@@ -158,9 +158,8 @@ pub struct Ageing {
     room: (u64, u64),
     rng: Rng,
     next_ino: Ino,
-    requests: u64,
     files: u64,
-    records: VecDeque<Record>,
+    queue: Queue,
     state: State,
 }
 
@@ -313,9 +312,8 @@ impl Ageing {
             room: (0, target),
             rng: Rng::stream(plan.seed, "passing files"),
             next_ino: ROOT_INO + 1,
-            requests: 0,
             files: 0,
-            records: VecDeque::new(),
+            queue: Queue::default(),
             state: State::Directories(1),
         })
     }
@@ -323,16 +321,6 @@ impl Ageing {
     /// What it will do.
     pub fn planned(&self) -> Planned {
         self.planned
-    }
-
-    fn op(&mut self, at_ns: Nanos, op: Op, outcome: Option<Outcome>) {
-        self.requests += 1;
-        let id = self.requests;
-        let request = Request { id, client: 1, cred: Cred::root(), op };
-        self.records.push_back(Record::Request { at_ns, request });
-        if let Some(outcome) = outcome {
-            self.records.push_back(Record::Reply { at_ns, id, outcome });
-        }
     }
 
     fn new_ino(&mut self) -> Ino {
@@ -346,7 +334,7 @@ impl Ageing {
         self.dirs[index].ino = ino;
         let name = if index == 1 { TOP.into() } else { format!("d{index}") };
         let name = name.into_bytes().into();
-        self.op(0, Op::MakeDir { dir, name, mode: 0o755 }, Some(Outcome::Entry(ino)));
+        self.queue.op(0, Op::MakeDir { dir, name, mode: 0o755 }, Some(Outcome::Entry(ino)));
     }
 
     fn create(&mut self, birth: Birth) {
@@ -364,16 +352,16 @@ impl Ageing {
         let ino = self.new_ino();
         let dir = self.dirs[birth.dir as usize].ino;
         let op = Op::Create { dir, name: name_of(number), mode: 0o644, exclusive: true };
-        self.op(at, op, Some(Outcome::Entry(ino)));
+        self.queue.op(at, op, Some(Outcome::Entry(ino)));
         let mut off = 0;
         while off < birth.size {
             let len = PIECE.min(birth.size - off);
             let op = Op::Write { ino, off, data: Data::Synthetic(len) };
-            self.op(at, op, Some(Outcome::Written(len)));
+            self.queue.op(at, op, Some(Outcome::Written(len)));
             off += len;
         }
-        self.op(at, Op::Release { ino }, Some(Outcome::Done));
-        self.op(at, Op::Forget { ino, count: 1 }, None);
+        self.queue.op(at, Op::Release { ino }, Some(Outcome::Done));
+        self.queue.op(at, Op::Forget { ino, count: 1 }, None);
         if !birth.stays {
             self.passing.push(Passing { number, dir: birth.dir, room });
         }
@@ -385,29 +373,7 @@ impl Ageing {
         let Passing { number, dir, room } = self.passing.swap_remove(victim);
         self.room.0 -= room;
         let dir = self.dirs[dir as usize].ino;
-        self.op(at_ns, Op::Unlink { dir, name: name_of(number) }, Some(Outcome::Done));
-    }
-
-    /// Does the next step; false at the end.
-    fn step(&mut self) -> bool {
-        match self.state {
-            State::Directories(index) if index < self.dirs.len() => {
-                self.make_dir(index);
-                self.state = State::Directories(index + 1);
-            }
-            State::Directories(_) => self.state = State::Files,
-            State::Files => match self.births.next() {
-                Some(birth) => self.create(birth),
-                None => self.state = State::Ending,
-            },
-            State::Ending if !self.passing.is_empty() => self.remove_one(self.planned.span_ns),
-            State::Ending => {
-                self.op(self.planned.span_ns, Op::Sync, Some(Outcome::Done));
-                self.state = State::Ended;
-            }
-            State::Ended => return false,
-        }
-        true
+        self.queue.op(at_ns, Op::Unlink { dir, name: name_of(number) }, Some(Outcome::Done));
     }
 }
 
@@ -470,20 +436,40 @@ fn directories(profile: &Profile, files: u64, births: &mut [Birth], rng: &mut Rn
     dirs
 }
 
+impl Steps for Ageing {
+    fn queue(&mut self) -> &mut Queue {
+        &mut self.queue
+    }
+
+    fn step(&mut self) -> bool {
+        match self.state {
+            State::Directories(index) if index < self.dirs.len() => {
+                self.make_dir(index);
+                self.state = State::Directories(index + 1);
+            }
+            State::Directories(_) => self.state = State::Files,
+            State::Files => match self.births.next() {
+                Some(birth) => self.create(birth),
+                None => self.state = State::Ending,
+            },
+            State::Ending if !self.passing.is_empty() => self.remove_one(self.planned.span_ns),
+            State::Ending => {
+                self.queue.op(self.planned.span_ns, Op::Sync, Some(Outcome::Done));
+                self.state = State::Ended;
+            }
+            State::Ended => return false,
+        }
+        true
+    }
+}
+
 impl Source for Ageing {
     fn header(&self) -> &Header {
         &self.header
     }
 
     fn next_record(&mut self) -> Result<Option<Record>, TraceError> {
-        loop {
-            if let Some(record) = self.records.pop_front() {
-                return Ok(Some(record));
-            }
-            if !self.step() {
-                return Ok(None);
-            }
-        }
+        Ok(self.next_queued())
     }
 
     fn has_one_client(&self) -> bool {
@@ -541,8 +527,8 @@ mod tests {
             most = most.max(ageing.room.0);
         }
         assert_eq!(last, ageing.planned.span_ns);
-        assert!(ageing.requests <= ageing.planned.requests);
-        assert!(ageing.requests > ageing.planned.requests * 9 / 10, "few were left out");
+        assert!(ageing.queue.requests <= ageing.planned.requests);
+        assert!(ageing.queue.requests > ageing.planned.requests * 9 / 10, "few were left out");
         (files, most)
     }
 

@@ -7,7 +7,7 @@
 //! Main types: [`VolumeMap`] (where all blocks of all files are and what is free, of one of our
 //! volumes or of any file system), [`Layout`] (its layout scores and its free space), [`snapshot`]
 //! (a map as a file), [`history`] (many of them over time), [`Profile`] and [`Ageing`] (a workload
-//! that makes a volume old), [`load`] (the loads of file servers). Scores are those of Smith and Seltzer, "File Layout and File System
+//! that makes a volume old), [`load`] (the loads of file servers), [`again`] (what was recorded, in kind once more), [`Succession`] (what happened between snapshots). Scores are those of Smith and Seltzer, "File Layout and File System
 //! Performance" (Harvard TR-35-94, 1994); profiles those of Kadekodi, Nagarajan and Ganger,
 //! "Geriatrix" (USENIX ATC 2018). Start at [`Layout::of`].
 //!
@@ -24,6 +24,7 @@
 //! assert_eq!(Layout::of(&map).score.value(), Some(0.5));
 //! ```
 
+pub mod again;
 mod ageing;
 mod converge;
 mod free;
@@ -33,9 +34,11 @@ pub mod load;
 pub mod map;
 mod order;
 mod profile;
+mod queue;
 mod recreate;
 mod score;
 pub mod snapshot;
+mod succession;
 
 pub use ageing::{Ageing, Plan, PlanError, Planned};
 pub use converge::{Agreement, Bucket, agreement};
@@ -45,3 +48,4 @@ pub use map::VolumeMap;
 pub use profile::{Distribution, Profile, profile, profiles};
 pub use recreate::Recreate;
 pub use score::{Class, Score, SizeClass};
+pub use succession::{Succession, SuccessionError};

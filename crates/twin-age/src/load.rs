@@ -16,11 +16,12 @@
 use std::collections::VecDeque;
 
 use twin_fs::geometry::Geometry;
-use twin_fs::{Cred, Data, Ino, Name, Op, ROOT_INO, Request};
+use twin_fs::{Data, Ino, Name, Op, ROOT_INO};
 use twin_rt::{Nanos, Rng, SECS, Time};
 use twin_trace::{Header, Kind, Outcome, Record, Source, TraceError, Traits};
 
 use crate::ageing::room_of;
+use crate::queue::{Queue, Steps};
 
 /// Which files are deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -149,8 +150,7 @@ pub struct Load {
     rng: Rng,
     next_ino: Ino,
     created: u64,
-    requests: u64,
-    records: VecDeque<Record>,
+    queue: Queue,
 }
 
 impl Load {
@@ -174,8 +174,7 @@ impl Load {
             rng: Rng::stream(capacity, "load of a file server"),
             next_ino: ROOT_INO + 1,
             created: 0,
-            requests: 0,
-            records: VecDeque::new(),
+            queue: Queue::default(),
         }
     }
 
@@ -185,14 +184,7 @@ impl Load {
     }
 
     fn op(&mut self, op: Op, outcome: Option<Outcome>) {
-        let at_ns = self.session * (DAY / SESSIONS_A_DAY);
-        self.requests += 1;
-        let id = self.requests;
-        let request = Request { id, client: 1, cred: Cred::root(), op };
-        self.records.push_back(Record::Request { at_ns, request });
-        if let Some(outcome) = outcome {
-            self.records.push_back(Record::Reply { at_ns, id, outcome });
-        }
+        self.queue.op(self.session * (DAY / SESSIONS_A_DAY), op, outcome);
     }
 
     fn room(&self, size: u64) -> u64 {
@@ -323,20 +315,23 @@ fn name_of(number: u64) -> Name {
     format!("f{number:x}").into_bytes().into()
 }
 
+impl Steps for Load {
+    fn queue(&mut self) -> &mut Queue {
+        &mut self.queue
+    }
+
+    fn step(&mut self) -> bool {
+        self.session()
+    }
+}
+
 impl Source for Load {
     fn header(&self) -> &Header {
         &self.header
     }
 
     fn next_record(&mut self) -> Result<Option<Record>, TraceError> {
-        loop {
-            if let Some(record) = self.records.pop_front() {
-                return Ok(Some(record));
-            }
-            if !self.session() {
-                return Ok(None);
-            }
-        }
+        Ok(self.next_queued())
     }
 
     fn has_one_client(&self) -> bool {

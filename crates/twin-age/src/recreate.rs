@@ -5,11 +5,12 @@
 //! Sizes and ages are those of the map; places are the new volume's choice, and holes are filled.
 //! This is what a copy of the files has, not the wear of the original.
 
-use twin_fs::{Cred, Data, Ino, Name, Op, ROOT_INO, Request};
+use twin_fs::{Data, Ino, Name, Op, ROOT_INO};
 use twin_rt::{FixedMap, Nanos, SECS, Time};
 use twin_trace::{Header, Kind, Outcome, Record, Source, TraceError, Traits};
 
 use crate::map::{FileKind, VolumeMap};
+use crate::queue::{Queue, Steps};
 
 /// Times of files are rounded down to one of so many.
 const SESSIONS: i64 = 2048;
@@ -21,10 +22,9 @@ pub struct Recreate {
     header: Header,
     /// In reverse order.
     steps: Vec<Step>,
-    records: std::collections::VecDeque<Record>,
+    queue: Queue,
     next_ino: Ino,
     inos: FixedMap<u64, Ino>,
-    requests: u64,
     span_ns: Nanos,
 }
 
@@ -88,10 +88,9 @@ impl Recreate {
         Recreate {
             header: Header { kind: Kind::Operations, start: Time(0), seed: 0, traits, text },
             steps,
-            records: Default::default(),
+            queue: Queue::default(),
             next_ino: ROOT_INO + 1,
             inos: [(root, ROOT_INO)].into_iter().collect(),
-            requests: 0,
             span_ns: (end - oldest) as u64 * SECS,
         }
     }
@@ -101,17 +100,7 @@ impl Recreate {
         self.span_ns
     }
 
-    fn op(&mut self, at_ns: Nanos, op: Op, outcome: Option<Outcome>) {
-        self.requests += 1;
-        let id = self.requests;
-        let request = Request { id, client: 1, cred: Cred::root(), op };
-        self.records.push_back(Record::Request { at_ns, request });
-        if let Some(outcome) = outcome {
-            self.records.push_back(Record::Reply { at_ns, id, outcome });
-        }
-    }
-
-    fn step(&mut self, step: Step) {
+    fn create(&mut self, step: Step) {
         let ino = self.next_ino;
         self.next_ino += 1;
         let (at, name) = (step.at_ns, Name::from(step.name));
@@ -119,19 +108,32 @@ impl Recreate {
         let Some(size) = step.size else {
             self.inos.insert(step.ino, ino);
             let op = Op::MakeDir { dir, name, mode: 0o755 };
-            return self.op(at, op, Some(Outcome::Entry(ino)));
+            return self.queue.op(at, op, Some(Outcome::Entry(ino)));
         };
         let op = Op::Create { dir, name, mode: 0o644, exclusive: true };
-        self.op(at, op, Some(Outcome::Entry(ino)));
+        self.queue.op(at, op, Some(Outcome::Entry(ino)));
         let mut off = 0;
         while off < size {
             let len = PIECE.min(size - off);
             let op = Op::Write { ino, off, data: Data::Synthetic(len) };
-            self.op(at, op, Some(Outcome::Written(len)));
+            self.queue.op(at, op, Some(Outcome::Written(len)));
             off += len;
         }
-        self.op(at, Op::Release { ino }, Some(Outcome::Done));
-        self.op(at, Op::Forget { ino, count: 1 }, None);
+        self.queue.op(at, Op::Release { ino }, Some(Outcome::Done));
+        self.queue.op(at, Op::Forget { ino, count: 1 }, None);
+    }
+}
+
+impl Steps for Recreate {
+    fn queue(&mut self) -> &mut Queue {
+        &mut self.queue
+    }
+
+    fn step(&mut self) -> bool {
+        let step = self.steps.pop();
+        let is_some = step.is_some();
+        step.into_iter().for_each(|step| self.create(step));
+        is_some
     }
 }
 
@@ -141,15 +143,7 @@ impl Source for Recreate {
     }
 
     fn next_record(&mut self) -> Result<Option<Record>, TraceError> {
-        loop {
-            if let Some(record) = self.records.pop_front() {
-                return Ok(Some(record));
-            }
-            match self.steps.pop() {
-                Some(step) => self.step(step),
-                None => return Ok(None),
-            }
-        }
+        Ok(self.next_queued())
     }
 
     fn has_one_client(&self) -> bool {

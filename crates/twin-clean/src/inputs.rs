@@ -151,6 +151,17 @@ pub struct CleanerWrite {
     pub kind: BlockKind,
 }
 
+/// A live block of several victims that are cleaned together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MovedBlock {
+    /// The policy's word of it; without one the time when the youngest block of its segment was written.
+    pub word: u64,
+    /// The file to which it belongs; 0 on a bare volume, which knows none.
+    pub file: u64,
+    /// Its number in the file, or on a bare volume that of the block.
+    pub number: i64,
+}
+
 /// The inputs that a policy needs beyond the ordinary ones, because keeping them costs time or
 /// memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

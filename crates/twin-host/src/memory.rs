@@ -3,6 +3,11 @@
 //! A mount allocates and frees buffers of a megabyte all the time. By default the C library returns
 //! such buffers to the kernel at once and requests new ones, whose pages are then created and
 //! zeroed one by one. That takes more than half the time of receiving a large write.
+//!
+//! Huge pages are not asked for. On a virtual machine of two processors a page's first use took 1.7 us, and
+//! 0.4 us for as much of a huge one; but a mount that had its cache in huge pages
+//! (`GLIBC_TUNABLES=glibc.malloc.hugetlb=1`) took as long for 4,000 small files and nearly twice as long for
+//! 100 MB in one, because large pieces of memory have to be found and zeroed first.
 
 #![allow(unsafe_code)] // The C library's knobs have no safe wrapper.
 

@@ -8,7 +8,7 @@ use twin_settings::SettingsError;
 use twin_trace::generate::by_hand::{self, Drawn, Group, Kind, Plan};
 use twin_trace::generate::{Distribution, Measured};
 
-use crate::table::in_width;
+use crate::columns::in_width;
 use crate::units::duration;
 use crate::workload::WorkloadError;
 

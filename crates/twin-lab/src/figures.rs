@@ -238,6 +238,32 @@ impl DiskFigures {
     }
 }
 
+/// The room on a volume.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct SpaceFigures {
+    /// Bytes that files and their metadata may fill.
+    pub capacity_bytes: u64,
+    /// Of these, the ones in use when the workload began.
+    pub used_before_bytes: u64,
+    /// In use when all was on the disk.
+    pub used_bytes: u64,
+}
+
+impl SpaceFigures {
+    /// The room on a volume now; what was in use before is not known.
+    pub(crate) fn of(volume: &OpenVolume) -> SpaceFigures {
+        let stat = volume.stat();
+        let block = u64::from(stat.block_size);
+        let used_bytes = stat.blocks.saturating_sub(stat.free) * block;
+        SpaceFigures { capacity_bytes: stat.blocks * block, used_before_bytes: 0, used_bytes }
+    }
+
+    /// The share of its capacity that is in use at the end.
+    pub fn full(&self) -> f64 {
+        self.used_bytes as f64 / self.capacity_bytes.max(1) as f64
+    }
+}
+
 /// The use of a bus.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct BusFigures {
@@ -436,6 +462,8 @@ pub struct Figures {
     pub cpu_s: f64,
     /// What the layout wrote.
     pub log: LogFigures,
+    /// How full the volume got.
+    pub space: SpaceFigures,
     /// What the disk did.
     pub disk_use: DiskFigures,
     /// What the bus did, if there is one.
@@ -444,6 +472,9 @@ pub struct Figures {
     /// What clients and network did, if a network is before the volume.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub network_use: Option<NetworkFigures>,
+    /// What the mount was asked, by kind, if a kernel before it answered the rest (`front-end=kernel`).
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub requests: Vec<(&'static str, u64)>,
     /// The values of each measure over several seeds, of which this run is the median; empty if
     /// there was one run.
     #[serde(skip_serializing_if = "Vec::is_empty")]

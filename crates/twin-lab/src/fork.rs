@@ -18,6 +18,8 @@ use twin_disk::{
 use twin_fs::{CheckRequest, Cpu, LayoutKind, Settings};
 use twin_rt::Rt;
 
+use twin_sim::Platter;
+
 use crate::age::map_of;
 use crate::error::{SimulateError, model_error};
 
@@ -110,6 +112,19 @@ impl Twin {
     /// Bytes of the device.
     pub fn size(&self) -> u64 {
         self.device.info().size
+    }
+
+    /// The fork in memory, as a simulation begins on it.
+    ///
+    /// # Errors
+    /// If something cannot be read.
+    pub fn platter(&self) -> Result<Platter, SimulateError> {
+        let mut platter = Platter::new(self.size());
+        self.copy(|at, block| -> Result<(), SimulateError> {
+            platter.write(at, std::slice::from_ref(block));
+            Ok(())
+        })?;
+        Ok(platter)
     }
 
     /// Gives `put` what the fork holds: places on the device and contents, ascending. All else is

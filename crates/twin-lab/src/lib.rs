@@ -22,10 +22,12 @@
 //! ```
 
 pub mod age;
+mod asked;
 pub mod bench;
 mod by_hand;
 pub mod caches;
 mod chance;
+mod columns;
 mod compare;
 mod config;
 mod draw;
@@ -33,6 +35,7 @@ mod error;
 mod event_log;
 mod figures;
 mod flight;
+pub mod forecast;
 pub mod fork;
 mod front_end;
 pub mod frontier;
@@ -75,13 +78,13 @@ pub use error::SimulateError;
 pub use event_log::{EventLog, log_categories};
 pub use figures::{
     BusFigures, DiskFigures, Figures, Latency, Lateness, LogFigures, Moment, NetworkFigures,
-    Spread, Trusted, VerbFigures, WearFigures,
+    SpaceFigures, Spread, Trusted, VerbFigures, WearFigures,
 };
 pub use flight::{CLOSE, FlightError, FlightSettings, Verified, verify_flight};
 pub use front_end::FrontEnd;
 pub use history::{BINS, History, LogAtEnd, MOST_SAMPLES, Sampler};
 pub use machine_file::{
-    Device, Distribution, FORMAT as MACHINE_FORMAT, Fuse, MachineFile, Processor, Transfers,
+    Device, Distribution, FORMAT as MACHINE_FORMAT, Fuse, MachineFile, Pause, Processor, Transfers,
     Validated,
 };
 pub use mount_flush::with_flush;

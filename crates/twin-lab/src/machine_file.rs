@@ -13,7 +13,7 @@ use twin_rt::Nanos;
 use twin_settings::SettingsError;
 use twin_sim::cpu::CostTable;
 use twin_sim::fuse::FuseCosts;
-use twin_sim::model::{MeasuredFigures, Sample, Spacing, Times};
+use twin_sim::model::{MeasuredFigures, Pause as IdlePause, Sample, Spacing, Times};
 
 /// The version of the format.
 pub const FORMAT: u32 = 1;
@@ -119,6 +119,27 @@ pub struct Device {
     /// by simulations, which assume a written image.
     #[serde(default)]
     pub write_sparse: Vec<Distribution>,
+    /// What requests take longer after a pause, by its length. None in files of earlier versions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub after_pause: Vec<Pause>,
+    /// What each request of a mount takes longer than one of a process that does nothing else: the client
+    /// has used the processors meanwhile. None in files of earlier versions.
+    #[serde(default)]
+    pub mounted_us: f64,
+}
+
+/// What requests of 4 KiB take longer when nothing was in flight for so long, in microseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Pause {
+    /// How long nothing was in flight.
+    pub idle_us: f64,
+    /// What a read takes longer.
+    pub read_us: f64,
+    /// What a write takes longer.
+    pub write_us: f64,
+    /// What a flush takes longer.
+    pub flush_us: f64,
 }
 
 /// Times of requests that transfer data.
@@ -211,6 +232,16 @@ impl MachineFile {
                 return Err(format!("{name}: times are from 0 to {MOST_US} microseconds"));
             }
         }
+        let pauses = &device.after_pause;
+        if !pauses.windows(2).all(|pair| pair[0].idle_us < pair[1].idle_us) {
+            return Err("device.after_pause: needs pauses in ascending order".into());
+        }
+        let extras = pauses.iter().flat_map(|p| [p.idle_us, p.read_us, p.write_us, p.flush_us]);
+        if !extras.chain([device.mounted_us]).all(|us| (0.0..=MOST_US).contains(&us)) {
+            return Err(format!(
+                "device.after_pause, mounted_us: times are from 0 to {MOST_US} microseconds"
+            ));
+        }
         let of_layouts = self.processor.values().flat_map(Processor::all);
         let fuse = &self.fuse;
         let times = of_layouts.chain([fuse.transit_us, fuse.serve_us, fuse.copy_4k_us]);
@@ -225,13 +256,22 @@ impl MachineFile {
 
     /// The device for simulations.
     pub(crate) fn device(&self) -> Rc<MeasuredFigures> {
-        let Device { max_request, read, write, flush, .. } = &self.device;
+        let Device { max_request, read, write, flush, write_sparse: _, after_pause, mounted_us } =
+            &self.device;
+        let pause = |pause: &Pause| IdlePause {
+            idle_ns: ns(pause.idle_us),
+            read_ns: ns(pause.read_us),
+            write_ns: ns(pause.write_us),
+            flush_ns: ns(pause.flush_us),
+        };
         let flushes = Times { samples: samples(flush), spacing: Spacing::default() };
         Rc::new(MeasuredFigures {
             max_io: *max_request,
             reads: read.times(),
             writes: write.times(),
             flushes,
+            pauses: after_pause.iter().map(pause).collect(),
+            mounted_ns: ns(*mounted_us),
         })
     }
 
@@ -342,6 +382,8 @@ pub(crate) fn for_tests() -> MachineFile {
             write: transfers,
             flush: alone,
             write_sparse: Vec::new(),
+            after_pause: vec![Pause { idle_us: 1000.0, write_us: 20.0, ..Pause::default() }],
+            mounted_us: 0.0,
         },
     }
 }
@@ -375,6 +417,9 @@ mod tests {
         assert!(broken(&|f| f.format = 9).contains("format 9"));
         assert!(broken(&|f| f.device.flush.clear()).contains("device.flush"));
         assert!(broken(&|f| f.device.read.alone[0].us[0] = -1.0).contains("device.read.alone"));
+        assert!(broken(&|f| f.device.mounted_us = -1.0).contains("mounted_us"));
+        let none = |f: &mut MachineFile| f.device.after_pause.push(Pause::default());
+        assert!(broken(&none).contains("after_pause: needs pauses in ascending order"));
         assert!(broken(&|f| f.fuse.serve_us = f64::NAN).contains("fuse"));
         let validated = |error| Some(Validated { date: "today".into(), pairs: 66, error });
         assert!(broken(&|f| f.validated = validated(0.9)).contains("validated.error"));

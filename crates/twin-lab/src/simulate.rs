@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::ops::ControlFlow;
 use std::rc::Rc;
 
+use crate::asked::{Asked, Requests};
 use twin_cache::CacheStats;
 use twin_fs::{FileSystem, FsError, OpenVolume, write_cost};
 use twin_rt::{ClockOnly, Nanos, Rt, Time};
@@ -19,7 +20,7 @@ use crate::config::{Config, Front};
 use crate::error::{SimulateError, model_error};
 use crate::figures::{
     BusFigures, DeadlineFigures, DiskFigures, Figures, Latency, Lateness, LogFigures,
-    NetworkFigures, VerbFigures, WearFigures,
+    NetworkFigures, SpaceFigures, VerbFigures, WearFigures,
 };
 use crate::history::{History, Sampler};
 use crate::machine::{OnVolume, on_volume};
@@ -183,11 +184,10 @@ fn behind_front_end(
 }
 
 /// What keeps dirty pages between a workload and its volume.
-#[derive(Clone, Copy)]
 enum Between<'a> {
     Nothing,
     /// The kernel of a mount.
-    Kernel(&'a Kernel<Fuse<OpenVolume>>),
+    Kernel(&'a Kernel<Fuse<Asked<OpenVolume>>>, Requests),
     /// Clients of a server.
     Machines(&'a Machines),
 }
@@ -210,11 +210,14 @@ impl OnVolume for Replay<'_> {
             None => self.play(rt, disk, volume, volume, Between::Nothing).await,
             Some(costs) => {
                 let cpu = volume.core().cpu.clone();
-                let fs = Fuse::new(rt, volume.clone(), cpu, costs);
+                let requests = Requests::default();
+                let asked = Asked::new(volume.clone(), Rc::clone(&requests));
+                let fs = Fuse::new(rt, asked, cpu, costs);
                 match self.config.front {
                     Front::Kernel => {
                         let kernel = Kernel::new(rt, fs);
-                        self.play(rt, disk, volume, &kernel, Between::Kernel(&kernel)).await
+                        let between = Between::Kernel(&kernel, requests);
+                        self.play(rt, disk, volume, &kernel, between).await
                     }
                     _ => self.play(rt, disk, volume, &fs, Between::Nothing).await,
                 }
@@ -243,9 +246,10 @@ impl Replay<'_> {
         let mut replayer = Replayer::new(rt, fs, options);
         let population = workload.population().map_err(SimulateError::Workload)?;
         replayer.populate(&population).await.map_err(SimulateError::Replay)?;
-        if let Between::Kernel(kernel) = between {
+        if let Between::Kernel(kernel, requests) = &between {
             kernel.write_out().await?;
             kernel.drop_caches();
+            requests.borrow_mut().clear();
         }
         let flush = twin_disk::Io::flush(twin_disk::Origin::User);
         volume.core().device.submit(flush).await.map_err(FsError::Io)?;
@@ -261,8 +265,8 @@ impl Replay<'_> {
         if let Some(seat) = seat {
             seat.begin(disk, volume);
         }
-        let machines = match between {
-            Between::Machines(machines) => Some(machines),
+        let machines = match &between {
+            Between::Machines(machines) => Some(*machines),
             _ => None,
         };
         machines.into_iter().for_each(Machines::begin);
@@ -272,9 +276,9 @@ impl Replay<'_> {
         let report = replayer.run(&mut source).await.map_err(SimulateError::Replay)?;
         let _ = replayer.release_all().await;
         let all_done = rt.now();
-        match between {
+        match &between {
             Between::Nothing => {}
-            Between::Kernel(kernel) => kernel.write_out().await?,
+            Between::Kernel(kernel, _) => kernel.write_out().await?,
             Between::Machines(machines) => machines.sync().await?,
         }
         // Writing the remaining dirty data is part of the work, until the disk's own cache has
@@ -288,7 +292,11 @@ impl Replay<'_> {
         let figures = figures(rt, config, volume, &report, disk, &before);
         let network_use = machines.map(NetworkFigures::of);
         let finish_s = finish_ns as f64 / 1e9;
-        let figures = Figures { cut: cut(&source), finish_s, network_use, ..figures };
+        let requests = match between {
+            Between::Kernel(_, requests) => requests.take().into_iter().collect(),
+            _ => Vec::new(),
+        };
+        let figures = Figures { cut: cut(&source), finish_s, network_use, requests, ..figures };
         Ok(with_fault(figures, planted, &report))
     }
 }
@@ -296,6 +304,7 @@ impl Replay<'_> {
 /// What had been done before the workload began: making the volume and populating it.
 struct Before {
     log: LogFigures,
+    space: SpaceFigures,
     cpu_ns: Nanos,
     cache: CacheStats,
     wear: Option<Wear>,
@@ -308,6 +317,7 @@ impl Before {
         let core = volume.core();
         Before {
             log: LogFigures::of(volume),
+            space: SpaceFigures::of(volume),
             cpu_ns: core.cpu.busy_ns(),
             cache: core.cache.stats(),
             wear: disk.wear(),
@@ -417,8 +427,13 @@ fn figures(
         cache_hit_share: hits as f64 / (hits + misses).max(1) as f64,
         cpu_s: (volume.core().cpu.busy_ns() - before.cpu_ns) as f64 / 1e9,
         log: LogFigures::of(volume).since(&before.log),
+        space: SpaceFigures {
+            used_before_bytes: before.space.used_bytes,
+            ..SpaceFigures::of(volume)
+        },
         disk_use,
         network_use: None,
+        requests: Vec::new(),
         bus_use: disk.bus().map(|bus| BusFigures::of(&bus.stats())),
         spreads: Vec::new(),
         observed: Vec::new(),

@@ -1,8 +1,9 @@
 //! Figures as tables for the terminal: a summary with a row for each run, and all figures with a
 //! column for each run.
 
-use comfy_table::{CellAlignment, Table, presets};
+use comfy_table::{Table, presets};
 
+use crate::columns::{FRAME, right_aligned};
 use crate::figures::{BusFigures, Figures, Latency, NetworkFigures, WAITING, WearFigures};
 use crate::units::{duration, mib};
 use crate::verdict::{MEASURES, MeasureEntry, by_place, text_of};
@@ -76,56 +77,6 @@ pub fn table(all: &[Figures], width: Option<u16>) -> String {
         right_aligned(table, 1)
     };
     tables.iter().map(one).collect::<Vec<_>>().join("\n")
-}
-
-/// A table whose first `fixed` columns are repeated: those that do not fit into `width` characters beside
-/// them go to further tables below, so that no cell is broken. Cells after the fixed ones are aligned to
-/// the right.
-pub(crate) fn in_width(
-    header: &[String],
-    rows: &[Vec<String>],
-    fixed: usize,
-    width: Option<u16>,
-) -> String {
-    let most = |column: usize| {
-        let cells = rows.iter().filter_map(|row| row.get(column)).chain(header.get(column));
-        cells.map(|cell| cell.chars().count()).max().unwrap_or(0) + FRAME
-    };
-    let room = width.map_or(usize::MAX, usize::from);
-    let beside: usize = (0..fixed).map(most).sum::<usize>() + 1;
-    let mut groups: Vec<Vec<usize>> = Vec::new();
-    let mut used = 0;
-    for column in fixed..header.len() {
-        if groups.is_empty() || used + most(column) > room {
-            groups.push((0..fixed).collect());
-            used = beside;
-        }
-        used += most(column);
-        if let Some(group) = groups.last_mut() {
-            group.push(column);
-        }
-    }
-    let one = |columns: &Vec<usize>| {
-        let mut table = Table::new();
-        table.load_style(presets::UTF8_FULL_CONDENSED);
-        let pick = |row: &[String]| -> Vec<String> {
-            columns.iter().map(|&column| row.get(column).cloned().unwrap_or_default()).collect()
-        };
-        table.set_header(pick(header));
-        table.add_rows(rows.iter().map(|row| pick(row)));
-        right_aligned(table, fixed)
-    };
-    groups.iter().map(one).collect::<Vec<_>>().join("\n")
-}
-
-/// Characters of a column beside its content.
-const FRAME: usize = 3;
-
-fn right_aligned(mut table: Table, from: usize) -> String {
-    for column in table.column_iter_mut().skip(from) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    table.to_string()
 }
 
 /// The value of a measure, with its range if there are several seeds.
@@ -323,6 +274,13 @@ pub(crate) fn rows(all: &[&Figures]) -> Vec<Vec<String>> {
     }
     if all.iter().any(|f| f.network_use.is_some()) {
         network(&mut row);
+    }
+    if all.iter().any(|f| !f.requests.is_empty()) {
+        let asked = |f: &Figures| f.requests.iter().map(|(_, count)| count).sum::<u64>();
+        row("the mount was asked", &|f| match asked(f) {
+            0 => "all".into(),
+            count => count.to_string(),
+        });
     }
     row("wait of a disk request", &|f| duration(wait_us(f)));
     if all.iter().any(|f| f.disk_use.wear.is_some()) {

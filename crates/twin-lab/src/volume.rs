@@ -5,7 +5,7 @@ use std::io::Read;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::table::in_width;
+use crate::columns::in_width;
 use serde::Serialize;
 use twin_clean::volume::study::{Source, StudyRun};
 use twin_clean::volume::trace::{Builder, Trace};

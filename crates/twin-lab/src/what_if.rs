@@ -31,14 +31,11 @@ fn disks() -> impl Iterator<Item = String> {
 /// The settings that are tried on two configurations, as `key=value`.
 pub fn what_if_changes(pair: [&Config; 2]) -> Vec<String> {
     let caches = pair.map(|config| config.settings.cache_bytes);
-    let mut all = Vec::new();
+    let mut changes = Vec::new();
     if caches[0] == caches[1] {
-        let cache = caches[0];
-        all.extend(
-            [(cache / CACHE_FACTOR).max(LEAST_CACHE), cache * CACHE_FACTOR]
-                .map(|bytes| ("cache", bytes.to_string())),
-        );
+        changes.extend(cache_changes(caches[0]));
     }
+    let mut all: Vec<(&str, String)> = Vec::new();
     all.extend(BLOCKS.map(|block| ("block", block.to_string())));
     let is_mechanical = |disk: &str| {
         model::REGISTRY.get(disk).is_ok_and(|entry| entry.kind == model::Kind::Mechanical)
@@ -51,15 +48,23 @@ pub fn what_if_changes(pair: [&Config; 2]) -> Vec<String> {
         config.resolved().iter().any(|(name, text)| *name == key && text == value)
     };
     all.retain(|(key, value)| !pair.iter().all(|config| has(config, key, value)));
-    all.into_iter().map(|(key, value)| format!("{key}={}", readable(key, &value))).collect()
+    changes.extend(all.into_iter().map(|(key, value)| format!("{key}={value}")));
+    changes
+}
+
+/// Other sizes of a cache that are tried, as `key=value`: a quarter, unless it is the least, and four times.
+pub(crate) fn cache_changes(bytes: u64) -> Vec<String> {
+    let sizes = [(bytes / CACHE_FACTOR).max(LEAST_CACHE), bytes * CACHE_FACTOR];
+    let others = sizes.into_iter().filter(|size| *size != bytes);
+    others.map(|size| format!("cache={}", readable(size))).collect()
 }
 
 /// A number of bytes with its unit.
-fn readable(key: &str, value: &str) -> String {
-    match value.parse::<u64>() {
-        Ok(bytes) if key == "cache" && bytes % (1 << 20) == 0 => format!("{}M", bytes >> 20),
-        Ok(bytes) if key == "cache" && bytes % (1 << 10) == 0 => format!("{}K", bytes >> 10),
-        _ => value.into(),
+fn readable(bytes: u64) -> String {
+    match bytes {
+        bytes if bytes % (1 << 20) == 0 => format!("{}M", bytes >> 20),
+        bytes if bytes % (1 << 10) == 0 => format!("{}K", bytes >> 10),
+        bytes => bytes.to_string(),
     }
 }
 

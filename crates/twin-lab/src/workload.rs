@@ -42,6 +42,12 @@ impl fmt::Display for WorkloadError {
 
 impl std::error::Error for WorkloadError {}
 
+impl From<TraceError> for WorkloadError {
+    fn from(error: TraceError) -> Self {
+        WorkloadError::Trace(error)
+    }
+}
+
 /// Help on the generated workloads and their settings, and on foreign traces.
 pub fn help() -> String {
     let mut out = String::from("Generated workloads (name, or name:key=value,...):\n");

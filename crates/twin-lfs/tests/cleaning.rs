@@ -71,6 +71,46 @@ impl Story {
     }
 }
 
+/// Files that grow at the same time, block by block, beside some that are overwritten all the time. Returns in
+/// how many pieces they lie.
+fn files_that_grow_together(lfs: LfsSettings) -> usize {
+    const FILES: usize = 16;
+    const BLOCKS: i64 = 250;
+    let options = MkfsOptions { segment_size: Some(64 << 10), ..MkfsOptions::modern([1; 16]) };
+    let mut w = World::with(&options, 24 << 20, small_cache(), lfs);
+    // The log is sorted by inode, so that every other block that is written is soon garbage.
+    let mut create = |i: usize| (w.create(&format!("f{i}")), w.create(&format!("hot{i}")));
+    let (inos, hot): (Vec<Ino>, Vec<Ino>) = (0..FILES).map(&mut create).unzip();
+    for block in 0..BLOCKS {
+        for (&ino, &hot) in inos.iter().zip(&hot) {
+            w.write(ino, block as u64 * BLOCK as u64, &content(ino));
+            w.write(hot, 0, &content(block as u64));
+        }
+        w.op(Op::Sync);
+    }
+    for round in 0..600 {
+        for &hot in &hot {
+            w.write(hot, 0, &content(round));
+        }
+        w.op(Op::Sync);
+    }
+    let stats = w.volume.layout.stats();
+    assert!(stats.moved_bytes > 8 << 20, "{stats:?}");
+    let core = &w.volume.core;
+    let mut pieces = 0;
+    for &ino in &inos {
+        let inode = core.cached_inode(ino).unwrap();
+        let mut next = 0;
+        for lbn in 0..BLOCKS {
+            let ptr = w.rt.block_on(core.ptr(&inode, lbn)).unwrap().unwrap();
+            let at = core.geometry.byte_of(ptr.addr);
+            pieces += usize::from(at != next);
+            next = at + u64::from(ptr.len);
+        }
+    }
+    pieces
+}
+
 fn policies(victim: &str, placement: &str, when: &str) -> LfsSettings {
     LfsSettings {
         victim: victim.into(),
@@ -78,6 +118,29 @@ fn policies(victim: &str, placement: &str, when: &str) -> LfsSettings {
         when: when.into(),
         ..LfsSettings::default()
     }
+}
+
+/// A volume on which as many victims as the policy cleans together would leave too little room cleaned
+/// none of them, and was full although a ninth of it was garbage.
+#[test]
+fn fewer_victims_than_a_policy_wants_are_cleaned_where_all_would_need_too_much_room() {
+    for placement in ["none", "age-sort", "file-sort"] {
+        let mut story = Story::begin(6 << 20, 0.97, policies("greedy", placement, "on-demand"));
+        story.overwrite(2000);
+        story.w.op(Op::Sync);
+        assert!(story.w.volume.layout.stats().cleaned_segments > 20, "{placement}");
+        story.compare();
+        story.w.assert_clean();
+    }
+}
+
+#[test]
+fn a_sort_by_file_brings_the_blocks_of_files_that_grew_together_to_each_other() {
+    let [apart, together] = ["sep-gc", "file-sort"].map(|placement| {
+        files_that_grow_together(policies("cost-benefit", placement, "on-demand"))
+    });
+    println!("{apart} pieces, {together} with file-sort");
+    assert!(together * 8 < apart * 7, "{apart} pieces, {together} with file-sort");
 }
 
 #[test]

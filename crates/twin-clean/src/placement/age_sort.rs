@@ -6,7 +6,7 @@
 //! more free space.
 
 use super::Placement;
-use crate::inputs::{CleanerWrite, LogView, UserWrite};
+use crate::inputs::{CleanerWrite, LogView, MovedBlock, UserWrite};
 
 /// Segments that are cleaned together.
 const BATCH: u32 = 4;
@@ -31,7 +31,7 @@ impl Placement for AgeSort {
         BATCH
     }
 
-    fn age_key(&self, word: u64) -> u64 {
-        word
+    fn move_key(&self, block: &MovedBlock) -> (u64, i64) {
+        (block.word, 0)
     }
 }

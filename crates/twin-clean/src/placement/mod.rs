@@ -10,6 +10,7 @@ mod dac;
 mod eti;
 mod f2fs;
 mod fadac;
+mod file_sort;
 mod fk;
 mod midas;
 mod multi_log;
@@ -24,7 +25,7 @@ mod warcip;
 
 use twin_settings::{Registry, RegistryEntry};
 
-use crate::inputs::{CleanerWrite, LogView, Needs, SegmentInfo, Setting, UserWrite};
+use crate::inputs::{CleanerWrite, LogView, MovedBlock, Needs, SegmentInfo, Setting, UserWrite};
 use crate::victim::Candidates;
 
 /// Chooses the class of each block that is written.
@@ -32,7 +33,7 @@ use crate::victim::Candidates;
 /// The order of calls for a user write: [`Placement::request`] for the request to which it belongs,
 /// then [`Placement::user_write`] when the old copy counts as garbage and the new one does not
 /// exist yet. For a victim: [`Placement::collected`], then [`Placement::cleaner_write`] for each
-/// live block in order of position (see [`Placement::age_key`]).
+/// live block in order of position (see [`Placement::move_key`]).
 pub trait Placement {
     /// The class of a block that a user writes.
     fn user_write(&mut self, write: &UserWrite, word: &mut u64, view: &LogView<'_>) -> u8;
@@ -75,8 +76,8 @@ pub trait Placement {
     }
 
     /// The key by which the live blocks of a batch are sorted before they are written, least first.
-    fn age_key(&self, _word: u64) -> u64 {
-        0
+    fn move_key(&self, _block: &MovedBlock) -> (u64, i64) {
+        (0, 0)
     }
 
     /// The additional inputs that it needs.
@@ -322,6 +323,19 @@ pub static REGISTRY: Registry<Kind> = Registry::new(
                 most_classes: 2,
                 from_birth: false,
                 make: |_| Box::new(age_sort::AgeSort),
+            },
+        ),
+        RegistryEntry::new(
+            "file-sort",
+            "users' blocks apart; live blocks of eight victims at a time, file by file",
+            Kind {
+                source: "Rosenblum and Ousterhout, SOSP 1991, section 3.4 (a suggestion)",
+                bits_per_block: 0,
+                online: true,
+                classes: 2,
+                most_classes: 2,
+                from_birth: false,
+                make: |_| Box::new(file_sort::FileSort),
             },
         ),
         RegistryEntry::new(

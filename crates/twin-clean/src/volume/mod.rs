@@ -11,7 +11,7 @@ pub mod study;
 pub mod trace;
 pub mod workload;
 
-use crate::inputs::{CleanerWrite, NO_SEGMENT, Needs, Setting, UserWrite};
+use crate::inputs::{CleanerWrite, MovedBlock, NO_SEGMENT, Needs, Setting, UserWrite};
 use crate::placement::Placement;
 use crate::victim::{Candidates, VictimPolicy};
 use log::{Log, NOWHERE};
@@ -272,7 +272,10 @@ impl Volume {
             victims.push(victim);
         }
         if self.batch > 1 {
-            moving.sort_by_key(|&(block, _)| self.placement.age_key(self.log.word(block)));
+            moving.sort_by_key(|&(block, _)| {
+                let (word, number) = (self.log.word(block), block.into());
+                self.placement.move_key(&MovedBlock { word, file: 0, number })
+            });
         }
         self.move_all(&moving);
         victims.iter().for_each(|&victim| self.log.free(victim));

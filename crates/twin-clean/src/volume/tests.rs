@@ -261,6 +261,7 @@ fn placement_policies_keep_their_rules_at_an_example() {
     assert_eq!(classes("none"), (vec![0; 8], 0));
     assert_eq!(classes("sep-gc"), (vec![0; 8], 1));
     assert_eq!(classes("age-sort"), (vec![0; 8], 1));
+    assert_eq!(classes("file-sort"), (vec![0; 8], 1));
     assert_eq!(classes("dac"), (vec![0, 1, 2, 3, 4, 5, 5, 5], 4));
     // Without an old copy: long-lived. Later: short-lived, because L is still infinite.
     assert_eq!(classes("sepbit"), (vec![1, 0, 0, 0, 0, 0, 0, 0], 2));

@@ -144,6 +144,13 @@ struct User<'a> {
     open: Vec<Option<(File, PathBuf)>>,
 }
 
+/// Lets time pass, as a program does that works on a real file system.
+#[allow(clippy::disallowed_methods)]
+fn pause(ns: u64) -> Result<(), BenchFailure> {
+    std::thread::sleep(std::time::Duration::from_nanos(ns));
+    Ok(())
+}
+
 impl User<'_> {
     fn all(&mut self, script: Script) -> Result<(), BenchFailure> {
         let mut buf = Vec::new();
@@ -224,6 +231,7 @@ impl User<'_> {
             Act::ColdKernel if *self.cold == Cold::Never => Ok(()),
             Act::ColdKernel => self.meeting.once(|| self.go_cold(&Cold::DropCaches)),
             Act::Compute { .. } => Ok(()),
+            Act::Pause { ns } => pause(ns),
         }
     }
 

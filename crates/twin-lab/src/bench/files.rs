@@ -26,6 +26,8 @@ pub(super) struct Files {
     pub(super) warm: bool,
     /// Empty only the kernel's caches between phases.
     pub(super) kernel: bool,
+    /// Pause before caches are emptied, in nanoseconds: a cleaner may end what the phase before began.
+    pub(super) settle_ns: u64,
     /// Number of concurrent users, each with as many files.
     pub(super) users: u64,
     /// The number of the first file.
@@ -102,7 +104,9 @@ impl Files {
     }
 
     fn cold(&self) -> Script {
-        Box::new((!self.warm).then_some(Act::cold(self.kernel)).into_iter())
+        let pause = (self.settle_ns > 0).then_some(Act::Pause { ns: self.settle_ns });
+        let cold = (!self.warm).then_some(Act::cold(self.kernel));
+        Box::new(pause.into_iter().chain(cold))
     }
 
     fn create(&self) -> Script {
@@ -200,6 +204,7 @@ mod tests {
             fsync: false,
             warm: false,
             kernel: false,
+            settle_ns: 0,
             users: 1,
             first: 0,
             label: String::new(),

@@ -89,6 +89,8 @@ pub enum Act {
     ColdKernel,
     /// The program computes for this time on a SparcStation II. Directories leave it out.
     Compute { ns: u64 },
+    /// The program does nothing for this time.
+    Pause { ns: u64 },
 }
 
 impl Act {

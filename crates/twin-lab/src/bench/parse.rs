@@ -27,6 +27,12 @@ const UNIT: Param =
 const FSYNC: Param = Param::new("fsync", "no", Unit::YesNo, "fsync each file in all phases");
 const SYNCED: Param =
     Param::new("synced", "yes", Unit::YesNo, "with the phase of overwrites with fsync");
+const SETTLE: Param = Param::new(
+    "settle",
+    "0s",
+    Unit::Time(1_000_000_000, 3_600_000_000_000),
+    "pause before caches are emptied, for a cleaner to come to rest",
+);
 const WARM: Param = Param::new("warm", "no", Unit::YesNo, "leave caches alone");
 
 /// The largest count of a setting.
@@ -70,6 +76,7 @@ pub(super) static REGISTRY: Registry<Kind> = Registry::new(
                         fsync: values.yes("fsync"),
                         warm: values.yes("warm"),
                         kernel: values.yes("kernel"),
+                        settle_ns: 0,
                         users: values.number("users"),
                         first: 0,
                         label,
@@ -119,6 +126,7 @@ pub(super) static REGISTRY: Registry<Kind> = Registry::new(
                     UNIT,
                     FSYNC,
                     SYNCED,
+                    SETTLE,
                     WARM,
                 ],
                 make: |values, label| vec![Box::new(sizes(values, values.number("size"), label))],
@@ -151,6 +159,7 @@ pub(super) static REGISTRY: Registry<Kind> = Registry::new(
                     UNIT,
                     FSYNC,
                     SYNCED,
+                    SETTLE,
                     WARM,
                 ],
                 make: |values, _| {
@@ -268,6 +277,7 @@ fn sizes(values: &Values, size: u64, label: String) -> Files {
         fsync: values.yes("fsync"),
         warm: values.yes("warm"),
         kernel: false,
+        settle_ns: values.number("settle"),
         users: 1,
         first: 0,
         label,

@@ -215,6 +215,7 @@ impl User<'_> {
             Act::Cold | Act::ColdKernel if self.shared.warm => {}
             Act::Cold | Act::ColdKernel => self.shared.meeting.once(self.go_cold()).await?,
             Act::Compute { ns } => self.shared.volume.core().cpu.compute(ns).await,
+            Act::Pause { ns } => self.shared.volume.core().rt.sleep(ns).await,
         }
         Ok(())
     }

@@ -18,7 +18,7 @@ use twin_cache::{Capacity, Policy, Rules};
 use twin_settings::RegistryEntry;
 use twin_sim::model;
 
-use crate::table::in_width;
+use crate::columns::in_width;
 use device::{Device, Places};
 
 pub use load::{Accesses, Input, LoadError, Loaded, load};

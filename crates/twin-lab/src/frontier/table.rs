@@ -1,8 +1,8 @@
 //! The frontier as a table for people.
 
 use super::FrontierPoint;
+use crate::columns::in_width;
 use crate::draw::figure;
-use crate::table::in_width;
 
 const MIB: f64 = (1 << 20) as f64;
 

@@ -6,9 +6,9 @@ use twin_age::history::{Correlation, correlation};
 use twin_age::{Layout, SizeClass, VolumeMap};
 
 use super::score_text;
+use crate::columns::in_width;
 use crate::draw::{BLUE, Chart, Line, lines, nth, over_time};
 use crate::markup::{charts, escape, page_of, table_of};
-use crate::table::in_width;
 
 const DAY_S: f64 = 86_400.0;
 

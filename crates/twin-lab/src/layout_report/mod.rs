@@ -12,7 +12,7 @@ pub use page::page;
 use serde::Serialize;
 use twin_age::{FileScore, Layout, VolumeMap};
 
-use crate::table::in_width;
+use crate::columns::in_width;
 use crate::units::mib;
 
 /// The layout of a volume.

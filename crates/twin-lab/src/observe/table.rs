@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Observed, Over};
-use crate::table::in_width;
+use crate::columns::in_width;
 use crate::units::duration;
 
 /// A line of the CSV output: the figures of a channel over an interval, or over the whole run.

@@ -1,8 +1,8 @@
 //! The figures of a server as tables for the terminal.
 
 use super::figures::{Fit, ServerFigures};
+use crate::columns::in_width;
 use crate::figures::WAITING;
-use crate::table::in_width;
 use crate::units::{duration, mib};
 
 /// A table of parts of a kind.

@@ -191,15 +191,17 @@ impl Lfs {
         self.usage.log_room() < self.pending_log_bytes(core) + 2 * live + segment
     }
 
-    /// The best victims of those that were not tried yet, as many as the policy cleans together.
-    /// They count as being cleaned from now on. None if moving what is live in them could leave too
-    /// little room.
+    /// The best victims of those that were not tried yet, as many as the policy cleans together, or as moving
+    /// what is live in them leaves room for, if those are fewer. They count as being cleaned from now on.
     fn choose_victims(&self, core: &Core, tried: &BTreeSet<u32>, choice: Choice) -> Vec<u32> {
-        let victims = self.best_victims(tried, choice);
-        let live = |&victim| u64::from(self.usage.live_in(victim));
-        if self.is_short_of_space(core, victims.iter().map(live).sum()) {
-            self.release_victims(victims);
-            return Vec::new();
+        let mut victims = self.best_victims(tried, choice);
+        let live = |victim: &u32| u64::from(self.usage.live_in(*victim));
+        let mut live_bytes: u64 = victims.iter().map(live).sum();
+        while self.is_short_of_space(core, live_bytes)
+            && let Some(worst) = victims.pop()
+        {
+            live_bytes -= live(&worst);
+            self.release_victims([worst]);
         }
         victims
     }
@@ -240,7 +242,7 @@ impl Lfs {
         }
         let LiveItems { mut found, parents: _parents } = all;
         if victims.len() > 1 {
-            found.sort_by_key(|found| self.usage.age_key(found.at(&self.sb)));
+            found.sort_by_key(|found| self.usage.move_key(found.at(&self.sb), found.in_file()));
         }
         // A holder is written after the blocks that it points to, because it contains their places
         // and checksums.

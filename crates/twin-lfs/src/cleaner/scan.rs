@@ -62,6 +62,14 @@ impl LiveItem {
         }
     }
 
+    /// The file that it belongs to, and its number there: an inode comes behind its file's blocks.
+    pub(super) fn in_file(&self) -> (u64, i64) {
+        match self {
+            LiveItem::Block { inode, frame, .. } => (inode.ino, frame.lbn()),
+            LiveItem::Inode { raw, .. } => (raw.ino, i64::MAX),
+        }
+    }
+
     /// Bytes of it.
     pub(super) fn len(&self, sb: &Superblock) -> u32 {
         match self {

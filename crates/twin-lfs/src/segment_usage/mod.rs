@@ -267,10 +267,11 @@ impl SegmentUsage {
         policies.collected(table, segment);
     }
 
-    /// By what blocks that are moved together are sorted: the block at byte `at`.
-    pub(crate) fn age_key(&self, at: u64) -> u64 {
+    /// By what blocks that are moved together are sorted: the block at byte `at`, with this number in
+    /// this file.
+    pub(crate) fn move_key(&self, at: u64, in_file: (u64, i64)) -> (u64, i64) {
         let parts = self.parts.borrow();
-        parts.policies.age_key(&parts.table, at)
+        parts.policies.move_key(&parts.table, at, in_file)
     }
 }
 

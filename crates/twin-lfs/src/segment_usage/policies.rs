@@ -12,7 +12,9 @@
 //! any stream.
 
 use twin_cache::Lbn;
-use twin_clean::inputs::{BlockKind, CleanerWrite, LogView, NO_SEGMENT, Needs, Setting, UserWrite};
+use twin_clean::inputs::{
+    BlockKind, CleanerWrite, LogView, MovedBlock, NO_SEGMENT, Needs, Setting, UserWrite,
+};
 use twin_clean::placement::{self, Placement};
 use twin_clean::victim::{self, Candidates, VictimPolicy};
 use twin_fs::{FsError, Ino, Result};
@@ -209,15 +211,22 @@ impl CleaningPolicies {
         self.kept -= records.len();
     }
 
-    /// By what blocks that are moved together are sorted: the block at byte `at`.
-    pub(super) fn age_key(&self, table: &SegmentTable, at: u64) -> u64 {
+    /// By what blocks that are moved together are sorted: the block at byte `at`, with this number in
+    /// this file.
+    pub(super) fn move_key(
+        &self,
+        table: &SegmentTable,
+        at: u64,
+        (file, number): (u64, i64),
+    ) -> (u64, i64) {
         let segment = table.segment_of(at);
-        let Some(records) = self.records.get(segment as usize) else { return 0 };
+        let Some(records) = self.records.get(segment as usize) else { return (0, 0) };
         let frag = at / u64::from(self.frag);
-        match records.binary_search_by_key(&frag, |record| record.frag) {
-            Ok(found) => self.placement.age_key(records[found].word),
+        let word = match records.binary_search_by_key(&frag, |record| record.frag) {
+            Ok(found) => records[found].word,
             Err(_) => table.info()[segment as usize].youngest_at,
-        }
+        };
+        self.placement.move_key(&MovedBlock { word, file, number })
     }
 
     /// Takes what is kept of the block whose copy at `old` dies.

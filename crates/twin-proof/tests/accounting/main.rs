@@ -135,6 +135,8 @@ fn machine() -> Arc<MachineFile> {
             write: transfers(write_ns),
             flush: vec![at(0, flush_ns(0)), at(1_000_000, flush_ns(1_000_000))],
             write_sparse: Vec::new(),
+            after_pause: Vec::new(),
+            mounted_us: 0.0,
         },
     })
 }

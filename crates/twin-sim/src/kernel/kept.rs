@@ -13,6 +13,8 @@ use twin_rt::FixedMap;
 pub(super) const PAGE: u64 = 4096;
 /// The largest request that collects pages: the mount's `max_write`.
 pub(super) const MAX_WRITE: u64 = 1 << 20;
+/// The kernel's clock for the times of files: a tick of 250 Hz.
+const TICK: u64 = 4_000_000;
 /// Dirty bytes that the kernel collects for a mount of ours.
 const DIRTY_LIMIT: u64 = 64 << 20;
 /// Bytes of clean pages that are kept.
@@ -22,6 +24,10 @@ const PAGES_LIMIT: u64 = 1 << 30;
 #[derive(Default)]
 pub(super) struct File {
     pub(super) attr: Option<Attr>,
+    /// The attributes do for walking and writing, but a client that wants them makes the kernel ask anew.
+    pub(super) stale: bool,
+    /// The kernel knows that the file has no capabilities which a write would take away.
+    pub(super) capless: bool,
     pub(super) pages: BTreeSet<u64>,
     pub(super) dirty: BTreeSet<u64>,
     /// The times are newer than those of the mount.
@@ -58,7 +64,17 @@ fn join(mut runs: Vec<(u64, u64)>, page: u64, most: u64) -> Vec<(u64, u64)> {
     runs
 }
 
+/// When the kernel's clock said this.
+fn tick(time: Timestamp) -> (i64, u64) {
+    (time.secs, u64::from(time.nanos) / TICK)
+}
+
 impl File {
+    /// True if the kernel has something of it that the mount has not.
+    pub(super) fn is_dirty(&self) -> bool {
+        self.touched || !self.dirty.is_empty()
+    }
+
     pub(super) fn size(&self) -> u64 {
         self.attr.as_ref().map_or(0, |attr| attr.size)
     }
@@ -80,13 +96,29 @@ impl Kept {
         Some(Ok(Reply::Entry(LookupEntry { attr, generation: 0 })))
     }
 
-    /// The mount has given a reference with attributes.
+    /// The inode that is known to have this name.
+    pub(super) fn named(&self, dir: Ino, name: &Name) -> Option<Ino> {
+        self.names.get(&(dir, name.clone())).copied().flatten()
+    }
+
+    /// The mount has given a reference with attributes, for which a client has asked.
     pub(super) fn referenced(&mut self, attr: &Attr) {
+        self.given(attr);
+        self.file(attr.ino).client_refs += 1;
+    }
+
+    /// The mount has given a reference with attributes.
+    pub(super) fn given(&mut self, attr: &Attr) {
+        self.refreshed(attr);
+        self.file(attr.ino).refs += 1;
+    }
+
+    /// The mount has given attributes. While pages are dirty, the kernel knows the size better.
+    pub(super) fn refreshed(&mut self, attr: &Attr) {
         let file = self.file(attr.ino);
         let size = if file.dirty.is_empty() { attr.size } else { file.size().max(attr.size) };
         file.attr = Some(Attr { size, ..attr.clone() });
-        file.refs += 1;
-        file.client_refs += 1;
+        file.stale = false;
     }
 
     /// Runs of pages that are missing, as first page and number.
@@ -118,8 +150,8 @@ impl Kept {
         self.add_pages(ino, pages.clone());
         let file = self.files.entry(ino).or_default();
         self.dirty_pages += pages.filter(|&page| file.dirty.insert(page)).count() as u64;
-        file.touched = true;
         if let Some(attr) = &mut file.attr {
+            file.touched |= tick(attr.mtime) != tick(now);
             attr.size = attr.size.max(end);
             (attr.mtime, attr.ctime) = (now, now);
         }

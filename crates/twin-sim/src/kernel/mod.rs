@@ -6,11 +6,19 @@
 //! which allows the kernel to keep names, missing names and attributes until they change, and to collect
 //! writes (`writeback_cache`):
 //!
-//! - A write goes to pages. Pages that it covers in part are read first.
+//! - A write goes to pages. Pages that it covers in part are read first, and before the first write to a
+//!   file the kernel asks for its capabilities, which a write would take away.
 //! - Dirty pages become requests of up to a mebibyte, several in flight, when the file is closed or
-//!   synced, or when 64 MiB are dirty. The times of the file follow.
+//!   synced, or when 64 MiB are dirty. The times of the file follow, if its last change came in another
+//!   tick of the kernel's clock than the one before.
 //! - A read fetches the pages that are missing, and reads ahead for a sequential reader.
+//! - A name that is made is looked for first, unless the kernel knows it. Whoever walks through a directory
+//!   whose names have changed since makes the kernel ask for its attributes, for the permissions in them.
+//! - A file that gets or loses a name gets its change time in a request of its own, even if that was its
+//!   last name.
 //! - An inode is given back when it has no name and no user.
+//!
+//! These are what a mount of ours was seen to be asked; the scenario `kernel` holds this part against one.
 //!
 //! A recording of a mount has all of this behind it and must not go through it again. Contents are not
 //! kept: what a read returns is as long as the data, and zero.
@@ -27,13 +35,15 @@ use std::ops::Range;
 
 use twin_disk::Block;
 use twin_fs::{
-    Attr, Data, FileSystem, FsError, Ino, Name, Op, Reply, Request, Room, SetAttr, SetTime,
-    Timestamp,
+    Attr, Data, FileSystem, FsError, Ino, Name, Op, RenameMode, Reply, Request, Room, SetAttr,
+    SetTime, Timestamp,
 };
 use twin_rt::{Rt, join_all};
 
 use kept::{Kept, MAX_WRITE, PAGE, pages_of};
 
+/// The attribute with the capabilities of a program.
+const CAPABILITIES: &[u8] = b"security.capability";
 /// How far the kernel reads ahead of a sequential reader.
 const READ_AHEAD: u64 = 1 << 20;
 
@@ -68,7 +78,7 @@ impl<F: FileSystem> Kernel<F> {
         let from = From(Request::root(u64::MAX, Op::Sync));
         let mut dirty: Vec<Ino> = {
             let kept = self.kept.borrow();
-            kept.files.iter().filter(|(_, file)| file.touched).map(|(&ino, _)| ino).collect()
+            kept.files.iter().filter(|(_, file)| file.is_dirty()).map(|(&ino, _)| ino).collect()
         };
         dirty.sort_unstable();
         for ino in dirty {
@@ -83,7 +93,7 @@ impl<F: FileSystem> Kernel<F> {
         kept.names.clear();
         for file in kept.files.values_mut() {
             file.pages.clone_from(&file.dirty);
-            if !file.touched {
+            if !file.is_dirty() {
                 file.attr = None;
             }
         }
@@ -109,14 +119,52 @@ impl<F: FileSystem> Kernel<F> {
         Ok(())
     }
 
+    /// Attributes that do for walking, reading and writing.
     async fn attr(&self, ino: Ino, from: &From) -> Result<Attr, FsError> {
         if let Some(attr) = self.kept.borrow().files.get(&ino).and_then(|file| file.attr.clone()) {
             return Ok(attr);
         }
+        self.refresh(ino, from).await
+    }
+
+    /// Attributes as a client wants to see them.
+    async fn stat(&self, ino: Ino, from: &From) -> Result<Attr, FsError> {
+        if self.kept.borrow().files.get(&ino).is_some_and(|file| file.stale) {
+            return self.refresh(ino, from).await;
+        }
+        self.attr(ino, from).await
+    }
+
+    async fn refresh(&self, ino: Ino, from: &From) -> Result<Attr, FsError> {
         let reply = self.inner.execute(from.ask(Op::GetAttr { ino })).await?;
         let Reply::Attr(attr) = reply else { return Err(FsError::Stale) };
-        self.kept.borrow_mut().file(ino).attr = Some(attr.clone());
-        Ok(attr)
+        let mut kept = self.kept.borrow_mut();
+        kept.refreshed(&attr);
+        Ok(kept.file(ino).attr.clone().unwrap_or(attr))
+    }
+
+    /// Asks for a name that is not known, before it is made, moved or taken away.
+    async fn look_for(&self, dir: Ino, name: &Name, from: &From) -> Result<(), FsError> {
+        self.attr(dir, from).await?;
+        let key = (dir, name.clone());
+        if self.kept.borrow().names.contains_key(&key) {
+            return Ok(());
+        }
+        let asked = from.ask(Op::Lookup { dir, name: name.clone() });
+        if let Ok(Reply::Entry(entry)) = self.inner.execute(asked).await {
+            let mut kept = self.kept.borrow_mut();
+            kept.names.insert(key, Some(entry.attr.ino));
+            kept.given(&entry.attr);
+        }
+        Ok(())
+    }
+
+    /// A file has got or lost a name: the kernel, whose times count, sets its change time.
+    async fn name_changed(&self, ino: Ino, from: &From) {
+        let set = SetAttr { ctime: Some(Timestamp::from(self.rt.now())), ..SetAttr::default() };
+        // The name is changed already, so a failure here is nobody's.
+        let _ = self.inner.execute(from.ask(Op::SetAttr { ino, set })).await;
+        self.kept.borrow_mut().file(ino).stale = true;
     }
 
     /// Fetches the pages of a range that are missing, in requests of consecutive ones.
@@ -129,6 +177,8 @@ impl<F: FileSystem> Kernel<F> {
         let read: Result<Vec<Reply>, FsError> = join_all(reads).await.into_iter().collect();
         read?;
         let mut kept = self.kept.borrow_mut();
+        // The mount has set the time of the last access.
+        kept.file(ino).stale |= !runs.is_empty();
         runs.into_iter().for_each(|(first, count)| kept.add_pages(ino, first..first + count));
         Ok(())
     }
@@ -155,6 +205,10 @@ impl<F: FileSystem> Kernel<F> {
     async fn write(&self, ino: Ino, off: u64, len: u64, from: &From) -> Result<Reply, FsError> {
         let size = self.attr(ino, from).await?.size;
         let end = off + len;
+        if !std::mem::replace(&mut self.kept.borrow_mut().file(ino).capless, true) {
+            let name = CAPABILITIES.into();
+            let _ = self.inner.execute(from.ask(Op::GetXattr { ino, name })).await;
+        }
         // A page that is written in part must be there, if the file has something in it.
         for at in [off, end] {
             let page = at / PAGE;
@@ -174,6 +228,7 @@ impl<F: FileSystem> Kernel<F> {
     }
 
     async fn lookup(&self, dir: Ino, name: Name, from: &From) -> Result<Reply, FsError> {
+        self.attr(dir, from).await?;
         if let Some(known) = self.kept.borrow_mut().known(dir, &name) {
             return known;
         }
@@ -226,46 +281,83 @@ impl<F: FileSystem> Kernel<F> {
             kept.cut(ino, size);
         }
         if let Reply::Attr(attr) = &reply {
-            let file = kept.file(ino);
-            let size = if file.dirty.is_empty() { attr.size } else { file.size().max(attr.size) };
-            file.attr = Some(Attr { size, ..attr.clone() });
+            kept.refreshed(attr);
         }
         Ok(reply)
     }
 
     async fn names(&self, from: From) -> Result<Reply, FsError> {
-        let op = from.0.op.clone();
-        let result = Ok(self.inner.execute(from.0.clone()).await?);
-        match op {
+        match from.0.op.clone() {
             Op::Create { dir, name, .. }
             | Op::MakeNode { dir, name, .. }
             | Op::MakeDir { dir, name, .. }
             | Op::Symlink { dir, name, .. }
-            | Op::Link { dir, name, .. } => {
-                self.entered(dir, name, &result);
-                if let (Op::Create { .. }, Ok(Reply::Entry(entry))) = (&from.0.op, &result) {
-                    self.kept.borrow_mut().file(entry.attr.ino).opens += 1;
-                }
-                self.changed(dir);
-            }
+            | Op::Link { dir, name, .. } => self.make_name(dir, name, from).await,
             Op::Unlink { dir, name } | Op::RemoveDir { dir, name } => {
-                self.unnamed(dir, name, &from).await;
+                self.look_for(dir, &name, &from).await?;
+                let ino = self.kept.borrow().named(dir, &name);
+                let reply = self.inner.execute(from.0.clone()).await?;
                 self.changed(dir);
-            }
-            Op::Rename { dir, name, to_dir, to_name, .. } => {
-                let moved = self.kept.borrow_mut().names.insert((dir, name), None);
-                self.unnamed(to_dir, to_name.clone(), &from).await;
-                if let Some(moved) = moved {
-                    self.kept.borrow_mut().names.insert((to_dir, to_name), moved);
-                } else {
-                    self.kept.borrow_mut().names.remove(&(to_dir, to_name));
+                if let Some(ino) = ino {
+                    self.name_changed(ino, &from).await;
                 }
-                self.changed(dir);
-                self.changed(to_dir);
+                self.unnamed(dir, name, &from).await;
+                Ok(reply)
             }
+            Op::Rename { dir, name, to_dir, to_name, mode } => {
+                self.look_for(dir, &name, &from).await?;
+                self.look_for(to_dir, &to_name, &from).await?;
+                self.rename((dir, name), (to_dir, to_name), mode, from).await
+            }
+            _ => self.inner.execute(from.0).await,
+        }
+    }
+
+    async fn make_name(&self, dir: Ino, name: Name, from: From) -> Result<Reply, FsError> {
+        self.look_for(dir, &name, &from).await?;
+        let result = Ok(self.inner.execute(from.0.clone()).await?);
+        self.entered(dir, name, &result);
+        self.changed(dir);
+        match (&from.0.op, &result) {
+            (Op::Create { .. }, Ok(Reply::Entry(entry))) => {
+                self.kept.borrow_mut().file(entry.attr.ino).opens += 1;
+            }
+            (Op::Link { ino, .. }, _) => self.name_changed(*ino, &from).await,
             _ => {}
         }
         result
+    }
+
+    async fn rename(
+        &self,
+        old: (Ino, Name),
+        new: (Ino, Name),
+        mode: RenameMode,
+        from: From,
+    ) -> Result<Reply, FsError> {
+        let (moved, replaced) = {
+            let kept = self.kept.borrow();
+            (kept.named(old.0, &old.1), kept.named(new.0, &new.1))
+        };
+        let reply = self.inner.execute(from.0.clone()).await?;
+        self.changed(old.0);
+        self.changed(new.0);
+        for ino in [moved, replaced].into_iter().flatten() {
+            self.name_changed(ino, &from).await;
+        }
+        match mode {
+            RenameMode::Exchange => _ = self.kept.borrow_mut().names.insert(old, replaced),
+            // What is there now is asked for when somebody wants to know.
+            RenameMode::Whiteout => _ = self.kept.borrow_mut().names.remove(&old),
+            RenameMode::Replace | RenameMode::NoReplace => {
+                self.kept.borrow_mut().names.insert(old, None);
+            }
+        }
+        if mode != RenameMode::Exchange {
+            self.unnamed(new.0, new.1.clone(), &from).await;
+        }
+        self.kept.borrow_mut().names.insert(new, moved);
+        Ok(reply)
     }
 }
 
@@ -274,7 +366,7 @@ impl<F: FileSystem> FileSystem for Kernel<F> {
         let from = From(request);
         match from.0.op.clone() {
             Op::Lookup { dir, name } => self.lookup(dir, name, &from).await,
-            Op::GetAttr { ino } => self.attr(ino, &from).await.map(Reply::Attr),
+            Op::GetAttr { ino } => self.stat(ino, &from).await.map(Reply::Attr),
             Op::SetAttr { ino, set } => self.set_attr(ino, set, &from).await,
             Op::Read { ino, off, len } => self.read(ino, off, len, &from).await,
             Op::Write { ino, off, data } => self.write(ino, off, Data::len(&data), &from).await,

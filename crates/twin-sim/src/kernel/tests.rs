@@ -49,6 +49,11 @@ impl Bench {
         self.run(Op::Write { ino, off, data: Data::Synthetic(len) }).unwrap();
     }
 
+    /// Lets so many milliseconds pass.
+    fn pass(&self, ms: u64) {
+        self.rt.block_on(self.rt.sleep(ms * twin_rt::MILLIS)).unwrap();
+    }
+
     /// The requests that the mount got since the last call.
     fn asked(&self) -> Vec<Op> {
         self.kernel.inner.asked.take()
@@ -64,8 +69,10 @@ fn writes_are_collected_until_the_file_is_closed() {
     let bench = Bench::new();
     let ino = bench.create("a");
     bench.asked();
+    bench.pass(5);
     (0..100).for_each(|i| bench.write(ino, i * 1000, 1000));
-    assert_eq!(bench.asked(), []);
+    let name = b"security.capability".as_slice().into();
+    assert_eq!(bench.asked(), [Op::GetXattr { ino, name }], "once");
     bench.run(Op::Release { ino }).unwrap();
     let asked = bench.asked();
     let data = Data::Synthetic(100_000);
@@ -126,7 +133,7 @@ fn names_are_kept_and_so_is_that_there_is_none() {
     bench.asked();
     let lookup = |name: &str| bench.run(Op::Lookup { dir: ROOT_INO, name: name.as_bytes().into() });
     assert!(matches!(lookup("a"), Ok(Reply::Entry(entry)) if entry.attr.ino == ino));
-    assert_eq!(bench.asked(), []);
+    assert_eq!(bench.asked(), [Op::GetAttr { ino: ROOT_INO }], "its names have changed");
     assert_eq!(lookup("b"), Err(FsError::NotFound));
     assert_eq!(lookup("b"), Err(FsError::NotFound));
     assert_eq!(bench.asked().len(), 1);
@@ -136,7 +143,38 @@ fn names_are_kept_and_so_is_that_there_is_none() {
     bench.asked();
     assert!(matches!(lookup("b"), Ok(Reply::Entry(entry)) if entry.attr.ino == ino));
     assert_eq!(lookup("a"), Err(FsError::NotFound));
-    assert_eq!(bench.asked(), []);
+    assert_eq!(bench.asked(), [Op::GetAttr { ino: ROOT_INO }]);
+}
+
+/// What Linux was seen to ask a mount: `cargo xtask e2e kernel`.
+#[test]
+fn a_small_file_from_its_creation_to_its_end_makes_nine_requests() {
+    let bench = Bench::new();
+    bench.create("before");
+    bench.asked();
+    let ino = bench.create("a");
+    bench.write(ino, 0, 1000);
+    bench.run(Op::Release { ino }).unwrap();
+    bench.run(Op::Unlink { dir: ROOT_INO, name: b"a".as_slice().into() }).unwrap();
+    bench.run(Op::Forget { ino, count: 1 }).unwrap();
+    let asked: Vec<String> = bench
+        .asked()
+        .iter()
+        .filter(|op| !matches!(op, Op::Release { .. }))
+        .map(|op| format!("{op:?}").split([' ', '(']).next().unwrap_or_default().to_owned())
+        .collect();
+    let expected = [
+        "GetAttr",
+        "Lookup",
+        "Create",
+        "GetXattr",
+        "WriteBack",
+        "GetAttr",
+        "Unlink",
+        "SetAttr",
+        "Forget",
+    ];
+    assert_eq!(asked, expected);
 }
 
 #[test]

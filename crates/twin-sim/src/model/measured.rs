@@ -4,8 +4,10 @@
 //! at a time. Between measured sizes the times are interpolated, beyond the largest they grow at the rate of
 //! the last two. Requests in flight together are spaced as far apart as the measured throughput at depth
 //! demands. A flush waits for the writes in flight and then takes a time drawn from the distribution for as
-//! many bytes written since the last one. The same seed gives the same times. The model knows nothing of
-//! places on the device, and no garbage collection: what the real device did of it is in the distributions.
+//! many bytes written since the last one. A request that finds the device idle takes longer by what was
+//! measured for as long a pause: drives, and still more the processes that stand for drives in a virtual
+//! machine, fall asleep. The same seed gives the same times. The model knows nothing of places on the
+//! device, and no garbage collection: what the real device did of it is in the distributions.
 
 use std::rc::Rc;
 
@@ -78,6 +80,30 @@ impl Times {
     }
 }
 
+/// What requests take longer after the device was idle for so long, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pause {
+    /// How long nothing was in flight.
+    pub idle_ns: Nanos,
+    /// What a read takes longer.
+    pub read_ns: Nanos,
+    /// What a write takes longer.
+    pub write_ns: Nanos,
+    /// What a flush takes longer.
+    pub flush_ns: Nanos,
+}
+
+impl Pause {
+    fn of(self, kind: IoKind) -> Nanos {
+        match kind {
+            IoKind::Read => self.read_ns,
+            IoKind::Write => self.write_ns,
+            IoKind::Flush => self.flush_ns,
+            IoKind::Discard => 0,
+        }
+    }
+}
+
 /// What was measured of a device.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MeasuredFigures {
@@ -89,6 +115,23 @@ pub struct MeasuredFigures {
     pub writes: Times,
     /// Flushes, by the bytes written before.
     pub flushes: Times,
+    /// What a pause adds, by its length, ascending. Without any a pause adds nothing.
+    pub pauses: Vec<Pause>,
+    /// What each request of a mount takes longer than one of a process that does nothing else.
+    pub mounted_ns: Nanos,
+}
+
+impl MeasuredFigures {
+    /// What a request takes longer because nothing was in flight for so long: interpolated between the
+    /// pauses that were measured, and beyond the longest as after that one.
+    fn after_pause(&self, kind: IoKind, idle: Nanos) -> Nanos {
+        let above = self.pauses.partition_point(|pause| pause.idle_ns <= idle);
+        let below = above.checked_sub(1).map_or(Pause::default(), |at| self.pauses[at]);
+        let Some(above) = self.pauses.get(above) else { return below.of(kind) };
+        let share = (idle - below.idle_ns) as f64 / (above.idle_ns - below.idle_ns).max(1) as f64;
+        let (from, to) = (below.of(kind) as f64, above.of(kind) as f64);
+        (from + (to - from) * share) as Nanos
+    }
 }
 
 struct Measured {
@@ -99,6 +142,8 @@ struct Measured {
     free_at: [Time; 2],
     /// When the last write in flight is finished.
     written_at: Time,
+    /// When the last request in flight is finished.
+    idle_from: Time,
     /// Bytes written since the last flush.
     dirty: u64,
 }
@@ -126,18 +171,33 @@ pub(super) fn make(
         rng: Rng::stream(options.seed, name),
         free_at: [Time(0); 2],
         written_at: Time(0),
+        idle_from: Time(0),
         dirty: 0,
     }))
 }
 
 impl Measured {
-    /// Transfers data in one direction: when it may begin, and when it is done.
-    fn transfer(&mut self, direction: usize, ready: Time, bytes: u64) -> (Time, Time) {
+    /// Transfers data in one direction: when it may begin, and when it is done. It takes longer by `extra`.
+    fn transfer(
+        &mut self,
+        direction: usize,
+        ready: Time,
+        bytes: u64,
+        extra: Nanos,
+    ) -> (Time, Time) {
         let figures = Rc::clone(&self.figures);
         let times = if direction == 0 { &figures.reads } else { &figures.writes };
         let start = ready.max(self.free_at[direction]);
         self.free_at[direction] = start + times.spacing.ns(bytes);
-        (start, start + times.at(bytes, self.rng.unit()))
+        (start, start + times.at(bytes, self.rng.unit()) + extra)
+    }
+
+    /// What this request takes longer than one in a dense row of a process of its own.
+    fn extra(&self, now: Time, kind: IoKind) -> Nanos {
+        // Nothing is in flight, so the device has been idle since its last request was done.
+        let idle = (now > self.idle_from).then(|| now - self.idle_from);
+        let waking = idle.map_or(0, |idle| self.figures.after_pause(kind, idle));
+        waking + self.figures.mounted_ns
     }
 }
 
@@ -148,22 +208,23 @@ impl DeviceModel for Measured {
 
     fn serve(&mut self, now: Time, access: &Access, supply: Supply) -> Service {
         let mut parts = TimeBreakdown::default();
+        let extra = self.extra(now, access.kind);
         let (first, done) = match access.kind {
             IoKind::Read => {
-                let (start, done) = self.transfer(0, now, access.len);
+                let (start, done) = self.transfer(0, now, access.len, extra);
                 parts.queue_ns = start - now;
                 (start, done)
             }
             IoKind::Write => {
                 let ready = now.max(supply.last);
-                let (start, done) = self.transfer(1, ready, access.len);
+                let (start, done) = self.transfer(1, ready, access.len, extra);
                 (parts.bus_ns, parts.queue_ns) = (ready - now, start - ready);
                 self.written_at = self.written_at.max(done);
                 self.dirty = self.dirty.saturating_add(access.len);
                 (now, done)
             }
             IoKind::Flush if self.spec.write_cache => {
-                let took = self.figures.flushes.at(self.dirty, self.rng.unit());
+                let took = self.figures.flushes.at(self.dirty, self.rng.unit()) + extra;
                 let done = now.max(self.written_at) + took;
                 self.dirty = 0;
                 parts.flush_ns = done - now;
@@ -172,6 +233,7 @@ impl DeviceModel for Measured {
             IoKind::Flush | IoKind::Discard => (now, now),
         };
         parts.transfer_ns = (done - now) - parts.total_ns();
+        self.idle_from = self.idle_from.max(done);
         Service { first, done, parts }
     }
 }
@@ -190,6 +252,7 @@ pub(crate) fn figures_for_tests() -> MeasuredFigures {
         reads: times(vec![sample(4096, &[50, 60, 100]), sample(8192, &[100, 120, 200])]),
         writes: times(vec![sample(4096, &[30])]),
         flushes: times(vec![sample(0, &[5]), sample(1 << 20, &[1005])]),
+        ..MeasuredFigures::default()
     }
 }
 
@@ -235,6 +298,28 @@ mod tests {
         let last = (0..100).map(|_| took(&mut *device, Time(0), IoKind::Write, 4096)).max();
         // 99 spacings of 10 us and 4096 ns, then the write's own time.
         assert_eq!(last, Some(99 * (10 * MICROS + 4096) + 30 * MICROS));
+    }
+
+    #[test]
+    fn a_request_after_a_pause_takes_longer() {
+        let pause = |idle_us: u64, us: u64| Pause {
+            idle_ns: idle_us * MICROS,
+            read_ns: us * MICROS,
+            write_ns: 2 * us * MICROS,
+            flush_ns: 3 * us * MICROS,
+        };
+        let pauses = vec![pause(100, 10), pause(300, 20)];
+        let figures = MeasuredFigures { pauses, mounted_ns: 7 * MICROS, ..figures() };
+        let measured = Some(Rc::new(figures));
+        let options = Options { measured, size: Some(1 << 20), ..Options::default() };
+        let mut device = make("measured", &options).unwrap();
+        // In flight until 100 us, or half a pause, then the longest measured, a longer one, none.
+        let mut at = |us, kind| took(&mut *device, Time(us * MICROS), kind, 4096) / MICROS;
+        assert_eq!(at(50, IoKind::Write), 30 + 7 + 10);
+        assert_eq!(at(297, IoKind::Write), 30 + 7 + 2 * 15);
+        assert_eq!(at(664, IoKind::Write), 30 + 7 + 2 * 20);
+        assert_eq!(at(9741, IoKind::Write), 30 + 7 + 2 * 20);
+        assert_eq!(at(9742, IoKind::Write), 30 + 7);
     }
 
     #[test]

@@ -32,7 +32,8 @@ pub(super) const REWRITES: RegistryEntry<Format> = RegistryEntry::new(
     },
 );
 
-pub(super) const CHECKOUTS: RegistryEntry<Format> = RegistryEntry::new(
+/// The format of a source tree's history in which modified files are removed and made again.
+pub const CHECKOUTS: RegistryEntry<Format> = RegistryEntry::new(
     "checkouts",
     "history of a source tree (CSV): modified files are removed and made again",
     Format { is_like: None, open: |input| open(input, true) },

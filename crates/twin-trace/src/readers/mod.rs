@@ -13,6 +13,8 @@ mod strace;
 mod tree;
 mod xz;
 
+pub use checkins::CHECKOUTS;
+
 use std::fmt;
 use std::io::{BufRead, BufReader, Read};
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use twin_lab::layouts::LAYOUTS;
 
-use super::{Output, layouts};
+use super::{Output, Pace, layouts};
 use crate::choices::foreign_formats;
 use crate::size::Size;
 
@@ -82,6 +82,53 @@ pub(crate) struct Fork {
     pub(crate) dir: PathBuf,
 }
 
+/// Say what the next hours do to a volume, if they are in kind as the recorded ones.
+///
+/// Takes the recording of a mount (mount --record; while it goes on, too) and the volume as it is now,
+/// makes the next period of the same kind of them, and simulates it: how full the volume gets, what is
+/// written, and latencies. Then it tries other settings of the mount, one at a time. What has been made and is there is
+/// made beside; what was removed has a successor; what grew grows on (docs/ageing.md). The mount goes on
+/// meanwhile, as with `twinfs fork`. Nothing is written.
+#[derive(Args)]
+#[command(after_help = "Examples:\n  \
+    twinfs mount --record day.tw disk.img /mnt      and some hours later:\n  \
+    twinfs forecast /mnt --last 4h --on ssd-tlc\n  \
+    twinfs forecast twin.img -t day.tw lfs:disk=disk-7200,cache=64M --try victim=greedy")]
+pub(crate) struct Forecast {
+    /// Where the volume is mounted; or its image, unmounted, or a fork, as the recording left it.
+    pub(crate) what: PathBuf,
+    /// The configuration, with the volume's layout (see `twinfs compare --list`). Default: that layout, with a
+    /// mount's cache.
+    pub(crate) config: Option<String>,
+    /// The recording. Default: that of the mount.
+    #[arg(long, short)]
+    pub(crate) trace: Option<PathBuf>,
+    /// Repeat only what was recorded last, as 4h or 30m; seconds without a unit.
+    #[arg(long, value_name = "TIME")]
+    pub(crate) last: Option<String>,
+    /// The disk, as ssd-tlc, if no configuration is given.
+    #[arg(long, value_name = "DISK", conflicts_with = "config")]
+    pub(crate) on: Option<String>,
+    /// The measured machine (`twinfs calibrate`).
+    #[arg(long, value_name = "FILE", conflicts_with = "on")]
+    pub(crate) machine: Option<PathBuf>,
+    /// Try this setting, as victim=greedy; may be given several times. Default: a smaller and a larger cache,
+    /// and two others of each kind of policy that a mount can choose.
+    #[arg(long = "try", value_name = "KEY=VALUE")]
+    pub(crate) tries: Vec<String>,
+    /// Try no other settings.
+    #[arg(long, conflicts_with = "tries")]
+    pub(crate) no_tries: bool,
+    /// When operations are issued. Default: think for a recording of a mount, otherwise asap.
+    #[arg(long, value_enum)]
+    pub(crate) pace: Option<Pace>,
+    #[command(flatten)]
+    pub(crate) output: Output,
+}
+
+/// What ages a volume in place of a profile.
+const HISTORIES: [&str; 3] = ["trace", "git", "snapshots"];
+
 /// Make a volume that has been in use for years.
 ///
 /// Files are created and deleted in simulation until the volume has the sizes, ages and depths of a
@@ -93,25 +140,26 @@ pub(crate) struct Fork {
     twinfs age --layout ffs --profile agrawal --size 20G --full 80% --seed 1 -o old.img\n  \
     twinfs age --profile meyer --size 1G -o old.snap               its snapshot alone\n  \
     twinfs age --profile dabre --size 1G --operations dabre.tw     for any directory:\n  \
-    twinfs compare -t dabre.tw --on /mnt/ext4,/mnt/xfs")]
+    twinfs compare -t dabre.tw --on /mnt/ext4,/mnt/xfs\n  \
+    twinfs age --git ~/linux --size 8G -o linux.img                1,000 pulls and more")]
 pub(crate) struct Age {
     /// Which layout.
     #[arg(long, value_parser = layouts(), default_value = LAYOUTS[0].name())]
     pub(crate) layout: String,
     /// The profile. Default: agrawal, unless a history is given.
-    #[arg(long, conflicts_with = "trace")]
+    #[arg(long, conflicts_with_all = HISTORIES)]
     pub(crate) profile: Option<String>,
     /// Bytes of the volume.
     #[arg(long, required_unless_present = "list")]
     pub(crate) size: Option<Size>,
     /// How full it gets, in percent of what files may fill. Default: 80%.
-    #[arg(long, value_name = "PERCENT", conflicts_with = "trace")]
+    #[arg(long, value_name = "PERCENT", conflicts_with_all = HISTORIES)]
     pub(crate) full: Option<String>,
     /// The age of the oldest file in years. Default: 1.
-    #[arg(long, value_name = "YEARS", conflicts_with = "trace")]
+    #[arg(long, value_name = "YEARS", conflicts_with_all = HISTORIES)]
     pub(crate) years: Option<f64>,
     /// How many times the volume is written in a year. Default: 5.
-    #[arg(long, value_name = "TIMES", conflicts_with = "trace")]
+    #[arg(long, value_name = "TIMES", conflicts_with_all = HISTORIES)]
     pub(crate) turnover: Option<f64>,
     /// The seed.
     #[arg(long, default_value_t = 1)]
@@ -129,6 +177,14 @@ pub(crate) struct Age {
     /// The format of the trace, if it is not one of twinfs' own.
     #[arg(long, requires = "trace", value_parser = foreign_formats(), value_name = "FORMAT")]
     pub(crate) trace_format: Option<String>,
+    /// Repeat the history of the git repository in this directory: each commit along first parents is a
+    /// pull, which makes, makes anew and removes the files that differ. Needs the program git.
+    #[arg(long, value_name = "DIR", conflicts_with = "trace")]
+    pub(crate) git: Option<PathBuf>,
+    /// Repeat what happened between the snapshots of a file system in this directory, two at least: the files
+    /// that came, went or changed from one to the next.
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["trace", "git"])]
+    pub(crate) snapshots: Option<PathBuf>,
     /// The image to write, which must not exist; if its name ends with .snap, a snapshot.
     #[arg(long = "output", short = 'o', value_name = "FILE", required_unless_present_any = ["operations", "list"])]
     pub(crate) to: Option<PathBuf>,
@@ -147,7 +203,7 @@ pub(crate) struct Age {
 #[derive(Args)]
 pub(crate) struct Start {
     /// Begin on volumes that are old, as agrawal or meyer:years=2,full=80%,turnover=5,seed=1; a new
-    /// volume is run beside each. `twinfs age --list` shows the profiles.
+    /// volume is run beside each (except by `frontier`). `twinfs age --list` shows the profiles.
     #[arg(long, value_name = "PROFILE")]
     pub(crate) aged: Option<String>,
     /// Begin on volumes that are so full of files that nothing was ever deleted, as 80%.

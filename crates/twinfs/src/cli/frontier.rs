@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::{Output, Pace};
+use super::{Output, Pace, Start};
 
 /// Show what each flush policy loses in a power failure, and what it writes.
 ///
@@ -26,6 +26,8 @@ pub(crate) struct Frontier {
     /// The configuration: `compare --list` shows them. Its own flush policy does not count.
     #[arg(long, short, default_value = "lfs")]
     pub(crate) config: String,
+    #[command(flatten)]
+    pub(crate) start: Start,
     /// Flush policies, as `delayed,twin`. Default: all.
     #[arg(long, value_delimiter = ',', value_name = "LIST")]
     pub(crate) policies: Vec<String>,

@@ -7,18 +7,22 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use serde::Serialize;
-use twin_age::{Ageing, Agreement, Plan, Planned, agreement, profile, profiles, snapshot};
+use twin_age::{
+    Ageing, Agreement, Plan, Planned, Succession, VolumeMap, agreement, profile, profiles, snapshot,
+};
 use twin_disk::Block;
 use twin_fs::Identity;
-use twin_lab::Platter;
 use twin_lab::age::{AgeSettings, Aged, END, IMAGE_SECTOR, ageing_settings, make_old, new_volume};
 use twin_lab::layouts::layout;
+use twin_lab::{Platter, Workload};
 use twin_settings::{grammar, value};
+use twin_trace::readers::CHECKOUTS;
 use twin_trace::{Record, Source, Writer};
 
 use super::files::NewFile;
 use super::progress::Progress;
-use super::{Failure, Interrupts, Outcome, say, usage, workload};
+use super::source_map::each_snapshot;
+use super::{Failure, Interrupts, Outcome, git, say, usage, workload};
 use crate::cli::{Age, Format};
 use crate::rows;
 use crate::size::Size;
@@ -37,17 +41,14 @@ pub(crate) fn run(args: &Age, interrupts: &Interrupts) -> Outcome {
     twin_host::keep_freed_buffers();
     let settings = settings(args)?;
     let fresh = new_volume(&settings).map_err(|error| usage(format!("--size: {error}")))?;
-    let (plan, history) = match &args.trace {
-        None => (Some(plan(args, &fresh)?), None),
-        Some(path) => {
-            let format = args.trace_format.as_deref();
-            (None, Some(workload::chosen(Some(path), format, None, args.seed)?))
-        }
+    let history = history(args)?;
+    let plan = match &history {
+        None => Some(plan(args, &fresh)?),
+        Some(_) => None,
     };
-    let source: Box<dyn Source> = match (&plan, &history) {
-        (Some(plan), _) => Box::new(Ageing::new(plan).map_err(usage)?),
-        (None, Some(chosen)) => chosen.workload.start().map_err(|error| error.to_string())?,
-        (None, None) => return Err(usage("name a profile or a history")),
+    let source: Box<dyn Source> = match &plan {
+        Some(plan) => Box::new(Ageing::new(plan).map_err(usage)?),
+        None => source_of(&history)?,
     };
     let planned = match &plan {
         Some(plan) => Ageing::new(plan).map_err(usage)?.planned(),
@@ -130,9 +131,44 @@ fn plan(args: &Age, fresh: &twin_lab::age::NewVolume) -> Result<Plan, Failure> {
     })
 }
 
-fn source_of(history: &Option<workload::Chosen>) -> Result<Box<dyn Source>, Failure> {
-    let chosen = history.as_ref().ok_or_else(|| usage("name a history"))?;
-    Ok(chosen.workload.start().map_err(|error| error.to_string())?)
+/// A history that is to be repeated in place of a profile.
+enum History {
+    Recorded(Workload),
+    /// Snapshots, and a seed.
+    Snapshots(Vec<VolumeMap>, u64),
+}
+
+fn history(args: &Age) -> Result<Option<History>, Failure> {
+    if let Some(dir) = &args.snapshots {
+        let mut maps = Vec::new();
+        each_snapshot(dir, |_, map| maps.push(map))?;
+        return Ok(Some(History::Snapshots(maps, args.seed)));
+    }
+    Ok(match (&args.trace, &args.git) {
+        (Some(path), _) => {
+            let format = args.trace_format.as_deref();
+            let chosen = workload::chosen(Some(path), format, None, args.seed)?;
+            Some(History::Recorded(chosen.workload))
+        }
+        (None, Some(dir)) => {
+            let text = git::history(dir)?;
+            Some(History::Recorded(Workload::Foreign(CHECKOUTS.name, text.into())))
+        }
+        (None, None) => None,
+    })
+}
+
+fn source_of(history: &Option<History>) -> Result<Box<dyn Source>, Failure> {
+    match history {
+        Some(History::Recorded(workload)) => {
+            Ok(workload.start().map_err(|error| error.to_string())?)
+        }
+        Some(History::Snapshots(maps, seed)) => {
+            let source = Succession::new(maps.clone(), *seed);
+            Ok(Box::new(source.map_err(|error| usage(format!("--snapshots: {error}")))?))
+        }
+        None => Err(usage("name a profile or a history")),
+    }
 }
 
 /// What a history will do: its requests and its length.

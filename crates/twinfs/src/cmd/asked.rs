@@ -4,18 +4,20 @@
 //! feed perhaps with bytes. What is no question gets an object with `error`. A client that has frozen
 //! the volume's device, or observes the mount, ends that by closing the connection.
 
-use std::cell::RefCell;
-use std::path::PathBuf;
+use std::cell::{OnceCell, RefCell};
+use std::fs::File;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use twin_disk::{Freezable, Frozen};
-use twin_fs::{LayoutKind, OpenVolume, write_cost};
+use twin_fs::{FileSystem, LayoutKind, OpenVolume, write_cost};
 use twin_host::Host;
 use twin_host::channel::{Channel, Session};
 use twin_lab::observe::{self, Observing};
 use twin_rt::{BoxFuture, MILLIS, SECS};
+use twin_trace::Recorder;
 
 use super::observing::{Observers, Seat};
 
@@ -51,6 +53,29 @@ pub(super) struct Asked {
     pub(super) observers: Option<Rc<Observers>>,
     pub(super) layout: &'static dyn LayoutKind,
     pub(super) image: PathBuf,
+    /// What the mount records, once it does.
+    pub(super) recording: Rc<OnceCell<Recording>>,
+}
+
+/// A recording that is being made.
+pub(super) struct Recording {
+    path: PathBuf,
+    /// Writes out what was recorded until now, and returns the number of requests.
+    flush: Box<dyn Fn() -> u64>,
+}
+
+impl Recording {
+    /// What a recorder writes into this file.
+    pub(super) fn of<F: FileSystem>(recorder: &Rc<Recorder<F, File>>, path: &Path) -> Recording {
+        let recorder = Rc::downgrade(recorder);
+        let flush = move || {
+            recorder.upgrade().map_or(0, |recorder| {
+                recorder.flush();
+                recorder.recorded().requests
+            })
+        };
+        Recording { path: path.to_owned(), flush: Box::new(flush) }
+    }
 }
 
 /// One client.
@@ -103,7 +128,7 @@ impl Asked {
 
 impl Client {
     async fn freeze(&self, keep_bytes: u64) -> Result<Value, String> {
-        let Asked { volume, freezable, layout, image, .. } = &self.asked;
+        let Asked { volume, freezable, layout, image, recording, .. } = &self.asked;
         let Some(freezable) = freezable else {
             return Err(
                 "it is mounted with --flight, and a flight with a fork in it could not be \
@@ -121,12 +146,18 @@ impl Client {
             .map_err(|error| error.to_string())?;
         let held = freezable.freeze(keep_bytes.min(KEEP_MOST)).await;
         let held_ns = self.host.now().since(still.since());
+        // No operation that ended is missing, and of those that wait none has begun.
+        let recorded = recording.get().map(|recording| {
+            json!({ "path": recording.path.to_string_lossy(), "requests": (recording.flush)() })
+        });
         drop(still);
         *self.frozen.borrow_mut() = Some(held.map_err(|why| why.to_string())?);
         Ok(json!({
             "image": image.to_string_lossy(),
             "layout": layout.name(),
             "held_ns": held_ns,
+            "cache_bytes": volume.core().settings.cache_bytes,
+            "recorded": recorded,
         }))
     }
 

@@ -27,6 +27,10 @@ pub(super) struct Instant {
     pub(super) device: Rc<dyn BlockDevice>,
     /// For how long operations had to wait.
     pub(super) held_ns: u64,
+    /// The mount's memory for blocks, in bytes.
+    pub(super) cache_bytes: u64,
+    /// What it records, and the number of requests in it until then.
+    pub(super) recorded: Option<(PathBuf, u64)>,
 }
 
 impl MountAsked {
@@ -88,7 +92,16 @@ impl MountAsked {
         let (now, _) = opening::device(&host, Path::new(text("image")), kind, &options)?;
         let old = move |at: u64, len: u64| self.old(at, len);
         let device = Rc::new(OldContent::new(host.rt(), Rc::new(now), old));
-        Ok(Instant { host, kind, device, held_ns: answer["held_ns"].as_u64().unwrap_or_default() })
+        let number = |value: &Value| value.as_u64().unwrap_or_default();
+        let recorded = answer["recorded"]["path"].as_str().map(PathBuf::from);
+        Ok(Instant {
+            host,
+            kind,
+            device,
+            held_ns: number(&answer["held_ns"]),
+            cache_bytes: number(&answer["cache_bytes"]),
+            recorded: recorded.map(|path| (path, number(&answer["recorded"]["requests"]))),
+        })
     }
 
     /// What has been overwritten of a range.

@@ -102,11 +102,7 @@ fn simulated(args: &Bench) -> Result<Vec<Config>, Failure> {
     let configs = args.sim.iter().map(|text| Config::parse(text).map_err(usage));
     let configs = configs.collect::<Result<Vec<_>, _>>()?;
     let Some(start) = Start::of(&args.start)? else { return Ok(configs) };
-    let mut refused = Vec::new();
-    let old = start.apply(configs.clone(), &mut refused)?;
-    if let Some((name, why)) = refused.first() {
-        return Err(format!("{name}: {why}").into());
-    }
+    let old = start.apply_all(configs.clone())?;
     let beside = |config: Config| Config { name: format!("{} (old)", config.name), ..config };
     let old = old.into_iter().map(beside);
     Ok(match start.has_fresh() {

@@ -31,7 +31,7 @@ pub(crate) fn run(args: &Fork, interrupts: &Interrupts) -> Outcome {
     let instant = mount.freeze(args.keep.0)?;
     waiting.finish();
     let in_mount = |error: SimulateError| format!("{dir}: {error}");
-    let Instant { host, kind, device, held_ns } = instant;
+    let Instant { host, kind, device, held_ns, .. } = instant;
     let closed = Closed::of(host.rt(), kind, device).map_err(in_mount)?;
     let bar = Progress::of("checked", 1);
     let twin = Twin::of(&closed, &mut |done, total| bar.set(done, total)).map_err(in_mount)?;

@@ -9,6 +9,7 @@ use twin_settings::value::nanos;
 
 use super::files::Page;
 use super::progress::Progress;
+use super::start::Start;
 use super::terminal::terminal_width;
 use super::workload::{Chosen, chosen};
 use super::{Failure, Interrupts, Outcome, usage};
@@ -17,6 +18,10 @@ use crate::rows;
 
 pub(crate) fn run(args: &Frontier, interrupts: &Interrupts) -> Outcome {
     let config = Config::parse(&args.config).map_err(usage)?;
+    let config = match Start::of(&args.start)? {
+        Some(start) => start.apply_all(vec![config])?.remove(0),
+        None => config,
+    };
     let ages: Result<Vec<u64>, _> =
         args.ages.iter().map(|text| nanos(text, twin_rt::SECS)).collect();
     let ages = ages.map_err(|error| usage(format!("--ages: {error}")))?;

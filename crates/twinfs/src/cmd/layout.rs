@@ -3,13 +3,13 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use twin_age::{Layout as VolumeLayout, by_directory, by_file, snapshot};
+use twin_age::{Layout as VolumeLayout, by_directory, by_file};
 use twin_lab::layout_report::{
     Day, HistoryReport, LayoutReport, history_page, history_table, page, table,
 };
 
 use super::files::Page;
-use super::source_map::{map_of_source, snapshot_bytes};
+use super::source_map::{each_snapshot, map_of_source};
 use super::terminal::terminal_width;
 use super::{Interrupts, Outcome, say};
 use crate::cli::{Format, Layout};
@@ -60,30 +60,8 @@ fn nothing() -> Result<String, String> {
 }
 
 fn of_history(args: &Layout, dir: &Path, page_file: Option<Page>) -> Outcome {
-    let in_dir = |error: std::io::Error| format!("{}: {error}", dir.display());
-    let mut paths = Vec::new();
-    for entry in std::fs::read_dir(dir).map_err(in_dir)? {
-        paths.push(entry.map_err(in_dir)?.path());
-    }
-    paths.sort();
-    let (mut days, mut bad) = (Vec::new(), false);
-    for path in paths.iter().filter(|path| path.is_file()) {
-        let Some(bytes) = snapshot_bytes(path)? else { continue };
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        match snapshot::decode(&bytes) {
-            Ok(map) => days.push(Day::of(&name, &map)),
-            Err(error) => {
-                bad = true;
-                eprintln!("twinfs: {}: {error}; it is left out", path.display());
-            }
-        }
-    }
-    if days.is_empty() {
-        let dir = dir.display();
-        return Err(
-            format!("{dir}: there is no snapshot in it: `twinfs snapshot` makes one").into()
-        );
-    }
+    let mut days = Vec::new();
+    let bad = each_snapshot(dir, |name, map| days.push(Day::of(name, &map)))?;
     let report = HistoryReport::of(days);
     if let Some(file) = page_file {
         file.write(&history_page(&report, &format!("Layout scores of {}", dir.display())))?;

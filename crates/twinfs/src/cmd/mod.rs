@@ -15,13 +15,16 @@ mod convert;
 mod device;
 mod dump;
 mod files;
+mod forecast;
 mod fork;
 mod frontier;
 mod gather;
+mod git;
 mod image;
 mod interrupt;
 mod layout;
 mod manual;
+mod marked;
 mod mkfs;
 mod mount;
 mod mounted;
@@ -129,6 +132,7 @@ pub(crate) fn run(command: Command, interrupts: &Interrupts) -> Outcome {
         Command::Layout(args) => layout::run(&args, interrupts),
         Command::Snapshot(args) => snapshot::run(&args, interrupts),
         Command::Fork(args) => fork::run(&args, interrupts),
+        Command::Forecast(args) => forecast::run(&args),
         Command::Age(args) => age::run(&args, interrupts),
         Command::Completions(args) => manual::completions(&args),
         Command::Man(args) => manual::pages(&args),

@@ -1,6 +1,6 @@
 //! `twinfs mount`: opens a volume and serves it over FUSE until it is unmounted.
 
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::fs::File;
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
@@ -18,7 +18,7 @@ use twin_lab::observe::EVERY_NS;
 use twin_lab::{CLOSE, with_flush};
 use twin_rt::Categories;
 
-use super::asked::Asked;
+use super::asked::{Asked, Recording};
 use super::files::NewFile;
 use super::image::layout_of;
 use super::observing::Kept;
@@ -91,13 +91,14 @@ fn serve_volume(args: &Mount, ready: Ready, words: &Rc<Words>) -> Result<(), Str
         words.say(Grade::Notice, &format!("was not unmounted: {recovery}"));
     }
     // A mount without a channel is as good a mount.
-    let image = args.image.clone();
-    let asked = Asked { volume: volume.clone(), freezable, observers, layout, image };
+    let (image, recording) = (args.image.clone(), Rc::new(OnceCell::new()));
+    let slot = Rc::clone(&recording);
+    let asked = Asked { volume: volume.clone(), freezable, observers, layout, image, recording };
     let _channel = asked.serve(&place.host).map_err(|error| {
         let text = format!("`twinfs fork` and `twinfs stat` cannot ask this mount: {error}");
         words.say(Grade::Warning, &text);
     });
-    let (host, served, its) = (place.host.clone(), (trace, nfs), volume.clone());
+    let (host, served, its) = (place.host.clone(), (trace, slot, nfs), volume.clone());
     let serve = || serve_opened(args, ready, place, its, flight, served);
     let served = match status {
         None => serve(),
@@ -166,7 +167,7 @@ fn serve_opened(
     place: Place,
     volume: OpenVolume,
     flight: Option<Rc<FlightRecorder<File>>>,
-    (trace, nfs): (Option<Trace>, Option<Running>),
+    (trace, slot, nfs): (Option<Trace>, Rc<OnceCell<Recording>>, Option<Running>),
 ) -> Result<(), String> {
     let options = session_options(args);
     let closing = volume.clone();
@@ -212,6 +213,7 @@ fn serve_opened(
             return Err(why);
         }
     };
+    let _ = slot.set(Recording::of(&recorder, to));
     let recording = Rc::clone(&recorder);
     let close = async move {
         let finished = finish(&recording, to);

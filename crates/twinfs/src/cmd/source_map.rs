@@ -69,6 +69,44 @@ pub(super) fn snapshot_bytes(path: &Path) -> Result<Option<Vec<u8>>, String> {
     Ok(Some(bytes))
 }
 
+/// Gives `each` the snapshots in a directory, in the order of their names. Returns true if there are damaged
+/// ones, which are told of and left out.
+///
+/// # Errors
+/// If there is none, or the directory cannot be read.
+pub(super) fn each_snapshot(
+    dir: &Path,
+    mut each: impl FnMut(&str, VolumeMap),
+) -> Result<bool, String> {
+    let in_dir = |error: std::io::Error| format!("{}: {error}", dir.display());
+    let mut paths = Vec::new();
+    for entry in std::fs::read_dir(dir).map_err(in_dir)? {
+        paths.push(entry.map_err(in_dir)?.path());
+    }
+    paths.sort();
+    let (mut any, mut bad) = (false, false);
+    for path in paths.iter().filter(|path| path.is_file()) {
+        let Some(bytes) = snapshot_bytes(path)? else { continue };
+        match snapshot::decode(&bytes) {
+            Ok(map) => {
+                any = true;
+                each(&path.file_name().unwrap_or_default().to_string_lossy(), map);
+            }
+            Err(error) => {
+                bad = true;
+                eprintln!("twinfs: {}: {error}; it is left out", path.display());
+            }
+        }
+    }
+    match any {
+        true => Ok(bad),
+        false => {
+            let dir = dir.display();
+            Err(format!("{dir}: there is no snapshot in it: `twinfs snapshot` makes one"))
+        }
+    }
+}
+
 /// A walk over a directory as a map.
 fn of_directory(walked: Walked) -> VolumeMap {
     use twin_age::map::{FileKind, FileMap, NameOf, Run};

@@ -104,6 +104,19 @@ impl Start {
         Ok(started)
     }
 
+    /// The configurations with their volumes, in their order.
+    ///
+    /// # Errors
+    /// If one of them cannot have one.
+    pub(super) fn apply_all(&self, configs: Vec<Config>) -> Result<Vec<Config>, Failure> {
+        let mut refused = Vec::new();
+        let started = self.apply(configs, &mut refused)?;
+        match refused.first() {
+            Some((name, why)) => Err(format!("{name}: {why}").into()),
+            None => Ok(started),
+        }
+    }
+
     /// The verdict on old volumes, with that on new ones where they differ.
     pub(super) fn verdict(
         &self,
@@ -198,7 +211,7 @@ fn from(path: &Path) -> Result<What, Failure> {
 }
 
 /// A configuration on the volume of an image.
-fn of_image(
+pub(super) fn of_image(
     config: &Config,
     name: &str,
     kind: &'static dyn LayoutKind,
@@ -226,7 +239,7 @@ fn of_image(
 }
 
 /// The content of an image or device; holes are zeros and take no memory.
-fn read(path: &Path) -> Result<Platter, String> {
+pub(super) fn read(path: &Path) -> Result<Platter, String> {
     let text = |error: std::io::Error| error.to_string();
     let mut file = File::open(path).map_err(text)?;
     // A device has no length of its own.

@@ -7,6 +7,7 @@ mod enospc;
 mod events;
 mod flight;
 mod flush;
+mod forecast;
 mod fork;
 mod fsx;
 mod fuse_nfs;
@@ -14,6 +15,7 @@ mod git;
 mod gitkill;
 mod hostile;
 mod instructions;
+mod kernel;
 mod kill9;
 mod loopdev;
 mod memory;
@@ -48,6 +50,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     times::SCENARIO,
     enospc::SCENARIO,
     sync::SCENARIO,
+    kernel::SCENARIO,
     events::SCENARIO,
     user::SCENARIO,
     kill9::SCENARIO,
@@ -63,6 +66,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     nfs_peers::SCENARIO,
     old::SCENARIO,
     fork::SCENARIO,
+    forecast::SCENARIO,
     observers::SCENARIO,
     places::SCENARIO,
     replacement::SCENARIO,

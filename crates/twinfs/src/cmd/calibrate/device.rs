@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 
 use twin_disk::{Block, BlockDevice, Buf, Bytes, Class, Io, IoError, Origin};
 use twin_host::{FileDevice, Host, HostOptions, ImageOptions};
-use twin_lab::{Device, Distribution, Transfers};
-use twin_rt::Rng;
+use twin_lab::{Device, Distribution, Pause, Transfers};
+use twin_rt::{MICROS, Rng};
 
 use super::{Bench, median};
 use crate::cmd::mkfs::blank;
@@ -36,6 +36,14 @@ const AT_DEPTH: usize = 256;
 /// Large requests in flight, and how many a round, for the bandwidth.
 const LARGE_AT_ONCE: usize = 4;
 const LARGE_COUNT: usize = 32;
+/// Pauses before requests in microseconds, and how many of each kind are measured a round. The first are
+/// those with which the others are compared.
+const PAUSES: [(u64, usize); 6] =
+    [(0, 20), (100, 16), (300, 12), (1000, 10), (3000, 8), (10_000, 6)];
+/// Kinds of requests before which there are pauses.
+const PAUSED: [&str; 3] = ["paused read", "paused write", "paused flush"];
+/// How long nothing was in flight.
+const IDLE: &str = "nothing in flight";
 /// Into so many parts a distribution is divided.
 const PARTS: usize = 20;
 /// Microseconds that the host looks for completions before it sleeps, as a mount does by default.
@@ -76,12 +84,20 @@ impl Samples {
         }
     }
 
+    /// What can hold a volume to be measured: written in full, and its contents may be lost.
+    ///
+    /// # Errors
+    /// If the file cannot be made.
+    pub(super) fn image(&self, bench: &Bench) -> Result<PathBuf, String> {
+        match &self.target {
+            Target::Under => full_file(bench),
+            Target::Whole(path) => Ok(path.clone()),
+        }
+    }
+
     /// Measures all once.
     pub(super) fn round(&mut self, bench: &Bench) -> Result<(), String> {
-        let path = match &self.target {
-            Target::Under => full_file(bench)?,
-            Target::Whole(path) => path.clone(),
-        };
+        let path = self.image(bench)?;
         let mut probe = Probe::open(&path, self.rounds)?;
         self.max_request = probe.device.info().max_io;
         probe.run(self).map_err(|e| format!("{}: {e}", path.display()))?;
@@ -149,7 +165,26 @@ pub(super) fn device(bench: &mut Bench, samples: Samples, request_us: f64) -> De
         Transfers { alone, rate_4k: rate_4k.into(), bytes_per_s: median(bandwidth).round() }
     };
     let (read, write) = (transfers("read", read), transfers("write", write));
-    Device { max_request, read, write, flush, write_sparse }
+    let after_pause = after_pauses(&samples);
+    Device { max_request, read, write, flush, write_sparse, after_pause, mounted_us: 0.0 }
+}
+
+/// What requests take longer after each pause than without one: differences of medians over all rounds.
+fn after_pauses(samples: &Samples) -> Vec<Pause> {
+    let of = |kind, pause| {
+        let rounds = samples.times.get(&(kind, pause)).cloned().unwrap_or_default();
+        median(rounds.concat())
+    };
+    let tenth = |us: f64| (us * 10.0).round() / 10.0;
+    let longer = |kind, pause| tenth((of(kind, pause) - of(kind, 0)).max(0.0));
+    let pause = |&(pause, _): &(u64, usize)| Pause {
+        // A sleep lasts longer than it should.
+        idle_us: tenth(of(IDLE, pause)),
+        read_us: longer(PAUSED[0], pause),
+        write_us: longer(PAUSED[1], pause),
+        flush_us: longer(PAUSED[2], pause),
+    };
+    PAUSES[1..].iter().map(pause).collect()
 }
 
 /// Writes into a file that has no blocks there, each flushed.
@@ -213,6 +248,9 @@ impl Probe {
                 let times = self.flushes(bytes, count).await?;
                 samples.times.entry(("flush", bytes)).or_default().push(times);
             }
+            for (pause, count) in PAUSES {
+                self.after_pause(pause, count, samples).await?;
+            }
             for depth in DEPTHS {
                 let rate = self.rate(depth, AT_DEPTH, |probe| probe.a_read(SMALL)).await?;
                 samples.rates.entry(("read", depth)).or_default().push(rate);
@@ -271,6 +309,36 @@ impl Probe {
             times.push(((self.clock)() - start) * 1e6);
         }
         Ok(times)
+    }
+
+    /// Times of a read, a write and a flush of it, each after a pause of so many microseconds, again and
+    /// again.
+    async fn after_pause(
+        &mut self,
+        pause: u64,
+        count: usize,
+        samples: &mut Samples,
+    ) -> Result<(), IoError> {
+        for _ in 0..count {
+            for kind in PAUSED {
+                let io = match kind {
+                    "paused read" => self.a_read(SMALL),
+                    "paused write" => self.a_write(SMALL),
+                    _ => Io::flush(Origin::User),
+                };
+                let before = (self.clock)();
+                if pause > 0 {
+                    self.host.rt().sleep(pause * MICROS).await;
+                }
+                let start = (self.clock)();
+                self.device.submit(io).await?;
+                let took = vec![((self.clock)() - start) * 1e6];
+                samples.times.entry((kind, pause)).or_default().push(took);
+                let idle = vec![(start - before) * 1e6];
+                samples.times.entry((IDLE, pause)).or_default().push(idle);
+            }
+        }
+        Ok(())
     }
 
     /// Requests a second with so many in flight.

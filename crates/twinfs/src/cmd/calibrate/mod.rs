@@ -11,6 +11,7 @@ mod device;
 mod fuse;
 mod processor;
 mod served;
+mod synced;
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -152,6 +153,7 @@ pub(in crate::cmd) struct Calibration {
     processor: processor::Samples,
     device: device::Samples,
     fuse: fuse::Samples,
+    synced: synced::Samples,
 }
 
 impl Calibration {
@@ -175,6 +177,7 @@ impl Calibration {
             processor: processor::Samples::default(),
             device: device::Samples::new(Target::Under),
             fuse: fuse::Samples::default(),
+            synced: synced::Samples::default(),
         })
     }
 
@@ -200,18 +203,25 @@ impl Calibration {
     pub(in crate::cmd) fn round(&mut self) -> Result<(), String> {
         self.processor.round(&self.bench)?;
         self.device.round(&self.bench)?;
+        if fuse::can_mount() {
+            let image = self.device.image(&self.bench)?;
+            self.synced.round(&self.bench, &image)?;
+        }
         self.fuse.round(&self.bench)
     }
 
     /// The machine as all rounds saw it.
     pub(in crate::cmd) fn end(self) -> MachineFile {
-        let Calibration { mut bench, about, processor, device, fuse } = self;
+        let Calibration { mut bench, about, processor, device, fuse, synced } = self;
         let (processor, request_us) = processor::tables(&mut bench, processor);
         let device = device::device(&mut bench, device, request_us);
         let fuse = fuse::costs(&mut bench, fuse);
         let warnings = std::mem::take(&mut bench.warnings);
         let format = MACHINE_FORMAT;
-        MachineFile { format, about, warnings, validated: None, fuse, processor, device }
+        let mut machine =
+            MachineFile { format, about, warnings, validated: None, fuse, processor, device };
+        machine.device.mounted_us = synced.mounted_us(&machine).unwrap_or(0.0);
+        machine
     }
 }
 
@@ -287,6 +297,15 @@ fn figures(machine: &MachineFile) -> Vec<Value> {
         }
         row("device", &format!("{what}_bytes_per_s"), transfers.bytes_per_s);
     }
+    for pause in &device.after_pause {
+        let extras =
+            [("read", pause.read_us), ("write", pause.write_us), ("flush", pause.flush_us)];
+        for (what, us) in extras {
+            let idle = pause.idle_us;
+            row("device", &format!("{what}_after_{idle:.0}_us_idle_extra_us"), us);
+        }
+    }
+    row("device", "mounted_extra_us", device.mounted_us);
     let fuse = &machine.fuse;
     row("fuse", "transit_us", fuse.transit_us);
     row("fuse", "serve_us", fuse.serve_us);
@@ -307,10 +326,12 @@ fn summary(machine: &MachineFile) -> String {
         let found = list.iter().find(|each| each.bytes == bytes);
         found.map_or(0.0, twin_lab::Distribution::median)
     };
+    let longest = device.after_pause.last().copied().unwrap_or_default();
     let most = |rates: &BTreeMap<String, f64>| rates.values().copied().fold(0.0, f64::max);
     let mut out = format!(
         "device:    4 KiB read {:.0} us, written {:.0} us, flush after it {:.0} us (medians)\n\
          \x20          {:.0} reads and {:.0} writes a second at depth, {:.0} and {:.0} MiB/s\n\
+         \x20          a write {:.0} us more after {:.0} ms without one; any request {:.0} us more under a mount\n\
          front end: {:.1} us a request, of which {:.1} on the core's processor\n",
         at(&device.read.alone, 4096),
         at(&device.write.alone, 4096),
@@ -319,6 +340,9 @@ fn summary(machine: &MachineFile) -> String {
         most(&device.write.rate_4k),
         device.read.bytes_per_s / 1048576.0,
         device.write.bytes_per_s / 1048576.0,
+        longest.write_us,
+        longest.idle_us / 1e3,
+        device.mounted_us,
         machine.fuse.transit_us + machine.fuse.serve_us,
         machine.fuse.serve_us,
     );

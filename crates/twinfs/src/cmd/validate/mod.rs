@@ -22,6 +22,7 @@ use super::calibrate::Calibration;
 use super::compare::machine_file;
 use super::files::NewFile;
 use super::interrupt::ScratchDir;
+use super::marked::between_marks;
 use super::progress::Progress;
 use super::{Failure, Interrupts, Outcome, say, usage};
 use crate::cli::Validate;
@@ -204,7 +205,7 @@ fn simulate(
     // The recording of the run that took neither long nor short stands for the workload.
     runs.recordings.sort_by(|a, b| a.0.total_cmp(&b.0));
     let recording = &runs.recordings[runs.recordings.len() / 2].1;
-    let workload = run::between_marks(recording)?;
+    let workload = between_marks(recording)?;
     keep(args.keep.as_deref(), runs.load, &workload)?;
     let mut pairs = Vec::new();
     for (setup, real) in SETUPS.iter().zip(runs.real) {

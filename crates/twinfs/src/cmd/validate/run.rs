@@ -1,24 +1,19 @@
 //! One workload of `twinfs validate`: recorded once, run for real and simulated on each configuration.
 //!
-//! Contract: a run is measured from a statfs of the mount, just before the workload starts, to the answer of
-//! an fsync of the mount's root after the kernel has handed over all that it had collected. Both are in the
-//! recording, so that simulations are measured between the same two requests.
+//! Contract: a run is measured between two marks ([`marked`](crate::cmd::marked)), and so is its simulation.
 
-use std::fs::File;
-use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use twin_fs::{Op, ROOT_INO};
 use twin_lab::{Config, Figures, MachineFile, Workload, simulate};
+use twin_trace::Verb;
 use twin_trace::replay::Pace;
-use twin_trace::{Reader, Record, Source, Verb, Writer};
 
 use super::loads::Load;
 use crate::cmd::calibrate::median;
 use crate::cmd::interrupt::ScratchDir;
+use crate::cmd::marked::measured;
 use crate::cmd::mounted::{Mounted, this_program};
-use crate::cmd::time::real_clock;
 
 /// A configuration that is mounted and simulated.
 pub(super) struct Setup {
@@ -115,7 +110,7 @@ impl Place {
             options.extend(["--record", path]);
         }
         let mounted = Mounted::start(&self.image(), &self.mnt(), &options)?;
-        let took = measured(load, &self.mnt(), &self.material)?;
+        let took = measured(&self.mnt(), |work| load.run(work, &self.material))?;
         mounted.end()?;
         Ok(took)
     }
@@ -139,67 +134,6 @@ pub(super) fn simulated(
         times.push(last.span_s);
     }
     Ok((times, last))
-}
-
-/// Runs the workload between the two marks; returns the seconds between them.
-fn measured(load: &Load, mnt: &Path, material: &Path) -> Result<f64, String> {
-    let said = |e: std::io::Error| format!("{}: {e}", mnt.display());
-    let root = File::open(mnt).map_err(said)?;
-    let work = mnt.join("work");
-    std::fs::create_dir(&work).map_err(said)?;
-    let clock = real_clock();
-    rustix::fs::fstatvfs(root.as_fd()).map_err(|e| said(e.into()))?;
-    let start = clock();
-    load.run(&work, material)?;
-    // The kernel hands over what it has collected; it tells nobody of the sync itself.
-    rustix::fs::syncfs(root.as_fd()).map_err(|e| said(e.into()))?;
-    root.sync_all().map_err(said)?;
-    Ok(clock() - start)
-}
-
-/// The recording between the two marks, as a workload.
-///
-/// # Errors
-/// If the trace is damaged or has no marks.
-pub(super) fn between_marks(path: &Path) -> Result<Workload, String> {
-    let said = |e: &dyn std::fmt::Display| format!("{}: {e}", path.display());
-    let bytes = std::fs::read(path).map_err(|e| said(&e))?;
-    let (mut begin, mut end) = (None, None);
-    let mut reader = Reader::new(&bytes[..]).map_err(|e| said(&e))?;
-    while let Some(record) = reader.next_record().map_err(|e| said(&e))? {
-        let Record::Request { request, .. } = record else { continue };
-        match request.op {
-            Op::StatFs => _ = begin.get_or_insert(request.id),
-            Op::Fsync { ino: ROOT_INO, .. } => end = Some(request.id),
-            _ => {}
-        }
-    }
-    let (begin, end) = begin.zip(end).ok_or_else(|| said(&"has no marks of a workload"))?;
-    let mut reader = Reader::new(&bytes[..]).map_err(|e| said(&e))?;
-    let mut writer = Writer::new(Vec::new(), reader.header()).map_err(|e| said(&e))?;
-    let mut base = 0;
-    while let Some(mut record) = reader.next_record().map_err(|e| said(&e))? {
-        // What comes before the first mark, making a directory, is done at once.
-        match &mut record {
-            Record::Request { at_ns, request } => {
-                if request.id == begin {
-                    base = *at_ns;
-                }
-                *at_ns = at_ns.saturating_sub(base) * u64::from(base > 0);
-            }
-            Record::Reply { at_ns, .. } => {
-                *at_ns = at_ns.saturating_sub(base) * u64::from(base > 0);
-            }
-            Record::Node(_) => {}
-        }
-        let is_end = matches!(&record, Record::Reply { id, .. } if *id == end);
-        writer.record(&record).map_err(|e| said(&e))?;
-        if is_end {
-            break;
-        }
-    }
-    let bytes = writer.finish().map_err(|e| said(&e))?;
-    Ok(Workload::Trace(Arc::from(bytes)))
 }
 
 /// Mean latencies of the kinds of operations that took most of the time: name, recorded and

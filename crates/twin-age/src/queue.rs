@@ -1,0 +1,50 @@
+//! What the workloads here share: they go on by steps, each of which queues some operations of one
+//! client.
+
+use std::collections::VecDeque;
+
+use twin_fs::{Cred, Op, Request};
+use twin_rt::Nanos;
+use twin_trace::{Outcome, Record};
+
+/// Operations with their answers that are ready.
+#[derive(Default)]
+pub(crate) struct Queue {
+    records: VecDeque<Record>,
+    /// Operations so far.
+    pub(crate) requests: u64,
+}
+
+impl Queue {
+    /// Adds an operation and its answer, if it has one, both at this time.
+    pub(crate) fn op(&mut self, at_ns: Nanos, op: Op, outcome: Option<Outcome>) {
+        self.requests += 1;
+        let id = self.requests;
+        let request = Request { id, client: 1, cred: Cred::root(), op };
+        self.records.push_back(Record::Request { at_ns, request });
+        if let Some(outcome) = outcome {
+            self.records.push_back(Record::Reply { at_ns, id, outcome });
+        }
+    }
+}
+
+/// A workload that goes on by steps.
+pub(crate) trait Steps {
+    /// What its steps queue.
+    fn queue(&mut self) -> &mut Queue;
+
+    /// Does the next step, which may queue nothing; false at the end.
+    fn step(&mut self) -> bool;
+
+    /// The next record; `None` at the end.
+    fn next_queued(&mut self) -> Option<Record> {
+        loop {
+            if let Some(record) = self.queue().records.pop_front() {
+                return Some(record);
+            }
+            if !self.step() {
+                return None;
+            }
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! `twinfs forecast`: what the next hours do to a volume, if they are in kind as the recorded ones.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use serde_json::Value;
+use twin_age::VolumeMap;
+use twin_age::again::{Told, Window};
+use twin_fs::LayoutKind;
+use twin_lab::age::map_of_platter;
+use twin_lab::forecast::{
+    Tried, better, by_kind, by_setting, forecast_changes, fullness, next_period, writing,
+};
+use twin_lab::fork::{Closed, Twin};
+use twin_lab::{Config, Figures, Platter, SimulateError, Trust, Workload, compare};
+use twin_settings::value::nanos;
+
+use super::asking::{Instant, MountAsked};
+use super::compare::machine_file;
+use super::image::layout_of;
+use super::progress::Progress;
+use super::start::{of_image, read};
+use super::terminal::terminal_width;
+use super::workload::of_file;
+use super::{Failure, Outcome, say, usage};
+use crate::cli::{Forecast, Pace};
+use crate::rows;
+
+/// The most memory in which a mount keeps what is overwritten while its state is read.
+const KEEP_BYTES: u64 = 256 << 20;
+
+/// A volume as it is now, and the recording that led to it.
+struct State {
+    kind: &'static dyn LayoutKind,
+    platter: Platter,
+    map: VolumeMap,
+    recording: PathBuf,
+    /// The number of requests of the recording until now, if it goes on.
+    requests: Option<u64>,
+    /// The mount's memory for blocks, in bytes.
+    cache_bytes: Option<u64>,
+}
+
+pub(crate) fn run(args: &Forecast) -> Outcome {
+    let last_ns = args.last.as_deref().map(|text| nanos(text, twin_rt::SECS)).transpose();
+    let last_ns = last_ns.map_err(|error| usage(format!("--last: {error}")))?;
+    let state = state(args)?;
+    let base = config(args, &state)?;
+    let recording = of_file(&state.recording, None)?;
+    let window = Window { last_ns, requests: state.requests };
+    let (next, told) = next_period(&recording, window, &state.map)
+        .map_err(|error| format!("{}: {error}", state.recording.display()))?;
+    if told.requests == 0 {
+        let name = state.recording.display();
+        return Err(format!("{name}: there is nothing in it that could be repeated").into());
+    }
+    let (now, tried) = simulated(args, &state, base.clone(), (&next, told))?;
+    match args.output.is_table() {
+        true => print(&base, (&now, &tried), &told)?,
+        false => rows::print(&args.output, &objects(&now, &tried, &told)?, || Ok(String::new()))?,
+    }
+    Ok(if now.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// What the command line names: a mount, or an image with a recording.
+fn state(args: &Forecast) -> Result<State, Failure> {
+    let name = args.what.display();
+    if args.what.is_dir() {
+        let mount = MountAsked::at(&args.what)?;
+        let mount = mount.ok_or_else(|| format!("{name}: no volume of twinfs is mounted there"))?;
+        return Ok(of_mount(mount, args.trace.as_deref()).map_err(|why| format!("{name}: {why}"))?);
+    }
+    let Some(recording) = args.trace.clone() else {
+        return Err(usage("an image needs the recording that led to it: give --trace too"));
+    };
+    let kind = layout_of(&args.what)?;
+    let platter = read(&args.what).map_err(|why| format!("{name}: {why}"))?;
+    let map = map_of_platter(kind, &platter).map_err(|why| format!("{name}: {why}"))?;
+    Ok(State { kind, platter, map, recording, requests: None, cache_bytes: None })
+}
+
+/// The state of a mount, forked in memory, and its recording until that instant.
+fn of_mount(mount: MountAsked, trace: Option<&Path>) -> Result<State, String> {
+    let text = |error: SimulateError| error.to_string();
+    let _bar = Progress::waiting("the volume is forked");
+    let Instant { host, kind, device, cache_bytes, recorded, .. } = mount.freeze(KEEP_BYTES)?;
+    let (recording, requests) = match (trace, recorded) {
+        (Some(path), _) => (path.to_owned(), None),
+        (None, Some((path, requests))) => (path, Some(requests)),
+        (None, None) => {
+            let why =
+                "it is not recorded: mount it with --record FILE, or name a recording with --trace";
+            return Err(why.into());
+        }
+    };
+    let closed = Closed::of(host.rt(), kind, device).map_err(text)?;
+    let map = closed.map().map_err(text)?;
+    let platter =
+        Twin::of(&closed, &mut |_, _| {}).and_then(|twin| twin.platter()).map_err(text)?;
+    Ok(State { kind, platter, map, recording, requests, cache_bytes: Some(cache_bytes) })
+}
+
+/// The configuration of now, without its volume.
+fn config(args: &Forecast, state: &State) -> Result<Config, Failure> {
+    let text = match &args.config {
+        Some(text) => text.clone(),
+        None => {
+            let cache = state.cache_bytes.map(|bytes| format!("cache={bytes}"));
+            let disk = args.on.as_ref().map(|disk| format!("disk={disk}"));
+            let settings: Vec<String> = cache.into_iter().chain(disk).collect();
+            let joint = if settings.is_empty() { "" } else { ":" };
+            format!("{}{joint}{}", state.kind.name(), settings.join(","))
+        }
+    };
+    let config = Config::parse(&text).map_err(usage)?;
+    Ok(match args.machine.as_deref().map(machine_file).transpose()? {
+        Some(machine) => config.on_machine(Arc::new(machine)),
+        None => config,
+    })
+}
+
+/// The next period with the settings of now, and with others.
+fn simulated(
+    args: &Forecast,
+    state: &State,
+    base: Config,
+    (next, told): (&Workload, Told),
+) -> Result<(Figures, Vec<Tried>), Failure> {
+    let pace = Pace::of(args.pace, next, None).map_err(usage)?;
+    let settings = match (args.no_tries, args.tries.is_empty()) {
+        (true, _) => Vec::new(),
+        (false, true) => forecast_changes(&base),
+        (false, false) => args.tries.clone(),
+    };
+    let bar = Progress::of("operations simulated", (settings.len() as u64 + 1) * told.requests);
+    let name = args.what.display().to_string();
+    let on_volume = |config: Config| {
+        let (config, _) = of_image(&config, &name, state.kind, &state.platter)?;
+        Ok::<_, String>(Config { steps: Some(bar.steps()), ..config })
+    };
+    let changed = |setting: &String| {
+        base.changed("", setting).map_err(|error| usage(format!("--try {setting}: {error}")))
+    };
+    let changed = settings.iter().map(changed).collect::<Result<Vec<_>, _>>()?;
+    let configs = [base.clone()].into_iter().chain(changed).map(on_volume);
+    let configs = configs.collect::<Result<Vec<_>, String>>()?;
+    let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
+    let mut results = compare(&configs, next, pace, threads, &|_, _| {}).into_iter();
+    bar.finish();
+    let now = results.next().ok_or_else(|| "nothing was simulated".to_string())?;
+    let now = now.map_err(|error| error.to_string())?;
+    let tried = settings.into_iter().zip(results).map(|(setting, result)| Tried {
+        setting,
+        figures: result.map_err(|error| error.to_string()),
+    });
+    Ok((now, tried.collect()))
+}
+
+fn print(base: &Config, (now, tried): (&Figures, &[Tried]), told: &Told) -> Result<(), String> {
+    let width = terminal_width();
+    let span_s = told.span_ns as f64 / 1e9;
+    say(format!("{}, simulated on {}.", fullness(&now.space, span_s), now.disk))?;
+    say(format!("{}.", writing(&now.log, now.disk_use.written_bytes)))?;
+    let Told { requests, other_names, successors, emptied, left_out, .. } = *told;
+    say(format!(
+        "{requests} operations in kind as recorded: {other_names} names became others, {successors} files \
+         that are gone have successors, {emptied} were removed with their directories, {left_out} \
+         operations have nothing to fall on and are left out."
+    ))?;
+    if now.failed > 0 {
+        say(format!("{} operations FAILED, probably for want of room.", now.failed))?;
+    }
+    say(by_kind(now, width))?;
+    if tried.is_empty() {
+        return Ok(());
+    }
+    say(by_setting(now, tried, width))?;
+    for one in tried {
+        if let Err(why) = &one.figures {
+            eprintln!("twinfs: {}: {why}", one.setting);
+        }
+    }
+    better(now, tried, &Trust::of([base])).into_iter().try_for_each(say)
+}
+
+/// An object for the settings of now, then one for each other.
+fn objects(now: &Figures, tried: &[Tried], told: &Told) -> Result<Vec<Value>, String> {
+    let object = |setting: &str, figures: &Figures| {
+        let mut object = serde_json::to_value(figures).map_err(|error| error.to_string())?;
+        object["setting"] = setting.into();
+        Ok::<_, String>(object)
+    };
+    let mut first = object("as now", now)?;
+    first["period_s"] = (told.span_ns as f64 / 1e9).into();
+    let counts = [
+        ("other_names", told.other_names),
+        ("successors", told.successors),
+        ("emptied", told.emptied),
+        ("left_out", told.left_out),
+    ];
+    counts.into_iter().for_each(|(name, count)| first[name] = count.into());
+    let mut objects = vec![first];
+    for one in tried {
+        objects.push(match &one.figures {
+            Ok(figures) => object(&one.setting, figures)?,
+            Err(why) => serde_json::json!({ "setting": one.setting, "error": why }),
+        });
+    }
+    Ok(objects)
+}
