@@ -12,8 +12,8 @@
 //! Contract: a line that cannot be read is counted and passed over, as the published traces have some.
 //! Names of listings are not in the text.
 
+use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::io::{self, BufRead};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use twin_fs::mode;
 
@@ -232,11 +232,8 @@ impl<'a> Fields<'a> {
             uid: self.small("uid")?,
             gid: self.small("gid")?,
             size: self.number("size")?,
-            // Version 2 has blocks of 512 bytes.
-            used: match self.number("used") {
-                Some(used) => used,
-                None => self.number("blocks")?.checked_mul(512)?,
-            },
+            // Version 2 tells a number of blocks, which may be less: of a file with holes.
+            used: self.number("used").or_else(|| self.number("size"))?,
         })
     }
 

@@ -4,8 +4,6 @@ use serde::{Deserialize, Serialize};
 use twin_rt::{Nanos, Time};
 use twin_trace::Histogram;
 
-use super::Row;
-
 /// The unit of values as they are collected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unit {
@@ -147,11 +145,13 @@ impl Channel {
     }
 
     /// Takes the figures of its intervals in which there was something.
-    pub(super) fn take_intervals(&mut self, observer: &str) -> Vec<Row> {
-        let every = std::mem::take(&mut self.every);
-        let seen = every.into_iter().filter(|over| over.mean.is_some());
-        let (what, unit) = (self.what, self.unit.name());
-        seen.map(|over| Row::of_interval([observer, what, &self.part, unit], over)).collect()
+    pub(super) fn take_intervals(&mut self) -> impl Iterator<Item = Over> + use<> {
+        std::mem::take(&mut self.every).into_iter().filter(|over| over.mean.is_some())
+    }
+
+    /// What its values are, of which part, and their unit.
+    pub(super) fn names(&self) -> (&'static str, String, &'static str) {
+        (self.what, self.part.clone(), self.unit.name())
     }
 
     /// What it has seen, `end` nanoseconds after the run began. All intervals are closed.

@@ -75,7 +75,11 @@ impl Panel {
     pub(crate) fn take_intervals(&mut self) -> Vec<Row> {
         let mut rows = Vec::new();
         for (name, observer) in &mut self.observers {
-            rows.extend(observer.channels().iter_mut().flat_map(|one| one.take_intervals(name)));
+            for channel in observer.channels() {
+                let (what, part, unit) = channel.names();
+                let of = |over| Row::of_interval([name, what, &part, unit], over);
+                rows.extend(channel.take_intervals().map(of));
+            }
         }
         rows.sort_by(|a, b| a.from_s().total_cmp(&b.from_s()));
         rows
