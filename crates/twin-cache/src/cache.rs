@@ -152,8 +152,8 @@ impl Cache {
         self.changes.borrow_mut().as_mut().map(std::mem::take).unwrap_or_default()
     }
 
-    /// Calls `f` for the dirty frames of data, not of indirect blocks, from the one that became dirty
-    /// first, until it returns false.
+    /// Calls `f` for the dirty frames of clients' data, not of indirect blocks and the layout's own
+    /// structures, from the one that became dirty first, until it returns false.
     pub fn for_dirty_data(&self, mut f: impl FnMut(&DirtyFrame<'_>) -> bool) {
         let table = self.table.borrow();
         self.dirty_frames.each_of_data(|slot| match &table.slots[slot as usize] {
@@ -452,7 +452,7 @@ impl Cache {
         }
         self.withdraw(frame);
         frame.set_dirty();
-        self.dirty_frames.add(frame, now);
+        self.dirty_frames.add(frame, file.of_layout.get(), now);
         file.dirty.borrow_mut().insert(frame.lbn());
         self.add_dirty(frame);
         self.count(|s| s.dirtied_bytes += self.frame_bytes);

@@ -35,7 +35,7 @@ enum FrameState {
 /// What the cache remembers of the versions of a block, for flush policies.
 #[derive(Default)]
 pub(crate) struct Life {
-    /// The position among the dirty frames, 0 if the frame is clean.
+    /// The position among the dirty frames, and whether it is of clients' data; 0 if the frame is clean.
     pub(crate) turn: Cell<u64>,
     /// When the frame became dirty; meaningful while it is dirty.
     pub(crate) since: Cell<Time>,
@@ -208,6 +208,8 @@ pub struct FileFrames {
     pub(crate) apart: Cell<bool>,
     /// The part of the cache to which its frames belong: that of the policy that replaces them.
     pub(crate) part: Cell<u8>,
+    /// It is a structure of the layout, not a file of clients.
+    pub(crate) of_layout: Cell<bool>,
 }
 
 impl FileFrames {
@@ -216,9 +218,22 @@ impl FileFrames {
         Rc::new(FileFrames { ino, ..FileFrames::default() })
     }
 
+    /// An empty map for structures of the layout that are no file.
+    pub fn of_layout() -> Rc<FileFrames> {
+        let frames = FileFrames::new(0);
+        frames.set_of_layout();
+        frames
+    }
+
     /// The inode number of the file.
     pub fn ino(&self) -> u64 {
         self.ino
+    }
+
+    /// It is a structure of the layout, whose dirty blocks go with the files that need them: flush
+    /// policies do not see them. To be called before a block of it is dirty.
+    pub fn set_of_layout(&self) {
+        self.of_layout.set(true);
     }
 
     /// Lookups of the file's blocks count among the hits and misses of the cache, or not, as those of

@@ -133,7 +133,7 @@ impl Ffs {
             ordering,
             dir_placement,
             write_behind: FileClusters::new(write_behind),
-            tables: FileFrames::new(0),
+            tables: FileFrames::of_layout(),
             picked: PickedNumbers::default(),
             orphans: InodeSet::default(),
             journal,

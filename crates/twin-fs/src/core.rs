@@ -17,7 +17,7 @@ use crate::file_type::admission::StreamCounts;
 use crate::flushing::Flushing;
 use crate::geometry::{Geometry, Ptr};
 use crate::inodes::{DirtyInodes, Inode, InodeTable, References, Refs};
-use crate::nvram::Nvram;
+use crate::nvram::{Member, Nvram};
 use crate::observing::{Observation, Observed, OperationObserver};
 use crate::reading::ReadPolicy;
 use crate::reads::ReadGate;
@@ -146,6 +146,15 @@ impl Core {
     pub(crate) fn nvram(&self) -> Option<(&Rc<Nvram>, u64)> {
         let (nvram, number) = self.nvram.get()?;
         Some((nvram, nvram.held_by_others(*number)))
+    }
+
+    /// The member of the shared memory whose dirty data is the oldest, and this volume as the one that
+    /// needs room if that is another.
+    pub(crate) fn oldest_of_shared(&self) -> Option<(Rc<Member>, Option<Rc<Member>>)> {
+        let (nvram, own) = self.nvram.get()?;
+        let (number, member) = nvram.oldest()?;
+        let needer = if number == *own { None } else { nvram.member(*own) };
+        Some((member, needer))
     }
 
     /// Registers the layout's hook for the block maps of files. A layout calls this at most once,

@@ -69,7 +69,9 @@ impl Core {
         let deaths = self.cache.take_deaths();
         let mut state = *state;
         if self.flushing().survives == Survives::Nvram {
-            state.wanted_bytes = self.shortage_bytes(&state);
+            let on_its_way = self.flushing().held_bytes();
+            let of_others = self.flushing().lacked_by_others().saturating_sub(on_its_way);
+            state.wanted_bytes = self.shortage_bytes(&state).max(of_others);
             if state.wanted_bytes == 0 {
                 self.flushing().there_is_room();
             }
@@ -200,7 +202,8 @@ pub(crate) fn join_nvram<L: Layout>(core: &Rc<Core>, layout: &Rc<L>, nvram: &Rc<
     }
     let it = (Rc::downgrade(core), Rc::downgrade(layout));
     let open = move || it.0.upgrade().zip(it.1.upgrade());
-    let (held, dirty, written, core_of) = (open.clone(), open.clone(), open, Rc::downgrade(core));
+    let (held, dirty, core_of) = (open.clone(), open.clone(), Rc::downgrade(core));
+    let (lacking, written) = (open.clone(), open);
     let member = Member {
         held_bytes: Box::new(move || held().map_or(0, |(core, layout)| at_risk(&core, &*layout))),
         oldest: Box::new(move || dirty().and_then(|(core, _)| oldest(&core))),
@@ -213,17 +216,29 @@ pub(crate) fn join_nvram<L: Layout>(core: &Rc<Core>, layout: &Rc<L>, nvram: &Rc<
                 }
             })
         }),
-        wait_for_round: Box::new(move |bytes| {
+        lacks_bytes: Box::new(move |bytes| {
+            lacking().map_or(0, |(core, layout)| lacks(&core, &*layout, bytes))
+        }),
+        wait_for_round: Box::new(move |bytes, needer| {
             let core = core_of.upgrade();
             Box::pin(async move {
-                match core {
-                    Some(core) => core.flushing().wait_for_round(bytes).await,
-                    None => false,
+                match (core, needer) {
+                    (Some(core), None) => core.flushing().wait_for_round(bytes).await,
+                    (Some(core), Some(needer)) => {
+                        core.flushing().wait_for_round_of(&needer, bytes).await
+                    }
+                    (None, _) => false,
                 }
             })
         }),
     };
     core.set_nvram(nvram, nvram.join(member));
+}
+
+/// By how much a volume lacks room for so many bytes, as [`wait_for_room`] reckons it.
+fn lacks<L: Layout>(core: &Core, layout: &L, bytes: u64) -> u64 {
+    let limit = core.dirty_limit_bytes(layout.dirty(core).unit_bytes);
+    (at_risk(core, layout) + bytes).saturating_sub(limit)
 }
 
 /// Since when the oldest dirty data is dirty. A block may be older than its file's place among the dirty
@@ -282,11 +297,11 @@ pub(crate) async fn wait_for_room<L: Layout>(
             return Ok(());
         }
         // Where memory is shared, the oldest data may be another volume's.
-        let oldest = core.nvram().and_then(|(shared, _)| shared.oldest());
+        let oldest = core.oldest_of_shared();
         let is_fruitless = match flushing.by() {
             FlushBy::Helper | FlushBy::Needer => {
                 match oldest {
-                    Some(member) => (member.make_room)(bytes).await?,
+                    Some((member, _)) => (member.make_room)(bytes).await?,
                     None => make_room(core, layout, bytes).await?,
                 }
                 if flushing.by() == FlushBy::Needer {
@@ -295,7 +310,7 @@ pub(crate) async fn wait_for_room<L: Layout>(
                 at_risk(core, layout) + of_others() >= all
             }
             FlushBy::Flusher => match oldest {
-                Some(member) => !(member.wait_for_round)(bytes).await,
+                Some((member, needer)) => !(member.wait_for_round)(bytes, needer).await,
                 None => !flushing.wait_for_round(bytes).await,
             },
         };

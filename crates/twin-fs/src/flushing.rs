@@ -14,6 +14,7 @@ use twin_rt::{Event, Time};
 use twin_settings::SettingsError;
 
 use crate::inodes::Inode;
+use crate::nvram::Member;
 use crate::{FsError, Result};
 
 /// The name in settings of what the policy itself chooses.
@@ -57,6 +58,20 @@ impl Chosen {
     }
 }
 
+/// Another volume's operation that waits here, until this is dropped.
+struct Noted<'a>(&'a Flushing, &'a Rc<Member>, u64);
+
+impl Drop for Noted<'_> {
+    fn drop(&mut self) {
+        let mut needers = self.0.needers.borrow_mut();
+        let is_it =
+            |(member, bytes): &(Rc<Member>, u64)| Rc::ptr_eq(member, self.1) && *bytes == self.2;
+        if let Some(at) = needers.iter().position(is_it) {
+            needers.swap_remove(at);
+        }
+    }
+}
+
 /// The policy, and those who wait for its work. See the module.
 pub(crate) struct Flushing {
     policy: RefCell<Box<dyn FlushPolicy>>,
@@ -66,6 +81,8 @@ pub(crate) struct Flushing {
     awaited: Cell<bool>,
     /// The bytes for which operations wait.
     wanted_bytes: Cell<u64>,
+    /// Other volumes whose operations wait for the flusher's rounds, with the bytes that they need.
+    needers: RefCell<Vec<(Rc<Member>, u64)>>,
     /// Bytes that have been taken to be written and that are not safe on the device yet.
     held_bytes: Cell<u64>,
     /// True if the last round of the flusher made no room.
@@ -86,6 +103,7 @@ impl Flushing {
             by: settings.flush_by.unwrap_or(entry.by),
             awaited: Cell::new(false),
             wanted_bytes: Cell::new(0),
+            needers: RefCell::default(),
             held_bytes: Cell::new(0),
             fruitless: Cell::new(false),
             round_ended: Rc::default(),
@@ -153,6 +171,20 @@ impl Flushing {
         ended.await;
         self.wanted_bytes.set(self.wanted_bytes.get() - bytes);
         !self.fruitless.get()
+    }
+
+    /// The same for an operation of another volume, with which this one shares memory. What it lacks by
+    /// its own policy counts: this one's may see none lacking.
+    pub(crate) async fn wait_for_round_of(&self, needer: &Rc<Member>, bytes: u64) -> bool {
+        self.needers.borrow_mut().push((Rc::clone(needer), bytes));
+        let _noted = Noted(self, needer, bytes);
+        self.wait_for_round(bytes).await
+    }
+
+    /// The most bytes that other volumes lack whose operations wait for this one's flusher.
+    pub(crate) fn lacked_by_others(&self) -> u64 {
+        let needers = self.needers.borrow();
+        needers.iter().map(|(member, bytes)| (member.lacks_bytes)(*bytes)).max().unwrap_or(0)
     }
 
     /// Asks the flusher for a round that makes room.

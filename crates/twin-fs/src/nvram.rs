@@ -20,9 +20,11 @@ pub(crate) struct Member {
     pub(crate) oldest: Box<dyn Fn() -> Option<Time>>,
     /// Writes what its policy names to make room for so many bytes.
     pub(crate) make_room: Box<dyn Fn(u64) -> BoxFuture<'static, Result<()>>>,
-    /// Waits for a round of its flusher, which is asked to make room for so many bytes; true if it
-    /// made some.
-    pub(crate) wait_for_round: Box<dyn Fn(u64) -> BoxFuture<'static, bool>>,
+    /// By how much it lacks room for so many bytes, as its own policy sees it.
+    pub(crate) lacks_bytes: Box<dyn Fn(u64) -> u64>,
+    /// Waits for a round of its flusher, which is asked to make room for so many bytes of its own, or of
+    /// another member; true if it made some.
+    pub(crate) wait_for_round: Box<dyn Fn(u64, Option<Rc<Member>>) -> BoxFuture<'static, bool>>,
 }
 
 /// Memory that survives a power failure. See the module.
@@ -61,11 +63,18 @@ impl Nvram {
         others.map(|(_, member)| (member.held_bytes)()).sum()
     }
 
-    /// The member whose dirty data is the oldest; `None` if nothing is dirty.
-    pub(crate) fn oldest(&self) -> Option<Rc<Member>> {
+    /// The member whose dirty data is the oldest, with its number; `None` if nothing is dirty.
+    pub(crate) fn oldest(&self) -> Option<(usize, Rc<Member>)> {
         let members = self.members.borrow();
-        let since = |member: &Rc<Member>| Some(((member.oldest)()?, Rc::clone(member)));
-        let (_, member) = members.iter().filter_map(since).min_by_key(|(since, _)| *since)?;
-        Some(member)
+        let since = |(number, member): (usize, &Rc<Member>)| {
+            Some(((member.oldest)()?, (number, Rc::clone(member))))
+        };
+        let all = members.iter().enumerate().filter_map(since);
+        all.min_by_key(|(since, _)| *since).map(|(_, member)| member)
+    }
+
+    /// The member of this number.
+    pub(crate) fn member(&self, number: usize) -> Option<Rc<Member>> {
+        self.members.borrow().get(number).cloned()
     }
 }

@@ -453,7 +453,7 @@ const KEYS: &[(Needs, Key<Config>)] = &[
         Needs::Nothing,
         Key::new(
             "file-types",
-            "files are of the type that their attributes name: media is read ahead at its rate",
+            "files are as their attributes say: media is read ahead at its rate, a file may have its own policy",
             Unit::YesNo,
             |c| (&mut c.settings.file_types).into(),
         ),

@@ -72,6 +72,7 @@ impl Lfs {
         let policies = PolicySettings { settings: &plain, streams, memory_bytes: memory, seed };
         let usage = SegmentUsage::new(&sb, table, policies)?;
         let unit = u64::from(sb.geometry.block_size);
+        ifile.frames.set_of_layout();
         let forwards = Rc::<Forwards>::default();
         core.set_block_map_hook(Rc::clone(&forwards) as _);
         let lfs = Lfs {

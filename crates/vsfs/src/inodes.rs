@@ -37,7 +37,12 @@ fn table_block(inode: &Inode) -> &RefCell<Option<Rc<Frame>>> {
 impl Inodes {
     fn new(sb: &Superblock, bitmap: Bitmap) -> Inodes {
         let bitmap = RefCell::new(bitmap);
-        Inodes { sb: sb.clone(), bitmap, table: FileFrames::new(0), picked: RefCell::default() }
+        Inodes {
+            sb: sb.clone(),
+            bitmap,
+            table: FileFrames::of_layout(),
+            picked: RefCell::default(),
+        }
     }
 
     /// The inodes of a new volume. Number 0 means "no inode" and 1 is not used, so that the root

@@ -57,7 +57,8 @@ pub(crate) struct Mount {
     /// Do not use io_uring.
     #[arg(long)]
     pub(crate) no_io_uring: bool,
-    /// Files are of the type that their attributes name (user.twinfs.type, .rate): docs/media.md.
+    /// Files are of the type that their attributes name (user.twinfs.type, .rate, .replacement):
+    /// docs/media.md.
     #[arg(long)]
     pub(crate) file_types: bool,
     #[arg(long, value_name = "NAME", default_value = "auto", value_parser = disk_queue,
