@@ -52,3 +52,25 @@ pub(crate) fn right_aligned(mut table: Table, from: usize) -> String {
     }
     table.to_string()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn widest(text: &str) -> usize {
+        text.lines().map(|line| line.chars().count()).max().unwrap_or(0)
+    }
+
+    #[test]
+    fn columns_without_room_go_to_a_table_below() {
+        let header = ["name", "first", "second", "third"].map(String::from);
+        let rows = [["a row", "12345", "7", "8"].map(String::from).to_vec()];
+        for width in 20..60 {
+            let text = in_width(&header, &rows, 1, Some(width));
+            assert!(widest(&text) <= width.into(), "{width}:\n{text}");
+            assert_eq!(text.matches("12345").count(), 1, "no cell is broken:\n{text}");
+            assert_eq!(text.matches("third").count(), 1);
+        }
+        assert_eq!(in_width(&header, &rows, 1, None).matches("a row").count(), 1);
+    }
+}

@@ -70,7 +70,7 @@ type Judged = (&'static str, fn(&Figures) -> Option<f64>, bool);
 
 const JUDGED: [Judged; 3] = [
     ("write cost", |figures| figures.log.write_cost, false),
-    ("bytes written", |figures| Some(figures.disk_use.written_bytes as f64), false),
+    ("data written", |figures| Some(figures.disk_use.written_bytes as f64), false),
     ("p99 latency", |figures| Some(figures.latency.p99_us), true),
 ];
 

@@ -332,19 +332,6 @@ mod tests {
     }
 
     #[test]
-    fn columns_without_room_go_to_a_table_below() {
-        let header = ["name", "first", "second", "third"].map(String::from);
-        let rows = [["a row", "12345", "7", "8"].map(String::from).to_vec()];
-        for width in 20..60 {
-            let text = in_width(&header, &rows, 1, Some(width));
-            assert!(widest(&text) <= width.into(), "{width}:\n{text}");
-            assert_eq!(text.matches("12345").count(), 1, "no cell is broken:\n{text}");
-            assert_eq!(text.matches("third").count(), 1);
-        }
-        assert_eq!(in_width(&header, &rows, 1, None).matches("a row").count(), 1);
-    }
-
-    #[test]
     fn how_late_clients_ended_is_told_where_it_is_known() {
         let late = Lateness { clients: 3, median_s: -0.25, max_s: 1.5 };
         let with = Figures { lateness: Some(late), ..run("a", None) };

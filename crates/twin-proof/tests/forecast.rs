@@ -38,10 +38,13 @@ impl Source for Listed {
     }
 }
 
+/// A recorder whose trace stays in memory.
+type InMemory = Recorder<OpenVolume, Vec<u8>>;
+
 /// A volume that is recorded from a moment on.
 struct Recordable {
     volume: OpenVolume,
-    recorder: RefCell<Option<Rc<Recorder<OpenVolume, Vec<u8>>>>>,
+    recorder: RefCell<Option<Rc<InMemory>>>,
     records: Cell<bool>,
 }
 
