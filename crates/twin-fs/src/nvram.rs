@@ -12,6 +12,9 @@ use twin_rt::{BoxFuture, Time};
 
 use crate::Result;
 
+/// Waits for a round of a flusher, for so many bytes of the member itself or of another.
+type Round = dyn Fn(u64, Option<Rc<Member>>) -> BoxFuture<'static, bool>;
+
 /// What a member tells and does for the others.
 pub(crate) struct Member {
     /// The bytes that it holds.
@@ -24,7 +27,7 @@ pub(crate) struct Member {
     pub(crate) lacks_bytes: Box<dyn Fn(u64) -> u64>,
     /// Waits for a round of its flusher, which is asked to make room for so many bytes of its own, or of
     /// another member; true if it made some.
-    pub(crate) wait_for_round: Box<dyn Fn(u64, Option<Rc<Member>>) -> BoxFuture<'static, bool>>,
+    pub(crate) wait_for_round: Box<Round>,
 }
 
 /// Memory that survives a power failure. See the module.
