@@ -319,7 +319,7 @@ mod tests {
         assert_eq!(at(297, IoKind::Write), 30 + 7 + 2 * 15);
         assert_eq!(at(664, IoKind::Write), 30 + 7 + 2 * 20);
         assert_eq!(at(9741, IoKind::Write), 30 + 7 + 2 * 20);
-        assert_eq!(at(9742, IoKind::Write), 30 + 7);
+        assert_eq!(at(9760, IoKind::Write), 30 + 7);
     }
 
     #[test]
