@@ -17,6 +17,19 @@ pub(super) struct Mounted {
     daemon: Option<Child>,
 }
 
+/// Makes a volume in `image` with these options of `twinfs mkfs`.
+///
+/// # Errors
+/// If that fails, in its words.
+pub(super) fn mkfs(options: &[&str], image: &Path) -> Result<(), String> {
+    let made = this_program()?.arg("mkfs").args(options).arg(image).output();
+    let made = made.map_err(|e| format!("mkfs: {e}"))?;
+    match made.status.success() {
+        true => Ok(()),
+        false => Err(String::from_utf8_lossy(&made.stderr).trim().to_owned()),
+    }
+}
+
 impl Mounted {
     /// Mounts the volume in `image` at `dir`, a directory that is made if need be.
     ///

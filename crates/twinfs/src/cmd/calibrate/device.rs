@@ -41,7 +41,10 @@ const LARGE_COUNT: usize = 32;
 const PAUSES: [(u64, usize); 6] =
     [(0, 20), (100, 16), (300, 12), (1000, 10), (3000, 8), (10_000, 6)];
 /// Kinds of requests before which there are pauses.
-const PAUSED: [&str; 3] = ["paused read", "paused write", "paused flush"];
+const PAUSED: [&str; 3] = [READ, WRITE, FLUSH];
+const READ: &str = "paused read";
+const WRITE: &str = "paused write";
+const FLUSH: &str = "paused flush";
 /// How long nothing was in flight.
 const IDLE: &str = "nothing in flight";
 /// Into so many parts a distribution is divided.
@@ -180,9 +183,9 @@ fn after_pauses(samples: &Samples) -> Vec<Pause> {
     let pause = |&(pause, _): &(u64, usize)| Pause {
         // A sleep lasts longer than it should.
         idle_us: tenth(of(IDLE, pause)),
-        read_us: longer(PAUSED[0], pause),
-        write_us: longer(PAUSED[1], pause),
-        flush_us: longer(PAUSED[2], pause),
+        read_us: longer(READ, pause),
+        write_us: longer(WRITE, pause),
+        flush_us: longer(FLUSH, pause),
     };
     PAUSES[1..].iter().map(pause).collect()
 }
@@ -322,8 +325,8 @@ impl Probe {
         for _ in 0..count {
             for kind in PAUSED {
                 let io = match kind {
-                    "paused read" => self.a_read(SMALL),
-                    "paused write" => self.a_write(SMALL),
+                    READ => self.a_read(SMALL),
+                    WRITE => self.a_write(SMALL),
                     _ => Io::flush(Origin::User),
                 };
                 let before = (self.clock)();

@@ -9,7 +9,7 @@ use std::path::Path;
 use twin_lab::Fuse;
 
 use super::{Bench, LARGE, SMALL, median};
-use crate::cmd::mounted::{Mounted, this_program};
+use crate::cmd::mounted::{Mounted, mkfs};
 use crate::cmd::time::real_clock;
 
 /// Requests a round.
@@ -47,11 +47,7 @@ impl Samples {
         }
         let image = bench.dir.join("fuse.img");
         if !image.exists() {
-            let made = this_program()?.args(["mkfs", "--size", "128M"]).arg(&image).output();
-            let made = made.map_err(|e| format!("mkfs: {e}"))?;
-            if !made.status.success() {
-                return Err(String::from_utf8_lossy(&made.stderr).trim().to_owned());
-            }
+            mkfs(&["--size", "128M"], &image)?;
         }
         // As people mount: the daemon looks for the next request before it sleeps.
         self.trips.push(round_trips(bench, &image, &[])?);

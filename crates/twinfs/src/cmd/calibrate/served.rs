@@ -17,7 +17,7 @@ use twin_trace::{Reader, Record, Source, Verb};
 
 use super::fuse::O_DIRECT;
 use super::{Bench, LARGE, SMALL};
-use crate::cmd::mounted::{Mounted, this_program};
+use crate::cmd::mounted::{Mounted, mkfs};
 
 /// Files that are made.
 const FILES: usize = 200;
@@ -35,12 +35,7 @@ pub(super) fn measure(
     kind: &'static dyn LayoutKind,
 ) -> Result<Vec<(&'static str, f64)>, String> {
     let (image, trace) = (bench.dir.join("served.img"), bench.dir.join("served.tw"));
-    let mut mkfs = this_program()?;
-    let made = mkfs.args(["mkfs", "--size", "256M", "--layout", kind.name()]).arg(&image).output();
-    let made = made.map_err(|e| format!("mkfs: {e}"))?;
-    if !made.status.success() {
-        return Err(String::from_utf8_lossy(&made.stderr).trim().to_owned());
-    }
+    mkfs(&["--size", "256M", "--layout", kind.name()], &image)?;
     let mnt = bench.dir.join("mnt");
     let to = trace.display().to_string();
     let mounted = Mounted::start(&image, &mnt, &["--cache", "128M", "--record", &to])?;

@@ -18,7 +18,7 @@ use twin_trace::replay::Pace;
 
 use super::{Bench, SMALL, median};
 use crate::cmd::marked::{between_marks, measured};
-use crate::cmd::mounted::{Mounted, this_program};
+use crate::cmd::mounted::{Mounted, mkfs};
 use crate::cmd::time::real_clock;
 
 /// Synced writes of a round.
@@ -39,12 +39,7 @@ impl Samples {
     /// # Errors
     /// If the volume cannot be made, mounted or used.
     pub(super) fn round(&mut self, bench: &Bench, image: &Path) -> Result<(), String> {
-        let mut mkfs = this_program()?;
-        let made = mkfs.args(["mkfs", "--force", "--layout", "lfs"]).arg(image).output();
-        let made = made.map_err(|e| format!("mkfs: {e}"))?;
-        if !made.status.success() {
-            return Err(String::from_utf8_lossy(&made.stderr).trim().to_owned());
-        }
+        mkfs(&["--force", "--layout", "lfs"], image)?;
         let (mnt, trace) = (bench.dir.join("mnt"), bench.dir.join("synced.tw"));
         let mounted = Mounted::start(image, &mnt, &["--record", &trace.display().to_string()])?;
         let took =

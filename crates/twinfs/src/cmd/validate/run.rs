@@ -13,7 +13,7 @@ use super::loads::Load;
 use crate::cmd::calibrate::median;
 use crate::cmd::interrupt::ScratchDir;
 use crate::cmd::marked::measured;
-use crate::cmd::mounted::{Mounted, this_program};
+use crate::cmd::mounted::{Mounted, mkfs};
 
 /// A configuration that is mounted and simulated.
 pub(super) struct Setup {
@@ -98,12 +98,7 @@ impl Place {
         setup: &Setup,
         record: Option<&Path>,
     ) -> Result<f64, String> {
-        let mut mkfs = this_program()?;
-        let made = mkfs.args(["mkfs", "--force"]).args(setup.mkfs).arg(self.image()).output();
-        let made = made.map_err(|e| format!("mkfs: {e}"))?;
-        if !made.status.success() {
-            return Err(String::from_utf8_lossy(&made.stderr).trim().to_owned());
-        }
+        mkfs(&[&["--force"], setup.mkfs].concat(), &self.image())?;
         let mut options: Vec<&str> = setup.mount.to_vec();
         let text = record.map(|path| path.display().to_string());
         if let Some(path) = &text {
