@@ -7,7 +7,7 @@
 //! Main types: [`VolumeMap`] (where all blocks of all files are and what is free, of one of our
 //! volumes or of any file system), [`Layout`] (its layout scores and its free space), [`snapshot`]
 //! (a map as a file), [`history`] (many of them over time), [`Profile`] and [`Ageing`] (a workload
-//! that makes a volume old), [`load`] (the loads of file servers), [`again`] (what was recorded, in kind once more), [`Succession`] (what happened between snapshots). Scores are those of Smith and Seltzer, "File Layout and File System
+//! that makes a volume old), [`load`] (the loads of file servers), [`again`] (what was recorded, in kind once more), [`Succession`] (what happened between snapshots), [`AtOnce`] (any of these without its pauses). Scores are those of Smith and Seltzer, "File Layout and File System
 //! Performance" (Harvard TR-35-94, 1994); profiles those of Kadekodi, Nagarajan and Ganger,
 //! "Geriatrix" (USENIX ATC 2018). Start at [`Layout::of`].
 //!
@@ -26,6 +26,7 @@
 
 pub mod again;
 mod ageing;
+mod at_once;
 mod converge;
 mod free;
 pub mod history;
@@ -41,6 +42,7 @@ pub mod snapshot;
 mod succession;
 
 pub use ageing::{Ageing, Plan, PlanError, Planned};
+pub use at_once::AtOnce;
 pub use converge::{Agreement, Bucket, agreement};
 pub use free::{FreeSpace, RunClass, TENTHS};
 pub use layout::{FileScore, Layout, by_directory, by_file};

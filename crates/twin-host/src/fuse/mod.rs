@@ -28,6 +28,7 @@ mod session;
 #[cfg(test)]
 mod session_tests;
 mod single;
+mod sync_all;
 mod translate;
 mod unmount;
 mod usage;
@@ -39,5 +40,6 @@ pub use options::SessionOptions;
 pub use serve::serve;
 pub use session::{End, Session, SessionStats};
 pub use single::{answer, requests};
+pub use sync_all::sync_file_system;
 pub use unmount::{UnmountError, unmount, unmount_telling};
 pub use usage::{DaemonUsage, daemon_usage};

@@ -16,9 +16,10 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
-use super::abi::{IOCTL_LOST, IOCTL_SYNC};
+use super::abi::IOCTL_LOST;
 use super::mount::Unmounter;
 use super::server::{MOUNT_TYPE, Server, ask_daemon, find_server, resolve};
+use super::sync_all::ask_server;
 
 /// Why a directory could not be unmounted.
 #[derive(Debug)]
@@ -149,10 +150,7 @@ fn sync(root: &File) -> Result<(), (io::Error, bool)> {
     let before = lost_writes(root);
     let kernel = rustix::fs::syncfs(root);
     let lost = before.is_none() || before != lost_writes(root);
-    // SAFETY: the request carries no data, so its third argument is not used.
-    let synced = unsafe { libc::ioctl(root.as_raw_fd(), libc::Ioctl::from(IOCTL_SYNC), 0) };
-    if synced != 0 {
-        let error = io::Error::last_os_error();
+    if let Err(error) = ask_server(root) {
         let stopped = matches!(error.raw_os_error(), Some(libc::EIO | libc::EROFS));
         return Err((error, stopped));
     }

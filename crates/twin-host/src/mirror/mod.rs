@@ -29,7 +29,7 @@ use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit, umask};
 use twin_fs::{FileSystem, FsError, Ino, Op, Reply, Request, Result, VolumeStat};
 
-use crate::fuse::from_errno;
+use crate::fuse::{from_errno, sync_file_system};
 use identity::Identity;
 use nodes::Nodes;
 
@@ -122,8 +122,10 @@ impl Mirror {
             Op::StatFs => self.stat_fs(),
             Op::Sync => {
                 let root = self.reopen(twin_fs::ROOT_INO, OFlags::RDONLY)?;
-                rustix::fs::syncfs(&root)?;
-                Ok(Reply::Done)
+                match sync_file_system(&root.into()) {
+                    Ok(()) => Ok(Reply::Done),
+                    Err(error) => Err(Errno::from_io_error(&error).unwrap_or(Errno::IO)),
+                }
             }
         }
     }

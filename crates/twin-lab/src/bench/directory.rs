@@ -3,8 +3,7 @@
 //! Contract: all work happens in a new directory below the given one, which is removed at the end,
 //! also after an error. The written data is a function of file, generation and offset and does not
 //! compress; all data that is read is compared with it. A phase that writes ends with everything on
-//! disk, by `syncfs` and an `fsync` of the top directory (on FUSE only the latter reaches the
-//! server).
+//! disk ([`SyncAll`]).
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -57,7 +56,13 @@ pub struct Directory {
     pub cold: Cold,
     /// Setting this ends a run with an error, after it has cleaned up.
     pub stop: Arc<AtomicBool>,
+    /// How everything becomes durable.
+    pub sync: SyncAll,
 }
+
+/// Makes everything on the file system of a directory durable: syncfs alone does not reach the server
+/// of a FUSE mount.
+pub type SyncAll = fn(&File) -> io::Result<()>;
 
 /// Seconds since some instant.
 pub type Clock<'a> = &'a (dyn Fn() -> f64 + Sync);
@@ -85,9 +90,9 @@ impl Directory {
         let start = Barrier::new(scripts.len());
         let meeting = Meeting::of(scripts.len());
         let one = |user: usize, script: Script| {
-            let (cold, stop, top) = (&self.cold, &*self.stop, &*top.0);
+            let (cold, stop, top, sync) = (&self.cold, &*self.stop, &*top.0, self.sync);
             let (spans, meeting, open) = (&spans, &meeting, Vec::new());
-            let mut user = User { user, top, cold, stop, spans, meeting, clock, open };
+            let mut user = User { user, top, cold, stop, sync, spans, meeting, clock, open };
             let _leaves = meeting.until_end();
             start.wait();
             user.all(script)
@@ -138,6 +143,7 @@ struct User<'a> {
     top: &'a Path,
     cold: &'a Cold,
     stop: &'a AtomicBool,
+    sync: SyncAll,
     spans: &'a Mutex<Spans>,
     meeting: &'a Meeting,
     clock: Clock<'a>,
@@ -283,17 +289,7 @@ impl User<'_> {
 
     fn sync_all(&self) -> Result<(), BenchFailure> {
         let top = File::open(self.top).map_err(|e| failure("open", self.top, e))?;
-        rustix::fs::syncfs(&top).map_err(|e| failure("syncfs", self.top, e.into()))?;
-        match rustix::fs::fsync(&top).map_err(io::Error::from) {
-            Ok(()) => Ok(()),
-            // Some file systems cannot sync directories.
-            Err(e)
-                if matches!(e.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported) =>
-            {
-                Ok(())
-            }
-            Err(e) => Err(failure("fsync", self.top, e)),
-        }
+        (self.sync)(&top).map_err(|e| failure("sync", self.top, e))
     }
 
     fn go_cold(&self, how: &Cold) -> Result<(), BenchFailure> {

@@ -131,6 +131,7 @@ mod tests {
                 path: dir.clone(),
                 cold: super::super::directory::Cold::Never,
                 stop: Arc::default(),
+                sync: twin_host::fuse::sync_file_system,
             }),
         ];
         let texts = [

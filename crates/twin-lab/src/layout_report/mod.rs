@@ -3,9 +3,11 @@
 //! Contract: rows have plain numbers with their units in their names; a share is 0 to 1, and what
 //! does not exist (the score of files of one block) is null.
 
+mod for_real;
 mod history;
 mod page;
 
+pub use for_real::{OldForReal, SimulatedOld, median, old_for_real_table};
 pub use history::{Day, HistoryReport, history_page, history_table};
 pub use page::page;
 

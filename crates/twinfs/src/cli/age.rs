@@ -141,7 +141,8 @@ const HISTORIES: [&str; 3] = ["trace", "git", "snapshots"];
     twinfs age --profile meyer --size 1G -o old.snap               its snapshot alone\n  \
     twinfs age --profile dabre --size 1G --operations dabre.tw     for any directory:\n  \
     twinfs compare -t dabre.tw --on /mnt/ext4,/mnt/xfs\n  \
-    twinfs age --git ~/linux --size 8G -o linux.img                1,000 pulls and more")]
+    twinfs age --git ~/linux --size 8G -o linux.img                1,000 pulls and more\n  \
+    twinfs age --git ~/linux --size 8G --on ext4,xfs,lfs,ffs       for real, side by side")]
 pub(crate) struct Age {
     /// Which layout.
     #[arg(long, value_parser = layouts(), default_value = LAYOUTS[0].name())]
@@ -186,12 +187,17 @@ pub(crate) struct Age {
     #[arg(long, value_name = "DIR", conflicts_with_all = ["trace", "git"])]
     pub(crate) snapshots: Option<PathBuf>,
     /// The image to write, which must not exist; if its name ends with .snap, a snapshot.
-    #[arg(long = "output", short = 'o', value_name = "FILE", required_unless_present_any = ["operations", "list"])]
+    #[arg(long = "output", short = 'o', value_name = "FILE", required_unless_present_any = ["operations", "on", "list"])]
     pub(crate) to: Option<PathBuf>,
     /// Write the operations to this file, which must not exist, as a trace for any file system.
     /// Without -o nothing is simulated.
     #[arg(long, value_name = "FILE", conflicts_with = "trace")]
     pub(crate) operations: Option<PathBuf>,
+    /// Let these file systems grow old for real, one after the other on a loop device of this size (as root):
+    /// ext4,xfs,lfs,ffs. Shows how their files lie, ours beside the simulation, and how long it takes to read
+    /// all of them, old and copied to a new one. Pauses become syncs.
+    #[arg(long, value_delimiter = ',', value_name = "SYSTEMS", conflicts_with_all = ["to", "with"])]
+    pub(crate) on: Vec<String>,
     /// List the profiles.
     #[arg(long, exclusive = true)]
     pub(crate) list: bool,

@@ -22,7 +22,7 @@ use twin_trace::{Record, Source, Writer};
 use super::files::NewFile;
 use super::progress::Progress;
 use super::source_map::each_snapshot;
-use super::{Failure, Interrupts, Outcome, git, say, usage, workload};
+use super::{Failure, Interrupts, Outcome, age_on, git, say, usage, workload};
 use crate::cli::{Age, Format};
 use crate::rows;
 use crate::size::Size;
@@ -46,26 +46,27 @@ pub(crate) fn run(args: &Age, interrupts: &Interrupts) -> Outcome {
         None => Some(plan(args, &fresh)?),
         Some(_) => None,
     };
-    let source: Box<dyn Source> = match &plan {
-        Some(plan) => Box::new(Ageing::new(plan).map_err(usage)?),
-        None => source_of(&history)?,
+    let start = || -> Result<Box<dyn Source>, Failure> {
+        match &plan {
+            Some(plan) => Ok(Box::new(Ageing::new(plan).map_err(usage)?)),
+            None => source_of(&history),
+        }
     };
     let planned = match &plan {
         Some(plan) => Ageing::new(plan).map_err(usage)?.planned(),
-        None => of_history(source_of(&history)?)?,
+        None => of_history(start()?)?,
     };
     if let Some(path) = &args.operations {
-        let source: Box<dyn Source> = match &plan {
-            Some(plan) => Box::new(Ageing::new(plan).map_err(usage)?),
-            None => source_of(&history)?,
-        };
-        write_operations(path, source, interrupts)?;
+        write_operations(path, start()?, interrupts)?;
+    }
+    if !args.on.is_empty() {
+        return age_on::run(args, &settings, (&start, planned.requests), interrupts);
     }
     let Some(to) = &args.to else { return Ok(ExitCode::SUCCESS) };
     let new = NewFile::make(to, interrupts)?;
     let bar = Progress::of("operations", planned.requests);
     let settings = AgeSettings { span_ns: planned.span_ns, steps: Some(bar.steps()), ..settings };
-    let aged = make_old(&settings, source).map_err(|error| error.to_string())?;
+    let aged = make_old(&settings, start()?).map_err(|error| error.to_string())?;
     bar.finish();
     interrupts.check()?;
     let wrote = match to.extension().is_some_and(|extension| extension == "snap") {

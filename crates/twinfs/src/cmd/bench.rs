@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use twin_host::fuse::sync_file_system;
 use twin_lab::Config;
 use twin_lab::bench::{self, Target, bench_table, directory};
 
@@ -126,8 +127,12 @@ fn targets(args: &Bench, stop: &Arc<AtomicBool>) -> Result<Vec<Target>, Failure>
             (Some(command), _) => directory::Cold::Command(command.clone()),
             (None, _) => directory::Cold::DropCaches,
         };
-        let dir =
-            directory::Directory { path: super::absolute(path)?, cold, stop: Arc::clone(stop) };
+        let dir = directory::Directory {
+            path: super::absolute(path)?,
+            cold,
+            stop: Arc::clone(stop),
+            sync: sync_file_system,
+        };
         if !args.warm && !dir.can_be_cold() {
             eprintln!("twinfs: not root: caches stay warm in {}", path.display());
         }

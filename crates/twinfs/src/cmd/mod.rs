@@ -1,6 +1,7 @@
 //! The commands, a file each.
 
 mod age;
+mod age_on;
 mod asked;
 mod asking;
 mod bench;

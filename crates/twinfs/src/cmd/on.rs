@@ -152,17 +152,9 @@ fn in_directory(
 ) -> Result<Measured, String> {
     let own = dir.join(format!("twinfs-on-{}", std::process::id()));
     let below = ScratchDir::make(own, interrupts)?;
-    let host = Host::start(HostOptions { spin_ns: SPIN_NS, ..HostOptions::default() });
-    let host = host.map_err(|e| e.to_string())?;
     let mirror =
         Mirror::for_replay(below.path()).map_err(|e| format!("{}: {e}", below.path().display()))?;
-    let seconds = real_clock();
-    let clock: Rc<dyn Fn() -> Time> = Rc::new(move || Time((seconds() * 1e9) as u64));
-    let now = Rc::clone(&clock);
-    let rt = host.rt().clone();
-    let work = async {
-        let options = Options { pace, clock: Some(clock), ..Options::default() };
-        let mut replayer = Replayer::new(&rt, &mirror, options);
+    in_mirror(&mirror, pace, async |mut replayer, now| {
         let population = workload.population().map_err(|e| e.to_string())?;
         replayer.populate(&population).await.map_err(|e| e.to_string())?;
         let sync = || mirror.execute(Request::root(u64::MAX, Op::Sync));
@@ -186,12 +178,31 @@ fn in_directory(
             most_common: most_common(&report),
             latency: Latency::of(&report.latency_ns()),
         })
-    };
-    host.rt().block_on(work).map_err(|e| e.to_string())?
+    })
+}
+
+/// Replays by system calls. `work` is given the replayer and the clock of the host.
+///
+/// # Errors
+/// Those of the host, and of the work.
+pub(super) fn in_mirror<T>(
+    mirror: &Mirror,
+    pace: Pace,
+    work: impl AsyncFnOnce(Replayer<'_, Mirror>, Rc<dyn Fn() -> Time>) -> Result<T, String>,
+) -> Result<T, String> {
+    let host = Host::start(HostOptions { spin_ns: SPIN_NS, ..HostOptions::default() });
+    let host = host.map_err(|e| e.to_string())?;
+    let seconds = real_clock();
+    let clock: Rc<dyn Fn() -> Time> = Rc::new(move || Time((seconds() * 1e9) as u64));
+    let rt = host.rt().clone();
+    let options = Options { pace, clock: Some(Rc::clone(&clock)), ..Options::default() };
+    let replayer = Replayer::new(&rt, mirror, options);
+    let done = host.rt().block_on(work(replayer, clock));
+    done.map_err(|e| e.to_string())?
 }
 
 /// How most of the failed operations failed, as a part of a sentence; empty if none did.
-fn most_common(report: &Report) -> String {
+pub(super) fn most_common(report: &Report) -> String {
     let failed = report.divergences.iter().filter_map(|(&(verb, recorded, replayed), &count)| {
         replayed.filter(|_| recorded.is_none()).map(|error| (count, format!("{verb}: {error}")))
     });

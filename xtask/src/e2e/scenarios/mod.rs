@@ -1,5 +1,6 @@
 //! The scenarios, one file each.
 
+mod aged;
 mod bigdir;
 mod build;
 mod cleaning;
@@ -65,6 +66,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     fuse_nfs::SCENARIO,
     nfs_peers::SCENARIO,
     old::SCENARIO,
+    aged::SCENARIO,
     fork::SCENARIO,
     forecast::SCENARIO,
     observers::SCENARIO,

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use twin_host::fuse::sync_file_system;
 use twin_lab::bench::directory::{Call, Clock, Cold, Directory};
 use twin_lab::bench::{BenchFailure, Benchmark, Phase, Place};
 
@@ -73,6 +74,14 @@ impl Disk {
 
     pub(super) fn device(&self) -> &Path {
         &self.device
+    }
+
+    /// Bytes of its sectors, as the kernel says; 512 where it says nothing.
+    fn sector(&self) -> u32 {
+        let name = self.device.file_name().unwrap_or_default();
+        let of_queue = Path::new("/sys/block").join(name).join("queue/logical_block_size");
+        let text = fs::read_to_string(of_queue).unwrap_or_default();
+        text.trim().parse().unwrap_or(512)
     }
 
     fn memory(&self) -> PathBuf {
@@ -268,8 +277,21 @@ impl System {
         self.failures.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// The device on which it is made.
+    pub(in crate::cmd) fn device(&self) -> &Path {
+        self.disk.device()
+    }
+
+    /// Bytes of the device's sectors.
+    pub(in crate::cmd) fn sector(&self) -> u32 {
+        self.disk.sector()
+    }
+
     /// Makes a new file system on the disk.
-    fn make(&self) -> Result<(), String> {
+    ///
+    /// # Errors
+    /// Those of its `mkfs`.
+    pub(in crate::cmd) fn make(&self) -> Result<(), String> {
         if let [tool, words @ ..] = self.kind.mkfs {
             let mut mkfs = Command::new(program(tool));
             output(mkfs.args(words).arg(self.disk.device()))?;
@@ -286,6 +308,17 @@ impl System {
         work: impl FnOnce(&Path) -> Result<T, String>,
     ) -> Result<T, String> {
         self.make()?;
+        self.in_mount(work)
+    }
+
+    /// Works in the file system that is on the disk, which is mounted meanwhile.
+    ///
+    /// # Errors
+    /// Those of mounting it, and of the work.
+    pub(in crate::cmd) fn in_mount<T>(
+        &self,
+        work: impl FnOnce(&Path) -> Result<T, String>,
+    ) -> Result<T, String> {
         let mut mounted = Mounted::new(&self.kind, &self.disk)?;
         let done = work(&self.disk.mount_at);
         mounted.end();
@@ -300,6 +333,7 @@ impl System {
             path: self.disk.mount_at.clone(),
             cold: self.cold(&mounted),
             stop: Arc::clone(&self.disk.stop),
+            sync: sync_file_system,
         };
         directory.run(bench, clock)
     }

@@ -1,0 +1,219 @@
+//! `twinfs age --on`: file systems that grow old for real, side by side.
+//!
+//! Contract: each file system is made on one loop device in turn, goes through the operations of the
+//! history without its pauses ([`AtOnce`]), and is mounted anew; then it is seen where its files lie, and
+//! all of them are read with cold caches. A new one with a copy of its files, made directory by directory,
+//! is read in the same way. Our layouts go through the same operations in simulation, on a device with the
+//! same sectors. What is made is removed.
+
+use std::fs;
+use std::io::Read;
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use twin_age::{AtOnce, Layout, Recreate, VolumeMap};
+use twin_host::mirror::Mirror;
+use twin_lab::Counted;
+use twin_lab::age::{AgeSettings, END, make_old};
+use twin_lab::layout_report::{OldForReal, SimulatedOld, median, old_for_real_table};
+use twin_lab::layouts::layout;
+use twin_trace::Source;
+use twin_trace::replay::Pace;
+
+use super::on::{in_mirror, most_common};
+use super::peers::{Disk, System, choose};
+use super::progress::Progress;
+use super::source_map::map_of_source;
+use super::terminal::terminal_width;
+use super::time::real_clock;
+use super::{Failure, Interrupts, Outcome, usage};
+use crate::cli::Age;
+use crate::rows;
+
+/// Cold reads of everything; the median counts.
+const READS: usize = 3;
+/// Bytes of a read.
+const READ: usize = 128 << 10;
+/// The directory of ext4 for files without names.
+const LOST: &[u8] = b"lost+found";
+const DROP_CACHES: &str = "/proc/sys/vm/drop_caches";
+
+/// Makes the source of the history anew.
+pub(super) type History<'a> = dyn Fn() -> Result<Box<dyn Source>, Failure> + 'a;
+
+pub(super) fn run(
+    args: &Age,
+    settings: &AgeSettings,
+    (history, requests): (&History<'_>, u64),
+    interrupts: &Interrupts,
+) -> Outcome {
+    let (systems, _) = choose(&args.on).map_err(usage)?;
+    if !rustix::process::geteuid().is_root() {
+        return Err("--on makes loop devices and mounts file systems: run it as root".into());
+    }
+    let disk = Arc::new(Disk::make(Path::new("/var/tmp"), settings.size, interrupts)?);
+    let ours = systems.iter().filter(|kind| layout(kind.name).is_ok()).count();
+    let bar = Progress::of("operations", (systems.len() + ours) as u64 * requests);
+    let mut rows = Vec::new();
+    for kind in systems {
+        let system = System::new(kind, Arc::clone(&disk))?;
+        let is_trace = args.trace.is_some();
+        let one =
+            One { system: &system, name: kind.name, settings, bar: &bar, interrupts, is_trace };
+        rows.push(one.grow_old(history)?);
+    }
+    bar.finish();
+    rows::print(&args.output, &rows, || Ok(old_for_real_table(&rows, terminal_width())))?;
+    let mut is_whole = true;
+    for row in rows.iter().filter(|row| row.failed > 0) {
+        let OldForReal { system, failed, requests, most_common_failure, .. } = row;
+        eprintln!(
+            "twinfs: {system}: {failed} operations failed{most_common_failure}, {requests} did not"
+        );
+        is_whole = false;
+    }
+    Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// A file system in its turn.
+struct One<'a> {
+    system: &'a System,
+    name: &'static str,
+    settings: &'a AgeSettings,
+    bar: &'a Progress,
+    interrupts: &'a Interrupts,
+    is_trace: bool,
+}
+
+impl One<'_> {
+    fn grow_old(&self, history: &History<'_>) -> Result<OldForReal, Failure> {
+        let (requests, mut failed, mut most_common_failure) =
+            self.fill(Box::new(AtOnce::new(history()?)), Some(self.bar))?;
+        let old = self.map()?;
+        let read_s = self.read_cold()?;
+        let simulated = match layout(self.name) {
+            Err(_) => None,
+            Ok(kind) => {
+                let mut of_layout = kind.config();
+                of_layout.complete(&|_| false);
+                let how = AgeSettings {
+                    layout: kind,
+                    of_layout,
+                    sector: self.system.sector(),
+                    end: END,
+                    span_ns: 0,
+                    steps: Some(self.bar.steps()),
+                    ..self.settings.clone()
+                };
+                let aged = make_old(&how, Box::new(AtOnce::new(history()?)));
+                let aged = aged.map_err(|error| error.to_string())?;
+                Some(SimulatedOld::of(&aged.map, &old))
+            }
+        };
+        self.interrupts.check()?;
+        let (_, failed_copies, most_common) = self.fill(Box::new(copy_of(&old)), None)?;
+        if failed == 0 {
+            most_common_failure = most_common;
+        }
+        failed += failed_copies;
+        let (copy, copy_read_s) = (self.map()?, self.read_cold()?);
+        let of_old = Layout::of(&old);
+        let slow_down = match (median(&read_s), median(&copy_read_s)) {
+            (Some(old_s), Some(copy_s)) => Some(old_s / copy_s.max(1e-9)),
+            _ => None,
+        };
+        Ok(OldForReal {
+            system: self.name.into(),
+            requests,
+            failed,
+            most_common_failure,
+            files: of_old.files,
+            file_bytes: of_old.file_bytes,
+            layout_score: of_old.score.value(),
+            copy_layout_score: Layout::of(&copy).score.value(),
+            dynamic_score: of_old.dynamic.value(),
+            read_s,
+            copy_read_s,
+            slow_down,
+            simulated,
+        })
+    }
+
+    /// Makes the file system anew and does this on it. Returns the operations that were done and those
+    /// that failed, and how most of these did.
+    fn fill(
+        &self,
+        source: Box<dyn Source>,
+        bar: Option<&Progress>,
+    ) -> Result<(u64, u64, String), String> {
+        let mut source = Counted::new(source, bar.map(Progress::steps));
+        self.system.make()?;
+        let report = self.system.in_mount(|dir| {
+            // A history of ours does nothing with a file that it has closed and removed, so none may
+            // hold its space; a trace may.
+            let open = if self.is_trace { Mirror::for_replay } else { Mirror::open };
+            let mirror = open(dir).map_err(|error| format!("{}: {error}", dir.display()))?;
+            in_mirror(&mirror, Pace::Asap, async |mut replayer, _| {
+                let report = replayer.run(&mut source).await.map_err(|error| error.to_string());
+                let _ = replayer.release_all().await;
+                report
+            })
+        })?;
+        self.interrupts.check()?;
+        Ok((report.ops, report.failed_ops(), most_common(&report)))
+    }
+
+    /// Where everything is: of ours as the unmounted device says, of others as the kernel does.
+    fn map(&self) -> Result<VolumeMap, String> {
+        match layout(self.name) {
+            Ok(_) => map_of_source(self.system.device(), self.interrupts),
+            Err(_) => self.system.in_mount(|dir| map_of_source(dir, self.interrupts)),
+        }
+    }
+
+    /// The seconds of each cold read of everything.
+    fn read_cold(&self) -> Result<Vec<f64>, String> {
+        let mut times_s = Vec::new();
+        for _ in 0..READS {
+            fs::write(DROP_CACHES, "3").map_err(|error| format!("{DROP_CACHES}: {error}"))?;
+            let clock = real_clock();
+            times_s.push(self.system.in_mount(|dir| {
+                let begun = clock();
+                self.read_all(dir)?;
+                Ok(clock() - begun)
+            })?);
+        }
+        Ok(times_s)
+    }
+
+    /// Reads every file below a directory, in the order in which the file system lists them, those of a
+    /// directory before those below it, as `grep -r` does.
+    fn read_all(&self, top: &Path) -> Result<(), String> {
+        let mut buffer = vec![0; READ];
+        let mut waiting = vec![top.to_path_buf()];
+        while let Some(dir) = waiting.pop() {
+            self.interrupts.check()?;
+            let text = |error: std::io::Error| format!("{}: {error}", dir.display());
+            for entry in fs::read_dir(&dir).map_err(text)? {
+                let entry = entry.map_err(text)?;
+                if entry.file_type().map_err(text)?.is_dir() {
+                    waiting.push(entry.path());
+                    continue;
+                }
+                let mut file = fs::File::open(entry.path()).map_err(text)?;
+                while file.read(&mut buffer).map_err(text)? > 0 {}
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A workload that makes the files of a map directory by directory, as a copy of the tree does.
+fn copy_of(map: &VolumeMap) -> impl Source + use<> {
+    let mut map = map.clone();
+    map.names.retain(|name| name.name != LOST);
+    // Files are made in the order of their times, and equal times keep the order of the directories.
+    map.files.iter_mut().for_each(|file| file.mtime_s = 0);
+    AtOnce::new(Recreate::new(&map))
+}

@@ -1,0 +1,74 @@
+//! One history on file systems for real and in simulation: FFS has every block of every file where the
+//! simulation has it, the log has its score, and nothing fails on either, or on a file system of the host.
+
+use std::process::Command;
+
+use super::super::bench::Bench;
+use super::super::{Outcome, Scenario, Stop, tools};
+
+pub(super) const SCENARIO: Scenario = Scenario {
+    name: "aged",
+    about: "file systems grow old for real with the same operations as in simulation, and lie alike",
+    limit_s: (180, 1800),
+    run,
+};
+
+/// How far the score of the log may lie from the simulated one: its cleaner works beside the history, so
+/// that it takes other segments each time.
+const LOG_APART: f64 = 0.002;
+
+fn run(bench: &Bench) -> Outcome {
+    tools::need_fuse()?;
+    if !rustix::process::geteuid().is_root() {
+        return Err(Stop::Skipped("only root may make loop devices".into()));
+    }
+    tools::need(bench, &[("mkfs.ext4", "e2fsprogs"), ("losetup", "mount")])?;
+    let mut systems = "lfs,ffs,ext4".to_string();
+    if bench.full {
+        tools::need(bench, &[("mkfs.xfs", "xfsprogs")])?;
+        systems += ",xfs";
+    }
+    let size = format!("{}M", bench.size(64, 2048));
+    let mut age = Command::new(&bench.program);
+    age.args(["age", "--profile", "meyer", "--size", &size, "--full", "60%", "--turnover", "1"]);
+    age.args(["--seed", "3", "--format", "csv", "--on", &systems]);
+    let said = bench.run(&mut age)?;
+    let mut lines = said.lines().map(|line| line.split(',').collect::<Vec<_>>());
+    let names = lines.next().unwrap_or_default();
+    let mut told = Vec::new();
+    for row in lines {
+        let cell = |name: &str| -> Result<&str, String> {
+            let at = names.iter().position(|own| *own == name);
+            at.and_then(|at| row.get(at).copied()).ok_or_else(|| format!("no {name} in {said}"))
+        };
+        let (system, failed) = (cell("system")?, cell("failed")?);
+        if failed != "0" {
+            return Err(format!("{system}: {failed} operations failed").into());
+        }
+        let (real, simulated) = (cell("layout_score")?, cell("simulated_layout_score")?);
+        // A larger volume has sessions that are longer than data waits in a mount.
+        let must_be_same = system == "ffs" && !bench.full;
+        if must_be_same && cell("simulated_is_same_map")? != "true" {
+            return Err(format!(
+                "{system}: blocks lie elsewhere than in simulation; scores {real} and {simulated}"
+            )
+            .into());
+        }
+        if !simulated.is_empty() && (number(real)? - number(simulated)?).abs() > LOG_APART {
+            return Err(format!("{system}: score {real}, in simulation {simulated}").into());
+        }
+        let slow_down = number(cell("slow_down")?)?;
+        told.push(match simulated {
+            "" => format!("{system} {:.4}, {slow_down:.2}x", number(real)?),
+            _ => format!("{system} {real} (simulated {simulated}), {slow_down:.2}x"),
+        });
+    }
+    match told.len() == systems.split(',').count() {
+        true => Ok(told.join("; ")),
+        false => Err(format!("not all of {systems} are in {said}").into()),
+    }
+}
+
+fn number(text: &str) -> Result<f64, String> {
+    text.parse().map_err(|_| format!("{text} is no number"))
+}
