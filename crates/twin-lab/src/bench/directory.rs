@@ -289,7 +289,7 @@ impl User<'_> {
 
     fn sync_all(&self) -> Result<(), BenchFailure> {
         let top = File::open(self.top).map_err(|e| failure("open", self.top, e))?;
-        (self.sync)(&top).map_err(|e| failure("sync", self.top, e))
+        (self.sync)(&top).map_err(|e| failure("syncing all of", self.top, e))
     }
 
     fn go_cold(&self, how: &Cold) -> Result<(), BenchFailure> {

@@ -7,7 +7,7 @@ mod for_real;
 mod history;
 mod page;
 
-pub use for_real::{OldForReal, SimulatedOld, median, old_for_real_table};
+pub use for_real::{OldForReal, SimulatedOld, old_for_real_table, shortest};
 pub use history::{Day, HistoryReport, history_page, history_table};
 pub use page::page;
 

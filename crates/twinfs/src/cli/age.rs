@@ -142,7 +142,7 @@ const HISTORIES: [&str; 3] = ["trace", "git", "snapshots"];
     twinfs age --profile dabre --size 1G --operations dabre.tw     for any directory:\n  \
     twinfs compare -t dabre.tw --on /mnt/ext4,/mnt/xfs\n  \
     twinfs age --git ~/linux --size 8G -o linux.img                1,000 pulls and more\n  \
-    twinfs age --git ~/linux --size 8G --on ext4,xfs,lfs,ffs       for real, side by side")]
+    twinfs age --git ~/linux --pulls 1000 --size 8G --on ext4,xfs,lfs,ffs   for real, side by side")]
 pub(crate) struct Age {
     /// Which layout.
     #[arg(long, value_parser = layouts(), default_value = LAYOUTS[0].name())]
@@ -182,6 +182,9 @@ pub(crate) struct Age {
     /// pull, which makes, makes anew and removes the files that differ. Needs the program git.
     #[arg(long, value_name = "DIR", conflicts_with = "trace")]
     pub(crate) git: Option<PathBuf>,
+    /// Only the last commits, after a checkout of the files before them.
+    #[arg(long, requires = "git", value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) pulls: Option<u32>,
     /// Repeat what happened between the snapshots of a file system in this directory, two at least: the files
     /// that came, went or changed from one to the next.
     #[arg(long, value_name = "DIR", conflicts_with_all = ["trace", "git"])]

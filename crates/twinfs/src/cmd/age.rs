@@ -152,7 +152,7 @@ fn history(args: &Age) -> Result<Option<History>, Failure> {
             Some(History::Recorded(chosen.workload))
         }
         (None, Some(dir)) => {
-            let text = git::history(dir)?;
+            let text = git::history(dir, args.pulls)?;
             Some(History::Recorded(Workload::Foreign(CHECKOUTS.name, text.into())))
         }
         (None, None) => None,

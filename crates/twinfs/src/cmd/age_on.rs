@@ -1,9 +1,9 @@
 //! `twinfs age --on`: file systems that grow old for real, side by side.
 //!
-//! Contract: each file system is made on one loop device in turn, goes through the operations of the
-//! history without its pauses ([`AtOnce`]), and is mounted anew; then it is seen where its files lie, and
-//! all of them are read with cold caches. A new one with a copy of its files, made directory by directory,
-//! is read in the same way. Our layouts go through the same operations in simulation, on a device with the
+//! Contract: each file system is made on one loop device in its turn, goes through the operations of the
+//! history without its pauses ([`AtOnce`]); then it is seen where its files lie. A new one on a second
+//! device has a copy of its files, made directory by directory. All files of the two are read in turn with
+//! cold caches. Our layouts go through the same operations in simulation, on a device with the
 //! same sectors. What is made is removed.
 
 use std::fs;
@@ -16,7 +16,7 @@ use twin_age::{AtOnce, Layout, Recreate, VolumeMap};
 use twin_host::mirror::Mirror;
 use twin_lab::Counted;
 use twin_lab::age::{AgeSettings, END, make_old};
-use twin_lab::layout_report::{OldForReal, SimulatedOld, median, old_for_real_table};
+use twin_lab::layout_report::{OldForReal, SimulatedOld, old_for_real_table, shortest};
 use twin_lab::layouts::layout;
 use twin_trace::Source;
 use twin_trace::replay::Pace;
@@ -31,8 +31,8 @@ use super::{Failure, Interrupts, Outcome, usage};
 use crate::cli::Age;
 use crate::rows;
 
-/// Cold reads of everything; the median counts.
-const READS: usize = 3;
+/// Cold reads of everything: the old one and the copy in turn, so that both meet the same noise.
+const READS: usize = 7;
 /// Bytes of a read.
 const READ: usize = 128 << 10;
 /// The directory of ext4 for files without names.
@@ -52,15 +52,21 @@ pub(super) fn run(
     if !rustix::process::geteuid().is_root() {
         return Err("--on makes loop devices and mounts file systems: run it as root".into());
     }
-    let disk = Arc::new(Disk::make(Path::new("/var/tmp"), settings.size, interrupts)?);
+    let disk = || Disk::make(Path::new("/var/tmp"), settings.size, interrupts).map(Arc::new);
+    let (of_old, of_copy) = (disk()?, disk()?);
     let ours = systems.iter().filter(|kind| layout(kind.name).is_ok()).count();
     let bar = Progress::of("operations", (systems.len() + ours) as u64 * requests);
     let mut rows = Vec::new();
     for kind in systems {
-        let system = System::new(kind, Arc::clone(&disk))?;
-        let is_trace = args.trace.is_some();
-        let one =
-            One { system: &system, name: kind.name, settings, bar: &bar, interrupts, is_trace };
+        let one = One {
+            old: System::new(kind, Arc::clone(&of_old))?,
+            copy: System::new(kind, Arc::clone(&of_copy))?,
+            name: kind.name,
+            settings,
+            bar: &bar,
+            interrupts,
+            is_trace: args.trace.is_some(),
+        };
         rows.push(one.grow_old(history)?);
     }
     bar.finish();
@@ -78,7 +84,8 @@ pub(super) fn run(
 
 /// A file system in its turn.
 struct One<'a> {
-    system: &'a System,
+    old: System,
+    copy: System,
     name: &'static str,
     settings: &'a AgeSettings,
     bar: &'a Progress,
@@ -88,41 +95,29 @@ struct One<'a> {
 
 impl One<'_> {
     fn grow_old(&self, history: &History<'_>) -> Result<OldForReal, Failure> {
+        let source = Box::new(AtOnce::new(history()?));
         let (requests, mut failed, mut most_common_failure) =
-            self.fill(Box::new(AtOnce::new(history()?)), Some(self.bar))?;
-        let old = self.map()?;
-        let read_s = self.read_cold()?;
-        let simulated = match layout(self.name) {
-            Err(_) => None,
-            Ok(kind) => {
-                let mut of_layout = kind.config();
-                of_layout.complete(&|_| false);
-                let how = AgeSettings {
-                    layout: kind,
-                    of_layout,
-                    sector: self.system.sector(),
-                    end: END,
-                    span_ns: 0,
-                    steps: Some(self.bar.steps()),
-                    ..self.settings.clone()
-                };
-                let aged = make_old(&how, Box::new(AtOnce::new(history()?)));
-                let aged = aged.map_err(|error| error.to_string())?;
-                Some(SimulatedOld::of(&aged.map, &old))
-            }
-        };
+            self.fill(&self.old, source, Some(self.bar))?;
+        let old = self.map(&self.old)?;
+        let simulated = self.simulated(history, &old)?;
         self.interrupts.check()?;
-        let (_, failed_copies, most_common) = self.fill(Box::new(copy_of(&old)), None)?;
+        let (_, failed_copies, most_common) =
+            self.fill(&self.copy, Box::new(copy_of(&old)), None)?;
         if failed == 0 {
             most_common_failure = most_common;
         }
         failed += failed_copies;
-        let (copy, copy_read_s) = (self.map()?, self.read_cold()?);
-        let of_old = Layout::of(&old);
-        let slow_down = match (median(&read_s), median(&copy_read_s)) {
+        let copy = self.map(&self.copy)?;
+        let (mut read_s, mut copy_read_s) = (Vec::new(), Vec::new());
+        for _ in 0..READS {
+            read_s.push(self.read_cold(&self.old)?);
+            copy_read_s.push(self.read_cold(&self.copy)?);
+        }
+        let slow_down = match (shortest(&read_s), shortest(&copy_read_s)) {
             (Some(old_s), Some(copy_s)) => Some(old_s / copy_s.max(1e-9)),
             _ => None,
         };
+        let (of_old, of_copy) = (Layout::of(&old), Layout::of(&copy));
         Ok(OldForReal {
             system: self.name.into(),
             requests,
@@ -131,8 +126,9 @@ impl One<'_> {
             files: of_old.files,
             file_bytes: of_old.file_bytes,
             layout_score: of_old.score.value(),
-            copy_layout_score: Layout::of(&copy).score.value(),
+            copy_layout_score: of_copy.score.value(),
             dynamic_score: of_old.dynamic.value(),
+            copy_dynamic_score: of_copy.dynamic.value(),
             read_s,
             copy_read_s,
             slow_down,
@@ -140,16 +136,39 @@ impl One<'_> {
         })
     }
 
+    /// Of our layouts: the same history in simulation, beside where everything really is.
+    fn simulated(
+        &self,
+        history: &History<'_>,
+        real: &VolumeMap,
+    ) -> Result<Option<SimulatedOld>, Failure> {
+        let Ok(kind) = layout(self.name) else { return Ok(None) };
+        let mut of_layout = kind.config();
+        of_layout.complete(&|_| false);
+        let how = AgeSettings {
+            layout: kind,
+            of_layout,
+            sector: self.old.sector(),
+            end: END,
+            span_ns: 0,
+            steps: Some(self.bar.steps()),
+            ..self.settings.clone()
+        };
+        let aged = make_old(&how, Box::new(AtOnce::new(history()?)));
+        Ok(Some(SimulatedOld::of(&aged.map_err(|error| error.to_string())?.map, real)))
+    }
+
     /// Makes the file system anew and does this on it. Returns the operations that were done and those
     /// that failed, and how most of these did.
     fn fill(
         &self,
+        system: &System,
         source: Box<dyn Source>,
         bar: Option<&Progress>,
     ) -> Result<(u64, u64, String), String> {
         let mut source = Counted::new(source, bar.map(Progress::steps));
-        self.system.make()?;
-        let report = self.system.in_mount(|dir| {
+        system.make()?;
+        let report = system.in_mount(|dir| {
             // A history of ours does nothing with a file that it has closed and removed, so none may
             // hold its space; a trace may.
             let open = if self.is_trace { Mirror::for_replay } else { Mirror::open };
@@ -165,26 +184,22 @@ impl One<'_> {
     }
 
     /// Where everything is: of ours as the unmounted device says, of others as the kernel does.
-    fn map(&self) -> Result<VolumeMap, String> {
+    fn map(&self, system: &System) -> Result<VolumeMap, String> {
         match layout(self.name) {
-            Ok(_) => map_of_source(self.system.device(), self.interrupts),
-            Err(_) => self.system.in_mount(|dir| map_of_source(dir, self.interrupts)),
+            Ok(_) => map_of_source(system.device(), self.interrupts),
+            Err(_) => system.in_mount(|dir| map_of_source(dir, self.interrupts)),
         }
     }
 
-    /// The seconds of each cold read of everything.
-    fn read_cold(&self) -> Result<Vec<f64>, String> {
-        let mut times_s = Vec::new();
-        for _ in 0..READS {
-            fs::write(DROP_CACHES, "3").map_err(|error| format!("{DROP_CACHES}: {error}"))?;
-            let clock = real_clock();
-            times_s.push(self.system.in_mount(|dir| {
-                let begun = clock();
-                self.read_all(dir)?;
-                Ok(clock() - begun)
-            })?);
-        }
-        Ok(times_s)
+    /// The seconds of a read of everything with cold caches.
+    fn read_cold(&self, system: &System) -> Result<f64, String> {
+        fs::write(DROP_CACHES, "3").map_err(|error| format!("{DROP_CACHES}: {error}"))?;
+        let clock = real_clock();
+        system.in_mount(|dir| {
+            let begun = clock();
+            self.read_all(dir)?;
+            Ok(clock() - begun)
+        })
     }
 
     /// Reads every file below a directory, in the order in which the file system lists them, those of a

@@ -30,21 +30,55 @@ struct Change {
     path: Vec<u8>,
 }
 
-/// The history of the repository at or above a directory, in the format `checkouts`.
+/// One commit in the log.
+const COMMIT: &str = "--format=%x01%H %at %ct";
+
+/// The history of the repository at or above a directory, in the format `checkouts`: all of it, or the last
+/// `pulls` commits, after a checkout of what was there before them.
 ///
 /// # Errors
 /// If there is no git, or what it says of the directory.
-pub(super) fn history(dir: &Path) -> Result<Vec<u8>, String> {
+pub(super) fn history(dir: &Path, pulls: Option<u32>) -> Result<Vec<u8>, String> {
+    let mut commits = match pulls {
+        None => Vec::new(),
+        Some(pulls) => checkout(dir, &format!("HEAD~{pulls}"))?,
+    };
+    let last = format!("--max-count={}", pulls.map_or(-1, i64::from));
     let log = ["log", "--root", "--first-parent", "--reverse", "-m", "--raw", "-z", "--no-abbrev"];
-    let format = ["--no-renames", "--format=%x01%H %at %ct", "HEAD"];
+    let format = ["--no-renames", &last, COMMIT, "HEAD"];
     let log = git(dir, &[&log[..], &format].concat())?;
-    let commits = parse(&log)?;
+    commits.extend(parse(&log)?);
     if commits.iter().all(|commit| commit.changes.is_empty()) {
         return Err(format!("{}: there is no commit with files in this repository", dir.display()));
     }
     let format = "--batch-check=%(objectname) %(objectsize)";
     let sizes = git(dir, &["cat-file", "--batch-all-objects", "--unordered", format])?;
     Ok(text(&commits, &sizes_of(&sizes)))
+}
+
+/// A checkout of a commit as a commit that makes all its files; none if there is no such commit.
+fn checkout(dir: &Path, commit: &str) -> Result<Vec<Commit>, String> {
+    if git(dir, &["rev-parse", "--verify", "--quiet", commit]).is_err() {
+        return Ok(Vec::new());
+    }
+    let mut commits = parse(&git(dir, &["log", "--max-count=1", "-z", COMMIT, commit])?)?;
+    let tree = git(dir, &["ls-tree", "-r", "-z", "--full-tree", commit])?;
+    if let Some(commit) = commits.last_mut() {
+        commit.changes = files_of(&tree);
+    }
+    Ok(commits)
+}
+
+/// The files in the output of `git ls-tree`.
+fn files_of(tree: &[u8]) -> Vec<Change> {
+    let files = tree.split(|&byte| byte == 0).filter_map(|entry| {
+        let tab = entry.iter().position(|&byte| byte == b'\t')?;
+        let words = String::from_utf8_lossy(&entry[..tab]).into_owned();
+        let [mode, _, blob] = words.split(' ').collect::<Vec<_>>()[..] else { return None };
+        let path = entry[tab + 1..].to_vec();
+        (mode != SUBMODULE).then(|| Change { blob: Some(blob.into()), is_new: true, path })
+    });
+    files.collect()
 }
 
 /// What git prints.
@@ -152,6 +186,17 @@ mod tests {
         let expected =
             ["1,10,11,A,1,1,1,7,", "2,20,21,M,1,1,1,9,", "2,20,21,A,2,2,0,7,", "3,30,31,D,1,1,1,,"];
         assert_eq!(lines, expected);
+    }
+
+    #[test]
+    fn a_tree_becomes_files_without_submodules() {
+        let tree = b"100644 blob b1\ta/x y\x00160000 commit s1\tsub\x00100755 blob b2\tz\x00";
+        let file = |blob: &str, path: &[u8]| Change {
+            blob: Some(blob.into()),
+            is_new: true,
+            path: path.to_vec(),
+        };
+        assert_eq!(files_of(tree), [file("b1", b"a/x y"), file("b2", b"z")]);
     }
 
     #[test]

@@ -46,10 +46,9 @@ impl Disk {
         size: u64,
         interrupts: &Interrupts,
     ) -> Result<Disk, String> {
-        let dir = base.join(format!("twinfs-peers-{}", std::process::id()));
-        let mount_at = dir.join("mnt");
         let text = |path: &Path, e: io::Error| format!("{}: {e}", path.display());
-        fs::create_dir(&dir).map_err(|e| text(&dir, e))?;
+        let dir = new_dir(base).map_err(|e| text(base, e))?;
+        let mount_at = dir.join("mnt");
         let (gone, stop) = (dir.clone(), interrupts.stop());
         let undoing = interrupts.undo(move || remove_by_force(&gone));
         let device = PathBuf::new();
@@ -86,6 +85,18 @@ impl Disk {
 
     fn memory(&self) -> PathBuf {
         self.dir.join("memory")
+    }
+}
+
+/// Makes a directory of its own for a disk of this process.
+fn new_dir(base: &Path) -> io::Result<PathBuf> {
+    let mut number = 0;
+    loop {
+        let dir = base.join(format!("twinfs-peers-{}-{number}", std::process::id()));
+        match fs::create_dir(&dir) {
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => number += 1,
+            made => return made.map(|()| dir),
+        }
     }
 }
 
