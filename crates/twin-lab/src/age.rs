@@ -12,7 +12,7 @@ use twin_age::{Ageing, Layout, Plan, Profile, Recreate, VolumeMap, profile, prof
 use twin_disk::{BlockDevice, DeviceInfo, Io, Pending};
 use twin_fs::dump::{DumpError, Request};
 use twin_fs::geometry::Geometry;
-use twin_fs::{Cpu, Identity, LayoutConfig, LayoutKind, Opened, Settings, write_cost};
+use twin_fs::{Cpu, Identity, LayoutConfig, LayoutKind, OpenVolume, Settings, write_cost};
 use twin_rt::{ClockOnly, Nanos, Rt, SECS, Time};
 use twin_settings::{Named, Param, SettingsError, Unit, Values};
 use twin_sim::{Platter, SimDisk, model};
@@ -20,6 +20,7 @@ use twin_trace::Source;
 use twin_trace::replay::{Options, Pace, Replayer};
 
 use crate::config::Config;
+use crate::copy::{Places, make_copy};
 use crate::error::{SimulateError, model_error};
 use crate::machine::{NOBODY, disk_of};
 use crate::steps::{Counted, Steps};
@@ -216,6 +217,8 @@ pub enum Beginning {
     Aged(AgedSpec),
     /// Those of a snapshot, created anew; the text is the snapshot's name.
     Files(String, VolumeMap),
+    /// Those of a snapshot where they were, or files that fill what was used.
+    Copy(String, VolumeMap, Places),
 }
 
 impl fmt::Display for Beginning {
@@ -223,6 +226,10 @@ impl fmt::Display for Beginning {
         match self {
             Beginning::Aged(spec) => write!(f, "volumes aged by {spec}"),
             Beginning::Files(name, _) => write!(f, "volumes with the files of {name}"),
+            Beginning::Copy(name, _, Places::Files) => write!(f, "copies of {name}"),
+            Beginning::Copy(name, _, Places::Free) => {
+                write!(f, "volumes with the free space of {name}")
+            }
         }
     }
 }
@@ -260,6 +267,7 @@ fn old_volume(config: &Config, beginning: &Beginning) -> Result<Aged, SimulateEr
             let how = AgeSettings { span_ns: source.span_ns(), ..how };
             make_old(&how, Box::new(source))?
         }
+        Beginning::Copy(_, map, places) => make_copy(&how, map, *places)?,
     };
     match aged.failed {
         0 => Ok(aged),
@@ -270,20 +278,54 @@ fn old_volume(config: &Config, beginning: &Beginning) -> Result<Aged, SimulateEr
     }
 }
 
-/// The settings of a volume that is made old, with so much memory for blocks. There is time to save
-/// and no memory to be short of, so that inodes stay in memory.
+/// The settings of a volume that is made old, with so much memory for blocks. Files are used once, when
+/// they are made, so that few inodes are kept: each holds its block of the table, and a cache full of
+/// held blocks is searched at length for one that can go.
 pub fn ageing_settings(cache_bytes: u64) -> Settings {
-    Settings { cache_bytes, cached_inodes: 1 << 20, ..Settings::default() }
+    Settings { cache_bytes, cached_inodes: 1 << 15, ..Settings::default() }
 }
 
 /// Memory for blocks while a simulated volume grows old.
 const AGEING_CACHE: u64 = 256 << 20;
 
+/// An old volume as it is kept.
+#[derive(Clone, Debug)]
+pub struct OldVolume {
+    /// The content of its device.
+    pub platter: Platter,
+    /// Its layout score.
+    pub score: Option<f64>,
+}
+
+/// Where old volumes are kept for longer than a command.
+pub trait KeptVolumes: fmt::Debug {
+    /// The volume with these settings of volume and ageing, if it is there.
+    fn find(&mut self, key: &str) -> Option<OldVolume>;
+
+    /// Keeps a volume, if that is possible.
+    fn keep(&mut self, key: &str, volume: &OldVolume);
+}
+
 /// Old volumes that were made already, by their settings.
 #[derive(Debug, Default)]
-pub struct OldVolumes(Vec<(String, Platter, Option<f64>)>);
+pub struct OldVolumes {
+    known: Vec<(String, OldVolume)>,
+    kept: Option<Box<dyn KeptVolumes>>,
+    requests: u64,
+}
 
 impl OldVolumes {
+    /// Takes volumes that were kept, and keeps those that are made. Volumes with the files of a
+    /// snapshot are not kept: their settings do not say which files those are.
+    pub fn kept_in(kept: Box<dyn KeptVolumes>) -> OldVolumes {
+        OldVolumes { kept: Some(kept), ..OldVolumes::default() }
+    }
+
+    /// Requests that were made for the volumes so far: none if all were there.
+    pub fn requests(&self) -> u64 {
+        self.requests
+    }
+
     /// The configuration with an old volume as its start, and the volume's layout score.
     ///
     /// # Errors
@@ -293,22 +335,51 @@ impl OldVolumes {
         config: &Config,
         beginning: &Beginning,
     ) -> Result<(Config, Option<f64>), SimulateError> {
+        let mut config = config.clone();
+        if let (Beginning::Copy(_, map, _), false) = (beginning, config.size_asked) {
+            // A copy has the size of the original.
+            config.size = Some(map.size);
+            config.size_asked = true;
+        }
+        let config = &config;
         let (size, sector) = disk_of(config)?;
         let keys = config.of_layout.keys().into_iter();
         let keys: Vec<String> = keys.map(|key| format!("{}={}", key.name, key.value)).collect();
         let name = config.layout.name();
         let key = format!("{name}:{},{size}/{sector}, {beginning}", keys.join(","));
-        let known = self.0.iter().find(|(known, ..)| *known == key);
-        let (platter, score) = match known {
-            Some((_, platter, score)) => (platter.clone(), *score),
+        let known = self.known.iter().find(|(known, _)| *known == key);
+        let volume = match known {
+            Some((_, volume)) => volume.clone(),
             None => {
-                let aged = old_volume(config, beginning)?;
-                let score = aged.layout.score.value();
-                self.0.push((key, aged.platter.clone(), score));
-                (aged.platter, score)
+                let volume = self.find_or_make(&key, config, beginning)?;
+                self.known.push((key, volume.clone()));
+                volume
             }
         };
-        Ok((Config { start: Some(platter), ..config.clone() }, score))
+        Ok((Config { start: Some(volume.platter), ..config.clone() }, volume.score))
+    }
+
+    fn find_or_make(
+        &mut self,
+        key: &str,
+        config: &Config,
+        beginning: &Beginning,
+    ) -> Result<OldVolume, SimulateError> {
+        let kept = self.kept.as_mut().filter(|_| matches!(beginning, Beginning::Aged(_)));
+        let mut kept = match kept {
+            Some(kept) => match kept.find(key) {
+                Some(volume) => return Ok(volume),
+                None => Some(kept),
+            },
+            None => None,
+        };
+        let aged = old_volume(config, beginning)?;
+        self.requests += aged.requests;
+        let volume = OldVolume { score: aged.layout.score.value(), platter: aged.platter };
+        if let Some(kept) = &mut kept {
+            kept.keep(key, &volume);
+        }
+        Ok(volume)
     }
 }
 
@@ -342,19 +413,19 @@ pub fn make_old(how: &AgeSettings, source: Box<dyn Source>) -> Result<Aged, Simu
     let rt = Rt::new(ClockOnly { start }, how.seed);
     let result = rt.block_on(grow_old(&rt, how, source));
     rt.crash();
-    let (mut aged, platter) = result.map_err(SimulateError::Stalled)??;
-    aged.map = map_of_platter(how.layout, &platter)?;
-    aged.map.taken_s = how.end.secs() as i64;
-    aged.layout = Layout::of(&aged.map);
-    aged.platter = platter;
-    Ok(aged)
+    result.map_err(SimulateError::Stalled)??.mapped(how)
 }
 
-async fn grow_old(
-    rt: &Rt,
-    how: &AgeSettings,
-    source: Box<dyn Source>,
-) -> Result<(Aged, Platter), SimulateError> {
+/// A volume that was opened to be changed in simulation.
+pub(crate) struct Opened {
+    pub(crate) disk: SimDisk,
+    pub(crate) volume: OpenVolume,
+    /// What `mkfs` says of it; empty if it existed.
+    pub(crate) description: String,
+}
+
+/// Opens the volume on its device, a new one if it has no start. Data of users is zeros.
+pub(crate) async fn opened(rt: &Rt, how: &AgeSettings) -> Result<Opened, SimulateError> {
     let disk = instant(rt, how.size, how.start.clone())?;
     let device: Rc<dyn BlockDevice> = Rc::new(Coarse(disk.clone(), how.sector));
     let description = match how.start {
@@ -363,28 +434,72 @@ async fn grow_old(
     };
     let settings = Settings { zeros: true, ..how.settings.clone() };
     let opening = how.of_layout.open(rt, device, Cpu::none(), settings).await?;
-    let Opened { volume, .. } = opening;
-    let options = Options { pace: Pace::Recorded { speed: 1.0 }, ..Options::default() };
-    let mut replayer = Replayer::new(rt, &volume, options);
-    let mut source = Counted::new(source, how.steps.clone());
-    let report = replayer.run(&mut source).await.map_err(SimulateError::Replay)?;
-    let _ = replayer.release_all().await;
+    Ok(Opened { disk, volume: opening.volume, description })
+}
+
+/// The content of the device of a new volume.
+pub(crate) fn mkfs_platter(how: &AgeSettings) -> Result<Platter, SimulateError> {
+    let rt = Rt::new(ClockOnly::default(), how.seed);
+    let work = async {
+        let disk = instant(&rt, how.size, None)?;
+        let device: Rc<dyn BlockDevice> = Rc::new(Coarse(disk.clone(), how.sector));
+        how.of_layout.mkfs(&rt, device, how.identity).await?;
+        Ok(disk.platter())
+    };
+    let made = rt.block_on(work);
+    rt.crash();
+    made.map_err(SimulateError::Stalled)?
+}
+
+/// Closes a volume at the end of its time, after so many requests, of which some failed. Its map is
+/// not made yet.
+pub(crate) async fn closed(
+    rt: &Rt,
+    how: &AgeSettings,
+    opened: Opened,
+    (requests, failed): (u64, u64),
+) -> Result<Aged, SimulateError> {
+    let Opened { disk, volume, description } = opened;
     rt.sleep_until(how.end).await;
     let stat = volume.stat();
     let written = volume.written();
     volume.close().await?;
     let capacity = stat.blocks * u64::from(stat.block_size);
     let map = VolumeMap::default();
-    let aged = Aged {
-        platter: Platter::new(0),
+    Ok(Aged {
+        platter: disk.platter(),
         layout: Layout::of(&map),
         map,
         description,
-        requests: report.ops,
-        failed: report.failed_ops(),
+        requests,
+        failed,
         capacity,
         used: capacity - stat.free * u64::from(stat.block_size),
         write_cost: write_cost(written.bytes, written.cleaner_read_bytes, written.new_data_bytes),
-    };
-    Ok((aged, disk.platter()))
+    })
+}
+
+impl Aged {
+    /// With its map.
+    pub(crate) fn mapped(mut self, how: &AgeSettings) -> Result<Aged, SimulateError> {
+        self.map = map_of_platter(how.layout, &self.platter)?;
+        self.map.taken_s = how.end.secs() as i64;
+        self.layout = Layout::of(&self.map);
+        Ok(self)
+    }
+}
+
+async fn grow_old(
+    rt: &Rt,
+    how: &AgeSettings,
+    source: Box<dyn Source>,
+) -> Result<Aged, SimulateError> {
+    let opened = opened(rt, how).await?;
+    let options = Options { pace: Pace::Recorded { speed: 1.0 }, ..Options::default() };
+    let mut replayer = Replayer::new(rt, &opened.volume, options);
+    let mut source = Counted::new(source, how.steps.clone());
+    let report = replayer.run(&mut source).await.map_err(SimulateError::Replay)?;
+    let _ = replayer.release_all().await;
+    drop(replayer);
+    closed(rt, how, opened, (report.ops, report.failed_ops())).await
 }

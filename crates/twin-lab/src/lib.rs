@@ -30,6 +30,7 @@ mod chance;
 mod columns;
 mod compare;
 mod config;
+pub mod copy;
 mod draw;
 mod error;
 mod event_log;
