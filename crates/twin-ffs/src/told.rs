@@ -8,11 +8,9 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 
 use twin_cache::Lbn;
-use twin_fs::{FsError, Ino, Result, Told, ToldRun};
+use twin_fs::Ino;
 use twin_rt::FixedMap;
 
-use crate::ffs::Ffs;
-use crate::format::Superblock;
 use crate::space::Freed;
 
 /// The first fragments of the blocks of a file.
@@ -75,63 +73,34 @@ impl ToldPlaces {
         held.taken = frags;
         true
     }
-}
 
-/// The blocks of a run: number in the file, first fragment, fragments.
-fn blocks<'a>(
-    sb: &'a Superblock,
-    run: &'a ToldRun,
-) -> impl Iterator<Item = (Lbn, u64, u32)> + use<'a> {
-    let (block, frag) = (u64::from(sb.geometry.block_size), u64::from(sb.geometry.frag_size));
-    (0..run.bytes.div_ceil(block)).map(move |nth| {
-        let bytes = block.min(run.bytes - nth * block);
-        let addr = (run.at + nth * block) / frag;
-        (run.lbn + nth as Lbn, addr, bytes.div_ceil(frag) as u32)
-    })
-}
-
-impl Ffs {
-    pub(crate) fn note_told(&self, told: Told<'_>) -> Result<()> {
-        match told {
-            Told::Hold(runs) => self.hold(runs),
-            Told::File(ino, runs) => {
-                let blocks = runs.iter().flat_map(|run| blocks(&self.sb, run));
-                let places = blocks.map(|(lbn, addr, _)| (lbn, addr)).collect();
-                *self.told.next.borrow_mut() = None;
-                match ino {
-                    Some(ino) => drop(self.told.files.borrow_mut().insert(ino, places)),
-                    None => *self.told.next.borrow_mut() = Some(places),
-                }
-                Ok(())
-            }
-            Told::End => {
-                let held = self.told.held.take();
-                let rest = held.into_iter().filter(|(_, held)| held.taken < held.frags);
-                for (addr, Held { frags, taken }) in rest {
-                    let freed = Freed { addr: addr + u64::from(taken), frags: frags - taken };
-                    self.alloc_mut().give_back(&self.sb, freed);
-                }
-                self.told.files.take();
-                self.told.next.take();
-                self.told.is_active.set(false);
-                Ok(())
-            }
+    /// Notes where the blocks of a file go; without a number, of the next one of which nothing was
+    /// told.
+    pub(crate) fn note_file(&self, ino: Option<Ino>, places: BTreeMap<Lbn, u64>) {
+        *self.next.borrow_mut() = None;
+        match ino {
+            Some(ino) => drop(self.files.borrow_mut().insert(ino, places)),
+            None => *self.next.borrow_mut() = Some(places),
         }
     }
 
-    fn hold(&self, runs: &[ToldRun]) -> Result<()> {
-        let mut space = self.alloc_mut();
-        let mut here = Vec::new();
-        for (_, addr, frags) in runs.iter().flat_map(|run| blocks(&self.sb, run)) {
-            if !space.hold(&self.sb, Freed { addr, frags }) {
-                here.into_iter().for_each(|place| space.give_back(&self.sb, place));
-                return Err(FsError::Invalid("a place that is to be held is not free"));
-            }
-            here.push(Freed { addr, frags });
-        }
-        let held = here.iter().map(|place| (place.addr, Held { frags: place.frags, taken: 0 }));
-        self.told.held.borrow_mut().extend(held);
-        self.told.is_active.set(true);
-        Ok(())
+    /// Notes places that are held.
+    pub(crate) fn note_held(&self, places: &[Freed]) {
+        let held = places.iter().map(|place| (place.addr, Held { frags: place.frags, taken: 0 }));
+        self.held.borrow_mut().extend(held);
+        self.is_active.set(true);
+    }
+
+    /// Forgets everything. Returns what was held and not handed out.
+    pub(crate) fn end(&self) -> Vec<Freed> {
+        self.files.take();
+        self.next.take();
+        self.is_active.set(false);
+        let held = self.held.take().into_iter().filter(|(_, held)| held.taken < held.frags);
+        let rest = |(addr, Held { frags, taken })| Freed {
+            addr: addr + u64::from(taken),
+            frags: frags - taken,
+        };
+        held.map(rest).collect()
     }
 }

@@ -6,7 +6,6 @@
 //! left out. What directories need beyond their places is the layout's choice.
 //! Source: Smith and Seltzer, TR-35-94, section 5.4, which gives both methods and used the second.
 
-use std::fmt;
 use std::ops::Range;
 
 use twin_age::map::{FileKind, FileMap, NameOf, Run};
@@ -26,22 +25,6 @@ pub enum Places {
     Files,
     /// The free space: what was used is taken by files that fill it.
     Free,
-}
-
-impl Places {
-    /// By its name.
-    pub fn parse(text: &str) -> Option<Places> {
-        [Places::Files, Places::Free].into_iter().find(|places| places.to_string() == text)
-    }
-}
-
-impl fmt::Display for Places {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Places::Files => "files",
-            Places::Free => "free",
-        })
-    }
 }
 
 /// The most bytes of a write.

@@ -49,6 +49,7 @@ mod markup;
 mod mount_flush;
 pub mod nfs_server;
 pub mod observe;
+pub mod old_volumes;
 mod page;
 mod planted;
 mod presets;

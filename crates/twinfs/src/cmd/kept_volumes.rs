@@ -20,7 +20,7 @@ use std::time::{Duration, SystemTime};
 use siphasher::sip128::{Hasher128, SipHasher13};
 use twin_disk::{Block, Buf};
 use twin_lab::Platter;
-use twin_lab::age::{KeptVolumes, OldVolume};
+use twin_lab::old_volumes::{KeptVolumes, OldVolume};
 
 /// The most bytes that all entries take on the host.
 const MOST_BYTES: u64 = 2 << 30;
@@ -285,7 +285,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use twin_lab::Config;
-    use twin_lab::age::{AgedSpec, Beginning, OldVolumes};
+    use twin_lab::old_volumes::{AgedSpec, Beginning, OldVolumes};
 
     use super::*;
 
