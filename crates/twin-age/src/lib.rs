@@ -48,6 +48,6 @@ pub use free::{FreeSpace, RunClass, TENTHS};
 pub use layout::{FileScore, Layout, by_directory, by_file};
 pub use map::VolumeMap;
 pub use profile::{Distribution, Profile, profile, profiles};
-pub use recreate::Recreate;
+pub use recreate::{Recreate, Step};
 pub use score::{Class, Score, SizeClass};
 pub use succession::{Succession, SuccessionError};

@@ -28,15 +28,19 @@ pub struct Recreate {
     span_ns: Nanos,
 }
 
+/// A file or directory that is made.
 #[derive(Clone, Debug)]
-struct Step {
-    at_ns: Nanos,
-    /// The inode in the map, and that of its directory.
-    ino: u64,
-    dir: u64,
-    name: Vec<u8>,
+pub struct Step {
+    /// When, from the oldest file's time on.
+    pub at_ns: Nanos,
+    /// The inode in the map.
+    pub ino: u64,
+    /// That of its directory.
+    pub dir: u64,
+    /// Its name.
+    pub name: Vec<u8>,
     /// The size of a file; `None` for a directory.
-    size: Option<u64>,
+    pub size: Option<u64>,
 }
 
 impl Recreate {
@@ -98,6 +102,13 @@ impl Recreate {
     /// From the first operation to the time of the snapshot.
     pub fn span_ns(&self) -> Nanos {
         self.span_ns
+    }
+
+    /// What is made, in order, and the root's inode in the map.
+    pub fn into_steps(self) -> (impl Iterator<Item = Step>, u64) {
+        let root =
+            self.inos.iter().find(|(_, ino)| **ino == ROOT_INO).map_or(ROOT_INO, |(root, _)| *root);
+        (self.steps.into_iter().rev(), root)
     }
 
     fn create(&mut self, step: Step) {

@@ -19,6 +19,7 @@ use crate::ordering::{Ordering, Reuse};
 use crate::preference::PlacementRequest;
 use crate::settings::{FfsSettings, PlantedFault};
 use crate::space::{SearchStats, Space};
+use crate::told::ToldPlaces;
 use crate::write_behind::{self, FileClusters};
 use crate::writes::Writes;
 
@@ -90,6 +91,7 @@ pub struct Ffs {
     /// inodes on the disk lead to the old place, which has it.
     pub(crate) moved: DueInodes,
     pub(crate) admission: Admission,
+    pub(crate) told: ToldPlaces,
     state: Cell<VolumeState>,
     stats: Cell<FfsStats>,
 }
@@ -140,6 +142,7 @@ impl Ffs {
             new_maps: DueInodes::default(),
             moved: DueInodes::default(),
             admission: Admission::default(),
+            told: ToldPlaces::default(),
             state: Cell::new(state),
             stats: Cell::default(),
         })

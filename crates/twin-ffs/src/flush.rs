@@ -260,7 +260,7 @@ impl Ffs {
         self.alloc_mut().forget_fresh(inode.ino);
         if let Some(frame) = table_block.filter(|f| f.is_dirty()) {
             let run = self.take_table_block(core, &frame);
-            let numbers = self.writes.send(core, vec![run], Origin::User);
+            let numbers = self.writes.send(core, vec![run.into()], Origin::User);
             self.writes.wait(&numbers).await;
         } else {
             // Another task may have sent it, so wait for that write.
@@ -296,7 +296,11 @@ impl Ffs {
         if inode.d.borrow().is_dir() {
             // Names that were removed from it are durable already; this tells the disk that their
             // inodes are free, too. Otherwise a repair could revive a file by its inode.
-            let numbers = self.writes.send(core, self.take_tables(core), Origin::User);
+            let numbers = self.writes.send(
+                core,
+                self.take_tables(core).into_iter().map(WriteRun::from).collect(),
+                Origin::User,
+            );
             self.writes.wait(&numbers).await;
             self.writes.wait_file(0).await;
         }
@@ -451,7 +455,8 @@ impl Ffs {
         self.pin_parents(core, inode, &mut pins).await?;
         let frames = inode.frames.dirty_frames();
         let maps = frames.iter().take_while(|f| f.lbn() < 0);
-        let pieces: Vec<WriteRun> = maps.filter_map(|f| self.take_block(core, inode, f)).collect();
+        let pieces: Vec<WriteRun> =
+            maps.filter_map(|f| self.take_block(core, inode, f)).map(WriteRun::from).collect();
         self.alloc_mut().forget_fresh(inode.ino);
         Ok(self.writes.send(core, pieces, Origin::User))
     }
@@ -469,7 +474,7 @@ impl Ffs {
             let maps = frames.iter().take_while(|f| f.lbn() < 0);
             let these = maps.filter(|f| core.geometry.indirect(f.lbn()).0 == level);
             let pieces: Vec<WriteRun> =
-                these.filter_map(|f| self.take_block(core, inode, f)).collect();
+                these.filter_map(|f| self.take_block(core, inode, f)).map(WriteRun::from).collect();
             self.alloc_mut().forget_fresh(inode.ino);
             let shared = doing.is_shared();
             if !pieces.is_empty() || shared {

@@ -16,6 +16,23 @@ use crate::format::{CgCounts, CgImage, Superblock};
 /// Rotational positions that a track is divided in (4.4BSD's `NRPOS`).
 const ROTATIONAL_POSITIONS: u64 = 8;
 
+/// Of each map of the fragments of a block the lengths of the runs in it: bit `n` stands for `n`.
+const RUN_LENGTHS: [u16; 256] = {
+    let mut all = [0; 256];
+    let mut bits = 0;
+    while bits < all.len() {
+        let mut rest = bits as u16;
+        while rest > 0 {
+            rest >>= rest.trailing_zeros();
+            let run = rest.trailing_ones();
+            all[bits] |= 1 << run;
+            rest >>= run;
+        }
+        bits += 1;
+    }
+    all
+};
+
 /// How a block was found in its group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FoundBy {
@@ -299,12 +316,15 @@ impl Group {
         Some(at)
     }
 
-    /// A run of exactly `len` free fragments in a partly used block, from `block` on, around the
-    /// end.
+    /// A run of exactly `len` free fragments, fewer than 8, in a partly used block, from `block` on,
+    /// around the end.
     fn find_run(&self, block: u32, len: u32) -> Option<u32> {
         let blocks = self.free_blocks.len();
         (block..blocks).chain(0..block).find_map(|b| {
             let bits = self.free.group(b * self.per_block, self.per_block);
+            if RUN_LENGTHS[bits as usize] >> len & 1 == 0 {
+                return None;
+            }
             let mut at = 0;
             while at < self.per_block {
                 let run = (bits >> at).trailing_ones().min(self.per_block - at);

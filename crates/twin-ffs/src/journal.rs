@@ -31,14 +31,14 @@ use crate::format::{
     record_blocks,
 };
 use crate::settings::PlantedFault;
-use crate::writes::{WriteRun, Writes, join_runs};
+use crate::writes::{Piece, Writes, join_runs};
 
 /// A block of a transaction that is not in its place yet.
 struct Journaled {
     block: Block,
-    /// The frames from which it was taken. They are held because the block must not be read from
+    /// The frame from which it was taken, if it was. It is held because the block must not be read from
     /// its place meanwhile.
-    _held: Vec<Rc<Frame>>,
+    _held: Option<Rc<Frame>>,
 }
 
 /// A record in the ring.
@@ -229,7 +229,7 @@ impl Journal {
     /// work.
     pub(crate) fn transaction(
         &self,
-        pieces: Vec<WriteRun>,
+        pieces: Vec<Piece>,
         revoked: &BTreeSet<u64>,
         orphans: impl Iterator<Item = Ino>,
         frag_bytes: u64,
@@ -239,11 +239,10 @@ impl Journal {
         self.next.set(number + 1);
         let mut entries = Vec::new();
         let mut blocks = Vec::new();
-        for mut piece in pieces {
-            let Some(block) = piece.blocks.pop() else { continue };
-            let (addr, len, crc) = (piece.at / frag_bytes, block.len() as u32, block.crc32c());
+        for Piece { at, block, held, .. } in pieces {
+            let (addr, len, crc) = (at / frag_bytes, block.len() as u32, block.crc32c());
             entries.push(RecordEntry { addr, kind: RecordEntryKind::Block { len, crc } });
-            blocks.push((addr, Journaled { block, _held: piece.held }));
+            blocks.push((addr, Journaled { block, _held: held }));
         }
         // A place that was freed and is in use again has its new block in this transaction, so it
         // must not be revoked by it.
@@ -373,12 +372,12 @@ impl Journal {
     async fn checkpoint(&self, target: &Target<'_>) -> Result<()> {
         let Target { core, sb, writes } = target;
         let Some(last) = self.live.borrow().back().copied() else { return Ok(()) };
-        let pieces: Vec<WriteRun> = {
+        let pieces: Vec<Piece> = {
             let journaled = self.journaled.borrow();
-            let piece = |(addr, journaled): (&u64, &Journaled)| WriteRun {
+            let piece = |(addr, journaled): (&u64, &Journaled)| Piece {
                 at: sb.geometry.byte_of(*addr),
-                blocks: vec![journaled.block.clone()],
-                held: Vec::new(),
+                block: journaled.block.clone(),
+                held: None,
                 class: Class::Meta,
                 ino: 0,
             };

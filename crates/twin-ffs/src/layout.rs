@@ -7,7 +7,7 @@ use twin_disk::Origin;
 use twin_fs::geometry::{Ptr, UNWRITTEN};
 use twin_fs::{
     Change, Chosen, Core, Dirty, FsError, Ino, Inode, Layout, Need, Picked, Result, Room, SpaceMap,
-    VolumeStat, Written,
+    Told, VolumeStat, Written,
 };
 use twin_rt::Category;
 
@@ -23,9 +23,15 @@ impl Ffs {
 
     /// Finds a place for a block that has none.
     fn place_new(&self, core: &Core, inode: &Inode, lbn: Lbn, len: u32) -> Option<u64> {
-        let wanted = self.wanted(core, inode, lbn);
+        let frags = self.frags(len);
+        let addr = match self.told.take(inode.ino, lbn, frags) {
+            Some(addr) => addr,
+            None => {
+                let wanted = self.wanted(core, inode, lbn);
+                self.alloc_mut().take(&self.sb, &wanted, frags)?
+            }
+        };
         let mut space = self.alloc_mut();
-        let addr = space.take(&self.sb, &wanted, self.frags(len))?;
         space.note_fresh(inode.ino, addr);
         space.note_unwritten(inode.ino);
         if lbn < 0 && self.ordering.maps() == Wait::InOrder {
@@ -41,6 +47,9 @@ impl Ffs {
         let mut space = self.alloc_mut();
         if frags > old_frags {
             space.note_unwritten(inode.ino);
+            if self.told.grow(inode.ino, lbn, old.addr, frags) {
+                return Some(old.addr);
+            }
             let was_fresh = space.is_fresh(inode.ino, old.addr);
             let addr = space.grow(&self.sb, inode.ino, old, &wanted, frags)?;
             if addr != old.addr {
@@ -250,6 +259,10 @@ impl Layout for Ffs {
             checkpoints: stats.checkpoints,
             ..Written::default()
         }
+    }
+
+    fn tell_places(&self, _core: &Core, told: Told<'_>) -> Result<()> {
+        self.note_told(told)
     }
 
     fn space_map(&self, _core: &Core) -> SpaceMap {

@@ -67,6 +67,8 @@ mod settings;
 mod space;
 mod start;
 mod take;
+mod telling;
+mod told;
 pub mod write_behind;
 mod writes;
 

@@ -13,7 +13,7 @@ use twin_rt::join_all;
 use crate::format::{JOURNAL_HEADERS, JournalHeader, Record, RecordEntryKind, Superblock};
 use crate::journal::LiveRecord;
 use crate::settings::PlantedFault;
-use crate::writes::{WriteRun, join_runs};
+use crate::writes::{Piece, join_runs};
 
 /// The contents of a journal.
 pub(crate) struct Replay {
@@ -206,10 +206,10 @@ impl Replay {
 
     /// Writes the blocks to their places, and flushes.
     pub(crate) async fn write(&self, device: &dyn BlockDevice, sb: &Superblock) -> Result<()> {
-        let pieces = self.blocks.iter().map(|(addr, block)| WriteRun {
+        let pieces = self.blocks.iter().map(|(addr, block)| Piece {
             at: sb.geometry.byte_of(*addr),
-            blocks: vec![block.clone()],
-            held: Vec::new(),
+            block: block.clone(),
+            held: None,
             class: Class::Meta,
             ino: 0,
         });

@@ -367,6 +367,24 @@ impl Space {
         self.pending.entry(ino).or_default().push(freed);
     }
 
+    /// Marks free fragments of one block as used, whoever gets them. Returns false if they are not
+    /// free.
+    pub(crate) fn hold(&mut self, sb: &Superblock, place: Freed) -> bool {
+        let Some((group, within)) = sb.locate(place.addr) else { return false };
+        let group = &mut self.groups[group as usize];
+        let is_free = group.is_free(within, place.frags);
+        if is_free {
+            group.mark_used(within, place.frags);
+            self.maps_dirty = true;
+        }
+        is_free
+    }
+
+    /// Makes fragments free to which nothing ever led.
+    pub(crate) fn give_back(&mut self, sb: &Superblock, place: Freed) {
+        self.free_now(sb, place);
+    }
+
     fn free_now(&mut self, sb: &Superblock, freed: Freed) {
         let Some((group, within)) = sb.locate(freed.addr) else { return };
         self.groups[group as usize].mark_free(within, freed.frags);

@@ -12,7 +12,7 @@ use twin_fs::geometry::Parent;
 use twin_fs::{Core, Inode, Result};
 
 use crate::ffs::Ffs;
-use crate::writes::WriteRun;
+use crate::writes::Piece;
 
 /// Selects among the dirty blocks of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,12 +46,7 @@ impl Ffs {
 
     /// Takes dirty blocks of a file, as pieces. Blocks whose place is not known in memory stay
     /// dirty.
-    pub(crate) fn take_blocks(
-        &self,
-        core: &Core,
-        inode: &Inode,
-        which: DirtyBlocks,
-    ) -> Vec<WriteRun> {
+    pub(crate) fn take_blocks(&self, core: &Core, inode: &Inode, which: DirtyBlocks) -> Vec<Piece> {
         let frames = inode.frames.dirty_frames();
         let wanted = |frame: &&Rc<Frame>| match which {
             DirtyBlocks::All => true,
@@ -67,7 +62,7 @@ impl Ffs {
         core: &Core,
         inode: &Inode,
         frame: &Rc<Frame>,
-    ) -> Option<WriteRun> {
+    ) -> Option<Piece> {
         let ptr = core.resident_ptr(inode, frame.lbn()).filter(|p| p.is_on_disk())?;
         let block = frame.with(|b| b.slice(0, ptr.len as usize));
         core.cache.mark_clean(&inode.frames, frame);
@@ -85,44 +80,38 @@ impl Ffs {
             self.alloc_mut().forget_fresh(inode.ino);
         }
         let at = self.sb.geometry.byte_of(ptr.addr);
-        Some(WriteRun {
-            at,
-            blocks: vec![block],
-            held: vec![Rc::clone(frame)],
-            class,
-            ino: inode.ino,
-        })
+        Some(Piece { at, block, held: Some(Rc::clone(frame)), class, ino: inode.ino })
     }
 
     /// Takes a dirty block of the inode tables.
-    pub(crate) fn take_table_block(&self, core: &Core, frame: &Rc<Frame>) -> WriteRun {
+    pub(crate) fn take_table_block(&self, core: &Core, frame: &Rc<Frame>) -> Piece {
         let len = self.sb.geometry.block_size;
         core.cache.mark_clean(&self.tables, frame);
         self.count(|s| s.meta_bytes += u64::from(len));
         let at = frame.lbn() as u64 * u64::from(len);
-        let (blocks, held) = (vec![frame.block()], vec![Rc::clone(frame)]);
-        WriteRun { at, blocks, held, class: Class::Meta, ino: 0 }
+        let (block, held) = (frame.block(), Some(Rc::clone(frame)));
+        Piece { at, block, held, class: Class::Meta, ino: 0 }
     }
 
     /// Takes all dirty blocks of the inode tables.
-    pub(crate) fn take_tables(&self, core: &Core) -> Vec<WriteRun> {
+    pub(crate) fn take_tables(&self, core: &Core) -> Vec<Piece> {
         let frames = self.tables.dirty_frames();
         frames.iter().map(|frame| self.take_table_block(core, frame)).collect()
     }
 
     /// Takes the changed maps of groups. With `committing`, freed fragments are already free in
     /// them.
-    pub(crate) fn take_maps(&self, committing: bool) -> Vec<WriteRun> {
+    pub(crate) fn take_maps(&self, committing: bool) -> Vec<Piece> {
         let picked = |numbers| self.picked.within(numbers);
         let maps = self.alloc_mut().take_maps(&self.sb, committing, picked);
-        let run = |(group, raw): (u32, Vec<u8>)| WriteRun {
+        let run = |(group, raw): (u32, Vec<u8>)| Piece {
             at: self.sb.geometry.byte_of(self.sb.cg_addr(group)),
-            blocks: vec![Block::Bytes(Buf::copy_of(&raw).freeze())],
-            held: Vec::new(),
+            block: Block::Bytes(Buf::copy_of(&raw).freeze()),
+            held: None,
             class: Class::Meta,
             ino: 0,
         };
-        let runs: Vec<WriteRun> = maps.into_iter().map(run).collect();
+        let runs: Vec<Piece> = maps.into_iter().map(run).collect();
         let bytes = runs.len() as u64 * u64::from(self.sb.geometry.block_size);
         self.count(|s| s.meta_bytes += bytes);
         runs

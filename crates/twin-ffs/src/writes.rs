@@ -27,6 +27,25 @@ pub(crate) struct WriteRun {
     pub(crate) ino: Ino,
 }
 
+/// One block that was taken for a write.
+pub(crate) struct Piece {
+    /// First byte.
+    pub(crate) at: u64,
+    pub(crate) block: Block,
+    /// The frame that it was taken from, if it was.
+    pub(crate) held: Option<Rc<Frame>>,
+    pub(crate) class: Class,
+    /// The file, or 0 for the volume's own structures.
+    pub(crate) ino: Ino,
+}
+
+impl From<Piece> for WriteRun {
+    fn from(piece: Piece) -> WriteRun {
+        let Piece { at, block, held, class, ino } = piece;
+        WriteRun { at, blocks: vec![block], held: held.into_iter().collect(), class, ino }
+    }
+}
+
 impl WriteRun {
     fn len(&self) -> u64 {
         self.blocks.iter().map(|b| b.len() as u64).sum()
@@ -189,25 +208,25 @@ impl Writes {
     }
 }
 
-/// Joins adjacent pieces into runs of up to `most` bytes. The pieces must be sorted by place.
-pub(crate) fn join_runs(mut pieces: Vec<WriteRun>, most: u64) -> Vec<WriteRun> {
+/// Joins adjacent pieces into runs of up to `most` bytes.
+pub(crate) fn join_runs(mut pieces: Vec<Piece>, most: u64) -> Vec<WriteRun> {
     pieces.sort_by_key(|p| p.at);
-    let mut runs: Vec<WriteRun> = Vec::with_capacity(pieces.len());
+    let mut runs: Vec<WriteRun> = Vec::new();
+    // The end of the last run.
+    let mut end = 0;
     for piece in pieces {
+        let piece_end = piece.at + piece.block.len() as u64;
         match runs.last_mut() {
-            Some(run)
-                if run.end() == piece.at
-                    && run.ino == piece.ino
-                    && run.len() + piece.len() <= most =>
-            {
-                run.blocks.extend(piece.blocks);
+            Some(run) if end == piece.at && run.ino == piece.ino && piece_end - run.at <= most => {
+                run.blocks.push(piece.block);
                 run.held.extend(piece.held);
                 if run.class != piece.class {
                     run.class = Class::Mixed;
                 }
             }
-            _ => runs.push(piece),
+            _ => runs.push(piece.into()),
         }
+        end = piece_end;
     }
     runs
 }
@@ -216,9 +235,8 @@ pub(crate) fn join_runs(mut pieces: Vec<WriteRun>, most: u64) -> Vec<WriteRun> {
 mod tests {
     use super::*;
 
-    fn piece(at: u64, len: u32, ino: Ino) -> WriteRun {
-        let blocks = vec![Block::Zero(len)];
-        WriteRun { at, blocks, held: Vec::new(), class: Class::Data, ino }
+    fn piece(at: u64, len: u32, ino: Ino) -> Piece {
+        Piece { at, block: Block::Zero(len), held: None, class: Class::Data, ino }
     }
 
     #[test]

@@ -14,7 +14,7 @@ use crate::core::Core;
 use crate::flushing::Chosen;
 use crate::geometry::Ptr;
 use crate::inodes::Inode;
-use crate::{Ino, LogStatus, Result, Room, SpaceMap, VolumeStat};
+use crate::{FsError, Ino, LogStatus, Result, Room, SpaceMap, VolumeStat};
 
 /// Whether an operation needs more space. Admission depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +24,29 @@ pub enum Need {
     /// The operation only removes data or changes attributes; it may use the last reserve, because
     /// it makes room.
     Shrink,
+}
+
+/// Adjacent blocks of a file, and the place on the device that they are to have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ToldRun {
+    /// The first block's number in the file; negative for an indirect block.
+    pub lbn: Lbn,
+    /// The first byte on the device.
+    pub at: u64,
+    /// Bytes on the device; the last block may be shorter than a block.
+    pub bytes: u64,
+}
+
+/// What a layout is told of the places that blocks are to have, while a volume is made as a copy.
+#[derive(Clone, Copy, Debug)]
+pub enum Told<'a> {
+    /// These places are for files that come: nothing else goes there.
+    Hold(&'a [ToldRun]),
+    /// The blocks of this file lie here, in places that are held; without a number, those of the next
+    /// file of which nothing was told.
+    File(Option<Ino>, &'a [ToldRun]),
+    /// There is no more: places that are held and were not taken become free.
+    End,
 }
 
 /// A free inode number that an operation has taken for a new inode.
@@ -234,6 +257,14 @@ pub trait Layout: Sized + 'static {
     /// The status of the log; `None` if the layout has no log.
     fn log_status(&self, _core: &Core) -> Option<LogStatus> {
         None
+    }
+
+    /// Chooses the places of blocks that files get later.
+    ///
+    /// # Errors
+    /// If the layout lets nobody choose, or a place that is to be held is not free; then none is.
+    fn tell_places(&self, _core: &Core, _told: Told<'_>) -> Result<()> {
+        Err(FsError::NotSupported("places that are chosen by others"))
     }
 
     /// How full the regions of the volume are.

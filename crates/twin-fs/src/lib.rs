@@ -77,7 +77,7 @@ pub use kind::{
     CheckReport, CheckRequest, Cleaned, Cleaning, Identity, KeyHelp, LayoutConfig, LayoutKind,
     Opened, VolumeProperty,
 };
-pub use layout::{Change, Dirty, Layout, Need, Picked, Written, write_cost};
+pub use layout::{Change, Dirty, Layout, Need, Picked, Told, ToldRun, Written, write_cost};
 pub use log_status::{LogStatus, SegmentPhase, SegmentStatus};
 pub use nvram::Nvram;
 pub use observing::{Begun, OperationObserver};

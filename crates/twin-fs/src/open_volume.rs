@@ -13,7 +13,7 @@ use twin_rt::{BoxFuture, Time};
 use crate::core::Core;
 use crate::dirty_limit::join_nvram;
 use crate::entrance::Still;
-use crate::layout::{Layout, Written};
+use crate::layout::{Layout, Told, Written};
 use crate::nvram::Nvram;
 use crate::running::Execution;
 use crate::volume::Volume;
@@ -69,6 +69,12 @@ pub trait AnyVolume: Any {
     /// The status of the log; `None` if the layout has no log.
     fn log_status(&self) -> Option<LogStatus>;
 
+    /// See [`Layout::tell_places`].
+    ///
+    /// # Errors
+    /// If the layout lets nobody choose, or a place is not free.
+    fn tell_places(&self, told: Told<'_>) -> Result<()>;
+
     /// How full the regions of the volume are.
     fn space_map(&self) -> SpaceMap;
 }
@@ -120,6 +126,10 @@ impl<L: Layout> AnyVolume for Volume<L> {
 
     fn log_status(&self) -> Option<LogStatus> {
         self.layout.log_status(&self.core)
+    }
+
+    fn tell_places(&self, told: Told<'_>) -> Result<()> {
+        self.layout.tell_places(&self.core, told)
     }
 
     fn space_map(&self) -> SpaceMap {

@@ -12,8 +12,8 @@
 //! speeds are percentages of those of the same configuration on a new volume.
 
 use twin_lab::Config;
-use twin_lab::age::{AgedSpec, Beginning, OldVolumes};
 use twin_lab::bench::{self, simulated};
+use twin_lab::old_volumes::{AgedSpec, Beginning, OldVolumes};
 
 /// What is compared, as settings of the layout.
 const POLICIES: &[(&str, &str)] = &[

@@ -4,24 +4,20 @@
 //! place of user data; the result is the content of the device, with metadata as it is on a real
 //! one, the volume closed. It depends on the settings and the workload alone.
 
-use std::fmt;
 use std::rc::Rc;
 
 use twin_age::map::Collector;
-use twin_age::{Ageing, Layout, Plan, Profile, Recreate, VolumeMap, profile, profiles};
+use twin_age::{Layout, VolumeMap};
 use twin_disk::{BlockDevice, DeviceInfo, Io, Pending};
 use twin_fs::dump::{DumpError, Request};
 use twin_fs::geometry::Geometry;
-use twin_fs::{Cpu, Identity, LayoutConfig, LayoutKind, Opened, Settings, write_cost};
+use twin_fs::{Cpu, Identity, LayoutConfig, LayoutKind, OpenVolume, Settings, write_cost};
 use twin_rt::{ClockOnly, Nanos, Rt, SECS, Time};
-use twin_settings::{Named, Param, SettingsError, Unit, Values};
 use twin_sim::{Platter, SimDisk, model};
 use twin_trace::Source;
 use twin_trace::replay::{Options, Pace, Replayer};
 
-use crate::config::Config;
 use crate::error::{SimulateError, model_error};
-use crate::machine::{NOBODY, disk_of};
 use crate::steps::{Counted, Steps};
 
 /// The sector of image files on hosts of today, in bytes; volumes in images are made to fit it.
@@ -148,168 +144,14 @@ pub fn map_of_platter(
     map
 }
 
-/// How the volumes of simulated configurations are made old: a profile and settings.
-#[derive(Clone, Debug)]
-pub struct AgedSpec {
-    text: String,
-    profile: Profile,
-    values: Values,
-}
-
-/// The settings of [`AgedSpec`].
-const AGED: &[Param] = &[
-    Param::new("full", "80%", Unit::Percent(99), "how full it gets, of what files may fill"),
-    Param::new("years", "1", Unit::Decimal(0.001, 100.0), "age of the oldest file in years"),
-    Param::new("turnover", "5", Unit::Decimal(0.01, 1e6), "how often it is written in a year"),
-    Param::new("seed", "1", Unit::number(0, u64::MAX), "the seed"),
-];
-
 /// When simulated volumes are as old as they get: 1 January 2025.
 pub const END: Time = Time(1_735_689_600 * SECS);
 
-impl AgedSpec {
-    /// Parses `PROFILE` or `PROFILE:years=2,full=80%`.
-    ///
-    /// # Errors
-    /// If there is no such profile or setting, or a value is out of its range.
-    pub fn parse(text: &str) -> Result<AgedSpec, SettingsError> {
-        let named = Named::parse(text)?;
-        let profile = profile(named.name)?;
-        let mut values = Values::of(&[AGED]);
-        values.apply(named.settings).map_err(|error| error.within(named.name))?;
-        Ok(AgedSpec { text: text.into(), profile, values })
-    }
-
-    /// Files of the default profile, created once, until a volume is so full.
-    ///
-    /// # Errors
-    /// If the share is out of its range.
-    pub fn filled(full: &str) -> Result<AgedSpec, SettingsError> {
-        // Less turnover than the files themselves: nothing is deleted.
-        AgedSpec::parse(&format!("{}:full={full},turnover=0.01", profiles()[0].name))
-    }
-
-    /// The plan for a volume.
-    pub fn plan(&self, new: &NewVolume) -> Plan {
-        Plan {
-            profile: self.profile.clone(),
-            capacity: new.capacity,
-            geometry: new.geometry.clone(),
-            full: self.values.number("full") as f64 / 100.0,
-            years: self.values.decimal("years"),
-            turnover: self.values.decimal("turnover"),
-            seed: self.values.number("seed"),
-        }
-    }
-}
-
-impl fmt::Display for AgedSpec {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
-    }
-}
-
-/// What the files of a volume are when a simulation begins.
-#[derive(Clone, Debug)]
-pub enum Beginning {
-    /// Those of a profile.
-    Aged(AgedSpec),
-    /// Those of a snapshot, created anew; the text is the snapshot's name.
-    Files(String, VolumeMap),
-}
-
-impl fmt::Display for Beginning {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Beginning::Aged(spec) => write!(f, "volumes aged by {spec}"),
-            Beginning::Files(name, _) => write!(f, "volumes with the files of {name}"),
-        }
-    }
-}
-
-/// The content of the disk of a configuration whose volume was made old. Equal settings of volume
-/// and ageing give the same content, so that several configurations can share it: see
-/// [`OldVolumes`].
-///
-/// # Errors
-/// If the volume cannot be made, or gets full before it is as full as was asked.
-fn old_volume(config: &Config, beginning: &Beginning) -> Result<Aged, SimulateError> {
-    let (size, sector) = disk_of(config)?;
-    let how = AgeSettings {
-        layout: config.layout,
-        of_layout: config.of_layout.clone(),
-        size,
-        sector,
-        settings: ageing_settings(AGEING_CACHE),
-        identity: NOBODY,
-        seed: 1,
-        end: END,
-        span_ns: 0,
-        steps: None,
-        start: None,
-    };
-    let aged = match beginning {
-        Beginning::Aged(spec) => {
-            let plan = spec.plan(&new_volume(&how)?);
-            let source = Ageing::new(&plan).map_err(model_error)?;
-            let how = AgeSettings { span_ns: source.planned().span_ns, ..how };
-            make_old(&how, Box::new(source))?
-        }
-        Beginning::Files(_, map) => {
-            let source = Recreate::new(map);
-            let how = AgeSettings { span_ns: source.span_ns(), ..how };
-            make_old(&how, Box::new(source))?
-        }
-    };
-    match aged.failed {
-        0 => Ok(aged),
-        failed => Err(model_error(format!(
-            "{failed} operations failed while {beginning} were made, probably for want of room: ask \
-             for a lower share, or a larger size"
-        ))),
-    }
-}
-
-/// The settings of a volume that is made old, with so much memory for blocks. There is time to save
-/// and no memory to be short of, so that inodes stay in memory.
+/// The settings of a volume that is made old, with so much memory for blocks. Files are used once, when
+/// they are made, so that few inodes are kept: each holds its block of the table, and a cache full of
+/// held blocks is searched at length for one that can go.
 pub fn ageing_settings(cache_bytes: u64) -> Settings {
-    Settings { cache_bytes, cached_inodes: 1 << 20, ..Settings::default() }
-}
-
-/// Memory for blocks while a simulated volume grows old.
-const AGEING_CACHE: u64 = 256 << 20;
-
-/// Old volumes that were made already, by their settings.
-#[derive(Debug, Default)]
-pub struct OldVolumes(Vec<(String, Platter, Option<f64>)>);
-
-impl OldVolumes {
-    /// The configuration with an old volume as its start, and the volume's layout score.
-    ///
-    /// # Errors
-    /// As for making one.
-    pub fn start(
-        &mut self,
-        config: &Config,
-        beginning: &Beginning,
-    ) -> Result<(Config, Option<f64>), SimulateError> {
-        let (size, sector) = disk_of(config)?;
-        let keys = config.of_layout.keys().into_iter();
-        let keys: Vec<String> = keys.map(|key| format!("{}={}", key.name, key.value)).collect();
-        let name = config.layout.name();
-        let key = format!("{name}:{},{size}/{sector}, {beginning}", keys.join(","));
-        let known = self.0.iter().find(|(known, ..)| *known == key);
-        let (platter, score) = match known {
-            Some((_, platter, score)) => (platter.clone(), *score),
-            None => {
-                let aged = old_volume(config, beginning)?;
-                let score = aged.layout.score.value();
-                self.0.push((key, aged.platter.clone(), score));
-                (aged.platter, score)
-            }
-        };
-        Ok((Config { start: Some(platter), ..config.clone() }, score))
-    }
+    Settings { cache_bytes, cached_inodes: 1 << 15, ..Settings::default() }
 }
 
 /// What a new volume with these settings offers.
@@ -342,19 +184,19 @@ pub fn make_old(how: &AgeSettings, source: Box<dyn Source>) -> Result<Aged, Simu
     let rt = Rt::new(ClockOnly { start }, how.seed);
     let result = rt.block_on(grow_old(&rt, how, source));
     rt.crash();
-    let (mut aged, platter) = result.map_err(SimulateError::Stalled)??;
-    aged.map = map_of_platter(how.layout, &platter)?;
-    aged.map.taken_s = how.end.secs() as i64;
-    aged.layout = Layout::of(&aged.map);
-    aged.platter = platter;
-    Ok(aged)
+    result.map_err(SimulateError::Stalled)??.mapped(how)
 }
 
-async fn grow_old(
-    rt: &Rt,
-    how: &AgeSettings,
-    source: Box<dyn Source>,
-) -> Result<(Aged, Platter), SimulateError> {
+/// A volume that was opened to be changed in simulation.
+pub(crate) struct Opened {
+    pub(crate) disk: SimDisk,
+    pub(crate) volume: OpenVolume,
+    /// What `mkfs` says of it; empty if it existed.
+    pub(crate) description: String,
+}
+
+/// Opens the volume on its device, a new one if it has no start. Data of users is zeros.
+pub(crate) async fn opened(rt: &Rt, how: &AgeSettings) -> Result<Opened, SimulateError> {
     let disk = instant(rt, how.size, how.start.clone())?;
     let device: Rc<dyn BlockDevice> = Rc::new(Coarse(disk.clone(), how.sector));
     let description = match how.start {
@@ -363,28 +205,72 @@ async fn grow_old(
     };
     let settings = Settings { zeros: true, ..how.settings.clone() };
     let opening = how.of_layout.open(rt, device, Cpu::none(), settings).await?;
-    let Opened { volume, .. } = opening;
-    let options = Options { pace: Pace::Recorded { speed: 1.0 }, ..Options::default() };
-    let mut replayer = Replayer::new(rt, &volume, options);
-    let mut source = Counted::new(source, how.steps.clone());
-    let report = replayer.run(&mut source).await.map_err(SimulateError::Replay)?;
-    let _ = replayer.release_all().await;
+    Ok(Opened { disk, volume: opening.volume, description })
+}
+
+/// The content of the device of a new volume.
+pub(crate) fn mkfs_platter(how: &AgeSettings) -> Result<Platter, SimulateError> {
+    let rt = Rt::new(ClockOnly::default(), how.seed);
+    let work = async {
+        let disk = instant(&rt, how.size, None)?;
+        let device: Rc<dyn BlockDevice> = Rc::new(Coarse(disk.clone(), how.sector));
+        how.of_layout.mkfs(&rt, device, how.identity).await?;
+        Ok(disk.platter())
+    };
+    let made = rt.block_on(work);
+    rt.crash();
+    made.map_err(SimulateError::Stalled)?
+}
+
+/// Closes a volume at the end of its time, after so many requests, of which some failed. Its map is
+/// not made yet.
+pub(crate) async fn closed(
+    rt: &Rt,
+    how: &AgeSettings,
+    opened: Opened,
+    (requests, failed): (u64, u64),
+) -> Result<Aged, SimulateError> {
+    let Opened { disk, volume, description } = opened;
     rt.sleep_until(how.end).await;
     let stat = volume.stat();
     let written = volume.written();
     volume.close().await?;
     let capacity = stat.blocks * u64::from(stat.block_size);
     let map = VolumeMap::default();
-    let aged = Aged {
-        platter: Platter::new(0),
+    Ok(Aged {
+        platter: disk.platter(),
         layout: Layout::of(&map),
         map,
         description,
-        requests: report.ops,
-        failed: report.failed_ops(),
+        requests,
+        failed,
         capacity,
         used: capacity - stat.free * u64::from(stat.block_size),
         write_cost: write_cost(written.bytes, written.cleaner_read_bytes, written.new_data_bytes),
-    };
-    Ok((aged, disk.platter()))
+    })
+}
+
+impl Aged {
+    /// With its map.
+    pub(crate) fn mapped(mut self, how: &AgeSettings) -> Result<Aged, SimulateError> {
+        self.map = map_of_platter(how.layout, &self.platter)?;
+        self.map.taken_s = how.end.secs() as i64;
+        self.layout = Layout::of(&self.map);
+        Ok(self)
+    }
+}
+
+async fn grow_old(
+    rt: &Rt,
+    how: &AgeSettings,
+    source: Box<dyn Source>,
+) -> Result<Aged, SimulateError> {
+    let opened = opened(rt, how).await?;
+    let options = Options { pace: Pace::Recorded { speed: 1.0 }, ..Options::default() };
+    let mut replayer = Replayer::new(rt, &opened.volume, options);
+    let mut source = Counted::new(source, how.steps.clone());
+    let report = replayer.run(&mut source).await.map_err(SimulateError::Replay)?;
+    let _ = replayer.release_all().await;
+    drop(replayer);
+    closed(rt, how, opened, (report.ops, report.failed_ops())).await
 }

@@ -24,7 +24,7 @@ mod output;
 mod reproduce;
 mod serve;
 
-pub(crate) use age::{Age, Forecast, Fork, Layout, Snapshot, Start};
+pub(crate) use age::{Age, Forecast, Fork, Layout, Places, Snapshot, Start};
 pub(crate) use cache::{Cache, ObjectRules};
 pub(crate) use convert::Convert;
 pub(crate) use frontier::Frontier;

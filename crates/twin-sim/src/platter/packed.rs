@@ -31,22 +31,18 @@ impl Packed {
         let words = bytes.len().div_ceil(WORD);
         let limit = bytes.len() - bytes.len() / 4;
         let mut used = words.div_ceil(8);
-        for (i, word) in bytes.chunks(WORD).enumerate() {
-            if is_zero(word) {
+        for (line, bytes) in bytes.chunks(8 * WORD).enumerate() {
+            // Most of metadata is zeros: eight words, one byte of the map, at a time.
+            if bytes.chunks(WORD).fold(0, |all, word| all | word_of(word)) == 0 {
                 continue;
             }
-            out[i / 8] |= 1 << (i % 8);
-            let mask_at = used;
-            used += 1;
-            let mut mask = 0u8;
-            for (k, &byte) in word.iter().enumerate() {
-                // Without a branch, because zero bytes cannot be predicted.
-                out[used] = byte;
-                let there = u8::from(byte != 0);
-                mask |= there << k;
-                used += usize::from(there);
+            for (i, bytes) in bytes.chunks(WORD).enumerate() {
+                let word = word_of(bytes);
+                if word != 0 {
+                    out[line] |= 1 << i;
+                    used = put_word(&mut out, used, word);
+                }
             }
-            out[mask_at] = mask;
             if used > limit {
                 return None;
             }
@@ -81,11 +77,40 @@ impl Packed {
     }
 }
 
-fn is_zero(word: &[u8]) -> bool {
-    match word.try_into() {
-        Ok(word) => u64::from_ne_bytes(word) == 0,
-        Err(_) => word.iter().all(|&b| b == 0),
+/// Puts a word that is not zero at a place. Returns the place behind it; what follows there may be
+/// anything.
+fn put_word(out: &mut [u8], at: usize, word: u64) -> usize {
+    let mask = nonzero_bytes(word);
+    out[at] = mask;
+    let mut at = at + 1;
+    if mask & mask.wrapping_add(1) == 0 {
+        // A number in its lowest bytes, or a whole word.
+        out[at..at + WORD].copy_from_slice(&word.to_le_bytes());
+        return at + mask.count_ones() as usize;
     }
+    for (k, byte) in word.to_le_bytes().into_iter().enumerate() {
+        // Without a branch, because zero bytes cannot be predicted.
+        out[at] = byte;
+        at += usize::from(mask >> k & 1);
+    }
+    at
+}
+
+/// Up to eight bytes as a number, the first one lowest.
+fn word_of(bytes: &[u8]) -> u64 {
+    match bytes.try_into() {
+        Ok(word) => u64::from_le_bytes(word),
+        Err(_) => bytes.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte)),
+    }
+}
+
+/// A bit for each byte of a word that is not zero.
+fn nonzero_bytes(word: u64) -> u8 {
+    const LOW: u64 = 0x7f7f_7f7f_7f7f_7f7f;
+    // The highest bit of each byte: set if another bit of it is, or itself.
+    let high = ((word & LOW) + LOW | word) & !LOW;
+    // Each product puts one of these bits into the highest byte.
+    ((high >> 7).wrapping_mul(0x0102_0408_1020_4080) >> 56) as u8
 }
 
 #[cfg(test)]

@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
+use twin_lab::copy;
 use twin_lab::layouts::LAYOUTS;
 
 use super::{Output, Pace, layouts};
@@ -142,7 +143,8 @@ const HISTORIES: [&str; 3] = ["trace", "git", "snapshots"];
     twinfs age --profile dabre --size 1G --operations dabre.tw     for any directory:\n  \
     twinfs compare -t dabre.tw --on /mnt/ext4,/mnt/xfs\n  \
     twinfs age --git ~/linux --size 8G -o linux.img                1,000 pulls and more\n  \
-    twinfs age --git ~/linux --pulls 1000 --size 8G --on ext4,xfs,lfs,ffs   for real, side by side")]
+    twinfs age --git ~/linux --pulls 1000 --size 8G --on ext4,xfs,lfs,ffs   for real, side by side\n  \
+    twinfs age --copy old.snap --layout ffs -o copy.img            its files where they were")]
 pub(crate) struct Age {
     /// Which layout.
     #[arg(long, value_parser = layouts(), default_value = LAYOUTS[0].name())]
@@ -150,8 +152,8 @@ pub(crate) struct Age {
     /// The profile. Default: agrawal, unless a history is given.
     #[arg(long, conflicts_with_all = HISTORIES)]
     pub(crate) profile: Option<String>,
-    /// Bytes of the volume.
-    #[arg(long, required_unless_present = "list")]
+    /// Bytes of the volume. Default, of a copy: those of the original.
+    #[arg(long, required_unless_present_any = ["list", "copy"])]
     pub(crate) size: Option<Size>,
     /// How full it gets, in percent of what files may fill. Default: 80%.
     #[arg(long, value_name = "PERCENT", conflicts_with_all = HISTORIES)]
@@ -189,6 +191,14 @@ pub(crate) struct Age {
     /// that came, went or changed from one to the next.
     #[arg(long, value_name = "DIR", conflicts_with_all = ["trace", "git"])]
     pub(crate) snapshots: Option<PathBuf>,
+    /// In place of ageing, copy the places on this volume, an image, a snapshot or a directory, to one of
+    /// FFS made in the same way (--size and --with).
+    #[arg(long, value_name = "SNAPSHOT", conflicts_with_all = ["profile", "full", "years", "turnover", "operations", "trace", "git", "snapshots"])]
+    pub(crate) copy: Option<PathBuf>,
+    /// What a copy has: all files where they were; or the free space alone, with what was used taken by
+    /// files that fill it, which any file system's snapshot can give.
+    #[arg(long, value_enum, default_value_t = Places::Files, requires = "copy")]
+    pub(crate) places: Places,
     /// The image to write, which must not exist; if its name ends with .snap, a snapshot.
     #[arg(long = "output", short = 'o', value_name = "FILE", required_unless_present_any = ["operations", "on", "list"])]
     pub(crate) to: Option<PathBuf>,
@@ -199,13 +209,31 @@ pub(crate) struct Age {
     /// Let these file systems grow old for real, one after the other on a loop device of this size (as root):
     /// ext4,xfs,lfs,ffs. Shows how their files lie, ours beside the simulation, and how long it takes to read
     /// all of them, old and copied to a new one. Pauses become syncs.
-    #[arg(long, value_delimiter = ',', value_name = "SYSTEMS", conflicts_with_all = ["to", "with"])]
+    #[arg(long, value_delimiter = ',', value_name = "SYSTEMS", conflicts_with_all = ["to", "with", "copy"])]
     pub(crate) on: Vec<String>,
     /// List the profiles.
     #[arg(long, exclusive = true)]
     pub(crate) list: bool,
     #[command(flatten)]
     pub(crate) output: Output,
+}
+
+/// What a copy of a snapshot has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Places {
+    /// All files, where they were.
+    Files,
+    /// The free space.
+    Free,
+}
+
+impl Places {
+    pub(crate) fn of_copy(self) -> copy::Places {
+        match self {
+            Places::Files => copy::Places::Files,
+            Places::Free => copy::Places::Free,
+        }
+    }
 }
 
 /// The volumes on which simulations begin, in place of new ones.
@@ -223,6 +251,13 @@ pub(crate) struct Start {
     /// the layout's choice.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["aged", "fill"])]
     pub(crate) from: Option<PathBuf>,
+    /// With --from SNAPSHOT: put the files where they were, or take the free space alone (FFS).
+    #[arg(long, value_enum, requires = "from")]
+    pub(crate) places: Option<Places>,
+    /// Make volumes of --aged and --fill anew. Otherwise those of earlier runs are used again, and these
+    /// are kept for later ones, in $XDG_CACHE_HOME/twinfs or ~/.cache/twinfs (2 GiB at most).
+    #[arg(long)]
+    pub(crate) no_kept_volumes: bool,
 }
 
 impl Start {

@@ -13,6 +13,7 @@ use twin_age::{
 use twin_disk::Block;
 use twin_fs::Identity;
 use twin_lab::age::{AgeSettings, Aged, END, IMAGE_SECTOR, ageing_settings, make_old, new_volume};
+use twin_lab::copy::make_copy;
 use twin_lab::layouts::layout;
 use twin_lab::{Platter, Workload};
 use twin_settings::{grammar, value};
@@ -21,7 +22,7 @@ use twin_trace::{Record, Source, Writer};
 
 use super::files::NewFile;
 use super::progress::Progress;
-use super::source_map::each_snapshot;
+use super::source_map::{each_snapshot, map_of_source};
 use super::{Failure, Interrupts, Outcome, age_on, git, say, usage, workload};
 use crate::cli::{Age, Format};
 use crate::rows;
@@ -40,6 +41,9 @@ pub(crate) fn run(args: &Age, interrupts: &Interrupts) -> Outcome {
     }
     twin_host::keep_freed_buffers();
     let settings = settings(args)?;
+    if let Some(source) = &args.copy {
+        return copy(args, source, settings, interrupts);
+    }
     let fresh = new_volume(&settings).map_err(|error| usage(format!("--size: {error}")))?;
     let history = history(args)?;
     let plan = match &history {
@@ -69,18 +73,9 @@ pub(crate) fn run(args: &Age, interrupts: &Interrupts) -> Outcome {
     let aged = make_old(&settings, start()?).map_err(|error| error.to_string())?;
     bar.finish();
     interrupts.check()?;
-    let wrote = match to.extension().is_some_and(|extension| extension == "snap") {
-        true => write_snapshot(&new.handle()?, &aged),
-        false => write_image(&new.handle()?, &aged.platter),
-    };
-    wrote.map_err(|error| format!("{}: {error}", to.display()))?;
-    new.keep();
+    write(new, to, &aged)?;
     let report = Report::of(to, &aged, &planned, plan.as_ref());
-    match args.output.format() {
-        Format::Table => say(report.words(&aged))?,
-        Format::Json => say(serde_json::to_string_pretty(&report).map_err(|e| e.to_string())?)?,
-        Format::Csv => rows::print(&args.output, &[&report], || Ok(String::new()))?,
-    }
+    show(args, &report, &aged)?;
     if aged.failed > 0 {
         eprintln!(
             "twinfs: {} operations failed, probably for want of room: ask for less than {:.0}% full",
@@ -90,6 +85,43 @@ pub(crate) fn run(args: &Age, interrupts: &Interrupts) -> Outcome {
     }
     let good = aged.failed == 0 && report.has_converged != Some(false);
     Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Makes a copy of a snapshot.
+fn copy(args: &Age, source: &Path, settings: AgeSettings, interrupts: &Interrupts) -> Outcome {
+    let Some(to) = &args.to else { return Err(usage("-o: a copy needs a name")) };
+    let map = map_of_source(source, interrupts)?;
+    let size = if args.size.is_some() { settings.size } else { map.size / 4096 * 4096 };
+    let new = NewFile::make(to, interrupts)?;
+    let bar = Progress::waiting("files are placed");
+    let settings = AgeSettings { size, ..settings };
+    let made = make_copy(&settings, &map, args.places.of_copy());
+    let aged = made.map_err(|error| format!("{}: {error}", source.display()))?;
+    bar.finish();
+    interrupts.check()?;
+    write(new, to, &aged)?;
+    show(args, &Report::of(to, &aged, &Planned::default(), None), &aged)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Writes a volume or its snapshot, by the name of the file.
+fn write(new: NewFile, to: &Path, aged: &Aged) -> Result<(), String> {
+    let wrote = match to.extension().is_some_and(|extension| extension == "snap") {
+        true => write_snapshot(&new.handle()?, aged),
+        false => write_image(&new.handle()?, &aged.platter),
+    };
+    wrote.map_err(|error| format!("{}: {error}", to.display()))?;
+    new.keep();
+    Ok(())
+}
+
+fn show(args: &Age, report: &Report, aged: &Aged) -> Result<(), Failure> {
+    match args.output.format() {
+        Format::Table => say(report.words(aged))?,
+        Format::Json => say(serde_json::to_string_pretty(report).map_err(|e| e.to_string())?)?,
+        Format::Csv => rows::print(&args.output, &[report], || Ok(String::new()))?,
+    }
+    Ok(())
 }
 
 /// The volume, as the command line says.

@@ -23,6 +23,7 @@ mod gather;
 mod git;
 mod image;
 mod interrupt;
+mod kept_volumes;
 mod layout;
 mod manual;
 mod marked;

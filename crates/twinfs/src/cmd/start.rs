@@ -12,10 +12,12 @@ use serde_json::Value;
 use twin_age::{Layout, snapshot};
 use twin_disk::{Block, Buf};
 use twin_fs::LayoutKind;
-use twin_lab::age::{AgedSpec, Beginning, OldVolumes, map_of_platter};
+use twin_lab::age::map_of_platter;
+use twin_lab::old_volumes::{AgedSpec, Beginning, OldVolumes};
 use twin_lab::{Config, Figures, MeasureEntry, Platter, Seeded, Trust, verdict};
 
 use super::image::layout_of;
+use super::kept_volumes::{Kept, Notes};
 use super::progress::Progress;
 use super::source_map::snapshot_bytes;
 use super::{Failure, usage};
@@ -30,6 +32,8 @@ const CHUNK: usize = 64 << 10;
 /// Where simulations begin.
 pub(super) struct Start {
     what: What,
+    /// Volumes of earlier commands are used, and those that are made are kept.
+    keeps: bool,
     /// The layout score of the volume of each configuration, by its name.
     scores: RefCell<Vec<(String, Option<f64>)>>,
 }
@@ -54,10 +58,10 @@ impl Start {
                 let spec = AgedSpec::filled(full).map_err(|e| usage(format!("--fill: {e}")))?;
                 What::Made(Beginning::Aged(spec))
             }
-            (None, None, Some(path)) => from(path)?,
+            (None, None, Some(path)) => from(path, args.places)?,
             (None, None, None) => return Ok(None),
         };
-        Ok(Some(Start { what, scores: RefCell::default() }))
+        Ok(Some(Start { what, keeps: !args.no_kept_volumes, scores: RefCell::default() }))
     }
 
     /// True if new volumes are run beside.
@@ -83,7 +87,12 @@ impl Start {
         not_run: &mut Vec<(String, String)>,
     ) -> Result<Vec<Config>, Failure> {
         let bar = Progress::waiting("volumes are made old");
-        let mut old = OldVolumes::default();
+        let notes = Notes::default();
+        let kept = self.keeps.then(|| Kept::of_user(Notes::clone(&notes))).flatten();
+        let mut old = match kept {
+            Some(kept) => OldVolumes::kept_in(Box::new(kept)),
+            None => OldVolumes::default(),
+        };
         let mut started = Vec::new();
         for config in configs {
             let made = match &self.what {
@@ -101,6 +110,7 @@ impl Start {
             }
         }
         bar.finish();
+        notes.borrow().iter().for_each(|note| eprintln!("twinfs: {note}"));
         Ok(started)
     }
 
@@ -197,13 +207,19 @@ impl Start {
 }
 
 /// What a file holds: a snapshot's files, or the volume in an image.
-fn from(path: &Path) -> Result<What, Failure> {
+fn from(path: &Path, places: Option<cli::Places>) -> Result<What, Failure> {
     let name = path.display().to_string();
     if !path.is_dir()
         && let Some(bytes) = snapshot_bytes(path)?
     {
         let map = snapshot::decode(&bytes).map_err(|why| format!("{name}: {why}"))?;
-        return Ok(What::Made(Beginning::Files(name, map)));
+        return Ok(What::Made(match places {
+            Some(places) => Beginning::Copy(name, map, places.of_copy()),
+            None => Beginning::Files(name, map),
+        }));
+    }
+    if places.is_some() {
+        return Err(usage(format!("--places: {name} is no snapshot")));
     }
     let kind = layout_of(path)?;
     let platter = read(path).map_err(|why| format!("{name}: {why}"))?;
