@@ -13,7 +13,7 @@
 //! - `ffs`: the open layout, which holds the parts; `inodes`: inodes in their tables; `take`: dirty blocks
 //!   as they are at a moment; `realloc`: clusters;
 //! - `commit` and `flush`: what is written when; [`ordering`] says what that promises of a crash;
-//! - `layout`: the seam; `open` and `replay`; [`mod@check`], which looks at all of it without the volume's
+//! - `layout`: the seam; `open` and `replay`; `free_map`: the free space of one volume on another; [`mod@check`], which looks at all of it without the volume's
 //!   code and can repair it; `start`: the opening of a mount, which may need a repair.
 //!
 //! ```
@@ -50,6 +50,7 @@ pub mod dump;
 mod ffs;
 mod flush;
 pub mod format;
+mod free_map;
 mod group;
 mod inode_set;
 mod inode_state;
@@ -75,6 +76,7 @@ mod writes;
 pub use admission::AdmissionGuard;
 pub use ffs::{Ffs, FfsStats};
 pub use format::read_state;
+pub use free_map::copy_used;
 pub use kind::{FFS, FfsConfig};
 pub use open::{MkfsOptions, Recovered};
 pub use settings::FfsSettings;

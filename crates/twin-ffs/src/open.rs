@@ -403,8 +403,21 @@ async fn write_groups(device: &dyn BlockDevice, sb: &Superblock, groups: &[Group
     Ok(())
 }
 
+/// Writes the maps of a group.
+pub(crate) async fn write_map(
+    device: &dyn BlockDevice,
+    sb: &Superblock,
+    group: &Group,
+) -> Result<()> {
+    let raw = Buf::copy_of(&group.to_image(&[], &[]).encode(sb)).freeze();
+    let at = sb.geometry.byte_of(sb.cg_addr(group.index));
+    let blocks = vec![Block::Bytes(raw)];
+    device.submit(Io::write(at, blocks, Class::Meta, Origin::Checkpoint)).await?;
+    Ok(())
+}
+
 /// Reads the maps of all groups.
-async fn read_groups(device: &dyn BlockDevice, sb: &Superblock) -> Result<Vec<Group>> {
+pub(crate) async fn read_groups(device: &dyn BlockDevice, sb: &Superblock) -> Result<Vec<Group>> {
     let block = sb.geometry.block_size as usize;
     let all: Vec<u32> = (0..sb.groups).collect();
     let mut groups = Vec::with_capacity(all.len());

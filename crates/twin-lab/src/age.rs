@@ -175,6 +175,26 @@ pub fn new_volume(how: &AgeSettings) -> Result<NewVolume, SimulateError> {
     found.map_err(SimulateError::Stalled)?
 }
 
+/// The content of the device of a new clustered volume that has the free space of an old one, made with
+/// the same settings, and none of its files.
+///
+/// # Errors
+/// If it cannot be made, or the old one is damaged or of another kind.
+pub(crate) fn with_space_of(how: &AgeSettings, old: &Platter) -> Result<Platter, SimulateError> {
+    let rt = Rt::new(ClockOnly::default(), how.seed);
+    let work = async {
+        let from = instant(&rt, old.size(), Some(old.clone()))?;
+        let to = instant(&rt, how.size, None)?;
+        let device: Rc<dyn BlockDevice> = Rc::new(Coarse(to.clone(), how.sector));
+        how.of_layout.mkfs(&rt, device, how.identity).await?;
+        twin_ffs::copy_used(&from, &to).await?;
+        Ok(to.platter())
+    };
+    let made = rt.block_on(work);
+    rt.crash();
+    made.map_err(SimulateError::Stalled)?
+}
+
 /// Makes a volume old with a workload, at the times of its records.
 ///
 /// # Errors

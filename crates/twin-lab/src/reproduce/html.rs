@@ -11,8 +11,8 @@ use super::choices;
 use super::clc::{self, System};
 use super::runs::{BANDWIDTH, BY_SIZE, SCALE, SIZES_KB, SYSTEMS, andrew, large, rate, small, tpcb};
 use super::{
-    Judged, Need, Results, Tally, claims, cut_and_paste, present, servers, summary, tally,
-    tpcb_cleaner,
+    Judged, Need, Results, Tally, claims, cut_and_paste, file_layout, present, servers, summary,
+    tally, tpcb_cleaner,
 };
 
 /// Users of the Andrew benchmark that the page shows.
@@ -88,6 +88,7 @@ pub fn html(judged: &[Judged], results: &Results, measured: Option<&serde_json::
     page += &figures_1995(results);
     page += "</div>";
     page += &logs(results);
+    page += &file_layout::section(&results.layouts);
     page += "<h2>The present</h2>";
     page += &present::section(results, measured);
     page += &measured.map(present::measured).unwrap_or_default();

@@ -254,7 +254,7 @@ pub fn reproduce(
         results.days = cut_and_paste::Days::run(variation, &of_days);
     }
     if claims.iter().any(|claim| claim.id == file_layout::CLAIM.id) {
-        results.layouts = file_layout::Study::run();
+        results.layouts = file_layout::Study::run(variation);
     }
     if claims.iter().any(|claim| claim.id == real_log::CLAIM.id) {
         results.real_logs = real_log::Pairs::run();
@@ -292,8 +292,12 @@ fn judge_varied(
         true => cut_and_paste::Days::run(variation, told),
         false => unchanged.days.clone(),
     };
+    let of_layouts = claims.iter().any(|claim| claim.id == file_layout::CLAIM.id);
+    results.layouts = match of_layouts && variation.ageing.is_some() {
+        true => file_layout::Study::run(variation),
+        false => unchanged.layouts.clone(),
+    };
     // No variation concerns them.
-    results.layouts = unchanged.layouts.clone();
     results.real_logs = unchanged.real_logs.clone();
     Ok(judge(claims, &results))
 }

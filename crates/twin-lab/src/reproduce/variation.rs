@@ -17,6 +17,15 @@ pub struct Variation {
     pub never_cleans: bool,
     /// The change of the server with delayed writes of 1996, under each of its policies.
     pub server: Option<OtherServer>,
+    /// The change of how the file systems of the layout study grow old.
+    pub ageing: Option<OtherAgeing>,
+}
+
+/// A change of how the file systems of the layout study grow old.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OtherAgeing {
+    /// They fill up, and nothing is ever deleted, written anew or added to.
+    DeletesNothing,
 }
 
 /// A change of the server with delayed writes of 1996.
@@ -32,8 +41,13 @@ pub enum OtherServer {
 
 impl Variation {
     /// No change.
-    pub const NONE: Variation =
-        Variation { run: Need::clone, pauses: Pauses::Sessions, never_cleans: false, server: None };
+    pub const NONE: Variation = Variation {
+        run: Need::clone,
+        pauses: Pauses::Sessions,
+        never_cleans: false,
+        server: None,
+        ageing: None,
+    };
 
     /// Other runs behind the claims.
     pub const fn of_runs(run: fn(&Need) -> Need) -> Variation {
@@ -43,6 +57,11 @@ impl Variation {
     /// Another server of 1996.
     pub const fn of_server(server: OtherServer) -> Variation {
         Variation { server: Some(server), ..Variation::NONE }
+    }
+
+    /// Another ageing of the file systems of the layout study.
+    pub const fn of_ageing(ageing: OtherAgeing) -> Variation {
+        Variation { ageing: Some(ageing), ..Variation::NONE }
     }
 
     /// Whether it changes the studies of file servers.

@@ -6,7 +6,7 @@
 
 use twin_trace::nfs::Pauses;
 
-use super::variation::{Layout, OtherServer, Variation, bsd, on, on_bsd, with};
+use super::variation::{Layout, OtherAgeing, OtherServer, Variation, bsd, on, on_bsd, with};
 use super::{Check, Claim, Need, Paper, Results, STEPS, Told};
 use crate::bench::BenchFailure;
 
@@ -87,6 +87,12 @@ pub const WRONG: &[Wrong] = &[
         about: "data that is not in NVRAM waits for an hour, not for 30 seconds",
         papers: &[Paper::Cp],
         runs: Variation::of_server(OtherServer::NoUpdate),
+    },
+    Wrong {
+        name: "nothing-deleted",
+        about: "file systems that fill up, and on which nothing is deleted or changes",
+        papers: &[Paper::Fl],
+        runs: Variation::of_ageing(OtherAgeing::DeletesNothing),
     },
 ];
 
@@ -230,7 +236,8 @@ mod tests {
                 needs.filter(|n| (wrong.runs.run)(n) != *n).map(|n| (wrong.runs.run)(&n)).collect();
             let of_servers =
                 wrong.runs.changes_servers() || super::super::cut_and_paste::changes(&wrong.runs);
-            assert!(of_servers || !mistaken.is_empty(), "{}", wrong.name);
+            let of_ageing = wrong.runs.ageing.is_some();
+            assert!(of_servers || of_ageing || !mistaken.is_empty(), "{}", wrong.name);
             for need in mistaken {
                 crate::Config::parse(&need.config).unwrap();
             }

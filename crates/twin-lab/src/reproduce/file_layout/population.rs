@@ -1,214 +1,218 @@
-//! The file systems of the study: a part of the 48 of tables 1 to 4 of TR-35-94, an eighth as large,
-//! with cylinder groups of the tables' size, aged over ten months.
+//! The file systems of the study: tables 1 to 4 of TR-35-94, an eighth as large, with cylinder groups of
+//! the tables' size.
 
-use std::collections::BTreeSet;
+use twin_age::load::{Expiry, HOMES, Habits, LOGS, MAIL, NEWS, SOFTWARE, SYSTEM};
 
-use twin_age::load::{HOMES, Habits, LOGS, Load, MAIL, NEWS, SOFTWARE};
-use twin_age::map::{FileKind, FileMap, NameOf};
-use twin_age::{Layout, Recreate, Score, VolumeMap};
-use twin_fs::{Identity, ROOT_INO};
-use twin_rt::{SECS, Time};
-
-use super::super::heuristic::in_parallel;
+use super::super::variation::OtherAgeing;
+use super::study::LAST_DAY;
 use crate::Config;
-use crate::age::{AgeSettings, Aged, ageing_settings, make_old, new_volume};
-use crate::bench::{self, simulated};
-use crate::machine::disk_of;
 
-/// Ten months.
-const DAYS: u64 = 300;
+/// How much smaller they are than the paper's: this part of the cylinder groups.
+pub(super) const SCALE: u64 = 8;
+/// The fewest cylinder groups.
+const FEWEST_GROUPS: u64 = 2;
 /// The machine and the file system of the study.
 const MACHINE: &str = "sunos-ffs";
-/// The sizes of the test files in bytes (section 5.1), and bytes of all files of one size: an eighth of
-/// the paper's, as the volumes.
-pub(super) const SIZES: [u64; 3] = [8 << 10, 64 << 10, 1 << 20];
-const TOTAL: u64 = 4 << 20;
-/// Files in a directory of the benchmark.
-const PER_DIR: u64 = 100;
+/// SunOS's newfs makes an inode for each 2 KB, 4.4BSD's for each 4 KB; small articles need them.
+const INODES: &str = "bytes-per-inode=2K";
+/// The most days of a file system's life before the study that are gone through.
+const HISTORY_MOST: u64 = 300;
+/// The fewest, and the days after which nothing that a news file system had is left.
+const HISTORY_LEAST: u64 = 30;
+const HISTORY_OF_NEWS: u64 = 60;
 
-/// A file system of the tables.
+/// A row of the tables.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FileSystem {
+    /// The file server.
+    pub(super) server: &'static str,
+    /// The table's name.
     pub(super) name: &'static str,
-    /// Cylinder groups, an eighth of the table's.
-    groups: u64,
-    /// Blocks of a group.
-    group_blocks: u64,
+    /// Months of age on 1 December 1994, ten months after the study began.
+    pub(super) months: u64,
+    /// Cylinder groups, and blocks of each.
+    pub(super) groups: (u64, u64),
     /// Bytes of a block.
-    block: u64,
-    habits: Habits,
-    /// How full it gets, of what users may fill.
-    full: f64,
-    /// Whether the benchmark is run on it: the paper chose nine active ones.
+    pub(super) block: u64,
+    /// What its users do.
+    pub(super) habits: Habits,
+    /// How full it is, of what users may fill.
+    pub(super) full: f64,
+    /// Days of the study and how full it is then, where the paper tells.
+    pub(super) events: &'static [(f64, f64)],
+    /// Whether the benchmark is run on it: the paper chose nine active ones with blocks of 8 KB, for
+    /// accounts, news and binaries, of which Seltzer et al. 1995 name six; the others are our choice.
     pub(super) timed: bool,
 }
 
+type Groups = (u64, u64);
+
 const fn row(
+    server: &'static str,
     name: &'static str,
-    (groups, group_blocks): (u64, u64),
-    habits: Habits,
-    full: f64,
+    months: u64,
+    groups: Groups,
+    (habits, full): (Habits, f64),
 ) -> FileSystem {
-    FileSystem { name, groups, group_blocks, block: 8192, habits, full, timed: true }
-}
-
-/// The population. How full each was is in the paper for `white` alone (36%); the others get what file
-/// servers usually have.
-pub(super) const POPULATION: &[FileSystem] = &[
-    row("cnews", (6, 1539), NEWS, 0.85),
-    FileSystem { block: 4096, ..row("newsspool", (17, 1729), NEWS, 0.80) },
-    row("staff", (4, 1539), HOMES, 0.75),
-    row("usr4", (10, 1520), HOMES, 0.80),
-    row("usr6", (10, 1520), Habits { turnover: 0.025, ..HOMES }, 0.85),
-    row("usr12", (10, 1520), Habits { turnover: 0.008, ..HOMES }, 0.80),
-    row("glan5", (11, 2596), SOFTWARE, 0.80),
-    row("glan6", (4, 2596), HOMES, 0.75),
-    row("white", (5, 1520), HOMES, 0.36),
-    FileSystem { timed: false, ..row("endor-mail", (2, 1360), MAIL, 0.6) },
-    FileSystem { timed: false, ..row("software", (10, 1520), SOFTWARE, 0.85) },
-    FileSystem { timed: false, ..row("adm", (2, 1360), LOGS, 0.6) },
-];
-/// The news file system on the day on which it ran out of room: the level is above what it can hold.
-const FULL_NEWS: FileSystem = FileSystem { full: 1.1, ..POPULATION[0] };
-
-/// The speeds of a test, aged over new, and the score of its files.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Test {
-    pub(super) size: u64,
-    pub(super) relative_read: f64,
-    pub(super) relative_write: f64,
-    /// The layout score of the test's files; `None` for files of one block.
-    pub(super) score: Option<f64>,
-}
-
-/// A file system after ten months.
-#[derive(Clone, Debug)]
-pub(super) struct Old {
-    pub(super) name: &'static str,
-    pub(super) layout: Layout,
-    pub(super) tests: Vec<Test>,
-    /// Whole blocks that are free, and free bytes in fragments, as shares of its space.
-    pub(super) free_blocks: f64,
-    pub(super) free_fragments: f64,
-}
-
-/// The study: all file systems of the population, and the news file system that ran full; what
-/// failed is `None`.
-#[derive(Clone, Debug, Default)]
-pub(in crate::reproduce) struct Study {
-    pub(super) all: Vec<Option<Old>>,
-    pub(super) full_news: Option<Old>,
+    FileSystem {
+        server,
+        name,
+        months,
+        groups,
+        block: 8192,
+        habits,
+        full,
+        events: &[],
+        timed: false,
+    }
 }
 
 impl FileSystem {
-    fn config(&self) -> Option<Config> {
-        let group = self.group_blocks * self.block;
+    const fn timed(self) -> FileSystem {
+        FileSystem { timed: true, ..self }
+    }
+
+    const fn blocks_of_4k(self) -> FileSystem {
+        FileSystem { block: 4096, ..self }
+    }
+
+    const fn with_events(self, events: &'static [(f64, f64)]) -> FileSystem {
+        FileSystem { events, ..self }
+    }
+}
+
+// How full a file system was is in the paper for `white` alone; the others get what file servers usually
+// have.
+const HOME: (Habits, f64) = (HOMES, 0.80);
+const SOFT: (Habits, f64) = (SOFTWARE, 0.80);
+const STATIC: (Habits, f64) = (SYSTEM, 0.80);
+const LOG: (Habits, f64) = (LOGS, 0.60);
+/// Scratch space and temporary files: little stays for long.
+const SCRATCH: (Habits, f64) = (Habits { turnover: 0.1, ..HOMES }, 0.30);
+/// Files that a program keeps: few, large, growing.
+const DATABASE: (Habits, f64) =
+    (Habits { median: 100_000.0, appends: 0.5, added: 20_000.0, ..SOFTWARE }, 0.70);
+/// "The home for twenty different user accounts", "heavily used"; `usr12` has half as many, as we
+/// give the others.
+const BUSY: (Habits, f64) =
+    (Habits { users: 2 * HOMES.users, turnover: 2.0 * HOMES.turnover, ..HOMES }, 0.80);
+
+/// Section 5.3: low on space in January, out of room on 8 February, "a large amount of data was removed".
+const CNEWS: &[(f64, f64)] = &[(0.0, 0.9), (13.0, 1.1), (13.25, 0.6), (300.0, 0.7)];
+/// Section 4.1: on 13 July from 90% to 25%, and 36% by 15 October.
+const WHITE: &[(f64, f64)] = &[(0.0, 0.85), (168.0, 0.9), (168.25, 0.25), (262.0, 0.36)];
+
+const NEWS_SERVER: &str = "das-news";
+const SPEED: &str = "speed";
+const ENDOR: &str = "endor";
+const VIRTUAL: &str = "virtual12";
+
+/// The population.
+pub(super) const POPULATION: [FileSystem; 48] = [
+    row(NEWS_SERVER, "/", 36, (3, 720), STATIC),
+    row(NEWS_SERVER, "cnews", 34, (50, 1539), (NEWS, 0.9)).timed().with_events(CNEWS),
+    row(NEWS_SERVER, "export", 36, (21, 720), STATIC),
+    row(NEWS_SERVER, "newsspool", 15, (141, 1729), (NEWS, 0.8)).blocks_of_4k(),
+    row(NEWS_SERVER, "services", 15, (142, 1729), SOFT).blocks_of_4k(),
+    row(NEWS_SERVER, "staff", 32, (32, 1539), HOME).timed(),
+    row(NEWS_SERVER, "usr", 36, (18, 720), STATIC),
+    row(NEWS_SERVER, "usr15", 27, (22, 1539), SOFT),
+    row(NEWS_SERVER, "var", 36, (3, 720), LOG),
+    row(SPEED, "/", 19, (3, 720), STATIC),
+    row(SPEED, "bespin-new", 15, (74, 1520), SOFT),
+    row(SPEED, "local", 17, (86, 1520), SOFT),
+    row(SPEED, "speed", 5, (52, 1520), SCRATCH),
+    row(SPEED, "usr", 19, (42, 720), STATIC),
+    row(SPEED, "usr3", 18, (86, 1520), HOME),
+    row(SPEED, "usr4", 18, (86, 1520), HOME).timed(),
+    row(SPEED, "usr5", 18, (86, 1520), HOME),
+    row(SPEED, "usr12", 18, (86, 1520), HOME).timed(),
+    row(SPEED, "usr16", 15, (46, 1520), SOFT),
+    row(SPEED, "var", 19, (6, 720), LOG),
+    row(ENDOR, "/", 15, (2, 1360), STATIC),
+    row(ENDOR, "adm", 15, (9, 1360), LOG),
+    row(ENDOR, "backupdatabase", 15, (171, 1520), DATABASE),
+    row(ENDOR, "ftp", 15, (9, 1360), SOFT),
+    row(ENDOR, "local", 15, (86, 1520), SOFT).timed(),
+    row(ENDOR, "mail", 15, (18, 1360), (MAIL, 0.6)),
+    row(ENDOR, "rabin", 15, (41, 1520), HOME),
+    row(ENDOR, "root", 15, (2, 1360), STATIC),
+    row(ENDOR, "software", 15, (86, 1520), SOFT),
+    row(ENDOR, "software2", 15, (91, 1520), SOFT),
+    row(ENDOR, "tmp", 15, (9, 1360), SCRATCH),
+    row(ENDOR, "usr", 15, (23, 1360), STATIC),
+    row(ENDOR, "usr0", 9, (23, 1360), STATIC),
+    row(ENDOR, "usr1", 15, (63, 1520), HOME),
+    row(ENDOR, "usr2", 15, (51, 1520), HOME),
+    row(ENDOR, "usr6", 15, (86, 1520), BUSY).timed(),
+    row(ENDOR, "usr8", 15, (86, 1520), HOME),
+    row(ENDOR, "var", 15, (7, 1360), LOG),
+    row(ENDOR, "var/tmp", 15, (9, 1360), SCRATCH),
+    row(ENDOR, "white", 15, (41, 1520), HOME).timed().with_events(WHITE),
+    row(VIRTUAL, "/", 26, (6, 456), STATIC),
+    row(VIRTUAL, "glan5", 25, (90, 2596), SOFT).timed(),
+    row(VIRTUAL, "glan6", 19, (27, 2596), HOME).timed(),
+    row(VIRTUAL, "glan7", 19, (21, 2596), HOME),
+    row(VIRTUAL, "glan8", 19, (21, 2596), HOME),
+    row(VIRTUAL, "glan9", 19, (21, 2596), HOME),
+    row(VIRTUAL, "usr", 26, (26, 456), STATIC),
+    row(VIRTUAL, "var", 26, (20, 456), LOG),
+];
+
+impl FileSystem {
+    /// The configuration of the machine with this file system.
+    pub(super) fn config(&self) -> Option<Config> {
+        let (groups, blocks) = self.groups;
+        let group = blocks * self.block;
+        let groups = ((groups + SCALE / 2) / SCALE).max(FEWEST_GROUPS);
         // A block before the first group.
-        let size = (self.groups * group + 65536) / 65536 * 65536;
-        let frag = self.block / 8;
-        let block = self.block;
-        let text = format!("{MACHINE}:size={size},group={group},block={block},frag={frag}");
+        let size = (groups * group).next_multiple_of(65536);
+        let (block, frag) = (self.block, self.block / 8);
+        let text =
+            format!("{MACHINE}:size={size},group={group},block={block},frag={frag},{INODES}");
         Config::parse(&text).ok()
     }
 
-    /// Ages it, and measures.
-    fn run(&self) -> Result<Old, String> {
-        let config = self.config().ok_or("no such configuration")?;
-        let how = settings(&config)?;
-        let new = new_volume(&how).map_err(|e| e.to_string())?;
-        let load = Load::new(self.habits, new.geometry, new.capacity, self.full, DAYS);
-        let how = AgeSettings { span_ns: load.span_ns(), ..how };
-        let aged = make_old(&how, Box::new(load)).map_err(|e| e.to_string())?;
-        let mut tests = Vec::new();
-        if self.timed && self.full < 1.0 {
-            for size in SIZES {
-                tests.push(test(&config, &how, &aged, size)?);
-            }
+    /// The same file system with a change of how it grows old.
+    pub(super) fn varied(&self, change: Option<OtherAgeing>) -> FileSystem {
+        let Some(OtherAgeing::DeletesNothing) = change else { return *self };
+        let habits = Habits { turnover: 0.0, rewrites: 0.0, appends: 0.0, ..self.habits };
+        FileSystem { habits, events: &[], ..*self }
+    }
+
+    /// The days before the study that are gone through.
+    pub(super) fn history_days(&self) -> u64 {
+        let most =
+            if self.habits.expiry == Expiry::ByGroup { HISTORY_OF_NEWS } else { HISTORY_MOST };
+        (self.months.saturating_sub(10) * 30).clamp(HISTORY_LEAST, most)
+    }
+
+    /// Days from the beginning of its history on, and how full it is then: it begins with what was
+    /// installed or restored at once, and fills up to the end of the study.
+    pub(super) fn course(&self) -> Vec<(f64, f64)> {
+        let before = self.history_days() as f64;
+        let installed = if self.habits.turnover > 0.0 { 0.6 } else { 1.0 };
+        let full = self.events.first().map_or(self.full, |first| first.1);
+        let mut course = vec![(0.0, installed * full)];
+        if self.events.is_empty() {
+            course.push((before + LAST_DAY as f64, full));
         }
-        let free = aged.layout.free.clone().unwrap_or_default();
-        let all: u64 = aged.map.areas.iter().map(|area| area.end - area.start).sum();
-        let share = |bytes: u64| bytes as f64 / all.max(1) as f64;
-        Ok(Old {
-            name: self.name,
-            tests,
-            free_blocks: share(free.bytes - free.fragment_bytes),
-            free_fragments: share(free.fragment_bytes),
-            layout: aged.layout,
-        })
+        course.extend(self.events.iter().map(|(day, level)| (before + day, *level)));
+        course
     }
 }
 
-fn settings(config: &Config) -> Result<AgeSettings, String> {
-    let (size, sector) = disk_of(config).map_err(|e| e.to_string())?;
-    Ok(AgeSettings {
-        layout: config.layout,
-        of_layout: config.of_layout.clone(),
-        size,
-        sector,
-        settings: ageing_settings(16 << 20),
-        identity: Identity { uuid: [7; 16], root: (0, 0, 0o755) },
-        seed: 1,
-        end: Time(786_240_000 * SECS),
-        span_ns: 0,
-        steps: None,
-        start: None,
-    })
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// The benchmark with files of one size, on the aged volume and on a new one.
-fn test(config: &Config, how: &AgeSettings, aged: &Aged, size: u64) -> Result<Test, String> {
-    let text = format!("sizes:size={size},total={TOTAL},unit=1M,synced=no");
-    let benches = bench::parse(&text).map_err(|e| e.to_string())?;
-    let bench = benches.first().ok_or("no benchmark")?;
-    let rates = |config: &Config| -> Result<(f64, f64), String> {
-        let phases = simulated::run(config, bench.as_ref()).map_err(|e| e.to_string())?;
-        let rate = |name| phases.iter().find(|p| p.phase == name).map_or(f64::NAN, |p| p.rate());
-        Ok((rate("read"), rate("create")))
-    };
-    let old = Config { start: Some(aged.platter.clone()), ..config.clone() };
-    let (read, write) = rates(&old)?;
-    let (new_read, new_write) = rates(config)?;
-    Ok(Test {
-        size,
-        relative_read: read / new_read,
-        relative_write: write / new_write,
-        score: score_of_test(how, aged, size)?,
-    })
-}
-
-/// The score of the benchmark's files: they are created once more, on a disk that takes no time.
-fn score_of_test(how: &AgeSettings, aged: &Aged, size: u64) -> Result<Option<f64>, String> {
-    let files = TOTAL / size;
-    let top = aged.map.files.iter().map(|file| file.ino).max().unwrap_or(0) + 1;
-    let mut map = VolumeMap { block_size: aged.map.block_size, ..VolumeMap::default() };
-    let mut add = |ino: u64, dir: u64, kind, name: String, size| {
-        map.files.push(FileMap { ino, kind, size, mtime_s: 1, runs: Vec::new() });
-        map.names.push(NameOf { dir, ino, name: name.into_bytes() });
-    };
-    for dir in 0..files.div_ceil(PER_DIR) {
-        add(top + dir, ROOT_INO, FileKind::Directory, format!("test{dir}"), 0);
-    }
-    let first = top + files.div_ceil(PER_DIR);
-    for file in 0..files {
-        add(first + file, top + file / PER_DIR, FileKind::File, format!("f{file}"), size);
-    }
-    let how = AgeSettings { span_ns: 0, start: Some(aged.platter.clone()), ..how.clone() };
-    let with = make_old(&how, Box::new(Recreate::new(&map))).map_err(|e| e.to_string())?;
-    let is_test = |name: &&NameOf| name.dir == ROOT_INO && name.name.starts_with(b"test");
-    let dirs: Vec<u64> = with.map.names.iter().filter(is_test).map(|name| name.ino).collect();
-    let ours = with.map.names.iter().filter(|name| dirs.contains(&name.dir)).map(|name| name.ino);
-    let ours: BTreeSet<u64> = ours.collect();
-    let scores = with.map.regular().filter(|file| ours.contains(&file.ino));
-    let sum = scores.map(|file| Score::of(file, with.map.block_size));
-    Ok(sum.fold(Score::default(), Score::and).value())
-}
-
-impl Study {
-    /// Ages and measures everything, two file systems at a time.
-    pub(in crate::reproduce) fn run() -> Study {
-        let jobs: Vec<FileSystem> = POPULATION.iter().copied().chain([FULL_NEWS]).collect();
-        let mut all = in_parallel(&jobs, |system| system.run().ok());
-        let full_news = all.pop().flatten();
-        Study { all, full_news }
+    #[test]
+    fn every_file_system_has_a_configuration_and_nine_are_timed() {
+        for system in POPULATION {
+            assert!(system.config().is_some(), "{}:{}", system.server, system.name);
+            let course = system.course();
+            assert!(course.windows(2).all(|two| two[0].0 < two[1].0), "{course:?}");
+        }
+        assert_eq!(POPULATION.iter().filter(|system| system.timed).count(), 9);
     }
 }
