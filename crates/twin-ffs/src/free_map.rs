@@ -16,7 +16,7 @@ use crate::open::{read_groups, write_map};
 ///
 /// # Errors
 /// If a volume is damaged, they are not alike, or a device fails.
-pub async fn copy_used(from: &dyn BlockDevice, to: &dyn BlockDevice) -> Result<()> {
+pub(crate) async fn copy_used(from: &dyn BlockDevice, to: &dyn BlockDevice) -> Result<()> {
     let sb = read_superblock(to).await?;
     let old_sb = read_superblock(from).await?;
     let same = (sb.groups, sb.group_inodes) == (old_sb.groups, old_sb.group_inodes)

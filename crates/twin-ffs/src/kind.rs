@@ -16,6 +16,7 @@ use twin_settings::{Key, SettingsError, Unit, set, text_of};
 use crate::check;
 use crate::ffs::Ffs;
 use crate::format::{DiskGeometry, Profile, read_superblock};
+use crate::free_map::copy_used;
 use crate::open::{MkfsOptions, Recovered};
 use crate::settings::FfsSettings;
 use crate::{allocation, dir_placement, dump, ordering, write_behind};
@@ -303,6 +304,14 @@ impl LayoutKind for Kind {
 
     fn structures(&self) -> &'static [Structure] {
         dump::STRUCTURES
+    }
+
+    fn copy_used<'a>(
+        &'a self,
+        from: &'a dyn BlockDevice,
+        to: &'a dyn BlockDevice,
+    ) -> BoxFuture<'a, Result<()>> {
+        Box::pin(copy_used(from, to))
     }
 
     fn dump<'a>(

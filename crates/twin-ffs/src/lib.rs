@@ -76,7 +76,6 @@ mod writes;
 pub use admission::AdmissionGuard;
 pub use ffs::{Ffs, FfsStats};
 pub use format::read_state;
-pub use free_map::copy_used;
 pub use kind::{FFS, FfsConfig};
 pub use open::{MkfsOptions, Recovered};
 pub use settings::FfsSettings;

@@ -403,6 +403,7 @@ async fn write_groups(device: &dyn BlockDevice, sb: &Superblock, groups: &[Group
     Ok(())
 }
 
+/// Reads the maps of all groups.
 /// Writes the maps of a group.
 pub(crate) async fn write_map(
     device: &dyn BlockDevice,
@@ -416,7 +417,6 @@ pub(crate) async fn write_map(
     Ok(())
 }
 
-/// Reads the maps of all groups.
 pub(crate) async fn read_groups(device: &dyn BlockDevice, sb: &Superblock) -> Result<Vec<Group>> {
     let block = sb.geometry.block_size as usize;
     let all: Vec<u32> = (0..sb.groups).collect();

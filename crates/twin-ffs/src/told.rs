@@ -6,6 +6,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
+use std::collections::hash_map::Entry;
 
 use twin_cache::Lbn;
 use twin_fs::Ino;
@@ -46,10 +47,11 @@ impl ToldPlaces {
             return None;
         }
         let mut files = self.files.borrow_mut();
-        if !files.contains_key(&ino) {
-            files.insert(ino, self.next.take()?);
-        }
-        files.get(&ino)?.get(&lbn).copied()
+        let places = match files.entry(ino) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(new) => new.insert(self.next.take()?),
+        };
+        places.get(&lbn).copied()
     }
 
     /// The place of a new block, if one is held for it.

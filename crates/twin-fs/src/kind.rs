@@ -11,7 +11,7 @@ use twin_disk::BlockDevice;
 use twin_rt::{BoxFuture, Rt};
 use twin_settings::{Key, SettingsError};
 
-use crate::{Cpu, OpenVolume, Result, Settings, dump};
+use crate::{Cpu, FsError, OpenVolume, Result, Settings, dump};
 
 /// A layout entry: what programs can ask of a layout. See the module.
 pub trait LayoutKind: Sync {
@@ -74,6 +74,19 @@ pub trait LayoutKind: Sync {
     /// If there is no volume, or the device fails.
     fn without_contents<'a>(&'a self, _device: &'a dyn BlockDevice) -> BoxFuture<'a, Result<()>> {
         Box::pin(std::future::ready(Ok(())))
+    }
+
+    /// Marks as used on one volume what is used on another one, made in the same way; neither is open. No
+    /// file has that space, so that it is for experiments: a check finds it.
+    ///
+    /// # Errors
+    /// If the layout has no such map, the volumes are not alike, or a device fails.
+    fn copy_used<'a>(
+        &'a self,
+        _from: &'a dyn BlockDevice,
+        _to: &'a dyn BlockDevice,
+    ) -> BoxFuture<'a, Result<()>> {
+        Box::pin(std::future::ready(Err(FsError::Invalid("no map of free space is on the volume"))))
     }
 
     /// The structures of a volume that can be dumped, besides [those of files](dump::OF_FILES).

@@ -175,7 +175,7 @@ pub fn new_volume(how: &AgeSettings) -> Result<NewVolume, SimulateError> {
     found.map_err(SimulateError::Stalled)?
 }
 
-/// The content of the device of a new clustered volume that has the free space of an old one, made with
+/// The content of the device of a new volume that has the free space of an old one, made with
 /// the same settings, and none of its files.
 ///
 /// # Errors
@@ -187,7 +187,7 @@ pub(crate) fn with_space_of(how: &AgeSettings, old: &Platter) -> Result<Platter,
         let to = instant(&rt, how.size, None)?;
         let device: Rc<dyn BlockDevice> = Rc::new(Coarse(to.clone(), how.sector));
         how.of_layout.mkfs(&rt, device, how.identity).await?;
-        twin_ffs::copy_used(&from, &to).await?;
+        how.layout.copy_used(&from, &to).await?;
         Ok(to.platter())
     };
     let made = rt.block_on(work);

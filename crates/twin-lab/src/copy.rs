@@ -123,10 +123,13 @@ fn fits(snapshot: &VolumeMap, new: &VolumeMap) -> Result<(), SimulateError> {
     }
 }
 
+/// A file by its size and its runs: first block, place, bytes.
+type Lying = (u64, Vec<(i64, u64, u64)>);
+
 /// The number of regular files that lie elsewhere than in the snapshot.
 fn elsewhere(snapshot: &VolumeMap, copy: &VolumeMap) -> usize {
     let sorted = |map: &VolumeMap| {
-        let mut files: Vec<(u64, Vec<(i64, u64, u64)>)> = map
+        let mut files: Vec<Lying> = map
             .regular()
             .map(|file| {
                 let runs = file.runs.iter().map(|run| (run.lbn, run.at, run.bytes));
@@ -206,7 +209,7 @@ impl<'a> Making<'a> {
             self.begin()?;
         }
         let Some(&dir) = self.dirs.get(&step.dir) else { return Ok(()) };
-        let (name, runs) = (step.name.clone().into_boxed_slice().into(), self.runs(step.ino));
+        let (name, runs) = (step.name.clone().into_boxed_slice(), self.runs(step.ino));
         let Some(size) = step.size else {
             // Its first block is placed before its number is known here.
             self.volume.tell_places(Told::File(None, &runs))?;
@@ -240,7 +243,7 @@ impl<'a> Making<'a> {
         let geometry = &self.volume.core().geometry;
         let Some(file) = self.files.get(&ino) else { return Vec::new() };
         if file.runs.is_empty() && size <= u64::from(geometry.inline_max) {
-            return vec![0..size];
+            return std::iter::once(0..size).collect();
         }
         let block = u64::from(geometry.block_size);
         let mut runs: Vec<&Run> = file.data().collect();

@@ -29,6 +29,16 @@ const EXCEPTIONS: &[(&str, &[&str], &str)] = &[
     ("crates/twinfs/src/cmd/mkfs.rs", &["block", "segment"], "settings of layouts"),
     ("crates/twin-host/src/extents.rs", &["f2fs"], "a file system of the host"),
     ("crates/twin-lab/src/layout_report/mod.rs", &["blocks"], "the name of a column"),
+    (
+        "crates/twin-lab/src/reproduce/file_layout/population.rs",
+        &["mail"],
+        "a file system of the paper",
+    ),
+    (
+        "crates/twin-lab/src/reproduce/file_layout/statistics.rs",
+        &["mail"],
+        "a file system of the paper",
+    ),
     ("crates/twin-lab/src/what_if.rs", &["block"], "a setting of layouts"),
     ("crates/twin-lfs/src/check/map.rs", &["block"], "a kind of damage"),
     ("crates/twin-fs/src/check/duplicates.rs", &["block"], "a kind of damage"),

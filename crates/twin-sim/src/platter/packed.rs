@@ -108,7 +108,7 @@ fn word_of(bytes: &[u8]) -> u64 {
 fn nonzero_bytes(word: u64) -> u8 {
     const LOW: u64 = 0x7f7f_7f7f_7f7f_7f7f;
     // The highest bit of each byte: set if another bit of it is, or itself.
-    let high = ((word & LOW) + LOW | word) & !LOW;
+    let high = (((word & LOW) + LOW) | word) & !LOW;
     // Each product puts one of these bits into the highest byte.
     ((high >> 7).wrapping_mul(0x0102_0408_1020_4080) >> 56) as u8
 }

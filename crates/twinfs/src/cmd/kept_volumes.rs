@@ -15,8 +15,9 @@ use std::hash::Hasher;
 use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
+use rustix::fs::{Timespec, Timestamps, UTIME_NOW};
 use siphasher::sip128::{Hasher128, SipHasher13};
 use twin_disk::{Block, Buf};
 use twin_lab::Platter;
@@ -124,7 +125,7 @@ impl KeptVolumes for Kept {
         match read_entry(&file, &key) {
             Ok(volume) => {
                 // When it was used last. Where that cannot be stored the entry is older than it is.
-                let _ = file.set_modified(SystemTime::now());
+                let _ = used_at(&file, NOW);
                 self.note(format!(
                     "the old volume is that of an earlier run ({})",
                     place.display()
@@ -280,6 +281,15 @@ fn read_entry(file: &File, key: &str) -> io::Result<OldVolume> {
     }
 }
 
+/// The time of the host's clock, for the kernel to put in.
+const NOW: Timespec = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
+
+/// Notes when an entry was used.
+fn used_at(entry: &File, at: Timespec) -> io::Result<()> {
+    let times = Timestamps { last_access: at, last_modification: at };
+    Ok(rustix::fs::futimens(entry, &times)?)
+}
+
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::PermissionsExt;
@@ -417,7 +427,7 @@ mod tests {
         for (nth, key) in ["one", "two", "three"].into_iter().enumerate() {
             kept.keep(key, &volume(nth as u8 + 1));
             let file = File::open(kept.place(&kept.key(key))).unwrap();
-            file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(nth as u64)).unwrap();
+            used_at(&file, Timespec { tv_sec: nth as i64, tv_nsec: 0 }).unwrap();
         }
         assert!(kept.find("one").is_some(), "and is the youngest now");
         let len = kept.place(&kept.key("one")).metadata().unwrap().len();

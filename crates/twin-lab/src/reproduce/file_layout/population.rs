@@ -4,9 +4,10 @@
 use twin_age::load::{Expiry, HOMES, Habits, LOGS, MAIL, NEWS, SOFTWARE, SYSTEM};
 
 use super::super::variation::OtherAgeing;
-use super::study::LAST_DAY;
 use crate::Config;
 
+/// The day of the last snapshot: the study's days are counted from 26 January 1994.
+pub(super) const LAST_DAY: u64 = 300;
 /// How much smaller they are than the paper's: this part of the cylinder groups.
 pub(super) const SCALE: u64 = 8;
 /// The fewest cylinder groups.

@@ -10,7 +10,7 @@ use twin_sim::Platter;
 use super::super::heuristic::in_parallel;
 use super::super::variation::Variation;
 use super::benchmark::{SIZES, Sequential};
-use super::population::{FileSystem, POPULATION};
+use super::population::{FileSystem, LAST_DAY, POPULATION};
 use crate::Config;
 use crate::age::{AgeSettings, Aged, ageing_settings, make_old, new_volume, with_space_of};
 use crate::bench::simulated;
@@ -18,8 +18,6 @@ use crate::machine::disk_of;
 
 /// Days between two snapshots.
 pub(super) const STEP: u64 = 30;
-/// The day of the last one: the study's days are counted from 26 January 1994.
-pub(super) const LAST_DAY: u64 = 300;
 /// The day of the snapshots of figures 1 to 4, nearest to 15 October.
 pub(super) const OCTOBER: u64 = 270;
 /// The days of the benchmark: 26 January, April, July and October.
