@@ -13,9 +13,9 @@
 //! the day it was first installed"), what Baker et al. 1991 and Irlam 1993 say of the sizes of Unix files
 //! (half of them below 2 to 4 KB, a mean near 20 KB), and what Satyanarayanan 1981, Ousterhout et al. 1985
 //! and Baker et al. 1991 say of lifetimes: the younger a file, the sooner it is changed or deleted. Gibson,
-//! Miller and Long 1998 have numbers for months: 90% of the files of Unix workstations are not used after
-//! their creation, those that are used are short-lived, and about 1% of all are used in a day. News expires
-//! by newsgroup, as the expiry of C News does. No number is fitted to layout scores or speeds.
+//! Miller and Long 1998 have numbers for months, cited from memory of their abstract and to be checked: 90% of
+//! the files of Unix workstations are not used after their creation, those that are used are short-lived, and
+//! about 1% of all are used in a day. News expires by newsgroup, as the expiry of C News does. No number is fitted to layout scores or speeds.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;

@@ -56,7 +56,7 @@ pub(super) fn run(
     let (of_old, of_copy) = (disk()?, disk()?);
     let ours = systems.iter().filter(|kind| layout(kind.name).is_ok()).count();
     let bar = Progress::of("operations", (systems.len() + ours) as u64 * requests);
-    let mut rows = Vec::new();
+    let (mut rows, mut failures) = (Vec::new(), Vec::new());
     for kind in systems {
         let one = One {
             old: System::new(kind, Arc::clone(&of_old))?,
@@ -67,19 +67,26 @@ pub(super) fn run(
             interrupts,
             is_trace: args.trace.is_some(),
         };
-        rows.push(one.grow_old(history)?);
+        let grown = one.grow_old(history);
+        interrupts.check()?;
+        // What takes part with the others is worth its time, so one that cannot does not end them.
+        match grown {
+            Ok(row) => rows.push(row),
+            Err(Failure { why, .. }) => {
+                failures.push(format!("{} could not take part: {why}", kind.name));
+            }
+        }
     }
     bar.finish();
     rows::print(&args.output, &rows, || Ok(old_for_real_table(&rows, terminal_width())))?;
-    let mut is_whole = true;
     for row in rows.iter().filter(|row| row.failed > 0) {
         let OldForReal { system, failed, requests, most_common_failure, .. } = row;
-        eprintln!(
-            "twinfs: {system}: {failed} operations failed{most_common_failure}, {requests} did not"
-        );
-        is_whole = false;
+        failures.push(format!(
+            "{system}: of {requests} operations and those of the copy {failed} failed{most_common_failure}"
+        ));
     }
-    Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    failures.iter().for_each(|failure| eprintln!("twinfs: {failure}"));
+    Ok(if failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// A file system in its turn.

@@ -149,7 +149,9 @@ fn output(command: &mut Command) -> Result<String, String> {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
     let said = String::from_utf8_lossy(&output.stderr);
-    Err(format!("{name}: {}: {}", output.status, said.trim()))
+    // Some add all their options to what is wrong.
+    let what = said.trim().lines().next().unwrap_or_default();
+    Err(format!("{name}: {}: {what}", output.status))
 }
 
 /// Waits outside of any runtime.
