@@ -15,6 +15,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use crate::fuse::FUSE_TYPE;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
@@ -111,7 +112,7 @@ const SYSTEMS: [(u64, &str); 8] = [
     (0x9123_683e, "btrfs"),
     (0xf2f5_2010, "f2fs"),
     (0x0102_1994, "tmpfs"),
-    (0x6573_5546, "fuse"),
+    (FUSE_TYPE, "fuse"),
     (0x794c_7630, "overlay"),
     (0x6969, "nfs"),
 ];

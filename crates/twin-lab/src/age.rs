@@ -181,12 +181,11 @@ pub fn new_volume(how: &AgeSettings) -> Result<NewVolume, SimulateError> {
 /// # Errors
 /// If it cannot be made, or the old one is damaged or of another kind.
 pub(crate) fn with_space_of(how: &AgeSettings, old: &Platter) -> Result<Platter, SimulateError> {
+    let new = mkfs_platter(how)?;
     let rt = Rt::new(ClockOnly::default(), how.seed);
     let work = async {
         let from = instant(&rt, old.size(), Some(old.clone()))?;
-        let to = instant(&rt, how.size, None)?;
-        let device: Rc<dyn BlockDevice> = Rc::new(Coarse(to.clone(), how.sector));
-        how.of_layout.mkfs(&rt, device, how.identity).await?;
+        let to = instant(&rt, how.size, Some(new))?;
         how.layout.copy_used(&from, &to).await?;
         Ok(to.platter())
     };

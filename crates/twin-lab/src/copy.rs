@@ -176,17 +176,20 @@ impl<'a> Making<'a> {
     /// Holds all places, so that nothing else goes there.
     fn begin(&mut self) -> Result<(), SimulateError> {
         self.is_begun = true;
+        let mut runs = Vec::new();
         for file in self.files.values() {
             match file.kind {
                 FileKind::Other => {}
                 // It exists already, and may lie where it did.
                 _ if file.ino == self.root => {
-                    let _ = self.volume.tell_places(Told::Hold(&self.runs(file.ino)));
+                    let there = self.runs(file.ino);
+                    if self.volume.tell_places(Told::Hold(&there)).is_ok() {
+                        runs = there;
+                    }
                 }
                 _ => self.volume.tell_places(Told::Hold(&self.runs(file.ino)))?,
             }
         }
-        let runs = self.runs(self.root);
         self.volume.tell_places(Told::File(Some(ROOT_INO), &runs))?;
         Ok(())
     }
@@ -250,8 +253,9 @@ impl<'a> Making<'a> {
         runs.sort_by_key(|run| run.lbn);
         let mut ranges: Vec<Range<u64>> = Vec::new();
         for run in runs {
-            let start = run.lbn as u64 * block;
-            let end = (start + run.blocks * block).min(size);
+            // A snapshot may say anything.
+            let start = (run.lbn as u64).saturating_mul(block);
+            let end = start.saturating_add(run.blocks.saturating_mul(block)).min(size);
             match ranges.last_mut() {
                 Some(last) if last.end == start => last.end = end,
                 _ if start < end => ranges.push(start..end),
@@ -272,8 +276,8 @@ fn fillers(snapshot: &VolumeMap, new: &VolumeMap, unit: u64) -> Result<VolumeMap
         return Err("the snapshot does not say how large its file system is".into());
     }
     let scale = |at: u64| {
-        let scaled = u128::from(at) * u128::from(new.size) / u128::from(snapshot.size);
-        scaled as u64
+        let at = at.min(snapshot.size);
+        (u128::from(at) * u128::from(new.size) / u128::from(snapshot.size)) as u64
     };
     let inside = |r: &Range<u64>| {
         let start = scale(r.start).next_multiple_of(unit);

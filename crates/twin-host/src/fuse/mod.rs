@@ -40,6 +40,7 @@ pub use options::SessionOptions;
 pub use serve::serve;
 pub use session::{End, Session, SessionStats};
 pub use single::{answer, requests};
+pub(crate) use sync_all::FUSE_TYPE;
 pub use sync_all::sync_file_system;
 pub use unmount::{UnmountError, unmount, unmount_telling};
 pub use usage::{DaemonUsage, daemon_usage};

@@ -12,7 +12,7 @@ use std::os::fd::AsRawFd;
 use super::abi::IOCTL_SYNC;
 
 /// The type of file systems by FUSE, as statfs tells it.
-const FUSE_TYPE: u64 = 0x6573_5546;
+pub(crate) const FUSE_TYPE: u64 = 0x6573_5546;
 
 /// Makes everything durable on the file system of this directory.
 ///

@@ -22,7 +22,7 @@ use twin_trace::Source;
 use twin_trace::replay::Pace;
 
 use super::on::{in_mirror, most_common};
-use super::peers::{Disk, System, choose};
+use super::peers::{Disk, System, choose, drop_caches};
 use super::progress::Progress;
 use super::source_map::map_of_source;
 use super::terminal::terminal_width;
@@ -37,7 +37,6 @@ const READS: usize = 7;
 const READ: usize = 128 << 10;
 /// The directory of ext4 for files without names.
 const LOST: &[u8] = b"lost+found";
-const DROP_CACHES: &str = "/proc/sys/vm/drop_caches";
 
 /// Makes the source of the history anew.
 pub(super) type History<'a> = dyn Fn() -> Result<Box<dyn Source>, Failure> + 'a;
@@ -200,7 +199,7 @@ impl One<'_> {
 
     /// The seconds of a read of everything with cold caches.
     fn read_cold(&self, system: &System) -> Result<f64, String> {
-        fs::write(DROP_CACHES, "3").map_err(|error| format!("{DROP_CACHES}: {error}"))?;
+        drop_caches()?;
         let clock = real_clock();
         system.in_mount(|dir| {
             let begun = clock();

@@ -19,7 +19,7 @@ use twin_rt::Time;
 use twin_trace::replay::{Options, Pace, Replayer, Report};
 
 use super::interrupt::{Interrupts, ScratchDir};
-use super::peers::{Disk, System, choose, is_system, unknown};
+use super::peers::{Disk, System, choose, drop_caches, is_system, unknown};
 use super::progress::Progress;
 use super::time::real_clock;
 use super::{Failure, say, usage};
@@ -161,7 +161,7 @@ fn in_directory(
         sync().await.map_err(|e| e.to_string())?;
         if !population.is_empty() {
             // Only the superuser may; others have warm caches.
-            let _ = std::fs::write("/proc/sys/vm/drop_caches", "3");
+            let _ = drop_caches();
         }
         let source = workload.start().map_err(|e| e.to_string())?;
         let mut source = Counted::new(source, Some(progress.steps()));

@@ -8,7 +8,7 @@ mod place;
 mod raw;
 mod system;
 
-pub(super) use place::{Disk, System, write_whole};
+pub(super) use place::{Disk, System, drop_caches, write_whole};
 pub(super) use system::{choose, is_system, unknown};
 
 use std::path::PathBuf;

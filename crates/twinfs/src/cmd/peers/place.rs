@@ -141,6 +141,14 @@ impl Drop for Disk {
     }
 }
 
+/// Empties the kernel's caches.
+///
+/// # Errors
+/// If the user is not root.
+pub(in crate::cmd) fn drop_caches() -> Result<(), String> {
+    fs::write(DROP_CACHES, "3").map_err(|error| format!("{DROP_CACHES}: {error}"))
+}
+
 /// Runs a command that must succeed, and gives what it printed.
 fn output(command: &mut Command) -> Result<String, String> {
     let name = command.get_program().to_string_lossy().into_owned();
@@ -360,7 +368,7 @@ impl System {
         Cold::Call(Call(Arc::new(move || {
             let mut mounted = mounted.lock().unwrap_or_else(PoisonError::into_inner);
             mounted.end();
-            fs::write(DROP_CACHES, "3").map_err(|e| format!("{DROP_CACHES}: {e}"))?;
+            drop_caches()?;
             *mounted = Mounted::new(&kind, &disk)?;
             Ok(())
         })))
