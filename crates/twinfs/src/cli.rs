@@ -528,6 +528,8 @@ pub(crate) struct Bench {
     /// Write a page with a chart for each benchmark to this file.
     #[arg(long, value_name = "FILE", conflicts_with = "device")]
     pub(crate) html: Option<PathBuf>,
+    #[arg(long, value_name = "CATEGORIES", value_parser = log_categories, help = log_help())]
+    pub(crate) log: Option<Categories>,
     /// Measure the disk under this directory through a file of 64 MiB, with direct I/O, and print
     /// the setting that makes a simulated SSD like it: `twinfs compare lfs:disk=ssd-sata,ssd=...`.
     #[arg(long, value_name = "DIR",

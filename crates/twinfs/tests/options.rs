@@ -93,6 +93,7 @@ fn what_a_command_would_ignore_is_an_error_that_names_it() {
         (&["bench", "--sim", "lfs", "--size", "4G"], "--size"),
         (&["bench", "--sim", "lfs", "--runs", "3"], "--runs"),
         (&["bench", "--sim", "lfs", "--cold", "true"], "--cold"),
+        (&["bench", "--dir", ".", "--log", "queue"], "--log"),
         (&["bench", "--device", ".", "--html", &page], "--html"),
         (&["compare", "lfs", "--seeds", "0"], "--seeds"),
         (&["bench", "--device", ".", "--size", "4G"], "--size"),

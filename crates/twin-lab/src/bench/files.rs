@@ -26,7 +26,8 @@ pub(super) struct Files {
     pub(super) warm: bool,
     /// Empty only the kernel's caches between phases.
     pub(super) kernel: bool,
-    /// Pause before caches are emptied, in nanoseconds: a cleaner may end what the phase before began.
+    /// Pause before the first phase and whenever caches are emptied, in nanoseconds: a cleaner may end
+    /// what was begun before.
     pub(super) settle_ns: u64,
     /// Number of concurrent users, each with as many files.
     pub(super) users: u64,
@@ -103,10 +104,13 @@ impl Files {
         Box::new([Act::Begin(name)].into_iter().chain(body).chain(end))
     }
 
+    fn pause(&self) -> Script {
+        Box::new((self.settle_ns > 0).then_some(Act::Pause { ns: self.settle_ns }).into_iter())
+    }
+
     fn cold(&self) -> Script {
-        let pause = (self.settle_ns > 0).then_some(Act::Pause { ns: self.settle_ns });
         let cold = (!self.warm).then_some(Act::cold(self.kernel));
-        Box::new(pause.into_iter().chain(cold))
+        Box::new(self.pause().chain(cold))
     }
 
     fn create(&self) -> Script {
@@ -165,7 +169,7 @@ impl Benchmark for Files {
 impl Files {
     fn one(&self) -> Script {
         let read = self.phase("read", self.amount(), false, |f, i| f.read(i, 0));
-        let mut parts = vec![self.create(), self.cold(), read];
+        let mut parts = vec![self.pause(), self.create(), self.cold(), read];
         if self.sizes {
             parts.extend([self.cold(), self.rewrite("overwrite", 1, self.fsync)]);
             parts.extend([self.cold(), self.spot_check(1)]);

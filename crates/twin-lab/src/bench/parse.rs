@@ -31,7 +31,7 @@ const SETTLE: Param = Param::new(
     "settle",
     "0s",
     Unit::Time(1_000_000_000, 3_600_000_000_000),
-    "pause before caches are emptied, for a cleaner to come to rest",
+    "pause at first and before caches are emptied, for a cleaner to come to rest",
 );
 const WARM: Param = Param::new("warm", "no", Unit::YesNo, "leave caches alone");
 

@@ -60,6 +60,9 @@ pub fn run_with_history(
 }
 
 fn carry_out(rt: &Rt, config: &Config, run: BenchRun<'_>) -> Result<Vec<Phase>, BenchFailure> {
+    if let Some(log) = &config.log {
+        log.begin(rt);
+    }
     let result = rt.block_on(machine::on_volume(rt, config, run));
     rt.crash();
     let failure = |e: &dyn std::fmt::Display| BenchFailure(format!("{}: {e}", config.name));

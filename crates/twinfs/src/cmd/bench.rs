@@ -10,6 +10,7 @@ use twin_lab::Config;
 use twin_lab::bench::{self, Target, bench_table, directory};
 
 use super::bench_rows::in_targets;
+use super::compare::tell_of_events;
 use super::files::Page;
 use super::interrupt::{Undoing, remove_by_force};
 use super::progress::Progress;
@@ -50,7 +51,10 @@ pub(crate) fn run(args: &Bench, interrupts: &Interrupts) -> Outcome {
         benches.extend(bench::parse(text).map_err(usage)?);
     }
     let page_file = args.html.as_deref().map(|path| Page::open(path, interrupts)).transpose()?;
-    let bar = Progress::of("benchmarks", 1);
+    let bar = match args.log {
+        Some(_) => Progress::hidden(),
+        None => Progress::of("benchmarks", 1),
+    };
     let progress = |ended: usize, all: usize| bar.set(ended as u64, all as u64);
     let result =
         bench::run(&benches, &targets, args.runs.map_or(1, usize::from), &real_clock(), &progress);
@@ -87,6 +91,9 @@ fn check_options(args: &Bench) -> Result<(), Failure> {
     if args.start.is_given() && args.sim.is_empty() {
         return Err(usage("--aged, --fill and --from are for simulations: give --sim CONFIG too"));
     }
+    if args.log.is_some() && args.sim.is_empty() {
+        return Err(usage("--log is for simulations: give --sim CONFIG too"));
+    }
     match args.cold {
         Some(_) if args.dir.is_empty() => {
             Err(usage("--cold is for directories: give --dir DIR too"))
@@ -114,7 +121,11 @@ fn simulated(args: &Bench) -> Result<Vec<Config>, Failure> {
 
 fn targets(args: &Bench, stop: &Arc<AtomicBool>) -> Result<Vec<Target>, Failure> {
     let mut targets = Vec::new();
-    for config in simulated(args)? {
+    let mut configs = simulated(args)?;
+    if let Some(categories) = args.log {
+        tell_of_events(&mut configs, categories);
+    }
+    for config in configs {
         let config = Box::new(config);
         targets.push(match args.warm {
             true => Target::SimulatedWarm(config),

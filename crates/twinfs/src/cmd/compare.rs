@@ -307,7 +307,7 @@ pub(crate) fn machine_file(path: &Path) -> Result<MachineFile, String> {
 }
 
 /// Reports the events of all runs on standard error, with the configuration if there are several.
-fn tell_of_events(configs: &mut [Config], categories: Categories) {
+pub(crate) fn tell_of_events(configs: &mut [Config], categories: Categories) {
     let several = configs.len() > 1;
     for config in configs {
         let name = if several { format!("{}: ", config.name) } else { String::new() };
