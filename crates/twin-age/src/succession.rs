@@ -7,8 +7,9 @@
 //! change is another is removed and made anew, as the papers take it: programs rewrite whole files. A file is
 //! the same if its inode number is. What is made is made at its time of change, if that lies
 //! between the two snapshots, and otherwise, as what is removed, at a time drawn for it. Directories are made
-//! when they appear, and stay; files that moved stay where they were made. What came and went between two snapshots is in
-//! neither. Same snapshots and seed, same records.
+//! before the files of the first snapshot that has them, and removed after those of the first that has not.
+//! What has moved stays where it was made, and so do the directories above it. What came and went between
+//! two snapshots is in neither. Same snapshots and seed, same records.
 
 use std::cmp::Reverse;
 
@@ -56,6 +57,16 @@ struct Made {
     mtime_s: i64,
 }
 
+/// A directory that was made.
+#[derive(Clone, Debug)]
+struct MadeDir {
+    /// In the trace: later ones have higher numbers.
+    number: Ino,
+    /// Of its directory, in the trace.
+    dir: Ino,
+    name: Name,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum What {
     Remove,
@@ -77,8 +88,10 @@ pub struct Succession {
     /// What the next snapshot has: directory, name, size and time of change.
     next: FixedMap<u64, Made>,
     files: FixedMap<u64, Made>,
-    /// The numbers of directories in the trace, by the inode of the snapshots.
-    dirs: FixedMap<u64, Ino>,
+    /// By the inode of the snapshots.
+    dirs: FixedMap<u64, MadeDir>,
+    /// Directories that the next snapshot does not have, the latest first.
+    gone_dirs: Vec<u64>,
     next_ino: Ino,
     rng: Rng,
 }
@@ -97,6 +110,7 @@ impl Succession {
         }
         let traits = Traits { timed: true, nodes_first: true, ..Traits::default() };
         let text = format!("what happened between {} snapshots of {}", maps.len(), first.system);
+        let root = MadeDir { number: ROOT_INO, dir: ROOT_INO, name: Name::default() };
         let start_s = first.taken_s - FIRST_S;
         Ok(Succession {
             header: Header { kind: Kind::Operations, start: Time(0), seed, traits, text },
@@ -107,7 +121,8 @@ impl Succession {
             due: Vec::new(),
             next: FixedMap::default(),
             files: FixedMap::default(),
-            dirs: [(root_of(first), ROOT_INO)].into_iter().collect(),
+            dirs: [(root_of(first), root)].into_iter().collect(),
+            gone_dirs: Vec::new(),
             next_ino: ROOT_INO + 1,
             rng: Rng::stream(seed, "between snapshots"),
             maps,
@@ -170,23 +185,27 @@ impl Succession {
             // Several lives of a number, and several files of a name, are told apart by the number.
             let text = [&name.name[..], format!("~{:x}", name.ino).as_bytes()].concat();
             let text = text[text.len().saturating_sub(twin_fs::NAME_MAX)..].into();
-            let made = Made { dir: *dir, name: text, size: file.size, mtime_s: file.mtime_s };
+            let made = Made { dir: dir.number, name: text, size: file.size, mtime_s: file.mtime_s };
             files.entry(name.ino).or_insert(made);
         }
         files
     }
 
-    /// Makes the directories of a map that are not there yet, each after its parent.
+    /// Makes the directories of a map that are not there yet, each after its parent, and notes those
+    /// that it does not have.
     fn make_dirs(&mut self, map: &VolumeMap) {
         let of_kind = map.files.iter().filter(|file| file.kind == FileKind::Directory);
         let is_dir: FixedMap<u64, ()> = of_kind.map(|file| (file.ino, ())).collect();
+        let is_gone = |ino: &u64| !is_dir.contains_key(ino) && *ino != root_of(map);
+        self.gone_dirs = self.dirs.keys().copied().filter(is_gone).collect();
+        self.gone_dirs.sort_unstable_by_key(|ino| Reverse(self.dirs[ino].number));
         let mut below: FixedMap<u64, Vec<(u64, &[u8])>> = FixedMap::default();
         for name in map.names.iter().filter(|name| is_dir.contains_key(&name.ino)) {
             below.entry(name.dir).or_default().push((name.ino, &name.name));
         }
         let mut waiting = vec![root_of(map)];
         while let Some(above) = waiting.pop() {
-            let Some(&dir) = self.dirs.get(&above) else { continue };
+            let Some(&MadeDir { number: dir, .. }) = self.dirs.get(&above) else { continue };
             for (ino, name) in below.remove(&above).unwrap_or_default() {
                 if self.dirs.contains_key(&ino) {
                     // The root may have a name too.
@@ -194,15 +213,44 @@ impl Succession {
                     continue;
                 }
                 waiting.push(ino);
-                let text = [name, format!("~{ino:x}").as_bytes()].concat();
-                let text: Name = text[text.len().saturating_sub(twin_fs::NAME_MAX)..].into();
+                // A file may have the number of a directory that stayed.
+                let text = [name, format!("~{ino:x}.d").as_bytes()].concat();
+                let name: Name = text[text.len().saturating_sub(twin_fs::NAME_MAX)..].into();
                 let number = self.next_ino;
                 self.next_ino += 1;
-                self.dirs.insert(ino, number);
-                let op = Op::MakeDir { dir, name: text, mode: 0o755 };
+                self.dirs.insert(ino, MadeDir { number, dir, name: name.clone() });
+                let op = Op::MakeDir { dir, name, mode: 0o755 };
                 self.op(self.now_s, op, Some(Outcome::Entry(number)));
             }
         }
+    }
+
+    /// Removes the directories that the snapshot which was reached does not have, as far as they are empty.
+    /// True if there were any.
+    fn remove_dirs(&mut self) -> bool {
+        let gone = std::mem::take(&mut self.gone_dirs);
+        if gone.is_empty() {
+            return false;
+        }
+        let mut held: FixedMap<Ino, u64> = FixedMap::default();
+        let of_files = self.files.values().map(|file| file.dir);
+        let of_dirs = self.dirs.values().map(|made| made.dir);
+        for dir in of_files.chain(of_dirs) {
+            *held.entry(dir).or_default() += 1;
+        }
+        // Those made last come first, so that a directory comes after what was made in it.
+        for ino in gone {
+            let Some(MadeDir { number, dir, name }) = self.dirs.get(&ino).cloned() else {
+                continue;
+            };
+            if held.get(&number).is_none_or(|&entries| entries == 0) {
+                self.dirs.remove(&ino);
+                *held.entry(dir).or_default() -= 1;
+                self.op(self.now_s, Op::RemoveDir { dir, name }, Some(Outcome::Done));
+                self.op(self.now_s, Op::Forget { ino: number, count: 1 }, None);
+            }
+        }
+        true
     }
 
     fn remove(&mut self, at_s: i64, ino: u64) {
@@ -247,7 +295,10 @@ impl Steps for Succession {
         match self.due.pop() {
             Some((at_s, What::Remove, ino)) => self.remove(at_s, ino),
             Some((at_s, What::Make, ino)) => self.make(at_s, ino),
-            None => return self.plan(),
+            None => {
+                let removed = self.remove_dirs();
+                return self.plan() || removed;
+            }
         }
         true
     }
@@ -274,9 +325,13 @@ mod tests {
 
     /// A snapshot of a day: directory, inode, size and time of change of its files.
     fn day(number: i64, files: &[(u64, u64, u64, i64)]) -> VolumeMap {
+        with_dirs(number, &[(2, 2), (2, 3)], files)
+    }
+
+    /// As [`day`], with these directories: above, inode.
+    fn with_dirs(number: i64, dirs: &[(u64, u64)], files: &[(u64, u64, u64, i64)]) -> VolumeMap {
         let mut map = VolumeMap { taken_s: 1_000_000 + number * 1000, ..VolumeMap::default() };
-        let dirs = [(2, 2), (2, 3)];
-        for (dir, ino) in dirs {
+        for &(dir, ino) in dirs {
             let kind = FileKind::Directory;
             map.files.push(FileMap { ino, kind, size: 0, mtime_s: 0, runs: vec![] });
             map.names.push(NameOf { dir, ino, name: Vec::new() });
@@ -302,6 +357,7 @@ mod tests {
                 Op::Create { dir, name, .. } => all.push((at_s, format!("{dir}+{}", text(&name)))),
                 Op::Write { data, .. } => all.last_mut().unwrap().1 += &format!(" {}", data.len()),
                 Op::Unlink { name, .. } => all.push((at_s, format!("-{}", text(&name)))),
+                Op::RemoveDir { dir, name } => all.push((at_s, format!("{dir}-/{}", text(&name)))),
                 _ => {}
             }
         }
@@ -314,7 +370,7 @@ mod tests {
         let second = day(1, &[(3, 10, 5, -50), (2, 12, 9, 300), (3, 14, 4, 200), (2, 13, 8, -40)]);
         let words = play(vec![second, first]);
         let expected = [
-            (-FIRST_S, "/~3"),
+            (-FIRST_S, "/~3.d"),
             (-FIRST_S, "2+~b 6"),
             (-FIRST_S / 4 * 3, "2+~c 7"),
             (-FIRST_S / 2, "3+~a 5"),
@@ -328,6 +384,32 @@ mod tests {
             words.into_iter().partition(|(_, what)| what == "-~b");
         assert_eq!(others, expected);
         assert!(gone.len() == 1 && (0..1000).contains(&gone[0].0), "{gone:?}");
+    }
+
+    #[test]
+    fn directories_that_are_gone_are_removed_after_what_was_in_them() {
+        let first = with_dirs(0, &[(2, 2), (2, 3), (3, 4), (2, 5)], &[(4, 10, 1, -50)]);
+        // Inode 5 is a file now.
+        let second = with_dirs(1, &[(2, 2)], &[(2, 5, 1, 300)]);
+        let words = play(vec![first, second]);
+        let of = |what: &str| (1000, what.to_string());
+        let last = words[words.len() - 3..].to_vec();
+        // Those made last go first.
+        let is_before = |a: &str, b: &str| {
+            let place = |what: &str| last.iter().position(|entry| *entry == of(what)).unwrap();
+            place(a) < place(b)
+        };
+        assert!(is_before("3-/~4.d", "2-/~3.d") && last.contains(&of("2-/~5.d")), "{words:?}");
+        let is_there = |what: &str| words.iter().any(|(_, word)| word == what);
+        assert!(is_there("2+~5 1") && is_there("-~a"), "{words:?}");
+    }
+
+    #[test]
+    fn a_directory_stays_if_a_file_that_was_made_in_it_has_moved() {
+        let first = with_dirs(0, &[(2, 2), (2, 3)], &[(3, 10, 1, -50)]);
+        let second = with_dirs(1, &[(2, 2)], &[(2, 10, 1, -50)]);
+        let words = play(vec![first, second]);
+        assert!(!words.iter().any(|(_, what)| what.contains("-/")), "{words:?}");
     }
 
     #[test]
