@@ -516,7 +516,7 @@ pub(crate) struct Bench {
     /// root.
     #[arg(long, conflicts_with_all = ["sim", "dir", "cold", "warm"])]
     pub(crate) peers: bool,
-    /// With --peers: only these, as `lfs,ext4`. Ratios are those of the first.
+    /// With --peers: only these, as `lfs,ext4`, ours with settings too, as `ffs:alloc=whole-file`. Ratios are those of the first.
     #[arg(long, value_name = "NAMES", value_delimiter = ',', requires = "peers", conflicts_with_all = NOT_PEERS)]
     pub(crate) only: Vec<String>,
     /// With --peers: where the device's file is made. Default: /var/tmp.

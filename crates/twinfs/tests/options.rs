@@ -42,7 +42,7 @@ impl Drop for Place {
     }
 }
 
-/// `bench --only` without `--peers`, and much else, was taken and ignored.
+/// `mount --cleaner` of an FFS, and much else, was taken and ignored.
 #[test]
 fn what_a_command_would_ignore_is_an_error_that_names_it() {
     let place = Place::new("ignored");
@@ -88,17 +88,7 @@ fn what_a_command_would_ignore_is_an_error_that_names_it() {
         (&["presets", "lfs", "--keys"], "--keys"),
         (&["reproduce", "--measured", &page], "--html"),
         (&["reproduce", "--list", "--sensitivity"], "--list"),
-        (&["bench", "--sim", "lfs", "--only", "lfs"], "--only"),
-        (&["bench", "--sim", "lfs", "--at", "/tmp"], "--at"),
-        (&["bench", "--sim", "lfs", "--size", "4G"], "--size"),
-        (&["bench", "--sim", "lfs", "--runs", "3"], "--runs"),
-        (&["bench", "--sim", "lfs", "--cold", "true"], "--cold"),
-        (&["bench", "--dir", ".", "--log", "queue"], "--log"),
-        (&["bench", "--device", ".", "--html", &page], "--html"),
         (&["compare", "lfs", "--seeds", "0"], "--seeds"),
-        (&["bench", "--device", ".", "--size", "4G"], "--size"),
-        (&["bench", "--device", ".", "--runs", "3"], "--runs"),
-        (&["bench", "small", "--device", "."], "--device"),
         (&["volume", "--workload", "zipf", "--trace-format", "msr"], "--trace-format"),
         (&["volume", "--workload", "hot-cold", "--exponent", "0.5"], "--exponent"),
         (&["top", "--slow", "1"], "--slow"),
@@ -114,6 +104,24 @@ fn what_a_command_would_ignore_is_an_error_that_names_it() {
     ];
     lines.iter().for_each(|(line, word)| must_fail(line, word));
     assert!(!std::path::Path::new(&page).exists() && !std::path::Path::new(&new).exists());
+}
+
+/// `bench --only` without `--peers` was taken and ignored.
+#[test]
+fn what_a_benchmark_would_ignore_is_an_error_that_names_it() {
+    let lines: &[(&[&str], &str)] = &[
+        (&["bench", "--sim", "lfs", "--only", "lfs"], "--only"),
+        (&["bench", "--sim", "lfs", "--at", "/tmp"], "--at"),
+        (&["bench", "--sim", "lfs", "--size", "4G"], "--size"),
+        (&["bench", "--sim", "lfs", "--runs", "3"], "--runs"),
+        (&["bench", "--sim", "lfs", "--cold", "true"], "--cold"),
+        (&["bench", "--dir", ".", "--log", "queue"], "--log"),
+        (&["bench", "--device", ".", "--html", "page.html"], "--html"),
+        (&["bench", "--device", ".", "--size", "4G"], "--size"),
+        (&["bench", "--device", ".", "--runs", "3"], "--runs"),
+        (&["bench", "small", "--device", "."], "--device"),
+    ];
+    lines.iter().for_each(|(line, word)| must_fail(line, word));
 }
 
 #[test]

@@ -207,7 +207,7 @@ pub(crate) struct Age {
     #[arg(long, value_name = "FILE", conflicts_with = "trace")]
     pub(crate) operations: Option<PathBuf>,
     /// Let these file systems grow old for real, one after the other on a loop device of this size (as root):
-    /// ext4,xfs,lfs,ffs. Shows how their files lie, ours beside the simulation, and how long it takes to read
+    /// ext4,xfs,lfs,ffs, ours with settings too, as ffs:alloc=whole-file. Shows how their files lie, ours beside the simulation, and how long it takes to read
     /// all of them, old and copied to a new one. Pauses become syncs.
     #[arg(long, value_delimiter = ',', value_name = "SYSTEMS", conflicts_with_all = ["to", "with", "copy"])]
     pub(crate) on: Vec<String>,

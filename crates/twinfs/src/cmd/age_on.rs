@@ -22,7 +22,8 @@ use twin_trace::Source;
 use twin_trace::replay::Pace;
 
 use super::on::{in_mirror, most_common};
-use super::peers::{Disk, System, choose, drop_caches};
+use super::opening::set_for_open;
+use super::peers::{Chosen, Disk, System, choose, drop_caches};
 use super::progress::Progress;
 use super::source_map::map_of_source;
 use super::terminal::terminal_width;
@@ -53,14 +54,15 @@ pub(super) fn run(
     }
     let disk = || Disk::make(Path::new("/var/tmp"), settings.size, interrupts).map(Arc::new);
     let (of_old, of_copy) = (disk()?, disk()?);
-    let ours = systems.iter().filter(|kind| layout(kind.name).is_ok()).count();
+    let ours = systems.iter().filter(|chosen| layout(chosen.kind()).is_ok()).count();
     let bar = Progress::of("operations", (systems.len() + ours) as u64 * requests);
     let (mut rows, mut failures) = (Vec::new(), Vec::new());
-    for kind in systems {
+    for chosen in systems {
+        let name = chosen.name();
         let one = One {
-            old: System::new(kind, Arc::clone(&of_old))?,
-            copy: System::new(kind, Arc::clone(&of_copy))?,
-            name: kind.name,
+            old: System::new(chosen.clone(), Arc::clone(&of_old)),
+            copy: System::new(chosen.clone(), Arc::clone(&of_copy)),
+            chosen,
             settings,
             bar: &bar,
             interrupts,
@@ -72,7 +74,7 @@ pub(super) fn run(
         match grown {
             Ok(row) => rows.push(row),
             Err(Failure { why, .. }) => {
-                failures.push(format!("{} could not take part: {why}", kind.name));
+                failures.push(format!("{name} could not take part: {why}"));
             }
         }
     }
@@ -92,7 +94,7 @@ pub(super) fn run(
 struct One<'a> {
     old: System,
     copy: System,
-    name: &'static str,
+    chosen: Chosen,
     settings: &'a AgeSettings,
     bar: &'a Progress,
     interrupts: &'a Interrupts,
@@ -125,7 +127,7 @@ impl One<'_> {
         };
         let (of_old, of_copy) = (Layout::of(&old), Layout::of(&copy));
         Ok(OldForReal {
-            system: self.name.into(),
+            system: self.chosen.name(),
             requests,
             failed,
             most_common_failure,
@@ -148,8 +150,9 @@ impl One<'_> {
         history: &History<'_>,
         real: &VolumeMap,
     ) -> Result<Option<SimulatedOld>, Failure> {
-        let Ok(kind) = layout(self.name) else { return Ok(None) };
+        let Ok(kind) = layout(self.chosen.kind()) else { return Ok(None) };
         let mut of_layout = kind.config();
+        set_for_open(&mut *of_layout, &self.chosen.settings).map_err(|why| why.to_string())?;
         of_layout.complete(&|_| false);
         let how = AgeSettings {
             layout: kind,
@@ -191,7 +194,7 @@ impl One<'_> {
 
     /// Where everything is: of ours as the unmounted device says, of others as the kernel does.
     fn map(&self, system: &System) -> Result<VolumeMap, String> {
-        match layout(self.name) {
+        match layout(self.chosen.kind()) {
             Ok(_) => map_of_source(system.device(), self.interrupts),
             Err(_) => system.in_mount(|dir| map_of_source(dir, self.interrupts)),
         }

@@ -128,9 +128,9 @@ pub(super) fn replay(
     let progress = Progress::of("operations replayed", places.len() as u64 * operations);
     let mut all = Vec::new();
     for place in places {
-        let found = match (systems.iter().find(|kind| kind.name == place), &disk) {
-            (Some(kind), Some(disk)) => {
-                let system = System::new(*kind, Arc::clone(disk))?;
+        let found = match (systems.iter().find(|chosen| chosen.name() == *place), &disk) {
+            (Some(chosen), Some(disk)) => {
+                let system = System::new(chosen.clone(), Arc::clone(disk));
                 system.with_mount(|dir| {
                     in_directory(place, dir, (workload, pace), (interrupts, &progress))
                 })

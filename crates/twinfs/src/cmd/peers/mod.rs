@@ -9,7 +9,7 @@ mod raw;
 mod system;
 
 pub(super) use place::{Disk, System, drop_caches, write_whole};
-pub(super) use system::{choose, is_system, unknown};
+pub(super) use system::{Chosen, choose, is_system, unknown};
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -68,8 +68,8 @@ pub(super) fn run(args: &Bench, interrupts: &Interrupts) -> Outcome {
     let disk = Arc::new(Disk::make(&base, args.size.0, interrupts)?);
     let mut targets: Vec<Target> = Vec::new();
     let mut tried = Vec::new();
-    for kind in systems {
-        let system = Arc::new(System::new(kind, Arc::clone(&disk))?);
+    for chosen in systems {
+        let system = Arc::new(System::new(chosen, Arc::clone(&disk)));
         tried.push(Arc::clone(&system));
         targets.push(Target::Place(system));
     }

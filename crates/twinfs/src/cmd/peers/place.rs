@@ -15,7 +15,7 @@ use twin_host::fuse::sync_file_system;
 use twin_lab::bench::directory::{Call, Clock, Cold, Directory};
 use twin_lab::bench::{BenchFailure, Benchmark, Phase, Place};
 
-use super::system::{Kind, Mount};
+use super::system::{Chosen, Mount};
 use crate::cmd::interrupt::{Interrupts, Undoing, remove_by_force};
 use crate::cmd::progress::Progress;
 
@@ -203,31 +203,33 @@ struct Mounted {
 }
 
 impl Mounted {
-    fn new(kind: &Kind, disk: &Disk) -> Result<Mounted, String> {
+    fn new(chosen: &Chosen, disk: &Disk) -> Result<Mounted, String> {
         let mut mounted =
             Mounted { dir: disk.mount_at.clone(), memory: None, daemon: None, ended: false };
-        match kind.mount {
+        match chosen.kind.mount {
             Mount::Kernel(fs, options) => {
                 let mut mount = Command::new("mount");
                 mount.args(["-t", fs, "-o", options]).arg(disk.device()).arg(&mounted.dir);
                 output(&mut mount)?;
             }
-            Mount::Daemon(words) => mounted.start(words, disk.device())?,
+            Mount::Daemon(words) => {
+                mounted.start(words, &chosen.mount_words(), disk.device())?;
+            }
             Mount::OverMemory(words) => {
                 let memory = disk.memory();
                 let mut mount = Command::new("mount");
                 output(mount.args(["-t", "tmpfs", "tmpfs"]).arg(&memory))?;
                 mounted.memory = Some(memory.clone());
-                mounted.start(words, &memory)?;
+                mounted.start(words, &[], &memory)?;
             }
         }
         Ok(mounted)
     }
 
-    /// Starts the daemon and waits until it has mounted.
-    fn start(&mut self, words: &[&str], device: &Path) -> Result<(), String> {
+    /// Starts the daemon, with more words at the end, and waits until it has mounted.
+    fn start(&mut self, words: &[&str], more: &[&str], device: &Path) -> Result<(), String> {
         let mut command = Command::new(program(words[0]));
-        for word in &words[1..] {
+        for word in words[1..].iter().chain(more) {
             match *word {
                 "DEVICE" => command.arg(device),
                 "DIR" => command.arg(&self.dir),
@@ -283,14 +285,14 @@ impl Drop for Mounted {
 /// A file system with its turns on the disk.
 #[derive(Debug)]
 pub(in crate::cmd) struct System {
-    kind: Kind,
+    chosen: Chosen,
     disk: Arc<Disk>,
     failures: Mutex<Vec<String>>,
 }
 
 impl System {
-    pub(in crate::cmd) fn new(kind: Kind, disk: Arc<Disk>) -> Result<System, String> {
-        Ok(System { kind, disk, failures: Mutex::default() })
+    pub(in crate::cmd) fn new(chosen: Chosen, disk: Arc<Disk>) -> System {
+        System { chosen, disk, failures: Mutex::default() }
     }
 
     /// What did not work, in words.
@@ -313,7 +315,7 @@ impl System {
     /// # Errors
     /// Those of its `mkfs`.
     pub(in crate::cmd) fn make(&self) -> Result<(), String> {
-        if let [tool, words @ ..] = self.kind.mkfs {
+        if let [tool, words @ ..] = self.chosen.kind.mkfs {
             let mut mkfs = Command::new(program(tool));
             output(mkfs.args(words).arg(self.disk.device()))?;
         }
@@ -340,7 +342,7 @@ impl System {
         &self,
         work: impl FnOnce(&Path) -> Result<T, String>,
     ) -> Result<T, String> {
-        let mut mounted = Mounted::new(&self.kind, &self.disk)?;
+        let mut mounted = Mounted::new(&self.chosen, &self.disk)?;
         let done = work(&self.disk.mount_at);
         mounted.end();
         done
@@ -348,7 +350,7 @@ impl System {
 
     fn turn(&self, bench: &dyn Benchmark, clock: Clock<'_>) -> Result<Vec<Phase>, BenchFailure> {
         self.make().map_err(BenchFailure)?;
-        let mounted = Mounted::new(&self.kind, &self.disk).map_err(BenchFailure)?;
+        let mounted = Mounted::new(&self.chosen, &self.disk).map_err(BenchFailure)?;
         let mounted = Arc::new(Mutex::new(mounted));
         let directory = Directory {
             path: self.disk.mount_at.clone(),
@@ -361,15 +363,16 @@ impl System {
 
     /// A daemon has caches of its own, which only a remount empties.
     fn cold(&self, mounted: &Arc<Mutex<Mounted>>) -> Cold {
-        if !matches!(self.kind.mount, Mount::Daemon(_)) {
+        if !matches!(self.chosen.kind.mount, Mount::Daemon(_)) {
             return Cold::DropCaches;
         }
-        let (kind, disk, mounted) = (self.kind, Arc::clone(&self.disk), Arc::clone(mounted));
+        let (chosen, disk) = (self.chosen.clone(), Arc::clone(&self.disk));
+        let mounted = Arc::clone(mounted);
         Cold::Call(Call(Arc::new(move || {
             let mut mounted = mounted.lock().unwrap_or_else(PoisonError::into_inner);
             mounted.end();
             drop_caches()?;
-            *mounted = Mounted::new(&kind, &disk)?;
+            *mounted = Mounted::new(&chosen, &disk)?;
             Ok(())
         })))
     }
@@ -377,7 +380,7 @@ impl System {
 
 impl Place for System {
     fn name(&self) -> String {
-        self.kind.name.into()
+        self.chosen.name()
     }
 
     /// What a peer cannot do is left out, and told at the end.
@@ -385,7 +388,7 @@ impl Place for System {
         match self.turn(bench, clock) {
             Err(why) if self.disk.stop.load(Ordering::Relaxed) => Err(why),
             Err(why) => {
-                let why = format!("{}, {}: {why}", self.kind.name, bench.label());
+                let why = format!("{}, {}: {why}", self.chosen.name(), bench.label());
                 let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
                 if !failures.contains(&why) {
                     failures.push(why);

@@ -2,7 +2,10 @@
 
 use std::path::Path;
 
+use twin_lab::layouts::layout;
 use twin_settings::SettingsError;
+
+use crate::cmd::opening::set_for_open;
 
 /// How a file system gets into place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,14 +18,49 @@ pub(super) enum Mount {
     OverMemory(&'static [&'static str]),
 }
 
-/// A file system.
+/// A kind of file system.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::cmd) struct Kind {
-    pub(in crate::cmd) name: &'static str,
+pub(super) struct Kind {
+    pub(super) name: &'static str,
     /// The command that makes one, the device at its end. `twinfs` is this program.
     pub(super) mkfs: &'static [&'static str],
     pub(super) mount: Mount,
 }
+
+/// A file system that takes part: a kind, and for ours with what settings it is opened.
+#[derive(Clone, Debug)]
+pub(in crate::cmd) struct Chosen {
+    pub(super) kind: Kind,
+    /// As `alloc=whole-file`; empty: the defaults.
+    pub(in crate::cmd) settings: String,
+}
+
+impl Chosen {
+    /// The name of its kind.
+    pub(in crate::cmd) fn kind(&self) -> &'static str {
+        self.kind.name
+    }
+
+    /// As it was asked for.
+    pub(in crate::cmd) fn name(&self) -> String {
+        match &self.settings[..] {
+            "" => self.kind.name.into(),
+            settings => format!("{}:{settings}", self.kind.name),
+        }
+    }
+
+    /// The words that give the settings to `twinfs mount`.
+    pub(super) fn mount_words(&self) -> Vec<&str> {
+        match (&self.settings[..], self.settings.strip_prefix(ALLOC)) {
+            ("", _) => Vec::new(),
+            (_, Some(policy)) => vec!["--alloc", policy],
+            (settings, None) => vec!["--cleaner", settings],
+        }
+    }
+}
+
+/// The setting that `twinfs mount` has an option for.
+const ALLOC: &str = "alloc=";
 
 /// Ours first. What is written is kept on the device: none may discard, which would make holes in
 /// the file below, and none may leave work for later.
@@ -89,22 +127,41 @@ fn installed(tool: &str) -> bool {
 /// A file system that cannot take part, and the tool that it lacks.
 pub(in crate::cmd) type Missing = (&'static str, &'static str);
 
-/// True if a file system of this name can be made.
+/// The name of a kind, and the settings behind it.
+fn parts(name: &str) -> (&str, &str) {
+    name.split_once(':').unwrap_or((name, ""))
+}
+
+/// True if a file system of this name, with settings or without, can be made.
 pub(in crate::cmd) fn is_system(name: &str) -> bool {
-    KINDS.iter().any(|kind| kind.name == name)
+    KINDS.iter().any(|kind| kind.name == parts(name).0)
 }
 
 /// The error that no file system of this name can be made.
 pub(in crate::cmd) fn unknown(name: &str) -> SettingsError {
-    SettingsError::unknown("file system", name, KINDS.iter().map(|kind| kind.name))
+    SettingsError::unknown("file system", parts(name).0, KINDS.iter().map(|kind| kind.name))
 }
 
-/// The systems of these names, or all; and those that lack a tool. A system that was named must be
-/// there.
+/// That a mount of this kind can have these settings.
+fn check_settings(kind: &Kind, settings: &str) -> Result<(), String> {
+    if settings.is_empty() {
+        return Ok(());
+    }
+    let ours = layout(kind.name).ok().filter(|_| kind.mkfs.first() == Some(&"twinfs"));
+    let Some(layout) = ours else {
+        return Err(format!("{}: only file systems of ours have settings here", kind.name));
+    };
+    let set = set_for_open(&mut *layout.config(), settings);
+    set.map_err(|why| format!("{}:{settings}: {why}", kind.name))
+}
+
+/// The systems of these names, ours as `ffs:alloc=whole-file` if they have settings, or all; and those
+/// that lack a tool. A system that was named must be there.
 ///
 /// # Errors
-/// If a name stands for none, or for one that cannot take part; or if loop devices cannot be had.
-pub(in crate::cmd) fn choose(names: &[String]) -> Result<(Vec<Kind>, Vec<Missing>), String> {
+/// If a name stands for none, for one that cannot take part, or for one that has no such settings; or if
+/// loop devices cannot be had.
+pub(in crate::cmd) fn choose(names: &[String]) -> Result<(Vec<Chosen>, Vec<Missing>), String> {
     if !installed("losetup") {
         return Err("losetup is not installed: install util-linux".into());
     }
@@ -113,14 +170,22 @@ pub(in crate::cmd) fn choose(names: &[String]) -> Result<(Vec<Kind>, Vec<Missing
     }
     let (mut there, mut missing) = (Vec::new(), Vec::new());
     for kind in KINDS {
-        let named = names.iter().any(|n| n == kind.name);
-        if !named && !names.is_empty() {
-            continue;
+        let named = names.iter().map(|name| parts(name)).filter(|(name, _)| *name == kind.name);
+        let mut all: Vec<&str> = named.map(|(_, settings)| settings).collect();
+        all.dedup();
+        let is_named = !all.is_empty();
+        if names.is_empty() {
+            all.push("");
         }
-        match kind.tools().find(|tool| !installed(tool)) {
-            None => there.push(*kind),
-            Some(tool) if named => return Err(format!("{}: {tool} is not installed", kind.name)),
-            Some(tool) => missing.push((kind.name, tool)),
+        for settings in all {
+            check_settings(kind, settings)?;
+            match kind.tools().find(|tool| !installed(tool)) {
+                None => there.push(Chosen { kind: *kind, settings: settings.into() }),
+                Some(tool) if is_named => {
+                    return Err(format!("{}: {tool} is not installed", kind.name));
+                }
+                Some(tool) => missing.push((kind.name, tool)),
+            }
         }
     }
     Ok((there, missing))
@@ -135,9 +200,26 @@ mod tests {
         let Ok((kinds, _)) = choose(&["ffs".into(), "lfs".into()]) else {
             return; // A machine without losetup.
         };
-        assert_eq!(kinds.iter().map(|k| k.name).collect::<Vec<_>>(), ["lfs", "ffs"]);
+        assert_eq!(kinds.iter().map(Chosen::name).collect::<Vec<_>>(), ["lfs", "ffs"]);
         let error = choose(&["zfs".into()]).unwrap_err();
         assert!(error.contains("zfs") && error.contains("ext4"), "{error}");
+    }
+
+    #[test]
+    fn ours_take_part_with_settings_too() {
+        let Ok((kinds, _)) =
+            choose(&["ffs".into(), "lfs:victim=greedy".into(), "ffs:alloc=whole-file".into()])
+        else {
+            return; // A machine without losetup.
+        };
+        let names: Vec<_> = kinds.iter().map(Chosen::name).collect();
+        assert_eq!(names, ["lfs:victim=greedy", "ffs", "ffs:alloc=whole-file"]);
+        let words: Vec<_> = kinds.iter().map(Chosen::mount_words).collect();
+        let none: &[&str] = &[];
+        assert_eq!(words, [&["--cleaner", "victim=greedy"], none, &["--alloc", "whole-file"]]);
+        for wrong in ["ffs:alloc=best", "ffs:ordering=sync", "ext4:alloc=whole-file"] {
+            assert!(choose(&[wrong.into()]).is_err(), "{wrong}");
+        }
     }
 
     #[test]
