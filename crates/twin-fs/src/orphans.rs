@@ -12,16 +12,19 @@ use std::rc::Rc;
 
 use crate::core::Core;
 use crate::data::Files;
-use crate::dinode::{Dinode, HIDDEN};
+use crate::dinode::Dinode;
 use crate::inodes::{Inode, Refs};
 use crate::layout::Layout;
-use crate::{FsError, Ino, ROOT_INO, Result, Timestamp};
+use crate::{FsError, Ino, Result, Timestamp};
 
 /// The inodes without names. See the module.
 pub(crate) struct Orphans<L> {
     core: Rc<Core>,
     layout: Rc<L>,
     files: Rc<Files<L>>,
+    /// Inodes that have lost their last name and are not freed yet. Those from before the volume was
+    /// opened are not among them: nobody uses them, and [`finish`](Orphans::finish) frees them.
+    nameless: RefCell<BTreeSet<Ino>>,
     /// Inodes that could not be freed for want of room.
     postponed: RefCell<BTreeSet<Ino>>,
 }
@@ -32,6 +35,7 @@ impl<L: Layout> Orphans<L> {
             core: Rc::clone(core),
             layout: Rc::clone(layout),
             files: Rc::clone(files),
+            nameless: RefCell::default(),
             postponed: RefCell::default(),
         })
     }
@@ -47,6 +51,7 @@ impl<L: Layout> Orphans<L> {
         // The layout records the orphan in the step that removes the last name, so that a crash
         // after that step does not lose the inode.
         if is_last {
+            self.nameless.borrow_mut().insert(inode.ino);
             self.layout.set_orphan(&self.core, inode, true);
         }
         self.core.mark_inode_dirty(inode);
@@ -117,19 +122,17 @@ impl<L: Layout> Orphans<L> {
 
     /// Frees an inode if it has neither names nor users; true if it did.
     async fn reap_now(&self, ino: Ino) -> Result<bool> {
-        if self.core.refs(ino) != Refs::default() || ino == ROOT_INO {
+        // Looked up in memory, because most inodes whose last user goes have names and are not in
+        // memory any more: a kernel that forgets many would have them all read from the device.
+        if self.core.refs(ino) != Refs::default() || !self.nameless.borrow().contains(&ino) {
             return Ok(false);
         }
-        // A name or user of this inode ended just now, so it is usually in memory. If it has left
-        // memory since, it is loaded again.
+        // If it has left memory since it lost its name, it is loaded again.
         let inode = match self.files.any_inode(ino).await {
             Ok(inode) => inode,
             Err(FsError::NotFound) => return Ok(false),
             Err(error) => return Err(error),
         };
-        if inode.d.borrow().nlink > 0 || inode.d.borrow().flags & HIDDEN != 0 {
-            return Ok(false);
-        }
         let _alone = inode.lock.write().await;
         // The wait for the lock may have let another task open or free the inode.
         if self.is_used_or_gone(ino) {
@@ -163,6 +166,7 @@ impl<L: Layout> Orphans<L> {
             // An earlier attempt to free its blocks ended for want of room.
             self.files.free_tail(inode, 0).await?;
         }
+        self.nameless.borrow_mut().remove(&inode.ino);
         self.layout.set_orphan(&self.core, inode, false);
         self.layout.free_inode(&self.core, inode);
         self.layout.unreserve(&self.core, self.layout.inode_bytes());
