@@ -210,6 +210,17 @@ impl BlockSet {
         self.len == 0
     }
 
+    /// The blocks of the set, in ascending order.
+    pub(crate) fn blocks(&self) -> impl Iterator<Item = Lbn> {
+        let chunks = self.chunks.iter();
+        chunks.flat_map(|(&number, &word)| bits(word).map(move |bit| (number << BITS) + bit))
+    }
+
+    /// The number of blocks before number 0 in the set.
+    pub(crate) fn len_below_0(&self) -> usize {
+        self.chunks.range(..0).map(|(_, word)| word.count_ones() as usize).sum()
+    }
+
     /// True if a block from number 0 on is in the set.
     pub(crate) fn has_data(&self) -> bool {
         self.chunks.last_key_value().is_some_and(|(&number, _)| number >= chunk_of(0))
@@ -285,6 +296,8 @@ mod tests {
             }
             assert!(map.values().eq(want.values()), "seed {seed}");
             assert!(set.of(&map).into_iter().eq(marked.iter().map(|l| &want[l])), "seed {seed}");
+            assert!(set.blocks().eq(marked.iter().copied()), "seed {seed}");
+            assert_eq!(set.len_below_0(), marked.range(..0).count(), "seed {seed}");
         }
     }
 }

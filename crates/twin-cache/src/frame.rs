@@ -259,7 +259,12 @@ impl FileFrames {
 
     /// The number of dirty frames of indirect blocks.
     pub fn dirty_indirect_count(&self) -> usize {
-        self.dirty_frames().iter().take_while(|frame| frame.lbn() < 0).count()
+        self.dirty.borrow().len_below_0()
+    }
+
+    /// The numbers of the blocks of the dirty frames, in ascending order.
+    pub fn dirty_blocks(&self) -> Vec<Lbn> {
+        self.dirty.borrow().blocks().collect()
     }
 
     /// The dirty frames in ascending order: first indirect blocks, whose numbers are negative, then

@@ -31,8 +31,10 @@ impl Bits {
 
     /// As bytes.
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
-        let bytes = self.words.iter().flat_map(|w| w.to_le_bytes());
-        bytes.take((self.len as usize).div_ceil(8)).collect()
+        let mut bytes = Vec::with_capacity(8 * self.words.len());
+        self.words.iter().for_each(|word| bytes.extend_from_slice(&word.to_le_bytes()));
+        bytes.truncate((self.len as usize).div_ceil(8));
+        bytes
     }
 
     pub(crate) fn len(&self) -> u32 {

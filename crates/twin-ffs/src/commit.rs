@@ -139,9 +139,8 @@ impl Ffs {
 
 /// The number of dirty blocks of a file that go to the journal.
 pub(crate) fn meta_frames(inode: &Inode) -> usize {
-    let dirty = inode.frames.dirty_frames();
     match inode.class(0) {
-        Class::Data => dirty.iter().take_while(|f| f.lbn() < 0).count(),
-        _ => dirty.len(),
+        Class::Data => inode.frames.dirty_indirect_count(),
+        _ => inode.frames.counts().1,
     }
 }

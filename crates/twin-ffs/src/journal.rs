@@ -252,7 +252,9 @@ impl Journal {
             // Registered now and not when the transaction is durable: its blocks may be freed while
             // it is being sent, and then the next transaction must revoke them.
             let mut mentioned = self.mentioned.borrow_mut();
-            mentioned.retain(|addr, _| !revoked.contains(addr));
+            for addr in &revoked {
+                mentioned.remove(addr);
+            }
             mentioned.extend(again.iter().map(|addr| (*addr, number)));
         }
         entries.extend(
@@ -332,22 +334,19 @@ impl Journal {
         let size = sb.geometry.block_size as usize;
         let raw = record.encode(sb);
         let list = raw.chunks(size).map(|c| Block::Bytes(Buf::copy_of(c).freeze()));
-        let mut all: Vec<Vec<Block>> = list.map(|block| vec![block]).collect();
-        for (_, journaled) in blocks {
-            let mut whole = vec![journaled.block.clone()];
-            if journaled.block.len() < size {
-                whole.push(Block::Zero((size - journaled.block.len()) as u32));
-            }
-            all.push(whole);
-        }
-        self.count(|c| c.bytes += (all.len() * size) as u64);
+        let all = list.chain(blocks.iter().map(|(_, journaled)| journaled.block.clone()));
+        self.count(|c| c.bytes += ((raw.len().div_ceil(size) + blocks.len()) * size) as u64);
         let most = (core.info.max_io as usize / size).max(1) as u64;
         let mut at = self.head.get();
-        let mut rest = all.into_iter().peekable();
+        let padded = |block: Block| {
+            let missing = size - block.len();
+            [block, Block::Zero(missing as u32)].into_iter().filter(|part| !part.is_empty())
+        };
+        let mut rest = all.peekable();
         let mut pending = Vec::new();
         while rest.peek().is_some() {
             let count = most.min(self.ring - at);
-            let some: Vec<Block> = rest.by_ref().take(count as usize).flatten().collect();
+            let some: Vec<Block> = rest.by_ref().take(count as usize).flat_map(padded).collect();
             let place = sb.journal_start + (JOURNAL_HEADERS + at) * size as u64;
             pending.push(core.device.submit(Io::write(place, some, Class::Meta, Origin::User)));
             at = (at + count) % self.ring;

@@ -34,11 +34,11 @@ impl Ffs {
         pins: &mut Vec<Rc<Frame>>,
     ) -> Result<()> {
         let mut last = None;
-        for frame in inode.frames.dirty_frames() {
-            if let Parent::Indirect(up, _) = core.geometry.parent(frame.lbn())
+        for lbn in inode.frames.dirty_blocks() {
+            if let Parent::Indirect(up, _) = core.geometry.parent(lbn)
                 && last.replace(up) != Some(up)
             {
-                core.pin_parents(inode, frame.lbn(), pins).await?;
+                core.pin_parents(inode, lbn, pins).await?;
             }
         }
         Ok(())

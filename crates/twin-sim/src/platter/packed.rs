@@ -9,8 +9,10 @@ use std::sync::Arc;
 
 use twin_disk::{Buf, Bytes};
 
-/// Bytes of a word, and the number of words that one byte of the map covers.
+/// Bytes of a word.
 const WORD: usize = 8;
+/// Bytes of the words that one byte of the map covers.
+const LINE: usize = 8 * WORD;
 /// The most bytes that are packed together, and so unpacked to read one of them.
 pub(super) const MOST: usize = 4096;
 
@@ -27,21 +29,18 @@ impl Packed {
     pub(super) fn of(bytes: &[u8]) -> Option<Packed> {
         debug_assert!(bytes.len() <= MOST, "{} bytes are too many to pack together", bytes.len());
         // The words, a byte for each of them, and the map.
-        let mut out = [0u8; MOST + MOST / WORD + MOST / WORD / 8];
-        let words = bytes.len().div_ceil(WORD);
+        let mut out = [0u8; MOST + MOST / WORD + MOST / LINE];
         let limit = bytes.len() - bytes.len() / 4;
-        let mut used = words.div_ceil(8);
-        for (line, bytes) in bytes.chunks(8 * WORD).enumerate() {
+        let mut used = bytes.len().div_ceil(LINE);
+        for (line, bytes) in bytes.chunks(LINE).enumerate() {
+            let words = words_of(bytes);
             // Most of metadata is zeros: eight words, one byte of the map, at a time.
-            if bytes.chunks(WORD).fold(0, |all, word| all | word_of(word)) == 0 {
+            if words.iter().fold(0, |all, word| all | word) == 0 {
                 continue;
             }
-            for (i, bytes) in bytes.chunks(WORD).enumerate() {
-                let word = word_of(bytes);
-                if word != 0 {
-                    out[line] |= 1 << i;
-                    used = put_word(&mut out, used, word);
-                }
+            for (i, &word) in words.iter().enumerate().filter(|(_, word)| **word != 0) {
+                out[line] |= 1 << i;
+                used = put_word(&mut out, used, word);
             }
             if used > limit {
                 return None;
@@ -54,19 +53,15 @@ impl Packed {
     pub(super) fn unpack(&self) -> Bytes {
         let len = self.len as usize;
         let mut buf = Buf::zeroed(len);
-        let (map, mut rest) = self.packed.split_at(len.div_ceil(WORD).div_ceil(8));
-        for (i, word) in buf.chunks_mut(WORD).enumerate() {
-            if map[i / 8] & (1 << (i % 8)) == 0 {
-                continue;
+        let (map, mut rest) = self.packed.split_at(len.div_ceil(LINE));
+        for (bytes, &words) in buf.chunks_mut(LINE).zip(map).filter(|(_, words)| **words != 0) {
+            for (i, bytes) in bytes.chunks_mut(WORD).enumerate() {
+                if words & 1 << i != 0 {
+                    let (word, behind) = take_word(rest);
+                    bytes.copy_from_slice(&word.to_le_bytes()[..bytes.len()]);
+                    rest = behind;
+                }
             }
-            let mut mask = rest[0];
-            let mut next = 1;
-            while mask != 0 {
-                word[mask.trailing_zeros() as usize] = rest[next];
-                next += 1;
-                mask &= mask - 1;
-            }
-            rest = &rest[next..];
         }
         buf.freeze()
     }
@@ -96,12 +91,34 @@ fn put_word(out: &mut [u8], at: usize, word: u64) -> usize {
     at
 }
 
-/// Up to eight bytes as a number, the first one lowest.
-fn word_of(bytes: &[u8]) -> u64 {
-    match bytes.try_into() {
-        Ok(word) => u64::from_le_bytes(word),
-        Err(_) => bytes.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte)),
+/// The word that begins these packed bytes, and what is behind it.
+fn take_word(packed: &[u8]) -> (u64, &[u8]) {
+    let (mask, bytes) = (packed[0], &packed[1..]);
+    let (kept, behind) = bytes.split_at(mask.count_ones() as usize);
+    let mut word = [0; WORD];
+    if mask & mask.wrapping_add(1) == 0
+        && let Some(next) = bytes.first_chunk()
+    {
+        let unused = 8 * (WORD - kept.len());
+        return (u64::from_le_bytes(*next) << unused >> unused, behind);
     }
+    let mut mask = mask;
+    for &byte in kept {
+        word[mask.trailing_zeros() as usize] = byte;
+        mask &= mask - 1;
+    }
+    (u64::from_le_bytes(word), behind)
+}
+
+/// The words of a line; what the last line lacks is zero.
+fn words_of(line: &[u8]) -> [u64; LINE / WORD] {
+    let mut whole = [0; LINE];
+    let line: &[u8; LINE] = line.try_into().unwrap_or_else(|_| {
+        whole[..line.len()].copy_from_slice(line);
+        &whole
+    });
+    let (words, _) = line.as_chunks();
+    std::array::from_fn(|i| u64::from_le_bytes(words[i]))
 }
 
 /// A bit for each byte of a word that is not zero.
@@ -140,6 +157,6 @@ mod tests {
 
     #[test]
     fn zeros_take_next_to_nothing() {
-        assert_eq!(Packed::of(&[0; MOST]).unwrap().packed.len(), MOST / WORD / 8);
+        assert_eq!(Packed::of(&[0; MOST]).unwrap().packed.len(), MOST / LINE);
     }
 }

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::Write;
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::ExitCode;
@@ -242,15 +243,29 @@ fn write_operations(
 /// Writes what is not zero; the rest of the file is a hole.
 fn write_image(file: &File, platter: &Platter) -> std::io::Result<()> {
     file.set_len(platter.size())?;
+    let page = IMAGE_SECTOR as usize;
     let mut at = 0;
     while at < platter.size() {
         let len = CHUNK.min(platter.size() - at);
-        let mut place = at;
+        let mut chunk = vec![0; len as usize];
+        // The pages that have something, each once: neighbours are written together, and whole, since
+        // the host would zero the rest of a page that is written in part.
+        let mut used: Vec<Range<usize>> = Vec::new();
+        let mut place = 0;
         for block in platter.read(at, len) {
+            let behind = place + block.len();
             if !matches!(block, Block::Zero(_)) {
-                file.write_all_at(&block.to_bytes(), place)?;
+                block.copy_to(&mut chunk[place..behind]);
+                let pages = place / page * page..behind.next_multiple_of(page).min(chunk.len());
+                match used.last_mut().filter(|last| last.end >= pages.start) {
+                    Some(last) => last.end = pages.end,
+                    None => used.push(pages),
+                }
             }
-            place += block.len() as u64;
+            place = behind;
+        }
+        for pages in used {
+            file.write_all_at(&chunk[pages.clone()], at + pages.start as u64)?;
         }
         at += len;
     }
