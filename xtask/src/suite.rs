@@ -1,8 +1,9 @@
 //! `cargo xtask test`: all tests, and one line with the result of each step.
 //!
-//! Steps run one after the other, except for lints and documentation: these are built beside the
-//! end-to-end scenarios, which leave processors idle while they wait for devices, and report when
-//! the scenarios have ended.
+//! Steps run one after the other, except for lints, documentation and campaigns: these are built
+//! and run beside the end-to-end scenarios, which leave processors idle while they wait for devices
+//! and go first where both want one. They report when the scenarios have ended. Last come the
+//! scenarios that need the machine for themselves.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -20,28 +21,28 @@ use crate::{e2e, processes, tidy, tree};
 /// Time limit for the tests of all crates, compiling included. They normally take a tenth of it.
 const LIMIT: Duration = Duration::from_secs(40 * 60);
 
-/// End-to-end steps on the clustered layout: name, metadata ordering, scenarios. Scenarios that
+/// The crate of the campaigns. It has planted faults compiled into the crates below it; in a build of
+/// its own they stay out of the program and the tests of everything else, which are then built once.
+const CAMPAIGNS: &str = "twin-proof";
+
+/// Scenarios on the clustered layout: title, metadata ordering, scenarios. Scenarios that
 /// depend on the ordering run with each ordering; the others run once.
 const CLUSTERED: [(&str, &str, &[&str]); 3] = [
     (
-        "end to end, FFS",
+        "FFS",
         "journal",
         &["git", "sqlite", "flight", "fsx", "pjdfstest", "user", "kill9", "rewrite", "build"],
     ),
-    ("end to end, FFS, sync", "sync", &["git", "sqlite", "kill9", "rewrite"]),
-    ("end to end, FFS, async", "async", &["git", "sqlite", "rewrite"]),
+    ("FFS, sync", "sync", &["git", "sqlite", "kill9", "rewrite"]),
+    ("FFS, async", "async", &["git", "sqlite", "rewrite"]),
 ];
 
 /// Scenarios for every other layout that is registered.
 const ANY_LAYOUT: &[&str] = &["git", "sqlite", "flight", "fsx", "pjdfstest", "user", "build"];
 
-fn clustered(options: &e2e::Options, ordering: &str, scenarios: &[&str]) -> e2e::Options {
-    of_layout(options, &["--layout", "ffs", "--ordering", ordering], scenarios)
-}
-
-fn of_layout(options: &e2e::Options, words: &[&str], scenarios: &[&str]) -> e2e::Options {
-    let [names, mkfs] = [scenarios, words].map(|all| all.iter().map(|&s| s.into()).collect());
-    e2e::Options { names, mkfs, ..options.clone() }
+fn of_layout(options: &e2e::Options, title: &str, words: &[&str], names: &[&str]) -> e2e::Part {
+    let [names, mkfs] = [names, words].map(|all| all.iter().map(|&s| s.into()).collect());
+    e2e::Part { title: title.into(), options: e2e::Options { names, mkfs, ..options.clone() } }
 }
 
 /// The layouts besides the two that have steps of their own. A layout's name is that of its crate
@@ -50,14 +51,6 @@ fn other_layouts(root: &Path) -> Result<Vec<String>, String> {
     let layouts = tidy::layouts(&tree::Project::read(root)?);
     let names = layouts.iter().map(|krate| krate.strip_prefix("twin-").unwrap_or(krate));
     Ok(names.filter(|name| !matches!(*name, "lfs" | "ffs")).map(String::from).collect())
-}
-
-fn on_other_layouts(root: &Path, options: &e2e::Options) -> Result<Totals, String> {
-    let mut all = Totals::default();
-    for layout in other_layouts(root)? {
-        all += e2e::run(root, &of_layout(options, &["--layout", &layout], ANY_LAYOUT))?;
-    }
-    Ok(all)
 }
 
 /// The result of one step.
@@ -73,21 +66,18 @@ pub(crate) fn run(root: &Path, options: &e2e::Options) -> Totals {
         step("tidy", || tree::Project::read(root).map(|project| tidy::run(&project))),
         step("format", || passes(cargo(root, &["fmt", "--all", "--check"]))),
         step("unit and integration tests", || {
-            let test = ["test", "--release", "--workspace", "--locked", "--no-fail-fast"];
-            counted(cargo(root, &test), LIMIT)
+            let test = ["test", "--release", "--workspace", "--exclude", CAMPAIGNS, "--locked"];
+            counted(cargo(root, &test).arg("--no-fail-fast"), LIMIT, |line| println!("{line}"))
         }),
     ];
     // Built before the lints hold cargo's lock.
     let program = options.program.clone().map_or_else(|| e2e::build(root), Ok);
+    let parts = program.and_then(|program| {
+        parts(root, &e2e::Options { program: Some(program), ..options.clone() })
+    });
     let beside = thread::scope(|scope| {
-        let beside = scope.spawn(|| lints_and_documents(root));
-        match program {
-            Ok(program) => {
-                let options = e2e::Options { program: Some(program), ..options.clone() };
-                done.extend(end_to_end(root, &options));
-            }
-            Err(error) => done.push(step("end to end", || Err(error))),
-        }
+        let beside = scope.spawn(|| beside(root));
+        done.push(step("end to end", || e2e::run_together(root, parts.as_ref()?)));
         beside.join()
     });
     match beside {
@@ -96,6 +86,9 @@ pub(crate) fn run(root: &Path, options: &e2e::Options) -> Totals {
             step
         })),
         Err(_) => done.push(step("lints", || Err("their thread panicked".into()))),
+    }
+    if let Ok(parts) = &parts {
+        done.push(step("end to end, alone", || e2e::run_alone(root, parts)));
     }
 
     println!("\n==== summary");
@@ -109,32 +102,53 @@ pub(crate) fn run(root: &Path, options: &e2e::Options) -> Totals {
 
 /// The scenarios, on the requested layout and, unless another volume was requested, on the other
 /// layouts.
-fn end_to_end(root: &Path, options: &e2e::Options) -> Vec<Done> {
-    let mut done = vec![step("end to end", || e2e::run(root, options))];
+fn parts(root: &Path, options: &e2e::Options) -> Result<Vec<e2e::Part>, String> {
+    let mut parts = vec![e2e::Part { title: String::new(), options: options.clone() }];
     if options.mkfs.is_empty() {
-        for (name, ordering, scenarios) in CLUSTERED {
-            done.push(step(name, || e2e::run(root, &clustered(options, ordering, scenarios))));
+        for (title, ordering, names) in CLUSTERED {
+            let words = ["--layout", "ffs", "--ordering", ordering];
+            parts.push(of_layout(options, title, &words, names));
         }
-        done.push(step("end to end, other layouts", || on_other_layouts(root, options)));
+        for layout in other_layouts(root)? {
+            parts.push(of_layout(options, &layout, &["--layout", &layout], ANY_LAYOUT));
+        }
     }
-    done
+    Ok(parts)
 }
 
-/// The results of lints and documentation.
-fn lints_and_documents(root: &Path) -> [(String, Done); 2] {
+/// What is built and run beside the scenarios: lints, documentation, campaigns. Returns what each
+/// said, and its result.
+fn beside(root: &Path) -> [(String, Done); 3] {
     let lints = [
         &["clippy", "--release", "--workspace", "--all-targets", "--locked", "--quiet"][..],
         &["--", "-D", "warnings"],
     ];
     let docs =
         ["doc", "--release", "--workspace", "--no-deps", "--keep-going", "--locked", "--quiet"];
-    let mut documents = cargo(root, &docs);
+    let mut documents = behind(cargo(root, &docs));
     documents.env("RUSTDOCFLAGS", "-D warnings");
-    [("lints", cargo(root, &lints.concat())), ("docs", documents)].map(|(name, command)| {
-        let watch = Stopwatch::start();
-        let (said, passed) = heard(command);
-        (said, Done { name, totals: Totals::one(passed), seconds: watch.seconds() })
-    })
+    let [lints, docs] = [("lints", behind(cargo(root, &lints.concat()))), ("docs", documents)].map(
+        |(name, command)| {
+            let watch = Stopwatch::start();
+            let (said, passed) = heard(command);
+            (said, Done { name, totals: Totals::one(passed), seconds: watch.seconds() })
+        },
+    );
+    [lints, docs, campaigns(root)]
+}
+
+fn campaigns(root: &Path) -> (String, Done) {
+    let (watch, mut said) = (Stopwatch::start(), String::new());
+    let test = ["test", "--release", "-p", CAMPAIGNS, "--locked", "--no-fail-fast", "--quiet"];
+    let totals = counted(&mut behind(cargo(root, &test)), LIMIT, |line| {
+        said.push_str(line);
+        said.push('\n');
+    });
+    let totals = totals.unwrap_or_else(|error| {
+        said.push_str(&error);
+        Totals::one(false)
+    });
+    (said, Done { name: "campaigns", totals, seconds: watch.seconds() })
 }
 
 /// Announces a step and runs it.
@@ -153,13 +167,21 @@ pub(crate) fn golden(root: &Path) -> Result<Totals, String> {
     let test = ["test", "--release", "--locked", "-p", "twin-lab", "golden"];
     let mut command = cargo(root, &test);
     command.env("TWINFS_BLESS", "1");
-    counted(command, LIMIT)
+    counted(&mut command, LIMIT, |line| println!("{line}"))
 }
 
 fn cargo(root: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(arguments).current_dir(root);
     command
+}
+
+/// The same command, which leaves the processors to whoever else wants them.
+fn behind(command: Command) -> Command {
+    let mut nice = Command::new("nice");
+    nice.args(["-n", "10"]).arg(command.get_program()).args(command.get_args());
+    nice.current_dir(command.get_current_dir().unwrap_or(Path::new(".")));
+    nice
 }
 
 /// Runs a command; the test passes if its exit status is success.
@@ -179,9 +201,14 @@ fn heard(mut command: Command) -> (String, bool) {
     }
 }
 
-/// Runs a command that runs Rust's test harness any number of times, and counts the results in its
-/// output. When its time has passed it is killed, with all processes that it started.
-fn counted(mut command: Command, limit: Duration) -> Result<Totals, String> {
+/// Runs a command that runs Rust's test harness any number of times, tells the lines of its output,
+/// and counts the results in them. When its time has passed it is killed, with all processes that it
+/// started.
+fn counted(
+    command: &mut Command,
+    limit: Duration,
+    mut say: impl FnMut(&str),
+) -> Result<Totals, String> {
     let mut child =
         command.stdout(Stdio::piped()).spawn().map_err(|error| format!("cargo: {error}"))?;
     let cargo = Pid::from_child(&child);
@@ -198,7 +225,7 @@ fn counted(mut command: Command, limit: Duration) -> Result<Totals, String> {
     let output = child.stdout.take().ok_or("cargo has no output")?;
     for line in BufReader::new(output).lines() {
         let line = line.map_err(|error| format!("cargo's output: {error}"))?;
-        println!("{line}");
+        say(&line);
         if let Some(counted) = Totals::of_harness(&line) {
             totals += counted;
         }
@@ -207,10 +234,8 @@ fn counted(mut command: Command, limit: Duration) -> Result<Totals, String> {
     drop(ended);
     let late = watch.join().unwrap_or(false);
     if late {
-        println!(
-            "ended after {} s: the test named last, or the next, did not end",
-            limit.as_secs()
-        );
+        let s = limit.as_secs();
+        say(&format!("ended after {s} s: the test named last, or the next, did not end"));
     }
     // A test that does not build, or that ends its process, prints no count.
     if late || (!status.success() && totals.failed == 0) {
@@ -233,23 +258,29 @@ mod tests {
 
     #[test]
     fn counts_of_several_harnesses_are_added() {
-        let totals = counted(shell(&format!("{LINE}; {LINE}")), LIMIT).unwrap();
+        let totals = counted(&mut shell(&format!("{LINE}; {LINE}")), LIMIT, |_| ()).unwrap();
         assert_eq!(totals, Totals { passed: 4, failed: 0, skipped: 2 });
     }
 
     #[test]
     fn a_failure_without_a_count_is_one() {
-        let totals = counted(shell(&format!("{LINE}; exit 101")), LIMIT).unwrap();
+        let totals = counted(&mut shell(&format!("{LINE}; exit 101")), LIMIT, |_| ()).unwrap();
         assert_eq!((totals.passed, totals.failed), (2, 1));
         assert_eq!(passes(shell("exit 1")).unwrap().failed, 1);
         assert_eq!(passes(shell("exit 0")).unwrap().passed, 1);
         assert_eq!(heard(shell("echo why; exit 1")), ("why\n".into(), false));
-        assert_eq!(heard(shell("exit 0")), (String::new(), true));
+        assert_eq!(heard(behind(shell("exit 0"))), (String::new(), true));
+        let niceness = |command| heard(command).0.trim().parse::<u32>().unwrap();
+        assert!(niceness(behind(shell("nice"))) > niceness(shell("nice")));
     }
 
     #[test]
     fn what_does_not_end_is_ended_and_fails() {
-        let totals = counted(shell(&format!("{LINE}; sleep 100")), Duration::from_secs(1)).unwrap();
+        let mut said = String::new();
+        let mut sleeper = shell(&format!("{LINE}; sleep 100"));
+        let totals = counted(&mut sleeper, Duration::from_secs(1), |line| said = line.into());
+        let totals = totals.unwrap();
         assert_eq!((totals.passed, totals.failed), (2, 1));
+        assert!(said.contains("did not end"), "{said}");
     }
 }

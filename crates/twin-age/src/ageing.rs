@@ -22,10 +22,10 @@ use std::fmt;
 use twin_fs::geometry::Geometry;
 use twin_fs::{Data, Ino, Name, Op, ROOT_INO};
 use twin_rt::{Nanos, Rng, SECS, Time};
-use twin_trace::{Header, Kind, Outcome, Record, Source, TraceError, Traits};
+use twin_trace::{Header, Kind, Outcome, Traits};
 
 use crate::profile::{Distribution, Profile};
-use crate::queue::{Queue, Steps};
+use crate::queue::{Queue, Steps, source_by_steps};
 
 /// How a volume is made old.
 #[derive(Clone, Debug)]
@@ -463,25 +463,14 @@ impl Steps for Ageing {
     }
 }
 
-impl Source for Ageing {
-    fn header(&self) -> &Header {
-        &self.header
-    }
-
-    fn next_record(&mut self) -> Result<Option<Record>, TraceError> {
-        Ok(self.next_queued())
-    }
-
-    fn has_one_client(&self) -> bool {
-        true
-    }
-}
+source_by_steps!(Ageing);
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::{agreement, profile};
     use std::collections::BTreeMap;
+    use twin_trace::{Record, Source};
 
     fn plan(name: &str, capacity: u64) -> Plan {
         Plan {

@@ -13,9 +13,11 @@
 //! the day it was first installed"), what Baker et al. 1991 and Irlam 1993 say of the sizes of Unix files
 //! (half of them below 2 to 4 KB, a mean near 20 KB), and what Satyanarayanan 1981, Ousterhout et al. 1985
 //! and Baker et al. 1991 say of lifetimes: the younger a file, the sooner it is changed or deleted. Gibson,
-//! Miller and Long 1998 have numbers for months, cited from memory of their abstract and to be checked: 90% of
-//! the files of Unix workstations are not used after their creation, those that are used are short-lived, and
-//! about 1% of all are used in a day. News expires by newsgroup, as the expiry of C News does. No number is fitted to layout scores or speeds.
+//! Miller and Long ("Long-term File Activity and Inter-Reference Patterns", CMG 1998; abstract) have numbers
+//! for Unix file systems over 120 to 280 days: 90% of the files are not used after their creation, those that
+//! are used are mostly short-lived, and about 1% of all are used in a day. That nine of ten changes are of the
+//! youngest tenth, and how much is written in a day, are assumptions in this spirit. News expires by newsgroup,
+//! as the expiry of C News does. No number is fitted to layout scores or speeds.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -24,10 +26,10 @@ use std::rc::Rc;
 use twin_fs::geometry::Geometry;
 use twin_fs::{Data, Ino, Name, Op, ROOT_INO};
 use twin_rt::{Nanos, Rng, SECS, Time};
-use twin_trace::{Header, Kind, Outcome, Record, Source, TraceError, Traits};
+use twin_trace::{Header, Kind, Outcome, Record, Traits};
 
 use crate::ageing::room_of;
-use crate::queue::{Queue, Steps};
+use crate::queue::{Queue, Steps, source_by_steps};
 
 /// Which files are deleted, and which are written anew or grow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -434,23 +436,18 @@ impl Steps for State {
     }
 }
 
-impl Source for LoadPart {
-    fn header(&self) -> &Header {
-        &self.header
-    }
-
-    fn next_record(&mut self) -> Result<Option<Record>, TraceError> {
-        Ok(self.load.0.borrow_mut().next_queued())
-    }
-
-    fn has_one_client(&self) -> bool {
-        true
+impl LoadPart {
+    fn next_queued(&mut self) -> Option<Record> {
+        self.load.0.borrow_mut().next_queued()
     }
 }
+
+source_by_steps!(LoadPart);
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use twin_trace::Source;
 
     const CAPACITY: u64 = 16 << 20;
 

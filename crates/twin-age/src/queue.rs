@@ -48,3 +48,26 @@ pub(crate) trait Steps {
         }
     }
 }
+
+/// Makes a workload that has `header` and `next_queued` a [`Source`](twin_trace::Source) of one client.
+macro_rules! source_by_steps {
+    ($workload:ty) => {
+        impl twin_trace::Source for $workload {
+            fn header(&self) -> &twin_trace::Header {
+                &self.header
+            }
+
+            fn next_record(
+                &mut self,
+            ) -> Result<Option<twin_trace::Record>, twin_trace::TraceError> {
+                Ok(self.next_queued())
+            }
+
+            fn has_one_client(&self) -> bool {
+                true
+            }
+        }
+    };
+}
+
+pub(crate) use source_by_steps;

@@ -7,10 +7,10 @@
 
 use twin_fs::{Data, Ino, Name, Op, ROOT_INO};
 use twin_rt::{FixedMap, Nanos, SECS, Time};
-use twin_trace::{Header, Kind, Outcome, Record, Source, TraceError, Traits};
+use twin_trace::{Header, Kind, Outcome, Traits};
 
 use crate::map::{FileKind, VolumeMap};
-use crate::queue::{Queue, Steps};
+use crate::queue::{Queue, Steps, source_by_steps};
 
 /// Times of files are rounded down to one of so many.
 const SESSIONS: i64 = 2048;
@@ -148,24 +148,13 @@ impl Steps for Recreate {
     }
 }
 
-impl Source for Recreate {
-    fn header(&self) -> &Header {
-        &self.header
-    }
-
-    fn next_record(&mut self) -> Result<Option<Record>, TraceError> {
-        Ok(self.next_queued())
-    }
-
-    fn has_one_client(&self) -> bool {
-        true
-    }
-}
+source_by_steps!(Recreate);
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::map::{FileMap, NameOf};
+    use twin_trace::{Record, Source};
 
     #[test]
     fn files_are_created_by_age_below_their_directories_and_links_once() {

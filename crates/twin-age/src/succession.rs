@@ -15,10 +15,10 @@ use std::cmp::Reverse;
 
 use twin_fs::{Data, Ino, Name, Op, ROOT_INO};
 use twin_rt::{FixedMap, Nanos, Rng, SECS, Time};
-use twin_trace::{Header, Kind, Outcome, Record, Source, TraceError, Traits};
+use twin_trace::{Header, Kind, Outcome, Traits};
 
 use crate::map::{FileKind, FileMap, VolumeMap};
-use crate::queue::{Queue, Steps};
+use crate::queue::{Queue, Steps, source_by_steps};
 
 /// The files of the first snapshot are made in so many seconds.
 const FIRST_S: i64 = 86_400;
@@ -304,24 +304,13 @@ impl Steps for Succession {
     }
 }
 
-impl Source for Succession {
-    fn header(&self) -> &Header {
-        &self.header
-    }
-
-    fn next_record(&mut self) -> Result<Option<Record>, TraceError> {
-        Ok(self.next_queued())
-    }
-
-    fn has_one_client(&self) -> bool {
-        true
-    }
-}
+source_by_steps!(Succession);
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::map::NameOf;
+    use twin_trace::{Record, Source};
 
     /// A snapshot of a day: directory, inode, size and time of change of its files.
     fn day(number: i64, files: &[(u64, u64, u64, i64)]) -> VolumeMap {

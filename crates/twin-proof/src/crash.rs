@@ -17,6 +17,7 @@ use super::contents::Contents;
 use super::drive::{Ack, drive};
 use super::oracle::{self, History, Place};
 use super::recount::recount;
+use super::restarts::Restarts;
 use super::{Failure, Scenario, Timing, World, prepare};
 use twin_sim::Platter;
 use twin_sim::faults::{CrashPoint, Exploration, UnstableWrite, WriteLog, WriteOutcome};
@@ -200,39 +201,27 @@ struct Restart<'a> {
     found: FixedMap<u64, usize>,
 }
 
-impl Restart<'_> {
-    fn explore(&mut self, log: &WriteLog) -> Result<(), String> {
-        let mut contents = Contents::new(0);
-        let share = self.depth.points as f64 / log.crash_points().count() as f64;
-        for point in log.crash_points() {
-            contents.advance(&point.state);
-            if !self.rng.chance(share) {
-                continue;
-            }
-            self.explored.points += 1;
-            let oldest = self.history.kept(point.mark.unwrap_or(0));
-            for outcomes in outcomes(&point, &self.depth.exploration, &mut self.rng) {
-                self.explored.outcomes += 1;
-                let key = contents.fingerprint(&point.state, &outcomes);
-                if let Some(found) = self.found.get(&key) {
-                    // The same content as before, but perhaps more was promised since.
-                    if *found < oldest {
-                        let what = format!("state {found} is found, but {oldest} is promised");
-                        return Err(describe(&point, &outcomes, &what));
-                    }
-                    continue;
-                }
-                if self.explored.failures >= self.depth.most {
-                    return Ok(());
-                }
-                self.check(point.state.with(&outcomes), key, oldest)
-                    .map_err(|what| describe(&point, &outcomes, &what))?;
-            }
-        }
-        Ok(())
+impl Restarts for Restart<'_> {
+    type Promise = usize;
+
+    fn parts(&mut self) -> (&Depth, &mut Explored, &mut Rng) {
+        (self.depth, &mut self.explored, &mut self.rng)
     }
 
-    /// Opens what a power failure left and checks it.
+    fn promised(&self, mark: u64) -> usize {
+        self.history.kept(mark)
+    }
+
+    fn is_known(&mut self, key: u64, oldest: usize) -> Result<bool, String> {
+        match self.found.get(&key) {
+            // The same content as before, but perhaps more was promised since.
+            Some(found) if *found < oldest => {
+                Err(format!("state {found} is found, but {oldest} is promised"))
+            }
+            known => Ok(known.is_some()),
+        }
+    }
+
     fn check(&mut self, platter: Platter, key: u64, oldest: usize) -> Result<(), String> {
         let number = self.explored.failures + 1;
         let (found, mut world) = self.open(platter.clone(), key, oldest)?;
@@ -247,7 +236,9 @@ impl Restart<'_> {
         }
         Ok(())
     }
+}
 
+impl Restart<'_> {
     fn open(
         &mut self,
         platter: Platter,

@@ -19,6 +19,7 @@ use super::crash::{describe, outcomes};
 use super::drive::{Ack, Replied, drive};
 use super::oracle::History;
 use super::promise::{FailurePoint, Judged, Promises};
+use super::restarts::Restarts;
 use super::{AnyWorld, Depth, Explored, Failure, Scenario, Timing, prepare_any};
 use twin_sim::Platter;
 use twin_sim::faults::{Exploration, FaultPlan, WriteLog};
@@ -84,34 +85,22 @@ struct Restart<'a> {
     seen: BTreeSet<u64>,
 }
 
-impl Restart<'_> {
-    fn explore(&mut self, log: &WriteLog) -> Result<(), String> {
-        let mut contents = Contents::new(0);
-        let share = self.depth.points as f64 / log.crash_points().count() as f64;
-        for point in log.crash_points() {
-            contents.advance(&point.state);
-            if !self.rng.chance(share) {
-                continue;
-            }
-            self.explored.points += 1;
-            let moment = self.promises.moment(point.mark.unwrap_or(0) as usize);
-            for outcomes in outcomes(&point, &self.depth.exploration, &mut self.rng) {
-                self.explored.outcomes += 1;
-                if !self.seen.insert(contents.fingerprint(&point.state, &outcomes)) {
-                    continue;
-                }
-                if self.explored.failures >= self.depth.most {
-                    return Ok(());
-                }
-                self.check(point.state.with(&outcomes), moment)
-                    .map_err(|what| describe(&point, &outcomes, &what))?;
-            }
-        }
-        Ok(())
+impl Restarts for Restart<'_> {
+    type Promise = FailurePoint;
+
+    fn parts(&mut self) -> (&Depth, &mut Explored, &mut Rng) {
+        (self.depth, &mut self.explored, &mut self.rng)
     }
 
-    /// Opens what a power failure left and checks it.
-    fn check(&mut self, platter: Platter, moment: FailurePoint) -> Result<(), String> {
+    fn promised(&self, mark: u64) -> FailurePoint {
+        self.promises.moment(mark as usize)
+    }
+
+    fn is_known(&mut self, key: u64, _moment: FailurePoint) -> Result<bool, String> {
+        Ok(!self.seen.insert(key))
+    }
+
+    fn check(&mut self, platter: Platter, _key: u64, moment: FailurePoint) -> Result<(), String> {
         self.explored.failures += 1;
         let number = self.explored.failures;
         let works = number.is_multiple_of(self.depth.work_every);
@@ -123,7 +112,9 @@ impl Restart<'_> {
         }
         Ok(())
     }
+}
 
+impl Restart<'_> {
     fn open(&mut self, platter: Platter, moment: FailurePoint, works: bool) -> Result<(), String> {
         // No two starts have the same time, and with it the same seed.
         let start = self.end + self.explored.failures + self.explored.second;

@@ -19,11 +19,11 @@ use twin_rt::{Rng, SECS, Time};
 use twin_sim::Platter;
 use twin_sim::faults::{FaultPlan, WriteLog};
 
-use super::contents::Contents;
-use super::crash::{Recorded, crash, describe, outcomes, run};
+use super::crash::{Recorded, crash, run};
 use super::oracle::digest;
 use super::promise::foreign_sector;
 use super::recount::recount;
+use super::restarts::Restarts;
 use super::{Depth, Explored, Failure, History, Place, Scenario, Timing, World, drive, prepare};
 
 /// Runs the scenario once and looks at its power failures, by what its flush policy promises.
@@ -40,18 +40,18 @@ pub fn flush_crash(scenario: &Scenario, depth: &Depth) -> Result<Explored, Failu
     let explored = run(scenario).and_then(|recorded| {
         let by_names = states_by_names(&recorded);
         let rng = Rng::stream(scenario.seed, "crash");
-        let mut explored = Explored::default();
-        Restart {
+        let mut restart = Restart {
             scenario,
             recorded: &recorded,
             depth,
             grain,
             by_names,
+            explored: Explored::default(),
             rng,
             seen: BTreeSet::new(),
-        }
-        .explore(&mut explored)?;
-        Ok(explored)
+        };
+        restart.explore(&recorded.log)?;
+        Ok(restart.explored)
     });
     explored.map_err(failure)
 }
@@ -172,52 +172,34 @@ struct Restart<'a> {
     depth: &'a Depth,
     grain: Grain,
     by_names: BTreeMap<u64, Vec<usize>>,
+    explored: Explored,
     rng: Rng,
     /// The contents that were looked at.
     seen: BTreeSet<(u64, usize)>,
 }
 
-impl Restart<'_> {
-    fn explore(&mut self, explored: &mut Explored) -> Result<(), String> {
-        let log = &self.recorded.log;
-        let mut contents = Contents::new(0);
-        let share = self.depth.points as f64 / log.crash_points().count() as f64;
-        for point in log.crash_points() {
-            contents.advance(&point.state);
-            if !self.rng.chance(share) {
-                continue;
-            }
-            explored.points += 1;
-            let oldest = self.recorded.history.kept(point.mark.unwrap_or(0));
-            for outcomes in outcomes(&point, &self.depth.exploration, &mut self.rng) {
-                explored.outcomes += 1;
-                let key = contents.fingerprint(&point.state, &outcomes);
-                if !self.seen.insert((key, oldest)) {
-                    continue;
-                }
-                if explored.failures >= self.depth.most {
-                    return Ok(());
-                }
-                explored.failures += 1;
-                self.check(point.state.with(&outcomes), oldest, explored)
-                    .map_err(|what| describe(&point, &outcomes, &what))?;
-            }
-        }
-        Ok(())
+impl Restarts for Restart<'_> {
+    type Promise = usize;
+
+    fn parts(&mut self) -> (&Depth, &mut Explored, &mut Rng) {
+        (self.depth, &mut self.explored, &mut self.rng)
     }
 
-    /// Opens what a power failure left and checks it.
-    fn check(
-        &self,
-        platter: Platter,
-        oldest: usize,
-        explored: &mut Explored,
-    ) -> Result<(), String> {
+    fn promised(&self, mark: u64) -> usize {
+        self.recorded.history.kept(mark)
+    }
+
+    fn is_known(&mut self, key: u64, oldest: usize) -> Result<bool, String> {
+        Ok(!self.seen.insert((key, oldest)))
+    }
+
+    fn check(&mut self, platter: Platter, _key: u64, oldest: usize) -> Result<(), String> {
+        self.explored.failures += 1;
         // No two starts have the same time, and with it the same seed.
-        let start = self.recorded.end + explored.failures;
+        let start = self.recorded.end + self.explored.failures;
         let mut world = World::new(self.scenario, platter, Timing::Instant, start);
         let recovered = world.open()?;
-        explored.rolled += u64::from(recovered.log_writes > 0);
+        self.explored.rolled += u64::from(recovered.log_writes > 0);
         let counted = recount(&world.disk.platter())?;
         let used = world.volume().layout.space().0;
         if used != counted.live_bytes {
@@ -228,9 +210,9 @@ impl Restart<'_> {
             return Err(what);
         }
         counted.compare(&tree)?;
-        self.judge(&tree, oldest, &mut world, explored)?;
-        if explored.failures.is_multiple_of(self.depth.work_every) {
-            explored.worked += 1;
+        self.explored.states += self.judge(&tree, oldest, &mut world)?;
+        if self.explored.failures.is_multiple_of(self.depth.work_every) {
+            self.explored.worked += 1;
             let platter = world.close()?;
             let mut world = World::new(self.scenario, platter, Timing::Instant, start + SECS);
             world.open()?;
@@ -241,14 +223,12 @@ impl Restart<'_> {
         }
         Ok(())
     }
+}
 
-    fn judge(
-        &self,
-        tree: &Dump,
-        oldest: usize,
-        world: &mut World,
-        explored: &mut Explored,
-    ) -> Result<(), String> {
+impl Restart<'_> {
+    /// The number of files that are that of one state, or of blocks that are.
+    fn judge(&self, tree: &Dump, oldest: usize, world: &mut World) -> Result<u64, String> {
+        let mut judged = 0;
         let history = &self.recorded.history;
         let same = self.by_names.get(&names(tree)).into_iter().flatten();
         let Some(&of_names) = same.rev().find(|n| **n >= oldest) else {
@@ -262,7 +242,7 @@ impl Restart<'_> {
             if !is_file || history.is_stepping(node.attr.ino, oldest) {
                 continue;
             }
-            explored.states += 1;
+            judged += 1;
             let want = content(node);
             let fits = |n: usize| {
                 history.state(n).node(node.attr.ino).is_some_and(|m| content(&m) == want)
@@ -275,7 +255,7 @@ impl Restart<'_> {
                 self.judge_blocks(path, node, oldest, world)?;
             }
         }
-        Ok(())
+        Ok(judged)
     }
 
     /// The blocks of a file that is not that of one state.

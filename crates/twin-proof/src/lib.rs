@@ -37,6 +37,7 @@ pub mod oracle;
 mod promise;
 mod recount;
 mod repair;
+mod restarts;
 mod reuse;
 mod scenario;
 mod subject;

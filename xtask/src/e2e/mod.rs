@@ -89,13 +89,66 @@ const ALONE: [&str; 1] = ["cleaning"];
 /// Time limit for a scenario to end after it was stopped.
 const GRACE: Duration = Duration::from_secs(30);
 
+/// Scenarios with the options that they run with.
+pub(crate) struct Part {
+    /// What is said of it beside the names of its scenarios, for example `FFS, sync`; may be empty.
+    pub(crate) title: String,
+    pub(crate) options: Options,
+}
+
+/// One run of a scenario.
+struct Job<'a> {
+    scenario: &'static Scenario,
+    part: &'a Part,
+    /// The name of its folder, its own within the run.
+    folder: String,
+}
+
 /// Runs the chosen scenarios, two at a time; at the end, one at a time, those whose figures a busy machine
 /// spoils.
 ///
 /// # Errors
 /// If a name is unknown, or the program cannot be built.
 pub(crate) fn run(root: &Path, options: &Options) -> Result<Totals, String> {
-    let chosen = choose(&options.names)?;
+    let parts = [Part { title: String::new(), options: options.clone() }];
+    let mut totals = run_together(root, &parts)?;
+    totals += run_alone(root, &parts)?;
+    Ok(totals)
+}
+
+/// Runs the scenarios of all parts, two at a time and none beside itself, except those that run alone.
+///
+/// # Errors
+/// As for [`run`].
+pub(crate) fn run_together(root: &Path, parts: &[Part]) -> Result<Totals, String> {
+    let jobs = jobs(parts)?.into_iter().filter(|job| !ALONE.contains(&job.scenario.name));
+    perform(root, jobs.collect(), AT_A_TIME)
+}
+
+/// Runs those scenarios of all parts that run alone: the machine should have nothing else to do.
+///
+/// # Errors
+/// As for [`run`].
+pub(crate) fn run_alone(root: &Path, parts: &[Part]) -> Result<Totals, String> {
+    let jobs = jobs(parts)?.into_iter().filter(|job| ALONE.contains(&job.scenario.name));
+    perform(root, jobs.collect(), 1)
+}
+
+fn jobs(parts: &[Part]) -> Result<Vec<Job<'_>>, String> {
+    let mut jobs = Vec::new();
+    for (number, part) in parts.iter().enumerate() {
+        for scenario in choose(&part.options.names)? {
+            jobs.push(Job { scenario, part, folder: format!("{}-{number}", scenario.name) });
+        }
+    }
+    Ok(jobs)
+}
+
+/// Runs jobs, so many at a time. They agree about the program and about what is kept.
+fn perform(root: &Path, jobs: Vec<Job<'_>>, at_a_time: usize) -> Result<Totals, String> {
+    let Some(options) = jobs.first().map(|job| &job.part.options) else {
+        return Ok(Totals::default());
+    };
     let program = match &options.program {
         Some(program) => program.clone(),
         None => build(root)?,
@@ -104,45 +157,65 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<Totals, String> {
     let program = tools::place_program(&program, janitor.dir())?;
     println!("e2e: seed {}, in {}", options.seed, janitor.dir().display());
     let results = Mutex::new(Totals::default());
-    let (alone, others): (Vec<_>, Vec<_>) =
-        chosen.into_iter().partition(|scenario| ALONE.contains(&scenario.name));
     let turns = Arc::default();
-    let work = |queue: &Mutex<VecDeque<&'static Scenario>>| {
-        while let Some(scenario) = queue.lock().ok().and_then(|mut queue| queue.pop_front()) {
-            let totals = one(scenario, &janitor, &program, root, options, &turns);
-            if let Ok(mut results) = results.lock() {
+    let queue = Mutex::new(Queue { waiting: longest_first(jobs), running: Vec::new() });
+    let work = || {
+        while let Some(job) = queue.lock().ok().and_then(|mut queue| queue.take()) {
+            let totals = one(&job, &janitor, &program, root, &turns);
+            if let (Ok(mut results), Ok(mut queue)) = (results.lock(), queue.lock()) {
                 *results += totals;
+                queue.running.retain(|name| *name != job.scenario.name);
             }
         }
     };
-    let queue = Mutex::new(longest_first(others));
     thread::scope(|scope| {
-        for _ in 1..AT_A_TIME {
-            scope.spawn(|| work(&queue));
+        for _ in 1..at_a_time {
+            scope.spawn(work);
         }
-        work(&queue);
+        work();
     });
-    work(&Mutex::new(longest_first(alone)));
     results.into_inner().map_err(|_| "a scenario's thread panicked".into())
 }
 
+/// The jobs that are to be done. A scenario does not run beside itself, on whatever layout: some use a
+/// name that is one on the whole machine.
+struct Queue<'a> {
+    waiting: VecDeque<Job<'a>>,
+    running: Vec<&'static str>,
+}
+
+impl<'a> Queue<'a> {
+    /// The next job; `None` if there is none that may begin now. What is left then are jobs of scenarios
+    /// that run now, and who runs them takes these too.
+    fn take(&mut self) -> Option<Job<'a>> {
+        let free = |job: &Job<'_>| !self.running.contains(&job.scenario.name);
+        let job = self.waiting.iter().position(free).and_then(|at| self.waiting.remove(at))?;
+        self.running.push(job.scenario.name);
+        Some(job)
+    }
+}
+
 /// The longest scenarios first, so that no long one runs alone at the end.
-fn longest_first(mut chosen: Vec<&'static Scenario>) -> VecDeque<&'static Scenario> {
-    chosen.sort_by_key(|scenario| Reverse(scenario.limit_s));
-    chosen.into()
+fn longest_first(mut jobs: Vec<Job<'_>>) -> VecDeque<Job<'_>> {
+    jobs.sort_by_key(|job| Reverse(job.scenario.limit_s));
+    jobs.into()
 }
 
 /// Runs a scenario, prints its result, and cleans up after it.
 fn one(
-    scenario: &'static Scenario,
+    job: &Job<'_>,
     janitor: &Janitor,
     program: &Path,
     root: &Path,
-    options: &Options,
     turns: &Arc<turns::Turns>,
 ) -> Totals {
-    let name = scenario.name;
-    let dir = janitor.dir().join(name);
+    let Job { scenario, part, folder } = job;
+    let name = match part.title.as_str() {
+        "" => scenario.name.to_string(),
+        title => format!("{} ({title})", scenario.name),
+    };
+    let options = &part.options;
+    let dir = janitor.dir().join(folder);
     let watch = Stopwatch::start();
     let outcome = match std::fs::create_dir_all(&dir) {
         Ok(()) => {
@@ -152,7 +225,7 @@ fn one(
         }
         Err(error) => Err(Stop::Failed(format!("{}: {error}", dir.display()))),
     };
-    janitor.clean(name);
+    janitor.clean(folder);
     let took = watch.seconds();
     match outcome {
         Ok(figures) => {
@@ -238,6 +311,20 @@ mod tests {
     fn what_runs_alone_exists() {
         let exists = |name| SCENARIOS.iter().any(|scenario| scenario.name == name);
         assert!(ALONE.into_iter().all(exists));
+    }
+
+    #[test]
+    fn a_scenario_does_not_run_beside_itself() {
+        let options = |name: &str| Options { names: vec![name.into()], ..Options::default() };
+        let part = |name| Part { title: String::new(), options: options(name) };
+        let parts = [part("git"), part("git"), part("sqlite")];
+        let mut queue = Queue { waiting: jobs(&parts).unwrap().into(), running: Vec::new() };
+        let mut next = || queue.take().map(|job| job.folder);
+        assert_eq!(next().as_deref(), Some("git-0"));
+        assert_eq!(next().as_deref(), Some("sqlite-2"));
+        assert_eq!(next(), None);
+        queue.running.clear();
+        assert_eq!(queue.take().unwrap().folder, "git-1");
     }
 
     fn hang(bench: &Bench) -> Outcome {

@@ -18,7 +18,7 @@ const HOUSE: &[(&str, &[&str])] = &[
     ("twin-fs", &["twin-cache"]),
     ("twin-lfs", &["twin-fs", "twin-clean"]),
     ("twin-trace", &["twin-fs"]),
-    ("twin-gather", &["twin-trace"]),
+    ("twin-gather", &["twin-trace", "twin-nfs"]),
     ("twin-model", &["twin-fs"]),
     ("twin-sim", &["twin-fs"]),
     ("twin-nfs", &["twin-fs"]),

@@ -211,7 +211,7 @@ const TRY_LATER: u32 = 10008;
 pub fn procedures(version: u32) -> &'static [&'static str] {
     match version {
         2 => &v2::PROCEDURES,
-        3 => &v3::PROCEDURES,
+        3 => &twin_nfs::proc::NAMES,
         _ => &[],
     }
 }

@@ -7,31 +7,6 @@ use super::{
 };
 use crate::xdr::Xdr;
 
-pub(super) const PROCEDURES: [&str; 22] = [
-    "null",
-    "getattr",
-    "setattr",
-    "lookup",
-    "access",
-    "readlink",
-    "read",
-    "write",
-    "create",
-    "mkdir",
-    "symlink",
-    "mknod",
-    "remove",
-    "rmdir",
-    "rename",
-    "link",
-    "readdir",
-    "readdirplus",
-    "fsstat",
-    "fsinfo",
-    "pathconf",
-    "commit",
-];
-
 fn handle(xdr: &mut Xdr<'_>) -> Option<Handle> {
     xdr.opaque(LONGEST_HANDLE).map(Into::into)
 }

@@ -66,7 +66,7 @@ pub(super) fn size_label(kb: f64) -> String {
 pub(super) fn micros_label(us: f64) -> String {
     match us {
         us if us < 1.0 => format!("{:.0} ns", us * 1e3),
-        us if us < 1e3 => format!("{us:.0} µs"),
+        us if us < 1e3 => format!("{us:.0} us"),
         us if us < 1e6 => format!("{:.0} ms", us / 1e3),
         us => format!("{:.0} s", us / 1e6),
     }

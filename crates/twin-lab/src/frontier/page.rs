@@ -69,8 +69,8 @@ fn rows(points: &[FrontierPoint]) -> Vec<Vec<String>> {
         "worst",
         "MiB written",
         "device s",
-        "p50 µs",
-        "p99 µs",
+        "p50 us",
+        "p99 us",
         "frontier",
     ];
     let mut rows = vec![head.map(String::from).to_vec()];

@@ -16,8 +16,8 @@ pub fn table(points: &[FrontierPoint], width: Option<u16>) -> String {
         "worst",
         "MiB written",
         "device s",
-        "p50 µs",
-        "p99 µs",
+        "p50 us",
+        "p99 us",
         "frontier",
     ];
     let header: Vec<String> = header.iter().map(|name| String::from(*name)).collect();

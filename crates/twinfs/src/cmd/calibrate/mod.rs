@@ -103,10 +103,8 @@ pub(in crate::cmd) fn median(mut all: Vec<f64>) -> f64 {
 pub(crate) fn run(args: &Calibrate, interrupts: &Interrupts) -> Outcome {
     let new = NewFile::make(&args.to, interrupts)?;
     let machine = calibrate(args, interrupts)?;
-    let text = text_of(&machine)?;
+    write(new, &machine, &args.to)?;
     let path = args.to.display();
-    new.handle()?.write_all(text.as_bytes()).map_err(|e| format!("{path}: {e}"))?;
-    new.keep();
     let words = || {
         let hint = format!("written to {path}: twinfs compare --machine {path} ...");
         Ok(format!("{}\n{hint}", summary(&machine)))
@@ -262,6 +260,21 @@ fn civil(days: i64) -> (i64, i64, i64) {
     let mp = (5 * doy + 2) / 153;
     let month = if mp < 10 { mp + 3 } else { mp - 9 };
     (yoe + era * 400 + i64::from(month <= 2), month, doy - (153 * mp + 2) / 5 + 1)
+}
+
+/// Writes a machine file that is new.
+///
+/// # Errors
+/// If a figure has no place in TOML, or the host refuses.
+pub(in crate::cmd) fn write(
+    new: NewFile,
+    machine: &MachineFile,
+    path: &Path,
+) -> Result<(), String> {
+    let text = text_of(machine)?;
+    new.handle()?.write_all(text.as_bytes()).map_err(|e| format!("{}: {e}", path.display()))?;
+    new.keep();
+    Ok(())
 }
 
 /// The contents of a machine file.

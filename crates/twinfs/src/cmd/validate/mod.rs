@@ -10,7 +10,6 @@ mod loads;
 mod report;
 mod run;
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -54,10 +53,7 @@ pub(crate) fn run(args: &Validate, interrupts: &Interrupts) -> Outcome {
     let report = validate(args, &loads, given, interrupts)?;
     rows::print(&args.output, &report.rows(), || Ok(report.text()))?;
     if let Some((new, path)) = new.zip(args.save_machine.as_ref()) {
-        let path = path.display();
-        let text = super::calibrate::text_of(&report.machine)?;
-        new.handle()?.write_all(text.as_bytes()).map_err(|e| format!("{path}: {e}"))?;
-        new.keep();
+        super::calibrate::write(new, &report.machine, path)?;
     }
     if let Some(path) = args.machine.as_ref().or(args.save_machine.as_ref()) {
         note_error(&report, path)?;
@@ -76,7 +72,7 @@ fn note_error(report: &Report, path: &Path) -> Result<(), String> {
         return Ok(());
     };
     let machine = MachineFile { validated: Some(validated), ..machine_file(path)? };
-    let text = machine.to_text().map_err(|e| format!("{}: {e}", path.display()))?;
+    let text = super::calibrate::text_of(&machine)?;
     std::fs::write(path, text).map_err(|e| format!("{}: {e}", path.display()))?;
     eprintln!("twinfs: the error is noted in {}", path.display());
     Ok(())
