@@ -5,7 +5,7 @@
 use std::fmt::Write as _;
 
 use twin_lab::bench::{self, simulated};
-use twin_lab::reproduce::{self, Need, Paper, Variation, clc, wrong};
+use twin_lab::reproduce::{self, Judged, Need, Paper, Variation, clc, wrong};
 use twin_lab::{Config, presets};
 
 fn phases(config: &str, text: &str) -> Vec<bench::Phase> {
@@ -118,11 +118,26 @@ fn the_runs_behind_the_figures_are_those_of_the_golden_table() {
 
 #[test]
 fn a_page_stands_alone() {
-    let page = reproduce::html(&[], &reproduce::Results::default(), None);
+    let all = reproduce::claims().iter();
+    let judged: Vec<_> = all.map(|claim| Judged { claim, checks: Vec::new() }).collect();
+    let page = reproduce::html(&judged, &reproduce::Results::default(), None);
     assert!(page.starts_with("<!doctype html>") && page.ends_with("</html>\n"));
     for outside in ["http://", "https://", "src=", "@import", "url("] {
         assert!(!page.contains(outside), "{outside}");
     }
+}
+
+#[test]
+fn a_page_draws_only_the_papers_whose_claims_were_judged() {
+    let drawn = |short: &str| {
+        let of = reproduce::claims().iter().filter(|claim| claim.paper().short() == short);
+        let judged: Vec<_> = of.map(|claim| Judged { claim, checks: Vec::new() }).collect();
+        let page = reproduce::html(&judged, &reproduce::Results::default(), None);
+        ["The table of 1994", "The figures of 1995", "The present"].map(|part| page.contains(part))
+    };
+    assert_eq!(drawn("FL"), [false, false, false]);
+    assert_eq!(drawn("CLC"), [true, false, true]);
+    assert_eq!(drawn("LvC"), [false, true, true]);
 }
 
 #[test]

@@ -11,36 +11,64 @@ use super::choices;
 use super::clc::{self, System};
 use super::runs::{BANDWIDTH, BY_SIZE, SCALE, SIZES_KB, SYSTEMS, andrew, large, rate, small, tpcb};
 use super::{
-    Judged, Need, Results, Tally, claims, cut_and_paste, file_layout, present, servers, summary,
-    tally, tpcb_cleaner,
+    Claim, Judged, Need, Paper, Results, Tally, claims, cut_and_paste, file_layout, present,
+    servers, summary, tally, tpcb_cleaner,
 };
 
 /// Users of the Andrew benchmark that the page shows.
 const ANDREW_USERS: [u64; 2] = [1, 4];
 
-/// The runs that the page shows in addition to those of the claims.
-pub fn page_needs() -> Vec<Need> {
-    let mut all = claims::figure_needs();
-    all.extend(clc::needs());
-    all.extend(clc::lazy());
-    all.extend(clc::sizes_kb().into_iter().map(|kb| clc::need("efs-async".into(), kb)));
-    all.extend(super::runs::present());
-    all.extend((tpcb_cleaner::CLAIM.needs)());
-    for config in ["efs", "bsd-lfs-1994"] {
-        all.extend(ANDREW_USERS.map(|users| andrew(config, users)));
+/// The papers whose measurements the page draws: those of the claims.
+#[derive(Clone, Copy)]
+struct Drawn {
+    table_of_1994: bool,
+    figures_of_1995: bool,
+}
+
+impl Drawn {
+    fn of<'a>(claims: impl IntoIterator<Item = &'a Claim>) -> Drawn {
+        let mut drawn = Drawn { table_of_1994: false, figures_of_1995: false };
+        for claim in claims {
+            drawn.table_of_1994 |= claim.paper() == Paper::Clc;
+            drawn.figures_of_1995 |= claim.paper() == Paper::Lvc;
+        }
+        drawn
     }
-    all
+
+    /// The conclusions of both are held against the present.
+    fn present(self) -> bool {
+        self.table_of_1994 || self.figures_of_1995
+    }
+}
+
+/// The runs that the page of these claims shows in addition to theirs, and of those whose history it
+/// draws the phase.
+pub(super) fn page_needs(claims: &[&Claim]) -> (Vec<Need>, Vec<(Need, &'static str)>) {
+    let drawn = Drawn::of(claims.iter().copied());
+    let (mut all, mut watched) = (Vec::new(), Vec::new());
+    if drawn.table_of_1994 {
+        all.extend(clc::needs());
+        all.extend(clc::lazy());
+        all.extend(clc::sizes_kb().into_iter().map(|kb| clc::need("efs-async".into(), kb)));
+        for config in ["efs", "bsd-lfs-1994"] {
+            all.extend(ANDREW_USERS.map(|users| andrew(config, users)));
+        }
+    }
+    if drawn.figures_of_1995 {
+        all.extend(claims::figure_needs());
+        all.extend((tpcb_cleaner::CLAIM.needs)());
+        watched.extend(cleaned().into_iter().map(|(_, need)| (need, "tx")));
+    }
+    if drawn.present() {
+        all.extend(super::runs::present());
+    }
+    (all, watched)
 }
 
 /// The runs in which a log is cleaned, by name.
 fn cleaned() -> Vec<(&'static str, Need)> {
     let without = ("TPC-B, LFS without cleaner", tpcb("bsd-lfs"));
     std::iter::once(without).chain(tpcb_cleaner::runs()).collect()
-}
-
-/// The runs whose history the page draws, from the first transaction to the last.
-pub(super) fn watched() -> Vec<(Need, &'static str)> {
-    cleaned().into_iter().map(|(_, need)| (need, "tx")).collect()
 }
 
 /// The charts of the logs of these runs, where their history is known.
@@ -69,29 +97,33 @@ const SERVERS: &str = "<p>The servers of <i>Heuristic Cleaning Algorithms in Log
 
 /// The page. `measured`: rows of `twinfs bench --json` on real directories, if available.
 pub fn html(judged: &[Judged], results: &Results, measured: Option<&serde_json::Value>) -> String {
-    let mut page = String::from(
-        "<p>The measurements of <i>A Comparison of Logging and Clustering in File Systems</i> \
-         (Ousterhout et al., 1994) and <i>File System Logging Versus Clustering</i> (Seltzer et al., \
-         USENIX 1995), repeated by twinfs: its file-system code under virtual time on models of the \
-         papers' disk, bus and processor; and of <i>Heuristic Cleaning Algorithms in Log-Structured \
-         File Systems</i> (Blackwell et al., USENIX 1995), with requests fitted to what is published \
-         of its traces. On the whole page blue is a log and orange a clustered FFS.</p>",
-    );
-    page.insert_str(0, &summary::section(judged, results));
+    let drawn = Drawn::of(judged.iter().map(|judged| judged.claim));
+    let mut page = summary::section(judged, results);
+    page += "<p>Measurements of papers on file systems, repeated by twinfs: its file-system code under \
+             virtual time on models of the papers' disks, busses and processors, with requests fitted to \
+             what is published where traces are not. On the whole page blue is a log and orange a \
+             clustered FFS.</p>";
     page += &tally_table(judged);
-    page += "<h2>The table of 1994</h2>";
-    page += &clc_section(results);
-    page += "<h2>The figures of 1995</h2><p>Ours. Sprite-LFS and Sun-FFS ran on another machine and \
-             are scaled as in the paper: processor 2.5, bandwidth 1.8, accesses 1.7. The paper's \
-             statements about the figures are listed further down, one by one.</p>\
-             <div class=\"charts\">";
-    page += &figures_1995(results);
-    page += "</div>";
+    if drawn.table_of_1994 {
+        page += "<h2>The table of 1994</h2>";
+        page += &clc_section(results);
+        page += &format!("<div class=\"charts\">{}</div>", andrew_of_1994(results));
+    }
+    if drawn.figures_of_1995 {
+        page += "<h2>The figures of 1995</h2><p>Ours. Sprite-LFS and Sun-FFS ran on another machine and \
+                 are scaled as in the paper: processor 2.5, bandwidth 1.8, accesses 1.7. The paper's \
+                 statements about the figures are listed further down, one by one.</p>\
+                 <div class=\"charts\">";
+        page += &figures_1995(results);
+        page += "</div>";
+    }
     page += &logs(results);
     page += &file_layout::section(&results.layouts);
-    page += "<h2>The present</h2>";
-    page += &present::section(results, measured);
-    page += &measured.map(present::measured).unwrap_or_default();
+    if drawn.present() {
+        page += "<h2>The present</h2>";
+        page += &present::section(results, measured);
+        page += &measured.map(present::measured).unwrap_or_default();
+    }
     page += "<h2>Statement by statement</h2>";
     page += &claims_table(judged);
     page += "<h2>What was chosen, and what is settled</h2>";
@@ -328,17 +360,22 @@ fn figures_1995(r: &Results) -> String {
     let delete = Chart { log_y: true, ..chart("Figure 6. Delete", "files/s") };
     out += &by_size(r, &delete, "delete");
     let tx = |config: &str| r.rate(&tpcb(config), "tx");
-    let pair = |title: &str, names: [(&str, Colour); 2], values: [f64; 2]| {
-        let bar = |((name, colour), value): ((&str, Colour), f64)| Bar::new(name, colour, value);
-        Group { title: title.into(), bars: names.into_iter().zip(values).map(bar).collect() }
-    };
     let ours = |title, colour, values| pair(title, [("ours", colour), ("paper", GREY)], values);
     let groups = [
         ours("LFS without cleaner", BLUE, [tx("bsd-lfs"), tpcb_cleaner::WITHOUT]),
         ours("FFS", RED, [tx("ffs-m8r2"), 27.0]),
     ];
     out += &bars("TPC-B on an empty disk, transactions/s", &groups, Span::Shared);
-    out += &utilization(r);
+    out + &utilization(r)
+}
+
+/// Bars of two with a title.
+fn pair(title: &str, names: [(&str, Colour); 2], values: [f64; 2]) -> Group {
+    let bar = |((name, colour), value): ((&str, Colour), f64)| Bar::new(name, colour, value);
+    Group { title: title.into(), bars: names.into_iter().zip(values).map(bar).collect() }
+}
+
+fn andrew_of_1994(r: &Results) -> String {
     let seconds = |config: &str, users| {
         r.phase(&andrew(config, users), "total").map_or(f64::NAN, |phase| phase.seconds)
     };
@@ -348,7 +385,7 @@ fn figures_1995(r: &Results) -> String {
         pair(title, [("EFS", RED), ("LFS", BLUE)], values)
     };
     let groups: Vec<Group> = ANDREW_USERS.into_iter().zip(titles).map(andrew).collect();
-    out + &bars("Andrew (1994), seconds: the shorter the better", &groups, Span::Shared)
+    bars("Andrew (1994), seconds: the shorter the better", &groups, Span::Shared)
 }
 
 fn claims_table(judged: &[Judged]) -> String {

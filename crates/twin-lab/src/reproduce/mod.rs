@@ -41,7 +41,7 @@ use crate::history::History;
 pub use crate::draw::figure;
 pub use check::{Check, Expect, Kind};
 pub use claims::claims;
-pub use html::{html, page_needs};
+pub use html::html;
 pub use paper::Paper;
 pub use report::{json, text};
 pub use tally::{Tally, tally};
@@ -237,7 +237,7 @@ pub fn reproduce(
     told: &Told,
 ) -> Result<(Vec<Judged>, Results), BenchFailure> {
     let (extra, watched) = match for_page {
-        true => (page_needs(), html::watched()),
+        true => html::page_needs(claims),
         false => (Vec::new(), Vec::new()),
     };
     let needs: Vec<Need> = claims.iter().flat_map(|c| (c.needs)()).chain(extra).collect();

@@ -69,7 +69,9 @@ pub(crate) fn run(args: &Reproduce, interrupts: &Interrupts) -> Outcome {
     };
     bar.finish();
     say_results(args, &judged, &results, found.as_deref())?;
-    if args.html.is_some() && !args.cells && args.output.is_table() {
+    let of_logging = |claim: &&Claim| matches!(claim.paper(), Paper::Clc | Paper::Lvc);
+    let ran_present = args.html.is_some() && claims.iter().any(of_logging);
+    if ran_present && !args.cells && args.output.is_table() {
         say(reproduce::present::text(&results).trim_end())?;
     }
     for (fitted, scores) in sensitivity.iter().flatten() {
