@@ -1,9 +1,9 @@
 //! `cargo xtask test`: all tests, and one line with the result of each step.
 //!
-//! Steps run one after the other, except for lints, documentation and campaigns: these are built
-//! and run beside the end-to-end scenarios, which leave processors idle while they wait for devices
-//! and go first where both want one. They report when the scenarios have ended. Last come the
-//! scenarios that need the machine for themselves.
+//! Steps run one after the other, except for lints and documentation: these are built beside the
+//! end-to-end scenarios, which leave processors idle while they wait for devices and go first where
+//! both want one. They report when the scenarios have ended. Last come the scenarios that need the
+//! machine for themselves.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -20,10 +20,6 @@ use crate::{e2e, processes, tidy, tree};
 
 /// Time limit for the tests of all crates, compiling included. They normally take a tenth of it.
 const LIMIT: Duration = Duration::from_secs(40 * 60);
-
-/// The crate of the campaigns. It has planted faults compiled into the crates below it; in a build of
-/// its own they stay out of the program and the tests of everything else, which are then built once.
-const CAMPAIGNS: &str = "twin-proof";
 
 /// Scenarios on the clustered layout: title, metadata ordering, scenarios. Scenarios that
 /// depend on the ordering run with each ordering; the others run once.
@@ -66,12 +62,12 @@ pub(crate) fn run(root: &Path, options: &e2e::Options) -> Totals {
         step("tidy", || tree::Project::read(root).map(|project| tidy::run(&project))),
         step("format", || passes(cargo(root, &["fmt", "--all", "--check"]))),
         step("unit and integration tests", || {
-            let test = ["test", "--release", "--workspace", "--exclude", CAMPAIGNS, "--locked"];
-            counted(cargo(root, &test).arg("--no-fail-fast"), LIMIT, |line| println!("{line}"))
+            let test = ["test", "--release", "--workspace", "--locked", "--no-fail-fast"];
+            counted(&mut cargo(root, &test), LIMIT, |line| println!("{line}"))
         }),
     ];
-    // Built before the lints hold cargo's lock.
-    let program = options.program.clone().map_or_else(|| e2e::build(root), Ok);
+    // Before the lints hold cargo's lock.
+    let program = options.program.clone().map_or_else(|| e2e::build_with_tests(root), Ok);
     let parts = program.and_then(|program| {
         parts(root, &e2e::Options { program: Some(program), ..options.clone() })
     });
@@ -116,9 +112,8 @@ fn parts(root: &Path, options: &e2e::Options) -> Result<Vec<e2e::Part>, String> 
     Ok(parts)
 }
 
-/// What is built and run beside the scenarios: lints, documentation, campaigns. Returns what each
-/// said, and its result.
-fn beside(root: &Path) -> [(String, Done); 3] {
+/// What is built beside the scenarios: lints and documentation. Returns what each said, and its result.
+fn beside(root: &Path) -> [(String, Done); 2] {
     let lints = [
         &["clippy", "--release", "--workspace", "--all-targets", "--locked", "--quiet"][..],
         &["--", "-D", "warnings"],
@@ -127,28 +122,11 @@ fn beside(root: &Path) -> [(String, Done); 3] {
         ["doc", "--release", "--workspace", "--no-deps", "--keep-going", "--locked", "--quiet"];
     let mut documents = behind(cargo(root, &docs));
     documents.env("RUSTDOCFLAGS", "-D warnings");
-    let [lints, docs] = [("lints", behind(cargo(root, &lints.concat()))), ("docs", documents)].map(
-        |(name, command)| {
-            let watch = Stopwatch::start();
-            let (said, passed) = heard(command);
-            (said, Done { name, totals: Totals::one(passed), seconds: watch.seconds() })
-        },
-    );
-    [lints, docs, campaigns(root)]
-}
-
-fn campaigns(root: &Path) -> (String, Done) {
-    let (watch, mut said) = (Stopwatch::start(), String::new());
-    let test = ["test", "--release", "-p", CAMPAIGNS, "--locked", "--no-fail-fast", "--quiet"];
-    let totals = counted(&mut behind(cargo(root, &test)), LIMIT, |line| {
-        said.push_str(line);
-        said.push('\n');
-    });
-    let totals = totals.unwrap_or_else(|error| {
-        said.push_str(&error);
-        Totals::one(false)
-    });
-    (said, Done { name: "campaigns", totals, seconds: watch.seconds() })
+    [("lints", behind(cargo(root, &lints.concat()))), ("docs", documents)].map(|(name, command)| {
+        let watch = Stopwatch::start();
+        let (said, passed) = heard(command);
+        (said, Done { name, totals: Totals::one(passed), seconds: watch.seconds() })
+    })
 }
 
 /// Announces a step and runs it.

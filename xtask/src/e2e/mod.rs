@@ -287,9 +287,22 @@ fn supervise(scenario: &'static Scenario, bench: Bench, full: bool) -> Outcome {
 /// # Errors
 /// If it does not build.
 pub(crate) fn build(root: &Path) -> Result<PathBuf, String> {
+    build_as(root, &["--package", "twinfs"])
+}
+
+/// The program that the tests of the workspace were built with, so that nothing is built twice. It has the
+/// faults compiled in that `twin-proof` plants; no option turns one on.
+///
+/// # Errors
+/// If it does not build.
+pub(crate) fn build_with_tests(root: &Path) -> Result<PathBuf, String> {
+    build_as(root, &["--workspace", "--bin", "twinfs"])
+}
+
+fn build_as(root: &Path, what: &[&str]) -> Result<PathBuf, String> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
-    command.args(["build", "--quiet", "--release", "--locked", "--package", "twinfs"]);
+    command.args(["build", "--quiet", "--release", "--locked"]).args(what);
     let status = command.current_dir(root).status().map_err(|error| format!("cargo: {error}"))?;
     if !status.success() {
         return Err("twinfs does not build".into());
