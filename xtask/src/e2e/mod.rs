@@ -84,7 +84,7 @@ const AT_A_TIME: usize = 2;
 
 /// The names of the scenarios that run alone: they hold a mount's figures against a simulation of the
 /// machine as it is.
-const ALONE: [&str; 1] = ["cleaning"];
+const ALONE: [&str; 2] = ["aged", "cleaning"];
 
 /// Time limit for a scenario to end after it was stopped.
 const GRACE: Duration = Duration::from_secs(30);
