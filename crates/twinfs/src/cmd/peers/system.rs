@@ -129,7 +129,7 @@ pub(in crate::cmd) type Missing = (&'static str, &'static str);
 
 /// The name of a kind, and the settings behind it.
 fn parts(name: &str) -> (&str, &str) {
-    name.split_once(':').unwrap_or((name, ""))
+    name.split_once(':').filter(|(_, settings)| !settings.is_empty()).unwrap_or((name, ""))
 }
 
 /// True if a file system of this name, with settings or without, can be made.
@@ -151,6 +151,10 @@ fn check_settings(kind: &Kind, settings: &str) -> Result<(), String> {
     let Some(layout) = ours else {
         return Err(format!("{}: only file systems of ours have settings here", kind.name));
     };
+    // What `twinfs mount` has no option for would end the mount without a word.
+    if !layout.is_log() && !settings.starts_with(ALLOC) {
+        return Err(format!("{}:{settings}: a mount takes {ALLOC}POLICY alone", kind.name));
+    }
     let set = set_for_open(&mut *layout.config(), settings);
     set.map_err(|why| format!("{}:{settings}: {why}", kind.name))
 }
@@ -171,8 +175,12 @@ pub(in crate::cmd) fn choose(names: &[String]) -> Result<(Vec<Chosen>, Vec<Missi
     let (mut there, mut missing) = (Vec::new(), Vec::new());
     for kind in KINDS {
         let named = names.iter().map(|name| parts(name)).filter(|(name, _)| *name == kind.name);
-        let mut all: Vec<&str> = named.map(|(_, settings)| settings).collect();
-        all.dedup();
+        let mut all: Vec<&str> = Vec::new();
+        for (_, settings) in named {
+            if !all.contains(&settings) {
+                all.push(settings);
+            }
+        }
         let is_named = !all.is_empty();
         if names.is_empty() {
             all.push("");
@@ -217,7 +225,13 @@ mod tests {
         let words: Vec<_> = kinds.iter().map(Chosen::mount_words).collect();
         let none: &[&str] = &[];
         assert_eq!(words, [&["--cleaner", "victim=greedy"], none, &["--alloc", "whole-file"]]);
-        for wrong in ["ffs:alloc=best", "ffs:ordering=sync", "ext4:alloc=whole-file"] {
+        for wrong in [
+            "ffs:alloc=best",
+            "ffs:ordering=sync",
+            "ffs:reallocate=no",
+            "ext4:alloc=whole-file",
+            "ffs:",
+        ] {
             assert!(choose(&[wrong.into()]).is_err(), "{wrong}");
         }
     }
