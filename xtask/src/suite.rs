@@ -21,6 +21,24 @@ use crate::{e2e, processes, tidy, tree};
 /// Time limit for the tests of all crates, compiling included. They normally take a tenth of it.
 const LIMIT: Duration = Duration::from_secs(40 * 60);
 
+/// The fault campaign: a build of its own, since no other may have faults in it.
+const PLANTED: [&str; 14] = [
+    "test",
+    "--release",
+    "--locked",
+    "--package",
+    "twin-proof",
+    "--features",
+    "planted-faults",
+    "--test",
+    "power_failures",
+    "--test",
+    "ffs",
+    "--test",
+    "accounting",
+    "planted::",
+];
+
 /// Scenarios on the clustered layout: title, metadata ordering, scenarios. Scenarios that
 /// depend on the ordering run with each ordering; the others run once.
 const CLUSTERED: [(&str, &str, &[&str]); 3] = [
@@ -65,9 +83,12 @@ pub(crate) fn run(root: &Path, options: &e2e::Options) -> Totals {
             let test = ["test", "--release", "--workspace", "--locked", "--no-fail-fast"];
             counted(&mut cargo(root, &test), LIMIT, |line| println!("{line}"))
         }),
+        step("planted faults", || {
+            counted(&mut cargo(root, &PLANTED), LIMIT, |line| println!("{line}"))
+        }),
     ];
     // Before the lints hold cargo's lock.
-    let program = options.program.clone().map_or_else(|| e2e::build_with_tests(root), Ok);
+    let program = options.program.clone().map_or_else(|| e2e::build(root), Ok);
     let parts = program.and_then(|program| {
         parts(root, &e2e::Options { program: Some(program), ..options.clone() })
     });

@@ -78,7 +78,5 @@ pub use ffs::{Ffs, FfsStats};
 pub use format::read_state;
 pub use kind::{FFS, FfsConfig};
 pub use open::{MkfsOptions, Recovered};
-pub use settings::FfsSettings;
-#[cfg(feature = "planted-faults")]
-pub use settings::PlantedFault;
+pub use settings::{FfsSettings, PlantedFault};
 pub use space::SearchStats;

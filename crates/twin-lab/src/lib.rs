@@ -91,7 +91,6 @@ pub use machine_file::{
 };
 pub use mount_flush::with_flush;
 pub use page::{Question, Run, page};
-#[cfg(feature = "planted-faults")]
 pub use planted::PlantedFault;
 pub use presets::{Preset, presets};
 pub use seeds::{MOST_SEEDS, Seeded};

@@ -1,11 +1,10 @@
 //! Faults of accounting that tests plant to see that their checks find them.
 //!
-//! Contract: only builds with the feature `planted-faults`, which the crates of the harness turn on,
-//! contain these faults; the program that users get does not. A planted fault changes figures, never
-//! the run.
+//! Contract: only builds with the feature `planted-faults` contain these faults. Nothing in the
+//! workspace turns it on by itself; the fault campaign, a build of its own, does. A planted fault
+//! changes figures, never the run.
 
 /// A fault in the figures of a run.
-#[cfg_attr(not(feature = "planted-faults"), allow(unreachable_pub, dead_code))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum PlantedFault {
     /// None.

@@ -85,7 +85,5 @@ pub use lfs::Lfs;
 pub use open::{MkfsOptions, read_checkpoint, read_superblock};
 pub use recover::Recovered;
 pub use segment_usage::{SegmentState, SegmentTable};
-pub use settings::LfsSettings;
-#[cfg(feature = "planted-faults")]
-pub use settings::PlantedFault;
+pub use settings::{LfsSettings, PlantedFault};
 pub use stats::LfsStats;

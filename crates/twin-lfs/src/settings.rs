@@ -1,7 +1,7 @@
 //! Settings of the log-structured layout, and the faults that tests plant.
 //!
-//! Contract: only builds with the feature `planted-faults`, which the crates of the crash tests
-//! turn on, contain planted faults; the program that users get does not.
+//! Contract: only builds with the feature `planted-faults` contain planted faults. Nothing in the
+//! workspace turns it on by itself; the fault campaign, a build of its own, does.
 
 /// Settings of this layout that may change from mount to mount.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,7 +42,6 @@ pub struct LfsSettings {
 }
 
 /// Faults that can be planted on purpose: negative controls of the crash tests.
-#[cfg_attr(not(feature = "planted-faults"), allow(unreachable_pub))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum PlantedFault {
     /// None.

@@ -113,7 +113,8 @@ pub fn guarded<T>(
 
 /// The command that repeats a run.
 pub fn command(kind: &str, scenario: &Scenario) -> String {
-    format!("cargo run --release -p twin-proof --example campaign -- {kind} {scenario}")
+    let features = if scenario.is_planted() { " --features planted-faults" } else { "" };
+    format!("cargo run --release -p twin-proof{features} --example campaign -- {kind} {scenario}")
 }
 
 /// What a plain run came to.

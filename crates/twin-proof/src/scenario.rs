@@ -346,6 +346,7 @@ impl Scenario {
             background_cleaning: true,
             clean_step_bytes: 16 << 10,
             in_flight_bytes: 4 * u64::from(self.segment),
+            #[cfg(feature = "planted-faults")]
             planted: self.planted,
         }
     }
@@ -371,6 +372,7 @@ impl Scenario {
         };
         twin_ffs::FfsSettings {
             allocation: policies[(policy % policies.len() as u64) as usize].name.into(),
+            #[cfg(feature = "planted-faults")]
             planted: self.ffs_planted,
             ..twin_ffs::FfsSettings::default()
         }
@@ -448,6 +450,19 @@ impl Scenario {
         ]
     }
 
+    /// True if a fault is planted in one of the layouts.
+    pub fn is_planted(&self) -> bool {
+        self.planted != PlantedFault::None || self.ffs_planted != twin_ffs::PlantedFault::None
+    }
+
+    /// A fault that is not built in would be one that no check can find.
+    fn can_be_planted(&self) -> Result<(), String> {
+        if self.is_planted() && !cfg!(feature = "planted-faults") {
+            return Err("planted faults need `--features planted-faults`".into());
+        }
+        Ok(())
+    }
+
     /// Changes one field by its name.
     ///
     /// # Errors
@@ -504,6 +519,7 @@ impl Scenario {
                 ];
                 let found = all.into_iter().find(|s| planted_name(*s) == value);
                 self.planted = found.ok_or_else(bad)?;
+                self.can_be_planted()?;
             }
             "ordering" => {
                 let entry = twin_ffs::ordering::REGISTRY.get(value).map_err(|_| bad())?;
@@ -513,6 +529,7 @@ impl Scenario {
             "ffs-planted" => {
                 let found = FFS_PLANTED.into_iter().find(|s| ffs_planted_name(*s) == value);
                 self.ffs_planted = found.ok_or_else(bad)?;
+                self.can_be_planted()?;
             }
             "trace" => self.trace = flag()?,
             _ => return Err(format!("a scenario has no {key:?}")),

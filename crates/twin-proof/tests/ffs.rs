@@ -1,11 +1,11 @@
-//! Clustered volumes: power failures by the thousand under every metadata ordering, faults built
-//! in on purpose, which must be found, and damaged images.
+//! Clustered volumes: power failures by the thousand under every metadata ordering, damaged images,
+//! and, in builds of the fault campaign, faults planted on purpose, which must be found.
 //!
 //! A failure prints the command that repeats it. `cargo xtask soak ffs` goes on where these end.
 
 use std::io::Write as _;
 
-use twin_ffs::{Ffs, PlantedFault};
+use twin_ffs::Ffs;
 use twin_lfs::Lfs;
 use twin_proof::{Damaged, Depth, Explored, Reused, Scenario, States, Subject};
 
@@ -113,43 +113,6 @@ fn a_power_failure_while_a_repair_names_files_costs_no_names() {
     }
 }
 
-/// The number of seeds until the fault is found.
-fn seeds_until_found(ordering: &str, planted: PlantedFault, most: u64) -> u64 {
-    for seed in 1..=most {
-        let base = Scenario { seed, ..Scenario::commits(seed) };
-        let scenario = Scenario {
-            ordering: ordering.into(),
-            ffs_planted: planted,
-            size: 8 << 20,
-            fill: 0,
-            ..base
-        };
-        if let Err(failure) = twin_proof::ffs_crash(&scenario, &DEPTH) {
-            let what = failure.what.lines().next().unwrap_or_default();
-            let line = format!("{planted:?} is found with seed {seed}: {what}\n");
-            let _ = std::io::stderr().write_all(line.as_bytes());
-            return seed;
-        }
-    }
-    panic!("{planted:?} is not found with {most} seeds");
-}
-
-#[test]
-fn a_skipped_flush_is_found() {
-    seeds_until_found("journal", PlantedFault::SkipFlush, 8);
-    seeds_until_found("sync", PlantedFault::SkipFlush, 8);
-}
-
-#[test]
-fn data_that_comes_after_its_record_is_found() {
-    seeds_until_found("journal", PlantedFault::DataLate, 12);
-}
-
-#[test]
-fn records_that_are_believed_without_their_checksums_are_found() {
-    seeds_until_found("journal", PlantedFault::SkipChecksum, 12);
-}
-
 /// Rounds on one volume, each ended by a power failure, a kill or closing.
 const ROUNDS: u64 = 12;
 
@@ -198,46 +161,6 @@ fn the_log_gives_no_file_what_its_space_held_before() {
     assert!(all.promised > 500 && all.searched > 50, "{all:?}");
 }
 
-/// The seed of [`Scenario::reusing`] with which a fault in the journal is found.
-fn reuse_finds(planted: PlantedFault, mut seeds: std::ops::RangeInclusive<u64>) {
-    let found = seeds.find_map(|seed| {
-        let base = Scenario::reusing(seed);
-        let scenario = Scenario {
-            ordering: "journal".into(),
-            ffs_planted: planted,
-            size: 8 << 20,
-            journal: 2 << 20,
-            ..base
-        };
-        twin_proof::reuse::<Ffs>(&scenario, ROUNDS).err().map(|failure| (seed, failure.what))
-    });
-    let Some((seed, what)) = found else { panic!("{planted:?} is not found") };
-    let line = format!("{planted:?} is found with seed {seed}: {what}\n");
-    let _ = std::io::stderr().write_all(line.as_bytes());
-}
-
-#[test]
-fn a_block_freed_while_its_transaction_is_on_its_way_and_not_revoked_is_found() {
-    reuse_finds(PlantedFault::RevokeLate, 1..=5);
-}
-
-#[test]
-fn a_revocation_that_replay_ignores_is_found() {
-    reuse_finds(PlantedFault::SkipRevoked, 1..=60);
-}
-
-/// A restart left the journal's header at its oldest record, and a second failure replayed that
-/// over what its places were used for since.
-#[test]
-fn a_restart_that_leaves_the_journals_header_behind_is_found() {
-    reuse_finds(PlantedFault::HeaderStays, 10..=60);
-}
-
-#[test]
-fn space_that_is_used_before_the_transaction_that_freed_it_is_durable_is_found() {
-    reuse_finds(PlantedFault::ReuseAtOnce, 1..=5);
-}
-
 /// `cargo xtask soak ffs-images --seeds 0..40` makes the same damage and goes on to 10,000 images.
 #[test]
 fn damaged_images_are_refused_or_repaired() {
@@ -265,46 +188,132 @@ fn states<L: Subject>(what: &str, scenario: &Scenario, stride: usize) -> States 
     }
 }
 
-fn full_volume(ordering: &str, size: u64, ffs_planted: PlantedFault) -> Scenario {
-    Scenario { size, ordering: ordering.into(), ffs_planted, ..Scenario::crowded(1) }
+fn full_volume(ordering: &str, size: u64) -> Scenario {
+    Scenario { size, ordering: ordering.into(), ..Scenario::crowded(1) }
 }
 
 #[test]
 fn space_is_whole_in_whatever_state_it_is_freed_and_used_again_with_a_journal() {
-    let scenario = full_volume("journal", 3 << 20, PlantedFault::None);
+    let scenario = full_volume("journal", 3 << 20);
     let found = states::<Ffs>("FFS with journal ordering", &scenario, 2);
     assert!(found.pairs > 100 && found.refused == 0 && found.failures > 10_000, "{found:?}");
 }
 
 #[test]
 fn space_is_whole_in_whatever_state_it_is_freed_and_used_again_with_synchronous_metadata() {
-    let scenario = full_volume("sync", 3 << 20, PlantedFault::None);
+    let scenario = full_volume("sync", 3 << 20);
     let found = states::<Ffs>("FFS with sync ordering", &scenario, 16);
     assert!(found.pairs > 10 && found.refused == 0 && found.failures > 2000, "{found:?}");
 }
 
 #[test]
 fn space_is_whole_in_whatever_state_it_is_freed_and_used_again_in_the_log() {
-    let scenario = full_volume("journal", 6 << 20, PlantedFault::None);
+    let scenario = full_volume("journal", 6 << 20);
     let found = states::<Lfs>("the log", &scenario, 6);
     assert!(found.pairs > 10 && found.refused == 0 && found.failures > 2000, "{found:?}");
 }
 
-/// What is found here is told with the states in which it happens.
-#[test]
-fn every_rule_of_reuse_is_needed_in_some_state() {
-    for (planted, place) in [
-        (PlantedFault::RevokeLate, "File freed at Events("),
-        (PlantedFault::SkipRevoked, "File freed at Events("),
-        (PlantedFault::HeaderStays, "File freed at Restarted"),
-        (PlantedFault::ReuseAtOnce, "the file whose removal was not synced"),
-        (PlantedFault::DataLate, "not fsynced: from "),
-        (PlantedFault::SkipFlush, "freed at Events("),
-        (PlantedFault::SkipChecksum, "freed at Events("),
-    ] {
-        let scenario = full_volume("journal", 3 << 20, planted);
-        let found = twin_proof::states::<Ffs>(&scenario, 2).err();
-        let found = found.map(|failure| failure.what).unwrap_or_default();
-        assert!(found.contains(place), "{planted:?} is not found: {found}");
+/// Faults that are planted on purpose: only the fault campaign builds them in.
+#[cfg(feature = "planted-faults")]
+mod planted {
+    use twin_ffs::PlantedFault;
+
+    use super::*;
+
+    /// The number of seeds until the fault is found.
+    fn seeds_until_found(ordering: &str, planted: PlantedFault, most: u64) -> u64 {
+        for seed in 1..=most {
+            let base = Scenario { seed, ..Scenario::commits(seed) };
+            let scenario = Scenario {
+                ordering: ordering.into(),
+                ffs_planted: planted,
+                size: 8 << 20,
+                fill: 0,
+                ..base
+            };
+            if let Err(failure) = twin_proof::ffs_crash(&scenario, &DEPTH) {
+                let what = failure.what.lines().next().unwrap_or_default();
+                let line = format!("{planted:?} is found with seed {seed}: {what}\n");
+                let _ = std::io::stderr().write_all(line.as_bytes());
+                return seed;
+            }
+        }
+        panic!("{planted:?} is not found with {most} seeds");
+    }
+
+    #[test]
+    fn a_skipped_flush_is_found() {
+        seeds_until_found("journal", PlantedFault::SkipFlush, 8);
+        seeds_until_found("sync", PlantedFault::SkipFlush, 8);
+    }
+
+    #[test]
+    fn data_that_comes_after_its_record_is_found() {
+        seeds_until_found("journal", PlantedFault::DataLate, 12);
+    }
+
+    #[test]
+    fn records_that_are_believed_without_their_checksums_are_found() {
+        seeds_until_found("journal", PlantedFault::SkipChecksum, 12);
+    }
+
+    /// The seed of [`Scenario::reusing`] with which a fault in the journal is found.
+    fn reuse_finds(planted: PlantedFault, mut seeds: std::ops::RangeInclusive<u64>) {
+        let found = seeds.find_map(|seed| {
+            let base = Scenario::reusing(seed);
+            let scenario = Scenario {
+                ordering: "journal".into(),
+                ffs_planted: planted,
+                size: 8 << 20,
+                journal: 2 << 20,
+                ..base
+            };
+            twin_proof::reuse::<Ffs>(&scenario, ROUNDS).err().map(|failure| (seed, failure.what))
+        });
+        let Some((seed, what)) = found else { panic!("{planted:?} is not found") };
+        let line = format!("{planted:?} is found with seed {seed}: {what}\n");
+        let _ = std::io::stderr().write_all(line.as_bytes());
+    }
+
+    #[test]
+    fn a_block_freed_while_its_transaction_is_on_its_way_and_not_revoked_is_found() {
+        reuse_finds(PlantedFault::RevokeLate, 1..=5);
+    }
+
+    #[test]
+    fn a_revocation_that_replay_ignores_is_found() {
+        reuse_finds(PlantedFault::SkipRevoked, 1..=60);
+    }
+
+    /// A restart left the journal's header at its oldest record, and a second failure replayed that
+    /// over what its places were used for since.
+    #[test]
+    fn a_restart_that_leaves_the_journals_header_behind_is_found() {
+        reuse_finds(PlantedFault::HeaderStays, 10..=60);
+    }
+
+    #[test]
+    fn space_that_is_used_before_the_transaction_that_freed_it_is_durable_is_found() {
+        reuse_finds(PlantedFault::ReuseAtOnce, 1..=5);
+    }
+
+    /// What is found here is told with the states in which it happens.
+    #[test]
+    fn every_rule_of_reuse_is_needed_in_some_state() {
+        for (planted, place) in [
+            (PlantedFault::RevokeLate, "File freed at Events("),
+            (PlantedFault::SkipRevoked, "File freed at Events("),
+            (PlantedFault::HeaderStays, "File freed at Restarted"),
+            (PlantedFault::ReuseAtOnce, "the file whose removal was not synced"),
+            (PlantedFault::DataLate, "not fsynced: from "),
+            (PlantedFault::SkipFlush, "freed at Events("),
+            (PlantedFault::SkipChecksum, "freed at Events("),
+        ] {
+            let volume = full_volume("journal", 3 << 20);
+            let scenario = Scenario { ffs_planted: planted, ..volume };
+            let found = twin_proof::states::<Ffs>(&scenario, 2).err();
+            let found = found.map(|failure| failure.what).unwrap_or_default();
+            assert!(found.contains(place), "{planted:?} is not found: {found}");
+        }
     }
 }

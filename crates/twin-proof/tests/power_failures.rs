@@ -1,5 +1,5 @@
-//! Power failures by the ten thousand, with nothing acknowledged lost; and faults built in on
-//! purpose, which must be found.
+//! Power failures by the ten thousand, with nothing acknowledged lost; and, in builds of the fault
+//! campaign, faults planted on purpose, which must be found.
 //!
 //! Each test says on standard error what it explored: power failures that left different contents
 //! on the medium, each recovered from, recounted and compared with the model. A failure prints the
@@ -7,7 +7,6 @@
 
 use std::io::Write as _;
 
-use twin_lfs::PlantedFault;
 use twin_lfs::format::Profile;
 use twin_proof::{Depth, Explored, Failure, Scenario};
 
@@ -123,37 +122,49 @@ fn power_failures_while_a_volume_is_made_leave_it_or_none() {
     assert!(all.failures >= 600, "{all:?}");
 }
 
-/// The number of seeds until the fault is found.
-fn seeds_until_found(planted: PlantedFault, scenario: impl Fn(u64) -> Scenario, most: u64) -> u64 {
-    for seed in 1..=most {
-        let scenario = Scenario { planted, ..scenario(seed) };
-        if let Err(failure) = twin_proof::crash(&scenario, &Depth::default()) {
-            let line = format!("{planted:?} is found with seed {seed}: {}\n", failure.what);
-            let _ = std::io::stderr().write_all(line.as_bytes());
-            return seed;
+/// Faults that are planted on purpose: only the fault campaign builds them in.
+#[cfg(feature = "planted-faults")]
+mod planted {
+    use twin_lfs::PlantedFault;
+
+    use super::*;
+
+    /// The number of seeds until the fault is found.
+    fn seeds_until_found(
+        planted: PlantedFault,
+        scenario: impl Fn(u64) -> Scenario,
+        most: u64,
+    ) -> u64 {
+        for seed in 1..=most {
+            let scenario = Scenario { planted, ..scenario(seed) };
+            if let Err(failure) = twin_proof::crash(&scenario, &Depth::default()) {
+                let line = format!("{planted:?} is found with seed {seed}: {}\n", failure.what);
+                let _ = std::io::stderr().write_all(line.as_bytes());
+                return seed;
+            }
         }
+        panic!("{planted:?} is not found with {most} seeds");
     }
-    panic!("{planted:?} is not found with {most} seeds");
-}
 
-#[test]
-fn a_skipped_flush_is_found() {
-    seeds_until_found(PlantedFault::SkipFlush, Scenario::commits, 5);
-}
+    #[test]
+    fn a_skipped_flush_is_found() {
+        seeds_until_found(PlantedFault::SkipFlush, Scenario::commits, 5);
+    }
 
-#[test]
-fn a_skipped_checksum_is_found() {
-    seeds_until_found(PlantedFault::SkipChecksum, Scenario::commits, 10);
-}
+    #[test]
+    fn a_skipped_checksum_is_found() {
+        seeds_until_found(PlantedFault::SkipChecksum, Scenario::commits, 10);
+    }
 
-#[test]
-fn a_summary_that_is_written_before_its_blocks_is_found() {
-    seeds_until_found(PlantedFault::SummaryFirst, Scenario::commits, 10);
-}
+    #[test]
+    fn a_summary_that_is_written_before_its_blocks_is_found() {
+        seeds_until_found(PlantedFault::SummaryFirst, Scenario::commits, 10);
+    }
 
-#[test]
-fn a_segment_that_is_filled_again_too_early_is_found() {
-    // It takes a cleaner at work at the wrong moment: longer runs come to it.
-    let scenario = |seed| Scenario { ops: 400, ..Scenario::pressed(seed) };
-    seeds_until_found(PlantedFault::ReuseEarly, scenario, 30);
+    #[test]
+    fn a_segment_that_is_filled_again_too_early_is_found() {
+        // It takes a cleaner at work at the wrong moment: longer runs come to it.
+        let scenario = |seed| Scenario { ops: 400, ..Scenario::pressed(seed) };
+        seeds_until_found(PlantedFault::ReuseEarly, scenario, 30);
+    }
 }

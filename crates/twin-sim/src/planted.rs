@@ -1,7 +1,8 @@
 //! Faults of accounting that tests plant to see that their checks find them.
 //!
-//! Contract: only builds with the feature `planted-faults`, which the crates of the harness turn on,
-//! contain these faults; in other builds planting one changes nothing.
+//! Contract: only builds with the feature `planted-faults` contain these faults; in others planting
+//! one changes nothing. Nothing in the workspace turns the feature on by itself; the fault campaign,
+//! a build of its own, does.
 
 /// A fault in the accounts of a simulated disk. What the disk does stays right.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]

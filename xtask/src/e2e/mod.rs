@@ -155,7 +155,8 @@ fn perform(root: &Path, jobs: Vec<Job<'_>>, at_a_time: usize) -> Result<Totals, 
     };
     let janitor = Janitor::start(options.keep)?;
     let program = tools::place_program(&program, janitor.dir())?;
-    println!("e2e: seed {}, in {}", options.seed, janitor.dir().display());
+    let (seed, dir, hash) = (options.seed, janitor.dir().display(), tools::sha256(&program)?);
+    println!("e2e: seed {seed}, in {dir}, a program with SHA-256 {hash}");
     let results = Mutex::new(Totals::default());
     let turns = Arc::default();
     let queue = Mutex::new(Queue { waiting: longest_first(jobs), running: Vec::new() });
@@ -282,28 +283,16 @@ fn supervise(scenario: &'static Scenario, bench: Bench, full: bool) -> Outcome {
     Err(Stop::Failed(last))
 }
 
-/// Builds the program as users do.
+/// Builds the program with the command of the README, so that what is tested is what users get: the same
+/// command builds the same bytes, whose hash the run prints.
 ///
 /// # Errors
 /// If it does not build.
 pub(crate) fn build(root: &Path) -> Result<PathBuf, String> {
-    build_as(root, &["--package", "twinfs"])
-}
-
-/// The program that the tests of the workspace were built with, so that nothing is built twice. It has the
-/// faults compiled in that `twin-proof` plants; no option turns one on.
-///
-/// # Errors
-/// If it does not build.
-pub(crate) fn build_with_tests(root: &Path) -> Result<PathBuf, String> {
-    build_as(root, &["--workspace", "--bin", "twinfs"])
-}
-
-fn build_as(root: &Path, what: &[&str]) -> Result<PathBuf, String> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
-    command.args(["build", "--quiet", "--release", "--locked"]).args(what);
-    let status = command.current_dir(root).status().map_err(|error| format!("cargo: {error}"))?;
+    command.args(["build", "--quiet", "--release", "--locked"]).current_dir(root);
+    let status = command.status().map_err(|error| format!("cargo: {error}"))?;
     if !status.success() {
         return Err("twinfs does not build".into());
     }

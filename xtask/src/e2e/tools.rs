@@ -29,6 +29,18 @@ pub(crate) fn place_program(program: &Path, dir: &Path) -> Result<PathBuf, Strin
     Ok(place)
 }
 
+/// The SHA-256 of a file, as text, from the program of coreutils.
+///
+/// # Errors
+/// If the file cannot be read.
+pub(crate) fn sha256(file: &Path) -> Result<String, String> {
+    let output = Command::new("sha256sum").arg(file).output();
+    let output = output.map_err(|error| format!("sha256sum: {error}"))?;
+    let said = String::from_utf8_lossy(&output.stdout);
+    let hash = said.split_whitespace().next().filter(|_| output.status.success());
+    hash.map(String::from).ok_or_else(|| format!("{}: has no hash", file.display()))
+}
+
 /// Makes sure that programs are installed, each from the Debian package that has it.
 ///
 /// # Errors

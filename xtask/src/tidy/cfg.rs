@@ -1,7 +1,8 @@
 //! Code does not know at build time in which world it runs: differences are passed in as values.
 //!
 //! One feature is allowed, [`PLANTED`]: deliberate faults must not be in the program that users get,
-//! so only the harness may turn it on.
+//! however they build it, so no dependency turns it on. The harness may pass it on, to whoever builds
+//! the fault campaign and names it.
 
 use super::{Finding, Rule};
 use crate::rust::{Kind, Rust};
@@ -28,7 +29,7 @@ pub(super) const PLANTED: &str = "planted-faults";
 
 pub(super) const RULE: Rule = Rule {
     name: "cfg",
-    about: "no cfg(sim) and no features, but planted faults for the harness: a simulator is a value",
+    about: "no cfg(sim) and no features, but planted faults, which nothing turns on by itself: a simulator is a value",
     check,
 };
 
@@ -75,22 +76,28 @@ fn is_planted(rust: &Rust, place: usize) -> bool {
         && matches!(&rust.at(place + 2).kind, Kind::Str(name) if name == PLANTED)
 }
 
-/// Manifests that turn planted faults on, except those of the harness.
+/// Places in manifests that turn planted faults on by themselves: cargo builds what a workspace has in
+/// common once, with the features of all, so that one dependency in the harness would have the faults in
+/// the program that `cargo build --workspace` makes.
 fn planted_elsewhere(project: &Project) -> Vec<Finding> {
-    let manifests = project.files.iter().filter(|file| {
+    let mut findings = Vec::new();
+    for file in project.files.iter().filter(|file| file.path.ends_with("Cargo.toml")) {
         let harness = file.krate().is_some_and(|krate| HARNESS.contains(&krate));
-        file.path.ends_with("Cargo.toml") && !harness
-    });
-    let turned_on = manifests.flat_map(|file| {
-        let lines = file.text.lines().zip(1..);
-        let named = lines.filter(|(line, _)| line.contains(PLANTED));
-        let on = named.filter(|(line, _)| line.trim() != format!("{PLANTED} = []"));
-        on.map(|(_, line)| {
-            let what = format!("turns {PLANTED} on, which only {} may", HARNESS.join(", "));
-            Finding::new(&file.path, line, what)
-        })
-    });
-    turned_on.collect()
+        // The feature's own list in the table of features, on one line or several.
+        let mut inside = false;
+        for (line, number) in file.text.lines().zip(1..) {
+            let text = line.split('#').next().unwrap_or_default().trim();
+            let begins = text.starts_with(&format!("{PLANTED} = ["));
+            inside |= begins && harness;
+            let declared = text == format!("{PLANTED} = []");
+            if text.contains(PLANTED) && !inside && !declared {
+                let what = format!("turns {PLANTED} on: only a build that names it may have them");
+                findings.push(Finding::new(&file.path, number, what));
+            }
+            inside &= !text.ends_with(']');
+        }
+    }
+    findings
 }
 
 #[cfg(test)]
@@ -100,13 +107,17 @@ mod tests {
     use crate::tree::testing::files;
 
     #[test]
-    fn planted_faults_are_for_the_harness() {
+    fn planted_faults_are_in_no_build_that_does_not_name_them() {
         let text = "#[cfg(feature = \"planted-faults\")] fn a() {}";
         assert!(lines(&RULE, "crates/a/src/a.rs", text).is_empty());
         let on = "[dependencies]\na = { workspace = true, features = [\"planted-faults\"] }";
+        let passed = "[features]\nplanted-faults = [ # of the campaign\n\"a/planted-faults\",\n]";
         for (path, text, found) in [
             ("crates/twin-lab/Cargo.toml", on, 1),
-            ("crates/twin-proof/Cargo.toml", on, 0),
+            ("crates/twin-proof/Cargo.toml", on, 1),
+            ("crates/twin-proof/Cargo.toml", passed, 0),
+            ("crates/twin-lab/Cargo.toml", passed, 2),
+            ("crates/twin-proof/Cargo.toml", &format!("{passed}\n{on}"), 1),
             ("crates/a/Cargo.toml", "[features]\nplanted-faults = []", 0),
             ("crates/a/Cargo.toml", "[features]\ndefault = [\"planted-faults\"]", 1),
         ] {

@@ -167,7 +167,14 @@ impl Evidence {
         let heard = Arc::clone(&lines);
         let tell = Arc::new(move |line: &str| heard.lock().unwrap().push(line.to_string()));
         let log = Some(EventLog { categories: log_categories("queue").unwrap(), tell });
-        let config = Config { log, planted, ..config.clone() };
+        #[cfg(not(feature = "planted-faults"))]
+        assert_eq!(planted, PlantedFault::None, "this build has no planted faults");
+        let config = Config {
+            log,
+            #[cfg(feature = "planted-faults")]
+            planted,
+            ..config.clone()
+        };
         let seen = Rc::new(RefCell::new(Seen::default()));
         let watcher: Rc<RefCell<dyn Watcher>> = seen.clone();
         let figures = simulate_watched(&config, workload, Pace::Asap, watcher);
