@@ -33,6 +33,13 @@ impl<L: Layout> Files<L> {
         let end = off.checked_add(len).filter(|&e| e <= self.core.features.file_bytes_max);
         let end = end.ok_or(FsError::FileTooBig)?;
         self.core.features.need_holes(!matches!(what, Fallocate::Allocate { .. }))?;
+        if inode.d.borrow().is_damaged() {
+            // What is lost would read as zeros afterwards.
+            return Err(FsError::inconsistent(format!(
+                "inode {}: parts of it were lost in a repair: overwrite or truncate it",
+                inode.ino
+            )));
+        }
         let size = inode.d.borrow().size;
         let longer = match what {
             Fallocate::PunchHole => None,
