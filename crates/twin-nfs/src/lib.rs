@@ -22,6 +22,7 @@ pub mod attrs;
 mod changing;
 pub mod client;
 mod export;
+pub mod front;
 mod handle;
 mod record;
 mod replies;

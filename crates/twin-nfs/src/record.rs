@@ -12,9 +12,9 @@ pub const TRANSFER_MAX: u32 = 1 << 20;
 /// The longest record: a WRITE of the most data, with room for the rest of the call.
 pub const RECORD_MAX: usize = TRANSFER_MAX as usize + 4096;
 /// The most fragments of a record. Clients send one, or a few.
-const FRAGMENTS_MAX: u32 = 1024;
+pub(crate) const FRAGMENTS_MAX: u32 = 1024;
 /// The mark of a record's last fragment.
-const LAST: u32 = 1 << 31;
+pub(crate) const LAST: u32 = 1 << 31;
 
 /// The bytes of a connection cannot be divided into records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,51 +1,85 @@
-//! The sockets of a server of NFS: connections as events of the core's thread.
+//! The sockets of a server of NFS.
 //!
-//! Contract: the thread of the core accepts, reads, executes and answers. What one read brings is
-//! one event of the run; its calls are polled in place, in order, and a call that has to wait
-//! continues as a task. Connections take turns. No client can take memory or time from the others
-//! without bound: see [`Bounds`]. A connection that is closed loses nothing: its client sends again
-//! what was not answered.
+//! Contract: the thread of the core accepts, reads, executes and answers, as [`twin_nfs::front`] decides, where
+//! the bounds of clients are. Here is what it cannot be without: sockets that do what they are told. What one
+//! socket has is one event of the run; calls are polled in place, and a call that has to wait continues as a
+//! task. A connection that is closed loses nothing: its client sends again what was not answered.
 //!
 //! All sockets are watched through one epoll descriptor, which is the only one that the host knows.
 
-mod connection;
-mod front;
+mod sockets;
 
-pub use front::{Front, FrontStats};
+pub use twin_nfs::front::{Bounds, FrontStats};
 
+use std::cell::Cell;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
+use std::rc::Rc;
 
-use twin_rt::{Nanos, SECS};
+use twin_fs::FileSystem;
+use twin_nfs::{Server, front};
+use twin_rt::Time;
 
-/// What clients may use of the server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Bounds {
-    /// The most connections. When there are more, the one that has been idle longest is closed.
-    pub connections: usize,
-    /// The most calls of one connection that are executed at the same time; beyond that its bytes
-    /// wait in the socket.
-    pub calls: usize,
-    /// The most bytes of replies that wait for one client to read them, before its calls wait.
-    pub reply_bytes: usize,
-    /// The most bytes of all calls that are executed or incomplete.
-    pub call_bytes: usize,
-    /// How long a client may take to send the rest of a call, or to read some of a reply.
-    pub slow_ns: Nanos,
-    /// How long a connection may be silent.
-    pub idle_ns: Nanos,
+use crate::host::Host;
+use sockets::TcpSockets;
+
+/// Serves the clients of a [`Server`]. Cheap to clone.
+pub struct Front<F> {
+    host: Host,
+    front: front::Front<F>,
+    bounds: Bounds,
+    /// Taken by the run.
+    listeners: Rc<Cell<Vec<TcpListener>>>,
 }
 
-impl Default for Bounds {
-    fn default() -> Bounds {
-        Bounds {
-            connections: 4096,
-            calls: 64,
-            reply_bytes: 4 << 20,
-            call_bytes: 128 << 20,
-            slow_ns: 30 * SECS,
-            idle_ns: 15 * 60 * SECS,
-        }
+impl<F> Clone for Front<F> {
+    fn clone(&self) -> Self {
+        let (host, front) = (self.host.clone(), self.front.clone());
+        Front { host, front, bounds: self.bounds, listeners: Rc::clone(&self.listeners) }
+    }
+}
+
+impl<F: FileSystem> Front<F> {
+    /// A front end over listening sockets.
+    pub fn new(
+        host: &Host,
+        server: Rc<Server<F>>,
+        listeners: Vec<TcpListener>,
+        bounds: Bounds,
+    ) -> Front<F> {
+        let front = front::Front::new(host.rt(), server);
+        Front { host: host.clone(), front, bounds, listeners: Rc::new(Cell::new(listeners)) }
+    }
+
+    /// Serves until [`stop`](Self::stop): then the calls under way are executed and answered, and
+    /// the connections closed.
+    ///
+    /// # Errors
+    /// If the sockets cannot be watched.
+    pub async fn run(&self) -> io::Result<()> {
+        let sockets = TcpSockets::open(&self.host, self.listeners.take())?;
+        self.front.run(sockets, self.front.machine(self.bounds)).await;
+        Ok(())
+    }
+
+    /// Ends the serving.
+    pub fn stop(&self) {
+        self.front.stop();
+    }
+
+    /// The counters so far.
+    pub fn stats(&self) -> FrontStats {
+        self.front.stats()
+    }
+
+    /// The time since when the oldest call waits that has to wait.
+    pub fn oldest_wait(&self) -> Option<Time> {
+        self.front.oldest_wait()
+    }
+
+    /// Closes the connections of all calls that wait. For a core that does not answer any more.
+    pub fn give_up_waiting(&self) {
+        self.front.give_up_waiting();
     }
 }
 

@@ -19,7 +19,7 @@ use crate::xdr::{Garbage, Reader, Writer};
 /// the directory.
 const OVERHEAD: u32 = 4 + 4 + ATTR_LEN as u32 + 8 + 4 + 4;
 /// The longest listing, whatever a client asks for.
-const LISTING_MAX: u32 = 128 << 10;
+pub(crate) const LISTING_MAX: u32 = 128 << 10;
 /// Room in which any entry fits.
 const ONE_ENTRY: u32 = 512;
 

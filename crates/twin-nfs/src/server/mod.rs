@@ -13,6 +13,8 @@ mod names;
 mod portmap;
 pub mod proc;
 
+pub(crate) use dirs::LISTING_MAX;
+
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
@@ -176,6 +178,13 @@ impl<F: FileSystem> Server<F> {
     pub fn counters(&self) -> Counters {
         let repeated = self.replies.repeated();
         Counters { repeated, ..self.counters.borrow().clone() }
+    }
+
+    /// No less than the longest reply that depends on the exports: their list.
+    pub fn longest_list(&self) -> usize {
+        let mut out = Writer::default();
+        self.list_exports(&mut out);
+        out.len() + 256
     }
 
     /// The exports.

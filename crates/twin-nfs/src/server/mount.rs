@@ -102,7 +102,7 @@ impl<F: FileSystem> Server<F> {
         })
     }
 
-    fn list_exports(&self, out: &mut Writer) {
+    pub(super) fn list_exports(&self, out: &mut Writer) {
         for export in &self.exports {
             out.flag(true);
             out.opaque(export.path.as_bytes());

@@ -196,8 +196,7 @@ fn front_of(
     server.set_port(port);
     let bounds = Bounds::default();
     let connections = connections_possible(bounds.connections);
-    let front = Front::new(host, server, listeners, Bounds { connections, ..bounds });
-    front.map_err(|e| e.to_string())
+    Ok(Front::new(host, server, listeners, Bounds { connections, ..bounds }))
 }
 
 fn open_port(address: SocketAddr) -> Result<TcpListener, String> {
