@@ -17,7 +17,7 @@ use crate::layout::{Layout, Told, Written};
 use crate::nvram::Nvram;
 use crate::running::Execution;
 use crate::volume::Volume;
-use crate::{FileSystem, Ino, LogStatus, Reply, Request, Result, Room, SpaceMap, VolumeStat};
+use crate::{FileSystem, Ino, LogStatus, Peeked, Reply, Request, Result, Room, SpaceMap, VolumeStat};
 
 /// The functions of a [`Volume`] that do not depend on the type of its layout.
 pub trait AnyVolume: Any {
@@ -55,6 +55,9 @@ pub trait AnyVolume: Any {
 
     /// See [`FileSystem::held`].
     fn held(&self) -> Vec<Ino>;
+
+    /// See [`FileSystem::peek`].
+    fn peek(&self, dir: Ino, name: &[u8]) -> Peeked;
 
     /// The figures of the volume, for `statfs`.
     fn stat(&self) -> VolumeStat;
@@ -110,6 +113,10 @@ impl<L: Layout> AnyVolume for Volume<L> {
 
     fn held(&self) -> Vec<Ino> {
         FileSystem::held(self)
+    }
+
+    fn peek(&self, dir: Ino, name: &[u8]) -> Peeked {
+        FileSystem::peek(self, dir, name)
     }
 
     fn stat(&self) -> VolumeStat {
@@ -182,5 +189,9 @@ impl FileSystem for OpenVolume {
 
     fn held(&self) -> Vec<Ino> {
         self.0.held()
+    }
+
+    fn peek(&self, dir: Ino, name: &[u8]) -> Peeked {
+        self.0.peek(dir, name)
     }
 }

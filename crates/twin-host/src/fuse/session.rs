@@ -28,7 +28,7 @@ use super::parse::parse;
 use super::porter::tell_stale;
 use super::reply::{Answer, encode, negative_entry, prime_entry};
 use super::reply_batch::ReplyBatch;
-use super::translate::{Expect, Plan, plan, write_op};
+use super::translate::{Expect, Plan, WriteHow, plan, write_op};
 use crate::host::{Host, Source, Watch};
 use crate::offload::offload;
 use crate::zeros::push_zeros;
@@ -343,11 +343,11 @@ impl<F: FileSystem> Inner<F> {
                 return;
             }
         };
-        if let Plan::Write { cred, ino, off, len, late, stale } = planned {
+        if let Plan::Write { cred, ino, off, len, how, stale } = planned {
             let data = self.take_data(buf, len);
             self.in_packet.set(true);
-            let expect = Expect::Written { stale, late };
-            self.enter(&header, cred, write_op(ino, off, data, late), expect);
+            let expect = Expect::Written { stale, late: how == WriteHow::Late };
+            self.enter(&header, cred, write_op(ino, off, data, how), expect);
             self.in_packet.set(false);
             return;
         }
