@@ -14,8 +14,8 @@ use std::io::Write;
 use std::rc::Rc;
 
 use twin_fs::{
-    Attr, DirEntry, FileSystem, FsError, Ino, LookupEntry, Name, Op, ROOT_INO, Reply, Request,
-    Room, Timestamp,
+    Attr, DirEntry, FileSystem, FsError, Ino, LookupEntry, Name, Op, Peeked, ROOT_INO, Reply,
+    Request, Room, Timestamp,
 };
 use twin_rt::{FixedHasher, FixedMap, FixedSet, Rt, Time};
 
@@ -226,6 +226,10 @@ impl<F: FileSystem, W: Write + 'static> FileSystem for Recorder<F, W> {
 
     fn execute_aside(&self, request: Request) -> impl Future<Output = Result<Reply, FsError>> {
         self.inner.execute(request)
+    }
+
+    fn peek(&self, dir: Ino, name: &[u8]) -> Peeked {
+        self.inner.peek(dir, name)
     }
 }
 

@@ -301,7 +301,7 @@ impl Driver for Logged {
                     *self.digest.borrow_mut() = Some((value, events));
                     return None;
                 }
-                FlightRecord::Command(_) => {}
+                FlightRecord::Command(_) | FlightRecord::Civil(_) => {}
             }
         }
     }

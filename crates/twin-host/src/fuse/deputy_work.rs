@@ -197,10 +197,9 @@ fn serve(socket: &OwnedFd, signals: &OwnedFd, daemon: Pid) -> io::Result<()> {
     rustix::io::write(socket, &threads)?;
     let mut late = Late::default();
     loop {
-        let limit = late.next().map(|left| rustix::time::Timespec {
-            tv_sec: left.as_secs() as i64 + 1,
-            tv_nsec: 0,
-        });
+        let limit = late
+            .next()
+            .map(|left| rustix::time::Timespec { tv_sec: left.as_secs() as i64 + 1, tv_nsec: 0 });
         let mut fds = [PollFd::new(socket, PollFlags::IN), PollFd::new(signals, PollFlags::IN)];
         match poll(&mut fds, limit.as_ref()) {
             Ok(_) | Err(Errno::INTR) => {}
@@ -211,7 +210,10 @@ fn serve(socket: &OwnedFd, signals: &OwnedFd, daemon: Pid) -> io::Result<()> {
             let mut info = [0u8; size_of::<libc::signalfd_siginfo>()];
             let _ = rustix::io::read(signals, &mut info);
             if has_died(daemon) {
-                return end_its_waits(socket, &place.lock().unwrap_or_else(PoisonError::into_inner));
+                return end_its_waits(
+                    socket,
+                    &place.lock().unwrap_or_else(PoisonError::into_inner),
+                );
             }
         }
         endings.try_iter().for_each(|id| late.ended(id));
@@ -303,7 +305,8 @@ fn end_connection(place: &Place) {
         return;
     }
     // Where the kernel's control files are not mounted, the superuser can unmount by force.
-    let is_ours = |dir| mounted_at(dir).ok()?.is_some_and(|m| m.device == place.device).then_some(());
+    let is_ours =
+        |dir| mounted_at(dir).ok()?.is_some_and(|m| m.device == place.device).then_some(());
     if is_ours(&place.dir).is_some() {
         let flags = UnmountFlags::FORCE | UnmountFlags::NOFOLLOW;
         let _ = rustix::mount::unmount(&place.dir, flags);
@@ -383,8 +386,7 @@ fn open_node(place: &Place, node: u64, generation: u32) -> Result<OwnedFd, Errno
     let flags = libc::O_RDONLY | libc::O_CLOEXEC | libc::O_NOATIME;
     // SAFETY: the handle has the layout that the call wants: its length, its type and as many bytes as
     // the length says. It lives through the call, which only reads it.
-    let fd =
-        unsafe { libc::open_by_handle_at(root.as_raw_fd(), (&raw mut handle).cast(), flags) };
+    let fd = unsafe { libc::open_by_handle_at(root.as_raw_fd(), (&raw mut handle).cast(), flags) };
     if fd < 0 {
         return Err(Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO));
     }

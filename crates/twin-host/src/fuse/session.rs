@@ -32,7 +32,7 @@ use super::parse::parse;
 use super::porter::tell_stale;
 use super::reply::{Answer, Terms, encode, negative_entry, own_attr, own_open, prime_entry};
 use super::reply_batch::ReplyBatch;
-use super::translate::{Expect, Plan, ino as core_ino, node, plan, write_op};
+use super::translate::{Expect, Plan, WriteHow, ino as core_ino, node, plan, write_op};
 use crate::host::{Host, Source, Watch};
 use crate::offload::offload;
 use crate::zeros::push_zeros;
@@ -369,11 +369,11 @@ impl<F: FileSystem> Inner<F> {
                 return;
             }
         };
-        if let Plan::Write { cred, ino, off, len, late, stale } = planned {
+        if let Plan::Write { cred, ino, off, len, how, stale } = planned {
             let data = self.take_data(buf, len);
             self.in_packet.set(true);
-            let expect = Expect::Written { stale, late };
-            self.enter(&header, cred, write_op(ino, off, data, late), expect);
+            let expect = Expect::Written { stale, late: how == WriteHow::Late };
+            self.enter(&header, cred, write_op(ino, off, data, how), expect);
             self.in_packet.set(false);
             return;
         }
