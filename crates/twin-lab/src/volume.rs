@@ -212,7 +212,7 @@ pub fn read_trace(
     let mut builder = Builder::default();
     while let Some(request) = source.next_request().map_err(|error| error.to_string())? {
         match request.op {
-            BlockOp::Read => {}
+            BlockOp::Read | BlockOp::Sync { .. } => {}
             BlockOp::Write => builder.write(request.device, request.offset_bytes, request.bytes),
             BlockOp::Trim => builder.trim(request.device, request.offset_bytes, request.bytes),
         }
