@@ -23,7 +23,7 @@ use twin_settings::{Registry, RegistryEntry, SettingsError};
 use crate::error::TraceError;
 use crate::stream::Source;
 
-pub(crate) use lines::Lines;
+pub(crate) use lines::{BYTE_ORDER_MARK, Lines};
 
 /// What is known of a foreign format: how an input is opened.
 pub struct Format {
