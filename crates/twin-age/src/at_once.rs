@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 
 use twin_fs::{Cred, Op, Request};
 use twin_rt::{Nanos, SECS};
-use twin_trace::{Header, Outcome, Record, Source, TraceError, Traits};
+use twin_trace::{Header, Outcome, Reading, Record, Source, TraceError, Traits};
 
 /// The workload. See the module.
 pub struct AtOnce<S> {
@@ -83,6 +83,10 @@ impl<S: Source> Source for AtOnce<S> {
 
     fn has_one_client(&self) -> bool {
         self.source.has_one_client()
+    }
+
+    fn reading(&self) -> Reading {
+        self.source.reading()
     }
 }
 

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use twin_trace::{Ending, Header, Node, Record, Source, TraceError};
+use twin_trace::{Ending, Header, Node, Reading, Record, Source, TraceError};
 
 /// Who is told of progress, from any thread.
 #[derive(Clone)]
@@ -71,6 +71,10 @@ impl Source for Counted {
 
     fn has_one_client(&self) -> bool {
         self.source.has_one_client()
+    }
+
+    fn reading(&self) -> Reading {
+        self.source.reading()
     }
 }
 

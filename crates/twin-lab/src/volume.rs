@@ -13,6 +13,7 @@ use twin_clean::volume::workload::Workload;
 use twin_clean::volume::{Totals, VolumeGeometry};
 use twin_clean::{placement, victim};
 use twin_settings::help_of;
+use twin_trace::Reading;
 use twin_trace::block::{self, BlockOp};
 
 /// The parameters of a study: every workload with every placement policy, victim policy and seed.
@@ -194,11 +195,15 @@ fn row((workload, run): &(String, StudyRun), totals: Totals) -> Row {
     }
 }
 
-/// Reads a block trace in the format called `format`, or detects the format.
+/// Reads a block trace in the format called `format`, or detects the format; with what its reader left
+/// out and assumed.
 ///
 /// # Errors
 /// If it is damaged, the format is unknown, or it writes no block.
-pub fn read_trace(input: impl Read + 'static, format: Option<&str>) -> Result<Trace, String> {
+pub fn read_trace(
+    input: impl Read + 'static,
+    format: Option<&str>,
+) -> Result<(Trace, Reading), String> {
     let source = match format {
         Some(name) => block::open(name, input),
         None => block::open_any(input).map(|(_, source)| source),
@@ -212,7 +217,8 @@ pub fn read_trace(input: impl Read + 'static, format: Option<&str>) -> Result<Tr
             BlockOp::Trim => builder.trim(request.device, request.offset_bytes, request.bytes),
         }
     }
-    builder.finish().map_err(|error| error.to_string())
+    let trace = builder.finish().map_err(|error| error.to_string())?;
+    Ok((trace, source.reading()))
 }
 
 /// Names of a placement and a victim policy.

@@ -38,10 +38,10 @@ mod histogram;
 mod kind;
 pub mod nfs;
 pub mod readers;
+mod reading;
 mod record;
 mod recorder;
 pub mod replay;
-
 mod stream;
 pub mod varint;
 
@@ -51,7 +51,7 @@ pub use flight::{FlightReader, FlightRecord, FlightWriter, Piece};
 pub use frame::{Ending, Header, Traits};
 pub use histogram::Histogram;
 pub use kind::{Kind, VERSION};
+pub use reading::{Assumed, LeftOut, Reading};
 pub use record::{DirOutcome, ErrorCode, Node, NodeAttr, Outcome, Record, Verb};
 pub use recorder::{Recorded, Recorder, RecorderOptions};
-
 pub use stream::{Reader, Source, Writer};

@@ -10,6 +10,7 @@ use crate::error::TraceError;
 use crate::frame::{Ending, Header};
 use crate::framed::{Framed, Unframed};
 use crate::kind::Kind;
+use crate::reading::Reading;
 use crate::record::{Node, Outcome, Record};
 
 /// A source of the records of a workload, in order: a trace, a generator, or a reader of a foreign
@@ -55,6 +56,12 @@ pub trait Source {
     fn has_one_client(&self) -> bool {
         false
     }
+
+    /// What a reader of a foreign trace has made of its input so far: complete once the source has
+    /// ended. Empty for traces of our own and generators, which leave nothing out.
+    fn reading(&self) -> Reading {
+        Reading::default()
+    }
 }
 
 impl<S: Source + ?Sized> Source for Box<S> {
@@ -75,6 +82,9 @@ impl<S: Source + ?Sized> Source for Box<S> {
     }
     fn has_one_client(&self) -> bool {
         (**self).has_one_client()
+    }
+    fn reading(&self) -> Reading {
+        (**self).reading()
     }
 }
 

@@ -6,7 +6,7 @@ use std::fmt;
 use twin_fs::Op;
 use twin_rt::FixedMap;
 use twin_trace::block::{BlockOp, BlockSource};
-use twin_trace::{Record, Source, TraceError};
+use twin_trace::{Reading, Record, Source, TraceError};
 
 /// The most blocks that a request may touch.
 const MOST_BLOCKS: u64 = 1 << 24;
@@ -98,6 +98,8 @@ pub struct Loaded {
     pub damage: Option<LoadError>,
     /// What is missing, if the trace was cut off when it was recorded.
     pub cut: Option<String>,
+    /// What its reader left out and assumed.
+    pub reading: Reading,
 }
 
 /// Why a trace cannot be read on.
@@ -217,17 +219,18 @@ pub fn load(
     };
     let unit = unit.unwrap_or(block_bytes);
     let mut loader = Loader { accesses, numbers: FixedMap::default(), unit };
-    let (damage, cut) = match input {
+    let (damage, cut, reading) = match input {
         Input::Operations(mut source) => {
             let damage = operations(&mut loader, &mut *source, as_objects, progress).err();
             let cut = if damage.is_none() { crate::simulate::cut(&*source) } else { None };
-            (damage, cut)
+            (damage, cut, source.reading())
         }
         Input::Requests(mut source) => {
-            (requests(&mut loader, &mut *source, as_objects, progress).err(), None)
+            let damage = requests(&mut loader, &mut *source, as_objects, progress).err();
+            (damage, None, source.reading())
         }
     };
-    Loaded { accesses: loader.accesses, damage, cut }
+    Loaded { accesses: loader.accesses, damage, cut, reading }
 }
 
 /// After so many requests progress is told.

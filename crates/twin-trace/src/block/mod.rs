@@ -29,6 +29,7 @@ use twin_settings::{Registry, RegistryEntry};
 
 use crate::error::TraceError;
 use crate::readers::{Input, OpenError, expanded};
+use crate::reading::Reading;
 
 /// The kind of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,6 +64,11 @@ pub trait BlockSource {
     /// # Errors
     /// If a line cannot be parsed or read.
     fn next_request(&mut self) -> Result<Option<BlockRequest>, TraceError>;
+
+    /// What has been made of the input so far; complete at its end.
+    fn reading(&self) -> Reading {
+        Reading::default()
+    }
 
     /// The object that the latest request was for, in traces of whole objects.
     fn object(&self) -> Option<Object> {

@@ -14,10 +14,9 @@ use super::files::Page;
 use super::progress::Progress;
 use super::terminal::terminal_width;
 use super::time::real_clock;
-use super::{Failure, Interrupts, Outcome, say, usage};
+use super::{Failure, Interrupts, Outcome, reading, say, usage};
 use crate::cli::{Cache, ObjectRules};
 use crate::input::{Accessed, accesses_of};
-use crate::rows;
 
 pub(crate) fn run(args: &Cache, interrupts: &Interrupts) -> Outcome {
     if args.list {
@@ -27,8 +26,9 @@ pub(crate) fn run(args: &Cache, interrupts: &Interrupts) -> Outcome {
     let path = args.trace.as_deref().ok_or_else(|| usage("a trace is needed"))?;
     let page_file = args.html.as_deref().map(|path| Page::open(path, interrupts)).transpose()?;
     let loaded = read(path, args)?;
+    reading::tell(path.display(), &loaded.reading);
     let code = told(path, args, &loaded)?;
-    let accesses = loaded.accesses;
+    let Loaded { accesses, reading, .. } = loaded;
     let study = Study {
         policies: REGISTRY.iter().filter(|entry| chosen(args, entry.name)).collect(),
         sizes: sizes(args, &accesses),
@@ -46,16 +46,21 @@ pub(crate) fn run(args: &Cache, interrupts: &Interrupts) -> Outcome {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         file.write(&caches_page(&name, &rows, &offline))?;
     }
-    rows::print(&args.output, &rows, || {
-        let head = format!(
-            "{} accesses to {} different {}, {} bytes",
-            accesses.len(),
-            accesses.blocks(),
-            if args.objects { "objects" } else { "blocks of a file or device" },
-            accesses.footprint_bytes()
-        );
-        Ok(format!("{head}\n{}", caches::table(&rows, terminal_width())))
-    })?;
+    reading::print(
+        &args.output,
+        &rows,
+        |_| Some(&reading),
+        || {
+            let head = format!(
+                "{} accesses to {} different {}, {} bytes",
+                accesses.len(),
+                accesses.blocks(),
+                if args.objects { "objects" } else { "blocks of a file or device" },
+                accesses.footprint_bytes()
+            );
+            Ok(format!("{head}\n{}", caches::table(&rows, terminal_width())))
+        },
+    )?;
     Ok(code)
 }
 

@@ -20,7 +20,7 @@ use super::progress::Progress;
 use super::start::Start;
 use super::terminal::terminal_width;
 use super::workload::{Chosen, chosen};
-use super::{Failure, Interrupts, Outcome, say, usage};
+use super::{Failure, Interrupts, Outcome, reading, say, usage};
 use crate::cli::{Compare, Format, Pace};
 use crate::input::{Wanted, must_be};
 use crate::rows;
@@ -42,7 +42,7 @@ pub(crate) fn run(args: &Compare, interrupts: &Interrupts) -> Outcome {
         return super::server::run(args, server, interrupts);
     }
     check(args)?;
-    let Chosen { workload, is_cut, operations } = chosen(
+    let Chosen { workload, is_cut, operations, reading } = chosen(
         args.trace.as_deref(),
         args.trace_format.as_deref(),
         args.workload.as_deref(),
@@ -97,6 +97,7 @@ pub(crate) fn run(args: &Compare, interrupts: &Interrupts) -> Outcome {
         objects.extend(measured.iter().map(on::object));
     }
     if !args.output.is_table() {
+        objects.iter_mut().for_each(|object| reading::add_to(object, &reading, &args.output));
         rows::print(&args.output, &objects, || Ok(String::new()))?;
     }
     Ok(if all_done { ExitCode::SUCCESS } else { ExitCode::FAILURE })

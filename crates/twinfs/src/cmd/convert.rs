@@ -15,9 +15,8 @@ use twin_trace::{Header, Outcome as Answer, Record, Source, TraceError, Traits, 
 use super::files::NewFile;
 use super::progress::Progress;
 use super::workload::{generated, of_file};
-use super::{Failure, Interrupts, Outcome};
+use super::{Failure, Interrupts, Outcome, reading};
 use crate::cli::Convert;
-use crate::rows;
 
 /// How many records are taken before it is looked whether to stop.
 const LOOK_EVERY: u64 = 4096;
@@ -45,6 +44,8 @@ pub(crate) fn run(args: &Convert, interrupts: &Interrupts) -> Outcome {
         }
         eprintln!("twinfs: {name}: {damage}. The {count} operations before that are used");
     }
+    let reading = source.reading();
+    reading::tell(&name, &reading);
     if copy.operations() == 0 {
         return Err(format!("{name}: there is no operation in it").into());
     }
@@ -55,7 +56,12 @@ pub(crate) fn run(args: &Convert, interrupts: &Interrupts) -> Outcome {
     if let Some(new) = new {
         new.keep();
     }
-    rows::print(&args.output, &rows, || Ok(table(&rows)))?;
+    reading::print(
+        &args.output,
+        &rows,
+        |row| row.is_whole().then_some(&reading),
+        || Ok(table(&rows)),
+    )?;
     Ok(if damage.is_some() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
@@ -197,6 +203,13 @@ struct Row {
     name: String,
     count: u64,
     failed: Option<u64>,
+}
+
+impl Row {
+    /// True for the row of all operations, which also tells what was left out.
+    fn is_whole(&self) -> bool {
+        self.name == "operations"
+    }
 }
 
 fn table(rows: &[Row]) -> String {

@@ -37,6 +37,7 @@ mod opening;
 mod peers;
 mod presets;
 mod progress;
+mod reading;
 mod record;
 mod replay;
 mod reproduce;

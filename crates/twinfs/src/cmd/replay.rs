@@ -29,7 +29,7 @@ pub(crate) fn run(args: &Replay) -> Outcome {
     if let Some(image) = &args.image {
         return for_real(args, &chosen, image);
     }
-    let Chosen { workload, is_cut, operations } = chosen;
+    let Chosen { workload, is_cut, operations, .. } = chosen;
     let mut config = Config::parse(&args.config).map_err(usage)?;
     let progress = Progress::of("operations simulated", operations);
     config.steps = Some(progress.steps());

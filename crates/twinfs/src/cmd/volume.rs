@@ -8,17 +8,17 @@ use twin_clean::volume::workload;
 use twin_clean::{placement, victim};
 use twin_lab::study_page;
 use twin_lab::volume::{
-    Input, Study, every, full_table, gaps, list, markdown, read_trace, rivals, run_all, table,
+    Input, Row, Study, every, full_table, gaps, list, markdown, read_trace, rivals, run_all, table,
 };
+use twin_trace::Reading;
 
 use super::files::Page;
 use super::progress::Progress;
 use super::terminal::terminal_width;
 use super::time::real_clock;
-use super::{Failure, Interrupts, Outcome, say, usage};
+use super::{Failure, Interrupts, Outcome, reading, say, usage};
 use crate::cli::Volume;
 use crate::input::{Wanted, must_be};
-use crate::rows;
 
 pub(crate) fn run(args: &Volume, interrupts: &Interrupts) -> Outcome {
     if args.list {
@@ -29,8 +29,9 @@ pub(crate) fn run(args: &Volume, interrupts: &Interrupts) -> Outcome {
         args.placement.iter().filter_map(|name| placement::REGISTRY.get(name).ok()).collect();
     let victims: Vec<_> =
         args.victim.iter().filter_map(|name| victim::REGISTRY.get(name).ok()).collect();
+    let (workloads, readings) = inputs(args)?;
     let study = Study {
-        workloads: inputs(args)?,
+        workloads,
         policies: match (args.rivals, args.table) {
             (true, _) => rivals(),
             (_, true) => full_table(&victims),
@@ -57,7 +58,18 @@ pub(crate) fn run(args: &Volume, interrupts: &Interrupts) -> Outcome {
     match (args.rivals, args.markdown) {
         (true, _) => say(gaps(&rows))?,
         (_, true) => say(markdown(&rows))?,
-        _ => rows::print(&args.output, &rows, || Ok(table(&rows, terminal_width())))?,
+        _ => {
+            // With several shares of garbage the name of a workload has the share behind it.
+            let is_of = |name: &str, row: &Row| {
+                row.workload
+                    .strip_prefix(name)
+                    .is_some_and(|rest| rest.is_empty() || rest.starts_with(" at "))
+            };
+            let reading_of = |row: &Row| {
+                readings.iter().find(|(name, _)| is_of(name, row)).map(|(_, reading)| reading)
+            };
+            reading::print(&args.output, &rows, reading_of, || Ok(table(&rows, terminal_width())))?;
+        }
     }
     if args.speed {
         let all: u64 = rows.iter().map(|row| row.user_writes + row.cleaner_writes).sum();
@@ -76,9 +88,14 @@ pub(crate) fn run(args: &Volume, interrupts: &Interrupts) -> Outcome {
 /// The exponents of the full table: those of SepBIT's experiments.
 const TABLE_EXPONENTS: [f64; 6] = [0.0, 0.2, 0.4, 0.6, 0.8, 1.0];
 
+/// Workloads with their names.
+type Workloads = Vec<(String, Input)>;
+/// What the readers of traces left out and assumed, by the names of the workloads.
+type Readings = Vec<(String, Reading)>;
+
 /// The workloads: traces, or generators with each exponent.
-fn inputs(args: &Volume) -> Result<Vec<(String, Input)>, Failure> {
-    let mut inputs = Vec::new();
+fn inputs(args: &Volume) -> Result<(Workloads, Readings), Failure> {
+    let (mut inputs, mut readings) = (Vec::new(), Vec::new());
     for path in &args.trace {
         let wanted = match args.trace_format {
             Some(_) => Wanted::Foreign,
@@ -87,11 +104,14 @@ fn inputs(args: &Volume) -> Result<Vec<(String, Input)>, Failure> {
         must_be(path, wanted)?;
         let in_file = |why: String| format!("{}: {why}", path.display());
         let file = std::fs::File::open(path).map_err(|error| in_file(error.to_string()))?;
-        let trace = read_trace(file, args.trace_format.as_deref()).map_err(in_file)?;
+        let read = read_trace(file, args.trace_format.as_deref());
+        let (trace, reading) = read.map_err(in_file)?;
+        reading::tell(path.display(), &reading);
+        readings.push((stem(path), reading));
         inputs.push((stem(path), Input::Trace(Arc::new(trace))));
     }
     if !inputs.is_empty() {
-        return Ok(inputs);
+        return Ok((inputs, readings));
     }
     let writes = (f64::from(args.blocks) * args.volumes) as u64;
     let blocks = args.blocks;
@@ -127,7 +147,7 @@ fn inputs(args: &Volume) -> Result<Vec<(String, Input)>, Failure> {
     if !args.exponent.is_empty() && !texts.iter().any(takes_exponent) {
         return Err(usage(format!("--exponent: {} has none", texts.join(", "))));
     }
-    Ok(inputs)
+    Ok((inputs, readings))
 }
 
 /// The name of a file without its extensions.

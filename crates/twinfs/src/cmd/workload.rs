@@ -8,9 +8,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use twin_lab::{Workload, WorkloadError, plan};
-use twin_trace::{Place, Record, TraceError, readers};
+use twin_trace::{Place, Reading, Record, TraceError, readers};
 
-use super::{Failure, usage};
+use super::{Failure, reading, usage};
 use crate::input::{Wanted, must_be, operations_of};
 
 /// The trace that comes with the program: see traces/README.md.
@@ -22,6 +22,8 @@ pub(super) struct Chosen {
     pub(super) is_cut: bool,
     /// Number of its operations.
     pub(super) operations: u64,
+    /// What the reader of its trace left out and assumed, which has been told.
+    pub(super) reading: Reading,
 }
 
 /// The workload of a trace, perhaps in a foreign format, or of a generator, or the one that comes with the
@@ -41,13 +43,14 @@ pub(super) fn chosen(
             Some(text) => generated(text, seed)?,
             None => Workload::Trace(Arc::from(SHIPPED_TRACE)),
         };
-        let Survey { operations, .. } = Survey::of(&workload).map_err(usage)?;
-        return Ok(Chosen { workload, is_cut: false, operations });
+        let Survey { operations, reading, .. } = Survey::of(&workload).map_err(usage)?;
+        return Ok(Chosen { workload, is_cut: false, operations, reading });
     };
     let workload = of_file(path, format)?;
     let survey = Survey::of(&workload).map_err(|e| format!("{}: {e}", path.display()))?;
     let name = path.display();
-    let Survey { operations, cut, damage } = survey;
+    let Survey { operations, cut, damage, reading } = survey;
+    reading::tell(&name, &reading);
     if let Some(error) = damage {
         return Err(format!("{name}: {error}{}", good_part(path, operations, &error)).into());
     }
@@ -65,7 +68,7 @@ pub(super) fn chosen(
         }
         (_, None) => {}
     }
-    Ok(Chosen { workload, is_cut: cut.is_some(), operations })
+    Ok(Chosen { workload, is_cut: cut.is_some(), operations, reading })
 }
 
 /// The workload of a trace in the format that is named, or that its content shows.
@@ -133,6 +136,7 @@ struct Survey {
     /// What is missing, if it was cut off.
     cut: Option<String>,
     damage: Option<TraceError>,
+    reading: Reading,
 }
 
 impl Survey {
@@ -152,10 +156,12 @@ impl Survey {
                     if matches!(error.place, Place::Byte { record: Some(_), .. }) {
                         operations -= in_frame;
                     }
-                    return Ok(Survey { operations, cut: None, damage: Some(error) });
+                    let (cut, damage) = (None, Some(error));
+                    return Ok(Survey { operations, cut, damage, reading: source.reading() });
                 }
             }
         }
-        Ok(Survey { operations, cut: twin_lab::cut(&*source), damage: None })
+        let (cut, reading) = (twin_lab::cut(&*source), source.reading());
+        Ok(Survey { operations, cut, damage: None, reading })
     }
 }
