@@ -80,8 +80,10 @@ impl Workload {
                 Ok(Box::new(reader.map_err(WorkloadError::Trace)?))
             }
             Workload::Foreign(format, bytes) => {
-                let input = std::io::Cursor::new(Arc::clone(bytes));
-                readers::open(format, input).map_err(|error| match error {
+                let bytes = Arc::clone(bytes);
+                let input =
+                    readers::Again::new(move || Ok(std::io::Cursor::new(Arc::clone(&bytes))));
+                readers::open_again(format, input).map_err(|error| match error {
                     OpenError::Name(error) => WorkloadError::Settings(error),
                     OpenError::Trace(error) => WorkloadError::Trace(error),
                 })

@@ -345,7 +345,9 @@ impl Transfer {
             Op::Read { ino, off, len } => {
                 Some(Transfer { ino: *ino, off: *off, bytes: u64::from(*len), is_write: false })
             }
-            Op::Write { ino, off, data } | Op::WriteBack { ino, off, data } => {
+            Op::Write { ino, off, data }
+            | Op::Append { ino, off, data }
+            | Op::WriteBack { ino, off, data } => {
                 Some(Transfer { ino: *ino, off: *off, bytes: data.len(), is_write: true })
             }
             Op::Lookup { .. }

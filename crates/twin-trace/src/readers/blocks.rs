@@ -16,7 +16,7 @@ use twin_rt::{FixedMap, Time};
 use twin_settings::RegistryEntry;
 
 use super::tree::Tree;
-use super::{Format, Input, OpenError};
+use super::{Format, Input, OpenError, Opening};
 use crate::block::{self, BlockOp, BlockRequest, BlockSource};
 use crate::error::TraceError;
 use crate::frame::{Header, Traits};
@@ -28,7 +28,7 @@ use crate::stream::Source;
 pub(super) const FORMAT: RegistryEntry<Format> = RegistryEntry::new(
     "blocks",
     "a block trace (blkparse, MSR, SPC, fio, Alibaba, Tencent, ...): one file a device",
-    Format { is_like: None, open },
+    Format { is_like: None, open: Opening::Once(open) },
 );
 
 const PIECE_BYTES: u64 = 1 << 20;

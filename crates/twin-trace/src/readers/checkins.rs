@@ -16,7 +16,7 @@ use twin_settings::RegistryEntry;
 
 use super::lines::Lines;
 use super::tree::Tree;
-use super::{Format, Input};
+use super::{Format, Input, Opening};
 use crate::error::TraceError;
 use crate::frame::{Header, Traits};
 use crate::kind::Kind;
@@ -28,7 +28,7 @@ pub(super) const REWRITES: RegistryEntry<Format> = RegistryEntry::new(
     "history of a source tree (CSV): modified files are rewritten in place",
     Format {
         is_like: Some(|start| start.starts_with(COLUMNS.as_bytes())),
-        open: |input| open(input, false),
+        open: Opening::Once(|input| open(input, false)),
     },
 );
 
@@ -36,7 +36,7 @@ pub(super) const REWRITES: RegistryEntry<Format> = RegistryEntry::new(
 pub const CHECKOUTS: RegistryEntry<Format> = RegistryEntry::new(
     "checkouts",
     "history of a source tree (CSV): modified files are removed and made again",
-    Format { is_like: None, open: |input| open(input, true) },
+    Format { is_like: None, open: Opening::Once(|input| open(input, true)) },
 );
 
 const COLUMNS: &str = "commit,author_time,commit_time,op,file,dir,depth,size_bytes,ext";

@@ -15,11 +15,22 @@ pub(crate) struct Lines<R> {
     input: R,
     line: Vec<u8>,
     number: u64,
+    longest: u64,
 }
 
 impl<R: BufRead> Lines<R> {
     pub(crate) fn new(input: R) -> Lines<R> {
-        Lines { input, line: Vec::new(), number: 0 }
+        Lines::with_longest(input, MAX_LINE)
+    }
+
+    /// Lines of which none is longer than so many bytes.
+    pub(crate) fn with_longest(input: R, longest: u64) -> Lines<R> {
+        Lines { input, line: Vec::new(), number: 0, longest }
+    }
+
+    /// The number of the current line.
+    pub(crate) fn number(&self) -> u64 {
+        self.number
     }
 
     /// An error in the current line.
@@ -32,10 +43,10 @@ impl<R: BufRead> Lines<R> {
         self.line.clear();
         self.number += 1;
         let place = Place::Line(self.number);
-        let got = (&mut self.input).take(MAX_LINE).read_until(b'\n', &mut self.line);
+        let got = (&mut self.input).take(self.longest).read_until(b'\n', &mut self.line);
         let got = got.map_err(|error| TraceError { place, problem: Problem::Io(error) })?;
-        if got as u64 == MAX_LINE && self.line.last() != Some(&b'\n') {
-            return Err(self.error("the line is longer than 65,536 bytes"));
+        if got as u64 == self.longest && self.line.last() != Some(&b'\n') {
+            return Err(self.error(format!("the line is longer than {} bytes", self.longest)));
         }
         while matches!(self.line.last(), Some(b'\n' | b'\r')) {
             self.line.pop();
@@ -44,11 +55,6 @@ impl<R: BufRead> Lines<R> {
             self.line.drain(..BYTE_ORDER_MARK.len());
         }
         Ok(got > 0)
-    }
-
-    /// The number of the current line.
-    pub(crate) fn number(&self) -> u64 {
-        self.number
     }
 
     /// The current line, without its end; what is not UTF-8 in it is replaced.

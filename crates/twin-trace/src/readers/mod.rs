@@ -16,7 +16,8 @@ mod xz;
 pub use checkins::CHECKOUTS;
 
 use std::fmt;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Read};
+use std::rc::Rc;
 
 use twin_settings::{Registry, RegistryEntry, SettingsError};
 
@@ -30,7 +31,32 @@ pub struct Format {
     /// Whether input with this beginning is of this format; `None` if another one with the same
     /// beginning is the default.
     is_like: Option<fn(&[u8]) -> bool>,
-    open: fn(Input) -> Result<Box<dyn Source>, TraceError>,
+    open: Opening,
+}
+
+/// How a reader reads its input.
+#[derive(Clone, Copy)]
+enum Opening {
+    /// Once, from the beginning to the end.
+    Once(fn(Input) -> Result<Box<dyn Source>, TraceError>),
+    /// More than once: what comes first depends on what comes last.
+    Again(fn(Again) -> Result<Box<dyn Source>, TraceError>),
+}
+
+/// An input that can be read from its beginning more than once.
+#[derive(Clone)]
+pub struct Again(Rc<dyn Fn() -> io::Result<Box<dyn Read>>>);
+
+impl Again {
+    /// An input that `open` opens, each time at its beginning.
+    pub fn new<R: Read + 'static>(open: impl Fn() -> io::Result<R> + 'static) -> Again {
+        Again(Rc::new(move || Ok(Box::new(open()?))))
+    }
+
+    /// Its beginning, expanded if it is compressed.
+    fn open(&self) -> io::Result<Input> {
+        expanded((self.0)()?)
+    }
 }
 
 /// All foreign formats.
@@ -47,14 +73,44 @@ pub fn of_blocks() -> &'static str {
 /// The input of a reader.
 pub(crate) type Input = Box<dyn BufRead>;
 
-/// Reads `input` as the format called `name`.
+/// Reads `input` as the format called `name`. What a reader has to read more than once is kept, compressed:
+/// [`open_again`] takes no memory for that.
 ///
 /// # Errors
 /// If there is no such format, or the beginning of the input does not match it.
 pub fn open(name: &str, input: impl Read + 'static) -> Result<Box<dyn Source>, OpenError> {
     let format = REGISTRY.get(name).map_err(OpenError::Name)?;
     let input = expanded(input).map_err(|error| OpenError::Trace(error.into()))?;
-    (format.open)(input).map_err(OpenError::Trace)
+    match format.open {
+        Opening::Once(open) => open(input).map_err(OpenError::Trace),
+        Opening::Again(open) => {
+            let kept = kept(input).map_err(|error| OpenError::Trace(error.into()))?;
+            open(kept).map_err(OpenError::Trace)
+        }
+    }
+}
+
+/// Reads an input that can be opened again as the format called `name`.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_again(name: &str, input: Again) -> Result<Box<dyn Source>, OpenError> {
+    let format = REGISTRY.get(name).map_err(OpenError::Name)?;
+    match format.open {
+        Opening::Once(open) => {
+            let input = input.open().map_err(|error| OpenError::Trace(error.into()))?;
+            open(input).map_err(OpenError::Trace)
+        }
+        Opening::Again(open) => open(input).map_err(OpenError::Trace),
+    }
+}
+
+/// Keeps an input in memory. It is kept compressed, as texts shrink to a tenth or less.
+fn kept(mut input: Input) -> io::Result<Again> {
+    let mut encoder = zstd::stream::write::Encoder::new(Vec::new(), 1)?;
+    io::copy(&mut input, &mut encoder)?;
+    let bytes: Rc<[u8]> = encoder.finish()?.into();
+    Ok(Again::new(move || Ok(io::Cursor::new(Rc::clone(&bytes)))))
 }
 
 /// Number of bytes by which a format is detected.

@@ -15,7 +15,7 @@ use twin_settings::RegistryEntry;
 
 use super::lines::Lines;
 use super::tree::Tree;
-use super::{Format, Input};
+use super::{Format, Input, Opening};
 use crate::error::TraceError;
 use crate::frame::{Header, Traits};
 use crate::kind::Kind;
@@ -34,7 +34,7 @@ pub(super) const FORMAT: RegistryEntry<Format> = RegistryEntry::new(
                 .next()
                 .is_some_and(|line| line.contains(" NT_STATUS_") || line.ends_with(" SUCCESS"))
         }),
-        open,
+        open: Opening::Once(open),
     },
 );
 

@@ -1,16 +1,21 @@
 //! Lines of strace's output, as calls with their arguments.
 //!
-//! Contract: a line has an optional number of the process (`123` or `[pid 123]`), an optional time
-//! (`-ttt` or `-tt`), and a call with its result, or the first or the second half of one; the halves
-//! are put together. What is not a call (signals, ends of processes) is told apart. Nothing is
-//! looked up: names and paths are those of the line.
+//! Contract: a line has an optional number of the process (`123`, or `[pid 123]` without `-o`), an optional
+//! time (see [`Clock`]), the marks of `-n` and `-i`, and a call with its result, or the first or the second
+//! half of one; the halves are put together. What is not a call is told apart: signals, ends of processes,
+//! notes of strace itself, the stacks of `-k`, the table of `-C`. Nothing is looked up: names and paths are
+//! those of the line. Memory is bounded by the halves that wait, one for each process.
 
-use twin_rt::{FixedMap, Nanos, SECS};
+use twin_rt::{FixedMap, Nanos};
+
+use super::args::number;
+use super::clock::{Clock, nanos};
 
 /// A finished call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Call {
-    pub(super) pid: u32,
+    /// The process; `None` if the line has none.
+    pub(super) pid: Option<u32>,
     /// When it began; `None` without times.
     pub(super) at_ns: Option<Nanos>,
     /// How long it took, if that is known.
@@ -19,90 +24,41 @@ pub(super) struct Call {
     pub(super) args: Vec<String>,
     /// The result; `None` for an error, or if it never returned.
     pub(super) result: Option<i64>,
-}
-
-/// The descriptor that stands for the working directory.
-pub(super) const AT_FDCWD: i64 = -100;
-
-impl Call {
-    /// The descriptor and path of an argument, as `3</tmp/a>` and `AT_FDCWD</tmp>`.
-    pub(super) fn descriptor(&self, arg: usize) -> Option<(i64, Option<&str>)> {
-        let text = self.args.get(arg)?;
-        let (number, path) = match text.split_once('<') {
-            Some((number, rest)) => (number, rest.rsplit_once('>').map(|(path, _)| path)),
-            None => (text.as_str(), None),
-        };
-        let number = match number {
-            "AT_FDCWD" => AT_FDCWD,
-            digits => digits.parse().ok()?,
-        };
-        Some((number, path))
-    }
-
-    /// An argument that is a number, or points to one, as `[7]`.
-    pub(super) fn number(&self, arg: usize) -> Option<u64> {
-        let text = self.args.get(arg)?.trim_start_matches('[');
-        let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-        text[..end].parse().ok()
-    }
-
-    /// The length of a file that the call tells.
-    pub(super) fn says_size(&self) -> Option<u64> {
-        self.result?;
-        let text = self.args.iter().find_map(|arg| {
-            let named = arg.split_once("st_size=").or_else(|| arg.split_once("stx_size="));
-            named.map(|(_, text)| text)
-        })?;
-        let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-        text[..end].parse().ok()
-    }
-
-    /// Whether a file is a directory, if the call tells it.
-    pub(super) fn says_dir(&self) -> Option<bool> {
-        let told = self.args.iter().find(|arg| arg.contains("_mode=S_IF"));
-        told.map(|told| told.contains("_mode=S_IFDIR"))
-    }
+    /// The result as it is written, without the time that the call took.
+    pub(super) said: String,
 }
 
 /// What a line says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Said {
     Call(Call),
+    /// The first half of a call, with the arguments that it has; its result is not known.
+    Begun(Call),
     /// A process has ended.
     Exit {
-        pid: u32,
+        pid: Option<u32>,
         at_ns: Option<Nanos>,
     },
-    /// Half of a call, or something else.
-    Nothing,
-}
-
-impl Said {
-    /// The process; 1 if there is none.
-    pub(super) fn pid(&self) -> u32 {
-        match self {
-            Said::Call(call) => call.pid,
-            Said::Exit { pid, .. } => *pid,
-            Said::Nothing => 1,
-        }
-    }
-
-    pub(super) fn at_ns(&self) -> Option<Nanos> {
-        match self {
-            Said::Call(call) => call.at_ns,
-            Said::Exit { at_ns, .. } => *at_ns,
-            Said::Nothing => None,
-        }
-    }
+    /// A note that is no call and means no file: a signal, a stack, a table.
+    Note,
+    /// The second half of a call whose first is not in the text.
+    Half(String),
 }
 
 /// The parser, which keeps the first halves of calls by process.
 #[derive(Default)]
 pub(super) struct Parser {
-    unfinished: FixedMap<u32, (Option<Nanos>, String)>,
+    unfinished: FixedMap<Option<u32>, (Option<Nanos>, String)>,
+    clock: Clock,
+    /// The table of `-C` has begun: nothing but its rows follows.
+    in_table: bool,
 }
 
 const UNFINISHED: &str = "<unfinished ...>";
+const DETACHED: &str = "<detached ...>";
+
+/// What the table of `-c` and `-C` begins with.
+pub(super) const TABLE: &str = "% time ";
 
 impl Parser {
     /// Reads a line.
@@ -110,177 +66,237 @@ impl Parser {
     /// # Errors
     /// If it is no line of strace.
     pub(super) fn line(&mut self, line: &str) -> Result<Said, String> {
-        let (pid, rest) = process(line)?;
-        let (at_ns, rest) = time(rest)?;
-        if rest.starts_with("+++") {
+        if self.is_note(line) {
+            return Ok(Said::Note);
+        }
+        let (pid, rest, column) = process(line)?;
+        let (at_ns, rest) = self.clock.read(rest, column)?;
+        let rest = without_marks(rest);
+        if rest.starts_with("+++ exited") || rest.starts_with("+++ killed") {
             return Ok(Said::Exit { pid, at_ns });
         }
-        if rest.starts_with("---") || rest.starts_with("strace:") {
-            return Ok(Said::Nothing);
+        if rest.starts_with("---") || rest.starts_with("+++") || is_of_strace(rest) {
+            return Ok(Said::Note);
         }
-        if let Some(first) = rest.trim_end().strip_suffix(UNFINISHED) {
-            self.unfinished.insert(pid, (at_ns, first.trim_end().to_owned()));
-            return Ok(Said::Nothing);
+        let end = rest.trim_end();
+        if let Some(first) = end.strip_suffix(UNFINISHED).or_else(|| end.strip_suffix(DETACHED)) {
+            // A second half may be cut again, by a restart.
+            let first = match first.strip_prefix("<... ") {
+                None => first.trim_end().to_owned(),
+                Some(resumed) => match self.joined(pid, resumed)? {
+                    Some((_, first)) => first,
+                    None => return Ok(Said::Half(first_word(resumed).to_owned())),
+                },
+            };
+            let begun = begun(pid, at_ns, &first);
+            self.unfinished.insert(pid, (at_ns, first));
+            return Ok(begun.map_or(Said::Note, Said::Begun));
         }
-        let (began, whole) = match rest.strip_prefix("<... ") {
-            None => (at_ns, rest.to_owned()),
-            Some(resumed) => {
-                let (_, second) = resumed
-                    .split_once("resumed>")
-                    .ok_or("the second half of a call has no name")?;
+        let (began, whole, is_joined) = match rest.strip_prefix("<... ") {
+            None => (at_ns, rest.to_owned(), false),
+            Some(resumed) => match self.joined(pid, resumed)? {
+                Some((began, whole)) => (began, whole, true),
                 // The trace may begin in the middle of a call.
-                let Some((began, first)) = self.unfinished.remove(&pid) else {
-                    return Ok(Said::Nothing);
-                };
-                (began, first + second)
-            }
+                None => return Ok(Said::Half(first_word(resumed).to_owned())),
+            },
         };
-        let (name, rest) = whole.split_once('(').ok_or("a call has no arguments in brackets")?;
-        let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
-        if name.is_empty() || !name.chars().all(is_name) {
-            return Err(format!("{name:?} is no name of a call"));
+        let mut call = whole_call(pid, began, &whole)?;
+        if let (true, 0, Some(began), Some(ended)) = (is_joined, call.took_ns, began, at_ns) {
+            call.took_ns = ended.saturating_sub(began);
         }
-        let (args, after) = arguments(rest)?;
-        let after = after.trim_start();
-        let result = after.strip_prefix('=').ok_or("a call has no result")?.trim();
-        let took_ns = took(result);
-        let result = number(result);
-        let name = name.to_owned();
-        Ok(Said::Call(Call { pid, at_ns: began, took_ns, name, args, result }))
+        Ok(Said::Call(call))
+    }
+
+    /// True if times have less than a second.
+    pub(super) fn is_fine(&self) -> bool {
+        self.clock.is_fine()
+    }
+
+    /// Calls that had not returned where the text ends.
+    pub(super) fn halves(&self) -> u64 {
+        self.unfinished.len() as u64
+    }
+
+    /// The second half of a call, behind its first; `None` if there is no first.
+    fn joined(
+        &mut self,
+        pid: Option<u32>,
+        resumed: &str,
+    ) -> Result<Option<(Option<Nanos>, String)>, String> {
+        let (_, second) =
+            resumed.split_once("resumed>").ok_or("the second half of a call has no name")?;
+        let Some((began, first)) = self.unfinished.remove(&pid) else { return Ok(None) };
+        Ok(Some((began, first + second)))
+    }
+
+    /// True for lines without the beginning that calls have.
+    fn is_note(&mut self, line: &str) -> bool {
+        self.in_table |= line.starts_with(TABLE);
+        let line = line.trim_start();
+        self.in_table || line.starts_with("> ") || is_of_strace(line)
     }
 }
 
-/// The number of the process, 1 if there is none.
-fn process(line: &str) -> Result<(u32, &str), String> {
-    let line = line.trim_start();
-    let (digits, rest) = match line.strip_prefix("[pid") {
-        Some(rest) => rest.split_once(']').ok_or("[pid is not closed")?,
-        None => line.split_once(' ').unwrap_or((line, "")),
-    };
-    match digits.trim().parse() {
-        Ok(pid) => Ok((pid, rest.trim_start())),
-        Err(_) => Ok((1, line)),
-    }
+/// Notes of strace about itself and its processes.
+fn is_of_strace(line: &str) -> bool {
+    line.starts_with("strace: ")
+        || line.starts_with("[ Process PID=")
+        || line.starts_with("Process ")
+            && line.split_whitespace().nth(2).is_some_and(|word| {
+                matches!(word, "attached" | "detached" | "suspended" | "resumed" | "created")
+            })
 }
 
-/// The time: seconds with a fraction, or hours, minutes and seconds.
-fn time(line: &str) -> Result<(Option<Nanos>, &str), String> {
-    let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
-    if !word.starts_with(|c: char| c.is_ascii_digit()) {
-        return Ok((None, line));
-    }
-    let mut seconds = 0;
-    let parts = word.split(':').count();
-    if parts > 3 {
-        return Err(format!("the time should be hours, minutes and seconds, not {word:?}"));
-    }
-    for (at, part) in word.split(':').enumerate() {
-        let wrong = || format!("the time should be a number, not {word:?}");
-        seconds = match at + 1 == parts {
-            true => nanos(part)
-                .and_then(|part| part.checked_add(seconds * 60 * SECS))
-                .ok_or_else(wrong)?,
-            false => {
-                let part: u64 = part.parse().ok().filter(|part| *part < 60).ok_or_else(wrong)?;
-                seconds * 60 + part
-            }
-        };
-    }
-    Ok((Some(seconds), rest.trim_start()))
+fn first_word(text: &str) -> &str {
+    text.split_whitespace().next().unwrap_or_default()
 }
 
-/// Seconds with a fraction, in nanoseconds.
-fn nanos(text: &str) -> Option<Nanos> {
-    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
-    let whole: u64 = whole.parse().ok()?;
-    let digits: String = fraction.chars().chain("000000000".chars()).take(9).collect();
-    let fraction: u64 = digits.parse().ok()?;
-    whole.checked_mul(SECS)?.checked_add(fraction)
+/// Without the number of the call (`-n`) and the instruction pointer (`-i`).
+fn without_marks(mut rest: &str) -> &str {
+    while let Some((mark, after)) = rest.strip_prefix('[').and_then(|rest| rest.split_once("] ")) {
+        let is_mark = |c: char| c.is_ascii_hexdigit() || matches!(c, ' ' | '?');
+        if !mark.chars().all(is_mark) {
+            break;
+        }
+        rest = after.trim_start();
+    }
+    rest
+}
+
+/// The name of a call, and what comes after its bracket.
+fn name_of(text: &str) -> Result<(&str, &str), String> {
+    let (name, rest) = text.split_once('(').ok_or("a call has no arguments in brackets")?;
+    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '?';
+    if name.is_empty() || !name.chars().all(is_name) {
+        return Err(format!("{name:?} is no name of a call"));
+    }
+    Ok((name, rest))
+}
+
+fn whole_call(pid: Option<u32>, at_ns: Option<Nanos>, text: &str) -> Result<Call, String> {
+    let (name, rest) = name_of(text)?;
+    let (args, after) = arguments(rest).ok_or("the arguments of a call do not end")?;
+    let after = after.trim_start();
+    let result = after.strip_prefix('=').ok_or("a call has no result")?.trim();
+    let (result, took_ns) = took(result);
+    let (name, said) = (name.to_owned(), result.to_owned());
+    Ok(Call { pid, at_ns, took_ns, name, args, result: number(result), said })
+}
+
+/// The first half of a call, with all arguments that are whole.
+fn begun(pid: Option<u32>, at_ns: Option<Nanos>, text: &str) -> Option<Call> {
+    let (name, rest) = name_of(text).ok()?;
+    let closed = format!("{rest})");
+    let args = arguments(rest).or_else(|| arguments(&closed)).map(|(args, _)| args)?;
+    let (name, said) = (name.to_owned(), String::new());
+    Some(Call { pid, at_ns, took_ns: 0, name, args, result: None, said })
+}
+
+/// The number of the process, if there is one, and where the rest of the line begins: it is padded.
+fn process(line: &str) -> Result<(Option<u32>, &str, usize), String> {
+    let trimmed = line.trim_start();
+    if let Some(rest) = trimmed.strip_prefix("[pid") {
+        let (digits, rest) = rest.split_once(']').ok_or("[pid is not closed")?;
+        let pid = digits.trim().parse().map_err(|_| "[pid has no number")?;
+        return Ok((Some(pid), rest.strip_prefix(' ').unwrap_or(rest), 0));
+    }
+    let (digits, rest) = trimmed.split_once(' ').unwrap_or((trimmed, ""));
+    match digits.parse() {
+        // A number is padded to five places.
+        Ok(pid) if !rest.is_empty() => Ok((Some(pid), rest, 5usize.saturating_sub(digits.len()))),
+        _ => Ok((None, line, 0)),
+    }
 }
 
 /// The arguments up to the bracket that ends them, and what comes after it.
-fn arguments(text: &str) -> Result<(Vec<String>, &str), String> {
+fn arguments(text: &str) -> Option<(Vec<String>, &str)> {
     let (mut args, mut depth, mut start) = (Vec::new(), 0usize, 0);
-    let (mut quoted, mut escaped, mut path) = (false, false, false);
-    for (at, c) in text.char_indices() {
-        if quoted || path {
-            let ends = !escaped && (if quoted { c == '"' } else { c == '>' });
-            escaped = !escaped && c == '\\';
-            if ends {
-                (quoted, path) = (false, false);
-            }
-            continue;
-        }
+    let bytes = text.as_bytes();
+    let mut at = 0;
+    while let Some(&c) = bytes.get(at) {
         match c {
-            '"' => quoted = true,
-            // The path of a descriptor; `<` also stands between numbers.
-            '<' if text[..at].ends_with(|c: char| c.is_ascii_digit() || c == 'D') => path = true,
-            '{' | '[' | '(' => depth += 1,
-            '}' | ']' => depth = depth.saturating_sub(1),
-            ')' if depth > 0 => depth -= 1,
-            ')' => {
-                args.push(text[start..at].trim().to_owned());
-                return Ok((args, &text[at + 1..]));
+            b'"' => at = past_string(bytes, at)?,
+            b'<' if is_path(bytes, at) => at = past_path(bytes, at)?,
+            b'/' if bytes.get(at + 1) == Some(&b'*') => {
+                at += text[at..].find("*/")? + 1;
             }
-            ',' if depth == 0 => {
+            b'{' | b'[' | b'(' => depth += 1,
+            b'}' | b']' => depth = depth.saturating_sub(1),
+            b')' if depth > 0 => depth -= 1,
+            b')' => {
+                let last = text[start..at].trim();
+                if !(last.is_empty() && args.is_empty()) {
+                    args.push(last.to_owned());
+                }
+                return Some((args, &text[at + 1..]));
+            }
+            b',' if depth == 0 => {
                 args.push(text[start..at].trim().to_owned());
                 start = at + 1;
             }
             _ => {}
         }
-    }
-    Err("the arguments of a call do not end".into())
-}
-
-/// The number at the beginning of a result that is no error.
-fn number(text: &str) -> Option<i64> {
-    let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    text[..end].parse().ok()
-}
-
-/// How long a call took: `<0.000123>` at the end.
-fn took(text: &str) -> Nanos {
-    let last = text.rsplit_once(" <").and_then(|(_, last)| last.strip_suffix('>'));
-    last.and_then(nanos).unwrap_or(0)
-}
-
-/// The bytes of a string in quotes; `None` if it is none, or not whole.
-pub(super) fn string(text: &str) -> Option<Vec<u8>> {
-    let inner = text.strip_prefix('"')?.strip_suffix('"')?.as_bytes();
-    let (mut bytes, mut at) = (Vec::with_capacity(inner.len()), 0);
-    while at < inner.len() {
-        let byte = inner[at];
         at += 1;
-        if byte != b'\\' {
-            bytes.push(byte);
-            continue;
-        }
-        let digits = |from: usize, most: usize, radix: u32| {
-            let is = |byte: &&u8| char::from(**byte).is_digit(radix);
-            let count = inner.iter().skip(from).take(most).take_while(is).count();
-            let text = std::str::from_utf8(&inner[from..from + count]).ok()?;
-            Some((u32::from_str_radix(text, radix).ok()? as u8, count))
-        };
-        let kind = *inner.get(at)?;
-        let (byte, count) = match kind {
-            b'0'..=b'7' => digits(at, 3, 8)?,
-            b'x' => digits(at + 1, 2, 16).map(|(byte, count)| (byte, count + 1))?,
-            b'n' => (b'\n', 1),
-            b't' => (b'\t', 1),
-            b'r' => (b'\r', 1),
-            b'v' => (11, 1),
-            b'f' => (12, 1),
-            other => (other, 1),
-        };
-        bytes.push(byte);
-        at += count;
     }
-    Some(bytes)
+    None
+}
+
+/// The place of the quote that ends a string which begins at `at`.
+fn past_string(bytes: &[u8], mut at: usize) -> Option<usize> {
+    loop {
+        at += 1;
+        match bytes.get(at)? {
+            b'\\' => at += 1,
+            b'"' => return Some(at),
+            _ => {}
+        }
+    }
+}
+
+/// True if the path of a descriptor begins here; `<` also stands between numbers.
+fn is_path(bytes: &[u8], at: usize) -> bool {
+    let before = at.checked_sub(1).and_then(|at| bytes.get(at));
+    let is_after = before.is_some_and(|c| c.is_ascii_digit() || matches!(c, b'D' | b'/'));
+    is_after && bytes.get(at + 1) != Some(&b'<')
+}
+
+/// The place of the bracket that ends the path of a descriptor. A path has its own brackets escaped, but
+/// `-yy` adds what a device is, as `</dev/tty<char 5:0>>`, and sockets have arrows.
+pub(super) fn past_path(bytes: &[u8], at: usize) -> Option<usize> {
+    let is_file = bytes.get(at + 1) == Some(&b'/');
+    let (mut depth, mut brackets) = (0usize, 0usize);
+    let mut here = at;
+    while let Some(&c) = bytes.get(here) {
+        match c {
+            b'\\' => here += 1,
+            b'<' => depth += 1,
+            b'[' if !is_file => brackets += 1,
+            b']' if !is_file => brackets = brackets.saturating_sub(1),
+            b'"' if !is_file => here = past_string(bytes, here)?,
+            b'>' if brackets == 0 && depth == 1 => return Some(here),
+            b'>' if brackets == 0 => depth -= 1,
+            _ => {}
+        }
+        here += 1;
+    }
+    None
+}
+
+/// How long a call took, `<0.000123>` at the end, and what stands before it.
+fn took(text: &str) -> (&str, Nanos) {
+    let last = text.rsplit_once(" <").and_then(|(before, last)| {
+        let ns = nanos(last.strip_suffix('>')?)?;
+        Some((before.trim_end(), ns))
+    });
+    last.unwrap_or((text, 0))
 }
 
 #[cfg(test)]
 mod tests {
+    use twin_rt::SECS;
+
     use super::*;
+    use crate::readers::strace::args::{AT_FDCWD, string};
 
     fn call(line: &str) -> Call {
         match Parser::default().line(line) {
@@ -293,28 +309,79 @@ mod tests {
     fn a_call_has_its_process_time_arguments_and_result() {
         let line = "12 1700000000.5 openat(AT_FDCWD</tmp/a b>, \"x,\\\")\\n\", O_RDWR|O_CREAT, 0666) = 3</tmp/x> <0.000036>";
         let call = call(line);
-        assert_eq!((call.pid, call.at_ns), (12, Some(1_700_000_000_500_000_000)));
+        assert_eq!((call.pid, call.at_ns), (Some(12), Some(1_700_000_000_500_000_000)));
         assert_eq!((call.name.as_str(), call.result, call.took_ns), ("openat", Some(3), 36_000));
         assert_eq!(call.args.len(), 4);
         assert_eq!(string(&call.args[1]), Some(b"x,\")\n".to_vec()));
-        assert_eq!(call.descriptor(0), Some((AT_FDCWD, Some("/tmp/a b"))));
-    }
-
-    #[test]
-    fn times_of_the_day_and_no_times_are_read() {
-        assert_eq!(call("10:00:01.25 close(3) = 0").at_ns, Some(36_001 * SECS + SECS / 4));
-        let plain = call("[pid  7] close(3)       = -1 EBADF (Bad file descriptor)");
-        assert_eq!((plain.pid, plain.at_ns, plain.result), (7, None, None));
+        assert_eq!(call.descriptor(0).unwrap().0, AT_FDCWD);
+        assert_eq!(call.descriptor(0).unwrap().1.unwrap().bytes, b"/tmp/a b");
+        assert_eq!(call.said, "3</tmp/x>");
     }
 
     #[test]
     fn halves_of_a_call_are_put_together() {
         let mut parser = Parser::default();
-        assert_eq!(parser.line("5 1.0 read(3</a>,  <unfinished ...>"), Ok(Said::Nothing));
+        let half = parser.line("5 1.0 read(3</a>,  <unfinished ...>");
+        assert!(matches!(half, Ok(Said::Begun(_))), "{half:?}");
         assert!(matches!(parser.line("6 1.5 close(4) = 0"), Ok(Said::Call(_))));
         let whole = parser.line("5 2.0 <... read resumed>\"abc\", 3) = 3 <1.0>");
         let Ok(Said::Call(call)) = whole else { panic!("{whole:?}") };
         assert_eq!((call.at_ns, call.args.len(), call.result), (Some(SECS), 3, Some(3)));
+        let lost = parser.line("5 2.0 <... read resumed>\"abc\", 3) = 3 <1.0>");
+        assert_eq!(lost, Ok(Said::Half("read".into())));
+    }
+
+    #[test]
+    fn a_call_in_halves_without_its_duration_took_the_time_between_them() {
+        let mut parser = Parser::default();
+        parser.line("5 10:00:01.5 fsync(3 <unfinished ...>").unwrap();
+        let whole = parser.line("5 10:00:02.25 <... fsync resumed>) = 0").unwrap();
+        let Said::Call(call) = whole else { panic!("{whole:?}") };
+        assert_eq!(call.took_ns, SECS * 3 / 4);
+    }
+
+    #[test]
+    fn brackets_within_the_paths_of_descriptors_do_not_end_them() {
+        for (line, args) in [
+            ("write(1</dev/pts/0<char 136:0>>, \"a\", 1) = 1", 3),
+            ("write(1<TCP:[127.0.0.1:80->127.0.0.1:9]>, \"a\", 1) = 1", 3),
+            ("write(1<UNIX-STREAM:[5->6,\"/run/a>,b\"]>, \"a\", 1) = 1", 3),
+            ("write(1</w/a\\74b\\76c>, \"a\", 1) = 1", 3),
+            ("openat(-100 /* AT_FDCWD */, \"a\", 0x241 /* O_WRONLY|O_CREAT */, 0666) = 3", 4),
+            ("wait4(-1, [{WIFEXITED(s) && WEXITSTATUS(s) == 0}], 0, NULL) = 12", 4),
+        ] {
+            assert_eq!(call(line).args.len(), args, "{line}");
+        }
+    }
+
+    #[test]
+    fn numbers_of_calls_and_instruction_pointers_are_passed_by() {
+        let marked = call("7     [ 257] [00007ff7622d0843] close(3) = 0");
+        assert_eq!((marked.pid, marked.name.as_str()), (Some(7), "close"));
+    }
+
+    #[test]
+    fn notes_of_strace_are_no_calls() {
+        for line in [
+            "strace: Process 7 attached",
+            "Process 7 detached",
+            "[ Process PID=7 runs in 32 bit mode. ]",
+            " > /lib/libc.so.6(open64+0x56) [0xf7c36]",
+            "7 --- SIGCHLD {si_signo=SIGCHLD} ---",
+            "7 +++ superseded by execve in pid 9 +++",
+            "% time     seconds  usecs/call     calls    errors syscall",
+        ] {
+            assert_eq!(Parser::default().line(line), Ok(Said::Note), "{line}");
+        }
+        let mut parser = Parser::default();
+        for line in [
+            "% time     seconds  usecs/call     calls    errors syscall",
+            "------ ----------- ----------- --------- --------- ----------------",
+            " 50.00    0.000010           5         2         1 openat",
+            "100.00    0.000000           0         2           total",
+        ] {
+            assert_eq!(parser.line(line), Ok(Said::Note), "{line}");
+        }
     }
 
     #[test]
