@@ -308,14 +308,23 @@ fn what_an_impossible_pointer_led_to_is_an_error_and_has_a_path() {
             d.encode(&sb.geometry, raw);
         });
         let rt = Rt::new(ClockOnly::default(), 2);
-        let repair = check::repair(&rt, Rc::clone(&disk) as _, &mut |_| {});
+        let mut nobody = |_| {};
+        let repair = check::repair(&rt, Rc::clone(&disk) as _, &mut nobody);
         let report = rt.block_on(repair).unwrap().unwrap();
         let told = twin_fs::CheckReport::from(report.clone());
         let lost = format!("inode {file} (/dir/file): bytes {block} to {} are lost", 2 * block - 1);
         assert!(told.notes.contains(&lost), "{report}");
-        assert!(told.findings.iter().any(|found| found.contains("(/dir/file): block 1")), "{report}");
-        let opening =
-            Ffs::open(&rt, Rc::clone(&disk) as _, Cpu::none(), Settings::default(), FfsSettings::default());
+        assert!(
+            told.findings.iter().any(|found| found.contains("(/dir/file): block 1")),
+            "{report}"
+        );
+        let opening = Ffs::open(
+            &rt,
+            Rc::clone(&disk) as _,
+            Cpu::none(),
+            Settings::default(),
+            FfsSettings::default(),
+        );
         let (volume, _) = rt.block_on(opening).unwrap().unwrap();
         let read = |off| {
             let op = Op::Read { ino: file, off, len: 100 };

@@ -367,6 +367,9 @@ fn a_volume_that_has_stopped_refuses_every_operation_that_changes_it_and_makes_n
         assert!(!changes || reply == Err(FsError::ReadOnly), "{said}: {reply:?}");
         // Whatever it says of itself, nothing has changed.
         assert_eq!((w.attr(ino), w.attr(ROOT_INO)), before, "{said}");
-        assert_eq!(w.op(Op::Lookup { dir: ROOT_INO, name: (*b"x").into() }), Err(FsError::NotFound));
+        assert_eq!(
+            w.op(Op::Lookup { dir: ROOT_INO, name: (*b"x").into() }),
+            Err(FsError::NotFound)
+        );
     }
 }
