@@ -284,3 +284,53 @@ fn a_feature_for_writers_refuses_writers_alone() {
         rt.block_on(volume.execute(root)).unwrap().unwrap();
     });
 }
+
+/// What a repair gives up stays an error, on a layout without checksums too: an impossible pointer
+/// became a hole, and a hole reads as zeros.
+#[test]
+fn what_an_impossible_pointer_led_to_is_an_error_and_has_a_path() {
+    all_kinds(|options| {
+        let mut w = World::new(&options, 32 << 20);
+        let name = "dir".as_bytes().into();
+        w.op(Op::MakeDir { dir: ROOT_INO, name, mode: 0o755 });
+        let dir = w.lookup("dir");
+        let name = "file".as_bytes().into();
+        w.op(Op::Create { dir, name, mode: 0o644, exclusive: true });
+        let find = |dir: Ino, name: &str| Op::Lookup { dir, name: name.as_bytes().into() };
+        let twin_fs::Reply::Entry(entry) = w.op(find(dir, "file")) else { panic!("a file") };
+        let (file, block) = (entry.attr.ino, u64::from(w.volume.core.geometry.block_size));
+        w.write(file, 0, &vec![1; 3 * block as usize]);
+        w.rt.block_on(w.volume.close()).unwrap().unwrap();
+        let disk = Rc::clone(&w.disk);
+        change_inode(&disk, file, |sb, raw| {
+            let mut d = Dinode::decode(&sb.geometry, raw, 1 << 40).unwrap();
+            d.ptrs[1].addr = u64::from(u32::MAX) - 7;
+            d.encode(&sb.geometry, raw);
+        });
+        let rt = Rt::new(ClockOnly::default(), 2);
+        let mut nobody = |_| {};
+        let repair = check::repair(&rt, Rc::clone(&disk) as _, &mut nobody);
+        let report = rt.block_on(repair).unwrap().unwrap();
+        let told = twin_fs::CheckReport::from(report.clone());
+        let lost = format!("inode {file} (/dir/file): bytes {block} to {} are lost", 2 * block - 1);
+        assert!(told.notes.contains(&lost), "{report}");
+        assert!(
+            told.findings.iter().any(|found| found.contains("(/dir/file): block 1")),
+            "{report}"
+        );
+        let opening = Ffs::open(
+            &rt,
+            Rc::clone(&disk) as _,
+            Cpu::none(),
+            Settings::default(),
+            FfsSettings::default(),
+        );
+        let (volume, _) = rt.block_on(opening).unwrap().unwrap();
+        let read = |off| {
+            let op = Op::Read { ino: file, off, len: 100 };
+            rt.block_on(volume.execute(twin_fs::Request::root(1, op))).unwrap()
+        };
+        assert!(read(block).is_err_and(|error| error.is_damage()));
+        assert!(read(0).is_ok() && read(2 * block).is_ok());
+    });
+}

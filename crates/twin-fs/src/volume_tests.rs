@@ -22,6 +22,8 @@ use crate::{
 struct InMemory {
     last: Cell<Ino>,
     is_full: Cell<bool>,
+    /// The next admission fails, and no other.
+    refuses_once: Cell<bool>,
     orphans: RefCell<BTreeSet<Ino>>,
 }
 
@@ -67,7 +69,8 @@ impl Layout for InMemory {
     fn free_block(&self, _: &Core, _: &Inode, _: Ptr, _len: u32) {}
 
     async fn admit(&self, _: &Rc<Core>, _bytes: u64, _: Need) -> Result<()> {
-        if self.is_full.get() { Err(FsError::NoSpace) } else { Ok(()) }
+        let full = self.is_full.get() || self.refuses_once.take();
+        if full { Err(FsError::NoSpace) } else { Ok(()) }
     }
 
     fn has_dirty(&self, _: &Core) -> bool {
@@ -250,4 +253,123 @@ fn a_directory_shows_its_entries_and_no_device_number() {
     let device = Op::MakeNode { dir: ROOT_INO, name, mode: mode::CHAR | 0o600, rdev: 0x501 };
     let Ok(Reply::Entry(entry)) = w.op(device) else { panic!("a device") };
     assert_eq!((entry.attr.rdev, root.d.borrow().entries), (0x501, 2));
+}
+
+/// The open held the inode while its truncation waited, so nobody else freed it.
+#[test]
+fn an_open_whose_truncation_fails_frees_what_it_was_the_last_user_of() {
+    let w = World::new(|features| features);
+    let ino = w.create("a");
+    assert!(w.write(ino, 0, 100).is_ok());
+    let inode = w.volume.core.cached_inode(ino).unwrap();
+    let busy = w.rt.block_on(inode.lock.write()).unwrap();
+    let opening = Op::Open { ino, read: false, write: true, truncate: true };
+    let (volume, answer) = (Rc::clone(&w.volume), Rc::new(Cell::new(None)));
+    let slot = Rc::clone(&answer);
+    w.rt.spawn("open", async move {
+        slot.set(Some(volume.execute(Request::root(1000, opening)).await));
+    });
+    let turns = |n| (0..n).for_each(|_| w.rt.block_on(w.rt.yield_now()).unwrap());
+    turns(3);
+    // While it waits for the inode, the last name goes, and the other open and the reference.
+    assert!(w.op(Op::Unlink { dir: ROOT_INO, name: (*b"a").into() }).is_ok());
+    assert!(w.op(Op::Release { ino }).is_ok() && w.op(Op::Forget { ino, count: 1 }).is_ok());
+    w.volume.layout.refuses_once.set(true);
+    drop((busy, inode));
+    turns(20);
+    assert_eq!(answer.take(), Some(Err(FsError::NoSpace)));
+    assert!(w.volume.layout.orphans.borrow().is_empty());
+    assert!(w.volume.core.cached_inode(ino).is_none());
+}
+
+/// One of each operation, on this inode, which is a file, with its place in the list.
+fn every_op(ino: Ino) -> Vec<Op> {
+    let name = || crate::Name::from(*b"x");
+    let dir = ROOT_INO;
+    vec![
+        Op::Lookup { dir, name: name() },
+        Op::Forget { ino, count: 0 },
+        Op::GetAttr { ino },
+        Op::SetAttr { ino, set: SetAttr::default() },
+        Op::ReadLink { ino },
+        Op::MakeNode { dir, name: name(), mode: mode::FIFO | 0o600, rdev: 0 },
+        Op::MakeDir { dir, name: name(), mode: 0o700 },
+        Op::Symlink { dir, name: name(), target: (*b"t").into() },
+        Op::Create { dir, name: name(), mode: 0o600, exclusive: false },
+        Op::Unlink { dir, name: name() },
+        Op::RemoveDir { dir, name: name() },
+        Op::Rename { dir, name: name(), to_dir: dir, to_name: name(), mode: Default::default() },
+        Op::Link { ino, dir, name: name() },
+        Op::Open { ino, read: true, write: false, truncate: true },
+        Op::Release { ino },
+        Op::Read { ino, off: 0, len: 1 },
+        Op::Write { ino, off: 0, data: Data::Bytes(Bytes::copy_of(b"1")) },
+        Op::WriteBack { ino, off: 0, data: Data::Bytes(Bytes::copy_of(b"1")) },
+        Op::Fsync { ino, data_only: false },
+        Op::ReadDir { dir, cookie: 0, max_bytes: 4096, plus: false },
+        Op::StatFs,
+        Op::Access { ino, mask: 4 },
+        Op::SetXattr { ino, name: name(), value: (*b"1").into(), mode: Default::default() },
+        Op::GetXattr { ino, name: name() },
+        Op::ListXattr { ino },
+        Op::RemoveXattr { ino, name: name() },
+        Op::Fallocate { ino, off: 0, len: 1, mode: Fallocate::PunchHole },
+        Op::Seek { ino, off: 0, what: crate::SeekFor::Data },
+        Op::Sync,
+    ]
+}
+
+/// The place of an operation in [`every_op`]. A new one does not compile before it has one.
+fn place(op: &Op) -> usize {
+    match op {
+        Op::Lookup { .. } => 0,
+        Op::Forget { .. } => 1,
+        Op::GetAttr { .. } => 2,
+        Op::SetAttr { .. } => 3,
+        Op::ReadLink { .. } => 4,
+        Op::MakeNode { .. } => 5,
+        Op::MakeDir { .. } => 6,
+        Op::Symlink { .. } => 7,
+        Op::Create { .. } => 8,
+        Op::Unlink { .. } => 9,
+        Op::RemoveDir { .. } => 10,
+        Op::Rename { .. } => 11,
+        Op::Link { .. } => 12,
+        Op::Open { .. } => 13,
+        Op::Release { .. } => 14,
+        Op::Read { .. } => 15,
+        Op::Write { .. } => 16,
+        Op::WriteBack { .. } => 17,
+        Op::Fsync { .. } => 18,
+        Op::ReadDir { .. } => 19,
+        Op::StatFs => 20,
+        Op::Access { .. } => 21,
+        Op::SetXattr { .. } => 22,
+        Op::GetXattr { .. } => 23,
+        Op::ListXattr { .. } => 24,
+        Op::RemoveXattr { .. } => 25,
+        Op::Fallocate { .. } => 26,
+        Op::Seek { .. } => 27,
+        Op::Sync => 28,
+    }
+}
+
+#[test]
+fn a_volume_that_has_stopped_refuses_every_operation_that_changes_it_and_makes_none_dirty() {
+    let w = World::new(|features| features);
+    let ino = w.create("a");
+    w.volume.core.poison(FsError::inconsistent("for this test"));
+    let before = (w.attr(ino), w.attr(ROOT_INO));
+    for (nth, op) in every_op(ino).into_iter().enumerate() {
+        assert_eq!(place(&op), nth);
+        let (changes, said) = (op.changes_volume(), format!("{op:?}"));
+        let reply = w.op(op);
+        assert!(!changes || reply == Err(FsError::ReadOnly), "{said}: {reply:?}");
+        // Whatever it says of itself, nothing has changed.
+        assert_eq!((w.attr(ino), w.attr(ROOT_INO)), before, "{said}");
+        assert_eq!(
+            w.op(Op::Lookup { dir: ROOT_INO, name: (*b"x").into() }),
+            Err(FsError::NotFound)
+        );
+    }
 }

@@ -2,7 +2,8 @@
 //!
 //! The host reports events to it ([`FlightLog`]), and the wrapper that computes the digest reports
 //! device requests ([`DeviceLog`]) with the kind of bytes that each one reads. If the log can no
-//! longer be written, recording stops, the error is kept, and the run continues.
+//! longer be written, recording ends, whoever asked for it is told, the error is kept, and the run
+//! continues.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -11,7 +12,7 @@ use std::io::Write;
 use twin_disk::{Class, DeviceLog, Io, IoResult};
 use twin_fs::Request;
 use twin_rt::{EventDigest, Time};
-use twin_trace::{FlightWriter, TraceError};
+use twin_trace::{Ended, FlightWriter, TraceError};
 
 use crate::FlightLog;
 
@@ -21,11 +22,15 @@ pub struct FlightRecorder<W: Write> {
     begin: RefCell<Option<Begin<W>>>,
     writer: RefCell<Option<FlightWriter<W>>>,
     error: RefCell<Option<TraceError>>,
+    on_end: RefCell<Option<OnEnd<W>>>,
     /// The time of the current round, and its civil time. They are written after all events of the round.
     round: Cell<Option<(Time, Time)>>,
     submitted: Cell<u64>,
     classes: RefCell<BTreeMap<u64, Class>>,
 }
+
+/// Who is told that a recording has ended before its time.
+type OnEnd<W> = Box<dyn FnOnce(Ended<W>)>;
 
 struct Begin<W> {
     out: W,
@@ -41,6 +46,7 @@ impl<W: Write> FlightRecorder<W> {
             begin: RefCell::new(Some(Begin { out, seed, settings })),
             writer: RefCell::default(),
             error: RefCell::default(),
+            on_end: RefCell::default(),
             round: Cell::new(None),
             submitted: Cell::new(0),
             classes: RefCell::default(),
@@ -49,15 +55,28 @@ impl<W: Write> FlightRecorder<W> {
 
     fn write(&self, f: impl FnOnce(&mut FlightWriter<W>) -> Result<(), TraceError>) {
         let result = self.writer.borrow_mut().as_mut().map(f);
-        if let Some(Err(error)) = result {
-            self.writer.take();
-            *self.error.borrow_mut() = Some(error);
+        let Some(Err(error)) = result else { return };
+        // Nothing is borrowed while that is heard.
+        let ended = self.writer.take().map(|writer| writer.broken(&error));
+        *self.error.borrow_mut() = Some(error);
+        if let (Some(ended), Some(tell)) = (ended, self.on_end.take()) {
+            tell(ended);
         }
     }
 
     fn park(&self, now: Time, civil: Time) {
         let ahead_ns = civil.0.wrapping_sub(now.0) as i64;
         self.write(|writer| writer.civil(ahead_ns).and_then(|()| writer.park(now)));
+    }
+
+    /// Calls `tell`, once, as soon as the log cannot be written any more.
+    pub fn on_end(&self, tell: impl FnOnce(Ended<W>) + 'static) {
+        *self.on_end.borrow_mut() = Some(Box::new(tell));
+    }
+
+    /// True if recording has ended because the log could not be written.
+    pub fn has_failed(&self) -> bool {
+        self.error.borrow().is_some()
     }
 
     /// Records another event from outside, described by the caller in `text`.
@@ -79,6 +98,8 @@ impl<W: Write> FlightRecorder<W> {
             self.park(now, civil);
         }
         self.write(|writer| writer.digest(digest));
+        // What does not fit is found before the log is closed, so that its end is sound.
+        self.flush();
         if let Some(error) = self.error.take() {
             return Err(error);
         }

@@ -62,11 +62,21 @@ pub struct HostOptions {
     pub coarse_time: bool,
     /// Receives everything that enters the core.
     pub flight: Option<Rc<dyn FlightLog>>,
+    /// The most bytes of large buffers, unused ones and those in use together, beyond which unused
+    /// ones are not kept.
+    pub buffer_bytes: usize,
 }
 
 impl Default for HostOptions {
     fn default() -> Self {
-        HostOptions { seed: 0, io_uring: true, spin_ns: 0, coarse_time: false, flight: None }
+        HostOptions {
+            seed: 0,
+            io_uring: true,
+            spin_ns: 0,
+            coarse_time: false,
+            flight: None,
+            buffer_bytes: BUFFER_BYTES,
+        }
     }
 }
 
@@ -86,8 +96,8 @@ struct Watched {
     armed: bool,
 }
 
-/// The most bytes of unused large buffers that are kept for reuse.
-const SPARE_BYTES: usize = 64 << 20;
+/// The usual limit of large buffers, in bytes.
+const BUFFER_BYTES: usize = 64 << 20;
 
 /// The state that the parts of a host share.
 pub(crate) struct Core {
@@ -147,7 +157,7 @@ impl Host {
             sources: RefCell::default(),
             ready: RefCell::default(),
             next_device: Cell::new(0),
-            buffers: BufPool::new(SPARE_BYTES),
+            buffers: BufPool::new(options.buffer_bytes),
             completions: Cell::new(0),
             pulse: Arc::default(),
         });

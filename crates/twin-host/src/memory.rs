@@ -14,18 +14,20 @@
 /// The largest buffer that is kept for reuse, in bytes: the most that the library allows.
 #[cfg(target_env = "gnu")]
 const KEEP_UP_TO: libc::c_int = 32 << 20;
-/// The most bytes of free memory that are kept, beside large buffers, which the host keeps itself.
-#[cfg(target_env = "gnu")]
-const KEEP_FREE: libc::c_int = 32 << 20;
 
-/// Makes this whole process keep freed buffers for reuse. It has no effect if the C library is not
-/// glibc.
-pub fn keep_freed_buffers() {
+/// Makes this whole process keep freed buffers for reuse, at most so many bytes of them beside large
+/// ones, which the host keeps itself. It has no effect if the C library is not glibc.
+///
+/// All threads share one heap. One thread does nearly all the work, and each further heap would keep
+/// what its thread has freed, beside what was promised.
+pub fn keep_freed_buffers(most_bytes: usize) {
+    let _keep_free = libc::c_int::try_from(most_bytes).unwrap_or(libc::c_int::MAX);
     #[cfg(target_env = "gnu")]
     // SAFETY: mallopt takes plain numbers and locks what it changes; a refused value changes
     // nothing.
     unsafe {
         libc::mallopt(libc::M_MMAP_THRESHOLD, KEEP_UP_TO);
-        libc::mallopt(libc::M_TRIM_THRESHOLD, KEEP_FREE);
+        libc::mallopt(libc::M_TRIM_THRESHOLD, _keep_free);
+        libc::mallopt(libc::M_ARENA_MAX, 1);
     }
 }

@@ -317,6 +317,17 @@ impl<W: Write> FrameWriter<W> {
         Ok(self.out.flush()?)
     }
 
+    /// What is left when a frame could not be written; the last whole one ended at this time and
+    /// after so many requests.
+    pub(crate) fn broken(self, at_ns: Nanos, request: u64) -> (W, u64, Vec<u8>) {
+        let FrameWriter { out, written, frames, compressor, .. } = self;
+        let mut last =
+            FrameWriter { out: Vec::new(), written: 0, frames, compressor, stored: Vec::new() };
+        // Memory takes all that is written to it.
+        let _ = last.emit(true, &FrameSums { records: 0, nodes: 0, at_ns, request });
+        (out, written, last.out)
+    }
+
     /// Closes the trace and returns the output.
     pub(crate) fn end(mut self, at_ns: Nanos, request: u64) -> Result<W, TraceError> {
         self.stored.clear();

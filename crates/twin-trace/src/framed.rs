@@ -17,6 +17,20 @@ const FRAME_NS: Nanos = SECS;
 /// and it has at least this many records, so that it is worth its overhead.
 const FRAME_RECORDS: u32 = 256;
 
+/// A recording that ended because its output takes no more. Cut to its whole frames, with the end
+/// behind them, the output is a trace that was closed there.
+#[derive(Debug)]
+pub struct Ended<W> {
+    /// The output.
+    pub out: W,
+    /// Where the last whole frame ends, in bytes.
+    pub whole_bytes: u64,
+    /// What closes the trace behind that.
+    pub closing: Vec<u8>,
+    /// The error, in words.
+    pub why: String,
+}
+
 /// Collects records into frames and writes them.
 pub(crate) struct Framed<W: Write> {
     frames: FrameWriter<W>,
@@ -88,6 +102,12 @@ impl<W: Write> Framed<W> {
     /// Bytes written so far, without the frame that is being filled.
     pub(crate) fn written(&self) -> u64 {
         self.frames.written()
+    }
+
+    /// What is left when writing has failed.
+    pub(crate) fn broken(self, why: &TraceError) -> Ended<W> {
+        let (out, whole_bytes, closing) = self.frames.broken(self.sums.at_ns, self.sums.request);
+        Ended { out, whole_bytes, closing, why: why.to_string() }
     }
 
     pub(crate) fn finish(mut self) -> Result<W, TraceError> {

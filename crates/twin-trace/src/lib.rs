@@ -49,6 +49,7 @@ pub use accesses::AccessStats;
 pub use error::{Place, Problem, TraceError};
 pub use flight::{FlightReader, FlightRecord, FlightWriter, Piece};
 pub use frame::{Ending, Header, Traits};
+pub use framed::Ended;
 pub use histogram::Histogram;
 pub use kind::{Kind, VERSION};
 pub use reading::{Assumed, LeftOut, Reading};

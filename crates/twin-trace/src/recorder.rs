@@ -6,7 +6,7 @@
 //! elsewhere (see "What the records mean" in docs/trace-format.md).
 //!
 //! Recording never disturbs the file system: if the trace cannot be written any more, recording
-//! stops, the error is kept, and operations go on.
+//! ends, whoever asked for it is told ([`Recorder::on_end`]), the error is kept, and operations go on.
 
 use std::cell::RefCell;
 use std::hash::Hasher;
@@ -21,6 +21,7 @@ use twin_rt::{FixedHasher, FixedMap, FixedSet, Rt, Time};
 
 use crate::error::{Problem, TraceError};
 use crate::frame::{Header, Traits};
+use crate::framed::Ended;
 use crate::kind::Kind;
 use crate::record::{Node, NodeAttr, Outcome, inos};
 use crate::replay::Clock;
@@ -31,7 +32,11 @@ pub struct Recorder<F, W: Write> {
     inner: F,
     clock: Clock,
     log: RefCell<Log<W>>,
+    on_end: RefCell<Option<OnEnd<W>>>,
 }
+
+/// Who is told that a recording has ended before its time.
+type OnEnd<W> = Box<dyn FnOnce(Ended<W>)>;
 
 /// Figures of a recording.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -77,6 +82,8 @@ struct Life {
 struct Log<W: Write> {
     writer: Option<Writer<W>>,
     error: Option<TraceError>,
+    /// What is left of the trace that could not be written, until somebody is told.
+    ended: Option<Ended<W>>,
     start: Time,
     recorded: Recorded,
     lives: FixedMap<Ino, Life>,
@@ -154,6 +161,7 @@ impl<F: FileSystem, W: Write> Recorder<F, W> {
         let log = Log {
             writer: Some(Writer::new(out, &header)?),
             error: None,
+            ended: None,
             start,
             recorded: Recorded::default(),
             lives: [(ROOT_INO, root)].into_iter().collect(),
@@ -162,7 +170,28 @@ impl<F: FileSystem, W: Write> Recorder<F, W> {
             several: false,
             making: Vec::new(),
         };
-        Ok(Recorder { inner, clock, log: RefCell::new(log) })
+        Ok(Recorder { inner, clock, log: RefCell::new(log), on_end: RefCell::default() })
+    }
+
+    /// Calls `tell`, once, as soon as the trace cannot be written any more.
+    pub fn on_end(&self, tell: impl FnOnce(Ended<W>) + 'static) {
+        *self.on_end.borrow_mut() = Some(Box::new(tell));
+    }
+
+    /// True if recording has ended because the trace could not be written.
+    pub fn has_failed(&self) -> bool {
+        self.log.borrow().error.is_some()
+    }
+
+    /// Tells of the end of the recording, if it has come. Nothing is borrowed while that is heard.
+    fn tell_end(&self) {
+        if self.log.borrow().ended.is_none() {
+            return;
+        }
+        let (ended, tell) = (self.log.borrow_mut().ended.take(), self.on_end.take());
+        if let (Some(ended), Some(tell)) = (ended, tell) {
+            tell(ended);
+        }
     }
 
     /// The file system inside.
@@ -181,6 +210,7 @@ impl<F: FileSystem, W: Write> Recorder<F, W> {
     /// more than that even under low load.
     pub fn flush(&self) {
         self.log.borrow_mut().write(|writer| writer.flush());
+        self.tell_end();
     }
 
     /// Closes the trace and returns its output; later operations are not recorded.
@@ -188,6 +218,8 @@ impl<F: FileSystem, W: Write> Recorder<F, W> {
     /// # Errors
     /// The error at which recording stopped, if there was one.
     pub fn finish(&self) -> Result<Option<W>, TraceError> {
+        // What does not fit is found before the trace is closed, so that its end is sound.
+        self.flush();
         let mut log = self.log.borrow_mut();
         if let Some(error) = log.error.take() {
             return Err(error);
@@ -201,9 +233,11 @@ impl<F: FileSystem, W: Write> Recorder<F, W> {
 impl<F: FileSystem, W: Write + 'static> FileSystem for Recorder<F, W> {
     async fn execute(&self, mut request: Request) -> Result<Reply, FsError> {
         let (number, after) = self.log.borrow_mut().before((self.clock)(), &mut request);
+        self.tell_end();
         let result = self.inner.execute(request).await;
         if let Some(number) = number {
             self.log.borrow_mut().after((self.clock)(), number, after, &result);
+            self.tell_end();
         }
         result
     }
@@ -247,7 +281,8 @@ impl<W: Write> Log<W> {
             }
             Err(error) => {
                 self.recorded.bytes = self.writer.as_ref().map_or(0, Writer::written_bytes);
-                (self.writer, self.error) = (None, Some(error));
+                self.ended = self.writer.take().map(|writer| writer.broken(&error));
+                self.error = Some(error);
                 None
             }
         }
@@ -450,4 +485,86 @@ fn after(op: &Op) -> After {
 fn swap(op: &mut Op, mut number: impl FnMut(Ino) -> Ino) -> [Option<Ino>; 2] {
     let (first, second) = inos(op);
     [first, second].map(|ino| ino.map(|ino| std::mem::replace(ino, number(*ino))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Ending, Reader, Source as _};
+    use std::cell::Cell;
+    use std::io;
+    use twin_rt::ClockOnly;
+
+    /// A file system of which only the recorder is of interest.
+    struct Nothing;
+
+    impl FileSystem for Nothing {
+        async fn execute(&self, _: Request) -> Result<Reply, FsError> {
+            Ok(Reply::Done)
+        }
+    }
+
+    /// A disk with room for so many bytes, which takes of a write what fits.
+    struct Small {
+        bytes: Vec<u8>,
+        room: usize,
+    }
+
+    impl Write for Small {
+        fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+            let n = buf.len().min(self.room - self.bytes.len());
+            if n == 0 && !buf.is_empty() {
+                return Err(io::ErrorKind::StorageFull.into());
+            }
+            self.bytes.extend_from_slice(&buf[..n]);
+            Ok(n)
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// A recording on a disk that filled was lost without a word, and its end was half a frame.
+    #[test]
+    fn a_recording_that_does_not_fit_is_told_of_at_once_and_its_whole_frames_are_a_trace() {
+        let rt = Rt::new(ClockOnly::default(), 1);
+        let out = Small { bytes: Vec::new(), room: 20_000 };
+        let recorder =
+            Recorder::new(&rt, Nothing, out, RecorderOptions::default()).expect("a header fits");
+        let told: Rc<RefCell<Vec<(u64, Vec<u8>)>>> = Rc::default();
+        let (heard, at) = (Rc::clone(&told), Rc::new(Cell::new(0)));
+        let now = Rc::clone(&at);
+        recorder.on_end(move |ended| {
+            assert!(ended.out.bytes.len() as u64 > ended.whole_bytes, "half a frame is there");
+            assert!(ended.why.contains("no storage space"), "{}", ended.why);
+            let mut bytes = ended.out.bytes;
+            bytes.truncate(ended.whole_bytes as usize);
+            bytes.extend_from_slice(&ended.closing);
+            heard.borrow_mut().push((now.get(), bytes));
+        });
+        let mut failed_at = None;
+        for nth in 0..3000u64 {
+            at.set(nth);
+            let name = format!("{:x}", nth.wrapping_mul(0x9e37_79b9_7f4a_7c15)).into_bytes();
+            let op = Op::Lookup { dir: ROOT_INO, name: name.into() };
+            rt.block_on(recorder.execute(Request::root(nth + 1, op))).unwrap().unwrap();
+            if nth % 100 == 99 {
+                recorder.flush();
+            }
+            if recorder.has_failed() {
+                failed_at.get_or_insert(nth);
+            }
+        }
+        let told = told.borrow();
+        assert_eq!(told.len(), 1, "once");
+        assert_eq!(Some(told[0].0), failed_at, "in the operation in which it happened");
+        assert!(recorder.finish().is_err());
+        let mut reader = Reader::new(&told[0].1[..]).unwrap();
+        let mut requests = 0;
+        while let Some(record) = reader.next_record().unwrap() {
+            requests += u64::from(matches!(record, crate::Record::Request { .. }));
+        }
+        assert_eq!(reader.ending(), Some(Ending::Closed));
+        assert!(requests >= 300 && requests.is_multiple_of(100), "{requests} requests");
+    }
 }

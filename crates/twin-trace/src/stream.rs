@@ -8,7 +8,7 @@ use twin_rt::Nanos;
 use crate::codec::tag;
 use crate::error::TraceError;
 use crate::frame::{Ending, Header};
-use crate::framed::{Framed, Unframed};
+use crate::framed::{Ended, Framed, Unframed};
 use crate::kind::Kind;
 use crate::reading::Reading;
 use crate::record::{Node, Outcome, Record};
@@ -146,6 +146,11 @@ impl<W: Write> Writer<W> {
     /// Bytes written so far, without the frame that is being filled.
     pub fn written_bytes(&self) -> u64 {
         self.0.written()
+    }
+
+    /// What is left when writing has failed.
+    pub(crate) fn broken(self, why: &TraceError) -> Ended<W> {
+        self.0.broken(why)
     }
 
     /// Closes the trace and returns the output.

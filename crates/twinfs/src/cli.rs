@@ -31,7 +31,7 @@ pub(crate) use frontier::Frontier;
 pub(crate) use gather::Gather;
 pub(crate) use manual::{Completions, Man};
 pub(crate) use measure::{Calibrate, Pace, SharedSettings, Validate};
-pub(crate) use mount::{Mount, Umount};
+pub(crate) use mount::{Mount, MountChoice, Umount};
 pub(crate) use observe::{Observe, ObserveMount};
 pub(crate) use output::{Format, Output};
 pub(crate) use reproduce::Reproduce;

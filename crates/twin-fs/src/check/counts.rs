@@ -1,6 +1,6 @@
 //! Counts of names, inodes without a name, and hidden files without an owner.
 
-use super::{Checker, Finding, Kind, NumberState};
+use super::{Checker, Finding, Kind, Node, NumberState};
 use crate::dinode::{Dinode, HIDDEN};
 use crate::{Ino, ROOT_INO, Result, mode};
 
@@ -106,9 +106,29 @@ impl Checker<'_> {
     /// Frees an inode without names and its hidden files, as the next mount would.
     pub(super) async fn free_removed(&mut self, d: &Dinode) -> Result<()> {
         for hidden in self.hidden_of(d).await? {
-            self.free(hidden.ino).await?;
+            self.remove_later(hidden);
         }
-        self.free(d.ino).await
+        self.remove_later(d.clone());
+        Ok(())
+    }
+
+    /// Takes an inode as free from now on. The layout frees it when the round has ended.
+    fn remove_later(&mut self, d: Dinode) {
+        self.changed = true;
+        let Some(node) = self.node_mut(d.ino) else { return };
+        let node = Node { state: NumberState::Read, ..std::mem::take(node) };
+        self.removed.push((d, node));
+    }
+
+    /// Gives removed inodes back what they have until the round has ended. It comes last, so that of
+    /// two files that use a place the one with a name has it.
+    pub(super) async fn claim_removed(&mut self) {
+        for (d, node) in self.removed.clone() {
+            if let Some(there) = self.node_mut(d.ino) {
+                *there = node;
+            }
+            self.claim_blocks(&d, false).await;
+        }
     }
 
     async fn free_with_hidden(&mut self, ino: Ino) -> Result<()> {

@@ -137,13 +137,20 @@ impl Checker<'_> {
         if d.is_dir() && revives == self.how.fixes {
             self.dir_order.push(d.ino);
         }
+        self.claim_blocks(d, true).await;
+        Ok(())
+    }
+
+    /// Claims the blocks of an inode without names; of places that other files have too it takes note
+    /// if `notes`.
+    pub(super) async fn claim_blocks(&mut self, d: &Dinode, notes: bool) {
         let mut walk = Walk::new(d);
         while let Some(step) = walk.next(&self.geometry) {
             let Step { lbn, ptr } = step;
             if self.usable(d, lbn, ptr).is_hole() || lbn < 0 && walk.has_met(ptr.addr) {
                 continue;
             }
-            if ptr.is_on_disk() && self.image.claim(d, step) != Claim::Free {
+            if ptr.is_on_disk() && self.image.claim(d, step) != Claim::Free && notes {
                 self.note_duplicate(step);
             }
             if lbn < 0
@@ -152,7 +159,6 @@ impl Checker<'_> {
                 walk.descend(step, content);
             }
         }
-        Ok(())
     }
 
     fn note_duplicate(&mut self, step: Step) {

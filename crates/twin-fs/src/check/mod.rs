@@ -257,6 +257,9 @@ struct Checker<'a> {
     doubtful: BTreeSet<(Ino, Lbn)>,
     /// Inodes that need a name in lost+found.
     lost: BTreeSet<Ino>,
+    /// Inodes without names, which a repair frees when the round has ended: until then they have their
+    /// places, and the layout's maps are right about them.
+    removed: Vec<(Dinode, Node)>,
     /// Inodes whose names are looked for, because the report tells of them.
     wanted: BTreeSet<Ino>,
     /// Of these, the directory and the name in it.
@@ -373,6 +376,7 @@ impl<'a> Checker<'a> {
             twice: BTreeSet::new(),
             doubtful: BTreeSet::new(),
             lost: BTreeSet::new(),
+            removed: Vec::new(),
             wanted: BTreeSet::new(),
             names: Names::new(),
             changed: false,
@@ -399,7 +403,11 @@ impl<'a> Checker<'a> {
         self.check_counts().await?;
         let (known, more) = (self.report.findings.len(), self.report.more_findings);
         let fixes = self.how.fixes;
+        self.claim_removed().await;
         self.image.end(&self.nodes, fixes, &mut self.report, self.progress).await?;
+        for (d, _) in std::mem::take(&mut self.removed) {
+            self.free(d.ino).await?;
+        }
         if !is_first {
             self.report.findings.truncate(known);
             self.report.more_findings = more;

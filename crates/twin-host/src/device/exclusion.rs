@@ -65,6 +65,11 @@ impl Claim {
         Ok(claim)
     }
 
+    /// Keeps the file of the image itself, which has this size and is used through a loop device.
+    pub(super) fn keep_file(&mut self, fd: OwnedFd, size: u64) {
+        self.below.push((fd, size));
+    }
+
     /// True if a file below is shorter than it was.
     pub(super) fn shrank(&self) -> bool {
         let short = |(fd, len): &(OwnedFd, u64)| fstat(fd).is_ok_and(|s| (s.st_size as u64) < *len);
@@ -157,7 +162,7 @@ struct Part {
 }
 
 /// The device and the inode number of a file.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Identity {
     device: (u32, u32),
     ino: u64,
@@ -300,6 +305,26 @@ struct LoopInfo {
 /// The ioctl that asks for it.
 const LOOP_GET_STATUS64: libc::Ioctl = 0x4C05;
 
+impl Default for LoopInfo {
+    fn default() -> LoopInfo {
+        LoopInfo {
+            device: 0,
+            inode: 0,
+            rdevice: 0,
+            offset: 0,
+            size_limit: 0,
+            number: 0,
+            encrypt_type: 0,
+            encrypt_key_size: 0,
+            flags: 0,
+            file_name: [0; 64],
+            crypt_name: [0; 64],
+            encrypt_key: [0; 32],
+            init: [0; 2],
+        }
+    }
+}
+
 impl LoopInfo {
     fn backing(&self) -> Identity {
         // The kernel's own encoding of device numbers, for which there is no function here.
@@ -313,23 +338,61 @@ impl LoopInfo {
     }
 }
 
+/// The ioctls that attach a file.
+const LOOP_CTL_GET_FREE: libc::Ioctl = 0x4C82;
+const LOOP_CONFIGURE: libc::Ioctl = 0x4C0A;
+/// The device goes when nobody has it open.
+const LO_FLAGS_AUTOCLEAR: u32 = 4;
+/// It does not keep a second copy of the file's pages.
+const LO_FLAGS_DIRECT_IO: u32 = 16;
+/// How often to try for a device that is still free.
+const TRIES: u32 = 8;
+
+/// What attaches a file: `struct loop_config` of the kernel.
+#[repr(C)]
+struct LoopConfig {
+    fd: u32,
+    block_size: u32,
+    info: LoopInfo,
+    reserved: [u64; 8],
+}
+
+/// A loop device over an open file, which goes when the descriptor is closed. Its writes are the
+/// kernel's own, so no limit of this process on the size of files counts for them. `None` without the
+/// right to have one.
+pub(super) fn attach(file: &OwnedFd) -> Option<OwnedFd> {
+    let flags = OFlags::RDWR | OFlags::CLOEXEC;
+    let control = open_file("/dev/loop-control", flags, Mode::empty()).ok()?;
+    for _ in 0..TRIES {
+        // SAFETY: the request has no argument, and returns the number of a device.
+        let number = unsafe { libc::ioctl(control.as_raw_fd(), LOOP_CTL_GET_FREE) };
+        let number = u32::try_from(number).ok()?;
+        let node = format!("/dev/loop{number}");
+        let device = open_file(&*node, flags | OFlags::EXCL, Mode::empty()).ok()?;
+        let flags = LO_FLAGS_AUTOCLEAR | LO_FLAGS_DIRECT_IO;
+        let config = LoopConfig {
+            fd: u32::try_from(file.as_raw_fd()).ok()?,
+            block_size: 0,
+            info: LoopInfo { flags, ..LoopInfo::default() },
+            reserved: [0; 8],
+        };
+        // SAFETY: the device reads a structure of this form from the pointer, which outlives the call.
+        let attached =
+            unsafe { libc::ioctl(device.as_raw_fd(), LOOP_CONFIGURE, &raw const config) };
+        if attached == 0 {
+            return Some(device);
+        }
+        // Somebody else was faster.
+        if std::io::Error::last_os_error().raw_os_error() != Some(libc::EBUSY) {
+            return None;
+        }
+    }
+    None
+}
+
 /// What a loop device tells of itself; `None` for anything else.
 fn loop_status(fd: &OwnedFd) -> Option<LoopInfo> {
-    let mut info = LoopInfo {
-        device: 0,
-        inode: 0,
-        rdevice: 0,
-        offset: 0,
-        size_limit: 0,
-        number: 0,
-        encrypt_type: 0,
-        encrypt_key_size: 0,
-        flags: 0,
-        file_name: [0; 64],
-        crypt_name: [0; 64],
-        encrypt_key: [0; 32],
-        init: [0; 2],
-    };
+    let mut info = LoopInfo::default();
     // SAFETY: a loop device writes a structure of this form to the pointer, which points to one that
     // outlives the call. Other files refuse the request; its number is that of no other device's.
     let told = unsafe { libc::ioctl(fd.as_raw_fd(), LOOP_GET_STATUS64, &raw mut info) };
@@ -402,28 +465,10 @@ mod tests {
 
     #[test]
     fn the_kernel_s_numbers_of_devices_are_taken_apart() {
-        let mut info = loop_info(0x10_3456);
+        let mut info = LoopInfo { device: 0x10_3456, inode: 7, ..LoopInfo::default() };
         assert_eq!(info.backing(), Identity { device: (0x34, 0x156), ino: 7 });
         info.device = u64::from(259_u32 << 8 | 5);
         assert_eq!(info.backing().device, (259, 5));
-    }
-
-    fn loop_info(device: u64) -> LoopInfo {
-        LoopInfo {
-            device,
-            inode: 7,
-            rdevice: 0,
-            offset: 0,
-            size_limit: 0,
-            number: 0,
-            encrypt_type: 0,
-            encrypt_key_size: 0,
-            flags: 0,
-            file_name: [0; 64],
-            crypt_name: [0; 64],
-            encrypt_key: [0; 32],
-            init: [0; 2],
-        }
     }
 
     #[test]

@@ -12,7 +12,7 @@ use rustix::fs::{
 use rustix::io::Errno;
 use twin_disk::Buf;
 
-use super::exclusion::Claim;
+use super::exclusion::{Claim, attach};
 use super::queue::{DriverQueue, QueueChoice};
 use crate::limits::{FILE_SIZE_REMEDY, file_size_limit};
 
@@ -216,12 +216,18 @@ pub(super) fn open(path: &Path, options: &ImageOptions) -> Result<Image, ImageEr
     } else {
         fstat(&fd).map_err(host("measuring", path))?.st_size as u64
     };
+    let (mut fd, mut is_device, mut claim) = (fd, is_device, claim);
     if let Some(limit) = file_size_limit()
         && !is_device
         && !options.read_only
         && limit < size
     {
-        return Err(ImageError::SizeLimit { path: path.into(), size, limit });
+        // The kernel may write where this process may not.
+        let Some(device) = attach(&fd) else {
+            return Err(ImageError::SizeLimit { path: path.into(), size, limit });
+        };
+        claim.keep_file(std::mem::replace(&mut fd, device), size);
+        is_device = true;
     }
     let direct = if options.direct { direct_align(&fd, is_device, size) } else { None };
     let (sector, memory_align) = match direct {

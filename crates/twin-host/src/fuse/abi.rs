@@ -216,6 +216,10 @@ pub const IOCTL_SYNC: u32 = 0xf5 << 8 | 2;
 /// bits. Encoded as `_IOR(0xf5, 3, u64)`.
 pub const IOCTL_LOST: u32 = 2 << 30 | 8 << 16 | 0xf5 << 8 | 3;
 
+/// Our own ioctl that returns 1 if a recording of the mount ended before its time, as 32 bits; what
+/// is recorded until then is written out. Encoded as `_IOR(0xf5, 8, u32)`.
+pub const IOCTL_RECORDING: u32 = 2 << 30 | 4 << 16 | 0xf5 << 8 | 8;
+
 /// The length of the two structures before the data of a WRITE.
 pub const WRITE_HEAD: usize = size_of::<InHeader>() + size_of::<WriteIn>();
 

@@ -47,6 +47,12 @@ pub struct MountOptions {
     pub read_only: bool,
     /// Say that reading sets no access times (`noatime`), as is true of all that keeps them itself.
     pub no_access_times: bool,
+    /// Set-id bits mean nothing. Mounts of ordinary users are so in any case.
+    pub no_suid: bool,
+    /// Device nodes mean nothing. Mounts of ordinary users are so in any case.
+    pub no_dev: bool,
+    /// No program can be executed.
+    pub no_exec: bool,
     /// The limit on dirty bytes in the kernel's page cache. Only the superuser may change the
     /// default of the kernel.
     pub collected_bytes: u64,
@@ -63,6 +69,9 @@ impl Default for MountOptions {
             kernel_checks: true,
             read_only: false,
             no_access_times: false,
+            no_suid: false,
+            no_dev: false,
+            no_exec: false,
             read_ahead: 1 << 20,
             collected_bytes: 64 << 20,
         }
@@ -256,9 +265,15 @@ fn mount_here(dir: &Path, options: &MountOptions) -> Result<OwnedFd, MountError>
     ];
     data.extend(flags_of(options));
     let data = std::ffi::CString::new(data.join(",")).unwrap_or_default();
-    let mut flags = MountFlags::empty();
-    flags.set(MountFlags::RDONLY, options.read_only);
-    flags.set(MountFlags::NOATIME, options.no_access_times);
+    let given = [
+        (options.read_only, MountFlags::RDONLY),
+        (options.no_access_times, MountFlags::NOATIME),
+        (options.no_suid, MountFlags::NOSUID),
+        (options.no_dev, MountFlags::NODEV),
+        (options.no_exec, MountFlags::NOEXEC),
+    ];
+    let given = given.into_iter().filter(|(given, _)| *given);
+    let flags = given.fold(MountFlags::empty(), |all, (_, flag)| all | flag);
     rustix::mount::mount(options.source.as_str(), dir, MOUNT_TYPE, flags, Some(data.as_c_str()))
         .map_err(|errno| MountError::Refused {
             dir: dir.into(),
@@ -281,6 +296,9 @@ fn ask_helper(dir: &Path, options: &MountOptions) -> Result<OwnedFd, MountError>
     }
     if options.no_access_times {
         flags.push("noatime".into());
+    }
+    if options.no_exec {
+        flags.push("noexec".into());
     }
     let child = Command::new(HELPER)
         .arg("-o")

@@ -38,6 +38,9 @@ pub struct SessionOptions {
     pub max_write: u32,
     /// The most requests of the kernel's own under way at once: read-ahead and write-back.
     pub max_background: u16,
+    /// Writes out what was recorded of this mount, and returns true if the recording has ended before
+    /// its time. `None` if nothing is recorded.
+    pub recording_ended: Option<Rc<dyn Fn() -> bool>>,
     /// Called with a line about damage, a malformed packet, or another event that belongs in a log.
     pub report: Rc<dyn Fn(&str)>,
 }
@@ -58,6 +61,7 @@ impl Default for SessionOptions {
             kernel_checks: true,
             max_write: 1 << 20,
             max_background: 64,
+            recording_ended: None,
             report: Rc::new(|line| eprintln!("{line}")),
         }
     }

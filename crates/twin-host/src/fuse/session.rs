@@ -451,6 +451,13 @@ impl<F: FileSystem> Inner<F> {
                 answer.push(&self.keeper.lost());
                 let _ = self.send(unique, None, answer);
             }
+            Plan::TellRecording => {
+                let ended = self.options.recording_ended.as_ref().is_some_and(|ended| ended());
+                let mut answer = self.answer();
+                answer.push(&abi::IoctlOut::default());
+                answer.push(&u32::from(ended));
+                let _ = self.send(unique, None, answer);
+            }
             Plan::Init { init, flags2 } => match negotiate(&init, flags2, &self.options) {
                 Ok((out, agreed)) => {
                     self.agreed.set(agreed);

@@ -94,6 +94,8 @@ pub(super) enum Plan {
     TellDaemon,
     /// Answer with the number of writes that were lost.
     TellLost,
+    /// Answer whether a recording ended before its time.
+    TellRecording,
     /// Agree on the protocol.
     Init { init: abi::InitIn, flags2: u32 },
 }
@@ -173,6 +175,9 @@ fn translate(
         }
         Call::Ioctl { ioctl } if ioctl.cmd == abi::IOCTL_LOST && ioctl.out_size == 8 => {
             return Ok(Plan::TellLost);
+        }
+        Call::Ioctl { ioctl } if ioctl.cmd == abi::IOCTL_RECORDING && ioctl.out_size == 4 => {
+            return Ok(Plan::TellRecording);
         }
         Call::Ioctl { ioctl } if ioctl.cmd == abi::IOCTL_SYNC => {
             return Ok(Plan::Ask(cred(header, options, false), Op::Sync, Expect::Ioctl));

@@ -16,7 +16,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
-use super::abi::IOCTL_LOST;
+use super::abi::{IOCTL_LOST, IOCTL_RECORDING};
 use super::mount::Unmounter;
 use super::server::{MOUNT_TYPE, Server, ask_daemon, find_server, resolve};
 use super::sync_all::ask_server;
@@ -41,6 +41,8 @@ pub enum UnmountError {
         /// The error of the file system.
         error: io::Error,
     },
+    /// It is unmounted and everything is there, but the recording of it ended before its time.
+    Unrecorded(PathBuf),
     /// The kernel or fusermount3 refused, or a process uses it.
     Refused {
         /// The directory.
@@ -73,6 +75,15 @@ impl fmt::Display for UnmountError {
                     "{dir} is unmounted, but the volume had stopped taking changes ({error}): what \
                      was written since its last sync is lost, what was synced before is there. The \
                      system's log says why (`journalctl -t twinfs`)"
+                )
+            }
+            UnmountError::Unrecorded(dir) => {
+                let dir = dir.display();
+                write!(
+                    f,
+                    "{dir} is unmounted and everything is there, but the recording of it had ended \
+                     early: it lacks what was done later. The system's log says when and why \
+                     (`journalctl -t twinfs`)"
                 )
             }
             UnmountError::Refused { dir, why } => {
@@ -108,10 +119,10 @@ pub fn unmount_telling(dir: &Path, tell: &mut dyn FnMut(&str)) -> Result<(), Unm
     let refused = |why| UnmountError::Refused { dir: place.clone(), why };
     tell("its daemon to answer");
     let mut whose = String::new();
-    let (daemon, lost) = match find_server(&place).map_err(UnmountError::Host)? {
+    let (daemon, lost, unrecorded) = match find_server(&place).map_err(UnmountError::Host)? {
         Server::None => return Err(UnmountError::NotMounted(place)),
         Server::Dead => return unmounter.detach().map_err(refused),
-        Server::Unseen => (None, None),
+        Server::Unseen => (None, None, false),
         Server::Alive(root) => {
             if let Some(pid) = named_daemon(&root) {
                 whose = format!(" (process {})", pid.as_raw_nonzero());
@@ -124,7 +135,7 @@ pub fn unmount_telling(dir: &Path, tell: &mut dyn FnMut(&str)) -> Result<(), Unm
                 Err((error, true)) => Some(error),
                 Err((error, false)) => return Err(UnmountError::Sync { dir: place, error }),
             };
-            (daemon_of(&root), lost)
+            (daemon_of(&root), lost, has_ended_recording(&root))
         }
     };
     tell(&format!("the kernel and its daemon{whose} to let go of it"));
@@ -135,6 +146,7 @@ pub fn unmount_telling(dir: &Path, tell: &mut dyn FnMut(&str)) -> Result<(), Unm
     }
     match lost {
         Some(error) => Err(UnmountError::Lost { dir: place, error }),
+        None if unrecorded => Err(UnmountError::Unrecorded(place)),
         None => Ok(()),
     }
 }
@@ -169,6 +181,17 @@ fn lost_writes(root: &File) -> Option<u64> {
     let answered =
         unsafe { libc::ioctl(root.as_raw_fd(), libc::Ioctl::from(IOCTL_LOST), &raw mut lost) };
     (answered == 0).then_some(lost)
+}
+
+/// True if the mount was to be recorded, and was not until now.
+fn has_ended_recording(root: &File) -> bool {
+    let mut ended = 0u32;
+    // SAFETY: the request encodes its size and direction. It writes four bytes to the pointer, which
+    // points to a number of that size that lives until the call ends.
+    let answered = unsafe {
+        libc::ioctl(root.as_raw_fd(), libc::Ioctl::from(IOCTL_RECORDING), &raw mut ended)
+    };
+    answered == 0 && ended != 0
 }
 
 fn named_daemon(root: &File) -> Option<Pid> {

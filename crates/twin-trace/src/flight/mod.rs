@@ -24,7 +24,7 @@ use twin_rt::{EventDigest, Time};
 
 use crate::error::TraceError;
 use crate::frame::{Ending, Header, Traits};
-use crate::framed::{Framed, Unframed};
+use crate::framed::{Ended, Framed, Unframed};
 use crate::kind::Kind;
 
 /// One record of a flight log.
@@ -212,6 +212,11 @@ impl<W: Write> FlightWriter<W> {
     /// Closes the log and returns the output.
     pub fn finish(self) -> Result<W, TraceError> {
         self.framed.finish()
+    }
+
+    /// What is left when writing has failed.
+    pub fn broken(self, why: &TraceError) -> Ended<W> {
+        self.framed.broken(why)
     }
 }
 

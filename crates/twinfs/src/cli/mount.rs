@@ -27,6 +27,12 @@ pub(crate) struct Mount {
     /// Allow no changes.
     #[arg(long, short)]
     pub(crate) read_only: bool,
+    /// Options as mount(8) has them: suid or nosuid, dev or nodev, exec or noexec, ro or rw. An
+    /// ordinary user's mounts are nosuid,nodev. Root's are unless root alone can have made what is in
+    /// the image: its file (or device, and what that lies on) belongs to root, and nobody else may
+    /// write to it; `-o suid,dev` trusts another one.
+    #[arg(short = 'o', long = "options", value_name = "LIST", value_delimiter = ',')]
+    pub(crate) options: Vec<MountChoice>,
     /// Memory for blocks, in bytes.
     #[arg(long, default_value = "256M")]
     pub(crate) cache: Size,
@@ -109,6 +115,45 @@ pub(crate) struct Mount {
     pub(crate) image: PathBuf,
     /// Where to mount it: an existing directory.
     pub(crate) dir: PathBuf,
+}
+
+/// An option of mount(8).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum MountChoice {
+    Suid,
+    Nosuid,
+    Dev,
+    Nodev,
+    Exec,
+    Noexec,
+    Ro,
+    Rw,
+}
+
+impl MountChoice {
+    /// What it says of set-id bits.
+    pub(crate) fn is_suid(self) -> Option<bool> {
+        self.says(MountChoice::Suid, MountChoice::Nosuid)
+    }
+
+    /// What it says of device nodes.
+    pub(crate) fn is_dev(self) -> Option<bool> {
+        self.says(MountChoice::Dev, MountChoice::Nodev)
+    }
+
+    /// What it says of programs.
+    pub(crate) fn is_exec(self) -> Option<bool> {
+        self.says(MountChoice::Exec, MountChoice::Noexec)
+    }
+
+    /// What it says of changes.
+    pub(crate) fn is_read_only(self) -> Option<bool> {
+        self.says(MountChoice::Ro, MountChoice::Rw)
+    }
+
+    fn says(self, yes: MountChoice, no: MountChoice) -> Option<bool> {
+        (self == yes || self == no).then_some(self == yes)
+    }
 }
 
 /// Unmount a directory. Returns once everything is on disk and the background process has gone.

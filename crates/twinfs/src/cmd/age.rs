@@ -40,7 +40,7 @@ pub(crate) fn run(args: &Age, interrupts: &Interrupts) -> Outcome {
         say(names.join("\n"))?;
         return Ok(ExitCode::SUCCESS);
     }
-    twin_host::keep_freed_buffers();
+    twin_host::keep_freed_buffers(32 << 20);
     let settings = settings(args)?;
     if let Some(source) = &args.copy {
         return copy(args, source, settings, interrupts);

@@ -1,37 +1,74 @@
 //! Divides the memory of a mount between blocks and everything else.
 //!
-//! Measured, not computed: a daemon whose clients write, read and overwrite large and small files
-//! at random has at most some 110 MiB and 1.25 to 1.65 times its cache, for a block keeps
-//! neighbours of its buffer in memory, and freed memory is not all of use. `cargo xtask e2e
-//! memory` holds a mount to what is promised here (with `--mkfs '--layout ffs'` the other layout).
+//! Contract: with `--memory` a mount has at most so much, whatever its clients do and however slow its
+//! device is. What grows with load is bounded by itself: buffers of packets and device requests, in use
+//! or kept, by [`Budget::buffers`], for the kernel may have so many requests of its own under way and no
+//! more; freed memory by [`Budget::free`]. Blocks take more than their bytes, for a block keeps
+//! neighbours of its buffer in memory: measured, 1.25 to 1.65 times, and [`SHARE`] is counted. The
+//! sum is in the tests. What is left of [`BESIDE`] is for the program, inodes and tables.
+//!
+//! Not bounded are requests that programs make and wait for themselves, as many at once as there are
+//! programs: each may have 1 MiB (of writes around the page cache, or with `--write-through`).
+//! `cargo xtask e2e memory` holds a mount to what is promised here (with `--mkfs '--layout ffs'` the
+//! other layout).
 
 use crate::cli::Mount;
 use crate::size::Size;
 
-/// The memory of a daemon beside its blocks: buffers, inodes, tables, the program.
+/// The memory of a daemon beside its blocks: buffers, free memory, inodes, tables, the program.
 const BESIDE: u64 = 128 << 20;
 /// Blocks of so many bytes take so many bytes of memory.
 const SHARE: (u64, u64) = (4, 7);
 /// The smallest useful cache, in bytes.
 const LEAST_CACHE: u64 = 8 << 20;
+/// The largest request of the kernel, in bytes.
+const REQUEST: u64 = 1 << 20;
+/// Buffers and free memory where nothing is promised, and the most of them, in bytes.
+const MOST_BUFFERS: u64 = 64 << 20;
+const MOST_FREE: u64 = 32 << 20;
 
-/// Bytes of the cache of a mount.
-///
-/// # Errors
-/// If `--memory` is too little to work with.
-pub(super) fn cache_bytes(args: &Mount) -> Result<u64, String> {
-    let Some(memory) = args.memory else { return Ok(args.cache.0) };
-    let cache = memory.0.saturating_sub(BESIDE) / SHARE.1 * SHARE.0;
-    if cache < LEAST_CACHE {
-        let least = BESIDE + LEAST_CACHE / SHARE.0 * SHARE.1;
-        return Err(format!("--memory {memory}: a daemon needs {} at least", Size(least)));
-    }
-    Ok(cache)
+/// How a mount divides its memory, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Budget {
+    /// Blocks.
+    pub(super) cache: u64,
+    /// Large buffers, in use and kept.
+    pub(super) buffers: u64,
+    /// Freed memory that is not given back.
+    pub(super) free: u64,
 }
 
-/// The most memory of a mount with such a cache, in bytes.
-pub(super) fn memory_bytes(cache: u64) -> u64 {
-    BESIDE + cache / SHARE.0 * SHARE.1
+impl Budget {
+    /// That of a mount.
+    ///
+    /// # Errors
+    /// If `--memory` is too little to work with.
+    pub(super) fn of(args: &Mount) -> Result<Budget, String> {
+        let Some(memory) = args.memory else { return Ok(Budget::usual(args.cache.0)) };
+        let cache = memory.0.saturating_sub(BESIDE) / SHARE.1 * SHARE.0;
+        if cache < LEAST_CACHE {
+            let least = BESIDE + LEAST_CACHE / SHARE.0 * SHARE.1;
+            return Err(format!("--memory {memory}: a daemon needs {} at least", Size(least)));
+        }
+        let buffers = (memory.0 / 6 / REQUEST * REQUEST).min(MOST_BUFFERS);
+        Ok(Budget { cache, buffers, free: (memory.0 / 12).min(MOST_FREE) })
+    }
+
+    /// That of a daemon with such a cache.
+    pub(super) fn usual(cache: u64) -> Budget {
+        Budget { cache, buffers: MOST_BUFFERS, free: MOST_FREE }
+    }
+
+    /// Requests that the kernel may have under way by itself: each may be as large as its largest, and
+    /// half of the buffers are for those of the device.
+    pub(super) fn requests(self) -> u16 {
+        u16::try_from((self.buffers / REQUEST).max(4)).unwrap_or(u16::MAX)
+    }
+
+    /// The most memory of such a mount, in bytes.
+    pub(super) fn all(self) -> u64 {
+        BESIDE + self.cache / SHARE.0 * SHARE.1
+    }
 }
 
 #[cfg(test)]
@@ -45,10 +82,14 @@ mod tests {
         mount: Mount,
     }
 
-    fn cache(options: &[&str]) -> Result<u64, String> {
+    fn budget(options: &[&str]) -> Result<Budget, String> {
         let words = ["mount"].iter().chain(options).chain(&["disk.img", "mnt"]);
         let line = Line::try_parse_from(words).map_err(|e| e.to_string())?;
-        cache_bytes(&line.mount)
+        Budget::of(&line.mount)
+    }
+
+    fn cache(options: &[&str]) -> Result<u64, String> {
+        budget(options).map(|budget| budget.cache)
     }
 
     #[test]
@@ -56,6 +97,20 @@ mod tests {
         assert_eq!(cache(&[]), Ok(256 << 20));
         assert_eq!(cache(&["--cache", "16M"]), Ok(16 << 20));
         assert_eq!(cache(&["--memory", "576M"]), Ok(256 << 20));
+    }
+
+    #[test]
+    fn all_parts_together_are_within_the_promise() {
+        for mib in [142_u64, 160, 192, 256, 384, 576, 1024, 8192] {
+            let budget = budget(&["--memory", &format!("{mib}M")]).unwrap();
+            let blocks = budget.cache / SHARE.0 * SHARE.1;
+            // The kernel's requests all at once are within the buffers.
+            assert!(u64::from(budget.requests()) * REQUEST <= budget.buffers.max(4 * REQUEST));
+            let program = 24 << 20;
+            let parts = blocks + budget.buffers + budget.free + program;
+            assert!(parts <= mib << 20, "{mib}: {}", parts >> 20);
+            assert!(budget.all() <= mib << 20);
+        }
     }
 
     #[test]

@@ -51,9 +51,10 @@ impl NewFile {
         file.try_clone().map_err(|error| in_file(&error))
     }
 
-    /// It has something now: it stays.
-    pub(super) fn keep(mut self) {
+    /// It has something now: it stays, under this path.
+    pub(super) fn keep(mut self) -> PathBuf {
         self.file = None;
+        self.path.clone()
     }
 }
 

@@ -13,6 +13,7 @@ use std::cell::RefCell;
 use std::fs::{self, File};
 use std::hash::Hasher;
 use std::io::{self, BufReader, BufWriter, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
@@ -208,7 +209,9 @@ impl<S: Read> Hashed<S> {
 /// none), the size of the device, runs of bytes with place and length, an empty run at the end, and
 /// the checksum.
 fn write_entry(path: &Path, key: &str, volume: &OldVolume) -> io::Result<()> {
-    let mut file = BufWriter::new(File::create(path)?);
+    // It may have been made from a user's files.
+    let file = File::options().write(true).create(true).truncate(true).mode(0o600).open(path)?;
+    let mut file = BufWriter::new(file);
     file.write_all(MAGIC)?;
     let mut out = Hashed::new(zstd::stream::Encoder::new(file, LEVEL)?);
     out.put_number(key.len() as u64)?;

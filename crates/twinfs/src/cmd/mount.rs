@@ -11,7 +11,8 @@ use std::rc::Rc;
 use twin_fs::{LayoutKind, OpenVolume, Settings};
 use twin_host::fuse::{Deputy, Mount as FuseMount, MountOptions, Ready, SessionOptions};
 use twin_host::{
-    FlightRecorder, Grade, Host, HostOptions, ImageOptions, Relation, Signals, Words, relation,
+    FlightRecorder, Grade, Host, HostOptions, ImageOptions, Relation, Signals, Words, is_foreign,
+    relation,
 };
 use twin_lab::layouts::LAYOUTS;
 use twin_lab::observe::EVERY_NS;
@@ -19,21 +20,26 @@ use twin_lab::{CLOSE, with_flush};
 use twin_rt::Categories;
 
 use super::asked::{Asked, Recording};
+use super::budget::Budget;
 use super::files::NewFile;
 use super::image::layout_of;
 use super::observing::Kept;
 use super::opening::{Listener, OpenOptions, Opened, Refused, open_volume, set_for_open};
 use super::serve::{Beside, Running};
 use super::serving::{
-    Place, Trace, finish, must_be_outside, recorded, run_serving, serve_until_unmounted,
+    Place, Trace, end_of_recording, finish, has_ended, must_be_outside, recorded, run_serving,
+    serve_until_unmounted,
 };
 use super::status::StatusFile;
 use super::{Interrupts, Outcome, absolute, random_bytes, usage};
-use crate::cli::Mount;
+use crate::cli::{Mount, MountChoice};
 
 pub(crate) fn run(mut args: Mount) -> Outcome {
     args.image = absolute(&args.image)?;
     args.dir = absolute(&args.dir)?;
+    if let Some(read_only) = choice(&args, MountChoice::is_read_only) {
+        args.read_only |= read_only;
+    }
     let paths = [
         &mut args.record,
         &mut args.flight,
@@ -49,7 +55,7 @@ pub(crate) fn run(mut args: Mount) -> Outcome {
         set_for_open(&mut *log.config(), &args.cleaner)
             .map_err(|why| usage(format!("--cleaner: {why}")))?;
     }
-    let memory = super::budget::memory_bytes(super::budget::cache_bytes(&args).map_err(usage)?);
+    let memory = Budget::of(&args).map_err(usage)?.all();
     with_policy(&args, Settings::default()).map_err(usage)?;
     let observing = args.observe.observing(EVERY_NS).map_err(usage)?;
     if observing.is_some() && args.observed.is_none() {
@@ -61,7 +67,8 @@ pub(crate) fn run(mut args: Mount) -> Outcome {
 }
 
 fn serve_volume(args: &Mount, ready: Ready, words: &Rc<Words>) -> Result<(), String> {
-    twin_host::keep_freed_buffers();
+    let budget = Budget::of(args)?;
+    twin_host::keep_freed_buffers(budget.free as usize);
     let prepared = prepare(args).and_then(|(layout, trace)| {
         let beside = Beside::prepare(&args.nfs, &args.image)?;
         let observed_to = args.observed.as_ref();
@@ -89,6 +96,9 @@ fn serve_volume(args: &Mount, ready: Ready, words: &Rc<Words>) -> Result<(), Str
         }
     };
     let Opened { volume, recovery, flight, freezable, observers, host: _ } = opened;
+    if let (Some(flight), Some(path)) = (&flight, &args.flight) {
+        flight.on_end(end_of_recording(words, "the flight log", path.clone()));
+    }
     if let Some(recovery) = recovery {
         words.say(Grade::Notice, &format!("was not unmounted: {recovery}"));
     }
@@ -171,7 +181,13 @@ fn serve_opened(
     flight: Option<Rc<FlightRecorder<File>>>,
     (trace, slot, nfs): (Option<Trace>, Rc<OnceCell<Recording>>, Option<Running>),
 ) -> Result<(), String> {
-    let options = session_options(args, &volume);
+    let mut options = session_options(args, &volume);
+    // At most as many as before are of use.
+    options.max_background = Budget::of(args)?.requests().min(options.max_background);
+    if let Some(flight) = flight.clone() {
+        // A flight writes by itself, for whatever is done beside would belong to it.
+        options.recording_ended = Some(Rc::new(move || flight.has_failed()));
+    }
     let closing = volume.clone();
     let words = Rc::clone(&place.words);
     volume.core().on_stop(move |error| {
@@ -208,13 +224,14 @@ fn serve_opened(
     let (Some(to), Some(trace)) = (&args.record, trace) else {
         return serve_until_unmounted(place, Rc::new(volume), options, ready, stop, close);
     };
-    let recorder = match recorded(&place.host, volume, trace) {
+    let recorder = match recorded(&place.host, &place.words, volume, trace) {
         Ok(recorder) => recorder,
         Err(why) => {
             ready.failed(&why);
             return Err(why);
         }
     };
+    options.recording_ended = Some(has_ended(Rc::downgrade(&recorder)));
     let _ = slot.set(Recording::of(&recorder, to));
     let recording = Rc::clone(&recorder);
     let close = async move {
@@ -230,7 +247,7 @@ fn serve_opened(
 }
 
 /// Which events to tell of, and who writes them down.
-fn event_log(args: &Mount) -> Result<Option<(Categories, Listener)>, String> {
+fn event_log(args: &Mount, words: &Rc<Words>) -> Result<Option<(Categories, Listener)>, String> {
     let Some(categories) = args.log else { return Ok(None) };
     let mut out: Box<dyn Write> = match &args.log_file {
         // Added to what is there: a wrong name must not cost a file.
@@ -241,8 +258,13 @@ fn event_log(args: &Mount) -> Result<Option<(Categories, Listener)>, String> {
         None if args.foreground => Box::new(std::io::stderr()),
         None => return Err("--log: a mount in the background needs --log-file".into()),
     };
-    // A log that cannot be written is no reason to stop serving.
-    let out = RefCell::new(move |line: String| drop(out.write_all(line.as_bytes())));
+    // A log that cannot be written is no reason to stop serving; it is said once.
+    let words = Rc::clone(words);
+    let out = RefCell::new(move |line: String| {
+        if let Err(error) = out.write_all(line.as_bytes()) {
+            words.say(Grade::Error, &format!("--log: {error}: events are missing"));
+        }
+    });
     Ok(Some((categories, Rc::new(move |event| out.borrow_mut()(format!("{event}\n"))))))
 }
 
@@ -286,6 +308,7 @@ fn host_options(args: &Mount) -> Result<HostOptions, String> {
         // need not send them for a file that was made and written within one tick.
         coarse_time: collects_writes(args),
         flight: None,
+        buffer_bytes: Budget::of(args)?.buffers as usize,
     })
 }
 
@@ -322,11 +345,11 @@ fn open(
         let set = of_layout.set_for_open("alloc", policy);
         set.map_err(|why| format!("{image}: --alloc on {}: {why}", layout.noun()))?;
     }
-    let log = event_log(args)?;
+    let log = event_log(args, words)?;
     let (opened, note) = open_or_read(args, |read_only| {
         let (direct, queue) = (!args.buffered, args.queue);
         let image = ImageOptions { read_only, direct, queue, ..ImageOptions::default() };
-        let cache_bytes = super::budget::cache_bytes(args)?;
+        let cache_bytes = Budget::of(args)?.cache;
         let replacement = args.replacement.to_owned();
         let file_types = args.file_types;
         let settings =
@@ -352,6 +375,11 @@ fn with_policy(args: &Mount, settings: Settings) -> Result<Settings, String> {
     }
 }
 
+/// The last word of the options on something.
+fn choice(args: &Mount, about: fn(MountChoice) -> Option<bool>) -> Option<bool> {
+    args.options.iter().copied().filter_map(about).next_back()
+}
+
 /// The place where a volume that is open on a host is to be mounted.
 fn place(
     args: &Mount,
@@ -360,6 +388,7 @@ fn place(
     words: &Rc<Words>,
     note: String,
 ) -> Result<Place, String> {
+    let is_foreign = rustix::process::geteuid().is_root() && is_foreign(&args.image);
     let limit_bytes = volume.room().map(|room| room.limit_bytes);
     let read_only = volume.core().settings.read_only;
     let signals = Rc::new(Signals::listen_for_stop(&host).map_err(|e| e.to_string())?);
@@ -368,11 +397,21 @@ fn place(
         read_only,
         // A volume keeps the times of what is read to those who set them.
         no_access_times: true,
+        no_suid: !choice(args, MountChoice::is_suid).unwrap_or(!is_foreign),
+        no_dev: !choice(args, MountChoice::is_dev).unwrap_or(!is_foreign),
+        no_exec: !choice(args, MountChoice::is_exec).unwrap_or(true),
         allow_other: args.allow_other || MountOptions::default().allow_other,
         collected_bytes: twin_fs::collected_bytes(limit_bytes.unwrap_or(u64::MAX)),
         ..MountOptions::default()
     };
     let mount = FuseMount::new(&args.dir, &mount_options, deputy).map_err(|e| e.to_string())?;
+    if is_foreign && mount_options.no_suid && choice(args, MountChoice::is_suid).is_none() {
+        words.say(
+            Grade::Notice,
+            "the image may have been made by another user: set-id bits and device nodes in it mean \
+             nothing (-o suid,dev gives them their meaning)",
+        );
+    }
     let (words, served) = (Rc::clone(words), String::new());
     Ok(Place { host, mount, signals, words, note, served })
 }

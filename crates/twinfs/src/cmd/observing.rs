@@ -216,14 +216,17 @@ impl Kept {
         new.keep();
         let (weak, host) = (Rc::downgrade(&seat), observers.host.clone());
         let (its, every_ns) = (Arc::clone(&lines), observing.every_ns);
+        let words = Rc::clone(words);
         host.rt().clone().spawn("observed", async move {
             loop {
                 host.rt().sleep(every_ns).await;
                 let Some(rows) = weak.upgrade().map(|seat| seat.take_intervals()) else { return };
                 let lines = Arc::clone(&its);
-                // What cannot be written is told at the end.
-                if let Ok(done) = offload(&host, move || locked(&lines).add(&rows)) {
-                    let _ = done.await;
+                // What cannot be written is told now, once, and at the end.
+                if let Ok(done) = offload(&host, move || locked(&lines).add(&rows))
+                    && let Err(why) = done.await
+                {
+                    words.say(Grade::Error, &format!("--observed: {why}: figures are missing"));
                 }
             }
         });

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::process::ExitCode;
 use std::rc::Rc;
 
+use rustix::fs::StatVfsMountFlags;
 use twin_host::fuse::{Deputy, Mount, MountOptions, Ready, SessionOptions};
 use twin_host::mirror::Mirror;
 use twin_host::{Host, HostOptions, Relation, Signals, Words, relation};
@@ -11,7 +12,7 @@ use twin_trace::Recorder;
 
 use super::files::NewFile;
 use super::serving::{
-    Place, Trace, finish, must_be_outside, recorded, run_serving, serve_until_unmounted,
+    Place, Trace, finish, has_ended, must_be_outside, recorded, run_serving, serve_until_unmounted,
 };
 use super::{Interrupts, Outcome, absolute};
 use crate::cli::Record;
@@ -44,8 +45,11 @@ fn record(args: &Record, ready: Ready, words: &Rc<Words>) -> Result<(), String> 
         }
         Ok(())
     };
+    let its = Rc::downgrade(&recorder);
+    let options =
+        SessionOptions { recording_ended: Some(has_ended(its)), ..SessionOptions::shared() };
     // A mirror waits for nothing but the host: there is nothing to stop.
-    serve_until_unmounted(place, recorder, SessionOptions::shared(), ready, |_| {}, close)
+    serve_until_unmounted(place, recorder, options, ready, |_| {}, close)
 }
 
 /// Opens all that is needed, in this order: the deputy before any thread, the trace before the mirror, which clears the umask of
@@ -59,11 +63,20 @@ fn open(args: &Record, words: &Rc<Words>) -> Result<(Place, Rc<Recorder<Mirror, 
     let new = NewFile::make(&args.to, &Interrupts::default())?;
     let mirror =
         Mirror::open(&args.source).map_err(|e| format!("{}: {e}", args.source.display()))?;
-    let options =
-        MountOptions { source: args.source.display().to_string(), ..MountOptions::default() };
+    // What means nothing in the directory means nothing in its mirror.
+    let flags = rustix::fs::statvfs(&args.source)
+        .map_err(|e| format!("{}: {}", args.source.display(), std::io::Error::from(e)))?;
+    let has = |flag| flags.f_flag.contains(flag);
+    let options = MountOptions {
+        source: args.source.display().to_string(),
+        no_suid: has(StatVfsMountFlags::NOSUID),
+        no_dev: has(StatVfsMountFlags::NODEV),
+        no_exec: has(StatVfsMountFlags::NOEXEC),
+        ..MountOptions::default()
+    };
     let mount = Mount::new(&args.dir, &options, deputy).map_err(|e| e.to_string())?;
     let trace = Trace { new, contents: args.contents, about };
-    let recorder = recorded(&host, mirror, trace)?;
+    let recorder = recorded(&host, words, mirror, trace)?;
     let (words, note) = (Rc::clone(words), String::new());
     Ok((Place { host, mount, signals, words, note, served: String::new() }, recorder))
 }

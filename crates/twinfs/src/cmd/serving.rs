@@ -2,14 +2,15 @@
 //! unmounted.
 
 use std::fs::File;
-use std::path::Path;
-use std::rc::Rc;
+use std::io::{Seek as _, SeekFrom, Write as _};
+use std::path::{Path, PathBuf};
+use std::rc::{Rc, Weak};
 
 use twin_fs::{FileSystem, FsError};
 use twin_host::fuse::{Mount, Ready, Session, SessionOptions, in_background, serve};
 use twin_host::{Grade, Host, Relation, Signals, Words, relation, take_limits, take_signals};
 use twin_rt::SECS;
-use twin_trace::{Recorder, RecorderOptions};
+use twin_trace::{Ended, Recorder, RecorderOptions};
 
 use super::files::NewFile;
 
@@ -118,6 +119,7 @@ pub(super) struct Trace {
 /// A file system that is recorded to a new file, written out every second.
 pub(super) fn recorded<F: FileSystem>(
     host: &Host,
+    words: &Rc<Words>,
     fs: F,
     trace: Trace,
 ) -> Result<Rc<Recorder<F, File>>, String> {
@@ -131,7 +133,8 @@ pub(super) fn recorded<F: FileSystem>(
     };
     let recorder = Recorder::new(host.rt(), fs, new.handle()?, options);
     let recorder = Rc::new(recorder.map_err(|e| format!("the trace: {e}"))?);
-    new.keep();
+    let path = new.keep();
+    recorder.on_end(end_of_recording(words, "the trace", path));
     let (weak, rt) = (Rc::downgrade(&recorder), host.rt().clone());
     host.rt().spawn("trace writer", async move {
         loop {
@@ -143,6 +146,44 @@ pub(super) fn recorded<F: FileSystem>(
         }
     });
     Ok(recorder)
+}
+
+/// What writes out a recording and says whether it has ended before its time.
+pub(super) fn has_ended<F: FileSystem>(recorder: Weak<Recorder<F, File>>) -> Rc<dyn Fn() -> bool> {
+    Rc::new(move || {
+        recorder.upgrade().is_some_and(|recorder| {
+            recorder.flush();
+            recorder.has_failed()
+        })
+    })
+}
+
+/// What is done when a recording ends because its file takes no more: the file is closed behind its
+/// last whole frame, and it is said at once. Serving goes on.
+pub(super) fn end_of_recording(
+    words: &Rc<Words>,
+    what: &'static str,
+    path: PathBuf,
+) -> impl FnOnce(Ended<File>) + use<> {
+    let words = Rc::clone(words);
+    move |ended| {
+        let Ended { out: mut file, whole_bytes, closing, why } = ended;
+        // What was cut off gives room for the end. Without an end it is read to its last frame too.
+        let cut = |file: &mut File| {
+            file.set_len(whole_bytes)?;
+            file.seek(SeekFrom::Start(whole_bytes)).map(drop)
+        };
+        let closed = cut(&mut file).and_then(|()| file.write_all(&closing));
+        if closed.is_err() {
+            let _ = cut(&mut file);
+        }
+        let text = format!(
+            "recording has ended: {}: {why}; {what} has what was done until now, and the mount goes \
+             on without it",
+            path.display()
+        );
+        words.say(Grade::Error, &text);
+    }
 }
 
 /// That files which a daemon uses do not lie where it mounts: a call on such a path would wait for

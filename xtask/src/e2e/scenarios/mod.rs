@@ -29,6 +29,7 @@ mod pjdfstest;
 mod places;
 mod replacement;
 mod rewrite;
+mod shell;
 mod signatures;
 mod sqlite;
 mod streams;
@@ -73,6 +74,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     places::SCENARIO,
     replacement::SCENARIO,
     streams::SCENARIO,
+    shell::SCENARIO,
     signatures::SCENARIO,
     hostile::SCENARIO,
 ];

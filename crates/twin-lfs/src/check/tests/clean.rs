@@ -105,6 +105,31 @@ fn a_crash_with_open_removed_files_leaves_orphans_and_is_clean() {
     }
 }
 
+/// They were called hidden files that belong to no inode, while their owners waited to be freed.
+#[test]
+fn long_attributes_of_open_removed_files_are_no_strays() {
+    let mut w = World::new(&MkfsOptions::modern([1; 16]), 32 << 20);
+    for i in 0..5 {
+        let name: Box<[u8]> = format!("f{i}").into_bytes().into();
+        let op = Op::Create { dir: ROOT_INO, name: name.clone(), mode: 0o644, exclusive: true };
+        let ino = w.entry(op);
+        let (attribute, value) = ((*b"user.a").into(), vec![7; 3000].into());
+        w.op(Op::SetXattr { ino, name: attribute, value, mode: XattrMode::Any });
+        w.op(Op::Unlink { dir: ROOT_INO, name });
+    }
+    w.op(Op::Sync);
+    let disk = w.crash();
+    let report = assert_clean(&disk, "orphans");
+    assert_eq!(report.counts.orphans, 5);
+    let copy = Rc::new(MemDisk::from_bytes(disk.to_bytes()));
+    let repaired = repair_disk(Rc::clone(&copy), false).unwrap();
+    assert!(repaired.is_clean(), "{repaired}");
+    for disk in [copy, World::mount(disk, LfsSettings::default()).close()] {
+        let report = assert_clean(&disk, "finished");
+        assert_eq!((report.counts.orphans, report.counts.hidden), (0, 0));
+    }
+}
+
 #[test]
 fn the_cleaner_leaves_a_clean_volume() {
     for options in profiles() {

@@ -119,7 +119,7 @@ fn files_of_a_lost_root_are_in_lost_and_found() {
 }
 
 #[test]
-fn rotten_data_becomes_a_hole_if_data_is_looked_at() {
+fn rotten_data_stays_an_error_for_its_readers_if_data_is_looked_at() {
     let rich = Rich::new(&MkfsOptions::modern([1; 16]), SIZE);
     let ptr = rich.first_block(rich.big);
     let geometry = rich.w.volume.core.geometry.clone();
@@ -131,12 +131,45 @@ fn rotten_data_becomes_a_hole_if_data_is_looked_at() {
     assert!(repair_disk(Rc::clone(&disk), false).unwrap().is_clean());
     let report = repair_disk(Rc::clone(&disk), true).unwrap();
     assert!(report.has(Kind::Data), "{report}");
-    assert!(report.losses.iter().any(|loss| loss.what.contains("bytes 0 to")), "{report}");
-    assert_clean(&disk, "afterwards");
-    let after = contents(&disk);
-    let block = geometry.block_size as usize;
-    assert!(after[0][..block].iter().all(|byte| *byte == 0));
-    assert!(after[0][block..] == before[0][block..] && after[1..] == before[1..]);
+    // It is told of by the name that its owner knows it by.
+    let lost = twin_fs::CheckReport::from(report.clone()).notes;
+    assert!(lost.iter().any(|loss| loss.contains("(/big): bytes 0 to")), "{report}");
+    let after = assert_clean(&disk, "afterwards");
+    assert!(after.damaged.len() == 1 && after.to_string().contains("(/big): parts were lost"));
+    let mut w = World::mount(disk, LfsSettings::default());
+    let block = u64::from(geometry.block_size);
+    let lookup = Op::Lookup { dir: ROOT_INO, name: (*b"big").into() };
+    let ino = w.entry(lookup);
+    let mut ask = |op| w.request(Request::root(w.next_id, op));
+    let read = |off: u64, len: u64| Op::Read { ino, off, len: len as u32 };
+    let is_damage = |reply: Result<Reply, FsError>| reply.is_err_and(|error| error.is_damage());
+    let has = |reply: Result<Reply, FsError>, content: &[u8]| match reply {
+        Ok(Reply::Data(blocks)) => {
+            let bytes: Vec<u8> = blocks.iter().flat_map(|b| b.to_bytes().to_vec()).collect();
+            bytes == content
+        }
+        other => panic!("{other:?}"),
+    };
+    // It read as zeros after a repair, where it had been an error before.
+    assert!(is_damage(ask(read(0, 10))) && is_damage(ask(read(block - 1, 2))));
+    let rest = &before[0][block as usize..3 * block as usize];
+    assert!(has(ask(read(block, 2 * block)), rest), "the others are as they were");
+    // Nothing that works around reading may pass it off for zeros either.
+    let seek = |what| Op::Seek { ino, off: 0, what };
+    assert_eq!(ask(seek(twin_fs::SeekFor::Data)), Ok(Reply::Offset(0)));
+    let punch = Op::Fallocate { ino, off: 0, len: block, mode: twin_fs::Fallocate::PunchHole };
+    assert!(is_damage(ask(punch)));
+    let write = |off: u64, len: u64| {
+        let data = Data::Bytes(Bytes::copy_of(&vec![9; len as usize]));
+        Op::Write { ino, off, data }
+    };
+    assert!(is_damage(ask(write(10, 20))), "the rest of the block would be zeros");
+    // What is written whole is good again.
+    assert_eq!(ask(write(0, block)), Ok(Reply::Written(block)));
+    assert!(has(ask(read(0, block)), &vec![9; block as usize]));
+    let set = twin_fs::SetAttr { size: Some(0), ..Default::default() };
+    assert!(ask(Op::SetAttr { ino, set }).is_ok());
+    assert!(assert_clean(&w.close(), "empty").damaged.is_empty());
 }
 
 impl Rich {

@@ -18,6 +18,7 @@ use twin_host::{
 };
 use twin_nfs::{Export, Keys, Served, Server};
 
+use super::budget::Budget;
 use super::image::layout_of;
 use super::opening::{OpenOptions, open_beside};
 use super::{Outcome, random_bytes, say, usage};
@@ -33,7 +34,7 @@ pub(crate) fn run(args: Serve) -> Outcome {
     let exports = rules::exports(&shares, &args.exports).map_err(usage)?;
     let about = shares.iter().map(|s| s.image.display().to_string()).collect::<Vec<_>>().join(", ");
     let caches = args.cache.0.saturating_mul(shares.len() as u64);
-    take_limits(super::budget::memory_bytes(caches))?;
+    take_limits(Budget::usual(caches).all())?;
     if args.foreground {
         take_signals(true);
         let words = Rc::new(Words::to_terminal(&about));
@@ -71,7 +72,7 @@ fn serve(
     ready: Ready,
     words: &Rc<Words>,
 ) -> Result<(), String> {
-    twin_host::keep_freed_buffers();
+    twin_host::keep_freed_buffers(Budget::usual(args.cache.0).free as usize);
     let prepared = match prepare(args, shares, exports, words) {
         Ok(prepared) => prepared,
         Err(why) => {
