@@ -511,7 +511,7 @@ impl<F: FileSystem> Inner<F> {
             if waited.is_some_and(|waited| waited.given_up) {
                 return;
             }
-            inner.done(unique, expect, result);
+            inner.done((unique, aside), expect, result);
             inner.in_flight.set(inner.in_flight.get() - 1);
             if inner.in_flight.get() == 0
                 && !matches!(*inner.link.state.borrow(), SessionState::Open)
@@ -628,8 +628,13 @@ impl<F: FileSystem> Inner<F> {
         }
     }
 
-    /// Answers an operation that has ended.
-    fn done(self: &Rc<Self>, unique: u64, expect: Expect, result: Result<Reply, FsError>) {
+    /// Answers an operation that has ended, of a client or (`aside`) of the deputy.
+    fn done(
+        self: &Rc<Self>,
+        (unique, aside): (u64, bool),
+        expect: Expect,
+        result: Result<Reply, FsError>,
+    ) {
         let reply = match result {
             Ok(reply) => reply,
             Err(error) => return self.failed(unique, expect, &error),
@@ -646,7 +651,8 @@ impl<F: FileSystem> Inner<F> {
             return;
         }
         match reply {
-            Reply::Attr(attr) if self.must_look(expect, &attr) => {
+            // The deputy asks while it fetches.
+            Reply::Attr(attr) if !aside && self.must_look(expect, &attr) => {
                 self.fetch(Some(node(attr.ino)), Waiter::Attr { unique, expect, attr });
             }
             reply => self.reply(unique, expect, reply, true),
@@ -680,7 +686,10 @@ impl<F: FileSystem> Inner<F> {
             self.keeper.fell(node);
             let _ = tell_stale(&self.fd, node, -1);
         }
-        if let Reply::Attr(attr) | Reply::Entry(LookupEntry { attr, .. }) = &reply {
+        // Of the answer when it hands over times, the kernel takes nothing.
+        if expect != Expect::Changed
+            && let Reply::Attr(attr) | Reply::Entry(LookupEntry { attr, .. }) = &reply
+        {
             let takes = || self.fs.room_of(attr.ino).unwrap_or(0);
             self.counts.told(node(attr.ino), takes);
         }
