@@ -12,6 +12,7 @@ use std::io::{self, IoSlice};
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::task::{Poll, Waker};
+use std::time::Duration;
 
 use rustix::io::Errno;
 use twin_disk::{Block, Buf, BufPool, Bytes};
@@ -46,6 +47,8 @@ const KEEP_FROM: usize = 128 << 10;
 /// Large buffers that are prepared when a session begins: as many as a sequential reader has in
 /// flight.
 const READY_BUFFERS: usize = 12;
+/// How long a deputy may take to hear where the mount is.
+const PROMPT: Duration = Duration::from_secs(10);
 /// The most pieces that one system call takes (IOV_MAX).
 const MAX_PIECES: usize = 1024;
 
@@ -315,12 +318,12 @@ impl<F: FileSystem> Session<F> {
     /// If the host refuses to wait for the deputy.
     pub(super) fn placed(&self, mount: &Mount) -> io::Result<()> {
         let inner = &self.0;
-        mount.deputy().attend(&inner.host)?;
         if let Some((place, collected_bytes)) = mount.place(&inner.prime_name) {
             inner.keeper.bound(collected_bytes);
-            // It is known before anything else is asked for.
-            drop(mount.deputy().ask(&Errand::Know(place)));
+            // It calls nothing for that, so this thread can wait for it.
+            mount.deputy().ask_and_wait(&Errand::Know(place), PROMPT)?;
         }
+        mount.deputy().attend(&inner.host)?;
         inner.fetcher.employ(mount.deputy(), mount.is_read_only());
         Ok(())
     }
@@ -424,6 +427,7 @@ impl<F: FileSystem> Inner<F> {
                 answer.push(&prime_entry());
                 let _ = self.send(unique, None, answer);
             }
+            Plan::Fetch => self.fetch(None, Waiter::Pages { unique }),
             Plan::OwnAttr => {
                 let mut answer = self.answer();
                 answer.push(&own_attr());
@@ -596,6 +600,9 @@ impl<F: FileSystem> Inner<F> {
             // The kernel then takes every file for one without holes, which is right, if slower.
             Waiter::Enter { header, op: Op::Seek { .. }, .. } if !fetched => {
                 self.refuse(header.unique, Errno::NOSYS);
+            }
+            Waiter::Pages { unique } => {
+                self.reply(unique, Expect::Ioctl, Reply::Done, fetched);
             }
             Waiter::Enter { header, cred, op, expect } => self.enter(&header, cred, op, expect),
             Waiter::Attr { unique, expect, attr } => {
