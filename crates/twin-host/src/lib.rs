@@ -61,7 +61,7 @@ pub use guard::Guard;
 pub use host::{FlightLog, Host, HostDriver, HostOptions, Source, Watch};
 pub use interrupts::on_interrupt;
 pub use memory::keep_freed_buffers;
-pub use offload::offload;
+pub use offload::{WorkPanicked, offload};
 pub use places::{Relation, relation};
 pub use signals::Signals;
 pub use within::{Late, within};

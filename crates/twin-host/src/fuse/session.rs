@@ -486,7 +486,11 @@ impl<F: FileSystem> Inner<F> {
         let inner = Rc::clone(self);
         let called = async move {
             match work {
-                Ok(work) => work.await,
+                Ok(work) => {
+                    if let Err(error) = work.await {
+                        (inner.options.report)(&format!("calling data back: {error}"));
+                    }
+                }
                 Err(error) => (inner.options.report)(&format!("calling data back: {error}")),
             }
             inner.keeper.called_back();

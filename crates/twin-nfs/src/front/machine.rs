@@ -314,7 +314,7 @@ impl Machine {
             self.next_call += 1;
             self.awaited += 1;
             self.calls.insert(call, Call { key, cost, since: now, given_up: false });
-            self.actions.push_back(Action::Start { call, peer, record });
+            self.actions.push_back(Action::Start { call, key, peer, record });
         }
     }
 

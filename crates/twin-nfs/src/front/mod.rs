@@ -152,6 +152,8 @@ pub enum Action {
     Start {
         /// Its number.
         call: u64,
+        /// Its connection.
+        key: u64,
         /// Whose it is.
         peer: Peer,
         /// The record.

@@ -291,7 +291,7 @@ impl<F: FileSystem, S: Sockets, M: Steps> Run<'_, F, S, M> {
             Action::Listen(on) => self.sockets.listen(on),
             Action::EndListening => self.sockets.end_listening(),
             // Polled in place: most calls end without waiting.
-            Action::Start { call, peer, record } => {
+            Action::Start { call, peer, record, .. } => {
                 let shared = Rc::clone(self.shared);
                 self.shared.rt.run_or_spawn("nfs", async move {
                     let reply = shared.server.answer(peer, record).await;
