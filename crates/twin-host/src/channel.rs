@@ -1,21 +1,24 @@
 //! A channel into a running mount: another process asks, the core's thread answers.
 //!
-//! Contract: the channel is a socket in Linux's abstract namespace, named by the number of the process
-//! that serves it, so nothing is left of it when that ends, however it ends. Only processes of the
-//! same user and of the superuser are let in (`SO_PEERCRED`), and a client makes sure that the one
-//! who answers is the process it means. A request is its length (4 bytes, little-endian) and at most
+//! Contract: the channel is a socket in Linux's abstract namespace, so nothing is left of it when the process
+//! that serves it ends, however it ends. Its name is random, so nobody can take it before; a client finds it
+//! in the name of a memory file that the process has open, which only its user and the superuser can see. Only
+//! processes of the same user and of the superuser are let in (`SO_PEERCRED`), and a client makes sure that the
+//! one who answers is the process it means. A request is its length (4 bytes, little-endian) and at most
 //! [`REQUEST_MOST`] bytes, an answer likewise with at most [`ANSWER_MOST`]. A connection is a
 //! [`Session`]: it answers one request at a time, and is dropped when its client has gone. Whoever sends
 //! more than a request, or does not read, is cut off. No more than [`SESSIONS`] are open.
 
 use std::cell::{Cell, RefCell};
+use std::fs;
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::time::Duration;
 
+use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::net::sockopt::socket_peercred;
 use twin_rt::{BoxFuture, Event, MILLIS, SECS};
 
@@ -38,16 +41,26 @@ pub trait Session {
     fn answer(&self, request: Vec<u8>) -> BoxFuture<'_, Vec<u8>>;
 }
 
+/// How long nobody is let in when the host has no descriptor for a connection.
+const PAUSE_NS: u64 = 100 * MILLIS;
+/// What the name of the memory file begins with that tells the name of the socket.
+const TELLTALE: &str = "twinfs-channel-";
+
 /// The serving end of a channel. The channel ends when it is dropped.
 pub struct Channel {
-    _watch: Watch,
+    listening: Rc<Listening>,
+    /// Its name tells that of the socket.
+    _telltale: OwnedFd,
 }
 
 struct Listening {
+    me: Weak<Listening>,
     host: Host,
     listener: UnixListener,
     make: Box<dyn Fn() -> Rc<dyn Session>>,
     open: Rc<Cell<usize>>,
+    /// Not there during a pause.
+    watch: Cell<Option<Watch>>,
 }
 
 /// One connection: what has come, and whether more may.
@@ -58,22 +71,61 @@ struct Incoming {
     came: Event,
 }
 
-fn address_of(pid: u32) -> io::Result<SocketAddr> {
-    SocketAddr::from_abstract_name(format!("twinfs/{pid}"))
+fn address(name: &str) -> io::Result<SocketAddr> {
+    SocketAddr::from_abstract_name(format!("twinfs/{name}"))
+}
+
+/// A name that nobody can foresee.
+fn random_name() -> io::Result<String> {
+    let mut bytes = [0; 16];
+    fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+/// The name of the channel of a process. What a process has open is seen by its user and the superuser, and
+/// nobody but the process has a say in it: the list of all sockets, which also has the name, can be added to
+/// by anyone.
+fn name_of(pid: u32) -> io::Result<String> {
+    let begins = format!("/memfd:{TELLTALE}");
+    for entry in fs::read_dir(format!("/proc/{pid}/fd"))? {
+        // Others may be closed meanwhile.
+        let Ok(target) = fs::read_link(entry?.path()) else { continue };
+        let name = target.to_str().and_then(|text| text.strip_prefix(&begins));
+        if let Some(name) = name.and_then(|rest| rest.split_whitespace().next()) {
+            return Ok(name.to_owned());
+        }
+    }
+    Err(io::Error::new(ErrorKind::NotFound, "it has no channel"))
 }
 
 impl Channel {
-    /// Opens the channel of this process; `make` makes the session of each client.
+    /// Opens a channel of this process; `make` makes the session of each client.
     ///
     /// # Errors
-    /// If the host refuses a descriptor, or the name is taken.
+    /// If the host refuses a descriptor.
     pub fn open(host: &Host, make: impl Fn() -> Rc<dyn Session> + 'static) -> io::Result<Channel> {
-        let listener = UnixListener::bind_addr(&address_of(std::process::id())?)?;
+        let name = random_name()?;
+        let listener = UnixListener::bind_addr(&address(&name)?)?;
         listener.set_nonblocking(true)?;
-        let fd = Rc::new(OwnedFd::from(listener.try_clone()?));
-        let (make, open) = (Box::new(make), Rc::default());
-        let listening = Listening { host: host.clone(), listener, make, open };
-        Ok(Channel { _watch: host.watch(fd, Rc::new(listening))? })
+        let telltale = memfd_create(format!("{TELLTALE}{name}"), MemfdFlags::CLOEXEC)?;
+        let make = Box::new(make);
+        let listening = Rc::new_cyclic(|me| Listening {
+            me: Weak::clone(me),
+            host: host.clone(),
+            listener,
+            make,
+            open: Rc::default(),
+            watch: Cell::default(),
+        });
+        listening.watch()?;
+        Ok(Channel { listening, _telltale: telltale })
+    }
+}
+
+impl Drop for Channel {
+    fn drop(&mut self) {
+        // It owns itself through its watch.
+        self.listening.watch.take();
     }
 }
 
@@ -85,16 +137,49 @@ fn is_admitted(stream: &UnixStream) -> bool {
 
 impl Source for Listening {
     fn take_event(&self) -> bool {
-        let Ok((stream, _)) = self.listener.accept() else { return false };
-        let is_welcome = self.open.get() < SESSIONS && is_admitted(&stream);
-        if is_welcome && stream.set_nonblocking(true).is_ok() {
-            self.begin(stream);
+        match self.listener.accept() {
+            Ok((stream, _)) => {
+                let is_welcome = self.open.get() < SESSIONS && is_admitted(&stream);
+                if is_welcome && stream.set_nonblocking(true).is_ok() {
+                    self.begin(stream);
+                }
+                true
+            }
+            Err(error) => {
+                let kinds = [ErrorKind::WouldBlock, ErrorKind::Interrupted];
+                if !kinds.contains(&error.kind()) {
+                    self.pause();
+                }
+                false
+            }
         }
-        true
     }
 }
 
 impl Listening {
+    fn watch(self: &Rc<Self>) -> io::Result<()> {
+        let fd = Rc::new(OwnedFd::from(self.listener.try_clone()?));
+        let source = Rc::clone(self) as Rc<dyn Source>;
+        self.watch.set(Some(self.host.watch(fd, source)?));
+        Ok(())
+    }
+
+    /// Lets nobody in for a while: a connection for which there is no descriptor stays where it is, and would
+    /// be reported without end.
+    fn pause(&self) {
+        self.watch.take();
+        let (me, rt) = (Weak::clone(&self.me), self.host.rt().clone());
+        self.host.rt().spawn("channel pause", async move {
+            loop {
+                rt.sleep(PAUSE_NS).await;
+                // It is gone, or it listens again; if there is no descriptor for that either, later.
+                if me.upgrade().is_none_or(|listening| listening.watch().is_ok()) {
+                    return;
+                }
+            }
+        });
+    }
+
     fn begin(&self, stream: UnixStream) {
         let Ok(fd) = stream.try_clone() else { return };
         let incoming = Rc::new(Incoming {
@@ -212,12 +297,12 @@ impl Asking {
     /// # Errors
     /// If it has no channel, or is another user's.
     pub fn connect(pid: u32) -> io::Result<Asking> {
-        let stream = UnixStream::connect_addr(&address_of(pid)?)?;
+        let stream = UnixStream::connect_addr(&address(&name_of(pid)?)?)?;
         let peer = socket_peercred(&stream)?;
         if peer.pid.as_raw_nonzero().get().unsigned_abs() != pid {
             return Err(io::Error::new(
                 ErrorKind::PermissionDenied,
-                "another process than the mount's has taken the name of its channel",
+                "another process than the mount's answers",
             ));
         }
         stream.set_read_timeout(Some(PATIENCE))?;
@@ -268,7 +353,7 @@ mod tests {
     }
 
     fn raw() -> UnixStream {
-        UnixStream::connect_addr(&address_of(std::process::id()).unwrap()).unwrap()
+        UnixStream::connect_addr(&address(&name_of(std::process::id()).unwrap()).unwrap()).unwrap()
     }
 
     /// True if the server closes the connection, or resets it, without an answer.
@@ -291,7 +376,9 @@ mod tests {
             Rc::new(Reversing(Rc::clone(&its)))
         });
         let _channel = channel.unwrap();
-        assert!(Channel::open(&host, || unreachable!()).is_err(), "the name is taken");
+        // Whoever took the name, which was the number of the process, denied the channel.
+        let squatter = UnixListener::bind_addr(&address(&std::process::id().to_string()).unwrap());
+        squatter.unwrap();
         let clients = || {
             let asking = Asking::connect(std::process::id()).unwrap();
             for text in ["abc", "xy", ""] {
@@ -317,7 +404,7 @@ mod tests {
             assert_eq!(asking.ask(b"on").unwrap().len(), 2000, "the first goes on");
         };
         let done = crate::offload(&host, clients).unwrap();
-        host.rt().block_on(done).unwrap();
+        host.rt().block_on(done).unwrap().unwrap();
         host.rt().block_on(host.rt().sleep(50 * MILLIS)).unwrap();
         assert_eq!(open.get(), 0, "sessions end with their clients");
     }

@@ -245,7 +245,9 @@ impl Watch {
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        if let Some(watched) = self.core.sources.borrow_mut().remove(self.key) {
+        // The source may own other watches, which end with it.
+        let removed = self.core.sources.borrow_mut().remove(self.key);
+        if let Some(watched) = removed {
             self.core.engine.borrow_mut().unwatch(self.key, watched.fd.as_fd());
         }
     }

@@ -64,7 +64,7 @@ pub use host::{FlightLog, Host, HostDriver, HostOptions, Source, Watch};
 pub use interrupts::on_interrupt;
 pub use limits::take_limits;
 pub use memory::keep_freed_buffers;
-pub use offload::offload;
+pub use offload::{WorkPanicked, offload};
 pub use places::{Relation, relation};
 pub use signals::{Signals, take_signals};
 pub use within::{Late, within};

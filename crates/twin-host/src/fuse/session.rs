@@ -563,10 +563,15 @@ impl<F: FileSystem> Inner<F> {
         let inner = Rc::clone(self);
         let called = async move {
             if !inner.fetcher.all().await {
-                let work = inner.keeper.notices(&inner.fd);
-                match work.and_then(|work| offload(&inner.host, work)) {
-                    Ok(work) => work.await,
-                    Err(error) => (inner.options.report)(&format!("calling data back: {error}")),
+                let failed = match inner.keeper.notices(&inner.fd) {
+                    Ok(work) => match offload(&inner.host, work) {
+                        Ok(work) => work.await.err().map(|error| error.to_string()),
+                        Err(error) => Some(error.to_string()),
+                    },
+                    Err(error) => Some(error.to_string()),
+                };
+                if let Some(error) = failed {
+                    (inner.options.report)(&format!("calling data back: {error}"));
                 }
             }
             inner.keeper.called_back();

@@ -78,6 +78,10 @@ pub(super) struct Connection {
     pub(super) closed: bool,
     /// The client sends nothing more.
     pub(super) ended: bool,
+    /// Its replies have left.
+    replied: bool,
+    /// It has taken all replies before it sent more: what it sent first says nothing of that.
+    pub(super) has_taken: bool,
     /// The client has been told that nothing more is sent.
     pub(super) told: bool,
     /// The socket takes nothing for now.
@@ -112,6 +116,8 @@ impl Connection {
             queue: Queue::None,
             closed: false,
             ended: false,
+            replied: false,
+            has_taken: false,
             told: false,
             full: false,
             sending: false,
@@ -159,6 +165,7 @@ impl Connection {
     /// Takes bytes that came.
     pub(super) fn came(&mut self, mut bytes: &[u8], bounds: &Bounds, now: Time) {
         self.moved = now;
+        self.has_taken |= self.replied && self.is_quiet() && !self.has_begun();
         if self.at == self.raw.len() {
             let take = bytes.len().min(self.arriving.missing);
             self.take_in(take, |partial| partial.extend_from_slice(&bytes[..take]));
@@ -352,6 +359,7 @@ impl Connection {
             self.progressed(now);
             self.under_way = now;
         }
+        self.replied = true;
     }
 
     /// Forgets what came and was not executed.

@@ -16,6 +16,12 @@ const QUANTUM: usize = 16;
 const AT_ONCE_BYTES: usize = 32 << 10;
 /// The most bytes that one read takes.
 const READ_BYTES: usize = 256 << 10;
+/// Classes of those who wait for common room, see [`Machine::class`].
+const CLASSES: usize = 5;
+/// So many who wait halve the time that others may stand still.
+const CROWD: usize = 32;
+/// The part of this time that is left however many wait.
+const CROWDED: u64 = 16;
 /// How often slow and idle connections are looked for.
 const SWEEP_NS: Nanos = SECS;
 /// How long no connection is accepted when the host has no descriptor for one.
@@ -60,8 +66,8 @@ pub struct Machine {
     next_call: u64,
     /// Connections with more to do than is done at a time.
     small: VecDeque<u64>,
-    /// Connections that wait for common room: who has taken all replies, and who has not.
-    common: [VecDeque<u64>; 2],
+    /// Connections that wait for common room, in classes that take turns.
+    common: [VecDeque<u64>; CLASSES],
     /// Whose turn it is.
     turn: usize,
     /// There is no room for whose turn it is, until something is freed or this time comes.
@@ -114,7 +120,7 @@ impl Steps for Machine {
     }
 
     fn figures(&self) -> Figures {
-        let waiting = self.common.iter().any(|queue| !queue.is_empty());
+        let waiting = self.waiting() > 0;
         let linger = match self.ending {
             Ending::Until(at) => Some(at),
             _ => None,
@@ -254,16 +260,37 @@ impl Machine {
         if !self.may(c, more, starts) {
             return Some(false);
         }
-        let nobody_waits = self.common.iter().all(VecDeque::is_empty);
-        let own = !(nobody_waits && more <= AT_ONCE_BYTES);
+        let own = self.waiting() > 0 || more > AT_ONCE_BYTES;
         if self.pool.fits(c.held(), more, own) {
             self.advance(key, now);
             return Some(true);
         }
-        let queue = usize::from(c.has_replies());
+        let class = Machine::class(c, starts);
         self.change(key, |c| c.queue = Queue::Common(now));
-        self.common[queue].push_back(key);
+        self.common[class].push_back(key);
         Some(false)
+    }
+
+    /// The class in which a connection waits. Thousands that never take a reply, or never send the rest of
+    /// a record, are not before those that do.
+    fn class(c: &Connection, starts: bool) -> usize {
+        match (starts, c.has_replies()) {
+            (true, false) => usize::from(!c.has_taken),
+            (true, true) => 2,
+            (false, _) => 3 + usize::from(!c.has_taken),
+        }
+    }
+
+    /// The number of connections that wait for common room.
+    fn waiting(&self) -> usize {
+        self.common.iter().map(VecDeque::len).sum()
+    }
+
+    /// How long a connection may stand still that holds common room. The more wait, the shorter: otherwise
+    /// a thousand that stand still in turn would hold everybody up.
+    fn patience_with_still(&self) -> Nanos {
+        let crowd = 1 + (self.waiting() / CROWD) as u64;
+        self.bounds.pressure_ns / crowd.min(CROWDED)
     }
 
     /// True if a connection's own bounds allow it to go on.
@@ -278,12 +305,16 @@ impl Machine {
             c.owes = None;
             (c.peer, c.advance(&bounds, special, now))
         });
+        if self.connections.get(&key).is_some_and(Connection::is_receiving) {
+            // The rest may be there already.
+            self.actions.push_back(Action::Read(key));
+        }
         if let Some((peer, Some((record, cost)))) = started {
             let call = self.next_call;
             self.next_call += 1;
             self.awaited += 1;
             self.calls.insert(call, Call { key, cost, since: now, given_up: false });
-            self.actions.push_back(Action::Start { call, peer, record });
+            self.actions.push_back(Action::Start { call, key, peer, record });
         }
     }
 
@@ -316,12 +347,12 @@ impl Machine {
             self.go_on(key, now);
         }
         while self.short.is_none() {
-            if self.common[self.turn].is_empty() {
-                self.turn ^= 1;
-            }
-            let Some(&key) = self.common[self.turn].front() else { return };
+            let next = (0..CLASSES).map(|n| (self.turn + n) % CLASSES);
+            let next = next.filter_map(|class| Some((class, *self.common[class].front()?))).next();
+            let Some((class, key)) = next else { return };
+            self.turn = class;
             if self.take_turn(key, now) {
-                self.turn ^= 1;
+                self.turn = (class + 1) % CLASSES;
                 return;
             }
         }
@@ -329,14 +360,14 @@ impl Machine {
 
     /// The turn of a connection that waits for common room. True if it went on; otherwise another may.
     fn take_turn(&mut self, key: u64, now: Time) -> bool {
-        let pressure_ns = self.bounds.pressure_ns;
+        let still_ns = self.patience_with_still();
         let c = self.open(key).filter(|c| matches!(c.queue, Queue::Common(_)));
         let Some(c) = c else {
             self.common[self.turn].pop_front();
             return false;
         };
         // Who does not take replies gets no more of them; it goes on when it moves.
-        let stands = c.has_replies() && now.since(c.progress) >= pressure_ns;
+        let stands = c.has_replies() && now.since(c.progress) >= still_ns;
         let more = match c.wants(&self.bounds, self.special) {
             Wants::Start(more) if !stands && self.may(c, more, true) => more,
             Wants::Room(more) if !stands && self.may(c, more, false) => more,
@@ -360,7 +391,7 @@ impl Machine {
 
     /// Closes a connection that holds common room and does not move; otherwise says when to look again.
     fn make_room(&mut self, waits: u64, now: Time) {
-        let Bounds { pressure_ns, patience_ns, .. } = self.bounds;
+        let (still_ns, patience_ns) = (self.patience_with_still(), self.bounds.patience_ns);
         let since = match self.open(waits).map(|c| c.queue) {
             Some(Queue::Common(since)) => since,
             _ => now,
@@ -369,11 +400,12 @@ impl Machine {
             let theirs = c.has_replies() || c.is_receiving();
             **key != waits && !c.closed && theirs && self.pool.beyond(c.held()) > 0
         });
-        let holders: Vec<_> = holders.map(|(&key, c)| (c.progress, c.under_way, key)).collect();
-        let stands = holders.iter().map(|&(progress, _, key)| (progress + pressure_ns, key)).min();
-        let longest = holders
-            .iter()
-            .map(|&(_, under_way, key)| (since.max(under_way) + patience_ns, under_way, key));
+        let holders: Vec<_> =
+            holders.map(|(&key, c)| (c.progress, c.under_way, key)).collect();
+        let stands = holders.iter().map(|&(progress, _, key)| (progress + still_ns, key)).min();
+        let longest = holders.iter().map(|&(_, under_way, key)| {
+            (since.max(under_way) + patience_ns, under_way, key)
+        });
         let longest = longest.min().map(|(at, _, key)| (at, key));
         let next = [stands, longest].into_iter().flatten().min();
         match next {

@@ -12,10 +12,11 @@
 //! is taken before the call is executed. A record that finds no room waits unread, or unexecuted in its
 //! connection, and its connection is read no further.
 //!
-//! Fairness. Who waits for common room is served in turn, who takes its replies before who does not. When there
-//! is none, connections lose it that hold it without moving: first those that have stood still for
-//! [`Bounds::pressure_ns`], then, if somebody has waited for [`Bounds::patience_ns`], the one whose reply or record has
-//! been under way longest. Their clients lose nothing: they connect again and repeat what was not answered.
+//! Fairness. Who waits for common room is served in turn; those who take their replies take turns with those who
+//! do not, however many these are. When there is none, connections lose it that hold it without moving: first those
+//! that have stood still for [`Bounds::pressure_ns`], or less if many wait; then, if somebody has waited for
+//! [`Bounds::patience_ns`], the one whose reply or record has been under way longest. Their clients lose nothing:
+//! they connect again and repeat what was not answered.
 
 mod connection;
 mod cost;
@@ -151,6 +152,8 @@ pub enum Action {
     Start {
         /// Its number.
         call: u64,
+        /// Its connection.
+        key: u64,
         /// Whose it is.
         peer: Peer,
         /// The record.
@@ -158,6 +161,8 @@ pub enum Action {
     },
     /// Send what [`Steps::pieces`] has, as far as the socket takes it.
     Send(u64),
+    /// Read what has come of a record, without waiting for more.
+    Read(u64),
     /// Watch for bytes of a connection, and for room to write.
     Watch {
         /// The connection.

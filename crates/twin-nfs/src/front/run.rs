@@ -16,6 +16,8 @@ use crate::server::Server;
 
 /// The most connections that are accepted in a row.
 const ACCEPTS: usize = 16;
+/// The most reads in a row, for the rest of a record.
+const READS: usize = 8;
 /// So many events of sockets pass before a record has its turn that waits for one.
 const EVENTS: usize = 16;
 
@@ -228,7 +230,7 @@ impl<F: FileSystem, S: Sockets, M: Steps> Run<'_, F, S, M> {
             Socket::Incoming => self.accept(),
             Socket::Broken(key) => self.tell(Input::Broken(key)),
             Socket::Ready(key) => {
-                self.read(key);
+                let _ = self.read(key);
                 if !self.steps.pieces(key).is_empty() {
                     self.send(key);
                 }
@@ -246,19 +248,21 @@ impl<F: FileSystem, S: Sockets, M: Steps> Run<'_, F, S, M> {
         }
     }
 
-    fn read(&mut self, key: u64) {
+    /// Reads once. False if nothing came.
+    fn read(&mut self, key: u64) -> bool {
         let room = self.steps.room(key);
         if room == 0 {
-            return;
+            return false;
         }
         let now = self.shared.rt.now();
         let input = match self.sockets.read(key, room) {
             Came::Bytes(bytes) => Input::Came { key, bytes },
-            Came::Nothing => return,
+            Came::Nothing => return false,
             Came::Ended => Input::Ended(key),
             Came::Broken => Input::Broken(key),
         };
         self.steps.handle(input, now);
+        true
     }
 
     fn send(&mut self, key: u64) {
@@ -278,13 +282,17 @@ impl<F: FileSystem, S: Sockets, M: Steps> Run<'_, F, S, M> {
     fn act(&mut self, action: Action) {
         match action {
             Action::Send(key) => self.send(key),
+            Action::Read(key) => {
+                let mut reads = 0..READS;
+                while reads.next().is_some() && self.read(key) {}
+            }
             Action::Watch { key, read, write } => self.sockets.watch(key, read, write),
             Action::Shutdown(key) => self.sockets.shutdown(key),
             Action::Close(key) => self.sockets.close(key),
             Action::Listen(on) => self.sockets.listen(on),
             Action::EndListening => self.sockets.end_listening(),
             // Polled in place: most calls end without waiting.
-            Action::Start { call, peer, record } => {
+            Action::Start { call, peer, record, .. } => {
                 let shared = Rc::clone(self.shared);
                 self.shared.rt.run_or_spawn("nfs", async move {
                     let reply = shared.server.answer(peer, record).await;

@@ -17,6 +17,7 @@
 mod app;
 pub mod bugs;
 pub mod faults;
+pub mod front;
 mod server;
 mod world;
 
