@@ -78,6 +78,11 @@ impl FsError {
         FsError::Corrupt { at: None, what: what.into() }
     }
 
+    /// The error for bytes of a file that a repair gave up.
+    pub fn lost(ino: crate::Ino, lbn: u64) -> FsError {
+        FsError::inconsistent(format!("inode {ino}: block {lbn} was lost in a repair"))
+    }
+
     /// True for faults of the device or of its contents, false for errors that a client can cause.
     pub fn is_damage(&self) -> bool {
         matches!(self, FsError::Io(_) | FsError::Corrupt { .. })

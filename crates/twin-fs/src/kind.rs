@@ -173,6 +173,8 @@ pub struct CheckReport {
     pub notes: Vec<String>,
     /// The number of files that a repair moved to `lost+found`.
     pub rescued: u64,
+    /// The contents of files were not read: nothing is known of them.
+    pub skipped_data: bool,
 }
 
 impl CheckReport {

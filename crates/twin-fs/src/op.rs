@@ -314,6 +314,45 @@ impl Op {
             _ => None,
         }
     }
+
+    /// True if it changes the volume, so that a volume which takes no changes refuses it. References
+    /// and opens do not count as changes, nor does making durable what was changed before.
+    ///
+    /// There is no arm for all others: whoever adds an operation has to answer for it here.
+    pub fn changes_volume(&self) -> bool {
+        match self {
+            Op::SetAttr { .. }
+            | Op::MakeNode { .. }
+            | Op::MakeDir { .. }
+            | Op::Symlink { .. }
+            | Op::Create { .. }
+            | Op::Unlink { .. }
+            | Op::RemoveDir { .. }
+            | Op::Rename { .. }
+            | Op::Link { .. }
+            | Op::Write { .. }
+            | Op::WriteBack { .. }
+            | Op::Append { .. }
+            | Op::SetXattr { .. }
+            | Op::RemoveXattr { .. }
+            | Op::Fallocate { .. } => true,
+            Op::Open { truncate, .. } => *truncate,
+            Op::Lookup { .. }
+            | Op::Forget { .. }
+            | Op::GetAttr { .. }
+            | Op::ReadLink { .. }
+            | Op::Release { .. }
+            | Op::Read { .. }
+            | Op::Fsync { .. }
+            | Op::ReadDir { .. }
+            | Op::StatFs
+            | Op::Access { .. }
+            | Op::GetXattr { .. }
+            | Op::ListXattr { .. }
+            | Op::Seek { .. }
+            | Op::Sync => false,
+        }
+    }
 }
 
 /// An operation with its number, its client and the client's credentials.

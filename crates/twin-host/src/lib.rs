@@ -41,6 +41,7 @@ pub mod fuse;
 mod guard;
 mod host;
 mod interrupts;
+mod limits;
 mod memory;
 pub mod mirror;
 pub mod nfs;
@@ -55,14 +56,16 @@ mod zeros;
 
 pub use device::{
     FileDevice, ImageError, ImageOptions, QueueChoice, RequestObserver, Requests, create_image,
+    is_foreign,
 };
 pub use flight::FlightRecorder;
 pub use guard::Guard;
 pub use host::{FlightLog, Host, HostDriver, HostOptions, Source, Watch};
 pub use interrupts::on_interrupt;
+pub use limits::take_limits;
 pub use memory::keep_freed_buffers;
 pub use offload::offload;
 pub use places::{Relation, relation};
-pub use signals::Signals;
+pub use signals::{Signals, take_signals};
 pub use within::{Late, within};
 pub use words::{Grade, Words};

@@ -366,11 +366,12 @@ impl Case<'_> {
             repaired.untouched += u64::from(!is_touched);
             repaired.touched += u64::from(is_touched);
             repaired.hurt += u64::from(is_touched && !is_whole);
-            let losses = [format!("inode {ino}:"), format!("inode {ino} is lost")];
+            let losses = [format!("inode {ino}:"), format!("inode {ino} (")];
             let mut notes = report.notes.iter();
             // Without checksums a pointer that was changed may claim a block of any file.
-            let claimed = format!("double-use: inode {ino}:");
-            let claimed = report.findings.iter().any(|finding| finding.contains(&claimed));
+            let claimed = losses.each_ref().map(|name| format!("double-use: {name}"));
+            let says = |finding: &String| claimed.iter().any(|claimed| finding.contains(claimed));
+            let claimed = report.findings.iter().any(says);
             let is_told = (claimed || !kept.opening.is_disjoint(self.hit))
                 && notes.any(|note| losses.iter().any(|loss| note.starts_with(loss)));
             // Garbage over an inode map without checksums may say that an inode is free, and nothing
@@ -402,7 +403,8 @@ impl Case<'_> {
         Ok(found.len() == kept.content.len() && found.iter().zip(&kept.content).all(same))
     }
 
-    /// With checksums a file that was hurt has what it had, holes, or pieces that cannot be read.
+    /// With checksums a file that was hurt has what it had, or pieces that cannot be read: what is
+    /// lost never reads as zeros.
     fn holds_nothing_else<L: Subject>(
         &self,
         world: &mut AnyWorld<L>,
@@ -410,10 +412,9 @@ impl Case<'_> {
         kept: &FileCopy,
     ) -> Result<(), String> {
         for (nth, piece) in content(world, ino)?.into_iter().enumerate() {
-            let is_hole = |block: &Block| block.to_bytes().iter().all(|byte| *byte == 0);
             let wrong = match &piece {
                 Err(_) => false,
-                Ok(block) => kept.content.get(nth) != Some(block) && !is_hole(block),
+                Ok(block) => kept.content.get(nth) != Some(block),
             };
             if wrong {
                 return Err(format!("inode {ino} has something else in its piece {nth}"));

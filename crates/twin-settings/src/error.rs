@@ -27,13 +27,14 @@ impl SettingsError {
         let near = nearest(name, &known).map(|near| format!(" did you mean {near:?}?"));
         let near = near.unwrap_or_default();
         let known = known.join(", ");
+        let name = shortened(name);
         SettingsError(format!("there is no {what} called {name:?};{near} choose one of: {known}"))
     }
 
     /// The same error, with the place where it was found in front.
     #[must_use]
     pub fn within(self, place: &str) -> SettingsError {
-        SettingsError(format!("{place}: {}", self.0))
+        SettingsError(format!("{}: {}", shortened(place), self.0))
     }
 }
 
@@ -44,6 +45,17 @@ impl fmt::Display for SettingsError {
 }
 
 impl std::error::Error for SettingsError {}
+
+/// The most bytes of a text that a message repeats.
+const SHOWN: usize = 200;
+
+/// The beginning of a text, for a message: a text of a megabyte says nothing.
+pub(crate) fn shortened(text: &str) -> String {
+    match text.len() > SHOWN {
+        true => format!("{}...", &text[..text.floor_char_boundary(SHOWN)]),
+        false => text.into(),
+    }
+}
 
 /// The known name that the user most likely meant by `name`; `None` if no name is near enough.
 fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {

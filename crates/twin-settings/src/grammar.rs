@@ -12,8 +12,15 @@
 //! commas do not end the value: `nfs(volume=lfs(cache=8M,disk=hp97560),clients=4)`. White space
 //! around names, keys and values is ignored. An empty setting, as after a superfluous comma, is
 //! ignored too.
+//!
+//! Parentheses nest at most [`DEEPEST`] deep. What means something nests three deep, and code that
+//! follows the nesting by calling itself must not run out of stack whatever a text holds.
 
 use crate::SettingsError;
+use crate::error::shortened;
+
+/// How deep parentheses may nest.
+pub const DEEPEST: usize = 32;
 
 /// One setting: `key=value`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +47,7 @@ impl<'a> Named<'a> {
     /// If parentheses do not match, or text follows the last one.
     pub fn parse(text: &'a str) -> Result<Named<'a>, SettingsError> {
         let text = text.trim();
+        check_depth(text)?;
         match text.find([':', '(']) {
             None if text.contains(')') => Err(unmatched(text)),
             None => Ok(Named { name: text, settings: "" }),
@@ -69,7 +77,7 @@ pub fn settings(text: &str) -> Result<Vec<Setting<'_>>, SettingsError> {
             Some((end, start)) => {
                 Ok(Setting { key: item[..end].trim(), value: item[start..].trim() })
             }
-            None => Err(SettingsError::new(format!("{item:?} is not key=value"))),
+            None => Err(SettingsError::new(format!("{:?} is not key=value", shortened(item)))),
         })
         .collect()
 }
@@ -79,6 +87,7 @@ fn split(text: &str) -> Result<Vec<&str>, SettingsError> {
     let (mut depth, mut start, mut items) = (0_usize, 0, Vec::new());
     for (at, letter) in text.char_indices() {
         match letter {
+            '(' if depth == DEEPEST => return Err(too_deep(text)),
             '(' => depth += 1,
             ')' => depth = depth.checked_sub(1).ok_or_else(|| unmatched(text))?,
             ',' if depth == 0 => {
@@ -101,8 +110,33 @@ fn inside(text: &str) -> Option<&str> {
     split(inner).is_ok().then_some(inner)
 }
 
+/// Checks that the parentheses of a text do not nest deeper than [`DEEPEST`], whether they match or
+/// not. For code that divides texts by itself.
+///
+/// # Errors
+/// If they do.
+pub fn check_depth(text: &str) -> Result<(), SettingsError> {
+    let mut depth = 0_usize;
+    for letter in text.bytes() {
+        match letter {
+            b'(' if depth == DEEPEST => return Err(too_deep(text)),
+            b'(' => depth += 1,
+            b')' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
 fn unmatched(text: &str) -> SettingsError {
-    SettingsError::new(format!("the parentheses in {text:?} do not match"))
+    SettingsError::new(format!("the parentheses in {:?} do not match", shortened(text)))
+}
+
+fn too_deep(text: &str) -> SettingsError {
+    SettingsError::new(format!(
+        "the parentheses in {:?} nest more than {DEEPEST} deep",
+        shortened(text)
+    ))
 }
 
 #[cfg(test)]
@@ -134,6 +168,20 @@ mod tests {
     #[test]
     fn a_value_may_hold_equals_signs_and_colons() {
         assert_eq!(pairs("volume=lfs:cache=8M"), [("volume", "lfs:cache=8M")]);
+    }
+
+    /// A text nested 5,000 deep overflowed the stack of a program that followed it.
+    #[test]
+    fn what_nests_too_deep_is_refused_in_few_words() {
+        let nested = |deep: usize| format!("{}lfs{}", "nfs(".repeat(deep), ")".repeat(deep));
+        assert!(Named::parse(&nested(DEEPEST)).is_ok());
+        for deep in [DEEPEST + 1, 5000, 500_000] {
+            for text in [nested(deep), "nfs(".repeat(deep), format!("a=1,b={}", nested(deep))] {
+                let why = settings(&text).unwrap_err().to_string();
+                assert!(why.contains("nest more than 32 deep") && why.len() < 300, "{why}");
+                assert!(Named::parse(&text).is_err());
+            }
+        }
     }
 
     #[test]

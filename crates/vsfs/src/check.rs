@@ -37,7 +37,7 @@ pub(crate) async fn check(
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Report> {
     let (sb, state) = Superblock::read(&*device).await?;
-    let mut report = Report { was_open: state != CLEAN, ..Report::default() };
+    let mut report = Report { was_open: state != CLEAN, skipped_data: true, ..Report::default() };
     if report.was_open {
         report.notes.push("not unmounted".into());
     }

@@ -62,7 +62,7 @@ async fn check_volume(
 ) -> Result<Report> {
     let (sb, found) = superblock(&*device).await?;
     let state = read_state(&*device, &sb).await?;
-    let mut report = Report { was_open: !state.closed, ..Report::default() };
+    let mut report = Report { was_open: !state.closed, skipped_data: true, ..Report::default() };
     found.into_iter().for_each(|finding| report.add(finding));
     let view = VolumeImage::new(Rc::clone(&device), sb);
     if !state.closed && view.sb.journal_bytes > 0 {
@@ -125,7 +125,7 @@ async fn repair_volume(
         device.submit(Io::write(0, vec![raw], Class::Meta, Origin::Recovery)).await?;
     }
     let state = read_state(&*device, &sb).await?;
-    let mut report = Report { was_open: !state.closed, ..Report::default() };
+    let mut report = Report { was_open: !state.closed, skipped_data: true, ..Report::default() };
     found.into_iter().for_each(|finding| report.add(finding));
     if sb.journal_bytes > 0 {
         end_journal(&*device, &sb, !state.closed, &mut report).await?;

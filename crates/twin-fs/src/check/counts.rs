@@ -1,6 +1,7 @@
 //! Counts of names, inodes without a name, and hidden files without an owner.
 
 use super::{Checker, Finding, Kind, NumberState};
+use crate::dinode::{Dinode, HIDDEN};
 use crate::{Ino, ROOT_INO, Result, mode};
 
 impl Checker<'_> {
@@ -25,7 +26,7 @@ impl Checker<'_> {
             return Ok(());
         }
         if node.nlink == 0 && !named {
-            return self.free(ino).await;
+            return self.free_with_hidden(ino).await;
         }
         if node.nlink != links {
             let what = format!(
@@ -65,7 +66,7 @@ impl Checker<'_> {
             return self.set_links(ino, node.names).await;
         }
         if node.nlink == 0 {
-            return self.free(ino).await;
+            return self.free_with_hidden(ino).await;
         }
         let Some(d) = self.dinode(ino).await? else { return Ok(()) };
         if d.size == 0 && d.kind() == mode::REGULAR {
@@ -78,6 +79,43 @@ impl Checker<'_> {
         self.report.add(Finding::serious(Kind::LostInode, what).of(ino));
         self.lost.insert(ino);
         Ok(())
+    }
+
+    /// The hidden files that an inode leads to, if they are that, are in use and have no other owner.
+    async fn hidden_of(&self, d: &Dinode) -> Result<Vec<Dinode>> {
+        let mut found = Vec::new();
+        for ino in [d.index_ino, d.xattr_ino].into_iter().filter(|&ino| ino != 0) {
+            let free = self.node(ino).is_some_and(|node| [0, d.ino].contains(&node.owner));
+            let hidden = if free { self.dinode(ino).await? } else { None };
+            found.extend(hidden.filter(|hidden| hidden.flags & HIDDEN != 0 && hidden.nlink > 0));
+        }
+        Ok(found)
+    }
+
+    /// Gives the hidden files of an inode without names to it. It is in use until the next mount
+    /// frees it, and they with it, so they are no strays.
+    pub(super) async fn keep_hidden(&mut self, d: &Dinode) -> Result<()> {
+        for hidden in self.hidden_of(d).await? {
+            if let Some(node) = self.node_mut(hidden.ino) {
+                node.owner = d.ino;
+            }
+        }
+        Ok(())
+    }
+
+    /// Frees an inode without names and its hidden files, as the next mount would.
+    pub(super) async fn free_removed(&mut self, d: &Dinode) -> Result<()> {
+        for hidden in self.hidden_of(d).await? {
+            self.free(hidden.ino).await?;
+        }
+        self.free(d.ino).await
+    }
+
+    async fn free_with_hidden(&mut self, ino: Ino) -> Result<()> {
+        match self.dinode(ino).await? {
+            Some(d) => self.free_removed(&d).await,
+            None => self.free(ino).await,
+        }
     }
 
     /// Hidden files without an owner.

@@ -51,6 +51,7 @@ impl Checker<'_> {
     /// Checks all directories, many inodes at a time.
     pub(super) async fn check_dirs(&mut self) -> Result<()> {
         let order = std::mem::take(&mut self.dir_order);
+        self.wanted.extend(self.report.inodes());
         let total = order.len() as u64;
         for (nth, some) in order.chunks(BATCH).enumerate() {
             let done = (nth * BATCH) as u64;
@@ -193,7 +194,7 @@ impl Checker<'_> {
 
     async fn cut_dir(&mut self, d: &mut Dinode, lbn: u64) -> Result<()> {
         if lbn == 0 {
-            self.report.add_loss(format!("inode {}, a directory, is lost", d.ino));
+            self.report.add_loss(d.ino, "the directory is lost");
             return self.free(d.ino).await;
         }
         d.size = lbn * u64::from(self.geometry.block_size);
@@ -265,6 +266,7 @@ impl Checker<'_> {
                     if let Some(key) = contents.key {
                         contents.slots.push((name_hash(key, name), lbn));
                     }
+                    self.note_name(d.ino, item.ino, name);
                     let Some((fix, why)) = self.check_entry(d.ino, lbn, &item) else { continue };
                     let what = format!("the name {:?} {why}", String::from_utf8_lossy(name));
                     let at = base + item.offset as u64;

@@ -1,5 +1,6 @@
 //! What a check finds, and its report: the same for every layout.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use crate::{FsError, Ino};
@@ -75,11 +76,11 @@ kinds! {
     /// The count of bytes that an inode takes.
     Allocated, "allocated", "repair counts again";
     /// A pointer that leads to no possible block.
-    Pointer, "pointer", "repair removes the pointer: the file has a hole there";
+    Pointer, "pointer", "repair removes the pointer: reading that part of the file stays an error";
     /// A place that two things use.
     DoubleUse, "double-use", "repair leaves the block to the file that the log wrote it for, else to the directory whose names it has, or to the file without garbage in its indirect blocks, or that changed last";
     /// An indirect block that cannot be read.
-    IndirectBlock, "indirect-block", "repair removes the pointer: the file has a hole for all that was behind it";
+    IndirectBlock, "indirect-block", "repair removes the pointer: reading what was behind it stays an error";
     /// A directory's block.
     DirBlock, "directory-block", "repair empties the part that is not sound; files without a name go to lost+found";
     /// An entry of a directory.
@@ -109,7 +110,7 @@ kinds! {
     /// The log's own description of what lies in it.
     Summary, "summary", "repair moves what is in use there to another segment";
     /// The content of a file.
-    Data, "data", "repair with --data removes the block: the file has a hole there";
+    Data, "data", "repair with --data removes the block: reading it stays an error";
     /// The device failed.
     Device, "device", "copy the device with a tool that skips bad places, then check the copy";
 }
@@ -177,22 +178,50 @@ impl Finding {
     }
 }
 
-impl fmt::Display for Finding {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl Finding {
+    /// It in words, with the path of its inode if that is known.
+    fn in_words(&self, paths: &BTreeMap<Ino, String>) -> String {
         let severity = match self.severity {
             Severity::Minor => "minor",
             Severity::Serious => "serious",
             Severity::Fatal => "fatal",
         };
-        write!(f, "{severity}: {}: ", self.kind.name())?;
-        if let Some(ino) = self.ino {
-            write!(f, "inode {ino}: ")?;
+        let inode = self.ino.map_or(String::new(), |ino| named(ino, paths) + ": ");
+        let place = self.at.map_or(String::new(), |at| format!(" (byte {at})"));
+        format!("{severity}: {}: {inode}{}{place}", self.kind.name(), self.what)
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.in_words(&BTreeMap::new()))
+    }
+}
+
+/// What a repair had to give up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Loss {
+    /// The inode that lost it, if it is known.
+    pub ino: Option<Ino>,
+    /// What it was, in words.
+    pub what: String,
+}
+
+impl Loss {
+    /// It in words, with the path of its inode if that is known.
+    fn in_words(&self, paths: &BTreeMap<Ino, String>) -> String {
+        match self.ino {
+            Some(ino) => format!("{}: {}", named(ino, paths), self.what),
+            None => self.what.clone(),
         }
-        f.write_str(&self.what)?;
-        match self.at {
-            Some(at) => write!(f, " (byte {at})"),
-            None => Ok(()),
-        }
+    }
+}
+
+/// An inode for people: its number, and its path if that is known.
+fn named(ino: Ino, paths: &BTreeMap<Ino, String>) -> String {
+    match paths.get(&ino) {
+        Some(path) => format!("inode {ino} ({path})"),
+        None => format!("inode {ino}"),
     }
 }
 
@@ -226,6 +255,9 @@ pub struct Counts {
 /// The most findings that a report keeps in words; the others are counted. Of losses likewise.
 pub const FINDINGS_MAX: usize = 10_000;
 
+/// The most inodes whose paths are looked for.
+pub const NAMED_MAX: usize = 1000;
+
 /// The result of a check or a repair.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
@@ -239,8 +271,14 @@ pub struct Report {
     pub was_open: bool,
     /// Notes of the layout, a line each.
     pub notes: Vec<String>,
-    /// What a repair had to give up, of which file, a line each.
-    pub losses: Vec<String>,
+    /// What a repair had to give up.
+    pub losses: Vec<Loss>,
+    /// Files of which an earlier repair gave up parts, [`NAMED_MAX`] at most.
+    pub damaged: Vec<Ino>,
+    /// The paths of inodes of which the report tells, as far as they have one.
+    pub paths: BTreeMap<Ino, String>,
+    /// The contents of files were not read.
+    pub skipped_data: bool,
     /// Inodes that got a name in `lost+found`.
     pub rescued: u64,
 }
@@ -256,10 +294,29 @@ impl Report {
     }
 
     /// Adds what a repair gave up.
-    pub fn add_loss(&mut self, what: String) {
+    pub fn add_loss(&mut self, ino: impl Into<Option<Ino>>, what: impl Into<String>) {
         if self.losses.len() < FINDINGS_MAX {
-            self.losses.push(what);
+            self.losses.push(Loss { ino: ino.into(), what: what.into() });
         }
+    }
+
+    /// The inodes of which it tells, the first ones: of losses, of findings, and damaged files.
+    pub fn inodes(&self) -> BTreeSet<Ino> {
+        let lost = self.losses.iter().filter_map(|loss| loss.ino);
+        let found = self.findings.iter().filter_map(|finding| finding.ino);
+        lost.chain(found).chain(self.damaged.iter().copied()).take(NAMED_MAX).collect()
+    }
+
+    /// What a repair gave up, now and earlier, a line each.
+    fn losses_in_words(&self) -> Vec<String> {
+        let lost = self.losses.iter().map(|loss| loss.in_words(&self.paths));
+        // Of files that this repair has damaged, the losses tell.
+        let told = |ino: &&Ino| self.losses.iter().any(|loss| loss.ino == Some(**ino));
+        let earlier = self.damaged.iter().filter(|ino| !told(ino)).map(|&ino| {
+            let name = named(ino, &self.paths);
+            format!("{name}: parts were lost in an earlier repair; reading them is an error")
+        });
+        lost.chain(earlier).collect()
     }
 
     /// True if nothing is wrong.
@@ -281,12 +338,12 @@ impl Report {
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for finding in &self.findings {
-            writeln!(f, "{finding}\n    {}", finding.remedy())?;
+            writeln!(f, "{}\n    {}", finding.in_words(&self.paths), finding.remedy())?;
         }
         if self.more_findings > 0 {
             writeln!(f, "and {} more findings", self.more_findings)?;
         }
-        for line in self.losses.iter().chain(&self.notes) {
+        for line in self.losses_in_words().iter().chain(&self.notes) {
             writeln!(f, "{line}")?;
         }
         let c = &self.counts;
@@ -335,7 +392,7 @@ impl From<Report> for crate::CheckReport {
     /// Puts the report into words: losses first, then the notes and the counts.
     fn from(report: Report) -> Self {
         let c = report.counts;
-        let mut notes = report.losses;
+        let mut notes = report.losses_in_words();
         notes.extend(report.notes);
         notes.push(format!(
             "{} files, {} directories, {} links and special files",
@@ -343,8 +400,8 @@ impl From<Report> for crate::CheckReport {
             c.dirs,
             c.symlinks + c.special,
         ));
-        let findings = report.findings.iter().map(ToString::to_string).collect();
-        let (more_findings, rescued) = (report.more_findings, report.rescued);
-        crate::CheckReport { findings, more_findings, notes, rescued }
+        let findings = report.findings.iter().map(|f| f.in_words(&report.paths)).collect();
+        let Report { more_findings, rescued, skipped_data, .. } = report;
+        crate::CheckReport { findings, more_findings, notes, rescued, skipped_data }
     }
 }

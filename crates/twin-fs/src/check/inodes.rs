@@ -3,7 +3,8 @@
 use twin_cache::Lbn;
 
 use super::{
-    Checker, Claim, Finding, FoundInode, Kind, NumberState, Phase, Progress, Severity, Step, Walk,
+    Checker, Claim, Finding, FoundInode, Kind, NAMED_MAX, NumberState, Phase, Progress, Severity,
+    Step, Walk,
 };
 use crate::dinode::{Dinode, HIDDEN, TRUNCATING};
 use crate::geometry::Parent;
@@ -32,6 +33,10 @@ impl Checker<'_> {
             (self.progress)(Progress { phase: Phase::Inodes, done, total });
             let read = self.image.inodes(some).await;
             for (&ino, found) in some.iter().zip(read) {
+                // A hidden file may have been freed with its owner since it was read.
+                if self.node(ino).is_some_and(|node| node.state == NumberState::Free) {
+                    continue;
+                }
                 match found {
                     Ok(Some(found)) => self.check_inode(found).await?,
                     Ok(None) => self.set_state(ino, NumberState::Free),
@@ -55,7 +60,7 @@ impl Checker<'_> {
         for ino in ROOT_INO..self.nodes.len() as Ino {
             match self.nodes[ino as usize].state {
                 NumberState::Broken => {
-                    self.report.add_loss(format!("inode {ino} is lost"));
+                    self.report.add_loss(ino, "it is lost");
                     self.free(ino).await?;
                 }
                 // Whether there was an inode is not known, so no loss is reported.
@@ -102,6 +107,9 @@ impl Checker<'_> {
     }
 
     fn count_inode(&mut self, d: &Dinode) {
+        if d.is_damaged() && self.report.damaged.len() < NAMED_MAX {
+            self.report.damaged.push(d.ino);
+        }
         let counts = &mut self.report.counts;
         if d.flags & HIDDEN != 0 {
             counts.hidden += 1;
@@ -123,8 +131,9 @@ impl Checker<'_> {
     async fn check_removed(&mut self, d: &Dinode) -> Result<()> {
         let revives = self.image.may_revive() && d.flags & HIDDEN == 0;
         if self.how.fixes && !revives {
-            return self.free(d.ino).await;
+            return self.free_removed(d).await;
         }
+        self.keep_hidden(d).await?;
         if d.is_dir() && revives == self.how.fixes {
             self.dir_order.push(d.ino);
         }
@@ -176,7 +185,7 @@ impl Checker<'_> {
             return Ok(true);
         }
         if nowhere {
-            self.report.add_loss(format!("inode {}, a symbolic link, is lost", d.ino));
+            self.report.add_loss(d.ino, "the symbolic link is lost");
             self.free(d.ino).await?;
             return Ok(false);
         }

@@ -20,6 +20,7 @@ mod duplicates;
 mod finding;
 mod index;
 mod inodes;
+mod names;
 mod root;
 mod tree;
 mod walk;
@@ -31,10 +32,13 @@ use twin_cache::Lbn;
 use twin_disk::Bytes;
 use twin_rt::BoxFuture;
 
-use crate::dinode::Dinode;
+use crate::dinode::{DAMAGED, Dinode};
 use crate::geometry::{Geometry, Parent, Ptr};
 use crate::{Features, FsError, Ino, Result, mode};
-pub use finding::{Counts, FINDINGS_MAX, Finding, Kind, Phase, Progress, Report, Severity};
+pub use finding::{
+    Counts, FINDINGS_MAX, Finding, Kind, Loss, NAMED_MAX, Phase, Progress, Report, Severity,
+};
+use names::Names;
 pub use walk::{Step, Walk};
 
 /// The largest number of rounds of a repair.
@@ -253,6 +257,10 @@ struct Checker<'a> {
     doubtful: BTreeSet<(Ino, Lbn)>,
     /// Inodes that need a name in lost+found.
     lost: BTreeSet<Ino>,
+    /// Inodes whose names are looked for, because the report tells of them.
+    wanted: BTreeSet<Ino>,
+    /// Of these, the directory and the name in it.
+    names: Names,
     /// True if something other than the layout's maps was changed, so that another round is needed.
     changed: bool,
     report: Report,
@@ -270,7 +278,9 @@ pub fn check<'a>(
 ) -> BoxFuture<'a, Result<()>> {
     Box::pin(async move {
         let mut checker = Checker::new(image, How::default(), progress);
+        checker.wanted = report.inodes();
         let done = checker.round(true).await;
+        checker.name_inodes().await;
         report.take_over(checker.report);
         done
     })
@@ -289,11 +299,18 @@ pub fn repair<'a>(
     progress: &'a mut dyn FnMut(Progress),
 ) -> BoxFuture<'a, Result<BTreeSet<Ino>>> {
     Box::pin(async move {
+        // A later round does not see the names that an earlier one removed.
+        let mut names = Names::new();
         for round in 0..ROUNDS {
             let how = How { fixes: true, makes_root };
             let mut checker = Checker::new(&mut *image, how, &mut *progress);
+            (checker.wanted, checker.names) = (report.inodes(), names);
             let done = checker.round(round == 0).await;
             let (changed, lost) = (checker.changed, std::mem::take(&mut checker.lost));
+            if !changed && done.is_ok() {
+                checker.name_inodes().await;
+            }
+            names = std::mem::take(&mut checker.names);
             report.take_over(checker.report);
             done?;
             // Only the last round counts: an inode without a name may have been freed since.
@@ -305,8 +322,8 @@ pub fn repair<'a>(
     })
 }
 
-/// Removes blocks of a file that are known to be bad from elsewhere, such as a checksum, so that
-/// the file has holes there. Adds what is lost to the report.
+/// Removes blocks of a file that are known to be bad from elsewhere, such as a checksum, and marks
+/// the file as damaged, so that reading them stays an error. Adds what is lost to the report.
 ///
 /// # Errors
 /// If the device fails.
@@ -321,7 +338,7 @@ pub fn cut<'a>(
         let mut checker = Checker::new(image, How { fixes: true, makes_root: false }, &mut nobody);
         let done = checker.cut(&mut d, lbns).await;
         let losses = std::mem::take(&mut checker.report.losses);
-        losses.into_iter().for_each(|loss| report.add_loss(loss));
+        losses.into_iter().for_each(|loss| report.add_loss(loss.ino, loss.what));
         done
     })
 }
@@ -330,7 +347,9 @@ impl Report {
     /// Adds the findings of a round; its counts replace those of the round before.
     fn take_over(&mut self, round: Report) {
         round.findings.into_iter().for_each(|finding| self.add(finding));
-        round.losses.into_iter().for_each(|loss| self.add_loss(loss));
+        round.losses.into_iter().for_each(|loss| self.add_loss(loss.ino, loss.what));
+        self.damaged = round.damaged;
+        self.paths.extend(round.paths);
         self.more_findings += round.more_findings;
         self.counts = round.counts;
     }
@@ -354,6 +373,8 @@ impl<'a> Checker<'a> {
             twice: BTreeSet::new(),
             doubtful: BTreeSet::new(),
             lost: BTreeSet::new(),
+            wanted: BTreeSet::new(),
+            names: Names::new(),
             changed: false,
             report: Report::default(),
             progress,
@@ -492,7 +513,8 @@ impl<'a> Checker<'a> {
         Ok(())
     }
 
-    /// Removes pointers of a file, reports what is lost with them, and replaces the inode.
+    /// Removes pointers of a file, reports what is lost with them, and replaces the inode. A file
+    /// that lost content is marked as damaged: what is lost must not read as zeros.
     async fn cut(&mut self, d: &mut Dinode, lbns: impl IntoIterator<Item = Lbn>) -> Result<()> {
         self.changed = true;
         for lbn in lbns {
@@ -500,10 +522,11 @@ impl<'a> Checker<'a> {
             let block = u64::from(self.geometry.block_size);
             let first = self.geometry.first_data(lbn) * block;
             let end = first.saturating_add(self.geometry.span(lbn).saturating_mul(block));
-            if first < d.size && d.kind() == mode::REGULAR {
+            if first < d.size && matches!(d.kind(), mode::REGULAR | mode::SYMLINK) {
                 let end = end.min(d.size);
-                let what = format!("inode {}: bytes {first} to {} are lost", d.ino, end - 1);
-                self.report.add_loss(what);
+                d.flags |= DAMAGED;
+                let what = format!("bytes {first} to {} are lost", end - 1);
+                self.report.add_loss(d.ino, what);
             }
         }
         self.image.put_inode(d).await

@@ -31,7 +31,7 @@ impl Checker<'_> {
         }
         if !wrong.is_empty() && self.how.fixes {
             d.xattrs.clear();
-            self.report.add_loss(format!("inode {}: its extended attributes are lost", d.ino));
+            self.report.add_loss(d.ino, "its extended attributes are lost");
         }
         let mut drops = hidden;
         if !hidden && d.xattr_ino != 0 {
@@ -53,7 +53,7 @@ impl Checker<'_> {
             return Ok(());
         }
         if drops && d.xattr_ino != 0 {
-            self.report.add_loss(format!("inode {}: its extended attributes are lost", d.ino));
+            self.report.add_loss(d.ino, "its extended attributes are lost");
             // The hidden file now has no owner, so the end of the round frees it.
             let file = d.xattr_ino;
             if let Some(node) = self.node_mut(file).filter(|node| node.owner == d.ino) {

@@ -38,6 +38,13 @@ impl<L: Layout> Files<L> {
         let end = off.checked_add(len).filter(|&e| e <= self.core.features.file_bytes_max);
         let end = end.ok_or(FsError::FileTooBig)?;
         self.core.features.need_holes(what == Fallocate::PunchHole)?;
+        if inode.d.borrow().is_damaged() {
+            // What is lost would read as zeros afterwards.
+            return Err(FsError::inconsistent(format!(
+                "inode {}: parts of it were lost in a repair: overwrite or truncate it",
+                inode.ino
+            )));
+        }
         let size = inode.d.borrow().size;
         if let Fallocate::Allocate { keep_size: true } | Fallocate::ZeroRange { keep_size: true } = what
             && end > size

@@ -8,7 +8,7 @@ use twin_disk::{Block, Bytes, Origin};
 use super::read_by_block::read_by_block;
 use crate::core::Core;
 use crate::inodes::{Inode, ReadAhead};
-use crate::{Result, Work};
+use crate::{FsError, Result, Work};
 
 /// Reads `len` bytes at `off`, fewer at the end of the file. It takes the inode's lock, shared.
 pub(crate) async fn read(
@@ -18,9 +18,9 @@ pub(crate) async fn read(
     len: u32,
 ) -> Result<Vec<Block>> {
     let _shared = inode.lock.read().await;
-    let (size, inline) = {
+    let (size, damaged, inline) = {
         let d = inode.d.borrow();
-        (d.size, d.is_inline().then(|| Bytes::copy_of(&d.inline)))
+        (d.size, d.is_damaged(), d.is_inline().then(|| Bytes::copy_of(&d.inline)))
     };
     let end = size.min(off.saturating_add(u64::from(len)));
     if off >= end {
@@ -45,6 +45,7 @@ pub(crate) async fn read(
         let n = (end.min((lbn + 1) * block) - lbn * block - start) as usize;
         match frames.next_if(|f| f.lbn() == lbn as Lbn) {
             Some(frame) => out.push(frame.with(|b| b.slice(start as usize, n))),
+            None if damaged => return Err(FsError::lost(inode.ino, lbn)),
             None => match out.last_mut() {
                 Some(Block::Zero(zeros)) => *zeros += n as u32,
                 _ => out.push(Block::Zero(n as u32)),

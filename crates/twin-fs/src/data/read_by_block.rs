@@ -14,7 +14,7 @@ use twin_disk::{Block, Origin};
 use crate::core::Core;
 use crate::inodes::Inode;
 use crate::reading::{ReadAdvice, ReadPolicy, ReadPolicyInput};
-use crate::{Result, Work};
+use crate::{FsError, Result, Work};
 
 /// Reads bytes `off..end`, which are in the file, block by block. The caller holds the inode's
 /// lock.
@@ -35,6 +35,7 @@ pub(super) async fn read_by_block(
         core.cpu.charge(Work::Copy(n as u64)).await;
         out.push(match frame {
             Some(frame) => frame.with(|b| b.slice(start as usize, n)),
+            None if inode.d.borrow().is_damaged() => return Err(FsError::lost(inode.ino, lbn)),
             None => Block::Zero(n as u32),
         });
     }

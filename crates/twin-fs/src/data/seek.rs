@@ -27,14 +27,15 @@ pub(super) fn next_mapped(core: &Core, inode: &Inode, lbn: u64) -> u64 {
 /// `lseek` for data or a hole, in units of blocks. It takes the inode's lock, shared.
 pub(crate) async fn seek(core: &Core, inode: &Rc<Inode>, off: u64, what: SeekFor) -> Result<u64> {
     let _shared = inode.lock.read().await;
-    let (size, inline) = {
+    let (size, all_data) = {
         let d = inode.d.borrow();
-        (d.size, d.is_inline())
+        // Who copies a damaged file must meet what is lost, and not take it for a hole.
+        (d.size, d.is_inline() || d.is_damaged())
     };
     if off >= size {
         return Err(FsError::NoSuchOffset);
     }
-    if inline {
+    if all_data {
         return Ok(if what == SeekFor::Data { off } else { size });
     }
     let block = u64::from(core.geometry.block_size);

@@ -10,7 +10,7 @@ use twin_cache::{Frame, Lbn};
 use twin_disk::Origin;
 
 use super::{Effect, Files};
-use crate::dinode::TRUNCATING;
+use crate::dinode::{DAMAGED, TRUNCATING};
 use crate::inodes::Inode;
 use crate::layout::{Change, Layout, Need};
 use crate::{FsError, Result};
@@ -146,7 +146,14 @@ impl<L: Layout> Files<L> {
         self.forget_unwritten(inode, keep);
         self.core.cache.remove_range(&inode.frames, keep as Lbn..Lbn::MAX);
         // The size is set last, because `dirty_data` computes old lengths of blocks from it.
-        inode.d.borrow_mut().size = size;
+        {
+            let mut d = inode.d.borrow_mut();
+            d.size = size;
+            if size == 0 {
+                // Nothing of it is lost any more.
+                d.flags &= !DAMAGED;
+            }
+        }
         inode.ahead.set(Default::default());
         self.core.mark_inode_dirty(inode);
         self.core.note_change();

@@ -136,9 +136,15 @@ impl<L: Layout> Files<L> {
         let tail = self.growing_tail(inode, size.max(end));
         let cut_first = (!off.is_multiple_of(block)).then_some(first);
         let cut_last = (!end.is_multiple_of(block) && end < size).then_some(last - 1);
+        let damaged = inode.d.borrow().is_damaged();
         for lbn in [cut_first, cut_last, tail].into_iter().flatten() {
             core.pin_parents(inode, lbn as Lbn, &mut held).await?;
-            held.extend(core.block(inode, lbn as Lbn, Origin::User).await?);
+            let frame = core.block(inode, lbn as Lbn, Origin::User).await?;
+            if damaged && frame.is_none() && lbn < geometry.blocks_for(size) {
+                // The rest of the block is lost, and would read as zeros afterwards.
+                return Err(FsError::lost(inode.ino, lbn));
+            }
+            held.extend(frame);
         }
         self.read_before_overwrite(inode, off, end, &mut held).await?;
         // A read-ahead that is still under way would overwrite the new content, so it must end

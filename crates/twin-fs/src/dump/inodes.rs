@@ -3,7 +3,7 @@
 use super::on_disk::InUse;
 use super::walk::{FileDump, kind_name};
 use super::{Column, DumpError, File, Problem, Value, number, text};
-use crate::dinode::{Dinode, HIDDEN, INLINE, TRUNCATING};
+use crate::dinode::{DAMAGED, Dinode, HIDDEN, INLINE, TRUNCATING};
 use crate::geometry::Ptr;
 use crate::{FsError, Ino, Result, mode};
 
@@ -29,7 +29,8 @@ const POINTERS: [Column; 6] = [
 ];
 
 fn flag_names(flags: u16) -> String {
-    let names = [(INLINE, "inline"), (HIDDEN, "hidden"), (TRUNCATING, "truncating")];
+    let names =
+        [(INLINE, "inline"), (HIDDEN, "hidden"), (TRUNCATING, "truncating"), (DAMAGED, "damaged")];
     let set = names.into_iter().filter(|(bit, _)| flags & bit != 0).map(|(_, name)| name);
     set.collect::<Vec<_>>().join(" ")
 }

@@ -13,6 +13,10 @@ pub const INLINE: u16 = 1;
 pub const HIDDEN: u16 = 2;
 /// Flag: a truncation is under way, so there may be blocks beyond the end of the file.
 pub const TRUNCATING: u16 = 4;
+/// Flag: a repair gave up parts of the file. A block without a place may be one of these, so reading
+/// it is an error and not zeros. Overwriting a block whole makes it good again; a file without
+/// content loses the flag.
+pub const DAMAGED: u16 = 8;
 
 /// The offset of the pointers in a wide inode, in bytes.
 const WIDE_POINTERS: usize = 128;
@@ -36,7 +40,7 @@ pub struct Dinode {
     pub uid: u32,
     /// Group.
     pub gid: u32,
-    /// A combination of [`INLINE`], [`HIDDEN`] and [`TRUNCATING`].
+    /// A combination of [`INLINE`], [`HIDDEN`], [`TRUNCATING`] and [`DAMAGED`].
     pub flags: u16,
     /// Device number of a special file.
     pub rdev: u64,
@@ -140,6 +144,11 @@ impl Dinode {
     /// True for a directory.
     pub fn is_dir(&self) -> bool {
         self.kind() == mode::DIRECTORY
+    }
+
+    /// True if a repair gave up parts of the file: see [`DAMAGED`].
+    pub fn is_damaged(&self) -> bool {
+        self.flags & DAMAGED != 0
     }
 
     /// True if the data is stored in the inode.
@@ -277,7 +286,7 @@ impl Dinode {
     fn check(&self, geometry: &Geometry, frags: u64) -> Result<(), &'static str> {
         let hidden = self.flags & HIDDEN != 0;
         let known = mode::KINDS.contains(&self.kind());
-        if self.flags & !(INLINE | HIDDEN | TRUNCATING) != 0 {
+        if self.flags & !(INLINE | HIDDEN | TRUNCATING | DAMAGED) != 0 {
             return Err("the inode has unknown flags");
         }
         if hidden && self.mode != 0 {

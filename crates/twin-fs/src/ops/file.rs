@@ -27,18 +27,25 @@ impl<L: Layout> Operations<L> {
         if truncate && inode.d.borrow().kind() == mode::REGULAR {
             let result = self.truncate_on_open(&inode, cred, id).await;
             if let Err(error) = result {
-                self.core.change_refs(ino, |refs| refs.opens -= 1);
-                return Err(error);
+                return self.take_back_open(ino, error).await;
             }
         }
         if self.core.settings.file_types {
             let opened = self.open_as_type(&inode, read && !write).await;
             if let Err(error) = opened {
-                self.core.change_refs(ino, |refs| refs.opens = refs.opens.saturating_sub(1));
-                return Err(error);
+                return self.take_back_open(ino, error).await;
             }
         }
         Ok(Reply::Done)
+    }
+
+    /// Takes back an open that failed on its way. While it waited the inode may have lost its last
+    /// name and all other users; then nobody else would free it.
+    async fn take_back_open(&self, ino: Ino, error: FsError) -> Result<Reply> {
+        self.core.change_refs(ino, |refs| refs.opens = refs.opens.saturating_sub(1));
+        // The error of the open is the one to report: see `op_release`.
+        let _ = self.orphans.reap(ino).await;
+        Err(error)
     }
 
     /// What the attributes of a file say is done when it is opened.

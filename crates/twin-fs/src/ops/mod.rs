@@ -91,7 +91,7 @@ impl<L: Layout> Operations<L> {
     pub(crate) async fn run(&self, request: Request) -> Result<Reply> {
         let Request { id, cred, op, .. } = request;
         self.core.cpu.charge(Work::Op(kind_of(&op))).await;
-        if changes(&op) {
+        if op.changes_volume() {
             self.core.check_writable()?;
         }
         match op {
@@ -151,29 +151,6 @@ impl<L: Layout> Operations<L> {
             Op::Sync if self.core.settings.read_only => Ok(Reply::Done),
             Op::Sync => self.layout.sync(&self.core).await.map(|()| Reply::Done),
         }
-    }
-}
-
-/// True if an operation changes the volume. References and opens do not count as changes.
-fn changes(op: &Op) -> bool {
-    match op {
-        Op::SetAttr { .. }
-        | Op::MakeNode { .. }
-        | Op::MakeDir { .. }
-        | Op::Symlink { .. }
-        | Op::Create { .. }
-        | Op::Unlink { .. }
-        | Op::RemoveDir { .. }
-        | Op::Rename { .. }
-        | Op::Link { .. }
-        | Op::Write { .. }
-        | Op::Append { .. }
-        | Op::WriteBack { .. }
-        | Op::SetXattr { .. }
-        | Op::RemoveXattr { .. }
-        | Op::Fallocate { .. } => true,
-        Op::Open { truncate, .. } => *truncate,
-        _ => false,
     }
 }
 

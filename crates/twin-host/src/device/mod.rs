@@ -5,6 +5,8 @@
 //! own, so that a flight log contains them all.
 
 mod ahead;
+mod exclusion;
+mod extent;
 mod gather;
 mod observe;
 mod open;
@@ -18,17 +20,19 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use twin_disk::{
-    Block, BlockDevice, BufPool, Class, Completion, DeviceInfo, Io, IoKind, IoResult, Origin,
-    Pending, pending,
+    Block, BlockDevice, BufPool, Class, Completion, DeviceInfo, Io, IoError, IoKind, IoResult,
+    Origin, Pending, pending,
 };
 
 use crate::Host;
 
 use self::ahead::{Advice, Ahead, Waiter};
+use self::extent::Extent;
 use self::observe::Observed;
 use self::queue::DriverQueue;
 use self::transfer::ResultOwner;
 
+pub use exclusion::is_foreign;
 pub use observe::{RequestObserver, Requests};
 pub use open::{ImageError, ImageOptions, create_image};
 pub use queue::QueueChoice;
@@ -59,6 +63,8 @@ pub(crate) struct DeviceState {
     in_flight: Cell<usize>,
     next_id: Cell<u64>,
     no_discard: Cell<bool>,
+    /// Whether the device is as large as it was.
+    extent: Extent,
     buffers: BufPool,
     /// Windows that were read ahead of small reads.
     ahead: RefCell<Ahead>,
@@ -84,9 +90,11 @@ impl FileDevice {
     /// twinfs, or a mounted block device), or may not be opened.
     pub fn open(host: &Host, path: &Path, options: &ImageOptions) -> Result<Self, ImageError> {
         let image = open::open(path, options)?;
+        let fd = Arc::new(image.fd);
         let state = DeviceState {
             number: host.next_device(),
-            fd: Arc::new(image.fd),
+            fd: Arc::clone(&fd),
+            extent: Extent::new(fd, image.is_device, image.size, image.claim),
             sector: image.sector,
             memory_align: image.memory_align,
             in_flight: Cell::new(0),
@@ -152,6 +160,12 @@ impl BlockDevice for FileDevice {
         self.state.in_flight.set(self.state.in_flight.get() + 1);
         self.state.observed.submitted(id, &io);
         let refused = self.info.check(&io).err();
+        // Changes must not make a file long again that was cut: what was in it is lost.
+        let changes = matches!(op, IoKind::Write | IoKind::Flush | IoKind::Discard);
+        let refused = refused.or_else(|| {
+            let kind = self.state.extent.check().filter(|_| changes)?;
+            Some(IoError { op, at: io.at, len, kind })
+        });
         // Skipped after the host has refused one: a discarded range may keep its content.
         let pointless = op == IoKind::Discard && self.state.no_discard.get();
         let nothing = len == 0 && op != IoKind::Flush;

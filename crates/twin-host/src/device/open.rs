@@ -12,7 +12,9 @@ use rustix::fs::{
 use rustix::io::Errno;
 use twin_disk::Buf;
 
+use super::exclusion::Claim;
 use super::queue::{DriverQueue, QueueChoice};
+use crate::limits::{FILE_SIZE_REMEDY, file_size_limit};
 
 /// The unit of addresses, in bytes, if the host requires no larger one.
 const SMALLEST_SECTOR: u32 = 512;
@@ -54,6 +56,24 @@ impl Default for ImageOptions {
 pub enum ImageError {
     /// Another process has it open.
     InUse(PathBuf),
+    /// It is, or lies on, something that another process uses by another name.
+    InUseAs {
+        /// The image.
+        path: PathBuf,
+        /// What it is.
+        what: String,
+        /// What to do.
+        remedy: String,
+    },
+    /// The limit of this process on the size of files would end writes in the middle.
+    SizeLimit {
+        /// The image.
+        path: PathBuf,
+        /// Its size, in bytes.
+        size: u64,
+        /// The limit, in bytes.
+        limit: u64,
+    },
     /// Neither a regular file nor a block device.
     NotAnImage(PathBuf),
     /// A file of that name exists already.
@@ -84,6 +104,18 @@ impl fmt::Display for ImageError {
             ImageError::InUse(path) => {
                 let path = path.display();
                 write!(f, "{path} is in use by another process: unmount it, or wait for it to end")
+            }
+            ImageError::InUseAs { path, what, remedy } => {
+                let path = path.display();
+                write!(f, "{path} {what}, which another process uses: {remedy}")
+            }
+            ImageError::SizeLimit { path, size, limit } => {
+                let path = path.display();
+                write!(
+                    f,
+                    "{path} has {size} bytes, and the limit on the size of files (`ulimit -f`) is \
+                     {limit}: writes would fail in the middle of it; {FILE_SIZE_REMEDY}"
+                )
             }
             ImageError::NotAnImage(path) => {
                 let path = path.display();
@@ -122,7 +154,7 @@ impl std::error::Error for ImageError {
     }
 }
 
-fn host(what: &'static str, path: &Path) -> impl FnOnce(Errno) -> ImageError {
+pub(super) fn host(what: &'static str, path: &Path) -> impl FnOnce(Errno) -> ImageError {
     let path = path.to_path_buf();
     move |errno| ImageError::Host { what, path, error: errno.into() }
 }
@@ -135,15 +167,19 @@ pub(super) struct Image {
     /// The alignment that direct I/O requires in memory; 1 without direct I/O.
     pub(super) memory_align: usize,
     pub(super) queue: DriverQueue,
+    pub(super) is_device: bool,
+    /// What keeps others away while it is open.
+    pub(super) claim: Claim,
 }
 
-/// Makes a sparse image file of `size` bytes.
+/// Makes a sparse image file of `size` bytes, for its owner alone: whoever can read the image reads
+/// all files in it.
 ///
 /// # Errors
 /// If a file of that name exists, or the host refuses.
 pub fn create_image(path: &Path, size: u64) -> Result<(), ImageError> {
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-    let fd = match open_file(path, flags, Mode::from_raw_mode(0o666)) {
+    let fd = match open_file(path, flags, Mode::from_raw_mode(0o600)) {
         Ok(fd) => fd,
         Err(Errno::EXIST) => return Err(ImageError::Exists(path.into())),
         Err(errno) => return Err(host("creating", path)(errno)),
@@ -171,11 +207,22 @@ pub(super) fn open(path: &Path, options: &ImageOptions) -> Result<Image, ImageEr
     if !is_device && !options.beside {
         lock(&fd, options.read_only).map_err(|errno| refused(path, errno))?;
     }
+    let claim = match options.beside {
+        true => Claim::default(),
+        false => Claim::of(&fd, path, options.read_only)?,
+    };
     let size = if is_device {
         seek(&fd, SeekFrom::End(0)).map_err(host("measuring", path))?
     } else {
         fstat(&fd).map_err(host("measuring", path))?.st_size as u64
     };
+    if let Some(limit) = file_size_limit()
+        && !is_device
+        && !options.read_only
+        && limit < size
+    {
+        return Err(ImageError::SizeLimit { path: path.into(), size, limit });
+    }
     let direct = if options.direct { direct_align(&fd, is_device, size) } else { None };
     let (sector, memory_align) = match direct {
         Some((sector, memory_align)) if sector <= options.max_sector => (sector, memory_align),
@@ -192,18 +239,20 @@ pub(super) fn open(path: &Path, options: &ImageOptions) -> Result<Image, ImageEr
             let max = options.max_sector;
             return Err(ImageError::SectorTooLarge { path: path.into(), sector, max });
         }
-        return Ok(Image { fd, size: whole(size, sector), sector, memory_align, queue });
+        let size = whole(size, sector);
+        return Ok(Image { fd, size, sector, memory_align, queue, is_device, claim });
     }
-    Ok(Image { fd, size: whole(size, sector), sector, memory_align, queue })
+    let size = whole(size, sector);
+    Ok(Image { fd, size, sector, memory_align, queue, is_device, claim })
 }
 
 fn whole(size: u64, sector: u32) -> u64 {
     size - size % u64::from(sector)
 }
 
-fn refused(path: &Path, errno: Errno) -> ImageError {
+pub(super) fn refused(path: &Path, errno: Errno) -> ImageError {
     match errno {
-        Errno::BUSY | Errno::WOULDBLOCK | Errno::TXTBSY => ImageError::InUse(path.into()),
+        Errno::BUSY | Errno::AGAIN | Errno::TXTBSY => ImageError::InUse(path.into()),
         errno => host("opening", path)(errno),
     }
 }
@@ -218,7 +267,7 @@ fn lock(fd: &OwnedFd, shared: bool) -> Result<(), Errno> {
 }
 
 #[allow(clippy::disallowed_methods)] // The runtime does not exist yet, or must not be held up.
-fn with_patience<T>(
+pub(super) fn with_patience<T>(
     mut try_it: impl FnMut() -> Result<T, Errno>,
     again: Errno,
 ) -> Result<T, Errno> {

@@ -200,6 +200,11 @@ impl Transfer {
                 Some(Ok(Vec::new()))
             }
             Err(errno) => Some(self.error(error_kind(errno))),
+            // What was flushed is not there if its place is gone.
+            Ok(_) if self.op == IoKind::Flush => match self.device.extent.check() {
+                Some(kind) => Some(self.error(kind)),
+                None => Some(Ok(Vec::new())),
+            },
             Ok(_) if matches!(self.op, IoKind::Flush | IoKind::Discard) => Some(Ok(Vec::new())),
             Ok(count) => self.moved(count as u64),
         }

@@ -13,6 +13,7 @@ use rustix::event::{EventfdFlags, Timespec, epoll, eventfd};
 
 use super::{Timeout, Wake};
 use crate::device::{Job, Step, Transfer};
+use crate::signals::Deaf;
 
 /// The number of helper threads: enough that a flush does not delay reads, few enough to be cheap.
 const THREADS: usize = 4;
@@ -66,7 +67,9 @@ impl Threads {
     }
 
     pub(crate) fn step(&mut self, key: u64, transfer: &mut Transfer) {
-        // Threads start with the first work, because a process may still fork before that.
+        // Threads start with the first work, because a process may still fork before that. They may
+        // start before anybody listens for signals, which must not end a helper then.
+        let _deaf = (self.threads.len() < THREADS).then(Deaf::begin);
         while self.threads.len() < THREADS {
             let shared = Arc::clone(&self.shared);
             self.threads.push(std::thread::spawn(move || help(&shared)));

@@ -59,8 +59,18 @@ pub fn help() -> String {
 /// Divides `nfs(volume):settings` into the volume's text and the settings; `None` if it is no such text.
 ///
 /// # Errors
-/// If the parentheses do not match, or something else follows them.
+/// If the parentheses do not match or nest too deep, something else follows them, or the volume is
+/// behind a network itself: a server has its volumes, not those of another server.
 pub fn split(text: &str) -> Result<Option<(&str, &str)>, SettingsError> {
+    let Some((inner, own)) = divide(text)? else { return Ok(None) };
+    match divide(inner)? {
+        None => Ok(Some((inner, own))),
+        Some(_) => Err(SettingsError::new("nfs(nfs(...)): there is one network before a volume")),
+    }
+}
+
+fn divide(text: &str) -> Result<Option<(&str, &str)>, SettingsError> {
+    grammar::check_depth(text)?;
     let Some(rest) = text.trim().strip_prefix("nfs").map(str::trim_start) else { return Ok(None) };
     if rest.is_empty() || rest.starts_with(':') {
         return Err(SettingsError::new("nfs needs the volume behind it: nfs(lfs:disk=hp97560)"));

@@ -21,6 +21,7 @@ fn a_volume_behind_a_network_has_its_own_settings_and_those_of_the_clients() {
     for (text, word) in [
         ("nfs", "nfs(lfs"),
         ("nfs(lfs", "not closed"),
+        ("nfs(nfs(lfs):biods=8)", "one network"),
         ("nfs(lfs)x", "follow a colon"),
         ("nfs(lfs):biod=8", "biods"),
         ("nfs(lfs):latency=-1", "latency"),

@@ -365,8 +365,8 @@ impl LfsImage {
                 && self.repairs
                 && self.claims.segment(part.segment).is_claimed(first)
             {
-                let what = format!("inode {ino}: block {} may have changed", block.lbn);
-                report.add_loss(what);
+                let what = format!("block {} may have changed", block.lbn);
+                report.add_loss(ino, what);
             }
         }
     }

@@ -54,8 +54,8 @@ use image::LfsImage;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CheckOptions {
     /// Read all live data and compare checksums: of file data and, in the classic profile, whose
-    /// pointers carry none, of metadata too. A repair removes blocks that do not match, so that the
-    /// file has holes there. Otherwise file data is not read.
+    /// pointers carry none, of metadata too. A repair removes blocks that do not match; reading
+    /// them stays an error. Otherwise file data is not read.
     pub data: bool,
 }
 
@@ -71,7 +71,7 @@ pub fn check<'a>(
 ) -> BoxFuture<'a, Result<Report>> {
     Box::pin(async move {
         progress(Progress { phase: Phase::Volume, done: 0, total: 1 });
-        let mut report = Report::default();
+        let mut report = Report { skipped_data: !options.data, ..Report::default() };
         let (view, newest) = start::open(rt, device, &mut report).await?;
         if newest.is_none() {
             // Without a checkpoint there is nothing more to check; the report says so.
@@ -79,6 +79,7 @@ pub fn check<'a>(
         }
         let options = CheckOptions { data: options.data && !view.sb.without_contents };
         if view.sb.without_contents {
+            report.skipped_data = false;
             report.notes.push("a fork: the contents of files are missing".into());
         }
         let mut image = LfsImage::new(view, options);
@@ -110,7 +111,7 @@ async fn repair_volume(
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Report> {
     progress(Progress { phase: Phase::Volume, done: 0, total: 1 });
-    let mut report = Report::default();
+    let mut report = Report { skipped_data: !options.data, ..Report::default() };
     let (view, newest) = start::open(rt, Rc::clone(&device), &mut report).await?;
     if view.sb.must_write != 0 {
         return Err(FsError::Invalid(
@@ -129,15 +130,17 @@ async fn repair_volume(
     }
     if image.cut_unreadable(&mut report).await? {
         // The first pass has reported the damage; only new losses are added.
-        let mut again = Report::default();
+        let mut again = Report { losses: std::mem::take(&mut report.losses), ..Report::default() };
         lost = twin_fs::check::repair(&mut image, true, &mut again, progress).await?;
-        again.losses.into_iter().for_each(|loss| report.add_loss(loss));
+        report.losses = again.losses;
+        report.paths.extend(again.paths);
     }
     if let Some(found) = image.found_in_log() {
-        report.add_loss(format!(
+        let what = format!(
             "{found} inodes are known from the log alone, for their part of the inode map is lost: \
              a file among them may be an older version of itself"
-        ));
+        );
+        report.add_loss(None, what);
     }
     rebuild::superblocks(&*device, &image.view.sb, &report).await?;
     rebuild::rebuild(rt, Rc::clone(&device), &mut image, newest, lost.is_empty()).await?;

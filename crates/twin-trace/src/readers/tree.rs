@@ -264,16 +264,32 @@ impl Tree {
 
     /// Removes everything below a directory. Takes time in proportion to the number of names.
     pub(super) fn clear(&mut self, dir: Ino) {
-        let inside = self.names.iter().filter(|((parent, _), _)| *parent == dir);
-        let mut names: Vec<(Name, Ino)> =
-            inside.map(|((_, name), &ino)| (name.clone(), ino)).collect();
-        names.sort_unstable();
-        for (name, ino) in names {
-            if self.is_dir(ino) {
-                self.clear(ino);
+        // With a stack of its own: a trace may have directories as deep as it likes.
+        let mut open = vec![(dir, self.names_in(dir))];
+        while let Some((dir, left)) = open.last_mut() {
+            let dir = *dir;
+            match left.pop() {
+                Some((name, Some(ino))) => {
+                    // It is removed when nothing is left in it.
+                    left.push((name, None));
+                    let inside = self.names_in(ino);
+                    open.push((ino, inside));
+                }
+                Some((name, None)) => self.remove(dir, &name),
+                None => drop(open.pop()),
             }
-            self.remove(dir, &name);
         }
+    }
+
+    /// The names in a directory, the last one first, with the inodes of those that are directories.
+    fn names_in(&self, dir: Ino) -> Vec<(Name, Option<Ino>)> {
+        let inside = self.names.iter().filter(|((parent, _), _)| *parent == dir);
+        let as_dir = |ino: Ino| self.is_dir(ino).then_some(ino);
+        let mut names: Vec<(Name, Option<Ino>)> =
+            inside.map(|((_, name), &ino)| (name.clone(), as_dir(ino))).collect();
+        names.sort_unstable();
+        names.reverse();
+        names
     }
 
     /// Lists a directory from its start, as far as one answer reaches.

@@ -29,6 +29,11 @@ pub(super) fn cache_bytes(args: &Mount) -> Result<u64, String> {
     Ok(cache)
 }
 
+/// The most memory of a mount with such a cache, in bytes.
+pub(super) fn memory_bytes(cache: u64) -> u64 {
+    BESIDE + cache / SHARE.0 * SHARE.1
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

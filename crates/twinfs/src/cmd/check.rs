@@ -28,7 +28,11 @@ pub(crate) fn run(args: &Check) -> Outcome {
     let work = kind.check(host.rt(), Rc::new(device), how, &mut progress);
     let report = host.rt().block_on(work).map_err(|e| e.to_string())?;
     bar.finish();
-    let report = report.map_err(|e| format!("{}: {e}", args.image.display()))?;
+    let mut report = report.map_err(|e| format!("{}: {e}", args.image.display()))?;
+    // "clean" is said of what was read.
+    if report.skipped_data {
+        report.notes.push(skipped(kind.is_log()).into());
+    }
     if args.output.is_table() {
         print(args, &report)?;
     } else {
@@ -51,6 +55,14 @@ fn rows_of(args: &Check, report: &CheckReport) -> Vec<Value> {
     }
     row("verdict", verdict(args, report));
     all
+}
+
+/// What is said where the data of files was not read.
+fn skipped(has_checksums: bool) -> &'static str {
+    match has_checksums {
+        true => "the data of files was not read: --data reads it and compares checksums",
+        false => "the data of files was not read: this layout has no checksums of it",
+    }
 }
 
 fn verdict(args: &Check, report: &CheckReport) -> &'static str {

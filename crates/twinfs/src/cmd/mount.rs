@@ -49,14 +49,14 @@ pub(crate) fn run(mut args: Mount) -> Outcome {
         set_for_open(&mut *log.config(), &args.cleaner)
             .map_err(|why| usage(format!("--cleaner: {why}")))?;
     }
-    super::budget::cache_bytes(&args).map_err(usage)?;
+    let memory = super::budget::memory_bytes(super::budget::cache_bytes(&args).map_err(usage)?);
     with_policy(&args, Settings::default()).map_err(usage)?;
     let observing = args.observe.observing(EVERY_NS).map_err(usage)?;
     if observing.is_some() && args.observed.is_none() {
         return Err(usage("--observe needs --observed FILE, to which figures go"));
     }
     let about = args.image.display().to_string();
-    run_serving(args.foreground, &about, |ready, words| serve_volume(&args, ready, words))?;
+    run_serving(args.foreground, &about, memory, |ready, words| serve_volume(&args, ready, words))?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -16,12 +16,15 @@ use super::serving::{
 use super::{Interrupts, Outcome, absolute};
 use crate::cli::Record;
 
+/// The memory of a mirror, in bytes: buffers, and what it knows of files in use.
+const MEMORY: u64 = 128 << 20;
+
 pub(crate) fn run(mut args: Record) -> Outcome {
     for path in [&mut args.to, &mut args.source, &mut args.dir] {
         *path = absolute(path)?;
     }
     let about = args.dir.display().to_string();
-    run_serving(args.foreground, &about, |ready, words| record(&args, ready, words))?;
+    run_serving(args.foreground, &about, MEMORY, |ready, words| record(&args, ready, words))?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use twin_fs::{FileSystem, FsError};
 use twin_host::fuse::{Mount, Ready, Session, SessionOptions, in_background, serve};
-use twin_host::{Grade, Host, Relation, Signals, Words, relation};
+use twin_host::{Grade, Host, Relation, Signals, Words, relation, take_limits, take_signals};
 use twin_rt::SECS;
 use twin_trace::{Recorder, RecorderOptions};
 
@@ -29,22 +29,28 @@ pub(super) struct Place {
     pub(super) served: String,
 }
 
-/// Runs `serve` on this process or, in the background, on one of its own, whose last words then go
-/// to the system's log.
+/// Runs `serve`, which will use so many bytes of memory, on this process or, in the background, on one
+/// of its own, whose last words then go to the system's log.
 pub(super) fn run_serving(
     foreground: bool,
     about: &str,
+    memory: u64,
     serve: impl FnOnce(Ready, &Rc<Words>) -> Result<(), String>,
 ) -> Result<(), String> {
+    take_limits(memory)?;
     if foreground {
+        take_signals(foreground);
         return serve(Ready::nobody(), &Rc::new(Words::to_terminal(about)));
     }
     let words = Rc::new(Words::to_log(about));
-    in_background(|ready| match serve(ready, &words) {
-        Ok(()) => 0,
-        Err(why) => {
-            words.say(Grade::Error, &why);
-            1
+    in_background(|ready| {
+        take_signals(foreground);
+        match serve(ready, &words) {
+            Ok(()) => 0,
+            Err(why) => {
+                words.say(Grade::Error, &why);
+                1
+            }
         }
     })
     .map(drop)
@@ -74,9 +80,17 @@ pub(super) fn serve_until_unmounted<F: FileSystem>(
     if !served.is_empty() {
         words.say(Grade::Notice, &served);
     }
+    // Before anybody is told that it serves: a host without another thread must be told too.
+    let guard = match host.guard(&words) {
+        Ok(guard) => guard,
+        Err(error) => {
+            let why = format!("a thread: {error}");
+            ready.failed(&why);
+            return Err(why);
+        }
+    };
     let told = [note, served].into_iter().filter(|line| !line.is_empty()).collect::<Vec<_>>();
     ready.mounted_saying(&told.join("; ")).map_err(|e| e.to_string())?;
-    let guard = host.guard(&words).map_err(|e| e.to_string())?;
     if host.flight().is_none() {
         super::watch::begin(&host, &session, &words, stop);
     }

@@ -94,7 +94,7 @@ fn a_lost_map_is_made_again_from_the_log() {
     places.into_iter().for_each(|(at, len)| bytes[at..at + len].fill(0xa5));
     let (report, disk) = assert_repaired(&bytes);
     assert!(report.has(Kind::Ifile), "{report}");
-    assert!(report.losses.iter().any(|loss| loss.contains("from the log")), "{report}");
+    assert!(report.losses.iter().any(|loss| loss.what.contains("from the log")), "{report}");
     assert!(contents(&disk) == before, "files differ");
 }
 
@@ -131,7 +131,7 @@ fn rotten_data_becomes_a_hole_if_data_is_looked_at() {
     assert!(repair_disk(Rc::clone(&disk), false).unwrap().is_clean());
     let report = repair_disk(Rc::clone(&disk), true).unwrap();
     assert!(report.has(Kind::Data), "{report}");
-    assert!(report.losses.iter().any(|loss| loss.contains("bytes 0 to")), "{report}");
+    assert!(report.losses.iter().any(|loss| loss.what.contains("bytes 0 to")), "{report}");
     assert_clean(&disk, "afterwards");
     let after = contents(&disk);
     let block = geometry.block_size as usize;

@@ -13,7 +13,9 @@ use std::rc::Rc;
 use twin_fs::{FsError, LayoutKind, OpenVolume, Settings};
 use twin_host::fuse::{Ready, in_background_with_note};
 use twin_host::nfs::{Bounds, Front, connections_possible, listen};
-use twin_host::{Grade, Host, HostOptions, ImageOptions, Signals, Words};
+use twin_host::{
+    Grade, Host, HostOptions, ImageOptions, Signals, Words, take_limits, take_signals,
+};
 use twin_nfs::{Export, Keys, Served, Server};
 
 use super::image::layout_of;
@@ -30,20 +32,25 @@ pub(crate) fn run(args: Serve) -> Outcome {
     let shares = rules::shares(&args.images).map_err(usage)?;
     let exports = rules::exports(&shares, &args.exports).map_err(usage)?;
     let about = shares.iter().map(|s| s.image.display().to_string()).collect::<Vec<_>>().join(", ");
+    let caches = args.cache.0.saturating_mul(shares.len() as u64);
+    take_limits(super::budget::memory_bytes(caches))?;
     if args.foreground {
+        take_signals(true);
         let words = Rc::new(Words::to_terminal(&about));
         serve(&args, &shares, exports, Ready::nobody(), &words)?;
         return Ok(ExitCode::SUCCESS);
     }
     let words = Rc::new(Words::to_log(&about));
-    let (_, note) =
-        in_background_with_note(|ready| match serve(&args, &shares, exports, ready, &words) {
+    let (_, note) = in_background_with_note(|ready| {
+        take_signals(false);
+        match serve(&args, &shares, exports, ready, &words) {
             Ok(()) => 0,
             Err(why) => {
                 words.say(Grade::Error, &why);
                 1
             }
-        })?;
+        }
+    })?;
     say(note)?;
     Ok(ExitCode::SUCCESS)
 }
@@ -79,8 +86,16 @@ fn serve(
     if words.is_foreground() {
         say(&line)?;
     }
+    // Before anybody is told that it serves.
+    let guard = match host.guard(words) {
+        Ok(guard) => guard,
+        Err(error) => {
+            let why = format!("a thread: {error}");
+            ready.failed(&why);
+            return Err(why);
+        }
+    };
     ready.mounted_saying(&line).map_err(|e| e.to_string())?;
-    let guard = host.guard(words).map_err(|e| e.to_string())?;
     let watched: Vec<_> = volumes.iter().map(OpenVolume::downgrade).collect();
     super::watch::begin(&host, &front, words, move |error: FsError| {
         watched.iter().filter_map(std::rc::Weak::upgrade).for_each(|volume| {
