@@ -517,6 +517,18 @@ pub trait FileSystem: 'static {
     fn peek(&self, _dir: Ino, _name: &[u8]) -> Peeked {
         Peeked::Unknown
     }
+
+    /// An inode as it is now, if that is known without waiting. The call adds no reference, and is
+    /// no operation of a client.
+    fn known(&self, _ino: Ino) -> Option<LookupEntry> {
+        None
+    }
+
+    /// As [`execute`](Self::execute), for a request that a front end has on its own account: what
+    /// observes clients does not see it.
+    fn execute_aside(&self, request: Request) -> impl Future<Output = Result<Reply>> {
+        self.execute(request)
+    }
 }
 
 /// What is known of a name. See [`FileSystem::peek`].
@@ -549,5 +561,13 @@ impl<F: FileSystem> FileSystem for std::rc::Rc<F> {
 
     fn peek(&self, dir: Ino, name: &[u8]) -> Peeked {
         (**self).peek(dir, name)
+    }
+
+    fn known(&self, ino: Ino) -> Option<LookupEntry> {
+        (**self).known(ino)
+    }
+
+    fn execute_aside(&self, request: Request) -> impl Future<Output = Result<Reply>> {
+        (**self).execute_aside(request)
     }
 }

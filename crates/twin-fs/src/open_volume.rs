@@ -17,7 +17,9 @@ use crate::layout::{Layout, Told, Written};
 use crate::nvram::Nvram;
 use crate::running::Execution;
 use crate::volume::Volume;
-use crate::{FileSystem, Ino, LogStatus, Peeked, Reply, Request, Result, Room, SpaceMap, VolumeStat};
+use crate::{
+    FileSystem, Ino, LogStatus, LookupEntry, Peeked, Reply, Request, Result, Room, SpaceMap, VolumeStat,
+};
 
 /// The functions of a [`Volume`] that do not depend on the type of its layout.
 pub trait AnyVolume: Any {
@@ -58,6 +60,9 @@ pub trait AnyVolume: Any {
 
     /// See [`FileSystem::peek`].
     fn peek(&self, dir: Ino, name: &[u8]) -> Peeked;
+
+    /// See [`FileSystem::known`].
+    fn known(&self, ino: Ino) -> Option<LookupEntry>;
 
     /// The figures of the volume, for `statfs`.
     fn stat(&self) -> VolumeStat;
@@ -117,6 +122,10 @@ impl<L: Layout> AnyVolume for Volume<L> {
 
     fn peek(&self, dir: Ino, name: &[u8]) -> Peeked {
         FileSystem::peek(self, dir, name)
+    }
+
+    fn known(&self, ino: Ino) -> Option<LookupEntry> {
+        FileSystem::known(self, ino)
     }
 
     fn stat(&self) -> VolumeStat {
@@ -193,5 +202,9 @@ impl FileSystem for OpenVolume {
 
     fn peek(&self, dir: Ino, name: &[u8]) -> Peeked {
         self.0.peek(dir, name)
+    }
+
+    fn known(&self, ino: Ino) -> Option<LookupEntry> {
+        self.0.known(ino)
     }
 }

@@ -16,7 +16,7 @@ use crate::layout::{Layout, Picked};
 use crate::ops::Operations;
 use crate::running::{Execution, Runners};
 use crate::write_back::WriteBack;
-use crate::{FileSystem, FsError, Ino, Peeked, Reply, Request, Result, Room};
+use crate::{FileSystem, FsError, Ino, LookupEntry, Peeked, Reply, Request, Result, Room};
 
 /// How often everything is written before operations have to wait for a still volume.
 const EARLY_SYNCS: u32 = 3;
@@ -185,5 +185,11 @@ impl<L: Layout> FileSystem for Volume<L> {
 
     fn peek(&self, dir: Ino, name: &[u8]) -> Peeked {
         self.ops.peek(dir, name)
+    }
+
+    fn known(&self, ino: Ino) -> Option<LookupEntry> {
+        let inode = self.core.cached_inode(ino)?;
+        let generation = inode.d.borrow().generation;
+        Some(LookupEntry { attr: inode.attr(), generation })
     }
 }

@@ -18,7 +18,7 @@ use rustix::fs::{
 use rustix::process::{Gid, Pid, Signal, Uid, WaitOptions};
 use twin_fs::{FileSystem, Op, Reply, Request};
 use twin_host::fuse::{
-    End, Mount, MountOptions, Ready, Session, SessionOptions, in_background, serve, unmount,
+    Deputy, End, Mount, MountOptions, Ready, Session, SessionOptions, in_background, serve, unmount,
 };
 use twin_host::mirror::Mirror;
 use twin_host::{Host, HostOptions, Signals};
@@ -194,16 +194,16 @@ fn child(source: &Path, dir: &Path, config: &Config, ready: Ready) -> Result<End
             return Err(error.to_string());
         }
     };
-    ready.mounted().map_err(|e| e.to_string())?;
+    let ready = || ready.mounted();
     let (rt, grace) = (host.rt().clone(), config.grace_ns);
     let options = config.session.clone();
     let end = if config.slow {
         let fs = Rc::new(Slow { rt: rt.clone(), inner: mirror });
         let session = Session::new(&host, mount.fd(), fs, options);
-        rt.block_on(async { serve(&host, mount, &session, Some(signals), grace).await })
+        rt.block_on(async { serve(&host, mount, &session, Some(signals), grace, ready).await })
     } else {
         let session = Session::new(&host, mount.fd(), Rc::new(mirror), options);
-        rt.block_on(async { serve(&host, mount, &session, Some(signals), grace).await })
+        rt.block_on(async { serve(&host, mount, &session, Some(signals), grace, ready).await })
     };
     end.map_err(|e| e.to_string())?.map_err(|e| e.to_string())
 }
@@ -221,6 +221,7 @@ fn prepare(
     dir: &Path,
     config: &Config,
 ) -> io::Result<(Host, Mount, Mirror, Rc<Signals>)> {
+    let deputy = Deputy::start()?;
     let options = HostOptions { io_uring: !config.threads, ..HostOptions::default() };
     let host = Host::start(options)?;
     let signals = Rc::new(Signals::listen_for_stop(&host)?);
@@ -230,7 +231,7 @@ fn prepare(
     };
     let kernel_checks = config.session.kernel_checks;
     let options = MountOptions { kernel_checks, ..MountOptions::default() };
-    let mount = Mount::new(dir, &options).map_err(|e| io::Error::other(e.to_string()))?;
+    let mount = Mount::new(dir, &options, deputy).map_err(|e| io::Error::other(e.to_string()))?;
     Ok((host, mount, mirror, signals))
 }
 

@@ -15,20 +15,24 @@ use std::task::{Poll, Waker};
 
 use rustix::io::Errno;
 use twin_disk::{Block, Buf, BufPool, Bytes};
-use twin_fs::{Cred, FileSystem, FsError, LookupEntry, Op, Reply, Request};
+use twin_fs::{Attr, Cred, FileSystem, FsError, LookupEntry, Op, Reply, Request};
 use twin_rt::{Category, Time};
 
 use super::abi::{self, InHeader};
+use super::blanks::Blanks;
+use super::counts::Counts;
+use super::deputy::Errand;
 use super::errno::errno;
+use super::fetch::{Fetcher, Waiter};
 use super::gatekeeper::{Decision, Gatekeeper, PendingWrite};
 use super::mount::Mount;
 use super::negotiate::negotiate;
 use super::options::{Agreed, SessionOptions};
 use super::parse::parse;
 use super::porter::tell_stale;
-use super::reply::{Answer, encode, negative_entry, prime_entry};
+use super::reply::{Answer, Terms, encode, negative_entry, own_attr, own_open, prime_entry};
 use super::reply_batch::ReplyBatch;
-use super::translate::{Expect, Plan, WriteHow, plan, write_op};
+use super::translate::{Expect, Plan, WriteHow, ino as core_ino, node, plan, write_op};
 use crate::host::{Host, Source, Watch};
 use crate::offload::offload;
 use crate::zeros::push_zeros;
@@ -94,6 +98,9 @@ struct Inner<F> {
     spare: RefCell<Vec<u8>>,
     reply_batch: ReplyBatch,
     keeper: Gatekeeper,
+    fetcher: Fetcher,
+    blanks: Blanks,
+    counts: Counts,
     /// True while a packet is handled, so that the driver asks for the next one before it sleeps.
     in_packet: Cell<bool>,
 }
@@ -170,7 +177,9 @@ impl<F: FileSystem> Source for Inner<F> {
         if !matches!(*self.link.state.borrow(), SessionState::Open) {
             return false;
         }
-        let own = self.keeper.has_ready() || !self.link.debts.borrow().is_empty();
+        let own = self.keeper.has_ready()
+            || self.fetcher.has_ready()
+            || !self.link.debts.borrow().is_empty();
         let something = own || self.link.read();
         if something {
             self.link.wake();
@@ -212,6 +221,9 @@ impl<F: FileSystem> Session<F> {
             spare: RefCell::default(),
             reply_batch: ReplyBatch::default(),
             keeper: Gatekeeper::default(),
+            fetcher: Fetcher::default(),
+            blanks: Blanks::default(),
+            counts: Counts::default(),
             in_packet: Cell::new(false),
         }))
     }
@@ -232,6 +244,8 @@ impl<F: FileSystem> Session<F> {
                 inner.handle_packet();
             } else if let Some(pending) = inner.keeper.next_ready() {
                 inner.pass_gate(pending);
+            } else if let Some((waiter, fetched)) = inner.fetcher.next_ready() {
+                inner.go_on(waiter, fetched);
             } else {
                 inner.pay_debt();
             }
@@ -289,17 +303,26 @@ impl<F: FileSystem> Session<F> {
         inner.link.wake();
     }
 
-    /// The name, in the root, of a file that does not exist. Opening it once tells the kernel that
-    /// no open needs a request, not even that of a file just created. `None` if opens are requests.
-    pub(super) fn prime_name(&self) -> Option<&str> {
-        (!self.0.options.executes_opens()).then_some(self.0.prime_name.as_str())
+    /// True if opening our own file once tells the kernel that no open needs a request, not even that
+    /// of a file just created.
+    pub(super) fn wants_priming(&self) -> bool {
+        !self.0.options.executes_opens()
     }
 
-    /// Stores the place at which the session is mounted.
-    pub(super) fn placed(&self, mount: &Mount) {
-        if let Some(place) = mount.place() {
-            self.0.keeper.place(place);
+    /// Tells the session where it is mounted, and its deputy.
+    ///
+    /// # Errors
+    /// If the host refuses to wait for the deputy.
+    pub(super) fn placed(&self, mount: &Mount) -> io::Result<()> {
+        let inner = &self.0;
+        mount.deputy().attend(&inner.host)?;
+        if let Some((place, collected_bytes)) = mount.place(&inner.prime_name) {
+            inner.keeper.bound(collected_bytes);
+            // It is known before anything else is asked for.
+            drop(mount.deputy().ask(&Errand::Know(place)));
         }
+        inner.fetcher.employ(mount.deputy(), mount.is_read_only());
+        Ok(())
     }
 
     /// The counters so far.
@@ -331,7 +354,10 @@ impl<F: FileSystem> Inner<F> {
                 });
                 let (options, agreed) = (&self.options, self.agreed.get());
                 let planned = plan(&header, call, options, &agreed, self.prime_name.as_bytes());
-                (header, planned)
+                match self.fetcher.is_own(header.pid) {
+                    true => (header, planned.of_deputy()),
+                    false => (header, planned),
+                }
             }
             Err(malformed) => {
                 self.count(|stats| stats.malformed += 1);
@@ -372,13 +398,20 @@ impl<F: FileSystem> Inner<F> {
             Plan::Ask(cred, Op::GetAttr { ino }, Expect::Gate) if self.keeper.is_shut() => {
                 self.pass_gate(PendingWrite { header: *header, cred, ino });
             }
-            Plan::Ask(_, Op::Sync, Expect::Done) if self.keeper.is_caller(header.pid) => {
-                // The aim is to get what the kernel holds; there is no need to wait for the device.
-                let _ = self.send(unique, None, self.answer());
+            // The answer depends on pages that the kernel may hold.
+            Plan::Ask(cred, op @ (Op::Seek { .. } | Op::Sync), expect)
+                if self.must_fetch(&op, expect) =>
+            {
+                let node = matches!(op, Op::Seek { .. }).then_some(header.nodeid);
+                self.fetch(node, Waiter::Enter { header: *header, cred, op, expect });
             }
             Plan::Ask(cred, op, expect) => self.enter(header, cred, op, expect),
             Plan::Forget(ops) => {
                 for op in ops {
+                    if let Op::Forget { ino, .. } = op {
+                        self.blanks.forget(node(ino));
+                        self.counts.forget(node(ino));
+                    }
                     self.enter(header, Cred::root(), op, Expect::Silence);
                 }
             }
@@ -389,6 +422,21 @@ impl<F: FileSystem> Inner<F> {
             Plan::Prime => {
                 let mut answer = self.answer();
                 answer.push(&prime_entry());
+                let _ = self.send(unique, None, answer);
+            }
+            Plan::OwnAttr => {
+                let mut answer = self.answer();
+                answer.push(&own_attr());
+                let _ = self.send(unique, None, answer);
+            }
+            Plan::OwnOpen { dir } => {
+                let mut answer = self.answer();
+                answer.push(&own_open(dir, &self.options));
+                let _ = self.send(unique, None, answer);
+            }
+            Plan::OwnData { len } => {
+                let mut answer = self.answer();
+                answer.data.push(Block::Zero(len));
                 let _ = self.send(unique, None, answer);
             }
             Plan::TellDaemon => {
@@ -406,6 +454,8 @@ impl<F: FileSystem> Inner<F> {
             Plan::Init { init, flags2 } => match negotiate(&init, flags2, &self.options) {
                 Ok((out, agreed)) => {
                     self.agreed.set(agreed);
+                    self.fetcher.begin(agreed.tells_written);
+                    self.blanks.begin(agreed.writeback, agreed.gated);
                     let mut answer = self.answer();
                     answer.push(&out);
                     let _ = self.send(unique, None, answer);
@@ -441,14 +491,23 @@ impl<F: FileSystem> Inner<F> {
         let before = self.in_flight.get();
         let (inner, unique) = (Rc::clone(self), header.unique);
         let (name, silent) = (abi::opcode_name(header.opcode), expect == Expect::Silence);
+        let (opcode, nodeid) = (header.opcode, header.nodeid);
+        let aside = self.fetcher.is_own(header.pid);
         let late = match &request.op {
             Op::WriteBack { ino, data, .. } => Some((*ino, data.len())),
             _ => None,
         };
         self.host.rt().run_or_spawn(name, async move {
-            let result = inner.fs.execute(request).await;
+            let result = match aside {
+                true => inner.fs.execute_aside(request).await,
+                false => inner.fs.execute(request).await,
+            };
             inner.keeper.ended(&*inner.fs, &inner.fd, late, &result);
+            inner.note_count(opcode, nodeid, late.is_some() && result.is_ok());
             let waited = inner.waiting.borrow_mut().remove(&id);
+            if waited.is_some() {
+                inner.fetcher.ended(id);
+            }
             if waited.is_some_and(|waited| waited.given_up) {
                 return;
             }
@@ -465,11 +524,19 @@ impl<F: FileSystem> Inner<F> {
             let since = self.host.rt().now();
             let waiting = Waiting { unique, name, since, silent, given_up: false };
             self.waiting.borrow_mut().insert(id, waiting);
+            if opcode == abi::opcode::WRITE {
+                self.fetcher.write_waits(id);
+            }
         }
     }
 
     /// Lets a client write, refuses, or makes it wait.
     fn pass_gate(self: &Rc<Self>, pending: PendingWrite) {
+        if self.blanks.take(pending.header.nodeid) {
+            // It may be a reader, who asks because the kernel did not keep what it was told.
+            let PendingWrite { header, cred, ino } = pending;
+            return self.enter(&header, cred, Op::GetAttr { ino }, Expect::Gate);
+        }
         match self.keeper.check(&*self.fs, pending) {
             Decision::Enter(PendingWrite { header, cred, ino }) => {
                 self.enter(&header, cred, Op::GetAttr { ino }, Expect::Gate);
@@ -482,17 +549,76 @@ impl<F: FileSystem> Inner<F> {
 
     /// Makes the kernel send all writes that it has collected.
     fn call_back(self: &Rc<Self>) {
-        let work = self.keeper.caller(&self.fd).and_then(|work| offload(&self.host, work));
         let inner = Rc::clone(self);
         let called = async move {
-            match work {
-                Ok(work) => work.await,
-                Err(error) => (inner.options.report)(&format!("calling data back: {error}")),
+            if !inner.fetcher.all().await {
+                let work = inner.keeper.notices(&inner.fd);
+                match work.and_then(|work| offload(&inner.host, work)) {
+                    Ok(work) => work.await,
+                    Err(error) => (inner.options.report)(&format!("calling data back: {error}")),
+                }
             }
             inner.keeper.called_back();
             inner.nudge();
         };
         self.host.rt().spawn("call back", called);
+    }
+
+    /// True if an operation must wait until pages of the kernel have come.
+    fn must_fetch(&self, op: &Op, expect: Expect) -> bool {
+        match op {
+            Op::Seek { .. } => !self.fetcher.holds_nothing(),
+            // Our own request for a sync; the kernel's comes after it has written out.
+            Op::Sync => expect == Expect::Ioctl && !self.fetcher.holds_nothing(),
+            _ => false,
+        }
+    }
+
+    /// Gets what the kernel holds of a file, or of all. Then the waiter goes on, in an event of its own.
+    fn fetch(self: &Rc<Self>, node: Option<u64>, waiter: Waiter) {
+        let inner = Rc::clone(self);
+        self.host.rt().spawn("fetch", async move {
+            let fetched = match node {
+                Some(node) => {
+                    let known = core_ino(node).ok().and_then(|ino| inner.fs.known(ino));
+                    inner.fetcher.file(node, known.map(|entry| entry.generation)).await
+                }
+                None => inner.fetcher.all().await,
+            };
+            inner.fetcher.is_ready(waiter, fetched);
+            inner.nudge();
+        });
+    }
+
+    /// Lets go on what waited for pages.
+    fn go_on(self: &Rc<Self>, waiter: Waiter, fetched: bool) {
+        match waiter {
+            // The kernel then takes every file for one without holes, which is right, if slower.
+            Waiter::Enter { header, op: Op::Seek { .. }, .. } if !fetched => {
+                self.refuse(header.unique, Errno::NOSYS);
+            }
+            Waiter::Enter { header, cred, op, expect } => self.enter(&header, cred, op, expect),
+            Waiter::Attr { unique, expect, attr } => {
+                let attr = self.fs.known(attr.ino).map_or(attr, |entry| entry.attr);
+                self.reply(unique, expect, Reply::Attr(attr), fetched);
+            }
+        }
+    }
+
+    /// Notes what an operation did to the count of a file's blocks that the kernel keeps.
+    fn note_count(&self, opcode: u32, node: u64, wrote_late: bool) {
+        if !self.agreed.get().writeback {
+            return;
+        }
+        let takes = || core_ino(node).ok().and_then(|ino| self.fs.room_of(ino)).unwrap_or(0);
+        if wrote_late && self.counts.arrived(node, self.host.rt().now(), takes) {
+            self.keeper.tell_soon(node, &self.fd);
+        }
+        if opcode == abi::opcode::FSYNC && self.counts.synced(node, takes) {
+            // On this thread, because the next call of the client must find it done. It cannot wait
+            // for us: the client holds the file open until it is answered.
+            let _ = tell_stale(&self.fd, node, -1);
+        }
     }
 
     /// Tells the host that there is an event that the descriptor does not show.
@@ -503,8 +629,8 @@ impl<F: FileSystem> Inner<F> {
     }
 
     /// Answers an operation that has ended.
-    fn done(&self, unique: u64, expect: Expect, result: Result<Reply, FsError>) {
-        let mut reply = match result {
+    fn done(self: &Rc<Self>, unique: u64, expect: Expect, result: Result<Reply, FsError>) {
+        let reply = match result {
             Ok(reply) => reply,
             Err(error) => return self.failed(unique, expect, &error),
         };
@@ -519,8 +645,29 @@ impl<F: FileSystem> Inner<F> {
             }
             return;
         }
+        match reply {
+            Reply::Attr(attr) if self.must_look(expect, &attr) => {
+                self.fetch(Some(node(attr.ino)), Waiter::Attr { unique, expect, attr });
+            }
+            reply => self.reply(unique, expect, reply, true),
+        }
+    }
+
+    /// True if a client must not be told these attributes before pages of the kernel have come.
+    fn must_look(&self, expect: Expect, attr: &Attr) -> bool {
+        matches!(expect, Expect::Attr | Expect::Statx)
+            && !self.fetcher.holds_nothing()
+            && self.blanks.needs_pages(attr, self.host.rt().now())
+    }
+
+    /// Sends the reply of an operation. `fetched` is false if the kernel may hold pages of a file that
+    /// are newer than its attributes.
+    fn reply(&self, unique: u64, expect: Expect, mut reply: Reply, fetched: bool) {
+        let now = self.host.rt().now();
+        self.blanks.prepare(expect, &mut reply, now, self.keeper.is_shut(), fetched);
+        let terms = Terms { options: &self.options, blanks: &self.blanks };
         let mut answer = self.answer();
-        let errno = match encode(&mut answer, expect, &mut reply, &self.options) {
+        let errno = match encode(&mut answer, expect, &mut reply, terms) {
             Ok(fits) => fits.err(),
             Err(_) => {
                 (self.options.report)(&format!(
@@ -532,6 +679,10 @@ impl<F: FileSystem> Inner<F> {
         if let Expect::Written { stale: Some(node), .. } = expect {
             self.keeper.fell(node);
             let _ = tell_stale(&self.fd, node, -1);
+        }
+        if let Reply::Attr(attr) | Reply::Entry(LookupEntry { attr, .. }) = &reply {
+            let takes = || self.fs.room_of(attr.ino).unwrap_or(0);
+            self.counts.told(node(attr.ino), takes);
         }
         if errno.is_none() && answer.data.is_empty() && self.keeper.is_shut() {
             answer.finish(unique, None);
