@@ -183,6 +183,11 @@ impl RenameMode {
         matches!(self, RenameMode::NoReplace | RenameMode::WhiteoutNoReplace)
     }
 
+    /// True if the source takes the place of an existing target, which loses its name.
+    pub fn replaces(self) -> bool {
+        matches!(self, RenameMode::Replace | RenameMode::Whiteout)
+    }
+
     /// True if the old name becomes a whiteout.
     pub fn leaves_whiteout(self) -> bool {
         matches!(self, RenameMode::Whiteout | RenameMode::WhiteoutNoReplace)
