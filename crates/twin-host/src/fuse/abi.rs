@@ -216,6 +216,10 @@ pub const IOCTL_SYNC: u32 = 0xf5 << 8 | 2;
 /// bits. Encoded as `_IOR(0xf5, 3, u64)`.
 pub const IOCTL_LOST: u32 = 2 << 30 | 8 << 16 | 0xf5 << 8 | 3;
 
+/// Our own ioctl that returns when everything that the kernel had collected has arrived, which syncfs does
+/// not wait for. Encoded as `_IO(0xf5, 4)`.
+pub const IOCTL_FETCH: u32 = 0xf5 << 8 | 4;
+
 /// The length of the two structures before the data of a WRITE.
 pub const WRITE_HEAD: usize = size_of::<InHeader>() + size_of::<WriteIn>();
 

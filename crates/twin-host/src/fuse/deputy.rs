@@ -44,7 +44,7 @@ pub(super) const MOST_BYTES: usize = 16 << 10;
 /// What a deputy can be asked to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Errand {
-    /// To know the mount. The only one that is done at once, before those that are asked for later.
+    /// To know the mount. It must have ended before anything else is asked for.
     Know(Place),
     /// To open the file that tells the kernel that opens need no request, and to close it again.
     Prime,

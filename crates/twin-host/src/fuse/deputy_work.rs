@@ -1,11 +1,11 @@
 //! The work of a [`Deputy`](super::deputy::Deputy), in its own process.
 //!
 //! Contract: the process holds nothing of the daemon but its end of the socket; above all it has no
-//! descriptor of `/dev/fuse`. Its first thread reads orders and never calls into the mount, so that it
-//! can always do its second duty: if the daemon's own thread has died and the daemon still exists (one
-//! of its threads waits in the kernel for an answer of the daemon), it ends the mount's connection,
-//! which ends that wait. Errands are done by other threads. Signals do not reach the process; it ends
-//! with the socket.
+//! descriptor of `/dev/fuse`. Its first thread never calls into the mount, so that it can always do its
+//! duty: if the daemon's own thread has died and the daemon still exists (one of its threads waits in
+//! the kernel for an answer of the daemon), it ends the mount's connection, which ends that wait. It
+//! also tells the daemon of errands that take too long. The other threads read orders, each its next one,
+//! and do them. Signals do not reach the process; it ends with the socket.
 #![allow(unsafe_code)] // fork's child: descriptors, signal masks and the command line.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)] // It has threads and clocks.
 
@@ -15,8 +15,8 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::path::Path;
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -25,6 +25,9 @@ use rustix::fs::{Advice, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
 use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, setrlimit};
+use rustix::time::{
+    TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, timerfd_create, timerfd_settime,
+};
 use zerocopy::IntoBytes;
 
 use super::deputy::{Done, Errand, MOST_BYTES, MOST_UNDER_WAY, Place, Said};
@@ -149,124 +152,160 @@ fn rename(name: &[u8]) -> Option<()> {
     Some(())
 }
 
-/// Answers, and the socket that takes them. Several threads use it.
-struct Voice<'a> {
-    socket: &'a OwnedFd,
+/// What the threads share.
+struct Shared {
+    socket: OwnedFd,
+    place: Mutex<Place>,
+    late: Mutex<Late>,
+    /// Expires when an errand may be late.
+    alarm: OwnedFd,
+    /// Takes files to be closed.
+    closing: Sender<OwnedFd>,
 }
 
-impl Voice<'_> {
-    fn say(&self, id: u64, done: Done) {
-        let errno = done.err().map_or(0, Errno::raw_os_error);
-        // If nobody listens any more, the first thread ends the process.
-        let _ = rustix::io::write(self.socket, Said { id, errno, padding: 0 }.as_bytes());
+/// The errands under way, and since when.
+#[derive(Default)]
+struct Late {
+    since: BTreeMap<u64, Instant>,
+    /// True if the alarm is set.
+    armed: bool,
+}
+
+impl Late {
+    /// Those that are late by now, which are not under way any more.
+    fn take(&mut self) -> Vec<u64> {
+        let late = self.since.iter().filter(|(_, since)| since.elapsed() >= PATIENCE);
+        let late: Vec<u64> = late.map(|(&id, _)| id).collect();
+        late.iter().for_each(|id| _ = self.since.remove(id));
+        late
     }
 }
 
-/// Reads orders until the socket ends.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Shared {
+    /// Tells the result of an errand. If nobody listens any more, the process is about to end.
+    fn say(&self, id: u64, done: Done) {
+        let errno = done.err().map_or(0, Errno::raw_os_error);
+        let _ = rustix::io::write(&self.socket, Said { id, errno, padding: 0 }.as_bytes());
+    }
+
+    fn began(&self, id: u64) {
+        let mut late = locked(&self.late);
+        late.since.insert(id, Instant::now());
+        if !std::mem::replace(&mut late.armed, true) {
+            self.set_alarm();
+        }
+    }
+
+    fn set_alarm(&self) {
+        let (zero, patience) = (
+            rustix::time::Timespec { tv_sec: 0, tv_nsec: 0 },
+            rustix::time::Timespec { tv_sec: PATIENCE.as_secs() as i64 + 1, tv_nsec: 0 },
+        );
+        let once = rustix::time::Itimerspec { it_interval: zero, it_value: patience };
+        let _ = timerfd_settime(&self.alarm, TimerfdTimerFlags::empty(), &once);
+    }
+
+    /// The alarm has expired.
+    fn look(&self) {
+        let _ = rustix::io::read(&self.alarm, &mut [0; 8]);
+        let mut late = locked(&self.late);
+        let told = late.take();
+        late.armed = !late.since.is_empty();
+        if late.armed {
+            self.set_alarm();
+        }
+        drop(late);
+        told.into_iter().for_each(|id| self.say(id, Err(Errno::TIMEDOUT)));
+    }
+
+    /// Reads orders and does them until the socket ends.
+    fn work(&self) {
+        let mut message = vec![0; MOST_BYTES];
+        loop {
+            let len = match rustix::io::read(&self.socket, &mut message[..]) {
+                Ok(0) => return,
+                Ok(len) => len,
+                Err(Errno::INTR) => continue,
+                Err(_) => return,
+            };
+            let Some((id, errand)) = Errand::decode(&message[..len]) else { continue };
+            let place = match errand {
+                Errand::Know(known) => {
+                    *locked(&self.place) = known;
+                    self.say(id, Ok(()));
+                    continue;
+                }
+                _ => locked(&self.place).clone(),
+            };
+            // Unmounting takes as long as it takes: it has the grace of the daemon.
+            if !matches!(errand, Errand::Unmount) {
+                self.began(id);
+            }
+            let (done, held) = do_errand(&place, errand);
+            locked(&self.late).since.remove(&id);
+            self.say(id, done);
+            // Only now: closing takes the lock that a seek in the file holds until it is answered.
+            held.into_iter().for_each(|file| drop(self.closing.send(file)));
+        }
+    }
+}
+
+/// Works until the socket ends.
 fn serve(socket: &OwnedFd, signals: &OwnedFd, daemon: Pid) -> io::Result<()> {
     rustix::process::set_parent_process_death_signal(Some(Signal::USR1))?;
     if rustix::process::getppid() != Some(daemon) {
         return Ok(());
     }
-    let place = Arc::new(Mutex::new(Place::default()));
-    let (orders, work) = channel::<(u64, Errand)>();
-    let work = Arc::new(Mutex::new(work));
-    let (ended, endings) = channel::<u64>();
-    let mut threads = vec![0u64.to_ne_bytes(), 0u64.to_ne_bytes()].concat();
     let (closing, to_close) = channel::<OwnedFd>();
-    // Closing a file takes the lock that a seek in that file holds until it is answered, so it waits
-    // apart from all errands.
+    // Apart from all errands, since it may have to wait: see `Shared::work`.
     thread::Builder::new().name("closer".into()).spawn(move || to_close.iter().for_each(drop))?;
-    let socket_for_all = Arc::new(rustix::io::fcntl_dupfd_cloexec(socket, 3)?);
+    let shared = Arc::new(Shared {
+        socket: rustix::io::fcntl_dupfd_cloexec(socket, 3)?,
+        place: Mutex::default(),
+        late: Mutex::default(),
+        alarm: timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC)?,
+        closing,
+    });
+    let mut first = Said::default().as_bytes().to_vec();
     for _ in 0..MOST_UNDER_WAY {
         let (report, number) = channel();
-        let worker = Worker {
-            socket: Arc::clone(&socket_for_all),
-            work: Arc::clone(&work),
-            place: Arc::clone(&place),
-            ended: ended.clone(),
-            closing: closing.clone(),
-        };
+        let worker = Arc::clone(&shared);
         thread::Builder::new().name("errands".into()).spawn(move || {
             let _ = report.send(rustix::thread::gettid());
-            worker.run();
+            worker.work();
         })?;
         let number = number.recv().map_err(io::Error::other)?;
-        threads.extend_from_slice(&number.as_raw_nonzero().get().to_ne_bytes());
+        first.extend_from_slice(&number.as_raw_nonzero().get().to_ne_bytes());
     }
-    rustix::io::write(socket, &threads)?;
-    let mut late = Late::default();
+    rustix::io::write(socket, &first)?;
     loop {
-        let limit = late.next().map(|left| rustix::time::Timespec {
-            tv_sec: left.as_secs() as i64 + 1,
-            tv_nsec: 0,
-        });
-        let mut fds = [PollFd::new(socket, PollFlags::IN), PollFd::new(signals, PollFlags::IN)];
-        match poll(&mut fds, limit.as_ref()) {
+        let mut fds = [
+            PollFd::new(socket, PollFlags::empty()),
+            PollFd::new(signals, PollFlags::IN),
+            PollFd::new(&shared.alarm, PollFlags::IN),
+        ];
+        match poll(&mut fds, None) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(errno) => return Err(errno.into()),
         }
-        let (spoken, signalled) = (fds[0].revents(), fds[1].revents());
-        if signalled.contains(PollFlags::IN) {
+        let [over, signalled, alarmed] = [0, 1, 2].map(|at: usize| !fds[at].revents().is_empty());
+        if over {
+            return Ok(());
+        }
+        if signalled {
             let mut info = [0u8; size_of::<libc::signalfd_siginfo>()];
             let _ = rustix::io::read(signals, &mut info);
             if has_died(daemon) {
-                return end_its_waits(socket, &place.lock().unwrap_or_else(PoisonError::into_inner));
+                return end_its_waits(socket, &locked(&shared.place));
             }
         }
-        endings.try_iter().for_each(|id| late.ended(id));
-        late.take().into_iter().for_each(|id| Voice { socket }.say(id, Err(Errno::TIMEDOUT)));
-        if spoken.is_empty() {
-            continue;
+        if alarmed {
+            shared.look();
         }
-        let mut message = vec![0; MOST_BYTES];
-        let len = match rustix::io::read(socket, &mut message[..]) {
-            Ok(0) | Err(Errno::CONNRESET) => return Ok(()),
-            Ok(len) => len,
-            Err(Errno::INTR | Errno::AGAIN) => continue,
-            Err(errno) => return Err(errno.into()),
-        };
-        match Errand::decode(&message[..len]) {
-            None => {}
-            Some((id, Errand::Know(known))) => {
-                *place.lock().unwrap_or_else(PoisonError::into_inner) = known;
-                Voice { socket }.say(id, Ok(()));
-            }
-            Some((id, errand)) => {
-                // Unmounting takes as long as it takes: it has the grace of the daemon.
-                if !matches!(errand, Errand::Unmount) {
-                    late.began(id);
-                }
-                let _ = orders.send((id, errand));
-            }
-        }
-    }
-}
-
-/// The errands under way, and since when.
-#[derive(Default)]
-struct Late(BTreeMap<u64, Instant>);
-
-impl Late {
-    fn began(&mut self, id: u64) {
-        self.0.insert(id, Instant::now());
-    }
-
-    fn ended(&mut self, id: u64) {
-        self.0.remove(&id);
-    }
-
-    /// How long until the first is late.
-    fn next(&self) -> Option<Duration> {
-        self.0.values().map(|since| PATIENCE.saturating_sub(since.elapsed())).min()
-    }
-
-    /// Those that are late by now.
-    fn take(&mut self) -> Vec<u64> {
-        let late = self.0.iter().filter(|(_, since)| since.elapsed() >= PATIENCE);
-        let late: Vec<u64> = late.map(|(&id, _)| id).collect();
-        late.iter().for_each(|&id| self.ended(id));
-        late
     }
 }
 
@@ -307,30 +346,6 @@ fn end_connection(place: &Place) {
     if is_ours(&place.dir).is_some() {
         let flags = UnmountFlags::FORCE | UnmountFlags::NOFOLLOW;
         let _ = rustix::mount::unmount(&place.dir, flags);
-    }
-}
-
-/// A thread that does errands.
-struct Worker {
-    socket: Arc<OwnedFd>,
-    work: Arc<Mutex<Receiver<(u64, Errand)>>>,
-    place: Arc<Mutex<Place>>,
-    ended: Sender<u64>,
-    closing: Sender<OwnedFd>,
-}
-
-impl Worker {
-    fn run(&self) {
-        loop {
-            let next = self.work.lock().unwrap_or_else(PoisonError::into_inner).recv();
-            let Ok((id, errand)) = next else { return };
-            let place = self.place.lock().unwrap_or_else(PoisonError::into_inner).clone();
-            let (done, held) = do_errand(&place, errand);
-            let _ = self.ended.send(id);
-            Voice { socket: &self.socket }.say(id, done);
-            // Only now: see `serve`.
-            held.into_iter().for_each(|file| drop(self.closing.send(file)));
-        }
     }
 }
 

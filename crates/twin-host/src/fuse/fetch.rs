@@ -24,6 +24,8 @@ use super::translate::Expect;
 pub(super) enum Waiter {
     /// An operation that is to be executed then.
     Enter { header: InHeader, cred: Cred, op: Op, expect: Expect },
+    /// Somebody who asks for nothing else.
+    Pages { unique: u64 },
     /// An answer with these attributes of a file, or those that it has then.
     Attr { unique: u64, expect: Expect, attr: Attr },
 }

@@ -48,6 +48,6 @@ pub use serve::serve;
 pub use session::{End, Session, SessionStats};
 pub use single::{answer, requests};
 pub(crate) use sync_all::FUSE_TYPE;
-pub use sync_all::sync_file_system;
+pub use sync_all::{hand_over, sync_file_system};
 pub use unmount::{UnmountError, unmount, unmount_telling};
 pub use usage::{DaemonUsage, daemon_usage};

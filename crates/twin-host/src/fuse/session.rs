@@ -12,6 +12,7 @@ use std::io::{self, IoSlice};
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::task::{Poll, Waker};
+use std::time::Duration;
 
 use rustix::io::Errno;
 use twin_disk::{Block, Buf, BufPool, Bytes};
@@ -48,6 +49,8 @@ const KEEP_FROM: usize = 128 << 10;
 /// Large buffers that are prepared when a session begins: as many as a sequential reader has in
 /// flight.
 const READY_BUFFERS: usize = 12;
+/// How long a deputy may take to hear where the mount is.
+const PROMPT: Duration = Duration::from_secs(10);
 /// The most pieces that one system call takes (IOV_MAX).
 const MAX_PIECES: usize = 1024;
 
@@ -317,12 +320,12 @@ impl<F: FileSystem> Session<F> {
     /// If the host refuses to wait for the deputy.
     pub(super) fn placed(&self, mount: &Mount) -> io::Result<()> {
         let inner = &self.0;
-        mount.deputy().attend(&inner.host)?;
         if let Some((place, collected_bytes)) = mount.place(&inner.prime_name) {
             inner.keeper.bound(collected_bytes);
-            // It is known before anything else is asked for.
-            drop(mount.deputy().ask(&Errand::Know(place)));
+            // It calls nothing for that, so this thread can wait for it.
+            mount.deputy().ask_and_wait(&Errand::Know(place), PROMPT)?;
         }
+        mount.deputy().attend(&inner.host)?;
         inner.fetcher.employ(mount.deputy(), mount.is_read_only());
         Ok(())
     }
@@ -430,6 +433,7 @@ impl<F: FileSystem> Inner<F> {
                 answer.push(&prime_entry());
                 let _ = self.send(unique, None, answer);
             }
+            Plan::Fetch => self.fetch(None, Waiter::Pages { unique }),
             Plan::OwnAttr => {
                 let mut answer = self.answer();
                 answer.push(&own_attr());
@@ -517,7 +521,7 @@ impl<F: FileSystem> Inner<F> {
             if waited.is_some_and(|waited| waited.given_up) {
                 return;
             }
-            inner.done(unique, expect, result);
+            inner.done((unique, aside), expect, result);
             inner.in_flight.set(inner.in_flight.get() - 1);
             if inner.in_flight.get() == 0
                 && !matches!(*inner.link.state.borrow(), SessionState::Open)
@@ -624,6 +628,9 @@ impl<F: FileSystem> Inner<F> {
             Waiter::Enter { header, op: Op::Seek { .. }, .. } if !fetched => {
                 self.refuse(header.unique, Errno::NOSYS);
             }
+            Waiter::Pages { unique } => {
+                self.reply(unique, Expect::Ioctl, Reply::Done, fetched);
+            }
             Waiter::Enter { header, cred, op, expect } => self.enter(&header, cred, op, expect),
             Waiter::Attr { unique, expect, attr } => {
                 let attr = self.fs.known(attr.ino).map_or(attr, |entry| entry.attr);
@@ -655,8 +662,13 @@ impl<F: FileSystem> Inner<F> {
         }
     }
 
-    /// Answers an operation that has ended.
-    fn done(self: &Rc<Self>, unique: u64, expect: Expect, result: Result<Reply, FsError>) {
+    /// Answers an operation that has ended, of a client or (`aside`) of the deputy.
+    fn done(
+        self: &Rc<Self>,
+        (unique, aside): (u64, bool),
+        expect: Expect,
+        result: Result<Reply, FsError>,
+    ) {
         let reply = match result {
             Ok(reply) => reply,
             Err(error) => return self.failed(unique, expect, &error),
@@ -673,7 +685,8 @@ impl<F: FileSystem> Inner<F> {
             return;
         }
         match reply {
-            Reply::Attr(attr) if self.must_look(expect, &attr) => {
+            // The deputy asks while it fetches.
+            Reply::Attr(attr) if !aside && self.must_look(expect, &attr) => {
                 self.fetch(Some(node(attr.ino)), Waiter::Attr { unique, expect, attr });
             }
             reply => self.reply(unique, expect, reply, true),
@@ -707,7 +720,10 @@ impl<F: FileSystem> Inner<F> {
             self.keeper.fell(node);
             let _ = tell_stale(&self.fd, node, -1);
         }
-        if let Reply::Attr(attr) | Reply::Entry(LookupEntry { attr, .. }) = &reply {
+        // Of the answer when it hands over times, the kernel takes nothing.
+        if expect != Expect::Changed
+            && let Reply::Attr(attr) | Reply::Entry(LookupEntry { attr, .. }) = &reply
+        {
             let takes = || self.fs.room_of(attr.ino).unwrap_or(0);
             self.counts.told(node(attr.ino), takes);
         }

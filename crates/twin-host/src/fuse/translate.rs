@@ -90,6 +90,8 @@ pub(super) enum Plan {
     OwnData { len: u32 },
     /// Answer an open of the deputy, which no file system sees.
     OwnOpen { dir: bool },
+    /// Answer when what the kernel holds has arrived.
+    Fetch,
     /// Answer with the number of this process.
     TellDaemon,
     /// Answer with the number of writes that were lost.
@@ -177,6 +179,7 @@ fn translate(
         Call::Ioctl { ioctl } if ioctl.cmd == abi::IOCTL_SYNC => {
             return Ok(Plan::Ask(cred(header, options, false), Op::Sync, Expect::Ioctl));
         }
+        Call::Ioctl { ioctl } if ioctl.cmd == abi::IOCTL_FETCH => return Ok(Plan::Fetch),
         Call::Ioctl { .. } => return Err(Errno::NOTTY),
         Call::Destroy => return Ok(Plan::Accept),
         Call::Open { .. } if agreed.no_open => return Err(Errno::NOSYS),
