@@ -183,6 +183,11 @@ impl RenameMode {
         matches!(self, RenameMode::NoReplace | RenameMode::WhiteoutNoReplace)
     }
 
+    /// True if the source takes the place of an existing target, which loses its name.
+    pub fn replaces(self) -> bool {
+        matches!(self, RenameMode::Replace | RenameMode::Whiteout)
+    }
+
     /// True if the old name becomes a whiteout.
     pub fn leaves_whiteout(self) -> bool {
         matches!(self, RenameMode::Whiteout | RenameMode::WhiteoutNoReplace)
@@ -304,6 +309,17 @@ pub enum Op {
 }
 
 impl Op {
+    /// The file, place and data of an operation that writes data. The place of an append is the one
+    /// that its client expected.
+    pub fn written(&self) -> Option<(Ino, u64, &Data)> {
+        match self {
+            Op::Write { ino, off, data }
+            | Op::WriteBack { ino, off, data }
+            | Op::Append { ino, off, data } => Some((*ino, *off, data)),
+            _ => None,
+        }
+    }
+
     /// True if it changes the volume, so that a volume which takes no changes refuses it. References
     /// and opens do not count as changes, nor does making durable what was changed before.
     ///
@@ -320,8 +336,8 @@ impl Op {
             | Op::Rename { .. }
             | Op::Link { .. }
             | Op::Write { .. }
-            | Op::Append { .. }
             | Op::WriteBack { .. }
+            | Op::Append { .. }
             | Op::SetXattr { .. }
             | Op::RemoveXattr { .. }
             | Op::Fallocate { .. } => true,
@@ -340,17 +356,6 @@ impl Op {
             | Op::ListXattr { .. }
             | Op::Seek { .. }
             | Op::Sync => false,
-        }
-    }
-
-    /// The file, place and data of an operation that writes data. The place of an append is the one
-    /// that its client expected.
-    pub fn written(&self) -> Option<(Ino, u64, &Data)> {
-        match self {
-            Op::Write { ino, off, data }
-            | Op::WriteBack { ino, off, data }
-            | Op::Append { ino, off, data } => Some((*ino, *off, data)),
-            _ => None,
         }
     }
 }
@@ -513,6 +518,11 @@ pub trait FileSystem: 'static {
         Vec::new()
     }
 
+    /// What a name leads to, as far as that is known without waiting. The call changes nothing.
+    fn peek(&self, _dir: Ino, _name: &[u8]) -> Peeked {
+        Peeked::Unknown
+    }
+
     /// An inode as it is now, if that is known without waiting. The call adds no reference, and is
     /// no operation of a client.
     fn known(&self, _ino: Ino) -> Option<LookupEntry> {
@@ -523,11 +533,6 @@ pub trait FileSystem: 'static {
     /// observes clients does not see it.
     fn execute_aside(&self, request: Request) -> impl Future<Output = Result<Reply>> {
         self.execute(request)
-    }
-
-    /// What a name leads to, as far as that is known without waiting. The call changes nothing.
-    fn peek(&self, _dir: Ino, _name: &[u8]) -> Peeked {
-        Peeked::Unknown
     }
 }
 
@@ -559,15 +564,15 @@ impl<F: FileSystem> FileSystem for std::rc::Rc<F> {
         (**self).held()
     }
 
+    fn peek(&self, dir: Ino, name: &[u8]) -> Peeked {
+        (**self).peek(dir, name)
+    }
+
     fn known(&self, ino: Ino) -> Option<LookupEntry> {
         (**self).known(ino)
     }
 
     fn execute_aside(&self, request: Request) -> impl Future<Output = Result<Reply>> {
         (**self).execute_aside(request)
-    }
-
-    fn peek(&self, dir: Ino, name: &[u8]) -> Peeked {
-        (**self).peek(dir, name)
     }
 }

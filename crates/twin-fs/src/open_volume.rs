@@ -18,8 +18,7 @@ use crate::nvram::Nvram;
 use crate::running::Execution;
 use crate::volume::Volume;
 use crate::{
-    FileSystem, Ino, LogStatus, LookupEntry, Peeked, Reply, Request, Result, Room, SpaceMap,
-    VolumeStat,
+    FileSystem, Ino, LogStatus, LookupEntry, Peeked, Reply, Request, Result, Room, SpaceMap, VolumeStat,
 };
 
 /// The functions of a [`Volume`] that do not depend on the type of its layout.
@@ -59,11 +58,11 @@ pub trait AnyVolume: Any {
     /// See [`FileSystem::held`].
     fn held(&self) -> Vec<Ino>;
 
-    /// See [`FileSystem::known`].
-    fn known(&self, ino: Ino) -> Option<LookupEntry>;
-
     /// See [`FileSystem::peek`].
     fn peek(&self, dir: Ino, name: &[u8]) -> Peeked;
+
+    /// See [`FileSystem::known`].
+    fn known(&self, ino: Ino) -> Option<LookupEntry>;
 
     /// The figures of the volume, for `statfs`.
     fn stat(&self) -> VolumeStat;
@@ -121,12 +120,12 @@ impl<L: Layout> AnyVolume for Volume<L> {
         FileSystem::held(self)
     }
 
-    fn known(&self, ino: Ino) -> Option<LookupEntry> {
-        FileSystem::known(self, ino)
-    }
-
     fn peek(&self, dir: Ino, name: &[u8]) -> Peeked {
         FileSystem::peek(self, dir, name)
+    }
+
+    fn known(&self, ino: Ino) -> Option<LookupEntry> {
+        FileSystem::known(self, ino)
     }
 
     fn stat(&self) -> VolumeStat {
@@ -201,11 +200,11 @@ impl FileSystem for OpenVolume {
         self.0.held()
     }
 
-    fn known(&self, ino: Ino) -> Option<LookupEntry> {
-        self.0.known(ino)
-    }
-
     fn peek(&self, dir: Ino, name: &[u8]) -> Peeked {
         self.0.peek(dir, name)
+    }
+
+    fn known(&self, ino: Ino) -> Option<LookupEntry> {
+        self.0.known(ino)
     }
 }

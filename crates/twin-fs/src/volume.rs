@@ -183,13 +183,13 @@ impl<L: Layout> FileSystem for Volume<L> {
         self.core.held()
     }
 
+    fn peek(&self, dir: Ino, name: &[u8]) -> Peeked {
+        self.ops.peek(dir, name)
+    }
+
     fn known(&self, ino: Ino) -> Option<LookupEntry> {
         let inode = self.core.cached_inode(ino)?;
         let generation = inode.d.borrow().generation;
         Some(LookupEntry { attr: inode.attr(), generation })
-    }
-
-    fn peek(&self, dir: Ino, name: &[u8]) -> Peeked {
-        self.ops.peek(dir, name)
     }
 }

@@ -180,7 +180,7 @@ impl<L: Layout> Operations<L> {
         how: RenameMode,
     ) -> Result<()> {
         let is_file = |inode: &Rc<Inode>| inode.d.borrow().kind() == mode::REGULAR;
-        let asked = self.core.settings.durable_within_ns.is_some() && how != RenameMode::Exchange;
+        let asked = self.core.settings.durable_within_ns.is_some() && how.replaces();
         match asked && is_file(source) && is_file(target) {
             true => self.layout.before_replace(&self.core, source).await,
             false => Ok(()),
