@@ -201,7 +201,7 @@ fn row((workload, run): &(String, StudyRun), totals: Totals) -> Row {
 /// # Errors
 /// If it is damaged, the format is unknown, or it writes no block.
 pub fn read_trace(
-    input: impl Read + 'static,
+    input: impl Read + Send + 'static,
     format: Option<&str>,
 ) -> Result<(Trace, Reading), String> {
     let source = match format {

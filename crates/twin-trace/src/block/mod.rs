@@ -144,7 +144,10 @@ pub(super) const REQUEST_MAX_BYTES: u64 = 1 << 40;
 ///
 /// # Errors
 /// If there is no such format, or the beginning of the input does not match it.
-pub fn open(name: &str, input: impl Read + 'static) -> Result<Box<dyn BlockSource>, OpenError> {
+pub fn open(
+    name: &str,
+    input: impl Read + Send + 'static,
+) -> Result<Box<dyn BlockSource>, OpenError> {
     let format = REGISTRY.get(name).map_err(OpenError::Name)?;
     let input = expanded(input).map_err(|error| OpenError::Trace(error.into()))?;
     (format.open)(input).map_err(OpenError::Trace)
@@ -155,7 +158,7 @@ pub fn open(name: &str, input: impl Read + 'static) -> Result<Box<dyn BlockSourc
 /// # Errors
 /// If it matches no format.
 pub fn open_any(
-    input: impl Read + 'static,
+    input: impl Read + Send + 'static,
 ) -> Result<(&'static RegistryEntry<Format>, Box<dyn BlockSource>), OpenError> {
     let io = |error: std::io::Error| OpenError::Trace(error.into());
     let mut input = expanded(input).map_err(io)?;
